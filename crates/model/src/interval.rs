@@ -1,0 +1,312 @@
+//! One tick of one worker: counters, error counts, status counts and histograms.
+//!
+//! Two sets of memory travel round and round between worker and session; nothing here allocates after
+//! it is made. Accounting: over a run, `started = ok + failed + in flight at the end`, always;
+//! dropped requests were never started.
+
+use crate::LatencySet;
+use crate::error_kind::{ErrorExample, ErrorKind};
+use hdrhistogram::Counter;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Counters of an interval, or summed over a run. Requests due in warm-up are only in `warmup`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Counts {
+    /// Requests taken up by a worker: they were sent, or wait for a connection.
+    pub started: u64,
+    /// With the reply that was due.
+    pub ok: u64,
+    /// Without.
+    pub failed: u64,
+    /// Never started: the queue for a connection was full, or the run was told to drop.
+    pub dropped: u64,
+    /// Requests due during warm-up that ended, well or not.
+    pub warmup: u64,
+    /// Bytes handed to the kernel.
+    pub bytes_sent: u64,
+    /// Bytes received.
+    pub bytes_received: u64,
+    /// Connections established.
+    pub connected: u64,
+    /// Attempts to connect that failed.
+    pub connect_failed: u64,
+    /// Connections closed by us.
+    pub closed_by_us: u64,
+    /// Connections closed or reset by the peer.
+    pub closed_by_peer: u64,
+    /// Times the worker woke.
+    pub wakeups: u64,
+    /// User CPU time of the worker, nanoseconds.
+    pub cpu_user_ns: u64,
+    /// System CPU time of the worker, nanoseconds.
+    pub cpu_system_ns: u64,
+}
+
+impl Counts {
+    /// Adds another's.
+    pub fn add(&mut self, other: &Counts) {
+        self.started += other.started;
+        self.ok += other.ok;
+        self.failed += other.failed;
+        self.dropped += other.dropped;
+        self.warmup += other.warmup;
+        self.bytes_sent += other.bytes_sent;
+        self.bytes_received += other.bytes_received;
+        self.connected += other.connected;
+        self.connect_failed += other.connect_failed;
+        self.closed_by_us += other.closed_by_us;
+        self.closed_by_peer += other.closed_by_peer;
+        self.wakeups += other.wakeups;
+        self.cpu_user_ns += other.cpu_user_ns;
+        self.cpu_system_ns += other.cpu_system_ns;
+    }
+
+    /// Requests that ended.
+    pub fn requests(&self) -> u64 {
+        self.ok + self.failed
+    }
+}
+
+/// Readings at the end of an interval: not summed over time, but summed over workers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Gauges {
+    /// Connections established.
+    pub connections: u64,
+    /// Requests sent and not yet answered.
+    pub in_flight: u64,
+    /// Requests waiting for a connection.
+    pub queued: u64,
+    /// Longest time a completion that was there may have waited before the worker looked, nanoseconds (the largest, over workers).
+    pub reap_delay_ns_max: u64,
+}
+
+impl Gauges {
+    /// Adds another worker's reading of the same moment.
+    pub fn add_worker(&mut self, other: &Gauges) {
+        self.connections += other.connections;
+        self.in_flight += other.in_flight;
+        self.queued += other.queued;
+        self.reap_delay_ns_max = self.reap_delay_ns_max.max(other.reap_delay_ns_max);
+    }
+}
+
+/// Status codes counted: 100..=599 each, others together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StatusCounts {
+    counts: Box<[u64; 501]>,
+}
+
+impl Default for StatusCounts {
+    fn default() -> Self {
+        StatusCounts { counts: Box::new([0; 501]) }
+    }
+}
+
+impl StatusCounts {
+    /// Counts one reply. Codes outside 100..=599 are counted together as 0.
+    #[inline]
+    pub fn record(&mut self, status: u16) {
+        self.add(status, 1);
+    }
+
+    /// Counts several.
+    #[inline]
+    pub fn add(&mut self, status: u16, count: u64) {
+        let index = if (100..600).contains(&status) { usize::from(status) - 100 } else { 500 };
+        self.counts[index] += count;
+    }
+
+    /// Every status seen, ascending, with its count; 0 stands for codes outside 100..=599, last.
+    pub fn seen(&self) -> impl Iterator<Item = (u16, u64)> + '_ {
+        self.counts
+            .iter()
+            .enumerate()
+            .filter(|(_, n)| **n > 0)
+            .map(|(i, n)| (if i == 500 { 0 } else { i as u16 + 100 }, *n))
+    }
+
+    /// Adds another's.
+    pub fn merge(&mut self, other: &StatusCounts) {
+        for (into, from) in self.counts.iter_mut().zip(other.counts.iter()) {
+            *into += from;
+        }
+    }
+
+    /// Sets all to zero.
+    pub fn clear(&mut self) {
+        self.counts.fill(0);
+    }
+}
+
+/// Failures counted by kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ErrorCounts {
+    counts: [u64; ErrorKind::COUNT],
+}
+
+impl Default for ErrorCounts {
+    fn default() -> Self {
+        ErrorCounts { counts: [0; ErrorKind::COUNT] }
+    }
+}
+
+impl ErrorCounts {
+    /// Counts one.
+    #[inline]
+    pub fn record(&mut self, kind: ErrorKind) {
+        self.counts[kind.index()] += 1;
+    }
+
+    /// Counts several.
+    pub fn add(&mut self, kind: ErrorKind, count: u64) {
+        self.counts[kind.index()] += count;
+    }
+
+    /// How many of one kind.
+    pub fn of(&self, kind: ErrorKind) -> u64 {
+        self.counts[kind.index()]
+    }
+
+    /// All together.
+    pub fn total(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    /// Every kind seen, with its count.
+    pub fn seen(&self) -> impl Iterator<Item = (ErrorKind, u64)> + '_ {
+        ErrorKind::ALL.iter().map(|k| (*k, self.of(*k))).filter(|(_, n)| *n > 0)
+    }
+
+    /// Adds another's.
+    pub fn merge(&mut self, other: &ErrorCounts) {
+        for (into, from) in self.counts.iter_mut().zip(other.counts) {
+            *into += from;
+        }
+    }
+}
+
+/// One tick of one worker (`C` = u32), or several summed (`C` = u64).
+#[derive(Debug, Clone, PartialEq)]
+pub struct Interval<C: Counter = u32> {
+    /// The worker's index; of a sum, 0.
+    pub worker: u16,
+    /// Which tick: the same number over all workers.
+    pub sequence: u64,
+    /// Start and end, nanoseconds since the run's start.
+    pub start_ns: u64,
+    /// See `start_ns`.
+    pub end_ns: u64,
+    /// Counters.
+    pub counts: Counts,
+    /// Readings at the end.
+    pub gauges: Gauges,
+    /// Failures by kind (measured requests only).
+    pub errors: ErrorCounts,
+    /// What befell connections while no request was theirs to fail, by kind: attempts to connect, unsolicited bytes.
+    pub connection_errors: ErrorCounts,
+    /// Replies by status (measured requests only).
+    pub status: StatusCounts,
+    /// Histograms, nanoseconds (measured requests only).
+    pub latency: LatencySet<C>,
+    /// The first failure of each kind in this interval.
+    pub examples: [Option<ErrorExample>; ErrorKind::COUNT],
+}
+
+impl<C: Counter> Interval<C> {
+    /// An empty interval, all memory allocated.
+    pub fn new(worker: u16) -> Self {
+        Interval {
+            worker,
+            sequence: 0,
+            start_ns: 0,
+            end_ns: 0,
+            counts: Counts::default(),
+            gauges: Gauges::default(),
+            errors: ErrorCounts::default(),
+            connection_errors: ErrorCounts::default(),
+            status: StatusCounts::default(),
+            latency: LatencySet::new(),
+            examples: [None; ErrorKind::COUNT],
+        }
+    }
+
+    /// Empties it for the next tick, keeping the memory. Does not allocate.
+    pub fn clear(&mut self) {
+        self.counts = Counts::default();
+        self.gauges = Gauges::default();
+        self.errors = ErrorCounts::default();
+        self.connection_errors = ErrorCounts::default();
+        self.status.clear();
+        self.latency.clear();
+        self.examples = [None; ErrorKind::COUNT];
+    }
+
+    /// Counts a failure, keeping the first example of its kind.
+    pub fn record_error(&mut self, example: ErrorExample) {
+        self.errors.record(example.kind);
+        let slot = &mut self.examples[example.kind.index()];
+        if slot.is_none() {
+            *slot = Some(example);
+        }
+    }
+}
+
+impl Interval<u64> {
+    /// Adds another worker's interval of the same tick, or a later one's figures.
+    pub fn add<D: Counter>(&mut self, other: &Interval<D>) {
+        self.start_ns = self.start_ns.min(other.start_ns);
+        self.end_ns = self.end_ns.max(other.end_ns);
+        self.counts.add(&other.counts);
+        self.errors.merge(&other.errors);
+        self.connection_errors.merge(&other.connection_errors);
+        self.status.merge(&other.status);
+        self.latency.add(&other.latency);
+        for (into, from) in self.examples.iter_mut().zip(other.examples) {
+            if into.is_none() {
+                *into = from;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statuses_outside_the_range_are_counted_together() {
+        let mut s = StatusCounts::default();
+        for code in [200, 200, 404, 99, 600, 999, 0] {
+            s.record(code);
+        }
+        assert_eq!(s.seen().collect::<Vec<_>>(), [(200, 2), (404, 1), (0, 4)]);
+    }
+
+    #[test]
+    fn a_cleared_interval_is_a_new_one() {
+        let mut i = Interval::<u32>::new(3);
+        let example = ErrorExample {
+            kind: ErrorKind::Reset,
+            phase: crate::Phase::Reply,
+            errno: 104,
+            detail: 0,
+            at_ns: 5,
+            origin: 0,
+        };
+        i.record_error(example);
+        i.record_error(ErrorExample { at_ns: 9, ..example });
+        assert_eq!(i.errors.of(ErrorKind::Reset), 2);
+        assert_eq!(i.examples[ErrorKind::Reset.index()].unwrap().at_ns, 5);
+        i.counts.ok = 4;
+        i.latency.record(crate::LatencyKind::Response, 7);
+        let mut sum = Interval::<u64>::new(0);
+        sum.add(&i);
+        sum.add(&i);
+        assert_eq!((sum.counts.ok, sum.errors.total(), sum.latency.of(crate::LatencyKind::Response).len()), (8, 4, 2));
+        i.clear();
+        assert_eq!(i, Interval::new(3));
+    }
+}

@@ -1,0 +1,36 @@
+//! The data every other crate speaks: scenario, plan, interval, snapshot, event, recording, finding.
+//!
+//! Data only. No I/O, no clock, no threads, no `unsafe`: what is here can be built, stored, sent and
+//! compared without a machine. Behaviour is limited to arithmetic on the data itself (merging two
+//! intervals, thinning a timeline, parsing a unit).
+#![forbid(unsafe_code)]
+
+pub mod error_kind;
+pub mod event;
+pub mod finding;
+pub mod interval;
+pub mod latency;
+pub mod limits;
+pub mod plan;
+pub mod recording;
+pub mod scenario;
+pub mod snapshot;
+pub mod units;
+
+pub use error_kind::{ErrorKind, Phase};
+pub use event::Event;
+pub use finding::{Finding, Status};
+pub use interval::{Counts, Interval};
+pub use latency::{Kind as LatencyKind, LatencySet};
+pub use plan::Plan;
+pub use recording::Recording;
+pub use scenario::Scenario;
+pub use snapshot::Snapshot;
+
+/// The one histogram type of a worker's interval: nanoseconds, three significant digits, 32-bit counts.
+///
+/// 32 bits suffice because an interval is at most a few seconds of one worker.
+pub type IntervalHistogram = hdrhistogram::Histogram<u32>;
+
+/// The histogram type of a whole run: as [`IntervalHistogram`], with 64-bit counts.
+pub type RunHistogram = hdrhistogram::Histogram<u64>;

@@ -1,0 +1,36 @@
+//! Every fixed limit that more than one crate must agree on, in one place.
+//!
+//! A limit that only one crate knows stands in that crate's own `limits.rs`.
+
+/// Lowest latency a histogram tells apart, in nanoseconds.
+pub const LATENCY_NS_MIN: u64 = 1;
+/// Highest latency a histogram holds, in nanoseconds (one hour); longer ones are recorded as this.
+pub const LATENCY_NS_MAX: u64 = 3_600_000_000_000;
+/// Significant decimal digits of every latency histogram.
+pub const LATENCY_DIGITS: u8 = 3;
+
+/// Rows a run's in-memory timeline holds before neighbours are merged in pairs.
+pub const TIMELINE_ROWS_MAX: usize = 3600;
+/// Snapshots a run keeps in memory before every second one is dropped (all stay in the recording file).
+pub const SNAPSHOTS_MAX: usize = 600;
+/// Events a run keeps; further ones are counted, not kept.
+pub const EVENTS_MAX: usize = 1000;
+
+/// Largest number of connections one plan may ask for.
+pub const CONNECTIONS_MAX: u32 = 4_000_000;
+/// Largest number of workers.
+pub const THREADS_MAX: u16 = 1024;
+/// Largest pipeline depth of one connection.
+pub const PIPELINE_MAX: u16 = 256;
+/// Shortest and longest tick, in nanoseconds.
+pub const TICK_NS_MIN: u64 = 100_000_000;
+/// See [`TICK_NS_MIN`].
+pub const TICK_NS_MAX: u64 = 60_000_000_000;
+/// Default bound of a reply's head, bytes (status line and header fields together).
+pub const HEAD_BYTES_MAX: u32 = 64 * 1024;
+/// Largest echo payload, bytes.
+pub const ECHO_BYTES_MAX: u32 = 64 * 1024 * 1024;
+/// Body bytes kept for a regular expression to look at; longer bodies fail the check with the reason.
+pub const BODY_CHECK_BYTES_MAX: u32 = 1024 * 1024;
+/// Requests that wait for a free connection, per worker, at the most (open pace).
+pub const QUEUE_MAX: u32 = 262_144;

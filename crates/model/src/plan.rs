@@ -1,0 +1,348 @@
+//! The plan: a scenario fully resolved. Every address, share, phase, limit and seed is in it.
+//!
+//! After this nothing that must exist is optional: an `Option` here means "not wanted", never "not known yet".
+//! The plan is stored whole in the recording, but for request bodies, of which length and digest are kept.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// All that a run needs to know.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Plan {
+    /// What is spoken, and what is asked.
+    pub workload: Workload,
+    /// Where the load goes. Never empty.
+    pub origins: Vec<Origin>,
+    /// When requests are due.
+    pub pace: Pace,
+    /// Connections held open at once, over all workers. At least 1.
+    pub connections: u32,
+    /// Workers. At least 1, at most `connections`.
+    pub threads: u16,
+    /// CPUs the workers are pinned to, worker i to `pin[i % len]`; empty: not pinned.
+    pub pin: Vec<u16>,
+    /// When the load ends.
+    pub stop: Stop,
+    /// Load before the figures count, nanoseconds.
+    pub warmup_ns: u64,
+    /// How long requests in flight at the end are waited for, nanoseconds.
+    pub drain_ns: u64,
+    /// Bounds on waiting.
+    pub timeouts: Timeouts,
+    /// What happens after a connection is lost or refused.
+    pub reconnect: Backoff,
+    /// Requests after which a connection is closed by us and opened anew; `None`: never. 1: no keep-alive.
+    pub requests_per_connection: Option<u32>,
+    /// Requests outstanding on one connection at once. At least 1.
+    pub pipeline: u16,
+    /// Open pace: what a due request does when no connection is free.
+    pub on_full: OnFull,
+    /// Open pace: how many requests wait for a connection, per worker; further ones are dropped and counted.
+    pub queue_capacity: u32,
+    /// How the sockets are driven.
+    pub driver: DriverKind,
+    /// Completions reaped together, on request.
+    pub batch: Option<Batch>,
+    /// Whether kernel receive stamps are used for `done`.
+    pub receive_stamps: bool,
+    /// Length of an interval, nanoseconds.
+    pub tick_ns: u64,
+    /// Seed of all randomness.
+    pub seed: u64,
+}
+
+/// A scheme, host and port that requests go to.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Origin {
+    /// As the user wrote it, such as `http://localhost:8080`.
+    pub name: String,
+    /// All addresses found; connections take them in turn. Never empty.
+    pub addresses: Vec<Address>,
+    /// Share of the connections, relative to the other origins' (sum of its requests' weights).
+    pub weight: f64,
+}
+
+/// Where a connection goes.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Address {
+    /// TCP over IPv4 or IPv6.
+    Tcp(SocketAddr),
+    /// A unix stream socket.
+    Unix(PathBuf),
+}
+
+impl std::fmt::Display for Address {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Address::Tcp(address) => address.fmt(f),
+            Address::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+/// What is spoken.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "protocol", rename_all = "kebab-case")]
+pub enum Workload {
+    /// HTTP/1.1.
+    Http1(Http1),
+    /// Bytes that must come back as they went.
+    Echo(Echo),
+}
+
+/// An HTTP/1.1 workload.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Http1 {
+    /// What is asked; drawn by weight. Never empty.
+    pub requests: Vec<HttpRequest>,
+    /// Whether connections are kept after a reply.
+    pub keep_alive: bool,
+    /// Bound of a reply's head, bytes.
+    pub head_bytes_max: u32,
+}
+
+/// One request of a mix.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct HttpRequest {
+    /// Index of its origin in [`Plan::origins`].
+    pub origin: u16,
+    /// Share of the requests, relative to the others'.
+    pub weight: f64,
+    /// The method, as sent.
+    pub method: String,
+    /// The request target, as sent: path and query.
+    pub target: String,
+    /// Header fields in order, `Host` among them; `Content-Length` and `Connection` are added when it is written.
+    pub headers: Vec<(String, String)>,
+    /// The body.
+    pub body: Body,
+    /// What a good reply looks like.
+    pub expect: Expect,
+}
+
+/// A request's body: its bytes live in memory only.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct Body {
+    /// The bytes; not stored with the plan.
+    #[serde(skip)]
+    pub bytes: Vec<u8>,
+    /// Their number.
+    pub length: u64,
+    /// Their SHA-256 in hex; empty when there is no body.
+    pub sha256: String,
+}
+
+/// What a good reply looks like, beyond its framing.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct Expect {
+    /// Accepted statuses as inclusive ranges; empty: any below 400.
+    pub status: Vec<(u16, u16)>,
+    /// SHA-256 of the body in hex.
+    pub body_sha256: Option<String>,
+    /// A regular expression that must match somewhere in the body's first MiB.
+    pub body_regex: Option<String>,
+}
+
+impl Expect {
+    /// Whether a status is an accepted one.
+    pub fn accepts(&self, status: u16) -> bool {
+        if self.status.is_empty() {
+            status < 400
+        } else {
+            self.status.iter().any(|(low, high)| (*low..=*high).contains(&status))
+        }
+    }
+}
+
+/// An echo workload.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Echo {
+    /// Payload sizes, bytes.
+    pub sizes: Sizes,
+    /// What the payload is made of.
+    pub content: Content,
+}
+
+/// Payload sizes, bytes, each at least 1.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Sizes {
+    /// Always the same.
+    Fixed(u32),
+    /// Uniform, both ends included.
+    Range(u32, u32),
+    /// In turn, round and round.
+    List(Vec<u32>),
+}
+
+impl Sizes {
+    /// The largest size that may be drawn.
+    pub fn largest(&self) -> u32 {
+        match self {
+            Sizes::Fixed(size) => *size,
+            Sizes::Range(_, high) => *high,
+            Sizes::List(sizes) => sizes.iter().copied().max().unwrap_or(1),
+        }
+    }
+}
+
+/// What an echo payload is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Content {
+    /// Random printable ASCII.
+    Text,
+    /// Random bytes, every fourth a NUL on average.
+    Binary,
+    /// Random bytes.
+    Incompressible,
+}
+
+/// When requests are due.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Pace {
+    /// The next after the reply, and after thinking.
+    Closed {
+        /// Time between a reply and the next request of the same connection.
+        think: Think,
+    },
+    /// By the clock, whatever the target does.
+    Open {
+        /// The rate over time; after the last segment its end rate holds. Never empty.
+        profile: Vec<Segment>,
+        /// How arrivals fall.
+        arrivals: Arrivals,
+    },
+}
+
+/// Think time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Think {
+    /// None.
+    None,
+    /// Always as long, nanoseconds.
+    FixedNs(u64),
+    /// Uniform between two lengths, nanoseconds.
+    UniformNs(u64, u64),
+    /// Exponential with this mean, nanoseconds.
+    ExponentialNs(u64),
+}
+
+/// A piece of a rate profile: from one rate to another, linearly.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Segment {
+    /// Rate at the start, requests a second over all workers.
+    pub from_per_s: f64,
+    /// Rate at the end.
+    pub to_per_s: f64,
+    /// Length, nanoseconds.
+    pub for_ns: u64,
+}
+
+/// How open arrivals fall.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Arrivals {
+    /// Evenly.
+    Constant,
+    /// As a Poisson process.
+    Poisson,
+}
+
+/// When the load ends: whichever comes first. At least one is set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Stop {
+    /// Nanoseconds after warm-up.
+    pub duration_ns: Option<u64>,
+    /// Requests started after warm-up, over all workers.
+    pub requests: Option<u64>,
+}
+
+/// Bounds on waiting, nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Timeouts {
+    /// For a connection.
+    pub connect_ns: u64,
+    /// For a complete reply, from `sent`; also for a free connection, from `ready`.
+    pub reply_ns: u64,
+}
+
+/// Exponential backoff between attempts to connect, nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Backoff {
+    /// After the first failure.
+    pub first_ns: u64,
+    /// At the most; each failure doubles the last.
+    pub max_ns: u64,
+}
+
+/// What a due request does when no connection is free.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum OnFull {
+    /// Waits; the wait is measured as `queue`.
+    Wait,
+    /// Is dropped and counted.
+    Drop,
+}
+
+/// How sockets are driven.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum DriverKind {
+    /// io_uring.
+    Uring,
+    /// epoll.
+    Epoll,
+    /// The in-memory network of the tests.
+    Sim,
+}
+
+impl DriverKind {
+    /// The name in reports and flags.
+    pub const fn name(self) -> &'static str {
+        match self {
+            DriverKind::Uring => "uring",
+            DriverKind::Epoll => "epoll",
+            DriverKind::Sim => "sim",
+        }
+    }
+}
+
+/// Completions reaped together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Batch {
+    /// Wake when so many have come,
+    pub completions: u32,
+    /// or when the first has waited so long, nanoseconds.
+    pub delay_ns: u64,
+}
+
+impl Plan {
+    /// The run's planned length in nanoseconds, warm-up included; `None` when only a count ends it.
+    pub fn planned_ns(&self) -> Option<u64> {
+        self.stop.duration_ns.map(|d| d.saturating_add(self.warmup_ns))
+    }
+
+    /// The rate asked for at a moment after the start, requests a second; `None` for a closed pace.
+    pub fn rate_at_ns(&self, at_ns: u64) -> Option<f64> {
+        let Pace::Open { profile, .. } = &self.pace else {
+            return None;
+        };
+        let mut start_ns = 0u64;
+        for segment in profile {
+            let into = at_ns.saturating_sub(start_ns);
+            if into < segment.for_ns {
+                let share = into as f64 / segment.for_ns as f64;
+                return Some(segment.from_per_s + (segment.to_per_s - segment.from_per_s) * share);
+            }
+            start_ns = start_ns.saturating_add(segment.for_ns);
+        }
+        profile.last().map(|segment| segment.to_per_s)
+    }
+}

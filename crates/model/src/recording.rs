@@ -1,0 +1,307 @@
+//! The recording of a run: all that diagnosis and reports may look at.
+//!
+//! Bounded: a run of a day takes as much memory as one of a minute. The timeline merges neighbours when it is
+//! full, snapshots are thinned; the recording file on disk keeps every one.
+
+use crate::error_kind::{ErrorExample, ErrorKind};
+use crate::event::Event;
+use crate::interval::{Counts, Gauges, Interval};
+use crate::latency::Kind;
+use crate::limits::{EVENTS_MAX, SNAPSHOTS_MAX, TIMELINE_ROWS_MAX};
+use crate::plan::Plan;
+use crate::snapshot::{SamplerStatus, Snapshot};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// All that is known of a run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Recording {
+    /// What would be needed to do it again.
+    pub capsule: Capsule,
+    /// What was to be done.
+    pub plan: Plan,
+    /// The run's figures, warm-up excluded.
+    pub totals: Totals,
+    /// The course of it.
+    pub timeline: Timeline,
+    /// Readings of host and processes, oldest first.
+    pub snapshots: Vec<Snapshot>,
+    /// Every how many snapshots one was kept (1: all).
+    pub snapshot_stride: u64,
+    /// Events, oldest first.
+    pub events: Vec<Event>,
+    /// Events beyond the bound.
+    pub events_lost: u64,
+    /// How each sampler fared.
+    pub samplers: Vec<SamplerStatus>,
+    /// How it ended.
+    pub end: End,
+}
+
+/// What would be needed to do the run again, read at its start.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Capsule {
+    /// The tool's version.
+    pub version: String,
+    /// The command line.
+    pub command: Vec<String>,
+    /// Wall clock at the start, nanoseconds since 1970.
+    pub started_at_unix_ns: u64,
+    /// Kernel release.
+    pub kernel: String,
+    /// CPU model and number of cores, in words.
+    pub cpu: String,
+    /// Cores the generator may use.
+    pub cores: u32,
+    /// The machine's memory, bytes.
+    pub memory_bytes: u64,
+    /// Kernel settings that matter to a load test, by their sysctl name; absent where they could not be read.
+    pub sysctls: std::collections::BTreeMap<String, String>,
+    /// Limits of the generator: name to soft and hard, as text (`unlimited` possible).
+    pub limits: std::collections::BTreeMap<String, String>,
+    /// The driver that ran, and why if it is not the one first chosen.
+    pub driver: String,
+    /// Why that driver.
+    pub driver_reason: String,
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum End {
+    /// As planned.
+    Complete,
+    /// By Ctrl-C or SIGTERM; the summary covers what was done.
+    Interrupted,
+    /// The recording stops in the middle: the run was killed, or its disk was full.
+    #[default]
+    Partial,
+}
+
+/// A run's figures, warm-up excluded.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Totals {
+    /// Everything summed.
+    pub sum: Interval<u64>,
+    /// Requests sent or queued and without an end when the run ended.
+    pub in_flight_at_end: u64,
+    /// Measured time, nanoseconds: from the end of warm-up to the last planned moment, drain excluded.
+    pub measured_ns: u64,
+    /// Highest resident memory of the generator, bytes.
+    pub peak_rss_bytes: u64,
+    /// User and system CPU time of the whole generator process, nanoseconds.
+    pub cpu_user_ns: u64,
+    /// See `cpu_user_ns`.
+    pub cpu_system_ns: u64,
+    /// Nanoseconds from the start of the process to its first request on the wire; `None`: none was sent.
+    pub first_request_ns: Option<u64>,
+    /// Highest number of connections established at the end of any interval.
+    pub connections_max: u64,
+}
+
+impl Default for Totals {
+    fn default() -> Self {
+        Totals {
+            sum: Interval::new(0),
+            in_flight_at_end: 0,
+            measured_ns: 0,
+            peak_rss_bytes: 0,
+            cpu_user_ns: 0,
+            cpu_system_ns: 0,
+            first_request_ns: None,
+            connections_max: 0,
+        }
+    }
+}
+
+impl Totals {
+    /// Whether every started request is accounted for.
+    pub fn is_conserved(&self) -> bool {
+        self.sum.counts.started == self.sum.counts.requests() + self.in_flight_at_end
+    }
+
+    /// The first failure of each kind.
+    pub fn examples(&self) -> impl Iterator<Item = ErrorExample> + '_ {
+        self.sum.examples.iter().flatten().copied()
+    }
+
+    /// Completed requests a second of measured time, failed ones included.
+    pub fn requests_per_s(&self) -> f64 {
+        if self.measured_ns == 0 { 0.0 } else { self.sum.counts.requests() as f64 * 1e9 / self.measured_ns as f64 }
+    }
+}
+
+/// One row of the timeline: a tick, all workers summed.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Row {
+    /// Start and end, nanoseconds since the run's start.
+    pub start_ns: u64,
+    /// See `start_ns`.
+    pub end_ns: u64,
+    /// Counters.
+    pub counts: Counts,
+    /// Readings at the end.
+    pub gauges: Gauges,
+    /// Quantiles of the response time, nanoseconds; `None` where nothing ended. Of merged rows: the larger.
+    pub response_p50_ns: Option<u64>,
+    /// See `response_p50_ns`.
+    pub response_p99_ns: Option<u64>,
+    /// 99th percentile of the lag, nanoseconds.
+    pub lag_p99_ns: Option<u64>,
+    /// Sum of the response times of successes, nanoseconds: for Little's law.
+    pub response_sum_ns: u64,
+    /// CPU share of the busiest worker in the row, 0..=1.
+    pub worker_busy_max: f64,
+}
+
+impl Row {
+    /// The row of one tick's sum.
+    pub fn of<C: hdrhistogram::Counter>(sum: &Interval<C>, worker_busy_max: f64) -> Self {
+        let response = sum.latency.of(Kind::Response);
+        let lag = sum.latency.of(Kind::Lag);
+        let quantile = |h: &hdrhistogram::Histogram<C>, q: f64| (!h.is_empty()).then(|| h.value_at_quantile(q));
+        Row {
+            start_ns: sum.start_ns,
+            end_ns: sum.end_ns,
+            counts: sum.counts,
+            gauges: sum.gauges,
+            response_p50_ns: quantile(response, 0.50),
+            response_p99_ns: quantile(response, 0.99),
+            lag_p99_ns: quantile(lag, 0.99),
+            response_sum_ns: if response.is_empty() { 0 } else { (response.mean() * response.len() as f64) as u64 },
+            worker_busy_max,
+        }
+    }
+
+    fn merge(&mut self, later: &Row) {
+        self.end_ns = later.end_ns;
+        self.counts.add(&later.counts);
+        self.gauges = Gauges {
+            reap_delay_ns_max: self.gauges.reap_delay_ns_max.max(later.gauges.reap_delay_ns_max),
+            ..later.gauges
+        };
+        self.response_p50_ns = self.response_p50_ns.max(later.response_p50_ns);
+        self.response_p99_ns = self.response_p99_ns.max(later.response_p99_ns);
+        self.lag_p99_ns = self.lag_p99_ns.max(later.lag_p99_ns);
+        self.response_sum_ns += later.response_sum_ns;
+        self.worker_busy_max = self.worker_busy_max.max(later.worker_busy_max);
+    }
+}
+
+/// The course of a run in at most [`TIMELINE_ROWS_MAX`] rows.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Timeline {
+    rows: Vec<Row>,
+    /// Ticks a row stands for.
+    stride: u64,
+    pending: u64,
+}
+
+impl Timeline {
+    /// Rows, oldest first.
+    pub fn rows(&self) -> &[Row] {
+        &self.rows
+    }
+
+    /// How many ticks a row stands for.
+    pub fn stride(&self) -> u64 {
+        self.stride.max(1)
+    }
+
+    /// Adds a tick. When full, neighbours are merged in pairs and a row stands for twice as many ticks.
+    pub fn push(&mut self, row: Row) {
+        self.stride = self.stride.max(1);
+        if self.pending > 0
+            && self.pending < self.stride
+            && let Some(last) = self.rows.last_mut()
+        {
+            last.merge(&row);
+            self.pending += 1;
+            return;
+        }
+        if self.rows.len() >= TIMELINE_ROWS_MAX {
+            for i in 0..self.rows.len() / 2 {
+                let (mut first, second) = (self.rows[2 * i], self.rows[2 * i + 1]);
+                first.merge(&second);
+                self.rows[i] = first;
+            }
+            self.rows.truncate(self.rows.len() / 2);
+            self.stride *= 2;
+        }
+        self.rows.push(row);
+        self.pending = 1;
+    }
+}
+
+impl Recording {
+    /// A recording with nothing in it yet.
+    pub fn new(capsule: Capsule, plan: Plan) -> Self {
+        Recording {
+            capsule,
+            plan,
+            totals: Totals::default(),
+            timeline: Timeline::default(),
+            snapshots: Vec::new(),
+            snapshot_stride: 1,
+            events: Vec::new(),
+            events_lost: 0,
+            samplers: Vec::new(),
+            end: End::Partial,
+        }
+    }
+
+    /// Adds a snapshot, thinning the kept ones when they are too many. `number` counts all snapshots of the run from 0.
+    pub fn push_snapshot(&mut self, number: u64, snapshot: Snapshot) {
+        if !number.is_multiple_of(self.snapshot_stride) {
+            return;
+        }
+        if self.snapshots.len() >= SNAPSHOTS_MAX {
+            let mut keep = false;
+            self.snapshots.retain(|_| {
+                keep = !keep;
+                keep
+            });
+            self.snapshot_stride *= 2;
+            if !number.is_multiple_of(self.snapshot_stride) {
+                return;
+            }
+        }
+        self.snapshots.push(snapshot);
+    }
+
+    /// Adds an event, within the bound.
+    pub fn push_event(&mut self, event: Event) {
+        if self.events.len() < EVENTS_MAX { self.events.push(event) } else { self.events_lost += 1 }
+    }
+
+    /// How many requests failed with one kind.
+    pub fn errors(&self, kind: ErrorKind) -> u64 {
+        self.totals.sum.errors.of(kind)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(i: u64) -> Row {
+        Row { start_ns: i, end_ns: i + 1, counts: Counts { ok: 1, ..Counts::default() }, ..Row::default() }
+    }
+
+    #[test]
+    fn a_full_timeline_loses_no_count_and_no_time() {
+        let mut timeline = Timeline::default();
+        let ticks = 5 * TIMELINE_ROWS_MAX as u64 + 7;
+        for i in 0..ticks {
+            timeline.push(row(i));
+        }
+        assert!(timeline.rows().len() <= TIMELINE_ROWS_MAX);
+        assert_eq!(timeline.rows().iter().map(|r| r.counts.ok).sum::<u64>(), ticks);
+        assert_eq!(timeline.rows()[0].start_ns, 0);
+        assert_eq!(timeline.rows().last().unwrap().end_ns, ticks);
+        assert!(timeline.rows().windows(2).all(|w| w[0].end_ns == w[1].start_ns));
+        assert_eq!(timeline.stride(), 8);
+    }
+}

@@ -1,0 +1,139 @@
+//! One reading of the host, the target's process and the generator's own, at one moment.
+//!
+//! Counters are kept as the kernel gives them (growing since boot or since the process began): a rate is the
+//! difference of two snapshots. What could not be read is `None`, never zero.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// One reading.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Snapshot {
+    /// Monotonic nanoseconds since the run's start (negative: before it).
+    pub at_ns: i64,
+    /// Wall clock minus monotonic clock, nanoseconds: changes only when the wall clock is stepped or slewed.
+    pub wall_offset_ns: Option<i128>,
+    /// CLOCK_BOOTTIME minus CLOCK_MONOTONIC, nanoseconds: grows only while the machine is suspended.
+    pub suspended_ns: Option<u64>,
+    /// The machine's CPU time, all cores.
+    pub cpu: Option<CpuTimes>,
+    /// Each core's, in order.
+    pub cores: Vec<CpuTimes>,
+    /// Memory available, bytes (`MemAvailable`).
+    pub memory_available_bytes: Option<u64>,
+    /// TCP sockets in TIME_WAIT (`/proc/net/sockstat`), this network namespace.
+    pub time_wait: Option<u64>,
+    /// The processes looked at.
+    pub processes: Vec<ProcessSample>,
+}
+
+/// CPU time since boot, nanoseconds (from `/proc/stat`, whose resolution is a clock tick, usually 10 ms).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct CpuTimes {
+    /// User, nice included.
+    pub user_ns: u64,
+    /// System.
+    pub system_ns: u64,
+    /// Idle.
+    pub idle_ns: u64,
+    /// Idle with I/O outstanding.
+    pub iowait_ns: u64,
+    /// Hard interrupts.
+    pub irq_ns: u64,
+    /// Soft interrupts.
+    pub softirq_ns: u64,
+    /// Taken by the hypervisor.
+    pub steal_ns: u64,
+}
+
+impl CpuTimes {
+    /// All of it.
+    pub fn total_ns(&self) -> u64 {
+        self.busy_ns() + self.idle_ns + self.iowait_ns + self.steal_ns
+    }
+
+    /// Time the core worked for this machine.
+    pub fn busy_ns(&self) -> u64 {
+        self.user_ns + self.system_ns + self.irq_ns + self.softirq_ns
+    }
+}
+
+/// Whose process it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Role {
+    /// The target's.
+    Target,
+    /// Our own.
+    Generator,
+}
+
+/// One process.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ProcessSample {
+    /// Whose it is.
+    pub role: Role,
+    /// Its id.
+    pub pid: u32,
+    /// Start time in clock ticks since boot: tells a reused id apart.
+    pub start_ticks: u64,
+    /// Its name (`comm`).
+    pub name: String,
+    /// Resident memory, bytes.
+    pub rss_bytes: Option<u64>,
+    /// Open descriptors.
+    pub descriptors: Option<u64>,
+    /// User CPU time of all threads, living and gone, nanoseconds (clock-tick resolution).
+    pub user_ns: Option<u64>,
+    /// System CPU time of all threads, nanoseconds.
+    pub system_ns: Option<u64>,
+    /// Its threads; at most as many as the sampler's stated bound.
+    pub threads: Vec<ThreadSample>,
+    /// Threads it has in all.
+    pub threads_total: u32,
+}
+
+/// One thread.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ThreadSample {
+    /// Its id.
+    pub tid: u32,
+    /// Its name.
+    pub name: String,
+    /// State letter of `/proc/<pid>/stat`.
+    pub state: char,
+    /// CPU it last ran on.
+    pub core: Option<u32>,
+    /// Time on a CPU, nanoseconds (`schedstat`, first field).
+    pub run_ns: Option<u64>,
+    /// Time runnable and waiting for a CPU, nanoseconds (`schedstat`, second field).
+    pub wait_ns: Option<u64>,
+    /// User CPU time, nanoseconds (clock-tick resolution).
+    pub user_ns: Option<u64>,
+    /// System CPU time, nanoseconds (clock-tick resolution).
+    pub system_ns: Option<u64>,
+}
+
+/// How a sampler fared.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SamplerStatus {
+    /// The sampler's name, such as `process/threads`.
+    pub name: String,
+    /// Active, disabled or failed.
+    pub status: SamplerState,
+    /// Why it is not active; empty when it is.
+    pub reason: String,
+}
+
+/// The state of a sampler.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum SamplerState {
+    /// It reads.
+    Active,
+    /// It was not asked for, or has nothing to read here.
+    Disabled,
+    /// It could not read; the reason says why.
+    Failed,
+}

@@ -1,0 +1,103 @@
+//! Why a server could not start or go on: facts, and what to do next, in one sentence each.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// A server that did not start, or had to end.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServeError {
+    /// Neither an address nor a unix socket was given.
+    #[error("expected an address or a unix socket to listen on, got none: name one, for example 127.0.0.1:8080")]
+    NothingToListenOn,
+    /// An option outside its bounds.
+    #[error("expected {option} from {min} to {max}, got {got}: choose a value within")]
+    OutOfBounds {
+        /// The option's name.
+        option: &'static str,
+        /// The value given.
+        got: usize,
+        /// The smallest allowed.
+        min: usize,
+        /// The largest allowed.
+        max: usize,
+    },
+    /// Another socket listens there.
+    #[error("expected {addr} to be free, but another socket listens on it: choose another port, or port 0 for a free one (who holds it: ss -ltnp 'sport = :{}')", addr.port())]
+    AddressInUse {
+        /// The address asked for.
+        addr: SocketAddr,
+    },
+    /// The kernel refused the bind for want of a right.
+    #[error("expected to be allowed to listen on {addr}, but the kernel refused: choose a port from net.ipv4.ip_unprivileged_port_start (mostly 1024) up, or grant CAP_NET_BIND_SERVICE")]
+    AddressNotAllowed {
+        /// The address asked for.
+        addr: SocketAddr,
+    },
+    /// The address is not one of this host's.
+    #[error("expected {addr} to be an address of this host, but it is not: choose one that `ip -brief address` lists, or 0.0.0.0 or [::] for all")]
+    AddressNotHere {
+        /// The address asked for.
+        addr: SocketAddr,
+    },
+    /// Any other failure to listen.
+    #[error("could not listen on {addr} ({source}): check `ulimit -n` and the address")]
+    Listen {
+        /// The address asked for.
+        addr: SocketAddr,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// A live server, or a file that is no socket, stands at the unix socket's path.
+    #[error("expected {} to be free or a socket nobody serves, but {got}: choose another path, or remove it yourself", path.display())]
+    UnixInUse {
+        /// The path asked for.
+        path: PathBuf,
+        /// What was found there.
+        got: &'static str,
+    },
+    /// Any other failure to listen on the unix socket.
+    #[error("could not listen on unix socket {} ({source}): its folder must exist and be writable, and the path be shorter than 108 bytes", path.display())]
+    UnixListen {
+        /// The path asked for.
+        path: PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// The root is not a folder that can be read.
+    #[error("expected root {} to be a folder that can be read, got {source}: name an existing folder", path.display())]
+    BadRoot {
+        /// The path given.
+        path: PathBuf,
+        /// What opening it as a folder said.
+        source: io::Error,
+    },
+    /// The kernel has no `openat2`, or a sandbox forbids it.
+    #[error("expected openat2(2), which keeps requests inside root {}, but this kernel or sandbox has none ({source}): run on Linux 5.6 or newer and allow openat2, or serve without a root", path.display())]
+    NoOpenat2 {
+        /// The root that will not be served.
+        path: PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// A worker could not be bound to its CPU.
+    #[error("expected to pin a worker to CPU {cpu}, but the kernel refused ({source}): choose CPUs that `nproc` and `taskset -p $$` allow")]
+    Pin {
+        /// The CPU asked for.
+        cpu: usize,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// A worker could not be set up, or its event queue failed.
+    #[error("a worker could not {doing} ({source}): check `ulimit -n`, `ulimit -u` and memory")]
+    Worker {
+        /// What it was doing.
+        doing: &'static str,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// A worker panicked: a bug here.
+    #[error("a worker panicked: this is a defect of the reference server itself, not of the test; please report it")]
+    WorkerPanicked,
+}

@@ -1,0 +1,24 @@
+//! The reference servers: real servers, sound by default, that load is put on to prove a measurement.
+//!
+//! `http::serve` and `echo::serve` block until their [`Stop`] is pulled, then say what they counted.
+//! They share no code with the client side, so that no parser bug can hide by being on both ends.
+//! Not here: command lines, signals, TLS, proxying. Cost: one thread a worker, nothing else running.
+
+mod clock;
+mod counters;
+pub mod echo;
+mod error;
+pub mod http;
+pub mod limits;
+mod listen;
+mod options;
+mod reactor;
+mod slab;
+mod stop;
+mod timers;
+mod workers;
+
+pub use counters::Counters;
+pub use error::ServeError;
+pub use options::{DesignInfo, ServeOptions};
+pub use stop::Stop;

@@ -1,0 +1,67 @@
+//! Every bound of the reference servers, in one place: what a peer can make a server hold or do.
+//!
+//! Memory of one worker is at most `connections × (HEAD_BYTES_MAX + buffer + OUT_BATCH_BYTES + body limit)`
+//! plus `FILE_CACHE_BYTES_MAX`; a connection with nothing pending holds none of these buffers.
+
+use std::time::Duration;
+
+/// The longest request head (request line, headers, final empty line); longer is answered 431.
+/// 64 KiB is what the client side of this project accepts of a reply's head, too.
+pub const HEAD_BYTES_MAX: usize = 64 * 1024;
+/// The longest request line; longer is answered 414. RFC 9112 §3 recommends at least 8000.
+pub const REQUEST_LINE_BYTES_MAX: usize = 16 * 1024;
+/// Empty lines tolerated before a request line (RFC 9112 §2.2 asks for "at least one").
+pub const LEADING_EMPTY_LINES_MAX: usize = 4;
+/// All chunk-size lines' extensions and trailers of one chunked request body together; beyond is 431.
+pub const CHUNK_OVERHEAD_BYTES_MAX: u64 = 64 * 1024;
+/// Request bodies larger than this are answered 413, unless the options say otherwise.
+pub const BODY_BYTES_MAX_DEFAULT: u64 = 16 * 1024 * 1024;
+
+/// Replies gathered for one write before it is made, however many requests still wait in the input.
+pub const OUT_BATCH_BYTES: usize = 64 * 1024;
+/// Reply bodies up to this size are copied behind their head; larger ones go by `sendmsg` or `sendfile`.
+pub const COPY_BODY_BYTES_MAX: usize = 8 * 1024;
+/// A generated reply body (`/bytes`, `/chunked`) is made in pieces of this size.
+pub const MADE_PIECE_BYTES: usize = 64 * 1024;
+/// One `sendfile` call moves at most this, so that one download does not hold the worker.
+pub const SENDFILE_BYTES_MAX: usize = 512 * 1024;
+/// Turns (receive, send) a connection may take before the others get theirs.
+pub const TURNS_MAX: usize = 16;
+
+/// Files up to this size are answered from memory; larger ones by `sendfile`.
+pub const CACHED_FILE_BYTES_MAX: u64 = 64 * 1024;
+/// File contents one worker keeps in memory.
+pub const FILE_CACHE_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Files one worker knows (contents, or an open descriptor).
+pub const FILE_CACHE_ENTRIES_MAX: usize = 4096;
+/// Of those, the ones that hold a descriptor.
+pub const FILE_CACHE_DESCRIPTORS_MAX: usize = 64;
+/// The longest request path that is worth a cache entry.
+pub const FILE_CACHE_KEY_BYTES_MAX: usize = 1024;
+/// A cached file is compared with the disk at most this often, in nanoseconds.
+pub const FILE_CACHE_FRESH_NS: u64 = 1_000_000_000;
+
+/// `/sleep?ms=` at most: an hour.
+pub const SLEEP_MS_MAX: u64 = 3_600_000;
+/// `/cpu?us=` at most: ten seconds.
+pub const CPU_US_MAX: u64 = 10_000_000;
+/// `/bytes?n=`, and `n × size` of `/chunked`, at most: 10 GiB.
+pub const MADE_BYTES_MAX: u64 = 10 * 1024 * 1024 * 1024;
+/// `/chunked?n=` at most.
+pub const CHUNKS_MAX: u64 = 100_000_000;
+
+/// Connections accepted in a row before the others get their turn.
+pub const ACCEPT_BATCH: usize = 64;
+/// How long a worker leaves its listeners alone when there is no descriptor or memory for a connection.
+pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// How long a closing connection is still read, so that a reset does not destroy the last reply
+/// (RFC 9112 §9.6 describes the problem; 2 s is our choice).
+pub const LINGER: Duration = Duration::from_secs(2);
+/// How long replies in flight may take once the server was told to stop.
+pub const DRAIN: Duration = Duration::from_secs(2);
+/// Readiness events taken from the kernel at once.
+pub const EVENTS_MAX: usize = 512;
+/// Workers of one server at most.
+pub const WORKERS_MAX: usize = 1024;
+/// The smallest and largest receive buffer a worker may be given, in bytes.
+pub const BUFFER_BYTES: std::ops::RangeInclusive<usize> = 1..=16 * 1024 * 1024;

@@ -1,0 +1,50 @@
+//! What every reference server is told: where it listens, with how many workers, on which CPUs.
+//!
+//! Plain data; `listen` and `workers` act on it and report what does not fit.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// How a server runs, whatever it speaks.
+#[derive(Debug, Clone)]
+pub struct ServeOptions {
+    /// Addresses to listen on. Port 0 takes a free one; the addresses bound are given to `ready`.
+    pub listen: Vec<SocketAddr>,
+    /// A unix socket to listen on as well. Removed again at the end.
+    pub unix: Option<PathBuf>,
+    /// Worker threads, each with its own listeners (`SO_REUSEPORT`) and its own connections.
+    pub workers: usize,
+    /// Worker `i` runs only on CPU `pin[i % pin.len()]`.
+    pub pin: Option<Vec<usize>>,
+    /// Length asked of the accept queue; the kernel caps it at `net.core.somaxconn`.
+    pub backlog: u32,
+    /// Size of a worker's receive buffer, in bytes; also what an echo connection holds at most.
+    pub buffer_bytes: usize,
+    /// A connection on which nothing moved for this long is closed. `None`: never.
+    pub idle_timeout: Option<Duration>,
+}
+
+impl Default for ServeOptions {
+    /// One worker on a free port of 127.0.0.1, a 64 KiB buffer, and nginx's idle timeout of 75 s.
+    fn default() -> Self {
+        Self {
+            listen: vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 0))],
+            unix: None,
+            workers: 1,
+            pin: None,
+            backlog: 4096,
+            buffer_bytes: 64 * 1024,
+            idle_timeout: Some(Duration::from_secs(75)),
+        }
+    }
+}
+
+/// A design as it is listed: its name, and what it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DesignInfo {
+    /// The name on the command line.
+    pub name: &'static str,
+    /// One sentence: how the server is built.
+    pub about: &'static str,
+}
