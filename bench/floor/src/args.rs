@@ -1,5 +1,5 @@
 //! `--option value` pairs, read by hand: a bare loop should not carry an argument parser.
-//! Every option takes a value; a word the loop does not know is not refused here, because the
+//! Every option but those in [`FLAGS`] takes a value; a word the loop does not know is not refused here, because the
 //! five loops share most of theirs. Numbers are bounded so that no loop can run for ever.
 
 use std::collections::BTreeMap;
@@ -11,6 +11,9 @@ use std::str::FromStr;
 pub const SECONDS_MAX: f64 = 86_400.0;
 /// Most connections a client loop opens: one port range.
 pub const CONNECTIONS_MAX: usize = 60_000;
+
+/// Options without a value.
+pub const FLAGS: &[&str] = &["epoll"];
 
 /// What was wrong with the command line, in words.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,13 +53,14 @@ impl Args {
         let mut found = BTreeMap::new();
         let mut rest = words.iter();
         while let Some(word) = rest.next() {
-            let name = word
-                .strip_prefix("--")
-                .ok_or_else(|| UsageError(format!("expected an --option, got {word:?}")))?;
-            let value = rest
-                .next()
-                .ok_or_else(|| UsageError(format!("--{name} needs a value")))?;
-            if found.insert(name.to_owned(), value.clone()).is_some() {
+            let name =
+                word.strip_prefix("--").ok_or_else(|| UsageError(format!("expected an --option, got {word:?}")))?;
+            let value = if FLAGS.contains(&name) {
+                "true".to_owned()
+            } else {
+                rest.next().cloned().ok_or_else(|| UsageError(format!("--{name} needs a value")))?
+            };
+            if found.insert(name.to_owned(), value).is_some() {
                 return Err(UsageError(format!("--{name} was given twice")));
             }
         }
@@ -71,9 +75,13 @@ impl Args {
         let Some(text) = self.0.get(name) else {
             return Ok(None);
         };
-        text.parse()
-            .map(Some)
-            .map_err(|_| UsageError(format!("--{name}: {text:?} cannot be read")))
+        text.parse().map(Some).map_err(|_| UsageError(format!("--{name}: {text:?} cannot be read")))
+    }
+
+    /// Whether a flag was given.
+    #[must_use]
+    pub fn flag(&self, name: &str) -> bool {
+        self.0.contains_key(name)
     }
 
     /// The value of an option that must be there.
@@ -81,8 +89,7 @@ impl Args {
     /// # Errors
     /// As [`Args::optional`], and a missing option.
     pub fn required<T: FromStr>(&self, name: &str) -> Result<T, UsageError> {
-        self.optional(name)?
-            .ok_or_else(|| UsageError(format!("--{name} is missing")))
+        self.optional(name)?.ok_or_else(|| UsageError(format!("--{name} is missing")))
     }
 
     /// A positive number of seconds, at most [`SECONDS_MAX`].
@@ -98,9 +105,7 @@ impl Args {
         if seconds > 0.0 && seconds <= SECONDS_MAX {
             Ok(seconds)
         } else {
-            Err(UsageError(format!(
-                "--seconds: {seconds} is not above 0 and at most {SECONDS_MAX}"
-            )))
+            Err(UsageError(format!("--seconds: {seconds} is not above 0 and at most {SECONDS_MAX}")))
         }
     }
 
@@ -111,15 +116,11 @@ impl Args {
     pub fn client(&self) -> Result<Client, UsageError> {
         let addr: SocketAddr = self.required("addr")?;
         if !addr.ip().is_loopback() {
-            return Err(UsageError(format!(
-                "--addr: {addr} is not a loopback address"
-            )));
+            return Err(UsageError(format!("--addr: {addr} is not a loopback address")));
         }
         let connections = self.optional("connections")?.unwrap_or(64);
         if connections == 0 || connections > CONNECTIONS_MAX {
-            return Err(UsageError(format!(
-                "--connections: {connections} is not in 1..={CONNECTIONS_MAX}"
-            )));
+            return Err(UsageError(format!("--connections: {connections} is not in 1..={CONNECTIONS_MAX}")));
         }
         let path: String = self.optional("path")?.unwrap_or_else(|| "/".to_owned());
         if !path.starts_with('/') || path.contains(|c: char| c.is_ascii_control() || c == ' ') {
@@ -144,11 +145,7 @@ mod tests {
     }
 
     fn client_error(line: &str) -> String {
-        args(line)
-            .and_then(|args| args.client())
-            .map(|client| format!("accepted {client:?}"))
-            .unwrap_err()
-            .0
+        args(line).and_then(|args| args.client()).map(|client| format!("accepted {client:?}")).unwrap_err().0
     }
 
     #[test]
@@ -157,10 +154,7 @@ mod tests {
             .and_then(|args| args.client())
             .unwrap();
         assert_eq!(client.connections, 7);
-        assert_eq!(
-            client.request,
-            b"GET /x HTTP/1.1\r\nHost: 127.0.0.1:8080\r\n\r\n"
-        );
+        assert_eq!(client.request, b"GET /x HTTP/1.1\r\nHost: 127.0.0.1:8080\r\n\r\n");
     }
 
     #[test]

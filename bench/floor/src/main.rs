@@ -13,7 +13,7 @@ usage: floor LOOP --option value ...
   responder --port P [--cpu N] [--seconds S] [--stamps FILE --stamps-max N]
   epoll     --addr A --connections C --seconds S [--path /]
   uring     --addr A --connections C --seconds S [--path /] [--wait N] [--wait-max-us U]
-  due       --addr A --connections C --seconds S --rate R [--path /] [--epoll true]
+  due       --addr A --connections C --seconds S --rate R [--path /] [--epoll]
   connect   --addr A --seconds S [--connections C]
 ";
 
@@ -22,11 +22,7 @@ fn main() -> ExitCode {
     let (text, status) = match run(&words) {
         Ok(line) => {
             let written = writeln!(std::io::stdout(), "{line}");
-            return if written.is_ok() {
-                ExitCode::SUCCESS
-            } else {
-                ExitCode::from(1)
-            };
+            return if written.is_ok() { ExitCode::SUCCESS } else { ExitCode::from(1) };
         }
         Err(Failure::Usage(error)) => (format!("floor: {error}\n{USAGE}"), 2),
         Err(Failure::Run(error)) => (format!("floor: {error}\n"), 1),
@@ -54,9 +50,7 @@ impl From<std::io::Error> for Failure {
 }
 
 fn run(words: &[String]) -> Result<String, Failure> {
-    let (name, rest) = words
-        .split_first()
-        .ok_or_else(|| UsageError("name a loop".to_owned()))?;
+    let (name, rest) = words.split_first().ok_or_else(|| UsageError("name a loop".to_owned()))?;
     let args = Args::parse(rest)?;
     floor::sys::raise_descriptor_limit();
     let line = match name.as_str() {

@@ -17,8 +17,8 @@ pub struct Outcome {
     pub seconds: f64,
     /// 99th percentile of (released − due), in µs: open loops only.
     pub release_error_p99_us: Option<f64>,
-    /// Requests that found no free connection when due: open loops only.
-    pub queued: Option<u64>,
+    /// Most requests that were due and found no free connection at one time: open loops only.
+    pub queue_depth_max: Option<u64>,
 }
 
 impl Outcome {
@@ -37,25 +37,24 @@ impl Outcome {
         if let Some(error_us) = self.release_error_p99_us {
             let _ = write!(line, ",\"release_error_p99_us\":{error_us:.3}");
         }
-        if let Some(queued) = self.queued {
-            let _ = write!(line, ",\"queued\":{queued}");
+        if let Some(queue_depth_max) = self.queue_depth_max {
+            let _ = write!(line, ",\"queue_depth_max\":{queue_depth_max}");
         }
         line.push('}');
         line
     }
 }
 
-/// `VmHWM` of this process, in bytes; see proc_pid_status(5).
 fn peak_rss_bytes() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let kib: u64 = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmHWM:"))?
-        .trim()
-        .strip_suffix("kB")?
-        .trim()
-        .parse()
-        .ok()?;
+    peak_rss_in(&std::fs::read_to_string("/proc/self/status").ok()?)
+}
+
+/// `VmHWM` of a `/proc/PID/status`, in bytes; see proc_pid_status(5). A process that has ended has
+/// none.
+#[must_use]
+pub fn peak_rss_in(status: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kib * 1024)
 }
 
@@ -65,16 +64,9 @@ mod tests {
 
     #[test]
     fn the_line_has_every_field_asked_for() {
-        let outcome = Outcome {
-            requests: 3,
-            release_error_p99_us: Some(1.5),
-            ..Outcome::default()
-        };
+        let outcome = Outcome { requests: 3, release_error_p99_us: Some(1.5), ..Outcome::default() };
         let line = outcome.json("floor-due");
-        assert!(
-            line.starts_with("{\"tool\":\"floor-due\",\"requests\":3,\"seconds\":0.000000,"),
-            "{line}"
-        );
+        assert!(line.starts_with("{\"tool\":\"floor-due\",\"requests\":3,\"seconds\":0.000000,"), "{line}");
         assert!(line.ends_with(",\"release_error_p99_us\":1.500}"), "{line}");
     }
 

@@ -127,9 +127,7 @@ mod tests {
     #[test]
     fn an_endless_head_is_given_up() {
         let mut meter = ReplyMeter::default();
-        let last = (0..=HEAD_BYTES_MAX / 1000 + 1)
-            .map(|_| meter.take(&[b'a'; 1000]))
-            .last();
+        let last = (0..=HEAD_BYTES_MAX / 1000 + 1).map(|_| meter.take(&[b'a'; 1000])).last();
         assert_eq!(last, Some(Step::Broken));
     }
 }

@@ -33,8 +33,7 @@ impl Schedule {
     #[inline]
     #[must_use]
     pub fn next_due_ns(&self) -> Option<u64> {
-        (self.released < self.total)
-            .then(|| self.start_ns + (self.released as f64 * 1e9 / self.rate_per_s) as u64)
+        (self.released < self.total).then(|| self.start_ns + (self.released as f64 * 1e9 / self.rate_per_s) as u64)
     }
 
     /// Takes the next request if it is due at `now_ns`, noting how late that is.
@@ -42,8 +41,7 @@ impl Schedule {
     pub fn release(&mut self, now_ns: u64) -> bool {
         match self.next_due_ns() {
             Some(due_ns) if due_ns <= now_ns => {
-                self.errors_ns
-                    .push(u32::try_from(now_ns - due_ns).unwrap_or(u32::MAX));
+                self.errors_ns.push(u32::try_from(now_ns - due_ns).unwrap_or(u32::MAX));
                 self.released += 1;
                 true
             }

@@ -199,6 +199,8 @@ pub struct Interval<C: Counter = u32> {
     pub start_ns: u64,
     /// See `start_ns`.
     pub end_ns: u64,
+    /// Whether it lies after the end of the load, while requests in flight were waited for.
+    pub is_drain: bool,
     /// Counters.
     pub counts: Counts,
     /// Readings at the end.
@@ -223,6 +225,7 @@ impl<C: Counter> Interval<C> {
             sequence: 0,
             start_ns: 0,
             end_ns: 0,
+            is_drain: false,
             counts: Counts::default(),
             gauges: Gauges::default(),
             errors: ErrorCounts::default(),
@@ -235,6 +238,7 @@ impl<C: Counter> Interval<C> {
 
     /// Empties it for the next tick, keeping the memory. Does not allocate.
     pub fn clear(&mut self) {
+        self.is_drain = false;
         self.counts = Counts::default();
         self.gauges = Gauges::default();
         self.errors = ErrorCounts::default();

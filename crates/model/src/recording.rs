@@ -84,6 +84,9 @@ pub enum End {
 pub struct Totals {
     /// Everything summed.
     pub sum: Interval<u64>,
+    /// The counters up to the end of the load: what rates are made of. Replies that came while requests in flight
+    /// were waited for are in `sum` only.
+    pub in_time: Counts,
     /// Requests sent or queued and without an end when the run ended.
     pub in_flight_at_end: u64,
     /// Measured time, nanoseconds: from the end of warm-up to the last planned moment, drain excluded.
@@ -104,6 +107,7 @@ impl Default for Totals {
     fn default() -> Self {
         Totals {
             sum: Interval::new(0),
+            in_time: Counts::default(),
             in_flight_at_end: 0,
             measured_ns: 0,
             peak_rss_bytes: 0,
@@ -128,7 +132,12 @@ impl Totals {
 
     /// Completed requests a second of measured time, failed ones included.
     pub fn requests_per_s(&self) -> f64 {
-        if self.measured_ns == 0 { 0.0 } else { self.sum.counts.requests() as f64 * 1e9 / self.measured_ns as f64 }
+        self.per_s(self.in_time.requests())
+    }
+
+    /// A count of [`Totals::in_time`] as a rate, a second.
+    pub fn per_s(&self, count: u64) -> f64 {
+        if self.measured_ns == 0 { 0.0 } else { count as f64 * 1e9 / self.measured_ns as f64 }
     }
 }
 
@@ -140,6 +149,8 @@ pub struct Row {
     pub start_ns: u64,
     /// See `start_ns`.
     pub end_ns: u64,
+    /// Whether it lies after the end of the load.
+    pub is_drain: bool,
     /// Counters.
     pub counts: Counts,
     /// Readings at the end.
@@ -165,6 +176,7 @@ impl Row {
         Row {
             start_ns: sum.start_ns,
             end_ns: sum.end_ns,
+            is_drain: sum.is_drain,
             counts: sum.counts,
             gauges: sum.gauges,
             response_p50_ns: quantile(response, 0.50),

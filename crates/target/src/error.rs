@@ -30,13 +30,17 @@ pub enum ServeError {
         addr: SocketAddr,
     },
     /// The kernel refused the bind for want of a right.
-    #[error("expected to be allowed to listen on {addr}, but the kernel refused: choose a port from net.ipv4.ip_unprivileged_port_start (mostly 1024) up, or grant CAP_NET_BIND_SERVICE")]
+    #[error(
+        "expected to be allowed to listen on {addr}, but the kernel refused: choose a port from net.ipv4.ip_unprivileged_port_start (mostly 1024) up, or grant CAP_NET_BIND_SERVICE"
+    )]
     AddressNotAllowed {
         /// The address asked for.
         addr: SocketAddr,
     },
     /// The address is not one of this host's.
-    #[error("expected {addr} to be an address of this host, but it is not: choose one that `ip -brief address` lists, or 0.0.0.0 or [::] for all")]
+    #[error(
+        "expected {addr} to be an address of this host, but it is not: choose one that `ip -brief address` lists, or 0.0.0.0 or [::] for all"
+    )]
     AddressNotHere {
         /// The address asked for.
         addr: SocketAddr,
@@ -82,7 +86,9 @@ pub enum ServeError {
         source: io::Error,
     },
     /// A worker could not be bound to its CPU.
-    #[error("expected to pin a worker to CPU {cpu}, but the kernel refused ({source}): choose CPUs that `nproc` and `taskset -p $$` allow")]
+    #[error(
+        "expected to pin a worker to CPU {cpu}, but the kernel refused ({source}): choose CPUs that `nproc` and `taskset -p $$` allow"
+    )]
     Pin {
         /// The CPU asked for.
         cpu: usize,

@@ -13,7 +13,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, getsockname, listen, socket_with, sockopt};
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, getsockname, listen, socket_with, sockopt,
+};
 
 use crate::error::ServeError;
 use crate::limits;
@@ -143,7 +145,8 @@ fn open_unix(path: &Path, backlog: i32) -> Result<(OwnedFd, UnixFile), ServeErro
         match UnixStream::connect(path) {
             Err(gone) if gone.kind() == io::ErrorKind::ConnectionRefused => {
                 // Left behind by a server that was killed: nobody listens.
-                std::fs::remove_file(path).map_err(|source| ServeError::UnixListen { path: path.to_owned(), source })?;
+                std::fs::remove_file(path)
+                    .map_err(|source| ServeError::UnixListen { path: path.to_owned(), source })?;
             }
             _ => return Err(in_use("a server answers there")),
         }

@@ -1,0 +1,9 @@
+//! A loop a file. To add one, copy a neighbour and name it in `main.rs`.
+
+pub mod connect;
+pub mod due;
+pub mod due_epoll;
+pub mod due_uring;
+pub mod epoll;
+pub mod responder;
+pub mod uring;

@@ -1,0 +1,77 @@
+//! A subcommand a file: each answers one question, fills one document, and writes it.
+
+mod http;
+mod lag;
+mod memory;
+mod open;
+mod stall;
+mod start;
+
+pub use stall::Facts;
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context as _, Result, ensure};
+
+use crate::args::Settings;
+use crate::measure::{self, Measured};
+use crate::target::Target;
+use crate::tools::{Load, Row};
+
+/// Runs the subcommand the settings name.
+///
+/// # Errors
+/// What was to be measured could not be built or started, or the result not be written.
+pub fn run(settings: &Settings) -> Result<()> {
+    if settings.build {
+        build()?;
+    }
+    let document = match settings.command.as_str() {
+        "http" => http::run(settings),
+        "open" => open::run(settings),
+        "stall" => stall::run(settings),
+        "lag" => lag::run(settings),
+        "memory" => memory::run(settings),
+        _ => start::run(settings),
+    }?;
+    crate::say(&document.markdown());
+    document.write(&settings.out)
+}
+
+/// Builds what is measured, so that no stale binary is.
+fn build() -> Result<()> {
+    let cargo = std::env::var_os("CARGO").map_or_else(|| PathBuf::from("cargo"), PathBuf::from);
+    let mut command = Command::new(cargo);
+    command.args(["build", "--release", "-p", "plimsoll-bench-floor", "-p", "plimsoll"]);
+    let status = command.status().context("starting cargo; --no-build measures the binaries as they are")?;
+    ensure!(status.success(), "the build failed; --no-build measures the binaries as they are");
+    Ok(())
+}
+
+/// A load on a target.
+fn load(target: &Target, connections: usize, seconds: f64, rate_per_s: Option<f64>) -> Load {
+    Load { addr: target.addr, connections, seconds, rate_per_s, folder: target.folder().to_owned() }
+}
+
+/// One run from start to end.
+fn one(row: &Row, load: &Load, target: &Target, cpus: &[usize], settings: &Settings) -> Result<Measured> {
+    measure::finish(measure::start(row, load, target, cpus, settings)?, target)
+}
+
+/// How the machine was shared, for every document.
+fn method(settings: &Settings, seconds: f64, rounds: usize) -> Vec<String> {
+    vec![
+        format!(
+            "Target pinned on CPU {}, generator with one thread pinned on CPU {}; {rounds} rounds of \
+             {seconds} s runs, interleaved tool by tool, the order turning by one place a round.",
+            settings.target_cpu, settings.load_cpu
+        ),
+        format!(
+            "A run is thrown away when more than {} of a core was busy beyond generator, target and \
+             runner (/proc/stat), and made again up to {} times.",
+            settings.other_load_max, settings.retries
+        ),
+        "Figures are medians (minimum–maximum); ratios are medians of the ratios within each round.".to_owned(),
+    ]
+}

@@ -1,0 +1,213 @@
+//! The servers under load, each in a process of its own, pinned, on a free loopback port, ended by
+//! its id when dropped. nginx gets a configuration of its own in a temporary folder: one worker,
+//! no access log, connections that live for ever, the index page it comes with in size.
+
+use std::fs::File;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+use floor::loops::responder::BODY_BYTES;
+use floor::process;
+
+use crate::args::Settings;
+use crate::machine;
+use crate::quiet;
+
+/// How long a server may take to listen, and to end.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The responder that notes when requests arrive.
+pub const STAMPING: &str = "stamping responder";
+/// Where it writes them.
+const STAMPS: &str = "stamps";
+
+/// A running server.
+#[derive(Debug)]
+pub struct Target {
+    /// Where it listens.
+    pub addr: SocketAddr,
+    /// The process that answers: nginx's worker, else the server itself.
+    pub worker: u32,
+    child: Option<Child>,
+    pids: Vec<u32>,
+    folder: tempfile::TempDir,
+}
+
+impl Target {
+    /// Starts a server by name on these CPUs, with a worker for each of them.
+    ///
+    /// # Errors
+    /// It is not installed, or does not listen within five seconds.
+    pub fn start(name: &str, cpus: &[usize], settings: &Settings) -> Result<Self> {
+        let folder = tempfile::tempdir().context("making a temporary folder")?;
+        let addr = free_addr()?;
+        let mut command = match name {
+            "nginx" => nginx(folder.path(), addr, cpus.len())?,
+            "responder" => responder(&settings.floor, addr),
+            STAMPING => {
+                let mut command = responder(&settings.floor, addr);
+                command.arg("--stamps").arg(folder.path().join(STAMPS));
+                command.args(["--stamps-max", "10000000"]);
+                command
+            }
+            "serve" => serve(&settings.plimsoll, &settings.serve_args, addr)?,
+            other => bail!("there is no target {other:?}"),
+        };
+        let log = folder.path().join("log");
+        let output = File::create(&log)?;
+        command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
+        process::prepare(&mut command, cpus);
+        let child = command.spawn().with_context(|| format!("starting {name}: {command:?}"))?;
+        let mut target = Self { addr, worker: child.id(), pids: vec![child.id()], child: Some(child), folder };
+        target.await_listening().with_context(|| {
+            let said = std::fs::read_to_string(&log).unwrap_or_default();
+            format!("{name} does not listen; it says: {}", said.trim())
+        })?;
+        let workers = children_of(target.pids[0]);
+        if let Some(&worker) = workers.first() {
+            target.worker = worker;
+            target.pids.extend(workers);
+        }
+        Ok(target)
+    }
+
+    /// CPU seconds of all its processes so far.
+    pub fn cpu_seconds(&self) -> f64 {
+        self.pids.iter().copied().map(quiet::cpu_seconds_of).sum()
+    }
+
+    /// The folder a generator may write into.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Ends the responder that notes arrivals and reads them, in ns of CLOCK_MONOTONIC.
+    ///
+    /// # Errors
+    /// It wrote none.
+    pub fn stamps(mut self) -> Result<Vec<u64>> {
+        self.end();
+        let path = self.folder.path().join(STAMPS);
+        let text =
+            std::fs::read_to_string(&path).with_context(|| format!("reading arrivals from {}", path.display()))?;
+        text.lines().map(|line| line.parse().with_context(|| format!("an arrival of {line:?}"))).collect()
+    }
+
+    fn await_listening(&mut self) -> Result<()> {
+        let give_up = Instant::now() + PATIENCE;
+        while Instant::now() < give_up {
+            if TcpStream::connect_timeout(&self.addr, PATIENCE).is_ok() {
+                return Ok(());
+            }
+            if let Some(child) = &mut self.child
+                && let Some(status) = child.try_wait()?
+            {
+                bail!("it ended with {status}");
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        bail!("waited {PATIENCE:?} for {}", self.addr)
+    }
+}
+
+impl Drop for Target {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl Target {
+    fn end(&mut self) {
+        let Some(child) = self.child.take() else {
+            return;
+        };
+        // A stopped process would not see SIGTERM. One that is gone already cannot be signalled,
+        // which is as good.
+        for pid in &self.pids {
+            let _ = process::signal(*pid, process::SIGCONT);
+        }
+        let _ = process::signal(child.id(), process::SIGTERM);
+        let _ = process::wait(child, PATIENCE);
+    }
+}
+
+/// A loopback address nobody listens on.
+pub fn free_addr() -> Result<SocketAddr> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("looking for a port")?;
+    Ok(listener.local_addr()?)
+}
+
+fn responder(floor: &Path, addr: SocketAddr) -> Command {
+    let mut command = Command::new(floor);
+    command.args(["responder", "--seconds", "86400", "--port"]);
+    command.arg(addr.port().to_string());
+    command
+}
+
+fn serve(plimsoll: &Path, args: &str, addr: SocketAddr) -> Result<Command> {
+    if !plimsoll.is_file() {
+        bail!("there is no {}", plimsoll.display());
+    }
+    let filled = args.replace("{addr}", &addr.to_string()).replace("{port}", &addr.port().to_string());
+    let mut command = Command::new(plimsoll);
+    command.args(filled.split_whitespace());
+    Ok(command)
+}
+
+fn nginx(folder: &Path, addr: SocketAddr, workers: usize) -> Result<Command> {
+    let program = machine::find("nginx").context("nginx is not installed")?;
+    let pages = folder.join("pages");
+    std::fs::create_dir(&pages)?;
+    std::fs::write(pages.join("index.html"), vec![b'x'; BODY_BYTES])?;
+    let configuration = folder.join("nginx.conf");
+    std::fs::write(&configuration, nginx_configuration(folder, addr, workers))?;
+    let mut command = Command::new(program);
+    command.arg("-e").arg(folder.join("error.log"));
+    command.arg("-c").arg(&configuration).arg("-p").arg(folder);
+    Ok(command)
+}
+
+fn nginx_configuration(folder: &Path, addr: SocketAddr, workers: usize) -> String {
+    let folder = folder.display();
+    // As root, nginx would give its workers to a user who may not read the temporary folder.
+    let user = if is_root() { "user root;\n" } else { "" };
+    format!(
+        "{user}daemon off;\n\
+         worker_processes {workers};\n\
+         pid {folder}/nginx.pid;\n\
+         error_log {folder}/error.log warn;\n\
+         worker_rlimit_nofile 16384;\n\
+         events {{ worker_connections 8192; }}\n\
+         http {{\n\
+           access_log off;\n\
+           sendfile on;\n\
+           tcp_nopush on;\n\
+           keepalive_timeout 86400s;\n\
+           keepalive_requests 100000000;\n\
+           client_body_temp_path {folder}/body;\n\
+           proxy_temp_path {folder}/proxy;\n\
+           fastcgi_temp_path {folder}/fastcgi;\n\
+           uwsgi_temp_path {folder}/uwsgi;\n\
+           scgi_temp_path {folder}/scgi;\n\
+           default_type text/html;\n\
+           server {{ listen {addr} backlog=4096; root {folder}/pages; }}\n\
+         }}\n"
+    )
+}
+
+fn is_root() -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    std::fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0)
+}
+
+/// The children of a process, see proc_pid_task_tid_children(5).
+fn children_of(pid: u32) -> Vec<u32> {
+    std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"))
+        .unwrap_or_default()
+        .split_whitespace()
+        .filter_map(|word| word.parse().ok())
+        .collect()
+}

@@ -1,0 +1,128 @@
+//! The seam between the worker and the kernel: what a worker may ask of sockets, and what it hears back.
+//!
+//! Completion-shaped: the worker asks (`connect`, `send`, `close`), sleeps in [`Driver::wait`], then takes events one
+//! by one with [`Driver::next`]. Three implementations sit side by side: [`epoll`], [`uring`] and [`sim`]; the same
+//! worker and the same tests run on each. Slots are the worker's own small numbers; what belongs to a slot's earlier
+//! life is dropped inside the driver and never seen.
+
+pub mod epoll;
+pub mod sim;
+pub mod socket;
+pub mod thread;
+pub mod uring;
+
+use model::plan::Address;
+use std::sync::Arc;
+use wire::Payload;
+
+/// A connection's place in the worker's slab, and in the driver's.
+pub type Slot = u32;
+
+/// Something that happened to a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event {
+    /// It is established.
+    Connected {
+        /// Whose.
+        slot: Slot,
+    },
+    /// It could not be established; the slot is free of any socket again.
+    ConnectFailed {
+        /// Whose.
+        slot: Slot,
+        /// The kernel's error number.
+        errno: i32,
+    },
+    /// Bytes came; [`Driver::bytes`] has them until the next call of [`Driver::next`].
+    Received {
+        /// Whose.
+        slot: Slot,
+        /// When they came: the kernel's receive stamp where one is used, else when they were read.
+        at_ns: u64,
+    },
+    /// The peer closed its side; no more bytes will come.
+    Closed {
+        /// Whose.
+        slot: Slot,
+    },
+    /// The connection broke.
+    Failed {
+        /// Whose.
+        slot: Slot,
+        /// The kernel's error number.
+        errno: i32,
+    },
+}
+
+/// What ends a wait, apart from its time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wake {
+    /// The first completion.
+    First,
+    /// So many completions, or the delay after which fewer will do.
+    Batch {
+        /// How many.
+        completions: u32,
+        /// At most so long, nanoseconds.
+        delay_ns: u64,
+    },
+    /// Nothing: sleep to the end of the time, then take what is there.
+    Never,
+}
+
+/// What a driver can be told at the start.
+#[derive(Debug, Clone)]
+pub struct Setup {
+    /// Slots `0..slots` will be used.
+    pub slots: u32,
+    /// All addresses that may be connected to, by index.
+    pub addresses: Vec<Address>,
+    /// All that may be sent ([`wire::Protocol::blobs`]).
+    pub blobs: Vec<Arc<[u8]>>,
+    /// Requests outstanding on one connection.
+    pub pipeline: u16,
+    /// Whether `Received` carries the kernel's receive stamp.
+    pub receive_stamps: bool,
+}
+
+/// Drives the sockets of one worker.
+pub trait Driver {
+    /// The name in flags and reports.
+    const NAME: &'static str;
+
+    /// Starts the clock: the moment the run began, on CLOCK_MONOTONIC, nanoseconds.
+    fn begin(&mut self, origin_ns: u64);
+
+    /// Nanoseconds since the run began, monotonic.
+    fn now_ns(&mut self) -> u64;
+
+    /// Begins to connect a slot that has no socket; the outcome comes as an event, whatever it is.
+    fn connect(&mut self, slot: Slot, address: usize);
+
+    /// Sends on an established connection. Taken whole: what the kernel does not take now is sent when it can be;
+    /// failure comes as an event.
+    fn send(&mut self, slot: Slot, payload: Payload);
+
+    /// Whether all that was given to [`Driver::send`] has been handed to the kernel, as far as the driver knows.
+    fn is_sent(&self, slot: Slot) -> bool;
+
+    /// Closes a slot's socket, if it has one. No event of it will be seen any more.
+    fn close(&mut self, slot: Slot);
+
+    /// Hands over what was asked, then sleeps until `until_ns` or until woken as `wake` says.
+    ///
+    /// # Errors
+    /// The kernel's error where it will not wait at all; the worker cannot go on then.
+    fn wait(&mut self, until_ns: u64, wake: Wake) -> std::io::Result<()>;
+
+    /// The next event, without sleeping; `None`: wait again.
+    fn next(&mut self) -> Option<Event>;
+
+    /// The bytes of the last [`Event::Received`]. Sending and closing leave them as they are.
+    fn bytes(&self) -> &[u8];
+
+    /// User and system CPU time of the worker so far, nanoseconds.
+    fn cpu_ns(&self) -> (u64, u64) {
+        thread::cpu_ns()
+    }
+}

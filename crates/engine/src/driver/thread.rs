@@ -1,0 +1,31 @@
+//! What a worker asks of its own thread: a CPU to stay on, exact sleeps, its CPU time.
+
+use std::io;
+
+/// User and system CPU time of the calling thread, nanoseconds.
+pub fn cpu_ns() -> (u64, u64) {
+    // SAFETY: all-zero bytes are a valid rusage.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: `usage` is a valid place to write to; RUSAGE_THREAD needs nothing else.
+    if unsafe { libc::getrusage(libc::RUSAGE_THREAD, &mut usage) } != 0 {
+        return (0, 0);
+    }
+    let ns = |t: libc::timeval| t.tv_sec as u64 * 1_000_000_000 + t.tv_usec as u64 * 1000;
+    (ns(usage.ru_utime), ns(usage.ru_stime))
+}
+
+/// Lets sleeps of the calling thread end when asked, not up to 50 µs later (the default timer slack, prctl(2)).
+pub fn sleep_exactly() {
+    // SAFETY: PR_SET_TIMERSLACK takes a number and touches no memory.
+    let _ = unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1, 0, 0, 0) };
+}
+
+/// Keeps the calling thread on one CPU.
+///
+/// # Errors
+/// EINVAL where the machine has no such CPU or this process may not use it.
+pub fn pin(cpu: u16) -> io::Result<()> {
+    let mut set = rustix::thread::CpuSet::new();
+    set.set(usize::from(cpu));
+    rustix::thread::sched_setaffinity(None, &set).map_err(io::Error::from)
+}

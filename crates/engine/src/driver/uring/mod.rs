@@ -1,0 +1,389 @@
+//! Sockets driven by io_uring: one system call a batch hands over all sends, sleeps, and brings all completions.
+//!
+//! Single issuer with deferred task work, so completions are made only when this thread asks; a multishot receive
+//! into shared buffers on each connection; the next send of a connection is handed over only when the last one is
+//! done, so bytes never overtake each other. Sends that are small and alone post no completion.
+//!
+//! Received bytes are stamped when a batch of completions is taken, once for all of it.
+
+mod buffers;
+
+pub use buffers::available;
+
+use super::epoll::monotonic_ns;
+use super::socket::{errno, kernel_address, stream};
+use super::{Driver, Event, Setup, Slot, Wake};
+use buffers::{Buffers, GROUP, fd};
+use io_uring::{IoUring, cqueue, opcode, squeue, types};
+use socket2::{SockAddr, Socket};
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use wire::Payload;
+
+/// Sends handed over together while events are being worked through: small enough that none waits long.
+const SUBMIT_CHUNK: usize = 8;
+/// A send of at most so many bytes fits any socket buffer and is not waited for.
+const SMALL_SEND_BYTES: u32 = 4096;
+/// Completions taken from the ring at once.
+const TAKEN: usize = 512;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+enum Op {
+    Connect = 1,
+    Receive = 2,
+    Send = 3,
+    Ignore = 4,
+}
+
+#[derive(Default)]
+struct Entry {
+    socket: Option<Socket>,
+    generation: u32,
+    connecting: bool,
+    receiving: bool,
+    /// The first is with the kernel, the others wait for it.
+    unsent: VecDeque<Payload>,
+    /// Completed bytes of the first.
+    send_errno: i32,
+}
+
+/// The io_uring driver. See the module's head.
+pub struct Uring {
+    // First, so that it is dropped first: nothing below is used by the kernel once the ring is closed.
+    ring: IoUring,
+    buffers: Buffers,
+    entries: Vec<Entry>,
+    addresses: Box<[SockAddr]>,
+    blobs: Vec<Arc<[u8]>>,
+    taken: Vec<cqueue::Entry>,
+    cursor: usize,
+    taken_at_ns: u64,
+    queued: usize,
+    /// The buffer whose bytes were last handed out, and how many.
+    held: Option<(u16, usize)>,
+    immediate: VecDeque<Event>,
+    /// Connections whose receive ended for want of buffers.
+    starved: Vec<Slot>,
+    alone: bool,
+    has_min_wait: bool,
+    origin_ns: u64,
+}
+
+fn build(submissions: u32, completions: u32) -> io::Result<IoUring> {
+    IoUring::builder()
+        .setup_single_issuer()
+        .setup_defer_taskrun()
+        .setup_submit_all()
+        .setup_clamp()
+        .setup_cqsize(completions)
+        .build(submissions)
+}
+
+impl Uring {
+    /// A driver with no socket yet. Must be made on the thread that uses it.
+    ///
+    /// # Errors
+    /// The kernel's; [`available`] puts it into words.
+    pub fn new(setup: &Setup) -> io::Result<Self> {
+        let completions = (setup.slots.saturating_mul(4)).next_power_of_two().clamp(512, 65_536);
+        let ring = build(512, completions)?;
+        let buffers = Buffers::register(&ring, setup.slots)?;
+        Ok(Uring {
+            has_min_wait: ring.params().is_feature_min_timeout(),
+            ring,
+            buffers,
+            entries: (0..setup.slots).map(|_| Entry::default()).collect(),
+            addresses: setup.addresses.iter().map(kernel_address).collect::<io::Result<_>>()?,
+            blobs: setup.blobs.clone(),
+            taken: Vec::with_capacity(TAKEN),
+            cursor: 0,
+            taken_at_ns: 0,
+            queued: 0,
+            held: None,
+            immediate: VecDeque::with_capacity(setup.slots as usize),
+            starved: Vec::with_capacity(setup.slots as usize),
+            alone: setup.pipeline == 1,
+            origin_ns: 0,
+        })
+    }
+
+    fn push(&mut self, entry: &squeue::Entry) {
+        loop {
+            // SAFETY: every pointer in an entry made here is to a blob, a socket address or nothing: blobs and addresses
+            // are immutable, never move, and outlive the ring (it is the first field). Descriptors are checked by the
+            // kernel.
+            if unsafe { self.ring.submission().push(entry) }.is_ok() {
+                self.queued += 1;
+                return;
+            }
+            self.submit();
+        }
+    }
+
+    fn submit(&mut self) {
+        self.queued = 0;
+        // EBUSY or EAGAIN: the completion queue is full; entries stay queued and go with the next wait.
+        let _ = self.ring.submit();
+    }
+
+    fn start_connect(&mut self, slot: Slot, address: usize) -> io::Result<()> {
+        let socket = stream(&self.addresses[address], false)?;
+        let entry = &mut self.entries[slot as usize];
+        entry.generation = entry.generation.wrapping_add(1) & GENERATION_MASK;
+        entry.connecting = true;
+        let address = &self.addresses[address];
+        let op = opcode::Connect::new(fd(&socket), address.as_ptr().cast(), address.len()).build().user_data(key(
+            Op::Connect,
+            slot,
+            entry.generation,
+        ));
+        entry.socket = Some(socket);
+        self.push(&op);
+        Ok(())
+    }
+
+    fn start_receive(&mut self, slot: Slot) {
+        let entry = &mut self.entries[slot as usize];
+        let Some(socket) = &entry.socket else { return };
+        entry.receiving = true;
+        let op = opcode::RecvMulti::new(fd(socket), GROUP).build().user_data(key(Op::Receive, slot, entry.generation));
+        self.push(&op);
+    }
+
+    fn start_send(&mut self, slot: Slot, payload: Payload, quiet: bool) {
+        let entry = &self.entries[slot as usize];
+        let Some(socket) = &entry.socket else { return };
+        let start = payload.start as usize;
+        let bytes = &self.blobs[payload.blob as usize][start..start + payload.length as usize];
+        let flags = if quiet { squeue::Flags::SKIP_SUCCESS } else { squeue::Flags::empty() };
+        let op = opcode::Send::new(fd(socket), bytes.as_ptr(), payload.length)
+            .flags(libc::MSG_NOSIGNAL | libc::MSG_WAITALL)
+            .build()
+            .flags(flags)
+            .user_data(key(Op::Send, slot, entry.generation));
+        self.push(&op);
+    }
+
+    fn take(&mut self) {
+        self.taken.clear();
+        self.cursor = 0;
+        let mut queue = self.ring.completion();
+        while self.taken.len() < TAKEN
+            && let Some(entry) = queue.next()
+        {
+            self.taken.push(entry);
+        }
+        drop(queue);
+        self.taken_at_ns = monotonic_ns().saturating_sub(self.origin_ns);
+    }
+
+    fn on_completion(&mut self, completion: &cqueue::Entry) -> Option<Event> {
+        let (op, slot, generation) = parts(completion.user_data());
+        let (result, flags) = (completion.result(), completion.flags());
+        let buffer = cqueue::buffer_select(flags);
+        let entry = self.entries.get_mut(slot as usize)?;
+        if op == Op::Ignore as u8 || entry.generation != generation || entry.socket.is_none() {
+            if let Some(id) = buffer {
+                self.buffers.recycle(id);
+            }
+            return None;
+        }
+        match op {
+            op if op == Op::Connect as u8 => {
+                entry.connecting = false;
+                if result < 0 {
+                    self.close(slot);
+                    return Some(Event::ConnectFailed { slot, errno: -result });
+                }
+                self.start_receive(slot);
+                Some(Event::Connected { slot })
+            }
+            op if op == Op::Send as u8 => self.on_sent(slot, result),
+            _ => {
+                let more = cqueue::more(flags);
+                entry.receiving = more;
+                if result > 0
+                    && let Some(id) = buffer
+                {
+                    self.held = Some((id, result as usize));
+                    if !more {
+                        self.start_receive(slot);
+                    }
+                    return Some(Event::Received { slot, at_ns: self.taken_at_ns });
+                }
+                if let Some(id) = buffer {
+                    self.buffers.recycle(id);
+                }
+                match -result {
+                    0 if entry.send_errno != 0 => Some(Event::Failed { slot, errno: entry.send_errno }),
+                    0 => Some(Event::Closed { slot }),
+                    // All buffers hold bytes that are still to be looked at: go on when they are back.
+                    libc::ENOBUFS => {
+                        self.starved.push(slot);
+                        None
+                    }
+                    errno => Some(Event::Failed { slot, errno }),
+                }
+            }
+        }
+    }
+
+    fn on_sent(&mut self, slot: Slot, result: i32) -> Option<Event> {
+        let entry = &mut self.entries[slot as usize];
+        if result < 0 {
+            // What the peer said before it closed may still be on its way: the receive reports the end.
+            entry.send_errno = -result;
+            entry.unsent.clear();
+            return (!entry.receiving).then_some(Event::Failed { slot, errno: -result });
+        }
+        let first = entry.unsent.front_mut()?;
+        let sent = result as u32;
+        if sent < first.length {
+            first.start += sent;
+            first.length -= sent;
+        } else {
+            entry.unsent.pop_front();
+        }
+        if let Some(next) = entry.unsent.front().copied() {
+            self.start_send(slot, next, false);
+        }
+        None
+    }
+
+    fn release_held(&mut self) {
+        if let Some((id, _)) = self.held.take() {
+            self.buffers.recycle(id);
+        }
+    }
+}
+
+impl Driver for Uring {
+    const NAME: &'static str = "uring";
+
+    fn begin(&mut self, origin_ns: u64) {
+        self.origin_ns = origin_ns;
+    }
+
+    #[inline]
+    fn now_ns(&mut self) -> u64 {
+        monotonic_ns().saturating_sub(self.origin_ns)
+    }
+
+    fn connect(&mut self, slot: Slot, address: usize) {
+        if let Err(e) = self.start_connect(slot, address) {
+            self.entries[slot as usize].socket = None;
+            self.immediate.push_back(Event::ConnectFailed { slot, errno: errno(&e) });
+        }
+    }
+
+    #[inline]
+    fn send(&mut self, slot: Slot, payload: Payload) {
+        if self.alone && payload.length <= SMALL_SEND_BYTES {
+            self.start_send(slot, payload, true);
+        } else {
+            let unsent = &mut self.entries[slot as usize].unsent;
+            unsent.push_back(payload);
+            if unsent.len() == 1 {
+                self.start_send(slot, payload, false);
+            }
+        }
+        if self.queued >= SUBMIT_CHUNK {
+            self.submit();
+        }
+    }
+
+    fn is_sent(&self, slot: Slot) -> bool {
+        self.entries[slot as usize].unsent.is_empty()
+    }
+
+    fn close(&mut self, slot: Slot) {
+        let entry = &mut self.entries[slot as usize];
+        let Some(socket) = entry.socket.take() else { return };
+        let (connecting, receiving, sending) = (entry.connecting, entry.receiving, !entry.unsent.is_empty());
+        let generation = entry.generation;
+        entry.generation = generation.wrapping_add(1) & GENERATION_MASK;
+        entry.connecting = false;
+        entry.receiving = false;
+        entry.unsent.clear();
+        entry.send_errno = 0;
+        // Operations hold the socket open past its descriptor: they are cancelled, or the peer would see no close.
+        for (op, pending) in [(Op::Connect, connecting), (Op::Receive, receiving), (Op::Send, sending)] {
+            if pending {
+                let cancel = opcode::AsyncCancel::new(key(op, slot, generation))
+                    .build()
+                    .flags(squeue::Flags::SKIP_SUCCESS)
+                    .user_data(key(Op::Ignore, slot, generation));
+                self.push(&cancel);
+            }
+        }
+        // Requests still in the submission queue name the descriptor by number: they go before the number is reused.
+        self.submit();
+        drop(socket);
+        self.starved.retain(|s| *s != slot);
+        self.immediate.retain(|event| super::epoll::slot_of(event) != slot);
+    }
+
+    fn wait(&mut self, until_ns: u64, wake: Wake) -> io::Result<()> {
+        self.release_held();
+        if !self.immediate.is_empty() || self.cursor < self.taken.len() {
+            return Ok(());
+        }
+        while let Some(slot) = self.starved.pop() {
+            self.start_receive(slot);
+        }
+        self.queued = 0;
+        let left_ns = until_ns.saturating_sub(self.now_ns());
+        let (want, left_ns, min_wait_us) = match wake {
+            Wake::First => (1, left_ns, 0),
+            Wake::Never => (usize::try_from(self.ring.params().cq_entries()).unwrap_or(1), left_ns, 0),
+            Wake::Batch { completions, delay_ns } if self.has_min_wait => {
+                (completions as usize, left_ns, (delay_ns.min(left_ns) / 1000) as u32)
+            }
+            Wake::Batch { completions, delay_ns } => (completions as usize, left_ns.min(delay_ns), 0),
+        };
+        let timeout = types::Timespec::new().sec(left_ns / 1_000_000_000).nsec((left_ns % 1_000_000_000) as u32);
+        let mut args = types::SubmitArgs::new().timespec(&timeout);
+        if min_wait_us > 0 {
+            args = args.min_wait_usec(min_wait_us);
+        }
+        match self.ring.submitter().submit_with_args(want, &args) {
+            Ok(_) => {}
+            Err(e) if matches!(e.raw_os_error(), Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN)) => {}
+            Err(e) => return Err(e),
+        }
+        self.take();
+        Ok(())
+    }
+
+    fn next(&mut self) -> Option<Event> {
+        self.release_held();
+        if let Some(event) = self.immediate.pop_front() {
+            return Some(event);
+        }
+        while self.cursor < self.taken.len() {
+            let completion = self.taken[self.cursor].clone();
+            self.cursor += 1;
+            if let Some(event) = self.on_completion(&completion) {
+                return Some(event);
+            }
+        }
+        None
+    }
+
+    #[inline]
+    fn bytes(&self) -> &[u8] {
+        self.held.map_or(&[], |(id, length)| self.buffers.bytes(id, length))
+    }
+}
+
+const GENERATION_MASK: u32 = 0x00ff_ffff;
+
+fn key(op: Op, slot: Slot, generation: u32) -> u64 {
+    (op as u64) << 56 | u64::from(generation) << 32 | u64::from(slot)
+}
+
+fn parts(key: u64) -> (u8, Slot, u32) {
+    ((key >> 56) as u8, key as u32, (key >> 32) as u32 & GENERATION_MASK)
+}

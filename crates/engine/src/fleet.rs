@@ -1,0 +1,226 @@
+//! Starts the workers of a plan, each on its own thread, all on one clock, and is the session's end of their links.
+//!
+//! Setting up (sockets' rings, buffers, payloads) happens before the clock starts, so no worker begins late.
+
+use crate::driver::epoll::{Epoll, monotonic_ns};
+use crate::driver::uring::Uring;
+use crate::driver::{Driver, Setup, thread};
+use crate::link::{Control, Message, SPARE_INTERVALS, WorkerLink};
+use crate::share::{Share, shares};
+use crate::worker::Worker;
+use model::Interval;
+use model::plan::{DriverKind, Plan, Workload};
+use std::io;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use wire::Protocol;
+use wire::echo::EchoProtocol;
+use wire::http1::Http1Protocol;
+
+/// Why the workers could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The requests cannot be written.
+    #[error("{0}")]
+    Wire(#[from] wire::WireError),
+    /// The driver could not be set up.
+    #[error(
+        "the {driver} driver cannot be set up: {source}; try --driver epoll, or raise the limit it names (ulimit -n, ulimit -l)"
+    )]
+    Driver {
+        /// Which driver.
+        driver: &'static str,
+        /// The kernel's reason.
+        source: io::Error,
+    },
+    /// The thread could not be kept on its CPU.
+    #[error(
+        "worker {worker} cannot be pinned to CPU {cpu}: {source}; choose CPUs of this machine that the process may use (--pin)"
+    )]
+    Pin {
+        /// Which worker.
+        worker: u16,
+        /// Which CPU.
+        cpu: u16,
+        /// The kernel's reason.
+        source: io::Error,
+    },
+    /// No thread could be made.
+    #[error("no thread for worker {worker}: {source}; use fewer (--threads)")]
+    Thread {
+        /// Which worker.
+        worker: u16,
+        /// The kernel's reason.
+        source: io::Error,
+    },
+    /// The plan asks for the simulated network.
+    #[error("the driver 'sim' is for tests of the engine; use --driver uring or --driver epoll")]
+    SimDriver,
+}
+
+/// Running workers.
+#[derive(Debug)]
+pub struct Fleet {
+    messages: Receiver<Message>,
+    empties: Vec<SyncSender<Box<Interval>>>,
+    control: Control,
+    threads: Vec<JoinHandle<()>>,
+    thread_ids: Vec<u32>,
+    origin_ns: u64,
+}
+
+/// What a worker's thread says before the clock starts.
+type Ready = Result<u32, StartError>;
+
+impl Fleet {
+    /// Starts the load. Returns when it has begun.
+    ///
+    /// # Errors
+    /// [`StartError`], before any connection was made.
+    pub fn start(plan: &Plan) -> Result<Self, StartError> {
+        let shares = shares(plan);
+        let control = Control::new();
+        let (to_session, messages) = sync_channel(shares.len() * (SPARE_INTERVALS + 3));
+        let (mut empties, mut threads, mut starts) = (Vec::new(), Vec::new(), Vec::new());
+        let (ready_sender, ready) = sync_channel::<Ready>(shares.len());
+        for share in shares {
+            let (empty_sender, empty_receiver) = sync_channel(SPARE_INTERVALS + 1);
+            for _ in 0..SPARE_INTERVALS {
+                // There is room: the channel was made one larger.
+                let _ = empty_sender.try_send(Box::new(Interval::new(share.worker)));
+            }
+            let link = WorkerLink { messages: to_session.clone(), empties: empty_receiver, control: control.clone() };
+            let (start_sender, start) = sync_channel::<u64>(1);
+            let (plan, ready_sender, worker) = (plan.clone(), ready_sender.clone(), share.worker);
+            let thread = std::thread::Builder::new()
+                .name(format!("worker-{worker}"))
+                .spawn(move || work(&plan, &share, link, &ready_sender, &start))
+                .map_err(|source| StartError::Thread { worker, source })?;
+            empties.push(empty_sender);
+            threads.push(thread);
+            starts.push(start_sender);
+        }
+        drop((to_session, ready_sender));
+        let mut thread_ids = Vec::with_capacity(threads.len());
+        for _ in 0..threads.len() {
+            // Dropping `starts` on an error ends the threads that are ready.
+            match ready.recv() {
+                Ok(outcome) => thread_ids.push(outcome?),
+                Err(_) => break,
+            }
+        }
+        let origin_ns = monotonic_ns();
+        for start in &starts {
+            let _ = start.send(origin_ns);
+        }
+        Ok(Fleet { messages, empties, control, threads, thread_ids, origin_ns })
+    }
+
+    /// The next message; `None` when none came in time, or when all workers have ended.
+    pub fn receive(&self, timeout: Duration) -> Option<Message> {
+        match self.messages.recv_timeout(timeout) {
+            Ok(message) => Some(message),
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => None,
+        }
+    }
+
+    /// Gives an interval back to its worker, emptied.
+    pub fn give_back(&self, mut interval: Box<Interval>) {
+        let worker = usize::from(interval.worker);
+        interval.clear();
+        if let Some(empties) = self.empties.get(worker) {
+            let _ = empties.try_send(interval);
+        }
+    }
+
+    /// Stops the load.
+    pub fn control(&self) -> &Control {
+        &self.control
+    }
+
+    /// How many workers there are.
+    pub fn workers(&self) -> usize {
+        self.threads.len()
+    }
+
+    /// The workers' thread ids.
+    pub fn thread_ids(&self) -> &[u32] {
+        &self.thread_ids
+    }
+
+    /// The run's start on CLOCK_MONOTONIC, nanoseconds.
+    pub fn origin_ns(&self) -> u64 {
+        self.origin_ns
+    }
+
+    /// Whether every worker's thread has ended (by itself, or by a panic).
+    pub fn has_ended(&self) -> bool {
+        self.threads.iter().all(JoinHandle::is_finished)
+    }
+
+    /// Waits for the threads; says how many ended by a panic.
+    pub fn join(self) -> usize {
+        drop(self.messages);
+        self.threads.into_iter().map(JoinHandle::join).filter(Result::is_err).count()
+    }
+}
+
+fn work(plan: &Plan, share: &Share, link: WorkerLink, ready: &SyncSender<Ready>, start: &Receiver<u64>) {
+    let outcome = match &plan.workload {
+        Workload::Http1(http) => Http1Protocol::new(http)
+            .map_err(StartError::from)
+            .and_then(|protocol| with_driver(plan, share, protocol, link, ready, start)),
+        Workload::Echo(echo) => EchoProtocol::new(echo, plan.seed ^ u64::from(share.worker))
+            .map_err(StartError::from)
+            .and_then(|protocol| with_driver(plan, share, protocol, link, ready, start)),
+    };
+    if let Err(error) = outcome {
+        let _ = ready.send(Err(error));
+    }
+}
+
+fn with_driver<P: Protocol>(
+    plan: &Plan,
+    share: &Share,
+    protocol: P,
+    link: WorkerLink,
+    ready: &SyncSender<Ready>,
+    start: &Receiver<u64>,
+) -> Result<(), StartError> {
+    if !plan.pin.is_empty() {
+        let cpu = plan.pin[usize::from(share.worker) % plan.pin.len()];
+        thread::pin(cpu).map_err(|source| StartError::Pin { worker: share.worker, cpu, source })?;
+    }
+    thread::sleep_exactly();
+    let setup = Setup {
+        slots: share.slots.len() as u32,
+        addresses: plan.origins.iter().flat_map(|o| o.addresses.iter().cloned()).collect(),
+        blobs: protocol.blobs(),
+        pipeline: plan.pipeline,
+        receive_stamps: plan.receive_stamps,
+    };
+    let failed = |source| StartError::Driver { driver: plan.driver.name(), source };
+    match plan.driver {
+        DriverKind::Epoll => go(plan, share, protocol, Epoll::new(&setup).map_err(failed)?, link, ready, start),
+        DriverKind::Uring => go(plan, share, protocol, Uring::new(&setup).map_err(failed)?, link, ready, start),
+        DriverKind::Sim => return Err(StartError::SimDriver),
+    }
+    Ok(())
+}
+
+fn go<P: Protocol, D: Driver>(
+    plan: &Plan,
+    share: &Share,
+    protocol: P,
+    mut driver: D,
+    link: WorkerLink,
+    ready: &SyncSender<Ready>,
+    start: &Receiver<u64>,
+) {
+    // First touches of all its memory happen here, before the clock starts.
+    let _ = ready.send(Ok(rustix::thread::gettid().as_raw_nonzero().get() as u32));
+    let Ok(origin_ns) = start.recv() else { return };
+    driver.begin(origin_ns);
+    Worker::new(plan, share, protocol, driver, link).run();
+}

@@ -1,0 +1,71 @@
+//! What passes between a worker and its session: full intervals one way, empty ones back.
+//!
+//! Both channels are bounded and made beforehand; a worker never blocks on them. When no empty interval has come
+//! back, it goes on filling the one it has, and nothing is lost but the resolution of a tick.
+
+use model::Interval;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender};
+
+/// Empty intervals a worker has beside the one it fills.
+pub const SPARE_INTERVALS: usize = 2;
+
+/// From a worker to its session.
+#[derive(Debug)]
+pub enum Message {
+    /// A tick has ended.
+    Interval(Box<Interval>),
+    /// The worker has ended; no more comes from it.
+    Finished(Finished),
+}
+
+/// How a worker ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finished {
+    /// Its index.
+    pub worker: u16,
+    /// Requests started and without an end.
+    pub in_flight: u64,
+    /// When it stopped putting load on: as planned, when told to, or when its last counted reply came.
+    pub load_end_ns: u64,
+    /// When its first request left, nanoseconds since the run's start.
+    pub first_request_ns: Option<u64>,
+    /// Why it could not go on, if it could not.
+    pub error: Option<String>,
+}
+
+/// Tells workers to stop.
+#[derive(Debug, Clone, Default)]
+pub struct Control {
+    state: Arc<AtomicU8>,
+}
+
+impl Control {
+    /// A control that says "go on".
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// No new requests; those in flight are waited for, shortly.
+    pub fn stop(&self) {
+        self.state.store(1, Ordering::Relaxed);
+    }
+
+    /// Whether [`Control::stop`] was called.
+    #[inline]
+    pub fn is_stopped(&self) -> bool {
+        self.state.load(Ordering::Relaxed) != 0
+    }
+}
+
+/// A worker's end.
+#[derive(Debug)]
+pub struct WorkerLink {
+    /// To the session.
+    pub messages: SyncSender<Message>,
+    /// Empty intervals from the session.
+    pub empties: Receiver<Box<Interval>>,
+    /// Stop?
+    pub control: Control,
+}

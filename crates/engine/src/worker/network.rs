@@ -1,0 +1,218 @@
+//! The life of a connection: connect, lose, back off, connect again; deadlines.
+
+use super::Worker;
+use super::connection::State;
+use crate::driver::{Driver, Slot};
+use crate::errors::kind_of_errno;
+use crate::timers::Timer;
+use model::LatencyKind;
+use model::error_kind::{ErrorKind, Phase};
+use wire::{Progress, Protocol};
+
+impl<P: Protocol, D: Driver> Worker<P, D> {
+    /// Begins to connect.
+    pub(super) fn connect(&mut self, slot: Slot, now_ns: u64) {
+        let connection = &mut self.connections[slot as usize];
+        let (first, count) = self.origins[usize::from(connection.origin)].addresses;
+        let address = first + (connection.address_turn % count) as usize;
+        // After a failure the next address is tried.
+        connection.address_turn = connection.address_turn.wrapping_add(u32::from(connection.failures > 0));
+        connection.state = State::Connecting;
+        connection.connect_ns = now_ns;
+        connection.sent = 0;
+        connection.answered = 0;
+        connection.protocol = self.protocol.connection();
+        self.set_deadline(slot, now_ns.saturating_add(self.connect_timeout_ns));
+        self.driver.connect(slot, address);
+    }
+
+    pub(super) fn on_connected(&mut self, slot: Slot) {
+        let now_ns = self.driver.now_ns();
+        let connection = &mut self.connections[slot as usize];
+        connection.state = State::Open;
+        connection.life = connection.life.wrapping_add(1);
+        let connect_ns = now_ns.saturating_sub(connection.connect_ns);
+        let is_measured = connection.connect_ns >= self.warmup_ns;
+        self.open += 1;
+        self.interval.counts.connected += 1;
+        if is_measured {
+            self.interval.latency.record(LatencyKind::Connect, connect_ns);
+        }
+        self.set_deadline(slot, u64::MAX);
+        if self.is_open_pace {
+            self.places_are_free(slot, self.pipeline, now_ns);
+        } else {
+            self.waiting_users_start(slot, now_ns);
+        }
+    }
+
+    /// A connect failed: by the kernel's word, or (`timed_out`) by our deadline.
+    pub(super) fn on_connect_failed(&mut self, slot: Slot, errno: i32, timed_out: Option<ErrorKind>) {
+        let now_ns = self.driver.now_ns();
+        let kind = timed_out.unwrap_or_else(|| kind_of_errno(errno, Phase::Connect));
+        let connection = &mut self.connections[slot as usize];
+        let origin = connection.origin;
+        connection.state = State::Down;
+        connection.failures = connection.failures.saturating_add(1);
+        self.interval.counts.connect_failed += 1;
+        self.interval.connection_errors.record(kind);
+        self.note_connection_example(kind, errno, origin, now_ns);
+        self.set_deadline(slot, u64::MAX);
+        if self.is_open_pace {
+            self.fail_one_queued(origin, kind, errno, now_ns);
+        } else {
+            self.waiting_users_fail(slot, kind, errno, now_ns);
+        }
+        self.connect_later(slot, now_ns);
+    }
+
+    /// The peer closed its side.
+    pub(super) fn on_closed(&mut self, slot: Slot) {
+        let at_ns = self.driver.now_ns();
+        let connection = &mut self.connections[slot as usize];
+        self.interval.counts.closed_by_peer += 1;
+        let Some(oldest) = connection.outstanding.oldest() else {
+            return self.abandon(slot, 0, ErrorKind::ClosedEarly, at_ns);
+        };
+        let payload = oldest.payload;
+        let begun = self.protocol.has_begun(&connection.protocol);
+        let ended = match self.protocol.closed(&mut connection.protocol, payload) {
+            Progress::Reply(reply) => {
+                connection.answered += 1;
+                self.on_reply(slot, reply.status, reply.failure, at_ns);
+                1
+            }
+            Progress::Broken(failure) => {
+                let phase = if begun { Phase::Reply } else { Phase::FirstByte };
+                self.fail_oldest(slot, failure.kind, phase, 0, failure.detail, at_ns);
+                1
+            }
+            Progress::More => 0,
+        };
+        self.abandon(slot, ended, ErrorKind::ClosedEarly, at_ns);
+    }
+
+    /// The connection broke.
+    pub(super) fn on_broken(&mut self, slot: Slot, errno: i32) {
+        let at_ns = self.driver.now_ns();
+        let connection = &mut self.connections[slot as usize];
+        self.interval.counts.closed_by_peer += 1;
+        let begun = self.protocol.has_begun(&connection.protocol);
+        let phase = if begun { Phase::Reply } else { Phase::FirstByte };
+        let kind = kind_of_errno(errno, phase);
+        let ended = u16::from(!connection.outstanding.is_empty());
+        self.fail_oldest(slot, kind, phase, errno, 0, at_ns);
+        self.abandon_with(slot, ended, kind, errno, at_ns);
+    }
+
+    /// Bytes came that nobody asked for.
+    pub(super) fn on_unsolicited(&mut self, slot: Slot, answered: u16, at_ns: u64) {
+        self.interval.connection_errors.record(ErrorKind::UnsolicitedReply);
+        let origin = self.connections[slot as usize].origin;
+        self.note_connection_example(ErrorKind::UnsolicitedReply, 0, origin, at_ns);
+        self.interval.counts.closed_by_us += 1;
+        self.abandon(slot, answered, ErrorKind::UnsolicitedReply, at_ns);
+    }
+
+    /// The connection has given its last reply: by the peer's word or by our limit.
+    pub(super) fn on_last_reply(&mut self, slot: Slot, answered: u16, at_ns: u64) {
+        self.interval.counts.closed_by_us += 1;
+        self.abandon(slot, answered, ErrorKind::ClosedEarly, at_ns);
+    }
+
+    /// Gives a connection up; `ended` users of it had their request end already, the others' fail with `kind`.
+    pub(super) fn abandon(&mut self, slot: Slot, ended: u16, kind: ErrorKind, at_ns: u64) {
+        self.abandon_with(slot, ended, kind, 0, at_ns);
+    }
+
+    fn abandon_with(&mut self, slot: Slot, mut ended: u16, kind: ErrorKind, errno: i32, at_ns: u64) {
+        self.driver.close(slot);
+        while !self.connections[slot as usize].outstanding.is_empty() {
+            self.fail_oldest(slot, kind, Phase::FirstByte, errno, 0, at_ns);
+            ended += 1;
+        }
+        let connection = &mut self.connections[slot as usize];
+        if connection.state == State::Open {
+            self.open -= 1;
+        }
+        connection.state = State::Down;
+        connection.life = connection.life.wrapping_add(1);
+        // A life without one reply is a failure to connect in all but name: back off, or we would spin.
+        connection.failures = if connection.answered > 0 { 0 } else { connection.failures.saturating_add(1) };
+        let failures = connection.failures;
+        self.set_deadline(slot, u64::MAX);
+        self.users_think(slot, ended, at_ns);
+        if failures == 0 {
+            if !self.stopping && (self.quota > 0 || self.queued > 0) {
+                let now_ns = self.driver.now_ns();
+                self.connect(slot, now_ns);
+            }
+        } else {
+            self.connect_later(slot, at_ns);
+        }
+    }
+
+    /// Connects after a backoff that doubles with each failure in a row.
+    fn connect_later(&mut self, slot: Slot, now_ns: u64) {
+        let connection = &mut self.connections[slot as usize];
+        let doublings = connection.failures.saturating_sub(1).min(32);
+        let wait_ns = self.backoff_first_ns.saturating_mul(1 << doublings).min(self.backoff_max_ns);
+        let at_ns = now_ns.saturating_add(wait_ns);
+        if connection.waiting > 0 {
+            // Their requests have just failed; the next ones are due when there is another attempt.
+            connection.waiting_since_ns = connection.waiting_since_ns.max(at_ns);
+        }
+        self.timers.push(at_ns, slot, Timer::Connect);
+    }
+
+    /// Sets when the connection will have taken too long.
+    #[inline]
+    pub(super) fn set_deadline(&mut self, slot: Slot, deadline_ns: u64) {
+        let connection = &mut self.connections[slot as usize];
+        connection.deadline_ns = deadline_ns;
+        if deadline_ns < connection.timer_ns {
+            connection.timer_ns = deadline_ns;
+            self.timers.push(deadline_ns, slot, Timer::Deadline);
+        }
+    }
+
+    pub(super) fn on_deadline(&mut self, slot: Slot, due_ns: u64, now_ns: u64) {
+        let connection = &mut self.connections[slot as usize];
+        if connection.timer_ns != due_ns {
+            return;
+        }
+        connection.timer_ns = u64::MAX;
+        let deadline_ns = connection.deadline_ns;
+        if deadline_ns == u64::MAX {
+            return;
+        }
+        if deadline_ns > now_ns {
+            return self.set_deadline(slot, deadline_ns);
+        }
+        match connection.state {
+            State::Connecting => {
+                self.driver.close(slot);
+                self.on_connect_failed(slot, 0, Some(ErrorKind::ConnectTimeout));
+            }
+            State::Open => {
+                let Some(oldest) = connection.outstanding.oldest() else { return };
+                let payload = oldest.payload;
+                let phase = if self.protocol.has_begun(&connection.protocol) { Phase::Reply } else { Phase::FirstByte };
+                let failure = self.protocol.timed_out(&mut connection.protocol, payload);
+                // It enters at its timeout, not at the later moment the worker saw it.
+                self.fail_oldest(slot, failure.kind, phase, 0, failure.detail, deadline_ns);
+                self.interval.counts.closed_by_us += 1;
+                self.abandon(slot, 1, ErrorKind::ReplyTimeout, now_ns);
+            }
+            State::Down => {}
+        }
+    }
+
+    fn note_connection_example(&mut self, kind: ErrorKind, errno: i32, origin: u16, at_ns: u64) {
+        let slot = &mut self.interval.examples[kind.index()];
+        if slot.is_none() {
+            *slot =
+                Some(model::error_kind::ErrorExample { kind, phase: Phase::Connect, errno, detail: 0, at_ns, origin });
+        }
+    }
+}

@@ -1,0 +1,375 @@
+//! The life of a request: due, started, answered or failed, counted.
+
+use super::connection::{InFlight, State};
+use super::{Pending, RELEASE_BATCH, Worker};
+use crate::driver::{Driver, Slot};
+use crate::pace::think_ns;
+use crate::timers::Timer;
+use model::LatencyKind;
+use model::error_kind::{ErrorKind, Phase};
+use model::plan::{OnFull, Think};
+use rand::{Rng, RngExt};
+use wire::{Failure, Progress, Protocol};
+
+impl<P: Protocol, D: Driver> Worker<P, D> {
+    /// Sends the next request on an open connection. `ready_ns`: when the worker took it up.
+    #[inline]
+    pub(super) fn start(&mut self, slot: Slot, intended_ns: u64, ready_ns: u64, sent_ns: u64) {
+        let random = self.random.next_u64();
+        let connection = &mut self.connections[slot as usize];
+        let payload = self.protocol.next_request(connection.origin, random);
+        self.driver.send(slot, payload);
+        let was_idle = connection.outstanding.is_empty();
+        connection.outstanding.push(InFlight { payload, intended_ns, sent_ns, first_byte_ns: 0 });
+        connection.sent += 1;
+        self.in_flight += 1;
+        self.interval.counts.bytes_sent += u64::from(payload.length);
+        if self.first_request_ns.is_none() {
+            self.first_request_ns = Some(sent_ns);
+        }
+        if intended_ns >= self.warmup_ns {
+            self.in_flight_measured += 1;
+            if sent_ns == ready_ns {
+                self.unqueued += 1;
+            } else {
+                self.interval.latency.record(LatencyKind::Queue, sent_ns - ready_ns);
+            }
+        }
+        if was_idle {
+            self.set_deadline(slot, sent_ns.saturating_add(self.reply_timeout_ns));
+        }
+    }
+
+    /// Counts a measured request as started.
+    #[inline]
+    fn count_started(&mut self, intended_ns: u64) {
+        if intended_ns >= self.warmup_ns {
+            self.interval.counts.started += 1;
+            self.quota -= 1;
+        }
+    }
+
+    /// Whether another request may be started at all.
+    #[inline]
+    pub(super) fn may_start(&self) -> bool {
+        self.quota > 0 && !self.stopping
+    }
+
+    pub(super) fn on_received(&mut self, slot: Slot, at_ns: u64) {
+        self.interval.counts.bytes_received += self.driver.bytes().len() as u64;
+        let mut offset = 0;
+        let mut answered = 0u16;
+        loop {
+            let bytes = &self.driver.bytes()[offset..];
+            let connection = &mut self.connections[slot as usize];
+            let Some(oldest) = connection.outstanding.oldest() else {
+                if !bytes.is_empty() {
+                    return self.on_unsolicited(slot, answered, at_ns);
+                }
+                break;
+            };
+            if bytes.is_empty() {
+                break;
+            }
+            if oldest.first_byte_ns == 0 {
+                oldest.first_byte_ns = at_ns;
+            }
+            let fed = self.protocol.feed(&mut connection.protocol, oldest.payload, bytes);
+            offset += fed.consumed;
+            match fed.progress {
+                Progress::More => break,
+                Progress::Reply(reply) => {
+                    connection.answered += 1;
+                    answered += 1;
+                    let is_sent = self.driver.is_sent(slot);
+                    self.on_reply(slot, reply.status, reply.failure, at_ns);
+                    if !reply.keep || !is_sent {
+                        return self.on_last_reply(slot, answered, at_ns);
+                    }
+                }
+                Progress::Broken(failure) => {
+                    self.fail_oldest(slot, failure.kind, Phase::Reply, 0, failure.detail, at_ns);
+                    return self.abandon(slot, answered, ErrorKind::ClosedEarly, at_ns);
+                }
+            }
+        }
+        if answered == 0 {
+            return;
+        }
+        let connection = &mut self.connections[slot as usize];
+        if connection.sent >= self.requests_per_connection {
+            if connection.outstanding.is_empty() {
+                self.on_last_reply(slot, answered, at_ns);
+            } else {
+                self.users_think(slot, answered, at_ns);
+            }
+            return;
+        }
+        let deadline_ns = match connection.outstanding.oldest() {
+            Some(oldest) => oldest.sent_ns.saturating_add(self.reply_timeout_ns),
+            None => u64::MAX,
+        };
+        self.set_deadline(slot, deadline_ns);
+        self.places_are_free(slot, answered, at_ns);
+    }
+
+    /// Takes the oldest request's reply into the figures.
+    #[inline]
+    pub(super) fn on_reply(&mut self, slot: Slot, status: u16, failure: Option<Failure>, at_ns: u64) {
+        let connection = &mut self.connections[slot as usize];
+        let origin = connection.origin;
+        let Some(request) = connection.outstanding.pop() else { return };
+        self.in_flight -= 1;
+        self.last_reply_ns = self.last_reply_ns.max(at_ns);
+        if request.intended_ns < self.warmup_ns {
+            self.interval.counts.warmup += 1;
+            return;
+        }
+        self.in_flight_measured -= 1;
+        if status != 0 {
+            self.interval.status.record(status);
+        }
+        let response_ns = at_ns.saturating_sub(request.intended_ns);
+        if let Some(failure) = failure {
+            self.interval.latency.record(LatencyKind::Failed, response_ns);
+            self.count_failure(failure.kind, Phase::Reply, 0, failure.detail, origin, at_ns);
+            return;
+        }
+        self.interval.counts.ok += 1;
+        let latency = &mut self.interval.latency;
+        latency.record(LatencyKind::Response, response_ns);
+        latency.record(LatencyKind::Service, at_ns.saturating_sub(request.sent_ns));
+        latency.record(LatencyKind::FirstByte, request.first_byte_ns.saturating_sub(request.sent_ns));
+    }
+
+    /// The oldest request failed.
+    pub(super) fn fail_oldest(
+        &mut self,
+        slot: Slot,
+        kind: ErrorKind,
+        phase: Phase,
+        errno: i32,
+        detail: u32,
+        at_ns: u64,
+    ) {
+        let connection = &mut self.connections[slot as usize];
+        let origin = connection.origin;
+        let Some(request) = connection.outstanding.pop() else { return };
+        self.in_flight -= 1;
+        self.last_reply_ns = self.last_reply_ns.max(at_ns);
+        if request.intended_ns < self.warmup_ns {
+            self.interval.counts.warmup += 1;
+            return;
+        }
+        self.in_flight_measured -= 1;
+        self.interval.latency.record(LatencyKind::Failed, at_ns.saturating_sub(request.intended_ns));
+        self.count_failure(kind, phase, errno, detail, origin, at_ns);
+    }
+
+    /// A request that never got a connection failed.
+    pub(super) fn fail_unsent(
+        &mut self,
+        origin: u16,
+        intended_ns: u64,
+        kind: ErrorKind,
+        phase: Phase,
+        errno: i32,
+        at_ns: u64,
+    ) {
+        self.last_reply_ns = self.last_reply_ns.max(at_ns);
+        if intended_ns < self.warmup_ns {
+            self.interval.counts.warmup += 1;
+            return;
+        }
+        self.interval.latency.record(LatencyKind::Failed, at_ns.saturating_sub(intended_ns));
+        self.count_failure(kind, phase, errno, 0, origin, at_ns);
+    }
+
+    /// `count` places on an open connection can take a request each.
+    pub(super) fn places_are_free(&mut self, slot: Slot, count: u16, at_ns: u64) {
+        if self.is_open_pace {
+            for _ in 0..count {
+                self.take_from_queue(slot);
+            }
+        } else if self.think == Think::None {
+            for _ in 0..count {
+                if !self.may_start() {
+                    return;
+                }
+                let now_ns = self.driver.now_ns();
+                self.count_started(now_ns);
+                self.start(slot, now_ns, now_ns, now_ns);
+            }
+        } else {
+            self.users_think(slot, count, at_ns);
+        }
+    }
+
+    /// Closed pace: users begin to think before their next request; without think time they are due at once.
+    pub(super) fn users_think(&mut self, slot: Slot, count: u16, from_ns: u64) {
+        if self.is_open_pace || self.stopping {
+            return;
+        }
+        for _ in 0..count {
+            let think_ns = think_ns(self.think, &mut self.random);
+            if think_ns == 0 {
+                self.user_is_due(slot, from_ns, from_ns);
+            } else {
+                self.timers.push(from_ns.saturating_add(think_ns), slot, Timer::Think);
+            }
+        }
+    }
+
+    /// Closed pace: a user's request is due now.
+    pub(super) fn user_is_due(&mut self, slot: Slot, due_ns: u64, now_ns: u64) {
+        if !self.may_start() {
+            return;
+        }
+        let connection = &mut self.connections[slot as usize];
+        if connection.state == State::Open && connection.sent < self.requests_per_connection {
+            self.record_lag(due_ns, now_ns);
+            self.count_started(due_ns);
+            self.start(slot, due_ns, now_ns, now_ns);
+        } else {
+            if connection.waiting == 0 {
+                connection.waiting_since_ns = due_ns;
+            }
+            connection.waiting += 1;
+        }
+    }
+
+    /// Closed pace: the connection is there, users that waited for it send.
+    pub(super) fn waiting_users_start(&mut self, slot: Slot, now_ns: u64) {
+        let connection = &mut self.connections[slot as usize];
+        let (waiting, since_ns) = (connection.waiting, connection.waiting_since_ns);
+        let room = self.requests_per_connection.saturating_sub(connection.sent).min(u32::from(waiting)) as u16;
+        connection.waiting -= room;
+        for _ in 0..room {
+            if !self.may_start() {
+                return;
+            }
+            self.count_started(since_ns);
+            self.start(slot, since_ns, since_ns, now_ns);
+        }
+    }
+
+    /// Closed pace: users that waited for a connection that cannot be had: their requests have failed.
+    pub(super) fn waiting_users_fail(&mut self, slot: Slot, kind: ErrorKind, errno: i32, now_ns: u64) {
+        let connection = &mut self.connections[slot as usize];
+        let (waiting, since_ns, origin) = (connection.waiting, connection.waiting_since_ns, connection.origin);
+        for _ in 0..waiting {
+            if !self.may_start() {
+                break;
+            }
+            self.count_started(since_ns);
+            self.fail_unsent(origin, since_ns, kind, Phase::Connect, errno, now_ns);
+        }
+    }
+
+    /// Open pace: releases every request that is due, a bounded number at a time.
+    pub(super) fn release_due(&mut self, mut now_ns: u64) {
+        for _ in 0..RELEASE_BATCH {
+            if self.next_due_ns > now_ns || self.next_due_ns >= self.load_end_ns || !self.may_start() {
+                if !self.may_start() {
+                    self.next_due_ns = u64::MAX;
+                }
+                return;
+            }
+            let intended_ns = self.next_due_ns;
+            self.next_due_ns = match &mut self.schedule {
+                Some(schedule) => schedule.next(&mut self.random),
+                None => u64::MAX,
+            };
+            self.record_lag(intended_ns, now_ns);
+            let origin = self.draw_origin();
+            if let Some(slot) = self.take_free(origin) {
+                self.count_started(intended_ns);
+                self.start(slot, intended_ns, now_ns, now_ns);
+            } else if self.on_full == OnFull::Drop || self.origins[origin].pending.len() >= self.queue_capacity {
+                if intended_ns >= self.warmup_ns {
+                    self.interval.counts.dropped += 1;
+                }
+            } else {
+                self.count_started(intended_ns);
+                self.origins[origin].pending.push_back(Pending { intended_ns, ready_ns: now_ns });
+                self.queued += 1;
+            }
+            now_ns = self.driver.now_ns();
+        }
+    }
+
+    fn record_lag(&mut self, intended_ns: u64, ready_ns: u64) {
+        if intended_ns >= self.warmup_ns {
+            self.interval.latency.record(LatencyKind::Lag, ready_ns.saturating_sub(intended_ns));
+        }
+    }
+
+    fn draw_origin(&mut self) -> usize {
+        if self.origin_weights.len() == 1 {
+            return 0;
+        }
+        let total: f64 = self.origin_weights.iter().sum();
+        let mut at = self.random.random::<f64>() * total;
+        for (i, weight) in self.origin_weights.iter().enumerate() {
+            at -= weight;
+            if at < 0.0 {
+                return i;
+            }
+        }
+        self.origin_weights.len() - 1
+    }
+
+    /// Open pace: a connection of the origin that can take a request. Places of closed connections are void.
+    fn take_free(&mut self, origin: usize) -> Option<Slot> {
+        while let Some((slot, life)) = self.origins[origin].free.pop_front() {
+            let connection = &self.connections[slot as usize];
+            if connection.life == life
+                && connection.state == State::Open
+                && connection.sent < self.requests_per_connection
+            {
+                return Some(slot);
+            }
+        }
+        None
+    }
+
+    /// Open pace: gives a free place to the oldest request that waits, or to nobody yet.
+    fn take_from_queue(&mut self, slot: Slot) {
+        let connection = &self.connections[slot as usize];
+        let (origin, life) = (usize::from(connection.origin), connection.life);
+        if connection.sent >= self.requests_per_connection {
+            return;
+        }
+        match self.origins[origin].pending.pop_front() {
+            Some(pending) => {
+                self.queued -= 1;
+                let now_ns = self.driver.now_ns();
+                self.start(slot, pending.intended_ns, pending.ready_ns, now_ns);
+            }
+            None => self.origins[origin].free.push_back((slot, life)),
+        }
+    }
+
+    /// Open pace: requests that have waited for a connection as long as for a reply have failed.
+    pub(super) fn expire_queued(&mut self, now_ns: u64) {
+        for origin in 0..self.origins.len() {
+            while let Some(pending) = self.origins[origin].pending.front().copied() {
+                if pending.ready_ns.saturating_add(self.reply_timeout_ns) > now_ns {
+                    break;
+                }
+                self.origins[origin].pending.pop_front();
+                self.queued -= 1;
+                let at_ns = pending.ready_ns.saturating_add(self.reply_timeout_ns);
+                self.fail_unsent(origin as u16, pending.intended_ns, ErrorKind::QueueTimeout, Phase::Queue, 0, at_ns);
+            }
+        }
+    }
+
+    /// Open pace: the oldest waiting request of an origin that cannot be connected to has failed.
+    pub(super) fn fail_one_queued(&mut self, origin: u16, kind: ErrorKind, errno: i32, now_ns: u64) {
+        if let Some(pending) = self.origins[usize::from(origin)].pending.pop_front() {
+            self.queued -= 1;
+            self.fail_unsent(origin, pending.intended_ns, kind, Phase::Connect, errno, now_ns);
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! What a plan gets where the scenario says nothing, in one place: help texts and tests lean on it.
+//!
+//! Values only. Limits that several crates must agree on are in `model::limits`; those of resolving stand here.
+
+/// Connections held open at once.
+pub const CONNECTIONS: u32 = 50;
+/// Length of a run with neither a duration, a count nor a profile of its own, nanoseconds.
+pub const DURATION_NS: u64 = 10_000_000_000;
+/// Longest wait for a complete reply, nanoseconds.
+pub const REPLY_TIMEOUT_NS: u64 = 30_000_000_000;
+/// Longest wait for a connection, nanoseconds.
+pub const CONNECT_TIMEOUT_NS: u64 = 10_000_000_000;
+/// Longest timeout that may be asked for: beyond it a latency could not be recorded as what it was.
+pub const TIMEOUT_NS_MAX: u64 = model::limits::LATENCY_NS_MAX;
+/// Longest wait for requests in flight at the end, nanoseconds; never longer than the reply timeout.
+/// Five seconds let a reply that is merely late still be counted, and keep a run against a dead server short.
+pub const DRAIN_NS: u64 = 5_000_000_000;
+/// Length of an interval, nanoseconds.
+pub const TICK_NS: u64 = 1_000_000_000;
+/// Length of an interval of a run shorter than [`SHORT_RUN_NS`], nanoseconds.
+pub const TICK_SHORT_NS: u64 = 100_000_000;
+/// Runs shorter than this have the short tick, nanoseconds.
+pub const SHORT_RUN_NS: u64 = 5_000_000_000;
+/// Wait after the first failed connect, nanoseconds; each failure doubles it.
+pub const BACKOFF_FIRST_NS: u64 = 10_000_000;
+/// Longest wait between two attempts to connect, nanoseconds.
+pub const BACKOFF_MAX_NS: u64 = 1_000_000_000;
+/// Completions reaped together where `--batch` names no number.
+pub const BATCH_COMPLETIONS: u32 = 16;
+/// Longest wait for a batch to fill where `--batch` names none, nanoseconds.
+pub const BATCH_DELAY_NS: u64 = 1_000_000;
+/// Longest wait for a batch that may be asked for, nanoseconds.
+pub const BATCH_DELAY_NS_MAX: u64 = 100_000_000;
+/// Most completions that may be reaped together.
+pub const BATCH_COMPLETIONS_MAX: u32 = 4096;
+/// Seconds of a worker's share of the highest rate that its queue holds.
+pub const QUEUE_SECONDS: f64 = 10.0;
+/// Smallest default queue, requests per worker.
+pub const QUEUE_MIN: u32 = 1024;
+/// Echo payload, bytes.
+pub const ECHO_BYTES: u32 = 128;
+
+/// Port of `http` URLs without one.
+pub const HTTP_PORT: u16 = 80;
+/// Port of `echo` URLs without one: where `plimsoll serve echo` listens.
+pub const ECHO_PORT: u16 = 7777;
+
+/// Most URLs of one scenario.
+pub const URLS_MAX: usize = 100_000;
+/// Most origins of one scenario: their index has 16 bits.
+pub const ORIGINS_MAX: usize = 65_535;
+/// Largest weight of a URL.
+pub const WEIGHT_MAX: f64 = 1e9;
+/// Most bytes all request bodies may take together; each URL has its own copy.
+pub const BODY_BYTES_MAX: u64 = 1 << 30;
+/// Longest path of a unix socket, bytes: `sockaddr_un.sun_path` less its NUL, unix(7).
+pub const UNIX_PATH_BYTES_MAX: usize = 107;

@@ -1,0 +1,274 @@
+//! URLs as people write them: `http://`, `unix:`, `echo://`, `echo+unix:`, taken apart and checked.
+//!
+//! Hosts and ports go through the `url` crate (IPv6 literals, IDNA, dot segments and escapes as browsers do);
+//! the unix forms are ours. Other schemes are refused by name. Nothing is looked up here.
+
+use super::defaults::{ECHO_PORT, HTTP_PORT, UNIX_PATH_BYTES_MAX};
+use super::error::ResolveError;
+use std::path::PathBuf;
+use url::{Host, Position, Url};
+
+/// A URL taken apart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Parsed {
+    pub(super) protocol: Protocol,
+    pub(super) endpoint: Endpoint,
+    /// Path and query as they are sent; `/` where there is none.
+    pub(super) target: String,
+    /// Whether a path was written.
+    pub(super) has_path: bool,
+    /// `user:password` of the URL, escapes decoded.
+    pub(super) credentials: Option<Vec<u8>>,
+}
+
+/// What a URL's scheme speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Protocol {
+    Http,
+    Echo,
+}
+
+/// Where a URL leads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Endpoint {
+    Tcp { host: Host<String>, port: u16 },
+    Unix(PathBuf),
+}
+
+impl Parsed {
+    /// The origin as a person would write it, without credentials and path.
+    pub(super) fn origin_name(&self) -> String {
+        match (&self.protocol, &self.endpoint) {
+            (Protocol::Http, Endpoint::Unix(path)) => format!("unix:{}", path.display()),
+            (Protocol::Echo, Endpoint::Unix(path)) => format!("echo+unix:{}", path.display()),
+            (Protocol::Http, Endpoint::Tcp { .. }) => format!("http://{}", self.authority()),
+            (Protocol::Echo, Endpoint::Tcp { host, port }) => format!("echo://{host}:{port}"),
+        }
+    }
+
+    /// The value of the `Host` field: the port only where it is not the scheme's own (RFC 9110 §7.2).
+    pub(super) fn authority(&self) -> String {
+        match &self.endpoint {
+            Endpoint::Unix(_) => "localhost".to_owned(),
+            Endpoint::Tcp { host, port: HTTP_PORT } => host.to_string(),
+            Endpoint::Tcp { host, port } => format!("{host}:{port}"),
+        }
+    }
+}
+
+/// Takes a URL apart.
+pub(super) fn parse(text: &str) -> Result<Parsed, ResolveError> {
+    let bad = |why: String| ResolveError::BadUrl { url: text.to_owned(), why };
+    if let Some(c) = text.chars().find(|c| c.is_whitespace() || c.is_control()) {
+        return Err(bad(format!("has a space or control character, {c:?}: write it as a percent escape, such as %20")));
+    }
+    let Some((scheme, rest)) = text.split_once(':') else {
+        return Err(bad(format!("has no scheme: write http://{text}")));
+    };
+    match (scheme.to_ascii_lowercase().as_str(), rest) {
+        ("http", rest) if rest.starts_with("//") => http(text).map_err(bad),
+        ("echo", rest) if rest.starts_with("//") => echo(text).map_err(bad),
+        ("unix", rest) => unix(Protocol::Http, rest).map_err(bad),
+        ("echo+unix", rest) => unix(Protocol::Echo, rest).map_err(bad),
+        ("http" | "echo", _) => Err(bad(format!("expected '//' after '{scheme}:': write {scheme}://HOST:PORT/"))),
+        // `localhost:8080` reads as a scheme and a path.
+        (_, rest) if rest.starts_with(|c: char| c.is_ascii_digit()) && !rest.starts_with("//") => {
+            Err(bad(format!("has no scheme: write http://{text}")))
+        }
+        // `[::1]:8080` does so too.
+        (scheme, _) if scheme.starts_with('[') => Err(bad(format!("has no scheme: write http://{text}"))),
+        (scheme, _) => Err(ResolveError::UnknownScheme { url: text.to_owned(), scheme: scheme.to_owned() }),
+    }
+}
+
+fn http(text: &str) -> Result<Parsed, String> {
+    let after_slashes = &text["http://".len()..];
+    if after_slashes.is_empty() || after_slashes.starts_with(['/', '\\', '?', '#']) {
+        return Err(no_host("http"));
+    }
+    let url = Url::parse(text).map_err(|e| explain(e, "http"))?;
+    let host = url.host().ok_or_else(|| no_host("http"))?.to_owned();
+    let port = nonzero(url.port().unwrap_or(HTTP_PORT))?;
+    let credentials = (!url.username().is_empty() || url.password().is_some()).then(|| {
+        let mut both = percent_encoding::percent_decode_str(url.username()).collect::<Vec<u8>>();
+        both.push(b':');
+        both.extend(percent_encoding::percent_decode_str(url.password().unwrap_or_default()));
+        both
+    });
+    Ok(Parsed {
+        protocol: Protocol::Http,
+        endpoint: Endpoint::Tcp { host, port },
+        target: url[Position::BeforePath..Position::AfterQuery].to_owned(),
+        has_path: after_slashes.contains('/'),
+        credentials,
+    })
+}
+
+fn echo(text: &str) -> Result<Parsed, String> {
+    let url = Url::parse(text).map_err(|e| explain(e, "echo"))?;
+    let host = url.host_str().filter(|host| !host.is_empty()).ok_or_else(|| no_host("echo"))?;
+    // For a scheme it does not know the crate leaves names as they are; as http's they are checked.
+    let host = Host::parse(host).map_err(|e| explain(e, "echo"))?;
+    let port = nonzero(url.port().unwrap_or(ECHO_PORT))?;
+    if !matches!(url.path(), "" | "/") || url.query().is_some() || !url.username().is_empty() {
+        return Err("an echo URL has no path, query or user: write echo://HOST:PORT".to_owned());
+    }
+    Ok(Parsed {
+        protocol: Protocol::Echo,
+        endpoint: Endpoint::Tcp { host, port },
+        target: "/".to_owned(),
+        has_path: true,
+        credentials: None,
+    })
+}
+
+fn unix(protocol: Protocol, rest: &str) -> Result<Parsed, String> {
+    let rest = if rest.starts_with("///") { &rest[2..] } else { rest };
+    let (path, target) = match rest.find(":/") {
+        Some(at) => (&rest[..at], Some(&rest[at + 1..])),
+        None => (rest, None),
+    };
+    if path.is_empty() || path.starts_with("//") {
+        return Err("expected the path of a socket: write unix:/run/server.sock".to_owned());
+    }
+    unix_path_fits(path)?;
+    if protocol == Protocol::Echo && target.is_some() {
+        return Err("an echo URL has no request path: write echo+unix:/run/server.sock".to_owned());
+    }
+    // The request's path is escaped and tidied as that of any other URL.
+    let sent = match target {
+        None => "/".to_owned(),
+        Some(target) => {
+            let url = Url::parse(&format!("http://localhost{target}")).map_err(|e| explain(e, "http"))?;
+            url[Position::BeforePath..Position::AfterQuery].to_owned()
+        }
+    };
+    Ok(Parsed {
+        protocol,
+        endpoint: Endpoint::Unix(PathBuf::from(path)),
+        target: sent,
+        has_path: target.is_some() || protocol == Protocol::Echo,
+        credentials: None,
+    })
+}
+
+/// Whether the kernel can take a path as that of a unix socket.
+pub(super) fn unix_path_fits(path: &str) -> Result<(), String> {
+    if path.len() > UNIX_PATH_BYTES_MAX {
+        return Err(format!(
+            "a unix socket's path has at most {UNIX_PATH_BYTES_MAX} bytes, this one {}: use a shorter or relative one",
+            path.len()
+        ));
+    }
+    Ok(())
+}
+
+fn nonzero(port: u16) -> Result<u16, String> {
+    if port == 0 { Err("port 0 cannot be connected to: write the port the server listens on".to_owned()) } else { Ok(port) }
+}
+
+fn no_host(scheme: &str) -> String {
+    format!("has no host: write {scheme}://HOST:PORT/")
+}
+
+fn explain(error: url::ParseError, scheme: &str) -> String {
+    format!("{error}: write {scheme}://HOST:PORT/, an IPv6 address in brackets")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, expected: &str) {
+        let got = match parse(text) {
+            Ok(p) => {
+                let credentials = p.credentials.as_deref().map(|c| format!(" as {}", String::from_utf8_lossy(c)));
+                let path = if p.has_path { "" } else { " (no path)" };
+                format!("{} | {} | {}{}{path}", p.origin_name(), p.authority(), p.target, credentials.unwrap_or_default())
+            }
+            Err(error) => {
+                assert!(error.is_usage());
+                error.to_string()
+            }
+        };
+        assert_eq!(got, expected);
+    }
+
+    #[test]
+    fn good_urls() {
+        check("http://localhost", "http://localhost | localhost | / (no path)");
+        check("HTTP://LocalHost:80/", "http://localhost | localhost | /");
+        check("http://h:8080/a/b?c=d&e#frag", "http://h:8080 | h:8080 | /a/b?c=d&e");
+        check("http://h?c=d", "http://h | h | /?c=d (no path)");
+        check("http://[::1]:8080/", "http://[::1]:8080 | [::1]:8080 | /");
+        check("http://[2001:DB8:0::1]/x", "http://[2001:db8::1] | [2001:db8::1] | /x");
+        check("http://u%3Aser:p%40ss@h/", "http://h | h | / as u:ser:p@ss");
+        check("http://user@h/", "http://h | h | / as user:");
+        check("http://h/a%20b/ü", "http://h | h | /a%20b/%C3%BC");
+        check("http://bücher.example/", "http://xn--bcher-kva.example | xn--bcher-kva.example | /");
+        check("echo://h", "echo://h:7777 | h:7777 | /");
+        check("echo://h:80/", "echo://h:80 | h | /");
+        check("echo://[::1]:7", "echo://[::1]:7 | [::1]:7 | /");
+        check("echo://127.0.0.1:7", "echo://127.0.0.1:7 | 127.0.0.1:7 | /");
+        check("unix:/run/a.sock", "unix:/run/a.sock | localhost | / (no path)");
+        check("unix:///run/a.sock", "unix:/run/a.sock | localhost | / (no path)");
+        check("unix:a.sock:/p?q", "unix:a.sock | localhost | /p?q");
+        check("echo+unix:/run/e", "echo+unix:/run/e | localhost | /");
+    }
+
+    #[test]
+    fn an_echo_address_is_an_address_and_not_a_name() {
+        let parsed = parse("echo://127.0.0.1:7").unwrap();
+        assert!(matches!(parsed.endpoint, Endpoint::Tcp { host: Host::Ipv4(_), port: 7 }));
+    }
+
+    #[test]
+    fn bad_urls_say_what_to_write() {
+        check("", "URL '': has no scheme: write http://");
+        check("localhost", "URL 'localhost': has no scheme: write http://localhost");
+        check("localhost:8080/x", "URL 'localhost:8080/x': has no scheme: write http://localhost:8080/x");
+        check("[::1]:80", "URL '[::1]:80': has no scheme: write http://[::1]:80");
+        check("http:/h", "URL 'http:/h': expected '//' after 'http:': write http://HOST:PORT/");
+        check("http://", "URL 'http://': has no host: write http://HOST:PORT/");
+        check("http:///x", "URL 'http:///x': has no host: write http://HOST:PORT/");
+        check("http://?x", "URL 'http://?x': has no host: write http://HOST:PORT/");
+        check("echo://", "URL 'echo://': has no host: write echo://HOST:PORT/");
+        check(
+            "http://h:99999/",
+            "URL 'http://h:99999/': invalid port number: write http://HOST:PORT/, an IPv6 address in brackets",
+        );
+        check(
+            "http://::1/",
+            "URL 'http://::1/': invalid port number: write http://HOST:PORT/, an IPv6 address in brackets",
+        );
+        check("http://h:0/", "URL 'http://h:0/': port 0 cannot be connected to: write the port the server listens on");
+        check(
+            "http://h/a b",
+            "URL 'http://h/a b': has a space or control character, ' ': write it as a percent escape, such as %20",
+        );
+        check(
+            "http://h/\r\nX: y",
+            "URL 'http://h/\\r\\nX: y': has a space or control character, '\\r': write it as a percent escape, such as %20",
+        );
+        check("unix:", "URL 'unix:': expected the path of a socket: write unix:/run/server.sock");
+        check("unix://run/x", "URL 'unix://run/x': expected the path of a socket: write unix:/run/server.sock");
+        check(
+            "echo://h/path",
+            "URL 'echo://h/path': an echo URL has no path, query or user: write echo://HOST:PORT",
+        );
+        let long = format!("unix:/{}", "x".repeat(UNIX_PATH_BYTES_MAX));
+        assert!(parse(&long).unwrap_err().to_string().contains("at most 107 bytes, this one 108"));
+        assert!(parse(&long[..long.len() - 1]).is_ok());
+    }
+
+    #[test]
+    fn schemes_to_come_are_refused_by_name() {
+        for scheme in ["https", "echo+tls", "hold", "resp", "ws", "http+unix", "file"] {
+            let text = format!("{scheme}://h/");
+            let error = parse(&text).unwrap_err();
+            assert!(matches!(error, ResolveError::UnknownScheme { .. }), "{text}");
+            assert!(error.to_string().contains(&format!("scheme '{scheme}' is not spoken by this version: use http://")));
+        }
+    }
+}

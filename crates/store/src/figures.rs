@@ -1,0 +1,199 @@
+//! The parts of an interval and of a run's totals that are maps, as the JSON in the file.
+//!
+//! Error kinds and statuses go by name and code, never by position, so that a list may grow. Everything read is
+//! checked: a figure no real run could have is damage, and no sum of them can overflow.
+
+use model::ErrorKind;
+use model::error_kind::ErrorExample;
+use model::interval::{Counts, ErrorCounts, Gauges, Interval, StatusCounts};
+use model::recording::Totals;
+use model::snapshot::{CpuTimes, Snapshot};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Errors, statuses and examples of a tick or a run.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Figures {
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    errors: BTreeMap<String, u64>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    connection_errors: BTreeMap<String, u64>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    status: BTreeMap<u16, u64>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    examples: Vec<ErrorExample>,
+}
+
+impl Figures {
+    /// Those of an interval.
+    pub fn of<C: hdrhistogram::Counter>(interval: &Interval<C>) -> Self {
+        let by_name = |counts: &ErrorCounts| counts.seen().map(|(kind, n)| (kind.name().to_owned(), n)).collect();
+        Figures {
+            errors: by_name(&interval.errors),
+            connection_errors: by_name(&interval.connection_errors),
+            status: interval.status.seen().collect(),
+            examples: interval.examples.iter().flatten().copied().collect(),
+        }
+    }
+
+    /// The largest count among them.
+    pub fn largest(&self) -> u64 {
+        self.errors
+            .values()
+            .chain(self.connection_errors.values())
+            .chain(self.status.values())
+            .copied()
+            .max()
+            .unwrap_or(0)
+    }
+
+    /// Adds them to a sum. An example that is there already stays.
+    ///
+    /// # Errors
+    /// In words, when a kind is not a known one.
+    pub fn add_to(&self, sum: &mut Interval<u64>) -> Result<(), String> {
+        add_errors(&self.errors, &mut sum.errors)?;
+        add_errors(&self.connection_errors, &mut sum.connection_errors)?;
+        add_status(&self.status, &mut sum.status);
+        for example in &self.examples {
+            let slot = &mut sum.examples[example.kind.index()];
+            if slot.is_none() {
+                *slot = Some(*example);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn add_errors(from: &BTreeMap<String, u64>, into: &mut ErrorCounts) -> Result<(), String> {
+    for (name, n) in from {
+        let kind = ErrorKind::from_name(name).ok_or_else(|| format!("'{name}' is not a known kind of error"))?;
+        into.add(kind, *n);
+    }
+    Ok(())
+}
+
+fn add_status(from: &BTreeMap<u16, u64>, into: &mut StatusCounts) {
+    for (status, n) in from {
+        into.add(*status, *n);
+    }
+}
+
+/// A run's totals without their histograms.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StoredTotals {
+    start_ns: u64,
+    end_ns: u64,
+    counts: Counts,
+    gauges: Gauges,
+    figures: Figures,
+    in_flight_at_end: u64,
+    measured_ns: u64,
+    peak_rss_bytes: u64,
+    cpu_user_ns: u64,
+    cpu_system_ns: u64,
+    first_request_ns: Option<u64>,
+    connections_max: u64,
+}
+
+impl StoredTotals {
+    /// Those of a run.
+    pub fn of(totals: &Totals) -> Self {
+        StoredTotals {
+            start_ns: totals.sum.start_ns,
+            end_ns: totals.sum.end_ns,
+            counts: totals.sum.counts,
+            gauges: totals.sum.gauges,
+            figures: Figures::of(&totals.sum),
+            in_flight_at_end: totals.in_flight_at_end,
+            measured_ns: totals.measured_ns,
+            peak_rss_bytes: totals.peak_rss_bytes,
+            cpu_user_ns: totals.cpu_user_ns,
+            cpu_system_ns: totals.cpu_system_ns,
+            first_request_ns: totals.first_request_ns,
+            connections_max: totals.connections_max,
+        }
+    }
+
+    /// The model's totals, with empty histograms.
+    ///
+    /// # Errors
+    /// In words, when a figure is not one a run could have.
+    pub fn into_totals(self) -> Result<Totals, String> {
+        let scalars = [
+            self.start_ns,
+            self.end_ns,
+            self.in_flight_at_end,
+            self.measured_ns,
+            self.peak_rss_bytes,
+            self.cpu_user_ns,
+            self.cpu_system_ns,
+            self.first_request_ns.unwrap_or(0),
+            self.connections_max,
+            largest_count(&self.counts),
+            largest_gauge(&self.gauges),
+            self.figures.largest(),
+        ];
+        if scalars.into_iter().any(is_absurd) {
+            return Err("a figure of the totals is larger than can be".to_owned());
+        }
+        let mut totals = Totals {
+            in_flight_at_end: self.in_flight_at_end,
+            measured_ns: self.measured_ns,
+            peak_rss_bytes: self.peak_rss_bytes,
+            cpu_user_ns: self.cpu_user_ns,
+            cpu_system_ns: self.cpu_system_ns,
+            first_request_ns: self.first_request_ns,
+            connections_max: self.connections_max,
+            ..Totals::default()
+        };
+        totals.sum.start_ns = self.start_ns;
+        totals.sum.end_ns = self.end_ns;
+        totals.sum.counts = self.counts;
+        totals.sum.gauges = self.gauges;
+        self.figures.add_to(&mut totals.sum)?;
+        Ok(totals)
+    }
+}
+
+/// Whether a figure is beyond 2⁶¹: more bytes, nanoseconds or requests than any run has, and small enough below it
+/// that seven such figures can be added.
+pub fn is_absurd(figure: u64) -> bool {
+    figure > 1 << 61
+}
+
+/// The largest counter.
+pub fn largest_count(c: &Counts) -> u64 {
+    let all = [
+        c.started,
+        c.ok,
+        c.failed,
+        c.dropped,
+        c.warmup,
+        c.bytes_sent,
+        c.bytes_received,
+        c.connected,
+        c.connect_failed,
+        c.closed_by_us,
+        c.closed_by_peer,
+        c.wakeups,
+        c.cpu_user_ns,
+        c.cpu_system_ns,
+    ];
+    all.into_iter().max().unwrap_or(0)
+}
+
+/// The largest gauge.
+pub fn largest_gauge(g: &Gauges) -> u64 {
+    g.connections.max(g.in_flight).max(g.queued).max(g.reap_delay_ns_max)
+}
+
+/// Whether every CPU time of a snapshot can be added up.
+pub fn is_plausible(snapshot: &Snapshot) -> bool {
+    let fits = |t: &CpuTimes| {
+        ![t.user_ns, t.system_ns, t.idle_ns, t.iowait_ns, t.irq_ns, t.softirq_ns, t.steal_ns].into_iter().any(is_absurd)
+    };
+    snapshot.cpu.iter().chain(&snapshot.cores).all(fits)
+}

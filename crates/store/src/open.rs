@@ -1,0 +1,189 @@
+//! Opens a recording to read it, whatever state it was left in, without changing a byte of it.
+//!
+//! In order: as it is; as immutable (read-only media, where SQLite cannot make its shared-memory file); and as a
+//! private copy in the temporary folder, for a killed run whose log must first be replayed there, and for an older
+//! format. Views, triggers and virtual tables are refused: nothing in the file may run.
+
+use crate::error::{StoreError, in_words, read_error};
+use crate::limits::{BUSY_MS, READER_CACHE_KIB, VALUE_BYTES_MAX};
+use crate::{migrate, schema};
+use rusqlite::config::DbConfig;
+use rusqlite::limits::Limit;
+use rusqlite::{Connection, OpenFlags};
+use std::ffi::OsString;
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// An open recording of the present format.
+#[derive(Debug)]
+pub struct Opened {
+    /// The connection, read-only unless it is to a private copy.
+    pub connection: Connection,
+    /// The private copy, removed when dropped. After `connection`, so that the file is closed first.
+    pub copy: Option<tempfile::TempDir>,
+}
+
+/// Opens a recording of any known format.
+///
+/// # Errors
+/// [`StoreError::Read`], [`StoreError::NotARecording`], [`StoreError::Newer`] or [`StoreError::Damaged`].
+pub fn open(path: &Path) -> Result<Opened, StoreError> {
+    check_head(path)?;
+    let opened = open_present(path)?;
+    let found = version_of(&opened.connection, path)?;
+    if found == schema::VERSION {
+        return Ok(opened);
+    }
+    let mut copy = if opened.copy.is_some() { opened } else { private_copy(path)? };
+    migrate::migrate(&mut copy.connection, found).map_err(|error| StoreError::Damaged {
+        path: path.to_owned(),
+        what: format!("it is of format {found} and cannot be brought to {}: {}", schema::VERSION, in_words(&error)),
+    })?;
+    Ok(copy)
+}
+
+/// What can be told from the first bytes, before SQLite sees the file.
+fn check_head(path: &Path) -> Result<(), StoreError> {
+    let unreadable = |error: std::io::Error| StoreError::Read { path: path.to_owned(), reason: error.to_string() };
+    let other = |reason: &str| StoreError::NotARecording { path: path.to_owned(), reason: reason.to_owned() };
+    if !std::fs::metadata(path).map_err(unreadable)?.is_file() {
+        return Err(other("it is not a file"));
+    }
+    let mut head = Vec::new();
+    std::fs::File::open(path).and_then(|file| file.take(100).read_to_end(&mut head)).map_err(unreadable)?;
+    if head.is_empty() {
+        return Err(other("it is empty"));
+    }
+    // https://www.sqlite.org/fileformat2.html, 1.3: magic at 0, application id at 68, both in every SQLite 3 file.
+    let application_id = head.get(68..72).and_then(|bytes| bytes.try_into().ok()).map(u32::from_be_bytes);
+    if !head.starts_with(b"SQLite format 3\0") || head.len() < 100 {
+        return Err(other("it does not begin like one"));
+    }
+    if application_id != Some(schema::APPLICATION_ID) {
+        return Err(other("it is another program's database"));
+    }
+    Ok(())
+}
+
+fn open_present(path: &Path) -> Result<Opened, StoreError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let first = Connection::open_with_flags(path, flags).and_then(prepared);
+    let error = match first {
+        Ok(connection) => {
+            check_schema(&connection, path)?;
+            return Ok(Opened { connection, copy: None });
+        }
+        Err(error) => error,
+    };
+    let refused = read_error(path, &error);
+    if !matches!(refused, StoreError::Read { .. }) {
+        return Err(refused);
+    }
+    let opened = if log_files(path).any(|log| std::fs::metadata(log).is_ok_and(|m| m.len() > 0)) {
+        private_copy(path)?
+    } else {
+        let connection = Connection::open_with_flags(immutable(path), flags | OpenFlags::SQLITE_OPEN_URI)
+            .and_then(prepared)
+            .map_err(|error| read_error(path, &error))?;
+        Opened { connection, copy: None }
+    };
+    check_schema(&opened.connection, path)?;
+    Ok(opened)
+}
+
+/// Copies the file and its log, and opens the copy for writing: SQLite replays the log into it.
+fn private_copy(path: &Path) -> Result<Opened, StoreError> {
+    let unreadable = |error: std::io::Error| StoreError::Read {
+        path: path.to_owned(),
+        reason: format!("no private copy of it could be made: {error}"),
+    };
+    let folder = tempfile::Builder::new().prefix("plimsoll-").tempdir().map_err(unreadable)?;
+    let copied = folder.path().join("recording");
+    std::fs::copy(path, &copied).map_err(unreadable)?;
+    for (log, copied_log) in log_files(path).zip(log_files(&copied)) {
+        if log.exists() {
+            std::fs::copy(log, copied_log).map_err(unreadable)?;
+        }
+    }
+    // The copy has the mode of the original, which may be read-only.
+    let mut permissions = std::fs::metadata(&copied).map_err(unreadable)?.permissions();
+    std::os::unix::fs::PermissionsExt::set_mode(&mut permissions, 0o600);
+    std::fs::set_permissions(&copied, permissions).map_err(unreadable)?;
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection =
+        Connection::open_with_flags(&copied, flags).and_then(prepared).map_err(|error| read_error(path, &error))?;
+    Ok(Opened { connection, copy: Some(folder) })
+}
+
+/// Bounds what the file can make SQLite do, and reads its schema once.
+fn prepared(connection: Connection) -> rusqlite::Result<Connection> {
+    connection.busy_timeout(Duration::from_millis(BUSY_MS))?;
+    connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, VALUE_BYTES_MAX)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+    connection.pragma_update(None, "cell_size_check", true)?;
+    connection.pragma_update(None, "mmap_size", 0)?;
+    connection.pragma_update(None, "cache_size", -READER_CACHE_KIB)?;
+    connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get::<_, i64>(0))?;
+    Ok(connection)
+}
+
+/// The file's format, if this version knows it.
+fn version_of(connection: &Connection, path: &Path) -> Result<usize, StoreError> {
+    let found = connection
+        .pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0))
+        .map_err(|error| read_error(path, &error))?;
+    match usize::try_from(found) {
+        Ok(version) if version <= schema::VERSION => Ok(version),
+        Ok(_) => Err(StoreError::Newer { path: path.to_owned(), found, known: schema::VERSION }),
+        Err(_) => {
+            let reason = format!("its format is {found}");
+            Err(StoreError::NotARecording { path: path.to_owned(), reason })
+        }
+    }
+}
+
+fn check_schema(connection: &Connection, path: &Path) -> Result<(), StoreError> {
+    // First: what a newer format holds is not ours to judge.
+    version_of(connection, path)?;
+    // Views, triggers and virtual tables have no root page; an index of a primary key has no text.
+    let foreign = "SELECT count(*) FROM sqlite_schema WHERE rootpage IS NULL OR rootpage < 1 \
+                   OR NOT (type = 'table' OR (type = 'index' AND sql IS NULL))";
+    let count =
+        |sql: &str| connection.query_row(sql, [], |row| row.get::<_, i64>(0)).map_err(|error| read_error(path, &error));
+    if count(foreign)? > 0 {
+        let reason = "it holds things that no recording has".to_owned();
+        return Err(StoreError::NotARecording { path: path.to_owned(), reason });
+    }
+    for table in schema::TABLES {
+        if count(&format!("SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = '{table}'"))? != 1 {
+            return Err(StoreError::Damaged { path: path.to_owned(), what: format!("its table '{table}' is missing") });
+        }
+    }
+    Ok(())
+}
+
+/// The write-ahead log and the rollback journal of a file.
+fn log_files(path: &Path) -> impl Iterator<Item = PathBuf> {
+    ["-wal", "-journal"].into_iter().map(move |suffix| {
+        let mut name = OsString::from(path);
+        name.push(suffix);
+        PathBuf::from(name)
+    })
+}
+
+/// The file as a URI that tells SQLite that nobody will change it.
+fn immutable(path: &Path) -> String {
+    let mut uri = String::from("file:");
+    for byte in path.as_os_str().as_bytes() {
+        if byte.is_ascii_alphanumeric() || b"/._-".contains(byte) {
+            uri.push(char::from(*byte));
+        } else {
+            uri.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    uri + "?immutable=1"
+}

@@ -1,0 +1,308 @@
+//! Writes a run as it happens: a transaction a tick, so a killed run loses at most the tick it was in.
+//!
+//! The tables are made in one unsynced transaction, because nothing is lost yet and a run must start at once; then
+//! WAL with `synchronous=NORMAL`, or a rollback journal where the file system has no shared memory. It never retries:
+//! the first failure comes back to the caller, who goes on without. Workers of a tick are summed before they are kept.
+
+use crate::error::{StoreError, in_words, write_error};
+use crate::figures::{Figures, StoredTotals};
+use crate::histogram::encode;
+use crate::limits::{BUSY_MS, WAL_BYTES, WAL_PAGES, WRITER_CACHE_KIB};
+use crate::schema;
+use hdrhistogram::Counter;
+use hdrhistogram::serialization::V2Serializer;
+use model::finding::Diagnosis;
+use model::interval::Gauges;
+use model::recording::{Capsule, End, Row, Totals};
+use model::snapshot::SamplerStatus;
+use model::{Event, Interval, LatencyKind, Plan, Snapshot};
+use rusqlite::{Connection, OpenFlags, Transaction, params};
+use serde::Serialize;
+use std::borrow::Borrow;
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// A recording being written.
+#[derive(Debug)]
+pub struct Writer {
+    connection: Connection,
+    path: PathBuf,
+    /// Device and inode of the file, to notice when it is gone.
+    identity: (u64, u64),
+    encoder: Encoder,
+    /// A tick's sum over workers; made when a tick first has several.
+    sum: Option<Box<Interval<u64>>>,
+}
+
+/// Buffers that are used again every tick.
+struct Encoder {
+    serializer: V2Serializer,
+    blob: Vec<u8>,
+}
+
+impl std::fmt::Debug for Encoder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Encoder").field("blob_bytes", &self.blob.len()).finish_non_exhaustive()
+    }
+}
+
+impl Writer {
+    /// Makes the file with capsule and plan in it. Until [`Writer::finish`] it reads as [`End::Partial`].
+    ///
+    /// # Errors
+    /// [`StoreError::Exists`] for a file that is there; [`StoreError::Create`] or [`StoreError::Full`] otherwise. A
+    /// file it made before it failed is removed.
+    pub fn create(path: &Path, capsule: &Capsule, plan: &Plan) -> Result<Writer, StoreError> {
+        let refused = |error: std::io::Error| match error.kind() {
+            ErrorKind::AlreadyExists => StoreError::Exists { path: path.to_owned() },
+            ErrorKind::StorageFull => StoreError::Full { path: path.to_owned() },
+            _ => StoreError::Create { path: path.to_owned(), reason: error.to_string() },
+        };
+        let file = std::fs::File::create_new(path).map_err(refused)?;
+        let identity = file.metadata().map(|m| (m.dev(), m.ino())).map_err(refused)?;
+        drop(file);
+        let made = open_new(path, capsule, plan);
+        let connection = made.inspect_err(|_| {
+            // Ours and useless: best effort.
+            let _ = std::fs::remove_file(path);
+        })?;
+        let encoder = Encoder { serializer: V2Serializer::new(), blob: Vec::new() };
+        Ok(Writer { connection, path: path.to_owned(), identity, encoder, sum: None })
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Keeps one tick: the intervals of its workers (none: only what else there is), a snapshot, events.
+    /// All of it or, on an error, nothing.
+    ///
+    /// # Errors
+    /// [`StoreError::Full`], [`StoreError::Gone`] or [`StoreError::Write`]; stop recording then.
+    pub fn append<I: Borrow<Interval<u32>>>(
+        &mut self,
+        workers: &[I],
+        snapshot: Option<&Snapshot>,
+        events: &[Event],
+    ) -> Result<(), StoreError> {
+        self.check_still_there()?;
+        let failed = |error| write_error(&self.path, &error);
+        let transaction = self.connection.transaction().map_err(failed)?;
+        match workers {
+            [] => {}
+            [one] => append_tick(&transaction, &mut self.encoder, one.borrow(), busiest(workers)).map_err(failed)?,
+            several => {
+                let sum = self.sum.get_or_insert_with(|| Box::new(Interval::new(0)));
+                sum_workers(sum, several);
+                append_tick(&transaction, &mut self.encoder, sum, busiest(workers)).map_err(failed)?;
+            }
+        }
+        if let Some(snapshot) = snapshot {
+            let body = json(snapshot).map_err(failed)?;
+            execute(&transaction, "INSERT INTO snapshot(body) VALUES (?1)", [body]).map_err(failed)?;
+        }
+        for event in events {
+            let values = params![event.at_ns, event.kind, event.text];
+            execute(&transaction, "INSERT INTO event(at_ns, kind, text) VALUES (?1, ?2, ?3)", values)
+                .map_err(failed)?;
+        }
+        transaction.commit().map_err(failed)
+    }
+
+    /// Keeps the summary, closes, and leaves a single file.
+    ///
+    /// # Errors
+    /// As [`Writer::append`]; the file then stays partial.
+    pub fn finish(
+        mut self,
+        totals: &Totals,
+        samplers: &[SamplerStatus],
+        end: End,
+        diagnosis: Option<&Diagnosis>,
+    ) -> Result<PathBuf, StoreError> {
+        self.check_still_there()?;
+        self.write_end(totals, samplers, end, diagnosis).map_err(|error| write_error(&self.path, &error))?;
+        // Both only tidy up: a reader that holds the file keeps the log beside it, and all is still read.
+        let _ = self.connection.pragma_update(None, "wal_checkpoint", "TRUNCATE");
+        let _ = self.connection.pragma_update(None, "journal_mode", "DELETE");
+        match self.connection.close() {
+            Ok(()) => Ok(self.path),
+            Err((_, error)) => Err(write_error(&self.path, &error)),
+        }
+    }
+
+    /// Notes in the file why it stops here. Best effort: on a full disk it may not fit, and the file is partial anyway.
+    ///
+    /// # Errors
+    /// As [`Writer::append`].
+    pub fn mark_partial(&mut self, reason: &str) -> Result<(), StoreError> {
+        self.check_still_there()?;
+        let mark = |c: &Connection| c.execute("UPDATE run SET end = 'partial', reason = ?1", [reason]).map(|_| ());
+        let marked = mark(&self.connection).or_else(|_| {
+            // What is in the log goes into the file, and the log's own space can be used again.
+            self.connection.pragma_update(None, "wal_checkpoint", "RESTART")?;
+            mark(&self.connection)
+        });
+        marked.map_err(|error| write_error(&self.path, &error))
+    }
+
+    fn write_end(
+        &mut self,
+        totals: &Totals,
+        samplers: &[SamplerStatus],
+        end: End,
+        diagnosis: Option<&Diagnosis>,
+    ) -> rusqlite::Result<()> {
+        let transaction = self.connection.transaction()?;
+        for kind in LatencyKind::ALL {
+            let histogram = totals.sum.latency.of(kind);
+            if !histogram.is_empty() {
+                self.encoder.run(histogram)?;
+                let values = params![kind.name(), self.encoder.blob];
+                execute(&transaction, "INSERT INTO total_histogram(kind, body) VALUES (?1, ?2)", values)?;
+            }
+        }
+        let values = params![
+            json(&StoredTotals::of(totals))?,
+            json(samplers)?,
+            diagnosis.map(json).transpose()?,
+            clamped(totals.sum.counts.requests()),
+            end_name(end),
+        ];
+        let update = "UPDATE run SET totals = ?1, samplers = ?2, diagnosis = ?3, requests = ?4, end = ?5";
+        execute(&transaction, update, values)?;
+        transaction.commit()
+    }
+
+    /// An unlinked file takes writes without complaint, and nobody would ever read them.
+    fn check_still_there(&self) -> Result<(), StoreError> {
+        match std::fs::metadata(&self.path) {
+            Ok(m) if (m.dev(), m.ino()) == self.identity => Ok(()),
+            Ok(_) => Err(StoreError::Gone { path: self.path.clone() }),
+            Err(e) if e.kind() == ErrorKind::NotFound => Err(StoreError::Gone { path: self.path.clone() }),
+            Err(e) => Err(StoreError::Write { path: self.path.clone(), reason: e.to_string() }),
+        }
+    }
+}
+
+impl Encoder {
+    fn run<C: Counter>(&mut self, histogram: &hdrhistogram::Histogram<C>) -> rusqlite::Result<()> {
+        encode(&mut self.serializer, histogram, &mut self.blob)
+            .map_err(|reason| rusqlite::Error::ToSqlConversionFailure(reason.into()))
+    }
+}
+
+/// The word in the `end` column.
+pub(crate) fn end_name(end: End) -> &'static str {
+    match end {
+        End::Complete => "complete",
+        End::Interrupted => "interrupted",
+        End::Partial => "partial",
+    }
+}
+
+fn open_new(path: &Path, capsule: &Capsule, plan: &Plan) -> Result<Connection, StoreError> {
+    let refused = |error: rusqlite::Error| match write_error(path, &error) {
+        StoreError::Full { path } => StoreError::Full { path },
+        _ => StoreError::Create { path: path.to_owned(), reason: in_words(&error) },
+    };
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut connection = Connection::open_with_flags(path, flags).map_err(refused)?;
+    prepare(&mut connection, capsule, plan).map_err(refused)?;
+    Ok(connection)
+}
+
+fn prepare(connection: &mut Connection, capsule: &Capsule, plan: &Plan) -> rusqlite::Result<()> {
+    connection.busy_timeout(Duration::from_millis(BUSY_MS))?;
+    connection.set_prepared_statement_cache_capacity(16);
+    connection.pragma_update(None, "synchronous", "OFF")?;
+    connection.pragma_update(None, "journal_mode", "MEMORY")?;
+    connection.pragma_update(None, "cache_size", -WRITER_CACHE_KIB)?;
+    connection.pragma_update(None, "temp_store", "MEMORY")?;
+    let transaction = connection.transaction()?;
+    transaction.pragma_update(None, "application_id", schema::APPLICATION_ID)?;
+    transaction.pragma_update(None, "user_version", schema::VERSION as i64)?;
+    transaction.execute_batch(schema::CREATE)?;
+    transaction.execute(
+        "INSERT INTO run(id, started_at_unix_ns, target, capsule, plan) VALUES (1, ?1, ?2, ?3, ?4)",
+        params![clamped(capsule.started_at_unix_ns), target_of(plan), json(capsule)?, json(plan)?],
+    )?;
+    transaction.commit()?;
+    // Where there is no WAL (no shared memory on some network file systems) SQLite answers with what it kept, or says
+    // so with an error; a rollback journal does everywhere.
+    let wal = connection.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get::<_, String>(0));
+    if !wal.is_ok_and(|mode| mode == "wal") {
+        connection.pragma_update(None, "journal_mode", "DELETE")?;
+    }
+    connection.pragma_update(None, "synchronous", "NORMAL")?;
+    connection.pragma_update(None, "wal_autocheckpoint", WAL_PAGES)?;
+    connection.pragma_update(None, "journal_size_limit", WAL_BYTES)
+}
+
+/// What `runs` shows as the target.
+fn target_of(plan: &Plan) -> String {
+    match plan.origins.as_slice() {
+        [] => String::new(),
+        [one] => one.name.clone(),
+        [first, rest @ ..] => format!("{} and {} more", first.name, rest.len()),
+    }
+}
+
+fn append_tick<C: Counter>(
+    transaction: &Transaction<'_>,
+    encoder: &mut Encoder,
+    tick: &Interval<C>,
+    worker_busy_max: f64,
+) -> rusqlite::Result<()> {
+    let row = Row::of(tick, worker_busy_max);
+    let values = params![clamped(tick.sequence), json(&row)?, json(&Figures::of(tick))?];
+    execute(transaction, "INSERT INTO tick(sequence, row, figures) VALUES (?1, ?2, ?3)", values)?;
+    let id = transaction.last_insert_rowid();
+    for kind in LatencyKind::ALL {
+        let histogram = tick.latency.of(kind);
+        if !histogram.is_empty() {
+            encoder.run(histogram)?;
+            let values = params![id, kind.name(), encoder.blob];
+            execute(transaction, "INSERT INTO histogram(tick, kind, body) VALUES (?1, ?2, ?3)", values)?;
+        }
+    }
+    let requests = clamped(tick.counts.requests());
+    execute(transaction, "UPDATE run SET requests = requests + ?1", [requests])
+}
+
+fn sum_workers<I: Borrow<Interval<u32>>>(sum: &mut Interval<u64>, workers: &[I]) {
+    sum.clear();
+    let Some(first) = workers.first().map(Borrow::borrow) else { return };
+    (sum.sequence, sum.start_ns, sum.end_ns) = (first.sequence, first.start_ns, first.end_ns);
+    sum.gauges = Gauges::default();
+    for worker in workers {
+        sum.add(worker.borrow());
+        sum.gauges.add_worker(&worker.borrow().gauges);
+    }
+}
+
+/// The CPU share of the worker that had the largest, 0..=1.
+fn busiest<I: Borrow<Interval<u32>>>(workers: &[I]) -> f64 {
+    let share = |worker: &Interval<u32>| {
+        let length_ns = worker.end_ns.saturating_sub(worker.start_ns);
+        let cpu_ns = worker.counts.cpu_user_ns + worker.counts.cpu_system_ns;
+        if length_ns == 0 { 0.0 } else { (cpu_ns as f64 / length_ns as f64).min(1.0) }
+    };
+    workers.iter().map(|worker| share(worker.borrow())).fold(0.0, f64::max)
+}
+
+fn execute(transaction: &Transaction<'_>, sql: &str, values: impl rusqlite::Params) -> rusqlite::Result<()> {
+    transaction.prepare_cached(sql)?.execute(values).map(|_| ())
+}
+
+fn json<T: Serialize + ?Sized>(value: &T) -> rusqlite::Result<String> {
+    serde_json::to_string(value).map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))
+}
+
+/// SQLite's integers are signed.
+fn clamped(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,209 @@
+//! A small plan, its capsule, and intervals with every figure set, for the tests of this crate.
+#![allow(dead_code, reason = "every test binary uses another part of it")]
+
+use model::error_kind::ErrorExample;
+use model::finding::{Diagnosis, Evidence, Finding, Reason, Severity, Validity};
+use model::plan::*;
+use model::recording::{Capsule, End, Totals};
+use model::snapshot::{CpuTimes, ProcessSample, Role, SamplerState, SamplerStatus, ThreadSample};
+use model::{ErrorKind, Event, Interval, LatencyKind, Phase, Plan, Snapshot, Status};
+use std::path::{Path, PathBuf};
+use store::Writer;
+
+pub const SECOND_NS: u64 = 1_000_000_000;
+
+pub fn plan() -> Plan {
+    Plan {
+        workload: Workload::Http1(Http1 {
+            requests: vec![HttpRequest {
+                origin: 0,
+                weight: 0.1 + 0.2,
+                method: "GET".to_owned(),
+                target: "/".to_owned(),
+                headers: vec![("Host".to_owned(), "localhost".to_owned())],
+                body: Body::default(),
+                expect: Expect { status: vec![(200, 299)], ..Expect::default() },
+            }],
+            keep_alive: true,
+            head_bytes_max: 65536,
+        }),
+        origins: vec![Origin {
+            name: "http://localhost:8080".to_owned(),
+            addresses: vec![
+                Address::Tcp(std::net::SocketAddr::from(([127, 0, 0, 1], 8080))),
+                Address::Unix(PathBuf::from("/run/x.sock")),
+            ],
+            weight: 1.0,
+        }],
+        pace: Pace::Open {
+            profile: vec![Segment { from_per_s: 1.0 / 3.0, to_per_s: 5000.0, for_ns: SECOND_NS }],
+            arrivals: Arrivals::Poisson,
+        },
+        connections: 50,
+        threads: 2,
+        pin: vec![0, 1],
+        stop: Stop { duration_ns: Some(10 * SECOND_NS), requests: None },
+        warmup_ns: 0,
+        drain_ns: SECOND_NS,
+        timeouts: Timeouts { connect_ns: 3 * SECOND_NS, reply_ns: 30 * SECOND_NS },
+        reconnect: Backoff { first_ns: 1, max_ns: 2 },
+        requests_per_connection: Some(7),
+        pipeline: 1,
+        on_full: OnFull::Wait,
+        queue_capacity: 10,
+        driver: DriverKind::Epoll,
+        batch: None,
+        receive_stamps: false,
+        tick_ns: SECOND_NS,
+        seed: u64::MAX,
+    }
+}
+
+pub fn capsule() -> Capsule {
+    Capsule {
+        version: "0.1.0".to_owned(),
+        command: vec!["plimsoll".to_owned(), "load".to_owned()],
+        started_at_unix_ns: 1_753_971_753_123_456_789,
+        kernel: "6.18.0".to_owned(),
+        cores: 2,
+        ..Capsule::default()
+    }
+}
+
+/// A worker's tick in which a few requests ended, one of them badly.
+pub fn interval(worker: u16, sequence: u64) -> Interval<u32> {
+    let mut i = Interval::new(worker);
+    i.sequence = sequence;
+    i.start_ns = sequence * SECOND_NS;
+    i.end_ns = i.start_ns + SECOND_NS;
+    i.counts.started = 11;
+    i.counts.ok = 9;
+    i.counts.failed = 1;
+    i.counts.bytes_sent = 1000;
+    i.counts.cpu_user_ns = 250_000_000 * (u64::from(worker) + 1);
+    i.gauges.connections = 25;
+    i.gauges.in_flight = 1;
+    for n in 0..9 {
+        i.latency.record(LatencyKind::Response, 50_000 + 1000 * (sequence + n));
+        i.latency.record(LatencyKind::Service, 40_000 + n);
+        i.status.record(200);
+    }
+    i.latency.record(LatencyKind::Failed, 3 * SECOND_NS);
+    i.record_error(ErrorExample {
+        kind: ErrorKind::Reset,
+        phase: Phase::Reply,
+        errno: 104,
+        detail: 3,
+        at_ns: i.start_ns + 5,
+        origin: 0,
+    });
+    i.connection_errors.record(ErrorKind::Refused);
+    i
+}
+
+pub fn snapshot(sequence: u64) -> Snapshot {
+    Snapshot {
+        at_ns: (sequence * SECOND_NS) as i64 - 1,
+        wall_offset_ns: Some(1_753_971_753_123_456_789),
+        cpu: Some(CpuTimes { user_ns: 5, ..CpuTimes::default() }),
+        cores: vec![CpuTimes::default(); 2],
+        processes: vec![ProcessSample {
+            role: Role::Generator,
+            pid: 1,
+            start_ticks: 2,
+            name: "plimsoll".to_owned(),
+            rss_bytes: Some(1_000_000 + sequence),
+            descriptors: None,
+            user_ns: Some(1),
+            system_ns: Some(2),
+            threads: vec![ThreadSample {
+                tid: 1,
+                name: "w-0 \"é\n".to_owned(),
+                state: 'R',
+                core: Some(1),
+                run_ns: Some(7),
+                wait_ns: None,
+                user_ns: None,
+                system_ns: None,
+            }],
+            threads_total: 1,
+        }],
+        ..Snapshot::default()
+    }
+}
+
+pub fn event(at_ns: i64) -> Event {
+    Event { at_ns, kind: "driver-fallback".to_owned(), text: "io_uring is forbidden here".to_owned() }
+}
+
+pub fn samplers() -> Vec<SamplerStatus> {
+    vec![SamplerStatus {
+        name: "process/threads".to_owned(),
+        status: SamplerState::Failed,
+        reason: "permission denied".to_owned(),
+    }]
+}
+
+pub fn diagnosis() -> Diagnosis {
+    Diagnosis {
+        validity: Validity {
+            valid: false,
+            reasons: vec![Reason { id: "generator-lag".to_owned(), text: "late".to_owned() }],
+        },
+        findings: vec![Finding {
+            id: "single-thread-bound".to_owned(),
+            status: Status::NotObservable,
+            severity: Severity::Info,
+            title: "t".to_owned(),
+            because: vec![Evidence {
+                text: "x".to_owned(),
+                metric: "m".to_owned(),
+                value: Some(1.0 / 3.0),
+                unit: "ratio".to_owned(),
+                window_s: [0.1, 9.7],
+            }],
+            remedy: String::new(),
+            check_yourself: "top".to_owned(),
+            confidence: 0.7,
+        }],
+    }
+}
+
+/// The totals of `ticks` ticks of two workers.
+pub fn totals(ticks: u64) -> Totals {
+    let mut totals = Totals::default();
+    for sequence in 0..ticks {
+        for worker in 0..2 {
+            totals.sum.add(&interval(worker, sequence));
+        }
+    }
+    totals.sum.gauges.connections = 50;
+    totals.in_flight_at_end = totals.sum.counts.started - totals.sum.counts.requests();
+    totals.measured_ns = ticks * SECOND_NS;
+    totals.first_request_ns = Some(15_000_000);
+    totals.connections_max = 50;
+    totals
+}
+
+/// Writes a run of some ticks without ending it.
+pub fn written(path: &Path, ticks: u64) -> Writer {
+    let mut writer = Writer::create(path, &capsule(), &plan()).unwrap();
+    for sequence in 0..ticks {
+        let workers = [interval(0, sequence), interval(1, sequence)];
+        writer.append(&workers, Some(&snapshot(sequence)), &[event(sequence as i64)]).unwrap();
+    }
+    writer
+}
+
+/// Writes a whole run.
+pub fn finished(path: &Path, ticks: u64) {
+    written(path, ticks).finish(&totals(ticks), &samplers(), End::Complete, Some(&diagnosis())).unwrap();
+}
+
+/// The names in a folder, sorted.
+pub fn names(folder: &Path) -> Vec<String> {
+    let mut names: Vec<String> =
+        std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}

@@ -1,0 +1,182 @@
+//! Files that are old, new, something else, cut off or corrupt: one sentence each, no panic, and never changed.
+
+mod common;
+use common::*;
+use model::recording::End;
+use rusqlite::Connection;
+use std::path::{Path, PathBuf};
+use store::{Reader, StoreError};
+
+/// Opens and reads all there is, as the commands would.
+fn read_all(path: &Path) -> Result<(), StoreError> {
+    let reader = Reader::open(path)?;
+    reader.head()?;
+    reader.load()?;
+    reader.intervals().collect::<Result<Vec<_>, _>>()?;
+    reader.stored_diagnosis()?;
+    reader.partial_reason().map(drop)
+}
+
+/// A finished recording changed by some SQL.
+fn changed(folder: &Path, sql: &str) -> PathBuf {
+    let path = folder.join("changed.plimsoll");
+    let _ = std::fs::remove_file(&path);
+    finished(&path, 2);
+    Connection::open(&path).unwrap().execute_batch(sql).unwrap();
+    path
+}
+
+/// Reads a changed recording, holds that it is refused in one sentence, and that its bytes stay as they were.
+fn check(sql: &str, expected: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = changed(folder.path(), sql);
+    let before = std::fs::read(&path).unwrap();
+    let said = read_all(&path).unwrap_err().to_string();
+    assert!(said.contains(expected) && !said.contains('\n'), "{sql}: {said}");
+    assert!(said.contains("changed.plimsoll"), "{said}");
+    assert!(std::fs::read(&path).unwrap() == before);
+    assert_eq!(names(folder.path()), ["changed.plimsoll"]);
+}
+
+#[test]
+fn what_cannot_be_is_damage_and_is_said() {
+    for (sql, expected) in [
+        ("PRAGMA user_version = 2", "written by a newer plimsoll (format 2, this one reads up to 1)"),
+        ("PRAGMA user_version = 99; DROP TABLE tick; CREATE VIEW tick AS SELECT 1", "newer plimsoll (format 99"),
+        ("PRAGMA user_version = -1", "not a recording"),
+        ("PRAGMA application_id = 5", "another program's database"),
+        ("PRAGMA user_version = 0", "is damaged: it is of format 0 and cannot be brought to 1: duplicate column"),
+        ("DELETE FROM run", "a row that must be there is missing"),
+        ("DROP TABLE event", "its table 'event' is missing"),
+        ("ALTER TABLE tick RENAME COLUMN figures TO other", "no such column: figures"),
+        ("CREATE VIEW v AS SELECT 1", "holds things that no recording has"),
+        ("CREATE TRIGGER t AFTER INSERT ON tick BEGIN DELETE FROM run; END", "holds things that no recording has"),
+        ("CREATE INDEX i ON tick(abs(sequence))", "holds things that no recording has"),
+        ("UPDATE run SET plan = '{'", "its plan: EOF"),
+        ("UPDATE run SET plan = NULLIF(1, 1) WHERE 0; UPDATE run SET plan = ''", "its plan: EOF"),
+        ("UPDATE run SET plan = json_set(plan, '$.origins', json_array())", "its plan has no origin"),
+        ("UPDATE run SET plan = json_set(plan, '$.connections', -1)", "its plan: invalid value"),
+        ("UPDATE run SET capsule = x'ff'", "Invalid column type"),
+        ("UPDATE run SET capsule = CAST(x'ff' AS TEXT)", "invalid utf-8"),
+        ("UPDATE run SET end = 'sideways'", "'sideways' is not a way to end"),
+        ("UPDATE run SET requests = -1", "negative"),
+        ("UPDATE run SET started_at_unix_ns = -1", "negative"),
+        ("UPDATE run SET totals = json_set(totals, '$.counts.ok', 9223372036854775807)", "larger than can be"),
+        ("UPDATE run SET totals = json_set(totals, '$.figures.errors.sabotage', 1)", "not a known kind of error"),
+        ("UPDATE run SET totals = replace(replace(hex(zeroblob(100000)), '00', '['), '[', '[')", "its totals"),
+        ("UPDATE run SET diagnosis = '[]'", "its diagnosis"),
+        ("UPDATE run SET samplers = '{}'", "its samplers"),
+        ("UPDATE tick SET row = x'00'", "tick 1 is not text"),
+        ("UPDATE tick SET row = json_set(row, '$.start_ns', 18446744073709551615)", "tick 1"),
+        ("UPDATE tick SET row = json_set(row, '$.start_ns', 5000000000)", "a time or a reading that cannot be"),
+        ("UPDATE tick SET row = json_set(row, '$.counts.ok', 1 << 60)", "count more than can be"),
+        ("UPDATE tick SET figures = '{\"status\":{\"200\":18446744073709551615}}'", "count more than can be"),
+        ("UPDATE tick SET figures = '{\"status\":{\"x\":1}}'", "tick 1"),
+        ("UPDATE tick SET id = -id", "a row that must be there"),
+        ("UPDATE snapshot SET body = '3'", "snapshot 1"),
+        ("UPDATE snapshot SET body = json_set(body, '$.cpu.idle_ns', 1 << 62)", "a CPU time longer than can be"),
+        ("UPDATE event SET text = 5", "a number is where a text must be"),
+        ("UPDATE event SET at_ns = 'noon'", "an event has no time"),
+        ("UPDATE total_histogram SET body = x''", "histogram: it is shorter"),
+        ("UPDATE total_histogram SET body = zeroblob(1000)", "not a histogram of the expected range"),
+        ("UPDATE run SET totals = NULL; UPDATE histogram SET kind = 'x'", "'x' is not a known kind of latency"),
+        ("UPDATE run SET totals = NULL; UPDATE histogram SET body = 'x'", "histogram of tick 1 is not one"),
+        ("UPDATE run SET totals = NULL; UPDATE histogram SET tick = -1", "a row has no number"),
+    ] {
+        if sql.contains("id = -id") {
+            // Rows with negative numbers are not seen at all: nothing is read twice, nothing is wrong.
+            let folder = tempfile::tempdir().unwrap();
+            let path = changed(folder.path(), sql);
+            assert_eq!(Reader::open(&path).unwrap().intervals().count(), 0);
+            continue;
+        }
+        check(sql, expected);
+    }
+}
+
+#[test]
+fn an_older_format_is_brought_up_to_date_in_a_copy() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = changed(folder.path(), "ALTER TABLE run DROP COLUMN reason; PRAGMA user_version = 0");
+    let before = std::fs::read(&path).unwrap();
+    let reader = Reader::open(&path).unwrap();
+    let r = reader.load().unwrap();
+    assert_eq!((r.end, r.totals), (End::Complete, totals(2)));
+    assert_eq!(reader.partial_reason().unwrap(), None);
+    assert_eq!(reader.stored_diagnosis().unwrap(), Some(diagnosis()));
+    drop(reader);
+    assert!(std::fs::read(&path).unwrap() == before);
+    assert_eq!(names(folder.path()), ["changed.plimsoll"]);
+}
+
+#[test]
+fn other_files_are_not_recordings() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.plimsoll");
+    for (content, expected) in [
+        (b"".as_slice(), "it is empty"),
+        (b"hello", "does not begin like one"),
+        (b"SQLite format 3\0", "does not begin like one"),
+        (&[0u8; 5000], "does not begin like one"),
+    ] {
+        std::fs::write(&path, content).unwrap();
+        let said = read_all(&path).unwrap_err().to_string();
+        assert!(said.contains("not a recording of plimsoll") && said.contains(expected), "{said}");
+        assert_eq!(std::fs::read(&path).unwrap(), content);
+    }
+    assert!(Reader::open(folder.path()).unwrap_err().to_string().contains("it is not a file"));
+    assert!(Reader::open(Path::new("/dev/zero")).unwrap_err().to_string().contains("it is not a file"));
+    let missing = Reader::open(&folder.path().join("missing")).unwrap_err();
+    assert!(matches!(missing, StoreError::Read { .. }), "{missing}");
+}
+
+#[test]
+fn a_file_cut_anywhere_is_refused_or_read_but_never_a_panic() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.plimsoll");
+    finished(&path, 3);
+    let whole = std::fs::read(&path).unwrap();
+    let cut_path = folder.path().join("cut.plimsoll");
+    for length in (0..whole.len()).step_by(1361) {
+        std::fs::write(&cut_path, &whole[..length]).unwrap();
+        assert!(read_all(&cut_path).is_err(), "cut at {length} of {}", whole.len());
+        assert!(std::fs::read(&cut_path).unwrap() == whole[..length]);
+    }
+}
+
+#[test]
+fn bytes_changed_anywhere_are_refused_or_read_but_never_a_panic_or_a_hang() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.plimsoll");
+    drop(written(&path, 3));
+    let unfinished = std::fs::read(&path).unwrap();
+    finished(&folder.path().join("y.plimsoll"), 3);
+    let whole = std::fs::read(folder.path().join("y.plimsoll")).unwrap();
+    let bad_path = folder.path().join("bad.plimsoll");
+    // A generator of our own keeps the same bytes changing in every run.
+    let mut state = 0x9e37_79b9_7f4a_7c15u64;
+    let mut random = move |below: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state % below as u64) as usize
+    };
+    for round in 0..400 {
+        let mut bytes = if round % 2 == 0 { whole.clone() } else { unfinished.clone() };
+        for _ in 0..1 + random(8) {
+            // Half of them near the start of a page, where its structure is.
+            let at = if random(2) == 0 { random(bytes.len()) } else { random(bytes.len() / 4096) * 4096 + random(64) };
+            bytes[at] = random(256) as u8;
+        }
+        std::fs::write(&bad_path, &bytes).unwrap();
+        let _ = read_all(&bad_path);
+        assert!(std::fs::read(&bad_path).unwrap() == bytes);
+    }
+    // A whole page in another's place.
+    for (from, to) in (1..whole.len() / 4096).flat_map(|a| [(a, 1), (1, a), (a, a / 2)]) {
+        let mut bytes = whole.clone();
+        bytes.copy_within(from * 4096..(from + 1) * 4096, to * 4096);
+        std::fs::write(&bad_path, &bytes).unwrap();
+        let _ = read_all(&bad_path);
+    }
+}

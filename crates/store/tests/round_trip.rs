@@ -1,0 +1,219 @@
+//! What was written is read: to the last bit, in bounded memory, as one file, by any of its names.
+
+mod common;
+use common::*;
+use model::recording::{End, Row, Timeline};
+use model::{Interval, LatencyKind, limits};
+use store::{Reader, StoreError, Writer, find, list, new_path, probe};
+
+#[test]
+fn a_finished_run_is_read_as_it_was_written_and_is_one_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.plimsoll");
+    finished(&path, 5);
+    assert_eq!(names(folder.path()), ["a.plimsoll"]);
+    let before = std::fs::read(&path).unwrap();
+    let reader = Reader::open(&path).unwrap();
+    let r = reader.load().unwrap();
+    assert_eq!((r.plan, r.capsule, r.end), (plan(), capsule(), End::Complete));
+    assert_eq!(r.totals, totals(5));
+    assert!(r.totals.is_conserved());
+    assert_eq!(r.snapshots, (0..5).map(snapshot).collect::<Vec<_>>());
+    assert_eq!(r.events, (0..5).map(event).collect::<Vec<_>>());
+    assert_eq!(r.samplers, samplers());
+    assert_eq!(reader.stored_diagnosis().unwrap(), Some(diagnosis()));
+    assert_eq!(reader.partial_reason().unwrap(), None);
+    drop(reader);
+    assert_eq!(names(folder.path()), ["a.plimsoll"]);
+    assert_eq!(std::fs::read(&path).unwrap(), before);
+}
+
+#[test]
+fn a_row_is_the_sum_of_its_workers() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.plimsoll");
+    finished(&path, 3);
+    let reader = Reader::open(&path).unwrap();
+    let rows: Vec<Row> = reader.intervals().collect::<Result<_, _>>().unwrap();
+    assert_eq!(rows.len(), 3);
+    for (sequence, row) in rows.iter().enumerate() {
+        let mut sum = Interval::<u64>::new(0);
+        let workers = [interval(0, sequence as u64), interval(1, sequence as u64)];
+        (sum.start_ns, sum.end_ns) = (workers[0].start_ns, workers[0].end_ns);
+        for worker in &workers {
+            sum.add(worker);
+            sum.gauges.add_worker(&worker.gauges);
+        }
+        assert_eq!(*row, Row::of(&sum, 0.5));
+    }
+    let mut timeline = Timeline::default();
+    rows.into_iter().for_each(|row| timeline.push(row));
+    assert_eq!(reader.load().unwrap().timeline, timeline);
+}
+
+#[test]
+fn a_run_that_was_not_finished_is_partial_and_summed_from_its_ticks() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.plimsoll");
+    let mut writer = written(&path, 4);
+    // While it is being written,
+    let live = Reader::open(&path).unwrap().load().unwrap();
+    writer.mark_partial("the disk is full").unwrap();
+    drop(writer);
+    // and after it was given up.
+    let reader = Reader::open(&path).unwrap();
+    let r = reader.load().unwrap();
+    assert_eq!(r, live);
+    assert_eq!(r.end, End::Partial);
+    assert_eq!(reader.partial_reason().unwrap().as_deref(), Some("the disk is full"));
+    let mut expected = totals(4);
+    expected.first_request_ns = None;
+    expected.peak_rss_bytes = 1_000_003;
+    expected.cpu_user_ns = expected.sum.counts.cpu_user_ns;
+    (expected.sum.end_ns, expected.sum.gauges) = (4 * SECOND_NS, r.totals.sum.gauges);
+    assert_eq!(r.totals, expected);
+    assert_eq!(r.totals.sum.gauges.connections, 50);
+    assert!(r.totals.is_conserved());
+    assert_eq!(reader.head().unwrap().requests, r.totals.sum.counts.requests());
+    assert_eq!(reader.stored_diagnosis().unwrap(), None);
+}
+
+#[test]
+fn a_run_without_a_tick_and_one_that_was_interrupted() {
+    let folder = tempfile::tempdir().unwrap();
+    let empty = folder.path().join("empty.plimsoll");
+    let mut writer = written(&empty, 0);
+    writer.append::<Interval<u32>>(&[], None, &[event(-5)]).unwrap();
+    drop(writer);
+    let r = Reader::open(&empty).unwrap().load().unwrap();
+    assert_eq!((r.end, r.timeline.rows().len(), r.totals.sum.counts.requests()), (End::Partial, 0, 0));
+    assert_eq!(r.events, [event(-5)]);
+    let stopped = folder.path().join("stopped.plimsoll");
+    written(&stopped, 1).finish(&totals(1), &[], End::Interrupted, None).unwrap();
+    assert_eq!(Reader::open(&stopped).unwrap().load().unwrap().end, End::Interrupted);
+}
+
+#[test]
+fn a_long_run_is_read_in_bounded_memory_and_nothing_is_lost() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("long.plimsoll");
+    let mut writer = Writer::create(&path, &capsule(), &plan()).unwrap();
+    let ticks = limits::TIMELINE_ROWS_MAX as u64 + 1;
+    let mut one = Interval::<u32>::new(0);
+    for sequence in 0..ticks {
+        one.clear();
+        (one.sequence, one.start_ns, one.end_ns) = (sequence, sequence * 10, sequence * 10 + 10);
+        (one.counts.started, one.counts.ok) = (1, 1);
+        one.latency.record(LatencyKind::Response, sequence);
+        writer.append(&[&one], Some(&snapshot(sequence)), &[]).unwrap();
+    }
+    let log = std::fs::metadata(folder.path().join("long.plimsoll-wal")).unwrap().len();
+    assert!(log <= 4 * store::limits::WAL_BYTES as u64, "the log grew to {log} bytes");
+    drop(writer);
+    let r = Reader::open(&path).unwrap().load().unwrap();
+    assert!(r.timeline.rows().len() <= limits::TIMELINE_ROWS_MAX && r.snapshots.len() <= limits::SNAPSHOTS_MAX);
+    assert_eq!(r.timeline.rows().iter().map(|row| row.counts.ok).sum::<u64>(), ticks);
+    assert_eq!(r.totals.sum.latency.of(LatencyKind::Response).len(), ticks);
+    assert_eq!(r.snapshots[1], snapshot(r.snapshot_stride));
+}
+
+#[test]
+fn the_same_tick_may_come_twice() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.plimsoll");
+    let mut writer = written(&path, 0);
+    writer.append(&[interval(0, 7)], None, &[]).unwrap();
+    writer.append(&[Box::new(interval(1, 7))], None, &[]).unwrap();
+    drop(writer);
+    assert_eq!(Reader::open(&path).unwrap().load().unwrap().totals.sum.counts.ok, 18);
+}
+
+#[test]
+fn a_recording_is_never_written_over_another() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.plimsoll");
+    finished(&path, 1);
+    let before = std::fs::read(&path).unwrap();
+    let refused = Writer::create(&path, &capsule(), &plan()).unwrap_err();
+    assert_eq!(refused, StoreError::Exists { path: path.clone() });
+    assert_eq!(std::fs::read(&path).unwrap(), before);
+}
+
+#[test]
+fn a_file_removed_while_it_is_written_is_noticed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.plimsoll");
+    let mut writer = written(&path, 1);
+    std::fs::remove_file(&path).unwrap();
+    let gone = StoreError::Gone { path: path.clone() };
+    assert_eq!(writer.append(&[interval(0, 1)], None, &[]).unwrap_err(), gone);
+    std::fs::write(&path, "another").unwrap();
+    assert_eq!(writer.append(&[interval(0, 1)], None, &[]).unwrap_err(), gone);
+    assert_eq!(writer.mark_partial("x").unwrap_err(), gone);
+    assert_eq!(writer.finish(&totals(1), &[], End::Complete, None).unwrap_err(), gone);
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "another");
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_is_said_with_the_way_out() {
+    let folder = tempfile::tempdir().unwrap();
+    probe(&folder.path().join("made/on/demand")).unwrap();
+    assert_eq!(names(&folder.path().join("made/on/demand")), [""; 0]);
+    let file = folder.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    for blocked in [file.clone(), file.join("below"), "/proc/plimsoll".into(), "/sys".into()] {
+        let said = probe(&blocked).unwrap_err().to_string();
+        assert!(said.contains(blocked.to_str().unwrap()), "{said}");
+        assert!(said.contains("--record FILE") && said.contains("--no-record"), "{said}");
+        let said = Writer::create(&blocked.join("x"), &capsule(), &plan()).unwrap_err().to_string();
+        assert!(said.contains("--no-record"), "{said}");
+    }
+}
+
+#[test]
+fn a_path_with_every_awkward_character() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a ?b#c%41&immutable=0'\"é.plimsoll");
+    finished(&path, 1);
+    assert_eq!(Reader::open(&path).unwrap().head().unwrap().requests, 20);
+}
+
+#[test]
+fn runs_are_listed_by_time_and_found_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    assert_eq!(list(&folder.path().join("missing")).unwrap(), []);
+    let path = |second: u64| {
+        let started_at_unix_ns = (1_753_971_753 + second) * SECOND_NS;
+        let capsule = model::recording::Capsule { started_at_unix_ns, ..capsule() };
+        let path = new_path(folder.path(), &capsule, &plan());
+        drop(Writer::create(&path, &capsule, &plan()).unwrap());
+        path
+    };
+    let (second, first) = (path(1), path(0));
+    let id = |path: &std::path::Path| path.file_stem().unwrap().to_str().unwrap().to_owned();
+    assert!(id(&first).starts_with("20250731-142233-localhost-"), "{}", id(&first));
+    assert_eq!(id(&first).len(), "20250731-142233-localhost-1a2b".len());
+    let damaged = folder.path().join("19990101-000000-x-0000.plimsoll");
+    std::fs::write(&damaged, "nonsense").unwrap();
+    std::fs::write(folder.path().join("notes.txt"), "").unwrap();
+
+    let summaries = list(folder.path()).unwrap();
+    assert_eq!(
+        summaries.iter().map(|s| s.path.clone()).collect::<Vec<_>>(),
+        [first.clone(), second.clone(), damaged.clone()]
+    );
+    let head = summaries[0].head.as_ref().unwrap();
+    assert_eq!((head.target.as_str(), head.requests, head.end), ("http://localhost:8080", 0, End::Partial));
+    assert!(summaries[2].head.as_ref().unwrap_err().to_string().contains("not a recording"));
+
+    let find = |wanted: &str| find(folder.path(), wanted);
+    assert_eq!(find("last"), Ok(second.clone()));
+    assert_eq!(find(&id(&first)), Ok(first.clone()));
+    assert_eq!(find("20250731-142233"), Ok(first.clone()));
+    assert_eq!(find(first.to_str().unwrap()), Ok(first.clone()));
+    assert_eq!(find("1999"), Ok(damaged));
+    assert!(matches!(find("2025"), Err(StoreError::Ambiguous { ids, .. }) if ids.len() == 2));
+    for wanted in ["", "x", "../", "2025*", folder.path().to_str().unwrap()] {
+        assert!(matches!(find(wanted), Err(StoreError::NoSuchRun { .. })), "{wanted}");
+    }
+}

@@ -1,0 +1,88 @@
+//! The HTTP server: HTTP/1.1 and 1.0, files below a root, or paths of known behaviour for scenarios.
+//!
+//! The protocol (`session` and what it uses) knows no sockets; a design is one file that moves bytes.
+//! `DESIGNS` lists the designs, the first is the default. Not here: TLS, HTTP/2, compression.
+
+mod body;
+mod conditions;
+mod date;
+mod epoll_edge;
+mod files;
+mod made;
+mod output;
+mod path;
+mod reply;
+mod request;
+mod route;
+mod session;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use crate::counters::Counters;
+use crate::error::ServeError;
+use crate::limits;
+use crate::options::{DesignInfo, ServeOptions};
+use crate::stop::Stop;
+use crate::workers::Ready;
+
+/// The 64 bytes that `/bytes` repeats from its first byte on, and `/chunked` from each chunk's first.
+pub use made::LINE as GENERATED_LINE;
+
+/// A way an HTTP server is built.
+#[derive(Debug)]
+pub struct Design {
+    /// Its name and what it is.
+    pub info: DesignInfo,
+    serve: fn(&ServeOptions, &HttpOptions, &Stop, Ready<'_>) -> Result<Counters, ServeError>,
+}
+
+/// Every design of the HTTP server; the first is the default.
+pub const DESIGNS: &[Design] = &[epoll_edge::DESIGN];
+
+/// What only the HTTP server is told.
+#[derive(Debug, Clone)]
+pub struct HttpOptions {
+    /// One of [`DESIGNS`].
+    pub design: &'static Design,
+    /// The folder whose files are served. Without one: `/` and the paths it lists.
+    pub root: Option<PathBuf>,
+    /// The `Server` field of every reply; empty for none.
+    pub server_header: String,
+    /// Whether connections are kept after a reply, where the client allows it.
+    pub keep_alive: bool,
+    /// The largest request body taken, in bytes; `/echo` holds one of that size a connection.
+    pub body_bytes_max: u64,
+}
+
+impl Default for HttpOptions {
+    fn default() -> Self {
+        Self {
+            design: &DESIGNS[0],
+            root: None,
+            server_header: "plimsoll".to_owned(),
+            keep_alive: true,
+            body_bytes_max: limits::BODY_BYTES_MAX_DEFAULT,
+        }
+    }
+}
+
+/// The design of that name.
+#[must_use]
+pub fn design(name: &str) -> Option<&'static Design> {
+    DESIGNS.iter().find(|design| design.info.name == name)
+}
+
+/// Serves until `stop` is pulled and drained; `ready` is told the addresses bound, ports resolved.
+///
+/// # Errors
+/// The server could not start (an address, the root, a worker), or a worker failed (the others are then
+/// stopped, through `stop`).
+pub fn serve(
+    options: &ServeOptions,
+    http: &HttpOptions,
+    stop: &Stop,
+    ready: impl FnOnce(&[SocketAddr]),
+) -> Result<Counters, ServeError> {
+    (http.design.serve)(options, http, stop, Box::new(ready))
+}

@@ -1,0 +1,127 @@
+//! The threads of a server: each pinned if asked, all set up before anybody is told the server is ready.
+//!
+//! The calling thread only waits. A worker that fails or panics ends the whole server: half a server
+//! would give figures nobody can read.
+
+use std::net::SocketAddr;
+use std::sync::mpsc;
+use std::thread;
+
+use rustix::thread::{CpuSet, sched_setaffinity};
+
+use crate::counters::Counters;
+use crate::error::ServeError;
+use crate::listen::{self, Bound};
+use crate::options::ServeOptions;
+use crate::reactor::{Reactor, Service};
+use crate::stop::Stop;
+
+/// Told once, when every worker can serve: the addresses bound.
+pub(crate) type Ready<'a> = Box<dyn FnOnce(&[SocketAddr]) + 'a>;
+
+/// Runs one reactor a worker, each with a service of its own made by `make` on its thread.
+pub(crate) fn run_reactors<S: Service>(
+    name: &str,
+    options: &ServeOptions,
+    stop: &Stop,
+    ready: Ready<'_>,
+    make: impl Fn() -> S + Sync,
+) -> Result<Counters, ServeError> {
+    // The unix socket's file is removed when this function ends, however it does.
+    let Bound { workers, addrs, unix_file: _unix_file } = listen::open(options)?;
+    let mut reactors = Vec::with_capacity(options.workers);
+    for listeners in workers {
+        let reactor = Reactor::new(listeners, stop).map_err(|error| worker_error("watch its listeners", error))?;
+        reactors.push(reactor);
+    }
+    let make = &make;
+    thread::scope(|scope| {
+        let (report, reports) = mpsc::channel();
+        let mut goes = Vec::with_capacity(reactors.len());
+        let mut threads = Vec::with_capacity(reactors.len());
+        for (index, reactor) in reactors.into_iter().enumerate() {
+            let (go, wait) = mpsc::channel::<()>();
+            let report = report.clone();
+            let cpu = options.pin.as_ref().filter(|cpus| !cpus.is_empty()).map(|cpus| cpus[index % cpus.len()]);
+            let worker = move || {
+                let _guard = StopOnPanic(stop);
+                let prepared = prepare(cpu);
+                let is_ready = prepared.is_ok();
+                // Main gives up on its own if it cannot be told.
+                let _ = report.send(prepared);
+                if !is_ready || wait.recv().is_err() {
+                    return Ok(Counters::default());
+                }
+                let served = reactor.run(&mut make());
+                served.map_err(|error| {
+                    stop.stop();
+                    worker_error("wait for events", error)
+                })
+            };
+            let spawned = thread::Builder::new().name(format!("{name}-{index}")).spawn_scoped(scope, worker);
+            // On failure `goes` is dropped: the workers already there end without serving.
+            threads.push(spawned.map_err(|source| ServeError::Worker { doing: "start its thread", source })?);
+            goes.push(go);
+        }
+        drop(report);
+        for prepared in reports {
+            prepared?;
+        }
+        ready(&addrs);
+        for go in goes {
+            // A worker that is gone has panicked, which its join says.
+            let _ = go.send(());
+        }
+        let mut sum = Counters::default();
+        let mut first_error = None;
+        for thread in threads {
+            match thread.join() {
+                Ok(Ok(counters)) => sum.add(&counters),
+                Ok(Err(error)) => first_error = first_error.or(Some(error)),
+                Err(_) => first_error = Some(ServeError::WorkerPanicked),
+            }
+        }
+        first_error.map_or(Ok(sum), Err)
+    })
+}
+
+struct StopOnPanic<'a>(&'a Stop);
+
+impl Drop for StopOnPanic<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.stop();
+        }
+    }
+}
+
+fn prepare(cpu: Option<usize>) -> Result<(), ServeError> {
+    block_sigpipe();
+    if let Some(cpu) = cpu {
+        let refused = |source| ServeError::Pin { cpu, source };
+        if cpu >= CpuSet::MAX_CPU {
+            return Err(refused(rustix::io::Errno::INVAL.into()));
+        }
+        let mut cpus = CpuSet::new();
+        cpus.set(cpu);
+        sched_setaffinity(None, &cpus).map_err(|error| refused(error.into()))?;
+    }
+    Ok(())
+}
+
+/// `sendfile` has no `MSG_NOSIGNAL`: without this, a download given up by its client could end the
+/// process, should the program have SIGPIPE at its default.
+fn block_sigpipe() {
+    // SAFETY: `set` is a plain value that sigemptyset initialises before it is used; the calls change
+    // only this thread's mask, and their pointers are valid for their duration.
+    unsafe {
+        let mut set = std::mem::zeroed::<libc::sigset_t>();
+        libc::sigemptyset(&mut set);
+        libc::sigaddset(&mut set, libc::SIGPIPE);
+        libc::pthread_sigmask(libc::SIG_BLOCK, &set, std::ptr::null_mut());
+    }
+}
+
+fn worker_error(doing: &'static str, error: rustix::io::Errno) -> ServeError {
+    ServeError::Worker { doing, source: error.into() }
+}
