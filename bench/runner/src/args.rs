@@ -9,7 +9,7 @@ use serde::Serialize;
 
 /// What `bench` prints when it was not understood.
 pub const USAGE: &str = "\
-usage: bench http|open|stall|lag|memory|start [--option value]...
+usage: bench http|open|stall|lag|memory|start|all [--option value]...
   --seconds N       length of one run (http 3, open, stall and memory 10, lag 5)
   --rounds N        rounds (5; stall and memory 3; start 15)
   --retries N       more attempts for a run with other load on the machine (3)
@@ -40,8 +40,8 @@ pub struct Settings {
     pub retries: usize,
     /// Cores' worth of other load above which a run is thrown away.
     pub other_load_max: f64,
-    /// Numbers of connections.
-    pub connections: Vec<usize>,
+    /// Numbers of connections; empty: those of the subcommand.
+    connections: Vec<usize>,
     /// Requests per second of an open loop.
     pub rate_per_s: f64,
     /// Length of memory's long run, in seconds.
@@ -66,8 +66,8 @@ pub struct Settings {
     pub build: bool,
 }
 
-/// The subcommands.
-pub const COMMANDS: &[&str] = &["http", "open", "stall", "lag", "memory", "start"];
+/// The subcommands, `all` being the others in this order.
+pub const COMMANDS: &[&str] = &["start", "http", "open", "stall", "lag", "memory", "all"];
 /// The targets of `http`.
 pub const TARGETS: &[&str] = &["nginx", "responder", "serve"];
 
@@ -93,6 +93,20 @@ impl Settings {
         Ok(settings)
     }
 
+    /// The same settings for another subcommand.
+    pub fn with_command(&self, command: &str) -> Self {
+        Self { command: command.to_owned(), ..self.clone() }
+    }
+
+    /// Numbers of connections to measure.
+    pub fn connections(&self) -> &[usize] {
+        match (self.connections.as_slice(), self.command.as_str()) {
+            ([], "http") => &[64, 1000],
+            ([], _) => &[64],
+            (given, _) => given,
+        }
+    }
+
     fn defaults(command: &str) -> Self {
         let beside = |name: &str| {
             std::env::current_exe()
@@ -106,7 +120,7 @@ impl Settings {
             rounds: None,
             retries: 3,
             other_load_max: 0.10,
-            connections: if command == "http" { vec![64, 1000] } else { vec![64] },
+            connections: Vec::new(),
             rate_per_s: 5000.0,
             long_seconds: 600.0,
             targets: TARGETS.iter().map(|&name| name.to_owned()).collect(),
@@ -185,7 +199,9 @@ mod tests {
         assert_eq!(settings.long_seconds, 30.0);
         assert_eq!(settings.seconds, Some(2.0));
         assert_eq!(settings.tools, ["wrk", "plimsoll"]);
-        assert_eq!(settings.connections, [64]);
+        assert_eq!(settings.connections(), [64]);
+        assert_eq!(settings.with_command("http").connections(), [64, 1000]);
+        assert_eq!(parse("http --connections 5,6").unwrap().connections(), [5, 6]);
     }
 
     #[test]

@@ -36,7 +36,7 @@ pub struct Expected {
 /// Simulates the stall; none when there is no request in it or no rate to serve them.
 pub fn expected(stall: &Stall) -> Option<Expected> {
     let count = (stall.rate_per_s * stall.seconds).round() as usize;
-    if count == 0 || !(stall.drain_per_s > 0.0) {
+    if count == 0 || stall.drain_per_s.is_nan() || stall.drain_per_s <= 0.0 {
         return None;
     }
     let service_s = 1.0 / stall.drain_per_s;
@@ -71,25 +71,27 @@ fn nearest_rank(sorted: &[f64], percent: usize) -> f64 {
     sorted[rank - 1]
 }
 
-/// The rate at which a target got rid of what had gathered, read from a byte counter that grows
-/// by the same amount for every request: requests served from the end of the stop to the moment
-/// when all that were due had been served, over that time.
+/// What is left of a backlog when it counts as gone. Not nought: a few requests are always under
+/// way, and the counter the samples come from is not exact.
+const GONE_SHARE: f64 = 0.05;
+
+/// The rate at which a target got rid of what had gathered while it stood still: requests served
+/// from the end of the stop to the moment when a twentieth of the backlog was left, over that
+/// time.
 ///
 /// `samples` are (seconds from the start of the run, requests served since the end of the stop).
 /// None when the samples end before the backlog does.
 pub fn observed_drain(samples: &[(f64, f64)], rate_per_s: f64, stopped_at_s: f64, resumed_at_s: f64) -> Option<f64> {
-    let backlog = |&(at_s, served): &(f64, f64)| (at_s - stopped_at_s) * rate_per_s - served;
-    let after = samples.iter().position(|sample| sample.0 > resumed_at_s && backlog(sample) <= 0.0)?;
+    let gone = (resumed_at_s - stopped_at_s) * rate_per_s * GONE_SHARE;
+    // How much is left above that.
+    let left = |&(at_s, served): &(f64, f64)| (at_s - stopped_at_s) * rate_per_s - served - gone;
+    let after = samples.iter().position(|sample| sample.0 > resumed_at_s && left(sample) <= 0.0)?;
+    let before = samples[..after].last().copied().unwrap_or((resumed_at_s, 0.0));
     let last = samples[after];
-    // Between two samples the backlog falls evenly: where it crosses nought lies in proportion.
-    let end_s = match after.checked_sub(1).map(|before| samples[before]) {
-        Some(before) => {
-            let (over, under) = (backlog(&before), backlog(&last));
-            before.0 + (last.0 - before.0) * over / (over - under)
-        }
-        None => last.0,
-    };
-    let served = (end_s - stopped_at_s) * rate_per_s;
+    // Between two samples what is left falls evenly: where it crosses nought lies in proportion.
+    let share = left(&before) / (left(&before) - left(&last));
+    let end_s = before.0 + (last.0 - before.0) * share;
+    let served = before.1 + (last.1 - before.1) * share;
     (end_s > resumed_at_s).then(|| served / (end_s - resumed_at_s))
 }
 

@@ -1,1 +1,18 @@
-//! x
+//! Recordings and findings for people and machines: text, JSON, CSV, a progress line, a table of runs.
+//!
+//! Pure: it is given a recording and a diagnosis and writes to what it is handed. It judges nothing (that is
+//! `diagnose`), reads no file and knows no protocol: what a protocol's error details mean is passed in as a function.
+#![forbid(unsafe_code)]
+
+pub mod csv;
+mod figures;
+pub mod json;
+pub mod progress;
+pub mod runs;
+pub mod text;
+mod words;
+
+use model::error_kind::ErrorExample;
+
+/// Puts the protocol's own detail of an error into words; `None` where it has none.
+pub type Describe<'a> = &'a dyn Fn(&ErrorExample) -> Option<&'static str>;

@@ -1,6 +1,12 @@
-//! One run: from a scenario to a plan, and (with engine, observe and store) from a plan to a recording.
+//! One run: from a scenario to a plan, and with engine, observe and store from a plan to a recording and its diagnosis.
 //!
-//! `resolve` is pure but for what it asks of its `Host`.
+//! Also the search for the load line, and the demo that shows it. Blocking, one thread beside the workers'.
 #![forbid(unsafe_code)]
 
+pub mod capacity;
+pub mod demo;
 pub mod resolve;
+mod run;
+mod ticks;
+
+pub use run::{Options, Outcome, RecordTo, RunError, Watch, run};

@@ -87,6 +87,7 @@ pub struct StoredTotals {
     start_ns: u64,
     end_ns: u64,
     counts: Counts,
+    in_time: Counts,
     gauges: Gauges,
     figures: Figures,
     in_flight_at_end: u64,
@@ -105,6 +106,7 @@ impl StoredTotals {
             start_ns: totals.sum.start_ns,
             end_ns: totals.sum.end_ns,
             counts: totals.sum.counts,
+            in_time: totals.in_time,
             gauges: totals.sum.gauges,
             figures: Figures::of(&totals.sum),
             in_flight_at_end: totals.in_flight_at_end,
@@ -133,6 +135,7 @@ impl StoredTotals {
             self.first_request_ns.unwrap_or(0),
             self.connections_max,
             largest_count(&self.counts),
+            largest_count(&self.in_time),
             largest_gauge(&self.gauges),
             self.figures.largest(),
         ];
@@ -140,6 +143,7 @@ impl StoredTotals {
             return Err("a figure of the totals is larger than can be".to_owned());
         }
         let mut totals = Totals {
+            in_time: self.in_time,
             in_flight_at_end: self.in_flight_at_end,
             measured_ns: self.measured_ns,
             peak_rss_bytes: self.peak_rss_bytes,

@@ -64,6 +64,24 @@ fn check_head(path: &Path) -> Result<(), StoreError> {
     if application_id != Some(schema::APPLICATION_ID) {
         return Err(other("it is another program's database"));
     }
+    check_length(path, &head)
+}
+
+/// A cut file is found out before SQLite takes what is missing for zeros. Only of a file that stands for itself: with a
+/// log beside it, or in a killed run's state, its head may be older than the rest.
+fn check_length(path: &Path, head: &[u8]) -> Result<(), StoreError> {
+    // File format, 1.3: page size at 16 (1 stands for 65536), write version at 18 (2: WAL), pages at 28.
+    let word = |at: usize| head.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_be_bytes);
+    let page_bytes = match word(16) >> 16 {
+        1 => 65_536,
+        bytes => u64::from(bytes),
+    };
+    let expected = page_bytes * u64::from(word(28));
+    let found = std::fs::metadata(path).map_or(u64::MAX, |metadata| metadata.len());
+    if head.get(18) == Some(&1) && found < expected && !log_files(path).any(|log| log.exists()) {
+        let what = format!("it is cut off: {found} of its {expected} bytes are there");
+        return Err(StoreError::Damaged { path: path.to_owned(), what });
+    }
     Ok(())
 }
 

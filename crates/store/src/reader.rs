@@ -141,15 +141,19 @@ impl Reader {
     fn sum_up(&self, recording: &Recording) -> Result<Totals, StoreError> {
         let mut totals = Totals::default();
         let mut ticks = self.intervals();
-        let (mut first_ns, mut last_ns) = (None, 0);
+        let (mut first_ns, mut load_end_ns) = (None, 0);
         while let Some(tick) = ticks.next_with_figures() {
             let (row, figures) = tick?;
             totals.sum.counts.add(&row.counts);
             totals.sum.gauges = row.gauges;
             figures.add_to(&mut totals.sum).map_err(|what| self.damaged(what))?;
             totals.connections_max = totals.connections_max.max(row.gauges.connections);
+            totals.sum.end_ns = row.end_ns;
             first_ns.get_or_insert(row.start_ns);
-            last_ns = row.end_ns;
+            if !row.is_drain {
+                totals.in_time.add(&row.counts);
+                load_end_ns = row.end_ns;
+            }
         }
         for row in self.table("histogram", &["tick", "kind", "body"]) {
             let [_, tick, kind, body] = row?.try_into_array(self)?;
@@ -164,8 +168,8 @@ impl Reader {
                 .map_err(|what| self.damaged(format!("the {kind} histogram of tick {tick}: {what}")))?;
         }
         let start_ns = first_ns.unwrap_or(0).max(recording.plan.warmup_ns);
-        (totals.sum.start_ns, totals.sum.end_ns) = (first_ns.unwrap_or(0), last_ns);
-        totals.measured_ns = last_ns.saturating_sub(start_ns);
+        totals.sum.start_ns = first_ns.unwrap_or(0);
+        totals.measured_ns = load_end_ns.saturating_sub(start_ns);
         totals.cpu_user_ns = totals.sum.counts.cpu_user_ns;
         totals.cpu_system_ns = totals.sum.counts.cpu_system_ns;
         // Accounting: what was started and has no end was in flight when the recording stopped.
@@ -204,7 +208,7 @@ impl Reader {
     fn text(&self, value: Value) -> Result<String, StoreError> {
         match value {
             Value::Text(text) => Ok(text),
-            _ => Err(self.damaged("a number is where a text must be")),
+            _ => Err(self.damaged("something else is where a text must be")),
         }
     }
 

@@ -19,8 +19,9 @@ use model::{Event, Interval, LatencyKind, Plan, Snapshot};
 use rusqlite::{Connection, OpenFlags, Transaction, params};
 use serde::Serialize;
 use std::borrow::Borrow;
+use std::fs::OpenOptions;
 use std::io::ErrorKind;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -60,7 +61,8 @@ impl Writer {
             ErrorKind::StorageFull => StoreError::Full { path: path.to_owned() },
             _ => StoreError::Create { path: path.to_owned(), reason: error.to_string() },
         };
-        let file = std::fs::File::create_new(path).map_err(refused)?;
+        // Only for its owner: the plan holds the header fields, and they may hold a password.
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(refused)?;
         let identity = file.metadata().map(|m| (m.dev(), m.ino())).map_err(refused)?;
         drop(file);
         let made = open_new(path, capsule, plan);
@@ -277,6 +279,7 @@ fn sum_workers<I: Borrow<Interval<u32>>>(sum: &mut Interval<u64>, workers: &[I])
     sum.clear();
     let Some(first) = workers.first().map(Borrow::borrow) else { return };
     (sum.sequence, sum.start_ns, sum.end_ns) = (first.sequence, first.start_ns, first.end_ns);
+    sum.is_drain = workers.iter().all(|worker| worker.borrow().is_drain);
     sum.gauges = Gauges::default();
     for worker in workers {
         sum.add(worker.borrow());
@@ -305,4 +308,28 @@ fn json<T: Serialize + ?Sized>(value: &T) -> rusqlite::Result<String> {
 /// SQLite's integers are signed.
 fn clamped(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_there_is_no_shared_memory_a_rollback_journal_is_used() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.plimsoll");
+        let plan: Plan = serde_json::from_str(include_str!("../tests/plan.json")).unwrap();
+        // SQLite's VFS for file systems without locks: it has no shared memory either.
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
+        let mut connection = Connection::open_with_flags_and_vfs(&path, flags, "unix-dotfile").unwrap();
+        prepare(&mut connection, &Capsule::default(), &plan).unwrap();
+        let mode = |c: &Connection| c.pragma_query_value(None, "journal_mode", |r| r.get::<_, String>(0)).unwrap();
+        assert_eq!(mode(&connection), "delete");
+        drop(connection);
+        assert_eq!(crate::Reader::open(&path).unwrap().load().unwrap().plan, plan);
+        let elsewhere = folder.path().join("b.plimsoll");
+        let writer = Writer::create(&elsewhere, &Capsule::default(), &plan).unwrap();
+        assert_eq!(mode(&writer.connection), "wal");
+        assert_eq!(std::fs::metadata(&elsewhere).unwrap().mode() & 0o777, 0o600);
+    }
 }

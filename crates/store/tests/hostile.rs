@@ -1,4 +1,9 @@
 //! Files that are old, new, something else, cut off or corrupt: one sentence each, no panic, and never changed.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "helpers of tests: to stop is to fail, to print is to say"
+)]
 
 mod common;
 use common::*;
@@ -31,7 +36,7 @@ fn check(sql: &str, expected: &str) {
     let folder = tempfile::tempdir().unwrap();
     let path = changed(folder.path(), sql);
     let before = std::fs::read(&path).unwrap();
-    let said = read_all(&path).unwrap_err().to_string();
+    let said = read_all(&path).expect_err(sql).to_string();
     assert!(said.contains(expected) && !said.contains('\n'), "{sql}: {said}");
     assert!(said.contains("changed.plimsoll"), "{said}");
     assert!(std::fs::read(&path).unwrap() == before);
@@ -53,7 +58,6 @@ fn what_cannot_be_is_damage_and_is_said() {
         ("CREATE TRIGGER t AFTER INSERT ON tick BEGIN DELETE FROM run; END", "holds things that no recording has"),
         ("CREATE INDEX i ON tick(abs(sequence))", "holds things that no recording has"),
         ("UPDATE run SET plan = '{'", "its plan: EOF"),
-        ("UPDATE run SET plan = NULLIF(1, 1) WHERE 0; UPDATE run SET plan = ''", "its plan: EOF"),
         ("UPDATE run SET plan = json_set(plan, '$.origins', json_array())", "its plan has no origin"),
         ("UPDATE run SET plan = json_set(plan, '$.connections', -1)", "its plan: invalid value"),
         ("UPDATE run SET capsule = x'ff'", "Invalid column type"),
@@ -63,19 +67,18 @@ fn what_cannot_be_is_damage_and_is_said() {
         ("UPDATE run SET started_at_unix_ns = -1", "negative"),
         ("UPDATE run SET totals = json_set(totals, '$.counts.ok', 9223372036854775807)", "larger than can be"),
         ("UPDATE run SET totals = json_set(totals, '$.figures.errors.sabotage', 1)", "not a known kind of error"),
-        ("UPDATE run SET totals = replace(replace(hex(zeroblob(100000)), '00', '['), '[', '[')", "its totals"),
+        ("UPDATE run SET totals = replace(hex(zeroblob(100000)), '00', '[')", "its totals"),
         ("UPDATE run SET diagnosis = '[]'", "its diagnosis"),
         ("UPDATE run SET samplers = '{}'", "its samplers"),
         ("UPDATE tick SET row = x'00'", "tick 1 is not text"),
         ("UPDATE tick SET row = json_set(row, '$.start_ns', 18446744073709551615)", "tick 1"),
         ("UPDATE tick SET row = json_set(row, '$.start_ns', 5000000000)", "a time or a reading that cannot be"),
-        ("UPDATE tick SET row = json_set(row, '$.counts.ok', 1 << 60)", "count more than can be"),
+        ("UPDATE tick SET row = json_set(row, '$.counts.ok', (1 << 60) + 1)", "count more than can be"),
         ("UPDATE tick SET figures = '{\"status\":{\"200\":18446744073709551615}}'", "count more than can be"),
         ("UPDATE tick SET figures = '{\"status\":{\"x\":1}}'", "tick 1"),
-        ("UPDATE tick SET id = -id", "a row that must be there"),
         ("UPDATE snapshot SET body = '3'", "snapshot 1"),
         ("UPDATE snapshot SET body = json_set(body, '$.cpu.idle_ns', 1 << 62)", "a CPU time longer than can be"),
-        ("UPDATE event SET text = 5", "a number is where a text must be"),
+        ("UPDATE event SET text = x'05'", "something else is where a text must be"),
         ("UPDATE event SET at_ns = 'noon'", "an event has no time"),
         ("UPDATE total_histogram SET body = x''", "histogram: it is shorter"),
         ("UPDATE total_histogram SET body = zeroblob(1000)", "not a histogram of the expected range"),
@@ -83,13 +86,6 @@ fn what_cannot_be_is_damage_and_is_said() {
         ("UPDATE run SET totals = NULL; UPDATE histogram SET body = 'x'", "histogram of tick 1 is not one"),
         ("UPDATE run SET totals = NULL; UPDATE histogram SET tick = -1", "a row has no number"),
     ] {
-        if sql.contains("id = -id") {
-            // Rows with negative numbers are not seen at all: nothing is read twice, nothing is wrong.
-            let folder = tempfile::tempdir().unwrap();
-            let path = changed(folder.path(), sql);
-            assert_eq!(Reader::open(&path).unwrap().intervals().count(), 0);
-            continue;
-        }
         check(sql, expected);
     }
 }

@@ -1,4 +1,9 @@
 //! What was written is read: to the last bit, in bounded memory, as one file, by any of its names.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "helpers of tests: to stop is to fail, to print is to say"
+)]
 
 mod common;
 use common::*;
@@ -76,6 +81,23 @@ fn a_run_that_was_not_finished_is_partial_and_summed_from_its_ticks() {
     assert!(r.totals.is_conserved());
     assert_eq!(reader.head().unwrap().requests, r.totals.sum.counts.requests());
     assert_eq!(reader.stored_diagnosis().unwrap(), None);
+}
+
+#[test]
+fn what_came_while_requests_were_waited_for_is_in_no_rate() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.plimsoll");
+    let mut writer = written(&path, 2);
+    let mut drain = [interval(0, 2), interval(1, 2)];
+    drain[0].is_drain = true;
+    drain[1].is_drain = true;
+    writer.append(&drain, None, &[]).unwrap();
+    drop(writer);
+    let reader = Reader::open(&path).unwrap();
+    assert_eq!(reader.intervals().map(|row| row.unwrap().is_drain).collect::<Vec<_>>(), [false, false, true]);
+    let r = reader.load().unwrap();
+    assert_eq!((r.totals.sum.counts.ok, r.totals.in_time.ok), (54, 36));
+    assert_eq!((r.totals.measured_ns, r.totals.sum.end_ns), (2 * SECOND_NS, 3 * SECOND_NS));
 }
 
 #[test]

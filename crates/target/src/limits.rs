@@ -59,6 +59,9 @@ pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 pub const LINGER: Duration = Duration::from_secs(2);
 /// How long replies in flight may take once the server was told to stop.
 pub const DRAIN: Duration = Duration::from_secs(2);
+/// An echo connection that was still moving when the server was told to stop is closed once nothing came
+/// for this long: what its peer had written but not yet sent is echoed, too.
+pub const DRAIN_QUIET: Duration = Duration::from_millis(100);
 /// Readiness events taken from the kernel at once.
 pub const EVENTS_MAX: usize = 512;
 /// Workers of one server at most.

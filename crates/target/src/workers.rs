@@ -49,6 +49,8 @@ pub(crate) fn run_reactors<S: Service>(
                 let is_ready = prepared.is_ok();
                 // Main gives up on its own if it cannot be told.
                 let _ = report.send(prepared);
+                // Main reads reports until every worker has let go of its end.
+                drop(report);
                 if !is_ready || wait.recv().is_err() {
                     return Ok(Counters::default());
                 }

@@ -1,13 +1,15 @@
-//! The echo server against a bare client: sizes, cuts, half-closes, resets, backpressure, draining.
+//! The echo server against a bare client: sizes, cuts, half-closes, resets, draining.
+
+#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "a test that cannot go on fails, and says what it skips")]
 
 mod common;
 
-use std::io::{ErrorKind, Read, Write};
+use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::Duration;
 
-use common::{HANG_GUARD, Running, noise, resident_bytes};
+use common::{HANG_GUARD, Running, noise};
 use target::echo::{self, EchoOptions};
 use target::{ServeError, ServeOptions, Stop};
 
@@ -94,51 +96,6 @@ fn after_a_half_close_the_rest_comes_back_and_then_the_end() {
     }
     let counters = server.finish();
     assert_eq!((counters.shutdown, counters.accepted), (4, 4), "{counters:?}");
-}
-
-#[test]
-fn a_peer_that_does_not_read_is_held_back_and_costs_one_buffer() {
-    let server = Running::echo(options(1, 16 * 1024));
-    let before = resident_bytes();
-    let mut streams: Vec<_> = (0..8).map(|_| connect(&server)).collect();
-    let piece = noise(64 * 1024);
-    let mut written = vec![0_usize; streams.len()];
-    for (stream, written) in streams.iter_mut().zip(&mut written) {
-        stream.set_write_timeout(Some(Duration::from_millis(300))).unwrap();
-        // Until the server stops reading: the socket buffers of both directions are full.
-        loop {
-            match stream.write(&piece[*written % piece.len()..]) {
-                Ok(n) => *written += n,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                Err(error) => panic!("{error}"),
-            }
-            assert!(*written < 1 << 30, "the server goes on reading what it cannot give back");
-        }
-    }
-    let grown = resident_bytes().saturating_sub(before);
-    assert!(grown < 4 << 20, "{grown} bytes for 8 connections of 16 KiB");
-    for (stream, written) in streams.iter_mut().zip(&written) {
-        stream.shutdown(Shutdown::Write).unwrap();
-        let mut back = Vec::new();
-        stream.read_to_end(&mut back).unwrap();
-        assert_eq!(back.len(), *written);
-        assert!(back.chunks(piece.len()).all(|part| *part == piece[..part.len()]));
-    }
-    server.finish();
-}
-
-#[test]
-fn an_idle_connection_holds_no_buffer() {
-    let server = Running::echo(options(1, 64 * 1024));
-    let before = resident_bytes();
-    let streams: Vec<_> = (0..300).map(|_| connect(&server)).collect();
-    let bytes = noise(64 * 1024);
-    for stream in &streams {
-        exchange(stream.try_clone().unwrap(), stream.try_clone().unwrap(), &bytes);
-    }
-    let grown = resident_bytes().saturating_sub(before);
-    assert!(grown < 6 << 20, "{grown} bytes for 300 idle connections");
-    server.finish();
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! How a server starts, or says in one sentence why it does not; pinning and stopping.
 
+#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "a test that cannot go on fails, and says what it skips")]
+
 mod common;
 
 use std::net::{SocketAddr, TcpListener};
@@ -111,8 +113,8 @@ fn a_stop_pulled_before_the_start_ends_the_server_at_once() {
 
 #[test]
 fn the_registries_name_each_design_once() {
-    assert!(target::http::design("epoll-edge").is_some() && target::echo::design("epoll-edge").is_some());
-    assert!(target::http::design("none").is_none());
+    assert!(http::design("epoll-edge").is_some() && target::echo::design("epoll-edge").is_some());
+    assert!(http::design("none").is_none());
     let names: Vec<_> = target::echo::DESIGNS.iter().map(|design| design.info.name).collect();
     let distinct: std::collections::BTreeSet<_> = names.iter().collect();
     assert_eq!(distinct.len(), names.len());

@@ -5,7 +5,15 @@
 //! a driver may keep pointers to it for as long as it lives, and nothing is copied for a request.
 #![forbid(unsafe_code)]
 
+pub mod echo;
+mod error;
+pub mod http1;
+
+pub use error::WireError;
+
 use model::ErrorKind;
+use model::plan::Workload;
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// A range of one of a protocol's blobs: what a request puts on the wire. Also the request's identity.
@@ -91,4 +99,14 @@ pub trait Protocol {
 
     /// A [`Failure::detail`] in words; `None` for 0 and unknown ones.
     fn describe(detail: u32) -> Option<&'static str>;
+}
+
+/// A [`Failure::detail`] of a workload in words, with its numbers where it holds any; `None` for 0 and unknown ones.
+///
+/// Says more than [`Protocol::describe`], and is for reports: it may allocate.
+pub fn words(workload: &Workload, detail: u32) -> Option<Cow<'static, str>> {
+    match workload {
+        Workload::Http1(_) => http1::words(detail),
+        Workload::Echo(_) => echo::words(detail),
+    }
 }

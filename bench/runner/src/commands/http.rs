@@ -35,7 +35,7 @@ pub fn run(settings: &Settings) -> Result<Document> {
     );
     let mut runs = Vec::new();
     for name in &settings.targets {
-        for &connections in &settings.connections {
+        for &connections in settings.connections() {
             let title = format!("{name}, {connections} connections");
             say(&title);
             let target = match Target::start(name, &[settings.target_cpu], settings) {
@@ -43,7 +43,7 @@ pub fn run(settings: &Settings) -> Result<Document> {
                 Err(error) => {
                     let why = format!("{error:#}");
                     say(&format!("  left out: {why}"));
-                    document.tables.push(Table::new(format!("{title}: left out ({why})"), &[]));
+                    document.method.push(format!("Left out: {title}: {why}."));
                     continue;
                 }
             };

@@ -39,7 +39,7 @@ pub fn run(settings: &Settings) -> Result<Document> {
     let columns =
         ["place", "tool", "rate asked, thousand/s", "lag p99 µs", "response p99 µs", "generator CPU used", "remarks"];
     let mut runs = Vec::new();
-    for &connections in &settings.connections {
+    for &connections in settings.connections() {
         let mut table = Table::new(format!("nginx, {connections} connections"), &columns);
         for (place, target_cpus, load_cpus) in &places {
             let closed = tools::wanted(CLOSED, settings);

@@ -28,24 +28,25 @@ pub fn run(settings: &Settings) -> Result<Document> {
     let seconds = settings.seconds.unwrap_or(SECONDS);
     let rounds = settings.rounds.unwrap_or(ROUNDS);
     let rows = tools::wanted(CLOSED, settings);
+    // Memory does not depend on who else uses the CPU: no run is thrown away.
+    let any_load = Settings { other_load_max: f64::INFINITY, ..settings.clone() };
     let mut document =
         Document::new(settings, "How much memory does a generator take, and does it grow with the length of the run?");
-    document.method = super::method(settings, seconds, rounds);
-    document.method.push(format!(
-        "Peak resident set (VmHWM), read every {SAMPLE:?}. The long run, {} s, is made once, by \
-         plimsoll's rows only.",
+    document.method = vec![format!(
+        "{rounds} rounds of {seconds} s, closed loop on nginx. Peak resident set (VmHWM), read every \
+         {SAMPLE:?}. The long run, {} s, is made once, by plimsoll with its defaults only.",
         settings.long_seconds
-    ));
+    )];
     let mut runs = Vec::new();
-    for &connections in &settings.connections {
+    for &connections in settings.connections() {
         let target = Target::start("nginx", &[settings.target_cpu], settings)?;
         let title = format!("nginx, {connections} connections");
         say(&title);
         let short = load(&target, connections, seconds, None);
-        let series = rounds::interleave(&rows, rounds, settings, |row| watched(row, &short, &target, settings));
-        let ours: Vec<&Row> = rows.iter().copied().filter(|row| row.name.starts_with("plimsoll")).collect();
+        let series = rounds::interleave(&rows, rounds, &any_load, |row| watched(row, &short, &target, settings));
+        let ours: Vec<&Row> = rows.iter().copied().filter(|row| row.name == "plimsoll").collect();
         let long = load(&target, connections, settings.long_seconds, None);
-        let long_series = rounds::interleave(&ours, 1, settings, |row| watched(row, &long, &target, settings));
+        let long_series = rounds::interleave(&ours, 1, &any_load, |row| watched(row, &long, &target, settings));
         document.tables.push(table(title, &series, &long_series));
         runs.push(json!({
             "connections": connections, "short": series, "long": long_series

@@ -12,14 +12,14 @@ pub use stall::Facts;
 use std::path::PathBuf;
 use std::process::Command;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 
-use crate::args::Settings;
+use crate::args::{self, Settings};
 use crate::measure::{self, Measured};
 use crate::target::Target;
 use crate::tools::{Load, Row};
 
-/// Runs the subcommand the settings name.
+/// Runs the subcommand the settings name; `all` goes on after one that failed.
 ///
 /// # Errors
 /// What was to be measured could not be built or started, or the result not be written.
@@ -27,13 +27,28 @@ pub fn run(settings: &Settings) -> Result<()> {
     if settings.build {
         build()?;
     }
+    if settings.command != "all" {
+        return measure_and_write(settings);
+    }
+    let mut failed = None;
+    for command in args::COMMANDS.iter().filter(|&&command| command != "all") {
+        if let Err(error) = measure_and_write(&settings.with_command(command)) {
+            crate::say(&format!("bench: {command}: {error:#}"));
+            failed.get_or_insert(error.context(*command));
+        }
+    }
+    failed.map_or(Ok(()), Err)
+}
+
+fn measure_and_write(settings: &Settings) -> Result<()> {
     let document = match settings.command.as_str() {
+        "start" => start::run(settings),
         "http" => http::run(settings),
         "open" => open::run(settings),
         "stall" => stall::run(settings),
         "lag" => lag::run(settings),
         "memory" => memory::run(settings),
-        _ => start::run(settings),
+        other => bail!("there is no subcommand {other:?}"),
     }?;
     crate::say(&document.markdown());
     document.write(&settings.out)
@@ -69,7 +84,7 @@ fn method(settings: &Settings, seconds: f64, rounds: usize) -> Vec<String> {
         ),
         format!(
             "A run is thrown away when more than {} of a core was busy beyond generator, target and \
-             runner (/proc/stat), and made again up to {} times.",
+             runner (idle time of /proc/stat), and made again up to {} times.",
             settings.other_load_max, settings.retries
         ),
         "Figures are medians (minimum–maximum); ratios are medians of the ratios within each round.".to_owned(),

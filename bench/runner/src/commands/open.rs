@@ -4,7 +4,7 @@
 //! The second is measured apart, against the responder that notes arrivals, because most tools say
 //! nothing about it: arrivals in order, against evenly spaced due times, from the earliest of them.
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use serde_json::json;
 
 use super::{load, method, one};
@@ -39,7 +39,7 @@ pub fn run(settings: &Settings) -> Result<Document> {
             .to_owned(),
     );
     let mut runs = Vec::new();
-    for &connections in &settings.connections {
+    for &connections in settings.connections() {
         let title = format!("nginx, {connections} connections, {rate_per_s}/s for {seconds} s");
         say(&title);
         let target = Target::start("nginx", &[settings.target_cpu], settings)?;
@@ -47,15 +47,7 @@ pub fn run(settings: &Settings) -> Result<Document> {
         let series =
             rounds::interleave(&rows, rounds, settings, |row| one(row, &load, &target, &[settings.load_cpu], settings));
         drop(target);
-        let late: Vec<Option<f64>> = rows
-            .iter()
-            .zip(&series)
-            .map(|(row, one)| {
-                let usable = one.runs.iter().any(Option::is_some);
-                let seen = usable.then(|| late_p99_us(row, connections, seconds, settings))?;
-                seen.map_err(|error| say(&format!("    {}: {error:#}", row.name))).ok()
-            })
-            .collect();
+        let late = late(&rows, connections, seconds, settings);
         document.tables.push(table(title, &series, &late));
         runs.push(json!({
             "connections": connections, "series": series, "late_at_target_p99_us": late
@@ -86,13 +78,22 @@ fn table(title: String, series: &[Series], late: &[Option<f64>]) -> Table {
     table
 }
 
-/// One run against the responder that notes arrivals.
-fn late_p99_us(row: &Row, connections: usize, seconds: f64, settings: &Settings) -> Result<f64> {
-    let target = Target::start(STAMPING, &[settings.target_cpu], settings)?;
-    let load = load(&target, connections, seconds, Some(settings.rate_per_s));
-    one(row, &load, &target, &[settings.load_cpu], settings)?;
-    let stamps = target.stamps()?;
-    lateness_p99_us(&stamps, settings.rate_per_s).context("nothing arrived")
+/// For every row, one undisturbed run against the responder that notes arrivals.
+fn late(rows: &[&Row], connections: usize, seconds: f64, settings: &Settings) -> Vec<Option<f64>> {
+    rows.iter()
+        .map(|row| {
+            let mut late_us = None;
+            let series = rounds::interleave(&[row], 1, settings, |row| {
+                let target = Target::start(STAMPING, &[settings.target_cpu], settings)?;
+                let load = load(&target, connections, seconds, Some(settings.rate_per_s));
+                let measured = one(row, &load, &target, &[settings.load_cpu], settings)?;
+                late_us = lateness_p99_us(&target.stamps()?, settings.rate_per_s);
+                Ok(measured)
+            });
+            // The last run is the one that was not thrown away, if there is one.
+            series[0].runs[0].as_ref().and(late_us)
+        })
+        .collect()
 }
 
 /// 99th percentile (nearest rank) of the arrivals' distance from an even schedule whose start is

@@ -73,7 +73,7 @@ pub fn run(settings: &Settings) -> Result<Document> {
          interface in the same run; response counted from the due time."
     ));
     let mut runs = Vec::new();
-    for &connections in &settings.connections {
+    for &connections in settings.connections() {
         let target = Target::start("nginx", &[settings.target_cpu], settings)?;
         let title = format!("{rate_per_s}/s, {connections} connections, {seconds} s");
         say(&title);
@@ -100,6 +100,9 @@ fn closed_rate(target: &Target, connections: usize, settings: &Settings) -> Resu
         .context("the closed loop that gives the target's rate")?;
     Ok(measured.reported.ok as f64 / ceiling.seconds)
 }
+
+/// A quantile as expected and as reported, in µs.
+type Pair = fn(&Measured) -> Option<(f64, f64)>;
 
 fn table(title: String, series: &[Series]) -> Table {
     let columns = [
@@ -129,7 +132,7 @@ fn table(title: String, series: &[Series]) -> Table {
             figure(median(one.summary(|run| Some(facts(run)?.stopped_for_s))), 4),
             figure(median(one.summary(|run| Some(facts(run)?.drain_per_s? / 1e3))), 1),
         ];
-        let pairs: [fn(&Measured) -> Option<(f64, f64)>; 3] = [
+        let pairs: [Pair; 3] = [
             |run| Some((run.stall.as_ref()?.expected?.p90_us, run.reported.response.p90_us?)),
             |run| Some((run.stall.as_ref()?.expected?.p95_us, run.reported.response.p95_us?)),
             |run| Some((run.stall.as_ref()?.expected?.p99_us, run.reported.response.p99_us?)),

@@ -5,7 +5,8 @@
 //! socket is drained, and a close is announced apart. Needs no privilege and works where io_uring is forbidden.
 
 use super::socket::{errno, kernel_address, stream};
-use super::{Driver, Event, Setup, Slot, Wake};
+use super::stamps::{CONTROL_BYTES, Control, WallClock};
+use super::{Driver, Event, Setup, Slot, Wake, stamps};
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
@@ -48,6 +49,8 @@ pub struct Epoll {
     immediate: VecDeque<Event>,
     buffer: Box<[u8]>,
     received: usize,
+    /// For receive stamps, where they are used.
+    stamping: Option<(WallClock, Control)>,
     origin_ns: u64,
 }
 
@@ -68,6 +71,7 @@ impl Epoll {
             immediate: VecDeque::with_capacity(setup.slots as usize),
             buffer: vec![0; BUFFER_BYTES].into_boxed_slice(),
             received: 0,
+            stamping: setup.receive_stamps.then(|| (WallClock::default(), Control([0; CONTROL_BYTES]))),
             origin_ns: 0,
         })
     }
@@ -75,6 +79,9 @@ impl Epoll {
     fn start_connect(&mut self, slot: Slot, address: usize) -> io::Result<bool> {
         let address = &self.addresses[address];
         let socket = stream(address, true)?;
+        if self.stamping.is_some() {
+            stamps::enable(&socket)?;
+        }
         let entry = &mut self.entries[slot as usize];
         entry.generation = entry.generation.wrapping_add(1);
         let at_once = match socket.connect(address) {
@@ -133,22 +140,37 @@ impl Epoll {
         let entry = &mut self.entries[slot as usize];
         let socket = entry.socket.as_ref()?;
         loop {
-            return match rustix::net::recv(socket, &mut self.buffer[..], RecvFlags::empty()) {
-                Ok((_, 0)) if entry.send_errno != 0 => Some(Event::Failed { slot, errno: entry.send_errno }),
-                Ok((_, 0)) => Some(Event::Closed { slot }),
-                Ok((_, n)) => {
+            let received = match &mut self.stamping {
+                None => rustix::net::recv(socket, &mut self.buffer[..], RecvFlags::empty()).map(|(_, n)| (n, None)),
+                Some((_, control)) => stamps::receive(socket, &mut self.buffer, control)
+                    .map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::IO)),
+            };
+            return match received {
+                Ok((0, _)) if entry.send_errno != 0 => Some(Event::Failed { slot, errno: entry.send_errno }),
+                Ok((0, _)) => Some(Event::Closed { slot }),
+                Ok((n, stamp_ns)) => {
                     self.received = n;
                     let ends = epoll::EventFlags::RDHUP | epoll::EventFlags::HUP | epoll::EventFlags::ERR;
                     if n == self.buffer.len() || flags.intersects(ends) {
                         self.unread = Some((slot, flags));
                     }
-                    Some(Event::Received { slot, at_ns: self.now_ns() })
+                    Some(Event::Received { slot, at_ns: self.arrival_ns(stamp_ns) })
                 }
                 Err(Errno::AGAIN) => None,
                 Err(Errno::INTR) => continue,
                 Err(e) => Some(Event::Failed { slot, errno: e.raw_os_error() }),
             };
         }
+    }
+
+    /// When bytes came, since the run's start: by the stamp where there is one, else now.
+    fn arrival_ns(&mut self, stamp_ns: Option<u64>) -> u64 {
+        let now_ns = monotonic_ns();
+        let moved_ns = match (&mut self.stamping, stamp_ns) {
+            (Some((clock, _)), Some(stamp_ns)) => clock.monotonic_ns(stamp_ns, now_ns),
+            _ => None,
+        };
+        moved_ns.unwrap_or(now_ns).saturating_sub(self.origin_ns)
     }
 }
 
@@ -189,8 +211,8 @@ impl Driver for Epoll {
         self.flush(slot);
     }
 
-    fn is_sent(&self, slot: Slot) -> bool {
-        self.entries[slot as usize].unsent.is_empty()
+    fn unsent(&self, slot: Slot) -> usize {
+        self.entries[slot as usize].unsent.len()
     }
 
     fn close(&mut self, slot: Slot) {

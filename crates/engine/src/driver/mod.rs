@@ -8,6 +8,7 @@
 pub mod epoll;
 pub mod sim;
 pub mod socket;
+pub mod stamps;
 pub mod thread;
 pub mod uring;
 
@@ -103,8 +104,8 @@ pub trait Driver {
     /// failure comes as an event.
     fn send(&mut self, slot: Slot, payload: Payload);
 
-    /// Whether all that was given to [`Driver::send`] has been handed to the kernel, as far as the driver knows.
-    fn is_sent(&self, slot: Slot) -> bool;
+    /// How many of the payloads given to [`Driver::send`] the kernel has certainly not taken whole: the youngest ones.
+    fn unsent(&self, slot: Slot) -> usize;
 
     /// Closes a slot's socket, if it has one. No event of it will be seen any more.
     fn close(&mut self, slot: Slot);

@@ -254,8 +254,8 @@ impl Driver for Sim {
         self.schedule(at_ns, connection, arrival);
     }
 
-    fn is_sent(&self, _slot: Slot) -> bool {
-        true
+    fn unsent(&self, _slot: Slot) -> usize {
+        0
     }
 
     fn close(&mut self, slot: Slot) {

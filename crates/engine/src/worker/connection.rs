@@ -53,6 +53,7 @@ impl Outstanding {
     }
 
     /// How many.
+    #[inline]
     pub fn len(&self) -> usize {
         usize::from(self.first.is_some()) + self.rest.len()
     }

@@ -81,7 +81,8 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
                 Progress::Reply(reply) => {
                     connection.answered += 1;
                     answered += 1;
-                    let is_sent = self.driver.is_sent(slot);
+                    // A reply to a request that is still being sent: what follows it cannot be told apart.
+                    let is_sent = self.driver.unsent(slot) < connection.outstanding.len();
                     self.on_reply(slot, reply.status, reply.failure, at_ns);
                     if !reply.keep || !is_sent {
                         return self.on_last_reply(slot, answered, at_ns);

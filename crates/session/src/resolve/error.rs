@@ -113,7 +113,9 @@ pub enum ResolveError {
         got: String,
     },
     /// io_uring was asked for by name and cannot be used.
-    #[error("--driver uring: expected a kernel that allows io_uring, but {why}: leave --driver out, or use --driver epoll")]
+    #[error(
+        "--driver uring: expected a kernel that allows io_uring, but {why}: leave --driver out, or use --driver epoll"
+    )]
     NoUring {
         /// The reason.
         why: String,

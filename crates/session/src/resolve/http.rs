@@ -2,7 +2,7 @@
 //!
 //! Defaults are `Host`, `User-Agent`, `Accept`, and `Authorization` from `-u` or the URL; a field of the same name
 //! replaces its default, `Name:` removes it, `Name;` sends it empty (as curl has it). `Content-Length` and
-//! `Connection` are not here: they follow from body and keep-alive and are added when the request is written.
+//! `Connection` are not defaults: they follow from body and keep-alive and are added when the request is written.
 //! Every URL has its own copy of the body, so the sum is bounded.
 
 use super::defaults::BODY_BYTES_MAX;
@@ -60,7 +60,9 @@ fn method(scenario: &Scenario, body: &Body) -> Result<String, ResolveError> {
         None if body.sha256.is_empty() => Ok("GET".to_owned()),
         None => Ok("POST".to_owned()),
         Some(method) if !is_token(method) => Err(ResolveError::bad_value("-X", "a method such as GET or POST", method)),
-        Some("CONNECT") => Err(ResolveError::bad_value("-X", "a method other than CONNECT, which makes a tunnel", "CONNECT")),
+        Some("CONNECT") => {
+            Err(ResolveError::bad_value("-X", "a method other than CONNECT, which makes a tunnel", "CONNECT"))
+        }
         Some(method) => Ok(method.to_owned()),
     }
 }
@@ -125,9 +127,6 @@ fn refuse_reserved(field: &Field, disable_keepalive: bool) -> Result<(), Resolve
     let conflict = |with: &str, instead| ResolveError::Conflict { flag: "-H", with: with.to_owned(), instead };
     match field.name.to_ascii_lowercase().as_str() {
         "content-length" => Err(conflict("Content-Length", "leave it out, it is written from the body")),
-        "transfer-encoding" => {
-            Err(conflict("Transfer-Encoding", "leave it out, bodies are sent with their Content-Length"))
-        }
         "connection" => match (field.value.as_deref().map(str::to_ascii_lowercase).as_deref(), disable_keepalive) {
             // These say what is done anyway.
             (None, _) | (Some("keep-alive"), false) | (Some("close"), true) => Ok(()),
@@ -149,7 +148,7 @@ fn headers(authority: &str, credentials: Option<&[u8]>, own: &[Field]) -> Vec<(S
     }
     let defaults = fields.len();
     let mut is_replaced = vec![false; defaults];
-    for Field { name, value } in own.iter().filter(|field| !field.name.eq_ignore_ascii_case("connection")) {
+    for Field { name, value } in own {
         let default = fields[..defaults].iter().position(|(default, _)| default.eq_ignore_ascii_case(name));
         match (default, value) {
             // The first one takes its default's place; further ones of the name follow at the end.
@@ -266,7 +265,11 @@ mod tests {
             with_headers(&["host: other", "X-A: 1", "x-a:\t2 ", "Accept:", "User-Agent;", "HOST: third"]),
             "GET / | host: other | User-Agent:  | X-A: 1 | x-a: 2 | HOST: third",
         );
-        check("http://h/", with_headers(&["Accept: a", "Accept:", "X:"]), "GET / | Host: h | User-Agent: plimsoll/V | Accept: a");
+        check(
+            "http://h/",
+            with_headers(&["Accept: a", "Accept:", "X:"]),
+            "GET / | Host: h | User-Agent: plimsoll/V | Accept: a",
+        );
         check("unix:/s:/x", with_headers(&["User-Agent:", "Accept:"]), "GET /x | Host: localhost");
         check("http://[::1]:8080", with_headers(&["User-Agent:", "Accept:"]), "GET / | Host: [::1]:8080");
         check("http://h", with_headers(&["Host:", "User-Agent:", "Accept:", "X: a:b"]), "GET / | X: a:b");
@@ -274,11 +277,20 @@ mod tests {
 
     #[test]
     fn credentials_come_from_flag_then_url_and_yield_to_a_header() {
-        let basic = |encoded| format!("GET / | Host: h | User-Agent: plimsoll/V | Accept: */* | Authorization: {encoded}");
+        let basic =
+            |encoded| format!("GET / | Host: h | User-Agent: plimsoll/V | Accept: */* | Authorization: {encoded}");
         // RFC 7617 §2 has this very example.
-        check("http://h/", |s| s.user = Some("Aladdin:open sesame".into()), &basic("Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ=="));
+        check(
+            "http://h/",
+            |s| s.user = Some("Aladdin:open sesame".into()),
+            &basic("Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ=="),
+        );
         check("http://Aladdin:open%20sesame@h/", |_| {}, &basic("Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ=="));
-        check("http://a:b@h/", |s| s.user = Some("Aladdin:open sesame".into()), &basic("Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ=="));
+        check(
+            "http://a:b@h/",
+            |s| s.user = Some("Aladdin:open sesame".into()),
+            &basic("Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ=="),
+        );
         check("http://a:b@h/", with_headers(&["Authorization: Bearer t"]), &basic("Bearer t"));
         check("http://h/", |s| s.user = Some("secret".into()), "-u: expected USER:PASSWORD, got '***'");
     }
@@ -287,22 +299,28 @@ mod tests {
     fn fields_that_would_break_the_framing_are_refused() {
         for bad in ["", "x", ": v", "a b: c", "a: b\r\nc: d", "a: \0", "a\n: b", "ä: b", ";", "a:\x7f"] {
             let error = built("http://h/", with_headers(&[bad])).unwrap_err();
-            assert!(error.is_usage() && error.to_string().starts_with("-H: expected 'Name: value'"), "{bad:?}: {error}");
+            assert!(
+                error.is_usage() && error.to_string().starts_with("-H: expected 'Name: value'"),
+                "{bad:?}: {error}"
+            );
             assert_eq!(error.to_string().lines().count(), 1);
         }
-        for bad in ["content-length: 3", "Transfer-Encoding: chunked", "Connection: close", "Connection: upgrade"] {
+        for bad in ["content-length: 3", "Connection: close", "Connection: upgrade"] {
             let error = built("http://h/", with_headers(&[bad])).unwrap_err();
             assert!(matches!(error, ResolveError::Conflict { flag: "-H", .. }), "{bad}: {error}");
         }
         assert!(built("http://h/", with_headers(&["a: ü\tb"])).is_ok());
         let kept = built("http://h/", with_headers(&["Connection: Keep-Alive"])).unwrap();
-        assert!(kept.requests[0].headers.iter().all(|(name, _)| name != "Connection"));
+        assert_eq!(kept.requests[0].headers.last().unwrap().1, "Keep-Alive", "it says what is done anyway");
     }
 
     #[test]
     fn bodies_choose_the_method_and_are_digested() {
         let posted = built("http://h/", |s| s.body = Some("abc".into())).unwrap().requests.remove(0);
-        assert_eq!((posted.method.as_str(), posted.body.length, posted.body.bytes.as_slice()), ("POST", 3, &b"abc"[..]));
+        assert_eq!(
+            (posted.method.as_str(), posted.body.length, posted.body.bytes.as_slice()),
+            ("POST", 3, &b"abc"[..])
+        );
         // FIPS 180-2, appendix B.1.
         assert_eq!(posted.body.sha256, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
         let put = built("http://h/", |s| (s.body_file, s.method) = (Some("/body".into()), Some("PUT".into()))).unwrap();
@@ -310,7 +328,10 @@ mod tests {
         let empty = built("http://h/", |s| s.body = Some(String::new())).unwrap().requests.remove(0);
         assert_eq!(empty.method, "POST", "an empty body is a body");
         let error = built("http://h/", |s| s.body_file = Some("/gone".into())).unwrap_err();
-        assert!(!error.is_usage() && error.to_string().starts_with("--body: expected a file that can be read, got '/gone' ("));
+        assert!(
+            !error.is_usage()
+                && error.to_string().starts_with("--body: expected a file that can be read, got '/gone' (")
+        );
         for bad in ["", "GET /", "G\r\n", "CONNECT"] {
             assert!(built("http://h/", |s| s.method = Some(bad.to_owned())).unwrap_err().is_usage(), "{bad}");
         }

@@ -207,6 +207,10 @@ fn parse_connect_to(text: &str) -> Result<ConnectTo, ResolveError> {
         unix_path_fits(path).map_err(|why| ResolveError::bad_value("--connect-to", why, text))?;
         return Ok(rule(None, None, Elsewhere::Unix(PathBuf::from(path))));
     }
+    // `::1:80` would also read as "anything to host 1": nobody means that.
+    if text.parse::<std::net::Ipv6Addr>().is_ok() {
+        return Err(bad());
+    }
     let tcp = |host: &str, port: &str| -> Option<Elsewhere> {
         let port = port.parse().ok().filter(|port| *port != 0)?;
         Some(Elsewhere::Tcp(Host::parse(host).ok()?, port))
@@ -338,12 +342,18 @@ mod tests {
         for bad in ["", "x", "x:", "x:0", "x:99999", "::1:80", "a:b:c:1", "a:1:c", "unix:", "a:1:b:2:c"] {
             let scenario = Scenario { connect_to: Some(bad.to_owned()), ..Scenario::default() };
             let error = find(&[], &scenario, &FakeHost::default()).map(|f| f.unused).unwrap_err();
-            assert!(error.is_usage() && error.to_string().starts_with("--connect-to: expected HOST:PORT"), "{bad}: {error}");
+            assert!(
+                error.is_usage() && error.to_string().starts_with("--connect-to: expected HOST:PORT"),
+                "{bad}: {error}"
+            );
         }
         for bad in ["", "x", "x:80", "x:80:", "x:80:y", "x:80:1.2.3", "x:y:127.0.0.1", ":80:127.0.0.1", "x:80:::1,"] {
             let scenario = Scenario { resolve: vec![bad.to_owned()], ..Scenario::default() };
             let error = find(&[], &scenario, &FakeHost::default()).map(|f| f.unused).unwrap_err();
-            assert!(error.is_usage() && error.to_string().starts_with("--resolve: expected HOST:PORT:"), "{bad}: {error}");
+            assert!(
+                error.is_usage() && error.to_string().starts_with("--resolve: expected HOST:PORT:"),
+                "{bad}: {error}"
+            );
         }
         check(
             &["unix:/s"],

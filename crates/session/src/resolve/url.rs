@@ -164,7 +164,11 @@ pub(super) fn unix_path_fits(path: &str) -> Result<(), String> {
 }
 
 fn nonzero(port: u16) -> Result<u16, String> {
-    if port == 0 { Err("port 0 cannot be connected to: write the port the server listens on".to_owned()) } else { Ok(port) }
+    if port == 0 {
+        Err("port 0 cannot be connected to: write the port the server listens on".to_owned())
+    } else {
+        Ok(port)
+    }
 }
 
 fn no_host(scheme: &str) -> String {
@@ -185,7 +189,13 @@ mod tests {
             Ok(p) => {
                 let credentials = p.credentials.as_deref().map(|c| format!(" as {}", String::from_utf8_lossy(c)));
                 let path = if p.has_path { "" } else { " (no path)" };
-                format!("{} | {} | {}{}{path}", p.origin_name(), p.authority(), p.target, credentials.unwrap_or_default())
+                format!(
+                    "{} | {} | {}{}{path}",
+                    p.origin_name(),
+                    p.authority(),
+                    p.target,
+                    credentials.unwrap_or_default()
+                )
             }
             Err(error) => {
                 assert!(error.is_usage());
@@ -238,10 +248,7 @@ mod tests {
             "http://h:99999/",
             "URL 'http://h:99999/': invalid port number: write http://HOST:PORT/, an IPv6 address in brackets",
         );
-        check(
-            "http://::1/",
-            "URL 'http://::1/': invalid port number: write http://HOST:PORT/, an IPv6 address in brackets",
-        );
+        check("http://::1/", "URL 'http://::1/': empty host: write http://HOST:PORT/, an IPv6 address in brackets");
         check("http://h:0/", "URL 'http://h:0/': port 0 cannot be connected to: write the port the server listens on");
         check(
             "http://h/a b",
@@ -253,10 +260,7 @@ mod tests {
         );
         check("unix:", "URL 'unix:': expected the path of a socket: write unix:/run/server.sock");
         check("unix://run/x", "URL 'unix://run/x': expected the path of a socket: write unix:/run/server.sock");
-        check(
-            "echo://h/path",
-            "URL 'echo://h/path': an echo URL has no path, query or user: write echo://HOST:PORT",
-        );
+        check("echo://h/path", "URL 'echo://h/path': an echo URL has no path, query or user: write echo://HOST:PORT");
         let long = format!("unix:/{}", "x".repeat(UNIX_PATH_BYTES_MAX));
         assert!(parse(&long).unwrap_err().to_string().contains("at most 107 bytes, this one 108"));
         assert!(parse(&long[..long.len() - 1]).is_ok());
@@ -268,7 +272,9 @@ mod tests {
             let text = format!("{scheme}://h/");
             let error = parse(&text).unwrap_err();
             assert!(matches!(error, ResolveError::UnknownScheme { .. }), "{text}");
-            assert!(error.to_string().contains(&format!("scheme '{scheme}' is not spoken by this version: use http://")));
+            assert!(
+                error.to_string().contains(&format!("scheme '{scheme}' is not spoken by this version: use http://"))
+            );
         }
     }
 }

@@ -177,6 +177,7 @@ pub fn totals(ticks: u64) -> Totals {
             totals.sum.add(&interval(worker, sequence));
         }
     }
+    totals.in_time = totals.sum.counts;
     totals.sum.gauges.connections = 50;
     totals.in_flight_at_end = totals.sum.counts.started - totals.sum.counts.requests();
     totals.measured_ns = ticks * SECOND_NS;

@@ -55,13 +55,15 @@ impl Service for Echo {
     }
 
     fn drive(&mut self, fd: BorrowedFd<'_>, conn: &mut Conn, wake: Wake, counters: &mut Counters) -> Next {
-        if wake.expired {
-            counters.idle_closed += 1;
+        if wake.expired && !(wake.draining && conn.pending.is_some()) {
+            counters.idle_closed += u64::from(!wake.draining);
             return Next::Close;
         }
         conn.readable |= wake.readable;
         conn.thorough |= wake.thorough;
-        let until_ns = self.idle_ns.map_or(NEVER_NS, |idle_ns| wake.now_ns.saturating_add(idle_ns));
+        let idle_ns = if wake.draining { Some(limits::DRAIN_QUIET.as_nanos() as u64) } else { self.idle_ns };
+        let until_ns = idle_ns.map_or(NEVER_NS, |idle_ns| wake.now_ns.saturating_add(idle_ns));
+        let mut is_moving = false;
         for _ in 0..limits::TURNS_MAX {
             if let Some(pending) = &conn.pending {
                 match send_counted(fd, &pending[conn.sent..], counters) {
@@ -73,6 +75,7 @@ impl Service for Echo {
                     conn.pending = None;
                     conn.sent = 0;
                 }
+                is_moving = true;
                 continue;
             }
             if conn.ended {
@@ -80,7 +83,8 @@ impl Service for Echo {
                 return Next::Close;
             }
             if !conn.readable {
-                return if wake.draining { Next::Close } else { Next::Wait { until_ns, write: false } };
+                let is_over = wake.draining && !is_moving;
+                return if is_over { Next::Close } else { Next::Wait { until_ns, write: false } };
             }
             match recv(fd, &mut self.buffer[..], RecvFlags::empty()) {
                 Ok((0, _)) => {
@@ -88,6 +92,7 @@ impl Service for Echo {
                     counters.shutdown += 1;
                 }
                 Ok((n, _)) => {
+                    is_moving = true;
                     counters.recv += 1;
                     counters.bytes_in += n as u64;
                     // On a stream a short receive means it was emptied (epoll(7)); a later byte is a new

@@ -168,7 +168,12 @@ impl Service for Http {
                 Stage::Sleeping { until_ns } if until_ns > wake.now_ns => return Next::Wait { until_ns, write: false },
                 Stage::Sleeping { .. } => conn.stage = Stage::Stepping,
                 Stage::Closing(Close::AtOnce) if !conn.readable => return Next::Close,
-                Stage::Closing(_) => {
+                Stage::Closing(Close::AtOnce) => match self.receive(fd, conn, counters) {
+                    Received::Nothing => {}
+                    Received::End => return Next::Close,
+                    Received::Bytes(_) => conn.stage = Stage::Closing(Close::Lingering),
+                },
+                Stage::Closing(Close::Lingering) => {
                     // Our end goes out behind the reply. A failure shows at the next receive.
                     let _ = shutdown(fd, Shutdown::Write);
                     conn.input = Vec::new();

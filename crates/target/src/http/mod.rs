@@ -26,7 +26,8 @@ use crate::options::{DesignInfo, ServeOptions};
 use crate::stop::Stop;
 use crate::workers::Ready;
 
-/// The 64 bytes that `/bytes` repeats from its first byte on, and `/chunked` from each chunk's first.
+/// The 64 bytes that `/bytes` repeats from its first byte on, and `/chunked` from each chunk's first
+/// (towards HTTP/1.0, which has no chunks, from the body's first).
 pub use made::LINE as GENERATED_LINE;
 
 /// A way an HTTP server is built.

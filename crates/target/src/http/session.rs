@@ -28,6 +28,13 @@ pub(crate) struct Site {
     pub(crate) now_ns: u64,
 }
 
+impl Site {
+    /// The manner, as far as it still holds: the server may have been told to stop since the head was read.
+    fn at_most(&self, manner: Manner) -> Manner {
+        Manner { keep_alive: manner.keep_alive && !self.draining, ..manner }
+    }
+}
+
 /// What comes next, once the bytes in `out` are written.
 #[derive(Debug)]
 pub(crate) enum Step {
@@ -126,6 +133,7 @@ impl Session {
                     return (consumed, Step::Sleep(until_ns));
                 }
                 State::Asleep { ms, manner, .. } => {
+                    let manner = site.at_most(manner);
                     reply::push_text(out, &site.stamp, 200, b"", &format!("slept {ms} ms\n"), manner);
                     Ok(Flow::Replied(manner.keep_alive))
                 }
@@ -180,7 +188,7 @@ impl Session {
         self.scanned = 0;
         self.empty_lines = 0;
         let manner = Manner {
-            keep_alive: head.keep_alive && site.keep_alive && !site.draining,
+            keep_alive: head.keep_alive && site.keep_alive,
             head_only: head.method == Method::Head,
             http10: head.http10,
         };
@@ -232,8 +240,7 @@ impl Session {
             self.state = State::Held(Box::new((answer, manner)));
             return Flow::Step(Step::Continue);
         }
-        // The server may have been told to stop since the head was read.
-        let manner = Manner { keep_alive: manner.keep_alive && !site.draining, ..manner };
+        let manner = site.at_most(manner);
         counters.requests += 1;
         match answer {
             Answer::Index => reply::push_text(out, &site.stamp, 200, b"", route::INDEX, manner),

@@ -33,7 +33,8 @@ impl Running {
         let thread = std::thread::spawn(move || serve(&stopped, &mut |addrs| tell.send(addrs.to_vec()).unwrap()));
         match told.recv_timeout(HANG_GUARD) {
             Ok(addrs) => Self { addrs, stop, thread },
-            Err(_) => panic!("the server did not start: {:?}", thread.join()),
+            Err(mpsc::RecvTimeoutError::Disconnected) => panic!("the server did not start: {:?}", thread.join()),
+            Err(mpsc::RecvTimeoutError::Timeout) => panic!("the server neither starts nor gives up"),
         }
     }
 

@@ -47,11 +47,6 @@ impl Buffers {
         Ok(buffers)
     }
 
-    /// Bytes of one buffer.
-    pub fn size(&self) -> usize {
-        self.size
-    }
-
     /// The first `length` bytes of a buffer that the kernel has handed over and that was not yet given back.
     pub fn bytes(&self, id: u16, length: usize) -> &[u8] {
         debug_assert!(id < self.count && length <= self.size);

@@ -12,7 +12,8 @@ pub use buffers::available;
 
 use super::epoll::monotonic_ns;
 use super::socket::{errno, kernel_address, stream};
-use super::{Driver, Event, Setup, Slot, Wake};
+use super::stamps::{CONTROL_BYTES, WallClock, stamp_of};
+use super::{Driver, Event, Setup, Slot, Wake, stamps};
 use buffers::{Buffers, GROUP, fd};
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
 use socket2::{SockAddr, Socket};
@@ -61,8 +62,10 @@ pub struct Uring {
     cursor: usize,
     taken_at_ns: u64,
     queued: usize,
-    /// The buffer whose bytes were last handed out, and how many.
-    held: Option<(u16, usize)>,
+    /// The buffer whose bytes were last handed out: its id, where they begin, how many.
+    held: Option<(u16, usize, usize)>,
+    /// For receive stamps, where they are used: the shape of what the kernel writes into a buffer.
+    stamping: Option<(WallClock, Box<libc::msghdr>)>,
     immediate: VecDeque<Event>,
     /// Connections whose receive ended for want of buffers.
     starved: Vec<Slot>,
@@ -102,6 +105,7 @@ impl Uring {
             taken_at_ns: 0,
             queued: 0,
             held: None,
+            stamping: setup.receive_stamps.then(|| (WallClock::default(), Box::new(stamped_header()))),
             immediate: VecDeque::with_capacity(setup.slots as usize),
             starved: Vec::with_capacity(setup.slots as usize),
             alone: setup.pipeline == 1,
@@ -111,9 +115,9 @@ impl Uring {
 
     fn push(&mut self, entry: &squeue::Entry) {
         loop {
-            // SAFETY: every pointer in an entry made here is to a blob, a socket address or nothing: blobs and addresses
-            // are immutable, never move, and outlive the ring (it is the first field). Descriptors are checked by the
-            // kernel.
+            // SAFETY: every pointer in an entry made here is to a blob, a socket address, the boxed message header or
+            // nothing: these are immutable, never move, and outlive the ring (it is the first field). Descriptors are
+            // checked by the kernel.
             if unsafe { self.ring.submission().push(entry) }.is_ok() {
                 self.queued += 1;
                 return;
@@ -130,6 +134,9 @@ impl Uring {
 
     fn start_connect(&mut self, slot: Slot, address: usize) -> io::Result<()> {
         let socket = stream(&self.addresses[address], false)?;
+        if self.stamping.is_some() {
+            stamps::enable(&socket)?;
+        }
         let entry = &mut self.entries[slot as usize];
         entry.generation = entry.generation.wrapping_add(1) & GENERATION_MASK;
         entry.connecting = true;
@@ -148,7 +155,11 @@ impl Uring {
         let entry = &mut self.entries[slot as usize];
         let Some(socket) = &entry.socket else { return };
         entry.receiving = true;
-        let op = opcode::RecvMulti::new(fd(socket), GROUP).build().user_data(key(Op::Receive, slot, entry.generation));
+        let op = match &self.stamping {
+            None => opcode::RecvMulti::new(fd(socket), GROUP).build(),
+            Some((_, header)) => opcode::RecvMsgMulti::new(fd(socket), &raw const **header, GROUP).build(),
+        };
+        let op = op.user_data(key(Op::Receive, slot, entry.generation));
         self.push(&op);
     }
 
@@ -207,18 +218,23 @@ impl Uring {
                 if result > 0
                     && let Some(id) = buffer
                 {
-                    self.held = Some((id, result as usize));
-                    if !more {
-                        self.start_receive(slot);
+                    let (start, length, stamp_ns) = self.unpack(id, result as usize);
+                    if length > 0 {
+                        self.held = Some((id, start, length));
+                        if !more {
+                            self.start_receive(slot);
+                        }
+                        return Some(Event::Received { slot, at_ns: self.arrival_ns(stamp_ns) });
                     }
-                    return Some(Event::Received { slot, at_ns: self.taken_at_ns });
+                    // With a header before the bytes, the end of the stream is a header alone.
+                    self.buffers.recycle(id);
+                    return Some(self.ended(slot));
                 }
                 if let Some(id) = buffer {
                     self.buffers.recycle(id);
                 }
                 match -result {
-                    0 if entry.send_errno != 0 => Some(Event::Failed { slot, errno: entry.send_errno }),
-                    0 => Some(Event::Closed { slot }),
+                    0 => Some(self.ended(slot)),
                     // All buffers hold bytes that are still to be looked at: go on when they are back.
                     libc::ENOBUFS => {
                         self.starved.push(slot);
@@ -228,6 +244,37 @@ impl Uring {
                 }
             }
         }
+    }
+
+    /// The peer will send no more.
+    fn ended(&self, slot: Slot) -> Event {
+        match self.entries[slot as usize].send_errno {
+            0 => Event::Closed { slot },
+            errno => Event::Failed { slot, errno },
+        }
+    }
+
+    /// Where the bytes are in a buffer of which the kernel filled `filled`, how many, and their stamp.
+    fn unpack(&self, id: u16, filled: usize) -> (usize, usize, Option<u64>) {
+        let Some((_, header)) = &self.stamping else { return (0, filled, None) };
+        let buffer = self.buffers.bytes(id, filled);
+        match types::RecvMsgOut::parse(buffer, header) {
+            Ok(message) => {
+                let length = message.payload_data().len();
+                (buffer.len() - length, length, stamp_of(message.control_data()))
+            }
+            Err(()) => (0, 0, None),
+        }
+    }
+
+    /// When bytes came, since the run's start: by the stamp where there is one, else when they were taken.
+    fn arrival_ns(&mut self, stamp_ns: Option<u64>) -> u64 {
+        let taken_ns = self.taken_at_ns + self.origin_ns;
+        let moved_ns = match (&mut self.stamping, stamp_ns) {
+            (Some((clock, _)), Some(stamp_ns)) => clock.monotonic_ns(stamp_ns, taken_ns),
+            _ => None,
+        };
+        moved_ns.map_or(self.taken_at_ns, |ns| ns.saturating_sub(self.origin_ns))
     }
 
     fn on_sent(&mut self, slot: Slot, result: i32) -> Option<Event> {
@@ -253,7 +300,7 @@ impl Uring {
     }
 
     fn release_held(&mut self) {
-        if let Some((id, _)) = self.held.take() {
+        if let Some((id, ..)) = self.held.take() {
             self.buffers.recycle(id);
         }
     }
@@ -294,8 +341,9 @@ impl Driver for Uring {
         }
     }
 
-    fn is_sent(&self, slot: Slot) -> bool {
-        self.entries[slot as usize].unsent.is_empty()
+    fn unsent(&self, slot: Slot) -> usize {
+        // The first is with the kernel, which may have taken all of it.
+        self.entries[slot as usize].unsent.len().saturating_sub(1)
     }
 
     fn close(&mut self, slot: Slot) {
@@ -374,8 +422,16 @@ impl Driver for Uring {
 
     #[inline]
     fn bytes(&self) -> &[u8] {
-        self.held.map_or(&[], |(id, length)| self.buffers.bytes(id, length))
+        self.held.map_or(&[], |(id, start, length)| &self.buffers.bytes(id, start + length)[start..])
     }
+}
+
+/// The shape of a stamped receive: no address, a control message, then the bytes.
+fn stamped_header() -> libc::msghdr {
+    // SAFETY: all-zero bytes are a valid msghdr.
+    let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+    header.msg_controllen = CONTROL_BYTES;
+    header
 }
 
 const GENERATION_MASK: u32 = 0x00ff_ffff;

@@ -1,0 +1,322 @@
+//! Arguments of `load`, in the groups its help shows: where, what, when, connections, how, results.
+//!
+//! Names follow wrk, ab, oha and curl where those agree. Nothing is filled in here: a flag that was not given
+//! is absent from the scenario, and `session::resolve` knows the default that the help text names.
+
+use super::values::{self, Profile};
+use super::{is_on_command_line, values::CpuList};
+use crate::exit::Failure;
+use clap::builder::BoolishValueParser;
+use clap::{ArgMatches, Args, ValueEnum};
+use model::plan::{Batch, Content, DriverKind, OnFull, Sizes, Think};
+use std::path::PathBuf;
+
+/// Arguments of `load`.
+#[derive(Debug, Args)]
+pub struct LoadArgs {
+    /// Where the load goes.
+    #[command(flatten)]
+    pub place: PlaceArgs,
+    /// What is asked.
+    #[command(flatten)]
+    pub request: RequestArgs,
+    /// When requests are due.
+    #[command(flatten)]
+    pub pace: PaceArgs,
+    /// What connections do.
+    #[command(flatten)]
+    pub connection: ConnectionArgs,
+    /// How the load is put on.
+    #[command(flatten)]
+    pub machine: MachineArgs,
+    /// What becomes of the results.
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+/// Where the load goes.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Where")]
+pub struct PlaceArgs {
+    /// http://HOST[:PORT]/PATH, unix:/PATH.sock[:/PATH], echo://HOST:PORT or echo+unix:/PATH.sock
+    #[arg(value_name = "URL")]
+    pub url: Vec<String>,
+    /// File with a URL in each line, a weight before it if wanted: `[WEIGHT] URL` [default: none]
+    #[arg(long, value_name = "FILE", env = "PLIMSOLL_URLS")]
+    pub urls: Option<PathBuf>,
+    /// Connect to HOST:PORT or unix:PATH whatever the URL says; FROMHOST:FROMPORT:HOST:PORT for that host only [default: the URL's]
+    #[arg(long, value_name = "HOST:PORT", env = "PLIMSOLL_CONNECT_TO")]
+    pub connect_to: Option<String>,
+    /// Use this address for a host and port; may be repeated [default: ask the resolver, use every address]
+    #[arg(long, value_name = "HOST:PORT:ADDRESS", env = "PLIMSOLL_RESOLVE")]
+    pub resolve: Vec<String>,
+    /// Connect to this unix socket [default: the URL's host]
+    #[arg(long, value_name = "PATH", env = "PLIMSOLL_UNIX_SOCKET")]
+    pub unix_socket: Option<PathBuf>,
+    /// Use IPv4 addresses only
+    #[arg(short = '4', long, env = "PLIMSOLL_IPV4", value_parser = BoolishValueParser::new())]
+    pub ipv4: bool,
+    /// Use IPv6 addresses only
+    #[arg(short = '6', long, env = "PLIMSOLL_IPV6", value_parser = BoolishValueParser::new())]
+    pub ipv6: bool,
+}
+
+/// What is asked, and what a good reply looks like.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "What (http)")]
+pub struct RequestArgs {
+    /// Method [default: GET, POST with a body]
+    #[arg(short = 'X', long, value_name = "METHOD", env = "PLIMSOLL_METHOD")]
+    pub method: Option<String>,
+    /// Header field `Name: value`; `Name:` removes a default one, `Name;` sends it empty; may be repeated [default: Host, User-Agent, Accept]
+    #[arg(short = 'H', long, value_name = "FIELD", env = "PLIMSOLL_HEADER")]
+    pub header: Vec<String>,
+    /// Body, or @FILE [default: none]
+    #[arg(short, long, value_name = "TEXT|@FILE", env = "PLIMSOLL_BODY")]
+    pub body: Option<String>,
+    /// Basic authentication [default: the URL's]
+    #[arg(short, long, value_name = "USER:PASSWORD", env = "PLIMSOLL_USER", hide_env_values = true)]
+    pub user: Option<String>,
+    /// Statuses of a good reply, such as 200, 200-299 or 2xx; may be repeated [default: below 400]
+    #[arg(long, value_name = "STATUS", env = "PLIMSOLL_EXPECT_STATUS")]
+    pub expect_status: Vec<String>,
+    /// Regular expression that must match in the first MiB of a reply's body [default: none]
+    #[arg(long, value_name = "REGEX", env = "PLIMSOLL_EXPECT_BODY")]
+    pub expect_body: Option<String>,
+    /// SHA-256 that a reply's body must have [default: none]
+    #[arg(long, value_name = "HEX", env = "PLIMSOLL_EXPECT_BODY_SHA256")]
+    pub expect_body_sha256: Option<String>,
+    /// Longest head of a reply [default: 64KiB]
+    #[arg(long, value_name = "SIZE", env = "PLIMSOLL_MAX_HEAD", value_parser = values::size::<u32>)]
+    pub max_head: Option<u32>,
+    /// Payload sizes: 128, 16..32 or 1,2,4KiB [default: 128]
+    #[arg(long, value_name = "SIZES", env = "PLIMSOLL_SIZE", value_parser = values::sizes, help_heading = "What (echo)")]
+    pub size: Option<Sizes>,
+    /// What the payload is made of [default: text]
+    #[arg(long, value_name = "KIND", env = "PLIMSOLL_CONTENT", help_heading = "What (echo)")]
+    pub content: Option<ContentArg>,
+}
+
+/// When requests are due, and when the load ends.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "When")]
+pub struct PaceArgs {
+    /// Length of the run, a bare number is seconds; with -n whichever comes first [default: 10s, none with -n, the profile's with --ramp or --steps]
+    #[arg(short, long, short_alias = 'z', value_name = "TIME", env = "PLIMSOLL_DURATION", value_parser = values::duration_ns)]
+    pub duration: Option<u64>,
+    /// Requests in all; with -d whichever comes first [default: no limit]
+    #[arg(short = 'n', long, value_name = "N", env = "PLIMSOLL_REQUESTS", value_parser = values::count::<u64>)]
+    pub requests: Option<u64>,
+    /// Open pace: requests are due by the clock at this rate, such as 5k/s [default: closed, the next after the reply]
+    #[arg(long, short_alias = 'R', value_name = "RATE", env = "PLIMSOLL_RATE", value_parser = values::rate)]
+    pub rate: Option<Profile>,
+    /// Open pace: from one rate to another, such as 100/s..5k/s:30s [default: closed]
+    #[arg(long, value_name = "FROM..TO:TIME", env = "PLIMSOLL_RAMP", value_parser = values::ramp)]
+    pub ramp: Option<Profile>,
+    /// Open pace: one rate after another, such as 1k/s,2k/s,4k/s:10s (10 s each) [default: closed]
+    #[arg(long, value_name = "RATES:TIME", env = "PLIMSOLL_STEPS", value_parser = values::steps)]
+    pub steps: Option<Profile>,
+    /// Open pace: arrivals fall as a Poisson process, not evenly
+    #[arg(long, env = "PLIMSOLL_POISSON", value_parser = BoolishValueParser::new())]
+    pub poisson: bool,
+    /// Closed pace: wait between reply and next request, 10ms, 5ms..20ms or exp:10ms [default: none]
+    #[arg(long, value_name = "TIME", env = "PLIMSOLL_THINK", value_parser = values::think)]
+    pub think: Option<Think>,
+    /// Load before the figures count [default: 0]
+    #[arg(long, value_name = "TIME", env = "PLIMSOLL_WARMUP", value_parser = values::duration_ns)]
+    pub warmup: Option<u64>,
+    /// Longest wait for requests in flight at the end [default: 5s, no longer than --timeout]
+    #[arg(long, value_name = "TIME", env = "PLIMSOLL_DRAIN", value_parser = values::duration_ns)]
+    pub drain: Option<u64>,
+    /// Open pace: what a due request does when no connection is free [default: wait]
+    #[arg(long, value_name = "WHAT", env = "PLIMSOLL_ON_FULL")]
+    pub on_full: Option<OnFullArg>,
+    /// Open pace: requests that may wait for a connection, per worker [default: 10 s of the highest rate, 1024 to 262144]
+    #[arg(long, value_name = "N", env = "PLIMSOLL_QUEUE", value_parser = values::count::<u32>)]
+    pub queue: Option<u32>,
+}
+
+/// What connections do.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Connections")]
+pub struct ConnectionArgs {
+    /// Connections held open at once [default: 50]
+    #[arg(short, long, value_name = "N", env = "PLIMSOLL_CONNECTIONS", value_parser = values::count::<u32>)]
+    pub connections: Option<u32>,
+    /// Close each connection after its reply
+    #[arg(long, env = "PLIMSOLL_DISABLE_KEEPALIVE", value_parser = BoolishValueParser::new())]
+    pub disable_keepalive: bool,
+    /// Replace a connection after so many requests [default: never]
+    #[arg(long, value_name = "N", env = "PLIMSOLL_REQUESTS_PER_CONNECTION", value_parser = values::count::<u32>)]
+    pub requests_per_connection: Option<u32>,
+    /// Requests outstanding on a connection at once [default: 1]
+    #[arg(long, value_name = "N", env = "PLIMSOLL_PIPELINE", value_parser = values::count::<u16>)]
+    pub pipeline: Option<u16>,
+    /// Longest wait for a complete reply [default: 30s]
+    #[arg(long, value_name = "TIME", env = "PLIMSOLL_TIMEOUT", value_parser = values::duration_ns)]
+    pub timeout: Option<u64>,
+    /// Longest wait for a connection [default: 10s]
+    #[arg(long, value_name = "TIME", env = "PLIMSOLL_CONNECT_TIMEOUT", value_parser = values::duration_ns)]
+    pub connect_timeout: Option<u64>,
+}
+
+/// How the load is put on.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "How")]
+pub struct MachineArgs {
+    /// Worker threads [default: one per CPU, half of that for a target on this machine]
+    #[arg(short, long, value_name = "N", env = "PLIMSOLL_THREADS", value_parser = values::count::<u16>)]
+    pub threads: Option<u16>,
+    /// CPUs to pin workers to, such as 0,1 or 0-3 [default: not pinned]
+    #[arg(long, value_name = "CPUS", env = "PLIMSOLL_PIN", value_parser = values::cpus)]
+    pub pin: Option<CpuList>,
+    /// How sockets are driven [default: by pace and kernel, --explain says which and why]
+    #[arg(long, value_name = "DRIVER", env = "PLIMSOLL_DRIVER")]
+    pub driver: Option<DriverArg>,
+    /// Reap completions together: wait for N, at most DELAY; changes the load it puts on [default: off; 16,1ms without a value]
+    #[arg(long, value_name = "N[,DELAY]", env = "PLIMSOLL_BATCH", value_parser = values::batch, num_args = 0..=1, require_equals = true, default_missing_value = "16,1ms")]
+    pub batch: Option<Batch>,
+    /// Take the kernel's stamp of the last packet as the end of a reply [default: off]
+    #[arg(long, value_name = "on|off", env = "PLIMSOLL_RECEIVE_STAMPS", value_parser = values::on_off)]
+    pub receive_stamps: Option<bool>,
+    /// Length of an interval of the recording [default: 1s, 100ms for runs below 5 s]
+    #[arg(long, value_name = "TIME", env = "PLIMSOLL_TICK", value_parser = values::duration_ns)]
+    pub tick: Option<u64>,
+    /// Seed of all randomness [default: random, stored in the recording]
+    #[arg(long, value_name = "N", env = "PLIMSOLL_SEED")]
+    pub seed: Option<u64>,
+}
+
+/// What becomes of the results.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Results")]
+pub struct OutputArgs {
+    /// Print what would run, its limits and why, and put no load on
+    #[arg(long, env = "PLIMSOLL_EXPLAIN", value_parser = BoolishValueParser::new())]
+    pub explain: bool,
+    /// Print the report as JSON
+    #[arg(long, env = "PLIMSOLL_JSON", value_parser = BoolishValueParser::new())]
+    pub json: bool,
+    /// Write the intervals as CSV [default: not written]
+    #[arg(long, value_name = "FILE", env = "PLIMSOLL_CSV")]
+    pub csv: Option<PathBuf>,
+    /// Write the recording here [default: a file of its own in $XDG_STATE_HOME/plimsoll/runs]
+    #[arg(long, value_name = "FILE", env = "PLIMSOLL_RECORD")]
+    pub record: Option<PathBuf>,
+    /// Keep no recording
+    #[arg(long, env = "PLIMSOLL_NO_RECORD", value_parser = BoolishValueParser::new())]
+    pub no_record: bool,
+    /// Print no progress and no warnings
+    #[arg(short, long, env = "PLIMSOLL_QUIET", value_parser = BoolishValueParser::new())]
+    pub quiet: bool,
+    /// Print without colours, as with NO_COLOR
+    #[arg(long, env = "PLIMSOLL_NO_COLOR", value_parser = BoolishValueParser::new())]
+    pub no_color: bool,
+}
+
+/// What an echo payload is made of.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum ContentArg {
+    /// Random printable ASCII
+    Text,
+    /// Random bytes with many NULs
+    Binary,
+    /// Random bytes
+    Incompressible,
+}
+
+impl From<ContentArg> for Content {
+    fn from(arg: ContentArg) -> Content {
+        match arg {
+            ContentArg::Text => Content::Text,
+            ContentArg::Binary => Content::Binary,
+            ContentArg::Incompressible => Content::Incompressible,
+        }
+    }
+}
+
+/// What a due request does when no connection is free.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum OnFullArg {
+    /// It waits, and the wait is measured
+    Wait,
+    /// It is dropped and counted
+    Drop,
+}
+
+impl From<OnFullArg> for OnFull {
+    fn from(arg: OnFullArg) -> OnFull {
+        match arg {
+            OnFullArg::Wait => OnFull::Wait,
+            OnFullArg::Drop => OnFull::Drop,
+        }
+    }
+}
+
+/// How sockets are driven.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum DriverArg {
+    /// io_uring
+    Uring,
+    /// epoll
+    Epoll,
+}
+
+impl From<DriverArg> for DriverKind {
+    fn from(arg: DriverArg) -> DriverKind {
+        match arg {
+            DriverArg::Uring => DriverKind::Uring,
+            DriverArg::Epoll => DriverKind::Epoll,
+        }
+    }
+}
+
+/// Flags of which one at most can apply.
+const EXCLUSIVE: &[&[&str]] = &[&["rate", "ramp", "steps"], &["ipv4", "ipv6"], &["record", "no_record"]];
+
+impl LoadArgs {
+    /// Of flags that exclude each other, keeps the one on the command line and forgets those of the environment.
+    /// clap's own conflicts would refuse a flag because of a variable, and flags win over variables.
+    pub fn settle(&mut self, matches: &ArgMatches) -> Result<(), Failure> {
+        for group in EXCLUSIVE {
+            let set: Vec<&str> = group.iter().copied().filter(|id| self.is_set(id)).collect();
+            let written: Vec<&str> = set.iter().copied().filter(|id| is_on_command_line(matches, id)).collect();
+            let kept = if written.is_empty() { &set } else { &written };
+            if let [first, second, ..] = kept[..] {
+                let flag = |id: &str| format!("--{}", id.replace('_', "-"));
+                let message = format!("{} cannot be used with {}: leave one of them out", flag(first), flag(second));
+                return Err(Failure::usage(message));
+            }
+            for id in set.iter().filter(|id| !kept.contains(id)) {
+                self.forget(id);
+            }
+        }
+        Ok(())
+    }
+
+    fn is_set(&self, id: &str) -> bool {
+        match id {
+            "rate" => self.pace.rate.is_some(),
+            "ramp" => self.pace.ramp.is_some(),
+            "steps" => self.pace.steps.is_some(),
+            "ipv4" => self.place.ipv4,
+            "ipv6" => self.place.ipv6,
+            "record" => self.output.record.is_some(),
+            "no_record" => self.output.no_record,
+            _ => false,
+        }
+    }
+
+    fn forget(&mut self, id: &str) {
+        match id {
+            "rate" => self.pace.rate = None,
+            "ramp" => self.pace.ramp = None,
+            "steps" => self.pace.steps = None,
+            "ipv4" => self.place.ipv4 = false,
+            "ipv6" => self.place.ipv6 = false,
+            "record" => self.output.record = None,
+            "no_record" => self.output.no_record = false,
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! The command line: one clap definition, from which help, man pages and completions come too.
+//!
+//! A file per command. Every flag has an environment variable `PLIMSOLL_<FLAG>`; flags win over variables.
+//! Bad input ends in one sentence and status 2. Defaults are filled in by `session::resolve`, not here.
+
+pub mod load;
+pub mod scenario;
+pub mod serve;
+pub mod shell;
+mod values;
+
+use crate::exit::{Exit, Failure};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
+use std::ffi::OsString;
+use std::io::Write;
+
+/// Puts measured load on a network server, and says how much it carries, what gives first, and why
+#[derive(Debug, Parser)]
+#[command(name = "plimsoll", version, propagate_version = true, max_term_width = 110, arg_required_else_help = true)]
+#[command(after_help = exit_statuses(), disable_help_subcommand = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// How flags are given in the environment.
+const VARIABLES: &str = "Every flag can be given in the environment as PLIMSOLL_ and its name, such as PLIMSOLL_CONNECT_TIMEOUT=1s; flags win.";
+
+/// What is to be done.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Put load on a server and measure it
+    #[command(after_help = VARIABLES)]
+    Load(Box<load::LoadArgs>),
+    /// Run a reference server to put load on
+    #[command(subcommand)]
+    Serve(serve::ServeCommand),
+    /// Print completions for a shell
+    Completions(shell::CompletionsArgs),
+    /// Print the man page
+    Man(shell::ManArgs),
+}
+
+/// The command line's definition, for man pages and completions.
+pub fn definition() -> clap::Command {
+    // The rule is said once; a line for each flag would make the help twice as long.
+    fn hide_variables(command: clap::Command) -> clap::Command {
+        command.mut_args(|arg| arg.hide_env(true)).mut_subcommands(hide_variables)
+    }
+    hide_variables(Cli::command())
+}
+
+/// Why there is no command to run: help or version was asked for, or the arguments are wrong.
+pub enum Stopped {
+    /// Text that was asked for.
+    Asked(clap::Error),
+    /// Nothing was asked for: the whole help, as an error.
+    NoCommand(clap::Error),
+    /// One sentence.
+    Wrong(Failure),
+}
+
+impl Stopped {
+    /// Says so, on stdout or stderr.
+    pub fn show(&self) -> Exit {
+        match self {
+            Stopped::Asked(text) => match text.print() {
+                Ok(()) => Exit::Fine,
+                Err(error) => Failure::from(error).show(),
+            },
+            Stopped::NoCommand(text) => {
+                // Nothing is left to do where stderr is closed.
+                let _ = write!(std::io::stderr(), "{text}");
+                Exit::Usage
+            }
+            Stopped::Wrong(failure) => failure.show(),
+        }
+    }
+}
+
+/// Reads the command line.
+pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command, Stopped> {
+    let arguments: Vec<OsString> = arguments.collect();
+    let matches = definition().try_get_matches_from(&arguments).map_err(|error| stopped(error, &arguments))?;
+    let mut cli = Cli::from_arg_matches(&matches).map_err(|error| stopped(error, &arguments))?;
+    if let (Command::Load(load), Some((_, matches))) = (&mut cli.command, matches.subcommand()) {
+        load.settle(matches).map_err(Stopped::Wrong)?;
+    }
+    Ok(cli.command)
+}
+
+/// Whether a value stands on the command line and not only in the environment.
+fn is_on_command_line(matches: &ArgMatches, id: &str) -> bool {
+    matches.value_source(id) == Some(clap::parser::ValueSource::CommandLine)
+}
+
+fn stopped(error: clap::Error, arguments: &[OsString]) -> Stopped {
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Stopped::Asked(error),
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => Stopped::NoCommand(error),
+        _ => Stopped::Wrong(Failure::usage(one_sentence(&error, arguments))),
+    }
+}
+
+/// clap's error without its paragraphs: what is wrong, the tip if there is one, and where help is.
+fn one_sentence(error: &clap::Error, arguments: &[OsString]) -> String {
+    let shown = error.to_string();
+    let first: Vec<&str> = shown.lines().take_while(|line| !line.trim().is_empty()).map(str::trim).collect();
+    let first = first.join(" ");
+    let what = first.strip_prefix("error: ").unwrap_or(&first);
+    let tip = match error.get(ContextKind::SuggestedArg).or(error.get(ContextKind::SuggestedSubcommand)) {
+        Some(ContextValue::String(suggested)) => format!(", did you mean '{suggested}'?"),
+        Some(ContextValue::Strings(suggested)) => format!(", did you mean '{}'?", suggested.join("' or '")),
+        _ => String::new(),
+    };
+    let mut command = definition();
+    let mut path = String::from("plimsoll");
+    for argument in arguments.iter().skip(1).filter_map(|a| a.to_str()) {
+        let Some(inner) = command.find_subcommand(argument) else { break };
+        command = inner.clone();
+        path = format!("{path} {argument}");
+    }
+    format!("{what}{tip} (see '{path} --help')")
+}
+
+fn exit_statuses() -> String {
+    let mut statuses = Exit::ALL;
+    statuses.sort_by_key(|exit| exit.status());
+    let lines: Vec<String> = statuses.iter().map(|exit| format!("  {:>3}  {}", exit.status(), exit.about())).collect();
+    format!("Exit status:\n{}\n\n{VARIABLES}", lines.join("\n"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,153 @@
+//! From `load`'s arguments to a scenario: what was written, and nothing else.
+//!
+//! The one thing read here is the file of `--urls`, for it is a way of writing arguments.
+
+use super::load::LoadArgs;
+use crate::exit::Failure;
+use model::Scenario;
+use model::plan::Arrivals;
+use model::scenario::WeightedUrl;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// Largest file of URLs, bytes.
+const URLS_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// The scenario that the arguments of `load` say.
+pub fn scenario_of(args: &LoadArgs) -> Result<Scenario, Failure> {
+    let LoadArgs { place, request, pace, connection, machine, output: _ } = args;
+    let mut urls: Vec<WeightedUrl> =
+        place.url.iter().map(|url| WeightedUrl { url: url.clone(), weight: 1.0 }).collect();
+    if let Some(path) = &place.urls {
+        urls.extend(read_urls(path)?);
+    }
+    let (body, body_file) = match &request.body {
+        None => (None, None),
+        Some(text) => match text.strip_prefix('@') {
+            Some(path) => (None, Some(PathBuf::from(path))),
+            None => (Some(text.clone()), None),
+        },
+    };
+    Ok(Scenario {
+        urls,
+        method: request.method.clone(),
+        headers: request.header.clone(),
+        body,
+        body_file,
+        user: request.user.clone(),
+        expect_status: request.expect_status.clone(),
+        expect_body_sha256: request.expect_body_sha256.clone(),
+        expect_body: request.expect_body.clone(),
+        disable_keepalive: connection.disable_keepalive,
+        head_bytes_max: request.max_head,
+        connect_to: place.connect_to.clone(),
+        resolve: place.resolve.clone(),
+        unix_socket: place.unix_socket.clone(),
+        ip_version: match (place.ipv4, place.ipv6) {
+            (true, _) => Some(4),
+            (false, true) => Some(6),
+            (false, false) => None,
+        },
+        source: Vec::new(),
+        sizes: request.size.clone(),
+        content: request.content.map(Into::into),
+        connections: connection.connections,
+        requests: pace.requests,
+        duration_ns: pace.duration,
+        warmup_ns: pace.warmup,
+        drain_ns: pace.drain,
+        profile: pace
+            .rate
+            .iter()
+            .chain(&pace.ramp)
+            .chain(&pace.steps)
+            .next()
+            .map(|profile| profile.0.clone())
+            .unwrap_or_default(),
+        arrivals: pace.poisson.then_some(Arrivals::Poisson),
+        think: pace.think,
+        on_full: pace.on_full.map(Into::into),
+        queue_capacity: pace.queue,
+        threads: machine.threads,
+        pin: machine.pin.as_ref().map(|list| list.0.clone()).unwrap_or_default(),
+        connect_timeout_ns: connection.connect_timeout,
+        timeout_ns: connection.timeout,
+        requests_per_connection: connection.requests_per_connection,
+        pipeline: connection.pipeline,
+        driver: machine.driver.map(Into::into),
+        batch: machine.batch,
+        receive_stamps: machine.receive_stamps,
+        tick_ns: machine.tick,
+        seed: machine.seed,
+    })
+}
+
+fn read_urls(path: &Path) -> Result<Vec<WeightedUrl>, Failure> {
+    let cannot = |why: String| {
+        let shown = path.display();
+        Failure::could_not_run(format!(
+            "--urls: expected a file that can be read, got '{shown}' ({why}): check its path"
+        ))
+    };
+    let mut bytes = Vec::new();
+    let file = std::fs::File::open(path).map_err(|error| cannot(error.to_string()))?;
+    file.take(URLS_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(|error| cannot(error.to_string()))?;
+    if bytes.len() as u64 > URLS_BYTES_MAX {
+        return Err(cannot(format!("it is larger than {} MiB", URLS_BYTES_MAX >> 20)));
+    }
+    let text = String::from_utf8(bytes).map_err(|_| cannot("it is not UTF-8".to_owned()))?;
+    let urls = urls_of(&text)
+        .map_err(|(line, why)| Failure::usage(format!("--urls: {}, line {line}: {why}", path.display())))?;
+    if urls.is_empty() {
+        return Err(Failure::usage(format!(
+            "--urls: expected lines '[WEIGHT] URL', but '{}' has none",
+            path.display()
+        )));
+    }
+    Ok(urls)
+}
+
+/// Lines `[WEIGHT] URL`; empty ones and those that begin with `#` say nothing.
+fn urls_of(text: &str) -> Result<Vec<WeightedUrl>, (usize, String)> {
+    let mut urls = Vec::new();
+    for (at, line) in text.lines().enumerate() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words[..] {
+            [] => {}
+            [first, ..] if first.starts_with('#') => {}
+            [url] => urls.push(WeightedUrl { url: url.to_owned(), weight: 1.0 }),
+            [weight, url] => match weight.parse::<f64>() {
+                Ok(weight) if weight > 0.0 && weight.is_finite() => {
+                    urls.push(WeightedUrl { url: url.to_owned(), weight });
+                }
+                _ => return Err((at + 1, format!("expected a weight above 0, got '{}'", weight.escape_debug()))),
+            },
+            _ => return Err((at + 1, format!("expected '[WEIGHT] URL', got {} words", words.len()))),
+        }
+    }
+    Ok(urls)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, expected: &str) {
+        let got = match urls_of(text) {
+            Ok(urls) => urls.iter().map(|u| format!("{}×{}", u.url, u.weight)).collect::<Vec<_>>().join(" "),
+            Err((line, why)) => format!("line {line}: {why}"),
+        };
+        assert_eq!(got, expected);
+    }
+
+    #[test]
+    fn lines_have_a_weight_or_none() {
+        check("", "");
+        check("# all\n\n http://a/ \r\n2.5\thttp://b/#c\n", "http://a/×1 http://b/#c×2.5");
+        check("http://a/\n0 http://b/", "line 2: expected a weight above 0, got '0'");
+        check("inf http://b/", "line 1: expected a weight above 0, got 'inf'");
+        check("http://a/ http://b/", "line 1: expected a weight above 0, got 'http://a/'");
+        check("1 http://a/ x", "line 1: expected '[WEIGHT] URL', got 3 words");
+    }
+}

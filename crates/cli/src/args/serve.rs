@@ -1,0 +1,104 @@
+//! Arguments of `serve`: a reference server, one command per protocol.
+
+use super::values::{self, CpuList, IdleTimeout};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, Subcommand};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use target::ServeOptions;
+
+/// Port of `serve http` where none is named.
+const HTTP_PORT: u16 = 8080;
+
+/// What is served.
+#[derive(Debug, Subcommand)]
+pub enum ServeCommand {
+    /// HTTP/1.1: files of a folder, or paths of known behaviour such as /cpu?us=100 (listed at /)
+    Http(HttpArgs),
+    /// Bytes come back as they went
+    Echo(EchoArgs),
+}
+
+/// Arguments of `serve http`.
+#[derive(Debug, Args)]
+pub struct HttpArgs {
+    /// Serve the files of this folder [default: built-in paths, listed at /]
+    #[arg(long, value_name = "DIR", env = "PLIMSOLL_ROOT")]
+    pub root: Option<PathBuf>,
+    /// How the server is built
+    #[arg(long, value_name = "DESIGN", env = "PLIMSOLL_DESIGN", default_value = target::http::DESIGNS[0].info.name, value_parser = http_design())]
+    pub design: &'static target::http::Design,
+    /// What every server is told.
+    #[command(flatten)]
+    pub common: CommonArgs,
+}
+
+/// Arguments of `serve echo`.
+#[derive(Debug, Args)]
+pub struct EchoArgs {
+    /// How the server is built
+    #[arg(long, value_name = "DESIGN", env = "PLIMSOLL_DESIGN", default_value = target::echo::DESIGNS[0].info.name, value_parser = echo_design())]
+    pub design: &'static target::echo::Design,
+    /// What every server is told.
+    #[command(flatten)]
+    pub common: CommonArgs,
+}
+
+/// What every server is told.
+#[derive(Debug, Args)]
+pub struct CommonArgs {
+    /// Listen here; port 0 takes a free one; may be repeated [default: 127.0.0.1:8080, echo 127.0.0.1:7777]
+    #[arg(long, value_name = "ADDR:PORT", env = "PLIMSOLL_LISTEN", value_parser = values::listen)]
+    listen: Vec<SocketAddr>,
+    /// Listen on a unix socket; without --listen only there [default: none]
+    #[arg(long, value_name = "PATH", env = "PLIMSOLL_UNIX")]
+    unix: Option<PathBuf>,
+    /// Worker threads
+    #[arg(long, value_name = "N", env = "PLIMSOLL_WORKERS", default_value = "1", value_parser = values::count::<usize>)]
+    workers: usize,
+    /// CPUs to pin workers to, such as 0,1 or 0-3 [default: not pinned]
+    #[arg(long, value_name = "CPUS", env = "PLIMSOLL_PIN", value_parser = values::cpus)]
+    pin: Option<CpuList>,
+    /// Length asked of the accept queue; the kernel caps it at net.core.somaxconn
+    #[arg(long, value_name = "N", env = "PLIMSOLL_BACKLOG", default_value = "4096", value_parser = values::count::<u32>)]
+    backlog: u32,
+    /// Close a connection on which nothing moved for this long, or never
+    #[arg(long, value_name = "TIME", env = "PLIMSOLL_IDLE_TIMEOUT", default_value = "75s", value_parser = values::idle_timeout)]
+    idle_timeout: IdleTimeout,
+    /// Receive buffer of a worker
+    #[arg(long, value_name = "SIZE", env = "PLIMSOLL_BUFFER", default_value = "64KiB", value_parser = values::size::<usize>)]
+    buffer: usize,
+}
+
+impl ServeCommand {
+    /// The options every server has.
+    pub fn options(&self) -> ServeOptions {
+        let (common, port) = match self {
+            ServeCommand::Http(http) => (&http.common, HTTP_PORT),
+            ServeCommand::Echo(echo) => (&echo.common, session::resolve::defaults::ECHO_PORT),
+        };
+        let listen = match (&common.listen[..], &common.unix) {
+            ([], None) => vec![SocketAddr::from((Ipv4Addr::LOCALHOST, port))],
+            (listen, _) => listen.to_vec(),
+        };
+        ServeOptions {
+            listen,
+            unix: common.unix.clone(),
+            workers: common.workers,
+            pin: common.pin.as_ref().map(|list| list.0.iter().map(|cpu| usize::from(*cpu)).collect()),
+            backlog: common.backlog,
+            buffer_bytes: common.buffer,
+            idle_timeout: common.idle_timeout.0,
+        }
+    }
+}
+
+fn http_design() -> impl TypedValueParser<Value = &'static target::http::Design> {
+    PossibleValuesParser::new(target::http::DESIGNS.iter().map(|design| design.info.name))
+        .try_map(|name| target::http::design(&name).ok_or("expected the name of a design"))
+}
+
+fn echo_design() -> impl TypedValueParser<Value = &'static target::echo::Design> {
+    PossibleValuesParser::new(target::echo::DESIGNS.iter().map(|design| design.info.name))
+        .try_map(|name| target::echo::design(&name).ok_or("expected the name of a design"))
+}

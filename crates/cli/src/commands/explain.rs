@@ -1,0 +1,257 @@
+//! `plimsoll load --explain`: the plan in words, what was chosen and why, every limit that holds. Puts no load on.
+//!
+//! With `--json` the same as a document: the plan as it would be recorded, warnings and choices beside it.
+//! Credentials are not shown in words, for terminals are shared.
+
+use crate::args::load::OutputArgs;
+use crate::exit::{Exit, Failure};
+use model::limits;
+use model::plan::{Arrivals, Content, Http1, OnFull, Pace, Plan, Sizes, Think, Workload};
+use model::units::{show_bytes, show_count, show_duration_ns};
+use session::resolve::Resolved;
+use std::io::Write;
+
+/// Requests of a mix that are shown each; the others are counted.
+const REQUESTS_SHOWN_MAX: usize = 8;
+
+/// Prints it.
+pub fn run(resolved: &Resolved, output: &OutputArgs) -> Result<Exit, Failure> {
+    let text = if output.json { json(resolved)? } else { words(resolved, output) };
+    std::io::stdout().write_all(text.as_bytes())?;
+    Ok(Exit::Fine)
+}
+
+fn json(resolved: &Resolved) -> Result<String, Failure> {
+    let choices: Vec<_> = resolved
+        .choices
+        .iter()
+        .map(|choice| serde_json::json!({"what": choice.what, "value": choice.value, "why": choice.why}))
+        .collect();
+    let document = serde_json::json!({"plan": resolved.plan, "choices": choices, "warnings": resolved.warnings});
+    serde_json::to_string_pretty(&document).map(|text| text + "\n").map_err(|error| {
+        Failure::could_not_run(format!("the plan cannot be written as JSON ({error}); please report this"))
+    })
+}
+
+fn words(resolved: &Resolved, output: &OutputArgs) -> String {
+    let plan = &resolved.plan;
+    let mut page = Page::default();
+    page.heading("What would run (no load was put on)");
+    for origin in &plan.origins {
+        let addresses: Vec<String> = origin.addresses.iter().map(ToString::to_string).collect();
+        page.row("where", &format!("{} at {}", origin.name, addresses.join(", ")));
+    }
+    what(plan, &mut page);
+    when(plan, &mut page);
+    page.row("connections", &connections(plan));
+    page.row("workers", &workers(plan));
+    page.row("results", &results(output));
+    page.row("seed", &plan.seed.to_string());
+    page.heading("Chosen, because it was left open");
+    for choice in &resolved.choices {
+        page.row(choice.what, &format!("{} ({})", choice.value, choice.why));
+    }
+    all_limits(plan, &mut page);
+    if !resolved.warnings.is_empty() {
+        page.heading("Warnings");
+        for warning in &resolved.warnings {
+            page.line(warning);
+        }
+    }
+    page.text
+}
+
+#[derive(Default)]
+struct Page {
+    text: String,
+}
+
+impl Page {
+    fn heading(&mut self, text: &str) {
+        let gap = if self.text.is_empty() { "" } else { "\n" };
+        self.text += &format!("{gap}{text}\n");
+    }
+
+    fn row(&mut self, name: &str, value: &str) {
+        self.text += &format!("  {name:<18} {value}\n");
+    }
+
+    fn line(&mut self, text: &str) {
+        self.text += &format!("  {text}\n");
+    }
+}
+
+fn what(plan: &Plan, page: &mut Page) {
+    match &plan.workload {
+        Workload::Http1(http) => requests(http, page),
+        Workload::Echo(echo) => {
+            let sizes = match &echo.sizes {
+                Sizes::Fixed(size) => format!("{size} B"),
+                Sizes::Range(low, high) => format!("{low} to {high} B, uniform"),
+                Sizes::List(sizes) => format!("{} sizes in turn, the largest {} B", sizes.len(), echo.sizes.largest()),
+            };
+            let content = match echo.content {
+                Content::Text => "text",
+                Content::Binary => "binary",
+                Content::Incompressible => "incompressible",
+            };
+            page.row("what", &format!("echo of {content}, {sizes}"));
+        }
+    }
+}
+
+fn requests(http: &Http1, page: &mut Page) {
+    let total: f64 = http.requests.iter().map(|request| request.weight).sum();
+    for request in http.requests.iter().take(REQUESTS_SHOWN_MAX) {
+        let share = match http.requests.len() {
+            1 => String::new(),
+            _ => format!(", {:.1} % of the requests", request.weight / total * 100.0),
+        };
+        page.row("what", &format!("{} {} HTTP/1.1{share}", request.method, request.target));
+    }
+    if http.requests.len() > REQUESTS_SHOWN_MAX {
+        page.row("", &format!("and {} more", http.requests.len() - REQUESTS_SHOWN_MAX));
+    }
+    let Some(first) = http.requests.first() else { return };
+    for (name, value) in &first.headers {
+        let value = if name.eq_ignore_ascii_case("authorization") { "(not shown)" } else { value };
+        page.row("", &format!("{name}: {value}"));
+    }
+    if !first.body.sha256.is_empty() {
+        page.row("body", &format!("{}, SHA-256 {}", show_bytes(first.body.length as f64), first.body.sha256));
+    }
+    page.row("a good reply has", &good_reply(http));
+    page.row("redirects", "are not followed: a status below 400 is a good reply");
+}
+
+fn good_reply(http: &Http1) -> String {
+    let Some(expect) = http.requests.first().map(|request| &request.expect) else { return String::new() };
+    let mut parts = Vec::new();
+    parts.push(match &expect.status[..] {
+        [] => "a status below 400".to_owned(),
+        ranges => {
+            let shown =
+                ranges.iter().map(|(low, high)| if low == high { low.to_string() } else { format!("{low}-{high}") });
+            format!("status {}", shown.collect::<Vec<_>>().join(" or "))
+        }
+    });
+    parts.extend(expect.body_regex.as_ref().map(|regex| format!("a body that matches '{regex}'")));
+    parts.extend(expect.body_sha256.as_ref().map(|hex| format!("a body with SHA-256 {hex}")));
+    parts.join(", ")
+}
+
+fn when(plan: &Plan, page: &mut Page) {
+    match &plan.pace {
+        Pace::Closed { think } => {
+            let think = match think {
+                Think::None => String::new(),
+                Think::FixedNs(ns) => format!(" and {}", duration(*ns)),
+                Think::UniformNs(low, high) => format!(" and {} to {}", duration(*low), duration(*high)),
+                Think::ExponentialNs(mean) => format!(" and on average {} (exponential)", duration(*mean)),
+            };
+            page.row("when", &format!("closed: a connection's next request after its reply{think}"));
+        }
+        Pace::Open { profile, arrivals } => {
+            let arrivals = match arrivals {
+                Arrivals::Constant => "evenly",
+                Arrivals::Poisson => "as a Poisson process",
+            };
+            let on_full = match plan.on_full {
+                OnFull::Wait => "waits for a free connection, measured as queue",
+                OnFull::Drop => "is dropped without a free connection, and counted",
+            };
+            page.row("when", &format!("open: by the clock, {arrivals}; a due request {on_full}"));
+            for segment in profile {
+                let (from, to) = (show_count(segment.from_per_s), show_count(segment.to_per_s));
+                let rate = if from == to { format!("{from}/s") } else { format!("{from}/s to {to}/s") };
+                page.row("", &format!("{rate} for {}", duration(segment.for_ns)));
+            }
+        }
+    }
+    if plan.warmup_ns > 0 {
+        page.row("warm-up", &format!("{}, not in the figures", duration(plan.warmup_ns)));
+    }
+    let ends = match (plan.stop.duration_ns, plan.stop.requests) {
+        (Some(ns), Some(n)) => format!("after {} or {n} requests, whichever comes first", duration(ns)),
+        (Some(ns), None) => format!("after {}", duration(ns)),
+        (None, Some(n)) => format!("after {n} requests"),
+        (None, None) => "never".to_owned(),
+    };
+    page.row("ends", &format!("{ends}, then up to {} for replies in flight", duration(plan.drain_ns)));
+}
+
+fn connections(plan: &Plan) -> String {
+    let mut text = plan.connections.to_string();
+    if plan.pipeline > 1 {
+        text += &format!(", {} requests outstanding on each", plan.pipeline);
+    }
+    match plan.requests_per_connection {
+        None => {}
+        Some(1) => text += ", each for one request (no keep-alive)",
+        Some(n) => text += &format!(", each replaced after {n} requests"),
+    }
+    text
+}
+
+fn workers(plan: &Plan) -> String {
+    let mut text = format!("{} driven by {}", plan.threads, plan.driver.name());
+    if !plan.pin.is_empty() {
+        let cpus: Vec<String> = plan.pin.iter().map(u16::to_string).collect();
+        text += &format!(", pinned to CPU {}", cpus.join(","));
+    }
+    if let Some(batch) = plan.batch {
+        text += &format!(", {} completions reaped together or after {}", batch.completions, duration(batch.delay_ns));
+    }
+    if plan.receive_stamps {
+        text += ", replies end at the kernel's receive stamp";
+    }
+    text
+}
+
+fn results(output: &OutputArgs) -> String {
+    let record = match (&output.record, output.no_record) {
+        (Some(path), _) => format!("recording in {}", path.display()),
+        (None, true) => "no recording".to_owned(),
+        (None, false) => "recording in the default folder".to_owned(),
+    };
+    let csv = output.csv.as_ref().map(|path| format!(", intervals as CSV in {}", path.display())).unwrap_or_default();
+    let colour = if output.no_color { ", no colours" } else { "" };
+    let quiet = if output.quiet { ", no progress" } else { "" };
+    format!("{record}{csv}{colour}{quiet}")
+}
+
+fn all_limits(plan: &Plan, page: &mut Page) {
+    page.heading("Limits of this run");
+    page.row("connect timeout", &duration(plan.timeouts.connect_ns));
+    page.row("reply timeout", &format!("{}, also for a free connection", duration(plan.timeouts.reply_ns)));
+    page.row(
+        "reconnect after",
+        &format!("{} to {}", duration(plan.reconnect.first_ns), duration(plan.reconnect.max_ns)),
+    );
+    if matches!(plan.pace, Pace::Open { .. }) {
+        page.row(
+            "queue",
+            &format!("{} requests per worker, further ones are dropped and counted", plan.queue_capacity),
+        );
+    }
+    if let Workload::Http1(http) = &plan.workload {
+        page.row("reply head", &show_bytes(f64::from(http.head_bytes_max)));
+        page.row("body check", &format!("the first {}", show_bytes(f64::from(limits::BODY_CHECK_BYTES_MAX))));
+    }
+    page.row("interval", &duration(plan.tick_ns));
+    page.heading("Limits of this version");
+    page.row("connections", &limits::CONNECTIONS_MAX.to_string());
+    page.row("workers", &limits::THREADS_MAX.to_string());
+    page.row("pipeline", &limits::PIPELINE_MAX.to_string());
+    page.row("queue", &format!("{} per worker", limits::QUEUE_MAX));
+    page.row("echo payload", &show_bytes(f64::from(limits::ECHO_BYTES_MAX)));
+    page.row("latency", &format!("{} digits, to {}", limits::LATENCY_DIGITS, duration(limits::LATENCY_NS_MAX)));
+    page.row("interval", &format!("{} to {}", duration(limits::TICK_NS_MIN), duration(limits::TICK_NS_MAX)));
+    page.row("timeline rows", &limits::TIMELINE_ROWS_MAX.to_string());
+    page.row("snapshots", &format!("{} in memory, all in the recording", limits::SNAPSHOTS_MAX));
+    page.row("events", &limits::EVENTS_MAX.to_string());
+}
+
+fn duration(ns: u64) -> String {
+    show_duration_ns(ns as f64)
+}

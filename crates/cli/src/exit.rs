@@ -1,0 +1,125 @@
+//! What the command ends with: one exit status, and one sentence where something failed.
+//!
+//! The statuses are part of the interface: scripts lean on them. Where several apply, [`Exit::worst`] decides.
+
+use session::resolve::ResolveError;
+use std::io::Write;
+use std::process::ExitCode;
+
+/// How the command ended. In the order in which one hides another: the first of [`Exit::ALL`] that applies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    /// What was written cannot be meant.
+    Usage,
+    /// It could not run.
+    CouldNotRun,
+    /// Interrupted; the summary was printed.
+    Interrupted,
+    /// The result is not valid.
+    NotValid,
+    /// An expectation failed.
+    ExpectationFailed,
+    /// Fine.
+    Fine,
+}
+
+impl Exit {
+    /// Every status, the one that hides the others first.
+    pub const ALL: [Exit; 6] =
+        [Exit::Usage, Exit::CouldNotRun, Exit::Interrupted, Exit::NotValid, Exit::ExpectationFailed, Exit::Fine];
+
+    /// The number the shell sees.
+    pub const fn status(self) -> u8 {
+        match self {
+            Exit::Fine => 0,
+            Exit::CouldNotRun => 1,
+            Exit::Usage => 2,
+            Exit::ExpectationFailed => 3,
+            Exit::NotValid => 4,
+            Exit::Interrupted => 130,
+        }
+    }
+
+    /// What it means, for help texts.
+    pub const fn about(self) -> &'static str {
+        match self {
+            Exit::Fine => "fine",
+            Exit::CouldNotRun => "could not run",
+            Exit::Usage => "bad usage or scenario",
+            Exit::ExpectationFailed => "an expectation failed",
+            Exit::NotValid => "the result is not valid (the generator, a clock or the audit of the figures)",
+            Exit::Interrupted => "interrupted, the summary was printed",
+        }
+    }
+
+    /// Of two, the one that hides the other.
+    pub fn worst(self, other: Exit) -> Exit {
+        *Exit::ALL.iter().find(|exit| **exit == self || **exit == other).unwrap_or(&self)
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> ExitCode {
+        ExitCode::from(exit.status())
+    }
+}
+
+/// Why the command did not do what it was to do.
+#[derive(Debug)]
+pub struct Failure {
+    exit: Exit,
+    message: String,
+}
+
+impl Failure {
+    /// What was written is at fault: status 2.
+    pub fn usage(message: impl Into<String>) -> Self {
+        Failure { exit: Exit::Usage, message: message.into() }
+    }
+
+    /// Something else is: status 1.
+    pub fn could_not_run(message: impl Into<String>) -> Self {
+        Failure { exit: Exit::CouldNotRun, message: message.into() }
+    }
+
+    /// Says so on stderr, in one line.
+    pub fn show(&self) -> Exit {
+        if self.exit != Exit::Fine {
+            // Nothing is left to do where stderr is closed.
+            let _ = writeln!(std::io::stderr(), "plimsoll: {}", self.message);
+        }
+        self.exit
+    }
+}
+
+impl From<ResolveError> for Failure {
+    fn from(error: ResolveError) -> Self {
+        let exit = if error.is_usage() { Exit::Usage } else { Exit::CouldNotRun };
+        Failure { exit, message: error.to_string() }
+    }
+}
+
+/// Results that could not be written: nobody has them. A closed pipe is no failure: its reader had enough.
+impl From<std::io::Error> for Failure {
+    fn from(error: std::io::Error) -> Self {
+        if error.kind() == std::io::ErrorKind::BrokenPipe {
+            return Failure { exit: Exit::Fine, message: "the reader of stdout has gone".to_owned() };
+        }
+        Failure::could_not_run(format!("expected to write the results to stdout, but {error}: check where it leads"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn precedence_is_2_1_130_4_3_0() {
+        assert_eq!(Exit::ALL.map(Exit::status), [2, 1, 130, 4, 3, 0]);
+        for (i, first) in Exit::ALL.iter().enumerate() {
+            for (k, second) in Exit::ALL.iter().enumerate() {
+                assert_eq!(first.worst(*second), Exit::ALL[i.min(k)]);
+            }
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! The built binary, as a script sees it: exit status, stdout, and one sentence on stderr.
+//!
+//! Nothing here puts load on or asks a resolver: addresses are literals, names end in `.invalid`.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Command, Output, Stdio};
+
+fn plimsoll(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_plimsoll"));
+    command.args(arguments).stdin(Stdio::null());
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("PLIMSOLL_") {
+            command.env_remove(name);
+        }
+    }
+    command
+}
+
+fn run(arguments: &[&str]) -> Output {
+    plimsoll(arguments).output().expect("the built binary starts")
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).expect("what is printed is UTF-8")
+}
+
+#[track_caller]
+fn check_refused(output: &Output, status: i32, sentence: &str) {
+    assert_eq!(output.status.code(), Some(status), "{output:?}");
+    assert_eq!(text(&output.stderr), format!("plimsoll: {sentence}\n"));
+    assert!(output.stdout.is_empty(), "{output:?}");
+}
+
+#[track_caller]
+fn refused(arguments: &[&str], sentence: &str) {
+    check_refused(&run(arguments), 2, sentence);
+}
+
+const SEE: &str = "(see 'plimsoll load --help')";
+const URL: &str = "http://127.0.0.1/";
+
+#[test]
+fn bad_flags_end_in_one_sentence() {
+    refused(
+        &["load", "--conections", "3", URL],
+        &format!("unexpected argument '--conections' found, did you mean '--connections'? {SEE}"),
+    );
+    refused(&["laod"], "unrecognized subcommand 'laod', did you mean 'load'? (see 'plimsoll --help')");
+    refused(&["load", "-c"], &format!("a value is required for '--connections <N>' but none was supplied {SEE}"));
+    refused(
+        &["load", "-c1", "-c2", URL],
+        &format!("the argument '--connections <N>' cannot be used multiple times {SEE}"),
+    );
+    refused(
+        &["load", "--driver", "iocp", URL],
+        &format!("invalid value 'iocp' for '--driver <DRIVER>' [possible values: uring, epoll] {SEE}"),
+    );
+    refused(&["serve", "http", "--bogus"], "unexpected argument '--bogus' found (see 'plimsoll serve http --help')");
+    refused(
+        &["load", "--rate", "1", "--steps", "1:1s", URL],
+        "--rate cannot be used with --steps: leave one of them out",
+    );
+    refused(&["load", "-4", "-6", URL], "--ipv4 cannot be used with --ipv6: leave one of them out");
+}
+
+#[test]
+fn bad_units_name_the_flag_and_an_example() {
+    for (flag, value, expected) in [
+        ("--connections <N>", "5x", "a count such as 50, 10k or 1m"),
+        ("--duration <TIME>", "10 parsecs", "a duration such as 500ms, 30s, 2m or 1h"),
+        ("--rate <RATE>", "5k/fortnight", "a rate such as 500/s, 5k/s or 600/m"),
+        ("--ramp <FROM..TO:TIME>", "1..2", "FROM..TO:TIME such as 100/s..5k/s:30s"),
+        ("--steps <RATES:TIME>", "1,2", "RATE,RATE,...:TIME such as 1k/s,2k/s,4k/s:10s"),
+        ("--think <TIME>", "long", "a think time such as 10ms, 5ms..20ms or exp:10ms"),
+        ("--max-head <SIZE>", "1KB/s", "a size such as 512B, 64KiB, 10MB or 1GiB"),
+        ("--size <SIZES>", "small", "sizes such as 128, 16..32 or 1,2,4KiB"),
+        ("--pin <CPUS>", "all", "CPU numbers such as 0,1 or 0-3"),
+        ("--batch[=<N[,DELAY]>]", "x", "COMPLETIONS[,DELAY] such as 16 or 16,1ms"),
+        ("--receive-stamps <on|off>", "maybe", "on or off"),
+    ] {
+        let long = flag.split([' ', '[']).next().unwrap();
+        let sentence = format!("invalid value '{value}' for '{flag}': expected {expected} {SEE}");
+        refused(&["load", &format!("{long}={value}"), URL], &sentence);
+    }
+    refused(&["load", "-c0", URL], "-c: expected 1 to 4000000 connections, got '0'");
+    refused(&["load", "-n", "0", URL], "-n: expected at least 1 request, got '0'");
+}
+
+#[test]
+fn bad_urls_say_what_to_write() {
+    refused(&["load"], "expected a URL to put load on, got none: name one, such as http://127.0.0.1:8080/");
+    refused(&["load", "localhost:8080/"], "URL 'localhost:8080/': has no scheme: write http://localhost:8080/");
+    refused(
+        &["load", "http://h:x/"],
+        "URL 'http://h:x/': invalid port number: write http://HOST:PORT/, an IPv6 address in brackets",
+    );
+    refused(
+        &["load", "https://h/"],
+        "URL 'https://h/': scheme 'https' is not spoken by this version: use http://HOST:PORT/PATH, unix:/PATH.sock[:/PATH], echo://HOST:PORT or echo+unix:/PATH.sock",
+    );
+    refused(&["load", "echo://127.0.0.1", "-XPUT"], "-X is for http URLs, got 'echo://127.0.0.1': leave it out");
+}
+
+#[test]
+fn what_is_not_the_users_fault_has_status_1() {
+    let output = run(&["load", "http://plimsoll-test.invalid/"]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = text(&output.stderr);
+    assert!(said.starts_with("plimsoll: expected 'plimsoll-test.invalid' to have an address, but"), "{said}");
+    assert_eq!(said.lines().count(), 1);
+    check_refused(
+        &run(&["load", "-b", "@/nonexistent", URL]),
+        1,
+        "--body: expected a file that can be read, got '/nonexistent' (No such file or directory (os error 2)): check its path and permissions",
+    );
+    check_refused(
+        &run(&["load", "--urls", "/nonexistent"]),
+        1,
+        "--urls: expected a file that can be read, got '/nonexistent' (No such file or directory (os error 2)): check its path",
+    );
+}
+
+fn explained(arguments: &[&str], variables: &[(&str, &str)]) -> serde_json::Value {
+    let mut command = plimsoll(&["load", "--explain", "--json"]);
+    let output = command.args(arguments).envs(variables.iter().copied()).output().expect("the built binary starts");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(output.stderr.is_empty());
+    serde_json::from_slice(&output.stdout).expect("--json prints JSON")
+}
+
+#[test]
+fn explain_shows_the_plan_and_puts_no_load() {
+    // A listener that must not be connected to.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let url = format!("http://127.0.0.1:{}/x", listener.local_addr().unwrap().port());
+    let output = run(&["load", "--explain", "-c7", "-d3", "-t1", "-u", "a:secret", "--seed=5", &url]);
+    assert!(output.status.success());
+    let shown = text(&output.stdout);
+    for line in [
+        "What would run (no load was put on)",
+        "  what               GET /x HTTP/1.1",
+        "                     Authorization: (not shown)",
+        "  redirects          are not followed: a status below 400 is a good reply",
+        "  when               closed: a connection's next request after its reply",
+        "  ends               after 3.00 s, then up to 5.00 s for replies in flight",
+        "  connections        7",
+        "  seed               5",
+        "  tick               100 ms (the run is shorter than 5.00 s)",
+        "  reply timeout      30.0 s, also for a free connection",
+        "Limits of this version",
+    ] {
+        assert!(shown.lines().any(|l| l == line), "no line '{line}' in\n{shown}");
+    }
+    assert!(!shown.contains("secret") && !shown.contains("Basic"), "{shown}");
+    assert!(!shown.contains("Warnings"), "{shown}");
+    assert_eq!(listener.accept().unwrap_err().kind(), std::io::ErrorKind::WouldBlock, "nobody connected");
+
+    let shown = run(&["load", "--explain", "--driver=epoll", "--rate=5k", "http://127.0.0.1"]);
+    let shown = text(&shown.stdout);
+    assert!(
+        shown.contains("5000/s for 10.0 s") && shown.contains("\nWarnings\n  URL 'http://127.0.0.1' has no path"),
+        "{shown}"
+    );
+}
+
+#[test]
+fn flags_win_over_variables() {
+    let connections =
+        |arguments: &[&str]| explained(arguments, &[("PLIMSOLL_CONNECTIONS", "3")])["plan"]["connections"].as_u64();
+    assert_eq!(connections(&[URL]), Some(3));
+    assert_eq!(connections(&["-c4", URL]), Some(4));
+    // A variable of one pace does not stand against a flag of another.
+    let plan = explained(&["--driver=epoll", "--steps=7/s:1s", URL], &[("PLIMSOLL_RATE", "9/s")]);
+    assert_eq!(plan["plan"]["pace"]["profile"][0]["from_per_s"], 7.0);
+    let both = [("PLIMSOLL_RATE", "9/s"), ("PLIMSOLL_STEPS", "7/s:1s")];
+    let output = plimsoll(&["load", URL]).envs(both).output().unwrap();
+    check_refused(&output, 2, "--rate cannot be used with --steps: leave one of them out");
+    let plan = explained(&[URL], &[("PLIMSOLL_DISABLE_KEEPALIVE", "1")]);
+    assert_eq!(plan["plan"]["requests_per_connection"], 1);
+}
+
+#[test]
+fn urls_come_from_a_file_too() {
+    let path = std::env::temp_dir().join(format!("plimsoll-urls-{}", std::process::id()));
+    std::fs::write(&path, "# mix\n3 http://127.0.0.1/a\nhttp://[::1]/b\n").unwrap();
+    let plan = explained(&["--urls", path.to_str().unwrap()], &[]);
+    std::fs::write(&path, "http://127.0.0.1/a\nmany http://127.0.0.1/b\n").unwrap();
+    let output = run(&["load", "--urls", path.to_str().unwrap()]);
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(plan["plan"]["origins"][0]["weight"], 3.0);
+    assert_eq!(plan["plan"]["workload"]["requests"][1]["target"], "/b");
+    let sentence = format!("--urls: {}, line 2: expected a weight above 0, got 'many'", path.display());
+    check_refused(&output, 2, &sentence);
+}
+
+#[test]
+fn a_full_disk_behind_stdout_is_a_failure_and_a_closed_pipe_is_none() {
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let output = plimsoll(&["man"]).stdout(full).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).starts_with("plimsoll: expected to write the results to stdout, but"));
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let output = plimsoll(&["load", "--explain", URL]).stdout(writer).output().unwrap();
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), ""));
+}
+
+#[test]
+fn man_pages_and_completions_know_every_command() {
+    let page = run(&["man"]);
+    assert!(page.status.success() && text(&page.stdout).contains(".SH SUBCOMMANDS"));
+    let dir = std::env::temp_dir().join(format!("plimsoll-man-{}", std::process::id()));
+    assert!(run(&["man", "--dir", dir.to_str().unwrap()]).status.success());
+    let load = std::fs::read_to_string(dir.join("plimsoll-load.1")).unwrap();
+    let has_serve = dir.join("plimsoll-serve-http.1").exists();
+    std::fs::remove_dir_all(&dir).unwrap();
+    assert!(has_serve && load.contains("connect\\-timeout"));
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let script = run(&["completions", shell]);
+        assert!(script.status.success() && text(&script.stdout).contains("connect-timeout"), "{shell}");
+    }
+}
+
+#[test]
+fn a_server_says_where_it_listens_and_what_it_counted() {
+    for (protocol, scheme, request) in [("http", "http://", "GET / HTTP/1.0\r\n\r\n"), ("echo", "echo://", "hello")] {
+        let mut child =
+            plimsoll(&["serve", protocol, "--listen", "127.0.0.1:0"]).stdout(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        lines.read_line(&mut line).unwrap();
+        let url = line.trim_end().strip_prefix("listening on ").unwrap();
+        let address = url.strip_prefix(scheme).unwrap().trim_end_matches('/');
+        let mut stream = std::net::TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(std::time::Duration::from_secs(30))).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        stream.shutdown(std::net::Shutdown::Write).unwrap();
+        let mut reply = String::new();
+        stream.read_to_string(&mut reply).unwrap();
+        assert!(reply.starts_with("HTTP/1.") || reply == "hello", "{reply}");
+        let pid = child.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+        let mut counters = String::new();
+        lines.read_to_string(&mut counters).unwrap();
+        assert!(child.wait().unwrap().success());
+        assert!(counters.lines().any(|l| l.split_whitespace().eq(["accepted", "1"])), "{counters}");
+    }
+}
+
+#[test]
+fn a_taken_port_is_said_in_one_sentence() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let output = run(&["serve", "echo", "--listen", &address]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).starts_with(&format!("plimsoll: expected {address} to be free, but")));
+}

@@ -1,0 +1,98 @@
+//! After warm-up the worker's loop does not allocate: counted by an allocator that watches the worker's thread.
+
+mod common;
+
+use common::*;
+use engine::{Fleet, Message, driver};
+use model::plan::*;
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+struct Counting;
+
+/// The thread that is watched; 0: none.
+static WATCHED: AtomicU32 = AtomicU32::new(0);
+static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+
+// SAFETY: every call goes to the system's allocator unchanged.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let watched = WATCHED.load(Ordering::Relaxed);
+        if watched != 0 && rustix::thread::gettid().as_raw_nonzero().get() as u32 == watched {
+            ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        }
+        // SAFETY: as the caller promises.
+        unsafe { System.alloc(layout) }
+    }
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: as the caller promises.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+fn allocations_of(mut plan: Plan, kind: DriverKind) -> Option<u64> {
+    if kind == DriverKind::Uring
+        && let Err(why) = driver::uring::available()
+    {
+        println!("skipped on io_uring: {why}");
+        return None;
+    }
+    plan.driver = kind;
+    let server =
+        Server::start(answering(if matches!(plan.workload, Workload::Http1(_)) { http_ok } else { echo_back })());
+    plan.origins[0].addresses = vec![Address::Tcp(server.address)];
+    plan.stop = Stop { duration_ns: Some(60 * S), requests: None };
+    let fleet = Fleet::start(&plan).unwrap();
+    let began = Instant::now();
+    let (mut finished, mut ok) = (false, 0);
+    while !finished {
+        match fleet.receive(Duration::from_millis(10)) {
+            Some(Message::Interval(interval)) => {
+                ok += interval.counts.ok;
+                fleet.give_back(interval);
+            }
+            Some(Message::Finished(_)) => finished = true,
+            None => {}
+        }
+        match began.elapsed().as_millis() {
+            300..700 => WATCHED.store(fleet.thread_ids()[0], Ordering::Relaxed),
+            700.. => {
+                WATCHED.store(0, Ordering::Relaxed);
+                fleet.control().stop();
+            }
+            _ => {}
+        }
+        assert!(began.elapsed() < Duration::from_secs(30), "hangs");
+    }
+    assert!(ok > 100, "the loop hardly ran: {ok}");
+    assert_eq!(fleet.join(), 0);
+    Some(ALLOCATIONS.swap(0, Ordering::Relaxed))
+}
+
+/// One test, so that nothing else of this program runs beside it.
+#[test]
+fn the_loop_does_not_allocate() {
+    let mut open_pace = plan(http());
+    open_pace.pace = open(2000.0);
+    let mut pipelined = plan(http());
+    pipelined.pipeline = 4;
+    let mut thinking = plan(echo());
+    thinking.pace = Pace::Closed { think: Think::FixedNs(MS) };
+    for (what, plan) in [
+        ("closed", plan(http())),
+        ("echo", plan(echo())),
+        ("open", open_pace),
+        ("pipelined", pipelined),
+        ("thinking", thinking),
+    ] {
+        for kind in [DriverKind::Epoll, DriverKind::Uring] {
+            if let Some(count) = allocations_of(plan.clone(), kind) {
+                assert_eq!(count, 0, "{what} on {}", kind.name());
+            }
+        }
+    }
+}

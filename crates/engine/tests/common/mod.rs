@@ -1,0 +1,299 @@
+//! The same test on every driver: one service, behind real sockets for epoll and io_uring, in memory for sim.
+#![allow(dead_code, reason = "each test file uses its part of this")]
+
+use engine::Fleet;
+use engine::driver::Setup;
+use engine::driver::sim::{Action, Service, Sim, Weather};
+use engine::driver::uring;
+use engine::link::{Control, Finished, Message, WorkerLink};
+use engine::share::shares;
+use engine::worker::Worker;
+use model::plan::*;
+use model::{ErrorKind, Interval};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::sync_channel;
+use std::time::{Duration, Instant};
+use wire::Protocol;
+
+pub const MS: u64 = 1_000_000;
+pub const S: u64 = 1_000_000_000;
+pub const DRIVERS: [DriverKind; 3] = [DriverKind::Epoll, DriverKind::Uring, DriverKind::Sim];
+
+/// What a run came to.
+#[derive(Debug)]
+pub struct Sum {
+    pub total: Interval<u64>,
+    pub finished: Vec<Finished>,
+}
+
+impl Sum {
+    pub fn in_flight(&self) -> u64 {
+        self.finished.iter().map(|f| f.in_flight).sum()
+    }
+
+    pub fn of(&self, kind: ErrorKind) -> u64 {
+        self.total.errors.of(kind)
+    }
+
+    /// Every started request is accounted for.
+    pub fn assert_conserved(&self, what: &str) {
+        let c = &self.total.counts;
+        assert_eq!(c.started, c.ok + c.failed + self.in_flight(), "{what}: {c:?}, in flight {}", self.in_flight());
+        assert_eq!(c.failed, self.total.errors.total(), "{what}: {:?}", self.total.errors.seen().collect::<Vec<_>>());
+    }
+}
+
+/// A plan of one worker against one address, to be changed by the test.
+pub fn plan(workload: Workload) -> Plan {
+    Plan {
+        workload,
+        origins: vec![Origin {
+            name: "test://local".into(),
+            addresses: vec![Address::Tcp("127.0.0.1:9".parse().unwrap())],
+            weight: 1.0,
+        }],
+        pace: Pace::Closed { think: Think::None },
+        connections: 4,
+        threads: 1,
+        pin: vec![],
+        stop: Stop { duration_ns: Some(S / 5), requests: None },
+        warmup_ns: 0,
+        drain_ns: S / 2,
+        timeouts: Timeouts { connect_ns: S, reply_ns: S / 5 },
+        reconnect: Backoff { first_ns: 5 * MS, max_ns: 50 * MS },
+        requests_per_connection: None,
+        pipeline: 1,
+        on_full: OnFull::Wait,
+        queue_capacity: 10_000,
+        driver: DriverKind::Epoll,
+        batch: None,
+        receive_stamps: false,
+        tick_ns: 100 * MS,
+        seed: 7,
+    }
+}
+
+pub fn echo() -> Workload {
+    Workload::Echo(Echo { sizes: Sizes::Range(1, 2000), content: Content::Binary })
+}
+
+pub fn http() -> Workload {
+    let request = HttpRequest {
+        origin: 0,
+        weight: 1.0,
+        method: "GET".into(),
+        target: "/".into(),
+        headers: vec![("Host".into(), "local".into())],
+        body: Body::default(),
+        expect: Expect::default(),
+    };
+    Workload::Http1(Http1 { requests: vec![request], keep_alive: true, head_bytes_max: 65_536 })
+}
+
+pub fn open(rate: f64) -> Pace {
+    let profile = vec![Segment { from_per_s: rate, to_per_s: rate, for_ns: S }];
+    Pace::Open { profile, arrivals: Arrivals::Constant }
+}
+
+/// Runs a plan on one driver against a service; `None` where the driver cannot run here (the reason is printed).
+pub fn run<F, V>(driver: DriverKind, mut plan: Plan, weather: Weather, service: F) -> Option<Sum>
+where
+    F: Fn() -> V,
+    V: Service + Clone + 'static,
+{
+    plan.driver = driver;
+    if driver == DriverKind::Sim {
+        return Some(run_sim(&plan, Box::new(service()), weather));
+    }
+    if driver == DriverKind::Uring
+        && let Err(why) = uring::available()
+    {
+        println!("skipped on io_uring: {why}");
+        return None;
+    }
+    let server = Server::start(service());
+    for origin in &mut plan.origins {
+        origin.addresses = vec![Address::Tcp(server.address)];
+    }
+    Some(run_real(&plan))
+}
+
+/// Runs a plan with real sockets.
+pub fn run_real(plan: &Plan) -> Sum {
+    let fleet = Fleet::start(plan).unwrap();
+    let began = Instant::now();
+    let (mut total, mut finished) = (Interval::<u64>::new(0), Vec::new());
+    while finished.len() < fleet.workers() {
+        match fleet.receive(Duration::from_secs(5)) {
+            Some(Message::Interval(interval)) => {
+                total.add(&interval);
+                fleet.give_back(interval);
+            }
+            Some(Message::Finished(f)) => finished.push(f),
+            None => panic!("workers hang: {finished:?}"),
+        }
+        assert!(began.elapsed() < Duration::from_secs(60), "the run does not end");
+    }
+    assert_eq!(fleet.join(), 0, "a worker panicked");
+    Sum { total, finished }
+}
+
+/// Runs a plan of one worker on the simulated network.
+pub fn run_sim(plan: &Plan, service: Box<dyn Service>, weather: Weather) -> Sum {
+    match &plan.workload {
+        Workload::Echo(echo) => {
+            sim_with(plan, wire::echo::EchoProtocol::new(echo, plan.seed).unwrap(), service, weather)
+        }
+        Workload::Http1(http) => sim_with(plan, wire::http1::Http1Protocol::new(http).unwrap(), service, weather),
+    }
+}
+
+fn sim_with<P: Protocol>(plan: &Plan, protocol: P, service: Box<dyn Service>, weather: Weather) -> Sum {
+    assert_eq!(plan.threads, 1);
+    let share = shares(plan).remove(0);
+    let setup = Setup {
+        slots: share.slots.len() as u32,
+        addresses: plan.origins.iter().flat_map(|o| o.addresses.iter().cloned()).collect(),
+        blobs: protocol.blobs(),
+        pipeline: plan.pipeline,
+        receive_stamps: false,
+    };
+    let (messages, received) = sync_channel(1000);
+    let (give, empties) = sync_channel(1000);
+    for _ in 0..4 {
+        give.send(Box::new(Interval::new(0))).unwrap();
+    }
+    let link = WorkerLink { messages, empties, control: Control::new() };
+    let driver = Sim::new(&setup, service, weather, plan.seed);
+    Worker::new(plan, &share, protocol, driver, link).run();
+    let (mut total, mut finished) = (Interval::<u64>::new(0), Vec::new());
+    for message in received {
+        match message {
+            Message::Interval(interval) => total.add(&interval),
+            Message::Finished(f) => finished.push(f),
+        }
+    }
+    Sum { total, finished }
+}
+
+/// A [`Service`] behind a real listening socket: a thread for each connection.
+pub struct Server {
+    pub address: SocketAddr,
+    ends: Arc<AtomicBool>,
+}
+
+impl Server {
+    pub fn start<V: Service + Clone + 'static>(service: V) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let ends = Arc::new(AtomicBool::new(false));
+        let stop = ends.clone();
+        std::thread::spawn(move || {
+            for (number, stream) in listener.incoming().enumerate() {
+                if stop.load(Ordering::Relaxed) {
+                    break;
+                }
+                let Ok(stream) = stream else { continue };
+                let mut service = service.clone();
+                std::thread::spawn(move || serve(number as u64, stream, &mut service));
+            }
+        });
+        Server { address, ends }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.ends.store(true, Ordering::Relaxed);
+        let _ = TcpStream::connect(self.address);
+    }
+}
+
+fn serve(number: u64, mut stream: TcpStream, service: &mut dyn Service) {
+    stream.set_nodelay(true).unwrap();
+    let actions = service.connected(number);
+    if !act(&mut stream, actions) {
+        return;
+    }
+    let mut buffer = vec![0; 65_536];
+    loop {
+        match stream.read(&mut buffer) {
+            Ok(0) | Err(_) => return,
+            Ok(n) => {
+                let actions = service.received(number, &buffer[..n]);
+                if !act(&mut stream, actions) {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+fn act(stream: &mut TcpStream, actions: Vec<Action>) -> bool {
+    let wait = |ns| {
+        if ns > 0 {
+            std::thread::sleep(Duration::from_nanos(ns))
+        }
+    };
+    for action in actions {
+        match action {
+            Action::Reply { bytes, after_ns } => {
+                wait(after_ns);
+                if stream.write_all(&bytes).is_err() {
+                    return false;
+                }
+            }
+            Action::Close { after_ns } => {
+                wait(after_ns);
+                return false;
+            }
+            Action::Reset { after_ns } => {
+                wait(after_ns);
+                // Linger of zero: close(2) sends a reset, socket(7).
+                socket2::SockRef::from(&*stream).set_linger(Some(Duration::ZERO)).unwrap();
+                return false;
+            }
+        }
+    }
+    true
+}
+
+/// A service made of a function of the connection's number, its received bytes so far, and the new ones.
+#[derive(Clone)]
+pub struct Fixed {
+    pub on_connect: fn() -> Vec<Action>,
+    pub on_bytes: fn(&[u8]) -> Vec<Action>,
+}
+
+impl Service for Fixed {
+    fn connected(&mut self, _: u64) -> Vec<Action> {
+        (self.on_connect)()
+    }
+    fn received(&mut self, _: u64, bytes: &[u8]) -> Vec<Action> {
+        (self.on_bytes)(bytes)
+    }
+}
+
+/// Answers to every chunk of bytes as the function says, silent on connect.
+pub fn answering(on_bytes: fn(&[u8]) -> Vec<Action>) -> impl Fn() -> Fixed {
+    move || Fixed { on_connect: Vec::new, on_bytes }
+}
+
+pub fn reply(bytes: &[u8]) -> Action {
+    Action::Reply { bytes: bytes.to_vec(), after_ns: 0 }
+}
+
+pub const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
+
+/// A reply for each request whose head ends in the bytes.
+pub fn http_ok(bytes: &[u8]) -> Vec<Action> {
+    let heads = bytes.windows(4).filter(|w| w == b"\r\n\r\n").count();
+    vec![reply(&OK.repeat(heads))]
+}
+
+pub fn echo_back(bytes: &[u8]) -> Vec<Action> {
+    vec![reply(bytes)]
+}

@@ -1,0 +1,117 @@
+//! What only a simulated network can show: exact expectations, determinism, accounting under any weather.
+
+mod common;
+
+use common::*;
+use engine::driver::sim::{Action, Service, Weather};
+use model::LatencyKind;
+use model::plan::*;
+use proptest::prelude::*;
+
+#[test]
+fn a_run_is_a_function_of_its_seed() {
+    let weather = Weather { reset: 0.02, cut: 0.3, refuse: 0.1, ..Weather::default() };
+    let go = |seed| {
+        let mut plan = plan(http());
+        plan.seed = seed;
+        let sum = run(DriverKind::Sim, plan, weather, answering(http_ok)).unwrap();
+        (sum.total, sum.finished)
+    };
+    assert_eq!(go(1), go(1));
+    assert_ne!(go(1), go(2));
+}
+
+/// A server that serves one request at a time, 20 µs each, and stands still from 5.0 to 6.0 s.
+#[derive(Clone)]
+struct Queueing;
+
+impl Service for Queueing {
+    fn connected(&mut self, _: u64) -> Vec<Action> {
+        vec![]
+    }
+    fn received(&mut self, _: u64, bytes: &[u8]) -> Vec<Action> {
+        vec![reply(bytes)]
+    }
+}
+
+#[test]
+fn a_stall_of_the_target_is_seen_whole_and_never_as_lag() {
+    let mut plan = plan(Workload::Echo(Echo { sizes: Sizes::Fixed(16), content: Content::Text }));
+    plan.pace = open(5000.0);
+    plan.connections = 64;
+    plan.stop.duration_ns = Some(10 * S);
+    plan.timeouts.reply_ns = 30 * S;
+    let weather = Weather { delay_ns: (1000, 1000), stall_ns: Some((5 * S, S)), ..Weather::default() };
+    let sum = run(DriverKind::Sim, plan, weather, || Queueing).unwrap();
+    sum.assert_conserved("stall");
+    assert_eq!(sum.total.counts.ok, 50_000);
+    let response = sum.total.latency.of(LatencyKind::Response);
+    // Requests due in the stall (5000 of 50000) wait until it ends: uniform between 0 and 1000 ms. So the quantile q
+    // is (q − 0.9) / 0.1 of a second; the drain is nearly instant here.
+    for (q, expected_ms) in [(0.95, 500.0), (0.99, 900.0)] {
+        let got_ms = response.value_at_quantile(q) as f64 / 1e6;
+        assert!((got_ms / expected_ms - 1.0).abs() < 0.01, "p{q}: {got_ms} ms, expected {expected_ms} ms");
+    }
+    assert!(response.value_at_quantile(0.89) < MS);
+    // 64 of them were sent into the stall, the others waited for a connection: both are the target's doing.
+    assert!(sum.total.latency.of(LatencyKind::Queue).value_at_quantile(0.99) > 850 * MS);
+    assert!(sum.total.latency.of(LatencyKind::Lag).max() < MS);
+}
+
+#[test]
+fn a_generator_that_was_stopped_shows_it_as_lag() {
+    let mut plan = plan(echo());
+    plan.pace = open(1000.0);
+    plan.stop.duration_ns = Some(2 * S);
+    let weather = Weather { leap_ns: Some((S, 300 * MS)), ..Weather::default() };
+    let sum = run(DriverKind::Sim, plan, weather, answering(echo_back)).unwrap();
+    sum.assert_conserved("leap");
+    assert_eq!(sum.total.counts.started, 2000);
+    let lag = sum.total.latency.of(LatencyKind::Lag);
+    assert!(lag.max() >= 299 * MS, "{}", lag.max());
+    assert!(lag.count_between(MS, u64::MAX) >= 295);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+
+    /// started = ok + failed + in flight at the end, whatever the network does.
+    #[test]
+    fn every_request_is_accounted_for(
+        seed in any::<u64>(),
+        (refuse, blackhole, reset, cut) in (0.0..0.3f64, 0.0..0.2f64, 0.0..0.1f64, 0.0..0.9f64),
+        connections in 1u32..20,
+        pipeline in 1u16..5,
+        paced in 0u8..3,
+        limits in (prop::option::of(1u64..300), prop::option::of(1u32..10)),
+        warmup_ns in prop_oneof![Just(0), Just(37 * MS)],
+        is_http in any::<bool>(),
+    ) {
+        let mut plan = plan(if is_http { http() } else { echo() });
+        plan.seed = seed;
+        plan.connections = connections;
+        plan.pipeline = if is_http { pipeline } else { 1 };
+        plan.warmup_ns = warmup_ns;
+        plan.timeouts = Timeouts { connect_ns: 30 * MS, reply_ns: 40 * MS };
+        plan.stop.requests = limits.0;
+        plan.requests_per_connection = limits.1;
+        plan.drain_ns = 20 * MS;
+        plan.queue_capacity = 50;
+        plan.pace = match paced {
+            0 => Pace::Closed { think: Think::None },
+            1 => Pace::Closed { think: Think::ExponentialNs(5 * MS) },
+            _ => open(2000.0),
+        };
+        let weather = Weather { delay_ns: (1000, 3 * MS), refuse, blackhole, reset, cut, ..Weather::default() };
+        let service = answering(if is_http { http_ok } else { echo_back });
+        let sum = run(DriverKind::Sim, plan.clone(), weather, service).unwrap();
+        sum.assert_conserved("weather");
+        if let Some(n) = limits.0 {
+            prop_assert!(sum.total.counts.started <= n);
+        }
+        let ok = sum.total.counts.ok;
+        prop_assert_eq!(sum.total.latency.of(LatencyKind::Response).len(), ok);
+        prop_assert_eq!(sum.total.latency.of(LatencyKind::Failed).len(), sum.total.counts.failed);
+        prop_assert_eq!(sum.total.status.seen().map(|(_, n)| n).sum::<u64>(), if is_http { ok } else { 0 });
+    }
+}

@@ -1,0 +1,378 @@
+//! The types of `plimsoll.report/1`, in the order they are written.
+//!
+//! Data only; [`super::of`] fills them in. A field that is added needs a doc comment: it becomes the schema's text.
+
+use model::Plan;
+use model::finding::{Finding, Validity};
+use model::recording::End;
+use model::snapshot::SamplerStatus;
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// The report of one run.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Document<R = Vec<IntervalRow>> {
+    /// Always `plimsoll.report/1`.
+    pub schema: &'static str,
+    /// What wrote it.
+    pub tool: Tool,
+    /// The command line of the run.
+    pub command: Vec<String>,
+    /// When the run started: RFC 3339, UTC.
+    pub started_at: String,
+    /// How it ended.
+    pub end: End,
+    /// The recording's file; null when there is none.
+    pub recording: Option<String>,
+    /// Where it ran.
+    pub host: Host,
+    /// What was to be done. Header fields that carry credentials are hidden.
+    pub plan: Plan,
+    /// Whether the figures may be believed.
+    pub validity: Validity,
+    /// What is worth knowing before the figures are used.
+    pub warnings: Vec<Warning>,
+    /// What was asked for.
+    pub requested: Load,
+    /// What came of it.
+    pub achieved: Achieved,
+    /// Counts, warm-up excluded. requests = ok + failed; started = requests + in_flight_at_end.
+    pub totals: Totals,
+    /// Latencies.
+    pub latency: Latency,
+    /// The first failure of each kind.
+    pub examples: Vec<Example>,
+    /// What the load cost.
+    pub generator: Generator,
+    /// The course of the run.
+    pub intervals: R,
+    /// The load line; only of a search for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub capacity: Option<Capacity>,
+    /// Faults and what they did.
+    pub faults: Vec<Fault>,
+    /// What was read of the host and the processes.
+    pub observed: Observed,
+    /// How each sampler fared.
+    pub samplers: Vec<SamplerStatus>,
+    /// Causes, with what speaks for and against them.
+    pub findings: Vec<Finding>,
+}
+
+/// What wrote the report.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Tool {
+    /// Its name.
+    pub name: &'static str,
+    /// The version that made the run.
+    pub version: String,
+}
+
+/// Where it ran.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Host {
+    /// Kernel release.
+    pub kernel: String,
+    /// CPU model, in words.
+    pub cpu: String,
+    /// Cores the generator could use.
+    pub cores: u32,
+    /// Memory, bytes.
+    pub memory_bytes: u64,
+    /// Kernel settings by their sysctl name.
+    pub sysctls: BTreeMap<String, String>,
+    /// The generator's limits.
+    pub limits: BTreeMap<String, String>,
+}
+
+/// Something worth knowing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Warning {
+    /// A fixed kebab-case word.
+    pub id: &'static str,
+    /// A sentence.
+    pub text: String,
+}
+
+/// A load.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Load {
+    /// Connections held at once.
+    pub connections: u64,
+    /// Requests a second: the plan's mean over the measured time; null for a closed pace.
+    pub rate_per_s: Option<f64>,
+}
+
+/// A load that was reached.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Achieved {
+    /// Most connections established at the end of any interval.
+    pub connections: u64,
+    /// Requests that ended during the load, a second of measured time, failed ones included.
+    pub rate_per_s: f64,
+    /// Requests with the reply that was due, a second.
+    pub ok_per_s: f64,
+    /// Bytes received, a second.
+    pub bytes_received_per_s: f64,
+    /// Bytes sent, a second.
+    pub bytes_sent_per_s: f64,
+    /// Measured time, seconds: warm-up and drain excluded.
+    pub measured_s: f64,
+}
+
+/// Counts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Totals {
+    /// Taken up by a worker.
+    pub started: u64,
+    /// Ended.
+    pub requests: u64,
+    /// With the reply that was due.
+    pub ok: u64,
+    /// Without.
+    pub failed: u64,
+    /// Without an end when the run ended.
+    pub in_flight_at_end: u64,
+    /// Never started.
+    pub dropped: u64,
+    /// Ended during warm-up; in no other figure.
+    pub warmup: u64,
+    /// Bytes handed to the kernel.
+    pub bytes_sent: u64,
+    /// Bytes received.
+    pub bytes_received: u64,
+    /// Failed requests by kind; kinds that did not occur are absent.
+    pub errors: BTreeMap<&'static str, u64>,
+    /// What befell connections while no request was theirs to fail, by kind.
+    pub connection_errors: BTreeMap<&'static str, u64>,
+    /// Replies by status code; `other` for codes outside 100 to 599.
+    pub status: BTreeMap<String, u64>,
+    /// Connections.
+    pub connections: ConnectionTotals,
+}
+
+/// What became of connections.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct ConnectionTotals {
+    /// Established.
+    pub connected: u64,
+    /// Attempts that failed.
+    pub connect_failed: u64,
+    /// Closed by us.
+    pub closed_by_us: u64,
+    /// Closed or reset by the peer.
+    pub closed_by_peer: u64,
+}
+
+/// Latencies by what they are the duration of.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Latency {
+    /// done − intended, successes only.
+    pub response: Quantiles,
+    /// done − sent, successes only.
+    pub service: Quantiles,
+    /// done − intended of failed requests; a timeout enters at its timeout.
+    pub failed: Quantiles,
+    /// Opening a connection.
+    pub connect: Quantiles,
+    /// The TLS handshake.
+    pub tls: Quantiles,
+    /// first byte − sent, successes only.
+    pub first_byte: Quantiles,
+    /// sent − ready: no connection was free. The target's doing.
+    pub queue: Quantiles,
+    /// ready − intended: the generator's own delay.
+    pub lag: Quantiles,
+}
+
+/// A distribution, microseconds. A quantile q is null with fewer than 10 / (1 − q) samples.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Quantiles {
+    /// Samples.
+    pub count: u64,
+    /// Mean.
+    pub mean_us: Option<f64>,
+    /// From 20 samples on.
+    pub p50_us: Option<f64>,
+    /// From 40 samples on.
+    pub p75_us: Option<f64>,
+    /// From 100 samples on.
+    pub p90_us: Option<f64>,
+    /// From 200 samples on.
+    pub p95_us: Option<f64>,
+    /// From 1,000 samples on.
+    pub p99_us: Option<f64>,
+    /// From 10,000 samples on.
+    pub p999_us: Option<f64>,
+    /// The largest.
+    pub max_us: Option<f64>,
+}
+
+/// The first failure of a kind.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Example {
+    /// The kind.
+    pub kind: &'static str,
+    /// What the request was doing.
+    pub phase: model::Phase,
+    /// Seconds since the run's start.
+    pub at_s: f64,
+    /// The kernel's error number; null where there was none.
+    pub errno: Option<i32>,
+    /// The origin it went to.
+    pub origin: String,
+    /// In words.
+    pub text: String,
+}
+
+/// What the load cost.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Generator {
+    /// CPU time of the process, user and system, seconds.
+    pub cpu_seconds: f64,
+    /// User CPU time, seconds.
+    pub cpu_user_seconds: f64,
+    /// System CPU time, seconds.
+    pub cpu_system_seconds: f64,
+    /// Requests that ended for each second of CPU; null where that was not read.
+    pub requests_per_cpu_second: Option<f64>,
+    /// Highest resident memory, bytes.
+    pub peak_rss_bytes: u64,
+    /// How sockets were driven.
+    pub driver: String,
+    /// Why that way.
+    pub driver_reason: String,
+    /// Workers.
+    pub threads: u16,
+    /// The CPU share of the busiest worker in any interval, 0..=1.
+    pub worker_busy_max: f64,
+    /// The longest a completion may have waited before a worker looked, microseconds.
+    pub reap_delay_max_us: f64,
+    /// From the start of the process to the first request, microseconds; null when none was sent.
+    pub first_request_us: Option<f64>,
+    /// Whether kernel receive stamps served as `done`.
+    pub receive_stamps: bool,
+}
+
+/// A piece of the run.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct IntervalRow {
+    /// Its start, seconds since the run's start.
+    pub t_s: f64,
+    /// Its length, seconds.
+    pub length_s: f64,
+    /// Whether it lies after the end of the load, while requests in flight were waited for.
+    pub is_drain: bool,
+    /// Requests that ended.
+    pub requests: u64,
+    /// With the reply that was due.
+    pub ok: u64,
+    /// Without.
+    pub failed: u64,
+    /// Taken up.
+    pub started: u64,
+    /// Never started.
+    pub dropped: u64,
+    /// Ended though due during warm-up; in no other figure.
+    pub warmup: u64,
+    /// Connections established at its end.
+    pub connections: u64,
+    /// Requests sent and not answered at its end.
+    pub in_flight: u64,
+    /// Requests waiting for a connection at its end.
+    pub queued: u64,
+    /// Median response time, however few the samples (`ok` says how many); of merged ticks the largest. Null: none.
+    pub response_p50_us: Option<f64>,
+    /// 99th percentile, likewise.
+    pub response_p99_us: Option<f64>,
+    /// 99th percentile of the generator's own delay, likewise.
+    pub lag_p99_us: Option<f64>,
+    /// Bytes sent.
+    pub bytes_sent: u64,
+    /// Bytes received.
+    pub bytes_received: u64,
+    /// CPU share of the busiest worker, 0..=1.
+    pub worker_busy: f64,
+}
+
+/// The load line.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Capacity {
+    /// The highest load that met the objective.
+    pub load_line: f64,
+    /// Its unit.
+    pub unit: String,
+    /// Lower end of its confidence interval.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+    /// The objective.
+    pub slo: String,
+    /// Id of the finding that says what gives first; null when none does.
+    pub first_to_give: Option<String>,
+}
+
+/// A fault and what it did.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Fault {
+    /// Its name.
+    pub name: String,
+    /// When, seconds since the run's start.
+    pub at_s: f64,
+    /// When it was undone; null: it was not.
+    pub undone_at_s: Option<f64>,
+    /// Requests that failed through it.
+    pub failed_requests: u64,
+    /// Connections aborted through it.
+    pub aborted_connections: u64,
+    /// The first success after it, seconds since the run's start; null: there was none.
+    pub first_success_s: Option<f64>,
+    /// When all was as before; null: never.
+    pub recovered_s: Option<f64>,
+}
+
+/// What was read of the host and the processes. Null: could not be read.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Observed {
+    /// Share of all cores' time that was worked, 0..=1.
+    pub host_busy: Option<f64>,
+    /// Share taken by the hypervisor, 0..=1.
+    pub host_steal: Option<f64>,
+    /// Least memory available, bytes.
+    pub memory_available_min_bytes: Option<u64>,
+    /// Most sockets in TIME_WAIT.
+    pub time_wait_max: Option<u64>,
+    /// The target's processes.
+    pub target: Vec<Process>,
+    /// The generator's own.
+    pub generator: Vec<Process>,
+}
+
+/// A process over the run.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Process {
+    /// Its id.
+    pub pid: u32,
+    /// Its name.
+    pub name: String,
+    /// CPUs it used on average.
+    pub cpus: Option<f64>,
+    /// The thread that used most CPU.
+    pub busiest_thread: Option<Thread>,
+    /// Highest resident memory, bytes.
+    pub rss_max_bytes: Option<u64>,
+    /// Most descriptors open.
+    pub descriptors_max: Option<u64>,
+    /// Threads it had at last.
+    pub threads: u32,
+}
+
+/// A thread over the run.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Thread {
+    /// Its name.
+    pub name: String,
+    /// Its share of one CPU, 0..=1.
+    pub cpu: f64,
+}

@@ -1,0 +1,308 @@
+//! Fills the document in from a recording and a diagnosis.
+//!
+//! Nothing is judged here: a warning repeats what the recording says of itself (cut off, dropped, too few).
+
+use super::SCHEMA;
+use super::document::*;
+use crate::Describe;
+use crate::figures::{
+    Permille, host_use, process_use, quantile, reap_delay_ns_max, requested_per_s, rfc3339, worker_busy_max,
+};
+use crate::words::{counted, of_example};
+use hdrhistogram::Histogram;
+use model::finding::Diagnosis;
+use model::plan::Workload;
+use model::recording::{End, Row};
+use model::snapshot::{Role, SamplerState, Snapshot};
+use model::{LatencyKind, Plan, Recording};
+
+/// Header fields whose values do not leave the recording.
+const HIDDEN_FIELDS: [&str; 4] = ["authorization", "proxy-authorization", "cookie", "x-api-key"];
+
+/// What stands for such a value.
+const HIDDEN: &str = "(hidden)";
+
+impl Document {
+    /// The report of a recording. `recording_path` is where it is kept; intervals are those of the bounded timeline
+    /// (see [`Document::with_rows`] for every tick).
+    pub fn of(
+        recording: &Recording,
+        diagnosis: &Diagnosis,
+        describe: Describe<'_>,
+        recording_path: Option<&str>,
+    ) -> Self {
+        let capsule = &recording.capsule;
+        Document {
+            schema: SCHEMA,
+            tool: Tool { name: "plimsoll", version: capsule.version.clone() },
+            command: capsule.command.clone(),
+            started_at: rfc3339(capsule.started_at_unix_ns),
+            end: recording.end,
+            recording: recording_path.map(str::to_owned),
+            host: Host {
+                kernel: capsule.kernel.clone(),
+                cpu: capsule.cpu.clone(),
+                cores: capsule.cores,
+                memory_bytes: capsule.memory_bytes,
+                sysctls: capsule.sysctls.clone(),
+                limits: capsule.limits.clone(),
+            },
+            plan: without_credentials(&recording.plan),
+            validity: diagnosis.validity.clone(),
+            warnings: warnings(recording),
+            requested: Load {
+                connections: u64::from(recording.plan.connections),
+                rate_per_s: requested_per_s(recording),
+            },
+            achieved: achieved(recording),
+            totals: totals(recording),
+            latency: latency(recording),
+            examples: examples(recording, describe),
+            generator: generator(recording),
+            intervals: recording.timeline.rows().iter().map(IntervalRow::of).collect(),
+            capacity: None,
+            faults: Vec::new(),
+            observed: observed(recording),
+            samplers: recording.samplers.clone(),
+            findings: diagnosis.findings.clone(),
+        }
+    }
+
+    /// The same with other intervals.
+    pub(super) fn with<R>(self, intervals: R) -> Document<R> {
+        Document {
+            schema: self.schema,
+            tool: self.tool,
+            command: self.command,
+            started_at: self.started_at,
+            end: self.end,
+            recording: self.recording,
+            host: self.host,
+            plan: self.plan,
+            validity: self.validity,
+            warnings: self.warnings,
+            requested: self.requested,
+            achieved: self.achieved,
+            totals: self.totals,
+            latency: self.latency,
+            examples: self.examples,
+            generator: self.generator,
+            intervals,
+            capacity: self.capacity,
+            faults: self.faults,
+            observed: self.observed,
+            samplers: self.samplers,
+            findings: self.findings,
+        }
+    }
+}
+
+impl IntervalRow {
+    /// The row of a tick, or of several merged.
+    pub fn of(row: &Row) -> Self {
+        let us = |ns: Option<u64>| ns.map(us);
+        IntervalRow {
+            t_s: s(row.start_ns),
+            length_s: s(row.end_ns.saturating_sub(row.start_ns)),
+            is_drain: row.is_drain,
+            requests: row.counts.requests(),
+            ok: row.counts.ok,
+            failed: row.counts.failed,
+            started: row.counts.started,
+            dropped: row.counts.dropped,
+            warmup: row.counts.warmup,
+            connections: row.gauges.connections,
+            in_flight: row.gauges.in_flight,
+            queued: row.gauges.queued,
+            response_p50_us: us(row.response_p50_ns),
+            response_p99_us: us(row.response_p99_ns),
+            lag_p99_us: us(row.lag_p99_ns),
+            bytes_sent: row.counts.bytes_sent,
+            bytes_received: row.counts.bytes_received,
+            worker_busy: row.worker_busy_max,
+        }
+    }
+}
+
+impl Quantiles {
+    /// Those of a histogram of nanoseconds.
+    pub fn of(h: &Histogram<u64>) -> Self {
+        let q = |permille| quantile(h, Permille(permille)).map(us);
+        Quantiles {
+            count: h.len(),
+            mean_us: (!h.is_empty()).then(|| h.mean() / 1e3),
+            p50_us: q(500),
+            p75_us: q(750),
+            p90_us: q(900),
+            p95_us: q(950),
+            p99_us: q(990),
+            p999_us: q(999),
+            max_us: (!h.is_empty()).then(|| us(h.max())),
+        }
+    }
+}
+
+fn s(ns: u64) -> f64 {
+    ns as f64 / 1e9
+}
+
+fn us(ns: u64) -> f64 {
+    ns as f64 / 1e3
+}
+
+fn without_credentials(plan: &Plan) -> Plan {
+    let mut plan = plan.clone();
+    if let Workload::Http1(http) = &mut plan.workload {
+        for (name, value) in http.requests.iter_mut().flat_map(|request| &mut request.headers) {
+            if HIDDEN_FIELDS.iter().any(|hidden| name.eq_ignore_ascii_case(hidden)) {
+                HIDDEN.clone_into(value);
+            }
+        }
+    }
+    plan
+}
+
+fn warnings(recording: &Recording) -> Vec<Warning> {
+    let totals = &recording.totals;
+    let mut warnings = Vec::new();
+    let mut warn = |id, text: String| warnings.push(Warning { id, text });
+    match recording.end {
+        End::Complete => {}
+        End::Interrupted => warn("interrupted", "the run was ended early; the figures cover what was done".to_owned()),
+        End::Partial => warn("partial", "the recording stops in the middle of the run".to_owned()),
+    }
+    if !totals.is_conserved() {
+        let text = "started requests are not all accounted for: this is a defect of plimsoll, please report it";
+        warn("not-conserved", text.to_owned());
+    }
+    if totals.sum.counts.dropped > 0 {
+        warn("dropped", format!("{} never started", counted(totals.sum.counts.dropped, "request")));
+    }
+    let successes = totals.sum.latency.of(LatencyKind::Response).len();
+    let needed = Permille(999).samples_needed();
+    if successes < needed {
+        warn("too-few", format!("a p99.9 needs {needed} successes; there were {successes}"));
+    }
+    if recording.events_lost > 0 {
+        warn("events-lost", format!("{} more than are kept", counted(recording.events_lost, "event")));
+    }
+    for sampler in recording.samplers.iter().filter(|sampler| sampler.status == SamplerState::Failed) {
+        warn("sampler-failed", format!("{}: {}", sampler.name, sampler.reason));
+    }
+    warnings
+}
+
+fn achieved(recording: &Recording) -> Achieved {
+    let totals = &recording.totals;
+    let in_time = &totals.in_time;
+    Achieved {
+        connections: totals.connections_max,
+        rate_per_s: totals.requests_per_s(),
+        ok_per_s: totals.per_s(in_time.ok),
+        bytes_received_per_s: totals.per_s(in_time.bytes_received),
+        bytes_sent_per_s: totals.per_s(in_time.bytes_sent),
+        measured_s: s(totals.measured_ns),
+    }
+}
+
+fn totals(recording: &Recording) -> Totals {
+    let sum = &recording.totals.sum;
+    let c = &sum.counts;
+    Totals {
+        started: c.started,
+        requests: c.requests(),
+        ok: c.ok,
+        failed: c.failed,
+        in_flight_at_end: recording.totals.in_flight_at_end,
+        dropped: c.dropped,
+        warmup: c.warmup,
+        bytes_sent: c.bytes_sent,
+        bytes_received: c.bytes_received,
+        errors: sum.errors.seen().map(|(kind, n)| (kind.name(), n)).collect(),
+        connection_errors: sum.connection_errors.seen().map(|(kind, n)| (kind.name(), n)).collect(),
+        status: sum
+            .status
+            .seen()
+            .map(|(code, n)| (if code == 0 { "other".to_owned() } else { code.to_string() }, n))
+            .collect(),
+        connections: ConnectionTotals {
+            connected: c.connected,
+            connect_failed: c.connect_failed,
+            closed_by_us: c.closed_by_us,
+            closed_by_peer: c.closed_by_peer,
+        },
+    }
+}
+
+fn latency(recording: &Recording) -> Latency {
+    let of = |kind| Quantiles::of(recording.totals.sum.latency.of(kind));
+    Latency {
+        response: of(LatencyKind::Response),
+        service: of(LatencyKind::Service),
+        failed: of(LatencyKind::Failed),
+        connect: of(LatencyKind::Connect),
+        tls: of(LatencyKind::Tls),
+        first_byte: of(LatencyKind::FirstByte),
+        queue: of(LatencyKind::Queue),
+        lag: of(LatencyKind::Lag),
+    }
+}
+
+fn examples(recording: &Recording, describe: Describe<'_>) -> Vec<Example> {
+    let origin = |index: u16| recording.plan.origins.get(usize::from(index)).map_or(String::new(), |o| o.name.clone());
+    recording
+        .totals
+        .examples()
+        .map(|example| Example {
+            kind: example.kind.name(),
+            phase: example.phase,
+            at_s: s(example.at_ns),
+            errno: (example.errno != 0).then_some(example.errno),
+            origin: origin(example.origin),
+            text: of_example(&example, describe),
+        })
+        .collect()
+}
+
+fn generator(recording: &Recording) -> Generator {
+    let totals = &recording.totals;
+    Generator {
+        cpu_seconds: s(totals.cpu_user_ns) + s(totals.cpu_system_ns),
+        cpu_user_seconds: s(totals.cpu_user_ns),
+        cpu_system_seconds: s(totals.cpu_system_ns),
+        requests_per_cpu_second: crate::figures::requests_per_cpu_second(recording),
+        peak_rss_bytes: totals.peak_rss_bytes,
+        driver: recording.capsule.driver.clone(),
+        driver_reason: recording.capsule.driver_reason.clone(),
+        threads: recording.plan.threads,
+        worker_busy_max: worker_busy_max(recording),
+        reap_delay_max_us: us(reap_delay_ns_max(recording)),
+        first_request_us: totals.first_request_ns.map(us),
+        receive_stamps: recording.plan.receive_stamps,
+    }
+}
+
+fn observed(recording: &Recording) -> Observed {
+    let snapshots: &[Snapshot] = &recording.snapshots;
+    let host = host_use(snapshots);
+    let of = |role| {
+        let process = |p: crate::figures::ProcessUse<'_>| Process {
+            pid: p.last.pid,
+            name: p.last.name.clone(),
+            cpus: p.cpus,
+            busiest_thread: p.busiest_thread.map(|(name, cpu)| Thread { name: name.to_owned(), cpu }),
+            rss_max_bytes: p.rss_bytes_max,
+            descriptors_max: p.descriptors_max,
+            threads: p.last.threads_total,
+        };
+        process_use(snapshots, role).into_iter().map(process).collect()
+    };
+    Observed {
+        host_busy: host.map(|h| h.busy),
+        host_steal: host.map(|h| h.steal),
+        memory_available_min_bytes: snapshots.iter().filter_map(|s| s.memory_available_bytes).min(),
+        time_wait_max: snapshots.iter().filter_map(|s| s.time_wait).max(),
+        target: of(Role::Target),
+        generator: of(Role::Generator),
+    }
+}

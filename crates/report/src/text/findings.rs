@@ -1,0 +1,50 @@
+//! Findings: what gave first and why, what to do, how to check it by hand; then what could not be looked at.
+//!
+//! Refuted causes are not shown here (JSON has them). What is not observable is named, never passed over.
+
+use super::Paint;
+use super::page::Page;
+use model::finding::{Diagnosis, Finding, Severity, Status};
+use std::io::{self, Write};
+
+const INDENT: usize = 15;
+
+/// Writes them.
+pub fn write<W: Write>(page: &mut Page<'_, W>, diagnosis: &Diagnosis) -> io::Result<()> {
+    for finding in diagnosis.findings.iter().filter(|f| f.status == Status::Supported) {
+        page.gap()?;
+        supported(page, finding)?;
+    }
+    let mut unseen = diagnosis.findings.iter().filter(|f| f.status == Status::NotObservable).peekable();
+    if unseen.peek().is_some() {
+        page.gap()?;
+        page.line(&[(Paint::Heading, "Could not be judged".to_owned())])?;
+    }
+    for finding in unseen {
+        let missing: Vec<&str> = finding.because.iter().map(|evidence| evidence.text.as_str()).collect();
+        let text = if missing.is_empty() { finding.title.clone() } else { missing.join("; ") };
+        page.wrapped(4, (Paint::Plain, String::new()), Paint::Dim, &format!("{}: {text}", finding.id))?;
+    }
+    Ok(())
+}
+
+fn supported<W: Write>(page: &mut Page<'_, W>, finding: &Finding) -> io::Result<()> {
+    let paint = match finding.severity {
+        Severity::Info => Paint::Plain,
+        Severity::Warning => Paint::Warn,
+        Severity::Error => Paint::Bad,
+    };
+    page.wrapped(9, (Paint::Heading, "Finding".to_owned()), paint, &format!("{} ({})", finding.title, finding.id))?;
+    let mut label = "  because";
+    for evidence in &finding.because {
+        page.wrapped(INDENT, (Paint::Dim, std::mem::take(&mut label).to_owned()), Paint::Plain, &evidence.text)?;
+    }
+    if !finding.remedy.is_empty() {
+        page.wrapped(INDENT, (Paint::Dim, "  remedy".to_owned()), Paint::Plain, &finding.remedy)?;
+    }
+    if !finding.check_yourself.is_empty() {
+        // A command is not wrapped: it is there to be copied.
+        page.line(&[(Paint::Dim, format!("{:INDENT$}", "  check")), (Paint::Plain, finding.check_yourself.clone())])?;
+    }
+    Ok(())
+}

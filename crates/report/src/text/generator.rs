@@ -1,0 +1,85 @@
+//! What the generator itself cost, and how the machine and the target's process fared beside it.
+//!
+//! A generator that was short of CPU measured itself: these lines let one see it before a rule says so.
+
+use super::Paint;
+use super::headline::percent;
+use super::page::Page;
+use crate::figures::{host_use, process_use, reap_delay_ns_max, requests_per_cpu_second, worker_busy_max};
+use crate::words::{duration, grouped};
+use model::recording::Recording;
+use model::snapshot::{Role, SamplerState};
+use model::units::{show_bytes, show_count};
+use std::io::{self, Write};
+
+const INDENT: usize = 13;
+
+/// Writes the lines.
+pub fn write<W: Write>(page: &mut Page<'_, W>, recording: &Recording) -> io::Result<()> {
+    let totals = &recording.totals;
+    let cpu_s = (totals.cpu_user_ns.saturating_add(totals.cpu_system_ns)) as f64 / 1e9;
+    let mut cost = vec![format!("{cpu_s:.2} CPU-s")];
+    if let Some(per_cpu_s) = requests_per_cpu_second(recording) {
+        cost.push(format!("{} requests per CPU-second", show_count(per_cpu_s.round())));
+    }
+    let busy = worker_busy_max(recording);
+    if busy > 0.0 {
+        cost.push(format!("busiest worker {}", percent(100.0 * busy)));
+    }
+    if totals.peak_rss_bytes > 0 {
+        cost.push(show_bytes(totals.peak_rss_bytes as f64));
+    }
+    page.gap()?;
+    page.wrapped(INDENT, (Paint::Heading, "Generator".to_owned()), Paint::Plain, &cost.join(", "))?;
+    let capsule = &recording.capsule;
+    let mut how = Vec::new();
+    if !capsule.driver.is_empty() {
+        let reason =
+            if capsule.driver_reason.is_empty() { String::new() } else { format!(" ({})", capsule.driver_reason) };
+        how.push(format!("driver {}{reason}", capsule.driver));
+    }
+    let reap_ns = reap_delay_ns_max(recording);
+    if reap_ns > 0 {
+        how.push(format!("a completion waited at most {} to be seen", duration(reap_ns)));
+    }
+    if !how.is_empty() {
+        page.wrapped(INDENT, (Paint::Plain, String::new()), Paint::Dim, &how.join(", "))?;
+    }
+    target(page, recording)?;
+    host(page, recording)
+}
+
+fn target<W: Write>(page: &mut Page<'_, W>, recording: &Recording) -> io::Result<()> {
+    for process in process_use(&recording.snapshots, Role::Target) {
+        let mut parts = vec![format!("{} (pid {})", process.last.name, process.last.pid)];
+        parts.extend(process.cpus.map(|cpus| format!("{cpus:.2} CPUs")));
+        if let Some((name, share)) = process.busiest_thread {
+            parts.push(format!("busiest thread {name} {}", percent(100.0 * share)));
+        }
+        parts.extend(process.rss_bytes_max.map(|bytes| show_bytes(bytes as f64)));
+        parts.extend(process.descriptors_max.map(|n| format!("{} descriptors", grouped(n))));
+        page.wrapped(INDENT, (Paint::Heading, "Target".to_owned()), Paint::Plain, &parts.join(", "))?;
+    }
+    Ok(())
+}
+
+fn host<W: Write>(page: &mut Page<'_, W>, recording: &Recording) -> io::Result<()> {
+    let mut parts = Vec::new();
+    if let Some(host) = host_use(&recording.snapshots) {
+        parts.push(format!("CPU {} busy", percent(100.0 * host.busy)));
+        if host.steal >= 0.001 {
+            parts.push(format!("{} stolen by the hypervisor", percent(100.0 * host.steal)));
+        }
+    }
+    if recording.capsule.cores > 0 {
+        parts.push(format!("{} cores", recording.capsule.cores));
+    }
+    if !parts.is_empty() {
+        page.wrapped(INDENT, (Paint::Heading, "Host".to_owned()), Paint::Plain, &parts.join(", "))?;
+    }
+    for sampler in recording.samplers.iter().filter(|s| s.status == SamplerState::Failed) {
+        let text = format!("{} could not be read: {}", sampler.name, sampler.reason);
+        page.wrapped(INDENT, (Paint::Heading, "Not seen".to_owned()), Paint::Warn, &text)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,109 @@
+//! The report one reads: how much, how fast, how sure; then what lies behind it, each part only where it has something
+//! to say.
+//!
+//! A line is never longer than the width except where a word is; 80 columns are enough for everything. Nothing in
+//! colour is not also in words.
+
+mod course;
+mod failures;
+mod findings;
+mod generator;
+mod headline;
+mod latency;
+pub(crate) mod page;
+
+use crate::Describe;
+use model::Recording;
+use model::finding::Diagnosis;
+use page::Page;
+use std::io::{self, Write};
+
+/// How text is drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Style {
+    /// With colour.
+    pub color: bool,
+    /// Columns.
+    pub width: usize,
+    /// Whether more than ASCII can be shown.
+    pub unicode: bool,
+}
+
+/// What a span of text means; its colour follows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Paint {
+    Plain,
+    /// A section's name.
+    Heading,
+    /// The figure that matters in its place.
+    Strong,
+    /// What one need not read.
+    Dim,
+    Good,
+    Warn,
+    Bad,
+    /// Bars.
+    Bar,
+}
+
+impl Paint {
+    /// The SGR parameters (ECMA-48, 8.3.117).
+    fn code(self) -> Option<&'static str> {
+        match self {
+            Paint::Plain => None,
+            Paint::Heading | Paint::Strong => Some("1"),
+            Paint::Dim => Some("2"),
+            Paint::Good => Some("32"),
+            Paint::Warn => Some("33"),
+            Paint::Bad => Some("31"),
+            Paint::Bar => Some("36"),
+        }
+    }
+}
+
+/// What the report needs beside the recording.
+#[derive(Clone, Copy)]
+pub struct Options<'a> {
+    /// How it is drawn.
+    pub style: Style,
+    /// The protocol's words for its error details.
+    pub describe: Describe<'a>,
+    /// Where the recording is and the command that reads it; `None`: it was not kept.
+    pub kept: Option<Kept<'a>>,
+}
+
+/// Where the recording is.
+#[derive(Debug, Clone, Copy)]
+pub struct Kept<'a> {
+    /// The file, as text.
+    pub path: &'a str,
+    /// The command that shows it again.
+    pub command: &'a str,
+}
+
+/// Writes the report.
+///
+/// # Errors
+/// Those of the writer.
+pub fn write(
+    to: &mut impl Write,
+    recording: &Recording,
+    diagnosis: &Diagnosis,
+    options: &Options<'_>,
+) -> io::Result<()> {
+    let page = &mut Page::new(to, options.style);
+    headline::write(page, recording, diagnosis)?;
+    latency::table(page, recording)?;
+    latency::bars(page, recording)?;
+    failures::errors(page, recording, options.describe)?;
+    failures::status(page, recording)?;
+    course::write(page, recording)?;
+    generator::write(page, recording)?;
+    findings::write(page, diagnosis)?;
+    if let Some(kept) = options.kept {
+        page.gap()?;
+        page.line(&[(Paint::Heading, format!("{:11}", "Recording")), (Paint::Plain, kept.path.to_owned())])?;
+        page.line(&[(Paint::Dim, format!("{:11}{}", "", kept.command))])?;
+    }
+    Ok(())
+}

@@ -1,0 +1,164 @@
+//! Words for what is a number or a name elsewhere: kinds of error, errno, a plan in a line.
+//!
+//! Sentences say what happened, not whose fault it is: that is for findings.
+
+use crate::Describe;
+use model::error_kind::ErrorExample;
+use model::plan::{Arrivals, OnFull, Pace, Think};
+use model::units::{show_bytes, show_count, show_duration_ns};
+use model::{ErrorKind, Plan};
+
+/// What happened, in a few words.
+pub fn of_kind(kind: ErrorKind) -> &'static str {
+    match kind {
+        ErrorKind::NameNotFound => "the name has no address",
+        ErrorKind::Refused => "the connection was refused",
+        ErrorKind::ConnectTimeout => "no answer to the connect in time",
+        ErrorKind::Unreachable => "no route to the target",
+        ErrorKind::AddressNotAvailable => "no local port or address was left",
+        ErrorKind::TooManyFiles => "no descriptor was left in the generator",
+        ErrorKind::OutOfMemory => "no memory was left for the generator's sockets",
+        ErrorKind::ConnectFailed => "the connect failed",
+        ErrorKind::TlsHandshake => "the TLS handshake failed",
+        ErrorKind::Reset => "the peer reset the connection",
+        ErrorKind::ClosedEarly => "the peer closed before the reply was complete",
+        ErrorKind::ReplyTimeout => "no complete reply in time",
+        ErrorKind::QueueTimeout => "no connection became free in time",
+        ErrorKind::BadFraming => "the bytes were not the protocol",
+        ErrorKind::HeadTooLarge => "the reply's head was longer than the limit",
+        ErrorKind::UnsolicitedReply => "bytes came though nothing was asked",
+        ErrorKind::UnexpectedStatus => "the status was not an accepted one",
+        ErrorKind::WrongContent => "the body was not the expected one",
+        ErrorKind::TruncatedReply => "the connection ended amid the payload",
+        ErrorKind::MissingReply => "the payload was taken and nothing came back",
+        ErrorKind::ShortReply => "part of the payload came, then nothing",
+        ErrorKind::PaddedReply => "more came back than was sent",
+        ErrorKind::CorruptedReply => "other bytes came back than were sent",
+        ErrorKind::Io => "sending or receiving failed",
+    }
+}
+
+/// The kernel's sentence for an error number; `None` for 0.
+pub fn of_errno(errno: i32) -> Option<String> {
+    if errno == 0 {
+        return None;
+    }
+    let text = std::io::Error::from_raw_os_error(errno).to_string();
+    // The standard library adds the number.
+    Some(text.split(" (os error").next().unwrap_or(&text).to_owned())
+}
+
+/// The facts of an example: where, what, when.
+pub fn of_example(example: &ErrorExample, describe: Describe<'_>) -> String {
+    let mut text = format!("first at {:.2} s, {}", example.at_ns as f64 / 1e9, example.phase.name());
+    for more in [describe(example).map(str::to_owned), of_errno(example.errno)].into_iter().flatten() {
+        text.push_str(": ");
+        text.push_str(&more);
+    }
+    text
+}
+
+/// A duration; what is nothing is `0`.
+pub fn duration(ns: u64) -> String {
+    if ns == 0 { "0".to_owned() } else { show_duration_ns(ns as f64) }
+}
+
+/// A length of time as one would say it: `10 s`, `1.5 s`, `2 min`.
+pub fn length(ns: u64) -> String {
+    if ns == 0 {
+        return "0 s".to_owned();
+    }
+    let text = show_duration_ns(ns as f64);
+    let (number, unit) = text.split_once(' ').unwrap_or((&text, ""));
+    let number = if number.contains('.') { number.trim_end_matches('0').trim_end_matches('.') } else { number };
+    format!("{number} {unit}")
+}
+
+/// A count with its digits in groups: `2,281,234`.
+pub fn grouped(n: u64) -> String {
+    let digits = n.to_string();
+    let mut text = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A count with its noun: `1 thread`, `50 connections`.
+pub fn counted(n: u64, noun: &str) -> String {
+    format!("{} {noun}{}", grouped(n), if n == 1 { "" } else { "s" })
+}
+
+/// A rate a second, three figures.
+pub fn rate(per_s: f64) -> String {
+    format!("{}/s", show_count(if per_s >= 100.0 { per_s.round() } else { per_s }))
+}
+
+/// Bytes a second.
+pub fn byte_rate(per_s: f64) -> String {
+    format!("{}/s", show_bytes(per_s))
+}
+
+/// What was to be done, in a line.
+pub fn of_plan(plan: &Plan) -> String {
+    let mut parts = vec![match &plan.pace {
+        Pace::Closed { think: Think::None } => "closed loop".to_owned(),
+        Pace::Closed { think } => format!("closed loop, {}", of_think(*think)),
+        Pace::Open { profile, arrivals } => {
+            let rates = match profile.as_slice() {
+                [one] if one.from_per_s == one.to_per_s => rate(one.to_per_s),
+                [first, .., last] => format!("{} to {}", rate(first.from_per_s), rate(last.to_per_s)),
+                [one] => format!("{} to {}", rate(one.from_per_s), rate(one.to_per_s)),
+                [] => "no rate".to_owned(),
+            };
+            let arrivals = if *arrivals == Arrivals::Poisson { ", Poisson" } else { "" };
+            let full = if plan.on_full == OnFull::Drop { ", dropped when full" } else { "" };
+            format!("open loop, {rates}{arrivals}{full}")
+        }
+    }];
+    parts.push(counted(u64::from(plan.connections), "connection"));
+    if plan.pipeline > 1 {
+        parts.push(format!("pipeline {}", plan.pipeline));
+    }
+    parts.push(counted(u64::from(plan.threads), "thread"));
+    if let Some(requests) = plan.stop.requests {
+        parts.push(counted(requests, "request"));
+    }
+    if let Some(duration_ns) = plan.stop.duration_ns {
+        parts.push(length(duration_ns));
+    }
+    if plan.warmup_ns > 0 {
+        parts.push(format!("{} warm-up", length(plan.warmup_ns)));
+    }
+    parts.join(", ")
+}
+
+fn of_think(think: Think) -> String {
+    match think {
+        Think::None => "no think time".to_owned(),
+        Think::FixedNs(ns) => format!("{} think time", length(ns)),
+        Think::UniformNs(low, high) => format!("{} to {} think time", length(low), length(high)),
+        Think::ExponentialNs(mean) => format!("{} mean think time", length(mean)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_in_words() {
+        assert_eq!([0, 7, 999, 1000, 10_000_000].map(grouped), ["0", "7", "999", "1,000", "10,000,000"]);
+        assert_eq!(
+            [10_000_000_000, 1_500_000_000, 600_000_000_000, 200].map(length),
+            ["10 s", "1.5 s", "10 min", "200 ns"]
+        );
+        assert_eq!([5000.0, 228_123.4, 0.1, 99.96].map(rate), ["5000/s", "228k/s", "0.10/s", "100/s"]);
+        assert_eq!(of_errno(104).as_deref(), Some("Connection reset by peer"));
+        assert_eq!(of_errno(0), None);
+        assert_eq!(counted(1, "thread"), "1 thread");
+    }
+}

@@ -1,0 +1,210 @@
+//! Every form of report over recordings built by hand. The snapshots were read by eye; change one only if the new one
+//! reads better.
+#![allow(clippy::unwrap_used, reason = "helpers of tests: to stop is to fail")]
+
+mod common;
+use common::*;
+use report::json::Document;
+use report::text::{Kept, Options, Style};
+
+fn text(case: &Case, style: Style) -> String {
+    let kept = Kept {
+        path: "/home/me/.local/state/plimsoll/runs/20250731-142233-localhost-1a2b.plimsoll",
+        command: "plimsoll report 20250731-142233-localhost-1a2b",
+    };
+    let mut out = Vec::new();
+    let options = Options { style, describe: &describe, kept: (case.0 != "few").then_some(kept) };
+    report::text::write(&mut out, &case.1, &case.2, &options).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+#[test]
+fn text_reads_well() {
+    for case in cases() {
+        for width in [80, 120] {
+            let text = text(&case, Style { color: false, width, unicode: true });
+            insta::assert_snapshot!(format!("{}_{width}", case.0), text);
+        }
+    }
+}
+
+#[test]
+fn text_in_ascii_and_in_colour() {
+    let case = &cases()[0];
+    let ascii = text(case, Style { color: false, width: 80, unicode: false });
+    assert!(ascii.is_ascii());
+    insta::assert_snapshot!("healthy_ascii", ascii);
+    let colour = text(case, Style { color: true, width: 80, unicode: true });
+    let plain = text(case, Style { color: false, width: 80, unicode: true });
+    let mut stripped = String::new();
+    for (i, part) in colour.split('\x1b').enumerate() {
+        stripped.push_str(if i == 0 { part } else { part.split_once('m').unwrap().1 });
+    }
+    assert_eq!(stripped, plain);
+}
+
+#[test]
+fn no_line_is_longer_than_the_width_and_none_ends_in_blanks() {
+    for case in cases() {
+        for width in [60, 72, 80, 100, 120, 200] {
+            for line in text(&case, Style { color: false, width, unicode: true }).lines() {
+                let is_path = line.contains(".plimsoll") || line.contains("plimsoll report");
+                assert!(line.chars().count() <= width.max(70) || is_path, "{} at {width}: {line}", case.0);
+                assert_eq!(line.trim_end(), line);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_comes_from_outside_cannot_steer_the_terminal() {
+    let (name, mut r, mut diagnosis) = cases().swap_remove(0);
+    r.plan.origins[0].name = "http://x\x1b]0;owned\x07".to_owned();
+    r.snapshots[1].processes[0].name = "evil\x1b[2J\n".to_owned();
+    diagnosis.findings[0].title = "\u{9b}31m".to_owned();
+    let text = text(&(name, r, diagnosis), Style { color: false, width: 80, unicode: true });
+    assert!(text.chars().all(|c| c == '\n' || !c.is_control()), "{text:?}");
+}
+
+fn document(case: &Case) -> Document {
+    Document::of(&case.1, &case.2, &describe, Some("/runs/a.plimsoll"))
+}
+
+#[test]
+fn json_has_its_fixed_names() {
+    let mut healthy = document(&cases()[0]);
+    healthy.intervals.truncate(1);
+    insta::assert_json_snapshot!("document", serde_json::to_value(healthy).unwrap());
+    // What a script leans on, in the words of the design.
+    let errors = serde_json::to_value(document(&cases()[1])).unwrap();
+    for pointer in [
+        "/schema",
+        "/tool/version",
+        "/plan/connections",
+        "/started_at",
+        "/host/kernel",
+        "/host/cpu",
+        "/host/memory_bytes",
+        "/host/sysctls",
+        "/validity/valid",
+        "/validity/reasons",
+        "/requested/connections",
+        "/requested/rate_per_s",
+        "/achieved/connections",
+        "/achieved/rate_per_s",
+        "/totals/started",
+        "/totals/requests",
+        "/totals/ok",
+        "/totals/failed",
+        "/totals/in_flight_at_end",
+        "/totals/dropped",
+        "/totals/bytes_sent",
+        "/totals/bytes_received",
+        "/totals/errors/unexpected-status",
+        "/totals/status/503",
+        "/totals/status/other",
+        "/generator/cpu_seconds",
+        "/generator/requests_per_cpu_second",
+        "/generator/peak_rss_bytes",
+        "/generator/driver",
+        "/intervals/9/t_s",
+        "/intervals/9/requests",
+        "/intervals/9/failed",
+        "/intervals/9/connections",
+        "/intervals/9/response_p50_us",
+        "/intervals/9/response_p99_us",
+        "/faults",
+        "/observed",
+        "/samplers/0/reason",
+        "/findings",
+    ] {
+        assert!(errors.pointer(pointer).is_some(), "{pointer} is missing");
+    }
+    for kind in ["response", "service", "failed", "connect", "tls", "first_byte", "queue", "lag"] {
+        for figure in ["count", "mean_us", "p50_us", "p75_us", "p90_us", "p95_us", "p99_us", "p999_us", "max_us"] {
+            assert!(errors.pointer(&format!("/latency/{kind}/{figure}")).is_some(), "{kind} {figure}");
+        }
+    }
+    assert!(errors["latency"]["tls"]["p50_us"].is_null());
+    assert!(errors["requested"]["rate_per_s"].is_null());
+    assert!(errors.get("capacity").is_none());
+}
+
+#[test]
+fn json_hides_credentials() {
+    let text = serde_json::to_string(&document(&cases()[0])).unwrap();
+    assert!(text.contains("(hidden)") && !text.contains("c2VjcmV0"));
+}
+
+#[test]
+fn json_accounts_for_every_request() {
+    for case in cases() {
+        let d = document(&case);
+        assert_eq!(d.totals.requests, d.totals.ok + d.totals.failed, "{}", case.0);
+        assert_eq!(d.totals.started, d.totals.requests + d.totals.in_flight_at_end, "{}", case.0);
+        assert_eq!(d.totals.errors.values().sum::<u64>(), d.totals.failed, "{}", case.0);
+    }
+}
+
+#[test]
+fn every_document_is_valid_by_the_schema_and_the_schema_is_fresh() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/schema/plimsoll.report-1.schema.json");
+    let schema = report::json::schema();
+    let fresh = serde_json::to_string_pretty(&schema).unwrap() + "\n";
+    if std::env::var_os("UPDATE_SCHEMA").is_some() {
+        std::fs::write(path, &fresh).unwrap();
+    }
+    let kept = std::fs::read_to_string(path).unwrap_or_default();
+    assert!(kept == fresh, "{path} is stale: run the tests once with UPDATE_SCHEMA=1 and look at the difference");
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let check = |name: &str, value: &serde_json::Value| {
+        let errors: Vec<String> = validator.iter_errors(value).map(|e| format!("{}: {e}", e.instance_path())).collect();
+        assert!(errors.is_empty(), "{name}: {errors:#?}");
+    };
+    for case in cases() {
+        check(case.0, &serde_json::to_value(document(&case)).unwrap());
+        let streamed = document(&case).with_rows(case.1.timeline.rows().iter().map(|row| Ok::<_, String>(*row)));
+        let mut out = Vec::new();
+        streamed.write(&mut out).unwrap();
+        let streamed: serde_json::Value = serde_json::from_slice(&out).unwrap();
+        assert_eq!(streamed, serde_json::to_value(document(&case)).unwrap());
+    }
+    // And it does refuse something.
+    let mut wrong = serde_json::to_value(document(&cases()[0])).unwrap();
+    wrong["totals"]["ok"] = "many".into();
+    assert!(!validator.is_valid(&wrong));
+    wrong = serde_json::to_value(document(&cases()[0])).unwrap();
+    wrong.as_object_mut().unwrap().remove("latency");
+    assert!(!validator.is_valid(&wrong));
+}
+
+#[test]
+fn a_row_that_cannot_be_read_is_an_error_of_the_writing() {
+    let rows = [Ok(model::recording::Row::default()), Err("tick 2 is damaged".to_owned())];
+    let document = document(&cases()[0]).with_rows(rows);
+    let said = document.write(&mut Vec::new()).unwrap_err().to_string();
+    assert!(said.contains("tick 2 is damaged"), "{said}");
+}
+
+#[test]
+fn runs_are_a_table() {
+    use model::recording::End;
+    use report::runs::{Head, Run, write};
+    let head = |requests, end, target: &str| {
+        Ok(Head { started_at_unix_ns: 1_753_971_753_000_000_000, target: target.to_owned(), requests, end })
+    };
+    let run = |id: &str, head| Run { id: id.to_owned(), head };
+    let runs = [
+        run("20250731-142233-localhost-1a2b", head(2_281_234, End::Complete, "http://localhost:8080")),
+        run("20250731-150000-localhost-00ff", head(12, End::Interrupted, "http://localhost:8080 and 2 more")),
+        run("20250731-151500-echo-beef", head(0, End::Partial, "echo://127.0.0.1:7\x1b[2J")),
+        run("old", Err("old.plimsoll is damaged: its table 'tick' is missing".to_owned())),
+    ];
+    let style = Style { color: false, width: 80, unicode: true };
+    let mut out = Vec::new();
+    write(&mut out, &runs, style).unwrap();
+    insta::assert_snapshot!("runs", String::from_utf8(out).unwrap());
+    let mut out = Vec::new();
+    write(&mut out, &[], style).unwrap();
+    assert_eq!(String::from_utf8(out).unwrap(), "no runs yet: `plimsoll load URL` makes one\n");
+}

@@ -1,0 +1,217 @@
+//! From a scenario to a plan: names looked up, defaults filled in, everything checked, or one sentence why not.
+//!
+//! [`resolve`] decides everything a run needs before any load: after it nothing that must exist is missing. It asks
+//! the machine only through [`Host`], connects to nothing and keeps nothing. One file per question: `url` and
+//! `origin` (where), `http` and `echo` (what), `pace` (when), `sizing` (how much), `driver` (how), `warnings`.
+
+pub mod defaults;
+mod driver;
+mod echo;
+mod error;
+#[cfg(test)]
+mod fake;
+mod host;
+mod http;
+mod origin;
+pub mod pace;
+mod sizing;
+mod url;
+mod warnings;
+
+pub use driver::choose_driver;
+pub use error::ResolveError;
+pub use host::{Host, Machine, SystemHost};
+
+use self::origin::Asked;
+use self::url::Protocol;
+use model::plan::{Address, Backoff, DriverKind, Workload};
+use model::{Plan, Scenario};
+
+/// A plan, and what to tell about it before it runs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Resolved {
+    /// What will run.
+    pub plan: Plan,
+    /// What looks like a mistake, a sentence each.
+    pub warnings: Vec<String>,
+    /// What was chosen where the scenario left it open, and why.
+    pub choices: Vec<Choice>,
+    /// Why this driver: the reason of its choice, by itself for the recording.
+    pub driver_reason: String,
+}
+
+/// Something the scenario left open.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Choice {
+    /// What was open, such as `threads`.
+    pub what: &'static str,
+    /// What was chosen.
+    pub value: String,
+    /// Why.
+    pub why: String,
+}
+
+impl Choice {
+    fn new(what: &'static str, value: impl ToString, why: &str) -> Self {
+        Choice { what, value: value.to_string(), why: why.to_owned() }
+    }
+}
+
+/// Makes a plan of a scenario.
+///
+/// # Errors
+/// [`ResolveError`] where the scenario contradicts itself or a limit ([`ResolveError::is_usage`]), or where the
+/// machine does not have what it needs: a name, a file, io_uring.
+pub fn resolve(scenario: &Scenario, host: &dyn Host) -> Result<Resolved, ResolveError> {
+    let machine = host.machine();
+    let mut choices = Vec::new();
+    let asked = take_apart(scenario)?;
+    let protocol = one_protocol(&asked)?;
+    refuse_other_protocol(scenario, protocol, &asked[0].text)?;
+    refuse_unused_fields(scenario)?;
+
+    let stop = pace::stop(scenario)?;
+    let warmup_ns = scenario.warmup_ns.unwrap_or(0);
+    let pace = pace::pace(scenario, &stop, warmup_ns)?;
+    let timeouts = sizing::timeouts(scenario)?;
+    let drain_ns = sizing::drain_ns(scenario, &timeouts)?;
+    let tick_ns = sizing::tick_ns(scenario, &stop, &mut choices)?;
+    let connections = sizing::connections(scenario, &stop, &mut choices)?;
+    let (pipeline, requests_per_connection) = sizing::reuse(scenario)?;
+    let pin = sizing::pin(scenario, &machine)?;
+
+    // The resolver may take seconds: everything that can be wrong without it has been said by now.
+    let origin::Origins { origins, of_url, unused } = origin::find(&asked, scenario, host)?;
+    let workload = match protocol {
+        Protocol::Http => Workload::Http1(http::build(scenario, &asked, &of_url, host)?),
+        Protocol::Echo => Workload::Echo(echo::build(scenario)?),
+    };
+    let is_local = sizing::is_local(&origins, |ip| host.is_own_address(ip));
+    let threads = sizing::threads(scenario, connections, is_local, machine.cores, &mut choices)?;
+    let (on_full, queue_capacity) = sizing::queue(scenario, &pace, threads, &mut choices)?;
+    let batch = sizing::batch(scenario, connections, threads, pipeline, &mut choices)?;
+    let mut fallbacks = Vec::new();
+    let (driver, choice) = driver::driver(scenario.driver, &pace, batch, connections, host, &mut fallbacks)?;
+    let driver_reason = choice.why.clone();
+    choices.push(choice);
+    let has_unix = origins.iter().flat_map(|o| &o.addresses).any(|a| matches!(a, Address::Unix(_)));
+    let receive_stamps = receive_stamps(scenario, pipeline, has_unix, driver)?;
+
+    let plan = Plan {
+        workload,
+        origins,
+        pace,
+        connections,
+        threads,
+        pin,
+        stop,
+        warmup_ns,
+        drain_ns,
+        timeouts,
+        reconnect: Backoff { first_ns: defaults::BACKOFF_FIRST_NS, max_ns: defaults::BACKOFF_MAX_NS },
+        requests_per_connection,
+        pipeline,
+        on_full,
+        queue_capacity,
+        driver,
+        batch,
+        receive_stamps,
+        tick_ns,
+        seed: scenario.seed.unwrap_or_else(|| host.random_seed()),
+    };
+    let mut warnings = warnings::find(&plan, scenario, &asked, &unused, &machine);
+    warnings.append(&mut fallbacks);
+    Ok(Resolved { plan, warnings, choices, driver_reason })
+}
+
+fn take_apart(scenario: &Scenario) -> Result<Vec<Asked>, ResolveError> {
+    if scenario.urls.is_empty() {
+        return Err(ResolveError::NoUrl);
+    }
+    if scenario.urls.len() > defaults::URLS_MAX {
+        return Err(ResolveError::TooMuch {
+            what: "URLs",
+            most: defaults::URLS_MAX as u64,
+            got: scenario.urls.len() as u64,
+            instead: "split them over several runs",
+        });
+    }
+    let one = |entry: &model::scenario::WeightedUrl| {
+        let is_good = entry.weight > 0.0 && entry.weight <= defaults::WEIGHT_MAX;
+        if !is_good {
+            return Err(ResolveError::bad_value("weight of a URL", "more than 0 and at most 1e9", entry.weight));
+        }
+        Ok(Asked { text: entry.url.clone(), parsed: url::parse(&entry.url)?, weight: entry.weight })
+    };
+    scenario.urls.iter().map(one).collect()
+}
+
+fn one_protocol(asked: &[Asked]) -> Result<Protocol, ResolveError> {
+    let first = &asked[0];
+    match asked.iter().find(|url| url.parsed.protocol != first.parsed.protocol) {
+        None => Ok(first.parsed.protocol),
+        Some(other) => Err(ResolveError::MixedProtocols { first: first.text.clone(), other: other.text.clone() }),
+    }
+}
+
+/// A flag of another protocol would be silently without effect: it is refused.
+fn refuse_other_protocol(scenario: &Scenario, protocol: Protocol, url: &str) -> Result<(), ResolveError> {
+    let s = scenario;
+    let http = [
+        ("-X", s.method.is_some()),
+        ("-H", !s.headers.is_empty()),
+        ("--body", s.body.is_some() || s.body_file.is_some()),
+        ("-u", s.user.is_some()),
+        ("--expect-status", !s.expect_status.is_empty()),
+        ("--expect-body", s.expect_body.is_some()),
+        ("--expect-body-sha256", s.expect_body_sha256.is_some()),
+        ("--disable-keepalive", s.disable_keepalive),
+        ("--max-head", s.head_bytes_max.is_some()),
+    ];
+    let echo = [("--size", s.sizes.is_some()), ("--content", s.content.is_some())];
+    let (others, for_protocol): (&[(&'static str, bool)], _) = match protocol {
+        Protocol::Http => (&echo, "echo"),
+        Protocol::Echo => (&http, "http"),
+    };
+    match others.iter().find(|(_, is_set)| *is_set) {
+        None => Ok(()),
+        Some((flag, _)) => Err(ResolveError::OtherProtocol { flag, for_protocol, url: url.to_owned() }),
+    }
+}
+
+/// Fields of a scenario that no plan carries yet, and values that are none.
+fn refuse_unused_fields(scenario: &Scenario) -> Result<(), ResolveError> {
+    if let Some(address) = scenario.source.first() {
+        return Err(ResolveError::bad_value(
+            "source",
+            "no source addresses, which this version does not bind",
+            address,
+        ));
+    }
+    match scenario.ip_version {
+        None | Some(4 | 6) => Ok(()),
+        Some(other) => Err(ResolveError::bad_value("ip_version", "4 or 6", other)),
+    }
+}
+
+/// Kernel receive stamps say when the last segment came: of no use where several replies share one, and absent
+/// from unix sockets and the simulated network.
+fn receive_stamps(
+    scenario: &Scenario,
+    pipeline: u16,
+    has_unix: bool,
+    driver: DriverKind,
+) -> Result<bool, ResolveError> {
+    let conflict =
+        |with: &str, instead| ResolveError::Conflict { flag: "--receive-stamps on", with: with.to_owned(), instead };
+    match scenario.receive_stamps.unwrap_or(false) {
+        false => Ok(false),
+        true if pipeline > 1 => Err(conflict("--pipeline", "replies that come together have one stamp, leave one out")),
+        true if has_unix => Err(conflict("a unix socket", "the kernel stamps only network packets, leave it out")),
+        true if driver == DriverKind::Sim => Err(conflict("driver sim", "there is no kernel, leave it out")),
+        true => Ok(true),
+    }
+}
+
+#[cfg(test)]
+mod tests;

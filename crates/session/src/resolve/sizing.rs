@@ -1,0 +1,307 @@
+//! How much of everything: connections, workers, queue, batch, timeouts, tick. Checked against fixed limits.
+//!
+//! Each default is one expression here, with its reason; each choice that depends on the machine is told as a
+//! [`Choice`], so that `--explain` can show it.
+
+use super::Choice;
+use super::defaults as d;
+use super::error::ResolveError;
+use super::host::Machine;
+use super::pace;
+use model::Scenario;
+use model::limits;
+use model::plan::{Address, Batch, OnFull, Origin, Pace, Stop, Timeouts};
+use model::units::show_duration_ns;
+
+/// Connections over all workers.
+pub(super) fn connections(scenario: &Scenario, stop: &Stop, choices: &mut Vec<Choice>) -> Result<u32, ResolveError> {
+    match scenario.connections {
+        Some(n) if (1..=limits::CONNECTIONS_MAX).contains(&n) => Ok(n),
+        Some(n) => Err(ResolveError::bad_value("-c", format!("1 to {} connections", limits::CONNECTIONS_MAX), n)),
+        None => {
+            let by_count = stop.requests.and_then(|n| u32::try_from(n).ok()).filter(|n| *n < d::CONNECTIONS);
+            let (n, why) = match by_count {
+                Some(n) => (n, "no more than requests"),
+                None => (d::CONNECTIONS, "the default"),
+            };
+            choices.push(Choice::new("connections", n, why));
+            Ok(n)
+        }
+    }
+}
+
+/// CPUs to pin workers to.
+pub(super) fn pin(scenario: &Scenario, machine: &Machine) -> Result<Vec<u16>, ResolveError> {
+    let online = &machine.cpus_online;
+    match scenario.pin.iter().find(|cpu| !online.is_empty() && !online.contains(cpu)) {
+        Some(cpu) => {
+            let names: Vec<String> = online.iter().map(u16::to_string).collect();
+            Err(ResolveError::bad_value("--pin", format!("CPUs that are online ({})", names.join(",")), cpu))
+        }
+        None => Ok(scenario.pin.clone()),
+    }
+}
+
+/// Workers: never more than connections.
+pub(super) fn threads(
+    scenario: &Scenario,
+    connections: u32,
+    is_local: bool,
+    cores: u16,
+    choices: &mut Vec<Choice>,
+) -> Result<u16, ResolveError> {
+    let (wanted, why) = match (scenario.threads, scenario.pin.len()) {
+        (Some(n), _) if (1..=limits::THREADS_MAX).contains(&n) => (n, "asked for".to_owned()),
+        (Some(n), _) => {
+            return Err(ResolveError::bad_value("-t", format!("1 to {} workers", limits::THREADS_MAX), n));
+        }
+        (None, pinned @ 1..) => (u16::try_from(pinned).unwrap_or(u16::MAX), "one for each CPU pinned to".to_owned()),
+        // The target needs CPUs of its own where it shares the machine.
+        (None, 0) if is_local => {
+            (cores.div_ceil(2), format!("half of {cores} CPUs: the target is on this machine and needs the others"))
+        }
+        (None, 0) => (cores, format!("one for each of {cores} CPUs")),
+    };
+    let fitting = wanted.clamp(1, limits::THREADS_MAX.min(u16::try_from(connections).unwrap_or(u16::MAX)));
+    let why = if fitting < wanted { format!("no more than connections ({why}: {wanted})") } else { why };
+    choices.push(Choice::new("threads", fitting, &why));
+    Ok(fitting)
+}
+
+/// Whether every address is this machine's own.
+pub(super) fn is_local(origins: &[Origin], is_own: impl Fn(std::net::IpAddr) -> bool) -> bool {
+    origins.iter().flat_map(|o| &o.addresses).all(|address| match address {
+        Address::Unix(_) => true,
+        Address::Tcp(address) => is_own(address.ip()),
+    })
+}
+
+/// Timeouts, from 1 ns to what a histogram holds.
+pub(super) fn timeouts(scenario: &Scenario) -> Result<Timeouts, ResolveError> {
+    let within = |flag, ns: Option<u64>, default| match ns {
+        None => Ok(default),
+        Some(ns @ 1..=d::TIMEOUT_NS_MAX) => Ok(ns),
+        Some(ns) => Err(ResolveError::bad_value(flag, "more than 0 and at most 1h", show_duration_ns(ns as f64))),
+    };
+    Ok(Timeouts {
+        connect_ns: within("--connect-timeout", scenario.connect_timeout_ns, d::CONNECT_TIMEOUT_NS)?,
+        reply_ns: within("--timeout", scenario.timeout_ns, d::REPLY_TIMEOUT_NS)?,
+    })
+}
+
+/// Wait for requests in flight at the end.
+pub(super) fn drain_ns(scenario: &Scenario, timeouts: &Timeouts) -> Result<u64, ResolveError> {
+    match scenario.drain_ns {
+        None => Ok(timeouts.reply_ns.min(d::DRAIN_NS)),
+        Some(ns) if ns <= d::TIMEOUT_NS_MAX => Ok(ns),
+        Some(ns) => Err(ResolveError::bad_value("--drain", "at most 1h", show_duration_ns(ns as f64))),
+    }
+}
+
+/// Length of an interval.
+pub(super) fn tick_ns(scenario: &Scenario, stop: &Stop, choices: &mut Vec<Choice>) -> Result<u64, ResolveError> {
+    match (scenario.tick_ns, stop.duration_ns) {
+        (Some(ns @ limits::TICK_NS_MIN..=limits::TICK_NS_MAX), _) => Ok(ns),
+        (Some(ns), _) => Err(ResolveError::bad_value("--tick", "100ms to 60s", show_duration_ns(ns as f64))),
+        (None, Some(length)) if length < d::SHORT_RUN_NS => {
+            let why = format!("the run is shorter than {}", show_duration_ns(d::SHORT_RUN_NS as f64));
+            choices.push(Choice::new("tick", show_duration_ns(d::TICK_SHORT_NS as f64), &why));
+            Ok(d::TICK_SHORT_NS)
+        }
+        (None, _) => Ok(d::TICK_NS),
+    }
+}
+
+/// Requests outstanding on a connection, and requests on it before it is replaced.
+pub(super) fn reuse(scenario: &Scenario) -> Result<(u16, Option<u32>), ResolveError> {
+    let pipeline = match scenario.pipeline {
+        None => 1,
+        Some(n) if (1..=limits::PIPELINE_MAX).contains(&n) => n,
+        Some(n) => {
+            return Err(ResolveError::bad_value("--pipeline", format!("1 to {} requests", limits::PIPELINE_MAX), n));
+        }
+    };
+    if scenario.requests_per_connection == Some(0) {
+        return Err(ResolveError::bad_value("--requests-per-connection", "at least 1", 0));
+    }
+    if scenario.disable_keepalive && pipeline > 1 {
+        return Err(ResolveError::Conflict {
+            flag: "--pipeline",
+            with: "--disable-keepalive".to_owned(),
+            instead: "leave one of them out, a pipeline needs a connection that lasts",
+        });
+    }
+    let per_connection = if scenario.disable_keepalive { Some(1) } else { scenario.requests_per_connection };
+    Ok((pipeline, per_connection))
+}
+
+/// What a due request does without a free connection, and how many may wait, per worker. A pace without a queue has 0.
+pub(super) fn queue(
+    scenario: &Scenario,
+    pace: &Pace,
+    threads: u16,
+    choices: &mut Vec<Choice>,
+) -> Result<(OnFull, u32), ResolveError> {
+    let on_full = scenario.on_full.unwrap_or(OnFull::Wait);
+    if let Some(n) = scenario.queue_capacity.filter(|n| !(1..=limits::QUEUE_MAX).contains(n)) {
+        return Err(ResolveError::bad_value("--queue", format!("1 to {} requests", limits::QUEUE_MAX), n));
+    }
+    let capacity = match (pace, on_full, scenario.queue_capacity) {
+        (Pace::Closed { .. }, ..) | (_, OnFull::Drop, _) => 0,
+        (_, OnFull::Wait, Some(n)) => n,
+        (Pace::Open { profile, .. }, OnFull::Wait, None) => {
+            let wanted = pace::peak_per_s(profile) / f64::from(threads) * d::QUEUE_SECONDS;
+            let n = wanted.clamp(f64::from(d::QUEUE_MIN), f64::from(limits::QUEUE_MAX)).ceil() as u32;
+            let why = format!(
+                "{:.0} s of a worker's share of the highest rate, {} to {}",
+                d::QUEUE_SECONDS,
+                d::QUEUE_MIN,
+                limits::QUEUE_MAX
+            );
+            choices.push(Choice::new("queue", format!("{n} per worker"), &why));
+            n
+        }
+    };
+    Ok((on_full, capacity))
+}
+
+/// Completions reaped together: no more than a worker can have outstanding, or the wait would never be cut short.
+pub(super) fn batch(
+    scenario: &Scenario,
+    connections: u32,
+    threads: u16,
+    pipeline: u16,
+    choices: &mut Vec<Choice>,
+) -> Result<Option<Batch>, ResolveError> {
+    let Some(asked) = scenario.batch else { return Ok(None) };
+    if !(1..=d::BATCH_COMPLETIONS_MAX).contains(&asked.completions) {
+        let expected = format!("1 to {} completions", d::BATCH_COMPLETIONS_MAX);
+        return Err(ResolveError::bad_value("--batch", expected, asked.completions));
+    }
+    if !(1..=d::BATCH_DELAY_NS_MAX).contains(&asked.delay_ns) {
+        let got = show_duration_ns(asked.delay_ns as f64);
+        return Err(ResolveError::bad_value("--batch", "a delay of more than 0 and at most 100ms", got));
+    }
+    let outstanding = (connections / u32::from(threads)).max(1).saturating_mul(u32::from(pipeline));
+    let completions = asked.completions.min(outstanding);
+    if completions < asked.completions {
+        let why = format!("a worker has no more than {outstanding} requests outstanding");
+        choices.push(Choice::new("batch", completions, &why));
+    }
+    Ok(Some(Batch { completions, ..asked }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::plan::{Arrivals, Segment, Think};
+
+    const S: u64 = 1_000_000_000;
+
+    fn threads_of(asked: Option<u16>, pin: &[u16], connections: u32, is_local: bool, cores: u16) -> u16 {
+        let scenario = Scenario { threads: asked, pin: pin.to_vec(), ..Scenario::default() };
+        threads(&scenario, connections, is_local, cores, &mut Vec::new()).unwrap()
+    }
+
+    #[test]
+    fn workers_follow_cores_pins_and_connections() {
+        assert_eq!(threads_of(None, &[], 50, false, 4), 4);
+        assert_eq!(threads_of(None, &[], 50, true, 4), 2);
+        assert_eq!(threads_of(None, &[], 50, true, 1), 1);
+        assert_eq!(threads_of(None, &[], 50, true, 3), 2);
+        assert_eq!(threads_of(None, &[], 3, false, 64), 3);
+        assert_eq!(threads_of(None, &[], u32::MAX, false, 2000), limits::THREADS_MAX);
+        assert_eq!(threads_of(None, &[0, 2, 3], 50, true, 4), 3);
+        assert_eq!(threads_of(Some(8), &[0], 50, true, 2), 8);
+        assert_eq!(threads_of(Some(8), &[], 1, true, 2), 1);
+    }
+
+    #[test]
+    fn limits_are_held_and_named() {
+        let open = Pace::Open {
+            profile: vec![Segment { from_per_s: 1.0, to_per_s: 1.0, for_ns: S }],
+            arrivals: Arrivals::Constant,
+        };
+        let stop = Stop { duration_ns: None, requests: None };
+        let mut c = Vec::new();
+        let mut check = |change: fn(&mut Scenario), flag: &str| {
+            let mut s = Scenario::default();
+            change(&mut s);
+            let error = connections(&s, &stop, &mut c)
+                .and_then(|_| threads(&s, 50, true, 4, &mut c).map(drop))
+                .and_then(|()| timeouts(&s))
+                .and_then(|t| drain_ns(&s, &t))
+                .and_then(|_| tick_ns(&s, &stop, &mut c).map(drop))
+                .and_then(|()| reuse(&s).map(drop))
+                .and_then(|()| queue(&s, &open, 1, &mut c).map(drop))
+                .and_then(|()| batch(&s, 50, 1, 1, &mut c).map(drop))
+                .unwrap_err();
+            assert!(error.is_usage() && error.to_string().starts_with(flag), "{flag}: {error}");
+        };
+        check(|s| s.connections = Some(0), "-c: expected 1 to 4000000 connections, got '0'");
+        check(|s| s.connections = Some(u32::MAX), "-c: ");
+        check(|s| s.threads = Some(0), "-t: ");
+        check(|s| s.threads = Some(u16::MAX), "-t: ");
+        check(|s| s.timeout_ns = Some(0), "--timeout: expected more than 0");
+        check(|s| s.timeout_ns = Some(u64::MAX), "--timeout: ");
+        check(|s| s.connect_timeout_ns = Some(0), "--connect-timeout: ");
+        check(|s| s.drain_ns = Some(u64::MAX), "--drain: ");
+        check(|s| s.tick_ns = Some(1), "--tick: ");
+        check(|s| s.tick_ns = Some(61 * S), "--tick: ");
+        check(|s| s.pipeline = Some(0), "--pipeline: ");
+        check(|s| s.pipeline = Some(257), "--pipeline: ");
+        check(|s| s.requests_per_connection = Some(0), "--requests-per-connection: ");
+        check(
+            |s| (s.pipeline, s.disable_keepalive) = (Some(2), true),
+            "--pipeline cannot be used with --disable-keepalive",
+        );
+        check(|s| s.queue_capacity = Some(0), "--queue: ");
+        check(|s| s.queue_capacity = Some(u32::MAX), "--queue: ");
+        check(|s| s.batch = Some(Batch { completions: 0, delay_ns: 1 }), "--batch: ");
+        check(|s| s.batch = Some(Batch { completions: 1, delay_ns: S }), "--batch: ");
+    }
+
+    #[test]
+    fn defaults_follow_from_the_run() {
+        let none = Scenario::default();
+        let mut c = Vec::new();
+        let short = Stop { duration_ns: Some(5 * S - 1), requests: None };
+        let long = Stop { duration_ns: Some(5 * S), requests: None };
+        assert_eq!(tick_ns(&none, &short, &mut c).unwrap(), 100_000_000);
+        assert_eq!(tick_ns(&none, &long, &mut c).unwrap(), S);
+        let few = Stop { duration_ns: None, requests: Some(7) };
+        assert_eq!(connections(&none, &few, &mut c).unwrap(), 7);
+        assert_eq!(connections(&none, &long, &mut c).unwrap(), 50);
+        let default = timeouts(&none).unwrap();
+        assert_eq!((default.connect_ns, default.reply_ns, drain_ns(&none, &default).unwrap()), (10 * S, 30 * S, 5 * S));
+        assert_eq!(drain_ns(&none, &Timeouts { reply_ns: S, ..default }).unwrap(), S);
+        let close = Scenario { disable_keepalive: true, requests_per_connection: Some(9), ..Scenario::default() };
+        assert_eq!(reuse(&close).unwrap(), (1, Some(1)));
+    }
+
+    #[test]
+    fn queues_hold_ten_seconds_of_a_workers_share() {
+        let open = |rate| Pace::Open {
+            profile: vec![Segment { from_per_s: 1.0, to_per_s: rate, for_ns: S }],
+            arrivals: Arrivals::Constant,
+        };
+        let closed = Pace::Closed { think: Think::None };
+        let of = |scenario: &Scenario, pace: &Pace, threads| queue(scenario, pace, threads, &mut Vec::new()).unwrap().1;
+        let none = Scenario::default();
+        assert_eq!(of(&none, &open(5000.0), 2), 25_000);
+        assert_eq!(of(&none, &open(1.0), 2), 1024);
+        assert_eq!(of(&none, &open(1e9), 2), limits::QUEUE_MAX);
+        assert_eq!(of(&none, &closed, 2), 0);
+        assert_eq!(of(&Scenario { queue_capacity: Some(3), ..none.clone() }, &open(5000.0), 2), 3);
+        assert_eq!(of(&Scenario { on_full: Some(OnFull::Drop), ..none }, &open(5000.0), 2), 0);
+    }
+
+    #[test]
+    fn a_batch_can_always_fill() {
+        let scenario = Scenario { batch: Some(Batch { completions: 16, delay_ns: 1 }), ..Scenario::default() };
+        let of = |connections, threads, pipeline| {
+            batch(&scenario, connections, threads, pipeline, &mut Vec::new()).unwrap().map(|b| b.completions)
+        };
+        assert_eq!((of(64, 2, 1), of(8, 2, 1), of(8, 2, 3), of(1, 1, 1)), (Some(16), Some(4), Some(12), Some(1)));
+    }
+}

@@ -1,0 +1,289 @@
+//! One run: load, observation and recording on one clock, then diagnosis.
+//!
+//! The session's thread takes full intervals from the workers, reads the host once a tick, appends both to the
+//! recording and shows progress. It never blocks a worker. A recording that can no longer be written is given up with
+//! its reason; the run goes on and is reported from memory.
+
+use crate::ticks::{Tick, Ticks, add_to_totals};
+use engine::{Fleet, Message};
+use model::plan::{Address, Plan};
+use model::recording::{Capsule, End, Recording, Row};
+use model::{Event, Snapshot};
+use observe::{ObserveSpec, Observer};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use store::{StoreError, Writer};
+
+/// Where the recording goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RecordTo {
+    /// Nowhere.
+    Nothing,
+    /// To this file.
+    File(PathBuf),
+    /// To a file of its own in this folder.
+    Folder(PathBuf),
+}
+
+/// What a run needs beside its plan.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Where the recording goes.
+    pub record: RecordTo,
+    /// The command line, for the recording.
+    pub command: Vec<String>,
+    /// The tool's version.
+    pub version: String,
+    /// Why this driver, for the recording.
+    pub driver_reason: String,
+    /// Becomes true when the run is to end early (Ctrl-C).
+    pub interrupted: Arc<AtomicBool>,
+}
+
+/// Sees the run while it goes.
+pub trait Watch {
+    /// A tick has ended, all workers together.
+    fn on_tick(&mut self, row: &Row, plan: &Plan);
+    /// Something happened.
+    fn on_event(&mut self, event: &Event);
+}
+
+/// What a run leaves.
+#[derive(Debug)]
+pub struct Outcome {
+    /// All that was measured.
+    pub recording: Recording,
+    /// What is made of it.
+    pub diagnosis: model::finding::Diagnosis,
+    /// The recording's file, where there is one (partial if `recording_error` is set).
+    pub recorded_at: Option<PathBuf>,
+    /// Why the recording could not be kept to the end.
+    pub recording_error: Option<StoreError>,
+}
+
+/// Why a run could not take place.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The recording cannot be kept.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The workers could not be started.
+    #[error(transparent)]
+    Start(#[from] engine::StartError),
+    /// A worker's thread panicked: a defect of plimsoll.
+    #[error("{count} of the generator's workers ended by a panic, so the figures are incomplete; please report this with the message above")]
+    Panicked {
+        /// How many.
+        count: usize,
+    },
+}
+
+/// Runs a plan to its end.
+///
+/// # Errors
+/// [`RunError`], before any load was put on (or after a panic of a worker).
+pub fn run(plan: Plan, options: &Options, watch: &mut dyn Watch) -> Result<Outcome, RunError> {
+    let recording_file = match &options.record {
+        RecordTo::Folder(folder) => {
+            store::probe(folder)?;
+            Some(folder.as_path())
+        }
+        RecordTo::File(_) | RecordTo::Nothing => None,
+    };
+    let mut capsule = observe::capsule();
+    capsule.version.clone_from(&options.version);
+    capsule.command.clone_from(&options.command);
+    capsule.driver = plan.driver.name().to_owned();
+    capsule.driver_reason.clone_from(&options.driver_reason);
+    let writer = open_writer(&options.record, recording_file, &capsule, &plan)?;
+
+    let recorded_at = writer.as_ref().map(|w| w.path().to_owned());
+    let (target, target_unknown) = match observe::target::find(&addresses(&plan)) {
+        Ok(pids) => (pids, None),
+        Err(why) => (Vec::new(), Some(why.to_string())),
+    };
+    let mut observer = Observer::new(ObserveSpec {
+        target,
+        target_unknown,
+        addresses: addresses(&plan),
+        own_pid: std::process::id(),
+    });
+    let before = observer.snapshot(-1);
+    let since_process_start_ns = observe::own::since_process_start_ns();
+
+    let fleet = Fleet::start(&plan)?;
+    let mut session = Session {
+        recording: Recording::new(capsule, plan),
+        writer,
+        recording_error: None,
+        observer,
+        snapshots: 0,
+        ticks: Ticks::new(fleet.workers()),
+        watch,
+    };
+    session.keep_snapshot(before);
+    session.follow(&fleet, &options.interrupted);
+    let panicked = fleet.join();
+    if panicked > 0 {
+        return Err(RunError::Panicked { count: panicked });
+    }
+    Ok(session.finish(recorded_at, since_process_start_ns))
+}
+
+fn open_writer(
+    record: &RecordTo,
+    folder: Option<&Path>,
+    capsule: &Capsule,
+    plan: &Plan,
+) -> Result<Option<Writer>, StoreError> {
+    match (record, folder) {
+        (RecordTo::File(path), _) => Writer::create(path, capsule, plan).map(Some),
+        (RecordTo::Folder(_), Some(folder)) => {
+            Writer::create(&store::new_path(folder, capsule, plan), capsule, plan).map(Some)
+        }
+        (RecordTo::Folder(_) | RecordTo::Nothing, _) => Ok(None),
+    }
+}
+
+fn addresses(plan: &Plan) -> Vec<Address> {
+    plan.origins.iter().flat_map(|origin| origin.addresses.iter().cloned()).collect()
+}
+
+struct Session<'a> {
+    recording: Recording,
+    writer: Option<Writer>,
+    recording_error: Option<StoreError>,
+    observer: Observer,
+    snapshots: u64,
+    ticks: Ticks,
+    watch: &'a mut dyn Watch,
+}
+
+impl Session<'_> {
+    /// Takes what the workers send until the last has ended.
+    fn follow(&mut self, fleet: &Fleet, interrupted: &AtomicBool) {
+        let origin_ns = fleet.origin_ns();
+        let mut running = fleet.workers();
+        while running > 0 {
+            if interrupted.load(Ordering::Relaxed) && !fleet.control().is_stopped() {
+                fleet.control().stop();
+                self.recording.end = End::Interrupted;
+                self.event(Event {
+                    at_ns: now_ns(origin_ns),
+                    kind: "interrupted".to_owned(),
+                    text: "the run was told to end early (Ctrl-C or SIGTERM)".to_owned(),
+                });
+            }
+            match fleet.receive(Duration::from_millis(50)) {
+                Some(Message::Interval(interval)) => {
+                    if let Some(tick) = self.ticks.push(interval) {
+                        self.tick(tick, fleet);
+                    }
+                }
+                Some(Message::Finished(finished)) => {
+                    running -= 1;
+                    self.finished(&finished);
+                }
+                None if fleet.has_ended() => break,
+                None => {}
+            }
+        }
+        while let Some(tick) = self.ticks.take_oldest() {
+            self.tick(tick, fleet);
+        }
+    }
+
+    fn finished(&mut self, finished: &engine::Finished) {
+        let warmup_ns = self.recording.plan.warmup_ns;
+        let totals = &mut self.recording.totals;
+        totals.in_flight_at_end += finished.in_flight;
+        totals.measured_ns = totals.measured_ns.max(finished.load_end_ns.saturating_sub(warmup_ns));
+        totals.first_request_ns = match (totals.first_request_ns, finished.first_request_ns) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+        if let Some(error) = &finished.error {
+            self.event(Event {
+                at_ns: finished.load_end_ns as i64,
+                kind: "worker-failed".to_owned(),
+                text: format!("worker {} could not go on: {error}", finished.worker),
+            });
+        }
+    }
+
+    /// A tick of all workers is complete: read the host, keep all of it, show it.
+    fn tick(&mut self, tick: Tick, fleet: &Fleet) {
+        let snapshot = self.observer.snapshot(now_ns(fleet.origin_ns()));
+        let events = self.observer.take_events();
+        add_to_totals(&mut self.recording.totals, &tick, self.recording.plan.warmup_ns);
+        self.recording.timeline.push(tick.row);
+        self.append(|writer| writer.append(&tick.intervals, Some(&snapshot), &events));
+        for event in events {
+            self.watch.on_event(&event);
+            self.recording.push_event(event);
+        }
+        self.watch.on_tick(&tick.row, &self.recording.plan);
+        self.recording.push_snapshot(self.snapshots, snapshot);
+        self.snapshots += 1;
+        for interval in tick.intervals {
+            fleet.give_back(interval);
+        }
+    }
+
+    fn keep_snapshot(&mut self, snapshot: Snapshot) {
+        self.append(|writer| writer.append::<Box<model::Interval>>(&[], Some(&snapshot), &[]));
+        self.recording.push_snapshot(self.snapshots, snapshot);
+        self.snapshots += 1;
+    }
+
+    fn event(&mut self, event: Event) {
+        self.append(|writer| writer.append::<Box<model::Interval>>(&[], None, std::slice::from_ref(&event)));
+        self.watch.on_event(&event);
+        self.recording.push_event(event);
+    }
+
+    /// Writes, as long as writing works; the first failure ends the recording, not the run.
+    fn append(&mut self, write: impl FnOnce(&mut Writer) -> Result<(), StoreError>) {
+        let Some(writer) = &mut self.writer else { return };
+        let Err(error) = write(writer) else { return };
+        // The mark is best effort: a file without it reads as partial too.
+        let _ = writer.mark_partial(&error.to_string());
+        let event = Event {
+            at_ns: self.recording.timeline.rows().last().map_or(0, |row| row.end_ns as i64),
+            kind: "recording-stopped".to_owned(),
+            text: format!("the recording stopped: {error}"),
+        };
+        self.watch.on_event(&event);
+        self.recording.push_event(event);
+        self.recording_error = Some(error);
+        self.writer = None;
+    }
+
+    fn finish(mut self, recorded_at: Option<PathBuf>, since_process_start_ns: Option<u64>) -> Outcome {
+        let usage = observe::own::rusage();
+        let totals = &mut self.recording.totals;
+        totals.cpu_user_ns = usage.user_ns;
+        totals.cpu_system_ns = usage.system_ns;
+        totals.peak_rss_bytes = usage.peak_rss_bytes;
+        totals.first_request_ns =
+            totals.first_request_ns.map(|first_ns| first_ns + since_process_start_ns.unwrap_or(0));
+        if self.recording.end == End::Partial {
+            self.recording.end = End::Complete;
+        }
+        self.recording.samplers = self.observer.statuses();
+        let diagnosis = diagnose::diagnose(&self.recording);
+        if let Some(writer) = self.writer.take() {
+            let end = self.recording.end;
+            let finished =
+                writer.finish(&self.recording.totals, &self.recording.samplers, end, Some(&diagnosis));
+            self.recording_error = finished.err();
+        }
+        Outcome { recording: self.recording, diagnosis, recorded_at, recording_error: self.recording_error }
+    }
+}
+
+fn now_ns(origin_ns: u64) -> i64 {
+    engine::driver::epoll::monotonic_ns() as i64 - origin_ns as i64
+}

@@ -1,0 +1,97 @@
+//! A real nginx with a configuration of its own, on a free port of the loopback, ended with the test.
+
+use crate::process::Guard;
+use std::io;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// A running nginx.
+#[derive(Debug)]
+pub struct Nginx {
+    process: Guard,
+    address: SocketAddr,
+    folder: TempDir,
+}
+
+impl Nginx {
+    /// Starts one with a worker process that serves `index.html` (612 bytes) and whatever the test puts into
+    /// [`Nginx::root`]. `server` is added to its `server` block.
+    ///
+    /// # Errors
+    /// Where nginx is not installed, cannot be started, or does not listen within ten seconds.
+    pub fn start(server: &str) -> io::Result<Self> {
+        let program = crate::program("nginx").ok_or_else(|| {
+            io::Error::new(io::ErrorKind::NotFound, "nginx is not installed (scripts/packages.sh test)")
+        })?;
+        let folder = tempfile::tempdir()?;
+        let address = free_address()?;
+        let root = folder.path().join("www");
+        std::fs::create_dir(&root)?;
+        std::fs::write(root.join("index.html"), "x".repeat(612))?;
+        let file = folder.path().join("nginx.conf");
+        std::fs::write(&file, configuration(folder.path(), address, server))?;
+        open_to_all(folder.path())?;
+        let mut command = Command::new(program);
+        command.arg("-e").arg("stderr").arg("-c").arg(&file).stdout(Stdio::null()).stderr(Stdio::null());
+        let nginx = Nginx { process: Guard::spawn(&mut command)?, address, folder };
+        for _ in 0..1000 {
+            if TcpStream::connect(address).is_ok() {
+                return Ok(nginx);
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Err(io::Error::new(io::ErrorKind::TimedOut, "nginx does not listen"))
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Its document root.
+    pub fn root(&self) -> std::path::PathBuf {
+        self.folder.path().join("www")
+    }
+
+    /// Its master process.
+    pub fn pid(&self) -> u32 {
+        self.process.pid()
+    }
+}
+
+impl Drop for Nginx {
+    fn drop(&mut self) {
+        // SIGTERM to the master, so that it ends its workers; the guard makes sure of the master.
+        self.process.signal(libc::SIGTERM);
+        let _ = self.process.wait(Duration::from_secs(5));
+    }
+}
+
+/// A port of the loopback that was free a moment ago.
+///
+/// # Errors
+/// Where no socket can be bound at all.
+pub fn free_address() -> io::Result<SocketAddr> {
+    TcpListener::bind("127.0.0.1:0")?.local_addr()
+}
+
+fn configuration(folder: &Path, address: SocketAddr, server: &str) -> String {
+    let at = folder.display();
+    let user = if crate::is_root() { "user root;" } else { "" };
+    format!(
+        "daemon off; {user} worker_processes 1; pid {at}/pid; error_log stderr error;\n\
+         events {{ worker_connections 4096; }}\n\
+         http {{\n  access_log off; keepalive_requests 100000000; keepalive_timeout 75s;\n  \
+         client_body_temp_path {at}/body; proxy_temp_path {at}/proxy; fastcgi_temp_path {at}/fastcgi;\n  \
+         uwsgi_temp_path {at}/uwsgi; scgi_temp_path {at}/scgi;\n  \
+         server {{ listen {address}; root {at}/www; {server} }}\n}}\n"
+    )
+}
+
+fn open_to_all(folder: &Path) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o755))
+}

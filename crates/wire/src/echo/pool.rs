@@ -1,0 +1,75 @@
+//! The bytes that echo payloads are ranges of: made once from a seed, never changed.
+//!
+//! Not cryptographic and not exactly uniform; it has to be incompressible, and different at every offset, so that a
+//! reply shifted by a byte is seen. Cost: about a nanosecond a byte, before the load starts.
+
+use model::plan::Content;
+
+/// Smallest pool, bytes: payloads of one size still begin at many places.
+pub const POOL_BYTES_MIN: usize = 1024 * 1024;
+/// Largest pool, bytes: twice the largest payload.
+pub const POOL_BYTES_MAX: usize = 2 * model::limits::ECHO_BYTES_MAX as usize;
+
+/// A pool for payloads of at most `largest` bytes.
+pub fn make(content: Content, largest: u32, seed: u64) -> Vec<u8> {
+    let length = (largest as usize).saturating_mul(2).clamp(POOL_BYTES_MIN, POOL_BYTES_MAX);
+    let mut state = seed;
+    let mut pool = vec![0; length];
+    for eight in pool.chunks_mut(8) {
+        let random = split_mix(&mut state);
+        let mask = if content == Content::Binary { split_mix(&mut state) } else { 0 };
+        for (place, byte) in eight.iter_mut().enumerate() {
+            let drawn = (random >> (8 * place)) as u8;
+            *byte = match content {
+                Content::Incompressible => drawn,
+                // The 95 printable characters, from space to tilde.
+                Content::Text => b' ' + ((u16::from(drawn) * 95) >> 8) as u8,
+                Content::Binary if (mask >> (2 * place)) & 3 == 0 => 0,
+                Content::Binary => drawn,
+            };
+        }
+    }
+    pool
+}
+
+/// SplitMix64 (Steele, Lea, Flood 2014).
+fn split_mix(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut z = *state;
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pools_hold_what_was_asked_for() {
+        for content in [Content::Text, Content::Binary, Content::Incompressible] {
+            let pool = make(content, 1, 1);
+            let share = |wanted: fn(u8) -> bool| pool.iter().filter(|b| wanted(**b)).count() as f64 / pool.len() as f64;
+            let printable = share(|b| (b' '..=b'~').contains(&b));
+            let nul = share(|b| b == 0);
+            match content {
+                Content::Text => assert_eq!(printable, 1.0),
+                Content::Binary => assert!((nul - 0.2529).abs() < 0.005, "{nul}"),
+                Content::Incompressible => assert!((nul - 1.0 / 256.0).abs() < 0.001, "{nul}"),
+            }
+            let mut counts = [0u32; 256];
+            pool.iter().for_each(|b| counts[usize::from(*b)] += 1);
+            let kinds = counts.iter().filter(|count| **count > 0).count();
+            assert_eq!(kinds, if content == Content::Text { 95 } else { 256 });
+            assert_eq!(make(content, 1, 1), pool, "the same seed, the same pool");
+            assert_ne!(make(content, 1, 2), pool);
+        }
+    }
+
+    #[test]
+    fn pools_are_bounded() {
+        assert_eq!(make(Content::Text, 1, 0).len(), POOL_BYTES_MIN);
+        assert_eq!(make(Content::Text, 3_000_001, 0).len(), 6_000_002);
+        assert_eq!(POOL_BYTES_MAX, 128 * 1024 * 1024);
+    }
+}

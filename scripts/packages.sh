@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# Installs the Debian packages that are missing, and says which. Nothing else is changed.
+#   scripts/packages.sh build        what compiling needs
+#   scripts/packages.sh test         and what the tests run against (real servers and clients)
+#   scripts/packages.sh bench        and the peers that bench/ compares with
+set -euo pipefail
+
+build=(gcc g++ libc6-dev make)
+test=(nginx-light curl wrk apache2-utils procps util-linux iproute2)
+bench=(nghttp2-client)
+
+case "${1:-test}" in
+build) wanted=("${build[@]}") ;;
+test) wanted=("${build[@]}" "${test[@]}") ;;
+bench) wanted=("${build[@]}" "${test[@]}" "${bench[@]}") ;;
+*)
+    echo "usage: $0 build|test|bench (got '$1')" >&2
+    exit 2
+    ;;
+esac
+
+installed() {
+    # Any nginx will do in place of nginx-light.
+    [ "$1" = nginx-light ] && [ -x /usr/sbin/nginx ] && return 0
+    dpkg-query -W -f '${Status}' "$1" 2>/dev/null | grep -q 'ok installed'
+}
+
+missing=()
+for package in "${wanted[@]}"; do
+    installed "$package" || missing+=("$package")
+done
+[ ${#missing[@]} -eq 0 ] && exit 0
+
+if ! command -v apt-get >/dev/null; then
+    echo "missing: ${missing[*]}; this script knows only Debian's apt-get: install them by your system's means" >&2
+    exit 1
+fi
+as_root=()
+if [ "$(id -u)" -ne 0 ]; then
+    if ! command -v sudo >/dev/null; then
+        echo "missing: ${missing[*]}; installing needs root: run as root  apt-get install ${missing[*]}" >&2
+        exit 1
+    fi
+    as_root=(sudo)
+fi
+echo "installing Debian packages: ${missing[*]}" >&2
+export DEBIAN_FRONTEND=noninteractive
+# A package's own service is not wanted: tests start their servers themselves.
+policy=/usr/sbin/policy-rc.d
+made_policy=
+if [ ! -e $policy ]; then
+    printf '#!/bin/sh\nexit 101\n' | "${as_root[@]}" tee $policy >/dev/null
+    "${as_root[@]}" chmod +x $policy
+    made_policy=1
+fi
+finish() { [ -z "$made_policy" ] || "${as_root[@]}" rm -f $policy; }
+trap finish EXIT
+if ! "${as_root[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null 2>&1; then
+    "${as_root[@]}" apt-get update -qq
+    "${as_root[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+fi
