@@ -2,7 +2,11 @@
 //! the line that is printed can be read. Also what the responder must survive.
 //! No speed is asserted; a loop that hangs is ended by its own guard.
 
-#![allow(clippy::unwrap_used, reason = "a helper of a test may fail like the test")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "helpers of tests may fail like tests; a skip must say why"
+)]
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};

@@ -14,6 +14,7 @@ usage: bench http|open|stall|lag|memory|start|all [--option value]...
   --rounds N        rounds (5; stall and memory 3; start 15)
   --retries N       more attempts for a run with other load on the machine (3)
   --other-load X    cores' worth of other load above which a run is thrown away (0.10)
+  --quiet-patience N  seconds to wait for a quiet machine before such a run is made again (30)
   --connections L   numbers of connections, with commas (http 64,1000; else 64)
   --rate N          requests per second of an open loop (5000)
   --long N[s]       length of memory's long run (600)
@@ -40,6 +41,8 @@ pub struct Settings {
     pub retries: usize,
     /// Cores' worth of other load above which a run is thrown away.
     pub other_load_max: f64,
+    /// How long to wait for a quiet machine before a run is made again, in seconds.
+    pub quiet_patience_s: f64,
     /// Numbers of connections; empty: those of the subcommand.
     connections: Vec<usize>,
     /// Requests per second of an open loop.
@@ -120,6 +123,7 @@ impl Settings {
             rounds: None,
             retries: 3,
             other_load_max: 0.10,
+            quiet_patience_s: 30.0,
             connections: Vec::new(),
             rate_per_s: 5000.0,
             long_seconds: 600.0,
@@ -142,6 +146,7 @@ impl Settings {
             "--rounds" => self.rounds = Some(value.parse()?),
             "--retries" => self.retries = value.parse()?,
             "--other-load" => self.other_load_max = value.parse()?,
+            "--quiet-patience" => self.quiet_patience_s = value.parse()?,
             "--connections" => {
                 self.connections =
                     list().iter().map(|number| number.parse().map_err(Into::into)).collect::<Result<_>>()?;
@@ -170,6 +175,7 @@ impl Settings {
             "--connections: each must be in 1..=8000, the room of the nginx started here"
         );
         ensure!(self.rounds.is_none_or(|rounds| (1..=1000).contains(&rounds)), "--rounds must be in 1..=1000");
+        ensure!((0.0..=3600.0).contains(&self.quiet_patience_s), "--quiet-patience must be in 0..=3600");
         ensure!(self.rate_per_s > 0.0 && self.rate_per_s <= 1e7, "--rate must be above 0 and at most 10,000,000");
         ensure!(self.other_load_max > 0.0, "--other-load must be above 0: /proc/stat is not exact");
         Ok(())
@@ -217,6 +223,7 @@ mod tests {
             "http --targets apache",
             "http --rate -1",
             "http --other-load 0",
+            "http --quiet-patience NaN",
             "http --unknown 1",
             "http --rounds",
         ] {

@@ -1,13 +1,17 @@
 //! Rounds: in each, every tool runs once, one after the other, so that all of them see the same
 //! machine; the order turns by one place a round, so that none always follows the same neighbour.
-//! A run with other load on the machine is thrown away and made again at once, a bounded number of
-//! times; a tool that fails twice is not tried again.
+//! A run with other load on the machine is thrown away and made again when the machine has become
+//! quiet, or has not for long enough, a bounded number of times; a tool that fails twice is not tried
+//! again.
+
+use std::time::Duration;
 
 use anyhow::Result;
 use serde::Serialize;
 
 use crate::args::Settings;
 use crate::measure::Measured;
+use crate::quiet;
 use crate::say;
 use crate::stats::{self, Summary};
 use crate::tools::{Kind, Row};
@@ -119,7 +123,11 @@ fn attempt(
     settings: &Settings,
     run: &mut impl FnMut(&Row) -> Result<Measured>,
 ) -> Option<Measured> {
-    for _ in 0..=settings.retries {
+    for attempt in 0..=settings.retries {
+        if attempt > 0 {
+            let patience = Duration::from_secs_f64(settings.quiet_patience_s);
+            quiet::await_quiet(settings.other_load_max, patience).ok()?;
+        }
         match run(row) {
             Ok(measured) if measured.other_load <= settings.other_load_max => {
                 say(&format!(
@@ -172,7 +180,7 @@ mod tests {
     use crate::tools::{CLOSED, Program};
 
     fn settings() -> Settings {
-        let words = ["http".to_owned()];
+        let words = ["http".to_owned(), "--quiet-patience".to_owned(), "0".to_owned()];
         Settings::parse(&words).unwrap()
     }
 

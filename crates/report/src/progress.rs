@@ -115,7 +115,7 @@ mod tests {
             p.live(120, true),
             "4 of 10 s  ━━━━━━──────────  228k/s  p99 512 µs  1,234 failed  50 conns  12 queued  p50 210 µs"
         );
-        assert_eq!(p.live(60, false), "4 of 10 s  ======----------  228k/s  p99 512 us  1,234 failed");
+        assert_eq!(p.live(61, false), "4 of 10 s  ======----------  228k/s  p99 512 us  1,234 failed");
         for width in 0..130 {
             assert!(p.live(width, true).chars().count() <= width);
         }

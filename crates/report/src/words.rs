@@ -92,9 +92,35 @@ pub fn counted(n: u64, noun: &str) -> String {
     format!("{} {noun}{}", grouped(n), if n == 1 { "" } else { "s" })
 }
 
-/// A rate a second, three figures.
+/// A figure all of whose digits can be read: whole and grouped where it is large.
+pub fn figure(value: f64) -> String {
+    if value >= 1000.0 { grouped(value.round() as u64) } else { show_count(value) }
+}
+
+/// A rate a second, three figures, exact below ten thousand.
 pub fn rate(per_s: f64) -> String {
-    format!("{}/s", show_count(if per_s >= 100.0 { per_s.round() } else { per_s }))
+    if per_s < 10_000.0 { format!("{}/s", figure(per_s)) } else { format!("{}/s", show_count(per_s)) }
+}
+
+/// A share in percent; what is not nothing is not shown as nothing, nor what is not all as all.
+pub fn percent(share: f64) -> String {
+    match share {
+        0.0 => "0 %".to_owned(),
+        100.0 => "100 %".to_owned(),
+        s if s < 0.01 => "< 0.01 %".to_owned(),
+        s if s < 1.0 => format!("{s:.2} %"),
+        s if s > 99.9 && s < 100.0 => format!("{:.2} %", s.min(99.99)),
+        s => format!("{s:.1} %"),
+    }
+}
+
+/// Parts in a row; a line is broken between them rather than within one, unless it is a sentence.
+pub fn listed(parts: &[String]) -> String {
+    const SENTENCE: usize = 48;
+    let unbroken = |part: &String| {
+        if part.chars().count() < SENTENCE { part.replace(' ', "\u{a0}") } else { part.clone() }
+    };
+    parts.iter().map(unbroken).collect::<Vec<_>>().join(", ")
 }
 
 /// Bytes a second.
@@ -156,9 +182,11 @@ mod tests {
             [10_000_000_000, 1_500_000_000, 600_000_000_000, 200].map(length),
             ["10 s", "1.5 s", "10 min", "200 ns"]
         );
-        assert_eq!([5000.0, 228_123.4, 0.1, 99.96].map(rate), ["5000/s", "228k/s", "0.10/s", "100/s"]);
+        assert_eq!([5000.0, 228_123.4, 0.1, 99.96].map(rate), ["5,000/s", "228k/s", "0.10/s", "100/s"]);
         assert_eq!(of_errno(104).as_deref(), Some("Connection reset by peer"));
         assert_eq!(of_errno(0), None);
         assert_eq!(counted(1, "thread"), "1 thread");
+        let shares = [0.0, 1e-9, 0.5, 12.34, 99.5, 99.9999, 100.0].map(percent);
+        assert_eq!(shares, ["0 %", "< 0.01 %", "0.50 %", "12.3 %", "99.5 %", "99.99 %", "100 %"]);
     }
 }

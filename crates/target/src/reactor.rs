@@ -61,6 +61,9 @@ pub(crate) trait Service {
     /// The state a fresh connection starts with.
     fn connection(&mut self) -> Self::Conn;
 
+    /// Called when a connection could not be accepted: give up descriptors that are held for speed alone.
+    fn relieve(&mut self) {}
+
     /// Called before each batch of events.
     fn tick(&mut self, _now_ns: u64) {}
 
@@ -202,6 +205,7 @@ impl<S: Service> Run<'_, S> {
                 // on would spin. Leave it until a connection closes or the pause is over.
                 Err(_) => {
                     self.counters.accept_error += 1;
+                    self.service.relieve();
                     return self.pause_accepting();
                 }
             }

@@ -81,8 +81,8 @@ fn workers_run_where_they_are_pinned_and_share_the_connections() {
             pinned += 1;
         }
     }
-    // Other tests of this binary run workers too, unpinned.
-    assert_eq!(pinned, 3);
+    // Another test of this binary may just have a worker on that CPU, too.
+    assert!(pinned >= 3, "{pinned}");
     for _ in 0..50 {
         assert_eq!(server.get("/").status, 200);
     }

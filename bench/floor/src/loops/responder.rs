@@ -24,6 +24,9 @@ const REPLIES_AT_ONCE: usize = 64;
 /// How long it lives when not told otherwise, in seconds.
 const SECONDS_DEFAULT: f64 = 3600.0;
 
+/// Connections that may wait to be accepted; `net.core.somaxconn` may allow fewer.
+const BACKLOG: i32 = 4096;
+
 /// Most stamps kept, 8 bytes each.
 const STAMPS_MAX: usize = 50_000_000;
 
@@ -80,6 +83,9 @@ pub fn run(options: &Options) -> io::Result<String> {
     end_on_sigterm();
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, options.port))?;
     listener.set_nonblocking(true)?;
+    // std listens with a short queue, which a thousand connects at once overflow.
+    // SAFETY: listen takes two integers; on a listening socket it only sets the queue's length.
+    unsafe { libc::listen(listener.as_raw_fd(), BACKLOG) };
     let mut stamps_ns = Vec::with_capacity(options.stamps.as_ref().map_or(0, |(_, most)| *most));
     let answered = serve(&listener, &mut stamps_ns)?;
     if let Some((path, _)) = &options.stamps {

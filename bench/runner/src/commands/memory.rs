@@ -29,7 +29,8 @@ pub fn run(settings: &Settings) -> Result<Document> {
     let rounds = settings.rounds.unwrap_or(ROUNDS);
     let rows = tools::wanted(CLOSED, settings);
     // Memory does not depend on who else uses the CPU: no run is thrown away.
-    let any_load = Settings { other_load_max: f64::INFINITY, ..settings.clone() };
+    let mut any_load = settings.clone();
+    any_load.other_load_max = f64::INFINITY;
     let mut document =
         Document::new(settings, "How much memory does a generator take, and does it grow with the length of the run?");
     document.method = vec![format!(

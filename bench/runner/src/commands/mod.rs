@@ -84,7 +84,7 @@ fn method(settings: &Settings, seconds: f64, rounds: usize) -> Vec<String> {
         ),
         format!(
             "A run is thrown away when more than {} of a core was busy beyond generator, target and \
-             runner (idle time of /proc/stat), and made again up to {} times.",
+             runner (/proc/stat), and made again up to {} times.",
             settings.other_load_max, settings.retries
         ),
         "Figures are medians (minimum–maximum); ratios are medians of the ratios within each round.".to_owned(),

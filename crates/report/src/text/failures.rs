@@ -3,7 +3,7 @@
 use super::Paint;
 use super::page::Page;
 use crate::Describe;
-use crate::words::{counted, grouped, of_example, of_kind};
+use crate::words::{counted, grouped, listed, of_example, of_kind};
 use model::ErrorKind;
 use model::interval::ErrorCounts;
 use model::recording::Recording;
@@ -59,7 +59,7 @@ pub fn status<W: Write>(page: &mut Page<'_, W>, recording: &Recording) -> io::Re
         .collect();
     page.gap()?;
     if !seen.is_empty() {
-        page.wrapped(13, (Paint::Heading, "Status".to_owned()), Paint::Plain, &seen.join(", "))?;
+        page.wrapped(13, (Paint::Heading, "Status".to_owned()), Paint::Plain, &listed(&seen))?;
     }
     let c = &sum.counts;
     let mut parts =
@@ -76,5 +76,5 @@ pub fn status<W: Write>(page: &mut Page<'_, W>, recording: &Recording) -> io::Re
     if c.dropped > 0 {
         parts.push(format!("{} dropped before they had one", counted(c.dropped, "request")));
     }
-    page.wrapped(13, (Paint::Heading, "Connections".to_owned()), Paint::Plain, &parts.join(", "))
+    page.wrapped(13, (Paint::Heading, "Connections".to_owned()), Paint::Plain, &listed(&parts))
 }

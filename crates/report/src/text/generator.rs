@@ -3,13 +3,12 @@
 //! A generator that was short of CPU measured itself: these lines let one see it before a rule says so.
 
 use super::Paint;
-use super::headline::percent;
 use super::page::Page;
 use crate::figures::{host_use, process_use, reap_delay_ns_max, requests_per_cpu_second, worker_busy_max};
-use crate::words::{duration, grouped};
+use crate::words::{duration, figure, grouped, listed, percent};
 use model::recording::Recording;
 use model::snapshot::{Role, SamplerState};
-use model::units::{show_bytes, show_count};
+use model::units::show_bytes;
 use std::io::{self, Write};
 
 const INDENT: usize = 13;
@@ -20,7 +19,7 @@ pub fn write<W: Write>(page: &mut Page<'_, W>, recording: &Recording) -> io::Res
     let cpu_s = (totals.cpu_user_ns.saturating_add(totals.cpu_system_ns)) as f64 / 1e9;
     let mut cost = vec![format!("{cpu_s:.2} CPU-s")];
     if let Some(per_cpu_s) = requests_per_cpu_second(recording) {
-        cost.push(format!("{} requests per CPU-second", show_count(per_cpu_s.round())));
+        cost.push(format!("{} requests per CPU-second", figure(per_cpu_s)));
     }
     let busy = worker_busy_max(recording);
     if busy > 0.0 {
@@ -30,7 +29,7 @@ pub fn write<W: Write>(page: &mut Page<'_, W>, recording: &Recording) -> io::Res
         cost.push(show_bytes(totals.peak_rss_bytes as f64));
     }
     page.gap()?;
-    page.wrapped(INDENT, (Paint::Heading, "Generator".to_owned()), Paint::Plain, &cost.join(", "))?;
+    page.wrapped(INDENT, (Paint::Heading, "Generator".to_owned()), Paint::Plain, &listed(&cost))?;
     let capsule = &recording.capsule;
     let mut how = Vec::new();
     if !capsule.driver.is_empty() {
@@ -43,7 +42,7 @@ pub fn write<W: Write>(page: &mut Page<'_, W>, recording: &Recording) -> io::Res
         how.push(format!("a completion waited at most {} to be seen", duration(reap_ns)));
     }
     if !how.is_empty() {
-        page.wrapped(INDENT, (Paint::Plain, String::new()), Paint::Dim, &how.join(", "))?;
+        page.wrapped(INDENT, (Paint::Plain, String::new()), Paint::Dim, &listed(&how))?;
     }
     target(page, recording)?;
     host(page, recording)
@@ -58,7 +57,7 @@ fn target<W: Write>(page: &mut Page<'_, W>, recording: &Recording) -> io::Result
         }
         parts.extend(process.rss_bytes_max.map(|bytes| show_bytes(bytes as f64)));
         parts.extend(process.descriptors_max.map(|n| format!("{} descriptors", grouped(n))));
-        page.wrapped(INDENT, (Paint::Heading, "Target".to_owned()), Paint::Plain, &parts.join(", "))?;
+        page.wrapped(INDENT, (Paint::Heading, "Target".to_owned()), Paint::Plain, &listed(&parts))?;
     }
     Ok(())
 }
@@ -75,7 +74,7 @@ fn host<W: Write>(page: &mut Page<'_, W>, recording: &Recording) -> io::Result<(
         parts.push(format!("{} cores", recording.capsule.cores));
     }
     if !parts.is_empty() {
-        page.wrapped(INDENT, (Paint::Heading, "Host".to_owned()), Paint::Plain, &parts.join(", "))?;
+        page.wrapped(INDENT, (Paint::Heading, "Host".to_owned()), Paint::Plain, &listed(&parts))?;
     }
     for sampler in recording.samplers.iter().filter(|s| s.status == SamplerState::Failed) {
         let text = format!("{} could not be read: {}", sampler.name, sampler.reason);

@@ -5,10 +5,10 @@
 use super::Paint;
 use super::page::{Page, Span};
 use crate::figures::{Permille, quantile, requested_per_s};
-use crate::words::{byte_rate, counted, duration, grouped, of_plan, rate};
+use crate::words::{byte_rate, counted, duration, figure, grouped, listed, of_plan, percent, rate};
+use model::LatencyKind;
 use model::finding::Diagnosis;
 use model::recording::{End, Recording};
-use model::{LatencyKind, units};
 use std::io::{self, Write};
 
 /// Where text begins beside the three questions.
@@ -51,6 +51,9 @@ fn how_much<W: Write>(page: &mut Page<'_, W>, recording: &Recording) -> io::Resu
     page.line(&first)?;
     let mut second =
         vec![(Paint::Plain, format!("{:INDENT$}", "")), (Paint::Plain, format!("{} ok", grouped(counts.ok)))];
+    if counts.failed > 0 {
+        second.push((Paint::Plain, format!(" ({})", rate(totals.per_s(in_time.ok)))));
+    }
     let failed = if counts.failed > 0 {
         let share = 100.0 * counts.failed as f64 / counts.requests() as f64;
         (Paint::Bad, format!("{} failed ({})", grouped(counts.failed), percent(share)))
@@ -84,9 +87,12 @@ fn how_fast<W: Write>(page: &mut Page<'_, W>, recording: &Recording) -> io::Resu
     } else {
         let shown = quantiles(response);
         if shown.is_empty() {
-            format!("{} to {} (too few for a quantile)", duration(response.min()), duration(response.max()))
+            let mean = duration(response.mean() as u64);
+            let (least, most) = (duration(response.min()), duration(response.max()));
+            format!("mean {mean}, {least} to {most} (too few for a quantile)")
         } else {
-            format!("{}, max {} from due to done", shown.join(", "), duration(response.max()))
+            let max = format!("max {} from due to done", duration(response.max()));
+            listed(&[shown, vec![max]].concat())
         }
     };
     page.wrapped(INDENT, label("how fast"), if response.is_empty() { Paint::Bad } else { Paint::Strong }, &text)
@@ -135,21 +141,4 @@ fn asked_for<W: Write>(page: &mut Page<'_, W>, recording: &Recording) -> io::Res
     }
     spans.push(connections);
     page.line(&spans)
-}
-
-/// A rate whose digits can be read: grouped, whole where it is large.
-fn figure(value: f64) -> String {
-    if value >= 1000.0 { grouped(value.round() as u64) } else { units::show_count(value) }
-}
-
-/// A share in percent; what is not nothing is not shown as nothing.
-pub fn percent(share: f64) -> String {
-    match share {
-        0.0 => "0 %".to_owned(),
-        s if s < 0.01 => "< 0.01 %".to_owned(),
-        s if s < 1.0 => format!("{s:.2} %"),
-        // 99.97 % is not all of it.
-        s if s > 99.0 && s < 100.0 => format!("{:.2} %", s.min(99.99)),
-        s => format!("{s:.1} %"),
-    }
 }

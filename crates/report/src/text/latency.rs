@@ -4,11 +4,10 @@
 //! [`BINS_MAX`] rows from the first to the last thousandth; the thousandth beyond on either side is a row each, so a
 //! single outlier does not squeeze the rest. A bar's length is the share of requests, linear, from zero.
 
-use super::headline::percent;
-use super::page::{Page, Span};
+use super::page::Page;
 use super::{Paint, Style};
 use crate::figures::{Permille, quantile};
-use crate::words::{duration, length};
+use crate::words::{duration, length, percent};
 use hdrhistogram::Histogram;
 use model::LatencyKind;
 use model::recording::Recording;
@@ -72,77 +71,74 @@ pub fn bars<W: Write>(page: &mut Page<'_, W>, recording: &Recording) -> io::Resu
     }
     page.gap()?;
     page.line(&[(Paint::Heading, "Response time".to_owned())])?;
-    let bins = Bins::of(h);
-    let largest = bins.counts.iter().copied().max().unwrap_or(1);
-    let room = page.style().width.saturating_sub(44).clamp(10, 60);
-    for (i, count) in bins.counts.iter().enumerate() {
-        let share = percent(100.0 * *count as f64 / h.len() as f64);
-        let bar = bar(*count as f64 / largest as f64, room, page.style());
+    let bins = bins(h);
+    let largest = bins.iter().map(|bin| bin.count).max().unwrap_or(1);
+    let room = page.style().width.saturating_sub(52).clamp(10, 64);
+    for (i, bin) in bins.iter().enumerate() {
+        let share = percent(100.0 * bin.count as f64 / h.len() as f64);
+        let bar = bar(bin.count as f64 / largest as f64, room, page.style());
         let marks: Vec<&str> = QUANTILES
             .iter()
-            .filter(|(q, _)| quantile(h, Permille(*q)).is_some_and(|value| bins.index_of(value) == i))
+            .filter(|(q, _)| quantile(h, Permille(*q)).is_some_and(|value| index_of(&bins, value) == i))
             .map(|(_, name)| *name)
             .collect();
-        let label: Span = (Paint::Plain, format!("{:>21}", bins.label(i)));
-        let blanks = if bar.is_empty() { "" } else { " " };
+        let blank = if bar.is_empty() { "" } else { " " };
         page.line(&[
-            label,
+            (Paint::Plain, format!("{:>19}", bin.label())),
             (Paint::Dim, format!("{share:>10}  ")),
             (Paint::Bar, bar),
-            (Paint::Strong, format!("{blanks}{}", marks.join(" "))),
+            (Paint::Strong, format!("{blank}{}", marks.join(" "))),
         ])?;
     }
     Ok(())
 }
 
-/// Bins by their lower edges; the first reaches down to 0 and the last up without end.
-struct Bins {
-    edges_ns: Vec<u64>,
-    counts: Vec<u64>,
-    min_ns: u64,
-    max_ns: u64,
+/// One row of bars: responses from `low_ns` on and below the next row's.
+struct Bin {
+    low_ns: u64,
+    high_ns: u64,
+    count: u64,
 }
 
-impl Bins {
-    fn of(h: &Histogram<u64>) -> Self {
-        let (low, high) = (h.value_at_quantile(0.001).max(1), h.value_at_quantile(0.999).max(1));
-        let edges_ns = SERIES
-            .iter()
-            .map(|series| edges(series, low, high))
-            .find(|edges| edges.len() <= BINS_MAX + 1)
-            .unwrap_or_else(|| vec![low]);
-        let mut bins = Bins { counts: vec![0; edges_ns.len() + 1], edges_ns, min_ns: h.min(), max_ns: h.max() };
-        for value in h.iter_recorded() {
-            let index = bins.index_of(h.lowest_equivalent(value.value_iterated_to()));
-            bins.counts[index] += value.count_at_value();
-        }
-        // The ends are rows only where they hold something.
-        if bins.counts.first() == Some(&0) && bins.counts.len() > 1 {
-            bins.counts.remove(0);
-            bins.edges_ns.remove(0);
-        }
-        if bins.counts.last() == Some(&0) && bins.counts.len() > 1 {
-            bins.counts.pop();
-            bins.edges_ns.pop();
-        }
-        bins
-    }
-
-    fn index_of(&self, value_ns: u64) -> usize {
-        self.edges_ns.partition_point(|edge| *edge <= value_ns).min(self.counts.len() - 1)
-    }
-
-    fn label(&self, i: usize) -> String {
-        let from = if i == 0 { None } else { self.edges_ns.get(i - 1) };
-        let low = from.copied().unwrap_or(self.min_ns);
-        let high = self.edges_ns.get(i).copied().unwrap_or(self.max_ns);
-        let ((low_text, low_unit), (high_text, high_unit)) = (split(low), split(high));
+impl Bin {
+    fn label(&self) -> String {
+        let ((low, low_unit), (high, high_unit)) = (split(self.low_ns), split(self.high_ns));
         if low_unit == high_unit {
-            format!("{low_text} – {high_text} {high_unit}")
+            format!("{low} – {high} {high_unit}")
         } else {
-            format!("{low_text} {low_unit} – {high_text} {high_unit}")
+            format!("{low} {low_unit} – {high} {high_unit}")
         }
     }
+}
+
+fn bins(h: &Histogram<u64>) -> Vec<Bin> {
+    let (low, high) = (h.value_at_quantile(0.001).max(1), h.value_at_quantile(0.999).max(1));
+    // The coarsest, decades, needs at most fourteen rows for the whole range.
+    let edges_ns = SERIES
+        .iter()
+        .map(|series| edges(series, low, high))
+        .find(|edges| edges.len() <= BINS_MAX + 1)
+        .unwrap_or_else(|| vec![low]);
+    let (first, last) = (edges_ns.first().copied().unwrap_or(low), edges_ns.last().copied().unwrap_or(high));
+    let mut bins = vec![Bin { low_ns: h.min().min(first), high_ns: first, count: 0 }];
+    bins.extend(edges_ns.windows(2).map(|edge| Bin { low_ns: edge[0], high_ns: edge[1], count: 0 }));
+    bins.push(Bin { low_ns: last, high_ns: h.max().max(last), count: 0 });
+    for value in h.iter_recorded() {
+        let index = index_of(&bins, value.value_iterated_to());
+        bins[index].count += value.count_at_value();
+    }
+    // The ends are rows only where they hold something.
+    if bins.last().is_some_and(|bin| bin.count == 0) {
+        bins.pop();
+    }
+    if bins.first().is_some_and(|bin| bin.count == 0) {
+        bins.remove(0);
+    }
+    bins
+}
+
+fn index_of(bins: &[Bin], value_ns: u64) -> usize {
+    bins.iter().rposition(|bin| bin.low_ns <= value_ns).unwrap_or(0)
 }
 
 fn split(ns: u64) -> (String, String) {
@@ -183,28 +179,29 @@ fn bar(share: f64, cells: usize, style: Style) -> String {
 mod tests {
     use super::*;
 
-    fn bins(values: &[(u64, u64)]) -> Bins {
+    fn check(values: &[(u64, u64)]) -> Vec<Bin> {
         let mut h = model::latency::histogram::<u64>();
         values.iter().for_each(|(value, n)| h.saturating_record_n(*value, *n));
-        let bins = Bins::of(&h);
-        assert_eq!(bins.counts.iter().sum::<u64>(), h.len());
-        assert!(bins.counts.len() <= BINS_MAX + 2, "{} rows", bins.counts.len());
-        assert_eq!(bins.edges_ns.len() + 1, bins.counts.len());
-        assert!(bins.edges_ns.is_sorted_by(|a, b| a < b));
+        let bins = bins(&h);
+        assert_eq!(bins.iter().map(|bin| bin.count).sum::<u64>(), h.len());
+        assert!(bins.len() <= BINS_MAX + 2, "{} rows", bins.len());
+        assert!(bins.iter().all(|bin| bin.low_ns <= bin.high_ns));
+        assert!(bins.windows(2).all(|pair| pair[0].high_ns == pair[1].low_ns));
         bins
     }
 
     #[test]
     fn every_sample_is_in_a_row_and_rows_are_few_whatever_the_spread() {
-        bins(&[(1, 20)]);
-        bins(&[(0, 20)]);
-        bins(&[(u64::MAX, 20)]);
-        bins(&[(0, 1), (1, 1), (u64::MAX, 1)]);
-        bins(&(0..42).map(|i| (1 << i, 10)).collect::<Vec<_>>());
-        let one_outlier = bins(&[(100_000, 5000), (150_000, 5000), (200_000, 5000), (3_000_000_000, 1)]);
-        assert_eq!(one_outlier.counts.last(), Some(&1));
-        assert_eq!(one_outlier.label(0), "100 – 125 µs");
-        assert!(one_outlier.label(one_outlier.counts.len() - 1).ends_with("s"));
+        check(&[(1, 20)]);
+        check(&[(0, 20)]);
+        check(&[(u64::MAX, 20)]);
+        check(&[(0, 1), (1, 1), (u64::MAX, 1)]);
+        check(&(0..42).map(|i| (1 << i, 10)).collect::<Vec<_>>());
+        let outliers = check(&[(1_000, 1), (110_000, 5000), (150_000, 5000), (210_000, 5000), (3_000_000_000, 1)]);
+        let labels: Vec<String> = outliers.iter().map(Bin::label).collect();
+        assert_eq!(labels[..4], ["1 – 100 µs", "100 – 125 µs", "125 – 160 µs", "160 – 200 µs"]);
+        assert_eq!(labels[5], "250 µs – 3 s");
+        assert_eq!(outliers.iter().map(|bin| bin.count).collect::<Vec<_>>(), [1, 5000, 5000, 0, 5000, 1]);
     }
 
     #[test]

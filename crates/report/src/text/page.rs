@@ -60,6 +60,7 @@ impl<'w, W: Write> Page<'w, W> {
         let mut safe = String::with_capacity(text.len());
         for c in text.chars() {
             match c {
+                '\u{a0}' => safe.push(' '),
                 // C0, C1 and the marks that turn the writing direction: a name must not steer the terminal.
                 c if c.is_control() => safe.push('?'),
                 '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => safe.push('?'),
@@ -92,7 +93,8 @@ fn ascii(c: char) -> &'static str {
 pub fn wrap(text: &str, room: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     let mut used = 0;
-    for word in text.split_whitespace() {
+    // Not at a no-break space.
+    for word in text.split([' ', '\t', '\n', '\r']).filter(|word| !word.is_empty()) {
         let length = word.chars().count();
         if used > 0 && used + 1 + length > room {
             lines.push(String::new());
@@ -126,6 +128,7 @@ mod tests {
         assert_eq!(wrap("one two three", 7), ["one two", "three"]);
         assert_eq!(wrap("abcdefghij kl", 4), ["abcd", "efgh", "ij", "kl"]);
         assert_eq!(wrap("", 10), [""]);
+        assert_eq!(wrap("of 12\u{a0}MiB", 8), ["of", "12\u{a0}MiB"]);
     }
 
     #[test]

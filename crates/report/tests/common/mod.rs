@@ -347,6 +347,7 @@ fn ten_million() -> Case {
     r.totals.sum.latency.record(LatencyKind::Failed, 30 * SECOND_NS);
     course(&mut r, 120, |s| 83_333 + 2_000 * (s % 7), |s| 100_000_000 + s * 1_000_000);
     r.totals.connections_max = 99_871;
+    r.totals.sum.counts.connected = 99_871;
     ("ten_million", r, valid())
 }
 

@@ -45,6 +45,8 @@ struct Conn {
     readable: bool,
     thorough: bool,
     ended: bool,
+    /// Was moving when the server was told to stop: it ends when it falls quiet.
+    settling: bool,
 }
 
 impl Service for Echo {
@@ -63,7 +65,8 @@ impl Service for Echo {
         conn.thorough |= wake.thorough;
         let idle_ns = if wake.draining { Some(limits::DRAIN_QUIET.as_nanos() as u64) } else { self.idle_ns };
         let until_ns = idle_ns.map_or(NEVER_NS, |idle_ns| wake.now_ns.saturating_add(idle_ns));
-        let mut is_moving = false;
+        // Before anything: with bytes pending, more may stand behind them at the peer.
+        conn.settling |= wake.draining && conn.pending.is_some();
         for _ in 0..limits::TURNS_MAX {
             if let Some(pending) = &conn.pending {
                 match send_counted(fd, &pending[conn.sent..], counters) {
@@ -75,7 +78,6 @@ impl Service for Echo {
                     conn.pending = None;
                     conn.sent = 0;
                 }
-                is_moving = true;
                 continue;
             }
             if conn.ended {
@@ -83,7 +85,7 @@ impl Service for Echo {
                 return Next::Close;
             }
             if !conn.readable {
-                let is_over = wake.draining && !is_moving;
+                let is_over = wake.draining && !conn.settling;
                 return if is_over { Next::Close } else { Next::Wait { until_ns, write: false } };
             }
             match recv(fd, &mut self.buffer[..], RecvFlags::empty()) {
@@ -92,7 +94,7 @@ impl Service for Echo {
                     counters.shutdown += 1;
                 }
                 Ok((n, _)) => {
-                    is_moving = true;
+                    conn.settling |= wake.draining;
                     counters.recv += 1;
                     counters.bytes_in += n as u64;
                     // On a stream a short receive means it was emptied (epoll(7)); a later byte is a new

@@ -105,6 +105,12 @@ impl Service for Http {
         }
     }
 
+    fn relieve(&mut self) {
+        if let Some(files) = &mut self.site.files {
+            files.give_up_descriptors();
+        }
+    }
+
     fn tick(&mut self, now_ns: u64) {
         self.site.now_ns = now_ns;
         self.site.stamp.refresh(clock::unix_seconds());

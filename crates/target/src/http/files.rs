@@ -108,7 +108,12 @@ impl Files {
             Err(path::PathError::Malformed) => return Found::Not(400, "expected a path with sound percent-encoding"),
             Err(path::PathError::Escapes) => return Found::Not(400, "expected a path that stays below the root"),
         };
-        let opened = match self.open(&name) {
+        let mut opened = self.open(&name);
+        if matches!(opened, Err(Errno::MFILE)) && self.descriptors > 0 {
+            self.give_up_descriptors();
+            opened = self.open(&name);
+        }
+        let (file, version) = match opened {
             Ok(Opened::File(file, version)) => (file, version),
             Ok(Opened::Folder) => {
                 self.forget(request_path);
@@ -123,7 +128,6 @@ impl Files {
                 return refused(error);
             }
         };
-        let (file, version) = opened;
         if let Some(entry) = self.known.get(request_path).filter(|entry| entry.version == version) {
             entry.checked_ns.set(now_ns);
             return Found::File(Rc::clone(entry));
@@ -137,6 +141,12 @@ impl Files {
             }
             Err(_) => Found::Not(500, "expected to read the file, and could not"),
         }
+    }
+
+    /// Forgets every file that holds a descriptor.
+    pub(crate) fn give_up_descriptors(&mut self) {
+        self.known.retain(|_, entry| weight(entry).1 == 0);
+        self.descriptors = 0;
     }
 
     fn open(&self, name: &[u8]) -> Result<Opened, Errno> {
