@@ -99,6 +99,18 @@ impl From<ResolveError> for Failure {
     }
 }
 
+impl From<session::RunError> for Failure {
+    fn from(error: session::RunError) -> Self {
+        Failure::could_not_run(error.to_string())
+    }
+}
+
+impl From<store::StoreError> for Failure {
+    fn from(error: store::StoreError) -> Self {
+        Failure::could_not_run(error.to_string())
+    }
+}
+
 /// Results that could not be written: nobody has them. A closed pipe is no failure: its reader had enough.
 impl From<std::io::Error> for Failure {
     fn from(error: std::io::Error) -> Self {

@@ -4,6 +4,7 @@
 //! Bad input ends in one sentence and status 2. Defaults are filled in by `session::resolve`, not here.
 
 pub mod load;
+pub mod runs;
 pub mod scenario;
 pub mod serve;
 pub mod shell;
@@ -30,12 +31,18 @@ const VARIABLES: &str = "Every flag can be given in the environment as PLIMSOLL_
 /// What is to be done.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// The main job on embedded defaults: a reference server, its load line, what gives first
+    Demo(runs::DemoArgs),
     /// Put load on a server and measure it
     #[command(after_help = VARIABLES)]
     Load(Box<load::LoadArgs>),
     /// Run a reference server to put load on
     #[command(subcommand)]
     Serve(serve::ServeCommand),
+    /// List recordings
+    Runs(runs::RunsArgs),
+    /// Show a recording again
+    Report(runs::ReportArgs),
     /// Print completions for a shell
     Completions(shell::CompletionsArgs),
     /// Print the man page

@@ -2,11 +2,13 @@
 //!
 //! Warnings go to stderr before any load is put on. With `--explain` the plan is printed and nothing runs.
 
-use super::explain;
-use crate::args::load::LoadArgs;
+use super::watch::Shown;
+use super::{explain, interrupt, show};
+use crate::args::load::{LoadArgs, OutputArgs};
 use crate::args::scenario::scenario_of;
 use crate::exit::{Exit, Failure};
 use session::resolve::{SystemHost, resolve};
+use session::{Options, Outcome, RecordTo};
 use std::io::Write;
 
 /// Puts load on, or says what would be put on.
@@ -14,6 +16,7 @@ pub fn run(mut args: LoadArgs) -> Result<Exit, Failure> {
     args.output.no_color |= std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let scenario = scenario_of(&args)?;
     let output = &args.output;
+    super::raise_descriptor_limit();
     let resolved = resolve(&scenario, &SystemHost::new(engine::driver::uring::available))?;
     if output.explain {
         return explain::run(&resolved, output);
@@ -25,6 +28,56 @@ pub fn run(mut args: LoadArgs) -> Result<Exit, Failure> {
             let _ = writeln!(stderr, "plimsoll: warning: {warning}");
         }
     }
-    // ---- The run: the one call to session::run belongs here. ----
-    Err(Failure::could_not_run("this build only explains a run: add --explain"))
+    let options = Options {
+        record: record_to(output),
+        command: super::command_line(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        driver_reason: resolved.driver_reason,
+        interrupted: interrupt::flag()?,
+    };
+    let mut shown = Shown::new(output.quiet);
+    let outcome = session::run(resolved.plan, &options, &mut shown)?;
+    shown.clear();
+    finish(&outcome, output)
+}
+
+/// Prints the report and says how it went. A recording that could not be kept makes the run fail, after its report.
+fn finish(outcome: &Outcome, output: &OutputArgs) -> Result<Exit, Failure> {
+    let (recording, diagnosis) = (&outcome.recording, &outcome.diagnosis);
+    let kept = outcome.recorded_at.as_deref();
+    if output.json {
+        show::json(recording, diagnosis, kept)?;
+    } else {
+        show::text(recording, diagnosis, kept, output.no_color)?;
+    }
+    let mut exit = show::exit_of(recording, diagnosis);
+    if let Some(path) = &output.csv {
+        show::csv(path, recording.timeline.rows().iter().copied())?;
+    }
+    if let Some(error) = &outcome.recording_error {
+        exit = exit.worst(Failure::could_not_run(format!("the recording is partial: {error}")).show());
+    }
+    if exit == Exit::CouldNotRun && outcome.recording_error.is_none() {
+        return Err(Failure::could_not_run(no_connection(outcome)));
+    }
+    Ok(exit)
+}
+
+/// Why no request ever got a connection, in one sentence.
+fn no_connection(outcome: &Outcome) -> String {
+    let plan = &outcome.recording.plan;
+    let origin = plan.origins.first().map_or("the target", |origin| &origin.name);
+    let sum = &outcome.recording.totals.sum;
+    let kinds: Vec<String> =
+        sum.connection_errors.seen().map(|(kind, count)| format!("{} × {count}", kind.name())).collect();
+    let why = if kinds.is_empty() { "none was answered in time".to_owned() } else { kinds.join(", ") };
+    format!("expected a connection to {origin}, got none ({why}): check that the server listens there")
+}
+
+fn record_to(output: &OutputArgs) -> RecordTo {
+    match (&output.record, output.no_record) {
+        (Some(file), _) => RecordTo::File(file.clone()),
+        (None, true) => RecordTo::Nothing,
+        (None, false) => RecordTo::Folder(store::default_folder()),
+    }
 }

@@ -158,7 +158,7 @@ fn elements(value: &[u8]) -> impl Iterator<Item = &[u8]> {
 
 /// Takes another `Content-Length` field: one number, or a list of equal ones (RFC 9112 section 6.3 rule 5).
 #[inline]
-fn add_length(mut known: Option<u64>, value: &[u8]) -> Result<u64, Detail> {
+pub fn add_length(mut known: Option<u64>, value: &[u8]) -> Result<u64, Detail> {
     let mut last = 0;
     for element in elements(value) {
         last = number(element)?;

@@ -13,6 +13,7 @@ mod detail;
 #[cfg(test)]
 mod fixtures;
 mod head;
+mod memo;
 mod request;
 #[cfg(test)]
 mod tests;
@@ -23,6 +24,7 @@ use crate::{Failure, Fed, Payload, Progress, Protocol, Reply, WireError};
 use body::{Body, Step};
 use check::{Check, Seen};
 use head::{Declared, Head};
+use memo::Memo;
 use model::ErrorKind;
 use model::plan::Http1;
 use request::Draw;
@@ -31,8 +33,6 @@ use std::sync::Arc;
 
 /// Heads remembered, over all requests: with more requests than this some share a place. A power of two.
 const MEMOS_MAX: usize = 16;
-/// Longest head that is remembered, bytes.
-const MEMO_BYTES_MAX: usize = 2048;
 /// Memory for pieces that lies ready for the next connection that needs it.
 const SPARES_MAX: usize = 64;
 /// Capacity of such memory above which it is given back, bytes.
@@ -64,13 +64,6 @@ enum Method {
     Head,
     Connect,
     Other,
-}
-
-/// A head that was parsed and sound, and what it said: the same bytes say the same.
-#[derive(Debug)]
-struct Memo {
-    bytes: Vec<u8>,
-    head: Head,
 }
 
 /// Memory of a connection inside a reply that came in pieces.
@@ -130,11 +123,10 @@ impl Http1Protocol {
             Ok(Request { bytes, method, check: Check::new(index, &request.expect)? })
         };
         let requests = plan.requests.iter().enumerate().map(make).collect::<Result<Vec<_>, WireError>>()?;
-        let nothing = Head { status: 0, persists: false, declared: Declared::Nothing };
         let memos = requests.len().next_power_of_two().min(MEMOS_MAX);
         Ok(Http1Protocol {
             draws: Draw::by_origin(&plan.requests)?,
-            memos: RefCell::new((0..memos).map(|_| Memo { bytes: Vec::new(), head: nothing }).collect()),
+            memos: RefCell::new((0..memos).map(|_| Memo::new()).collect()),
             spares: RefCell::new(Vec::with_capacity(SPARES_MAX)),
             head_bytes_max: plan.head_bytes_max,
             keep_alive: plan.keep_alive,
@@ -151,18 +143,19 @@ impl Http1Protocol {
         let mut memos = self.memos.borrow_mut();
         let place = request.blob as usize & (memos.len() - 1);
         let memo = &mut memos[place];
-        if !memo.bytes.is_empty() && bytes.starts_with(&memo.bytes) {
-            return Headed::At(memo.bytes.len(), memo.head);
+        if let Some((end, head)) = memo.recognise(bytes)
+            && end <= self.head_bytes_max as usize
+        {
+            memo.was_of_use();
+            return Headed::At(end, head);
         }
         if !head::may_begin(bytes) {
             return Headed::Bad(ErrorKind::BadFraming, Detail::NotHttp);
         }
         match head::parse_whole(bytes) {
             Some((end, Ok(head))) if end <= self.head_bytes_max as usize => {
-                if end <= MEMO_BYTES_MAX && head.status >= 200 {
-                    memo.bytes.clear();
-                    memo.bytes.extend_from_slice(&bytes[..end]);
-                    memo.head = head;
+                if head.status >= 200 {
+                    memo.learn(&bytes[..end], head);
                 }
                 Headed::At(end, head)
             }

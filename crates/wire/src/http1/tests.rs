@@ -285,6 +285,15 @@ fn a_head_in_single_bytes_costs_linear_time() {
         // The first piece is parsed for nothing; then every byte is searched once and parsed once or twice (fields > 128).
         assert!(looked_at <= 4 * reply.len() as u64, "{looked_at} bytes looked at, in pieces of {size}");
     }
+    // Replies of 400 bytes that lie in one piece, and the piece cut anywhere: as well.
+    let many = "HTTP/1.1 204 No Content\r\nX-Some-Field: with a value\r\n\r\n".repeat(1000);
+    for size in [many.len(), 1000, 50] {
+        (SCANNED.set(0), PARSED.set(0));
+        assert_eq!(exchange(&get, 1000, many.as_bytes().chunks(size), End::Closed).len(), 1000);
+        // A parse of what lies there may run to the end of its piece, once a piece.
+        let looked_at = SCANNED.get();
+        assert!(looked_at <= 2 * many.len() as u64, "{looked_at} bytes searched, in pieces of {size}");
+    }
     // Whole, and known: parsed once, then not at all.
     let small = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
     for parsed in [small.len() as u64, 0] {

@@ -1,0 +1,128 @@
+//! `plimsoll demo`: the main job on embedded defaults: a reference target, its load line, what gives first, a report.
+
+use super::watch::Shown;
+use super::{interrupt, terminal};
+use crate::args::runs::DemoArgs;
+use crate::exit::{Exit, Failure};
+use model::finding::{Finding, Status};
+use model::plan::Plan;
+use model::recording::Row;
+use model::units::{show_count, show_duration_ns};
+use model::{Event, LatencyKind};
+use session::demo::{CPU_US, DemoError, Follow, Found, OBJECTIVE, Step};
+use session::resolve::SystemHost;
+use session::{Options, RecordTo, Watch};
+use std::io::Write;
+
+/// Runs it.
+pub fn run(args: &DemoArgs) -> Result<Exit, Failure> {
+    super::raise_descriptor_limit();
+    let program = std::env::current_exe()
+        .map_err(|error| Failure::could_not_run(format!("expected to find this program's own file, but {error}")))?;
+    let options = Options {
+        record: if args.no_record { RecordTo::Nothing } else { RecordTo::Folder(store::default_folder()) },
+        command: super::command_line(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        driver_reason: String::new(),
+        interrupted: interrupt::flag()?,
+    };
+    let mut steps = Steps(Shown::new(args.quiet));
+    steps.0.say(&format!(
+        "Looking for the load line of `plimsoll serve http`, one thread, {CPU_US} µs of CPU a request ({}).",
+        OBJECTIVE.words()
+    ));
+    let host = SystemHost::new(engine::driver::uring::available);
+    let found = match session::demo::demo(&program, &host, &options, &mut steps) {
+        Ok(found) => found,
+        Err(DemoError::Interrupted) => return Ok(Exit::Interrupted),
+        Err(error) => return Err(Failure::could_not_run(error.to_string())),
+    };
+    steps.0.clear();
+    print(&found, args)
+}
+
+/// Shows the steps on stderr.
+struct Steps(Shown);
+
+impl Watch for Steps {
+    fn on_tick(&mut self, row: &Row, plan: &Plan) {
+        self.0.on_tick(row, plan);
+    }
+    fn on_event(&mut self, event: &Event) {
+        self.0.on_event(event);
+    }
+}
+
+impl Follow for Steps {
+    fn on_step(&mut self, number: u32, rate_per_s: f64) {
+        self.0.label = format!("step {number}, {rate_per_s:.0}/s  ");
+    }
+    fn on_result(&mut self, step: &Step) {
+        let p99 = step.outcome.recording.totals.sum.latency.of(LatencyKind::Response).value_at_quantile(0.99);
+        let verdict = if step.is_met { "holds" } else { "gives" };
+        let text = format!("  {:>7.0}/s  p99 {:>9}  {verdict}", step.rate_per_s, show_duration_ns(p99 as f64));
+        self.0.say(&text);
+    }
+}
+
+fn print(found: &Found, args: &DemoArgs) -> Result<Exit, Failure> {
+    let style = terminal::style(args.no_color);
+    let (bold, plain) = if style.color { ("\x1b[1m", "\x1b[0m") } else { ("", "") };
+    let mut out = std::io::stdout().lock();
+    let line = match (found.line.met_per_s, found.line.missed_per_s) {
+        (Some(met), Some(missed)) => {
+            format!("{met:.0} requests/s ({} holds, {} does not)", show_count(met), show_count(missed))
+        }
+        (Some(met), None) => format!("at least {met:.0} requests/s: no step went beyond it"),
+        (None, _) => "none: not even the lowest rate tried met the objective".to_owned(),
+    };
+    writeln!(out, "{bold}Load line{plain}   {line}")?;
+    writeln!(out, "Objective   {}, open loop, {} steps", OBJECTIVE.words(), found.steps)?;
+    // What gives first shows where it gave.
+    let shows = found.missed.as_ref().or(found.met.as_ref());
+    let finding = shows.and_then(|step| first_to_give(&step.outcome.diagnosis.findings));
+    match finding {
+        Some(finding) => write_finding(&mut out, finding, bold, plain)?,
+        None => writeln!(out, "Gives first not known: no rule found its evidence in this run")?,
+    }
+    let verdicts: Vec<&Step> = found.met.iter().chain(&found.missed).collect();
+    let invalid = verdicts.iter().find(|step| !step.outcome.diagnosis.validity.valid);
+    match invalid {
+        None => writeln!(out, "Verdict     valid: the generator kept up, {}", lag_words(&verdicts))?,
+        Some(step) => {
+            for reason in &step.outcome.diagnosis.validity.reasons {
+                writeln!(out, "Verdict     NOT valid: {}", reason.text)?;
+            }
+        }
+    }
+    for (what, step) in [("at the line", &found.met), ("beyond it", &found.missed)] {
+        if let Some(path) = step.as_ref().and_then(|step| step.outcome.recorded_at.as_ref()) {
+            writeln!(out, "Report      {what}: plimsoll report {}", path.display())?;
+        }
+    }
+    out.flush()?;
+    Ok(if invalid.is_some() { Exit::NotValid } else { Exit::Fine })
+}
+
+/// The supported finding about the target that explains most. Findings come ranked.
+fn first_to_give(findings: &[Finding]) -> Option<&Finding> {
+    findings.iter().find(|f| f.status == Status::Supported && f.id == "single-thread-bound")
+}
+
+fn write_finding(out: &mut impl Write, finding: &Finding, bold: &str, plain: &str) -> std::io::Result<()> {
+    writeln!(out, "{bold}Gives first{plain} {} ({})", finding.title, finding.id)?;
+    for evidence in &finding.because {
+        writeln!(out, "            - {}", evidence.text)?;
+    }
+    writeln!(out, "  remedy    {}", finding.remedy)?;
+    writeln!(out, "  check     {}", finding.check_yourself)
+}
+
+fn lag_words(steps: &[&Step]) -> String {
+    let lag = steps
+        .iter()
+        .map(|step| step.outcome.recording.totals.sum.latency.of(LatencyKind::Lag).value_at_quantile(0.99))
+        .max()
+        .unwrap_or(0);
+    format!("lag p99 {}", show_duration_ns(lag as f64))
+}

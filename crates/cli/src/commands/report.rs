@@ -1,0 +1,38 @@
+//! `plimsoll report`: a recording shown again, diagnosed anew.
+//!
+//! Diagnosis is a function of the recording, so an old run profits from rules that came later. The JSON document and
+//! CSV have every tick of the file, one at a time.
+
+use super::show;
+use crate::args::runs::ReportArgs;
+use crate::exit::{Exit, Failure};
+use report::json::Document;
+use std::io::{BufWriter, Write};
+use store::Reader;
+
+/// Shows it.
+pub fn run(args: &ReportArgs) -> Result<Exit, Failure> {
+    let folder = args.folder.clone().unwrap_or_else(store::default_folder);
+    let path = store::find(&folder, &args.run)?;
+    let reader = Reader::open(&path)?;
+    let recording = reader.load()?;
+    let diagnosis = diagnose::diagnose(&recording);
+    if args.csv {
+        let rows: Vec<_> = reader.intervals().collect::<Result<_, _>>()?;
+        report::csv::write(&mut BufWriter::new(std::io::stdout().lock()), rows)?;
+    } else if args.json {
+        let shown = path.display().to_string();
+        let words = |example: &model::error_kind::ErrorExample| {
+            wire::words(&recording.plan.workload, example.detail).map(|words| &*Box::leak(words.into_owned().into_boxed_str()))
+        };
+        let mut out = BufWriter::new(std::io::stdout().lock());
+        Document::of(&recording, &diagnosis, &words, Some(&shown)).with_rows(reader.intervals()).write(&mut out)?;
+        out.flush()?;
+    } else {
+        show::text(&recording, &diagnosis, Some(&path), args.no_color)?;
+        if let Some(reason) = reader.partial_reason()? {
+            writeln!(std::io::stdout(), "\nThis recording is partial: {reason}")?;
+        }
+    }
+    Ok(Exit::Fine)
+}
