@@ -37,7 +37,7 @@ doc: ## the crates' documentation, target/doc
 
 fuzz: ## every fuzz target for SECONDS (default 20) each
 	@scripts/packages.sh build
-	fuzz/run.sh all $(or $(SECONDS),20)
+	@for target in $$(ls fuzz/seeds); do fuzz/run.sh $$target $(or $(SECONDS),20) || exit 1; done
 
 audit: ## licences, sources and advisories of everything we depend on
 	@command -v cargo-deny >/dev/null || $(CARGO) install cargo-deny --locked

@@ -39,6 +39,7 @@ if [ $# -gt 0 ] && [ -f "$1" ]; then
     # shellcheck disable=SC2086
     exec "$binary" $common "$@"
 fi
+[ ! -f "$fuzz/dictionaries/$target" ] || common="$common -dict=$fuzz/dictionaries/$target"
 status=0
 # shellcheck disable=SC2086
 "$binary" $common -max_total_time="$seconds" -max_len=4096 -use_value_profile=1 -print_final_stats=1 \

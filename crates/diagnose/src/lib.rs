@@ -1,4 +1,53 @@
-//! stub
+//! From a recording to findings and to the validity of its figures.
+//!
+//! Pure: no I/O, no clock, no threads; the same recording always gives the same diagnosis. Every rule answers, and what
+//! could not be read is `not-observable`, never "fine". Only the generator, a clock or the audit of the figures makes a
+//! result invalid: a slow, stalled or overloaded target never does. Cost: a few passes over timeline and snapshots.
 #![forbid(unsafe_code)]
-/// stub
-pub fn diagnose(_: &model::Recording) -> model::finding::Diagnosis { model::finding::Diagnosis { validity: model::finding::Validity { valid: true, reasons: vec![] }, findings: vec![] } }
+
+pub mod facts;
+pub mod rule;
+pub mod rules;
+mod statistics;
+
+pub use rule::Rule;
+pub use rules::RULES;
+
+use facts::Facts;
+use model::Recording;
+use model::finding::{Diagnosis, Finding, Reason, Severity, Status, Validity};
+use std::cmp::Reverse;
+
+/// Judges a recording by every rule of [`RULES`].
+///
+/// Findings are ordered: supported before not observable before refuted; within these, errors first, then by
+/// confidence, then as in [`RULES`].
+pub fn diagnose(recording: &Recording) -> Diagnosis {
+    let facts = Facts::of(recording);
+    let mut findings: Vec<Finding> = Vec::with_capacity(RULES.len());
+    let mut reasons = Vec::new();
+    for rule in RULES {
+        let finding = rule.judge(&facts).into_finding(rule.id());
+        if rule.invalidates() && finding.status == Status::Supported {
+            let text = format!("{}. {}", finding.title, finding.remedy);
+            reasons.push(Reason { id: finding.id.clone(), text: text.trim_end_matches([' ', '.']).to_owned() });
+        }
+        findings.push(finding);
+    }
+    // A stable sort: equals stay in the registry's order.
+    findings.sort_by_key(|f| (rank(f.status), Reverse(severity_rank(f)), Reverse((f.confidence * 1e6) as u64)));
+    Diagnosis { validity: Validity { valid: reasons.is_empty(), reasons }, findings }
+}
+
+fn rank(status: Status) -> u8 {
+    match status {
+        Status::Supported => 0,
+        Status::NotObservable => 1,
+        Status::Refuted => 2,
+    }
+}
+
+/// Only what is supported is as severe as its rule says.
+fn severity_rank(finding: &Finding) -> Severity {
+    if finding.status == Status::Supported { finding.severity } else { Severity::Info }
+}

@@ -173,6 +173,7 @@ fn work(plan: &Plan, share: &Share, link: WorkerLink, ready: &SyncSender<Ready>,
             .and_then(|protocol| with_driver(plan, share, protocol, link, ready, start)),
         Workload::Echo(echo) => EchoProtocol::new(echo, plan.seed ^ u64::from(share.worker))
             .map_err(StartError::from)
+            .map(|protocol| protocol.pipelined(plan.pipeline > 1))
             .and_then(|protocol| with_driver(plan, share, protocol, link, ready, start)),
     };
     if let Err(error) = outcome {

@@ -223,6 +223,24 @@ fn a_dead_port_fails_every_request_and_does_not_spin() {
 }
 
 #[test]
+fn of_several_addresses_one_that_answers_is_enough() {
+    for driver in [DriverKind::Epoll, DriverKind::Uring] {
+        if driver == DriverKind::Uring && engine::driver::uring::available().is_err() {
+            continue;
+        }
+        let server = Server::start(answering(echo_back)());
+        let dead = || Address::Tcp(std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap());
+        let mut plan = counted(echo(), 100);
+        plan.driver = driver;
+        plan.origins[0].addresses = vec![dead(), Address::Tcp(server.address), dead()];
+        let sum = run_real(&plan);
+        sum.assert_conserved(driver.name());
+        assert_eq!((sum.total.counts.ok, sum.total.counts.failed), (100, 0), "{}", driver.name());
+        assert!(sum.total.connection_errors.of(ErrorKind::Refused) > 0);
+    }
+}
+
+#[test]
 fn warm_up_is_kept_out_of_every_figure() {
     let mut plan = plan(echo());
     plan.warmup_ns = 100 * MS;

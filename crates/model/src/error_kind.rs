@@ -116,7 +116,7 @@ pub struct ErrorExample {
     pub phase: Phase,
     /// The kernel's error number; 0 where the kernel reported none.
     pub errno: i32,
-    /// A detail of the protocol machine (see `wire::Detail`); 0 for none.
+    /// A detail of the protocol machine (`wire::words` puts it into words); 0 for none.
     pub detail: u32,
     /// Nanoseconds since the run's start.
     pub at_ns: u64,

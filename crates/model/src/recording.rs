@@ -197,7 +197,8 @@ impl Row {
         self.response_p50_ns = self.response_p50_ns.max(later.response_p50_ns);
         self.response_p99_ns = self.response_p99_ns.max(later.response_p99_ns);
         self.lag_p99_ns = self.lag_p99_ns.max(later.lag_p99_ns);
-        self.response_sum_ns += later.response_sum_ns;
+        self.is_drain &= later.is_drain;
+        self.response_sum_ns = self.response_sum_ns.saturating_add(later.response_sum_ns);
         self.worker_busy_max = self.worker_busy_max.max(later.worker_busy_max);
     }
 }

@@ -5,6 +5,7 @@
 
 pub mod nginx;
 pub mod process;
+pub mod seccomp;
 
 use std::path::{Path, PathBuf};
 

@@ -35,7 +35,16 @@ impl Nginx {
         std::fs::write(&file, configuration(folder.path(), address, server))?;
         open_to_all(folder.path())?;
         let mut command = Command::new(program);
-        command.arg("-e").arg("stderr").arg("-c").arg(&file).stdout(Stdio::null()).stderr(Stdio::null());
+        std::fs::create_dir(folder.path().join("logs"))?;
+        command
+            .arg("-e")
+            .arg("stderr")
+            .arg("-p")
+            .arg(folder.path())
+            .arg("-c")
+            .arg(&file)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
         let nginx = Nginx { process: Guard::spawn(&mut command)?, address, folder };
         for _ in 0..1000 {
             if TcpStream::connect(address).is_ok() {
@@ -54,6 +63,11 @@ impl Nginx {
     /// Its document root.
     pub fn root(&self) -> std::path::PathBuf {
         self.folder.path().join("www")
+    }
+
+    /// Its own folder, which paths in its configuration are relative to.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
     }
 
     /// Its master process.

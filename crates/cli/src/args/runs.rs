@@ -24,9 +24,9 @@ pub struct ReportArgs {
     /// Print the report as JSON, with every interval
     #[arg(long, env = "PLIMSOLL_JSON", value_parser = BoolishValueParser::new())]
     pub json: bool,
-    /// Print the intervals as CSV
-    #[arg(long, conflicts_with = "json")]
-    pub csv: bool,
+    /// Write every interval as CSV to a file, or to stdout with '-' [default: not written]
+    #[arg(long, value_name = "FILE", env = "PLIMSOLL_CSV")]
+    pub csv: Option<PathBuf>,
     /// Print without colours, as with NO_COLOR
     #[arg(long, env = "PLIMSOLL_NO_COLOR", value_parser = BoolishValueParser::new())]
     pub no_color: bool,

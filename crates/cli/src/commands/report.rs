@@ -17,13 +17,18 @@ pub fn run(args: &ReportArgs) -> Result<Exit, Failure> {
     let reader = Reader::open(&path)?;
     let recording = reader.load()?;
     let diagnosis = diagnose::diagnose(&recording);
-    if args.csv {
+    if let Some(file) = &args.csv {
         let rows: Vec<_> = reader.intervals().collect::<Result<_, _>>()?;
-        report::csv::write(&mut BufWriter::new(std::io::stdout().lock()), rows)?;
+        if file.as_os_str() == "-" {
+            report::csv::write(&mut BufWriter::new(std::io::stdout().lock()), rows)?;
+        } else {
+            show::csv(file, rows)?;
+        }
     } else if args.json {
         let shown = path.display().to_string();
         let words = |example: &model::error_kind::ErrorExample| {
-            wire::words(&recording.plan.workload, example.detail).map(|words| &*Box::leak(words.into_owned().into_boxed_str()))
+            wire::words(&recording.plan.workload, example.detail)
+                .map(|words| &*Box::leak(words.into_owned().into_boxed_str()))
         };
         let mut out = BufWriter::new(std::io::stdout().lock());
         Document::of(&recording, &diagnosis, &words, Some(&shown)).with_rows(reader.intervals()).write(&mut out)?;

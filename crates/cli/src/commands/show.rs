@@ -88,7 +88,8 @@ fn words_of(recording: &Recording) -> Words {
     let details = recording.totals.examples().map(|example| example.detail).filter(|detail| *detail != 0);
     let known = details.filter_map(|detail| {
         // At most one for each kind of error, for the length of a report.
-        wire::words(&recording.plan.workload, detail).map(|words| (detail, &*Box::leak(words.into_owned().into_boxed_str())))
+        wire::words(&recording.plan.workload, detail)
+            .map(|words| (detail, &*Box::leak(words.into_owned().into_boxed_str())))
     });
     Words { known: known.collect() }
 }

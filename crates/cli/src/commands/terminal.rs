@@ -12,7 +12,9 @@ const WIDTH_MAX: usize = 110;
 pub fn style(no_color: bool) -> Style {
     let refused = no_color || std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     Style {
-        color: !refused && std::io::stdout().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb"),
+        color: !refused
+            && std::io::stdout().is_terminal()
+            && std::env::var_os("TERM").is_none_or(|term| term != "dumb"),
         width: width().min(WIDTH_MAX),
         unicode: is_utf8(),
     }
@@ -25,8 +27,8 @@ pub fn stderr_is_terminal() -> bool {
 
 /// Columns of the terminal.
 pub fn width() -> usize {
-    let size = rustix::termios::tcgetwinsize(std::io::stdout())
-        .or_else(|_| rustix::termios::tcgetwinsize(std::io::stderr()));
+    let size =
+        rustix::termios::tcgetwinsize(std::io::stdout()).or_else(|_| rustix::termios::tcgetwinsize(std::io::stderr()));
     match size {
         Ok(size) if size.ws_col >= 40 => usize::from(size.ws_col),
         _ => WIDTH,

@@ -15,8 +15,6 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
         let connection = &mut self.connections[slot as usize];
         let (first, count) = self.origins[usize::from(connection.origin)].addresses;
         let address = first + (connection.address_turn % count) as usize;
-        // After a failure the next address is tried.
-        connection.address_turn = connection.address_turn.wrapping_add(u32::from(connection.failures > 0));
         connection.state = State::Connecting;
         connection.connect_ns = now_ns;
         connection.sent = 0;
@@ -52,12 +50,22 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
         let kind = timed_out.unwrap_or_else(|| kind_of_errno(errno, Phase::Connect));
         let connection = &mut self.connections[slot as usize];
         let origin = connection.origin;
+        let addresses = self.origins[usize::from(origin)].addresses.1;
         connection.state = State::Down;
         connection.failures = connection.failures.saturating_add(1);
+        // A name with several addresses: the next one is tried at once, and only when all have failed has the request.
+        connection.address_turn = connection.address_turn.wrapping_add(1);
+        let all_failed = connection.failures.is_multiple_of(addresses);
         self.interval.counts.connect_failed += 1;
         self.interval.connection_errors.record(kind);
         self.note_connection_example(kind, errno, origin, now_ns);
         self.set_deadline(slot, u64::MAX);
+        if !all_failed {
+            if !self.stopping {
+                self.connect(slot, now_ns);
+            }
+            return;
+        }
         if self.is_open_pace {
             self.fail_one_queued(origin, kind, errno, now_ns);
         } else {
@@ -155,7 +163,8 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
     /// Connects after a backoff that doubles with each failure in a row.
     fn connect_later(&mut self, slot: Slot, now_ns: u64) {
         let connection = &mut self.connections[slot as usize];
-        let doublings = connection.failures.saturating_sub(1).min(32);
+        let rounds = connection.failures / self.origins[usize::from(connection.origin)].addresses.1;
+        let doublings = rounds.saturating_sub(1).min(32);
         let wait_ns = self.backoff_first_ns.saturating_mul(1 << doublings).min(self.backoff_max_ns);
         let at_ns = now_ns.saturating_add(wait_ns);
         if connection.waiting > 0 {

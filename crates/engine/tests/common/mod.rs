@@ -144,9 +144,12 @@ pub fn run_real(plan: &Plan) -> Sum {
 /// Runs a plan of one worker on the simulated network.
 pub fn run_sim(plan: &Plan, service: Box<dyn Service>, weather: Weather) -> Sum {
     match &plan.workload {
-        Workload::Echo(echo) => {
-            sim_with(plan, wire::echo::EchoProtocol::new(echo, plan.seed).unwrap(), service, weather)
-        }
+        Workload::Echo(echo) => sim_with(
+            plan,
+            wire::echo::EchoProtocol::new(echo, plan.seed).unwrap().pipelined(plan.pipeline > 1),
+            service,
+            weather,
+        ),
         Workload::Http1(http) => sim_with(plan, wire::http1::Http1Protocol::new(http).unwrap(), service, weather),
     }
 }

@@ -42,7 +42,7 @@ pub(super) fn driver(
                     warnings.push(format!(
                         "io_uring cannot be used ({why}): epoll drives this run; --driver epoll says so without this warning"
                     ));
-                    Ok(choice(DriverKind::Epoll, "io_uring cannot be used"))
+                    Ok(choice(DriverKind::Epoll, &format!("io_uring cannot be used: {why}")))
                 }
             },
             (kind, because) => Ok(choice(kind, because)),

@@ -247,6 +247,14 @@ mod tests {
     }
 
     #[test]
+    fn a_folded_length_is_left_to_the_parser() {
+        let known = "HTTP/1.1 200 OK\r\nContent-Length:\r\n 5\r\n\r\n";
+        let memo = learned(known.as_bytes());
+        assert!(memo.recognise(known.as_bytes()).is_some());
+        assert_eq!(memo.recognise(known.replace(":\r\n", ": 1\r\n").as_bytes()), None);
+    }
+
+    #[test]
     fn heads_that_never_come_again_are_learned_rarely() {
         let mut memo = Memo::new();
         let nothing = Head { status: 200, persists: true, declared: Declared::Nothing };

@@ -1,11 +1,12 @@
 //! HTTP/1.1 as a client speaks it: requests written once, replies read as they come, cut anywhere.
 //!
 //! The verdict on a reply is a function of its bytes, never of how they were cut. A head that came whole is parsed
-//! where it lies; pieces are gathered in borrowed memory that goes back when the head is complete, so an idle
-//! connection keeps nothing. Bodies are counted, not copied. Heads come back the same for most of a run: each
-//! request's last one is remembered, and a reply that begins with the very same bytes is not parsed again.
+//! where it lies; pieces are gathered in borrowed memory that goes back when the reply is complete, so an idle
+//! connection keeps nothing. Bodies are counted, not copied. Each request's last head is remembered, and one like it
+//! is known without parsing it again.
 //! Not here: redirects, content codings, upgrades, CONNECT tunnels (the reply counts, the connection is not kept).
-//! Cost of a small reply: about 15 ns with a remembered head, 150 ns with a new one (8 fields, x86-64, 2026).
+//! Cost of a small reply with 8 fields, x86-64 at 2 to 3 GHz: 30 ns when its head is the last one, 55 ns when a date or
+//! length differs, 220 ns when it must be parsed.
 
 mod body;
 mod check;
@@ -47,6 +48,7 @@ pub struct Http1Protocol {
     head_bytes_max: u32,
     keep_alive: bool,
     memos: RefCell<Vec<Memo>>,
+    #[allow(clippy::vec_box, reason = "the boxes themselves go to connections and come back")]
     spares: RefCell<Vec<Box<Scratch>>>,
 }
 

@@ -279,7 +279,8 @@ fn a_head_in_single_bytes_costs_linear_time() {
     let head = format!("{begin}{}\r\n", field.repeat((limit as usize - begin.len() - 2) / field.len()));
     let reply = format!("{head}ok");
     for size in [1, 2, 1000, head.len() - 1] {
-        (SCANNED.set(0), PARSED.set(0));
+        SCANNED.set(0);
+        PARSED.set(0);
         assert_eq!(exchange(&get, 1, reply.as_bytes().chunks(size), End::Closed), ["200 keep"]);
         let looked_at = SCANNED.get() + PARSED.get();
         // The first piece is parsed for nothing; then every byte is searched once and parsed once or twice (fields > 128).
@@ -288,7 +289,8 @@ fn a_head_in_single_bytes_costs_linear_time() {
     // Replies of 400 bytes that lie in one piece, and the piece cut anywhere: as well.
     let many = "HTTP/1.1 204 No Content\r\nX-Some-Field: with a value\r\n\r\n".repeat(1000);
     for size in [many.len(), 1000, 50] {
-        (SCANNED.set(0), PARSED.set(0));
+        SCANNED.set(0);
+        PARSED.set(0);
         assert_eq!(exchange(&get, 1000, many.as_bytes().chunks(size), End::Closed).len(), 1000);
         // A parse of what lies there may run to the end of its piece, once a piece.
         let looked_at = SCANNED.get();
@@ -297,7 +299,8 @@ fn a_head_in_single_bytes_costs_linear_time() {
     // Whole, and known: parsed once, then not at all.
     let small = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
     for parsed in [small.len() as u64, 0] {
-        (SCANNED.set(0), PARSED.set(0));
+        SCANNED.set(0);
+        PARSED.set(0);
         assert_eq!(exchange(&get, 1, [small.as_bytes()], End::Closed), ["200 keep"]);
         assert_eq!((SCANNED.get(), PARSED.get()), (0, parsed));
     }

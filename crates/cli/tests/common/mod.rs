@@ -1,0 +1,103 @@
+//! The built program, run as a user runs it; servers that end with their test.
+#![allow(dead_code, reason = "each test file uses its part of this")]
+
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use testkit::nginx::Nginx;
+use testkit::process::Guard;
+
+pub const BIN: &str = env!("CARGO_BIN_EXE_plimsoll");
+pub const DRIVERS: [&str; 2] = ["epoll", "uring"];
+
+/// What a command came to.
+pub struct Run {
+    pub status: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Run {
+    pub fn assert_exit(&self, status: i32) {
+        assert_eq!(self.status, Some(status), "stdout:\n{}\nstderr:\n{}", self.stdout, self.stderr);
+    }
+
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::from_str(&self.stdout).unwrap_or_else(|e| panic!("{e}:\n{}\n{}", self.stdout, self.stderr))
+    }
+}
+
+/// The program with arguments, in an environment without surprises.
+pub fn command(args: &[&str]) -> Command {
+    let mut command = Command::new(BIN);
+    command.args(args).env("LANG", "C.UTF-8").env_remove("NO_COLOR");
+    command
+}
+
+pub fn plimsoll(args: &[&str]) -> Run {
+    finish(&mut command(args))
+}
+
+pub fn finish(command: &mut Command) -> Run {
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    Run {
+        status: output.status.code(),
+        stdout: String::from_utf8(output.stdout).unwrap(),
+        stderr: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+/// A server of the project's own.
+pub struct Server {
+    pub process: Guard,
+    pub url: String,
+}
+
+pub fn serve_http(extra: &[&str]) -> Server {
+    let mut args = vec!["serve", "http"];
+    if !extra.contains(&"--listen") {
+        args.extend(["--listen", "127.0.0.1:0"]);
+    }
+    args.extend(extra);
+    serve(&args)
+}
+
+pub fn serve(args: &[&str]) -> Server {
+    let mut process = Guard::spawn(command(args).stdout(Stdio::piped())).unwrap();
+    let mut output = BufReader::new(process.child().stdout.take().unwrap());
+    let mut line = String::new();
+    output.read_line(&mut line).unwrap();
+    let url = line.trim().rsplit(' ').next().unwrap().to_owned();
+    assert!(url.contains("://"), "{args:?} says '{line}'");
+    // Its later output goes nowhere, but the pipe stays open.
+    std::thread::spawn(move || std::io::copy(&mut output, &mut std::io::sink()));
+    Server { process, url }
+}
+
+/// nginx, or the reason why there is none.
+pub fn nginx(server: &str) -> Option<Nginx> {
+    match Nginx::start(server) {
+        Ok(nginx) => Some(nginx),
+        Err(error) => {
+            testkit::skip(&error.to_string());
+            None
+        }
+    }
+}
+
+/// Waits for something that will be so soon; a hang guard, not a measurement.
+pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < Duration::from_secs(20), "not so: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+pub const fn libc_sigstop() -> i32 {
+    19
+}
+
+pub const fn libc_sigcont() -> i32 {
+    18
+}

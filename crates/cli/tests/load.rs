@@ -1,0 +1,344 @@
+//! `plimsoll load` on real servers: nginx from Debian, the project's own, hostile ones; every figure accounted for.
+
+mod common;
+
+use common::*;
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+use testkit::process::Guard;
+
+#[test]
+fn nginx_counts_what_we_count() {
+    let Some(nginx) = nginx("access_log logs/access.log;") else { return };
+    let url = format!("http://{}/", nginx.address());
+    let run = plimsoll(&["load", &url, "-n", "3000", "-c", "20", "--json", "--no-record", "-q"]);
+    run.assert_exit(0);
+    let doc = run.json();
+    assert_eq!(doc["schema"], "plimsoll.report/1");
+    assert_eq!(doc["totals"]["ok"], 3000);
+    assert_eq!(doc["totals"]["started"], 3000);
+    assert_eq!(doc["totals"]["status"]["200"], 3000);
+    assert_eq!(doc["validity"]["valid"], true);
+    assert_eq!(doc["achieved"]["connections"], 20);
+    assert!(doc["latency"]["response"]["p99_us"].as_f64().unwrap() > 0.0);
+    assert!(doc["generator"]["peak_rss_bytes"].as_u64().unwrap() < 16 << 20, "{}", doc["generator"]);
+    // The server's own log agrees: the log is written at each request's end.
+    let log = nginx.folder().join("logs/access.log");
+    let lines = || std::fs::read_to_string(&log).unwrap_or_default().lines().count();
+    wait_until("nginx has logged every request", || lines() == 3000);
+    let received = doc["totals"]["bytes_received"].as_u64().unwrap();
+    assert_eq!(received % 3000, 0, "all replies are alike: {received}");
+    assert!(received / 3000 > 612);
+}
+
+#[test]
+fn text_report_says_how_much_how_fast_how_sure() {
+    let Some(nginx) = nginx("") else { return };
+    let url = format!("http://{}/", nginx.address());
+    let run = plimsoll(&["load", &url, "-d", "500ms", "--no-record"]);
+    run.assert_exit(0);
+    for word in ["how much", "how fast", "how sure", "valid", "p99", "Response time", "Status", "Generator"] {
+        assert!(run.stdout.contains(word), "{word} is missing in\n{}", run.stdout);
+    }
+    assert!(!run.stdout.contains('\u{1b}'), "no colour where there is no terminal");
+}
+
+#[test]
+fn statuses_of_400_and_above_are_failures_unless_expected() {
+    let Some(nginx) = nginx("") else { return };
+    let url = format!("http://{}/missing", nginx.address());
+    let failed = plimsoll(&["load", &url, "-n", "50", "--json", "--no-record", "-q"]);
+    assert_eq!(failed.json()["totals"]["errors"]["unexpected-status"], 50);
+    assert_eq!(failed.json()["totals"]["status"]["404"], 50);
+    let expected = plimsoll(&["load", &url, "-n", "50", "--expect-status", "404", "--json", "--no-record", "-q"]);
+    assert_eq!(expected.json()["totals"]["ok"], 50);
+}
+
+#[test]
+fn post_bodies_heads_ranges_chunks_and_closes_are_spoken() {
+    let server = serve_http(&[]);
+    let url = |path: &str| format!("{}{path}", server.url);
+    let cases: [(&str, &[&str]); 7] = [
+        ("echo", &["-b", "hello there", "--expect-body", "^hello there$"]),
+        ("bytes?n=100000", &["-X", "HEAD"]),
+        ("chunked?n=50&size=100", &[]),
+        ("bytes?n=5000000", &["-c", "2", "-n", "20"]),
+        ("status?code=204", &[]),
+        ("status?code=304", &[]),
+        ("", &["--disable-keepalive"]),
+    ];
+    for (path, extra) in cases {
+        for driver in DRIVERS {
+            let url = url(path);
+            let mut args = vec!["load", &url, "-n", "100", "--json", "--no-record", "-q", "--driver", driver];
+            args.extend(extra);
+            if let Some(at) = args.iter().rposition(|a| *a == "-n").filter(|at| *at > 3) {
+                // The case brings its own count: the general one goes.
+                assert!(at > 3);
+                args.drain(2..4);
+            }
+            let run = plimsoll(&args);
+            run.assert_exit(0);
+            let totals = &run.json()["totals"];
+            assert_eq!(totals["failed"], 0, "{path} on {driver}: {totals}");
+            assert_eq!(totals["ok"], totals["started"], "{path} on {driver}");
+        }
+    }
+}
+
+#[test]
+fn many_urls_are_mixed_by_weight_over_several_origins() {
+    let (a, b) = (serve_http(&[]), serve_http(&[]));
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("urls");
+    std::fs::write(&file, format!("3 {}status?code=200\n1 {}status?code=201\n", a.url, b.url)).unwrap();
+    let file = file.to_str().unwrap();
+    let run =
+        plimsoll(&["load", "--urls", file, "--rate", "2k/s", "-d", "1s", "-c", "8", "--json", "--no-record", "-q"]);
+    run.assert_exit(0);
+    let status = &run.json()["totals"]["status"];
+    let (first, second) = (status["200"].as_f64().unwrap(), status["201"].as_f64().unwrap());
+    assert_eq!(first + second, 2000.0);
+    assert!((2.5..3.6).contains(&(first / second)), "{first} : {second}");
+}
+
+#[test]
+fn ipv6_unix_sockets_and_connect_to_lead_to_the_server() {
+    let six = serve_http(&["--listen", "[::1]:0"]);
+    assert_eq!(plimsoll(&["load", &six.url, "-n", "10", "--json", "--no-record", "-q"]).json()["totals"]["ok"], 10);
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("s");
+    let socket = socket.to_str().unwrap();
+    let server = serve_http(&["--unix", socket]);
+    for driver in DRIVERS {
+        let run = plimsoll(&[
+            "load",
+            &format!("unix:{socket}"),
+            "-n",
+            "10",
+            "--json",
+            "--no-record",
+            "-q",
+            "--driver",
+            driver,
+        ]);
+        assert_eq!(run.json()["totals"]["ok"], 10, "{driver}: {}", run.stderr);
+    }
+    let there = server.url.trim_start_matches("http://").trim_end_matches('/').to_owned();
+    let run = plimsoll(&[
+        "load",
+        "http://nowhere.invalid/",
+        "--connect-to",
+        &there,
+        "-n",
+        "10",
+        "--json",
+        "--no-record",
+        "-q",
+    ]);
+    assert_eq!(run.json()["totals"]["ok"], 10, "{}", run.stderr);
+}
+
+#[test]
+fn echo_is_compared_byte_by_byte() {
+    let server = serve(&["serve", "echo", "--listen", "127.0.0.1:0"]);
+    for driver in DRIVERS {
+        let run = plimsoll(&[
+            "load",
+            &server.url,
+            "-n",
+            "300",
+            "--size",
+            "1,4095,4096,4097,65536,1MiB",
+            "--content",
+            "binary",
+            "--json",
+            "--no-record",
+            "-q",
+            "--driver",
+            driver,
+        ]);
+        run.assert_exit(0);
+        let totals = &run.json()["totals"];
+        assert_eq!((&totals["ok"], &totals["bytes_sent"]), (&300.into(), &totals["bytes_received"]), "{driver}");
+    }
+}
+
+#[test]
+fn what_cannot_run_ends_with_one_sentence_and_status_1() {
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let dead = format!("http://{free}/");
+    let cases: [(&[&str], &str); 3] = [
+        (&["load", &dead, "-d", "300ms", "--no-record"], "refused"),
+        (&["load", "http://no-such-name.invalid/", "--no-record"], "no-such-name.invalid"),
+        (&["report", "no-such-run", "--folder", "/tmp"], "no-such-run"),
+    ];
+    for (args, word) in cases {
+        let run = plimsoll(args);
+        run.assert_exit(1);
+        let last = run.stderr.lines().last().unwrap_or("");
+        assert!(last.starts_with("plimsoll: ") && last.contains(word), "{args:?}: {}", run.stderr);
+    }
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_is_said_before_any_load() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    let mut command = command(&["load", &url, "-d", "300ms"]);
+    command.env("XDG_STATE_HOME", "/proc/nowhere");
+    let run = finish(&mut command);
+    run.assert_exit(1);
+    assert!(run.stderr.contains("--no-record"), "{}", run.stderr);
+    listener.set_nonblocking(true).unwrap();
+    assert!(listener.accept().is_err(), "a connection was made all the same");
+}
+
+#[test]
+fn without_descriptors_the_result_is_not_valid_and_says_what_to_change() {
+    let server = serve_http(&[]);
+    let script = format!("ulimit -n 20; exec {} load {} -c 50 -d 500ms --json --no-record -q -t 1", BIN, server.url);
+    for driver in DRIVERS {
+        let run = finish(Command::new("sh").arg("-c").arg(format!("{script} --driver {driver}")));
+        run.assert_exit(4);
+        let doc = run.json();
+        assert!(doc["validity"]["reasons"].to_string().contains("generator-fds"), "{}", doc["validity"]);
+        assert!(doc["totals"]["errors"].to_string().contains("too-many-files"), "{}", doc["totals"]);
+        assert!(doc["totals"]["ok"].as_u64().unwrap() > 0, "those that got a connection went on");
+    }
+}
+
+#[test]
+fn where_io_uring_is_forbidden_epoll_is_taken_and_said() {
+    let server = serve_http(&[]);
+    let mut command = command(&["load", &server.url, "-n", "200", "--batch", "--json", "--no-record", "-q"]);
+    testkit::seccomp::forbid_io_uring(&mut command);
+    let run = finish(&mut command);
+    run.assert_exit(0);
+    let generator = &run.json()["generator"];
+    assert_eq!(generator["driver"], "epoll");
+    assert!(generator.to_string().contains("io_uring is forbidden"), "{generator}");
+    let mut command = self::command(&["load", &server.url, "-n", "200", "--driver", "uring", "--no-record", "-q"]);
+    testkit::seccomp::forbid_io_uring(&mut command);
+    let run = finish(&mut command);
+    run.assert_exit(1);
+    assert!(run.stderr.contains("--driver epoll") || run.stderr.contains("epoll"), "{}", run.stderr);
+}
+
+#[test]
+fn a_stalled_target_is_measured_and_the_result_is_valid() {
+    let mut server = serve_http(&[]);
+    let url = server.url.clone();
+    let mut load = command(&["load", &url, "--rate", "1k/s", "-d", "3s", "-c", "16", "--json", "--no-record", "-q"]);
+    let child = load.stdout(Stdio::piped()).spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(1000));
+    server.process.signal(libc_sigstop());
+    std::thread::sleep(Duration::from_millis(500));
+    server.process.signal(libc_sigcont());
+    let output = child.wait_with_output().unwrap();
+    let doc: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", doc["validity"]);
+    assert_eq!(doc["totals"]["ok"], 3000);
+    let p99 = |kind: &str| doc["latency"][kind]["p99_us"].as_f64().unwrap();
+    assert!(p99("response") > 400_000.0 && p99("queue") > 300_000.0, "{}", doc["latency"]);
+    assert!(p99("lag") < 100_000.0, "{}", doc["latency"]["lag"]);
+    assert!(server.process.wait(Duration::ZERO).is_none(), "the server lives");
+}
+
+#[test]
+fn ctrl_c_prints_the_summary_and_a_killed_run_stays_readable() {
+    let server = serve_http(&[]);
+    let folder = tempfile::tempdir().unwrap();
+    for (signal, status) in [(2, Some(130)), (9, None)] {
+        let file = folder.path().join(format!("run-{signal}.plimsoll"));
+        let path = file.to_str().unwrap();
+        let mut load = command(&["load", &server.url, "-d", "60s", "--tick", "100ms", "--record", path, "-q"]);
+        let mut child = Guard::spawn(load.stdout(Stdio::piped()).stderr(Stdio::piped())).unwrap();
+        std::thread::sleep(Duration::from_millis(900));
+        child.signal(signal);
+        let ended = child.wait(Duration::from_secs(10)).expect("it ends");
+        assert_eq!(ended.code(), status, "signal {signal}");
+        let mut printed = String::new();
+        child.child().stdout.take().unwrap().read_to_string(&mut printed).unwrap();
+        assert_eq!(printed.contains("how much"), signal == 2, "{printed}");
+        let again = plimsoll(&["report", path, "--json"]);
+        again.assert_exit(0);
+        let doc = again.json();
+        assert_eq!(doc["end"], if signal == 2 { "interrupted" } else { "partial" });
+        assert!(doc["totals"]["ok"].as_u64().unwrap() > 100, "{}", doc["totals"]);
+    }
+}
+
+#[test]
+fn a_full_disk_ends_the_recording_and_not_the_run() {
+    if !testkit::is_root() {
+        return testkit::skip("mounting a small disk needs root");
+    }
+    let server = serve_http(&[]);
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path().display();
+    let script = format!(
+        "mount -t tmpfs -o size=192k tmpfs {at} && exec {BIN} load {} -d 3s --tick 100ms --record {at}/run.plimsoll",
+        server.url
+    );
+    let run = finish(Command::new("unshare").args(["-m", "sh", "-c", &script]));
+    run.assert_exit(1);
+    assert!(run.stdout.contains("how much"), "the report is printed from memory\n{}", run.stderr);
+    assert!(run.stderr.contains("partial"), "{}", run.stderr);
+}
+
+#[test]
+fn a_recording_shows_the_same_report_again() {
+    let server = serve_http(&[]);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("one.plimsoll");
+    let path = file.to_str().unwrap();
+    let run = plimsoll(&["load", &server.url, "-n", "2000", "--json", "--record", path, "-q"]);
+    run.assert_exit(0);
+    let again = plimsoll(&["report", path, "--json"]);
+    let (mut first, mut second) = (run.json(), again.json());
+    for doc in [&mut first, &mut second] {
+        doc["observed"] = serde_json::Value::Null;
+    }
+    assert_eq!(first["totals"], second["totals"]);
+    assert_eq!(first["latency"], second["latency"]);
+    assert_eq!(first["validity"], second["validity"]);
+    let listed = plimsoll(&["runs", "--folder", folder.path().to_str().unwrap()]);
+    assert!(listed.stdout.contains("one"), "{}", listed.stdout);
+    let csv = plimsoll(&["report", path, "--csv", "-"]);
+    assert!(csv.stdout.lines().count() > 1 && csv.stdout.starts_with("start_s"), "{}", csv.stdout);
+}
+
+#[test]
+fn a_server_that_never_reads_costs_bounded_memory() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    let folder = tempfile::tempdir().unwrap();
+    let body = folder.path().join("body");
+    std::fs::File::create(&body).unwrap().write_all(&vec![b'x'; 8 << 20]).unwrap();
+    let body = format!("@{}", body.display());
+    for driver in DRIVERS {
+        let run = plimsoll(&[
+            "load",
+            &url,
+            "-b",
+            &body,
+            "-c",
+            "8",
+            "-d",
+            "500ms",
+            "--timeout",
+            "200ms",
+            "--json",
+            "--no-record",
+            "-q",
+            "--driver",
+            driver,
+        ]);
+        let doc = run.json();
+        assert!(doc["totals"]["errors"]["reply-timeout"].as_u64().unwrap() >= 8, "{}", doc["totals"]);
+        assert!(doc["generator"]["peak_rss_bytes"].as_u64().unwrap() < 64 << 20, "{}", doc["generator"]);
+    }
+}

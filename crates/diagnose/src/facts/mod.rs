@@ -1,0 +1,204 @@
+//! Values that several rules need, derived from a recording once.
+//!
+//! Arithmetic here is on `f64` or saturating: a recording may come from a damaged file, and no rule may panic on it.
+//! The measured window runs from the end of warm-up to the end of the load; the drain is never part of it.
+
+mod processes;
+mod rate;
+
+pub use processes::{Host, Span, ThreadUse};
+
+use hdrhistogram::Histogram;
+use model::finding::Evidence;
+use model::latency::Kind;
+use model::plan::{Address, Pace, Think};
+use model::recording::Row;
+use model::snapshot::{Role, SamplerState};
+use model::{ErrorKind, Recording};
+
+/// A recording with what is derived from it.
+#[derive(Debug)]
+pub struct Facts<'r> {
+    /// The recording itself.
+    pub recording: &'r Recording,
+    /// Start of the measured window, nanoseconds since the run's start.
+    pub start_ns: u64,
+    /// End of the measured window, nanoseconds since the run's start.
+    pub end_ns: u64,
+    /// The rows that lie in the measured window, each longer than nothing.
+    pub rows: Vec<&'r Row>,
+    /// The stretches between snapshots of the measured window.
+    pub spans: Vec<Span>,
+    /// The target's threads over the measured window, the busiest first.
+    pub target_threads: Vec<ThreadUse<'r>>,
+    /// The host over the measured window; `None` unless two snapshots read it.
+    pub host: Option<Host>,
+    /// Requests that ended, well or not.
+    pub ended: f64,
+}
+
+impl<'r> Facts<'r> {
+    /// Derives.
+    pub fn of(recording: &'r Recording) -> Self {
+        let start_ns = recording.plan.warmup_ns;
+        let end_ns = start_ns.saturating_add(recording.totals.measured_ns);
+        let rows = recording.timeline.rows().iter();
+        let rows = rows.filter(|r| !r.is_drain && r.start_ns >= start_ns && r.end_ns > r.start_ns).collect();
+        let snapshots = processes::in_window(&recording.snapshots, start_ns, end_ns);
+        let counts = &recording.totals.sum.counts;
+        Facts {
+            recording,
+            start_ns,
+            end_ns,
+            rows,
+            spans: processes::spans(snapshots),
+            target_threads: processes::threads(snapshots, Role::Target),
+            host: processes::host(snapshots),
+            ended: counts.ok as f64 + counts.failed as f64,
+        }
+    }
+
+    /// The measured window in seconds of the run.
+    pub fn window_s(&self) -> [f64; 2] {
+        [seconds(self.start_ns), seconds(self.end_ns)]
+    }
+
+    /// Length of the measured window, seconds.
+    pub fn measured_s(&self) -> f64 {
+        seconds(self.end_ns.saturating_sub(self.start_ns))
+    }
+
+    /// Evidence read over the measured window.
+    pub fn evidence(&self, text: impl Into<String>, metric: &str, value: impl Into<Option<f64>>, unit: &str) -> Evidence {
+        evidence(text, metric, value, unit, self.window_s())
+    }
+
+    /// The histogram of one kind of latency over the run.
+    pub fn latency(&self, kind: Kind) -> &'r Histogram<u64> {
+        self.recording.totals.sum.latency.of(kind)
+    }
+
+    /// Failures of a kind: of requests, and of attempts to connect without one.
+    pub fn errors(&self, kind: ErrorKind) -> u64 {
+        let sum = &self.recording.totals.sum;
+        sum.errors.of(kind).max(sum.connection_errors.of(kind))
+    }
+
+    /// Requests due between two moments; `None` for a closed pace.
+    pub fn due(&self, from_ns: u64, to_ns: u64) -> Option<f64> {
+        rate::due(&self.recording.plan, from_ns, to_ns)
+    }
+
+    /// Whether the rate asked for is the same over the whole measured window; closed paces ask for none.
+    pub fn is_constant_rate(&self) -> bool {
+        rate::is_constant(&self.recording.plan, self.start_ns, self.end_ns)
+    }
+
+    /// Whether requests are due by the clock.
+    pub fn is_open(&self) -> bool {
+        matches!(self.recording.plan.pace, Pace::Open { .. })
+    }
+
+    /// Closed pace without think time: every user always has a request under way.
+    pub fn is_saturating(&self) -> bool {
+        matches!(self.recording.plan.pace, Pace::Closed { think: Think::None })
+    }
+
+    /// Requests that can be under way at once in a closed pace.
+    pub fn users(&self) -> f64 {
+        f64::from(self.recording.plan.connections) * f64::from(self.recording.plan.pipeline.max(1))
+    }
+
+    /// Whether all load stays inside this machine.
+    pub fn is_loopback(&self) -> bool {
+        self.recording.plan.origins.iter().flat_map(|o| &o.addresses).all(|address| match address {
+            Address::Tcp(socket) => socket.ip().to_canonical().is_loopback() || socket.ip().is_unspecified(),
+            Address::Unix(_) => true,
+        })
+    }
+
+    /// The quantile that stands for the tail: p99, or the highest one with ten samples above it where there are fewer
+    /// than a thousand. `None` below twenty samples. Returns the quantile and its value, nanoseconds.
+    pub fn tail(&self, kind: Kind) -> Option<(f64, u64)> {
+        let histogram = self.latency(kind);
+        let count = histogram.len();
+        if count < 20 {
+            return None;
+        }
+        let quantile = (1.0 - 10.0 / count as f64).min(0.99);
+        Some((quantile, histogram.value_at_quantile(quantile)))
+    }
+
+    /// Why the target's processes are not in the snapshots, in a sentence.
+    pub fn why_no_target(&self) -> String {
+        self.why_not("process/target").unwrap_or_else(|| "no snapshot has a process of the target".to_owned())
+    }
+
+    /// Why a sampler did not read: its name and its reason; `None` where it is active.
+    pub fn why_not(&self, sampler: &str) -> Option<String> {
+        match self.recording.samplers.iter().find(|s| s.name == sampler) {
+            Some(status) if status.status == SamplerState::Active => None,
+            Some(status) if status.reason.is_empty() => Some(format!("the sampler {sampler} did not read")),
+            Some(status) => Some(format!("{sampler}: {}", status.reason)),
+            None => Some(format!("the sampler {sampler} was not there")),
+        }
+    }
+}
+
+/// Evidence read over a window of seconds of the run.
+pub fn evidence(
+    text: impl Into<String>,
+    metric: &str,
+    value: impl Into<Option<f64>>,
+    unit: &str,
+    window_s: [f64; 2],
+) -> Evidence {
+    let value = value.into().filter(|v| v.is_finite());
+    Evidence { text: text.into(), metric: metric.to_owned(), value, unit: unit.to_owned(), window_s }
+}
+
+/// Nanoseconds as seconds.
+pub fn seconds(ns: u64) -> f64 {
+    ns as f64 / 1e9
+}
+
+/// A duration for people.
+pub fn duration(ns: f64) -> String {
+    match ns {
+        ns if ns < 1e3 => format!("{ns:.0} ns"),
+        ns if ns < 1e6 => format!("{:.0} µs", ns / 1e3),
+        ns if ns < 10e6 => format!("{:.2} ms", ns / 1e6),
+        ns if ns < 1e9 => format!("{:.0} ms", ns / 1e6),
+        ns => format!("{:.2} s", ns / 1e9),
+    }
+}
+
+/// A share for people.
+pub fn percent(share: f64) -> String {
+    let percent = share * 100.0;
+    if percent.abs() < 9.95 { format!("{percent:.1} %") } else { format!("{percent:.0} %") }
+}
+
+/// The name of a quantile, such as `p99`.
+pub fn quantile_name(quantile: f64) -> String {
+    let percent = (quantile * 1e4).round() / 100.0;
+    format!("p{percent}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_worded_for_people() {
+        assert_eq!(duration(20.0), "20 ns");
+        assert_eq!(duration(1234.0), "1 µs");
+        assert_eq!(duration(5_230_000.0), "5.23 ms");
+        assert_eq!(duration(907e6), "907 ms");
+        assert_eq!(duration(3.21e9), "3.21 s");
+        assert_eq!(percent(0.0123), "1.2 %");
+        assert_eq!(percent(0.97), "97 %");
+        assert_eq!(quantile_name(0.99), "p99");
+        assert_eq!(quantile_name(0.999), "p99.9");
+    }
+}

@@ -1,0 +1,14 @@
+//! Every fixed limit of this crate, in one place.
+//!
+//! Observation must not become load: what could grow with the target (processes, threads, table sizes) is bounded here.
+
+/// Threads read of one process, the lowest ids first; `threads_total` says how many there are.
+pub const THREADS_MAX: usize = 256;
+/// Processes of the target that are watched, the lowest ids first; an event says when there are more.
+pub const PROCESSES_MAX: usize = 64;
+/// Shortest time between two searches for a target that has gone, nanoseconds.
+pub(crate) const SEARCH_EVERY_NS: i64 = 1_000_000_000;
+/// Searches for a target that has gone, after which it is given up.
+pub(crate) const SEARCHES_MAX: u32 = 120;
+/// Bytes of one `/proc` file that are read at the most (a `/proc/stat` of 4,096 cores is about 400 KiB).
+pub(crate) const FILE_BYTES_MAX: usize = 4 << 20;

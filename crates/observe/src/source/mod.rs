@@ -1,0 +1,8 @@
+//! Where readings come from: files of `/proc`, clocks, and one system call without a safe wrapper.
+//!
+//! The only place of this crate where `unsafe` may stand.
+
+pub(crate) mod clock;
+pub(crate) mod proc;
+pub(crate) mod rusage;
+pub(crate) mod stat;

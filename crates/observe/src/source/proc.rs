@@ -1,0 +1,204 @@
+//! A small reader for files of `/proc`: one buffer used again and again, hot files kept open and read from offset 0.
+//!
+//! Files of processes are opened for each reading, so that observing takes no descriptors from a generator that may
+//! have few. A file longer than a stated bound is an error, never a silent half.
+
+use crate::limits::FILE_BYTES_MAX;
+use rustix::fs::{Mode, OFlags};
+use std::fmt;
+use std::io;
+use std::os::fd::OwnedFd;
+
+/// The memory that readings share.
+#[derive(Debug, Default)]
+pub(crate) struct Buffers {
+    bytes: Vec<u8>,
+    path: String,
+}
+
+impl Buffers {
+    /// Opens, reads and closes the file at `path` (`format_args!`).
+    pub(crate) fn read(&mut self, path: fmt::Arguments<'_>) -> Result<&[u8], SampleError> {
+        self.path.clear();
+        // Writing to a String cannot fail.
+        let _ = fmt::Write::write_fmt(&mut self.path, path);
+        let read = rustix::fs::open(self.path.as_str(), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+            .map_err(io::Error::from)
+            .and_then(|file| read_whole(&file, &mut self.bytes));
+        match read {
+            Ok(length) => Ok(&self.bytes[..length]),
+            Err(source) => Err(SampleError::of(&self.path, source)),
+        }
+    }
+
+    /// Reads a file that is kept open.
+    pub(crate) fn read_hot(&mut self, file: &mut HotFile) -> Result<&[u8], SampleError> {
+        let path = file.path;
+        let read = file.open().and_then(|open| read_whole(open, &mut self.bytes));
+        match read {
+            Ok(length) => Ok(&self.bytes[..length]),
+            Err(source) => Err(SampleError::of(path, source)),
+        }
+    }
+}
+
+/// A file that is read every tick: opened once.
+#[derive(Debug)]
+pub(crate) struct HotFile {
+    path: &'static str,
+    open: Option<OwnedFd>,
+}
+
+impl HotFile {
+    /// Opened at the first reading.
+    pub(crate) const fn new(path: &'static str) -> Self {
+        HotFile { path, open: None }
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> &'static str {
+        self.path
+    }
+
+    fn open(&mut self) -> io::Result<&OwnedFd> {
+        if self.open.is_none() {
+            self.open = Some(rustix::fs::open(self.path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?);
+        }
+        self.open.as_ref().ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+}
+
+/// Why a reading failed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum SampleError {
+    /// The process or thread has ended.
+    #[error("{path}: the process has ended")]
+    Gone { path: String },
+    /// Reading is for root, the same user or a capability.
+    #[error(
+        "permission denied reading {path}: run as root or as the user of that process, or give plimsoll CAP_SYS_PTRACE"
+    )]
+    NotPermitted { path: String },
+    /// No descriptor is left.
+    #[error("no descriptor left to read {path}: raise the limit (ulimit -n)")]
+    TooManyFiles { path: String },
+    /// Any other error of the kernel.
+    #[error("{path} cannot be read: {reason}")]
+    Unreadable { path: String, reason: String },
+    /// Not of the form documented in proc(5).
+    #[error("{path} lacks {what}, which this kernel should have")]
+    Malformed { path: String, what: &'static str },
+}
+
+impl SampleError {
+    /// The error of opening or reading a file.
+    pub(crate) fn of(path: &str, source: io::Error) -> Self {
+        let path = path.to_owned();
+        match rustix::io::Errno::from_io_error(&source) {
+            Some(rustix::io::Errno::NOENT | rustix::io::Errno::SRCH) if is_of_a_process(&path) => {
+                SampleError::Gone { path }
+            }
+            Some(rustix::io::Errno::ACCESS | rustix::io::Errno::PERM) => SampleError::NotPermitted { path },
+            Some(rustix::io::Errno::MFILE | rustix::io::Errno::NFILE) => SampleError::TooManyFiles { path },
+            _ => SampleError::Unreadable { path, reason: source.to_string() },
+        }
+    }
+
+    /// A file without something it should have.
+    pub(crate) fn lacks(path: impl Into<String>, what: &'static str) -> Self {
+        SampleError::Malformed { path: path.into(), what }
+    }
+
+    /// Whether what was to be read has ended, which is no failure of the sampler.
+    pub(crate) fn is_gone(&self) -> bool {
+        matches!(self, SampleError::Gone { .. })
+    }
+}
+
+fn is_of_a_process(path: &str) -> bool {
+    path.strip_prefix("/proc/").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+}
+
+/// Reads from offset 0 to the end; the first `length` bytes of the buffer are the file.
+fn read_whole(file: &OwnedFd, buffer: &mut Vec<u8>) -> io::Result<usize> {
+    let mut length = 0;
+    loop {
+        if length == buffer.len() {
+            if length >= FILE_BYTES_MAX {
+                return Err(io::Error::other(format!("longer than {FILE_BYTES_MAX} bytes")));
+            }
+            buffer.resize((length * 2).clamp(4096, FILE_BYTES_MAX), 0);
+        }
+        match rustix::io::pread(file, &mut buffer[length..], length as u64) {
+            Ok(0) => return Ok(length),
+            Ok(n) => length += n,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// The non-negative number at the start of some bytes, blanks skipped.
+pub(crate) fn number(bytes: &[u8]) -> Option<u64> {
+    let bytes = bytes.trim_ascii_start();
+    let digits = bytes.iter().take_while(|b| b.is_ascii_digit()).count();
+    std::str::from_utf8(&bytes[..digits]).ok()?.parse().ok()
+}
+
+/// The words of a line.
+pub(crate) fn words(line: &[u8]) -> impl Iterator<Item = &[u8]> {
+    line.split(|b| b.is_ascii_whitespace()).filter(|w| !w.is_empty())
+}
+
+/// The lines of a file.
+pub(crate) fn lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    bytes.split(|b| *b == b'\n').filter(|l| !l.is_empty())
+}
+
+/// The number after `key` in a file of `key: number` lines (`/proc/meminfo`, `/proc/<pid>/status`).
+pub(crate) fn number_after(bytes: &[u8], key: &[u8]) -> Option<u64> {
+    lines(bytes).find_map(|line| line.strip_prefix(key)).and_then(number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hot_file_is_read_anew_each_time() {
+        let mut buffers = Buffers::default();
+        let mut uptime = HotFile::new("/proc/uptime");
+        let first = buffers.read_hot(&mut uptime).unwrap().to_vec();
+        std::thread::sleep(std::time::Duration::from_millis(30));
+        let second = buffers.read_hot(&mut uptime).unwrap().to_vec();
+        assert!(!first.is_empty());
+        assert_ne!(first, second, "the second reading is the first's text");
+    }
+
+    #[test]
+    fn a_file_longer_than_the_buffer_is_read_whole() {
+        let mut buffers = Buffers { bytes: vec![0; 3], path: String::new() };
+        let direct = std::fs::read("/proc/cpuinfo").unwrap();
+        let read = buffers.read(format_args!("/proc/cpuinfo")).unwrap();
+        // Clock rates in the text may change between the two; its form does not.
+        assert_eq!(lines(read).count(), lines(&direct).count());
+    }
+
+    #[test]
+    fn a_process_that_ended_is_told_from_a_file_that_never_was() {
+        let mut buffers = Buffers::default();
+        let gone = buffers.read(format_args!("/proc/4194304/stat")).unwrap_err();
+        assert!(gone.is_gone(), "{gone:?}");
+        let missing = buffers.read(format_args!("/proc/no-such-file")).unwrap_err();
+        assert!(matches!(missing, SampleError::Unreadable { .. }), "{missing:?}");
+    }
+
+    #[test]
+    fn numbers_are_taken_from_the_start_only() {
+        assert_eq!(number(b"  42 kB"), Some(42));
+        assert_eq!(number(b"kB 42"), None);
+        assert_eq!(number(b""), None);
+        assert_eq!(number(b"99999999999999999999999"), None);
+        assert_eq!(number_after(b"MemTotal: 7 kB\nMemAvailable:   9 kB\n", b"MemAvailable:"), Some(9));
+    }
+}

@@ -1,0 +1,231 @@
+//! Which processes are looked at, and whether they are still the same ones.
+//!
+//! A process is known by its id and its start time, so an id that was given to another one is not mistaken for it.
+//! Only the kernel saying that a process is not there makes it gone; that it could not be read does not.
+
+use crate::limits::{PROCESSES_MAX, SEARCH_EVERY_NS, SEARCHES_MAX};
+use crate::observer::ObserveSpec;
+use crate::source::proc::{Buffers, SampleError};
+use crate::source::stat::{Stat, ticks_ns};
+use crate::target;
+use model::plan::Address;
+use model::snapshot::{ProcessSample, Role, SamplerState, SamplerStatus};
+use model::{Event, Snapshot};
+
+/// The name under which the state of the watch is reported, beside the samplers.
+pub(crate) const NAME: &str = "process/target";
+
+/// The processes looked at.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    processes: Vec<Watched>,
+    addresses: Vec<Address>,
+    own_pid: u32,
+    /// Why there is no target to look at.
+    unknown: Option<String>,
+    /// The last failure to read a living process of the target.
+    failure: Option<String>,
+    search: Option<Search>,
+    /// Kept until they are taken.
+    pub(crate) events: Vec<Event>,
+}
+
+#[derive(Debug)]
+struct Watched {
+    role: Role,
+    pid: u32,
+    /// `None`: not read yet.
+    start_ticks: Option<u64>,
+    name: String,
+}
+
+/// The target, or a part of it, has gone: its address is looked at again from time to time.
+#[derive(Debug, Clone, Copy)]
+struct Search {
+    next_ns: i64,
+    left: u32,
+}
+
+impl Watch {
+    pub(crate) fn new(spec: ObserveSpec, buffers: &mut Buffers) -> Self {
+        let mut watch = Watch {
+            processes: Vec::new(),
+            addresses: spec.addresses,
+            own_pid: spec.own_pid,
+            unknown: spec
+                .target_unknown
+                .or_else(|| spec.target.is_empty().then(|| "no process of the target was named".to_owned())),
+            failure: None,
+            search: None,
+            events: Vec::new(),
+        };
+        watch.add(Role::Generator, spec.own_pid, buffers);
+        let mut target = spec.target;
+        target.sort_unstable();
+        target.dedup();
+        if target.len() > PROCESSES_MAX {
+            watch.event(
+                -1,
+                "target-processes-bound",
+                format!("the target has {} processes; the first {PROCESSES_MAX} are looked at", target.len()),
+            );
+        }
+        for pid in target.into_iter().take(PROCESSES_MAX) {
+            watch.add(Role::Target, pid, buffers);
+        }
+        watch
+    }
+
+    fn add(&mut self, role: Role, pid: u32, buffers: &mut Buffers) {
+        // Who cannot be read now is read, or found gone, by the next snapshot.
+        let stat = read(buffers, pid).ok();
+        self.processes.push(Watched {
+            role,
+            pid,
+            start_ticks: stat.as_ref().map(|s| s.start_ticks),
+            name: stat.map_or_else(String::new, |s| s.name),
+        });
+    }
+
+    /// Puts every process that lives into the snapshot, without its threads and memory; says who has gone.
+    pub(crate) fn sample(&mut self, buffers: &mut Buffers, snapshot: &mut Snapshot) {
+        self.failure = None;
+        let mut gone = Vec::new();
+        for (i, process) in self.processes.iter_mut().enumerate() {
+            match read(buffers, process.pid) {
+                Ok(stat) if stat.has_ended() || process.start_ticks.is_some_and(|s| s != stat.start_ticks) => {
+                    gone.push(i)
+                }
+                Ok(stat) => {
+                    process.start_ticks = Some(stat.start_ticks);
+                    snapshot.processes.push(sample_of(process, stat));
+                }
+                Err(error) if error.is_gone() => gone.push(i),
+                Err(error) if process.role == Role::Target => self.failure = Some(error.to_string()),
+                Err(_) => {}
+            }
+        }
+        for i in gone.into_iter().rev() {
+            let process = self.processes.remove(i);
+            if process.role == Role::Target {
+                self.event(
+                    snapshot.at_ns,
+                    "target-gone",
+                    format!("the target's process {} is gone", described(&process)),
+                );
+                self.search = Some(Search { next_ns: snapshot.at_ns, left: SEARCHES_MAX });
+            }
+        }
+        self.search_again(buffers, snapshot);
+    }
+
+    /// Looks who holds the target's address now.
+    fn search_again(&mut self, buffers: &mut Buffers, snapshot: &mut Snapshot) {
+        let Some(search) = &mut self.search else { return };
+        if snapshot.at_ns < search.next_ns || self.addresses.is_empty() {
+            return;
+        }
+        search.next_ns = snapshot.at_ns.saturating_add(SEARCH_EVERY_NS);
+        search.left = search.left.saturating_sub(1);
+        if search.left == 0 {
+            self.search = None;
+        }
+        let Ok(mut found) = target::find(&self.addresses) else { return };
+        found.retain(|pid| {
+            *pid != self.own_pid && !self.processes.iter().any(|p| p.role == Role::Target && p.pid == *pid)
+        });
+        for pid in found {
+            if self.processes.len() > PROCESSES_MAX {
+                break;
+            }
+            let Ok(stat) = read(buffers, pid) else { continue };
+            let process =
+                Watched { role: Role::Target, pid, start_ticks: Some(stat.start_ticks), name: stat.name.clone() };
+            let text = format!("the target's address is held by another process now: {}", described(&process));
+            self.event(snapshot.at_ns, "target-restarted", text);
+            snapshot.processes.push(sample_of(&process, stat));
+            self.processes.push(process);
+            self.search = None;
+        }
+    }
+
+    /// How the watch fares: active while a process of the target is looked at.
+    pub(crate) fn status(&self) -> SamplerStatus {
+        let is_watched = self.processes.iter().any(|p| p.role == Role::Target);
+        let (status, reason) = match (&self.failure, &self.unknown) {
+            (Some(failure), _) => (SamplerState::Failed, failure.clone()),
+            (None, _) if is_watched => (SamplerState::Active, String::new()),
+            (None, Some(unknown)) => (SamplerState::Disabled, unknown.clone()),
+            (None, None) => (SamplerState::Failed, "the target's processes have ended during the run".to_owned()),
+        };
+        SamplerStatus { name: NAME.to_owned(), status, reason }
+    }
+
+    fn event(&mut self, at_ns: i64, kind: &str, text: String) {
+        self.events.push(Event { at_ns, kind: kind.to_owned(), text });
+    }
+}
+
+fn described(process: &Watched) -> String {
+    match &*process.name {
+        "" => format!("{}", process.pid),
+        name => format!("{name} ({})", process.pid),
+    }
+}
+
+fn read(buffers: &mut Buffers, pid: u32) -> Result<Stat, SampleError> {
+    Stat::parse(buffers.read(format_args!("/proc/{pid}/stat"))?)
+        .ok_or_else(|| SampleError::lacks(format!("/proc/{pid}/stat"), "the fields up to the start time"))
+}
+
+fn sample_of(process: &Watched, stat: Stat) -> ProcessSample {
+    ProcessSample {
+        role: process.role,
+        pid: process.pid,
+        start_ticks: stat.start_ticks,
+        name: stat.name,
+        rss_bytes: None,
+        descriptors: None,
+        user_ns: Some(ticks_ns(stat.user_ticks)),
+        system_ns: Some(ticks_ns(stat.system_ticks)),
+        threads: Vec::new(),
+        threads_total: stat.threads,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_that_was_given_to_another_process_is_not_the_target() {
+        let own_pid = std::process::id();
+        let mut buffers = Buffers::default();
+        let spec = ObserveSpec { target: vec![own_pid, own_pid], own_pid, ..ObserveSpec::default() };
+        let mut watch = Watch::new(spec, &mut buffers);
+        let mut snapshot = Snapshot::default();
+        watch.sample(&mut buffers, &mut snapshot);
+        assert_eq!(snapshot.processes.len(), 2, "one of each role, a repeated id once");
+        assert!(watch.events.is_empty());
+
+        for process in watch.processes.iter_mut().filter(|p| p.role == Role::Target) {
+            process.start_ticks = process.start_ticks.map(|ticks| ticks - 1);
+        }
+        let mut snapshot = Snapshot { at_ns: 9, ..Snapshot::default() };
+        watch.sample(&mut buffers, &mut snapshot);
+        assert!(snapshot.processes.iter().all(|p| p.role == Role::Generator), "{:?}", snapshot.processes);
+        assert_eq!(watch.events.len(), 1);
+        assert_eq!((watch.events[0].at_ns, &*watch.events[0].kind), (9, "target-gone"));
+    }
+
+    #[test]
+    fn more_processes_than_the_bound_are_said() {
+        let own_pid = std::process::id();
+        let mut buffers = Buffers::default();
+        let target = (4_200_000..).take(PROCESSES_MAX + 3).collect();
+        let watch = Watch::new(ObserveSpec { target, own_pid, ..ObserveSpec::default() }, &mut buffers);
+        assert_eq!(watch.processes.len(), PROCESSES_MAX + 1);
+        assert_eq!(watch.events[0].kind, "target-processes-bound");
+        assert!(watch.events[0].text.contains("67"), "{}", watch.events[0].text);
+    }
+}
