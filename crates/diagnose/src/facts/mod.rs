@@ -31,6 +31,8 @@ pub struct Facts<'r> {
     pub spans: Vec<Span>,
     /// The target's threads over the measured window, the busiest first.
     pub target_threads: Vec<ThreadUse<'r>>,
+    /// The generator's own threads over the measured window, the busiest first.
+    pub generator_threads: Vec<ThreadUse<'r>>,
     /// The host over the measured window; `None` unless two snapshots read it.
     pub host: Option<Host>,
     /// Requests that ended, well or not.
@@ -53,6 +55,7 @@ impl<'r> Facts<'r> {
             rows,
             spans: processes::spans(snapshots),
             target_threads: processes::threads(snapshots, Role::Target),
+            generator_threads: processes::threads(snapshots, Role::Generator),
             host: processes::host(snapshots),
             ended: counts.ok as f64 + counts.failed as f64,
         }
@@ -69,7 +72,13 @@ impl<'r> Facts<'r> {
     }
 
     /// Evidence read over the measured window.
-    pub fn evidence(&self, text: impl Into<String>, metric: &str, value: impl Into<Option<f64>>, unit: &str) -> Evidence {
+    pub fn evidence(
+        &self,
+        text: impl Into<String>,
+        metric: &str,
+        value: impl Into<Option<f64>>,
+        unit: &str,
+    ) -> Evidence {
         evidence(text, metric, value, unit, self.window_s())
     }
 

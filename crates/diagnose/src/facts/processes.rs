@@ -157,7 +157,11 @@ fn threads_of<'r>(
 }
 
 /// How much a counter grew, nanoseconds; `None` where it was not read.
-fn grown(thread: &ThreadSample, earlier: Option<&ThreadSample>, of: impl Fn(&ThreadSample) -> Option<u64>) -> Option<f64> {
+fn grown(
+    thread: &ThreadSample,
+    earlier: Option<&ThreadSample>,
+    of: impl Fn(&ThreadSample) -> Option<u64>,
+) -> Option<f64> {
     let before = match earlier {
         Some(earlier) => of(earlier)?,
         None => 0,

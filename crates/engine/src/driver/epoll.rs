@@ -1,7 +1,8 @@
 //! Sockets driven by epoll, edge-triggered: one `epoll_pwait2` a batch, one `recv` and one `send` a request.
 //!
 //! Each `recv` is stamped when it returns, so `done` is late only by the events handled before it in the batch.
-//! Edge triggering with EPOLLRDHUP saves the second `recv` that would only say EAGAIN: a short read means that the
+//! The end of a wait is a timerfd that stays armed over many waits: a timeout given to each `epoll_wait` would cost a
+//! kernel timer started and cancelled for each reply. Edge triggering with EPOLLRDHUP saves the second `recv` that would only say EAGAIN: a short read means that the
 //! socket is drained, and a close is announced apart. Needs no privilege and works where io_uring is forbidden.
 
 use super::socket::{errno, kernel_address, stream};
@@ -10,7 +11,10 @@ use super::{Driver, Event, Setup, Slot, Wake, stamps};
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
-use rustix::time::{ClockId, clock_gettime};
+use rustix::time::{
+    ClockId, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, clock_gettime, timerfd_create,
+    timerfd_settime,
+};
 use socket2::{SockAddr, Socket};
 use std::collections::VecDeque;
 use std::io;
@@ -18,6 +22,8 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use wire::Payload;
 
+/// The timer's key; no slot has it.
+const TIMER: u64 = u64::MAX;
 /// Events taken from the kernel at once.
 const EVENTS: usize = 256;
 /// The receive buffer, shared by all connections of the worker, bytes.
@@ -37,6 +43,9 @@ struct Entry {
 /// The epoll driver. See the module's head.
 pub struct Epoll {
     epoll: OwnedFd,
+    timer: OwnedFd,
+    /// When the timer will fire, nanoseconds since the run's start; `u64::MAX`: it is not armed.
+    timer_ns: u64,
     entries: Vec<Entry>,
     addresses: Vec<SockAddr>,
     blobs: Vec<Arc<[u8]>>,
@@ -60,8 +69,13 @@ impl Epoll {
     /// # Errors
     /// The kernel's, where it gives no epoll descriptor; an address that has no kernel form.
     pub fn new(setup: &Setup) -> io::Result<Self> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
+        epoll::add(&epoll, &timer, epoll::EventData::new_u64(TIMER), epoll::EventFlags::IN | epoll::EventFlags::ET)?;
         Ok(Epoll {
-            epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
+            epoll,
+            timer,
+            timer_ns: u64::MAX,
             entries: (0..setup.slots).map(|_| Entry::default()).collect(),
             addresses: setup.addresses.iter().map(kernel_address).collect::<io::Result<_>>()?,
             blobs: setup.blobs.clone(),
@@ -94,6 +108,20 @@ impl Epoll {
         entry.connecting = !at_once;
         entry.socket = Some(socket);
         Ok(at_once)
+    }
+
+    /// Makes sure that the timer ends a wait by `until_ns`; it may end earlier, which costs one more turn of the loop.
+    /// Returns the timeout of the wait: none, or at once when the time has come.
+    fn arm(&mut self, until_ns: u64) -> io::Result<Option<Timespec>> {
+        if until_ns < self.timer_ns {
+            if until_ns <= self.now_ns() {
+                return Ok(Some(timespec(0)));
+            }
+            let fires = Itimerspec { it_interval: timespec(0), it_value: timespec(self.origin_ns + until_ns) };
+            timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &fires)?;
+            self.timer_ns = until_ns;
+        }
+        Ok(None)
     }
 
     /// Sends what the kernel takes now, keeping the rest.
@@ -176,6 +204,7 @@ impl Epoll {
 
 impl Driver for Epoll {
     const NAME: &'static str = "epoll";
+    const STAMPS_EACH_READ: bool = true;
 
     fn begin(&mut self, origin_ns: u64) {
         self.origin_ns = origin_ns;
@@ -235,21 +264,19 @@ impl Driver for Epoll {
         }
         self.events.clear();
         self.cursor = 0;
-        let now_ns = self.now_ns();
-        let until_ns = match wake {
-            Wake::First => until_ns,
+        let timeout = match wake {
+            Wake::First => self.arm(until_ns)?,
             Wake::Never => {
-                sleep_ns(until_ns.saturating_sub(now_ns));
-                now_ns
+                sleep_ns(until_ns.saturating_sub(self.now_ns()));
+                Some(timespec(0))
             }
             // epoll cannot wait for several, so the batch forms while we sleep: see `Wake::Batch`.
             Wake::Batch { delay_ns, .. } => {
-                sleep_ns(delay_ns.min(until_ns.saturating_sub(now_ns)));
-                until_ns
+                sleep_ns(delay_ns.min(until_ns.saturating_sub(self.now_ns())));
+                self.arm(until_ns)?
             }
         };
-        let timeout = timespec(until_ns.saturating_sub(now_ns));
-        match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut self.events), Some(&timeout)) {
+        match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut self.events), timeout.as_ref()) {
             Ok(_) | Err(Errno::INTR) => Ok(()),
             Err(e) => Err(e.into()),
         }
@@ -267,6 +294,10 @@ impl Driver for Epoll {
         while let Some(event) = self.events.get(self.cursor) {
             self.cursor += 1;
             let (flags, key) = (event.flags, event.data.u64());
+            if key == TIMER {
+                self.timer_ns = u64::MAX;
+                continue;
+            }
             let slot = key as u32;
             let entry = &self.entries[slot as usize];
             if entry.generation != (key >> 32) as u32 || entry.socket.is_none() {

@@ -220,6 +220,7 @@ impl Sim {
 
 impl Driver for Sim {
     const NAME: &'static str = "sim";
+    const STAMPS_EACH_READ: bool = true;
 
     fn begin(&mut self, _origin_ns: u64) {}
 

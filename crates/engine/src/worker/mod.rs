@@ -193,30 +193,24 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
             self.connections[slot as usize].waiting_since_ns = now_ns;
             self.connect(slot, now_ns);
         }
-        let mut looked_ns = now_ns;
         loop {
-            let now_ns = self.turn();
+            let (began_ns, now_ns) = self.turn();
             if self.is_over(now_ns) {
                 break;
             }
             let (until_ns, wake) = self.sleep(now_ns);
-            let working_ns = now_ns.saturating_sub(looked_ns);
             if let Err(error) = self.driver.wait(until_ns, wake) {
                 self.error = Some(format!("the {} driver cannot wait: {error}", D::NAME));
                 break;
             }
             self.interval.counts.wakeups += 1;
-            looked_ns = self.driver.now_ns();
-            let slept_ns = looked_ns.saturating_sub(now_ns);
             // What came while we worked, or while we chose not to look, waited at most so long.
-            self.note_reap_delay(
-                working_ns
-                    + match wake {
-                        Wake::First => 0,
-                        Wake::Batch { delay_ns, .. } => slept_ns.min(delay_ns),
-                        Wake::Never => slept_ns,
-                    },
-            );
+            let unseen_ns = match wake {
+                Wake::First => 0,
+                Wake::Batch { delay_ns, .. } => self.driver.now_ns().saturating_sub(now_ns).min(delay_ns),
+                Wake::Never => self.driver.now_ns().saturating_sub(now_ns),
+            };
+            self.note_reap_delay(now_ns.saturating_sub(began_ns) + unseen_ns);
         }
         self.finish();
     }
@@ -229,9 +223,21 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
         *longest = (*longest).max(delay_ns);
     }
 
-    /// One turn of the loop, up to the sleep: events, timers, due requests, ticks.
-    fn turn(&mut self) -> u64 {
+    /// One turn of the loop, up to the sleep: events, timers, due requests, ticks. Returns when it began and ended.
+    fn turn(&mut self) -> (u64, u64) {
+        let (mut began_ns, mut stamp_ns) = (None, None);
         while let Some(event) = self.driver.next() {
+            if D::STAMPS_EACH_READ
+                && !self.stamped_by_kernel
+                && let Event::Received { at_ns, .. } = event
+            {
+                stamp_ns = Some(at_ns);
+            } else {
+                stamp_ns = None;
+            }
+            if began_ns.is_none() {
+                began_ns = Some(stamp_ns.unwrap_or_else(|| self.driver.now_ns()));
+            }
             self.on_event(event);
             if self.is_open_pace {
                 // A long batch of replies must not hold up what is due.
@@ -241,7 +247,7 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
                 }
             }
         }
-        let now_ns = self.driver.now_ns();
+        let now_ns = stamp_ns.unwrap_or_else(|| self.driver.now_ns());
         while let Some((due_ns, slot, timer)) = self.timers.pop(now_ns) {
             self.on_timer(due_ns, slot, timer, now_ns);
         }
@@ -255,7 +261,7 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
             self.flush(now_ns);
         }
         self.look_whether_to_stop(now_ns);
-        now_ns
+        (began_ns.unwrap_or(now_ns), now_ns)
     }
 
     fn on_event(&mut self, event: Event) {

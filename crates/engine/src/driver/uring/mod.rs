@@ -36,6 +36,7 @@ enum Op {
     Receive = 2,
     Send = 3,
     Ignore = 4,
+    Timer = 5,
 }
 
 #[derive(Default)]
@@ -71,6 +72,10 @@ pub struct Uring {
     starved: Vec<Slot>,
     alone: bool,
     has_min_wait: bool,
+    /// When the earliest timer with the kernel will fire; `u64::MAX`: there is none.
+    timer_ns: u64,
+    /// The timers' moment: the kernel reads it when the entry is submitted.
+    timer: Box<types::Timespec>,
     origin_ns: u64,
 }
 
@@ -92,6 +97,8 @@ impl Uring {
     pub fn new(setup: &Setup) -> io::Result<Self> {
         let completions = (setup.slots.saturating_mul(4)).next_power_of_two().clamp(512, 65_536);
         let ring = build(512, completions)?;
+        // Saves the look-up of the ring's descriptor in each call; where it is refused, nothing is lost.
+        let _ = ring.submitter().register_ring_fd();
         let buffers = Buffers::register(&ring, setup.slots)?;
         Ok(Uring {
             has_min_wait: ring.params().is_feature_min_timeout(),
@@ -109,6 +116,8 @@ impl Uring {
             immediate: VecDeque::with_capacity(setup.slots as usize),
             starved: Vec::with_capacity(setup.slots as usize),
             alone: setup.pipeline == 1,
+            timer_ns: u64::MAX,
+            timer: Box::new(types::Timespec::new()),
             origin_ns: 0,
         })
     }
@@ -177,6 +186,36 @@ impl Uring {
         self.push(&op);
     }
 
+    /// Waits for one completion. The end of the wait is a timer that stays with the kernel over many waits: a timeout
+    /// given to each would be started and cancelled for each reply.
+    fn wait_for_one(&mut self, until_ns: u64) -> io::Result<()> {
+        if until_ns < self.timer_ns {
+            let at_ns = self.origin_ns + until_ns;
+            *self.timer = types::Timespec::new().sec(at_ns / 1_000_000_000).nsec((at_ns % 1_000_000_000) as u32);
+            let op = opcode::Timeout::new(&raw const *self.timer)
+                .flags(types::TimeoutFlags::ABS)
+                .build()
+                .user_data(key(Op::Timer, 0, 0));
+            // The moment is read at submission, so an entry that is not submitted yet must not see it change.
+            self.push(&op);
+            self.submit();
+            self.timer_ns = until_ns;
+        }
+        self.queued = 0;
+        let outcome = self.ring.submit_and_wait(1);
+        self.take_after(outcome)
+    }
+
+    fn take_after(&mut self, waited: io::Result<usize>) -> io::Result<()> {
+        match waited {
+            Ok(_) => {}
+            Err(e) if matches!(e.raw_os_error(), Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN)) => {}
+            Err(e) => return Err(e),
+        }
+        self.take();
+        Ok(())
+    }
+
     fn take(&mut self) {
         self.taken.clear();
         self.cursor = 0;
@@ -192,6 +231,11 @@ impl Uring {
 
     fn on_completion(&mut self, completion: &cqueue::Entry) -> Option<Event> {
         let (op, slot, generation) = parts(completion.user_data());
+        if op == Op::Timer as u8 {
+            // One that is later than the earliest may still be on its way: it ends a wait early, which does no harm.
+            self.timer_ns = u64::MAX;
+            return None;
+        }
         let (result, flags) = (completion.result(), completion.flags());
         let buffer = cqueue::buffer_select(flags);
         let entry = self.entries.get_mut(slot as usize)?;
@@ -308,6 +352,7 @@ impl Uring {
 
 impl Driver for Uring {
     const NAME: &'static str = "uring";
+    const STAMPS_EACH_READ: bool = false;
 
     fn begin(&mut self, origin_ns: u64) {
         self.origin_ns = origin_ns;
@@ -381,11 +426,13 @@ impl Driver for Uring {
         while let Some(slot) = self.starved.pop() {
             self.start_receive(slot);
         }
+        if wake == Wake::First {
+            return self.wait_for_one(until_ns);
+        }
         self.queued = 0;
         let left_ns = until_ns.saturating_sub(self.now_ns());
         let (want, left_ns, min_wait_us) = match wake {
-            Wake::First => (1, left_ns, 0),
-            Wake::Never => (usize::try_from(self.ring.params().cq_entries()).unwrap_or(1), left_ns, 0),
+            Wake::First | Wake::Never => (usize::try_from(self.ring.params().cq_entries()).unwrap_or(1), left_ns, 0),
             Wake::Batch { completions, delay_ns } if self.has_min_wait => {
                 (completions as usize, left_ns, (delay_ns.min(left_ns) / 1000) as u32)
             }
@@ -396,13 +443,8 @@ impl Driver for Uring {
         if min_wait_us > 0 {
             args = args.min_wait_usec(min_wait_us);
         }
-        match self.ring.submitter().submit_with_args(want, &args) {
-            Ok(_) => {}
-            Err(e) if matches!(e.raw_os_error(), Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN)) => {}
-            Err(e) => return Err(e),
-        }
-        self.take();
-        Ok(())
+        let outcome = self.ring.submitter().submit_with_args(want, &args);
+        self.take_after(outcome)
     }
 
     fn next(&mut self) -> Option<Event> {

@@ -1,0 +1,106 @@
+//! `clock-step`: time itself was not to be trusted during the run.
+//!
+//! Evidence, any of: the wall clock was set (its offset to the monotonic clock changed by more than 100 ms between
+//! snapshots); the machine was suspended (CLOCK_BOOTTIME ran ahead of CLOCK_MONOTONIC by more than 10 ms); the
+//! hypervisor took more than 5 % of the CPU time. Durations come from the monotonic clock, which a step of the wall clock
+//! leaves alone, so a small step is harmless: 100 ms is far above what NTP steps in a disciplined host, and an NTP slew
+//! moves both clocks alike and does not show at all. 10 ms: far above the reading's own error. 5 %: the catalogue's.
+//! Refuted where all three were read and stood still; not observable where one was not read.
+
+use crate::facts::{Facts, duration, percent, seconds};
+use crate::rule::{Rule, Verdict, past};
+use model::finding::{Evidence, Severity};
+
+const STEP_NS_MAX: f64 = 100e6;
+const SUSPENDED_NS_MAX: f64 = 10e6;
+const STEAL_MAX: f64 = 0.05;
+
+/// See the file's head.
+#[derive(Debug)]
+pub struct ClockStep;
+
+impl Rule for ClockStep {
+    fn id(&self) -> &'static str {
+        "clock-step"
+    }
+
+    fn invalidates(&self) -> bool {
+        true
+    }
+
+    fn judge(&self, facts: &Facts<'_>) -> Verdict {
+        let title = "the clock, or the machine, stopped or jumped during the run";
+        let readings = [wall(facts), suspended(facts), steal(facts)];
+        let mut confidence: f64 = 0.0;
+        let (mut bad, mut good, mut missing) = (Vec::new(), Vec::new(), Vec::new());
+        for (reading, threshold, what) in [
+            (&readings[0], STEP_NS_MAX / 1e6, "the wall clock's offset (host/clock)"),
+            (&readings[1], SUSPENDED_NS_MAX / 1e6, "the time suspended (host/clock)"),
+            (&readings[2], STEAL_MAX, "stolen CPU time (host/cpu)"),
+        ] {
+            match reading {
+                Some(evidence) if evidence.value.unwrap_or(0.0) > threshold => {
+                    confidence = confidence.max(past(evidence.value.unwrap_or(0.0), threshold));
+                    bad.push(evidence.clone());
+                }
+                Some(evidence) => good.push(evidence.clone()),
+                None => missing.push(what),
+            }
+        }
+        if !bad.is_empty() {
+            return Verdict::supported(Severity::Error, title)
+                .because_all(bad)
+                .remedy(
+                    "Run again while the clock is left alone and the machine awake (stop time synchronisation that steps), \
+                     on a host whose CPUs are its own",
+                )
+                .check("timedatectl; vmstat 1 5")
+                .confidence(confidence);
+        }
+        if missing.is_empty() {
+            return Verdict::refuted("the clocks went on evenly").because_all(good);
+        }
+        Verdict::not_observable(title, format!("two snapshots did not both read {}", missing.join(", ")))
+            .because_all(good)
+    }
+}
+
+/// The largest change of the wall clock's offset between two neighbouring snapshots, milliseconds.
+fn wall(facts: &Facts<'_>) -> Option<Evidence> {
+    let offsets = facts.recording.snapshots.iter().filter_map(|s| Some((s.at_ns, s.wall_offset_ns?)));
+    let largest = neighbours(offsets)
+        .map(|((from_ns, a), (to_ns, b))| (b.saturating_sub(a) as f64, from_ns, to_ns))
+        .max_by(|a, b| a.0.abs().total_cmp(&b.0.abs()))?;
+    let (change_ns, from_ns, to_ns) = largest;
+    let direction = if change_ns < 0.0 { "back" } else { "forward" };
+    let window_s = [from_ns as f64 / 1e9, to_ns as f64 / 1e9];
+    let text = if change_ns.abs() > STEP_NS_MAX {
+        format!("the wall clock was set {direction} by {} near second {:.0}", duration(change_ns.abs()), window_s[1])
+    } else {
+        format!("the wall clock's largest step was {}", duration(change_ns.abs()))
+    };
+    Some(crate::facts::evidence(text, "host.wall_offset_ms", change_ns.abs() / 1e6, "ms", window_s))
+}
+
+fn suspended(facts: &Facts<'_>) -> Option<Evidence> {
+    let read: Vec<u64> = facts.recording.snapshots.iter().filter_map(|s| s.suspended_ns).collect();
+    let [first, .., last] = read[..] else { return None };
+    let grown_ns = last.saturating_sub(first) as f64;
+    let text = format!("the machine was suspended for {}", duration(grown_ns));
+    Some(facts.evidence(text, "host.suspended_ms", grown_ns / 1e6, "ms"))
+}
+
+fn steal(facts: &Facts<'_>) -> Option<Evidence> {
+    let steal = facts.host?.steal;
+    let text = format!(
+        "the hypervisor took {} of the CPU time over {:.0} s",
+        percent(steal),
+        seconds(facts.end_ns.saturating_sub(facts.start_ns))
+    );
+    Some(facts.evidence(text, "host.steal", steal, "ratio"))
+}
+
+fn neighbours<T: Copy>(items: impl Iterator<Item = T>) -> impl Iterator<Item = (T, T)> {
+    let mut before = None;
+    items.filter_map(move |item| before.replace(item).map(|earlier| (earlier, item)))
+}

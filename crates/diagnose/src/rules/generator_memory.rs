@@ -1,0 +1,45 @@
+//! `generator-memory`: the kernel had no memory for the generator's sockets.
+//!
+//! Evidence: ENOBUFS or ENOMEM, counted by kind, and the memory that was left on the host. One is enough: those failures
+//! were counted against the target. Refuted by none. On one machine the target's memory may be what is missing, but
+//! the generator's requests are what failed for it, so the figures are no figures of the target either way.
+
+use crate::facts::Facts;
+use crate::rule::{Rule, Verdict};
+use model::ErrorKind;
+use model::finding::Severity;
+
+/// See the file's head.
+#[derive(Debug)]
+pub struct GeneratorMemory;
+
+impl Rule for GeneratorMemory {
+    fn id(&self) -> &'static str {
+        "generator-memory"
+    }
+
+    fn invalidates(&self) -> bool {
+        true
+    }
+
+    fn judge(&self, facts: &Facts<'_>) -> Verdict {
+        let count = facts.errors(ErrorKind::OutOfMemory);
+        let text = format!("{count} operations failed for want of memory (ENOBUFS, ENOMEM)");
+        let evidence = facts.evidence(text, "errors.out-of-memory", count as f64, "count");
+        if count == 0 {
+            return Verdict::refuted("the generator had memory enough").because(evidence);
+        }
+        let left = facts.recording.snapshots.iter().filter_map(|s| s.memory_available_bytes).min().map(|least| {
+            let text = format!("at the least {} MiB were available on this host", least >> 20);
+            facts.evidence(text, "host.memory_available_bytes", least as f64, "bytes")
+        });
+        Verdict::supported(Severity::Error, "the kernel had no memory for the generator's sockets")
+            .because(evidence)
+            .because_all(left)
+            .remedy(
+                "Ask for fewer connections, raise the generator's limits (cgroup memory, ulimit -l, net.ipv4.tcp_mem), or \
+                 free memory on this host",
+            )
+            .check("free -m; sysctl net.ipv4.tcp_mem; cat /proc/net/sockstat")
+    }
+}
