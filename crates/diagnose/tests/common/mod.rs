@@ -1,5 +1,6 @@
 //! Recordings built by hand: a sound run, of which a test changes what it is about. Figures and timeline are made from the
 //! same rows, so they agree unless a test takes care that they do not.
+#![allow(clippy::unwrap_used, dead_code, reason = "in a test, a panic is the report; not every test uses all of it")]
 
 use model::error_kind::{ErrorKind, Phase};
 use model::finding::{Diagnosis, Severity, Status};
@@ -335,7 +336,7 @@ pub fn judge(name: &str, diagnosis: &Diagnosis, expected: &[&str]) {
     let word = if diagnosis.validity.valid { "valid" } else { "invalid" };
     assert_eq!(word, expected[0], "{described}");
     for line in &expected[1..] {
-        let (status, id) = line.split_once(' ').unwrap();
+        let (_, id) = line.split_once(' ').unwrap();
         let finding = diagnosis.findings.iter().find(|f| f.id == id).unwrap_or_else(|| panic!("no rule {id}"));
         let found = match finding.status {
             Status::Supported => "supported",
