@@ -10,6 +10,9 @@ use model::plan::*;
 use model::recording::End;
 use model::{ErrorKind, Event, LatencyKind};
 
+/// Something done to a sound recording.
+type Change = fn(&mut model::Recording);
+
 /// A target stopped for the fifth second: nothing ends, all queues, then the backlog is answered in half a second.
 fn stalled() -> Build {
     open()
@@ -185,12 +188,12 @@ fn clock_step() {
 #[test]
 fn figure_audit() {
     let id = "supported figure-audit";
-    let broken = |change: fn(&mut model::Recording)| {
+    let broken = |change: Change| {
         let mut recording = closed().recording();
         change(&mut recording);
         diagnose(&recording)
     };
-    let cases: &[(&str, fn(&mut model::Recording))] = &[
+    let cases: &[(&str, Change)] = &[
         ("a request is lost", |r| r.totals.sum.counts.started += 1),
         ("one too many", |r| r.totals.in_flight_at_end += 1),
         ("a time is lost", |r| r.totals.sum.counts.ok -= 1),

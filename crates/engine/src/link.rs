@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender};
 
 /// Empty intervals a worker has beside the one it fills.
-pub const SPARE_INTERVALS: usize = 2;
+pub const SPARE_INTERVALS: usize = 1;
 
 /// From a worker to its session.
 #[derive(Debug)]

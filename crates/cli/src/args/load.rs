@@ -173,8 +173,8 @@ pub struct MachineArgs {
     /// How sockets are driven [default: by pace and kernel, --explain says which and why]
     #[arg(long, value_name = "DRIVER", env = "PLIMSOLL_DRIVER")]
     pub driver: Option<DriverArg>,
-    /// Reap completions together: wait for N, at most DELAY; changes the load it puts on [default: off; 16,1ms without a value]
-    #[arg(long, value_name = "N[,DELAY]", env = "PLIMSOLL_BATCH", value_parser = values::batch, num_args = 0..=1, require_equals = true, default_missing_value = "16,1ms")]
+    /// Reap completions together: wait for N, at most DELAY; changes the load it puts on [default: off; 128,1ms without a value, and never more than half of what a worker has outstanding]
+    #[arg(long, value_name = "N[,DELAY]", env = "PLIMSOLL_BATCH", value_parser = values::batch, num_args = 0..=1, require_equals = true, default_missing_value = "128,1ms")]
     pub batch: Option<Batch>,
     /// Take the kernel's stamp of the last packet as the end of a reply [default: off]
     #[arg(long, value_name = "on|off", env = "PLIMSOLL_RECEIVE_STAMPS", value_parser = values::on_off)]

@@ -74,6 +74,17 @@ pub fn serve(args: &[&str]) -> Server {
     Server { process, url }
 }
 
+/// Valid, or not valid only because tests that run beside this one took the generator's CPU: what the target does must
+/// never be a reason.
+pub fn assert_valid_or_disturbed(document: &serde_json::Value) {
+    let reasons = document["validity"]["reasons"].as_array().unwrap();
+    let disturbed = ["generator-lag", "generator-cpu", "clock-step"];
+    for reason in reasons {
+        assert!(disturbed.iter().any(|id| reason["id"] == *id), "{reason}");
+    }
+    assert_eq!(document["validity"]["valid"], reasons.is_empty());
+}
+
 /// nginx, or the reason why there is none.
 pub fn nginx(server: &str) -> Option<Nginx> {
     match Nginx::start(server) {

@@ -339,7 +339,9 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
             connection.waiting = 0;
         }
         // What follows is the drain, in intervals of its own.
-        if let Ok(empty) = self.link.empties.try_recv() {
+        if now_ns > self.interval.start_ns
+            && let Ok(empty) = self.link.empties.try_recv()
+        {
             self.hand_over(now_ns, empty);
         }
         self.stopping = true;

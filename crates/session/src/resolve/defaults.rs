@@ -26,7 +26,7 @@ pub const BACKOFF_FIRST_NS: u64 = 10_000_000;
 /// Longest wait between two attempts to connect, nanoseconds.
 pub const BACKOFF_MAX_NS: u64 = 1_000_000_000;
 /// Completions reaped together where `--batch` names no number.
-pub const BATCH_COMPLETIONS: u32 = 16;
+pub const BATCH_COMPLETIONS: u32 = 128;
 /// Longest wait for a batch to fill where `--batch` names none, nanoseconds.
 pub const BATCH_DELAY_NS: u64 = 1_000_000;
 /// Longest wait for a batch that may be asked for, nanoseconds.
