@@ -90,7 +90,8 @@ fn set(scenario: &mut Scenario, field: &str, value: &str) {
         "steps" => scenario.profile = pace::parse_steps(value).unwrap_or_default(),
         "rate" => {
             if let Ok(rate) = rate_per_s(value) {
-                scenario.profile = vec![model::plan::Segment { from_per_s: rate, to_per_s: rate, for_ns: 1_000_000_000 }];
+                scenario.profile =
+                    vec![model::plan::Segment { from_per_s: rate, to_per_s: rate, for_ns: 1_000_000_000 }];
             }
         }
         _ => {}

@@ -11,7 +11,7 @@ use crate::worker::Worker;
 use model::Interval;
 use model::plan::{DriverKind, Plan, Workload};
 use std::io;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use wire::Protocol;
@@ -119,10 +119,7 @@ impl Fleet {
 
     /// The next message; `None` when none came in time, or when all workers have ended.
     pub fn receive(&self, timeout: Duration) -> Option<Message> {
-        match self.messages.recv_timeout(timeout) {
-            Ok(message) => Some(message),
-            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => None,
-        }
+        self.messages.recv_timeout(timeout).ok()
     }
 
     /// Gives an interval back to its worker, emptied.

@@ -114,11 +114,14 @@ fn requests_that_wait_too_long_for_a_connection_fail_as_such() {
     });
 }
 
+/// What a service does with the bytes it receives.
+type Answer = fn(&[u8]) -> Vec<Action>;
+
 /// Each hostile service, and the kind of failure it must be counted as.
 #[test]
 fn hostile_servers_are_counted_by_kind() {
     const HALF: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhe";
-    let cases: [(&str, fn(&[u8]) -> Vec<Action>, ErrorKind); 9] = [
+    let cases: [(&str, Answer, ErrorKind); 9] = [
         ("silence", |_| vec![], ErrorKind::ReplyTimeout),
         ("half a reply, then silence", |_| vec![reply(HALF)], ErrorKind::ReplyTimeout),
         ("half a reply, then the end", |_| vec![reply(HALF), Action::Close { after_ns: 0 }], ErrorKind::ClosedEarly),
@@ -154,7 +157,7 @@ fn hostile_servers_are_counted_by_kind() {
 
 #[test]
 fn a_reply_that_nobody_asked_for_ends_the_connection() {
-    let twice = answering(|bytes| vec![http_ok(bytes), http_ok(bytes)].concat());
+    let twice = answering(|bytes| [http_ok(bytes), http_ok(bytes)].concat());
     let mut plan = plan(http());
     plan.connections = 1;
     plan.pace = Pace::Closed { think: Think::FixedNs(20 * MS) };

@@ -26,8 +26,7 @@ const WARMUP_NS: u64 = 300_000_000;
 const RETRIES: u32 = 2;
 
 /// What the demo asks of its target.
-pub const OBJECTIVE: Objective =
-    Objective { quantile: 0.99, response_ns_max: 10_000_000, failed_share_max: 0.001 };
+pub const OBJECTIVE: Objective = Objective { quantile: 0.99, response_ns_max: 10_000_000, failed_share_max: 0.001 };
 const BOUNDS: Bounds = Bounds { steps: 7, ratio: 1.02, growth: 1.15 };
 
 /// Why the demo could not run.
@@ -86,12 +85,7 @@ pub trait Follow: Watch {
 ///
 /// # Errors
 /// [`DemoError`].
-pub fn demo(
-    program: &Path,
-    host: &dyn Host,
-    options: &Options,
-    follow: &mut dyn Follow,
-) -> Result<Found, DemoError> {
+pub fn demo(program: &Path, host: &dyn Host, options: &Options, follow: &mut dyn Follow) -> Result<Found, DemoError> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let target = Target::start(program).map_err(DemoError::Target)?;
     let scenario = |rate: Option<f64>, duration_ns| Scenario {

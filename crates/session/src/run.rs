@@ -73,7 +73,9 @@ pub enum RunError {
     #[error(transparent)]
     Start(#[from] engine::StartError),
     /// A worker's thread panicked: a defect of plimsoll.
-    #[error("{count} of the generator's workers ended by a panic, so the figures are incomplete; please report this with the message above")]
+    #[error(
+        "{count} of the generator's workers ended by a panic, so the figures are incomplete; please report this with the message above"
+    )]
     Panicked {
         /// How many.
         count: usize,
@@ -104,12 +106,8 @@ pub fn run(plan: Plan, options: &Options, watch: &mut dyn Watch) -> Result<Outco
         Ok(pids) => (pids, None),
         Err(why) => (Vec::new(), Some(why.to_string())),
     };
-    let mut observer = Observer::new(ObserveSpec {
-        target,
-        target_unknown,
-        addresses: addresses(&plan),
-        own_pid: std::process::id(),
-    });
+    let mut observer =
+        Observer::new(ObserveSpec { target, target_unknown, addresses: addresses(&plan), own_pid: std::process::id() });
     let before = observer.snapshot(-1);
     let since_process_start_ns = observe::own::since_process_start_ns();
 
@@ -276,8 +274,7 @@ impl Session<'_> {
         let diagnosis = diagnose::diagnose(&self.recording);
         if let Some(writer) = self.writer.take() {
             let end = self.recording.end;
-            let finished =
-                writer.finish(&self.recording.totals, &self.recording.samplers, end, Some(&diagnosis));
+            let finished = writer.finish(&self.recording.totals, &self.recording.samplers, end, Some(&diagnosis));
             self.recording_error = finished.err();
         }
         Outcome { recording: self.recording, diagnosis, recorded_at, recording_error: self.recording_error }

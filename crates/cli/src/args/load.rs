@@ -38,7 +38,7 @@ pub struct LoadArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Where")]
 pub struct PlaceArgs {
-    /// http://HOST[:PORT]/PATH, unix:/PATH.sock[:/PATH], echo://HOST:PORT or echo+unix:/PATH.sock
+    /// URL such as http://HOST:PORT/PATH, unix:/PATH.sock, unix:/PATH.sock:/PATH, echo://HOST:PORT, echo+unix:/PATH.sock
     #[arg(value_name = "URL")]
     pub url: Vec<String>,
     /// File with a URL in each line, a weight before it if wanted: `[WEIGHT] URL` [default: none]

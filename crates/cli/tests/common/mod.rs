@@ -1,5 +1,6 @@
 //! The built program, run as a user runs it; servers that end with their test.
 #![allow(dead_code, reason = "each test file uses its part of this")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot set up is a test that fails")]
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
