@@ -20,14 +20,14 @@ pub const CPU_US: u32 = 100;
 /// Connections the demo holds.
 const CONNECTIONS: u32 = 64;
 const CALIBRATION_NS: u64 = 1_000_000_000;
-const STEP_NS: u64 = 2_000_000_000;
+const STEP_NS: u64 = 1_500_000_000;
 const WARMUP_NS: u64 = 300_000_000;
 /// An invalid step (a disturbed machine) is tried again, so often in all.
 const RETRIES: u32 = 2;
 
 /// What the demo asks of its target.
 pub const OBJECTIVE: Objective = Objective { quantile: 0.99, response_ns_max: 10_000_000, failed_share_max: 0.001 };
-const BOUNDS: Bounds = Bounds { steps: 7, ratio: 1.02, growth: 1.15 };
+const BOUNDS: Bounds = Bounds { steps: 9, ratio: 1.02, growth: 1.15 };
 
 /// Why the demo could not run.
 #[derive(Debug, thiserror::Error)]
@@ -111,7 +111,7 @@ pub fn demo(program: &Path, host: &dyn Host, options: &Options, follow: &mut dyn
     if capacity <= 0.0 {
         return Err(DemoError::Silent);
     }
-    let mut search = Search::new(capacity * 0.8, BOUNDS);
+    let mut search = Search::new(capacity * 0.9, BOUNDS);
     let mut found = Found { line: LoadLine { met_per_s: None, missed_per_s: None }, met: None, missed: None, steps: 0 };
     let mut retries = RETRIES;
     loop {
