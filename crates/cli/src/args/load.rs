@@ -176,7 +176,7 @@ pub struct MachineArgs {
     /// Reap completions together: wait for N, at most DELAY; changes the load it puts on [default: off; 128,1ms without a value, and never more than half of what a worker has outstanding]
     #[arg(long, value_name = "N[,DELAY]", env = "PLIMSOLL_BATCH", value_parser = values::batch, num_args = 0..=1, require_equals = true, default_missing_value = "128,1ms")]
     pub batch: Option<Batch>,
-    /// Take the kernel's stamp of the last packet as the end of a reply [default: off]
+    /// Take the kernel's stamp of the last packet as the end of a reply [default: on in an open pace over TCP without pipelining]
     #[arg(long, value_name = "on|off", env = "PLIMSOLL_RECEIVE_STAMPS", value_parser = values::on_off)]
     pub receive_stamps: Option<bool>,
     /// Length of an interval of the recording [default: 1s, 100ms for runs below 5 s]

@@ -37,6 +37,9 @@ pub fn write<W: Write>(page: &mut Page<'_, W>, recording: &Recording) -> io::Res
             if capsule.driver_reason.is_empty() { String::new() } else { format!(" ({})", capsule.driver_reason) };
         how.push(format!("driver {}{reason}", capsule.driver));
     }
+    if recording.plan.receive_stamps {
+        how.push("replies end at the kernel's receive stamp".to_owned());
+    }
     let reap_ns = reap_delay_ns_max(recording);
     if reap_ns > 0 {
         how.push(format!("a completion waited at most {} to be seen", duration(reap_ns)));

@@ -8,14 +8,12 @@ use super::error::ResolveError;
 use super::host::Host;
 use model::plan::{Batch, DriverKind, Pace};
 
-/// The driver that suits a plan where both can be used, and why.
-///
-/// The number of connections does not decide anything yet: at 64 and at 1000 the same driver measured better.
-pub fn choose_driver(pace: &Pace, batch: Option<Batch>, _connections: u32) -> (DriverKind, &'static str) {
+/// The driver that suits a plan where both can be used, and why (measured: docs/decisions/2026-11-21-drivers.md).
+pub fn choose_driver(pace: &Pace, batch: Option<Batch>) -> (DriverKind, &'static str) {
     match (pace, batch) {
-        (_, Some(_)) => (DriverKind::Uring, "completions are reaped in batches, which only a ring can wait for"),
-        (Pace::Open { .. }, None) => (DriverKind::Uring, "an open pace sleeps to the next due time in one call"),
-        (Pace::Closed { .. }, None) => (DriverKind::Epoll, "a closed pace woken per reply is no faster on a ring"),
+        (_, Some(_)) => (DriverKind::Uring, "only a ring can wait for several completions at once"),
+        (Pace::Open { .. }, None) => (DriverKind::Epoll, "woken by the clock, a ring measured no cheaper"),
+        (Pace::Closed { .. }, None) => (DriverKind::Epoll, "woken for each reply, a ring measured no cheaper"),
     }
 }
 
@@ -24,7 +22,6 @@ pub(super) fn driver(
     asked: Option<DriverKind>,
     pace: &Pace,
     batch: Option<Batch>,
-    connections: u32,
     host: &dyn Host,
     warnings: &mut Vec<String>,
 ) -> Result<(DriverKind, Choice), ResolveError> {
@@ -35,7 +32,7 @@ pub(super) fn driver(
             Err(why) => Err(ResolveError::NoUring { why }),
         },
         Some(kind) => Ok(choice(kind, "asked for")),
-        None => match choose_driver(pace, batch, connections) {
+        None => match choose_driver(pace, batch) {
             (DriverKind::Uring, because) => match host.uring_available() {
                 Ok(()) => Ok(choice(DriverKind::Uring, because)),
                 Err(why) => {
@@ -67,7 +64,7 @@ mod tests {
         let uring = if uring { Ok(()) } else { Err("it is forbidden".to_owned()) };
         let mut warnings = Vec::new();
         let host = FakeHost { uring, ..FakeHost::default() };
-        let got = match driver(asked, &pace, batch, 50, &host, &mut warnings) {
+        let got = match driver(asked, &pace, batch, &host, &mut warnings) {
             Ok((kind, _)) => format!("{} {}", kind.name(), warnings.len()),
             Err(error) => {
                 assert!(!error.is_usage(), "the machine is at fault, not the flag");
@@ -83,8 +80,8 @@ mod tests {
         check(None, false, None, false, "epoll 0");
         check(None, false, BATCH, true, "uring 0");
         check(None, false, BATCH, false, "epoll 1");
-        check(None, true, None, true, "uring 0");
-        check(None, true, None, false, "epoll 1");
+        check(None, true, None, true, "epoll 0");
+        check(None, true, None, false, "epoll 0");
         check(Some(DriverKind::Epoll), true, BATCH, false, "epoll 0");
         check(Some(DriverKind::Uring), false, None, true, "uring 0");
         check(

@@ -24,7 +24,7 @@ pub use host::{Host, Machine, SystemHost};
 
 use self::origin::Asked;
 use self::url::Protocol;
-use model::plan::{Address, Backoff, DriverKind, Workload};
+use model::plan::{Address, Backoff, DriverKind, Pace, Workload};
 use model::{Plan, Scenario};
 
 /// A plan, and what to tell about it before it runs.
@@ -91,11 +91,11 @@ pub fn resolve(scenario: &Scenario, host: &dyn Host) -> Result<Resolved, Resolve
     let (on_full, queue_capacity) = sizing::queue(scenario, &pace, threads, &mut choices)?;
     let batch = sizing::batch(scenario, connections, threads, pipeline, &mut choices)?;
     let mut fallbacks = Vec::new();
-    let (driver, choice) = driver::driver(scenario.driver, &pace, batch, connections, host, &mut fallbacks)?;
+    let (driver, choice) = driver::driver(scenario.driver, &pace, batch, host, &mut fallbacks)?;
     let driver_reason = choice.why.clone();
     choices.push(choice);
     let has_unix = origins.iter().flat_map(|o| &o.addresses).any(|a| matches!(a, Address::Unix(_)));
-    let receive_stamps = receive_stamps(scenario, pipeline, has_unix, driver)?;
+    let receive_stamps = receive_stamps(scenario, &pace, pipeline, has_unix, driver)?;
 
     let plan = Plan {
         workload,
@@ -196,15 +196,21 @@ fn refuse_unused_fields(scenario: &Scenario) -> Result<(), ResolveError> {
 
 /// Kernel receive stamps say when the last segment came: of no use where several replies share one, and absent
 /// from unix sockets and the simulated network.
+///
+/// Left open, they are on where they tell something and can be had: in an open pace replies are taken when the next
+/// request is due, and without stamps would seem to have come then. In a closed pace a reply wakes the worker.
 fn receive_stamps(
     scenario: &Scenario,
+    pace: &Pace,
     pipeline: u16,
     has_unix: bool,
     driver: DriverKind,
 ) -> Result<bool, ResolveError> {
     let conflict =
         |with: &str, instead| ResolveError::Conflict { flag: "--receive-stamps on", with: with.to_owned(), instead };
-    match scenario.receive_stamps.unwrap_or(false) {
+    let by_itself = matches!(pace, Pace::Open { .. }) && pipeline == 1 && !has_unix && driver != DriverKind::Sim;
+    match scenario.receive_stamps.unwrap_or(by_itself) {
+        true if scenario.receive_stamps.is_none() => Ok(true),
         false => Ok(false),
         true if pipeline > 1 => Err(conflict("--pipeline", "replies that come together have one stamp, leave one out")),
         true if has_unix => Err(conflict("a unix socket", "the kernel stamps only network packets, leave it out")),

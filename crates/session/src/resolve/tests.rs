@@ -35,6 +35,19 @@ fn a_bare_url_is_a_whole_plan() {
 }
 
 #[test]
+fn receive_stamps_are_on_where_they_tell_something() {
+    let of = |url, change: fn(&mut Scenario)| resolved(&[url], change).unwrap().plan.receive_stamps;
+    let open: fn(&mut Scenario) = |s| s.profile = pace::parse_rate("1k/s").unwrap();
+    assert!(of("http://localhost/", open));
+    assert!(!of("http://localhost/", |_| {}));
+    assert!(!of("unix:/s", open));
+    assert!(!of("http://localhost/", |s| (s.profile, s.pipeline) = (pace::parse_rate("1k/s").unwrap(), Some(2))));
+    assert!(
+        !of("http://localhost/", |s| (s.profile, s.receive_stamps) = (pace::parse_rate("1k/s").unwrap(), Some(false)))
+    );
+}
+
+#[test]
 fn a_remote_target_leaves_all_cores_to_the_workers() {
     let threads = |url| resolved(&[url], |_| {}).unwrap().plan.threads;
     assert_eq!(threads("http://four.test/"), 4);
