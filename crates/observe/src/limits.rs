@@ -2,6 +2,8 @@
 //!
 //! Observation must not become load: what could grow with the target (processes, threads, table sizes) is bounded here.
 
+use std::time::Duration;
+
 /// Threads read of one process, the lowest ids first; `threads_total` says how many there are.
 pub const THREADS_MAX: usize = 256;
 /// Processes of the target that are watched, the lowest ids first; an event says when there are more.
@@ -12,3 +14,7 @@ pub(crate) const SEARCH_EVERY_NS: i64 = 1_000_000_000;
 pub(crate) const SEARCHES_MAX: u32 = 120;
 /// Bytes of one `/proc` file that are read at the most (a `/proc/stat` of 4,096 cores is about 400 KiB).
 pub(crate) const FILE_BYTES_MAX: usize = 4 << 20;
+/// Bytes of the list of listening sockets that are read by netlink at the most (some 120 a socket).
+pub(crate) const LISTENERS_BYTES_MAX: usize = 16 << 20;
+/// Longest wait for a part of that list, which the kernel makes while it is asked for.
+pub(crate) const LISTENERS_WAIT: Duration = Duration::from_secs(1);

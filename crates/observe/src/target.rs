@@ -1,16 +1,20 @@
-//! Finds the processes that listen where the load goes: listening sockets of `/proc/net`, by their inode to the
+//! Finds the processes that listen where the load goes: the kernel's listening sockets, by their inode to the
 //! descriptors of processes.
 //!
 //! All holders of a listening socket are returned, so a master and its workers are found together. Not seen: a target
-//! on another machine, or in another network namespace behind an address of its own. Cost: one pass over the links in
-//! `/proc/*/fd`, for a run's start.
+//! on another machine, or in another network namespace behind an address of its own. Cost: one list of the host's
+//! listeners, by netlink or else from `/proc/net`, and one pass over the links in `/proc/*/fd`, for a run's start.
 
 use crate::source::proc::{number, words};
+use crate::source::sock_diag::{self, Listener};
 use model::plan::Address;
+use rustix::fs::{CWD, Mode, OFlags, RawDir, openat, readlinkat_raw};
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
+use std::mem::MaybeUninit;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 /// Why the target's processes are not known.
@@ -60,10 +64,16 @@ pub fn find(addresses: &[Address]) -> Result<Vec<u32>, NotFound> {
     let mut inodes = BTreeSet::new();
     let mut why = NotFound::NoAddress;
     let mut listened = None;
+    let mut listeners = None;
     for address in addresses {
         let found = match address {
             Address::Tcp(socket) if !is_local(socket.ip()) => return Err(NotFound::Remote { address: *socket }),
-            Address::Tcp(socket) => tcp_inodes(*socket)?,
+            Address::Tcp(socket) => {
+                if listeners.is_none() {
+                    listeners = Some(tcp_listeners()?);
+                }
+                accepting(listeners.as_deref().unwrap_or_default(), *socket)
+            }
             Address::Unix(path) => unix_inodes(path)?,
         };
         if found.is_empty() {
@@ -95,33 +105,34 @@ fn is_local(ip: IpAddr) -> bool {
 
 /// Inodes of the sockets that accept connections to the address: those bound to it, else those bound to any address,
 /// as the kernel would choose.
-fn tcp_inodes(address: SocketAddr) -> Result<Vec<u64>, NotFound> {
+fn accepting(listeners: &[Listener], address: SocketAddr) -> Vec<u64> {
     let wanted = address.ip().to_canonical();
     let (mut exact, mut wildcard) = (Vec::new(), Vec::new());
-    for (path, is_v6) in [("/proc/net/tcp", false), ("/proc/net/tcp6", true)] {
-        // Without IPv6 in the kernel its table is missing, and so are its sockets.
-        if is_v6 && !Path::new(path).exists() {
-            continue;
+    for listener in listeners.iter().filter(|listener| listener.address.port() == address.port()) {
+        let bound = listener.address.ip().to_canonical();
+        if bound == wanted || (wanted.is_unspecified() && bound.is_loopback()) {
+            exact.push(listener.inode);
+        } else if bound.is_unspecified() && (listener.address.is_ipv6() || wanted.is_ipv4()) {
+            wildcard.push(listener.inode);
         }
-        each_listener(path, |listener| {
-            if listener.address.port() != address.port() {
-                return;
-            }
-            let bound = listener.address.ip().to_canonical();
-            if bound == wanted || (wanted.is_unspecified() && bound.is_loopback()) {
-                exact.push(listener.inode);
-            } else if bound.is_unspecified() && (is_v6 || wanted.is_ipv4()) {
-                wildcard.push(listener.inode);
-            }
-        })?;
     }
-    Ok(if exact.is_empty() { wildcard } else { exact })
+    if exact.is_empty() { wildcard } else { exact }
 }
 
-#[derive(Debug, PartialEq, Eq)]
-struct Listener {
-    address: SocketAddr,
-    inode: u64,
+/// The listening TCP sockets of this host.
+fn tcp_listeners() -> Result<Vec<Listener>, NotFound> {
+    // Whatever is wrong with netlink (no such module, a sandbox's filter), the tables know the same at a higher price.
+    sock_diag::listeners().or_else(|_| listeners_of_tables())
+}
+
+fn listeners_of_tables() -> Result<Vec<Listener>, NotFound> {
+    let mut listeners = Vec::new();
+    each_listener("/proc/net/tcp", |listener| listeners.push(listener))?;
+    // Without IPv6 in the kernel its table is missing, and so are its sockets.
+    if Path::new("/proc/net/tcp6").exists() {
+        each_listener("/proc/net/tcp6", |listener| listeners.push(listener))?;
+    }
+    Ok(listeners)
 }
 
 /// Calls for each listening socket of a table. They come before all others (Documentation/networking/proc_net_tcp.rst),
@@ -211,17 +222,16 @@ fn unix_listener(row: &[u8]) -> Option<(PathBuf, u64)> {
 
 /// The processes with a descriptor of one of the sockets, ascending. Those that may not be looked into are passed over.
 fn holders(inodes: &BTreeSet<u64>) -> Result<Vec<u32>, NotFound> {
-    let proc = Path::new("/proc");
-    let unreadable = |source| NotFound::Unreadable { path: proc.to_owned(), source };
+    let unreadable = |source: rustix::io::Errno| NotFound::Unreadable { path: "/proc".into(), source: source.into() };
+    let proc = openat(CWD, "/proc", FOLDER, Mode::empty()).map_err(unreadable)?;
+    let mut entries_buffer = Vec::with_capacity(ENTRIES_BYTES);
+    let mut links_buffer = Vec::with_capacity(ENTRIES_BYTES);
+    let mut entries = RawDir::new(&proc, entries_buffer.spare_capacity_mut());
     let mut pids = Vec::new();
-    for entry in std::fs::read_dir(proc).map_err(unreadable)? {
-        let Ok(entry) = entry else { continue };
-        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
-        let Ok(descriptors) = std::fs::read_dir(entry.path().join("fd")) else { continue };
-        let holds = descriptors.flatten().any(|fd| {
-            std::fs::read_link(fd.path()).is_ok_and(|link| socket_inode(&link).is_some_and(|i| inodes.contains(&i)))
-        });
-        if holds {
+    while let Some(entry) = entries.next() {
+        let entry = entry.map_err(unreadable)?;
+        let Some(pid) = entry.file_name().to_str().ok().and_then(|name| name.parse::<u32>().ok()) else { continue };
+        if holds(&proc, pid, inodes, links_buffer.spare_capacity_mut()) {
             pids.push(pid);
         }
     }
@@ -229,9 +239,42 @@ fn holders(inodes: &BTreeSet<u64>) -> Result<Vec<u32>, NotFound> {
     Ok(pids)
 }
 
+const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+/// Room for the entries of a folder that are read at once: some hundreds.
+const ENTRIES_BYTES: usize = 16 << 10;
+/// Room for `socket:[` and the digits of an inode. A longer link is cut, and is no socket's.
+const LINK_BYTES: usize = 48;
+
+/// Whether a process has a descriptor of one of the sockets. A kernel thread's folder is empty: no link is read.
+fn holds(proc: &OwnedFd, pid: u32, inodes: &BTreeSet<u64>, buffer: &mut [MaybeUninit<u8>]) -> bool {
+    let Ok(folder) = openat(proc, format!("{pid}/fd"), FOLDER, Mode::empty()) else { return false };
+    let mut descriptors = RawDir::new(&folder, buffer);
+    // An error (the process has just ended) is the end: asked again, it would come again.
+    while let Some(Ok(descriptor)) = descriptors.next() {
+        let name = descriptor.file_name();
+        // Not the folder itself and its parent.
+        if !name.to_bytes().first().is_some_and(u8::is_ascii_digit) {
+            continue;
+        }
+        let mut link = [0; LINK_BYTES];
+        match readlinkat_raw(&folder, name, &mut link) {
+            Ok(length) => {
+                if link.get(..length).and_then(socket_inode).is_some_and(|inode| inodes.contains(&inode)) {
+                    return true;
+                }
+            }
+            // Who may read links is decided by the process (proc(5), ptrace access mode): none of the others either.
+            Err(rustix::io::Errno::ACCESS | rustix::io::Errno::PERM) => return false,
+            // Closed in between.
+            Err(_) => {}
+        }
+    }
+    false
+}
+
 /// `socket:[659447]`.
-fn socket_inode(link: &Path) -> Option<u64> {
-    number(link.to_str()?.strip_prefix("socket:[")?.as_bytes())
+fn socket_inode(link: &[u8]) -> Option<u64> {
+    number(link.strip_prefix(b"socket:[")?)
 }
 
 #[cfg(test)]
@@ -291,5 +334,64 @@ mod tests {
         // TEST-NET-1 and the documentation prefix: nobody's (RFC 5737, RFC 3849).
         assert!(!is_local("192.0.2.7".parse().unwrap()));
         assert!(!is_local("2001:db8::7".parse().unwrap()));
+    }
+
+    #[test]
+    fn netlink_and_the_tables_agree_about_our_own_listeners() {
+        let bound = |address: &str| std::net::TcpListener::bind(address).ok();
+        let own: Vec<_> =
+            ["127.0.0.1:0", "127.9.8.7:0", "0.0.0.0:0", "[::1]:0", "[::]:0"].map(bound).into_iter().flatten().collect();
+        assert!(own.len() >= 3, "IPv4 at least");
+        // A connection's two ends and a socket that is only bound do not listen.
+        let client = std::net::TcpStream::connect(own[0].local_addr().unwrap()).unwrap();
+        let (by_netlink, by_tables) = match sock_diag::listeners() {
+            Ok(listeners) => (listeners, listeners_of_tables().unwrap()),
+            Err(why) => return testkit::skip(&why.to_string()),
+        };
+        for socket in &own {
+            let expected =
+                Listener { address: socket.local_addr().unwrap(), inode: rustix::fs::fstat(socket).unwrap().st_ino };
+            for list in [&by_netlink, &by_tables] {
+                let same: Vec<_> = list.iter().filter(|l| l.inode == expected.inode).collect();
+                assert_eq!(same, [&expected]);
+            }
+            assert_eq!(accepting(&by_netlink, expected.address), accepting(&by_tables, expected.address));
+            assert!(accepting(&by_netlink, expected.address).contains(&expected.inode), "{expected:?}");
+        }
+        let connection = rustix::fs::fstat(&client).unwrap().st_ino;
+        assert!(by_netlink.iter().all(|l| l.inode != connection));
+    }
+
+    #[test]
+    fn the_kernels_choice_among_listeners_is_ours() {
+        let list: Vec<_> =
+            ["127.0.0.1:80", "0.0.0.0:80", "[::]:80", "[::1]:80", "127.0.0.1:81", "[::]:82", "0.0.0.0:83"]
+                .iter()
+                .zip(1..)
+                .map(|(address, inode)| Listener { address: address.parse().unwrap(), inode })
+                .collect();
+        for (asked, inodes) in [
+            ("127.0.0.1:80", &[1][..]),
+            ("[::ffff:127.0.0.1]:80", &[1]),
+            ("127.0.0.2:80", &[2, 3]),
+            ("[::1]:80", &[4]),
+            ("[::2]:80", &[3]),
+            ("0.0.0.0:81", &[5]),
+            ("127.0.0.2:81", &[]),
+            ("127.0.0.1:82", &[6]),
+            ("[::1]:83", &[]),
+            ("127.0.0.1:84", &[]),
+        ] {
+            assert_eq!(accepting(&list, asked.parse().unwrap()), inodes, "{asked}");
+        }
+    }
+
+    #[test]
+    fn only_links_of_sockets_have_a_sockets_inode() {
+        assert_eq!(socket_inode(b"socket:[659447]"), Some(659_447));
+        for other in [&b"pipe:[5]"[..], b"anon_inode:[eventpoll]", b"/tmp/socket:[5]", b"socket:[", b"socket:[x]", b""]
+        {
+            assert_eq!(socket_inode(other), None, "{other:?}");
+        }
     }
 }

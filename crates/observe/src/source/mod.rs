@@ -1,8 +1,9 @@
-//! Where readings come from: files of `/proc`, clocks, and one system call without a safe wrapper.
+//! Where readings come from: files of `/proc`, clocks, netlink, and one system call without a safe wrapper.
 //!
 //! The only place of this crate where `unsafe` may stand.
 
 pub(crate) mod clock;
 pub(crate) mod proc;
 pub(crate) mod rusage;
+pub(crate) mod sock_diag;
 pub(crate) mod stat;
