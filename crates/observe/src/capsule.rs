@@ -32,6 +32,7 @@ pub const SYSCTLS: &[&str] = &[
     "net.netfilter.nf_conntrack_max",
     "vm.max_map_count",
     "vm.overcommit_memory",
+    "vm.swappiness",
 ];
 
 /// Limits of the generator's process, by the name `ulimit` and limits.conf(5) use.

@@ -231,7 +231,14 @@ fn holders(inodes: &BTreeSet<u64>) -> Result<Vec<u32>, NotFound> {
     while let Some(entry) = entries.next() {
         let entry = entry.map_err(unreadable)?;
         let Some(pid) = entry.file_name().to_str().ok().and_then(|name| name.parse::<u32>().ok()) else { continue };
-        if holds(&proc, pid, inodes, links_buffer.spare_capacity_mut()) {
+        let buffer = links_buffer.spare_capacity_mut();
+        let found = match holds(&proc, &format!("{pid}/fd"), inodes, buffer) {
+            Some(found) => found,
+            // Where the first thread has ended before the others, only theirs show the descriptors.
+            None => threads_of(&proc, pid)
+                .any(|thread| holds(&proc, &format!("{pid}/task/{thread}/fd"), inodes, buffer) == Some(true)),
+        };
+        if found {
             pids.push(pid);
         }
     }
@@ -245,10 +252,11 @@ const ENTRIES_BYTES: usize = 16 << 10;
 /// Room for `socket:[` and the digits of an inode. A longer link is cut, and is no socket's.
 const LINK_BYTES: usize = 48;
 
-/// Whether a process has a descriptor of one of the sockets. A kernel thread's folder is empty: no link is read.
-fn holds(proc: &OwnedFd, pid: u32, inodes: &BTreeSet<u64>, buffer: &mut [MaybeUninit<u8>]) -> bool {
-    let Ok(folder) = openat(proc, format!("{pid}/fd"), FOLDER, Mode::empty()) else { return false };
+/// Whether a folder of descriptors has one of the sockets; `None`: it shows no descriptor at all, as a kernel thread's.
+fn holds(proc: &OwnedFd, folder: &str, inodes: &BTreeSet<u64>, buffer: &mut [MaybeUninit<u8>]) -> Option<bool> {
+    let folder = openat(proc, folder, FOLDER, Mode::empty()).ok()?;
     let mut descriptors = RawDir::new(&folder, buffer);
+    let mut any = None;
     // An error (the process has just ended) is the end: asked again, it would come again.
     while let Some(Ok(descriptor)) = descriptors.next() {
         let name = descriptor.file_name();
@@ -256,20 +264,28 @@ fn holds(proc: &OwnedFd, pid: u32, inodes: &BTreeSet<u64>, buffer: &mut [MaybeUn
         if !name.to_bytes().first().is_some_and(u8::is_ascii_digit) {
             continue;
         }
+        any = Some(false);
         let mut link = [0; LINK_BYTES];
         match readlinkat_raw(&folder, name, &mut link) {
             Ok(length) => {
                 if link.get(..length).and_then(socket_inode).is_some_and(|inode| inodes.contains(&inode)) {
-                    return true;
+                    return Some(true);
                 }
             }
             // Who may read links is decided by the process (proc(5), ptrace access mode): none of the others either.
-            Err(rustix::io::Errno::ACCESS | rustix::io::Errno::PERM) => return false,
+            Err(rustix::io::Errno::ACCESS | rustix::io::Errno::PERM) => return any,
             // Closed in between.
             Err(_) => {}
         }
     }
-    false
+    any
+}
+
+/// The threads of a process beside its first: none for a kernel thread, and then nothing more is opened.
+fn threads_of(proc: &OwnedFd, pid: u32) -> impl Iterator<Item = u32> {
+    let folder = openat(proc, format!("{pid}/task"), FOLDER, Mode::empty());
+    let entries = folder.and_then(rustix::fs::Dir::new).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str().ok()?.parse().ok()).filter(move |thread| *thread != pid)
 }
 
 /// `socket:[659447]`.

@@ -93,7 +93,7 @@ impl Watch {
         let mut gone = Vec::new();
         for (i, process) in self.processes.iter_mut().enumerate() {
             match read(buffers, process.pid) {
-                Ok(stat) if stat.has_ended() || process.start_ticks.is_some_and(|s| s != stat.start_ticks) => {
+                Ok(stat) if stat.process_has_ended() || process.start_ticks.is_some_and(|s| s != stat.start_ticks) => {
                     gone.push(i)
                 }
                 Ok(stat) => {

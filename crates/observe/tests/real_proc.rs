@@ -302,6 +302,41 @@ fn a_target_that_ended_before_the_first_snapshot_is_said_to_be_gone() {
     assert!(observer.take_events().is_empty());
 }
 
+/// Listens on a thread of its own, then ends the first thread only (exit(2), whose number is the argument): the test
+/// harness runs tests on other threads than the first, so this is no helper of this program.
+const OUTLIVES_ITS_FIRST_THREAD: &str = "
+import ctypes, socket, sys, threading, time
+listener = socket.create_server(('127.0.0.1', int(sys.argv[2])))
+threading.Thread(target=time.sleep, args=(60,)).start()
+ctypes.CDLL(None).syscall(int(sys.argv[1]), 0)
+";
+
+#[test]
+fn a_process_that_outlives_its_first_thread_is_not_gone() {
+    let Some(python) = testkit::program("python3") else { return testkit::skip("python3 is not installed") };
+    let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
+    let mut command = Command::new(python);
+    command.args(["-c", OUTLIVES_ITS_FIRST_THREAD, &libc::SYS_exit.to_string(), &address.port().to_string()]);
+    let mut child = Guard::spawn(&mut command).unwrap();
+    until("the end of its first thread", || {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.pid())).ok()?;
+        stat.contains(") Z ").then_some(())
+    });
+    assert_eq!(find(&tcp(address)).unwrap(), [child.pid()]);
+    let mut observer = observer(&[child.pid()], tcp(address));
+    let snapshot = observer.snapshot(0);
+    assert!(observer.take_events().is_empty());
+    let process = of(&snapshot, Role::Target).expect("it lives on in its other thread");
+    assert_eq!(process.threads_total, 2, "the first is a zombie until the last has ended: {process:?}");
+    assert!(process.rss_bytes.unwrap() > 0 && process.descriptors.unwrap() > 0, "{process:?}");
+    assert!(observer.statuses().iter().all(|s| s.status == SamplerState::Active), "{:?}", observer.statuses());
+
+    child.child().kill().unwrap();
+    assert!(child.wait(Duration::from_secs(60)).is_some());
+    observer.snapshot(1);
+    assert_eq!(kinds(&observer.take_events()), ["target-gone"]);
+}
+
 /// Copies this program to where anybody may start it.
 fn for_anybody() -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();

@@ -55,10 +55,16 @@ impl Stat {
         (fields >= 22).then_some(stat)
     }
 
-    /// Whether it has ended and only waits to be reaped.
-    pub(crate) fn has_ended(&self) -> bool {
-        matches!(self.state, 'Z' | 'X' | 'x')
+    /// Whether the process has ended and only waits to be reaped. A first thread that ended before the others
+    /// (`pthread_exit` in `main`) is shown as a zombie too, while the process lives on in them.
+    pub(crate) fn process_has_ended(&self) -> bool {
+        thread_has_ended(self.state) && self.threads <= 1
     }
+}
+
+/// Whether a thread with this state letter has ended.
+pub(crate) fn thread_has_ended(state: char) -> bool {
+    matches!(state, 'Z' | 'X' | 'x')
 }
 
 /// Clock ticks as nanoseconds (`sysconf(_SC_CLK_TCK)` ticks a second).
@@ -107,6 +113,17 @@ mod tests {
             if let Some(stat) = Stat::parse(&whole.as_bytes()[..cut]) {
                 assert!(cut > whole.find(" 220").unwrap(), "{stat:?}");
             }
+        }
+    }
+
+    #[test]
+    fn a_zombie_with_other_threads_is_a_process_that_lives() {
+        for (state, threads, expected) in
+            [('Z', 1, true), ('Z', 0, true), ('X', 1, true), ('Z', 2, false), ('S', 1, false), ('R', 9, false)]
+        {
+            let mut stat = Stat::parse(line("x").as_bytes()).unwrap();
+            (stat.state, stat.threads) = (state, threads);
+            assert_eq!(stat.process_has_ended(), expected, "{state} {threads}");
         }
     }
 

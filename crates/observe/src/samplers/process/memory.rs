@@ -5,7 +5,9 @@
 
 use crate::samplers::{Entry, Sampler};
 use crate::source::proc::{Buffers, SampleError, number, words};
+use crate::source::stat::thread_has_ended;
 use model::Snapshot;
+use model::snapshot::{ProcessSample, ThreadSample};
 
 pub(crate) const ENTRY: Entry = Entry {
     name: "process/memory",
@@ -20,17 +22,29 @@ impl Sampler for Memory {
     fn sample(&mut self, buffers: &mut Buffers, snapshot: &mut Snapshot) -> Result<(), SampleError> {
         let mut outcome = Ok(());
         for process in &mut snapshot.processes {
-            match rss_bytes(buffers, process.pid) {
+            let id = living_id(process);
+            match rss_bytes(buffers, id) {
                 Ok(bytes) => process.rss_bytes = Some(bytes),
                 Err(error) => outcome = outcome.and(Err(error)),
             }
-            match descriptors(process.pid) {
+            match descriptors(id) {
                 Ok(count) => process.descriptors = Some(count),
                 Err(error) => outcome = outcome.and(Err(error)),
             }
         }
         outcome.or_else(|error: SampleError| if error.is_gone() { Ok(()) } else { Err(error) })
     }
+}
+
+/// The process's id; where its first thread has ended, and its memory and descriptors are no longer shown under that
+/// id, the id of a thread that lives (threads are read before this).
+fn living_id(process: &ProcessSample) -> u32 {
+    let lives = |thread: &&ThreadSample| !thread_has_ended(thread.state);
+    let is_first_gone = process.threads.iter().any(|t| t.tid == process.pid && thread_has_ended(t.state));
+    if !is_first_gone {
+        return process.pid;
+    }
+    process.threads.iter().find(lives).map_or(process.pid, |thread| thread.tid)
 }
 
 fn rss_bytes(buffers: &mut Buffers, pid: u32) -> Result<u64, SampleError> {
