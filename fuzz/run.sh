@@ -25,7 +25,7 @@ export CARGO_TARGET_DIR="$fuzz/target"
 export RUSTFLAGS="--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
 -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1 -Clink-dead-code"
-cargo build --quiet --release --locked --manifest-path "$fuzz/Cargo.toml" --target "$triple" --bin "$target"
+cargo build --quiet --release --manifest-path "$fuzz/Cargo.toml" --target "$triple" --bin "$target"
 
 corpus="$fuzz/corpus/$target"
 artifacts="$fuzz/artifacts/$target"

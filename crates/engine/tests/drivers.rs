@@ -221,6 +221,7 @@ fn a_dead_port_fails_every_request_and_does_not_spin() {
         let refused = sum.of(ErrorKind::Refused);
         // 4 connections, backing off 5, 10, 20, 40, 50, 50 ms …
         assert!((4..=60).contains(&refused), "{}: {refused}", driver.name());
+        assert_eq!(sum.total.connection_errors.total(), 0, "a refused connect is counted once, with its request");
         assert_eq!(sum.finished[0].first_request_ns, None);
     }
 }

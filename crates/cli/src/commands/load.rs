@@ -68,8 +68,12 @@ fn no_connection(outcome: &Outcome) -> String {
     let plan = &outcome.recording.plan;
     let origin = plan.origins.first().map_or("the target", |origin| &origin.name);
     let sum = &outcome.recording.totals.sum;
-    let kinds: Vec<String> =
-        sum.connection_errors.seen().map(|(kind, count)| format!("{} × {count}", kind.name())).collect();
+    let kinds: Vec<String> = sum
+        .errors
+        .seen()
+        .chain(sum.connection_errors.seen())
+        .map(|(kind, n)| format!("{} × {n}", kind.name()))
+        .collect();
     let why = if kinds.is_empty() { "none was answered in time".to_owned() } else { kinds.join(", ") };
     format!("expected a connection to {origin}, got none ({why}): check that the server listens there")
 }

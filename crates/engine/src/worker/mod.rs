@@ -330,7 +330,9 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
         };
         // Users that wait for a connection have a request under way: it counts as one without an end.
         for connection in &mut self.connections {
-            if connection.waiting > 0 && connection.waiting_since_ns >= self.warmup_ns && self.quota > 0 {
+            // Those that back off after a failure are not due yet.
+            let is_due = (self.warmup_ns..=now_ns).contains(&connection.waiting_since_ns);
+            if connection.waiting > 0 && is_due && self.quota > 0 {
                 let waiting = u64::from(connection.waiting).min(self.quota);
                 self.quota -= waiting;
                 self.interval.counts.started += waiting;

@@ -6,7 +6,7 @@ use crate::driver::{Driver, Slot};
 use crate::errors::kind_of_errno;
 use crate::timers::Timer;
 use model::LatencyKind;
-use model::error_kind::{ErrorKind, Phase};
+use model::error_kind::{ErrorExample, ErrorKind, Phase};
 use wire::{Progress, Protocol};
 
 impl<P: Protocol, D: Driver> Worker<P, D> {
@@ -57,19 +57,23 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
         connection.address_turn = connection.address_turn.wrapping_add(1);
         let all_failed = connection.failures.is_multiple_of(addresses);
         self.interval.counts.connect_failed += 1;
-        self.interval.connection_errors.record(kind);
-        self.note_connection_example(kind, errno, origin, now_ns);
         self.set_deadline(slot, u64::MAX);
         if !all_failed {
+            self.count_connection_error(kind, errno, origin, now_ns);
             if !self.stopping {
                 self.connect(slot, now_ns);
             }
             return;
         }
+        let requests_ended = |worker: &Self| worker.interval.counts.failed + worker.interval.counts.warmup;
+        let ended_before = requests_ended(self);
         if self.is_open_pace {
             self.fail_one_queued(origin, kind, errno, now_ns);
         } else {
             self.waiting_users_fail(slot, kind, errno, now_ns);
+        }
+        if requests_ended(self) == ended_before {
+            self.count_connection_error(kind, errno, origin, now_ns);
         }
         self.connect_later(slot, now_ns);
     }
@@ -115,9 +119,8 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
 
     /// Bytes came that nobody asked for.
     pub(super) fn on_unsolicited(&mut self, slot: Slot, answered: u16, at_ns: u64) {
-        self.interval.connection_errors.record(ErrorKind::UnsolicitedReply);
         let origin = self.connections[slot as usize].origin;
-        self.note_connection_example(ErrorKind::UnsolicitedReply, 0, origin, at_ns);
+        self.count_connection_error(ErrorKind::UnsolicitedReply, 0, origin, at_ns);
         self.interval.counts.closed_by_us += 1;
         self.abandon(slot, answered, ErrorKind::UnsolicitedReply, at_ns);
     }
@@ -217,11 +220,12 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
         }
     }
 
-    fn note_connection_example(&mut self, kind: ErrorKind, errno: i32, origin: u16, at_ns: u64) {
+    /// Counts what befell a connection while no request was its to fail.
+    fn count_connection_error(&mut self, kind: ErrorKind, errno: i32, origin: u16, at_ns: u64) {
+        self.interval.connection_errors.record(kind);
         let slot = &mut self.interval.examples[kind.index()];
         if slot.is_none() {
-            *slot =
-                Some(model::error_kind::ErrorExample { kind, phase: Phase::Connect, errno, detail: 0, at_ns, origin });
+            *slot = Some(ErrorExample { kind, phase: Phase::Connect, errno, detail: 0, at_ns, origin });
         }
     }
 }
