@@ -22,7 +22,7 @@ build: ## everything, unoptimised
 
 test: ## all tests; installs what they run against
 	@scripts/packages.sh test
-	$(CARGO) test --workspace
+	$(CARGO) test --workspace --no-fail-fast
 
 lint: ## formatting, clippy and rustdoc, warnings denied
 	$(CARGO) fmt --all --check

@@ -1,0 +1,27 @@
+//! The demo, alone in its file so that no other test runs beside it: it measures for half a minute.
+
+mod common;
+
+use common::*;
+
+#[test]
+fn the_demo_finds_the_line_and_what_gives_first() {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    if cores < 2 {
+        return testkit::skip("on one core the generator and the target take it from each other");
+    }
+    let state = tempfile::tempdir().unwrap();
+    let run = finish(command(&["demo", "-q"]).env("XDG_STATE_HOME", state.path()));
+    run.assert_exit(0);
+    let line = run.stdout.lines().find(|line| line.starts_with("Load line")).unwrap_or("");
+    let rate: f64 = line.split_whitespace().find_map(|word| word.parse().ok()).unwrap_or(0.0);
+    // 100 µs of CPU a request on one thread: 10,000 a second is what no machine can pass.
+    assert!((1000.0..=10_000.0).contains(&rate), "{}", run.stdout);
+    for words in ["single-thread-bound", "valid", "Report", "p99 < 10.0 ms", "remedy", "check"] {
+        assert!(run.stdout.contains(words), "{words} is missing in\n{}", run.stdout);
+    }
+    let path = run.stdout.lines().rev().find_map(|line| line.split("plimsoll report ").nth(1)).unwrap_or("");
+    let report = plimsoll(&["report", path, "--json"]);
+    report.assert_exit(0);
+    assert_eq!(report.json()["validity"]["valid"], true);
+}
