@@ -17,8 +17,9 @@ pub const TIMEOUT_NS_MAX: u64 = model::limits::LATENCY_NS_MAX;
 pub const DRAIN_NS: u64 = 5_000_000_000;
 /// Length of an interval, nanoseconds.
 pub const TICK_NS: u64 = 1_000_000_000;
-/// Length of an interval of a run shorter than [`SHORT_RUN_NS`], nanoseconds.
-pub const TICK_SHORT_NS: u64 = 100_000_000;
+/// Length of an interval of a run shorter than [`SHORT_RUN_NS`], nanoseconds. Shorter would show more of a course that
+/// has little: a tick costs the generator about a millisecond.
+pub const TICK_SHORT_NS: u64 = 250_000_000;
 /// Runs shorter than this have the short tick, nanoseconds.
 pub const SHORT_RUN_NS: u64 = 5_000_000_000;
 /// Wait after the first failed connect, nanoseconds; each failure doubles it.

@@ -268,7 +268,7 @@ mod tests {
         let mut c = Vec::new();
         let short = Stop { duration_ns: Some(5 * S - 1), requests: None };
         let long = Stop { duration_ns: Some(5 * S), requests: None };
-        assert_eq!(tick_ns(&none, &short, &mut c).unwrap(), 100_000_000);
+        assert_eq!(tick_ns(&none, &short, &mut c).unwrap(), d::TICK_SHORT_NS);
         assert_eq!(tick_ns(&none, &long, &mut c).unwrap(), S);
         let few = Stop { duration_ns: None, requests: Some(7) };
         assert_eq!(connections(&none, &few, &mut c).unwrap(), 7);
