@@ -146,7 +146,7 @@ fn explain_shows_the_plan_and_puts_no_load() {
         "  ends               after 3.00 s, then up to 5.00 s for replies in flight",
         "  connections        7",
         "  seed               5",
-        "  tick               100 ms (the run is shorter than 5.00 s)",
+        "  tick               250 ms (the run is shorter than 5.00 s)",
         "  reply timeout      30.0 s, also for a free connection",
         "Limits of this version",
     ] {

@@ -3,11 +3,11 @@
 //! They bound memory and disk overhead while writing, and what a hostile file can make the reader do.
 
 /// SQLite's page cache of a recording being written, KiB.
-pub const WRITER_CACHE_KIB: i64 = 512;
+pub const WRITER_CACHE_KIB: i64 = 256;
 /// SQLite's page cache of a recording being read, KiB.
 pub const READER_CACHE_KIB: i64 = 2048;
 /// Pages (of 4 KiB) the write-ahead log may hold before they are moved into the file.
-pub const WAL_PAGES: i64 = 256;
+pub const WAL_PAGES: i64 = 128;
 /// What the write-ahead log is cut back to after it was moved, bytes.
 pub const WAL_BYTES: i64 = 1024 * 1024;
 /// How long a writer waits for a reader that holds the file, milliseconds.

@@ -29,6 +29,8 @@ const SLEEP_NS_MAX: u64 = 50_000_000;
 pub const REAP_DELAY_NS_MAX: u64 = 500_000;
 /// How long requests in flight are waited for when the run was interrupted, nanoseconds.
 const INTERRUPTED_DRAIN_NS: u64 = 200_000_000;
+/// A piece of an interval shorter than this is not worth one of its own, nanoseconds.
+const INTERVAL_NS_MIN: u64 = 1_000_000;
 /// Due requests released before events are looked at again.
 const RELEASE_BATCH: usize = 64;
 
@@ -340,8 +342,8 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
             }
             connection.waiting = 0;
         }
-        // What follows is the drain, in intervals of its own.
-        if now_ns > self.interval.start_ns
+        // What follows is the drain, in intervals of its own. A load that ends on a tick leaves nothing to hand over.
+        if now_ns > self.interval.start_ns + INTERVAL_NS_MIN
             && let Ok(empty) = self.link.empties.try_recv()
         {
             self.hand_over(now_ns, empty);
