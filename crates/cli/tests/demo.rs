@@ -12,9 +12,8 @@ fn the_demo_finds_the_line_and_what_gives_first() {
     }
     let state = tempfile::tempdir().unwrap();
     let run = finish(command(&["demo", "-q"]).env("XDG_STATE_HOME", state.path()));
-    // Unoptimised, on two busy cores, the generator may rightly confess: then the status is 4 and the verdict says why.
-    assert!(matches!(run.status, Some(0 | 4)), "{:?}\n{}\n{}", run.status, run.stdout, run.stderr);
-    assert_eq!(run.status == Some(4), run.stdout.contains("NOT valid"), "{}", run.stdout);
+    run.assert_exit(0);
+    assert!(!run.stdout.contains("NOT valid"), "{}", run.stdout);
     let line = run.stdout.lines().find(|line| line.starts_with("Load line")).unwrap_or("");
     let rate: f64 = line.split_whitespace().find_map(|word| word.parse().ok()).unwrap_or(0.0);
     // 100 µs of CPU a request on one thread: 10,000 a second is what no machine can pass.
@@ -25,5 +24,5 @@ fn the_demo_finds_the_line_and_what_gives_first() {
     let path = run.stdout.lines().rev().find_map(|line| line.split("plimsoll report ").nth(1)).unwrap_or("");
     let report = plimsoll(&["report", path, "--json"]);
     report.assert_exit(0);
-    assert!(report.json()["validity"]["valid"].is_boolean());
+    assert_eq!(report.json()["validity"]["valid"], true);
 }

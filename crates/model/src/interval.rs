@@ -67,6 +67,13 @@ impl Counts {
     pub fn requests(&self) -> u64 {
         self.ok + self.failed
     }
+
+    /// Only what counts requests: a worker knows of each whether it was due after warm-up, so these are right even of
+    /// an interval cut in warm-up. Bytes, connections and CPU time are not told apart and are zero here.
+    pub fn of_requests(&self) -> Counts {
+        let Counts { started, ok, failed, dropped, warmup, .. } = *self;
+        Counts { started, ok, failed, dropped, warmup, ..Counts::default() }
+    }
 }
 
 /// Readings at the end of an interval: not summed over time, but summed over workers.
@@ -264,8 +271,18 @@ impl Interval<u64> {
         self.start_ns = self.start_ns.min(other.start_ns);
         self.end_ns = self.end_ns.max(other.end_ns);
         self.counts.add(&other.counts);
-        self.errors.merge(&other.errors);
         self.connection_errors.merge(&other.connection_errors);
+        self.add_figures(other);
+    }
+
+    /// Adds only what is known of each measured request: see [`Counts::of_requests`].
+    pub fn add_requests<D: Counter>(&mut self, other: &Interval<D>) {
+        self.counts.add(&other.counts.of_requests());
+        self.add_figures(other);
+    }
+
+    fn add_figures<D: Counter>(&mut self, other: &Interval<D>) {
+        self.errors.merge(&other.errors);
         self.status.merge(&other.status);
         self.latency.add(&other.latency);
         for (into, from) in self.examples.iter_mut().zip(other.examples) {

@@ -10,9 +10,9 @@ pub const LATENCY_NS_MAX: u64 = 3_600_000_000_000;
 pub const LATENCY_DIGITS: u8 = 3;
 
 /// Rows a run's in-memory timeline holds before neighbours are merged in pairs.
-pub const TIMELINE_ROWS_MAX: usize = 1200;
+pub const TIMELINE_ROWS_MAX: usize = 600;
 /// Snapshots a run keeps in memory before every second one is dropped (all stay in the recording file).
-pub const SNAPSHOTS_MAX: usize = 120;
+pub const SNAPSHOTS_MAX: usize = 60;
 /// Events a run keeps; further ones are counted, not kept.
 pub const EVENTS_MAX: usize = 1000;
 

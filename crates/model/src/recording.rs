@@ -243,6 +243,10 @@ impl Timeline {
             self.rows.truncate(self.rows.len() / 2);
             self.stride *= 2;
         }
+        if self.rows.capacity() == 0 {
+            // All at once: growing by doubling would leave holes as large as the rows.
+            self.rows.reserve_exact(TIMELINE_ROWS_MAX);
+        }
         self.rows.push(row);
         self.pending = 1;
     }

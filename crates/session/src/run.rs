@@ -16,6 +16,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use store::{StoreError, Writer};
 
+/// How nice the session's thread is: a tenth of a worker's weight on a busy CPU (sched(7)), so that a worker that wakes
+/// runs at once, and enough that intervals do not pile up.
+const FOLLOW_NICE: i32 = 10;
+
 /// Where the recording goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RecordTo {
@@ -42,8 +46,8 @@ pub struct Options {
     pub interrupted: Arc<AtomicBool>,
 }
 
-/// Sees the run while it goes.
-pub trait Watch {
+/// Sees the run while it goes, from the session's own thread.
+pub trait Watch: Send {
     /// A tick has ended, all workers together.
     fn on_tick(&mut self, row: &Row, plan: &Plan);
     /// Something happened.
@@ -111,7 +115,7 @@ pub fn run(plan: Plan, options: &Options, watch: &mut dyn Watch) -> Result<Outco
     let before = observer.snapshot(-1);
     let since_process_start_ns = observe::own::since_process_start_ns();
 
-    let fleet = Fleet::start(&plan)?;
+    let mut fleet = Fleet::start(&plan)?;
     let mut session = Session {
         recording: Recording::new(capsule, plan),
         writer,
@@ -122,7 +126,7 @@ pub fn run(plan: Plan, options: &Options, watch: &mut dyn Watch) -> Result<Outco
         watch,
     };
     session.keep_snapshot(before);
-    session.follow(&fleet, &options.interrupted);
+    session.follow_aside(&mut fleet, &options.interrupted);
     let panicked = fleet.join();
     if panicked > 0 {
         return Err(RunError::Panicked { count: panicked });
@@ -160,8 +164,29 @@ struct Session<'a> {
 }
 
 impl Session<'_> {
+    /// Follows the run on a thread that gives way to the workers: what a tick takes must not become their lag.
+    fn follow_aside(&mut self, fleet: &mut Fleet, interrupted: &AtomicBool) {
+        let followed = std::thread::scope(|scope| {
+            let follow = || {
+                // A thread may always lower its own priority; on Linux, the calling thread's alone.
+                let _ = rustix::process::setpriority_process(None, FOLLOW_NICE);
+                self.follow(fleet, interrupted);
+            };
+            std::thread::Builder::new()
+                .name("session".to_owned())
+                .spawn_scoped(scope, follow)
+                .map(|thread| thread.join())
+        });
+        match followed {
+            Ok(Ok(())) => {}
+            Ok(Err(panic)) => std::panic::resume_unwind(panic),
+            // No thread to be had: at full priority, rather than not at all.
+            Err(_) => self.follow(fleet, interrupted),
+        }
+    }
+
     /// Takes what the workers send until the last has ended.
-    fn follow(&mut self, fleet: &Fleet, interrupted: &AtomicBool) {
+    fn follow(&mut self, fleet: &mut Fleet, interrupted: &AtomicBool) {
         let origin_ns = fleet.origin_ns();
         let mut running = fleet.workers();
         while running > 0 {

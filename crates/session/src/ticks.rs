@@ -19,8 +19,8 @@ type Boxed = Box<Interval>;
 pub struct Ticks {
     workers: usize,
     groups: BTreeMap<u64, Vec<Boxed>>,
-    /// Memory for the sum of a group, used again and again.
-    sum: Box<Interval<u64>>,
+    /// Memory for the sum of a group, used again and again; made when a group first has several.
+    sum: Option<Box<Interval<u64>>>,
 }
 
 /// A tick of all workers.
@@ -35,7 +35,7 @@ pub struct Tick {
 impl Ticks {
     /// Nothing waits yet.
     pub fn new(workers: usize) -> Self {
-        Ticks { workers, groups: BTreeMap::new(), sum: Box::new(Interval::new(0)) }
+        Ticks { workers, groups: BTreeMap::new(), sum: None }
     }
 
     /// Adds a worker's interval; returns the ticks that are complete now, oldest first.
@@ -58,7 +58,7 @@ impl Ticks {
         let row = match &intervals[..] {
             [one] => Row::of(one, busy),
             several => {
-                let sum = &mut *self.sum;
+                let sum = self.sum.get_or_insert_with(|| Box::new(Interval::new(0)));
                 sum.clear();
                 sum.start_ns = u64::MAX;
                 sum.end_ns = 0;
@@ -87,9 +87,11 @@ fn busy_share(interval: &Interval) -> f64 {
 /// Adds a tick to the run's totals; what lies before the end of warm-up is not counted.
 pub fn add_to_totals(totals: &mut Totals, tick: &Tick, warmup_ns: u64) {
     for interval in &tick.intervals {
-        // Requests due in warm-up are counted apart by the worker; an interval that straddles its end, because no empty
-        // one was there at the boundary, has measured ones too.
+        // A worker looks at the clock after it has released what is due: the interval that ends with warm-up may hold
+        // the first measured requests. Those due in warm-up it counts apart, so that no request is lost or doubled.
         if interval.end_ns <= warmup_ns {
+            totals.sum.add_requests(interval);
+            totals.in_time.add(&interval.counts.of_requests());
             continue;
         }
         totals.sum.add(interval);
@@ -158,12 +160,30 @@ mod tests {
         let mut totals = Totals::default();
         let mut drain = interval(0, 20, 30, 3);
         drain.is_drain = true;
-        for interval in [interval(0, 0, 10, 100), interval(0, 10, 20, 7), drain] {
+        let mut warmup = interval(0, 0, 10, 0);
+        warmup.counts.warmup = 100;
+        warmup.counts.bytes_sent = 1000;
+        for interval in [warmup, interval(0, 10, 20, 7), drain] {
             let tick = ticks.push(interval).unwrap();
             add_to_totals(&mut totals, &tick, 10);
         }
         totals.measured_ns = 1_000_000_000;
         assert_eq!((totals.sum.counts.ok, totals.in_time.ok), (10, 7));
+        assert_eq!((totals.sum.counts.warmup, totals.sum.counts.bytes_sent), (100, 0));
         assert_eq!(totals.requests_per_s(), 7.0);
+    }
+
+    #[test]
+    fn the_first_measured_request_may_start_in_the_interval_that_warm_up_ends() {
+        let mut ticks = Ticks::new(1);
+        let mut totals = Totals::default();
+        let mut warmup = interval(0, 0, 10, 0);
+        warmup.counts.started = 1;
+        for interval in [warmup, interval(0, 10, 20, 1)] {
+            let tick = ticks.push(interval).unwrap();
+            add_to_totals(&mut totals, &tick, 10);
+        }
+        assert_eq!((totals.sum.counts.started, totals.sum.counts.ok), (1, 1));
+        assert!(totals.is_conserved());
     }
 }

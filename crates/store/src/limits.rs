@@ -3,7 +3,7 @@
 //! They bound memory and disk overhead while writing, and what a hostile file can make the reader do.
 
 /// SQLite's page cache of a recording being written, KiB.
-pub const WRITER_CACHE_KIB: i64 = 256;
+pub const WRITER_CACHE_KIB: i64 = 128;
 /// SQLite's page cache of a recording being read, KiB.
 pub const READER_CACHE_KIB: i64 = 2048;
 /// Pages (of 4 KiB) the write-ahead log may hold before they are moved into the file.

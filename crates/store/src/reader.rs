@@ -144,14 +144,15 @@ impl Reader {
         let (mut first_ns, mut load_end_ns) = (None, 0);
         while let Some(tick) = ticks.next_with_figures() {
             let (row, figures) = tick?;
-            totals.sum.counts.add(&row.counts);
+            let counts = if row.end_ns <= recording.plan.warmup_ns { row.counts.of_requests() } else { row.counts };
+            totals.sum.counts.add(&counts);
             totals.sum.gauges = row.gauges;
             figures.add_to(&mut totals.sum).map_err(|what| self.damaged(what))?;
             totals.connections_max = totals.connections_max.max(row.gauges.connections);
             totals.sum.end_ns = row.end_ns;
             first_ns.get_or_insert(row.start_ns);
             if !row.is_drain {
-                totals.in_time.add(&row.counts);
+                totals.in_time.add(&counts);
                 load_end_ns = row.end_ns;
             }
         }
