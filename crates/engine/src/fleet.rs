@@ -3,13 +3,15 @@
 //! Setting up (sockets' rings, buffers, payloads) happens before the clock starts, so no worker begins late.
 
 use crate::driver::epoll::{Epoll, monotonic_ns};
+use crate::driver::rings::Rings;
 use crate::driver::uring::Uring;
-use crate::driver::{Driver, Setup, thread};
+use crate::driver::{Driver, Idle, Setup, thread};
+use crate::hold::HoldWorker;
 use crate::link::{Control, Message, SPARE_INTERVALS, WorkerLink};
 use crate::share::{Share, shares};
 use crate::worker::Worker;
 use model::Interval;
-use model::plan::{DriverKind, Plan, Workload};
+use model::plan::{DriverKind, Hold, Plan, Workload};
 use std::io;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
@@ -172,9 +174,79 @@ fn work(plan: &Plan, share: &Share, link: WorkerLink, ready: &SyncSender<Ready>,
             .map_err(StartError::from)
             .map(|protocol| protocol.pipelined(plan.pipeline > 1))
             .and_then(|protocol| with_driver(plan, share, protocol, link, ready, start)),
+        Workload::Hold(hold) => EchoProtocol::new(&hold.message, plan.seed ^ u64::from(share.worker))
+            .map_err(StartError::from)
+            .and_then(|protocol| hold_with_driver(plan, hold, share, protocol, link, ready, start)),
     };
     if let Err(error) = outcome {
         let _ = ready.send(Err(error));
+    }
+}
+
+/// The same for held connections, which have a worker of their own.
+fn hold_with_driver(
+    plan: &Plan,
+    hold: &Hold,
+    share: &Share,
+    protocol: EchoProtocol,
+    link: WorkerLink,
+    ready: &SyncSender<Ready>,
+    start: &Receiver<u64>,
+) -> Result<(), StartError> {
+    take_place(plan, share)?;
+    let setup = setup(plan, share, &protocol, hold.sweep_ns.map_or(Idle::Watched, Idle::Swept));
+    let failed = |source| StartError::Driver { driver: plan.driver.name(), source };
+    match plan.driver {
+        DriverKind::Epoll => {
+            hold_go(plan, hold, share, protocol, Epoll::new(&setup).map_err(failed)?, link, ready, start)
+        }
+        DriverKind::Uring => {
+            hold_go(plan, hold, share, protocol, Uring::new(&setup).map_err(failed)?, link, ready, start)
+        }
+        DriverKind::Rings => {
+            hold_go(plan, hold, share, protocol, Rings::new(&setup).map_err(failed)?, link, ready, start)
+        }
+        DriverKind::Sim => return Err(StartError::SimDriver),
+    }
+    Ok(())
+}
+
+#[expect(clippy::too_many_arguments, reason = "what a worker is made of")]
+fn hold_go<D: Driver>(
+    plan: &Plan,
+    hold: &Hold,
+    share: &Share,
+    protocol: EchoProtocol,
+    mut driver: D,
+    link: WorkerLink,
+    ready: &SyncSender<Ready>,
+    start: &Receiver<u64>,
+) {
+    let _ = ready.send(Ok(thread::id()));
+    let Ok(origin_ns) = start.recv() else { return };
+    driver.begin(origin_ns);
+    HoldWorker::new(plan, hold, share, protocol, driver, link).run();
+}
+
+/// Where a worker's thread runs, and how exactly it sleeps.
+fn take_place(plan: &Plan, share: &Share) -> Result<(), StartError> {
+    if !plan.pin.is_empty() {
+        let cpu = plan.pin[usize::from(share.worker) % plan.pin.len()];
+        thread::pin(cpu).map_err(|source| StartError::Pin { worker: share.worker, cpu, source })?;
+    }
+    thread::sleep_exactly();
+    Ok(())
+}
+
+fn setup<P: Protocol>(plan: &Plan, share: &Share, protocol: &P, idle: Idle) -> Setup {
+    Setup {
+        slots: share.slots.len() as u32,
+        addresses: plan.origins.iter().flat_map(|o| o.addresses.iter().cloned()).collect(),
+        blobs: protocol.blobs(),
+        pipeline: plan.pipeline,
+        receive_stamps: plan.receive_stamps,
+        sources: plan.sources.clone(),
+        idle,
     }
 }
 
@@ -186,22 +258,13 @@ fn with_driver<P: Protocol>(
     ready: &SyncSender<Ready>,
     start: &Receiver<u64>,
 ) -> Result<(), StartError> {
-    if !plan.pin.is_empty() {
-        let cpu = plan.pin[usize::from(share.worker) % plan.pin.len()];
-        thread::pin(cpu).map_err(|source| StartError::Pin { worker: share.worker, cpu, source })?;
-    }
-    thread::sleep_exactly();
-    let setup = Setup {
-        slots: share.slots.len() as u32,
-        addresses: plan.origins.iter().flat_map(|o| o.addresses.iter().cloned()).collect(),
-        blobs: protocol.blobs(),
-        pipeline: plan.pipeline,
-        receive_stamps: plan.receive_stamps,
-    };
+    take_place(plan, share)?;
+    let setup = setup(plan, share, &protocol, Idle::Watched);
     let failed = |source| StartError::Driver { driver: plan.driver.name(), source };
     match plan.driver {
         DriverKind::Epoll => go(plan, share, protocol, Epoll::new(&setup).map_err(failed)?, link, ready, start),
         DriverKind::Uring => go(plan, share, protocol, Uring::new(&setup).map_err(failed)?, link, ready, start),
+        DriverKind::Rings => go(plan, share, protocol, Rings::new(&setup).map_err(failed)?, link, ready, start),
         DriverKind::Sim => return Err(StartError::SimDriver),
     }
     Ok(())
@@ -217,7 +280,7 @@ fn go<P: Protocol, D: Driver>(
     start: &Receiver<u64>,
 ) {
     // First touches of all its memory happen here, before the clock starts.
-    let _ = ready.send(Ok(rustix::thread::gettid().as_raw_nonzero().get() as u32));
+    let _ = ready.send(Ok(thread::id()));
     let Ok(origin_ns) = start.recv() else { return };
     driver.begin(origin_ns);
     Worker::new(plan, share, protocol, driver, link).run();

@@ -7,6 +7,7 @@
 pub mod driver;
 pub mod errors;
 pub mod fleet;
+pub mod hold;
 pub mod link;
 pub mod pace;
 pub mod share;

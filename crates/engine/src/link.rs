@@ -52,10 +52,21 @@ impl Control {
         self.state.store(1, Ordering::Relaxed);
     }
 
+    /// No further connections: something gave while they were added.
+    pub fn end_ramp(&self) {
+        let _ = self.state.compare_exchange(0, 2, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    /// Whether [`Control::end_ramp`] was called, or [`Control::stop`].
+    #[inline]
+    pub fn is_ramp_ended(&self) -> bool {
+        self.state.load(Ordering::Relaxed) != 0
+    }
+
     /// Whether [`Control::stop`] was called.
     #[inline]
     pub fn is_stopped(&self) -> bool {
-        self.state.load(Ordering::Relaxed) != 0
+        self.state.load(Ordering::Relaxed) == 1
     }
 }
 

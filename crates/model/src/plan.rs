@@ -5,7 +5,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 /// All that a run needs to know.
@@ -15,6 +15,9 @@ pub struct Plan {
     pub workload: Workload,
     /// Where the load goes. Never empty.
     pub origins: Vec<Origin>,
+    /// Addresses that connections come from, in turn; empty: the kernel's choice.
+    #[serde(default)]
+    pub sources: Vec<IpAddr>,
     /// When requests are due.
     pub pace: Pace,
     /// Connections held open at once, over all workers. At least 1.
@@ -91,6 +94,8 @@ pub enum Workload {
     Http1(Http1),
     /// Bytes that must come back as they went.
     Echo(Echo),
+    /// Connections that are held, and speak seldom or never.
+    Hold(Hold),
 }
 
 /// An HTTP/1.1 workload.
@@ -166,6 +171,20 @@ pub struct Echo {
     pub content: Content,
 }
 
+/// Connections that are held.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Hold {
+    /// What each sends, on its own phase; the pace says how often.
+    pub message: Echo,
+    /// Whether a message must come back as it went. Otherwise it is done when the kernel has taken it.
+    pub is_echoed: bool,
+    /// How often a connection on which no reply is due is looked at, nanoseconds: so late its close is seen. `None`:
+    /// each is watched all the time, which costs the kernel more memory.
+    pub sweep_ns: Option<u64>,
+    /// Connections are added until something gives; the plan's number is where it stops at the latest.
+    pub until_failure: bool,
+}
+
 /// Payload sizes, bytes, each at least 1.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -217,6 +236,13 @@ pub enum Pace {
         /// How arrivals fall.
         arrivals: Arrivals,
     },
+    /// Connections are made at a rate and kept; each sends by the clock, on its own phase.
+    Held {
+        /// Time from one message of a connection to its next, nanoseconds; `None`: they send nothing.
+        every_ns: Option<u64>,
+        /// Connections made a second, over all workers.
+        connects_per_s: f64,
+    },
 }
 
 /// Think time.
@@ -257,7 +283,7 @@ pub enum Arrivals {
 /// When the load ends: whichever comes first. At least one is set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Stop {
-    /// Nanoseconds after warm-up.
+    /// Nanoseconds after warm-up; of held connections, after the last was made.
     pub duration_ns: Option<u64>,
     /// Requests started after warm-up, over all workers.
     pub requests: Option<u64>,
@@ -295,8 +321,10 @@ pub enum OnFull {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum DriverKind {
-    /// io_uring.
+    /// io_uring, a receive armed on each connection.
     Uring,
+    /// io_uring, sockets in the rings' own file tables: many connections that speak seldom.
+    Rings,
     /// epoll.
     Epoll,
     /// The in-memory network of the tests.
@@ -308,6 +336,7 @@ impl DriverKind {
     pub const fn name(self) -> &'static str {
         match self {
             DriverKind::Uring => "uring",
+            DriverKind::Rings => "rings",
             DriverKind::Epoll => "epoll",
             DriverKind::Sim => "sim",
         }
@@ -324,9 +353,18 @@ pub struct Batch {
 }
 
 impl Plan {
-    /// The run's planned length in nanoseconds, warm-up included; `None` when only a count ends it.
+    /// The run's planned length in nanoseconds, warm-up and the making of held connections included; `None` when only a
+    /// count ends it.
     pub fn planned_ns(&self) -> Option<u64> {
-        self.stop.duration_ns.map(|d| d.saturating_add(self.warmup_ns))
+        self.stop.duration_ns.map(|d| d.saturating_add(self.warmup_ns).saturating_add(self.ramp_ns()))
+    }
+
+    /// How long the making of held connections takes as asked, nanoseconds; 0 for any other pace.
+    pub fn ramp_ns(&self) -> u64 {
+        match self.pace {
+            Pace::Held { connects_per_s, .. } => (f64::from(self.connections) / connects_per_s * 1e9) as u64,
+            Pace::Closed { .. } | Pace::Open { .. } => 0,
+        }
     }
 
     /// The rate asked for at a moment after the start, requests a second; `None` for a closed pace.

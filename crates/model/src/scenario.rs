@@ -44,6 +44,20 @@ pub struct Scenario {
     pub ip_version: Option<u8>,
     /// Source addresses to bind.
     pub source: Vec<IpAddr>,
+    /// Sizes of a held connection's messages.
+    pub message: Option<Sizes>,
+    /// Time from one message of a held connection to its next, nanoseconds; 0: none is sent.
+    pub every_ns: Option<u64>,
+    /// Messages of held connections are not expected back.
+    pub sent_only: bool,
+    /// Held connections made a second.
+    pub connects_per_s: Option<f64>,
+    /// How often a held connection that rests is looked at, nanoseconds.
+    pub sweep_ns: Option<u64>,
+    /// Every held connection is watched all the time.
+    pub watch_close: bool,
+    /// Held connections are added until something gives.
+    pub until_failure: bool,
     /// Echo payload sizes.
     pub sizes: Option<Sizes>,
     /// Echo payload content.

@@ -144,6 +144,11 @@ pub fn of_plan(plan: &Plan) -> String {
             let full = if plan.on_full == OnFull::Drop { ", dropped when full" } else { "" };
             format!("open loop, {rates}{arrivals}{full}")
         }
+        Pace::Held { every_ns, connects_per_s } => {
+            let messages =
+                every_ns.map_or("nothing is sent".to_owned(), |ns| format!("a message every {}", length(ns)));
+            format!("held, {messages}, made at {}", rate(*connects_per_s))
+        }
     }];
     parts.push(counted(u64::from(plan.connections), "connection"));
     if plan.pipeline > 1 {

@@ -107,6 +107,6 @@ pub trait Protocol {
 pub fn words(workload: &Workload, detail: u32) -> Option<Cow<'static, str>> {
     match workload {
         Workload::Http1(_) => http1::words(detail),
-        Workload::Echo(_) => echo::words(detail),
+        Workload::Echo(_) | Workload::Hold(_) => echo::words(detail),
     }
 }

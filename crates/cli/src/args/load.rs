@@ -20,6 +20,9 @@ pub struct LoadArgs {
     /// What is asked.
     #[command(flatten)]
     pub request: RequestArgs,
+    /// What is held.
+    #[command(flatten)]
+    pub hold: HoldArgs,
     /// When requests are due.
     #[command(flatten)]
     pub pace: PaceArgs,
@@ -38,7 +41,7 @@ pub struct LoadArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Where")]
 pub struct PlaceArgs {
-    /// URL such as http://HOST:PORT/PATH, unix:/PATH.sock, unix:/PATH.sock:/PATH, echo://HOST:PORT, echo+unix:/PATH.sock
+    /// URL such as http://HOST:PORT/PATH, unix:/PATH.sock, unix:/PATH.sock:/PATH, echo://HOST:PORT[-LAST], echo+unix:/PATH.sock, hold://HOST:PORT[-LAST]
     #[arg(value_name = "URL")]
     pub url: Vec<String>,
     /// File with a URL in each line, a weight before it if wanted: `[WEIGHT] URL` [default: none]
@@ -53,6 +56,9 @@ pub struct PlaceArgs {
     /// Connect to this unix socket [default: the URL's host]
     #[arg(long, value_name = "PATH", env = "PLIMSOLL_UNIX_SOCKET")]
     pub unix_socket: Option<PathBuf>,
+    /// Connect from this address, or from all of a network such as 127.1.0.0/24; may be repeated [default: the kernel's choice, on loopback as many as hold:// needs]
+    #[arg(long, value_name = "ADDRESS", env = "PLIMSOLL_SOURCE", value_parser = values::source)]
+    pub source: Vec<values::SourceList>,
     /// Use IPv4 addresses only
     #[arg(short = '4', long, env = "PLIMSOLL_IPV4", value_parser = BoolishValueParser::new())]
     pub ipv4: bool,
@@ -134,6 +140,33 @@ pub struct PaceArgs {
     /// Open pace: requests that may wait for a connection, per worker [default: 10 s of the highest rate, 1024 to 262144]
     #[arg(long, value_name = "N", env = "PLIMSOLL_QUEUE", value_parser = values::count::<u32>)]
     pub queue: Option<u32>,
+}
+
+/// Connections that are held.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "What (hold)")]
+pub struct HoldArgs {
+    /// Sizes of the messages each connection sends: 128, 16..32 or 1,2,4KiB [default: 128]
+    #[arg(long, value_name = "SIZES", env = "PLIMSOLL_MESSAGE", value_parser = values::sizes)]
+    pub message: Option<Sizes>,
+    /// Time from one message of a connection to its next, or never; phases are spread evenly [default: 60s]
+    #[arg(long, value_name = "TIME", env = "PLIMSOLL_EVERY", value_parser = values::every)]
+    pub every: Option<u64>,
+    /// Messages are not expected back
+    #[arg(long, env = "PLIMSOLL_SENT_ONLY", value_parser = BoolishValueParser::new())]
+    pub sent_only: bool,
+    /// Connections made a second [default: 10k/s]
+    #[arg(long, value_name = "RATE", env = "PLIMSOLL_CONNECT_RATE", value_parser = values::one_rate)]
+    pub connect_rate: Option<f64>,
+    /// How often a connection that rests is looked at: so late its close is seen [default: 10s]
+    #[arg(long, value_name = "TIME", env = "PLIMSOLL_SWEEP", value_parser = values::duration_ns)]
+    pub sweep: Option<u64>,
+    /// Watch every connection all the time: a close is seen at once, for some 800 bytes more kernel memory each
+    #[arg(long, env = "PLIMSOLL_WATCH_CLOSE", value_parser = BoolishValueParser::new())]
+    pub watch_close: bool,
+    /// Add connections until something gives, then hold what there is for -d; -c is where it ends at the latest
+    #[arg(long, env = "PLIMSOLL_RAMP_UNTIL_FAILURE", value_parser = BoolishValueParser::new())]
+    pub ramp_until_failure: bool,
 }
 
 /// What connections do.
@@ -258,6 +291,8 @@ impl From<OnFullArg> for OnFull {
 pub enum DriverArg {
     /// io_uring
     Uring,
+    /// io_uring with sockets in the rings' own tables: more connections than descriptors
+    Rings,
     /// epoll
     Epoll,
 }
@@ -266,6 +301,7 @@ impl From<DriverArg> for DriverKind {
     fn from(arg: DriverArg) -> DriverKind {
         match arg {
             DriverArg::Uring => DriverKind::Uring,
+            DriverArg::Rings => DriverKind::Rings,
             DriverArg::Epoll => DriverKind::Epoll,
         }
     }

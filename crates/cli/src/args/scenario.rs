@@ -15,7 +15,7 @@ const URLS_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 /// The scenario that the arguments of `load` say.
 pub fn scenario_of(args: &LoadArgs) -> Result<Scenario, Failure> {
-    let LoadArgs { place, request, pace, connection, machine, output: _ } = args;
+    let LoadArgs { place, request, hold, pace, connection, machine, output: _ } = args;
     let mut urls: Vec<WeightedUrl> =
         place.url.iter().map(|url| WeightedUrl { url: url.clone(), weight: 1.0 }).collect();
     if let Some(path) = &place.urls {
@@ -48,7 +48,14 @@ pub fn scenario_of(args: &LoadArgs) -> Result<Scenario, Failure> {
             (false, true) => Some(6),
             (false, false) => None,
         },
-        source: Vec::new(),
+        source: place.source.iter().flat_map(|list| list.0.iter().copied()).collect(),
+        message: hold.message.clone(),
+        every_ns: hold.every,
+        sent_only: hold.sent_only,
+        connects_per_s: hold.connect_rate,
+        sweep_ns: hold.sweep,
+        watch_close: hold.watch_close,
+        until_failure: hold.ramp_until_failure,
         sizes: request.size.clone(),
         content: request.content.map(Into::into),
         connections: connection.connections,

@@ -3,7 +3,7 @@
 use model::plan::{Batch, Segment, Sizes, Think};
 use model::units::{self, UnitError};
 use session::resolve::{defaults, pace};
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 /// A rate profile; not a `Vec` to clap, which would take several flags for it.
@@ -106,6 +106,43 @@ pub fn listen(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| "expected ADDRESS:PORT such as 127.0.0.1:8080 or [::1]:8080".to_owned())
 }
 
+/// Addresses that connections come from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SourceList(pub Vec<IpAddr>);
+
+/// Most addresses of one network.
+const SOURCES_MAX: u32 = 65_536;
+
+/// An address, or all host addresses of an IPv4 network such as `127.1.0.0/24` (without its first and last).
+pub fn source(text: &str) -> Result<SourceList, String> {
+    let error = || "expected an address or an IPv4 network of at most 65536 addresses, such as 127.1.0.0/24".to_owned();
+    let Some((network, bits)) = text.split_once('/') else {
+        return text.parse().map(|ip| SourceList(vec![ip])).map_err(|_| error());
+    };
+    let network: Ipv4Addr = network.parse().map_err(|_| error())?;
+    let bits: u32 = bits.parse().ok().filter(|bits| (16..=32).contains(bits)).ok_or_else(error)?;
+    let size = 1u32 << (32 - bits);
+    let first = u32::from(network) & !(size - 1);
+    let hosts = if size > 2 { 1..size - 1 } else { 0..size };
+    Ok(SourceList(hosts.take(SOURCES_MAX as usize).map(|i| IpAddr::V4(Ipv4Addr::from(first + i))).collect()))
+}
+
+/// A rate such as `20k/s`.
+pub fn one_rate(text: &str) -> Result<f64, String> {
+    units::rate_per_s(text).map_err(|error| error.to_string())
+}
+
+/// A duration in nanoseconds, or `never`, which is 0.
+pub fn every(text: &str) -> Result<u64, String> {
+    match text {
+        "never" => Ok(0),
+        _ => match duration_ns(text) {
+            Ok(ns) if ns > 0 => Ok(ns),
+            _ => Err("expected a duration such as 60s, or never".to_owned()),
+        },
+    }
+}
+
 /// A duration, or `never`.
 pub fn idle_timeout(text: &str) -> Result<IdleTimeout, String> {
     if text == "never" {
@@ -133,6 +170,11 @@ mod tests {
         assert!(cpus("").is_err() && cpus("3-2").is_err() && cpus("0,").is_err() && cpus("-1").is_err());
         assert_eq!(idle_timeout("never"), Ok(IdleTimeout(None)));
         assert!(idle_timeout("0").is_err());
+        let network = source("127.1.0.0/24").unwrap().0;
+        assert_eq!((network.len(), network[0], network[253]), (254, [127, 1, 0, 1].into(), [127, 1, 0, 254].into()));
+        assert_eq!(source("10.0.0.9").unwrap().0, [IpAddr::from([10, 0, 0, 9])]);
+        assert!(source("10.0.0.0/8").is_err() && source("x").is_err() && source("::1").is_ok());
+        assert_eq!((every("never"), every("5s"), every("0").is_err()), (Ok(0), Ok(5_000_000_000), true));
         assert_eq!(listen("8080").unwrap_err(), "expected ADDRESS:PORT such as 127.0.0.1:8080 or [::1]:8080");
     }
 }

@@ -6,7 +6,7 @@
 use crate::args::load::OutputArgs;
 use crate::exit::{Exit, Failure};
 use model::limits;
-use model::plan::{Arrivals, Content, Http1, OnFull, Pace, Plan, Sizes, Think, Workload};
+use model::plan::{Arrivals, Content, Echo, Http1, OnFull, Pace, Plan, Sizes, Think, Workload};
 use model::units::{show_bytes, show_count, show_duration_ns};
 use session::resolve::Resolved;
 use std::io::Write;
@@ -85,19 +85,32 @@ fn what(plan: &Plan, page: &mut Page) {
     match &plan.workload {
         Workload::Http1(http) => requests(http, page),
         Workload::Echo(echo) => {
-            let sizes = match &echo.sizes {
-                Sizes::Fixed(size) => format!("{size} B"),
-                Sizes::Range(low, high) => format!("{low} to {high} B, uniform"),
-                Sizes::List(sizes) => format!("{} sizes in turn, the largest {} B", sizes.len(), echo.sizes.largest()),
+            page.row("what", &format!("echo of {}", payload(echo)));
+        }
+        Workload::Hold(hold) => {
+            let back = if hold.is_echoed { "expected back" } else { "sent only" };
+            page.row("what", &format!("held connections; messages of {}, {back}", payload(&hold.message)));
+            let watched = match hold.sweep_ns {
+                Some(ns) => format!("looked at every {}: a close is seen so late at the most", duration(ns)),
+                None => "watched all the time".to_owned(),
             };
-            let content = match echo.content {
-                Content::Text => "text",
-                Content::Binary => "binary",
-                Content::Incompressible => "incompressible",
-            };
-            page.row("what", &format!("echo of {content}, {sizes}"));
+            page.row("", &watched);
         }
     }
+}
+
+fn payload(echo: &Echo) -> String {
+    let sizes = match &echo.sizes {
+        Sizes::Fixed(size) => format!("{size} B"),
+        Sizes::Range(low, high) => format!("{low} to {high} B, uniform"),
+        Sizes::List(sizes) => format!("{} sizes in turn, the largest {} B", sizes.len(), echo.sizes.largest()),
+    };
+    let content = match echo.content {
+        Content::Text => "text",
+        Content::Binary => "binary",
+        Content::Incompressible => "incompressible",
+    };
+    format!("{content}, {sizes}")
 }
 
 fn requests(http: &Http1, page: &mut Page) {
@@ -150,6 +163,13 @@ fn when(plan: &Plan, page: &mut Page) {
                 Think::ExponentialNs(mean) => format!(" and on average {} (exponential)", duration(*mean)),
             };
             page.row("when", &format!("closed: a connection's next request after its reply{think}"));
+        }
+        Pace::Held { every_ns, connects_per_s } => {
+            let messages = match every_ns {
+                Some(ns) => format!("each sends every {}, on its own phase", duration(*ns)),
+                None => "nothing is sent".to_owned(),
+            };
+            page.row("when", &format!("held: {}/s are made; {messages}", show_count(*connects_per_s)));
         }
         Pace::Open { profile, arrivals } => {
             let arrivals = match arrivals {

@@ -105,7 +105,7 @@ impl<'r> Facts<'r> {
 
     /// Whether requests are due by the clock.
     pub fn is_open(&self) -> bool {
-        matches!(self.recording.plan.pace, Pace::Open { .. })
+        matches!(self.recording.plan.pace, Pace::Open { .. } | Pace::Held { .. })
     }
 
     /// Closed pace without think time: every user always has a request under way.

@@ -65,6 +65,6 @@ fn check(facts: &Facts<'_>) -> String {
             let target = http.requests.first().map_or("/", |r| r.target.as_str());
             format!("curl -sv -o /dev/null '{origin}{target}'")
         }
-        Workload::Echo(_) => String::new(),
+        Workload::Echo(_) | Workload::Hold(_) => String::new(),
     }
 }

@@ -12,7 +12,7 @@ use crate::facts::{Facts, percent};
 use crate::rule::{Rule, Verdict};
 use model::LatencyKind;
 use model::finding::{Evidence, Severity};
-use model::plan::{Sizes, Workload};
+use model::plan::{Echo, Sizes, Workload};
 use model::recording::End;
 
 /// How much more time than there was may be spent in requests: the histogram's third digit, twice over, and rounding.
@@ -140,15 +140,14 @@ fn counters(facts: &Facts<'_>) -> Vec<Check> {
 }
 
 fn bytes(facts: &Facts<'_>) -> Vec<Check> {
+    let least = |echo: &Echo| match &echo.sizes {
+        Sizes::Fixed(size) | Sizes::Range(size, _) => u64::from(*size),
+        Sizes::List(sizes) => sizes.iter().copied().min().map_or(1, u64::from),
+    };
     let (request, reply) = match &facts.recording.plan.workload {
         Workload::Http1(_) => (HTTP_REQUEST_BYTES_MIN, HTTP_REPLY_BYTES_MIN),
-        Workload::Echo(echo) => {
-            let least = match &echo.sizes {
-                Sizes::Fixed(size) | Sizes::Range(size, _) => *size,
-                Sizes::List(sizes) => sizes.iter().copied().min().unwrap_or(1),
-            };
-            (u64::from(least), u64::from(least))
-        }
+        Workload::Echo(echo) => (least(echo), least(echo)),
+        Workload::Hold(hold) => (least(&hold.message), if hold.is_echoed { least(&hold.message) } else { 0 }),
     };
     let counts = &facts.recording.totals.sum.counts;
     [("sent", counts.bytes_sent, request), ("received", counts.bytes_received, reply)]

@@ -1,20 +1,17 @@
 //! Sockets driven by epoll, edge-triggered: one `epoll_pwait2` a batch, one `recv` and one `send` a request.
 //!
 //! Each `recv` is stamped when it returns, so `done` is late only by the events handled before it in the batch.
-//! The end of a wait is a timerfd that stays armed over many waits: a timeout given to each `epoll_wait` would cost a
-//! kernel timer started and cancelled for each reply. Edge triggering with EPOLLRDHUP saves the second `recv` that would only say EAGAIN: a short read means that the
+//! Edge triggering with EPOLLRDHUP saves the second `recv` that would only say EAGAIN: a short read means that the
 //! socket is drained, and a close is announced apart. Needs no privilege and works where io_uring is forbidden.
 
-use super::socket::{errno, kernel_address, stream};
+use super::alarm::{Alarm, timespec};
+use super::socket::{Sources, bind_to, errno, kernel_address, stream};
 use super::stamps::{CONTROL_BYTES, Control, WallClock};
 use super::{Driver, Event, Setup, Slot, Wake, stamps};
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
-use rustix::time::{
-    ClockId, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, clock_gettime, timerfd_create,
-    timerfd_settime,
-};
+use rustix::time::{ClockId, clock_gettime};
 use socket2::{SockAddr, Socket};
 use std::collections::VecDeque;
 use std::io;
@@ -43,12 +40,11 @@ struct Entry {
 /// The epoll driver. See the module's head.
 pub struct Epoll {
     epoll: OwnedFd,
-    timer: OwnedFd,
-    /// When the timer will fire, nanoseconds since the run's start; `u64::MAX`: it is not armed.
-    timer_ns: u64,
+    alarm: Alarm,
     entries: Vec<Entry>,
     addresses: Vec<SockAddr>,
     blobs: Vec<Arc<[u8]>>,
+    sources: Sources,
     events: Vec<epoll::Event>,
     /// Next of `events` to look at.
     cursor: usize,
@@ -70,15 +66,16 @@ impl Epoll {
     /// The kernel's, where it gives no epoll descriptor; an address that has no kernel form.
     pub fn new(setup: &Setup) -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
-        epoll::add(&epoll, &timer, epoll::EventData::new_u64(TIMER), epoll::EventFlags::IN | epoll::EventFlags::ET)?;
+        let alarm = Alarm::new()?;
+        let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
+        epoll::add(&epoll, alarm.descriptor(), epoll::EventData::new_u64(TIMER), flags)?;
         Ok(Epoll {
             epoll,
-            timer,
-            timer_ns: u64::MAX,
+            alarm,
             entries: (0..setup.slots).map(|_| Entry::default()).collect(),
             addresses: setup.addresses.iter().map(kernel_address).collect::<io::Result<_>>()?,
             blobs: setup.blobs.clone(),
+            sources: Sources::of(setup),
             events: Vec::with_capacity(EVENTS),
             cursor: 0,
             unread: None,
@@ -96,6 +93,9 @@ impl Epoll {
         if self.stamping.is_some() {
             stamps::enable(&socket)?;
         }
+        if let Some(source) = self.sources.of_slot(slot, address) {
+            bind_to(&socket, source)?;
+        }
         let entry = &mut self.entries[slot as usize];
         entry.generation = entry.generation.wrapping_add(1);
         let at_once = match socket.connect(address) {
@@ -110,18 +110,9 @@ impl Epoll {
         Ok(at_once)
     }
 
-    /// Makes sure that the timer ends a wait by `until_ns`; it may end earlier, which costs one more turn of the loop.
-    /// Returns the timeout of the wait: none, or at once when the time has come.
-    fn arm(&mut self, until_ns: u64) -> io::Result<Option<Timespec>> {
-        if until_ns < self.timer_ns {
-            if until_ns <= self.now_ns() {
-                return Ok(Some(timespec(0)));
-            }
-            let fires = Itimerspec { it_interval: timespec(0), it_value: timespec(self.origin_ns + until_ns) };
-            timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &fires)?;
-            self.timer_ns = until_ns;
-        }
-        Ok(None)
+    fn set_alarm(&mut self, until_ns: u64) -> io::Result<Option<Timespec>> {
+        let now_ns = self.now_ns();
+        self.alarm.set(until_ns, now_ns, self.origin_ns)
     }
 
     /// Sends what the kernel takes now, keeping the rest.
@@ -265,7 +256,7 @@ impl Driver for Epoll {
         self.events.clear();
         self.cursor = 0;
         let timeout = match wake {
-            Wake::First => self.arm(until_ns)?,
+            Wake::First => self.set_alarm(until_ns)?,
             Wake::Never => {
                 sleep_ns(until_ns.saturating_sub(self.now_ns()));
                 Some(timespec(0))
@@ -273,7 +264,7 @@ impl Driver for Epoll {
             // epoll cannot wait for several, so the batch forms while we sleep: see `Wake::Batch`.
             Wake::Batch { delay_ns, .. } => {
                 sleep_ns(delay_ns.min(until_ns.saturating_sub(self.now_ns())));
-                self.arm(until_ns)?
+                self.set_alarm(until_ns)?
             }
         };
         match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut self.events), timeout.as_ref()) {
@@ -295,7 +286,7 @@ impl Driver for Epoll {
             self.cursor += 1;
             let (flags, key) = (event.flags, event.data.u64());
             if key == TIMER {
-                self.timer_ns = u64::MAX;
+                self.alarm.fired();
                 continue;
             }
             let slot = key as u32;
@@ -354,11 +345,7 @@ fn key(slot: Slot, generation: u32) -> u64 {
     u64::from(generation) << 32 | u64::from(slot)
 }
 
-fn timespec(ns: u64) -> Timespec {
-    Timespec { tv_sec: (ns / 1_000_000_000) as i64, tv_nsec: (ns % 1_000_000_000) as _ }
-}
-
-fn sleep_ns(ns: u64) {
+pub(super) fn sleep_ns(ns: u64) {
     if ns > 0 {
         // Interrupted by a signal: the worker looks at the clock again anyway.
         let _ = rustix::thread::nanosleep(&timespec(ns));

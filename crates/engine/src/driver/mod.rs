@@ -5,7 +5,9 @@
 //! worker and the same tests run on each. Slots are the worker's own small numbers; what belongs to a slot's earlier
 //! life is dropped inside the driver and never seen.
 
+mod alarm;
 pub mod epoll;
+pub mod rings;
 pub mod sim;
 pub mod socket;
 pub mod stamps;
@@ -13,6 +15,7 @@ pub mod thread;
 pub mod uring;
 
 use model::plan::Address;
+use std::net::IpAddr;
 use std::sync::Arc;
 use wire::Payload;
 
@@ -84,6 +87,20 @@ pub struct Setup {
     pub pipeline: u16,
     /// Whether `Received` carries the kernel's receive stamp.
     pub receive_stamps: bool,
+    /// Addresses that connections come from, in turn; empty: the kernel's choice.
+    pub sources: Vec<IpAddr>,
+    /// How a connection on which no reply is due is looked after ([`Driver::rest`]).
+    pub idle: Idle,
+}
+
+/// How a driver looks after a connection that rests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Idle {
+    /// As any other: its close is seen at once.
+    Watched,
+    /// Nothing is armed on it, which saves the kernel's memory: it is looked at once in so many nanoseconds, so its
+    /// close is seen so much later at the most. Drivers that watch at no cost watch all the same.
+    Swept(u64),
 }
 
 /// Drives the sockets of one worker.
@@ -110,6 +127,9 @@ pub trait Driver {
 
     /// How many of the payloads given to [`Driver::send`] the kernel has certainly not taken whole: the youngest ones.
     fn unsent(&self, slot: Slot) -> usize;
+
+    /// Says that no reply is due on a connection; the next [`Driver::send`] ends that.
+    fn rest(&mut self, _slot: Slot) {}
 
     /// Closes a slot's socket, if it has one. No event of it will be seen any more.
     fn close(&mut self, slot: Slot);

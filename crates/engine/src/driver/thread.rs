@@ -20,6 +20,11 @@ pub fn sleep_exactly() {
     let _ = unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1, 0, 0, 0) };
 }
 
+/// The calling thread's id.
+pub fn id() -> u32 {
+    rustix::thread::gettid().as_raw_nonzero().get() as u32
+}
+
 /// Keeps the calling thread on one CPU.
 ///
 /// # Errors

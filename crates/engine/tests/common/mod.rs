@@ -6,8 +6,9 @@ use engine::Fleet;
 use engine::driver::Setup;
 use engine::driver::sim::{Action, Service, Sim, Weather};
 use engine::driver::uring;
+use engine::hold::HoldWorker;
 use engine::link::{Control, Finished, Message, WorkerLink};
-use engine::share::shares;
+use engine::share::{Share, shares};
 use engine::worker::Worker;
 use model::plan::*;
 use model::{ErrorKind, Interval};
@@ -21,7 +22,7 @@ use wire::Protocol;
 
 pub const MS: u64 = 1_000_000;
 pub const S: u64 = 1_000_000_000;
-pub const DRIVERS: [DriverKind; 3] = [DriverKind::Epoll, DriverKind::Uring, DriverKind::Sim];
+pub const DRIVERS: [DriverKind; 4] = [DriverKind::Epoll, DriverKind::Uring, DriverKind::Rings, DriverKind::Sim];
 
 /// What a run came to.
 #[derive(Debug)]
@@ -56,6 +57,7 @@ pub fn plan(workload: Workload) -> Plan {
             addresses: vec![Address::Tcp("127.0.0.1:9".parse().unwrap())],
             weight: 1.0,
         }],
+        sources: vec![],
         pace: Pace::Closed { think: Think::None },
         connections: 4,
         threads: 1,
@@ -109,7 +111,7 @@ where
     if driver == DriverKind::Sim {
         return Some(run_sim(&plan, Box::new(service()), weather));
     }
-    if driver == DriverKind::Uring
+    if matches!(driver, DriverKind::Uring | DriverKind::Rings)
         && let Err(why) = uring::available()
     {
         testkit::skip(&format!("no io_uring: {why}"));
@@ -152,18 +154,38 @@ pub fn run_sim(plan: &Plan, service: Box<dyn Service>, weather: Weather) -> Sum 
             weather,
         ),
         Workload::Http1(http) => sim_with(plan, wire::http1::Http1Protocol::new(http).unwrap(), service, weather),
+        Workload::Hold(hold) => {
+            let protocol = wire::echo::EchoProtocol::new(&hold.message, plan.seed).unwrap();
+            let blobs = protocol.blobs();
+            sim_of(plan, blobs, service, weather, |share, driver, link| {
+                HoldWorker::new(plan, hold, share, protocol, driver, link).run();
+            })
+        }
     }
 }
 
 fn sim_with<P: Protocol>(plan: &Plan, protocol: P, service: Box<dyn Service>, weather: Weather) -> Sum {
+    let blobs = protocol.blobs();
+    sim_of(plan, blobs, service, weather, |share, driver, link| Worker::new(plan, share, protocol, driver, link).run())
+}
+
+fn sim_of(
+    plan: &Plan,
+    blobs: Vec<Arc<[u8]>>,
+    service: Box<dyn Service>,
+    weather: Weather,
+    work: impl FnOnce(&Share, Sim, WorkerLink),
+) -> Sum {
     assert_eq!(plan.threads, 1);
     let share = shares(plan).remove(0);
     let setup = Setup {
         slots: share.slots.len() as u32,
         addresses: plan.origins.iter().flat_map(|o| o.addresses.iter().cloned()).collect(),
-        blobs: protocol.blobs(),
+        blobs,
         pipeline: plan.pipeline,
         receive_stamps: false,
+        sources: Vec::new(),
+        idle: engine::driver::Idle::Watched,
     };
     let (messages, received) = sync_channel(1000);
     let (give, empties) = sync_channel(1000);
@@ -172,7 +194,7 @@ fn sim_with<P: Protocol>(plan: &Plan, protocol: P, service: Box<dyn Service>, we
     }
     let link = WorkerLink { messages, empties, control: Control::new() };
     let driver = Sim::new(&setup, service, weather, plan.seed);
-    Worker::new(plan, &share, protocol, driver, link).run();
+    work(&share, driver, link);
     let (mut total, mut finished) = (Interval::<u64>::new(0), Vec::new());
     for message in received {
         match message {

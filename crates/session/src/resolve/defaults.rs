@@ -41,11 +41,27 @@ pub const QUEUE_MIN: u32 = 1024;
 /// Echo payload, bytes.
 pub const ECHO_BYTES: u32 = 128;
 
+/// Time from one message of a held connection to its next, nanoseconds.
+pub const EVERY_NS: u64 = 60_000_000_000;
+/// Held connections made a second.
+pub const CONNECTS_PER_S: f64 = 10_000.0;
+/// How often a held connection that rests is looked at, nanoseconds.
+pub const SWEEP_NS: u64 = 10_000_000_000;
+/// The shortest such time that may be asked for, nanoseconds.
+pub const SWEEP_NS_MIN: u64 = 100_000_000;
+/// Kernel memory of one end of an idle TCP connection, bytes: socket, inode, file and directory entry
+/// (measured as the slope of `Slab` over 100,000 loopback connections: docs/decisions/2026-11-21-held-connections.md).
+pub const SOCKET_BYTES: u64 = 4200;
+/// Descriptors the generator needs for itself.
+pub const FILES_OF_OUR_OWN: u64 = 64;
+
 /// Port of `http` URLs without one.
 pub const HTTP_PORT: u16 = 80;
 /// Port of `echo` URLs without one: where `plimsoll serve echo` listens.
 pub const ECHO_PORT: u16 = 7777;
 
+/// Most ports of one URL.
+pub const PORTS_MAX: u16 = 4096;
 /// Most URLs of one scenario.
 pub const URLS_MAX: usize = 100_000;
 /// Most origins of one scenario: their index has 16 bits.

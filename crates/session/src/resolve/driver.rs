@@ -11,6 +11,9 @@ use model::plan::{Batch, DriverKind, Pace};
 /// The driver that suits a plan where both can be used, and why (measured: docs/decisions/2026-11-21-drivers.md).
 pub fn choose_driver(pace: &Pace, batch: Option<Batch>) -> (DriverKind, &'static str) {
     match (pace, batch) {
+        (Pace::Held { .. }, _) => {
+            (DriverKind::Rings, "a ring's own file table needs no descriptor and arms nothing that rests")
+        }
         (_, Some(_)) => (DriverKind::Uring, "only a ring can wait for several completions at once"),
         (Pace::Open { .. }, None) => (DriverKind::Epoll, "woken by the clock, a ring measured no cheaper"),
         (Pace::Closed { .. }, None) => (DriverKind::Epoll, "woken for each reply, a ring measured no cheaper"),
@@ -27,14 +30,14 @@ pub(super) fn driver(
 ) -> Result<(DriverKind, Choice), ResolveError> {
     let choice = |kind: DriverKind, why: &str| (kind, Choice::new("driver", kind.name(), why));
     match asked {
-        Some(DriverKind::Uring) => match host.uring_available() {
-            Ok(()) => Ok(choice(DriverKind::Uring, "asked for")),
+        Some(kind @ (DriverKind::Uring | DriverKind::Rings)) => match host.uring_available() {
+            Ok(()) => Ok(choice(kind, "asked for")),
             Err(why) => Err(ResolveError::NoUring { why }),
         },
         Some(kind) => Ok(choice(kind, "asked for")),
         None => match choose_driver(pace, batch) {
-            (DriverKind::Uring, because) => match host.uring_available() {
-                Ok(()) => Ok(choice(DriverKind::Uring, because)),
+            (kind @ (DriverKind::Uring | DriverKind::Rings), because) => match host.uring_available() {
+                Ok(()) => Ok(choice(kind, because)),
                 Err(why) => {
                     warnings.push(format!(
                         "io_uring cannot be used ({why}): epoll drives this run; --driver epoll says so without this warning"

@@ -44,6 +44,8 @@ pub struct Machine {
     pub local_ports: Option<(u16, u16)>,
     /// Descriptors this process may open at the most: the hard limit, to which a run raises the soft one.
     pub files_max: Option<u64>,
+    /// Memory available, bytes (`MemAvailable`).
+    pub memory_available_bytes: Option<u64>,
 }
 
 /// The machine the process runs on.
@@ -88,6 +90,7 @@ impl Host for SystemHost {
             cpus_online: cpu_list(&read("/sys/devices/system/cpu/online")),
             local_ports: port_range(&read("/proc/sys/net/ipv4/ip_local_port_range")),
             files_max: rustix::process::getrlimit(rustix::process::Resource::Nofile).maximum,
+            memory_available_bytes: memory_available(&read("/proc/meminfo")),
         }
     }
 
@@ -95,6 +98,12 @@ impl Host for SystemHost {
         // The standard library's hash keys come from the kernel. 53 bits, so that JSON readers keep every digit.
         std::hash::RandomState::new().build_hasher().finish() >> 11
     }
+}
+
+/// `MemAvailable` of `/proc/meminfo`, bytes (proc_meminfo(5)).
+fn memory_available(text: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
 /// The kernel's CPU list format, such as `0-3,5` (cpuset(7), "List format"). Unreadable text is an empty list.

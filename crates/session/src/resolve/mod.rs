@@ -10,6 +10,7 @@ mod echo;
 mod error;
 #[cfg(test)]
 mod fake;
+mod hold;
 mod host;
 mod http;
 mod origin;
@@ -26,6 +27,7 @@ use self::origin::Asked;
 use self::url::Protocol;
 use model::plan::{Address, Backoff, DriverKind, Pace, Workload};
 use model::{Plan, Scenario};
+use std::net::IpAddr;
 
 /// A plan, and what to tell about it before it runs.
 #[derive(Debug, Clone, PartialEq)]
@@ -72,20 +74,29 @@ pub fn resolve(scenario: &Scenario, host: &dyn Host) -> Result<Resolved, Resolve
 
     let stop = pace::stop(scenario)?;
     let warmup_ns = scenario.warmup_ns.unwrap_or(0);
-    let pace = pace::pace(scenario, &stop, warmup_ns)?;
     let timeouts = sizing::timeouts(scenario)?;
     let drain_ns = sizing::drain_ns(scenario, &timeouts)?;
     let tick_ns = sizing::tick_ns(scenario, &stop, &mut choices)?;
     let connections = sizing::connections(scenario, &stop, &mut choices)?;
     let (pipeline, requests_per_connection) = sizing::reuse(scenario)?;
     let pin = sizing::pin(scenario, &machine)?;
+    let pace = match protocol {
+        Protocol::Hold => {
+            hold::refuse_other_paces(scenario, &asked[0].text)?;
+            hold::pace(scenario, connections, &mut choices)?
+        }
+        Protocol::Http | Protocol::Echo => pace::pace(scenario, &stop, warmup_ns)?,
+    };
 
     // The resolver may take seconds: everything that can be wrong without it has been said by now.
     let origin::Origins { origins, of_url, unused } = origin::find(&asked, scenario, host)?;
     let workload = match protocol {
         Protocol::Http => Workload::Http1(http::build(scenario, &asked, &of_url, host)?),
         Protocol::Echo => Workload::Echo(echo::build(scenario)?),
+        Protocol::Hold => Workload::Hold(hold::build(scenario)?),
     };
+    let sources = hold::sources(scenario, &origins, connections, &machine, &mut choices);
+    sources_fit(&sources, &origins)?;
     let is_local = sizing::is_local(&origins, |ip| host.is_own_address(ip));
     let threads = sizing::threads(scenario, connections, is_local, machine.cores, &mut choices)?;
     let (on_full, queue_capacity) = sizing::queue(scenario, &pace, threads, &mut choices)?;
@@ -100,6 +111,7 @@ pub fn resolve(scenario: &Scenario, host: &dyn Host) -> Result<Resolved, Resolve
     let plan = Plan {
         workload,
         origins,
+        sources,
         pace,
         connections,
         threads,
@@ -168,26 +180,43 @@ fn refuse_other_protocol(scenario: &Scenario, protocol: Protocol, url: &str) -> 
         ("--disable-keepalive", s.disable_keepalive),
         ("--max-head", s.head_bytes_max.is_some()),
     ];
-    let echo = [("--size", s.sizes.is_some()), ("--content", s.content.is_some())];
-    let (others, for_protocol): (&[(&'static str, bool)], _) = match protocol {
-        Protocol::Http => (&echo, "echo"),
-        Protocol::Echo => (&http, "http"),
+    let size = [("--size", s.sizes.is_some())];
+    let content = [("--content", s.content.is_some())];
+    let hold = [
+        ("--message", s.message.is_some()),
+        ("--every", s.every_ns.is_some()),
+        ("--sent-only", s.sent_only),
+        ("--connect-rate", s.connects_per_s.is_some()),
+        ("--sweep", s.sweep_ns.is_some()),
+        ("--watch-close", s.watch_close),
+        ("--ramp-until-failure", s.until_failure),
+    ];
+    type Group<'a> = (&'a [(&'static str, bool)], &'static str);
+    let others: &[Group<'_>] = match protocol {
+        Protocol::Http => &[(&size, "echo"), (&content, "echo or hold"), (&hold, "hold")],
+        Protocol::Echo => &[(&http, "http"), (&hold, "hold")],
+        Protocol::Hold => &[(&http, "http"), (&size, "echo")],
     };
-    match others.iter().find(|(_, is_set)| *is_set) {
+    for (flags, for_protocol) in others {
+        if let Some((flag, _)) = flags.iter().find(|(_, is_set)| *is_set) {
+            return Err(ResolveError::OtherProtocol { flag, for_protocol, url: url.to_owned() });
+        }
+    }
+    Ok(())
+}
+
+/// A source that no target's family can use would silently never be bound.
+fn sources_fit(sources: &[IpAddr], origins: &[model::plan::Origin]) -> Result<(), ResolveError> {
+    let addresses = || origins.iter().flat_map(|o| &o.addresses);
+    let fits = |source: &IpAddr| addresses().any(|a| matches!(a, Address::Tcp(a) if a.is_ipv4() == source.is_ipv4()));
+    match sources.iter().find(|source| !fits(source)) {
         None => Ok(()),
-        Some((flag, _)) => Err(ResolveError::OtherProtocol { flag, for_protocol, url: url.to_owned() }),
+        Some(source) => Err(ResolveError::bad_value("--source", "an address of the same family as a target's", source)),
     }
 }
 
-/// Fields of a scenario that no plan carries yet, and values that are none.
+/// Values that are none.
 fn refuse_unused_fields(scenario: &Scenario) -> Result<(), ResolveError> {
-    if let Some(address) = scenario.source.first() {
-        return Err(ResolveError::bad_value(
-            "source",
-            "no source addresses, which this version does not bind",
-            address,
-        ));
-    }
     match scenario.ip_version {
         None | Some(4 | 6) => Ok(()),
         Some(other) => Err(ResolveError::bad_value("ip_version", "4 or 6", other)),

@@ -75,7 +75,12 @@ fn addresses(
             });
         }
         (None, Endpoint::Unix(path)) => (path.to_string_lossy().into_owned(), None),
-        (None, Endpoint::Tcp { host, port }) => (host.to_string(), Some(*port)),
+        (None, Endpoint::Tcp { host, port, .. }) => (host.to_string(), Some(*port)),
+    };
+    // Further ports of a range are those of the same addresses.
+    let further = match endpoint {
+        Endpoint::Tcp { port, last_port, .. } => last_port - port,
+        Endpoint::Unix(_) => 0,
     };
     let (host, port) = match (overrides.connect_to(&host, port), port) {
         (Some(Elsewhere::Unix(path)), _) => return Ok(vec![Address::Unix(path)]),
@@ -98,9 +103,11 @@ fn addresses(
             Some(_) => address.is_ipv6(),
             None => true,
         };
-        let address = Address::Tcp(*address);
-        if is_wanted && !wanted.contains(&address) {
-            wanted.push(address);
+        for port in address.port()..=address.port().saturating_add(further) {
+            let address = Address::Tcp(SocketAddr::new(address.ip(), port));
+            if is_wanted && !wanted.contains(&address) {
+                wanted.push(address);
+            }
         }
     }
     match ip_version {

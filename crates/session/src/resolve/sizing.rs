@@ -147,7 +147,7 @@ pub(super) fn queue(
         return Err(ResolveError::bad_value("--queue", format!("1 to {} requests", limits::QUEUE_MAX), n));
     }
     let capacity = match (pace, on_full, scenario.queue_capacity) {
-        (Pace::Closed { .. }, ..) | (_, OnFull::Drop, _) => 0,
+        (Pace::Closed { .. } | Pace::Held { .. }, ..) | (_, OnFull::Drop, _) => 0,
         (_, OnFull::Wait, Some(n)) => n,
         (Pace::Open { profile, .. }, OnFull::Wait, None) => {
             let wanted = pace::peak_per_s(profile) / f64::from(threads) * d::QUEUE_SECONDS;

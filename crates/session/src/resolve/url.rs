@@ -3,7 +3,7 @@
 //! Hosts and ports go through the `url` crate (IPv6 literals, IDNA, dot segments and escapes as browsers do);
 //! the unix forms are ours. Other schemes are refused by name. Nothing is looked up here.
 
-use super::defaults::{ECHO_PORT, HTTP_PORT, UNIX_PATH_BYTES_MAX};
+use super::defaults::{ECHO_PORT, HTTP_PORT, PORTS_MAX, UNIX_PATH_BYTES_MAX};
 use super::error::ResolveError;
 use std::path::PathBuf;
 use url::{Host, Position, Url};
@@ -26,12 +26,18 @@ pub(super) struct Parsed {
 pub(super) enum Protocol {
     Http,
     Echo,
+    Hold,
 }
 
 /// Where a URL leads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Endpoint {
-    Tcp { host: Host<String>, port: u16 },
+    /// Of `echo` and `hold` a range of ports may be named; of any other both ends are the same.
+    Tcp {
+        host: Host<String>,
+        port: u16,
+        last_port: u16,
+    },
     Unix(PathBuf),
 }
 
@@ -41,8 +47,13 @@ impl Parsed {
         match (&self.protocol, &self.endpoint) {
             (Protocol::Http, Endpoint::Unix(path)) => format!("unix:{}", path.display()),
             (Protocol::Echo, Endpoint::Unix(path)) => format!("echo+unix:{}", path.display()),
+            (Protocol::Hold, Endpoint::Unix(path)) => format!("hold+unix:{}", path.display()),
             (Protocol::Http, Endpoint::Tcp { .. }) => format!("http://{}", self.authority()),
-            (Protocol::Echo, Endpoint::Tcp { host, port }) => format!("echo://{host}:{port}"),
+            (Protocol::Echo | Protocol::Hold, Endpoint::Tcp { host, port, last_port }) => {
+                let scheme = if self.protocol == Protocol::Hold { "hold" } else { "echo" };
+                let range = if last_port > port { format!("-{last_port}") } else { String::new() };
+                format!("{scheme}://{host}:{port}{range}")
+            }
         }
     }
 
@@ -50,8 +61,8 @@ impl Parsed {
     pub(super) fn authority(&self) -> String {
         match &self.endpoint {
             Endpoint::Unix(_) => "localhost".to_owned(),
-            Endpoint::Tcp { host, port: HTTP_PORT } => host.to_string(),
-            Endpoint::Tcp { host, port } => format!("{host}:{port}"),
+            Endpoint::Tcp { host, port: HTTP_PORT, .. } => host.to_string(),
+            Endpoint::Tcp { host, port, .. } => format!("{host}:{port}"),
         }
     }
 }
@@ -67,10 +78,13 @@ pub(super) fn parse(text: &str) -> Result<Parsed, ResolveError> {
     };
     match (scheme.to_ascii_lowercase().as_str(), rest) {
         ("http", rest) if rest.starts_with("//") => http(text).map_err(bad),
-        ("echo", rest) if rest.starts_with("//") => echo(text).map_err(bad),
+        ("echo", rest) if rest.starts_with("//") => echo(Protocol::Echo, "echo", text).map_err(bad),
+        ("hold", rest) if rest.starts_with("//") => echo(Protocol::Hold, "hold", text).map_err(bad),
         ("unix", rest) => unix(Protocol::Http, rest).map_err(bad),
         ("echo+unix", rest) => unix(Protocol::Echo, rest).map_err(bad),
-        ("http" | "echo", _) => Err(bad(format!("expected '//' after '{scheme}:': write {scheme}://HOST:PORT/"))),
+        ("http" | "echo" | "hold", _) => {
+            Err(bad(format!("expected '//' after '{scheme}:': write {scheme}://HOST:PORT/")))
+        }
         // `localhost:8080` reads as a scheme and a path.
         (_, rest) if rest.starts_with(|c: char| c.is_ascii_digit()) && !rest.starts_with("//") => {
             Err(bad(format!("has no scheme: write http://{text}")))
@@ -97,29 +111,50 @@ fn http(text: &str) -> Result<Parsed, String> {
     });
     Ok(Parsed {
         protocol: Protocol::Http,
-        endpoint: Endpoint::Tcp { host, port },
+        endpoint: Endpoint::Tcp { host, port, last_port: port },
         target: url[Position::BeforePath..Position::AfterQuery].to_owned(),
         has_path: after_slashes.contains('/'),
         credentials,
     })
 }
 
-fn echo(text: &str) -> Result<Parsed, String> {
-    let url = Url::parse(text).map_err(|e| explain(e, "echo"))?;
-    let host = url.host_str().filter(|host| !host.is_empty()).ok_or_else(|| no_host("echo"))?;
+fn echo(protocol: Protocol, scheme: &str, text: &str) -> Result<Parsed, String> {
+    let (one_port, last_port) = take_range(text)?;
+    let url = Url::parse(&one_port).map_err(|e| explain(e, scheme))?;
+    let host = url.host_str().filter(|host| !host.is_empty()).ok_or_else(|| no_host(scheme))?;
     // For a scheme it does not know the crate leaves names as they are; as http's they are checked.
-    let host = Host::parse(host).map_err(|e| explain(e, "echo"))?;
+    let host = Host::parse(host).map_err(|e| explain(e, scheme))?;
     let port = nonzero(url.port().unwrap_or(ECHO_PORT))?;
     if !matches!(url.path(), "" | "/") || url.query().is_some() || !url.username().is_empty() {
-        return Err("an echo URL has no path, query or user: write echo://HOST:PORT".to_owned());
+        return Err(format!("an {scheme} URL has no path, query or user: write {scheme}://HOST:PORT"));
+    }
+    let last_port = last_port.unwrap_or(port);
+    if last_port < port || last_port - port >= PORTS_MAX {
+        return Err(format!(
+            "expected at most {PORTS_MAX} ports, the first not above the last, got {port}-{last_port}: write {scheme}://HOST:9000-9004"
+        ));
     }
     Ok(Parsed {
-        protocol: Protocol::Echo,
-        endpoint: Endpoint::Tcp { host, port },
+        protocol,
+        endpoint: Endpoint::Tcp { host, port, last_port },
         target: "/".to_owned(),
         has_path: true,
         credentials: None,
     })
+}
+
+/// Takes a range of ports out of a URL: `echo://h:9000-9004` is `echo://h:9000` to 9004.
+fn take_range(text: &str) -> Result<(String, Option<u16>), String> {
+    let trimmed = text.strip_suffix('/').unwrap_or(text);
+    let Some((before, ports)) = trimmed.rsplit_once(':') else { return Ok((text.to_owned(), None)) };
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    match ports.split_once('-') {
+        Some((first, last)) if is_number(first) && is_number(last) => {
+            let last = last.parse().map_err(|_| format!("port {last} is none: ports end at 65535"))?;
+            Ok((format!("{before}:{first}"), Some(last)))
+        }
+        _ => Ok((text.to_owned(), None)),
+    }
 }
 
 fn unix(protocol: Protocol, rest: &str) -> Result<Parsed, String> {
@@ -221,6 +256,9 @@ mod tests {
         check("echo://h:80/", "echo://h:80 | h | /");
         check("echo://[::1]:7", "echo://[::1]:7 | [::1]:7 | /");
         check("echo://127.0.0.1:7", "echo://127.0.0.1:7 | 127.0.0.1:7 | /");
+        check("echo://h:9000-9004", "echo://h:9000-9004 | h:9000 | /");
+        check("hold://[::1]:9000-9000/", "hold://[::1]:9000 | [::1]:9000 | /");
+        check("hold://h", "hold://h:7777 | h:7777 | /");
         check("unix:/run/a.sock", "unix:/run/a.sock | localhost | / (no path)");
         check("unix:///run/a.sock", "unix:/run/a.sock | localhost | / (no path)");
         check("unix:a.sock:/p?q", "unix:a.sock | localhost | /p?q");
@@ -230,7 +268,7 @@ mod tests {
     #[test]
     fn an_echo_address_is_an_address_and_not_a_name() {
         let parsed = parse("echo://127.0.0.1:7").unwrap();
-        assert!(matches!(parsed.endpoint, Endpoint::Tcp { host: Host::Ipv4(_), port: 7 }));
+        assert!(matches!(parsed.endpoint, Endpoint::Tcp { host: Host::Ipv4(_), port: 7, .. }));
     }
 
     #[test]
@@ -260,6 +298,11 @@ mod tests {
         );
         check("unix:", "URL 'unix:': expected the path of a socket: write unix:/run/server.sock");
         check("unix://run/x", "URL 'unix://run/x': expected the path of a socket: write unix:/run/server.sock");
+        check(
+            "hold://h:9-8",
+            "URL 'hold://h:9-8': expected at most 4096 ports, the first not above the last, got 9-8: write hold://HOST:9000-9004",
+        );
+        check("hold://h:9-70000", "URL 'hold://h:9-70000': port 70000 is none: ports end at 65535");
         check("echo://h/path", "URL 'echo://h/path': an echo URL has no path, query or user: write echo://HOST:PORT");
         let long = format!("unix:/{}", "x".repeat(UNIX_PATH_BYTES_MAX));
         assert!(parse(&long).unwrap_err().to_string().contains("at most 107 bytes, this one 108"));
@@ -268,7 +311,7 @@ mod tests {
 
     #[test]
     fn schemes_to_come_are_refused_by_name() {
-        for scheme in ["https", "echo+tls", "hold", "resp", "ws", "http+unix", "file"] {
+        for scheme in ["https", "echo+tls", "resp", "ws", "http+unix", "file"] {
             let text = format!("{scheme}://h/");
             let error = parse(&text).unwrap_err();
             assert!(matches!(error, ResolveError::UnknownScheme { .. }), "{text}");

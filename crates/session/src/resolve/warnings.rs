@@ -4,11 +4,12 @@
 //! a warning that is always there is not read.
 
 use super::defaults::QUEUE_SECONDS;
+use super::hold;
 use super::host::Machine;
 use super::origin::Asked;
 use super::pace;
 use super::url::{Endpoint, Protocol};
-use model::plan::{Address, OnFull, Pace, Plan};
+use model::plan::{Address, OnFull, Pace, Plan, Workload};
 use model::units::{show_count, show_duration_ns};
 use model::{Scenario, limits};
 
@@ -65,13 +66,23 @@ fn addresses(plan: &Plan, scenario: &Scenario, found: &mut Vec<String>) {
 }
 
 fn ports_and_files(plan: &Plan, machine: &Machine, found: &mut Vec<String>) {
+    if matches!(plan.workload, Workload::Hold(_)) {
+        let bounds = hold::bounds(&plan.origins, &plan.sources, plan.driver, machine);
+        for bound in bounds.iter().filter(|bound| bound.most < u64::from(plan.connections)) {
+            found.push(format!(
+                "-c {} is above what {} allow, {}: {}",
+                plan.connections, bound.what, bound.most, bound.remedy
+            ));
+        }
+        return;
+    }
     let mut destinations: Vec<_> = plan.origins.iter().flat_map(|o| &o.addresses).collect();
     destinations.sort_by_key(ToString::to_string);
     destinations.dedup();
     let has_unix = destinations.iter().any(|a| matches!(a, Address::Unix(_)));
     if let (Some((first, last)), false) = (machine.local_ports, has_unix) {
         let ports = u64::from(last - first) + 1;
-        let capacity = ports * destinations.len() as u64;
+        let capacity = ports * destinations.len() as u64 * plan.sources.len().max(1) as u64;
         if u64::from(plan.connections) > capacity {
             found.push(format!(
                 "-c {} is above the {ports} local ports ({first} to {last}) for each of {} addresses: widen net.ipv4.ip_local_port_range, or ask for at most {capacity}",
@@ -113,6 +124,9 @@ fn workers(plan: &Plan, scenario: &Scenario, machine: &Machine, found: &mut Vec<
 
 fn pacing(plan: &Plan, scenario: &Scenario, found: &mut Vec<String>) {
     let Pace::Open { profile, .. } = &plan.pace else {
+        if matches!(plan.pace, Pace::Held { .. }) {
+            return;
+        }
         for (flag, is_set) in
             [("--on-full", scenario.on_full.is_some()), ("--queue", scenario.queue_capacity.is_some())]
         {

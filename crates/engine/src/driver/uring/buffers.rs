@@ -30,7 +30,14 @@ impl Buffers {
     /// The kernel's, where it has no buffer rings (before 5.19).
     pub fn register(ring: &IoUring, slots: u32) -> io::Result<Self> {
         let count = (slots.next_power_of_two()).clamp(64, 4096) as u16;
-        let size = (BUDGET_BYTES / usize::from(count)).clamp(2048, 32 * 1024);
+        Self::register_of(ring, count, (BUDGET_BYTES / usize::from(count)).clamp(2048, 32 * 1024))
+    }
+
+    /// Makes `count` (a power of two) buffers of `size` bytes and registers them.
+    ///
+    /// # Errors
+    /// As [`Buffers::register`].
+    pub fn register_of(ring: &IoUring, count: u16, size: usize) -> io::Result<Self> {
         let mut buffers = Buffers {
             entries: allocate(Self::ring_layout(count)).cast(),
             memory: allocate(Self::memory_layout(count, size)),

@@ -6,12 +6,12 @@
 //!
 //! Received bytes are stamped when a batch of completions is taken, once for all of it.
 
-mod buffers;
+pub(super) mod buffers;
 
 pub use buffers::available;
 
 use super::epoll::monotonic_ns;
-use super::socket::{errno, kernel_address, stream};
+use super::socket::{Sources, bind_to, errno, kernel_address, stream};
 use super::stamps::{CONTROL_BYTES, WallClock, stamp_of};
 use super::{Driver, Event, Setup, Slot, Wake, stamps};
 use buffers::{Buffers, GROUP, fd};
@@ -59,6 +59,7 @@ pub struct Uring {
     entries: Vec<Entry>,
     addresses: Box<[SockAddr]>,
     blobs: Vec<Arc<[u8]>>,
+    sources: Sources,
     taken: Vec<cqueue::Entry>,
     cursor: usize,
     taken_at_ns: u64,
@@ -79,7 +80,7 @@ pub struct Uring {
     origin_ns: u64,
 }
 
-fn build(submissions: u32, completions: u32) -> io::Result<IoUring> {
+pub(super) fn build(submissions: u32, completions: u32) -> io::Result<IoUring> {
     IoUring::builder()
         .setup_single_issuer()
         .setup_defer_taskrun()
@@ -107,6 +108,7 @@ impl Uring {
             entries: (0..setup.slots).map(|_| Entry::default()).collect(),
             addresses: setup.addresses.iter().map(kernel_address).collect::<io::Result<_>>()?,
             blobs: setup.blobs.clone(),
+            sources: Sources::of(setup),
             taken: Vec::with_capacity(TAKEN),
             cursor: 0,
             taken_at_ns: 0,
@@ -145,6 +147,9 @@ impl Uring {
         let socket = stream(&self.addresses[address], false)?;
         if self.stamping.is_some() {
             stamps::enable(&socket)?;
+        }
+        if let Some(source) = self.sources.of_slot(slot, &self.addresses[address]) {
+            bind_to(&socket, source)?;
         }
         let entry = &mut self.entries[slot as usize];
         entry.generation = entry.generation.wrapping_add(1) & GENERATION_MASK;

@@ -1,0 +1,171 @@
+//! What happens to held connections: made, answered, lost, timed out; each counted where it belongs.
+
+use super::pending::{NOTHING, Pending};
+use super::{Held, HoldWorker, State};
+use crate::driver::{Driver, Event, Slot};
+use crate::errors::kind_of_errno;
+use model::LatencyKind;
+use model::error_kind::{ErrorExample, ErrorKind, Phase};
+use wire::{Failure, Progress, Protocol};
+
+impl<D: Driver> HoldWorker<D> {
+    pub(super) fn on_event(&mut self, event: Event) {
+        match event {
+            Event::Connected { slot } => self.on_connected(slot),
+            Event::ConnectFailed { slot, errno } => {
+                let kind = kind_of_errno(errno, Phase::Connect);
+                let now_ns = self.driver.now_ns();
+                self.on_connect_failed(slot, kind, errno, now_ns);
+            }
+            Event::Received { slot, at_ns } => self.on_received(slot, at_ns),
+            Event::Closed { slot } => self.on_lost(slot, 0),
+            Event::Failed { slot, errno } => self.on_lost(slot, errno),
+        }
+    }
+
+    fn on_connected(&mut self, slot: Slot) {
+        let now_ns = self.driver.now_ns();
+        self.connecting -= 1;
+        if let Some(connect) = self.take_pending(slot) {
+            self.interval.latency.record(LatencyKind::Connect, now_ns.saturating_sub(connect.sent_ns));
+        }
+        self.held[slot as usize].state = State::Open;
+        self.open += 1;
+        self.interval.counts.connected += 1;
+    }
+
+    fn on_connect_failed(&mut self, slot: Slot, kind: ErrorKind, errno: i32, now_ns: u64) {
+        self.connecting -= 1;
+        self.take_pending(slot);
+        self.held[slot as usize].state = State::Gone;
+        self.interval.counts.connect_failed += 1;
+        self.count_connection_error(kind, Phase::Connect, errno, now_ns);
+        self.something_gave();
+    }
+
+    fn on_received(&mut self, slot: Slot, at_ns: u64) {
+        let length = self.driver.bytes().len();
+        self.interval.counts.bytes_received += length as u64;
+        let place = self.held[slot as usize].pending;
+        let Some(message) = self.waiting.get_mut(place) else {
+            if self.is_echoed {
+                // Nobody asked for these.
+                self.interval.counts.closed_by_us += 1;
+                self.count_connection_error(ErrorKind::UnsolicitedReply, Phase::Reply, 0, at_ns);
+                self.lose(slot);
+            }
+            return;
+        };
+        let (Some(payload), Some(reply)) = (message.payload, &mut message.reply) else { return };
+        if message.first_byte_ns == 0 {
+            message.first_byte_ns = at_ns;
+        }
+        match self.protocol.feed(reply, payload, self.driver.bytes()).progress {
+            Progress::More => {}
+            Progress::Reply(_) => {
+                self.driver.rest(slot);
+                self.message_is_done(slot, at_ns);
+            }
+            Progress::Broken(failure) => {
+                self.interval.counts.closed_by_us += 1;
+                self.message_failed(slot, failure, Phase::Reply, 0, at_ns);
+                self.lose(slot);
+            }
+        }
+    }
+
+    /// The message of a connection has ended well.
+    pub(super) fn message_is_done(&mut self, slot: Slot, at_ns: u64) {
+        let Some(message) = self.take_pending(slot) else { return };
+        self.in_flight -= 1;
+        self.interval.counts.ok += 1;
+        let latency = &mut self.interval.latency;
+        latency.record(LatencyKind::Response, at_ns.saturating_sub(message.intended_ns));
+        latency.record(LatencyKind::Service, at_ns.saturating_sub(message.sent_ns));
+        if message.first_byte_ns > 0 {
+            latency.record(LatencyKind::FirstByte, message.first_byte_ns.saturating_sub(message.sent_ns));
+        }
+    }
+
+    fn message_failed(&mut self, slot: Slot, failure: Failure, phase: Phase, errno: i32, at_ns: u64) {
+        let Some(message) = self.take_pending(slot) else { return };
+        self.in_flight -= 1;
+        self.interval.counts.failed += 1;
+        self.interval.latency.record(LatencyKind::Failed, at_ns.saturating_sub(message.intended_ns));
+        let Failure { kind, detail } = failure;
+        self.interval.record_error(ErrorExample { kind, phase, errno, detail, at_ns, origin: 0 });
+        self.something_gave();
+    }
+
+    /// The peer closed (`errno` 0) or the connection broke.
+    fn on_lost(&mut self, slot: Slot, errno: i32) {
+        let at_ns = self.driver.now_ns();
+        self.interval.counts.closed_by_peer += 1;
+        let kind = if errno == 0 { ErrorKind::ClosedEarly } else { kind_of_errno(errno, Phase::Reply) };
+        match self.waiting.get_mut(self.held[slot as usize].pending) {
+            Some(Pending { payload: Some(payload), reply: Some(reply), .. }) if errno == 0 => {
+                let failure = match self.protocol.closed(reply, *payload) {
+                    Progress::Broken(failure) => failure,
+                    Progress::More | Progress::Reply(_) => Failure { kind, detail: 0 },
+                };
+                self.message_failed(slot, failure, Phase::FirstByte, 0, at_ns);
+            }
+            Some(_) => self.message_failed(slot, Failure { kind, detail: 0 }, Phase::FirstByte, errno, at_ns),
+            None => self.count_connection_error(kind, Phase::Reply, errno, at_ns),
+        }
+        self.lose(slot);
+        self.something_gave();
+    }
+
+    /// Connects and replies that have taken too long.
+    pub(super) fn expire(&mut self, now_ns: u64) {
+        while let Some((deadline_ns, pending)) = self.waiting.expired(now_ns) {
+            let slot = pending.slot;
+            match (pending.payload, pending.reply) {
+                (Some(payload), Some(mut reply)) => {
+                    let failure = self.protocol.timed_out(&mut reply, payload);
+                    // It enters at its timeout, not at the later moment the worker saw it.
+                    self.message_failed(slot, failure, Phase::FirstByte, 0, deadline_ns);
+                    self.interval.counts.closed_by_us += 1;
+                    self.lose(slot);
+                }
+                _ => {
+                    self.driver.close(slot);
+                    self.on_connect_failed(slot, ErrorKind::ConnectTimeout, 0, deadline_ns);
+                }
+            }
+        }
+        self.waiting.tidy();
+    }
+
+    /// Closes a connection that was open; it stays gone.
+    fn lose(&mut self, slot: Slot) {
+        self.driver.close(slot);
+        let held = &mut self.held[slot as usize];
+        if held.state == State::Open {
+            self.open -= 1;
+        }
+        held.state = State::Gone;
+    }
+
+    fn take_pending(&mut self, slot: Slot) -> Option<Pending> {
+        let held: &mut Held = &mut self.held[slot as usize];
+        let place = std::mem::replace(&mut held.pending, NOTHING);
+        self.waiting.take(place)
+    }
+
+    /// Connections were being added to see what gives: this did.
+    fn something_gave(&self) {
+        if self.until_failure {
+            self.link.control.end_ramp();
+        }
+    }
+
+    fn count_connection_error(&mut self, kind: ErrorKind, phase: Phase, errno: i32, at_ns: u64) {
+        self.interval.connection_errors.record(kind);
+        let example = &mut self.interval.examples[kind.index()];
+        if example.is_none() {
+            *example = Some(ErrorExample { kind, phase, errno, detail: 0, at_ns, origin: 0 });
+        }
+    }
+}

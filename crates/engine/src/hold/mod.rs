@@ -1,0 +1,328 @@
+//! One worker of held connections: makes them at a rate, keeps them, sends on each by the clock, sees who closes.
+//!
+//! The request worker keeps hundreds of bytes for a connection; this one keeps [`Held`], eight bytes, and a record for
+//! each that connects or waits for its reply ([`pending`]). When messages are due needs no timer: message `m` of a worker is
+//! due at `m × every / connections` and belongs to connection `m % connections`, so phases are spread evenly by
+//! arithmetic. Connections that are lost stay lost: that they were, by whom and when is what is measured.
+
+mod events;
+mod pending;
+
+use crate::driver::{Driver, Slot, Wake};
+use crate::link::{Finished, Message, WorkerLink};
+use crate::share::Share;
+use model::plan::{Hold, Pace, Plan};
+use model::{Interval, LatencyKind};
+use pending::{NOTHING, Pending, Waiting};
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+use wire::Protocol;
+use wire::echo::EchoProtocol;
+
+/// The longest sleep: how late a worker may see that it was told to stop, nanoseconds.
+const SLEEP_NS_MAX: u64 = 50_000_000;
+/// Connects under way at once, per worker: more would only wait in the target's queue.
+const CONNECTING_MAX: usize = 512;
+/// Messages whose reply is awaited at once, per worker; further ones are dropped and counted.
+const AWAITED_MAX: usize = 131_072;
+/// Connects or messages begun before events are looked at again.
+const BATCH: usize = 64;
+/// How long replies are waited for when the run was interrupted, nanoseconds.
+const INTERRUPTED_DRAIN_NS: u64 = 200_000_000;
+
+/// What a held connection is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+enum State {
+    /// Not made yet.
+    New,
+    /// Connecting.
+    Connecting,
+    /// Established.
+    Open,
+    /// Could not be made, or was lost.
+    Gone,
+}
+
+/// All that is kept of a connection that rests.
+#[derive(Debug, Clone, Copy)]
+struct Held {
+    /// Its record in [`Waiting`]; [`NOTHING`] while it rests.
+    pending: u32,
+    state: State,
+}
+
+/// One worker. See the module's head.
+pub struct HoldWorker<D: Driver> {
+    driver: D,
+    protocol: EchoProtocol,
+    is_echoed: bool,
+    until_failure: bool,
+    link: WorkerLink,
+    random: SmallRng,
+    index: u16,
+    addresses: usize,
+
+    held: Vec<Held>,
+    waiting: Waiting,
+    interval: Box<Interval>,
+
+    /// Nanoseconds between two connects of this worker.
+    connect_step_ns: f64,
+    made: usize,
+    connecting: usize,
+    /// Nanoseconds between two messages of this worker; `None`: nothing is sent.
+    message_step_ns: Option<f64>,
+    messages_due: u64,
+    connect_timeout_ns: u64,
+    reply_timeout_ns: u64,
+
+    /// How long connections are kept after the last was made.
+    keep_ns: u64,
+    /// When the ramp ended.
+    ramp_end_ns: Option<u64>,
+    load_end_ns: u64,
+    drain_ns: u64,
+    tick_ns: u64,
+    next_tick_ns: u64,
+    stopping: bool,
+    in_flight: u64,
+    open: u64,
+    first_request_ns: Option<u64>,
+    last_cpu_ns: (u64, u64),
+    error: Option<String>,
+}
+
+impl<D: Driver> HoldWorker<D> {
+    /// A worker with its share of the plan.
+    pub fn new(plan: &Plan, hold: &Hold, share: &Share, protocol: EchoProtocol, driver: D, link: WorkerLink) -> Self {
+        let (every_ns, connects_per_s) = match plan.pace {
+            Pace::Held { every_ns, connects_per_s } => (every_ns, connects_per_s),
+            Pace::Closed { .. } | Pace::Open { .. } => (None, f64::from(plan.connections)),
+        };
+        let connections = share.slots.len();
+        HoldWorker {
+            held: vec![Held { pending: NOTHING, state: State::New }; connections],
+            waiting: Waiting::with_capacity(connections.min(AWAITED_MAX + CONNECTING_MAX)),
+            interval: Box::new(Interval::new(share.worker)),
+            driver,
+            protocol,
+            is_echoed: hold.is_echoed,
+            until_failure: hold.until_failure,
+            link,
+            random: SmallRng::seed_from_u64(plan.seed ^ (u64::from(share.worker) << 48)),
+            index: share.worker,
+            addresses: plan.origins.iter().map(|o| o.addresses.len()).sum::<usize>().max(1),
+            connect_step_ns: f64::from(plan.threads) * 1e9 / connects_per_s,
+            made: 0,
+            connecting: 0,
+            message_step_ns: every_ns.map(|every_ns| every_ns as f64 / connections.max(1) as f64),
+            messages_due: 0,
+            connect_timeout_ns: plan.timeouts.connect_ns,
+            reply_timeout_ns: plan.timeouts.reply_ns,
+            keep_ns: plan.stop.duration_ns.unwrap_or(u64::MAX),
+            ramp_end_ns: None,
+            load_end_ns: u64::MAX,
+            drain_ns: plan.drain_ns,
+            tick_ns: plan.tick_ns,
+            next_tick_ns: plan.tick_ns,
+            stopping: false,
+            in_flight: 0,
+            open: 0,
+            first_request_ns: None,
+            last_cpu_ns: (0, 0),
+            error: None,
+        }
+    }
+
+    /// Runs to the end of the load and of what is in flight then.
+    pub fn run(mut self) {
+        self.last_cpu_ns = self.driver.cpu_ns();
+        loop {
+            while let Some(event) = self.driver.next() {
+                self.on_event(event);
+            }
+            let now_ns = self.driver.now_ns();
+            self.expire(now_ns);
+            self.release_connects(now_ns);
+            self.release_messages(now_ns);
+            if now_ns >= self.next_tick_ns {
+                self.flush(now_ns);
+            }
+            self.look_whether_to_stop(now_ns);
+            if self.is_over(now_ns) {
+                break;
+            }
+            if let Err(error) = self.driver.wait(self.wakes_ns(now_ns), Wake::First) {
+                self.error = Some(format!("the {} driver cannot wait: {error}", D::NAME));
+                break;
+            }
+            self.interval.counts.wakeups += 1;
+        }
+        self.finish();
+    }
+
+    fn connect_due_ns(&self) -> u64 {
+        let may = self.made < self.held.len() && self.ramp_end_ns.is_none() && !self.stopping;
+        if may && self.connecting < CONNECTING_MAX {
+            (self.made as f64 * self.connect_step_ns) as u64
+        } else {
+            u64::MAX
+        }
+    }
+
+    fn message_due_ns(&self) -> u64 {
+        match self.message_step_ns {
+            Some(step_ns) if !self.stopping => ((self.messages_due as f64 + 0.5) * step_ns) as u64,
+            _ => u64::MAX,
+        }
+    }
+
+    /// Connects that are due, a bounded number at a time.
+    fn release_connects(&mut self, now_ns: u64) {
+        for _ in 0..BATCH {
+            if self.connect_due_ns() > now_ns {
+                return;
+            }
+            let slot = self.made as Slot;
+            self.made += 1;
+            self.connecting += 1;
+            let deadline_ns = now_ns.saturating_add(self.connect_timeout_ns);
+            let pending = self.waiting.push(Pending::connect(slot, now_ns), deadline_ns);
+            self.held[slot as usize] = Held { pending, state: State::Connecting };
+            self.driver.connect(slot, slot as usize % self.addresses);
+        }
+    }
+
+    /// Messages that are due. Those of connections that are not there are not: they were never asked for.
+    fn release_messages(&mut self, now_ns: u64) {
+        let mut sent = 0;
+        while sent < BATCH {
+            let due_ns = self.message_due_ns();
+            if due_ns > now_ns {
+                return;
+            }
+            let slot = (self.messages_due % self.held.len() as u64) as Slot;
+            self.messages_due += 1;
+            let held = self.held[slot as usize];
+            if held.state != State::Open {
+                continue;
+            }
+            sent += 1;
+            if held.pending != NOTHING || self.in_flight >= AWAITED_MAX as u64 {
+                // Its last one still has no reply: it would wait behind it, and is not sent.
+                self.interval.counts.dropped += 1;
+                continue;
+            }
+            self.send(slot, due_ns);
+        }
+    }
+
+    fn send(&mut self, slot: Slot, due_ns: u64) {
+        let random = self.random.next_u64();
+        let payload = self.protocol.next_request(0, random);
+        let now_ns = self.driver.now_ns();
+        self.interval.latency.record(LatencyKind::Lag, now_ns.saturating_sub(due_ns));
+        self.interval.latency.record(LatencyKind::Queue, 0);
+        self.interval.counts.started += 1;
+        self.interval.counts.bytes_sent += u64::from(payload.length);
+        self.first_request_ns.get_or_insert(now_ns);
+        self.in_flight += 1;
+        let deadline_ns = now_ns.saturating_add(self.reply_timeout_ns);
+        let message = Pending::message(slot, due_ns, now_ns, payload, self.protocol.connection());
+        self.held[slot as usize].pending = self.waiting.push(message, deadline_ns);
+        self.driver.send(slot, payload);
+        if !self.is_echoed {
+            self.driver.rest(slot);
+            self.message_is_done(slot, now_ns);
+        }
+    }
+
+    fn wakes_ns(&self, now_ns: u64) -> u64 {
+        let mut until_ns = self.next_tick_ns.min(now_ns + SLEEP_NS_MAX);
+        until_ns = until_ns.min(self.connect_due_ns()).min(self.message_due_ns());
+        if let Some(deadline_ns) = self.waiting.next_deadline_ns() {
+            until_ns = until_ns.min(deadline_ns);
+        }
+        if !self.stopping {
+            until_ns = until_ns.min(self.load_end_ns);
+        }
+        until_ns
+    }
+
+    fn look_whether_to_stop(&mut self, now_ns: u64) {
+        let told = self.link.control.is_stopped();
+        if told {
+            self.drain_ns = self.drain_ns.min(INTERRUPTED_DRAIN_NS);
+            self.load_end_ns = self.load_end_ns.min(now_ns);
+        }
+        if self.ramp_end_ns.is_none() {
+            let all_made = self.made == self.held.len() && self.connecting == 0;
+            if all_made || (self.until_failure && self.link.control.is_ramp_ended()) {
+                self.ramp_end_ns = Some(now_ns);
+                self.load_end_ns = self.load_end_ns.min(now_ns.saturating_add(self.keep_ns));
+            }
+        }
+        if !self.stopping && now_ns >= self.load_end_ns {
+            self.load_end_ns = self.load_end_ns.min(now_ns);
+            if now_ns > self.interval.start_ns
+                && let Ok(empty) = self.link.empties.try_recv()
+            {
+                self.hand_over(now_ns, empty);
+            }
+            self.stopping = true;
+            self.interval.is_drain = true;
+        }
+    }
+
+    fn is_over(&self, now_ns: u64) -> bool {
+        self.stopping && (self.in_flight == 0 || now_ns >= self.load_end_ns.saturating_add(self.drain_ns))
+    }
+
+    /// Hands the interval over, if an empty one is there to take its place.
+    fn flush(&mut self, now_ns: u64) {
+        let end_ns = self.next_tick_ns.min(now_ns);
+        self.next_tick_ns = (now_ns / self.tick_ns + 1) * self.tick_ns;
+        if let Ok(empty) = self.link.empties.try_recv() {
+            self.hand_over(end_ns, empty);
+        }
+    }
+
+    fn hand_over(&mut self, end_ns: u64, mut empty: Box<Interval>) {
+        self.complete_interval(end_ns);
+        empty.worker = self.index;
+        empty.start_ns = end_ns;
+        empty.is_drain = self.stopping;
+        empty.sequence = self.interval.sequence + 1;
+        let full = std::mem::replace(&mut self.interval, empty);
+        // The channel holds as many messages as there are intervals: it cannot be full.
+        let _ = self.link.messages.try_send(Message::Interval(full));
+    }
+
+    fn complete_interval(&mut self, end_ns: u64) {
+        let cpu_ns = self.driver.cpu_ns();
+        let interval = &mut *self.interval;
+        interval.end_ns = end_ns.max(interval.start_ns);
+        interval.counts.cpu_user_ns += cpu_ns.0.saturating_sub(self.last_cpu_ns.0);
+        interval.counts.cpu_system_ns += cpu_ns.1.saturating_sub(self.last_cpu_ns.1);
+        self.last_cpu_ns = cpu_ns;
+        interval.gauges.connections = self.open;
+        interval.gauges.in_flight = self.in_flight;
+    }
+
+    fn finish(mut self) {
+        let now_ns = self.driver.now_ns();
+        self.complete_interval(now_ns);
+        let finished = Finished {
+            worker: self.index,
+            in_flight: self.in_flight,
+            load_end_ns: if self.load_end_ns == u64::MAX { now_ns } else { self.load_end_ns },
+            first_request_ns: self.first_request_ns,
+            error: self.error.take(),
+        };
+        let _ = self.link.messages.send(Message::Interval(self.interval));
+        let _ = self.link.messages.send(Message::Finished(finished));
+        // The driver closes what is left: a call for each would take as long as they took to make.
+        drop(self.driver);
+    }
+}
