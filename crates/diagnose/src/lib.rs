@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod facts;
+mod held;
 pub mod rule;
 pub mod rules;
 mod statistics;
@@ -36,7 +37,7 @@ pub fn diagnose(recording: &Recording) -> Diagnosis {
     }
     // A stable sort: equals stay in the registry's order.
     findings.sort_by_key(|f| (rank(f.status), Reverse(severity_rank(f)), Reverse((f.confidence * 1e6) as u64)));
-    Diagnosis { validity: Validity { valid: reasons.is_empty(), reasons }, findings }
+    Diagnosis { validity: Validity { valid: reasons.is_empty(), reasons }, findings, held: held::held(&facts) }
 }
 
 fn rank(status: Status) -> u8 {

@@ -92,6 +92,8 @@ impl Tape {
             cores: (0..self.below(3)).map(|_| self.cpu()).collect(),
             memory_available_bytes: self.maybe(),
             time_wait: self.maybe(),
+            slab_bytes: None,
+            socket_memory_bytes: None,
             processes: (0..self.below(3)).map(|_| self.process()).collect(),
         }
     }

@@ -1,5 +1,6 @@
 //! What diagnosis says: findings with their evidence, and the validity of the run's own figures.
 
+use crate::ErrorKind;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -88,4 +89,45 @@ pub struct Diagnosis {
     pub validity: Validity,
     /// Every rule's answer: supported ones first, by how much they explain.
     pub findings: Vec<Finding>,
+    /// What held connections came to; `None` of a run that held none.
+    #[serde(default)]
+    pub held: Option<HeldLine>,
+}
+
+/// What a run that held connections came to.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct HeldLine {
+    /// Most connections established at once.
+    pub established_max: u64,
+    /// Connections established at the end of the load.
+    pub established_at_end: u64,
+    /// Attempts to connect that failed.
+    pub connects_failed: u64,
+    /// Connections the peer closed or reset.
+    pub closed_by_peer: u64,
+    /// Connections closed by us before the end: a reply that did not come, or not as it was due.
+    pub closed_by_us: u64,
+    /// Memory for each connection.
+    pub memory: MemorySlopes,
+    /// Connections that fit into the memory that was available at the start, by these slopes.
+    pub fits_in_memory: Option<u64>,
+    /// Where connections were added until something gave: what did first.
+    pub first_to_give: Option<ErrorKind>,
+    /// When it did, seconds of the run.
+    pub gave_at_s: Option<f64>,
+}
+
+/// Memory for each held connection, bytes: slopes of least squares over the ramp. `None`: not read, or too few points.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct MemorySlopes {
+    /// Resident memory of the generator.
+    pub generator_bytes: Option<f64>,
+    /// Resident memory of the target's processes.
+    pub target_bytes: Option<f64>,
+    /// The kernel's slab (`Slab` of `/proc/meminfo`): sockets, inodes, files.
+    pub slab_bytes: Option<f64>,
+    /// Bytes in TCP socket buffers (`mem` of `/proc/net/sockstat`), which are not in the slab.
+    pub socket_bytes: Option<f64>,
+    /// Whether both ends are on this machine: the kernel's part is then that of two.
+    pub is_both_ends: bool,
 }

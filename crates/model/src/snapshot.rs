@@ -22,6 +22,10 @@ pub struct Snapshot {
     pub cores: Vec<CpuTimes>,
     /// Memory available, bytes (`MemAvailable`).
     pub memory_available_bytes: Option<u64>,
+    /// The kernel's slab memory, bytes (`Slab`).
+    pub slab_bytes: Option<u64>,
+    /// Memory of TCP socket buffers, bytes (`/proc/net/sockstat`, `mem`), this network namespace.
+    pub socket_memory_bytes: Option<u64>,
     /// TCP sockets in TIME_WAIT (`/proc/net/sockstat`), this network namespace.
     pub time_wait: Option<u64>,
     /// The processes looked at.

@@ -117,6 +117,7 @@ fn plan(pace: Pace) -> Plan {
         expect: Expect::default(),
     };
     Plan {
+        sources: Vec::new(),
         workload: Workload::Http1(Http1 { requests: vec![request], keep_alive: true, head_bytes_max: 65536 }),
         origins: vec![Origin {
             name: "http://localhost:80".into(),
@@ -289,6 +290,8 @@ impl Build {
                 cores: vec![CpuTimes::default(); 2],
                 memory_available_bytes: Some(1 << 30),
                 time_wait: Some(7),
+                slab_bytes: None,
+                socket_memory_bytes: None,
                 processes,
             };
             recording.push_snapshot(i as u64, snapshot);

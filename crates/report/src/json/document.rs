@@ -3,7 +3,7 @@
 //! Data only; [`super::of`] fills them in. A field that is added needs a doc comment: it becomes the schema's text.
 
 use model::Plan;
-use model::finding::{Finding, Validity};
+use model::finding::{Finding, HeldLine, Validity};
 use model::recording::End;
 use model::snapshot::SamplerStatus;
 use schemars::JsonSchema;
@@ -47,6 +47,9 @@ pub struct Document<R = Vec<IntervalRow>> {
     pub generator: Generator,
     /// The course of the run.
     pub intervals: R,
+    /// What held connections came to; only of a run that held some.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub held: Option<HeldLine>,
     /// The load line; only of a search for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capacity: Option<Capacity>,

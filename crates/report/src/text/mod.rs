@@ -9,6 +9,7 @@ mod failures;
 mod findings;
 mod generator;
 mod headline;
+mod held;
 mod latency;
 pub(crate) mod page;
 
@@ -93,6 +94,7 @@ pub fn write(
 ) -> io::Result<()> {
     let page = &mut Page::new(to, options.style);
     headline::write(page, recording, diagnosis)?;
+    held::write(page, recording, diagnosis)?;
     latency::table(page, recording)?;
     latency::bars(page, recording)?;
     failures::errors(page, recording, options.describe)?;

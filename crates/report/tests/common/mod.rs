@@ -60,6 +60,7 @@ fn plan() -> Plan {
             addresses: vec![Address::Tcp(std::net::SocketAddr::from(([127, 0, 0, 1], 8080)))],
             weight: 1.0,
         }],
+        sources: Vec::new(),
         pace: Pace::Closed { think: Think::None },
         connections: 50,
         threads: 2,
@@ -175,7 +176,7 @@ fn failed(r: &mut Recording, kind: ErrorKind, phase: Phase, n: u64, errno: i32, 
 }
 
 fn valid() -> Diagnosis {
-    Diagnosis { validity: Validity { valid: true, reasons: Vec::new() }, findings: Vec::new() }
+    Diagnosis { validity: Validity { valid: true, reasons: Vec::new() }, findings: Vec::new(), held: None }
 }
 
 fn snapshots(r: &mut Recording) {
@@ -196,6 +197,8 @@ fn snapshots(r: &mut Recording) {
             cpu: Some(CpuTimes { user_ns: cpu_ns, idle_ns: cpu_ns / 4, steal_ns: cpu_ns / 50, ..CpuTimes::default() }),
             memory_available_bytes: Some((20 << 30) - at),
             time_wait: Some(at),
+            slab_bytes: None,
+            socket_memory_bytes: None,
             processes: vec![ProcessSample {
                 role: Role::Target,
                 pid: 4242,
@@ -302,6 +305,7 @@ fn generator_lag() -> Case {
     let (_, mut r, _) = open_with_queue();
     r.totals.sum.latency.record_n(LatencyKind::Lag, 48_000_000, 9_000);
     let diagnosis = Diagnosis {
+        held: None,
         validity: Validity {
             valid: false,
             reasons: vec![Reason {

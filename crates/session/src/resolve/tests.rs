@@ -110,7 +110,14 @@ fn contradictions_are_usage_errors() {
         let error = resolved(&["http://localhost/"], |s| s.urls[0].weight = weight).unwrap_err();
         assert!(error.to_string().starts_with("weight of a URL: expected more than 0"), "{weight}");
     }
-    assert!(resolved(&["http://localhost/"], |s| s.source = vec!["127.0.0.1".parse().unwrap()]).is_err());
+    refused(
+        &["http://localhost/"],
+        |s| s.source = vec!["::1".parse().unwrap()],
+        "--source: expected an address of the same family as a target's, got '::1'",
+    );
+    let sources = vec!["127.0.0.9".parse().unwrap()];
+    let plan = resolved(&["http://localhost/"], |s| s.source.clone_from(&sources)).unwrap().plan;
+    assert_eq!(plan.sources, sources);
 }
 
 #[test]
@@ -166,7 +173,9 @@ fn likely_mistakes_in_urls_and_addresses() {
 fn likely_mistakes_in_numbers() {
     let files = "-c 30000 needs a descriptor each, and this process may open 20000: raise the hard limit (ulimit -Hn), or ask for fewer";
     let ports = "-c 30000 is above the 28232 local ports (32768 to 60999) for each of 1 addresses: widen net.ipv4.ip_local_port_range, or ask for at most 28232";
-    warns(HTTP, |s| s.connections = Some(30_000), &[ports, files]);
+    warns(&["http://four.test/"], |s| s.connections = Some(30_000), &[ports, files]);
+    // On loopback further source addresses are there for the taking.
+    warns(HTTP, |s| s.connections = Some(30_000), &[files]);
     warns(&["http://localhost/", "http://localhost:81/"], |s| s.connections = Some(30_000), &[files]);
     warns(&["unix:/s:/"], |s| s.connections = Some(30_000), &[files]);
     warns(

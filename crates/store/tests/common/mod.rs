@@ -35,6 +35,7 @@ pub fn plan() -> Plan {
             ],
             weight: 1.0,
         }],
+        sources: Vec::new(),
         pace: Pace::Open {
             profile: vec![Segment { from_per_s: 1.0 / 3.0, to_per_s: 5000.0, for_ns: SECOND_NS }],
             arrivals: Arrivals::Poisson,
@@ -166,6 +167,7 @@ pub fn diagnosis() -> Diagnosis {
             check_yourself: "top".to_owned(),
             confidence: 0.7,
         }],
+        held: None,
     }
 }
 

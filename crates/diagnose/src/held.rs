@@ -1,0 +1,110 @@
+//! What held connections cost: memory for each as a slope, with its parts, and how many would fit by that.
+//!
+//! The slope is that of least squares over the snapshots of the ramp, memory against connections established: constants
+//! (histograms, the program itself) fall out of it. Loopback runs hold both ends on this machine, so the kernel's and the
+//! target's slopes are of both. Thinned snapshots suffice: a line needs few points, but a range; under a hundred
+//! connections, or four points, there is no slope.
+
+use crate::facts::Facts;
+use model::Snapshot;
+use model::finding::{HeldLine, MemorySlopes};
+use model::plan::Workload;
+use model::snapshot::Role;
+
+/// Points a line is laid through, at the least.
+const POINTS_MIN: usize = 4;
+/// Connections between the first and the last of them, at the least.
+const RANGE_MIN: f64 = 100.0;
+
+/// What a run that held connections came to; `None` of any other.
+pub(crate) fn held(facts: &Facts<'_>) -> Option<HeldLine> {
+    let recording = facts.recording;
+    let Workload::Hold(hold) = &recording.plan.workload else { return None };
+    let counts = &recording.totals.sum.counts;
+    let established_at_end =
+        recording.timeline.rows().iter().rev().find(|row| !row.is_drain).map_or(0, |row| row.gauges.connections);
+    let slopes = slopes(facts);
+    let each =
+        slopes.generator_bytes.unwrap_or(0.0) + slopes.target_bytes.unwrap_or(0.0) + slopes.slab_bytes.unwrap_or(0.0);
+    let before = recording.snapshots.first().and_then(|s| s.memory_available_bytes);
+    let fits = before.filter(|_| each > 0.0).map(|bytes| (bytes as f64 / each) as u64);
+    // The first attempt that failed, or the first connection lost, is where the ramp broke.
+    let gave = recording.totals.examples().min_by_key(|example| example.at_ns).filter(|_| hold.until_failure);
+    Some(HeldLine {
+        established_max: recording.totals.connections_max,
+        established_at_end,
+        connects_failed: counts.connect_failed,
+        closed_by_peer: counts.closed_by_peer,
+        closed_by_us: counts.closed_by_us,
+        memory: slopes,
+        fits_in_memory: fits,
+        first_to_give: gave.map(|example| example.kind),
+        gave_at_s: gave.map(|example| example.at_ns as f64 / 1e9),
+    })
+}
+
+fn slopes(facts: &Facts<'_>) -> MemorySlopes {
+    let recording = facts.recording;
+    let rows = recording.timeline.rows();
+    let connections_at = |at_ns: i64| {
+        let at_ns = u64::try_from(at_ns).unwrap_or(0);
+        rows.iter().take_while(|row| row.end_ns <= at_ns).last().map_or(0, |row| row.gauges.connections) as f64
+    };
+    let most = recording.totals.connections_max as f64;
+    // The ramp: from nothing to the first moment with nearly all of them.
+    let mut points: Vec<(f64, &Snapshot)> = Vec::new();
+    for snapshot in &recording.snapshots {
+        let connections = connections_at(snapshot.at_ns);
+        points.push((connections, snapshot));
+        if connections >= 0.99 * most {
+            break;
+        }
+    }
+    let of = |value: &dyn Fn(&Snapshot) -> Option<u64>| {
+        let read: Vec<(f64, f64)> = points.iter().filter_map(|(x, s)| Some((*x, value(s)? as f64))).collect();
+        slope(&read)
+    };
+    let resident = |role: Role| {
+        move |snapshot: &Snapshot| {
+            let mut own = snapshot.processes.iter().filter(|p| p.role == role).peekable();
+            own.peek()?;
+            Some(own.filter_map(|p| p.rss_bytes).sum())
+        }
+    };
+    MemorySlopes {
+        generator_bytes: of(&resident(Role::Generator)),
+        target_bytes: of(&resident(Role::Target)),
+        slab_bytes: of(&|s| s.slab_bytes),
+        socket_bytes: of(&|s| s.socket_memory_bytes),
+        is_both_ends: facts.is_loopback(),
+    }
+}
+
+/// The slope of the line of least squares; `None` without enough to lay one through.
+fn slope(points: &[(f64, f64)]) -> Option<f64> {
+    let (first, last) = (points.first()?, points.last()?);
+    if points.len() < POINTS_MIN || last.0 - first.0 < RANGE_MIN {
+        return None;
+    }
+    let count = points.len() as f64;
+    let mean_x = points.iter().map(|p| p.0).sum::<f64>() / count;
+    let mean_y = points.iter().map(|p| p.1).sum::<f64>() / count;
+    let covariance: f64 = points.iter().map(|p| (p.0 - mean_x) * (p.1 - mean_y)).sum();
+    let variance: f64 = points.iter().map(|p| (p.0 - mean_x).powi(2)).sum();
+    let slope = covariance / variance;
+    slope.is_finite().then_some(slope)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slope_leaves_constants_out_and_needs_a_range() {
+        let line: Vec<(f64, f64)> = (0..10).map(|i| (f64::from(i) * 1000.0, 5e6 + f64::from(i) * 64_000.0)).collect();
+        assert_eq!(slope(&line), Some(64.0));
+        assert_eq!(slope(&line[..3]), None);
+        assert_eq!(slope(&[(1.0, 1.0), (2.0, 2.0), (3.0, 3.0), (4.0, 4.0)]), None);
+        assert_eq!(slope(&[]), None);
+    }
+}
