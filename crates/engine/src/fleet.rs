@@ -2,23 +2,18 @@
 //!
 //! Setting up (sockets' rings, buffers, payloads) happens before the clock starts, so no worker begins late.
 
-use crate::driver::epoll::{Epoll, monotonic_ns};
-use crate::driver::rings::Rings;
-use crate::driver::uring::Uring;
-use crate::driver::{Driver, Idle, Setup, thread};
-use crate::hold::HoldWorker;
+use crate::burst::Rendezvous;
+use crate::driver::epoll::monotonic_ns;
 use crate::link::{Control, Message, SPARE_INTERVALS, WorkerLink};
-use crate::share::{Share, shares};
-use crate::worker::Worker;
+use crate::seat::{Ready, Seat};
+use crate::share::shares;
 use model::Interval;
-use model::plan::{DriverKind, Hold, Plan, Workload};
+use model::plan::Plan;
 use std::io;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use wire::Protocol;
-use wire::echo::EchoProtocol;
-use wire::http1::Http1Protocol;
 
 /// Why the workers could not be started.
 #[derive(Debug, thiserror::Error)]
@@ -72,9 +67,6 @@ pub struct Fleet {
     origin_ns: u64,
 }
 
-/// What a worker's thread says before the clock starts.
-type Ready = Result<u32, StartError>;
-
 impl Fleet {
     /// Starts the load. Returns when it has begun.
     ///
@@ -86,6 +78,7 @@ impl Fleet {
         let (to_session, messages) = sync_channel(shares.len() * (SPARE_INTERVALS + 3));
         let (mut empties, mut threads, mut starts) = (Vec::new(), Vec::new(), Vec::new());
         let (ready_sender, ready) = sync_channel::<Ready>(shares.len());
+        let rendezvous = Arc::new(Rendezvous::new(plan.threads));
         for share in shares {
             let (empty_sender, empty_receiver) = sync_channel(SPARE_INTERVALS + 1);
             for _ in 0..SPARE_INTERVALS {
@@ -94,10 +87,12 @@ impl Fleet {
             }
             let link = WorkerLink { messages: to_session.clone(), empties: empty_receiver, control: control.clone() };
             let (start_sender, start) = sync_channel::<u64>(1);
-            let (plan, ready_sender, worker) = (plan.clone(), ready_sender.clone(), share.worker);
+            let worker = share.worker;
+            let (ready, rendezvous) = (ready_sender.clone(), Arc::clone(&rendezvous));
+            let seat = Seat { plan: plan.clone(), share, link, ready, start, rendezvous };
             let thread = std::thread::Builder::new()
                 .name(format!("worker-{worker}"))
-                .spawn(move || work(&plan, &share, link, &ready_sender, &start))
+                .spawn(move || seat.work())
                 .map_err(|source| StartError::Thread { worker, source })?;
             empties.push(empty_sender);
             threads.push(thread);
@@ -163,125 +158,4 @@ impl Fleet {
         drop(self.messages);
         self.threads.into_iter().map(JoinHandle::join).filter(Result::is_err).count()
     }
-}
-
-fn work(plan: &Plan, share: &Share, link: WorkerLink, ready: &SyncSender<Ready>, start: &Receiver<u64>) {
-    let outcome = match &plan.workload {
-        Workload::Http1(http) => Http1Protocol::new(http)
-            .map_err(StartError::from)
-            .and_then(|protocol| with_driver(plan, share, protocol, link, ready, start)),
-        Workload::Echo(echo) => EchoProtocol::new(echo, plan.seed ^ u64::from(share.worker))
-            .map_err(StartError::from)
-            .map(|protocol| protocol.pipelined(plan.pipeline > 1))
-            .and_then(|protocol| with_driver(plan, share, protocol, link, ready, start)),
-        Workload::Hold(hold) => EchoProtocol::new(&hold.message, plan.seed ^ u64::from(share.worker))
-            .map_err(StartError::from)
-            .and_then(|protocol| hold_with_driver(plan, hold, share, protocol, link, ready, start)),
-    };
-    if let Err(error) = outcome {
-        let _ = ready.send(Err(error));
-    }
-}
-
-/// The same for held connections, which have a worker of their own.
-fn hold_with_driver(
-    plan: &Plan,
-    hold: &Hold,
-    share: &Share,
-    protocol: EchoProtocol,
-    link: WorkerLink,
-    ready: &SyncSender<Ready>,
-    start: &Receiver<u64>,
-) -> Result<(), StartError> {
-    take_place(plan, share)?;
-    let setup = setup(plan, share, &protocol, hold.sweep_ns.map_or(Idle::Watched, Idle::Swept));
-    let failed = |source| StartError::Driver { driver: plan.driver.name(), source };
-    match plan.driver {
-        DriverKind::Epoll => {
-            hold_go(plan, hold, share, protocol, Epoll::new(&setup).map_err(failed)?, link, ready, start)
-        }
-        DriverKind::Uring => {
-            hold_go(plan, hold, share, protocol, Uring::new(&setup).map_err(failed)?, link, ready, start)
-        }
-        DriverKind::Rings => {
-            hold_go(plan, hold, share, protocol, Rings::new(&setup).map_err(failed)?, link, ready, start)
-        }
-        DriverKind::Sim => return Err(StartError::SimDriver),
-    }
-    Ok(())
-}
-
-#[expect(clippy::too_many_arguments, reason = "what a worker is made of")]
-fn hold_go<D: Driver>(
-    plan: &Plan,
-    hold: &Hold,
-    share: &Share,
-    protocol: EchoProtocol,
-    mut driver: D,
-    link: WorkerLink,
-    ready: &SyncSender<Ready>,
-    start: &Receiver<u64>,
-) {
-    let _ = ready.send(Ok(thread::id()));
-    let Ok(origin_ns) = start.recv() else { return };
-    driver.begin(origin_ns);
-    HoldWorker::new(plan, hold, share, protocol, driver, link).run();
-}
-
-/// Where a worker's thread runs, and how exactly it sleeps.
-fn take_place(plan: &Plan, share: &Share) -> Result<(), StartError> {
-    if !plan.pin.is_empty() {
-        let cpu = plan.pin[usize::from(share.worker) % plan.pin.len()];
-        thread::pin(cpu).map_err(|source| StartError::Pin { worker: share.worker, cpu, source })?;
-    }
-    thread::sleep_exactly();
-    Ok(())
-}
-
-fn setup<P: Protocol>(plan: &Plan, share: &Share, protocol: &P, idle: Idle) -> Setup {
-    Setup {
-        slots: share.slots.len() as u32,
-        addresses: plan.origins.iter().flat_map(|o| o.addresses.iter().cloned()).collect(),
-        blobs: protocol.blobs(),
-        pipeline: plan.pipeline,
-        receive_stamps: plan.receive_stamps,
-        sources: plan.sources.clone(),
-        idle,
-    }
-}
-
-fn with_driver<P: Protocol>(
-    plan: &Plan,
-    share: &Share,
-    protocol: P,
-    link: WorkerLink,
-    ready: &SyncSender<Ready>,
-    start: &Receiver<u64>,
-) -> Result<(), StartError> {
-    take_place(plan, share)?;
-    let setup = setup(plan, share, &protocol, Idle::Watched);
-    let failed = |source| StartError::Driver { driver: plan.driver.name(), source };
-    match plan.driver {
-        DriverKind::Epoll => go(plan, share, protocol, Epoll::new(&setup).map_err(failed)?, link, ready, start),
-        DriverKind::Uring => go(plan, share, protocol, Uring::new(&setup).map_err(failed)?, link, ready, start),
-        DriverKind::Rings => go(plan, share, protocol, Rings::new(&setup).map_err(failed)?, link, ready, start),
-        DriverKind::Sim => return Err(StartError::SimDriver),
-    }
-    Ok(())
-}
-
-fn go<P: Protocol, D: Driver>(
-    plan: &Plan,
-    share: &Share,
-    protocol: P,
-    mut driver: D,
-    link: WorkerLink,
-    ready: &SyncSender<Ready>,
-    start: &Receiver<u64>,
-) {
-    // First touches of all its memory happen here, before the clock starts.
-    let _ = ready.send(Ok(thread::id()));
-    let Ok(origin_ns) = start.recv() else { return };
-    driver.begin(origin_ns);
-    Worker::new(plan, share, protocol, driver, link).run();
 }

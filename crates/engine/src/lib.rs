@@ -4,12 +4,14 @@
 //! hand full intervals to the session and get empty ones back ([`link`]). What this crate does not do: resolve names,
 //! read the host, write to disk, draw.
 
+pub mod burst;
 pub mod driver;
 pub mod errors;
 pub mod fleet;
 pub mod hold;
 pub mod link;
 pub mod pace;
+mod seat;
 pub mod share;
 pub mod timers;
 pub mod worker;

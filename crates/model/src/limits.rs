@@ -18,6 +18,8 @@ pub const EVENTS_MAX: usize = 1000;
 
 /// Largest number of connections one plan may ask for.
 pub const CONNECTIONS_MAX: u32 = 4_000_000;
+/// Largest number of bursts.
+pub const ROUNDS_MAX: u32 = 1_000_000;
 /// Largest number of workers.
 pub const THREADS_MAX: u16 = 1024;
 /// Largest pipeline depth of one connection.

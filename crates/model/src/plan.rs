@@ -236,6 +236,15 @@ pub enum Pace {
         /// How arrivals fall.
         arrivals: Arrivals,
     },
+    /// All connections at once, round by round.
+    Burst {
+        /// How many times.
+        rounds: u32,
+        /// What all do at the moment of release.
+        at: BurstAt,
+        /// From the last reply of a round to the preparation of the next, nanoseconds.
+        pause_ns: u64,
+    },
     /// Connections are made at a rate and kept; each sends by the clock, on its own phase.
     Held {
         /// Time from one message of a connection to its next, nanoseconds; `None`: they send nothing.
@@ -243,6 +252,16 @@ pub enum Pace {
         /// Connections made a second, over all workers.
         connects_per_s: f64,
     },
+}
+
+/// What is released at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum BurstAt {
+    /// The connect, with its request behind it.
+    Connect,
+    /// The request, on connections that are established.
+    Send,
 }
 
 /// Think time.
@@ -363,7 +382,7 @@ impl Plan {
     pub fn ramp_ns(&self) -> u64 {
         match self.pace {
             Pace::Held { connects_per_s, .. } => (f64::from(self.connections) / connects_per_s * 1e9) as u64,
-            Pace::Closed { .. } | Pace::Open { .. } => 0,
+            Pace::Closed { .. } | Pace::Open { .. } | Pace::Burst { .. } => 0,
         }
     }
 

@@ -3,7 +3,7 @@
 //! Every field is optional or has the user's own text; `session::resolve` makes a [`crate::Plan`] of it or says
 //! in one sentence why it cannot. Units are parsed already ([`crate::units`]).
 
-use crate::plan::{Arrivals, Batch, Content, DriverKind, OnFull, Segment, Sizes, Think};
+use crate::plan::{Arrivals, Batch, BurstAt, Content, DriverKind, OnFull, Segment, Sizes, Think};
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -76,6 +76,14 @@ pub struct Scenario {
     pub profile: Vec<Segment>,
     /// How arrivals fall.
     pub arrivals: Option<Arrivals>,
+    /// So many at one moment; their number is that of the connections.
+    pub burst: Option<u32>,
+    /// How many bursts.
+    pub rounds: Option<u32>,
+    /// What a burst releases.
+    pub burst_at: Option<BurstAt>,
+    /// From the end of a round to the preparation of the next, nanoseconds.
+    pub burst_pause_ns: Option<u64>,
     /// Think time of a closed pace.
     pub think: Option<Think>,
     /// When no connection is free.

@@ -4,7 +4,7 @@
 
 use crate::Describe;
 use model::error_kind::ErrorExample;
-use model::plan::{Arrivals, OnFull, Pace, Think};
+use model::plan::{Arrivals, BurstAt, OnFull, Pace, Think};
 use model::units::{show_bytes, show_count, show_duration_ns};
 use model::{ErrorKind, Plan};
 
@@ -143,6 +143,14 @@ pub fn of_plan(plan: &Plan) -> String {
             let arrivals = if *arrivals == Arrivals::Poisson { ", Poisson" } else { "" };
             let full = if plan.on_full == OnFull::Drop { ", dropped when full" } else { "" };
             format!("open loop, {rates}{arrivals}{full}")
+        }
+        Pace::Burst { rounds, at, .. } => {
+            let what = if *at == BurstAt::Connect { "connects with their requests" } else { "requests" };
+            format!(
+                "{} of {} {what} at once",
+                counted(u64::from(*rounds), "burst"),
+                grouped(u64::from(plan.connections))
+            )
         }
         Pace::Held { every_ns, connects_per_s } => {
             let messages =

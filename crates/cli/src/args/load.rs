@@ -8,7 +8,7 @@ use super::{is_on_command_line, values::CpuList};
 use crate::exit::Failure;
 use clap::builder::BoolishValueParser;
 use clap::{ArgMatches, Args, ValueEnum};
-use model::plan::{Batch, Content, DriverKind, OnFull, Sizes, Think};
+use model::plan::{Batch, BurstAt, Content, DriverKind, OnFull, Sizes, Think};
 use std::path::PathBuf;
 
 /// Arguments of `load`.
@@ -125,6 +125,18 @@ pub struct PaceArgs {
     /// Open pace: arrivals fall as a Poisson process, not evenly
     #[arg(long, env = "PLIMSOLL_POISSON", value_parser = BoolishValueParser::new())]
     pub poisson: bool,
+    /// Bursts: so many requests, each on a connection of its own, all at one moment; how much later than that each left is the lag [default: no bursts]
+    #[arg(long, value_name = "N", env = "PLIMSOLL_BURST", value_parser = values::count::<u32>)]
+    pub burst: Option<u32>,
+    /// How many bursts [default: 10]
+    #[arg(long, value_name = "N", env = "PLIMSOLL_ROUNDS", value_parser = values::count::<u32>)]
+    pub rounds: Option<u32>,
+    /// What a burst releases [default: send]
+    #[arg(long, value_name = "WHAT", env = "PLIMSOLL_BURST_AT")]
+    pub burst_at: Option<BurstAtArg>,
+    /// From the end of a burst to the preparation of the next [default: 100ms]
+    #[arg(long, value_name = "TIME", env = "PLIMSOLL_BURST_PAUSE", value_parser = values::duration_ns)]
+    pub burst_pause: Option<u64>,
     /// Closed pace: wait between reply and next request, 10ms, 5ms..20ms or exp:10ms [default: none]
     #[arg(long, value_name = "TIME", env = "PLIMSOLL_THINK", value_parser = values::think)]
     pub think: Option<Think>,
@@ -264,6 +276,24 @@ impl From<ContentArg> for Content {
             ContentArg::Text => Content::Text,
             ContentArg::Binary => Content::Binary,
             ContentArg::Incompressible => Content::Incompressible,
+        }
+    }
+}
+
+/// What a burst releases.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum BurstAtArg {
+    /// The connects, each with its request behind it; new connections each round
+    Connect,
+    /// The requests, on connections that are established
+    Send,
+}
+
+impl From<BurstAtArg> for BurstAt {
+    fn from(arg: BurstAtArg) -> BurstAt {
+        match arg {
+            BurstAtArg::Connect => BurstAt::Connect,
+            BurstAtArg::Send => BurstAt::Send,
         }
     }
 }

@@ -72,6 +72,10 @@ pub fn scenario_of(args: &LoadArgs) -> Result<Scenario, Failure> {
             .map(|profile| profile.0.clone())
             .unwrap_or_default(),
         arrivals: pace.poisson.then_some(Arrivals::Poisson),
+        burst: pace.burst,
+        rounds: pace.rounds,
+        burst_at: pace.burst_at.map(Into::into),
+        burst_pause_ns: pace.burst_pause,
         think: pace.think,
         on_full: pace.on_full.map(Into::into),
         queue_capacity: pace.queue,

@@ -6,7 +6,7 @@
 use crate::args::load::OutputArgs;
 use crate::exit::{Exit, Failure};
 use model::limits;
-use model::plan::{Arrivals, Content, Echo, Http1, OnFull, Pace, Plan, Sizes, Think, Workload};
+use model::plan::{Arrivals, BurstAt, Content, Echo, Http1, OnFull, Pace, Plan, Sizes, Think, Workload};
 use model::units::{show_bytes, show_count, show_duration_ns};
 use session::resolve::Resolved;
 use std::io::Write;
@@ -163,6 +163,14 @@ fn when(plan: &Plan, page: &mut Page) {
                 Think::ExponentialNs(mean) => format!(" and on average {} (exponential)", duration(*mean)),
             };
             page.row("when", &format!("closed: a connection's next request after its reply{think}"));
+        }
+        Pace::Burst { rounds, at, pause_ns } => {
+            let what = match at {
+                BurstAt::Connect => "connects, each with its request behind it",
+                BurstAt::Send => "requests on established connections",
+            };
+            let (size, pause) = (plan.connections, duration(*pause_ns));
+            page.row("when", &format!("bursts: {rounds} times {size} {what}, at one moment; {pause} between"));
         }
         Pace::Held { every_ns, connects_per_s } => {
             let messages = match every_ns {

@@ -109,7 +109,7 @@ impl<'r> Facts<'r> {
 
     /// Whether requests are due by the clock.
     pub fn is_open(&self) -> bool {
-        matches!(self.recording.plan.pace, Pace::Open { .. } | Pace::Held { .. })
+        matches!(self.recording.plan.pace, Pace::Open { .. } | Pace::Held { .. } | Pace::Burst { .. })
     }
 
     /// Closed pace without think time: every user always has a request under way.

@@ -128,7 +128,10 @@ fn scatter(facts: &Facts<'_>, due: f64) -> f64 {
     let rounding = f64::from(facts.recording.plan.threads) + 1.0;
     match &facts.recording.plan.pace {
         Pace::Open { arrivals: Arrivals::Poisson, .. } => 5.0 * due.sqrt() + rounding,
-        Pace::Open { arrivals: Arrivals::Constant, .. } | Pace::Closed { .. } | Pace::Held { .. } => rounding,
+        Pace::Open { arrivals: Arrivals::Constant, .. }
+        | Pace::Closed { .. }
+        | Pace::Held { .. }
+        | Pace::Burst { .. } => rounding,
     }
 }
 

@@ -140,6 +140,13 @@ pub trait Driver {
     /// The kernel's error where it will not wait at all; the worker cannot go on then.
     fn wait(&mut self, until_ns: u64, wake: Wake) -> std::io::Result<()>;
 
+    /// Does nothing until a moment, without sleeping: a sleep ends late.
+    fn spin_until(&mut self, at_ns: u64) {
+        while self.now_ns() < at_ns {
+            std::hint::spin_loop();
+        }
+    }
+
     /// The next event, without sleeping; `None`: wait again.
     fn next(&mut self) -> Option<Event>;
 

@@ -300,6 +300,10 @@ impl Driver for Sim {
         }
     }
 
+    fn spin_until(&mut self, at_ns: u64) {
+        self.advance(at_ns);
+    }
+
     fn next(&mut self) -> Option<Event> {
         let (event, bytes) = self.ready.pop_front()?;
         self.bytes = bytes;

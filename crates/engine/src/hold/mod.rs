@@ -98,7 +98,7 @@ impl<D: Driver> HoldWorker<D> {
     pub fn new(plan: &Plan, hold: &Hold, share: &Share, protocol: EchoProtocol, driver: D, link: WorkerLink) -> Self {
         let (every_ns, connects_per_s) = match plan.pace {
             Pace::Held { every_ns, connects_per_s } => (every_ns, connects_per_s),
-            Pace::Closed { .. } | Pace::Open { .. } => (None, f64::from(plan.connections)),
+            Pace::Closed { .. } | Pace::Open { .. } | Pace::Burst { .. } => (None, f64::from(plan.connections)),
         };
         let connections = share.slots.len();
         HoldWorker {

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot set up is a test that fails")]
 
 use engine::Fleet;
+use engine::burst::{BurstWorker, Rendezvous};
 use engine::driver::Setup;
 use engine::driver::sim::{Action, Service, Sim, Weather};
 use engine::driver::uring;
@@ -166,7 +167,13 @@ pub fn run_sim(plan: &Plan, service: Box<dyn Service>, weather: Weather) -> Sum 
 
 fn sim_with<P: Protocol>(plan: &Plan, protocol: P, service: Box<dyn Service>, weather: Weather) -> Sum {
     let blobs = protocol.blobs();
-    sim_of(plan, blobs, service, weather, |share, driver, link| Worker::new(plan, share, protocol, driver, link).run())
+    sim_of(plan, blobs, service, weather, |share, driver, link| match plan.pace {
+        Pace::Burst { .. } => {
+            let alone = Arc::new(Rendezvous::new(1));
+            BurstWorker::new(plan, share, protocol, driver, link, alone).run();
+        }
+        _ => Worker::new(plan, share, protocol, driver, link).run(),
+    })
 }
 
 fn sim_of(

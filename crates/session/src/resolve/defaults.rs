@@ -60,6 +60,10 @@ pub const HTTP_PORT: u16 = 80;
 /// Port of `echo` URLs without one: where `plimsoll serve echo` listens.
 pub const ECHO_PORT: u16 = 7777;
 
+/// Bursts where none is named.
+pub const ROUNDS: u32 = 10;
+/// From the end of a burst to the preparation of the next, nanoseconds.
+pub const BURST_PAUSE_NS: u64 = 100_000_000;
 /// Most ports of one URL.
 pub const PORTS_MAX: u16 = 4096;
 /// Most URLs of one scenario.

@@ -4,6 +4,7 @@
 //! the machine only through [`Host`], connects to nothing and keeps nothing. One file per question: `url` and
 //! `origin` (where), `http` and `echo` (what), `pace` (when), `sizing` (how much), `driver` (how), `warnings`.
 
+mod burst;
 pub mod defaults;
 mod driver;
 mod echo;
@@ -72,7 +73,11 @@ pub fn resolve(scenario: &Scenario, host: &dyn Host) -> Result<Resolved, Resolve
     refuse_other_protocol(scenario, protocol, &asked[0].text)?;
     refuse_unused_fields(scenario)?;
 
-    let stop = pace::stop(scenario)?;
+    let burst = burst::pace(scenario)?;
+    let stop = match &burst {
+        Some((_, stop)) => *stop,
+        None => pace::stop(scenario)?,
+    };
     let warmup_ns = scenario.warmup_ns.unwrap_or(0);
     let timeouts = sizing::timeouts(scenario)?;
     let drain_ns = sizing::drain_ns(scenario, &timeouts)?;
@@ -80,12 +85,20 @@ pub fn resolve(scenario: &Scenario, host: &dyn Host) -> Result<Resolved, Resolve
     let connections = sizing::connections(scenario, &stop, &mut choices)?;
     let (pipeline, requests_per_connection) = sizing::reuse(scenario)?;
     let pin = sizing::pin(scenario, &machine)?;
-    let pace = match protocol {
-        Protocol::Hold => {
+    let pace = match (protocol, burst) {
+        (Protocol::Hold, Some(_)) => {
+            return Err(ResolveError::OtherProtocol {
+                flag: "--burst",
+                for_protocol: "http or echo",
+                url: asked[0].text.clone(),
+            });
+        }
+        (_, Some((pace, _))) => pace,
+        (Protocol::Hold, None) => {
             hold::refuse_other_paces(scenario, &asked[0].text)?;
             hold::pace(scenario, connections, &mut choices)?
         }
-        Protocol::Http | Protocol::Echo => pace::pace(scenario, &stop, warmup_ns)?,
+        (Protocol::Http | Protocol::Echo, None) => pace::pace(scenario, &stop, warmup_ns)?,
     };
 
     // The resolver may take seconds: everything that can be wrong without it has been said by now.

@@ -15,7 +15,7 @@ use model::units::show_duration_ns;
 
 /// Connections over all workers.
 pub(super) fn connections(scenario: &Scenario, stop: &Stop, choices: &mut Vec<Choice>) -> Result<u32, ResolveError> {
-    match scenario.connections {
+    match scenario.burst.or(scenario.connections) {
         Some(n) if (1..=limits::CONNECTIONS_MAX).contains(&n) => Ok(n),
         Some(n) => Err(ResolveError::bad_value("-c", format!("1 to {} connections", limits::CONNECTIONS_MAX), n)),
         None => {
@@ -147,7 +147,7 @@ pub(super) fn queue(
         return Err(ResolveError::bad_value("--queue", format!("1 to {} requests", limits::QUEUE_MAX), n));
     }
     let capacity = match (pace, on_full, scenario.queue_capacity) {
-        (Pace::Closed { .. } | Pace::Held { .. }, ..) | (_, OnFull::Drop, _) => 0,
+        (Pace::Closed { .. } | Pace::Held { .. } | Pace::Burst { .. }, ..) | (_, OnFull::Drop, _) => 0,
         (_, OnFull::Wait, Some(n)) => n,
         (Pace::Open { profile, .. }, OnFull::Wait, None) => {
             let wanted = pace::peak_per_s(profile) / f64::from(threads) * d::QUEUE_SECONDS;

@@ -124,7 +124,7 @@ fn workers(plan: &Plan, scenario: &Scenario, machine: &Machine, found: &mut Vec<
 
 fn pacing(plan: &Plan, scenario: &Scenario, found: &mut Vec<String>) {
     let Pace::Open { profile, .. } = &plan.pace else {
-        if matches!(plan.pace, Pace::Held { .. }) {
+        if matches!(plan.pace, Pace::Held { .. } | Pace::Burst { .. }) {
             return;
         }
         for (flag, is_set) in
