@@ -107,6 +107,7 @@ impl Seat {
             pipeline: plan.pipeline,
             receive_stamps: plan.receive_stamps,
             sources: plan.sources.clone(),
+            is_burst: matches!(plan.pace, Pace::Burst { .. }),
             idle,
         };
         let driver = plan.driver;

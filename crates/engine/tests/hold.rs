@@ -145,6 +145,7 @@ fn connections_spread_over_many_tables() {
         pipeline: 1,
         receive_stamps: false,
         sources: vec!["127.0.0.2".parse().unwrap(), "127.0.0.3".parse().unwrap()],
+        is_burst: false,
         idle: Idle::Swept(10 * MS),
     };
     for mut driver in [Rings::with_table(&setup, 7).unwrap(), Rings::by_system_calls(&setup).unwrap()] {

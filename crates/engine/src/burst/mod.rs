@@ -1,8 +1,8 @@
 //! One worker of bursts: everything is made ready, all workers meet, and all is released at one moment; round by round.
 //!
 //! What is due is due at the moment of release, so response times hold the queue that the burst itself makes, and the
-//! lag is the release's skew: how much later than the moment a request left, which has a share of the generator's in it
-//! and is reported as such. Released is either the request, on connections that are there ([`BurstAt::Send`]), or the
+//! lag is the release's skew: how much later than the moment a request was given to the driver. The `uring` driver hands
+//! all of a worker's over in one call; what the kernel then needs to send them is in the service time. Released is either the request, on connections that are there ([`BurstAt::Send`]), or the
 //! connect, with its request behind it ([`BurstAt::Connect`]).
 
 mod events;

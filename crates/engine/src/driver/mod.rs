@@ -89,6 +89,8 @@ pub struct Setup {
     pub receive_stamps: bool,
     /// Addresses that connections come from, in turn; empty: the kernel's choice.
     pub sources: Vec<IpAddr>,
+    /// Whether all slots send at one moment: what is sent is then handed over together, at the next wait.
+    pub is_burst: bool,
     /// How a connection on which no reply is due is looked after ([`Driver::rest`]).
     pub idle: Idle,
 }

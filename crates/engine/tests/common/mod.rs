@@ -192,6 +192,7 @@ fn sim_of(
         pipeline: plan.pipeline,
         receive_stamps: false,
         sources: Vec::new(),
+        is_burst: false,
         idle: engine::driver::Idle::Watched,
     };
     let (messages, received) = sync_channel(1000);

@@ -16,7 +16,7 @@ pub fn choose_driver(pace: &Pace, batch: Option<Batch>) -> (DriverKind, &'static
         }
         (_, Some(_)) => (DriverKind::Uring, "only a ring can wait for several completions at once"),
         (Pace::Open { .. }, None) => (DriverKind::Epoll, "woken by the clock, a ring measured no cheaper"),
-        (Pace::Burst { .. }, None) => (DriverKind::Epoll, "each request leaves at once"),
+        (Pace::Burst { .. }, None) => (DriverKind::Uring, "a ring hands a burst to the kernel in one call"),
         (Pace::Closed { .. }, None) => (DriverKind::Epoll, "woken for each reply, a ring measured no cheaper"),
     }
 }

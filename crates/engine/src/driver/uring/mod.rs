@@ -64,6 +64,8 @@ pub struct Uring {
     cursor: usize,
     taken_at_ns: u64,
     queued: usize,
+    /// How many are handed over together while events are being worked through.
+    chunk: usize,
     /// The buffer whose bytes were last handed out: its id, where they begin, how many.
     held: Option<(u16, usize, usize)>,
     /// For receive stamps, where they are used: the shape of what the kernel writes into a buffer.
@@ -97,7 +99,9 @@ impl Uring {
     /// The kernel's; [`available`] puts it into words.
     pub fn new(setup: &Setup) -> io::Result<Self> {
         let completions = (setup.slots.saturating_mul(4)).next_power_of_two().clamp(512, 65_536);
-        let ring = build(512, completions)?;
+        // A burst goes to the kernel in one call, if it fits into a queue of the largest size (io_uring_setup(2)).
+        let submissions = if setup.is_burst { setup.slots.next_power_of_two().clamp(512, 32_768) } else { 512 };
+        let ring = build(submissions, completions.max(submissions))?;
         // Saves the look-up of the ring's descriptor in each call; where it is refused, nothing is lost.
         let _ = ring.submitter().register_ring_fd();
         let buffers = Buffers::register(&ring, setup.slots)?;
@@ -113,6 +117,7 @@ impl Uring {
             cursor: 0,
             taken_at_ns: 0,
             queued: 0,
+            chunk: if setup.is_burst { usize::MAX } else { SUBMIT_CHUNK },
             held: None,
             stamping: setup.receive_stamps.then(|| (WallClock::default(), Box::new(stamped_header()))),
             immediate: VecDeque::with_capacity(setup.slots as usize),
@@ -386,7 +391,7 @@ impl Driver for Uring {
                 self.start_send(slot, payload, false);
             }
         }
-        if self.queued >= SUBMIT_CHUNK {
+        if self.queued >= self.chunk {
             self.submit();
         }
     }
