@@ -20,6 +20,9 @@ use wire::Protocol;
 use wire::echo::EchoProtocol;
 use wire::http1::Http1Protocol;
 
+/// Descriptors that are not for connections: the program's own, with room.
+const DESCRIPTORS_SPARE: u64 = 64;
+
 /// What a worker's thread says before the clock starts: its id, or why it cannot.
 pub(crate) type Ready = Result<u32, StartError>;
 
@@ -100,6 +103,10 @@ impl Seat {
             thread::pin(cpu).map_err(|source| StartError::Pin { worker: self.share.worker, cpu, source })?;
         }
         thread::sleep_exactly();
+        if thread::descriptors_max().is_some_and(|most| u64::from(plan.connections) + DESCRIPTORS_SPARE > most) {
+            // Where it is refused all workers share one table, and what does not fit fails as EMFILE, counted.
+            let _ = thread::own_descriptors();
+        }
         let setup = Setup {
             slots: self.share.slots.len() as u32,
             addresses: plan.origins.iter().flat_map(|o| o.addresses.iter().cloned()).collect(),

@@ -20,6 +20,22 @@ pub fn sleep_exactly() {
     let _ = unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1, 0, 0, 0) };
 }
 
+/// Gives the calling thread a descriptor table of its own (unshare(2), CLONE_FILES), so that the descriptor limit is its
+/// own too: the limit bounds the numbers in a table, not the files of a process. Needs no privilege. What was open stays
+/// open in both; what is opened from now on is the thread's own and must be closed by it.
+///
+/// # Errors
+/// The kernel's, where a seccomp filter forbids it.
+pub fn own_descriptors() -> io::Result<()> {
+    // SAFETY: the worker's thread makes all its descriptors after this and closes them itself; none crosses threads.
+    if unsafe { libc::unshare(libc::CLONE_FILES) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Descriptors a table may hold: the soft limit; `None`: no limit.
+pub fn descriptors_max() -> Option<u64> {
+    rustix::process::getrlimit(rustix::process::Resource::Nofile).current
+}
+
 /// The calling thread's id.
 pub fn id() -> u32 {
     rustix::thread::gettid().as_raw_nonzero().get() as u32

@@ -130,7 +130,13 @@ pub(super) struct Bound {
 }
 
 /// Every bound that is known beforehand, the lowest first.
-pub(super) fn bounds(origins: &[Origin], sources: &[IpAddr], driver: DriverKind, machine: &Machine) -> Vec<Bound> {
+pub(super) fn bounds(
+    origins: &[Origin],
+    sources: &[IpAddr],
+    driver: DriverKind,
+    threads: u16,
+    machine: &Machine,
+) -> Vec<Bound> {
     let targets = origins.iter().map(|o| o.addresses.len() as u64).sum::<u64>();
     let has_unix = origins.iter().flat_map(|o| &o.addresses).any(|a| matches!(a, Address::Unix(_)));
     let mut bounds = Vec::new();
@@ -148,8 +154,9 @@ pub(super) fn bounds(origins: &[Origin], sources: &[IpAddr], driver: DriverKind,
     if let (Some(files), DriverKind::Epoll | DriverKind::Uring) = (machine.files_max, driver) {
         bounds.push(Bound {
             what: "descriptors",
-            most: files.saturating_sub(d::FILES_OF_OUR_OWN),
-            remedy: "raise the hard limit (ulimit -Hn), or use --driver rings, whose file tables take none".to_owned(),
+            most: files.saturating_sub(d::FILES_OF_OUR_OWN).saturating_mul(u64::from(threads)),
+            remedy: "use more workers (-t), each has a table of its own, or --driver rings, whose tables take none"
+                .to_owned(),
         });
     }
     if let Some(bytes) = machine.memory_available_bytes {
@@ -201,9 +208,9 @@ mod tests {
             resolved.warnings
         );
         let host = FakeHost { uring: Err("it is forbidden".to_owned()), ..FakeHost::default() };
-        let resolved = resolve(&scenario("hold://127.0.0.1:9000", 30_000), &host).unwrap();
-        assert_eq!(resolved.plan.driver, DriverKind::Epoll);
-        assert!(resolved.warnings.iter().any(|w| w.contains("descriptors")), "{:?}", resolved.warnings);
+        let resolved = resolve(&scenario("hold://127.0.0.1:9000", 50_000), &host).unwrap();
+        assert_eq!((resolved.plan.driver, resolved.plan.threads), (DriverKind::Epoll, 3));
+        assert!(!resolved.warnings.iter().any(|w| w.contains("descriptors")), "{:?}", resolved.warnings);
     }
 
     #[test]

@@ -111,12 +111,24 @@ pub fn resolve(scenario: &Scenario, host: &dyn Host) -> Result<Resolved, Resolve
     let sources = hold::sources(scenario, &origins, connections, &machine, &mut choices);
     sources_fit(&sources, &origins)?;
     let is_local = sizing::is_local(&origins, |ip| host.is_own_address(ip));
-    let threads = sizing::threads(scenario, connections, is_local, machine.cores, &mut choices)?;
+    let by_itself = protocol == Protocol::Hold && host.uring_available().is_ok();
+    let likely_driver = scenario.driver.or(by_itself.then_some(DriverKind::Rings));
+    let tables = sizing::tables(connections, likely_driver, &machine);
+    let threads = sizing::threads(scenario, connections, is_local, machine.cores, tables, &mut choices)?;
     let (on_full, queue_capacity) = sizing::queue(scenario, &pace, threads, &mut choices)?;
     let batch = sizing::batch(scenario, connections, threads, pipeline, &mut choices)?;
     let mut fallbacks = Vec::new();
     let (driver, choice) = driver::driver(scenario.driver, &pace, batch, host, &mut fallbacks)?;
     let driver_reason = choice.why.clone();
+    if protocol == Protocol::Hold
+        && let Some(first) = hold::bounds(&origins, &sources, driver, threads, &machine).first()
+    {
+        choices.push(Choice::new(
+            "at most",
+            format!("{} connections", first.most),
+            &format!("{} bind first", first.what),
+        ));
+    }
     choices.push(choice);
     let has_unix = origins.iter().flat_map(|o| &o.addresses).any(|a| matches!(a, Address::Unix(_)));
     let receive_stamps = receive_stamps(scenario, &pace, pipeline, has_unix, driver)?;

@@ -10,7 +10,7 @@ use super::host::Machine;
 use super::pace;
 use model::Scenario;
 use model::limits;
-use model::plan::{Address, Batch, OnFull, Origin, Pace, Stop, Timeouts};
+use model::plan::{Address, Batch, DriverKind, OnFull, Origin, Pace, Stop, Timeouts};
 use model::units::show_duration_ns;
 
 /// Connections over all workers.
@@ -48,6 +48,7 @@ pub(super) fn threads(
     connections: u32,
     is_local: bool,
     cores: u16,
+    least: u16,
     choices: &mut Vec<Choice>,
 ) -> Result<u16, ResolveError> {
     let (wanted, why) = match (scenario.threads, scenario.pin.len()) {
@@ -62,10 +63,26 @@ pub(super) fn threads(
         }
         (None, 0) => (cores, format!("one for each of {cores} CPUs")),
     };
+    let (wanted, why) = if wanted < least {
+        (least, format!("each worker has a descriptor table of its own, and {connections} connections fill {least}"))
+    } else {
+        (wanted, why)
+    };
     let fitting = wanted.clamp(1, limits::THREADS_MAX.min(u16::try_from(connections).unwrap_or(u16::MAX)));
     let why = if fitting < wanted { format!("no more than connections ({why}: {wanted})") } else { why };
     choices.push(Choice::new("threads", fitting, &why));
     Ok(fitting)
+}
+
+/// Workers needed for their descriptors: each has a table of its own (unshare(2)), which the limit bounds.
+pub(super) fn tables(connections: u32, driver: Option<DriverKind>, machine: &Machine) -> u16 {
+    match (driver, machine.files_max) {
+        (Some(DriverKind::Rings | DriverKind::Sim), _) | (_, None) => 1,
+        (_, Some(files)) => {
+            let each = files.saturating_sub(d::FILES_OF_OUR_OWN).max(1);
+            u16::try_from(u64::from(connections).div_ceil(each)).unwrap_or(u16::MAX).clamp(1, limits::THREADS_MAX)
+        }
+    }
 }
 
 /// Whether every address is this machine's own.
@@ -201,7 +218,7 @@ mod tests {
 
     fn threads_of(asked: Option<u16>, pin: &[u16], connections: u32, is_local: bool, cores: u16) -> u16 {
         let scenario = Scenario { threads: asked, pin: pin.to_vec(), ..Scenario::default() };
-        threads(&scenario, connections, is_local, cores, &mut Vec::new()).unwrap()
+        threads(&scenario, connections, is_local, cores, 1, &mut Vec::new()).unwrap()
     }
 
     #[test]
@@ -218,6 +235,20 @@ mod tests {
     }
 
     #[test]
+    fn descriptors_may_need_more_workers() {
+        let machine = super::super::fake::FakeHost::default().machine;
+        let of = |connections, driver| tables(connections, driver, &machine);
+        assert_eq!((of(19_936, None), of(19_937, None), of(1_000_000, Some(DriverKind::Epoll))), (1, 2, 51));
+        assert_eq!(of(1_000_000, Some(DriverKind::Rings)), 1);
+        let scenario = Scenario::default();
+        assert_eq!(threads(&scenario, 50_000, true, 4, 3, &mut Vec::new()).unwrap(), 3);
+        assert_eq!(
+            threads(&Scenario { threads: Some(1), ..scenario }, 50_000, true, 4, 3, &mut Vec::new()).unwrap(),
+            3
+        );
+    }
+
+    #[test]
     fn limits_are_held_and_named() {
         let open = Pace::Open {
             profile: vec![Segment { from_per_s: 1.0, to_per_s: 1.0, for_ns: S }],
@@ -229,7 +260,7 @@ mod tests {
             let mut s = Scenario::default();
             change(&mut s);
             let error = connections(&s, &stop, &mut c)
-                .and_then(|_| threads(&s, 50, true, 4, &mut c).map(drop))
+                .and_then(|_| threads(&s, 50, true, 4, 1, &mut c).map(drop))
                 .and_then(|()| timeouts(&s))
                 .and_then(|t| drain_ns(&s, &t))
                 .and_then(|_| tick_ns(&s, &stop, &mut c).map(drop))

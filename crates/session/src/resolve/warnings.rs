@@ -67,7 +67,7 @@ fn addresses(plan: &Plan, scenario: &Scenario, found: &mut Vec<String>) {
 
 fn ports_and_files(plan: &Plan, machine: &Machine, found: &mut Vec<String>) {
     if matches!(plan.workload, Workload::Hold(_)) {
-        let bounds = hold::bounds(&plan.origins, &plan.sources, plan.driver, machine);
+        let bounds = hold::bounds(&plan.origins, &plan.sources, plan.driver, plan.threads, machine);
         for bound in bounds.iter().filter(|bound| bound.most < u64::from(plan.connections)) {
             found.push(format!(
                 "-c {} is above what {} allow, {}: {}",
@@ -90,12 +90,6 @@ fn ports_and_files(plan: &Plan, machine: &Machine, found: &mut Vec<String>) {
                 destinations.len()
             ));
         }
-    }
-    if let Some(files) = machine.files_max.filter(|files| u64::from(plan.connections) >= *files) {
-        found.push(format!(
-            "-c {} needs a descriptor each, and this process may open {files}: raise the hard limit (ulimit -Hn), or ask for fewer",
-            plan.connections
-        ));
     }
 }
 
