@@ -21,8 +21,13 @@ pub(crate) fn held(facts: &Facts<'_>) -> Option<HeldLine> {
     let recording = facts.recording;
     let Workload::Hold(hold) = &recording.plan.workload else { return None };
     let counts = &recording.totals.sum.counts;
-    let established_at_end =
-        recording.timeline.rows().iter().rev().find(|row| !row.is_drain).map_or(0, |row| row.gauges.connections);
+    let established_at_end = recording
+        .timeline
+        .rows()
+        .iter()
+        .rev()
+        .find(|row| !row.is_drain && row.end_ns.is_multiple_of(recording.plan.tick_ns.max(1)))
+        .map_or(0, |row| row.gauges.connections);
     let slopes = slopes(facts);
     let each =
         slopes.generator_bytes.unwrap_or(0.0) + slopes.target_bytes.unwrap_or(0.0) + slopes.slab_bytes.unwrap_or(0.0);
