@@ -52,6 +52,8 @@ pub const SWEEP_NS_MIN: u64 = 100_000_000;
 /// Kernel memory of one end of an idle TCP connection, bytes: socket, inode, file and directory entry
 /// (measured as the slope of `Slab` over 100,000 loopback connections: docs/decisions/2026-11-21-held-connections.md).
 pub const SOCKET_BYTES: u64 = 4200;
+/// A descriptor limit below this is a bound somebody chose.
+pub const FILES_FEW: u64 = 1024;
 /// Descriptors the generator needs for itself.
 pub const FILES_OF_OUR_OWN: u64 = 64;
 

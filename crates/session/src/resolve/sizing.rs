@@ -63,7 +63,7 @@ pub(super) fn threads(
         }
         (None, 0) => (cores, format!("one for each of {cores} CPUs")),
     };
-    let (wanted, why) = if wanted < least {
+    let (wanted, why) = if wanted < least && scenario.threads.is_none() {
         (least, format!("each worker has a descriptor table of its own, and {connections} connections fill {least}"))
     } else {
         (wanted, why)
@@ -78,6 +78,8 @@ pub(super) fn threads(
 pub(super) fn tables(connections: u32, driver: Option<DriverKind>, machine: &Machine) -> u16 {
     match (driver, machine.files_max) {
         (Some(DriverKind::Rings | DriverKind::Sim), _) | (_, None) => 1,
+        // So low a limit is meant as one: what does not fit fails, and is counted.
+        (_, Some(files)) if files < d::FILES_FEW => 1,
         (_, Some(files)) => {
             let each = files.saturating_sub(d::FILES_OF_OUR_OWN).max(1);
             u16::try_from(u64::from(connections).div_ceil(each)).unwrap_or(u16::MAX).clamp(1, limits::THREADS_MAX)
@@ -244,7 +246,8 @@ mod tests {
         assert_eq!(threads(&scenario, 50_000, true, 4, 3, &mut Vec::new()).unwrap(), 3);
         assert_eq!(
             threads(&Scenario { threads: Some(1), ..scenario }, 50_000, true, 4, 3, &mut Vec::new()).unwrap(),
-            3
+            1,
+            "as asked"
         );
     }
 

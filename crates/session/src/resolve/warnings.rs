@@ -9,7 +9,7 @@ use super::host::Machine;
 use super::origin::Asked;
 use super::pace;
 use super::url::{Endpoint, Protocol};
-use model::plan::{Address, OnFull, Pace, Plan, Workload};
+use model::plan::{Address, DriverKind, OnFull, Pace, Plan, Workload};
 use model::units::{show_count, show_duration_ns};
 use model::{Scenario, limits};
 
@@ -75,6 +75,13 @@ fn ports_and_files(plan: &Plan, machine: &Machine, found: &mut Vec<String>) {
             ));
         }
         return;
+    }
+    let tables = if plan.driver == DriverKind::Rings { u64::MAX } else { u64::from(plan.threads) };
+    if let Some(files) = machine.files_max.filter(|files| u64::from(plan.connections) >= files.saturating_mul(tables)) {
+        found.push(format!(
+            "-c {} needs a descriptor each, and each of {} workers may open {files}: use more workers (-t), or ask for fewer",
+            plan.connections, plan.threads
+        ));
     }
     let mut destinations: Vec<_> = plan.origins.iter().flat_map(|o| &o.addresses).collect();
     destinations.sort_by_key(ToString::to_string);
