@@ -90,7 +90,9 @@ impl ServeCommand {
         };
         let tls = common.tls.options()?;
         if tls.is_some() && common.unix.is_some() {
-            return Err(Failure::usage("--tls cannot be used with --unix: it is spoken over TCP, leave one of them out"));
+            return Err(Failure::usage(
+                "--tls cannot be used with --unix: it is spoken over TCP, leave one of them out",
+            ));
         }
         Ok(ServeOptions {
             listen,

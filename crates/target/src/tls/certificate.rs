@@ -92,8 +92,7 @@ fn params(made: &MadeCertificate, listen: &[SocketAddr]) -> Result<CertificatePa
         return Err(TlsError::BadName { name: name.clone() });
     }
     let common_name = names[0].clone();
-    let mut params =
-        CertificateParams::new(names).map_err(|_| TlsError::BadName { name: common_name.clone() })?;
+    let mut params = CertificateParams::new(names).map_err(|_| TlsError::BadName { name: common_name.clone() })?;
     params.distinguished_name = rcgen::DistinguishedName::new();
     params.distinguished_name.push(DnType::OrganizationName, "plimsoll");
     params.distinguished_name.push(DnType::CommonName, common_name);

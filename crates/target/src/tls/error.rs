@@ -19,7 +19,9 @@ pub enum TlsError {
     #[error("expected rsa-2048, rsa-3072, rsa-4096, p-256, p-384 or ed25519")]
     UnknownKey,
     /// A name a certificate cannot carry.
-    #[error("expected a DNS name in ASCII, or an address, for the certificate, got {name:?}: write it as clients ask for it")]
+    #[error(
+        "expected a DNS name in ASCII, or an address, for the certificate, got {name:?}: write it as clients ask for it"
+    )]
     BadName {
         /// The name given.
         name: String,

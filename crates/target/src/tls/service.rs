@@ -83,13 +83,7 @@ impl<P: Protocol> Service for Tls<P> {
 }
 
 impl<P: Protocol> Tls<P> {
-    fn advance(
-        &mut self,
-        fd: BorrowedFd<'_>,
-        conn: &mut Conn<P::Conn>,
-        wake: Wake,
-        counters: &mut Counters,
-    ) -> Next {
+    fn advance(&mut self, fd: BorrowedFd<'_>, conn: &mut Conn<P::Conn>, wake: Wake, counters: &mut Counters) -> Next {
         conn.link.wake(wake.readable, wake.thorough);
         let idle_until_ns = self.idle_ns.map_or(NEVER_NS, |idle_ns| wake.now_ns.saturating_add(idle_ns));
         if let Stage::Fresh = conn.stage {

@@ -60,9 +60,9 @@ impl TlsArgs {
         ];
         if !self.tls {
             return match made.iter().chain(&others).find(|(_, given)| *given) {
-                Some((flag, _)) => {
-                    Err(Failure::usage(format!("expected --tls with {flag}, got {flag} alone: add --tls or leave it out")))
-                }
+                Some((flag, _)) => Err(Failure::usage(format!(
+                    "expected --tls with {flag}, got {flag} alone: add --tls or leave it out"
+                ))),
                 None => Ok(None),
             };
         }
@@ -81,9 +81,13 @@ impl TlsArgs {
                 }
                 Certificate::Files { chain: chain.clone(), key: key.clone() }
             }
-            (Some(_), None) => return Err(Failure::usage("expected --tls-key-file with --tls-cert: name its private key")),
+            (Some(_), None) => {
+                return Err(Failure::usage("expected --tls-key-file with --tls-cert: name its private key"));
+            }
             (None, Some(_)) => {
-                return Err(Failure::usage("expected --tls-cert with --tls-key-file: name the key's certificate chain"));
+                return Err(Failure::usage(
+                    "expected --tls-cert with --tls-key-file: name the key's certificate chain",
+                ));
             }
         };
         Ok(Some(TlsOptions {
