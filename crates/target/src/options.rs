@@ -71,3 +71,20 @@ pub struct DesignInfo {
     /// Whether it can speak TLS.
     pub tls: bool,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_design_without_tls_is_refused_with_those_that_have_it() {
+        let with = DesignInfo { name: "with", about: "", tls: true };
+        let without = DesignInfo { name: "without", about: "", tls: false };
+        let plain = ServeOptions::default();
+        let tls = ServeOptions { tls: Some(TlsOptions::default()), ..ServeOptions::default() };
+        let check = |options: &ServeOptions, design| options.check_tls(design, [with, without].into_iter());
+        assert!(check(&plain, &without).is_ok() && check(&plain, &with).is_ok() && check(&tls, &with).is_ok());
+        let error = check(&tls, &without).unwrap_err();
+        assert!(error.is_usage() && error.to_string().contains("without does not: choose one of with,"), "{error}");
+    }
+}

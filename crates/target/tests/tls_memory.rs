@@ -39,7 +39,6 @@ fn connections_at_rest_hold_their_keys_and_no_buffer() {
     let before = resident_bytes();
     let streams: Vec<_> = (0..CONNECTIONS).map(|_| rested(&secure, &config)).collect();
     let each = resident_bytes().saturating_sub(before) / CONNECTIONS;
-    println!("{each} bytes for a connection at rest");
     assert!(each < 8 * 1024, "{each} bytes for a connection at rest");
     drop((warm, streams));
     secure.server.finish();
@@ -60,7 +59,6 @@ fn half_a_handshake_holds_what_came_of_it() {
         .collect();
     std::thread::sleep(Duration::from_millis(200));
     let each = resident_bytes().saturating_sub(before) / CONNECTIONS;
-    println!("{each} bytes for half a handshake");
     assert!(each < 32 * 1024, "{each} bytes for half a handshake");
     drop(streams);
     assert_eq!(secure.server.finish().tls_failed, CONNECTIONS);
@@ -95,7 +93,6 @@ fn a_peer_that_does_not_read_is_held_back() {
         written.push(sum);
     }
     let grown = resident_bytes().saturating_sub(before);
-    println!("{grown} bytes for 4 connections nobody reads");
     assert!(grown < 4 << 20, "{grown} bytes for 4 connections");
     for (client, written) in clients.iter_mut().zip(written) {
         client.sock.set_nonblocking(true).unwrap();
