@@ -33,10 +33,16 @@ pub struct Counters {
     pub requests: u64,
     /// Of those, the ones refused with a status of 400 to 505 of the server's own judgement.
     pub refused: u64,
-    /// Bytes received.
+    /// Bytes received; with TLS the protocol's own, without records and handshakes.
     pub bytes_in: u64,
-    /// Bytes sent.
+    /// Bytes sent; with TLS the protocol's own, as above.
     pub bytes_out: u64,
+    /// TLS handshakes done in full. The three together are the TLS connections closed.
+    pub tls_full: u64,
+    /// TLS handshakes that resumed an earlier session.
+    pub tls_resumed: u64,
+    /// Connections that ended before their TLS handshake was done, whoever was at fault.
+    pub tls_failed: u64,
 }
 
 impl Counters {
@@ -60,6 +66,9 @@ impl Counters {
             refused,
             bytes_in,
             bytes_out,
+            tls_full,
+            tls_resumed,
+            tls_failed,
         } = other;
         self.accepted += accepted;
         self.closed += closed;
@@ -77,5 +86,8 @@ impl Counters {
         self.refused += refused;
         self.bytes_in += bytes_in;
         self.bytes_out += bytes_out;
+        self.tls_full += tls_full;
+        self.tls_resumed += tls_resumed;
+        self.tls_failed += tls_failed;
     }
 }

@@ -4,6 +4,8 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use crate::tls::TlsError;
+
 /// A server that did not start, or had to end.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -103,7 +105,30 @@ pub enum ServeError {
         /// What the kernel said.
         source: io::Error,
     },
+    /// TLS could not be set up.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// The design speaks no TLS.
+    #[error("expected a design that speaks TLS, but {design} does not: choose one of {able}, or serve without TLS")]
+    NoTlsInDesign {
+        /// The design asked for.
+        design: &'static str,
+        /// Those that do.
+        able: String,
+    },
     /// A worker panicked: a bug here.
     #[error("a worker panicked: this is a defect of the reference server itself, not of the test; please report it")]
     WorkerPanicked,
+}
+
+impl ServeError {
+    /// Whether what was asked for is at fault, and not the machine.
+    #[must_use]
+    pub fn is_usage(&self) -> bool {
+        match self {
+            Self::NoTlsInDesign { .. } => true,
+            Self::Tls(error) => error.is_usage(),
+            _ => false,
+        }
+    }
 }

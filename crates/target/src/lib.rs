@@ -2,7 +2,7 @@
 //!
 //! `http::serve` and `echo::serve` block until their [`Stop`] is pulled, then say what they counted.
 //! They share no code with the client side, so that no parser bug can hide by being on both ends.
-//! Not here: command lines, signals, TLS, proxying. Cost: one thread a worker, nothing else running.
+//! Not here: command lines, signals, proxying. Cost: one thread a worker, nothing else running.
 
 mod clock;
 mod counters;
@@ -10,12 +10,14 @@ pub mod echo;
 mod error;
 pub mod http;
 pub mod limits;
+mod link;
 mod listen;
 mod options;
 mod reactor;
 mod slab;
 mod stop;
 mod timers;
+pub mod tls;
 mod workers;
 
 pub use counters::Counters;

@@ -1,7 +1,8 @@
 //! Every bound of the reference servers, in one place: what a peer can make a server hold or do.
 //!
 //! Memory of one worker is at most `connections × (HEAD_BYTES_MAX + buffer + OUT_BATCH_BYTES + body limit)`
-//! plus `FILE_CACHE_BYTES_MAX`; a connection with nothing pending holds none of these buffers.
+//! plus `FILE_CACHE_BYTES_MAX`; a connection with nothing pending holds none of these buffers. TLS adds at
+//! most `2 × TLS_INPUT_BYTES + TLS_WRITE_BYTES` a connection, and its keys (some KiB).
 
 use std::time::Duration;
 
@@ -51,6 +52,16 @@ pub const CPU_US_MAX: u64 = 10_000_000;
 pub const MADE_BYTES_MAX: u64 = 10 * 1024 * 1024 * 1024;
 /// `/chunked?n=` at most.
 pub const CHUNKS_MAX: u64 = 100_000_000;
+
+/// Ciphertext a worker receives at once, and so what a TLS connection keeps at most of a message that has not
+/// come whole: the largest handshake message (64 KiB, rustls' own limit) and what its records add.
+pub const TLS_INPUT_BYTES: usize = 80 * 1024;
+/// Plain bytes sealed for one write; what the peer does not take of it is kept with its connection.
+pub const TLS_WRITE_BYTES: usize = 64 * 1024;
+/// Plain bytes of one record at most (RFC 8446 §5.1).
+pub const TLS_RECORD_BYTES: usize = 16 * 1024;
+/// Sessions kept for TLS 1.2 clients without tickets, some 100 bytes each.
+pub const TLS_SESSIONS_MAX: usize = 4096;
 
 /// Connections accepted in a row before the others get their turn.
 pub const ACCEPT_BATCH: usize = 64;

@@ -6,6 +6,9 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::error::ServeError;
+use crate::tls::TlsOptions;
+
 /// How a server runs, whatever it speaks.
 #[derive(Debug, Clone)]
 pub struct ServeOptions {
@@ -23,6 +26,8 @@ pub struct ServeOptions {
     pub buffer_bytes: usize,
     /// A connection on which nothing moved for this long is closed. `None`: never.
     pub idle_timeout: Option<Duration>,
+    /// TLS on every listener; a handshake has the idle timeout as a whole. `None`: plain bytes.
+    pub tls: Option<TlsOptions>,
 }
 
 impl Default for ServeOptions {
@@ -36,7 +41,23 @@ impl Default for ServeOptions {
             backlog: 4096,
             buffer_bytes: 64 * 1024,
             idle_timeout: Some(Duration::from_secs(75)),
+            tls: None,
         }
+    }
+}
+
+impl ServeOptions {
+    /// Refuses TLS for a design without it.
+    pub(crate) fn check_tls(
+        &self,
+        design: &DesignInfo,
+        all: impl Iterator<Item = DesignInfo>,
+    ) -> Result<(), ServeError> {
+        if self.tls.is_none() || design.tls {
+            return Ok(());
+        }
+        let able: Vec<_> = all.filter(|info| info.tls).map(|info| info.name).collect();
+        Err(ServeError::NoTlsInDesign { design: design.name, able: able.join(", ") })
     }
 }
 
@@ -47,4 +68,23 @@ pub struct DesignInfo {
     pub name: &'static str,
     /// One sentence: how the server is built.
     pub about: &'static str,
+    /// Whether it can speak TLS.
+    pub tls: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_design_without_tls_is_refused_with_those_that_have_it() {
+        let with = DesignInfo { name: "with", about: "", tls: true };
+        let without = DesignInfo { name: "without", about: "", tls: false };
+        let plain = ServeOptions::default();
+        let tls = ServeOptions { tls: Some(TlsOptions::default()), ..ServeOptions::default() };
+        let check = |options: &ServeOptions, design| options.check_tls(design, [with, without].into_iter());
+        assert!(check(&plain, &without).is_ok() && check(&plain, &with).is_ok() && check(&tls, &with).is_ok());
+        let error = check(&tls, &without).unwrap_err();
+        assert!(error.is_usage() && error.to_string().contains("without does not: choose one of with,"), "{error}");
+    }
 }

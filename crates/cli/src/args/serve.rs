@@ -1,11 +1,15 @@
 //! Arguments of `serve`: a reference server, one command per protocol.
 
+mod tls;
+
 use super::values::{self, CpuList, IdleTimeout};
+use crate::exit::Failure;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use target::ServeOptions;
+use tls::TlsArgs;
 
 /// Port of `serve http` where none is named.
 const HTTP_PORT: u16 = 8080;
@@ -68,11 +72,14 @@ pub struct CommonArgs {
     /// Receive buffer of a worker
     #[arg(long, value_name = "SIZE", env = "PLIMSOLL_BUFFER", default_value = "64KiB", value_parser = values::size::<usize>)]
     buffer: usize,
+    /// How it speaks TLS.
+    #[command(flatten, next_help_heading = "TLS")]
+    tls: TlsArgs,
 }
 
 impl ServeCommand {
     /// The options every server has.
-    pub fn options(&self) -> ServeOptions {
+    pub fn options(&self) -> Result<ServeOptions, Failure> {
         let (common, port) = match self {
             ServeCommand::Http(http) => (&http.common, HTTP_PORT),
             ServeCommand::Echo(echo) => (&echo.common, session::resolve::defaults::ECHO_PORT),
@@ -81,7 +88,13 @@ impl ServeCommand {
             ([], None) => vec![SocketAddr::from((Ipv4Addr::LOCALHOST, port))],
             (listen, _) => listen.to_vec(),
         };
-        ServeOptions {
+        let tls = common.tls.options()?;
+        if tls.is_some() && common.unix.is_some() {
+            return Err(Failure::usage(
+                "--tls cannot be used with --unix: it is spoken over TCP, leave one of them out",
+            ));
+        }
+        Ok(ServeOptions {
             listen,
             unix: common.unix.clone(),
             workers: common.workers,
@@ -89,7 +102,8 @@ impl ServeCommand {
             backlog: common.backlog,
             buffer_bytes: common.buffer,
             idle_timeout: common.idle_timeout.0,
-        }
+            tls,
+        })
     }
 }
 

@@ -14,14 +14,16 @@ use target::{Counters, Stop};
 pub fn run(command: &ServeCommand) -> Result<Exit, Failure> {
     let stop = Stop::new().map_err(|error| cannot_start(&error))?;
     stop_on_signals(&stop).map_err(|error| cannot_start(&error))?;
-    let options = command.options();
+    let options = command.options()?;
+    let is_tls = options.tls.is_some();
     let unix = options.unix.clone();
     let counters = match command {
         ServeCommand::Http(args) => {
             let http = target::http::HttpOptions { design: args.design, root: args.root.clone(), ..Default::default() };
             let ready = |addresses: &[SocketAddr]| {
+                let scheme = if is_tls { "https" } else { "http" };
                 announce(
-                    addresses.iter().map(|a| format!("http://{a}/")),
+                    addresses.iter().map(|a| format!("{scheme}://{a}/")),
                     unix.map(|p| format!("unix:{}", p.display())),
                 );
             };
@@ -31,12 +33,16 @@ pub fn run(command: &ServeCommand) -> Result<Exit, Failure> {
             let echo = target::echo::EchoOptions { design: args.design };
             let ready = |addresses: &[SocketAddr]| {
                 let unix = unix.map(|p| format!("echo+unix:{}", p.display()));
-                announce(addresses.iter().map(|a| format!("echo://{a}")), unix);
+                let scheme = if is_tls { "echo+tls" } else { "echo" };
+                announce(addresses.iter().map(|a| format!("{scheme}://{a}")), unix);
             };
             target::echo::serve(&options, &echo, &stop, ready)
         }
     };
-    let counters = counters.map_err(|error| Failure::could_not_run(error.to_string()))?;
+    let counters = counters.map_err(|error| match error.is_usage() {
+        true => Failure::usage(error.to_string()),
+        false => Failure::could_not_run(error.to_string()),
+    })?;
     print(&counters)?;
     Ok(Exit::Fine)
 }
@@ -91,6 +97,9 @@ fn print(counters: &Counters) -> std::io::Result<()> {
         refused,
         bytes_in,
         bytes_out,
+        tls_full,
+        tls_resumed,
+        tls_failed,
     } = *counters;
     let rows = [
         ("accepted", accepted),
@@ -109,6 +118,9 @@ fn print(counters: &Counters) -> std::io::Result<()> {
         ("refused", refused),
         ("bytes_in", bytes_in),
         ("bytes_out", bytes_out),
+        ("tls_full", tls_full),
+        ("tls_resumed", tls_resumed),
+        ("tls_failed", tls_failed),
     ];
     let mut out = std::io::stdout().lock();
     for (name, value) in rows {

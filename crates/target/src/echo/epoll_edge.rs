@@ -4,32 +4,31 @@
 //! take is kept, at most one buffer a connection, and nothing is received until it is gone: TCP's own
 //! window then holds the peer back. An idle connection holds no buffer (under 100 bytes of ours).
 
-use std::os::fd::BorrowedFd;
-
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 use super::Design;
 use crate::counters::Counters;
 use crate::error::ServeError;
 use crate::limits;
+use crate::link::{self, Io, Protocol, Received};
 use crate::options::{DesignInfo, ServeOptions};
-use crate::reactor::{Next, Service, Wake};
+use crate::reactor::{Next, Wake};
 use crate::stop::Stop;
 use crate::timers::NEVER_NS;
-use crate::workers::{Ready, run_reactors};
+use crate::workers::Ready;
 
 pub(super) const DESIGN: Design = Design {
     info: DesignInfo {
         name: "epoll-edge",
         about: "each worker serves all its connections from one edge-triggered epoll loop",
+        tls: true,
     },
     serve,
 };
 
 fn serve(options: &ServeOptions, stop: &Stop, ready: Ready<'_>) -> Result<Counters, ServeError> {
-    let idle_ns = options.idle_timeout.map(|timeout| u64::try_from(timeout.as_nanos()).unwrap_or(NEVER_NS));
-    run_reactors("echo", options, stop, ready, || Echo { buffer: vec![0; options.buffer_bytes], idle_ns })
+    let idle_ns = link::idle_ns(options);
+    link::run("echo", &[], options, stop, ready, || Echo { buffer: vec![0; options.buffer_bytes], idle_ns })
 }
 
 struct Echo {
@@ -49,14 +48,14 @@ struct Conn {
     settling: bool,
 }
 
-impl Service for Echo {
+impl Protocol for Echo {
     type Conn = Conn;
 
     fn connection(&mut self) -> Conn {
         Conn::default()
     }
 
-    fn drive(&mut self, fd: BorrowedFd<'_>, conn: &mut Conn, wake: Wake, counters: &mut Counters) -> Next {
+    fn drive<I: Io>(&mut self, io: &mut I, conn: &mut Conn, wake: Wake, counters: &mut Counters) -> Next {
         if wake.expired && !(wake.draining && conn.pending.is_some()) {
             counters.idle_closed += u64::from(!wake.draining);
             return Next::Close;
@@ -69,7 +68,7 @@ impl Service for Echo {
         conn.settling |= wake.draining && conn.pending.is_some();
         for _ in 0..limits::TURNS_MAX {
             if let Some(pending) = &conn.pending {
-                match send_counted(fd, &pending[conn.sent..], counters) {
+                match send_counted(io, &pending[conn.sent..], counters) {
                     Sent::Blocked => return Next::Wait { until_ns, write: true },
                     Sent::Failed => return Next::Close,
                     Sent::Bytes(n) => conn.sent += n,
@@ -88,19 +87,17 @@ impl Service for Echo {
                 let is_over = wake.draining && !conn.settling;
                 return if is_over { Next::Close } else { Next::Wait { until_ns, write: false } };
             }
-            match recv(fd, &mut self.buffer[..], RecvFlags::empty()) {
-                Ok((0, _)) => {
+            match io.recv(&mut self.buffer, conn.thorough) {
+                Ok(Received { n: 0, .. }) => {
                     conn.ended = true;
                     counters.shutdown += 1;
                 }
-                Ok((n, _)) => {
+                Ok(Received { n, more }) => {
                     conn.settling |= wake.draining;
                     counters.recv += 1;
                     counters.bytes_in += n as u64;
-                    // On a stream a short receive means it was emptied (epoll(7)); a later byte is a new
-                    // edge. It does not when the peer's end or urgent data came along.
-                    conn.readable = n == self.buffer.len() || conn.thorough;
-                    match send_counted(fd, &self.buffer[..n], counters) {
+                    conn.readable = more;
+                    match send_counted(io, &self.buffer[..n], counters) {
                         Sent::Bytes(sent) if sent == n => {}
                         Sent::Bytes(sent) if !keep(conn, &self.buffer[sent..n]) => return out_of_memory(counters),
                         Sent::Blocked if !keep(conn, &self.buffer[..n]) => return out_of_memory(counters),
@@ -126,9 +123,9 @@ enum Sent {
     Failed,
 }
 
-fn send_counted(fd: BorrowedFd<'_>, bytes: &[u8], counters: &mut Counters) -> Sent {
+fn send_counted(io: &mut impl Io, bytes: &[u8], counters: &mut Counters) -> Sent {
     loop {
-        match send(fd, bytes, SendFlags::NOSIGNAL) {
+        match io.send(bytes, b"") {
             Ok(n) => {
                 counters.send += 1;
                 counters.bytes_out += n as u64;

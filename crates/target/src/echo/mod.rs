@@ -52,5 +52,6 @@ pub fn serve(
     stop: &Stop,
     ready: impl FnOnce(&[SocketAddr]),
 ) -> Result<Counters, ServeError> {
+    options.check_tls(&echo.design.info, DESIGNS.iter().map(|design| design.info))?;
     (echo.design.serve)(options, stop, Box::new(ready))
 }

@@ -5,10 +5,7 @@
 //! reply the peer does not take, is kept with its connection; while output is pending nothing is
 //! received, so TCP's window holds the peer back.
 
-use std::os::fd::BorrowedFd;
-
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, Shutdown, recv, shutdown};
 
 use super::files::{Files, Root};
 use super::output::{self, Sent, Stream};
@@ -19,24 +16,26 @@ use crate::clock;
 use crate::counters::Counters;
 use crate::error::ServeError;
 use crate::limits;
+use crate::link::{self, Io, Protocol};
 use crate::options::{DesignInfo, ServeOptions};
-use crate::reactor::{Next, Service, Wake};
+use crate::reactor::{Next, Wake};
 use crate::stop::Stop;
 use crate::timers::NEVER_NS;
-use crate::workers::{Ready, run_reactors};
+use crate::workers::Ready;
 
 pub(super) const DESIGN: Design = Design {
     info: DesignInfo {
         name: "epoll-edge",
         about: "each worker serves all its connections from one edge-triggered epoll loop",
+        tls: true,
     },
     serve,
 };
 
 fn serve(options: &ServeOptions, http: &HttpOptions, stop: &Stop, ready: Ready<'_>) -> Result<Counters, ServeError> {
     let root = http.root.as_deref().map(Root::open).transpose()?;
-    let idle_ns = options.idle_timeout.map(|timeout| u64::try_from(timeout.as_nanos()).unwrap_or(NEVER_NS));
-    run_reactors("http", options, stop, ready, || Http {
+    let idle_ns = link::idle_ns(options);
+    link::run("http", &["http/1.1"], options, stop, ready, || Http {
         site: Site {
             files: root.clone().map(Files::new),
             stamp: Stamp::new(&http.server_header, clock::unix_seconds()),
@@ -91,7 +90,7 @@ enum Stage {
     Lingering { until_ns: u64 },
 }
 
-impl Service for Http {
+impl Protocol for Http {
     type Conn = Conn;
 
     fn connection(&mut self) -> Conn {
@@ -116,17 +115,17 @@ impl Service for Http {
         self.site.stamp.refresh(clock::unix_seconds());
     }
 
-    fn drive(&mut self, fd: BorrowedFd<'_>, conn: &mut Conn, wake: Wake, counters: &mut Counters) -> Next {
+    fn drive<I: Io>(&mut self, io: &mut I, conn: &mut Conn, wake: Wake, counters: &mut Counters) -> Next {
         conn.readable |= wake.readable;
         conn.thorough |= wake.thorough;
         self.site.draining = wake.draining;
         let idle_until_ns = self.idle_ns.map_or(NEVER_NS, |idle_ns| wake.now_ns.saturating_add(idle_ns));
         if wake.expired && !matches!(conn.stage, Stage::Sleeping { .. }) {
-            return self.expire(fd, conn, counters);
+            return self.expire(io, conn, counters);
         }
         for _ in 0..limits::TURNS_MAX {
             if let Some(output) = &mut conn.output {
-                match output::send_once(fd, &output.bytes[output.sent..], &mut output.stream, &mut self.piece, counters)
+                match output::send_once(io, &output.bytes[output.sent..], &mut output.stream, &mut self.piece, counters)
                 {
                     Sent::Some { of_head } => output.sent += of_head,
                     Sent::Blocked => return Next::Wait { until_ns: idle_until_ns, write: true },
@@ -139,15 +138,15 @@ impl Service for Http {
             }
             match conn.stage {
                 Stage::Stepping => {
-                    if !self.step_kept(fd, conn, counters) {
+                    if !self.step_kept(io, conn, counters) {
                         return Next::Close;
                     }
                 }
-                Stage::Receiving if conn.readable => match self.receive(fd, conn, counters) {
+                Stage::Receiving if conn.readable => match self.receive(io, conn, counters) {
                     Received::Bytes(n) if conn.input.is_empty() => {
                         // Parsed where it lies; taken out for the time, to lend it beside the rest of self.
                         let input = std::mem::take(&mut self.input);
-                        let (consumed, is_alive) = self.step(fd, conn, &input[..n], counters);
+                        let (consumed, is_alive) = self.step(io, conn, &input[..n], counters);
                         let is_kept = keep(&mut conn.input, &input[consumed..n], counters);
                         self.input = input;
                         if !is_alive || !is_kept {
@@ -156,7 +155,7 @@ impl Service for Http {
                     }
                     Received::Bytes(n) => {
                         let is_kept = keep(&mut conn.input, &self.input[..n], counters);
-                        if !is_kept || !self.step_kept(fd, conn, counters) {
+                        if !is_kept || !self.step_kept(io, conn, counters) {
                             return Next::Close;
                         }
                     }
@@ -174,20 +173,19 @@ impl Service for Http {
                 Stage::Sleeping { until_ns } if until_ns > wake.now_ns => return Next::Wait { until_ns, write: false },
                 Stage::Sleeping { .. } => conn.stage = Stage::Stepping,
                 Stage::Closing(Close::AtOnce) if !conn.readable => return Next::Close,
-                Stage::Closing(Close::AtOnce) => match self.receive(fd, conn, counters) {
+                Stage::Closing(Close::AtOnce) => match self.receive(io, conn, counters) {
                     Received::Nothing => {}
                     Received::End => return Next::Close,
                     Received::Bytes(_) => conn.stage = Stage::Closing(Close::Lingering),
                 },
                 Stage::Closing(Close::Lingering) => {
-                    // Our end goes out behind the reply. A failure shows at the next receive.
-                    let _ = shutdown(fd, Shutdown::Write);
+                    io.end();
                     conn.input = Vec::new();
                     let linger_ns = limits::LINGER.as_nanos() as u64;
                     conn.stage = Stage::Lingering { until_ns: wake.now_ns.saturating_add(linger_ns) };
                 }
                 Stage::Lingering { until_ns } if wake.now_ns >= until_ns => return Next::Close,
-                Stage::Lingering { .. } if conn.readable => match self.receive(fd, conn, counters) {
+                Stage::Lingering { .. } if conn.readable => match self.receive(io, conn, counters) {
                     Received::End => return Next::Close,
                     Received::Bytes(_) | Received::Nothing => {}
                 },
@@ -205,18 +203,16 @@ enum Received {
 }
 
 impl Http {
-    fn receive(&mut self, fd: BorrowedFd<'_>, conn: &mut Conn, counters: &mut Counters) -> Received {
-        match recv(fd, &mut self.input[..], RecvFlags::empty()) {
-            Ok((0, _)) => {
+    fn receive(&mut self, io: &mut impl Io, conn: &mut Conn, counters: &mut Counters) -> Received {
+        match io.recv(&mut self.input, conn.thorough) {
+            Ok(link::Received { n: 0, .. }) => {
                 counters.shutdown += 1;
                 Received::End
             }
-            Ok((n, _)) => {
+            Ok(link::Received { n, more }) => {
                 counters.recv += 1;
                 counters.bytes_in += n as u64;
-                // On a stream a short receive means it was emptied (epoll(7)); a later byte is a new edge.
-                // It does not when the peer's end or urgent data came along.
-                conn.readable = n == self.input.len() || conn.thorough;
+                conn.readable = more;
                 Received::Bytes(n)
             }
             Err(Errno::AGAIN) => {
@@ -233,9 +229,9 @@ impl Http {
 
     /// Lets the session go on with the input kept, of which only what it did not consume stays.
     /// False if the connection is gone.
-    fn step_kept(&mut self, fd: BorrowedFd<'_>, conn: &mut Conn, counters: &mut Counters) -> bool {
+    fn step_kept(&mut self, io: &mut impl Io, conn: &mut Conn, counters: &mut Counters) -> bool {
         let mut input = std::mem::take(&mut conn.input);
-        let (consumed, is_alive) = self.step(fd, conn, &input, counters);
+        let (consumed, is_alive) = self.step(io, conn, &input, counters);
         if consumed < input.len() {
             input.drain(..consumed);
             conn.input = input;
@@ -246,7 +242,7 @@ impl Http {
 
     /// Lets the session go on with `input` and sends what it says. Returns how much it consumed, and
     /// whether the connection is still there.
-    fn step(&mut self, fd: BorrowedFd<'_>, conn: &mut Conn, input: &[u8], counters: &mut Counters) -> (usize, bool) {
+    fn step(&mut self, io: &mut impl Io, conn: &mut Conn, input: &[u8], counters: &mut Counters) -> (usize, bool) {
         self.out.clear();
         let (consumed, step) = conn.session.step(input, &mut self.site, &mut self.out, counters);
         let mut stream = None;
@@ -263,13 +259,13 @@ impl Http {
                 }
             }
         };
-        (consumed, self.transmit(fd, conn, stream, counters))
+        (consumed, self.transmit(io, conn, stream, counters))
     }
 
     /// Sends `self.out` and the stream once; what is left stays with the connection. False if it is gone.
     fn transmit(
         &mut self,
-        fd: BorrowedFd<'_>,
+        io: &mut impl Io,
         conn: &mut Conn,
         mut stream: Option<Stream>,
         counters: &mut Counters,
@@ -277,7 +273,7 @@ impl Http {
         if self.out.is_empty() && stream.is_none() {
             return true;
         }
-        let of_head = match output::send_once(fd, &self.out, &mut stream, &mut self.piece, counters) {
+        let of_head = match output::send_once(io, &self.out, &mut stream, &mut self.piece, counters) {
             Sent::Some { of_head } => of_head,
             Sent::Blocked => 0,
             Sent::Failed => return false,
@@ -295,7 +291,7 @@ impl Http {
     }
 
     /// Nothing moved for too long. Half a request gets its reply, if there is room to send it.
-    fn expire(&mut self, fd: BorrowedFd<'_>, conn: &mut Conn, counters: &mut Counters) -> Next {
+    fn expire(&mut self, io: &mut impl Io, conn: &mut Conn, counters: &mut Counters) -> Next {
         if matches!(conn.stage, Stage::Lingering { .. }) {
             return Next::Close;
         }
@@ -303,7 +299,7 @@ impl Http {
         if conn.output.is_none() && (!conn.input.is_empty() || conn.session.is_in_body()) {
             self.out.clear();
             Session::give_up(&self.site, &mut self.out, counters);
-            self.transmit(fd, conn, None, counters);
+            self.transmit(io, conn, None, counters);
         }
         Next::Close
     }

@@ -1,7 +1,7 @@
 //! The HTTP server: HTTP/1.1 and 1.0, files below a root, or paths of known behaviour for scenarios.
 //!
 //! The protocol (`session` and what it uses) knows no sockets; a design is one file that moves bytes.
-//! `DESIGNS` lists the designs, the first is the default. Not here: TLS, HTTP/2, compression.
+//! `DESIGNS` lists the designs, the first is the default. Not here: TLS (`tls`), HTTP/2, compression.
 
 mod body;
 mod conditions;
@@ -85,5 +85,6 @@ pub fn serve(
     stop: &Stop,
     ready: impl FnOnce(&[SocketAddr]),
 ) -> Result<Counters, ServeError> {
+    options.check_tls(&http.design.info, DESIGNS.iter().map(|design| design.info))?;
     (http.design.serve)(options, http, stop, Box::new(ready))
 }

@@ -5,6 +5,8 @@
 
 #![allow(dead_code, reason = "each test binary uses its own part of this module")]
 
+pub mod tls;
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::mpsc;
@@ -74,8 +76,8 @@ pub fn http_default() -> Running {
     Running::http(ServeOptions::default(), HttpOptions::default())
 }
 
-pub struct Client {
-    pub stream: BufReader<TcpStream>,
+pub struct Client<S: Read = TcpStream> {
+    pub stream: BufReader<S>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -106,15 +108,6 @@ impl Client {
         Self { stream: BufReader::new(stream) }
     }
 
-    pub fn send(&mut self, bytes: &[u8]) {
-        self.stream.get_mut().write_all(bytes).unwrap();
-    }
-
-    /// For what the server may refuse to read to its end.
-    pub fn try_send(&mut self, bytes: &[u8]) {
-        let _ = self.stream.get_mut().write_all(bytes);
-    }
-
     pub fn end(&self) {
         self.stream.get_ref().shutdown(std::net::Shutdown::Write).unwrap();
     }
@@ -123,6 +116,17 @@ impl Client {
     pub fn reset(self) {
         let stream = self.stream.into_inner();
         rustix::net::sockopt::set_socket_linger(&stream, Some(Duration::ZERO)).unwrap();
+    }
+}
+
+impl<S: Read + Write> Client<S> {
+    pub fn send(&mut self, bytes: &[u8]) {
+        self.stream.get_mut().write_all(bytes).unwrap();
+    }
+
+    /// For what the server may refuse to read to its end.
+    pub fn try_send(&mut self, bytes: &[u8]) {
+        let _ = self.stream.get_mut().write_all(bytes);
     }
 
     pub fn rest(&mut self) -> Vec<u8> {
