@@ -52,6 +52,15 @@ pub const MADE_BYTES_MAX: u64 = 10 * 1024 * 1024 * 1024;
 /// `/chunked?n=` at most.
 pub const CHUNKS_MAX: u64 = 100_000_000;
 
+/// Connections an echo server of the `uring` design can hold, unless it is told another number.
+pub const CONNECTIONS_DEFAULT: usize = 10_000;
+/// Connections it may be asked to hold, at most.
+pub const CONNECTIONS_MAX: usize = 100_000_000;
+/// Slots in a ring's table of direct descriptors at most (`IORING_MAX_FIXED_FILES` in the kernel); `nofile` bounds it,
+/// too.
+pub const TABLE_SLOTS_MAX: u32 = 1 << 20;
+/// Addresses one server listens on at most.
+pub const ADDRESSES_MAX: usize = 1024;
 /// Connections accepted in a row before the others get their turn.
 pub const ACCEPT_BATCH: usize = 64;
 /// How long a worker leaves its listeners alone when there is no descriptor or memory for a connection.

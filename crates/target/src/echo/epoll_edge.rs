@@ -9,7 +9,7 @@ use std::os::fd::BorrowedFd;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
-use super::Design;
+use super::{Design, EchoOptions};
 use crate::counters::Counters;
 use crate::error::ServeError;
 use crate::limits;
@@ -27,7 +27,7 @@ pub(super) const DESIGN: Design = Design {
     serve,
 };
 
-fn serve(options: &ServeOptions, stop: &Stop, ready: Ready<'_>) -> Result<Counters, ServeError> {
+fn serve(options: &ServeOptions, _: &EchoOptions, stop: &Stop, ready: Ready<'_>) -> Result<Counters, ServeError> {
     let idle_ns = options.idle_timeout.map(|timeout| u64::try_from(timeout.as_nanos()).unwrap_or(NEVER_NS));
     run_reactors("echo", options, stop, ready, || Echo { buffer: vec![0; options.buffer_bytes], idle_ns })
 }
