@@ -87,6 +87,24 @@ pub enum ServeError {
         /// What the kernel said.
         source: io::Error,
     },
+    /// io_uring is not there, or not allowed.
+    #[error("expected io_uring with direct descriptors, but {why}: use --design epoll-edge")]
+    NoIoUring {
+        /// What stands against it.
+        why: &'static str,
+    },
+    /// Rings and listeners would take more descriptors than there are.
+    #[error(
+        "expected {needed} descriptors for the rings and listeners of {connections} connections, but nofile allows {nofile}: hold fewer (--connections-max), listen on fewer ports, or raise `ulimit -n`"
+    )]
+    TooFewDescriptors {
+        /// The connections asked for.
+        connections: usize,
+        /// Descriptors that would take.
+        needed: u64,
+        /// The limit.
+        nofile: u64,
+    },
     /// A worker could not be bound to its CPU.
     #[error(
         "expected to pin a worker to CPU {cpu}, but the kernel refused ({source}): choose CPUs that `nproc` and `taskset -p $$` allow"

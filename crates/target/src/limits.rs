@@ -63,6 +63,15 @@ pub const TLS_RECORD_BYTES: usize = 16 * 1024;
 /// Sessions kept for TLS 1.2 clients without tickets, some 100 bytes each.
 pub const TLS_SESSIONS_MAX: usize = 4096;
 
+/// Connections an echo server of the `uring` design can hold, unless it is told another number.
+pub const CONNECTIONS_DEFAULT: usize = 10_000;
+/// Connections it may be asked to hold, at most.
+pub const CONNECTIONS_MAX: usize = 100_000_000;
+/// Slots in a ring's table of direct descriptors at most (`IORING_MAX_FIXED_FILES` in the kernel); `nofile` bounds it,
+/// too.
+pub const TABLE_SLOTS_MAX: u32 = 1 << 20;
+/// Addresses one server listens on at most.
+pub const ADDRESSES_MAX: usize = 1024;
 /// Connections accepted in a row before the others get their turn.
 pub const ACCEPT_BATCH: usize = 64;
 /// How long a worker leaves its listeners alone when there is no descriptor or memory for a connection.

@@ -41,6 +41,7 @@ pub(crate) struct Bound {
 pub(crate) fn open(options: &ServeOptions) -> Result<Bound, ServeError> {
     check_bounds("workers", options.workers, 1, limits::WORKERS_MAX)?;
     check_bounds("buffer size", options.buffer_bytes, *limits::BUFFER_BYTES.start(), *limits::BUFFER_BYTES.end())?;
+    check_bounds("addresses to listen on", options.listen.len(), 0, limits::ADDRESSES_MAX)?;
     if options.listen.is_empty() && options.unix.is_none() {
         return Err(ServeError::NothingToListenOn);
     }
@@ -81,7 +82,8 @@ impl Drop for UnixFile {
     }
 }
 
-fn check_bounds(option: &'static str, got: usize, min: usize, max: usize) -> Result<(), ServeError> {
+/// Whether an option is within its bounds.
+pub(crate) fn check_bounds(option: &'static str, got: usize, min: usize, max: usize) -> Result<(), ServeError> {
     if (min..=max).contains(&got) { Ok(()) } else { Err(ServeError::OutOfBounds { option, got, min, max }) }
 }
 

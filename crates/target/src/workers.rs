@@ -34,31 +34,43 @@ pub(crate) fn run_reactors<S: Service>(
         let reactor = Reactor::new(listeners, stop).map_err(|error| worker_error("watch its listeners", error))?;
         reactors.push(reactor);
     }
-    let make = &make;
+    let run = |reactor: Reactor| reactor.run(&mut make()).map_err(|error| worker_error("wait for events", error));
+    run_threads(name, options, stop, ready, &addrs, reactors, Ok, run)
+}
+
+/// Runs one thread a seed: `start` makes the worker of it, on the thread; `run` serves, once all have started.
+#[expect(clippy::too_many_arguments, reason = "what a server is told, and the two halves of what its threads do")]
+pub(crate) fn run_threads<T: Send, W>(
+    name: &str,
+    options: &ServeOptions,
+    stop: &Stop,
+    ready: Ready<'_>,
+    addrs: &[SocketAddr],
+    seeds: Vec<T>,
+    start: impl Fn(T) -> Result<W, ServeError> + Sync,
+    run: impl Fn(W) -> Result<Counters, ServeError> + Sync,
+) -> Result<Counters, ServeError> {
+    let (start, run) = (&start, &run);
     thread::scope(|scope| {
         let (report, reports) = mpsc::channel();
-        let mut goes = Vec::with_capacity(reactors.len());
-        let mut threads = Vec::with_capacity(reactors.len());
-        for (index, reactor) in reactors.into_iter().enumerate() {
+        let mut goes = Vec::with_capacity(seeds.len());
+        let mut threads = Vec::with_capacity(seeds.len());
+        for (index, seed) in seeds.into_iter().enumerate() {
             let (go, wait) = mpsc::channel::<()>();
             let report = report.clone();
             let cpu = options.pin.as_ref().filter(|cpus| !cpus.is_empty()).map(|cpus| cpus[index % cpus.len()]);
             let worker = move || {
                 let _guard = StopOnPanic(stop);
-                let prepared = prepare(cpu);
-                let is_ready = prepared.is_ok();
+                let (started, told) = match prepare(cpu).and_then(|()| start(seed)) {
+                    Ok(worker) => (Some(worker), Ok(())),
+                    Err(error) => (None, Err(error)),
+                };
                 // Main gives up on its own if it cannot be told.
-                let _ = report.send(prepared);
+                let _ = report.send(told);
                 // Main reads reports until every worker has let go of its end.
                 drop(report);
-                if !is_ready || wait.recv().is_err() {
-                    return Ok(Counters::default());
-                }
-                let served = reactor.run(&mut make());
-                served.map_err(|error| {
-                    stop.stop();
-                    worker_error("wait for events", error)
-                })
+                let (Some(worker), Ok(())) = (started, wait.recv()) else { return Ok(Counters::default()) };
+                run(worker).inspect_err(|_| stop.stop())
             };
             let spawned = thread::Builder::new().name(format!("{name}-{index}")).spawn_scoped(scope, worker);
             // On failure `goes` is dropped: the workers already there end without serving.
@@ -66,10 +78,10 @@ pub(crate) fn run_reactors<S: Service>(
             goes.push(go);
         }
         drop(report);
-        for prepared in reports {
-            prepared?;
+        for told in reports {
+            told?;
         }
-        ready(&addrs);
+        ready(addrs);
         for go in goes {
             // A worker that is gone has panicked, which its join says.
             let _ = go.send(());

@@ -1,27 +1,37 @@
 //! What connections cost a server in memory: with a peer that does not read, idle, downloading, half sent.
 //! One test in its own binary, because the resident memory is the whole process's.
 
-#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "a test that cannot go on fails, and says what it skips")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    clippy::print_stdout,
+    reason = "a test that cannot go on fails, and says what it skips"
+)]
 
 mod common;
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::Shutdown;
+use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
 
 use common::{Running, http_default, noise, resident_bytes};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use target::ServeOptions;
+use target::echo::EchoOptions;
 use target::http::GENERATED_LINE;
 
 #[test]
 fn memory_is_bounded() {
-    an_idle_connection_holds_no_buffer();
-    a_peer_that_does_not_read_is_held_back_and_costs_one_buffer();
+    for echo in common::echo_designs() {
+        an_idle_connection_holds_no_buffer(&echo);
+        a_peer_that_does_not_read_is_held_back_and_costs_one_buffer(&echo);
+        ten_thousand_idle_connections_cost_at_most_300_bytes_each(&echo);
+    }
     endless_downloads_and_pipelines_nobody_reads_cost_next_to_nothing();
 }
 
-fn a_peer_that_does_not_read_is_held_back_and_costs_one_buffer() {
-    let server = Running::echo(ServeOptions { buffer_bytes: 16 * 1024, ..ServeOptions::default() });
+fn a_peer_that_does_not_read_is_held_back_and_costs_one_buffer(echo: &EchoOptions) {
+    let server = Running::echo(ServeOptions { buffer_bytes: 16 * 1024, ..ServeOptions::default() }, echo.clone());
     let before = resident_bytes();
     let mut streams: Vec<_> = (0..4).map(|_| server.connect().stream.into_inner()).collect();
     let piece = noise(64 * 1024);
@@ -50,8 +60,8 @@ fn a_peer_that_does_not_read_is_held_back_and_costs_one_buffer() {
     server.finish();
 }
 
-fn an_idle_connection_holds_no_buffer() {
-    let server = Running::echo(ServeOptions::default());
+fn an_idle_connection_holds_no_buffer(echo: &EchoOptions) {
+    let server = Running::echo(ServeOptions::default(), echo.clone());
     let before = resident_bytes();
     let streams: Vec<_> = (0..300).map(|_| server.connect().stream.into_inner()).collect();
     let bytes = noise(64 * 1024);
@@ -67,6 +77,40 @@ fn an_idle_connection_holds_no_buffer() {
     let grown = resident_bytes().saturating_sub(before);
     assert!(grown < 6 << 20, "{grown} bytes for 300 idle connections");
     server.finish();
+}
+
+fn ten_thousand_idle_connections_cost_at_most_300_bytes_each(echo: &EchoOptions) {
+    const FEW: usize = 1_000;
+    const MORE: usize = 10_000;
+    // Both ends of each are in this process, but for the direct descriptors.
+    let needed = 2 * (FEW + MORE) as u64 + 100;
+    let needed = if echo.design.info.name == "uring" { needed / 2 + 100 } else { needed };
+    let nofile = getrlimit(Resource::Nofile);
+    if nofile.maximum.is_some_and(|most| most < needed) {
+        eprintln!("skipped: {}: {needed} descriptors are needed, nofile is {nofile:?}", echo.design.info.name);
+        return;
+    }
+    setrlimit(Resource::Nofile, Rlimit { current: nofile.maximum, ..nofile }).unwrap();
+    let echo = EchoOptions { connections_max: FEW + MORE, ..echo.clone() };
+    let server = Running::echo(ServeOptions { idle_timeout: None, ..ServeOptions::default() }, echo);
+    let mut streams = Vec::with_capacity(FEW + MORE);
+    let mut connect = |count: usize| {
+        for _ in 0..count {
+            let mut stream = TcpStream::connect(server.addrs[0]).unwrap();
+            stream.set_read_timeout(Some(common::HANG_GUARD)).unwrap();
+            // Each has been served: none is only in the accept queue.
+            stream.write_all(b"here").unwrap();
+            stream.read_exact(&mut [0; 4]).unwrap();
+            streams.push(stream);
+        }
+        resident_bytes()
+    };
+    let few = connect(FEW);
+    let all = connect(MORE);
+    let each = all.saturating_sub(few) / MORE as u64;
+    println!("{each} bytes for an idle connection");
+    assert!(each <= 300, "{each} bytes for an idle connection");
+    assert_eq!(server.finish().accepted, (FEW + MORE) as u64);
 }
 
 fn endless_downloads_and_pipelines_nobody_reads_cost_next_to_nothing() {

@@ -6,7 +6,7 @@
 
 use rustix::io::Errno;
 
-use super::Design;
+use super::{Design, EchoOptions};
 use crate::counters::Counters;
 use crate::error::ServeError;
 use crate::limits;
@@ -26,7 +26,7 @@ pub(super) const DESIGN: Design = Design {
     serve,
 };
 
-fn serve(options: &ServeOptions, stop: &Stop, ready: Ready<'_>) -> Result<Counters, ServeError> {
+fn serve(options: &ServeOptions, _: &EchoOptions, stop: &Stop, ready: Ready<'_>) -> Result<Counters, ServeError> {
     let idle_ns = link::idle_ns(options);
     link::run("echo", &[], options, stop, ready, || Echo { buffer: vec![0; options.buffer_bytes], idle_ns })
 }

@@ -3,11 +3,13 @@
 //! One file a design; `DESIGNS` lists them all, the first is the default. To add one, copy a neighbour.
 
 mod epoll_edge;
+mod uring;
 
 use std::net::SocketAddr;
 
 use crate::counters::Counters;
 use crate::error::ServeError;
+use crate::limits;
 use crate::options::{DesignInfo, ServeOptions};
 use crate::stop::Stop;
 use crate::workers::Ready;
@@ -17,22 +19,27 @@ use crate::workers::Ready;
 pub struct Design {
     /// Its name and what it is.
     pub info: DesignInfo,
-    serve: fn(&ServeOptions, &Stop, Ready<'_>) -> Result<Counters, ServeError>,
+    serve: fn(&ServeOptions, &EchoOptions, &Stop, Ready<'_>) -> Result<Counters, ServeError>,
 }
 
 /// Every design of the echo server; the first is the default.
-pub const DESIGNS: &[Design] = &[epoll_edge::DESIGN];
+pub const DESIGNS: &[Design] = &[epoll_edge::DESIGN, uring::DESIGN];
 
 /// What only the echo server is told.
 #[derive(Debug, Clone)]
 pub struct EchoOptions {
     /// One of [`DESIGNS`].
     pub design: &'static Design,
+    /// Connections it must be able to hold. `uring` makes as many rings as that takes; `epoll-edge` holds what
+    /// `nofile` allows, whatever is said here.
+    pub connections_max: usize,
+    /// Slots of a ring's table of descriptors (`uring`). `None`: as many as `nofile` allows.
+    pub table_slots: Option<u32>,
 }
 
 impl Default for EchoOptions {
     fn default() -> Self {
-        Self { design: &DESIGNS[0] }
+        Self { design: &DESIGNS[0], connections_max: limits::CONNECTIONS_DEFAULT, table_slots: None }
     }
 }
 
@@ -53,5 +60,5 @@ pub fn serve(
     ready: impl FnOnce(&[SocketAddr]),
 ) -> Result<Counters, ServeError> {
     options.check_tls(&echo.design.info, DESIGNS.iter().map(|design| design.info))?;
-    (echo.design.serve)(options, stop, Box::new(ready))
+    (echo.design.serve)(options, echo, stop, Box::new(ready))
 }

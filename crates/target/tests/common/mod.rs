@@ -44,8 +44,8 @@ impl Running {
         Self::start(move |stop, ready| http::serve(&options, &http, stop, |addrs| ready(addrs)))
     }
 
-    pub fn echo(options: ServeOptions) -> Self {
-        Self::start(move |stop, ready| echo::serve(&options, &EchoOptions::default(), stop, |addrs| ready(addrs)))
+    pub fn echo(options: ServeOptions, echo: EchoOptions) -> Self {
+        Self::start(move |stop, ready| echo::serve(&options, &echo, stop, |addrs| ready(addrs)))
     }
 
     pub fn connect(&self) -> Client {
@@ -70,6 +70,22 @@ impl Running {
         assert_eq!(counters.accepted, counters.closed, "{counters:?}");
         counters
     }
+}
+
+/// Every design of the echo server that can run here.
+pub fn echo_designs() -> Vec<EchoOptions> {
+    let mut usable = Vec::new();
+    for design in echo::DESIGNS {
+        let echo = EchoOptions { design, ..EchoOptions::default() };
+        let stop = Stop::new().unwrap();
+        stop.stop();
+        match echo::serve(&ServeOptions::default(), &echo, &stop, |_| {}) {
+            Ok(_) => usable.push(echo),
+            Err(why @ ServeError::NoIoUring { .. }) => eprintln!("skipped: {}: {why}", design.info.name),
+            Err(error) => panic!("{}: {error}", design.info.name),
+        }
+    }
+    usable
 }
 
 pub fn http_default() -> Running {
