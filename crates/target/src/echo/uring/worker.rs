@@ -243,6 +243,7 @@ impl Worker {
                 }
             }
             self.taken = taken;
+            self.tables[index].feed(&self.shared);
         }
         Ok(())
     }
