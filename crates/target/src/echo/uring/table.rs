@@ -144,6 +144,11 @@ impl Table {
         self.accepts_sum > 0
     }
 
+    /// Whether a connection from any listener would be let in.
+    pub(super) fn accepts_from_all(&self) -> bool {
+        self.accepts.iter().all(|count| *count > 0)
+    }
+
     /// Lets up to `depth` connections in from a listener. Each accept has a slot of its own: the kernel closes a
     /// connection it finds no slot for, which is also how a multishot accept would end.
     pub(super) fn accept(&mut self, listener: usize, fd: BorrowedFd<'_>, depth: u32) {
