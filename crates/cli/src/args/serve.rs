@@ -1,6 +1,6 @@
 //! Arguments of `serve`: a reference server, one command per protocol.
 
-use super::values::{self, CpuList, IdleTimeout};
+use super::values::{self, CpuList, IdleTimeout, Listen};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -39,6 +39,9 @@ pub struct EchoArgs {
     /// How the server is built
     #[arg(long, value_name = "DESIGN", env = "PLIMSOLL_DESIGN", default_value = target::echo::DESIGNS[0].info.name, value_parser = echo_design())]
     pub design: &'static target::echo::Design,
+    /// Connections it must be able to hold: uring makes as many rings as that takes, epoll-edge holds what nofile allows
+    #[arg(short = 'c', long, value_name = "N", env = "PLIMSOLL_CONNECTIONS_MAX", default_value = "10k", value_parser = values::count::<usize>)]
+    pub connections_max: usize,
     /// What every server is told.
     #[command(flatten)]
     pub common: CommonArgs,
@@ -47,9 +50,9 @@ pub struct EchoArgs {
 /// What every server is told.
 #[derive(Debug, Args)]
 pub struct CommonArgs {
-    /// Listen here; port 0 takes a free one; may be repeated [default: 127.0.0.1:8080, echo 127.0.0.1:7777]
-    #[arg(long, value_name = "ADDR:PORT", env = "PLIMSOLL_LISTEN", value_parser = values::listen)]
-    listen: Vec<SocketAddr>,
+    /// Listen here; port 0 takes a free one; 9000-9004 are five; may be repeated [default: 127.0.0.1:8080, echo 127.0.0.1:7777]
+    #[arg(long, value_name = "ADDR:PORT[-PORT]", env = "PLIMSOLL_LISTEN", value_parser = values::listen)]
+    listen: Vec<Listen>,
     /// Listen on a unix socket; without --listen only there [default: none]
     #[arg(long, value_name = "PATH", env = "PLIMSOLL_UNIX")]
     unix: Option<PathBuf>,
@@ -79,7 +82,7 @@ impl ServeCommand {
         };
         let listen = match (&common.listen[..], &common.unix) {
             ([], None) => vec![SocketAddr::from((Ipv4Addr::LOCALHOST, port))],
-            (listen, _) => listen.to_vec(),
+            (listen, _) => listen.iter().flat_map(|addresses| addresses.0.clone()).collect(),
         };
         ServeOptions {
             listen,

@@ -14,6 +14,10 @@ pub struct Profile(pub Vec<Segment>);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CpuList(pub Vec<u16>);
 
+/// Addresses to listen on: one, or a range of ports.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listen(pub Vec<SocketAddr>);
+
 /// A duration that may be "never".
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IdleTimeout(pub Option<Duration>);
@@ -101,9 +105,23 @@ pub fn on_off(text: &str) -> Result<bool, String> {
     }
 }
 
-/// An address to listen on.
-pub fn listen(text: &str) -> Result<SocketAddr, String> {
-    text.parse().map_err(|_| "expected ADDRESS:PORT such as 127.0.0.1:8080 or [::1]:8080".to_owned())
+/// `127.0.0.1:8080`, or several ports of an address: `127.0.0.1:9000-9004`.
+pub fn listen(text: &str) -> Result<Listen, String> {
+    let shape = || "expected ADDRESS:PORT such as 127.0.0.1:8080 or [::1]:8080, or 127.0.0.1:9000-9004".to_owned();
+    if let Ok(one) = text.parse() {
+        return Ok(Listen(vec![one]));
+    }
+    let (first, last) = text.rsplit_once('-').ok_or_else(shape)?;
+    let first: SocketAddr = first.parse().map_err(|_| shape())?;
+    let last: u16 = last.parse().map_err(|_| shape())?;
+    if first.port() == 0 || last < first.port() {
+        return Err("expected a range from a port of at least 1 up to a higher one".to_owned());
+    }
+    if usize::from(last - first.port()) >= target::limits::ADDRESSES_MAX {
+        return Err(format!("expected at most {} ports", target::limits::ADDRESSES_MAX));
+    }
+    let at = |port| SocketAddr::new(first.ip(), port);
+    Ok(Listen((first.port()..=last).map(at).collect()))
 }
 
 /// A duration, or `never`.
@@ -133,6 +151,21 @@ mod tests {
         assert!(cpus("").is_err() && cpus("3-2").is_err() && cpus("0,").is_err() && cpus("-1").is_err());
         assert_eq!(idle_timeout("never"), Ok(IdleTimeout(None)));
         assert!(idle_timeout("0").is_err());
-        assert_eq!(listen("8080").unwrap_err(), "expected ADDRESS:PORT such as 127.0.0.1:8080 or [::1]:8080");
+    }
+
+    #[test]
+    fn addresses_to_listen_on_are_one_or_a_range_of_ports() {
+        let several = |texts: &[&str]| Ok(Listen(texts.iter().map(|text| text.parse().unwrap()).collect()));
+        assert_eq!(listen("127.0.0.1:0"), several(&["127.0.0.1:0"]));
+        assert_eq!(listen("127.0.0.1:9-11"), several(&["127.0.0.1:9", "127.0.0.1:10", "127.0.0.1:11"]));
+        assert_eq!(listen("[::1]:65535-65535"), several(&["[::1]:65535"]));
+        assert_eq!(listen("0.0.0.0:1-1024").unwrap().0.len(), 1024);
+        assert!(listen("0.0.0.0:1-1025").unwrap_err().starts_with("expected at most 1024"));
+        for wrong in ["127.0.0.1:0-5", "127.0.0.1:11-9"] {
+            assert!(listen(wrong).unwrap_err().starts_with("expected a range"), "{wrong}");
+        }
+        for wrong in ["8080", "", "-", "127.0.0.1:1-65536", "127.0.0.1:1-2-3", "127.0.0.1:1-", "127.0.0.1-9:1"] {
+            assert!(listen(wrong).unwrap_err().starts_with("expected ADDRESS:PORT such as 127.0.0.1:8080"), "{wrong}");
+        }
     }
 }

@@ -28,7 +28,11 @@ pub fn run(command: &ServeCommand) -> Result<Exit, Failure> {
             target::http::serve(&options, &http, &stop, ready)
         }
         ServeCommand::Echo(args) => {
-            let echo = target::echo::EchoOptions { design: args.design };
+            let echo = target::echo::EchoOptions {
+                design: args.design,
+                connections_max: args.connections_max,
+                ..Default::default()
+            };
             let ready = |addresses: &[SocketAddr]| {
                 let unix = unix.map(|p| format!("echo+unix:{}", p.display()));
                 announce(addresses.iter().map(|a| format!("echo://{a}")), unix);
