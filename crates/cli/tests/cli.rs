@@ -249,6 +249,49 @@ fn a_server_says_where_it_listens_and_what_it_counted() {
 }
 
 #[test]
+fn a_range_of_ports_is_listened_on_and_said_whole() {
+    // An address nobody else listens on, so that the ports are free.
+    let host = format!("127.{}.{}.9", 1 + std::process::id() % 250, 1 + std::process::id() / 250 % 250);
+    let range = format!("{host}:9000-9004");
+    for (protocol, request) in [("http", "GET / HTTP/1.0\r\n\r\n"), ("echo", "hello")] {
+        let mut child = plimsoll(&["serve", protocol, "--listen", &range]).stdout(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap());
+        for port in 9000..=9004 {
+            let mut line = String::new();
+            lines.read_line(&mut line).unwrap();
+            let address = format!("{host}:{port}");
+            assert_eq!(line.trim_end().trim_end_matches('/'), format!("listening on {protocol}://{address}"));
+            let mut stream = std::net::TcpStream::connect(address).unwrap();
+            stream.set_read_timeout(Some(std::time::Duration::from_secs(30))).unwrap();
+            stream.write_all(request.as_bytes()).unwrap();
+            assert!(stream.read(&mut [0; 5]).unwrap() > 0, "{port}");
+        }
+        assert!(Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap().success());
+        assert!(child.wait().unwrap().success());
+    }
+    for (wrong, expected) in [
+        ("127.0.0.1:9004-9000", "a range from a port of at least 1 up to a higher one"),
+        ("[::1]:1-2000", "at most 1024 ports"),
+    ] {
+        refused(
+            &["serve", "echo", "--listen", wrong],
+            &format!(
+                "invalid value '{wrong}' for '--listen <ADDR:PORT[-PORT]>': expected {expected} (see 'plimsoll serve echo --help')"
+            ),
+        );
+    }
+}
+
+#[test]
+fn a_server_by_io_uring_says_what_to_take_where_it_is_forbidden() {
+    let mut command = plimsoll(&["serve", "echo", "--design", "uring", "--listen", "127.0.0.1:0"]);
+    let output = testkit::seccomp::forbid_io_uring(&mut command).output().unwrap();
+    let why = "it is forbidden here (kernel.io_uring_disabled, or a seccomp filter as containers have)";
+    let sentence = format!("expected io_uring with direct descriptors, but {why}: use --design epoll-edge");
+    check_refused(&output, 1, &sentence);
+}
+
+#[test]
 fn a_taken_port_is_said_in_one_sentence() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();

@@ -15,32 +15,31 @@ use super::ring::Ring;
 
 /// The only buffer group of a ring.
 pub(super) const GROUP: u16 = 0;
-/// Address space for the buffers of a ring, unless they are so large that fewer than the least number fit.
-const BYTES: usize = 8 * 1024 * 1024;
-const COUNT_MIN: usize = 8;
-const COUNT_MAX: usize = 256;
+/// Buffers of a ring: so many connections can be served in a turn; the others get theirs in the next.
+pub(super) const COUNT: u16 = 128;
+/// Largest buffer: with longer ones, little would be gained and 2 MiB a ring exceeded.
+const SIZE_MAX: usize = 16 * 1024;
 
 /// The buffers and the ring of entries that points to them.
 pub(super) struct Pool {
     entries: Block,
     memory: Block,
-    count: u16,
     size: usize,
     tail: u16,
 }
 
 impl Pool {
-    /// Makes buffers of `size` bytes, known to `ring`. It must be closed before they are dropped.
+    /// Makes buffers of at most `size` bytes, known to `ring`, which must end before they are dropped.
     pub(super) fn register(ring: &Ring, size: usize) -> io::Result<Self> {
-        let count = (BYTES / size).clamp(COUNT_MIN, COUNT_MAX).next_power_of_two().min(COUNT_MAX);
-        let entries = Block::new(count * size_of::<BufRingEntry>())?;
-        let memory = Block::new(count * size)?;
-        let mut pool = Self { entries, memory, count: count as u16, size, tail: 0 };
-        // SAFETY: the entries' memory is page-aligned, zeroed, holds `count` of them, and outlives the ring's use.
+        let size = size.min(SIZE_MAX);
+        let entries = Block::new(usize::from(COUNT) * size_of::<BufRingEntry>())?;
+        let memory = Block::new(usize::from(COUNT) * size)?;
+        let mut pool = Self { entries, memory, size, tail: 0 };
+        // SAFETY: the entries' memory is page-aligned, zeroed, holds `COUNT` of them, and outlives the ring's use.
         unsafe {
-            ring.submitter().register_buf_ring_with_flags(pool.entries.start.as_ptr() as u64, pool.count, GROUP, 0)?;
+            ring.submitter().register_buf_ring_with_flags(pool.entries.start.as_ptr() as u64, COUNT, GROUP, 0)?;
         }
-        for number in 0..pool.count {
+        for number in 0..COUNT {
             pool.give_back(number);
         }
         Ok(pool)
@@ -48,7 +47,7 @@ impl Pool {
 
     /// The first `length` bytes of a buffer the kernel has filled and that was not given back yet.
     pub(super) fn bytes(&self, number: u16, length: usize) -> &[u8] {
-        let number = usize::from(number.min(self.count - 1));
+        let number = usize::from(number.min(COUNT - 1));
         // SAFETY: the buffer is within the memory and initialised (zeroed at first); the kernel does not write to it
         // until it is given back, which needs `&mut self`.
         unsafe {
@@ -60,8 +59,8 @@ impl Pool {
     /// Gives a buffer back to the kernel.
     pub(super) fn give_back(&mut self, number: u16) {
         let entries = self.entries.start.as_ptr().cast::<BufRingEntry>();
-        let index = usize::from(self.tail & (self.count - 1));
-        let start = usize::from(number.min(self.count - 1)) * self.size;
+        let index = usize::from(self.tail & (COUNT - 1));
+        let start = usize::from(number.min(COUNT - 1)) * self.size;
         // SAFETY: `index` is within the entries, `start` within the memory; entries from the tail on are ours to
         // write until the tail moves.
         unsafe {

@@ -135,10 +135,11 @@ impl Ring {
         unsafe { self.push(entry.flags(squeue::Flags::SKIP_SUCCESS), Key::new(Op::Ignore, 0)) };
     }
 
-    /// Queues the end of an operation, which then completes with `ECANCELED`, unless it was faster.
+    /// Queues the end of all operations with this key, which then complete with `ECANCELED`, unless they were faster.
     pub(super) fn cancel(&mut self, key: Key) {
+        let which = CancelBuilder::user_data(key.bits()).all();
         // SAFETY: points to nothing.
-        unsafe { self.push_quietly(opcode::AsyncCancel::new(key.bits()).build()) };
+        unsafe { self.push_quietly(opcode::AsyncCancel2::new(which).build()) };
     }
 
     /// Hands over what is queued, runs the kernel's part, and waits until `want` completions are there.

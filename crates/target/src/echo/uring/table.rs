@@ -8,13 +8,14 @@
 //! in memory of the connection's own, and nothing more is received until it is gone: at most the rest of one buffer,
 //! and the one that was already under way.
 
+use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use io_uring::types::{DestinationSlot, Fd, Fixed};
 use io_uring::{opcode, squeue};
 
-use super::pool::{GROUP, Pool};
+use super::pool::{self, GROUP, Pool};
 use super::ring::{Completion, Key, Op, Ring};
 use crate::counters::Counters;
 
@@ -42,6 +43,8 @@ pub(super) struct Table {
     conns: Vec<Conn>,
     /// When bytes last moved on each, in ticks.
     moved: Vec<u32>,
+    /// Connections whose receive found no buffer.
+    starved: VecDeque<u32>,
     slots: u32,
     live: u32,
     /// Accepts with the kernel, for each listener; each has a slot that is free for it.
@@ -82,6 +85,8 @@ const IN_FLIGHT: u16 = POLLING | RECEIVING | SENDING_POOL | SENDING_KEPT;
 const FAST: u16 = 1 << 5;
 /// Its first bytes have come: from the next on, the time between is known.
 const SPOKEN: u16 = 1 << 10;
+/// Its receive found no buffer; it will be armed again.
+const STARVED: u16 = 1 << 11;
 /// The peer will send no more.
 const ENDED: u16 = 1 << 6;
 /// To be closed once nothing is in flight.
@@ -111,6 +116,7 @@ impl Table {
             pool,
             conns: Vec::new(),
             moved: Vec::new(),
+            starved: VecDeque::new(),
             slots,
             live: 0,
             accepts: vec![0; listeners],
@@ -138,6 +144,11 @@ impl Table {
         self.accepts_sum > 0
     }
 
+    /// Whether a connection from any listener would be let in.
+    pub(super) fn accepts_from_all(&self) -> bool {
+        self.accepts.iter().all(|count| *count > 0)
+    }
+
     /// Lets up to `depth` connections in from a listener. Each accept has a slot of its own: the kernel closes a
     /// connection it finds no slot for, which is also how a multishot accept would end.
     pub(super) fn accept(&mut self, listener: usize, fd: BorrowedFd<'_>, depth: u32) {
@@ -155,9 +166,9 @@ impl Table {
 
     /// Ends all accepts.
     pub(super) fn stop_accepting(&mut self) {
-        for (listener, count) in self.accepts.iter().enumerate() {
-            for _ in 0..*count {
-                self.ring.cancel(Key::new(Op::Accept, listener as u32));
+        for (count, listener) in self.accepts.iter().zip(0..) {
+            if *count > 0 {
+                self.ring.cancel(Key::new(Op::Accept, listener));
             }
         }
     }
@@ -175,6 +186,18 @@ impl Table {
             Op::Ignore | Op::Stop | Op::Wake | Op::Timer => return,
         }
         self.close_if_idle(slot, shared);
+    }
+
+    /// Lets those receive that found no buffer, no more than there are buffers: all of them would fail again and again.
+    pub(super) fn feed(&mut self, shared: &Shared) {
+        let at_most = self.starved.len().min(usize::from(pool::COUNT));
+        for _ in 0..at_most {
+            let Some(slot) = self.starved.pop_front() else { return };
+            // The connection may have been closed, and its slot given to another.
+            if self.conns[slot as usize].is(STARVED) {
+                self.receive(slot as usize, shared);
+            }
+        }
     }
 
     /// Closes the connections on which nothing moved for more than `ticks`.
@@ -261,6 +284,7 @@ impl Table {
     /// Waits for bytes, in the way that fits how often they come.
     fn wait(&mut self, slot: usize, shared: &mut Shared) {
         let conn = &mut self.conns[slot];
+        conn.state &= !STARVED;
         if shared.draining || conn.is(FAST) {
             return self.receive(slot, shared);
         }
@@ -274,7 +298,7 @@ impl Table {
 
     fn receive(&mut self, slot: usize, shared: &Shared) {
         let conn = &mut self.conns[slot];
-        conn.state |= RECEIVING;
+        conn.state = conn.state & !STARVED | RECEIVING;
         // The last look does not wait; nobody looks again.
         let is_last = shared.draining && !conn.is(SETTLING);
         let flags = if is_last { libc::MSG_DONTWAIT } else { 0 };
@@ -322,8 +346,12 @@ impl Table {
                 }
             }
             libc::EAGAIN if shared.draining && !conn.is(SETTLING) => self.close(slot, shared),
-            // No buffer was left, or it was called off for the last look: both are tried again.
-            libc::ENOBUFS | libc::ECANCELED | libc::EINTR | libc::EAGAIN => self.receive(slot, shared),
+            libc::ENOBUFS => {
+                conn.state |= STARVED;
+                self.starved.push_back(slot as u32);
+            }
+            // Called off for the last look.
+            libc::ECANCELED | libc::EINTR | libc::EAGAIN => self.receive(slot, shared),
             _ => {
                 shared.counters.recv_error += 1;
                 self.close(slot, shared);

@@ -216,8 +216,14 @@ impl Worker {
         }
         let was_full = std::mem::replace(&mut self.is_full, depth == 0);
         self.shared.counters.accept_error += u64::from(self.is_full && !was_full);
+        let table = &mut self.tables[self.filling];
         for (number, listener) in self.listeners.iter().enumerate() {
-            self.tables[self.filling].accept(number, listener.as_fd(), depth);
+            table.accept(number, listener.as_fd(), depth);
+        }
+        if depth > 0 && !table.accepts_from_all() {
+            // The free slots are taken by accepts of quiet listeners, from when there were more: deal them out anew
+            // when these have ended.
+            table.stop_accepting();
         }
     }
 
@@ -243,6 +249,7 @@ impl Worker {
                 }
             }
             self.taken = taken;
+            self.tables[index].feed(&self.shared);
         }
         Ok(())
     }
