@@ -4,7 +4,7 @@
 //! takes a real attempt, which is the engine's: the caller fills it in. Cost: some forty small files.
 
 use crate::source::cgroup;
-use crate::source::setting::{Root, numbers};
+use crate::source::setting::Root;
 use model::readings::{BpfRights, Reading, Readings, SoftHard};
 use rustix::process::{Resource, getrlimit};
 use std::collections::BTreeMap;
@@ -164,6 +164,7 @@ fn bpf(root: &Root) -> Reading<BpfRights> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::source::setting::numbers;
 
     #[test]
     fn this_host_is_read() {
