@@ -38,14 +38,11 @@ pub(super) fn nofile(demand: &Demand, readings: &Readings) -> Item {
     NOFILE
         .amount(value, allows as f64, demand.connections as f64, "connections")
         .saying(text)
+        .changed_by_first(wanted > may_have, || format!("sysctl -w fs.nr_open={}", rounded_up(wanted)))
         .changed_by(|| {
             let wanted = rounded_up(wanted);
-            match wanted > may_have {
-                true => format!("sysctl -w fs.nr_open={wanted} && prlimit --pid $$ --nofile={wanted}:{wanted}"),
-                false => format!("prlimit --pid $$ --nofile={wanted}:{wanted}"),
-            }
+            format!("ulimit -n {wanted}   # or prlimit --pid $$ --nofile={wanted}:{wanted}; needs CAP_SYS_RESOURCE")
         })
-        .changed_by(|| format!("ulimit -n {}", rounded_up(wanted)))
 }
 
 /// No hard limit may be above it, not even root's.

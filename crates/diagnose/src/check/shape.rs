@@ -71,6 +71,10 @@ pub(super) trait Said: Sized {
     fn at_most_tight(self) -> Self;
     /// A command by hand only; nothing is said of an item that is fine.
     fn changed_by(self, command: impl FnOnce() -> String) -> Self;
+    /// A command that must go before the next, where it is needed.
+    fn changed_by_first(self, is_needed: bool, command: impl FnOnce() -> String) -> Self {
+        if is_needed { self.changed_by(command) } else { self }
+    }
     /// A setting that `--fix` may write; likewise.
     fn fixed_by(self, name: &str, value: impl FnOnce() -> String) -> Self;
 }

@@ -24,71 +24,108 @@ pub(crate) fn memory(root: &Root) -> Reading<GroupLimit> {
             true => ("memory.max", "memory.current", "inactive_file"),
             false => ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
         };
-        let used = *root.number(&format!("{folder}/{used}")).known()?;
+        let used = root.number(&format!("{folder}/{used}"));
         // Pages of files that nobody used lately are given back before the limit hurts.
         let stat = root.text(&format!("{folder}/memory.stat"));
         let idle = stat.known().and_then(|stat| number_of(stat, idle)).unwrap_or(0);
-        limit_of(root, format!("{folder}/{limit}"), used.saturating_sub(idle))
+        limit_of(root, format!("{folder}/{limit}"), used.and_then(|used| Some(used.saturating_sub(idle)), ""))
     })
 }
 
 /// What they leave of processes and threads.
 pub(crate) fn pids(root: &Root) -> Reading<GroupLimit> {
     tightest(root, "pids", |group| {
-        let used = *root.number(&format!("{}/pids.current", group.folder)).known()?;
+        let used = root.number(&format!("{}/pids.current", group.folder));
         limit_of(root, format!("{}/pids.max", group.folder), used)
     })
 }
 
 /// What they leave of CPU time.
 pub(crate) fn cpus(root: &Root) -> Reading<GroupCpus> {
-    let groups = match groups(root, "cpu") {
+    let left = |group: &GroupCpus| group.cpus.unwrap_or(f64::INFINITY);
+    of_all(
+        groups(root, "cpu"),
+        |group| cpus_of(root, group),
+        |all| all.into_iter().min_by(|a, b| left(a).total_cmp(&left(b))),
+        |file| GroupCpus { cpus: None, file },
+    )
+}
+
+fn cpus_of(root: &Root, group: &Group) -> Reading<GroupCpus> {
+    let folder = &group.folder;
+    let name = if group.is_v2 { "cpu.max" } else { "cpu.cfs_quota_us" };
+    let file = format!("{folder}/{name}");
+    let garbled = format!("{file} is not of the known form");
+    let (quota, period) = match (root.text(&file), group.is_v2) {
+        (Reading::Known(text), true) => match text.split_once(' ') {
+            Some((quota, period)) => (quota.to_owned(), period.to_owned()),
+            None => return Reading::Unreadable(garbled),
+        },
+        (Reading::Known(quota), false) => {
+            (quota, root.text(&format!("{folder}/cpu.cfs_period_us")).known().cloned().unwrap_or_default())
+        }
+        (Reading::Absent, _) => return Reading::Absent,
+        (Reading::Unreadable(reason), _) => return Reading::Unreadable(reason),
+    };
+    match (&*quota, quota.parse::<f64>(), period.parse::<f64>()) {
+        ("max" | "-1", ..) => Reading::Known(GroupCpus { cpus: None, file }),
+        (_, Ok(quota), Ok(period)) if quota > 0.0 && period > 0.0 => {
+            Reading::Known(GroupCpus { cpus: Some(quota / period), file })
+        }
+        _ => Reading::Unreadable(garbled),
+    }
+}
+
+fn limit_of(root: &Root, file: String, used: Reading<u64>) -> Reading<GroupLimit> {
+    let limit = root.text(&file).and_then(
+        |text| match &*text {
+            "max" => Some(None),
+            number => Some(Some(number.parse::<u64>().ok()?).filter(|limit| *limit < V1_UNLIMITED)),
+        },
+        &format!("{file} holds no limit"),
+    );
+    match (limit, used) {
+        (Reading::Known(None), _) => Reading::Known(GroupLimit { limit: None, used: 0, file }),
+        (Reading::Known(limit), Reading::Known(used)) => Reading::Known(GroupLimit { limit, used, file }),
+        (Reading::Known(_), Reading::Absent) => Reading::Unreadable(format!("what {file} bounds is not shown")),
+        (Reading::Absent, _) => Reading::Absent,
+        (Reading::Unreadable(reason), _) | (_, Reading::Unreadable(reason)) => Reading::Unreadable(reason),
+    }
+}
+
+fn tightest(root: &Root, controller: &str, read: impl Fn(&Group) -> Reading<GroupLimit>) -> Reading<GroupLimit> {
+    let left = |group: &GroupLimit| group.limit.map_or(u64::MAX, |limit| limit.saturating_sub(group.used));
+    of_all(
+        groups(root, controller),
+        read,
+        |all| all.into_iter().min_by_key(left),
+        |file| GroupLimit { limit: None, used: 0, file },
+    )
+}
+
+/// The tightest of all groups. One that cannot be read may be the tightest; one without the file bounds nothing: it is
+/// the root of the hierarchy, or the controller is not enabled in it.
+fn of_all<T>(
+    groups: Reading<Vec<Group>>,
+    read: impl Fn(&Group) -> Reading<T>,
+    tightest: impl FnOnce(Vec<T>) -> Option<T>,
+    none: impl FnOnce(String) -> T,
+) -> Reading<T> {
+    let groups = match groups {
         Reading::Known(groups) => groups,
         Reading::Absent => return Reading::Absent,
         Reading::Unreadable(reason) => return Reading::Unreadable(reason),
     };
-    let quotas = groups.iter().filter_map(|group| {
-        let folder = &group.folder;
-        let (file, quota, period) = match group.is_v2 {
-            true => {
-                let file = format!("{folder}/cpu.max");
-                let text = root.text(&file).known()?.clone();
-                let (quota, period) = text.split_once(' ')?;
-                (file, quota.parse().ok(), period.parse::<f64>().ok()?)
-            }
-            false => {
-                let file = format!("{folder}/cpu.cfs_quota_us");
-                let quota = root.text(&file).known()?.parse::<f64>().ok().filter(|quota| *quota > 0.0);
-                (file, quota, *root.number(&format!("{folder}/cpu.cfs_period_us")).known()? as f64)
-            }
-        };
-        Some(GroupCpus { cpus: quota.filter(|_| period > 0.0).map(|quota: f64| quota / period), file })
-    });
-    let left = |group: &GroupCpus| group.cpus.unwrap_or(f64::INFINITY);
-    match quotas.min_by(|a, b| left(a).total_cmp(&left(b))) {
-        Some(tightest) => Reading::Known(tightest),
-        None => Reading::Absent,
-    }
-}
-
-fn limit_of(root: &Root, file: String, used: u64) -> Option<GroupLimit> {
-    let text = root.text(&file).known()?.clone();
-    let limit = match &*text {
-        "max" => None,
-        number => Some(number.parse::<u64>().ok()?).filter(|limit| *limit < V1_UNLIMITED),
-    };
-    Some(GroupLimit { limit, used, file })
-}
-
-fn tightest(root: &Root, controller: &str, read: impl Fn(&Group) -> Option<GroupLimit>) -> Reading<GroupLimit> {
-    let left = |group: &GroupLimit| group.limit.map_or(u64::MAX, |limit| limit.saturating_sub(group.used));
-    match groups(root, controller) {
-        Reading::Known(groups) => {
-            groups.iter().filter_map(read).min_by_key(left).map_or(Reading::Absent, Reading::Known)
+    let mut all = Vec::new();
+    for group in &groups {
+        match read(group) {
+            Reading::Known(limit) => all.push(limit),
+            Reading::Absent => {}
+            Reading::Unreadable(reason) => return Reading::Unreadable(reason),
         }
-        Reading::Absent => Reading::Absent,
-        Reading::Unreadable(reason) => Reading::Unreadable(reason),
     }
+    let own = groups.into_iter().next().map(|group| group.folder).unwrap_or_default();
+    Reading::Known(tightest(all).unwrap_or_else(|| none(own)))
 }
 
 /// The groups of this process that a controller knows, from its own up to the mount.
@@ -183,7 +220,7 @@ mod tests {
         let file = "/sys/fs/cgroup/a/b/cpu.max".to_owned();
         assert_eq!(cpus(&root), Reading::Known(GroupCpus { cpus: Some(1.5), file }));
         let file = "/sys/fs/cgroup/a/b/pids.max".to_owned();
-        assert_eq!(pids(&root), Reading::Known(GroupLimit { limit: None, used: 3, file }));
+        assert_eq!(pids(&root), Reading::Known(GroupLimit { limit: None, used: 0, file }));
     }
 
     #[test]
@@ -200,7 +237,7 @@ mod tests {
             ("sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n"),
         ]);
         let file = "/sys/fs/cgroup/memory/x/memory.limit_in_bytes".to_owned();
-        assert_eq!(memory(&root), Reading::Known(GroupLimit { limit: None, used: 5, file }));
+        assert_eq!(memory(&root), Reading::Known(GroupLimit { limit: None, used: 0, file }));
         let file = "/sys/fs/cgroup/cpu/cpu.cfs_quota_us".to_owned();
         assert_eq!(cpus(&root), Reading::Known(GroupCpus { cpus: None, file }));
         assert_eq!(pids(&root), Reading::Absent, "no hierarchy has it");
@@ -220,7 +257,9 @@ mod tests {
             ("sys/fs/cgroup/memory.current", "1\n"),
             ("sys/fs/cgroup/cpu.max", "1 0\n"),
         ]);
-        assert_eq!(memory(&root), Reading::Absent);
-        assert_eq!(cpus(&root).known().unwrap().cpus, None);
+        assert!(matches!(memory(&root), Reading::Unreadable(_)));
+        assert!(matches!(cpus(&root), Reading::Unreadable(_)));
+        let file = "/sys/fs/cgroup".to_owned();
+        assert_eq!(pids(&root), Reading::Known(GroupLimit { limit: None, used: 0, file }), "no group has the file");
     }
 }
