@@ -26,6 +26,7 @@ pub(super) fn somaxconn(demand: &Demand, readings: &Readings) -> Item {
     SOMAXCONN
         .amount(grouped(most), most as f64, needs as f64, "connections")
         .at_most_tight()
+        .ok_when_enough()
         .saying(format!(
             "at most {} connections wait to be accepted by one listening socket; {} may come at once",
             grouped(most),
@@ -50,6 +51,7 @@ pub(super) fn syn_backlog(demand: &Demand, readings: &Readings) -> Item {
             SYN_BACKLOG
                 .amount(grouped(most), (most - most / 4) as f64, needs as f64, "connections")
                 .at_most_tight()
+                .ok_when_enough()
                 .saying(format!("{} half-open connections; further SYNs are dropped", grouped(most - most / 4)))
                 .fixed_by(SYN_BACKLOG.setting, || rounded_up(needs * 4 / 3 + 1).to_string())
         }

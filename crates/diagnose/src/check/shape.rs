@@ -69,6 +69,8 @@ pub(super) trait Said: Sized {
     fn saying(self, text: impl Into<String>) -> Self;
     /// Never worse than tight: the load may need it, or may not.
     fn at_most_tight(self) -> Self;
+    /// Enough is fine: there is no more to need than this.
+    fn ok_when_enough(self) -> Self;
     /// A command by hand only; nothing is said of an item that is fine.
     fn changed_by(self, command: impl FnOnce() -> String) -> Self;
     /// A command that must go before the next, where it is needed.
@@ -90,6 +92,13 @@ impl Said for Item {
         self
     }
 
+    fn ok_when_enough(mut self) -> Self {
+        if self.allows >= self.needs {
+            self.standing = Standing::Ok;
+        }
+        self
+    }
+
     fn changed_by(mut self, command: impl FnOnce() -> String) -> Self {
         if is_to_change(&self) {
             self.commands.push(command());
@@ -98,8 +107,10 @@ impl Said for Item {
     }
 
     fn fixed_by(mut self, name: &str, value: impl FnOnce() -> String) -> Self {
-        if is_to_change(&self) {
-            let value = value();
+        let value = is_to_change(&self).then(value);
+        // A command that sets what is set already is no advice.
+        let is_so = |value: &String| self.value.as_ref().is_some_and(|now| now.replace(',', "") == *value);
+        if let Some(value) = value.filter(|value| !is_so(value)) {
             self.commands.push(match value.contains(' ') {
                 true => format!("sysctl -w {name}='{value}'"),
                 false => format!("sysctl -w {name}={value}"),

@@ -128,7 +128,7 @@ fn descriptors_bind_by_the_hard_limit_and_not_at_all_in_a_rings_own_table() {
     let item = judged("nofile", |d, _| d.connections = 2_000_000);
     assert_eq!(item.commands[0], "sysctl -w fs.nr_open=2100000");
     assert!(item.commands[1].starts_with("ulimit -n 2100000 "), "{item:?}");
-    says("nr-open", |d, _| d.connections = 2_000_000, "Binds 1048512/2000000 fs.nr_open=2100000");
+    says("nr-open", |d, _| d.connections = 2_000_000, "Binds 1048512/2000000 fs.nr_open=2600000");
     says(
         "file-max",
         |d, r| {
@@ -227,6 +227,7 @@ fn listening_matters_where_the_target_is() {
     says("somaxconn", |d, _| d.connections = 10_000, "Tight 4096/10000 net.core.somaxconn=10000");
     says("somaxconn", |d, _| d.connections = 1_000_000, "Tight 4096/65535 net.core.somaxconn=65535");
     says("somaxconn", |d, _| (d.connections, d.ends_here) = (10_000, 1), "Ok -/-");
+    says("somaxconn", |d, r| (d.connections, r.somaxconn) = (1_000_000, Reading::Known(65_535)), "Ok 65535/65535");
     says("syn-backlog", |d, _| d.connections = 10_000, "Ok -/-");
     says(
         "syn-backlog",
