@@ -38,7 +38,8 @@ pub fn run(args: CheckArgs) -> Result<Exit, Failure> {
             fixes
         }
     };
-    let checked = Checked { target: args.url.unwrap_or_default(), check: found, fixes };
+    let checked =
+        Checked { target: args.url.map_or_else(String::new, |url| super::without_password(&url)), check: found, fixes };
     let mut out = std::io::stdout().lock();
     match args.json {
         true => Document::of(&checked, env!("CARGO_PKG_VERSION")).write(&mut out)?,

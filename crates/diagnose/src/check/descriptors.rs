@@ -56,7 +56,9 @@ pub(super) fn nr_open(demand: &Demand, readings: &Readings) -> Item {
     NR_OPEN
         .amount(grouped(most), allows as f64, demand.connections as f64, "connections")
         .saying(format!("nofile can be raised to it, for {} in one process", counted(allows, "connection")))
-        .fixed_by("fs.nr_open", || rounded_up(demand.connections.saturating_add(OTHERS) / 4 * 5).to_string())
+        .fixed_by("fs.nr_open", || {
+            rounded_up(demand.connections.saturating_add(OTHERS).saturating_mul(5) / 4).to_string()
+        })
 }
 
 /// Bounds all processes together but for those with CAP_SYS_ADMIN (`alloc_empty_file`, fs/file_table.c).

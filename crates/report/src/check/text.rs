@@ -72,14 +72,14 @@ fn of_demand(target: &str, demand: &Demand) -> String {
     match demand.connects_per_s {
         Some(0.0) => {}
         Some(per_s) => parts.push(format!("{} new connections", rate(per_s))),
-        None => parts.push("a new connection for each few requests".to_owned()),
+        None => parts.push("connections replaced as fast as the target answers".to_owned()),
     }
     parts.push(if target.is_empty() { "no target named".to_owned() } else { format!("to {target}") });
     if demand.destinations != 1 {
         parts.push(counted(demand.destinations, "destination"));
     }
     if demand.sources != 1 {
-        parts.push(format!("from {}", counted(demand.sources, "source address").replace("addresss", "addresses")));
+        parts.push(format!("from {} source addresses", grouped(demand.sources)));
     }
     parts.push(if demand.ends_here > 1 { "both ends on this host" } else { "the target elsewhere" }.to_owned());
     parts.join(", ")
