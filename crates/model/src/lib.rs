@@ -5,6 +5,7 @@
 //! intervals, thinning a timeline, parsing a unit).
 #![forbid(unsafe_code)]
 
+pub mod check;
 pub mod error_kind;
 pub mod event;
 pub mod finding;
@@ -12,6 +13,7 @@ pub mod interval;
 pub mod latency;
 pub mod limits;
 pub mod plan;
+pub mod readings;
 pub mod recording;
 pub mod scenario;
 pub mod snapshot;

@@ -158,6 +158,19 @@ pub fn show_count(value: f64) -> String {
     }
 }
 
+/// A count with its digits in groups: `2,281,234`.
+pub fn show_grouped(n: u64) -> String {
+    let digits = n.to_string();
+    let mut text = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
 /// Bytes as people read them, binary units: `1.21 MiB`.
 pub fn show_bytes(bytes: f64) -> String {
     let (value, unit) = match bytes.abs() {

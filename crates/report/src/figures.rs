@@ -32,6 +32,28 @@ pub fn per_s(amount: u64, over_ns: u64) -> f64 {
     if over_ns == 0 { 0.0 } else { amount as f64 * 1e9 / over_ns as f64 }
 }
 
+/// Sockets in TIME_WAIT over a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TimeWaitUse {
+    /// At the first reading.
+    pub start: u64,
+    /// The most at any.
+    pub max: u64,
+    /// At the last.
+    pub end: u64,
+}
+
+/// Sockets in TIME_WAIT over a run; `None` where they were never read.
+pub fn time_wait_use(snapshots: &[Snapshot]) -> Option<TimeWaitUse> {
+    let mut read = snapshots.iter().filter_map(|snapshot| snapshot.time_wait);
+    let start = read.next()?;
+    Some(read.fold(TimeWaitUse { start, max: start, end: start }, |so_far, now| TimeWaitUse {
+        max: so_far.max.max(now),
+        end: now,
+        ..so_far
+    }))
+}
+
 /// The mean rate the plan asks for over the measured time, requests a second; `None` for a closed pace.
 pub fn requested_per_s(recording: &Recording) -> Option<f64> {
     let from_ns = recording.plan.warmup_ns;

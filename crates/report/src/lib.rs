@@ -4,6 +4,7 @@
 //! `diagnose`), reads no file and knows no protocol: what a protocol's error details mean is passed in as a function.
 #![forbid(unsafe_code)]
 
+pub mod check;
 pub mod csv;
 mod figures;
 pub mod json;

@@ -8,6 +8,9 @@ use model::plan::{Arrivals, BurstAt, OnFull, Pace, Think};
 use model::units::{show_bytes, show_count, show_duration_ns};
 use model::{ErrorKind, Plan};
 
+/// A count with its digits in groups: `2,281,234`.
+pub use model::units::show_grouped as grouped;
+
 /// What happened, in a few words.
 pub fn of_kind(kind: ErrorKind) -> &'static str {
     match kind {
@@ -72,19 +75,6 @@ pub fn length(ns: u64) -> String {
     let (number, unit) = text.split_once(' ').unwrap_or((&text, ""));
     let number = if number.contains('.') { number.trim_end_matches('0').trim_end_matches('.') } else { number };
     format!("{number} {unit}")
-}
-
-/// A count with its digits in groups: `2,281,234`.
-pub fn grouped(n: u64) -> String {
-    let digits = n.to_string();
-    let mut text = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 /// A count with its noun: `1 thread`, `50 connections`.

@@ -4,6 +4,8 @@
 #![forbid(unsafe_code)]
 
 pub mod capacity;
+pub mod check;
+pub mod connections;
 pub mod demo;
 pub mod resolve;
 mod run;

@@ -36,15 +36,20 @@ pub struct Summary {
     pub head: Result<Head, StoreError>,
 }
 
-/// `$XDG_STATE_HOME/plimsoll/runs`, or `~/.local/state/plimsoll/runs`; without a home, below the temporary folder.
+/// The folder of recordings: `runs` in [`state_folder`].
+pub fn default_folder() -> PathBuf {
+    state_folder().join("runs")
+}
+
+/// `$XDG_STATE_HOME/plimsoll`, or `~/.local/state/plimsoll`; without a home, below the temporary folder.
 ///
 /// An `XDG_STATE_HOME` that is not absolute is ignored, as the XDG Base Directory Specification demands.
-pub fn default_folder() -> PathBuf {
+pub fn state_folder() -> PathBuf {
     let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     absolute("XDG_STATE_HOME")
         .or_else(|| absolute("HOME").map(|home| home.join(".local/state")))
         .unwrap_or_else(std::env::temp_dir)
-        .join("plimsoll/runs")
+        .join("plimsoll")
 }
 
 /// Makes the folder if it is missing and tries to write in it, so that a run need not end before it is known.

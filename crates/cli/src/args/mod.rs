@@ -3,6 +3,7 @@
 //! A file per command. Every flag has an environment variable `PLIMSOLL_<FLAG>`; flags win over variables.
 //! Bad input ends in one sentence and status 2. Defaults are filled in by `session::resolve`, not here.
 
+pub mod host;
 pub mod load;
 pub mod runs;
 pub mod scenario;
@@ -43,6 +44,14 @@ pub enum Command {
     Runs(runs::RunsArgs),
     /// Show a recording again
     Report(runs::ReportArgs),
+    /// Is this host ready for a load: each limit, what it allows, what binds first, what changes it
+    #[command(after_help = VARIABLES)]
+    Check(Box<host::CheckArgs>),
+    /// Put back what was changed of this host
+    #[command(subcommand)]
+    Fault(host::FaultCommand),
+    /// Drop connections of this host by the address of their other end
+    Drop(host::DropArgs),
     /// Print completions for a shell
     Completions(shell::CompletionsArgs),
     /// Print the man page

@@ -2,9 +2,12 @@
 //!
 //! Results go to stdout, everything else to stderr. No command exits by itself.
 
+mod check;
 mod completions;
 mod demo;
+mod drop;
 mod explain;
+mod fault;
 mod interrupt;
 mod load;
 mod man;
@@ -27,6 +30,9 @@ pub fn run(command: Command) -> Result<Exit, Failure> {
         Command::Runs(args) => runs::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Serve(args) => serve::run(&args),
+        Command::Check(args) => check::run(*args),
+        Command::Fault(command) => fault::run(&command),
+        Command::Drop(args) => drop::run(&args),
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),
     }

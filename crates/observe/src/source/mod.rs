@@ -2,8 +2,10 @@
 //!
 //! The only place of this crate where `unsafe` may stand.
 
+pub(crate) mod cgroup;
 pub(crate) mod clock;
 pub(crate) mod proc;
 pub(crate) mod rusage;
+pub(crate) mod setting;
 pub(crate) mod sock_diag;
 pub(crate) mod stat;

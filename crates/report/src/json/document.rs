@@ -344,8 +344,12 @@ pub struct Observed {
     pub host_steal: Option<f64>,
     /// Least memory available, bytes.
     pub memory_available_min_bytes: Option<u64>,
+    /// Sockets in TIME_WAIT at the start, this network namespace.
+    pub time_wait_start: Option<u64>,
     /// Most sockets in TIME_WAIT.
     pub time_wait_max: Option<u64>,
+    /// Sockets in TIME_WAIT at the end.
+    pub time_wait_end: Option<u64>,
     /// The target's processes.
     pub target: Vec<Process>,
     /// The generator's own.

@@ -287,6 +287,7 @@ fn generator(recording: &Recording) -> Generator {
 fn observed(recording: &Recording) -> Observed {
     let snapshots: &[Snapshot] = &recording.snapshots;
     let host = host_use(snapshots);
+    let time_wait = crate::figures::time_wait_use(snapshots);
     let of = |role| {
         let process = |p: crate::figures::ProcessUse<'_>| Process {
             pid: p.last.pid,
@@ -303,7 +304,9 @@ fn observed(recording: &Recording) -> Observed {
         host_busy: host.map(|h| h.busy),
         host_steal: host.map(|h| h.steal),
         memory_available_min_bytes: snapshots.iter().filter_map(|s| s.memory_available_bytes).min(),
-        time_wait_max: snapshots.iter().filter_map(|s| s.time_wait).max(),
+        time_wait_start: time_wait.map(|t| t.start),
+        time_wait_max: time_wait.map(|t| t.max),
+        time_wait_end: time_wait.map(|t| t.end),
         target: of(Role::Target),
         generator: of(Role::Generator),
     }

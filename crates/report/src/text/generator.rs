@@ -4,14 +4,19 @@
 
 use super::Paint;
 use super::page::Page;
-use crate::figures::{host_use, process_use, reap_delay_ns_max, requests_per_cpu_second, worker_busy_max};
+use crate::figures::{
+    host_use, process_use, reap_delay_ns_max, requests_per_cpu_second, time_wait_use, worker_busy_max,
+};
 use crate::words::{duration, figure, grouped, listed, percent};
+use model::plan::Address;
 use model::recording::Recording;
 use model::snapshot::{Role, SamplerState};
 use model::units::show_bytes;
 use std::io::{self, Write};
 
 const INDENT: usize = 13;
+/// So many more sockets in TIME_WAIT than at the start are worth a line: fewer are those of a run's end.
+const TIME_WAIT_GROWN_MIN: u64 = 1000;
 
 /// Writes the lines.
 pub fn write<W: Write>(page: &mut Page<'_, W>, recording: &Recording) -> io::Result<()> {
@@ -79,9 +84,54 @@ fn host<W: Write>(page: &mut Page<'_, W>, recording: &Recording) -> io::Result<(
     if !parts.is_empty() {
         page.wrapped(INDENT, (Paint::Heading, "Host".to_owned()), Paint::Plain, &listed(&parts))?;
     }
+    time_wait(page, recording)?;
     for sampler in recording.samplers.iter().filter(|s| s.status == SamplerState::Failed) {
         let text = format!("{} could not be read: {}", sampler.name, sampler.reason);
         page.wrapped(INDENT, (Paint::Heading, "Not seen".to_owned()), Paint::Warn, &text)?;
     }
     Ok(())
+}
+
+/// Only where it grew, or may have left few ports: whose sockets they are, and to where, the kernel's count does not say.
+fn time_wait<W: Write>(page: &mut Page<'_, W>, recording: &Recording) -> io::Result<()> {
+    let Some(seen) = time_wait_use(&recording.snapshots) else { return Ok(()) };
+    let ports = recording.capsule.sysctls.get("net.ipv4.ip_local_port_range").and_then(|range| ports_of(range));
+    let mut targets: Vec<String> = recording
+        .plan
+        .origins
+        .iter()
+        .flat_map(|origin| &origin.addresses)
+        .filter_map(|address| match address {
+            Address::Tcp(address) => Some(address.to_string()),
+            Address::Unix(_) => None,
+        })
+        .collect();
+    targets.sort();
+    targets.dedup();
+    let is_most = |ports: u64| seen.max > ports / 2;
+    if targets.is_empty() || (seen.max - seen.start < TIME_WAIT_GROWN_MIN && !ports.is_some_and(is_most)) {
+        return Ok(());
+    }
+    let mut parts = vec![format!("{} → {} on this host", grouped(seen.start), grouped(seen.max))];
+    if seen.end != seen.max {
+        parts.push(format!("{} at the end", grouped(seen.end)));
+    }
+    parts.extend(ports.map(|ports| {
+        let most = if is_most(ports) { "most of " } else { "of " };
+        format!("{most}{} ports to one address", grouped(ports))
+    }));
+    page.wrapped(INDENT, (Paint::Heading, "TIME_WAIT".to_owned()), Paint::Plain, &listed(&parts))?;
+    let to = if let [only] = &targets[..] { only } else { "HOST:PORT" };
+    let text = format!(
+        "who closes first keeps the port for 60 s: where that is this side, and ports × addresses are taken, connects \
+         fail; `plimsoll drop time-wait --to {to}` frees them"
+    );
+    page.wrapped(INDENT, (Paint::Plain, String::new()), Paint::Dim, &text)
+}
+
+/// How many ports a range such as `32768 60999` has.
+fn ports_of(range: &str) -> Option<u64> {
+    let (first, last) = range.split_once(' ')?;
+    let (first, last) = (first.parse::<u64>().ok()?, last.trim().parse::<u64>().ok()?);
+    (first <= last).then(|| last - first + 1)
 }

@@ -138,7 +138,7 @@ pub(super) fn profile_ns(profile: &[Segment]) -> u64 {
 }
 
 /// The highest rate of a profile, requests a second.
-pub(super) fn peak_per_s(profile: &[Segment]) -> f64 {
+pub(crate) fn peak_per_s(profile: &[Segment]) -> f64 {
     profile.iter().flat_map(|s| [s.from_per_s, s.to_per_s]).fold(0.0, f64::max)
 }
 

@@ -13,6 +13,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned, SupportedProtocolVersion};
 use target::ServeOptions;
+use target::echo::EchoOptions;
 use target::http::HttpOptions;
 use target::tls::{Certificate, MadeCertificate, TlsOptions};
 
@@ -49,7 +50,7 @@ impl Secure {
 
     pub fn echo(tls: TlsOptions, options: ServeOptions) -> Self {
         let (tls, ca, _folder) = with_out(tls);
-        Self { server: Running::echo(ServeOptions { tls: Some(tls), ..options }), ca, _folder }
+        Self { server: Running::echo(ServeOptions { tls: Some(tls), ..options }, EchoOptions::default()), ca, _folder }
     }
 
     pub fn default_http() -> Self {

@@ -1,0 +1,114 @@
+//! Why a change was not made, or the journal could not be kept: what was expected, what came, what to do next.
+
+use std::io;
+use std::path::PathBuf;
+
+/// Why the journal cannot be used. Nothing was changed.
+#[derive(Debug, thiserror::Error)]
+pub enum JournalError {
+    /// A file or folder of it fails.
+    #[error(
+        "expected a journal that can be kept in '{}', but {reason}: choose another folder with --journal, or free some space", folder.display()
+    )]
+    Folder {
+        /// The journal's folder.
+        folder: PathBuf,
+        /// What the kernel said.
+        reason: String,
+    },
+    /// Another process is changing something.
+    #[error(
+        "expected the journal in '{}' to be free, but another plimsoll{} has held it for 10 s: wait for it to end", folder.display(), by(*pid)
+    )]
+    Busy {
+        /// The journal's folder.
+        folder: PathBuf,
+        /// The other process, where it is known.
+        pid: Option<u32>,
+    },
+    /// Longer than any journal of ours.
+    #[error("expected a journal of at most 16 MiB in '{}', got {bytes} bytes: look at it, and move it away", folder.display())]
+    TooLong {
+        /// The journal's folder.
+        folder: PathBuf,
+        /// Its length.
+        bytes: u64,
+    },
+    /// A line in the middle is none of ours: what it said is lost, and so is the order.
+    #[error(
+        "line {line} of the journal in '{}' is damaged: put back what it names by hand, then take the line out", folder.display()
+    )]
+    Damaged {
+        /// The journal's folder.
+        folder: PathBuf,
+        /// Counted from 1.
+        line: usize,
+    },
+}
+
+fn by(pid: Option<u32>) -> String {
+    pid.map(|pid| format!(" (process {pid})")).unwrap_or_default()
+}
+
+/// Why one change was not made.
+#[derive(Debug, thiserror::Error)]
+pub enum ApplyError {
+    /// No name of a setting.
+    #[error("expected the name of a kernel setting such as net.core.somaxconn, got '{}'", name.escape_debug())]
+    BadName {
+        /// What came.
+        name: String,
+    },
+    /// It cannot be read.
+    #[error("{name} cannot be read: {reason}")]
+    Unreadable {
+        /// The setting.
+        name: String,
+        /// What the kernel said.
+        reason: String,
+    },
+    /// The rights are missing, or the file system is read-only as in containers.
+    #[error("{name}: expected the right to change it, but {reason}: run as root on the host itself")]
+    NotPermitted {
+        /// The setting.
+        name: String,
+        /// What the kernel said.
+        reason: String,
+    },
+    /// The kernel does not take the value.
+    #[error("{name}: expected the kernel to take '{value}', but {reason}: set it by hand to what this kernel allows")]
+    NotTaken {
+        /// The setting.
+        name: String,
+        /// What was written.
+        value: String,
+        /// What the kernel said.
+        reason: String,
+    },
+    /// The journal fails.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+}
+
+impl ApplyError {
+    pub(crate) fn unreadable(name: &str, error: &io::Error) -> Self {
+        ApplyError::Unreadable { name: name.to_owned(), reason: plain(error) }
+    }
+
+    /// The error of opening or writing a setting.
+    pub(crate) fn of_write(name: &str, value: &str, error: &io::Error) -> Self {
+        let (name, reason) = (name.to_owned(), plain(error));
+        match error.kind() {
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+                ApplyError::NotPermitted { name, reason }
+            }
+            _ => ApplyError::NotTaken { name, value: value.to_owned(), reason },
+        }
+    }
+}
+
+/// The kernel's sentence without the number that the standard library adds.
+pub(crate) fn plain(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or(&text).to_lowercase()
+}

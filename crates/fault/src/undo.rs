@@ -1,0 +1,123 @@
+//! Puts back what the journal names, the last change first.
+//!
+//! Idempotent: an entry is closed only when its setting is as before, and that is looked at anew each time. A value that
+//! is neither what it was nor what we made it is somebody else's, and is left unless forced. A change of before the
+//! machine's last start is gone by itself; one in another network namespace is put back from there.
+
+use crate::apply::Step;
+use crate::error::{ApplyError, JournalError};
+use crate::journal::{Change, Closed, Entry, Journal};
+use crate::place;
+use crate::sysctl::{self, Writable};
+
+/// What became of one entry.
+#[derive(Debug)]
+pub struct Undone {
+    /// The entry.
+    pub entry: Entry,
+    /// What became of it.
+    pub outcome: Outcome,
+}
+
+/// What became of one entry.
+#[derive(Debug)]
+pub enum Outcome {
+    /// It is as before again.
+    PutBack,
+    /// It was as before: never made, or put back already.
+    AsBefore,
+    /// It had been changed by somebody else, and was put back by force.
+    Forced {
+        /// The value that was found.
+        found: String,
+    },
+    /// It has been changed by somebody else, and is left: the entry stays open.
+    Foreign {
+        /// The value that was found.
+        found: String,
+    },
+    /// The machine was started anew since: settings do not outlive that.
+    Restarted,
+    /// It was made in another network namespace: the entry stays open.
+    OtherNetwork {
+        /// A process in it, where one can be seen.
+        process: Option<u32>,
+    },
+    /// The same, forced: no process is in that namespace any more, so the entry is closed.
+    Forgotten,
+    /// It cannot be put back: the entry stays open.
+    Failed(ApplyError),
+}
+
+impl Outcome {
+    /// Whether the entry is closed by it.
+    pub fn is_closed(&self) -> bool {
+        match self {
+            Outcome::PutBack | Outcome::AsBefore | Outcome::Forced { .. } | Outcome::Restarted | Outcome::Forgotten => {
+                true
+            }
+            Outcome::Foreign { .. } | Outcome::OtherNetwork { .. } | Outcome::Failed(_) => false,
+        }
+    }
+}
+
+/// Puts every open entry back, the last one first. One that fails does not keep the others from it.
+///
+/// # Errors
+/// [`JournalError`] where the journal fails on the way; entries not named in it stay open, and can be undone again.
+pub fn undo(journal: &mut Journal, force: bool, watch: &mut dyn FnMut(Step)) -> Result<Vec<Undone>, JournalError> {
+    let mut all = Vec::new();
+    let entries = journal.entries().to_vec();
+    for entry in entries.iter().rev().cloned() {
+        let outcome = put_back(&entry, origin(&entries, &entry), force, watch).unwrap_or_else(Outcome::Failed);
+        let how = match &outcome {
+            Outcome::PutBack | Outcome::Forced { .. } => Some(Closed::PutBack),
+            Outcome::AsBefore => Some(Closed::AsBefore),
+            Outcome::Restarted => Some(Closed::Restarted),
+            Outcome::Forgotten => Some(Closed::Forgotten),
+            Outcome::Foreign { .. } | Outcome::OtherNetwork { .. } | Outcome::Failed(_) => None,
+        };
+        if let Some(how) = how {
+            journal.close(entry.id, how)?;
+            watch(Step::Closed);
+        }
+        all.push(Undone { entry, outcome });
+    }
+    Ok(all)
+}
+
+/// The value before the first of several changes to one setting: found again, all of them are as before.
+fn origin<'a>(entries: &'a [Entry], entry: &'a Entry) -> &'a str {
+    let Change::Sysctl { name: wanted, .. } = &entry.what;
+    let of_same = |other: &&'a Entry| {
+        let Change::Sysctl { name, .. } = &other.what;
+        name == wanted && other.network == entry.network && other.boot == entry.boot
+    };
+    let Change::Sysctl { before, .. } = &entries.iter().find(of_same).unwrap_or(entry).what;
+    before
+}
+
+fn put_back(entry: &Entry, origin: &str, force: bool, watch: &mut dyn FnMut(Step)) -> Result<Outcome, ApplyError> {
+    let boot = place::boot();
+    if !boot.is_empty() && !entry.boot.is_empty() && boot != entry.boot {
+        return Ok(Outcome::Restarted);
+    }
+    if let Some(network) = entry.network.filter(|network| place::network() != Some(*network)) {
+        return Ok(match place::process_in_network(network) {
+            None if force => Outcome::Forgotten,
+            process => Outcome::OtherNetwork { process },
+        });
+    }
+    let Change::Sysctl { name, before, after } = &entry.what;
+    let found = sysctl::read(name)?;
+    if found == *before || found == origin {
+        return Ok(Outcome::AsBefore);
+    }
+    let is_ours = found == *after;
+    if !is_ours && !force {
+        return Ok(Outcome::Foreign { found });
+    }
+    Writable::open(name)?.set(before)?;
+    watch(Step::PutBack);
+    Ok(if is_ours { Outcome::PutBack } else { Outcome::Forced { found } })
+}

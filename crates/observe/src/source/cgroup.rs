@@ -1,0 +1,265 @@
+//! The limits that control groups set on this process, versions 1 and 2 (cgroups(7), Documentation/admin-guide/cgroup-v2).
+//!
+//! A limit of any group above holds, too: the tightest from this process's group up to where the hierarchy is mounted.
+//! Inside a container what lies above its mount cannot be seen; its own group's limit, which is what binds there, can.
+
+use super::setting::Root;
+use model::readings::{GroupCpus, GroupLimit, Reading};
+
+/// From this on a version 1 memory limit is none: `PAGE_COUNTER_MAX` is 2^63 less a page (mm/page_counter.c).
+const V1_UNLIMITED: u64 = 1 << 62;
+
+/// A control group's folder, and in which version its files are written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Group {
+    folder: String,
+    is_v2: bool,
+}
+
+/// What the groups leave of memory.
+pub(crate) fn memory(root: &Root) -> Reading<GroupLimit> {
+    tightest(root, "memory", |group| {
+        let folder = &group.folder;
+        let (limit, used, idle) = match group.is_v2 {
+            true => ("memory.max", "memory.current", "inactive_file"),
+            false => ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+        };
+        let used = root.number(&format!("{folder}/{used}"));
+        // Pages of files that nobody used lately are given back before the limit hurts.
+        let stat = root.text(&format!("{folder}/memory.stat"));
+        let idle = stat.known().and_then(|stat| number_of(stat, idle)).unwrap_or(0);
+        limit_of(root, format!("{folder}/{limit}"), used.and_then(|used| Some(used.saturating_sub(idle)), ""))
+    })
+}
+
+/// What they leave of processes and threads.
+pub(crate) fn pids(root: &Root) -> Reading<GroupLimit> {
+    tightest(root, "pids", |group| {
+        let used = root.number(&format!("{}/pids.current", group.folder));
+        limit_of(root, format!("{}/pids.max", group.folder), used)
+    })
+}
+
+/// What they leave of CPU time.
+pub(crate) fn cpus(root: &Root) -> Reading<GroupCpus> {
+    let left = |group: &GroupCpus| group.cpus.unwrap_or(f64::INFINITY);
+    of_all(
+        groups(root, "cpu"),
+        |group| cpus_of(root, group),
+        |all| all.into_iter().min_by(|a, b| left(a).total_cmp(&left(b))),
+        |file| GroupCpus { cpus: None, file },
+    )
+}
+
+fn cpus_of(root: &Root, group: &Group) -> Reading<GroupCpus> {
+    let folder = &group.folder;
+    let name = if group.is_v2 { "cpu.max" } else { "cpu.cfs_quota_us" };
+    let file = format!("{folder}/{name}");
+    let garbled = format!("{file} is not of the known form");
+    let (quota, period) = match (root.text(&file), group.is_v2) {
+        (Reading::Known(text), true) => match text.split_once(' ') {
+            Some((quota, period)) => (quota.to_owned(), period.to_owned()),
+            None => return Reading::Unreadable(garbled),
+        },
+        (Reading::Known(quota), false) => {
+            (quota, root.text(&format!("{folder}/cpu.cfs_period_us")).known().cloned().unwrap_or_default())
+        }
+        (Reading::Absent, _) => return Reading::Absent,
+        (Reading::Unreadable(reason), _) => return Reading::Unreadable(reason),
+    };
+    match (&*quota, quota.parse::<f64>(), period.parse::<f64>()) {
+        ("max" | "-1", ..) => Reading::Known(GroupCpus { cpus: None, file }),
+        (_, Ok(quota), Ok(period)) if quota > 0.0 && period > 0.0 => {
+            Reading::Known(GroupCpus { cpus: Some(quota / period), file })
+        }
+        _ => Reading::Unreadable(garbled),
+    }
+}
+
+fn limit_of(root: &Root, file: String, used: Reading<u64>) -> Reading<GroupLimit> {
+    let limit = root.text(&file).and_then(
+        |text| match &*text {
+            "max" => Some(None),
+            number => Some(Some(number.parse::<u64>().ok()?).filter(|limit| *limit < V1_UNLIMITED)),
+        },
+        &format!("{file} holds no limit"),
+    );
+    match (limit, used) {
+        (Reading::Known(None), _) => Reading::Known(GroupLimit { limit: None, used: 0, file }),
+        (Reading::Known(limit), Reading::Known(used)) => Reading::Known(GroupLimit { limit, used, file }),
+        (Reading::Known(_), Reading::Absent) => Reading::Unreadable(format!("what {file} bounds is not shown")),
+        (Reading::Absent, _) => Reading::Absent,
+        (Reading::Unreadable(reason), _) | (_, Reading::Unreadable(reason)) => Reading::Unreadable(reason),
+    }
+}
+
+fn tightest(root: &Root, controller: &str, read: impl Fn(&Group) -> Reading<GroupLimit>) -> Reading<GroupLimit> {
+    let left = |group: &GroupLimit| group.limit.map_or(u64::MAX, |limit| limit.saturating_sub(group.used));
+    of_all(
+        groups(root, controller),
+        read,
+        |all| all.into_iter().min_by_key(left),
+        |file| GroupLimit { limit: None, used: 0, file },
+    )
+}
+
+/// The tightest of all groups. One that cannot be read may be the tightest; one without the file bounds nothing: it is
+/// the root of the hierarchy, or the controller is not enabled in it.
+fn of_all<T>(
+    groups: Reading<Vec<Group>>,
+    read: impl Fn(&Group) -> Reading<T>,
+    tightest: impl FnOnce(Vec<T>) -> Option<T>,
+    none: impl FnOnce(String) -> T,
+) -> Reading<T> {
+    let groups = match groups {
+        Reading::Known(groups) => groups,
+        Reading::Absent => return Reading::Absent,
+        Reading::Unreadable(reason) => return Reading::Unreadable(reason),
+    };
+    let mut all = Vec::new();
+    for group in &groups {
+        match read(group) {
+            Reading::Known(limit) => all.push(limit),
+            Reading::Absent => {}
+            Reading::Unreadable(reason) => return Reading::Unreadable(reason),
+        }
+    }
+    let own = groups.into_iter().next().map(|group| group.folder).unwrap_or_default();
+    Reading::Known(tightest(all).unwrap_or_else(|| none(own)))
+}
+
+/// The groups of this process that a controller knows, from its own up to the mount.
+fn groups(root: &Root, controller: &str) -> Reading<Vec<Group>> {
+    let own = root.text("/proc/self/cgroup");
+    let mounts = root.text("/proc/self/mountinfo");
+    let (own, mounts) = match (own, mounts) {
+        (Reading::Known(own), Reading::Known(mounts)) => (own, mounts),
+        (Reading::Absent, _) | (_, Reading::Absent) => return Reading::Absent,
+        (Reading::Unreadable(reason), _) | (_, Reading::Unreadable(reason)) => return Reading::Unreadable(reason),
+    };
+    // `4:memory:/path` of version 1 goes before `0::/path` of version 2: a controller is in one of them only.
+    let lines = || own.lines().filter_map(|line| line.splitn(3, ':').collect::<Vec<_>>().try_into().ok());
+    let v1 = lines().find(|[_, names, _]: &[&str; 3]| names.split(',').any(|name| name == controller));
+    let found = v1.map(|line| (line, false)).or_else(|| {
+        lines().find(|[hierarchy, names, _]: &[&str; 3]| *hierarchy == "0" && names.is_empty()).map(|line| (line, true))
+    });
+    let Some(([_, _, path], is_v2)) = found else { return Reading::Absent };
+    let mount = mounts.lines().filter_map(Mount::parse).find(|mount| match is_v2 {
+        true => mount.kind == "cgroup2",
+        false => mount.kind == "cgroup" && mount.options.split(',').any(|name| name == controller),
+    });
+    let Some(mount) = mount else { return Reading::Absent };
+    // What is mounted may be a part of the hierarchy; seen from within a group namespace both begin at its root.
+    let below = path.strip_prefix(mount.root).unwrap_or(path).trim_matches('/');
+    let mut folders = vec![mount.at.to_owned()];
+    // A path that leads above the mount (`/..`) belongs to another group namespace: only the mount is left.
+    for name in below.split('/').filter(|name| !name.is_empty()).take_while(|name| *name != "..") {
+        folders.push(format!("{}/{name}", folders[folders.len() - 1]));
+    }
+    Reading::Known(folders.into_iter().rev().map(|folder| Group { folder, is_v2 }).collect())
+}
+
+/// A line of `/proc/self/mountinfo`, proc_pid_mountinfo(5).
+struct Mount<'a> {
+    root: &'a str,
+    at: &'a str,
+    kind: &'a str,
+    options: &'a str,
+}
+
+impl<'a> Mount<'a> {
+    fn parse(line: &'a str) -> Option<Self> {
+        let (before, after) = line.split_once(" - ")?;
+        let (mut before, mut after) = (before.split(' ').skip(3), after.split(' '));
+        let root = before.next()?.trim_end_matches('/');
+        Some(Mount { root, at: before.next()?, kind: after.next()?, options: after.nth(1)? })
+    }
+}
+
+/// The number after a key, in lines `key number`.
+fn number_of(text: &str, key: &str) -> Option<u64> {
+    text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' ')?.trim().parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    fn host(files: &[(&str, &str)]) -> (tempfile::TempDir, Root) {
+        let folder = tempfile::tempdir().unwrap();
+        for (path, text) in files {
+            let path = folder.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap_or(Path::new("/"))).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        let root = Root::at(folder.path());
+        (folder, root)
+    }
+
+    const V2: (&str, &str) =
+        ("proc/self/mountinfo", "35 24 0:30 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n");
+
+    #[test]
+    fn version_2_takes_the_tightest_of_all_groups_above() {
+        let (_folder, root) = host(&[
+            V2,
+            ("proc/self/cgroup", "0::/a/b\n"),
+            ("sys/fs/cgroup/a/b/memory.max", "max\n"),
+            ("sys/fs/cgroup/a/b/memory.current", "70\n"),
+            ("sys/fs/cgroup/a/memory.max", "1000\n"),
+            ("sys/fs/cgroup/a/memory.current", "400\n"),
+            ("sys/fs/cgroup/a/memory.stat", "file 300\ninactive_file 100\n"),
+            ("sys/fs/cgroup/a/b/cpu.max", "150000 100000\n"),
+            ("sys/fs/cgroup/a/cpu.max", "max 100000\n"),
+            ("sys/fs/cgroup/a/b/pids.max", "max\n"),
+            ("sys/fs/cgroup/a/b/pids.current", "3\n"),
+        ]);
+        let file = "/sys/fs/cgroup/a/memory.max".to_owned();
+        assert_eq!(memory(&root), Reading::Known(GroupLimit { limit: Some(1000), used: 300, file }));
+        let file = "/sys/fs/cgroup/a/b/cpu.max".to_owned();
+        assert_eq!(cpus(&root), Reading::Known(GroupCpus { cpus: Some(1.5), file }));
+        let file = "/sys/fs/cgroup/a/b/pids.max".to_owned();
+        assert_eq!(pids(&root), Reading::Known(GroupLimit { limit: None, used: 0, file }));
+    }
+
+    #[test]
+    fn version_1_has_its_own_files_and_no_limit_is_a_huge_one() {
+        let mounts = "31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw,mode=755\n\
+                      32 31 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu,cpuacct\n\
+                      35 31 0:32 /box /sys/fs/cgroup/memory rw shared:4 - cgroup cgroup rw,memory\n";
+        let (_folder, root) = host(&[
+            ("proc/self/mountinfo", mounts),
+            ("proc/self/cgroup", "4:memory:/box/x\n1:cpu,cpuacct:/\n0::/\n"),
+            ("sys/fs/cgroup/memory/x/memory.limit_in_bytes", "9223372036854771712\n"),
+            ("sys/fs/cgroup/memory/x/memory.usage_in_bytes", "5\n"),
+            ("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1\n"),
+            ("sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n"),
+        ]);
+        let file = "/sys/fs/cgroup/memory/x/memory.limit_in_bytes".to_owned();
+        assert_eq!(memory(&root), Reading::Known(GroupLimit { limit: None, used: 0, file }));
+        let file = "/sys/fs/cgroup/cpu/cpu.cfs_quota_us".to_owned();
+        assert_eq!(cpus(&root), Reading::Known(GroupCpus { cpus: None, file }));
+        assert_eq!(pids(&root), Reading::Absent, "no hierarchy has it");
+        std::fs::write(_folder.path().join("sys/fs/cgroup/cpu/cpu.cfs_quota_us"), "50000\n").unwrap();
+        assert_eq!(cpus(&root).known().unwrap().cpus, Some(0.5));
+    }
+
+    #[test]
+    fn what_is_garbled_is_not_a_limit() {
+        let (_folder, root) =
+            host(&[("proc/self/mountinfo", "nonsense\n35 24 0:30 /\n"), ("proc/self/cgroup", "0\n::\n0::/../other\n")]);
+        assert_eq!(memory(&root), Reading::Absent);
+        let (_folder, root) = host(&[
+            V2,
+            ("proc/self/cgroup", "0::/../other\n"),
+            ("sys/fs/cgroup/memory.max", "lots\n"),
+            ("sys/fs/cgroup/memory.current", "1\n"),
+            ("sys/fs/cgroup/cpu.max", "1 0\n"),
+        ]);
+        assert!(matches!(memory(&root), Reading::Unreadable(_)));
+        assert!(matches!(cpus(&root), Reading::Unreadable(_)));
+        let file = "/sys/fs/cgroup".to_owned();
+        assert_eq!(pids(&root), Reading::Known(GroupLimit { limit: None, used: 0, file }), "no group has the file");
+    }
+}
