@@ -2,8 +2,8 @@
 //!
 //! The request worker keeps hundreds of bytes for a connection; this one keeps [`Held`], eight bytes, and a record for
 //! each that connects or waits for its reply ([`pending`]). When messages are due needs no timer: message `m` of a worker is
-//! due at `m × every / connections` and belongs to connection `m % connections`, so phases are spread evenly by
-//! arithmetic. Connections that are lost stay lost: that they were, by whom and when is what is measured.
+//! due at `m × every / connections` and belongs to connection `m × stride % connections`, so phases are spread evenly by
+//! arithmetic (in steps of the golden ratio, so that they are even while connections are still being made). Connections that are lost stay lost: that they were, by whom and when is what is measured.
 
 mod events;
 mod pending;
@@ -74,6 +74,8 @@ pub struct HoldWorker<D: Driver> {
     /// Nanoseconds between two messages of this worker; `None`: nothing is sent.
     message_step_ns: Option<f64>,
     messages_due: u64,
+    /// From the connection of one message to that of the next: coprime to their number, so each has its turn.
+    stride: u64,
     connect_timeout_ns: u64,
     reply_timeout_ns: u64,
 
@@ -118,6 +120,7 @@ impl<D: Driver> HoldWorker<D> {
             connecting: 0,
             message_step_ns: every_ns.map(|every_ns| every_ns as f64 / connections.max(1) as f64),
             messages_due: 0,
+            stride: stride_of(connections as u64),
             connect_timeout_ns: plan.timeouts.connect_ns,
             reply_timeout_ns: plan.timeouts.reply_ns,
             keep_ns: plan.stop.duration_ns.unwrap_or(u64::MAX),
@@ -202,7 +205,7 @@ impl<D: Driver> HoldWorker<D> {
             if due_ns > now_ns {
                 return;
             }
-            let slot = (self.messages_due % self.held.len() as u64) as Slot;
+            let slot = (u128::from(self.messages_due) * u128::from(self.stride) % self.held.len() as u128) as Slot;
             self.messages_due += 1;
             let held = self.held[slot as usize];
             if held.state != State::Open {
@@ -324,5 +327,40 @@ impl<D: Driver> HoldWorker<D> {
         let _ = self.link.messages.send(Message::Finished(finished));
         // The driver closes what is left: a call for each would take as long as they took to make.
         drop(self.driver);
+    }
+}
+
+/// A step through `connections` that comes by each once a round and is spread evenly over any part of a round: the golden
+/// section of their number, or the next number after it that is coprime to it.
+fn stride_of(connections: u64) -> u64 {
+    let golden = (connections as f64 * 0.618_033_988_749_895) as u64;
+    (golden.max(1)..=connections.max(1)).find(|step| coprime(*step, connections)).unwrap_or(1)
+}
+
+fn coprime(mut a: u64, mut b: u64) -> bool {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a == 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_connection_has_its_turn_and_a_part_of_them_its_part() {
+        for connections in [1u64, 2, 3, 10, 50, 1000, 65_536, 99_999] {
+            let stride = stride_of(connections);
+            let mut seen = vec![false; connections as usize];
+            for m in 0..connections {
+                seen[(m * stride % connections) as usize] = true;
+            }
+            assert!(seen.iter().all(|seen| *seen), "{connections} by {stride}");
+        }
+        // A tenth of a round falls on the first tenth of the connections for a tenth of its messages, nearly.
+        let (n, stride) = (10_000, stride_of(10_000));
+        let hits = (0..n / 10).filter(|m| m * stride % n < n / 10).count();
+        assert!((80..=120).contains(&hits), "{hits}");
     }
 }

@@ -103,7 +103,7 @@ pub struct Rings {
     taken: Vec<cqueue::Entry>,
     cursor: usize,
     taken_at_ns: u64,
-    /// Rings that may have completions.
+    /// Rings that may have completions, or work that makes some.
     dirty: Vec<bool>,
     queued: usize,
     /// The buffer whose bytes were last handed out: ring, id, length; and whose they are.
@@ -211,7 +211,9 @@ impl Rings {
     fn hand_over(&mut self) {
         self.queued = 0;
         for (ring, dirty) in self.rings.iter_mut().zip(&mut self.dirty) {
-            if ring.is_queued() {
+            // The kernel does a bounded part of the work that was put off (20 items, Linux 6.14) and does not signal what
+            // is left: a ring is entered until nothing more comes.
+            if ring.is_queued() || *dirty {
                 ring.hand_over();
                 *dirty = true;
             }
@@ -271,8 +273,9 @@ impl Rings {
         self.cursor = 0;
         for (ring, dirty) in self.rings.iter_mut().zip(&mut self.dirty) {
             if *dirty && self.taken.len() < TAKEN {
+                let before = self.taken.len();
                 ring.take(&mut self.taken);
-                *dirty = self.taken.len() >= TAKEN;
+                *dirty = self.taken.len() > before;
             }
         }
         self.taken_at_ns = monotonic_ns().saturating_sub(self.origin_ns);
