@@ -30,7 +30,7 @@ pub(super) enum Op {
     Poll,
     /// Receive into a buffer of the pool.
     Receive,
-    /// Send from a buffer of the pool (its number is the key's detail), as much as fits at once.
+    /// Send from a buffer of the pool; told only if the peer does not take all of it at once.
     SendPool,
     /// Send what the peer has not taken yet, from memory of the connection's own.
     SendKept,
@@ -49,22 +49,21 @@ const OPS: [Op; 9] =
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Key {
     pub(super) op: Op,
-    pub(super) detail: u16,
     pub(super) slot: u32,
 }
 
 impl Key {
     pub(super) fn new(op: Op, slot: u32) -> Self {
-        Self { op, detail: 0, slot }
+        Self { op, slot }
     }
 
     fn bits(self) -> u64 {
-        (self.op as u64) << 48 | u64::from(self.detail) << 32 | u64::from(self.slot)
+        (self.op as u64) << 32 | u64::from(self.slot)
     }
 
     fn from_bits(bits: u64) -> Self {
-        let op = OPS.get((bits >> 48) as usize).copied().unwrap_or(Op::Ignore);
-        Self { op, detail: (bits >> 32) as u16, slot: bits as u32 }
+        let op = OPS.get((bits >> 32) as usize).copied().unwrap_or(Op::Ignore);
+        Self { op, slot: bits as u32 }
     }
 }
 
@@ -129,17 +128,17 @@ impl Ring {
     /// Queues an operation whose success is not told.
     ///
     /// # Safety
-    /// As for [`Self::push`], without the completion.
-    pub(super) unsafe fn push_quietly(&mut self, entry: squeue::Entry) {
+    /// As for [`Self::push`]; an operation that does not wait has completed once it has been handed over.
+    pub(super) unsafe fn push_quietly(&mut self, entry: squeue::Entry, key: Key) {
         // SAFETY: the caller's promise.
-        unsafe { self.push(entry.flags(squeue::Flags::SKIP_SUCCESS), Key::new(Op::Ignore, 0)) };
+        unsafe { self.push(entry.flags(squeue::Flags::SKIP_SUCCESS), key) };
     }
 
     /// Queues the end of all operations with this key, which then complete with `ECANCELED`, unless they were faster.
     pub(super) fn cancel(&mut self, key: Key) {
         let which = CancelBuilder::user_data(key.bits()).all();
         // SAFETY: points to nothing.
-        unsafe { self.push_quietly(opcode::AsyncCancel2::new(which).build()) };
+        unsafe { self.push_quietly(opcode::AsyncCancel2::new(which).build(), Key::new(Op::Ignore, 0)) };
     }
 
     /// Hands over what is queued, runs the kernel's part, and waits until `want` completions are there.
@@ -161,6 +160,11 @@ impl Ring {
         let has_work = !queue.is_empty() || queue.taskrun() || queue.cq_overflow();
         drop(queue);
         has_work || !self.uring.completion().is_empty()
+    }
+
+    /// Whether all that was queued has been handed over.
+    pub(super) fn is_handed_over(&mut self) -> bool {
+        self.uring.submission().is_empty()
     }
 
     /// Takes all completions there are.
@@ -190,7 +194,7 @@ mod tests {
     fn keys_survive_the_kernel() {
         for (number, op) in OPS.into_iter().enumerate() {
             assert_eq!(op as usize, number, "the order of OPS");
-            let key = Key { op, detail: u16::MAX, slot: u32::MAX - 1 };
+            let key = Key { op, slot: u32::MAX - 1 };
             assert_eq!(Key::from_bits(key.bits()), key);
         }
     }

@@ -14,7 +14,7 @@ use io_uring::opcode;
 use io_uring::types::{Fd, TimeoutFlags, Timespec};
 use rustix::event::{EventfdFlags, eventfd};
 
-use super::ring::{Completion, Key, Op};
+use super::ring::{Key, Op};
 use super::table::{Shared, Table};
 use crate::clock;
 use crate::counters::Counters;
@@ -70,7 +70,6 @@ pub(super) struct Worker {
     filling: usize,
     is_full: bool,
     shared: Shared,
-    taken: Vec<Completion>,
     phase: Phase,
     now_ns: u64,
     tick_ns: u64,
@@ -120,7 +119,6 @@ impl Worker {
             filling: 0,
             is_full: false,
             shared,
-            taken: Vec::new(),
             phase: Phase::Serving,
             now_ns,
             tick_ns,
@@ -238,18 +236,12 @@ impl Worker {
                 continue;
             }
             ring.enter(u32::from(sleeps))?;
-            let mut taken = std::mem::take(&mut self.taken);
-            ring.take(&mut taken);
-            for completion in taken.drain(..) {
-                match completion.key.op {
-                    Op::Stop => self.phase = Phase::LettingIn(limits::ACCEPT_BATCH, NEVER_NS),
-                    Op::Wake => self.is_watching = false,
-                    Op::Timer => self.timer_ns = NEVER_NS,
-                    _ => self.tables[index].complete(completion, &mut self.shared),
-                }
-            }
-            self.taken = taken;
-            self.tables[index].feed(&self.shared);
+            self.tables[index].reap(&mut self.shared, |op| match op {
+                Op::Stop => self.phase = Phase::LettingIn(limits::ACCEPT_BATCH, NEVER_NS),
+                Op::Wake => self.is_watching = false,
+                Op::Timer => self.timer_ns = NEVER_NS,
+                _ => {}
+            });
         }
         Ok(())
     }
