@@ -79,6 +79,9 @@ struct Kept {
     next: Box<[u8]>,
 }
 
+/// `IORING_RECVSEND_POLL_FIRST`: behind an answer, nothing is there yet.
+const POLL_FIRST: u16 = 1;
+
 const LIVE: u16 = 1;
 /// Operations with the kernel.
 const POLLING: u16 = 1 << 1;
@@ -332,6 +335,7 @@ impl Table {
         let is_last = shared.draining && !conn.is(SETTLING);
         let flags = if is_last { libc::MSG_DONTWAIT } else { 0 };
         let entry = opcode::Recv::new(Fixed(slot as u32), std::ptr::null_mut(), 0)
+            .ioprio(if conn.is(SENDING_POOL) && !is_last { POLL_FIRST } else { 0 })
             .flags(flags)
             .buf_group(GROUP)
             .build()
