@@ -1,7 +1,8 @@
 //! Every bound of the reference servers, in one place: what a peer can make a server hold or do.
 //!
 //! Memory of one worker is at most `connections × (HEAD_BYTES_MAX + buffer + OUT_BATCH_BYTES + body limit)`
-//! plus `FILE_CACHE_BYTES_MAX`; a connection with nothing pending holds none of these buffers.
+//! plus `FILE_CACHE_BYTES_MAX`; a connection with nothing pending holds none of these buffers. A ring of the `uring`
+//! design has 2 MiB of buffers for all its connections.
 
 use std::time::Duration;
 

@@ -112,7 +112,7 @@ impl Ring {
     /// Queues an operation.
     ///
     /// # Safety
-    /// Memory the operation points to must stay as it is until its completion, or until [`Self::close`].
+    /// Memory the operation points to must stay as it is until its completion, or until the ring is dropped.
     pub(super) unsafe fn push(&mut self, entry: squeue::Entry, key: Key) {
         let entry = entry.user_data(key.bits());
         loop {
@@ -175,10 +175,12 @@ impl Ring {
             buffer: io_uring::cqueue::buffer_select(entry.flags()),
         }));
     }
+}
 
-    /// Ends all operations and closes all direct descriptors, so that peers see the end now and not when the kernel
-    /// has taken the ring apart.
-    pub(super) fn close(&mut self) {
+impl Drop for Ring {
+    /// Ends all operations and closes all direct descriptors, so that peers see the end now and not when the kernel has
+    /// taken the ring apart, and nothing points to the owner's memory any more.
+    fn drop(&mut self) {
         let _ = self.enter(0);
         // Nothing to cancel is an error, too; whatever is left ends with the ring.
         let _ = self.uring.submitter().register_sync_cancel(Some(Timespec::new().sec(1)), CancelBuilder::any());

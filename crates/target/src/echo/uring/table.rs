@@ -280,11 +280,6 @@ impl Table {
         self.asked < self.conns.len()
     }
 
-    /// Ends what is left.
-    pub(super) fn end(&mut self) {
-        self.ring.close();
-    }
-
     fn accepted(&mut self, listener: usize, result: i32, shared: &mut Shared) {
         self.accepts[listener] -= 1;
         self.accepts_sum -= 1;
