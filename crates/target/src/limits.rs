@@ -3,6 +3,7 @@
 //! Memory of one worker is at most `connections × (HEAD_BYTES_MAX + buffer + OUT_BATCH_BYTES + body limit)`
 //! plus `FILE_CACHE_BYTES_MAX`; a connection with nothing pending holds none of these buffers. TLS adds at
 //! most `2 × TLS_INPUT_BYTES + TLS_WRITE_BYTES` a connection, and its keys (some KiB).
+//! A ring of the `uring` design has 2 MiB of buffers for all its connections.
 
 use std::time::Duration;
 

@@ -207,3 +207,16 @@ fn idle_connections_are_closed_and_busy_ones_not() {
         assert_eq!(server.finish().idle_closed, 1);
     }
 }
+
+#[test]
+fn a_connection_made_at_the_start_lives_as_long_as_any() {
+    for echo in echo_designs() {
+        let idle_timeout = Some(Duration::from_secs(2));
+        let server = Running::echo(ServeOptions { idle_timeout, ..options(1, 4096) }, echo.clone());
+        // The first thing the worker sees, before it has looked for idle connections.
+        let stream = connect(&server);
+        std::thread::sleep(Duration::from_millis(500));
+        exchange(stream.try_clone().unwrap(), stream.try_clone().unwrap(), b"still there");
+        assert_eq!(server.finish().idle_closed, 0);
+    }
+}

@@ -1,6 +1,6 @@
 //! The echo server: what comes in goes out again, byte for byte, over TCP and a unix socket.
 //!
-//! One file a design; `DESIGNS` lists them all, the first is the default. To add one, copy a neighbour.
+//! One file or folder a design; `DESIGNS` lists them all, the first is the default. To add one, copy a neighbour.
 
 mod epoll_edge;
 mod uring;

@@ -30,7 +30,7 @@ pub(super) enum Op {
     Poll,
     /// Receive into a buffer of the pool.
     Receive,
-    /// Send from a buffer of the pool (its number is the key's detail), as much as fits at once.
+    /// Send from a buffer of the pool; told only if the peer does not take all of it at once.
     SendPool,
     /// Send what the peer has not taken yet, from memory of the connection's own.
     SendKept,
@@ -49,22 +49,21 @@ const OPS: [Op; 9] =
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Key {
     pub(super) op: Op,
-    pub(super) detail: u16,
     pub(super) slot: u32,
 }
 
 impl Key {
     pub(super) fn new(op: Op, slot: u32) -> Self {
-        Self { op, detail: 0, slot }
+        Self { op, slot }
     }
 
     fn bits(self) -> u64 {
-        (self.op as u64) << 48 | u64::from(self.detail) << 32 | u64::from(self.slot)
+        (self.op as u64) << 32 | u64::from(self.slot)
     }
 
     fn from_bits(bits: u64) -> Self {
-        let op = OPS.get((bits >> 48) as usize).copied().unwrap_or(Op::Ignore);
-        Self { op, detail: (bits >> 32) as u16, slot: bits as u32 }
+        let op = OPS.get((bits >> 32) as usize).copied().unwrap_or(Op::Ignore);
+        Self { op, slot: bits as u32 }
     }
 }
 
@@ -113,7 +112,7 @@ impl Ring {
     /// Queues an operation.
     ///
     /// # Safety
-    /// Memory the operation points to must stay as it is until its completion, or until [`Self::close`].
+    /// Memory the operation points to must stay as it is until its completion, or until the ring is dropped.
     pub(super) unsafe fn push(&mut self, entry: squeue::Entry, key: Key) {
         let entry = entry.user_data(key.bits());
         loop {
@@ -129,17 +128,17 @@ impl Ring {
     /// Queues an operation whose success is not told.
     ///
     /// # Safety
-    /// As for [`Self::push`], without the completion.
-    pub(super) unsafe fn push_quietly(&mut self, entry: squeue::Entry) {
+    /// As for [`Self::push`]; an operation that does not wait has completed once it has been handed over.
+    pub(super) unsafe fn push_quietly(&mut self, entry: squeue::Entry, key: Key) {
         // SAFETY: the caller's promise.
-        unsafe { self.push(entry.flags(squeue::Flags::SKIP_SUCCESS), Key::new(Op::Ignore, 0)) };
+        unsafe { self.push(entry.flags(squeue::Flags::SKIP_SUCCESS), key) };
     }
 
     /// Queues the end of all operations with this key, which then complete with `ECANCELED`, unless they were faster.
     pub(super) fn cancel(&mut self, key: Key) {
         let which = CancelBuilder::user_data(key.bits()).all();
         // SAFETY: points to nothing.
-        unsafe { self.push_quietly(opcode::AsyncCancel2::new(which).build()) };
+        unsafe { self.push_quietly(opcode::AsyncCancel2::new(which).build(), Key::new(Op::Ignore, 0)) };
     }
 
     /// Hands over what is queued, runs the kernel's part, and waits until `want` completions are there.
@@ -163,6 +162,11 @@ impl Ring {
         has_work || !self.uring.completion().is_empty()
     }
 
+    /// Whether all that was queued has been handed over.
+    pub(super) fn is_handed_over(&mut self) -> bool {
+        self.uring.submission().is_empty()
+    }
+
     /// Takes all completions there are.
     pub(super) fn take(&mut self, into: &mut Vec<Completion>) {
         into.extend(self.uring.completion().map(|entry| Completion {
@@ -171,10 +175,12 @@ impl Ring {
             buffer: io_uring::cqueue::buffer_select(entry.flags()),
         }));
     }
+}
 
-    /// Ends all operations and closes all direct descriptors, so that peers see the end now and not when the kernel
-    /// has taken the ring apart.
-    pub(super) fn close(&mut self) {
+impl Drop for Ring {
+    /// Ends all operations and closes all direct descriptors, so that peers see the end now and not when the kernel has
+    /// taken the ring apart, and nothing points to the owner's memory any more.
+    fn drop(&mut self) {
         let _ = self.enter(0);
         // Nothing to cancel is an error, too; whatever is left ends with the ring.
         let _ = self.uring.submitter().register_sync_cancel(Some(Timespec::new().sec(1)), CancelBuilder::any());
@@ -190,7 +196,7 @@ mod tests {
     fn keys_survive_the_kernel() {
         for (number, op) in OPS.into_iter().enumerate() {
             assert_eq!(op as usize, number, "the order of OPS");
-            let key = Key { op, detail: u16::MAX, slot: u32::MAX - 1 };
+            let key = Key { op, slot: u32::MAX - 1 };
             assert_eq!(Key::from_bits(key.bits()), key);
         }
     }

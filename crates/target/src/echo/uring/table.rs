@@ -43,6 +43,10 @@ pub(super) struct Table {
     conns: Vec<Conn>,
     /// When bytes last moved on each, in ticks.
     moved: Vec<u32>,
+    /// Connections with a send from the pool in what was queued last.
+    sends: Vec<u32>,
+    /// Completions that were taken and not acted on.
+    taken: Vec<Completion>,
     /// Connections whose receive found no buffer.
     starved: VecDeque<u32>,
     slots: u32,
@@ -59,9 +63,10 @@ pub(super) struct Table {
 #[derive(Default)]
 struct Conn {
     kept: Option<Box<Kept>>,
-    /// Length of the send from the pool.
-    sending: u32,
+    /// The send from the pool: which buffer, how many bytes.
+    buffer: u16,
     state: u16,
+    length: u32,
 }
 
 /// What the peer has not taken yet.
@@ -73,6 +78,9 @@ struct Kept {
     /// Behind it: came while the first was being sent.
     next: Box<[u8]>,
 }
+
+/// `IORING_RECVSEND_POLL_FIRST`: behind an answer, nothing is there yet.
+const POLL_FIRST: u16 = 1;
 
 const LIVE: u16 = 1;
 /// Operations with the kernel.
@@ -116,6 +124,8 @@ impl Table {
             pool,
             conns: Vec::new(),
             moved: Vec::new(),
+            sends: Vec::new(),
+            taken: Vec::new(),
             starved: VecDeque::new(),
             slots,
             live: 0,
@@ -173,23 +183,45 @@ impl Table {
         }
     }
 
-    /// Acts on the end of an operation on a connection or listener.
-    pub(super) fn complete(&mut self, completion: Completion, shared: &mut Shared) {
-        let Completion { key, result, buffer } = completion;
-        let slot = key.slot as usize;
-        match key.op {
-            Op::Accept => return self.accepted(slot, result, shared),
-            Op::Poll => self.polled(slot, shared),
-            Op::Receive => self.received(slot, result, buffer, shared),
-            Op::SendPool => self.sent_from_pool(slot, result, key.detail, shared),
-            Op::SendKept => self.sent_kept(slot, result, shared),
-            Op::Ignore | Op::Stop | Op::Wake | Op::Timer => return,
+    /// Acts on what the ring brought, after it was entered. Returns what was for the worker.
+    pub(super) fn reap(&mut self, shared: &mut Shared, mut other: impl FnMut(Op)) {
+        self.ring.take(&mut self.taken);
+        if !self.ring.is_handed_over() {
+            // The kernel had no memory for the rest, and it is not known which sends are done.
+            return;
         }
-        self.close_if_idle(slot, shared);
+        // A send from the pool does not wait: it is done. Those that tell of themselves took less than all; they come
+        // first, so that bytes which were received behind a send find it done.
+        let taken = std::mem::take(&mut self.taken);
+        for completion in taken.iter().filter(|completion| completion.key.op == Op::SendPool) {
+            self.sent_from_pool(completion.key.slot as usize, completion.result, shared);
+        }
+        let mut sends = std::mem::take(&mut self.sends);
+        for slot in sends.drain(..) {
+            let conn = &self.conns[slot as usize];
+            if conn.is(SENDING_POOL) {
+                self.sent_from_pool(slot as usize, conn.length as i32, shared);
+            }
+        }
+        self.sends = sends;
+        for completion in &taken {
+            let slot = completion.key.slot as usize;
+            match completion.key.op {
+                Op::Accept => self.accepted(slot, completion.result, shared),
+                Op::Poll => self.polled(slot, shared),
+                Op::Receive => self.received(slot, completion.result, completion.buffer, shared),
+                Op::SendKept => self.sent_kept(slot, completion.result, shared),
+                Op::SendPool | Op::Ignore => {}
+                Op::Stop | Op::Wake | Op::Timer => other(completion.key.op),
+            }
+        }
+        self.taken = taken;
+        self.taken.clear();
+        self.feed(shared);
     }
 
     /// Lets those receive that found no buffer, no more than there are buffers: all of them would fail again and again.
-    pub(super) fn feed(&mut self, shared: &Shared) {
+    fn feed(&mut self, shared: &Shared) {
         let at_most = self.starved.len().min(usize::from(pool::COUNT));
         for _ in 0..at_most {
             let Some(slot) = self.starved.pop_front() else { return };
@@ -248,11 +280,6 @@ impl Table {
         self.asked < self.conns.len()
     }
 
-    /// Ends what is left.
-    pub(super) fn end(&mut self) {
-        self.ring.close();
-    }
-
     fn accepted(&mut self, listener: usize, result: i32, shared: &mut Shared) {
         self.accepts[listener] -= 1;
         self.accepts_sum -= 1;
@@ -303,6 +330,7 @@ impl Table {
         let is_last = shared.draining && !conn.is(SETTLING);
         let flags = if is_last { libc::MSG_DONTWAIT } else { 0 };
         let entry = opcode::Recv::new(Fixed(slot as u32), std::ptr::null_mut(), 0)
+            .ioprio(if conn.is(SENDING_POOL) && !is_last { POLL_FIRST } else { 0 })
             .flags(flags)
             .buf_group(GROUP)
             .build()
@@ -311,13 +339,14 @@ impl Table {
         unsafe { self.ring.push(entry, Key::new(Op::Receive, slot as u32)) };
     }
 
-    fn polled(&mut self, slot: usize, shared: &Shared) {
+    fn polled(&mut self, slot: usize, shared: &mut Shared) {
         let conn = &mut self.conns[slot];
         conn.state &= !POLLING;
-        if !conn.is(CLOSING) {
-            // Whatever was seen, an error too: receiving tells what it is.
-            self.receive(slot, shared);
+        if conn.is(CLOSING) {
+            return self.close_if_idle(slot, shared);
         }
+        // Whatever was seen, an error too: receiving tells what it is.
+        self.receive(slot, shared);
     }
 
     fn received(&mut self, slot: usize, result: i32, buffer: Option<u16>, shared: &mut Shared) {
@@ -334,7 +363,7 @@ impl Table {
         }
         let conn = &mut self.conns[slot];
         if conn.is(CLOSING) {
-            return;
+            return self.close_if_idle(slot, shared);
         }
         match -result {
             0 => {
@@ -381,48 +410,53 @@ impl Table {
             return;
         }
         conn.state |= SENDING_POOL;
-        conn.sending = length as u32;
+        (conn.buffer, conn.length) = (buffer, length as u32);
         let start = self.pool.bytes(buffer, length).as_ptr();
+        // It takes what fits and does not wait; less than all is a failure (MSG_WAITALL), and told.
         let entry = opcode::Send::new(Fixed(slot as u32), start, length as u32)
-            .flags(libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT)
+            .flags(libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT | libc::MSG_WAITALL)
             .build();
-        // SAFETY: the buffer is given back only when the send has completed.
-        unsafe { self.ring.push(entry, Key { op: Op::SendPool, detail: buffer, slot: slot as u32 }) };
+        // SAFETY: the buffer is given back only when the send has been handed over, and with that is done.
+        unsafe { self.ring.push_quietly(entry, Key::new(Op::SendPool, slot as u32)) };
+        self.sends.push(slot as u32);
         self.wait(slot, shared);
     }
 
-    fn sent_from_pool(&mut self, slot: usize, result: i32, buffer: u16, shared: &mut Shared) {
+    fn sent_from_pool(&mut self, slot: usize, result: i32, shared: &mut Shared) {
         let conn = &mut self.conns[slot];
         conn.state &= !SENDING_POOL;
-        let length = conn.sending as usize;
+        let (buffer, length) = (conn.buffer, conn.length as usize);
         let sent = match result {
-            _ if conn.is(CLOSING) => length,
             sent if sent >= 0 => {
                 shared.counters.send += 1;
                 shared.counters.bytes_out += sent as u64;
-                sent as usize
+                Some((sent as usize).min(length))
             }
-            blocked if matches!(-blocked, libc::EAGAIN | libc::EINTR | libc::ENOBUFS) => 0,
-            _ => {
-                self.pool.give_back(buffer);
-                return self.send_failed(slot, shared);
-            }
+            blocked if matches!(-blocked, libc::EAGAIN | libc::EINTR | libc::ENOBUFS) => Some(0),
+            _ => None,
         };
-        if sent < length {
-            let kept = keep(&self.pool.bytes(buffer, length)[sent..]);
-            self.pool.give_back(buffer);
-            let Some(bytes) = kept else { return self.out_of_memory(slot, shared) };
-            conn.kept.get_or_insert_default().bytes = bytes;
-            return self.send_kept(slot);
-        }
+        let rest = sent.map(|sent| &self.pool.bytes(buffer, length)[sent..]);
+        let kept = rest.filter(|rest| !rest.is_empty()).map(keep);
         self.pool.give_back(buffer);
-        self.sent_all(slot, shared);
+        match (sent, kept) {
+            _ if conn.is(CLOSING) => self.close_if_idle(slot, shared),
+            (None, _) => self.send_failed(slot, shared),
+            (_, Some(None)) => self.out_of_memory(slot, shared),
+            (_, Some(Some(bytes))) => {
+                conn.kept.get_or_insert_default().bytes = bytes;
+                self.send_kept(slot);
+            }
+            (_, None) => self.sent_all(slot, shared),
+        }
     }
 
     fn sent_kept(&mut self, slot: usize, result: i32, shared: &mut Shared) {
         let conn = &mut self.conns[slot];
         conn.state &= !SENDING_KEPT;
-        let (false, Some(kept)) = (conn.is(CLOSING), &mut conn.kept) else { return };
+        if conn.is(CLOSING) {
+            return self.close_if_idle(slot, shared);
+        }
+        let Some(kept) = &mut conn.kept else { return };
         match result {
             sent if sent >= 0 => {
                 shared.counters.send += 1;
@@ -451,9 +485,6 @@ impl Table {
     /// All that was being sent has gone: what came meanwhile is next, then the peer.
     fn sent_all(&mut self, slot: usize, shared: &mut Shared) {
         let conn = &mut self.conns[slot];
-        if conn.is(CLOSING) {
-            return;
-        }
         match conn.kept.as_mut() {
             Some(kept) if !kept.next.is_empty() => {
                 kept.bytes = std::mem::take(&mut kept.next);
@@ -487,7 +518,7 @@ impl Table {
         }
         conn.state |= CLOSING;
         let state = conn.state;
-        // A send from the pool does not wait, so there is none to call off.
+        // A send from the pool does not wait, so there is none to call off: it is done at the next turn.
         for (in_flight, op) in [(POLLING, Op::Poll), (RECEIVING, Op::Receive), (SENDING_KEPT, Op::SendKept)] {
             if state & in_flight != 0 {
                 self.ring.cancel(Key::new(op, slot as u32));
@@ -505,7 +536,9 @@ impl Table {
         }
         self.answered(slot);
         // SAFETY: points to nothing.
-        unsafe { self.ring.push_quietly(opcode::Close::new(Fixed(slot as u32)).build()) };
+        unsafe {
+            self.ring.push_quietly(opcode::Close::new(Fixed(slot as u32)).build(), Key::new(Op::Ignore, slot as u32));
+        }
         self.conns[slot] = Conn::default();
         self.live -= 1;
         shared.counters.closed += 1;

@@ -14,7 +14,7 @@ use io_uring::opcode;
 use io_uring::types::{Fd, TimeoutFlags, Timespec};
 use rustix::event::{EventfdFlags, eventfd};
 
-use super::ring::{Completion, Key, Op};
+use super::ring::{Key, Op};
 use super::table::{Shared, Table};
 use crate::clock;
 use crate::counters::Counters;
@@ -70,7 +70,6 @@ pub(super) struct Worker {
     filling: usize,
     is_full: bool,
     shared: Shared,
-    taken: Vec<Completion>,
     phase: Phase,
     now_ns: u64,
     tick_ns: u64,
@@ -120,7 +119,6 @@ impl Worker {
             filling: 0,
             is_full: false,
             shared,
-            taken: Vec::new(),
             phase: Phase::Serving,
             now_ns,
             tick_ns,
@@ -138,13 +136,10 @@ impl Worker {
         while !self.is_drained() {
             self.act();
             self.turn()?;
-            self.now_ns = clock::monotonic_ns();
-            self.shared.tick = (self.now_ns / self.tick_ns) as u32;
         }
-        for table in &mut self.tables {
+        for table in &self.tables {
             self.shared.counters.cut_at_stop += u64::from(table.live());
             self.shared.counters.closed += u64::from(table.live());
-            table.end();
         }
         Ok(self.shared.counters)
     }
@@ -231,6 +226,9 @@ impl Worker {
     /// ring has.
     fn turn(&mut self) -> io::Result<()> {
         let is_idle = self.may_sleep();
+        if !is_idle {
+            self.read_clock();
+        }
         for index in 0..self.tables.len() {
             let ring = self.tables[index].ring();
             let sleeps = is_idle && index == 0;
@@ -238,18 +236,16 @@ impl Worker {
                 continue;
             }
             ring.enter(u32::from(sleeps))?;
-            let mut taken = std::mem::take(&mut self.taken);
-            ring.take(&mut taken);
-            for completion in taken.drain(..) {
-                match completion.key.op {
-                    Op::Stop => self.phase = Phase::LettingIn(limits::ACCEPT_BATCH, NEVER_NS),
-                    Op::Wake => self.is_watching = false,
-                    Op::Timer => self.timer_ns = NEVER_NS,
-                    _ => self.tables[index].complete(completion, &mut self.shared),
-                }
+            if sleeps {
+                // What the sleep brought came now, not before it.
+                self.read_clock();
             }
-            self.taken = taken;
-            self.tables[index].feed(&self.shared);
+            self.tables[index].reap(&mut self.shared, |op| match op {
+                Op::Stop => self.phase = Phase::LettingIn(limits::ACCEPT_BATCH, NEVER_NS),
+                Op::Wake => self.is_watching = false,
+                Op::Timer => self.timer_ns = NEVER_NS,
+                _ => {}
+            });
         }
         Ok(())
     }
@@ -289,9 +285,14 @@ impl Worker {
         self.accept_resume_ns = NEVER_NS;
         self.drain_until_ns = self.now_ns.saturating_add(limits::DRAIN.as_nanos() as u64);
         self.tick_ns = DRAIN_TICK_NS;
-        self.shared.tick = (self.now_ns / self.tick_ns) as u32;
+        self.read_clock();
         let ticks = limits::DRAIN_QUIET.as_nanos() as u64 / DRAIN_TICK_NS;
         self.sweep = Some(Sweep { every_ns: DRAIN_TICK_NS, next_ns: self.now_ns, ticks: ticks as u32 });
+    }
+
+    fn read_clock(&mut self) {
+        self.now_ns = clock::monotonic_ns();
+        self.shared.tick = (self.now_ns / self.tick_ns) as u32;
     }
 
     fn is_drained(&self) -> bool {
