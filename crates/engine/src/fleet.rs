@@ -5,8 +5,9 @@
 use crate::driver::epoll::{Epoll, monotonic_ns};
 use crate::driver::uring::Uring;
 use crate::driver::{Driver, Setup, thread};
-use crate::link::{Control, Message, SPARE_INTERVALS, WorkerLink};
+use crate::link::{Control, Message, NOTES_MAX, SPARE_INTERVALS, WorkerLink};
 use crate::share::{Share, shares};
+use crate::tls::{Tls, TlsConfig, TlsError};
 use crate::worker::Worker;
 use model::Interval;
 use model::plan::{DriverKind, Plan, Workload};
@@ -24,6 +25,9 @@ pub enum StartError {
     /// The requests cannot be written.
     #[error("{0}")]
     Wire(#[from] wire::WireError),
+    /// TLS cannot be set up.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// The driver could not be set up.
     #[error(
         "the {driver} driver cannot be set up: {source}; try --driver epoll, or raise the limit it names (ulimit -n, ulimit -l)"
@@ -81,7 +85,7 @@ impl Fleet {
     pub fn start(plan: &Plan) -> Result<Self, StartError> {
         let shares = shares(plan);
         let control = Control::new();
-        let (to_session, messages) = sync_channel(shares.len() * (SPARE_INTERVALS + 3));
+        let (to_session, messages) = sync_channel(shares.len() * (SPARE_INTERVALS + NOTES_MAX + 3));
         let (mut empties, mut threads, mut starts) = (Vec::new(), Vec::new(), Vec::new());
         let (ready_sender, ready) = sync_channel::<Ready>(shares.len());
         for share in shares {
@@ -200,9 +204,37 @@ fn with_driver<P: Protocol>(
     };
     let failed = |source| StartError::Driver { driver: plan.driver.name(), source };
     match plan.driver {
-        DriverKind::Epoll => go(plan, share, protocol, Epoll::new(&setup).map_err(failed)?, link, ready, start),
-        DriverKind::Uring => go(plan, share, protocol, Uring::new(&setup).map_err(failed)?, link, ready, start),
-        DriverKind::Sim => return Err(StartError::SimDriver),
+        DriverKind::Epoll => {
+            let driver = Epoll::new(&setup).map_err(failed)?;
+            with_tls(plan, share, protocol, driver, setup, link, ready, start)
+        }
+        DriverKind::Uring => {
+            let driver = Uring::new(&setup).map_err(failed)?;
+            with_tls(plan, share, protocol, driver, setup, link, ready, start)
+        }
+        DriverKind::Sim => Err(StartError::SimDriver),
+    }
+}
+
+#[expect(clippy::too_many_arguments, reason = "the parts of a worker, each used once")]
+fn with_tls<P: Protocol, D: Driver>(
+    plan: &Plan,
+    share: &Share,
+    protocol: P,
+    driver: D,
+    setup: Setup,
+    link: WorkerLink,
+    ready: &SyncSender<Ready>,
+    start: &Receiver<u64>,
+) -> Result<(), StartError> {
+    match &plan.tls {
+        None => go(plan, share, protocol, driver, link, ready, start),
+        Some(tls) => {
+            let config = TlsConfig::new(tls)?;
+            let origins = plan.origins.iter().zip(0..).flat_map(|(o, i)| o.addresses.iter().map(move |_| i)).collect();
+            let driver = Tls::new(driver, config, setup.slots, setup.blobs, origins);
+            go(plan, share, protocol, driver, link, ready, start);
+        }
     }
     Ok(())
 }

@@ -11,6 +11,7 @@ pub mod link;
 pub mod pace;
 pub mod share;
 pub mod timers;
+pub mod tls;
 pub mod worker;
 
 pub use fleet::{Fleet, StartError};

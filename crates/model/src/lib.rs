@@ -15,6 +15,7 @@ pub mod plan;
 pub mod recording;
 pub mod scenario;
 pub mod snapshot;
+pub mod tls;
 pub mod units;
 
 pub use error_kind::{ErrorKind, Phase};

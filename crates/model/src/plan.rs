@@ -1,8 +1,10 @@
 //! The plan: a scenario fully resolved. Every address, share, phase, limit and seed is in it.
 //!
 //! After this nothing that must exist is optional: an `Option` here means "not wanted", never "not known yet".
-//! The plan is stored whole in the recording, but for request bodies, of which length and digest are kept.
+//! The plan is stored whole in the recording, but for request bodies and what TLS reads from files, of which
+//! length or number and digest are kept.
 
+use crate::tls::TlsPlan;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
@@ -51,6 +53,9 @@ pub struct Plan {
     pub tick_ns: u64,
     /// Seed of all randomness.
     pub seed: u64,
+    /// TLS between TCP and the protocol; `None`: plain.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<TlsPlan>,
 }
 
 /// A scheme, host and port that requests go to.

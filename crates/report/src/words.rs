@@ -35,6 +35,7 @@ pub fn of_kind(kind: ErrorKind) -> &'static str {
         ErrorKind::PaddedReply => "more came back than was sent",
         ErrorKind::CorruptedReply => "other bytes came back than were sent",
         ErrorKind::Io => "sending or receiving failed",
+        ErrorKind::TlsBroken => "TLS failed on an established connection",
     }
 }
 

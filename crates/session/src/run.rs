@@ -205,6 +205,7 @@ impl Session<'_> {
                         self.tick(tick, fleet);
                     }
                 }
+                Some(Message::Note { at_ns, note }) => self.note(at_ns, note),
                 Some(Message::Finished(finished)) => {
                     running -= 1;
                     self.finished(&finished);
@@ -259,6 +260,13 @@ impl Session<'_> {
         self.append(|writer| writer.append::<Box<model::Interval>>(&[], Some(&snapshot), &[]));
         self.recording.push_snapshot(self.snapshots, snapshot);
         self.snapshots += 1;
+    }
+
+    /// What a worker tells: the first of its kind is enough.
+    fn note(&mut self, at_ns: u64, note: engine::driver::Note) {
+        if self.recording.events.iter().all(|event| event.kind != note.kind) {
+            self.event(Event { at_ns: at_ns as i64, kind: note.kind.to_owned(), text: note.text });
+        }
     }
 
     fn event(&mut self, event: Event) {

@@ -159,6 +159,10 @@ pub struct ConnectionTotals {
     pub connected: u64,
     /// Attempts that failed.
     pub connect_failed: u64,
+    /// TLS handshakes done in full.
+    pub handshakes_full: u64,
+    /// TLS handshakes that resumed a session.
+    pub handshakes_resumed: u64,
     /// Closed by us.
     pub closed_by_us: u64,
     /// Closed or reset by the peer.

@@ -228,6 +228,8 @@ fn totals(recording: &Recording) -> Totals {
         connections: ConnectionTotals {
             connected: c.connected,
             connect_failed: c.connect_failed,
+            handshakes_full: c.handshakes_full,
+            handshakes_resumed: c.handshakes_resumed,
             closed_by_us: c.closed_by_us,
             closed_by_peer: c.closed_by_peer,
         },

@@ -15,6 +15,7 @@ mod http;
 mod origin;
 pub mod pace;
 mod sizing;
+mod tls;
 mod url;
 mod warnings;
 
@@ -68,6 +69,7 @@ pub fn resolve(scenario: &Scenario, host: &dyn Host) -> Result<Resolved, Resolve
     let asked = take_apart(scenario)?;
     let protocol = one_protocol(&asked)?;
     refuse_other_protocol(scenario, protocol, &asked[0].text)?;
+    tls::refuse(scenario, asked[0].parsed.tls, &asked[0].text)?;
     refuse_unused_fields(scenario)?;
 
     let stop = pace::stop(scenario)?;
@@ -81,7 +83,12 @@ pub fn resolve(scenario: &Scenario, host: &dyn Host) -> Result<Resolved, Resolve
     let pin = sizing::pin(scenario, &machine)?;
 
     // The resolver may take seconds: everything that can be wrong without it has been said by now.
-    let origin::Origins { origins, of_url, unused } = origin::find(&asked, scenario, host)?;
+    let origin::Origins { origins, of_url, server_names, unused } = origin::find(&asked, scenario, host)?;
+    let tls = match asked[0].parsed.tls {
+        true => Some(tls::build(&scenario.tls, protocol, server_names, host, &mut choices)?),
+        false => None,
+    };
+    let handshake_only = tls.as_ref().is_some_and(|tls| tls.handshake_only);
     let workload = match protocol {
         Protocol::Http => Workload::Http1(http::build(scenario, &asked, &of_url, host)?),
         Protocol::Echo => Workload::Echo(echo::build(scenario)?),
@@ -95,7 +102,7 @@ pub fn resolve(scenario: &Scenario, host: &dyn Host) -> Result<Resolved, Resolve
     let driver_reason = choice.why.clone();
     choices.push(choice);
     let has_unix = origins.iter().flat_map(|o| &o.addresses).any(|a| matches!(a, Address::Unix(_)));
-    let receive_stamps = receive_stamps(scenario, &pace, pipeline, has_unix, driver)?;
+    let receive_stamps = receive_stamps(scenario, &pace, pipeline, has_unix, handshake_only, driver)?;
 
     let plan = Plan {
         workload,
@@ -118,6 +125,7 @@ pub fn resolve(scenario: &Scenario, host: &dyn Host) -> Result<Resolved, Resolve
         receive_stamps,
         tick_ns,
         seed: scenario.seed.unwrap_or_else(|| host.random_seed()),
+        tls,
     };
     let mut warnings = warnings::find(&plan, scenario, &asked, &unused, &machine);
     warnings.append(&mut fallbacks);
@@ -148,7 +156,7 @@ fn take_apart(scenario: &Scenario) -> Result<Vec<Asked>, ResolveError> {
 
 fn one_protocol(asked: &[Asked]) -> Result<Protocol, ResolveError> {
     let first = &asked[0];
-    match asked.iter().find(|url| url.parsed.protocol != first.parsed.protocol) {
+    match asked.iter().find(|url| (url.parsed.protocol, url.parsed.tls) != (first.parsed.protocol, first.parsed.tls)) {
         None => Ok(first.parsed.protocol),
         Some(other) => Err(ResolveError::MixedProtocols { first: first.text.clone(), other: other.text.clone() }),
     }
@@ -204,16 +212,21 @@ fn receive_stamps(
     pace: &Pace,
     pipeline: u16,
     has_unix: bool,
+    handshake_only: bool,
     driver: DriverKind,
 ) -> Result<bool, ResolveError> {
     let conflict =
         |with: &str, instead| ResolveError::Conflict { flag: "--receive-stamps on", with: with.to_owned(), instead };
-    let by_itself = matches!(pace, Pace::Open { .. }) && pipeline == 1 && !has_unix && driver != DriverKind::Sim;
+    let by_itself =
+        matches!(pace, Pace::Open { .. }) && pipeline == 1 && !has_unix && !handshake_only && driver != DriverKind::Sim;
     match scenario.receive_stamps.unwrap_or(by_itself) {
         true if scenario.receive_stamps.is_none() => Ok(true),
         false => Ok(false),
         true if pipeline > 1 => Err(conflict("--pipeline", "replies that come together have one stamp, leave one out")),
         true if has_unix => Err(conflict("a unix socket", "the kernel stamps only network packets, leave it out")),
+        true if handshake_only => {
+            Err(conflict("--handshake-only", "a handshake ends when its last step is computed, leave it out"))
+        }
         true if driver == DriverKind::Sim => Err(conflict("driver sim", "there is no kernel, leave it out")),
         true => Ok(true),
     }

@@ -1,9 +1,10 @@
-//! URLs as people write them: `http://`, `unix:`, `echo://`, `echo+unix:`, taken apart and checked.
+//! URLs as people write them: `http://`, `https://`, `unix:`, `echo://`, `echo+tls://`,
+//! `echo+unix:`, taken apart and checked.
 //!
 //! Hosts and ports go through the `url` crate (IPv6 literals, IDNA, dot segments and escapes as browsers do);
 //! the unix forms are ours. Other schemes are refused by name. Nothing is looked up here.
 
-use super::defaults::{ECHO_PORT, HTTP_PORT, UNIX_PATH_BYTES_MAX};
+use super::defaults::{ECHO_PORT, HTTP_PORT, HTTPS_PORT, UNIX_PATH_BYTES_MAX};
 use super::error::ResolveError;
 use std::path::PathBuf;
 use url::{Host, Position, Url};
@@ -12,6 +13,8 @@ use url::{Host, Position, Url};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Parsed {
     pub(super) protocol: Protocol,
+    /// Whether TLS is between it and TCP.
+    pub(super) tls: bool,
     pub(super) endpoint: Endpoint,
     /// Path and query as they are sent; `/` where there is none.
     pub(super) target: String,
@@ -41,8 +44,27 @@ impl Parsed {
         match (&self.protocol, &self.endpoint) {
             (Protocol::Http, Endpoint::Unix(path)) => format!("unix:{}", path.display()),
             (Protocol::Echo, Endpoint::Unix(path)) => format!("echo+unix:{}", path.display()),
-            (Protocol::Http, Endpoint::Tcp { .. }) => format!("http://{}", self.authority()),
-            (Protocol::Echo, Endpoint::Tcp { host, port }) => format!("echo://{host}:{port}"),
+            (Protocol::Http, Endpoint::Tcp { .. }) => format!("{}://{}", self.scheme(), self.authority()),
+            (Protocol::Echo, Endpoint::Tcp { host, port }) => format!("{}://{host}:{port}", self.scheme()),
+        }
+    }
+
+    fn scheme(&self) -> &'static str {
+        match (self.protocol, self.tls) {
+            (Protocol::Http, false) => "http",
+            (Protocol::Http, true) => "https",
+            (Protocol::Echo, false) => "echo",
+            (Protocol::Echo, true) => "echo+tls",
+        }
+    }
+
+    /// The name or address a certificate of the server must have.
+    pub(super) fn server_name(&self) -> String {
+        match &self.endpoint {
+            Endpoint::Unix(_) => "localhost".to_owned(),
+            Endpoint::Tcp { host: Host::Domain(name), .. } => name.clone(),
+            Endpoint::Tcp { host: Host::Ipv4(ip), .. } => ip.to_string(),
+            Endpoint::Tcp { host: Host::Ipv6(ip), .. } => ip.to_string(),
         }
     }
 
@@ -50,7 +72,8 @@ impl Parsed {
     pub(super) fn authority(&self) -> String {
         match &self.endpoint {
             Endpoint::Unix(_) => "localhost".to_owned(),
-            Endpoint::Tcp { host, port: HTTP_PORT } => host.to_string(),
+            Endpoint::Tcp { host, port: HTTP_PORT } if !self.tls => host.to_string(),
+            Endpoint::Tcp { host, port: HTTPS_PORT } if self.tls => host.to_string(),
             Endpoint::Tcp { host, port } => format!("{host}:{port}"),
         }
     }
@@ -66,11 +89,15 @@ pub(super) fn parse(text: &str) -> Result<Parsed, ResolveError> {
         return Err(bad(format!("has no scheme: write http://{text}")));
     };
     match (scheme.to_ascii_lowercase().as_str(), rest) {
-        ("http", rest) if rest.starts_with("//") => http(text).map_err(bad),
-        ("echo", rest) if rest.starts_with("//") => echo(text).map_err(bad),
+        ("http", rest) if rest.starts_with("//") => http(text, false).map_err(bad),
+        ("https", rest) if rest.starts_with("//") => http(text, true).map_err(bad),
+        ("echo", rest) if rest.starts_with("//") => echo(text, false).map_err(bad),
+        ("echo+tls", rest) if rest.starts_with("//") => echo(text, true).map_err(bad),
         ("unix", rest) => unix(Protocol::Http, rest).map_err(bad),
         ("echo+unix", rest) => unix(Protocol::Echo, rest).map_err(bad),
-        ("http" | "echo", _) => Err(bad(format!("expected '//' after '{scheme}:': write {scheme}://HOST:PORT/"))),
+        ("http" | "https" | "echo" | "echo+tls", _) => {
+            Err(bad(format!("expected '//' after '{scheme}:': write {scheme}://HOST:PORT/")))
+        }
         // `localhost:8080` reads as a scheme and a path.
         (_, rest) if rest.starts_with(|c: char| c.is_ascii_digit()) && !rest.starts_with("//") => {
             Err(bad(format!("has no scheme: write http://{text}")))
@@ -81,14 +108,15 @@ pub(super) fn parse(text: &str) -> Result<Parsed, ResolveError> {
     }
 }
 
-fn http(text: &str) -> Result<Parsed, String> {
-    let after_slashes = &text["http://".len()..];
+fn http(text: &str, tls: bool) -> Result<Parsed, String> {
+    let (scheme, default_port) = if tls { ("https", HTTPS_PORT) } else { ("http", HTTP_PORT) };
+    let after_slashes = &text[scheme.len() + "://".len()..];
     if after_slashes.is_empty() || after_slashes.starts_with(['/', '\\', '?', '#']) {
-        return Err(no_host("http"));
+        return Err(no_host(scheme));
     }
-    let url = Url::parse(text).map_err(|e| explain(e, "http"))?;
-    let host = url.host().ok_or_else(|| no_host("http"))?.to_owned();
-    let port = nonzero(url.port().unwrap_or(HTTP_PORT))?;
+    let url = Url::parse(text).map_err(|e| explain(e, scheme))?;
+    let host = url.host().ok_or_else(|| no_host(scheme))?.to_owned();
+    let port = nonzero(url.port().unwrap_or(default_port))?;
     let credentials = (!url.username().is_empty() || url.password().is_some()).then(|| {
         let mut both = percent_encoding::percent_decode_str(url.username()).collect::<Vec<u8>>();
         both.push(b':');
@@ -97,6 +125,7 @@ fn http(text: &str) -> Result<Parsed, String> {
     });
     Ok(Parsed {
         protocol: Protocol::Http,
+        tls,
         endpoint: Endpoint::Tcp { host, port },
         target: url[Position::BeforePath..Position::AfterQuery].to_owned(),
         has_path: after_slashes.contains('/'),
@@ -104,17 +133,19 @@ fn http(text: &str) -> Result<Parsed, String> {
     })
 }
 
-fn echo(text: &str) -> Result<Parsed, String> {
-    let url = Url::parse(text).map_err(|e| explain(e, "echo"))?;
-    let host = url.host_str().filter(|host| !host.is_empty()).ok_or_else(|| no_host("echo"))?;
+fn echo(text: &str, tls: bool) -> Result<Parsed, String> {
+    let scheme = if tls { "echo+tls" } else { "echo" };
+    let url = Url::parse(text).map_err(|e| explain(e, scheme))?;
+    let host = url.host_str().filter(|host| !host.is_empty()).ok_or_else(|| no_host(scheme))?;
     // For a scheme it does not know the crate leaves names as they are; as http's they are checked.
-    let host = Host::parse(host).map_err(|e| explain(e, "echo"))?;
+    let host = Host::parse(host).map_err(|e| explain(e, scheme))?;
     let port = nonzero(url.port().unwrap_or(ECHO_PORT))?;
     if !matches!(url.path(), "" | "/") || url.query().is_some() || !url.username().is_empty() {
-        return Err("an echo URL has no path, query or user: write echo://HOST:PORT".to_owned());
+        return Err(format!("an echo URL has no path, query or user: write {scheme}://HOST:PORT"));
     }
     Ok(Parsed {
         protocol: Protocol::Echo,
+        tls,
         endpoint: Endpoint::Tcp { host, port },
         target: "/".to_owned(),
         has_path: true,
@@ -145,6 +176,7 @@ fn unix(protocol: Protocol, rest: &str) -> Result<Parsed, String> {
     };
     Ok(Parsed {
         protocol,
+        tls: false,
         endpoint: Endpoint::Unix(PathBuf::from(path)),
         target: sent,
         has_path: target.is_some() || protocol == Protocol::Echo,
@@ -221,6 +253,12 @@ mod tests {
         check("echo://h:80/", "echo://h:80 | h | /");
         check("echo://[::1]:7", "echo://[::1]:7 | [::1]:7 | /");
         check("echo://127.0.0.1:7", "echo://127.0.0.1:7 | 127.0.0.1:7 | /");
+        check("https://h", "https://h | h | / (no path)");
+        check("HTTPS://H:443/x", "https://h | h | /x");
+        check("https://h:80/", "https://h:80 | h:80 | /");
+        check("http://h:443/", "http://h:443 | h:443 | /");
+        check("https://[::1]:8443/", "https://[::1]:8443 | [::1]:8443 | /");
+        check("echo+tls://h", "echo+tls://h:7777 | h:7777 | /");
         check("unix:/run/a.sock", "unix:/run/a.sock | localhost | / (no path)");
         check("unix:///run/a.sock", "unix:/run/a.sock | localhost | / (no path)");
         check("unix:a.sock:/p?q", "unix:a.sock | localhost | /p?q");
@@ -231,6 +269,15 @@ mod tests {
     fn an_echo_address_is_an_address_and_not_a_name() {
         let parsed = parse("echo://127.0.0.1:7").unwrap();
         assert!(matches!(parsed.endpoint, Endpoint::Tcp { host: Host::Ipv4(_), port: 7 }));
+    }
+
+    #[test]
+    fn a_certificate_is_for_a_name_or_a_bare_address() {
+        let name = |text: &str| parse(text).unwrap().server_name();
+        assert_eq!(
+            ["https://H.test:1/", "https://127.0.0.1/", "https://[::1]:8/"].map(name),
+            ["h.test", "127.0.0.1", "::1"]
+        );
     }
 
     #[test]
@@ -260,6 +307,12 @@ mod tests {
         );
         check("unix:", "URL 'unix:': expected the path of a socket: write unix:/run/server.sock");
         check("unix://run/x", "URL 'unix://run/x': expected the path of a socket: write unix:/run/server.sock");
+        check("https://", "URL 'https://': has no host: write https://HOST:PORT/");
+        check("https:h", "URL 'https:h': expected '//' after 'https:': write https://HOST:PORT/");
+        check(
+            "echo+tls://h/x",
+            "URL 'echo+tls://h/x': an echo URL has no path, query or user: write echo+tls://HOST:PORT",
+        );
         check("echo://h/path", "URL 'echo://h/path': an echo URL has no path, query or user: write echo://HOST:PORT");
         let long = format!("unix:/{}", "x".repeat(UNIX_PATH_BYTES_MAX));
         assert!(parse(&long).unwrap_err().to_string().contains("at most 107 bytes, this one 108"));
@@ -268,7 +321,7 @@ mod tests {
 
     #[test]
     fn schemes_to_come_are_refused_by_name() {
-        for scheme in ["https", "echo+tls", "hold", "resp", "ws", "http+unix", "file"] {
+        for scheme in ["hold", "resp", "ws", "http+unix", "file"] {
             let text = format!("{scheme}://h/");
             let error = parse(&text).unwrap_err();
             assert!(matches!(error, ResolveError::UnknownScheme { .. }), "{text}");
