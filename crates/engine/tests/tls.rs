@@ -9,7 +9,7 @@ use engine::tls::{default_ciphers, default_groups};
 use model::plan::*;
 use model::tls::{Identity, TlsPlan, TlsVersion, Trusted, Verify};
 use model::{ErrorKind, LatencyKind, Phase};
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
+use rcgen::CertificateParams;
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::PrivateKeyDer;
 use rustls::server::WebPkiClientVerifier;
@@ -18,39 +18,9 @@ use rustls::{RootCertStore, ServerConfig, ServerConnection};
 use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use testkit::certificates::Authority;
 
 const NAME: &str = "local.test";
-
-/// An authority, and what it has signed.
-struct Authority {
-    issuer: CertifiedIssuer<'static, KeyPair>,
-}
-
-impl Authority {
-    fn new() -> Self {
-        let mut params = CertificateParams::new(Vec::<String>::new()).unwrap();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        // Of two with one name the wrong one would be tried, and its signature found wrong.
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let name = format!("authority {}", NUMBER.fetch_add(1, Ordering::Relaxed));
-        params.distinguished_name.push(DnType::CommonName, name);
-        Authority { issuer: CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap() }
-    }
-
-    fn der(&self) -> Vec<u8> {
-        self.issuer.der().to_vec()
-    }
-
-    /// A certificate for names, and its key; `change` makes it what a test needs.
-    fn sign(&self, names: &[&str], change: impl FnOnce(&mut CertificateParams)) -> (rcgen::Certificate, KeyPair) {
-        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-        let mut params = CertificateParams::new(names).unwrap();
-        change(&mut params);
-        let key = KeyPair::generate().unwrap();
-        (params.signed_by(&key, &self.issuer).unwrap(), key)
-    }
-}
 
 /// A server's side as a test wants it.
 struct Side {
@@ -68,12 +38,12 @@ fn side_with(
     asks_for_certificate: bool,
     change: impl FnOnce(&mut CertificateParams),
 ) -> Side {
-    let authority = Authority::new();
-    let (certificate, key) = authority.sign(names, change);
+    let authority = Authority::new().unwrap();
+    let (certificate, key) = authority.sign(names, change).unwrap();
     let builder = ServerConfig::builder_with_provider(provider()).with_protocol_versions(versions).unwrap();
     let builder = if asks_for_certificate {
         let mut roots = RootCertStore::empty();
-        roots.add(authority.issuer.der().clone()).unwrap();
+        roots.add(authority.certificate().der().clone()).unwrap();
         let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider()).build().unwrap();
         builder.with_client_cert_verifier(verifier)
     } else {
@@ -98,7 +68,7 @@ fn asked(side: &Side) -> TlsPlan {
         versions,
         groups: default_groups(),
         alpn: vec![],
-        verify: Verify::File(Trusted { der: vec![side.authority.der()], ..Trusted::default() }),
+        verify: Verify::File(Trusted { der: vec![side.authority.certificate().der().to_vec()], ..Trusted::default() }),
         identity: None,
         resume: true,
         handshake_only: false,
@@ -404,9 +374,12 @@ fn unverified_is_what_insecure_is_for() {
 fn a_client_certificate_is_shown_where_one_is_asked_for() {
     for versions in [&[&TLS12], &[&TLS13]] {
         let side = side_with(&[NAME], versions, true, |_| {});
-        let (certificate, key) = side.authority.sign(&["someone"], |params| {
-            params.extended_key_usages = vec![rcgen::ExtendedKeyUsagePurpose::ClientAuth];
-        });
+        let (certificate, key) = side
+            .authority
+            .sign(&["someone"], |params| {
+                params.extended_key_usages = vec![rcgen::ExtendedKeyUsagePurpose::ClientAuth];
+            })
+            .unwrap();
         let identity = Identity {
             certificate_file: "c".to_owned(),
             certificate_sha256: String::new(),

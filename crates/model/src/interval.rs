@@ -24,11 +24,11 @@ pub struct Counts {
     pub dropped: u64,
     /// Requests due during warm-up that ended, well or not.
     pub warmup: u64,
-    /// Bytes handed to the kernel.
+    /// Bytes of requests handed over; with TLS before they are encrypted.
     pub bytes_sent: u64,
-    /// Bytes received.
+    /// Bytes received; with TLS after they were decrypted.
     pub bytes_received: u64,
-    /// Connections established.
+    /// Connections established; with TLS, those whose handshake was done.
     pub connected: u64,
     /// Attempts to connect that failed.
     pub connect_failed: u64,

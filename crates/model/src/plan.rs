@@ -334,6 +334,16 @@ impl Plan {
         self.stop.duration_ns.map(|d| d.saturating_add(self.warmup_ns))
     }
 
+    /// Whether each unit of load is a TLS handshake, and no request is sent.
+    pub fn is_handshake_only(&self) -> bool {
+        self.tls.as_ref().is_some_and(|tls| tls.handshake_only)
+    }
+
+    /// What one unit of load is called.
+    pub fn unit(&self) -> &'static str {
+        if self.is_handshake_only() { "handshake" } else { "request" }
+    }
+
     /// The rate asked for at a moment after the start, requests a second; `None` for a closed pace.
     pub fn rate_at_ns(&self, at_ns: u64) -> Option<f64> {
         let Pace::Open { profile, .. } = &self.pace else {

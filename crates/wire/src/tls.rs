@@ -28,7 +28,7 @@ macro_rules! faults {
 
 faults! {
     /// The first bytes are no TLS record.
-    NotTls = 1, "what came is not TLS: the server speaks something else on this port, without TLS perhaps";
+    NotTls = 1, "what came is not TLS: the server speaks something else on this port (without TLS: http://, echo://)";
     /// The peer closed in the middle of the handshake.
     ClosedInHandshake = 2, "the peer closed in the middle of the handshake";
     /// The connect timeout passed.

@@ -1,8 +1,9 @@
-//! Arguments of `load`, in the groups its help shows: where, what, when, connections, how, results.
+//! Arguments of `load`, in the groups its help shows: where, what, when, connections, TLS, how, results.
 //!
 //! Names follow wrk, ab, oha and curl where those agree. Nothing is filled in here: a flag that was not given
 //! is absent from the scenario, and `session::resolve` knows the default that the help text names.
 
+use super::tls::TlsArgs;
 use super::values::{self, Profile};
 use super::{is_on_command_line, values::CpuList};
 use crate::exit::Failure;
@@ -26,6 +27,9 @@ pub struct LoadArgs {
     /// What connections do.
     #[command(flatten)]
     pub connection: ConnectionArgs,
+    /// TLS.
+    #[command(flatten)]
+    pub tls: TlsArgs,
     /// How the load is put on.
     #[command(flatten)]
     pub machine: MachineArgs,
@@ -38,7 +42,7 @@ pub struct LoadArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Where")]
 pub struct PlaceArgs {
-    /// URL such as http://HOST:PORT/PATH, unix:/PATH.sock, unix:/PATH.sock:/PATH, echo://HOST:PORT, echo+unix:/PATH.sock
+    /// URL such as http://HOST:PORT/PATH, https://HOST/, unix:/PATH.sock, unix:/PATH.sock:/PATH, echo://HOST:PORT, echo+tls://HOST:PORT, echo+unix:/PATH.sock
     #[arg(value_name = "URL")]
     pub url: Vec<String>,
     /// File with a URL in each line, a weight before it if wanted: `[WEIGHT] URL` [default: none]

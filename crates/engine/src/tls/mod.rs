@@ -19,6 +19,7 @@ pub use config::{TlsConfig, TlsError, certificates, check, private_key};
 pub use names::{cipher_name, default_ciphers, default_groups, group_name, known_ciphers, known_groups};
 
 use crate::driver::{Driver, Event, Note, Slot, Wake};
+use model::event::{TLS_AGREED, TLS_FAILED};
 use rustls::client::UnbufferedClientConnection;
 use session::{Session, Step};
 use std::collections::VecDeque;
@@ -114,7 +115,7 @@ impl<D: Driver> Tls<D> {
             if !std::mem::replace(&mut self.has_told.0, true)
                 && let Some(connection) = &session.connection
             {
-                self.note = Some(Note { kind: "tls-agreed", text: names::agreed(connection) });
+                self.note = Some(Note { kind: TLS_AGREED, text: names::agreed(connection) });
             }
         } else if session.ticket_due && session.tickets() > 0 {
             session.ticket_due = false;
@@ -141,15 +142,26 @@ impl<D: Driver> Tls<D> {
 
     /// TLS failed, by a fault of either side.
     fn fail(&mut self, slot: Slot, error: &rustls::Error) {
-        let session = &self.sessions[slot as usize];
         let fault = fault::of(error);
+        self.tell_failure(|| fault::sentence(error, fault));
+        let session = &self.sessions[slot as usize];
         // In TLS 1.3 a client is done before the server has seen its certificate: an alert before any byte is the
         // server's word on the handshake.
         let in_handshake = !session.secured || (!session.has_read && matches!(fault, Fault::Alert(_)));
-        if !std::mem::replace(&mut self.has_told.1, true) {
-            self.note = Some(Note { kind: "tls-failed", text: fault::sentence(error, fault) });
-        }
         self.queue.push_back(Event::Refused { slot, detail: fault.number(), in_handshake });
+    }
+
+    /// A handshake failed without TLS's own word.
+    fn refuse(&mut self, slot: Slot, fault: Fault) {
+        self.tell_failure(|| wire::tls::words(fault.number()).unwrap_or_default().into_owned());
+        self.queue.push_back(Event::Refused { slot, detail: fault.number(), in_handshake: true });
+    }
+
+    /// The first failure is told in words.
+    fn tell_failure(&mut self, words: impl FnOnce() -> String) {
+        if !std::mem::replace(&mut self.has_told.1, true) {
+            self.note = Some(Note { kind: TLS_FAILED, text: words() });
+        }
     }
 
     /// Encrypts what waits, as long as the driver below takes it.
@@ -189,19 +201,17 @@ impl<D: Driver> Tls<D> {
                 let session = &mut self.sessions[slot as usize];
                 if session.connection.is_some() {
                     if let Some(fault) = session.look_at_first(self.inner.bytes()) {
-                        self.queue.push_back(Event::Refused { slot, detail: fault.number(), in_handshake: true });
+                        self.refuse(slot, fault);
                     } else {
                         self.step(slot, Some(at_ns));
                     }
                 }
             }
             Event::Closed { slot } => {
-                let session = &self.sessions[slot as usize];
-                if session.secured {
+                if self.sessions[slot as usize].secured {
                     return Some(Event::Truncated { slot });
                 }
-                let detail = Fault::ClosedInHandshake.number();
-                return Some(Event::Refused { slot, detail, in_handshake: true });
+                self.refuse(slot, Fault::ClosedInHandshake);
             }
             Event::Drained { slot } => self.encrypt(slot),
             other => return Some(other),

@@ -127,7 +127,7 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
             });
             first_address += count;
         }
-        let handshake_only = plan.tls.as_ref().is_some_and(|tls| tls.handshake_only);
+        let handshake_only = plan.is_handshake_only();
         let connections = share.slots.iter().enumerate().map(|(i, origin)| Connection {
             state: State::Down,
             origin: *origin,
@@ -418,7 +418,8 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
         interval.counts.cpu_user_ns += cpu_ns.0.saturating_sub(self.last_cpu_ns.0);
         interval.counts.cpu_system_ns += cpu_ns.1.saturating_sub(self.last_cpu_ns.1);
         self.last_cpu_ns = cpu_ns;
-        interval.gauges.connections = self.open;
+        // Of handshakes alone those that are being made count too: there is hardly another.
+        interval.gauges.connections = if self.handshake_only { self.in_flight + self.open } else { self.open };
         interval.gauges.in_flight = self.in_flight;
         interval.gauges.queued = self.queued;
         if self.unqueued > 0 {

@@ -97,7 +97,7 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
                 }
                 Progress::Broken(failure) => {
                     self.fail_oldest(slot, failure.kind, Phase::Reply, 0, failure.detail, at_ns);
-                    return self.abandon(slot, answered, ErrorKind::ClosedEarly, at_ns);
+                    return self.abandon(slot, answered + 1, ErrorKind::ClosedEarly, at_ns);
                 }
             }
         }

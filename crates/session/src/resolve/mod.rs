@@ -26,6 +26,7 @@ pub use host::{Host, Machine, SystemHost};
 use self::origin::Asked;
 use self::url::Protocol;
 use model::plan::{Address, Backoff, DriverKind, Pace, Workload};
+use model::tls::TlsPlan;
 use model::{Plan, Scenario};
 
 /// A plan, and what to tell about it before it runs.
@@ -82,13 +83,18 @@ pub fn resolve(scenario: &Scenario, host: &dyn Host) -> Result<Resolved, Resolve
     let (pipeline, requests_per_connection) = sizing::reuse(scenario)?;
     let pin = sizing::pin(scenario, &machine)?;
 
-    // The resolver may take seconds: everything that can be wrong without it has been said by now.
-    let origin::Origins { origins, of_url, server_names, unused } = origin::find(&asked, scenario, host)?;
     let tls = match asked[0].parsed.tls {
-        true => Some(tls::build(&scenario.tls, protocol, server_names, host, &mut choices)?),
+        true => {
+            let names = asked.iter().map(|url| url.parsed.server_name()).collect();
+            Some(tls::build(&scenario.tls, protocol, names, host, &mut choices)?)
+        }
         false => None,
     };
-    let handshake_only = tls.as_ref().is_some_and(|tls| tls.handshake_only);
+
+    // The resolver may take seconds: everything that can be wrong without it has been said by now.
+    let origin::Origins { origins, of_url, server_names, unused } = origin::find(&asked, scenario, host)?;
+    let tls = tls.map(|tls| TlsPlan { server_names: tls::names(&scenario.tls, server_names), ..tls });
+    let handshake_only = scenario.tls.handshake_only;
     let workload = match protocol {
         Protocol::Http => Workload::Http1(http::build(scenario, &asked, &of_url, host)?),
         Protocol::Echo => Workload::Echo(echo::build(scenario)?),

@@ -107,12 +107,8 @@ pub(super) fn build(
             .map(|text| group_name(text).map_err(of_flag("--groups")))
             .collect::<Result<Vec<_>, _>>()?
     };
-    let server_names = match &asked.server_name {
-        Some(name) => vec![name.clone(); names.len()],
-        None => names,
-    };
     let plan = TlsPlan {
-        server_names,
+        server_names: self::names(asked, names),
         versions,
         ciphers,
         groups,
@@ -134,6 +130,14 @@ pub(super) fn build(
         ResolveError::Tls { flag, source }
     })?;
     Ok(plan)
+}
+
+/// The name asked for, whatever the URLs say, or theirs.
+pub(super) fn names(asked: &TlsAsked, of_urls: Vec<String>) -> Vec<String> {
+    match &asked.server_name {
+        Some(name) => vec![name.clone(); of_urls.len()],
+        None => of_urls,
+    }
 }
 
 fn of_flag(flag: &'static str) -> impl Fn(TlsError) -> ResolveError {
