@@ -230,7 +230,7 @@ fn with_tls<P: Protocol, D: Driver>(
     match &plan.tls {
         None => go(plan, share, protocol, driver, link, ready, start),
         Some(tls) => {
-            let config = TlsConfig::new(tls)?;
+            let config = TlsConfig::new(tls, setup.slots)?;
             let origins = plan.origins.iter().zip(0..).flat_map(|(o, i)| o.addresses.iter().map(move |_| i)).collect();
             let driver = Tls::new(driver, config, setup.slots, setup.blobs, origins);
             go(plan, share, protocol, driver, link, ready, start);

@@ -287,6 +287,22 @@ fn handshakes_alone_are_a_load_of_their_own() {
     }
 }
 
+/// Connections that come and go together each have a ticket of their own.
+#[test]
+fn many_connections_at_once_all_resume() {
+    let side = side_with(&[NAME], &[&TLS13], false, |_| {});
+    let mut plan = counted(http(), TlsPlan { handshake_only: true, ..asked(&side) }, 400);
+    plan.connections = 40;
+    on_all(
+        &plan,
+        || Secured::of(&side, http_ok, usize::MAX),
+        |name, sum| {
+            let c = &sum.total.counts;
+            assert_eq!((c.ok, c.handshakes_full, c.handshakes_resumed), (400, 40, 360), "{name}");
+        },
+    );
+}
+
 #[test]
 fn a_server_without_tickets_is_not_waited_for_each_time() {
     let mut side = side_with(&[NAME], &[&TLS13], false, |_| {});

@@ -1,10 +1,10 @@
 //! From a plan to what rustls needs: one configuration for each worker, shared by its connections.
 
 use super::names;
-use super::store::{GroupsOnly, SESSIONS_EACH};
+use super::store::Sessions;
 use super::verify::AnyCertificate;
 use model::tls::{TlsPlan, TlsVersion, Verify};
-use rustls::client::{ClientSessionMemoryCache, Resumption, Tls12Resumption};
+use rustls::client::{Resumption, Tls12Resumption};
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -76,11 +76,11 @@ pub struct TlsConfig {
 }
 
 impl TlsConfig {
-    /// The configuration of one worker, with a memory for sessions of its own.
+    /// The configuration of one worker with so many connections, and a memory for sessions of its own.
     ///
     /// # Errors
     /// [`TlsError`], where the plan asks for what does not exist or does not go together.
-    pub fn new(plan: &TlsPlan) -> Result<Self, TlsError> {
+    pub fn new(plan: &TlsPlan, connections: u32) -> Result<Self, TlsError> {
         let provider = Arc::new(provider(plan)?);
         let versions: Vec<&'static SupportedProtocolVersion> = plan
             .versions
@@ -112,11 +112,11 @@ impl TlsConfig {
         let names = plan.server_names.iter().map(|name| server_name(name)).collect::<Result<Vec<_>, _>>()?;
         client.alpn_protocols = plan.alpn.iter().map(|protocol| protocol.clone().into_bytes()).collect();
         let servers = names.iter().collect::<HashSet<_>>().len().max(1);
-        client.resumption = if plan.resume {
-            Resumption::store(Arc::new(ClientSessionMemoryCache::new(servers * SESSIONS_EACH)))
-        } else {
-            Resumption::store(Arc::new(GroupsOnly::new(servers))).tls12_resumption(Tls12Resumption::Disabled)
-        };
+        let sessions = Arc::new(Sessions::new(servers, connections as usize, plan.resume));
+        client.resumption = Resumption::store(sessions);
+        if !plan.resume {
+            client.resumption = client.resumption.tls12_resumption(Tls12Resumption::Disabled);
+        }
         Ok(TlsConfig { client: Arc::new(client), names, resumes: plan.resume })
     }
 
@@ -143,7 +143,7 @@ impl TlsConfig {
 /// # Errors
 /// [`TlsError`], as [`TlsConfig::new`].
 pub fn check(plan: &TlsPlan) -> Result<(), TlsError> {
-    TlsConfig::new(plan).map(drop)
+    TlsConfig::new(plan, 1).map(drop)
 }
 
 /// The certificates of a PEM text, each in DER.

@@ -41,11 +41,14 @@ pub fn known_groups() -> Vec<String> {
 
 /// The cipher suites of some versions that are offered where nothing else is asked for.
 pub fn default_ciphers(versions: &[TlsVersion]) -> Vec<String> {
-    DEFAULT_CIPHER_SUITES
+    let mut names: Vec<(TlsVersion, String)> = DEFAULT_CIPHER_SUITES
         .iter()
         .filter(|suite| versions.contains(&version(**suite)))
-        .map(|suite| iana(*suite))
-        .collect()
+        .map(|suite| (version(*suite), iana(*suite)))
+        .collect();
+    // As browsers do, and RFC 8446 §9.1: AES-128 is secure, mandatory, and hashes in hardware.
+    names.sort_by_key(|(version, name)| (std::cmp::Reverse(*version), !name.contains("AES_128")));
+    names.into_iter().map(|(_, name)| name).collect()
 }
 
 /// The key exchange groups that are offered where nothing else is asked for.
@@ -161,6 +164,7 @@ mod tests {
     #[test]
     fn each_version_has_suites_of_its_own() {
         let (old, new) = (default_ciphers(&[TlsVersion::V12]), default_ciphers(&[TlsVersion::V13]));
+        assert_eq!(new[0], "TLS_AES_128_GCM_SHA256");
         assert!(!old.is_empty() && !new.is_empty() && old.iter().all(|name| !new.contains(name)));
         assert_eq!(default_ciphers(&[TlsVersion::V12, TlsVersion::V13]).len(), old.len() + new.len());
         assert_eq!(default_groups(), ["X25519MLKEM768", "X25519", "P-256", "P-384"]);

@@ -180,7 +180,7 @@ fn sim_with<P: Protocol>(plan: &Plan, protocol: P, service: Box<dyn Service>, we
         None => Worker::new(plan, &share, protocol, driver, link).run(),
         Some(tls) => {
             let origins = vec![0; setup.addresses.len()];
-            let driver = Tls::new(driver, TlsConfig::new(tls).unwrap(), setup.slots, setup.blobs, origins);
+            let driver = Tls::new(driver, TlsConfig::new(tls, setup.slots).unwrap(), setup.slots, setup.blobs, origins);
             Worker::new(plan, &share, protocol, driver, link).run();
         }
     }
