@@ -1,4 +1,5 @@
 //! `plimsoll load https://` on real servers: nginx from Debian with certificates made on the spot, and hostile ones.
+#![allow(clippy::unwrap_used, reason = "a test that cannot set up is a test that fails")]
 
 mod common;
 

@@ -5,8 +5,7 @@
 //! one `send` a request. A worker without TLS has none of this in it: the layer is a type, chosen where workers start.
 //! Versions, suites, groups and trust are rustls' (unbuffered API) with aws-lc-rs; nothing of TLS is written here.
 //!
-//! Not done: early data, renegotiation, and close_notify when we close: as with most load generators the peer sees the
-//! end of the stream alone.
+//! Not done: early data, renegotiation, and close_notify when we close: the peer sees the end of the stream alone.
 
 mod config;
 mod fault;
