@@ -95,8 +95,8 @@ fn bad_urls_say_what_to_write() {
         "URL 'http://h:x/': invalid port number: write http://HOST:PORT/, an IPv6 address in brackets",
     );
     refused(
-        &["load", "https://h/"],
-        "URL 'https://h/': scheme 'https' is not spoken by this version: use http://HOST:PORT/PATH, unix:/PATH.sock[:/PATH], echo://HOST:PORT or echo+unix:/PATH.sock",
+        &["load", "ws://h/"],
+        "URL 'ws://h/': scheme 'ws' is not spoken by this version: use http:// or https://HOST:PORT/PATH, unix:/PATH.sock[:/PATH], echo:// or echo+tls://HOST:PORT, or echo+unix:/PATH.sock",
     );
     refused(&["load", "echo://127.0.0.1", "-XPUT"], "-X is for http URLs, got 'echo://127.0.0.1': leave it out");
 }

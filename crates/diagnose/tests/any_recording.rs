@@ -48,6 +48,8 @@ impl Tape {
             bytes_received: self.next(),
             connected: self.next(),
             connect_failed: self.next(),
+            handshakes_full: self.next(),
+            handshakes_resumed: self.next(),
             closed_by_us: self.next(),
             closed_by_peer: self.next(),
             ..Counts::default()

@@ -4,9 +4,10 @@
 
 use crate::burst::Rendezvous;
 use crate::driver::epoll::monotonic_ns;
-use crate::link::{Control, Message, SPARE_INTERVALS, WorkerLink};
+use crate::link::{Control, Message, NOTES_MAX, SPARE_INTERVALS, WorkerLink};
 use crate::seat::{Ready, Seat};
 use crate::share::shares;
+use crate::tls::TlsError;
 use model::Interval;
 use model::plan::Plan;
 use std::io;
@@ -21,6 +22,9 @@ pub enum StartError {
     /// The requests cannot be written.
     #[error("{0}")]
     Wire(#[from] wire::WireError),
+    /// TLS cannot be set up.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// The driver could not be set up.
     #[error(
         "the {driver} driver cannot be set up: {source}; try --driver epoll, or raise the limit it names (ulimit -n, ulimit -l)"
@@ -75,7 +79,7 @@ impl Fleet {
     pub fn start(plan: &Plan) -> Result<Self, StartError> {
         let shares = shares(plan);
         let control = Control::new();
-        let (to_session, messages) = sync_channel(shares.len() * (SPARE_INTERVALS + 3));
+        let (to_session, messages) = sync_channel(shares.len() * (SPARE_INTERVALS + NOTES_MAX + 3));
         let (mut empties, mut threads, mut starts) = (Vec::new(), Vec::new(), Vec::new());
         let (ready_sender, ready) = sync_channel::<Ready>(shares.len());
         let rendezvous = Arc::new(Rendezvous::new(plan.threads));

@@ -14,6 +14,7 @@ pub mod pace;
 mod seat;
 pub mod share;
 pub mod timers;
+pub mod tls;
 pub mod worker;
 
 pub use fleet::{Fleet, StartError};

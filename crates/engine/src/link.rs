@@ -11,11 +11,21 @@ use std::sync::mpsc::{Receiver, SyncSender};
 /// Empty intervals a worker has beside the one it fills.
 pub const SPARE_INTERVALS: usize = 1;
 
+/// Notes a worker sends at the most.
+pub const NOTES_MAX: usize = 2;
+
 /// From a worker to its session.
 #[derive(Debug)]
 pub enum Message {
     /// A tick has ended.
     Interval(Box<Interval>),
+    /// Something worth an event of the recording.
+    Note {
+        /// When, nanoseconds since the run's start.
+        at_ns: u64,
+        /// What.
+        note: crate::driver::Note,
+    },
     /// The worker has ended; no more comes from it.
     Finished(Finished),
 }

@@ -12,6 +12,7 @@ use crate::fleet::StartError;
 use crate::hold::HoldWorker;
 use crate::link::WorkerLink;
 use crate::share::Share;
+use crate::tls::{Tls, TlsConfig};
 use crate::worker::Worker;
 use model::plan::{DriverKind, Hold, Pace, Plan, Workload};
 use std::sync::Arc;
@@ -120,10 +121,24 @@ impl Seat {
         let driver = plan.driver;
         let failed = |source| StartError::Driver { driver: driver.name(), source };
         match driver {
-            DriverKind::Epoll => self.go(Epoll::new(&setup).map_err(failed)?, work),
-            DriverKind::Uring => self.go(Uring::new(&setup).map_err(failed)?, work),
-            DriverKind::Rings => self.go(Rings::new(&setup).map_err(failed)?, work),
-            DriverKind::Sim => return Err(StartError::SimDriver),
+            DriverKind::Epoll => self.with_tls(Epoll::new(&setup).map_err(failed)?, setup, work),
+            DriverKind::Uring => self.with_tls(Uring::new(&setup).map_err(failed)?, setup, work),
+            DriverKind::Rings => self.with_tls(Rings::new(&setup).map_err(failed)?, setup, work),
+            DriverKind::Sim => Err(StartError::SimDriver),
+        }
+    }
+
+    /// TLS between driver and worker, where the plan has it; without it nothing stands between.
+    fn with_tls<D: Driver>(self, driver: D, setup: Setup, work: impl Work) -> Result<(), StartError> {
+        match &self.plan.tls {
+            None => self.go(driver, work),
+            Some(tls) => {
+                let config = TlsConfig::new(tls, setup.slots)?;
+                let origins = self.plan.origins.iter().zip(0..);
+                let of_address = origins.flat_map(|(o, i)| o.addresses.iter().map(move |_| i)).collect();
+                let driver = Tls::new(driver, config, setup.slots, setup.blobs, of_address);
+                self.go(driver, work);
+            }
         }
         Ok(())
     }

@@ -57,6 +57,7 @@ fn allocations_of(mut plan: Plan, kind: DriverKind) -> Option<u64> {
                 ok += interval.counts.ok;
                 fleet.give_back(interval);
             }
+            Some(Message::Note { .. }) => {}
             Some(Message::Finished(_)) => finished = true,
             None => {}
         }

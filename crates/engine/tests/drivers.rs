@@ -155,6 +155,17 @@ fn hostile_servers_are_counted_by_kind() {
     }
 }
 
+/// A user whose reply is no reply goes on: a count of requests is met by failures too.
+#[test]
+fn a_count_is_met_though_every_reply_is_garbage() {
+    let mut plan = counted(http(), 30);
+    plan.reconnect = Backoff { first_ns: MS, max_ns: MS };
+    on_all(&plan, answering(|_| vec![reply(b"garbage\r\n\r\n")]), |name, sum| {
+        let c = &sum.total.counts;
+        assert_eq!((c.started, c.failed, sum.of(ErrorKind::BadFraming)), (30, 30, 30), "{name}");
+    });
+}
+
 #[test]
 fn a_reply_that_nobody_asked_for_ends_the_connection() {
     let twice = answering(|bytes| [http_ok(bytes), http_ok(bytes)].concat());

@@ -76,6 +76,8 @@ kinds! {
     CorruptedReply = "corrupted-reply",
     /// Any other I/O error while sending or receiving.
     Io = "io",
+    /// TLS failed on an established connection: an alert, or a record that cannot be read.
+    TlsBroken = "tls-broken",
 }
 
 /// What a request was doing when it failed.
@@ -86,6 +88,8 @@ pub enum Phase {
     Queue,
     /// Connecting.
     Connect,
+    /// In the TLS handshake.
+    Tls,
     /// Sending the request.
     Send,
     /// Waiting for the reply's first byte.
@@ -100,6 +104,7 @@ impl Phase {
         match self {
             Phase::Queue => "waiting for a connection",
             Phase::Connect => "connecting",
+            Phase::Tls => "in the TLS handshake",
             Phase::Send => "sending",
             Phase::FirstByte => "waiting for the first byte",
             Phase::Reply => "receiving the reply",

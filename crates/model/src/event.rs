@@ -3,12 +3,17 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// Kind of the event that says what TLS agreed on with the first connection.
+pub const TLS_AGREED: &str = "tls-agreed";
+/// Kind of the event that says all there is to say about the first failure of TLS.
+pub const TLS_FAILED: &str = "tls-failed";
+
 /// One event of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Event {
     /// Nanoseconds since the run's start (negative: before it).
     pub at_ns: i64,
-    /// A fixed kebab-case word, such as `interrupted`, `driver-fallback`, `target-gone`, `recording-stopped`.
+    /// A fixed kebab-case word, such as `interrupted`, `driver-fallback`, `target-gone`, `tls-agreed`, `tls-failed`, `recording-stopped`.
     pub kind: String,
     /// One sentence for people.
     pub text: String,

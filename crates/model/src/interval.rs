@@ -24,14 +24,18 @@ pub struct Counts {
     pub dropped: u64,
     /// Requests due during warm-up that ended, well or not.
     pub warmup: u64,
-    /// Bytes handed to the kernel.
+    /// Bytes of requests handed over; with TLS before they are encrypted.
     pub bytes_sent: u64,
-    /// Bytes received.
+    /// Bytes received; with TLS after they were decrypted.
     pub bytes_received: u64,
-    /// Connections established.
+    /// Connections established; with TLS, those whose handshake was done.
     pub connected: u64,
     /// Attempts to connect that failed.
     pub connect_failed: u64,
+    /// TLS handshakes done in full.
+    pub handshakes_full: u64,
+    /// TLS handshakes that resumed a session.
+    pub handshakes_resumed: u64,
     /// Connections closed by us.
     pub closed_by_us: u64,
     /// Connections closed or reset by the peer.
@@ -56,6 +60,8 @@ impl Counts {
         self.bytes_received += other.bytes_received;
         self.connected += other.connected;
         self.connect_failed += other.connect_failed;
+        self.handshakes_full += other.handshakes_full;
+        self.handshakes_resumed += other.handshakes_resumed;
         self.closed_by_us += other.closed_by_us;
         self.closed_by_peer += other.closed_by_peer;
         self.wakeups += other.wakeups;

@@ -16,7 +16,7 @@ pub enum Kind {
     Failed,
     /// From the start of a connect to its completion.
     Connect,
-    /// The TLS handshake.
+    /// The TLS handshake: from the TCP connection to the first moment a request may be sent.
     Tls,
     /// first byte − sent, successes only.
     FirstByte,

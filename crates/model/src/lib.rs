@@ -17,6 +17,7 @@ pub mod readings;
 pub mod recording;
 pub mod scenario;
 pub mod snapshot;
+pub mod tls;
 pub mod units;
 
 pub use error_kind::{ErrorKind, Phase};

@@ -1,8 +1,10 @@
 //! The plan: a scenario fully resolved. Every address, share, phase, limit and seed is in it.
 //!
 //! After this nothing that must exist is optional: an `Option` here means "not wanted", never "not known yet".
-//! The plan is stored whole in the recording, but for request bodies, of which length and digest are kept.
+//! The plan is stored whole in the recording, but for request bodies and what TLS reads from files, of which
+//! length or number and digest are kept.
 
+use crate::tls::TlsPlan;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, SocketAddr};
@@ -54,6 +56,9 @@ pub struct Plan {
     pub tick_ns: u64,
     /// Seed of all randomness.
     pub seed: u64,
+    /// TLS between TCP and the protocol; `None`: plain.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<TlsPlan>,
 }
 
 /// A scheme, host and port that requests go to.
@@ -384,6 +389,16 @@ impl Plan {
             Pace::Held { connects_per_s, .. } => (f64::from(self.connections) / connects_per_s * 1e9) as u64,
             Pace::Closed { .. } | Pace::Open { .. } | Pace::Burst { .. } => 0,
         }
+    }
+
+    /// Whether each unit of load is a TLS handshake, and no request is sent.
+    pub fn is_handshake_only(&self) -> bool {
+        self.tls.as_ref().is_some_and(|tls| tls.handshake_only)
+    }
+
+    /// What one unit of load is called.
+    pub fn unit(&self) -> &'static str {
+        if self.is_handshake_only() { "handshake" } else { "request" }
     }
 
     /// The rate asked for at a moment after the start, requests a second; `None` for a closed pace.

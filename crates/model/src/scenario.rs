@@ -4,6 +4,7 @@
 //! in one sentence why it cannot. Units are parsed already ([`crate::units`]).
 
 use crate::plan::{Arrivals, Batch, BurstAt, Content, DriverKind, OnFull, Segment, Sizes, Think};
+use crate::tls::TlsAsked;
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -112,6 +113,8 @@ pub struct Scenario {
     pub tick_ns: Option<u64>,
     /// Seed.
     pub seed: Option<u64>,
+    /// TLS.
+    pub tls: TlsAsked,
 }
 
 /// A URL and its share.

@@ -5,7 +5,7 @@
 use model::recording::Row;
 use std::io::{self, Write};
 
-const COLUMNS: [&str; 26] = [
+const COLUMNS: [&str; 28] = [
     "start_s",
     "end_s",
     "is_drain",
@@ -32,6 +32,8 @@ const COLUMNS: [&str; 26] = [
     "cpu_system_s",
     "worker_busy_max_ratio",
     "reap_delay_max_us",
+    "handshakes_full",
+    "handshakes_resumed",
 ];
 
 /// Writes the header and a line for each row, lines ended by CR LF as the RFC has it.
@@ -78,6 +80,8 @@ fn fields(row: &Row) -> [String; COLUMNS.len()] {
         s(c.cpu_system_ns),
         format!("{:.4}", row.worker_busy_max),
         us(Some(g.reap_delay_ns_max)),
+        c.handshakes_full.to_string(),
+        c.handshakes_resumed.to_string(),
     ]
 }
 

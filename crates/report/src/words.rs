@@ -38,6 +38,7 @@ pub fn of_kind(kind: ErrorKind) -> &'static str {
         ErrorKind::PaddedReply => "more came back than was sent",
         ErrorKind::CorruptedReply => "other bytes came back than were sent",
         ErrorKind::Io => "sending or receiving failed",
+        ErrorKind::TlsBroken => "TLS failed on an established connection",
     }
 }
 
@@ -149,12 +150,20 @@ pub fn of_plan(plan: &Plan) -> String {
         }
     }];
     parts.push(counted(u64::from(plan.connections), "connection"));
+    if let Some(tls) = &plan.tls {
+        let sessions = if tls.resume { "" } else { ", no session resumed" };
+        parts.push(if tls.handshake_only {
+            format!("TLS handshakes alone{sessions}")
+        } else {
+            format!("TLS{sessions}")
+        });
+    }
     if plan.pipeline > 1 {
         parts.push(format!("pipeline {}", plan.pipeline));
     }
     parts.push(counted(u64::from(plan.threads), "thread"));
     if let Some(requests) = plan.stop.requests {
-        parts.push(counted(requests, "request"));
+        parts.push(counted(requests, plan.unit()));
     }
     if let Some(duration_ns) = plan.stop.duration_ns {
         parts.push(length(duration_ns));

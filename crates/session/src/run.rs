@@ -205,6 +205,7 @@ impl Session<'_> {
                         self.tick(tick, fleet);
                     }
                 }
+                Some(Message::Note { at_ns, note }) => self.note(at_ns, note),
                 Some(Message::Finished(finished)) => {
                     running -= 1;
                     self.finished(&finished);
@@ -261,9 +262,24 @@ impl Session<'_> {
         self.snapshots += 1;
     }
 
+    /// What a worker tells: the first of its kind is enough.
+    fn note(&mut self, at_ns: u64, note: engine::driver::Note) {
+        if self.recording.events.iter().all(|event| event.kind != note.kind) {
+            let event = Event { at_ns: at_ns as i64, kind: note.kind.to_owned(), text: note.text };
+            if note.kind == model::event::TLS_FAILED {
+                self.watch.on_event(&event);
+            }
+            self.keep_event(event);
+        }
+    }
+
     fn event(&mut self, event: Event) {
-        self.append(|writer| writer.append::<Box<model::Interval>>(&[], None, std::slice::from_ref(&event)));
         self.watch.on_event(&event);
+        self.keep_event(event);
+    }
+
+    fn keep_event(&mut self, event: Event) {
+        self.append(|writer| writer.append::<Box<model::Interval>>(&[], None, std::slice::from_ref(&event)));
         self.recording.push_event(event);
     }
 

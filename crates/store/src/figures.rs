@@ -180,6 +180,8 @@ pub fn largest_count(c: &Counts) -> u64 {
         c.bytes_received,
         c.connected,
         c.connect_failed,
+        c.handshakes_full,
+        c.handshakes_resumed,
         c.closed_by_us,
         c.closed_by_peer,
         c.wakeups,

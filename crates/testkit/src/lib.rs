@@ -3,6 +3,7 @@
 //! For tests only. A probe that fails prints why before a test is skipped; in CI, where everything is installed and
 //! the user is root, `PLIMSOLL_TEST_NO_SKIP=1` turns every skip into a failure.
 
+pub mod certificates;
 pub mod network;
 pub mod nginx;
 pub mod process;

@@ -103,6 +103,23 @@ fn every_source_file_says_what_it_is_and_stays_readable() {
     }
 }
 
+/// What is built, not what the lock file lists: that names `ring` for a feature of webpki's that nobody turns on.
+#[test]
+fn there_is_one_crypto_provider() {
+    let tree = std::process::Command::new(env!("CARGO"))
+        .args(["tree", "--workspace", "--prefix", "none", "--offline", "--edges", "normal,build,dev"])
+        .current_dir(testkit::workspace())
+        .output()
+        .unwrap();
+    assert!(tree.status.success(), "{}", String::from_utf8_lossy(&tree.stderr));
+    let tree = String::from_utf8(tree.stdout).unwrap();
+    let has = |name: &str| tree.lines().any(|line| line.split(' ').next() == Some(name));
+    assert!(has("rustls") && has("aws-lc-rs"), "is this the right tree?");
+    for other in ["ring", "openssl-sys", "native-tls"] {
+        assert!(!has(other), "{other} is in the tree: cargo tree --workspace -i {other} says by whom");
+    }
+}
+
 #[test]
 fn documents_name_only_paths_that_exist() {
     let root = testkit::workspace();

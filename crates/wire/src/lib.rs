@@ -8,6 +8,7 @@
 pub mod echo;
 mod error;
 pub mod http1;
+pub mod tls;
 
 pub use error::WireError;
 
@@ -105,6 +106,9 @@ pub trait Protocol {
 ///
 /// Says more than [`Protocol::describe`], and is for reports: it may allocate.
 pub fn words(workload: &Workload, detail: u32) -> Option<Cow<'static, str>> {
+    if let Some(words) = tls::words(detail) {
+        return Some(words);
+    }
     match workload {
         Workload::Http1(_) => http1::words(detail),
         Workload::Echo(_) | Workload::Hold(_) => echo::words(detail),

@@ -1,8 +1,9 @@
-//! Arguments of `load`, in the groups its help shows: where, what, when, connections, how, results.
+//! Arguments of `load`, in the groups its help shows: where, what, when, connections, TLS, how, results.
 //!
 //! Names follow wrk, ab, oha and curl where those agree. Nothing is filled in here: a flag that was not given
 //! is absent from the scenario, and `session::resolve` knows the default that the help text names.
 
+use super::tls::TlsArgs;
 use super::values::{self, Profile};
 use super::{is_on_command_line, values::CpuList};
 use crate::exit::Failure;
@@ -29,6 +30,9 @@ pub struct LoadArgs {
     /// What connections do.
     #[command(flatten)]
     pub connection: ConnectionArgs,
+    /// TLS.
+    #[command(flatten)]
+    pub tls: TlsArgs,
     /// How the load is put on.
     #[command(flatten)]
     pub machine: MachineArgs,
@@ -41,7 +45,7 @@ pub struct LoadArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Where")]
 pub struct PlaceArgs {
-    /// URL such as http://HOST:PORT/PATH, unix:/PATH.sock, unix:/PATH.sock:/PATH, echo://HOST:PORT[-LAST], echo+unix:/PATH.sock, hold://HOST:PORT[-LAST]
+    /// URL such as http://HOST:PORT/PATH, https://HOST/, unix:/PATH.sock, unix:/PATH.sock:/PATH, echo://HOST:PORT[-LAST], echo+tls://HOST:PORT[-LAST], echo+unix:/PATH.sock, hold://HOST:PORT[-LAST], hold+tls://HOST:PORT[-LAST]
     #[arg(value_name = "URL")]
     pub url: Vec<String>,
     /// File with a URL in each line, a weight before it if wanted: `[WEIGHT] URL` [default: none]

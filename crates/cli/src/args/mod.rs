@@ -9,6 +9,7 @@ pub mod runs;
 pub mod scenario;
 pub mod serve;
 pub mod shell;
+pub mod tls;
 mod values;
 
 use crate::exit::{Exit, Failure};

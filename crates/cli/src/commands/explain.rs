@@ -7,6 +7,7 @@ use crate::args::load::OutputArgs;
 use crate::exit::{Exit, Failure};
 use model::limits;
 use model::plan::{Arrivals, BurstAt, Content, Echo, Http1, OnFull, Pace, Plan, Sizes, Think, Workload};
+use model::tls::{Identity, Verify};
 use model::units::{show_bytes, show_count, show_duration_ns};
 use session::resolve::Resolved;
 use std::io::Write;
@@ -42,6 +43,7 @@ fn words(resolved: &Resolved, output: &OutputArgs) -> String {
         page.row("where", &format!("{} at {}", origin.name, addresses.join(", ")));
     }
     what(plan, &mut page);
+    tls(plan, &mut page);
     when(plan, &mut page);
     page.row("connections", &connections(plan));
     page.row("workers", &workers(plan));
@@ -82,6 +84,9 @@ impl Page {
 }
 
 fn what(plan: &Plan, page: &mut Page) {
+    if plan.tls.as_ref().is_some_and(|tls| tls.handshake_only) {
+        return page.row("what", "TLS handshakes alone: connect, handshake, close; no request is sent");
+    }
     match &plan.workload {
         Workload::Http1(http) => requests(http, page),
         Workload::Echo(echo) => {
@@ -111,6 +116,34 @@ fn payload(echo: &Echo) -> String {
         Content::Incompressible => "incompressible",
     };
     format!("{content}, {sizes}")
+}
+
+fn tls(plan: &Plan, page: &mut Page) {
+    let Some(tls) = &plan.tls else { return };
+    let versions: Vec<&str> = tls.versions.iter().map(|version| version.name()).collect();
+    page.row("TLS", &format!("versions {}", versions.join(", ")));
+    page.row("", &format!("cipher suites {}", tls.ciphers.join(", ")));
+    page.row("", &format!("key exchange {}", tls.groups.join(", ")));
+    if !tls.alpn.is_empty() {
+        page.row("", &format!("ALPN {}", tls.alpn.join(", ")));
+    }
+    let mut names = tls.server_names.clone();
+    names.dedup();
+    let names = names.join(", ");
+    page.row(
+        "trust",
+        &match &tls.verify {
+            Verify::System(trusted) | Verify::File(trusted) => {
+                format!("a certificate for {names} by one of {} authorities: {}", trusted.certificates, trusted.from)
+            }
+            Verify::Off => format!("any certificate at all (--insecure); {names} is asked for"),
+        },
+    );
+    if let Some(identity) = &tls.identity {
+        let Identity { certificate_file, certificate_sha256, key_file, .. } = identity;
+        page.row("our certificate", &format!("{certificate_file}, SHA-256 {certificate_sha256}; its key {key_file}"));
+    }
+    page.row("sessions", if tls.resume { "are resumed, by each worker for itself" } else { "are not resumed" });
 }
 
 fn requests(http: &Http1, page: &mut Page) {
@@ -250,7 +283,8 @@ fn results(output: &OutputArgs) -> String {
 
 fn all_limits(plan: &Plan, page: &mut Page) {
     page.heading("Limits of this run");
-    page.row("connect timeout", &duration(plan.timeouts.connect_ns));
+    let and_tls = if plan.tls.is_some() { ", TLS handshake included" } else { "" };
+    page.row("connect timeout", &format!("{}{and_tls}", duration(plan.timeouts.connect_ns)));
     page.row("reply timeout", &format!("{}, also for a free connection", duration(plan.timeouts.reply_ns)));
     page.row(
         "reconnect after",

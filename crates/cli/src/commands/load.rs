@@ -75,6 +75,9 @@ fn no_connection(outcome: &Outcome) -> String {
         .map(|(kind, n)| format!("{} × {n}", kind.name()))
         .collect();
     let why = if kinds.is_empty() { "none was answered in time".to_owned() } else { kinds.join(", ") };
+    if let Some(told) = outcome.recording.events.iter().find(|event| event.kind == model::event::TLS_FAILED) {
+        return format!("expected a TLS connection to {origin}, got none ({why}): {}", told.text);
+    }
     format!("expected a connection to {origin}, got none ({why}): check that the server listens there")
 }
 

@@ -129,7 +129,14 @@ fn counters(facts: &Facts<'_>) -> Vec<Check> {
         let ended: u128 = rows.map(|r| u128::from(r.counts.ok) + u128::from(r.counts.failed)).sum();
         checks.push(same(facts, "audit.timeline", ("ended", ok + failed), ("ended over all intervals", ended)));
     }
-    if matches!(facts.recording.plan.workload, Workload::Http1(_)) {
+    if facts.recording.plan.is_handshake_only() {
+        let counts = &sum.counts;
+        // Those of connections begun in warm-up are counted with it, and told apart only by request.
+        if facts.recording.plan.warmup_ns == 0 {
+            let done = u128::from(counts.handshakes_full) + u128::from(counts.handshakes_resumed);
+            checks.push(same(facts, "audit.handshakes", ("successes", ok), ("handshakes full or resumed", done)));
+        }
+    } else if matches!(facts.recording.plan.workload, Workload::Http1(_)) {
         let text = format!("{statuses} statuses for {ok} successes and {failed} failures");
         checks.push(Check {
             holds: Some((ok..=ok + failed).contains(&statuses)),
@@ -140,6 +147,10 @@ fn counters(facts: &Facts<'_>) -> Vec<Check> {
 }
 
 fn bytes(facts: &Facts<'_>) -> Vec<Check> {
+    if facts.recording.plan.is_handshake_only() {
+        // Nothing is sent but what TLS sends on its own account.
+        return Vec::new();
+    }
     let least = |echo: &Echo| match &echo.sizes {
         Sizes::Fixed(size) | Sizes::Range(size, _) => u64::from(*size),
         Sizes::List(sizes) => sizes.iter().copied().min().map_or(1, u64::from),

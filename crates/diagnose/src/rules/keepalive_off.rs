@@ -2,7 +2,7 @@
 //!
 //! Evidence: connections made for each request ≥ 0.9, and successes, as a close after a good reply is what tells this from
 //! connections that break (failures below a tenth). Refuted where we close ourselves (`--disable-keepalive`,
-//! `--requests-per-connection 1`), and where connections last. Needs twenty requests.
+//! `--requests-per-connection 1`, `--handshake-only`), and where connections last. Needs twenty requests.
 
 use crate::facts::{Facts, duration, percent};
 use crate::rule::{Rule, Verdict, past};
@@ -30,7 +30,7 @@ impl Rule for KeepaliveOff {
             Workload::Http1(http) => http.keep_alive,
             Workload::Echo(_) | Workload::Hold(_) => true,
         };
-        if !is_kept || plan.requests_per_connection == Some(1) {
+        if !is_kept || plan.is_handshake_only() || plan.requests_per_connection == Some(1) {
             return Verdict::refuted("connections were closed by us, as asked");
         }
         if facts.ended < REQUESTS_MIN {

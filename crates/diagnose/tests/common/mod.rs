@@ -142,6 +142,7 @@ fn plan(pace: Pace) -> Plan {
         receive_stamps: false,
         tick_ns: SECOND,
         seed: 1,
+        tls: None,
     }
 }
 

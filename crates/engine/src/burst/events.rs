@@ -10,7 +10,15 @@ use wire::{Failure, Progress, Protocol};
 impl<P: Protocol, D: Driver> BurstWorker<P, D> {
     pub(super) fn on_event(&mut self, event: Event) {
         match event {
-            Event::Connected { slot } => self.on_connected(slot),
+            Event::Connected { slot } => {
+                self.count_connect_time(slot);
+                self.on_connected(slot, None);
+            }
+            Event::Handshaking { slot } => self.count_connect_time(slot),
+            Event::Secured { slot, resumed, .. } => self.on_connected(slot, Some(resumed)),
+            Event::Refused { slot, detail, .. } => self.on_refused(slot, detail),
+            Event::Truncated { slot } => self.on_lost(slot, 0),
+            Event::Ticket { .. } | Event::Drained { .. } => {}
             Event::ConnectFailed { slot, errno } => {
                 self.on_connect_failed(slot, kind_of_errno(errno, Phase::Connect), errno);
             }
@@ -20,17 +28,46 @@ impl<P: Protocol, D: Driver> BurstWorker<P, D> {
         }
     }
 
-    fn on_connected(&mut self, slot: Slot) {
+    /// The connection is there; where there is TLS, its handshake begins.
+    fn count_connect_time(&mut self, slot: Slot) {
+        let now_ns = self.driver.now_ns();
+        let member = &mut self.members[slot as usize];
+        self.interval.latency.record(LatencyKind::Connect, now_ns.saturating_sub(member.connect_ns));
+        member.connect_ns = now_ns;
+    }
+
+    /// It can be used; after a TLS handshake, `resumed` says of which kind.
+    fn on_connected(&mut self, slot: Slot, resumed: Option<bool>) {
         let now_ns = self.driver.now_ns();
         let member = &mut self.members[slot as usize];
         member.state = State::Open;
         self.connecting -= 1;
         self.open += 1;
-        self.interval.counts.connected += 1;
-        self.interval.latency.record(LatencyKind::Connect, now_ns.saturating_sub(member.connect_ns));
+        let counts = &mut self.interval.counts;
+        counts.connected += 1;
+        if let Some(resumed) = resumed {
+            *(if resumed { &mut counts.handshakes_resumed } else { &mut counts.handshakes_full }) += 1;
+            self.interval.latency.record(LatencyKind::Tls, now_ns.saturating_sub(member.connect_ns));
+        }
         if member.request.is_some_and(|request| request.payload.is_none()) {
             self.send(slot);
         }
+    }
+
+    /// TLS failed, while the connection was being made or later.
+    fn on_refused(&mut self, slot: Slot, detail: u32) {
+        let at_ns = self.driver.now_ns();
+        let failure = Failure { kind: ErrorKind::TlsHandshake, detail };
+        if self.members[slot as usize].state == State::Connecting {
+            self.connecting -= 1;
+            self.interval.counts.connect_failed += 1;
+        } else {
+            self.interval.counts.closed_by_us += 1;
+        }
+        if !self.fail(slot, failure, Phase::Tls, 0, at_ns) {
+            self.count_connection_error(failure.kind, 0, slot, at_ns);
+        }
+        self.close(slot);
     }
 
     fn on_connect_failed(&mut self, slot: Slot, kind: ErrorKind, errno: i32) {
@@ -91,6 +128,11 @@ impl<P: Protocol, D: Driver> BurstWorker<P, D> {
     /// The peer closed (`errno` 0) or the connection broke.
     fn on_lost(&mut self, slot: Slot, errno: i32) {
         let at_ns = self.driver.now_ns();
+        if self.members[slot as usize].state == State::Connecting {
+            // While a TLS handshake was under way.
+            self.driver.close(slot);
+            return self.on_connect_failed(slot, ErrorKind::TlsHandshake, errno);
+        }
         self.interval.counts.closed_by_peer += 1;
         let kind = if errno == 0 { ErrorKind::ClosedEarly } else { kind_of_errno(errno, Phase::Reply) };
         let member = &mut self.members[slot as usize];

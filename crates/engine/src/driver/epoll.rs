@@ -5,6 +5,7 @@
 //! socket is drained, and a close is announced apart. Needs no privilege and works where io_uring is forbidden.
 
 use super::alarm::{Alarm, timespec};
+use super::outbox::Outbox;
 use super::socket::{Sources, bind_to, errno, kernel_address, stream};
 use super::stamps::{CONTROL_BYTES, Control, WallClock};
 use super::{Driver, Event, Setup, Slot, Wake, stamps};
@@ -16,7 +17,6 @@ use socket2::{SockAddr, Socket};
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
 use wire::Payload;
 
 /// The timer's key; no slot has it.
@@ -43,7 +43,7 @@ pub struct Epoll {
     alarm: Alarm,
     entries: Vec<Entry>,
     addresses: Vec<SockAddr>,
-    blobs: Vec<Arc<[u8]>>,
+    outbox: Outbox,
     sources: Sources,
     events: Vec<epoll::Event>,
     /// Next of `events` to look at.
@@ -74,7 +74,7 @@ impl Epoll {
             alarm,
             entries: (0..setup.slots).map(|_| Entry::default()).collect(),
             addresses: setup.addresses.iter().map(kernel_address).collect::<io::Result<_>>()?,
-            blobs: setup.blobs.clone(),
+            outbox: Outbox::new(setup.blobs.clone()),
             sources: Sources::of(setup),
             events: Vec::with_capacity(EVENTS),
             cursor: 0,
@@ -120,10 +120,10 @@ impl Epoll {
         let entry = &mut self.entries[slot as usize];
         let Some(socket) = &entry.socket else { return };
         while let Some(payload) = entry.unsent.front_mut() {
-            let start = payload.start as usize;
-            let bytes = &self.blobs[payload.blob as usize][start..start + payload.length as usize];
+            let bytes = self.outbox.bytes(*payload);
             match rustix::net::send(socket, bytes, SendFlags::NOSIGNAL) {
                 Ok(n) if n == bytes.len() => {
+                    self.outbox.release(*payload);
                     entry.unsent.pop_front();
                 }
                 Ok(n) => {
@@ -134,7 +134,7 @@ impl Epoll {
                 Err(Errno::INTR) => {}
                 Err(e) => {
                     entry.send_errno = e.raw_os_error();
-                    entry.unsent.clear();
+                    entry.unsent.drain(..).for_each(|payload| self.outbox.release(payload));
                     return;
                 }
             }
@@ -221,13 +221,35 @@ impl Driver for Epoll {
             && let Some(socket) = &entry.socket
         {
             // The common case, kept apart from the queue: the kernel takes it whole.
-            let start = payload.start as usize;
-            let bytes = &self.blobs[payload.blob as usize][start..start + payload.length as usize];
+            let bytes = self.outbox.bytes(payload);
             if rustix::net::send(socket, bytes, SendFlags::NOSIGNAL) == Ok(bytes.len()) {
                 return;
             }
         }
         entry.unsent.push_back(payload);
+        self.flush(slot);
+    }
+
+    fn lend(&mut self) -> Vec<u8> {
+        self.outbox.lend()
+    }
+
+    #[inline]
+    fn send_bytes(&mut self, slot: Slot, bytes: Vec<u8>) {
+        let entry = &mut self.entries[slot as usize];
+        let mut start = 0;
+        if entry.unsent.is_empty()
+            && let Some(socket) = &entry.socket
+        {
+            match rustix::net::send(socket, &bytes, SendFlags::NOSIGNAL) {
+                Ok(n) if n == bytes.len() => return self.outbox.take_back(bytes),
+                Ok(n) => start = n,
+                // Tried again below, where an error is kept.
+                Err(_) => {}
+            }
+        }
+        let payload = self.outbox.keep(bytes, start);
+        self.entries[slot as usize].unsent.push_back(payload);
         self.flush(slot);
     }
 
@@ -241,12 +263,12 @@ impl Driver for Epoll {
         entry.socket = None;
         entry.connecting = false;
         entry.generation = entry.generation.wrapping_add(1);
-        entry.unsent.clear();
+        entry.unsent.drain(..).for_each(|payload| self.outbox.release(payload));
         entry.send_errno = 0;
         if self.unread.is_some_and(|(s, _)| s == slot) {
             self.unread = None;
         }
-        self.immediate.retain(|event| slot_of(event) != slot);
+        self.immediate.retain(|event| event.slot() != slot);
     }
 
     fn wait(&mut self, until_ns: u64, wake: Wake) -> io::Result<()> {
@@ -305,7 +327,12 @@ impl Driver for Epoll {
                 return Some(event);
             }
             if flags.contains(epoll::EventFlags::OUT) && !entry.unsent.is_empty() {
+                let was_owned = entry.unsent.iter().any(|payload| Outbox::is_owned(*payload));
                 self.flush(slot);
+                let entry = &self.entries[slot as usize];
+                if was_owned && entry.unsent.is_empty() && entry.send_errno == 0 {
+                    self.immediate.push_back(Event::Drained { slot });
+                }
             }
             let readable =
                 epoll::EventFlags::IN | epoll::EventFlags::RDHUP | epoll::EventFlags::HUP | epoll::EventFlags::ERR;
@@ -315,12 +342,17 @@ impl Driver for Epoll {
                 return Some(event);
             }
         }
-        None
+        self.immediate.pop_front()
     }
 
     #[inline]
     fn bytes(&self) -> &[u8] {
         &self.buffer[..self.received]
+    }
+
+    #[inline]
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.buffer[..self.received]
     }
 }
 
@@ -329,16 +361,6 @@ impl Driver for Epoll {
 pub fn monotonic_ns() -> u64 {
     let t = clock_gettime(ClockId::Monotonic);
     t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
-}
-
-pub(super) fn slot_of(event: &Event) -> Slot {
-    match event {
-        Event::Connected { slot }
-        | Event::ConnectFailed { slot, .. }
-        | Event::Received { slot, .. }
-        | Event::Closed { slot }
-        | Event::Failed { slot, .. } => *slot,
-    }
 }
 
 fn key(slot: Slot, generation: u32) -> u64 {

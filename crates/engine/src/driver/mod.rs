@@ -7,6 +7,7 @@
 
 mod alarm;
 pub mod epoll;
+pub mod outbox;
 pub mod rings;
 pub mod sim;
 pub mod socket;
@@ -30,6 +31,39 @@ pub enum Event {
         /// Whose.
         slot: Slot,
     },
+    /// It is established, and the TLS handshake has begun; [`Event::Secured`] or [`Event::Refused`] follows.
+    Handshaking {
+        /// Whose.
+        slot: Slot,
+    },
+    /// The TLS handshake is done: what is asked may be sent.
+    Secured {
+        /// Whose.
+        slot: Slot,
+        /// Whether it resumed an earlier session.
+        resumed: bool,
+        /// Whether this connection can still bring a ticket that a later one needs: [`Event::Ticket`] says when.
+        ticket_follows: bool,
+    },
+    /// A ticket has come, with which a later connection resumes this one's session (TLS 1.3).
+    Ticket {
+        /// Whose.
+        slot: Slot,
+    },
+    /// TLS failed: the connection cannot be used any further.
+    Refused {
+        /// Whose.
+        slot: Slot,
+        /// Why, as [`wire::tls::Fault::number`].
+        detail: u32,
+        /// Whether it is the handshake that failed, by our word or by the peer's.
+        in_handshake: bool,
+    },
+    /// The peer closed its side without TLS's close_notify: what came may have been cut off.
+    Truncated {
+        /// Whose.
+        slot: Slot,
+    },
     /// It could not be established; the slot is free of any socket again.
     ConnectFailed {
         /// Whose.
@@ -44,6 +78,11 @@ pub enum Event {
         /// When they came: the kernel's receive stamp where one is used, else when they were read.
         at_ns: u64,
     },
+    /// The kernel has taken what was given to [`Driver::send_bytes`]. Not said where it took all of it at once.
+    Drained {
+        /// Whose.
+        slot: Slot,
+    },
     /// The peer closed its side; no more bytes will come.
     Closed {
         /// Whose.
@@ -56,6 +95,25 @@ pub enum Event {
         /// The kernel's error number.
         errno: i32,
     },
+}
+
+impl Event {
+    /// Whose it is.
+    pub fn slot(&self) -> Slot {
+        match self {
+            Event::Connected { slot }
+            | Event::Handshaking { slot }
+            | Event::Secured { slot, .. }
+            | Event::Ticket { slot }
+            | Event::Refused { slot, .. }
+            | Event::Truncated { slot }
+            | Event::ConnectFailed { slot, .. }
+            | Event::Received { slot, .. }
+            | Event::Drained { slot }
+            | Event::Closed { slot }
+            | Event::Failed { slot, .. } => *slot,
+        }
+    }
 }
 
 /// What ends a wait, apart from its time.
@@ -72,6 +130,15 @@ pub enum Wake {
     },
     /// Nothing: sleep to the end of the time, then take what is there.
     Never,
+}
+
+/// Something worth an event of the recording, said once: in words, for they are made only then.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Note {
+    /// A fixed kebab-case word.
+    pub kind: &'static str,
+    /// A sentence.
+    pub text: String,
 }
 
 /// What a driver can be told at the start.
@@ -127,6 +194,12 @@ pub trait Driver {
     /// failure comes as an event.
     fn send(&mut self, slot: Slot, payload: Payload);
 
+    /// An empty buffer for [`Driver::send_bytes`], with the memory of an earlier one where there is one.
+    fn lend(&mut self) -> Vec<u8>;
+
+    /// Sends bytes that are in no blob, as [`Driver::send`] does; takes the buffer over, to lend it again.
+    fn send_bytes(&mut self, slot: Slot, bytes: Vec<u8>);
+
     /// How many of the payloads given to [`Driver::send`] the kernel has certainly not taken whole: the youngest ones.
     fn unsent(&self, slot: Slot) -> usize;
 
@@ -154,6 +227,14 @@ pub trait Driver {
 
     /// The bytes of the last [`Event::Received`]. Sending and closing leave them as they are.
     fn bytes(&self) -> &[u8];
+
+    /// The same bytes, to be changed in place.
+    fn bytes_mut(&mut self) -> &mut [u8];
+
+    /// Something that is worth telling, once.
+    fn take_note(&mut self) -> Option<Note> {
+        None
+    }
 
     /// User and system CPU time of the worker so far, nanoseconds.
     fn cpu_ns(&self) -> (u64, u64) {

@@ -243,9 +243,17 @@ impl Driver for Sim {
     }
 
     fn send(&mut self, slot: Slot, payload: Payload) {
-        let Some(connection) = self.connections[slot as usize] else { return };
         let start = payload.start as usize;
         let bytes = self.blobs[payload.blob as usize][start..start + payload.length as usize].to_vec();
+        self.send_bytes(slot, bytes);
+    }
+
+    fn lend(&mut self) -> Vec<u8> {
+        Vec::new()
+    }
+
+    fn send_bytes(&mut self, slot: Slot, bytes: Vec<u8>) {
+        let Some(connection) = self.connections[slot as usize] else { return };
         let at_ns = self.arrives_ns(connection, 0, 0);
         let arrival = if self.random.random_bool(self.weather.reset) {
             Arrival::ResetAtClient
@@ -263,7 +271,7 @@ impl Driver for Sim {
         if let Some(connection) = self.connections[slot as usize].take() {
             self.slots.remove(&connection);
             self.last_ns.remove(&connection);
-            self.ready.retain(|(event, _)| super::epoll::slot_of(event) != slot);
+            self.ready.retain(|(event, _)| event.slot() != slot);
         }
     }
 
@@ -312,6 +320,10 @@ impl Driver for Sim {
 
     fn bytes(&self) -> &[u8] {
         &self.bytes
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes
     }
 
     /// Nothing here costs real time.

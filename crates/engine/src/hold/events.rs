@@ -11,7 +11,15 @@ use wire::{Failure, Progress, Protocol};
 impl<D: Driver> HoldWorker<D> {
     pub(super) fn on_event(&mut self, event: Event) {
         match event {
-            Event::Connected { slot } => self.on_connected(slot),
+            Event::Connected { slot } => {
+                self.count_connect_time(slot);
+                self.on_connected(slot, None);
+            }
+            Event::Handshaking { slot } => self.count_connect_time(slot),
+            Event::Secured { slot, resumed, .. } => self.on_connected(slot, Some(resumed)),
+            Event::Refused { slot, detail, in_handshake } => self.on_refused(slot, detail, in_handshake),
+            Event::Truncated { slot } => self.on_lost(slot, 0),
+            Event::Ticket { .. } | Event::Drained { .. } => {}
             Event::ConnectFailed { slot, errno } => {
                 let kind = kind_of_errno(errno, Phase::Connect);
                 let now_ns = self.driver.now_ns();
@@ -23,15 +31,43 @@ impl<D: Driver> HoldWorker<D> {
         }
     }
 
-    fn on_connected(&mut self, slot: Slot) {
+    /// The connection is there; where there is TLS, its handshake begins.
+    fn count_connect_time(&mut self, slot: Slot) {
         let now_ns = self.driver.now_ns();
-        self.connecting -= 1;
-        if let Some(connect) = self.take_pending(slot) {
+        if let Some(connect) = self.waiting.get_mut(self.held[slot as usize].pending) {
+            connect.first_byte_ns = now_ns;
             self.interval.latency.record(LatencyKind::Connect, now_ns.saturating_sub(connect.sent_ns));
         }
+    }
+
+    /// It can be used; after a TLS handshake, `resumed` says of which kind.
+    fn on_connected(&mut self, slot: Slot, resumed: Option<bool>) {
+        let now_ns = self.driver.now_ns();
+        self.connecting -= 1;
+        if let (Some(connect), Some(resumed)) = (self.take_pending(slot), resumed) {
+            self.interval.latency.record(LatencyKind::Tls, now_ns.saturating_sub(connect.first_byte_ns));
+            let counts = &mut self.interval.counts;
+            *(if resumed { &mut counts.handshakes_resumed } else { &mut counts.handshakes_full }) += 1;
+        }
+        self.driver.rest(slot);
         self.held[slot as usize].state = State::Open;
         self.open += 1;
         self.interval.counts.connected += 1;
+    }
+
+    /// TLS failed, while the connection was being made or later.
+    fn on_refused(&mut self, slot: Slot, detail: u32, in_handshake: bool) {
+        let now_ns = self.driver.now_ns();
+        let failure = Failure { kind: ErrorKind::TlsHandshake, detail };
+        if self.held[slot as usize].state == State::Connecting {
+            self.driver.close(slot);
+            self.on_connect_failed(slot, failure.kind, 0, now_ns);
+        } else {
+            let phase = if in_handshake { Phase::Tls } else { Phase::Reply };
+            self.interval.counts.closed_by_us += 1;
+            self.message_failed(slot, failure, phase, 0, now_ns);
+            self.lose(slot);
+        }
     }
 
     fn on_connect_failed(&mut self, slot: Slot, kind: ErrorKind, errno: i32, now_ns: u64) {
@@ -100,6 +136,11 @@ impl<D: Driver> HoldWorker<D> {
     /// The peer closed (`errno` 0) or the connection broke.
     fn on_lost(&mut self, slot: Slot, errno: i32) {
         let at_ns = self.driver.now_ns();
+        if self.held[slot as usize].state == State::Connecting {
+            // While a TLS handshake was under way.
+            self.driver.close(slot);
+            return self.on_connect_failed(slot, ErrorKind::TlsHandshake, errno, at_ns);
+        }
         self.interval.counts.closed_by_peer += 1;
         let kind = if errno == 0 { ErrorKind::ClosedEarly } else { kind_of_errno(errno, Phase::Reply) };
         match self.waiting.get_mut(self.held[slot as usize].pending) {

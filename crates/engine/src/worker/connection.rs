@@ -10,6 +10,8 @@ pub enum State {
     Down,
     /// Connecting.
     Connecting,
+    /// In the TLS handshake.
+    Securing,
     /// Established.
     Open,
 }
@@ -102,6 +104,8 @@ pub struct Connection<C> {
     pub waiting_since_ns: u64,
     /// When the connect began.
     pub connect_ns: u64,
+    /// When TCP was there, where a TLS handshake follows.
+    pub tcp_ns: u64,
     /// When what it is doing has taken too long; `u64::MAX`: never.
     pub deadline_ns: u64,
     /// The moment of its deadline timer in the heap; `u64::MAX`: it has none.

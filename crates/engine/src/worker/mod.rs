@@ -6,6 +6,7 @@
 //! driver a run is a function of that seed.
 
 mod connection;
+mod handshakes;
 mod network;
 mod requests;
 
@@ -18,6 +19,7 @@ use connection::{Connection, Outstanding, State};
 use model::error_kind::{ErrorExample, ErrorKind, Phase};
 use model::plan::{OnFull, Pace, Plan, Think};
 use model::{Interval, LatencyKind};
+use network::Why;
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use std::collections::VecDeque;
@@ -80,6 +82,10 @@ pub struct Worker<P: Protocol, D: Driver> {
     backoff_max_ns: u64,
     wake: Wake,
     stamped_by_kernel: bool,
+    /// The load is handshakes alone: see `handshakes`.
+    handshake_only: bool,
+    /// Whether the target sends tickets; `None`: not known yet.
+    tickets_come: Option<bool>,
 
     warmup_ns: u64,
     load_end_ns: u64,
@@ -121,6 +127,7 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
             });
             first_address += count;
         }
+        let handshake_only = plan.is_handshake_only();
         let connections = share.slots.iter().enumerate().map(|(i, origin)| Connection {
             state: State::Down,
             origin: *origin,
@@ -131,9 +138,10 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
             sent: 0,
             answered: 0,
             failures: 0,
-            waiting: if schedule.is_some() { 0 } else { plan.pipeline },
+            waiting: if schedule.is_some() || handshake_only { 0 } else { plan.pipeline },
             waiting_since_ns: 0,
             connect_ns: 0,
+            tcp_ns: 0,
             deadline_ns: u64::MAX,
             timer_ns: u64::MAX,
         });
@@ -164,6 +172,8 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
             backoff_max_ns: plan.reconnect.max_ns,
             wake: plan.batch.map_or(Wake::First, |b| Wake::Batch { completions: b.completions, delay_ns: b.delay_ns }),
             stamped_by_kernel: plan.receive_stamps,
+            handshake_only,
+            tickets_come: None,
             warmup_ns: plan.warmup_ns,
             load_end_ns: plan.planned_ns().unwrap_or(u64::MAX),
             drain_ns: plan.drain_ns,
@@ -192,8 +202,12 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
         }
         let now_ns = self.driver.now_ns();
         for slot in 0..self.connections.len() as Slot {
-            self.connections[slot as usize].waiting_since_ns = now_ns;
-            self.connect(slot, now_ns);
+            if self.handshake_only {
+                self.slot_is_free(slot, now_ns);
+            } else {
+                self.connections[slot as usize].waiting_since_ns = now_ns;
+                self.connect(slot, now_ns);
+            }
         }
         loop {
             let (began_ns, now_ns) = self.turn();
@@ -270,8 +284,14 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
         match event {
             Event::Received { slot, at_ns } => self.on_received(slot, at_ns),
             Event::Connected { slot } => self.on_connected(slot),
-            Event::ConnectFailed { slot, errno } => self.on_connect_failed(slot, errno, None),
-            Event::Closed { slot } => self.on_closed(slot),
+            Event::ConnectFailed { slot, errno } => self.on_connect_failed(slot, Why::errno(errno, Phase::Connect)),
+            Event::Handshaking { slot } => self.on_handshaking(slot),
+            Event::Secured { slot, resumed, ticket_follows } => self.on_secured(slot, resumed, ticket_follows),
+            Event::Ticket { slot } => self.on_ticket(slot),
+            Event::Refused { slot, detail, in_handshake } => self.on_refused(slot, detail, in_handshake),
+            Event::Drained { .. } => {}
+            Event::Closed { slot } => self.on_closed(slot, false),
+            Event::Truncated { slot } => self.on_closed(slot, true),
             Event::Failed { slot, errno } => self.on_broken(slot, errno),
         }
     }
@@ -280,7 +300,11 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
         match timer {
             Timer::Connect => {
                 if self.connections[slot as usize].state == State::Down && !self.stopping {
-                    self.connect(slot, now_ns);
+                    if self.handshake_only {
+                        self.slot_is_free(slot, now_ns);
+                    } else {
+                        self.connect(slot, now_ns);
+                    }
                 }
             }
             Timer::Deadline => self.on_deadline(slot, due_ns, now_ns),
@@ -298,7 +322,8 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
             until_ns = until_ns.min(self.next_due_ns);
             // Nobody waits for a connection and the next request is due soon: replies are taken then, which halves
             // the wake-ups. How late they are stamped is bounded, and in the report.
-            if self.queued == 0 && self.next_due_ns <= now_ns + REAP_DELAY_NS_MAX {
+            // A handshake takes several round trips, each of which would wait.
+            if !self.handshake_only && self.queued == 0 && self.next_due_ns <= now_ns + REAP_DELAY_NS_MAX {
                 return (until_ns, Wake::Never);
             }
             return (until_ns, Wake::First);
@@ -393,7 +418,8 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
         interval.counts.cpu_user_ns += cpu_ns.0.saturating_sub(self.last_cpu_ns.0);
         interval.counts.cpu_system_ns += cpu_ns.1.saturating_sub(self.last_cpu_ns.1);
         self.last_cpu_ns = cpu_ns;
-        interval.gauges.connections = self.open;
+        // Of handshakes alone those that are being made count too: there is hardly another.
+        interval.gauges.connections = if self.handshake_only { self.in_flight + self.open } else { self.open };
         interval.gauges.in_flight = self.in_flight;
         interval.gauges.queued = self.queued;
         if self.unqueued > 0 {

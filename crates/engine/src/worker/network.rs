@@ -7,7 +7,24 @@ use crate::errors::kind_of_errno;
 use crate::timers::Timer;
 use model::LatencyKind;
 use model::error_kind::{ErrorExample, ErrorKind, Phase};
+use wire::tls::Fault;
 use wire::{Progress, Protocol};
+
+/// Why a connection could not be had, as facts.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Why {
+    pub kind: ErrorKind,
+    pub phase: Phase,
+    pub errno: i32,
+    pub detail: u32,
+}
+
+impl Why {
+    /// By the kernel's word.
+    pub fn errno(errno: i32, phase: Phase) -> Self {
+        Why { kind: kind_of_errno(errno, phase), phase, errno, detail: 0 }
+    }
+}
 
 impl<P: Protocol, D: Driver> Worker<P, D> {
     /// Begins to connect.
@@ -26,17 +43,24 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
 
     pub(super) fn on_connected(&mut self, slot: Slot) {
         let now_ns = self.driver.now_ns();
+        let connect_ns = self.connections[slot as usize].connect_ns;
+        if connect_ns >= self.warmup_ns {
+            self.interval.latency.record(LatencyKind::Connect, now_ns.saturating_sub(connect_ns));
+        }
+        self.on_open(slot, now_ns);
+    }
+
+    /// The connection can take requests.
+    pub(super) fn on_open(&mut self, slot: Slot, now_ns: u64) {
         let connection = &mut self.connections[slot as usize];
         connection.state = State::Open;
         connection.life = connection.life.wrapping_add(1);
-        let connect_ns = now_ns.saturating_sub(connection.connect_ns);
-        let is_measured = connection.connect_ns >= self.warmup_ns;
         self.open += 1;
         self.interval.counts.connected += 1;
-        if is_measured {
-            self.interval.latency.record(LatencyKind::Connect, connect_ns);
-        }
         self.set_deadline(slot, u64::MAX);
+        if self.handshake_only {
+            return;
+        }
         if self.is_open_pace {
             self.places_are_free(slot, self.pipeline, now_ns);
         } else {
@@ -44,10 +68,9 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
         }
     }
 
-    /// A connect failed: by the kernel's word, or (`timed_out`) by our deadline.
-    pub(super) fn on_connect_failed(&mut self, slot: Slot, errno: i32, timed_out: Option<ErrorKind>) {
+    /// A connect failed: by the kernel's word, by TLS's, or by our deadline.
+    pub(super) fn on_connect_failed(&mut self, slot: Slot, why: Why) {
         let now_ns = self.driver.now_ns();
-        let kind = timed_out.unwrap_or_else(|| kind_of_errno(errno, Phase::Connect));
         let connection = &mut self.connections[slot as usize];
         let origin = connection.origin;
         let addresses = self.origins[usize::from(origin)].addresses.1;
@@ -59,7 +82,7 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
         self.interval.counts.connect_failed += 1;
         self.set_deadline(slot, u64::MAX);
         if !all_failed {
-            self.count_connection_error(kind, errno, origin, now_ns);
+            self.count_connection_error(why, origin, now_ns);
             if !self.stopping {
                 self.connect(slot, now_ns);
             }
@@ -67,20 +90,26 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
         }
         let requests_ended = |worker: &Self| worker.interval.counts.failed + worker.interval.counts.warmup;
         let ended_before = requests_ended(self);
-        if self.is_open_pace {
-            self.fail_one_queued(origin, kind, errno, now_ns);
+        if self.handshake_only {
+            self.fail_oldest(slot, why.kind, why.phase, why.errno, why.detail, now_ns);
+        } else if self.is_open_pace {
+            self.fail_one_queued(origin, why, now_ns);
         } else {
-            self.waiting_users_fail(slot, kind, errno, now_ns);
+            self.waiting_users_fail(slot, why, now_ns);
         }
         if requests_ended(self) == ended_before {
-            self.count_connection_error(kind, errno, origin, now_ns);
+            self.count_connection_error(why, origin, now_ns);
         }
         self.connect_later(slot, now_ns);
     }
 
-    /// The peer closed its side.
-    pub(super) fn on_closed(&mut self, slot: Slot) {
+    /// The peer closed its side; `truncated`: without TLS's word that this was all.
+    pub(super) fn on_closed(&mut self, slot: Slot, truncated: bool) {
         let at_ns = self.driver.now_ns();
+        if self.handshake_only {
+            self.interval.counts.closed_by_peer += 1;
+            return self.close_handshake(slot, at_ns);
+        }
         let connection = &mut self.connections[slot as usize];
         self.interval.counts.closed_by_peer += 1;
         let Some(oldest) = connection.outstanding.oldest() else {
@@ -89,6 +118,11 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
         let payload = oldest.payload;
         let begun = self.protocol.has_begun(&connection.protocol);
         let ended = match self.protocol.closed(&mut connection.protocol, payload) {
+            Progress::Reply(_) if truncated => {
+                // Only the close could have said that the reply was whole, and this one does not.
+                self.fail_oldest(slot, ErrorKind::ClosedEarly, Phase::Reply, 0, Fault::Truncated.number(), at_ns);
+                1
+            }
             Progress::Reply(reply) => {
                 connection.answered += 1;
                 self.on_reply(slot, reply.status, reply.failure, at_ns);
@@ -108,7 +142,14 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
     pub(super) fn on_broken(&mut self, slot: Slot, errno: i32) {
         let at_ns = self.driver.now_ns();
         let connection = &mut self.connections[slot as usize];
+        if connection.state == State::Securing {
+            self.driver.close(slot);
+            return self.on_connect_failed(slot, Why::errno(errno, Phase::Tls));
+        }
         self.interval.counts.closed_by_peer += 1;
+        if self.handshake_only {
+            return self.close_handshake(slot, at_ns);
+        }
         let begun = self.protocol.has_begun(&connection.protocol);
         let phase = if begun { Phase::Reply } else { Phase::FirstByte };
         let kind = kind_of_errno(errno, phase);
@@ -120,7 +161,8 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
     /// Bytes came that nobody asked for.
     pub(super) fn on_unsolicited(&mut self, slot: Slot, answered: u16, at_ns: u64) {
         let origin = self.connections[slot as usize].origin;
-        self.count_connection_error(ErrorKind::UnsolicitedReply, 0, origin, at_ns);
+        let why = Why { kind: ErrorKind::UnsolicitedReply, phase: Phase::Connect, errno: 0, detail: 0 };
+        self.count_connection_error(why, origin, at_ns);
         self.interval.counts.closed_by_us += 1;
         self.abandon(slot, answered, ErrorKind::UnsolicitedReply, at_ns);
     }
@@ -204,8 +246,14 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
         match connection.state {
             State::Connecting => {
                 self.driver.close(slot);
-                self.on_connect_failed(slot, 0, Some(ErrorKind::ConnectTimeout));
+                let kind = ErrorKind::ConnectTimeout;
+                self.on_connect_failed(slot, Why { kind, phase: Phase::Connect, errno: 0, detail: 0 });
             }
+            State::Securing => {
+                self.driver.close(slot);
+                self.on_connect_failed(slot, Self::handshake_timed_out());
+            }
+            State::Open if self.handshake_only => self.on_no_ticket(slot, now_ns),
             State::Open => {
                 let Some(oldest) = connection.outstanding.oldest() else { return };
                 let payload = oldest.payload;
@@ -221,11 +269,12 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
     }
 
     /// Counts what befell a connection while no request was its to fail.
-    fn count_connection_error(&mut self, kind: ErrorKind, errno: i32, origin: u16, at_ns: u64) {
+    pub(super) fn count_connection_error(&mut self, why: Why, origin: u16, at_ns: u64) {
+        let Why { kind, phase, errno, detail } = why;
         self.interval.connection_errors.record(kind);
         let slot = &mut self.interval.examples[kind.index()];
         if slot.is_none() {
-            *slot = Some(ErrorExample { kind, phase: Phase::Connect, errno, detail: 0, at_ns, origin });
+            *slot = Some(ErrorExample { kind, phase, errno, detail, at_ns, origin });
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The life of a request: due, started, answered or failed, counted.
 
 use super::connection::{InFlight, State};
+use super::network::Why;
 use super::{Pending, RELEASE_BATCH, Worker};
 use crate::driver::{Driver, Slot};
 use crate::pace::think_ns;
@@ -22,8 +23,17 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
         let was_idle = connection.outstanding.is_empty();
         connection.outstanding.push(InFlight { payload, intended_ns, sent_ns, first_byte_ns: 0 });
         connection.sent += 1;
-        self.in_flight += 1;
         self.interval.counts.bytes_sent += u64::from(payload.length);
+        self.note_sent(intended_ns, ready_ns, sent_ns);
+        if was_idle {
+            self.set_deadline(slot, sent_ns.saturating_add(self.reply_timeout_ns));
+        }
+    }
+
+    /// Something that will have an end is on its way.
+    #[inline]
+    pub(super) fn note_sent(&mut self, intended_ns: u64, ready_ns: u64, sent_ns: u64) {
+        self.in_flight += 1;
         if self.first_request_ns.is_none() {
             self.first_request_ns = Some(sent_ns);
         }
@@ -32,17 +42,14 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
             if sent_ns == ready_ns {
                 self.unqueued += 1;
             } else {
-                self.interval.latency.record(LatencyKind::Queue, sent_ns - ready_ns);
+                self.interval.latency.record(LatencyKind::Queue, sent_ns.saturating_sub(ready_ns));
             }
-        }
-        if was_idle {
-            self.set_deadline(slot, sent_ns.saturating_add(self.reply_timeout_ns));
         }
     }
 
     /// Counts a measured request as started.
     #[inline]
-    fn count_started(&mut self, intended_ns: u64) {
+    pub(super) fn count_started(&mut self, intended_ns: u64) {
         if intended_ns >= self.warmup_ns {
             self.interval.counts.started += 1;
             self.quota -= 1;
@@ -90,7 +97,7 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
                 }
                 Progress::Broken(failure) => {
                     self.fail_oldest(slot, failure.kind, Phase::Reply, 0, failure.detail, at_ns);
-                    return self.abandon(slot, answered, ErrorKind::ClosedEarly, at_ns);
+                    return self.abandon(slot, answered + 1, ErrorKind::ClosedEarly, at_ns);
                 }
             }
         }
@@ -168,22 +175,14 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
     }
 
     /// A request that never got a connection failed.
-    pub(super) fn fail_unsent(
-        &mut self,
-        origin: u16,
-        intended_ns: u64,
-        kind: ErrorKind,
-        phase: Phase,
-        errno: i32,
-        at_ns: u64,
-    ) {
+    pub(super) fn fail_unsent(&mut self, origin: u16, intended_ns: u64, why: Why, at_ns: u64) {
         self.last_reply_ns = self.last_reply_ns.max(at_ns);
         if intended_ns < self.warmup_ns {
             self.interval.counts.warmup += 1;
             return;
         }
         self.interval.latency.record(LatencyKind::Failed, at_ns.saturating_sub(intended_ns));
-        self.count_failure(kind, phase, errno, 0, origin, at_ns);
+        self.count_failure(why.kind, why.phase, why.errno, why.detail, origin, at_ns);
     }
 
     /// `count` places on an open connection can take a request each.
@@ -223,6 +222,9 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
 
     /// Closed pace: a user's request is due now.
     pub(super) fn user_is_due(&mut self, slot: Slot, due_ns: u64, now_ns: u64) {
+        if self.handshake_only {
+            return self.handshake_is_due(slot, due_ns, now_ns);
+        }
         if !self.may_start() {
             return;
         }
@@ -255,7 +257,7 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
     }
 
     /// Closed pace: users that waited for a connection that cannot be had: their requests have failed.
-    pub(super) fn waiting_users_fail(&mut self, slot: Slot, kind: ErrorKind, errno: i32, now_ns: u64) {
+    pub(super) fn waiting_users_fail(&mut self, slot: Slot, why: Why, now_ns: u64) {
         let connection = &mut self.connections[slot as usize];
         let (waiting, since_ns, origin) = (connection.waiting, connection.waiting_since_ns, connection.origin);
         for _ in 0..waiting {
@@ -263,7 +265,7 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
                 break;
             }
             self.count_started(since_ns);
-            self.fail_unsent(origin, since_ns, kind, Phase::Connect, errno, now_ns);
+            self.fail_unsent(origin, since_ns, why, now_ns);
         }
     }
 
@@ -285,7 +287,7 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
             let origin = self.draw_origin();
             if let Some(slot) = self.take_free(origin) {
                 self.count_started(intended_ns);
-                self.start(slot, intended_ns, now_ns, now_ns);
+                self.take_up(slot, intended_ns, now_ns, now_ns);
             } else if self.on_full == OnFull::Drop || self.origins[origin].pending.len() >= self.queue_capacity {
                 if intended_ns >= self.warmup_ns {
                     self.interval.counts.dropped += 1;
@@ -299,7 +301,17 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
         }
     }
 
-    fn record_lag(&mut self, intended_ns: u64, ready_ns: u64) {
+    /// Open pace: a place is there for what is due.
+    #[inline]
+    fn take_up(&mut self, slot: Slot, intended_ns: u64, ready_ns: u64, now_ns: u64) {
+        if self.handshake_only {
+            self.begin_handshake(slot, intended_ns, ready_ns, now_ns);
+        } else {
+            self.start(slot, intended_ns, ready_ns, now_ns);
+        }
+    }
+
+    pub(super) fn record_lag(&mut self, intended_ns: u64, ready_ns: u64) {
         if intended_ns >= self.warmup_ns {
             self.interval.latency.record(LatencyKind::Lag, ready_ns.saturating_sub(intended_ns));
         }
@@ -324,10 +336,8 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
     fn take_free(&mut self, origin: usize) -> Option<Slot> {
         while let Some((slot, life)) = self.origins[origin].free.pop_front() {
             let connection = &self.connections[slot as usize];
-            if connection.life == life
-                && connection.state == State::Open
-                && connection.sent < self.requests_per_connection
-            {
+            let wanted = if self.handshake_only { State::Down } else { State::Open };
+            if connection.life == life && connection.state == wanted && connection.sent < self.requests_per_connection {
                 return Some(slot);
             }
         }
@@ -335,7 +345,7 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
     }
 
     /// Open pace: gives a free place to the oldest request that waits, or to nobody yet.
-    fn take_from_queue(&mut self, slot: Slot) {
+    pub(super) fn take_from_queue(&mut self, slot: Slot) {
         let connection = &self.connections[slot as usize];
         let (origin, life) = (usize::from(connection.origin), connection.life);
         if connection.sent >= self.requests_per_connection {
@@ -345,7 +355,7 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
             Some(pending) => {
                 self.queued -= 1;
                 let now_ns = self.driver.now_ns();
-                self.start(slot, pending.intended_ns, pending.ready_ns, now_ns);
+                self.take_up(slot, pending.intended_ns, pending.ready_ns, now_ns);
             }
             None => self.origins[origin].free.push_back((slot, life)),
         }
@@ -361,16 +371,17 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
                 self.origins[origin].pending.pop_front();
                 self.queued -= 1;
                 let at_ns = pending.ready_ns.saturating_add(self.reply_timeout_ns);
-                self.fail_unsent(origin as u16, pending.intended_ns, ErrorKind::QueueTimeout, Phase::Queue, 0, at_ns);
+                let why = Why { kind: ErrorKind::QueueTimeout, phase: Phase::Queue, errno: 0, detail: 0 };
+                self.fail_unsent(origin as u16, pending.intended_ns, why, at_ns);
             }
         }
     }
 
     /// Open pace: the oldest waiting request of an origin that cannot be connected to has failed.
-    pub(super) fn fail_one_queued(&mut self, origin: u16, kind: ErrorKind, errno: i32, now_ns: u64) {
+    pub(super) fn fail_one_queued(&mut self, origin: u16, why: Why, now_ns: u64) {
         if let Some(pending) = self.origins[usize::from(origin)].pending.pop_front() {
             self.queued -= 1;
-            self.fail_unsent(origin, pending.intended_ns, kind, Phase::Connect, errno, now_ns);
+            self.fail_unsent(origin, pending.intended_ns, why, now_ns);
         }
     }
 }

@@ -4,12 +4,13 @@
 
 use engine::Fleet;
 use engine::burst::{BurstWorker, Rendezvous};
-use engine::driver::Setup;
 use engine::driver::sim::{Action, Service, Sim, Weather};
 use engine::driver::uring;
+use engine::driver::{Note, Setup};
 use engine::hold::HoldWorker;
 use engine::link::{Control, Finished, Message, WorkerLink};
 use engine::share::{Share, shares};
+use engine::tls::{Tls, TlsConfig};
 use engine::worker::Worker;
 use model::plan::*;
 use model::{ErrorKind, Interval};
@@ -30,6 +31,7 @@ pub const DRIVERS: [DriverKind; 4] = [DriverKind::Epoll, DriverKind::Uring, Driv
 pub struct Sum {
     pub total: Interval<u64>,
     pub finished: Vec<Finished>,
+    pub notes: Vec<Note>,
 }
 
 impl Sum {
@@ -77,6 +79,7 @@ pub fn plan(workload: Workload) -> Plan {
         receive_stamps: false,
         tick_ns: 100 * MS,
         seed: 7,
+        tls: None,
     }
 }
 
@@ -129,20 +132,21 @@ where
 pub fn run_real(plan: &Plan) -> Sum {
     let fleet = Fleet::start(plan).unwrap();
     let began = Instant::now();
-    let (mut total, mut finished) = (Interval::<u64>::new(0), Vec::new());
+    let (mut total, mut finished, mut notes) = (Interval::<u64>::new(0), Vec::new(), Vec::new());
     while finished.len() < fleet.workers() {
         match fleet.receive(Duration::from_secs(5)) {
             Some(Message::Interval(interval)) => {
                 total.add(&interval);
                 fleet.give_back(interval);
             }
+            Some(Message::Note { note, .. }) => notes.push(note),
             Some(Message::Finished(f)) => finished.push(f),
             None => panic!("workers hang: {finished:?}"),
         }
         assert!(began.elapsed() < Duration::from_secs(60), "the run does not end");
     }
     assert_eq!(fleet.join(), 0, "a worker panicked");
-    Sum { total, finished }
+    Sum { total, finished, notes }
 }
 
 /// Runs a plan of one worker on the simulated network.
@@ -172,7 +176,15 @@ fn sim_with<P: Protocol>(plan: &Plan, protocol: P, service: Box<dyn Service>, we
             let alone = Arc::new(Rendezvous::new(1));
             BurstWorker::new(plan, share, protocol, driver, link, alone).run();
         }
-        _ => Worker::new(plan, share, protocol, driver, link).run(),
+        _ => match &plan.tls {
+            None => Worker::new(plan, share, protocol, driver, link).run(),
+            Some(tls) => {
+                let origins = vec![0; plan.origins.iter().map(|o| o.addresses.len()).sum()];
+                let slots = share.slots.len() as u32;
+                let driver = Tls::new(driver, TlsConfig::new(tls, slots).unwrap(), slots, protocol.blobs(), origins);
+                Worker::new(plan, share, protocol, driver, link).run();
+            }
+        },
     })
 }
 
@@ -203,14 +215,15 @@ fn sim_of(
     let link = WorkerLink { messages, empties, control: Control::new() };
     let driver = Sim::new(&setup, service, weather, plan.seed);
     work(&share, driver, link);
-    let (mut total, mut finished) = (Interval::<u64>::new(0), Vec::new());
+    let mut sum = Sum { total: Interval::<u64>::new(0), finished: Vec::new(), notes: Vec::new() };
     for message in received {
         match message {
-            Message::Interval(interval) => total.add(&interval),
-            Message::Finished(f) => finished.push(f),
+            Message::Interval(interval) => sum.total.add(&interval),
+            Message::Note { note, .. } => sum.notes.push(note),
+            Message::Finished(f) => sum.finished.push(f),
         }
     }
-    Sum { total, finished }
+    sum
 }
 
 /// A [`Service`] behind a real listening socket: a thread for each connection.

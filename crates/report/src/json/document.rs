@@ -39,6 +39,8 @@ pub struct Document<R = Vec<IntervalRow>> {
     pub achieved: Achieved,
     /// Counts, warm-up excluded. requests = ok + failed; started = requests + in_flight_at_end.
     pub totals: Totals,
+    /// TLS; null on plain connections.
+    pub tls: Option<Tls>,
     /// Latencies.
     pub latency: Latency,
     /// The first failure of each kind.
@@ -153,6 +155,20 @@ pub struct Totals {
     pub status: BTreeMap<String, u64>,
     /// Connections.
     pub connections: ConnectionTotals,
+}
+
+/// TLS.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Tls {
+    /// What the first connection agreed on: version, cipher suite, key exchange group, kind of certificate, ALPN; null
+    /// where no handshake was done.
+    pub agreed: Option<String>,
+    /// Why the first failed one failed; null where none did.
+    pub failed: Option<String>,
+    /// Handshakes done in full.
+    pub handshakes_full: u64,
+    /// Handshakes that resumed a session.
+    pub handshakes_resumed: u64,
 }
 
 /// What became of connections.

@@ -10,6 +10,7 @@ use crate::figures::{
 };
 use crate::words::{counted, of_example};
 use hdrhistogram::Histogram;
+use model::event::{TLS_AGREED, TLS_FAILED};
 use model::finding::Diagnosis;
 use model::plan::Workload;
 use model::recording::{End, Row};
@@ -56,6 +57,7 @@ impl Document {
             },
             achieved: achieved(recording),
             totals: totals(recording),
+            tls: tls(recording),
             latency: latency(recording),
             examples: examples(recording, describe),
             generator: generator(recording),
@@ -85,6 +87,7 @@ impl Document {
             requested: self.requested,
             achieved: self.achieved,
             totals: self.totals,
+            tls: self.tls,
             latency: self.latency,
             examples: self.examples,
             generator: self.generator,
@@ -234,6 +237,17 @@ fn totals(recording: &Recording) -> Totals {
             closed_by_peer: c.closed_by_peer,
         },
     }
+}
+
+fn tls(recording: &Recording) -> Option<Tls> {
+    let counts = &recording.totals.sum.counts;
+    let event = |kind| recording.events.iter().find(|event| event.kind == kind).map(|event| event.text.clone());
+    recording.plan.tls.as_ref().map(|_| Tls {
+        agreed: event(TLS_AGREED),
+        failed: event(TLS_FAILED),
+        handshakes_full: counts.handshakes_full,
+        handshakes_resumed: counts.handshakes_resumed,
+    })
 }
 
 fn latency(recording: &Recording) -> Latency {

@@ -38,7 +38,8 @@ pub fn write<W: Write>(page: &mut Page<'_, W>, recording: &Recording) -> io::Res
     page.gap()?;
     let each = length(length_ns / rates.len() as u64);
     page.line(&[(Paint::Heading, "Course".to_owned()), (Paint::Dim, format!("       each mark {each}"))])?;
-    line(page, "requests/s", &rates, rate)?;
+    let name = if recording.plan.is_handshake_only() { "handsh./s" } else { "requests/s" };
+    line(page, name, &rates, rate)?;
     line(page, "p99", &p99s, |ns| duration(ns as u64))
 }
 

@@ -5,6 +5,7 @@ use super::page::Page;
 use crate::Describe;
 use crate::words::{counted, grouped, listed, of_example, of_kind};
 use model::ErrorKind;
+use model::event::{TLS_AGREED, TLS_FAILED};
 use model::interval::ErrorCounts;
 use model::recording::Recording;
 use std::io::{self, Write};
@@ -15,7 +16,7 @@ const INDENT: usize = 14;
 /// Errors by kind, the most frequent first.
 pub fn errors<W: Write>(page: &mut Page<'_, W>, recording: &Recording, describe: Describe<'_>) -> io::Result<()> {
     let sum = &recording.totals.sum;
-    list(page, recording, "Failed requests", &sum.errors, describe)?;
+    list(page, recording, &format!("Failed {}s", recording.plan.unit()), &sum.errors, describe)?;
     list(page, recording, "Connections lost or not made, no request with them", &sum.connection_errors, describe)
 }
 
@@ -37,7 +38,11 @@ fn list<W: Write>(
         let count = (Paint::Bad, format!("{:>12}  ", grouped(n)));
         page.wrapped(INDENT, count, Paint::Plain, &format!("{}: {}", kind.name(), of_kind(kind)))?;
         if let Some(example) = recording.totals.examples().find(|example| example.kind == kind) {
-            let mut text = of_example(&example, describe);
+            let mut text = match told_of(recording, kind) {
+                // More is known of the first failure of TLS than its number says.
+                Some(told) => format!("{}: {told}", of_example(&example, &|_| None)),
+                None => of_example(&example, describe),
+            };
             if recording.plan.origins.len() > 1
                 && let Some(origin) = recording.plan.origins.get(usize::from(example.origin))
             {
@@ -49,7 +54,15 @@ fn list<W: Write>(
     Ok(())
 }
 
-/// Status codes and connections, a line each.
+/// What an event says of the first failure of a kind.
+fn told_of(recording: &Recording, kind: ErrorKind) -> Option<&str> {
+    let sum = &recording.totals.sum;
+    let is_other = |other: ErrorKind| sum.errors.of(other) + sum.connection_errors.of(other) > 0;
+    let is_it = kind == ErrorKind::TlsHandshake && !is_other(ErrorKind::TlsBroken);
+    recording.events.iter().find(|event| is_it && event.kind == TLS_FAILED).map(|event| event.text.as_str())
+}
+
+/// Status codes, connections and TLS, a line each.
 pub fn status<W: Write>(page: &mut Page<'_, W>, recording: &Recording) -> io::Result<()> {
     let sum = &recording.totals.sum;
     let seen: Vec<String> = sum
@@ -76,5 +89,23 @@ pub fn status<W: Write>(page: &mut Page<'_, W>, recording: &Recording) -> io::Re
     if c.dropped > 0 {
         parts.push(format!("{} dropped before they had one", counted(c.dropped, "request")));
     }
-    page.wrapped(13, (Paint::Heading, "Connections".to_owned()), Paint::Plain, &listed(&parts))
+    page.wrapped(13, (Paint::Heading, "Connections".to_owned()), Paint::Plain, &listed(&parts))?;
+    tls(page, recording)
+}
+
+fn tls<W: Write>(page: &mut Page<'_, W>, recording: &Recording) -> io::Result<()> {
+    let c = &recording.totals.sum.counts;
+    let agreed = recording.events.iter().find(|event| event.kind == TLS_AGREED).map(|event| event.text.clone());
+    if recording.plan.tls.is_none() || (agreed.is_none() && c.handshakes_full + c.handshakes_resumed == 0) {
+        return Ok(());
+    }
+    let done = match (c.handshakes_full, c.handshakes_resumed) {
+        (full, 0) => counted(full, "full handshake"),
+        (0, resumed) => format!("{} resumed", counted(resumed, "handshake")),
+        (full, resumed) => format!("{}, {} resumed", counted(full, "full handshake"), grouped(resumed)),
+    };
+    // The name of the protocol is the heading already.
+    let agreed = agreed.map(|text| text.strip_prefix("TLS ").unwrap_or(&text).to_owned());
+    let parts: Vec<String> = std::iter::once(done).chain(agreed).collect();
+    page.wrapped(13, (Paint::Heading, "TLS".to_owned()), Paint::Plain, &parts.join("; "))
 }

@@ -24,7 +24,7 @@ pub fn write<W: Write>(page: &mut Page<'_, W>, recording: &Recording) -> io::Res
     let cpu_s = (totals.cpu_user_ns.saturating_add(totals.cpu_system_ns)) as f64 / 1e9;
     let mut cost = vec![format!("{cpu_s:.2} CPU-s")];
     if let Some(per_cpu_s) = requests_per_cpu_second(recording) {
-        cost.push(format!("{} requests per CPU-second", figure(per_cpu_s)));
+        cost.push(format!("{} {}s per CPU-second", figure(per_cpu_s), recording.plan.unit()));
     }
     let busy = worker_busy_max(recording);
     if busy > 0.0 {

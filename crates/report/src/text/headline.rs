@@ -38,9 +38,10 @@ fn how_much<W: Write>(page: &mut Page<'_, W>, recording: &Recording) -> io::Resu
     let totals = &recording.totals;
     let counts = &totals.sum.counts;
     let requests_per_s = totals.requests_per_s();
+    let unit = recording.plan.unit();
     let mut first = vec![
         (Paint::Dim, format!("{:INDENT$}", "  how much")),
-        (Paint::Strong, format!("{} requests/s", figure(requests_per_s))),
+        (Paint::Strong, format!("{} {unit}s/s", figure(requests_per_s))),
     ];
     let in_time = &totals.in_time;
     for (bytes, way) in [(in_time.bytes_received, "received"), (in_time.bytes_sent, "sent")] {
@@ -79,11 +80,11 @@ fn how_fast<W: Write>(page: &mut Page<'_, W>, recording: &Recording) -> io::Resu
             .collect()
     };
     let text = if response.is_empty() && failed.is_empty() {
-        "no request ended".to_owned()
+        format!("no {} ended", recording.plan.unit())
     } else if response.is_empty() {
         let shown = quantiles(failed);
         let shown = if shown.is_empty() { format!("up to {}", duration(failed.max())) } else { shown.join(", ") };
-        format!("no request succeeded; those that failed took {shown}")
+        format!("no {} succeeded; those that failed took {shown}", recording.plan.unit())
     } else {
         let shown = quantiles(response);
         if shown.is_empty() {
@@ -101,7 +102,8 @@ fn how_fast<W: Write>(page: &mut Page<'_, W>, recording: &Recording) -> io::Resu
 fn how_sure<W: Write>(page: &mut Page<'_, W>, recording: &Recording, diagnosis: &Diagnosis) -> io::Result<()> {
     let lag = recording.totals.sum.latency.of(LatencyKind::Lag);
     let validity = &diagnosis.validity;
-    let late = quantile(lag, Permille(990)).map(|ns| format!("99 % of requests left at most {} late", duration(ns)));
+    let unit = recording.plan.unit();
+    let late = quantile(lag, Permille(990)).map(|ns| format!("99 % of {unit}s left at most {} late", duration(ns)));
     if validity.valid {
         let because = late.unwrap_or_else(|| "nothing speaks against the figures".to_owned());
         page.wrapped(INDENT, label("how sure"), Paint::Good, &format!("valid: {because}"))?;

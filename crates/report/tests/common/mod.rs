@@ -79,6 +79,7 @@ fn plan() -> Plan {
         receive_stamps: false,
         tick_ns: SECOND_NS,
         seed: 1,
+        tls: None,
     }
 }
 

@@ -59,6 +59,8 @@ pub const FILES_OF_OUR_OWN: u64 = 64;
 
 /// Port of `http` URLs without one.
 pub const HTTP_PORT: u16 = 80;
+/// Port of `https` URLs without one.
+pub const HTTPS_PORT: u16 = 443;
 /// Port of `echo` URLs without one: where `plimsoll serve echo` listens.
 pub const ECHO_PORT: u16 = 7777;
 
@@ -76,5 +78,7 @@ pub const ORIGINS_MAX: usize = 65_535;
 pub const WEIGHT_MAX: f64 = 1e9;
 /// Most bytes all request bodies may take together; each URL has its own copy.
 pub const BODY_BYTES_MAX: u64 = 1 << 30;
+/// Largest file of certificates or of a key, bytes.
+pub const PEM_BYTES_MAX: u64 = 16 << 20;
 /// Longest path of a unix socket, bytes: `sockaddr_un.sun_path` less its NUL, unix(7).
 pub const UNIX_PATH_BYTES_MAX: usize = 107;

@@ -21,7 +21,7 @@ pub enum ResolveError {
     },
     /// A scheme that is not spoken.
     #[error(
-        "URL '{}': scheme '{scheme}' is not spoken by this version: use http://HOST:PORT/PATH, unix:/PATH.sock[:/PATH], echo://HOST:PORT or echo+unix:/PATH.sock",
+        "URL '{}': scheme '{scheme}' is not spoken by this version: use http:// or https://HOST:PORT/PATH, unix:/PATH.sock[:/PATH], echo:// or echo+tls://HOST:PORT, or echo+unix:/PATH.sock",
         url.escape_debug()
     )]
     UnknownScheme {
@@ -67,6 +67,22 @@ pub enum ResolveError {
         for_protocol: &'static str,
         /// The first URL.
         url: String,
+    },
+    /// TLS that cannot be set up as asked.
+    #[error("{flag}: {source}")]
+    Tls {
+        /// The flag.
+        flag: &'static str,
+        /// Why not.
+        source: engine::tls::TlsError,
+    },
+    /// Nobody to trust.
+    #[error(
+        "expected this machine to have certificate authorities to trust, but {why}: install ca-certificates, name a file with --ca, or verify nothing with --insecure"
+    )]
+    NoAuthorities {
+        /// The reason.
+        why: String,
     },
     /// A file that cannot be read.
     #[error("{flag}: expected a file that can be read, got '{}' ({source}): check its path and permissions", path.display())]
@@ -133,8 +149,10 @@ impl ResolveError {
             | ResolveError::BadValue { .. }
             | ResolveError::Conflict { .. }
             | ResolveError::OtherProtocol { .. }
+            | ResolveError::Tls { .. }
             | ResolveError::TooMuch { .. } => true,
             ResolveError::CannotRead { .. }
+            | ResolveError::NoAuthorities { .. }
             | ResolveError::NameNotFound { .. }
             | ResolveError::NoAddressOfFamily { .. }
             | ResolveError::NoUring { .. } => false,

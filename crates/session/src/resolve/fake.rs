@@ -11,6 +11,9 @@ use std::path::Path;
 pub(crate) struct FakeHost {
     pub(crate) machine: Machine,
     pub(crate) uring: Result<(), String>,
+    pub(crate) authorities: Result<Vec<Vec<u8>>, String>,
+    /// Files beside the two that are always there.
+    pub(crate) files: Vec<(&'static str, Vec<u8>)>,
 }
 
 impl Default for FakeHost {
@@ -24,6 +27,8 @@ impl Default for FakeHost {
                 memory_available_bytes: None,
             },
             uring: Ok(()),
+            authorities: Err("it has none".to_owned()),
+            files: Vec::new(),
         }
     }
 }
@@ -48,8 +53,18 @@ impl Host for FakeHost {
         match path.to_str() {
             Some("/body") => Ok(b"a\0b".to_vec()),
             Some("/endless") => Ok(vec![0; usize::try_from(bytes_max.min(1 << 24)).unwrap_or(0) + 1]),
+            Some(path) if self.files.iter().any(|(known, _)| *known == path) => Ok(self
+                .files
+                .iter()
+                .find(|(known, _)| *known == path)
+                .map(|(_, bytes)| bytes.clone())
+                .unwrap_or_default()),
             _ => Err(io::Error::from(io::ErrorKind::NotFound)),
         }
+    }
+
+    fn certificate_authorities(&self) -> Result<(Vec<Vec<u8>>, String), String> {
+        self.authorities.clone().map(|der| (der, "the machine's own".to_owned()))
     }
 
     fn uring_available(&self) -> Result<(), String> {

@@ -22,6 +22,11 @@ pub trait Host {
     /// # Errors
     /// What the kernel said.
     fn read_file(&self, path: &Path, bytes_max: u64) -> io::Result<Vec<u8>>;
+    /// The certificate authorities this machine trusts, each in DER, and where they are from.
+    ///
+    /// # Errors
+    /// Why there are none, as half a sentence.
+    fn certificate_authorities(&self) -> Result<(Vec<Vec<u8>>, String), String>;
     /// Whether io_uring can be used, or why not.
     ///
     /// # Errors
@@ -76,6 +81,19 @@ impl Host for SystemHost {
         let mut bytes = Vec::new();
         std::fs::File::open(path)?.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes)?;
         Ok(bytes)
+    }
+
+    fn certificate_authorities(&self) -> Result<(Vec<Vec<u8>>, String), String> {
+        let found = rustls_native_certs::load_native_certs();
+        if found.certs.is_empty() {
+            return Err(match found.errors.first() {
+                Some(error) => format!("they cannot be read ({error})"),
+                None => "it has none".to_owned(),
+            });
+        }
+        let named = ["SSL_CERT_FILE", "SSL_CERT_DIR"].into_iter().find(|name| std::env::var_os(name).is_some());
+        let from = named.map_or_else(|| "the machine's own".to_owned(), |name| format!("those of {name}"));
+        Ok((found.certs.into_iter().map(|certificate| certificate.to_vec()).collect(), from))
     }
 
     fn uring_available(&self) -> Result<(), String> {

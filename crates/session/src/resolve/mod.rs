@@ -17,6 +17,7 @@ mod http;
 mod origin;
 pub mod pace;
 mod sizing;
+mod tls;
 mod url;
 mod warnings;
 
@@ -27,6 +28,7 @@ pub use host::{Host, Machine, SystemHost};
 use self::origin::Asked;
 use self::url::Protocol;
 use model::plan::{Address, Backoff, DriverKind, Pace, Workload};
+use model::tls::TlsPlan;
 use model::{Plan, Scenario};
 use std::net::IpAddr;
 
@@ -71,6 +73,7 @@ pub fn resolve(scenario: &Scenario, host: &dyn Host) -> Result<Resolved, Resolve
     let asked = take_apart(scenario)?;
     let protocol = one_protocol(&asked)?;
     refuse_other_protocol(scenario, protocol, &asked[0].text)?;
+    tls::refuse(scenario, asked[0].parsed.tls, &asked[0].text)?;
     refuse_unused_fields(scenario)?;
 
     let burst = burst::pace(scenario)?;
@@ -101,8 +104,18 @@ pub fn resolve(scenario: &Scenario, host: &dyn Host) -> Result<Resolved, Resolve
         (Protocol::Http | Protocol::Echo, None) => pace::pace(scenario, &stop, warmup_ns)?,
     };
 
+    let tls = match asked[0].parsed.tls {
+        true => {
+            let names = asked.iter().map(|url| url.parsed.server_name()).collect();
+            Some(tls::build(&scenario.tls, protocol, names, host, &mut choices)?)
+        }
+        false => None,
+    };
+
     // The resolver may take seconds: everything that can be wrong without it has been said by now.
-    let origin::Origins { origins, of_url, unused } = origin::find(&asked, scenario, host)?;
+    let origin::Origins { origins, of_url, server_names, unused } = origin::find(&asked, scenario, host)?;
+    let tls = tls.map(|tls| TlsPlan { server_names: tls::names(&scenario.tls, server_names), ..tls });
+    let handshake_only = scenario.tls.handshake_only;
     let workload = match protocol {
         Protocol::Http => Workload::Http1(http::build(scenario, &asked, &of_url, host)?),
         Protocol::Echo => Workload::Echo(echo::build(scenario)?),
@@ -131,7 +144,7 @@ pub fn resolve(scenario: &Scenario, host: &dyn Host) -> Result<Resolved, Resolve
     }
     choices.push(choice);
     let has_unix = origins.iter().flat_map(|o| &o.addresses).any(|a| matches!(a, Address::Unix(_)));
-    let receive_stamps = receive_stamps(scenario, &pace, pipeline, has_unix, driver)?;
+    let receive_stamps = receive_stamps(scenario, &pace, pipeline, has_unix, handshake_only, driver)?;
 
     let plan = Plan {
         workload,
@@ -155,6 +168,7 @@ pub fn resolve(scenario: &Scenario, host: &dyn Host) -> Result<Resolved, Resolve
         receive_stamps,
         tick_ns,
         seed: scenario.seed.unwrap_or_else(|| host.random_seed()),
+        tls,
     };
     let mut warnings = warnings::find(&plan, scenario, &asked, &unused, &machine);
     warnings.append(&mut fallbacks);
@@ -185,7 +199,7 @@ fn take_apart(scenario: &Scenario) -> Result<Vec<Asked>, ResolveError> {
 
 fn one_protocol(asked: &[Asked]) -> Result<Protocol, ResolveError> {
     let first = &asked[0];
-    match asked.iter().find(|url| url.parsed.protocol != first.parsed.protocol) {
+    match asked.iter().find(|url| (url.parsed.protocol, url.parsed.tls) != (first.parsed.protocol, first.parsed.tls)) {
         None => Ok(first.parsed.protocol),
         Some(other) => Err(ResolveError::MixedProtocols { first: first.text.clone(), other: other.text.clone() }),
     }
@@ -258,16 +272,21 @@ fn receive_stamps(
     pace: &Pace,
     pipeline: u16,
     has_unix: bool,
+    handshake_only: bool,
     driver: DriverKind,
 ) -> Result<bool, ResolveError> {
     let conflict =
         |with: &str, instead| ResolveError::Conflict { flag: "--receive-stamps on", with: with.to_owned(), instead };
-    let by_itself = matches!(pace, Pace::Open { .. }) && pipeline == 1 && !has_unix && driver != DriverKind::Sim;
+    let by_itself =
+        matches!(pace, Pace::Open { .. }) && pipeline == 1 && !has_unix && !handshake_only && driver != DriverKind::Sim;
     match scenario.receive_stamps.unwrap_or(by_itself) {
         true if scenario.receive_stamps.is_none() => Ok(true),
         false => Ok(false),
         true if pipeline > 1 => Err(conflict("--pipeline", "replies that come together have one stamp, leave one out")),
         true if has_unix => Err(conflict("a unix socket", "the kernel stamps only network packets, leave it out")),
+        true if handshake_only => {
+            Err(conflict("--handshake-only", "a handshake ends when its last step is computed, leave it out"))
+        }
         true if driver == DriverKind::Sim => Err(conflict("driver sim", "there is no kernel, leave it out")),
         true => Ok(true),
     }

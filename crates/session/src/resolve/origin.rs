@@ -24,6 +24,8 @@ pub(super) struct Asked {
 pub(super) struct Origins {
     pub(super) origins: Vec<Origin>,
     pub(super) of_url: Vec<u16>,
+    /// For every origin the name or address its certificate must have.
+    pub(super) server_names: Vec<String>,
     /// Entries of `--resolve` and `--connect-to` that matched no URL, as written.
     pub(super) unused: Vec<String>,
 }
@@ -33,6 +35,7 @@ pub(super) fn find(asked: &[Asked], scenario: &Scenario, machine: &dyn Machine) 
     let mut overrides = Overrides::parse(scenario)?;
     let mut origins: Vec<Origin> = Vec::new();
     let mut index: std::collections::HashMap<String, u16> = std::collections::HashMap::new();
+    let mut server_names = Vec::new();
     let mut of_url = Vec::with_capacity(asked.len());
     for url in asked {
         let name = url.parsed.origin_name();
@@ -49,6 +52,7 @@ pub(super) fn find(asked: &[Asked], scenario: &Scenario, machine: &dyn Machine) 
                     },
                 )?;
                 origins.push(Origin { name: name.clone(), addresses, weight: 0.0 });
+                server_names.push(url.parsed.server_name());
                 index.insert(name, at);
                 at
             }
@@ -56,7 +60,7 @@ pub(super) fn find(asked: &[Asked], scenario: &Scenario, machine: &dyn Machine) 
         origins[usize::from(at)].weight += url.weight;
         of_url.push(at);
     }
-    Ok(Origins { origins, of_url, unused: overrides.unused() })
+    Ok(Origins { origins, of_url, server_names, unused: overrides.unused() })
 }
 
 fn addresses(

@@ -1,9 +1,10 @@
-//! URLs as people write them: `http://`, `unix:`, `echo://`, `echo+unix:`, taken apart and checked.
+//! URLs as people write them: `http://`, `https://`, `unix:`, `echo://`, `echo+tls://`,
+//! `echo+unix:`, taken apart and checked.
 //!
 //! Hosts and ports go through the `url` crate (IPv6 literals, IDNA, dot segments and escapes as browsers do);
 //! the unix forms are ours. Other schemes are refused by name. Nothing is looked up here.
 
-use super::defaults::{ECHO_PORT, HTTP_PORT, PORTS_MAX, UNIX_PATH_BYTES_MAX};
+use super::defaults::{ECHO_PORT, HTTP_PORT, HTTPS_PORT, PORTS_MAX, UNIX_PATH_BYTES_MAX};
 use super::error::ResolveError;
 use std::path::PathBuf;
 use url::{Host, Position, Url};
@@ -12,6 +13,8 @@ use url::{Host, Position, Url};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Parsed {
     pub(super) protocol: Protocol,
+    /// Whether TLS is between it and TCP.
+    pub(super) tls: bool,
     pub(super) endpoint: Endpoint,
     /// Path and query as they are sent; `/` where there is none.
     pub(super) target: String,
@@ -48,12 +51,32 @@ impl Parsed {
             (Protocol::Http, Endpoint::Unix(path)) => format!("unix:{}", path.display()),
             (Protocol::Echo, Endpoint::Unix(path)) => format!("echo+unix:{}", path.display()),
             (Protocol::Hold, Endpoint::Unix(path)) => format!("hold+unix:{}", path.display()),
-            (Protocol::Http, Endpoint::Tcp { .. }) => format!("http://{}", self.authority()),
+            (Protocol::Http, Endpoint::Tcp { .. }) => format!("{}://{}", self.scheme(), self.authority()),
             (Protocol::Echo | Protocol::Hold, Endpoint::Tcp { host, port, last_port }) => {
-                let scheme = if self.protocol == Protocol::Hold { "hold" } else { "echo" };
                 let range = if last_port > port { format!("-{last_port}") } else { String::new() };
-                format!("{scheme}://{host}:{port}{range}")
+                format!("{}://{host}:{port}{range}", self.scheme())
             }
+        }
+    }
+
+    fn scheme(&self) -> &'static str {
+        match (self.protocol, self.tls) {
+            (Protocol::Http, false) => "http",
+            (Protocol::Http, true) => "https",
+            (Protocol::Echo, false) => "echo",
+            (Protocol::Echo, true) => "echo+tls",
+            (Protocol::Hold, false) => "hold",
+            (Protocol::Hold, true) => "hold+tls",
+        }
+    }
+
+    /// The name or address a certificate of the server must have.
+    pub(super) fn server_name(&self) -> String {
+        match &self.endpoint {
+            Endpoint::Unix(_) => "localhost".to_owned(),
+            Endpoint::Tcp { host: Host::Domain(name), .. } => name.clone(),
+            Endpoint::Tcp { host: Host::Ipv4(ip), .. } => ip.to_string(),
+            Endpoint::Tcp { host: Host::Ipv6(ip), .. } => ip.to_string(),
         }
     }
 
@@ -61,7 +84,8 @@ impl Parsed {
     pub(super) fn authority(&self) -> String {
         match &self.endpoint {
             Endpoint::Unix(_) => "localhost".to_owned(),
-            Endpoint::Tcp { host, port: HTTP_PORT, .. } => host.to_string(),
+            Endpoint::Tcp { host, port: HTTP_PORT, .. } if !self.tls => host.to_string(),
+            Endpoint::Tcp { host, port: HTTPS_PORT, .. } if self.tls => host.to_string(),
             Endpoint::Tcp { host, port, .. } => format!("{host}:{port}"),
         }
     }
@@ -77,12 +101,15 @@ pub(super) fn parse(text: &str) -> Result<Parsed, ResolveError> {
         return Err(bad(format!("has no scheme: write http://{text}")));
     };
     match (scheme.to_ascii_lowercase().as_str(), rest) {
-        ("http", rest) if rest.starts_with("//") => http(text).map_err(bad),
+        ("http", rest) if rest.starts_with("//") => http(text, false).map_err(bad),
+        ("https", rest) if rest.starts_with("//") => http(text, true).map_err(bad),
         ("echo", rest) if rest.starts_with("//") => echo(Protocol::Echo, "echo", text).map_err(bad),
+        ("echo+tls", rest) if rest.starts_with("//") => echo(Protocol::Echo, "echo+tls", text).map_err(bad),
         ("hold", rest) if rest.starts_with("//") => echo(Protocol::Hold, "hold", text).map_err(bad),
+        ("hold+tls", rest) if rest.starts_with("//") => echo(Protocol::Hold, "hold+tls", text).map_err(bad),
         ("unix", rest) => unix(Protocol::Http, rest).map_err(bad),
         ("echo+unix", rest) => unix(Protocol::Echo, rest).map_err(bad),
-        ("http" | "echo" | "hold", _) => {
+        ("http" | "https" | "echo" | "echo+tls" | "hold" | "hold+tls", _) => {
             Err(bad(format!("expected '//' after '{scheme}:': write {scheme}://HOST:PORT/")))
         }
         // `localhost:8080` reads as a scheme and a path.
@@ -95,14 +122,15 @@ pub(super) fn parse(text: &str) -> Result<Parsed, ResolveError> {
     }
 }
 
-fn http(text: &str) -> Result<Parsed, String> {
-    let after_slashes = &text["http://".len()..];
+fn http(text: &str, tls: bool) -> Result<Parsed, String> {
+    let (scheme, default_port) = if tls { ("https", HTTPS_PORT) } else { ("http", HTTP_PORT) };
+    let after_slashes = &text[scheme.len() + "://".len()..];
     if after_slashes.is_empty() || after_slashes.starts_with(['/', '\\', '?', '#']) {
-        return Err(no_host("http"));
+        return Err(no_host(scheme));
     }
-    let url = Url::parse(text).map_err(|e| explain(e, "http"))?;
-    let host = url.host().ok_or_else(|| no_host("http"))?.to_owned();
-    let port = nonzero(url.port().unwrap_or(HTTP_PORT))?;
+    let url = Url::parse(text).map_err(|e| explain(e, scheme))?;
+    let host = url.host().ok_or_else(|| no_host(scheme))?.to_owned();
+    let port = nonzero(url.port().unwrap_or(default_port))?;
     let credentials = (!url.username().is_empty() || url.password().is_some()).then(|| {
         let mut both = percent_encoding::percent_decode_str(url.username()).collect::<Vec<u8>>();
         both.push(b':');
@@ -111,6 +139,7 @@ fn http(text: &str) -> Result<Parsed, String> {
     });
     Ok(Parsed {
         protocol: Protocol::Http,
+        tls,
         endpoint: Endpoint::Tcp { host, port, last_port: port },
         target: url[Position::BeforePath..Position::AfterQuery].to_owned(),
         has_path: after_slashes.contains('/'),
@@ -126,7 +155,10 @@ fn echo(protocol: Protocol, scheme: &str, text: &str) -> Result<Parsed, String> 
     let host = Host::parse(host).map_err(|e| explain(e, scheme))?;
     let port = nonzero(url.port().unwrap_or(ECHO_PORT))?;
     if !matches!(url.path(), "" | "/") || url.query().is_some() || !url.username().is_empty() {
-        return Err(format!("an {scheme} URL has no path, query or user: write {scheme}://HOST:PORT"));
+        return Err(format!(
+            "an {} URL has no path, query or user: write {scheme}://HOST:PORT",
+            scheme.trim_end_matches("+tls")
+        ));
     }
     let last_port = last_port.unwrap_or(port);
     if last_port < port || last_port - port >= PORTS_MAX {
@@ -136,6 +168,7 @@ fn echo(protocol: Protocol, scheme: &str, text: &str) -> Result<Parsed, String> 
     }
     Ok(Parsed {
         protocol,
+        tls: scheme.ends_with("+tls"),
         endpoint: Endpoint::Tcp { host, port, last_port },
         target: "/".to_owned(),
         has_path: true,
@@ -180,6 +213,7 @@ fn unix(protocol: Protocol, rest: &str) -> Result<Parsed, String> {
     };
     Ok(Parsed {
         protocol,
+        tls: false,
         endpoint: Endpoint::Unix(PathBuf::from(path)),
         target: sent,
         has_path: target.is_some() || protocol == Protocol::Echo,
@@ -259,6 +293,12 @@ mod tests {
         check("echo://h:9000-9004", "echo://h:9000-9004 | h:9000 | /");
         check("hold://[::1]:9000-9000/", "hold://[::1]:9000 | [::1]:9000 | /");
         check("hold://h", "hold://h:7777 | h:7777 | /");
+        check("https://h", "https://h | h | / (no path)");
+        check("HTTPS://H:443/x", "https://h | h | /x");
+        check("https://h:80/", "https://h:80 | h:80 | /");
+        check("http://h:443/", "http://h:443 | h:443 | /");
+        check("https://[::1]:8443/", "https://[::1]:8443 | [::1]:8443 | /");
+        check("echo+tls://h", "echo+tls://h:7777 | h:7777 | /");
         check("unix:/run/a.sock", "unix:/run/a.sock | localhost | / (no path)");
         check("unix:///run/a.sock", "unix:/run/a.sock | localhost | / (no path)");
         check("unix:a.sock:/p?q", "unix:a.sock | localhost | /p?q");
@@ -269,6 +309,15 @@ mod tests {
     fn an_echo_address_is_an_address_and_not_a_name() {
         let parsed = parse("echo://127.0.0.1:7").unwrap();
         assert!(matches!(parsed.endpoint, Endpoint::Tcp { host: Host::Ipv4(_), port: 7, .. }));
+    }
+
+    #[test]
+    fn a_certificate_is_for_a_name_or_a_bare_address() {
+        let name = |text: &str| parse(text).unwrap().server_name();
+        assert_eq!(
+            ["https://H.test:1/", "https://127.0.0.1/", "https://[::1]:8/"].map(name),
+            ["h.test", "127.0.0.1", "::1"]
+        );
     }
 
     #[test]
@@ -303,6 +352,12 @@ mod tests {
             "URL 'hold://h:9-8': expected at most 4096 ports, the first not above the last, got 9-8: write hold://HOST:9000-9004",
         );
         check("hold://h:9-70000", "URL 'hold://h:9-70000': port 70000 is none: ports end at 65535");
+        check("https://", "URL 'https://': has no host: write https://HOST:PORT/");
+        check("https:h", "URL 'https:h': expected '//' after 'https:': write https://HOST:PORT/");
+        check(
+            "echo+tls://h/x",
+            "URL 'echo+tls://h/x': an echo URL has no path, query or user: write echo+tls://HOST:PORT",
+        );
         check("echo://h/path", "URL 'echo://h/path': an echo URL has no path, query or user: write echo://HOST:PORT");
         let long = format!("unix:/{}", "x".repeat(UNIX_PATH_BYTES_MAX));
         assert!(parse(&long).unwrap_err().to_string().contains("at most 107 bytes, this one 108"));
@@ -311,7 +366,7 @@ mod tests {
 
     #[test]
     fn schemes_to_come_are_refused_by_name() {
-        for scheme in ["https", "echo+tls", "resp", "ws", "http+unix", "file"] {
+        for scheme in ["resp", "ws", "http+unix", "file"] {
             let text = format!("{scheme}://h/");
             let error = parse(&text).unwrap_err();
             assert!(matches!(error, ResolveError::UnknownScheme { .. }), "{text}");

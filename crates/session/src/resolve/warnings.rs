@@ -3,18 +3,16 @@
 //! Looks at the finished plan and at what was written; changes nothing. A plan without any of these has no warning:
 //! a warning that is always there is not read.
 
-use super::defaults::QUEUE_SECONDS;
+use super::defaults::{HTTP_PORT, HTTPS_PORT, QUEUE_SECONDS};
 use super::hold;
 use super::host::Machine;
 use super::origin::Asked;
 use super::pace;
 use super::url::{Endpoint, Protocol};
 use model::plan::{Address, DriverKind, OnFull, Pace, Plan, Workload};
+use model::tls::TlsVersion;
 use model::units::{show_count, show_duration_ns};
 use model::{Scenario, limits};
-
-/// The port of HTTP over TLS.
-const TLS_PORT: u16 = 443;
 
 /// Every warning of a plan.
 pub(super) fn find(
@@ -33,6 +31,7 @@ pub(super) fn find(
     pacing(plan, scenario, &mut found);
     reuse(plan, scenario, &mut found);
     requests(scenario, &mut found);
+    tls(plan, &mut found);
     found
 }
 
@@ -41,11 +40,21 @@ fn urls(asked: &[Asked], found: &mut Vec<String>) {
         found.push(format!("URL '{}' has no path: / is asked for", url.text));
     }
     let on_tls_port = |url: &&Asked| {
-        url.parsed.protocol == Protocol::Http && matches!(url.parsed.endpoint, Endpoint::Tcp { port: TLS_PORT, .. })
+        url.parsed.protocol == Protocol::Http
+            && !url.parsed.tls
+            && matches!(url.parsed.endpoint, Endpoint::Tcp { port: HTTPS_PORT, .. })
     };
+    let on_plain_port =
+        |url: &&Asked| url.parsed.tls && matches!(url.parsed.endpoint, Endpoint::Tcp { port: HTTP_PORT, .. });
+    if let Some(url) = asked.iter().find(on_plain_port) {
+        found.push(format!(
+            "URL '{}' speaks TLS to port {HTTP_PORT}, where servers expect plain HTTP: check scheme and port",
+            url.text
+        ));
+    }
     if let Some(url) = asked.iter().find(on_tls_port) {
         found.push(format!(
-            "URL '{}' speaks plain HTTP to port {TLS_PORT}, where servers expect TLS: check scheme and port",
+            "URL '{}' speaks plain HTTP to port {HTTPS_PORT}, where servers expect TLS: check scheme and port",
             url.text
         ));
     }
@@ -189,6 +198,23 @@ fn requests(scenario: &Scenario, found: &mut Vec<String>) {
     if scenario.headers.iter().any(|text| names(text)) {
         found.push(
             "Transfer-Encoding is sent as written, with the body as it is: the body must be encoded already".to_owned(),
+        );
+    }
+}
+
+fn tls(plan: &Plan, found: &mut Vec<String>) {
+    let Some(tls) = &plan.tls else { return };
+    let is_http = matches!(plan.workload, Workload::Http1(_));
+    if let Some(other) =
+        tls.alpn.iter().find(|protocol| is_http && !["http/1.1", "http/1.0"].contains(&protocol.as_str()))
+    {
+        found.push(format!("--alpn {other}: a server that takes it up expects it, and HTTP/1.1 is what is spoken"));
+    }
+    let has_client_wait = tls.handshake_only && !tls.resume && tls.identity.is_some();
+    if has_client_wait && tls.versions.contains(&TlsVersion::V13) {
+        found.push(
+            "--handshake-only with --cert: in TLS 1.3 a server refuses a client certificate after the client's handshake is done, which is not waited for"
+                .to_owned(),
         );
     }
 }

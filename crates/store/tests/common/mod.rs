@@ -57,6 +57,7 @@ pub fn plan() -> Plan {
         receive_stamps: false,
         tick_ns: SECOND_NS,
         seed: u64::MAX,
+        tls: None,
     }
 }
 

@@ -68,6 +68,8 @@ details! {
     TrailersTooLong = 21, "the trailer fields are longer than the limit of heads";
     /// Head over its limit.
     HeadTooLong = 22, "the reply's head has no end within the limit (--max-head)";
+    /// A TLS alert (RFC 8446 section 5.1: content type 21), as servers send to whoever speaks no TLS.
+    TlsAlert = 23, "the reply begins as a TLS alert does: the server speaks TLS on this port, use https://";
 
     /// Nothing came.
     BeforeFirstByte = 30, "before the reply's first byte";

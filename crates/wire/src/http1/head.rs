@@ -42,6 +42,15 @@ pub enum Declared {
     Faulty(Detail),
 }
 
+/// What bytes are that no reply begins with.
+#[cold]
+pub fn what_else(bytes: &[u8]) -> Detail {
+    match bytes {
+        [21, ..] => Detail::TlsAlert,
+        _ => Detail::NotHttp,
+    }
+}
+
 /// Whether `bytes`, the first of a reply, can be the beginning of HTTP/1.
 #[inline]
 pub fn may_begin(bytes: &[u8]) -> bool {

@@ -152,7 +152,7 @@ impl Http1Protocol {
             return Headed::At(end, head);
         }
         if !head::may_begin(bytes) {
-            return Headed::Bad(ErrorKind::BadFraming, Detail::NotHttp);
+            return Headed::Bad(ErrorKind::BadFraming, head::what_else(bytes));
         }
         match head::parse_whole(bytes) {
             Some((end, Ok(head))) if end <= self.head_bytes_max as usize => {
@@ -192,7 +192,7 @@ impl Http1Protocol {
         let room = (self.head_bytes_max as usize).saturating_sub(before);
         gathered.extend_from_slice(&bytes[..bytes.len().min(room)]);
         if !head::may_begin(gathered) {
-            return Headed::Bad(ErrorKind::BadFraming, Detail::NotHttp);
+            return Headed::Bad(ErrorKind::BadFraming, head::what_else(gathered));
         }
         let Some(end) = head::find_end(gathered, before) else {
             if gathered.len() >= self.head_bytes_max as usize {

@@ -12,7 +12,8 @@ mod making;
 mod ring;
 
 use super::alarm::{Alarm, timespec};
-use super::epoll::{monotonic_ns, slot_of};
+use super::epoll::monotonic_ns;
+use super::outbox::Outbox;
 use super::socket::{Sources, kernel_address};
 use super::uring::buffers::GROUP;
 use super::{Driver, Event, Idle, Setup, Slot, Wake};
@@ -26,7 +27,6 @@ use socket2::SockAddr;
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
 use wire::Payload;
 
 /// A send of at most so many bytes fits any socket buffer and is not waited for.
@@ -92,9 +92,11 @@ pub struct Rings {
     entries: Vec<Entry>,
     addresses: Box<[SockAddr]>,
     sources: Sources,
-    blobs: Vec<Arc<[u8]>>,
+    outbox: Outbox,
     /// Sends that are waited for, of the few connections that have any.
     unsent: HashMap<Slot, VecDeque<Payload>>,
+    /// Buffers whose connection was closed while the kernel read them: they come back with the completion.
+    orphans: Vec<(Slot, u16, Payload)>,
     send_errors: HashMap<Slot, i32>,
     is_alone: bool,
     idle: Idle,
@@ -169,7 +171,8 @@ impl Rings {
             entries: vec![Entry::default(); setup.slots as usize],
             addresses: setup.addresses.iter().map(kernel_address).collect::<io::Result<_>>()?,
             sources: Sources::of(setup),
-            blobs: setup.blobs.clone(),
+            outbox: Outbox::new(setup.blobs.clone()),
+            orphans: Vec::new(),
             unsent: HashMap::new(),
             send_errors: HashMap::new(),
             is_alone: setup.pipeline == 1,
@@ -198,7 +201,8 @@ impl Rings {
 
     fn push(&mut self, slot: Slot, entries: &[squeue::Entry]) {
         let ring = self.ring_of(slot);
-        // SAFETY: every pointer in an entry made here is to a blob, a socket address, the option's value, the buffer of
+        // SAFETY: every pointer in an entry made here is to a blob, a buffer of the outbox (released by its send's
+        // completion alone), a socket address, the option's value, the buffer of
         // looks or nothing: these never move, and are dropped after the rings (which come first in the driver).
         unsafe { self.rings[ring].push(entries) };
         self.dirty[ring] = true;
@@ -233,8 +237,7 @@ impl Rings {
     }
 
     fn start_send(&mut self, slot: Slot, payload: Payload, quiet: bool) {
-        let start = payload.start as usize;
-        let bytes = &self.blobs[payload.blob as usize][start..start + payload.length as usize];
+        let bytes = self.outbox.bytes(payload);
         let flags = if quiet { squeue::Flags::SKIP_SUCCESS } else { squeue::Flags::empty() };
         let op = opcode::Send::new(self.file(slot), bytes.as_ptr(), payload.length)
             .flags(libc::MSG_NOSIGNAL | libc::MSG_WAITALL)
@@ -287,6 +290,12 @@ impl Rings {
         let buffer = cqueue::buffer_select(completion.flags());
         let ring = self.ring_of(slot);
         let entry = *self.entries.get(slot as usize)?;
+        if op == Op::Send as u8 && entry.generation != generation {
+            if let Some(at) = self.orphans.iter().position(|(s, g, _)| (*s, *g) == (slot, generation)) {
+                self.outbox.release(self.orphans.swap_remove(at).2);
+            }
+            return None;
+        }
         if op == Op::Ignore as u8 || entry.generation != generation || !entry.is(OPEN | CONNECTING) {
             if let Some(id) = buffer {
                 self.rings[ring].buffers.recycle(id);
@@ -353,7 +362,8 @@ impl Rings {
 
     fn on_sent(&mut self, slot: Slot, result: i32) -> Option<Event> {
         if result < 0 {
-            self.unsent.remove(&slot);
+            let unsent = self.unsent.remove(&slot).unwrap_or_default();
+            unsent.into_iter().for_each(|payload| self.outbox.release(payload));
             if self.entries[slot as usize].is(RECEIVING) {
                 // What the peer said before it closed may still be on its way: the receive reports the end.
                 self.send_errors.insert(slot, -result);
@@ -364,19 +374,32 @@ impl Rings {
         let queue = self.unsent.get_mut(&slot)?;
         let first = queue.front_mut()?;
         let sent = result as u32;
+        let mut drained = false;
         if sent < first.length {
             first.start += sent;
             first.length -= sent;
-        } else {
-            queue.pop_front();
+        } else if let Some(done) = queue.pop_front() {
+            drained = Outbox::is_owned(done);
+            self.outbox.release(done);
         }
         match queue.front().copied() {
-            Some(next) => self.start_send(slot, next, false),
+            Some(next) => {
+                self.start_send(slot, next, false);
+                None
+            }
             None => {
                 self.unsent.remove(&slot);
+                drained.then_some(Event::Drained { slot })
             }
         }
-        None
+    }
+
+    fn reply_is_due(&mut self, slot: Slot) {
+        let entry = &mut self.entries[slot as usize];
+        entry.set(DUE, true);
+        if !entry.is(RECEIVING) && self.held.is_none_or(|(.., held)| held != slot) {
+            self.start_receive(slot);
+        }
     }
 
     fn release_held(&mut self) {
@@ -428,11 +451,25 @@ impl Driver for Rings {
                 self.start_send(slot, payload, false);
             }
         }
-        let entry = &mut self.entries[slot as usize];
-        entry.set(DUE, true);
-        if !entry.is(RECEIVING) && self.held.is_none_or(|(.., held)| held != slot) {
-            self.start_receive(slot);
+        self.reply_is_due(slot);
+    }
+
+    fn lend(&mut self) -> Vec<u8> {
+        self.outbox.lend()
+    }
+
+    fn send_bytes(&mut self, slot: Slot, bytes: Vec<u8>) {
+        if !self.entries[slot as usize].is(OPEN) {
+            return self.outbox.take_back(bytes);
         }
+        // Never quiet: the buffer may be used again only when the kernel has said that it has read it.
+        let payload = self.outbox.keep(bytes, 0);
+        let queue = self.unsent.entry(slot).or_default();
+        queue.push_back(payload);
+        if queue.len() == 1 {
+            self.start_send(slot, payload, false);
+        }
+        self.reply_is_due(slot);
     }
 
     fn unsent(&self, slot: Slot) -> usize {
@@ -455,7 +492,14 @@ impl Driver for Rings {
                 .flags(squeue::Flags::SKIP_SUCCESS)
                 .user_data(key(Op::Ignore, slot, generation))
         };
-        let is_sending = self.unsent.remove(&slot).is_some();
+        let mut unsent = self.unsent.remove(&slot).unwrap_or_default().into_iter();
+        let first = unsent.next();
+        let is_sending = first.is_some();
+        // The first is with the kernel, which may go on reading it until the cancelled send has completed.
+        if let Some(first) = first.filter(|payload| Outbox::is_owned(*payload)) {
+            self.orphans.push((slot, generation, first));
+        }
+        unsent.for_each(|payload| self.outbox.release(payload));
         for (op, pending) in
             [(Op::Connect, entry.is(CONNECTING)), (Op::Receive, entry.is(RECEIVING)), (Op::Send, is_sending)]
         {
@@ -472,7 +516,7 @@ impl Driver for Rings {
         self.entries[slot as usize] = Entry { generation: generation.wrapping_add(1), flags: 0 };
         self.send_errors.remove(&slot);
         self.starved.retain(|s| *s != slot);
-        self.immediate.retain(|event| slot_of(event) != slot);
+        self.immediate.retain(|event| event.slot() != slot);
     }
 
     fn wait(&mut self, until_ns: u64, wake: Wake) -> io::Result<()> {
@@ -533,6 +577,13 @@ impl Driver for Rings {
 
     fn bytes(&self) -> &[u8] {
         self.held.map_or(&[], |(ring, id, length, _)| self.rings[ring].buffers.bytes(id, length))
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        match self.held {
+            Some((ring, id, length, _)) => self.rings[ring].buffers.bytes_mut(id, length),
+            None => &mut [],
+        }
     }
 }
 

@@ -64,6 +64,15 @@ impl Buffers {
         }
     }
 
+    /// The same bytes, to be changed in place.
+    pub fn bytes_mut(&mut self, id: u16, length: usize) -> &mut [u8] {
+        debug_assert!(id < self.count && length <= self.size);
+        // SAFETY: as in `bytes`; the slice borrows `self` alone, so there is no other to the same memory.
+        unsafe {
+            std::slice::from_raw_parts_mut(self.memory.as_ptr().add(usize::from(id) * self.size), length.min(self.size))
+        }
+    }
+
     /// Gives a buffer back to the kernel.
     pub fn recycle(&mut self, id: u16) {
         let index = usize::from(self.tail & (self.count - 1));

@@ -11,6 +11,7 @@ pub(super) mod buffers;
 pub use buffers::available;
 
 use super::epoll::monotonic_ns;
+use super::outbox::Outbox;
 use super::socket::{Sources, bind_to, errno, kernel_address, stream};
 use super::stamps::{CONTROL_BYTES, WallClock, stamp_of};
 use super::{Driver, Event, Setup, Slot, Wake, stamps};
@@ -19,7 +20,6 @@ use io_uring::{IoUring, cqueue, opcode, squeue, types};
 use socket2::{SockAddr, Socket};
 use std::collections::VecDeque;
 use std::io;
-use std::sync::Arc;
 use wire::Payload;
 
 /// Sends handed over together while events are being worked through: small enough that none waits long.
@@ -58,8 +58,12 @@ pub struct Uring {
     buffers: Buffers,
     entries: Vec<Entry>,
     addresses: Box<[SockAddr]>,
-    blobs: Vec<Arc<[u8]>>,
     sources: Sources,
+    outbox: Outbox,
+    /// Buffers whose connection was closed while the kernel read them: they come back with the completion.
+    orphans: Vec<(Slot, u32, Payload)>,
+    /// Small owned sends that will complete as soon as they are handed over: waits are not to be ended by them.
+    small_sends: usize,
     taken: Vec<cqueue::Entry>,
     cursor: usize,
     taken_at_ns: u64,
@@ -111,8 +115,10 @@ impl Uring {
             buffers,
             entries: (0..setup.slots).map(|_| Entry::default()).collect(),
             addresses: setup.addresses.iter().map(kernel_address).collect::<io::Result<_>>()?,
-            blobs: setup.blobs.clone(),
             sources: Sources::of(setup),
+            outbox: Outbox::new(setup.blobs.clone()),
+            orphans: Vec::new(),
+            small_sends: 0,
             taken: Vec::with_capacity(TAKEN),
             cursor: 0,
             taken_at_ns: 0,
@@ -131,8 +137,9 @@ impl Uring {
 
     fn push(&mut self, entry: &squeue::Entry) {
         loop {
-            // SAFETY: every pointer in an entry made here is to a blob, a socket address, the boxed message header or
-            // nothing: these are immutable, never move, and outlive the ring (it is the first field). Descriptors are
+            // SAFETY: every pointer in an entry made here is to a blob, a buffer of the outbox, a socket address, the boxed
+            // message header or nothing: these never move, are not changed or freed before the entry has completed (a
+            // buffer is released by its send's completion alone), and outlive the ring (it is the first field). Descriptors are
             // checked by the kernel.
             if unsafe { self.ring.submission().push(entry) }.is_ok() {
                 self.queued += 1;
@@ -185,14 +192,14 @@ impl Uring {
     fn start_send(&mut self, slot: Slot, payload: Payload, quiet: bool) {
         let entry = &self.entries[slot as usize];
         let Some(socket) = &entry.socket else { return };
-        let start = payload.start as usize;
-        let bytes = &self.blobs[payload.blob as usize][start..start + payload.length as usize];
+        let bytes = self.outbox.bytes(payload);
         let flags = if quiet { squeue::Flags::SKIP_SUCCESS } else { squeue::Flags::empty() };
         let op = opcode::Send::new(fd(socket), bytes.as_ptr(), payload.length)
             .flags(libc::MSG_NOSIGNAL | libc::MSG_WAITALL)
             .build()
             .flags(flags)
             .user_data(key(Op::Send, slot, entry.generation));
+        self.small_sends += usize::from(is_small_owned(payload));
         self.push(&op);
     }
 
@@ -212,7 +219,7 @@ impl Uring {
             self.timer_ns = until_ns;
         }
         self.queued = 0;
-        let outcome = self.ring.submit_and_wait(1);
+        let outcome = self.ring.submit_and_wait(1 + self.small_sends);
         self.take_after(outcome)
     }
 
@@ -249,6 +256,10 @@ impl Uring {
         let (result, flags) = (completion.result(), completion.flags());
         let buffer = cqueue::buffer_select(flags);
         let entry = self.entries.get_mut(slot as usize)?;
+        if op == Op::Send as u8 && entry.generation != generation {
+            self.release_orphan(slot, generation);
+            return None;
+        }
         if op == Op::Ignore as u8 || entry.generation != generation || entry.socket.is_none() {
             if let Some(id) = buffer {
                 self.buffers.recycle(id);
@@ -333,24 +344,39 @@ impl Uring {
 
     fn on_sent(&mut self, slot: Slot, result: i32) -> Option<Event> {
         let entry = &mut self.entries[slot as usize];
+        if let Some(first) = entry.unsent.front() {
+            self.small_sends -= usize::from(is_small_owned(*first));
+        }
         if result < 0 {
             // What the peer said before it closed may still be on its way: the receive reports the end.
             entry.send_errno = -result;
-            entry.unsent.clear();
+            entry.unsent.drain(..).for_each(|payload| self.outbox.release(payload));
             return (!entry.receiving).then_some(Event::Failed { slot, errno: -result });
         }
+        let mut drained = false;
         let first = entry.unsent.front_mut()?;
         let sent = result as u32;
         if sent < first.length {
             first.start += sent;
             first.length -= sent;
-        } else {
-            entry.unsent.pop_front();
+        } else if let Some(done) = entry.unsent.pop_front() {
+            drained = Outbox::is_owned(done);
+            self.outbox.release(done);
         }
         if let Some(next) = entry.unsent.front().copied() {
             self.start_send(slot, next, false);
+            return None;
         }
-        None
+        drained.then_some(Event::Drained { slot })
+    }
+
+    /// A send of a connection's earlier life has completed: its buffer, if it had one, is free.
+    fn release_orphan(&mut self, slot: Slot, generation: u32) {
+        if let Some(at) = self.orphans.iter().position(|(s, g, _)| (*s, *g) == (slot, generation)) {
+            let (.., payload) = self.orphans.swap_remove(at);
+            self.small_sends -= usize::from(is_small_owned(payload));
+            self.outbox.release(payload);
+        }
     }
 
     fn release_held(&mut self) {
@@ -396,6 +422,26 @@ impl Driver for Uring {
         }
     }
 
+    fn lend(&mut self) -> Vec<u8> {
+        self.outbox.lend()
+    }
+
+    fn send_bytes(&mut self, slot: Slot, bytes: Vec<u8>) {
+        if self.entries[slot as usize].socket.is_none() {
+            return self.outbox.take_back(bytes);
+        }
+        // Never quiet: the buffer may be used again only when the kernel has said that it has read it.
+        let payload = self.outbox.keep(bytes, 0);
+        let unsent = &mut self.entries[slot as usize].unsent;
+        unsent.push_back(payload);
+        if unsent.len() == 1 {
+            self.start_send(slot, payload, false);
+        }
+        if self.queued >= SUBMIT_CHUNK {
+            self.submit();
+        }
+    }
+
     fn unsent(&self, slot: Slot) -> usize {
         // The first is with the kernel, which may have taken all of it.
         self.entries[slot as usize].unsent.len().saturating_sub(1)
@@ -409,7 +455,12 @@ impl Driver for Uring {
         entry.generation = generation.wrapping_add(1) & GENERATION_MASK;
         entry.connecting = false;
         entry.receiving = false;
-        entry.unsent.clear();
+        let mut unsent = entry.unsent.drain(..);
+        // The first is with the kernel, which may go on reading it until the cancelled send has completed.
+        if let Some(first) = unsent.next().filter(|payload| Outbox::is_owned(*payload)) {
+            self.orphans.push((slot, generation, first));
+        }
+        unsent.for_each(|payload| self.outbox.release(payload));
         entry.send_errno = 0;
         // Operations hold the socket open past its descriptor: they are cancelled, or the peer would see no close.
         for (op, pending) in [(Op::Connect, connecting), (Op::Receive, receiving), (Op::Send, sending)] {
@@ -425,7 +476,7 @@ impl Driver for Uring {
         self.submit();
         drop(socket);
         self.starved.retain(|s| *s != slot);
-        self.immediate.retain(|event| super::epoll::slot_of(event) != slot);
+        self.immediate.retain(|event| event.slot() != slot);
     }
 
     fn wait(&mut self, until_ns: u64, wake: Wake) -> io::Result<()> {
@@ -440,13 +491,14 @@ impl Driver for Uring {
             return self.wait_for_one(until_ns);
         }
         self.queued = 0;
+        let sends = self.small_sends;
         let left_ns = until_ns.saturating_sub(self.now_ns());
         let (want, left_ns, min_wait_us) = match wake {
             Wake::First | Wake::Never => (usize::try_from(self.ring.params().cq_entries()).unwrap_or(1), left_ns, 0),
             Wake::Batch { completions, delay_ns } if self.has_min_wait => {
-                (completions as usize, left_ns, (delay_ns.min(left_ns) / 1000) as u32)
+                (completions as usize + sends, left_ns, (delay_ns.min(left_ns) / 1000) as u32)
             }
-            Wake::Batch { completions, delay_ns } => (completions as usize, left_ns.min(delay_ns), 0),
+            Wake::Batch { completions, delay_ns } => (completions as usize + sends, left_ns.min(delay_ns), 0),
         };
         let timeout = types::Timespec::new().sec(left_ns / 1_000_000_000).nsec((left_ns % 1_000_000_000) as u32);
         let mut args = types::SubmitArgs::new().timespec(&timeout);
@@ -476,6 +528,19 @@ impl Driver for Uring {
     fn bytes(&self) -> &[u8] {
         self.held.map_or(&[], |(id, start, length)| &self.buffers.bytes(id, start + length)[start..])
     }
+
+    #[inline]
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        match self.held {
+            Some((id, start, length)) => &mut self.buffers.bytes_mut(id, start + length)[start..],
+            None => &mut [],
+        }
+    }
+}
+
+/// Whether a send completes as soon as it is handed over, and says so: it is one of ours and fits any socket buffer.
+fn is_small_owned(payload: Payload) -> bool {
+    Outbox::is_owned(payload) && payload.length <= SMALL_SEND_BYTES
 }
 
 /// The shape of a stamped receive: no address, a control message, then the bytes.

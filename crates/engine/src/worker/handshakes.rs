@@ -1,0 +1,165 @@
+//! TLS as the worker sees it: a stretch of a connection's life between TCP and its first request, with its own figures
+//! and its own ways to fail; and the pace of runs that ask for nothing but handshakes.
+//!
+//! There a unit of load is connect, handshake, close. It is taken up like any request, is outstanding on its slot from
+//! the connect on, and ends well when the handshake is done. With resumption the connection is kept a moment longer,
+//! for the ticket that a later one needs (TLS 1.3 brings it after the handshake); that wait is in no figure.
+
+use super::Worker;
+use super::connection::{InFlight, State};
+use super::network::Why;
+use crate::driver::{Driver, Slot};
+use crate::link::Message;
+use model::LatencyKind;
+use model::error_kind::{ErrorKind, Phase};
+use model::plan::Think;
+use wire::tls::Fault;
+use wire::{Payload, Protocol};
+
+/// How long a ticket is waited for after a handshake, nanoseconds. A server that sends any sends them at once.
+const TICKET_WAIT_NS: u64 = 200_000_000;
+/// What is sent for a handshake alone.
+const NOTHING: Payload = Payload { blob: 0, start: 0, length: 0 };
+
+impl<P: Protocol, D: Driver> Worker<P, D> {
+    /// TCP is there, the handshake has begun.
+    pub(super) fn on_handshaking(&mut self, slot: Slot) {
+        let now_ns = self.driver.now_ns();
+        let connection = &mut self.connections[slot as usize];
+        connection.state = State::Securing;
+        connection.tcp_ns = now_ns;
+        if connection.connect_ns >= self.warmup_ns {
+            self.interval.latency.record(LatencyKind::Connect, now_ns.saturating_sub(connection.connect_ns));
+        }
+    }
+
+    /// The handshake is done.
+    pub(super) fn on_secured(&mut self, slot: Slot, resumed: bool, ticket_follows: bool) {
+        self.tell();
+        let now_ns = self.driver.now_ns();
+        let connection = &self.connections[slot as usize];
+        let counts = &mut self.interval.counts;
+        *(if resumed { &mut counts.handshakes_resumed } else { &mut counts.handshakes_full }) += 1;
+        if connection.connect_ns >= self.warmup_ns {
+            self.interval.latency.record(LatencyKind::Tls, now_ns.saturating_sub(connection.tcp_ns));
+        }
+        self.on_open(slot, now_ns);
+        if self.handshake_only {
+            self.on_handshake_done(slot, ticket_follows, now_ns);
+        }
+    }
+
+    /// TLS failed, in the handshake or after it.
+    pub(super) fn on_refused(&mut self, slot: Slot, detail: u32, in_handshake: bool) {
+        self.tell();
+        let at_ns = self.driver.now_ns();
+        let connection = &mut self.connections[slot as usize];
+        let begun = self.protocol.has_begun(&connection.protocol);
+        let (kind, phase) = match (in_handshake, begun) {
+            (true, _) => (ErrorKind::TlsHandshake, Phase::Tls),
+            (false, true) => (ErrorKind::TlsBroken, Phase::Reply),
+            (false, false) => (ErrorKind::TlsBroken, Phase::FirstByte),
+        };
+        let why = Why { kind, phase, errno: 0, detail };
+        if connection.state != State::Open {
+            self.driver.close(slot);
+            return self.on_connect_failed(slot, why);
+        }
+        self.interval.counts.closed_by_peer += 1;
+        let origin = connection.origin;
+        let ended = u16::from(!connection.outstanding.is_empty());
+        if ended == 0 {
+            self.count_connection_error(why, origin, at_ns);
+        }
+        if self.handshake_only {
+            return self.close_handshake(slot, at_ns);
+        }
+        self.fail_oldest(slot, kind, phase, 0, detail, at_ns);
+        self.abandon(slot, ended, kind, at_ns);
+    }
+
+    /// Passes on what the driver has to tell, once.
+    fn tell(&mut self) {
+        if let Some(note) = self.driver.take_note() {
+            let at_ns = self.driver.now_ns();
+            // There is room for the few notes a worker sends; one that finds none is not worth waiting for.
+            let _ = self.link.messages.try_send(Message::Note { at_ns, note });
+        }
+    }
+
+    /// A ticket came: the connection has done all it was kept for.
+    pub(super) fn on_ticket(&mut self, slot: Slot) {
+        if self.handshake_only && self.connections[slot as usize].state == State::Open {
+            self.tickets_come = Some(true);
+            let now_ns = self.driver.now_ns();
+            self.interval.counts.closed_by_us += 1;
+            self.close_handshake(slot, now_ns);
+        }
+    }
+
+    /// No ticket came: where none ever did, none is waited for again.
+    pub(super) fn on_no_ticket(&mut self, slot: Slot, now_ns: u64) {
+        self.tickets_come.get_or_insert(false);
+        self.interval.counts.closed_by_us += 1;
+        self.close_handshake(slot, now_ns);
+    }
+
+    /// Begins a unit of load: `ready_ns` is when the worker took it up.
+    pub(super) fn begin_handshake(&mut self, slot: Slot, intended_ns: u64, ready_ns: u64, now_ns: u64) {
+        let connection = &mut self.connections[slot as usize];
+        connection.outstanding.push(InFlight { payload: NOTHING, intended_ns, sent_ns: now_ns, first_byte_ns: 0 });
+        self.note_sent(intended_ns, ready_ns, now_ns);
+        self.connect(slot, now_ns);
+    }
+
+    fn on_handshake_done(&mut self, slot: Slot, ticket_follows: bool, now_ns: u64) {
+        let connection = &mut self.connections[slot as usize];
+        connection.failures = 0;
+        if let Some(unit) = connection.outstanding.oldest() {
+            unit.first_byte_ns = now_ns;
+        }
+        self.on_reply(slot, 0, None, now_ns);
+        if ticket_follows && self.tickets_come != Some(false) && !self.stopping {
+            return self.set_deadline(slot, now_ns.saturating_add(TICKET_WAIT_NS));
+        }
+        self.interval.counts.closed_by_us += 1;
+        self.close_handshake(slot, now_ns);
+    }
+
+    /// Closes what has done its handshake; the slot can take the next.
+    pub(super) fn close_handshake(&mut self, slot: Slot, now_ns: u64) {
+        self.driver.close(slot);
+        let connection = &mut self.connections[slot as usize];
+        connection.state = State::Down;
+        connection.life = connection.life.wrapping_add(1);
+        self.open -= 1;
+        self.set_deadline(slot, u64::MAX);
+        self.slot_is_free(slot, now_ns);
+    }
+
+    /// A slot without a connection can take the next unit of load.
+    pub(super) fn slot_is_free(&mut self, slot: Slot, at_ns: u64) {
+        if self.is_open_pace {
+            self.take_from_queue(slot);
+        } else {
+            self.users_think(slot, 1, at_ns);
+        }
+    }
+
+    /// Closed pace: the next handshake of a slot is due.
+    pub(super) fn handshake_is_due(&mut self, slot: Slot, due_ns: u64, now_ns: u64) {
+        if !self.may_start() {
+            return;
+        }
+        if self.think != Think::None {
+            self.record_lag(due_ns, now_ns);
+        }
+        self.count_started(due_ns);
+        self.begin_handshake(slot, due_ns, due_ns.max(now_ns), now_ns);
+    }
+
+    /// Why a handshake that took too long failed.
+    pub(super) fn handshake_timed_out() -> Why {
+        Why { kind: ErrorKind::TlsHandshake, phase: Phase::Tls, errno: 0, detail: Fault::TimedOut.number() }
+    }
+}

@@ -1,0 +1,134 @@
+//! TLS as a plan has it: what is offered, what is trusted, who we say we are.
+//!
+//! Names are those of the registries (RFC 8446, IANA). What was read from files, certificates and keys, lives in memory
+//! only: a recording has the files' names, how many certificates they hold, and their digests.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What a connection does between TCP and the protocol.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TlsPlan {
+    /// The name or address every origin's certificate must have, and which goes into SNI where it is a name; by
+    /// origin's index. Never shorter than the plan's origins.
+    pub server_names: Vec<String>,
+    /// Versions offered. Never empty.
+    pub versions: Vec<TlsVersion>,
+    /// Cipher suites offered, preferred ones first, by their IANA names. Never empty.
+    pub ciphers: Vec<String>,
+    /// Key exchange groups offered, preferred ones first. Never empty.
+    pub groups: Vec<String>,
+    /// Application protocols offered (ALPN, RFC 7301); empty: the extension is not sent.
+    pub alpn: Vec<String>,
+    /// How the server's certificate is verified.
+    pub verify: Verify,
+    /// The certificate shown to a server that asks for one.
+    pub identity: Option<Identity>,
+    /// Whether sessions are resumed (RFC 8446 §2.2; RFC 5246 §7.3, RFC 5077).
+    pub resume: bool,
+    /// Whether the handshake is all that is asked: no request is sent.
+    pub handshake_only: bool,
+}
+
+/// A version of the protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub enum TlsVersion {
+    /// RFC 5246.
+    #[serde(rename = "1.2")]
+    V12,
+    /// RFC 8446.
+    #[serde(rename = "1.3")]
+    V13,
+}
+
+impl TlsVersion {
+    /// As in flags and reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            TlsVersion::V12 => "1.2",
+            TlsVersion::V13 => "1.3",
+        }
+    }
+}
+
+/// How a server's certificate is verified.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "by", rename_all = "kebab-case")]
+pub enum Verify {
+    /// Up to one of the machine's own roots.
+    System(Trusted),
+    /// Up to a certificate of a file.
+    File(Trusted),
+    /// Not at all: neither issuer, nor name, nor date.
+    Off,
+}
+
+/// Certificates that are trusted.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct Trusted {
+    /// Where they are from.
+    pub from: String,
+    /// How many.
+    pub certificates: u64,
+    /// SHA-256 of all of them in order, in hex.
+    pub sha256: String,
+    /// Each in DER; not stored with the plan.
+    #[serde(skip)]
+    pub der: Vec<Vec<u8>>,
+}
+
+/// A certificate of our own with its key.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Identity {
+    /// The file of the certificate and those between it and its root.
+    pub certificate_file: String,
+    /// SHA-256 of that file in hex.
+    pub certificate_sha256: String,
+    /// The file of the key. Nothing of it is stored.
+    pub key_file: String,
+    /// The first file's text (PEM); not stored with the plan.
+    #[serde(skip)]
+    pub certificate_pem: Vec<u8>,
+    /// The second file's text (PEM); not stored with the plan.
+    #[serde(skip)]
+    pub key_pem: Vec<u8>,
+}
+
+impl std::fmt::Debug for Identity {
+    /// Without the key.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Identity")
+            .field("certificate_file", &self.certificate_file)
+            .field("certificate_sha256", &self.certificate_sha256)
+            .field("key_file", &self.key_file)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What the user wrote about TLS; nothing: the defaults, which are those of most clients.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TlsAsked {
+    /// Do not verify the server's certificate.
+    pub insecure: bool,
+    /// File of the certificates that are trusted.
+    pub ca: Option<std::path::PathBuf>,
+    /// File of our own certificate.
+    pub certificate: Option<std::path::PathBuf>,
+    /// File of its key.
+    pub key: Option<std::path::PathBuf>,
+    /// Versions, `1.2`, `1.3`, or a range of them.
+    pub versions: Vec<String>,
+    /// Cipher suites by name.
+    pub ciphers: Vec<String>,
+    /// Key exchange groups by name.
+    pub groups: Vec<String>,
+    /// Application protocols.
+    pub alpn: Vec<String>,
+    /// The server's name, whatever the URL says.
+    pub server_name: Option<String>,
+    /// Whether sessions are resumed.
+    pub resume: Option<bool>,
+    /// Only handshakes.
+    pub handshake_only: bool,
+}
