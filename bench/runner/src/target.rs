@@ -4,7 +4,7 @@
 
 use std::fs::File;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -23,6 +23,10 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub const STAMPING: &str = "stamping responder";
 /// Where it writes them.
 const STAMPS: &str = "stamps";
+
+/// The certificate of a target over TLS, and its key, in its folder.
+const CERTIFICATE: &str = "certificate.pem";
+const KEY: &str = "key.pem";
 
 /// A running server.
 #[derive(Debug)]
@@ -45,7 +49,11 @@ impl Target {
         let folder = tempfile::tempdir().context("making a temporary folder")?;
         let addr = free_addr()?;
         let mut command = match name {
-            "nginx" => nginx(folder.path(), addr, cpus.len())?,
+            "nginx" => nginx(folder.path(), addr, cpus.len(), "")?,
+            "nginx p-256" | "nginx rsa-2048" => {
+                make_certificate(folder.path(), name)?;
+                nginx(folder.path(), addr, cpus.len(), "ssl")?
+            }
             "responder" => responder(&settings.floor, addr),
             STAMPING => {
                 let mut command = responder(&settings.floor, addr);
@@ -77,6 +85,11 @@ impl Target {
     /// CPU seconds of all its processes so far.
     pub fn cpu_seconds(&self) -> f64 {
         self.pids.iter().copied().map(quiet::cpu_seconds_of).sum()
+    }
+
+    /// Of a target over TLS: the certificate to verify it by.
+    pub fn certificate(&self) -> Option<PathBuf> {
+        Some(self.folder.path().join(CERTIFICATE)).filter(|path| path.is_file())
     }
 
     /// The folder a generator may write into.
@@ -157,23 +170,54 @@ fn serve(plimsoll: &Path, args: &str, addr: SocketAddr) -> Result<Command> {
     Ok(command)
 }
 
-fn nginx(folder: &Path, addr: SocketAddr, workers: usize) -> Result<Command> {
+/// A certificate for the loopback address, its key of the kind the target's name says.
+fn make_certificate(folder: &Path, name: &str) -> Result<()> {
+    let program = machine::find("openssl").context("openssl is not installed")?;
+    let key: &[&str] = if name.ends_with("rsa-2048") {
+        &["-newkey", "rsa:2048"]
+    } else {
+        &["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]
+    };
+    let made = Command::new(program)
+        .args(["req", "-x509", "-nodes", "-days", "2", "-subj", "/CN=localhost"])
+        .args(["-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1", "-addext", "basicConstraints=critical,CA:FALSE"])
+        .args(key)
+        .arg("-keyout")
+        .arg(folder.join(KEY))
+        .arg("-out")
+        .arg(folder.join(CERTIFICATE))
+        .stderr(Stdio::null())
+        .status()
+        .context("starting openssl")?;
+    if !made.success() {
+        bail!("openssl made no certificate: {made}");
+    }
+    Ok(())
+}
+
+fn nginx(folder: &Path, addr: SocketAddr, workers: usize, ssl: &str) -> Result<Command> {
     let program = machine::find("nginx").context("nginx is not installed")?;
     let pages = folder.join("pages");
     std::fs::create_dir(&pages)?;
     std::fs::write(pages.join("index.html"), vec![b'x'; BODY_BYTES])?;
     let configuration = folder.join("nginx.conf");
-    std::fs::write(&configuration, nginx_configuration(folder, addr, workers))?;
+    std::fs::write(&configuration, nginx_configuration(folder, addr, workers, ssl))?;
     let mut command = Command::new(program);
     command.arg("-e").arg(folder.join("error.log"));
     command.arg("-c").arg(&configuration).arg("-p").arg(folder);
     Ok(command)
 }
 
-fn nginx_configuration(folder: &Path, addr: SocketAddr, workers: usize) -> String {
+fn nginx_configuration(folder: &Path, addr: SocketAddr, workers: usize, ssl: &str) -> String {
     let folder = folder.display();
     // As root, nginx would give its workers to a user who may not read the temporary folder.
     let user = if is_root() { "user root;\n" } else { "" };
+    let certificate = match ssl {
+        "" => String::new(),
+        _ => format!(
+            "ssl_certificate {folder}/{CERTIFICATE}; ssl_certificate_key {folder}/{KEY}; ssl_ecdh_curve X25519; ssl_protocols TLSv1.3; ssl_session_tickets off; ssl_session_cache off;"
+        ),
+    };
     format!(
         "{user}daemon off;\n\
          worker_processes {workers};\n\
@@ -193,7 +237,7 @@ fn nginx_configuration(folder: &Path, addr: SocketAddr, workers: usize) -> Strin
            uwsgi_temp_path {folder}/uwsgi;\n\
            scgi_temp_path {folder}/scgi;\n\
            default_type text/html;\n\
-           server {{ listen {addr} backlog=4096; root {folder}/pages; }}\n\
+           server {{ listen {addr} {ssl} backlog=4096; {certificate} root {folder}/pages; }}\n\
          }}\n"
     )
 }

@@ -24,12 +24,19 @@ pub struct Load {
     pub rate_per_s: Option<f64>,
     /// Where the tool may write.
     pub folder: PathBuf,
+    /// Over TLS: the certificate to verify the target by.
+    pub certificate: Option<PathBuf>,
 }
 
 impl Load {
     /// The target as a URL.
     pub fn url(&self) -> String {
-        format!("http://{}/", self.addr)
+        let scheme = if self.certificate.is_some() { "https" } else { "http" };
+        format!("{scheme}://{}/", self.addr)
+    }
+
+    fn certificate(&self) -> String {
+        self.certificate.as_ref().map(|path| path.display().to_string()).unwrap_or_default()
     }
 
     fn rate(&self) -> f64 {
@@ -189,6 +196,72 @@ pub const OPEN: &[Row] = &[
     Row { files: k6_files, ..peer("k6", k6_args, parse::k6::parse) },
 ];
 
+/// What every tool is held to over TLS: one group, one cipher suite, one version, verified where the tool can.
+const TLS: [&str; 6] = ["--tls-version", "1.3", "--groups", "X25519", "--ciphers", "TLS_AES_256_GCM_SHA384"];
+
+/// Full TLS handshakes, each with a connection of its own; the peers send a request with it, plimsoll and s_time none.
+pub const HANDSHAKES: &[Row] = &[
+    plimsoll("plimsoll", Kind::Plimsoll, |load| tls_args(load, &["--handshake-only", "--resume", "off"])),
+    plimsoll("plimsoll --driver uring", Kind::Plimsoll, |load| {
+        tls_args(load, &["--handshake-only", "--resume", "off", "--driver", "uring"])
+    }),
+    plimsoll("plimsoll, a request each", Kind::Plimsoll, |load| {
+        tls_args(load, &["--disable-keepalive", "--resume", "off"])
+    }),
+    peer(
+        "wrk",
+        |load| {
+            let (connections, seconds) = (format!("-c{}", load.connections), format!("-d{}s", load.seconds));
+            words!["-t1", "--latency", connections, seconds, "-H", "Connection: close", load.url()]
+        },
+        parse::wrk::parse,
+    ),
+    peer(
+        "ab",
+        |load| {
+            let most = load.seconds * 100_000.0;
+            words!["-q", "-f", "TLS1.3", "-c", load.connections, "-t", load.seconds, "-n", most, load.url()]
+        },
+        parse::ab::parse,
+    ),
+    peer(
+        "openssl",
+        |load| words!["s_time", "-connect", load.addr, "-new", "-time", load.seconds.ceil()],
+        parse::s_time::parse,
+    ),
+    peer("oha", |load| oha_args(load, &["--disable-keepalive", "--cacert", &load.certificate()]), parse::oha::parse),
+];
+
+/// Requests over TLS connections that are kept.
+pub const KEPT: &[Row] = &[
+    plimsoll("plimsoll", Kind::Plimsoll, |load| tls_args(load, &[])),
+    plimsoll("plimsoll --driver uring", Kind::Plimsoll, |load| tls_args(load, &["--driver", "uring"])),
+    peer(
+        "wrk",
+        |load| {
+            words!["-t1", "--latency", format!("-c{}", load.connections), format!("-d{}s", load.seconds), load.url()]
+        },
+        parse::wrk::parse,
+    ),
+    peer(
+        "ab",
+        |load| {
+            let most = load.seconds * 500_000.0;
+            words!["-k", "-q", "-f", "TLS1.3", "-c", load.connections, "-t", load.seconds, "-n", most, load.url()]
+        },
+        parse::ab::parse,
+    ),
+    peer("h2load", |load| h2load_args(load, &[]), parse::h2load::parse),
+    peer("oha", |load| oha_args(load, &["--cacert", &load.certificate()]), parse::oha::parse),
+];
+
+fn tls_args(load: &Load, more: &[&str]) -> Vec<String> {
+    let mut args = plimsoll_args(load, more);
+    args.extend(words!["--ca", load.certificate()]);
+    args.extend(TLS.map(str::to_owned));
+    args
+}
+
 /// How many replies the batching bare loop waits for: a quarter of the connections, at most 16 of
 /// few and 64 of many, so that the others keep the target busy meanwhile.
 fn batch(connections: usize) -> usize {
@@ -338,6 +411,7 @@ mod tests {
             seconds: 3.0,
             rate_per_s,
             folder: PathBuf::from("/f"),
+            certificate: None,
         }
     }
 

@@ -37,6 +37,39 @@ fn connections_are_held_and_each_message_comes_back() {
     }
 }
 
+/// More than the descriptor limit of most machines, on both ends: through the rings' tables, and through a table for each
+/// epoll worker.
+#[test]
+fn fifty_thousand_are_held_by_either_driver() {
+    if let Err(why) = engine::driver::uring::available() {
+        return testkit::skip(&format!("no io_uring for the server: {why}"));
+    }
+    let mut ports = Vec::new();
+    while ports.len() < 4 {
+        // Four ports in a row that nobody uses.
+        let first = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        ports = (first..first.saturating_add(4)).collect();
+        if ports.len() == 4 && !ports.iter().all(|port| std::net::TcpListener::bind(("127.0.0.1", *port)).is_ok()) {
+            ports.clear();
+        }
+    }
+    let range = format!("127.0.0.1:{}-{}", ports[0], ports[3]);
+    let args = ["serve", "echo", "--design", "uring", "-c", "60k", "--listen", &range, "--idle-timeout", "never"];
+    let _server = serve(&args);
+    for driver in ["rings", "epoll"] {
+        let url = format!("hold://{range}");
+        let args = ["load", &url, "-c", "50k", "--every", "10s", "-d", "5s", "--connect-rate", "5k/s"];
+        let run = finish(command(&args).args(["--driver", driver, "--json", "--no-record", "-q"]));
+        assert!(matches!(run.status, Some(0 | 4)), "{driver}: {}", run.stderr);
+        let json = run.json();
+        assert_valid_or_disturbed(&json);
+        let (held, totals) = (&json["held"], &json["totals"]);
+        assert_eq!(held["established_at_end"], 50_000, "{driver}: {held} {totals}");
+        assert_eq!((&totals["failed"], &held["closed_by_peer"]), (&0.into(), &0.into()), "{driver}: {held} {totals}");
+        assert!(totals["ok"].as_u64().unwrap() >= 20_000, "{driver}: {totals}");
+    }
+}
+
 #[test]
 fn a_server_that_is_killed_is_seen_to_close_them_all() {
     let mut server = echo_server(&[]);

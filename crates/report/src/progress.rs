@@ -51,7 +51,8 @@ impl Progress<'_> {
     fn time(&self) -> String {
         let elapsed = format!("{:.0}", self.elapsed_ns as f64 / 1e9);
         match self.planned_ns {
-            Some(planned_ns) => format!("{elapsed} of {}", length(planned_ns)),
+            // Both in seconds: a length in minutes beside them would be read as one of them.
+            Some(planned_ns) => format!("{elapsed} of {:.0} s", planned_ns as f64 / 1e9),
             None => format!("{elapsed} s"),
         }
     }

@@ -6,6 +6,7 @@ mod memory;
 mod open;
 mod stall;
 mod start;
+mod tls;
 
 pub use stall::Facts;
 
@@ -48,6 +49,7 @@ fn measure_and_write(settings: &Settings) -> Result<()> {
         "stall" => stall::run(settings),
         "lag" => lag::run(settings),
         "memory" => memory::run(settings),
+        "tls" => tls::run(settings),
         other => bail!("there is no subcommand {other:?}"),
     }?;
     crate::say(&document.markdown());
@@ -66,7 +68,14 @@ fn build() -> Result<()> {
 
 /// A load on a target.
 fn load(target: &Target, connections: usize, seconds: f64, rate_per_s: Option<f64>) -> Load {
-    Load { addr: target.addr, connections, seconds, rate_per_s, folder: target.folder().to_owned() }
+    Load {
+        addr: target.addr,
+        connections,
+        seconds,
+        rate_per_s,
+        folder: target.folder().to_owned(),
+        certificate: target.certificate(),
+    }
 }
 
 /// One run from start to end.

@@ -75,6 +75,7 @@ fn first_byte(row: &Row, settings: &Settings) -> Result<Duration> {
         seconds: 1.0,
         rate_per_s: None,
         folder: folder.path().to_owned(),
+        certificate: None,
     };
     row.prepare(&load)?;
     let (seen, arrivals) = mpsc::channel();

@@ -9,6 +9,7 @@ pub mod h2load;
 pub mod k6;
 pub mod oha;
 pub mod plimsoll;
+pub mod s_time;
 pub mod vegeta;
 pub mod wrk;
 
