@@ -132,3 +132,29 @@ pub struct TlsAsked {
     /// Only handshakes.
     pub handshake_only: bool,
 }
+
+/// A line of the matrix of keys and versions.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct MatrixLine {
+    /// The kind of the server's key.
+    pub key: String,
+    /// The version spoken.
+    pub version: TlsVersion,
+    /// Full handshakes; `None`: there were none.
+    pub full: Option<MatrixCell>,
+    /// Resumed handshakes.
+    pub resumed: Option<MatrixCell>,
+    /// Requests on connections that are kept.
+    pub kept: Option<MatrixCell>,
+}
+
+/// What was measured of one kind.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct MatrixCell {
+    /// How many a second.
+    pub per_s: f64,
+    /// CPU time of the generator's workers for each, microseconds.
+    pub generator_us_each: f64,
+    /// CPU time of the target's threads for each, microseconds; `None` where it was not seen.
+    pub target_us_each: Option<f64>,
+}

@@ -11,6 +11,7 @@ pub mod json;
 pub mod progress;
 pub mod runs;
 pub mod text;
+pub mod tls_matrix;
 mod words;
 
 use model::error_kind::ErrorExample;

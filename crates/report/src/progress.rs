@@ -2,7 +2,7 @@
 //!
 //! Pure: a row and a clock in, a line out, never longer than the width. Writing it, and when, is the command's part.
 
-use crate::words::{duration, grouped, length, rate};
+use crate::words::{duration, grouped, rate};
 use model::recording::Row;
 
 /// Cells of the bar.

@@ -5,14 +5,14 @@
 //! the highest rate it still answers within the objective. Each step is a run of its own, with a recording.
 
 use crate::capacity::{Bounds, LoadLine, Next, Objective, Search};
+use crate::embedded::Embedded;
 use crate::resolve::{Host, ResolveError, resolve};
 use crate::run::{Options, Outcome, RunError, Watch, run};
 use model::Scenario;
 use model::plan::Segment;
 use model::scenario::WeightedUrl;
-use std::io::{self, BufRead, BufReader};
+use std::io;
 use std::path::Path;
-use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::Ordering;
 
 /// CPU time the target burns for a request, microseconds.
@@ -89,7 +89,7 @@ pub trait Follow: Watch {
 /// [`DemoError`].
 pub fn demo(program: &Path, host: &dyn Host, options: &Options, follow: &mut dyn Follow) -> Result<Found, DemoError> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let target = Target::start(program).map_err(DemoError::Target)?;
+    let target = Embedded::serve_http(program, &["--pin", "0"]).map_err(DemoError::Target)?;
     let scenario = |rate: Option<f64>, duration_ns| Scenario {
         urls: vec![WeightedUrl { url: format!("{}cpu?us={CPU_US}", target.url), weight: 1.0 }],
         connections: Some(CONNECTIONS),
@@ -146,46 +146,5 @@ impl Found {
         } else if self.missed.as_ref().is_none_or(|missed| missed.rate_per_s > step.rate_per_s) {
             self.missed = Some(step);
         }
-    }
-}
-
-/// The target's process; ended, by its id, when dropped.
-struct Target {
-    child: Child,
-    /// Kept open: a target that prints its counters at the end must not meet a closed pipe.
-    _output: BufReader<ChildStdout>,
-    url: String,
-}
-
-impl Target {
-    fn start(program: &Path) -> io::Result<Self> {
-        let mut child = Command::new(program)
-            .args(["serve", "http", "--listen", "127.0.0.1:0", "--workers", "1", "--pin", "0"])
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()?;
-        let Some(output) = child.stdout.take() else {
-            return Err(io::Error::other("its output cannot be read"));
-        };
-        let mut output = BufReader::new(output);
-        let mut line = String::new();
-        output.read_line(&mut line)?;
-        let url = line.split_whitespace().find(|word| word.starts_with("http://")).map(str::to_owned);
-        let mut target = Target { child, _output: output, url: String::new() };
-        match url {
-            Some(url) => {
-                target.url = url;
-                Ok(target)
-            }
-            None => Err(io::Error::other(format!("expected the line 'listening on http://…', got '{}'", line.trim()))),
-        }
-    }
-}
-
-impl Drop for Target {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }

@@ -7,8 +7,10 @@ pub mod capacity;
 pub mod check;
 pub mod connections;
 pub mod demo;
+pub mod embedded;
 pub mod resolve;
 mod run;
 mod ticks;
+pub mod tls_matrix;
 
 pub use run::{Options, Outcome, RecordTo, RunError, Watch, run};

@@ -45,6 +45,9 @@ pub struct TlsArgs {
     /// Do handshakes and nothing else: each unit of load is connect, TLS handshake, close
     #[arg(long, env = "PLIMSOLL_HANDSHAKE_ONLY", value_parser = BoolishValueParser::new())]
     pub handshake_only: bool,
+    /// Measure key × version × resumption, interleaved, and print one table; without a URL on reference servers with a key of each kind; -d is a cell's length, --rounds how often
+    #[arg(long, env = "PLIMSOLL_TLS_MATRIX", value_parser = BoolishValueParser::new())]
+    pub tls_matrix: bool,
 }
 
 impl TlsArgs {

@@ -3,11 +3,13 @@
 //! Warnings go to stderr before any load is put on. With `--explain` the plan is printed and nothing runs.
 
 use super::watch::Shown;
-use super::{explain, interrupt, show};
+use super::{explain, interrupt, show, terminal};
 use crate::args::load::{LoadArgs, OutputArgs};
 use crate::args::scenario::scenario_of;
 use crate::exit::{Exit, Failure};
+use model::Scenario;
 use session::resolve::{SystemHost, resolve};
+use session::tls_matrix::{MatrixError, tls_matrix};
 use session::{Options, Outcome, RecordTo};
 use std::io::Write;
 
@@ -17,6 +19,9 @@ pub fn run(mut args: LoadArgs) -> Result<Exit, Failure> {
     let scenario = scenario_of(&args)?;
     let output = &args.output;
     super::raise_descriptor_limit();
+    if args.tls.tls_matrix {
+        return matrix(&scenario, output);
+    }
     let resolved = resolve(&scenario, &SystemHost::new(engine::driver::uring::available))?;
     if output.explain {
         return explain::run(&resolved, output);
@@ -39,6 +44,41 @@ pub fn run(mut args: LoadArgs) -> Result<Exit, Failure> {
     let outcome = session::run(resolved.plan, &options, &mut shown)?;
     shown.clear();
     finish(&outcome, output)
+}
+
+/// `--tls-matrix`: many short runs, one table.
+fn matrix(scenario: &Scenario, output: &OutputArgs) -> Result<Exit, Failure> {
+    let program = std::env::current_exe()
+        .map_err(|error| Failure::could_not_run(format!("expected to find this program's own file, but {error}")))?;
+    let options = Options {
+        record: RecordTo::Nothing,
+        command: super::command_line(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        driver_reason: String::new(),
+        interrupted: interrupt::flag()?,
+    };
+    let host = SystemHost::new(engine::driver::uring::available);
+    let mut shown = Shown::new(output.quiet);
+    let lines = match tls_matrix(&program, scenario, &host, &options, &mut shown) {
+        Ok(lines) => lines,
+        Err(MatrixError::Interrupted) => return Ok(Exit::Interrupted),
+        Err(MatrixError::Resolve(error)) => return Err(error.into()),
+        Err(error) => return Err(Failure::could_not_run(error.to_string())),
+    };
+    shown.clear();
+    let mut stdout = std::io::stdout().lock();
+    if output.json {
+        report::tls_matrix::json(&mut stdout, &lines)?;
+    } else {
+        report::tls_matrix::write(&mut stdout, &lines, terminal::style(output.no_color))?;
+    }
+    let is_empty = lines.iter().all(|line| line.full.is_none() && line.kept.is_none());
+    if is_empty {
+        return Err(Failure::could_not_run(
+            "expected TLS handshakes with the server, got none: check its URL".to_owned(),
+        ));
+    }
+    Ok(Exit::Fine)
 }
 
 /// Prints the report and says how it went. A recording that could not be kept makes the run fail, after its report.

@@ -1,6 +1,6 @@
 //! What a connection sends: ranges of the protocol's blobs, or bytes made on the spot (TLS records), by one name.
 //!
-//! A driver queues [`Payload`]s; those with [`OWNED`] in their blob's index name a buffer of this outbox, which comes
+//! A driver queues [`Payload`]s; those with `OWNED` in their blob's index name a buffer of this outbox, which comes
 //! back when the bytes have left and is lent again. So what is made on the spot costs neither a copy nor, once enough
 //! buffers are there, an allocation. A worker that sends blobs alone never makes a buffer.
 
