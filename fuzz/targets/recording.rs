@@ -33,6 +33,7 @@ fn good() -> &'static [u8] {
                 addresses: vec![Address::Tcp(([127, 0, 0, 1], 7).into())],
                 weight: 1.0,
             }],
+            tls: None,
             sources: Vec::new(),
             pace: Pace::Closed { think: Think::None },
             connections: 1,

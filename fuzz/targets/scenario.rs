@@ -32,8 +32,18 @@ impl Host for FixedHost {
     fn uring_available(&self) -> Result<(), String> {
         Ok(())
     }
+    fn certificate_authorities(&self) -> Result<(Vec<Vec<u8>>, String), String> {
+        Err("this machine trusts nobody".to_owned())
+    }
+
     fn machine(&self) -> Machine {
-        Machine { cores: 2, cpus_online: vec![0, 1], local_ports: Some((32768, 60999)), files_max: Some(20_000) }
+        Machine {
+            cores: 2,
+            cpus_online: vec![0, 1],
+            local_ports: Some((32768, 60999)),
+            files_max: Some(20_000),
+            memory_available_bytes: None,
+        }
     }
     fn random_seed(&self) -> u64 {
         1
