@@ -75,6 +75,13 @@ fn set(scenario: &mut Scenario, field: &str, value: &str) {
     let text = || Some(value.to_owned());
     match field {
         "url" => scenario.urls.push(WeightedUrl { url: value.to_owned(), weight: value.len() as f64 }),
+        "burst" => scenario.burst = value.parse().ok(),
+        "rounds" => scenario.rounds = value.parse().ok(),
+        "every" => scenario.every_ns = value.parse().ok(),
+        "sweep" => scenario.sweep_ns = value.parse().ok(),
+        "connects" => scenario.connects_per_s = value.parse().ok(),
+        "message" => scenario.message = value.parse().ok().map(model::plan::Sizes::Fixed),
+        "source" => scenario.source.extend(value.parse::<IpAddr>().ok()),
         "method" => scenario.method = text(),
         "header" => scenario.headers.push(value.to_owned()),
         "body" => scenario.body = text(),

@@ -371,3 +371,48 @@ fn explain_says_what_is_offered_and_whom_to_trust() {
     let doc = plimsoll(&[&args[..], &["--json"]].concat());
     assert!(!doc.stdout.contains("PRIVATE KEY") && doc.json()["plan"]["tls"]["verify"]["by"] == "file");
 }
+
+/// Our own server and our own client, each key and version, and what is held over TLS.
+#[test]
+fn the_matrix_has_a_figure_for_each_key_and_version() {
+    let run = plimsoll(&["load", "--tls-matrix", "-d", "150ms", "--rounds", "1", "--json", "-q"]);
+    run.assert_exit(0);
+    let lines = run.json();
+    let lines = lines.as_array().unwrap();
+    assert_eq!(lines.len(), 12, "six keys, two versions");
+    for line in lines {
+        for kind in ["full", "resumed", "kept"] {
+            assert!(line[kind]["per_s"].as_f64().is_some_and(|rate| rate > 0.0), "{kind} in {line}");
+            assert!(line[kind]["generator_us_each"].as_f64().is_some_and(|us| us > 0.0), "{kind} in {line}");
+        }
+    }
+}
+
+#[test]
+fn connections_are_held_and_bursts_released_over_tls() {
+    let folder = tempfile::tempdir().unwrap();
+    let ca = folder.path().join("ca.pem");
+    let ca = ca.to_str().unwrap();
+    let server = serve(&["serve", "echo", "--tls", "--tls-ca-out", ca, "--listen", "127.0.0.1:0"]);
+    let held = server.url.replace("echo+tls://", "hold+tls://");
+    for driver in ["rings", "uring", "epoll"] {
+        let args = ["load", &held, "-c", "50", "--every", "500ms", "-d", "2s", "--connect-rate", "500/s", "--ca", ca];
+        let run = finish(command(&args).args(["--driver", driver, "--json", "--no-record", "-q"]));
+        assert!(matches!(run.status, Some(0 | 4)), "{driver}: {}", run.stderr);
+        let json = run.json();
+        assert_eq!(json["held"]["established_at_end"], 50, "{driver}: {}", json["held"]);
+        assert_eq!(json["totals"]["failed"], 0, "{driver}: {}", json["totals"]);
+        assert!(json["totals"]["ok"].as_u64().unwrap() >= 150, "{driver}: {}", json["totals"]);
+        assert_eq!(json["latency"]["tls"]["count"], 50, "{driver}");
+    }
+    for at in ["send", "connect"] {
+        let args = ["load", &server.url, "--burst", "50", "--rounds", "3", "--burst-at", at, "--ca", ca];
+        let json = finish(command(&args).args(["--json", "--no-record", "-q"])).json();
+        assert_eq!(json["totals"]["ok"], 150, "{at}: {}", json["totals"]);
+    }
+    // The wrong trust is a failure to connect, in words.
+    let run =
+        finish(command(&["load", &held, "-c", "5", "-d", "500ms"]).args(["--every", "never", "--no-record", "-q"]));
+    run.assert_exit(1);
+    assert!(run.stderr.contains("TLS"), "{}", run.stderr);
+}

@@ -3,6 +3,7 @@
 //! Both channels are bounded and made beforehand; a worker never blocks on them. When no empty interval has come
 //! back, it goes on filling the one it has, and nothing is lost but the resolution of a tick.
 
+use crate::driver::Driver;
 use model::Interval;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -89,4 +90,15 @@ pub struct WorkerLink {
     pub empties: Receiver<Box<Interval>>,
     /// Stop?
     pub control: Control,
+}
+
+impl WorkerLink {
+    /// Passes on what the driver has to tell, once.
+    pub fn tell<D: Driver>(&self, driver: &mut D) {
+        if let Some(note) = driver.take_note() {
+            let at_ns = driver.now_ns();
+            // There is room for the few notes a worker sends; one that finds none is not worth waiting for.
+            let _ = self.messages.try_send(Message::Note { at_ns, note });
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! One change: read what is, ask for the right, write the journal, then change, then mark it made.
 //!
 //! In this order nothing is ever changed that the journal on the disk does not name. Who watches is told each step;
-//! ending the process at any of them leaves what [`crate::undo`] puts right.
+//! ending the process at any of them leaves what [`crate::undo()`] puts right.
 
 use crate::error::{ApplyError, JournalError};
 use crate::journal::{Change, Closed, Journal};

@@ -1,6 +1,6 @@
 //! Changes a host, journalled first and always undone; drops connections.
 //!
-//! Every lasting change is written to the journal and on the disk before it is made ([`apply`]), so that [`undo`] puts
+//! Every lasting change is written to the journal and on the disk before it is made ([`apply()`]), so that [`undo()`] puts
 //! it back after a crash, a `kill -9` or another user's run. What does not last (a dropped connection, [`sockets`]) is
 //! not journalled. Judges nothing: which change helps is for diagnosis. Cost: an fsync a change.
 

@@ -97,6 +97,12 @@ impl<'r> Facts<'r> {
         sum.errors.of(kind).max(sum.connection_errors.of(kind))
     }
 
+    /// Whether a connection was made, or at least tried.
+    pub fn has_tried(&self) -> bool {
+        let counts = &self.recording.totals.sum.counts;
+        counts.connected > 0 || counts.connect_failed > 0 || counts.started > 0
+    }
+
     /// Requests due between two moments; `None` for a closed pace.
     pub fn due(&self, from_ns: u64, to_ns: u64) -> Option<f64> {
         rate::due(&self.recording.plan, from_ns, to_ns)

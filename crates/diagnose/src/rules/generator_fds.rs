@@ -1,7 +1,7 @@
 //! `generator-fds`: the generator ran out of descriptors.
 //!
 //! Evidence: EMFILE or ENFILE from the kernel, counted by kind, and the limit it met (`nofile` of the capsule). One is
-//! enough: those failures were counted against the target. Refuted by none; the target's own EMFILE shows as refused or
+//! enough: those failures were counted against the target. Refuted by none of a run that made connections; the target's own EMFILE shows as refused or
 //! stalled connections here, never as this kind.
 
 use crate::facts::Facts;
@@ -26,6 +26,12 @@ impl Rule for GeneratorFds {
         let count = facts.errors(ErrorKind::TooManyFiles);
         let text = format!("{count} sockets could not be made for want of a descriptor (EMFILE, ENFILE)");
         let evidence = facts.evidence(text, "errors.too-many-files", count as f64, "count");
+        if count == 0 && !facts.has_tried() {
+            return Verdict::not_observable(
+                "whether the generator had descriptors enough",
+                "it made no connection at all",
+            );
+        }
         if count == 0 {
             return Verdict::refuted("the generator had descriptors enough").because(evidence);
         }

@@ -26,6 +26,9 @@ impl Rule for GeneratorMemory {
         let count = facts.errors(ErrorKind::OutOfMemory);
         let text = format!("{count} operations failed for want of memory (ENOBUFS, ENOMEM)");
         let evidence = facts.evidence(text, "errors.out-of-memory", count as f64, "count");
+        if count == 0 && !facts.has_tried() {
+            return Verdict::not_observable("whether the generator had memory enough", "it made no connection at all");
+        }
         if count == 0 {
             return Verdict::refuted("the generator had memory enough").because(evidence);
         }

@@ -15,7 +15,10 @@ impl<P: Protocol, D: Driver> BurstWorker<P, D> {
                 self.on_connected(slot, None);
             }
             Event::Handshaking { slot } => self.count_connect_time(slot),
-            Event::Secured { slot, resumed, .. } => self.on_connected(slot, Some(resumed)),
+            Event::Secured { slot, resumed, .. } => {
+                self.link.tell(&mut self.driver);
+                self.on_connected(slot, Some(resumed));
+            }
             Event::Refused { slot, detail, .. } => self.on_refused(slot, detail),
             Event::Truncated { slot } => self.on_lost(slot, 0),
             Event::Ticket { .. } | Event::Drained { .. } => {}
@@ -57,6 +60,7 @@ impl<P: Protocol, D: Driver> BurstWorker<P, D> {
     /// TLS failed, while the connection was being made or later.
     fn on_refused(&mut self, slot: Slot, detail: u32) {
         let at_ns = self.driver.now_ns();
+        self.link.tell(&mut self.driver);
         let failure = Failure { kind: ErrorKind::TlsHandshake, detail };
         if self.members[slot as usize].state == State::Connecting {
             self.connecting -= 1;

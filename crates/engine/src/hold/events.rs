@@ -16,7 +16,10 @@ impl<D: Driver> HoldWorker<D> {
                 self.on_connected(slot, None);
             }
             Event::Handshaking { slot } => self.count_connect_time(slot),
-            Event::Secured { slot, resumed, .. } => self.on_connected(slot, Some(resumed)),
+            Event::Secured { slot, resumed, .. } => {
+                self.link.tell(&mut self.driver);
+                self.on_connected(slot, Some(resumed));
+            }
             Event::Refused { slot, detail, in_handshake } => self.on_refused(slot, detail, in_handshake),
             Event::Truncated { slot } => self.on_lost(slot, 0),
             Event::Ticket { .. } | Event::Drained { .. } => {}
@@ -58,10 +61,16 @@ impl<D: Driver> HoldWorker<D> {
     /// TLS failed, while the connection was being made or later.
     fn on_refused(&mut self, slot: Slot, detail: u32, in_handshake: bool) {
         let now_ns = self.driver.now_ns();
+        self.link.tell(&mut self.driver);
         let failure = Failure { kind: ErrorKind::TlsHandshake, detail };
         if self.held[slot as usize].state == State::Connecting {
             self.driver.close(slot);
             self.on_connect_failed(slot, failure.kind, 0, now_ns);
+            if let Some(example) = &mut self.interval.examples[failure.kind.index()]
+                && example.detail == 0
+            {
+                (example.phase, example.detail) = (Phase::Tls, detail);
+            }
         } else {
             let phase = if in_handshake { Phase::Tls } else { Phase::Reply };
             self.interval.counts.closed_by_us += 1;

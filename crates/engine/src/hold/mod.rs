@@ -3,7 +3,8 @@
 //! The request worker keeps hundreds of bytes for a connection; this one keeps eight bytes, and a record for
 //! each that connects or waits for its reply (`pending`). When messages are due needs no timer: message `m` of a worker is
 //! due at `m × every / connections` and belongs to connection `m × stride % connections`, so phases are spread evenly by
-//! arithmetic (in steps of the golden ratio, so that they are even while connections are still being made). Connections that are lost stay lost: that they were, by whom and when is what is measured.
+//! arithmetic (in steps of the golden ratio, so that they are even while connections are still being made). Connections
+//! that are lost stay lost: that they were, by whom and when is what is measured.
 
 mod events;
 mod pending;

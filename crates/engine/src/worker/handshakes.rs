@@ -9,7 +9,6 @@ use super::Worker;
 use super::connection::{InFlight, State};
 use super::network::Why;
 use crate::driver::{Driver, Slot};
-use crate::link::Message;
 use model::LatencyKind;
 use model::error_kind::{ErrorKind, Phase};
 use model::plan::Think;
@@ -80,11 +79,7 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
 
     /// Passes on what the driver has to tell, once.
     fn tell(&mut self) {
-        if let Some(note) = self.driver.take_note() {
-            let at_ns = self.driver.now_ns();
-            // There is room for the few notes a worker sends; one that finds none is not worth waiting for.
-            let _ = self.link.messages.try_send(Message::Note { at_ns, note });
-        }
+        self.link.tell(&mut self.driver);
     }
 
     /// A ticket came: the connection has done all it was kept for.
