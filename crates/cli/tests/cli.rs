@@ -53,7 +53,7 @@ fn bad_flags_end_in_one_sentence() {
     );
     refused(
         &["load", "--driver", "iocp", URL],
-        &format!("invalid value 'iocp' for '--driver <DRIVER>' [possible values: uring, epoll] {SEE}"),
+        &format!("invalid value 'iocp' for '--driver <DRIVER>' [possible values: uring, rings, epoll] {SEE}"),
     );
     refused(&["serve", "http", "--bogus"], "unexpected argument '--bogus' found (see 'plimsoll serve http --help')");
     refused(

@@ -66,7 +66,7 @@ const RANGE: &str = "net.ipv4.ip_local_port_range";
 fn a_check_says_what_binds_and_its_status_follows() {
     let Some(network) = Network::new() else { return };
     network.set(RANGE, "40000 40099");
-    let bound = network.plimsoll(&["check", "-c", "150", "--json", "http://127.0.0.1:8080/"]);
+    let bound = network.plimsoll(&["check", "-c", "150", "--json", "http://[::1]:8080/"]);
     bound.assert_exit(3);
     let document = bound.json();
     assert_eq!((&document["schema"], &document["ready"]), (&"plimsoll.check/1".into(), &false.into()));
@@ -76,10 +76,10 @@ fn a_check_says_what_binds_and_its_status_follows() {
     assert_eq!(ports["commands"][0], "sysctl -w net.ipv4.ip_local_port_range='1024 65535'");
     assert_eq!(document["fixes"], serde_json::json!([]));
     // Spread over two source addresses it fits.
-    let spread = network.plimsoll(&["check", "-c", "150", "--sources", "2", "--json", "http://127.0.0.1:8080/"]);
+    let spread = network.plimsoll(&["check", "-c", "150", "--sources", "2", "--json", "http://[::1]:8080/"]);
     spread.assert_exit(0);
     assert_eq!(spread.json()["ready"], true);
-    let text = network.plimsoll(&["check", "-c", "150", "http://127.0.0.1:8080/"]);
+    let text = network.plimsoll(&["check", "-c", "150", "http://[::1]:8080/"]);
     text.assert_exit(3);
     let first = text.stdout.lines().find(|line| line.starts_with("binds")).unwrap();
     assert_eq!(first, "binds      net.ipv4.ip_local_port_range  40000 40099");
@@ -97,7 +97,7 @@ fn fix_changes_what_binds_and_undo_puts_it_back() {
     let journal = journal.to_str().unwrap();
     let fix = |more: &[&str]| {
         let args = ["check", "-c", "150", "--json", "--fix", "--journal", journal];
-        network.plimsoll(&[&args[..], more, &["http://127.0.0.1:8080/"]].concat())
+        network.plimsoll(&[&args[..], more, &["http://[::1]:8080/"]].concat())
     };
     let outcomes = |run: &Run| -> Vec<String> {
         let of =
@@ -154,7 +154,7 @@ fn fix_without_the_right_says_so_and_changes_nothing() {
     let pid = network.holder.pid().to_string();
     let mut command = Command::new("nsenter");
     command.args(["-t", &pid, "-n", "-S", "65534", "-G", "65534", BIN, "check", "-c", "150", "--fix"]);
-    command.args(["--journal", journal.to_str().unwrap(), "--json", "http://127.0.0.1:8080/"]).env("LANG", "C.UTF-8");
+    command.args(["--journal", journal.to_str().unwrap(), "--json", "http://[::1]:8080/"]).env("LANG", "C.UTF-8");
     let refused = finish(&mut command);
     refused.assert_exit(1);
     let sentence = format!("plimsoll: {RANGE}: expected the right to change it, but permission denied: run as root");
@@ -213,7 +213,7 @@ fn what_is_written_wrong_is_refused_in_one_sentence() {
 fn a_journal_that_cannot_be_kept_means_that_nothing_is_changed() {
     let Some(network) = Network::new() else { return };
     network.set(RANGE, "40000 40099");
-    let args = ["check", "-c", "150", "--fix", "--journal", "/proc/none", "http://127.0.0.1:8080/"];
+    let args = ["check", "-c", "150", "--fix", "--journal", "/proc/none", "http://[::1]:8080/"];
     let refused = network.plimsoll(&args);
     refused.assert_exit(1);
     assert!(refused.stderr.contains("expected a journal that can be kept in '/proc/none'"), "{}", refused.stderr);

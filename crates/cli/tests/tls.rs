@@ -14,6 +14,15 @@ use std::sync::Arc;
 use testkit::certificates::{Authority, write};
 use testkit::nginx::{Nginx, free_address};
 
+/// It went well; that a handful of handshakes in an unoptimised program took all of a CPU may be said.
+#[track_caller]
+fn assert_fine(run: &Run) {
+    assert!(matches!(run.status, Some(0 | 4)), "{}\n{}", run.stdout, run.stderr);
+    if run.status == Some(4) {
+        assert_valid_or_disturbed(&run.json());
+    }
+}
+
 /// nginx that speaks TLS, and the files of its authority.
 struct Secured {
     authority: Authority,
@@ -71,7 +80,7 @@ fn nginx_is_loaded_in_both_versions_on_both_drivers() {
     for driver in DRIVERS {
         for (version, shown) in [("1.2", "TLS 1.2, TLS_ECDHE_ECDSA"), ("1.3", "TLS 1.3, TLS_AES")] {
             let run = server.load(&["-n", "500", "-c", "5", "--driver", driver, "--tls-version", version]);
-            run.assert_exit(0);
+            assert_fine(&run);
             let doc = run.json();
             assert_eq!(doc["totals"]["status"]["200"], 500, "{driver} {version}");
             assert_eq!(doc["totals"]["failed"], 0, "{driver} {version}");
@@ -129,7 +138,7 @@ fn handshakes_alone_are_reported_as_such() {
         let (url, ca) = (server.url(), server.file("ca.pem"));
         let args = ["load", &url, "--ca", &ca, "--handshake-only", "-d", "500ms", "-c", "4", "--no-record"];
         let run = plimsoll(&[&args[..], &["--driver", driver, "--csv", &server.file("csv")]].concat());
-        run.assert_exit(0);
+        assert_fine(&run);
         for word in
             [" handshakes/s", "handshakes per CPU-second", "TLS handshakes alone", "4 connections, reached", "tls"]
         {
@@ -169,7 +178,7 @@ fn certificates_are_verified_unless_told_otherwise() {
         assert!(text.stdout.replace("\n              ", " ").contains(words), "{what}: {}", text.stdout);
         assert!(text.stdout.contains("in the TLS handshake"), "{what}: {}", text.stdout);
         let run = load(&url, &["-k", "-n", "8", "-c", "2"]);
-        run.assert_exit(0);
+        assert_fine(&run);
         assert_eq!(run.json()["totals"]["ok"], 8, "{what}");
     }
     // The name that is asked for is the one that is verified; whoever else is connected to.
@@ -307,7 +316,7 @@ fn echo_over_tls_is_spoken() {
             &format!("echo+tls://{address}"),
             &["--ca", ca.to_str().unwrap(), "-n", "200", "-c", "3", "--size", "1,16KiB,100000", "--driver", driver],
         );
-        run.assert_exit(0);
+        assert_fine(&run);
         let doc = run.json();
         assert_eq!((&doc["totals"]["ok"], &doc["totals"]["failed"]), (&200.into(), &0.into()), "{driver}");
         assert_eq!(doc["totals"]["bytes_sent"], doc["totals"]["bytes_received"], "{driver}");
@@ -362,7 +371,7 @@ fn explain_says_what_is_offered_and_whom_to_trust() {
     let (pem, key) = (server.file("server.pem"), server.file("server.key"));
     let args = ["load", &url, "--ca", &ca, "--cert", &pem, "--key", &key, "--explain", "--tls-version", "1.3"];
     let run = plimsoll(&args);
-    run.assert_exit(0);
+    assert_fine(&run);
     for word in
         ["versions 1.3\n", "TLS_AES_128_GCM_SHA256", "X25519MLKEM768, X25519", "ALPN http/1.1", &ca, &pem, "resumed"]
     {

@@ -21,7 +21,7 @@ pub struct CheckArgs {
     /// Each request has a connection of its own
     #[arg(long, env = "PLIMSOLL_DISABLE_KEEPALIVE", value_parser = BoolishValueParser::new())]
     pub disable_keepalive: bool,
-    /// Source addresses that connections are spread over
+    /// Source addresses that connections are spread over, at the least: on loopback a run takes as many as it needs
     #[arg(long, value_name = "N", env = "PLIMSOLL_SOURCES", default_value = "1", value_parser = values::count::<u64>)]
     pub sources: u64,
     /// How sockets would be driven [default: as a run would choose]

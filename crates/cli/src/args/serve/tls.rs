@@ -22,13 +22,13 @@ pub struct TlsArgs {
     /// Make a certificate that ended yesterday
     #[arg(long, env = "PLIMSOLL_TLS_EXPIRED", value_parser = BoolishValueParser::new())]
     tls_expired: bool,
-    /// Write the certificate made to this file (PEM), for clients to verify it with
+    /// Write the certificate made to this file (PEM), for clients to verify it with [default: not written]
     #[arg(long, value_name = "FILE", env = "PLIMSOLL_TLS_CA_OUT")]
     tls_ca_out: Option<PathBuf>,
-    /// Show the certificate chain of this file (PEM) instead of making one
+    /// Show the certificate chain of this file (PEM) instead of making one [default: one is made]
     #[arg(long, value_name = "FILE", env = "PLIMSOLL_TLS_CERT")]
     tls_cert: Option<PathBuf>,
-    /// The private key of --tls-cert (PEM)
+    /// The private key of --tls-cert (PEM) [default: none]
     #[arg(long, value_name = "FILE", env = "PLIMSOLL_TLS_KEY_FILE")]
     tls_key_file: Option<PathBuf>,
     /// Speak this version of TLS only [default: 1.2 and 1.3]
@@ -37,7 +37,7 @@ pub struct TlsArgs {
     /// Let clients resume sessions, by ticket or session id [default: on]
     #[arg(long, value_name = "on|off", env = "PLIMSOLL_TLS_RESUME", value_parser = values::on_off)]
     tls_resume: Option<bool>,
-    /// Let in only clients with a certificate from an authority of this file (PEM)
+    /// Let in only clients with a certificate from an authority of this file (PEM) [default: everybody]
     #[arg(long, value_name = "FILE", env = "PLIMSOLL_TLS_CLIENT_CA")]
     tls_client_ca: Option<PathBuf>,
 }
