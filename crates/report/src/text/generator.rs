@@ -123,8 +123,8 @@ fn time_wait<W: Write>(page: &mut Page<'_, W>, recording: &Recording) -> io::Res
     page.wrapped(INDENT, (Paint::Heading, "TIME_WAIT".to_owned()), Paint::Plain, &listed(&parts))?;
     let to = if let [only] = &targets[..] { only } else { "HOST:PORT" };
     let text = format!(
-        "who closes first keeps the port for 60 s: where that is this side, and ports × addresses are taken, connects \
-         fail; `plimsoll drop time-wait --to {to}` frees them"
+        "who closes first keeps the socket for 60 s: where that is the generator and ports × addresses run out, \
+         connects fail; `plimsoll drop time-wait --to {to}` frees its ports"
     );
     page.wrapped(INDENT, (Paint::Plain, String::new()), Paint::Dim, &text)
 }
