@@ -134,6 +134,36 @@ pub enum ServeError {
         /// Those that do.
         able: String,
     },
+    /// The server cannot carry this defect.
+    #[error("serve {server} cannot carry the defect {defect}: it is one of {able} (plimsoll serve --list shows all)")]
+    NoSuchDefectHere {
+        /// The defect asked for.
+        defect: &'static str,
+        /// The server.
+        server: &'static str,
+        /// Those that can.
+        able: String,
+    },
+    /// The design carries no defects.
+    #[error(
+        "expected a design that can carry defects, but {design} cannot: choose one of {able}, or serve without defects"
+    )]
+    NoDefectsInDesign {
+        /// The design asked for.
+        design: &'static str,
+        /// Those that can.
+        able: String,
+    },
+    /// A defect could not be set up.
+    #[error("could not {doing} for the defect {defect} ({source})")]
+    Defect {
+        /// The defect.
+        defect: &'static str,
+        /// What it was doing.
+        doing: &'static str,
+        /// What the kernel said.
+        source: io::Error,
+    },
     /// A worker panicked: a bug here.
     #[error("a worker panicked: this is a defect of the reference server itself, not of the test; please report it")]
     WorkerPanicked,
@@ -144,7 +174,7 @@ impl ServeError {
     #[must_use]
     pub fn is_usage(&self) -> bool {
         match self {
-            Self::NoTlsInDesign { .. } => true,
+            Self::NoTlsInDesign { .. } | Self::NoSuchDefectHere { .. } | Self::NoDefectsInDesign { .. } => true,
             Self::Tls(error) => error.is_usage(),
             _ => false,
         }

@@ -6,6 +6,7 @@
 
 mod clock;
 mod counters;
+pub mod defects;
 pub mod echo;
 mod error;
 pub mod http;

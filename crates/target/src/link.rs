@@ -11,6 +11,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, recv, send, sendmsg, shutdown};
 
 use crate::counters::Counters;
+use crate::defects::{Defective, Defects};
 use crate::error::ServeError;
 use crate::limits;
 use crate::options::ServeOptions;
@@ -41,6 +42,14 @@ pub(crate) trait Io {
 
     /// Our end, behind what was sent. What is received from here on is only to be thrown away.
     fn end(&mut self);
+
+    /// The socket below.
+    fn socket(&self) -> BorrowedFd<'_>;
+
+    /// As [`Self::send`]; on a bare socket by `write(2)`, which raises SIGPIPE where the peer is gone.
+    fn write(&mut self, bytes: &[u8]) -> rustix::io::Result<usize> {
+        self.send(bytes, b"")
+    }
 }
 
 /// What a receive brought.
@@ -70,8 +79,24 @@ pub(crate) trait Protocol {
     fn drive<I: Io>(&mut self, io: &mut I, conn: &mut Self::Conn, wake: Wake, counters: &mut Counters) -> Next;
 }
 
-/// Serves `make`'s protocol over the link that `options` ask for. `alpn`: the protocol's names in TLS.
+/// Serves `make`'s protocol over the link that `options` ask for, with the defects they ask for. `alpn`: the protocol's names in TLS.
 pub(crate) fn run<P: Protocol>(
+    name: &str,
+    alpn: &[&str],
+    options: &ServeOptions,
+    stop: &Stop,
+    ready: Ready<'_>,
+    make: impl Fn() -> P + Sync,
+) -> Result<Counters, ServeError> {
+    let mut options = options.clone();
+    let defects = Defects::new(&mut options)?;
+    if defects.is_empty() {
+        return run_linked(name, alpn, &options, stop, ready, make);
+    }
+    run_linked(name, alpn, &options, stop, ready, || Defective::new(make(), defects.clone()))
+}
+
+fn run_linked<P: Protocol>(
     name: &str,
     alpn: &[&str],
     options: &ServeOptions,
@@ -158,5 +183,13 @@ impl Io for Socket<'_> {
     fn end(&mut self) {
         // A failure shows at the next receive.
         let _ = shutdown(self.0, Shutdown::Write);
+    }
+
+    fn socket(&self) -> BorrowedFd<'_> {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> rustix::io::Result<usize> {
+        rustix::io::write(self.0, bytes)
     }
 }

@@ -6,6 +6,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::defects::{Server, Setting};
 use crate::error::ServeError;
 use crate::tls::TlsOptions;
 
@@ -28,6 +29,8 @@ pub struct ServeOptions {
     pub idle_timeout: Option<Duration>,
     /// TLS on every listener; a handshake has the idle timeout as a whole. `None`: plain bytes.
     pub tls: Option<TlsOptions>,
+    /// Faults it carries on purpose; none unless asked for.
+    pub defects: Vec<Setting>,
 }
 
 impl Default for ServeOptions {
@@ -42,6 +45,7 @@ impl Default for ServeOptions {
             buffer_bytes: 64 * 1024,
             idle_timeout: Some(Duration::from_secs(75)),
             tls: None,
+            defects: Vec::new(),
         }
     }
 }
@@ -59,6 +63,29 @@ impl ServeOptions {
         let able: Vec<_> = all.filter(|info| info.tls).map(|info| info.name).collect();
         Err(ServeError::NoTlsInDesign { design: design.name, able: able.join(", ") })
     }
+
+    /// Refuses defects that this server, or this design of it, cannot carry.
+    pub(crate) fn check_defects(
+        &self,
+        server: Server,
+        design: &DesignInfo,
+        all: impl Iterator<Item = DesignInfo>,
+    ) -> Result<(), ServeError> {
+        if let Some(setting) = self.defects.iter().find(|setting| !setting.defect.servers.contains(&server)) {
+            let defect = setting.defect;
+            let able: Vec<_> = defect.servers.iter().map(|server| format!("serve {}", server.name())).collect();
+            return Err(ServeError::NoSuchDefectHere {
+                defect: defect.name,
+                server: server.name(),
+                able: able.join(", "),
+            });
+        }
+        if self.defects.is_empty() || design.defects {
+            return Ok(());
+        }
+        let able: Vec<_> = all.filter(|info| info.defects).map(|info| info.name).collect();
+        Err(ServeError::NoDefectsInDesign { design: design.name, able: able.join(", ") })
+    }
 }
 
 /// A design as it is listed: its name, and what it is.
@@ -70,6 +97,8 @@ pub struct DesignInfo {
     pub about: &'static str,
     /// Whether it can speak TLS.
     pub tls: bool,
+    /// Whether it can carry defects.
+    pub defects: bool,
 }
 
 #[cfg(test)]
@@ -78,8 +107,8 @@ mod tests {
 
     #[test]
     fn a_design_without_tls_is_refused_with_those_that_have_it() {
-        let with = DesignInfo { name: "with", about: "", tls: true };
-        let without = DesignInfo { name: "without", about: "", tls: false };
+        let with = DesignInfo { name: "with", about: "", tls: true, defects: true };
+        let without = DesignInfo { name: "without", about: "", tls: false, defects: false };
         let plain = ServeOptions::default();
         let tls = ServeOptions { tls: Some(TlsOptions::default()), ..ServeOptions::default() };
         let check = |options: &ServeOptions, design| options.check_tls(design, [with, without].into_iter());

@@ -40,7 +40,7 @@ pub enum Command {
     Load(Box<load::LoadArgs>),
     /// Run a reference server to put load on
     #[command(subcommand)]
-    Serve(serve::ServeCommand),
+    Serve(Box<serve::ServeCommand>),
     /// List recordings
     Runs(runs::RunsArgs),
     /// Show a recording again

@@ -1,5 +1,6 @@
 //! Arguments of `serve`: a reference server, one command per protocol.
 
+mod defect;
 mod tls;
 
 use super::values::{self, CpuList, IdleTimeout, Listen};
@@ -9,6 +10,7 @@ use clap::{Args, Subcommand};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use target::ServeOptions;
+use target::defects::Setting;
 use tls::TlsArgs;
 
 /// Port of `serve http` where none is named.
@@ -75,6 +77,9 @@ pub struct CommonArgs {
     /// Receive buffer of a worker
     #[arg(long, value_name = "SIZE", env = "PLIMSOLL_BUFFER", default_value = "64KiB", value_parser = values::size::<usize>)]
     buffer: usize,
+    /// A fault it carries on purpose, such as nagle or cpu-heavy=2ms, from a time on: cpu-heavy=2ms@30s; may be repeated [default: none]
+    #[arg(long, value_name = "NAME[=STRENGTH][@START]", env = "PLIMSOLL_DEFECT", value_delimiter = ',', value_parser = defect::parse)]
+    defect: Vec<Setting>,
     /// How it speaks TLS.
     #[command(flatten, next_help_heading = "TLS")]
     tls: TlsArgs,
@@ -106,6 +111,7 @@ impl ServeCommand {
             buffer_bytes: common.buffer,
             idle_timeout: common.idle_timeout.0,
             tls,
+            defects: common.defect.clone(),
         })
     }
 }

@@ -22,6 +22,7 @@ pub(super) const DESIGN: Design = Design {
         name: "epoll-edge",
         about: "each worker serves all its connections from one edge-triggered epoll loop",
         tls: true,
+        defects: true,
     },
     serve,
 };

@@ -8,6 +8,7 @@ mod uring;
 use std::net::SocketAddr;
 
 use crate::counters::Counters;
+use crate::defects::Server;
 use crate::error::ServeError;
 use crate::limits;
 use crate::options::{DesignInfo, ServeOptions};
@@ -60,5 +61,6 @@ pub fn serve(
     ready: impl FnOnce(&[SocketAddr]),
 ) -> Result<Counters, ServeError> {
     options.check_tls(&echo.design.info, DESIGNS.iter().map(|design| design.info))?;
+    options.check_defects(Server::Echo, &echo.design.info, DESIGNS.iter().map(|design| design.info))?;
     (echo.design.serve)(options, echo, stop, Box::new(ready))
 }

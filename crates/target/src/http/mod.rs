@@ -20,6 +20,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use crate::counters::Counters;
+use crate::defects::Server;
 use crate::error::ServeError;
 use crate::limits;
 use crate::options::{DesignInfo, ServeOptions};
@@ -86,5 +87,6 @@ pub fn serve(
     ready: impl FnOnce(&[SocketAddr]),
 ) -> Result<Counters, ServeError> {
     options.check_tls(&http.design.info, DESIGNS.iter().map(|design| design.info))?;
+    options.check_defects(Server::Http, &http.design.info, DESIGNS.iter().map(|design| design.info))?;
     (http.design.serve)(options, http, stop, Box::new(ready))
 }

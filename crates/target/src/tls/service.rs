@@ -308,4 +308,8 @@ impl Io for Sealed<'_, '_> {
         // A failure shows at the next receive.
         let _ = self.link.end(self.fd, &mut self.records.scratch);
     }
+
+    fn socket(&self) -> BorrowedFd<'_> {
+        self.fd
+    }
 }

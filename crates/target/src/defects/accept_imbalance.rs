@@ -1,0 +1,27 @@
+//! One of several workers is slow, and the kernel's hash goes on giving it its share of connections.
+
+use super::{At, Defect, Hook, Server, Strength};
+use std::time::Duration;
+
+pub(super) const DEFECT: Defect = Defect {
+    name: "accept-imbalance",
+    servers: &[Server::Echo, Server::Http],
+    strength: Strength::Time(Duration::from_millis(20)),
+    about: "the first worker sleeps this long for each request; the others do not (--workers 2 or more)",
+    makes: "accept-imbalance: SO_REUSEPORT gives each listener the same share, so one queue grows and overflows while the others are empty",
+    see: "ss -ltn 'sport = :PORT': Recv-Q of one listener is high, of the others 0",
+    make: |setting| Ok(Box::new(AcceptImbalance { takes: Duration::from_nanos(setting.number()) })),
+};
+
+#[derive(Debug)]
+struct AcceptImbalance {
+    takes: Duration,
+}
+
+impl Hook for AcceptImbalance {
+    fn request(&self, at: &At<'_>) {
+        if at.worker == 0 {
+            std::thread::sleep(self.takes);
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! A handler that computes: each request costs processor time before its reply.
+
+use super::{At, Defect, Hook, Server, Strength};
+use crate::clock;
+use std::time::Duration;
+
+pub(super) const DEFECT: Defect = Defect {
+    name: "cpu-heavy",
+    servers: &[Server::Echo, Server::Http],
+    strength: Strength::Time(Duration::from_micros(500)),
+    about: "each request burns this much processor time in its worker",
+    makes: "single-thread-bound with one worker, cpu-saturated with one on every core: throughput stops at workers / time",
+    see: "pidstat -t -p PID 1: the worker's %usr at 100; perf top -p PID",
+    make: |setting| Ok(Box::new(CpuHeavy { us: setting.number() / 1000 })),
+};
+
+#[derive(Debug)]
+struct CpuHeavy {
+    us: u64,
+}
+
+impl Hook for CpuHeavy {
+    fn request(&self, _: &At<'_>) {
+        clock::burn_us(self.us);
+    }
+}

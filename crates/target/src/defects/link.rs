@@ -1,0 +1,293 @@
+//! The layer that carries defects: between a protocol and its link, TLS or none.
+//!
+//! A protocol goes on as it always does; this layer sees its receives, its sends and its end, and lets the defects that
+//! are on act there. The first send after a receive is taken for a reply that begins (which it is, but where a client
+//! sends requests behind each other: then it is several). Bytes that a defect changed and the peer did not take are
+//! kept here. Cost: one more buffer a connection while such bytes wait.
+
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+use rustix::io::Errno;
+
+use super::{After, At, Defects, Kept, Manner};
+use crate::counters::Counters;
+use crate::link::{Io, Protocol, Received};
+use crate::reactor::{Next, Wake};
+use crate::timers::NEVER_NS;
+
+/// One worker's protocol, with defects.
+pub(crate) struct Defective<P> {
+    protocol: P,
+    defects: Defects,
+    worker: usize,
+    now_ns: u64,
+}
+
+/// One connection: its protocol's state and what the defects hold of it.
+pub(crate) struct Conn<C> {
+    protocol: C,
+    kept: Vec<Kept>,
+    replies: Replies,
+    /// What woke it while a changed reply was still leaving.
+    missed: Wake,
+    /// It should have been closed, and is not.
+    is_leaked: bool,
+}
+
+#[derive(Default)]
+struct Replies {
+    /// Something was received since the last reply began.
+    received: bool,
+    /// Bytes of a changed reply that the peer has not taken yet.
+    left: Vec<u8>,
+    /// Behind them, close.
+    closes: bool,
+}
+
+impl<P> Defective<P> {
+    /// The protocol of one worker, with these defects.
+    pub(crate) fn new(protocol: P, defects: Defects) -> Self {
+        let worker = defects.next_worker();
+        Self { protocol, defects, worker, now_ns: crate::clock::monotonic_ns() }
+    }
+}
+
+impl<P: Protocol> Protocol for Defective<P> {
+    type Conn = Conn<P::Conn>;
+
+    fn connection(&mut self) -> Self::Conn {
+        let kept = self.defects.on(self.now_ns).filter_map(|hook| hook.accepted(self.worker)).collect();
+        Conn {
+            protocol: self.protocol.connection(),
+            kept,
+            replies: Replies::default(),
+            missed: Wake::default(),
+            is_leaked: false,
+        }
+    }
+
+    fn relieve(&mut self) {
+        self.protocol.relieve();
+    }
+
+    fn tick(&mut self, now_ns: u64) {
+        self.now_ns = now_ns;
+        self.protocol.tick(now_ns);
+    }
+
+    fn drive<I: Io>(&mut self, io: &mut I, conn: &mut Self::Conn, wake: Wake, counters: &mut Counters) -> Next {
+        self.now_ns = wake.now_ns;
+        if conn.is_leaked && !wake.draining {
+            return Next::Wait { until_ns: NEVER_NS, write: false };
+        }
+        let mut manner = Manner::default();
+        for hook in self.defects.on(self.now_ns) {
+            hook.woken();
+            hook.manner(&mut manner);
+        }
+        match conn.replies.flush(io, &manner) {
+            Ok(true) => {}
+            Ok(false) if !wake.expired => {
+                // What came meanwhile is not lost: the protocol is told when it has its turn.
+                conn.missed.readable |= wake.readable;
+                conn.missed.thorough |= wake.thorough;
+                return Next::Wait { until_ns: NEVER_NS, write: true };
+            }
+            Ok(false) | Err(_) => return Next::Close,
+        }
+        if conn.replies.closes {
+            return self.close(conn, wake);
+        }
+        let missed = std::mem::take(&mut conn.missed);
+        let wake =
+            Wake { readable: wake.readable | missed.readable, thorough: wake.thorough | missed.thorough, ..wake };
+        let next = self.protocol_hears(io, conn, wake, counters, &manner);
+        if !conn.replies.left.is_empty() {
+            conn.replies.closes |= next == Next::Close;
+            return Next::Wait { until_ns: NEVER_NS, write: true };
+        }
+        if next == Next::Close || conn.replies.closes {
+            return self.close(conn, wake);
+        }
+        next
+    }
+}
+
+impl<P: Protocol> Defective<P> {
+    fn protocol_hears<I: Io>(
+        &mut self,
+        io: &mut I,
+        conn: &mut Conn<P::Conn>,
+        wake: Wake,
+        counters: &mut Counters,
+        manner: &Manner,
+    ) -> Next {
+        let Self { protocol, defects, worker, now_ns } = self;
+        let Conn { protocol: state, replies, .. } = conn;
+        let mut layer = Layer { io, replies, defects, worker: *worker, now_ns: *now_ns, manner, has_received: false };
+        protocol.drive(&mut layer, state, wake, counters)
+    }
+
+    fn close(&self, conn: &mut Conn<P::Conn>, wake: Wake) -> Next {
+        if !wake.draining && self.defects.on(self.now_ns).any(|hook| !hook.closes()) {
+            conn.is_leaked = true;
+            conn.kept.clear();
+            return Next::Wait { until_ns: NEVER_NS, write: false };
+        }
+        Next::Close
+    }
+}
+
+impl Replies {
+    /// Sends what is left. True when nothing is any more.
+    fn flush<I: Io>(&mut self, io: &mut I, manner: &Manner) -> rustix::io::Result<bool> {
+        while !self.left.is_empty() {
+            match write(io, manner, &self.left) {
+                Ok(n) => drop(self.left.drain(..n)),
+                Err(Errno::AGAIN) => return Ok(false),
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// A link as the protocol sees it while defects are on.
+struct Layer<'a, I> {
+    io: &'a mut I,
+    replies: &'a mut Replies,
+    defects: &'a Defects,
+    worker: usize,
+    now_ns: u64,
+    manner: &'a Manner,
+    has_received: bool,
+}
+
+impl<I: Io> Layer<'_, I> {
+    /// Lets the defects act on a reply that begins. False if none does.
+    fn begins(&mut self) -> bool {
+        if !std::mem::take(&mut self.replies.received) {
+            return false;
+        }
+        for hook in self.defects.on(self.now_ns) {
+            hook.request(&At { socket: self.io.socket(), worker: self.worker });
+        }
+        true
+    }
+
+    /// Sends a reply as the defects change it. What the protocol gave is all taken.
+    fn rewrite(&mut self, head: &[u8], body: &[u8]) -> rustix::io::Result<usize> {
+        let mut bytes = [head, body].concat();
+        let taken = bytes.len();
+        for hook in self.defects.on(self.now_ns) {
+            self.replies.closes |= hook.reply(&mut bytes) == After::Close;
+        }
+        let mut rest = bytes;
+        if self.manner.splits && rest.len() > 1 {
+            let second = rest.split_off(first_write(&rest));
+            self.replies.left = rest;
+            self.replies.flush(self.io, self.manner)?;
+            rest = second;
+        }
+        self.replies.left.append(&mut rest);
+        self.replies.flush(self.io, self.manner)?;
+        Ok(taken)
+    }
+}
+
+impl<I: Io> Io for Layer<'_, I> {
+    fn recv(&mut self, buffer: &mut [u8], thorough: bool) -> rustix::io::Result<Received> {
+        let received = match self.manner.receive_once {
+            Some(_) if self.has_received => return Err(Errno::AGAIN),
+            Some(most) => {
+                let most = most.clamp(1, buffer.len());
+                let Received { n, .. } = self.io.recv(&mut buffer[..most], thorough)?;
+                Received { n, more: false }
+            }
+            None => self.io.recv(buffer, thorough)?,
+        };
+        self.has_received = true;
+        self.replies.received |= received.n > 0;
+        Ok(received)
+    }
+
+    fn send(&mut self, head: &[u8], body: &[u8]) -> rustix::io::Result<usize> {
+        if !self.replies.left.is_empty() || self.replies.closes {
+            return Err(Errno::AGAIN);
+        }
+        let begins = self.begins();
+        if begins && self.manner.rewrites {
+            return self.rewrite(head, body);
+        }
+        if begins && self.manner.splits && head.len() + body.len() > 1 {
+            let bytes = [head, body].concat();
+            let (first, second) = bytes.split_at(first_write(&bytes));
+            let n = write(self.io, self.manner, first)?;
+            if n < first.len() {
+                return Ok(n);
+            }
+            return match write(self.io, self.manner, second) {
+                Ok(more) => Ok(n + more),
+                Err(Errno::AGAIN | Errno::INTR) => Ok(n),
+                Err(error) => Err(error),
+            };
+        }
+        if self.manner.raises_sigpipe {
+            return write(self.io, self.manner, if head.is_empty() { body } else { head });
+        }
+        self.io.send(head, body)
+    }
+
+    fn send_file(
+        &mut self,
+        head: &[u8],
+        file: &OwnedFd,
+        from: u64,
+        to: u64,
+        piece: &mut Vec<u8>,
+    ) -> rustix::io::Result<usize> {
+        if !self.replies.left.is_empty() || self.replies.closes {
+            return Err(Errno::AGAIN);
+        }
+        if self.begins() && self.manner.rewrites && !head.is_empty() {
+            return self.rewrite(head, b"");
+        }
+        self.io.send_file(head, file, from, to, piece)
+    }
+
+    fn end(&mut self) {
+        self.io.end();
+    }
+
+    fn socket(&self) -> BorrowedFd<'_> {
+        self.io.socket()
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> rustix::io::Result<usize> {
+        self.io.write(bytes)
+    }
+}
+
+fn write<I: Io>(io: &mut I, manner: &Manner, bytes: &[u8]) -> rustix::io::Result<usize> {
+    if manner.raises_sigpipe { io.write(bytes) } else { io.send(bytes, b"") }
+}
+
+/// How much of a reply leaves in its first write: an HTTP head, else half; some in any case, and not all.
+fn first_write(bytes: &[u8]) -> usize {
+    let head = memchr::memmem::find(bytes, b"\r\n\r\n").map(|at| at + 4).filter(|end| *end < bytes.len());
+    head.unwrap_or(bytes.len() / 2).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reply_is_cut_behind_its_head_or_in_the_middle() {
+        assert_eq!(first_write(b"HTTP/1.1 200 OK\r\n\r\nbody"), 19);
+        assert_eq!(first_write(b"HTTP/1.1 200 OK\r\n\r\n"), 9);
+        assert_eq!(first_write(b"abcd"), 2);
+        assert_eq!(first_write(b"ab"), 1);
+    }
+}

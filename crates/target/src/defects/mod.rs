@@ -1,0 +1,220 @@
+//! Named faults that a reference server carries on purpose, so that a diagnosis is proved on known causes.
+//!
+//! A file a defect; `DEFECTS` lists them all. Each says what it makes and how to see it without plimsoll. A server
+//! without defects does not contain them: they are a layer of their own around its protocol (`link`), put there only
+//! when one is asked for. Not here: parsing of `--defect`, and faults done to the host from outside.
+
+mod accept_imbalance;
+mod cpu_heavy;
+mod link;
+mod memory_per_connection;
+mod nagle;
+
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use crate::clock;
+use crate::error::ServeError;
+use crate::options::ServeOptions;
+
+pub(crate) use link::Defective;
+
+/// Every defect, in the order they are listed.
+pub const DEFECTS: &[&Defect] =
+    &[&nagle::DEFECT, &cpu_heavy::DEFECT, &memory_per_connection::DEFECT, &accept_imbalance::DEFECT];
+
+/// A fault that can be built into a reference server.
+#[derive(Debug)]
+pub struct Defect {
+    /// The name on the command line.
+    pub name: &'static str,
+    /// The servers that can carry it.
+    pub servers: &'static [Server],
+    /// What its strength means, and how strong it is when nothing is said.
+    pub strength: Strength,
+    /// What the server does wrong, in one sentence.
+    pub about: &'static str,
+    /// What that makes: the finding's id and what a client and the kernel's counters show.
+    pub makes: &'static str,
+    /// A command that shows it without plimsoll. `PID` and `PORT` stand for the server's.
+    pub see: &'static str,
+    make: fn(Setting) -> Result<Box<dyn Hook>, ServeError>,
+}
+
+/// A reference server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Server {
+    /// `serve echo`.
+    Echo,
+    /// `serve http`.
+    Http,
+    /// `serve proxy`.
+    Proxy,
+    /// `serve names`.
+    Names,
+}
+
+impl Server {
+    /// As in `plimsoll serve NAME`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Echo => "echo",
+            Self::Http => "http",
+            Self::Proxy => "proxy",
+            Self::Names => "names",
+        }
+    }
+}
+
+/// What the number behind `=` is, with the one taken where none is given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Strength {
+    /// It takes no number.
+    None,
+    /// A time.
+    Time(Duration),
+    /// A number of bytes.
+    Bytes(u64),
+    /// A number of things, which `about` names.
+    Count(u64),
+}
+
+/// A defect as it was asked for: `--defect NAME=STRENGTH@START`.
+#[derive(Debug, Clone, Copy)]
+pub struct Setting {
+    /// Which.
+    pub defect: &'static Defect,
+    /// How strong, of the kind its [`Defect::strength`] is.
+    pub strength: Strength,
+    /// How long after the server's start it begins.
+    pub from: Duration,
+}
+
+impl Setting {
+    /// The strength as a number: nanoseconds, bytes or a count; 0 where there is none.
+    pub(crate) fn number(&self) -> u64 {
+        match self.strength {
+            Strength::None => 0,
+            Strength::Time(time) => u64::try_from(time.as_nanos()).unwrap_or(u64::MAX),
+            Strength::Bytes(number) | Strength::Count(number) => number,
+        }
+    }
+}
+
+/// The defect of that name.
+#[must_use]
+pub fn defect(name: &str) -> Option<&'static Defect> {
+    DEFECTS.iter().find(|defect| defect.name == name).copied()
+}
+
+/// The moments at which a defect may act. Each is called only while the defect is on (but for `change`), from the
+/// worker that has the connection; what takes time there takes the worker's.
+pub(crate) trait Hook: std::fmt::Debug + Send + Sync {
+    /// Before the server listens, whenever the defect is to begin: what it is told can be changed.
+    fn change(&self, _options: &mut ServeOptions) -> Result<(), ServeError> {
+        Ok(())
+    }
+
+    /// A connection was accepted; what is returned is kept until it closes.
+    fn accepted(&self, _worker: usize) -> Option<Kept> {
+        None
+    }
+
+    /// A connection is woken, for whatever reason.
+    fn woken(&self) {}
+
+    /// A request has come, and its reply, made already, is about to leave.
+    fn request(&self, _at: &At<'_>) {}
+
+    /// How the socket is used for one reply.
+    fn manner(&self, _manner: &mut Manner) {}
+
+    /// The bytes of a reply, as they are to leave (`Manner::rewrites` must have been set). All that is known of the
+    /// reply is here: of a large one only its first piece.
+    fn reply(&self, _bytes: &mut Vec<u8>) -> After {
+        After::GoOn
+    }
+
+    /// The connection is about to be closed by the server. False: it is not.
+    fn closes(&self) -> bool {
+        true
+    }
+}
+
+/// Something a connection holds until it closes.
+pub(crate) type Kept = Box<dyn std::any::Any + Send>;
+
+/// Where a request is.
+pub(crate) struct At<'a> {
+    /// The connection's socket.
+    pub(crate) socket: BorrowedFd<'a>,
+    /// The worker's number, from 0.
+    pub(crate) worker: usize,
+}
+
+/// How bytes are received and sent while defects are on. The default is how they are without.
+#[derive(Debug, Default)]
+pub(crate) struct Manner {
+    /// Bytes one receive may bring; after it the socket is taken for empty, whatever is left.
+    pub(crate) receive_once: Option<usize>,
+    /// The head, or the first bytes of a reply, leave in a write of their own.
+    pub(crate) splits: bool,
+    /// `write(2)`, which may raise SIGPIPE.
+    pub(crate) raises_sigpipe: bool,
+    /// `Hook::reply` is asked for each reply.
+    pub(crate) rewrites: bool,
+}
+
+/// What follows a reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum After {
+    /// Nothing special.
+    GoOn,
+    /// The connection is closed behind it.
+    Close,
+}
+
+/// The defects of one server, shared by its workers.
+#[derive(Debug, Clone)]
+pub(crate) struct Defects {
+    all: Arc<Vec<Active>>,
+    workers: Arc<AtomicUsize>,
+}
+
+#[derive(Debug)]
+struct Active {
+    from_ns: u64,
+    hook: Box<dyn Hook>,
+}
+
+impl Defects {
+    /// Makes what `options` ask for, and lets it change them. The time of `@START` counts from here.
+    pub(crate) fn new(options: &mut ServeOptions) -> Result<Self, ServeError> {
+        let now_ns = clock::monotonic_ns();
+        let mut all = Vec::with_capacity(options.defects.len());
+        for setting in options.defects.clone() {
+            let hook = (setting.defect.make)(setting)?;
+            hook.change(options)?;
+            let from_ns = now_ns.saturating_add(u64::try_from(setting.from.as_nanos()).unwrap_or(u64::MAX));
+            all.push(Active { from_ns, hook });
+        }
+        Ok(Self { all: Arc::new(all), workers: Arc::new(AtomicUsize::new(0)) })
+    }
+
+    /// Whether there is none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// The number of the worker that asks, from 0.
+    fn next_worker(&self) -> usize {
+        self.workers.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn on(&self, now_ns: u64) -> impl Iterator<Item = &dyn Hook> {
+        self.all.iter().filter(move |active| active.from_ns <= now_ns).map(|active| &*active.hook)
+    }
+}
