@@ -38,6 +38,9 @@ pub(crate) fn held(facts: &Facts<'_>) -> Option<HeldLine> {
     Some(HeldLine {
         established_max: recording.totals.connections_max,
         established_at_end,
+        made_in_s: Some(recording.totals.measured_from_ns)
+            .filter(|ns| *ns > 0 && recording.totals.measured_ns > 0)
+            .map(|ns| ns as f64 / 1e9),
         connects_failed: counts.connect_failed,
         closed_by_peer: counts.closed_by_peer,
         closed_by_us: counts.closed_by_us,

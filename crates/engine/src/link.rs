@@ -6,7 +6,7 @@
 use crate::driver::Driver;
 use model::Interval;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender};
 
 /// Empty intervals a worker has beside the one it fills.
@@ -38,6 +38,9 @@ pub struct Finished {
     pub worker: u16,
     /// Requests started and without an end.
     pub in_flight: u64,
+    /// From when on requests are measured, nanoseconds since the run's start: the end of warm-up, or of the making of
+    /// held connections. Not before `load_end_ns` where nothing was measured.
+    pub measured_from_ns: u64,
     /// When it stopped putting load on: as planned, when told to, or when its last counted reply came.
     pub load_end_ns: u64,
     /// When its first request left, nanoseconds since the run's start.
@@ -50,6 +53,7 @@ pub struct Finished {
 #[derive(Debug, Clone, Default)]
 pub struct Control {
     state: Arc<AtomicU8>,
+    ramps_ended: Arc<AtomicUsize>,
 }
 
 impl Control {
@@ -74,10 +78,44 @@ impl Control {
         self.state.load(Ordering::Relaxed) != 0
     }
 
+    /// Workers that have made their share of held connections, or ended before.
+    pub fn ramps_ended(&self) -> usize {
+        self.ramps_ended.load(Ordering::Acquire)
+    }
+
     /// Whether [`Control::stop`] was called.
     #[inline]
     pub fn is_stopped(&self) -> bool {
         self.state.load(Ordering::Relaxed) == 1
+    }
+}
+
+/// A worker's share of the ramp: over when it says so, or when it is gone.
+#[derive(Debug)]
+pub struct Ramp {
+    control: Control,
+    is_over: bool,
+}
+
+impl Ramp {
+    /// One that has begun.
+    pub fn new(control: &Control) -> Self {
+        Ramp { control: control.clone(), is_over: false }
+    }
+
+    /// Counts it as ended, once.
+    pub fn end(&mut self) {
+        if !self.is_over {
+            self.is_over = true;
+            self.control.ramps_ended.fetch_add(1, Ordering::Release);
+        }
+    }
+}
+
+impl Drop for Ramp {
+    fn drop(&mut self) {
+        // The others wait for all: not for one that has failed.
+        self.end();
     }
 }
 

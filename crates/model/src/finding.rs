@@ -101,6 +101,8 @@ pub struct HeldLine {
     pub established_max: u64,
     /// Connections established at the end of the load.
     pub established_at_end: u64,
+    /// How long making them took, seconds; `None` where they never were all made, or where that is what is measured.
+    pub made_in_s: Option<f64>,
     /// Attempts to connect that failed.
     pub connects_failed: u64,
     /// Connections the peer closed or reset.

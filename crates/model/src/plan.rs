@@ -391,6 +391,11 @@ impl Plan {
         }
     }
 
+    /// Whether what is sent while held connections are made is warm-up: it is, but where that is what is measured.
+    pub fn is_ramp_warmup(&self) -> bool {
+        matches!(&self.workload, Workload::Hold(hold) if !hold.until_failure)
+    }
+
     /// Whether each unit of load is a TLS handshake, and no request is sent.
     pub fn is_handshake_only(&self) -> bool {
         self.tls.as_ref().is_some_and(|tls| tls.handshake_only)

@@ -89,7 +89,10 @@ pub struct Totals {
     pub in_time: Counts,
     /// Requests sent or queued and without an end when the run ended.
     pub in_flight_at_end: u64,
-    /// Measured time, nanoseconds: from the end of warm-up to the last planned moment, drain excluded.
+    /// When measuring began, nanoseconds since the run's start: at the end of warm-up, or when all held connections
+    /// were made.
+    pub measured_from_ns: u64,
+    /// Measured time, nanoseconds: from there to the last planned moment, drain excluded.
     pub measured_ns: u64,
     /// Highest resident memory of the generator, bytes.
     pub peak_rss_bytes: u64,
@@ -109,6 +112,7 @@ impl Default for Totals {
             sum: Interval::new(0),
             in_time: Counts::default(),
             in_flight_at_end: 0,
+            measured_from_ns: 0,
             measured_ns: 0,
             peak_rss_bytes: 0,
             cpu_user_ns: 0,

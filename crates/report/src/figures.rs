@@ -56,7 +56,7 @@ pub fn time_wait_use(snapshots: &[Snapshot]) -> Option<TimeWaitUse> {
 
 /// The mean rate the plan asks for over the measured time, requests a second; `None` for a closed pace.
 pub fn requested_per_s(recording: &Recording) -> Option<f64> {
-    let from_ns = recording.plan.warmup_ns;
+    let from_ns = recording.plan.warmup_ns.max(recording.totals.measured_from_ns);
     mean_rate_per_s(&recording.plan, from_ns, from_ns.saturating_add(recording.totals.measured_ns))
 }
 
@@ -92,7 +92,7 @@ fn mean_rate_per_s(plan: &Plan, from_ns: u64, to_ns: u64) -> Option<f64> {
 
 /// The rows that count: those of warm-up and drain show less load than was put on.
 pub fn measured_rows(recording: &Recording) -> impl Iterator<Item = &Row> {
-    let from_ns = recording.plan.warmup_ns;
+    let from_ns = recording.plan.warmup_ns.max(recording.totals.measured_from_ns);
     recording.timeline.rows().iter().filter(move |row| row.end_ns > from_ns && !row.is_drain)
 }
 

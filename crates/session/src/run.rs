@@ -220,10 +220,14 @@ impl Session<'_> {
     }
 
     fn finished(&mut self, finished: &engine::Finished) {
-        let warmup_ns = self.recording.plan.warmup_ns;
         let totals = &mut self.recording.totals;
         totals.in_flight_at_end += finished.in_flight;
-        totals.measured_ns = totals.measured_ns.max(finished.load_end_ns.saturating_sub(warmup_ns));
+        // Workers begin to measure together; one that never did leaves it to the others.
+        if finished.measured_from_ns < finished.load_end_ns || totals.measured_ns == 0 {
+            let from_ns = finished.measured_from_ns.min(finished.load_end_ns);
+            totals.measured_from_ns = totals.measured_from_ns.max(from_ns);
+            totals.measured_ns = totals.measured_ns.max(finished.load_end_ns - from_ns);
+        }
         totals.first_request_ns = match (totals.first_request_ns, finished.first_request_ns) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),

@@ -142,6 +142,9 @@ impl Reader {
         let mut totals = Totals::default();
         let mut ticks = self.intervals();
         let (mut first_ns, mut load_end_ns) = (None, 0);
+        // Messages sent while connections are made are warm-up: where the first one counts, that is over.
+        let mut first_measured_ns = None;
+        let is_ramp_warmup = recording.plan.is_ramp_warmup();
         while let Some(tick) = ticks.next_with_figures() {
             let (row, figures) = tick?;
             let counts = if row.end_ns <= recording.plan.warmup_ns { row.counts.of_requests() } else { row.counts };
@@ -151,6 +154,9 @@ impl Reader {
             totals.connections_max = totals.connections_max.max(row.gauges.connections);
             totals.sum.end_ns = row.end_ns;
             first_ns.get_or_insert(row.start_ns);
+            if is_ramp_warmup && row.counts.started > 0 {
+                first_measured_ns.get_or_insert(row.start_ns);
+            }
             if !row.is_drain {
                 totals.in_time.add(&counts);
                 load_end_ns = row.end_ns;
@@ -168,8 +174,9 @@ impl Reader {
             decode_into(&body, totals.sum.latency.of_mut(known))
                 .map_err(|what| self.damaged(format!("the {kind} histogram of tick {tick}: {what}")))?;
         }
-        let start_ns = first_ns.unwrap_or(0).max(recording.plan.warmup_ns);
+        let start_ns = first_ns.unwrap_or(0).max(recording.plan.warmup_ns).max(first_measured_ns.unwrap_or(0));
         totals.sum.start_ns = first_ns.unwrap_or(0);
+        totals.measured_from_ns = start_ns;
         totals.measured_ns = load_end_ns.saturating_sub(start_ns);
         totals.cpu_user_ns = totals.sum.counts.cpu_user_ns;
         totals.cpu_system_ns = totals.sum.counts.cpu_system_ns;

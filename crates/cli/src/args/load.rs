@@ -180,7 +180,7 @@ pub struct HoldArgs {
     /// Watch every connection all the time: a close is seen at once, for some 800 bytes more kernel memory each
     #[arg(long, env = "PLIMSOLL_WATCH_CLOSE", value_parser = BoolishValueParser::new())]
     pub watch_close: bool,
-    /// Add connections until something gives, then hold what there is for -d; -c is where it ends at the latest
+    /// Add connections until something gives: a connect, a message, a probe on the first connection every 100ms (each within --timeout, here 1s by default); then hold what there is for -d; -c is where it ends at the latest
     #[arg(long, env = "PLIMSOLL_RAMP_UNTIL_FAILURE", value_parser = BoolishValueParser::new())]
     pub ramp_until_failure: bool,
 }

@@ -1,7 +1,7 @@
 //! Values that several rules need, derived from a recording once.
 //!
 //! Arithmetic here is on `f64` or saturating: a recording may come from a damaged file, and no rule may panic on it.
-//! The measured window runs from the end of warm-up (of held connections, from when the last was to be made) to the end
+//! The measured window runs from the end of warm-up (of held connections, from when the last was made) to the end
 //! of the load; the drain is never part of it.
 
 mod processes;
@@ -43,11 +43,8 @@ pub struct Facts<'r> {
 impl<'r> Facts<'r> {
     /// Derives.
     pub fn of(recording: &'r Recording) -> Self {
-        let end_ns = recording.plan.warmup_ns.saturating_add(recording.totals.measured_ns);
-        let ramp_ns = recording.plan.ramp_ns();
-        let start_ns = recording.plan.warmup_ns.saturating_add(ramp_ns);
-        // Connections that were still being made at the end are all there is to look at.
-        let start_ns = if start_ns < end_ns { start_ns } else { recording.plan.warmup_ns };
+        let start_ns = recording.plan.warmup_ns.max(recording.totals.measured_from_ns);
+        let end_ns = start_ns.saturating_add(recording.totals.measured_ns);
         let rows = recording.timeline.rows().iter();
         let rows = rows.filter(|r| !r.is_drain && r.start_ns >= start_ns && r.end_ns > r.start_ns).collect();
         let snapshots = processes::in_window(&recording.snapshots, start_ns, end_ns);

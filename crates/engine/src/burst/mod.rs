@@ -307,6 +307,7 @@ impl<P: Protocol, D: Driver> BurstWorker<P, D> {
         let now_ns = self.driver.now_ns();
         self.complete_interval(now_ns);
         let finished = Finished {
+            measured_from_ns: 0,
             worker: self.index,
             in_flight: self.in_flight,
             load_end_ns: if self.load_end_ns == 0 { now_ns } else { self.load_end_ns },

@@ -90,9 +90,9 @@ impl<D: Driver> HoldWorker<D> {
 
     fn on_received(&mut self, slot: Slot, at_ns: u64) {
         let length = self.driver.bytes().len();
-        self.interval.counts.bytes_received += length as u64;
         let place = self.held[slot as usize].pending;
         let Some(message) = self.waiting.get_mut(place) else {
+            self.interval.counts.bytes_received += length as u64;
             if self.is_echoed {
                 // Nobody asked for these.
                 self.interval.counts.closed_by_us += 1;
@@ -101,6 +101,9 @@ impl<D: Driver> HoldWorker<D> {
             }
             return;
         };
+        if message.intended_ns >= self.measured_from_ns {
+            self.interval.counts.bytes_received += length as u64;
+        }
         let (Some(payload), Some(reply)) = (message.payload, &mut message.reply) else { return };
         if message.first_byte_ns == 0 {
             message.first_byte_ns = at_ns;
@@ -123,6 +126,11 @@ impl<D: Driver> HoldWorker<D> {
     pub(super) fn message_is_done(&mut self, slot: Slot, at_ns: u64) {
         let Some(message) = self.take_pending(slot) else { return };
         self.in_flight -= 1;
+        if message.intended_ns < self.measured_from_ns {
+            self.interval.counts.warmup += 1;
+            return;
+        }
+        self.in_flight_measured -= 1;
         self.interval.counts.ok += 1;
         let latency = &mut self.interval.latency;
         latency.record(LatencyKind::Response, at_ns.saturating_sub(message.intended_ns));
@@ -135,9 +143,15 @@ impl<D: Driver> HoldWorker<D> {
     fn message_failed(&mut self, slot: Slot, failure: Failure, phase: Phase, errno: i32, at_ns: u64) {
         let Some(message) = self.take_pending(slot) else { return };
         self.in_flight -= 1;
+        let Failure { kind, detail } = failure;
+        if message.intended_ns < self.measured_from_ns {
+            self.interval.counts.warmup += 1;
+            // Its connection is lost, whatever becomes of the message.
+            return self.count_connection_error(kind, phase, errno, at_ns);
+        }
+        self.in_flight_measured -= 1;
         self.interval.counts.failed += 1;
         self.interval.latency.record(LatencyKind::Failed, at_ns.saturating_sub(message.intended_ns));
-        let Failure { kind, detail } = failure;
         self.interval.record_error(ErrorExample { kind, phase, errno, detail, at_ns, origin: 0 });
         self.something_gave();
     }

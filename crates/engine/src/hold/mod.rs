@@ -4,13 +4,14 @@
 //! each that connects or waits for its reply (`pending`). When messages are due needs no timer: message `m` of a worker is
 //! due at `m × every / connections` and belongs to connection `m × stride % connections`, so phases are spread evenly by
 //! arithmetic (in steps of the golden ratio, so that they are even while connections are still being made). Connections
-//! that are lost stay lost: that they were, by whom and when is what is measured.
+//! that are lost stay lost: that they were, by whom and when is what is measured. Messages due before all workers have
+//! made their connections are warm-up, but where the ramp itself is the measurement (until something gives).
 
 mod events;
 mod pending;
 
 use crate::driver::{Driver, Slot, Wake};
-use crate::link::{Finished, Message, WorkerLink};
+use crate::link::{Finished, Message, Ramp, WorkerLink};
 use crate::share::Share;
 use model::plan::{Hold, Pace, Plan};
 use model::{Interval, LatencyKind};
@@ -28,6 +29,10 @@ const CONNECTING_MAX: usize = 512;
 const AWAITED_MAX: usize = 131_072;
 /// Connects or messages begun before events are looked at again.
 const BATCH: usize = 64;
+/// How often the probe connection sends while connections are added until something gives, nanoseconds.
+const PROBE_EVERY_NS: u64 = 100_000_000;
+/// The connection that is the probe: the first of the first worker.
+const PROBE: Slot = 0;
 /// How long replies are waited for when the run was interrupted, nanoseconds.
 const INTERRUPTED_DRAIN_NS: u64 = 200_000_000;
 
@@ -75,6 +80,8 @@ pub struct HoldWorker<D: Driver> {
     /// Nanoseconds between two messages of this worker; `None`: nothing is sent.
     message_step_ns: Option<f64>,
     messages_due: u64,
+    /// When the probe sends next; `u64::MAX`: there is none.
+    probe_due_ns: u64,
     /// From the connection of one message to that of the next: coprime to their number, so each has its turn.
     stride: u64,
     connect_timeout_ns: u64,
@@ -82,14 +89,21 @@ pub struct HoldWorker<D: Driver> {
 
     /// How long connections are kept after the last was made.
     keep_ns: u64,
-    /// When the ramp ended.
+    ramp: Ramp,
+    /// Workers whose ramps must have ended.
+    workers: usize,
+    /// When the ramp ended, of all workers.
     ramp_end_ns: Option<u64>,
+    /// Messages due from here on are measured.
+    measured_from_ns: u64,
     load_end_ns: u64,
     drain_ns: u64,
     tick_ns: u64,
     next_tick_ns: u64,
     stopping: bool,
     in_flight: u64,
+    /// Of those, the measured ones.
+    in_flight_measured: u64,
     open: u64,
     first_request_ns: Option<u64>,
     last_cpu_ns: (u64, u64),
@@ -112,6 +126,9 @@ impl<D: Driver> HoldWorker<D> {
             protocol,
             is_echoed: hold.is_echoed,
             until_failure: hold.until_failure,
+            ramp: Ramp::new(&link.control),
+            workers: usize::from(plan.threads),
+            measured_from_ns: if plan.is_ramp_warmup() { u64::MAX } else { 0 },
             link,
             random: SmallRng::seed_from_u64(plan.seed ^ (u64::from(share.worker) << 48)),
             index: share.worker,
@@ -121,6 +138,7 @@ impl<D: Driver> HoldWorker<D> {
             connecting: 0,
             message_step_ns: every_ns.map(|every_ns| every_ns as f64 / connections.max(1) as f64),
             messages_due: 0,
+            probe_due_ns: if hold.until_failure && hold.is_echoed && share.worker == 0 { 0 } else { u64::MAX },
             stride: stride_of(connections as u64),
             connect_timeout_ns: plan.timeouts.connect_ns,
             reply_timeout_ns: plan.timeouts.reply_ns,
@@ -132,6 +150,7 @@ impl<D: Driver> HoldWorker<D> {
             next_tick_ns: plan.tick_ns,
             stopping: false,
             in_flight: 0,
+            in_flight_measured: 0,
             open: 0,
             first_request_ns: None,
             last_cpu_ns: (0, 0),
@@ -150,6 +169,7 @@ impl<D: Driver> HoldWorker<D> {
             self.expire(now_ns);
             self.release_connects(now_ns);
             self.release_messages(now_ns);
+            self.release_probe(now_ns);
             if now_ns >= self.next_tick_ns {
                 self.flush(now_ns);
             }
@@ -215,10 +235,24 @@ impl<D: Driver> HoldWorker<D> {
             sent += 1;
             if held.pending != NOTHING || self.in_flight >= AWAITED_MAX as u64 {
                 // Its last one still has no reply: it would wait behind it, and is not sent.
-                self.interval.counts.dropped += 1;
+                self.interval.counts.dropped += u64::from(due_ns >= self.measured_from_ns);
                 continue;
             }
             self.send(slot, due_ns);
+        }
+    }
+
+    /// The probe's message: whether one that has long been connected is still served while others are added. While its
+    /// last one is under way there is no other; that it takes too long is seen by its timeout.
+    fn release_probe(&mut self, now_ns: u64) {
+        if self.probe_due_ns > now_ns {
+            return;
+        }
+        let due_ns = if self.probe_due_ns == 0 { now_ns } else { self.probe_due_ns };
+        self.probe_due_ns = now_ns + PROBE_EVERY_NS;
+        let is_idle = self.held.get(PROBE as usize).is_some_and(|h| h.state == State::Open && h.pending == NOTHING);
+        if is_idle && !self.stopping {
+            self.send(PROBE, due_ns);
         }
     }
 
@@ -226,10 +260,13 @@ impl<D: Driver> HoldWorker<D> {
         let random = self.random.next_u64();
         let payload = self.protocol.next_request(0, random);
         let now_ns = self.driver.now_ns();
-        self.interval.latency.record(LatencyKind::Lag, now_ns.saturating_sub(due_ns));
-        self.interval.latency.record(LatencyKind::Queue, 0);
-        self.interval.counts.started += 1;
-        self.interval.counts.bytes_sent += u64::from(payload.length);
+        if due_ns >= self.measured_from_ns {
+            self.interval.latency.record(LatencyKind::Lag, now_ns.saturating_sub(due_ns));
+            self.interval.latency.record(LatencyKind::Queue, 0);
+            self.interval.counts.started += 1;
+            self.interval.counts.bytes_sent += u64::from(payload.length);
+            self.in_flight_measured += 1;
+        }
         self.first_request_ns.get_or_insert(now_ns);
         self.in_flight += 1;
         let deadline_ns = now_ns.saturating_add(self.reply_timeout_ns);
@@ -244,7 +281,7 @@ impl<D: Driver> HoldWorker<D> {
 
     fn wakes_ns(&self, now_ns: u64) -> u64 {
         let mut until_ns = self.next_tick_ns.min(now_ns + SLEEP_NS_MAX);
-        until_ns = until_ns.min(self.connect_due_ns()).min(self.message_due_ns());
+        until_ns = until_ns.min(self.connect_due_ns()).min(self.message_due_ns()).min(self.probe_due_ns);
         if let Some(deadline_ns) = self.waiting.next_deadline_ns() {
             until_ns = until_ns.min(deadline_ns);
         }
@@ -261,9 +298,13 @@ impl<D: Driver> HoldWorker<D> {
             self.load_end_ns = self.load_end_ns.min(now_ns);
         }
         if self.ramp_end_ns.is_none() {
-            let all_made = self.made == self.held.len() && self.connecting == 0;
+            if self.made == self.held.len() && self.connecting == 0 {
+                self.ramp.end();
+            }
+            let all_made = self.link.control.ramps_ended() >= self.workers;
             if all_made || (self.until_failure && self.link.control.is_ramp_ended()) {
                 self.ramp_end_ns = Some(now_ns);
+                self.measured_from_ns = self.measured_from_ns.min(now_ns);
                 self.load_end_ns = self.load_end_ns.min(now_ns.saturating_add(self.keep_ns));
             }
         }
@@ -319,7 +360,8 @@ impl<D: Driver> HoldWorker<D> {
         self.complete_interval(now_ns);
         let finished = Finished {
             worker: self.index,
-            in_flight: self.in_flight,
+            in_flight: self.in_flight_measured,
+            measured_from_ns: self.measured_from_ns,
             load_end_ns: if self.load_end_ns == u64::MAX { now_ns } else { self.load_end_ns },
             first_request_ns: self.first_request_ns,
             error: self.error.take(),

@@ -21,6 +21,13 @@ pub fn write<W: Write>(page: &mut Page<'_, W>, recording: &Recording, diagnosis:
         format!("{} of {} established at most", grouped(held.established_max), grouped(wanted)),
         format!("{} at the end", grouped(held.established_at_end)),
     ];
+    if let Some(made_in_s) = held.made_in_s {
+        let asked_s = recording.plan.ramp_ns() as f64 / 1e9;
+        counts.push(match made_in_s <= 1.1 * asked_s + 0.1 {
+            true => format!("made in {made_in_s:.1} s"),
+            false => format!("made in {made_in_s:.1} s, asked {asked_s:.1} s"),
+        });
+    }
     let lost = [
         (held.connects_failed, "could not be made"),
         (held.closed_by_peer, "closed or reset by the peer"),

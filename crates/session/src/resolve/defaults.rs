@@ -8,6 +8,9 @@ pub const CONNECTIONS: u32 = 50;
 pub const DURATION_NS: u64 = 10_000_000_000;
 /// Longest wait for a complete reply, nanoseconds.
 pub const REPLY_TIMEOUT_NS: u64 = 30_000_000_000;
+/// The same where connections are added until something gives: what takes longer has given. A person takes a second for
+/// a delay that breaks the train of thought (Nielsen, Usability Engineering, 1993, 5.5).
+pub const PROBE_TIMEOUT_NS: u64 = 1_000_000_000;
 /// Longest wait for a connection, nanoseconds.
 pub const CONNECT_TIMEOUT_NS: u64 = 10_000_000_000;
 /// Longest timeout that may be asked for: beyond it a latency could not be recorded as what it was.

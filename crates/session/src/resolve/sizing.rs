@@ -102,9 +102,10 @@ pub(super) fn timeouts(scenario: &Scenario) -> Result<Timeouts, ResolveError> {
         Some(ns @ 1..=d::TIMEOUT_NS_MAX) => Ok(ns),
         Some(ns) => Err(ResolveError::bad_value(flag, "more than 0 and at most 1h", show_duration_ns(ns as f64))),
     };
+    let default_reply_ns = if scenario.until_failure { d::PROBE_TIMEOUT_NS } else { d::REPLY_TIMEOUT_NS };
     Ok(Timeouts {
         connect_ns: within("--connect-timeout", scenario.connect_timeout_ns, d::CONNECT_TIMEOUT_NS)?,
-        reply_ns: within("--timeout", scenario.timeout_ns, d::REPLY_TIMEOUT_NS)?,
+        reply_ns: within("--timeout", scenario.timeout_ns, default_reply_ns)?,
     })
 }
 
