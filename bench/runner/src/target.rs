@@ -19,10 +19,14 @@ use crate::quiet;
 /// How long a server may take to listen, and to end.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// plimsoll's echo server, for more connections than a descriptor limit allows.
+pub const HOLDER: &str = "holder";
 /// The responder that notes when requests arrive.
 pub const STAMPING: &str = "stamping responder";
 /// Where it writes them.
 const STAMPS: &str = "stamps";
+
+const HOLDER_ARGS: &str = "serve echo --design uring --connections-max 60k --idle-timeout never --listen {addr}";
 
 /// The certificate of a target over TLS, and its key, in its folder.
 const CERTIFICATE: &str = "certificate.pem";
@@ -61,6 +65,7 @@ impl Target {
                 command.args(["--stamps-max", "10000000"]);
                 command
             }
+            HOLDER => serve(&settings.plimsoll, HOLDER_ARGS, addr)?,
             "serve" => serve(&settings.plimsoll, &settings.serve_args, addr)?,
             other => bail!("there is no target {other:?}"),
         };

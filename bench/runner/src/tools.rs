@@ -255,6 +255,48 @@ pub const KEPT: &[Row] = &[
     peer("oha", |load| oha_args(load, &["--cacert", &load.certificate()]), parse::oha::parse),
 ];
 
+/// Connections made, kept and closed again.
+pub const CONNECTS: &[Row] = &[
+    held("plimsoll", |load| hold_args(load, &["--driver", "rings"])),
+    held("plimsoll --driver uring", |load| hold_args(load, &["--driver", "uring"])),
+    held("plimsoll --driver epoll", |load| hold_args(load, &["--driver", "epoll"])),
+    bare("bare epoll", Kind::BareEpoll, |load| {
+        words!["connect", "--addr", load.addr, "--connections", 64, "--seconds", load.seconds]
+    }),
+];
+
+/// Connections that idle.
+pub const HELD: &[Row] = &[
+    held("plimsoll", |load| hold_args(load, &["--driver", "rings"])),
+    held("plimsoll --driver epoll", |load| hold_args(load, &["--driver", "epoll"])),
+];
+
+/// Bursts: all connections send at once.
+pub const BURSTS: &[Row] = &[
+    plimsoll("plimsoll", Kind::Plimsoll, |load| burst_args(load, &[])),
+    plimsoll("plimsoll --driver epoll", Kind::Plimsoll, |load| burst_args(load, &["--driver", "epoll"])),
+];
+
+const fn held(name: &'static str, args: fn(&Load) -> Vec<String>) -> Row {
+    Row { parse: parse::plimsoll::parse_held, ..plimsoll(name, Kind::Plimsoll, args) }
+}
+
+fn hold_args(load: &Load, more: &[&str]) -> Vec<String> {
+    let (url, seconds) = (format!("hold://{}", load.addr), format!("{}s", load.seconds));
+    let mut args = words!["load", url, "-c", load.connections, "-d", seconds, "--threads", "1"];
+    args.extend(words!["--every", "never", "--sweep", "1h", "--connect-rate", "500k/s", "--json", "--no-record", "-q"]);
+    args.extend(more.iter().map(|&word| word.to_owned()));
+    args
+}
+
+fn burst_args(load: &Load, more: &[&str]) -> Vec<String> {
+    let url = format!("echo://{}", load.addr);
+    let mut args = words!["load", url, "--burst", load.connections, "--rounds", "20", "--size", "16"];
+    args.extend(words!["--threads", "1", "--json", "--no-record", "-q"]);
+    args.extend(more.iter().map(|&word| word.to_owned()));
+    args
+}
+
 fn tls_args(load: &Load, more: &[&str]) -> Vec<String> {
     let mut args = plimsoll_args(load, more);
     args.extend(words!["--ca", load.certificate()]);

@@ -32,7 +32,8 @@ fn connections_are_held_and_each_message_comes_back() {
         let started = totals["started"].as_u64().unwrap();
         // What is sent in the half second of making is warm-up, and not in the rate.
         assert!((900..=1100).contains(&started), "{driver}: {totals}");
-        let (measured_s, made_in_s) = (json["achieved"]["measured_s"].as_f64().unwrap(), held["made_in_s"].as_f64().unwrap());
+        let (measured_s, made_in_s) =
+            (json["achieved"]["measured_s"].as_f64().unwrap(), held["made_in_s"].as_f64().unwrap());
         assert!(measured_s < 2.4 && made_in_s >= 0.49, "{driver}: {totals} {held}");
         assert_eq!(totals["ok"].as_u64(), Some(started), "{driver}: {totals}");
         assert_eq!(totals["bytes_received"].as_u64(), Some(128 * started), "{driver}");

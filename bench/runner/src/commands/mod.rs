@@ -1,5 +1,6 @@
 //! A subcommand a file: each answers one question, fills one document, and writes it.
 
+mod hold;
 mod http;
 mod lag;
 mod memory;
@@ -50,6 +51,7 @@ fn measure_and_write(settings: &Settings) -> Result<()> {
         "lag" => lag::run(settings),
         "memory" => memory::run(settings),
         "tls" => tls::run(settings),
+        "hold" => hold::run(settings),
         other => bail!("there is no subcommand {other:?}"),
     }?;
     crate::say(&document.markdown());

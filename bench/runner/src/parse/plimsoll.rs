@@ -36,6 +36,16 @@ pub fn parse(captured: Captured<'_>) -> Result<Reported> {
     })
 }
 
+/// Reads the document of a run that held connections: those established are what was done.
+pub fn parse_held(captured: Captured<'_>) -> Result<Reported> {
+    let document = json(captured.stdout)?;
+    Ok(Reported {
+        ok: count(&document, "/held/established_max")?,
+        failed: count(&document, "/held/connects_failed")?,
+        ..parse(captured)?
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::tests::parse as parse_text;
@@ -63,6 +73,10 @@ mod tests {
         assert_eq!(got.service_p99_us, None);
         assert_eq!(got.valid, Some(false));
         assert_eq!(got.reasons, ["generator-lag"]);
+        assert!(parse_text(parse_held, DOCUMENT).is_err(), "it held nothing");
+        let held = DOCUMENT.replacen('{', r#"{"held": {"established_max": 500, "connects_failed": 3},"#, 1);
+        let got = parse_text(parse_held, &held).unwrap();
+        assert_eq!((got.ok, got.failed, got.peak_rss_bytes), (500, 3, Some(9_000_000)));
         assert_eq!(got.driver.as_deref(), Some("uring"));
     }
 
