@@ -89,7 +89,7 @@ fn line(stream: &mut TcpStream, request: &[u8]) -> String {
 fn rest(stream: &mut TcpStream) -> String {
     let mut rest = Vec::new();
     stream.read_to_end(&mut rest).unwrap();
-    rest.escape_ascii().to_string()
+    String::from_utf8_lossy(&rest).into_owned()
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn a_conversation_is_the_same_cut_at_every_byte() {
     }
     expect(&mut stream, reply);
     stream.write_all(b"QUIT\r\nPING\r\n").unwrap();
-    assert_eq!(rest(&mut stream), "+OK\\r\\n");
+    assert_eq!(rest(&mut stream), "+OK\r\n");
     let counters = server.finish();
     let rounds = request.len() as u64 + 1;
     assert_eq!((counters.saves, counters.common.requests), (2 * rounds, 11 * rounds + 1));
@@ -134,11 +134,7 @@ fn what_is_no_protocol_is_answered_once_and_closed() {
     ] {
         let mut stream = server.connect();
         stream.write_all(&[b"SET k v\r\nPING\r\n", bytes, b"PING\r\n"].concat()).unwrap();
-        let said = format!("-ERR Protocol error: {said}").escape_default().to_string();
-        assert_eq!(
-            rest(&mut stream).replace('\'', "\\'"),
-            format!("+OK\\r\\n+PONG\\r\\n{said}\\r\\n").replace("\\\\'", "\\'")
-        );
+        assert_eq!(rest(&mut stream), format!("+OK\r\n+PONG\r\n-ERR Protocol error: {said}\r\n"));
     }
     // Noise, endless lines, and connections that end in the middle: none takes the server down.
     let mut stream = server.connect();
@@ -210,7 +206,7 @@ fn fail_fast_refuses_at_once_and_what_was_saved_is_lost() {
     ask(&mut stream, b"SET a 1\r\nOOPS\r\nGET a\r\nPING\r\n", &replies);
     let mut info = server.connect();
     info.write_all(b"INFO supervision\r\nQUIT\r\n").unwrap();
-    assert!(rest(&mut info).contains("store_up:0\\r\\ncrashes:1\\r\\nrestarts:0"));
+    assert!(rest(&mut info).contains("store_up:0\r\ncrashes:1\r\nrestarts:0"));
     while line(&mut stream, b"GET a\r\n").starts_with("-LOADING") {
         std::thread::sleep(Duration::from_millis(10));
     }

@@ -23,7 +23,7 @@ use super::queue::{Answer, End, Job, Queue};
 use super::resp::{self, Parsed};
 use super::{NamesOptions, OnCrash, info, limits, reply};
 use crate::counters::Counters;
-use crate::limits::{LINGER, TURNS_MAX};
+use crate::limits::{DRAIN_QUIET, LINGER, TURNS_MAX};
 
 /// What all connections share.
 pub(super) struct Service {
@@ -166,21 +166,21 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 Came::End => self.counted.counters.shutdown += 1,
                 Came::Failed => self.counted.counters.recv_error += 1,
                 Came::Idle => self.counted.counters.idle_closed += 1,
-                Came::Stop => return self.close().await,
+                Came::Stop => return self.close(DRAIN_QUIET).await,
             }
             if !matches!(came, Came::Bytes) {
                 return;
             }
             match self.work().await {
                 Then::Read => {}
-                Then::Close => return self.close().await,
+                Then::Close => return self.close(LINGER).await,
                 Then::Gone => return,
             }
             if *is_stopped.borrow() {
                 // What had come before the stop is answered; who goes on sending is not waited for.
                 turns_left -= 1;
                 if turns_left == 0 {
-                    return self.close().await;
+                    return self.close(DRAIN_QUIET).await;
                 }
             }
         }
@@ -358,7 +358,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     /// Ends the connection so that no reset destroys the last reply: says that nothing more comes, and reads on for a
     /// while what was still on its way.
-    async fn close(&mut self) {
+    async fn close(&mut self, at_most: Duration) {
         if poll_fn(|cx| Pin::new(&mut self.socket).poll_shutdown(cx)).await.is_err() {
             return;
         }
@@ -369,6 +369,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             }
         };
         // Who never ends is ended.
-        let _ = timeout(LINGER, rest).await;
+        let _ = timeout(at_most, rest).await;
     }
 }

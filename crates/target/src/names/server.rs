@@ -73,8 +73,7 @@ fn serve(
         supervisor::spawn(SupervisorParts { store, names: names.clone(), gave_up }).await?;
         let listeners = listeners(&sockets, bound.addrs.len())?;
         drop(sockets);
-        let stopping = AsyncFd::register(stop.as_fd().try_clone_to_owned().map_err(no_descriptor)?)
-            .map_err(|error| no_descriptor(error.into()))?;
+        let stopping = watch_stop(stop)?;
         ready(&bound.addrs);
         run(&service, listeners, &stopping, giving_up).await
     });
@@ -101,12 +100,19 @@ async fn run(
     drop(alive);
     tokio::select! {
         gave_up = giving_up => if let Ok(why) = gave_up { return Err(why.into()) },
-        readable = stopping.readable() => { readable.map_err(no_descriptor)?; }
+        readable = stopping.readable() => readable.map_err(no_descriptor)?.retain_ready(),
     }
     // Nobody is left to be told where all have gone.
     let _ = stop.send(true);
     let _ = timeout(DRAIN, gone.recv()).await;
     Ok(())
+}
+
+fn watch_stop(stop: &Stop) -> Result<AsyncFd<OwnedFd>, ServeError> {
+    let fd = stop.as_fd().try_clone_to_owned().map_err(no_descriptor)?;
+    // SAFETY: an `OwnedFd` is open, and the same descriptor, from here until `AsyncFd` drops it, deregistered by then.
+    let registered = unsafe { AsyncFd::register(fd) };
+    registered.map_err(|error| no_descriptor(error.into()))
 }
 
 enum Listener {
