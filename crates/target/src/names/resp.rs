@@ -172,7 +172,11 @@ fn quoted(text: &[u8]) -> Option<(Vec<u8>, &[u8])> {
 mod tests {
     use super::*;
 
-    fn all(mut input: &[u8]) -> Result<(Vec<Vec<Vec<u8>>>, usize), String> {
+    /// The arguments of a command.
+    type Arguments = Vec<Vec<u8>>;
+
+    /// All commands, and how many bytes are left.
+    fn all(mut input: &[u8]) -> Result<(Vec<Arguments>, usize), String> {
         let mut commands = Vec::new();
         loop {
             match parse(input).map_err(|refusal| refusal.into_owned())? {
