@@ -1,6 +1,6 @@
 //! The name service over a socket: commands, bytes cut and hostile, crashes under each policy, redis' own clients.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "a test that cannot go on fails, and says what it skips")]
 
 mod common;
 
