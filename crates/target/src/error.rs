@@ -4,6 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use crate::names::NamesError;
 use crate::tls::TlsError;
 
 /// A server that did not start, or had to end.
@@ -126,6 +127,9 @@ pub enum ServeError {
     /// TLS could not be set up.
     #[error(transparent)]
     Tls(#[from] TlsError),
+    /// The name service could not start, or gave up.
+    #[error(transparent)]
+    Names(#[from] NamesError),
     /// The design speaks no TLS.
     #[error("expected a design that speaks TLS, but {design} does not: choose one of {able}, or serve without TLS")]
     NoTlsInDesign {
@@ -176,6 +180,7 @@ impl ServeError {
         match self {
             Self::NoTlsInDesign { .. } | Self::NoSuchDefectHere { .. } | Self::NoDefectsInDesign { .. } => true,
             Self::Tls(error) => error.is_usage(),
+            Self::Names(error) => error.is_usage(),
             _ => false,
         }
     }

@@ -1,6 +1,6 @@
 //! The reference servers: real servers, sound by default, that load is put on to prove a measurement.
 //!
-//! `http::serve` and `echo::serve` block until their [`Stop`] is pulled, then say what they counted.
+//! `http::serve`, `echo::serve` and `names::serve` block until their [`Stop`] is pulled, then say what they counted.
 //! They share no code with the client side, so that no parser bug can hide by being on both ends.
 //! Not here: command lines, signals, proxying. Cost: one thread a worker, nothing else running.
 
@@ -13,6 +13,7 @@ pub mod http;
 pub mod limits;
 mod link;
 mod listen;
+pub mod names;
 mod options;
 mod reactor;
 mod slab;

@@ -1,12 +1,14 @@
 //! Arguments of `serve`: a reference server, one command per protocol.
 
 mod defect;
+mod names;
 mod tls;
 
 use super::values::{self, CpuList, IdleTimeout, Listen};
 use crate::exit::Failure;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
+use names::NamesArgs;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use target::ServeOptions;
@@ -15,6 +17,8 @@ use tls::TlsArgs;
 
 /// Port of `serve http` where none is named.
 const HTTP_PORT: u16 = 8080;
+/// Port of `serve names` where none is named: redis' is 6379.
+const NAMES_PORT: u16 = 6390;
 
 /// What is served.
 #[derive(Debug, Subcommand)]
@@ -23,6 +27,8 @@ pub enum ServeCommand {
     Http(HttpArgs),
     /// Bytes come back as they went
     Echo(EchoArgs),
+    /// Values under names, in RESP2 (redis-cli, redis-benchmark): a store that may crash, supervised, durable if asked
+    Names(NamesArgs),
 }
 
 /// Arguments of `serve http`.
@@ -56,7 +62,7 @@ pub struct EchoArgs {
 /// What every server is told.
 #[derive(Debug, Args)]
 pub struct CommonArgs {
-    /// Listen here; port 0 takes a free one; 9000-9004 are five; may be repeated [default: 127.0.0.1:8080, echo 127.0.0.1:7777]
+    /// Listen here; port 0 takes a free one; 9000-9004 are five; may be repeated [default: 127.0.0.1:8080, echo 127.0.0.1:7777, names 127.0.0.1:6390]
     #[arg(long, value_name = "ADDR:PORT[-PORT]", env = "PLIMSOLL_LISTEN", value_parser = values::listen)]
     listen: Vec<Listen>,
     /// Listen on a unix socket; without --listen only there [default: none]
@@ -91,6 +97,7 @@ impl ServeCommand {
         let (common, port) = match self {
             ServeCommand::Http(http) => (&http.common, HTTP_PORT),
             ServeCommand::Echo(echo) => (&echo.common, session::resolve::defaults::ECHO_PORT),
+            ServeCommand::Names(names) => (&names.common, NAMES_PORT),
         };
         let listen = match (&common.listen[..], &common.unix) {
             ([], None) => vec![SocketAddr::from((Ipv4Addr::LOCALHOST, port))],

@@ -8,6 +8,7 @@ use crate::exit::{Exit, Failure};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::io::Write;
 use std::net::SocketAddr;
+use target::names::NamesCounters;
 use target::{Counters, Stop};
 
 /// Serves.
@@ -17,6 +18,7 @@ pub fn run(command: &ServeCommand) -> Result<Exit, Failure> {
     let options = command.options()?;
     let is_tls = options.tls.is_some();
     let unix = options.unix.clone();
+    let mut of_names = None;
     let counters = match command {
         ServeCommand::Http(args) => {
             let http = target::http::HttpOptions { design: args.design, root: args.root.clone(), ..Default::default() };
@@ -42,12 +44,23 @@ pub fn run(command: &ServeCommand) -> Result<Exit, Failure> {
             };
             target::echo::serve(&options, &echo, &stop, ready)
         }
+        ServeCommand::Names(args) => {
+            let ready = |addresses: &[SocketAddr]| {
+                let unix = unix.map(|p| format!("resp+unix:{}", p.display()));
+                announce(addresses.iter().map(|a| format!("resp://{a}")), unix);
+            };
+            let counted = target::names::serve(&options, &args.options(), &stop, ready);
+            counted.map(|counters| of_names.insert(counters).common)
+        }
     };
     let counters = counters.map_err(|error| match error.is_usage() {
         true => Failure::usage(error.to_string()),
         false => Failure::could_not_run(error.to_string()),
     })?;
     print(&counters)?;
+    if let Some(counters) = of_names {
+        print_names(&counters)?;
+    }
     Ok(Exit::Fine)
 }
 
@@ -126,6 +139,48 @@ fn print(counters: &Counters) -> std::io::Result<()> {
         ("tls_resumed", tls_resumed),
         ("tls_failed", tls_failed),
     ];
+    print_rows(&rows)
+}
+
+fn print_names(counters: &NamesCounters) -> std::io::Result<()> {
+    let NamesCounters {
+        common: _,
+        saves,
+        loads,
+        removes,
+        unavailable,
+        writes_refused,
+        crashes,
+        restarts,
+        batches,
+        commits,
+        recovered,
+        cut_bytes,
+        rewrites,
+        rewrites_failed,
+        journal_bytes,
+        keys,
+    } = *counters;
+    print_rows(&[
+        ("saves", saves),
+        ("loads", loads),
+        ("removes", removes),
+        ("unavailable", unavailable),
+        ("writes_refused", writes_refused),
+        ("crashes", crashes),
+        ("restarts", restarts),
+        ("batches", batches),
+        ("commits", commits),
+        ("recovered", recovered),
+        ("cut_bytes", cut_bytes),
+        ("rewrites", rewrites),
+        ("rewrites_failed", rewrites_failed),
+        ("journal_bytes", journal_bytes),
+        ("keys", keys),
+    ])
+}
+
+fn print_rows(rows: &[(&str, u64)]) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
     for (name, value) in rows {
         writeln!(out, "{name:<13} {value}")?;
