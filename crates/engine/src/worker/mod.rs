@@ -107,6 +107,9 @@ pub struct Worker<P: Protocol, D: Driver> {
     /// Requests that did not wait for a connection since the last tick: recorded together as a queue of zero.
     unqueued: u64,
     last_cpu_ns: (u64, u64),
+    /// Requests that the protocol has written and that are sent together, while some are gathered.
+    gathered: Vec<u8>,
+    gathers: bool,
     error: Option<String>,
 }
 
@@ -190,6 +193,8 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
             last_reply_ns: 0,
             unqueued: 0,
             last_cpu_ns: (0, 0),
+            gathered: Vec::new(),
+            gathers: false,
             error: None,
         }
     }
