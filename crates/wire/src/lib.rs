@@ -93,6 +93,11 @@ pub trait Protocol {
     /// then is its name and no range.
     fn write(&self, _request: Payload, _to: &mut Vec<u8>) {}
 
+    /// The longest request that [`Protocol::write`] writes, bytes: room for it is made beforehand.
+    fn written_bytes_max(&self) -> usize {
+        0
+    }
+
     /// What is said on a fresh connection to an origin before its first request; `None`: nothing.
     fn greeting(&self, _origin: u16) -> Option<&[u8]> {
         None

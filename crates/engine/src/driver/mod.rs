@@ -25,6 +25,8 @@ use wire::{Payload, Protocol};
 pub fn send_request<D: Driver, P: Protocol>(driver: &mut D, protocol: &P, slot: Slot, request: Payload) {
     if P::WRITES {
         let mut bytes = driver.lend();
+        // A buffer that grows with what is drawn would do so at any time of a run.
+        bytes.reserve(protocol.written_bytes_max());
         protocol.write(request, &mut bytes);
         driver.send_bytes(slot, bytes);
     } else {

@@ -110,6 +110,8 @@ pub struct Worker<P: Protocol, D: Driver> {
     /// Requests that the protocol has written and that are sent together, while some are gathered.
     gathered: Vec<u8>,
     gathers: bool,
+    /// Room for all that may be gathered.
+    gathered_bytes: usize,
     error: Option<String>,
 }
 
@@ -148,6 +150,8 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
             deadline_ns: u64::MAX,
             timer_ns: u64::MAX,
         });
+        let longest = protocol.written_bytes_max();
+        let gathered_bytes = (longest * usize::from(plan.pipeline)).min(requests::GATHERED_BYTES) + longest;
         let think = if let Pace::Closed { think } = plan.pace { think } else { Think::None };
         let timers_each = 3 + if think == Think::None { 0 } else { usize::from(plan.pipeline) };
         Worker {
@@ -195,6 +199,7 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
             last_cpu_ns: (0, 0),
             gathered: Vec::new(),
             gathers: false,
+            gathered_bytes,
             error: None,
         }
     }

@@ -13,7 +13,7 @@ use rand::{Rng, RngExt};
 use wire::{Failure, Progress, Protocol};
 
 /// Requests sent together are sent when there are so many bytes of them.
-const GATHERED_BYTES: usize = 64 * 1024;
+pub(super) const GATHERED_BYTES: usize = 64 * 1024;
 
 impl<P: Protocol, D: Driver> Worker<P, D> {
     /// Sends the next request on an open connection. `ready_ns`: when the worker took it up.
@@ -27,6 +27,7 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
             if self.gathered.len() >= GATHERED_BYTES {
                 let empty = self.driver.lend();
                 self.driver.send_bytes(slot, std::mem::replace(&mut self.gathered, empty));
+                self.gathered.reserve(self.gathered_bytes);
             }
         } else {
             send_request(&mut self.driver, &self.protocol, slot, payload);
@@ -45,6 +46,9 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
     #[inline]
     fn gather(&mut self, count: u16) {
         self.gathers = P::WRITES && count > 1;
+        if self.gathers {
+            self.gathered.reserve(self.gathered_bytes);
+        }
     }
 
     /// Sends what was gathered, and gathers no more.

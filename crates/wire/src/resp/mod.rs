@@ -38,6 +38,8 @@ pub struct RespProtocol {
     sizes: Sizes,
     value_seed: u64,
     validate: bool,
+    /// The longest request, bytes.
+    longest: usize,
     /// For each origin: what is said first, and how many replies are due.
     greetings: Vec<(Vec<u8>, u8)>,
 }
@@ -74,8 +76,10 @@ impl RespProtocol {
         crate::echo::check_sizes(&plan.values)?;
         let compile = |(index, command)| Command::new(index, command, &plan.key_prefix, &plan.values);
         let commands: Vec<Command> = plan.commands.iter().enumerate().map(compile).collect::<Result<_, _>>()?;
+        let mut longest = 0;
         for (index, command) in commands.iter().enumerate() {
             let length = command.length(plan.values.largest());
+            longest = longest.max(length);
             if length > ECHO_BYTES_MAX as usize * 2 {
                 return Err(WireError::RequestTooLarge { request: index, length });
             }
@@ -93,6 +97,7 @@ impl RespProtocol {
             sizes: plan.values.clone(),
             value_seed: plan.value_seed,
             validate: plan.validate,
+            longest,
             greetings: plan.logins.iter().map(greeting).collect(),
         })
     }
@@ -228,6 +233,10 @@ impl Protocol for RespProtocol {
         let command = &self.commands[request.blob as usize];
         let value = if command.has_value() { self.value(request.start) } else { &[] };
         command.write(request.start, value, to);
+    }
+
+    fn written_bytes_max(&self) -> usize {
+        self.longest
     }
 
     fn greeting(&self, origin: u16) -> Option<&[u8]> {
