@@ -154,11 +154,9 @@ pub struct Totals {
     pub connection_errors: BTreeMap<&'static str, u64>,
     /// Replies by status code; `other` for codes outside 100 to 599.
     pub status: BTreeMap<String, u64>,
-    /// Replies by command; only of RESP.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    /// Replies by command; of RESP.
     pub commands: BTreeMap<String, CommandReplies>,
-    /// Error replies by their first word; only of RESP.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    /// Error replies by their first word; of RESP.
     pub error_replies: BTreeMap<&'static str, u64>,
     /// Connections.
     pub connections: ConnectionTotals,
