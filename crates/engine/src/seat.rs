@@ -20,6 +20,7 @@ use std::sync::mpsc::{Receiver, SyncSender};
 use wire::Protocol;
 use wire::echo::EchoProtocol;
 use wire::http1::Http1Protocol;
+use wire::resp::RespProtocol;
 
 /// Descriptors that are not for connections: the program's own, with room.
 const DESCRIPTORS_SPARE: u64 = 64;
@@ -87,6 +88,10 @@ impl Seat {
             }
             Workload::Echo(echo) => {
                 let protocol = EchoProtocol::new(&echo, seed)?.pipelined(self.plan.pipeline > 1);
+                self.with_driver(protocol.blobs(), Idle::Watched, Requests(protocol))
+            }
+            Workload::Resp(resp) => {
+                let protocol = RespProtocol::new(&resp, self.share.worker, self.plan.threads)?;
                 self.with_driver(protocol.blobs(), Idle::Watched, Requests(protocol))
             }
             Workload::Hold(hold) => {

@@ -78,6 +78,10 @@ kinds! {
     Io = "io",
     /// TLS failed on an established connection: an alert, or a record that cannot be read.
     TlsBroken = "tls-broken",
+    /// RESP: an error reply, `-ERR` and its like.
+    ErrorReply = "error-reply",
+    /// RESP: AUTH or SELECT was refused at the connection's start.
+    LoginRefused = "login-refused",
 }
 
 /// What a request was doing when it failed.

@@ -15,6 +15,7 @@ pub mod limits;
 pub mod plan;
 pub mod readings;
 pub mod recording;
+pub mod resp;
 pub mod scenario;
 pub mod snapshot;
 pub mod tls;

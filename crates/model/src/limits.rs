@@ -32,6 +32,14 @@ pub const TICK_NS_MAX: u64 = 60_000_000_000;
 pub const HEAD_BYTES_MAX: u32 = 64 * 1024;
 /// Largest echo payload, bytes.
 pub const ECHO_BYTES_MAX: u32 = 64 * 1024 * 1024;
+/// Largest RESP string of a reply, bytes: redis' own `proto-max-bulk-len`.
+pub const RESP_BULK_BYTES_MAX: u32 = 512 * 1024 * 1024;
+/// Longest line of a RESP reply, bytes.
+pub const RESP_LINE_BYTES_MAX: u32 = 64 * 1024;
+/// Arrays within arrays of a RESP reply.
+pub const RESP_DEPTH_MAX: usize = 8;
+/// Elements of all arrays of a RESP reply together.
+pub const RESP_ELEMENTS_MAX: u32 = 16 * 1024 * 1024;
 /// Body bytes kept for a regular expression to look at; longer bodies fail the check with the reason.
 pub const BODY_CHECK_BYTES_MAX: u32 = 1024 * 1024;
 /// Requests that wait for a free connection, per worker, at the most (open pace).

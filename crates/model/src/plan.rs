@@ -2,8 +2,9 @@
 //!
 //! After this nothing that must exist is optional: an `Option` here means "not wanted", never "not known yet".
 //! The plan is stored whole in the recording, but for request bodies and what TLS reads from files, of which
-//! length or number and digest are kept.
+//! length or number and digest are kept, and passwords.
 
+use crate::resp::Resp;
 use crate::tls::TlsPlan;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -101,6 +102,8 @@ pub enum Workload {
     Echo(Echo),
     /// Connections that are held, and speak seldom or never.
     Hold(Hold),
+    /// RESP2, redis' protocol.
+    Resp(Resp),
 }
 
 /// An HTTP/1.1 workload.

@@ -4,6 +4,7 @@
 //! in one sentence why it cannot. Units are parsed already ([`crate::units`]).
 
 use crate::plan::{Arrivals, Batch, BurstAt, Content, DriverKind, OnFull, Segment, Sizes, Think};
+use crate::resp::KeyDistribution;
 use crate::tls::TlsAsked;
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
@@ -23,7 +24,7 @@ pub struct Scenario {
     pub body: Option<String>,
     /// Body from a file.
     pub body_file: Option<PathBuf>,
-    /// `user:password` for Basic authentication.
+    /// `user:password` for Basic authentication, or AUTH.
     pub user: Option<String>,
     /// Accepted statuses, such as `200`, `200-299`, `404`.
     pub expect_status: Vec<String>,
@@ -63,6 +64,18 @@ pub struct Scenario {
     pub sizes: Option<Sizes>,
     /// Echo payload content.
     pub content: Option<Content>,
+    /// RESP commands with their weights, `GET=80,SET=20`.
+    pub mix: Option<String>,
+    /// Distinct RESP keys.
+    pub keys: Option<u32>,
+    /// What every RESP key begins with.
+    pub key_prefix: Option<String>,
+    /// How RESP keys are drawn.
+    pub key_distribution: Option<KeyDistribution>,
+    /// Sizes of RESP values.
+    pub value_sizes: Option<Sizes>,
+    /// RESP values are not compared.
+    pub no_validate: bool,
     /// Connections.
     pub connections: Option<u32>,
     /// Requests in all.

@@ -39,6 +39,8 @@ pub fn of_kind(kind: ErrorKind) -> &'static str {
         ErrorKind::CorruptedReply => "other bytes came back than were sent",
         ErrorKind::Io => "sending or receiving failed",
         ErrorKind::TlsBroken => "TLS failed on an established connection",
+        ErrorKind::ErrorReply => "the reply was an error",
+        ErrorKind::LoginRefused => "the server refused AUTH or SELECT",
     }
 }
 

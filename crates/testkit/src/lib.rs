@@ -7,6 +7,7 @@ pub mod certificates;
 pub mod network;
 pub mod nginx;
 pub mod process;
+pub mod redis;
 pub mod seccomp;
 
 use std::path::{Path, PathBuf};

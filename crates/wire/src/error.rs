@@ -40,6 +40,20 @@ pub enum WireError {
         /// Where in the part.
         offset: usize,
     },
+    /// More commands than can be told apart.
+    #[error("the mix has {got} commands; at most {max} can be told apart", max = model::resp::COMMANDS_MAX)]
+    TooManyCommands {
+        /// How many.
+        got: usize,
+    },
+    /// Several values in one word, of sizes that vary.
+    #[error(
+        "the command '{command}' has several {{value}} in one word, which needs values of one size; give them a word each"
+    )]
+    ManyValues {
+        /// Its name.
+        command: String,
+    },
     /// A part that must not be empty is.
     #[error("request {request}: its {part} is empty")]
     Empty {

@@ -1,13 +1,15 @@
 //! Client protocol machines without I/O: bytes in, replies out.
 //!
 //! A machine never sees a socket, a clock or a thread. The engine hands it whatever bytes came, cut anywhere, and it
-//! says how far the outstanding reply has got. What is sent is always a range of an immutable blob ([`Payload`]), so
-//! a driver may keep pointers to it for as long as it lives, and nothing is copied for a request.
+//! says how far the outstanding reply has got. What is sent is a range of an immutable blob ([`Payload`]), so a driver
+//! may keep pointers to it for as long as it lives, and nothing is copied for a request; a protocol whose requests are too
+//! many to be made beforehand writes each when it is sent ([`Protocol::WRITES`]).
 #![forbid(unsafe_code)]
 
 pub mod echo;
 mod error;
 pub mod http1;
+pub mod resp;
 pub mod tls;
 
 pub use error::WireError;
@@ -75,6 +77,9 @@ pub trait Protocol {
     /// The state of one connection between replies and inside one. Small while idle.
     type Connection;
 
+    /// Whether requests are written as they are sent ([`Protocol::write`]), and are in no blob.
+    const WRITES: bool = false;
+
     /// Everything this protocol may send. Called once, at the start.
     fn blobs(&self) -> Vec<Arc<[u8]>>;
 
@@ -83,6 +88,26 @@ pub trait Protocol {
 
     /// Draws the next request of an origin. `random` is uniform over all 64 bits.
     fn next_request(&mut self, origin: u16, random: u64) -> Payload;
+
+    /// Appends a request's bytes, [`Payload::length`] of them. Only of a protocol that [`Protocol::WRITES`]; the payload
+    /// then is its name and no range.
+    fn write(&self, _request: Payload, _to: &mut Vec<u8>) {}
+
+    /// The longest request that [`Protocol::write`] writes, bytes: room for it is made beforehand.
+    fn written_bytes_max(&self) -> usize {
+        0
+    }
+
+    /// What is said on a fresh connection to an origin before its first request; `None`: nothing.
+    fn greeting(&self, _origin: u16) -> Option<&[u8]> {
+        None
+    }
+
+    /// Takes bytes that came after the greeting: [`Progress::Reply`] once it is answered and requests may be sent,
+    /// [`Progress::Broken`] where it was refused.
+    fn greeted(&self, _connection: &mut Self::Connection, _origin: u16, _bytes: &[u8]) -> Fed {
+        Fed { consumed: 0, progress: Progress::Reply(Reply { status: 0, keep: true, failure: None }) }
+    }
 
     /// Takes bytes that came while `request` was the oldest outstanding one. `bytes` is never empty.
     /// Must consume at least one byte or return something other than [`Progress::More`].
@@ -112,5 +137,6 @@ pub fn words(workload: &Workload, detail: u32) -> Option<Cow<'static, str>> {
     match workload {
         Workload::Http1(_) => http1::words(detail),
         Workload::Echo(_) | Workload::Hold(_) => echo::words(detail),
+        Workload::Resp(_) => resp::words(detail),
     }
 }

@@ -3,6 +3,7 @@
 //! Names follow wrk, ab, oha and curl where those agree. Nothing is filled in here: a flag that was not given
 //! is absent from the scenario, and `session::resolve` knows the default that the help text names.
 
+use super::resp::RespArgs;
 use super::tls::TlsArgs;
 use super::values::{self, Profile};
 use super::{is_on_command_line, values::CpuList};
@@ -21,6 +22,9 @@ pub struct LoadArgs {
     /// What is asked.
     #[command(flatten)]
     pub request: RequestArgs,
+    /// What RESP commands are sent.
+    #[command(flatten)]
+    pub resp: RespArgs,
     /// What is held.
     #[command(flatten)]
     pub hold: HoldArgs,
@@ -45,7 +49,7 @@ pub struct LoadArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Where")]
 pub struct PlaceArgs {
-    /// URL such as http://HOST:PORT/PATH, https://HOST/, unix:/PATH.sock, unix:/PATH.sock:/PATH, echo://HOST:PORT[-LAST], echo+tls://HOST:PORT[-LAST], echo+unix:/PATH.sock, hold://HOST:PORT[-LAST], hold+tls://HOST:PORT[-LAST]
+    /// URL such as http://HOST:PORT/PATH, https://HOST/, unix:/PATH.sock, unix:/PATH.sock:/PATH, echo://HOST:PORT[-LAST], echo+tls://HOST:PORT[-LAST], echo+unix:/PATH.sock, resp://[USER:PASSWORD@]HOST:PORT[,HOST:PORT...][/DATABASE], resp+tls://HOST:PORT, resp+unix:/PATH.sock, hold://HOST:PORT[-LAST], hold+tls://HOST:PORT[-LAST]
     #[arg(value_name = "URL")]
     pub url: Vec<String>,
     /// File with a URL in each line, a weight before it if wanted: `[WEIGHT] URL` [default: none]
@@ -84,7 +88,7 @@ pub struct RequestArgs {
     /// Body, or @FILE [default: none]
     #[arg(short, long, value_name = "TEXT|@FILE", env = "PLIMSOLL_BODY")]
     pub body: Option<String>,
-    /// Basic authentication [default: the URL's]
+    /// Basic authentication, or AUTH of resp [default: the URL's]
     #[arg(short, long, value_name = "USER:PASSWORD", env = "PLIMSOLL_USER", hide_env_values = true)]
     pub user: Option<String>,
     /// Statuses of a good reply, such as 200, 200-299 or 2xx; may be repeated [default: below 400]

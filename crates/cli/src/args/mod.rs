@@ -5,6 +5,7 @@
 
 pub mod host;
 pub mod load;
+pub mod resp;
 pub mod runs;
 pub mod scenario;
 pub mod serve;

@@ -15,7 +15,7 @@ const URLS_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 /// The scenario that the arguments of `load` say.
 pub fn scenario_of(args: &LoadArgs) -> Result<Scenario, Failure> {
-    let LoadArgs { place, request, hold, pace, connection, tls, machine, output: _ } = args;
+    let LoadArgs { place, request, resp, hold, pace, connection, tls, machine, output: _ } = args;
     let mut urls: Vec<WeightedUrl> =
         place.url.iter().map(|url| WeightedUrl { url: url.clone(), weight: 1.0 }).collect();
     if let Some(path) = &place.urls {
@@ -58,6 +58,12 @@ pub fn scenario_of(args: &LoadArgs) -> Result<Scenario, Failure> {
         until_failure: hold.ramp_until_failure,
         sizes: request.size.clone(),
         content: request.content.map(Into::into),
+        mix: resp.mix.clone(),
+        keys: resp.keys,
+        key_prefix: resp.key_prefix.clone(),
+        key_distribution: resp.key_distribution,
+        value_sizes: resp.value_size.clone(),
+        no_validate: resp.no_validate,
         connections: connection.connections,
         requests: pace.requests,
         duration_ns: pace.duration,

@@ -7,6 +7,7 @@ use crate::args::load::OutputArgs;
 use crate::exit::{Exit, Failure};
 use model::limits;
 use model::plan::{Arrivals, BurstAt, Content, Echo, Http1, OnFull, Pace, Plan, Sizes, Think, Workload};
+use model::resp::{KeyDistribution, Resp, RespExpect};
 use model::tls::{Identity, Verify};
 use model::units::{show_bytes, show_count, show_duration_ns};
 use session::resolve::Resolved;
@@ -92,6 +93,7 @@ fn what(plan: &Plan, page: &mut Page) {
         Workload::Echo(echo) => {
             page.row("what", &format!("echo of {}", payload(echo)));
         }
+        Workload::Resp(resp) => commands(resp, page),
         Workload::Hold(hold) => {
             let back = if hold.is_echoed { "expected back" } else { "sent only" };
             page.row("what", &format!("held connections; messages of {}, {back}", payload(&hold.message)));
@@ -104,13 +106,56 @@ fn what(plan: &Plan, page: &mut Page) {
     }
 }
 
+fn commands(resp: &Resp, page: &mut Page) {
+    let total: f64 = resp.commands.iter().map(|command| command.weight).sum();
+    for command in &resp.commands {
+        let share = match resp.commands.len() {
+            1 => String::new(),
+            _ => format!(", {:.1} % of the requests", command.weight / total * 100.0),
+        };
+        page.row("what", &format!("{}{share}", command.words.join(" ")));
+        let due = match command.expect {
+            RespExpect::Ok => "+OK",
+            RespExpect::Pong => "+PONG",
+            RespExpect::Integer => "an integer",
+            RespExpect::Value if resp.validate => "its key's value, or nil",
+            RespExpect::Value => "a string or nil",
+            RespExpect::Array => "an array",
+            RespExpect::Any => "anything but an error",
+        };
+        page.row("", &format!("a good reply is {due}"));
+    }
+    let drawn = match resp.key_distribution {
+        KeyDistribution::Uniform => "each as often as any other".to_owned(),
+        KeyDistribution::Zipf(exponent) => format!("Zipf with exponent {exponent}"),
+        KeyDistribution::Sequential => "one after another".to_owned(),
+    };
+    let last = format!("{}{:012}", resp.key_prefix, resp.keys - 1);
+    page.row("keys", &format!("{}{:012} to {last}, {drawn}", resp.key_prefix, 0));
+    page.row("values", &format!("{}, seed {}", made_of(&resp.values, resp.content), resp.value_seed));
+    for login in resp.logins.iter().filter(|login| login.auth || login.database.is_some()) {
+        let auth = login.auth.then(|| match &login.user {
+            Some(user) => format!("AUTH as {user}, password not shown"),
+            None => "AUTH, password not shown".to_owned(),
+        });
+        let select = login.database.map(|database| format!("SELECT {database}"));
+        let said: Vec<String> = auth.into_iter().chain(select).collect();
+        page.row("said first", &said.join("; "));
+    }
+}
+
 fn payload(echo: &Echo) -> String {
-    let sizes = match &echo.sizes {
+    made_of(&echo.sizes, echo.content)
+}
+
+fn made_of(sizes: &Sizes, content: Content) -> String {
+    let largest = sizes.largest();
+    let sizes = match sizes {
         Sizes::Fixed(size) => format!("{size} B"),
         Sizes::Range(low, high) => format!("{low} to {high} B, uniform"),
-        Sizes::List(sizes) => format!("{} sizes in turn, the largest {} B", sizes.len(), echo.sizes.largest()),
+        Sizes::List(sizes) => format!("{} sizes in turn, the largest {largest} B", sizes.len()),
     };
-    let content = match echo.content {
+    let content = match content {
         Content::Text => "text",
         Content::Binary => "binary",
         Content::Incompressible => "incompressible",
@@ -307,11 +352,19 @@ fn all_limits(plan: &Plan, page: &mut Page) {
     page.row("pipeline", &limits::PIPELINE_MAX.to_string());
     page.row("queue", &format!("{} per worker", limits::QUEUE_MAX));
     page.row("echo payload", &show_bytes(f64::from(limits::ECHO_BYTES_MAX)));
+    page.row("RESP reply", &resp_limits());
     page.row("latency", &format!("{} digits, to {}", limits::LATENCY_DIGITS, duration(limits::LATENCY_NS_MAX)));
     page.row("interval", &format!("{} to {}", duration(limits::TICK_NS_MIN), duration(limits::TICK_NS_MAX)));
     page.row("timeline rows", &limits::TIMELINE_ROWS_MAX.to_string());
     page.row("snapshots", &format!("{} in memory, all in the recording", limits::SNAPSHOTS_MAX));
     page.row("events", &limits::EVENTS_MAX.to_string());
+}
+
+fn resp_limits() -> String {
+    let (string, line) =
+        (show_bytes(f64::from(limits::RESP_BULK_BYTES_MAX)), show_bytes(f64::from(limits::RESP_LINE_BYTES_MAX)));
+    let (deep, elements) = (limits::RESP_DEPTH_MAX, limits::RESP_ELEMENTS_MAX);
+    format!("strings of {string}, lines of {line}, {elements} elements, {deep} deep")
 }
 
 fn duration(ns: u64) -> String {

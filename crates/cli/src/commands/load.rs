@@ -7,7 +7,7 @@ use super::{explain, interrupt, show, terminal};
 use crate::args::load::{LoadArgs, OutputArgs};
 use crate::args::scenario::scenario_of;
 use crate::exit::{Exit, Failure};
-use model::Scenario;
+use model::{ErrorKind, Scenario};
 use session::resolve::{SystemHost, resolve};
 use session::tls_matrix::{MatrixError, tls_matrix};
 use session::{Options, Outcome, RecordTo};
@@ -117,6 +117,13 @@ fn no_connection(outcome: &Outcome) -> String {
     let why = if kinds.is_empty() { "none was answered in time".to_owned() } else { kinds.join(", ") };
     if let Some(told) = outcome.recording.events.iter().find(|event| event.kind == model::event::TLS_FAILED) {
         return format!("expected a TLS connection to {origin}, got none ({why}): {}", told.text);
+    }
+    let refused = sum.examples.iter().flatten().find(|example| example.kind == ErrorKind::LoginRefused);
+    if let Some(example) = refused {
+        let told = wire::words(&plan.workload, example.detail).unwrap_or_default();
+        return format!(
+            "expected {origin} to take AUTH or SELECT, but {told}: check user, password and database of the URL"
+        );
     }
     format!("expected a connection to {origin}, got none ({why}): check that the server listens there")
 }

@@ -23,6 +23,10 @@ const UNDER: f64 = 0.8;
 const SAMPLES_MIN: u64 = 1000;
 /// The shortest reply: `HTTP/1.1 200` and two line ends.
 const HTTP_REPLY_BYTES_MIN: u64 = 14;
+/// The shortest RESP reply: a type and a line end.
+const RESP_REPLY_BYTES_MIN: u64 = 3;
+/// The shortest RESP request: an array of one string of one byte.
+const RESP_REQUEST_BYTES_MIN: u64 = 11;
 /// The shortest request: `G / HTTP/1.1` and two line ends.
 const HTTP_REQUEST_BYTES_MIN: u64 = 16;
 
@@ -136,8 +140,8 @@ fn counters(facts: &Facts<'_>) -> Vec<Check> {
             let done = u128::from(counts.handshakes_full) + u128::from(counts.handshakes_resumed);
             checks.push(same(facts, "audit.handshakes", ("successes", ok), ("handshakes full or resumed", done)));
         }
-    } else if matches!(facts.recording.plan.workload, Workload::Http1(_)) {
-        let text = format!("{statuses} statuses for {ok} successes and {failed} failures");
+    } else if matches!(facts.recording.plan.workload, Workload::Http1(_) | Workload::Resp(_)) {
+        let text = format!("{statuses} whole replies for {ok} successes and {failed} failures");
         checks.push(Check {
             holds: Some((ok..=ok + failed).contains(&statuses)),
             evidence: facts.evidence(text, "audit.statuses", statuses as f64, "replies"),
@@ -158,6 +162,7 @@ fn bytes(facts: &Facts<'_>) -> Vec<Check> {
     let (request, reply) = match &facts.recording.plan.workload {
         Workload::Http1(_) => (HTTP_REQUEST_BYTES_MIN, HTTP_REPLY_BYTES_MIN),
         Workload::Echo(echo) => (least(echo), least(echo)),
+        Workload::Resp(_) => (RESP_REQUEST_BYTES_MIN, RESP_REPLY_BYTES_MIN),
         Workload::Hold(hold) => (least(&hold.message), if hold.is_echoed { least(&hold.message) } else { 0 }),
     };
     let counts = &facts.recording.totals.sum.counts;

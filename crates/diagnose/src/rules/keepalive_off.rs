@@ -28,7 +28,7 @@ impl Rule for KeepaliveOff {
         let plan = &facts.recording.plan;
         let is_kept = match &plan.workload {
             Workload::Http1(http) => http.keep_alive,
-            Workload::Echo(_) | Workload::Hold(_) => true,
+            Workload::Echo(_) | Workload::Hold(_) | Workload::Resp(_) => true,
         };
         if !is_kept || plan.is_handshake_only() || plan.requests_per_connection == Some(1) {
             return Verdict::refuted("connections were closed by us, as asked");

@@ -10,7 +10,7 @@ mod rendezvous;
 
 pub use rendezvous::Rendezvous;
 
-use crate::driver::{Driver, Slot, Wake};
+use crate::driver::{Driver, Slot, Wake, send_request};
 use crate::link::{Finished, Message, WorkerLink};
 use crate::share::Share;
 use model::plan::{BurstAt, Pace, Plan};
@@ -276,7 +276,7 @@ impl<P: Protocol, D: Driver> BurstWorker<P, D> {
         // A request behind its connect waited for that; one on an open connection for nothing.
         let queue_ns = if self.at == BurstAt::Connect { waited_ns } else { 0 };
         self.interval.latency.record(LatencyKind::Queue, queue_ns);
-        self.driver.send(slot, payload);
+        send_request(&mut self.driver, &self.protocol, slot, payload);
     }
 
     fn flush(&mut self, now_ns: u64) {

@@ -18,7 +18,21 @@ pub mod uring;
 use model::plan::Address;
 use std::net::IpAddr;
 use std::sync::Arc;
-use wire::Payload;
+use wire::{Payload, Protocol};
+
+/// Sends a request: a range of a blob, or what the protocol writes now.
+#[inline]
+pub fn send_request<D: Driver, P: Protocol>(driver: &mut D, protocol: &P, slot: Slot, request: Payload) {
+    if P::WRITES {
+        let mut bytes = driver.lend();
+        // A buffer that grows with what is drawn would do so at any time of a run.
+        bytes.reserve(protocol.written_bytes_max());
+        protocol.write(request, &mut bytes);
+        driver.send_bytes(slot, bytes);
+    } else {
+        driver.send(slot, request);
+    }
+}
 
 /// A connection's place in the worker's slab, and in the driver's.
 pub type Slot = u32;

@@ -44,6 +44,8 @@ pub struct Tls<D> {
     plain: Vec<u8>,
     /// What TLS has to say on its own account.
     out: Vec<u8>,
+    /// The memory of the last plain bytes that were sent, to be lent again.
+    lent: Vec<u8>,
     /// Events that one event below led to, oldest first.
     queue: VecDeque<Event>,
     note: Option<Note>,
@@ -62,6 +64,7 @@ impl<D: Driver> Tls<D> {
             sessions: (0..slots).map(|_| Session::default()).collect(),
             plain: Vec::with_capacity(CHUNK_BYTES),
             out: Vec::new(),
+            lent: Vec::new(),
             queue: VecDeque::with_capacity(8),
             note: None,
             has_told: (false, false),
@@ -250,15 +253,19 @@ impl<D: Driver> Driver for Tls<D> {
     }
 
     fn lend(&mut self) -> Vec<u8> {
-        self.inner.lend()
+        std::mem::take(&mut self.lent)
     }
 
-    /// Encrypted as what [`Driver::send`] sends. The worker has nothing of the kind.
-    fn send_bytes(&mut self, slot: Slot, bytes: Vec<u8>) {
+    /// Encrypted at once, whatever the driver below takes: what one such call sends is bounded by the worker.
+    fn send_bytes(&mut self, slot: Slot, mut bytes: Vec<u8>) {
         let mut records = self.inner.lend();
         match self.sessions[slot as usize].encrypt(&bytes, &mut records) {
             Ok(()) => self.inner.send_bytes(slot, records),
             Err(error) => self.fail(slot, &error),
+        }
+        if bytes.capacity() <= CHUNK_BYTES * 2 {
+            bytes.clear();
+            self.lent = bytes;
         }
     }
 

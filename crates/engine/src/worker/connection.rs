@@ -12,7 +12,9 @@ pub enum State {
     Connecting,
     /// In the TLS handshake.
     Securing,
-    /// Established.
+    /// Established; what the protocol says first is not answered yet.
+    Greeting,
+    /// Established, and requests may be sent.
     Open,
 }
 

@@ -107,6 +107,11 @@ pub struct Worker<P: Protocol, D: Driver> {
     /// Requests that did not wait for a connection since the last tick: recorded together as a queue of zero.
     unqueued: u64,
     last_cpu_ns: (u64, u64),
+    /// Requests that the protocol has written and that are sent together, while some are gathered.
+    gathered: Vec<u8>,
+    gathers: bool,
+    /// Room for all that may be gathered.
+    gathered_bytes: usize,
     error: Option<String>,
 }
 
@@ -145,6 +150,8 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
             deadline_ns: u64::MAX,
             timer_ns: u64::MAX,
         });
+        let longest = protocol.written_bytes_max();
+        let gathered_bytes = (longest * usize::from(plan.pipeline)).min(requests::GATHERED_BYTES) + longest;
         let think = if let Pace::Closed { think } = plan.pace { think } else { Think::None };
         let timers_each = 3 + if think == Think::None { 0 } else { usize::from(plan.pipeline) };
         Worker {
@@ -190,6 +197,9 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
             last_reply_ns: 0,
             unqueued: 0,
             last_cpu_ns: (0, 0),
+            gathered: Vec::new(),
+            gathers: false,
+            gathered_bytes,
             error: None,
         }
     }

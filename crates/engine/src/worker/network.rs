@@ -8,7 +8,7 @@ use crate::timers::Timer;
 use model::LatencyKind;
 use model::error_kind::{ErrorExample, ErrorKind, Phase};
 use wire::tls::Fault;
-use wire::{Progress, Protocol};
+use wire::{Failure, Progress, Protocol};
 
 /// Why a connection could not be had, as facts.
 #[derive(Debug, Clone, Copy)]
@@ -50,8 +50,51 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
         self.on_open(slot, now_ns);
     }
 
-    /// The connection can take requests.
+    /// The connection is there, TLS included: requests follow, or first a greeting.
     pub(super) fn on_open(&mut self, slot: Slot, now_ns: u64) {
+        let connection = &mut self.connections[slot as usize];
+        if !self.handshake_only
+            && let Some(greeting) = self.protocol.greeting(connection.origin)
+        {
+            connection.state = State::Greeting;
+            let mut bytes = self.driver.lend();
+            bytes.extend_from_slice(greeting);
+            self.driver.send_bytes(slot, bytes);
+            return self.set_deadline(slot, now_ns.saturating_add(self.connect_timeout_ns));
+        }
+        self.on_usable(slot, now_ns);
+    }
+
+    /// Bytes came that answer the greeting.
+    #[cold]
+    pub(super) fn on_greeted(&mut self, slot: Slot, at_ns: u64) {
+        let connection = &mut self.connections[slot as usize];
+        let bytes = self.driver.bytes();
+        let fed = self.protocol.greeted(&mut connection.protocol, connection.origin, bytes);
+        let has_more = fed.consumed < bytes.len();
+        match fed.progress {
+            Progress::More => {}
+            Progress::Reply(_) if has_more => {
+                self.refuse(
+                    slot,
+                    Why { kind: ErrorKind::UnsolicitedReply, phase: Phase::Connect, errno: 0, detail: 0 },
+                );
+            }
+            Progress::Reply(_) => self.on_usable(slot, at_ns),
+            Progress::Broken(Failure { kind, detail }) => {
+                self.refuse(slot, Why { kind, phase: Phase::Connect, errno: 0, detail });
+            }
+        }
+    }
+
+    /// A connection that is there cannot be used.
+    fn refuse(&mut self, slot: Slot, why: Why) {
+        self.driver.close(slot);
+        self.on_connect_failed(slot, why);
+    }
+
+    /// The connection can take requests.
+    fn on_usable(&mut self, slot: Slot, now_ns: u64) {
         let connection = &mut self.connections[slot as usize];
         connection.state = State::Open;
         connection.life = connection.life.wrapping_add(1);
@@ -110,6 +153,10 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
             self.interval.counts.closed_by_peer += 1;
             return self.close_handshake(slot, at_ns);
         }
+        if self.connections[slot as usize].state == State::Greeting {
+            let kind = ErrorKind::ClosedEarly;
+            return self.refuse(slot, Why { kind, phase: Phase::Connect, errno: 0, detail: 0 });
+        }
         let connection = &mut self.connections[slot as usize];
         self.interval.counts.closed_by_peer += 1;
         let Some(oldest) = connection.outstanding.oldest() else {
@@ -142,9 +189,10 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
     pub(super) fn on_broken(&mut self, slot: Slot, errno: i32) {
         let at_ns = self.driver.now_ns();
         let connection = &mut self.connections[slot as usize];
-        if connection.state == State::Securing {
-            self.driver.close(slot);
-            return self.on_connect_failed(slot, Why::errno(errno, Phase::Tls));
+        match connection.state {
+            State::Securing => return self.refuse(slot, Why::errno(errno, Phase::Tls)),
+            State::Greeting => return self.refuse(slot, Why::errno(errno, Phase::Connect)),
+            State::Down | State::Connecting | State::Open => {}
         }
         self.interval.counts.closed_by_peer += 1;
         if self.handshake_only {
@@ -244,10 +292,9 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
             return self.set_deadline(slot, deadline_ns);
         }
         match connection.state {
-            State::Connecting => {
-                self.driver.close(slot);
+            State::Connecting | State::Greeting => {
                 let kind = ErrorKind::ConnectTimeout;
-                self.on_connect_failed(slot, Why { kind, phase: Phase::Connect, errno: 0, detail: 0 });
+                self.refuse(slot, Why { kind, phase: Phase::Connect, errno: 0, detail: 0 });
             }
             State::Securing => {
                 self.driver.close(slot);

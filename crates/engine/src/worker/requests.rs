@@ -3,7 +3,7 @@
 use super::connection::{InFlight, State};
 use super::network::Why;
 use super::{Pending, RELEASE_BATCH, Worker};
-use crate::driver::{Driver, Slot};
+use crate::driver::{Driver, Slot, send_request};
 use crate::pace::think_ns;
 use crate::timers::Timer;
 use model::LatencyKind;
@@ -12,6 +12,9 @@ use model::plan::{OnFull, Think};
 use rand::{Rng, RngExt};
 use wire::{Failure, Progress, Protocol};
 
+/// Requests sent together are sent when there are so many bytes of them.
+pub(super) const GATHERED_BYTES: usize = 64 * 1024;
+
 impl<P: Protocol, D: Driver> Worker<P, D> {
     /// Sends the next request on an open connection. `ready_ns`: when the worker took it up.
     #[inline]
@@ -19,7 +22,16 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
         let random = self.random.next_u64();
         let connection = &mut self.connections[slot as usize];
         let payload = self.protocol.next_request(connection.origin, random);
-        self.driver.send(slot, payload);
+        if P::WRITES && self.gathers {
+            self.protocol.write(payload, &mut self.gathered);
+            if self.gathered.len() >= GATHERED_BYTES {
+                let empty = self.driver.lend();
+                self.driver.send_bytes(slot, std::mem::replace(&mut self.gathered, empty));
+                self.gathered.reserve(self.gathered_bytes);
+            }
+        } else {
+            send_request(&mut self.driver, &self.protocol, slot, payload);
+        }
         let was_idle = connection.outstanding.is_empty();
         connection.outstanding.push(InFlight { payload, intended_ns, sent_ns, first_byte_ns: 0 });
         connection.sent += 1;
@@ -27,6 +39,31 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
         self.note_sent(intended_ns, ready_ns, sent_ns);
         if was_idle {
             self.set_deadline(slot, sent_ns.saturating_add(self.reply_timeout_ns));
+        }
+    }
+
+    /// What follows for one connection is sent together, where the protocol writes its requests.
+    #[inline]
+    fn gather(&mut self, count: u16) {
+        self.gathers = P::WRITES && count > 1;
+        if self.gathers {
+            self.gathered.reserve(self.gathered_bytes);
+        }
+    }
+
+    /// Sends what was gathered, and gathers no more.
+    #[inline]
+    fn end_gathering(&mut self, slot: Slot) {
+        if P::WRITES && self.gathers {
+            self.gathers = false;
+            self.send_gathered(slot);
+        }
+    }
+
+    fn send_gathered(&mut self, slot: Slot) {
+        if !self.gathered.is_empty() {
+            let empty = self.driver.lend();
+            self.driver.send_bytes(slot, std::mem::replace(&mut self.gathered, empty));
         }
     }
 
@@ -64,6 +101,9 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
 
     pub(super) fn on_received(&mut self, slot: Slot, at_ns: u64) {
         self.interval.counts.bytes_received += self.driver.bytes().len() as u64;
+        if self.connections[slot as usize].state == State::Greeting {
+            return self.on_greeted(slot, at_ns);
+        }
         let mut offset = 0;
         let mut answered = 0u16;
         loop {
@@ -192,14 +232,16 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
                 self.take_from_queue(slot);
             }
         } else if self.think == Think::None {
+            self.gather(count);
             for _ in 0..count {
                 if !self.may_start() {
-                    return;
+                    break;
                 }
                 let now_ns = if D::STAMPS_EACH_READ && !self.stamped_by_kernel { at_ns } else { self.driver.now_ns() };
                 self.count_started(now_ns);
                 self.start(slot, now_ns, now_ns, now_ns);
             }
+            self.end_gathering(slot);
         } else {
             self.users_think(slot, count, at_ns);
         }
@@ -247,13 +289,15 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
         let (waiting, since_ns) = (connection.waiting, connection.waiting_since_ns);
         let room = self.requests_per_connection.saturating_sub(connection.sent).min(u32::from(waiting)) as u16;
         connection.waiting -= room;
+        self.gather(room);
         for _ in 0..room {
             if !self.may_start() {
-                return;
+                break;
             }
             self.count_started(since_ns);
             self.start(slot, since_ns, since_ns, now_ns);
         }
+        self.end_gathering(slot);
     }
 
     /// Closed pace: users that waited for a connection that cannot be had: their requests have failed.

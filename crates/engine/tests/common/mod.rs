@@ -13,6 +13,7 @@ use engine::share::{Share, shares};
 use engine::tls::{Tls, TlsConfig};
 use engine::worker::Worker;
 use model::plan::*;
+use model::resp::{KeyDistribution, Resp, RespCommand, RespExpect};
 use model::{ErrorKind, Interval};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -100,6 +101,27 @@ pub fn http() -> Workload {
     Workload::Http1(Http1 { requests: vec![request], keep_alive: true, head_bytes_max: 65_536 })
 }
 
+/// Half GET, half SET, on a hundred keys.
+pub fn resp() -> Workload {
+    let command = |words: &str, expect| RespCommand {
+        name: words[..3].to_owned(),
+        weight: 1.0,
+        words: words.split(' ').map(str::to_owned).collect(),
+        expect,
+    };
+    Workload::Resp(Resp {
+        commands: vec![command("GET {key}", RespExpect::Value), command("SET {key} {value}", RespExpect::Ok)],
+        keys: 100,
+        key_prefix: "k:".to_owned(),
+        key_distribution: KeyDistribution::Uniform,
+        values: Sizes::Range(1, 300),
+        content: Content::Binary,
+        value_seed: 3,
+        validate: true,
+        logins: vec![],
+    })
+}
+
 pub fn open(rate: f64) -> Pace {
     let profile = vec![Segment { from_per_s: rate, to_per_s: rate, for_ns: S }];
     Pace::Open { profile, arrivals: Arrivals::Constant }
@@ -159,6 +181,7 @@ pub fn run_sim(plan: &Plan, service: Box<dyn Service>, weather: Weather) -> Sum 
             weather,
         ),
         Workload::Http1(http) => sim_with(plan, wire::http1::Http1Protocol::new(http).unwrap(), service, weather),
+        Workload::Resp(resp) => sim_with(plan, wire::resp::RespProtocol::new(resp, 0, 1).unwrap(), service, weather),
         Workload::Hold(hold) => {
             let protocol = wire::echo::EchoProtocol::new(&hold.message, plan.seed).unwrap();
             let blobs = protocol.blobs();

@@ -5,6 +5,7 @@
 use model::Plan;
 use model::finding::{Finding, HeldLine, Validity};
 use model::recording::End;
+use model::resp::CommandReplies;
 use model::snapshot::SamplerStatus;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -153,6 +154,10 @@ pub struct Totals {
     pub connection_errors: BTreeMap<&'static str, u64>,
     /// Replies by status code; `other` for codes outside 100 to 599.
     pub status: BTreeMap<String, u64>,
+    /// Replies by command; of RESP.
+    pub commands: BTreeMap<String, CommandReplies>,
+    /// Error replies by their first word; of RESP.
+    pub error_replies: BTreeMap<&'static str, u64>,
     /// Connections.
     pub connections: ConnectionTotals,
 }

@@ -14,8 +14,10 @@ use model::event::{TLS_AGREED, TLS_FAILED};
 use model::finding::Diagnosis;
 use model::plan::Workload;
 use model::recording::{End, Row};
+use model::resp::tally;
 use model::snapshot::{Role, SamplerState, Snapshot};
 use model::{LatencyKind, Plan, Recording};
+use std::collections::BTreeMap;
 
 /// Header fields whose values do not leave the recording.
 const HIDDEN_FIELDS: [&str; 4] = ["authorization", "proxy-authorization", "cookie", "x-api-key"];
@@ -213,6 +215,15 @@ fn achieved(recording: &Recording) -> Achieved {
 fn totals(recording: &Recording) -> Totals {
     let sum = &recording.totals.sum;
     let c = &sum.counts;
+    let (mut status, mut commands, mut error_replies) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+    if let Workload::Resp(resp) = &recording.plan.workload {
+        let (replies, words) = tally(&sum.status, resp.commands.len());
+        commands = resp.commands.iter().map(|command| command.name.clone()).zip(replies).collect();
+        error_replies = words.into_iter().collect();
+    } else {
+        let name = |code: u16| if code == 0 { "other".to_owned() } else { code.to_string() };
+        status = sum.status.seen().map(|(code, n)| (name(code), n)).collect();
+    }
     Totals {
         started: c.started,
         requests: c.requests(),
@@ -225,11 +236,9 @@ fn totals(recording: &Recording) -> Totals {
         bytes_received: c.bytes_received,
         errors: sum.errors.seen().map(|(kind, n)| (kind.name(), n)).collect(),
         connection_errors: sum.connection_errors.seen().map(|(kind, n)| (kind.name(), n)).collect(),
-        status: sum
-            .status
-            .seen()
-            .map(|(code, n)| (if code == 0 { "other".to_owned() } else { code.to_string() }, n))
-            .collect(),
+        status,
+        commands,
+        error_replies,
         connections: ConnectionTotals {
             connected: c.connected,
             connect_failed: c.connect_failed,

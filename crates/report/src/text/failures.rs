@@ -6,8 +6,10 @@ use crate::Describe;
 use crate::words::{counted, grouped, listed, of_example, of_kind};
 use model::ErrorKind;
 use model::event::{TLS_AGREED, TLS_FAILED};
-use model::interval::ErrorCounts;
+use model::interval::{ErrorCounts, StatusCounts};
+use model::plan::Workload;
 use model::recording::Recording;
+use model::resp::{CommandReplies, Resp, RespCommand, tally};
 use std::io::{self, Write};
 
 /// Where text begins beside a count.
@@ -65,6 +67,11 @@ fn told_of(recording: &Recording, kind: ErrorKind) -> Option<&str> {
 /// Status codes, connections and TLS, a line each.
 pub fn status<W: Write>(page: &mut Page<'_, W>, recording: &Recording) -> io::Result<()> {
     let sum = &recording.totals.sum;
+    if let Workload::Resp(resp) = &recording.plan.workload {
+        page.gap()?;
+        commands(page, resp, &sum.status)?;
+        return connections(page, recording);
+    }
     let seen: Vec<String> = sum
         .status
         .seen()
@@ -74,6 +81,37 @@ pub fn status<W: Write>(page: &mut Page<'_, W>, recording: &Recording) -> io::Re
     if !seen.is_empty() {
         page.wrapped(13, (Paint::Heading, "Status".to_owned()), Paint::Plain, &listed(&seen))?;
     }
+    connections(page, recording)
+}
+
+/// Replies by command, and error replies by their first word.
+fn commands<W: Write>(page: &mut Page<'_, W>, resp: &Resp, status: &StatusCounts) -> io::Result<()> {
+    let (replies, words) = tally(status, resp.commands.len());
+    let part = |(command, of): (&RespCommand, CommandReplies)| {
+        let mut text = format!("{} ×{}", command.name, grouped(of.replies));
+        let more: Vec<String> = [(of.nil, "nil"), (of.wrong, "wrong"), (of.errors, "errors")]
+            .into_iter()
+            .filter(|(n, _)| *n > 0)
+            .map(|(n, what)| format!("{} {what}", grouped(n)))
+            .collect();
+        if !more.is_empty() {
+            text += &format!(" ({})", more.join(", "));
+        }
+        text
+    };
+    let parts: Vec<String> = resp.commands.iter().zip(replies).filter(|(_, of)| of.replies > 0).map(part).collect();
+    if !parts.is_empty() {
+        page.wrapped(13, (Paint::Heading, "Replies".to_owned()), Paint::Plain, &listed(&parts))?;
+    }
+    let words: Vec<String> = words.iter().map(|(word, n)| format!("-{word} ×{}", grouped(*n))).collect();
+    if words.is_empty() {
+        return Ok(());
+    }
+    page.wrapped(13, (Paint::Heading, "Errors".to_owned()), Paint::Plain, &listed(&words))
+}
+
+fn connections<W: Write>(page: &mut Page<'_, W>, recording: &Recording) -> io::Result<()> {
+    let sum = &recording.totals.sum;
     let c = &sum.counts;
     let mut parts =
         vec![format!("{} opened, {} at most at once", grouped(c.connected), grouped(recording.totals.connections_max))];

@@ -44,6 +44,15 @@ pub const QUEUE_MIN: u32 = 1024;
 /// Echo payload, bytes.
 pub const ECHO_BYTES: u32 = 128;
 
+/// RESP commands with their weights.
+pub const MIX: &str = "GET=80,SET=20";
+/// Distinct RESP keys.
+pub const KEYS: u32 = 10_000;
+/// RESP value, bytes.
+pub const VALUE_BYTES: u32 = 128;
+/// Exponent of Zipf-distributed keys: that of YCSB.
+pub const ZIPF_EXPONENT: f64 = 0.99;
+
 /// Time from one message of a held connection to its next, nanoseconds.
 pub const EVERY_NS: u64 = 60_000_000_000;
 /// Held connections made a second.
@@ -66,6 +75,9 @@ pub const HTTP_PORT: u16 = 80;
 pub const HTTPS_PORT: u16 = 443;
 /// Port of `echo` URLs without one: where `plimsoll serve echo` listens.
 pub const ECHO_PORT: u16 = 7777;
+
+/// Port of `resp` URLs without one: redis' own.
+pub const RESP_PORT: u16 = 6379;
 
 /// Bursts where none is named.
 pub const ROUNDS: u32 = 10;

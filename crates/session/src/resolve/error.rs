@@ -21,7 +21,7 @@ pub enum ResolveError {
     },
     /// A scheme that is not spoken.
     #[error(
-        "URL '{}': scheme '{scheme}' is not spoken by this version: use http:// or https://HOST:PORT/PATH, unix:/PATH.sock[:/PATH], echo:// or echo+tls://HOST:PORT, or echo+unix:/PATH.sock",
+        "URL '{}': scheme '{scheme}' is not spoken by this version: use http:// or https://HOST:PORT/PATH, unix:/PATH.sock[:/PATH], echo:// or echo+tls://HOST:PORT, echo+unix:/PATH.sock, resp:// or resp+tls://HOST:PORT, or resp+unix:/PATH.sock",
         url.escape_debug()
     )]
     UnknownScheme {

@@ -168,7 +168,8 @@ fn headers(authority: &str, credentials: Option<&[u8]>, own: &[Field]) -> Vec<(S
     fields
 }
 
-fn user(text: &str) -> Result<&[u8], ResolveError> {
+/// `USER:PASSWORD`, checked.
+pub(super) fn user(text: &str) -> Result<&[u8], ResolveError> {
     let is_clean = text.contains(':') && !text.chars().any(char::is_control);
     // The value is a secret: it is not shown.
     if is_clean { Ok(text.as_bytes()) } else { Err(ResolveError::bad_value("-u", "USER:PASSWORD", "***")) }

@@ -2,7 +2,7 @@
 //!
 //! [`resolve`] decides everything a run needs before any load: after it nothing that must exist is missing. It asks
 //! the machine only through [`Host`], connects to nothing and keeps nothing. One file per question: `url` and
-//! `origin` (where), `http` and `echo` (what), `pace` (when), `sizing` (how much), `driver` (how), `warnings`.
+//! `origin` (where), `http`, `echo` and `resp` (what), `pace` (when), `sizing` (how much), `driver` (how), `warnings`.
 
 mod burst;
 pub mod defaults;
@@ -16,6 +16,7 @@ mod host;
 mod http;
 mod origin;
 pub mod pace;
+mod resp;
 mod sizing;
 mod tls;
 mod url;
@@ -24,6 +25,7 @@ mod warnings;
 pub use driver::choose_driver;
 pub use error::ResolveError;
 pub use host::{Host, Machine, SystemHost};
+pub use resp::parse_key_distribution;
 
 use self::origin::Asked;
 use self::url::Protocol;
@@ -101,7 +103,7 @@ pub fn resolve(scenario: &Scenario, host: &dyn Host) -> Result<Resolved, Resolve
             hold::refuse_other_paces(scenario, &asked[0].text)?;
             hold::pace(scenario, connections, &mut choices)?
         }
-        (Protocol::Http | Protocol::Echo, None) => pace::pace(scenario, &stop, warmup_ns)?,
+        (Protocol::Http | Protocol::Echo | Protocol::Resp, None) => pace::pace(scenario, &stop, warmup_ns)?,
     };
 
     let tls = match asked[0].parsed.tls {
@@ -120,6 +122,13 @@ pub fn resolve(scenario: &Scenario, host: &dyn Host) -> Result<Resolved, Resolve
         Protocol::Http => Workload::Http1(http::build(scenario, &asked, &of_url, host)?),
         Protocol::Echo => Workload::Echo(echo::build(scenario)?),
         Protocol::Hold => Workload::Hold(hold::build(scenario)?),
+        Protocol::Resp => {
+            let resp = resp::build(scenario, &asked, &of_url)?;
+            if matches!(pace, Pace::Burst { .. }) {
+                resp::refuse_burst(&resp)?;
+            }
+            Workload::Resp(resp)
+        }
     };
     let sources = hold::sources(scenario, &origins, connections, &machine, &mut choices);
     sources_fit(&sources, &origins)?;
@@ -194,7 +203,7 @@ fn take_apart(scenario: &Scenario) -> Result<Vec<Asked>, ResolveError> {
         }
         Ok(Asked { text: entry.url.clone(), parsed: url::parse(&entry.url)?, weight: entry.weight })
     };
-    scenario.urls.iter().map(one).collect()
+    scenario.urls.iter().flat_map(resp::spread).map(|entry| one(&entry)).collect()
 }
 
 fn one_protocol(asked: &[Asked]) -> Result<Protocol, ResolveError> {
@@ -212,13 +221,13 @@ fn refuse_other_protocol(scenario: &Scenario, protocol: Protocol, url: &str) -> 
         ("-X", s.method.is_some()),
         ("-H", !s.headers.is_empty()),
         ("--body", s.body.is_some() || s.body_file.is_some()),
-        ("-u", s.user.is_some()),
         ("--expect-status", !s.expect_status.is_empty()),
         ("--expect-body", s.expect_body.is_some()),
         ("--expect-body-sha256", s.expect_body_sha256.is_some()),
         ("--disable-keepalive", s.disable_keepalive),
         ("--max-head", s.head_bytes_max.is_some()),
     ];
+    let user = [("-u", s.user.is_some())];
     let size = [("--size", s.sizes.is_some())];
     let content = [("--content", s.content.is_some())];
     let hold = [
@@ -230,11 +239,20 @@ fn refuse_other_protocol(scenario: &Scenario, protocol: Protocol, url: &str) -> 
         ("--watch-close", s.watch_close),
         ("--ramp-until-failure", s.until_failure),
     ];
+    let resp = [
+        ("--mix", s.mix.is_some()),
+        ("--keys", s.keys.is_some()),
+        ("--key-prefix", s.key_prefix.is_some()),
+        ("--key-distribution", s.key_distribution.is_some()),
+        ("--value-size", s.value_sizes.is_some()),
+        ("--no-validate", s.no_validate),
+    ];
     type Group<'a> = (&'a [(&'static str, bool)], &'static str);
     let others: &[Group<'_>] = match protocol {
-        Protocol::Http => &[(&size, "echo"), (&content, "echo or hold"), (&hold, "hold")],
-        Protocol::Echo => &[(&http, "http"), (&hold, "hold")],
-        Protocol::Hold => &[(&http, "http"), (&size, "echo")],
+        Protocol::Http => &[(&size, "echo"), (&content, "echo, hold or resp"), (&hold, "hold"), (&resp, "resp")],
+        Protocol::Echo => &[(&http, "http"), (&user, "http or resp"), (&hold, "hold"), (&resp, "resp")],
+        Protocol::Hold => &[(&http, "http"), (&user, "http or resp"), (&size, "echo"), (&resp, "resp")],
+        Protocol::Resp => &[(&http, "http"), (&size, "echo"), (&hold, "hold")],
     };
     for (flags, for_protocol) in others {
         if let Some((flag, _)) = flags.iter().find(|(_, is_set)| *is_set) {

@@ -1,10 +1,10 @@
 //! URLs as people write them: `http://`, `https://`, `unix:`, `echo://`, `echo+tls://`,
-//! `echo+unix:`, taken apart and checked.
+//! `echo+unix:`, `resp://`, `resp+tls://`, `resp+unix:`, taken apart and checked.
 //!
 //! Hosts and ports go through the `url` crate (IPv6 literals, IDNA, dot segments and escapes as browsers do);
 //! the unix forms are ours. Other schemes are refused by name. Nothing is looked up here.
 
-use super::defaults::{ECHO_PORT, HTTP_PORT, HTTPS_PORT, PORTS_MAX, UNIX_PATH_BYTES_MAX};
+use super::defaults::{ECHO_PORT, HTTP_PORT, HTTPS_PORT, PORTS_MAX, RESP_PORT, UNIX_PATH_BYTES_MAX};
 use super::error::ResolveError;
 use std::path::PathBuf;
 use url::{Host, Position, Url};
@@ -30,6 +30,7 @@ pub(super) enum Protocol {
     Http,
     Echo,
     Hold,
+    Resp,
 }
 
 /// Where a URL leads.
@@ -51,8 +52,9 @@ impl Parsed {
             (Protocol::Http, Endpoint::Unix(path)) => format!("unix:{}", path.display()),
             (Protocol::Echo, Endpoint::Unix(path)) => format!("echo+unix:{}", path.display()),
             (Protocol::Hold, Endpoint::Unix(path)) => format!("hold+unix:{}", path.display()),
+            (Protocol::Resp, Endpoint::Unix(path)) => format!("resp+unix:{}", path.display()),
             (Protocol::Http, Endpoint::Tcp { .. }) => format!("{}://{}", self.scheme(), self.authority()),
-            (Protocol::Echo | Protocol::Hold, Endpoint::Tcp { host, port, last_port }) => {
+            (Protocol::Echo | Protocol::Hold | Protocol::Resp, Endpoint::Tcp { host, port, last_port }) => {
                 let range = if last_port > port { format!("-{last_port}") } else { String::new() };
                 format!("{}://{host}:{port}{range}", self.scheme())
             }
@@ -67,6 +69,8 @@ impl Parsed {
             (Protocol::Echo, true) => "echo+tls",
             (Protocol::Hold, false) => "hold",
             (Protocol::Hold, true) => "hold+tls",
+            (Protocol::Resp, false) => "resp",
+            (Protocol::Resp, true) => "resp+tls",
         }
     }
 
@@ -107,9 +111,12 @@ pub(super) fn parse(text: &str) -> Result<Parsed, ResolveError> {
         ("echo+tls", rest) if rest.starts_with("//") => echo(Protocol::Echo, "echo+tls", text).map_err(bad),
         ("hold", rest) if rest.starts_with("//") => echo(Protocol::Hold, "hold", text).map_err(bad),
         ("hold+tls", rest) if rest.starts_with("//") => echo(Protocol::Hold, "hold+tls", text).map_err(bad),
+        ("resp", rest) if rest.starts_with("//") => resp("resp", text).map_err(bad),
+        ("resp+tls", rest) if rest.starts_with("//") => resp("resp+tls", text).map_err(bad),
         ("unix", rest) => unix(Protocol::Http, rest).map_err(bad),
         ("echo+unix", rest) => unix(Protocol::Echo, rest).map_err(bad),
-        ("http" | "https" | "echo" | "echo+tls" | "hold" | "hold+tls", _) => {
+        ("resp+unix", rest) => unix(Protocol::Resp, rest).map_err(bad),
+        ("http" | "https" | "resp" | "resp+tls" | "echo" | "echo+tls" | "hold" | "hold+tls", _) => {
             Err(bad(format!("expected '//' after '{scheme}:': write {scheme}://HOST:PORT/")))
         }
         // `localhost:8080` reads as a scheme and a path.
@@ -131,12 +138,7 @@ fn http(text: &str, tls: bool) -> Result<Parsed, String> {
     let url = Url::parse(text).map_err(|e| explain(e, scheme))?;
     let host = url.host().ok_or_else(|| no_host(scheme))?.to_owned();
     let port = nonzero(url.port().unwrap_or(default_port))?;
-    let credentials = (!url.username().is_empty() || url.password().is_some()).then(|| {
-        let mut both = percent_encoding::percent_decode_str(url.username()).collect::<Vec<u8>>();
-        both.push(b':');
-        both.extend(percent_encoding::percent_decode_str(url.password().unwrap_or_default()));
-        both
-    });
+    let credentials = credentials(&url);
     Ok(Parsed {
         protocol: Protocol::Http,
         tls,
@@ -173,6 +175,35 @@ fn echo(protocol: Protocol, scheme: &str, text: &str) -> Result<Parsed, String> 
         target: "/".to_owned(),
         has_path: true,
         credentials: None,
+    })
+}
+
+/// `user:password` of a URL, escapes decoded.
+fn credentials(url: &Url) -> Option<Vec<u8>> {
+    (!url.username().is_empty() || url.password().is_some()).then(|| {
+        let mut both = percent_encoding::percent_decode_str(url.username()).collect::<Vec<u8>>();
+        both.push(b':');
+        both.extend(percent_encoding::percent_decode_str(url.password().unwrap_or_default()));
+        both
+    })
+}
+
+fn resp(scheme: &str, text: &str) -> Result<Parsed, String> {
+    let url = Url::parse(text).map_err(|e| explain(e, scheme))?;
+    let host = url.host_str().filter(|host| !host.is_empty()).ok_or_else(|| no_host(scheme))?;
+    // For a scheme it does not know the crate leaves names as they are; as http's they are checked.
+    let host = Host::parse(host).map_err(|e| explain(e, scheme))?;
+    let port = nonzero(url.port().unwrap_or(RESP_PORT))?;
+    if url.query().is_some() {
+        return Err(format!("a resp URL has no query: write {scheme}://USER:PASSWORD@HOST:PORT/DATABASE"));
+    }
+    Ok(Parsed {
+        protocol: Protocol::Resp,
+        tls: scheme.ends_with("+tls"),
+        endpoint: Endpoint::Tcp { host, port, last_port: port },
+        target: url.path().to_owned(),
+        has_path: true,
+        credentials: credentials(&url),
     })
 }
 
@@ -216,7 +247,7 @@ fn unix(protocol: Protocol, rest: &str) -> Result<Parsed, String> {
         tls: false,
         endpoint: Endpoint::Unix(PathBuf::from(path)),
         target: sent,
-        has_path: target.is_some() || protocol == Protocol::Echo,
+        has_path: target.is_some() || protocol != Protocol::Http,
         credentials: None,
     })
 }
@@ -299,6 +330,10 @@ mod tests {
         check("http://h:443/", "http://h:443 | h:443 | /");
         check("https://[::1]:8443/", "https://[::1]:8443 | [::1]:8443 | /");
         check("echo+tls://h", "echo+tls://h:7777 | h:7777 | /");
+        check("resp://h", "resp://h:6379 | h:6379 | ");
+        check("resp://u:p%40@[::1]:1/3", "resp://[::1]:1 | [::1]:1 | /3 as u:p@");
+        check("resp+tls://h", "resp+tls://h:6379 | h:6379 | ");
+        check("resp+unix:/r.sock:/2", "resp+unix:/r.sock | localhost | /2");
         check("unix:/run/a.sock", "unix:/run/a.sock | localhost | / (no path)");
         check("unix:///run/a.sock", "unix:/run/a.sock | localhost | / (no path)");
         check("unix:a.sock:/p?q", "unix:a.sock | localhost | /p?q");
@@ -366,7 +401,7 @@ mod tests {
 
     #[test]
     fn schemes_to_come_are_refused_by_name() {
-        for scheme in ["resp", "ws", "http+unix", "file"] {
+        for scheme in ["redis", "ws", "http+unix", "file"] {
             let text = format!("{scheme}://h/");
             let error = parse(&text).unwrap_err();
             assert!(matches!(error, ResolveError::UnknownScheme { .. }), "{text}");

@@ -6,7 +6,7 @@
 //! Cost: a `memcmp` of what came.
 
 mod detail;
-mod pool;
+pub(crate) mod pool;
 #[cfg(test)]
 mod tests;
 
@@ -42,16 +42,7 @@ impl EchoProtocol {
     /// # Errors
     /// No size, a size that is 0 or above [`ECHO_BYTES_MAX`], a range the wrong way round.
     pub fn new(plan: &Echo, seed: u64) -> Result<Self, WireError> {
-        let sizes: &[u32] = match &plan.sizes {
-            Sizes::Fixed(size) => &[*size],
-            Sizes::Range(low, high) if low > high => return Err(WireError::SizeRange { low: *low, high: *high }),
-            Sizes::Range(low, high) => &[*low, *high],
-            Sizes::List(sizes) if sizes.is_empty() => return Err(WireError::NoSizes),
-            Sizes::List(sizes) => sizes,
-        };
-        if let Some(size) = sizes.iter().find(|size| !(1..=ECHO_BYTES_MAX).contains(*size)) {
-            return Err(WireError::Size { size: *size });
-        }
+        check_sizes(&plan.sizes)?;
         let pool = pool::make(plan.content, plan.sizes.largest(), seed).into();
         Ok(EchoProtocol { pool, sizes: plan.sizes.clone(), turn: 0, is_pipelined: false })
     }
@@ -135,6 +126,21 @@ impl Protocol for EchoProtocol {
 
     fn describe(detail: u32) -> Option<&'static str> {
         describe(detail)
+    }
+}
+
+/// Whether payloads of these sizes can be made: none is 0 or above [`ECHO_BYTES_MAX`], a range is not the wrong way round.
+pub(crate) fn check_sizes(asked: &Sizes) -> Result<(), WireError> {
+    let sizes: &[u32] = match asked {
+        Sizes::Fixed(size) => &[*size],
+        Sizes::Range(low, high) if low > high => return Err(WireError::SizeRange { low: *low, high: *high }),
+        Sizes::Range(low, high) => &[*low, *high],
+        Sizes::List(sizes) if sizes.is_empty() => return Err(WireError::NoSizes),
+        Sizes::List(sizes) => sizes,
+    };
+    match sizes.iter().find(|size| !(1..=ECHO_BYTES_MAX).contains(*size)) {
+        Some(size) => Err(WireError::Size { size: *size }),
+        None => Ok(()),
     }
 }
 

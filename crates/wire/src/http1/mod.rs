@@ -28,7 +28,7 @@ use head::{Declared, Head};
 use memo::Memo;
 use model::ErrorKind;
 use model::plan::Http1;
-use request::Draw;
+pub(crate) use request::Draw;
 use std::cell::RefCell;
 use std::sync::Arc;
 

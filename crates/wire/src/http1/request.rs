@@ -77,10 +77,10 @@ pub fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
-/// Draws among the requests of one origin by weight.
+/// Draws among requests by weight.
 #[derive(Debug, Default)]
 pub struct Draw {
-    /// Indices of the origin's requests in the plan.
+    /// Indices of the requests in the plan.
     requests: Vec<u32>,
     /// For each: below which fraction (of 2^64) it is drawn itself, and which one is otherwise.
     alias: Vec<(u64, u32)>,
@@ -108,8 +108,8 @@ impl Draw {
         groups.iter().enumerate().map(draw).collect()
     }
 
-    /// `None` when there are requests but no weight.
-    fn new(group: &[(u32, f64)]) -> Option<Draw> {
+    /// Draws among numbers by weight; `None` where there are some but no weight.
+    pub(crate) fn new(group: &[(u32, f64)]) -> Option<Draw> {
         let drawable: Vec<_> = group.iter().copied().filter(|(_, weight)| *weight > 0.0).collect();
         if drawable.is_empty() {
             return group.is_empty().then(Draw::default);

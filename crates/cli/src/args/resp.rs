@@ -1,0 +1,34 @@
+//! Arguments of `load` for RESP: commands, keys, values.
+//!
+//! Texts only; `session::resolve` reads the mix and knows the defaults that the help names.
+
+use super::values;
+use clap::Args;
+use clap::builder::BoolishValueParser;
+use model::plan::Sizes;
+use model::resp::KeyDistribution;
+use session::resolve::parse_key_distribution;
+
+/// What RESP commands are sent.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "What (resp)")]
+pub struct RespArgs {
+    /// Commands with their weights: GET, SET, DEL, INCR, PING, FLUSHALL, SAVE, LOAD, LOADALL, REMOVE, REMOVEALL, OOPS, or any written out, such as 'HSET h:{key} f {value}=5', whose reply may be anything but an error [default: GET=80,SET=20]
+    #[arg(long, value_name = "COMMAND=WEIGHT,...", env = "PLIMSOLL_MIX")]
+    pub mix: Option<String>,
+    /// Distinct keys: the prefix and a number of twelve digits [default: 10k]
+    #[arg(long, value_name = "N", env = "PLIMSOLL_KEYS", value_parser = values::count::<u32>)]
+    pub keys: Option<u32>,
+    /// How keys are drawn: uniform, sequential, zipf or zipf:S [default: uniform; S 0.99]
+    #[arg(long, value_name = "HOW", env = "PLIMSOLL_KEY_DISTRIBUTION", value_parser = parse_key_distribution)]
+    pub key_distribution: Option<KeyDistribution>,
+    /// What every key begins with [default: plimsoll:]
+    #[arg(long, value_name = "TEXT", env = "PLIMSOLL_KEY_PREFIX")]
+    pub key_prefix: Option<String>,
+    /// Sizes of values, a key's always the same: 128, 16..1KiB or 1,2,4KiB [default: 128]
+    #[arg(long, value_name = "SIZES", env = "PLIMSOLL_VALUE_SIZE", value_parser = values::sizes)]
+    pub value_size: Option<Sizes>,
+    /// Take any value: by default one that is not its key's (made from key, --seed and --content) is a failure
+    #[arg(long, env = "PLIMSOLL_NO_VALIDATE", value_parser = BoolishValueParser::new())]
+    pub no_validate: bool,
+}

@@ -1,0 +1,350 @@
+//! RESP2, the protocol of redis: commands drawn from a mix, replies checked as they come.
+//!
+//! A request is written when it is sent: keys are many, and requests made beforehand would be as many again. A key's
+//! value is a range of one pool, found from the key's number and a seed, so a value that comes back is compared piece
+//! by piece without being kept. AUTH and SELECT are a greeting: no request leaves before they are answered. A reply that
+//! is well framed but wrong leaves the connection in use; bytes that are not the protocol end it.
+//! Cost: some 30 ns a request beside copying and comparing the value; a connection's state is below 128 bytes.
+
+mod command;
+mod detail;
+mod keys;
+mod reader;
+#[cfg(test)]
+mod tests;
+
+pub use command::KEY_DIGITS;
+pub use detail::{Detail, describe, words};
+pub use keys::{Keys, Zipf};
+
+use crate::echo::pool;
+use crate::http1::Draw;
+use crate::{Failure, Fed, Payload, Progress, Protocol, Reply, WireError};
+use command::Command;
+use model::ErrorKind;
+use model::limits::ECHO_BYTES_MAX;
+use model::plan::Sizes;
+use model::resp::{COMMANDS_MAX, Login, Outcome, Resp, RespExpect, error_word, reply_code};
+use reader::{Reader, Token};
+use std::sync::Arc;
+
+/// RESP2 for one worker.
+#[derive(Debug)]
+pub struct RespProtocol {
+    commands: Vec<Command>,
+    draw: Draw,
+    keys: Keys,
+    pool: Vec<u8>,
+    sizes: Sizes,
+    value_seed: u64,
+    validate: bool,
+    /// The longest request, bytes.
+    longest: usize,
+    /// For each origin: what is said first, and how many replies are due.
+    greetings: Vec<(Vec<u8>, u8)>,
+}
+
+/// The state of one connection.
+#[derive(Debug, Clone, Copy)]
+pub struct Connection {
+    reader: Reader,
+    has_begun: bool,
+    /// Whether the reply's first token was judged.
+    is_judged: bool,
+    /// Whether what comes is a value that is compared.
+    compares: bool,
+    /// Replies of the greeting that have come.
+    greeted: u8,
+    outcome: Outcome,
+    fault: Option<Failure>,
+    /// Bytes of the value that have come.
+    came: u32,
+}
+
+impl RespProtocol {
+    /// RESP2 as a worker speaks it. The same plan makes the same value of a key, whatever worker and run.
+    ///
+    /// # Errors
+    /// No command, too many, one without a word, weights that are none, sizes that cannot be sent.
+    pub fn new(plan: &Resp, worker: u16, workers: u16) -> Result<Self, WireError> {
+        if plan.commands.is_empty() {
+            return Err(WireError::NoRequests);
+        }
+        if plan.commands.len() > COMMANDS_MAX {
+            return Err(WireError::TooManyCommands { got: plan.commands.len() });
+        }
+        crate::echo::check_sizes(&plan.values)?;
+        let compile = |(index, command)| Command::new(index, command, &plan.key_prefix, &plan.values);
+        let commands: Vec<Command> = plan.commands.iter().enumerate().map(compile).collect::<Result<_, _>>()?;
+        let mut longest = 0;
+        for (index, command) in commands.iter().enumerate() {
+            let length = command.length(plan.values.largest());
+            longest = longest.max(length);
+            if length > ECHO_BYTES_MAX as usize * 2 {
+                return Err(WireError::RequestTooLarge { request: index, length });
+            }
+        }
+        let weights: Vec<f64> = plan.commands.iter().map(|command| command.weight).collect();
+        if let Some(request) = weights.iter().position(|weight| !(*weight >= 0.0 && weight.is_finite())) {
+            let (target, weight) = (plan.commands[request].name.clone(), weights[request]);
+            return Err(WireError::Weight { request, target, weight });
+        }
+        Ok(RespProtocol {
+            commands,
+            draw: Draw::new(&(0..).zip(weights).collect::<Vec<_>>()).ok_or(WireError::NoWeight { origin: 0 })?,
+            keys: Keys::new(plan.key_distribution, plan.keys.max(1), worker, workers),
+            pool: pool::make(plan.content, plan.values.largest(), plan.value_seed),
+            sizes: plan.values.clone(),
+            value_seed: plan.value_seed,
+            validate: plan.validate,
+            longest,
+            greetings: plan.logins.iter().map(greeting).collect(),
+        })
+    }
+
+    /// The value of a key.
+    #[inline]
+    pub fn value(&self, key: u32) -> &[u8] {
+        let random = mix(self.value_seed ^ (u64::from(key) << 20));
+        let size = self.size(key, random);
+        let places = (self.pool.len() - size + 1) as u64;
+        let start = ((random & 0xffff_ffff) * places) >> 32;
+        &self.pool[start as usize..][..size]
+    }
+
+    #[inline]
+    fn size(&self, key: u32, random: u64) -> usize {
+        match &self.sizes {
+            Sizes::Fixed(size) => *size as usize,
+            Sizes::Range(low, high) => *low as usize + (((random >> 32) * (u64::from(high - low) + 1)) >> 32) as usize,
+            Sizes::List(sizes) => sizes[key as usize % sizes.len()] as usize,
+        }
+    }
+
+    /// Judges the first token of a reply.
+    #[inline]
+    fn judge(&self, connection: &mut Connection, request: Payload, token: Token<'_>) {
+        connection.is_judged = true;
+        connection.compares = false;
+        connection.came = 0;
+        connection.outcome = Outcome::Good;
+        let expect = self.commands[request.blob as usize].expect;
+        let wrong = match (token, expect) {
+            (Token::Error, _) => {
+                let word = error_word(connection.reader.word());
+                connection.outcome = Outcome::Error(word);
+                connection.fault = Some(Failure { kind: ErrorKind::ErrorReply, detail: detail::of_error(word) });
+                return;
+            }
+            (_, RespExpect::Any) => return,
+            (Token::Simple, RespExpect::Ok) if connection.reader.word() == b"OK" => return,
+            (Token::Simple, RespExpect::Pong) if connection.reader.word() == b"PONG" => return,
+            (Token::Integer, RespExpect::Integer) | (Token::Array, RespExpect::Array) => return,
+            (Token::Nil, RespExpect::Value) => return connection.outcome = Outcome::Nil,
+            (Token::Bulk(length), RespExpect::Value) => {
+                if self.validate {
+                    let is_as_long = length as usize == self.value(request.start).len();
+                    connection.compares = is_as_long;
+                    if !is_as_long {
+                        connection.fail(ErrorKind::CorruptedReply, Detail::ValueLength);
+                    }
+                }
+                return;
+            }
+            (Token::Simple, _) => Detail::SimpleInstead,
+            (Token::Integer, _) => Detail::IntegerInstead,
+            (Token::Bulk(_), _) => Detail::BulkInstead,
+            (Token::Nil, _) => Detail::NilInstead,
+            _ => Detail::ArrayInstead,
+        };
+        connection.fail(ErrorKind::WrongContent, wrong);
+    }
+
+    #[inline]
+    fn compare(&self, connection: &mut Connection, request: Payload, piece: &[u8]) {
+        let expected = &self.value(request.start)[connection.came as usize..];
+        connection.came += piece.len() as u32;
+        if expected.get(..piece.len()) != Some(piece) {
+            connection.compares = false;
+            connection.fail(ErrorKind::CorruptedReply, Detail::ValueBytes);
+        }
+    }
+}
+
+impl Connection {
+    /// The reply is well framed, but not the one that was due.
+    #[cold]
+    fn fail(&mut self, kind: ErrorKind, detail: Detail) {
+        self.outcome = Outcome::Wrong;
+        self.fault = Some(Failure { kind, detail: detail as u32 });
+    }
+
+    #[inline]
+    fn restart(&mut self) {
+        self.reader.restart();
+        self.has_begun = false;
+        self.is_judged = false;
+        self.fault = None;
+    }
+
+    fn ended(&mut self, kind: ErrorKind, detail: Detail) -> Failure {
+        *self = Connection::new();
+        Failure { kind, detail: detail as u32 }
+    }
+
+    const fn new() -> Self {
+        Connection {
+            reader: Reader::new(),
+            has_begun: false,
+            is_judged: false,
+            compares: false,
+            greeted: 0,
+            outcome: Outcome::Good,
+            fault: None,
+            came: 0,
+        }
+    }
+}
+
+impl Protocol for RespProtocol {
+    type Connection = Connection;
+
+    const WRITES: bool = true;
+
+    fn blobs(&self) -> Vec<Arc<[u8]>> {
+        Vec::new()
+    }
+
+    fn connection(&self) -> Connection {
+        Connection::new()
+    }
+
+    #[inline]
+    fn next_request(&mut self, _origin: u16, random: u64) -> Payload {
+        let blob = self.draw.next(random);
+        let command = &self.commands[blob as usize];
+        let key = if command.has_key { self.keys.next(mix(random)) } else { 0 };
+        let value = if command.has_value() { self.value(key).len() as u32 } else { 0 };
+        Payload { blob, start: key, length: command.length(value) as u32 }
+    }
+
+    #[inline]
+    fn write(&self, request: Payload, to: &mut Vec<u8>) {
+        let command = &self.commands[request.blob as usize];
+        let value = if command.has_value() { self.value(request.start) } else { &[] };
+        command.write(request.start, value, to);
+    }
+
+    fn written_bytes_max(&self) -> usize {
+        self.longest
+    }
+
+    fn greeting(&self, origin: u16) -> Option<&[u8]> {
+        self.greetings.get(usize::from(origin)).filter(|(_, replies)| *replies > 0).map(|(bytes, _)| &bytes[..])
+    }
+
+    fn greeted(&self, connection: &mut Connection, origin: u16, bytes: &[u8]) -> Fed {
+        let due = self.greetings.get(usize::from(origin)).map_or(0, |(_, replies)| *replies);
+        let mut consumed = 0;
+        while connection.greeted < due {
+            if consumed == bytes.len() {
+                return Fed { consumed, progress: Progress::More };
+            }
+            let (taken, token) = connection.reader.next(&bytes[consumed..]);
+            consumed += taken;
+            let refused = match token {
+                Token::More => continue,
+                Token::Simple if connection.reader.word() == b"OK" => None,
+                Token::Error => Some(detail::of_error(error_word(connection.reader.word()))),
+                Token::Bad(detail) => Some(detail as u32),
+                _ => Some(Detail::SimpleInstead as u32),
+            };
+            if let Some(detail) = refused {
+                let failure = Failure { kind: ErrorKind::LoginRefused, detail };
+                *connection = Connection::new();
+                return Fed { consumed, progress: Progress::Broken(failure) };
+            }
+            connection.restart();
+            connection.greeted += 1;
+        }
+        Fed { consumed, progress: Progress::Reply(Reply { status: 0, keep: true, failure: None }) }
+    }
+
+    #[inline]
+    fn feed(&self, connection: &mut Connection, request: Payload, bytes: &[u8]) -> Fed {
+        connection.has_begun = true;
+        let mut consumed = 0;
+        while consumed < bytes.len() {
+            let (taken, token) = connection.reader.next(&bytes[consumed..]);
+            consumed += taken;
+            match token {
+                Token::More => break,
+                Token::Bad(detail) => {
+                    let failure = connection.ended(ErrorKind::BadFraming, detail);
+                    return Fed { consumed, progress: Progress::Broken(failure) };
+                }
+                Token::Data(piece) if connection.compares => self.compare(connection, request, piece),
+                token if !connection.is_judged => self.judge(connection, request, token),
+                _ => {}
+            }
+            if connection.reader.is_done() {
+                let status = reply_code(request.blob, connection.outcome);
+                let failure = connection.fault;
+                connection.restart();
+                return Fed { consumed, progress: Progress::Reply(Reply { status, keep: true, failure }) };
+            }
+        }
+        Fed { consumed, progress: Progress::More }
+    }
+
+    fn closed(&self, connection: &mut Connection, _request: Payload) -> Progress {
+        let place = connection.reader.place(connection.has_begun);
+        Progress::Broken(connection.ended(ErrorKind::ClosedEarly, place))
+    }
+
+    fn timed_out(&self, connection: &mut Connection, _request: Payload) -> Failure {
+        let place = connection.reader.place(connection.has_begun);
+        connection.ended(ErrorKind::ReplyTimeout, place)
+    }
+
+    #[inline]
+    fn has_begun(&self, connection: &Connection) -> bool {
+        connection.has_begun
+    }
+
+    fn describe(detail: u32) -> Option<&'static str> {
+        describe(detail)
+    }
+}
+
+/// AUTH and SELECT, and how many replies they have.
+fn greeting(login: &Login) -> (Vec<u8>, u8) {
+    let (mut bytes, mut replies) = (Vec::new(), 0);
+    let mut say = |words: &[&[u8]]| {
+        bytes.extend_from_slice(format!("*{}\r\n", words.len()).as_bytes());
+        for word in words {
+            bytes.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
+            bytes.extend_from_slice(word);
+            bytes.extend_from_slice(b"\r\n");
+        }
+        replies += 1;
+    };
+    match &login.user {
+        Some(user) if login.auth => say(&[b"AUTH", user.as_bytes(), &login.password.0]),
+        None if login.auth => say(&[b"AUTH", &login.password.0]),
+        _ => {}
+    }
+    if let Some(database) = login.database {
+        say(&[b"SELECT", database.to_string().as_bytes()]);
+    }
+    (bytes, replies)
+}
+
+/// A step of SplitMix64 (Steele, Lea, Flood 2014): another number, as good as random.
+#[inline]
+fn mix(number: u64) -> u64 {
+    let mut z = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
