@@ -6,6 +6,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::board::Live;
 use crate::error::ServeError;
 use crate::tls::TlsOptions;
 
@@ -28,6 +29,8 @@ pub struct ServeOptions {
     pub idle_timeout: Option<Duration>,
     /// TLS on every listener; a handshake has the idle timeout as a whole. `None`: plain bytes.
     pub tls: Option<TlsOptions>,
+    /// Where the counters can be read while it runs.
+    pub live: Live,
 }
 
 impl Default for ServeOptions {
@@ -42,6 +45,7 @@ impl Default for ServeOptions {
             buffer_bytes: 64 * 1024,
             idle_timeout: Some(Duration::from_secs(75)),
             tls: None,
+            live: Live::default(),
         }
     }
 }

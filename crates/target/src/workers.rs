@@ -30,8 +30,9 @@ pub(crate) fn run_reactors<S: Service>(
     // The unix socket's file is removed when this function ends, however it does.
     let Bound { workers, addrs, unix_file: _unix_file } = listen::open(options)?;
     let mut reactors = Vec::with_capacity(options.workers);
-    for listeners in workers {
-        let reactor = Reactor::new(listeners, stop).map_err(|error| worker_error("watch its listeners", error))?;
+    let cells = options.live.open(options.workers)?;
+    for (listeners, cell) in workers.into_iter().zip(cells) {
+        let reactor = Reactor::new(listeners, stop, cell).map_err(|error| worker_error("watch its listeners", error))?;
         reactors.push(reactor);
     }
     let run = |reactor: Reactor| reactor.run(&mut make()).map_err(|error| worker_error("wait for events", error));
