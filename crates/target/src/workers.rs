@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::sync::mpsc;
 use std::thread;
 
+use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::counters::Counters;
@@ -100,7 +101,8 @@ pub(crate) fn run_threads<T: Send, W>(
     })
 }
 
-struct StopOnPanic<'a>(&'a Stop);
+/// Ends the server should its thread panic.
+pub(crate) struct StopOnPanic<'a>(pub(crate) &'a Stop);
 
 impl Drop for StopOnPanic<'_> {
     fn drop(&mut self) {
@@ -110,18 +112,24 @@ impl Drop for StopOnPanic<'_> {
     }
 }
 
-fn prepare(cpu: Option<usize>) -> Result<(), ServeError> {
+/// Readies the calling thread: pinned if asked, without SIGPIPE.
+pub(crate) fn prepare(cpu: Option<usize>) -> Result<(), ServeError> {
     block_sigpipe();
     if let Some(cpu) = cpu {
-        let refused = |source| ServeError::Pin { cpu, source };
-        if cpu >= CpuSet::MAX_CPU {
-            return Err(refused(rustix::io::Errno::INVAL.into()));
-        }
-        let mut cpus = CpuSet::new();
-        cpus.set(cpu);
-        sched_setaffinity(None, &cpus).map_err(|error| refused(error.into()))?;
+        pin(None, cpu)?;
     }
     Ok(())
+}
+
+/// Binds a process, or the calling thread, to one CPU.
+pub(crate) fn pin(process: Option<Pid>, cpu: usize) -> Result<(), ServeError> {
+    let refused = |source| ServeError::Pin { cpu, source };
+    if cpu >= CpuSet::MAX_CPU {
+        return Err(refused(rustix::io::Errno::INVAL.into()));
+    }
+    let mut cpus = CpuSet::new();
+    cpus.set(cpu);
+    sched_setaffinity(process, &cpus).map_err(|error| refused(error.into()))
 }
 
 /// `sendfile` has no `MSG_NOSIGNAL`: without this, a download given up by its client could end the
