@@ -19,8 +19,8 @@ use crate::error::ServeError;
 
 /// Pause between two looks at a worker that is awake.
 const LOOK_AGAIN: Duration = Duration::from_micros(200);
-/// Looks at a cell that is being written, before what is there is taken.
-const LOOKS_MAX: usize = 1000;
+/// Looks at a cell that is being written, between two such pauses.
+const LOOKS: usize = 100;
 
 /// What a server counts, to be read while it runs; clones read the same server.
 #[derive(Clone, Default)]
@@ -114,18 +114,25 @@ impl Slot {
         Counters::from_values(std::array::from_fn(|at| self.values[at].load(Ordering::Relaxed)))
     }
 
-    fn consistent(&self) -> Counters {
-        for _ in 0..LOOKS_MAX {
+    /// What was published at one moment, if it is found in time.
+    fn consistent(&self, until: Instant) -> Option<Counters> {
+        for look in 1.. {
             let before = self.writing.load(Ordering::Acquire);
             let counters = self.counters();
             fence(Ordering::Acquire);
             if before.is_multiple_of(2) && self.writing.load(Ordering::Relaxed) == before {
-                return counters;
+                return Some(counters);
             }
             std::hint::spin_loop();
+            if look % LOOKS == 0 {
+                // Its worker lost the CPU, or was ended, while it wrote.
+                if Instant::now() >= until {
+                    break;
+                }
+                thread::sleep(LOOK_AGAIN);
+            }
         }
-        // Its worker was ended while it wrote.
-        self.counters()
+        None
     }
 }
 
@@ -169,7 +176,9 @@ impl Sheet {
                 }
                 thread::sleep(LOOK_AGAIN);
             }
-            reading.counters.add(&slot.consistent());
+            let counters = slot.consistent(until);
+            reading.settled &= counters.is_some();
+            reading.counters.add(&counters.unwrap_or_else(|| slot.counters()));
         }
         reading
     }
@@ -214,9 +223,11 @@ mod tests {
         let cells = live.open(1).unwrap();
         thread::scope(|scope| {
             let writer = scope.spawn(|| {
-                for n in 1..200_000 {
+                for n in 1..2_000 {
                     cells[0].wake();
                     cells[0].sleep(&Counters { recv: n, send: n, bytes_out: n, ..Counters::default() });
+                    // As a turn's work would.
+                    (0..1000).for_each(|_| std::hint::spin_loop());
                 }
             });
             while !writer.is_finished() {

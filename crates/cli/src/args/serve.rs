@@ -1,13 +1,18 @@
 //! Arguments of `serve`: a reference server, one command per protocol.
 
+mod control;
+mod root;
 mod tls;
+
+pub use root::ServeArgs;
 
 use super::values::{self, CpuList, IdleTimeout, Listen};
 use crate::exit::Failure;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
+use control::ControlArgs;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use target::ServeOptions;
 use tls::TlsArgs;
 
@@ -43,7 +48,7 @@ pub struct EchoArgs {
     /// How the server is built
     #[arg(long, value_name = "DESIGN", env = "PLIMSOLL_DESIGN", default_value = target::echo::DESIGNS[0].info.name, value_parser = echo_design())]
     pub design: &'static target::echo::Design,
-    /// Connections it must be able to hold: uring makes as many rings as that takes, epoll-edge holds what nofile allows
+    /// Connections it must be able to hold: uring makes as many rings as that takes, thread and fork serve no more at once, the others hold what nofile allows
     #[arg(short = 'c', long, value_name = "N", env = "PLIMSOLL_CONNECTIONS_MAX", default_value = "10k", value_parser = values::count::<usize>)]
     pub connections_max: usize,
     /// What every server is told.
@@ -60,7 +65,7 @@ pub struct CommonArgs {
     /// Listen on a unix socket; without --listen only there [default: none]
     #[arg(long, value_name = "PATH", env = "PLIMSOLL_UNIX")]
     unix: Option<PathBuf>,
-    /// Worker threads
+    /// Worker threads, processes with prefork; iterative, fork and thread have one
     #[arg(long, value_name = "N", env = "PLIMSOLL_WORKERS", default_value = "1", value_parser = values::count::<usize>)]
     workers: usize,
     /// CPUs to pin workers to, such as 0,1 or 0-3 [default: not pinned]
@@ -75,6 +80,9 @@ pub struct CommonArgs {
     /// Receive buffer of a worker
     #[arg(long, value_name = "SIZE", env = "PLIMSOLL_BUFFER", default_value = "64KiB", value_parser = values::size::<usize>)]
     buffer: usize,
+    /// Where it can be asked.
+    #[command(flatten)]
+    control: ControlArgs,
     /// How it speaks TLS.
     #[command(flatten, next_help_heading = "TLS")]
     tls: TlsArgs,
@@ -83,10 +91,7 @@ pub struct CommonArgs {
 impl ServeCommand {
     /// The options every server has.
     pub fn options(&self) -> Result<ServeOptions, Failure> {
-        let (common, port) = match self {
-            ServeCommand::Http(http) => (&http.common, HTTP_PORT),
-            ServeCommand::Echo(echo) => (&echo.common, session::resolve::defaults::ECHO_PORT),
-        };
+        let (common, port) = self.common();
         let listen = match (&common.listen[..], &common.unix) {
             ([], None) => vec![SocketAddr::from((Ipv4Addr::LOCALHOST, port))],
             (listen, _) => listen.iter().flat_map(|addresses| addresses.0.clone()).collect(),
@@ -106,7 +111,21 @@ impl ServeCommand {
             buffer_bytes: common.buffer,
             idle_timeout: common.idle_timeout.0,
             tls,
+            live: Default::default(),
         })
+    }
+
+    /// Where it is asked what it has counted.
+    pub fn control(&self) -> Option<&Path> {
+        self.common().0.control.control.as_deref()
+    }
+
+    /// What every server is told, and its port where none is named.
+    fn common(&self) -> (&CommonArgs, u16) {
+        match self {
+            ServeCommand::Http(http) => (&http.common, HTTP_PORT),
+            ServeCommand::Echo(echo) => (&echo.common, session::resolve::defaults::ECHO_PORT),
+        }
     }
 }
 

@@ -1,22 +1,52 @@
 //! `plimsoll serve`: a reference server until SIGINT or SIGTERM, then what it counted.
 //!
+//! Also `--list` (in `list`) and `--counters`, which reads a running server's control socket.
 //! One line per address on stdout when connections are accepted, so that a script can wait for it. A second signal
 //! ends it at once.
 
-use crate::args::serve::ServeCommand;
+mod list;
+
+use crate::args::serve::{ServeArgs, ServeCommand};
 use crate::exit::{Exit, Failure};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::io::Write;
 use std::net::SocketAddr;
-use target::{Counters, Stop};
+use target::{Counters, ServeError, Stop};
 
-/// Serves.
-pub fn run(command: &ServeCommand) -> Result<Exit, Failure> {
+/// Serves, or says what there is to know.
+pub fn run(args: &ServeArgs) -> Result<Exit, Failure> {
+    match (&args.command, &args.counters) {
+        (Some(command), _) => serve(command),
+        (None, Some(path)) => {
+            let line = target::control::read(path).map_err(failure)?;
+            writeln!(std::io::stdout(), "{line}")?;
+            Ok(Exit::Fine)
+        }
+        (None, None) if args.list => list::run(args.json),
+        (None, None) => Err(Failure::usage(
+            "expected a server, --list or --counters, got none of them: see 'plimsoll serve --help'",
+        )),
+    }
+}
+
+fn serve(command: &ServeCommand) -> Result<Exit, Failure> {
     let stop = Stop::new().map_err(|error| cannot_start(&error))?;
     stop_on_signals(&stop).map_err(|error| cannot_start(&error))?;
     let options = command.options()?;
     let is_tls = options.tls.is_some();
     let unix = options.unix.clone();
+    let (server, design) = match command {
+        ServeCommand::Http(args) => ("http", &args.design.info),
+        ServeCommand::Echo(args) => ("echo", &args.design.info),
+    };
+    // Open until the server has ended, so that its last figures can be asked for.
+    let _control = match command.control() {
+        Some(path) => {
+            let figures = target::control::figures(server, design, &options.live);
+            Some(target::control::Control::open(path, figures).map_err(failure)?)
+        }
+        None => None,
+    };
     let counters = match command {
         ServeCommand::Http(args) => {
             let http = target::http::HttpOptions { design: args.design, root: args.root.clone(), ..Default::default() };
@@ -43,12 +73,15 @@ pub fn run(command: &ServeCommand) -> Result<Exit, Failure> {
             target::echo::serve(&options, &echo, &stop, ready)
         }
     };
-    let counters = counters.map_err(|error| match error.is_usage() {
+    print(&counters.map_err(failure)?)?;
+    Ok(Exit::Fine)
+}
+
+fn failure(error: ServeError) -> Failure {
+    match error.is_usage() {
         true => Failure::usage(error.to_string()),
         false => Failure::could_not_run(error.to_string()),
-    })?;
-    print(&counters)?;
-    Ok(Exit::Fine)
+    }
 }
 
 fn announce(tcp: impl Iterator<Item = String>, unix: Option<String>) {
@@ -83,51 +116,8 @@ fn cannot_start(error: &std::io::Error) -> Failure {
 }
 
 fn print(counters: &Counters) -> std::io::Result<()> {
-    // Taken apart without `..`: a new counter that is not printed does not compile.
-    let Counters {
-        accepted,
-        closed,
-        recv,
-        send,
-        shutdown,
-        recv_error,
-        send_error,
-        memory_error,
-        accept_error,
-        work_error,
-        idle_closed,
-        cut_at_stop,
-        requests,
-        refused,
-        bytes_in,
-        bytes_out,
-        tls_full,
-        tls_resumed,
-        tls_failed,
-    } = *counters;
-    let rows = [
-        ("accepted", accepted),
-        ("closed", closed),
-        ("recv", recv),
-        ("send", send),
-        ("shutdown", shutdown),
-        ("recv_error", recv_error),
-        ("send_error", send_error),
-        ("memory_error", memory_error),
-        ("accept_error", accept_error),
-        ("work_error", work_error),
-        ("idle_closed", idle_closed),
-        ("cut_at_stop", cut_at_stop),
-        ("requests", requests),
-        ("refused", refused),
-        ("bytes_in", bytes_in),
-        ("bytes_out", bytes_out),
-        ("tls_full", tls_full),
-        ("tls_resumed", tls_resumed),
-        ("tls_failed", tls_failed),
-    ];
     let mut out = std::io::stdout().lock();
-    for (name, value) in rows {
+    for (name, value) in counters.rows() {
         writeln!(out, "{name:<13} {value}")?;
     }
     Ok(())
