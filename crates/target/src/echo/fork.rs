@@ -3,7 +3,7 @@
 //! The parent accepts and forks; a fault in one connection's process harms no other. Where no process can be made the
 //! connection is closed and counted, and nobody is let in for a while; with all taken, who comes waits.
 
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -85,7 +85,7 @@ impl Parent<'_> {
         let drain = Drain::new();
         loop {
             match door.wait(&drain, &mut counters, own)? {
-                Came::Connection(connection) => self.hand_over(door, &connection, &mut counters)?,
+                Came::Connection(connection) => self.hand_over(door, connection, &mut counters)?,
                 Came::Other(number) => {
                     self.reap(door, number as usize);
                     door.open()?;
@@ -99,7 +99,7 @@ impl Parent<'_> {
                 break;
             }
             let Some(connection) = door.take(&mut counters)? else { break };
-            self.hand_over(door, &connection, &mut counters)?;
+            self.hand_over(door, connection, &mut counters)?;
         }
         for child in self.children.iter().flatten() {
             child.end();
@@ -113,21 +113,23 @@ impl Parent<'_> {
     }
 
     /// Makes a child for a connection, which the parent then closes.
-    fn hand_over(&mut self, door: &mut Door, connection: &OwnedFd, counters: &mut Counters) -> rustix::io::Result<()> {
+    fn hand_over(&mut self, door: &mut Door, connection: OwnedFd, counters: &mut Counters) -> rustix::io::Result<()> {
         let Some(number) = self.free.pop() else { return Ok(()) };
         let cell = &self.cells[number];
         let mut served = cell.counters();
         served.accepted += 1;
         let (buffer, idle) = (&mut self.buffer, self.options.idle_timeout);
-        let child = Child::spawn(&[connection.as_raw_fd()], || {
+        let raw = connection.as_raw_fd();
+        let child = Child::spawn(&[raw], Some(connection), || {
             cell.wake();
-            process::serves(Some(connection.as_raw_fd()));
+            process::serves(Some(raw));
             let manners = Manners { idle, drain: &process::DRAIN, cell };
-            converse(connection.as_fd(), buffer, &manners, &mut served);
+            // SAFETY: open in this process until the close below.
+            converse(unsafe { BorrowedFd::borrow_raw(raw) }, buffer, &manners, &mut served);
             process::serves(None);
             served.closed += 1;
-            // SAFETY: the parent's owner of this number is not dropped in this process, which ends.
-            unsafe { libc::close(connection.as_raw_fd()) };
+            // SAFETY: its owner is not dropped in this process, which ends.
+            unsafe { libc::close(raw) };
             cell.sleep(&served);
         });
         let watched = child.ok().and_then(|child| match door.watch(&child, number as u64) {

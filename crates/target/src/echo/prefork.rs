@@ -81,7 +81,7 @@ impl Parent<'_> {
         let cell = &self.cells[number];
         let mut counters = cell.counters();
         let (buffer, idle) = (&mut self.buffer, self.options.idle_timeout);
-        let child = Child::spawn(&keep, || {
+        let child = Child::spawn(&keep, None, || {
             let manners = Manners { idle, drain: &process::DRAIN, cell };
             let one = |connection: OwnedFd, counters: &mut Counters| {
                 process::serves(Some(connection.as_raw_fd()));

@@ -37,8 +37,9 @@ pub(super) struct Child {
 
 impl Child {
     /// Forks. The child keeps the descriptors `keep` (sorted) and the standard streams, runs `work` and ends.
-    /// `work` must keep to what the module's head says.
-    pub(super) fn spawn(keep: &[RawFd], work: impl FnOnce()) -> io::Result<Self> {
+    /// `work` must keep to what the module's head says. `handed_over` is the child's alone: the parent closes it first
+    /// of all, so that its number can be the pidfd's where no other is left.
+    pub(super) fn spawn(keep: &[RawFd], handed_over: Option<OwnedFd>, work: impl FnOnce()) -> io::Result<Self> {
         let parent = rustix::process::getpid();
         // No signal reaches the child before it has its own handlers: those it inherits act on the parent's behalf.
         let mask = block_all_signals();
@@ -52,6 +53,7 @@ impl Child {
         }
         let error = io::Error::last_os_error();
         set_signal_mask(&mask);
+        drop(handed_over);
         let Some(pid) = Pid::from_raw(pid).filter(|_| pid > 0) else { return Err(error) };
         match pidfd_open(pid, PidfdFlags::empty()) {
             Ok(pidfd) => Ok(Self { pidfd, pid }),
