@@ -95,11 +95,13 @@ fn after_a_kill_nothing_is_left_and_the_next_start_works() {
             let mut output = BufReader::new(process.child().stdout.take().unwrap());
             let mut line = String::new();
             output.read_line(&mut line).unwrap();
-            let address = line.trim_end().strip_prefix("listening on echo://").unwrap_or_else(|| panic!("{design}: {line}"));
+            let address =
+                line.trim_end().strip_prefix("listening on echo://").unwrap_or_else(|| panic!("{design}: {line}"));
             Served { process, address: address.to_owned(), output }
         };
         let mut killed = start("127.0.0.1:0");
-        let streams: Vec<_> = (0..if design == "iterative" { 1 } else { 3 }).map(|_| connect(&killed.address)).collect();
+        let streams: Vec<_> =
+            (0..if design == "iterative" { 1 } else { 3 }).map(|_| connect(&killed.address)).collect();
         let left = children(killed.process.pid());
         let expected = match design {
             "fork" => 3,

@@ -80,7 +80,9 @@ pub enum ServeError {
         source: io::Error,
     },
     /// The design has one worker by its nature.
-    #[error("expected one worker for the design {design}, got {got}: leave --workers out, or choose a design that has several")]
+    #[error(
+        "expected one worker for the design {design}, got {got}: leave --workers out, or choose a design that has several"
+    )]
     OneWorker {
         /// The design asked for.
         design: &'static str,

@@ -33,7 +33,8 @@ pub(crate) fn run_reactors<S: Service>(
     let mut reactors = Vec::with_capacity(options.workers);
     let cells = options.live.open(options.workers)?;
     for (listeners, cell) in workers.into_iter().zip(cells) {
-        let reactor = Reactor::new(listeners, stop, cell).map_err(|error| worker_error("watch its listeners", error))?;
+        let reactor =
+            Reactor::new(listeners, stop, cell).map_err(|error| worker_error("watch its listeners", error))?;
         reactors.push(reactor);
     }
     let run = |reactor: Reactor| reactor.run(&mut make()).map_err(|error| worker_error("wait for events", error));

@@ -148,7 +148,8 @@ fn unix_sockets_are_served_and_their_file_is_cared_for() {
     for echo in echo_designs() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("echo.sock");
-        let with_unix = || ServeOptions { unix: Some(path.clone()), listen: Vec::new(), ..options(workers(&echo, 2), 4096) };
+        let with_unix =
+            || ServeOptions { unix: Some(path.clone()), listen: Vec::new(), ..options(workers(&echo, 2), 4096) };
         // A socket nobody serves any more is in the way, and is replaced.
         drop(UnixListener::bind(&path).unwrap());
         assert!(path.exists());

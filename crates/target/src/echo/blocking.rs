@@ -67,7 +67,12 @@ pub(super) struct Manners<'a> {
 }
 
 /// Echoes until the peer ends, falls silent or is gone, or the server ends. The caller closes.
-pub(super) fn converse(connection: BorrowedFd<'_>, buffer: &mut [MaybeUninit<u8>], manners: &Manners<'_>, counters: &mut Counters) {
+pub(super) fn converse(
+    connection: BorrowedFd<'_>,
+    buffer: &mut [MaybeUninit<u8>],
+    manners: &Manners<'_>,
+    counters: &mut Counters,
+) {
     let Manners { idle, drain, cell } = manners;
     set_timeouts(connection, *idle);
     if drain.has_begun() {
@@ -192,4 +197,3 @@ pub(super) fn check_one_worker(design: &'static str, got: usize) -> Result<(), S
 pub(super) fn failed(doing: &'static str) -> impl Fn(Errno) -> ServeError {
     move |error| ServeError::Worker { doing, source: error.into() }
 }
-

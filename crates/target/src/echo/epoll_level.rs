@@ -57,8 +57,8 @@ impl Poller for Epoll {
 
     fn wait(&mut self, timeout_ns: Option<u64>, ready: &mut Vec<u64>) -> rustix::io::Result<()> {
         self.events.clear();
-        let timeout = timeout_ns
-            .map(|ns| Timespec { tv_sec: (ns / 1_000_000_000) as i64, tv_nsec: (ns % 1_000_000_000) as i64 });
+        let timeout =
+            timeout_ns.map(|ns| Timespec { tv_sec: (ns / 1_000_000_000) as i64, tv_nsec: (ns % 1_000_000_000) as i64 });
         match epoll::wait(&self.epoll, spare_capacity(&mut self.events), timeout.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error),

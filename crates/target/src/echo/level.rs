@@ -50,11 +50,7 @@ const LISTENER_FIRST: u64 = STOP + 1;
 const LOOKS: u64 = 64;
 
 /// Serves with one loop a worker, each on listeners of its own.
-pub(super) fn serve<P: Poller>(
-    options: &ServeOptions,
-    stop: &Stop,
-    ready: Ready<'_>,
-) -> Result<Counters, ServeError> {
+pub(super) fn serve<P: Poller>(options: &ServeOptions, stop: &Stop, ready: Ready<'_>) -> Result<Counters, ServeError> {
     // The unix socket's file is removed when this function ends, however it does.
     let Bound { workers, addrs, unix_file: _unix_file } = listen::open(options)?;
     let cells = options.live.open(options.workers)?;
@@ -96,12 +92,7 @@ struct Worker<P> {
 }
 
 impl<P: Poller> Worker<P> {
-    fn new(
-        listeners: Vec<Arc<OwnedFd>>,
-        stop: &Stop,
-        options: &ServeOptions,
-        cell: Cell,
-    ) -> rustix::io::Result<Self> {
+    fn new(listeners: Vec<Arc<OwnedFd>>, stop: &Stop, options: &ServeOptions, cell: Cell) -> rustix::io::Result<Self> {
         let mut poller = P::new()?;
         let now_ns = clock::monotonic_ns();
         poller.add(stop.as_fd(), STOP)?;
@@ -193,11 +184,7 @@ impl<P: Poller> Worker<P> {
         let Some(conn) = self.conns.get_mut(token) else { return };
         let waited_for_room = conn.pending.is_some();
         let counters = &mut self.counters;
-        let goes = if waited_for_room {
-            send_pending(conn, counters)
-        } else {
-            echo(conn, &mut self.buffer, counters)
-        };
+        let goes = if waited_for_room { send_pending(conn, counters) } else { echo(conn, &mut self.buffer, counters) };
         conn.moved_ns = self.now_ns;
         match goes {
             Goes::Close => self.close(token),

@@ -74,8 +74,7 @@ struct Parent<'a> {
 impl Parent<'_> {
     fn start(&mut self, number: usize) -> Result<(), ServeError> {
         // Only this child has it after the fork: its set of events is its own.
-        let mut door =
-            Door::new(self.listeners.clone(), self.stop).map_err(blocking::failed("watch its listeners"))?;
+        let mut door = Door::new(self.listeners.clone(), self.stop).map_err(blocking::failed("watch its listeners"))?;
         let mut keep: Vec<RawFd> = door.descriptors().collect();
         keep.sort_unstable();
         let cell = &self.cells[number];

@@ -18,8 +18,8 @@ use std::sync::atomic::{AtomicI32, Ordering};
 
 use rustix::io::Errno;
 use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, WaitOptions, getppid, kill_process, pidfd_open, pidfd_send_signal, waitid,
-    waitpid,
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, WaitOptions, getppid, kill_process, pidfd_open, pidfd_send_signal,
+    waitid, waitpid,
 };
 
 use super::blocking::{Drain, QUIET, set_timeouts};

@@ -52,7 +52,8 @@ pub(super) fn serve(
             converse(connection.as_fd(), &mut buffer, &manners, counters);
             roster.leave(index);
         };
-        attend(&mut door, &roster.drain, &cell, &mut counters, one).map_err(blocking::failed("wait for connections"))?;
+        attend(&mut door, &roster.drain, &cell, &mut counters, one)
+            .map_err(blocking::failed("wait for connections"))?;
         Ok(counters)
     };
     thread::scope(|scope| {

@@ -48,9 +48,7 @@ fn text(out: &mut impl Write) -> std::io::Result<()> {
 
 fn document() -> serde_json::Value {
     let server = |server: Server| {
-        let design = |(at, info): (usize, &DesignInfo)| {
-            serde_json::json!({ "name": info.name, "about": info.about, "tls": info.tls, "default": at == 0 })
-        };
+        let design = |(at, info): (usize, &DesignInfo)| serde_json::json!({ "name": info.name, "about": info.about, "tls": info.tls, "default": at == 0 });
         let designs: Vec<_> = server.designs.iter().enumerate().map(design).collect();
         serde_json::json!({ "name": server.name, "designs": designs })
     };
