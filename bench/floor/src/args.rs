@@ -1,6 +1,6 @@
 //! `--option value` pairs, read by hand: a bare loop should not carry an argument parser.
 //! Every option but those in [`FLAGS`] takes a value; a word the loop does not know is not refused here, because the
-//! five loops share most of theirs. Numbers are bounded so that no loop can run for ever.
+//! loops share most of theirs. Numbers are bounded so that no loop can run for ever.
 
 use std::collections::BTreeMap;
 use std::fmt;

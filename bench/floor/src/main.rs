@@ -11,6 +11,7 @@ use floor::loops;
 const USAGE: &str = "\
 usage: floor LOOP --option value ...
   responder --port P [--cpu N] [--seconds S] [--stamps FILE --stamps-max N]
+  echo-server --port P [--cpu N] [--seconds S]
   epoll     --addr A --connections C --seconds S [--path /]
   uring     --addr A --connections C --seconds S [--path /] [--wait N] [--wait-max-us U]
   due       --addr A --connections C --seconds S --rate R [--path /] [--epoll]
@@ -55,6 +56,7 @@ fn run(words: &[String]) -> Result<String, Failure> {
     floor::sys::raise_descriptor_limit();
     let line = match name.as_str() {
         "responder" => loops::responder::run(&loops::responder::Options::from_args(&args)?)?,
+        "echo-server" => loops::echo_server::run(&loops::echo_server::Options::from_args(&args)?)?,
         "epoll" => loops::epoll::run(&args.client()?)?.json("floor-epoll"),
         "uring" => {
             let options = loops::uring::Options::from_args(&args)?;

@@ -153,3 +153,35 @@ fn arrivals_are_noted_one_a_request() {
     assert_eq!(stamps.len(), 100);
     assert!(stamps.is_sorted());
 }
+
+#[test]
+fn the_echo_server_sends_back_what_came() {
+    let free = TcpListener::bind("127.0.0.1:0").unwrap();
+    let addr = free.local_addr().unwrap();
+    drop(free);
+    let mut command = Command::new(FLOOR);
+    command.args(["echo-server", "--seconds", "60", "--port", &addr.port().to_string()]);
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let give_up = Instant::now() + Duration::from_secs(20);
+    let mut stream = loop {
+        match TcpStream::connect(addr) {
+            Ok(stream) => break stream,
+            Err(error) => assert!(Instant::now() < give_up, "{error}"),
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    };
+    for size in [1, 100, 5000] {
+        let bytes: Vec<u8> = (0..size).map(|at| at as u8).collect();
+        stream.write_all(&bytes).unwrap();
+        let mut back = vec![0; size];
+        stream.read_exact(&mut back).unwrap();
+        assert_eq!(back, bytes);
+    }
+    stream.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(stream.read(&mut [0]).unwrap(), 0);
+    floor::process::signal(child.id(), floor::process::SIGTERM).unwrap();
+    let mut line = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut line).unwrap();
+    child.wait().unwrap();
+    assert!(field(&line, "requests") >= 3.0, "{line}");
+}

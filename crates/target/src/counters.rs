@@ -1,6 +1,7 @@
 //! What a server counted, to be set beside what the client and the kernel counted.
 //!
-//! Each worker counts for itself without sharing; the sums are made once, at the end.
+//! Each worker counts for itself without sharing; it publishes what it has before it sleeps (`board`), and the sums are
+//! made once, at the end.
 
 /// Sums over all workers of one server.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -89,5 +90,122 @@ impl Counters {
         self.tls_full += tls_full;
         self.tls_resumed += tls_resumed;
         self.tls_failed += tls_failed;
+    }
+    /// Every counter with its name, in the order they are shown in.
+    #[must_use]
+    pub fn rows(&self) -> [(&'static str, u64); COUNTERS] {
+        // As above: what is not listed does not compile.
+        let Self {
+            accepted,
+            closed,
+            recv,
+            send,
+            shutdown,
+            recv_error,
+            send_error,
+            memory_error,
+            accept_error,
+            work_error,
+            idle_closed,
+            cut_at_stop,
+            requests,
+            refused,
+            bytes_in,
+            bytes_out,
+            tls_full,
+            tls_resumed,
+            tls_failed,
+        } = *self;
+        [
+            ("accepted", accepted),
+            ("closed", closed),
+            ("recv", recv),
+            ("send", send),
+            ("shutdown", shutdown),
+            ("recv_error", recv_error),
+            ("send_error", send_error),
+            ("memory_error", memory_error),
+            ("accept_error", accept_error),
+            ("work_error", work_error),
+            ("idle_closed", idle_closed),
+            ("cut_at_stop", cut_at_stop),
+            ("requests", requests),
+            ("refused", refused),
+            ("bytes_in", bytes_in),
+            ("bytes_out", bytes_out),
+            ("tls_full", tls_full),
+            ("tls_resumed", tls_resumed),
+            ("tls_failed", tls_failed),
+        ]
+    }
+
+    /// The same from the values of [`Self::rows`], in their order.
+    pub(crate) fn from_values(values: [u64; COUNTERS]) -> Self {
+        let [
+            accepted,
+            closed,
+            recv,
+            send,
+            shutdown,
+            recv_error,
+            send_error,
+            memory_error,
+            accept_error,
+            work_error,
+            idle_closed,
+            cut_at_stop,
+            requests,
+            refused,
+            bytes_in,
+            bytes_out,
+            tls_full,
+            tls_resumed,
+            tls_failed,
+        ] = values;
+        Self {
+            accepted,
+            closed,
+            recv,
+            send,
+            shutdown,
+            recv_error,
+            send_error,
+            memory_error,
+            accept_error,
+            work_error,
+            idle_closed,
+            cut_at_stop,
+            requests,
+            refused,
+            bytes_in,
+            bytes_out,
+            tls_full,
+            tls_resumed,
+            tls_failed,
+        }
+    }
+
+    /// Connections that are open.
+    #[must_use]
+    pub fn open(&self) -> u64 {
+        self.accepted.saturating_sub(self.closed)
+    }
+}
+
+/// How many counters there are.
+pub(crate) const COUNTERS: usize = 19;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_become_values_and_counters_again() {
+        let values = std::array::from_fn(|at| at as u64 * 3 + 1);
+        let counters = Counters::from_values(values);
+        assert_eq!(counters.rows().map(|(_, value)| value), values);
+        assert_eq!((counters.accepted, counters.tls_failed), (1, 3 * (COUNTERS as u64 - 1) + 1));
+        let names: std::collections::BTreeSet<_> = counters.rows().iter().map(|(name, _)| *name).collect();
+        assert_eq!(names.len(), COUNTERS);
     }
 }

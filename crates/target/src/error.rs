@@ -72,6 +72,24 @@ pub enum ServeError {
         /// What the kernel said.
         source: io::Error,
     },
+    /// No server answers at a control socket's path.
+    #[error("expected a server's control socket at {}, but {source}: name the path that `plimsoll serve … --control` was given, while it runs", path.display())]
+    NoControl {
+        /// The path given.
+        path: PathBuf,
+        /// What connecting or reading said.
+        source: io::Error,
+    },
+    /// The design has one worker by its nature.
+    #[error(
+        "expected one worker for the design {design}, got {got}: leave --workers out, or choose a design that has several"
+    )]
+    OneWorker {
+        /// The design asked for.
+        design: &'static str,
+        /// The workers asked for.
+        got: usize,
+    },
     /// The root is not a folder that can be read.
     #[error("expected root {} to be a folder that can be read, got {source}: name an existing folder", path.display())]
     BadRoot {
@@ -178,7 +196,9 @@ impl ServeError {
     #[must_use]
     pub fn is_usage(&self) -> bool {
         match self {
-            Self::NoTlsInDesign { .. } | Self::NoSuchDefectHere { .. } | Self::NoDefectsInDesign { .. } => true,
+            Self::NoTlsInDesign { .. }
+            | Self::OneWorker { .. }
+            | Self::NoSuchDefectHere { .. } | Self::NoDefectsInDesign { .. } => true,
             Self::Tls(error) => error.is_usage(),
             Self::Names(error) => error.is_usage(),
             _ => false,

@@ -4,7 +4,9 @@
 //! They share no code with the client side, so that no parser bug can hide by being on both ends.
 //! Not here: command lines, signals, proxying. Cost: one thread a worker, nothing else running.
 
+mod board;
 mod clock;
+pub mod control;
 mod counters;
 pub mod defects;
 pub mod echo;
@@ -22,6 +24,7 @@ mod timers;
 pub mod tls;
 mod workers;
 
+pub use board::{Live, Reading};
 pub use counters::Counters;
 pub use error::ServeError;
 pub use options::{DesignInfo, ServeOptions};

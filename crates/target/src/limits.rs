@@ -91,3 +91,20 @@ pub const EVENTS_MAX: usize = 512;
 pub const WORKERS_MAX: usize = 1024;
 /// The smallest and largest receive buffer a worker may be given, in bytes.
 pub const BUFFER_BYTES: std::ops::RangeInclusive<usize> = 1..=16 * 1024 * 1024;
+
+/// Connections the `thread` and `fork` designs serve at once at most, whatever they are asked to hold: beyond this the
+/// machine is the subject (`kernel.pid_max` is 32,768 by default), and not the design.
+pub const HANDLERS_MAX: usize = 16_384;
+/// Stack of a thread that serves one connection, in bytes; only what is touched of it takes memory.
+pub const HANDLER_STACK_BYTES: usize = 128 * 1024;
+/// How long processes may take to end in order, after the time to drain, before they are killed.
+pub const PROCESS_GRACE: Duration = Duration::from_secs(1);
+
+/// Clients that may wait at the control socket.
+pub const CONTROL_BACKLOG: i32 = 64;
+/// How long an answer waits for workers that are in the middle of their turn.
+pub const CONTROL_SETTLE: Duration = Duration::from_millis(100);
+/// How long a reader of the control socket waits for its answer.
+pub const CONTROL_READ: Duration = Duration::from_secs(10);
+/// The longest answer taken, in bytes.
+pub const CONTROL_LINE_BYTES_MAX: u64 = 1024 * 1024;

@@ -138,7 +138,8 @@ fn explain(addr: SocketAddr, source: io::Error) -> ServeError {
     }
 }
 
-fn open_unix(path: &Path, backlog: i32) -> Result<(OwnedFd, UnixFile), ServeError> {
+/// A unix socket that listens; one left behind by a server that was killed is replaced.
+pub(crate) fn open_unix(path: &Path, backlog: i32) -> Result<(OwnedFd, UnixFile), ServeError> {
     let in_use = |got| ServeError::UnixInUse { path: path.to_owned(), got };
     if let Ok(found) = std::fs::symlink_metadata(path) {
         if !found.file_type().is_socket() {

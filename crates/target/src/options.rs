@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::defects::{Server, Setting};
+use crate::board::Live;
 use crate::error::ServeError;
 use crate::tls::TlsOptions;
 
@@ -31,6 +32,8 @@ pub struct ServeOptions {
     pub tls: Option<TlsOptions>,
     /// Faults it carries on purpose; none unless asked for.
     pub defects: Vec<Setting>,
+    /// Where the counters can be read while it runs.
+    pub live: Live,
 }
 
 impl Default for ServeOptions {
@@ -46,6 +49,7 @@ impl Default for ServeOptions {
             idle_timeout: Some(Duration::from_secs(75)),
             tls: None,
             defects: Vec::new(),
+            live: Live::default(),
         }
     }
 }

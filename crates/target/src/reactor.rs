@@ -12,6 +12,7 @@ use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, accept_with};
 
+use crate::board::Cell;
 use crate::clock;
 use crate::counters::Counters;
 use crate::limits;
@@ -77,14 +78,15 @@ pub(crate) struct Reactor {
     epoll: OwnedFd,
     listeners: Vec<Arc<OwnedFd>>,
     stop: Stop,
+    cell: Cell,
 }
 
 impl Reactor {
     /// Makes the epoll set; connections are accepted from when [`Self::run`] is called.
-    pub(crate) fn new(listeners: Listeners, stop: &Stop) -> rustix::io::Result<Self> {
+    pub(crate) fn new(listeners: Listeners, stop: &Stop, cell: Cell) -> rustix::io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         epoll::add(&epoll, stop, epoll::EventData::new_u64(STOP), epoll::EventFlags::IN)?;
-        let reactor = Self { epoll, listeners: listeners.sockets, stop: stop.clone() };
+        let reactor = Self { epoll, listeners: listeners.sockets, stop: stop.clone(), cell };
         reactor.watch_listeners()?;
         Ok(reactor)
     }
@@ -95,6 +97,7 @@ impl Reactor {
             epoll: self.epoll,
             listeners: self.listeners,
             stop: self.stop,
+            cell: self.cell,
             service,
             entries: Slab::new(),
             timers: Timers::new(),
@@ -131,6 +134,7 @@ struct Run<'a, S: Service> {
     epoll: OwnedFd,
     listeners: Vec<Arc<OwnedFd>>,
     stop: Stop,
+    cell: Cell,
     service: &'a mut S,
     entries: Slab<Entry<S::Conn>>,
     timers: Timers,
@@ -148,10 +152,12 @@ impl<S: Service> Run<'_, S> {
         while !self.is_drained() {
             events.clear();
             let timeout = self.timeout();
+            self.cell.sleep(&self.counters);
             match epoll::wait(&self.epoll, spare_capacity(&mut events), timeout.as_ref()) {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(error) => return Err(error),
             }
+            self.cell.wake();
             self.now_ns = clock::monotonic_ns();
             self.service.tick(self.now_ns);
             for event in &events {
@@ -171,6 +177,7 @@ impl<S: Service> Run<'_, S> {
         let left = self.entries.tokens();
         self.counters.cut_at_stop += left.len() as u64;
         self.counters.closed += left.len() as u64;
+        self.cell.sleep(&self.counters);
         Ok(self.counters)
     }
 

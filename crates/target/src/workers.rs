@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::sync::mpsc;
 use std::thread;
 
+use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::counters::Counters;
@@ -30,8 +31,10 @@ pub(crate) fn run_reactors<S: Service>(
     // The unix socket's file is removed when this function ends, however it does.
     let Bound { workers, addrs, unix_file: _unix_file } = listen::open(options)?;
     let mut reactors = Vec::with_capacity(options.workers);
-    for listeners in workers {
-        let reactor = Reactor::new(listeners, stop).map_err(|error| worker_error("watch its listeners", error))?;
+    let cells = options.live.open(options.workers)?;
+    for (listeners, cell) in workers.into_iter().zip(cells) {
+        let reactor =
+            Reactor::new(listeners, stop, cell).map_err(|error| worker_error("watch its listeners", error))?;
         reactors.push(reactor);
     }
     let run = |reactor: Reactor| reactor.run(&mut make()).map_err(|error| worker_error("wait for events", error));
@@ -99,7 +102,8 @@ pub(crate) fn run_threads<T: Send, W>(
     })
 }
 
-struct StopOnPanic<'a>(&'a Stop);
+/// Ends the server should its thread panic.
+pub(crate) struct StopOnPanic<'a>(pub(crate) &'a Stop);
 
 impl Drop for StopOnPanic<'_> {
     fn drop(&mut self) {
@@ -109,18 +113,24 @@ impl Drop for StopOnPanic<'_> {
     }
 }
 
-fn prepare(cpu: Option<usize>) -> Result<(), ServeError> {
+/// Readies the calling thread: pinned if asked, without SIGPIPE.
+pub(crate) fn prepare(cpu: Option<usize>) -> Result<(), ServeError> {
     block_sigpipe();
     if let Some(cpu) = cpu {
-        let refused = |source| ServeError::Pin { cpu, source };
-        if cpu >= CpuSet::MAX_CPU {
-            return Err(refused(rustix::io::Errno::INVAL.into()));
-        }
-        let mut cpus = CpuSet::new();
-        cpus.set(cpu);
-        sched_setaffinity(None, &cpus).map_err(|error| refused(error.into()))?;
+        pin(None, cpu)?;
     }
     Ok(())
+}
+
+/// Binds a process, or the calling thread, to one CPU.
+pub(crate) fn pin(process: Option<Pid>, cpu: usize) -> Result<(), ServeError> {
+    let refused = |source| ServeError::Pin { cpu, source };
+    if cpu >= CpuSet::MAX_CPU {
+        return Err(refused(rustix::io::Errno::INVAL.into()));
+    }
+    let mut cpus = CpuSet::new();
+    cpus.set(cpu);
+    sched_setaffinity(process, &cpus).map_err(|error| refused(error.into()))
 }
 
 /// `sendfile` has no `MSG_NOSIGNAL`: without this, a download given up by its client could end the

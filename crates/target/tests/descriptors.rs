@@ -10,17 +10,63 @@ use std::net::TcpStream;
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
-use common::{HANG_GUARD, Running, http_default, noise};
+use common::{HANG_GUARD, Running, at_once, echo_designs, http_default, noise};
 use rustix::io::dup;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use target::ServeOptions;
+use target::echo::EchoOptions;
 use target::http::HttpOptions;
 
 #[test]
 fn descriptors_running_out() {
     without_descriptors_accepting_pauses_and_resumes();
     files_kept_open_make_way_for_connections_and_other_files();
+    for echo in echo_designs().into_iter().filter(|echo| echo.design.info.name != "uring") {
+        // Direct descriptors are not of the process's number; the tests of that design fill its tables.
+        echo_without_descriptors_pauses_and_resumes(echo);
+    }
+}
+
+fn echo_without_descriptors_pauses_and_resumes(echo: EchoOptions) {
+    const CLIENTS: usize = 12;
+    // More than there are descriptors, where a worker has one connection. Otherwise one: with listeners of their own,
+    // a worker's connections could hold what another's wait for.
+    let workers = if at_once(&echo, 6) == 6 { 6 } else { 1 };
+    let server = Running::echo(ServeOptions { workers, ..ServeOptions::default() }, echo.clone());
+    // The server is asleep once it has served one, and has made all that it makes at its start.
+    let mut first = TcpStream::connect(server.addrs[0]).unwrap();
+    first.set_read_timeout(Some(HANG_GUARD)).unwrap();
+    first.write_all(b"?").unwrap();
+    first.read_exact(&mut [0]).unwrap();
+    drop(first);
+    let clients: Vec<_> = (0..CLIENTS)
+        .map(|_| socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap())
+        .collect();
+    let lowest_free = dup(&clients[0]).unwrap().as_raw_fd();
+    let before = getrlimit(Resource::Nofile);
+    let mut limited = before;
+    limited.current = Some(u64::try_from(lowest_free).unwrap() + 3);
+    setrlimit(Resource::Nofile, limited).unwrap();
+    for client in &clients {
+        connect(client, &server.addrs[0]).unwrap();
+    }
+    // Long enough for a spinning server to fail many thousand times.
+    std::thread::sleep(Duration::from_millis(300));
+    for client in clients {
+        let mut client = TcpStream::from(client);
+        client.set_read_timeout(Some(HANG_GUARD)).unwrap();
+        client.write_all(b"hello").unwrap();
+        client.read_exact(&mut [0; 5]).unwrap();
+    }
+    setrlimit(Resource::Nofile, before).unwrap();
+    let counters = server.finish();
+    assert_eq!(counters.accepted, CLIENTS as u64 + 1, "{echo:?} {counters:?}");
+    assert_eq!(counters.work_error, 0, "{echo:?} {counters:?}");
+    // One at a time, no limit is met; a forked process has the limit, and the descriptors are its own.
+    let meets_it = !matches!(echo.design.info.name, "iterative" | "prefork");
+    assert!(counters.accept_error >= 1 || !meets_it, "the limit was met: {echo:?} {counters:?}");
+    assert!(counters.accept_error < 200, "it must not spin: {echo:?} {counters:?}");
 }
 
 fn without_descriptors_accepting_pauses_and_resumes() {

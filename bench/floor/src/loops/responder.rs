@@ -22,16 +22,16 @@ pub const BODY_BYTES: usize = 612;
 const REPLIES_AT_ONCE: usize = 64;
 
 /// How long it lives when not told otherwise, in seconds.
-const SECONDS_DEFAULT: f64 = 3600.0;
+pub(super) const SECONDS_DEFAULT: f64 = 3600.0;
 
 /// Connections that may wait to be accepted; `net.core.somaxconn` may allow fewer.
-const BACKLOG: i32 = 4096;
+pub(super) const BACKLOG: i32 = 4096;
 
 /// Most stamps kept, 8 bytes each.
 const STAMPS_MAX: usize = 50_000_000;
 
 /// Set by SIGTERM.
-static END: AtomicBool = AtomicBool::new(false);
+pub(super) static END: AtomicBool = AtomicBool::new(false);
 
 /// What the responder is told.
 #[derive(Debug)]
@@ -241,7 +241,7 @@ extern "C" fn note_sigterm(_: libc::c_int) {
 }
 
 /// SIGTERM interrupts the wait and ends the loop in order, so that the stamps are written.
-fn end_on_sigterm() {
+pub(super) fn end_on_sigterm() {
     // SAFETY: the handler only stores into an atomic; without SA_RESTART the wait returns.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();

@@ -40,8 +40,8 @@ pub enum Command {
     #[command(after_help = VARIABLES)]
     Load(Box<load::LoadArgs>),
     /// Run a reference server to put load on
-    #[command(subcommand)]
-    Serve(Box<serve::ServeCommand>),
+    #[command(after_help = VARIABLES)]
+    Serve(Box<serve::ServeArgs>),
     /// List recordings
     Runs(runs::RunsArgs),
     /// Show a recording again

@@ -2,15 +2,20 @@
 
 mod defect;
 mod names;
+mod control;
+mod root;
 mod tls;
+
+pub use root::ServeArgs;
 
 use super::values::{self, CpuList, IdleTimeout, Listen};
 use crate::exit::Failure;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use names::NamesArgs;
+use control::ControlArgs;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use target::ServeOptions;
 use target::defects::Setting;
 use tls::TlsArgs;
@@ -51,7 +56,7 @@ pub struct EchoArgs {
     /// How the server is built
     #[arg(long, value_name = "DESIGN", env = "PLIMSOLL_DESIGN", default_value = target::echo::DESIGNS[0].info.name, value_parser = echo_design())]
     pub design: &'static target::echo::Design,
-    /// Connections it must be able to hold: uring makes as many rings as that takes, epoll-edge holds what nofile allows
+    /// Connections it must be able to hold: uring makes as many rings as that takes, thread and fork serve no more at once, the others hold what nofile allows
     #[arg(short = 'c', long, value_name = "N", env = "PLIMSOLL_CONNECTIONS_MAX", default_value = "10k", value_parser = values::count::<usize>)]
     pub connections_max: usize,
     /// What every server is told.
@@ -68,7 +73,7 @@ pub struct CommonArgs {
     /// Listen on a unix socket; without --listen only there [default: none]
     #[arg(long, value_name = "PATH", env = "PLIMSOLL_UNIX")]
     unix: Option<PathBuf>,
-    /// Worker threads
+    /// Worker threads, processes with prefork; iterative, fork and thread have one
     #[arg(long, value_name = "N", env = "PLIMSOLL_WORKERS", default_value = "1", value_parser = values::count::<usize>)]
     workers: usize,
     /// CPUs to pin workers to, such as 0,1 or 0-3 [default: not pinned]
@@ -86,6 +91,9 @@ pub struct CommonArgs {
     /// A fault it carries on purpose, such as nagle or cpu-heavy=2ms, from a time on: cpu-heavy=2ms@30s; may be repeated [default: none]
     #[arg(long, value_name = "NAME[=STRENGTH][@START]", env = "PLIMSOLL_DEFECT", value_delimiter = ',', value_parser = defect::parse)]
     defect: Vec<Setting>,
+    /// Where it can be asked.
+    #[command(flatten)]
+    control: ControlArgs,
     /// How it speaks TLS.
     #[command(flatten, next_help_heading = "TLS")]
     tls: TlsArgs,
@@ -94,11 +102,7 @@ pub struct CommonArgs {
 impl ServeCommand {
     /// The options every server has.
     pub fn options(&self) -> Result<ServeOptions, Failure> {
-        let (common, port) = match self {
-            ServeCommand::Http(http) => (&http.common, HTTP_PORT),
-            ServeCommand::Echo(echo) => (&echo.common, session::resolve::defaults::ECHO_PORT),
-            ServeCommand::Names(names) => (&names.common, NAMES_PORT),
-        };
+        let (common, port) = self.common();
         let listen = match (&common.listen[..], &common.unix) {
             ([], None) => vec![SocketAddr::from((Ipv4Addr::LOCALHOST, port))],
             (listen, _) => listen.iter().flat_map(|addresses| addresses.0.clone()).collect(),
@@ -119,7 +123,22 @@ impl ServeCommand {
             idle_timeout: common.idle_timeout.0,
             tls,
             defects: common.defect.clone(),
+            live: Default::default(),
         })
+    }
+
+    /// Where it is asked what it has counted.
+    pub fn control(&self) -> Option<&Path> {
+        self.common().0.control.control.as_deref()
+    }
+
+    /// What every server is told, and its port where none is named.
+    fn common(&self) -> (&CommonArgs, u16) {
+        match self {
+            ServeCommand::Http(http) => (&http.common, HTTP_PORT),
+            ServeCommand::Echo(echo) => (&echo.common, session::resolve::defaults::ECHO_PORT),
+            ServeCommand::Names(names) => (&names.common, NAMES_PORT),
+        }
     }
 }
 

@@ -1,8 +1,22 @@
 //! The echo server: what comes in goes out again, byte for byte, over TCP and a unix socket.
 //!
 //! One file or folder a design; `DESIGNS` lists them all, the first is the default. To add one, copy a neighbour.
+//! What several share: `blocking` a conversation by blocking calls, `door` the wait for connections, `threads` and
+//! `process` how those are ended; `level` the loop of the level-triggered designs.
 
+mod blocking;
+mod door;
 mod epoll_edge;
+mod epoll_level;
+mod fork;
+mod iterative;
+mod level;
+mod poll;
+mod pool;
+mod prefork;
+mod process;
+mod thread;
+mod threads;
 mod uring;
 
 use std::net::SocketAddr;
@@ -24,15 +38,25 @@ pub struct Design {
 }
 
 /// Every design of the echo server; the first is the default.
-pub const DESIGNS: &[Design] = &[epoll_edge::DESIGN, uring::DESIGN];
+pub const DESIGNS: &[Design] = &[
+    epoll_edge::DESIGN,
+    epoll_level::DESIGN,
+    uring::DESIGN,
+    poll::DESIGN,
+    iterative::DESIGN,
+    fork::DESIGN,
+    prefork::DESIGN,
+    thread::DESIGN,
+    pool::DESIGN,
+];
 
 /// What only the echo server is told.
 #[derive(Debug, Clone)]
 pub struct EchoOptions {
     /// One of [`DESIGNS`].
     pub design: &'static Design,
-    /// Connections it must be able to hold. `uring` makes as many rings as that takes; `epoll-edge` holds what
-    /// `nofile` allows, whatever is said here.
+    /// Connections it must be able to hold. `uring` makes as many rings as that takes; `thread` and `fork` serve no
+    /// more at once, and `limits::HANDLERS_MAX` at most; the others do not look at it.
     pub connections_max: usize,
     /// Slots of a ring's table of descriptors (`uring`). `None`: as many as `nofile` allows.
     pub table_slots: Option<u32>,

@@ -41,6 +41,51 @@ pub struct NamesCounters {
     pub keys: u64,
 }
 
+impl NamesCounters {
+    /// Names and values, those of every server first.
+    #[must_use]
+    pub fn rows(&self) -> Vec<(&'static str, u64)> {
+        // Taken apart without `..`: a new counter that is not shown does not compile.
+        let Self {
+            common,
+            saves,
+            loads,
+            removes,
+            unavailable,
+            writes_refused,
+            crashes,
+            restarts,
+            batches,
+            commits,
+            recovered,
+            cut_bytes,
+            rewrites,
+            rewrites_failed,
+            journal_bytes,
+            keys,
+        } = *self;
+        let mut rows = common.rows().to_vec();
+        rows.extend([
+            ("saves", saves),
+            ("loads", loads),
+            ("removes", removes),
+            ("unavailable", unavailable),
+            ("writes_refused", writes_refused),
+            ("crashes", crashes),
+            ("restarts", restarts),
+            ("batches", batches),
+            ("commits", commits),
+            ("recovered", recovered),
+            ("cut_bytes", cut_bytes),
+            ("rewrites", rewrites),
+            ("rewrites_failed", rewrites_failed),
+            ("journal_bytes", journal_bytes),
+            ("keys", keys),
+        ]);
+        rows
+    }
+}
+
 /// The same while the server runs, shared by all of it; written a batch at a time.
 #[derive(Debug, Default)]
 pub(super) struct Gauges {

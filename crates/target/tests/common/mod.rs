@@ -88,6 +88,20 @@ pub fn echo_designs() -> Vec<EchoOptions> {
     usable
 }
 
+/// As many workers of this design as it can have, at most `workers`.
+pub fn workers(echo: &EchoOptions, workers: usize) -> usize {
+    if matches!(echo.design.info.name, "iterative" | "fork" | "thread") { 1 } else { workers }
+}
+
+/// Connections that this design serves at once with so many workers.
+pub fn at_once(echo: &EchoOptions, workers: usize) -> usize {
+    match echo.design.info.name {
+        "iterative" => 1,
+        "pool" | "prefork" => workers,
+        _ => 10_000,
+    }
+}
+
 pub fn http_default() -> Running {
     Running::http(ServeOptions::default(), HttpOptions::default())
 }

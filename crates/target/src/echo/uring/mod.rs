@@ -48,15 +48,18 @@ fn serve(options: &ServeOptions, echo: &EchoOptions, stop: &Stop, ready: Ready<'
         rustix::io::ioctl_fionbio(socket, false)
             .map_err(|error| ServeError::Worker { doing: "set up its listeners", source: error.into() })?;
     }
+    let cells = options.live.open(options.workers)?;
     let setups = workers
         .into_iter()
-        .map(|listeners| Setup {
+        .zip(cells)
+        .map(|(listeners, cell)| Setup {
             listeners: listeners.sockets,
             stop: stop.clone(),
             rings: budget.rings,
             slots: budget.slots,
             buffer_bytes: options.buffer_bytes,
             idle_timeout: options.idle_timeout,
+            cell,
         })
         .collect();
     let start = |setup| Worker::new(setup).map_err(explain);

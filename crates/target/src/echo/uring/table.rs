@@ -280,6 +280,17 @@ impl Table {
         self.asked < self.conns.len()
     }
 
+    /// Counts the sends that are queued as if they were done.
+    pub(super) fn count_queued_sends(&self, counters: &mut Counters) {
+        for slot in &self.sends {
+            let conn = &self.conns[*slot as usize];
+            if conn.is(SENDING_POOL) {
+                counters.send += 1;
+                counters.bytes_out += u64::from(conn.length);
+            }
+        }
+    }
+
     fn accepted(&mut self, listener: usize, result: i32, shared: &mut Shared) {
         self.accepts[listener] -= 1;
         self.accepts_sum -= 1;

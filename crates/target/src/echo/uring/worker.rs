@@ -16,6 +16,7 @@ use rustix::event::{EventfdFlags, eventfd};
 
 use super::ring::{Key, Op};
 use super::table::{Shared, Table};
+use crate::board::Cell;
 use crate::clock;
 use crate::counters::Counters;
 use crate::limits;
@@ -56,6 +57,7 @@ pub(super) struct Setup {
     pub(super) slots: u32,
     pub(super) buffer_bytes: usize,
     pub(super) idle_timeout: Option<Duration>,
+    pub(super) cell: Cell,
 }
 
 /// See the module's head.
@@ -81,6 +83,7 @@ pub(super) struct Worker {
     timer_ns: u64,
     /// Read by the kernel when the timer is handed over.
     timer: Box<Timespec>,
+    cell: Cell,
 }
 
 impl Worker {
@@ -127,6 +130,7 @@ impl Worker {
             drain_until_ns: NEVER_NS,
             timer_ns: NEVER_NS,
             timer: Box::new(Timespec::new()),
+            cell: setup.cell,
         })
     }
 
@@ -141,6 +145,7 @@ impl Worker {
             self.shared.counters.cut_at_stop += u64::from(table.live());
             self.shared.counters.closed += u64::from(table.live());
         }
+        self.cell.sleep(&self.shared.counters);
         Ok(self.shared.counters)
     }
 
@@ -226,6 +231,7 @@ impl Worker {
     /// ring has.
     fn turn(&mut self) -> io::Result<()> {
         let is_idle = self.may_sleep();
+        self.publish(is_idle);
         if !is_idle {
             self.read_clock();
         }
@@ -237,6 +243,7 @@ impl Worker {
             }
             ring.enter(u32::from(sleeps))?;
             if sleeps {
+                self.cell.wake();
                 // What the sleep brought came now, not before it.
                 self.read_clock();
             }
@@ -248,6 +255,19 @@ impl Worker {
             });
         }
         Ok(())
+    }
+
+    /// What is queued on the first ring is done when the sleep begins, and counted after it: the sends are published
+    /// before. Those that take less end the sleep.
+    fn publish(&self, is_idle: bool) {
+        let mut counters = self.shared.counters;
+        if is_idle {
+            self.tables[0].count_queued_sends(&mut counters);
+        }
+        self.cell.sleep(&counters);
+        if !is_idle {
+            self.cell.wake();
+        }
     }
 
     /// Whether only the first ring can bring something on. Another ring that has work after this signals the event.

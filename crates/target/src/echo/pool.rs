@@ -1,0 +1,25 @@
+//! Echo by a fixed number of threads (`workers`), each with one connection at a time.
+//!
+//! As many idle connections as there are threads starve it: those that come later wait in the accept queue until one
+//! ends. That is its nature.
+
+use super::{Design, EchoOptions, threads};
+use crate::counters::Counters;
+use crate::error::ServeError;
+use crate::options::{DesignInfo, ServeOptions};
+use crate::stop::Stop;
+use crate::workers::Ready;
+
+pub(super) const DESIGN: Design = Design {
+    info: DesignInfo {
+        name: "pool",
+        about: "a fixed number of threads, each serving one connection at a time; more wait",
+        tls: false,
+        defects: false,
+    },
+    serve,
+};
+
+fn serve(options: &ServeOptions, _: &EchoOptions, stop: &Stop, ready: Ready<'_>) -> Result<Counters, ServeError> {
+    threads::serve(options, stop, ready, options.workers)
+}
