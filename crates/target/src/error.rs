@@ -154,6 +154,24 @@ pub enum ServeError {
         /// Those that can.
         able: String,
     },
+    /// A defect that is there from the server's start or not at all.
+    #[error("the defect {defect} cannot begin later than the server: leave its @START out")]
+    DefectFromStart {
+        /// The defect.
+        defect: &'static str,
+    },
+    /// A defect does not fit what else was asked for.
+    #[error("expected {expected} with the defect {defect}, got {got}: {next}")]
+    DefectMisused {
+        /// The defect.
+        defect: &'static str,
+        /// What it needs.
+        expected: String,
+        /// What it was given.
+        got: String,
+        /// What to do.
+        next: &'static str,
+    },
     /// A defect could not be set up.
     #[error("could not {doing} for the defect {defect} ({source})")]
     Defect {
@@ -174,7 +192,11 @@ impl ServeError {
     #[must_use]
     pub fn is_usage(&self) -> bool {
         match self {
-            Self::NoTlsInDesign { .. } | Self::NoSuchDefectHere { .. } | Self::NoDefectsInDesign { .. } => true,
+            Self::NoTlsInDesign { .. }
+            | Self::NoSuchDefectHere { .. }
+            | Self::NoDefectsInDesign { .. }
+            | Self::DefectFromStart { .. }
+            | Self::DefectMisused { .. } => true,
             Self::Tls(error) => error.is_usage(),
             _ => false,
         }
