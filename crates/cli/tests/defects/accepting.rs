@@ -32,13 +32,13 @@ fn slow_accept() {
         let first = served.connect();
         let sockets = served.sockets();
         let made: Vec<_> = (0..30).map(|_| begin_connect(served)).collect();
-        let is_over = becomes(|| queues(served).iter().any(|(waiting, most)| waiting > most));
-        let is_slow = served.sockets() < sockets + made.len();
+        let is_slow = !becomes(|| served.sockets() == sockets + made.len());
+        let is_over = queues(served).iter().any(|(waiting, most)| waiting > most);
         let is_short = queues(served).iter().all(|(_, most)| *most == 8);
         drop(first);
         vec![("the queue is of 8", is_short), ("more than it holds wait", is_over), ("most are not accepted", is_slow)]
     };
-    Case { server: &["http"], defect: "slow-accept=1s", probe }.prove();
+    Case { server: &["http"], defect: "slow-accept=60s", probe }.prove();
 
     // The connections it has are served meanwhile.
     let served = Served::start(&["http"], Some("slow-accept=30s"));
@@ -92,12 +92,13 @@ fn accept_imbalance() {
         // Some of them are with the slow worker, which now sleeps: what is connected next stays in its queue.
         std::thread::sleep(Duration::from_millis(50));
         streams.extend((0..40).map(|_| served.connect()));
-        let is_uneven = becomes(|| {
+        let waiting_at = || {
             let queues = queues(served);
             assert_eq!(queues.len(), 2, "a listener each");
-            queues.iter().filter(|(waiting, _)| *waiting > 0).count() == 1
-        });
+            queues.iter().filter(|(waiting, _)| *waiting > 0).count()
+        };
+        let is_uneven = !becomes(|| waiting_at() == 0) && becomes(|| waiting_at() == 1);
         vec![("one queue grows, the other is empty", is_uneven)]
     };
-    Case { server: &["http", "--workers", "2"], defect: "accept-imbalance=3s", probe }.prove();
+    Case { server: &["http", "--workers", "2"], defect: "accept-imbalance=10s", probe }.prove();
 }

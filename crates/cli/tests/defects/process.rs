@@ -1,6 +1,6 @@
 //! Defects that end the process, or use up its descriptors.
 
-use crate::common::{Case, HANG_GUARD, Served, Sign, becomes, get, has_strace, proves};
+use crate::common::{Case, HANG_GUARD, SETTLES, Served, Sign, becomes, get, has_strace, proves};
 use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
 use std::time::Duration;
@@ -19,7 +19,7 @@ const SIGABRT: i32 = 6;
 
 /// The signal that ended a process that ends about now.
 fn died_by(served: &mut Served) -> Option<i32> {
-    served.process.wait(Duration::from_millis(1000)).and_then(|status| status.signal())
+    served.process.wait(SETTLES).and_then(|status| status.signal())
 }
 
 fn sigpipe() {
@@ -67,11 +67,11 @@ fn crash() {
     Case { server: &["http"], defect: "crash=3", probe }.prove();
 
     // At a moment, without any request.
-    let mut served = Served::start(&["echo"], Some("crash=0@2s"));
     let start = std::time::Instant::now();
+    let mut served = Served::start(&["echo"], Some("crash=0@2s"));
     let status = served.process.wait(HANG_GUARD).expect("it ends");
     assert_eq!(status.signal(), Some(SIGABRT));
-    assert!(start.elapsed() > Duration::from_millis(1000), "not before its time");
+    assert!(start.elapsed() >= Duration::from_secs(2), "not before its time");
 }
 
 fn fd_leak() {
@@ -102,13 +102,13 @@ fn fd_limit() {
             becomes(|| failures(&trace.lines()) >= FAILURES);
         });
         let limit = served.field("limits", "Max open files");
-        let queued: u64 = served.ss(&["-l"])[0][1].parse().unwrap();
+        let has_queue = !becomes(|| served.ss(&["-l"])[0][1] == "0");
         vec![
             ("the limit", limit.split_whitespace().next() == Some("40")),
             // A test's process may have given it one beyond the limit.
             ("all of it taken", (40..50).contains(&served.descriptors().len())),
             ("accept fails over and over", failures(&lines) >= FAILURES),
-            ("connections wait", queued > 0),
+            ("connections wait", has_queue),
         ]
     };
     Case { server: &["http"], defect: "fd-limit=40", probe }.prove();

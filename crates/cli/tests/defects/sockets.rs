@@ -130,7 +130,7 @@ fn worker_starvation() {
         let is_taken = becomes(|| served.worker_calls() == [Some(RECVFROM); 2]);
         let mut third = served.connect();
         third.write_all(b"GET / HTTP/1.1\r\nHost: t\r\n\r\n").unwrap();
-        third.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+        third.set_read_timeout(Some(crate::common::SETTLES)).unwrap();
         let is_unanswered = third.read(&mut [0; 4]).is_err();
         third.set_read_timeout(Some(crate::common::HANG_GUARD)).unwrap();
         // Who has a worker is served, and who leaves makes way.
