@@ -32,7 +32,7 @@ fn slow_accept() {
         let first = served.connect();
         let sockets = served.sockets();
         let made: Vec<_> = (0..30).map(|_| begin_connect(served)).collect();
-        let is_slow = !becomes(|| served.sockets() == sockets + made.len());
+        let is_slow = !becomes(|| served.sockets() >= sockets + made.len());
         let is_over = queues(served).iter().any(|(waiting, most)| waiting > most);
         let is_short = queues(served).iter().all(|(_, most)| *most == 8);
         drop(first);
