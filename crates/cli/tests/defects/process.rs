@@ -16,6 +16,7 @@ const SIGSTOP: i32 = 19;
 const SIGCONT: i32 = 18;
 const SIGPIPE: i32 = 13;
 const SIGABRT: i32 = 6;
+const SIGTERM: i32 = 15;
 
 /// The signal that ended a process that ends about now.
 fn died_by(served: &mut Served) -> Option<i32> {
@@ -112,4 +113,17 @@ fn fd_limit() {
         ]
     };
     Case { server: &["http"], defect: "fd-limit=40", probe }.prove();
+}
+
+/// SIGTERM still ends a server whose workers or connections are held by a defect.
+#[test]
+fn a_server_with_defects_ends_when_told() {
+    for defect in ["worker-starvation", "connection-leak", "slow-accept=60s", "lost-wakeup", "fd-limit=12"] {
+        let mut served = Served::start(&["http", "--workers", "2"], Some(defect));
+        let streams: Vec<_> = (0..8).map(|_| served.connect()).collect();
+        served.process.signal(SIGTERM);
+        let status = served.process.wait(HANG_GUARD);
+        assert_eq!(status.and_then(|status| status.code()), Some(0), "{defect}");
+        drop(streams);
+    }
 }

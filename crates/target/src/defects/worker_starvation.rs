@@ -23,7 +23,7 @@ pub(super) const DEFECT: Defect = Defect {
     strength: Strength::None,
     about: "each worker serves one connection until it closes, waiting for it even when it is silent (not with --tls)",
     makes: "worker-starvation: as many idle connections as workers stop the server; others connect and get no reply, the CPU is idle",
-    see: "cut -d' ' -f1 /proc/PID/task/*/syscall: 45 (recvfrom, on x86-64) in each worker, with --workers idle connections open",
+    see: "for t in /proc/PID/task/*; do echo $(cat $t/comm $t/syscall); done, with as many idle connections open as workers: 45 (recvfrom, on x86-64) behind each worker's name",
     make: |setting| Ok(Box::new(WorkerStarvation { defect: setting.defect })),
 };
 
