@@ -10,6 +10,7 @@ proves! {
     "crash" => crash,
     "fd-leak" => fd_leak,
     "fd-limit" => fd_limit,
+    "cpu-heavy" => cpu_heavy,
 }
 
 const SIGSTOP: i32 = 19;
@@ -113,6 +114,24 @@ fn fd_limit() {
         ]
     };
     Case { server: &["http"], defect: "fd-limit=40", probe }.prove();
+}
+
+fn cpu_heavy() {
+    const REQUESTS: u64 = 20;
+    let probe = |served: &mut Served| -> Vec<Sign> {
+        let worker = served.workers().remove(0).join("schedstat");
+        // Its first number: nanoseconds on a CPU.
+        let used_ns =
+            || -> u64 { std::fs::read_to_string(&worker).unwrap().split_whitespace().next().unwrap().parse().unwrap() };
+        let mut client = served.connect();
+        get(&mut client, "/").unwrap();
+        let before_ns = used_ns();
+        for _ in 0..REQUESTS {
+            get(&mut client, "/").unwrap();
+        }
+        vec![("its worker uses the CPU for each", used_ns() - before_ns >= REQUESTS * 20_000_000)]
+    };
+    Case { server: &["http"], defect: "cpu-heavy=20ms", probe }.prove();
 }
 
 /// SIGTERM still ends a server whose workers or connections are held by a defect.
