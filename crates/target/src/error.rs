@@ -176,6 +176,24 @@ pub enum ServeError {
         /// Those that can.
         able: String,
     },
+    /// A defect that is there from the server's start or not at all.
+    #[error("the defect {defect} cannot begin later than the server: leave its @START out")]
+    DefectFromStart {
+        /// The defect.
+        defect: &'static str,
+    },
+    /// A defect does not fit what else was asked for.
+    #[error("expected {expected} with the defect {defect}, got {got}: {next}")]
+    DefectMisused {
+        /// The defect.
+        defect: &'static str,
+        /// What it needs.
+        expected: String,
+        /// What it was given.
+        got: String,
+        /// What to do.
+        next: &'static str,
+    },
     /// A defect could not be set up.
     #[error("could not {doing} for the defect {defect} ({source})")]
     Defect {
@@ -198,7 +216,10 @@ impl ServeError {
         match self {
             Self::NoTlsInDesign { .. }
             | Self::OneWorker { .. }
-            | Self::NoSuchDefectHere { .. } | Self::NoDefectsInDesign { .. } => true,
+            | Self::NoSuchDefectHere { .. }
+            | Self::NoDefectsInDesign { .. }
+            | Self::DefectFromStart { .. }
+            | Self::DefectMisused { .. } => true,
             Self::Tls(error) => error.is_usage(),
             Self::Names(error) => error.is_usage(),
             _ => false,

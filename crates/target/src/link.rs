@@ -15,7 +15,7 @@ use crate::defects::{Defective, Defects};
 use crate::error::ServeError;
 use crate::limits;
 use crate::options::ServeOptions;
-use crate::reactor::{Next, Service, Wake};
+use crate::reactor::{Accepting, Next, Service, Wake};
 use crate::stop::Stop;
 use crate::timers::NEVER_NS;
 use crate::tls::{self, Tls};
@@ -75,6 +75,14 @@ pub(crate) trait Protocol {
     /// As [`Service::tick`].
     fn tick(&mut self, _now_ns: u64) {}
 
+    /// As [`Service::accepting`].
+    fn accepting(&self) -> Option<Accepting> {
+        None
+    }
+
+    /// From here on each reply is its connection's last, and says so, where the protocol has such a thing.
+    fn keep_no_connection(&mut self) {}
+
     /// As [`Service::drive`].
     fn drive<I: Io>(&mut self, io: &mut I, conn: &mut Self::Conn, wake: Wake, counters: &mut Counters) -> Next;
 }
@@ -93,7 +101,7 @@ pub(crate) fn run<P: Protocol>(
     if defects.is_empty() {
         return run_linked(name, alpn, &options, stop, ready, make);
     }
-    run_linked(name, alpn, &options, stop, ready, || Defective::new(make(), defects.clone()))
+    run_linked(name, alpn, &options, stop, ready, || Defective::new(make(), defects.clone(), stop.clone()))
 }
 
 fn run_linked<P: Protocol>(
@@ -133,6 +141,10 @@ impl<P: Protocol> Service for Plain<P> {
 
     fn tick(&mut self, now_ns: u64) {
         self.0.tick(now_ns);
+    }
+
+    fn accepting(&self) -> Option<Accepting> {
+        self.0.accepting()
     }
 
     fn drive(&mut self, fd: BorrowedFd<'_>, conn: &mut P::Conn, wake: Wake, counters: &mut Counters) -> Next {

@@ -1,4 +1,5 @@
-//! Listening sockets: one a worker and address, so that the kernel shares connections out by itself.
+//! Listening sockets: one a worker and address, so that the kernel shares connections out by itself; or, if asked
+//! for, one an address that all workers share.
 //!
 //! With one worker the socket is exclusive. With more, `SO_REUSEPORT` is needed, which would also let a
 //! second server of the same user in unnoticed: a probe socket without it is bound first and finds that.
@@ -49,10 +50,12 @@ pub(crate) fn open(options: &ServeOptions) -> Result<Bound, ServeError> {
     let mut workers: Vec<_> = (0..options.workers).map(|_| Listeners { sockets: Vec::new() }).collect();
     let mut addrs = Vec::with_capacity(options.listen.len());
     for &addr in &options.listen {
-        let sockets = open_tcp(addr, options.workers, backlog).map_err(|source| explain(addr, source))?;
+        let number = if options.shared_listeners { 1 } else { options.workers };
+        let sockets = open_tcp(addr, number, backlog).map_err(|source| explain(addr, source))?;
         addrs.push(local_addr(&sockets[0]).map_err(|source| explain(addr, source))?);
-        for (worker, socket) in workers.iter_mut().zip(sockets) {
-            worker.sockets.push(Arc::new(socket));
+        let sockets: Vec<_> = sockets.into_iter().map(Arc::new).collect();
+        for (worker, socket) in workers.iter_mut().zip(sockets.iter().cycle()) {
+            worker.sockets.push(Arc::clone(socket));
         }
     }
     let mut unix_file = None;

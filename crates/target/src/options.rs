@@ -18,8 +18,10 @@ pub struct ServeOptions {
     pub listen: Vec<SocketAddr>,
     /// A unix socket to listen on as well. Removed again at the end.
     pub unix: Option<PathBuf>,
-    /// Worker threads, each with its own listeners (`SO_REUSEPORT`) and its own connections.
+    /// Worker threads, each with its own connections.
     pub workers: usize,
+    /// All workers wait at one listener an address; otherwise each has its own (`SO_REUSEPORT`).
+    pub shared_listeners: bool,
     /// Worker `i` runs only on CPU `pin[i % pin.len()]`.
     pub pin: Option<Vec<usize>>,
     /// Length asked of the accept queue; the kernel caps it at `net.core.somaxconn`.
@@ -43,6 +45,7 @@ impl Default for ServeOptions {
             listen: vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 0))],
             unix: None,
             workers: 1,
+            shared_listeners: false,
             pin: None,
             backlog: 4096,
             buffer_bytes: 64 * 1024,

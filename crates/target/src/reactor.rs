@@ -10,7 +10,7 @@ use std::sync::Arc;
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
-use rustix::net::{SocketFlags, accept_with};
+use rustix::net::{SocketFlags, accept_with, listen};
 
 use crate::board::Cell;
 use crate::clock;
@@ -54,6 +54,19 @@ pub(crate) enum Next {
     Close,
 }
 
+/// How connections are taken from the listeners where it is not as it should be. The default is as it should.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Accepting {
+    /// The accept queue's length from here on.
+    pub(crate) backlog: Option<i32>,
+    /// The listeners are left alone for so long after each connection.
+    pub(crate) pause_ns: u64,
+    /// A listener is asked again at once when accepting failed.
+    pub(crate) spins: bool,
+    /// A connection wakes every worker that waits at the same listener.
+    pub(crate) herds: bool,
+}
+
 /// What is done with connections.
 pub(crate) trait Service {
     /// State of one connection.
@@ -67,6 +80,11 @@ pub(crate) trait Service {
 
     /// Called before each batch of events.
     fn tick(&mut self, _now_ns: u64) {}
+
+    /// How connections are to be taken. `None`, which costs nothing: as they should be, always.
+    fn accepting(&self) -> Option<Accepting> {
+        None
+    }
 
     /// Moves a connection as far as it goes. After a wake with `expired` it must not ask for a
     /// deadline that has passed.
@@ -105,13 +123,14 @@ impl Reactor {
             counters: Counters::default(),
             now_ns: clock::monotonic_ns(),
             accept_resume_ns: NEVER_NS,
+            accepting: Accepting::default(),
             drain_until_ns: NEVER_NS,
         };
         run.until_stopped()
     }
 
     fn watch_listeners(&self) -> rustix::io::Result<()> {
-        watch(&self.epoll, &self.listeners)
+        watch(&self.epoll, &self.listeners, EXCLUSIVELY)
     }
 }
 
@@ -143,12 +162,15 @@ struct Run<'a, S: Service> {
     now_ns: u64,
     /// When paused listeners are taken up again; [`NEVER_NS`] while they are not paused.
     accept_resume_ns: u64,
+    /// As the service last wanted it.
+    accepting: Accepting,
     drain_until_ns: u64,
 }
 
 impl<S: Service> Run<'_, S> {
     fn until_stopped(mut self) -> rustix::io::Result<Counters> {
         let mut events = Vec::with_capacity(limits::EVENTS_MAX);
+        self.tick()?;
         while !self.is_drained() {
             events.clear();
             let timeout = self.timeout();
@@ -158,8 +180,7 @@ impl<S: Service> Run<'_, S> {
                 Err(error) => return Err(error),
             }
             self.cell.wake();
-            self.now_ns = clock::monotonic_ns();
-            self.service.tick(self.now_ns);
+            self.tick()?;
             for event in &events {
                 self.dispatch(event)?;
             }
@@ -179,6 +200,33 @@ impl<S: Service> Run<'_, S> {
         self.counters.closed += left.len() as u64;
         self.cell.sleep(&self.counters);
         Ok(self.counters)
+    }
+
+    fn tick(&mut self) -> rustix::io::Result<()> {
+        self.now_ns = clock::monotonic_ns();
+        self.service.tick(self.now_ns);
+        match self.service.accepting() {
+            Some(accepting) if accepting != self.accepting => self.accept_as(accepting),
+            _ => Ok(()),
+        }
+    }
+
+    fn accept_as(&mut self, accepting: Accepting) -> rustix::io::Result<()> {
+        if let Some(backlog) = accepting.backlog {
+            for listener in &self.listeners {
+                // Of a listening socket it only changes the queue's length.
+                listen(listener, backlog)?;
+            }
+        }
+        let is_watched = self.accept_resume_ns == NEVER_NS;
+        if is_watched && accepting.herds != self.accepting.herds {
+            for listener in &self.listeners {
+                epoll::delete(&self.epoll, listener)?;
+            }
+            watch(&self.epoll, &self.listeners, !accepting.herds)?;
+        }
+        self.accepting = accepting;
+        Ok(())
     }
 
     fn dispatch(&mut self, event: &epoll::Event) -> rustix::io::Result<()> {
@@ -204,7 +252,12 @@ impl<S: Service> Run<'_, S> {
         let Some(listener) = self.listeners.get(index).map(Arc::clone) else { return Ok(()) };
         for _ in 0..at_most {
             match accept_with(&listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
-                Ok(fd) => self.enter(fd),
+                Ok(fd) => {
+                    self.enter(fd);
+                    if let Some(Accepting { pause_ns: pause_ns @ 1.., .. }) = self.service.accepting() {
+                        return self.pause_accepting(pause_ns);
+                    }
+                }
                 Err(Errno::AGAIN) => return Ok(()),
                 // The peer went away between connecting and here: the next one may be fine.
                 Err(Errno::INTR | Errno::CONNABORTED | Errno::PROTO) => self.counters.accept_error += 1,
@@ -213,7 +266,10 @@ impl<S: Service> Run<'_, S> {
                 Err(_) => {
                     self.counters.accept_error += 1;
                     self.service.relieve();
-                    return self.pause_accepting();
+                    if self.service.accepting().is_some_and(|accepting| accepting.spins) {
+                        return Ok(());
+                    }
+                    return self.pause_accepting(limits::ACCEPT_PAUSE.as_nanos() as u64);
                 }
             }
         }
@@ -279,7 +335,8 @@ impl<S: Service> Run<'_, S> {
         // Dropping the descriptor also takes it out of the epoll set.
         if self.entries.remove(token).is_some() {
             self.counters.closed += 1;
-            if self.accept_resume_ns != NEVER_NS {
+            let is_slow = self.service.accepting().is_some_and(|accepting| accepting.pause_ns > 0);
+            if self.accept_resume_ns != NEVER_NS && !is_slow {
                 self.accept_resume_ns = self.now_ns;
             }
         }
@@ -302,19 +359,19 @@ impl<S: Service> Run<'_, S> {
         }
     }
 
-    fn pause_accepting(&mut self) -> rustix::io::Result<()> {
+    fn pause_accepting(&mut self, pause_ns: u64) -> rustix::io::Result<()> {
         if self.accept_resume_ns == NEVER_NS {
             for listener in &self.listeners {
                 epoll::delete(&self.epoll, listener)?;
             }
         }
-        self.accept_resume_ns = self.now_ns.saturating_add(limits::ACCEPT_PAUSE.as_nanos() as u64);
+        self.accept_resume_ns = self.now_ns.saturating_add(pause_ns);
         Ok(())
     }
 
     fn resume_accepting(&mut self) -> rustix::io::Result<()> {
         self.accept_resume_ns = NEVER_NS;
-        watch(&self.epoll, &self.listeners)
+        watch(&self.epoll, &self.listeners, !self.accepting.herds)
     }
 
     fn begin_drain(&mut self) -> rustix::io::Result<()> {
@@ -353,11 +410,14 @@ impl<S: Service> Run<'_, S> {
     }
 }
 
-fn watch(epoll: &OwnedFd, listeners: &[Arc<OwnedFd>]) -> rustix::io::Result<()> {
+/// A listener shared by workers (the unix socket) wakes one of them and not all.
+const EXCLUSIVELY: bool = true;
+
+fn watch(epoll: &OwnedFd, listeners: &[Arc<OwnedFd>], exclusively: bool) -> rustix::io::Result<()> {
+    // Level triggered, so that a batch that was cut short is reported again.
+    let mut flags = epoll::EventFlags::IN;
+    flags.set(epoll::EventFlags::EXCLUSIVE, exclusively);
     for (listener, data) in listeners.iter().zip(LISTENER_FIRST..) {
-        // Level triggered, so that a batch that was cut short is reported again; exclusive, so that a
-        // listener shared by workers (the unix socket) wakes one of them and not all.
-        let flags = epoll::EventFlags::IN | epoll::EventFlags::EXCLUSIVE;
         epoll::add(epoll, listener, epoll::EventData::new_u64(data), flags)?;
     }
     Ok(())

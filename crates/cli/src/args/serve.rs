@@ -117,6 +117,7 @@ impl ServeCommand {
             listen,
             unix: common.unix.clone(),
             workers: common.workers,
+            shared_listeners: false,
             pin: common.pin.as_ref().map(|list| list.0.iter().map(|cpu| usize::from(*cpu)).collect()),
             backlog: common.backlog,
             buffer_bytes: common.buffer,

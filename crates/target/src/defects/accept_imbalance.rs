@@ -1,6 +1,8 @@
 //! One of several workers is slow, and the kernel's hash goes on giving it its share of connections.
 
-use super::{At, Defect, Hook, Server, Strength};
+use super::{At, Defect, Hook, Server, Setting, Strength};
+use crate::error::ServeError;
+use crate::options::ServeOptions;
 use std::time::Duration;
 
 pub(super) const DEFECT: Defect = Defect {
@@ -10,18 +12,22 @@ pub(super) const DEFECT: Defect = Defect {
     about: "the first worker sleeps this long for each request; the others do not (--workers 2 or more)",
     makes: "accept-imbalance: SO_REUSEPORT gives each listener the same share, so one queue grows and overflows while the others are empty",
     see: "ss -ltn 'sport = :PORT': Recv-Q of one listener is high, of the others 0",
-    make: |setting| Ok(Box::new(AcceptImbalance { takes: Duration::from_nanos(setting.number()) })),
+    make: |setting| Ok(Box::new(AcceptImbalance { setting })),
 };
 
 #[derive(Debug)]
 struct AcceptImbalance {
-    takes: Duration,
+    setting: Setting,
 }
 
 impl Hook for AcceptImbalance {
+    fn change(&self, options: &mut ServeOptions) -> Result<(), ServeError> {
+        self.setting.defect.with_workers(options)
+    }
+
     fn request(&self, at: &At<'_>) {
         if at.worker == 0 {
-            std::thread::sleep(self.takes);
+            std::thread::sleep(Duration::from_nanos(self.setting.number()));
         }
     }
 }

@@ -9,10 +9,12 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 
 use rustix::io::Errno;
 
-use super::{After, At, Defects, Kept, Manner};
+use super::{After, At, Defects, Kept, Manner, worker_starvation};
+use crate::clock;
 use crate::counters::Counters;
 use crate::link::{Io, Protocol, Received};
-use crate::reactor::{Next, Wake};
+use crate::reactor::{Accepting, Next, Wake};
+use crate::stop::Stop;
 use crate::timers::NEVER_NS;
 
 /// One worker's protocol, with defects.
@@ -21,6 +23,9 @@ pub(crate) struct Defective<P> {
     defects: Defects,
     worker: usize,
     now_ns: u64,
+    /// Those that began before this were told.
+    begun_ns: u64,
+    stop: Stop,
 }
 
 /// One connection: its protocol's state and what the defects hold of it.
@@ -38,6 +43,8 @@ pub(crate) struct Conn<C> {
 struct Replies {
     /// Something was received since the last reply began.
     received: bool,
+    /// The peer's end was received.
+    ended: bool,
     /// Bytes of a changed reply that the peer has not taken yet.
     left: Vec<u8>,
     /// Behind them, close.
@@ -46,9 +53,9 @@ struct Replies {
 
 impl<P> Defective<P> {
     /// The protocol of one worker, with these defects.
-    pub(crate) fn new(protocol: P, defects: Defects) -> Self {
+    pub(crate) fn new(protocol: P, defects: Defects, stop: Stop) -> Self {
         let worker = defects.next_worker();
-        Self { protocol, defects, worker, now_ns: crate::clock::monotonic_ns() }
+        Self { protocol, defects, worker, now_ns: clock::monotonic_ns(), begun_ns: 0, stop }
     }
 }
 
@@ -72,20 +79,58 @@ impl<P: Protocol> Protocol for Defective<P> {
 
     fn tick(&mut self, now_ns: u64) {
         self.now_ns = now_ns;
+        for hook in self.defects.between(self.begun_ns, now_ns) {
+            hook.begin();
+        }
+        self.begun_ns = now_ns + 1;
         self.protocol.tick(now_ns);
     }
 
+    fn accepting(&self) -> Option<Accepting> {
+        let mut accepting = Accepting::default();
+        self.defects.on(self.now_ns).for_each(|hook| hook.accepting(&mut accepting));
+        Some(accepting)
+    }
+
     fn drive<I: Io>(&mut self, io: &mut I, conn: &mut Self::Conn, wake: Wake, counters: &mut Counters) -> Next {
-        self.now_ns = wake.now_ns;
+        let mut wake = wake;
+        loop {
+            self.now_ns = wake.now_ns;
+            let mut manner = Manner::default();
+            for hook in self.defects.on(self.now_ns) {
+                hook.woken();
+                hook.manner(&mut manner);
+            }
+            let recv_before = counters.recv;
+            let next = self.advance(io, conn, wake, counters, &manner);
+            if !manner.stays || wake.draining || conn.is_leaked {
+                return next;
+            }
+            let is_read = !wake.readable || counters.recv > recv_before;
+            match worker_starvation::wait(io.socket(), next, is_read, &self.stop) {
+                Some(later) => wake = later,
+                None => return next,
+            }
+        }
+    }
+}
+
+impl<P: Protocol> Defective<P> {
+    fn advance<I: Io>(
+        &mut self,
+        io: &mut I,
+        conn: &mut Conn<P::Conn>,
+        wake: Wake,
+        counters: &mut Counters,
+        manner: &Manner,
+    ) -> Next {
         if conn.is_leaked && !wake.draining {
             return Next::Wait { until_ns: NEVER_NS, write: false };
         }
-        let mut manner = Manner::default();
-        for hook in self.defects.on(self.now_ns) {
-            hook.woken();
-            hook.manner(&mut manner);
+        if manner.keeps_none {
+            self.protocol.keep_no_connection();
         }
-        match conn.replies.flush(io, &manner) {
+        match conn.replies.flush(io, manner) {
             Ok(true) => {}
             Ok(false) if !wake.expired => {
                 // What came meanwhile is not lost: the protocol is told when it has its turn.
@@ -101,7 +146,7 @@ impl<P: Protocol> Protocol for Defective<P> {
         let missed = std::mem::take(&mut conn.missed);
         let wake =
             Wake { readable: wake.readable | missed.readable, thorough: wake.thorough | missed.thorough, ..wake };
-        let next = self.protocol_hears(io, conn, wake, counters, &manner);
+        let next = self.protocol_hears(io, conn, wake, counters, manner);
         if !conn.replies.left.is_empty() {
             conn.replies.closes |= next == Next::Close;
             return Next::Wait { until_ns: NEVER_NS, write: true };
@@ -111,9 +156,7 @@ impl<P: Protocol> Protocol for Defective<P> {
         }
         next
     }
-}
 
-impl<P: Protocol> Defective<P> {
     fn protocol_hears<I: Io>(
         &mut self,
         io: &mut I,
@@ -122,14 +165,14 @@ impl<P: Protocol> Defective<P> {
         counters: &mut Counters,
         manner: &Manner,
     ) -> Next {
-        let Self { protocol, defects, worker, now_ns } = self;
+        let Self { protocol, defects, worker, now_ns, .. } = self;
         let Conn { protocol: state, replies, .. } = conn;
         let mut layer = Layer { io, replies, defects, worker: *worker, now_ns: *now_ns, manner, has_received: false };
         protocol.drive(&mut layer, state, wake, counters)
     }
 
     fn close(&self, conn: &mut Conn<P::Conn>, wake: Wake) -> Next {
-        if !wake.draining && self.defects.on(self.now_ns).any(|hook| !hook.closes()) {
+        if conn.replies.ended && !wake.draining && self.defects.on(self.now_ns).any(|hook| !hook.closes()) {
             conn.is_leaked = true;
             conn.kept.clear();
             return Next::Wait { until_ns: NEVER_NS, write: false };
@@ -209,6 +252,7 @@ impl<I: Io> Io for Layer<'_, I> {
         };
         self.has_received = true;
         self.replies.received |= received.n > 0;
+        self.replies.ended |= received.n == 0 && !buffer.is_empty();
         Ok(received)
     }
 

@@ -5,10 +5,24 @@
 //! when one is asked for. Not here: parsing of `--defect`, and faults done to the host from outside.
 
 mod accept_imbalance;
+mod connection_leak;
 mod cpu_heavy;
+mod crash;
+mod fd_leak;
+mod fd_limit;
+mod keepalive_off;
 mod link;
+mod lost_wakeup;
+mod memory_kept;
+mod memory_leak;
 mod memory_per_connection;
 mod nagle;
+mod pages;
+mod sigpipe;
+mod slow_accept;
+mod thundering_herd;
+mod tls_rsa_4096;
+mod worker_starvation;
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -18,12 +32,30 @@ use std::time::Duration;
 use crate::clock;
 use crate::error::ServeError;
 use crate::options::ServeOptions;
+use crate::reactor::Accepting;
 
 pub(crate) use link::Defective;
 
 /// Every defect, in the order they are listed.
-pub const DEFECTS: &[&Defect] =
-    &[&nagle::DEFECT, &cpu_heavy::DEFECT, &memory_per_connection::DEFECT, &accept_imbalance::DEFECT];
+pub const DEFECTS: &[&Defect] = &[
+    &nagle::DEFECT,
+    &sigpipe::DEFECT,
+    &crash::DEFECT,
+    &fd_leak::DEFECT,
+    &fd_limit::DEFECT,
+    &slow_accept::DEFECT,
+    &cpu_heavy::DEFECT,
+    &worker_starvation::DEFECT,
+    &memory_per_connection::DEFECT,
+    &memory_leak::DEFECT,
+    &memory_kept::DEFECT,
+    &connection_leak::DEFECT,
+    &lost_wakeup::DEFECT,
+    &thundering_herd::DEFECT,
+    &accept_imbalance::DEFECT,
+    &tls_rsa_4096::DEFECT,
+    &keepalive_off::DEFECT,
+];
 
 /// A fault that can be built into a reference server.
 #[derive(Debug)]
@@ -41,6 +73,36 @@ pub struct Defect {
     /// A command that shows it without plimsoll. `PID` and `PORT` stand for the server's.
     pub see: &'static str,
     make: fn(Setting) -> Result<Box<dyn Hook>, ServeError>,
+}
+
+impl Defect {
+    /// Refuses TLS, under which the socket is not what the protocol receives from and writes to.
+    fn without_tls(&self, options: &ServeOptions) -> Result<(), ServeError> {
+        if options.tls.is_none() {
+            return Ok(());
+        }
+        let (expected, got) = ("no --tls".to_owned(), "--tls".to_owned());
+        Err(ServeError::DefectMisused {
+            defect: self.name,
+            expected,
+            got,
+            next: "it is one of plain sockets, leave --tls out",
+        })
+    }
+
+    /// Refuses a single worker.
+    fn with_workers(&self, options: &ServeOptions) -> Result<(), ServeError> {
+        if options.workers > 1 {
+            return Ok(());
+        }
+        let (expected, got) = ("--workers 2 or more".to_owned(), options.workers.to_string());
+        Err(ServeError::DefectMisused {
+            defect: self.name,
+            expected,
+            got,
+            next: "it lies between workers, set --workers",
+        })
+    }
 }
 
 /// A reference server.
@@ -102,6 +164,16 @@ impl Setting {
             Strength::Bytes(number) | Strength::Count(number) => number,
         }
     }
+
+    /// The strength as a number of bytes that fits into memory's addresses.
+    pub(crate) fn bytes(&self) -> usize {
+        usize::try_from(self.number()).unwrap_or(usize::MAX)
+    }
+
+    /// Refuses a start: the defect cannot begin later than the server.
+    fn only_from_the_start(&self) -> Result<(), ServeError> {
+        if self.from.is_zero() { Ok(()) } else { Err(ServeError::DefectFromStart { defect: self.defect.name }) }
+    }
 }
 
 /// The defect of that name.
@@ -117,6 +189,12 @@ pub(crate) trait Hook: std::fmt::Debug + Send + Sync {
     fn change(&self, _options: &mut ServeOptions) -> Result<(), ServeError> {
         Ok(())
     }
+
+    /// The defect begins. Once in each worker, on its thread: at its start or at its first wake-up behind `@START`.
+    fn begin(&self) {}
+
+    /// How connections are taken from the listeners.
+    fn accepting(&self, _accepting: &mut Accepting) {}
 
     /// A connection was accepted; what is returned is kept until it closes.
     fn accepted(&self, _worker: usize) -> Option<Kept> {
@@ -138,7 +216,7 @@ pub(crate) trait Hook: std::fmt::Debug + Send + Sync {
         After::GoOn
     }
 
-    /// The connection is about to be closed by the server. False: it is not.
+    /// The peer has ended a connection, and it is about to be closed. False: it is not, ever.
     fn closes(&self) -> bool {
         true
     }
@@ -166,6 +244,10 @@ pub(crate) struct Manner {
     pub(crate) raises_sigpipe: bool,
     /// `Hook::reply` is asked for each reply.
     pub(crate) rewrites: bool,
+    /// Each reply is its connection's last, where the protocol has such a thing.
+    pub(crate) keeps_none: bool,
+    /// The worker stays with the connection until it closes.
+    pub(crate) stays: bool,
 }
 
 /// What follows a reply.
@@ -215,6 +297,11 @@ impl Defects {
     }
 
     fn on(&self, now_ns: u64) -> impl Iterator<Item = &dyn Hook> {
-        self.all.iter().filter(move |active| active.from_ns <= now_ns).map(|active| &*active.hook)
+        self.between(0, now_ns)
+    }
+
+    /// Those that began from `from_ns` on and no later than `to_ns`.
+    fn between(&self, from_ns: u64, to_ns: u64) -> impl Iterator<Item = &dyn Hook> {
+        self.all.iter().filter(move |active| (from_ns..=to_ns).contains(&active.from_ns)).map(|active| &*active.hook)
     }
 }

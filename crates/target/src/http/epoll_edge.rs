@@ -116,6 +116,10 @@ impl Protocol for Http {
         self.site.stamp.refresh(clock::unix_seconds());
     }
 
+    fn keep_no_connection(&mut self) {
+        self.site.keep_alive = false;
+    }
+
     fn drive<I: Io>(&mut self, io: &mut I, conn: &mut Conn, wake: Wake, counters: &mut Counters) -> Next {
         conn.readable |= wake.readable;
         conn.thorough |= wake.thorough;

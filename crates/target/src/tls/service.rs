@@ -16,7 +16,7 @@ use super::scratch::Scratch;
 use crate::counters::Counters;
 use crate::limits;
 use crate::link::{Io, Protocol, Received};
-use crate::reactor::{Next, Service, Wake};
+use crate::reactor::{Accepting, Next, Service, Wake};
 use crate::timers::NEVER_NS;
 
 /// One worker's protocol, over TLS.
@@ -72,6 +72,10 @@ impl<P: Protocol> Service for Tls<P> {
 
     fn tick(&mut self, now_ns: u64) {
         self.protocol.tick(now_ns);
+    }
+
+    fn accepting(&self) -> Option<Accepting> {
+        self.protocol.accepting()
     }
 
     fn drive(&mut self, fd: BorrowedFd<'_>, conn: &mut Self::Conn, wake: Wake, counters: &mut Counters) -> Next {

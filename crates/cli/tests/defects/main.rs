@@ -1,0 +1,28 @@
+//! Every defect of the reference servers is there when asked for, from its start on, and not there otherwise.
+//!
+//! What proves it is read from outside: strace, `/proc`, ss, openssl, a bare client. Nothing of plimsoll's own reads.
+#![allow(clippy::unwrap_used, reason = "a test that cannot set up is a test that fails")]
+
+#[path = "../common/mod.rs"]
+mod program;
+
+mod common;
+
+mod accepting;
+mod memory;
+mod process;
+mod refused;
+mod sockets;
+mod tls;
+
+/// What proves which defect: a line a file.
+const PROOFS: &[&[common::Proof]] = &[accepting::PROOFS, memory::PROOFS, process::PROOFS, sockets::PROOFS, tls::PROOFS];
+
+#[test]
+fn every_defect_is_proved_once() {
+    let mut proved: Vec<_> = PROOFS.iter().flat_map(|file| file.iter()).map(|(name, _)| *name).collect();
+    let mut listed: Vec<_> = target::defects::DEFECTS.iter().map(|defect| defect.name).collect();
+    proved.sort_unstable();
+    listed.sort_unstable();
+    assert_eq!(proved, listed);
+}
