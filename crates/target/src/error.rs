@@ -154,6 +154,22 @@ pub enum ServeError {
         /// Those that can.
         able: String,
     },
+    /// A defect's strength outside its bounds.
+    #[error("expected {expected} as strength of the defect {defect}, got {got}: choose one within")]
+    DefectStrength {
+        /// The defect.
+        defect: &'static str,
+        /// What it takes.
+        expected: &'static str,
+        /// What was given.
+        got: String,
+    },
+    /// A defect that is there from the server's start or not at all.
+    #[error("the defect {defect} cannot begin later than the server: leave its @START out")]
+    DefectFromStart {
+        /// The defect.
+        defect: &'static str,
+    },
     /// A defect could not be set up.
     #[error("could not {doing} for the defect {defect} ({source})")]
     Defect {
@@ -174,7 +190,11 @@ impl ServeError {
     #[must_use]
     pub fn is_usage(&self) -> bool {
         match self {
-            Self::NoTlsInDesign { .. } | Self::NoSuchDefectHere { .. } | Self::NoDefectsInDesign { .. } => true,
+            Self::NoTlsInDesign { .. }
+            | Self::NoSuchDefectHere { .. }
+            | Self::NoDefectsInDesign { .. }
+            | Self::DefectStrength { .. }
+            | Self::DefectFromStart { .. } => true,
             Self::Tls(error) => error.is_usage(),
             _ => false,
         }
