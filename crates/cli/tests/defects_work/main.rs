@@ -12,6 +12,7 @@ mod subject;
 mod work;
 
 use common::{plimsoll, wait_until};
+use std::thread;
 use std::time::Duration;
 use subject::Subject;
 use target::defects::{DEFECTS, Server, Strength};
@@ -67,25 +68,35 @@ const CASES: &[Case] = &[
 /// There when on, not when off, not before its start, and then there.
 fn prove(name: &str) {
     let case = CASES.iter().find(|case| case.name == name).unwrap();
-    for server in case.servers {
-        let on = format!("{name}{}", case.strength);
-        let subject = |defect: Option<&str>| Subject::start(server, case.workers, defect);
-        let Some(shows) = (case.shows)(&subject(Some(&on))) else { return };
-        assert!(shows, "{server}: {on} is not there");
-        assert_eq!((case.shows)(&subject(None)), Some(false), "{server}: there without {name}");
-        if name == "single-thread" {
-            continue;
+    let on = format!("{name}{}", case.strength);
+    // Mostly waiting, so side by side.
+    thread::scope(|scope| {
+        for server in case.servers {
+            scope.spawn(|| there_when_on_and_not_when_off(case, server, &on));
         }
-        let not_yet = format!("{on}@1h");
-        assert_eq!((case.shows)(&subject(Some(&not_yet))), Some(false), "{server}: there before its start");
-        let start = Duration::from_millis(1500);
-        let begins = subject(Some(&format!("{on}@1500ms")));
-        let early = (case.shows)(&begins);
-        if begins.started.elapsed() < start {
-            assert_eq!(early, Some(false), "{server}: {name} is there before its start");
+        if name != "single-thread" {
+            // Beginning is the same for all servers.
+            scope.spawn(|| begins_at_its_start(case, case.servers[0], &on));
         }
-        wait_until("it begins at its start", || (case.shows)(&begins) == Some(true));
+    });
+}
+
+fn there_when_on_and_not_when_off(case: &Case, server: &'static str, on: &str) {
+    let Some(shows) = (case.shows)(&Subject::start(server, case.workers, Some(on))) else { return };
+    assert!(shows, "{server}: {on} is not there");
+    assert_eq!((case.shows)(&Subject::start(server, case.workers, None)), Some(false), "{server}: there without {on}");
+}
+
+fn begins_at_its_start(case: &Case, server: &'static str, on: &str) {
+    let not_yet = Subject::start(server, case.workers, Some(&format!("{on}@1h")));
+    let Some(shows) = (case.shows)(&not_yet) else { return };
+    assert!(!shows, "{server}: {on} is there an hour before its start");
+    let begins = Subject::start(server, case.workers, Some(&format!("{on}@1500ms")));
+    let early = (case.shows)(&begins);
+    if begins.started.elapsed() < Duration::from_millis(1500) {
+        assert_eq!(early, Some(false), "{server}: {on} is there before its start");
     }
+    wait_until("it begins at its start", || (case.shows)(&begins) == Some(true));
 }
 
 /// A test a row, so that they run side by side.

@@ -13,7 +13,7 @@ pub(super) const DEFECT: Defect = Defect {
     strength: Strength::Time(Duration::from_millis(100)),
     about: "one request of 10 sleeps this long in its worker's event loop",
     makes: "event-loop-blocked: all requests in flight on that worker stall together while it uses no processor",
-    see: "timeout 5 strace -f -T -e trace=clock_nanosleep -p PID: sleeps in a worker's thread, each as long",
+    see: "timeout 5 strace -f -T -e trace=clock_nanosleep -p PID under load: sleeps in a worker's thread, each as long",
     make: |setting| Ok(Box::new(BlockedLoop { sleeps: setting.time(), every: Every::nth(NTH) })),
 };
 

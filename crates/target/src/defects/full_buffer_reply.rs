@@ -8,7 +8,7 @@ pub(super) const DEFECT: Defect = Defect {
     strength: Strength::Bytes(4096),
     about: "a message that fills receive buffers of this size to the last byte is taken for one that goes on: no reply",
     makes: "missing-reply, at sizes that are a multiple of the buffer and at no other",
-    see: "exec 3<>/dev/tcp/127.0.0.1/PORT; head -c 8192 /dev/zero >&3; timeout 1 cat <&3 | wc -c (bash): 0; with 8191, all",
+    see: "exec 3<>/dev/tcp/127.0.0.1/PORT; dd if=/dev/zero bs=8192 count=1 >&3; timeout 1 cat <&3 | wc -c (bash): 0; with bs=8191, all",
     make: |setting| Ok(Box::new(FullBufferReply { bytes: at_least_one_byte(&setting)? })),
 };
 

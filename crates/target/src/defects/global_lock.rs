@@ -12,7 +12,7 @@ pub(super) const DEFECT: Defect = Defect {
     strength: Strength::Time(Duration::from_micros(200)),
     about: "each request holds the process's one mutex and burns this much processor time meanwhile (--workers 2 or more)",
     makes: "lock-contention: while one worker computes the others wait in futex, and throughput stops at 1 / time with any number of workers",
-    see: "timeout 5 strace -f -c -e trace=futex -p PID: FUTEX_WAITs, which grow with the load",
+    see: "timeout 5 strace -f -c -e trace=futex -p PID under load: futex calls that grow with it",
     make: |setting| Ok(Box::new(GlobalLock { us: setting.number() / 1000, all: Mutex::new(()) })),
 };
 

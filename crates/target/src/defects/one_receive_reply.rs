@@ -8,7 +8,7 @@ pub(super) const DEFECT: Defect = Defect {
     strength: Strength::Bytes(4096),
     about: "of each message only what fits a receive buffer of this size is answered, the rest is thrown away",
     makes: "truncated-reply, at sizes above the buffer and at no other",
-    see: "exec 3<>/dev/tcp/127.0.0.1/PORT; head -c 5000 /dev/zero >&3; timeout 1 cat <&3 | wc -c (bash): 4096",
+    see: "exec 3<>/dev/tcp/127.0.0.1/PORT; dd if=/dev/zero bs=5000 count=1 >&3; timeout 1 cat <&3 | wc -c (bash): 4096",
     make: |setting| Ok(Box::new(OneReceiveReply { bytes: at_least_one_byte(&setting)? })),
 };
 

@@ -12,7 +12,7 @@ pub(super) const DEFECT: Defect = Defect {
     strength: Strength::Time(Duration::from_micros(200)),
     about: "there is one worker whatever --workers says, and each request burns this much processor time in it (no @START)",
     makes: "single-thread-bound: one thread uses a whole core while the others are idle, and throughput stops at 1 / time",
-    see: "top -b -n 1 -H -p PID: one thread at 100 %CPU, and no second worker",
+    see: "top -b -n 2 -d 1 -H -p PID under load: one thread at 100 %CPU, and no second worker",
     make: |setting| {
         setting.only_from_the_start()?;
         Ok(Box::new(SingleThread { us: setting.number() / 1000 }))

@@ -19,7 +19,7 @@ pub(super) const DEFECT: Defect = Defect {
     strength: Strength::Time(Duration::from_millis(20)),
     about: "each request waits in its worker for an origin that answers after this time, over a connection of the server's own",
     makes: "backend-wait: request time is spent in recv on an outgoing connection; no processor is used",
-    see: "ss -tnp state established | grep pid=PID: connections to a port that is not PORT; strace -f -T -p PID: recvfrom on them takes the time",
+    see: "ss -tnp state established | grep pid=PID: connections between ports of which none is PORT",
     make: |setting| Ok(Box::new(SlowBackend::new(&setting)?)),
 };
 
