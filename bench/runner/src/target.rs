@@ -90,7 +90,9 @@ impl Target {
             let said = std::fs::read_to_string(&log).unwrap_or_default();
             format!("{name} does not listen; it says: {}", said.trim())
         })?;
-        let workers = children_of(target.pids[0]);
+        // nginx listens before it has its workers: their CPU time must not be missed.
+        let due = if name.starts_with("nginx") { cpus.len() } else { 0 };
+        let workers = children_within(target.pids[0], due, PATIENCE)?;
         if let Some(&worker) = workers.first() {
             target.worker = worker;
             target.pids.extend(workers);
@@ -269,6 +271,21 @@ fn nginx_configuration(folder: &Path, addr: SocketAddr, workers: usize, http: &s
 fn is_root() -> bool {
     use std::os::unix::fs::MetadataExt as _;
     std::fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0)
+}
+
+/// The children of a process, once there are as many as are due.
+fn children_within(pid: u32, due: usize, patience: Duration) -> Result<Vec<u32>> {
+    let give_up = Instant::now() + patience;
+    loop {
+        let children = children_of(pid);
+        if children.len() >= due {
+            return Ok(children);
+        }
+        if Instant::now() >= give_up {
+            bail!("expected {due} worker processes of {pid} within {patience:?}, got {}", children.len());
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }
 
 /// The children of a process, see proc_pid_task_tid_children(5).

@@ -18,7 +18,7 @@ pub(super) struct Payload {
 /// The last reply's payload; `None` if it has none.
 pub(super) fn last(server: Server, piece: &[u8]) -> Option<Payload> {
     if server != Server::Http {
-        return (!piece.is_empty()).then(|| Payload { at: 0..piece.len(), is_whole: true });
+        return (!piece.is_empty()).then_some(Payload { at: 0..piece.len(), is_whole: true });
     }
     let mut from = 0;
     while from < piece.len() {
