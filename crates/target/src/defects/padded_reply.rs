@@ -10,7 +10,7 @@ pub(super) const DEFECT: Defect = Defect {
     name: "padded-reply",
     servers: &[Server::Echo, Server::Http],
     strength: Strength::Count(10),
-    about: "one reply of this many has 16 NUL bytes behind it that are not part of it (http: of those up to 16 KiB)",
+    about: "one reply of this many has 16 NUL bytes behind it that are not part of it (http: of those up to 64 KiB)",
     makes: "padded-reply: more comes than was due, and the next reply on the connection does not begin where it should",
     see: "exec 3<>/dev/tcp/127.0.0.1/PORT; printf 'GET / HTTP/1.0\\r\\n\\r\\n' >&3; tail -c 16 <&3 | od -An -tx1 (bash, with padded-reply=1): NULs",
     make: |setting| Ok(Box::new(PaddedReply { server: Server::Echo, every: Every::of(&setting)? })),
