@@ -9,13 +9,13 @@ use serde::Serialize;
 
 /// What `bench` prints when it was not understood.
 pub const USAGE: &str = "\
-usage: bench http|open|stall|lag|memory|tls|hold|start|all [--option value]...
-  --seconds N       length of one run (http 3, open, stall and memory 10, lag 5, hold 1)
+usage: bench http|open|stall|lag|memory|tls|hold|serve|start|all [--option value]...
+  --seconds N       length of one run (http 3, serve 2, open, stall and memory 10, lag 5, hold 1)
   --rounds N        rounds (5; stall and memory 3; start 15)
   --retries N       more attempts for a run with other load on the machine (3)
   --other-load X    cores' worth of other load above which a run is thrown away (0.10)
   --quiet-patience N  seconds to wait for a quiet machine before such a run is made again (30)
-  --connections L   numbers of connections, with commas (http 64,1000; else 64)
+  --connections L   numbers of connections, with commas (http and serve 64,1000; else 64)
   --rate N          requests per second of an open loop (5000)
   --long N[s]       length of memory's long run (600)
   --targets L       nginx,responder,serve (http)
@@ -70,7 +70,7 @@ pub struct Settings {
 }
 
 /// The subcommands, `all` being the others in this order.
-pub const COMMANDS: &[&str] = &["start", "http", "open", "stall", "lag", "memory", "tls", "hold", "all"];
+pub const COMMANDS: &[&str] = &["start", "http", "open", "stall", "lag", "memory", "tls", "hold", "serve", "all"];
 /// The targets of `http`.
 pub const TARGETS: &[&str] = &["nginx", "responder", "serve"];
 
@@ -104,7 +104,7 @@ impl Settings {
     /// Numbers of connections to measure.
     pub fn connections(&self) -> &[usize] {
         match (self.connections.as_slice(), self.command.as_str()) {
-            ([], "http") => &[64, 1000],
+            ([], "http" | "serve") => &[64, 1000],
             ([], _) => &[64],
             (given, _) => given,
         }

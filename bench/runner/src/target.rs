@@ -27,6 +27,9 @@ pub const STAMPING: &str = "stamping responder";
 const STAMPS: &str = "stamps";
 
 const HOLDER_ARGS: &str = "serve echo --design uring --connections-max 60k --idle-timeout never --listen {addr}";
+/// Servers of one file of 1 KiB: ours first, then nginx as it comes, and remembering open files.
+pub const FILE_SERVERS: [&str; 3] = ["serve http, 1 KiB", "nginx, 1 KiB", "nginx, 1 KiB, open_file_cache"];
+const FILE_BYTES: usize = 1024;
 
 /// The certificate of a target over TLS, and its key, in its folder.
 const CERTIFICATE: &str = "certificate.pem";
@@ -53,10 +56,22 @@ impl Target {
         let folder = tempfile::tempdir().context("making a temporary folder")?;
         let addr = free_addr()?;
         let mut command = match name {
-            "nginx" => nginx(folder.path(), addr, cpus.len(), "")?,
+            "nginx" => nginx(folder.path(), addr, cpus.len(), BODY_BYTES, "", "")?,
+            "nginx, 1 KiB" => nginx(folder.path(), addr, cpus.len(), FILE_BYTES, "", "")?,
+            "nginx, 1 KiB, open_file_cache" => {
+                // As long as ours goes without looking at the disk anew.
+                let cache = "open_file_cache max=1000 inactive=1h; open_file_cache_valid 1s;";
+                nginx(folder.path(), addr, cpus.len(), FILE_BYTES, cache, "")?
+            }
+            "serve http, 1 KiB" => {
+                let pages = pages(folder.path(), FILE_BYTES)?;
+                let mut command = serve(&settings.plimsoll, &settings.serve_args, addr)?;
+                command.arg("--root").arg(pages);
+                command
+            }
             "nginx p-256" | "nginx rsa-2048" => {
                 make_certificate(folder.path(), name)?;
-                nginx(folder.path(), addr, cpus.len(), "ssl")?
+                nginx(folder.path(), addr, cpus.len(), BODY_BYTES, "", "ssl")?
             }
             "responder" => responder(&settings.floor, addr),
             STAMPING => {
@@ -79,7 +94,9 @@ impl Target {
             let said = std::fs::read_to_string(&log).unwrap_or_default();
             format!("{name} does not listen; it says: {}", said.trim())
         })?;
-        let workers = children_of(target.pids[0]);
+        // nginx listens before it has its workers: their CPU time must not be missed.
+        let due = if name.starts_with("nginx") { cpus.len() } else { 0 };
+        let workers = children_within(target.pids[0], due, PATIENCE)?;
         if let Some(&worker) = workers.first() {
             target.worker = worker;
             target.pids.extend(workers);
@@ -200,20 +217,27 @@ fn make_certificate(folder: &Path, name: &str) -> Result<()> {
     Ok(())
 }
 
-fn nginx(folder: &Path, addr: SocketAddr, workers: usize, ssl: &str) -> Result<Command> {
-    let program = machine::find("nginx").context("nginx is not installed")?;
+/// A folder with an index page of that size.
+fn pages(folder: &Path, bytes: usize) -> Result<PathBuf> {
     let pages = folder.join("pages");
     std::fs::create_dir(&pages)?;
-    std::fs::write(pages.join("index.html"), vec![b'x'; BODY_BYTES])?;
+    std::fs::write(pages.join("index.html"), vec![b'x'; bytes])?;
+    Ok(pages)
+}
+
+/// `http`: more directives of the http block.
+fn nginx(folder: &Path, addr: SocketAddr, workers: usize, bytes: usize, http: &str, ssl: &str) -> Result<Command> {
+    let program = machine::find("nginx").context("nginx is not installed")?;
+    pages(folder, bytes)?;
     let configuration = folder.join("nginx.conf");
-    std::fs::write(&configuration, nginx_configuration(folder, addr, workers, ssl))?;
+    std::fs::write(&configuration, nginx_configuration(folder, addr, workers, http, ssl))?;
     let mut command = Command::new(program);
     command.arg("-e").arg(folder.join("error.log"));
     command.arg("-c").arg(&configuration).arg("-p").arg(folder);
     Ok(command)
 }
 
-fn nginx_configuration(folder: &Path, addr: SocketAddr, workers: usize, ssl: &str) -> String {
+fn nginx_configuration(folder: &Path, addr: SocketAddr, workers: usize, http: &str, ssl: &str) -> String {
     let folder = folder.display();
     // As root, nginx would give its workers to a user who may not read the temporary folder.
     let user = if is_root() { "user root;\n" } else { "" };
@@ -234,6 +258,7 @@ fn nginx_configuration(folder: &Path, addr: SocketAddr, workers: usize, ssl: &st
            access_log off;\n\
            sendfile on;\n\
            tcp_nopush on;\n\
+           {http}\n\
            keepalive_timeout 86400s;\n\
            keepalive_requests 100000000;\n\
            client_body_temp_path {folder}/body;\n\
@@ -250,6 +275,21 @@ fn nginx_configuration(folder: &Path, addr: SocketAddr, workers: usize, ssl: &st
 fn is_root() -> bool {
     use std::os::unix::fs::MetadataExt as _;
     std::fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0)
+}
+
+/// The children of a process, once there are as many as are due.
+fn children_within(pid: u32, due: usize, patience: Duration) -> Result<Vec<u32>> {
+    let give_up = Instant::now() + patience;
+    loop {
+        let children = children_of(pid);
+        if children.len() >= due {
+            return Ok(children);
+        }
+        if Instant::now() >= give_up {
+            bail!("expected {due} worker processes of {pid} within {patience:?}, got {}", children.len());
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }
 
 /// The children of a process, see proc_pid_task_tid_children(5).

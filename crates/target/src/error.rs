@@ -176,6 +176,16 @@ pub enum ServeError {
         /// Those that can.
         able: String,
     },
+    /// A defect's strength outside its bounds.
+    #[error("expected {expected} as strength of the defect {defect}, got {got}: choose one within")]
+    DefectStrength {
+        /// The defect.
+        defect: &'static str,
+        /// What it takes.
+        expected: &'static str,
+        /// What was given.
+        got: String,
+    },
     /// A defect that is there from the server's start or not at all.
     #[error("the defect {defect} cannot begin later than the server: leave its @START out")]
     DefectFromStart {
@@ -219,6 +229,7 @@ impl ServeError {
             | Self::NoSuchDefectHere { .. }
             | Self::NoDefectsInDesign { .. }
             | Self::DefectFromStart { .. }
+            | Self::DefectStrength { .. }
             | Self::DefectMisused { .. } => true,
             Self::Tls(error) => error.is_usage(),
             Self::Names(error) => error.is_usage(),

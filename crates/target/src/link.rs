@@ -97,7 +97,7 @@ pub(crate) fn run<P: Protocol>(
     make: impl Fn() -> P + Sync,
 ) -> Result<Counters, ServeError> {
     let mut options = options.clone();
-    let defects = Defects::new(&mut options)?;
+    let defects = Defects::new(name, &mut options)?;
     if defects.is_empty() {
         return run_linked(name, alpn, &options, stop, ready, make);
     }

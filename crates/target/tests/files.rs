@@ -228,6 +228,7 @@ fn curl_agrees() {
     assert!(curl(&["-r", "10-19"], "/1024.bin") == noise(1024)[10..20]);
     assert_eq!(curl(&["--path-as-is", "-o", "/dev/null", "-w", "%{http_code}"], "/../secret"), b"400");
     assert_eq!(curl(&["-L"], "/sub"), b"<p>sub");
+    curl_ranges_and_conditions(&site, &curl);
     let head = String::from_utf8(curl(&["-I"], "/1024.bin")).unwrap();
     assert!(head.starts_with("HTTP/1.1 200 OK\r\n") && head.contains("Content-Length: 1024\r\n"), "{head}");
     let stamp = site.folder.path().join("etag");
@@ -236,6 +237,31 @@ fn curl_agrees() {
     assert_eq!(curl(&["--etag-compare", stamp, "-w", "%{http_code}"], "/1024.bin"), b"304");
     curl_uploads(&site.folder.path().join("root/3000000.bin"));
     site.server.finish();
+}
+
+fn curl_ranges_and_conditions(site: &Site, curl: &impl Fn(&[&str], &str) -> Vec<u8>) {
+    let whole = noise(3_000_000);
+    let status = |arguments: &[&str], path: &str| {
+        let with_status = [arguments, &["-o", "/dev/null", "-w", "%{http_code}"]].concat();
+        String::from_utf8(curl(&with_status, path)).unwrap()
+    };
+    assert!(curl(&["-r", "-7"], "/3000000.bin") == whole[3_000_000 - 7..]);
+    assert!(curl(&["-r", "2999000-"], "/3000000.bin") == whole[2_999_000..]);
+    assert_eq!(status(&["-r", "3000000-"], "/3000000.bin"), "416");
+    assert_eq!(status(&["-I", "-r", "0-9"], "/3000000.bin"), "200");
+    // A download that goes on where it was cut.
+    let part = site.folder.path().join("part");
+    std::fs::write(&part, &whole[..1_234_567]).unwrap();
+    assert_eq!(curl(&["-C", "-", "-o", part.to_str().unwrap(), "-w", "%{http_code}"], "/3000000.bin"), b"206");
+    assert!(std::fs::read(&part).unwrap() == whole);
+    // `-z DATE`: only if newer; `-z -DATE`: only if not.
+    assert_eq!(status(&["-z", "31 Dec 2100"], "/1024.bin"), "304");
+    assert_eq!(status(&["-z", "1 Jan 2000"], "/1024.bin"), "200");
+    assert_eq!(status(&["-z", "-1 Jan 2000"], "/1024.bin"), "412");
+    symlink(site.folder.path().join("secret"), site.root().join("out")).unwrap();
+    for (path, expected) in [("/%2e%2e/secret", "400"), ("/sub/..%2f..%2fsecret", "400"), ("/out", "403")] {
+        assert_eq!(status(&["--path-as-is"], path), expected, "{path}");
+    }
 }
 
 fn curl_uploads(file: &Path) {

@@ -5,6 +5,7 @@ mod http;
 mod lag;
 mod memory;
 mod open;
+mod serve;
 mod stall;
 mod start;
 mod tls;
@@ -46,6 +47,7 @@ fn measure_and_write(settings: &Settings) -> Result<()> {
     let document = match settings.command.as_str() {
         "start" => start::run(settings),
         "http" => http::run(settings),
+        "serve" => serve::run(settings),
         "open" => open::run(settings),
         "stall" => stall::run(settings),
         "lag" => lag::run(settings),

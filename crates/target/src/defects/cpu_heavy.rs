@@ -10,7 +10,7 @@ pub(super) const DEFECT: Defect = Defect {
     strength: Strength::Time(Duration::from_micros(500)),
     about: "each request burns this much processor time in its worker",
     makes: "single-thread-bound with one worker, cpu-saturated with one on every core: throughput stops at workers / time",
-    see: "pidstat -t -p PID 1: the worker's %usr at 100; perf top -p PID",
+    see: "top -b -n 2 -d 1 -H -p PID under load: the workers' %CPU at 100",
     make: |setting| Ok(Box::new(CpuHeavy { us: setting.number() / 1000 })),
 };
 

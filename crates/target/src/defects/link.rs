@@ -12,6 +12,7 @@ use rustix::io::Errno;
 use super::{After, At, Defects, Kept, Manner, worker_starvation};
 use crate::clock;
 use crate::counters::Counters;
+use crate::limits;
 use crate::link::{Io, Protocol, Received};
 use crate::reactor::{Accepting, Next, Wake};
 use crate::stop::Stop;
@@ -49,6 +50,8 @@ struct Replies {
     left: Vec<u8>,
     /// Behind them, close.
     closes: bool,
+    /// The rest of this reply is thrown away.
+    swallows: bool,
 }
 
 impl<P> Defective<P> {
@@ -213,6 +216,7 @@ impl<I: Io> Layer<'_, I> {
         if !std::mem::take(&mut self.replies.received) {
             return false;
         }
+        self.replies.swallows = false;
         for hook in self.defects.on(self.now_ns) {
             hook.request(&At { socket: self.io.socket(), worker: self.worker });
         }
@@ -224,7 +228,14 @@ impl<I: Io> Layer<'_, I> {
         let mut bytes = [head, body].concat();
         let taken = bytes.len();
         for hook in self.defects.on(self.now_ns) {
-            self.replies.closes |= hook.reply(&mut bytes) == After::Close;
+            match hook.reply(&mut bytes) {
+                After::GoOn => {}
+                After::Close => self.replies.closes = true,
+                After::Swallow => {
+                    bytes.clear();
+                    self.replies.swallows = true;
+                }
+            }
         }
         let mut rest = bytes;
         if self.manner.splits && rest.len() > 1 {
@@ -264,6 +275,9 @@ impl<I: Io> Io for Layer<'_, I> {
         if begins && self.manner.rewrites {
             return self.rewrite(head, body);
         }
+        if self.replies.swallows {
+            return Ok(head.len() + body.len());
+        }
         if begins && self.manner.splits && head.len() + body.len() > 1 {
             let bytes = [head, body].concat();
             let (first, second) = bytes.split_at(first_write(&bytes));
@@ -294,8 +308,16 @@ impl<I: Io> Io for Layer<'_, I> {
         if !self.replies.left.is_empty() || self.replies.closes {
             return Err(Errno::AGAIN);
         }
-        if self.begins() && self.manner.rewrites && !head.is_empty() {
-            return self.rewrite(head, b"");
+        if self.begins() && self.manner.rewrites {
+            piece.resize(limits::MADE_PIECE_BYTES.min(usize::try_from(to - from).unwrap_or(usize::MAX)), 0);
+            return match rustix::io::pread(file, &mut piece[..], from)? {
+                // The file was cut after its length was promised.
+                0 => Err(Errno::IO),
+                n => self.rewrite(head, &piece[..n]),
+            };
+        }
+        if self.replies.swallows {
+            return Ok(head.len() + usize::try_from(to - from).unwrap_or(usize::MAX - head.len()));
         }
         self.io.send_file(head, file, from, to, piece)
     }

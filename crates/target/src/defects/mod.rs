@@ -11,11 +11,22 @@ mod crash;
 mod fd_leak;
 mod fd_limit;
 mod keepalive_off;
+mod background;
+mod blocked_loop;
+mod corrupted_reply;
+mod error_status;
+mod every;
+mod fixed_size_reply;
+mod fsync_log;
+mod full_buffer_reply;
+mod global_lock;
+mod head_of_line;
 mod link;
 mod lost_wakeup;
 mod memory_kept;
 mod memory_leak;
 mod memory_per_connection;
+mod missing_reply;
 mod nagle;
 mod pages;
 mod sigpipe;
@@ -23,6 +34,15 @@ mod slow_accept;
 mod thundering_herd;
 mod tls_rsa_4096;
 mod worker_starvation;
+mod one_receive_reply;
+mod padded_reply;
+mod payload;
+mod single_thread;
+mod slow_backend;
+mod slow_log_reader;
+mod stop_the_world;
+mod strlen_reply;
+mod truncated_reply;
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -41,20 +61,37 @@ pub const DEFECTS: &[&Defect] = &[
     &nagle::DEFECT,
     &sigpipe::DEFECT,
     &crash::DEFECT,
+    &single_thread::DEFECT,
+    &cpu_heavy::DEFECT,
+    &global_lock::DEFECT,
+    &blocked_loop::DEFECT,
+    &stop_the_world::DEFECT,
+    &head_of_line::DEFECT,
+    &worker_starvation::DEFECT,
+    &lost_wakeup::DEFECT,
+    &slow_backend::DEFECT,
+    &fsync_log::DEFECT,
+    &slow_log_reader::DEFECT,
     &fd_leak::DEFECT,
     &fd_limit::DEFECT,
     &slow_accept::DEFECT,
-    &cpu_heavy::DEFECT,
-    &worker_starvation::DEFECT,
+    &thundering_herd::DEFECT,
+    &accept_imbalance::DEFECT,
+    &connection_leak::DEFECT,
     &memory_per_connection::DEFECT,
     &memory_leak::DEFECT,
     &memory_kept::DEFECT,
-    &connection_leak::DEFECT,
-    &lost_wakeup::DEFECT,
-    &thundering_herd::DEFECT,
-    &accept_imbalance::DEFECT,
     &tls_rsa_4096::DEFECT,
     &keepalive_off::DEFECT,
+    &error_status::DEFECT,
+    &truncated_reply::DEFECT,
+    &one_receive_reply::DEFECT,
+    &strlen_reply::DEFECT,
+    &padded_reply::DEFECT,
+    &fixed_size_reply::DEFECT,
+    &corrupted_reply::DEFECT,
+    &missing_reply::DEFECT,
+    &full_buffer_reply::DEFECT,
 ];
 
 /// A fault that can be built into a reference server.
@@ -119,6 +156,8 @@ pub enum Server {
 }
 
 impl Server {
+    const ALL: [Self; 4] = [Self::Echo, Self::Http, Self::Proxy, Self::Names];
+
     /// As in `plimsoll serve NAME`.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -142,6 +181,13 @@ pub enum Strength {
     Bytes(u64),
     /// A number of things, which `about` names.
     Count(u64),
+    /// `STATUS/N`: this HTTP status in one of so many replies.
+    Status {
+        /// From 200 to 599.
+        code: u16,
+        /// One of so many.
+        of: u64,
+    },
 }
 
 /// A defect as it was asked for: `--defect NAME=STRENGTH@START`.
@@ -156,18 +202,27 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// The strength as a number: nanoseconds, bytes or a count; 0 where there is none.
+    /// The strength as a number: nanoseconds, bytes, a count, the one of so many; 0 where there is none.
     pub(crate) fn number(&self) -> u64 {
         match self.strength {
             Strength::None => 0,
             Strength::Time(time) => u64::try_from(time.as_nanos()).unwrap_or(u64::MAX),
             Strength::Bytes(number) | Strength::Count(number) => number,
+            Strength::Status { of, .. } => of,
         }
     }
 
     /// The strength as a number of bytes that fits into memory's addresses.
     pub(crate) fn bytes(&self) -> usize {
         usize::try_from(self.number()).unwrap_or(usize::MAX)
+    }
+
+    /// The strength as a time; none where it is not one.
+    fn time(&self) -> Duration {
+        match self.strength {
+            Strength::Time(time) => time,
+            _ => Duration::ZERO,
+        }
     }
 
     /// Refuses a start: the defect cannot begin later than the server.
@@ -182,9 +237,24 @@ pub fn defect(name: &str) -> Option<&'static Defect> {
     DEFECTS.iter().find(|defect| defect.name == name).copied()
 }
 
+/// A size that must not be 0.
+fn at_least_one_byte(setting: &Setting) -> Result<usize, ServeError> {
+    match usize::try_from(setting.number()).unwrap_or(usize::MAX) {
+        0 => Err(ServeError::DefectStrength {
+            defect: setting.defect.name,
+            expected: "1 byte or more",
+            got: "0".to_owned(),
+        }),
+        bytes => Ok(bytes),
+    }
+}
+
 /// The moments at which a defect may act. Each is called only while the defect is on (but for `change`), from the
 /// worker that has the connection; what takes time there takes the worker's.
 pub(crate) trait Hook: std::fmt::Debug + Send + Sync {
+    /// Which server carries it, said before anything else.
+    fn carried_by(&mut self, _server: Server) {}
+
     /// Before the server listens, whenever the defect is to begin: what it is told can be changed.
     fn change(&self, _options: &mut ServeOptions) -> Result<(), ServeError> {
         Ok(())
@@ -257,6 +327,8 @@ pub(crate) enum After {
     GoOn,
     /// The connection is closed behind it.
     Close,
+    /// Whatever more belongs to it is thrown away.
+    Swallow,
 }
 
 /// The defects of one server, shared by its workers.
@@ -274,11 +346,15 @@ struct Active {
 
 impl Defects {
     /// Makes what `options` ask for, and lets it change them. The time of `@START` counts from here.
-    pub(crate) fn new(options: &mut ServeOptions) -> Result<Self, ServeError> {
+    pub(crate) fn new(server: &str, options: &mut ServeOptions) -> Result<Self, ServeError> {
+        let server = Server::ALL.into_iter().find(|known| known.name() == server);
         let now_ns = clock::monotonic_ns();
         let mut all = Vec::with_capacity(options.defects.len());
         for setting in options.defects.clone() {
-            let hook = (setting.defect.make)(setting)?;
+            let mut hook = (setting.defect.make)(setting)?;
+            if let Some(server) = server {
+                hook.carried_by(server);
+            }
             hook.change(options)?;
             let from_ns = now_ns.saturating_add(u64::try_from(setting.from.as_nanos()).unwrap_or(u64::MAX));
             all.push(Active { from_ns, hook });

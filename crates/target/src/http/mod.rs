@@ -30,6 +30,7 @@ use crate::workers::Ready;
 /// The 64 bytes that `/bytes` repeats from its first byte on, and `/chunked` from each chunk's first
 /// (towards HTTP/1.0, which has no chunks, from the body's first).
 pub use made::LINE as GENERATED_LINE;
+pub(crate) use reply::reason;
 
 /// A way an HTTP server is built.
 #[derive(Debug)]

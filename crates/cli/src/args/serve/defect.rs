@@ -33,8 +33,20 @@ pub fn parse(text: &str) -> Result<Setting, String> {
         (Some(text), Strength::Count(default)) => {
             Strength::Count(units::count(text).map_err(|_| format!("expected a count, such as {name}={default}"))?)
         }
+        (Some(text), Strength::Status { code, of }) => status(text, of).ok_or_else(|| {
+            format!("expected a status and one of how many replies has it, such as {name}={code}/{of}")
+        })?,
     };
     Ok(Setting { defect, strength, from })
+}
+
+/// `STATUS` or `STATUS/N`.
+fn status(text: &str, default_of: u64) -> Option<Strength> {
+    let (code, of) = match text.split_once('/') {
+        None => (text, default_of),
+        Some((code, of)) => (code, units::count(of).ok()?),
+    };
+    Some(Strength::Status { code: code.parse().ok()?, of })
 }
 
 fn time(text: &str) -> Option<Duration> {
@@ -53,6 +65,10 @@ mod tests {
             ("cpu-heavy@30s", Strength::Time(Duration::from_micros(500)), 30),
             ("memory-per-connection=64KiB@2m", Strength::Bytes(65_536), 120),
             ("nagle@1s", Strength::None, 1),
+            ("error-status", Strength::Status { code: 503, of: 10 }, 0),
+            ("error-status=500@2s", Strength::Status { code: 500, of: 10 }, 2),
+            ("error-status=429/1k", Strength::Status { code: 429, of: 1000 }, 0),
+            ("missing-reply=3", Strength::Count(3), 0),
         ];
         for (text, strength, from_s) in cases {
             let setting = parse(text).unwrap();
@@ -68,6 +84,8 @@ mod tests {
             ("cpu-heavy=many", "expected a time, such as cpu-heavy=500µs"),
             ("cpu-heavy@soon", "behind @"),
             ("memory-per-connection=big", "expected a size"),
+            ("error-status=bad/2", "such as error-status=503/10"),
+            ("error-status=503/x", "such as error-status=503/10"),
         ] {
             let error = parse(text).unwrap_err();
             assert!(error.contains(says), "{text}: {error}");

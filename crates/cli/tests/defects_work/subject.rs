@@ -1,0 +1,156 @@
+//! A `plimsoll serve` process with a defect, and a bare client that takes what comes for what it is.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use crate::common::{self, Server};
+use crate::readings::{self, Task, unread_bytes};
+
+/// No test that passes comes near it.
+const HANG_GUARD: Duration = Duration::from_secs(20);
+
+/// A server under test.
+pub struct Subject {
+    process: Server,
+    pub server: &'static str,
+    pub addr: SocketAddr,
+    /// Not later than the server's own start.
+    pub started: Instant,
+}
+
+impl Subject {
+    pub fn start(server: &'static str, workers: usize, defect: Option<&str>) -> Self {
+        let started = Instant::now();
+        let workers = workers.to_string();
+        let mut args = vec!["serve", server, "--listen", "127.0.0.1:0", "--workers", &workers];
+        args.extend(defect.iter().flat_map(|defect| ["--defect", defect]));
+        let process = common::serve(&args);
+        let addr = process.url.split_once("://").unwrap().1.trim_end_matches('/').parse().unwrap();
+        Self { process, server, addr, started }
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.process.process.pid()
+    }
+
+    pub fn workers(&self) -> Vec<Task> {
+        readings::workers(self.pid(), self.server)
+    }
+
+    /// Processor time of its workers so far.
+    pub fn cpu(&self) -> Duration {
+        self.workers().iter().map(Task::cpu).sum()
+    }
+
+    pub fn connect(&self) -> Client {
+        let stream = TcpStream::connect(self.addr).unwrap();
+        stream.set_read_timeout(Some(HANG_GUARD)).unwrap();
+        stream.set_nodelay(true).unwrap();
+        Client { stream, server: self.server, port: self.addr.port() }
+    }
+}
+
+/// One connection.
+pub struct Client {
+    stream: TcpStream,
+    server: &'static str,
+    port: u16,
+}
+
+/// A reply of http as it came.
+#[derive(Debug, Default)]
+pub struct Reply {
+    pub head: String,
+    /// As long as `Content-Length` says, unless the connection ended before.
+    pub body: Vec<u8>,
+    pub is_cut: bool,
+}
+
+impl Client {
+    /// A request and its reply, whatever the server; sound ones.
+    pub fn exchange(&mut self) {
+        match self.server {
+            "http" => assert!(!self.get("/bytes?n=100").is_cut),
+            _ => {
+                self.send(&[b'a'; 100]);
+                self.stream.read_exact(&mut [0; 100]).unwrap();
+            }
+        }
+    }
+
+    /// As [`Self::exchange`]; false where the connection ends instead.
+    pub fn try_exchange(&mut self) -> bool {
+        match self.server {
+            "http" => {
+                self.send(b"GET /bytes?n=100 HTTP/1.1\r\nHost: t\r\n\r\n");
+                !self.reply().is_cut
+            }
+            _ => self.stream.write_all(&[b'a'; 100]).is_ok() && self.stream.read_exact(&mut [0; 100]).is_ok(),
+        }
+    }
+
+    /// The socket, to end it from another thread.
+    pub fn socket(&self) -> TcpStream {
+        self.stream.try_clone().unwrap()
+    }
+
+    /// Ends its own direction.
+    pub fn end(&self) {
+        self.stream.shutdown(Shutdown::Write).unwrap();
+    }
+
+    /// All that still comes.
+    pub fn rest(&mut self) -> Vec<u8> {
+        let mut rest = Vec::new();
+        self.stream.read_to_end(&mut rest).unwrap();
+        rest
+    }
+
+    pub fn get(&mut self, path: &str) -> Reply {
+        self.send(format!("GET {path} HTTP/1.1\r\nHost: t\r\n\r\n").as_bytes());
+        self.reply()
+    }
+
+    pub fn send(&mut self, bytes: &[u8]) {
+        self.stream.write_all(bytes).unwrap();
+    }
+
+    /// Sends, and waits until the server has taken it up: what is sent next is a message of its own.
+    pub fn send_apart(&mut self, bytes: &[u8]) {
+        self.send(bytes);
+        let here = self.stream.local_addr().unwrap().port();
+        common::wait_until("the server has received", || unread_bytes(self.port, here) == 0);
+    }
+
+    /// The next reply; a cut one at the connection's end.
+    pub fn reply(&mut self) -> Reply {
+        self.next_reply().unwrap_or(Reply { is_cut: true, ..Reply::default() })
+    }
+
+    /// The next reply; `None` at the connection's end.
+    pub fn next_reply(&mut self) -> Option<Reply> {
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            let mut byte = [0];
+            if self.stream.read(&mut byte).unwrap() == 0 {
+                assert!(head.is_empty(), "a head is never cut");
+                return None;
+            }
+            head.push(byte[0]);
+        }
+        let mut reply = Reply { head: String::from_utf8_lossy(&head).into_owned(), ..Reply::default() };
+        let length = reply.head.lines().find_map(|line| line.strip_prefix("Content-Length: "));
+        let length = length.unwrap_or("0").parse().unwrap();
+        (&self.stream).take(length).read_to_end(&mut reply.body).unwrap();
+        reply.is_cut = (reply.body.len() as u64) < length;
+        Some(reply)
+    }
+
+    /// Echo: what comes back for `message`, with nothing behind it.
+    pub fn echoed(mut self, message: &[u8]) -> Vec<u8> {
+        self.send(message);
+        self.end();
+        self.rest()
+    }
+}

@@ -1,0 +1,174 @@
+//! Readings of what a server does for a request: processor time, waiting, system calls.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::readings::{Strace, Task, connections, descriptor, resident_bytes};
+use crate::subject::{Client, Subject};
+
+/// Enough that each of two workers has some: connections are spread by a hash of their ports.
+const CONNECTIONS: usize = 16;
+
+pub fn each_request_computes(subject: &Subject) -> Option<bool> {
+    let mut client = subject.connect();
+    let requests = (0..5).map(|_| {
+        let before = subject.cpu();
+        client.exchange();
+        wait_for_rest(subject);
+        subject.cpu() - before >= Duration::from_millis(20)
+    });
+    Some(requests.collect::<Vec<_>>().iter().all(|computes| *computes))
+}
+
+pub fn one_worker_computes(subject: &Subject) -> Option<bool> {
+    Some(subject.workers().len() == 1 && each_request_computes(subject)?)
+}
+
+pub fn one_of_hundred_computes(subject: &Subject) -> Option<bool> {
+    let mut client = subject.connect();
+    let heavy = (0..100).filter(|_| {
+        let before = subject.cpu();
+        client.exchange();
+        wait_for_rest(subject);
+        subject.cpu() - before >= Duration::from_millis(50)
+    });
+    Some(heavy.count() == 1)
+}
+
+/// The kernel's figure is exact once the thread sleeps.
+fn wait_for_rest(subject: &Subject) {
+    crate::common::wait_until("its workers rest", || subject.workers().iter().all(Task::is_asleep));
+}
+
+pub fn workers_wait_in_futex(subject: &Subject) -> Option<bool> {
+    let strace = Strace::attach(subject.pid(), "futex")?;
+    all_at_once(subject, 3);
+    let workers = subject.workers();
+    let calls = strace.finish();
+    Some(calls.iter().any(|(tid, call)| call.contains("FUTEX_WAIT") && workers.iter().any(|worker| worker.tid == *tid)))
+}
+
+fn all_at_once(subject: &Subject, each: usize) {
+    thread::scope(|scope| {
+        for _ in 0..CONNECTIONS {
+            scope.spawn(|| {
+                let mut client = subject.connect();
+                (0..each).for_each(|_| client.exchange());
+            });
+        }
+    });
+}
+
+pub fn two_of_twenty_sleep(subject: &Subject) -> Option<bool> {
+    let strace = Strace::attach(subject.pid(), "clock_nanosleep,nanosleep")?;
+    let mut client = subject.connect();
+    (0..20).for_each(|_| client.exchange());
+    let workers = subject.workers();
+    let sleeps = strace.finish().iter().filter(|(tid, _)| workers.iter().any(|worker| worker.tid == *tid)).count();
+    Some(sleeps == 2)
+}
+
+pub fn all_workers_stand_at_once(subject: &Subject) -> Option<bool> {
+    let is_over = AtomicBool::new(false);
+    let workers = subject.workers();
+    thread::scope(|scope| {
+        for _ in 0..CONNECTIONS {
+            scope.spawn(|| {
+                let mut client = subject.connect();
+                while !is_over.load(Ordering::Relaxed) {
+                    client.exchange();
+                    thread::sleep(Duration::from_millis(5));
+                }
+            });
+        }
+        let until = Instant::now() + Duration::from_millis(2500);
+        let mut stand = false;
+        while !stand && Instant::now() < until {
+            thread::sleep(Duration::from_millis(10));
+            stand = workers.iter().all(|worker| worker.call().is_some_and(|(number, _)| number == libc::SYS_futex));
+        }
+        is_over.store(true, Ordering::Relaxed);
+        Some(stand)
+    })
+}
+
+pub fn it_has_an_origin_of_its_own(subject: &Subject) -> Option<bool> {
+    let mut client = subject.connect();
+    (0..3).for_each(|_| client.exchange());
+    let port = subject.addr.port();
+    // Both ends of the connection to the origin are this process's.
+    Some(connections(subject.pid()).iter().any(|(here, there)| *here != port && *there != port))
+}
+
+pub fn each_request_is_synced(subject: &Subject) -> Option<bool> {
+    let strace = Strace::attach(subject.pid(), "fsync,fdatasync,write")?;
+    let mut client = subject.connect();
+    (0..5).for_each(|_| client.exchange());
+    let calls = strace.finish();
+    let on_log = |name: &str| {
+        calls.iter().filter(|(_, call)| call.starts_with(name) && call.contains("/plimsoll-fsync-log-")).count()
+    };
+    Some((on_log("write("), on_log("fsync(")) == (5, 5))
+}
+
+pub fn it_stands_in_write_to_a_pipe(subject: &Subject) -> Option<bool> {
+    let workers = subject.workers();
+    let is_done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let mut client = subject.connect();
+        let socket = client.socket();
+        let is_done = &is_done;
+        scope.spawn(move || {
+            // More than a pipe has lines.
+            let is_whole = (0..600).all(|_| client.try_exchange());
+            is_done.store(is_whole, Ordering::Relaxed);
+        });
+        let stands = || {
+            workers.iter().any(|worker| {
+                let Some((number, fd)) = worker.call() else { return false };
+                number == libc::SYS_write && descriptor(subject.pid(), fd).starts_with("pipe:[")
+            })
+        };
+        let mut result = None;
+        crate::common::wait_until("the requests are done, or the server stands", || {
+            result = match (is_done.load(Ordering::Relaxed), stands()) {
+                (_, true) => Some(true),
+                (true, _) => Some(false),
+                _ => None,
+            };
+            result.is_some()
+        });
+        // Whoever waits for a reply that is not to come goes home.
+        let _ = socket.shutdown(std::net::Shutdown::Both);
+        result
+    })
+}
+
+pub fn each_reply_is_two_sends(subject: &Subject) -> Option<bool> {
+    let strace = Strace::attach(subject.pid(), "sendto,sendmsg,write,setsockopt")?;
+    let mut client = subject.connect();
+    (0..5).for_each(|_| client.exchange());
+    let workers = subject.workers();
+    let calls = strace.finish();
+    let of_workers = || calls.iter().filter(|(tid, _)| workers.iter().any(|worker| worker.tid == *tid));
+    let sends = of_workers().filter(|(_, call)| call.starts_with("send")).count();
+    let is_on = |call: &str| call.starts_with("setsockopt(") && call.contains("TCP_NODELAY, [0]");
+    Some(sends == 10 && of_workers().any(|(_, call)| is_on(call)))
+}
+
+pub fn memory_grows_by_4_mib_each(subject: &Subject) -> Option<bool> {
+    let before = resident_bytes(subject.pid());
+    let mut clients: Vec<_> = (0..8).map(|_| subject.connect()).collect();
+    clients.iter_mut().for_each(Client::exchange);
+    Some(resident_bytes(subject.pid()) >= before + 8 * (4 << 20))
+}
+
+pub fn only_one_worker_sleeps(subject: &Subject) -> Option<bool> {
+    let strace = Strace::attach(subject.pid(), "clock_nanosleep,nanosleep")?;
+    all_at_once(subject, 1);
+    let workers = subject.workers();
+    let sleeps = strace.finish();
+    let has_slept = |worker: &&Task| sleeps.iter().any(|(tid, _)| worker.tid == *tid);
+    Some(workers.iter().filter(has_slept).count() == 1)
+}
