@@ -1,8 +1,8 @@
 //! The reference servers: real servers, sound by default, that load is put on to prove a measurement.
 //!
-//! `http::serve` and `echo::serve` block until their [`Stop`] is pulled, then say what they counted.
+//! `http::serve`, `echo::serve` and `proxy::serve` block until their [`Stop`] is pulled, then say what they counted.
 //! They share no code with the client side, so that no parser bug can hide by being on both ends.
-//! Not here: command lines, signals, proxying. Cost: one thread a worker, nothing else running.
+//! Not here: command lines, signals. Cost: one thread a worker, nothing else running.
 
 mod clock;
 mod counters;
@@ -13,6 +13,7 @@ pub mod limits;
 mod link;
 mod listen;
 mod options;
+pub mod proxy;
 mod reactor;
 mod slab;
 mod stop;

@@ -1,5 +1,6 @@
 //! Arguments of `serve`: a reference server, one command per protocol.
 
+pub mod proxy;
 mod tls;
 
 use super::values::{self, CpuList, IdleTimeout, Listen};
@@ -8,11 +9,14 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
+use proxy::ProxyArgs;
 use target::ServeOptions;
 use tls::TlsArgs;
 
 /// Port of `serve http` where none is named.
 const HTTP_PORT: u16 = 8080;
+/// Port of `serve proxy` where none is named.
+const PROXY_PORT: u16 = 8081;
 
 /// What is served.
 #[derive(Debug, Subcommand)]
@@ -21,6 +25,8 @@ pub enum ServeCommand {
     Http(HttpArgs),
     /// Bytes come back as they went
     Echo(EchoArgs),
+    /// A reverse proxy to one or more HTTP/1.1 origins, with buffers, temp files and a cache
+    Proxy(ProxyArgs),
 }
 
 /// Arguments of `serve http`.
@@ -54,7 +60,7 @@ pub struct EchoArgs {
 /// What every server is told.
 #[derive(Debug, Args)]
 pub struct CommonArgs {
-    /// Listen here; port 0 takes a free one; 9000-9004 are five; may be repeated [default: 127.0.0.1:8080, echo 127.0.0.1:7777]
+    /// Listen here; port 0 takes a free one; 9000-9004 are five; may be repeated [default: 127.0.0.1:8080, echo 127.0.0.1:7777, proxy 127.0.0.1:8081]
     #[arg(long, value_name = "ADDR:PORT[-PORT]", env = "PLIMSOLL_LISTEN", value_parser = values::listen)]
     listen: Vec<Listen>,
     /// Listen on a unix socket; without --listen only there [default: none]
@@ -86,6 +92,7 @@ impl ServeCommand {
         let (common, port) = match self {
             ServeCommand::Http(http) => (&http.common, HTTP_PORT),
             ServeCommand::Echo(echo) => (&echo.common, session::resolve::defaults::ECHO_PORT),
+            ServeCommand::Proxy(proxy) => (&proxy.common, PROXY_PORT),
         };
         let listen = match (&common.listen[..], &common.unix) {
             ([], None) => vec![SocketAddr::from((Ipv4Addr::LOCALHOST, port))],

@@ -3,6 +3,8 @@
 //! One line per address on stdout when connections are accepted, so that a script can wait for it. A second signal
 //! ends it at once.
 
+mod proxy;
+
 use crate::args::serve::ServeCommand;
 use crate::exit::{Exit, Failure};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -17,6 +19,7 @@ pub fn run(command: &ServeCommand) -> Result<Exit, Failure> {
     let options = command.options()?;
     let is_tls = options.tls.is_some();
     let unix = options.unix.clone();
+    let mut of_proxy = None;
     let counters = match command {
         ServeCommand::Http(args) => {
             let http = target::http::HttpOptions { design: args.design, root: args.root.clone(), ..Default::default() };
@@ -42,12 +45,29 @@ pub fn run(command: &ServeCommand) -> Result<Exit, Failure> {
             };
             target::echo::serve(&options, &echo, &stop, ready)
         }
+        ServeCommand::Proxy(args) if args.explain => return Ok(proxy::explain(args, &options)?),
+        ServeCommand::Proxy(args) => {
+            let ready = |addresses: &[SocketAddr]| {
+                let scheme = if is_tls { "https" } else { "http" };
+                announce(
+                    addresses.iter().map(|a| format!("{scheme}://{a}/")),
+                    unix.map(|p| format!("unix:{}", p.display())),
+                );
+            };
+            proxy::serve(args, &options, &stop, ready).map(|(counters, of_origins)| {
+                of_proxy = Some(of_origins);
+                counters
+            })
+        }
     };
     let counters = counters.map_err(|error| match error.is_usage() {
         true => Failure::usage(error.to_string()),
         false => Failure::could_not_run(error.to_string()),
     })?;
     print(&counters)?;
+    if let Some(counters) = of_proxy {
+        proxy::print(&counters)?;
+    }
     Ok(Exit::Fine)
 }
 
