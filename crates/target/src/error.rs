@@ -138,7 +138,9 @@ pub enum ServeError {
     #[error("expected at least one origin, got none: name one, for example --origin http://127.0.0.1:8080")]
     NoOrigin,
     /// An origin's name has no address.
-    #[error("expected {origin} to have an address, but {source}: check the name, and that it resolves here (getent hosts NAME)")]
+    #[error(
+        "expected {origin} to have an address, but {source}: check the name, and that it resolves here (getent hosts NAME)"
+    )]
     OriginUnknown {
         /// The origin as it was named.
         origin: String,

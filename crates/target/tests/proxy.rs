@@ -104,9 +104,14 @@ fn bodies_arrive_as_they_were_in_every_framing() {
 
 #[test]
 fn a_slow_reader_gets_every_byte_through_buffers_and_file() {
-    let (addr, _) = origin(|_, stream| while head(stream).is_some() { ok(stream, "", &noise(26_000_000)) });
+    let (addr, _) = origin(|_, stream| {
+        while head(stream).is_some() {
+            ok(stream, "", &noise(26_000_000))
+        }
+    });
     for (buffering, temp_bytes_max) in [(true, 1 << 30), (true, 1 << 20), (false, 0)] {
-        let options = ProxyOptions { buffering, temp_bytes_max, buffers: 16, buffer_bytes: 32 << 10, ..ProxyOptions::default() };
+        let options =
+            ProxyOptions { buffering, temp_bytes_max, buffers: 16, buffer_bytes: 32 << 10, ..ProxyOptions::default() };
         let proxy = proxy_to(&[addr], options);
         let mut client = proxy.connect();
         client.send(GET);
@@ -183,7 +188,11 @@ fn connections_to_origins_are_kept_and_a_closed_one_is_retried() {
     assert_eq!((of_origins.upstream_connects, of_origins.upstream_retries), (3, 2), "{of_origins:?}");
     assert_eq!((of_origins.upstream_reused, of_origins.upstream_errors), (9, 1), "{of_origins:?}");
 
-    let (addr, connections) = origin(|_, stream| while head(stream).is_some() { ok(stream, "", b"") });
+    let (addr, connections) = origin(|_, stream| {
+        while head(stream).is_some() {
+            ok(stream, "", b"")
+        }
+    });
     for (keep, expected) in [(32, 1), (0, 20)] {
         let before = connections.load(Ordering::SeqCst);
         let proxy = proxy_to(&[addr], ProxyOptions { upstream_keepalive: keep, ..ProxyOptions::default() });
@@ -195,7 +204,13 @@ fn connections_to_origins_are_kept_and_a_closed_one_is_retried() {
 
 #[test]
 fn origins_share_as_asked_and_one_that_refuses_is_passed_over() {
-    let named = |name: &'static str| origin(move |_, stream| while head(stream).is_some() { ok(stream, "", name.as_bytes()) });
+    let named = |name: &'static str| {
+        origin(move |_, stream| {
+            while head(stream).is_some() {
+                ok(stream, "", name.as_bytes())
+            }
+        })
+    };
     let ((a, _), (b, _)) = (named("a"), named("b"));
     let refusing = testkit::nginx::free_address().unwrap();
     let options = ProxyOptions { balance: Balance::RoundRobin, ..ProxyOptions::default() };
@@ -215,7 +230,10 @@ fn origins_share_as_asked_and_one_that_refuses_is_passed_over() {
     let proxy = proxy_to(&[refusing], ProxyOptions::default());
     for _ in 0..2 {
         let reply = proxy.get("/");
-        assert_eq!((reply.status, reply.text()), (502, "502 Bad Gateway: expected an origin to accept a connection, but none did\n"));
+        assert_eq!(
+            (reply.status, reply.text()),
+            (502, "502 Bad Gateway: expected an origin to accept a connection, but none did\n")
+        );
     }
     proxy.finish();
 }
@@ -258,7 +276,9 @@ fn requests_may_be_cut_anywhere_and_piped_and_replies_too() {
     let upstream = common::Running::http(ServeOptions::default(), HttpOptions::default());
     let proxy = proxy_to(&[upstream.addrs[0]], ProxyOptions::default());
     let check = |client: &mut common::Client, what: &str| {
-        for (is_head, expected) in [(false, &b"a\0bc"[..]), (false, b"fives"), (true, b""), (false, b""), (false, b"ABC")] {
+        for (is_head, expected) in
+            [(false, &b"a\0bc"[..]), (false, b"fives"), (true, b""), (false, b""), (false, b"ABC")]
+        {
             assert_eq!(client.reply(is_head).body, expected, "{what}");
         }
     };
@@ -316,7 +336,11 @@ fn what_is_ambiguous_or_garbage_goes_neither_way() {
     for path in ["/two", "/both", "/fold", "/switch", "/huge", "/garbage"] {
         let reply = proxy.get(path);
         assert_eq!(reply.status, 502, "{path}");
-        assert!(reply.text().contains("expected") && reply.text().contains("from the origin"), "{path}: {}", reply.text());
+        assert!(
+            reply.text().contains("expected") && reply.text().contains("from the origin"),
+            "{path}: {}",
+            reply.text()
+        );
     }
     let mut client = proxy.connect();
     client.send(b"GET /endless HTTP/1.1\r\nHost: t\r\n\r\n");

@@ -61,7 +61,9 @@ fn only_what_is_explicitly_fresh_is_answered_from_memory() {
         assert_eq!((reply.status, is_hit(&reply)), (304, true), "{condition}");
     }
     assert_eq!(ask(&proxy, "/fresh", "If-None-Match: \"other\"\r\n").status, 200);
-    for fields in ["Cache-Control: no-cache\r\n", "Cache-Control: no-store\r\n", "Authorization: x\r\n", "Range: bytes=0-1\r\n"] {
+    for fields in
+        ["Cache-Control: no-cache\r\n", "Cache-Control: no-store\r\n", "Authorization: x\r\n", "Range: bytes=0-1\r\n"]
+    {
         assert!(!is_hit(&ask(&proxy, "/fresh", fields)), "{fields}");
     }
     for path in ["/shared", "/private", "/no-store", "/cookie", "/plain", "/missing", "/fresh?other"] {

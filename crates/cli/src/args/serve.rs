@@ -7,9 +7,9 @@ use super::values::{self, CpuList, IdleTimeout, Listen};
 use crate::exit::Failure;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
+use proxy::ProxyArgs;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
-use proxy::ProxyArgs;
 use target::ServeOptions;
 use tls::TlsArgs;
 

@@ -59,7 +59,8 @@ impl Chain {
         let free = bounds.buffers.saturating_sub(self.front.len() + self.back.len());
         let memory = free.saturating_mul(bounds.buffer_bytes).saturating_add(spare);
         let written = self.file.as_ref().map_or(0, |spill| spill.to);
-        let temp = if self.fileless || !self.back.is_empty() { 0 } else { bounds.temp_bytes_max.saturating_sub(written) };
+        let temp =
+            if self.fileless || !self.back.is_empty() { 0 } else { bounds.temp_bytes_max.saturating_sub(written) };
         memory.saturating_add(usize::try_from(temp).unwrap_or(usize::MAX))
     }
 

@@ -217,7 +217,9 @@ impl Protocol for Proxy {
         if wake.dead && conn.exchange.is_some() {
             return Next::Close;
         }
-        if wake.expired && let Some(next) = self.expire(io, conn, counters) {
+        if wake.expired
+            && let Some(next) = self.expire(io, conn, counters)
+        {
             return next;
         }
         let mut blocked = false;
@@ -450,8 +452,7 @@ impl Proxy {
     ) -> Turn {
         counters.requests += 1;
         let text = format!("{} {}: {}\n", refusal.status, reply::reason(refusal.status), refusal.why);
-        let manner =
-            reply::Manner { keep_alive: manner.keep_alive, head_only: manner.to_head, http10: manner.http10 };
+        let manner = reply::Manner { keep_alive: manner.keep_alive, head_only: manner.to_head, http10: manner.http10 };
         self.wire.clear();
         reply::push_text(&mut self.wire, &self.stamp, refusal.status, b"", &text, manner);
         conn.stage = stage;

@@ -310,7 +310,13 @@ impl Proxy {
     }
 
     /// Takes of the client's body what is there.
-    fn take_body<I: Io>(&mut self, io: &mut I, conn: &mut Conn, exchange: &mut Exchange, counters: &mut Counters) -> Flow {
+    fn take_body<I: Io>(
+        &mut self,
+        io: &mut I,
+        conn: &mut Conn,
+        exchange: &mut Exchange,
+        counters: &mut Counters,
+    ) -> Flow {
         let input = std::mem::take(&mut conn.input);
         let mut scratch = std::mem::take(&mut self.scratch);
         let flow = 'taken: {
@@ -449,7 +455,9 @@ impl Proxy {
             let len = match request::find_end(&exchange.reply_in, &mut exchange.scanned) {
                 Ok(Some(len)) => len,
                 Ok(None) => break,
-                Err(_) => return bad(self, "expected a reply of HTTP/1.1 with a head of at most 64 KiB from the origin"),
+                Err(_) => {
+                    return bad(self, "expected a reply of HTTP/1.1 with a head of at most 64 KiB from the origin");
+                }
             };
             let input = std::mem::take(&mut exchange.reply_in);
             exchange.scanned = 0;
@@ -579,7 +587,13 @@ impl Proxy {
     }
 
     /// Sends `self.wire` and `plain`; what the client does not take is kept. False if it has gone.
-    pub(super) fn deliver<I: Io>(&mut self, io: &mut I, conn: &mut Conn, plain: &[u8], counters: &mut Counters) -> bool {
+    pub(super) fn deliver<I: Io>(
+        &mut self,
+        io: &mut I,
+        conn: &mut Conn,
+        plain: &[u8],
+        counters: &mut Counters,
+    ) -> bool {
         let (mut head, mut plain) = (&self.wire[..], plain);
         if !conn.has_output() && !(head.is_empty() && plain.is_empty()) {
             match io.send(head, plain) {

@@ -42,7 +42,10 @@ pub(super) fn field<'a>(head: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
 /// The list that a field is, over all its lines (RFC 9110 §5.3).
 pub(super) fn list<'a>(head: &'a [u8], name: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
     let lines = fields(head).filter(move |(field, _)| field.eq_ignore_ascii_case(name));
-    lines.flat_map(|(_, value)| value.split(|&byte| byte == b',')).map(<[u8]>::trim_ascii).filter(|item| !item.is_empty())
+    lines
+        .flat_map(|(_, value)| value.split(|&byte| byte == b','))
+        .map(<[u8]>::trim_ascii)
+        .filter(|item| !item.is_empty())
 }
 
 /// What a request is asked for: target in origin form, and host.
@@ -209,7 +212,8 @@ mod tests {
             "GET /a?b HTTP/1.1\r\nHost: h\r\nAccept: */*\r\nX-Forwarded-For: 1.2.3.4, 10.0.0.7\r\n\
             Via: 1.0 front, 1.1 plimsoll\r\n\r\n"
         );
-        let head = "POST http://other:8/x HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\nConnection: Content-Length\r\n\r\n";
+        let head =
+            "POST http://other:8/x HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\nConnection: Content-Length\r\n\r\n";
         assert_eq!(
             check(head).unwrap(),
             "POST /x HTTP/1.1\r\nHost: other:8\r\nX-Forwarded-For: 10.0.0.7\r\nVia: 1.1 plimsoll\r\nContent-Length: 5\r\n\r\n",

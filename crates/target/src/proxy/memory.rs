@@ -58,7 +58,8 @@ mod tests {
     #[test]
     fn buffers_are_filled_first_and_the_file_takes_the_rest() {
         let options = ServeOptions { buffer_bytes: 1 << 16, ..ServeOptions::default() };
-        let proxy = ProxyOptions { buffers: 16, buffer_bytes: 32 << 10, temp_bytes_max: 1 << 20, ..ProxyOptions::default() };
+        let proxy =
+            ProxyOptions { buffers: 16, buffer_bytes: 32 << 10, temp_bytes_max: 1 << 20, ..ProxyOptions::default() };
         let check = |proxy: &ProxyOptions, object| {
             let estimate = memory_bytes(&options, proxy, 2, object);
             (estimate.per_connection, estimate.temp_total, estimate.total - estimate.fixed)

@@ -178,9 +178,17 @@ mod tests {
         assert_eq!(check("HTTP://h/"), Ok("http://h".to_owned()));
         assert_eq!(check("http://[::1]:9"), Ok("http://[::1]:9".to_owned()));
         assert_eq!(check("https://h"), Err(OriginError::Tls));
-        for text in
-            ["h:80", "http://", "http://h:0", "http://h:x", "http://h/p", "http://u@h", "http://[::1", "http://::1", "é"]
-        {
+        for text in [
+            "h:80",
+            "http://",
+            "http://h:0",
+            "http://h:x",
+            "http://h/p",
+            "http://u@h",
+            "http://[::1",
+            "http://::1",
+            "é",
+        ] {
             assert_eq!(check(text), Err(OriginError::Shape), "{text}");
         }
     }

@@ -7,9 +7,7 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 
 use rustix::io::Errno;
-use rustix::net::{
-    AddressFamily, RecvFlags, SocketFlags, SocketType, connect, recv, socket_with, sockopt,
-};
+use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, connect, recv, socket_with, sockopt};
 
 use crate::limits;
 use crate::reactor::{Outgoing, Wake};

@@ -43,7 +43,8 @@ pub(super) fn parse(head: &[u8], to_head: bool) -> Result<ReplyHead, &'static st
         _ => return Err("expected a reply that begins with HTTP/1.1 or HTTP/1.0 from the origin"),
     };
     line = &line[9..];
-    let is_status = line.len() >= 3 && line[..3].iter().all(u8::is_ascii_digit) && matches!(line.get(3), None | Some(b' '));
+    let is_status =
+        line.len() >= 3 && line[..3].iter().all(u8::is_ascii_digit) && matches!(line.get(3), None | Some(b' '));
     let status = if is_status { line[..3].iter().fold(0, |sum, digit| sum * 10 + u16::from(digit - b'0')) } else { 0 };
     if !(100..=599).contains(&status) || line.iter().any(|&byte| is_control(byte)) {
         return Err("expected a status of three digits from the origin");
@@ -54,7 +55,8 @@ pub(super) fn parse(head: &[u8], to_head: bool) -> Result<ReplyHead, &'static st
             None => line,
         };
         let colon = line.iter().position(|&byte| byte == b':').unwrap_or(0);
-        let is_name = colon > 0 && line[..colon].iter().all(|&byte| byte.is_ascii_graphic() && !b"\"(),/:;<=>?@[\\]{}".contains(&byte));
+        let is_name = colon > 0
+            && line[..colon].iter().all(|&byte| byte.is_ascii_graphic() && !b"\"(),/:;<=>?@[\\]{}".contains(&byte));
         if !is_name || line.iter().any(|&byte| is_control(byte)) {
             return Err("expected header fields as `name: value`, on one line each, from the origin");
         }
@@ -118,8 +120,14 @@ mod tests {
             Some((404, Body::Chunked, false))
         );
         assert_eq!(check(b"HTTP/1.0 200 x\r\n\r\n"), Some((200, Body::UntilClose, false)));
-        assert_eq!(check(b"HTTP/1.1 204 x\r\nContent-Length: 5\r\n\r\n"), Some((204, Body::None { stated: None }, true)));
-        assert_eq!(check(b"HTTP/1.1 304 x\r\nContent-Length: 5\r\n\r\n"), Some((304, Body::None { stated: Some(5) }, true)));
+        assert_eq!(
+            check(b"HTTP/1.1 204 x\r\nContent-Length: 5\r\n\r\n"),
+            Some((204, Body::None { stated: None }, true))
+        );
+        assert_eq!(
+            check(b"HTTP/1.1 304 x\r\nContent-Length: 5\r\n\r\n"),
+            Some((304, Body::None { stated: Some(5) }, true))
+        );
     }
 
     #[test]
