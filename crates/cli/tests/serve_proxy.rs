@@ -101,12 +101,12 @@ fn queued_bytes(port: u16) -> u64 {
     queued.sum()
 }
 
-/// Readers that have asked and take nothing, with small windows; returned once nothing moves in the server.
+/// Readers that have asked and take nothing, with windows of a few segments of the loopback; returned once nothing moves in the server.
 fn stalled(address: SocketAddr, settled: impl Fn() -> u64) -> Vec<TcpStream> {
     let readers: Vec<_> = (0..READERS)
         .map(|_| {
             let mut stream = TcpStream::connect(address).unwrap();
-            rustix::net::sockopt::set_socket_recv_buffer_size(&stream, 4096).unwrap();
+            rustix::net::sockopt::set_socket_recv_buffer_size(&stream, 128 << 10).unwrap();
             stream.write_all(b"GET /object HTTP/1.1\r\nHost: t\r\n\r\n").unwrap();
             stream
         })
