@@ -106,7 +106,7 @@ fn stalled(address: SocketAddr, settled: impl Fn() -> u64) -> Vec<TcpStream> {
     let readers: Vec<_> = (0..READERS)
         .map(|_| {
             let mut stream = TcpStream::connect(address).unwrap();
-            rustix::net::sockopt::set_socket_recv_buffer_size(&stream, 128 << 10).unwrap();
+            rustix::net::sockopt::set_socket_recv_buffer_size(&stream, 64 << 10).unwrap();
             stream.write_all(b"GET /object HTTP/1.1\r\nHost: t\r\n\r\n").unwrap();
             stream
         })

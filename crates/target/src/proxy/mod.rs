@@ -7,6 +7,7 @@
 mod cache;
 mod chain;
 mod counters;
+mod deliver;
 mod epoll_edge;
 mod exchange;
 mod forward;
