@@ -1,6 +1,6 @@
 //! The proxy between a bare client and origins of known behaviour: framing, cuts, retries, hostile ends.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "a test that cannot go on fails, and says what it skips")]
 
 mod common;
 

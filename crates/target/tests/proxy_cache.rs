@@ -1,6 +1,6 @@
 //! The proxy's cache: what is a hit, what is not, when it ends, and that it stays within its bytes.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "a test that cannot go on fails, and says what it skips")]
 
 mod common;
 
