@@ -214,6 +214,27 @@ pub enum ServeError {
         /// What the kernel said.
         source: io::Error,
     },
+    /// A proxy without anybody to ask.
+    #[error("expected at least one origin, got none: name one, for example --origin http://127.0.0.1:8080")]
+    NoOrigin,
+    /// An origin's name has no address.
+    #[error(
+        "expected {origin} to have an address, but {source}: check the name, and that it resolves here (getent hosts NAME)"
+    )]
+    OriginUnknown {
+        /// The origin as it was named.
+        origin: String,
+        /// What the resolver said.
+        source: io::Error,
+    },
+    /// No temp file can be made there.
+    #[error("expected to be able to make temp files in {}, got {source}: choose a writable folder with --temp-dir, or do without with --temp-max 0", path.display())]
+    TempDir {
+        /// The folder given.
+        path: PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+    },
     /// A worker panicked: a bug here.
     #[error("a worker panicked: this is a defect of the reference server itself, not of the test; please report it")]
     WorkerPanicked,
@@ -226,6 +247,7 @@ impl ServeError {
         match self {
             Self::NoTlsInDesign { .. }
             | Self::OneWorker { .. }
+            | Self::NoOrigin
             | Self::NoSuchDefectHere { .. }
             | Self::NoDefectsInDesign { .. }
             | Self::DefectFromStart { .. }

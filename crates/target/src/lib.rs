@@ -1,8 +1,8 @@
 //! The reference servers: real servers, sound by default, that load is put on to prove a measurement.
 //!
-//! `http::serve`, `echo::serve` and `names::serve` block until their [`Stop`] is pulled, then say what they counted.
+//! `http::serve`, `echo::serve`, `proxy::serve` and `names::serve` block until their [`Stop`] is pulled, then say what they counted.
 //! They share no code with the client side, so that no parser bug can hide by being on both ends.
-//! Not here: command lines, signals, proxying. Cost: one thread a worker, nothing else running.
+//! Not here: command lines, signals. Cost: one thread a worker, nothing else running.
 
 mod board;
 mod clock;
@@ -17,6 +17,7 @@ mod link;
 mod listen;
 pub mod names;
 mod options;
+pub mod proxy;
 mod reactor;
 mod slab;
 mod stop;

@@ -108,3 +108,19 @@ pub const CONTROL_SETTLE: Duration = Duration::from_millis(100);
 pub const CONTROL_READ: Duration = Duration::from_secs(10);
 /// The longest answer taken, in bytes.
 pub const CONTROL_LINE_BYTES_MAX: u64 = 1024 * 1024;
+/// Origins of one proxy at most.
+pub const ORIGINS_MAX: usize = 1024;
+/// How long an origin that refused, or did not accept in time, is asked last.
+pub const ORIGIN_DOWN: Duration = Duration::from_secs(1);
+/// How long a connection to an origin is kept idle (nginx's `keepalive_timeout` of an upstream).
+pub const UPSTREAM_IDLE: Duration = Duration::from_secs(60);
+/// Interim replies (1xx) taken from an origin before its reply.
+pub const INTERIM_REPLIES_MAX: u8 = 16;
+/// Options in the `Connection` fields of one message; RFC 9110 knows two, and each names a field to be left out.
+pub const CONNECTION_OPTIONS_MAX: usize = 32;
+/// Buffers of one proxied connection at most.
+pub const PROXY_BUFFERS_MAX: usize = 1 << 20;
+/// The smallest and largest of them, in bytes.
+pub const PROXY_BUFFER_BYTES: std::ops::RangeInclusive<usize> = 1024..=16 * 1024 * 1024;
+/// What framing adds to one piece of a body at most: a chunk's size line and end, and the last chunk.
+pub const CHUNK_FRAME_BYTES: usize = 32;

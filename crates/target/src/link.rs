@@ -3,19 +3,21 @@
 //! A [`Protocol`] is written against [`Io`] and compiled once for each link, so a server without TLS
 //! makes the system calls it would make alone, `sendfile` among them. Not here: any buffer.
 
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use rustix::fs::sendfile;
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, recv, send, sendmsg, shutdown};
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, getpeername, recv, send, sendmsg, shutdown};
 
 use crate::counters::Counters;
 use crate::defects::{Defective, Defects};
 use crate::error::ServeError;
 use crate::limits;
 use crate::options::ServeOptions;
-use crate::reactor::{Accepting, Next, Service, Wake};
+use crate::reactor::{Accepting, Next, Outgoing, Service, Wake};
+use crate::slab::Token;
 use crate::stop::Stop;
 use crate::timers::NEVER_NS;
 use crate::tls::{self, Tls};
@@ -39,6 +41,9 @@ pub(crate) trait Io {
         to: u64,
         piece: &mut Vec<u8>,
     ) -> rustix::io::Result<usize>;
+
+    /// The peer's address, where there is one (there is none behind a unix socket).
+    fn peer(&self) -> Option<IpAddr>;
 
     /// Our end, behind what was sent. What is received from here on is only to be thrown away.
     fn end(&mut self);
@@ -82,6 +87,19 @@ pub(crate) trait Protocol {
 
     /// From here on each reply is its connection's last, and says so, where the protocol has such a thing.
     fn keep_no_connection(&mut self) {}
+    /// As [`Service::attach`].
+    fn attach(&mut self, _outgoing: Outgoing) {}
+
+    /// As [`Service::outgoing`].
+    fn outgoing(&mut self, _id: Token, _wake: Wake) -> Option<Token> {
+        None
+    }
+
+    /// As [`Service::closed`].
+    fn closed(&mut self, _conn: Self::Conn) {}
+
+    /// Whether it has to do also while nothing can be sent. Then it is driven, and its sends would block.
+    const WORKS_WHILE_BLOCKED: bool = false;
 
     /// As [`Service::drive`].
     fn drive<I: Io>(&mut self, io: &mut I, conn: &mut Self::Conn, wake: Wake, counters: &mut Counters) -> Next;
@@ -147,9 +165,26 @@ impl<P: Protocol> Service for Plain<P> {
         self.0.accepting()
     }
 
+    fn attach(&mut self, outgoing: Outgoing) {
+        self.0.attach(outgoing);
+    }
+
+    fn outgoing(&mut self, id: Token, wake: Wake) -> Option<Token> {
+        self.0.outgoing(id, wake)
+    }
+
+    fn closed(&mut self, conn: P::Conn) {
+        self.0.closed(conn);
+    }
+
     fn drive(&mut self, fd: BorrowedFd<'_>, conn: &mut P::Conn, wake: Wake, counters: &mut Counters) -> Next {
         self.0.drive(&mut Socket(fd), conn, wake, counters)
     }
+}
+
+/// The address at the other end of `fd`.
+pub(crate) fn peer_of(fd: BorrowedFd<'_>) -> Option<IpAddr> {
+    SocketAddr::try_from(getpeername(fd).ok()??).ok().map(|addr| addr.ip())
 }
 
 struct Socket<'a>(BorrowedFd<'a>);
@@ -190,6 +225,10 @@ impl Io for Socket<'_> {
             Ok(0) => Err(Errno::IO),
             sent => sent,
         }
+    }
+
+    fn peer(&self) -> Option<IpAddr> {
+        peer_of(self.0)
     }
 
     fn end(&mut self) {

@@ -6,8 +6,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::defects::{Server, Setting};
 use crate::board::Live;
+use crate::defects::{Server, Setting};
 use crate::error::ServeError;
 use crate::tls::TlsOptions;
 

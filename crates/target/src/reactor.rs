@@ -6,11 +6,12 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
-use rustix::net::{SocketFlags, accept_with, listen};
+use rustix::net::{SocketFlags, accept_with, listen, sockopt};
 
 use crate::board::Cell;
 use crate::clock;
@@ -36,6 +37,21 @@ pub(crate) struct Wake {
     pub(crate) draining: bool,
     /// Monotonic time, in nanoseconds.
     pub(crate) now_ns: u64,
+    /// The connection woken; what [`Service::outgoing`] names to have it woken.
+    pub(crate) token: Token,
+}
+
+/// Where a service registers sockets of its own (a proxy's to its origins): edges of both directions come
+/// back to [`Service::outgoing`]. Closing the socket takes it out.
+pub(crate) struct Outgoing {
+    epoll: Arc<OwnedFd>,
+}
+
+impl Outgoing {
+    /// Watches `fd`, for both directions and its end; `id` is the service's own name for it.
+    pub(crate) fn watch(&self, fd: &OwnedFd, id: Token) -> rustix::io::Result<()> {
+        epoll::add(&self.epoll, fd, epoll::EventData::new_u64(OUTGOING | id.bits()), interest(true))
+    }
 }
 
 /// What a connection waits for next.
@@ -52,6 +68,8 @@ pub(crate) enum Next {
     Again,
     /// Nothing: close it.
     Close,
+    /// Nothing: close it with a reset, so that the peer does not take what it got for the whole.
+    Reset,
 }
 
 /// How connections are taken from the listeners where it is not as it should be. The default is as it should.
@@ -86,6 +104,18 @@ pub(crate) trait Service {
         None
     }
 
+    /// Called once, before anything else: where sockets of the service's own are registered.
+    fn attach(&mut self, _outgoing: Outgoing) {}
+
+    /// Something happened on a socket registered with [`Outgoing::watch`]. The connection to be driven for
+    /// it, if there is one.
+    fn outgoing(&mut self, _id: Token, _wake: Wake) -> Option<Token> {
+        None
+    }
+
+    /// A connection was closed; what it held elsewhere can be let go of.
+    fn closed(&mut self, _conn: Self::Conn) {}
+
     /// Moves a connection as far as it goes. After a wake with `expired` it must not ask for a
     /// deadline that has passed.
     fn drive(&mut self, fd: BorrowedFd<'_>, conn: &mut Self::Conn, wake: Wake, counters: &mut Counters) -> Next;
@@ -93,7 +123,7 @@ pub(crate) trait Service {
 
 /// A worker's epoll set with its listeners in it.
 pub(crate) struct Reactor {
-    epoll: OwnedFd,
+    epoll: Arc<OwnedFd>,
     listeners: Vec<Arc<OwnedFd>>,
     stop: Stop,
     cell: Cell,
@@ -102,7 +132,7 @@ pub(crate) struct Reactor {
 impl Reactor {
     /// Makes the epoll set; connections are accepted from when [`Self::run`] is called.
     pub(crate) fn new(listeners: Listeners, stop: &Stop, cell: Cell) -> rustix::io::Result<Self> {
-        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let epoll = Arc::new(epoll::create(epoll::CreateFlags::CLOEXEC)?);
         epoll::add(&epoll, stop, epoll::EventData::new_u64(STOP), epoll::EventFlags::IN)?;
         let reactor = Self { epoll, listeners: listeners.sockets, stop: stop.clone(), cell };
         reactor.watch_listeners()?;
@@ -111,6 +141,7 @@ impl Reactor {
 
     /// Serves until the stop is pulled and what was in flight is done, or `limits::DRAIN` is over.
     pub(crate) fn run<S: Service>(self, service: &mut S) -> rustix::io::Result<Counters> {
+        service.attach(Outgoing { epoll: Arc::clone(&self.epoll) });
         let run = Run {
             epoll: self.epoll,
             listeners: self.listeners,
@@ -137,6 +168,8 @@ impl Reactor {
 /// Epoll data with the top bit set is not a connection's: the stop, then the listeners.
 const STOP: u64 = 1 << 63;
 const LISTENER_FIRST: u64 = STOP + 1;
+/// The bit below: a socket of the service's own. Tokens have neither ([`Token`]).
+const OUTGOING: u64 = 1 << 62;
 
 struct Entry<C> {
     fd: OwnedFd,
@@ -150,7 +183,7 @@ struct Entry<C> {
 }
 
 struct Run<'a, S: Service> {
-    epoll: OwnedFd,
+    epoll: Arc<OwnedFd>,
     listeners: Vec<Arc<OwnedFd>>,
     stop: Stop,
     cell: Cell,
@@ -242,7 +275,12 @@ impl<S: Service> Run<'_, S> {
                 let dead = flags.intersects(epoll::EventFlags::HUP | epoll::EventFlags::ERR);
                 let thorough = dead || flags.intersects(epoll::EventFlags::RDHUP | epoll::EventFlags::PRI);
                 let readable = thorough || flags.contains(epoll::EventFlags::IN);
-                self.drive(Token::from_bits(token), Wake { readable, thorough, dead, ..Wake::default() });
+                let wake = Wake { readable, thorough, dead, ..Wake::default() };
+                if token & OUTGOING == 0 {
+                    self.drive(Token::from_bits(token), wake);
+                } else if let Some(owner) = self.service.outgoing(Token::from_bits(token & !OUTGOING), wake) {
+                    self.drive(owner, Wake::default());
+                }
                 Ok(())
             }
         }
@@ -302,9 +340,14 @@ impl<S: Service> Run<'_, S> {
 
     fn drive(&mut self, token: Token, wake: Wake) {
         let Some(entry) = self.entries.get_mut(token) else { return };
-        let wake = Wake { now_ns: self.now_ns, draining: self.drain_until_ns != NEVER_NS, ..wake };
+        let wake = Wake { now_ns: self.now_ns, draining: self.drain_until_ns != NEVER_NS, token, ..wake };
         match self.service.drive(entry.fd.as_fd(), &mut entry.conn, wake, &mut self.counters) {
             Next::Close => self.close(token),
+            Next::Reset => {
+                // Where it is refused the close is an orderly one, which is all that is left.
+                let _ = sockopt::set_socket_linger(&entry.fd, Some(Duration::ZERO));
+                self.close(token);
+            }
             Next::Again => {
                 if !entry.queued {
                     entry.queued = true;
@@ -333,8 +376,9 @@ impl<S: Service> Run<'_, S> {
 
     fn close(&mut self, token: Token) {
         // Dropping the descriptor also takes it out of the epoll set.
-        if self.entries.remove(token).is_some() {
+        if let Some(entry) = self.entries.remove(token) {
             self.counters.closed += 1;
+            self.service.closed(entry.conn);
             let is_slow = self.service.accepting().is_some_and(|accepting| accepting.pause_ns > 0);
             if self.accept_resume_ns != NEVER_NS && !is_slow {
                 self.accept_resume_ns = self.now_ns;

@@ -4,7 +4,7 @@
 //! Cost: one slot a connection, never given back to the system while the worker lives.
 
 /// Names one connection of one worker.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Token(u64);
 
 impl Token {
@@ -74,8 +74,8 @@ impl<T> Slab<T> {
             return None;
         }
         let value = slot.value.take()?;
-        // The top bit stays clear: tokens with it set are the reactor's own.
-        slot.generation = slot.generation.wrapping_add(1) & (u32::MAX >> 1);
+        // The top two bits stay clear: they say what else the reactor waits for.
+        slot.generation = slot.generation.wrapping_add(1) & (u32::MAX >> 2);
         self.free.push(token.index() as u32);
         Some(value)
     }

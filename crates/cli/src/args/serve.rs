@@ -1,8 +1,9 @@
 //! Arguments of `serve`: a reference server, one command per protocol.
 
+mod control;
 mod defect;
 mod names;
-mod control;
+pub mod proxy;
 mod root;
 mod tls;
 
@@ -12,8 +13,9 @@ use super::values::{self, CpuList, IdleTimeout, Listen};
 use crate::exit::Failure;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
-use names::NamesArgs;
 use control::ControlArgs;
+use names::NamesArgs;
+use proxy::ProxyArgs;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use target::ServeOptions;
@@ -24,6 +26,8 @@ use tls::TlsArgs;
 const HTTP_PORT: u16 = 8080;
 /// Port of `serve names` where none is named: redis' is 6379.
 const NAMES_PORT: u16 = 6390;
+/// Port of `serve proxy` where none is named.
+const PROXY_PORT: u16 = 8081;
 
 /// What is served.
 #[derive(Debug, Subcommand)]
@@ -34,6 +38,8 @@ pub enum ServeCommand {
     Echo(EchoArgs),
     /// Values under names, in RESP2 (redis-cli, redis-benchmark): a store that may crash, supervised, durable if asked
     Names(NamesArgs),
+    /// A reverse proxy to one or more HTTP/1.1 origins, with buffers, temp files and a cache
+    Proxy(ProxyArgs),
 }
 
 /// Arguments of `serve http`.
@@ -67,7 +73,7 @@ pub struct EchoArgs {
 /// What every server is told.
 #[derive(Debug, Args)]
 pub struct CommonArgs {
-    /// Listen here; port 0 takes a free one; 9000-9004 are five; may be repeated [default: 127.0.0.1:8080, echo 127.0.0.1:7777, names 127.0.0.1:6390]
+    /// Listen here; port 0 takes a free one; 9000-9004 are five; may be repeated [default: 127.0.0.1:8080, echo 127.0.0.1:7777, names 127.0.0.1:6390, proxy 127.0.0.1:8081]
     #[arg(long, value_name = "ADDR:PORT[-PORT]", env = "PLIMSOLL_LISTEN", value_parser = values::listen)]
     listen: Vec<Listen>,
     /// Listen on a unix socket; without --listen only there [default: none]
@@ -139,6 +145,7 @@ impl ServeCommand {
             ServeCommand::Http(http) => (&http.common, HTTP_PORT),
             ServeCommand::Echo(echo) => (&echo.common, session::resolve::defaults::ECHO_PORT),
             ServeCommand::Names(names) => (&names.common, NAMES_PORT),
+            ServeCommand::Proxy(proxy) => (&proxy.common, PROXY_PORT),
         }
     }
 }

@@ -5,6 +5,7 @@
 //! sends requests behind each other: then it is several). Bytes that a defect changed and the peer did not take are
 //! kept here. Cost: one more buffer a connection while such bytes wait.
 
+use std::net::IpAddr;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
 use rustix::io::Errno;
@@ -14,7 +15,8 @@ use crate::clock;
 use crate::counters::Counters;
 use crate::limits;
 use crate::link::{Io, Protocol, Received};
-use crate::reactor::{Accepting, Next, Wake};
+use crate::reactor::{Accepting, Next, Outgoing, Wake};
+use crate::slab::Token;
 use crate::stop::Stop;
 use crate::timers::NEVER_NS;
 
@@ -93,6 +95,20 @@ impl<P: Protocol> Protocol for Defective<P> {
         let mut accepting = Accepting::default();
         self.defects.on(self.now_ns).for_each(|hook| hook.accepting(&mut accepting));
         Some(accepting)
+    }
+
+    const WORKS_WHILE_BLOCKED: bool = P::WORKS_WHILE_BLOCKED;
+
+    fn attach(&mut self, outgoing: Outgoing) {
+        self.protocol.attach(outgoing);
+    }
+
+    fn outgoing(&mut self, id: Token, wake: Wake) -> Option<Token> {
+        self.protocol.outgoing(id, wake)
+    }
+
+    fn closed(&mut self, conn: Self::Conn) {
+        self.protocol.closed(conn.protocol);
     }
 
     fn drive<I: Io>(&mut self, io: &mut I, conn: &mut Self::Conn, wake: Wake, counters: &mut Counters) -> Next {
@@ -320,6 +336,10 @@ impl<I: Io> Io for Layer<'_, I> {
             return Ok(head.len() + usize::try_from(to - from).unwrap_or(usize::MAX - head.len()));
         }
         self.io.send_file(head, file, from, to, piece)
+    }
+
+    fn peer(&self) -> Option<IpAddr> {
+        self.io.peer()
     }
 
     fn end(&mut self) {

@@ -52,7 +52,7 @@ impl Hook for WorkerStarvation {
 /// over, or the server is to end.
 pub(super) fn wait(socket: BorrowedFd<'_>, next: Next, is_read: bool, stop: &Stop) -> Option<Wake> {
     let (until_ns, write) = match next {
-        Next::Close => return None,
+        Next::Close | Next::Reset => return None,
         Next::Again => (NEVER_NS, false),
         Next::Wait { until_ns, write } => (until_ns, write),
     };

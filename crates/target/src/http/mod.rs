@@ -3,16 +3,16 @@
 //! The protocol (`session` and what it uses) knows no sockets; a design is one file that moves bytes.
 //! `DESIGNS` lists the designs, the first is the default. Not here: TLS (`tls`), HTTP/2, compression.
 
-mod body;
+pub(crate) mod body;
 mod conditions;
-mod date;
+pub(crate) mod date;
 mod epoll_edge;
 mod files;
 mod made;
-mod output;
+pub(crate) mod output;
 mod path;
-mod reply;
-mod request;
+pub(crate) mod reply;
+pub(crate) mod request;
 mod route;
 mod session;
 

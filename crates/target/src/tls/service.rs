@@ -5,6 +5,7 @@
 //! does not prolong it. One that fails is answered with its alert, then read on for a while, so that no
 //! reset overtakes the alert.
 
+use std::net::IpAddr;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
@@ -15,8 +16,9 @@ use super::link::{Filled, Link, Sent};
 use super::scratch::Scratch;
 use crate::counters::Counters;
 use crate::limits;
-use crate::link::{Io, Protocol, Received};
-use crate::reactor::{Accepting, Next, Service, Wake};
+use crate::link::{self, Io, Protocol, Received};
+use crate::reactor::{Accepting, Next, Outgoing, Service, Wake};
+use crate::slab::Token;
 use crate::timers::NEVER_NS;
 
 /// One worker's protocol, over TLS.
@@ -76,6 +78,18 @@ impl<P: Protocol> Service for Tls<P> {
 
     fn accepting(&self) -> Option<Accepting> {
         self.protocol.accepting()
+    }
+
+    fn attach(&mut self, outgoing: Outgoing) {
+        self.protocol.attach(outgoing);
+    }
+
+    fn outgoing(&mut self, id: Token, wake: Wake) -> Option<Token> {
+        self.protocol.outgoing(id, wake)
+    }
+
+    fn closed(&mut self, conn: Self::Conn) {
+        self.protocol.closed(conn.protocol);
     }
 
     fn drive(&mut self, fd: BorrowedFd<'_>, conn: &mut Self::Conn, wake: Wake, counters: &mut Counters) -> Next {
@@ -197,7 +211,10 @@ impl<P: Protocol> Tls<P> {
         if !wake.expired && conn.link.is_blocked() {
             match conn.link.flush(fd) {
                 Ok(Sent::All) => {}
-                Ok(Sent::Blocked) => return Next::Wait { until_ns: idle_until_ns, write: true },
+                Ok(Sent::Blocked) if !P::WORKS_WHILE_BLOCKED => {
+                    return Next::Wait { until_ns: idle_until_ns, write: true };
+                }
+                Ok(Sent::Blocked) => {}
                 Err(_) => {
                     counters.send_error += 1;
                     return Next::Close;
@@ -306,6 +323,10 @@ impl Io for Sealed<'_, '_> {
             return Err(Errno::IO);
         }
         self.send(head, &piece[..n])
+    }
+
+    fn peer(&self) -> Option<IpAddr> {
+        link::peer_of(self.fd)
     }
 
     fn end(&mut self) {

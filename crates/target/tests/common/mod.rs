@@ -5,6 +5,7 @@
 
 #![allow(dead_code, reason = "each test binary uses its own part of this module")]
 
+pub mod proxy;
 pub mod tls;
 
 use std::io::{BufRead, BufReader, Read, Write};

@@ -17,6 +17,7 @@ fn servers() -> Vec<Server> {
     vec![
         Server { name: "http", designs: target::http::DESIGNS.iter().map(|design| design.info).collect() },
         Server { name: "echo", designs: target::echo::DESIGNS.iter().map(|design| design.info).collect() },
+        Server { name: "proxy", designs: target::proxy::DESIGNS.iter().map(|design| design.info).collect() },
         Server { name: "names", designs: target::names::DESIGNS.iter().map(|design| design.info).collect() },
     ]
 }

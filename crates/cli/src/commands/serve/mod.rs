@@ -5,6 +5,7 @@
 //! ends it at once.
 
 mod list;
+mod proxy;
 
 use crate::args::serve::{ServeArgs, ServeCommand};
 use crate::exit::{Exit, Failure};
@@ -36,6 +37,11 @@ fn serve(command: &ServeCommand) -> Result<Exit, Failure> {
     let stop = Stop::new().map_err(|error| cannot_start(&error))?;
     stop_on_signals(&stop).map_err(|error| cannot_start(&error))?;
     let options = command.options()?;
+    if let ServeCommand::Proxy(args) = command
+        && args.explain
+    {
+        return Ok(proxy::explain(args, &options)?);
+    }
     // Open until the server has ended, so that its last figures can be asked for.
     let _control = match (command.control(), about(command)) {
         (Some(path), Some((server, design))) => {
@@ -72,6 +78,10 @@ fn serve(command: &ServeCommand) -> Result<Exit, Failure> {
             let ready = tell("echo", "echo+tls", "", "echo+unix");
             target::echo::serve(&options, &echo, &stop, ready).map(|counters| counters.rows().to_vec())
         }
+        ServeCommand::Proxy(args) => {
+            let ready = tell("http", "https", "/", "unix");
+            proxy::serve(args, &options, &stop, ready)
+        }
         ServeCommand::Names(args) => {
             let ready = tell("resp", "resp+tls", "", "resp+unix");
             target::names::serve(&options, &args.options(), &stop, ready).map(|counters| counters.rows())
@@ -86,6 +96,7 @@ fn about(command: &ServeCommand) -> Option<(&'static str, &'static DesignInfo)> 
     match command {
         ServeCommand::Http(args) => Some(("http", &args.design.info)),
         ServeCommand::Echo(args) => Some(("echo", &args.design.info)),
+        ServeCommand::Proxy(_) => Some(("proxy", &target::proxy::DESIGNS[0].info)),
         ServeCommand::Names(_) => None,
     }
 }
