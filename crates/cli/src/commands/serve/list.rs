@@ -1,10 +1,12 @@
-//! `plimsoll serve --list`: the reference servers with their designs, as text or as JSON.
+//! `plimsoll serve --list`: the reference servers with their designs, and the defects they can carry; text or JSON.
 //!
 //! Walks the registries of `target`, so that what is listed is what can be served.
 
 use crate::exit::{Exit, Failure};
+use model::units::{show_bytes, show_duration_ns};
 use std::io::Write;
 use target::DesignInfo;
+use target::defects::{DEFECTS, Defect, Strength};
 
 /// A server, and the ways it is built; the first is the default.
 struct Server {
@@ -44,8 +46,15 @@ fn text(out: &mut impl Write) -> std::io::Result<()> {
         }
         writeln!(out)?;
     }
-    // The defects come here, from their registry, each with what it makes.
-    writeln!(out, "TLS: the design can be served with --tls")
+    writeln!(out, "TLS: the design can be served with --tls\n")?;
+    writeln!(out, "plimsoll serve SERVER --defect NAME[=STRENGTH][@START]")?;
+    for defect in DEFECTS {
+        writeln!(out, "  {}{}  ({})", defect.name, strength(defect), carriers(defect).join(", "))?;
+        writeln!(out, "      does   {}", defect.about)?;
+        writeln!(out, "      makes  {}", defect.makes)?;
+        writeln!(out, "      see    {}", defect.see)?;
+    }
+    Ok(())
 }
 
 fn document() -> serde_json::Value {
@@ -54,6 +63,33 @@ fn document() -> serde_json::Value {
         let designs: Vec<_> = server.designs.iter().enumerate().map(design).collect();
         serde_json::json!({ "name": server.name, "designs": designs })
     };
-    // The defects are a second list beside the servers.
-    serde_json::json!({ "servers": servers().into_iter().map(server).collect::<Vec<_>>() })
+    let defect = |defect: &&Defect| {
+        serde_json::json!({
+            "name": defect.name,
+            "servers": carriers(defect),
+            "strength": strength(defect).trim_start_matches('='),
+            "about": defect.about,
+            "makes": defect.makes,
+            "see": defect.see,
+        })
+    };
+    serde_json::json!({
+        "servers": servers().into_iter().map(server).collect::<Vec<_>>(),
+        "defects": DEFECTS.iter().map(defect).collect::<Vec<_>>(),
+    })
+}
+
+fn carriers(defect: &Defect) -> Vec<&'static str> {
+    defect.servers.iter().map(|server| server.name()).collect()
+}
+
+/// How strong it is where nothing is said, as it is written behind the name.
+fn strength(defect: &Defect) -> String {
+    match defect.strength {
+        Strength::None => String::new(),
+        Strength::Time(time) => format!("={}", show_duration_ns(time.as_nanos() as f64).replace(' ', "")),
+        Strength::Bytes(bytes) => format!("={}", show_bytes(bytes as f64).replace(' ', "")),
+        Strength::Count(count) => format!("={count}"),
+        Strength::Status { code, of } => format!("={code}/{of}"),
+    }
 }
