@@ -96,7 +96,7 @@ fn bad_urls_say_what_to_write() {
     );
     refused(
         &["load", "ws://h/"],
-        "URL 'ws://h/': scheme 'ws' is not spoken by this version: use http:// or https://HOST:PORT/PATH, unix:/PATH.sock[:/PATH], echo:// or echo+tls://HOST:PORT, or echo+unix:/PATH.sock",
+        "URL 'ws://h/': scheme 'ws' is not spoken by this version: use http:// or https://HOST:PORT/PATH, unix:/PATH.sock[:/PATH], echo:// or echo+tls://HOST:PORT, echo+unix:/PATH.sock, resp:// or resp+tls://HOST:PORT, or resp+unix:/PATH.sock",
     );
     refused(&["load", "echo://127.0.0.1", "-XPUT"], "-X is for http URLs, got 'echo://127.0.0.1': leave it out");
 }

@@ -384,7 +384,7 @@ fn explain_says_what_is_offered_and_whom_to_trust() {
 /// Our own server and our own client, each key and version, and what is held over TLS.
 #[test]
 fn the_matrix_has_a_figure_for_each_key_and_version() {
-    let run = plimsoll(&["load", "--tls-matrix", "-d", "150ms", "--rounds", "1", "--json", "-q"]);
+    let run = plimsoll(&["load", "--tls-matrix", "-d", "250ms", "--rounds", "1", "--json", "-q"]);
     run.assert_exit(0);
     let lines = run.json();
     let lines = lines.as_array().unwrap();

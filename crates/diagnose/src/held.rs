@@ -21,7 +21,8 @@ pub(crate) fn held(facts: &Facts<'_>) -> Option<HeldLine> {
     let recording = facts.recording;
     let Workload::Hold(hold) = &recording.plan.workload else { return None };
     let counts = &recording.totals.sum.counts;
-    let established_at_end = recording
+    // A run that was cut off has no end to be counted at: its last whole tick stands for it.
+    let last_tick = recording
         .timeline
         .rows()
         .iter()
@@ -37,7 +38,7 @@ pub(crate) fn held(facts: &Facts<'_>) -> Option<HeldLine> {
     let gave = recording.totals.examples().min_by_key(|example| example.at_ns).filter(|_| hold.until_failure);
     Some(HeldLine {
         established_max: recording.totals.connections_max,
-        established_at_end,
+        established_at_end: recording.totals.held_at_end.unwrap_or(last_tick),
         made_in_s: Some(recording.totals.measured_from_ns)
             .filter(|ns| *ns > 0 && recording.totals.measured_ns > 0)
             .map(|ns| ns as f64 / 1e9),

@@ -41,6 +41,8 @@ pub struct Finished {
     /// From when on requests are measured, nanoseconds since the run's start: the end of warm-up, or of the making of
     /// held connections. Not before `load_end_ns` where nothing was measured.
     pub measured_from_ns: u64,
+    /// Held connections that were open when it stopped putting load on; `None` of other loads.
+    pub held_at_end: Option<u64>,
     /// When it stopped putting load on: as planned, when told to, or when its last counted reply came.
     pub load_end_ns: u64,
     /// When its first request left, nanoseconds since the run's start.

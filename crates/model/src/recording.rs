@@ -104,6 +104,8 @@ pub struct Totals {
     pub first_request_ns: Option<u64>,
     /// Highest number of connections established at the end of any interval.
     pub connections_max: u64,
+    /// Held connections established at the end of the load; `None` of other loads, and of a run that was cut off.
+    pub held_at_end: Option<u64>,
 }
 
 impl Default for Totals {
@@ -119,6 +121,7 @@ impl Default for Totals {
             cpu_system_ns: 0,
             first_request_ns: None,
             connections_max: 0,
+            held_at_end: None,
         }
     }
 }

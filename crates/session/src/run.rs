@@ -222,6 +222,9 @@ impl Session<'_> {
     fn finished(&mut self, finished: &engine::Finished) {
         let totals = &mut self.recording.totals;
         totals.in_flight_at_end += finished.in_flight;
+        if let Some(held) = finished.held_at_end {
+            *totals.held_at_end.get_or_insert(0) += held;
+        }
         // Workers begin to measure together; one that never did leaves it to the others.
         if finished.measured_from_ns < finished.load_end_ns || totals.measured_ns == 0 {
             let from_ns = finished.measured_from_ns.min(finished.load_end_ns);

@@ -98,6 +98,7 @@ pub struct StoredTotals {
     cpu_system_ns: u64,
     first_request_ns: Option<u64>,
     connections_max: u64,
+    held_at_end: Option<u64>,
 }
 
 impl StoredTotals {
@@ -118,6 +119,7 @@ impl StoredTotals {
             cpu_system_ns: totals.cpu_system_ns,
             first_request_ns: totals.first_request_ns,
             connections_max: totals.connections_max,
+            held_at_end: totals.held_at_end,
         }
     }
 
@@ -137,6 +139,7 @@ impl StoredTotals {
             self.cpu_system_ns,
             self.first_request_ns.unwrap_or(0),
             self.connections_max,
+            self.held_at_end.unwrap_or(0),
             largest_count(&self.counts),
             largest_count(&self.in_time),
             largest_gauge(&self.gauges),
@@ -155,6 +158,7 @@ impl StoredTotals {
             cpu_system_ns: self.cpu_system_ns,
             first_request_ns: self.first_request_ns,
             connections_max: self.connections_max,
+            held_at_end: self.held_at_end,
             ..Totals::default()
         };
         totals.sum.start_ns = self.start_ns;

@@ -308,6 +308,7 @@ impl<P: Protocol, D: Driver> BurstWorker<P, D> {
         self.complete_interval(now_ns);
         let finished = Finished {
             measured_from_ns: 0,
+            held_at_end: None,
             worker: self.index,
             in_flight: self.in_flight,
             load_end_ns: if self.load_end_ns == 0 { now_ns } else { self.load_end_ns },

@@ -97,6 +97,8 @@ pub struct HoldWorker<D: Driver> {
     /// Messages due from here on are measured.
     measured_from_ns: u64,
     load_end_ns: u64,
+    /// Connections open when the load ended.
+    held_at_end: Option<u64>,
     drain_ns: u64,
     tick_ns: u64,
     next_tick_ns: u64,
@@ -145,6 +147,7 @@ impl<D: Driver> HoldWorker<D> {
             keep_ns: plan.stop.duration_ns.unwrap_or(u64::MAX),
             ramp_end_ns: None,
             load_end_ns: u64::MAX,
+            held_at_end: None,
             drain_ns: plan.drain_ns,
             tick_ns: plan.tick_ns,
             next_tick_ns: plan.tick_ns,
@@ -316,6 +319,7 @@ impl<D: Driver> HoldWorker<D> {
                 self.hand_over(now_ns, empty);
             }
             self.stopping = true;
+            self.held_at_end = Some(self.open);
             self.interval.is_drain = true;
         }
     }
@@ -362,6 +366,7 @@ impl<D: Driver> HoldWorker<D> {
             worker: self.index,
             in_flight: self.in_flight_measured,
             measured_from_ns: self.measured_from_ns,
+            held_at_end: Some(self.held_at_end.unwrap_or(self.open)),
             load_end_ns: if self.load_end_ns == u64::MAX { now_ns } else { self.load_end_ns },
             first_request_ns: self.first_request_ns,
             error: self.error.take(),

@@ -448,6 +448,7 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
             self.origins.iter().flat_map(|o| &o.pending).filter(|p| p.intended_ns >= self.warmup_ns).count() as u64;
         let finished = Finished {
             measured_from_ns: self.warmup_ns,
+            held_at_end: None,
             worker: self.index,
             in_flight: self.in_flight_measured + queued,
             load_end_ns: if self.load_end_ns == u64::MAX { now_ns } else { self.load_end_ns },

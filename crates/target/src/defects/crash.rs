@@ -11,7 +11,7 @@ pub(super) const DEFECT: Defect = Defect {
     strength: Strength::Count(1),
     about: "the process aborts at the request of this number, counted from its start on; 0: at its start, whatever comes",
     makes: "process-crash: the process is gone by signal 6; open connections are reset, new ones refused",
-    see: "echo $? in the shell that started it: 134, which is 128 + SIGABRT",
+    see: "echo $? in the shell that started it: 134, which is 128 + SIGABRT (and no /proc/PID)",
     make: |setting| Ok(Box::new(Crash { setting, requests: AtomicU64::new(0) })),
 };
 

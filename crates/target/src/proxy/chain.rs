@@ -1,7 +1,8 @@
 //! Bytes on their way to a client that is slower than its origin: buffers first, then a temp file, then no more.
 //!
-//! First in, first out, as bytes of the wire. A buffer is taken when the one before is full and given back
-//! when it was sent; while bytes are in the file, others follow them there, and when the file is full into
+//! First in, first out, as bytes of the wire. A buffer is taken when the one before is full, used again when it
+//! was sent, and given back when nothing is pending any more: so what a slow client costs is what the formula of
+//! `memory` says, as it is with nginx, and does not depend on how its sockets fill. While bytes are in the file, others follow them there, and when the file is full into
 //! buffers that have become free behind it. Disk writes go to the page cache and may hold the worker when
 //! the kernel throttles them. Not here: when to stop reading the origin ([`Chain::room`] says it).
 
@@ -36,6 +37,8 @@ pub(super) struct Chain {
     file: Option<Spill>,
     /// Behind `file`.
     back: VecDeque<Vec<u8>>,
+    /// Sent and to be used again.
+    free: Vec<Vec<u8>>,
     /// No file could be had, or written: none is tried again for this connection.
     fileless: bool,
 }
@@ -78,7 +81,7 @@ impl Chain {
                 continue;
             }
             if self.spare(bounds) == 0 {
-                let mut buffer = Vec::new();
+                let mut buffer = self.free.pop().unwrap_or_default();
                 if buffer.try_reserve_exact(bounds.buffer_bytes).is_err() {
                     return false;
                 }
@@ -124,7 +127,10 @@ impl Chain {
             }
             n -= left;
             self.sent = 0;
-            self.front.pop_front();
+            if let Some(mut sent) = self.front.pop_front() {
+                sent.clear();
+                self.free.push(sent);
+            }
             if n == 0 {
                 break;
             }
@@ -138,8 +144,11 @@ impl Chain {
             }
         }
         if self.front.is_empty() {
-            // A connection with nothing pending holds no memory for it.
             self.front = VecDeque::new();
+        }
+        if self.is_empty() {
+            // A connection with nothing pending holds no memory for it.
+            self.free = Vec::new();
         }
     }
 
