@@ -6,6 +6,7 @@
 
 pub mod capsule;
 mod limits;
+pub mod metric;
 mod observer;
 pub mod own;
 pub mod samplers;

@@ -301,6 +301,8 @@ impl Build {
 
     fn process(&self, role: Role, pid: u32, threads: &[(u64, u64)]) -> ProcessSample {
         let thread = |(i, (run_ns, wait_ns)): (usize, &(u64, u64))| ThreadSample {
+            switches: None,
+            stands: None,
             tid: pid + i as u32,
             name: format!("thread-{i}"),
             state: 'S',
@@ -311,6 +313,7 @@ impl Build {
             system_ns: None,
         };
         ProcessSample {
+            metrics: model::metrics::Metrics::default(),
             role,
             pid,
             start_ticks: 5,
