@@ -8,13 +8,14 @@ use crate::Describe;
 use crate::figures::{
     Permille, host_use, process_use, quantile, reap_delay_ns_max, requested_per_s, rfc3339, worker_busy_max,
 };
+use crate::observed::{Readings, courses};
 use crate::words::{counted, of_example};
 use hdrhistogram::Histogram;
 use model::event::{TLS_AGREED, TLS_FAILED};
 use model::finding::Diagnosis;
 use model::plan::Workload;
 use model::recording::{End, Row};
-use model::snapshot::{Role, SamplerState, Snapshot};
+use model::snapshot::{ProcessSample, Role, SamplerState, Snapshot};
 use model::{LatencyKind, Plan, Recording};
 
 /// Header fields whose values do not leave the recording.
@@ -65,7 +66,7 @@ impl Document {
             held: diagnosis.held.clone(),
             capacity: None,
             faults: Vec::new(),
-            observed: observed(recording),
+            observed: observed(&recording.snapshots),
             samplers: recording.samplers.clone(),
             findings: diagnosis.findings.clone(),
         }
@@ -298,8 +299,8 @@ fn generator(recording: &Recording) -> Generator {
     }
 }
 
-fn observed(recording: &Recording) -> Observed {
-    let snapshots: &[Snapshot] = &recording.snapshots;
+/// What some snapshots say of the host and the processes.
+pub(crate) fn observed(snapshots: &[Snapshot]) -> Observed {
     let host = host_use(snapshots);
     let time_wait = crate::figures::time_wait_use(snapshots);
     let of = |role| {
@@ -311,6 +312,9 @@ fn observed(recording: &Recording) -> Observed {
             rss_max_bytes: p.rss_bytes_max,
             descriptors_max: p.descriptors_max,
             threads: p.last.threads_total,
+            metrics: courses(
+                snapshots.iter().flat_map(|s| &s.processes).filter(|s| is_same(s, p.last)).map(|s| &s.metrics),
+            ),
         };
         process_use(snapshots, role).into_iter().map(process).collect()
     };
@@ -323,5 +327,11 @@ fn observed(recording: &Recording) -> Observed {
         time_wait_end: time_wait.map(|t| t.end),
         target: of(Role::Target),
         generator: of(Role::Generator),
+        metrics: Readings::of(snapshots),
     }
+}
+
+/// Whether both are readings of one process.
+fn is_same(a: &ProcessSample, b: &ProcessSample) -> bool {
+    (a.role, a.pid, a.start_ticks) == (b.role, b.pid, b.start_ticks)
 }
