@@ -22,8 +22,9 @@ pub(crate) const LISTENERS_WAIT: Duration = Duration::from_secs(1);
 pub(crate) const THREADS_CLOSE_MAX: usize = 64;
 /// Descriptors of one process that are looked at for files, the lowest first.
 pub(crate) const FILES_MAX: usize = 1024;
-/// Largest resident memory of a process whose shared pages are counted: the kernel walks through them page by page.
-pub(crate) const SHARE_BYTES_MAX: u64 = 512 << 20;
+/// Largest resident memory of a process whose shared pages are counted: the kernel walks through them page by page, and
+/// the process cannot map memory meanwhile.
+pub(crate) const SHARE_BYTES_MAX: u64 = 128 << 20;
 /// Shortest time between two such countings, nanoseconds.
 pub(crate) const SHARE_EVERY_NS: i64 = 10_000_000_000;
 /// Disks and network interfaces that are kept, the first ones.

@@ -33,6 +33,9 @@ pub const METRICS: &[Metric] = &[
 pub(crate) struct Watch {
     processes: Vec<Watched>,
     addresses: Vec<Address>,
+    /// Whether every child of the target's is taken in: where the process itself was named. Of what holds an address
+    /// only those that run the same program: the holder may be an init process with the whole machine below it.
+    takes_all_children: bool,
     own_pid: u32,
     /// Why there is no target to look at.
     unknown: Option<String>,
@@ -67,6 +70,7 @@ impl Watch {
     pub(crate) fn new(spec: ObserveSpec, buffers: &mut Buffers) -> Self {
         let mut watch = Watch {
             processes: Vec::new(),
+            takes_all_children: spec.addresses.is_empty(),
             addresses: spec.addresses,
             own_pid: spec.own_pid,
             unknown: spec
@@ -117,7 +121,12 @@ impl Watch {
                 }
                 Ok(stat) => {
                     process.start_ticks = Some(stat.start_ticks);
-                    if process.role == Role::Target && is_another_program(process.stack_start, stat.stack_start) {
+                    let has_executed = is_another_program(process.stack_start, stat.stack_start);
+                    if has_executed && process.is_child && !self.takes_all_children {
+                        gone.push(i);
+                        continue;
+                    }
+                    if has_executed && process.role == Role::Target && !process.is_child {
                         executed.push(format!("{} runs another program now: {}", described(process), stat.name));
                     }
                     process.stack_start = stat.stack_start;
@@ -155,7 +164,7 @@ impl Watch {
             if process.role != Role::Target || self.processes.len() > PROCESSES_MAX {
                 continue;
             }
-            let pid = process.pid;
+            let (pid, name) = (process.pid, process.name.clone());
             // Without CONFIG_PROC_CHILDREN they are not known, and the target is what was named.
             let Ok(text) = buffers.read(format_args!("/proc/{pid}/task/{pid}/children")) else { continue };
             let children: Vec<u32> = words(text).filter_map(|w| u32::try_from(number(w)?).ok()).collect();
@@ -165,6 +174,9 @@ impl Watch {
                     continue;
                 }
                 let Some(stat) = read(buffers, child).ok().filter(|stat| !stat.process_has_ended()) else { continue };
+                if !self.takes_all_children && stat.name != name {
+                    continue;
+                }
                 let process = Watched { is_child: true, ..watched(child, &stat) };
                 snapshot.processes.push(sample_of(&process, stat));
                 self.processes.push(process);

@@ -65,11 +65,26 @@ fn a_child_is_taken_in_and_its_end_is_no_end_of_the_target() {
     let snapshot = observer.snapshot(2);
     assert_eq!(target(&snapshot)[0].metrics.of("children"), Some(1));
     assert!(target(&snapshot)[1].rss_bytes.is_some() && !target(&snapshot)[1].threads.is_empty(), "{snapshot:?}");
-    // It may have been caught between fork and exec, and then it is said that it runs another program.
-    assert!(!kinds(&observer.take_events()).contains(&"target-gone"));
+    assert!(observer.take_events().is_empty());
     assert_eq!(say(&mut shell), "done");
     assert_eq!(target(&observer.snapshot(3)).len(), 1);
     assert!(observer.take_events().is_empty(), "children come and go");
+}
+
+#[test]
+fn of_who_holds_an_address_only_children_of_the_same_program_are_taken_in() {
+    let mut shell = talking(Command::new("sh").args(["-c", "sleep 600 & echo ready; read x; kill $!"]));
+    assert_eq!(heard(&mut shell), "ready");
+    let address = model::plan::Address::Tcp(([127, 0, 0, 1], 9).into());
+    let spec = ObserveSpec { target: vec![shell.pid()], own_pid: std::process::id(), ..ObserveSpec::default() };
+    let mut of_address = Observer::new(ObserveSpec { addresses: vec![address], ..spec.clone() });
+    let mut of_process = Observer::new(spec);
+    until("its child's exec", || {
+        let names = |s: &Snapshot| target(s).iter().map(|p| p.name.clone()).collect::<Vec<_>>();
+        (names(&of_process.snapshot(0)).contains(&"sleep".to_owned())).then_some(())
+    });
+    let snapshot = of_address.snapshot(1);
+    assert!(target(&snapshot).iter().all(|p| p.name == "sh"), "{:?}", snapshot.processes);
 }
 
 #[test]

@@ -6,10 +6,10 @@ use clap::builder::BoolishValueParser;
 
 /// Whom to look at, how long, and how it is shown.
 #[derive(Debug, Args)]
-#[group(id = "whom", required = true, multiple = false, args = ["pid", "port"])]
 pub struct WatchArgs {
     /// The process with this id, and its children
-    #[arg(long, value_name = "PID", env = "PLIMSOLL_PID", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "PID", env = "PLIMSOLL_PID", value_parser = clap::value_parser!(u32).range(1..),
+          required_unless_present = "port", conflicts_with = "port")]
     pub pid: Option<u32>,
     /// The processes that listen on this TCP port, in whatever network namespace
     #[arg(long, value_name = "PORT", env = "PLIMSOLL_PORT", value_parser = clap::value_parser!(u16).range(1..))]

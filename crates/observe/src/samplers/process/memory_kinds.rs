@@ -1,7 +1,7 @@
 //! Kinds of memory of each process of the target: anonymous, of files, shared, swapped (`/proc/<pid>/status`), and its
 //! proportional share of shared pages (`Pss` of `/proc/<pid>/smaps_rollup`).
 //! The kernel walks through all pages for the share: it is read every ten seconds at the most, and not of a process
-//! that has more than 512 MiB resident. Between two readings the last one stands.
+//! that has more than 128 MiB resident. Between two readings the last one stands.
 //! Cost: one file opened for each process a tick. The share of another user's process needs CAP_SYS_PTRACE.
 
 use crate::limits::{SHARE_BYTES_MAX, SHARE_EVERY_NS};
@@ -78,7 +78,7 @@ impl Sampler for MemoryKinds {
     }
 
     fn leaves_out(&self) -> Option<String> {
-        let what = "has more than 512 MiB resident: its share of shared pages is not counted";
+        let what = "has more than 128 MiB resident: its share of shared pages is not counted";
         (self.too_large > 0).then(|| format!("{} of the processes {what}", self.too_large))
     }
 }
@@ -127,6 +127,6 @@ mod tests {
         assert_eq!(sample(10, 1).0.of("pss_bytes"), Some(8192));
         let (large, left_out) = sample(20, SHARE_BYTES_MAX + 1);
         assert_eq!(large.of("pss_bytes"), None);
-        assert!(left_out.unwrap().contains("512 MiB"));
+        assert!(left_out.unwrap().contains("128 MiB"));
     }
 }
