@@ -43,7 +43,9 @@ impl Timeline {
         column("softirq", Box::new(|a, b, _| softirq_max(a, b)));
         column(
             "target CPU",
-            Box::new(|a, b, s| of_target(a, b, |p| Some(p.user_ns? + p.system_ns?)).map(|ns| share(ns, s))),
+            Box::new(|a, b, s| {
+                of_target(a, b, |p| Some(p.user_ns?.saturating_add(p.system_ns?))).map(|ns| share(ns, s))
+            }),
         );
         column("CPU wait", Box::new(|a, b, s| of_target(a, b, wait_ns).map(|ns| share(ns, s))));
         column(

@@ -294,6 +294,7 @@ impl Build {
                 slab_bytes: None,
                 socket_memory_bytes: None,
                 processes,
+                ..Snapshot::default()
             };
             recording.push_snapshot(i as u64, snapshot);
         }
