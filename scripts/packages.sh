@@ -6,7 +6,7 @@
 set -euo pipefail
 
 build=(gcc g++ libc6-dev make)
-test=(nginx-light curl openssl wrk apache2-utils procps util-linux iproute2 redis-server redis-tools strace)
+test=(nginx-light curl openssl wrk apache2-utils procps util-linux iproute2 redis-server redis-tools strace sysstat)
 bench=(nghttp2-client)
 
 case "${1:-test}" in

@@ -97,6 +97,7 @@ impl Tape {
             slab_bytes: None,
             socket_memory_bytes: None,
             processes: (0..self.below(3)).map(|_| self.process()).collect(),
+            ..Snapshot::default()
         }
     }
 
@@ -104,6 +105,7 @@ impl Tape {
         let role = if self.next().is_multiple_of(2) { Role::Target } else { Role::Generator };
         let threads = (0..self.below(4)).map(|i| self.thread(i as u32)).collect();
         ProcessSample {
+            metrics: model::metrics::Metrics::default(),
             role,
             pid: 1,
             start_ticks: 1,
@@ -119,6 +121,8 @@ impl Tape {
 
     fn thread(&mut self, tid: u32) -> ThreadSample {
         ThreadSample {
+            switches: None,
+            stands: None,
             tid,
             name: "t".into(),
             state: 'R',

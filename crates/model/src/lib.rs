@@ -12,6 +12,7 @@ pub mod finding;
 pub mod interval;
 pub mod latency;
 pub mod limits;
+pub mod metrics;
 pub mod plan;
 pub mod readings;
 pub mod recording;

@@ -278,21 +278,7 @@ impl Recording {
 
     /// Adds a snapshot, thinning the kept ones when they are too many. `number` counts all snapshots of the run from 0.
     pub fn push_snapshot(&mut self, number: u64, snapshot: Snapshot) {
-        if !number.is_multiple_of(self.snapshot_stride) {
-            return;
-        }
-        if self.snapshots.len() >= SNAPSHOTS_MAX {
-            let mut keep = false;
-            self.snapshots.retain(|_| {
-                keep = !keep;
-                keep
-            });
-            self.snapshot_stride *= 2;
-            if !number.is_multiple_of(self.snapshot_stride) {
-                return;
-            }
-        }
-        self.snapshots.push(snapshot);
+        thin_and_keep(&mut self.snapshots, &mut self.snapshot_stride, number, snapshot);
     }
 
     /// Adds an event, within the bound.
@@ -304,6 +290,26 @@ impl Recording {
     pub fn errors(&self, kind: ErrorKind) -> u64 {
         self.totals.sum.errors.of(kind)
     }
+}
+
+/// Adds a snapshot to those that are kept, of every `stride`-th one; when there are [`SNAPSHOTS_MAX`], every second one
+/// goes and the stride doubles. `number` counts all snapshots from 0.
+pub fn thin_and_keep(kept: &mut Vec<Snapshot>, stride: &mut u64, number: u64, snapshot: Snapshot) {
+    if !number.is_multiple_of(*stride) {
+        return;
+    }
+    if kept.len() >= SNAPSHOTS_MAX {
+        let mut keep = false;
+        kept.retain(|_| {
+            keep = !keep;
+            keep
+        });
+        *stride *= 2;
+        if !number.is_multiple_of(*stride) {
+            return;
+        }
+    }
+    kept.push(snapshot);
 }
 
 #[cfg(test)]

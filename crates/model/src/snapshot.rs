@@ -3,8 +3,10 @@
 //! Counters are kept as the kernel gives them (growing since boot or since the process began): a rate is the
 //! difference of two snapshots. What could not be read is `None`, never zero.
 
+use crate::metrics::Metrics;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// One reading.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
@@ -30,6 +32,29 @@ pub struct Snapshot {
     pub time_wait: Option<u64>,
     /// The processes looked at.
     pub processes: Vec<ProcessSample>,
+    /// The machine's other readings, by name.
+    pub host: Metrics,
+    /// Each disk's, by its name.
+    pub disks: BTreeMap<String, Metrics>,
+    /// Those of the target's network namespace, by name.
+    pub network: Metrics,
+    /// Each network interface's of that namespace, by its name.
+    pub interfaces: BTreeMap<String, Metrics>,
+    /// The process of the target whose network namespace it is; `None`: the generator's, as no target is known.
+    pub network_pid: Option<u32>,
+    /// The target's listening sockets; at most as many as the sampler's stated bound.
+    pub listeners: Vec<ListenerSample>,
+}
+
+/// A listening TCP socket of the target.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ListenerSample {
+    /// Where it is bound, such as `127.0.0.1:80`.
+    pub address: String,
+    /// Connections that wait to be accepted (`Recv-Q` of ss(8)).
+    pub waiting: u32,
+    /// How many may wait (`Send-Q`); one more than this fits.
+    pub backlog: u32,
 }
 
 /// CPU time since boot, nanoseconds (from `/proc/stat`, whose resolution is a clock tick, usually 10 ms).
@@ -96,6 +121,9 @@ pub struct ProcessSample {
     pub threads: Vec<ThreadSample>,
     /// Threads it has in all.
     pub threads_total: u32,
+    /// Its other readings, by name.
+    #[serde(default)]
+    pub metrics: Metrics,
 }
 
 /// One thread.
@@ -117,6 +145,33 @@ pub struct ThreadSample {
     pub user_ns: Option<u64>,
     /// System CPU time, nanoseconds (clock-tick resolution).
     pub system_ns: Option<u64>,
+    /// How often it left a CPU.
+    #[serde(default)]
+    pub switches: Option<Switches>,
+    /// Where it stood at the moment of the reading.
+    #[serde(default)]
+    pub stands: Option<Stands>,
+}
+
+/// How often a thread left a CPU since it began (`/proc/<pid>/task/<tid>/status`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Switches {
+    /// Because it waited for something.
+    pub voluntary: u64,
+    /// Because another was to run.
+    pub involuntary: u64,
+}
+
+/// Where a thread stood.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Stands {
+    /// The kernel function it slept in; `None`: it ran, or the kernel does not say.
+    pub wchan: Option<String>,
+    /// The number of its system call, of the machine's own architecture; `None`: it was in none, or it ran.
+    pub syscall: Option<i64>,
+    /// Whether it was on a CPU, or about to be.
+    pub is_running: bool,
 }
 
 /// How a sampler fared.
@@ -126,7 +181,7 @@ pub struct SamplerStatus {
     pub name: String,
     /// Active, disabled or failed.
     pub status: SamplerState,
-    /// Why it is not active; empty when it is.
+    /// Why it is not active; when it is: what it leaves out, mostly nothing.
     pub reason: String,
 }
 

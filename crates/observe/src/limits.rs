@@ -18,3 +18,30 @@ pub(crate) const FILE_BYTES_MAX: usize = 4 << 20;
 pub(crate) const LISTENERS_BYTES_MAX: usize = 16 << 20;
 /// Longest wait for a part of that list, which the kernel makes while it is asked for.
 pub(crate) const LISTENERS_WAIT: Duration = Duration::from_secs(1);
+/// Threads of one process of which it is read how often they left a CPU and where they stand, the lowest ids first.
+pub(crate) const THREADS_CLOSE_MAX: usize = 64;
+/// Descriptors of one process that are looked at for files, the lowest first.
+pub(crate) const FILES_MAX: usize = 1024;
+/// Largest resident memory of a process whose shared pages are counted: the kernel walks through them page by page, and
+/// the process cannot map memory meanwhile.
+pub(crate) const SHARE_BYTES_MAX: u64 = 128 << 20;
+/// Shortest time between two such countings, nanoseconds.
+pub(crate) const SHARE_EVERY_NS: i64 = 10_000_000_000;
+/// Disks and network interfaces that are kept, the first ones.
+pub(crate) const DEVICES_MAX: usize = 32;
+/// Records of the kernel's log that are read at one reading; the rest waits for the next.
+pub(crate) const LOG_RECORDS_MAX: usize = 1000;
+/// Events made of the kernel's log in a run.
+pub(crate) const LOG_EVENTS_MAX: usize = 200;
+/// Listening sockets of the target that are kept, the first ones.
+pub(crate) const LISTENERS_MAX: usize = 64;
+/// Ports of the target whose connections are looked at.
+pub(crate) const PORTS_MAX: usize = 8;
+/// Connections of the target whose `tcp_info` is read at one reading.
+pub(crate) const CONNECTIONS_MAX: usize = 2048;
+/// Connections that are not established and whose state is counted at one reading.
+pub(crate) const STATES_MAX: usize = 16_384;
+/// Shortest time between two looks through the target's descriptors for its listening sockets, nanoseconds.
+pub(crate) const OWNERS_EVERY_NS: i64 = 10_000_000_000;
+/// Network namespaces that are searched for a port.
+pub(crate) const NAMESPACES_MAX: usize = 256;

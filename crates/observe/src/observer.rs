@@ -3,8 +3,8 @@
 //! Taking a snapshot never fails and never waits. It allocates (names, thread lists), so it belongs on the session's
 //! thread, never on a worker's.
 
-use crate::samplers::{SAMPLERS, Sampler};
-use crate::source::proc::Buffers;
+use crate::samplers::{Entry, SAMPLERS, Sampler};
+use crate::source::proc::{Buffers, SampleError};
 use crate::watch::Watch;
 use model::plan::Address;
 use model::snapshot::{SamplerState, SamplerStatus};
@@ -35,8 +35,11 @@ pub struct Observer {
 struct Running {
     name: &'static str,
     sampler: Box<dyn Sampler>,
-    /// Why the last reading failed.
-    failure: Option<String>,
+    /// How the last reading went.
+    state: SamplerState,
+    /// Why it did not read, or what it left out.
+    reason: String,
+    has_read: bool,
 }
 
 impl Observer {
@@ -44,8 +47,7 @@ impl Observer {
     pub fn new(spec: ObserveSpec) -> Self {
         let mut buffers = Buffers::default();
         let watch = Watch::new(spec, &mut buffers);
-        let samplers =
-            SAMPLERS.iter().map(|entry| Running { name: entry.name, sampler: (entry.make)(), failure: None }).collect();
+        let samplers = SAMPLERS.iter().map(Running::new).collect();
         Observer { watch, samplers, buffers }
     }
 
@@ -55,13 +57,14 @@ impl Observer {
         self.watch.sample(&mut self.buffers, &mut snapshot);
         for running in &mut self.samplers {
             let outcome = running.sampler.sample(&mut self.buffers, &mut snapshot);
-            running.failure = outcome.err().map(|error| error.to_string());
+            running.note(outcome);
+            self.watch.events.append(&mut running.sampler.take_events());
         }
         snapshot
     }
 
     /// What happened to the watched processes since this was last asked: `target-gone`, `target-restarted`,
-    /// `target-processes-bound`.
+    /// `target-executed`, `target-processes-bound`; and what samplers found (`kernel-…`).
     pub fn take_events(&mut self) -> Vec<Event> {
         std::mem::take(&mut self.watch.events)
     }
@@ -70,9 +73,31 @@ impl Observer {
     pub fn statuses(&self) -> Vec<SamplerStatus> {
         let of_samplers = self.samplers.iter().map(|running| SamplerStatus {
             name: running.name.to_owned(),
-            status: if running.failure.is_some() { SamplerState::Failed } else { SamplerState::Active },
-            reason: running.failure.clone().unwrap_or_default(),
+            status: running.state,
+            reason: running.reason.clone(),
         });
         std::iter::once(self.watch.status()).chain(of_samplers).collect()
+    }
+}
+
+impl Running {
+    fn new(entry: &Entry) -> Self {
+        let sampler = (entry.make)();
+        Running { name: entry.name, sampler, state: SamplerState::Active, reason: String::new(), has_read: false }
+    }
+
+    fn note(&mut self, outcome: Result<(), SampleError>) {
+        match outcome {
+            Ok(()) => {
+                (self.state, self.reason) = (SamplerState::Active, self.sampler.leaves_out().unwrap_or_default());
+                self.has_read = true;
+            }
+            // What it read while there was something, it has read; what ends in between is gone at the next snapshot.
+            Err(error) if error.is_nothing() && self.has_read || error.is_gone() => {}
+            Err(error) if error.is_nothing() => {
+                (self.state, self.reason) = (SamplerState::Disabled, error.to_string());
+            }
+            Err(error) => (self.state, self.reason) = (SamplerState::Failed, error.to_string()),
+        }
     }
 }

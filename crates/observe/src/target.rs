@@ -5,7 +5,9 @@
 //! on another machine, or in another network namespace behind an address of its own. Cost: one list of the host's
 //! listeners, by netlink or else from `/proc/net`, and one pass over the links in `/proc/*/fd`, for a run's start.
 
-use crate::source::proc::{number, words};
+use crate::limits::NAMESPACES_MAX;
+use crate::source::namespace::in_network_of;
+use crate::source::proc::{SampleError, number, words};
 use crate::source::sock_diag::{self, Listener};
 use model::plan::Address;
 use rustix::fs::{CWD, Mode, OFlags, RawDir, openat, readlinkat_raw};
@@ -15,6 +17,7 @@ use std::io::{self, BufRead, BufReader};
 use std::mem::MaybeUninit;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// Why the target's processes are not known.
@@ -88,6 +91,54 @@ pub fn find(addresses: &[Address]) -> Result<Vec<u32>, NotFound> {
     if pids.is_empty() { Err(NotFound::NotPermitted { address }) } else { Ok(pids) }
 }
 
+/// The processes that listen on a port, ascending, and where: in this network namespace, else in the first other one
+/// where somebody does.
+///
+/// # Errors
+/// [`NotFound`] where nobody listens or the listeners cannot be seen.
+pub fn find_port(port: u16) -> Result<(Vec<u32>, Vec<Address>), NotFound> {
+    let any = Address::Tcp(SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), port));
+    let mut listeners = tcp_listeners()?;
+    listeners.retain(|listener| listener.address.port() == port);
+    let is_here = !listeners.is_empty();
+    if !is_here {
+        listeners = elsewhere(port);
+    }
+    let inodes: BTreeSet<u64> = listeners.iter().map(|listener| listener.inode).collect();
+    if inodes.is_empty() {
+        return Err(NotFound::NobodyListens { address: any });
+    }
+    let pids = holders(&inodes)?;
+    if pids.is_empty() {
+        return Err(NotFound::NotPermitted { address: any });
+    }
+    // Where this process is not, looking the addresses up again would find others' sockets.
+    let addresses: BTreeSet<SocketAddr> = listeners.iter().filter(|_| is_here).map(|l| l.address).collect();
+    Ok((pids, addresses.into_iter().map(Address::Tcp).collect()))
+}
+
+/// The listeners on a port in the first other network namespace that has one. Those that may not be entered are passed
+/// over.
+fn elsewhere(port: u16) -> Vec<Listener> {
+    let mut seen = BTreeSet::from_iter(std::fs::read_link("/proc/self/ns/net"));
+    for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
+        let Ok(namespace) = std::fs::read_link(entry.path().join("ns/net")) else { continue };
+        if !seen.insert(namespace) {
+            continue;
+        }
+        if seen.len() > NAMESPACES_MAX {
+            break;
+        }
+        let Ok(Ok(mut listeners)) = in_network_of(Some(pid), sock_diag::listeners) else { continue };
+        listeners.retain(|listener| listener.address.port() == port);
+        if !listeners.is_empty() {
+            return listeners;
+        }
+    }
+    Vec::new()
+}
+
 /// Whether traffic to the address stays on this host.
 ///
 /// The kernel routes what it owns to itself, and then an own address is its source: connecting a UDP socket asks for
@@ -158,7 +209,7 @@ fn listener(row: &[u8]) -> Option<Listener> {
     }
     // After the state: queues, timer, retransmits, uid, timeout, inode.
     let inode = number(columns.nth(5)?)?;
-    Some(Listener { address: socket_address(std::str::from_utf8(local).ok()?)?, inode })
+    Some(Listener { address: socket_address(std::str::from_utf8(local).ok()?)?, inode, waiting: None, backlog: None })
 }
 
 /// `0100007F:1FA2`: the address as 32-bit words in the machine's byte order, the port as a number, both in hex.
@@ -244,6 +295,40 @@ fn holders(inodes: &BTreeSet<u64>) -> Result<Vec<u32>, NotFound> {
     }
     pids.sort_unstable();
     Ok(pids)
+}
+
+/// Which of the sockets the processes hold.
+pub(crate) fn sockets_of(
+    pids: impl Iterator<Item = u32>,
+    inodes: &BTreeSet<u64>,
+) -> Result<BTreeSet<u64>, SampleError> {
+    let (mut found, mut outcome) = (BTreeSet::new(), Ok(()));
+    for pid in pids {
+        let path = format!("/proc/{pid}/fd");
+        let descriptors = match std::fs::read_dir(&path) {
+            Ok(descriptors) => descriptors,
+            Err(error) => {
+                outcome = outcome.and(Err(SampleError::of(&path, error)));
+                continue;
+            }
+        };
+        for descriptor in descriptors.flatten() {
+            match std::fs::read_link(descriptor.path()) {
+                Ok(link) => {
+                    let inode = socket_inode(link.as_os_str().as_bytes());
+                    found.extend(inode.filter(|inode| inodes.contains(inode)));
+                }
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                    outcome = outcome.and(Err(SampleError::of(&path, error)));
+                    break;
+                }
+                // Closed in between.
+                Err(_) => {}
+            }
+        }
+    }
+    outcome.or_else(|error| if error.is_gone() || !found.is_empty() { Ok(()) } else { Err(error) })?;
+    Ok(found)
 }
 
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
@@ -365,14 +450,13 @@ mod tests {
             Err(why) => return testkit::skip(&why.to_string()),
         };
         for socket in &own {
-            let expected =
-                Listener { address: socket.local_addr().unwrap(), inode: rustix::fs::fstat(socket).unwrap().st_ino };
+            let (address, inode) = (socket.local_addr().unwrap(), rustix::fs::fstat(socket).unwrap().st_ino);
             for list in [&by_netlink, &by_tables] {
-                let same: Vec<_> = list.iter().filter(|l| l.inode == expected.inode).collect();
-                assert_eq!(same, [&expected]);
+                let same: Vec<_> = list.iter().filter(|l| l.inode == inode).map(|l| l.address).collect();
+                assert_eq!(same, [address]);
             }
-            assert_eq!(accepting(&by_netlink, expected.address), accepting(&by_tables, expected.address));
-            assert!(accepting(&by_netlink, expected.address).contains(&expected.inode), "{expected:?}");
+            assert_eq!(accepting(&by_netlink, address), accepting(&by_tables, address));
+            assert!(accepting(&by_netlink, address).contains(&inode), "{address}");
         }
         let connection = rustix::fs::fstat(&client).unwrap().st_ino;
         assert!(by_netlink.iter().all(|l| l.inode != connection));
@@ -384,7 +468,12 @@ mod tests {
             ["127.0.0.1:80", "0.0.0.0:80", "[::]:80", "[::1]:80", "127.0.0.1:81", "[::]:82", "0.0.0.0:83"]
                 .iter()
                 .zip(1..)
-                .map(|(address, inode)| Listener { address: address.parse().unwrap(), inode })
+                .map(|(address, inode)| Listener {
+                    address: address.parse().unwrap(),
+                    inode,
+                    waiting: None,
+                    backlog: None,
+                })
                 .collect();
         for (asked, inodes) in [
             ("127.0.0.1:80", &[1][..]),

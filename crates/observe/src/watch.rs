@@ -4,10 +4,12 @@
 //! Only the kernel saying that a process is not there makes it gone; that it could not be read does not.
 
 use crate::limits::{PROCESSES_MAX, SEARCH_EVERY_NS, SEARCHES_MAX};
+use crate::metric::{Metric, counter, gauge};
 use crate::observer::ObserveSpec;
-use crate::source::proc::{Buffers, SampleError};
+use crate::source::proc::{Buffers, SampleError, number, words};
 use crate::source::stat::{Stat, ticks_ns};
 use crate::target;
+use model::metrics::Metrics;
 use model::plan::Address;
 use model::snapshot::{ProcessSample, Role, SamplerState, SamplerStatus};
 use model::{Event, Snapshot};
@@ -15,11 +17,25 @@ use model::{Event, Snapshot};
 /// The name under which the state of the watch is reported, beside the samplers.
 pub(crate) const NAME: &str = "process/target";
 
+/// What it gives of each process, by name.
+pub const METRICS: &[Metric] = &[
+    counter("user_ns", "ns", "stat, 14th field", "user CPU time of all threads, living and gone")
+        .otel("process.cpu.time"),
+    counter("system_ns", "ns", "stat, 15th field", "system CPU time of all threads").otel("process.cpu.time"),
+    counter("page_faults", "faults", "stat, 10th field", "page faults without a disk").otel("process.paging.faults"),
+    counter("major_faults", "faults", "stat, 12th field", "page faults that waited for a disk")
+        .otel("process.paging.faults"),
+    gauge("started_ns", "ns", "stat, 22nd field", "when it began, since boot: tells a reused id apart"),
+];
+
 /// The processes looked at.
 #[derive(Debug)]
 pub(crate) struct Watch {
     processes: Vec<Watched>,
     addresses: Vec<Address>,
+    /// Whether every child of the target's is taken in: where the process itself was named. Of what holds an address
+    /// only those that run the same program: the holder may be an init process with the whole machine below it.
+    takes_all_children: bool,
     own_pid: u32,
     /// Why there is no target to look at.
     unknown: Option<String>,
@@ -36,7 +52,11 @@ struct Watched {
     pid: u32,
     /// `None`: not read yet.
     start_ticks: Option<u64>,
+    /// Where its stack begins, which another program's would not; 0: not for us to see.
+    stack_start: u64,
     name: String,
+    /// Found as the child of another: it may end without the target being gone.
+    is_child: bool,
 }
 
 /// The target, or a part of it, has gone: its address is looked at again from time to time.
@@ -50,6 +70,7 @@ impl Watch {
     pub(crate) fn new(spec: ObserveSpec, buffers: &mut Buffers) -> Self {
         let mut watch = Watch {
             processes: Vec::new(),
+            takes_all_children: spec.addresses.is_empty(),
             addresses: spec.addresses,
             own_pid: spec.own_pid,
             unknown: spec
@@ -83,6 +104,8 @@ impl Watch {
             role,
             pid,
             start_ticks: stat.as_ref().map(|s| s.start_ticks),
+            stack_start: stat.as_ref().map_or(0, |s| s.stack_start),
+            is_child: false,
             name: stat.map_or_else(String::new, |s| s.name),
         });
     }
@@ -90,7 +113,7 @@ impl Watch {
     /// Puts every process that lives into the snapshot, without its threads and memory; says who has gone.
     pub(crate) fn sample(&mut self, buffers: &mut Buffers, snapshot: &mut Snapshot) {
         self.failure = None;
-        let mut gone = Vec::new();
+        let (mut gone, mut executed) = (Vec::new(), Vec::new());
         for (i, process) in self.processes.iter_mut().enumerate() {
             match read(buffers, process.pid) {
                 Ok(stat) if stat.process_has_ended() || process.start_ticks.is_some_and(|s| s != stat.start_ticks) => {
@@ -98,6 +121,16 @@ impl Watch {
                 }
                 Ok(stat) => {
                     process.start_ticks = Some(stat.start_ticks);
+                    let has_executed = is_another_program(process.stack_start, stat.stack_start);
+                    if has_executed && process.is_child && !self.takes_all_children {
+                        gone.push(i);
+                        continue;
+                    }
+                    if has_executed && process.role == Role::Target && !process.is_child {
+                        executed.push(format!("{} runs another program now: {}", described(process), stat.name));
+                    }
+                    process.stack_start = stat.stack_start;
+                    process.name.clone_from(&stat.name);
                     snapshot.processes.push(sample_of(process, stat));
                 }
                 Err(error) if error.is_gone() => gone.push(i),
@@ -105,9 +138,12 @@ impl Watch {
                 Err(_) => {}
             }
         }
+        for text in executed {
+            self.event(snapshot.at_ns, "target-executed", format!("the target's process {text}"));
+        }
         for i in gone.into_iter().rev() {
             let process = self.processes.remove(i);
-            if process.role == Role::Target {
+            if process.role == Role::Target && !process.is_child {
                 self.event(
                     snapshot.at_ns,
                     "target-gone",
@@ -116,7 +152,36 @@ impl Watch {
                 self.search = Some(Search { next_ns: snapshot.at_ns, left: SEARCHES_MAX });
             }
         }
+        self.adopt(buffers, snapshot);
         self.search_again(buffers, snapshot);
+    }
+
+    /// Takes in the children of the target's processes, and theirs, within the bound.
+    fn adopt(&mut self, buffers: &mut Buffers, snapshot: &mut Snapshot) {
+        let mut i = 0;
+        while let Some(process) = self.processes.get(i) {
+            i += 1;
+            if process.role != Role::Target || self.processes.len() > PROCESSES_MAX {
+                continue;
+            }
+            let (pid, name) = (process.pid, process.name.clone());
+            // Without CONFIG_PROC_CHILDREN they are not known, and the target is what was named.
+            let Ok(text) = buffers.read(format_args!("/proc/{pid}/task/{pid}/children")) else { continue };
+            let children: Vec<u32> = words(text).filter_map(|w| u32::try_from(number(w)?).ok()).collect();
+            for child in children {
+                let is_known = child == self.own_pid || self.processes.iter().any(|p| p.pid == child);
+                if is_known || self.processes.len() > PROCESSES_MAX {
+                    continue;
+                }
+                let Some(stat) = read(buffers, child).ok().filter(|stat| !stat.process_has_ended()) else { continue };
+                if !self.takes_all_children && stat.name != name {
+                    continue;
+                }
+                let process = Watched { is_child: true, ..watched(child, &stat) };
+                snapshot.processes.push(sample_of(&process, stat));
+                self.processes.push(process);
+            }
+        }
     }
 
     /// Looks who holds the target's address now.
@@ -139,8 +204,7 @@ impl Watch {
                 break;
             }
             let Ok(stat) = read(buffers, pid) else { continue };
-            let process =
-                Watched { role: Role::Target, pid, start_ticks: Some(stat.start_ticks), name: stat.name.clone() };
+            let process = watched(pid, &stat);
             let text = format!("the target's address is held by another process now: {}", described(&process));
             self.event(snapshot.at_ns, "target-restarted", text);
             snapshot.processes.push(sample_of(&process, stat));
@@ -166,6 +230,22 @@ impl Watch {
     }
 }
 
+fn watched(pid: u32, stat: &Stat) -> Watched {
+    Watched {
+        role: Role::Target,
+        pid,
+        start_ticks: Some(stat.start_ticks),
+        stack_start: stat.stack_start,
+        name: stat.name.clone(),
+        is_child: false,
+    }
+}
+
+/// The kernel puts the stack elsewhere at each execve(2).
+fn is_another_program(before: u64, now: u64) -> bool {
+    before != 0 && now != 0 && before != now
+}
+
 fn described(process: &Watched) -> String {
     match &*process.name {
         "" => format!("{}", process.pid),
@@ -179,6 +259,10 @@ fn read(buffers: &mut Buffers, pid: u32) -> Result<Stat, SampleError> {
 }
 
 fn sample_of(process: &Watched, stat: Stat) -> ProcessSample {
+    let mut metrics = Metrics::default();
+    metrics.set("page_faults", stat.minor_faults);
+    metrics.set("major_faults", stat.major_faults);
+    metrics.set("started_ns", ticks_ns(stat.start_ticks));
     ProcessSample {
         role: process.role,
         pid: process.pid,
@@ -190,6 +274,7 @@ fn sample_of(process: &Watched, stat: Stat) -> ProcessSample {
         system_ns: Some(ticks_ns(stat.system_ticks)),
         threads: Vec::new(),
         threads_total: stat.threads,
+        metrics,
     }
 }
 

@@ -8,10 +8,13 @@ pub mod check;
 pub mod csv;
 mod figures;
 pub mod json;
+pub mod observed;
 pub mod progress;
 pub mod runs;
 pub mod text;
+pub mod timeline;
 pub mod tls_matrix;
+pub mod watched;
 mod words;
 
 use model::error_kind::ErrorExample;

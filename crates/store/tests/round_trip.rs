@@ -239,3 +239,19 @@ fn runs_are_listed_by_time_and_found_by_name() {
         assert!(matches!(find(wanted), Err(StoreError::NoSuchRun { .. })), "{wanted}");
     }
 }
+
+/// As a recording of the first version holds it.
+#[test]
+fn a_snapshot_written_before_there_were_metrics_is_read() {
+    let text = r#"{"at_ns":5,"wall_offset_ns":7,"cpu":null,"cores":[],"memory_available_bytes":9,"time_wait":1,
+        "processes":[{"role":"target","pid":3,"start_ticks":4,"name":"x","rss_bytes":1,"descriptors":2,"user_ns":3,
+        "system_ns":4,"threads":[{"tid":3,"name":"x","state":"S","core":0,"run_ns":1,"wait_ns":2,"user_ns":3,
+        "system_ns":4}],"threads_total":1}]}"#;
+    let snapshot: model::Snapshot = serde_json::from_str(text).unwrap();
+    assert_eq!((snapshot.at_ns, snapshot.memory_available_bytes), (5, Some(9)));
+    assert!(snapshot.host.is_empty() && snapshot.network_pid.is_none() && snapshot.listeners.is_empty());
+    let process = &snapshot.processes[0];
+    assert!(process.metrics.is_empty() && process.threads[0].stands.is_none(), "{process:?}");
+    let again: model::Snapshot = serde_json::from_str(&serde_json::to_string(&snapshot).unwrap()).unwrap();
+    assert_eq!(again, snapshot);
+}

@@ -12,6 +12,7 @@ pub mod serve;
 pub mod shell;
 pub mod tls;
 mod values;
+pub mod watch;
 
 use crate::exit::{Exit, Failure};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -46,6 +47,9 @@ pub enum Command {
     Runs(runs::RunsArgs),
     /// Show a recording again
     Report(runs::ReportArgs),
+    /// Observe a server without putting load on it
+    #[command(after_help = VARIABLES)]
+    Watch(watch::WatchArgs),
     /// Is this host ready for a load: each limit, what it allows, what binds first, what changes it
     #[command(after_help = VARIABLES)]
     Check(Box<host::CheckArgs>),

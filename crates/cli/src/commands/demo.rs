@@ -1,6 +1,6 @@
 //! `plimsoll demo`: the main job on embedded defaults: a reference target, its load line, what gives first, a report.
 
-use super::watch::Shown;
+use super::shown::Shown;
 use super::{interrupt, terminal};
 use crate::args::runs::DemoArgs;
 use crate::exit::{Exit, Failure};

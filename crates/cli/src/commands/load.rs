@@ -2,7 +2,7 @@
 //!
 //! Warnings go to stderr before any load is put on. With `--explain` the plan is printed and nothing runs.
 
-use super::watch::Shown;
+use super::shown::Shown;
 use super::{explain, interrupt, show, terminal};
 use crate::args::load::{LoadArgs, OutputArgs};
 use crate::args::scenario::scenario_of;

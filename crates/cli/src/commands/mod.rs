@@ -15,7 +15,9 @@ mod report;
 mod runs;
 mod serve;
 mod show;
+mod shown;
 mod terminal;
+mod timeline;
 mod watch;
 
 use crate::args::Command;
@@ -30,6 +32,7 @@ pub fn run(command: Command) -> Result<Exit, Failure> {
         Command::Runs(args) => runs::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Serve(args) => serve::run(&args),
+        Command::Watch(args) => watch::run(&args),
         Command::Check(args) => check::run(*args),
         Command::Fault(command) => fault::run(&command),
         Command::Drop(args) => drop::run(&args),

@@ -3,7 +3,7 @@
 //! Diagnosis is a function of the recording, so an old run profits from rules that came later. The JSON document and
 //! CSV have every tick of the file, one at a time.
 
-use super::show;
+use super::{show, terminal, timeline};
 use crate::args::runs::ReportArgs;
 use crate::exit::{Exit, Failure};
 use report::json::Document;
@@ -17,7 +17,11 @@ pub fn run(args: &ReportArgs) -> Result<Exit, Failure> {
     let reader = Reader::open(&path)?;
     let recording = reader.load()?;
     let diagnosis = diagnose::diagnose(&recording);
-    if let Some(file) = &args.csv {
+    if let Some(names) = &args.timeline {
+        let mut out = BufWriter::new(std::io::stdout().lock());
+        timeline::of(names)?.write(&mut out, &recording.snapshots, terminal::style(args.no_color))?;
+        out.flush()?;
+    } else if let Some(file) = &args.csv {
         let rows: Vec<_> = reader.intervals().collect::<Result<_, _>>()?;
         if file.as_os_str() == "-" {
             report::csv::write(&mut BufWriter::new(std::io::stdout().lock()), rows)?;

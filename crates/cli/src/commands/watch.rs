@@ -1,103 +1,79 @@
-//! Progress on stderr while a run goes: one live line on a terminal, a line every ten seconds elsewhere.
+//! `plimsoll watch`: a server observed without load, a row a reading, and what was not seen at the end.
 //!
-//! Draws at most ten times a second, whatever the tick.
+//! Status 0 also when the server ended meanwhile: that is what was seen. Nothing is recorded.
 
-use super::terminal;
-use model::Event;
-use model::plan::Plan;
-use model::recording::Row;
-use report::progress::Progress;
+use super::{interrupt, terminal, timeline};
+use crate::args::watch::WatchArgs;
+use crate::exit::{Exit, Failure};
+use model::limits::{TICK_NS_MAX, TICK_NS_MIN};
+use model::{Event, Snapshot};
+use report::timeline::Timeline;
+use report::watched::{Document, write_end};
+use session::observing::{ObserveError, Whom, observe};
 use std::io::Write;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-/// Time between two draws of the live line.
-const DRAW_EVERY: Duration = Duration::from_millis(100);
-/// Run time between two lines where there is no terminal, nanoseconds.
-const LOG_EVERY_NS: u64 = 10_000_000_000;
-
-/// Shows a run's progress.
-pub struct Shown {
-    quiet: bool,
-    live: bool,
-    is_drawn: bool,
-    drawn_at: Option<Instant>,
-    logged_ns: u64,
-    failed: u64,
-    /// What stands before the live line, such as a step of a search.
-    pub label: String,
+/// Observes.
+pub fn run(args: &WatchArgs) -> Result<Exit, Failure> {
+    let whom = match (args.pid, args.port) {
+        (Some(pid), _) => Whom::Pid(pid),
+        (None, Some(port)) => Whom::Port(port),
+        (None, None) => return Err(Failure::usage("expected --pid or --port: whom to look at")),
+    };
+    if !(TICK_NS_MIN..=TICK_NS_MAX).contains(&args.tick) {
+        return Err(Failure::usage("expected --tick from 100ms to 60s"));
+    }
+    let table = timeline::of(args.metrics.as_deref().unwrap_or_default())?;
+    let interrupted = interrupt::flag()?;
+    let mut rows = Rows { table, style: terminal::style(args.no_color), before: None, written: Ok(()) };
+    let duration = args.duration.map(Duration::from_nanos);
+    let watched = observe(whom, duration, Duration::from_nanos(args.tick), &interrupted, |snapshot, events| {
+        if !args.json {
+            rows.show(snapshot, events);
+            // Nobody reads on: the signal's way out.
+            if rows.written.is_err() {
+                interrupted.store(true, std::sync::atomic::Ordering::Relaxed);
+            }
+        }
+    })?;
+    rows.written?;
+    let mut out = std::io::stdout().lock();
+    match args.json {
+        true => Document::of(watched, env!("CARGO_PKG_VERSION")).write(&mut out)?,
+        false => write_end(&mut out, &watched, rows.style)?,
+    }
+    Ok(Exit::Fine)
 }
 
-impl Shown {
-    /// Shows on stderr, or not at all.
-    pub fn new(quiet: bool) -> Self {
-        Shown {
-            quiet,
-            live: terminal::stderr_is_terminal(),
-            is_drawn: false,
-            drawn_at: None,
-            logged_ns: 0,
-            failed: 0,
-            label: String::new(),
-        }
-    }
-
-    /// Takes the live line away, before something else is printed.
-    pub fn clear(&mut self) {
-        if self.is_drawn {
-            // Nothing is left to do where stderr is closed.
-            let _ = write!(std::io::stderr(), "\r\x1b[K");
-            self.is_drawn = false;
-        }
-    }
-
-    /// Prints a line of its own.
-    pub fn say(&mut self, text: &str) {
-        if !self.quiet {
-            self.clear();
-            let _ = writeln!(std::io::stderr(), "{text}");
-        }
-    }
+struct Rows {
+    table: Timeline,
+    style: report::text::Style,
+    before: Option<Snapshot>,
+    /// The first failure of stdout.
+    written: std::io::Result<()>,
 }
 
-impl session::Watch for Shown {
-    fn on_tick(&mut self, row: &Row, plan: &Plan) {
-        if row.start_ns == 0 {
-            self.failed = 0;
-            self.logged_ns = 0;
-        }
-        self.failed += row.counts.failed;
-        if self.quiet {
+impl Rows {
+    fn show(&mut self, snapshot: &Snapshot, events: &[Event]) {
+        if self.written.is_err() {
             return;
         }
-        let progress = Progress {
-            row,
-            elapsed_ns: row.end_ns,
-            planned_ns: plan.planned_ns(),
-            warmup_ns: plan.warmup_ns,
-            failed: self.failed,
-        };
-        let unicode = terminal::is_utf8();
-        if self.live {
-            if self.drawn_at.is_none_or(|at| at.elapsed() >= DRAW_EVERY) {
-                self.drawn_at = Some(Instant::now());
-                self.is_drawn = true;
-                let room = terminal::width().saturating_sub(self.label.chars().count() + 1);
-                let _ = write!(std::io::stderr(), "\r\x1b[K{}{}", self.label, progress.live(room, unicode));
-            }
-        } else if self.label.is_empty() && row.end_ns >= self.logged_ns + LOG_EVERY_NS {
-            self.logged_ns = row.end_ns;
-            let _ = writeln!(std::io::stderr(), "{}", progress.logged(unicode));
+        let mut out = std::io::stdout().lock();
+        self.written = match &self.before {
+            None => self.table.head(&mut out, self.style),
+            Some(before) => self.table.row(&mut out, before, snapshot, self.style),
         }
-    }
-
-    fn on_event(&mut self, event: &Event) {
-        let text = format!("plimsoll: {}: {}", event.kind, event.text);
-        self.say(&text);
+        .and_then(|()| out.flush());
+        for event in events {
+            // Nothing is left to do where stderr is closed; at the end they come again.
+            let _ = writeln!(std::io::stderr(), "plimsoll: {}: {}", event.kind, event.text);
+        }
+        self.before = Some(snapshot.clone());
     }
 }
 
-impl Drop for Shown {
-    fn drop(&mut self) {
-        self.clear();
+impl From<ObserveError> for Failure {
+    fn from(error: ObserveError) -> Self {
+        Failure::could_not_run(error.to_string())
     }
 }

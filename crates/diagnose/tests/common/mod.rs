@@ -294,6 +294,7 @@ impl Build {
                 slab_bytes: None,
                 socket_memory_bytes: None,
                 processes,
+                ..Snapshot::default()
             };
             recording.push_snapshot(i as u64, snapshot);
         }
@@ -301,6 +302,8 @@ impl Build {
 
     fn process(&self, role: Role, pid: u32, threads: &[(u64, u64)]) -> ProcessSample {
         let thread = |(i, (run_ns, wait_ns)): (usize, &(u64, u64))| ThreadSample {
+            switches: None,
+            stands: None,
             tid: pid + i as u32,
             name: format!("thread-{i}"),
             state: 'S',
@@ -311,6 +314,7 @@ impl Build {
             system_ns: None,
         };
         ProcessSample {
+            metrics: model::metrics::Metrics::default(),
             role,
             pid,
             start_ticks: 5,

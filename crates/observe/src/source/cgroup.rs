@@ -1,4 +1,4 @@
-//! The limits that control groups set on this process, versions 1 and 2 (cgroups(7), Documentation/admin-guide/cgroup-v2).
+//! The groups of a process, and the limits that they set on this one: versions 1 and 2 (cgroups(7), Documentation/admin-guide/cgroup-v2).
 //!
 //! A limit of any group above holds, too: the tightest from this process's group up to where the hierarchy is mounted.
 //! Inside a container what lies above its mount cannot be seen; its own group's limit, which is what binds there, can.
@@ -7,13 +7,13 @@ use super::setting::Root;
 use model::readings::{GroupCpus, GroupLimit, Reading};
 
 /// From this on a version 1 memory limit is none: `PAGE_COUNTER_MAX` is 2^63 less a page (mm/page_counter.c).
-const V1_UNLIMITED: u64 = 1 << 62;
+pub(crate) const V1_UNLIMITED: u64 = 1 << 62;
 
-/// A control group's folder, and in which version its files are written.
+/// A control group's folder as this process sees it, and in which version its files are written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Group {
-    folder: String,
-    is_v2: bool,
+pub(crate) struct Group {
+    pub(crate) folder: String,
+    pub(crate) is_v2: bool,
 }
 
 /// What the groups leave of memory.
@@ -132,11 +132,19 @@ fn of_all<T>(
 fn groups(root: &Root, controller: &str) -> Reading<Vec<Group>> {
     let own = root.text("/proc/self/cgroup");
     let mounts = root.text("/proc/self/mountinfo");
-    let (own, mounts) = match (own, mounts) {
+    let (own, mounts) = match (&own, &mounts) {
         (Reading::Known(own), Reading::Known(mounts)) => (own, mounts),
         (Reading::Absent, _) | (_, Reading::Absent) => return Reading::Absent,
-        (Reading::Unreadable(reason), _) | (_, Reading::Unreadable(reason)) => return Reading::Unreadable(reason),
+        (Reading::Unreadable(reason), _) | (_, Reading::Unreadable(reason)) => {
+            return Reading::Unreadable(reason.clone());
+        }
     };
+    groups_of(own, mounts, controller)
+}
+
+/// The groups of a process that a controller knows, from its own up to the mount: `own` is its `/proc/<pid>/cgroup`,
+/// `mounts` this process's `/proc/self/mountinfo`.
+pub(crate) fn groups_of(own: &str, mounts: &str, controller: &str) -> Reading<Vec<Group>> {
     // `4:memory:/path` of version 1 goes before `0::/path` of version 2: a controller is in one of them only.
     let lines = || own.lines().filter_map(|line| line.splitn(3, ':').collect::<Vec<_>>().try_into().ok());
     let v1 = lines().find(|[_, names, _]: &[&str; 3]| names.split(',').any(|name| name == controller));
@@ -177,7 +185,7 @@ impl<'a> Mount<'a> {
 }
 
 /// The number after a key, in lines `key number`.
-fn number_of(text: &str, key: &str) -> Option<u64> {
+pub(crate) fn number_of(text: &str, key: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' ')?.trim().parse().ok())
 }
 

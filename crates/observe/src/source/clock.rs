@@ -18,6 +18,11 @@ pub(crate) fn boottime_ns() -> i128 {
     now_ns(ClockId::Boottime)
 }
 
+/// CLOCK_MONOTONIC, nanoseconds.
+pub(crate) fn monotonic_ns() -> i128 {
+    now_ns(ClockId::Monotonic)
+}
+
 /// CLOCK_REALTIME minus CLOCK_MONOTONIC, nanoseconds.
 pub(crate) fn wall_offset_ns() -> i128 {
     offset_ns(ClockId::Realtime)

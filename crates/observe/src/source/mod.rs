@@ -4,8 +4,11 @@
 
 pub(crate) mod cgroup;
 pub(crate) mod clock;
+pub(crate) mod namespace;
 pub(crate) mod proc;
 pub(crate) mod rusage;
 pub(crate) mod setting;
 pub(crate) mod sock_diag;
 pub(crate) mod stat;
+pub(crate) mod tcp_info;
+pub(crate) mod tcp_sockets;

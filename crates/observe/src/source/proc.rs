@@ -14,12 +14,14 @@ use std::os::fd::OwnedFd;
 pub(crate) struct Buffers {
     bytes: Vec<u8>,
     path: String,
+    /// The folder that stands for `/`: empty, or a test's.
+    root: String,
 }
 
 impl Buffers {
     /// Opens, reads and closes the file at `path` (`format_args!`).
     pub(crate) fn read(&mut self, path: fmt::Arguments<'_>) -> Result<&[u8], SampleError> {
-        self.path.clear();
+        self.path.clone_from(&self.root);
         // Writing to a String cannot fail.
         let _ = fmt::Write::write_fmt(&mut self.path, path);
         let read = rustix::fs::open(self.path.as_str(), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
@@ -27,14 +29,25 @@ impl Buffers {
             .and_then(|file| read_whole(&file, &mut self.bytes));
         match read {
             Ok(length) => Ok(&self.bytes[..length]),
-            Err(source) => Err(SampleError::of(&self.path, source)),
+            Err(source) => Err(SampleError::of(&self.path[self.root.len()..], source)),
         }
+    }
+
+    /// Reads below a folder that stands for `/`.
+    #[cfg(test)]
+    pub(crate) fn below(folder: &std::path::Path) -> Self {
+        Buffers { root: folder.display().to_string(), ..Buffers::default() }
+    }
+
+    /// The folder that stands for `/`.
+    pub(crate) fn root(&self) -> &str {
+        &self.root
     }
 
     /// Reads a file that is kept open.
     pub(crate) fn read_hot(&mut self, file: &mut HotFile) -> Result<&[u8], SampleError> {
         let path = file.path;
-        let read = file.open().and_then(|open| read_whole(open, &mut self.bytes));
+        let read = file.open(&self.root).and_then(|open| read_whole(open, &mut self.bytes));
         match read {
             Ok(length) => Ok(&self.bytes[..length]),
             Err(source) => Err(SampleError::of(path, source)),
@@ -60,9 +73,14 @@ impl HotFile {
         self.path
     }
 
-    fn open(&mut self) -> io::Result<&OwnedFd> {
+    fn open(&mut self, root: &str) -> io::Result<&OwnedFd> {
         if self.open.is_none() {
-            self.open = Some(rustix::fs::open(self.path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?);
+            let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+            let file = match root {
+                "" => rustix::fs::open(self.path, flags, Mode::empty())?,
+                root => rustix::fs::open(format!("{root}{}", self.path), flags, Mode::empty())?,
+            };
+            self.open = Some(file);
         }
         self.open.as_ref().ok_or_else(|| io::ErrorKind::NotFound.into())
     }
@@ -88,6 +106,12 @@ pub(crate) enum SampleError {
     /// Not of the form documented in proc(5).
     #[error("{path} lacks {what}, which this kernel should have")]
     Malformed { path: String, what: &'static str },
+    /// There is nothing to read here, which is no failure: the sampler is disabled.
+    #[error("{reason}")]
+    Nothing { reason: String },
+    /// Something else that the kernel or this process's rights do not give.
+    #[error("{reason}")]
+    Refused { reason: String },
 }
 
 impl SampleError {
@@ -107,6 +131,23 @@ impl SampleError {
     /// A file without something it should have.
     pub(crate) fn lacks(path: impl Into<String>, what: &'static str) -> Self {
         SampleError::Malformed { path: path.into(), what }
+    }
+
+    /// There is nothing to read here.
+    pub(crate) fn nothing(reason: impl Into<String>) -> Self {
+        SampleError::Nothing { reason: reason.into() }
+    }
+
+    /// The same error, said to be nothing to read where the file is not there.
+    pub(crate) fn or_nothing(self, reason: &str) -> Self {
+        let (SampleError::Gone { path } | SampleError::Unreadable { path, .. }) = &self else { return self };
+        // Without the file, the kernel was built or booted without the thing.
+        if std::path::Path::new(path).exists() { self } else { SampleError::nothing(reason) }
+    }
+
+    /// Whether there is nothing to read here.
+    pub(crate) fn is_nothing(&self) -> bool {
+        matches!(self, SampleError::Nothing { .. })
     }
 
     /// Whether what was to be read has ended, which is no failure of the sampler.
@@ -177,7 +218,7 @@ mod tests {
 
     #[test]
     fn a_file_longer_than_the_buffer_is_read_whole() {
-        let mut buffers = Buffers { bytes: vec![0; 3], path: String::new() };
+        let mut buffers = Buffers { bytes: vec![0; 3], ..Buffers::default() };
         let direct = std::fs::read("/proc/cpuinfo").unwrap();
         let read = buffers.read(format_args!("/proc/cpuinfo")).unwrap();
         // Clock rates in the text may change between the two; its form does not.

@@ -1,7 +1,7 @@
 //! The host's listening TCP sockets by netlink (sock_diag(7)): the kernel walks its table of listeners only.
 //!
-//! Reading `/proc/net/tcp` ends in a walk through the hash of all connections, however empty: hundreds of thousands of
-//! buckets on a large machine. Two requests, one for each family, over a socket of their own. Needs no privilege. Not
+//! And the list of any other sockets, message by message, for who knows what is in them. Reading `/proc/net/tcp` ends in a walk through the hash of all connections, however empty: hundreds of thousands of
+//! buckets on a large machine. A request for each family, over a socket of its own. Needs no privilege. Not
 //! here: UDP, Unix sockets, and what to do where a kernel or a sandbox refuses; the caller then reads `/proc`.
 
 use crate::limits::{LISTENERS_BYTES_MAX, LISTENERS_WAIT};
@@ -19,6 +19,10 @@ pub(crate) struct Listener {
     pub(crate) address: SocketAddr,
     /// As in `socket:[inode]` of `/proc/<pid>/fd`; 0 where no descriptor is left.
     pub(crate) inode: u64,
+    /// Connections that wait to be accepted (`Recv-Q` of ss(8)); `None`: the table does not say.
+    pub(crate) waiting: Option<u32>,
+    /// How many may wait.
+    pub(crate) backlog: Option<u32>,
 }
 
 /// Why the list is not known by this way.
@@ -63,34 +67,68 @@ const DATAGRAM_BYTES: usize = 32 << 10;
 /// # Errors
 /// [`DumpError`]; none of them says that nothing listens.
 pub(crate) fn listeners() -> Result<Vec<Listener>, DumpError> {
-    let socket = open()?;
-    let mut buffer = vec![0; DATAGRAM_BYTES];
-    let mut bytes_left = LISTENERS_BYTES_MAX;
     let mut found = Vec::new();
-    for (sequence, family) in [(1, Family::V4), (2, Family::V6)] {
-        let sent = send(&socket, &request(sequence, family), SendFlags::empty()).map_err(io::Error::from)?;
-        if sent != REQUEST_BYTES {
-            return Err(DumpError::Malformed { what: "the whole request" });
-        }
-        loop {
-            let datagram = receive(&socket, &mut buffer)?;
-            bytes_left = bytes_left.checked_sub(datagram.len()).ok_or(DumpError::TooLong)?;
-            if read_datagram(datagram, sequence, family, &mut found)? == Progress::Done {
-                break;
-            }
-        }
+    for family in [Family::V4, Family::V6] {
+        let asked = Asked { family, states: 1 << TCP_LISTEN, extensions: 0, port: 0 };
+        dump(asked, LISTENERS_BYTES_MAX, |payload| {
+            found.extend(listener(payload, family)?);
+            Some(Go::On)
+        })?;
     }
     Ok(found)
 }
 
+/// Which sockets are asked for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Asked {
+    /// Of which family.
+    pub(crate) family: Family,
+    /// In which states, a bit for each.
+    pub(crate) states: u32,
+    /// What is wanted beside the message itself, a bit for each attribute.
+    pub(crate) extensions: u8,
+    /// Bound to which port; 0: any.
+    pub(crate) port: u16,
+}
+
+/// Whether the list is read on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Family {
+pub(crate) enum Go {
+    On,
+    /// It has been enough: the rest is left with the kernel.
+    Enough,
+}
+
+/// Calls with the payload of each socket, which is one `struct inet_diag_msg` and its attributes; `None` says that it
+/// is not whole. Over a socket of its own, in the network namespace of this thread.
+pub(crate) fn dump(asked: Asked, bytes_max: usize, mut each: impl FnMut(&[u8]) -> Option<Go>) -> Result<(), DumpError> {
+    let socket = open()?;
+    let mut buffer = vec![0; DATAGRAM_BYTES];
+    let mut bytes_left = bytes_max;
+    let sent = send(&socket, &request(SEQUENCE, asked), SendFlags::empty()).map_err(io::Error::from)?;
+    if sent != REQUEST_BYTES {
+        return Err(DumpError::Malformed { what: "the whole request" });
+    }
+    loop {
+        let datagram = receive(&socket, &mut buffer)?;
+        bytes_left = bytes_left.checked_sub(datagram.len()).ok_or(DumpError::TooLong)?;
+        if read_datagram(datagram, &mut each)? == Progress::Done {
+            return Ok(());
+        }
+    }
+}
+
+/// The number of the one request of a socket.
+const SEQUENCE: u32 = 7;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Family {
     V4,
     V6,
 }
 
 impl Family {
-    fn number(self) -> u8 {
+    pub(crate) fn number(self) -> u8 {
         // AF_INET is 2 and AF_INET6 is 10 on every architecture of Linux.
         match self {
             Family::V4 => 2,
@@ -113,16 +151,18 @@ fn open() -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-fn request(sequence: u32, family: Family) -> [u8; REQUEST_BYTES] {
+fn request(sequence: u32, asked: Asked) -> [u8; REQUEST_BYTES] {
     let mut bytes = [0; REQUEST_BYTES];
     bytes[0..4].copy_from_slice(&(REQUEST_BYTES as u32).to_ne_bytes());
     bytes[4..6].copy_from_slice(&SOCK_DIAG_BY_FAMILY.to_ne_bytes());
     bytes[6..8].copy_from_slice(&(NLM_F_REQUEST | NLM_F_DUMP).to_ne_bytes());
     bytes[8..12].copy_from_slice(&sequence.to_ne_bytes());
-    bytes[16] = family.number();
+    bytes[16] = asked.family.number();
     // IPPROTO_TCP.
     bytes[17] = 6;
-    bytes[20..24].copy_from_slice(&(1u32 << TCP_LISTEN).to_ne_bytes());
+    bytes[18] = asked.extensions;
+    bytes[20..24].copy_from_slice(&asked.states.to_ne_bytes());
+    bytes[24..26].copy_from_slice(&asked.port.to_be_bytes());
     bytes
 }
 
@@ -133,13 +173,8 @@ fn receive<'b>(socket: &OwnedFd, buffer: &'b mut [u8]) -> Result<&'b [u8], DumpE
     buffer.get(..length).ok_or(DumpError::Malformed { what: "an end within the buffer" })
 }
 
-/// Appends the listeners of one datagram, which holds any number of messages.
-fn read_datagram(
-    datagram: &[u8],
-    sequence: u32,
-    family: Family,
-    found: &mut Vec<Listener>,
-) -> Result<Progress, DumpError> {
+/// Reads one datagram, which holds any number of messages.
+fn read_datagram(datagram: &[u8], each: &mut impl FnMut(&[u8]) -> Option<Go>) -> Result<Progress, DumpError> {
     if datagram.is_empty() {
         return Err(DumpError::Malformed { what: "a message" });
     }
@@ -151,7 +186,7 @@ fn read_datagram(
         let message = message.ok_or(DumpError::Malformed { what: "a message as long as its header says" })?;
         let (kind, flags) = (u16::from_ne_bytes([header[4], header[5]]), u16::from_ne_bytes([header[6], header[7]]));
         let payload = &message[HEADER_BYTES..];
-        if u32_at(header, 8) != Some(sequence) {
+        if u32_at(header, 8) != Some(SEQUENCE) {
             return Err(DumpError::Malformed { what: "the number of the request" });
         }
         if flags & NLM_F_DUMP_INTR != 0 {
@@ -160,9 +195,10 @@ fn read_datagram(
         match kind {
             NLMSG_NOOP => {}
             NLMSG_ERROR | NLMSG_DONE => return ended(kind, payload),
-            SOCK_DIAG_BY_FAMILY => {
-                found.extend(listener(payload, family).ok_or(DumpError::Malformed { what: "a whole socket" })?);
-            }
+            SOCK_DIAG_BY_FAMILY => match each(payload).ok_or(DumpError::Malformed { what: "a whole socket" })? {
+                Go::On => {}
+                Go::Enough => return Ok(Progress::Done),
+            },
             _ => return Err(DumpError::Malformed { what: "a type of message that was asked for" }),
         }
         // Messages begin at multiples of four bytes; the last may go without its padding.
@@ -191,19 +227,18 @@ fn listener(payload: &[u8], family: Family) -> Option<Option<Listener>> {
         Family::V6 => (*address.first_chunk::<16>()?).into(),
     };
     let is_asked_for = payload[..2] == [family.number(), TCP_LISTEN];
-    Some(is_asked_for.then(|| Listener { address: SocketAddr::new(ip, port), inode: inode.into() }))
+    let (waiting, backlog) = (u32_at(payload, 56), u32_at(payload, 60));
+    Some(is_asked_for.then(|| Listener { address: SocketAddr::new(ip, port), inode: inode.into(), waiting, backlog }))
 }
 
 /// A number in the machine's byte order.
-fn u32_at(bytes: &[u8], offset: usize) -> Option<u32> {
+pub(crate) fn u32_at(bytes: &[u8], offset: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(*bytes.get(offset..)?.first_chunk()?))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const SEQUENCE: u32 = 7;
 
     fn message(kind: u16, flags: u16, sequence: u32, payload: &[u8]) -> Vec<u8> {
         let mut bytes = Vec::new();
@@ -226,6 +261,8 @@ mod tests {
             IpAddr::V4(ip) => payload[8..12].copy_from_slice(&ip.octets()),
             IpAddr::V6(ip) => payload[8..24].copy_from_slice(&ip.octets()),
         }
+        payload[56..60].copy_from_slice(&3u32.to_ne_bytes());
+        payload[60..64].copy_from_slice(&8u32.to_ne_bytes());
         payload[68..72].copy_from_slice(&inode.to_ne_bytes());
         message(SOCK_DIAG_BY_FAMILY, 2, SEQUENCE, &payload)
     }
@@ -236,7 +273,11 @@ mod tests {
 
     fn read(datagram: &[u8], family: Family) -> (Result<Progress, DumpError>, Vec<Listener>) {
         let mut found = Vec::new();
-        (read_datagram(datagram, SEQUENCE, family, &mut found), found)
+        let mut each = |payload: &[u8]| {
+            found.extend(listener(payload, family)?);
+            Some(Go::On)
+        };
+        (read_datagram(datagram, &mut each), found)
     }
 
     fn check(datagram: &[u8], expected: &str) {
@@ -247,12 +288,14 @@ mod tests {
 
     #[test]
     fn the_request_is_the_kernels_struct() {
-        let bytes = request(SEQUENCE, Family::V6);
+        let asked = |family| Asked { family, states: 0x400, extensions: 2, port: 0x1234 };
+        let bytes = request(SEQUENCE, asked(Family::V6));
         assert_eq!(u32_at(&bytes, 0), Some(72));
         assert_eq!(u32_at(&bytes, 20), Some(0x400));
         assert_eq!((i32::from(bytes[16]), i32::from(bytes[17])), (libc::AF_INET6, libc::IPPROTO_TCP));
-        assert_eq!(i32::from(request(SEQUENCE, Family::V4)[16]), libc::AF_INET);
-        assert!(bytes[24..].iter().all(|b| *b == 0), "no filter on addresses, ports or devices");
+        assert_eq!(i32::from(request(SEQUENCE, asked(Family::V4))[16]), libc::AF_INET);
+        assert_eq!((bytes[18], &bytes[24..26]), (2, &[0x12, 0x34][..]));
+        assert!(bytes[26..].iter().all(|b| *b == 0), "no filter on addresses, the other port or devices");
     }
 
     #[test]
@@ -262,10 +305,13 @@ mod tests {
         let datagram = [socket(2, 10, v4, 5), socket(2, 10, v4, u32::MAX), end(NLMSG_DONE, 0)].concat();
         let (progress, found) = read(&datagram, Family::V4);
         assert_eq!(progress.unwrap(), Progress::Done);
-        assert_eq!(found, [5, u64::from(u32::MAX)].map(|inode| Listener { address: v4, inode }));
+        assert_eq!(
+            found,
+            [5, u64::from(u32::MAX)].map(|inode| Listener { address: v4, inode, waiting: Some(3), backlog: Some(8) })
+        );
         let (progress, found) = read(&socket(10, 10, v6, 6), Family::V6);
         assert_eq!(progress.unwrap(), Progress::More);
-        assert_eq!(found, [Listener { address: v6, inode: 6 }]);
+        assert_eq!(found, [Listener { address: v6, inode: 6, waiting: Some(3), backlog: Some(8) }]);
     }
 
     #[test]

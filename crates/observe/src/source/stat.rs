@@ -12,6 +12,10 @@ pub(crate) struct Stat {
     pub(crate) name: String,
     /// Field 3.
     pub(crate) state: char,
+    /// Field 10: page faults without I/O.
+    pub(crate) minor_faults: u64,
+    /// Field 12: page faults with I/O.
+    pub(crate) major_faults: u64,
     /// Field 14, clock ticks.
     pub(crate) user_ticks: u64,
     /// Field 15, clock ticks.
@@ -20,6 +24,8 @@ pub(crate) struct Stat {
     pub(crate) threads: u32,
     /// Field 22, clock ticks since boot.
     pub(crate) start_ticks: u64,
+    /// Field 28: where the stack begins, another place after each execve; 0 where it is not for us to see.
+    pub(crate) stack_start: u64,
     /// Field 39: the CPU it last ran on.
     pub(crate) core: Option<u32>,
 }
@@ -33,6 +39,9 @@ impl Stat {
         let mut stat = Stat {
             name: String::from_utf8_lossy(name).into_owned(),
             state: '?',
+            minor_faults: 0,
+            major_faults: 0,
+            stack_start: 0,
             user_ticks: 0,
             system_ticks: 0,
             threads: 0,
@@ -44,6 +53,9 @@ impl Stat {
             fields = field;
             match field {
                 3 => stat.state = char::from(word[0]),
+                10 => stat.minor_faults = number(word).unwrap_or(0),
+                12 => stat.major_faults = number(word).unwrap_or(0),
+                28 => stat.stack_start = number(word).unwrap_or(0),
                 14 => stat.user_ticks = number(word)?,
                 15 => stat.system_ticks = number(word)?,
                 20 => stat.threads = u32::try_from(number(word)?).unwrap_or(u32::MAX),
@@ -91,6 +103,9 @@ mod tests {
                 Stat {
                     name: name.to_owned(),
                     state: 'R',
+                    minor_faults: 100,
+                    major_faults: 120,
+                    stack_start: 280,
                     user_ticks: 140,
                     system_ticks: 150,
                     threads: 200,

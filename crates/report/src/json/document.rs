@@ -2,6 +2,7 @@
 //!
 //! Data only; [`super::of`] fills them in. A field that is added needs a doc comment: it becomes the schema's text.
 
+use crate::observed::{Courses, Readings};
 use model::Plan;
 use model::finding::{Finding, HeldLine, Validity};
 use model::recording::End;
@@ -375,6 +376,8 @@ pub struct Observed {
     pub target: Vec<Process>,
     /// The generator's own.
     pub generator: Vec<Process>,
+    /// All other readings, by name.
+    pub metrics: Readings,
 }
 
 /// A process over the run.
@@ -394,6 +397,8 @@ pub struct Process {
     pub descriptors_max: Option<u64>,
     /// Threads it had at last.
     pub threads: u32,
+    /// Its other readings, by name.
+    pub metrics: Courses,
 }
 
 /// A thread over the run.

@@ -4,7 +4,7 @@
 //! (a quantile q from 10 / (1 − q) samples on). The schema in `schema/` is generated from these types.
 
 mod document;
-mod of;
+pub(crate) mod of;
 
 pub use document::*;
 

@@ -8,6 +8,7 @@ use crate::Describe;
 use crate::figures::{
     Permille, host_use, process_use, quantile, reap_delay_ns_max, requested_per_s, rfc3339, worker_busy_max,
 };
+use crate::observed::{Readings, courses};
 use crate::words::{counted, of_example};
 use hdrhistogram::Histogram;
 use model::event::{TLS_AGREED, TLS_FAILED};
@@ -15,7 +16,7 @@ use model::finding::Diagnosis;
 use model::plan::Workload;
 use model::recording::{End, Row};
 use model::resp::tally;
-use model::snapshot::{Role, SamplerState, Snapshot};
+use model::snapshot::{ProcessSample, Role, SamplerState, Snapshot};
 use model::{LatencyKind, Plan, Recording};
 use std::collections::BTreeMap;
 
@@ -67,7 +68,7 @@ impl Document {
             held: diagnosis.held.clone(),
             capacity: None,
             faults: Vec::new(),
-            observed: observed(recording),
+            observed: observed(&recording.snapshots),
             samplers: recording.samplers.clone(),
             findings: diagnosis.findings.clone(),
         }
@@ -307,8 +308,8 @@ fn generator(recording: &Recording) -> Generator {
     }
 }
 
-fn observed(recording: &Recording) -> Observed {
-    let snapshots: &[Snapshot] = &recording.snapshots;
+/// What some snapshots say of the host and the processes.
+pub(crate) fn observed(snapshots: &[Snapshot]) -> Observed {
     let host = host_use(snapshots);
     let time_wait = crate::figures::time_wait_use(snapshots);
     let of = |role| {
@@ -320,6 +321,9 @@ fn observed(recording: &Recording) -> Observed {
             rss_max_bytes: p.rss_bytes_max,
             descriptors_max: p.descriptors_max,
             threads: p.last.threads_total,
+            metrics: courses(
+                snapshots.iter().flat_map(|s| &s.processes).filter(|s| is_same(s, p.last)).map(|s| &s.metrics),
+            ),
         };
         process_use(snapshots, role).into_iter().map(process).collect()
     };
@@ -332,5 +336,11 @@ fn observed(recording: &Recording) -> Observed {
         time_wait_end: time_wait.map(|t| t.end),
         target: of(Role::Target),
         generator: of(Role::Generator),
+        metrics: Readings::of(snapshots),
     }
+}
+
+/// Whether both are readings of one process.
+fn is_same(a: &ProcessSample, b: &ProcessSample) -> bool {
+    (a.role, a.pid, a.start_ticks) == (b.role, b.pid, b.start_ticks)
 }

@@ -184,6 +184,8 @@ fn snapshots(r: &mut Recording) {
     for at in [0u64, 10] {
         let cpu_ns = at * SECOND_NS;
         let thread = |tid: u32, share: u64| ThreadSample {
+            switches: None,
+            stands: None,
             tid,
             name: format!("nginx-{tid}"),
             state: 'R',
@@ -201,6 +203,7 @@ fn snapshots(r: &mut Recording) {
             slab_bytes: None,
             socket_memory_bytes: None,
             processes: vec![ProcessSample {
+                metrics: model::metrics::Metrics::default(),
                 role: Role::Target,
                 pid: 4242,
                 start_ticks: 1,

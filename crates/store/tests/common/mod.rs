@@ -110,6 +110,7 @@ pub fn snapshot(sequence: u64) -> Snapshot {
         cpu: Some(CpuTimes { user_ns: 5, ..CpuTimes::default() }),
         cores: vec![CpuTimes::default(); 2],
         processes: vec![ProcessSample {
+            metrics: model::metrics::Metrics::default(),
             role: Role::Generator,
             pid: 1,
             start_ticks: 2,
@@ -119,6 +120,8 @@ pub fn snapshot(sequence: u64) -> Snapshot {
             user_ns: Some(1),
             system_ns: Some(2),
             threads: vec![ThreadSample {
+                switches: None,
+                stands: None,
                 tid: 1,
                 name: "w-0 \"é\n".to_owned(),
                 state: 'R',

@@ -1,16 +1,35 @@
-//! CPU time of the machine and of each core, from `/proc/stat`.
+//! CPU time of the machine and of each core, interrupts, context switches and new processes, from `/proc/stat`.
 //! Resolution is the clock tick (usually 10 ms); guest time is in user time. Not limited to a container's share.
 //! Cost: one read a tick, which the kernel makes in time linear in the cores. Needs no privilege.
 
+use crate::metric::{Metric, counter, fill, gauge};
 use crate::samplers::{Entry, Sampler};
-use crate::source::proc::{Buffers, HotFile, SampleError, lines, number, words};
+use crate::source::proc::{Buffers, HotFile, SampleError, lines, number, number_after, words};
 use crate::source::stat::ticks_ns;
 use model::Snapshot;
 use model::snapshot::CpuTimes;
 
+const METRICS: &[Metric] = &[
+    counter("cores[].user_ns", "ns", "cpuN, user + nice", "user CPU time of a core; also of all, as cpu.user_ns")
+        .otel("system.cpu.time"),
+    counter("cores[].system_ns", "ns", "cpuN, system", "system CPU time").otel("system.cpu.time"),
+    counter("cores[].idle_ns", "ns", "cpuN, idle", "idle").otel("system.cpu.time"),
+    counter("cores[].iowait_ns", "ns", "cpuN, iowait", "idle with I/O outstanding").otel("system.cpu.time"),
+    counter("cores[].irq_ns", "ns", "cpuN, irq", "hard interrupts").otel("system.cpu.time"),
+    counter("cores[].softirq_ns", "ns", "cpuN, softirq", "soft interrupts, the network's among them")
+        .otel("system.cpu.time"),
+    counter("cores[].steal_ns", "ns", "cpuN, steal", "taken by the hypervisor").otel("system.cpu.time"),
+    counter("interrupts", "interrupts", "intr ", "hard interrupts served"),
+    counter("context_switches", "switches", "ctxt ", "of all cores"),
+    counter("forks", "processes", "processes ", "processes and threads begun").otel("system.process.created"),
+    gauge("runnable", "threads", "procs_running ", "threads that run or could"),
+    gauge("blocked", "threads", "procs_blocked ", "threads that wait for I/O"),
+];
+
 pub(crate) const ENTRY: Entry = Entry {
     name: "host/cpu",
     about: "CPU time of the machine and of each core (/proc/stat)",
+    metrics: METRICS,
     make: || Box::new(Cpu::new()),
 };
 
@@ -28,7 +47,9 @@ impl Cpu {
 impl Sampler for Cpu {
     fn sample(&mut self, buffers: &mut Buffers, snapshot: &mut Snapshot) -> Result<(), SampleError> {
         let path = self.stat.path();
-        let (all, cores) = parse(buffers.read_hot(&mut self.stat)?);
+        let stat = buffers.read_hot(&mut self.stat)?;
+        let (all, cores) = parse(stat);
+        fill(METRICS, &mut snapshot.host, |key| number_after(stat, key.as_bytes()));
         snapshot.cores = cores;
         snapshot.cpu = Some(all.ok_or_else(|| SampleError::lacks(path, "its line 'cpu'"))?);
         Ok(())

@@ -1,13 +1,29 @@
-//! Memory that could be had without swapping, and the kernel's slab, from `/proc/meminfo` (`MemAvailable`, `Slab`).
+//! Memory and swap, and what memory is used for, from `/proc/meminfo`.
 //! The whole machine's: a container's limit is not in it. Cost: one read a tick. Needs no privilege.
 
+use crate::metric::{Metric, fill, gauge};
 use crate::samplers::{Entry, Sampler};
 use crate::source::proc::{Buffers, HotFile, SampleError, number_after};
 use model::Snapshot;
 
+const METRICS: &[Metric] = &[
+    gauge("memory_available_bytes", "bytes", "MemAvailable:", "could be had without swapping")
+        .otel("system.linux.memory.available"),
+    gauge("slab_bytes", "bytes", "Slab:", "the kernel's own objects").otel("system.linux.memory.slab.usage"),
+    gauge("memory_total_bytes", "bytes", "MemTotal:", "memory there is").otel("system.memory.limit"),
+    gauge("memory_free_bytes", "bytes", "MemFree:", "used for nothing").otel("system.memory.usage"),
+    gauge("memory_cached_bytes", "bytes", "Cached:", "pages of files").otel("system.memory.usage"),
+    gauge("memory_anonymous_bytes", "bytes", "AnonPages:", "pages of processes that are of no file"),
+    gauge("memory_dirty_bytes", "bytes", "Dirty:", "pages that wait to be written to a disk"),
+    gauge("memory_writeback_bytes", "bytes", "Writeback:", "pages that are being written to a disk"),
+    gauge("swap_total_bytes", "bytes", "SwapTotal:", "swap space there is").otel("system.paging.usage"),
+    gauge("swap_free_bytes", "bytes", "SwapFree:", "swap space that is free").otel("system.paging.usage"),
+];
+
 pub(crate) const ENTRY: Entry = Entry {
     name: "host/memory",
-    about: "memory available, slab (/proc/meminfo)",
+    about: "memory available, what it is used for, swap (/proc/meminfo)",
+    metrics: METRICS,
     make: || Box::new(Memory { meminfo: HotFile::new("/proc/meminfo") }),
 };
 
@@ -20,9 +36,9 @@ impl Sampler for Memory {
     fn sample(&mut self, buffers: &mut Buffers, snapshot: &mut Snapshot) -> Result<(), SampleError> {
         let path = self.meminfo.path();
         let meminfo = buffers.read_hot(&mut self.meminfo)?;
-        let kib = number_after(meminfo, b"MemAvailable:");
-        snapshot.memory_available_bytes = kib.map(|kib| kib.saturating_mul(1024));
-        snapshot.slab_bytes = number_after(meminfo, b"Slab:").map(|kib| kib.saturating_mul(1024));
-        kib.map(|_| ()).ok_or_else(|| SampleError::lacks(path, "'MemAvailable'"))
+        fill(METRICS, &mut snapshot.host, |key| Some(number_after(meminfo, key.as_bytes())?.saturating_mul(1024)));
+        snapshot.memory_available_bytes = snapshot.host.of("memory_available_bytes");
+        snapshot.slab_bytes = snapshot.host.of("slab_bytes");
+        snapshot.memory_available_bytes.map(|_| ()).ok_or_else(|| SampleError::lacks(path, "'MemAvailable'"))
     }
 }

@@ -1,14 +1,21 @@
 //! TCP sockets in TIME_WAIT and the memory of TCP's socket buffers, from `/proc/net/sockstat` (`tw`, IPv6's included, and
 //! `mem`, in pages).
-//! Of this network namespace, not of the whole machine. Cost: one read a tick. Needs no privilege.
+//! Of the generator's network namespace (the target's is `network/sockstat`'s), not of the whole machine. Cost: one read a tick. Needs no privilege.
 
+use crate::metric::{Metric, gauge};
 use crate::samplers::{Entry, Sampler};
 use crate::source::proc::{Buffers, HotFile, SampleError, lines, number, words};
 use model::Snapshot;
 
+const METRICS: &[Metric] = &[
+    gauge("time_wait", "sockets", "TCP: tw", "in TIME_WAIT, in the generator's network namespace"),
+    gauge("socket_memory_bytes", "bytes", "TCP: mem", "memory of TCP's socket buffers, whole machine"),
+];
+
 pub(crate) const ENTRY: Entry = Entry {
     name: "network/time_wait",
     about: "TCP sockets in TIME_WAIT, memory of socket buffers (/proc/net/sockstat)",
+    metrics: METRICS,
     make: || Box::new(TimeWait { sockstat: HotFile::new("/proc/net/sockstat") }),
 };
 
@@ -29,7 +36,7 @@ impl Sampler for TimeWait {
 }
 
 /// The number after a name in TCP's line.
-fn parse(sockstat: &[u8], name: &[u8]) -> Option<u64> {
+pub(super) fn parse(sockstat: &[u8], name: &[u8]) -> Option<u64> {
     let mut tcp = words(lines(sockstat).find_map(|line| line.strip_prefix(b"TCP:"))?);
     tcp.find(|word| *word == name)?;
     number(tcp.next()?)

@@ -3,15 +3,20 @@
 //! counted, for which another user's process needs CAP_SYS_PTRACE. Shared pages count in every process that has them.
 //! Cost: one file opened and one directory looked at for each process a tick.
 
-use crate::samplers::{Entry, Sampler};
+use crate::metric::{Metric, gauge};
+use crate::samplers::{Entry, Sampler, first_failure, living_id};
 use crate::source::proc::{Buffers, SampleError, number, words};
-use crate::source::stat::thread_has_ended;
 use model::Snapshot;
-use model::snapshot::{ProcessSample, ThreadSample};
+
+const METRICS: &[Metric] = &[
+    gauge("rss_bytes", "bytes", "statm, 2nd field", "resident memory").otel("process.memory.usage"),
+    gauge("descriptors", "descriptors", "fd", "open descriptors").otel("process.unix.file_descriptor.count"),
+];
 
 pub(crate) const ENTRY: Entry = Entry {
     name: "process/memory",
     about: "resident memory and open descriptors of the target and of the generator (/proc/<pid>/statm, fd)",
+    metrics: METRICS,
     make: || Box::new(Memory),
 };
 
@@ -32,19 +37,8 @@ impl Sampler for Memory {
                 Err(error) => outcome = outcome.and(Err(error)),
             }
         }
-        outcome.or_else(|error: SampleError| if error.is_gone() { Ok(()) } else { Err(error) })
+        first_failure(outcome)
     }
-}
-
-/// The process's id; where its first thread has ended, and its memory and descriptors are no longer shown under that
-/// id, the id of a thread that lives (threads are read before this).
-fn living_id(process: &ProcessSample) -> u32 {
-    let lives = |thread: &&ThreadSample| !thread_has_ended(thread.state);
-    let is_first_gone = process.threads.iter().any(|t| t.tid == process.pid && thread_has_ended(t.state));
-    if !is_first_gone {
-        return process.pid;
-    }
-    process.threads.iter().find(lives).map_or(process.pid, |thread| thread.tid)
 }
 
 fn rss_bytes(buffers: &mut Buffers, pid: u32) -> Result<u64, SampleError> {

@@ -3,15 +3,27 @@
 //! Cost: two files opened a thread a tick. Needs no privilege, except where /proc is mounted with hidepid.
 
 use crate::limits::THREADS_MAX;
-use crate::samplers::{Entry, Sampler};
+use crate::metric::{Metric, counter, gauge};
+use crate::samplers::{Entry, Sampler, first_failure};
 use crate::source::proc::{Buffers, SampleError, number, words};
 use crate::source::stat::{Stat, ticks_ns};
 use model::Snapshot;
 use model::snapshot::ThreadSample;
 
+const METRICS: &[Metric] = &[
+    gauge("threads_total", "threads", "task", "threads there are").otel("process.thread.count"),
+    gauge("threads[].state", "letter", "task/<tid>/stat, 3rd field", "runs, sleeps, waits for a disk, has ended …"),
+    gauge("threads[].core", "core", "task/<tid>/stat, 39th field", "where it last ran"),
+    counter("threads[].run_ns", "ns", "task/<tid>/schedstat, 1st field", "time on a CPU"),
+    counter("threads[].wait_ns", "ns", "task/<tid>/schedstat, 2nd field", "time runnable and without a CPU"),
+    counter("threads[].user_ns", "ns", "task/<tid>/stat, 14th field", "user CPU time").otel("process.cpu.time"),
+    counter("threads[].system_ns", "ns", "task/<tid>/stat, 15th field", "system CPU time").otel("process.cpu.time"),
+];
+
 pub(crate) const ENTRY: Entry = Entry {
     name: "process/threads",
     about: "threads of the target and of the generator: CPU time, time waited for a CPU (/proc/<pid>/task)",
+    metrics: METRICS,
     make: || Box::new(Threads::default()),
 };
 
@@ -37,7 +49,7 @@ impl Sampler for Threads {
             }
         }
         // A thread that ended while it was read is no failure.
-        outcome.or_else(|error: SampleError| if error.is_gone() { Ok(()) } else { Err(error) })
+        first_failure(outcome)
     }
 }
 
@@ -74,6 +86,8 @@ fn thread(buffers: &mut Buffers, pid: u32, tid: u32) -> Result<ThreadSample, Sam
         wait_ns,
         user_ns: Some(ticks_ns(stat.user_ticks)),
         system_ns: Some(ticks_ns(stat.system_ticks)),
+        switches: None,
+        stands: None,
     })
 }
 

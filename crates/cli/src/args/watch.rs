@@ -1,0 +1,32 @@
+//! Arguments of `plimsoll watch`.
+
+use super::values;
+use clap::Args;
+use clap::builder::BoolishValueParser;
+
+/// Whom to look at, how long, and how it is shown.
+#[derive(Debug, Args)]
+pub struct WatchArgs {
+    /// The process with this id, and its children [default: none; this or --port must be given]
+    #[arg(long, value_name = "PID", env = "PLIMSOLL_PID", value_parser = clap::value_parser!(u32).range(1..),
+          required_unless_present = "port", conflicts_with = "port")]
+    pub pid: Option<u32>,
+    /// The processes that listen on this TCP port, in whatever network namespace [default: none]
+    #[arg(long, value_name = "PORT", env = "PLIMSOLL_PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    pub port: Option<u16>,
+    /// How long [default: until it ends, or Ctrl-C]
+    #[arg(short, long, value_name = "TIME", env = "PLIMSOLL_DURATION", value_parser = values::duration_ns)]
+    pub duration: Option<u64>,
+    /// Time between two readings, from 100ms to 60s
+    #[arg(long, value_name = "TIME", env = "PLIMSOLL_TICK", default_value = "1s", value_parser = values::duration_ns)]
+    pub tick: u64,
+    /// Which metrics are shown by time, of docs/metrics.md [default: the usual ones]
+    #[arg(long, value_name = "NAME,…", env = "PLIMSOLL_METRICS", conflicts_with = "json")]
+    pub metrics: Option<String>,
+    /// Print one JSON document at the end
+    #[arg(long, env = "PLIMSOLL_JSON", value_parser = BoolishValueParser::new())]
+    pub json: bool,
+    /// Print without colours, as with NO_COLOR
+    #[arg(long, env = "PLIMSOLL_NO_COLOR", value_parser = BoolishValueParser::new())]
+    pub no_color: bool,
+}

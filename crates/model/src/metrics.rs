@@ -1,0 +1,73 @@
+//! Readings by their fixed names, as the samplers' tables list them (`docs/metrics.md`).
+//!
+//! A map and no fields: which of them there are depends on the kernel, and what was not read is absent, never zero.
+//! The name's end says the unit (`_bytes`, `_ns`, `_per_s`); without one it is a number. Counters are as the kernel gives
+//! them, growing since boot or since the process began: a rate is the difference of two snapshots.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+/// Readings by name.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct Metrics(BTreeMap<Cow<'static, str>, u64>);
+
+impl Metrics {
+    /// The reading of this name; `None`: it was not read.
+    pub fn of(&self, name: &str) -> Option<u64> {
+        self.0.get(name).copied()
+    }
+
+    /// Keeps a reading.
+    pub fn set(&mut self, name: &'static str, value: u64) {
+        self.0.insert(Cow::Borrowed(name), value);
+    }
+
+    /// Keeps a reading that may not be there.
+    pub fn set_if(&mut self, name: &'static str, value: Option<u64>) {
+        if let Some(value) = value {
+            self.set(name, value);
+        }
+    }
+
+    /// All of them, by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, u64)> {
+        self.0.iter().map(|(name, value)| (&**name, *value))
+    }
+
+    /// Takes the other's in.
+    pub fn extend(&mut self, other: &Metrics) {
+        self.0.extend(other.0.iter().map(|(name, value)| (name.clone(), *value)));
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_not_read_is_absent() {
+        let mut metrics = Metrics::default();
+        metrics.set("b", 0);
+        metrics.set_if("a", None);
+        metrics.set_if("c", Some(7));
+        assert_eq!((metrics.of("a"), metrics.of("b"), metrics.of("c")), (None, Some(0), Some(7)));
+        assert_eq!(metrics.iter().collect::<Vec<_>>(), [("b", 0), ("c", 7)]);
+        let mut other = Metrics::default();
+        other.set("b", 9);
+        metrics.extend(&other);
+        assert_eq!((metrics.of("b"), metrics.len(), metrics.is_empty()), (Some(9), 2, false));
+    }
+}

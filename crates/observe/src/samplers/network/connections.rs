@@ -1,0 +1,191 @@
+//! The target's connections by netlink (sock_diag(7)), in its network namespace: their states, and of the established
+//! ones `tcp_info` (round trips, retransmits, what bounds sending), aggregated.
+//! Its connections are those of the ports it listens on, its own end of them. Of at most 2,048 established ones
+//! `tcp_info` is read and of at most 16,384 others the state, for at most eight ports; with more it is a sample, in the
+//! order of the kernel's hash, and the status says so. Counters are sums over the connections that were looked at: when
+//! one ends, its share goes.
+//! Cost: two requests a port and family a tick; each walks through the table of connections of the machine. Another
+//! namespace needs CAP_SYS_ADMIN.
+
+use super::folder;
+use crate::limits::{CONNECTIONS_MAX, PORTS_MAX, STATES_MAX};
+use crate::metric::{Metric, counter, gauge};
+use crate::samplers::{Entry, Sampler};
+use crate::source::namespace::in_network_of;
+use crate::source::proc::{Buffers, SampleError};
+use crate::source::sock_diag::{DumpError, Family};
+use crate::source::tcp_info::TcpInfo;
+use crate::source::tcp_sockets::{Connection, established, others};
+use model::Snapshot;
+use model::metrics::Metrics;
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+
+const METRICS: &[Metric] = &[
+    gauge("connections_looked_at", "connections", "sock_diag", "established ones whose tcp_info was read"),
+    gauge("connections_syn_received", "connections", "SYN-RECV", "not established yet"),
+    gauge("connections_fin_wait", "connections", "FIN-WAIT-1 and -2", "closed here, not there"),
+    gauge("connections_close_wait", "connections", "CLOSE-WAIT", "closed there, not here"),
+    gauge("connections_closing", "connections", "LAST-ACK and CLOSING", "closed at both ends, not done"),
+    gauge("receive_queue_bytes", "bytes", "idiag_rqueue", "came and were not read by the target"),
+    gauge("receive_queue_connections", "connections", "idiag_rqueue", "that have such bytes"),
+    gauge("send_queue_bytes", "bytes", "idiag_wqueue", "written by the target and not acknowledged"),
+    gauge("rtt_p50_ns", "ns", "tcpi_rtt", "smoothed round trip, median of the connections"),
+    gauge("rtt_p99_ns", "ns", "tcpi_rtt", "the same, 99th percentile"),
+    gauge("rtt_max_ns", "ns", "tcpi_rtt", "the same, highest"),
+    gauge("rtt_min_p50_ns", "ns", "tcpi_min_rtt", "least round trip of a connection, median"),
+    gauge("rtt_min_p99_ns", "ns", "tcpi_min_rtt", "the same, 99th percentile"),
+    counter("connection_retransmits", "segments", "tcpi_total_retrans", "sent again"),
+    gauge("connections_with_retransmits", "connections", "tcpi_total_retrans", "that ever sent a segment again"),
+    gauge("unacked_segments", "segments", "tcpi_unacked", "sent and not acknowledged"),
+    gauge("not_sent_bytes", "bytes", "tcpi_notsent_bytes", "in send buffers, not sent yet"),
+    counter("send_busy_ns", "ns", "tcpi_busy_time", "time with data to send"),
+    counter("send_window_limited_ns", "ns", "tcpi_rwnd_limited", "of that, bound by the peer's window"),
+    counter("send_buffer_limited_ns", "ns", "tcpi_sndbuf_limited", "of that, bound by the own send buffer"),
+    gauge("delivery_bytes_per_s", "bytes/s", "tcpi_delivery_rate", "rate of last deliveries, median"),
+    gauge(
+        "connections_app_limited",
+        "connections",
+        "tcpi_delivery_rate_app_limited",
+        "whose rate the application bounds",
+    ),
+    gauge("last_received_p50_ns", "ns", "tcpi_last_data_recv", "since data last came, median"),
+];
+
+pub(crate) const ENTRY: Entry = Entry {
+    name: "network/connections",
+    about: "states and tcp_info of the target's connections, aggregated (sock_diag)",
+    metrics: METRICS,
+    make: || Box::new(Connections { leaves_out: None }),
+};
+
+#[derive(Debug)]
+struct Connections {
+    leaves_out: Option<String>,
+}
+
+impl Sampler for Connections {
+    fn sample(&mut self, _: &mut Buffers, snapshot: &mut Snapshot) -> Result<(), SampleError> {
+        self.leaves_out = None;
+        let addresses = snapshot.listeners.iter().filter_map(|l| l.address.parse::<SocketAddr>().ok());
+        let ports: BTreeSet<(u16, bool)> = addresses.map(|address| (address.port(), address.is_ipv6())).collect();
+        if ports.is_empty() {
+            return Err(SampleError::nothing("no listening TCP socket of the target is known"));
+        }
+        let (_, pid) = folder(snapshot);
+        let read = in_network_of(pid, || read(&ports))?;
+        let (found, leaves_out) = read.map_err(|error| SampleError::Refused { reason: error.to_string() })?;
+        self.leaves_out = leaves_out;
+        aggregate(&found, &mut snapshot.network);
+        Ok(())
+    }
+
+    fn leaves_out(&self) -> Option<String> {
+        self.leaves_out.clone()
+    }
+}
+
+/// The connections of the ports, and what of them is left out.
+fn read(ports: &BTreeSet<(u16, bool)>) -> Result<(Vec<Connection>, Option<String>), DumpError> {
+    let (mut found, mut left_out) = (Vec::new(), Vec::new());
+    let (mut established_left, mut others_left) = (CONNECTIONS_MAX, STATES_MAX);
+    if ports.len() > PORTS_MAX {
+        left_out.push(format!("connections of {} ports beyond the first {PORTS_MAX}", ports.len() - PORTS_MAX));
+    }
+    for (port, is_ipv6) in ports.iter().take(PORTS_MAX) {
+        let family = if *is_ipv6 { Family::V6 } else { Family::V4 };
+        let before = found.len();
+        if !established(family, *port, established_left, &mut found)? {
+            left_out.push(format!("established connections of port {port} beyond the first {CONNECTIONS_MAX}"));
+        }
+        established_left = established_left.saturating_sub(found.len() - before);
+        let before = found.len();
+        if !others(family, *port, others_left, &mut found)? {
+            left_out.push(format!("other connections of port {port} beyond the first {STATES_MAX}"));
+        }
+        others_left = others_left.saturating_sub(found.len() - before);
+    }
+    Ok((found, (!left_out.is_empty()).then(|| left_out.join("; "))))
+}
+
+fn aggregate(found: &[Connection], metrics: &mut Metrics) {
+    let in_states = |states: &[u8]| found.iter().filter(|c| states.contains(&c.state)).count() as u64;
+    let infos: Vec<&TcpInfo> = found.iter().filter_map(|c| c.info.as_ref()).collect();
+    let total = |of: &dyn Fn(&TcpInfo) -> Option<u64>| {
+        infos.iter().filter_map(|info| of(info)).reduce(|sum, more| sum.saturating_add(more))
+    };
+    let us = |us: Option<u64>| us.map(|us| us.saturating_mul(1000));
+    let count = |is: &dyn Fn(&TcpInfo) -> bool| infos.iter().filter(|info| is(info)).count() as u64;
+    metrics.set("connections_looked_at", infos.len() as u64);
+    // States of net/tcp_states.h; a request that is not a whole socket yet counts as SYN-RECV (12).
+    metrics.set("connections_syn_received", in_states(&[3, 12]));
+    metrics.set("connections_fin_wait", in_states(&[4, 5]));
+    metrics.set("connections_close_wait", in_states(&[8]));
+    metrics.set("connections_closing", in_states(&[9, 11]));
+    // In SYN-RECV the two fields hold other things.
+    let whole = || found.iter().filter(|c| !matches!(c.state, 3 | 12));
+    metrics.set("receive_queue_bytes", whole().map(|c| u64::from(c.received_bytes)).sum());
+    metrics.set("receive_queue_connections", whole().filter(|c| c.received_bytes > 0).count() as u64);
+    metrics.set("send_queue_bytes", whole().map(|c| u64::from(c.sent_bytes)).sum());
+
+    let rtts = sorted(infos.iter().map(|info| u64::from(info.rtt_us)).filter(|us| *us > 0));
+    metrics.set_if("rtt_p50_ns", us(quantile(&rtts, 0.5)));
+    metrics.set_if("rtt_p99_ns", us(quantile(&rtts, 0.99)));
+    metrics.set_if("rtt_max_ns", us(rtts.last().copied()));
+    let least = infos.iter().filter_map(|info| info.rtt_min_us).filter(|us| *us != u32::MAX && *us > 0);
+    let least = sorted(least.map(u64::from));
+    metrics.set_if("rtt_min_p50_ns", us(quantile(&least, 0.5)));
+    metrics.set_if("rtt_min_p99_ns", us(quantile(&least, 0.99)));
+    metrics.set_if("connection_retransmits", total(&|info| Some(info.retransmits.into())));
+    metrics.set("connections_with_retransmits", count(&|info| info.retransmits > 0));
+    metrics.set_if("unacked_segments", total(&|info| Some(info.unacked.into())));
+    metrics.set_if("not_sent_bytes", total(&|info| info.not_sent_bytes.map(u64::from)));
+    metrics.set_if("send_busy_ns", us(total(&|info| info.busy_us)));
+    metrics.set_if("send_window_limited_ns", us(total(&|info| info.window_limited_us)));
+    metrics.set_if("send_buffer_limited_ns", us(total(&|info| info.buffer_limited_us)));
+    let rates = sorted(infos.iter().filter_map(|info| info.delivery_rate).filter(|rate| *rate > 0));
+    metrics.set_if("delivery_bytes_per_s", quantile(&rates, 0.5));
+    metrics.set("connections_app_limited", count(&|info| info.is_app_limited));
+    let received = sorted(infos.iter().map(|info| u64::from(info.last_received_ms)));
+    metrics.set_if("last_received_p50_ns", quantile(&received, 0.5).map(|ms| ms.saturating_mul(1_000_000)));
+}
+
+fn sorted(values: impl Iterator<Item = u64>) -> Vec<u64> {
+    let mut values: Vec<u64> = values.collect();
+    values.sort_unstable();
+    values
+}
+
+/// The nearest rank.
+fn quantile(sorted: &[u64], q: f64) -> Option<u64> {
+    let rank = (sorted.len() as f64 * q).ceil() as usize;
+    sorted.get(rank.saturating_sub(1)).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn connection(state: u8, info: Option<TcpInfo>) -> Connection {
+        Connection { state, received_bytes: 10, sent_bytes: 20, info }
+    }
+
+    #[test]
+    fn what_is_not_known_of_any_is_absent() {
+        let mut metrics = Metrics::default();
+        aggregate(&[], &mut metrics);
+        assert_eq!((metrics.of("connections_looked_at"), metrics.of("connections_close_wait")), (Some(0), Some(0)));
+        assert_eq!((metrics.of("rtt_p50_ns"), metrics.of("send_busy_ns")), (None, None));
+        let old = TcpInfo { rtt_us: 7, ..TcpInfo::default() };
+        aggregate(&[connection(1, Some(old)), connection(8, None), connection(12, None)], &mut metrics);
+        assert_eq!((metrics.of("rtt_p50_ns"), metrics.of("rtt_min_p50_ns")), (Some(7000), None));
+        assert_eq!((metrics.of("receive_queue_bytes"), metrics.of("connections_syn_received")), (Some(20), Some(1)));
+    }
+
+    #[test]
+    fn quantiles_are_nearest_ranks() {
+        let values: Vec<u64> = (1..=100).collect();
+        assert_eq!((quantile(&values, 0.5), quantile(&values, 0.99)), (Some(50), Some(99)));
+        assert_eq!((quantile(&[5], 0.99), quantile(&[], 0.5)), (Some(5), None));
+    }
+}

@@ -1,0 +1,70 @@
+//! The target's listening TCP sockets: connections that wait to be accepted against how many may (`Recv-Q` and `Send-Q`
+//! of ss(8)), by netlink in the target's network namespace.
+//! Which sockets are the target's is found by its descriptors: looked through when the set of its processes or of the
+//! namespace's listeners changes, at most every ten seconds.
+//! Cost: two requests a tick, which walk through listeners only. Another namespace needs CAP_SYS_ADMIN, another user's
+//! process CAP_SYS_PTRACE.
+
+use super::folder;
+use crate::limits::{LISTENERS_MAX, OWNERS_EVERY_NS};
+use crate::metric::{Metric, gauge};
+use crate::samplers::{Entry, Sampler, living_id, of_target};
+use crate::source::namespace::in_network_of;
+use crate::source::proc::{Buffers, SampleError};
+use crate::source::sock_diag;
+use crate::target::sockets_of;
+use model::Snapshot;
+use model::snapshot::ListenerSample;
+use std::collections::BTreeSet;
+
+const METRICS: &[Metric] = &[
+    gauge("listeners[].waiting", "connections", "idiag_rqueue", "established and not accepted"),
+    gauge("listeners[].backlog", "connections", "idiag_wqueue", "how many may wait; one more fits"),
+];
+
+pub(crate) const ENTRY: Entry = Entry {
+    name: "network/listeners",
+    about: "connections that wait to be accepted, by each listening socket of the target (sock_diag)",
+    metrics: METRICS,
+    make: || Box::new(Listeners::default()),
+};
+
+#[derive(Debug, Default)]
+struct Listeners {
+    /// The target's, and of what they were found.
+    owned: BTreeSet<u64>,
+    of: (Vec<(u32, u64)>, BTreeSet<u64>),
+    looked_ns: Option<i64>,
+    left_out: usize,
+}
+
+impl Sampler for Listeners {
+    fn sample(&mut self, _: &mut Buffers, snapshot: &mut Snapshot) -> Result<(), SampleError> {
+        let pids: Vec<(u32, u64)> =
+            of_target(snapshot)?.map(|process| (living_id(process), process.start_ticks)).collect();
+        let (_, pid) = folder(snapshot);
+        let mut all = in_network_of(pid, sock_diag::listeners)?
+            .map_err(|error| SampleError::Refused { reason: error.to_string() })?;
+        let of = (pids, all.iter().map(|listener| listener.inode).collect::<BTreeSet<u64>>());
+        let is_due = self.looked_ns.is_none_or(|at| snapshot.at_ns.saturating_sub(at) >= OWNERS_EVERY_NS);
+        if of != self.of && (is_due || of.0 != self.of.0) {
+            self.owned = sockets_of(of.0.iter().map(|(pid, _)| *pid), &of.1)?;
+            (self.of, self.looked_ns) = (of, Some(snapshot.at_ns));
+        }
+        all.retain(|listener| self.owned.contains(&listener.inode));
+        all.sort_by_key(|listener| listener.address);
+        self.left_out = all.len().saturating_sub(LISTENERS_MAX);
+        snapshot.listeners = all
+            .into_iter()
+            .take(LISTENERS_MAX)
+            .filter_map(|l| {
+                Some(ListenerSample { address: l.address.to_string(), waiting: l.waiting?, backlog: l.backlog? })
+            })
+            .collect();
+        Ok(())
+    }
+
+    fn leaves_out(&self) -> Option<String> {
+        (self.left_out > 0).then(|| format!("{} listening sockets beyond the first {LISTENERS_MAX}", self.left_out))
+    }
+}

@@ -1,0 +1,106 @@
+//! Where each thread of the target stands at the moment of the reading: the kernel function it sleeps in and the number
+//! of its system call (`/proc/<pid>/task/<tid>/{wchan,syscall}`).
+//! One moment a tick: a share of many ticks says something, one alone does not. The number is that of the target's own
+//! architecture. Of at most 64 threads a process, the lowest ids.
+//! Cost: two files opened a thread a tick. For another user's process it needs CAP_SYS_PTRACE.
+
+use crate::limits::THREADS_CLOSE_MAX;
+use crate::metric::{Metric, gauge};
+use crate::samplers::{Entry, Sampler, first_failure, of_target};
+use crate::source::proc::{Buffers, SampleError, words};
+use model::Snapshot;
+use model::snapshot::Stands;
+
+const METRICS: &[Metric] = &[
+    gauge("threads[].stands.wchan", "function", "wchan", "kernel function it sleeps in"),
+    gauge("threads[].stands.syscall", "number", "syscall", "its system call, of syscall(2)'s numbers"),
+    gauge("threads[].stands.is_running", "yes or no", "syscall", "on a CPU, or about to be"),
+];
+
+pub(crate) const ENTRY: Entry = Entry {
+    name: "process/stands",
+    about: "where the target's threads stand: kernel function, system call (/proc/<pid>/task/<tid>/wchan, syscall)",
+    metrics: METRICS,
+    make: || Box::new(WhereThreadsStand { left_out: 0 }),
+};
+
+#[derive(Debug)]
+struct WhereThreadsStand {
+    left_out: usize,
+}
+
+impl Sampler for WhereThreadsStand {
+    fn sample(&mut self, buffers: &mut Buffers, snapshot: &mut Snapshot) -> Result<(), SampleError> {
+        self.left_out = 0;
+        let mut outcome = Ok(());
+        for process in of_target(snapshot)? {
+            let pid = process.pid;
+            self.left_out += (process.threads_total as usize).saturating_sub(THREADS_CLOSE_MAX);
+            for thread in process.threads.iter_mut().take(THREADS_CLOSE_MAX) {
+                match stands(buffers, pid, thread.tid) {
+                    Ok(stands) => thread.stands = Some(stands),
+                    Err(error) => {
+                        let is_refused = matches!(error, SampleError::NotPermitted { .. });
+                        outcome = outcome.and(Err(error));
+                        if is_refused {
+                            // None of its other threads either.
+                            break;
+                        }
+                    }
+                }
+            }
+        }
+        first_failure(outcome)
+    }
+
+    fn leaves_out(&self) -> Option<String> {
+        (self.left_out > 0).then(|| format!("{} threads beyond {THREADS_CLOSE_MAX} of a process", self.left_out))
+    }
+}
+
+fn stands(buffers: &mut Buffers, pid: u32, tid: u32) -> Result<Stands, SampleError> {
+    let call = buffers.read(format_args!("/proc/{pid}/task/{tid}/syscall"));
+    let reason = "this kernel does not show the system calls of threads (CONFIG_HAVE_ARCH_TRACEHOOK)";
+    let call = call.map_err(|error| if thread_lives(pid, tid) { error.or_nothing(reason) } else { error })?;
+    let mut stands = parse(call);
+    if !stands.is_running {
+        // Refused it reads as 0, without an error.
+        stands.wchan = buffers.read(format_args!("/proc/{pid}/task/{tid}/wchan")).ok().and_then(function);
+    }
+    Ok(stands)
+}
+
+fn thread_lives(pid: u32, tid: u32) -> bool {
+    std::path::Path::new(&format!("/proc/{pid}/task/{tid}")).exists()
+}
+
+/// `running`, `-1 sp pc` where it is in no system call, or `number arguments … sp pc` (proc(5)).
+fn parse(syscall: &[u8]) -> Stands {
+    let first = words(syscall).next().unwrap_or_default();
+    Stands {
+        is_running: first == b"running",
+        syscall: std::str::from_utf8(first).ok().and_then(|n| n.parse::<i64>().ok()).filter(|n| *n >= 0),
+        wchan: None,
+    }
+}
+
+/// The name without its version suffixes; `0` where there is none.
+fn function(wchan: &[u8]) -> Option<String> {
+    let name = std::str::from_utf8(wchan).ok()?.trim();
+    (!name.is_empty() && name != "0").then(|| name.chars().take(64).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forms_of_the_two_files() {
+        assert_eq!(parse(b"running\n"), Stands { is_running: true, ..Stands::default() });
+        assert_eq!(parse(b"232 0x5 0x7f 0x200 0xffffffff 0x0 0x8 0x7ffe 0x7f32\n").syscall, Some(232));
+        assert_eq!(parse(b"-1 0x7ffe 0x7f32\n"), Stands::default());
+        assert_eq!(parse(b""), Stands::default());
+        assert_eq!(function(b"ep_poll"), Some("ep_poll".to_owned()));
+        assert_eq!((function(b"0"), function(b"")), (None, None));
+    }
+}

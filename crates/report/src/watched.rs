@@ -1,0 +1,151 @@
+//! What was seen of a target without load: a document, `plimsoll.watch/1`, and the end of its text.
+//!
+//! The rows of the text are those of [`crate::timeline`], written as they come.
+
+use crate::figures::rfc3339;
+use crate::json::Observed;
+use crate::json::of::observed;
+use crate::text::page::Page;
+use crate::text::{Paint, Style};
+use model::snapshot::{SamplerState, SamplerStatus};
+use model::{Event, Snapshot};
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::io::{self, Write};
+
+/// The document's name and version.
+pub const SCHEMA: &str = "plimsoll.watch/1";
+
+/// What was seen.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Watched {
+    /// Wall clock at the start, nanoseconds since 1970.
+    pub started_at_unix_ns: u64,
+    /// How long it was looked at, nanoseconds.
+    pub watched_ns: u64,
+    /// CPU time that looking took, nanoseconds.
+    pub own_cpu_ns: u64,
+    /// Snapshots, thinned where there were many.
+    pub snapshots: Vec<Snapshot>,
+    /// Events, oldest first.
+    pub events: Vec<Event>,
+    /// How each sampler fared.
+    pub samplers: Vec<SamplerStatus>,
+}
+
+/// The document.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Document {
+    /// Always `plimsoll.watch/1`.
+    pub schema: &'static str,
+    /// The tool's version.
+    pub version: String,
+    /// When it began: RFC 3339, UTC.
+    pub started_at: String,
+    /// How long it was looked at, seconds.
+    pub watched_s: f64,
+    /// CPU time that looking took, seconds.
+    pub own_cpu_s: f64,
+    /// What was seen, summed up.
+    pub observed: Observed,
+    /// The readings, thinned where there were many.
+    pub snapshots: Vec<Snapshot>,
+    /// Events, oldest first.
+    pub events: Vec<Event>,
+    /// How each sampler fared.
+    pub samplers: Vec<SamplerStatus>,
+}
+
+impl Document {
+    /// Of what was seen.
+    pub fn of(watched: Watched, version: &str) -> Self {
+        Document {
+            schema: SCHEMA,
+            version: version.to_owned(),
+            started_at: rfc3339(watched.started_at_unix_ns),
+            watched_s: watched.watched_ns as f64 / 1e9,
+            own_cpu_s: watched.own_cpu_ns as f64 / 1e9,
+            observed: observed(&watched.snapshots),
+            snapshots: watched.snapshots,
+            events: watched.events,
+            samplers: watched.samplers,
+        }
+    }
+
+    /// Writes it, indented, with an end of line.
+    ///
+    /// # Errors
+    /// Those of the writer.
+    pub fn write(&self, to: &mut impl Write) -> io::Result<()> {
+        serde_json::to_writer_pretty(&mut *to, self)?;
+        writeln!(to)
+    }
+}
+
+/// Writes what happened, and which samplers did not read or left something out.
+///
+/// # Errors
+/// Those of the writer.
+pub fn write_end(to: &mut impl Write, watched: &Watched, style: Style) -> io::Result<()> {
+    let mut page = Page::new(to, style);
+    if !watched.events.is_empty() {
+        page.gap()?;
+        page.line(&[(Paint::Heading, "Events".to_owned())])?;
+    }
+    for event in &watched.events {
+        let at = format!("{:>6.1} s  ", event.at_ns as f64 / 1e9);
+        page.wrapped(at.len(), (Paint::Dim, at), Paint::Plain, &format!("{}: {}", event.kind, event.text))?;
+    }
+    let told: Vec<_> = watched.samplers.iter().filter(|s| !s.reason.is_empty()).collect();
+    if !told.is_empty() {
+        page.gap()?;
+        page.line(&[(Paint::Heading, "Not seen".to_owned())])?;
+    }
+    for sampler in told {
+        let (paint, word) = match sampler.status {
+            SamplerState::Failed => (Paint::Warn, "failed"),
+            SamplerState::Disabled => (Paint::Dim, "disabled"),
+            SamplerState::Active => (Paint::Plain, "left out"),
+        };
+        let label = format!("  {:22} {word}: ", sampler.name);
+        page.wrapped(label.len(), (paint, label), Paint::Plain, &sampler.reason)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_not_seen_is_said_with_its_reason() {
+        let status = |name: &str, status, reason: &str| SamplerStatus {
+            name: name.to_owned(),
+            status,
+            reason: reason.to_owned(),
+        };
+        let watched = Watched {
+            started_at_unix_ns: 0,
+            watched_ns: 2_000_000_000,
+            own_cpu_ns: 5_000_000,
+            snapshots: vec![Snapshot::default()],
+            events: vec![Event { at_ns: 1_500_000_000, kind: "target-gone".to_owned(), text: "it went".to_owned() }],
+            samplers: vec![
+                status("host/cpu", SamplerState::Active, ""),
+                status("host/kernel_log", SamplerState::Failed, "needs CAP_SYSLOG"),
+            ],
+        };
+        let mut out = Vec::new();
+        write_end(&mut out, &watched, Style { color: false, width: 80, unicode: true }).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert!(text.contains("1.5 s  target-gone: it went") && text.contains("needs CAP_SYSLOG"), "{text}");
+        assert!(!text.contains("host/cpu"), "{text}");
+        let document = Document::of(watched, "0.1.0");
+        let mut out = Vec::new();
+        document.write(&mut out).unwrap();
+        let value: serde_json::Value = serde_json::from_slice(&out).unwrap();
+        assert_eq!((&value["schema"], &value["watched_s"]), (&SCHEMA.into(), &2.0.into()));
+        let schema = schemars::schema_for!(Document).to_value();
+        assert!(jsonschema::validator_for(&schema).unwrap().is_valid(&value));
+    }
+}
