@@ -5,8 +5,8 @@
 #   scripts/packages.sh bench        and the peers that bench/ compares with
 set -euo pipefail
 
-build=(gcc g++ libc6-dev make)
-test=(nginx-light curl openssl wrk apache2-utils procps util-linux iproute2)
+build=(gcc g++ libc6-dev make clang pkg-config libelf-dev zlib1g-dev)
+test=(nginx-light curl openssl wrk apache2-utils procps util-linux iproute2 strace)
 bench=(nghttp2-client)
 
 case "${1:-test}" in

@@ -30,6 +30,8 @@ pub struct Snapshot {
     pub time_wait: Option<u64>,
     /// The processes looked at.
     pub processes: Vec<ProcessSample>,
+    /// What the kernel's probes have counted; `None` where none runs.
+    pub bpf: Option<crate::bpf::BpfSample>,
 }
 
 /// CPU time since boot, nanoseconds (from `/proc/stat`, whose resolution is a clock tick, usually 10 ms).

@@ -15,6 +15,6 @@ pub mod target;
 mod watch;
 
 pub use capsule::capsule;
-pub use limits::{PROCESSES_MAX, THREADS_MAX};
+pub use limits::{BPF_SOCKETS_MAX, PROCESSES_MAX, THREADS_MAX};
 pub use observer::{ObserveSpec, Observer};
 pub use settings::settings;
