@@ -73,7 +73,8 @@ fn no_signal_and_no_exit_of_a_thousand_short_processes_is_missed() {
     assert_eq!(with("target-exit", "was ended by SIGTERM, in the system call kill"), 1000);
     assert_eq!(with("target-exit", "exited with code 7"), 1);
     let counts = &bpf(&snapshot).counts;
-    assert_eq!((counts["lifecycle.signals"], counts["lifecycle.records_lost"]), (1000, 0), "{counts:?}");
+    // And the shell its SIGCHLDs.
+    assert!(counts["lifecycle.signals"] >= 1000 && counts["lifecycle.records_lost"] == 0, "{counts:?}");
     assert_eq!((counts["lifecycle.forks"], counts["lifecycle.exits"]), (1000, 1001), "{counts:?}");
 }
 

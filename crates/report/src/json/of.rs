@@ -321,7 +321,7 @@ fn observed(recording: &Recording) -> Observed {
         time_wait_start: time_wait.map(|t| t.start),
         time_wait_max: time_wait.map(|t| t.max),
         time_wait_end: time_wait.map(|t| t.end),
-        bpf: bpf::of(snapshots),
+        bpf: super::bpf::of(snapshots),
         target: of(Role::Target),
         generator: of(Role::Generator),
     }

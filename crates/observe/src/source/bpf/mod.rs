@@ -39,10 +39,7 @@ pub(crate) enum BpfError {
 
 impl BpfError {
     fn of(what: impl Into<String>, error: &libbpf_rs::Error) -> Self {
-        match error.kind() {
-            libbpf_rs::ErrorKind::PermissionDenied => BpfError::NotPermitted,
-            _ => BpfError::Refused { what: what.into(), reason: format!("{error:#}") },
-        }
+        BpfError::Refused { what: what.into(), reason: format!("{error:#}") }
     }
 }
 
@@ -64,7 +61,10 @@ impl Scope {
         let map = |name, entries| {
             let options = bpf_map_create_opts { sz: size_of::<bpf_map_create_opts>() as u64, ..Default::default() };
             MapHandle::create(MapType::Hash, Some(name), 4, 1, entries, &options)
-                .map_err(|error| BpfError::of(format!("the map '{name}' cannot be made"), &error))
+                .map_err(|error| match error.kind() {
+                    libbpf_rs::ErrorKind::PermissionDenied => BpfError::NotPermitted,
+                    _ => BpfError::of(format!("the map '{name}' cannot be made"), &error),
+                })
         };
         Ok(Scope { targets: map("targets", TARGETS_MAX)?, ports: map("ports", PORTS_MAX)? })
     }

@@ -6,6 +6,7 @@
 enum { SIGNALS, EXITS, THREAD_EXITS, FORKS, OOM_KILLS, RECORDS_LOST, TARGETS_LOST };
 enum { SIGNAL = 1, EXIT, OOM_KILL };
 #define SIGKILL 9
+#define SI_KERNEL 0x80
 
 struct record {
 	u64 at_ns;
@@ -67,7 +68,12 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 /* 0 and 1 stand for "from user space" and "from the kernel" (SEND_SIG_NOINFO, SEND_SIG_PRIV). */
 static __always_inline s32 code_of(struct kernel_siginfo *info)
 {
-	return (unsigned long)info > 1 ? BPF_CORE_READ(info, si_code) : (s32)(long)info;
+	s32 code = SI_KERNEL;
+	/* The compiler must not compute with the pointer instead: the verifier forbids it. */
+	barrier_var(code);
+	if ((unsigned long)info > 1)
+		return BPF_CORE_READ(info, si_code);
+	return info ? code : 0;
 }
 
 SEC("tp_btf/signal_generate")
