@@ -1,8 +1,9 @@
 //! Reads the host, the target's processes and the generator's own, from `/proc` and three clocks.
 //!
 //! [`Observer::snapshot`] never fails: what cannot be read is absent from the snapshot, and the sampler that could not
-//! read it says why in its status. Nothing here judges what it reads; that is for diagnosis. Cost: three reads of
-//! `/proc` a tick for the host, and for each process three, plus two for each of its threads.
+//! read it says why in its status. Nothing here judges what it reads; that is for diagnosis. Probes in the kernel
+//! ([`samplers::bpf`], feature `bpf`) count what `/proc` does not show. Cost: three reads of `/proc` a tick for the host,
+//! and for each process three, plus two for each of its threads; of a probe, see its file.
 
 pub mod capsule;
 mod limits;

@@ -59,6 +59,8 @@ pub struct Document<R = Vec<IntervalRow>> {
     pub faults: Vec<Fault>,
     /// What was read of the host and the processes.
     pub observed: Observed,
+    /// What happened, oldest first; at most as many as a recording keeps.
+    pub events: Vec<Happened>,
     /// How each sampler fared.
     pub samplers: Vec<SamplerStatus>,
     /// Causes, with what speaks for and against them.
@@ -372,6 +374,17 @@ pub struct Observed {
     pub target: Vec<Process>,
     /// The generator's own.
     pub generator: Vec<Process>,
+}
+
+/// Something with a moment.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Happened {
+    /// Seconds since the run's start; negative: before it.
+    pub t_s: f64,
+    /// A fixed kebab-case word.
+    pub kind: String,
+    /// One sentence.
+    pub text: String,
 }
 
 /// What the kernel's probes counted, from the start of the run to the last reading. The probes `syscalls`, `offcpu`,

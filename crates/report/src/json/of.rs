@@ -66,6 +66,7 @@ impl Document {
             capacity: None,
             faults: Vec::new(),
             observed: observed(recording),
+            events: recording.events.iter().map(happened).collect(),
             samplers: recording.samplers.clone(),
             findings: diagnosis.findings.clone(),
         }
@@ -96,6 +97,7 @@ impl Document {
             capacity: self.capacity,
             faults: self.faults,
             observed: self.observed,
+            events: self.events,
             samplers: self.samplers,
             findings: self.findings,
         }
@@ -296,6 +298,10 @@ fn generator(recording: &Recording) -> Generator {
         first_request_us: totals.first_request_ns.map(us),
         receive_stamps: recording.plan.receive_stamps,
     }
+}
+
+fn happened(event: &model::Event) -> Happened {
+    Happened { t_s: event.at_ns as f64 / 1e9, kind: event.kind.clone(), text: event.text.clone() }
 }
 
 fn observed(recording: &Recording) -> Observed {

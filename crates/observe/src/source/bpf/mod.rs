@@ -60,11 +60,10 @@ impl Scope {
         libbpf_rs::set_print(None);
         let map = |name, entries| {
             let options = bpf_map_create_opts { sz: size_of::<bpf_map_create_opts>() as u64, ..Default::default() };
-            MapHandle::create(MapType::Hash, Some(name), 4, 1, entries, &options)
-                .map_err(|error| match error.kind() {
-                    libbpf_rs::ErrorKind::PermissionDenied => BpfError::NotPermitted,
-                    _ => BpfError::of(format!("the map '{name}' cannot be made"), &error),
-                })
+            MapHandle::create(MapType::Hash, Some(name), 4, 1, entries, &options).map_err(|error| match error.kind() {
+                libbpf_rs::ErrorKind::PermissionDenied => BpfError::NotPermitted,
+                _ => BpfError::of(format!("the map '{name}' cannot be made"), &error),
+            })
         };
         Ok(Scope { targets: map("targets", TARGETS_MAX)?, ports: map("ports", PORTS_MAX)? })
     }
