@@ -185,6 +185,76 @@ fn sockets_beyond_the_bound_are_counted_as_lost() {
     assert!(counts["sockets.sockets_lost"] >= 8, "{counts:?}");
 }
 
+#[test]
+fn resets_and_drops_are_counted_with_the_kernels_reason() {
+    if !can_run() {
+        return;
+    }
+    let (address, thread) = server(1, true);
+    let mut watching = observer(own(address, 64));
+    let mut stream = TcpStream::connect(address).unwrap();
+    requests(&mut stream, 1);
+    rustix::net::sockopt::set_socket_linger(&stream, Some(Duration::ZERO)).unwrap();
+    drop(stream);
+    thread.join().unwrap();
+    let snapshot = watching.snapshot(1);
+    let counts = &bpf(&snapshot).counts;
+    assert_eq!((counts["losses.resets_received"], counts["losses.resets_sent"]), (1, 0), "{counts:?}");
+
+    // A port that is taken, and where nobody listens: a segment to it is dropped, and reset without a socket.
+    use rustix::net::{AddressFamily, SocketAddrV4, SocketType};
+    let taken = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    rustix::net::bind(&taken, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let address: SocketAddrV4 = rustix::net::getsockname(&taken).unwrap().try_into().unwrap();
+    let mut watching = observer(own(address.into(), 64));
+    for _ in 0..3 {
+        assert!(TcpStream::connect(address).is_err(), "nobody listens there");
+    }
+    let snapshot = watching.snapshot(1);
+    let bpf = bpf(&snapshot);
+    let expected = std::collections::BTreeMap::from([("NO_SOCKET".to_owned(), 3)]);
+    assert_eq!((&bpf.drops, bpf.counts["losses.drops"]), (&expected, 3), "{:?}", bpf.counts);
+}
+
+/// A memory cgroup (v1) of a test's own, with a limit; removed when dropped.
+struct MemoryGroup(std::path::PathBuf);
+
+impl MemoryGroup {
+    fn new(limit: &str) -> Option<Self> {
+        let folder = std::path::PathBuf::from(format!("/sys/fs/cgroup/memory/plimsoll-test-{}", std::process::id()));
+        std::fs::create_dir(&folder).ok()?;
+        let group = MemoryGroup(folder);
+        std::fs::write(group.0.join("memory.limit_in_bytes"), limit).ok()?;
+        Some(group)
+    }
+}
+
+impl Drop for MemoryGroup {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir(&self.0);
+    }
+}
+
+#[test]
+fn an_oom_kill_is_an_event() {
+    if !can_run() {
+        return;
+    }
+    let Some(group) = MemoryGroup::new("16777216") else {
+        return testkit::skip("there is no memory cgroup of version 1 to make one in");
+    };
+    let mut target = shell("exec tail /dev/zero");
+    std::fs::write(group.0.join("cgroup.procs"), target.pid().to_string()).unwrap();
+    let mut observer = observer(of(target.pid(), Level::Light));
+    go(&mut target);
+    target.wait(LONG).expect("the kernel ends it");
+    let snapshot = observer.snapshot(1);
+    let events = observer.take_events();
+    assert!(bpf(&snapshot).counts["lifecycle.oom_kills"] >= 1, "{events:?}");
+    assert!(events.iter().any(|event| event.kind == "target-oom-kill"), "{events:?}");
+    assert!(events.iter().any(|event| event.text.contains("was ended by SIGKILL")), "{events:?}");
+}
+
 /// Calls of one name in the summary of `strace -c`.
 fn strace_calls(summary: &str, name: &str) -> Option<u64> {
     let line = summary.lines().find(|line| line.split_whitespace().last() == Some(name))?;

@@ -79,6 +79,15 @@ impl Scope {
     }
 }
 
+/// An entry of a hash.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    /// Its key's bytes.
+    pub(crate) key: Vec<u8>,
+    /// Its value's words.
+    pub(crate) words: Vec<u64>,
+}
+
 /// The programs of one object file, loaded.
 #[derive(Debug)]
 pub(crate) struct Programs {
@@ -90,8 +99,9 @@ impl Programs {
     /// Loads an object. `sizes`: maps that are to have another number of entries.
     pub(crate) fn load(bytes: &[u8], scope: &Scope, sizes: &[(&str, u32)]) -> Result<Self, BpfError> {
         // A copy is aligned as libelf needs it; bytes in a program's text need not be.
+        let aligned: Vec<u8> = bytes.to_vec();
         let mut object = ObjectBuilder::default()
-            .open_memory(&bytes.to_vec())
+            .open_memory(&aligned)
             .map_err(|error| BpfError::of("the program cannot be read", &error))?;
         for mut map in object.maps_mut() {
             let name = map.name().to_string_lossy().into_owned();
@@ -167,14 +177,14 @@ impl Programs {
         Ok(entries)
     }
 
-    /// Every entry of a hash: its key's bytes and its value's words.
-    pub(crate) fn hash(&self, name: &str) -> Result<Vec<(Vec<u8>, Vec<u64>)>, BpfError> {
+    /// Every entry of a hash.
+    pub(crate) fn hash(&self, name: &str) -> Result<Vec<Entry>, BpfError> {
         let map = self.map(name)?;
         let mut entries = Vec::new();
         for key in map.keys().take(map.max_entries() as usize) {
             // One that went in between is left out.
             if let Some(value) = map.lookup(&key, MapFlags::ANY).map_err(|error| unreadable(&map, &error))? {
-                entries.push((key, words(&value).collect()));
+                entries.push(Entry { key, words: words(&value).collect() });
             }
         }
         Ok(entries)

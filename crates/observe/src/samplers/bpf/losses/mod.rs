@@ -1,7 +1,8 @@
 //! Segments of the target's ports that were sent again, reset, or dropped, the drops by the kernel's reason.
 //!
 //! By `tcp_retransmit_skb`, `tcp_send_reset`, `tcp_receive_reset` and `kfree_skb`. A reset without a socket (a port where
-//! nobody listens) is not counted, a drop that gives no reason neither. Cost: a comparison a freed packet of the host.
+//! nobody listens) is not counted, a drop that gives no reason neither: a SYN for which the accept queue has no room is in
+//! `ListenDrops` only. Cost: a comparison a freed packet of the host.
 
 use super::{Probe, Reading, object};
 use crate::source::bpf::{BpfError, Programs, names};

@@ -7,7 +7,7 @@
 use super::{Probe, Reading, object};
 use crate::limits::{WAIT_FRAMES_MAX, WAITS_MAX};
 use crate::source::bpf::symbols::{Kernel, Program};
-use crate::source::bpf::{BpfError, Programs};
+use crate::source::bpf::{BpfError, Entry, Programs};
 use model::bpf::WaitUse;
 use std::collections::BTreeMap;
 
@@ -27,11 +27,11 @@ fn read(programs: &Programs, reading: &mut Reading<'_>) -> Result<(), BpfError> 
     }
     let mut waits = programs.hash("waits")?;
     let ns = |words: &[u64]| words.get(1).copied().unwrap_or(0);
-    waits.sort_by_key(|(_, words)| std::cmp::Reverse(ns(words)));
+    waits.sort_by_key(|wait| std::cmp::Reverse(ns(&wait.words)));
     waits.truncate(WAITS_MAX);
     let kernel = reading.names.kernel.get_or_insert_with(Kernel::read);
     let mut maps: BTreeMap<u32, Program> = BTreeMap::new();
-    for (key, words) in waits {
+    for Entry { key, words } in waits {
         let word = |at: usize| key.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map(u32::from_ne_bytes);
         let (Some(tid), Some(state), Some(kernel_stack), Some(user_stack)) = (word(0), word(4), word(8), word(12))
         else {
