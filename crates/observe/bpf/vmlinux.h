@@ -120,13 +120,6 @@ struct sk_buff {
 	__u16 transport_header;
 	unsigned char *head;
 };
-struct trace_entry {
-	short unsigned int type;
-};
-struct trace_event_raw_mark_victim {
-	struct trace_entry ent;
-	int pid;
-};
 
 #pragma clang attribute pop
 #endif

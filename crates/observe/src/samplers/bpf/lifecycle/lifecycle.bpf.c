@@ -159,11 +159,13 @@ int BPF_PROG(on_exit, struct task_struct *p)
 	return 0;
 }
 
-SEC("tp/oom/mark_victim")
-int on_oom(struct trace_event_raw_mark_victim *ctx)
+/* Raw: its first argument was the process id before Linux 6.9 and is the task since; and it needs no tracefs. */
+SEC("raw_tp/mark_victim")
+int on_oom(u64 *ctx)
 {
+	struct task_struct *task = (void *)ctx[0];
 	struct record *r;
-	u32 pid = ctx->pid;
+	u32 pid = ctx[0] >> 32 ? BPF_CORE_READ(task, tgid) : (u32)ctx[0];
 	if (!is_target(pid))
 		return 0;
 	add(OOM_KILLS, 1);
