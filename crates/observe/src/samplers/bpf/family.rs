@@ -69,7 +69,8 @@ impl Family {
         }
         match Scope::new() {
             Ok(scope) => family.load(scope, target.unwrap_or_default(), addresses, sockets_max),
-            Err(error) => family.absent = Some((SamplerState::Failed, error.to_string())),
+            // Not a failure of ours: the run goes on as it would without them, and the status says what is wanted.
+            Err(error) => family.absent = Some((SamplerState::Disabled, error.to_string())),
         }
         family
     }
