@@ -1,6 +1,7 @@
 //! The probes against real processes and sockets, each beside an independent reading: the shell, wait(2), strace,
 //! schedstat. For root, on a kernel with BTF.
 #![cfg(feature = "bpf")]
+#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
 use model::Snapshot;
 use model::bpf::{BpfSample, Level};
