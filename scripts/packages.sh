@@ -5,7 +5,7 @@
 #   scripts/packages.sh bench        and the peers that bench/ compares with
 set -euo pipefail
 
-build=(gcc g++ libc6-dev make)
+build=(gcc g++ libc6-dev make clang pkg-config libelf-dev zlib1g-dev)
 test=(nginx-light curl openssl wrk apache2-utils procps util-linux iproute2 redis-server redis-tools strace sysstat)
 bench=(nghttp2-client)
 

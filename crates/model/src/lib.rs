@@ -5,6 +5,7 @@
 //! intervals, thinning a timeline, parsing a unit).
 #![forbid(unsafe_code)]
 
+pub mod bpf;
 pub mod check;
 pub mod error_kind;
 pub mod event;

@@ -44,6 +44,8 @@ pub struct Snapshot {
     pub network_pid: Option<u32>,
     /// The target's listening sockets; at most as many as the sampler's stated bound.
     pub listeners: Vec<ListenerSample>,
+    /// What the kernel's probes have counted; `None` where none runs.
+    pub bpf: Option<crate::bpf::BpfSample>,
 }
 
 /// A listening TCP socket of the target.

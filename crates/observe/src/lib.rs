@@ -2,7 +2,8 @@
 //!
 //! [`Observer::snapshot`] never fails: what cannot be read is absent from the snapshot, and the sampler that could not
 //! read it says why in its status. Nothing here judges what it reads; that is for diagnosis. Each sampler's head says what
-//! it costs; all together take one to two milliseconds a tick for a target with a few processes.
+//! it costs; all together take one to two milliseconds a tick for a target with a few processes. Probes in the kernel
+//! ([`samplers::bpf`], feature `bpf`) count what `/proc` does not show.
 
 pub mod capsule;
 mod limits;
@@ -16,6 +17,6 @@ pub mod target;
 mod watch;
 
 pub use capsule::capsule;
-pub use limits::{PROCESSES_MAX, THREADS_MAX};
+pub use limits::{BPF_SOCKETS_MAX, PROCESSES_MAX, THREADS_MAX};
 pub use observer::{ObserveSpec, Observer};
 pub use settings::settings;

@@ -3,15 +3,18 @@
 //! Taking a snapshot never fails and never waits. It allocates (names, thread lists), so it belongs on the session's
 //! thread, never on a worker's.
 
+use crate::limits::BPF_SOCKETS_MAX;
+use crate::samplers::bpf::Family;
 use crate::samplers::{Entry, SAMPLERS, Sampler};
 use crate::source::proc::{Buffers, SampleError};
 use crate::watch::Watch;
+use model::bpf::Level;
 use model::plan::Address;
 use model::snapshot::{SamplerState, SamplerStatus};
 use model::{Event, Snapshot};
 
 /// What is to be observed.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct ObserveSpec {
     /// The target's processes; empty: none is known.
     pub target: Vec<u32>,
@@ -21,6 +24,23 @@ pub struct ObserveSpec {
     pub addresses: Vec<Address>,
     /// The generator's process.
     pub own_pid: u32,
+    /// Which probes run in the kernel.
+    pub probes: Level,
+    /// Sockets whose state they keep, at the most.
+    pub sockets_max: u32,
+}
+
+impl Default for ObserveSpec {
+    fn default() -> Self {
+        ObserveSpec {
+            target: Vec::new(),
+            target_unknown: None,
+            addresses: Vec::new(),
+            own_pid: 0,
+            probes: Level::default(),
+            sockets_max: BPF_SOCKETS_MAX,
+        }
+    }
 }
 
 /// Reads the host and the processes of a spec, as often as it is asked.
@@ -28,6 +48,8 @@ pub struct ObserveSpec {
 pub struct Observer {
     watch: Watch,
     samplers: Vec<Running>,
+    probes: Family,
+    events: Vec<Event>,
     buffers: Buffers,
 }
 
@@ -46,9 +68,15 @@ impl Observer {
     /// Starts observing; what cannot be read shows in [`Observer::statuses`].
     pub fn new(spec: ObserveSpec) -> Self {
         let mut buffers = Buffers::default();
+        let target = match (&spec.target_unknown, &*spec.target) {
+            (Some(why), _) => Err(&**why),
+            (None, []) => Err("no process of the target was named"),
+            (None, target) => Ok(target),
+        };
+        let probes = Family::new(spec.probes, target, &spec.addresses, spec.sockets_max);
         let watch = Watch::new(spec, &mut buffers);
         let samplers = SAMPLERS.iter().map(Running::new).collect();
-        Observer { watch, samplers, buffers }
+        Observer { watch, samplers, probes, events: Vec::new(), buffers }
     }
 
     /// Reads everything now. `at_ns`: the moment, in nanoseconds since the run's start.
@@ -60,12 +88,15 @@ impl Observer {
             running.note(outcome);
             self.watch.events.append(&mut running.sampler.take_events());
         }
+        self.probes.sample(&mut snapshot, &mut self.events);
         snapshot
     }
 
     /// What happened to the watched processes since this was last asked: `target-gone`, `target-restarted`,
-    /// `target-executed`, `target-processes-bound`; and what samplers found (`kernel-…`).
+    /// `target-executed`, `target-processes-bound`; what samplers found (`kernel-…`), and what the probes saw:
+    /// `target-signal`, `target-exit`, `target-oom-kill`.
     pub fn take_events(&mut self) -> Vec<Event> {
+        self.watch.events.append(&mut self.events);
         std::mem::take(&mut self.watch.events)
     }
 
@@ -76,7 +107,7 @@ impl Observer {
             status: running.state,
             reason: running.reason.clone(),
         });
-        std::iter::once(self.watch.status()).chain(of_samplers).collect()
+        std::iter::once(self.watch.status()).chain(of_samplers).chain(self.probes.statuses()).collect()
     }
 }
 

@@ -88,7 +88,13 @@ fn free_port() -> u16 {
 }
 
 fn observer(target: &[u32], addresses: Vec<Address>) -> Observer {
-    Observer::new(ObserveSpec { target: target.to_vec(), target_unknown: None, addresses, own_pid: std::process::id() })
+    Observer::new(ObserveSpec {
+        target: target.to_vec(),
+        addresses,
+        own_pid: std::process::id(),
+        probes: model::bpf::Level::None,
+        ..ObserveSpec::default()
+    })
 }
 
 fn of(snapshot: &Snapshot, role: Role) -> Option<&ProcessSample> {

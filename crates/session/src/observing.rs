@@ -48,7 +48,7 @@ pub fn observe(
     let started_at_unix_ns = observe::capsule().started_at_unix_ns;
     let used = observe::own::rusage();
     let own_pid = std::process::id();
-    let mut observer = Observer::new(ObserveSpec { target, target_unknown: None, addresses, own_pid });
+    let mut observer = Observer::new(ObserveSpec { target, addresses, own_pid, ..ObserveSpec::default() });
     let began = Instant::now();
     let mut kept = Kept { snapshots: Vec::new(), number: 0, stride: 1, events: Vec::new() };
     let mut due = Duration::ZERO;

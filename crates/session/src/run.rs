@@ -42,6 +42,8 @@ pub struct Options {
     pub version: String,
     /// Why this driver, for the recording.
     pub driver_reason: String,
+    /// Which probes run in the kernel.
+    pub probes: model::bpf::Level,
     /// Becomes true when the run is to end early (Ctrl-C).
     pub interrupted: Arc<AtomicBool>,
 }
@@ -110,8 +112,14 @@ pub fn run(plan: Plan, options: &Options, watch: &mut dyn Watch) -> Result<Outco
         Ok(pids) => (pids, None),
         Err(why) => (Vec::new(), Some(why.to_string())),
     };
-    let mut observer =
-        Observer::new(ObserveSpec { target, target_unknown, addresses: addresses(&plan), own_pid: std::process::id() });
+    let mut observer = Observer::new(ObserveSpec {
+        target,
+        target_unknown,
+        addresses: addresses(&plan),
+        own_pid: std::process::id(),
+        probes: options.probes,
+        ..ObserveSpec::default()
+    });
     let before = observer.snapshot(-1);
     let since_process_start_ns = observe::own::since_process_start_ns();
 

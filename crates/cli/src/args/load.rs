@@ -259,12 +259,39 @@ pub struct OutputArgs {
     /// Keep no recording
     #[arg(long, env = "PLIMSOLL_NO_RECORD", value_parser = BoolishValueParser::new())]
     pub no_record: bool,
+    /// Which probes watch the target from the kernel, as root: the cheap ones, and the others for 1 s in 10 or all the time; they cost it some CPU [default: none]
+    #[arg(long, value_name = "LEVEL", env = "PLIMSOLL_OBSERVE")]
+    pub observe: Option<ObserveArg>,
     /// Print no progress and no warnings
     #[arg(short, long, env = "PLIMSOLL_QUIET", value_parser = BoolishValueParser::new())]
     pub quiet: bool,
     /// Print without colours, as with NO_COLOR
     #[arg(long, env = "PLIMSOLL_NO_COLOR", value_parser = BoolishValueParser::new())]
     pub no_color: bool,
+}
+
+/// Which probes run.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum ObserveArg {
+    /// None; only /proc is read
+    None,
+    /// Signals, exits, sockets, losses, run queue
+    Light,
+    /// And system calls, waits, locks, block I/O for one second in ten
+    Windows,
+    /// All of them all the time
+    Full,
+}
+
+impl From<ObserveArg> for model::bpf::Level {
+    fn from(arg: ObserveArg) -> Self {
+        match arg {
+            ObserveArg::None => Self::None,
+            ObserveArg::Light => Self::Light,
+            ObserveArg::Windows => Self::Windows,
+            ObserveArg::Full => Self::Full,
+        }
+    }
 }
 
 /// What an echo payload is made of.

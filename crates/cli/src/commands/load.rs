@@ -38,6 +38,7 @@ pub fn run(mut args: LoadArgs) -> Result<Exit, Failure> {
         command: super::command_line(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         driver_reason: resolved.driver_reason,
+        probes: args.output.observe.map_or_else(Default::default, Into::into),
         interrupted: interrupt::flag()?,
     };
     let mut shown = Shown::new(output.quiet);
@@ -55,6 +56,8 @@ fn matrix(scenario: &Scenario, output: &OutputArgs) -> Result<Exit, Failure> {
         command: super::command_line(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         driver_reason: String::new(),
+        // Handshakes of many short runs: nothing is observed but their latency.
+        probes: model::bpf::Level::None,
         interrupted: interrupt::flag()?,
     };
     let host = SystemHost::new(engine::driver::uring::available);

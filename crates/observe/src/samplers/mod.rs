@@ -1,8 +1,13 @@
 //! The samplers: each fills its part of a snapshot, and says why where it cannot.
 //!
-//! [`SAMPLERS`] is the whole list. To add one: copy a neighbour's file, add a line here. A sampler's failure is a
+//! [`SAMPLERS`] is the whole list of those that read files; probes in the kernel have a list of their own, in [`bpf`]. To add one: copy a neighbour's file, add a line here. A sampler's failure is a
 //! result: it is kept, shown, and read by the rules.
 
+#[cfg(feature = "bpf")]
+pub mod bpf;
+#[cfg(not(feature = "bpf"))]
+#[path = "bpf_absent.rs"]
+pub mod bpf;
 pub mod host {
     //! The machine.
     pub mod clock;

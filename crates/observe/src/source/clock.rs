@@ -13,14 +13,14 @@ pub(crate) fn realtime_ns() -> i128 {
     now_ns(ClockId::Realtime)
 }
 
+/// CLOCK_MONOTONIC, nanoseconds: the clock of the load and of the kernel's probes (`bpf_ktime_get_ns`).
+pub(crate) fn monotonic_ns() -> i64 {
+    i64::try_from(now_ns(ClockId::Monotonic)).unwrap_or(i64::MAX)
+}
+
 /// CLOCK_BOOTTIME, nanoseconds since boot, suspended time included.
 pub(crate) fn boottime_ns() -> i128 {
     now_ns(ClockId::Boottime)
-}
-
-/// CLOCK_MONOTONIC, nanoseconds.
-pub(crate) fn monotonic_ns() -> i128 {
-    now_ns(ClockId::Monotonic)
 }
 
 /// CLOCK_REALTIME minus CLOCK_MONOTONIC, nanoseconds.

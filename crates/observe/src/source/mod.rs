@@ -2,6 +2,8 @@
 //!
 //! The only place of this crate where `unsafe` may stand.
 
+#[cfg(feature = "bpf")]
+pub(crate) mod bpf;
 pub(crate) mod cgroup;
 pub(crate) mod clock;
 pub(crate) mod namespace;

@@ -61,6 +61,8 @@ pub struct Document<R = Vec<IntervalRow>> {
     pub faults: Vec<Fault>,
     /// What was read of the host and the processes.
     pub observed: Observed,
+    /// What happened, oldest first; at most as many as a recording keeps.
+    pub events: Vec<Happened>,
     /// How each sampler fared.
     pub samplers: Vec<SamplerStatus>,
     /// Causes, with what speaks for and against them.
@@ -372,12 +374,75 @@ pub struct Observed {
     pub time_wait_max: Option<u64>,
     /// Sockets in TIME_WAIT at the end.
     pub time_wait_end: Option<u64>,
+    /// What the kernel's probes counted of the target; `null` where none ran.
+    pub bpf: Option<Bpf>,
     /// The target's processes.
     pub target: Vec<Process>,
     /// The generator's own.
     pub generator: Vec<Process>,
     /// All other readings, by name.
     pub metrics: Readings,
+}
+
+/// Something with a moment.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Happened {
+    /// Seconds since the run's start; negative: before it.
+    pub t_s: f64,
+    /// A fixed kebab-case word.
+    pub kind: String,
+    /// One sentence.
+    pub text: String,
+}
+
+/// What the kernel's probes counted, from the start of the run to the last reading. The probes `syscalls`, `offcpu`,
+/// `locks` and `block` ran in windows only.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Bpf {
+    /// Counts by `probe.what`; those that end in `_lost` did not fit into a bounded map.
+    pub counts: BTreeMap<String, u64>,
+    /// Histograms by `probe.what_unit`.
+    pub histograms: BTreeMap<String, BpfHistogram>,
+    /// Segments dropped on their way to the target's ports, by the kernel's reason.
+    pub drops: BTreeMap<String, u64>,
+    /// Windows, and their length together.
+    pub windows: u64,
+    /// See `windows`.
+    pub window_s: f64,
+    /// Replies that the target began in them.
+    pub window_replies: u64,
+    /// System calls a reply, in the windows; `null` without one.
+    pub calls_per_reply: Option<f64>,
+    /// System calls in the windows, longest first.
+    pub calls: Vec<model::bpf::CallUse>,
+    /// Where threads waited in the windows, longest first.
+    pub waits: Vec<model::bpf::WaitUse>,
+}
+
+/// A histogram by powers of two.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct BpfHistogram {
+    /// Values.
+    pub count: u64,
+    /// Their mean.
+    pub mean: Option<f64>,
+    /// The median is at most this, and more than half of it.
+    pub p50_at_most: Option<u64>,
+    /// See `p50_at_most`.
+    pub p99_at_most: Option<u64>,
+    /// Buckets that are not empty, lowest first.
+    pub buckets: Vec<BpfBucket>,
+}
+
+/// How many values lie between two edges, both included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct BpfBucket {
+    /// Lower edge.
+    pub from: u64,
+    /// Upper edge.
+    pub to: u64,
+    /// Values.
+    pub count: u64,
 }
 
 /// A process over the run.

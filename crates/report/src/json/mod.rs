@@ -3,6 +3,7 @@
 //! Times are floats in the unit their name ends in; what was not measured, or of which there were too few, is null
 //! (a quantile q from 10 / (1 − q) samples on). The schema in `schema/` is generated from these types.
 
+mod bpf;
 mod document;
 pub(crate) mod of;
 

@@ -69,6 +69,7 @@ impl Document {
             capacity: None,
             faults: Vec::new(),
             observed: observed(&recording.snapshots),
+            events: recording.events.iter().map(happened).collect(),
             samplers: recording.samplers.clone(),
             findings: diagnosis.findings.clone(),
         }
@@ -99,6 +100,7 @@ impl Document {
             capacity: self.capacity,
             faults: self.faults,
             observed: self.observed,
+            events: self.events,
             samplers: self.samplers,
             findings: self.findings,
         }
@@ -308,6 +310,10 @@ fn generator(recording: &Recording) -> Generator {
     }
 }
 
+fn happened(event: &model::Event) -> Happened {
+    Happened { t_s: event.at_ns as f64 / 1e9, kind: event.kind.clone(), text: event.text.clone() }
+}
+
 /// What some snapshots say of the host and the processes.
 pub(crate) fn observed(snapshots: &[Snapshot]) -> Observed {
     let host = host_use(snapshots);
@@ -334,6 +340,7 @@ pub(crate) fn observed(snapshots: &[Snapshot]) -> Observed {
         time_wait_start: time_wait.map(|t| t.start),
         time_wait_max: time_wait.map(|t| t.max),
         time_wait_end: time_wait.map(|t| t.end),
+        bpf: super::bpf::of(snapshots),
         target: of(Role::Target),
         generator: of(Role::Generator),
         metrics: Readings::of(snapshots),

@@ -97,7 +97,7 @@ impl Sampler for KernelLog {
     fn sample(&mut self, buffers: &mut Buffers, snapshot: &mut Snapshot) -> Result<(), SampleError> {
         self.open(buffers.root())?;
         let Some(log) = &self.log else { return Ok(()) };
-        let now_ns = monotonic_ns();
+        let now_ns = i128::from(monotonic_ns());
         for _ in 0..LOG_RECORDS_MAX {
             let record = match rustix::io::read(log, &mut self.buffer[..]) {
                 Ok(0) | Err(Errno::AGAIN) => break,

@@ -1,0 +1,74 @@
+//! Probes end to end: what the kernel saw of a reference server stands in the report, and why where it saw nothing.
+
+mod common;
+
+use common::*;
+
+fn can_run() -> bool {
+    if testkit::is_root() && std::path::Path::new("/sys/kernel/btf/vmlinux").exists() {
+        return true;
+    }
+    testkit::skip("probes need root and a kernel with BTF");
+    false
+}
+
+#[test]
+fn a_reply_in_two_writes_without_nodelay_shows_as_sends_held_back() {
+    if !can_run() {
+        return;
+    }
+    for (extra, is_held) in [(&["--defect", "nagle"][..], true), (&[][..], false)] {
+        let server = serve_http(extra);
+        let run = plimsoll(&["load", &server.url, "-n", "200", "-c", "2", "--json", "--no-record", "-q"]);
+        let doc = run.json();
+        assert_eq!(doc["totals"]["ok"], 200);
+        let counts = &doc["observed"]["bpf"]["counts"];
+        let count = |name: &str| counts[name].as_u64().unwrap_or_else(|| panic!("{name} is not in {counts}"));
+        assert_eq!(count("sockets.sends_held_back") > 0, is_held, "{counts}");
+        assert_eq!(count("sockets.sends_nodelay") == 0, is_held, "{counts}");
+        assert_eq!(count("sockets.established"), 2);
+        assert_eq!(doc["observed"]["bpf"]["histograms"]["sockets.service_ns"]["count"], 200);
+    }
+}
+
+#[test]
+fn a_server_that_is_killed_is_in_the_recording_with_what_killed_it() {
+    if !can_run() {
+        return;
+    }
+    let server = serve_http(&[]);
+    let pid = server.process.pid();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("run.plimsoll");
+    let record = ["--record", file.to_str().unwrap()];
+    let load = ["load", &server.url, "-d", "3s", "-c", "2", "--json", "-q", "--observe", "light"];
+    let mut load = command(&[&load[..], &record[..]].concat());
+    let running = std::thread::spawn(move || finish(&mut load));
+    wait_until("the target is under load", || {
+        std::fs::read_to_string(format!("/proc/{pid}/net/tcp")).is_ok() && file.exists()
+    });
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    server.process.signal(9);
+    let run = running.join().unwrap();
+    let doc = run.json();
+    let events = doc["events"].as_array().unwrap_or_else(|| panic!("no events in {doc}"));
+    let text = |kind: &str| {
+        let event = events.iter().find(|event| event["kind"] == kind);
+        event.unwrap_or_else(|| panic!("no {kind} in {events:?}"))["text"].as_str().unwrap_or_default().to_owned()
+    };
+    assert!(text("target-signal").contains(&format!("took SIGKILL from process {}", std::process::id())));
+    assert!(text("target-exit").contains("was ended by SIGKILL"));
+}
+
+#[test]
+fn without_probes_the_report_says_so_and_the_run_is_fine() {
+    let server = serve_http(&[]);
+    let load = ["load", &server.url, "-n", "50", "--json", "--no-record", "-q", "--observe", "none"];
+    let doc = plimsoll(&load).json();
+    assert_eq!(doc["totals"]["ok"], 50);
+    assert!(doc["observed"]["bpf"].is_null());
+    let samplers = doc["samplers"].as_array().unwrap();
+    let probe = samplers.iter().find(|sampler| sampler["name"] == "bpf/sockets").unwrap();
+    assert_eq!(probe["status"], "disabled");
+    assert!(probe["reason"].as_str().unwrap().contains("--observe"), "{probe}");
+}

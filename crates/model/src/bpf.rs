@@ -1,0 +1,134 @@
+//! What the kernel's probes have counted of the target: counts, histograms by powers of two, and what they point at.
+//!
+//! Everything grows from the start of the observation: a rate is the difference of two samples. Probes that cost by the
+//! call run in windows; their figures are of those windows alone, whose length is [`BpfSample::window_ns`].
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Which probes run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Level {
+    /// None.
+    #[default]
+    None,
+    /// Only those that are cheap.
+    Light,
+    /// And the others in windows: one second in ten.
+    Windows,
+    /// All of them all the time.
+    Full,
+}
+
+/// What the probes have counted up to a moment.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct BpfSample {
+    /// Counts by name, `probe.what`; those that end in `_lost` tell what did not fit into a bounded map.
+    pub counts: BTreeMap<String, u64>,
+    /// Histograms by name, `probe.what_unit`.
+    pub histograms: BTreeMap<String, Log2>,
+    /// Segments dropped on their way to the target's ports, by the kernel's reason (`enum skb_drop_reason`).
+    pub drops: BTreeMap<String, u64>,
+    /// Windows that have ended.
+    pub windows: u64,
+    /// Their length together, nanoseconds.
+    pub window_ns: u64,
+    /// Replies that the target began in them: what its system calls are divided by.
+    pub window_replies: u64,
+    /// System calls in the windows, those that took longest first.
+    pub calls: Vec<CallUse>,
+    /// Where threads waited in the windows, longest first. Empty in a sample that follows no window.
+    pub waits: Vec<WaitUse>,
+}
+
+/// A histogram by powers of two.
+///
+/// Bucket 0 counts zeros, bucket n the values of n binary digits: from 2^(n-1) to 2^n − 1.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct Log2 {
+    /// Sum of all values.
+    pub sum: u64,
+    /// Counts, empty buckets at the end left out.
+    pub buckets: Vec<u64>,
+}
+
+impl Log2 {
+    /// How many values there are.
+    pub fn count(&self) -> u64 {
+        self.buckets.iter().sum()
+    }
+
+    /// The mean, where there is a value.
+    pub fn mean(&self) -> Option<f64> {
+        let count = self.count();
+        (count > 0).then(|| self.sum as f64 / count as f64)
+    }
+
+    /// Lowest and highest value of a bucket.
+    pub fn edges(bucket: usize) -> (u64, u64) {
+        match u32::try_from(bucket) {
+            Ok(0) => (0, 0),
+            Ok(n) if n < 64 => (1 << (n - 1), (1 << n) - 1),
+            _ => (1 << 63, u64::MAX),
+        }
+    }
+
+    /// The upper edge of the bucket in which a quantile (0..=1) lies: the quantile is at most this, and more than half.
+    pub fn at_most(&self, quantile: f64) -> Option<u64> {
+        let count = self.count();
+        let rank = ((count as f64 * quantile).ceil() as u64).clamp(1, count.max(1));
+        let mut seen = 0;
+        self.buckets.iter().enumerate().find_map(|(i, n)| {
+            seen += n;
+            (seen >= rank).then(|| Self::edges(i).1)
+        })
+    }
+}
+
+/// One system call of the target.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct CallUse {
+    /// Its name, or `call N` where it has none here.
+    pub name: String,
+    /// How many ended.
+    pub count: u64,
+    /// Those that returned an error.
+    pub errors: u64,
+    /// Time in it, waiting included, nanoseconds.
+    pub ns: u64,
+}
+
+/// Time that a thread spent off a CPU at one place.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct WaitUse {
+    /// The thread's id.
+    pub tid: u32,
+    /// How it was taken off: `runnable` (its turn was over), `sleeping`, `uninterruptible` or `other`.
+    pub state: String,
+    /// How many times.
+    pub count: u64,
+    /// Time, nanoseconds.
+    pub ns: u64,
+    /// Where it waited, innermost first: kernel functions, then `file+offset` of the program.
+    pub stack: Vec<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quantile_lies_in_its_bucket() {
+        // 0; 1; 2, 3; 4..7 three times.
+        let histogram = Log2 { sum: 21, buckets: vec![1, 1, 2, 3] };
+        assert_eq!((histogram.count(), histogram.mean()), (7, Some(3.0)));
+        assert_eq!(histogram.at_most(0.0), Some(0));
+        assert_eq!(histogram.at_most(0.5), Some(3));
+        assert_eq!(histogram.at_most(1.0), Some(7));
+        assert_eq!(Log2::default().at_most(0.5), None);
+        assert_eq!((Log2::edges(1), Log2::edges(64)), ((1, 1), (1 << 63, u64::MAX)));
+    }
+}

@@ -1,0 +1,95 @@
+/* What every program here shares: whom it looks at, and how it counts.
+ *
+ * Userspace makes `targets` and `ports` once and gives them to all programs. Counts and histograms are per CPU, so
+ * nothing is contended; they are added to atomically, as an interrupt may do the same on the same CPU.
+ * Define COUNTS_MAX and HISTOGRAMS_MAX before including this.
+ */
+#include "vmlinux.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+#include <bpf/bpf_core_read.h>
+
+#define BUCKETS 65
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+/* Process ids (tgid) of the target. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1024);
+	__type(key, u32);
+	__type(value, u8);
+} targets SEC(".maps");
+
+/* Ports that the target serves; 0: any. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 16);
+	__type(key, u32);
+	__type(value, u8);
+} ports SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, COUNTS_MAX);
+	__type(key, u32);
+	__type(value, u64);
+} counts SEC(".maps");
+
+/* Bucket 0 holds zeros, bucket n the values of n bits: from 2^(n-1) to 2^n - 1. */
+struct histogram {
+	u64 sum;
+	u64 buckets[BUCKETS];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, HISTOGRAMS_MAX);
+	__type(key, u32);
+	__type(value, struct histogram);
+} histograms SEC(".maps");
+
+static __always_inline void add(u32 which, u64 n)
+{
+	u64 *count = bpf_map_lookup_elem(&counts, &which);
+	if (count)
+		__sync_fetch_and_add(count, n);
+}
+
+static __always_inline u32 bits(u64 v)
+{
+	u32 n = 0;
+	if (v >> 32) { n += 32; v >>= 32; }
+	if (v >> 16) { n += 16; v >>= 16; }
+	if (v >> 8) { n += 8; v >>= 8; }
+	if (v >> 4) { n += 4; v >>= 4; }
+	if (v >> 2) { n += 2; v >>= 2; }
+	if (v >> 1) { n += 1; v >>= 1; }
+	return n + (u32)v;
+}
+
+static __always_inline void record(u32 which, u64 value)
+{
+	struct histogram *h = bpf_map_lookup_elem(&histograms, &which);
+	u32 bucket = bits(value);
+	if (!h || bucket >= BUCKETS)
+		return;
+	__sync_fetch_and_add(&h->sum, value);
+	__sync_fetch_and_add(&h->buckets[bucket], 1);
+}
+
+static __always_inline bool is_target(u32 tgid)
+{
+	return bpf_map_lookup_elem(&targets, &tgid) != 0;
+}
+
+static __always_inline bool is_served(u32 port)
+{
+	u32 any = 0;
+	return bpf_map_lookup_elem(&ports, &port) || bpf_map_lookup_elem(&ports, &any);
+}
+
+static __always_inline u32 current_tgid(void)
+{
+	return bpf_get_current_pid_tgid() >> 32;
+}

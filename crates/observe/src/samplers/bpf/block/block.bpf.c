@@ -1,0 +1,39 @@
+/* Block I/O of the whole host: from a request's issue to its driver to its completion. */
+#define COUNTS_MAX 4
+#define HISTOGRAMS_MAX 1
+#include "plimsoll.bpf.h"
+
+enum { ISSUED, ISSUED_BY_TARGET, ERRORS, REQUESTS_LOST };
+enum { IO_NS };
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 8192);
+	__type(key, u64);
+	__type(value, u64);
+} issued SEC(".maps");
+
+SEC("tp_btf/block_rq_issue")
+int BPF_PROG(on_issue, void *rq)
+{
+	u64 key = (u64)rq, now = bpf_ktime_get_ns();
+	add(ISSUED, 1);
+	if (is_target(current_tgid()))
+		add(ISSUED_BY_TARGET, 1);
+	if (bpf_map_update_elem(&issued, &key, &now, BPF_ANY))
+		add(REQUESTS_LOST, 1);
+	return 0;
+}
+
+SEC("tp_btf/block_rq_complete")
+int BPF_PROG(on_complete, void *rq, int error)
+{
+	u64 key = (u64)rq, *since = bpf_map_lookup_elem(&issued, &key);
+	if (!since)
+		return 0;
+	record(IO_NS, bpf_ktime_get_ns() - *since);
+	bpf_map_delete_elem(&issued, &key);
+	if ((unsigned char)error)
+		add(ERRORS, 1);
+	return 0;
+}

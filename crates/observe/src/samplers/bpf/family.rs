@@ -1,0 +1,232 @@
+//! All probes together: loaded once for a target, read at each tick, the costly ones attached for a tick in ten.
+
+use super::{Names, PROBES, Probe, Reading};
+use crate::limits::{WINDOW_EVERY, WINDOW_NS_MIN};
+use crate::source::bpf::{BpfError, Programs, Scope};
+use crate::source::clock;
+use model::bpf::{BpfSample, Level};
+use model::plan::Address;
+use model::snapshot::{Role, SamplerState, SamplerStatus};
+use model::{Event, Snapshot};
+use std::collections::BTreeSet;
+
+/// The probe whose histogram counts the target's replies.
+const REPLIES: &str = "sockets.service_ns";
+
+/// The probes of a run.
+#[derive(Debug)]
+pub(crate) struct Family {
+    level: Level,
+    /// Why there is none.
+    absent: Option<(SamplerState, String)>,
+    scope: Option<Scope>,
+    running: Vec<Running>,
+    known: BTreeSet<u32>,
+    names: Names,
+    window: Window,
+    sample: BpfSample,
+}
+
+#[derive(Debug)]
+struct Running {
+    probe: &'static Probe,
+    programs: Option<Programs>,
+    failure: Option<BpfError>,
+}
+
+/// The windows in which costly probes run.
+#[derive(Debug, Default)]
+struct Window {
+    /// When the open one was opened, monotonic clock.
+    open_since_ns: Option<i64>,
+    /// Replies by then.
+    replies: u64,
+    /// When the next is due, monotonic clock.
+    next_ns: i64,
+}
+
+impl Family {
+    /// Loads them for a target; `sockets_max`: sockets whose state is kept.
+    pub(crate) fn new(level: Level, target: Result<&[u32], &str>, addresses: &[Address], sockets_max: u32) -> Self {
+        let mut family = Family {
+            level,
+            absent: None,
+            scope: None,
+            running: Vec::new(),
+            known: BTreeSet::new(),
+            names: Names::default(),
+            window: Window::default(),
+            sample: BpfSample::default(),
+        };
+        let disabled = match (level, target) {
+            (Level::None, _) => Some("not asked for (--observe light, windows or full)".to_owned()),
+            (_, Err(unknown)) => Some(unknown.to_owned()),
+            (_, Ok(_)) => None,
+        };
+        if let Some(reason) = disabled {
+            family.absent = Some((SamplerState::Disabled, reason));
+            return family;
+        }
+        match Scope::new() {
+            Ok(scope) => family.load(scope, target.unwrap_or_default(), addresses, sockets_max),
+            // Not a failure of ours: the run goes on as it would without them, and the status says what is wanted.
+            Err(error) => family.absent = Some((SamplerState::Disabled, error.to_string())),
+        }
+        family
+    }
+
+    fn load(&mut self, scope: Scope, target: &[u32], addresses: &[Address], sockets_max: u32) {
+        let mut ports: BTreeSet<u16> = BTreeSet::new();
+        ports.extend(addresses.iter().filter_map(|address| match address {
+            Address::Tcp(socket) => Some(socket.port()),
+            Address::Unix(_) => None,
+        }));
+        if ports.is_empty() {
+            ports.insert(0);
+        }
+        for port in ports {
+            scope.add_port(port);
+        }
+        for pid in target {
+            scope.add_target(*pid);
+            self.known.insert(*pid);
+        }
+        for probe in PROBES {
+            if probe.in_windows && self.level == Level::Light {
+                continue;
+            }
+            let loaded = Programs::load(probe.object, &scope, &[("sockets", sockets_max)]).and_then(|mut programs| {
+                if !probe.in_windows || self.level == Level::Full {
+                    programs.attach()?;
+                }
+                Ok(programs)
+            });
+            let (programs, failure) = match loaded {
+                Ok(programs) => (Some(programs), None),
+                Err(failure) => (None, Some(failure)),
+            };
+            self.running.push(Running { probe, programs, failure });
+        }
+        let now_ns = clock::monotonic_ns();
+        if self.level == Level::Full {
+            self.window.open_since_ns = Some(now_ns);
+        }
+        self.scope = Some(scope);
+    }
+
+    /// Reads everything into the snapshot; what happened to the target goes to `events`.
+    pub(crate) fn sample(&mut self, snapshot: &mut Snapshot, events: &mut Vec<Event>) {
+        let Some(scope) = &self.scope else { return };
+        for process in snapshot.processes.iter().filter(|process| process.role == Role::Target) {
+            if self.known.insert(process.pid) {
+                scope.add_target(process.pid);
+            }
+        }
+        let origin_ns = clock::monotonic_ns().saturating_sub(snapshot.at_ns);
+        let closed_since_ns = if self.level == Level::Windows { self.close_window() } else { None };
+        self.sample.waits.clear();
+        let window_ended = closed_since_ns.is_some() || self.level == Level::Full;
+        for running in &mut self.running {
+            let Some(programs) = &running.programs else { continue };
+            let mut reading = Reading {
+                sample: &mut self.sample,
+                events: &mut *events,
+                names: &mut self.names,
+                origin_ns,
+                window_ended,
+            };
+            if let Err(failure) = read(running.probe, programs, &mut reading) {
+                running.failure = Some(failure);
+            }
+        }
+        self.count_window(closed_since_ns);
+        snapshot.bpf = Some(self.sample.clone());
+        // Not before the load: a run's first tick is its warm-up.
+        if self.level == Level::Windows && snapshot.at_ns >= 0 {
+            self.open_window();
+        }
+    }
+
+    fn replies(&self) -> u64 {
+        self.sample.histograms.get(REPLIES).map_or(0, model::bpf::Log2::count)
+    }
+
+    fn open_window(&mut self) {
+        let now_ns = clock::monotonic_ns();
+        if now_ns < self.window.next_ns || self.window.open_since_ns.is_some() {
+            return;
+        }
+        for running in self.running.iter_mut().filter(|running| running.probe.in_windows) {
+            let outcome = running.programs.as_mut().map_or(Ok(()), Programs::attach);
+            if let Err(failure) = outcome {
+                running.failure = Some(failure);
+            }
+        }
+        self.window.replies = self.replies();
+        self.window.open_since_ns = Some(clock::monotonic_ns());
+    }
+
+    /// When the window that was open had been opened, and when it was closed.
+    fn close_window(&mut self) -> Option<(i64, i64)> {
+        let since_ns = self.window.open_since_ns?;
+        let now_ns = clock::monotonic_ns();
+        if now_ns.saturating_sub(since_ns) < WINDOW_NS_MIN {
+            return None;
+        }
+        self.window.open_since_ns = None;
+        for programs in self.running.iter_mut().filter(|r| r.probe.in_windows).filter_map(|r| r.programs.as_mut()) {
+            programs.detach();
+        }
+        self.window.next_ns = since_ns.saturating_add(now_ns.saturating_sub(since_ns).saturating_mul(WINDOW_EVERY));
+        Some((since_ns, now_ns))
+    }
+
+    /// Counts the window that was closed; without windows, the time since the start is one.
+    fn count_window(&mut self, closed: Option<(i64, i64)>) {
+        let replies = self.replies();
+        let length = |from_ns: i64, to_ns: i64| u64::try_from(to_ns.saturating_sub(from_ns)).unwrap_or(0);
+        match (closed, self.level, self.window.open_since_ns) {
+            (Some((from_ns, to_ns)), ..) => {
+                self.sample.windows += 1;
+                self.sample.window_ns = self.sample.window_ns.saturating_add(length(from_ns, to_ns));
+                self.sample.window_replies += replies.saturating_sub(self.window.replies);
+            }
+            (None, Level::Full, Some(since_ns)) => {
+                self.sample.windows = 1;
+                self.sample.window_ns = length(since_ns, clock::monotonic_ns());
+                self.sample.window_replies = replies;
+            }
+            (None, ..) => {}
+        }
+    }
+
+    /// How each probe fares.
+    pub(crate) fn statuses(&self) -> Vec<SamplerStatus> {
+        let status = |probe: &Probe| {
+            let running = self.running.iter().find(|running| running.probe.name == probe.name);
+            let failure = running.and_then(|running| running.failure.as_ref());
+            let (status, reason) = match (&self.absent, running, failure) {
+                (Some((status, reason)), ..) => (*status, reason.clone()),
+                (None, None, _) => (
+                    SamplerState::Disabled,
+                    "costs by the call, so not with --observe light: choose windows or full".to_owned(),
+                ),
+                (None, Some(_), Some(failure)) => (SamplerState::Failed, failure.to_string()),
+                (None, Some(_), None) => (SamplerState::Active, String::new()),
+            };
+            SamplerStatus { name: probe.name.to_owned(), status, reason }
+        };
+        PROBES.iter().map(status).collect()
+    }
+}
+
+fn read(probe: &Probe, programs: &Programs, reading: &mut Reading<'_>) -> Result<(), BpfError> {
+    let prefix = probe.name.trim_start_matches("bpf/");
+    for (name, count) in probe.counts.iter().zip(programs.counts()?) {
+        reading.sample.counts.insert(format!("{prefix}.{name}"), count);
+    }
+    for (which, name) in (0..).zip(probe.histograms) {
+        reading.sample.histograms.insert(format!("{prefix}.{name}"), programs.histogram(which)?);
+    }
+    (probe.read)(programs, reading)
+}

@@ -1,0 +1,31 @@
+//! Segments of the target's ports that were sent again, reset, or dropped, the drops by the kernel's reason.
+//!
+//! By `tcp_retransmit_skb`, `tcp_send_reset`, `tcp_receive_reset` and `kfree_skb`. A reset without a socket (a port where
+//! nobody listens) is not counted, a drop that gives no reason neither: a SYN for which the accept queue has no room is in
+//! `ListenDrops` only. Cost: a comparison a freed packet of the host.
+
+use super::{Probe, Reading, object};
+use crate::source::bpf::{BpfError, Programs, names};
+
+pub(super) const PROBE: Probe = Probe {
+    name: "bpf/losses",
+    about: "retransmissions, resets and drops with the kernel's reason, on the target's ports",
+    in_windows: false,
+    object: object!("losses"),
+    counts: &["retransmits", "resets_sent", "resets_received", "drops"],
+    histograms: &[],
+    read,
+};
+
+fn read(programs: &Programs, reading: &mut Reading<'_>) -> Result<(), BpfError> {
+    let drops = reading.sample.counts.get("losses.drops").copied().unwrap_or(0);
+    if reading.sample.drops.values().sum::<u64>() == drops {
+        return Ok(());
+    }
+    let reasons = reading.names.drop_reasons.get_or_insert_with(names::drop_reasons);
+    for (number, words) in programs.array("reasons")? {
+        let name = reasons.get(&number).cloned().unwrap_or_else(|| format!("reason {number}"));
+        reading.sample.drops.insert(name, words.first().copied().unwrap_or(0));
+    }
+    Ok(())
+}

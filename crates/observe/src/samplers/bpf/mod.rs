@@ -1,0 +1,98 @@
+//! Probes in the kernel: a folder a program, `<name>/<name>.bpf.c` and beside it what its figures are called.
+//!
+//! [`PROBES`] is the whole list. All look only at the target's processes and what they fork, or at its ports. Those that
+//! cost by the call run in windows, one tick in ten. Maps are bounded, and what did not fit is a count of its own,
+//! `…_lost`. Needs root or CAP_BPF and CAP_PERFMON, and the kernel's BTF. Cost with `none`: nothing is loaded.
+
+mod block;
+mod family;
+mod lifecycle;
+mod locks;
+mod losses;
+mod offcpu;
+mod runqueue;
+mod sockets;
+mod syscalls;
+
+pub(crate) use family::Family;
+
+use crate::source::bpf::symbols::Kernel;
+use crate::source::bpf::{BpfError, Programs};
+use model::Event;
+use model::bpf::BpfSample;
+use std::collections::BTreeMap;
+
+/// A probe as it is listed.
+#[derive(Debug)]
+pub struct Probe {
+    /// Its name, `bpf/name`.
+    pub name: &'static str,
+    /// What it counts, in a sentence.
+    pub about: &'static str,
+    /// Whether it costs by the call, and so runs in windows.
+    pub in_windows: bool,
+    /// The compiled programs.
+    object: &'static [u8],
+    /// Names of its map `counts`, in order.
+    counts: &'static [&'static str],
+    /// Names of its map `histograms`, in order.
+    histograms: &'static [&'static str],
+    /// Reads what is neither.
+    read: fn(&Programs, &mut Reading<'_>) -> Result<(), BpfError>,
+}
+
+/// Every probe, the always-on ones first.
+pub const PROBES: &[Probe] = &[
+    lifecycle::PROBE,
+    sockets::PROBE,
+    losses::PROBE,
+    runqueue::PROBE,
+    syscalls::PROBE,
+    offcpu::PROBE,
+    locks::PROBE,
+    block::PROBE,
+];
+
+/// What a probe reads into.
+struct Reading<'a> {
+    sample: &'a mut BpfSample,
+    events: &'a mut Vec<Event>,
+    names: &'a mut Names,
+    /// The run's start on the monotonic clock, nanoseconds.
+    origin_ns: i64,
+    /// A window has ended just now.
+    window_ended: bool,
+}
+
+/// Names that are read once, when they are first needed.
+#[derive(Debug, Default)]
+struct Names {
+    drop_reasons: Option<BTreeMap<u32, String>>,
+    kernel: Option<Kernel>,
+}
+
+/// For a probe that has nothing beside counts and histograms.
+fn nothing(_: &Programs, _: &mut Reading<'_>) -> Result<(), BpfError> {
+    Ok(())
+}
+
+/// The compiled programs of a name.
+macro_rules! object {
+    ($name:literal) => {
+        include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".bpf.o"))
+    };
+}
+use object;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_distinct_and_say_their_family() {
+        for (i, probe) in PROBES.iter().enumerate() {
+            assert!(probe.name.starts_with("bpf/") && !probe.about.is_empty(), "{}", probe.name);
+            assert!(PROBES[..i].iter().all(|other| other.name != probe.name));
+        }
+    }
+}

@@ -1,0 +1,23 @@
+//! Stands where the probes would be in a build without the feature `bpf`, and says so.
+
+use model::bpf::Level;
+use model::plan::Address;
+use model::snapshot::{SamplerState, SamplerStatus};
+use model::{Event, Snapshot};
+
+/// No probes.
+#[derive(Debug)]
+pub(crate) struct Family;
+
+impl Family {
+    pub(crate) fn new(_: Level, _: Result<&[u32], &str>, _: &[Address], _: u32) -> Self {
+        Family
+    }
+
+    pub(crate) fn sample(&mut self, _: &mut Snapshot, _: &mut Vec<Event>) {}
+
+    pub(crate) fn statuses(&self) -> Vec<SamplerStatus> {
+        let reason = "this plimsoll was built without probes: build it with the feature bpf".to_owned();
+        vec![SamplerStatus { name: "bpf/all".to_owned(), status: SamplerState::Disabled, reason }]
+    }
+}

@@ -1,0 +1,368 @@
+//! The probes against real processes and sockets, each beside an independent reading: the shell, wait(2), strace,
+//! schedstat. For root, on a kernel with BTF.
+#![cfg(feature = "bpf")]
+#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
+
+use model::Snapshot;
+use model::bpf::{BpfSample, Level};
+use model::plan::Address;
+use model::snapshot::SamplerState;
+use observe::{ObserveSpec, Observer};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+use testkit::process::Guard;
+
+const LONG: Duration = Duration::from_secs(120);
+
+fn can_run() -> bool {
+    if !testkit::is_root() {
+        testkit::skip("probes are for root");
+        return false;
+    }
+    if !std::path::Path::new("/sys/kernel/btf/vmlinux").exists() {
+        testkit::skip("this kernel has no BTF");
+        return false;
+    }
+    true
+}
+
+fn observer(spec: ObserveSpec) -> Observer {
+    let mut observer = Observer::new(ObserveSpec { own_pid: std::process::id(), ..spec });
+    observer.snapshot(-1);
+    for status in observer.statuses().iter().filter(|status| status.name.starts_with("bpf/")) {
+        assert_ne!(status.status, SamplerState::Failed, "{status:?}");
+    }
+    observer
+}
+
+/// A shell that waits for a line before it does as it is told.
+fn shell(script: &str) -> Guard {
+    let mut command = Command::new("sh");
+    command.args(["-c", &format!("read line; {script}")]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    Guard::spawn(&mut command).unwrap()
+}
+
+fn go(shell: &mut Guard) {
+    shell.child().stdin.as_mut().unwrap().write_all(b"\n").unwrap();
+}
+
+fn of(pid: u32, probes: Level) -> ObserveSpec {
+    ObserveSpec { target: vec![pid], probes, ..ObserveSpec::default() }
+}
+
+fn bpf(snapshot: &Snapshot) -> &BpfSample {
+    snapshot.bpf.as_ref().expect("probes run")
+}
+
+#[test]
+fn no_signal_and_no_exit_of_a_thousand_short_processes_is_missed() {
+    if !can_run() {
+        return;
+    }
+    let mut target =
+        shell("i=0; while [ $i -lt 1000 ]; do sh -c 'kill -TERM $$'; i=$((i+1)); done 2>/dev/null; exit 7");
+    let mut observer = observer(of(target.pid(), Level::Light));
+    go(&mut target);
+    let ended = target.wait(LONG).expect("the shell ends");
+    assert_eq!(ended.code(), Some(7));
+    let snapshot = observer.snapshot(1);
+    let events = observer.take_events();
+    let with = |kind: &str, text: &str| events.iter().filter(|e| e.kind == kind && e.text.contains(text)).count();
+    assert_eq!(with("target-signal", "took SIGTERM from process"), 1000);
+    assert_eq!(with("target-exit", "was ended by SIGTERM, in the system call kill"), 1000);
+    assert_eq!(with("target-exit", "exited with code 7"), 1);
+    let counts = &bpf(&snapshot).counts;
+    // And the shell its SIGCHLDs.
+    assert!(counts["lifecycle.signals"] >= 1000 && counts["lifecycle.records_lost"] == 0, "{counts:?}");
+    assert_eq!((counts["lifecycle.forks"], counts["lifecycle.exits"]), (1000, 1001), "{counts:?}");
+}
+
+#[test]
+fn a_process_that_is_killed_says_by_what_and_where() {
+    if !can_run() {
+        return;
+    }
+    let mut target = shell("exec sleep 100");
+    let mut observer = observer(of(target.pid(), Level::Light));
+    go(&mut target);
+    // Until it sleeps: what it is doing when it is killed is a part of what must be told.
+    let asleep = format!("/proc/{}/syscall", target.pid());
+    let sleeps = |text: &str| text.split(' ').next() == Some(&*libc::SYS_clock_nanosleep.to_string());
+    while !std::fs::read_to_string(&asleep).is_ok_and(|text| sleeps(&text)) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    target.signal(libc::SIGKILL);
+    target.wait(LONG).expect("it is killed");
+    observer.snapshot(1);
+    let events = observer.take_events();
+    let signal = events.iter().find(|event| event.kind == "target-signal").expect("SIGKILL is seen");
+    let from = format!("took SIGKILL from process {}", std::process::id());
+    assert!(signal.text.contains("sleep (") && signal.text.contains(&from), "{signal:?}");
+    let exit = events.iter().find(|event| event.kind == "target-exit").expect("its end is seen");
+    assert!(exit.text.contains("was ended by SIGKILL, in the system call clock_nanosleep"), "{exit:?}");
+}
+
+/// A server on a thread of this process: it answers every 4 bytes with two writes, until all have hung up.
+fn server(connections: usize, nodelay: bool) -> (SocketAddr, std::thread::JoinHandle<()>) {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let address = listener.local_addr().unwrap();
+    let thread = std::thread::spawn(move || {
+        let accepted: Vec<TcpStream> = (0..connections).map(|_| listener.accept().unwrap().0).collect();
+        for mut socket in accepted {
+            socket.set_nodelay(nodelay).unwrap();
+            let mut request = [0; 4];
+            while socket.read_exact(&mut request).is_ok() {
+                socket.write_all(b"first ").unwrap();
+                socket.write_all(b"second").unwrap();
+            }
+        }
+    });
+    (address, thread)
+}
+
+fn requests(stream: &mut TcpStream, count: u32) {
+    for _ in 0..count {
+        stream.write_all(b"ping").unwrap();
+        let mut reply = [0; 12];
+        stream.read_exact(&mut reply).unwrap();
+        assert_eq!(&reply, b"first second");
+    }
+}
+
+fn own(address: SocketAddr, sockets_max: u32) -> ObserveSpec {
+    let addresses = vec![Address::Tcp(address)];
+    let probes = Level::Light;
+    ObserveSpec { target: vec![std::process::id()], addresses, probes, sockets_max, ..ObserveSpec::default() }
+}
+
+#[test]
+fn small_sends_with_data_in_flight_are_counted_and_held_back_only_without_nodelay() {
+    if !can_run() {
+        return;
+    }
+    for nodelay in [true, false] {
+        let (address, thread) = server(1, nodelay);
+        let mut observer = observer(own(address, 64));
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.set_nodelay(true).unwrap();
+        requests(&mut stream, 50);
+        drop(stream);
+        thread.join().unwrap();
+        let snapshot = observer.snapshot(1);
+        let bpf = bpf(&snapshot);
+        let counts = &bpf.counts;
+        assert_eq!((counts["sockets.sends"], counts["sockets.established"]), (100, 1), "{counts:?}");
+        assert_eq!(counts["sockets.sends_nodelay"], if nodelay { 100 } else { 0 });
+        let held = counts["sockets.sends_held_back"];
+        assert!(if nodelay { held == 0 } else { held > 0 && held <= 50 }, "nodelay {nodelay}: {counts:?}");
+        assert!(counts["sockets.small_sends_in_flight"] >= held);
+        assert_eq!(bpf.histograms["sockets.service_ns"].count(), 50, "a pair a request");
+        assert_eq!(bpf.histograms["sockets.first_read_ns"].count(), 1);
+        let sent = &bpf.histograms["sockets.send_bytes"];
+        assert_eq!((sent.sum, sent.count(), sent.at_most(0.5)), (600, 100, Some(7)));
+        assert_eq!(bpf.histograms["sockets.receive_bytes"].sum, 200);
+    }
+}
+
+#[test]
+fn sockets_beyond_the_bound_are_counted_as_lost() {
+    if !can_run() {
+        return;
+    }
+    let (address, thread) = server(12, true);
+    let mut observer = observer(own(address, 4));
+    let mut streams: Vec<TcpStream> = (0..12).map(|_| TcpStream::connect(address).unwrap()).collect();
+    for stream in &mut streams {
+        // Each is served when those before it have hung up.
+        requests(stream, 1);
+        stream.shutdown(std::net::Shutdown::Both).unwrap();
+    }
+    thread.join().unwrap();
+    let snapshot = observer.snapshot(1);
+    let counts = &bpf(&snapshot).counts;
+    assert_eq!((counts["sockets.established"], counts["sockets.receives"]), (12, 12), "{counts:?}");
+    assert!(counts["sockets.sockets_lost"] >= 8, "{counts:?}");
+}
+
+#[test]
+fn resets_and_drops_are_counted_with_the_kernels_reason() {
+    if !can_run() {
+        return;
+    }
+    let (address, thread) = server(1, true);
+    let mut watching = observer(own(address, 64));
+    let mut stream = TcpStream::connect(address).unwrap();
+    requests(&mut stream, 1);
+    rustix::net::sockopt::set_socket_linger(&stream, Some(Duration::ZERO)).unwrap();
+    drop(stream);
+    thread.join().unwrap();
+    let snapshot = watching.snapshot(1);
+    let counts = &bpf(&snapshot).counts;
+    assert_eq!((counts["losses.resets_received"], counts["losses.resets_sent"]), (1, 0), "{counts:?}");
+
+    // A port that is taken, and where nobody listens: a segment to it is dropped, and reset without a socket.
+    use rustix::net::{AddressFamily, SocketAddrV4, SocketType};
+    let taken = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    rustix::net::bind(&taken, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let address: SocketAddrV4 = rustix::net::getsockname(&taken).unwrap().try_into().unwrap();
+    let mut watching = observer(own(address.into(), 64));
+    for _ in 0..3 {
+        assert!(TcpStream::connect(address).is_err(), "nobody listens there");
+    }
+    let snapshot = watching.snapshot(1);
+    let bpf = bpf(&snapshot);
+    let expected = std::collections::BTreeMap::from([("NO_SOCKET".to_owned(), 3)]);
+    assert_eq!((&bpf.drops, bpf.counts["losses.drops"]), (&expected, 3), "{:?}", bpf.counts);
+}
+
+/// A memory cgroup (v1) of a test's own, with a limit; removed when dropped.
+struct MemoryGroup(std::path::PathBuf);
+
+impl MemoryGroup {
+    fn new(limit: &str) -> Option<Self> {
+        let folder = std::path::PathBuf::from(format!("/sys/fs/cgroup/memory/plimsoll-test-{}", std::process::id()));
+        std::fs::create_dir(&folder).ok()?;
+        let group = MemoryGroup(folder);
+        std::fs::write(group.0.join("memory.limit_in_bytes"), limit).ok()?;
+        Some(group)
+    }
+}
+
+impl Drop for MemoryGroup {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir(&self.0);
+    }
+}
+
+#[test]
+fn an_oom_kill_is_an_event() {
+    if !can_run() {
+        return;
+    }
+    let Some(group) = MemoryGroup::new("16777216") else {
+        return testkit::skip("there is no memory cgroup of version 1 to make one in");
+    };
+    let mut target = shell("exec tail /dev/zero");
+    std::fs::write(group.0.join("cgroup.procs"), target.pid().to_string()).unwrap();
+    let mut observer = observer(of(target.pid(), Level::Light));
+    go(&mut target);
+    target.wait(LONG).expect("the kernel ends it");
+    let snapshot = observer.snapshot(1);
+    let events = observer.take_events();
+    assert!(bpf(&snapshot).counts["lifecycle.oom_kills"] >= 1, "{events:?}");
+    assert!(events.iter().any(|event| event.kind == "target-oom-kill"), "{events:?}");
+    assert!(events.iter().any(|event| event.text.contains("was ended by SIGKILL")), "{events:?}");
+}
+
+/// Calls of one name in the summary of `strace -c`.
+fn strace_calls(summary: &str, name: &str) -> Option<u64> {
+    let line = summary.lines().find(|line| line.split_whitespace().last() == Some(name))?;
+    line.split_whitespace().nth(3)?.parse().ok()
+}
+
+#[test]
+fn system_calls_agree_with_strace() {
+    if !can_run() {
+        return;
+    }
+    let Some(strace) = testkit::program("strace") else { return testkit::skip("strace is not installed") };
+    const SCRIPT: &str = "exec dd if=/dev/zero of=/dev/null bs=1 count=5000 status=none";
+    let traced = Command::new(strace).args(["-f", "-c", "sh", "-c", SCRIPT]).output().unwrap();
+    let summary = String::from_utf8_lossy(&traced.stderr);
+    let Some(writes) = strace_calls(&summary, "write") else {
+        return testkit::skip("strace cannot trace here");
+    };
+    let mut target = shell(SCRIPT);
+    let mut observer = observer(of(target.pid(), Level::Full));
+    go(&mut target);
+    target.wait(LONG).expect("dd ends");
+    let snapshot = observer.snapshot(1);
+    let bpf = bpf(&snapshot);
+    let call = |name: &str| bpf.calls.iter().find(|call| call.name == name).cloned().unwrap_or_default();
+    assert_eq!((writes, call("write").count), (5000, 5000), "{:?}", bpf.calls);
+    assert!(call("write").errors == 0 && call("write").ns > 0);
+    // It reads as often as it writes, and its own libraries before.
+    assert!((5000..5020).contains(&call("read").count), "{:?}", bpf.calls);
+    assert_eq!(bpf.calls.iter().map(|call| call.count).sum::<u64>(), bpf.histograms["syscalls.call_ns"].count());
+}
+
+#[test]
+fn a_sleeping_thread_waits_where_it_sleeps() {
+    if !can_run() {
+        return;
+    }
+    let mut target = shell("exec sleep 1");
+    let mut observer = observer(of(target.pid(), Level::Full));
+    go(&mut target);
+    target.wait(LONG).expect("it wakes up");
+    let snapshot = observer.snapshot(1);
+    let waits = &bpf(&snapshot).waits;
+    let slept = waits.iter().find(|wait| wait.stack.iter().any(|frame| frame.contains("nanosleep")));
+    let slept = slept.unwrap_or_else(|| panic!("no wait in nanosleep: {waits:?}"));
+    assert!(slept.state == "sleeping" && slept.tid == target.pid() && slept.ns >= 990_000_000, "{slept:?}");
+}
+
+#[test]
+fn windows_open_and_close_at_ticks_and_say_how_long_they_were() {
+    if !can_run() {
+        return;
+    }
+    let mut target = shell("while read line; do echo $line; done");
+    let mut observer = observer(of(target.pid(), Level::Windows));
+    go(&mut target);
+    let mut replies = BufReader::new(target.child().stdout.take().unwrap()).lines();
+    let mut talk = |target: &mut Guard| {
+        target.child().stdin.as_mut().unwrap().write_all(b"x\n").unwrap();
+        assert_eq!(replies.next().unwrap().unwrap(), "x");
+    };
+    talk(&mut target);
+    let before = observer.snapshot(1);
+    assert_eq!((bpf(&before).windows, bpf(&before).counts["syscalls.calls"]), (0, 0));
+    talk(&mut target);
+    std::thread::sleep(Duration::from_secs(1));
+    let after = observer.snapshot(2);
+    let (windows, calls) = (bpf(&after).windows, bpf(&after).counts["syscalls.calls"]);
+    assert!(windows == 1 && bpf(&after).window_ns > 0 && calls >= 2, "{after:?}");
+    // Closed: what it does now is not counted, and the next window is not due.
+    talk(&mut target);
+    let closed = observer.snapshot(3);
+    assert_eq!((bpf(&closed).windows, bpf(&closed).counts["syscalls.calls"]), (windows, calls));
+}
+
+/// Runnable time of a process's only thread (`schedstat`, second field).
+fn schedstat_wait_ns(pid: u32) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/schedstat")).unwrap();
+    text.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+#[test]
+fn a_shared_cpu_makes_the_run_queue_longer_and_schedstat_agrees() {
+    if !can_run() {
+        return;
+    }
+    let Some(taskset) = testkit::program("taskset") else { return testkit::skip("taskset is not installed") };
+    let pinned = |script: &str| {
+        let mut command = Command::new(&taskset);
+        command.args(["-c", "0", "sh", "-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        Guard::spawn(&mut command).unwrap()
+    };
+    let spinners: Vec<Guard> = (0..3).map(|_| pinned("while :; do :; done")).collect();
+    let mut target =
+        pinned("echo ready; read line; i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; echo done; read line");
+    let mut said = BufReader::new(target.child().stdout.take().unwrap()).lines();
+    assert_eq!(said.next().unwrap().unwrap(), "ready");
+    let mut observer = observer(of(target.pid(), Level::Light));
+    let before_ns = schedstat_wait_ns(target.pid());
+    go(&mut target);
+    assert_eq!(said.next().unwrap().unwrap(), "done");
+    let kernel_ns = schedstat_wait_ns(target.pid()) - before_ns;
+    let snapshot = observer.snapshot(1);
+    let bpf = bpf(&snapshot);
+    let waited = &bpf.histograms["runqueue.wait_ns"];
+    assert!(bpf.counts["runqueue.preempted"] > 0 && bpf.counts["runqueue.threads_lost"] == 0, "{:?}", bpf.counts);
+    let difference = waited.sum.abs_diff(kernel_ns);
+    assert!(difference * 10 <= kernel_ns, "probe {} ns, schedstat {kernel_ns} ns", waited.sum);
+    drop(spinners);
+}

@@ -1,0 +1,38 @@
+//! What the probes counted, as the document says it: the last reading, which holds all before it.
+
+use super::document::{Bpf, BpfBucket, BpfHistogram};
+use model::Snapshot;
+use model::bpf::Log2;
+
+/// The last reading of the probes. Waits are those of the last window, which a later reading does not repeat.
+pub(super) fn of(snapshots: &[Snapshot]) -> Option<Bpf> {
+    let last = snapshots.iter().rev().find_map(|snapshot| snapshot.bpf.as_ref())?;
+    let waits = snapshots.iter().rev().filter_map(|s| s.bpf.as_ref()).map(|bpf| &bpf.waits).find(|w| !w.is_empty());
+    let calls: u64 = last.calls.iter().map(|call| call.count).sum();
+    Some(Bpf {
+        counts: last.counts.clone(),
+        histograms: last.histograms.iter().map(|(name, histogram)| (name.clone(), of_histogram(histogram))).collect(),
+        drops: last.drops.clone(),
+        windows: last.windows,
+        window_s: last.window_ns as f64 / 1e9,
+        window_replies: last.window_replies,
+        calls_per_reply: (last.window_replies > 0).then(|| calls as f64 / last.window_replies as f64),
+        calls: last.calls.clone(),
+        waits: waits.cloned().unwrap_or_default(),
+    })
+}
+
+fn of_histogram(histogram: &Log2) -> BpfHistogram {
+    let filled = histogram.buckets.iter().enumerate().filter(|(_, count)| **count > 0);
+    let bucket = |(i, count): (usize, &u64)| {
+        let (from, to) = Log2::edges(i);
+        BpfBucket { from, to, count: *count }
+    };
+    BpfHistogram {
+        count: histogram.count(),
+        mean: histogram.mean(),
+        p50_at_most: histogram.at_most(0.5),
+        p99_at_most: histogram.at_most(0.99),
+        buckets: filled.map(bucket).collect(),
+    }
+}
