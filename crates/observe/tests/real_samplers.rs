@@ -85,6 +85,9 @@ fn of_who_holds_an_address_only_children_of_the_same_program_are_taken_in() {
     });
     let snapshot = of_address.snapshot(1);
     assert!(target(&snapshot).iter().all(|p| p.name == "sh"), "{:?}", snapshot.processes);
+    // The shell ends its child, which would outlive it.
+    shell.child().stdin.as_mut().unwrap().write_all(b"\n").unwrap();
+    shell.wait(Duration::from_secs(20)).expect("it ends");
 }
 
 #[test]
