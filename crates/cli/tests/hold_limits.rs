@@ -1,4 +1,5 @@
 //! Held connections where something runs out or dies: what gave is named, and the rest is measured.
+#![allow(clippy::unwrap_used, reason = "a test that cannot set up is a test that fails")]
 
 mod common;
 

@@ -19,7 +19,19 @@ fn a_reply_in_two_writes_without_nodelay_shows_as_sends_held_back() {
     }
     for (extra, is_held) in [(&["--defect", "nagle"][..], true), (&[][..], false)] {
         let server = serve_http(extra);
-        let run = plimsoll(&["load", &server.url, "-n", "200", "-c", "2", "--json", "--no-record", "-q"]);
+        let run = plimsoll(&[
+            "load",
+            &server.url,
+            "-n",
+            "200",
+            "-c",
+            "2",
+            "--json",
+            "--no-record",
+            "-q",
+            "--observe",
+            "windows",
+        ]);
         let doc = run.json();
         assert_eq!(doc["totals"]["ok"], 200);
         let counts = &doc["observed"]["bpf"]["counts"];

@@ -1,4 +1,5 @@
 //! `plimsoll load resp://` on a real redis-server: its own counters agree, values are compared, errors are named.
+#![allow(clippy::unwrap_used, reason = "a test that cannot set up is a test that fails")]
 
 mod common;
 

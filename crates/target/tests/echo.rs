@@ -201,7 +201,10 @@ fn a_stop_finishes_what_is_pending_and_cuts_what_does_not_move() {
         let written = fill(&mut busy);
         server.stop.stop();
         if let Some((idle, _)) = &others {
-            assert_eq!((&*idle).read(&mut [0; 10]).unwrap(), 0, "the idle one is closed in order");
+            // To its end, which goes on where a signal interrupts it: servers in this process use some.
+            let mut rest = Vec::new();
+            (&*idle).read_to_end(&mut rest).unwrap();
+            assert!(rest.is_empty(), "the idle one is closed in order");
         }
         let reader = std::thread::spawn(move || {
             let mut back = Vec::new();

@@ -111,7 +111,7 @@ fn parse_mix(text: &str) -> Result<Vec<RespCommand>, ResolveError> {
         let (command, weight) = match piece.rsplit_once('=') {
             None => (piece.trim(), 1.0),
             Some((command, weight)) => match weight.trim().parse::<f64>() {
-                Ok(weight) if weight >= 0.0 && weight <= super::defaults::WEIGHT_MAX => (command.trim(), weight),
+                Ok(weight) if (0.0..=super::defaults::WEIGHT_MAX).contains(&weight) => (command.trim(), weight),
                 _ => return Err(bad("COMMAND=WEIGHT,…, each weight from 0 to 1e9")),
             },
         };
