@@ -59,3 +59,7 @@ pub(crate) const STATES_MAX: usize = 16_384;
 pub(crate) const OWNERS_EVERY_NS: i64 = 10_000_000_000;
 /// Network namespaces that are searched for a port.
 pub(crate) const NAMESPACES_MAX: usize = 256;
+/// Sockets of a network namespace above which its whole table is not walked for those that are not established.
+pub(crate) const WALK_SOCKETS_MAX: u64 = 50_000;
+/// A walk through sockets that took a time is not made again before so many times that.
+pub(crate) const WALK_SPARING: i64 = 100;

@@ -59,7 +59,9 @@ impl Progress<'_> {
 
     fn facts(&self) -> Vec<String> {
         let row = self.row;
-        if row.end_ns <= self.warmup_ns {
+        // Messages sent while held connections are made are warm-up, too.
+        let is_warmup = row.end_ns <= self.warmup_ns || (row.counts.warmup > 0 && row.counts.requests() == 0);
+        if is_warmup {
             return vec!["warming up".to_owned(), format!("{} conns", grouped(row.gauges.connections))];
         }
         let mut facts =

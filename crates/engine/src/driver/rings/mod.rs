@@ -37,8 +37,8 @@ const TAKEN: usize = 1024;
 const ALARM: u64 = u64::MAX;
 /// Entries of a table, at the most, whatever the descriptor limit.
 const TABLE_MAX: u64 = 65_536;
-/// Connections looked at in one step of a sweep.
-const SWEEP_STEP: u32 = 256;
+/// Connections looked at in one step of a sweep, of which there is one a turn: messages that are due wait no longer.
+const SWEEP_STEP: u32 = 64;
 /// Sends handed over together while events are being worked through.
 const HAND_OVER: usize = 32;
 
@@ -251,7 +251,7 @@ impl Rings {
     fn sweep(&mut self, now_ns: u64) {
         let Idle::Swept(every_ns) = self.idle else { return };
         let slots = self.entries.len() as u32;
-        while self.sweep_due_ns <= now_ns {
+        if self.sweep_due_ns <= now_ns {
             let step_ns = every_ns.saturating_mul(u64::from(SWEEP_STEP.min(slots))) / u64::from(slots.max(1));
             // Behind by more than a round: what was missed is not made up for.
             self.sweep_due_ns = (self.sweep_due_ns + step_ns.max(1)).max(now_ns.saturating_sub(every_ns));

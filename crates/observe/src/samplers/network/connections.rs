@@ -4,11 +4,12 @@
 //! `tcp_info` is read and of at most 16,384 others the state, for at most eight ports; with more it is a sample, in the
 //! order of the kernel's hash, and the status says so. Counters are sums over the connections that were looked at: when
 //! one ends, its share goes.
-//! Cost: two requests a port and family a tick; each walks through the table of connections of the machine. Another
-//! namespace needs CAP_SYS_ADMIN.
+//! Cost: two requests a port and family a tick; each walks through the table of connections of the machine, so with more
+//! than 50,000 sockets none is made, and a reading that took long is not repeated before a hundred times as long (1 % of
+//! a core). Another namespace needs CAP_SYS_ADMIN.
 
 use super::folder;
-use crate::limits::{CONNECTIONS_MAX, PORTS_MAX, STATES_MAX};
+use crate::limits::{CONNECTIONS_MAX, PORTS_MAX, STATES_MAX, WALK_SOCKETS_MAX, WALK_SPARING};
 use crate::metric::{Metric, counter, gauge};
 use crate::samplers::{Entry, Sampler};
 use crate::source::namespace::in_network_of;
@@ -20,6 +21,7 @@ use model::Snapshot;
 use model::metrics::Metrics;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
+use std::time::Instant;
 
 const METRICS: &[Metric] = &[
     gauge("connections_looked_at", "connections", "sock_diag", "established ones whose tcp_info was read"),
@@ -56,16 +58,21 @@ pub(crate) const ENTRY: Entry = Entry {
     name: "network/connections",
     about: "states and tcp_info of the target's connections, aggregated (sock_diag)",
     metrics: METRICS,
-    make: || Box::new(Connections { leaves_out: None }),
+    make: || Box::new(Connections { leaves_out: None, due_ns: i64::MIN }),
 };
 
 #[derive(Debug)]
 struct Connections {
     leaves_out: Option<String>,
+    /// Not read again before this.
+    due_ns: i64,
 }
 
 impl Sampler for Connections {
     fn sample(&mut self, _: &mut Buffers, snapshot: &mut Snapshot) -> Result<(), SampleError> {
+        if snapshot.at_ns < self.due_ns {
+            return Ok(());
+        }
         self.leaves_out = None;
         let addresses = snapshot.listeners.iter().filter_map(|l| l.address.parse::<SocketAddr>().ok());
         let ports: BTreeSet<(u16, bool)> = addresses.map(|address| (address.port(), address.is_ipv6())).collect();
@@ -73,7 +80,14 @@ impl Sampler for Connections {
             return Err(SampleError::nothing("no listening TCP socket of the target is known"));
         }
         let (_, pid) = folder(snapshot);
+        if let Some(sockets) = snapshot.network.of("tcp_sockets").filter(|sockets| *sockets > WALK_SOCKETS_MAX) {
+            let reason = format!("{sockets} sockets: above {WALK_SOCKETS_MAX} a walk through them would stall them");
+            return Err(SampleError::nothing(reason));
+        }
+        let begun = Instant::now();
         let read = in_network_of(pid, || read(&ports))?;
+        let took_ns = i64::try_from(begun.elapsed().as_nanos()).unwrap_or(i64::MAX);
+        self.due_ns = snapshot.at_ns.saturating_add(took_ns.saturating_mul(WALK_SPARING));
         let (found, leaves_out) = read.map_err(|error| SampleError::Refused { reason: error.to_string() })?;
         self.leaves_out = leaves_out;
         aggregate(&found, &mut snapshot.network);
