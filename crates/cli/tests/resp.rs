@@ -211,3 +211,25 @@ fn what_cannot_be_is_said_before_any_load() {
     let run = plimsoll(&["load", "http://127.0.0.1:1/", "--mix", "GET"]);
     assert!(run.stderr.contains("--mix is for resp URLs"), "{}", run.stderr);
 }
+
+/// Our own client and our own server agree on what was asked, in the words only they have.
+#[test]
+fn the_name_service_counts_what_we_ask() {
+    let mut server = serve(&["serve", "names", "--listen", "127.0.0.1:0"]);
+    let mix = "SAVE=40,LOAD=50,REMOVE=9,LOADALL=1";
+    let args =
+        ["load", &server.url, "-n", "4000", "-c", "20", "--mix", mix, "--keys", "100", "--json", "--no-record", "-q"];
+    let run = plimsoll(&args);
+    assert!(matches!(run.status, Some(0 | 4)), "{}", run.stderr);
+    let json = run.json();
+    let totals = &json["totals"];
+    assert_eq!((totals["ok"].as_u64(), totals["failed"].as_u64()), (Some(4000), Some(0)), "{totals}");
+    // A crash in the middle: what it takes down is failed and said, and the service is there again after it.
+    let crash = ["--mix", "LOAD=200,OOPS=1", "--seed", "3", "-n", "400", "-c", "4", "--json", "--no-record", "-q"];
+    let run = plimsoll(&[&["load", &server.url][..], &crash].concat());
+    assert!(matches!(run.status, Some(0 | 4)), "{}", run.stderr);
+    let totals = run.json()["totals"].clone();
+    assert_eq!(totals["ok"].as_u64().unwrap() + totals["failed"].as_u64().unwrap(), 400, "{totals}");
+    assert!(totals["ok"].as_u64().unwrap() > 0, "{totals}");
+    assert!(server.process.wait(Duration::ZERO).is_none(), "the listener lives");
+}

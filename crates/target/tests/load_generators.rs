@@ -1,5 +1,5 @@
 //! `serve http` under the load generators that people use: ab, wrk and h2load count what it counts, and find nothing wrong.
-#![allow(clippy::unwrap_used, reason = "a test that cannot set up is a test that fails")]
+#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "a test that cannot go on fails, and says what it skips")]
 
 mod common;
 

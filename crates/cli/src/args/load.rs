@@ -49,7 +49,7 @@ pub struct LoadArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Where")]
 pub struct PlaceArgs {
-    /// URL such as http://HOST:PORT/PATH, https://HOST/, unix:/PATH.sock, unix:/PATH.sock:/PATH, echo://HOST:PORT[-LAST], echo+tls://HOST:PORT[-LAST], echo+unix:/PATH.sock, resp://[USER:PASSWORD@]HOST:PORT[,HOST:PORT...][/DATABASE], resp+tls://HOST:PORT, resp+unix:/PATH.sock, hold://HOST:PORT[-LAST], hold+tls://HOST:PORT[-LAST]
+    /// URL such as http://HOST:PORT/PATH, https://HOST/, unix:/PATH.sock, unix:/PATH.sock:/PATH, echo://HOST:PORT[-LAST], echo+tls://HOST:PORT[-LAST], echo+unix:/PATH.sock, resp://HOST:PORT, resp://USER:PASSWORD@HOST:PORT/DATABASE, resp+tls://HOST:PORT, resp+unix:/PATH.sock, hold://HOST:PORT[-LAST], hold+tls://HOST:PORT[-LAST]
     #[arg(value_name = "URL")]
     pub url: Vec<String>,
     /// File with a URL in each line, a weight before it if wanted: `[WEIGHT] URL` [default: none]
