@@ -165,8 +165,9 @@ fn memory_and_temp_files_of_slow_readers_are_as_predicted() {
     )) else {
         return;
     };
-    let children = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", front.pid())).unwrap();
-    let worker: u32 = children.split_whitespace().next().unwrap().parse().unwrap();
+    let children = || std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", front.pid())).unwrap();
+    wait_until("nginx has its worker", || !children().trim().is_empty());
+    let worker: u32 = children().split_whitespace().next().unwrap().parse().unwrap();
     get(front.address(), "/");
     let base = status_bytes(worker, "VmRSS");
     let readers = stalled(front.address(), || unlinked_bytes(worker));
