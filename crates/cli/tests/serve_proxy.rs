@@ -7,7 +7,7 @@
 
 mod common;
 
-use common::{command, plimsoll};
+use common::{command, plimsoll, wait_until};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::process::{ChildStdout, Command, Stdio};
