@@ -23,6 +23,7 @@ typedef _Bool bool;
 enum { false, true };
 enum { BPF_ANY, BPF_NOEXIST, BPF_EXIST };
 enum { BPF_F_NO_PREALLOC = 1, BPF_F_USER_STACK = 256, BPF_F_FAST_STACK_CMP = 512 };
+enum { BPF_SK_STORAGE_GET_F_CREATE = 1 };
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
@@ -108,6 +109,7 @@ struct tcp_sock {
 	u32 mss_cache;
 	u32 write_seq;
 	u8 nonagle: 4;
+	u64 tcp_clock_cache;
 	u32 snd_nxt;
 	u32 snd_una;
 	u32 packets_out;

@@ -75,7 +75,7 @@ impl Family {
         family
     }
 
-    fn load(&mut self, scope: Scope, target: &[u32], addresses: &[Address], sockets_max: u32) {
+    fn load(&mut self, mut scope: Scope, target: &[u32], addresses: &[Address], sockets_max: u32) {
         let mut ports: BTreeSet<u16> = BTreeSet::new();
         ports.extend(addresses.iter().filter_map(|address| match address {
             Address::Tcp(socket) => Some(socket.port()),
@@ -95,7 +95,8 @@ impl Family {
             if probe.in_windows && self.level == Level::Light {
                 continue;
             }
-            let loaded = Programs::load(probe.object, &scope, &[("sockets", sockets_max)]).and_then(|mut programs| {
+            let bound: &[u64] = &[0, u64::from(sockets_max)];
+            let loaded = Programs::load(probe.object, &mut scope, &[("bound", bound)]).and_then(|mut programs| {
                 if !probe.in_windows || self.level == Level::Full {
                     programs.attach()?;
                 }

@@ -15,8 +15,10 @@ use std::path::Path;
 const BTF: &str = "/sys/kernel/btf/vmlinux";
 /// As in bpf/plimsoll.bpf.h.
 const TARGETS_MAX: u32 = 1024;
-/// See [`TARGETS_MAX`].
-const PORTS_MAX: u32 = 16;
+/// Words of the map `ports`: a bit a port.
+const PORT_WORDS: usize = 65_536 / 64;
+/// A map that one program makes and others, which are loaded after it, look into as well.
+const SHARED: &str = "sockets";
 
 /// Why probes do not run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -48,6 +50,8 @@ impl BpfError {
 pub(crate) struct Scope {
     targets: MapHandle,
     ports: MapHandle,
+    port_words: Vec<u64>,
+    shared: Option<MapHandle>,
 }
 
 impl Scope {
@@ -58,14 +62,19 @@ impl Scope {
         }
         // What libbpf has to say comes back in errors; on stderr it would stand in the middle of a report.
         libbpf_rs::set_print(None);
-        let map = |name, entries| {
+        let map = |kind, name, value, entries| {
             let options = bpf_map_create_opts { sz: size_of::<bpf_map_create_opts>() as u64, ..Default::default() };
-            MapHandle::create(MapType::Hash, Some(name), 4, 1, entries, &options).map_err(|error| match error.kind() {
+            MapHandle::create(kind, Some(name), 4, value, entries, &options).map_err(|error| match error.kind() {
                 libbpf_rs::ErrorKind::PermissionDenied => BpfError::NotPermitted,
                 _ => BpfError::of(format!("the map '{name}' cannot be made"), &error),
             })
         };
-        Ok(Scope { targets: map("targets", TARGETS_MAX)?, ports: map("ports", PORTS_MAX)? })
+        Ok(Scope {
+            targets: map(MapType::Hash, "targets", 1, TARGETS_MAX)?,
+            ports: map(MapType::Array, "ports", PORT_WORDS as u32 * 8, 1)?,
+            port_words: vec![0; PORT_WORDS],
+            shared: None,
+        })
     }
 
     /// Watches a process. False where there are too many.
@@ -74,8 +83,9 @@ impl Scope {
     }
 
     /// Watches a port; 0: any.
-    pub(crate) fn add_port(&self, port: u16) -> bool {
-        self.ports.update(&u32::from(port).to_ne_bytes(), &[1], MapFlags::ANY).is_ok()
+    pub(crate) fn add_port(&mut self, port: u16) -> bool {
+        self.port_words[usize::from(port / 64)] |= 1 << (port % 64);
+        set_first(&self.ports, &self.port_words).is_ok()
     }
 }
 
@@ -96,8 +106,8 @@ pub(crate) struct Programs {
 }
 
 impl Programs {
-    /// Loads an object. `sizes`: maps that are to have another number of entries.
-    pub(crate) fn load(bytes: &[u8], scope: &Scope, sizes: &[(&str, u32)]) -> Result<Self, BpfError> {
+    /// Loads an object. `settings`: arrays whose first entry is to hold these words.
+    pub(crate) fn load(bytes: &[u8], scope: &mut Scope, settings: &[(&str, &[u64])]) -> Result<Self, BpfError> {
         // A copy is aligned as libelf needs it; bytes in a program's text need not be.
         let aligned: Vec<u8> = bytes.to_vec();
         let mut object = ObjectBuilder::default()
@@ -108,18 +118,26 @@ impl Programs {
             let shared = match &*name {
                 "targets" => Some(&scope.targets),
                 "ports" => Some(&scope.ports),
+                SHARED => scope.shared.as_ref(),
                 _ => None,
             };
-            let size = sizes.iter().find(|(of, _)| *of == name).map(|(_, size)| *size);
-            let outcome = match (shared, size) {
-                (Some(shared), _) => map.reuse_fd(shared.as_fd()),
-                (None, Some(size)) => map.set_max_entries(size),
-                (None, None) => Ok(()),
-            };
-            outcome.map_err(|error| BpfError::of(format!("the map '{name}' cannot be set up"), &error))?;
+            if let Some(shared) = shared {
+                map.reuse_fd(shared.as_fd())
+                    .map_err(|error| BpfError::of(format!("the map '{name}' cannot be set up"), &error))?;
+            }
         }
         let object = object.load().map_err(|error| BpfError::of("the kernel does not take the program", &error))?;
-        Ok(Programs { object, links: Vec::new() })
+        let programs = Programs { object, links: Vec::new() };
+        for (name, words) in settings {
+            if let Ok(map) = programs.map(name) {
+                set_first(&map, words)
+                    .map_err(|error| BpfError::of(format!("the map '{name}' cannot be set"), &error))?;
+            }
+        }
+        if scope.shared.is_none() {
+            scope.shared = programs.map(SHARED).ok();
+        }
+        Ok(programs)
     }
 
     /// Lets all of them run. What is attached already stays so.
@@ -221,6 +239,11 @@ impl Programs {
 
 fn unreadable(map: &MapHandle, error: &libbpf_rs::Error) -> BpfError {
     BpfError::of(format!("the map '{}' cannot be read", map.name().to_string_lossy()), error)
+}
+
+fn set_first(map: &MapHandle, words: &[u64]) -> libbpf_rs::Result<()> {
+    let value: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+    map.update(&0_u32.to_ne_bytes(), &value, MapFlags::ANY)
 }
 
 fn words_of_all_cpus(map: &MapHandle, index: u32) -> Result<Vec<u64>, BpfError> {

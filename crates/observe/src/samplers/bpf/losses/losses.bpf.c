@@ -18,11 +18,6 @@ struct {
 	__type(value, u64);
 } reasons SEC(".maps");
 
-static __always_inline bool is_port(u32 port)
-{
-	return bpf_map_lookup_elem(&ports, &port) != 0;
-}
-
 SEC("tp_btf/tcp_retransmit_skb")
 int BPF_PROG(on_retransmit, const struct sock *sk)
 {

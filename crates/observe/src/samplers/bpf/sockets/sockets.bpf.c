@@ -1,7 +1,8 @@
 /* The target's TCP sockets: what it receives and sends, how long from the one to the other, and what TCP makes of it. */
-#define COUNTS_MAX 8
-#define HISTOGRAMS_MAX 5
+#define COUNTS_MAX 7
+#define HISTOGRAMS_MAX 6
 #include "plimsoll.bpf.h"
+#include "conn.bpf.h"
 
 #define AF_INET 2
 #define AF_INET6 10
@@ -9,22 +10,24 @@
 #define TCP_ESTABLISHED 1
 #define TCP_CLOSE 7
 #define TCP_NAGLE_OFF 1
+#define EAGAIN 11
 
-enum { RECEIVES, SENDS, SENDS_NODELAY, SMALL_IN_FLIGHT, HELD_BACK, SEND_BUFFER_FULL, ESTABLISHED, SOCKETS_LOST };
-enum { RECEIVE_BYTES, SEND_BYTES, SERVICE_NS, FIRST_READ_NS, IN_FLIGHT_PACKETS };
+/* Each is counted by one program alone, but for the last. */
+enum { SENDS_NODELAY, SMALL_IN_FLIGHT, HELD_BACK, SEND_BUFFER_FULL, ESTABLISHED, CLOSED, SOCKETS_LOST };
+enum { RECEIVE_BYTES, SEND_BYTES, SERVICE_NS, FIRST_READ_NS, ACCEPTED_READ_NS, IN_FLIGHT_PACKETS };
 
-struct conn {
-	u64 established_ns; /* 0: its first bytes have been read */
-	u64 received_ns;    /* 0: nothing was read since the last send */
+/* How many sockets have state, and how many may. */
+struct bound {
+	u64 kept;
+	u64 max;
 };
 
 struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 65536);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, u64);
-	__type(value, struct conn);
-} sockets SEC(".maps");
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct bound);
+} bound SEC(".maps");
 
 static __always_inline bool is_tcp(const struct sock *sk)
 {
@@ -32,93 +35,132 @@ static __always_inline bool is_tcp(const struct sock *sk)
 	return (family == AF_INET || family == AF_INET6) && sk->sk_protocol == IPPROTO_TCP;
 }
 
-static __always_inline void keep(u64 key, struct conn *conn)
+static __always_inline struct conn *new_conn(const struct sock *sk)
 {
-	if (bpf_map_update_elem(&sockets, &key, conn, BPF_ANY))
+	u32 only = 0;
+	struct bound *b = bpf_map_lookup_elem(&bound, &only);
+	struct conn *conn = 0;
+	if (b && b->kept < b->max)
+		conn = bpf_sk_storage_get(&sockets, (void *)sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+	if (conn)
+		__sync_fetch_and_add(&b->kept, 1);
+	else
 		add(SOCKETS_LOST, 1);
+	return conn;
+}
+
+/* When TCP last looked at the clock for this socket: when a segment came, and when one left. */
+static __always_inline u64 tcp_clock_ns(const struct tcp_sock *tp)
+{
+	return bpf_core_field_exists(tp->tcp_clock_cache) ? tp->tcp_clock_cache : bpf_ktime_get_ns();
 }
 
 /* Also the sockets that a listener makes, before anyone has accepted them: in a softirq, so only the port tells. */
 SEC("tp_btf/inet_sock_set_state")
 int BPF_PROG(on_state, const struct sock *sk, const int from, const int to)
 {
-	u64 key = (u64)sk;
+	struct conn *conn;
 	if (to == TCP_CLOSE) {
-		bpf_map_delete_elem(&sockets, &key);
-	} else if (to == TCP_ESTABLISHED && is_tcp(sk)) {
-		u32 port = sk->__sk_common.skc_num;
-		if (bpf_map_lookup_elem(&ports, &port)) {
-			struct conn conn = { .established_ns = bpf_ktime_get_ns() };
-			add(ESTABLISHED, 1);
-			keep(key, &conn);
+		u32 only = 0;
+		struct bound *b = bpf_map_lookup_elem(&bound, &only);
+		if (b && !bpf_sk_storage_delete(&sockets, (void *)sk)) {
+			__sync_fetch_and_add(&b->kept, -1);
+			add(CLOSED, 1);
 		}
+	} else if (to == TCP_ESTABLISHED && is_port(sk->__sk_common.skc_num) && is_tcp(sk)) {
+		add(ESTABLISHED, 1);
+		conn = new_conn(sk);
+		if (conn)
+			conn->established_ns = bpf_ktime_get_ns();
 	}
 	return 0;
+}
+
+/* The state of a socket that the target uses: whose it is, is asked at its first use alone. */
+static __always_inline struct conn *conn_of(struct sock *sk, bool *is_ours)
+{
+	struct conn *conn = bpf_sk_storage_get(&sockets, sk, 0, 0);
+	*is_ours = true;
+	if (conn && conn->is_used)
+		return conn;
+	*is_ours = is_target(current_tgid()) && is_tcp(sk);
+	if (!*is_ours)
+		return 0;
+	if (!conn)
+		conn = new_conn(sk);
+	if (conn)
+		conn->is_used = 1;
+	return conn;
 }
 
 SEC("tp_btf/sock_recv_length")
 int BPF_PROG(on_receive, struct sock *sk, int ret)
 {
-	u64 key = (u64)sk, now;
+	struct tcp_sock *tp;
 	struct conn *conn;
-	if (ret <= 0 || !is_target(current_tgid()) || !is_tcp(sk) || !is_served(sk->__sk_common.skc_num))
+	bool is_ours;
+	if (ret <= 0 || !is_served(sk->__sk_common.skc_num))
 		return 0;
-	add(RECEIVES, 1);
-	record(RECEIVE_BYTES, ret);
-	now = bpf_ktime_get_ns();
-	conn = bpf_map_lookup_elem(&sockets, &key);
-	if (!conn) {
-		struct conn new = { .received_ns = now };
-		keep(key, &new);
+	conn = conn_of(sk, &is_ours);
+	if (!is_ours)
 		return 0;
-	}
+	record_alone(RECEIVE_BYTES, ret);
+	if (!conn)
+		return 0;
 	if (conn->established_ns) {
-		record(FIRST_READ_NS, now - conn->established_ns);
+		u64 now = bpf_ktime_get_ns();
+		record_alone(FIRST_READ_NS, now - conn->established_ns);
+		if (conn->accepted_ns)
+			record_alone(ACCEPTED_READ_NS, now - conn->accepted_ns);
 		conn->established_ns = 0;
 	}
-	if (!conn->received_ns)
-		conn->received_ns = now;
+	if (conn->arrived_ns)
+		return 0;
+	tp = bpf_skc_to_tcp_sock(sk);
+	if (tp)
+		conn->arrived_ns = tcp_clock_ns(tp);
 	return 0;
 }
 
 SEC("tp_btf/sock_send_length")
 int BPF_PROG(on_send, struct sock *sk, int ret)
 {
-	u64 key = (u64)sk;
 	struct tcp_sock *tp;
 	struct conn *conn;
-	u32 in_flight;
-	bool nodelay, unsent;
-	if (!is_target(current_tgid()) || !is_tcp(sk) || !is_served(sk->__sk_common.skc_num))
+	u32 in_flight, unsent;
+	bool nodelay, is_ours;
+	if (!is_served(sk->__sk_common.skc_num))
+		return 0;
+	conn = conn_of(sk, &is_ours);
+	if (!is_ours)
 		return 0;
 	if (ret <= 0) {
-		if (ret == -11)
-			add(SEND_BUFFER_FULL, 1);
+		if (ret == -EAGAIN)
+			add_alone(SEND_BUFFER_FULL, 1);
 		return 0;
 	}
+	record_alone(SEND_BYTES, ret);
 	tp = bpf_skc_to_tcp_sock(sk);
 	if (!tp)
 		return 0;
-	add(SENDS, 1);
-	record(SEND_BYTES, ret);
-	conn = bpf_map_lookup_elem(&sockets, &key);
-	if (conn && conn->received_ns) {
-		record(SERVICE_NS, bpf_ktime_get_ns() - conn->received_ns);
-		conn->received_ns = 0;
+	if (conn && conn->arrived_ns) {
+		s64 took = tcp_clock_ns(tp) - conn->arrived_ns;
+		record_alone(SERVICE_NS, took > 0 ? took : 0);
+		conn->arrived_ns = 0;
 	}
-	nodelay = BPF_CORE_READ_BITFIELD_PROBED(tp, nonagle) & TCP_NAGLE_OFF;
+	nodelay = BPF_CORE_READ_BITFIELD(tp, nonagle) & TCP_NAGLE_OFF;
 	if (nodelay)
-		add(SENDS_NODELAY, 1);
+		add_alone(SENDS_NODELAY, 1);
 	in_flight = tp->packets_out;
-	record(IN_FLIGHT_PACKETS, in_flight);
+	record_alone(IN_FLIGHT_PACKETS, in_flight);
 	if (ret >= tp->mss_cache)
 		return 0;
-	unsent = tp->write_seq != tp->snd_nxt;
+	unsent = tp->write_seq - tp->snd_nxt;
 	/* What has left may be this very send: then it takes two for one to have been in flight before. */
 	if (in_flight > (unsent ? 0 : 1))
-		add(SMALL_IN_FLIGHT, 1);
+		add_alone(SMALL_IN_FLIGHT, 1);
 	/* Nagle's rule: a small segment waits while data is in flight (RFC 896). */
-	if (unsent && in_flight && !nodelay && tp->write_seq - tp->snd_nxt < tp->mss_cache)
-		add(HELD_BACK, 1);
+	if (unsent && in_flight && !nodelay && unsent < tp->mss_cache)
+		add_alone(HELD_BACK, 1);
 	return 0;
 }
