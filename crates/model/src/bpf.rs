@@ -26,7 +26,8 @@ pub enum Level {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct BpfSample {
-    /// Counts by name, `probe.what`; those that end in `_lost` tell what did not fit into a bounded map.
+    /// Counts by name, `probe.what`; those that end in `_lost` tell what did not fit into a bounded map, or
+    /// (`runs_lost`) how often a program was left out because it was running on that CPU already.
     pub counts: BTreeMap<String, u64>,
     /// Histograms by name, `probe.what_unit`.
     pub histograms: BTreeMap<String, Log2>,

@@ -86,7 +86,20 @@ struct task_struct {
 	pid_t pid;
 	pid_t tgid;
 	char comm[16];
+	struct files_struct *files;
 	struct signal_struct *signal;
+};
+struct fdtable {
+	struct file **fd;
+};
+struct files_struct {
+	struct fdtable *fdt;
+};
+struct file {
+	void *private_data;
+};
+struct socket {
+	struct sock *sk;
 };
 struct sock_common {
 	__be16 skc_dport;
@@ -103,6 +116,9 @@ struct inet_sock {
 };
 struct inet_connection_sock {
 	struct inet_sock icsk_inet;
+	struct {
+		__u32 lrcvtime;
+	} icsk_ack;
 };
 struct tcp_sock {
 	struct inet_connection_sock inet_conn;

@@ -57,6 +57,18 @@ HEAD
             !inside { next }
             /^}/ { inside = 0; print; for (i = 1; i <= count; i++) if (!(i in seen)) { print kind, name, wanted[i] > "/dev/stderr"; exit 1 } ; next }
             kind == "enum" { print; next }
+            members ~ /[.]/ && /^\t(struct|union) \{/ { open = $1; kept = ""; next }
+            open && /^\t\} / {
+                sub(/^\t\} /, ""); sub(/;.*/, "")
+                for (i = 1; i <= count; i++) if (split(wanted[i], part, ".") == 2 && part[1] == $0) {
+                    n = split(kept, line, "\n")
+                    for (j = 1; j < n; j++) if (line[j] ~ "[ *]" part[2] "(\\[[0-9]+\\])?(: [0-9]+)?;$") {
+                        seen[i] = 1; printf "\t%s {\n%s\n\t} %s;\n", open, line[j], part[1]
+                    }
+                }
+                open = ""; next
+            }
+            open { kept = kept $0 "\n"; next }
             { for (i = 1; i <= count; i++) if ($0 ~ "[ *]" wanted[i] "(\\[[0-9]+\\])?(: [0-9]+)?;$" && !(i in seen)) { seen[i] = 1; sub(/^\t+/, "\t"); print } }
             END { if (!found) { print "no " kind " " name > "/dev/stderr"; exit 1 } }
         ' "$types"

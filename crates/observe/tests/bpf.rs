@@ -160,10 +160,46 @@ fn small_sends_with_data_in_flight_are_counted_and_held_back_only_without_nodela
         assert!(counts["sockets.small_sends_in_flight"] >= held);
         assert_eq!(bpf.histograms["sockets.service_ns"].count(), 50, "a pair a request");
         assert_eq!(bpf.histograms["sockets.first_read_ns"].count(), 1);
+        assert_eq!(bpf.histograms["sockets.accepted_read_ns"].count(), 0, "accepts are seen in windows alone");
         let sent = &bpf.histograms["sockets.send_bytes"];
         assert_eq!((sent.sum, sent.count(), sent.at_most(0.5)), (600, 100, Some(7)));
         assert_eq!(bpf.histograms["sockets.receive_bytes"].sum, 200);
     }
+}
+
+#[test]
+fn the_accept_queue_is_told_from_the_time_until_the_first_read() {
+    if !can_run() {
+        return;
+    }
+    const PAUSE: Duration = Duration::from_millis(200);
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut watching = observer(ObserveSpec { probes: Level::Full, ..own(address, 64) });
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(b"ping").unwrap();
+    // In the accept queue, then accepted and not read: twice as long, so that the one is not taken for the other.
+    std::thread::sleep(PAUSE);
+    let mut accepted = listener.accept().unwrap().0;
+    std::thread::sleep(PAUSE * 2);
+    let mut request = [0; 4];
+    accepted.read_exact(&mut request).unwrap();
+    accepted.write_all(b"pong").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    assert!(listener.accept().is_err(), "nobody else comes");
+    let snapshot = watching.snapshot(1);
+    let bpf = bpf(&snapshot);
+    let ms = |name: &str| {
+        let of = &bpf.histograms[name];
+        assert_eq!(of.count(), 1, "{name}: {of:?}");
+        of.sum / 1_000_000
+    };
+    let (queue, read, both) =
+        (ms("sockets.accept_queue_ns"), ms("sockets.accepted_read_ns"), ms("sockets.first_read_ns"));
+    assert!(queue >= 199 && read >= 399 && both.abs_diff(queue + read) <= 2, "{queue} + {read} = {both} ms");
+    // Told by the tick, which may be 10 ms.
+    assert!(ms("sockets.service_ns") >= 580, "from the arrival, not from the read");
+    assert_eq!((bpf.counts["accepts.accepted"], bpf.counts["accepts.empty_handed"]), (1, 1), "{:?}", bpf.counts);
 }
 
 #[test]

@@ -95,7 +95,7 @@ impl Family {
             if probe.in_windows && self.level == Level::Light {
                 continue;
             }
-            let bound: &[u64] = &[0, u64::from(sockets_max)];
+            let bound: &[u64] = &[0, u64::from(sockets_max), 0, 0];
             let loaded = Programs::load(probe.object, &mut scope, &[("bound", bound)]).and_then(|mut programs| {
                 if !probe.in_windows || self.level == Level::Full {
                     programs.attach()?;
@@ -228,6 +228,9 @@ fn read(probe: &Probe, programs: &Programs, reading: &mut Reading<'_>) -> Result
     }
     for (which, name) in (0..).zip(probe.histograms) {
         reading.sample.histograms.insert(format!("{prefix}.{name}"), programs.histogram(which)?);
+    }
+    if let Some(misses) = programs.misses() {
+        reading.sample.counts.insert(format!("{prefix}.runs_lost"), misses);
     }
     (probe.read)(programs, reading)
 }

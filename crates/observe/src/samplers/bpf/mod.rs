@@ -4,6 +4,7 @@
 //! cost by the call run in windows, one tick in ten. Maps are bounded, and what did not fit is a count of its own,
 //! `…_lost`. Needs root or CAP_BPF and CAP_PERFMON, and the kernel's BTF. Cost with `none`: nothing is loaded.
 
+mod accepts;
 mod block;
 mod family;
 mod lifecycle;
@@ -47,6 +48,7 @@ pub const PROBES: &[Probe] = &[
     sockets::PROBE,
     losses::PROBE,
     runqueue::PROBE,
+    accepts::PROBE,
     syscalls::PROBE,
     offcpu::PROBE,
     locks::PROBE,

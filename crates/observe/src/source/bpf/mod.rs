@@ -6,10 +6,10 @@
 pub(crate) mod names;
 pub(crate) mod symbols;
 
-use libbpf_rs::libbpf_sys::bpf_map_create_opts;
+use libbpf_rs::libbpf_sys::{bpf_map_create_opts, bpf_prog_get_info_by_fd, bpf_prog_info};
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, MapType, Object, ObjectBuilder, RingBufferBuilder};
 use model::bpf::Log2;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
 
 const BTF: &str = "/sys/kernel/btf/vmlinux";
@@ -18,7 +18,7 @@ const TARGETS_MAX: u32 = 1024;
 /// Words of the map `ports`: a bit a port.
 const PORT_WORDS: usize = 65_536 / 64;
 /// A map that one program makes and others, which are loaded after it, look into as well.
-const SHARED: &str = "sockets";
+const SHARED: &str = "accepted";
 
 /// Why probes do not run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -165,6 +165,12 @@ impl Programs {
         self.links.clear();
     }
 
+    /// How many times a program was left out because it was running already on that CPU, interrupted; `None`: the kernel
+    /// does not say (before 5.12).
+    pub(crate) fn misses(&self) -> Option<u64> {
+        self.object.progs().map(|program| misses(program.as_fd())).sum()
+    }
+
     /// The map `counts`, all CPUs together.
     pub(crate) fn counts(&self) -> Result<Vec<u64>, BpfError> {
         let map = self.map("counts")?;
@@ -239,6 +245,16 @@ impl Programs {
 
 fn unreadable(map: &MapHandle, error: &libbpf_rs::Error) -> BpfError {
     BpfError::of(format!("the map '{}' cannot be read", map.name().to_string_lossy()), error)
+}
+
+fn misses(program: std::os::fd::BorrowedFd<'_>) -> Option<u64> {
+    let mut info = bpf_prog_info::default();
+    let mut length = size_of::<bpf_prog_info>() as u32;
+    // SAFETY: the kernel writes at most `length` bytes into `info`, which is that long and lives until the call returns;
+    // all zeros, which it is before, ask for no lists elsewhere.
+    let failed = unsafe { bpf_prog_get_info_by_fd(program.as_raw_fd(), &raw mut info, &raw mut length) };
+    let reaches = std::mem::offset_of!(bpf_prog_info, recursion_misses) + size_of::<u64>();
+    (failed == 0 && length as usize >= reaches).then_some(info.recursion_misses)
 }
 
 fn set_first(map: &MapHandle, words: &[u64]) -> libbpf_rs::Result<()> {

@@ -1,10 +1,11 @@
 //! The target's TCP sockets on its ports: sizes received and sent, with TCP_NODELAY or not, packets in flight, and
-//! three times: established → first read (its accept queue and the client's own pause are inside), accepted → first
-//! read (where `bpf/accepts` saw it being accepted), and a request's arrival → first send of its reply: the service time
-//! as the kernel sees it, what the request lay in the receive buffer included.
+//! its times: established → accepted → first read (both parts only where `bpf/accepts` saw it being accepted, else their
+//! sum), and a request's arrival → first send of its reply: the service time as the kernel sees it, what the request lay
+//! in the receive buffer included.
 //!
 //! By `sock_recv_length`, `sock_send_length` and `inet_sock_set_state`. Arrival and send are stamped by TCP's own clock,
-//! which it reads at every segment: of what one read takes, the last segment's. Small: below a segment. In flight: not
+//! which it reads at every segment: of what one read takes, the last segment's; where data lay so long that its
+//! acknowledgement was due meanwhile (40 ms), by the kernel's tick (1 to 10 ms). Small: below a segment. In flight: not
 //! yet acknowledged when the send returned, its own segment left out. Held back: Nagle's rule keeps a small segment
 //! because of them. With pipelined requests a pair is the first read after a send and the next send. Cost: a tenth of a
 //! microsecond a receive and a send; state is kept with the socket.
@@ -31,6 +32,7 @@ pub(super) const PROBE: Probe = Probe {
         "send_bytes",
         "service_ns",
         "first_read_ns",
+        "accept_queue_ns",
         "accepted_read_ns",
         "in_flight_packets",
     ],

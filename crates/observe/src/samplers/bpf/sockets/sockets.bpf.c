@@ -1,8 +1,8 @@
 /* The target's TCP sockets: what it receives and sends, how long from the one to the other, and what TCP makes of it. */
 #define COUNTS_MAX 7
-#define HISTOGRAMS_MAX 6
+#define HISTOGRAMS_MAX 7
 #include "plimsoll.bpf.h"
-#include "conn.bpf.h"
+#include "accepted.bpf.h"
 
 #define AF_INET 2
 #define AF_INET6 10
@@ -14,12 +14,28 @@
 
 /* Each is counted by one program alone, but for the last. */
 enum { SENDS_NODELAY, SMALL_IN_FLIGHT, HELD_BACK, SEND_BUFFER_FULL, ESTABLISHED, CLOSED, SOCKETS_LOST };
-enum { RECEIVE_BYTES, SEND_BYTES, SERVICE_NS, FIRST_READ_NS, ACCEPTED_READ_NS, IN_FLIGHT_PACKETS };
+enum { RECEIVE_BYTES, SEND_BYTES, SERVICE_NS, FIRST_READ_NS, ACCEPT_QUEUE_NS, ACCEPTED_READ_NS, IN_FLIGHT_PACKETS };
 
-/* How many sockets have state, and how many may. */
+/* With the socket itself: found without a search, and gone when it goes. */
+struct conn {
+	u64 established_ns; /* 0: its first bytes have been read */
+	u64 arrived_ns;     /* when what was read last had come; 0: nothing was read since the last send */
+	u64 is_used;        /* a process of the target has read or written */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct conn);
+} sockets SEC(".maps");
+
+/* How many sockets have state, and how many may; and a moment by two clocks. */
 struct bound {
 	u64 kept;
 	u64 max;
+	u64 at_ns;
+	u64 at_ticks;
 };
 
 struct {
@@ -40,6 +56,10 @@ static __always_inline struct conn *new_conn(const struct sock *sk)
 	u32 only = 0;
 	struct bound *b = bpf_map_lookup_elem(&bound, &only);
 	struct conn *conn = 0;
+	if (b && !b->at_ns) {
+		b->at_ticks = bpf_jiffies64();
+		b->at_ns = bpf_ktime_get_ns();
+	}
 	if (b && b->kept < b->max)
 		conn = bpf_sk_storage_get(&sockets, (void *)sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
 	if (conn)
@@ -49,10 +69,41 @@ static __always_inline struct conn *new_conn(const struct sock *sk)
 	return conn;
 }
 
+/* Shorter is no wait for a delayed acknowledgement (TCP_DELACK_MIN, 40 ms), whatever CONFIG_HZ is. */
+#define TICKS_MIN 4
+/* Over so many ticks their length is known well enough. */
+#define TICKS_MEASURED 20
+
 /* When TCP last looked at the clock for this socket: when a segment came, and when one left. */
 static __always_inline u64 tcp_clock_ns(const struct tcp_sock *tp)
 {
 	return bpf_core_field_exists(tp->tcp_clock_cache) ? tp->tcp_clock_cache : bpf_ktime_get_ns();
+}
+
+/* When the last data came, by the kernel's tick: how long a tick is, nobody says, so it is measured. */
+static __noinline u64 by_ticks_ns(u32 ticks)
+{
+	u32 only = 0;
+	struct bound *b = bpf_map_lookup_elem(&bound, &only);
+	u64 now_ns = bpf_ktime_get_ns(), now_ticks = bpf_jiffies64(), measured;
+	if (!b || !b->at_ns)
+		return 0;
+	measured = now_ticks - b->at_ticks;
+	if (measured < TICKS_MEASURED)
+		return 0;
+	return now_ns - (now_ns - b->at_ns) / measured * ticks;
+}
+
+/* When the data that is read now came: by TCP's clock, unless that has been looked at since for the timer of a delayed
+ * acknowledgement; then by the tick at which it came. */
+static __always_inline u64 arrival_ns(const struct tcp_sock *tp)
+{
+	u32 ticks = (u32)bpf_jiffies64() - tp->inet_conn.icsk_ack.lrcvtime;
+	u64 clock_ns = tcp_clock_ns(tp), ns;
+	if (ticks < TICKS_MIN)
+		return clock_ns;
+	ns = by_ticks_ns(ticks);
+	return ns && ns < clock_ns ? ns : clock_ns;
 }
 
 /* Also the sockets that a listener makes, before anyone has accepted them: in a softirq, so only the port tells. */
@@ -93,6 +144,21 @@ static __always_inline struct conn *conn_of(struct sock *sk, bool *is_ours)
 	return conn;
 }
 
+static __always_inline void first_read(u64 socket, u64 established_ns)
+{
+	u64 now = bpf_ktime_get_ns();
+	u64 *accepted_ns = bpf_map_lookup_elem(&accepted, &socket);
+	record_alone(FIRST_READ_NS, now - established_ns);
+	if (!accepted_ns)
+		return;
+	/* A socket at an address where another was: accepted before it was there. */
+	if (*accepted_ns >= established_ns) {
+		record_alone(ACCEPT_QUEUE_NS, *accepted_ns - established_ns);
+		record_alone(ACCEPTED_READ_NS, now - *accepted_ns);
+	}
+	bpf_map_delete_elem(&accepted, &socket);
+}
+
 SEC("tp_btf/sock_recv_length")
 int BPF_PROG(on_receive, struct sock *sk, int ret)
 {
@@ -108,17 +174,14 @@ int BPF_PROG(on_receive, struct sock *sk, int ret)
 	if (!conn)
 		return 0;
 	if (conn->established_ns) {
-		u64 now = bpf_ktime_get_ns();
-		record_alone(FIRST_READ_NS, now - conn->established_ns);
-		if (conn->accepted_ns)
-			record_alone(ACCEPTED_READ_NS, now - conn->accepted_ns);
+		first_read((u64)sk, conn->established_ns);
 		conn->established_ns = 0;
 	}
 	if (conn->arrived_ns)
 		return 0;
 	tp = bpf_skc_to_tcp_sock(sk);
 	if (tp)
-		conn->arrived_ns = tcp_clock_ns(tp);
+		conn->arrived_ns = arrival_ns(tp);
 	return 0;
 }
 
