@@ -40,6 +40,15 @@ struct {
 	__type(value, u64);
 } counts SEC(".maps");
 
+/* When these programs were attached last. What was begun before has no end that belongs to it: a program that runs in
+ * windows has missed what came between. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, u64);
+} window SEC(".maps");
+
 /* Bucket 0 holds zeros, bucket n the values of n bits: from 2^(n-1) to 2^n - 1. */
 struct histogram {
 	u64 sum;
@@ -118,6 +127,13 @@ static __always_inline bool is_served(u16 port)
 	u32 only = 0;
 	struct port_bits *bits = bpf_map_lookup_elem(&ports, &only);
 	return bits && (bits->words[port / 64] >> port % 64 | bits->words[0]) & 1;
+}
+
+static __always_inline bool is_of_window(u64 at_ns)
+{
+	u32 only = 0;
+	u64 *since_ns = bpf_map_lookup_elem(&window, &only);
+	return since_ns && at_ns >= *since_ns;
 }
 
 static __always_inline u32 current_tgid(void)

@@ -34,7 +34,7 @@ typedef _Bool bool;
 enum { false, true };
 enum { BPF_ANY, BPF_NOEXIST, BPF_EXIST };
 enum { BPF_F_NO_PREALLOC = 1, BPF_F_USER_STACK = 256, BPF_F_FAST_STACK_CMP = 512 };
-enum { BPF_SK_STORAGE_GET_F_CREATE = 1 };
+enum { BPF_LOCAL_STORAGE_GET_F_CREATE = 1 };
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 

@@ -259,9 +259,9 @@ pub struct OutputArgs {
     /// Keep no recording
     #[arg(long, env = "PLIMSOLL_NO_RECORD", value_parser = BoolishValueParser::new())]
     pub no_record: bool,
-    /// Which probes watch the target from the kernel, as root: the cheap ones, and the others for 1 s in 10 or all the time; they cost it some CPU [default: none]
-    #[arg(long, value_name = "LEVEL", env = "PLIMSOLL_OBSERVE")]
-    pub observe: Option<ObserveArg>,
+    /// Which probes watch the target from the kernel, as root: the cheap ones, and the others for 1 s in 10 or all the time
+    #[arg(long, value_name = "LEVEL", env = "PLIMSOLL_OBSERVE", default_value = "light")]
+    pub observe: ObserveArg,
     /// Print no progress and no warnings
     #[arg(short, long, env = "PLIMSOLL_QUIET", value_parser = BoolishValueParser::new())]
     pub quiet: bool,

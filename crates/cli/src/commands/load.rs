@@ -38,7 +38,7 @@ pub fn run(mut args: LoadArgs) -> Result<Exit, Failure> {
         command: super::command_line(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         driver_reason: resolved.driver_reason,
-        probes: args.output.observe.map_or_else(Default::default, Into::into),
+        probes: args.output.observe.into(),
         interrupted: interrupt::flag()?,
     };
     let mut shown = Shown::new(output.quiet);

@@ -6,6 +6,7 @@
 pub(crate) mod names;
 pub(crate) mod symbols;
 
+use crate::source::clock;
 use libbpf_rs::libbpf_sys::{bpf_map_create_opts, bpf_prog_get_info_by_fd, bpf_prog_info};
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, MapType, Object, ObjectBuilder, RingBufferBuilder};
 use model::bpf::Log2;
@@ -144,6 +145,11 @@ impl Programs {
     pub(crate) fn attach(&mut self) -> Result<(), BpfError> {
         if !self.links.is_empty() {
             return Ok(());
+        }
+        let now_ns = u64::try_from(clock::monotonic_ns()).unwrap_or(0);
+        // A program that does not look at it has no such map.
+        if let Ok(map) = self.map("window") {
+            set_first(&map, &[now_ns]).map_err(|error| BpfError::of("the map 'window' cannot be set", &error))?;
         }
         for program in self.object.progs_mut() {
             let link = program.attach().map_err(|error| {

@@ -31,7 +31,8 @@ int BPF_PROG(on_complete, void *rq, int error)
 	u64 key = (u64)rq, *since = bpf_map_lookup_elem(&issued, &key);
 	if (!since)
 		return 0;
-	record(IO_NS, bpf_ktime_get_ns() - *since);
+	if (is_of_window(*since))
+		record(IO_NS, bpf_ktime_get_ns() - *since);
 	bpf_map_delete_elem(&issued, &key);
 	if ((unsigned char)error)
 		add(ERRORS, 1);

@@ -43,7 +43,8 @@ int BPF_PROG(on_end, void *lock)
 	since = bpf_map_lookup_elem(&waiting, &key);
 	if (!since)
 		return 0;
-	record(WAIT_NS, bpf_ktime_get_ns() - *since);
+	if (is_of_window(*since))
+		record(WAIT_NS, bpf_ktime_get_ns() - *since);
 	bpf_map_delete_elem(&waiting, &key);
 	return 0;
 }

@@ -69,6 +69,7 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 	struct wait wait;
 	struct off *off;
 	struct use *use;
+	bool is_whole;
 	u64 took;
 	if (is_target(prev->tgid))
 		leaves(ctx, prev);
@@ -77,7 +78,10 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 		return 0;
 	took = bpf_ktime_get_ns() - off->at_ns;
 	wait = off->wait;
+	is_whole = is_of_window(off->at_ns);
 	bpf_map_delete_elem(&gone, &tid);
+	if (!is_whole)
+		return 0;
 	record(OFF_NS, took);
 	use = bpf_map_lookup_elem(&waits, &wait);
 	if (!use) {

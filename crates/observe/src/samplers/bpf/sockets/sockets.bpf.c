@@ -61,7 +61,7 @@ static __always_inline struct conn *new_conn(const struct sock *sk)
 		b->at_ns = bpf_ktime_get_ns();
 	}
 	if (b && b->kept < b->max)
-		conn = bpf_sk_storage_get(&sockets, (void *)sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+		conn = bpf_sk_storage_get(&sockets, (void *)sk, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (conn)
 		__sync_fetch_and_add(&b->kept, 1);
 	else

@@ -1,7 +1,7 @@
 //! The target's system calls by name: how many, how many failed, how long they took, waiting included.
 //!
-//! By `sys_enter` and `sys_exit`, which slow every system call of the host while they are on: in windows. A call that
-//! was begun before the window is not timed. `futex` is the wait for a lock of the program's own.
+//! By `sys_enter` and `sys_exit`, which slow every system call of the host while they are on: in windows. Only calls that
+//! began and ended in the same window are counted. `futex` is the wait for a lock of the program's own.
 
 use super::{Probe, Reading, object};
 use crate::source::bpf::{BpfError, Programs, names};
@@ -12,12 +12,14 @@ pub(super) const PROBE: Probe = Probe {
     about: "system calls of the target: how many, errors, time",
     in_windows: true,
     object: object!("syscalls"),
-    counts: &["calls", "errors", "threads_lost", "unknown_lost"],
+    counts: &["errors", "threads_lost", "unknown_lost"],
     histograms: &["call_ns"],
     read,
 };
 
 fn read(programs: &Programs, reading: &mut Reading<'_>) -> Result<(), BpfError> {
+    let ended = reading.sample.histograms.get("syscalls.call_ns").map_or(0, model::bpf::Log2::count);
+    reading.sample.counts.insert("syscalls.calls".to_owned(), ended);
     if !reading.window_ended {
         return Ok(());
     }

@@ -1,31 +1,31 @@
 /* System calls of the target by number: how many, how many failed, how long they took. */
-#define COUNTS_MAX 4
+#define COUNTS_MAX 3
 #define HISTOGRAMS_MAX 1
 #include "plimsoll.bpf.h"
 
 #define CALLS_MAX 512
 
-enum { CALLS, ERRORS, THREADS_LOST, UNKNOWN };
+enum { ERRORS, THREADS_LOST, UNKNOWN };
 enum { CALL_NS };
 
 struct start {
-	u64 at_ns;
-	u32 number;
-	u32 pad;
+	u64 at_ns; /* 0: the thread is in no call */
+	u64 number;
 };
+
+/* With the thread itself: found without a search, and gone when it goes. */
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct start);
+} started SEC(".maps");
 
 struct use {
 	u64 count;
 	u64 errors;
 	u64 ns;
 };
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 8192);
-	__type(key, u32);
-	__type(value, struct start);
-} started SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -37,47 +37,47 @@ struct {
 SEC("tp_btf/sys_enter")
 int BPF_PROG(on_enter, void *regs, long number)
 {
-	u64 id = bpf_get_current_pid_tgid();
-	u32 tid = id;
-	struct start start = {};
-	if (!is_target(id >> 32))
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct start *start;
+	if (!is_target(task->tgid))
 		return 0;
-	add(CALLS, 1);
-	start.at_ns = bpf_ktime_get_ns();
-	start.number = number;
-	if (bpf_map_update_elem(&started, &tid, &start, BPF_ANY))
-		add(THREADS_LOST, 1);
+	start = bpf_task_storage_get(&started, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!start) {
+		add_alone(THREADS_LOST, 1);
+		return 0;
+	}
+	start->number = number;
+	start->at_ns = bpf_ktime_get_ns();
 	return 0;
 }
 
 SEC("tp_btf/sys_exit")
 int BPF_PROG(on_exit, void *regs, long ret)
 {
-	u64 id = bpf_get_current_pid_tgid();
-	u32 tid = id, number;
+	struct task_struct *task = bpf_get_current_task_btf();
 	struct start *start;
 	struct use *use;
+	bool failed = ret < 0 && ret >= -4095;
 	u64 took;
-	if (!is_target(id >> 32))
+	u32 number;
+	if (!is_target(task->tgid))
 		return 0;
-	start = bpf_map_lookup_elem(&started, &tid);
-	/* Begun before the window. */
-	if (!start)
+	start = bpf_task_storage_get(&started, task, 0, 0);
+	if (!start || !is_of_window(start->at_ns))
 		return 0;
-	number = start->number;
 	took = bpf_ktime_get_ns() - start->at_ns;
-	bpf_map_delete_elem(&started, &tid);
-	record(CALL_NS, took);
-	if (ret < 0 && ret >= -4095)
-		add(ERRORS, 1);
+	number = start->number;
+	start->at_ns = 0;
+	record_alone(CALL_NS, took);
+	if (failed)
+		add_alone(ERRORS, 1);
 	use = bpf_map_lookup_elem(&uses, &number);
 	if (!use) {
-		add(UNKNOWN, 1);
+		add_alone(UNKNOWN, 1);
 		return 0;
 	}
-	__sync_fetch_and_add(&use->count, 1);
-	__sync_fetch_and_add(&use->ns, took);
-	if (ret < 0 && ret >= -4095)
-		__sync_fetch_and_add(&use->errors, 1);
+	use->count++;
+	use->ns += took;
+	use->errors += failed;
 	return 0;
 }
