@@ -7,9 +7,13 @@ pub(crate) mod names;
 pub(crate) mod symbols;
 
 use crate::source::clock;
+use libbpf_rs::btf::{Btf, BtfType};
 use libbpf_rs::libbpf_sys::{bpf_map_create_opts, bpf_prog_get_info_by_fd, bpf_prog_info};
-use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, MapType, Object, ObjectBuilder, RingBufferBuilder};
+use libbpf_rs::{
+    Link, MapCore, MapFlags, MapHandle, MapType, Object, ObjectBuilder, OpenObject, OpenProgram, RingBufferBuilder,
+};
 use model::bpf::Log2;
+use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
 
@@ -109,25 +113,22 @@ pub(crate) struct Programs {
 impl Programs {
     /// Loads an object. `settings`: arrays whose first entry is to hold these words.
     pub(crate) fn load(bytes: &[u8], scope: &mut Scope, settings: &[(&str, &[u64])]) -> Result<Self, BpfError> {
-        // A copy is aligned as libelf needs it; bytes in a program's text need not be.
-        let aligned: Vec<u8> = bytes.to_vec();
-        let mut object = ObjectBuilder::default()
-            .open_memory(&aligned)
-            .map_err(|error| BpfError::of("the program cannot be read", &error))?;
-        for mut map in object.maps_mut() {
-            let name = map.name().to_string_lossy().into_owned();
-            let shared = match &*name {
-                "targets" => Some(&scope.targets),
-                "ports" => Some(&scope.ports),
-                SHARED => scope.shared.as_ref(),
-                _ => None,
-            };
-            if let Some(shared) = shared {
-                map.reuse_fd(shared.as_fd())
-                    .map_err(|error| BpfError::of(format!("the map '{name}' cannot be set up"), &error))?;
+        let mut object = open(bytes)?;
+        share(&mut object, scope)?;
+        let object = match object.load() {
+            Ok(object) => object,
+            Err(error) => {
+                let Ok(kernel) = Btf::from_vmlinux() else { return Err(BpfError::NoBtf) };
+                let missing = missing_tracepoints(&open(bytes)?, &kernel);
+                if missing.is_empty() {
+                    return Err(BpfError::of("the kernel does not take the program", &error));
+                }
+                let mut object = open(bytes)?;
+                stand_in(&mut object, &missing, &kernel)?;
+                share(&mut object, scope)?;
+                object.load().map_err(|error| BpfError::of("the kernel does not take the program", &error))?
             }
-        }
-        let object = object.load().map_err(|error| BpfError::of("the kernel does not take the program", &error))?;
+        };
         let programs = Programs { object, links: Vec::new() };
         for (name, words) in settings {
             if let Ok(map) = programs.map(name) {
@@ -151,7 +152,7 @@ impl Programs {
         if let Ok(map) = self.map("window") {
             set_first(&map, &[now_ns]).map_err(|error| BpfError::of("the map 'window' cannot be set", &error))?;
         }
-        for program in self.object.progs_mut() {
+        for program in self.object.progs_mut().filter(|program| program.autoload()) {
             let link = program.attach().map_err(|error| {
                 BpfError::of(format!("'{}' cannot be attached", program.section().to_string_lossy()), &error)
             });
@@ -174,7 +175,7 @@ impl Programs {
     /// How many times a program was left out because it was running already on that CPU, interrupted; `None`: the kernel
     /// does not say (before 5.12).
     pub(crate) fn misses(&self) -> Option<u64> {
-        self.object.progs().map(|program| misses(program.as_fd())).sum()
+        self.object.progs().filter(|program| program.autoload()).map(|program| misses(program.as_fd())).sum()
     }
 
     /// The map `counts`, all CPUs together.
@@ -251,6 +252,71 @@ impl Programs {
 
 fn unreadable(map: &MapHandle, error: &libbpf_rs::Error) -> BpfError {
     BpfError::of(format!("the map '{}' cannot be read", map.name().to_string_lossy()), error)
+}
+
+fn open(bytes: &[u8]) -> Result<OpenObject, BpfError> {
+    // A copy is aligned as libelf needs it; bytes in a program's text need not be.
+    let aligned: Vec<u8> = bytes.to_vec();
+    ObjectBuilder::default().open_memory(&aligned).map_err(|error| BpfError::of("the program cannot be read", &error))
+}
+
+/// Lets the object use the maps of the scope.
+fn share(object: &mut OpenObject, scope: &Scope) -> Result<(), BpfError> {
+    for mut map in object.maps_mut() {
+        let name = map.name().to_string_lossy().into_owned();
+        let shared = match &*name {
+            "targets" => Some(&scope.targets),
+            "ports" => Some(&scope.ports),
+            SHARED => scope.shared.as_ref(),
+            _ => None,
+        };
+        if let Some(shared) = shared {
+            map.reuse_fd(shared.as_fd())
+                .map_err(|error| BpfError::of(format!("the map '{name}' cannot be set up"), &error))?;
+        }
+    }
+    Ok(())
+}
+
+/// The programs of an object whose tracepoint this kernel does not have, each with the tracepoint's name.
+fn missing_tracepoints(object: &OpenObject, kernel: &Btf<'_>) -> Vec<(OsString, String)> {
+    let missing = |program: OpenProgram<'_>| {
+        let tracepoint = program.section().to_str()?.strip_prefix("tp_btf/")?.to_owned();
+        (!has_type(kernel, &format!("btf_trace_{tracepoint}"))).then(|| (program.name().to_owned(), tracepoint))
+    };
+    object.progs().filter_map(missing).collect()
+}
+
+/// Replaces programs by those that are named `before_` and as they are: what older kernels offer in their stead.
+fn stand_in(object: &mut OpenObject, missing: &[(OsString, String)], kernel: &Btf<'_>) -> Result<(), BpfError> {
+    for (name, tracepoint) in missing {
+        let prefix = format!("before_{}", name.to_string_lossy());
+        let mut replaced = false;
+        for mut program in object.progs_mut() {
+            if program.name() == name {
+                program.set_autoload(false);
+            } else if program.name().to_string_lossy().starts_with(&prefix) && has_function(kernel, program.section()) {
+                program.set_autoload(true);
+                replaced = true;
+            }
+        }
+        if !replaced {
+            return Err(BpfError::Refused {
+                what: "the kernel does not take the program".to_owned(),
+                reason: format!("this kernel has no tracepoint '{tracepoint}'"),
+            });
+        }
+    }
+    Ok(())
+}
+
+fn has_type(kernel: &Btf<'_>, name: &str) -> bool {
+    kernel.type_by_name::<BtfType<'_>>(name).is_some()
+}
+
+/// Whether there is the function of a section such as `fexit/tcp_sendmsg`.
+fn has_function(kernel: &Btf<'_>, section: &OsStr) -> bool {
+    section.to_str().and_then(|section| section.split_once('/')).is_some_and(|(_, name)| has_type(kernel, name))
 }
 
 fn misses(program: std::os::fd::BorrowedFd<'_>) -> Option<u64> {

@@ -6,8 +6,11 @@
 #define ETH_P_IP 0x0800
 #define ETH_P_IPV6 0x86dd
 #define REASONS_MAX 512
-/* SKB_NOT_DROPPED_YET, SKB_CONSUMED, SKB_DROP_REASON_NOT_SPECIFIED: the last is used for much that is no loss. */
-#define REASON_NOT_SPECIFIED 2
+/* Used for much that is no loss, as is what stands before it; 1 on Linux 6.1, 2 on 6.18. */
+enum skb_drop_reason {
+	SKB_DROP_REASON_NOT_SPECIFIED = 2,
+};
+#define REASON_NOT_SPECIFIED bpf_core_enum_value(enum skb_drop_reason, SKB_DROP_REASON_NOT_SPECIFIED)
 
 enum { RETRANSMITS, RESETS_SENT, RESETS_RECEIVED, DROPS };
 

@@ -159,8 +159,7 @@ static __always_inline void first_read(u64 socket, u64 established_ns)
 	bpf_map_delete_elem(&accepted, &socket);
 }
 
-SEC("tp_btf/sock_recv_length")
-int BPF_PROG(on_receive, struct sock *sk, int ret)
+static __always_inline int receive(struct sock *sk, int ret)
 {
 	struct tcp_sock *tp;
 	struct conn *conn;
@@ -185,8 +184,13 @@ int BPF_PROG(on_receive, struct sock *sk, int ret)
 	return 0;
 }
 
-SEC("tp_btf/sock_send_length")
-int BPF_PROG(on_send, struct sock *sk, int ret)
+SEC("tp_btf/sock_recv_length")
+int BPF_PROG(on_receive, struct sock *sk, int ret)
+{
+	return receive(sk, ret);
+}
+
+static __always_inline int send(struct sock *sk, int ret)
 {
 	struct tcp_sock *tp;
 	struct conn *conn;
@@ -226,4 +230,30 @@ int BPF_PROG(on_send, struct sock *sk, int ret)
 	if (unsent && in_flight && !nodelay && unsent < tp->mss_cache)
 		add_alone(HELD_BACK, 1);
 	return 0;
+}
+
+SEC("tp_btf/sock_send_length")
+int BPF_PROG(on_send, struct sock *sk, int ret)
+{
+	return send(sk, ret);
+}
+
+/* Before Linux 6.3, which has those two tracepoints: the loader takes these in their stead. */
+SEC("?fexit/tcp_recvmsg")
+int BPF_PROG(before_on_receive, struct sock *sk, void *msg, u64 len, int flags, int *addr_len, int ret)
+{
+	return receive(sk, ret);
+}
+
+SEC("?fexit/tcp_sendmsg")
+int BPF_PROG(before_on_send, struct sock *sk, void *msg, u64 size, int ret)
+{
+	return send(sk, ret);
+}
+
+/* sendfile(2), which calls the other since Linux 6.5. */
+SEC("?fexit/tcp_sendpage")
+int BPF_PROG(before_on_send_page, struct sock *sk, void *page, int offset, u64 size, int flags, int ret)
+{
+	return send(sk, ret);
 }
