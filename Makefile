@@ -22,6 +22,7 @@ build: ## everything, unoptimised
 
 test: ## all tests; installs what they run against
 	@scripts/packages.sh test
+	@scripts/guest.sh
 	$(CARGO) test --workspace --no-fail-fast
 
 lint: ## formatting, clippy and rustdoc, warnings denied

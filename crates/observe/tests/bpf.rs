@@ -402,3 +402,18 @@ fn a_shared_cpu_makes_the_run_queue_longer_and_schedstat_agrees() {
     assert!(difference * 10 <= kernel_ns, "probe {} ns, schedstat {kernel_ns} ns", waited.sum);
     drop(spinners);
 }
+
+#[test]
+fn all_of_this_holds_on_the_oldest_kernel_too() {
+    if std::env::var_os("PLIMSOLL_TEST_GUEST").is_some() {
+        return testkit::skip("this is that kernel");
+    }
+    let guest = match testkit::guest::Guest::find() {
+        Ok(guest) => guest,
+        Err(why) => return testkit::skip(&why),
+    };
+    let tests = std::env::current_exe().unwrap();
+    let ran = guest.run(&tests, "--test-threads 1", LONG * 4).unwrap();
+    assert_eq!(ran.status, Some(0), "{}", ran.console);
+    assert!(ran.kernel.is_some_and(|kernel| kernel.starts_with("6.1.")), "{}", ran.console);
+}
