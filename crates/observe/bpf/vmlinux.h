@@ -105,9 +105,13 @@ struct inet_connection_sock {
 };
 struct tcp_sock {
 	struct inet_connection_sock inet_conn;
+	u32 snd_wnd;
 	u32 mss_cache;
+	u32 snd_cwnd;
+	u32 snd_sml;
 	u32 write_seq;
 	u8 nonagle: 4;
+	u64 tcp_clock_cache;
 	u32 snd_nxt;
 	u32 snd_una;
 	u32 packets_out;
@@ -116,9 +120,11 @@ struct kernel_siginfo {
 	int si_code;
 };
 struct sk_buff {
+	unsigned int len;
 	__be16 protocol;
 	__u16 transport_header;
 	unsigned char *head;
+	unsigned char *data;
 };
 
 #pragma clang attribute pop

@@ -5,6 +5,7 @@
 
 pub(crate) mod names;
 pub(crate) mod symbols;
+mod uprobes;
 
 use libbpf_rs::libbpf_sys::bpf_map_create_opts;
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, MapType, Object, ObjectBuilder, RingBufferBuilder};
@@ -93,6 +94,8 @@ pub(crate) struct Entry {
 pub(crate) struct Programs {
     object: Object,
     links: Vec<Link>,
+    /// Attached to files, by [`Programs::follow`].
+    uprobes: uprobes::Uprobes,
 }
 
 impl Programs {
@@ -119,7 +122,7 @@ impl Programs {
             outcome.map_err(|error| BpfError::of(format!("the map '{name}' cannot be set up"), &error))?;
         }
         let object = object.load().map_err(|error| BpfError::of("the kernel does not take the program", &error))?;
-        Ok(Programs { object, links: Vec::new() })
+        Ok(Programs { object, links: Vec::new(), uprobes: uprobes::Uprobes::default() })
     }
 
     /// Lets all of them run. What is attached already stays so.
@@ -128,6 +131,9 @@ impl Programs {
             return Ok(());
         }
         for program in self.object.progs_mut() {
+            if program.section().to_string_lossy().split('/').next().is_some_and(uprobes::is_uprobe) {
+                continue;
+            }
             let link = program.attach().map_err(|error| {
                 BpfError::of(format!("'{}' cannot be attached", program.section().to_string_lossy()), &error)
             });
@@ -145,6 +151,18 @@ impl Programs {
     /// Stops them; their maps stay.
     pub(crate) fn detach(&mut self) {
         self.links.clear();
+    }
+
+    /// Empties a hash while nothing is attached: what began in one window must not end in another.
+    pub(crate) fn forget(&self, name: &str) -> Result<(), BpfError> {
+        let map = self.map(name)?;
+        if self.links.is_empty() {
+            for key in map.keys().take(map.max_entries() as usize).collect::<Vec<_>>() {
+                // One that is not there any more is what was wanted.
+                let _ = map.delete(&key);
+            }
+        }
+        Ok(())
     }
 
     /// The map `counts`, all CPUs together.
