@@ -33,7 +33,7 @@ typedef struct {
 struct pt_regs___x86 {
 	long unsigned int orig_ax;
 };
-struct pt_regs___arm64 {
+struct pt_regs___a64 {
 	__s32 syscallno;
 };
 enum bpf_map_type {

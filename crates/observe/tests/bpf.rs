@@ -3,58 +3,16 @@
 #![cfg(feature = "bpf")]
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
-use model::Snapshot;
-use model::bpf::{BpfSample, Level};
-use model::plan::Address;
-use model::snapshot::SamplerState;
-use observe::{ObserveSpec, Observer};
+use model::bpf::Level;
+use observe::ObserveSpec;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 use testkit::process::Guard;
 
-const LONG: Duration = Duration::from_secs(120);
-
-fn can_run() -> bool {
-    if !testkit::is_root() {
-        testkit::skip("probes are for root");
-        return false;
-    }
-    if !std::path::Path::new("/sys/kernel/btf/vmlinux").exists() {
-        testkit::skip("this kernel has no BTF");
-        return false;
-    }
-    true
-}
-
-fn observer(spec: ObserveSpec) -> Observer {
-    let mut observer = Observer::new(ObserveSpec { own_pid: std::process::id(), ..spec });
-    observer.snapshot(-1);
-    for status in observer.statuses().iter().filter(|status| status.name.starts_with("bpf/")) {
-        assert_ne!(status.status, SamplerState::Failed, "{status:?}");
-    }
-    observer
-}
-
-/// A shell that waits for a line before it does as it is told.
-fn shell(script: &str) -> Guard {
-    let mut command = Command::new("sh");
-    command.args(["-c", &format!("read line; {script}")]).stdin(Stdio::piped()).stdout(Stdio::piped());
-    Guard::spawn(&mut command).unwrap()
-}
-
-fn go(shell: &mut Guard) {
-    shell.child().stdin.as_mut().unwrap().write_all(b"\n").unwrap();
-}
-
-fn of(pid: u32, probes: Level) -> ObserveSpec {
-    ObserveSpec { target: vec![pid], probes, ..ObserveSpec::default() }
-}
-
-fn bpf(snapshot: &Snapshot) -> &BpfSample {
-    snapshot.bpf.as_ref().expect("probes run")
-}
+mod common;
+use common::{LONG, bpf, can_run, go, observer, of, shell};
 
 #[test]
 fn no_signal_and_no_exit_of_a_thousand_short_processes_is_missed() {
@@ -132,9 +90,7 @@ fn requests(stream: &mut TcpStream, count: u32) {
 }
 
 fn own(address: SocketAddr, sockets_max: u32) -> ObserveSpec {
-    let addresses = vec![Address::Tcp(address)];
-    let probes = Level::Light;
-    ObserveSpec { target: vec![std::process::id()], addresses, probes, sockets_max, ..ObserveSpec::default() }
+    common::own(address, sockets_max, Level::Light)
 }
 
 #[test]
