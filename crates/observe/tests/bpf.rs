@@ -12,6 +12,7 @@ use std::time::Duration;
 use testkit::process::Guard;
 
 mod common;
+use common::memory::Group;
 use common::{LONG, bpf, can_run, go, observer, of, shell};
 
 #[test]
@@ -173,35 +174,16 @@ fn resets_and_drops_are_counted_with_the_kernels_reason() {
     assert_eq!((&bpf.drops, bpf.counts["losses.drops"]), (&expected, 3), "{:?}", bpf.counts);
 }
 
-/// A memory cgroup (v1) of a test's own, with a limit; removed when dropped.
-struct MemoryGroup(std::path::PathBuf);
-
-impl MemoryGroup {
-    fn new(limit: &str) -> Option<Self> {
-        let folder = std::path::PathBuf::from(format!("/sys/fs/cgroup/memory/plimsoll-test-{}", std::process::id()));
-        std::fs::create_dir(&folder).ok()?;
-        let group = MemoryGroup(folder);
-        std::fs::write(group.0.join("memory.limit_in_bytes"), limit).ok()?;
-        Some(group)
-    }
-}
-
-impl Drop for MemoryGroup {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir(&self.0);
-    }
-}
-
 #[test]
 fn an_oom_kill_is_an_event() {
     if !can_run() {
         return;
     }
-    let Some(group) = MemoryGroup::new("16777216") else {
-        return testkit::skip("there is no memory cgroup of version 1 to make one in");
+    let Some(group) = Group::new("once", 16 << 20) else {
+        return testkit::skip("no memory cgroup can be made here, of version 1 or 2");
     };
     let mut target = shell("exec tail /dev/zero");
-    std::fs::write(group.0.join("cgroup.procs"), target.pid().to_string()).unwrap();
+    std::fs::write(group.processes(), target.pid().to_string()).unwrap();
     let mut observer = observer(of(target.pid(), Level::Light));
     go(&mut target);
     target.wait(LONG).expect("the kernel ends it");

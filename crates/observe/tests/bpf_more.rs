@@ -3,14 +3,14 @@
 #![cfg(feature = "bpf")]
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
-use model::bpf::Level;
+use model::bpf::{FutexUse, Level};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::process::{Command, Stdio};
-use testkit::process::Guard;
+use std::sync::{Condvar, Mutex};
+use std::time::{Duration, Instant};
 
 mod common;
-use common::{LONG, bpf, can_run, go, observer, of, own};
+use common::{bpf, can_run, observer, of, own};
 
 /// A server on a thread that answers every 4 bytes of one connection with two writes.
 fn server(nodelay: bool) -> (SocketAddr, std::thread::JoinHandle<()>) {
@@ -50,7 +50,7 @@ fn a_reply_in_two_small_writes_is_held_until_the_delayed_acknowledgement() {
         stream.set_nodelay(true).unwrap();
         let mut slow = 0;
         for _ in 0..40 {
-            let start = std::time::Instant::now();
+            let start = Instant::now();
             stream.write_all(b"ping").unwrap();
             let mut reply = [0; 8];
             stream.read_exact(&mut reply).unwrap();
@@ -78,11 +78,65 @@ fn a_reply_in_two_small_writes_is_held_until_the_delayed_acknowledgement() {
     }
 }
 
-/// A program of python's, which has threads and locks; it waits for a line before it begins.
-fn python(script: &str) -> Option<Guard> {
-    let program = testkit::program("python3")?;
-    let script = format!("import threading, time, sys\nsys.stdin.readline()\n{script}");
-    let mut command = Command::new(program);
-    command.args(["-c", &script]).stdin(Stdio::piped()).stdout(Stdio::piped());
-    Some(Guard::spawn(&mut command).unwrap())
+/// All threads want this one.
+static HOT: Mutex<()> = Mutex::new(());
+/// Nobody wants these but one thread each.
+static COLD: [Mutex<()>; 4] = [const { Mutex::new(()) }; 4];
+static NEVER: (Mutex<()>, Condvar) = (Mutex::new(()), Condvar::new());
+
+/// Four threads take a lock in turns and hold it for a while; their time in `lock` altogether, nanoseconds.
+fn contend(lock_of: fn(usize) -> &'static Mutex<()>) -> u64 {
+    let one = move |i: usize| {
+        let mut in_lock_ns = 0;
+        for _ in 0..50 {
+            let start = Instant::now();
+            let held = lock_of(i).lock().unwrap();
+            in_lock_ns += start.elapsed().as_nanos() as u64;
+            std::thread::sleep(Duration::from_millis(1));
+            drop(held);
+        }
+        in_lock_ns
+    };
+    let threads: Vec<_> = (0..4).map(|i| std::thread::spawn(move || one(i))).collect();
+    threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+}
+
+/// What was seen at an object's own bytes.
+fn at<T>(futexes: &[FutexUse], object: &'static T) -> Option<FutexUse> {
+    let start = std::ptr::from_ref(object) as u64;
+    futexes.iter().find(|futex| (start..start + size_of::<T>() as u64).contains(&futex.address)).cloned()
+}
+
+#[test]
+fn a_lock_that_all_threads_want_is_one_hot_address() {
+    if !can_run() {
+        return;
+    }
+    let mut observer = observer(of(std::process::id(), Level::Full));
+    contend(|i| &COLD[i]);
+    let own_name = std::env::current_exe().unwrap().file_name().unwrap().to_string_lossy().into_owned();
+    let healthy = observer.snapshot(1);
+    let at_cold = COLD.iter().filter_map(|cold| at(&bpf(&healthy).futexes, cold)).count();
+    assert_eq!(at_cold, 0, "{:?}", bpf(&healthy).futexes);
+
+    let in_lock_ns = contend(|_| &HOT);
+    for _ in 0..5 {
+        let guard = NEVER.0.lock().unwrap();
+        let (_guard, outcome) = NEVER.1.wait_timeout(guard, Duration::from_millis(5)).unwrap();
+        assert!(outcome.timed_out());
+    }
+    let snapshot = observer.snapshot(2);
+    let bpf = bpf(&snapshot);
+    let hot = at(&bpf.futexes, &HOT).unwrap_or_else(|| panic!("the lock is not there: {:?}", bpf.futexes));
+    assert_eq!((hot.waiters, hot.timed_count, hot.pid), (4, 0, std::process::id()), "{hot:?}");
+    // Nearly all the time in `lock` is a wait, and no wait is outside of it.
+    assert!(hot.ns <= in_lock_ns && hot.ns > in_lock_ns / 2, "{hot:?}, in lock {in_lock_ns} ns");
+    assert!(hot.count <= 400 && hot.count >= 50 && hot.place.starts_with(&own_name), "{hot:?}");
+    // An idle wait is told by its limit.
+    let idle = at(&bpf.futexes, &NEVER).unwrap_or_else(|| panic!("the condition is not there: {:?}", bpf.futexes));
+    assert_eq!((idle.count, idle.timed_count, idle.timeouts, idle.waiters), (0, 5, 5, 1), "{idle:?}");
+    assert!(idle.timed_ns >= 25_000_000);
+    let count = |name: &str| bpf.counts[&format!("futex.{name}")];
+    assert_eq!(bpf.histograms["futex.wait_ns"].count(), count("waits"));
+    assert!(count("waits") >= hot.count && count("timeouts") >= 5 && count("addresses_lost") == 0, "{:?}", bpf.counts);
 }

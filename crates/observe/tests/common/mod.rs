@@ -1,6 +1,8 @@
 //! What the tests of the probes share: an observer that must have loaded them, and targets that wait for a word.
 #![allow(dead_code, clippy::unwrap_used, reason = "each test file uses a part; in a test, a panic is the report")]
 
+pub mod memory;
+
 use model::Snapshot;
 use model::bpf::{BpfSample, Level};
 use model::plan::Address;

@@ -9,6 +9,7 @@ mod delayed_acks;
 mod family;
 mod futex;
 mod lifecycle;
+mod listening;
 mod locks;
 mod losses;
 mod offcpu;
@@ -48,6 +49,7 @@ pub struct Probe {
 /// Every probe, the always-on ones first.
 pub const PROBES: &[Probe] = &[
     lifecycle::PROBE,
+    listening::PROBE,
     sockets::PROBE,
     losses::PROBE,
     runqueue::PROBE,

@@ -153,6 +153,13 @@ impl Programs {
         self.links.clear();
     }
 
+    /// Puts an entry into a hash.
+    pub(crate) fn set(&self, name: &str, key: &[u8], value: &[u8]) -> Result<(), BpfError> {
+        let map = self.map(name)?;
+        map.update(key, value, MapFlags::ANY)
+            .map_err(|error| BpfError::of(format!("the map '{name}' cannot be written"), &error))
+    }
+
     /// Empties a hash while nothing is attached: what began in one window must not end in another.
     pub(crate) fn forget(&self, name: &str) -> Result<(), BpfError> {
         let map = self.map(name)?;
