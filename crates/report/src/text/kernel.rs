@@ -369,7 +369,7 @@ mod tests {
             BpfSample { counts: counts(&[("sockets.sends", 0), ("sockets.sockets_lost", 0)]), ..full_of_nothing() };
         assert_eq!(text(zeros, 80, true), "");
         let one = BpfSample { counts: counts(&[("losses.resets_sent", 1)]), ..BpfSample::default() };
-        let text = text(one, 80, true);
+        let text = text(one, 100, true);
         assert_eq!(text.lines().count(), 3, "{text}");
         assert!(text.contains("1 reset sent") && !text.contains("window"), "{text}");
     }
