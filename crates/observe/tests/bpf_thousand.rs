@@ -42,7 +42,7 @@ fn watch(observer: &mut Observer, lines: &Receiver<String>) -> (Vec<String>, Vec
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => break,
         }
-        if said.len() % 100 == 0 {
+        if said.len().is_multiple_of(100) {
             at_ns += 1_000_000_000;
             observer.snapshot(at_ns);
             events.append(&mut observer.take_events());

@@ -63,7 +63,7 @@ impl Programs {
             let key = (*pid, program.dev(), program.ino());
             let readings = self.uprobes.seen.entry(key).or_insert(0);
             *readings = readings.saturating_add(1);
-            let is_due = *readings <= LOOKS_FIRST || *readings % LOOKS_EVERY == 0;
+            let is_due = *readings <= LOOKS_FIRST || readings.is_multiple_of(LOOKS_EVERY);
             present.insert(key);
             if !is_due {
                 continue;

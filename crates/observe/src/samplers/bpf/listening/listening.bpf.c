@@ -63,9 +63,12 @@ int BPF_PROG(on_state, const struct sock *sk, const int from, const int to)
 		return 0;
 	if (!bpf_map_lookup_elem(&ports, &port))
 		return 0;
-	namespace = BPF_CORE_READ(common, skc_net.net, ns.inum);
-	if (!bpf_map_lookup_elem(&namespaces, &namespace))
-		return 0;
+	/* Not in a kernel without CONFIG_NET_NS: there is but one. */
+	if (bpf_core_field_exists(common->skc_net.net)) {
+		namespace = BPF_CORE_READ(common, skc_net.net, ns.inum);
+		if (!bpf_map_lookup_elem(&namespaces, &namespace))
+			return 0;
+	}
 	add(LISTENS, 1);
 	tgid = current_tgid();
 	was_target = is_target(tgid);

@@ -3,7 +3,8 @@
 //! By `contention_begin` and `contention_end` (Linux 5.19): mutexes, semaphores, spin locks. Locks of the program's own
 //! are the system call `futex`. In windows, as a contended kernel calls it often.
 
-use super::{Probe, nothing, object};
+use super::{Probe, Reading, object};
+use crate::source::bpf::{BpfError, Programs};
 
 pub(super) const PROBE: Probe = Probe {
     name: "bpf/locks",
@@ -12,5 +13,10 @@ pub(super) const PROBE: Probe = Probe {
     object: object!("locks"),
     counts: &["contentions", "threads_lost"],
     histograms: &["wait_ns"],
-    read: nothing,
+    read,
 };
+
+fn read(programs: &mut Programs, reading: &mut Reading<'_>) -> Result<(), BpfError> {
+    // A wait that began in this window and ends unseen must not be taken for one of the next.
+    if reading.window_ended { programs.forget("waiting") } else { Ok(()) }
+}
