@@ -43,6 +43,8 @@ pub struct BpfSample {
     pub calls: Vec<CallUse>,
     /// Where threads waited in the windows, longest first. Empty in a sample that follows no window.
     pub waits: Vec<WaitUse>,
+    /// Where threads waited in `futex` in the windows, those that took longest without a time limit first.
+    pub futexes: Vec<FutexUse>,
 }
 
 /// A histogram by powers of two.
@@ -115,6 +117,29 @@ pub struct WaitUse {
     pub ns: u64,
     /// Where it waited, innermost first: kernel functions, then `file+offset` of the program.
     pub stack: Vec<String>,
+}
+
+/// Waits in `futex` at one address.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct FutexUse {
+    /// The process.
+    pub pid: u32,
+    /// The futex' address in it.
+    pub address: u64,
+    /// That address as `file+offset`, or as itself where it is in no file: on a heap or a stack.
+    pub place: String,
+    /// Waits without a time limit that ended.
+    pub count: u64,
+    /// Their time, nanoseconds.
+    pub ns: u64,
+    /// Threads that waited there.
+    pub waiters: u64,
+    /// Waits with a time limit that ended: most likely a thread without work.
+    pub timed_count: u64,
+    /// Their time, nanoseconds.
+    pub timed_ns: u64,
+    /// How many of them reached their limit.
+    pub timeouts: u64,
 }
 
 #[cfg(test)]

@@ -34,7 +34,7 @@ typedef struct {
 struct pt_regs___x86 {
 	long unsigned int orig_ax;
 };
-struct pt_regs___arm64 {
+struct pt_regs___a64 {
 	__s32 syscallno;
 };
 enum bpf_map_type {
@@ -122,7 +122,10 @@ struct inet_connection_sock {
 };
 struct tcp_sock {
 	struct inet_connection_sock inet_conn;
+	u32 snd_wnd;
 	u32 mss_cache;
+	u32 snd_cwnd;
+	u32 snd_sml;
 	u32 write_seq;
 	u8 nonagle: 4;
 	u64 tcp_clock_cache;
@@ -134,9 +137,11 @@ struct kernel_siginfo {
 	int si_code;
 };
 struct sk_buff {
+	unsigned int len;
 	__be16 protocol;
 	__u16 transport_header;
 	unsigned char *head;
+	unsigned char *data;
 };
 
 #pragma clang attribute pop

@@ -45,7 +45,7 @@ typedef struct {
 struct pt_regs___x86 {
 	long unsigned int orig_ax;
 };
-struct pt_regs___arm64 {
+struct pt_regs___a64 {
 	__s32 syscallno;
 };
 HEAD

@@ -19,6 +19,9 @@ pub(crate) const WINDOW_EVERY: i64 = 10;
 /// Places where threads wait that are kept, the longest waits first.
 #[cfg(feature = "bpf")]
 pub(crate) const WAITS_MAX: usize = 20;
+/// Addresses that threads wait at in futex that are kept, the longest waits first.
+#[cfg(feature = "bpf")]
+pub(crate) const FUTEXES_MAX: usize = 10;
 /// Frames kept of each, innermost first.
 #[cfg(feature = "bpf")]
 pub(crate) const WAIT_FRAMES_MAX: usize = 24;

@@ -94,7 +94,7 @@ impl Observer {
 
     /// What happened to the watched processes since this was last asked: `target-gone`, `target-restarted`,
     /// `target-executed`, `target-processes-bound`; what samplers found (`kernel-…`), and what the probes saw:
-    /// `target-signal`, `target-exit`, `target-oom-kill`.
+    /// `target-signal`, `target-exit`, `target-oom-kill`, `target-listening`.
     pub fn take_events(&mut self) -> Vec<Event> {
         self.watch.events.append(&mut self.events);
         std::mem::take(&mut self.watch.events)

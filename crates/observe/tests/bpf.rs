@@ -3,58 +3,17 @@
 #![cfg(feature = "bpf")]
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
-use model::Snapshot;
-use model::bpf::{BpfSample, Level};
-use model::plan::Address;
-use model::snapshot::SamplerState;
-use observe::{ObserveSpec, Observer};
+use model::bpf::Level;
+use observe::ObserveSpec;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 use testkit::process::Guard;
 
-const LONG: Duration = Duration::from_secs(120);
-
-fn can_run() -> bool {
-    if !testkit::is_root() {
-        testkit::skip("probes are for root");
-        return false;
-    }
-    if !std::path::Path::new("/sys/kernel/btf/vmlinux").exists() {
-        testkit::skip("this kernel has no BTF");
-        return false;
-    }
-    true
-}
-
-fn observer(spec: ObserveSpec) -> Observer {
-    let mut observer = Observer::new(ObserveSpec { own_pid: std::process::id(), ..spec });
-    observer.snapshot(-1);
-    for status in observer.statuses().iter().filter(|status| status.name.starts_with("bpf/")) {
-        assert_ne!(status.status, SamplerState::Failed, "{status:?}");
-    }
-    observer
-}
-
-/// A shell that waits for a line before it does as it is told.
-fn shell(script: &str) -> Guard {
-    let mut command = Command::new("sh");
-    command.args(["-c", &format!("read line; {script}")]).stdin(Stdio::piped()).stdout(Stdio::piped());
-    Guard::spawn(&mut command).unwrap()
-}
-
-fn go(shell: &mut Guard) {
-    shell.child().stdin.as_mut().unwrap().write_all(b"\n").unwrap();
-}
-
-fn of(pid: u32, probes: Level) -> ObserveSpec {
-    ObserveSpec { target: vec![pid], probes, ..ObserveSpec::default() }
-}
-
-fn bpf(snapshot: &Snapshot) -> &BpfSample {
-    snapshot.bpf.as_ref().expect("probes run")
-}
+mod common;
+use common::memory::Group;
+use common::{LONG, bpf, can_run, go, observer, of, shell};
 
 #[test]
 fn no_signal_and_no_exit_of_a_thousand_short_processes_is_missed() {
@@ -132,9 +91,7 @@ fn requests(stream: &mut TcpStream, count: u32) {
 }
 
 fn own(address: SocketAddr, sockets_max: u32) -> ObserveSpec {
-    let addresses = vec![Address::Tcp(address)];
-    let probes = Level::Light;
-    ObserveSpec { target: vec![std::process::id()], addresses, probes, sockets_max, ..ObserveSpec::default() }
+    common::own(address, sockets_max, Level::Light)
 }
 
 #[test]
@@ -253,35 +210,16 @@ fn resets_and_drops_are_counted_with_the_kernels_reason() {
     assert_eq!((&bpf.drops, bpf.counts["losses.drops"]), (&expected, 3), "{:?}", bpf.counts);
 }
 
-/// A memory cgroup (v1) of a test's own, with a limit; removed when dropped.
-struct MemoryGroup(std::path::PathBuf);
-
-impl MemoryGroup {
-    fn new(limit: &str) -> Option<Self> {
-        let folder = std::path::PathBuf::from(format!("/sys/fs/cgroup/memory/plimsoll-test-{}", std::process::id()));
-        std::fs::create_dir(&folder).ok()?;
-        let group = MemoryGroup(folder);
-        std::fs::write(group.0.join("memory.limit_in_bytes"), limit).ok()?;
-        Some(group)
-    }
-}
-
-impl Drop for MemoryGroup {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir(&self.0);
-    }
-}
-
 #[test]
 fn an_oom_kill_is_an_event() {
     if !can_run() {
         return;
     }
-    let Some(group) = MemoryGroup::new("16777216") else {
-        return testkit::skip("there is no memory cgroup of version 1 to make one in");
+    let Some(group) = Group::new("once", 16 << 20) else {
+        return testkit::skip("no memory cgroup can be made here, of version 1 or 2");
     };
     let mut target = shell("exec tail /dev/zero");
-    std::fs::write(group.0.join("cgroup.procs"), target.pid().to_string()).unwrap();
+    std::fs::write(group.processes(), target.pid().to_string()).unwrap();
     let mut observer = observer(of(target.pid(), Level::Light));
     go(&mut target);
     target.wait(LONG).expect("the kernel ends it");

@@ -6,7 +6,7 @@ use crate::figures::rfc3339;
 use crate::json::Observed;
 use crate::json::of::observed;
 use crate::text::page::Page;
-use crate::text::{Paint, Style};
+use crate::text::{Paint, Style, kernel};
 use model::snapshot::{SamplerState, SamplerStatus};
 use model::{Event, Snapshot};
 use schemars::JsonSchema;
@@ -82,12 +82,13 @@ impl Document {
     }
 }
 
-/// Writes what happened, and which samplers did not read or left something out.
+/// Writes what the probes saw, what happened, and which samplers did not read or left something out.
 ///
 /// # Errors
 /// Those of the writer.
 pub fn write_end(to: &mut impl Write, watched: &Watched, style: Style) -> io::Result<()> {
     let mut page = Page::new(to, style);
+    kernel::write(&mut page, &watched.snapshots)?;
     if !watched.events.is_empty() {
         page.gap()?;
         page.line(&[(Paint::Heading, "Events".to_owned())])?;

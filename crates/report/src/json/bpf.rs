@@ -19,6 +19,7 @@ pub(super) fn of(snapshots: &[Snapshot]) -> Option<Bpf> {
         calls_per_reply: (last.window_replies > 0).then(|| calls as f64 / last.window_replies as f64),
         calls: last.calls.clone(),
         waits: waits.cloned().unwrap_or_default(),
+        futexes: last.futexes.clone(),
     })
 }
 

@@ -396,7 +396,7 @@ pub struct Happened {
 }
 
 /// What the kernel's probes counted, from the start of the run to the last reading. The probes `syscalls`, `offcpu`,
-/// `locks` and `block` ran in windows only.
+/// `locks`, `block`, `futex` and `delayed_acks` ran in windows only.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Bpf {
     /// Counts by `probe.what`; those that end in `_lost` did not fit into a bounded map.
@@ -417,6 +417,8 @@ pub struct Bpf {
     pub calls: Vec<model::bpf::CallUse>,
     /// Where threads waited in the windows, longest first.
     pub waits: Vec<model::bpf::WaitUse>,
+    /// Where threads waited in `futex` in the windows, longest first.
+    pub futexes: Vec<model::bpf::FutexUse>,
 }
 
 /// A histogram by powers of two.

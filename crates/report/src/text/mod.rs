@@ -10,6 +10,7 @@ mod findings;
 mod generator;
 mod headline;
 mod held;
+pub(crate) mod kernel;
 mod latency;
 pub(crate) mod page;
 
@@ -101,6 +102,7 @@ pub fn write(
     failures::status(page, recording)?;
     course::write(page, recording)?;
     generator::write(page, recording)?;
+    kernel::write(page, &recording.snapshots)?;
     findings::write(page, diagnosis)?;
     if let Some(kept) = options.kept {
         page.gap()?;

@@ -32,6 +32,7 @@ struct Running {
     probe: &'static Probe,
     programs: Option<Programs>,
     failure: Option<BpfError>,
+    remark: Option<(SamplerState, String)>,
 }
 
 /// The windows in which costly probes run.
@@ -106,7 +107,7 @@ impl Family {
                 Ok(programs) => (Some(programs), None),
                 Err(failure) => (None, Some(failure)),
             };
-            self.running.push(Running { probe, programs, failure });
+            self.running.push(Running { probe, programs, failure, remark: None });
         }
         let now_ns = clock::monotonic_ns();
         if self.level == Level::Full {
@@ -118,7 +119,9 @@ impl Family {
     /// Reads everything into the snapshot; what happened to the target goes to `events`.
     pub(crate) fn sample(&mut self, snapshot: &mut Snapshot, events: &mut Vec<Event>) {
         let Some(scope) = &self.scope else { return };
+        let mut targets = Vec::new();
         for process in snapshot.processes.iter().filter(|process| process.role == Role::Target) {
+            targets.push(process.pid);
             if self.known.insert(process.pid) {
                 scope.add_target(process.pid);
             }
@@ -128,17 +131,20 @@ impl Family {
         self.sample.waits.clear();
         let window_ended = closed_since_ns.is_some() || self.level == Level::Full;
         for running in &mut self.running {
-            let Some(programs) = &running.programs else { continue };
+            let Some(programs) = &mut running.programs else { continue };
             let mut reading = Reading {
                 sample: &mut self.sample,
                 events: &mut *events,
                 names: &mut self.names,
                 origin_ns,
                 window_ended,
+                targets: &targets,
+                remark: None,
             };
             if let Err(failure) = read(running.probe, programs, &mut reading) {
                 running.failure = Some(failure);
             }
+            running.remark = reading.remark;
         }
         self.count_window(closed_since_ns);
         snapshot.bpf = Some(self.sample.clone());
@@ -208,6 +214,7 @@ impl Family {
             let failure = running.and_then(|running| running.failure.as_ref());
             let (status, reason) = match (&self.absent, running, failure) {
                 (Some((status, reason)), ..) => (*status, reason.clone()),
+                (None, Some(Running { remark: Some(remark), .. }), None) => remark.clone(),
                 (None, None, _) => (
                     SamplerState::Disabled,
                     "costs by the call, so not with --observe light: choose windows or full".to_owned(),
@@ -221,7 +228,7 @@ impl Family {
     }
 }
 
-fn read(probe: &Probe, programs: &Programs, reading: &mut Reading<'_>) -> Result<(), BpfError> {
+fn read(probe: &Probe, programs: &mut Programs, reading: &mut Reading<'_>) -> Result<(), BpfError> {
     let prefix = probe.name.trim_start_matches("bpf/");
     for (name, count) in probe.counts.iter().zip(programs.counts()?) {
         reading.sample.counts.insert(format!("{prefix}.{name}"), count);

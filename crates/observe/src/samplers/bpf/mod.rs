@@ -6,14 +6,18 @@
 
 mod accepts;
 mod block;
+mod delayed_acks;
 mod family;
+mod futex;
 mod lifecycle;
+mod listening;
 mod locks;
 mod losses;
 mod offcpu;
 mod runqueue;
 mod sockets;
 mod syscalls;
+mod tls;
 
 pub(crate) use family::Family;
 
@@ -21,6 +25,7 @@ use crate::source::bpf::symbols::Kernel;
 use crate::source::bpf::{BpfError, Programs};
 use model::Event;
 use model::bpf::BpfSample;
+use model::snapshot::SamplerState;
 use std::collections::BTreeMap;
 
 /// A probe as it is listed.
@@ -39,20 +44,24 @@ pub struct Probe {
     /// Names of its map `histograms`, in order.
     histograms: &'static [&'static str],
     /// Reads what is neither.
-    read: fn(&Programs, &mut Reading<'_>) -> Result<(), BpfError>,
+    read: fn(&mut Programs, &mut Reading<'_>) -> Result<(), BpfError>,
 }
 
 /// Every probe, the always-on ones first.
 pub const PROBES: &[Probe] = &[
     lifecycle::PROBE,
+    listening::PROBE,
     sockets::PROBE,
     losses::PROBE,
     runqueue::PROBE,
+    tls::PROBE,
     accepts::PROBE,
     syscalls::PROBE,
     offcpu::PROBE,
     locks::PROBE,
     block::PROBE,
+    futex::PROBE,
+    delayed_acks::PROBE,
 ];
 
 /// What a probe reads into.
@@ -64,6 +73,10 @@ struct Reading<'a> {
     origin_ns: i64,
     /// A window has ended just now.
     window_ended: bool,
+    /// The target's processes that live.
+    targets: &'a [u32],
+    /// How the probe fares where it has more to say than that it runs.
+    remark: Option<(SamplerState, String)>,
 }
 
 /// Names that are read once, when they are first needed.
@@ -74,7 +87,7 @@ struct Names {
 }
 
 /// For a probe that has nothing beside counts and histograms.
-fn nothing(_: &Programs, _: &mut Reading<'_>) -> Result<(), BpfError> {
+fn nothing(_: &mut Programs, _: &mut Reading<'_>) -> Result<(), BpfError> {
     Ok(())
 }
 

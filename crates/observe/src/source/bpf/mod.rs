@@ -5,6 +5,7 @@
 
 pub(crate) mod names;
 pub(crate) mod symbols;
+mod uprobes;
 
 use crate::source::clock;
 use libbpf_rs::btf::{Btf, BtfType};
@@ -108,6 +109,8 @@ pub(crate) struct Entry {
 pub(crate) struct Programs {
     object: Object,
     links: Vec<Link>,
+    /// Attached to files, by [`Programs::follow`].
+    uprobes: uprobes::Uprobes,
 }
 
 impl Programs {
@@ -129,7 +132,7 @@ impl Programs {
                 object.load().map_err(|error| BpfError::of("the kernel does not take the program", &error))?
             }
         };
-        let programs = Programs { object, links: Vec::new() };
+        let programs = Programs { object, links: Vec::new(), uprobes: uprobes::Uprobes::default() };
         for (name, words) in settings {
             if let Ok(map) = programs.map(name) {
                 set_first(&map, words)
@@ -153,6 +156,9 @@ impl Programs {
             set_first(&map, &[now_ns]).map_err(|error| BpfError::of("the map 'window' cannot be set", &error))?;
         }
         for program in self.object.progs_mut().filter(|program| program.autoload()) {
+            if program.section().to_string_lossy().split('/').next().is_some_and(uprobes::is_uprobe) {
+                continue;
+            }
             let link = program.attach().map_err(|error| {
                 BpfError::of(format!("'{}' cannot be attached", program.section().to_string_lossy()), &error)
             });
@@ -176,6 +182,13 @@ impl Programs {
     /// does not say (before 5.12).
     pub(crate) fn misses(&self) -> Option<u64> {
         self.object.progs().filter(|program| program.autoload()).map(|program| misses(program.as_fd())).sum()
+    }
+
+    /// Puts an entry into a hash.
+    pub(crate) fn set(&self, name: &str, key: &[u8], value: &[u8]) -> Result<(), BpfError> {
+        let map = self.map(name)?;
+        map.update(key, value, MapFlags::ANY)
+            .map_err(|error| BpfError::of(format!("the map '{name}' cannot be written"), &error))
     }
 
     /// The map `counts`, all CPUs together.

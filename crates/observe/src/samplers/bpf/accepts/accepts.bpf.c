@@ -10,7 +10,7 @@ enum { ACCEPTED, EMPTY_HANDED };
 static __always_inline bool is_accept(void *regs)
 {
 	struct pt_regs___x86 *x86 = regs;
-	struct pt_regs___arm64 *arm64 = regs;
+	struct pt_regs___a64 *arm64 = regs;
 	if (bpf_core_field_exists(x86->orig_ax)) {
 		u64 number = BPF_CORE_READ(x86, orig_ax);
 		return number == 43 || number == 288;

@@ -123,7 +123,7 @@ static __always_inline s32 last_system_call(void)
 {
 	void *regs = (void *)bpf_task_pt_regs(bpf_get_current_task_btf());
 	struct pt_regs___x86 *x86 = regs;
-	struct pt_regs___arm64 *arm64 = regs;
+	struct pt_regs___a64 *arm64 = regs;
 	if (bpf_core_field_exists(x86->orig_ax))
 		return (s32)BPF_CORE_READ(x86, orig_ax);
 	if (bpf_core_field_exists(arm64->syscallno))

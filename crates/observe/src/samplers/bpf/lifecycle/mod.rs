@@ -86,7 +86,7 @@ impl Record {
     }
 }
 
-fn read(programs: &Programs, reading: &mut Reading<'_>) -> Result<(), BpfError> {
+fn read(programs: &mut Programs, reading: &mut Reading<'_>) -> Result<(), BpfError> {
     let mut seen: Vec<(Record, u64)> = Vec::new();
     programs.take_records("records", |bytes| {
         let Some(record) = Record::parse(bytes) else { return };

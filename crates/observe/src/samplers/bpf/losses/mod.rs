@@ -17,7 +17,7 @@ pub(super) const PROBE: Probe = Probe {
     read,
 };
 
-fn read(programs: &Programs, reading: &mut Reading<'_>) -> Result<(), BpfError> {
+fn read(programs: &mut Programs, reading: &mut Reading<'_>) -> Result<(), BpfError> {
     let drops = reading.sample.counts.get("losses.drops").copied().unwrap_or(0);
     if reading.sample.drops.values().sum::<u64>() == drops {
         return Ok(());

@@ -21,7 +21,7 @@ pub(super) const PROBE: Probe = Probe {
     read,
 };
 
-fn read(programs: &Programs, reading: &mut Reading<'_>) -> Result<(), BpfError> {
+fn read(programs: &mut Programs, reading: &mut Reading<'_>) -> Result<(), BpfError> {
     if !reading.window_ended {
         return Ok(());
     }

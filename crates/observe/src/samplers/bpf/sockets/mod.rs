@@ -40,7 +40,7 @@ pub(super) const PROBE: Probe = Probe {
 };
 
 /// Receives and sends are as many as there are sizes of them.
-fn read(_: &Programs, reading: &mut Reading<'_>) -> Result<(), BpfError> {
+fn read(_: &mut Programs, reading: &mut Reading<'_>) -> Result<(), BpfError> {
     for (count, sizes) in [("sockets.receives", "sockets.receive_bytes"), ("sockets.sends", "sockets.send_bytes")] {
         let n = reading.sample.histograms.get(sizes).map_or(0, model::bpf::Log2::count);
         reading.sample.counts.insert(count.to_owned(), n);

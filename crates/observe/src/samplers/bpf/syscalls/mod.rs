@@ -17,7 +17,7 @@ pub(super) const PROBE: Probe = Probe {
     read,
 };
 
-fn read(programs: &Programs, reading: &mut Reading<'_>) -> Result<(), BpfError> {
+fn read(programs: &mut Programs, reading: &mut Reading<'_>) -> Result<(), BpfError> {
     let ended = reading.sample.histograms.get("syscalls.call_ns").map_or(0, model::bpf::Log2::count);
     reading.sample.counts.insert("syscalls.calls".to_owned(), ended);
     if !reading.window_ended {

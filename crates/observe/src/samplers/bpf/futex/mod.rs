@@ -1,0 +1,46 @@
+//! Waits of the target's threads in `futex`: for locks, conditions and whatever else a program makes of it; where they
+//! wait most, by address, and how many different threads do.
+//!
+//! By `sys_enter` and `sys_exit`, in windows (`locks` has the kernel's own locks). A thread without work waits by futex as
+//! well, for a condition: a wait with a time limit is such a one almost always and is counted apart, one without may be.
+//! A lock is told by its address having several waiters and short waits that add up. A wait that began before the window,
+//! or goes on after it, is not counted; nor are `futex_waitv` and `futex_wait` of Linux 6.7.
+
+use super::{Probe, Reading, object};
+use crate::limits::FUTEXES_MAX;
+use crate::source::bpf::symbols::Program;
+use crate::source::bpf::{BpfError, Entry, Programs};
+use model::bpf::FutexUse;
+use std::collections::BTreeMap;
+
+pub(super) const PROBE: Probe = Probe {
+    name: "bpf/futex",
+    about: "waits in futex by address: how many, how long, by how many threads",
+    in_windows: true,
+    object: object!("futex"),
+    counts: &["waits", "timed_waits", "timeouts", "not_slept", "threads_lost", "addresses_lost", "waiters_lost"],
+    histograms: &["wait_ns", "timed_wait_ns"],
+    read,
+};
+
+fn read(programs: &mut Programs, reading: &mut Reading<'_>) -> Result<(), BpfError> {
+    if !reading.window_ended {
+        return Ok(());
+    }
+    let mut futexes: Vec<FutexUse> = programs.hash("addresses")?.iter().filter_map(of_entry).collect();
+    futexes.sort_by_key(|futex| std::cmp::Reverse((futex.ns, futex.timed_ns)));
+    futexes.truncate(FUTEXES_MAX);
+    let mut maps: BTreeMap<u32, Program> = BTreeMap::new();
+    for futex in &mut futexes {
+        futex.place = maps.entry(futex.pid).or_insert_with(|| Program::read(futex.pid)).name(futex.address);
+    }
+    reading.sample.futexes = futexes;
+    Ok(())
+}
+
+fn of_entry(entry: &Entry) -> Option<FutexUse> {
+    let [count, ns, waiters, timed_count, timed_ns, timeouts] = entry.words[..] else { return None };
+    let address = u64::from_ne_bytes(entry.key.get(..8)?.try_into().ok()?);
+    let pid = u32::from_ne_bytes(entry.key.get(8..12)?.try_into().ok()?);
+    Some(FutexUse { pid, address, place: String::new(), count, ns, waiters, timed_count, timed_ns, timeouts })
+}
