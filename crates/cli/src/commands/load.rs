@@ -38,6 +38,7 @@ pub fn run(mut args: LoadArgs) -> Result<Exit, Failure> {
         command: super::command_line(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         driver_reason: resolved.driver_reason,
+        observe: !args.output.no_observe,
         probes: args.output.observe.map_or_else(Default::default, Into::into),
         interrupted: interrupt::flag()?,
     };
@@ -56,6 +57,7 @@ fn matrix(scenario: &Scenario, output: &OutputArgs) -> Result<Exit, Failure> {
         command: super::command_line(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         driver_reason: String::new(),
+        observe: true,
         // Handshakes of many short runs: nothing is observed but their latency.
         probes: model::bpf::Level::None,
         interrupted: interrupt::flag()?,
