@@ -15,11 +15,13 @@ struct Linked {
     client: Guard,
     server: Guard,
     folder: tempfile::TempDir,
+    /// The server's address: one that no other test of this machine has.
+    address: String,
 }
 
 impl Linked {
-    /// `None`: it cannot be made here, and the reason is printed.
-    fn new(server: &mut Command) -> Option<Self> {
+    /// `link`: which of the addresses. `None`: it cannot be made here, and the reason is printed.
+    fn new(link: u8, server: &mut Command) -> Option<Self> {
         let here = testkit::is_root() && testkit::program("ip").is_some() && testkit::program("nsenter").is_some();
         if !here {
             testkit::skip("a link between two network namespaces needs root, ip and nsenter");
@@ -28,7 +30,9 @@ impl Linked {
         let client = Guard::spawn(of_its_own(Command::new("sleep").arg("600"))).unwrap();
         let server = Guard::spawn(of_its_own(server.stdout(Stdio::null()))).unwrap();
         let folder = tempfile::tempdir().unwrap();
-        let linked = Linked { client, server, folder };
+        let (link, own_pid) = (4 * u32::from(link), std::process::id());
+        let ends = [1, 2].map(|end| format!("10.{}.{}.{}", own_pid >> 8 & 255, own_pid & 255, link + end));
+        let linked = Linked { client, server, folder, address: ends[1].clone() };
         let (at_client, at_server) = (linked.client.pid(), linked.server.pid());
         let own = std::fs::read_link("/proc/self/ns/net").unwrap();
         for pid in [at_client, at_server] {
@@ -38,8 +42,8 @@ impl Linked {
         }
         let peer = at_server.to_string();
         run_in(at_client, &["ip", "link", "add", "p0", "type", "veth", "peer", "name", "p0", "netns", &peer])?;
-        for (pid, address) in [(at_client, "10.99.0.1/30"), (at_server, "10.99.0.2/30")] {
-            run_in(pid, &["ip", "addr", "add", address, "dev", "p0"])?;
+        for (pid, address) in [at_client, at_server].into_iter().zip(&ends) {
+            run_in(pid, &["ip", "addr", "add", &format!("{address}/30"), "dev", "p0"])?;
             run_in(pid, &["ip", "link", "set", "p0", "up"])?;
         }
         wait_until("the server listens", || {
@@ -66,13 +70,16 @@ fn run_in(pid: u32, words: &[&str]) -> Option<()> {
     status.success().then_some(())
 }
 
+fn load(url: &str) -> [&str; 11] {
+    ["load", url, "-c", "4", "-d", "1s", "--tick", "200ms", "--json", "--no-record", "-q"]
+}
+
 #[test]
 fn a_target_in_another_network_namespace_is_found_and_read_there() {
     let listen = format!("0.0.0.0:{PORT}");
-    let Some(linked) = Linked::new(&mut command(&["serve", "http", "--listen", &listen])) else { return };
-    let url = format!("http://10.99.0.2:{PORT}/");
-    let load = ["load", &url, "-c", "4", "-d", "1s", "--tick", "200ms", "--json", "--no-record", "-q"];
-    let document = linked.plimsoll(&[], &load).json();
+    let Some(linked) = Linked::new(0, &mut command(&["serve", "http", "--listen", &listen])) else { return };
+    let url = format!("http://{}:{PORT}/", linked.address);
+    let document = linked.plimsoll(&[], &load(&url)).json();
     assert!(document["totals"]["ok"].as_u64().unwrap() > 0);
     let observed = &document["observed"];
     let pid = linked.server.pid();
@@ -99,8 +106,9 @@ fn a_target_in_another_network_namespace_is_found_and_read_there() {
     let mut nginx = Command::new(testkit::program("nginx").unwrap());
     nginx.arg("-e").arg(folder.path().join("log")).arg("-p").arg(folder.path());
     nginx.arg("-c").arg(folder.path().join("nginx.conf"));
-    let Some(linked) = Linked::new(&mut nginx) else { return };
-    let document = linked.plimsoll(&[], &load).json();
+    let Some(linked) = Linked::new(1, &mut nginx) else { return };
+    let url = format!("http://{}:{PORT}/", linked.address);
+    let document = linked.plimsoll(&[], &load(&url)).json();
     let targets = document["observed"]["target"].as_array().unwrap();
     assert_eq!(targets.len(), 2, "master and worker: {targets:?}");
     assert!(targets.iter().all(|target| target["name"] == "nginx"), "{targets:?}");
@@ -109,11 +117,24 @@ fn a_target_in_another_network_namespace_is_found_and_read_there() {
 }
 
 #[test]
+fn of_two_targets_with_one_address_the_one_that_the_route_leads_to_is_found() {
+    let listen = format!("0.0.0.0:{PORT}");
+    let server = || command(&["serve", "http", "--listen", &listen]);
+    let (Some(one), Some(other)) = (Linked::new(3, &mut server()), Linked::new(3, &mut server())) else { return };
+    for linked in [&one, &other] {
+        let url = format!("http://{}:{PORT}/", linked.address);
+        let document = linked.plimsoll(&[], &load(&url)).json();
+        assert_eq!(document["observed"]["target"][0]["pid"], linked.server.pid(), "{}", document["samplers"]);
+        assert_eq!(document["observed"]["target"].as_array().unwrap().len(), 1);
+    }
+}
+
+#[test]
 fn without_the_rights_to_look_into_others_the_status_says_what_is_wanted() {
     let Some(setpriv) = testkit::program("setpriv") else { return testkit::skip("setpriv is not installed") };
     let listen = format!("0.0.0.0:{PORT}");
-    let Some(linked) = Linked::new(&mut command(&["serve", "http", "--listen", &listen])) else { return };
-    let url = format!("http://10.99.0.2:{PORT}/");
+    let Some(linked) = Linked::new(2, &mut command(&["serve", "http", "--listen", &listen])) else { return };
+    let url = format!("http://{}:{PORT}/", linked.address);
     let without_rights = [setpriv.to_str().unwrap(), "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs", "--"];
     let args = ["load", &url, "-c", "2", "-d", "500ms", "--json", "--no-record", "-q"];
     // Still root by name, so that the program can be read wherever it is, but without any capability.

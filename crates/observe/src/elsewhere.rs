@@ -2,7 +2,8 @@
 //!
 //! Each distinct network namespace that a process of `/proc` is in is looked into once, at most [`NAMESPACES_MAX`] of
 //! them: on a thread that enters it, else, where entering is refused, by the tables of `/proc/<pid>/net`. An address
-//! counts only where the namespace owns it, so that of two servers on one port the right one is found. Not seen:
+//! counts only where the namespace owns it, so that of two servers on one port the right one is found; where several own
+//! it, the one that the route leads into, over a link or a bridge. Not seen:
 //! namespaces without a process, and another one's address reached through address translation.
 //! Cost: one link read for each process of the host, and for each namespace a thread and two netlink requests; for a
 //! run's start, and once a second while a target that ended is looked for.
@@ -10,6 +11,7 @@
 use crate::limits::NAMESPACES_MAX;
 use crate::source::namespace::in_network_of;
 use crate::source::proc::words;
+use crate::source::route;
 use crate::source::sock_diag::{self, Listener};
 use crate::target::{accepting, is_local, listeners_of_tables, unix_rows};
 use std::collections::BTreeSet;
@@ -35,6 +37,7 @@ pub(crate) struct Look {
 pub(crate) fn accepting_elsewhere(address: SocketAddr) -> Look {
     let (pids, refused) = one_of_each(&["net"]);
     let mut look = Look { refused, ..Look::default() };
+    let mut holders: Vec<(u32, Vec<u64>)> = Vec::new();
     for pid in pids {
         let Some((is_owned, listeners)) = inside(pid, address.ip()) else {
             look.refused += 1;
@@ -45,9 +48,17 @@ pub(crate) fn accepting_elsewhere(address: SocketAddr) -> Look {
         }
         look.is_owned = true;
         let found = accepting(&listeners, address);
-        look.namespaces += usize::from(!found.is_empty());
-        look.inodes.extend(found);
+        if !found.is_empty() {
+            holders.push((pid, found));
+        }
     }
+    if holders.len() > 1 {
+        let pids: Vec<u32> = holders.iter().map(|(pid, _)| *pid).collect();
+        let reached = route::leads_into(address.ip(), &pids);
+        holders.retain(|(pid, _)| reached.is_none_or(|reached| *pid == reached));
+    }
+    look.namespaces = holders.len();
+    look.inodes = holders.into_iter().flat_map(|(_, inodes)| inodes).collect();
     look
 }
 

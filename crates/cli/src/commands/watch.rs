@@ -41,11 +41,13 @@ pub fn run(args: &WatchArgs) -> Result<Exit, Failure> {
         }
     })?;
     rows.written?;
-    let mut out = std::io::stdout().lock();
+    // A document of many lines is not handed over line by line.
+    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
     match args.json {
         true => Document::of(watched, env!("CARGO_PKG_VERSION")).write(&mut out)?,
         false => write_end(&mut out, &watched, rows.style)?,
     }
+    out.flush()?;
     Ok(Exit::Fine)
 }
 
