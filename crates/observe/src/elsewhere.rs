@@ -29,18 +29,19 @@ pub(crate) struct Look {
     pub(crate) namespaces: usize,
     /// Whether a namespace owns the address, though nobody may listen there.
     pub(crate) is_owned: bool,
-    /// Processes or namespaces that could not be looked into for want of rights.
-    pub(crate) refused: usize,
+    /// Some processes or namespaces could not be looked into, and this process has not all the rights to.
+    pub(crate) lacks_rights: bool,
 }
 
 /// The listeners that accept connections to an address which is none of this network namespace's own.
 pub(crate) fn accepting_elsewhere(address: SocketAddr) -> Look {
     let (pids, refused) = one_of_each(&["net"]);
-    let mut look = Look { refused, ..Look::default() };
+    let mut look = Look::default();
+    let mut refused = refused;
     let mut holders: Vec<(u32, Vec<u64>)> = Vec::new();
     for pid in pids {
         let Some((is_owned, listeners)) = inside(pid, address.ip()) else {
-            look.refused += 1;
+            refused += 1;
             continue;
         };
         if !is_owned {
@@ -57,6 +58,7 @@ pub(crate) fn accepting_elsewhere(address: SocketAddr) -> Look {
         let reached = route::leads_into(address.ip(), &pids);
         holders.retain(|(pid, _)| reached.is_none_or(|reached| *pid == reached));
     }
+    look.lacks_rights = refused > 0 && !has_rights();
     look.namespaces = holders.len();
     look.inodes = holders.into_iter().flat_map(|(_, inodes)| inodes).collect();
     look
@@ -79,7 +81,7 @@ pub(crate) fn on_port(port: u16) -> Vec<Listener> {
 pub(crate) fn of_file(path: &Path) -> Look {
     let Ok(file) = std::fs::metadata(path) else { return Look::default() };
     let (pids, refused) = one_of_each(&["net", "mnt"]);
-    let mut look = Look { refused, ..Look::default() };
+    let mut look = Look { lacks_rights: refused > 0 && !has_rights(), ..Look::default() };
     for pid in pids {
         let root = PathBuf::from(format!("/proc/{pid}/root"));
         let Ok(rows) = unix_rows(Path::new(&format!("/proc/{pid}/net/unix"))) else { continue };
@@ -121,6 +123,13 @@ fn one_of_each(kinds: &[&str]) -> (Vec<u32>, usize) {
         }
     }
     (pids, refused)
+}
+
+/// Whether this process may look into others' namespaces. Some may be hidden from it all the same, by a user namespace.
+fn has_rights() -> bool {
+    use rustix::thread::{CapabilitySet, capabilities};
+    let needed = CapabilitySet::SYS_ADMIN | CapabilitySet::SYS_PTRACE;
+    capabilities(None).is_ok_and(|sets| sets.effective.contains(needed))
 }
 
 /// Whether a process's network namespace owns an address, and its listeners; `None`: it cannot be looked into.

@@ -25,8 +25,8 @@ use std::path::{Path, PathBuf};
 pub enum NotFound {
     /// The address is none of this host's.
     #[error(
-        "the target is on another machine: {address} is no address of this host, nor of a network namespace with a \
-         process on it; to observe it, run `plimsoll watch --serve` there and give `load --observe-at` its address"
+        "the target is on another machine: {address} is no address of this host, nor of a network namespace on \
+         it that can be seen; to observe it, run `plimsoll watch --serve` there and give `load --observe-at` its address"
     )]
     Remote {
         /// Where the load goes.
@@ -153,7 +153,7 @@ fn in_another_namespace(address: SocketAddr) -> Result<Vec<u64>, NotFound> {
     match elsewhere::accepting_elsewhere(address) {
         Look { namespaces: namespaces @ 2.., .. } => Err(NotFound::Ambiguous { address, namespaces }),
         Look { inodes, is_owned: true, .. } => Ok(inodes),
-        Look { refused: 0, .. } => Err(NotFound::Remote { address }),
+        Look { lacks_rights: false, .. } => Err(NotFound::Remote { address }),
         Look { .. } => Err(NotFound::Unseen { address }),
     }
 }

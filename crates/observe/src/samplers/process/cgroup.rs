@@ -106,7 +106,13 @@ impl Sampler for Cgroups {
 impl Folders {
     fn of(own: &str, mounts: &str) -> Self {
         let groups = |controller| groups_of(own, mounts, controller).known().cloned().unwrap_or_default();
-        Folders { cpu: groups("cpu"), cpuacct: groups("cpuacct"), memory: groups("memory"), pids: groups("pids") }
+        let mut cpu = groups("cpu");
+        if cpu.is_empty() {
+            // Where version 1 has the controller and is not mounted, version 2 still counts its groups' CPU time.
+            let unified = own.lines().find(|line| line.starts_with("0::")).unwrap_or_default();
+            cpu = groups_of(unified, mounts, "cpu").known().cloned().unwrap_or_default();
+        }
+        Folders { cpu, cpuacct: groups("cpuacct"), memory: groups("memory"), pids: groups("pids") }
     }
 
     fn read(&self, root: &Root) -> Metrics {
