@@ -102,9 +102,9 @@ fn observer(settings: &Settings) -> (Table, Value) {
     let columns = ["target", "% of a core", "readings", "remarks"];
     let mut table = Table::new("the observer's own CPU time, one reading a second", &columns);
     let mut runs = Vec::new();
-    let wanted: [(&str, fn(&Settings) -> Result<Value>); 2] =
-        [("nginx without load", idle), ("plimsoll serve echo, 100,000 connections", holding)];
-    for (what, measure) in wanted {
+    let measures: [fn(&Settings) -> Result<Value>; 2] = [idle, holding];
+    for (what, measure) in ["nginx without load", "plimsoll serve echo, 100,000 connections"].into_iter().zip(measures)
+    {
         say(what);
         let (share, readings, remarks) = match measure(settings) {
             Ok(document) => {

@@ -24,7 +24,8 @@ pub struct WatchArgs {
     #[arg(long, value_name = "NAME,…", env = "PLIMSOLL_METRICS", conflicts_with = "json")]
     pub metrics: Option<String>,
     /// List what can be read: what each sampler and probe reads, needs and costs, and whether it works here
-    #[arg(long, conflicts_with_all = ["pid", "port", "duration", "metrics"])]
+    #[arg(long, env = "PLIMSOLL_LIST", value_parser = BoolishValueParser::new(),
+          conflicts_with_all = ["pid", "port", "duration", "metrics"])]
     pub list: bool,
     /// Print one JSON document at the end
     #[arg(long, env = "PLIMSOLL_JSON", value_parser = BoolishValueParser::new())]
