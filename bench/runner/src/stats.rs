@@ -35,6 +35,44 @@ pub fn ratios(of: &[Option<f64>], to: &[Option<f64>]) -> Option<Summary> {
     Summary::of(both.filter_map(|(of, to)| Some((*of)? / (*to)?)))
 }
 
+/// A ratio with its 95 % confidence interval.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Interval {
+    /// How many pairs.
+    pub count: usize,
+    /// The geometric mean of the ratios.
+    pub middle: f64,
+    /// Lower bound.
+    pub low: f64,
+    /// Upper bound.
+    pub high: f64,
+}
+
+/// The interval of the ratios `of[i] / to[i]` of the rounds in which both have a value: Student's t on their logarithms.
+/// None with fewer than two.
+pub fn interval_of_ratio(of: &[Option<f64>], to: &[Option<f64>]) -> Option<Interval> {
+    let logs: Vec<f64> =
+        of.iter().zip(to).filter_map(|(of, to)| Some(((*of)? / (*to)?).ln())).filter(|log| log.is_finite()).collect();
+    let count = logs.len();
+    if count < 2 {
+        return None;
+    }
+    let mean = logs.iter().sum::<f64>() / count as f64;
+    let variance = logs.iter().map(|log| (log - mean).powi(2)).sum::<f64>() / (count - 1) as f64;
+    let half = t_975(count - 1) * (variance / count as f64).sqrt();
+    Some(Interval { count, middle: mean.exp(), low: (mean - half).exp(), high: (mean + half).exp() })
+}
+
+/// The 97.5 % quantile of Student's t, by degrees of freedom; beyond the table, the next lower entry, which is wider.
+fn t_975(degrees: usize) -> f64 {
+    const TABLE: [f64; 20] = [
+        12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
+        2.120, 2.110, 2.101, 2.093, 2.086,
+    ];
+    let last = TABLE[TABLE.len() - 1];
+    TABLE.get(degrees.saturating_sub(1)).copied().unwrap_or(last)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -71,5 +109,20 @@ mod tests {
         let of = [Some(1.0), Some(10.0), Some(100.0)];
         let to = [Some(10.0), Some(1.0), Some(50.0)];
         assert_eq!(ratios(&of, &to).unwrap().median, 2.0);
+    }
+
+    #[test]
+    fn an_interval_of_ratios_is_students() {
+        // Logarithms 0, ln 2, ln 4: mean ln 2, deviation ln 2, three of them.
+        let of = [Some(1.0), Some(2.0), Some(4.0), None];
+        let interval = interval_of_ratio(&of, &[Some(1.0); 4]).unwrap();
+        let half = 4.303 * 2.0_f64.ln() / 3.0_f64.sqrt();
+        assert_eq!(interval.count, 3);
+        assert!((interval.middle - 2.0).abs() < 1e-9);
+        assert!((interval.low - (2.0_f64.ln() - half).exp()).abs() < 1e-9, "{interval:?}");
+        assert!((interval.high - (2.0_f64.ln() + half).exp()).abs() < 1e-9, "{interval:?}");
+        assert_eq!(interval_of_ratio(&of[..1], &[Some(1.0)]), None);
+        assert_eq!(interval_of_ratio(&[Some(0.0), Some(1.0)], &[Some(1.0); 2]), None, "no logarithm of nothing");
+        assert!(t_975(1) > t_975(9) && (t_975(9) - 2.262).abs() < 1e-9 && t_975(1000) >= 1.96);
     }
 }

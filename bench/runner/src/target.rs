@@ -21,11 +21,14 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// plimsoll's echo server, for more connections than a descriptor limit allows.
 pub const HOLDER: &str = "holder";
+/// The same for a hundred thousand.
+pub const MANY_HOLDER: &str = "holder of many";
 /// The responder that notes when requests arrive.
 pub const STAMPING: &str = "stamping responder";
 /// Where it writes them.
 const STAMPS: &str = "stamps";
 
+const MANY_HOLDER_ARGS: &str = "serve echo --design uring --connections-max 110k --idle-timeout never --listen {addr}";
 const HOLDER_ARGS: &str = "serve echo --design uring --connections-max 60k --idle-timeout never --listen {addr}";
 /// Servers of one file of 1 KiB: ours first, then nginx as it comes, and remembering open files.
 pub const FILE_SERVERS: [&str; 3] = ["serve http, 1 KiB", "nginx, 1 KiB", "nginx, 1 KiB, open_file_cache"];
@@ -80,6 +83,7 @@ impl Target {
                 command.args(["--stamps-max", "10000000"]);
                 command
             }
+            MANY_HOLDER => serve(&settings.plimsoll, MANY_HOLDER_ARGS, addr)?,
             HOLDER => serve(&settings.plimsoll, HOLDER_ARGS, addr)?,
             "serve" => serve(&settings.plimsoll, &settings.serve_args, addr)?,
             other => bail!("there is no target {other:?}"),

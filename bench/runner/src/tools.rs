@@ -277,6 +277,15 @@ pub const BURSTS: &[Row] = &[
     plimsoll("plimsoll --driver epoll", Kind::Plimsoll, |load| burst_args(load, &["--driver", "epoll"])),
 ];
 
+/// One load, observed in different ways: the first is what the others are set against.
+pub const OBSERVED: &[Row] = &[
+    plimsoll("none", Kind::Plimsoll, |load| plimsoll_args(load, &["--no-observe"])),
+    plimsoll("/proc only", Kind::Plimsoll, |load| plimsoll_args(load, &["--observe", "none"])),
+    plimsoll("light", Kind::Plimsoll, |load| plimsoll_args(load, &["--observe", "light"])),
+    plimsoll("windows", Kind::Plimsoll, |load| plimsoll_args(load, &["--observe", "windows"])),
+    plimsoll("full", Kind::Plimsoll, |load| plimsoll_args(load, &["--observe", "full"])),
+];
+
 const fn held(name: &'static str, args: fn(&Load) -> Vec<String>) -> Row {
     Row { parse: parse::plimsoll::parse_held, ..plimsoll(name, Kind::Plimsoll, args) }
 }

@@ -5,6 +5,7 @@
 //! result invalid: a slow, stalled or overloaded target never does. Cost: a few passes over timeline and snapshots.
 #![forbid(unsafe_code)]
 
+pub mod agreement;
 pub mod check;
 pub mod facts;
 mod held;

@@ -6,7 +6,9 @@
 //! ([`samplers::bpf`], feature `bpf`) count what `/proc` does not show.
 
 pub mod capsule;
+mod elsewhere;
 mod limits;
+pub mod list;
 pub mod metric;
 mod observer;
 pub mod own;

@@ -1,12 +1,12 @@
 //! Finds the processes that listen where the load goes: the kernel's listening sockets, by their inode to the
 //! descriptors of processes.
 //!
-//! All holders of a listening socket are returned, so a master and its workers are found together. Not seen: a target
-//! on another machine, or in another network namespace behind an address of its own. Cost: one list of the host's
-//! listeners, by netlink or else from `/proc/net`, and one pass over the links in `/proc/*/fd`, for a run's start.
+//! All holders of a listening socket are returned, so a master and its workers are found together. An address that is
+//! none of this network namespace's is looked for in the others of this host (`elsewhere`). Not seen: a target on another
+//! machine. Cost: one list of the host's listeners, by netlink or else from `/proc/net`, and one pass over the links in
+//! `/proc/*/fd`, for a run's start.
 
-use crate::limits::NAMESPACES_MAX;
-use crate::source::namespace::in_network_of;
+use crate::elsewhere::{self, Look};
 use crate::source::proc::{SampleError, number, words};
 use crate::source::sock_diag::{self, Listener};
 use model::plan::Address;
@@ -25,11 +25,33 @@ use std::path::{Path, PathBuf};
 pub enum NotFound {
     /// The address is none of this host's.
     #[error(
-        "the target is on another machine, or in a network namespace of its own: {address} is no address of this host"
+        "the target is on another machine: {address} is no address of this host, nor of a network namespace on \
+         it that can be seen; to observe it, run `plimsoll watch --serve` there and give `load --observe-at` its address"
     )]
     Remote {
         /// Where the load goes.
         address: SocketAddr,
+    },
+    /// The address is none of this network namespace's, and not all of the others could be seen.
+    #[error(
+        "{address} is no address of this network namespace, and not all others of this host can be seen: run as root, or \
+         give plimsoll CAP_SYS_ADMIN and CAP_SYS_PTRACE; if it is on another machine, run `plimsoll watch --serve` there \
+         and give `load --observe-at` its address"
+    )]
+    Unseen {
+        /// Where the load goes.
+        address: SocketAddr,
+    },
+    /// Several namespaces have the address and a listener there.
+    #[error(
+        "{address} is an address of {namespaces} network namespaces of this host, with a listener in each: which of \
+         them is reached is not known; observe it with `plimsoll watch --pid`"
+    )]
+    Ambiguous {
+        /// Where the load goes.
+        address: SocketAddr,
+        /// How many.
+        namespaces: usize,
     },
     /// Nothing listens there (yet).
     #[error("no process of this host listens on {address}")]
@@ -70,14 +92,16 @@ pub fn find(addresses: &[Address]) -> Result<Vec<u32>, NotFound> {
     let mut listeners = None;
     for address in addresses {
         let found = match address {
-            Address::Tcp(socket) if !is_local(socket.ip()) => return Err(NotFound::Remote { address: *socket }),
+            Address::Tcp(socket) if !is_local(socket.ip()) => in_another_namespace(*socket)?,
             Address::Tcp(socket) => {
                 if listeners.is_none() {
                     listeners = Some(tcp_listeners()?);
                 }
                 accepting(listeners.as_deref().unwrap_or_default(), *socket)
             }
-            Address::Unix(path) => unix_inodes(path)?,
+            Address::Unix(path) => Some(unix_inodes(path)?)
+                .filter(|found| !found.is_empty())
+                .unwrap_or_else(|| elsewhere::of_file(path).inodes),
         };
         if found.is_empty() {
             why = NotFound::NobodyListens { address: address.clone() };
@@ -91,6 +115,13 @@ pub fn find(addresses: &[Address]) -> Result<Vec<u32>, NotFound> {
     if pids.is_empty() { Err(NotFound::NotPermitted { address }) } else { Ok(pids) }
 }
 
+/// Whether there is a process of this id, also where `/proc` does not show it to this user (`hidepid` of proc(5)): the
+/// kernel refuses to signal it, and does not say that it is not there.
+pub fn exists(pid: u32) -> bool {
+    let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
+    pid.is_some_and(|pid| rustix::process::test_kill_process(pid) != Err(rustix::io::Errno::SRCH))
+}
+
 /// The processes that listen on a port, ascending, and where: in this network namespace, else in the first other one
 /// where somebody does.
 ///
@@ -102,7 +133,7 @@ pub fn find_port(port: u16) -> Result<(Vec<u32>, Vec<Address>), NotFound> {
     listeners.retain(|listener| listener.address.port() == port);
     let is_here = !listeners.is_empty();
     if !is_here {
-        listeners = elsewhere(port);
+        listeners = elsewhere::on_port(port);
     }
     let inodes: BTreeSet<u64> = listeners.iter().map(|listener| listener.inode).collect();
     if inodes.is_empty() {
@@ -117,33 +148,21 @@ pub fn find_port(port: u16) -> Result<(Vec<u32>, Vec<Address>), NotFound> {
     Ok((pids, addresses.into_iter().map(Address::Tcp).collect()))
 }
 
-/// The listeners on a port in the first other network namespace that has one. Those that may not be entered are passed
-/// over.
-fn elsewhere(port: u16) -> Vec<Listener> {
-    let mut seen = BTreeSet::from_iter(std::fs::read_link("/proc/self/ns/net"));
-    for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
-        let Ok(namespace) = std::fs::read_link(entry.path().join("ns/net")) else { continue };
-        if !seen.insert(namespace) {
-            continue;
-        }
-        if seen.len() > NAMESPACES_MAX {
-            break;
-        }
-        let Ok(Ok(mut listeners)) = in_network_of(Some(pid), sock_diag::listeners) else { continue };
-        listeners.retain(|listener| listener.address.port() == port);
-        if !listeners.is_empty() {
-            return listeners;
-        }
+/// The listeners of an address that is none of this network namespace's.
+fn in_another_namespace(address: SocketAddr) -> Result<Vec<u64>, NotFound> {
+    match elsewhere::accepting_elsewhere(address) {
+        Look { namespaces: namespaces @ 2.., .. } => Err(NotFound::Ambiguous { address, namespaces }),
+        Look { inodes, is_owned: true, .. } => Ok(inodes),
+        Look { lacks_rights: false, .. } => Err(NotFound::Remote { address }),
+        Look { .. } => Err(NotFound::Unseen { address }),
     }
-    Vec::new()
 }
 
 /// Whether traffic to the address stays on this host.
 ///
 /// The kernel routes what it owns to itself, and then an own address is its source: connecting a UDP socket asks for
 /// the route without sending anything. Unlike binding it is not fooled by `net.ipv4.ip_nonlocal_bind`.
-fn is_local(ip: IpAddr) -> bool {
+pub(crate) fn is_local(ip: IpAddr) -> bool {
     let ip = ip.to_canonical();
     if ip.is_loopback() || ip.is_unspecified() {
         return true;
@@ -156,7 +175,7 @@ fn is_local(ip: IpAddr) -> bool {
 
 /// Inodes of the sockets that accept connections to the address: those bound to it, else those bound to any address,
 /// as the kernel would choose.
-fn accepting(listeners: &[Listener], address: SocketAddr) -> Vec<u64> {
+pub(crate) fn accepting(listeners: &[Listener], address: SocketAddr) -> Vec<u64> {
     let wanted = address.ip().to_canonical();
     let (mut exact, mut wildcard) = (Vec::new(), Vec::new());
     for listener in listeners.iter().filter(|listener| listener.address.port() == address.port()) {
@@ -173,15 +192,17 @@ fn accepting(listeners: &[Listener], address: SocketAddr) -> Vec<u64> {
 /// The listening TCP sockets of this host.
 fn tcp_listeners() -> Result<Vec<Listener>, NotFound> {
     // Whatever is wrong with netlink (no such module, a sandbox's filter), the tables know the same at a higher price.
-    sock_diag::listeners().or_else(|_| listeners_of_tables())
+    sock_diag::listeners().or_else(|_| listeners_of_tables("/proc/net"))
 }
 
-fn listeners_of_tables() -> Result<Vec<Listener>, NotFound> {
+/// The same by the tables in a folder such as `/proc/net`.
+pub(crate) fn listeners_of_tables(folder: &str) -> Result<Vec<Listener>, NotFound> {
     let mut listeners = Vec::new();
-    each_listener("/proc/net/tcp", |listener| listeners.push(listener))?;
+    each_listener(&format!("{folder}/tcp"), |listener| listeners.push(listener))?;
     // Without IPv6 in the kernel its table is missing, and so are its sockets.
-    if Path::new("/proc/net/tcp6").exists() {
-        each_listener("/proc/net/tcp6", |listener| listeners.push(listener))?;
+    let of_ipv6 = format!("{folder}/tcp6");
+    if Path::new(&of_ipv6).exists() {
+        each_listener(&of_ipv6, |listener| listeners.push(listener))?;
     }
     Ok(listeners)
 }
@@ -236,20 +257,21 @@ fn socket_address(text: &str) -> Option<SocketAddr> {
 
 /// Inodes of the stream sockets that listen on the path.
 fn unix_inodes(path: &Path) -> Result<Vec<u64>, NotFound> {
-    let table_path = "/proc/net/unix";
-    let unreadable = |source| NotFound::Unreadable { path: PathBuf::from(table_path), source };
     let wanted = std::fs::canonicalize(path).ok();
-    let mut inodes = Vec::new();
-    for row in BufReader::new(File::open(table_path).map_err(unreadable)?).split(b'\n').skip(1) {
-        let row = row.map_err(unreadable)?;
-        let Some((bound, inode)) = unix_listener(&row) else { continue };
-        // A socket's row has the path as it was bound: the same file may have been named in another way.
-        let is_same = bound == path || (wanted.is_some() && std::fs::canonicalize(&bound).ok() == wanted);
-        if is_same {
-            inodes.push(inode);
-        }
+    let mut rows = unix_rows(Path::new("/proc/net/unix"))?;
+    // A socket's row has the path as it was bound: the same file may have been named in another way.
+    rows.retain(|(bound, _)| bound == path || (wanted.is_some() && std::fs::canonicalize(bound).ok() == wanted));
+    Ok(rows.into_iter().map(|(_, inode)| inode).collect())
+}
+
+/// Path and inode of the sockets of a table such as `/proc/net/unix` that accept connections.
+pub(crate) fn unix_rows(table: &Path) -> Result<Vec<(PathBuf, u64)>, NotFound> {
+    let unreadable = |source| NotFound::Unreadable { path: table.to_owned(), source };
+    let mut rows = Vec::new();
+    for row in BufReader::new(File::open(table).map_err(unreadable)?).split(b'\n').skip(1) {
+        rows.extend(unix_listener(&row.map_err(unreadable)?));
     }
-    Ok(inodes)
+    Ok(rows)
 }
 
 /// `Num RefCount Protocol Flags Type St Inode Path`: path and inode of a socket that accepts connections
@@ -446,7 +468,7 @@ mod tests {
         // A connection's two ends and a socket that is only bound do not listen.
         let client = std::net::TcpStream::connect(own[0].local_addr().unwrap()).unwrap();
         let (by_netlink, by_tables) = match sock_diag::listeners() {
-            Ok(listeners) => (listeners, listeners_of_tables().unwrap()),
+            Ok(listeners) => (listeners, listeners_of_tables("/proc/net").unwrap()),
             Err(why) => return testkit::skip(&why.to_string()),
         };
         for socket in &own {

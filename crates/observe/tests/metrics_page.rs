@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
+use diagnose::agreement::{CHECKS, Relation};
 use observe::metric::Metric;
 use observe::samplers::{SAMPLERS, TARGET};
 use std::collections::BTreeSet;
@@ -15,6 +16,17 @@ them by time. Made from the samplers' tables by `UPDATE_DOCS=1 cargo test -p pli
 A counter grows from boot or from its process's start on: what matters is its difference. A gauge is as it is at the
 moment. What a kernel does not have, or what may not be read, is absent and never zero. `[]` stands for each of several.
 The last column is the name in OpenTelemetry's semantic conventions, where there is one; units there may differ.
+";
+
+const CHECKED: &str = "
+## Two sources of one metric
+
+Each is set against the other over every two snapshots that follow and over the whole run; where they differ by more than
+both tolerances together, it stands in the report and in the JSON as `observed.disagreements`. What was not read is not
+compared. Made from `CHECKS` of `crates/diagnose/src/agreement`.
+
+| metric | first source | | second source | tolerance | why |
+|---|---|---|---|---|---|
 ";
 
 fn page() -> String {
@@ -31,6 +43,19 @@ fn page() -> String {
     section(TARGET.0, TARGET.1, TARGET.2);
     for entry in SAMPLERS {
         section(entry.name, entry.about, entry.metrics);
+    }
+    page.push_str(CHECKED);
+    for check in CHECKS {
+        let relation = if check.relation == Relation::Equal { "=" } else { "≤" };
+        let [a, b] = check.sources;
+        let share = check.tolerance_share * 100.0;
+        let tolerance = match check.unit {
+            "ns" => format!("{} ms", check.tolerance / 1e6),
+            "bytes" => format!("{} MB", check.tolerance / 1e6),
+            _ => check.tolerance.to_string(),
+        };
+        let metric = check.metric;
+        writeln!(page, "| {metric} | {a} | {relation} | {b} | {tolerance}, {share:.0} % | {} |", check.why).unwrap();
     }
     page
 }

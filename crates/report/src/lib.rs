@@ -4,6 +4,7 @@
 //! `diagnose`), reads no file and knows no protocol: what a protocol's error details mean is passed in as a function.
 #![forbid(unsafe_code)]
 
+pub mod agreement;
 pub mod check;
 pub mod csv;
 mod figures;
@@ -11,6 +12,7 @@ pub mod json;
 pub mod observed;
 pub mod progress;
 pub mod runs;
+pub mod samplers;
 pub mod text;
 pub mod timeline;
 pub mod tls_matrix;

@@ -1,13 +1,13 @@
 //! Readings by time: a row a snapshot, a column a metric. Counters are shown as a rate since the row before.
 //!
-//! Rows may be written as they come. A cell without a reading is a dash, never a zero.
+//! Rows may be written as they come; of a recording, events stand between them at their time. A cell without a reading is a dash, never a zero.
 
 use crate::text::page::Page;
 use crate::text::{Paint, Style};
-use model::Snapshot;
 use model::metrics::Metrics;
 use model::snapshot::{ProcessSample, Role};
 use model::units::{show_bytes, show_count};
+use model::{Event, Snapshot};
 use std::io::{self, Write};
 
 /// A metric to show by time.
@@ -139,6 +139,40 @@ impl Timeline {
         self.head(to, style)?;
         snapshots.windows(2).try_for_each(|pair| self.row(to, &pair[0], &pair[1], style))
     }
+
+    /// The same, with each event at its time: below the row in whose time it fell.
+    ///
+    /// # Errors
+    /// Those of the writer.
+    pub fn write_with(
+        &self,
+        to: &mut impl Write,
+        snapshots: &[Snapshot],
+        events: &[Event],
+        style: Style,
+    ) -> io::Result<()> {
+        if snapshots.len() < 2 {
+            return self.write(to, snapshots, style);
+        }
+        let mut events: Vec<&Event> = events.iter().collect();
+        events.sort_by_key(|event| event.at_ns);
+        let mut events = events.into_iter().peekable();
+        self.head(to, style)?;
+        for pair in snapshots.windows(2) {
+            self.row(to, &pair[0], &pair[1], style)?;
+            while let Some(event) = events.next_if(|event| event.at_ns <= pair[1].at_ns) {
+                write_event(to, event, style)?;
+            }
+        }
+        // After the last reading.
+        events.try_for_each(|event| write_event(to, event, style))
+    }
+}
+
+/// An event, in the rows' column of times.
+fn write_event(to: &mut impl Write, event: &Event, style: Style) -> io::Result<()> {
+    let at = format!("{:>6.1} s  ", event.at_ns as f64 / 1e9);
+    Page::new(to, style).wrapped(at.len(), (Paint::Dim, at), Paint::Warn, &format!("{}: {}", event.kind, event.text))
 }
 
 /// Narrowest column.
@@ -256,5 +290,19 @@ mod tests {
         let words: Vec<&str> = shown.lines().nth(1).unwrap().split_whitespace().collect();
         assert!(shown.contains("listen_drops/s") && words.contains(&"10") && words.last() == Some(&"-"), "{shown}");
         assert!(shown.contains("25") && shown.contains('%') && shown.contains("2"), "{shown}");
+    }
+
+    #[test]
+    fn events_stand_at_their_time() {
+        let snapshots = [snapshot(0, None), snapshot(2, None), snapshot(4, None)];
+        let event =
+            |at_s: i64, kind: &str| Event { at_ns: at_s * 1_000_000_000, kind: kind.to_owned(), text: "x".to_owned() };
+        let events = [event(9, "late"), event(1, "early"), event(4, "last")];
+        let mut out = Vec::new();
+        Timeline::usual().write_with(&mut out, &snapshots, &events, STYLE).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        let words: Vec<&str> = text.lines().map(|line| line.split_whitespace().nth(2).unwrap_or_default()).collect();
+        assert_eq!([words[2], words[4], words[5]], ["early:", "last:", "late:"], "{text}");
+        assert!(text.lines().nth(2).unwrap().starts_with("   1.0 s  early: x"), "{text}");
     }
 }

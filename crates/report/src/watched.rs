@@ -111,7 +111,7 @@ pub fn write_end(to: &mut impl Write, watched: &Watched, style: Style) -> io::Re
         let label = format!("  {:22} {word}: ", sampler.name);
         page.wrapped(label.len(), (paint, label), Paint::Plain, &sampler.reason)?;
     }
-    Ok(())
+    crate::agreement::write(&mut page, 13, &watched.snapshots)
 }
 
 #[cfg(test)]

@@ -27,6 +27,12 @@ pub enum ObserveError {
     /// There is no such process.
     #[error("expected the id of a process, and there is no process {0}: see `pgrep -a NAME`, or give --port")]
     NoProcess(u32),
+    /// There is one, but `/proc` does not show it.
+    #[error(
+        "process {0} is not shown to this user: /proc is mounted with hidepid; run as root or as its user, or give \
+         plimsoll CAP_SYS_PTRACE"
+    )]
+    Hidden(u32),
     /// Nobody listens there, or it cannot be seen.
     #[error("{0}")]
     NotFound(#[from] NotFound),
@@ -83,6 +89,7 @@ pub fn observe(
 fn find(whom: Whom) -> Result<(Vec<u32>, Vec<Address>), ObserveError> {
     match whom {
         Whom::Pid(pid) if std::path::Path::new(&format!("/proc/{pid}/stat")).exists() => Ok((vec![pid], Vec::new())),
+        Whom::Pid(pid) if observe::target::exists(pid) => Err(ObserveError::Hidden(pid)),
         Whom::Pid(pid) => Err(ObserveError::NoProcess(pid)),
         Whom::Port(port) => Ok(observe::target::find_port(port)?),
     }

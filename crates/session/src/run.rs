@@ -8,6 +8,7 @@ use crate::ticks::{Tick, Ticks, add_to_totals};
 use engine::{Fleet, Message};
 use model::plan::{Address, Plan};
 use model::recording::{Capsule, End, Recording, Row};
+use model::snapshot::{SamplerState, SamplerStatus};
 use model::{Event, Snapshot};
 use observe::{ObserveSpec, Observer};
 use std::path::{Path, PathBuf};
@@ -42,6 +43,8 @@ pub struct Options {
     pub version: String,
     /// Why this driver, for the recording.
     pub driver_reason: String,
+    /// Whether host, target and generator are read at each tick; without, neither probes nor samplers run.
+    pub observe: bool,
     /// Which probes run in the kernel.
     pub probes: model::bpf::Level,
     /// Becomes true when the run is to end early (Ctrl-C).
@@ -108,19 +111,8 @@ pub fn run(plan: Plan, options: &Options, watch: &mut dyn Watch) -> Result<Outco
     let writer = open_writer(&options.record, recording_file, &capsule, &plan)?;
 
     let recorded_at = writer.as_ref().map(|w| w.path().to_owned());
-    let (target, target_unknown) = match observe::target::find(&addresses(&plan)) {
-        Ok(pids) => (pids, None),
-        Err(why) => (Vec::new(), Some(why.to_string())),
-    };
-    let mut observer = Observer::new(ObserveSpec {
-        target,
-        target_unknown,
-        addresses: addresses(&plan),
-        own_pid: std::process::id(),
-        probes: options.probes,
-        ..ObserveSpec::default()
-    });
-    let before = observer.snapshot(-1);
+    let mut observer = options.observe.then(|| observer(&plan, options));
+    let before = observer.as_mut().map(|observer| observer.snapshot(-1));
     let since_process_start_ns = observe::own::since_process_start_ns();
 
     let mut fleet = Fleet::start(&plan)?;
@@ -133,13 +125,30 @@ pub fn run(plan: Plan, options: &Options, watch: &mut dyn Watch) -> Result<Outco
         ticks: Ticks::new(fleet.workers()),
         watch,
     };
-    session.keep_snapshot(before);
+    if let Some(before) = before {
+        session.keep_snapshot(before);
+    }
     session.follow_aside(&mut fleet, &options.interrupted);
     let panicked = fleet.join();
     if panicked > 0 {
         return Err(RunError::Panicked { count: panicked });
     }
     Ok(session.finish(recorded_at, since_process_start_ns))
+}
+
+fn observer(plan: &Plan, options: &Options) -> Observer {
+    let (target, target_unknown) = match observe::target::find(&addresses(plan)) {
+        Ok(pids) => (pids, None),
+        Err(why) => (Vec::new(), Some(why.to_string())),
+    };
+    Observer::new(ObserveSpec {
+        target,
+        target_unknown,
+        addresses: addresses(plan),
+        own_pid: std::process::id(),
+        probes: options.probes,
+        ..ObserveSpec::default()
+    })
 }
 
 fn open_writer(
@@ -165,7 +174,7 @@ struct Session<'a> {
     recording: Recording,
     writer: Option<Writer>,
     recording_error: Option<StoreError>,
-    observer: Observer,
+    observer: Option<Observer>,
     snapshots: u64,
     ticks: Ticks,
     watch: &'a mut dyn Watch,
@@ -254,18 +263,22 @@ impl Session<'_> {
 
     /// A tick of all workers is complete: read the host, keep all of it, show it.
     fn tick(&mut self, tick: Tick, fleet: &Fleet) {
-        let snapshot = self.observer.snapshot(now_ns(fleet.origin_ns()));
-        let events = self.observer.take_events();
+        let observer = self.observer.as_mut();
+        let (snapshot, events) =
+            observer.map(|observer| (observer.snapshot(now_ns(fleet.origin_ns())), observer.take_events())).unzip();
+        let events: Vec<Event> = events.unwrap_or_default();
         add_to_totals(&mut self.recording.totals, &tick, self.recording.plan.warmup_ns);
         self.recording.timeline.push(tick.row);
-        self.append(|writer| writer.append(&tick.intervals, Some(&snapshot), &events));
+        self.append(|writer| writer.append(&tick.intervals, snapshot.as_ref(), &events));
         for event in events {
             self.watch.on_event(&event);
             self.recording.push_event(event);
         }
         self.watch.on_tick(&tick.row, &self.recording.plan);
-        self.recording.push_snapshot(self.snapshots, snapshot);
-        self.snapshots += 1;
+        if let Some(snapshot) = snapshot {
+            self.recording.push_snapshot(self.snapshots, snapshot);
+            self.snapshots += 1;
+        }
         for interval in tick.intervals {
             fleet.give_back(interval);
         }
@@ -326,7 +339,7 @@ impl Session<'_> {
         if self.recording.end == End::Partial {
             self.recording.end = End::Complete;
         }
-        self.recording.samplers = self.observer.statuses();
+        self.recording.samplers = self.observer.as_ref().map_or_else(not_observed, Observer::statuses);
         let diagnosis = diagnose::diagnose(&self.recording);
         if let Some(writer) = self.writer.take() {
             let end = self.recording.end;
@@ -335,6 +348,12 @@ impl Session<'_> {
         }
         Outcome { recording: self.recording, diagnosis, recorded_at, recording_error: self.recording_error }
     }
+}
+
+/// What stands for the samplers' statuses where nothing was observed.
+fn not_observed() -> Vec<SamplerStatus> {
+    let reason = "nothing was observed (--no-observe)".to_owned();
+    vec![SamplerStatus { name: "observe/all".to_owned(), status: SamplerState::Disabled, reason }]
 }
 
 fn now_ns(origin_ns: u64) -> i64 {

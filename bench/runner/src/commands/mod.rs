@@ -4,6 +4,7 @@ mod hold;
 mod http;
 mod lag;
 mod memory;
+mod observe;
 mod open;
 mod serve;
 mod stall;
@@ -54,6 +55,7 @@ fn measure_and_write(settings: &Settings) -> Result<()> {
         "memory" => memory::run(settings),
         "tls" => tls::run(settings),
         "hold" => hold::run(settings),
+        "observe" => observe::run(settings),
         other => bail!("there is no subcommand {other:?}"),
     }?;
     crate::say(&document.markdown());

@@ -259,9 +259,12 @@ pub struct OutputArgs {
     /// Keep no recording
     #[arg(long, env = "PLIMSOLL_NO_RECORD", value_parser = BoolishValueParser::new())]
     pub no_record: bool,
-    /// Which probes watch the target from the kernel, as root: the cheap ones, and the others for 1 s in 10 or all the time
-    #[arg(long, value_name = "LEVEL", env = "PLIMSOLL_OBSERVE", default_value = "light")]
-    pub observe: ObserveArg,
+    /// Which probes watch the target from the kernel, as root: the cheap ones, and the others for 1 s in 10 or all the time [default: light]
+    #[arg(long, value_name = "LEVEL", env = "PLIMSOLL_OBSERVE")]
+    pub observe: Option<ObserveArg>,
+    /// Read nothing of host, target and generator: what observing costs is saved, and what it would tell is not known
+    #[arg(long, env = "PLIMSOLL_NO_OBSERVE", value_parser = BoolishValueParser::new())]
+    pub no_observe: bool,
     /// Print no progress and no warnings
     #[arg(short, long, env = "PLIMSOLL_QUIET", value_parser = BoolishValueParser::new())]
     pub quiet: bool,
@@ -373,7 +376,8 @@ impl From<DriverArg> for DriverKind {
 }
 
 /// Flags of which one at most can apply.
-const EXCLUSIVE: &[&[&str]] = &[&["rate", "ramp", "steps"], &["ipv4", "ipv6"], &["record", "no_record"]];
+const EXCLUSIVE: &[&[&str]] =
+    &[&["rate", "ramp", "steps"], &["ipv4", "ipv6"], &["record", "no_record"], &["observe", "no_observe"]];
 
 impl LoadArgs {
     /// Of flags that exclude each other, keeps the one on the command line and forgets those of the environment.
@@ -404,6 +408,8 @@ impl LoadArgs {
             "ipv6" => self.place.ipv6,
             "record" => self.output.record.is_some(),
             "no_record" => self.output.no_record,
+            "observe" => self.output.observe.is_some(),
+            "no_observe" => self.output.no_observe,
             _ => false,
         }
     }
@@ -417,6 +423,8 @@ impl LoadArgs {
             "ipv6" => self.place.ipv6 = false,
             "record" => self.output.record = None,
             "no_record" => self.output.no_record = false,
+            "observe" => self.output.observe = None,
+            "no_observe" => self.output.no_observe = false,
             _ => {}
         }
     }

@@ -9,7 +9,7 @@ use clap::builder::BoolishValueParser;
 pub struct WatchArgs {
     /// The process with this id, and its children [default: none; this or --port must be given]
     #[arg(long, value_name = "PID", env = "PLIMSOLL_PID", value_parser = clap::value_parser!(u32).range(1..),
-          required_unless_present = "port", conflicts_with = "port")]
+          required_unless_present_any = ["port", "list"], conflicts_with = "port")]
     pub pid: Option<u32>,
     /// The processes that listen on this TCP port, in whatever network namespace [default: none]
     #[arg(long, value_name = "PORT", env = "PLIMSOLL_PORT", value_parser = clap::value_parser!(u16).range(1..))]
@@ -23,6 +23,10 @@ pub struct WatchArgs {
     /// Which metrics are shown by time, of docs/metrics.md [default: the usual ones]
     #[arg(long, value_name = "NAME,…", env = "PLIMSOLL_METRICS", conflicts_with = "json")]
     pub metrics: Option<String>,
+    /// List what can be read: what each sampler and probe reads, needs and costs, and whether it works here
+    #[arg(long, env = "PLIMSOLL_LIST", value_parser = BoolishValueParser::new(),
+          conflicts_with_all = ["pid", "port", "duration", "metrics"])]
+    pub list: bool,
     /// Print one JSON document at the end
     #[arg(long, env = "PLIMSOLL_JSON", value_parser = BoolishValueParser::new())]
     pub json: bool,

@@ -38,7 +38,8 @@ pub fn run(mut args: LoadArgs) -> Result<Exit, Failure> {
         command: super::command_line(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         driver_reason: resolved.driver_reason,
-        probes: args.output.observe.into(),
+        observe: !args.output.no_observe,
+        probes: args.output.observe.unwrap_or(ObserveArg::Light).into(),
         interrupted: interrupt::flag()?,
     };
     let mut shown = Shown::new(output.quiet);
@@ -56,6 +57,7 @@ fn matrix(scenario: &Scenario, output: &OutputArgs) -> Result<Exit, Failure> {
         command: super::command_line(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         driver_reason: String::new(),
+        observe: true,
         // Handshakes of many short runs: nothing is observed but their latency.
         probes: model::bpf::Level::None,
         interrupted: interrupt::flag()?,

@@ -19,7 +19,8 @@ pub fn run(args: &ReportArgs) -> Result<Exit, Failure> {
     let diagnosis = diagnose::diagnose(&recording);
     if let Some(names) = &args.timeline {
         let mut out = BufWriter::new(std::io::stdout().lock());
-        timeline::of(names)?.write(&mut out, &recording.snapshots, terminal::style(args.no_color))?;
+        let style = terminal::style(args.no_color);
+        timeline::of(names)?.write_with(&mut out, &recording.snapshots, &recording.events, style)?;
         out.flush()?;
     } else if let Some(file) = &args.csv {
         let rows: Vec<_> = reader.intervals().collect::<Result<_, _>>()?;

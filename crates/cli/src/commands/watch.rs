@@ -7,6 +7,7 @@ use crate::args::watch::WatchArgs;
 use crate::exit::{Exit, Failure};
 use model::limits::{TICK_NS_MAX, TICK_NS_MIN};
 use model::{Event, Snapshot};
+use report::samplers::Listed;
 use report::timeline::Timeline;
 use report::watched::{Document, write_end};
 use session::observing::{ObserveError, Whom, observe};
@@ -15,6 +16,9 @@ use std::time::Duration;
 
 /// Observes.
 pub fn run(args: &WatchArgs) -> Result<Exit, Failure> {
+    if args.list {
+        return list(args);
+    }
     let whom = match (args.pid, args.port) {
         (Some(pid), _) => Whom::Pid(pid),
         (None, Some(port)) => Whom::Port(port),
@@ -37,10 +41,33 @@ pub fn run(args: &WatchArgs) -> Result<Exit, Failure> {
         }
     })?;
     rows.written?;
-    let mut out = std::io::stdout().lock();
+    // A document of many lines is not handed over line by line.
+    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
     match args.json {
         true => Document::of(watched, env!("CARGO_PKG_VERSION")).write(&mut out)?,
         false => write_end(&mut out, &watched, rows.style)?,
+    }
+    out.flush()?;
+    Ok(Exit::Fine)
+}
+
+/// What could be read, and whether it works here.
+fn list(args: &WatchArgs) -> Result<Exit, Failure> {
+    let samplers: Vec<Listed> = observe::list::list()
+        .into_iter()
+        .map(|l| Listed {
+            name: l.name,
+            about: l.about,
+            needs: l.needs,
+            cost: l.cost,
+            status: l.status,
+            reason: l.reason,
+        })
+        .collect();
+    let mut out = std::io::stdout().lock();
+    match args.json {
+        true => report::samplers::json(&mut out, samplers, env!("CARGO_PKG_VERSION"))?,
+        false => report::samplers::write(&mut out, &samplers, terminal::style(args.no_color))?,
     }
     Ok(Exit::Fine)
 }

@@ -5,6 +5,11 @@ use model::plan::Address;
 use model::snapshot::{SamplerState, SamplerStatus};
 use model::{Event, Snapshot};
 
+/// Name, what it counts, needs and costs: of the one that says that there is none.
+pub(crate) fn listed() -> impl Iterator<Item = (&'static str, &'static str, &'static str, &'static str)> {
+    std::iter::once(("bpf/all", "all probes in the kernel", "a build with the feature bpf", "nothing"))
+}
+
 /// No probes.
 #[derive(Debug)]
 pub(crate) struct Family;

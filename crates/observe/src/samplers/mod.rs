@@ -65,6 +65,10 @@ pub struct Entry {
     pub name: &'static str,
     /// What it reads, in a sentence.
     pub about: &'static str,
+    /// Which right or part of the kernel it needs; `nothing`.
+    pub needs: &'static str,
+    /// What it costs, in a phrase.
+    pub cost: &'static str,
     /// What it gives, by name.
     pub metrics: &'static [Metric],
     pub(crate) make: fn() -> Box<dyn Sampler>,
@@ -155,6 +159,7 @@ mod tests {
             assert_eq!(entry.name.split('/').count(), 2, "{}", entry.name);
             assert!(SAMPLERS[..i].iter().all(|other| other.name != entry.name));
             assert!(!entry.about.is_empty() && !entry.metrics.is_empty(), "{}", entry.name);
+            assert!(!entry.needs.is_empty() && !entry.cost.is_empty(), "{}", entry.name);
         }
     }
 }

@@ -8,6 +8,7 @@ pub(crate) mod cgroup;
 pub(crate) mod clock;
 pub(crate) mod namespace;
 pub(crate) mod proc;
+pub(crate) mod route;
 pub(crate) mod rusage;
 pub(crate) mod setting;
 pub(crate) mod sock_diag;

@@ -376,6 +376,8 @@ pub struct Observed {
     pub time_wait_end: Option<u64>,
     /// What the kernel's probes counted of the target; `null` where none ran.
     pub bpf: Option<Bpf>,
+    /// Where two sources of one metric did not agree.
+    pub disagreements: Vec<crate::agreement::Disagreement>,
     /// The target's processes.
     pub target: Vec<Process>,
     /// The generator's own.

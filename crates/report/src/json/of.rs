@@ -341,6 +341,7 @@ pub(crate) fn observed(snapshots: &[Snapshot]) -> Observed {
         time_wait_max: time_wait.map(|t| t.max),
         time_wait_end: time_wait.map(|t| t.end),
         bpf: super::bpf::of(snapshots),
+        disagreements: crate::agreement::of(snapshots),
         target: of(Role::Target),
         generator: of(Role::Generator),
         metrics: Readings::of(snapshots),

@@ -89,7 +89,7 @@ fn host<W: Write>(page: &mut Page<'_, W>, recording: &Recording) -> io::Result<(
         let text = format!("{} could not be read: {}", sampler.name, sampler.reason);
         page.wrapped(INDENT, (Paint::Heading, "Not seen".to_owned()), Paint::Warn, &text)?;
     }
-    Ok(())
+    crate::agreement::write(page, INDENT, &recording.snapshots)
 }
 
 /// Only where it grew, or may have left few ports: whose sockets they are, and to where, the kernel's count does not say.

@@ -64,6 +64,14 @@ pub const PROBES: &[Probe] = &[
     delayed_acks::PROBE,
 ];
 
+/// Name, what it counts, needs and costs, of each.
+pub(crate) fn listed() -> impl Iterator<Item = (&'static str, &'static str, &'static str, &'static str)> {
+    PROBES.iter().map(|probe| {
+        let cost = if probe.in_windows { "by the call, in windows" } else { "by the event" };
+        (probe.name, probe.about, "root, or CAP_BPF and CAP_PERFMON; CONFIG_DEBUG_INFO_BTF", cost)
+    })
+}
+
 /// What a probe reads into.
 struct Reading<'a> {
     sample: &'a mut BpfSample,

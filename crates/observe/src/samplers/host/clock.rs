@@ -21,6 +21,8 @@ const METRICS: &[Metric] = &[
 pub(crate) const ENTRY: Entry = Entry {
     name: "host/clock",
     about: "wall clock and suspended time against the monotonic clock",
+    needs: "nothing",
+    cost: "some clock readings a tick, no system call",
     metrics: METRICS,
     make: || Box::new(Clock),
 };

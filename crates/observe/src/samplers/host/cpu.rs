@@ -29,6 +29,8 @@ const METRICS: &[Metric] = &[
 pub(crate) const ENTRY: Entry = Entry {
     name: "host/cpu",
     about: "CPU time of the machine and of each core (/proc/stat)",
+    needs: "nothing",
+    cost: "1 read a tick",
     metrics: METRICS,
     make: || Box::new(Cpu::new()),
 };

@@ -29,6 +29,8 @@ const COLUMNS: [(usize, u64); 8] =
 pub(crate) const ENTRY: Entry = Entry {
     name: "host/disks",
     about: "requests, bytes, busy time of each disk (/proc/diskstats)",
+    needs: "nothing",
+    cost: "1 read a tick",
     metrics: METRICS,
     make: || Box::new(Disks { diskstats: HotFile::new("/proc/diskstats"), is_disk: BTreeMap::new(), left_out: 0 }),
 };

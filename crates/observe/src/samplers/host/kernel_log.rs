@@ -25,6 +25,8 @@ const RECORD_BYTES: usize = 8192;
 pub(crate) const ENTRY: Entry = Entry {
     name: "host/kernel_log",
     about: "bugs, failed allocations, OOM kills, hung tasks, SYN flooding in the kernel's log (/dev/kmsg)",
+    needs: "/dev/kmsg; CAP_SYSLOG where kernel.dmesg_restrict is 1",
+    cost: "1 read a tick",
     metrics: METRICS,
     make: || Box::new(KernelLog { log: None, buffer: vec![0; RECORD_BYTES], events: Vec::new(), count: 0, lost: 0 }),
 };

@@ -23,6 +23,8 @@ const METRICS: &[Metric] = &[
 pub(crate) const ENTRY: Entry = Entry {
     name: "host/memory",
     about: "memory available, what it is used for, swap (/proc/meminfo)",
+    needs: "nothing",
+    cost: "1 read a tick",
     metrics: METRICS,
     make: || Box::new(Memory { meminfo: HotFile::new("/proc/meminfo") }),
 };

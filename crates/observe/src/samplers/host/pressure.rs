@@ -25,6 +25,8 @@ const METRICS: &[Metric] = &[CPU[0], CPU[1], MEMORY[0], MEMORY[1], IO[0], IO[1]]
 pub(crate) const ENTRY: Entry = Entry {
     name: "host/pressure",
     about: "time tasks waited for CPU, memory, I/O (/proc/pressure)",
+    needs: "CONFIG_PSI, and no psi=0 at boot",
+    cost: "3 reads a tick",
     metrics: METRICS,
     make: || Box::new(Pressure::new()),
 };

@@ -18,6 +18,8 @@ const METRICS: &[Metric] = &[
 pub(crate) const ENTRY: Entry = Entry {
     name: "host/softnet",
     about: "packets taken, dropped and left for later by the cores (/proc/net/softnet_stat)",
+    needs: "nothing",
+    cost: "1 read a tick",
     metrics: METRICS,
     make: || Box::new(Softnet { stat: HotFile::new("/proc/net/softnet_stat") }),
 };

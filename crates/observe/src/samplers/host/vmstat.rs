@@ -25,6 +25,8 @@ const METRICS: &[Metric] = &[
 pub(crate) const ENTRY: Entry = Entry {
     name: "host/vmstat",
     about: "swapping, refaults, major faults, stalls of allocations (/proc/vmstat)",
+    needs: "CONFIG_VM_EVENT_COUNTERS",
+    cost: "1 read a tick",
     metrics: METRICS,
     make: || Box::new(Vmstat { vmstat: HotFile::new("/proc/vmstat") }),
 };

@@ -27,6 +27,8 @@ const ALL: &[Metric] = &[METRICS[0], METRICS[1], METRICS[2], METRICS[3], MAX];
 pub(crate) const ENTRY: Entry = Entry {
     name: "network/conntrack",
     about: "tracked connections against their bound (/proc/<pid>/net/stat/nf_conntrack)",
+    needs: "the module nf_conntrack",
+    cost: "2 reads a tick",
     metrics: ALL,
     make: || Box::new(Conntrack),
 };

@@ -114,6 +114,8 @@ const METRICS: &[Metric] = &[
 pub(crate) const ENTRY: Entry = Entry {
     name: "network/counters",
     about: "TCP's, UDP's and IP's counters of the target's network namespace (/proc/<pid>/net/snmp, netstat)",
+    needs: "nothing",
+    cost: "2 reads a tick",
     metrics: METRICS,
     make: || Box::new(Counters),
 };

@@ -25,6 +25,8 @@ const COLUMNS: [usize; 8] = [0, 1, 2, 3, 8, 9, 10, 11];
 pub(crate) const ENTRY: Entry = Entry {
     name: "network/interfaces",
     about: "bytes, packets, errors, drops of the interfaces of the target's network namespace (/proc/<pid>/net/dev)",
+    needs: "nothing",
+    cost: "1 read a tick",
     metrics: METRICS,
     make: || Box::new(Interfaces { left_out: 0 }),
 };

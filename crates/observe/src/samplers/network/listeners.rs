@@ -25,6 +25,8 @@ const METRICS: &[Metric] = &[
 pub(crate) const ENTRY: Entry = Entry {
     name: "network/listeners",
     about: "connections that wait to be accepted, by each listening socket of the target (sock_diag)",
+    needs: "CAP_SYS_PTRACE for another user's process, CAP_SYS_ADMIN for another network namespace; CONFIG_INET_DIAG",
+    cost: "2 netlink requests a tick, listeners only",
     metrics: METRICS,
     make: || Box::new(Listeners::default()),
 };

@@ -24,6 +24,8 @@ const ALL: &[Metric] = &[METRICS[0], METRICS[1], METRICS[2], METRICS[3], METRICS
 pub(crate) const ENTRY: Entry = Entry {
     name: "network/sockstat",
     about: "sockets of the target's network namespace by kind (/proc/<pid>/net/sockstat, sockstat6)",
+    needs: "nothing",
+    cost: "2 reads a tick",
     metrics: ALL,
     make: || Box::new(Sockstat),
 };

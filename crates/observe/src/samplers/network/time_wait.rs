@@ -15,6 +15,8 @@ const METRICS: &[Metric] = &[
 pub(crate) const ENTRY: Entry = Entry {
     name: "network/time_wait",
     about: "TCP sockets in TIME_WAIT, memory of socket buffers (/proc/net/sockstat)",
+    needs: "nothing",
+    cost: "1 read a tick",
     metrics: METRICS,
     make: || Box::new(TimeWait { sockstat: HotFile::new("/proc/net/sockstat") }),
 };

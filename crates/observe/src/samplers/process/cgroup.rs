@@ -47,6 +47,8 @@ const METRICS: &[Metric] = &[
 pub(crate) const ENTRY: Entry = Entry {
     name: "process/cgroup",
     about: "the target's control groups: CPU throttling, memory limit, usage, OOM kills, tasks (cgroup v1, v2)",
+    needs: "control groups mounted, version 1 or 2",
+    cost: "1 file a process, some 6 a group a tick",
     metrics: METRICS,
     make: || Box::new(Cgroups::default()),
 };
@@ -104,7 +106,13 @@ impl Sampler for Cgroups {
 impl Folders {
     fn of(own: &str, mounts: &str) -> Self {
         let groups = |controller| groups_of(own, mounts, controller).known().cloned().unwrap_or_default();
-        Folders { cpu: groups("cpu"), cpuacct: groups("cpuacct"), memory: groups("memory"), pids: groups("pids") }
+        let mut cpu = groups("cpu");
+        if cpu.is_empty() {
+            // Where version 1 has the controller and is not mounted, version 2 still counts its groups' CPU time.
+            let unified = own.lines().find(|line| line.starts_with("0::")).unwrap_or_default();
+            cpu = groups_of(unified, mounts, "cpu").known().cloned().unwrap_or_default();
+        }
+        Folders { cpu, cpuacct: groups("cpuacct"), memory: groups("memory"), pids: groups("pids") }
     }
 
     fn read(&self, root: &Root) -> Metrics {

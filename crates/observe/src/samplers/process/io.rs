@@ -23,6 +23,8 @@ const METRICS: &[Metric] = &[
 pub(crate) const ENTRY: Entry = Entry {
     name: "process/io",
     about: "bytes the target read and wrote, its children (/proc/<pid>/io, children)",
+    needs: "CAP_SYS_PTRACE for another user's bytes; CONFIG_PROC_CHILDREN, CONFIG_TASK_IO_ACCOUNTING",
+    cost: "2 files a process a tick",
     metrics: METRICS,
     make: || Box::new(Io),
 };

@@ -16,6 +16,8 @@ const METRICS: &[Metric] = &[
 pub(crate) const ENTRY: Entry = Entry {
     name: "process/memory",
     about: "resident memory and open descriptors of the target and of the generator (/proc/<pid>/statm, fd)",
+    needs: "nothing; before Linux 6.2 CAP_SYS_PTRACE for another user's descriptors",
+    cost: "1 file, 1 folder a process a tick",
     metrics: METRICS,
     make: || Box::new(Memory),
 };

@@ -20,11 +20,15 @@ const METRICS: &[Metric] = &[
     gauge("virtual_bytes", "bytes", "VmSize:", "address space").otel("process.memory.virtual"),
 ];
 const SHARE: Metric = gauge("pss_bytes", "bytes", "Pss:", "resident, each shared page divided by who shares it");
-const ALL: &[Metric] = &[METRICS[0], METRICS[1], METRICS[2], METRICS[3], METRICS[4], METRICS[5], SHARE];
+const WALKED: Metric =
+    gauge("rss_walked_bytes", "bytes", "Rss:", "resident, counted page by page; only when just read");
+const ALL: &[Metric] = &[METRICS[0], METRICS[1], METRICS[2], METRICS[3], METRICS[4], METRICS[5], SHARE, WALKED];
 
 pub(crate) const ENTRY: Entry = Entry {
     name: "process/memory_kinds",
     about: "kinds of the target's memory, swap, share of shared pages (/proc/<pid>/status, smaps_rollup)",
+    needs: "CAP_SYS_PTRACE for another user's share of pages",
+    cost: "1 file a process a tick; a walk through its pages every 10 s",
     metrics: ALL,
     make: || Box::new(MemoryKinds::default()),
 };
@@ -66,7 +70,9 @@ impl Sampler for MemoryKinds {
             } else if is_due {
                 match buffers.read(format_args!("/proc/{id}/smaps_rollup")) {
                     Ok(text) => {
-                        let share = number_after(text, SHARE.source.as_bytes());
+                        let bytes = |key: &str| number_after(text, key.as_bytes());
+                        let (share, walked) = (bytes(SHARE.source), bytes(WALKED.source));
+                        process.metrics.set_if(WALKED.name, walked.map(|kib| kib.saturating_mul(1024)));
                         self.shares.extend(share.map(|kib| (key, kib.saturating_mul(1024))));
                     }
                     Err(error) => outcome = outcome.and(Err(error)),

@@ -23,6 +23,8 @@ const METRICS: &[Metric] = &[
 pub(crate) const ENTRY: Entry = Entry {
     name: "process/threads",
     about: "threads of the target and of the generator: CPU time, time waited for a CPU (/proc/<pid>/task)",
+    needs: "nothing; with hidepid, to be root or in its group",
+    cost: "2 files a thread a tick",
     metrics: METRICS,
     make: || Box::new(Threads::default()),
 };

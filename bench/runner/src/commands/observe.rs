@@ -1,0 +1,185 @@
+//! What observing costs: the target, in its own CPU time a request and in p99, by level; and the observer, in a share of
+//! a core at one reading a second.
+//!
+//! The first is a ratio within each round to the run without any observer, with a 95 % interval by Student's t on the
+//! logarithms of the rounds' ratios: they are what is near normal, and few rounds are honest with t. The second is from
+//! `own_cpu_s` of `plimsoll watch --json`, which is everything the process used.
+
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+use floor::process;
+use serde_json::{Value, json};
+
+use super::{load, method, one};
+use crate::args::Settings;
+use crate::measure::Measured;
+use crate::report::{Document, NOTHING, Table, figure, spread};
+use crate::rounds::{self, Series};
+use crate::say;
+use crate::stats::{Interval, interval_of_ratio};
+use crate::target::{MANY_HOLDER, Target};
+use crate::tools::{self, OBSERVED};
+
+const SECONDS: f64 = 10.0;
+const ROUNDS: usize = 10;
+/// Connections of the busy target of the second table.
+const HELD: usize = 100_000;
+/// How long they may take to come.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// How long the observer is looked at.
+const WATCHED_S: f64 = 30.0;
+
+/// Measures the tables.
+///
+/// # Errors
+/// nginx or the holder cannot be started.
+pub fn run(settings: &Settings) -> Result<Document> {
+    let seconds = settings.seconds.unwrap_or(SECONDS);
+    let rounds = settings.rounds.unwrap_or(ROUNDS);
+    let rows = tools::wanted(OBSERVED, settings);
+    let mut document = Document::new(settings, "What does observing cost the target, and the observer?");
+    document.method = method(settings, seconds, rounds);
+    document.method.push(
+        "Closed loop: nginx with one worker is at its limit. Its CPU time is its processes' schedstat over the run. A \
+         ratio is to the run without any observer in the same round; its 95 % interval is Student's t on the logarithms \
+         of the rounds' ratios."
+            .to_owned(),
+    );
+    document.method.push(format!(
+        "The observer's own CPU time: `plimsoll watch --json` for {WATCHED_S} s at one reading a second, `own_cpu_s` over \
+         `watched_s`, its start and the document included."
+    ));
+    let mut runs = Vec::new();
+    for &connections in settings.connections() {
+        let title = format!("nginx, {connections} connections");
+        say(&title);
+        let target = Target::start("nginx", &[settings.target_cpu], settings)?;
+        let load = load(&target, connections, seconds, None);
+        let series =
+            rounds::interleave(&rows, rounds, settings, |row| one(row, &load, &target, &[settings.load_cpu], settings));
+        document.tables.push(table(title, &series));
+        runs.push(json!({"connections": connections, "series": series}));
+    }
+    let (table, own) = observer(settings);
+    document.tables.push(table);
+    runs.push(own);
+    document.runs = runs.into();
+    Ok(document)
+}
+
+fn table(title: String, series: &[Series]) -> Table {
+    let columns = ["observer", "target CPU-µs a request", "× none", "95 %", "p99, µs", "× none", "95 %", "remarks"];
+    let mut table = Table::new(title, &columns);
+    let none = series.iter().find(|series| series.name == OBSERVED[0].name);
+    let cost = |run: &Measured| Some(run.target_cpu_seconds / run.reported.ok as f64 * 1e6);
+    let p99 = |run: &Measured| run.reported.response.p99_us;
+    for one in series {
+        let against =
+            |figure: &dyn Fn(&Measured) -> Option<f64>| interval_of_ratio(&one.figures(figure), &none?.figures(figure));
+        let (of_cost, of_p99) = (against(&cost), against(&p99));
+        table.rows.push(vec![
+            one.name.clone(),
+            spread(one.summary(cost), 3),
+            figure(of_cost.map(|ratio| ratio.middle), 4),
+            bounds(of_cost),
+            spread(one.summary(p99), 0),
+            figure(of_p99.map(|ratio| ratio.middle), 3),
+            bounds(of_p99),
+            one.remarks(),
+        ]);
+    }
+    table
+}
+
+fn bounds(interval: Option<Interval>) -> String {
+    interval.map_or(NOTHING.to_owned(), |i| format!("{:.4}–{:.4}", i.low, i.high))
+}
+
+/// The observer's own cost. What cannot be measured is said in the table.
+fn observer(settings: &Settings) -> (Table, Value) {
+    let columns = ["target", "% of a core", "readings", "remarks"];
+    let mut table = Table::new("the observer's own CPU time, one reading a second", &columns);
+    let mut runs = Vec::new();
+    let measures: [fn(&Settings) -> Result<Value>; 2] = [idle, holding];
+    for (what, measure) in ["nginx without load", "plimsoll serve echo, 100,000 connections"].into_iter().zip(measures)
+    {
+        say(what);
+        let (share, readings, remarks) = match measure(settings) {
+            Ok(document) => {
+                let of = |name: &str| document.pointer(name).and_then(Value::as_f64);
+                let share = of("/own_cpu_s").zip(of("/watched_s")).map(|(own, watched)| 100.0 * own / watched);
+                let readings = document.pointer("/snapshots").and_then(Value::as_array).map_or(0, Vec::len);
+                runs.push(json!({"target": what, "own_cpu_s": of("/own_cpu_s"), "watched_s": of("/watched_s")}));
+                (share, readings.to_string(), String::new())
+            }
+            Err(error) => (None, NOTHING.to_owned(), format!("{error:#}")),
+        };
+        table.rows.push(vec![what.to_owned(), figure(share, 3), readings, remarks]);
+    }
+    (table, json!({"observer": runs}))
+}
+
+fn idle(settings: &Settings) -> Result<Value> {
+    let target = Target::start("nginx", &[settings.target_cpu], settings)?;
+    watch(settings, &target)
+}
+
+fn holding(settings: &Settings) -> Result<Value> {
+    let target = Target::start(MANY_HOLDER, &[settings.target_cpu], settings)?;
+    let before = sockets()?;
+    let url = format!("hold://{}", target.addr);
+    let mut command = Command::new(&settings.plimsoll);
+    command.args([
+        "load",
+        &url,
+        "-c",
+        &HELD.to_string(),
+        "--every",
+        "never",
+        "--sweep",
+        "1h",
+        "--connect-rate",
+        "10k/s",
+    ]);
+    command.args(["-d", "600s", "--threads", "1", "--no-record", "--no-observe", "-q"]);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    process::prepare(&mut command, &[settings.load_cpu]);
+    let child = command.spawn().with_context(|| format!("starting {}", settings.plimsoll.display()))?;
+    let watched = await_sockets(before + 2 * HELD as u64).and_then(|()| watch(settings, &target));
+    // Gone already or ended now: both is well.
+    let _ = process::signal(child.id(), process::SIGTERM);
+    process::wait(child, PATIENCE)?;
+    watched
+}
+
+/// TCP sockets of this network namespace, both ends counted.
+fn sockets() -> Result<u64> {
+    let text = std::fs::read_to_string("/proc/net/sockstat").context("reading /proc/net/sockstat")?;
+    let tcp = text.lines().find_map(|line| line.strip_prefix("TCP: inuse "));
+    tcp.and_then(|rest| rest.split(' ').next()?.parse().ok()).context("/proc/net/sockstat has no line TCP")
+}
+
+fn await_sockets(wanted: u64) -> Result<()> {
+    let give_up = Instant::now() + PATIENCE;
+    while Instant::now() < give_up {
+        if sockets()? >= wanted {
+            return Ok(());
+        }
+        std::thread::sleep(Duration::from_millis(500));
+    }
+    bail!("waited {PATIENCE:?} for {wanted} sockets, there are {}", sockets()?)
+}
+
+/// What `plimsoll watch` says of a target.
+fn watch(settings: &Settings, target: &Target) -> Result<Value> {
+    let mut command = Command::new(&settings.plimsoll);
+    command.args(["watch", "--json", "-d", &format!("{WATCHED_S}s"), "--port", &target.addr.port().to_string()]);
+    process::prepare(&mut command, &[settings.load_cpu]);
+    let output = command.output().with_context(|| format!("starting {}", settings.plimsoll.display()))?;
+    if !output.status.success() {
+        bail!("plimsoll watch says: {}", String::from_utf8_lossy(&output.stderr).trim());
+    }
+    serde_json::from_slice(&output.stdout).context("its document")
+}
