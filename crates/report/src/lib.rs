@@ -7,8 +7,10 @@
 pub mod check;
 pub mod csv;
 mod figures;
+pub mod flame;
 pub mod json;
 pub mod observed;
+pub mod profile;
 pub mod progress;
 pub mod runs;
 pub mod text;

@@ -258,6 +258,9 @@ impl Session<'_> {
         let events = self.observer.take_events();
         add_to_totals(&mut self.recording.totals, &tick, self.recording.plan.warmup_ns);
         self.recording.timeline.push(tick.row);
+        if diagnose::slow::is_last_slow(self.recording.timeline.rows()) {
+            self.observer.hint_slow();
+        }
         self.append(|writer| writer.append(&tick.intervals, Some(&snapshot), &events));
         for event in events {
             self.watch.on_event(&event);

@@ -1,5 +1,6 @@
 //! Arguments of `plimsoll watch`.
 
+use super::load::ObserveArg;
 use super::values;
 use clap::Args;
 use clap::builder::BoolishValueParser;
@@ -23,6 +24,9 @@ pub struct WatchArgs {
     /// Which metrics are shown by time, of docs/metrics.md [default: the usual ones]
     #[arg(long, value_name = "NAME,…", env = "PLIMSOLL_METRICS", conflicts_with = "json")]
     pub metrics: Option<String>,
+    /// Which probes watch the target from the kernel, as root: the cheap ones, and the others for 1 s in 10 or all the time; they cost it some CPU [default: none]
+    #[arg(long, value_name = "LEVEL", env = "PLIMSOLL_OBSERVE")]
+    pub observe: Option<ObserveArg>,
     /// Print one JSON document at the end
     #[arg(long, env = "PLIMSOLL_JSON", value_parser = BoolishValueParser::new())]
     pub json: bool,

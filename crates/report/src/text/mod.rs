@@ -101,6 +101,7 @@ pub fn write(
     failures::status(page, recording)?;
     course::write(page, recording)?;
     generator::write(page, recording)?;
+    crate::profile::write(page, &recording.profile)?;
     findings::write(page, diagnosis)?;
     if let Some(kept) = options.kept {
         page.gap()?;

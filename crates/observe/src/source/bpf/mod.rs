@@ -3,11 +3,13 @@
 //! Not here: which programs there are and what their figures mean (`samplers/bpf`). Every figure is a number of 64 bits
 //! in the machine's own order, so maps are read as words.
 
+pub(crate) mod clock_events;
 pub(crate) mod names;
+pub(crate) mod stacks;
 pub(crate) mod symbols;
 
 use libbpf_rs::libbpf_sys::bpf_map_create_opts;
-use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, MapType, Object, ObjectBuilder, RingBufferBuilder};
+use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, MapType, Object, ObjectBuilder, ProgramType, RingBufferBuilder};
 use model::bpf::Log2;
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -128,11 +130,15 @@ impl Programs {
             return Ok(());
         }
         for program in self.object.progs_mut() {
-            let link = program.attach().map_err(|error| {
-                BpfError::of(format!("'{}' cannot be attached", program.section().to_string_lossy()), &error)
-            });
-            match link {
-                Ok(link) => self.links.push(link),
+            let links = if program.prog_type() == ProgramType::PerfEvent {
+                clock_events::attach(&program)
+            } else {
+                program.attach().map(|link| vec![link]).map_err(|error| {
+                    BpfError::of(format!("'{}' cannot be attached", program.section().to_string_lossy()), &error)
+                })
+            };
+            match links {
+                Ok(links) => self.links.extend(links),
                 Err(error) => {
                     self.links.clear();
                     return Err(error);
