@@ -31,6 +31,9 @@ pub(crate) const PROCESSES_NAMED_MAX: usize = 256;
 /// Longest wait of a tick for names; those that come later are there for the next.
 #[cfg(feature = "bpf")]
 pub(crate) const NAMES_WAIT: Duration = Duration::from_millis(500);
+/// Longest wait before the load until the target's files are read for names.
+#[cfg(feature = "bpf")]
+pub(crate) const PREPARE_WAIT: Duration = Duration::from_secs(3);
 /// Characters of a function's name that are kept.
 #[cfg(feature = "bpf")]
 pub(crate) const NAME_CHARACTERS_MAX: usize = 200;

@@ -183,19 +183,6 @@ impl Programs {
         Ok(entries)
     }
 
-    /// Every entry of a hash.
-    pub(crate) fn hash(&self, name: &str) -> Result<Vec<Entry>, BpfError> {
-        let map = self.map(name)?;
-        let mut entries = Vec::new();
-        for key in map.keys().take(map.max_entries() as usize) {
-            // One that went in between is left out.
-            if let Some(value) = map.lookup(&key, MapFlags::ANY).map_err(|error| unreadable(&map, &error))? {
-                entries.push(Entry { key, words: words(&value).collect() });
-            }
-        }
-        Ok(entries)
-    }
-
     /// The addresses of a stack, innermost first; empty where it was not kept.
     pub(crate) fn stack(&self, id: i32) -> Vec<u64> {
         let Ok(id) = u32::try_from(id) else { return Vec::new() };

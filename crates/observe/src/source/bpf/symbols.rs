@@ -8,7 +8,7 @@
 mod areas;
 mod namer;
 
-use crate::limits::{NAMES_KEPT_MAX, NAMES_WAIT, PROCESSES_NAMED_MAX};
+use crate::limits::{NAMES_KEPT_MAX, NAMES_WAIT, PREPARE_WAIT, PROCESSES_NAMED_MAX};
 use namer::Namer;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt;
@@ -17,8 +17,8 @@ use std::time::Instant;
 
 /// Stands for the kernel where a process's id stands.
 const KERNEL_PID: u32 = 0;
-/// How nice the thread is (sched(7)).
-const NICE: i32 = 15;
+/// How nice the thread is: a third of another's weight on a busy CPU (sched(7)), so that names come in time there too.
+const NICE: i32 = 5;
 /// Questions that may wait for it.
 const ASKED_MAX: usize = 256;
 /// What has no name at all.
@@ -51,6 +51,8 @@ pub(crate) struct Symbols {
     names: BTreeMap<(u32, u64), Named>,
     programs: BTreeMap<u32, Program>,
     processes: BTreeMap<u32, u32>,
+    /// Processes whose files are being read.
+    preparing: BTreeSet<u32>,
 }
 
 /// What a process runs.
@@ -84,6 +86,7 @@ struct Question {
 
 struct Answer {
     pid: u32,
+    /// None: what is needed has been read.
     names: Vec<(u64, Named)>,
 }
 
@@ -104,8 +107,18 @@ impl Symbols {
         }
         let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
         self.programs.insert(pid, Program { file, name: namer::clean(name.trim_end()) });
-        if file.is_some() {
-            self.ask(Question { pid, addresses: Vec::new() });
+        if file.is_some() && self.ask(Question { pid, addresses: Vec::new() }) {
+            self.preparing.insert(pid);
+        }
+    }
+
+    /// Waits until the files of all known processes are read, within a bound: for the time before the load.
+    pub(crate) fn prepare(&mut self) {
+        let until = Instant::now() + PREPARE_WAIT;
+        while !self.preparing.is_empty()
+            && let Some(answer) = self.next_answer(until)
+        {
+            self.note(answer);
         }
     }
 
@@ -155,12 +168,18 @@ impl Symbols {
         }
         let until = Instant::now() + NAMES_WAIT;
         while !open.is_empty()
-            && let Some(worker) = &self.worker
-            && let Ok(answer) = worker.answers.recv_timeout(until.saturating_duration_since(Instant::now()))
+            && let Some(answer) = self.next_answer(until)
         {
-            open.remove(&answer.pid);
+            if !answer.names.is_empty() {
+                open.remove(&answer.pid);
+            }
             self.note(answer);
         }
+    }
+
+    fn next_answer(&self, until: Instant) -> Option<Answer> {
+        let left = until.saturating_duration_since(Instant::now());
+        self.worker.as_ref().and_then(|worker| worker.answers.recv_timeout(left).ok())
     }
 
     /// The frames of a place, innermost first; those of the kernel, then those of the program.
@@ -186,6 +205,7 @@ impl Symbols {
             // A fault in reading somebody's file: those after it are asked of another thread.
             Err(TrySendError::Disconnected(_)) => {
                 self.worker = None;
+                self.preparing.clear();
                 false
             }
         }
@@ -198,6 +218,9 @@ impl Symbols {
     }
 
     fn note(&mut self, answer: Answer) {
+        if answer.names.is_empty() {
+            self.preparing.remove(&answer.pid);
+        }
         self.names.extend(answer.names.into_iter().map(|(at, named)| ((answer.pid, at), named)));
     }
 }
@@ -218,11 +241,14 @@ fn answer(asked: &Receiver<Question>, answering: &Sender<Answer>) {
     let _ = rustix::process::setpriority_process(None, NICE);
     let mut namer = Namer::default();
     for Question { pid, addresses } in asked {
-        if addresses.is_empty() {
-            namer.prepare(pid);
-            continue;
-        }
-        let found = if pid == KERNEL_PID { namer.kernel(&addresses) } else { namer.program(pid, &addresses) };
+        let found = match pid {
+            _ if addresses.is_empty() => {
+                namer.prepare(pid);
+                Vec::new()
+            }
+            KERNEL_PID => namer.kernel(&addresses),
+            pid => namer.program(pid, &addresses),
+        };
         let names = addresses.into_iter().zip(found).collect();
         if answering.send(Answer { pid, names }).is_err() {
             return;

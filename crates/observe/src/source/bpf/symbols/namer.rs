@@ -71,23 +71,25 @@ impl Namer {
         };
         let with_debug = size <= SYMBOL_FILE_BYTES_MAX;
         let ask = |source: &Source<'_>| self.symbolizer.symbolize(source, Input::AbsAddr(addresses)).ok();
-        let found = ask(&source(with_debug, has_perf_map)).or_else(|| ask(&source(false, has_perf_map)));
+        // Symbols have a function's whole path, debug information what was inlined into it.
+        let symbols = ask(&source(false, has_perf_map));
+        let inlined = if with_debug { ask(&source(true, has_perf_map)).unwrap_or_default() } else { Vec::new() };
         let known = self.areas.get(&pid);
         let unnamed = |at: u64| {
             let name = known.and_then(|areas| areas.name(at));
             let may_change = is_living && name.is_none();
             Named { frames: [name.unwrap_or_else(|| UNKNOWN.to_owned()).into()].into(), may_change }
         };
-        let Some(found) = found else {
+        let Some(symbols) = symbols else {
             // One file that cannot be read must not take the others' names away.
             let alone = |at: &u64| match self.symbolizer.symbolize_single(&source(false, false), Input::AbsAddr(*at)) {
-                Ok(symbol) => named(&symbol).unwrap_or_else(|| unnamed(*at)),
+                Ok(symbol) => named(&symbol, None).unwrap_or_else(|| unnamed(*at)),
                 Err(_) => unnamed(*at),
             };
             return addresses.iter().map(alone).collect();
         };
-        let found = found.iter().zip(addresses);
-        found.map(|(symbol, at)| named(symbol).unwrap_or_else(|| unnamed(*at))).collect()
+        let found = symbols.iter().zip(addresses).enumerate();
+        found.map(|(i, (symbol, at))| named(symbol, inlined.get(i)).unwrap_or_else(|| unnamed(*at))).collect()
     }
 
     /// Has blazesym keep a process's map of memory, which is asked for again after its end; whether its map of made code
@@ -104,11 +106,13 @@ impl Namer {
     }
 }
 
-fn named(symbol: &Symbolized<'_>) -> Option<Named> {
-    let Symbolized::Sym(symbol) = symbol else { return None };
-    let inlined = symbol.inlined.iter().rev().map(|inlined| format!("{}{INLINED}", clean(&inlined.name)).into());
-    let function = clean(&symbol.name);
-    Some(Named { frames: inlined.chain([function.into()]).collect(), may_change: false })
+/// By what a symbol says, and what debug information does; that alone where there is no symbol.
+fn named(symbol: &Symbolized<'_>, debug: Option<&Symbolized<'_>>) -> Option<Named> {
+    let debug = debug.and_then(Symbolized::as_sym);
+    let function = symbol.as_sym().or(debug)?;
+    let inlined = debug.iter().flat_map(|debug| debug.inlined.iter().rev());
+    let inlined = inlined.map(|inlined| format!("{}{INLINED}", clean(&inlined.name)).into());
+    Some(Named { frames: inlined.chain([clean(&function.name).into()]).collect(), may_change: false })
 }
 
 /// A name as it can stand in a folded stack: bounded, without what separates frames and lines.
