@@ -22,9 +22,8 @@ pub(super) struct Namer {
 
 impl Default for Namer {
     fn default() -> Self {
-        // Functions are wanted, not lines.
-        let symbolizer = Symbolizer::builder().enable_code_info(false).enable_inlined_fns(true).build();
-        Namer { symbolizer, areas: BTreeMap::new() }
+        // Lines are not wanted, but blazesym gives inlined functions only with them.
+        Namer { symbolizer: Symbolizer::new(), areas: BTreeMap::new() }
     }
 }
 
