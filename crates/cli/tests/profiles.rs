@@ -26,7 +26,8 @@ fn a_lock_around_all_work_is_where_a_server_waits_and_its_work_where_it_runs() {
     let load = ["load", &server.url, "-c", "16", "-d", "4s", "--json", "-q", "--observe", "full", "--record", file];
     let document = plimsoll(&load).json();
     let profile = &document["observed"]["profile"];
-    let stacks = |kind: &str| profile[kind]["stacks"].as_array().unwrap_or_else(|| panic!("no {kind}: {profile}")).clone();
+    let stacks =
+        |kind: &str| profile[kind]["stacks"].as_array().unwrap_or_else(|| panic!("no {kind}: {profile}")).clone();
     assert!(stacks("on_cpu").len() <= 20 && stacks("on_cpu")[0]["share"].as_f64().unwrap() > 0.0);
 
     let folded = |kind: &str| {
@@ -72,7 +73,11 @@ fn a_recording_without_stacks_says_why() {
     for extra in [&[][..], &["--folded"]] {
         let run = plimsoll(&[&["report", file, "--flame", "off-cpu"], extra].concat());
         run.assert_exit(1);
-        assert!(run.stderr.contains("bpf/offcpu was disabled") && run.stderr.contains("--observe windows"), "{}", run.stderr);
+        assert!(
+            run.stderr.contains("bpf/offcpu was disabled") && run.stderr.contains("--observe windows"),
+            "{}",
+            run.stderr
+        );
         assert!(run.stdout.is_empty() && run.stderr.trim_end().lines().count() == 1, "{}", run.stderr);
     }
     plimsoll(&["report", file, "--flame", "sideways"]).assert_exit(2);

@@ -103,9 +103,14 @@ mod tests {
     fn stacks_belong_to_slow_windows_by_half_of_their_time() {
         let windows = [Window { from_ns: 100, to_ns: 200 }, Window { from_ns: 300, to_ns: 400 }];
         let period = |from_ns, to_ns| Period { from_ns, to_ns, ..Period::default() };
-        for (from, to, is_slow) in
-            [(100, 200, true), (150, 250, true), (151, 251, false), (-50, 90, false), (100, 400, true), (200, 200, false)]
-        {
+        for (from, to, is_slow) in [
+            (100, 200, true),
+            (150, 250, true),
+            (151, 251, false),
+            (-50, 90, false),
+            (100, 400, true),
+            (200, 200, false),
+        ] {
             assert_eq!(is_in(&windows, &period(from, to)), is_slow, "{from}..{to}");
         }
     }

@@ -185,7 +185,8 @@ fn a_program_in_another_mount_namespace_is_named_too() {
     let script = "mount -t tmpfs none /mnt && cp \"$1\" /mnt/elsewhere && exec /mnt/elsewhere spin";
     let mut target = started(Command::new(unshare).args(["--mount", "sh", "-c", script, "sh"]).arg(built.path()));
     assert!(!Path::new("/mnt/elsewhere").exists());
-    let line = stack_with(&mut observer(target.pid(), Level::Windows), Kind::OnCpu, &["calls_what_spins;", "spins_in_here"]);
+    let line =
+        stack_with(&mut observer(target.pid(), Level::Windows), Kind::OnCpu, &["calls_what_spins;", "spins_in_here"]);
     assert!(line.starts_with("elsewhere;"), "{line}");
     assert!(target.child().try_wait().unwrap().is_none());
 }

@@ -111,54 +111,13 @@ pub fn why_none(recording: &Recording, kind: Kind, slow: Option<usize>) -> Strin
         ),
         Some(sampler) => {
             let state = if sampler.status == SamplerState::Failed { "failed" } else { "was disabled" };
-            format!("{expected}, but the sampler {name} {state}: {}; record with --observe windows or full", sampler.reason)
+            format!(
+                "{expected}, but the sampler {name} {state}: {}; record with --observe windows or full",
+                sampler.reason
+            )
         }
         None => format!(
             "{expected}, but it says nothing of the sampler {name}: it is older than profiles, or it was cut off; record with --observe windows or full"
         ),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use model::profile::Folding;
-
-    #[test]
-    fn an_svg_has_every_frame_and_nothing_that_could_run() {
-        let mut folding = Folding::new(100);
-        folding.add(&["nginx", "main", "Vec<u8>::push & <script>alert(1)</script>"], 7);
-        let recording = Recording::new(Default::default(), plan());
-        for (kind, unit) in [(Kind::OnCpu, "7 samples"), (Kind::OffCpu, "7 µs")] {
-            let flame = Flame { kind, stacks: folding.stacks(), slow: Some((2, 3_000_000_000)) };
-            let mut out = Vec::new();
-            flame.write_svg(&mut out, &recording).unwrap();
-            let svg = String::from_utf8(out).unwrap();
-            assert!(svg.contains("<svg") && svg.contains("main") && svg.contains(unit), "{svg}");
-            assert!(svg.contains("2 slow windows") && !svg.contains("<script>alert"), "{svg}");
-        }
-        let mut out = Vec::new();
-        Flame { kind: Kind::OnCpu, stacks: folding.stacks(), slow: None }.write_folded(&mut out).unwrap();
-        assert!(String::from_utf8(out).unwrap().ends_with("</script> 7\n"));
-    }
-
-    #[test]
-    fn why_there_is_nothing_is_one_sentence_with_what_to_do() {
-        let mut recording = Recording::new(Default::default(), plan());
-        assert!(why_none(&recording, Kind::OnCpu, None).contains("older than profiles"));
-        recording.samplers.push(model::snapshot::SamplerStatus {
-            name: "bpf/oncpu".to_owned(),
-            status: SamplerState::Disabled,
-            reason: "not asked for".to_owned(),
-        });
-        let why = why_none(&recording, Kind::OnCpu, None);
-        assert!(why.contains("bpf/oncpu was disabled: not asked for") && why.contains("--observe windows"), "{why}");
-        assert!(why_none(&recording, Kind::OnCpu, Some(0)).contains("no slow window"));
-        recording.profile.on_cpu.add(&["p", "f"], 1);
-        assert!(why_none(&recording, Kind::OnCpu, Some(3)).contains("in its 3 slow windows"));
-    }
-
-    fn plan() -> model::Plan {
-        serde_json::from_str(include_str!("../../store/tests/plan.json")).unwrap()
     }
 }

@@ -81,7 +81,9 @@ pub(crate) fn write<W: Write>(page: &mut Page<'_, W>, run: &RunProfile) -> io::R
         }
         let title = match kind {
             Kind::OnCpu => format!("where it ran: {} samples", grouped(total)),
-            Kind::OffCpu => format!("where it waited, in windows: {} of its threads' time", duration(total.saturating_mul(1000))),
+            Kind::OffCpu => {
+                format!("where it waited, in windows: {} of its threads' time", duration(total.saturating_mul(1000)))
+            }
         };
         page.wrapped(INDENT, (Paint::Heading, heading.to_owned()), Paint::Dim, &title)?;
         heading = "";
@@ -129,7 +131,8 @@ mod tests {
 
     fn run() -> RunProfile {
         let mut run = RunProfile::default();
-        let folded = |folding: &mut Folding, stack: &str, count| folding.add(&stack.split(';').collect::<Vec<_>>(), count);
+        let folded =
+            |folding: &mut Folding, stack: &str, count| folding.add(&stack.split(';').collect::<Vec<_>>(), count);
         folded(&mut run.on_cpu, "nginx;main;work", 60);
         folded(&mut run.on_cpu, "nginx;main;write;do_syscall_64_[k];tcp_sendmsg_[k]", 30);
         folded(&mut run.on_cpu, "nginx;other;write;do_syscall_64_[k];tcp_sendmsg_[k]", 10);
@@ -150,7 +153,8 @@ mod tests {
         assert!(lines[3].starts_with("40"), "{text}");
         assert!(lines[5].ends_with("futex_wait ← lock") && lines[6].ends_with("[preempted] ← main"), "{text}");
         let mut out = Vec::new();
-        write(&mut Page::new(&mut out, Style { color: false, width: 80, unicode: true }), &RunProfile::default()).unwrap();
+        write(&mut Page::new(&mut out, Style { color: false, width: 80, unicode: true }), &RunProfile::default())
+            .unwrap();
         assert!(out.is_empty());
     }
 

@@ -28,15 +28,16 @@ pub fn run(args: &WatchArgs) -> Result<Exit, Failure> {
     let mut rows = Rows { table, style: terminal::style(args.no_color), before: None, written: Ok(()) };
     let duration = args.duration.map(Duration::from_nanos);
     let probes = args.observe.map_or_else(Default::default, Into::into);
-    let watched = observe(whom, duration, Duration::from_nanos(args.tick), probes, &interrupted, |snapshot, events| {
-        if !args.json {
-            rows.show(snapshot, events);
-            // Nobody reads on: the signal's way out.
-            if rows.written.is_err() {
-                interrupted.store(true, std::sync::atomic::Ordering::Relaxed);
+    let watched =
+        observe(whom, duration, Duration::from_nanos(args.tick), probes, &interrupted, |snapshot, events| {
+            if !args.json {
+                rows.show(snapshot, events);
+                // Nobody reads on: the signal's way out.
+                if rows.written.is_err() {
+                    interrupted.store(true, std::sync::atomic::Ordering::Relaxed);
+                }
             }
-        }
-    })?;
+        })?;
     rows.written?;
     let mut out = std::io::stdout().lock();
     match args.json {

@@ -44,7 +44,10 @@ pub(super) fn attach(program: &ProgramMut<'_>) -> Result<Vec<Link>, BpfError> {
 fn attach_on(program: &ProgramMut<'_>, cpu: i32) -> Result<Link, BpfError> {
     let event = open(cpu)?;
     let link = program.attach_perf_event(event.as_raw_fd()).map_err(|error| {
-        BpfError::of(format!("'{}' cannot be attached to the clock of CPU {cpu}", program.section().to_string_lossy()), &error)
+        BpfError::of(
+            format!("'{}' cannot be attached to the clock of CPU {cpu}", program.section().to_string_lossy()),
+            &error,
+        )
     })?;
     // From here on it is the link's: libbpf closes it with the link.
     let _ = event.into_raw_fd();

@@ -58,7 +58,8 @@ fn read(programs: &Programs, reading: &mut Reading<'_>) -> Result<(), BpfError> 
             continue;
         };
         let kernel = stacks.stack(programs, kernel.cast_signed()).to_vec();
-        let place = Place::new(reading.names.symbols.process_of(tid), &kernel, stacks.stack(programs, user.cast_signed()));
+        let place =
+            Place::new(reading.names.symbols.process_of(tid), &kernel, stacks.stack(programs, user.cast_signed()));
         let figure = |at: usize| words.get(at).copied().unwrap_or(0);
         waits.push(Wait { tid, state, place, count: figure(0), ns: figure(1) });
     }
