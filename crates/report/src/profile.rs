@@ -113,7 +113,9 @@ fn place(frames: &[&str]) -> String {
     let mut inwards = frames.get(1..).unwrap_or_default().iter().rev().filter(|frame| !is_scheduler(frame));
     let Some(leaf) = inwards.next() else { return frames.first().map_or_else(String::new, |frame| bare(frame)) };
     let is_of_kernel = leaf.ends_with(KERNEL) || *leaf == PREEMPTED;
-    match inwards.find(|frame| !is_of_kernel || !frame.ends_with(KERNEL)) {
+    // The C library's `syscall` stands between any caller and any call.
+    let says = |frame: &&&str| (!is_of_kernel || !frame.ends_with(KERNEL)) && **frame != "syscall";
+    match inwards.find(says) {
         Some(function) => format!("{} ← {}", bare(leaf), bare(function)),
         None => bare(leaf),
     }
@@ -136,7 +138,7 @@ mod tests {
         folded(&mut run.on_cpu, "nginx;main;work", 60);
         folded(&mut run.on_cpu, "nginx;main;write;do_syscall_64_[k];tcp_sendmsg_[k]", 30);
         folded(&mut run.on_cpu, "nginx;other;write;do_syscall_64_[k];tcp_sendmsg_[k]", 10);
-        folded(&mut run.off_cpu, "nginx;main;lock_[i];futex_wait_[k];schedule_[k]", 1_500_000);
+        folded(&mut run.off_cpu, "nginx;main;lock_[i];syscall;futex_wait_[k];schedule_[k]", 1_500_000);
         folded(&mut run.off_cpu, "nginx;main;[preempted]", 500_000);
         run
     }

@@ -126,9 +126,7 @@ impl Family {
                 self.names.symbols.know(process.pid);
             }
         }
-        if snapshot.at_ns < 0 {
-            self.names.symbols.prepare();
-        }
+        self.names.symbols.prepare();
         let origin_ns = clock::monotonic_ns().saturating_sub(snapshot.at_ns);
         let closed_since_ns = if self.level == Level::Windows { self.close_window() } else { None };
         self.sample.waits.clear();

@@ -53,6 +53,7 @@ pub(crate) struct Symbols {
     processes: BTreeMap<u32, u32>,
     /// Processes whose files are being read.
     preparing: BTreeSet<u32>,
+    has_prepared: bool,
 }
 
 /// What a process runs.
@@ -112,8 +113,11 @@ impl Symbols {
         }
     }
 
-    /// Waits until the files of all known processes are read, within a bound: for the time before the load.
+    /// Waits until the files of all known processes are read, within a bound, when it is first called: before the load.
     pub(crate) fn prepare(&mut self) {
+        if std::mem::replace(&mut self.has_prepared, true) {
+            return;
+        }
         let until = Instant::now() + PREPARE_WAIT;
         while !self.preparing.is_empty()
             && let Some(answer) = self.next_answer(until)
