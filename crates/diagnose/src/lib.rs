@@ -11,6 +11,7 @@ pub mod facts;
 mod held;
 pub mod rule;
 pub mod rules;
+pub mod slow;
 mod statistics;
 
 pub use rule::Rule;

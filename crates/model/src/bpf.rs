@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Which probes run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Level {
     /// None.
@@ -115,7 +115,7 @@ pub struct WaitUse {
     pub count: u64,
     /// Time, nanoseconds.
     pub ns: u64,
-    /// Where it waited, innermost first: kernel functions, then `file+offset` of the program.
+    /// Where it waited, innermost first: functions of the kernel, then of the program; `[file+offset]` where one has no name.
     pub stack: Vec<String>,
 }
 

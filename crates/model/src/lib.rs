@@ -15,6 +15,7 @@ pub mod latency;
 pub mod limits;
 pub mod metrics;
 pub mod plan;
+pub mod profile;
 pub mod readings;
 pub mod recording;
 pub mod resp;

@@ -13,6 +13,12 @@ pub const LATENCY_DIGITS: u8 = 3;
 pub const TIMELINE_ROWS_MAX: usize = 600;
 /// Snapshots a run keeps in memory before every second one is dropped (all stay in the recording file).
 pub const SNAPSHOTS_MAX: usize = 60;
+/// Nodes of the tree of folded stacks of a whole run; further stacks are counted as lost.
+pub const PROFILE_NODES_MAX: usize = 65_536;
+/// Nodes of that of a tick, the stacks counted most first.
+pub const PROFILE_TICK_NODES_MAX: usize = 4096;
+/// Frames of a folded stack, the innermost; inlined ones included.
+pub const PROFILE_DEPTH_MAX: usize = 256;
 /// Events a run keeps; further ones are counted, not kept.
 pub const EVENTS_MAX: usize = 1000;
 

@@ -9,6 +9,7 @@ use crate::interval::{Counts, Gauges, Interval};
 use crate::latency::Kind;
 use crate::limits::{EVENTS_MAX, SNAPSHOTS_MAX, TIMELINE_ROWS_MAX};
 use crate::plan::Plan;
+use crate::profile::{Profile, RunProfile};
 use crate::snapshot::{SamplerStatus, Snapshot};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -32,6 +33,8 @@ pub struct Recording {
     pub events: Vec<Event>,
     /// Events beyond the bound.
     pub events_lost: u64,
+    /// Where the target's threads ran and waited, all snapshots together.
+    pub profile: RunProfile,
     /// How each sampler fared.
     pub samplers: Vec<SamplerStatus>,
     /// How it ended.
@@ -271,14 +274,24 @@ impl Recording {
             snapshot_stride: 1,
             events: Vec::new(),
             events_lost: 0,
+            profile: RunProfile::default(),
             samplers: Vec::new(),
             end: End::Partial,
         }
     }
 
     /// Adds a snapshot, thinning the kept ones when they are too many. `number` counts all snapshots of the run from 0.
-    pub fn push_snapshot(&mut self, number: u64, snapshot: Snapshot) {
+    /// Its stacks are added to the run's.
+    pub fn push_snapshot(&mut self, number: u64, mut snapshot: Snapshot) {
+        if let Some(profile) = snapshot.profile.take() {
+            self.add_profile(&profile);
+        }
         thin_and_keep(&mut self.snapshots, &mut self.snapshot_stride, number, snapshot);
+    }
+
+    /// Adds the stacks of a snapshot that is not kept.
+    pub fn add_profile(&mut self, profile: &Profile) {
+        self.profile.add(profile);
     }
 
     /// Adds an event, within the bound.

@@ -46,6 +46,10 @@ pub struct Snapshot {
     pub listeners: Vec<ListenerSample>,
     /// What the kernel's probes have counted; `None` where none runs.
     pub bpf: Option<crate::bpf::BpfSample>,
+    /// Where the target's threads ran and waited since the snapshot before; `None` where nothing was seen of it. A
+    /// recording in memory has it summed up instead.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub profile: Option<crate::profile::Profile>,
 }
 
 /// A listening TCP socket of the target.

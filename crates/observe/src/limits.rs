@@ -25,6 +25,27 @@ pub(crate) const FUTEXES_MAX: usize = 10;
 /// Frames kept of each, innermost first.
 #[cfg(feature = "bpf")]
 pub(crate) const WAIT_FRAMES_MAX: usize = 24;
+/// Addresses whose names are kept, and threads whose processes are.
+#[cfg(feature = "bpf")]
+pub(crate) const NAMES_KEPT_MAX: usize = 65_536;
+/// Processes of which files and names are kept; beyond, all are read anew.
+#[cfg(feature = "bpf")]
+pub(crate) const PROCESSES_NAMED_MAX: usize = 256;
+/// Longest wait of a tick for names; those that come later are there for the next.
+#[cfg(feature = "bpf")]
+pub(crate) const NAMES_WAIT: Duration = Duration::from_millis(500);
+/// Longest wait before the load until the target's files are read for names.
+#[cfg(feature = "bpf")]
+pub(crate) const PREPARE_WAIT: Duration = Duration::from_secs(3);
+/// Characters of a function's name that are kept.
+#[cfg(feature = "bpf")]
+pub(crate) const NAME_CHARACTERS_MAX: usize = 200;
+/// Largest program whose debug information is read: it takes memory of about its size.
+#[cfg(feature = "bpf")]
+pub(crate) const SYMBOL_FILE_BYTES_MAX: u64 = 512 << 20;
+/// Threads, states and places of waits that are told apart in a run.
+#[cfg(feature = "bpf")]
+pub(crate) const WAITS_COUNTED_MAX: usize = 4096;
 /// Shortest time between two searches for a target that has gone, nanoseconds.
 pub(crate) const SEARCH_EVERY_NS: i64 = 1_000_000_000;
 /// Searches for a target that has gone, after which it is given up.

@@ -92,6 +92,11 @@ impl Observer {
         snapshot
     }
 
+    /// Says that the target was slow just now: probes that run in windows begin one, if none is open.
+    pub fn hint_slow(&mut self) {
+        self.probes.hint_slow();
+    }
+
     /// What happened to the watched processes since this was last asked: `target-gone`, `target-restarted`,
     /// `target-executed`, `target-processes-bound`; what samplers found (`kernel-…`), and what the probes saw:
     /// `target-signal`, `target-exit`, `target-oom-kill`, `target-listening`.

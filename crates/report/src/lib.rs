@@ -1,4 +1,4 @@
-//! Recordings and findings for people and machines: text, JSON, CSV, a progress line, a table of runs.
+//! Recordings and findings for people and machines: text, JSON, CSV, flame graphs, a progress line, a table of runs.
 //!
 //! Pure: it is given a recording and a diagnosis and writes to what it is handed. It judges nothing (that is
 //! `diagnose`), reads no file and knows no protocol: what a protocol's error details mean is passed in as a function.
@@ -8,8 +8,10 @@ pub mod agreement;
 pub mod check;
 pub mod csv;
 mod figures;
+pub mod flame;
 pub mod json;
 pub mod observed;
+pub mod profile;
 pub mod progress;
 pub mod runs;
 pub mod samplers;

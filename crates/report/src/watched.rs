@@ -7,6 +7,7 @@ use crate::json::Observed;
 use crate::json::of::observed;
 use crate::text::page::Page;
 use crate::text::{Paint, Style, kernel};
+use model::profile::RunProfile;
 use model::snapshot::{SamplerState, SamplerStatus};
 use model::{Event, Snapshot};
 use schemars::JsonSchema;
@@ -27,6 +28,8 @@ pub struct Watched {
     pub own_cpu_ns: u64,
     /// Snapshots, thinned where there were many.
     pub snapshots: Vec<Snapshot>,
+    /// Where the target's threads ran and waited, all snapshots together.
+    pub profile: RunProfile,
     /// Events, oldest first.
     pub events: Vec<Event>,
     /// How each sampler fared.
@@ -65,7 +68,7 @@ impl Document {
             started_at: rfc3339(watched.started_at_unix_ns),
             watched_s: watched.watched_ns as f64 / 1e9,
             own_cpu_s: watched.own_cpu_ns as f64 / 1e9,
-            observed: observed(&watched.snapshots),
+            observed: observed(&watched.snapshots, &watched.profile),
             snapshots: watched.snapshots,
             events: watched.events,
             samplers: watched.samplers,
@@ -89,6 +92,7 @@ impl Document {
 pub fn write_end(to: &mut impl Write, watched: &Watched, style: Style) -> io::Result<()> {
     let mut page = Page::new(to, style);
     kernel::write(&mut page, &watched.snapshots)?;
+    crate::profile::write(&mut page, &watched.profile)?;
     if !watched.events.is_empty() {
         page.gap()?;
         page.line(&[(Paint::Heading, "Events".to_owned())])?;
@@ -130,6 +134,7 @@ mod tests {
             watched_ns: 2_000_000_000,
             own_cpu_ns: 5_000_000,
             snapshots: vec![Snapshot::default()],
+            profile: RunProfile::default(),
             events: vec![Event { at_ns: 1_500_000_000, kind: "target-gone".to_owned(), text: "it went".to_owned() }],
             samplers: vec![
                 status("host/cpu", SamplerState::Active, ""),

@@ -2,8 +2,10 @@
 //!
 //! Nothing is sent to the target, and nothing is kept on disk.
 
+use model::bpf::Level;
 use model::limits::EVENTS_MAX;
 use model::plan::Address;
+use model::profile::RunProfile;
 use model::recording::thin_and_keep;
 use model::{Event, Snapshot};
 use observe::target::NotFound;
@@ -47,6 +49,7 @@ pub fn observe(
     whom: Whom,
     for_at_most: Option<Duration>,
     tick: Duration,
+    probes: Level,
     interrupted: &AtomicBool,
     mut each: impl FnMut(&Snapshot, &[Event]),
 ) -> Result<Watched, ObserveError> {
@@ -54,9 +57,9 @@ pub fn observe(
     let started_at_unix_ns = observe::capsule().started_at_unix_ns;
     let used = observe::own::rusage();
     let own_pid = std::process::id();
-    let mut observer = Observer::new(ObserveSpec { target, addresses, own_pid, ..ObserveSpec::default() });
+    let mut observer = Observer::new(ObserveSpec { target, addresses, own_pid, probes, ..ObserveSpec::default() });
     let began = Instant::now();
-    let mut kept = Kept { snapshots: Vec::new(), number: 0, stride: 1, events: Vec::new() };
+    let mut kept = Kept { stride: 1, ..Kept::default() };
     let mut due = Duration::ZERO;
     loop {
         let snapshot = observer.snapshot(i64::try_from(began.elapsed().as_nanos()).unwrap_or(i64::MAX));
@@ -81,6 +84,7 @@ pub fn observe(
         watched_ns: u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX),
         own_cpu_ns: (now.user_ns + now.system_ns).saturating_sub(used.user_ns + used.system_ns),
         snapshots: kept.snapshots,
+        profile: kept.profile,
         events: kept.events,
         samplers: observer.statuses(),
     })
@@ -116,15 +120,20 @@ fn sleep_until(began: Instant, due: Duration, interrupted: &AtomicBool) -> bool 
 }
 
 /// Snapshots as a run keeps them, thinned, and the first events.
+#[derive(Default)]
 struct Kept {
     snapshots: Vec<Snapshot>,
+    profile: RunProfile,
     number: u64,
     stride: u64,
     events: Vec<Event>,
 }
 
 impl Kept {
-    fn push(&mut self, snapshot: Snapshot, events: Vec<Event>) {
+    fn push(&mut self, mut snapshot: Snapshot, events: Vec<Event>) {
+        if let Some(profile) = snapshot.profile.take() {
+            self.profile.add(&profile);
+        }
         thin_and_keep(&mut self.snapshots, &mut self.stride, self.number, snapshot);
         self.number += 1;
         let room = EVENTS_MAX.saturating_sub(self.events.len());

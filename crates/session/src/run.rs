@@ -269,6 +269,9 @@ impl Session<'_> {
         let events: Vec<Event> = events.unwrap_or_default();
         add_to_totals(&mut self.recording.totals, &tick, self.recording.plan.warmup_ns);
         self.recording.timeline.push(tick.row);
+        if diagnose::slow::is_last_slow(self.recording.timeline.rows()) {
+            self.observer.as_mut().map(Observer::hint_slow);
+        }
         self.append(|writer| writer.append(&tick.intervals, snapshot.as_ref(), &events));
         for event in events {
             self.watch.on_event(&event);

@@ -11,6 +11,7 @@ use crate::histogram::decode_into;
 use crate::limits::{BYTES_AT_ONCE, ROWS_AT_ONCE};
 use crate::open::{Opened, open};
 use model::finding::Diagnosis;
+use model::profile::Profile;
 use model::recording::{Capsule, End, Row, Totals};
 use model::snapshot::{Role, SamplerStatus, Snapshot};
 use model::{Event, LatencyKind, Plan, Recording};
@@ -76,6 +77,8 @@ impl Reader {
                 }
                 peak_rss_bytes = peak_rss_bytes.max(generator_rss_bytes(&snapshot));
                 recording.push_snapshot(number, snapshot);
+            } else if let Some(profile) = self.profile(&id, &body)? {
+                recording.add_profile(&profile);
             }
         }
         self.load_events(&mut recording)?;
@@ -92,6 +95,17 @@ impl Reader {
         Intervals { reader: self, rows: self.table("tick", &["row", "figures"]), guard: Guard::default(), ended: false }
     }
 
+    /// The stacks of every snapshot that has some, oldest first; fetched a few at a time.
+    pub fn profiles(&self) -> impl Iterator<Item = Result<Profile, StoreError>> + '_ {
+        self.table("snapshot", &["body"]).filter_map(|fields| {
+            let of = |fields: Fields| {
+                let [id, body] = fields.try_into_array(self)?;
+                self.profile(&id, &body)
+            };
+            fields.and_then(of).transpose()
+        })
+    }
+
     /// The diagnosis made when the run ended; `None`: there was none.
     ///
     /// # Errors
@@ -106,6 +120,19 @@ impl Reader {
     /// [`StoreError::Damaged`] or [`StoreError::Read`].
     pub fn partial_reason(&self) -> Result<Option<String>, StoreError> {
         self.of_run("reason")
+    }
+
+    /// The stacks of a snapshot, without reading the rest of it.
+    fn profile(&self, id: &Value, body: &Value) -> Result<Option<Profile>, StoreError> {
+        /// A snapshot as far as it is wanted here.
+        #[derive(serde::Deserialize)]
+        struct Profiled {
+            profile: Option<Profile>,
+        }
+        if !matches!(body, Value::Text(text) if text.contains("\"profile\":{")) {
+            return Ok(None);
+        }
+        Ok(self.json::<Profiled>("snapshot", id, body)?.profile)
     }
 
     fn load_events(&self, recording: &mut Recording) -> Result<(), StoreError> {

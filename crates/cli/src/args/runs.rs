@@ -1,7 +1,7 @@
 //! Arguments of `plimsoll runs`, `plimsoll report` and `plimsoll demo`.
 
-use clap::Args;
 use clap::builder::BoolishValueParser;
+use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
 /// Which recordings.
@@ -31,9 +31,39 @@ pub struct ReportArgs {
     /// Write every interval as CSV to a file, or to stdout with '-' [default: not written]
     #[arg(long, value_name = "FILE", env = "PLIMSOLL_CSV")]
     pub csv: Option<PathBuf>,
+    /// Draw where the target ran, or where it waited, as a flame graph (SVG) of a run recorded with --observe windows or full [default: not drawn]
+    #[arg(long, value_name = "KIND", env = "PLIMSOLL_FLAME", conflicts_with_all = ["json", "timeline", "csv"])]
+    pub flame: Option<FlameArg>,
+    /// Draw only the slow windows: ticks whose response p99 is above twice the median of the ticks'
+    #[arg(long, requires = "flame", env = "PLIMSOLL_SLOW", value_parser = BoolishValueParser::new())]
+    pub slow: bool,
+    /// Print folded stacks for other tools in place of the SVG
+    #[arg(long, requires = "flame", env = "PLIMSOLL_FOLDED", value_parser = BoolishValueParser::new())]
+    pub folded: bool,
+    /// Write the flame graph to a file [default: stdout]
+    #[arg(short, long, value_name = "FILE", requires = "flame", env = "PLIMSOLL_OUTPUT")]
+    pub output: Option<PathBuf>,
     /// Print without colours, as with NO_COLOR
     #[arg(long, env = "PLIMSOLL_NO_COLOR", value_parser = BoolishValueParser::new())]
     pub no_color: bool,
+}
+
+/// Which stacks are drawn.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum FlameArg {
+    /// Where its threads ran
+    OnCpu,
+    /// Where they were off a CPU, in the windows of the probe
+    OffCpu,
+}
+
+impl From<FlameArg> for model::profile::Kind {
+    fn from(arg: FlameArg) -> Self {
+        match arg {
+            FlameArg::OnCpu => Self::OnCpu,
+            FlameArg::OffCpu => Self::OffCpu,
+        }
+    }
 }
 
 /// What the demo keeps.

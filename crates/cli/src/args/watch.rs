@@ -1,5 +1,6 @@
 //! Arguments of `plimsoll watch`.
 
+use super::load::ObserveArg;
 use super::values;
 use clap::Args;
 use clap::builder::BoolishValueParser;
@@ -27,6 +28,9 @@ pub struct WatchArgs {
     #[arg(long, env = "PLIMSOLL_LIST", value_parser = BoolishValueParser::new(),
           conflicts_with_all = ["pid", "port", "duration", "metrics"])]
     pub list: bool,
+    /// Which probes watch the target from the kernel, as root: the cheap ones, and the others for 1 s in 10 or all the time; they cost it some CPU [default: none]
+    #[arg(long, value_name = "LEVEL", env = "PLIMSOLL_OBSERVE")]
+    pub observe: Option<ObserveArg>,
     /// Print one JSON document at the end
     #[arg(long, env = "PLIMSOLL_JSON", value_parser = BoolishValueParser::new())]
     pub json: bool,

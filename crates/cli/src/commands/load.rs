@@ -4,7 +4,7 @@
 
 use super::shown::Shown;
 use super::{explain, interrupt, show, terminal};
-use crate::args::load::{LoadArgs, OutputArgs};
+use crate::args::load::{LoadArgs, ObserveArg, OutputArgs};
 use crate::args::scenario::scenario_of;
 use crate::exit::{Exit, Failure};
 use model::{ErrorKind, Scenario};

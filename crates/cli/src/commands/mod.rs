@@ -8,6 +8,7 @@ mod demo;
 mod drop;
 mod explain;
 mod fault;
+mod flame;
 mod interrupt;
 mod load;
 mod man;

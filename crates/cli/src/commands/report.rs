@@ -3,7 +3,7 @@
 //! Diagnosis is a function of the recording, so an old run profits from rules that came later. The JSON document and
 //! CSV have every tick of the file, one at a time.
 
-use super::{show, terminal, timeline};
+use super::{flame, show, terminal, timeline};
 use crate::args::runs::ReportArgs;
 use crate::exit::{Exit, Failure};
 use report::json::Document;
@@ -16,6 +16,9 @@ pub fn run(args: &ReportArgs) -> Result<Exit, Failure> {
     let path = store::find(&folder, &args.run)?;
     let reader = Reader::open(&path)?;
     let recording = reader.load()?;
+    if let Some(kind) = args.flame {
+        return flame::run(args, kind.into(), &reader, &recording);
+    }
     let diagnosis = diagnose::diagnose(&recording);
     if let Some(names) = &args.timeline {
         let mut out = BufWriter::new(std::io::stdout().lock());

@@ -31,15 +31,17 @@ pub fn run(args: &WatchArgs) -> Result<Exit, Failure> {
     let interrupted = interrupt::flag()?;
     let mut rows = Rows { table, style: terminal::style(args.no_color), before: None, written: Ok(()) };
     let duration = args.duration.map(Duration::from_nanos);
-    let watched = observe(whom, duration, Duration::from_nanos(args.tick), &interrupted, |snapshot, events| {
-        if !args.json {
-            rows.show(snapshot, events);
-            // Nobody reads on: the signal's way out.
-            if rows.written.is_err() {
-                interrupted.store(true, std::sync::atomic::Ordering::Relaxed);
+    let probes = args.observe.map_or_else(Default::default, Into::into);
+    let watched =
+        observe(whom, duration, Duration::from_nanos(args.tick), probes, &interrupted, |snapshot, events| {
+            if !args.json {
+                rows.show(snapshot, events);
+                // Nobody reads on: the signal's way out.
+                if rows.written.is_err() {
+                    interrupted.store(true, std::sync::atomic::Ordering::Relaxed);
+                }
             }
-        }
-    })?;
+        })?;
     rows.written?;
     // A document of many lines is not handed over line by line.
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());

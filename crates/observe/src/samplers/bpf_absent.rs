@@ -21,6 +21,8 @@ impl Family {
 
     pub(crate) fn sample(&mut self, _: &mut Snapshot, _: &mut Vec<Event>) {}
 
+    pub(crate) fn hint_slow(&mut self) {}
+
     pub(crate) fn statuses(&self) -> Vec<SamplerStatus> {
         let reason = "this plimsoll was built without probes: build it with the feature bpf".to_owned();
         vec![SamplerStatus { name: "bpf/all".to_owned(), status: SamplerState::Disabled, reason }]

@@ -3,6 +3,7 @@
 //! Data only; [`super::of`] fills them in. A field that is added needs a doc comment: it becomes the schema's text.
 
 use crate::observed::{Courses, Readings};
+use crate::profile::Profile;
 use model::Plan;
 use model::finding::{Finding, HeldLine, Validity};
 use model::recording::End;
@@ -378,6 +379,8 @@ pub struct Observed {
     pub bpf: Option<Bpf>,
     /// Where two sources of one metric did not agree.
     pub disagreements: Vec<crate::agreement::Disagreement>,
+    /// Where its threads ran and waited; `null` where nothing was seen of it.
+    pub profile: Option<Profile>,
     /// The target's processes.
     pub target: Vec<Process>,
     /// The generator's own.

@@ -9,11 +9,13 @@ use crate::figures::{
     Permille, host_use, process_use, quantile, reap_delay_ns_max, requested_per_s, rfc3339, worker_busy_max,
 };
 use crate::observed::{Readings, courses};
+use crate::profile::Profile;
 use crate::words::{counted, of_example};
 use hdrhistogram::Histogram;
 use model::event::{TLS_AGREED, TLS_FAILED};
 use model::finding::Diagnosis;
 use model::plan::Workload;
+use model::profile::RunProfile;
 use model::recording::{End, Row};
 use model::resp::tally;
 use model::snapshot::{ProcessSample, Role, SamplerState, Snapshot};
@@ -68,7 +70,7 @@ impl Document {
             held: diagnosis.held.clone(),
             capacity: None,
             faults: Vec::new(),
-            observed: observed(&recording.snapshots),
+            observed: observed(&recording.snapshots, &recording.profile),
             events: recording.events.iter().map(happened).collect(),
             samplers: recording.samplers.clone(),
             findings: diagnosis.findings.clone(),
@@ -315,7 +317,7 @@ fn happened(event: &model::Event) -> Happened {
 }
 
 /// What some snapshots say of the host and the processes.
-pub(crate) fn observed(snapshots: &[Snapshot]) -> Observed {
+pub(crate) fn observed(snapshots: &[Snapshot], profile: &RunProfile) -> Observed {
     let host = host_use(snapshots);
     let time_wait = crate::figures::time_wait_use(snapshots);
     let of = |role| {
@@ -342,6 +344,7 @@ pub(crate) fn observed(snapshots: &[Snapshot]) -> Observed {
         time_wait_end: time_wait.map(|t| t.end),
         bpf: super::bpf::of(snapshots),
         disagreements: crate::agreement::of(snapshots),
+        profile: Profile::of(profile),
         target: of(Role::Target),
         generator: of(Role::Generator),
         metrics: Readings::of(snapshots),

@@ -103,6 +103,7 @@ pub fn write(
     course::write(page, recording)?;
     generator::write(page, recording)?;
     kernel::write(page, &recording.snapshots)?;
+    crate::profile::write(page, &recording.profile)?;
     findings::write(page, diagnosis)?;
     if let Some(kept) = options.kept {
         page.gap()?;

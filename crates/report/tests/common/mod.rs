@@ -1,4 +1,5 @@
 //! Recordings built by hand, a case each, for the snapshots of every form of report.
+#![allow(dead_code, reason = "each test file uses its part of this")]
 
 use model::error_kind::ErrorExample;
 use model::finding::{Diagnosis, Evidence, Finding, Reason, Severity, Validity};

@@ -6,6 +6,7 @@ use crate::source::bpf::{BpfError, Programs, Scope};
 use crate::source::clock;
 use model::bpf::{BpfSample, Level};
 use model::plan::Address;
+use model::profile::Profile;
 use model::snapshot::{Role, SamplerState, SamplerStatus};
 use model::{Event, Snapshot};
 use std::collections::BTreeSet;
@@ -93,7 +94,7 @@ impl Family {
             self.known.insert(*pid);
         }
         for probe in PROBES {
-            if probe.in_windows && self.level == Level::Light {
+            if self.level < probe.level() {
                 continue;
             }
             let bound: &[u64] = &[0, u64::from(sockets_max), 0, 0];
@@ -125,21 +126,29 @@ impl Family {
             if self.known.insert(process.pid) {
                 scope.add_target(process.pid);
             }
+            if self.level >= Level::Windows {
+                self.names.symbols.know(process.pid);
+            }
         }
+        self.names.symbols.prepare();
         let origin_ns = clock::monotonic_ns().saturating_sub(snapshot.at_ns);
         let closed_since_ns = if self.level == Level::Windows { self.close_window() } else { None };
         self.sample.waits.clear();
         let window_ended = closed_since_ns.is_some() || self.level == Level::Full;
+        let mut profile = Profile::default();
         for running in &mut self.running {
             let Some(programs) = &mut running.programs else { continue };
             let mut reading = Reading {
                 sample: &mut self.sample,
+                profile: &mut profile,
                 events: &mut *events,
                 names: &mut self.names,
                 origin_ns,
+                at_ns: snapshot.at_ns,
                 window_ended,
                 targets: &targets,
                 remark: None,
+                window_from_ns: closed_since_ns.map(|(from_ns, _)| from_ns.saturating_sub(origin_ns)),
             };
             if let Err(failure) = read(running.probe, programs, &mut reading) {
                 running.failure = Some(failure);
@@ -148,8 +157,17 @@ impl Family {
         }
         self.count_window(closed_since_ns);
         snapshot.bpf = Some(self.sample.clone());
+        snapshot.profile = (!profile.is_empty()).then_some(profile);
         // Not before the load: a run's first tick is its warm-up.
         if self.level == Level::Windows && snapshot.at_ns >= 0 {
+            self.open_window();
+        }
+    }
+
+    /// Opens a window now where none is open: the target was slow just now.
+    pub(crate) fn hint_slow(&mut self) {
+        if self.level == Level::Windows && self.scope.is_some() {
+            self.window.next_ns = self.window.next_ns.min(clock::monotonic_ns());
             self.open_window();
         }
     }
@@ -217,7 +235,7 @@ impl Family {
                 (None, Some(Running { remark: Some(remark), .. }), None) => remark.clone(),
                 (None, None, _) => (
                     SamplerState::Disabled,
-                    "costs by the call, so not with --observe light: choose windows or full".to_owned(),
+                    "costs more, so not with --observe light: choose windows or full".to_owned(),
                 ),
                 (None, Some(_), Some(failure)) => (SamplerState::Failed, failure.to_string()),
                 (None, Some(_), None) => (SamplerState::Active, String::new()),

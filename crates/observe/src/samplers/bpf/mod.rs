@@ -8,12 +8,14 @@ mod accepts;
 mod block;
 mod delayed_acks;
 mod family;
+mod folded;
 mod futex;
 mod lifecycle;
 mod listening;
 mod locks;
 mod losses;
 mod offcpu;
+mod oncpu;
 mod runqueue;
 mod sockets;
 mod syscalls;
@@ -21,10 +23,11 @@ mod tls;
 
 pub(crate) use family::Family;
 
-use crate::source::bpf::symbols::Kernel;
+use crate::source::bpf::symbols::Symbols;
 use crate::source::bpf::{BpfError, Programs};
 use model::Event;
-use model::bpf::BpfSample;
+use model::bpf::{BpfSample, Level};
+use model::profile::Profile;
 use model::snapshot::SamplerState;
 use std::collections::BTreeMap;
 
@@ -56,6 +59,7 @@ pub const PROBES: &[Probe] = &[
     runqueue::PROBE,
     tls::PROBE,
     accepts::PROBE,
+    oncpu::PROBE,
     syscalls::PROBE,
     offcpu::PROBE,
     locks::PROBE,
@@ -72,26 +76,41 @@ pub(crate) fn listed() -> impl Iterator<Item = (&'static str, &'static str, &'st
     })
 }
 
+impl Probe {
+    /// The lowest level that it runs at.
+    fn level(&self) -> Level {
+        // Sampling costs next to nothing; reading programs' files for names costs us memory and time.
+        if self.in_windows || self.name == oncpu::PROBE.name { Level::Windows } else { Level::Light }
+    }
+}
+
 /// What a probe reads into.
 struct Reading<'a> {
     sample: &'a mut BpfSample,
+    profile: &'a mut Profile,
     events: &'a mut Vec<Event>,
     names: &'a mut Names,
     /// The run's start on the monotonic clock, nanoseconds.
     origin_ns: i64,
+    /// The reading's moment, nanoseconds since then.
+    at_ns: i64,
     /// A window has ended just now.
     window_ended: bool,
     /// The target's processes that live.
     targets: &'a [u32],
     /// How the probe fares where it has more to say than that it runs.
     remark: Option<(SamplerState, String)>,
+    /// When it began, nanoseconds since the run's start; `None`: none was closed.
+    window_from_ns: Option<i64>,
 }
 
-/// Names that are read once, when they are first needed.
+/// Names, and what probes keep from reading to reading.
 #[derive(Debug, Default)]
 struct Names {
     drop_reasons: Option<BTreeMap<u32, String>>,
-    kernel: Option<Kernel>,
+    symbols: Symbols,
+    oncpu: oncpu::State,
+    offcpu: offcpu::State,
 }
 
 /// For a probe that has nothing beside counts and histograms.

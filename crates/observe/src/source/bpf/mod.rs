@@ -3,7 +3,9 @@
 //! Not here: which programs there are and what their figures mean (`samplers/bpf`). Every figure is a number of 64 bits
 //! in the machine's own order, so maps are read as words.
 
+pub(crate) mod clock_events;
 pub(crate) mod names;
+pub(crate) mod stacks;
 pub(crate) mod symbols;
 mod uprobes;
 
@@ -11,7 +13,8 @@ use crate::source::clock;
 use libbpf_rs::btf::{Btf, BtfType};
 use libbpf_rs::libbpf_sys::{bpf_map_create_opts, bpf_prog_get_info_by_fd, bpf_prog_info};
 use libbpf_rs::{
-    Link, MapCore, MapFlags, MapHandle, MapType, Object, ObjectBuilder, OpenObject, OpenProgram, RingBufferBuilder,
+    Link, MapCore, MapFlags, MapHandle, MapType, Object, ObjectBuilder, OpenObject, OpenProgram, ProgramType,
+    RingBufferBuilder,
 };
 use model::bpf::Log2;
 use std::ffi::{OsStr, OsString};
@@ -159,11 +162,15 @@ impl Programs {
             if program.section().to_string_lossy().split('/').next().is_some_and(uprobes::is_uprobe) {
                 continue;
             }
-            let link = program.attach().map_err(|error| {
-                BpfError::of(format!("'{}' cannot be attached", program.section().to_string_lossy()), &error)
-            });
-            match link {
-                Ok(link) => self.links.push(link),
+            let links = if program.prog_type() == ProgramType::PerfEvent {
+                clock_events::attach(&program)
+            } else {
+                program.attach().map(|link| vec![link]).map_err(|error| {
+                    BpfError::of(format!("'{}' cannot be attached", program.section().to_string_lossy()), &error)
+                })
+            };
+            match links {
+                Ok(links) => self.links.extend(links),
                 Err(error) => {
                     self.links.clear();
                     return Err(error);
@@ -221,6 +228,14 @@ impl Programs {
         Ok(entries)
     }
 
+    /// The addresses of a stack, innermost first; empty where it was not kept.
+    pub(crate) fn stack(&self, id: i32) -> Vec<u64> {
+        let Ok(id) = u32::try_from(id) else { return Vec::new() };
+        let Ok(map) = self.map("stacks") else { return Vec::new() };
+        let frames = map.lookup(&id.to_ne_bytes(), MapFlags::ANY).ok().flatten().unwrap_or_default();
+        words(&frames).take_while(|address| *address != 0).collect()
+    }
+
     /// Every entry of a hash.
     pub(crate) fn hash(&self, name: &str) -> Result<Vec<Entry>, BpfError> {
         let map = self.map(name)?;
@@ -232,14 +247,6 @@ impl Programs {
             }
         }
         Ok(entries)
-    }
-
-    /// The addresses of a stack, innermost first; empty where it was not kept.
-    pub(crate) fn stack(&self, id: i32) -> Vec<u64> {
-        let Ok(id) = u32::try_from(id) else { return Vec::new() };
-        let Ok(map) = self.map("stacks") else { return Vec::new() };
-        let frames = map.lookup(&id.to_ne_bytes(), MapFlags::ANY).ok().flatten().unwrap_or_default();
-        words(&frames).take_while(|address| *address != 0).collect()
     }
 
     /// Takes every record of a ring, oldest first.

@@ -8,7 +8,7 @@
 
 use super::{Probe, Reading, object};
 use crate::limits::FUTEXES_MAX;
-use crate::source::bpf::symbols::Program;
+use crate::source::bpf::symbols::areas::Areas;
 use crate::source::bpf::{BpfError, Entry, Programs};
 use model::bpf::FutexUse;
 use std::collections::BTreeMap;
@@ -30,9 +30,10 @@ fn read(programs: &mut Programs, reading: &mut Reading<'_>) -> Result<(), BpfErr
     let mut futexes: Vec<FutexUse> = programs.hash("addresses")?.iter().filter_map(of_entry).collect();
     futexes.sort_by_key(|futex| std::cmp::Reverse((futex.ns, futex.timed_ns)));
     futexes.truncate(FUTEXES_MAX);
-    let mut maps: BTreeMap<u32, Program> = BTreeMap::new();
+    let mut areas: BTreeMap<u32, Areas> = BTreeMap::new();
     for futex in &mut futexes {
-        futex.place = maps.entry(futex.pid).or_insert_with(|| Program::read(futex.pid)).name(futex.address);
+        let of_process = areas.entry(futex.pid).or_insert_with(|| Areas::read(futex.pid).unwrap_or_default());
+        futex.place = of_process.data(futex.address);
     }
     reading.sample.futexes = futexes;
     Ok(())

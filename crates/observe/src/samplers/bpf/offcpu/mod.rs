@@ -1,14 +1,18 @@
 //! Where the target's threads wait: time off a CPU by thread, state and stack.
 //!
-//! By `sched_switch`, with both stacks taken at each: in windows. The program's own frames need frame pointers; without
+//! By `sched_switch`, with both stacks taken at each: in windows. What a thread still waits at a window's end counts up to
+//! there; a wait that was begun before the window is not seen. The program's own frames need frame pointers; without
 //! them only the innermost is right. Stacks that fell on another's place, and waits beyond the map's bound, are counted
-//! as lost. The longest are kept, each with its innermost frames.
+//! as lost. The longest waits of the run are kept, each with its innermost frames; of each window, all are folded.
 
-use super::{Probe, Reading, object};
-use crate::limits::{WAIT_FRAMES_MAX, WAITS_MAX};
-use crate::source::bpf::symbols::{Kernel, Program};
+use super::{Probe, Reading, folded, object};
+use crate::limits::{WAIT_FRAMES_MAX, WAITS_COUNTED_MAX, WAITS_MAX};
+use crate::source::bpf::stacks::{Kept, Read};
+use crate::source::bpf::symbols::Place;
 use crate::source::bpf::{BpfError, Entry, Programs};
+use crate::source::clock;
 use model::bpf::WaitUse;
+use model::profile::Period;
 use std::collections::BTreeMap;
 
 pub(super) const PROBE: Probe = Probe {
@@ -21,39 +25,93 @@ pub(super) const PROBE: Probe = Probe {
     read,
 };
 
+/// What is kept from window to window.
+#[derive(Debug, Default)]
+pub(super) struct State {
+    kept: Kept,
+    /// Thread, state and stack of each wait, how many times and how long: of the whole run.
+    waits: BTreeMap<(u32, &'static str, Vec<String>), (u64, u64)>,
+    /// The end of what was read last.
+    to_ns: Option<i64>,
+}
+
+/// A thread's time off a CPU at one place.
+struct Wait {
+    tid: u32,
+    state: u32,
+    place: Place,
+    count: u64,
+    ns: u64,
+}
+
 fn read(programs: &mut Programs, reading: &mut Reading<'_>) -> Result<(), BpfError> {
     if !reading.window_ended {
         return Ok(());
     }
-    let mut waits = programs.hash("waits")?;
-    let ns = |words: &[u64]| words.get(1).copied().unwrap_or(0);
-    waits.sort_by_key(|wait| std::cmp::Reverse(ns(&wait.words)));
-    waits.truncate(WAITS_MAX);
-    let kernel = reading.names.kernel.get_or_insert_with(Kernel::read);
-    let mut maps: BTreeMap<u32, Program> = BTreeMap::new();
-    for Entry { key, words } in waits {
-        let word = |at: usize| key.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map(u32::from_ne_bytes);
-        let (Some(tid), Some(state), Some(kernel_stack), Some(user_stack)) = (word(0), word(4), word(8), word(12))
-        else {
+    let mut stacks = Read::default();
+    let mut waits = Vec::new();
+    let taken = programs.take("waits")?.into_iter().map(|Entry { key, words }| (key, words));
+    // After a window nothing writes there any more; without windows each counts when it ends.
+    let going_on = if reading.window_from_ns.is_some() { still_waiting(programs) } else { Vec::new() };
+    for (key, words) in taken.chain(going_on) {
+        let [Some(tid), Some(state), Some(kernel), Some(user)] = [0, 4, 8, 12].map(|at| folded::word(&key, at)) else {
             continue;
         };
-        let program = maps.entry(tid).or_insert_with(|| Program::read(tid));
-        let mut in_kernel: Vec<String> =
-            programs.stack(kernel_stack.cast_signed()).into_iter().map(|address| kernel.name(address)).collect();
-        // The probe itself and the scheduler stand before the function that waits.
-        if let Some(scheduler) = in_kernel.iter().position(|name| name == "__schedule") {
-            in_kernel.drain(..=scheduler);
+        let kernel = stacks.stack(programs, kernel.cast_signed()).to_vec();
+        let place =
+            Place::new(reading.names.symbols.process_of(tid), &kernel, stacks.stack(programs, user.cast_signed()));
+        let figure = |at: usize| words.get(at).copied().unwrap_or(0);
+        waits.push(Wait { tid, state, place, count: figure(0), ns: figure(1) });
+    }
+    let state = &mut reading.names.offcpu;
+    state.kept.note(programs, &stacks);
+    let last_ns = state.to_ns.replace(reading.at_ns).unwrap_or(reading.at_ns);
+    let from_ns = reading.window_from_ns.unwrap_or(last_ns);
+    let symbols = &mut reading.names.symbols;
+    symbols.find(waits.iter().map(|wait| &wait.place));
+    for wait in &waits {
+        let mut frames = folded::innermost_first(symbols, &wait.place);
+        frames.truncate(WAIT_FRAMES_MAX);
+        let key = (wait.tid, state_name(wait.state), frames);
+        if state.waits.len() < WAITS_COUNTED_MAX || state.waits.contains_key(&key) {
+            let sum = state.waits.entry(key).or_default();
+            *sum = (sum.0.saturating_add(wait.count), sum.1.saturating_add(wait.ns));
         }
-        let in_program = programs.stack(user_stack.cast_signed()).into_iter().map(|address| program.name(address));
-        reading.sample.waits.push(WaitUse {
-            tid,
-            state: state_name(state).to_owned(),
-            count: words.first().copied().unwrap_or(0),
-            ns: ns(&words),
-            stack: in_kernel.into_iter().chain(in_program).take(WAIT_FRAMES_MAX).collect(),
-        });
+    }
+    reading.sample.waits = longest(&state.waits);
+    if !waits.is_empty() {
+        let stacks = waits.iter().map(|wait| (folded::frames(symbols, &wait.place, wait.state == 0), wait.ns));
+        let stacks = folded::fold(stacks.collect(), 1000, 0);
+        reading.profile.off_cpu = Some(Period { from_ns, to_ns: reading.at_ns, stacks });
     }
     Ok(())
+}
+
+/// Threads that were off a CPU when the window ended: their waits as the map of ended ones has them.
+fn still_waiting(programs: &Programs) -> Vec<(Vec<u8>, Vec<u64>)> {
+    let now_ns = clock::monotonic_ns().cast_unsigned();
+    let waits = programs.take("gone").unwrap_or_default().into_iter().filter_map(|Entry { key, words }| {
+        let [since_ns, first, second] = words[..] else { return None };
+        // A thread that has ended waits for nothing.
+        let tid = folded::word(&key, 0)?;
+        let is_there = std::path::Path::new(&format!("/proc/{tid}")).exists();
+        let key = [first.to_ne_bytes(), second.to_ne_bytes()].concat();
+        is_there.then(|| (key, vec![1, now_ns.saturating_sub(since_ns)]))
+    });
+    waits.collect()
+}
+
+fn longest(waits: &BTreeMap<(u32, &'static str, Vec<String>), (u64, u64)>) -> Vec<WaitUse> {
+    let mut all: Vec<_> = waits.iter().collect();
+    all.sort_by_key(|(_, (_, ns))| std::cmp::Reverse(*ns));
+    let used = |((tid, state, stack), (count, ns)): (&(u32, &'static str, Vec<String>), &(u64, u64))| WaitUse {
+        tid: *tid,
+        state: (*state).to_owned(),
+        count: *count,
+        ns: *ns,
+        stack: stack.clone(),
+    };
+    all.into_iter().take(WAITS_MAX).map(used).collect()
 }
 
 /// The state in which a thread left its CPU (include/linux/sched.h).

@@ -3,7 +3,7 @@
 #define HISTOGRAMS_MAX 1
 #include "plimsoll.bpf.h"
 
-#define FRAMES_MAX 32
+#define FRAMES_MAX 64
 
 enum { SWITCHES, THREADS_LOST, STACKS_LOST, WAITS_LOST };
 enum { OFF_NS };

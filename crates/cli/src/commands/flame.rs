@@ -1,0 +1,66 @@
+//! `plimsoll report --flame`: where the target of a recording ran or waited, as SVG or as folded stacks.
+
+use crate::args::runs::ReportArgs;
+use crate::exit::{Exit, Failure};
+use diagnose::slow::{is_in, slow_windows};
+use model::Recording;
+use model::profile::{Folding, Kind, Stacks};
+use report::flame::{Flame, why_none};
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use store::{Reader, StoreError};
+
+/// Writes it.
+pub fn run(args: &ReportArgs, kind: Kind, reader: &Reader, recording: &Recording) -> Result<Exit, Failure> {
+    let windows = slow_windows(recording.timeline.rows());
+    let of_slow;
+    let stacks: &Stacks = if args.slow {
+        of_slow = sum(reader, kind, |period| is_in(&windows, period))?;
+        of_slow.stacks()
+    } else {
+        recording.profile.of(kind)
+    };
+    if stacks.total() == 0 {
+        return Err(Failure::could_not_run(why_none(recording, kind, args.slow.then_some(windows.len()))));
+    }
+    let length_ns = windows.iter().map(|window| window.to_ns - window.from_ns).sum();
+    let flame = Flame { kind, stacks, slow: args.slow.then_some((windows.len(), length_ns)) };
+    match &args.output {
+        None => {
+            let mut out = BufWriter::new(std::io::stdout().lock());
+            draw(args, &flame, recording, &mut out)?;
+        }
+        Some(path) => {
+            let refused = |error: std::io::Error| {
+                Failure::could_not_run(format!("expected to write the flame graph to {}, but {error}", path.display()))
+            };
+            let mut out = BufWriter::new(File::create(path).map_err(refused)?);
+            draw(args, &flame, recording, &mut out).map_err(refused)?;
+        }
+    }
+    Ok(Exit::Fine)
+}
+
+fn draw(args: &ReportArgs, flame: &Flame<'_>, recording: &Recording, out: &mut impl Write) -> std::io::Result<()> {
+    match args.folded {
+        true => flame.write_folded(out)?,
+        false => flame.write_svg(out, recording)?,
+    }
+    out.flush()
+}
+
+/// The stacks of some periods together.
+fn sum(
+    reader: &Reader,
+    kind: Kind,
+    is_wanted: impl Fn(&model::profile::Period) -> bool,
+) -> Result<Folding, StoreError> {
+    let mut sum = Folding::default();
+    for profile in reader.profiles() {
+        let profile = profile?;
+        if let Some(period) = profile.of(kind).filter(|period| is_wanted(period)) {
+            sum.merge(&period.stacks);
+        }
+    }
+    Ok(sum)
+}

@@ -1,0 +1,65 @@
+//! Maps of stacks: what was counted with them is taken out, so that they never fill up.
+
+use super::{BpfError, Entry, Programs, unreadable, words};
+use libbpf_rs::{MapCore, MapFlags};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Stacks that may stay in the kernel's map beyond their tick: a new sample of the same place finds its own again.
+const STAY_MAX: usize = 512;
+
+/// The stacks of one reading, each read once.
+#[derive(Debug, Default)]
+pub(crate) struct Read {
+    addresses: BTreeMap<i32, Vec<u64>>,
+}
+
+impl Read {
+    /// The addresses of a stack, innermost first; empty where it was not kept.
+    pub(crate) fn stack(&mut self, programs: &Programs, id: i32) -> &[u64] {
+        self.addresses.entry(id).or_insert_with(|| programs.stack(id))
+    }
+
+    /// Their numbers.
+    pub(crate) fn ids(&self) -> impl Iterator<Item = i32> + '_ {
+        self.addresses.keys().copied().filter(|id| *id >= 0)
+    }
+}
+
+/// Which stacks are in the kernel's map.
+#[derive(Debug, Default)]
+pub(crate) struct Kept {
+    ids: BTreeSet<i32>,
+}
+
+impl Kept {
+    /// Notes what was read. When there are many, those go that were not seen this time: a stack that is being counted just
+    /// now is mostly one of those that were.
+    pub(crate) fn note(&mut self, programs: &Programs, read: &Read) {
+        let now: BTreeSet<i32> = read.ids().collect();
+        if self.ids.len() > STAY_MAX {
+            programs.forget_stacks(self.ids.difference(&now).copied());
+            self.ids.clear();
+        }
+        self.ids.extend(now);
+    }
+}
+
+impl Programs {
+    /// Takes every entry of a hash out of it.
+    pub(crate) fn take(&self, name: &str) -> Result<Vec<Entry>, BpfError> {
+        let map = self.map(name)?;
+        let taken = map
+            .lookup_and_delete_batch(map.max_entries(), MapFlags::ANY, MapFlags::ANY)
+            .map_err(|error| unreadable(&map, &error))?;
+        Ok(taken.map(|(key, value)| Entry { key, words: words(&value).collect() }).collect())
+    }
+
+    /// Takes stacks out of the map of stacks.
+    pub(crate) fn forget_stacks(&self, ids: impl Iterator<Item = i32>) {
+        let Ok(map) = self.map("stacks") else { return };
+        for id in ids {
+            // Gone already is as good.
+            let _ = map.delete(&id.to_ne_bytes());
+        }
+    }
+}
