@@ -17,6 +17,7 @@ pub mod metrics;
 pub mod plan;
 pub mod readings;
 pub mod recording;
+pub mod remote;
 pub mod resp;
 pub mod scenario;
 pub mod snapshot;

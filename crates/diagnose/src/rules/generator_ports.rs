@@ -40,7 +40,7 @@ impl Rule for GeneratorPorts {
             let text = format!("net.ipv4.ip_local_port_range leaves {ports} ports to each address of the target");
             facts.evidence(text, "host.local_ports", ports, "ports")
         });
-        let waiting = facts.recording.snapshots.iter().filter_map(|s| s.time_wait).max().map(|most| {
+        let waiting = facts.recording.snapshots.iter().filter_map(model::Snapshot::generator_time_wait).max().map(|most| {
             let text = format!("up to {most} sockets were in TIME_WAIT");
             facts.evidence(text, "host.time_wait", most as f64, "sockets")
         });
