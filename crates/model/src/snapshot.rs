@@ -146,14 +146,14 @@ pub struct CpuTimes {
 }
 
 impl CpuTimes {
-    /// All of it.
+    /// All of it. Sums saturate: a reading may have come from a file or another machine.
     pub fn total_ns(&self) -> u64 {
-        self.busy_ns() + self.idle_ns + self.iowait_ns + self.steal_ns
+        [self.busy_ns(), self.idle_ns, self.iowait_ns, self.steal_ns].into_iter().fold(0, u64::saturating_add)
     }
 
     /// Time the core worked for this machine.
     pub fn busy_ns(&self) -> u64 {
-        self.user_ns + self.system_ns + self.irq_ns + self.softirq_ns
+        [self.user_ns, self.system_ns, self.irq_ns, self.softirq_ns].into_iter().fold(0, u64::saturating_add)
     }
 }
 

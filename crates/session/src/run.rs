@@ -4,12 +4,12 @@
 //! recording and shows progress. It never blocks a worker. A recording that can no longer be written is given up with
 //! its reason; the run goes on and is reported from memory.
 
+use crate::remote::{Observation, ObserveAt, RemoteError};
 use crate::ticks::{Tick, Ticks, add_to_totals};
 use engine::{Fleet, Message};
-use model::plan::{Address, Plan};
+use model::plan::Plan;
 use model::recording::{Capsule, End, Recording, Row};
 use model::{Event, Snapshot};
-use observe::{ObserveSpec, Observer};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +18,7 @@ use store::{StoreError, Writer};
 
 /// How nice the session's thread is: a tenth of a worker's weight on a busy CPU (sched(7)), so that a worker that wakes
 /// runs at once, and enough that intervals do not pile up.
-const FOLLOW_NICE: i32 = 10;
+pub(crate) const FOLLOW_NICE: i32 = 10;
 
 /// Where the recording goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,6 +44,8 @@ pub struct Options {
     pub driver_reason: String,
     /// Which probes run in the kernel.
     pub probes: model::bpf::Level,
+    /// Where the target is observed; `None`: on this host.
+    pub observe_at: Option<ObserveAt>,
     /// Becomes true when the run is to end early (Ctrl-C).
     pub interrupted: Arc<AtomicBool>,
 }
@@ -75,6 +77,9 @@ pub enum RunError {
     /// The recording cannot be kept.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The target cannot be observed where it was said to be.
+    #[error(transparent)]
+    Remote(#[from] RemoteError),
     /// The workers could not be started.
     #[error(transparent)]
     Start(#[from] engine::StartError),
@@ -105,22 +110,12 @@ pub fn run(plan: Plan, options: &Options, watch: &mut dyn Watch) -> Result<Outco
     capsule.command.clone_from(&options.command);
     capsule.driver = plan.driver.name().to_owned();
     capsule.driver_reason.clone_from(&options.driver_reason);
+    let mut observation = Observation::start(&plan, options.probes, options.observe_at.as_ref())?;
+    capsule.target_host = observation.target_host();
     let writer = open_writer(&options.record, recording_file, &capsule, &plan)?;
 
     let recorded_at = writer.as_ref().map(|w| w.path().to_owned());
-    let (target, target_unknown) = match observe::target::find(&addresses(&plan)) {
-        Ok(pids) => (pids, None),
-        Err(why) => (Vec::new(), Some(why.to_string())),
-    };
-    let mut observer = Observer::new(ObserveSpec {
-        target,
-        target_unknown,
-        addresses: addresses(&plan),
-        own_pid: std::process::id(),
-        probes: options.probes,
-        ..ObserveSpec::default()
-    });
-    let before = observer.snapshot(-1);
+    let before = observation.before();
     let since_process_start_ns = observe::own::since_process_start_ns();
 
     let mut fleet = Fleet::start(&plan)?;
@@ -128,11 +123,12 @@ pub fn run(plan: Plan, options: &Options, watch: &mut dyn Watch) -> Result<Outco
         recording: Recording::new(capsule, plan),
         writer,
         recording_error: None,
-        observer,
+        observation,
         snapshots: 0,
         ticks: Ticks::new(fleet.workers()),
         watch,
     };
+    let before = session.observation.place(before, fleet.origin_ns());
     session.keep_snapshot(before);
     session.follow_aside(&mut fleet, &options.interrupted);
     let panicked = fleet.join();
@@ -157,15 +153,11 @@ fn open_writer(
     }
 }
 
-fn addresses(plan: &Plan) -> Vec<Address> {
-    plan.origins.iter().flat_map(|origin| origin.addresses.iter().cloned()).collect()
-}
-
 struct Session<'a> {
     recording: Recording,
     writer: Option<Writer>,
     recording_error: Option<StoreError>,
-    observer: Observer,
+    observation: Observation,
     snapshots: u64,
     ticks: Ticks,
     watch: &'a mut dyn Watch,
@@ -254,18 +246,22 @@ impl Session<'_> {
 
     /// A tick of all workers is complete: read the host, keep all of it, show it.
     fn tick(&mut self, tick: Tick, fleet: &Fleet) {
-        let snapshot = self.observer.snapshot(now_ns(fleet.origin_ns()));
-        let events = self.observer.take_events();
+        let mut snapshots = self.observation.snapshots(now_ns(fleet.origin_ns()));
+        let events = self.observation.take_events();
+        let snapshot = snapshots.pop();
+        snapshots.into_iter().for_each(|earlier| self.keep_snapshot(earlier));
         add_to_totals(&mut self.recording.totals, &tick, self.recording.plan.warmup_ns);
         self.recording.timeline.push(tick.row);
-        self.append(|writer| writer.append(&tick.intervals, Some(&snapshot), &events));
+        self.append(|writer| writer.append(&tick.intervals, snapshot.as_ref(), &events));
         for event in events {
             self.watch.on_event(&event);
             self.recording.push_event(event);
         }
         self.watch.on_tick(&tick.row, &self.recording.plan);
-        self.recording.push_snapshot(self.snapshots, snapshot);
-        self.snapshots += 1;
+        if let Some(snapshot) = snapshot {
+            self.recording.push_snapshot(self.snapshots, snapshot);
+            self.snapshots += 1;
+        }
         for interval in tick.intervals {
             fleet.give_back(interval);
         }
@@ -316,6 +312,12 @@ impl Session<'_> {
     }
 
     fn finish(mut self, recorded_at: Option<PathBuf>, since_process_start_ns: Option<u64>) -> Outcome {
+        for snapshot in self.observation.finish() {
+            self.keep_snapshot(snapshot);
+        }
+        for event in self.observation.take_events() {
+            self.event(event);
+        }
         let usage = observe::own::rusage();
         let totals = &mut self.recording.totals;
         totals.cpu_user_ns = usage.user_ns;
@@ -326,7 +328,7 @@ impl Session<'_> {
         if self.recording.end == End::Partial {
             self.recording.end = End::Complete;
         }
-        self.recording.samplers = self.observer.statuses();
+        self.recording.samplers = self.observation.statuses();
         let diagnosis = diagnose::diagnose(&self.recording);
         if let Some(writer) = self.writer.take() {
             let end = self.recording.end;

@@ -3,6 +3,7 @@
 //! Names follow wrk, ab, oha and curl where those agree. Nothing is filled in here: a flag that was not given
 //! is absent from the scenario, and `session::resolve` knows the default that the help text names.
 
+use super::remote::RemoteArgs;
 use super::resp::RespArgs;
 use super::tls::TlsArgs;
 use super::values::{self, Profile};
@@ -40,6 +41,9 @@ pub struct LoadArgs {
     /// How the load is put on.
     #[command(flatten)]
     pub machine: MachineArgs,
+    /// Where the target is observed.
+    #[command(flatten)]
+    pub remote: RemoteArgs,
     /// What becomes of the results.
     #[command(flatten)]
     pub output: OutputArgs,

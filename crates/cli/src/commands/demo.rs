@@ -23,6 +23,7 @@ pub fn run(args: &DemoArgs) -> Result<Exit, Failure> {
         record: if args.no_record { RecordTo::Nothing } else { RecordTo::Folder(store::default_folder()) },
         command: super::command_line(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
+        observe_at: None,
         probes: model::bpf::Level::Light,
         driver_reason: String::new(),
         interrupted: interrupt::flag()?,

@@ -18,6 +18,7 @@ pub fn run(mut args: LoadArgs) -> Result<Exit, Failure> {
     args.output.no_color |= std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let scenario = scenario_of(&args)?;
     let output = &args.output;
+    let observe_at = args.remote.observe_at()?;
     super::raise_descriptor_limit();
     if args.tls.tls_matrix {
         return matrix(&scenario, output);
@@ -39,6 +40,7 @@ pub fn run(mut args: LoadArgs) -> Result<Exit, Failure> {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         driver_reason: resolved.driver_reason,
         probes: args.output.observe.map_or_else(Default::default, Into::into),
+        observe_at,
         interrupted: interrupt::flag()?,
     };
     let mut shown = Shown::new(output.quiet);
@@ -58,6 +60,7 @@ fn matrix(scenario: &Scenario, output: &OutputArgs) -> Result<Exit, Failure> {
         driver_reason: String::new(),
         // Handshakes of many short runs: nothing is observed but their latency.
         probes: model::bpf::Level::None,
+        observe_at: None,
         interrupted: interrupt::flag()?,
     };
     let host = SystemHost::new(engine::driver::uring::available);

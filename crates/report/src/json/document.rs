@@ -2,6 +2,7 @@
 //!
 //! Data only; [`super::of`] fills them in. A field that is added needs a doc comment: it becomes the schema's text.
 
+use super::remote::Remote;
 use crate::observed::{Courses, Readings};
 use model::Plan;
 use model::finding::{Finding, HeldLine, Validity};
@@ -368,7 +369,7 @@ pub struct Observed {
     pub host_steal: Option<f64>,
     /// Least memory available, bytes.
     pub memory_available_min_bytes: Option<u64>,
-    /// Sockets in TIME_WAIT at the start, this network namespace.
+    /// Sockets in TIME_WAIT at the start, the generator's network namespace.
     pub time_wait_start: Option<u64>,
     /// Most sockets in TIME_WAIT.
     pub time_wait_max: Option<u64>,
@@ -376,6 +377,9 @@ pub struct Observed {
     pub time_wait_end: Option<u64>,
     /// What the kernel's probes counted of the target; `null` where none ran.
     pub bpf: Option<Bpf>,
+    /// The target's machine and the link to it, where it is another than the generator's and was observed there: then
+    /// what stands here of host, network and probes is of that machine. `null`: all is of one.
+    pub remote: Option<Remote>,
     /// The target's processes.
     pub target: Vec<Process>,
     /// The generator's own.

@@ -4,6 +4,7 @@
 
 use super::SCHEMA;
 use super::document::*;
+use super::remote::Remote;
 use crate::Describe;
 use crate::figures::{
     Permille, host_use, process_use, quantile, reap_delay_ns_max, requested_per_s, rfc3339, worker_busy_max,
@@ -15,6 +16,7 @@ use model::event::{TLS_AGREED, TLS_FAILED};
 use model::finding::Diagnosis;
 use model::plan::Workload;
 use model::recording::{End, Row};
+use model::remote::TargetHost;
 use model::resp::tally;
 use model::snapshot::{ProcessSample, Role, SamplerState, Snapshot};
 use model::{LatencyKind, Plan, Recording};
@@ -68,7 +70,7 @@ impl Document {
             held: diagnosis.held.clone(),
             capacity: None,
             faults: Vec::new(),
-            observed: observed(&recording.snapshots),
+            observed: observed(&recording.snapshots, capsule.target_host.as_ref()),
             events: recording.events.iter().map(happened).collect(),
             samplers: recording.samplers.clone(),
             findings: diagnosis.findings.clone(),
@@ -315,7 +317,7 @@ fn happened(event: &model::Event) -> Happened {
 }
 
 /// What some snapshots say of the host and the processes.
-pub(crate) fn observed(snapshots: &[Snapshot]) -> Observed {
+pub(crate) fn observed(snapshots: &[Snapshot], target_host: Option<&TargetHost>) -> Observed {
     let host = host_use(snapshots);
     let time_wait = crate::figures::time_wait_use(snapshots);
     let of = |role| {
@@ -341,6 +343,7 @@ pub(crate) fn observed(snapshots: &[Snapshot]) -> Observed {
         time_wait_max: time_wait.map(|t| t.max),
         time_wait_end: time_wait.map(|t| t.end),
         bpf: super::bpf::of(snapshots),
+        remote: target_host.map(|host| Remote::of(host, snapshots)),
         target: of(Role::Target),
         generator: of(Role::Generator),
         metrics: Readings::of(snapshots),

@@ -12,6 +12,7 @@ mod headline;
 mod held;
 mod latency;
 pub(crate) mod page;
+pub(crate) mod remote;
 
 use crate::Describe;
 use model::Recording;
