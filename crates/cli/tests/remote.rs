@@ -121,6 +121,44 @@ fn a_target_elsewhere_is_in_the_report_as_one_here_would_be() {
 }
 
 #[test]
+fn probes_run_where_the_target_is_and_their_events_have_the_runs_time() {
+    let Some(pair) = pair() else { return };
+    if !std::path::Path::new("/sys/kernel/btf/vmlinux").exists() {
+        return testkit::skip("probes need a kernel with BTF");
+    }
+    let (target, observer) = (target(&pair), observer(&pair, TOKEN));
+    let mut command = load(&pair, Some(TOKEN), &["-d", "4s", "--no-record", "--observe", "light"]);
+    let running = std::thread::spawn(move || finish(&mut command));
+    wait_until("it observes", || observer.has_said("observing for it"));
+    std::thread::sleep(Duration::from_millis(2500));
+    target.process.signal(9);
+    let run = running.join().unwrap();
+    let document = run.json();
+    let active = document["samplers"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .any(|s| s["name"] == "bpf/lifecycle" && s["status"] == "active");
+    if !active {
+        return testkit::skip(&format!("no probe could be loaded: {}", document["samplers"]));
+    }
+    assert!(document["observed"]["bpf"]["counts"]["sockets.established"].as_u64().unwrap() >= 4);
+    let events = document["events"].as_array().unwrap();
+    for kind in ["target-exit", "target-gone"] {
+        let event = events.iter().find(|event| event["kind"] == kind).unwrap_or_else(|| panic!("{kind}: {events:?}"));
+        assert!((0.0..8.0).contains(&event["t_s"].as_f64().unwrap()), "{event}");
+    }
+}
+
+#[test]
+fn a_target_behind_a_unix_socket_is_no_target_elsewhere() {
+    let args = ["load", "unix:/tmp/none.sock", "--observe-at", "127.0.0.1:4500", "-n", "1", "--no-record"];
+    let run = finish(command(&args).env("PLIMSOLL_TOKEN", TOKEN));
+    run.assert_exit(2);
+    assert!(run.stderr.contains("--observe-at"), "{}", run.stderr);
+}
+
+#[test]
 fn without_the_token_nothing_is_observed_and_no_load_is_put_on() {
     let Some(pair) = pair() else { return };
     let (_target, mut observer) = (target(&pair), observer(&pair, TOKEN));

@@ -7,7 +7,8 @@ use super::{explain, interrupt, show, terminal};
 use crate::args::load::{LoadArgs, OutputArgs};
 use crate::args::scenario::scenario_of;
 use crate::exit::{Exit, Failure};
-use model::{ErrorKind, Scenario};
+use model::plan::Address;
+use model::{ErrorKind, Plan, Scenario};
 use session::resolve::{SystemHost, resolve};
 use session::tls_matrix::{MatrixError, tls_matrix};
 use session::{Options, Outcome, RecordTo};
@@ -21,9 +22,17 @@ pub fn run(mut args: LoadArgs) -> Result<Exit, Failure> {
     let observe_at = args.remote.observe_at()?;
     super::raise_descriptor_limit();
     if args.tls.tls_matrix {
+        if observe_at.is_some() {
+            return Err(Failure::usage("--observe-at cannot be used with --tls-matrix: leave one of them out"));
+        }
         return matrix(&scenario, output);
     }
     let resolved = resolve(&scenario, &SystemHost::new(engine::driver::uring::available))?;
+    if observe_at.is_some() && !has_tcp_address(&resolved.plan) {
+        return Err(Failure::usage(
+            "--observe-at: expected a target with a TCP address, got unix sockets, which are on this machine: leave it out",
+        ));
+    }
     if output.explain {
         return explain::run(&resolved, output);
     }
@@ -47,6 +56,10 @@ pub fn run(mut args: LoadArgs) -> Result<Exit, Failure> {
     let outcome = session::run(resolved.plan, &options, &mut shown)?;
     shown.clear();
     finish(&outcome, output)
+}
+
+fn has_tcp_address(plan: &Plan) -> bool {
+    plan.origins.iter().flat_map(|origin| &origin.addresses).any(|address| matches!(address, Address::Tcp(_)))
 }
 
 /// `--tls-matrix`: many short runs, one table.
