@@ -66,8 +66,8 @@ pub struct Link {
     pub exchanges: u64,
     /// Snapshots that were taken there and did not come here: the link was slow, or nobody took them.
     pub lost: u64,
-    /// How often the link broke and was made again.
+    /// How often the link broke.
     pub breaks: u64,
-    /// How long it was broken, together, nanoseconds.
+    /// How long it was broken, together, nanoseconds: up to this snapshot.
     pub broken_ns: u64,
 }

@@ -157,8 +157,16 @@ impl Client {
         }
         let (sender, seen) = sync_channel(READINGS_MAX);
         let shared = Arc::new(Shared::default());
-        let follower =
-            Follower { dialer, clock, sender, woken, shared: Arc::clone(&shared), events: Vec::new(), dropped: 0 };
+        let follower = Follower {
+            dialer,
+            clock,
+            sender,
+            woken,
+            shared: Arc::clone(&shared),
+            events: Vec::new(),
+            dropped: 0,
+            lost: (0, 0),
+        };
         let thread = std::thread::Builder::new()
             .name("observer".to_owned())
             .spawn(move || follower.run(up.channel))
@@ -339,6 +347,8 @@ struct Follower {
     events: Vec<Event>,
     /// Readings that nobody took here.
     dropped: u64,
+    /// Readings lost there, of links before this one and of this one.
+    lost: (u64, u64),
 }
 
 impl Follower {
@@ -348,8 +358,8 @@ impl Follower {
         let mut channel = Some(channel);
         let mut pause = BACKOFF_MIN;
         while let Some(up) = &mut channel {
-            let lost_before = self.shared.state().link.lost;
-            let Err(why) = self.follow(up, lost_before) else { break };
+            let Err(why) = self.follow(up) else { break };
+            self.lost = (self.lost.0.saturating_add(self.lost.1), 0);
             self.broken(&why);
             channel = None;
             while channel.is_none() && !self.is_to_finish() {
@@ -373,7 +383,7 @@ impl Follower {
     }
 
     /// Reads until the last reading has come (`Ok`) or the link breaks.
-    fn follow(&mut self, channel: &mut Channel, lost_before: u64) -> Result<(), LinkError> {
+    fn follow(&mut self, channel: &mut Channel) -> Result<(), LinkError> {
         let mut asked: Option<(i64, Instant)> = None;
         let mut next_exchange = Instant::now() + EXCHANGE_EVERY;
         let mut heard = Instant::now();
@@ -408,7 +418,7 @@ impl Follower {
                             asked = None;
                         }
                     }
-                    FromObserver::Reading(reading) => self.take(*reading, lost_before),
+                    FromObserver::Reading(reading) => self.take(*reading),
                     FromObserver::Ended { .. } if finishing.is_some() => return Ok(()),
                     FromObserver::Ended { why } => return Err(LinkError::Told(tamed(&why))),
                     FromObserver::Started { .. } => return Err(LinkError::Told("it started twice".to_owned())),
@@ -422,7 +432,7 @@ impl Follower {
     }
 
     /// Sets a reading's times to the clock here and hands it on.
-    fn take(&mut self, reading: Reading, lost_before: u64) {
+    fn take(&mut self, reading: Reading) {
         let Some(estimate) = self.clock.at(monotonic_ns()) else { return };
         let mut snapshot = reading.snapshot;
         let there_ns = snapshot.at_ns;
@@ -431,6 +441,8 @@ impl Follower {
         for mut event in reading.events.into_iter().take(EVENTS_MAX) {
             // What has no moment of its own is of the reading's.
             event.at_ns = here(if event.at_ns > 0 { event.at_ns } else { there_ns });
+            // It may be shown on a terminal.
+            (event.kind, event.text) = (tamed(&event.kind), event.text.replace(char::is_control, " "));
             self.keep(event);
         }
         let mut state = self.shared.state();
@@ -440,7 +452,8 @@ impl Follower {
         state.link.offset_ns = estimate.offset_ns;
         state.link.bound_ns = estimate.bound_ns;
         state.link.exchanges = self.clock.exchanges();
-        state.link.lost = lost_before.saturating_add(reading.lost).saturating_add(std::mem::take(&mut self.dropped));
+        self.lost.1 = reading.lost;
+        state.link.lost = self.lost.0.saturating_add(self.lost.1).saturating_add(self.dropped);
         snapshot.link = Some(state.link);
         drop(state);
         self.hand_on(Some(Box::new(snapshot)));

@@ -156,6 +156,7 @@ impl There {
         let until = Instant::now() + FIRST_WAIT;
         let mut own = self.own.snapshot(super::monotonic_ns());
         own.keep_as_generators();
+        self.keep_own();
         loop {
             let left = until.saturating_duration_since(Instant::now());
             match self.client.next(left) {
@@ -176,10 +177,7 @@ impl There {
     fn beside(&mut self, at_ns: i64, seen: Vec<Seen>) -> Vec<Snapshot> {
         let mut own = self.own.snapshot(at_ns);
         own.keep_as_generators();
-        for mut event in self.own.take_events() {
-            event.text = format!("on the generator's machine: {}", event.text);
-            self.events.push(event);
-        }
+        self.keep_own();
         let mut snapshots = Vec::new();
         for Seen { snapshot, events } in seen {
             self.keep(events);
@@ -189,11 +187,22 @@ impl There {
             }));
         }
         let state = self.client.state();
-        if snapshots.is_empty() && state.broken_since_ns.is_some() {
-            own.link = Some(state.link);
+        if let Some(since_ns) = state.broken_since_ns.filter(|_| snapshots.is_empty()) {
+            let mut link = state.link;
+            let gap_ns = super::monotonic_ns().saturating_sub(since_ns).max(0).unsigned_abs();
+            link.broken_ns = link.broken_ns.saturating_add(gap_ns);
+            own.link = Some(link);
             snapshots.push(own);
         }
         snapshots
+    }
+
+    /// What happened on the generator's machine must not be taken for what happened on the target's.
+    fn keep_own(&mut self) {
+        for mut event in self.own.take_events() {
+            event.text = format!("on the generator's machine: {}", event.text);
+            self.events.push(event);
+        }
     }
 
     fn keep(&mut self, events: Vec<Event>) {
