@@ -2,7 +2,6 @@
 //! the target's. The same recording, once as of one machine and once as of two.
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
-#[allow(dead_code, reason = "each test file uses its part of this")]
 mod common;
 
 use common::open;

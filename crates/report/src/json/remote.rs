@@ -39,7 +39,7 @@ impl Remote {
     /// Of some snapshots.
     pub(crate) fn of(host: &TargetHost, snapshots: &[Snapshot]) -> Self {
         let links = || snapshots.iter().filter_map(|snapshot| snapshot.link);
-        let last = links().last().unwrap_or_default();
+        let last = links().next_back().unwrap_or_default();
         let is_known = last.exchanges > 0;
         let generator = generator_host_use(snapshots);
         let own = snapshots.iter().filter_map(|s| s.generator_host.as_ref());
