@@ -248,7 +248,7 @@ fn a_machine_is_watched_from_another_with_a_token_from_a_file() {
         let document = run.json();
         assert_eq!(document["observed"]["target"][0]["pid"], target.process.pid(), "{}", run.stdout);
         assert_eq!(document["observed"]["generator"].as_array().unwrap().len(), 0);
-        assert!(document["snapshots"].as_array().unwrap().len() >= 3);
+        assert!(document["snapshots"].as_array().unwrap().len() >= 2);
     }
     let table = finish(pair.left(&mut command(&at)).unwrap());
     table.assert_exit(0);

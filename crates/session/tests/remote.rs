@@ -138,7 +138,7 @@ fn read_frame(stream: &mut impl Read) -> std::io::Result<String> {
 fn who_has_the_token_sees_and_the_clock_is_known_within_its_bound() {
     let observer = Observer::start();
     let watched = seen(&observer.at()).unwrap();
-    assert!(watched.snapshots.len() >= 3);
+    assert!(watched.snapshots.len() >= 2);
     for snapshot in &watched.snapshots {
         assert!(snapshot.processes.iter().all(|process| process.pid == std::process::id()));
         let link = snapshot.link.unwrap();
