@@ -101,7 +101,10 @@ impl From<ResolveError> for Failure {
 
 impl From<session::RunError> for Failure {
     fn from(error: session::RunError) -> Self {
-        Failure::could_not_run(error.to_string())
+        match error {
+            session::RunError::Remote(error) => error.into(),
+            error => Failure::could_not_run(error.to_string()),
+        }
     }
 }
 

@@ -30,8 +30,9 @@ pub(crate) fn held(facts: &Facts<'_>) -> Option<HeldLine> {
         .find(|row| !row.is_drain && row.end_ns.is_multiple_of(recording.plan.tick_ns.max(1)))
         .map_or(0, |row| row.gauges.connections);
     let slopes = slopes(facts);
-    let each =
-        slopes.generator_bytes.unwrap_or(0.0) + slopes.target_bytes.unwrap_or(0.0) + slopes.slab_bytes.unwrap_or(0.0);
+    // What a connection takes of the target's machine, whose memory is looked at: the generator's part only if it is there.
+    let of_generator = slopes.generator_bytes.filter(|_| !facts.is_target_elsewhere()).unwrap_or(0.0);
+    let each = of_generator + slopes.target_bytes.unwrap_or(0.0) + slopes.slab_bytes.unwrap_or(0.0);
     let before = recording.snapshots.first().and_then(|s| s.memory_available_bytes);
     let fits = before.filter(|_| each > 0.0).map(|bytes| (bytes as f64 / each) as u64);
     // The first attempt that failed, or the first connection lost, is where the ramp broke.

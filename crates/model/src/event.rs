@@ -7,6 +7,10 @@ use serde::{Deserialize, Serialize};
 pub const TLS_AGREED: &str = "tls-agreed";
 /// Kind of the event that says all there is to say about the first failure of TLS.
 pub const TLS_FAILED: &str = "tls-failed";
+/// Kind of the event that says since when the target on another machine is not seen, and why.
+pub const OBSERVER_LOST: &str = "observer-lost";
+/// Kind of the event that says that it is seen again.
+pub const OBSERVER_BACK: &str = "observer-back";
 
 /// One event of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -18,6 +18,7 @@ pub mod plan;
 pub mod profile;
 pub mod readings;
 pub mod recording;
+pub mod remote;
 pub mod resp;
 pub mod scenario;
 pub mod snapshot;

@@ -67,6 +67,9 @@ pub struct Capsule {
     pub driver: String,
     /// Why that driver.
     pub driver_reason: String,
+    /// The target's machine, where it is another and was observed there; all else here is of the generator's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target_host: Option<crate::remote::TargetHost>,
 }
 
 /// How a run ended.

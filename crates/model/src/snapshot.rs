@@ -2,8 +2,12 @@
 //!
 //! Counters are kept as the kernel gives them (growing since boot or since the process began): a rate is the
 //! difference of two snapshots. What could not be read is `None`, never zero.
+//!
+//! Where the target is on another machine than the generator (`generator_host` is there), host, network and probes are
+//! of the target's machine; see [`crate::remote`].
 
 use crate::metrics::Metrics;
+use crate::remote::{GeneratorHost, Link};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -50,6 +54,69 @@ pub struct Snapshot {
     /// recording in memory has it summed up instead.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub profile: Option<crate::profile::Profile>,
+    /// The generator's own machine, where the target's is another; `None`: both are one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub generator_host: Option<Box<GeneratorHost>>,
+    /// The link to the target's machine, where it is another.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub link: Option<Link>,
+}
+
+impl Snapshot {
+    /// CPU time of the generator's machine.
+    pub fn generator_cpu(&self) -> Option<&CpuTimes> {
+        self.generator_host.as_ref().map_or(self.cpu.as_ref(), |host| host.cpu.as_ref())
+    }
+
+    /// Each core's of the generator's machine.
+    pub fn generator_cores(&self) -> &[CpuTimes] {
+        self.generator_host.as_ref().map_or(&self.cores, |host| &host.cores)
+    }
+
+    /// Memory available on the generator's machine, bytes.
+    pub fn generator_memory_available_bytes(&self) -> Option<u64> {
+        self.generator_host.as_ref().map_or(self.memory_available_bytes, |host| host.memory_available_bytes)
+    }
+
+    /// TCP sockets in TIME_WAIT on the generator's machine.
+    pub fn generator_time_wait(&self) -> Option<u64> {
+        self.generator_host.as_ref().map_or(self.time_wait, |host| host.time_wait)
+    }
+
+    /// Lets what was read of the machine be the generator's, and of the target's nothing be known yet.
+    pub fn keep_as_generators(&mut self) {
+        let own = std::mem::take(self);
+        *self = Snapshot {
+            at_ns: own.at_ns,
+            wall_offset_ns: own.wall_offset_ns,
+            suspended_ns: own.suspended_ns,
+            processes: own.processes.into_iter().filter(|process| process.role == Role::Generator).collect(),
+            generator_host: Some(Box::new(GeneratorHost {
+                cpu: own.cpu,
+                cores: own.cores,
+                memory_available_bytes: own.memory_available_bytes,
+                slab_bytes: own.slab_bytes,
+                socket_memory_bytes: own.socket_memory_bytes,
+                time_wait: own.time_wait,
+                host: own.host,
+            })),
+            ..Snapshot::default()
+        };
+    }
+
+    /// What was read on the target's machine, with what was read of the generator and its machine beside it.
+    pub fn beside(self, generators: &Snapshot) -> Snapshot {
+        let mut processes = self.processes;
+        processes.retain(|process| process.role == Role::Target);
+        processes.extend(generators.processes.iter().filter(|process| process.role == Role::Generator).cloned());
+        Snapshot {
+            processes,
+            wall_offset_ns: generators.wall_offset_ns,
+            suspended_ns: generators.suspended_ns,
+            generator_host: generators.generator_host.clone(),
+            ..self
+        }
+    }
 }
 
 /// A listening TCP socket of the target.
@@ -83,14 +150,14 @@ pub struct CpuTimes {
 }
 
 impl CpuTimes {
-    /// All of it.
+    /// All of it. Sums saturate: a reading may have come from a file or another machine.
     pub fn total_ns(&self) -> u64 {
-        self.busy_ns() + self.idle_ns + self.iowait_ns + self.steal_ns
+        [self.busy_ns(), self.idle_ns, self.iowait_ns, self.steal_ns].into_iter().fold(0, u64::saturating_add)
     }
 
     /// Time the core worked for this machine.
     pub fn busy_ns(&self) -> u64 {
-        self.user_ns + self.system_ns + self.irq_ns + self.softirq_ns
+        [self.user_ns, self.system_ns, self.irq_ns, self.softirq_ns].into_iter().fold(0, u64::saturating_add)
     }
 }
 

@@ -45,7 +45,7 @@ pub struct TimeWaitUse {
 
 /// Sockets in TIME_WAIT over a run; `None` where they were never read.
 pub fn time_wait_use(snapshots: &[Snapshot]) -> Option<TimeWaitUse> {
-    let mut read = snapshots.iter().filter_map(|snapshot| snapshot.time_wait);
+    let mut read = snapshots.iter().filter_map(Snapshot::generator_time_wait);
     let start = read.next()?;
     Some(read.fold(TimeWaitUse { start, max: start, end: start }, |so_far, now| TimeWaitUse {
         max: so_far.max.max(now),
@@ -123,7 +123,15 @@ pub struct HostUse {
 
 /// The host's CPU use; `None` unless two snapshots could read it.
 pub fn host_use(snapshots: &[Snapshot]) -> Option<HostUse> {
-    let mut read = snapshots.iter().filter_map(|s| s.cpu.as_ref());
+    use_of(snapshots.iter().filter_map(|s| s.cpu.as_ref()))
+}
+
+/// The same of the generator's machine, which may be another than the target's.
+pub fn generator_host_use(snapshots: &[Snapshot]) -> Option<HostUse> {
+    use_of(snapshots.iter().filter_map(Snapshot::generator_cpu))
+}
+
+fn use_of<'r>(mut read: impl DoubleEndedIterator<Item = &'r CpuTimes>) -> Option<HostUse> {
     let first = read.next()?;
     let last = read.next_back()?;
     let grown = |of: fn(&CpuTimes) -> u64| of(last).saturating_sub(of(first)) as f64;

@@ -8,6 +8,7 @@ use crate::json::of::observed;
 use crate::text::page::Page;
 use crate::text::{Paint, Style, kernel};
 use model::profile::RunProfile;
+use model::remote::TargetHost;
 use model::snapshot::{SamplerState, SamplerStatus};
 use model::{Event, Snapshot};
 use schemars::JsonSchema;
@@ -34,6 +35,8 @@ pub struct Watched {
     pub events: Vec<Event>,
     /// How each sampler fared.
     pub samplers: Vec<SamplerStatus>,
+    /// The machine it was seen on, where that is another.
+    pub target_host: Option<TargetHost>,
 }
 
 /// The document.
@@ -68,7 +71,7 @@ impl Document {
             started_at: rfc3339(watched.started_at_unix_ns),
             watched_s: watched.watched_ns as f64 / 1e9,
             own_cpu_s: watched.own_cpu_ns as f64 / 1e9,
-            observed: observed(&watched.snapshots, &watched.profile),
+            observed: observed(&watched.snapshots, &watched.profile, watched.target_host.as_ref()),
             snapshots: watched.snapshots,
             events: watched.events,
             samplers: watched.samplers,
@@ -91,6 +94,10 @@ impl Document {
 /// Those of the writer.
 pub fn write_end(to: &mut impl Write, watched: &Watched, style: Style) -> io::Result<()> {
     let mut page = Page::new(to, style);
+    if let Some(host) = &watched.target_host {
+        page.gap()?;
+        crate::text::remote::write(&mut page, host, &watched.snapshots)?;
+    }
     kernel::write(&mut page, &watched.snapshots)?;
     crate::profile::write(&mut page, &watched.profile)?;
     if !watched.events.is_empty() {
@@ -140,6 +147,7 @@ mod tests {
                 status("host/cpu", SamplerState::Active, ""),
                 status("host/kernel_log", SamplerState::Failed, "needs CAP_SYSLOG"),
             ],
+            target_host: None,
         };
         let mut out = Vec::new();
         write_end(&mut out, &watched, Style { color: false, width: 80, unicode: true }).unwrap();

@@ -9,6 +9,7 @@ pub mod connections;
 pub mod demo;
 pub mod embedded;
 pub mod observing;
+pub mod remote;
 pub mod resolve;
 mod run;
 mod ticks;

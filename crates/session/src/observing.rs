@@ -59,7 +59,7 @@ pub fn observe(
     let own_pid = std::process::id();
     let mut observer = Observer::new(ObserveSpec { target, addresses, own_pid, probes, ..ObserveSpec::default() });
     let began = Instant::now();
-    let mut kept = Kept { stride: 1, ..Kept::default() };
+    let mut kept = Kept::default();
     let mut due = Duration::ZERO;
     loop {
         let snapshot = observer.snapshot(i64::try_from(began.elapsed().as_nanos()).unwrap_or(i64::MAX));
@@ -87,6 +87,7 @@ pub fn observe(
         profile: kept.profile,
         events: kept.events,
         samplers: observer.statuses(),
+        target_host: None,
     })
 }
 
@@ -120,22 +121,31 @@ fn sleep_until(began: Instant, due: Duration, interrupted: &AtomicBool) -> bool 
 }
 
 /// Snapshots as a run keeps them, thinned, and the first events.
-#[derive(Default)]
-struct Kept {
-    snapshots: Vec<Snapshot>,
-    profile: RunProfile,
+pub(crate) struct Kept {
+    pub(crate) snapshots: Vec<Snapshot>,
+    pub(crate) profile: RunProfile,
     number: u64,
     stride: u64,
-    events: Vec<Event>,
+    pub(crate) events: Vec<Event>,
+}
+
+impl Default for Kept {
+    fn default() -> Self {
+        Kept { snapshots: Vec::new(), profile: RunProfile::default(), number: 0, stride: 1, events: Vec::new() }
+    }
 }
 
 impl Kept {
-    fn push(&mut self, mut snapshot: Snapshot, events: Vec<Event>) {
+    pub(crate) fn push(&mut self, mut snapshot: Snapshot, events: Vec<Event>) {
         if let Some(profile) = snapshot.profile.take() {
             self.profile.add(&profile);
         }
         thin_and_keep(&mut self.snapshots, &mut self.stride, self.number, snapshot);
         self.number += 1;
+        self.push_events(events);
+    }
+
+    pub(crate) fn push_events(&mut self, events: Vec<Event>) {
         let room = EVENTS_MAX.saturating_sub(self.events.len());
         self.events.extend(events.into_iter().take(room));
     }

@@ -4,13 +4,12 @@
 //! recording and shows progress. It never blocks a worker. A recording that can no longer be written is given up with
 //! its reason; the run goes on and is reported from memory.
 
+use crate::remote::{Observation, ObserveAt, RemoteError};
 use crate::ticks::{Tick, Ticks, add_to_totals};
 use engine::{Fleet, Message};
-use model::plan::{Address, Plan};
+use model::plan::Plan;
 use model::recording::{Capsule, End, Recording, Row};
-use model::snapshot::{SamplerState, SamplerStatus};
 use model::{Event, Snapshot};
-use observe::{ObserveSpec, Observer};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,7 +18,7 @@ use store::{StoreError, Writer};
 
 /// How nice the session's thread is: a tenth of a worker's weight on a busy CPU (sched(7)), so that a worker that wakes
 /// runs at once, and enough that intervals do not pile up.
-const FOLLOW_NICE: i32 = 10;
+pub(crate) const FOLLOW_NICE: i32 = 10;
 
 /// Where the recording goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,6 +46,8 @@ pub struct Options {
     pub observe: bool,
     /// Which probes run in the kernel.
     pub probes: model::bpf::Level,
+    /// Where the target is observed; `None`: on this host.
+    pub observe_at: Option<ObserveAt>,
     /// Becomes true when the run is to end early (Ctrl-C).
     pub interrupted: Arc<AtomicBool>,
 }
@@ -78,6 +79,9 @@ pub enum RunError {
     /// The recording cannot be kept.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The target cannot be observed where it was said to be.
+    #[error(transparent)]
+    Remote(#[from] RemoteError),
     /// The workers could not be started.
     #[error(transparent)]
     Start(#[from] engine::StartError),
@@ -108,11 +112,15 @@ pub fn run(plan: Plan, options: &Options, watch: &mut dyn Watch) -> Result<Outco
     capsule.command.clone_from(&options.command);
     capsule.driver = plan.driver.name().to_owned();
     capsule.driver_reason.clone_from(&options.driver_reason);
+    let mut observation = match options.observe {
+        true => Observation::start(&plan, options.probes, options.observe_at.as_ref())?,
+        false => Observation::Off,
+    };
+    capsule.target_host = observation.target_host();
     let writer = open_writer(&options.record, recording_file, &capsule, &plan)?;
 
     let recorded_at = writer.as_ref().map(|w| w.path().to_owned());
-    let mut observer = options.observe.then(|| observer(&plan, options));
-    let before = observer.as_mut().map(|observer| observer.snapshot(-1));
+    let before = observation.before();
     let since_process_start_ns = observe::own::since_process_start_ns();
 
     let mut fleet = Fleet::start(&plan)?;
@@ -120,11 +128,12 @@ pub fn run(plan: Plan, options: &Options, watch: &mut dyn Watch) -> Result<Outco
         recording: Recording::new(capsule, plan),
         writer,
         recording_error: None,
-        observer,
+        observation,
         snapshots: 0,
         ticks: Ticks::new(fleet.workers()),
         watch,
     };
+    let before = before.map(|before| session.observation.place(before, fleet.origin_ns()));
     if let Some(before) = before {
         session.keep_snapshot(before);
     }
@@ -134,21 +143,6 @@ pub fn run(plan: Plan, options: &Options, watch: &mut dyn Watch) -> Result<Outco
         return Err(RunError::Panicked { count: panicked });
     }
     Ok(session.finish(recorded_at, since_process_start_ns))
-}
-
-fn observer(plan: &Plan, options: &Options) -> Observer {
-    let (target, target_unknown) = match observe::target::find(&addresses(plan)) {
-        Ok(pids) => (pids, None),
-        Err(why) => (Vec::new(), Some(why.to_string())),
-    };
-    Observer::new(ObserveSpec {
-        target,
-        target_unknown,
-        addresses: addresses(plan),
-        own_pid: std::process::id(),
-        probes: options.probes,
-        ..ObserveSpec::default()
-    })
 }
 
 fn open_writer(
@@ -166,15 +160,11 @@ fn open_writer(
     }
 }
 
-fn addresses(plan: &Plan) -> Vec<Address> {
-    plan.origins.iter().flat_map(|origin| origin.addresses.iter().cloned()).collect()
-}
-
 struct Session<'a> {
     recording: Recording,
     writer: Option<Writer>,
     recording_error: Option<StoreError>,
-    observer: Option<Observer>,
+    observation: Observation,
     snapshots: u64,
     ticks: Ticks,
     watch: &'a mut dyn Watch,
@@ -263,14 +253,14 @@ impl Session<'_> {
 
     /// A tick of all workers is complete: read the host, keep all of it, show it.
     fn tick(&mut self, tick: Tick, fleet: &Fleet) {
-        let observer = self.observer.as_mut();
-        let (snapshot, events) =
-            observer.map(|observer| (observer.snapshot(now_ns(fleet.origin_ns())), observer.take_events())).unzip();
-        let events: Vec<Event> = events.unwrap_or_default();
+        let mut snapshots = self.observation.snapshots(now_ns(fleet.origin_ns()));
+        let events = self.observation.take_events();
+        let snapshot = snapshots.pop();
+        snapshots.into_iter().for_each(|earlier| self.keep_snapshot(earlier));
         add_to_totals(&mut self.recording.totals, &tick, self.recording.plan.warmup_ns);
         self.recording.timeline.push(tick.row);
         if diagnose::slow::is_last_slow(self.recording.timeline.rows()) {
-            self.observer.as_mut().map(Observer::hint_slow);
+            self.observation.hint_slow();
         }
         self.append(|writer| writer.append(&tick.intervals, snapshot.as_ref(), &events));
         for event in events {
@@ -332,6 +322,12 @@ impl Session<'_> {
     }
 
     fn finish(mut self, recorded_at: Option<PathBuf>, since_process_start_ns: Option<u64>) -> Outcome {
+        for snapshot in self.observation.finish() {
+            self.keep_snapshot(snapshot);
+        }
+        for event in self.observation.take_events() {
+            self.event(event);
+        }
         let usage = observe::own::rusage();
         let totals = &mut self.recording.totals;
         totals.cpu_user_ns = usage.user_ns;
@@ -342,7 +338,7 @@ impl Session<'_> {
         if self.recording.end == End::Partial {
             self.recording.end = End::Complete;
         }
-        self.recording.samplers = self.observer.as_ref().map_or_else(not_observed, Observer::statuses);
+        self.recording.samplers = self.observation.statuses();
         let diagnosis = diagnose::diagnose(&self.recording);
         if let Some(writer) = self.writer.take() {
             let end = self.recording.end;
@@ -351,12 +347,6 @@ impl Session<'_> {
         }
         Outcome { recording: self.recording, diagnosis, recorded_at, recording_error: self.recording_error }
     }
-}
-
-/// What stands for the samplers' statuses where nothing was observed.
-fn not_observed() -> Vec<SamplerStatus> {
-    let reason = "nothing was observed (--no-observe)".to_owned();
-    vec![SamplerStatus { name: "observe/all".to_owned(), status: SamplerState::Disabled, reason }]
 }
 
 fn now_ns(origin_ns: u64) -> i64 {

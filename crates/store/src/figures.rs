@@ -209,5 +209,6 @@ pub fn is_plausible(snapshot: &Snapshot) -> bool {
     let fits = |t: &CpuTimes| {
         ![t.user_ns, t.system_ns, t.idle_ns, t.iowait_ns, t.irq_ns, t.softirq_ns, t.steal_ns].into_iter().any(is_absurd)
     };
-    snapshot.cpu.iter().chain(&snapshot.cores).all(fits)
+    let of_generator = snapshot.generator_cpu().into_iter().chain(snapshot.generator_cores());
+    snapshot.cpu.iter().chain(&snapshot.cores).chain(of_generator).all(fits)
 }

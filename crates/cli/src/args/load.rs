@@ -3,6 +3,7 @@
 //! Names follow wrk, ab, oha and curl where those agree. Nothing is filled in here: a flag that was not given
 //! is absent from the scenario, and `session::resolve` knows the default that the help text names.
 
+use super::remote::RemoteArgs;
 use super::resp::RespArgs;
 use super::tls::TlsArgs;
 use super::values::{self, Profile};
@@ -40,6 +41,9 @@ pub struct LoadArgs {
     /// How the load is put on.
     #[command(flatten)]
     pub machine: MachineArgs,
+    /// Where the target is observed.
+    #[command(flatten)]
+    pub remote: RemoteArgs,
     /// What becomes of the results.
     #[command(flatten)]
     pub output: OutputArgs,
@@ -376,8 +380,13 @@ impl From<DriverArg> for DriverKind {
 }
 
 /// Flags of which one at most can apply.
-const EXCLUSIVE: &[&[&str]] =
-    &[&["rate", "ramp", "steps"], &["ipv4", "ipv6"], &["record", "no_record"], &["observe", "no_observe"]];
+const EXCLUSIVE: &[&[&str]] = &[
+    &["rate", "ramp", "steps"],
+    &["ipv4", "ipv6"],
+    &["record", "no_record"],
+    &["observe", "no_observe"],
+    &["observe_at", "no_observe"],
+];
 
 impl LoadArgs {
     /// Of flags that exclude each other, keeps the one on the command line and forgets those of the environment.
@@ -410,6 +419,7 @@ impl LoadArgs {
             "no_record" => self.output.no_record,
             "observe" => self.output.observe.is_some(),
             "no_observe" => self.output.no_observe,
+            "observe_at" => self.remote.observe_at.is_some(),
             _ => false,
         }
     }
@@ -425,6 +435,7 @@ impl LoadArgs {
             "no_record" => self.output.no_record = false,
             "observe" => self.output.observe = None,
             "no_observe" => self.output.no_observe = false,
+            "observe_at" => self.remote.observe_at = None,
             _ => {}
         }
     }

@@ -5,6 +5,7 @@
 
 pub mod host;
 pub mod load;
+pub mod remote;
 pub mod resp;
 pub mod runs;
 pub mod scenario;

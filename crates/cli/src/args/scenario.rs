@@ -15,7 +15,7 @@ const URLS_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 /// The scenario that the arguments of `load` say.
 pub fn scenario_of(args: &LoadArgs) -> Result<Scenario, Failure> {
-    let LoadArgs { place, request, resp, hold, pace, connection, tls, machine, output: _ } = args;
+    let LoadArgs { place, request, resp, hold, pace, connection, tls, machine, remote: _, output: _ } = args;
     let mut urls: Vec<WeightedUrl> =
         place.url.iter().map(|url| WeightedUrl { url: url.clone(), weight: 1.0 }).collect();
     if let Some(path) = &place.urls {

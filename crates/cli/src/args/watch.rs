@@ -1,20 +1,56 @@
 //! Arguments of `plimsoll watch`.
 
 use super::load::ObserveArg;
+use super::remote::LinkArgs;
 use super::values;
 use clap::Args;
 use clap::builder::BoolishValueParser;
+use std::net::SocketAddr;
+use std::path::PathBuf;
 
 /// Whom to look at, how long, and how it is shown.
 #[derive(Debug, Args)]
 pub struct WatchArgs {
-    /// The process with this id, and its children [default: none; this or --port must be given]
+    /// The process with this id, and its children [default: none; this or --port must be given, unless with --serve or --at]
     #[arg(long, value_name = "PID", env = "PLIMSOLL_PID", value_parser = clap::value_parser!(u32).range(1..),
-          required_unless_present_any = ["port", "list"], conflicts_with = "port")]
+          required_unless_present_any = ["port", "list", "serve", "at"], conflicts_with = "port")]
     pub pid: Option<u32>,
     /// The processes that listen on this TCP port, in whatever network namespace [default: none]
     #[arg(long, value_name = "PORT", env = "PLIMSOLL_PORT", value_parser = clap::value_parser!(u16).range(1..))]
     pub port: Option<u16>,
+    /// Observe for runs on other machines: listen here for `plimsoll load --observe-at` and `watch --at`; what is observed is the target of each, or what --pid or --port name [default: none, observe here and print it]
+    #[arg(
+        long,
+        value_name = "ADDRESS:PORT",
+        env = "PLIMSOLL_SERVE",
+        conflicts_with = "at",
+        help_heading = "Target on another machine"
+    )]
+    pub serve: Option<SocketAddr>,
+    /// With --serve: show the certificate chain of this file (PEM) [default: one is made]
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "PLIMSOLL_TLS_CERT",
+        requires = "serve",
+        help_heading = "Target on another machine"
+    )]
+    pub tls_cert: Option<PathBuf>,
+    /// Its key (PEM, without a passphrase) [default: in the file of --tls-cert]
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "PLIMSOLL_TLS_KEY",
+        requires = "serve",
+        help_heading = "Target on another machine"
+    )]
+    pub tls_key: Option<PathBuf>,
+    /// Observe on another machine: the address of `plimsoll watch --serve` there [default: this machine]
+    #[arg(long, value_name = "HOST:PORT", env = "PLIMSOLL_AT", help_heading = "Target on another machine")]
+    pub at: Option<String>,
+    /// Who is at the other end.
+    #[command(flatten, next_help_heading = "Target on another machine")]
+    pub link: LinkArgs,
     /// How long [default: until it ends, or Ctrl-C]
     #[arg(short, long, value_name = "TIME", env = "PLIMSOLL_DURATION", value_parser = values::duration_ns)]
     pub duration: Option<u64>,

@@ -24,6 +24,7 @@ pub fn run(args: &DemoArgs) -> Result<Exit, Failure> {
         command: super::command_line(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         observe: true,
+        observe_at: None,
         probes: model::bpf::Level::Light,
         driver_reason: String::new(),
         interrupted: interrupt::flag()?,

@@ -7,7 +7,8 @@ use super::{explain, interrupt, show, terminal};
 use crate::args::load::{LoadArgs, ObserveArg, OutputArgs};
 use crate::args::scenario::scenario_of;
 use crate::exit::{Exit, Failure};
-use model::{ErrorKind, Scenario};
+use model::plan::Address;
+use model::{ErrorKind, Plan, Scenario};
 use session::resolve::{SystemHost, resolve};
 use session::tls_matrix::{MatrixError, tls_matrix};
 use session::{Options, Outcome, RecordTo};
@@ -18,11 +19,20 @@ pub fn run(mut args: LoadArgs) -> Result<Exit, Failure> {
     args.output.no_color |= std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let scenario = scenario_of(&args)?;
     let output = &args.output;
+    let observe_at = args.remote.observe_at()?;
     super::raise_descriptor_limit();
     if args.tls.tls_matrix {
+        if observe_at.is_some() {
+            return Err(Failure::usage("--observe-at cannot be used with --tls-matrix: leave one of them out"));
+        }
         return matrix(&scenario, output);
     }
     let resolved = resolve(&scenario, &SystemHost::new(engine::driver::uring::available))?;
+    if observe_at.is_some() && !has_tcp_address(&resolved.plan) {
+        return Err(Failure::usage(
+            "--observe-at: expected a target with a TCP address, got unix sockets, which are on this machine: leave it out",
+        ));
+    }
     if output.explain {
         return explain::run(&resolved, output);
     }
@@ -40,12 +50,17 @@ pub fn run(mut args: LoadArgs) -> Result<Exit, Failure> {
         driver_reason: resolved.driver_reason,
         observe: !args.output.no_observe,
         probes: args.output.observe.unwrap_or(ObserveArg::Light).into(),
+        observe_at,
         interrupted: interrupt::flag()?,
     };
     let mut shown = Shown::new(output.quiet);
     let outcome = session::run(resolved.plan, &options, &mut shown)?;
     shown.clear();
     finish(&outcome, output)
+}
+
+fn has_tcp_address(plan: &Plan) -> bool {
+    plan.origins.iter().flat_map(|origin| &origin.addresses).any(|address| matches!(address, Address::Tcp(_)))
 }
 
 /// `--tls-matrix`: many short runs, one table.
@@ -60,6 +75,7 @@ fn matrix(scenario: &Scenario, output: &OutputArgs) -> Result<Exit, Failure> {
         observe: true,
         // Handshakes of many short runs: nothing is observed but their latency.
         probes: model::bpf::Level::None,
+        observe_at: None,
         interrupted: interrupt::flag()?,
     };
     let host = SystemHost::new(engine::driver::uring::available);

@@ -20,6 +20,7 @@ mod shown;
 mod terminal;
 mod timeline;
 mod watch;
+mod watch_serve;
 
 use crate::args::Command;
 use crate::exit::{Exit, Failure};

@@ -11,6 +11,7 @@ use report::samplers::Listed;
 use report::timeline::Timeline;
 use report::watched::{Document, write_end};
 use session::observing::{ObserveError, Whom, observe};
+use session::remote::{RemoteError, watch};
 use std::io::Write;
 use std::time::Duration;
 
@@ -19,10 +20,13 @@ pub fn run(args: &WatchArgs) -> Result<Exit, Failure> {
     if args.list {
         return list(args);
     }
+    if let Some(address) = args.serve {
+        return super::watch_serve::run(args, address);
+    }
     let whom = match (args.pid, args.port) {
-        (Some(pid), _) => Whom::Pid(pid),
-        (None, Some(port)) => Whom::Port(port),
-        (None, None) => return Err(Failure::usage("expected --pid or --port: whom to look at")),
+        (Some(pid), _) => Some(Whom::Pid(pid)),
+        (None, Some(port)) => Some(Whom::Port(port)),
+        (None, None) => None,
     };
     if !(TICK_NS_MIN..=TICK_NS_MAX).contains(&args.tick) {
         return Err(Failure::usage("expected --tick from 100ms to 60s"));
@@ -31,17 +35,22 @@ pub fn run(args: &WatchArgs) -> Result<Exit, Failure> {
     let interrupted = interrupt::flag()?;
     let mut rows = Rows { table, style: terminal::style(args.no_color), before: None, written: Ok(()) };
     let duration = args.duration.map(Duration::from_nanos);
+    let tick = Duration::from_nanos(args.tick);
     let probes = args.observe.map_or_else(Default::default, Into::into);
-    let watched =
-        observe(whom, duration, Duration::from_nanos(args.tick), probes, &interrupted, |snapshot, events| {
-            if !args.json {
-                rows.show(snapshot, events);
-                // Nobody reads on: the signal's way out.
-                if rows.written.is_err() {
-                    interrupted.store(true, std::sync::atomic::Ordering::Relaxed);
-                }
+    let each = |snapshot: &Snapshot, events: &[Event]| {
+        if !args.json {
+            rows.show(snapshot, events);
+            // Nobody reads on: the signal's way out.
+            if rows.written.is_err() {
+                interrupted.store(true, std::sync::atomic::Ordering::Relaxed);
             }
-        })?;
+        }
+    };
+    let watched = match (&args.at, whom) {
+        (Some(address), whom) => watch(&args.link.at(address)?, whom, duration, tick, probes, &interrupted, each)?,
+        (None, Some(whom)) => observe(whom, duration, tick, probes, &interrupted, each)?,
+        (None, None) => return Err(Failure::usage("expected --pid or --port: whom to look at")),
+    };
     rows.written?;
     // A document of many lines is not handed over line by line.
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
@@ -98,6 +107,15 @@ impl Rows {
             let _ = writeln!(std::io::stderr(), "plimsoll: {}: {}", event.kind, event.text);
         }
         self.before = Some(snapshot.clone());
+    }
+}
+
+impl From<RemoteError> for Failure {
+    fn from(error: RemoteError) -> Self {
+        match error {
+            RemoteError::Address { .. } => Failure::usage(error.to_string()),
+            other => Failure::could_not_run(other.to_string()),
+        }
     }
 }
 

@@ -15,7 +15,7 @@ use model::latency::Kind;
 use model::plan::{Address, Pace, Think};
 use model::recording::Row;
 use model::snapshot::{Role, SamplerState};
-use model::{ErrorKind, Recording};
+use model::{ErrorKind, Recording, Snapshot};
 
 /// A recording with what is derived from it.
 #[derive(Debug)]
@@ -34,8 +34,10 @@ pub struct Facts<'r> {
     pub target_threads: Vec<ThreadUse<'r>>,
     /// The generator's own threads over the measured window, the busiest first.
     pub generator_threads: Vec<ThreadUse<'r>>,
-    /// The host over the measured window; `None` unless two snapshots read it.
+    /// The target's host over the measured window; `None` unless two snapshots read it.
     pub host: Option<Host>,
+    /// The generator's: the same one, unless the target was observed on another machine.
+    pub generator_host: Option<Host>,
     /// Requests that ended, well or not.
     pub ended: f64,
 }
@@ -57,7 +59,8 @@ impl<'r> Facts<'r> {
             spans: processes::spans(snapshots),
             target_threads: processes::threads(snapshots, Role::Target),
             generator_threads: processes::threads(snapshots, Role::Generator),
-            host: processes::host(snapshots),
+            host: processes::host(snapshots, |s| s.cpu.as_ref(), |s| &s.cores),
+            generator_host: processes::host(snapshots, Snapshot::generator_cpu, Snapshot::generator_cores),
             ended: counts.ok as f64 + counts.failed as f64,
         }
     }
@@ -123,6 +126,11 @@ impl<'r> Facts<'r> {
     /// Requests that can be under way at once in a closed pace.
     pub fn users(&self) -> f64 {
         f64::from(self.recording.plan.connections) * f64::from(self.recording.plan.pipeline.max(1))
+    }
+
+    /// Whether the target was observed on another machine than the generator's.
+    pub fn is_target_elsewhere(&self) -> bool {
+        self.recording.capsule.target_host.is_some()
     }
 
     /// Whether all load stays inside this machine.

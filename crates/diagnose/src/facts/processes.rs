@@ -36,7 +36,7 @@ pub struct ThreadUse<'r> {
     pub wait: Option<f64>,
 }
 
-/// What the host did over the measured window.
+/// What a host did over the measured window.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Host {
     /// CPUs that stood idle, on average.
@@ -114,8 +114,13 @@ pub(super) fn threads(snapshots: &[Snapshot], role: Role) -> Vec<ThreadUse<'_>> 
     uses
 }
 
-pub(super) fn host(snapshots: &[Snapshot]) -> Option<Host> {
-    let mut read = snapshots.iter().filter_map(|s| s.cpu.as_ref().map(|cpu| (s, cpu)));
+/// A machine by its CPU time, all cores together and each.
+pub(super) fn host(
+    snapshots: &[Snapshot],
+    cpu: impl Fn(&Snapshot) -> Option<&CpuTimes>,
+    cores: impl Fn(&Snapshot) -> &[CpuTimes],
+) -> Option<Host> {
+    let mut read = snapshots.iter().filter_map(|s| cpu(s).map(|cpu| (s, cpu)));
     let (first, before) = read.next()?;
     let (last, after) = read.next_back()?;
     let passed_ns = last.at_ns.saturating_sub(first.at_ns) as f64;
@@ -126,7 +131,7 @@ pub(super) fn host(snapshots: &[Snapshot]) -> Option<Host> {
     let total_ns = more(&idle) + more(&busy) + more(&|t| t.steal_ns as f64);
     (passed_ns > 0.0 && total_ns > 0.0).then(|| Host {
         idle_cores: more(&idle) / passed_ns,
-        cores: if last.cores.is_empty() { total_ns / passed_ns } else { last.cores.len() as f64 },
+        cores: if cores(last).is_empty() { total_ns / passed_ns } else { cores(last).len() as f64 },
         steal: more(&|t| t.steal_ns as f64) / total_ns,
     })
 }

@@ -91,7 +91,7 @@ fn suspended(facts: &Facts<'_>) -> Option<Evidence> {
 }
 
 fn steal(facts: &Facts<'_>) -> Option<Evidence> {
-    let steal = facts.host?.steal;
+    let steal = facts.generator_host?.steal;
     let text = format!(
         "the hypervisor took {} of the CPU time over {:.0} s",
         percent(steal),

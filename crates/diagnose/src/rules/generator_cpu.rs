@@ -77,7 +77,9 @@ impl Rule for GeneratorCpu {
                 ),
             )
             .because(busy.evidence(facts))
-            .remedy("Run the generator beside the target, or with more workers");
+            .remedy(
+                "Observe the target where it runs (plimsoll watch --serve there, --observe-at here), or use more workers",
+            );
         }
         let title = if busy.both > TIME_SHARE {
             "the generator was busy, and so was the target: it had all the load it could take"

@@ -32,7 +32,8 @@ impl Rule for GeneratorMemory {
         if count == 0 {
             return Verdict::refuted("the generator had memory enough").because(evidence);
         }
-        let left = facts.recording.snapshots.iter().filter_map(|s| s.memory_available_bytes).min().map(|least| {
+        let read = facts.recording.snapshots.iter().filter_map(model::Snapshot::generator_memory_available_bytes);
+        let left = read.min().map(|least| {
             let text = format!("at the least {} MiB were available on this host", least >> 20);
             facts.evidence(text, "host.memory_available_bytes", least as f64, "bytes")
         });

@@ -40,10 +40,11 @@ impl Rule for GeneratorPorts {
             let text = format!("net.ipv4.ip_local_port_range leaves {ports} ports to each address of the target");
             facts.evidence(text, "host.local_ports", ports, "ports")
         });
-        let waiting = facts.recording.snapshots.iter().filter_map(|s| s.time_wait).max().map(|most| {
-            let text = format!("up to {most} sockets were in TIME_WAIT");
-            facts.evidence(text, "host.time_wait", most as f64, "sockets")
-        });
+        let waiting =
+            facts.recording.snapshots.iter().filter_map(model::Snapshot::generator_time_wait).max().map(|most| {
+                let text = format!("up to {most} sockets were in TIME_WAIT");
+                facts.evidence(text, "host.time_wait", most as f64, "sockets")
+            });
         Verdict::supported(Severity::Error, "the generator ran out of local ports")
             .because(evidence)
             .because_all(range)

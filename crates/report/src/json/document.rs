@@ -2,6 +2,7 @@
 //!
 //! Data only; [`super::of`] fills them in. A field that is added needs a doc comment: it becomes the schema's text.
 
+use super::remote::Remote;
 use crate::observed::{Courses, Readings};
 use crate::profile::Profile;
 use model::Plan;
@@ -369,7 +370,7 @@ pub struct Observed {
     pub host_steal: Option<f64>,
     /// Least memory available, bytes.
     pub memory_available_min_bytes: Option<u64>,
-    /// Sockets in TIME_WAIT at the start, this network namespace.
+    /// Sockets in TIME_WAIT at the start, the generator's network namespace.
     pub time_wait_start: Option<u64>,
     /// Most sockets in TIME_WAIT.
     pub time_wait_max: Option<u64>,
@@ -381,6 +382,9 @@ pub struct Observed {
     pub disagreements: Vec<crate::agreement::Disagreement>,
     /// Where its threads ran and waited; `null` where nothing was seen of it.
     pub profile: Option<Profile>,
+    /// The target's machine and the link to it, where it is another than the generator's and was observed there: then
+    /// what stands here of host, network and probes is of that machine. `null`: all is of one.
+    pub remote: Option<Remote>,
     /// The target's processes.
     pub target: Vec<Process>,
     /// The generator's own.

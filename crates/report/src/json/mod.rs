@@ -6,8 +6,10 @@
 mod bpf;
 mod document;
 pub(crate) mod of;
+mod remote;
 
 pub use document::*;
+pub use remote::Remote;
 
 use model::recording::Row;
 use serde::Serialize;

@@ -4,6 +4,7 @@
 
 use super::SCHEMA;
 use super::document::*;
+use super::remote::Remote;
 use crate::Describe;
 use crate::figures::{
     Permille, host_use, process_use, quantile, reap_delay_ns_max, requested_per_s, rfc3339, worker_busy_max,
@@ -17,6 +18,7 @@ use model::finding::Diagnosis;
 use model::plan::Workload;
 use model::profile::RunProfile;
 use model::recording::{End, Row};
+use model::remote::TargetHost;
 use model::resp::tally;
 use model::snapshot::{ProcessSample, Role, SamplerState, Snapshot};
 use model::{LatencyKind, Plan, Recording};
@@ -70,7 +72,7 @@ impl Document {
             held: diagnosis.held.clone(),
             capacity: None,
             faults: Vec::new(),
-            observed: observed(&recording.snapshots, &recording.profile),
+            observed: observed(&recording.snapshots, &recording.profile, capsule.target_host.as_ref()),
             events: recording.events.iter().map(happened).collect(),
             samplers: recording.samplers.clone(),
             findings: diagnosis.findings.clone(),
@@ -317,7 +319,7 @@ fn happened(event: &model::Event) -> Happened {
 }
 
 /// What some snapshots say of the host and the processes.
-pub(crate) fn observed(snapshots: &[Snapshot], profile: &RunProfile) -> Observed {
+pub(crate) fn observed(snapshots: &[Snapshot], profile: &RunProfile, target_host: Option<&TargetHost>) -> Observed {
     let host = host_use(snapshots);
     let time_wait = crate::figures::time_wait_use(snapshots);
     let of = |role| {
@@ -345,6 +347,7 @@ pub(crate) fn observed(snapshots: &[Snapshot], profile: &RunProfile) -> Observed
         bpf: super::bpf::of(snapshots),
         disagreements: crate::agreement::of(snapshots),
         profile: Profile::of(profile),
+        remote: target_host.map(|host| Remote::of(host, snapshots)),
         target: of(Role::Target),
         generator: of(Role::Generator),
         metrics: Readings::of(snapshots),

@@ -5,7 +5,7 @@
 use super::Paint;
 use super::page::Page;
 use crate::figures::{
-    host_use, process_use, reap_delay_ns_max, requests_per_cpu_second, time_wait_use, worker_busy_max,
+    generator_host_use, process_use, reap_delay_ns_max, requests_per_cpu_second, time_wait_use, worker_busy_max,
 };
 use crate::words::{duration, figure, grouped, listed, percent};
 use model::plan::Address;
@@ -72,7 +72,7 @@ fn target<W: Write>(page: &mut Page<'_, W>, recording: &Recording) -> io::Result
 
 fn host<W: Write>(page: &mut Page<'_, W>, recording: &Recording) -> io::Result<()> {
     let mut parts = Vec::new();
-    if let Some(host) = host_use(&recording.snapshots) {
+    if let Some(host) = generator_host_use(&recording.snapshots) {
         parts.push(format!("CPU {} busy", percent(100.0 * host.busy)));
         if host.steal >= 0.001 {
             parts.push(format!("{} stolen by the hypervisor", percent(100.0 * host.steal)));
@@ -81,8 +81,18 @@ fn host<W: Write>(page: &mut Page<'_, W>, recording: &Recording) -> io::Result<(
     if recording.capsule.cores > 0 {
         parts.push(format!("{} cores", recording.capsule.cores));
     }
+    let target_host = recording.capsule.target_host.as_ref();
+    if let Some(host) = target_host {
+        super::remote::write(page, host, &recording.snapshots)?;
+    }
     if !parts.is_empty() {
-        page.wrapped(INDENT, (Paint::Heading, "Host".to_owned()), Paint::Plain, &listed(&parts))?;
+        // Of two the target's has a name; this one is where the generator ran.
+        page.wrapped(
+            INDENT,
+            (Paint::Heading, if target_host.is_some() { "This host" } else { "Host" }.to_owned()),
+            Paint::Plain,
+            &listed(&parts),
+        )?;
     }
     time_wait(page, recording)?;
     for sampler in recording.samplers.iter().filter(|s| s.status == SamplerState::Failed) {

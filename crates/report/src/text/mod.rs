@@ -13,6 +13,7 @@ mod held;
 pub(crate) mod kernel;
 mod latency;
 pub(crate) mod page;
+pub(crate) mod remote;
 
 use crate::Describe;
 use model::Recording;

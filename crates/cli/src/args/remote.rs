@@ -1,0 +1,94 @@
+//! Arguments of `load` and `watch` about a target on another machine: where it is observed, and who may ask.
+//!
+//! The token comes from a file or the environment: on a command line everybody on the machine could read it.
+
+use crate::exit::Failure;
+use clap::Args;
+use session::remote::{Fingerprint, ObserveAt, Token, Trust};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// The variable a token may stand in.
+pub const TOKEN_VARIABLE: &str = "PLIMSOLL_TOKEN";
+/// Bytes of a token's file that are read.
+const FILE_BYTES_MAX: u64 = 4096;
+
+/// Where the target is observed.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Target on another machine")]
+pub struct RemoteArgs {
+    /// Observe the target where it runs: the address of `plimsoll watch --serve` there [default: observe it on this machine]
+    #[arg(long, value_name = "HOST:PORT", env = "PLIMSOLL_OBSERVE_AT")]
+    pub observe_at: Option<String>,
+    /// Who answers there.
+    #[command(flatten)]
+    pub link: LinkArgs,
+}
+
+/// How one knows who is at the other end.
+#[derive(Debug, Args)]
+pub struct LinkArgs {
+    /// File with the token that both sides share [default: the variable PLIMSOLL_TOKEN]
+    #[arg(long, value_name = "FILE", env = "PLIMSOLL_TOKEN_FILE")]
+    pub token_file: Option<PathBuf>,
+    /// Take the observer's certificate with this SHA-256 only [default: any, as the token proves who it is]
+    #[arg(long, value_name = "HEX", env = "PLIMSOLL_OBSERVE_FINGERPRINT", value_parser = fingerprint, conflicts_with = "observe_ca")]
+    pub observe_fingerprint: Option<Fingerprint>,
+    /// Take the observer's certificate only if it is for its host's name and from an authority of this file (PEM) [default: any, as the token proves who it is]
+    #[arg(long, value_name = "FILE", env = "PLIMSOLL_OBSERVE_CA")]
+    pub observe_ca: Option<PathBuf>,
+}
+
+fn fingerprint(text: &str) -> Result<Fingerprint, String> {
+    Fingerprint::parse(text).ok_or_else(|| "expected 64 hex digits, as `plimsoll watch --serve` prints them".to_owned())
+}
+
+impl RemoteArgs {
+    /// Where the target is observed, if not here.
+    pub fn observe_at(&self) -> Result<Option<ObserveAt>, Failure> {
+        self.observe_at.as_ref().map(|address| self.link.at(address)).transpose()
+    }
+}
+
+impl LinkArgs {
+    /// The observer at an address.
+    pub fn at(&self, address: &str) -> Result<ObserveAt, Failure> {
+        let Some(token) = self.token()? else {
+            return Err(Failure::usage(format!(
+                "expected the observer's token in the variable {TOKEN_VARIABLE} or a file (--token-file), got neither: \
+                 `plimsoll watch --serve` prints the one it makes"
+            )));
+        };
+        let trust = match (self.observe_fingerprint, &self.observe_ca) {
+            (Some(fingerprint), _) => Trust::Fingerprint(fingerprint),
+            (None, Some(path)) => Trust::Authority(path.clone()),
+            (None, None) => Trust::Token,
+        };
+        Ok(ObserveAt { address: address.to_owned(), token, trust, version: env!("CARGO_PKG_VERSION").to_owned() })
+    }
+
+    /// The token that was given, if one was.
+    pub fn token(&self) -> Result<Option<Token>, Failure> {
+        let text = match (&self.token_file, std::env::var_os(TOKEN_VARIABLE)) {
+            (Some(path), _) => read(path)?,
+            (None, Some(text)) => text.into_string().map_err(|_| not_text("the variable PLIMSOLL_TOKEN"))?,
+            (None, None) => return Ok(None),
+        };
+        Token::parse(&text).map(Some).map_err(|error| Failure::usage(error.to_string()))
+    }
+}
+
+fn read(path: &Path) -> Result<String, Failure> {
+    let cannot = |why: std::io::Error| {
+        let shown = path.display();
+        Failure::could_not_run(format!("--token-file: expected a file that can be read, got '{shown}' ({why})"))
+    };
+    let mut bytes = Vec::new();
+    let file = std::fs::File::open(path).map_err(cannot)?;
+    file.take(FILE_BYTES_MAX).read_to_end(&mut bytes).map_err(cannot)?;
+    String::from_utf8(bytes).map_err(|_| not_text(&format!("'{}'", path.display())))
+}
+
+fn not_text(what: &str) -> Failure {
+    Failure::usage(format!("expected a token as text, but {what} is not UTF-8"))
+}

@@ -1,0 +1,76 @@
+//! `plimsoll watch --serve`: observes for runs on other machines, until SIGINT or SIGTERM.
+//!
+//! What a client needs goes to stdout once, when connections are accepted; who comes and goes to stderr.
+
+use super::interrupt;
+use crate::args::remote::TOKEN_VARIABLE;
+use crate::args::watch::WatchArgs;
+use crate::exit::{Exit, Failure};
+use session::observing::Whom;
+use session::remote::{ServeError, ServeOptions, Serving, Token};
+use std::io::Write;
+use std::net::SocketAddr;
+
+/// Serves.
+pub fn run(args: &WatchArgs, address: SocketAddr) -> Result<Exit, Failure> {
+    let certificate = match (&args.tls_cert, &args.tls_key) {
+        (Some(chain), Some(key)) => Some((chain.clone(), key.clone())),
+        (Some(both), None) => Some((both.clone(), both.clone())),
+        (None, Some(_)) => {
+            return Err(Failure::usage("expected --tls-cert with --tls-key: the certificate of that key"));
+        }
+        (None, None) => None,
+    };
+    let given = args.link.token()?;
+    let made = match &given {
+        Some(_) => None,
+        None => Some(Token::generate().ok_or_else(|| {
+            Failure::could_not_run("expected randomness of the kernel for a token, got none: give one (--token-file)")
+        })?),
+    };
+    let Some(token) = given.or_else(|| made.clone()) else {
+        return Err(Failure::could_not_run("there is no token"));
+    };
+    let whom = match (args.pid, args.port) {
+        (Some(pid), _) => Some(Whom::Pid(pid)),
+        (None, Some(port)) => Some(Whom::Port(port)),
+        (None, None) => None,
+    };
+    let version = env!("CARGO_PKG_VERSION").to_owned();
+    let stop = interrupt::flag()?;
+    let serving = Serving::bind(ServeOptions { address, token, certificate, whom, version })?;
+    announce(&serving, made.as_ref())?;
+    let say = |line: &str| {
+        // Nothing is left to do where stderr is closed.
+        let _ = writeln!(std::io::stderr(), "plimsoll: {line}");
+    };
+    serving.run(&stop, &say);
+    Ok(Exit::Fine)
+}
+
+fn announce(serving: &Serving, made: Option<&Token>) -> std::io::Result<()> {
+    let mut out = std::io::stdout().lock();
+    let address = serving.address();
+    writeln!(out, "observing for whoever has the token, at {address}")?;
+    writeln!(out, "  fingerprint  {}", serving.fingerprint())?;
+    let host = match address.ip().is_unspecified() {
+        true => rustix::system::uname().nodename().to_string_lossy().into_owned(),
+        false if address.is_ipv6() => format!("[{}]", address.ip()),
+        false => address.ip().to_string(),
+    };
+    let token = match made {
+        Some(token) => {
+            writeln!(out, "  token        {}   (made now, and not shown again)", token.text())?;
+            format!("{TOKEN_VARIABLE}={} ", token.text())
+        }
+        None => String::new(),
+    };
+    writeln!(out, "  a run        {token}plimsoll load URL --observe-at {host}:{}", address.port())?;
+    out.flush()
+}
+
+impl From<ServeError> for Failure {
+    fn from(error: ServeError) -> Self {
+        Failure::could_not_run(error.to_string())
+    }
+}
