@@ -64,6 +64,9 @@ pub struct Capsule {
     pub driver: String,
     /// Why that driver.
     pub driver_reason: String,
+    /// Where the readings come from, of a recording that was made of another instrument's text; no load was put on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub import: Option<crate::import::Import>,
 }
 
 /// How a run ended.

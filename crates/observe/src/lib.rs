@@ -6,6 +6,7 @@
 //! ([`samplers::bpf`], feature `bpf`) count what `/proc` does not show.
 
 pub mod capsule;
+pub mod import;
 mod limits;
 pub mod metric;
 mod observer;
