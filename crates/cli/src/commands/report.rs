@@ -7,6 +7,7 @@ use super::{show, terminal, timeline};
 use crate::args::runs::ReportArgs;
 use crate::exit::{Exit, Failure};
 use report::json::Document;
+use report::timeline::Timeline;
 use std::io::{BufWriter, Write};
 use store::Reader;
 
@@ -19,7 +20,11 @@ pub fn run(args: &ReportArgs) -> Result<Exit, Failure> {
     let diagnosis = diagnose::diagnose(&recording);
     if let Some(names) = &args.timeline {
         let mut out = BufWriter::new(std::io::stdout().lock());
-        timeline::of(names)?.write(&mut out, &recording.snapshots, terminal::style(args.no_color))?;
+        let table = match &recording.capsule.import {
+            Some(_) if names.trim().is_empty() => Timeline::machine(&recording.snapshots),
+            _ => timeline::of(names)?,
+        };
+        table.write(&mut out, &recording.snapshots, terminal::style(args.no_color))?;
         out.flush()?;
     } else if let Some(file) = &args.csv {
         let rows: Vec<_> = reader.intervals().collect::<Result<_, _>>()?;

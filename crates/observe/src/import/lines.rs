@@ -141,7 +141,10 @@ mod tests {
 
     #[test]
     fn figures_have_a_point_or_a_comma() {
-        assert_eq!((figure("1.5"), figure("1,5"), figure("-0.0"), figure("7")), (Some(1.5), Some(1.5), Some(-0.0), Some(7.0)));
+        assert_eq!(
+            (figure("1.5"), figure("1,5"), figure("-0.0"), figure("7")),
+            (Some(1.5), Some(1.5), Some(-0.0), Some(7.0))
+        );
         for word in ["", "x", "1,5,5", "1.000,5", "nan", "inf", "1e999", "--", "-", "12x"] {
             assert_eq!(figure(word), None, "{word}");
         }

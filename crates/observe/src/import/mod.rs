@@ -70,7 +70,9 @@ pub struct Imported {
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum ImportError {
     /// It is a file of sysstat's collector, not a text.
-    #[error("expected the text of sar, got sysstat's binary file: run  sar -A -f FILE > FILE.txt  (with the sysstat that wrote it) and import that")]
+    #[error(
+        "expected the text of sar, got sysstat's binary file: run  sar -A -f FILE > FILE.txt  (with the sysstat that wrote it) and import that"
+    )]
     SysstatBinary,
     /// It is packed.
     #[error("expected a text, got one packed by {with}: unpack it first ({how})")]

@@ -47,8 +47,13 @@ const VM: &[(&str, &str, f64)] = &[
     ("allocstall", "allocation_stalls", 1.0),
 ];
 
-const CPU: &[(&str, &str)] =
-    &[("User%", "user_ns"), ("Sys%", "system_ns"), ("Wait%", "iowait_ns"), ("Idle%", "idle_ns"), ("Steal%", "steal_ns")];
+const CPU: &[(&str, &str)] = &[
+    ("User%", "user_ns"),
+    ("Sys%", "system_ns"),
+    ("Wait%", "iowait_ns"),
+    ("Idle%", "idle_ns"),
+    ("Steal%", "steal_ns"),
+];
 
 fn parse(lines: &mut Lines<'_>, _: &Options, taken: &mut Taken) -> Result<(), ImportError> {
     let mut nmon = Nmon {
@@ -168,11 +173,14 @@ impl Nmon<'_> {
         }
         let Some((start_s, interval_s)) = self.start_s.zip(self.interval_s) else { return false };
         let steps = i64::try_from(number).unwrap_or(0);
-        if steps > 10_000_000 {
+        // Ten years, at the most.
+        if steps.saturating_mul(interval_s) > 3660 * DAY_S {
             return false;
         }
         self.has_dates |= self.day.is_some();
-        self.taken.note("lines are not in the order of time (a sorted file?): times are made from its start and its interval");
+        self.taken.note(
+            "lines are not in the order of time (a sorted file?): times are made from its start and its interval",
+        );
         let first_ns = (self.day.unwrap_or(0) * DAY_S + start_s) * SECOND;
         self.at_ns = Some(first_ns + (steps - 1) * interval_s * SECOND);
         self.go_to(number, first_ns + steps * interval_s * SECOND);
@@ -221,7 +229,8 @@ impl Nmon<'_> {
             return self.taken.misread(line.number, "nothing says when its snapshot was");
         }
         // -1 stands for what a kernel does not have.
-        let cells = columns.iter().zip(values).filter_map(|(name, value)| Some((name.as_str(), value.filter(|v| *v >= 0.0)?)));
+        let cells =
+            columns.iter().zip(values).filter_map(|(name, value)| Some((name.as_str(), value.filter(|v| *v >= 0.0)?)));
         match of {
             Of::Cpu(place) => self.cpu(line, place, cells),
             Of::Memory => {
@@ -279,7 +288,9 @@ impl Nmon<'_> {
         let seconds = self.seconds();
         for (column, value) in cells {
             let end = if is_bytes { "-KB/s" } else { "/s" };
-            let Some((name, way)) = column.strip_suffix(end).and_then(|column| column.rsplit_once('-')) else { continue };
+            let Some((name, way)) = column.strip_suffix(end).and_then(|column| column.rsplit_once('-')) else {
+                continue;
+            };
             let to = match (way, is_bytes) {
                 ("read", true) => "received_bytes",
                 ("write", true) => "sent_bytes",

@@ -101,7 +101,10 @@ mod tests {
             assert_eq!(of_day(word), None, "{word}");
         }
         let at = |hour: i64, half| of_half_day(hour * 3600 + 1, half);
-        assert_eq!((at(12, "AM"), at(12, "PM"), at(1, "p.m."), at(11, "am")), (Some(1), Some(43_201), Some(46_801), Some(39_601)));
+        assert_eq!(
+            (at(12, "AM"), at(12, "PM"), at(1, "p.m."), at(11, "am")),
+            (Some(1), Some(43_201), Some(46_801), Some(39_601))
+        );
         assert_eq!((at(13, "PM"), at(0, "AM"), at(1, "CPU")), (None, None, None));
     }
 }

@@ -178,11 +178,15 @@ impl Vmstat<'_> {
             Some([]) if wanted == self.columns.len() => None,
             Some([day, time]) => match (date(day), of_day(time)) {
                 (Some(day), Some(time)) => Some((day.days * DAY_S + time) * SECOND),
-                _ => return self.taken.misread(line.number, format!("expected a date and a time, got '{}'", shown(day))),
+                _ => {
+                    return self.taken.misread(line.number, format!("expected a date and a time, got '{}'", shown(day)));
+                }
             },
             _ => {
                 let got = words.len();
-                return self.taken.misread(line.number, format!("expected {wanted} columns, got {got}: is it cut off?"));
+                return self
+                    .taken
+                    .misread(line.number, format!("expected {wanted} columns, got {got}: is it cut off?"));
             }
         };
         let values: Option<Vec<f64>> = words.iter().take(wanted).map(|word| figure(word)).collect();

@@ -24,11 +24,14 @@ pub(super) const FORMAT: Format = Format {
     is_mine: |line| line.starts_with("# hostname;") || (line.starts_with("Linux ") && line.contains(" CPU)")),
 };
 
+/// Days a section may go on past its banner's.
+const DAYS_MAX: i64 = 3660;
 /// Longest interval that is one; a longer one is a gap.
 const INTERVAL_MAX_S: i64 = 2 * DAY_S;
 
 fn parse(lines: &mut Lines<'_>, _: &Options, taken: &mut Taken) -> Result<(), ImportError> {
-    let mut sar = Sar { taken, base_day: None, sections: Vec::new(), known: BTreeMap::new(), current: None, repeated: 0 };
+    let mut sar =
+        Sar { taken, base_day: None, sections: Vec::new(), known: BTreeMap::new(), current: None, repeated: 0 };
     while let Some(line) = lines.next() {
         let text = line.text.trim_start();
         if line.number == 1 && (text.starts_with('{') || text.starts_with('<')) {
@@ -188,6 +191,7 @@ impl Sar<'_> {
         let mut at_s = section.days * DAY_S + seconds;
         if let Some(now_s) = section.now_s
             && at_s < now_s - DAY_S / 2
+            && section.days < DAYS_MAX
         {
             section.days += 1;
             at_s += DAY_S;
@@ -223,7 +227,8 @@ impl Sar<'_> {
         let mut days = 0;
         if let Some(section) = self.current.and_then(|at| self.sections.get_mut(at)) {
             days = section.days;
-            if section.now_s.is_some_and(|now_s| days * DAY_S + seconds < now_s - DAY_S / 2) {
+            let is_next = section.now_s.is_some_and(|now_s| days * DAY_S + seconds < now_s - DAY_S / 2);
+            if is_next && days < DAYS_MAX {
                 section.days += 1;
                 days += 1;
             }
@@ -270,7 +275,9 @@ impl Sar<'_> {
             return self.taken.misread(line.number, "it stands before any header");
         };
         let Some(interval_s) = figure(interval).filter(|s| (0.0..=INTERVAL_MAX_S as f64).contains(s)) else {
-            return self.taken.misread(line.number, format!("expected an interval in seconds, got '{}'", shown(interval)));
+            return self
+                .taken
+                .misread(line.number, format!("expected an interval in seconds, got '{}'", shown(interval)));
         };
         if section.now_s != Some(at_s) {
             if at_s <= section.taken_s {
@@ -286,8 +293,12 @@ impl Sar<'_> {
         if section.table.is_some() {
             self.taken.series.touch(before_s * SECOND);
         }
-        let row =
-            Row { number: line.number, cells: rest.to_vec(), at_ns: at_s * SECOND, interval_s: (at_s - before_s) as f64 };
+        let row = Row {
+            number: line.number,
+            cells: rest.to_vec(),
+            at_ns: at_s * SECOND,
+            interval_s: (at_s - before_s) as f64,
+        };
         self.row(&row);
     }
 
