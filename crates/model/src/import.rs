@@ -29,7 +29,7 @@ pub struct Import {
     pub not_understood: u64,
     /// The first of those.
     pub examples: Vec<Misread>,
-    /// Moments there are readings of.
+    /// Moments there are readings of, and those put into gaps.
     pub samples: u64,
     /// From the first to the last, nanoseconds.
     pub span_ns: u64,
@@ -53,9 +53,9 @@ pub struct Misread {
 }
 
 impl Import {
-    /// The name it has in lists: `import sar FILE`.
+    /// The name it has in lists: `import sar FILE`, without the file's folders.
     pub fn name(&self) -> String {
-        format!("import {} {}", self.format, self.file)
+        format!("import {} {}", self.format, self.file.rsplit('/').next().unwrap_or(&self.file))
     }
 
     /// Why the recording is not the whole of the file; `None`: it is.

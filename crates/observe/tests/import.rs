@@ -67,13 +67,14 @@ fn sar_of_an_older_sysstat_on_a_clock_of_twelve_hours() {
 #[test]
 fn sar_of_a_newer_sysstat_with_a_comma_and_a_restart() {
     let (imported, shots) = whole("sar", "sar-12-comma-restart.txt");
-    assert_eq!(seconds(&shots), [0, 600, 1200, 1800]);
+    // In the middle of what was not measured stands a moment without readings.
+    assert_eq!(seconds(&shots), [0, 600, 900, 1200, 1800]);
     let core = |at: usize, number: usize| shots[at].cores[number];
     assert_eq!((core(1, 0).softirq_ns, core(1, 0).irq_ns), (108_000_000_000, 12_000_000_000));
     assert_eq!((core(1, 1).user_ns, core(1, 1).softirq_ns), (360_000_000_000, 1), "measured, and none");
     // Between the last row before and the header after the restart nothing was measured.
-    assert_eq!(shots[1].cpu, shots[2].cpu);
-    assert_eq!(host(&shots, "swap_in_pages"), [Some(0), Some(1500), Some(1500), Some(1500)]);
+    assert_eq!((shots[1].cpu, shots[2].cpu), (shots[3].cpu, None));
+    assert_eq!(host(&shots, "swap_in_pages"), [Some(0), Some(1500), None, Some(1500), Some(1500)]);
     assert_eq!(imported.events.len(), 1, "{:?}", imported.events);
     assert_eq!((&*imported.events[0].kind, imported.events[0].at_ns), ("host-restarted", 749_000_000_000));
 }
@@ -81,10 +82,11 @@ fn sar_of_a_newer_sysstat_with_a_comma_and_a_restart() {
 #[test]
 fn sar_as_it_runs_over_midnight_and_a_second_day() {
     let (imported, shots) = whole("sar", "sar-live-midnight.txt");
-    assert_eq!(seconds(&shots), [0, 10, 20, 10 * 3600 + 86_420, 10 * 3600 + 86_430]);
-    assert_eq!(host(&shots, "load_1m_hundredths"), [None, Some(150), Some(250), None, Some(10)]);
+    let second_day = 10 * 3600 + 86_420;
+    assert_eq!(seconds(&shots), [0, 10, 20, (second_day + 20) / 2, second_day, second_day + 10]);
+    assert_eq!(host(&shots, "load_1m_hundredths"), [None, Some(150), Some(250), None, None, Some(10)]);
     let pressure = host(&shots, "pressure_cpu_some_ns");
-    assert_eq!(pressure, [Some(0), Some(5_000_000_000), Some(7_500_000_000), None, None], "no rate over the gap");
+    assert_eq!(pressure, [Some(0), Some(5_000_000_000), Some(7_500_000_000), None, None, None], "no rate over the gap");
     assert_eq!(imported.about.interval_ns, 10_000_000_000);
 }
 
@@ -273,15 +275,15 @@ fn beside(
     Some((output.stdout, before, after))
 }
 
-/// Counters that the text saw grow, we saw grow at least as much: its time lies within ours. A hundredth for what it
-/// rounds, and one of each.
+/// Counters that the text saw grow, we saw grow at least as much: its time lies within ours. It knows its moments to a
+/// second, and its intervals are two: so half as much again may be its rounding.
 fn assert_within(text: &[u8], shots: &[Snapshot], before: &Snapshot, after: &Snapshot, names: &[&str]) {
     let shown = String::from_utf8_lossy(text);
     let (first, last) = (&shots[0], shots.last().unwrap());
     for name in names {
         let theirs = last.host.of(name).unwrap_or_else(|| panic!("no {name}: {shown}")) - first.host.of(name).unwrap();
         let ours = after.host.of(name).unwrap() - before.host.of(name).unwrap();
-        let most = ours as f64 * 1.02 + 2.0;
+        let most = ours as f64 * 1.5 + 2.0;
         assert!(theirs as f64 <= most, "{name}: the text says {theirs}, we saw {ours}: {shown}");
     }
     let (theirs, ours) = (last.cpu.unwrap(), (before.cpu.unwrap(), after.cpu.unwrap()));
@@ -296,12 +298,12 @@ fn assert_within(text: &[u8], shots: &[Snapshot], before: &Snapshot, after: &Sna
 #[test]
 fn real_sar_agrees_with_our_own_readings() {
     for environment in [&[("S_TIME_FORMAT", "ISO")][..], &[("LC_TIME", "en_US.UTF-8")], &[]] {
-        let Some((text, before, after)) = beside("sar", "sysstat", &["-A", "1", "2"], environment) else { return };
+        let Some((text, before, after)) = beside("sar", "sysstat", &["-A", "2", "2"], environment) else { return };
         let imported = try_bytes("sar", &text).unwrap();
         let about = &imported.about;
         let shown = String::from_utf8_lossy(&text);
         assert_eq!((about.not_understood, &about.examples), (0, &Vec::new()), "{shown}");
-        assert!(about.samples >= 3 && about.span_ns >= 2_000_000_000, "{about:?}");
+        assert!(about.samples >= 3 && about.span_ns >= 4_000_000_000, "{about:?}");
         for name in ["cores[].softirq_ns", "interfaces[].received_bytes", "tcp_retransmits", "load_1m_hundredths"] {
             assert!(about.metrics.iter().any(|metric| metric == name), "no {name}: {:?}", about.metrics);
         }
@@ -315,7 +317,7 @@ fn real_sar_agrees_with_our_own_readings() {
 
 #[test]
 fn real_vmstat_agrees_with_our_own_readings() {
-    for args in [&["-t", "1", "3"][..], &["1", "3"], &["-w", "-a", "-t", "1", "3"], &["-n", "1", "3"]] {
+    for args in [&["-t", "2", "2"][..], &["1", "3"], &["-w", "-a", "-t", "2", "2"], &["-n", "1", "2"]] {
         let Some((text, before, after)) = beside("vmstat", "procps", args, &[]) else { return };
         let imported = try_bytes("vmstat", &text).unwrap();
         assert_eq!(imported.about.not_understood, 0, "{:?}", imported.about.examples);
@@ -371,7 +373,7 @@ fn real_nmon_agrees_with_our_own_readings() {
     };
     for name in ["context_switches", "forks", "page_faults"] {
         let ours = after.host.of(name).unwrap() - before.host.of(name).unwrap();
-        assert!(growth(name) as f64 <= ours as f64 * 1.05 + 2.0, "{name}: {} {ours}", growth(name));
+        assert!(growth(name) as f64 <= ours as f64 * 1.5 + 2.0, "{name}: {} {ours}", growth(name));
     }
     let total = shots.last().unwrap().host.of("memory_total_bytes").unwrap();
     assert!(total.abs_diff(after.host.of("memory_total_bytes").unwrap()) <= 1 << 20, "to a tenth of a MiB");

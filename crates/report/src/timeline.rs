@@ -103,6 +103,10 @@ impl Timeline {
                 passed_s > 0.0 && of(&pair[0], &pair[1], passed_s).is_some()
             })
         });
+        // What is free says little where it is known what could be had.
+        if all.iter().any(|(title, _)| title == "available") {
+            all.retain(|(title, _)| title != "free");
+        }
         Timeline { columns: all }
     }
 

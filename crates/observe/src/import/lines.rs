@@ -5,6 +5,8 @@ use std::io::{BufRead, ErrorKind};
 
 /// Lines looked at to tell one format from another.
 const HEAD_LINES: usize = 40;
+/// Characters of each.
+const HEAD_CHARS: usize = 200;
 /// Characters of a text that are shown in a message.
 const SHOWN_MAX: usize = 60;
 
@@ -59,7 +61,7 @@ impl<'r> Lines<'r> {
             let text = String::from_utf8_lossy(bytes).into_owned();
             let is_garbage = !is_whole || text.chars().any(|c| c.is_control() && c != '\t');
             if self.head.len() < HEAD_LINES {
-                self.head.push(shown(&text));
+                self.head.push(text.chars().take(HEAD_CHARS).collect());
             }
             return Some(Line { number: self.number, text, is_garbage });
         }

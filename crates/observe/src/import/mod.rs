@@ -206,12 +206,14 @@ impl Taken {
         for text in self.series.left_out() {
             self.note(text);
         }
+        let interval_ns = self.series.interval_ns();
+        self.series.open_gaps();
         let about = Import {
             is_dated: self.is_dated,
             lines: lines.number(),
             samples: self.series.len() as u64,
             span_ns: u64::try_from(last_ns.saturating_sub(first_ns)).unwrap_or(0),
-            interval_ns: self.series.interval_ns(),
+            interval_ns,
             metrics: self.series.names(),
             not_taken: self.not_taken.into_iter().collect(),
             ..self.about

@@ -138,6 +138,20 @@ impl Series {
         said
     }
 
+    /// Puts a moment without readings where growth was measured up to one moment and again from the next one on, but
+    /// not between: or the counters would stand still there.
+    pub(crate) fn open_gaps(&mut self) {
+        let grows = |sample: &Sample| {
+            sample.values.iter().any(|(id, _)| self.keys.get(*id as usize).is_some_and(|key| key.is_growth))
+        };
+        let pairs = self.samples.iter().zip(self.samples.iter().skip(1));
+        let gaps: Vec<i64> = pairs
+            .filter(|((a_ns, a), (b_ns, b))| grows(a) && !grows(b) && b_ns.saturating_sub(**a_ns) > 1)
+            .map(|((a_ns, _), (b_ns, _))| a_ns + b_ns.saturating_sub(*a_ns) / 2)
+            .collect();
+        self.samples.extend(gaps.into_iter().map(|at_ns| (at_ns, Sample::default())));
+    }
+
     /// The snapshots, oldest first; `cores` where the text says how many there are.
     pub(crate) fn into_snapshots(self, cores: Option<u32>) -> Snapshots {
         let seen = self.keys.iter().filter_map(|key| match key.place {

@@ -179,7 +179,9 @@ impl Vmstat<'_> {
             Some([day, time]) => match (date(day), of_day(time)) {
                 (Some(day), Some(time)) => Some((day.days * DAY_S + time) * SECOND),
                 _ => {
-                    return self.taken.misread(line.number, format!("expected a date and a time, got '{}'", shown(day)));
+                    return self
+                        .taken
+                        .misread(line.number, format!("expected a date and a time, got '{}'", shown(day)));
                 }
             },
             _ => {

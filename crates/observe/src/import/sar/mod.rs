@@ -98,8 +98,9 @@ impl Sar<'_> {
         if first == "Linux" && line.text.contains('(') {
             return self.banner(line, &words);
         }
-        // `Average:`, in any language, and `Summary:`.
-        if first.ends_with(':') {
+        // `Average:`, in any language, and `Summary:`: figures, or a header that was seen.
+        let has_figures = words.iter().any(|word| figure(word).is_some());
+        if first.ends_with(':') && (has_figures || self.known.contains_key(&words[1..].join(" "))) {
             return;
         }
         let Some(mut seconds) = of_day(first) else {
