@@ -19,7 +19,7 @@ fn a_text_is_a_recording_that_every_command_knows() {
     let run = finish(command(&["import", "sar", &text]).env("XDG_STATE_HOME", state));
     run.assert_exit(0);
     for words in
-        ["import sar", "db01", "2026-11-21T00:00:01", "host-restarted", "CPU 45.0 % busy", "not taken", "--timeline"]
+        ["import sar", "db01", "2026-11-21T00:00:01", "host-restarted", "CPU 45.0 % busy", "taken", "--timeline"]
     {
         assert!(run.stdout.contains(words), "no '{words}': {}", run.stdout);
     }
