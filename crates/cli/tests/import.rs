@@ -23,7 +23,7 @@ fn a_text_is_a_recording_that_every_command_knows() {
     {
         assert!(run.stdout.contains(words), "no '{words}': {}", run.stdout);
     }
-    for words in ["how much", "requests/s", "p99", "connections"] {
+    for words in ["how much", "requests/s", "p99", "asked for"] {
         assert!(!run.stdout.contains(words), "a load's '{words}' is shown: {}", run.stdout);
     }
     let runs = folder.path().join("plimsoll/runs");

@@ -180,8 +180,14 @@ impl Series {
             self.keys.push(key);
             next
         });
-        self.sample(at_ns).values.push((id, value));
+        let most = 2 * self.keys.len() + 64;
+        let sample = self.sample(at_ns);
+        sample.values.push((id, value));
+        let length = sample.values.len();
         self.values += 1;
+        if length > most {
+            self.fold_one(at_ns);
+        }
         if self.values > IMPORT_VALUES_MAX {
             self.fold();
             while self.values > IMPORT_VALUES_MAX / 2 && self.samples.len() > 2 {
@@ -231,6 +237,16 @@ impl Series {
             self.samples.insert(at_ns, sample);
         }
         self.fold();
+    }
+
+    /// One value of a key in one moment: many rows may be merged into it.
+    fn fold_one(&mut self, at_ns: i64) {
+        let keys = &self.keys;
+        if let Some((_, sample)) = self.samples.range_mut(at_ns..).next() {
+            let before = sample.values.len();
+            sample.values = folded(keys, std::mem::take(&mut sample.values));
+            self.values -= before - sample.values.len();
+        }
     }
 
     /// One value of a key in each moment.
