@@ -6,7 +6,7 @@
 set -euo pipefail
 
 build=(gcc g++ libc6-dev make clang pkg-config libelf-dev zlib1g-dev)
-test=(nginx-light curl openssl wrk apache2-utils procps util-linux iproute2 redis-server redis-tools strace sysstat nghttp2-client qemu-system-x86 busybox-static)
+test=(nginx-light curl openssl wrk apache2-utils procps util-linux iproute2 redis-server redis-tools strace sysstat nmon nghttp2-client qemu-system-x86 busybox-static)
 bench=(python3)
 
 case "${1:-test}" in

@@ -15,6 +15,11 @@ pub trait Rule: Sync {
         false
     }
 
+    /// Whether it judges what was sent and what came back: without a load there is nothing for it to look at.
+    fn needs_load(&self) -> bool {
+        false
+    }
+
     /// Judges. Never panics, whatever the recording holds.
     fn judge(&self, facts: &Facts<'_>) -> Verdict;
 }

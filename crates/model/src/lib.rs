@@ -10,6 +10,7 @@ pub mod check;
 pub mod error_kind;
 pub mod event;
 pub mod finding;
+pub mod import;
 pub mod interval;
 pub mod latency;
 pub mod limits;

@@ -70,6 +70,9 @@ pub struct Capsule {
     /// The target's machine, where it is another and was observed there; all else here is of the generator's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target_host: Option<crate::remote::TargetHost>,
+    /// Where the readings come from, of a recording that was made of another instrument's text; no load was put on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub import: Option<crate::import::Import>,
 }
 
 /// How a run ended.

@@ -7,6 +7,7 @@
 
 pub mod capsule;
 mod elsewhere;
+pub mod import;
 mod limits;
 pub mod list;
 pub mod metric;

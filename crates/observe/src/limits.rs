@@ -87,3 +87,17 @@ pub(crate) const NAMESPACES_MAX: usize = 256;
 pub(crate) const WALK_SOCKETS_MAX: u64 = 50_000;
 /// A walk through sockets that took a time is not made again before so many times that.
 pub(crate) const WALK_SPARING: i64 = 100;
+/// Moments of an imported text that are kept apart; beyond, neighbours are merged.
+pub(crate) const IMPORT_SAMPLES_MAX: usize = 20_000;
+/// Readings of an imported text that are kept at once (16 bytes each); beyond, neighbours are merged.
+pub(crate) const IMPORT_VALUES_MAX: usize = 2_000_000;
+/// Longest line of an imported text, bytes; a longer one is not understood.
+pub(crate) const IMPORT_LINE_BYTES_MAX: usize = 256 * 1024;
+/// Lines that were not understood and are shown, and sentences about how a text was read.
+pub(crate) const IMPORT_EXAMPLES_MAX: usize = 10;
+/// Columns and sections without a metric that are named.
+pub(crate) const IMPORT_NOT_TAKEN_MAX: usize = 400;
+/// Cores of an imported machine.
+pub(crate) const IMPORT_CORES_MAX: u16 = 4096;
+/// Kinds of sections of an imported text.
+pub(crate) const IMPORT_SECTIONS_MAX: usize = 256;

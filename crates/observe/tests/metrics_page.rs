@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
 use diagnose::agreement::{CHECKS, Relation};
+use observe::import::names;
 use observe::metric::Metric;
 use observe::samplers::{SAMPLERS, TARGET};
 use std::collections::BTreeSet;
@@ -57,6 +58,9 @@ fn page() -> String {
         let metric = check.metric;
         writeln!(page, "| {metric} | {a} | {relation} | {b} | {tolerance}, {share:.0} % | {} |", check.why).unwrap();
     }
+    let about = "only of imported texts: of the machine; the samplers' metrics are taken where the meaning is the same";
+    section("import", about, names::HOST);
+    section("import/disks", "only of imported texts: of each disk", names::DISKS);
     page
 }
 
@@ -79,12 +83,14 @@ fn the_page_is_fresh() {
 #[test]
 fn names_are_distinct_in_each_place_and_say_their_unit() {
     let places = |name: &str| match name {
-        "host/disks" => "disks",
+        "host/disks" | "import/disks" => "disks",
+        "import" => "host",
         "network/interfaces" => "interfaces",
         name => name.split('/').next().unwrap_or_default().to_owned().leak(),
     };
     let mut seen = BTreeSet::new();
     let tables = SAMPLERS.iter().map(|entry| (entry.name, entry.metrics)).chain([(TARGET.0, TARGET.2)]);
+    let tables = tables.chain([("import", names::HOST), ("import/disks", names::DISKS)]);
     for (sampler, metrics) in tables {
         for m in metrics {
             assert!(seen.insert((places(sampler), m.name)), "{sampler}: {} is there twice", m.name);

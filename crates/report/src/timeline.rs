@@ -8,6 +8,7 @@ use model::metrics::Metrics;
 use model::snapshot::{ProcessSample, Role};
 use model::units::{show_bytes, show_count};
 use model::{Event, Snapshot};
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 /// A metric to show by time.
@@ -66,6 +67,47 @@ impl Timeline {
             column(title, Box::new(move |a, b, s| grown(&a.host, &b.host, name).map(|ns| share(ns, s))));
         }
         Timeline { columns }
+    }
+
+    /// Of a machine without a target, as another instrument saw it: only columns there are readings for.
+    pub fn machine(snapshots: &[Snapshot]) -> Self {
+        let mut columns: Vec<(String, Of)> = Vec::new();
+        let mut column = |title: &str, of: Of| columns.push((title.to_owned(), of));
+        for (title, name) in [("runnable", "runnable"), ("blocked", "blocked")] {
+            column(title, Box::new(move |_, b, _| b.host.of(name).map(|n| n.to_string())));
+        }
+        column("load 1m", Box::new(|_, b, _| Some(format!("{:.2}", b.host.of("load_1m_hundredths")? as f64 / 100.0))));
+        for (title, name) in
+            [("available", "memory_available_bytes"), ("free", "memory_free_bytes"), ("swapped", "swap_used_bytes")]
+        {
+            column(title, Box::new(move |_, b, _| b.host.of(name).map(|bytes| show_bytes(bytes as f64))));
+        }
+        for (title, name) in
+            [("swap-out/s", "swap_out_pages"), ("maj.flt/s", "major_faults"), ("switches/s", "context_switches")]
+        {
+            column(title, Box::new(move |a, b, s| grown(&a.host, &b.host, name).map(|n| rate(n, s))));
+        }
+        column("disk busy", Box::new(|a, b, s| most(&a.disks, &b.disks, "busy_ns").map(|ns| share(ns, s))));
+        for (title, name) in [("received", "received_bytes"), ("sent", "sent_bytes")] {
+            let of = move |a: &Snapshot, b: &Snapshot, s: f64| {
+                most(&a.interfaces, &b.interfaces, name).map(|bytes| format!("{}/s", show_bytes(bytes as f64 / s)))
+            };
+            column(title, Box::new(of));
+        }
+        let mut all = Timeline::usual().columns;
+        // The share of the CPU stays first.
+        all.splice(1..1, columns);
+        all.retain(|(_, of)| {
+            snapshots.windows(2).any(|pair| {
+                let passed_s = pair[1].at_ns.saturating_sub(pair[0].at_ns) as f64 / 1e9;
+                passed_s > 0.0 && of(&pair[0], &pair[1], passed_s).is_some()
+            })
+        });
+        // What is free says little where it is known what could be had.
+        if all.iter().any(|(title, _)| title == "available") {
+            all.retain(|(title, _)| title != "free");
+        }
+        Timeline { columns: all }
     }
 
     /// Metrics by name: of the host, the network, else of the target's processes together.
@@ -222,6 +264,11 @@ fn grown(a: &Metrics, b: &Metrics, name: &str) -> Option<u64> {
     Some(b.of(name)?.saturating_sub(a.of(name)?))
 }
 
+/// What the device that did most of it did.
+fn most(a: &BTreeMap<String, Metrics>, b: &BTreeMap<String, Metrics>, name: &str) -> Option<u64> {
+    b.iter().filter_map(|(device, now)| grown(a.get(device)?, now, name)).max()
+}
+
 fn host_busy(a: &Snapshot, b: &Snapshot) -> Option<String> {
     let (a, b) = (a.cpu?, b.cpu?);
     let total = b.total_ns().saturating_sub(a.total_ns());
@@ -232,7 +279,8 @@ fn host_busy(a: &Snapshot, b: &Snapshot) -> Option<String> {
 fn softirq_max(a: &Snapshot, b: &Snapshot) -> Option<String> {
     let shares = a.cores.iter().zip(&b.cores).filter_map(|(a, b)| {
         let total = b.total_ns().saturating_sub(a.total_ns());
-        (total > 0).then(|| b.softirq_ns.saturating_sub(a.softirq_ns) as f64 / total as f64)
+        // None since boot: they were not read (sar without -u ALL counts them as system time).
+        (total > 0 && b.softirq_ns > 0).then(|| b.softirq_ns.saturating_sub(a.softirq_ns) as f64 / total as f64)
     });
     shares.reduce(f64::max).map(|share| crate::words::percent(100.0 * share))
 }

@@ -8,6 +8,7 @@ pub mod check;
 pub mod connections;
 pub mod demo;
 pub mod embedded;
+pub mod importing;
 pub mod observing;
 pub mod remote;
 pub mod resolve;

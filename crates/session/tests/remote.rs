@@ -2,6 +2,7 @@
 //! noise, and those who are slow. The observer is the real one, on loopback.
 #![allow(clippy::unwrap_used, reason = "a test that cannot set up is a test that fails")]
 
+use model::bpf::Level;
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::{PrivatePkcs8KeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, ServerConfig, ServerConnection, StreamOwned};

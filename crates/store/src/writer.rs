@@ -114,6 +114,22 @@ impl Writer {
         transaction.commit().map_err(failed)
     }
 
+    /// Keeps several snapshots at once: what is not read as it happens need not be safe one by one.
+    /// All of them or, on an error, none.
+    ///
+    /// # Errors
+    /// As [`Writer::append`].
+    pub fn append_snapshots(&mut self, snapshots: &[Snapshot]) -> Result<(), StoreError> {
+        self.check_still_there()?;
+        let failed = |error| write_error(&self.path, &error);
+        let transaction = self.connection.transaction().map_err(failed)?;
+        for snapshot in snapshots {
+            let body = json(snapshot).map_err(failed)?;
+            execute(&transaction, "INSERT INTO snapshot(body) VALUES (?1)", [body]).map_err(failed)?;
+        }
+        transaction.commit().map_err(failed)
+    }
+
     /// Keeps the summary, closes, and leaves a single file.
     ///
     /// # Errors

@@ -4,6 +4,7 @@
 //! Bad input ends in one sentence and status 2. Defaults are filled in by `session::resolve`, not here.
 
 pub mod host;
+pub mod import;
 pub mod load;
 pub mod remote;
 pub mod resp;
@@ -51,6 +52,9 @@ pub enum Command {
     /// Observe a server without putting load on it
     #[command(after_help = VARIABLES)]
     Watch(watch::WatchArgs),
+    /// Put another instrument's text (sar, nmon, vmstat) on a timeline, as a recording
+    #[command(after_help = VARIABLES)]
+    Import(import::ImportArgs),
     /// Is this host ready for a load: each limit, what it allows, what binds first, what changes it
     #[command(after_help = VARIABLES)]
     Check(Box<host::CheckArgs>),

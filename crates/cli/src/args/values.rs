@@ -37,6 +37,13 @@ pub fn duration_ns(text: &str) -> Result<u64, String> {
     expected(units::duration_ns(text))
 }
 
+/// A moment in nanoseconds since 1970.
+pub fn moment_ns(text: &str) -> Result<u64, String> {
+    let since = humantime::parse_rfc3339_weak(text).ok().and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok());
+    let ns = since.and_then(|since| u64::try_from(since.as_nanos()).ok());
+    ns.ok_or_else(|| "expected a moment such as 2026-11-21T19:46:05Z".to_owned())
+}
+
 /// Bytes of any width.
 pub fn size<T: TryFrom<u64>>(text: &str) -> Result<T, String> {
     let bytes = expected(units::size_bytes(text))?;

@@ -9,6 +9,7 @@ mod drop;
 mod explain;
 mod fault;
 mod flame;
+mod import;
 mod interrupt;
 mod load;
 mod man;
@@ -35,6 +36,7 @@ pub fn run(command: Command) -> Result<Exit, Failure> {
         Command::Report(args) => report::run(&args),
         Command::Serve(args) => serve::run(&args),
         Command::Watch(args) => watch::run(&args),
+        Command::Import(args) => import::run(&args),
         Command::Check(args) => check::run(*args),
         Command::Fault(command) => fault::run(&command),
         Command::Drop(args) => drop::run(&args),

@@ -7,6 +7,7 @@ use super::{flame, show, terminal, timeline};
 use crate::args::runs::ReportArgs;
 use crate::exit::{Exit, Failure};
 use report::json::Document;
+use report::timeline::Timeline;
 use std::io::{BufWriter, Write};
 use store::Reader;
 
@@ -22,8 +23,11 @@ pub fn run(args: &ReportArgs) -> Result<Exit, Failure> {
     let diagnosis = diagnose::diagnose(&recording);
     if let Some(names) = &args.timeline {
         let mut out = BufWriter::new(std::io::stdout().lock());
-        let style = terminal::style(args.no_color);
-        timeline::of(names)?.write_with(&mut out, &recording.snapshots, &recording.events, style)?;
+        let table = match &recording.capsule.import {
+            Some(_) if names.trim().is_empty() => Timeline::machine(&recording.snapshots),
+            _ => timeline::of(names)?,
+        };
+        table.write_with(&mut out, &recording.snapshots, &recording.events, terminal::style(args.no_color))?;
         out.flush()?;
     } else if let Some(file) = &args.csv {
         let rows: Vec<_> = reader.intervals().collect::<Result<_, _>>()?;

@@ -65,7 +65,7 @@ pub fn exit_of(recording: &Recording, diagnosis: &Diagnosis) -> Exit {
 }
 
 /// The command that shows a recording again.
-fn command_for(path: &Path) -> String {
+pub fn command_for(path: &Path) -> String {
     let in_folder = path.parent() == Some(store::default_folder().as_path());
     match path.file_stem().and_then(|stem| stem.to_str()) {
         Some(id) if in_folder => format!("plimsoll report {id}"),

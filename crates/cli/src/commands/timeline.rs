@@ -19,7 +19,7 @@ fn column(name: &str) -> Result<Column, Failure> {
     let of_several = ["host/disks", "network/interfaces"];
     let tables = SAMPLERS.iter().filter(|entry| !of_several.contains(&entry.name)).flat_map(|entry| entry.metrics);
     let is_it = |metric: &&Metric| metric.name == name && !name.contains("[]");
-    let Some(metric) = tables.chain(TARGET.2).find(is_it) else {
+    let Some(metric) = tables.chain(TARGET.2).chain(observe::import::names::HOST).find(is_it) else {
         return Err(Failure::usage(format!(
             "expected the name of a metric of the host, the network or a process, got '{name}' (docs/metrics.md lists them)"
         )));

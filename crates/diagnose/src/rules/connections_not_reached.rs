@@ -24,6 +24,10 @@ impl Rule for ConnectionsNotReached {
         "connections-not-reached"
     }
 
+    fn needs_load(&self) -> bool {
+        true
+    }
+
     fn judge(&self, facts: &Facts<'_>) -> Verdict {
         let title = "the connections asked for were not all there";
         let wanted = f64::from(facts.recording.plan.connections);

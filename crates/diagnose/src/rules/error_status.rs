@@ -29,6 +29,10 @@ impl Rule for ErrorStatus {
         "error-status"
     }
 
+    fn needs_load(&self) -> bool {
+        true
+    }
+
     fn judge(&self, facts: &Facts<'_>) -> Verdict {
         let sum = &facts.recording.totals.sum;
         let (kind, good, remedy) = match &facts.recording.plan.workload {

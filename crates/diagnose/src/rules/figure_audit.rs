@@ -45,6 +45,10 @@ impl Rule for FigureAudit {
         "figure-audit"
     }
 
+    fn needs_load(&self) -> bool {
+        true
+    }
+
     fn invalidates(&self) -> bool {
         true
     }

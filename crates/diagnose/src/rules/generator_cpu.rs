@@ -38,6 +38,10 @@ impl Rule for GeneratorCpu {
         "generator-cpu"
     }
 
+    fn needs_load(&self) -> bool {
+        true
+    }
+
     fn invalidates(&self) -> bool {
         true
     }

@@ -21,6 +21,10 @@ impl Rule for GeneratorLag {
         "generator-lag"
     }
 
+    fn needs_load(&self) -> bool {
+        true
+    }
+
     fn invalidates(&self) -> bool {
         true
     }

@@ -18,6 +18,10 @@ impl Rule for GeneratorMemory {
         "generator-memory"
     }
 
+    fn needs_load(&self) -> bool {
+        true
+    }
+
     fn invalidates(&self) -> bool {
         true
     }

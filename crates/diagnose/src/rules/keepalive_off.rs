@@ -23,6 +23,10 @@ impl Rule for KeepaliveOff {
         "keepalive-off"
     }
 
+    fn needs_load(&self) -> bool {
+        true
+    }
+
     fn judge(&self, facts: &Facts<'_>) -> Verdict {
         let title = "the target closes the connection after each reply";
         let plan = &facts.recording.plan;

@@ -25,6 +25,10 @@ impl Rule for NotSteady {
         "not-steady"
     }
 
+    fn needs_load(&self) -> bool {
+        true
+    }
+
     fn judge(&self, facts: &Facts<'_>) -> Verdict {
         let title = "the second half of the run was not like the first";
         let rows = usual(facts);

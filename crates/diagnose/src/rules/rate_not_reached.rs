@@ -40,6 +40,10 @@ impl Rule for RateNotReached {
         "rate-not-reached"
     }
 
+    fn needs_load(&self) -> bool {
+        true
+    }
+
     fn judge(&self, facts: &Facts<'_>) -> Verdict {
         let title = "the rate asked for was not reached";
         let Some(due) = facts.due(facts.start_ns, facts.end_ns) else {

@@ -20,6 +20,10 @@ impl Rule for TooFew {
         "too-few"
     }
 
+    fn needs_load(&self) -> bool {
+        true
+    }
+
     fn judge(&self, facts: &Facts<'_>) -> Verdict {
         let count = facts.latency(Kind::Response).len();
         let needed = |permille: u64| 10_000u64.div_ceil(1000 - permille);

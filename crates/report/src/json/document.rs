@@ -59,6 +59,9 @@ pub struct Document<R = Vec<IntervalRow>> {
     /// The load line; only of a search for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capacity: Option<Capacity>,
+    /// Where the readings come from, of an import; no load was put on then, and what is of one says nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub import: Option<model::import::Import>,
     /// Faults and what they did.
     pub faults: Vec<Fault>,
     /// What was read of the host and the processes.

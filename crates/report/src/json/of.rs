@@ -71,6 +71,7 @@ impl Document {
             intervals: recording.timeline.rows().iter().map(IntervalRow::of).collect(),
             held: diagnosis.held.clone(),
             capacity: None,
+            import: capsule.import.clone(),
             faults: Vec::new(),
             observed: observed(&recording.snapshots, &recording.profile, capsule.target_host.as_ref()),
             events: recording.events.iter().map(happened).collect(),
@@ -102,6 +103,7 @@ impl Document {
             intervals,
             held: self.held,
             capacity: self.capacity,
+            import: self.import,
             faults: self.faults,
             observed: self.observed,
             events: self.events,
@@ -184,6 +186,10 @@ fn warnings(recording: &Recording) -> Vec<Warning> {
         End::Complete => {}
         End::Interrupted => warn("interrupted", "the run was ended early; the figures cover what was done".to_owned()),
         End::Partial => warn("partial", "the recording stops in the middle of the run".to_owned()),
+    }
+    if let Some(import) = &recording.capsule.import {
+        warn("import", format!("no load was put on: the readings are of {}", import.name()));
+        return warnings;
     }
     if !totals.is_conserved() {
         let text = "started requests are not all accounted for: this is a defect of plimsoll, please report it";

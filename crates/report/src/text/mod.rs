@@ -10,6 +10,7 @@ mod findings;
 mod generator;
 mod headline;
 mod held;
+mod imported;
 pub(crate) mod kernel;
 mod latency;
 pub(crate) mod page;
@@ -95,17 +96,22 @@ pub fn write(
     options: &Options<'_>,
 ) -> io::Result<()> {
     let page = &mut Page::new(to, options.style);
-    headline::write(page, recording, diagnosis)?;
-    held::write(page, recording, diagnosis)?;
-    latency::table(page, recording)?;
-    latency::bars(page, recording)?;
-    failures::errors(page, recording, options.describe)?;
-    failures::status(page, recording)?;
-    course::write(page, recording)?;
-    generator::write(page, recording)?;
-    kernel::write(page, &recording.snapshots)?;
-    crate::profile::write(page, &recording.profile)?;
-    findings::write(page, diagnosis)?;
+    if let Some(import) = &recording.capsule.import {
+        imported::write(page, recording, import)?;
+        imported::findings(page, diagnosis)?;
+    } else {
+        headline::write(page, recording, diagnosis)?;
+        held::write(page, recording, diagnosis)?;
+        latency::table(page, recording)?;
+        latency::bars(page, recording)?;
+        failures::errors(page, recording, options.describe)?;
+        failures::status(page, recording)?;
+        course::write(page, recording)?;
+        generator::write(page, recording)?;
+        kernel::write(page, &recording.snapshots)?;
+        crate::profile::write(page, &recording.profile)?;
+        findings::write(page, diagnosis)?;
+    }
     if let Some(kept) = options.kept {
         page.gap()?;
         page.line(&[(Paint::Heading, format!("{:11}", "Recording")), (Paint::Plain, kept.path.to_owned())])?;
