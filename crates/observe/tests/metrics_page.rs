@@ -45,6 +45,9 @@ fn page() -> String {
     for entry in SAMPLERS {
         section(entry.name, entry.about, entry.metrics);
     }
+    let about = "only of imported texts: of the machine; the samplers' metrics are taken where the meaning is the same";
+    section("import", about, names::HOST);
+    section("import/disks", "only of imported texts: of each disk", names::DISKS);
     page.push_str(CHECKED);
     for check in CHECKS {
         let relation = if check.relation == Relation::Equal { "=" } else { "≤" };
@@ -58,9 +61,6 @@ fn page() -> String {
         let metric = check.metric;
         writeln!(page, "| {metric} | {a} | {relation} | {b} | {tolerance}, {share:.0} % | {} |", check.why).unwrap();
     }
-    let about = "only of imported texts: of the machine; the samplers' metrics are taken where the meaning is the same";
-    section("import", about, names::HOST);
-    section("import/disks", "only of imported texts: of each disk", names::DISKS);
     page
 }
 
