@@ -328,7 +328,7 @@ fn a_server_that_never_reads_costs_bounded_memory() {
             "-b",
             &body,
             "-c",
-            "8",
+            "32",
             "-d",
             "500ms",
             "--timeout",
@@ -340,8 +340,9 @@ fn a_server_that_never_reads_costs_bounded_memory() {
             driver,
         ]);
         let doc = run.json();
-        assert!(doc["totals"]["errors"]["reply-timeout"].as_u64().unwrap() >= 8, "{}", doc["totals"]);
-        assert!(doc["generator"]["peak_rss_bytes"].as_u64().unwrap() < 64 << 20, "{}", doc["generator"]);
+        assert!(doc["totals"]["errors"]["reply-timeout"].as_u64().unwrap() >= 32, "{}", doc["totals"]);
+        // A copy of the body for each connection would be four times as much.
+        assert!(doc["generator"]["peak_rss_bytes"].as_u64().unwrap() < 96 << 20, "{}", doc["generator"]);
     }
 }
 

@@ -5,6 +5,7 @@
 //! it costs; all together take one to two milliseconds a tick for a target with a few processes. Probes in the kernel
 //! ([`samplers::bpf`], feature `bpf`) count what `/proc` does not show.
 
+mod apart;
 pub mod capsule;
 mod elsewhere;
 pub mod import;
@@ -19,6 +20,7 @@ mod source;
 pub mod target;
 mod watch;
 
+pub use apart::Apart;
 pub use capsule::capsule;
 pub use limits::{BPF_SOCKETS_MAX, PROCESSES_MAX, THREADS_MAX};
 pub use observer::{ObserveSpec, Observer};

@@ -6,7 +6,7 @@
 use model::bpf::{FutexUse, Level};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::sync::{Condvar, Mutex};
+use std::sync::{Arc, Barrier, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 mod common;
@@ -88,8 +88,11 @@ static NEVER: (Mutex<()>, Condvar) = (Mutex::new(()), Condvar::new());
 
 /// Four threads take a lock in turns and hold it for a while; their time in `lock` altogether, nanoseconds.
 fn contend(lock_of: fn(usize) -> &'static Mutex<()>) -> u64 {
-    let one = move |i: usize| {
+    // Together, or the first has done with it before the last begins.
+    let ready = Arc::new(Barrier::new(4));
+    let one = move |i: usize, ready: &Barrier| {
         let mut in_lock_ns = 0;
+        ready.wait();
         for _ in 0..50 {
             let start = Instant::now();
             let held = lock_of(i).lock().unwrap();
@@ -99,7 +102,12 @@ fn contend(lock_of: fn(usize) -> &'static Mutex<()>) -> u64 {
         }
         in_lock_ns
     };
-    let threads: Vec<_> = (0..4).map(|i| std::thread::spawn(move || one(i))).collect();
+    let threads: Vec<_> = (0..4)
+        .map(|i| {
+            let ready = Arc::clone(&ready);
+            std::thread::spawn(move || one(i, &ready))
+        })
+        .collect();
     threads.into_iter().map(|thread| thread.join().unwrap()).sum()
 }
 
@@ -130,7 +138,9 @@ fn a_lock_that_all_threads_want_is_one_hot_address() {
     let snapshot = observer.snapshot(2);
     let bpf = bpf(&snapshot);
     let hot = at(&bpf.futexes, &HOT).unwrap_or_else(|| panic!("the lock is not there: {:?}", bpf.futexes));
-    assert_eq!((hot.waiters, hot.timed_count, hot.pid), (4, 0, std::process::id()), "{hot:?}");
+    // Who has the lock takes it again before anyone is awake: one of the four may never have waited.
+    assert!((3..=4).contains(&hot.waiters), "{hot:?}");
+    assert_eq!((hot.timed_count, hot.pid), (0, std::process::id()), "{hot:?}");
     // Nearly all the time in `lock` is a wait, and no wait is outside of it.
     assert!(hot.ns <= in_lock_ns && hot.ns > in_lock_ns / 2, "{hot:?}, in lock {in_lock_ns} ns");
     assert!(hot.count <= 400 && hot.count >= 50 && hot.place.starts_with(&own_name), "{hot:?}");

@@ -14,7 +14,7 @@ use model::remote::TargetHost;
 use model::snapshot::{SamplerState, SamplerStatus};
 use model::{Event, Snapshot};
 use observe::target::NotFound;
-use observe::{ObserveSpec, Observer};
+use observe::{Apart, ObserveSpec};
 use std::time::{Duration, Instant};
 
 /// The name under which the link is reported, beside the samplers.
@@ -26,14 +26,14 @@ pub(crate) enum Observation {
     /// Nothing.
     Off,
     /// All on this host.
-    Here(Box<Observer>),
+    Here(Box<Apart>),
     /// The target elsewhere.
     There(Box<There>),
 }
 
 #[derive(Debug)]
 pub(crate) struct There {
-    own: Observer,
+    own: Apart,
     client: Client,
     /// The run's start, CLOCK_MONOTONIC.
     origin_ns: i64,
@@ -58,7 +58,7 @@ impl Observation {
         }
         let start = Start { whom: Whom::Addresses(asked), tick_ns: plan.tick_ns, probes };
         let client = Client::start(at, start)?;
-        let own = Observer::new(ObserveSpec {
+        let own = Apart::new(ObserveSpec {
             target_unknown: Some(format!("the target is observed at {}", at.address)),
             own_pid: std::process::id(),
             ..ObserveSpec::default()
@@ -143,7 +143,7 @@ impl Observation {
     }
 }
 
-fn here(addresses: Vec<Address>, probes: Level) -> Observer {
+fn here(addresses: Vec<Address>, probes: Level) -> Apart {
     let (target, target_unknown) = match observe::target::find(&addresses) {
         Ok(pids) => (pids, None),
         Err(why @ NotFound::Remote { .. }) => (
@@ -152,7 +152,7 @@ fn here(addresses: Vec<Address>, probes: Level) -> Observer {
         ),
         Err(why) => (Vec::new(), Some(why.to_string())),
     };
-    Observer::new(ObserveSpec {
+    Apart::new(ObserveSpec {
         target,
         target_unknown,
         addresses,

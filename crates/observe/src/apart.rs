@@ -1,0 +1,169 @@
+//! An observer on a thread of its own that has a table of descriptors of its own.
+//!
+//! The limit of open files bounds a table, and probes alone take a hundred descriptors: they must not be missing to the
+//! load. And a worker that makes a table of its own copies what is open, so that a probe that is closed here would run
+//! on there. Everything the observer opens, it opens on this thread. It gives way to all others: what a reading takes must
+//! not become a worker's lag. Not here: what is read, and when.
+
+use crate::observer::{ObserveSpec, Observer};
+use crate::source::{clock, descriptors};
+use model::snapshot::{SamplerState, SamplerStatus};
+use model::{Event, Snapshot};
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+/// How nice the thread is (sched(7)): a tenth of another's weight on a busy CPU.
+const NICE: i32 = 10;
+
+/// The same as an [`Observer`], elsewhere in this process.
+#[derive(Debug)]
+pub struct Apart {
+    inner: Inner,
+}
+
+#[derive(Debug)]
+enum Inner {
+    Thread {
+        questions: Sender<Question>,
+        answers: Receiver<Answer>,
+        events: Vec<Event>,
+    },
+    /// No thread was to be had.
+    Here(Box<Observer>),
+}
+
+#[derive(Debug)]
+enum Question {
+    /// The run's moment, and this clock's when it was asked: the thread may come to it later.
+    Snapshot {
+        at_ns: i64,
+        asked_ns: i64,
+    },
+    HintSlow,
+    Statuses,
+}
+
+#[derive(Debug)]
+enum Answer {
+    Snapshot(Box<Snapshot>, Vec<Event>),
+    Statuses(Vec<SamplerStatus>),
+}
+
+impl Apart {
+    /// Starts observing; what cannot be read shows in [`Apart::statuses`].
+    pub fn new(spec: ObserveSpec) -> Self {
+        let (questions, asked) = channel();
+        let (answering, answers) = channel();
+        let own = spec.clone();
+        let work = move || answer(own, &asked, &answering);
+        let inner = match std::thread::Builder::new().name("observer".to_owned()).spawn(work) {
+            Ok(_) => Inner::Thread { questions, answers, events: Vec::new() },
+            Err(_) => Inner::Here(Box::new(Observer::new(spec))),
+        };
+        Apart { inner }
+    }
+
+    /// As [`Observer::snapshot`]; the moment is the one at which it is read.
+    pub fn snapshot(&mut self, at_ns: i64) -> Snapshot {
+        match &mut self.inner {
+            Inner::Here(observer) => observer.snapshot(at_ns),
+            Inner::Thread { questions, answers, events } => {
+                let asked = questions.send(Question::Snapshot { at_ns, asked_ns: clock::monotonic_ns() });
+                match asked.ok().and_then(|()| answers.recv().ok()) {
+                    Some(Answer::Snapshot(snapshot, mut happened)) => {
+                        events.append(&mut happened);
+                        *snapshot
+                    }
+                    // It has panicked: the statuses say so.
+                    _ => Snapshot { at_ns, ..Snapshot::default() },
+                }
+            }
+        }
+    }
+
+    /// As [`Observer::take_events`].
+    pub fn take_events(&mut self) -> Vec<Event> {
+        match &mut self.inner {
+            Inner::Here(observer) => observer.take_events(),
+            Inner::Thread { events, .. } => std::mem::take(events),
+        }
+    }
+
+    /// As [`Observer::hint_slow`].
+    pub fn hint_slow(&mut self) {
+        match &mut self.inner {
+            Inner::Here(observer) => observer.hint_slow(),
+            // Where nobody hears it, the next snapshot says why.
+            Inner::Thread { questions, .. } => drop(questions.send(Question::HintSlow)),
+        }
+    }
+
+    /// As [`Observer::statuses`].
+    pub fn statuses(&self) -> Vec<SamplerStatus> {
+        match &self.inner {
+            Inner::Here(observer) => observer.statuses(),
+            Inner::Thread { questions, answers, .. } => {
+                match questions.send(Question::Statuses).ok().and_then(|()| answers.recv().ok()) {
+                    Some(Answer::Statuses(statuses)) => statuses,
+                    _ => vec![SamplerStatus {
+                        name: "observe/all".to_owned(),
+                        status: SamplerState::Failed,
+                        reason: "the observer's thread ended by a panic, a defect of plimsoll: please report it with \
+                                 the message on stderr"
+                            .to_owned(),
+                    }],
+                }
+            }
+        }
+    }
+}
+
+/// Until nobody asks any more.
+fn answer(spec: ObserveSpec, asked: &Receiver<Question>, answering: &Sender<Answer>) {
+    // Where it is forbidden, the table is shared, as it would be without.
+    let _ = descriptors::own_table();
+    // A thread may always lower its own priority; on Linux, the calling thread's alone.
+    let _ = rustix::process::setpriority_process(None, NICE);
+    let mut observer = Observer::new(spec);
+    for question in asked {
+        let answer = match question {
+            Question::HintSlow => {
+                observer.hint_slow();
+                continue;
+            }
+            Question::Snapshot { at_ns, asked_ns } => {
+                // Before the load is before the load, however late it is read.
+                let late_ns = if at_ns < 0 { 0 } else { clock::monotonic_ns().saturating_sub(asked_ns) };
+                let snapshot = observer.snapshot(at_ns.saturating_add(late_ns));
+                Answer::Snapshot(Box::new(snapshot), observer.take_events())
+            }
+            Question::Statuses => Answer::Statuses(observer.statuses()),
+        };
+        if answering.send(answer).is_err() {
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn open_files() -> usize {
+        std::fs::read_dir("/proc/thread-self/fd").map_or(0, Iterator::count)
+    }
+
+    #[test]
+    fn it_reads_as_an_observer_does_and_opens_nothing_in_this_table() {
+        let file = std::fs::File::open("/proc/self/status").unwrap();
+        let spec =
+            ObserveSpec { target: vec![std::process::id()], own_pid: std::process::id(), ..ObserveSpec::default() };
+        let mut apart = Apart::new(ObserveSpec { probes: model::bpf::Level::Light, ..spec.clone() });
+        let before = open_files();
+        assert!(apart.snapshot(-1).at_ns == -1 && apart.snapshot(5).at_ns >= 5);
+        let names = |statuses: Vec<SamplerStatus>| statuses.into_iter().map(|status| status.name).collect::<Vec<_>>();
+        assert_eq!(names(apart.statuses()), names(Observer::new(spec).statuses()));
+        // Other tests of this process open and close files meanwhile: a hundred of a probe they do not.
+        assert!(open_files() < before + 40, "{before}, then {}", open_files());
+        assert!(apart.take_events().is_empty() && file.metadata().is_ok());
+    }
+}
