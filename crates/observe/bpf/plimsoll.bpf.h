@@ -129,11 +129,16 @@ static __always_inline bool is_served(u16 port)
 	return bits && (bits->words[port / 64] >> port % 64 | bits->words[0]) & 1;
 }
 
-static __always_inline bool is_of_window(u64 at_ns)
+static __always_inline u64 window_ns(void)
 {
 	u32 only = 0;
 	u64 *since_ns = bpf_map_lookup_elem(&window, &only);
-	return since_ns && at_ns >= *since_ns;
+	return since_ns ? *since_ns : ~0ULL;
+}
+
+static __always_inline bool is_of_window(u64 at_ns)
+{
+	return at_ns >= window_ns();
 }
 
 static __always_inline u32 current_tgid(void)

@@ -91,7 +91,7 @@ fn requests(stream: &mut TcpStream, count: u32) {
 }
 
 fn own(address: SocketAddr, sockets_max: u32) -> ObserveSpec {
-    common::own(address, sockets_max, Level::Light)
+    common::own(address, sockets_max, Level::Full)
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn small_sends_with_data_in_flight_are_counted_and_held_back_only_without_nodela
         assert!(counts["sockets.small_sends_in_flight"] >= held);
         assert_eq!(bpf.histograms["sockets.service_ns"].count(), 50, "a pair a request");
         assert_eq!(bpf.histograms["sockets.first_read_ns"].count(), 1);
-        assert_eq!(bpf.histograms["sockets.accepted_read_ns"].count(), 0, "accepts are seen in windows alone");
+        assert_eq!(bpf.histograms["sockets.accepted_read_ns"].count(), 0, "accepted before it was watched");
         let sent = &bpf.histograms["sockets.send_bytes"];
         assert_eq!((sent.sum, sent.count(), sent.at_most(0.5)), (600, 100, Some(7)));
         assert_eq!(bpf.histograms["sockets.receive_bytes"].sum, 200);
@@ -132,7 +132,7 @@ fn the_accept_queue_is_told_from_the_time_until_the_first_read() {
     const PAUSE: Duration = Duration::from_millis(200);
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = listener.local_addr().unwrap();
-    let mut watching = observer(ObserveSpec { probes: Level::Full, ..own(address, 64) });
+    let mut watching = observer(own(address, 64));
     let mut stream = TcpStream::connect(address).unwrap();
     stream.write_all(b"ping").unwrap();
     // In the accept queue, then accepted and not read: twice as long, so that the one is not taken for the other.

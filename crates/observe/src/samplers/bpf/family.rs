@@ -100,7 +100,7 @@ impl Family {
             let bound: &[u64] = &[0, u64::from(sockets_max), 0, 0];
             let loaded = Programs::load(probe.object, &mut scope, &[("bound", bound)]).and_then(|mut programs| {
                 if !probe.in_windows || self.level == Level::Full {
-                    programs.attach()?;
+                    programs.attach(self.level == Level::Full)?;
                 }
                 Ok(programs)
             });
@@ -132,7 +132,7 @@ impl Family {
         }
         self.names.symbols.prepare();
         let origin_ns = clock::monotonic_ns().saturating_sub(snapshot.at_ns);
-        let closed_since_ns = if self.level == Level::Windows { self.close_window() } else { None };
+        let closed_since_ns = if self.has_windows() { self.close_window() } else { None };
         self.sample.waits.clear();
         let window_ended = closed_since_ns.is_some() || self.level == Level::Full;
         let mut profile = Profile::default();
@@ -159,17 +159,21 @@ impl Family {
         snapshot.bpf = Some(self.sample.clone());
         snapshot.profile = (!profile.is_empty()).then_some(profile);
         // Not before the load: a run's first tick is its warm-up.
-        if self.level == Level::Windows && snapshot.at_ns >= 0 {
+        if self.has_windows() && snapshot.at_ns >= 0 {
             self.open_window();
         }
     }
 
     /// Opens a window now where none is open: the target was slow just now.
     pub(crate) fn hint_slow(&mut self) {
-        if self.level == Level::Windows && self.scope.is_some() {
+        if self.has_windows() && self.scope.is_some() {
             self.window.next_ns = self.window.next_ns.min(clock::monotonic_ns());
             self.open_window();
         }
+    }
+
+    fn has_windows(&self) -> bool {
+        matches!(self.level, Level::Light | Level::Windows)
     }
 
     fn replies(&self) -> u64 {
@@ -181,8 +185,8 @@ impl Family {
         if now_ns < self.window.next_ns || self.window.open_since_ns.is_some() {
             return;
         }
-        for running in self.running.iter_mut().filter(|running| running.probe.in_windows) {
-            let outcome = running.programs.as_mut().map_or(Ok(()), Programs::attach);
+        for running in &mut self.running {
+            let outcome = running.programs.as_mut().map_or(Ok(()), |programs| programs.attach(true));
             if let Err(failure) = outcome {
                 running.failure = Some(failure);
             }
@@ -199,8 +203,9 @@ impl Family {
             return None;
         }
         self.window.open_since_ns = None;
-        for programs in self.running.iter_mut().filter(|r| r.probe.in_windows).filter_map(|r| r.programs.as_mut()) {
-            programs.detach();
+        for running in &mut self.running {
+            let is_all = running.probe.in_windows;
+            running.programs.iter_mut().for_each(|programs| programs.detach(is_all));
         }
         self.window.next_ns = since_ns.saturating_add(now_ns.saturating_sub(since_ns).saturating_mul(WINDOW_EVERY));
         Some((since_ns, now_ns))
@@ -248,11 +253,12 @@ impl Family {
 
 fn read(probe: &Probe, programs: &mut Programs, reading: &mut Reading<'_>) -> Result<(), BpfError> {
     let prefix = probe.name.trim_start_matches("bpf/");
+    let whole = |name: &str| if name.contains('.') { name.to_owned() } else { format!("{prefix}.{name}") };
     for (name, count) in probe.counts.iter().zip(programs.counts()?) {
-        reading.sample.counts.insert(format!("{prefix}.{name}"), count);
+        reading.sample.counts.insert(whole(name), count);
     }
     for (which, name) in (0..).zip(probe.histograms) {
-        reading.sample.histograms.insert(format!("{prefix}.{name}"), programs.histogram(which)?);
+        reading.sample.histograms.insert(whole(name), programs.histogram(which)?);
     }
     if let Some(misses) = programs.misses() {
         reading.sample.counts.insert(format!("{prefix}.runs_lost"), misses);

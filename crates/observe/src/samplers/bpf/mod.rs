@@ -1,15 +1,13 @@
 //! Probes in the kernel: a folder a program, `<name>/<name>.bpf.c` and beside it what its figures are called.
 //!
 //! [`PROBES`] is the whole list. All look only at the target's processes and what they fork, or at its ports. Those that
-//! cost by the call run in windows, one tick in ten. Maps are bounded, and what did not fit is a count of its own,
+//! cost by the call run in windows, one second in ten; of a probe that is always on, the programs named `often_…` do. Maps are bounded, and what did not fit is a count of its own,
 //! `…_lost`. Needs root or CAP_BPF and CAP_PERFMON, and the kernel's BTF. Cost with `none`: nothing is loaded.
 
-mod accepts;
 mod block;
 mod delayed_acks;
 mod family;
 mod folded;
-mod futex;
 mod lifecycle;
 mod listening;
 mod locks;
@@ -42,7 +40,7 @@ pub struct Probe {
     pub in_windows: bool,
     /// The compiled programs.
     object: &'static [u8],
-    /// Names of its map `counts`, in order.
+    /// Names of its map `counts`, in order; without a dot, the probe's own stands before it.
     counts: &'static [&'static str],
     /// Names of its map `histograms`, in order.
     histograms: &'static [&'static str],
@@ -58,13 +56,11 @@ pub const PROBES: &[Probe] = &[
     losses::PROBE,
     runqueue::PROBE,
     tls::PROBE,
-    accepts::PROBE,
     oncpu::PROBE,
     syscalls::PROBE,
     offcpu::PROBE,
     locks::PROBE,
     block::PROBE,
-    futex::PROBE,
     delayed_acks::PROBE,
 ];
 

@@ -26,6 +26,8 @@ const BTF: &str = "/sys/kernel/btf/vmlinux";
 const TARGETS_MAX: u32 = 1024;
 /// Words of the map `ports`: a bit a port.
 const PORT_WORDS: usize = 65_536 / 64;
+/// In the names of programs that cost by the call, of a probe that is always on.
+const OFTEN: &str = "often_";
 /// A map that one program makes and others, which are loaded after it, look into as well.
 const SHARED: &str = "accepted";
 
@@ -112,6 +114,7 @@ pub(crate) struct Entry {
 pub(crate) struct Programs {
     object: Object,
     links: Vec<Link>,
+    often: Vec<Link>,
     /// Attached to files, by [`Programs::follow`].
     uprobes: uprobes::Uprobes,
 }
@@ -135,7 +138,7 @@ impl Programs {
                 object.load().map_err(|error| BpfError::of("the kernel does not take the program", &error))?
             }
         };
-        let programs = Programs { object, links: Vec::new(), uprobes: uprobes::Uprobes::default() };
+        let programs = Programs { object, links: Vec::new(), often: Vec::new(), uprobes: uprobes::Uprobes::default() };
         for (name, words) in settings {
             if let Ok(map) = programs.map(name) {
                 set_first(&map, words)
@@ -148,9 +151,16 @@ impl Programs {
         Ok(programs)
     }
 
-    /// Lets all of them run. What is attached already stays so.
-    pub(crate) fn attach(&mut self) -> Result<(), BpfError> {
-        if !self.links.is_empty() {
+    /// Lets them run; those that cost by the call, whose names have [`OFTEN`], only where that is wanted. What is attached
+    /// already stays so.
+    pub(crate) fn attach(&mut self, with_often: bool) -> Result<(), BpfError> {
+        let wanted =
+            |is_often: bool| if is_often { with_often && self.often.is_empty() } else { self.links.is_empty() };
+        let is_often = |name: &OsStr| name.to_string_lossy().contains(OFTEN);
+        let runs = |program: &OsStr, section: &OsStr| {
+            wanted(is_often(program)) && !section.to_string_lossy().split('/').next().is_some_and(uprobes::is_uprobe)
+        };
+        if !self.object.progs().any(|program| program.autoload() && runs(program.name(), program.section())) {
             return Ok(());
         }
         let now_ns = u64::try_from(clock::monotonic_ns()).unwrap_or(0);
@@ -158,31 +168,31 @@ impl Programs {
         if let Ok(map) = self.map("window") {
             set_first(&map, &[now_ns]).map_err(|error| BpfError::of("the map 'window' cannot be set", &error))?;
         }
+        let (mut links, mut often) = (Vec::new(), Vec::new());
         for program in self.object.progs_mut().filter(|program| program.autoload()) {
-            if program.section().to_string_lossy().split('/').next().is_some_and(uprobes::is_uprobe) {
+            if !runs(program.name(), program.section()) {
                 continue;
             }
-            let links = if program.prog_type() == ProgramType::PerfEvent {
+            let made = if program.prog_type() == ProgramType::PerfEvent {
                 clock_events::attach(&program)
             } else {
                 program.attach().map(|link| vec![link]).map_err(|error| {
                     BpfError::of(format!("'{}' cannot be attached", program.section().to_string_lossy()), &error)
                 })
             };
-            match links {
-                Ok(links) => self.links.extend(links),
-                Err(error) => {
-                    self.links.clear();
-                    return Err(error);
-                }
-            }
+            if is_often(program.name()) { &mut often } else { &mut links }.extend(made?);
         }
+        self.links.extend(links);
+        self.often.extend(often);
         Ok(())
     }
 
-    /// Stops them; their maps stay.
-    pub(crate) fn detach(&mut self) {
-        self.links.clear();
+    /// Stops all of them, or only those that cost by the call; their maps stay.
+    pub(crate) fn detach(&mut self, all: bool) {
+        self.often.clear();
+        if all {
+            self.links.clear();
+        }
     }
 
     /// How many times a program was left out because it was running already on that CPU, interrupted; `None`: the kernel

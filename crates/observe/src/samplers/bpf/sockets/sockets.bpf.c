@@ -20,6 +20,7 @@ enum { RECEIVE_BYTES, SEND_BYTES, SERVICE_NS, FIRST_READ_NS, ACCEPT_QUEUE_NS, AC
 struct conn {
 	u64 established_ns; /* 0: its first bytes have been read */
 	u64 arrived_ns;     /* when what was read last had come; 0: nothing was read since the last send */
+	u64 window_ns;      /* and in which window it was read */
 	u64 is_used;        /* a process of the target has read or written */
 };
 
@@ -173,11 +174,14 @@ static __always_inline int receive(struct sock *sk, int ret)
 	if (!conn)
 		return 0;
 	if (conn->established_ns) {
-		first_read((u64)sk, conn->established_ns);
+		/* Else it may have been read before, while nobody looked. */
+		if (is_of_window(conn->established_ns))
+			first_read((u64)sk, conn->established_ns);
 		conn->established_ns = 0;
 	}
-	if (conn->arrived_ns)
+	if (conn->arrived_ns && conn->window_ns == window_ns())
 		return 0;
+	conn->window_ns = window_ns();
 	tp = bpf_skc_to_tcp_sock(sk);
 	if (tp)
 		conn->arrived_ns = arrival_ns(tp);
@@ -185,7 +189,7 @@ static __always_inline int receive(struct sock *sk, int ret)
 }
 
 SEC("tp_btf/sock_recv_length")
-int BPF_PROG(on_receive, struct sock *sk, int ret)
+int BPF_PROG(often_on_receive, struct sock *sk, int ret)
 {
 	return receive(sk, ret);
 }
@@ -210,7 +214,7 @@ static __always_inline int send(struct sock *sk, int ret)
 	tp = bpf_skc_to_tcp_sock(sk);
 	if (!tp)
 		return 0;
-	if (conn && conn->arrived_ns) {
+	if (conn && conn->arrived_ns && conn->window_ns == window_ns()) {
 		s64 took = tcp_clock_ns(tp) - conn->arrived_ns;
 		record_alone(SERVICE_NS, took > 0 ? took : 0);
 		conn->arrived_ns = 0;
@@ -233,27 +237,27 @@ static __always_inline int send(struct sock *sk, int ret)
 }
 
 SEC("tp_btf/sock_send_length")
-int BPF_PROG(on_send, struct sock *sk, int ret)
+int BPF_PROG(often_on_send, struct sock *sk, int ret)
 {
 	return send(sk, ret);
 }
 
 /* Before Linux 6.3, which has those two tracepoints: the loader takes these in their stead. */
 SEC("?fexit/tcp_recvmsg")
-int BPF_PROG(before_on_receive, struct sock *sk, void *msg, u64 len, int flags, int *addr_len, int ret)
+int BPF_PROG(before_often_on_receive, struct sock *sk, void *msg, u64 len, int flags, int *addr_len, int ret)
 {
 	return receive(sk, ret);
 }
 
 SEC("?fexit/tcp_sendmsg")
-int BPF_PROG(before_on_send, struct sock *sk, void *msg, u64 size, int ret)
+int BPF_PROG(before_often_on_send, struct sock *sk, void *msg, u64 size, int ret)
 {
 	return send(sk, ret);
 }
 
 /* sendfile(2), which calls the other since Linux 6.5. */
 SEC("?fexit/tcp_sendpage")
-int BPF_PROG(before_on_send_page, struct sock *sk, void *page, int offset, u64 size, int flags, int ret)
+int BPF_PROG(before_often_on_send_page, struct sock *sk, void *page, int offset, u64 size, int flags, int ret)
 {
 	return send(sk, ret);
 }

@@ -1,7 +1,11 @@
-//! The target's system calls by name: how many, how many failed, how long they took, waiting included.
+//! The target's system calls by name: how many, how many failed, how long they took, waiting included. Of `accept`, which
+//! connections, so that `sockets` tells the accept queue from the time until the first read; of `futex`, where.
 //!
 //! By `sys_enter` and `sys_exit`, which slow every system call of the host while they are on: in windows. Only calls that
-//! began and ended in the same window are counted. `futex` is the wait for a lock of the program's own.
+//! began and ended in the same window are counted. What is accepted through io_uring is not seen. `accepts.empty_handed`:
+//! no connection waited, or no descriptor was left.
+
+mod futex;
 
 use super::{Probe, Reading, object};
 use crate::source::bpf::{BpfError, Programs, names};
@@ -9,11 +13,23 @@ use model::bpf::CallUse;
 
 pub(super) const PROBE: Probe = Probe {
     name: "bpf/syscalls",
-    about: "system calls of the target: how many, errors, time",
+    about: "system calls of the target: how many, errors, time; connections accepted; waits in futex by address",
     in_windows: true,
     object: object!("syscalls"),
-    counts: &["errors", "threads_lost", "unknown_lost"],
-    histograms: &["call_ns"],
+    counts: &[
+        "errors",
+        "threads_lost",
+        "unknown_lost",
+        "accepts.accepted",
+        "accepts.empty_handed",
+        "futex.waits",
+        "futex.timed_waits",
+        "futex.timeouts",
+        "futex.not_slept",
+        "futex.addresses_lost",
+        "futex.waiters_lost",
+    ],
+    histograms: &["call_ns", "futex.wait_ns", "futex.timed_wait_ns"],
     read,
 };
 
@@ -30,5 +46,5 @@ fn read(programs: &mut Programs, reading: &mut Reading<'_>) -> Result<(), BpfErr
     let mut calls: Vec<CallUse> = programs.array("uses")?.into_iter().filter_map(used).collect();
     calls.sort_by(|a, b| b.ns.cmp(&a.ns).then_with(|| a.name.cmp(&b.name)));
     reading.sample.calls = calls;
-    Ok(())
+    futex::read(programs, reading)
 }

@@ -1,17 +1,36 @@
-/* System calls of the target by number: how many, how many failed, how long they took. */
-#define COUNTS_MAX 3
-#define HISTOGRAMS_MAX 1
+/* System calls of the target by number: how many, how many failed, how long they took; and of two of them more: what
+ * accept returned, and where futex waited. One pair of programs for all, as each costs every call of the host. */
+#define COUNTS_MAX 12
+#define HISTOGRAMS_MAX 3
 #include "plimsoll.bpf.h"
+#include "registers.bpf.h"
 
 #define CALLS_MAX 512
 
-enum { ERRORS, THREADS_LOST, UNKNOWN };
-enum { CALL_NS };
+enum {
+	ERRORS,
+	THREADS_LOST,
+	UNKNOWN,
+	ACCEPTED,
+	EMPTY_HANDED,
+	FUTEX_WAITS,
+	FUTEX_TIMED_WAITS,
+	FUTEX_TIMEOUTS,
+	FUTEX_NOT_SLEPT,
+	FUTEX_ADDRESSES_LOST,
+	FUTEX_WAITERS_LOST,
+};
+enum { CALL_NS, FUTEX_WAIT_NS, FUTEX_TIMED_WAIT_NS };
 
 struct start {
 	u64 at_ns; /* 0: the thread is in no call */
-	u64 number;
+	u32 number;
+	u32 is_timed;
+	u64 futex; /* its address; 0: no wait in futex */
 };
+
+#include "accepts.bpf.h"
+#include "futex.bpf.h"
 
 /* With the thread itself: found without a search, and gone when it goes. */
 struct {
@@ -34,19 +53,28 @@ struct {
 	__type(value, struct use);
 } uses SEC(".maps");
 
+/* Only the target's threads have one, so who has one needs not be asked for. */
+static __always_inline struct start *start_of(struct task_struct *task)
+{
+	struct start *start = bpf_task_storage_get(&started, task, 0, 0);
+	if (start || !is_target(task->tgid))
+		return start;
+	start = bpf_task_storage_get(&started, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!start)
+		add_alone(THREADS_LOST, 1);
+	return start;
+}
+
 SEC("tp_btf/sys_enter")
 int BPF_PROG(on_enter, void *regs, long number)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
-	struct start *start;
-	if (!is_target(task->tgid))
+	struct start *start = start_of(bpf_get_current_task_btf());
+	if (!start)
 		return 0;
-	start = bpf_task_storage_get(&started, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	if (!start) {
-		add_alone(THREADS_LOST, 1);
-		return 0;
-	}
 	start->number = number;
+	start->futex = 0;
+	if (number == FUTEX)
+		futex_begins(start, regs);
 	start->at_ns = bpf_ktime_get_ns();
 	return 0;
 }
@@ -55,14 +83,11 @@ SEC("tp_btf/sys_exit")
 int BPF_PROG(on_exit, void *regs, long ret)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct start *start;
-	struct use *use;
+	struct start *start = bpf_task_storage_get(&started, task, 0, 0);
 	bool failed = ret < 0 && ret >= -4095;
+	struct use *use;
 	u64 took;
 	u32 number;
-	if (!is_target(task->tgid))
-		return 0;
-	start = bpf_task_storage_get(&started, task, 0, 0);
 	if (!start || !is_of_window(start->at_ns))
 		return 0;
 	took = bpf_ktime_get_ns() - start->at_ns;
@@ -72,12 +97,16 @@ int BPF_PROG(on_exit, void *regs, long ret)
 	if (failed)
 		add_alone(ERRORS, 1);
 	use = bpf_map_lookup_elem(&uses, &number);
-	if (!use) {
+	if (use) {
+		use->count++;
+		use->ns += took;
+		use->errors += failed;
+	} else {
 		add_alone(UNKNOWN, 1);
-		return 0;
 	}
-	use->count++;
-	use->ns += took;
-	use->errors += failed;
+	if (number == ACCEPT || number == ACCEPT4)
+		accept_ends(task, ret);
+	if (start->futex)
+		futex_ends(task, start, took, ret);
 	return 0;
 }
