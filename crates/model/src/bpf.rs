@@ -14,7 +14,7 @@ pub enum Level {
     /// None.
     #[default]
     None,
-    /// Only those that are cheap.
+    /// Only those that are cheap; receives and sends in windows.
     Light,
     /// And the others in windows: one second in ten.
     Windows,

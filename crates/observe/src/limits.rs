@@ -85,6 +85,8 @@ pub(crate) const OWNERS_EVERY_NS: i64 = 10_000_000_000;
 pub(crate) const NAMESPACES_MAX: usize = 256;
 /// Sockets of a network namespace above which its whole table is not walked for those that are not established.
 pub(crate) const WALK_SOCKETS_MAX: u64 = 50_000;
+/// Longest walk through more than these, nanoseconds, after which another is made.
+pub(crate) const WALK_NS_MAX: i64 = 10_000_000;
 /// A walk through sockets that took a time is not made again before so many times that.
 pub(crate) const WALK_SPARING: i64 = 100;
 /// Moments of an imported text that are kept apart; beyond, neighbours are merged.

@@ -282,7 +282,7 @@ pub struct OutputArgs {
 pub enum ObserveArg {
     /// None; only /proc is read
     None,
-    /// Signals, exits, sockets, losses, run queue
+    /// Signals, exits, losses, run queue, handshakes; for one second in ten receives and sends
     Light,
     /// And system calls, waits, locks, block I/O for one second in ten
     Windows,

@@ -24,10 +24,6 @@ pub(crate) fn write<W: Write>(page: &mut Page<'_, W>, snapshots: &[Snapshot]) ->
     let Some(last) = samples().next() else { return Ok(()) };
     let seen = Seen(last);
     let always = [
-        ("service", seen.times("sockets.service_ns", "from reading a request to sending its reply")),
-        ("first read", seen.times("sockets.first_read_ns", "from established")),
-        ("receives", seen.receives()),
-        ("sends", seen.sends()),
         ("run queue", seen.times("runqueue.wait_ns", "runnable, without a CPU")),
         ("losses", seen.losses()),
         ("TLS handshakes", seen.handshakes()),
@@ -35,6 +31,12 @@ pub(crate) fn write<W: Write>(page: &mut Page<'_, W>, snapshots: &[Snapshot]) ->
     // Waits are of the last window alone, which a later sample does not repeat.
     let waits = samples().map(|bpf| &bpf.waits).find(|waits| !waits.is_empty());
     let windows = [
+        ("service", seen.times("sockets.service_ns", "from a request’s arrival to sending its reply")),
+        ("first read", seen.times("sockets.first_read_ns", "from established")),
+        ("accept queue", seen.times("sockets.accept_queue_ns", "from established to accepted")),
+        ("unread", seen.times("sockets.accepted_read_ns", "from accepted to first read")),
+        ("receives", seen.receives()),
+        ("sends", seen.sends()),
         ("system calls", seen.calls()),
         ("off CPU", waits.map(|waits| of_waits(waits)).unwrap_or_default()),
         ("futex", seen.futexes()),

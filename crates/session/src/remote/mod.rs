@@ -1,8 +1,8 @@
 //! Observation of a target on another machine: `plimsoll watch --serve` there, a run or a watch here.
 //!
 //! The observer there runs the same samplers at the run's tick and streams what they see over TLS 1.3; who may ask is
-//! decided by a token both sides share and never send ([`token`]). Times come in its CLOCK_MONOTONIC and are set right by
-//! the offset that exchanges of stamps give, within a bound that is shown ([`offset`]). Here a thread of its own reads
+//! decided by a token both sides share and never send (`token`). Times come in its CLOCK_MONOTONIC and are set right by
+//! the offset that exchanges of stamps give, within a bound that is shown (`offset`). Here a thread of its own reads
 //! them; the session takes what has come at its ticks and never waits. A link that breaks is made again, and its gap is
 //! said. Plain threads and sockets that never block: no runtime. Every bound is in [`limits`].
 

@@ -4,12 +4,13 @@
 //! `tcp_info` is read and of at most 16,384 others the state, for at most eight ports; with more it is a sample, in the
 //! order of the kernel's hash, and the status says so. Counters are sums over the connections that were looked at: when
 //! one ends, its share goes.
-//! Cost: two requests a port and family a tick; each walks through the table of connections of the machine, so with more
-//! than 50,000 sockets none is made, and a reading that took long is not repeated before a hundred times as long (1 % of
-//! a core). Another namespace needs CAP_SYS_ADMIN.
+//! Cost: two requests a port and family a tick; each walks through the table of connections of the machine, and a reading
+//! that took long is not repeated before a hundred times as long (1 % of a core). With more than 50,000 sockets only
+//! established ones are asked for: where they are the target's, 2,048 are found at once; where they are not, the walk goes
+//! through all and stalls them, so it is made once and no more. Another namespace needs CAP_SYS_ADMIN.
 
 use super::folder;
-use crate::limits::{CONNECTIONS_MAX, PORTS_MAX, STATES_MAX, WALK_SOCKETS_MAX, WALK_SPARING};
+use crate::limits::{CONNECTIONS_MAX, PORTS_MAX, STATES_MAX, WALK_NS_MAX, WALK_SOCKETS_MAX, WALK_SPARING};
 use crate::metric::{Metric, counter, gauge};
 use crate::samplers::{Entry, Sampler};
 use crate::source::namespace::in_network_of;
@@ -60,7 +61,9 @@ pub(crate) const ENTRY: Entry = Entry {
     needs: "CAP_SYS_ADMIN for another network namespace; CONFIG_INET_DIAG",
     cost: "2 netlink requests a port a tick, 1 % of a core at the most",
     metrics: METRICS,
-    make: || Box::new(Connections { leaves_out: None, due_ns: i64::MIN }),
+    make: || {
+        Box::new(Connections { leaves_out: None, due_ns: i64::MIN, walk_max: WALK_SOCKETS_MAX, is_elsewhere: false })
+    },
 };
 
 #[derive(Debug)]
@@ -68,6 +71,10 @@ struct Connections {
     leaves_out: Option<String>,
     /// Not read again before this.
     due_ns: i64,
+    /// With more sockets than this, only as many as are found at once.
+    walk_max: u64,
+    /// Many sockets, and few of them the target's.
+    is_elsewhere: bool,
 }
 
 impl Sampler for Connections {
@@ -82,17 +89,21 @@ impl Sampler for Connections {
             return Err(SampleError::nothing("no listening TCP socket of the target is known"));
         }
         let (_, pid) = folder(snapshot);
-        if let Some(sockets) = snapshot.network.of("tcp_sockets").filter(|sockets| *sockets > WALK_SOCKETS_MAX) {
-            let reason = format!("{sockets} sockets: above {WALK_SOCKETS_MAX} a walk through them would stall them");
+        let crowd = snapshot.network.of("tcp_sockets").filter(|sockets| *sockets > self.walk_max);
+        if let (Some(sockets), true) = (crowd, self.is_elsewhere) {
+            let reason = format!("{sockets} sockets, few of them the target's: a walk through all would stall them");
             return Err(SampleError::nothing(reason));
         }
         let begun = Instant::now();
-        let read = in_network_of(pid, || read(&ports))?;
+        let read = in_network_of(pid, || read(&ports, crowd.is_none()))?;
         let took_ns = i64::try_from(begun.elapsed().as_nanos()).unwrap_or(i64::MAX);
         self.due_ns = snapshot.at_ns.saturating_add(took_ns.saturating_mul(WALK_SPARING));
-        let (found, leaves_out) = read.map_err(|error| SampleError::Refused { reason: error.to_string() })?;
-        self.leaves_out = leaves_out;
-        aggregate(&found, &mut snapshot.network);
+        let read = read.map_err(|error| SampleError::Refused { reason: error.to_string() })?;
+        self.is_elsewhere = crowd.is_some() && read.is_any_whole && took_ns > WALK_NS_MAX;
+        let crowd = crowd.map(|sockets| format!("states but the established one, as there are {sockets} sockets"));
+        let left_out: Vec<String> = crowd.into_iter().chain(read.left_out).collect();
+        self.leaves_out = (!left_out.is_empty()).then(|| left_out.join("; "));
+        aggregate(&read.found, read.has_states, &mut snapshot.network);
         Ok(())
     }
 
@@ -101,9 +112,19 @@ impl Sampler for Connections {
     }
 }
 
-/// The connections of the ports, and what of them is left out.
-fn read(ports: &BTreeSet<(u16, bool)>) -> Result<(Vec<Connection>, Option<String>), DumpError> {
-    let (mut found, mut left_out) = (Vec::new(), Vec::new());
+/// What was read of some ports.
+struct Ports {
+    found: Vec<Connection>,
+    left_out: Vec<String>,
+    /// Of one of them all were found: the walk went through the whole table.
+    is_any_whole: bool,
+    /// Also those that are not established.
+    has_states: bool,
+}
+
+fn read(ports: &BTreeSet<(u16, bool)>, with_states: bool) -> Result<Ports, DumpError> {
+    let mut read = Ports { found: Vec::new(), left_out: Vec::new(), is_any_whole: false, has_states: with_states };
+    let Ports { found, left_out, is_any_whole, .. } = &mut read;
     let (mut established_left, mut others_left) = (CONNECTIONS_MAX, STATES_MAX);
     if ports.len() > PORTS_MAX {
         left_out.push(format!("connections of {} ports beyond the first {PORTS_MAX}", ports.len() - PORTS_MAX));
@@ -111,20 +132,25 @@ fn read(ports: &BTreeSet<(u16, bool)>) -> Result<(Vec<Connection>, Option<String
     for (port, is_ipv6) in ports.iter().take(PORTS_MAX) {
         let family = if *is_ipv6 { Family::V6 } else { Family::V4 };
         let before = found.len();
-        if !established(family, *port, established_left, &mut found)? {
+        if established(family, *port, established_left, found)? {
+            *is_any_whole = true;
+        } else {
             left_out.push(format!("established connections of port {port} beyond the first {CONNECTIONS_MAX}"));
         }
         established_left = established_left.saturating_sub(found.len() - before);
+        if !with_states {
+            continue;
+        }
         let before = found.len();
-        if !others(family, *port, others_left, &mut found)? {
+        if !others(family, *port, others_left, found)? {
             left_out.push(format!("other connections of port {port} beyond the first {STATES_MAX}"));
         }
         others_left = others_left.saturating_sub(found.len() - before);
     }
-    Ok((found, (!left_out.is_empty()).then(|| left_out.join("; "))))
+    Ok(read)
 }
 
-fn aggregate(found: &[Connection], metrics: &mut Metrics) {
+fn aggregate(found: &[Connection], has_states: bool, metrics: &mut Metrics) {
     let in_states = |states: &[u8]| found.iter().filter(|c| states.contains(&c.state)).count() as u64;
     let infos: Vec<&TcpInfo> = found.iter().filter_map(|c| c.info.as_ref()).collect();
     let total = |of: &dyn Fn(&TcpInfo) -> Option<u64>| {
@@ -134,10 +160,15 @@ fn aggregate(found: &[Connection], metrics: &mut Metrics) {
     let count = |is: &dyn Fn(&TcpInfo) -> bool| infos.iter().filter(|info| is(info)).count() as u64;
     metrics.set("connections_looked_at", infos.len() as u64);
     // States of net/tcp_states.h; a request that is not a whole socket yet counts as SYN-RECV (12).
-    metrics.set("connections_syn_received", in_states(&[3, 12]));
-    metrics.set("connections_fin_wait", in_states(&[4, 5]));
-    metrics.set("connections_close_wait", in_states(&[8]));
-    metrics.set("connections_closing", in_states(&[9, 11]));
+    let states: [(&str, &[u8]); 4] = [
+        ("connections_syn_received", &[3, 12]),
+        ("connections_fin_wait", &[4, 5]),
+        ("connections_close_wait", &[8]),
+        ("connections_closing", &[9, 11]),
+    ];
+    for (name, states) in states.into_iter().filter(|_| has_states) {
+        metrics.set(name, in_states(states));
+    }
     // In SYN-RECV the two fields hold other things.
     let whole = || found.iter().filter(|c| !matches!(c.state, 3 | 12));
     metrics.set("receive_queue_bytes", whole().map(|c| u64::from(c.received_bytes)).sum());
@@ -189,13 +220,33 @@ mod tests {
     #[test]
     fn what_is_not_known_of_any_is_absent() {
         let mut metrics = Metrics::default();
-        aggregate(&[], &mut metrics);
+        aggregate(&[], true, &mut metrics);
         assert_eq!((metrics.of("connections_looked_at"), metrics.of("connections_close_wait")), (Some(0), Some(0)));
         assert_eq!((metrics.of("rtt_p50_ns"), metrics.of("send_busy_ns")), (None, None));
         let old = TcpInfo { rtt_us: 7, ..TcpInfo::default() };
-        aggregate(&[connection(1, Some(old)), connection(8, None), connection(12, None)], &mut metrics);
+        aggregate(&[connection(1, Some(old)), connection(8, None), connection(12, None)], true, &mut metrics);
         assert_eq!((metrics.of("rtt_p50_ns"), metrics.of("rtt_min_p50_ns")), (Some(7000), None));
         assert_eq!((metrics.of("receive_queue_bytes"), metrics.of("connections_syn_received")), (Some(20), Some(1)));
+    }
+
+    #[test]
+    fn in_a_crowd_established_ones_are_a_sample_and_other_states_are_not_known() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let clients: Vec<_> = (0..5).map(|_| std::net::TcpStream::connect(address).unwrap()).collect();
+        let mut snapshot = Snapshot::default();
+        let listening = model::snapshot::ListenerSample { address: address.to_string(), waiting: 0, backlog: 128 };
+        snapshot.listeners.push(listening);
+        snapshot.network.set("tcp_sockets", 10);
+        let mut sampler = Connections { leaves_out: None, due_ns: i64::MIN, walk_max: 2, is_elsewhere: false };
+        sampler.sample(&mut Buffers::default(), &mut snapshot).unwrap();
+        assert_eq!(snapshot.network.of("connections_looked_at"), Some(5));
+        assert_eq!(snapshot.network.of("connections_close_wait"), None);
+        assert!(sampler.leaves_out().is_some_and(|left| left.contains("10 sockets")), "{:?}", sampler.leaves_out());
+        // As after a walk that found few among many.
+        (sampler.is_elsewhere, sampler.due_ns) = (true, i64::MIN);
+        assert!(sampler.sample(&mut Buffers::default(), &mut snapshot).is_err_and(|error| error.is_nothing()));
+        drop(clients);
     }
 
     #[test]
