@@ -1,6 +1,6 @@
 //! Another instrument's text as snapshots: what `sar`, `nmon` and `vmstat` printed, mailed by who has the machine.
 //!
-//! A parser takes lines and gives readings by their moment ([`series`]); columns are found by their names, so that
+//! A parser takes lines and gives readings by their moment (`series`); columns are found by their names, so that
 //! versions may differ. No file is opened here and no clock is read. What is not understood is counted and named with its
 //! line, never guessed: only where nothing at all can be read is there no result. Names are those of the samplers
 //! where the meaning is the same, else those of [`names`]; what has neither is listed as not taken.
