@@ -30,7 +30,7 @@ fn a_reply_in_two_writes_without_nodelay_shows_as_sends_held_back() {
             "--no-record",
             "-q",
             "--observe",
-            "windows",
+            "full",
         ]);
         let doc = run.json();
         assert_eq!(doc["totals"]["ok"], 200);
