@@ -21,7 +21,7 @@ pub(crate) const WINDOW_EVERY: i64 = 10;
 pub(crate) const WAITS_MAX: usize = 20;
 /// Addresses that threads wait at in futex that are kept, the longest waits first.
 #[cfg(feature = "bpf")]
-pub(crate) const FUTEXES_MAX: usize = 10;
+pub(crate) const FUTEXES_MAX: usize = 20;
 /// Frames kept of each, innermost first.
 #[cfg(feature = "bpf")]
 pub(crate) const WAIT_FRAMES_MAX: usize = 24;
