@@ -1,5 +1,7 @@
 //! The demo, alone in its file so that no other test runs beside it: it measures for half a minute.
 
+#![allow(clippy::print_stderr, reason = "it says why it runs again")]
+
 mod common;
 
 use common::*;
@@ -11,7 +13,16 @@ fn the_demo_finds_the_line_and_what_gives_first() {
         return testkit::skip("on one core the generator and the target take it from each other");
     }
     let state = tempfile::tempdir().unwrap();
-    let run = finish(command(&["demo", "-q"]).env("XDG_STATE_HOME", state.path()));
+    let demo = || finish(command(&["demo", "-q"]).env("XDG_STATE_HOME", state.path()));
+    // Who else uses this machine may stop the generator: then the demo says so, and is asked again.
+    let is_valid = |run: &Run| run.status != Some(4);
+    let mut run = demo();
+    for _ in 0..2 {
+        if !is_valid(&run) {
+            eprintln!("not valid, once more: {}", run.stdout);
+            run = demo();
+        }
+    }
     run.assert_exit(0);
     assert!(!run.stdout.contains("NOT valid"), "{}", run.stdout);
     let line = run.stdout.lines().find(|line| line.starts_with("Load line")).unwrap_or("");

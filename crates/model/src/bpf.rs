@@ -37,7 +37,10 @@ pub struct BpfSample {
     pub windows: u64,
     /// Their length together, nanoseconds.
     pub window_ns: u64,
-    /// Replies that the target began in them: what its system calls are divided by.
+    /// How long of that its system calls and delayed acknowledgements were counted, nanoseconds: of a busy target, only
+    /// until enough were seen.
+    pub calls_window_ns: u64,
+    /// Replies that the target began meanwhile: what its system calls are divided by.
     pub window_replies: u64,
     /// System calls in the windows, those that took longest first.
     pub calls: Vec<CallUse>,

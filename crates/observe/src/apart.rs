@@ -9,7 +9,7 @@ use crate::observer::{ObserveSpec, Observer};
 use crate::source::{clock, descriptors};
 use model::snapshot::{SamplerState, SamplerStatus};
 use model::{Event, Snapshot};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 
 /// How nice the thread is (sched(7)): a tenth of another's weight on a busy CPU.
 const NICE: i32 = 10;
@@ -124,7 +124,19 @@ fn answer(spec: ObserveSpec, asked: &Receiver<Question>, answering: &Sender<Answ
     // A thread may always lower its own priority; on Linux, the calling thread's alone.
     let _ = rustix::process::setpriority_process(None, NICE);
     let mut observer = Observer::new(spec);
-    for question in asked {
+    loop {
+        let next = match observer.relieve_in() {
+            Some(wait) => asked.recv_timeout(wait),
+            None => asked.recv().map_err(RecvTimeoutError::from),
+        };
+        let question = match next {
+            Ok(question) => question,
+            Err(RecvTimeoutError::Timeout) => {
+                observer.relieve();
+                continue;
+            }
+            Err(RecvTimeoutError::Disconnected) => return,
+        };
         let answer = match question {
             Question::HintSlow => {
                 observer.hint_slow();

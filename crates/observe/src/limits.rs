@@ -16,6 +16,16 @@ pub(crate) const WINDOW_NS_MIN: i64 = 900_000_000;
 /// And then not for so many times as long, their own time included.
 #[cfg(feature = "bpf")]
 pub(crate) const WINDOW_EVERY: i64 = 10;
+/// What the dearest of them are to see in a window: system calls, receives and sends of the target. Busy servers come to
+/// it at once, and a few per cent of their requests carry the cost; idle ones are looked at for the whole window.
+#[cfg(feature = "bpf")]
+pub(crate) const CALLS_ENOUGH: u64 = 20_000;
+/// But for so long at least, nanoseconds: an acknowledgement is delayed by 40 ms.
+#[cfg(feature = "bpf")]
+pub(crate) const CALLS_NS_MIN: i64 = 200_000_000;
+/// How often it is looked after that.
+#[cfg(feature = "bpf")]
+pub(crate) const CALLS_LOOK_NS: i64 = 100_000_000;
 /// Places where threads wait that are kept, the longest waits first.
 #[cfg(feature = "bpf")]
 pub(crate) const WAITS_MAX: usize = 20;

@@ -97,6 +97,17 @@ impl Observer {
         self.probes.hint_slow();
     }
 
+    /// How soon [`Observer::relieve`] is wanted; `None`: not before the next snapshot.
+    pub fn relieve_in(&self) -> Option<std::time::Duration> {
+        self.probes.relieve_in()
+    }
+
+    /// Ends the probes that cost most, of an open window, where they have seen enough. Who does not call it has them run
+    /// until the window ends.
+    pub fn relieve(&mut self) {
+        self.probes.relieve();
+    }
+
     /// What happened to the watched processes since this was last asked: `target-gone`, `target-restarted`,
     /// `target-executed`, `target-processes-bound`; what samplers found (`kernel-…`), and what the probes saw:
     /// `target-signal`, `target-exit`, `target-oom-kill`, `target-listening`.

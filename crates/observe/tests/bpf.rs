@@ -8,7 +8,7 @@ use observe::ObserveSpec;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use testkit::process::Guard;
 
 mod common;
@@ -303,6 +303,35 @@ fn windows_open_and_close_at_ticks_and_say_how_long_they_were() {
     talk(&mut target);
     let closed = observer.snapshot(3);
     assert_eq!((bpf(&closed).windows, bpf(&closed).counts["syscalls.calls"]), (windows, calls));
+}
+
+#[test]
+fn a_busy_target_has_its_calls_counted_until_there_are_enough() {
+    if !can_run() {
+        return;
+    }
+    for (script, is_busy) in [("exec dd if=/dev/zero of=/dev/null bs=1", true), ("exec sleep 60", false)] {
+        let mut target = shell(script);
+        let mut observer = observer(of(target.pid(), Level::Windows));
+        go(&mut target);
+        assert_eq!(observer.relieve_in(), None, "no window is open");
+        observer.snapshot(1);
+        let opened = Instant::now();
+        while let Some(wait) = observer.relieve_in()
+            && opened.elapsed() < Duration::from_secs(1)
+        {
+            std::thread::sleep(wait);
+            observer.relieve();
+        }
+        assert_eq!(observer.relieve_in().is_none(), is_busy);
+        std::thread::sleep(Duration::from_secs(1).saturating_sub(opened.elapsed()));
+        let snapshot = observer.snapshot(2);
+        let bpf = bpf(&snapshot);
+        let calls = bpf.counts["syscalls.calls"];
+        assert!(bpf.windows == 1 && bpf.calls_window_ns >= 200_000_000, "{bpf:?}");
+        assert_eq!((bpf.calls_window_ns < bpf.window_ns, calls >= 20_000), (is_busy, is_busy), "{bpf:?}");
+        assert_eq!(observer.relieve_in(), None, "it is closed");
+    }
 }
 
 /// Runnable time of a process's only thread (`schedstat`, second field).

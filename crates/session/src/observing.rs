@@ -9,7 +9,7 @@ use model::profile::RunProfile;
 use model::recording::thin_and_keep;
 use model::{Event, Snapshot};
 use observe::target::NotFound;
-use observe::{ObserveSpec, Observer};
+use observe::{Apart, ObserveSpec};
 use report::watched::Watched;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -57,7 +57,7 @@ pub fn observe(
     let started_at_unix_ns = observe::capsule().started_at_unix_ns;
     let used = observe::own::rusage();
     let own_pid = std::process::id();
-    let mut observer = Observer::new(ObserveSpec { target, addresses, own_pid, probes, ..ObserveSpec::default() });
+    let mut observer = Apart::new(ObserveSpec { target, addresses, own_pid, probes, ..ObserveSpec::default() });
     let began = Instant::now();
     let mut kept = Kept::default();
     let mut due = Duration::ZERO;

@@ -8,7 +8,7 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use common::proxy::{Proxied, proxy_to};
 use common::{HANG_GUARD, noise};
@@ -104,22 +104,41 @@ fn bodies_arrive_as_they_were_in_every_framing() {
 
 #[test]
 fn a_slow_reader_gets_every_byte_through_buffers_and_file() {
-    let (addr, _) = origin(|_, stream| {
+    let body = Arc::new(noise(26_000_000));
+    let written = Arc::new(AtomicUsize::new(0));
+    let (to_send, progress) = (Arc::clone(&body), Arc::clone(&written));
+    let (addr, _) = origin(move |_, stream| {
         while head(stream).is_some() {
-            ok(stream, "", &noise(26_000_000))
+            let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", to_send.len());
+            let pieces = std::iter::once(head.as_bytes()).chain(to_send.chunks(64 << 10));
+            for piece in pieces {
+                if stream.write_all(piece).is_err() {
+                    return;
+                }
+                progress.fetch_add(piece.len(), Ordering::SeqCst);
+            }
         }
     });
     for (buffering, temp_bytes_max) in [(true, 1 << 30), (true, 1 << 20), (false, 0)] {
         let options =
             ProxyOptions { buffering, temp_bytes_max, buffers: 16, buffer_bytes: 32 << 10, ..ProxyOptions::default() };
         let proxy = proxy_to(&[addr], options);
+        written.store(0, Ordering::SeqCst);
         let mut client = proxy.connect();
         client.send(GET);
-        // Nothing is read for a while: what does not fit the sockets goes where it may.
-        std::thread::sleep(Duration::from_millis(300));
-        assert!(client.reply(false).body == noise(26_000_000));
+        // Nothing is read until the origin has no more to write, or nowhere to: what does not fit the sockets has then
+        // gone where it may.
+        let give_up = Instant::now() + HANG_GUARD;
+        let (mut before, mut still) = (0, 0);
+        while before < body.len() && still < 20 && Instant::now() < give_up {
+            std::thread::sleep(Duration::from_millis(25));
+            let now = written.load(Ordering::SeqCst);
+            still = if now == before && now > 0 { still + 1 } else { 0 };
+            before = now;
+        }
+        assert!(client.reply(false).body == *body);
         let (_, of_origins) = proxy.finish();
-        assert_eq!(of_origins.temp_bytes > 0, temp_bytes_max > 0, "{of_origins:?}");
+        assert_eq!(of_origins.temp_bytes > 0, temp_bytes_max > 0, "{before} bytes written, {of_origins:?}");
     }
 }
 

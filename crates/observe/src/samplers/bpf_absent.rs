@@ -23,6 +23,12 @@ impl Family {
 
     pub(crate) fn hint_slow(&mut self) {}
 
+    pub(crate) fn relieve_in(&self) -> Option<std::time::Duration> {
+        None
+    }
+
+    pub(crate) fn relieve(&mut self) {}
+
     pub(crate) fn statuses(&self) -> Vec<SamplerStatus> {
         let reason = "this plimsoll was built without probes: build it with the feature bpf".to_owned();
         vec![SamplerStatus { name: "bpf/all".to_owned(), status: SamplerState::Disabled, reason }]

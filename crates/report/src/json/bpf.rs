@@ -15,6 +15,7 @@ pub(super) fn of(snapshots: &[Snapshot]) -> Option<Bpf> {
         drops: last.drops.clone(),
         windows: last.windows,
         window_s: last.window_ns as f64 / 1e9,
+        calls_window_s: last.calls_window_ns as f64 / 1e9,
         window_replies: last.window_replies,
         calls_per_reply: (last.window_replies > 0).then(|| calls as f64 / last.window_replies as f64),
         calls: last.calls.clone(),

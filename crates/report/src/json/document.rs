@@ -421,7 +421,10 @@ pub struct Bpf {
     pub windows: u64,
     /// See `windows`.
     pub window_s: f64,
-    /// Replies that the target began in them.
+    /// How long of that system calls and delayed acknowledgements were counted: of a busy target, only until enough were
+    /// seen.
+    pub calls_window_s: f64,
+    /// Replies that the target began meanwhile.
     pub window_replies: u64,
     /// System calls a reply, in the windows; `null` without one.
     pub calls_per_reply: Option<f64>,

@@ -53,8 +53,7 @@ pub(crate) fn write<W: Write>(page: &mut Page<'_, W>, snapshots: &[Snapshot]) ->
     page.wrapped(INDENT, (Paint::Heading, "Kernel".to_owned()), Paint::Dim, about)?;
     rows(page, &always)?;
     if windows.iter().any(|(_, lines)| !lines.is_empty()) {
-        let text = format!("  in {}", seen.windows());
-        page.line(&[(Paint::Dim, text)])?;
+        page.wrapped(5, (Paint::Dim, "  in".to_owned()), Paint::Dim, &seen.windows())?;
         rows(page, &windows)?;
     }
     if !lost.is_empty() {
@@ -154,10 +153,16 @@ impl Seen<'_> {
     fn windows(&self) -> String {
         let bpf = self.0;
         let all = length(bpf.window_ns);
+        // A little less is the time that closing one probe after the other takes.
+        let calls = match bpf.calls_window_ns {
+            0 => String::new(),
+            ns if ns > bpf.window_ns / 10 * 9 => String::new(),
+            ns => format!("; system calls and delayed ACKs, of which there were enough, in {} of it", length(ns)),
+        };
         match bpf.windows {
             0 => "windows that have not ended".to_owned(),
-            1 => format!("one window of {all}"),
-            n => format!("{n} windows of {} each, {all} in all", length(bpf.window_ns / n)),
+            1 => format!("one window of {all}{calls}"),
+            n => format!("{n} windows of {} each, {all} in all{calls}", length(bpf.window_ns / n)),
         }
     }
 
@@ -319,6 +324,7 @@ mod tests {
             drops: counts(&[("NO_SOCKET", 4), ("TCP_LISTEN_OVERFLOW", 41)]),
             windows: 3,
             window_ns: 3_012_000_000,
+            calls_window_ns: 640_000_000,
             window_replies: 1900,
             calls: ["epoll_wait", "sendmsg", "futex", "read", "close", "getpid"]
                 .iter()

@@ -15,7 +15,7 @@ use model::limits::{EVENTS_MAX, TICK_NS_MAX, TICK_NS_MIN};
 use model::plan::Address;
 use model::remote::TargetHost;
 use observe::target::{find, find_port};
-use observe::{ObserveSpec, Observer};
+use observe::{Apart, ObserveSpec};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
 use rustls::{Connection, ServerConfig, ServerConnection};
@@ -267,7 +267,7 @@ impl Serving {
         let host = Box::new(host(&self.options.version));
         channel.send(&FromObserver::Started { host, unknown: found.unknown.clone() })?;
         let mut seer = Seer {
-            observer: Observer::new(ObserveSpec {
+            observer: Apart::new(ObserveSpec {
                 target: found.pids,
                 target_unknown: found.unknown,
                 addresses: found.addresses,
@@ -323,7 +323,7 @@ impl Serving {
 
 /// Takes readings and sends them, unless the link is behind.
 struct Seer {
-    observer: Observer,
+    observer: Apart,
     /// The samplers' state as the client knows it.
     told: Vec<model::snapshot::SamplerStatus>,
     /// What happened and was not sent yet.

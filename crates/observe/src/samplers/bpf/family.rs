@@ -1,7 +1,7 @@
 //! All probes together: loaded once for a target, read at each tick, the costly ones attached for a tick in ten.
 
-use super::{Names, PROBES, Probe, Reading};
-use crate::limits::{WINDOW_EVERY, WINDOW_NS_MIN};
+use super::{Names, PROBES, Probe, Reading, Runs};
+use crate::limits::{CALLS_ENOUGH, CALLS_LOOK_NS, CALLS_NS_MIN, WINDOW_EVERY, WINDOW_NS_MIN};
 use crate::source::bpf::{BpfError, Programs, Scope};
 use crate::source::clock;
 use model::bpf::{BpfSample, Level};
@@ -10,9 +10,13 @@ use model::profile::Profile;
 use model::snapshot::{Role, SamplerState, SamplerStatus};
 use model::{Event, Snapshot};
 use std::collections::BTreeSet;
+use std::time::Duration;
 
-/// The probe whose histogram counts the target's replies.
-const REPLIES: &str = "sockets.service_ns";
+/// The histogram that counts the target's replies: its probe, its name there.
+const REPLIES: (&str, &str) = ("bpf/sockets", "service_ns");
+/// Those that count what the target does.
+const DOINGS: [(&str, &str); 3] =
+    [("bpf/syscalls", "call_ns"), ("bpf/sockets", "receive_bytes"), ("bpf/sockets", "send_bytes")];
 
 /// The probes of a run.
 #[derive(Debug)]
@@ -41,8 +45,13 @@ struct Running {
 struct Window {
     /// When the open one was opened, monotonic clock.
     open_since_ns: Option<i64>,
-    /// Replies by then.
+    /// Replies and doings by then.
     replies: u64,
+    doings: u64,
+    /// When the probes that run [`Runs::UntilEnough`] had seen enough in it, monotonic clock, and the replies by then.
+    enough: Option<(i64, u64)>,
+    /// When that is looked at next, monotonic clock.
+    look_ns: i64,
     /// When the next is due, monotonic clock.
     next_ns: i64,
 }
@@ -99,7 +108,7 @@ impl Family {
             }
             let bound: &[u64] = &[0, u64::from(sockets_max), 0, 0];
             let loaded = Programs::load(probe.object, &mut scope, &[("bound", bound)]).and_then(|mut programs| {
-                if !probe.in_windows || self.level == Level::Full {
+                if probe.runs == Runs::Always || self.level == Level::Full {
                     programs.attach(self.level == Level::Full)?;
                 }
                 Ok(programs)
@@ -172,12 +181,50 @@ impl Family {
         }
     }
 
+    /// When [`Family::relieve`] is wanted next; `None`: not before the next reading.
+    pub(crate) fn relieve_in(&self) -> Option<Duration> {
+        let is_waiting =
+            self.window.open_since_ns.is_some() && self.window.enough.is_none() && self.level == Level::Windows;
+        let wait_ns = self.window.look_ns.saturating_sub(clock::monotonic_ns());
+        is_waiting.then(|| Duration::from_nanos(u64::try_from(wait_ns).unwrap_or(0)))
+    }
+
+    /// Ends the dearest probes of an open window where they have seen enough.
+    pub(crate) fn relieve(&mut self) {
+        let now_ns = clock::monotonic_ns();
+        if self.window.enough.is_some() || now_ns < self.window.look_ns {
+            return;
+        }
+        self.window.look_ns = now_ns.saturating_add(CALLS_LOOK_NS);
+        if self.doings().saturating_sub(self.window.doings) < CALLS_ENOUGH {
+            return;
+        }
+        for running in self.running.iter_mut().filter(|running| running.probe.runs == Runs::UntilEnough) {
+            running.programs.iter_mut().for_each(|programs| programs.detach(true));
+        }
+        self.window.enough = Some((clock::monotonic_ns(), self.replies()));
+    }
+
     fn has_windows(&self) -> bool {
         matches!(self.level, Level::Light | Level::Windows)
     }
 
     fn replies(&self) -> u64 {
-        self.sample.histograms.get(REPLIES).map_or(0, model::bpf::Log2::count)
+        self.count_of(REPLIES)
+    }
+
+    fn doings(&self) -> u64 {
+        DOINGS.iter().map(|which| self.count_of(*which)).sum()
+    }
+
+    /// Values in a histogram, now; 0 where its probe does not run.
+    fn count_of(&self, (probe, histogram): (&str, &str)) -> u64 {
+        let running = self.running.iter().find(|running| running.probe.name == probe);
+        let read = |running: &Running| {
+            let at = running.probe.histograms.iter().position(|name| *name == histogram)?;
+            running.programs.as_ref()?.histogram(u32::try_from(at).ok()?).ok()
+        };
+        running.and_then(read).map_or(0, |histogram| histogram.count())
     }
 
     fn open_window(&mut self) {
@@ -191,8 +238,15 @@ impl Family {
                 running.failure = Some(failure);
             }
         }
-        self.window.replies = self.replies();
-        self.window.open_since_ns = Some(clock::monotonic_ns());
+        let since_ns = clock::monotonic_ns();
+        self.window = Window {
+            open_since_ns: Some(since_ns),
+            replies: self.replies(),
+            doings: self.doings(),
+            enough: None,
+            look_ns: since_ns.saturating_add(CALLS_NS_MIN),
+            next_ns: self.window.next_ns,
+        };
     }
 
     /// When the window that was open had been opened, and when it was closed.
@@ -204,7 +258,7 @@ impl Family {
         }
         self.window.open_since_ns = None;
         for running in &mut self.running {
-            let is_all = running.probe.in_windows;
+            let is_all = running.probe.runs != Runs::Always;
             running.programs.iter_mut().for_each(|programs| programs.detach(is_all));
         }
         self.window.next_ns = since_ns.saturating_add(now_ns.saturating_sub(since_ns).saturating_mul(WINDOW_EVERY));
@@ -213,18 +267,20 @@ impl Family {
 
     /// Counts the window that was closed; without windows, the time since the start is one.
     fn count_window(&mut self, closed: Option<(i64, i64)>) {
-        let replies = self.replies();
         let length = |from_ns: i64, to_ns: i64| u64::try_from(to_ns.saturating_sub(from_ns)).unwrap_or(0);
         match (closed, self.level, self.window.open_since_ns) {
             (Some((from_ns, to_ns)), ..) => {
                 self.sample.windows += 1;
                 self.sample.window_ns = self.sample.window_ns.saturating_add(length(from_ns, to_ns));
+                let (to_ns, replies) = self.window.enough.unwrap_or_else(|| (to_ns, self.replies()));
+                self.sample.calls_window_ns = self.sample.calls_window_ns.saturating_add(length(from_ns, to_ns));
                 self.sample.window_replies += replies.saturating_sub(self.window.replies);
             }
             (None, Level::Full, Some(since_ns)) => {
                 self.sample.windows = 1;
                 self.sample.window_ns = length(since_ns, clock::monotonic_ns());
-                self.sample.window_replies = replies;
+                self.sample.calls_window_ns = self.sample.window_ns;
+                self.sample.window_replies = self.replies();
             }
             (None, ..) => {}
         }

@@ -1,7 +1,8 @@
 //! Probes in the kernel: a folder a program, `<name>/<name>.bpf.c` and beside it what its figures are called.
 //!
 //! [`PROBES`] is the whole list. All look only at the target's processes and what they fork, or at its ports. Those that
-//! cost by the call run in windows, one second in ten; of a probe that is always on, the programs named `often_…` do. Maps are bounded, and what did not fit is a count of its own,
+//! cost by the call run in windows, one second in ten; of a probe that is always on, the programs named `often_…` do. The
+//! dearest end in a window as soon as they have seen enough. Maps are bounded, and what did not fit is a count of its own,
 //! `…_lost`. Needs root or CAP_BPF and CAP_PERFMON, and the kernel's BTF. Cost with `none`: nothing is loaded.
 
 mod block;
@@ -36,8 +37,8 @@ pub struct Probe {
     pub name: &'static str,
     /// What it counts, in a sentence.
     pub about: &'static str,
-    /// Whether it costs by the call, and so runs in windows.
-    pub in_windows: bool,
+    /// When it does.
+    pub runs: Runs,
     /// The compiled programs.
     object: &'static [u8],
     /// Names of its map `counts`, in order; without a dot, the probe's own stands before it.
@@ -46,6 +47,18 @@ pub struct Probe {
     histograms: &'static [&'static str],
     /// Reads what is neither.
     read: fn(&mut Programs, &mut Reading<'_>) -> Result<(), BpfError>,
+}
+
+/// When a probe runs, below the level at which all do all the time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Runs {
+    /// All the time; its programs named `often_…` in windows.
+    Always,
+    /// In windows.
+    InWindows,
+    /// In windows, of each only until the target has done enough (`CALLS_ENOUGH`): what it costs is added to every system
+    /// call or segment of the machine.
+    UntilEnough,
 }
 
 /// Every probe, the always-on ones first.
@@ -67,7 +80,11 @@ pub const PROBES: &[Probe] = &[
 /// Name, what it counts, needs and costs, of each.
 pub(crate) fn listed() -> impl Iterator<Item = (&'static str, &'static str, &'static str, &'static str)> {
     PROBES.iter().map(|probe| {
-        let cost = if probe.in_windows { "by the call, in windows" } else { "by the event" };
+        let cost = match probe.runs {
+            Runs::Always => "by the event",
+            Runs::InWindows => "by the call, in windows",
+            Runs::UntilEnough => "by every call of the machine, in windows until enough was seen",
+        };
         (probe.name, probe.about, "root, or CAP_BPF and CAP_PERFMON; CONFIG_DEBUG_INFO_BTF", cost)
     })
 }
@@ -76,7 +93,7 @@ impl Probe {
     /// The lowest level that it runs at.
     fn level(&self) -> Level {
         // Sampling costs next to nothing; reading programs' files for names costs us memory and time.
-        if self.in_windows || self.name == oncpu::PROBE.name { Level::Windows } else { Level::Light }
+        if self.runs != Runs::Always || self.name == oncpu::PROBE.name { Level::Windows } else { Level::Light }
     }
 }
 

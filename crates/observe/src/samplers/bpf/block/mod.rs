@@ -3,12 +3,12 @@
 //! By `block_rq_issue` and `block_rq_complete`. Whose request it is cannot be told for certain (the kernel writes back on
 //! its own threads): `issued_by_target` counts those that a thread of the target issued itself. In windows.
 
-use super::{Probe, nothing, object};
+use super::{Probe, Runs, nothing, object};
 
 pub(super) const PROBE: Probe = Probe {
     name: "bpf/block",
     about: "block I/O of the host: requests, errors, time",
-    in_windows: true,
+    runs: Runs::InWindows,
     object: object!("block"),
     counts: &["issued", "issued_by_target", "errors", "requests_lost"],
     histograms: &["io_ns"],

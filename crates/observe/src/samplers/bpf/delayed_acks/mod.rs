@@ -7,12 +7,12 @@
 //! Only on ports that are known. Released by data: the peer sent something of its own, which acknowledges too. Cost: a
 //! look-up for each segment the host receives, so in windows.
 
-use super::{Probe, nothing, object};
+use super::{Probe, Runs, nothing, object};
 
 pub(super) const PROBE: Probe = Probe {
     name: "bpf/delayed_acks",
     about: "small sends held back by Nagle's rule until a bare acknowledgement came, and for how long",
-    in_windows: true,
+    runs: Runs::UntilEnough,
     object: object!("delayed_acks"),
     counts: &["pairs", "pairs_at_40ms", "released_by_data"],
     histograms: &["held_ns"],

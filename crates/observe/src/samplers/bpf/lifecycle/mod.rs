@@ -5,14 +5,14 @@
 //! that ends a process is taken by each of its threads. Equal ones within a
 //! tick are one event with a number. Cost: a look-up a fork, exit and signal of any process.
 
-use super::{Probe, Reading, object};
+use super::{Probe, Reading, Runs, object};
 use crate::source::bpf::{BpfError, Programs, names};
 use model::Event;
 
 pub(super) const PROBE: Probe = Probe {
     name: "bpf/lifecycle",
     about: "forks, exits with their code and last system call, signals delivered, OOM kills",
-    in_windows: false,
+    runs: Runs::Always,
     object: object!("lifecycle"),
     counts: &["signals", "exits", "thread_exits", "forks", "oom_kills", "records_lost", "targets_lost"],
     histograms: &[],

@@ -6,7 +6,7 @@
 //! is started again in a namespace of its own; those are found by looking (`process/target`). Cost: a comparison for each
 //! change of a TCP socket's state on the host.
 
-use super::{Probe, Reading, object};
+use super::{Probe, Reading, Runs, object};
 use crate::source::bpf::{BpfError, Programs};
 use model::Event;
 use std::os::unix::fs::MetadataExt;
@@ -14,7 +14,7 @@ use std::os::unix::fs::MetadataExt;
 pub(super) const PROBE: Probe = Probe {
     name: "bpf/listening",
     about: "processes that begin to listen on the target's port: restarts",
-    in_windows: false,
+    runs: Runs::Always,
     object: object!("listening"),
     counts: &["listens", "records_lost", "targets_lost"],
     histograms: &[],

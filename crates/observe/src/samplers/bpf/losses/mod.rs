@@ -4,13 +4,13 @@
 //! nobody listens) is not counted, a drop that gives no reason neither: a SYN for which the accept queue has no room is in
 //! `ListenDrops` only. Cost: a comparison a freed packet of the host.
 
-use super::{Probe, Reading, object};
+use super::{Probe, Reading, Runs, object};
 use crate::source::bpf::{BpfError, Programs, names};
 
 pub(super) const PROBE: Probe = Probe {
     name: "bpf/losses",
     about: "retransmissions, resets and drops with the kernel's reason, on the target's ports",
-    in_windows: false,
+    runs: Runs::Always,
     object: object!("losses"),
     counts: &["retransmits", "resets_sent", "resets_received", "drops"],
     histograms: &[],

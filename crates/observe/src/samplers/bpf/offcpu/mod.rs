@@ -5,7 +5,7 @@
 //! them only the innermost is right. Stacks that fell on another's place, and waits beyond the map's bound, are counted
 //! as lost. The longest waits of the run are kept, each with its innermost frames; of each window, all are folded.
 
-use super::{Probe, Reading, folded, object};
+use super::{Probe, Reading, Runs, folded, object};
 use crate::limits::{WAIT_FRAMES_MAX, WAITS_COUNTED_MAX, WAITS_MAX};
 use crate::source::bpf::stacks::{Kept, Read};
 use crate::source::bpf::symbols::Place;
@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 pub(super) const PROBE: Probe = Probe {
     name: "bpf/offcpu",
     about: "time off a CPU by thread, state and stack",
-    in_windows: true,
+    runs: Runs::InWindows,
     object: object!("offcpu"),
     counts: &["switches", "threads_lost", "stacks_lost", "waits_lost"],
     histograms: &["off_ns"],

@@ -5,7 +5,7 @@
 //! the kernel are whole; those of a program only as far as it was built with frame pointers (`-fno-omit-frame-pointer`,
 //! `-C force-frame-pointers=yes`): without them the innermost frame is right and its callers may be missing.
 
-use super::{Probe, Reading, folded, object};
+use super::{Probe, Reading, Runs, folded, object};
 use crate::source::bpf::stacks::{Kept, Read};
 use crate::source::bpf::symbols::Place;
 use crate::source::bpf::{BpfError, Programs};
@@ -14,7 +14,7 @@ use model::profile::Period;
 pub(super) const PROBE: Probe = Probe {
     name: "bpf/oncpu",
     about: "where the target's threads run: 99 stacks a second and CPU",
-    in_windows: false,
+    runs: Runs::Always,
     object: object!("oncpu"),
     counts: &["samples", "stacks_lost", "places_lost"],
     histograms: &[],

@@ -3,12 +3,12 @@
 //! By `sched_wakeup`, `sched_wakeup_new` and `sched_switch`. The sum agrees with the second field of
 //! `/proc/<pid>/schedstat`; this shows how it is spread. Cost: two look-ups a context switch of the host.
 
-use super::{Probe, nothing, object};
+use super::{Probe, Runs, nothing, object};
 
 pub(super) const PROBE: Probe = Probe {
     name: "bpf/runqueue",
     about: "time that the target's threads waited for a CPU",
-    in_windows: false,
+    runs: Runs::Always,
     object: object!("runqueue"),
     counts: &["preempted", "threads_lost"],
     histograms: &["wait_ns"],

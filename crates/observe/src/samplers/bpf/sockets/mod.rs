@@ -11,13 +11,13 @@
 //! receive and a send, half of it for being called at all, so those are looked at in windows; established and closed
 //! connections always. State is kept with the socket.
 
-use super::{Probe, Reading, object};
+use super::{Probe, Reading, Runs, object};
 use crate::source::bpf::{BpfError, Programs};
 
 pub(super) const PROBE: Probe = Probe {
     name: "bpf/sockets",
     about: "receives and sends on the target's ports: sizes, NODELAY, packets in flight, time from request to reply",
-    in_windows: false,
+    runs: Runs::Always,
     object: object!("sockets"),
     counts: &[
         "sends_nodelay",

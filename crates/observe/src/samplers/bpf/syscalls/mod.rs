@@ -7,14 +7,14 @@
 
 mod futex;
 
-use super::{Probe, Reading, object};
+use super::{Probe, Reading, Runs, object};
 use crate::source::bpf::{BpfError, Programs, names};
 use model::bpf::CallUse;
 
 pub(super) const PROBE: Probe = Probe {
     name: "bpf/syscalls",
     about: "system calls of the target: how many, errors, time; connections accepted; waits in futex by address",
-    in_windows: true,
+    runs: Runs::UntilEnough,
     object: object!("syscalls"),
     counts: &[
         "errors",

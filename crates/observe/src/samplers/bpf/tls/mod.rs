@@ -9,14 +9,14 @@
 //! Cost: some 2 µs a call, a few calls a connection and none a request, so always on; others that use the same file pay
 //! it too.
 
-use super::{Probe, Reading, object};
+use super::{Probe, Reading, Runs, object};
 use crate::source::bpf::{BpfError, Programs};
 use model::snapshot::SamplerState;
 
 pub(super) const PROBE: Probe = Probe {
     name: "bpf/tls",
     about: "TLS handshakes by libssl: how many, failed, time in all and inside the library",
-    in_windows: false,
+    runs: Runs::Always,
     object: object!("tls"),
     counts: &["started", "completed", "failed", "calls", "handshakes_lost"],
     histograms: &["handshake_ns", "inside_ns"],
