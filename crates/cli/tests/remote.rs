@@ -151,6 +151,26 @@ fn probes_run_where_the_target_is_and_their_events_have_the_runs_time() {
 }
 
 #[test]
+fn a_slow_target_elsewhere_is_looked_at_closely_at_once() {
+    let Some(pair) = pair() else { return };
+    let (target, observer) = (target(&pair), observer(&pair, TOKEN));
+    let mut command = load(&pair, Some(TOKEN), &["-d", "6s", "--no-record", "--observe", "windows"]);
+    let running = std::thread::spawn(move || finish(&mut command));
+    wait_until("it observes", || observer.has_said("observing for it"));
+    // The first window is over by then, and the next due in seven seconds.
+    std::thread::sleep(Duration::from_secs(3));
+    target.process.signal(19);
+    std::thread::sleep(Duration::from_millis(500));
+    target.process.signal(18);
+    let document = running.join().unwrap().json();
+    let bpf = &document["observed"]["bpf"];
+    if bpf.is_null() {
+        return testkit::skip(&format!("no probe could be loaded: {}", document["samplers"]));
+    }
+    assert!(bpf["windows"].as_u64().unwrap() >= 2, "{bpf}");
+}
+
+#[test]
 fn a_target_behind_a_unix_socket_is_no_target_elsewhere() {
     let args = ["load", "unix:/tmp/none.sock", "--observe-at", "127.0.0.1:4500", "-n", "1", "--no-record"];
     let run = finish(command(&args).env("PLIMSOLL_TOKEN", TOKEN));

@@ -237,7 +237,7 @@ fn another_protocol_is_said_with_both_numbers() {
 #[test]
 fn noise_ends_its_own_connection_and_no_other() {
     let observer = Observer::start();
-    let hello = frame(r#"{"protocol":1,"version":"0","proof":"00"}"#);
+    let hello = frame(&format!(r#"{{"protocol":{PROTOCOL},"version":"0","proof":"00"}}"#));
     for bytes in [&b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"[..], &[0; 64], &[0xff; 70_000], &[0x16, 3, 1, 0xff, 0xff], b""]
     {
         let mut socket = TcpStream::connect(observer.address).unwrap();

@@ -284,7 +284,7 @@ pub enum ObserveArg {
     None,
     /// Signals, exits, losses, run queue, handshakes; for one second in ten receives and sends
     Light,
-    /// And system calls, waits, locks, block I/O for one second in ten
+    /// And waits, locks, block I/O for one second in ten, system calls in it until there are enough
     Windows,
     /// All of them all the time
     Full,

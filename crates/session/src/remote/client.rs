@@ -131,6 +131,8 @@ pub(super) struct Client {
 struct Shared {
     /// One last reading is wanted.
     finish: AtomicBool,
+    /// The target was slow, and the observer has not been told.
+    slow: AtomicBool,
     state: Mutex<State>,
 }
 
@@ -187,6 +189,12 @@ impl Client {
     /// How the link is.
     pub fn state(&self) -> State {
         self.shared.state().clone()
+    }
+
+    /// Tells the observer that the target was slow just now. While the link is broken, nobody.
+    pub fn hint_slow(&self) {
+        self.shared.slow.store(true, Ordering::Relaxed);
+        self.wake();
     }
 
     /// Has one last reading taken, and waits for it a little; nothing comes after that.
@@ -388,6 +396,8 @@ impl Follower {
         let mut next_exchange = Instant::now() + EXCHANGE_EVERY;
         let mut heard = Instant::now();
         let mut finishing: Option<Instant> = None;
+        // Of a time when there was no link.
+        self.shared.slow.store(false, Ordering::Relaxed);
         loop {
             if self.is_to_finish() && finishing.is_none() {
                 channel.send(&FromRun::Finish)?;
@@ -395,6 +405,9 @@ impl Follower {
             }
             if finishing.is_some_and(|until| Instant::now() >= until) {
                 return Ok(());
+            }
+            if self.shared.slow.swap(false, Ordering::Relaxed) && finishing.is_none() {
+                channel.send(&FromRun::Slow)?;
             }
             if asked.is_none() && finishing.is_none() && Instant::now() >= next_exchange {
                 let sent_ns = monotonic_ns();

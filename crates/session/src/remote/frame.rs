@@ -110,6 +110,7 @@ mod tests {
         vec![
             FromRun::Ping { sent_ns: -1 },
             FromRun::Start(Start { whom, tick_ns: 100_000_000, probes: Level::Light }),
+            FromRun::Slow,
             FromRun::Finish,
         ]
     }

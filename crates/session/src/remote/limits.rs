@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 /// Number of the protocol. It changes with the messages; both sides must have the same.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;
 
 /// Shortest token, bytes: 128 random bits in base64 are longer. What a proof is made of must not be guessed off line.
 pub const TOKEN_BYTES_MIN: usize = 16;

@@ -46,6 +46,8 @@ pub enum FromRun {
     },
     /// Observe, and send what is seen.
     Start(Start),
+    /// The target was slow just now: probes that run in windows may look at once.
+    Slow,
     /// One last reading, and then no more.
     Finish,
 }

@@ -83,10 +83,12 @@ impl Observation {
         }
     }
 
-    /// The tick that has just ended was slow: probes that run in windows may look at once. Only here.
+    /// The tick that has just ended was slow: probes that run in windows may look at once.
     pub fn hint_slow(&mut self) {
-        if let Observation::Here(observer) = self {
-            observer.hint_slow();
+        match self {
+            Observation::Off => {}
+            Observation::Here(observer) => observer.hint_slow(),
+            Observation::There(there) => there.client.hint_slow(),
         }
     }
 

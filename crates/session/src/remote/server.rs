@@ -251,6 +251,8 @@ impl Serving {
             match expect(channel, until, stop)? {
                 FromRun::Ping { sent_ns } => pong(channel, sent_ns)?,
                 FromRun::Start(start) => return Ok(start),
+                // Nothing is observed yet.
+                FromRun::Slow => {}
                 FromRun::Finish => return Err(Parting::Finished),
             }
         }
@@ -298,6 +300,7 @@ impl Serving {
                 heard = Instant::now();
                 match message {
                     FromRun::Ping { sent_ns } => pong(channel, sent_ns)?,
+                    FromRun::Slow => seer.observer.hint_slow(),
                     FromRun::Finish => {
                         seer.look(channel)?;
                         return Err(Parting::Finished);

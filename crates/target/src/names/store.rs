@@ -70,7 +70,7 @@ impl Actor for Store {
     type State = Owned;
     type Arguments = StoreParts;
 
-    async fn pre_start(&self, _: ActorRef<Wake>, parts: StoreParts) -> Result<Owned, ActorProcessingErr> {
+    async fn pre_start(&self, myself: ActorRef<Wake>, parts: StoreParts) -> Result<Owned, ActorProcessingErr> {
         let mut map = Map::default();
         let mut journal = None;
         if let Some(path) = parts.journal.clone() {
@@ -87,12 +87,10 @@ impl Actor for Store {
         }
         let owned = Owned { parts, map, journal, rewrite_above: 0, batch: Batch::default() };
         owned.show();
-        Ok(owned)
-    }
-
-    async fn post_start(&self, myself: ActorRef<Wake>, owned: &mut Owned) -> Result<(), ActorProcessingErr> {
+        // Here and not in `post_start`, which nobody waits for: who connects as soon as the server says that it listens
+        // would find no store. What is sent before the actor runs waits in its mailbox.
         owned.parts.queue.store_is_up(myself);
-        Ok(())
+        Ok(owned)
     }
 
     async fn handle(&self, _: ActorRef<Wake>, _: Wake, owned: &mut Owned) -> Result<(), ActorProcessingErr> {
