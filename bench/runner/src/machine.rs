@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use anyhow::{Context as _, Result};
 use serde::Serialize;
 
 /// The machine of a result.
@@ -39,6 +40,17 @@ pub fn machine() -> Machine {
         kernel: format!("{} {}", read("/proc/sys/kernel/osrelease").trim(), read("/proc/sys/kernel/version").trim()),
         congestion_control: read("/proc/sys/net/ipv4/tcp_congestion_control").trim().to_owned(),
     }
+}
+
+/// Memory that can be had without swapping (`MemAvailable`), in bytes.
+///
+/// # Errors
+/// /proc does not say.
+pub fn memory_available_bytes() -> Result<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").context("reading /proc/meminfo")?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    let kib = line.and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<u64>().ok());
+    kib.map(|kib| kib * 1024).context("/proc/meminfo has no line MemAvailable")
 }
 
 /// The first line each program prints about its version.

@@ -28,7 +28,7 @@ pub const STAMPING: &str = "stamping responder";
 /// Where it writes them.
 const STAMPS: &str = "stamps";
 
-const MANY_HOLDER_ARGS: &str = "serve echo --design uring --connections-max 110k --idle-timeout never --listen {addr}";
+const MANY_HOLDER_ARGS: &str = "serve echo --design uring --connections-max 510k --idle-timeout never --listen {addr}";
 const HOLDER_ARGS: &str = "serve echo --design uring --connections-max 60k --idle-timeout never --listen {addr}";
 /// Servers of one file of 1 KiB: ours first, then nginx as it comes, and remembering open files.
 pub const FILE_SERVERS: [&str; 3] = ["serve http, 1 KiB", "nginx, 1 KiB", "nginx, 1 KiB, open_file_cache"];

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use super::{load, method, one};
 use crate::args::Settings;
+use crate::machine;
 use crate::measure::Measured;
 use crate::report::{Document, NOTHING, Table, figure, spread};
 use crate::rounds::{self, Series};
@@ -24,8 +25,10 @@ use crate::tools::{self, OBSERVED};
 
 const SECONDS: f64 = 10.0;
 const ROUNDS: usize = 10;
-/// Connections of the busy target of the second table.
-const HELD: usize = 100_000;
+/// Connections of the targets of the second table that hold some: the last are a million sockets, both ends being here.
+const HELD: [usize; 2] = [100_000, 500_000];
+/// What a held connection takes of the machine's memory, bytes, both ends counted; with room to spare.
+const HELD_BYTES: u64 = 20_000;
 /// Sockets of others that may have gone since they were counted.
 const FEW: u64 = 100;
 /// How long they may take to come.
@@ -64,9 +67,12 @@ pub fn run(settings: &Settings) -> Result<Document> {
         document.tables.push(table(title, &series));
         runs.push(json!({"connections": connections, "series": series}));
     }
-    let (table, own) = observer(settings);
-    document.tables.push(table);
-    runs.push(own);
+    // Named rows are those of the first table.
+    if settings.tools.is_empty() {
+        let (table, own) = observer(settings);
+        document.tables.push(table);
+        runs.push(own);
+    }
     document.runs = runs.into();
     Ok(document)
 }
@@ -104,11 +110,14 @@ fn observer(settings: &Settings) -> (Table, Value) {
     let columns = ["target", "% of a core", "readings", "remarks"];
     let mut table = Table::new("the observer's own CPU time, one reading a second", &columns);
     let mut runs = Vec::new();
-    let measures: [fn(&Settings) -> Result<Value>; 2] = [idle, holding];
-    for (what, measure) in ["nginx without load", "plimsoll serve echo, 100,000 connections"].into_iter().zip(measures)
-    {
-        say(what);
-        let (share, readings, remarks) = match measure(settings) {
+    for held in std::iter::once(0).chain(HELD) {
+        let what = match held {
+            0 => "nginx without load".to_owned(),
+            held => format!("plimsoll serve echo, {held} connections"),
+        };
+        say(&what);
+        let watched = if held == 0 { idle(settings) } else { holding(settings, held) };
+        let (share, readings, remarks) = match watched {
             Ok(document) => {
                 let of = |name: &str| document.pointer(name).and_then(Value::as_f64);
                 let share = of("/own_cpu_s").zip(of("/watched_s")).map(|(own, watched)| 100.0 * own / watched);
@@ -118,7 +127,7 @@ fn observer(settings: &Settings) -> (Table, Value) {
             }
             Err(error) => (None, NOTHING.to_owned(), format!("{error:#}")),
         };
-        table.rows.push(vec![what.to_owned(), figure(share, 3), readings, remarks]);
+        table.rows.push(vec![what, figure(share, 3), readings, remarks]);
     }
     (table, json!({"observer": runs}))
 }
@@ -128,7 +137,11 @@ fn idle(settings: &Settings) -> Result<Value> {
     watch(settings, &target)
 }
 
-fn holding(settings: &Settings) -> Result<Value> {
+fn holding(settings: &Settings, held: usize) -> Result<Value> {
+    let (wanted, free) = (held as u64 * HELD_BYTES, machine::memory_available_bytes()?);
+    if free < wanted {
+        bail!("{} GB of memory are free, {} GB wanted", free >> 30, wanted >> 30);
+    }
     let target = Target::start(MANY_HOLDER, &[settings.target_cpu], settings)?;
     let before = sockets()?;
     let url = format!("hold://{}", target.addr);
@@ -137,7 +150,7 @@ fn holding(settings: &Settings) -> Result<Value> {
         "load",
         &url,
         "-c",
-        &HELD.to_string(),
+        &held.to_string(),
         "--every",
         "never",
         "--sweep",
@@ -149,7 +162,7 @@ fn holding(settings: &Settings) -> Result<Value> {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     process::prepare(&mut command, &[settings.load_cpu]);
     let child = command.spawn().with_context(|| format!("starting {}", settings.plimsoll.display()))?;
-    let watched = await_sockets(before + 2 * HELD as u64 - FEW).and_then(|()| watch(settings, &target));
+    let watched = await_sockets(before + 2 * held as u64 - FEW).and_then(|()| watch(settings, &target));
     // Gone already or ended now: both is well.
     let _ = process::signal(child.id(), process::SIGTERM);
     process::wait(child, PATIENCE)?;

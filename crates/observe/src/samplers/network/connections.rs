@@ -123,31 +123,53 @@ struct Ports {
 }
 
 fn read(ports: &BTreeSet<(u16, bool)>, with_states: bool) -> Result<Ports, DumpError> {
+    read_within(ports, with_states, CONNECTIONS_MAX, STATES_MAX)
+}
+
+fn read_within(
+    ports: &BTreeSet<(u16, bool)>,
+    with_states: bool,
+    established_max: usize,
+    others_max: usize,
+) -> Result<Ports, DumpError> {
     let mut read = Ports { found: Vec::new(), left_out: Vec::new(), is_any_whole: false, has_states: with_states };
     let Ports { found, left_out, is_any_whole, .. } = &mut read;
-    let (mut established_left, mut others_left) = (CONNECTIONS_MAX, STATES_MAX);
+    let (mut established_left, mut others_left) = (established_max, others_max);
     if ports.len() > PORTS_MAX {
         left_out.push(format!("connections of {} ports beyond the first {PORTS_MAX}", ports.len() - PORTS_MAX));
     }
-    for (port, is_ipv6) in ports.iter().take(PORTS_MAX) {
+    let (mut established_cut, mut others_cut) = (Vec::new(), Vec::new());
+    let looked_at = ports.len().min(PORTS_MAX);
+    for (i, (port, is_ipv6)) in ports.iter().take(PORTS_MAX).enumerate() {
+        // Each its share of what is left: the first must not take it all.
+        let share = |left: usize| left.div_ceil(looked_at - i);
         let family = if *is_ipv6 { Family::V6 } else { Family::V4 };
         let before = found.len();
-        if established(family, *port, established_left, found)? {
+        if established(family, *port, share(established_left), found)? {
             *is_any_whole = true;
         } else {
-            left_out.push(format!("established connections of port {port} beyond the first {CONNECTIONS_MAX}"));
+            established_cut.push(*port);
         }
         established_left = established_left.saturating_sub(found.len() - before);
         if !with_states {
             continue;
         }
         let before = found.len();
-        if !others(family, *port, others_left, found)? {
-            left_out.push(format!("other connections of port {port} beyond the first {STATES_MAX}"));
+        if !others(family, *port, share(others_left), found)? {
+            others_cut.push(*port);
         }
         others_left = others_left.saturating_sub(found.len() - before);
     }
+    left_out.extend(beyond("established", &established_cut, established_max));
+    left_out.extend(beyond("other", &others_cut, others_max));
     Ok(read)
+}
+
+/// What was not looked at of some ports; `max`: what is looked at of all of them together.
+fn beyond(which: &str, ports: &[u16], max: usize) -> Option<String> {
+    let (first, more) = ports.split_first()?;
+    let named = more.iter().fold(format!("port {first}"), |named, port| format!("{named}, {port}"));
+    Some(format!("{which} connections of {named} beyond {max} in all"))
 }
 
 fn aggregate(found: &[Connection], has_states: bool, metrics: &mut Metrics) {
@@ -246,6 +268,25 @@ mod tests {
         // As after a walk that found few among many.
         (sampler.is_elsewhere, sampler.due_ns) = (true, i64::MIN);
         assert!(sampler.sample(&mut Buffers::default(), &mut snapshot).is_err_and(|error| error.is_nothing()));
+        drop(clients);
+    }
+
+    #[test]
+    fn of_many_ports_each_has_its_share() {
+        let listeners: Vec<_> = (0..3).map(|_| std::net::TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+        let ports: Vec<u16> = listeners.iter().map(|listener| listener.local_addr().unwrap().port()).collect();
+        let mut clients = Vec::new();
+        for (port, n) in ports.iter().zip([7, 2, 7]) {
+            clients.extend((0..n).map(|_| std::net::TcpStream::connect(("127.0.0.1", *port)).unwrap()));
+        }
+        let all: BTreeSet<_> = ports.iter().map(|port| (*port, false)).collect();
+        let read = read_within(&all, false, 9, 9).unwrap();
+        // In order of ports: what a port of few leaves goes to those behind it.
+        let few = all.iter().position(|(port, _)| *port == ports[1]).unwrap();
+        assert_eq!(read.found.len(), [2 + 4 + 3, 3 + 2 + 4, 3 + 3 + 2][few], "{few}");
+        let said = read.left_out.concat();
+        assert!(said.contains(&ports[0].to_string()) && said.contains(&ports[2].to_string()), "{said}");
+        assert!(!said.contains(&ports[1].to_string()) && said.ends_with("beyond 9 in all"), "{said}");
         drop(clients);
     }
 
