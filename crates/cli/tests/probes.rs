@@ -73,6 +73,23 @@ fn a_server_that_is_killed_is_in_the_recording_with_what_killed_it() {
 }
 
 #[test]
+fn a_run_shorter_than_a_tick_has_a_window_too() {
+    if !can_run() {
+        return;
+    }
+    let server = serve_http(&[]);
+    for (length, replies) in [(["-n", "50"], 50), (["-d", "300ms"], 1)] {
+        let load = ["load", &server.url, "-c", "2", "--warmup", "0s", "--json", "--no-record", "-q"];
+        let doc = plimsoll(&[&load[..], &length, &["--observe", "windows"]].concat()).json();
+        let bpf = &doc["observed"]["bpf"];
+        let service = bpf["histograms"]["sockets.service_ns"]["count"].as_u64();
+        assert!(bpf["windows"] == 1 && bpf["window_s"].as_f64() > Some(0.0), "{bpf}");
+        assert!(bpf["window_replies"].as_u64() >= Some(replies) && service >= Some(replies), "{bpf}");
+        assert!(bpf["calls_per_reply"].as_f64() >= Some(2.0), "it receives and sends: {bpf}");
+    }
+}
+
+#[test]
 fn without_probes_the_report_says_so_and_the_run_is_fine() {
     let server = serve_http(&[]);
     let load = ["load", &server.url, "-n", "50", "--json", "--no-record", "-q", "--observe", "none"];

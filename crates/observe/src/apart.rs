@@ -3,16 +3,22 @@
 //! The limit of open files bounds a table, and probes alone take a hundred descriptors: they must not be missing to the
 //! load. And a worker that makes a table of its own copies what is open, so that a probe that is closed here would run
 //! on there. Everything the observer opens, it opens on this thread. It gives way to all others: what a reading takes must
-//! not become a worker's lag. Not here: what is read, and when.
+//! not become a worker's lag. On CPUs that are all busy it would never come to its turn, so after a while of waiting it is
+//! let forward; where that is not allowed, it is merely nice. Not here: what is read, and when.
 
 use crate::observer::{ObserveSpec, Observer};
-use crate::source::{clock, descriptors};
+use crate::source::{clock, descriptors, schedule};
 use model::snapshot::{SamplerState, SamplerStatus};
 use model::{Event, Snapshot};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::Duration;
 
 /// How nice the thread is (sched(7)): a tenth of another's weight on a busy CPU.
 const NICE: i32 = 10;
+/// How long a reading waits for CPUs that are free. On the way it may hold a lock of the target's (`mmap_lock`), so not long.
+const PATIENCE: Duration = Duration::from_millis(20);
 
 /// The same as an [`Observer`], elsewhere in this process.
 #[derive(Debug)]
@@ -26,6 +32,8 @@ enum Inner {
         questions: Sender<Question>,
         answers: Receiver<Answer>,
         events: Vec<Event>,
+        /// Its id; 0: it does not step back.
+        id: Arc<AtomicI32>,
     },
     /// No thread was to be had.
     Here(Box<Observer>),
@@ -53,10 +61,11 @@ impl Apart {
     pub fn new(spec: ObserveSpec) -> Self {
         let (questions, asked) = channel();
         let (answering, answers) = channel();
-        let own = spec.clone();
-        let work = move || answer(own, &asked, &answering);
+        let (own, id) = (spec.clone(), Arc::new(AtomicI32::new(0)));
+        let told = Arc::clone(&id);
+        let work = move || answer(own, &told, &asked, &answering);
         let inner = match std::thread::Builder::new().name("observer".to_owned()).spawn(work) {
-            Ok(_) => Inner::Thread { questions, answers, events: Vec::new() },
+            Ok(_) => Inner::Thread { questions, answers, events: Vec::new(), id },
             Err(_) => Inner::Here(Box::new(Observer::new(spec))),
         };
         Apart { inner }
@@ -66,9 +75,9 @@ impl Apart {
     pub fn snapshot(&mut self, at_ns: i64) -> Snapshot {
         match &mut self.inner {
             Inner::Here(observer) => observer.snapshot(at_ns),
-            Inner::Thread { questions, answers, events } => {
+            Inner::Thread { questions, answers, events, id } => {
                 let asked = questions.send(Question::Snapshot { at_ns, asked_ns: clock::monotonic_ns() });
-                match asked.ok().and_then(|()| answers.recv().ok()) {
+                match asked.ok().and_then(|()| await_answer(answers, id)) {
                     Some(Answer::Snapshot(snapshot, mut happened)) => {
                         events.append(&mut happened);
                         *snapshot
@@ -101,8 +110,8 @@ impl Apart {
     pub fn statuses(&self) -> Vec<SamplerStatus> {
         match &self.inner {
             Inner::Here(observer) => observer.statuses(),
-            Inner::Thread { questions, answers, .. } => {
-                match questions.send(Question::Statuses).ok().and_then(|()| answers.recv().ok()) {
+            Inner::Thread { questions, answers, id, .. } => {
+                match questions.send(Question::Statuses).ok().and_then(|()| await_answer(answers, id)) {
                     Some(Answer::Statuses(statuses)) => statuses,
                     _ => vec![SamplerStatus {
                         name: "observe/all".to_owned(),
@@ -117,14 +126,35 @@ impl Apart {
     }
 }
 
+fn await_answer(answers: &Receiver<Answer>, id: &AtomicI32) -> Option<Answer> {
+    match answers.recv_timeout(PATIENCE) {
+        Ok(answer) => return Some(answer),
+        Err(RecvTimeoutError::Disconnected) => return None,
+        Err(RecvTimeoutError::Timeout) => {}
+    }
+    let thread = id.load(Ordering::Relaxed);
+    if thread != 0 {
+        // It could before. Where it cannot any more, it comes when it comes.
+        let _ = schedule::step_forward(thread);
+    }
+    answers.recv().ok()
+}
+
 /// Until nobody asks any more.
-fn answer(spec: ObserveSpec, asked: &Receiver<Question>, answering: &Sender<Answer>) {
+fn answer(spec: ObserveSpec, id: &AtomicI32, asked: &Receiver<Question>, answering: &Sender<Answer>) {
     // Where it is forbidden, the table is shared, as it would be without.
     let _ = descriptors::own_table();
     // A thread may always lower its own priority; on Linux, the calling thread's alone.
     let _ = rustix::process::setpriority_process(None, NICE);
     let mut observer = Observer::new(spec);
+    let steps_back = schedule::may_step_forward();
+    if steps_back {
+        id.store(schedule::thread_id(), Ordering::Relaxed);
+    }
     loop {
+        if steps_back {
+            let _ = schedule::step_back();
+        }
         let next = match observer.relieve_in() {
             Some(wait) => asked.recv_timeout(wait),
             None => asked.recv().map_err(RecvTimeoutError::from),

@@ -28,6 +28,9 @@ pub struct ObserveSpec {
     pub probes: Level,
     /// Sockets whose state they keep, at the most.
     pub sockets_max: u32,
+    /// Probes that run in windows begin one with the first reading, and end it with the second, whenever that is: for a
+    /// run that may be over by then. Else a run's first tick, its warm-up, is let pass.
+    pub window_at_once: bool,
 }
 
 impl Default for ObserveSpec {
@@ -39,6 +42,7 @@ impl Default for ObserveSpec {
             own_pid: 0,
             probes: Level::default(),
             sockets_max: BPF_SOCKETS_MAX,
+            window_at_once: false,
         }
     }
 }
@@ -73,7 +77,7 @@ impl Observer {
             (None, []) => Err("no process of the target was named"),
             (None, target) => Ok(target),
         };
-        let probes = Family::new(spec.probes, target, &spec.addresses, spec.sockets_max);
+        let probes = Family::new(target, &spec);
         let watch = Watch::new(spec, &mut buffers);
         let samplers = SAMPLERS.iter().map(Running::new).collect();
         Observer { watch, samplers, probes, events: Vec::new(), buffers }

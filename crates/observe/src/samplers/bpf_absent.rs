@@ -1,7 +1,6 @@
 //! Stands where the probes would be in a build without the feature `bpf`, and says so.
 
-use model::bpf::Level;
-use model::plan::Address;
+use crate::observer::ObserveSpec;
 use model::snapshot::{SamplerState, SamplerStatus};
 use model::{Event, Snapshot};
 
@@ -15,7 +14,7 @@ pub(crate) fn listed() -> impl Iterator<Item = (&'static str, &'static str, &'st
 pub(crate) struct Family;
 
 impl Family {
-    pub(crate) fn new(_: Level, _: Result<&[u32], &str>, _: &[Address], _: u32) -> Self {
+    pub(crate) fn new(_: Result<&[u32], &str>, _: &ObserveSpec) -> Self {
         Family
     }
 

@@ -11,6 +11,7 @@ pub(crate) mod namespace;
 pub(crate) mod proc;
 pub(crate) mod route;
 pub(crate) mod rusage;
+pub(crate) mod schedule;
 pub(crate) mod setting;
 pub(crate) mod sock_diag;
 pub(crate) mod stat;

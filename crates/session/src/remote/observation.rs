@@ -48,7 +48,7 @@ impl Observation {
     /// [`RemoteError`], where a target elsewhere cannot be observed.
     pub fn start(plan: &Plan, probes: Level, at: Option<&ObserveAt>) -> Result<Self, RemoteError> {
         let addresses: Vec<Address> = plan.origins.iter().flat_map(|o| o.addresses.iter().cloned()).collect();
-        let Some(at) = at else { return Ok(Observation::Here(Box::new(here(addresses, probes)))) };
+        let Some(at) = at else { return Ok(Observation::Here(Box::new(here(addresses, probes, may_be_short(plan))))) };
         let mut asked = Vec::new();
         for address in addresses {
             match address {
@@ -145,7 +145,12 @@ impl Observation {
     }
 }
 
-fn here(addresses: Vec<Address>, probes: Level) -> Apart {
+/// Whether a run may be over before its second tick.
+fn may_be_short(plan: &Plan) -> bool {
+    plan.stop.requests.is_some() || plan.planned_ns().is_some_and(|ns| ns < 2 * plan.tick_ns)
+}
+
+fn here(addresses: Vec<Address>, probes: Level, window_at_once: bool) -> Apart {
     let (target, target_unknown) = match observe::target::find(&addresses) {
         Ok(pids) => (pids, None),
         Err(why @ NotFound::Remote { .. }) => (
@@ -160,6 +165,7 @@ fn here(addresses: Vec<Address>, probes: Level) -> Apart {
         addresses,
         own_pid: std::process::id(),
         probes,
+        window_at_once,
         ..ObserveSpec::default()
     })
 }

@@ -2,6 +2,7 @@
 
 use super::{Names, PROBES, Probe, Reading, Runs};
 use crate::limits::{CALLS_ENOUGH, CALLS_LOOK_NS, CALLS_NS_MIN, WINDOW_EVERY, WINDOW_NS_MIN};
+use crate::observer::ObserveSpec;
 use crate::source::bpf::{BpfError, Programs, Scope};
 use crate::source::clock;
 use model::bpf::{BpfSample, Level};
@@ -52,13 +53,16 @@ struct Window {
     enough: Option<(i64, u64)>,
     /// When that is looked at next, monotonic clock.
     look_ns: i64,
+    /// The first is to begin with the first reading, and to end with the second.
+    is_at_once: bool,
     /// When the next is due, monotonic clock.
     next_ns: i64,
 }
 
 impl Family {
-    /// Loads them for a target; `sockets_max`: sockets whose state is kept.
-    pub(crate) fn new(level: Level, target: Result<&[u32], &str>, addresses: &[Address], sockets_max: u32) -> Self {
+    /// Loads them for a target.
+    pub(crate) fn new(target: Result<&[u32], &str>, spec: &ObserveSpec) -> Self {
+        let level = spec.probes;
         let mut family = Family {
             level,
             absent: None,
@@ -66,7 +70,7 @@ impl Family {
             running: Vec::new(),
             known: BTreeSet::new(),
             names: Names::default(),
-            window: Window::default(),
+            window: Window { is_at_once: spec.window_at_once, ..Window::default() },
             sample: BpfSample::default(),
         };
         let disabled = match (level, target) {
@@ -79,16 +83,16 @@ impl Family {
             return family;
         }
         match Scope::new() {
-            Ok(scope) => family.load(scope, target.unwrap_or_default(), addresses, sockets_max),
+            Ok(scope) => family.load(scope, target.unwrap_or_default(), spec),
             // Not a failure of ours: the run goes on as it would without them, and the status says what is wanted.
             Err(error) => family.absent = Some((SamplerState::Disabled, error.to_string())),
         }
         family
     }
 
-    fn load(&mut self, mut scope: Scope, target: &[u32], addresses: &[Address], sockets_max: u32) {
+    fn load(&mut self, mut scope: Scope, target: &[u32], spec: &ObserveSpec) {
         let mut ports: BTreeSet<u16> = BTreeSet::new();
-        ports.extend(addresses.iter().filter_map(|address| match address {
+        ports.extend(spec.addresses.iter().filter_map(|address| match address {
             Address::Tcp(socket) => Some(socket.port()),
             Address::Unix(_) => None,
         }));
@@ -106,7 +110,7 @@ impl Family {
             if self.level < probe.level() {
                 continue;
             }
-            let bound: &[u64] = &[0, u64::from(sockets_max), 0, 0];
+            let bound: &[u64] = &[0, u64::from(spec.sockets_max), 0, 0];
             let loaded = Programs::load(probe.object, &mut scope, &[("bound", bound)]).and_then(|mut programs| {
                 if probe.runs == Runs::Always || self.level == Level::Full {
                     programs.attach(self.level == Level::Full)?;
@@ -168,7 +172,7 @@ impl Family {
         snapshot.bpf = Some(self.sample.clone());
         snapshot.profile = (!profile.is_empty()).then_some(profile);
         // Not before the load: a run's first tick is its warm-up.
-        if self.has_windows() && snapshot.at_ns >= 0 {
+        if self.has_windows() && (snapshot.at_ns >= 0 || self.window.is_at_once) {
             self.open_window();
         }
     }
@@ -246,6 +250,7 @@ impl Family {
             enough: None,
             look_ns: since_ns.saturating_add(CALLS_NS_MIN),
             next_ns: self.window.next_ns,
+            is_at_once: self.window.is_at_once,
         };
     }
 
@@ -253,10 +258,10 @@ impl Family {
     fn close_window(&mut self) -> Option<(i64, i64)> {
         let since_ns = self.window.open_since_ns?;
         let now_ns = clock::monotonic_ns();
-        if now_ns.saturating_sub(since_ns) < WINDOW_NS_MIN {
+        if now_ns.saturating_sub(since_ns) < WINDOW_NS_MIN && !self.window.is_at_once {
             return None;
         }
-        self.window.open_since_ns = None;
+        (self.window.open_since_ns, self.window.is_at_once) = (None, false);
         for running in &mut self.running {
             let is_all = running.probe.runs != Runs::Always;
             running.programs.iter_mut().for_each(|programs| programs.detach(is_all));

@@ -9,6 +9,7 @@ pub(crate) mod areas;
 mod namer;
 
 use crate::limits::{NAMES_KEPT_MAX, NAMES_WAIT, PREPARE_WAIT, PROCESSES_NAMED_MAX};
+use crate::source::schedule;
 use namer::Namer;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt;
@@ -241,6 +242,8 @@ impl Worker {
 
 /// Until nobody asks any more.
 fn answer(asked: &Receiver<Question>, answering: &Sender<Answer>) {
+    // Whoever starts it may have stepped back, and nobody would let this one forward.
+    let _ = schedule::step_forward(0);
     // A thread may always lower its own priority; on Linux, the calling thread's alone.
     let _ = rustix::process::setpriority_process(None, NICE);
     let mut namer = Namer::default();

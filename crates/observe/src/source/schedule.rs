@@ -1,0 +1,70 @@
+//! A thread that runs only when nobody else wants its CPU, for as long as that is soon enough.
+//!
+//! By sched(7): SCHED_IDLE gives way at once to every thread that wakes up; a nice one of SCHED_OTHER ends its turn of some
+//! milliseconds first, in which nobody takes up replies. The way back needs CAP_SYS_NICE, or RLIMIT_NICE.
+
+use std::io;
+
+/// The calling thread's id.
+pub(crate) fn thread_id() -> i32 {
+    rustix::thread::gettid().as_raw_nonzero().get()
+}
+
+/// Lets the calling thread run only when nobody else wants to.
+///
+/// # Errors
+/// The kernel's, where a seccomp filter forbids it.
+pub(crate) fn step_back() -> io::Result<()> {
+    set_policy(0, libc::SCHED_IDLE)
+}
+
+/// Ends that, for a thread of this process.
+///
+/// # Errors
+/// EPERM without the right to.
+pub(crate) fn step_forward(thread: i32) -> io::Result<()> {
+    set_policy(thread, libc::SCHED_OTHER)
+}
+
+/// Whether there is a way back: tried with a thread that ends.
+pub(crate) fn may_step_forward() -> bool {
+    let tried = std::thread::Builder::new().spawn(|| step_back().and_then(|()| step_forward(0)).is_ok());
+    tried.ok().and_then(|thread| thread.join().ok()).unwrap_or(false)
+}
+
+fn set_policy(thread: i32, policy: libc::c_int) -> io::Result<()> {
+    let priority = libc::sched_param { sched_priority: 0 };
+    // SAFETY: the kernel reads `priority`, which lives until the call returns; glibc hands the thread's id to it as it is.
+    let outcome = unsafe { libc::sched_setscheduler(thread, policy, &raw const priority) };
+    if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn policy() -> i32 {
+        let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
+        // The 41st field; the second, in parentheses, may hold spaces.
+        stat.rsplit(')').next().unwrap().split_whitespace().nth(38).unwrap().parse().unwrap()
+    }
+
+    #[test]
+    fn a_thread_steps_back_and_another_lets_it_forward_where_that_is_allowed() {
+        let may = may_step_forward();
+        assert_eq!(policy(), libc::SCHED_OTHER, "trying changes nothing here");
+        let (tell, told) = std::sync::mpsc::channel();
+        let (go, going) = std::sync::mpsc::channel::<()>();
+        let thread = std::thread::spawn(move || {
+            step_back().unwrap();
+            tell.send((thread_id(), policy())).unwrap();
+            going.recv().unwrap();
+            policy()
+        });
+        let (id, stepped_back) = told.recv().unwrap();
+        assert_eq!(stepped_back, libc::SCHED_IDLE);
+        assert_eq!(step_forward(id).is_ok(), may);
+        go.send(()).unwrap();
+        assert_eq!(thread.join().unwrap(), if may { libc::SCHED_OTHER } else { libc::SCHED_IDLE });
+    }
+}
