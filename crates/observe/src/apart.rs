@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-/// How nice the thread is (sched(7)): a tenth of another's weight on a busy CPU.
+/// How nice the thread is where it cannot step back (sched(7)): a tenth of another's weight on a busy CPU.
 const NICE: i32 = 10;
 /// How long a reading waits for CPUs that are free. On the way it may hold a lock of the target's (`mmap_lock`), so not long.
 const PATIENCE: Duration = Duration::from_millis(20);
@@ -127,30 +127,45 @@ impl Apart {
 }
 
 fn await_answer(answers: &Receiver<Answer>, id: &AtomicI32) -> Option<Answer> {
-    match answers.recv_timeout(PATIENCE) {
-        Ok(answer) => return Some(answer),
-        Err(RecvTimeoutError::Disconnected) => return None,
-        Err(RecvTimeoutError::Timeout) => {}
+    loop {
+        match answers.recv_timeout(PATIENCE) {
+            Ok(answer) => return Some(answer),
+            Err(RecvTimeoutError::Disconnected) => return None,
+            // Again and again: it may have been busy with something else, and stepped back after that.
+            Err(RecvTimeoutError::Timeout) => let_forward(id),
+        }
     }
+}
+
+fn let_forward(id: &AtomicI32) {
     let thread = id.load(Ordering::Relaxed);
     if thread != 0 {
         // It could before. Where it cannot any more, it comes when it comes.
         let _ = schedule::step_forward(thread);
     }
-    answers.recv().ok()
+}
+
+impl Drop for Apart {
+    /// Its last work, closing everything, must not wait for a CPU that is free.
+    fn drop(&mut self) {
+        if let Inner::Thread { id, .. } = &self.inner {
+            let_forward(id);
+        }
+    }
 }
 
 /// Until nobody asks any more.
 fn answer(spec: ObserveSpec, id: &AtomicI32, asked: &Receiver<Question>, answering: &Sender<Answer>) {
     // Where it is forbidden, the table is shared, as it would be without.
     let _ = descriptors::own_table();
-    // A thread may always lower its own priority; on Linux, the calling thread's alone.
-    let _ = rustix::process::setpriority_process(None, NICE);
-    let mut observer = Observer::new(spec);
     let steps_back = schedule::may_step_forward();
     if steps_back {
         id.store(schedule::thread_id(), Ordering::Relaxed);
+    } else {
+        // A thread may always lower its own priority; on Linux, the calling thread's alone.
+        let _ = rustix::process::setpriority_process(None, NICE);
     }
+    let mut observer = Observer::new(spec);
     loop {
         if steps_back {
             let _ = schedule::step_back();
@@ -162,6 +177,10 @@ fn answer(spec: ObserveSpec, id: &AtomicI32, asked: &Receiver<Question>, answeri
         let question = match next {
             Ok(question) => question,
             Err(RecvTimeoutError::Timeout) => {
+                // What it ends costs the target more than this.
+                if steps_back {
+                    let _ = schedule::step_forward(0);
+                }
                 observer.relieve();
                 continue;
             }
