@@ -14,12 +14,13 @@ fn the_demo_finds_the_line_and_what_gives_first() {
     }
     let state = tempfile::tempdir().unwrap();
     let demo = || finish(command(&["demo", "-q"]).env("XDG_STATE_HOME", state.path()));
-    // Who else uses this machine may stop the generator: then the demo says so, and is asked again.
+    // Who else uses this machine may stop the generator, and then the demo says so; or the target in one step, which then
+    // passes for the line while the target has CPU to spare.
     let is_valid = |run: &Run| run.status != Some(4);
     let mut run = demo();
     for _ in 0..2 {
-        if !is_valid(&run) {
-            eprintln!("not valid, once more: {}", run.stdout);
+        if !is_valid(&run) || run.stdout.contains("not known") {
+            eprintln!("disturbed, once more: {}", run.stdout);
             run = demo();
         }
     }
@@ -30,8 +31,8 @@ fn the_demo_finds_the_line_and_what_gives_first() {
     assert!(!run.stdout.contains("NOT valid"), "{}", run.stdout);
     let line = run.stdout.lines().find(|line| line.starts_with("Load line")).unwrap_or("");
     let rate: f64 = line.split_whitespace().find_map(|word| word.parse().ok()).unwrap_or(0.0);
-    // 100 µs of CPU a request on one thread: 10,000 a second is what no machine can pass.
-    assert!((1000.0..=10_000.0).contains(&rate), "{}", run.stdout);
+    // 200 µs of CPU a request on one thread: 5,000 a second is what no machine can pass.
+    assert!((500.0..=5000.0).contains(&rate), "{}", run.stdout);
     for words in ["single-thread-bound", "valid", "Report", "p99 < 10.0 ms", "remedy", "check"] {
         assert!(run.stdout.contains(words), "{words} is missing in\n{}", run.stdout);
     }

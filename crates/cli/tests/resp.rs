@@ -32,7 +32,7 @@ fn redis_counts_what_we_count() {
         let Some(redis) = redis(&[]) else { return };
         let url = format!("resp://{}", redis.address());
         let run = load(&url, &["-n", "20000", "-c", "50", "--driver", driver, "--pipeline", pipeline]);
-        run.assert_exit(0);
+        run.assert_measured();
         let doc = run.json();
         let totals = &doc["totals"];
         assert_eq!((&totals["ok"], &totals["failed"]), (&20_000.into(), &0.into()), "{driver} {pipeline}");
@@ -126,7 +126,7 @@ fn who_may_log_in_does_and_no_password_is_kept() {
     let path = file.to_str().unwrap();
     let arguments = ["-n", "300", "-c", "5", "--json", "-q", "--record", path];
     let run = plimsoll(&[&["load", &format!("resp://:open-sesame@{address}/3")], &arguments[..]].concat());
-    run.assert_exit(0);
+    run.assert_measured();
     assert_eq!(run.json()["totals"]["ok"], 300);
     assert!(!run.stdout.contains("sesame"), "the report holds the password");
     for entry in std::fs::read_dir(folder.path()).unwrap() {
