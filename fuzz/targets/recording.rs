@@ -6,7 +6,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use model::plan::*;
-use model::recording::{Capsule, End, Totals};
+use model::recording::{Capsule, End, Tick, Totals};
 use model::{Interval, LatencyKind, Snapshot};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -61,7 +61,7 @@ fn good() -> &'static [u8] {
             interval.end_ns = tick * 100 + 100;
             interval.counts.ok = 7;
             interval.latency.record(LatencyKind::Response, 1000 + tick);
-            writer.append(&[&interval], Some(&Snapshot::default()), &[]).expect("a tick");
+            writer.append(Some(&Tick::of([&interval])), Some(&Snapshot::default()), &[]).expect("a tick");
         }
         writer.finish(&Totals::default(), &[], End::Complete, None).expect("its end");
         std::fs::read(&path).expect("the file")

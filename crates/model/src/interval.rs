@@ -2,7 +2,7 @@
 //!
 //! Two sets of memory travel round and round between worker and session; nothing here allocates after
 //! it is made. Accounting: over a run, `started = ok + failed + in flight at the end`, always;
-//! dropped requests were never started.
+//! dropped requests and those never taken up were not started.
 
 use crate::LatencySet;
 use crate::error_kind::{ErrorExample, ErrorKind};
@@ -22,8 +22,15 @@ pub struct Counts {
     pub failed: u64,
     /// Never started: the queue for a connection was full, or the run was told to drop.
     pub dropped: u64,
+    /// Never started: due before the end of the load, and the generator had not come to them by then.
+    pub never_taken_up: u64,
     /// Requests due during warm-up that ended, well or not.
     pub warmup: u64,
+    /// Of those, the ones that ended well after warm-up: replies that came in the measured time, which rates count, and
+    /// nothing else does.
+    pub carried_ok: u64,
+    /// The same of those that failed after warm-up.
+    pub carried_failed: u64,
     /// Bytes of requests handed over; with TLS before they are encrypted.
     pub bytes_sent: u64,
     /// Bytes received; with TLS after they were decrypted.
@@ -46,7 +53,17 @@ pub struct Counts {
     pub cpu_user_ns: u64,
     /// System CPU time of the worker, nanoseconds.
     pub cpu_system_ns: u64,
+    /// Time the worker could have run and was not given a CPU, nanoseconds (run-queue wait, `schedstat`); 0 where the
+    /// kernel does not say.
+    pub cpu_wait_ns: u64,
+    /// Time by which turns of the worker's loop were late, nanoseconds: it was to wake at a moment and woke later, or a
+    /// turn took longer than the CPU time it used; each beyond [`LATE_NS_MIN`]. Whatever stopped it: another process, a
+    /// quota, the hypervisor, a signal.
+    pub late_ns: u64,
 }
+
+/// A turn of a worker's loop that is less late than this is as any thread's that wakes up, nanoseconds.
+pub const LATE_NS_MIN: u64 = 1_000_000;
 
 impl Counts {
     /// Adds another's.
@@ -55,7 +72,10 @@ impl Counts {
         self.ok += other.ok;
         self.failed += other.failed;
         self.dropped += other.dropped;
+        self.never_taken_up += other.never_taken_up;
         self.warmup += other.warmup;
+        self.carried_ok += other.carried_ok;
+        self.carried_failed += other.carried_failed;
         self.bytes_sent += other.bytes_sent;
         self.bytes_received += other.bytes_received;
         self.connected += other.connected;
@@ -67,6 +87,35 @@ impl Counts {
         self.wakeups += other.wakeups;
         self.cpu_user_ns += other.cpu_user_ns;
         self.cpu_system_ns += other.cpu_system_ns;
+        self.cpu_wait_ns += other.cpu_wait_ns;
+        self.late_ns += other.late_ns;
+    }
+
+    /// What is left without another's, which is a part of it.
+    pub fn without(&self, part: &Counts) -> Counts {
+        Counts {
+            started: self.started.saturating_sub(part.started),
+            ok: self.ok.saturating_sub(part.ok),
+            failed: self.failed.saturating_sub(part.failed),
+            dropped: self.dropped.saturating_sub(part.dropped),
+            never_taken_up: self.never_taken_up.saturating_sub(part.never_taken_up),
+            warmup: self.warmup.saturating_sub(part.warmup),
+            carried_ok: self.carried_ok.saturating_sub(part.carried_ok),
+            carried_failed: self.carried_failed.saturating_sub(part.carried_failed),
+            bytes_sent: self.bytes_sent.saturating_sub(part.bytes_sent),
+            bytes_received: self.bytes_received.saturating_sub(part.bytes_received),
+            connected: self.connected.saturating_sub(part.connected),
+            connect_failed: self.connect_failed.saturating_sub(part.connect_failed),
+            handshakes_full: self.handshakes_full.saturating_sub(part.handshakes_full),
+            handshakes_resumed: self.handshakes_resumed.saturating_sub(part.handshakes_resumed),
+            closed_by_us: self.closed_by_us.saturating_sub(part.closed_by_us),
+            closed_by_peer: self.closed_by_peer.saturating_sub(part.closed_by_peer),
+            wakeups: self.wakeups.saturating_sub(part.wakeups),
+            cpu_user_ns: self.cpu_user_ns.saturating_sub(part.cpu_user_ns),
+            cpu_system_ns: self.cpu_system_ns.saturating_sub(part.cpu_system_ns),
+            cpu_wait_ns: self.cpu_wait_ns.saturating_sub(part.cpu_wait_ns),
+            late_ns: self.late_ns.saturating_sub(part.late_ns),
+        }
     }
 
     /// Requests that ended.
@@ -74,11 +123,21 @@ impl Counts {
         self.ok + self.failed
     }
 
+    /// Replies that came well in the measured time, whenever their request was due: what a rate of successes is made of.
+    pub fn ok_arrived(&self) -> u64 {
+        self.ok + self.carried_ok
+    }
+
+    /// All requests that ended in the measured time, whenever they were due: what a rate is made of.
+    pub fn arrived(&self) -> u64 {
+        self.requests() + self.carried_ok + self.carried_failed
+    }
+
     /// Only what counts requests: a worker knows of each whether it was due after warm-up, so these are right even of
     /// an interval cut in warm-up. Bytes, connections and CPU time are not told apart and are zero here.
     pub fn of_requests(&self) -> Counts {
-        let Counts { started, ok, failed, dropped, warmup, .. } = *self;
-        Counts { started, ok, failed, dropped, warmup, ..Counts::default() }
+        let Counts { started, ok, failed, dropped, never_taken_up, warmup, carried_ok, carried_failed, .. } = *self;
+        Counts { started, ok, failed, dropped, never_taken_up, warmup, carried_ok, carried_failed, ..Counts::default() }
     }
 }
 
@@ -271,6 +330,20 @@ impl<C: Counter> Interval<C> {
     }
 }
 
+impl Interval<u32> {
+    /// Adds another worker's interval of the same tick: its gauges too, which are of the same moment.
+    pub fn add_worker(&mut self, other: &Interval<u32>) {
+        self.start_ns = self.start_ns.min(other.start_ns);
+        self.end_ns = self.end_ns.max(other.end_ns);
+        self.is_drain &= other.is_drain;
+        self.counts.add(&other.counts);
+        self.gauges.add_worker(&other.gauges);
+        self.connection_errors.merge(&other.connection_errors);
+        self.add_tallies(other);
+        self.latency.add_worker(&other.latency);
+    }
+}
+
 impl Interval<u64> {
     /// Adds another worker's interval of the same tick, or a later one's figures.
     pub fn add<D: Counter>(&mut self, other: &Interval<D>) {
@@ -288,9 +361,15 @@ impl Interval<u64> {
     }
 
     fn add_figures<D: Counter>(&mut self, other: &Interval<D>) {
+        self.add_tallies(other);
+        self.latency.add(&other.latency);
+    }
+}
+
+impl<C: Counter> Interval<C> {
+    fn add_tallies<D: Counter>(&mut self, other: &Interval<D>) {
         self.errors.merge(&other.errors);
         self.status.merge(&other.status);
-        self.latency.add(&other.latency);
         for (into, from) in self.examples.iter_mut().zip(other.examples) {
             if into.is_none() {
                 *into = from;

@@ -1,6 +1,10 @@
 //! The kinds of latency kept for every run, and a set of histograms holding one of each.
 //!
 //! All values are nanoseconds. The range is fixed ([`crate::limits`]), so two sets always merge without loss.
+//!
+//! What has not ended when the run does is right-censored: its age then is a lower bound of what it would have been. Such
+//! ages have kinds of their own ([`Kind::censored`]), and [`LatencySet::quantile`] takes both together, as in Kaplan and
+//! Meier, "Nonparametric estimation from incomplete observations", JASA 53 (1958), where all censoring comes at the end.
 
 use crate::limits::{LATENCY_DIGITS, LATENCY_NS_MAX, LATENCY_NS_MIN};
 use hdrhistogram::{Counter, Histogram};
@@ -24,11 +28,22 @@ pub enum Kind {
     Queue,
     /// ready − intended: the generator's own delay.
     Lag,
+    /// done − ready, successes only: the response time without the generator's delay. Recorded only where requests
+    /// have a moment to be late for; elsewhere it is the response time.
+    Undelayed,
+    /// end − intended of requests that had not ended: lower bounds of response times.
+    ResponseCensored,
+    /// end − sent of those that had been sent: lower bounds of service times.
+    ServiceCensored,
+    /// end − ready of those that still waited for a connection: lower bounds of queue times.
+    QueueCensored,
+    /// end − intended of requests that were due and never taken up: lower bounds of lag.
+    LagCensored,
 }
 
 impl Kind {
     /// All kinds, in the order of [`Kind::index`].
-    pub const ALL: [Kind; 8] = [
+    pub const ALL: [Kind; 13] = [
         Kind::Response,
         Kind::Service,
         Kind::Failed,
@@ -37,7 +52,31 @@ impl Kind {
         Kind::FirstByte,
         Kind::Queue,
         Kind::Lag,
+        Kind::Undelayed,
+        Kind::ResponseCensored,
+        Kind::ServiceCensored,
+        Kind::QueueCensored,
+        Kind::LagCensored,
     ];
+
+    /// The kind that holds the lower bounds of this one; `None` where none are kept.
+    pub const fn censored(self) -> Option<Kind> {
+        match self {
+            Kind::Response => Some(Kind::ResponseCensored),
+            Kind::Service => Some(Kind::ServiceCensored),
+            Kind::Queue => Some(Kind::QueueCensored),
+            Kind::Lag => Some(Kind::LagCensored),
+            Kind::Failed
+            | Kind::Connect
+            | Kind::Tls
+            | Kind::FirstByte
+            | Kind::Undelayed
+            | Kind::ResponseCensored
+            | Kind::ServiceCensored
+            | Kind::QueueCensored
+            | Kind::LagCensored => None,
+        }
+    }
 
     /// The name in `plimsoll.report/1`.
     pub const fn name(self) -> &'static str {
@@ -50,6 +89,11 @@ impl Kind {
             Kind::FirstByte => "first_byte",
             Kind::Queue => "queue",
             Kind::Lag => "lag",
+            Kind::Undelayed => "undelayed",
+            Kind::ResponseCensored => "response_censored",
+            Kind::ServiceCensored => "service_censored",
+            Kind::QueueCensored => "queue_censored",
+            Kind::LagCensored => "lag_censored",
         }
     }
 
@@ -68,44 +112,133 @@ pub fn histogram<C: Counter>() -> Histogram<C> {
     Histogram::new_with_bounds(LATENCY_NS_MIN, LATENCY_NS_MAX, LATENCY_DIGITS).expect("constant bounds are valid")
 }
 
-/// One histogram for each [`Kind`], nanoseconds.
-#[derive(Debug, Clone, PartialEq)]
+/// A figure that may be a lower bound of the true one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AtLeast {
+    /// The figure, nanoseconds.
+    pub ns: u64,
+    /// Whether the true one may be larger: something that had not ended is at or below it.
+    pub is_bound: bool,
+}
+
+/// One histogram for each [`Kind`], nanoseconds. One that was never written to takes no memory.
+#[derive(Debug, Clone)]
 pub struct LatencySet<C: Counter> {
-    histograms: [Histogram<C>; Kind::ALL.len()],
+    histograms: [Option<Box<Histogram<C>>>; Kind::ALL.len()],
+    /// Stands for those that are not there.
+    empty: Histogram<C>,
 }
 
 impl<C: Counter> LatencySet<C> {
-    /// An empty set. Allocates all the memory it will ever need.
+    /// An empty set. A histogram's memory is taken when its kind is first recorded, or by [`LatencySet::reserve`].
     pub fn new() -> Self {
-        LatencySet { histograms: std::array::from_fn(|_| histogram()) }
+        #[expect(clippy::expect_used, reason = "constant bounds, held by a test")]
+        let empty = Histogram::new_with_bounds(1, 2, 0).expect("constant bounds are valid");
+        LatencySet { histograms: [const { None }; Kind::ALL.len()], empty }
+    }
+
+    /// Takes the memory of some kinds now, so that recording them will not.
+    pub fn reserve(&mut self, kinds: &[Kind]) {
+        for kind in kinds {
+            self.of_mut(*kind);
+        }
     }
 
     /// The histogram of one kind.
+    #[inline]
     pub fn of(&self, kind: Kind) -> &Histogram<C> {
-        &self.histograms[kind.index()]
+        self.histograms[kind.index()].as_deref().unwrap_or(&self.empty)
     }
 
     /// The histogram of one kind, to write to.
+    #[inline]
     pub fn of_mut(&mut self, kind: Kind) -> &mut Histogram<C> {
-        &mut self.histograms[kind.index()]
+        self.histograms[kind.index()].get_or_insert_with(|| Box::new(histogram()))
     }
 
-    /// Records one duration; longer than the range is recorded as the range's end. Does not allocate.
+    /// Records one duration; longer than the range is recorded as the range's end. Allocates only where its kind was
+    /// neither recorded before nor reserved.
     #[inline]
     pub fn record(&mut self, kind: Kind, nanoseconds: u64) {
-        self.histograms[kind.index()].saturating_record(nanoseconds);
+        self.of_mut(kind).saturating_record(nanoseconds);
     }
 
     /// Records `count` durations of the same length.
     pub fn record_n(&mut self, kind: Kind, nanoseconds: u64, count: C) {
-        self.histograms[kind.index()].saturating_record_n(nanoseconds, count);
+        self.of_mut(kind).saturating_record_n(nanoseconds, count);
     }
 
     /// Empties every histogram that holds something, keeping the memory.
     pub fn clear(&mut self) {
-        for histogram in &mut self.histograms {
+        for histogram in self.histograms.iter_mut().flatten() {
             if !histogram.is_empty() {
                 histogram.reset();
+            }
+        }
+    }
+
+    /// How many of a kind there are, those that had not ended included.
+    pub fn count(&self, kind: Kind) -> u64 {
+        self.of(kind).len() + kind.censored().map_or(0, |censored| self.of(censored).len())
+    }
+
+    /// The quantile of a kind, 0..=1, with those that had not ended taken in at their age; `None` where there is none.
+    ///
+    /// With n figures in ascending order it is the ⌈q·n⌉-th, as of the histogram. It is exact as long as none that had
+    /// not ended is at or below it.
+    pub fn quantile(&self, kind: Kind, quantile: f64) -> Option<AtLeast> {
+        let ended = self.of(kind);
+        let open = kind.censored().map(|censored| self.of(censored)).filter(|open| !open.is_empty());
+        let Some(open) = open else {
+            return (!ended.is_empty()).then(|| AtLeast { ns: ended.value_at_quantile(quantile), is_bound: false });
+        };
+        let all = ended.len() + open.len();
+        let rank = ((quantile.clamp(0.0, 1.0) * all as f64).ceil() as u64).clamp(1, all);
+        let (mut of_ended, mut of_open) = (ended.iter_recorded().peekable(), open.iter_recorded().peekable());
+        let mut seen = 0;
+        loop {
+            let value = |next: Option<&hdrhistogram::iterators::IterationValue<C>>| {
+                next.map_or(u64::MAX, hdrhistogram::iterators::IterationValue::value_iterated_to)
+            };
+            let (ended_ns, open_ns) = (value(of_ended.peek()), value(of_open.peek()));
+            let ns = ended_ns.min(open_ns);
+            for iterator in [&mut of_ended, &mut of_open] {
+                if iterator.peek().is_some_and(|next| next.value_iterated_to() == ns) {
+                    seen += iterator.next().map_or(0, |next| next.count_at_value().as_u64());
+                }
+            }
+            if seen >= rank || ns == u64::MAX {
+                return Some(AtLeast { ns, is_bound: open.min() <= ns });
+            }
+        }
+    }
+
+    /// The largest of a kind, those that had not ended included.
+    pub fn max(&self, kind: Kind) -> Option<AtLeast> {
+        let open = kind.censored().map(|censored| self.of(censored)).filter(|open| !open.is_empty());
+        let ended = Some(self.of(kind)).filter(|ended| !ended.is_empty()).map(Histogram::max);
+        let ns = ended.max(open.map(Histogram::max))?;
+        Some(AtLeast { ns, is_bound: open.is_some() })
+    }
+}
+
+impl<C: Counter> PartialEq for LatencySet<C> {
+    fn eq(&self, other: &Self) -> bool {
+        Kind::ALL.into_iter().all(|kind| {
+            let (own, others) = (self.of(kind), other.of(kind));
+            (own.is_empty() && others.is_empty()) || own == others
+        })
+    }
+}
+
+impl LatencySet<u32> {
+    /// Adds another worker's set of the same tick, losslessly: bucket by bucket, without a look at what they stand for.
+    pub fn add_worker(&mut self, other: &LatencySet<u32>) {
+        for kind in Kind::ALL {
+            let from = other.of(kind);
+            if !from.is_empty() {
+                // Of the same fixed range, so it cannot fail: only a value beyond the range could.
+                let _ = self.of_mut(kind).add(from);
             }
         }
     }
@@ -114,11 +247,28 @@ impl<C: Counter> LatencySet<C> {
 impl LatencySet<u64> {
     /// Adds another set, losslessly: the buckets are the same, so every value stays in its own.
     pub fn add<D: Counter>(&mut self, other: &LatencySet<D>) {
-        for (into, from) in self.histograms.iter_mut().zip(&other.histograms) {
+        for kind in Kind::ALL {
+            let from = other.of(kind);
+            if from.is_empty() {
+                continue;
+            }
+            let into = self.of_mut(kind);
             for value in from.iter_recorded() {
                 into.saturating_record_n(value.value_iterated_to(), value.count_at_value().as_u64());
             }
         }
+    }
+
+    /// This set without another that is a part of it.
+    pub fn without(&self, part: &LatencySet<u64>) -> LatencySet<u64> {
+        let mut rest = self.clone();
+        for kind in Kind::ALL {
+            if !part.of(kind).is_empty() {
+                // It is a part, so every bucket holds at least as many; of a damaged recording nothing is taken away.
+                let _ = rest.of_mut(kind).subtract(part.of(kind));
+            }
+        }
+        rest
     }
 }
 
@@ -155,5 +305,38 @@ mod tests {
         assert!(sum.of(Kind::Response).max() >= LATENCY_NS_MAX);
         a.clear();
         assert_eq!(a, LatencySet::new());
+    }
+
+    #[test]
+    fn what_has_not_ended_bounds_the_quantiles_that_it_reaches() {
+        let mut set = LatencySet::<u64>::new();
+        assert_eq!(set.quantile(Kind::Response, 0.5), None);
+        for ns in 1..=80 {
+            set.record(Kind::Response, ns);
+        }
+        assert_eq!(set.quantile(Kind::Response, 0.5), Some(AtLeast { ns: 40, is_bound: false }));
+        set.record_n(Kind::ResponseCensored, 60, 20);
+        // In order: 1..=60, twenty of at least 60, 61..=80.
+        assert_eq!(set.count(Kind::Response), 100);
+        assert_eq!(set.quantile(Kind::Response, 0.59), Some(AtLeast { ns: 59, is_bound: false }));
+        assert_eq!(set.quantile(Kind::Response, 0.70), Some(AtLeast { ns: 60, is_bound: true }));
+        assert_eq!(set.quantile(Kind::Response, 0.81), Some(AtLeast { ns: 61, is_bound: true }));
+        assert_eq!(set.max(Kind::Response), Some(AtLeast { ns: 80, is_bound: true }));
+        let mut only = LatencySet::<u32>::new();
+        only.record(Kind::LagCensored, 7);
+        assert_eq!(only.quantile(Kind::Lag, 0.99), Some(AtLeast { ns: 7, is_bound: true }));
+    }
+
+    #[test]
+    fn a_part_can_be_taken_out_again() {
+        let (mut all, mut part) = (LatencySet::<u64>::new(), LatencySet::<u64>::new());
+        for ns in [5, 500, 50_000] {
+            part.record(Kind::Response, ns);
+        }
+        all.add(&part);
+        all.record(Kind::Response, 70_000);
+        let rest = all.without(&part);
+        assert_eq!((rest.of(Kind::Response).len(), rest.of(Kind::Response).min()), (1, all.of(Kind::Response).max()));
+        assert_eq!(part.without(&all).of(Kind::Response).len(), 3);
     }
 }

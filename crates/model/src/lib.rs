@@ -25,6 +25,7 @@ pub mod scenario;
 pub mod snapshot;
 pub mod tls;
 pub mod units;
+pub mod users;
 
 pub use error_kind::{ErrorKind, Phase};
 pub use event::Event;

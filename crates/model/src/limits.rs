@@ -19,6 +19,8 @@ pub const PROFILE_NODES_MAX: usize = 65_536;
 pub const PROFILE_TICK_NODES_MAX: usize = 4096;
 /// Frames of a folded stack, the innermost; inlined ones included.
 pub const PROFILE_DEPTH_MAX: usize = 256;
+/// Other processes named in a snapshot.
+pub const NEIGHBOURS_MAX: usize = 8;
 /// Events a run keeps; further ones are counted, not kept.
 pub const EVENTS_MAX: usize = 1000;
 

@@ -11,6 +11,7 @@ use crate::limits::{EVENTS_MAX, SNAPSHOTS_MAX, TIMELINE_ROWS_MAX};
 use crate::plan::Plan;
 use crate::profile::{Profile, RunProfile};
 use crate::snapshot::{SamplerStatus, Snapshot};
+use crate::users::Users;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -111,6 +112,13 @@ pub struct Totals {
     pub cpu_system_ns: u64,
     /// Nanoseconds from the start of the process to its first request on the wire; `None`: none was sent.
     pub first_request_ns: Option<u64>,
+    /// What was measured in intervals in which something kept the generator from running; `None`: in none.
+    pub disturbed: Option<Box<Part>>,
+    /// What was measured in intervals that a window of the observer's probes lay in; `None`: in none.
+    pub in_windows: Option<Box<Part>>,
+    /// How the replies were spread over the connections; `None` where nobody counted: of held connections, bursts, and
+    /// of runs that were cut off.
+    pub users: Option<Users>,
     /// Highest number of connections established at the end of any interval.
     pub connections_max: u64,
     /// Held connections established at the end of the load; `None` of other loads, and of a run that was cut off.
@@ -129,6 +137,9 @@ impl Default for Totals {
             cpu_user_ns: 0,
             cpu_system_ns: 0,
             first_request_ns: None,
+            disturbed: None,
+            in_windows: None,
+            users: None,
             connections_max: 0,
             held_at_end: None,
         }
@@ -136,6 +147,24 @@ impl Default for Totals {
 }
 
 impl Totals {
+    /// The figures without the disturbed intervals; `None` where none was disturbed, or no time is left.
+    pub fn quiet(&self) -> Option<Part> {
+        self.without(self.disturbed.as_deref()?)
+    }
+
+    /// The figures without the intervals in which the observer's probes had a window; `None` where none had.
+    pub fn without_windows(&self) -> Option<Part> {
+        self.without(self.in_windows.as_deref()?)
+    }
+
+    fn without(&self, part: &Part) -> Option<Part> {
+        let measured_ns = self.measured_ns.checked_sub(part.measured_ns).filter(|ns| *ns > 0)?;
+        let mut sum = Interval::new(0);
+        sum.counts = self.sum.counts.without(&part.sum.counts);
+        sum.latency = self.sum.latency.without(&part.sum.latency);
+        Some(Part { sum, in_time: self.in_time.without(&part.in_time), measured_ns, intervals: 0 })
+    }
+
     /// Whether every started request is accounted for.
     pub fn is_conserved(&self) -> bool {
         self.sum.counts.started == self.sum.counts.requests() + self.in_flight_at_end
@@ -148,12 +177,84 @@ impl Totals {
 
     /// Completed requests a second of measured time, failed ones included.
     pub fn requests_per_s(&self) -> f64 {
-        self.per_s(self.in_time.requests())
+        self.per_s(self.in_time.arrived())
     }
 
     /// A count of [`Totals::in_time`] as a rate, a second.
     pub fn per_s(&self, count: u64) -> f64 {
         if self.measured_ns == 0 { 0.0 } else { count as f64 * 1e9 / self.measured_ns as f64 }
+    }
+}
+
+/// A part of a run's intervals, summed: to be looked at by itself, or taken out of the whole.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Part {
+    /// Everything summed, the drain included where it belongs to the part.
+    pub sum: Interval<u64>,
+    /// The counters up to the end of the load, as [`Totals::in_time`].
+    pub in_time: Counts,
+    /// How long its intervals were together, the drain excluded, nanoseconds.
+    pub measured_ns: u64,
+    /// How many they were, the drain excluded.
+    pub intervals: u64,
+}
+
+impl Default for Part {
+    fn default() -> Self {
+        Part { sum: Interval::new(0), in_time: Counts::default(), measured_ns: 0, intervals: 0 }
+    }
+}
+
+impl Part {
+    /// Takes in a tick's counters and its time; its histograms are added to `sum` apart.
+    pub fn add_row(&mut self, row: &Row) {
+        self.sum.counts.add(&row.counts);
+        if !row.is_drain {
+            self.in_time.add(&row.counts);
+            self.measured_ns = self.measured_ns.saturating_add(row.end_ns.saturating_sub(row.start_ns));
+            self.intervals += 1;
+        }
+    }
+
+    /// Completed requests a second of the part's time, failed ones included.
+    pub fn requests_per_s(&self) -> f64 {
+        if self.measured_ns == 0 { 0.0 } else { self.in_time.arrived() as f64 * 1e9 / self.measured_ns as f64 }
+    }
+}
+
+/// What kept the generator from running in an interval. By its own signals only, never by a latency.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Disturbance {
+    /// A worker was runnable and waited for a CPU that others had.
+    pub waited: bool,
+    /// A worker's loop was late for a reason that is not seen: it was stopped, or its machine was.
+    pub late: bool,
+    /// The hypervisor took CPU time.
+    pub stolen: bool,
+    /// A CPU quota stopped the generator.
+    pub throttled: bool,
+    /// It follows a disturbed interval, whose requests may have ended in it.
+    pub follows: bool,
+}
+
+impl Disturbance {
+    /// Whether the interval is set apart.
+    pub fn is_any(&self) -> bool {
+        self.waited || self.late || self.stolen || self.throttled || self.follows
+    }
+
+    /// Whether it was disturbed itself, and does not only follow one that was.
+    pub fn is_own(&self) -> bool {
+        self.waited || self.late || self.stolen || self.throttled
+    }
+
+    fn merge(&mut self, other: &Disturbance) {
+        self.waited |= other.waited;
+        self.late |= other.late;
+        self.stolen |= other.stolen;
+        self.throttled |= other.throttled;
+        self.follows |= other.follows;
     }
 }
 
@@ -181,25 +282,105 @@ pub struct Row {
     pub response_sum_ns: u64,
     /// CPU share of the busiest worker in the row, 0..=1.
     pub worker_busy_max: f64,
+    /// The largest share of the row that a worker was runnable and waited for a CPU, 0..=1.
+    pub worker_wait_max: f64,
+    /// The largest share of the row by which a worker's turns were late, 0..=1 ([`Counts::late_ns`]).
+    pub worker_late_max: f64,
+    /// Whether a response quantile is a lower bound: requests that had not ended are at or below it.
+    pub is_bound: bool,
+    /// What kept the generator from running.
+    pub disturbance: Disturbance,
+    /// Whether a window of the observer's probes lay in it.
+    pub in_window: bool,
+}
+
+/// A tick, all workers summed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tick {
+    /// Everything.
+    pub sum: Box<Interval<u32>>,
+    /// As a row of the timeline.
+    pub row: Row,
+}
+
+impl Tick {
+    /// The tick of some workers' intervals.
+    pub fn of<'i>(workers: impl IntoIterator<Item = &'i Interval<u32>>) -> Self {
+        let mut workers = workers.into_iter();
+        let mut shares = WorkerShares::default();
+        let mut sum = Box::new(workers.next().map_or_else(|| Interval::new(0), |first| first.clone()));
+        shares = shares.max(WorkerShares::of(&sum));
+        for worker in workers {
+            shares = shares.max(WorkerShares::of(worker));
+            sum.add_worker(worker);
+        }
+        let row = Row::of(&sum, shares);
+        Tick { sum, row }
+    }
+}
+
+/// How the workers of a row were given CPUs: the largest shares of any worker, 0..=1.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct WorkerShares {
+    /// On a CPU.
+    pub busy: f64,
+    /// Runnable, without a CPU.
+    pub wait: f64,
+    /// Late.
+    pub late: f64,
+}
+
+impl WorkerShares {
+    /// CPU time of shorter pieces is mostly the clock tick's rounding, nanoseconds.
+    const LENGTH_NS_MIN: u64 = 20_000_000;
+
+    /// Those of one worker's interval; zero where it is too short to tell.
+    pub fn of<C: hdrhistogram::Counter>(interval: &Interval<C>) -> Self {
+        let length_ns = interval.end_ns.saturating_sub(interval.start_ns);
+        if length_ns < Self::LENGTH_NS_MIN {
+            return WorkerShares::default();
+        }
+        let share = |ns: u64| (ns as f64 / length_ns as f64).min(1.0);
+        let counts = &interval.counts;
+        WorkerShares {
+            busy: share(counts.cpu_user_ns.saturating_add(counts.cpu_system_ns)),
+            wait: share(counts.cpu_wait_ns),
+            late: share(counts.late_ns),
+        }
+    }
+
+    /// The larger of each.
+    pub fn max(self, other: Self) -> Self {
+        WorkerShares {
+            busy: self.busy.max(other.busy),
+            wait: self.wait.max(other.wait),
+            late: self.late.max(other.late),
+        }
+    }
 }
 
 impl Row {
     /// The row of one tick's sum.
-    pub fn of<C: hdrhistogram::Counter>(sum: &Interval<C>, worker_busy_max: f64) -> Self {
+    pub fn of<C: hdrhistogram::Counter>(sum: &Interval<C>, shares: WorkerShares) -> Self {
         let response = sum.latency.of(Kind::Response);
-        let lag = sum.latency.of(Kind::Lag);
-        let quantile = |h: &hdrhistogram::Histogram<C>, q: f64| (!h.is_empty()).then(|| h.value_at_quantile(q));
+        let quantile = |kind, q| sum.latency.quantile(kind, q);
+        let p99 = quantile(Kind::Response, 0.99);
         Row {
             start_ns: sum.start_ns,
             end_ns: sum.end_ns,
             is_drain: sum.is_drain,
             counts: sum.counts,
             gauges: sum.gauges,
-            response_p50_ns: quantile(response, 0.50),
-            response_p99_ns: quantile(response, 0.99),
-            lag_p99_ns: quantile(lag, 0.99),
+            response_p50_ns: quantile(Kind::Response, 0.50).map(|figure| figure.ns),
+            response_p99_ns: p99.map(|figure| figure.ns),
+            lag_p99_ns: quantile(Kind::Lag, 0.99).map(|figure| figure.ns),
             response_sum_ns: if response.is_empty() { 0 } else { (response.mean() * response.len() as f64) as u64 },
-            worker_busy_max,
+            worker_busy_max: shares.busy,
+            worker_wait_max: shares.wait,
+            worker_late_max: shares.late,
+            is_bound: p99.is_some_and(|figure| figure.is_bound),
+            disturbance: Disturbance::default(),
+            in_window: false,
         }
     }
 
@@ -216,6 +397,11 @@ impl Row {
         self.is_drain &= later.is_drain;
         self.response_sum_ns = self.response_sum_ns.saturating_add(later.response_sum_ns);
         self.worker_busy_max = self.worker_busy_max.max(later.worker_busy_max);
+        self.worker_wait_max = self.worker_wait_max.max(later.worker_wait_max);
+        self.worker_late_max = self.worker_late_max.max(later.worker_late_max);
+        self.is_bound |= later.is_bound;
+        self.disturbance.merge(&later.disturbance);
+        self.in_window |= later.in_window;
     }
 }
 
@@ -244,19 +430,14 @@ impl Timeline {
         self.stride = self.stride.max(1);
         if self.pending > 0
             && self.pending < self.stride
-            && let Some(last) = self.rows.last_mut()
+            && let Some(last) = self.rows.last_mut().filter(|last| last.is_drain == row.is_drain)
         {
             last.merge(&row);
             self.pending += 1;
             return;
         }
         if self.rows.len() >= TIMELINE_ROWS_MAX {
-            for i in 0..self.rows.len() / 2 {
-                let (mut first, second) = (self.rows[2 * i], self.rows[2 * i + 1]);
-                first.merge(&second);
-                self.rows[i] = first;
-            }
-            self.rows.truncate(self.rows.len() / 2);
+            self.halve();
             self.stride *= 2;
         }
         if self.rows.capacity() == 0 {
@@ -265,6 +446,24 @@ impl Timeline {
         }
         self.rows.push(row);
         self.pending = 1;
+    }
+}
+
+impl Timeline {
+    /// Merges neighbours in pairs. A row of the load and one of the drain stay apart: rates are made of the first only.
+    fn halve(&mut self) {
+        let (mut read, mut kept) = (0, 0);
+        while read < self.rows.len() {
+            let mut first = self.rows[read];
+            read += 1;
+            if let Some(second) = self.rows.get(read).filter(|second| second.is_drain == first.is_drain) {
+                first.merge(second);
+                read += 1;
+            }
+            self.rows[kept] = first;
+            kept += 1;
+        }
+        self.rows.truncate(kept);
     }
 }
 

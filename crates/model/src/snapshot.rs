@@ -36,6 +36,23 @@ pub struct Snapshot {
     pub time_wait: Option<u64>,
     /// The processes looked at.
     pub processes: Vec<ProcessSample>,
+    /// CPU time of the whole target since it was first looked at, as the kernel sums it: processes and threads that
+    /// have come and gone between two readings included. `None`: not read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target_cpu: Option<SummedCpu>,
+    /// Processes that are neither the target's nor the generator's, on the generator's machine: those that used most CPU
+    /// since the observation began; at most [`crate::limits::NEIGHBOURS_MAX`], the one that used most first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub neighbours: Vec<Neighbour>,
+    /// How a CPU quota held the generator; `None`: its control group could not be read, or has no quota.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub generator_quota: Option<Quota>,
+    /// Windows of the observer's probes that have begun so far.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub windows: Option<u64>,
+    /// Whether a window of the observer's probes is open.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_in_window: bool,
     /// The machine's other readings, by name.
     pub host: Metrics,
     /// Each disk's, by its name.
@@ -90,6 +107,8 @@ impl Snapshot {
             at_ns: own.at_ns,
             wall_offset_ns: own.wall_offset_ns,
             suspended_ns: own.suspended_ns,
+            neighbours: own.neighbours,
+            generator_quota: own.generator_quota,
             processes: own.processes.into_iter().filter(|process| process.role == Role::Generator).collect(),
             generator_host: Some(Box::new(GeneratorHost {
                 cpu: own.cpu,
@@ -113,10 +132,63 @@ impl Snapshot {
             processes,
             wall_offset_ns: generators.wall_offset_ns,
             suspended_ns: generators.suspended_ns,
+            neighbours: generators.neighbours.clone(),
+            generator_quota: generators.generator_quota,
             generator_host: generators.generator_host.clone(),
             ..self
         }
     }
+}
+
+/// CPU time summed by the kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct SummedCpu {
+    /// User, nanoseconds.
+    pub user_ns: u64,
+    /// System, nanoseconds.
+    pub system_ns: u64,
+    /// Who summed it.
+    pub source: CpuSource,
+}
+
+/// Who sums a target's CPU time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum CpuSource {
+    /// Each process's own total and that of the children it has waited for (`/proc/<pid>/stat`): a child that has ended
+    /// and was not waited for is missing until it is.
+    #[default]
+    Processes,
+    /// The control group that holds the target and nothing else.
+    ControlGroup,
+}
+
+/// Another process on the generator's machine.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Neighbour {
+    /// Its id.
+    pub pid: u32,
+    /// Start time in clock ticks since boot: tells a reused id apart.
+    pub start_ticks: u64,
+    /// Its name (`comm`).
+    pub name: String,
+    /// CPU time of all its threads since the observation began, nanoseconds.
+    pub cpu_ns: u64,
+    /// The CPU it last ran on.
+    pub core: Option<u32>,
+}
+
+/// How a CPU quota held a control group: its own or the tightest of those above it (`cpu.stat`).
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Quota {
+    /// CPUs it allows.
+    pub cpus: f64,
+    /// Periods in which it was used up.
+    pub throttled: u64,
+    /// Time its threads were held, nanoseconds.
+    pub throttled_ns: u64,
 }
 
 /// A listening TCP socket of the target.

@@ -126,7 +126,7 @@ impl Kept {
     }
 
     fn events(&mut self, events: &[Event]) {
-        self.write(|writer| writer.append::<Box<model::Interval>>(&[], None, events));
+        self.write(|writer| writer.append(None, None, events));
     }
 
     fn write(&mut self, write: impl FnOnce(&mut Writer) -> Result<(), StoreError>) {

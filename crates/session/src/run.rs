@@ -5,10 +5,10 @@
 //! its reason; the run goes on and is reported from memory.
 
 use crate::remote::{Observation, ObserveAt, RemoteError};
-use crate::ticks::{Tick, Ticks, add_to_totals};
+use crate::ticks::{Ticks, add_to_totals};
 use engine::{Fleet, Message};
 use model::plan::Plan;
-use model::recording::{Capsule, End, Recording, Row};
+use model::recording::{Capsule, End, Recording, Row, Tick};
 use model::{Event, Snapshot};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -124,13 +124,14 @@ pub fn run(plan: Plan, options: &Options, watch: &mut dyn Watch) -> Result<Outco
     let since_process_start_ns = observe::own::since_process_start_ns();
 
     let mut fleet = Fleet::start(&plan)?;
+    let tick_ns = plan.tick_ns;
     let mut session = Session {
         recording: Recording::new(capsule, plan),
         writer,
         recording_error: None,
         observation,
         snapshots: 0,
-        ticks: Ticks::new(fleet.workers()),
+        ticks: Ticks::new(fleet.workers(), tick_ns),
         watch,
     };
     let before = before.map(|before| session.observation.place(before, fleet.origin_ns()));
@@ -208,20 +209,27 @@ impl Session<'_> {
             }
             match fleet.receive(Duration::from_millis(50)) {
                 Some(Message::Interval(interval)) => {
-                    if let Some(tick) = self.ticks.push(interval) {
-                        self.tick(tick, fleet);
-                    }
+                    fleet.give_back(self.ticks.push(interval));
+                    self.complete_ticks(fleet);
                 }
                 Some(Message::Note { at_ns, note }) => self.note(at_ns, note),
                 Some(Message::Finished(finished)) => {
                     running -= 1;
+                    self.ticks.worker_ended(finished.worker);
                     self.finished(&finished);
+                    self.complete_ticks(fleet);
                 }
                 None if fleet.has_ended() => break,
                 None => {}
             }
         }
         while let Some(tick) = self.ticks.take_oldest() {
+            self.tick(tick, fleet);
+        }
+    }
+
+    fn complete_ticks(&mut self, fleet: &Fleet) {
+        while let Some(tick) = self.ticks.take() {
             self.tick(tick, fleet);
         }
     }
@@ -262,7 +270,7 @@ impl Session<'_> {
         if diagnose::slow::is_last_slow(self.recording.timeline.rows()) {
             self.observation.hint_slow();
         }
-        self.append(|writer| writer.append(&tick.intervals, snapshot.as_ref(), &events));
+        self.append(|writer| writer.append(Some(&tick), snapshot.as_ref(), &events));
         for event in events {
             self.watch.on_event(&event);
             self.recording.push_event(event);
@@ -272,13 +280,11 @@ impl Session<'_> {
             self.recording.push_snapshot(self.snapshots, snapshot);
             self.snapshots += 1;
         }
-        for interval in tick.intervals {
-            fleet.give_back(interval);
-        }
+        self.ticks.recycle(tick);
     }
 
     fn keep_snapshot(&mut self, snapshot: Snapshot) {
-        self.append(|writer| writer.append::<Box<model::Interval>>(&[], Some(&snapshot), &[]));
+        self.append(|writer| writer.append(None, Some(&snapshot), &[]));
         self.recording.push_snapshot(self.snapshots, snapshot);
         self.snapshots += 1;
     }
@@ -300,7 +306,7 @@ impl Session<'_> {
     }
 
     fn keep_event(&mut self, event: Event) {
-        self.append(|writer| writer.append::<Box<model::Interval>>(&[], None, std::slice::from_ref(&event)));
+        self.append(|writer| writer.append(None, None, std::slice::from_ref(&event)));
         self.recording.push_event(event);
     }
 

@@ -1,120 +1,153 @@
-//! Puts the workers' intervals of the same moment together, and sums the run.
+//! Puts the workers' intervals of the same tick together, and sums the run.
 //!
-//! Workers cut their intervals at the same boundaries, so intervals are grouped by their end. A worker that had no
-//! empty interval at a boundary reports a longer one later: its figures then fall into that later group, none is lost.
+//! An interval is merged once, when it comes, and goes back to its worker at once: no worker waits for another. It
+//! belongs to the tick in which it ends, so one that was cut late (its worker had no empty interval, or slept past the
+//! boundary) falls into a later tick, and nothing is lost. A tick is complete when every worker that has not ended has
+//! come as far as its end. What came after a worker's end of load is the drain, in rows of its own.
+//!
+//! Cost: an interval of one worker is taken as it is; of several, each is added bucket by bucket to the tick's sum.
 
-use model::interval::Gauges;
-use model::recording::{Row, Totals};
+use model::recording::{Row, Tick, Totals, WorkerShares};
 use model::{Interval, LatencyKind};
 use std::collections::BTreeMap;
 
-/// Groups that may wait for a worker before the oldest is taken as it is.
-const GROUPS_WAITING_MAX: usize = 3;
+/// Ticks that may wait for a worker before the oldest is taken as it is: a worker that was stopped holds up neither the
+/// recording nor the view, and what it did meanwhile falls into the tick in which it comes back.
+const WAITING_MAX: usize = 3;
 
-/// Intervals travel boxed: an interval is some hundred bytes of figures, and the box goes back to its worker.
+/// Intervals travel boxed: the box goes back to its worker.
 type Boxed = Box<Interval>;
 
-/// Intervals that wait for those of the other workers.
+/// Which tick: its number, and whether it is of the drain.
+type Key = (u64, bool);
+
+/// Ticks under way.
 #[derive(Debug)]
 pub struct Ticks {
-    workers: usize,
-    groups: BTreeMap<u64, Vec<Boxed>>,
-    /// Memory for the sum of a group, used again and again; made when a group first has several.
-    sum: Option<Box<Interval<u64>>>,
+    tick_ns: u64,
+    /// How far each worker has come, nanoseconds; `u64::MAX`: it has ended.
+    reached_ns: Vec<u64>,
+    waiting: BTreeMap<Key, Sum>,
+    /// Sums to be used again.
+    spare: Vec<Boxed>,
+    sequence: u64,
 }
 
-/// A tick of all workers.
+/// A tick under way.
 #[derive(Debug)]
-pub struct Tick {
-    /// Their intervals.
-    pub intervals: Vec<Boxed>,
-    /// Their sum as a row of the timeline.
-    pub row: Row,
+struct Sum {
+    sum: Boxed,
+    shares: WorkerShares,
 }
 
 impl Ticks {
     /// Nothing waits yet.
-    pub fn new(workers: usize) -> Self {
-        Ticks { workers, groups: BTreeMap::new(), sum: None }
+    pub fn new(workers: usize, tick_ns: u64) -> Self {
+        Ticks {
+            tick_ns: tick_ns.max(1),
+            reached_ns: vec![0; workers],
+            waiting: BTreeMap::new(),
+            spare: Vec::new(),
+            sequence: 0,
+        }
     }
 
-    /// Adds a worker's interval; returns the ticks that are complete now, oldest first.
-    pub fn push(&mut self, interval: Boxed) -> Option<Tick> {
-        let end_ns = interval.end_ns;
-        let group = self.groups.entry(end_ns).or_default();
-        group.push(interval);
-        let is_complete = group.len() >= self.workers || self.groups.len() > GROUPS_WAITING_MAX;
-        if is_complete { self.take_oldest() } else { None }
+    /// Takes a worker's interval in; what is returned goes back to the worker.
+    pub fn push(&mut self, mut interval: Boxed) -> Boxed {
+        if let Some(reached_ns) = self.reached_ns.get_mut(usize::from(interval.worker)) {
+            *reached_ns = (*reached_ns).max(interval.end_ns);
+        }
+        let shares = WorkerShares::of(&interval);
+        // A tick includes its end: the interval that is cut at it ends there.
+        let key = (interval.end_ns.div_ceil(self.tick_ns), interval.is_drain);
+        let worker = interval.worker;
+        match self.waiting.get_mut(&key) {
+            Some(tick) => {
+                tick.sum.add_worker(&interval);
+                tick.shares = tick.shares.max(shares);
+            }
+            None => {
+                // The first is the sum; in its place its worker gets one that was a sum before.
+                let empty = self.spare.pop().unwrap_or_else(|| Box::new(Interval::new(0)));
+                let sum = std::mem::replace(&mut interval, empty);
+                self.waiting.insert(key, Sum { sum, shares });
+            }
+        }
+        interval.worker = worker;
+        interval
+    }
+
+    /// A worker has ended: no tick waits for it any more.
+    pub fn worker_ended(&mut self, worker: u16) {
+        if let Some(reached_ns) = self.reached_ns.get_mut(usize::from(worker)) {
+            *reached_ns = u64::MAX;
+        }
+    }
+
+    /// The oldest tick, where it is complete or others press; [`Ticks::recycle`] takes it back.
+    pub fn take(&mut self) -> Option<Tick> {
+        let (number, _) = *self.waiting.keys().next()?;
+        let reached_ns = self.reached_ns.iter().copied().min().unwrap_or(u64::MAX);
+        let is_complete = reached_ns >= number.saturating_mul(self.tick_ns);
+        if is_complete || self.waiting.len() > WAITING_MAX { self.take_oldest() } else { None }
     }
 
     /// The oldest tick, complete or not; `None` when nothing waits.
     pub fn take_oldest(&mut self) -> Option<Tick> {
-        let (_, intervals) = self.groups.pop_first()?;
-        Some(self.tick_of(intervals))
+        let (_, Sum { mut sum, shares }) = self.waiting.pop_first()?;
+        sum.sequence = self.sequence;
+        self.sequence += 1;
+        let row = Row::of(&sum, shares);
+        Some(Tick { sum, row })
     }
 
-    fn tick_of(&mut self, intervals: Vec<Boxed>) -> Tick {
-        let busy = intervals.iter().map(|i| busy_share(i)).fold(0.0, f64::max);
-        let row = match &intervals[..] {
-            [one] => Row::of(one, busy),
-            several => {
-                let sum = self.sum.get_or_insert_with(|| Box::new(Interval::new(0)));
-                sum.clear();
-                sum.start_ns = u64::MAX;
-                sum.end_ns = 0;
-                let mut gauges = Gauges::default();
-                for interval in several {
-                    sum.add(interval);
-                    gauges.add_worker(&interval.gauges);
-                }
-                sum.gauges = gauges;
-                sum.is_drain = several.iter().all(|i| i.is_drain);
-                Row::of(sum, busy)
-            }
-        };
-        Tick { intervals, row }
+    /// Takes the memory of a tick back.
+    pub fn recycle(&mut self, tick: Tick) {
+        let mut sum = tick.sum;
+        sum.clear();
+        self.spare.push(sum);
     }
-}
-
-/// The share of the interval its worker was on a CPU, 0..=1.
-fn busy_share(interval: &Interval) -> f64 {
-    let length_ns = interval.end_ns.saturating_sub(interval.start_ns);
-    let cpu_ns = interval.counts.cpu_user_ns + interval.counts.cpu_system_ns;
-    // CPU time of very short pieces is dominated by the clock tick's resolution.
-    if length_ns < 20_000_000 { 0.0 } else { (cpu_ns as f64 / length_ns as f64).min(1.0) }
 }
 
 /// Adds a tick to the run's totals; what lies before the end of warm-up is not counted.
 pub fn add_to_totals(totals: &mut Totals, tick: &Tick, warmup_ns: u64) {
-    for interval in &tick.intervals {
-        // A worker looks at the clock after it has released what is due: the interval that ends with warm-up may hold
-        // the first measured requests. Those due in warm-up it counts apart, so that no request is lost or doubled.
-        if interval.end_ns <= warmup_ns {
-            totals.sum.add_requests(interval);
-            totals.in_time.add(&interval.counts.of_requests());
-            continue;
-        }
-        totals.sum.add(interval);
-        if !interval.is_drain {
-            totals.in_time.add(&interval.counts);
+    let (sum, row) = (&tick.sum, &tick.row);
+    totals.connections_max = totals.connections_max.max(row.gauges.connections);
+    let longest = &mut totals.sum.gauges.reap_delay_ns_max;
+    *longest = (*longest).max(row.gauges.reap_delay_ns_max);
+    // A worker looks at the clock after it has released what is due: the interval that ends with warm-up may hold
+    // the first measured requests. Those due in warm-up it counts apart, so that no request is lost or doubled.
+    if sum.end_ns <= warmup_ns {
+        totals.sum.add_requests(sum);
+        totals.in_time.add(&sum.counts.of_requests());
+        return;
+    }
+    totals.sum.add(sum);
+    if !row.is_drain {
+        totals.in_time.add(&sum.counts);
+    }
+    for (is_of_part, part) in
+        [(row.disturbance.is_any(), &mut totals.disturbed), (row.in_window, &mut totals.in_windows)]
+    {
+        if is_of_part {
+            let part = part.get_or_insert_default();
+            part.add_row(row);
+            part.sum.latency.add(&sum.latency);
         }
     }
-    totals.connections_max = totals.connections_max.max(tick.row.gauges.connections);
-    let longest = &mut totals.sum.gauges.reap_delay_ns_max;
-    *longest = (*longest).max(tick.row.gauges.reap_delay_ns_max);
 }
 
-/// The quantile of the response time so far, nanoseconds; `None` when nothing has ended well.
+/// The quantile of the response time so far, a lower bound where requests had not ended, nanoseconds; `None` when there
+/// was none.
 pub fn response_ns(totals: &Totals, quantile: f64) -> Option<u64> {
-    let histogram = totals.sum.latency.of(LatencyKind::Response);
-    (!histogram.is_empty()).then(|| histogram.value_at_quantile(quantile))
+    totals.sum.latency.quantile(LatencyKind::Response, quantile).map(|figure| figure.ns)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn interval(worker: u16, start_ns: u64, end_ns: u64, ok: u64) -> Box<Interval> {
+    fn interval(worker: u16, start_ns: u64, end_ns: u64, ok: u64) -> Boxed {
         let mut interval = Box::new(Interval::new(worker));
         interval.start_ns = start_ns;
         interval.end_ns = end_ns;
@@ -123,67 +156,109 @@ mod tests {
         interval
     }
 
+    /// Pushes, and takes what is complete.
+    fn push(ticks: &mut Ticks, interval: Boxed) -> Vec<Tick> {
+        let worker = interval.worker;
+        assert_eq!(ticks.push(interval).worker, worker, "it goes back to whom it came from");
+        std::iter::from_fn(|| ticks.take()).collect()
+    }
+
     #[test]
     fn workers_that_arrive_in_any_order_make_one_tick() {
-        let mut ticks = Ticks::new(2);
-        assert!(ticks.push(interval(0, 0, 10, 1)).is_none());
-        assert!(ticks.push(interval(0, 10, 20, 2)).is_none());
-        let tick = ticks.push(interval(1, 0, 10, 4)).unwrap();
+        let mut ticks = Ticks::new(2, 10);
+        assert!(push(&mut ticks, interval(0, 0, 10, 1)).is_empty());
+        assert!(push(&mut ticks, interval(0, 10, 20, 2)).is_empty());
+        let [tick] = &push(&mut ticks, interval(1, 0, 10, 4))[..] else { panic!("one tick") };
         assert_eq!((tick.row.counts.ok, tick.row.gauges.connections, tick.row.end_ns), (5, 10, 10));
-        let tick = ticks.push(interval(1, 10, 20, 8)).unwrap();
+        let [tick] = &push(&mut ticks, interval(1, 10, 20, 8))[..] else { panic!("one tick") };
         assert_eq!(tick.row.counts.ok, 10);
         assert!(ticks.take_oldest().is_none());
     }
 
     #[test]
-    fn a_worker_that_skips_a_boundary_loses_nothing() {
-        let mut ticks = Ticks::new(2);
+    fn a_worker_that_ends_early_holds_up_nothing() {
+        let mut ticks = Ticks::new(2, 10);
+        assert!(push(&mut ticks, interval(0, 0, 7, 1)).is_empty());
+        ticks.worker_ended(0);
+        for k in 0..20 {
+            let taken = push(&mut ticks, interval(1, 10 * k, 10 * k + 10, 3));
+            assert_eq!(taken.len(), 1, "tick {k} waits for nobody");
+            assert_eq!(taken[0].row.counts.ok, if k == 0 { 4 } else { 3 });
+        }
+    }
+
+    #[test]
+    fn a_worker_that_stands_still_holds_up_a_few_ticks_and_loses_nothing() {
+        let mut ticks = Ticks::new(2, 10);
         let mut totals = Totals::default();
-        let mut all = Vec::new();
-        for (w, start, end) in [(0, 0, 10), (0, 10, 20), (0, 20, 30), (0, 30, 40), (1, 0, 40), (0, 40, 50), (1, 40, 50)]
+        let mut taken = Vec::new();
+        for (worker, start, end) in
+            [(0, 0, 10), (0, 10, 20), (0, 20, 30), (0, 30, 40), (0, 40, 50), (1, 0, 55), (0, 50, 60), (1, 55, 60)]
         {
-            all.extend(ticks.push(interval(w, start, end, 1)));
+            taken.extend(push(&mut ticks, interval(worker, start, end, 1)));
         }
-        while let Some(tick) = ticks.take_oldest() {
-            all.push(tick);
-        }
-        for tick in &all {
-            add_to_totals(&mut totals, tick, 0);
-        }
-        assert_eq!(totals.sum.counts.ok, 7);
-        assert!(all.windows(2).all(|t| t[0].row.end_ns <= t[1].row.end_ns));
+        taken.extend(std::iter::from_fn(|| ticks.take_oldest()));
+        taken.iter().for_each(|tick| add_to_totals(&mut totals, tick, 0));
+        assert_eq!((totals.sum.counts.ok, totals.in_time.ok), (8, 8));
+        assert!(taken.windows(2).all(|t| t[0].row.end_ns <= t[1].row.end_ns));
+        assert_eq!(taken.len(), 6);
     }
 
     #[test]
     fn warm_up_and_drain_are_kept_out_of_the_rate() {
-        let mut ticks = Ticks::new(1);
+        let mut ticks = Ticks::new(1, 10);
         let mut totals = Totals::default();
         let mut drain = interval(0, 20, 30, 3);
         drain.is_drain = true;
         let mut warmup = interval(0, 0, 10, 0);
         warmup.counts.warmup = 100;
         warmup.counts.bytes_sent = 1000;
-        for interval in [warmup, interval(0, 10, 20, 7), drain] {
-            let tick = ticks.push(interval).unwrap();
-            add_to_totals(&mut totals, &tick, 10);
+        let mut first = interval(0, 10, 20, 7);
+        // Sent in warm-up, answered after it: its reply is one of the measured time.
+        first.counts.carried_ok = 2;
+        for interval in [warmup, first, drain] {
+            for tick in push(&mut ticks, interval) {
+                add_to_totals(&mut totals, &tick, 10);
+                ticks.recycle(tick);
+            }
         }
         totals.measured_ns = 1_000_000_000;
         assert_eq!((totals.sum.counts.ok, totals.in_time.ok), (10, 7));
         assert_eq!((totals.sum.counts.warmup, totals.sum.counts.bytes_sent), (100, 0));
-        assert_eq!(totals.requests_per_s(), 7.0);
+        assert_eq!(totals.requests_per_s(), 9.0);
     }
 
     #[test]
     fn the_first_measured_request_may_start_in_the_interval_that_warm_up_ends() {
-        let mut ticks = Ticks::new(1);
+        let mut ticks = Ticks::new(1, 10);
         let mut totals = Totals::default();
         let mut warmup = interval(0, 0, 10, 0);
         warmup.counts.started = 1;
         for interval in [warmup, interval(0, 10, 20, 1)] {
-            let tick = ticks.push(interval).unwrap();
-            add_to_totals(&mut totals, &tick, 10);
+            for tick in push(&mut ticks, interval) {
+                add_to_totals(&mut totals, &tick, 10);
+            }
         }
         assert_eq!((totals.sum.counts.started, totals.sum.counts.ok), (1, 1));
         assert!(totals.is_conserved());
+    }
+
+    #[test]
+    fn disturbed_ticks_can_be_left_out() {
+        let mut ticks = Ticks::new(1, 1_000_000_000);
+        let mut totals = Totals::default();
+        for (k, ok) in [(0, 100), (1, 20), (2, 100)] {
+            let mut one = interval(0, k * 1_000_000_000, (k + 1) * 1_000_000_000, ok);
+            one.latency.record_n(LatencyKind::Response, 1000 * (1 + k), ok as u32);
+            for mut tick in push(&mut ticks, one) {
+                tick.row.disturbance.waited = k == 1;
+                add_to_totals(&mut totals, &tick, 0);
+            }
+        }
+        totals.measured_ns = 3_000_000_000;
+        let quiet = totals.quiet().unwrap();
+        assert_eq!((quiet.in_time.ok, quiet.requests_per_s()), (200, 100.0));
+        assert_eq!(quiet.sum.latency.of(LatencyKind::Response).len(), 200);
+        assert_eq!(totals.without_windows(), None);
     }
 }

@@ -3,11 +3,12 @@
 //! Error kinds and statuses go by name and code, never by position, so that a list may grow. Everything read is
 //! checked: a figure no real run could have is damage, and no sum of them can overflow.
 
-use model::ErrorKind;
 use model::error_kind::ErrorExample;
 use model::interval::{Counts, ErrorCounts, Gauges, Interval, StatusCounts};
-use model::recording::Totals;
+use model::recording::{Part, Totals};
 use model::snapshot::{CpuTimes, Snapshot};
+use model::users::Users;
+use model::{ErrorKind, LatencyKind, LatencySet};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -99,6 +100,63 @@ pub struct StoredTotals {
     first_request_ns: Option<u64>,
     connections_max: u64,
     held_at_end: Option<u64>,
+    users: Option<Users>,
+    disturbed: Option<StoredPart>,
+    in_windows: Option<StoredPart>,
+}
+
+/// A part of a run without its histograms.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct StoredPart {
+    counts: Counts,
+    in_time: Counts,
+    measured_ns: u64,
+    intervals: u64,
+}
+
+impl StoredPart {
+    fn of(part: &Part) -> Self {
+        StoredPart {
+            counts: part.sum.counts,
+            in_time: part.in_time,
+            measured_ns: part.measured_ns,
+            intervals: part.intervals,
+        }
+    }
+
+    fn largest(&self) -> u64 {
+        let counts = largest_count(&self.counts).max(largest_count(&self.in_time));
+        counts.max(self.measured_ns).max(self.intervals)
+    }
+
+    fn into_part(self) -> Box<Part> {
+        let mut part =
+            Part { in_time: self.in_time, measured_ns: self.measured_ns, intervals: self.intervals, ..Part::default() };
+        part.sum.counts = self.counts;
+        Box::new(part)
+    }
+}
+
+/// The histograms of a run's totals, each set under the name of its part; of the whole there is none.
+pub fn latencies(totals: &Totals) -> Vec<(&'static str, &LatencySet<u64>)> {
+    let mut all = vec![("", &totals.sum.latency)];
+    all.extend(totals.disturbed.as_ref().map(|part| ("disturbed", &part.sum.latency)));
+    all.extend(totals.in_windows.as_ref().map(|part| ("in_windows", &part.sum.latency)));
+    all
+}
+
+/// The same, to be filled in.
+pub fn latencies_mut(totals: &mut Totals) -> Vec<(&'static str, &mut LatencySet<u64>)> {
+    let mut all = vec![("", &mut totals.sum.latency)];
+    all.extend(totals.disturbed.as_mut().map(|part| ("disturbed", &mut part.sum.latency)));
+    all.extend(totals.in_windows.as_mut().map(|part| ("in_windows", &mut part.sum.latency)));
+    all
+}
+
+/// What a total histogram is stored as.
+pub fn histogram_name(part: &str, kind: LatencyKind) -> String {
+    if part.is_empty() { kind.name().to_owned() } else { format!("{part}.{}", kind.name()) }
 }
 
 impl StoredTotals {
@@ -120,6 +178,9 @@ impl StoredTotals {
             first_request_ns: totals.first_request_ns,
             connections_max: totals.connections_max,
             held_at_end: totals.held_at_end,
+            users: totals.users,
+            disturbed: totals.disturbed.as_deref().map(StoredPart::of),
+            in_windows: totals.in_windows.as_deref().map(StoredPart::of),
         }
     }
 
@@ -144,6 +205,8 @@ impl StoredTotals {
             largest_count(&self.in_time),
             largest_gauge(&self.gauges),
             self.figures.largest(),
+            self.disturbed.as_ref().map_or(0, StoredPart::largest),
+            self.in_windows.as_ref().map_or(0, StoredPart::largest),
         ];
         if scalars.into_iter().any(is_absurd) {
             return Err("a figure of the totals is larger than can be".to_owned());
@@ -159,6 +222,9 @@ impl StoredTotals {
             first_request_ns: self.first_request_ns,
             connections_max: self.connections_max,
             held_at_end: self.held_at_end,
+            users: self.users,
+            disturbed: self.disturbed.map(StoredPart::into_part),
+            in_windows: self.in_windows.map(StoredPart::into_part),
             ..Totals::default()
         };
         totals.sum.start_ns = self.start_ns;
@@ -183,7 +249,10 @@ pub fn largest_count(c: &Counts) -> u64 {
         c.ok,
         c.failed,
         c.dropped,
+        c.never_taken_up,
         c.warmup,
+        c.carried_ok,
+        c.carried_failed,
         c.bytes_sent,
         c.bytes_received,
         c.connected,
@@ -195,6 +264,8 @@ pub fn largest_count(c: &Counts) -> u64 {
         c.wakeups,
         c.cpu_user_ns,
         c.cpu_system_ns,
+        c.cpu_wait_ns,
+        c.late_ns,
     ];
     all.into_iter().max().unwrap_or(0)
 }

@@ -5,7 +5,9 @@
 //! two parents share would otherwise be read for ever), and whatever is wrong is one sentence naming the place.
 
 use crate::error::{StoreError, read_error};
-use crate::figures::{Figures, StoredTotals, is_absurd, is_plausible, largest_count, largest_gauge};
+use crate::figures::{
+    Figures, StoredTotals, histogram_name, is_absurd, is_plausible, largest_count, largest_gauge, latencies_mut,
+};
 use crate::folder::Head;
 use crate::histogram::decode_into;
 use crate::limits::{BYTES_AT_ONCE, ROWS_AT_ONCE};
@@ -149,16 +151,19 @@ impl Reader {
     /// The totals as they were kept.
     fn load_totals(&self, stored: StoredTotals) -> Result<Totals, StoreError> {
         let mut totals = stored.into_totals().map_err(|what| self.damaged(what))?;
-        for kind in LatencyKind::ALL {
-            let sql = "SELECT body FROM total_histogram WHERE kind = ?1";
-            let body = self.opened.connection.query_row(sql, [kind.name()], |row| row.get::<_, Vec<u8>>(0));
-            match body {
-                Ok(body) => {
-                    decode_into(&body, totals.sum.latency.of_mut(kind))
-                        .map_err(|what| self.damaged(format!("its {} histogram: {what}", kind.name())))?;
+        for (part, latency) in latencies_mut(&mut totals) {
+            for kind in LatencyKind::ALL {
+                let name = histogram_name(part, kind);
+                let sql = "SELECT body FROM total_histogram WHERE kind = ?1";
+                let body = self.opened.connection.query_row(sql, [&name], |row| row.get::<_, Vec<u8>>(0));
+                match body {
+                    Ok(body) => {
+                        decode_into(&body, latency.of_mut(kind))
+                            .map_err(|what| self.damaged(format!("its {name} histogram: {what}")))?;
+                    }
+                    Err(rusqlite::Error::QueryReturnedNoRows) => {}
+                    Err(error) => return Err(read_error(&self.path, &error)),
                 }
-                Err(rusqlite::Error::QueryReturnedNoRows) => {}
-                Err(error) => return Err(read_error(&self.path, &error)),
             }
         }
         Ok(totals)
@@ -172,8 +177,11 @@ impl Reader {
         // Messages sent while connections are made are warm-up: where the first one counts, that is over.
         let mut first_measured_ns = None;
         let is_ramp_warmup = recording.plan.is_ramp_warmup();
+        let (mut disturbed, mut in_windows) = (Rows::default(), Rows::default());
+        let mut number = 0;
         while let Some(tick) = ticks.next_with_figures() {
             let (row, figures) = tick?;
+            number += 1;
             let counts = if row.end_ns <= recording.plan.warmup_ns { row.counts.of_requests() } else { row.counts };
             totals.sum.counts.add(&counts);
             totals.sum.gauges = row.gauges;
@@ -188,6 +196,17 @@ impl Reader {
                 totals.in_time.add(&counts);
                 load_end_ns = row.end_ns;
             }
+            if row.end_ns > recording.plan.warmup_ns {
+                for (is_of_part, rows, part) in [
+                    (row.disturbance.is_any(), &mut disturbed, &mut totals.disturbed),
+                    (row.in_window, &mut in_windows, &mut totals.in_windows),
+                ] {
+                    if is_of_part {
+                        part.get_or_insert_default().add_row(&row);
+                        rows.insert(number);
+                    }
+                }
+            }
         }
         for row in self.table("histogram", &["tick", "kind", "body"]) {
             let [_, tick, kind, body] = row?.try_into_array(self)?;
@@ -198,8 +217,15 @@ impl Reader {
             let Value::Blob(body) = body else {
                 return Err(self.damaged(format!("the {kind} histogram of tick {tick} is not one")));
             };
-            decode_into(&body, totals.sum.latency.of_mut(known))
-                .map_err(|what| self.damaged(format!("the {kind} histogram of tick {tick}: {what}")))?;
+            let into = [
+                Some(&mut totals.sum),
+                totals.disturbed.as_mut().filter(|_| disturbed.contains(&tick)).map(|part| &mut part.sum),
+                totals.in_windows.as_mut().filter(|_| in_windows.contains(&tick)).map(|part| &mut part.sum),
+            ];
+            for sum in into.into_iter().flatten() {
+                decode_into(&body, sum.latency.of_mut(known))
+                    .map_err(|what| self.damaged(format!("the {kind} histogram of tick {tick}: {what}")))?;
+            }
         }
         let start_ns = first_ns.unwrap_or(0).max(recording.plan.warmup_ns).max(first_measured_ns.unwrap_or(0));
         totals.sum.start_ns = first_ns.unwrap_or(0);
@@ -263,6 +289,9 @@ impl Reader {
         Table { reader: self, sql, columns: columns.len() + 1, last_id: 0, fetched: VecDeque::new(), ended: false }
     }
 }
+
+/// The numbers of ticks that belong to a part of the run.
+type Rows = std::collections::BTreeSet<u64>;
 
 /// Every tick of a recording, oldest first.
 #[derive(Debug)]

@@ -2,23 +2,21 @@
 //!
 //! The tables are made in one unsynced transaction, because nothing is lost yet and a run must start at once; then
 //! WAL with `synchronous=NORMAL`, or a rollback journal where the file system has no shared memory. It never retries:
-//! the first failure comes back to the caller, who goes on without. Workers of a tick are summed before they are kept.
+//! the first failure comes back to the caller, who goes on without.
 
 use crate::error::{StoreError, in_words, write_error};
-use crate::figures::{Figures, StoredTotals};
+use crate::figures::{Figures, StoredTotals, histogram_name, latencies};
 use crate::histogram::encode;
 use crate::limits::{BUSY_MS, WAL_BYTES, WAL_PAGES, WRITER_CACHE_KIB};
 use crate::schema;
 use hdrhistogram::Counter;
 use hdrhistogram::serialization::V2Serializer;
 use model::finding::Diagnosis;
-use model::interval::Gauges;
-use model::recording::{Capsule, End, Row, Totals};
+use model::recording::{Capsule, End, Tick, Totals};
 use model::snapshot::SamplerStatus;
-use model::{Event, Interval, LatencyKind, Plan, Snapshot};
+use model::{Event, LatencyKind, Plan, Snapshot};
 use rusqlite::{Connection, OpenFlags, Transaction, params};
 use serde::Serialize;
-use std::borrow::Borrow;
 use std::fs::OpenOptions;
 use std::io::ErrorKind;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -33,8 +31,6 @@ pub struct Writer {
     /// Device and inode of the file, to notice when it is gone.
     identity: (u64, u64),
     encoder: Encoder,
-    /// A tick's sum over workers; made when a tick first has several.
-    sum: Option<Box<Interval<u64>>>,
 }
 
 /// Buffers that are used again every tick.
@@ -71,7 +67,7 @@ impl Writer {
             let _ = std::fs::remove_file(path);
         })?;
         let encoder = Encoder { serializer: V2Serializer::new(), blob: Vec::new() };
-        Ok(Writer { connection, path: path.to_owned(), identity, encoder, sum: None })
+        Ok(Writer { connection, path: path.to_owned(), identity, encoder })
     }
 
     /// The file.
@@ -79,28 +75,21 @@ impl Writer {
         &self.path
     }
 
-    /// Keeps one tick: the intervals of its workers (none: only what else there is), a snapshot, events.
-    /// All of it or, on an error, nothing.
+    /// Keeps one tick (`None`: only what else there is), a snapshot, events. All of it or, on an error, nothing.
     ///
     /// # Errors
     /// [`StoreError::Full`], [`StoreError::Gone`] or [`StoreError::Write`]; stop recording then.
-    pub fn append<I: Borrow<Interval<u32>>>(
+    pub fn append(
         &mut self,
-        workers: &[I],
+        tick: Option<&Tick>,
         snapshot: Option<&Snapshot>,
         events: &[Event],
     ) -> Result<(), StoreError> {
         self.check_still_there()?;
         let failed = |error| write_error(&self.path, &error);
         let transaction = self.connection.transaction().map_err(failed)?;
-        match workers {
-            [] => {}
-            [one] => append_tick(&transaction, &mut self.encoder, one.borrow(), busiest(workers)).map_err(failed)?,
-            several => {
-                let sum = self.sum.get_or_insert_with(|| Box::new(Interval::new(0)));
-                sum_workers(sum, several);
-                append_tick(&transaction, &mut self.encoder, sum, busiest(workers)).map_err(failed)?;
-            }
+        if let Some(tick) = tick {
+            append_tick(&transaction, &mut self.encoder, tick).map_err(failed)?;
         }
         if let Some(snapshot) = snapshot {
             let body = json(snapshot).map_err(failed)?;
@@ -175,12 +164,14 @@ impl Writer {
         diagnosis: Option<&Diagnosis>,
     ) -> rusqlite::Result<()> {
         let transaction = self.connection.transaction()?;
-        for kind in LatencyKind::ALL {
-            let histogram = totals.sum.latency.of(kind);
-            if !histogram.is_empty() {
-                self.encoder.run(histogram)?;
-                let values = params![kind.name(), self.encoder.blob];
-                execute(&transaction, "INSERT INTO total_histogram(kind, body) VALUES (?1, ?2)", values)?;
+        for (part, latency) in latencies(totals) {
+            for kind in LatencyKind::ALL {
+                let histogram = latency.of(kind);
+                if !histogram.is_empty() {
+                    self.encoder.run(histogram)?;
+                    let values = params![histogram_name(part, kind), self.encoder.blob];
+                    execute(&transaction, "INSERT INTO total_histogram(kind, body) VALUES (?1, ?2)", values)?;
+                }
             }
         }
         let values = params![
@@ -269,48 +260,21 @@ fn target_of(plan: &Plan) -> String {
     }
 }
 
-fn append_tick<C: Counter>(
-    transaction: &Transaction<'_>,
-    encoder: &mut Encoder,
-    tick: &Interval<C>,
-    worker_busy_max: f64,
-) -> rusqlite::Result<()> {
-    let row = Row::of(tick, worker_busy_max);
-    let values = params![clamped(tick.sequence), json(&row)?, json(&Figures::of(tick))?];
+fn append_tick(transaction: &Transaction<'_>, encoder: &mut Encoder, tick: &Tick) -> rusqlite::Result<()> {
+    let Tick { sum, row } = tick;
+    let values = params![clamped(sum.sequence), json(row)?, json(&Figures::of(sum))?];
     execute(transaction, "INSERT INTO tick(sequence, row, figures) VALUES (?1, ?2, ?3)", values)?;
     let id = transaction.last_insert_rowid();
     for kind in LatencyKind::ALL {
-        let histogram = tick.latency.of(kind);
+        let histogram = sum.latency.of(kind);
         if !histogram.is_empty() {
             encoder.run(histogram)?;
             let values = params![id, kind.name(), encoder.blob];
             execute(transaction, "INSERT INTO histogram(tick, kind, body) VALUES (?1, ?2, ?3)", values)?;
         }
     }
-    let requests = clamped(tick.counts.requests());
+    let requests = clamped(sum.counts.requests());
     execute(transaction, "UPDATE run SET requests = requests + ?1", [requests])
-}
-
-fn sum_workers<I: Borrow<Interval<u32>>>(sum: &mut Interval<u64>, workers: &[I]) {
-    sum.clear();
-    let Some(first) = workers.first().map(Borrow::borrow) else { return };
-    (sum.sequence, sum.start_ns, sum.end_ns) = (first.sequence, first.start_ns, first.end_ns);
-    sum.is_drain = workers.iter().all(|worker| worker.borrow().is_drain);
-    sum.gauges = Gauges::default();
-    for worker in workers {
-        sum.add(worker.borrow());
-        sum.gauges.add_worker(&worker.borrow().gauges);
-    }
-}
-
-/// The CPU share of the worker that had the largest, 0..=1.
-fn busiest<I: Borrow<Interval<u32>>>(workers: &[I]) -> f64 {
-    let share = |worker: &Interval<u32>| {
-        let length_ns = worker.end_ns.saturating_sub(worker.start_ns);
-        let cpu_ns = worker.counts.cpu_user_ns + worker.counts.cpu_system_ns;
-        if length_ns == 0 { 0.0 } else { (cpu_ns as f64 / length_ns as f64).min(1.0) }
-    };
-    workers.iter().map(|worker| share(worker.borrow())).fold(0.0, f64::max)
 }
 
 fn execute(transaction: &Transaction<'_>, sql: &str, values: impl rusqlite::Params) -> rusqlite::Result<()> {

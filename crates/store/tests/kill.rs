@@ -10,7 +10,7 @@
 
 mod common;
 use common::*;
-use model::recording::End;
+use model::recording::{End, Tick};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -23,7 +23,13 @@ const NAMESPACE: &str = "PLIMSOLL_STORE_TEST_NAMESPACE";
 fn be_victim(path: &Path) -> ! {
     let mut writer = Writer::create(path, &capsule(), &plan()).unwrap();
     for sequence in 0.. {
-        writer.append(&[interval(0, sequence), interval(1, sequence)], Some(&snapshot(sequence)), &[event(0)]).unwrap();
+        writer
+            .append(
+                Some(&Tick::of(&[interval(0, sequence), interval(1, sequence)])),
+                Some(&snapshot(sequence)),
+                &[event(0)],
+            )
+            .unwrap();
         println!("kept {}", sequence + 1);
     }
     unreachable!("a test that never kills runs out of disk before it runs out of numbers")
@@ -120,7 +126,7 @@ fn a_full_disk_stops_the_recording_and_leaves_what_was_kept() {
         let mut writer = Writer::create(&path, &capsule(), &plan()).unwrap();
         let mut kept = 0;
         let error = loop {
-            match writer.append(&[interval(0, kept), interval(1, kept)], Some(&snapshot(kept)), &[]) {
+            match writer.append(Some(&Tick::of(&[interval(0, kept), interval(1, kept)])), Some(&snapshot(kept)), &[]) {
                 Ok(()) => kept += 1,
                 Err(error) => break error,
             }

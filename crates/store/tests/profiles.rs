@@ -5,7 +5,7 @@ mod common;
 use common::*;
 use model::limits::SNAPSHOTS_MAX;
 use model::profile::{Folding, Kind, Period, Profile};
-use model::{Interval, Snapshot};
+use model::Snapshot;
 use store::{Reader, Writer};
 
 fn profiled(sequence: u64) -> Snapshot {
@@ -26,7 +26,7 @@ fn no_tick_s_stacks_are_lost_however_many_snapshots_there_are() {
     for sequence in 0..ticks {
         // Every second one has none.
         let of_tick = if sequence % 2 == 0 { profiled(sequence) } else { snapshot(sequence) };
-        writer.append::<Interval<u32>>(&[], Some(&of_tick), &[]).unwrap();
+        writer.append(None, Some(&of_tick), &[]).unwrap();
     }
     drop(writer);
     let reader = Reader::open(&path).unwrap();

@@ -7,7 +7,7 @@
 
 mod common;
 use common::*;
-use model::recording::{End, Row, Timeline};
+use model::recording::{Disturbance, End, Row, Tick, Timeline, WorkerShares};
 use model::{Interval, LatencyKind, limits};
 use store::{Reader, StoreError, Writer, find, list, new_path, probe};
 
@@ -49,7 +49,7 @@ fn a_row_is_the_sum_of_its_workers() {
             sum.add(worker);
             sum.gauges.add_worker(&worker.gauges);
         }
-        assert_eq!(*row, Row::of(&sum, 0.5));
+        assert_eq!(*row, Row::of(&sum, WorkerShares { busy: 0.5, ..WorkerShares::default() }));
     }
     let mut timeline = Timeline::default();
     rows.into_iter().for_each(|row| timeline.push(row));
@@ -91,7 +91,7 @@ fn what_came_while_requests_were_waited_for_is_in_no_rate() {
     let mut drain = [interval(0, 2), interval(1, 2)];
     drain[0].is_drain = true;
     drain[1].is_drain = true;
-    writer.append(&drain, None, &[]).unwrap();
+    writer.append(Some(&Tick::of(&drain)), None, &[]).unwrap();
     drop(writer);
     let reader = Reader::open(&path).unwrap();
     assert_eq!(reader.intervals().map(|row| row.unwrap().is_drain).collect::<Vec<_>>(), [false, false, true]);
@@ -101,11 +101,37 @@ fn what_came_while_requests_were_waited_for_is_in_no_rate() {
 }
 
 #[test]
+fn parts_that_were_set_apart_are_read_again_from_totals_and_from_ticks() {
+    let folder = tempfile::tempdir().unwrap();
+    for is_finished in [true, false] {
+        let path = folder.path().join(format!("{is_finished}.plimsoll"));
+        let mut writer = written(&path, 2);
+        let mut tick = Tick::of(&[interval(0, 2), interval(1, 2)]);
+        tick.row.disturbance = Disturbance { waited: true, ..Disturbance::default() };
+        writer.append(Some(&tick), None, &[]).unwrap();
+        let mut expected = totals(3);
+        let part = expected.disturbed.get_or_insert_default();
+        part.add_row(&tick.row);
+        part.sum.latency.add(&tick.sum.latency);
+        if is_finished {
+            writer.finish(&expected, &[], End::Complete, None).unwrap();
+        } else {
+            drop(writer);
+        }
+        let r = Reader::open(&path).unwrap().load().unwrap();
+        assert_eq!(r.totals.disturbed, expected.disturbed, "finished: {is_finished}");
+        assert_eq!(r.totals.in_windows, None);
+        let quiet = r.totals.quiet().unwrap();
+        assert_eq!((quiet.measured_ns, quiet.in_time.ok), (2 * SECOND_NS, 36));
+    }
+}
+
+#[test]
 fn a_run_without_a_tick_and_one_that_was_interrupted() {
     let folder = tempfile::tempdir().unwrap();
     let empty = folder.path().join("empty.plimsoll");
     let mut writer = written(&empty, 0);
-    writer.append::<Interval<u32>>(&[], None, &[event(-5)]).unwrap();
+    writer.append(None, None, &[event(-5)]).unwrap();
     drop(writer);
     let r = Reader::open(&empty).unwrap().load().unwrap();
     assert_eq!((r.end, r.timeline.rows().len(), r.totals.sum.counts.requests()), (End::Partial, 0, 0));
@@ -127,7 +153,7 @@ fn a_long_run_is_read_in_bounded_memory_and_nothing_is_lost() {
         (one.sequence, one.start_ns, one.end_ns) = (sequence, sequence * 10, sequence * 10 + 10);
         (one.counts.started, one.counts.ok) = (1, 1);
         one.latency.record(LatencyKind::Response, sequence);
-        writer.append(&[&one], Some(&snapshot(sequence)), &[]).unwrap();
+        writer.append(Some(&Tick::of([&one])), Some(&snapshot(sequence)), &[]).unwrap();
     }
     let log = std::fs::metadata(folder.path().join("long.plimsoll-wal")).unwrap().len();
     assert!(log <= 4 * store::limits::WAL_BYTES as u64, "the log grew to {log} bytes");
@@ -144,8 +170,8 @@ fn the_same_tick_may_come_twice() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.plimsoll");
     let mut writer = written(&path, 0);
-    writer.append(&[interval(0, 7)], None, &[]).unwrap();
-    writer.append(&[Box::new(interval(1, 7))], None, &[]).unwrap();
+    writer.append(Some(&Tick::of(&[interval(0, 7)])), None, &[]).unwrap();
+    writer.append(Some(&Tick::of(&[interval(1, 7)])), None, &[]).unwrap();
     drop(writer);
     assert_eq!(Reader::open(&path).unwrap().load().unwrap().totals.sum.counts.ok, 18);
 }
@@ -168,9 +194,9 @@ fn a_file_removed_while_it_is_written_is_noticed() {
     let mut writer = written(&path, 1);
     std::fs::remove_file(&path).unwrap();
     let gone = StoreError::Gone { path: path.clone() };
-    assert_eq!(writer.append(&[interval(0, 1)], None, &[]).unwrap_err(), gone);
+    assert_eq!(writer.append(Some(&Tick::of(&[interval(0, 1)])), None, &[]).unwrap_err(), gone);
     std::fs::write(&path, "another").unwrap();
-    assert_eq!(writer.append(&[interval(0, 1)], None, &[]).unwrap_err(), gone);
+    assert_eq!(writer.append(Some(&Tick::of(&[interval(0, 1)])), None, &[]).unwrap_err(), gone);
     assert_eq!(writer.mark_partial("x").unwrap_err(), gone);
     assert_eq!(writer.finish(&totals(1), &[], End::Complete, None).unwrap_err(), gone);
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "another");

@@ -146,6 +146,7 @@ fn course(r: &mut Recording, seconds: u64, per_s: impl Fn(u64) -> u64, p99_ns: i
             lag_p99_ns: Some(4_100),
             response_sum_ns: 0,
             worker_busy_max: 0.61,
+            ..Row::default()
         });
     }
     r.totals.measured_ns = seconds * SECOND_NS;

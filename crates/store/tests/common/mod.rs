@@ -4,7 +4,7 @@
 use model::error_kind::ErrorExample;
 use model::finding::{Diagnosis, Evidence, Finding, Reason, Severity, Validity};
 use model::plan::*;
-use model::recording::{Capsule, End, Totals};
+use model::recording::{Capsule, End, Tick, Totals};
 use model::snapshot::{CpuTimes, ProcessSample, Role, SamplerState, SamplerStatus, ThreadSample};
 use model::{ErrorKind, Event, Interval, LatencyKind, Phase, Plan, Snapshot, Status};
 use std::path::{Path, PathBuf};
@@ -197,7 +197,7 @@ pub fn written(path: &Path, ticks: u64) -> Writer {
     let mut writer = Writer::create(path, &capsule(), &plan()).unwrap();
     for sequence in 0..ticks {
         let workers = [interval(0, sequence), interval(1, sequence)];
-        writer.append(&workers, Some(&snapshot(sequence)), &[event(sequence as i64)]).unwrap();
+        writer.append(Some(&Tick::of(&workers)), Some(&snapshot(sequence)), &[event(sequence as i64)]).unwrap();
     }
     writer
 }
