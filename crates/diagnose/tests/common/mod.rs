@@ -5,7 +5,7 @@
 use model::error_kind::{ErrorKind, Phase};
 use model::finding::{Diagnosis, Severity, Status};
 use model::plan::*;
-use model::recording::{Capsule, End, Recording, Row};
+use model::recording::{Capsule, End, Recording, Row, WorkerShares};
 use model::snapshot::{CpuTimes, ProcessSample, Role, SamplerState, SamplerStatus, Snapshot, ThreadSample};
 use model::{Interval, LatencyKind};
 
@@ -249,7 +249,7 @@ impl Build {
             if i == 0 {
                 self.status.iter().for_each(|(status, count)| interval.status.add(*status, *count));
             }
-            recording.timeline.push(Row::of(&interval, second.busy));
+            recording.timeline.push(Row::of(&interval, WorkerShares { busy: second.busy, ..WorkerShares::default() }));
             totals.in_time.add(&interval.counts);
             totals.sum.add(&interval);
             totals.connections_max = totals.connections_max.max(second.connections);
