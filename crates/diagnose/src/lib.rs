@@ -1,27 +1,32 @@
 //! From a recording to findings and to the validity of its figures.
 //!
 //! Pure: no I/O, no clock, no threads; the same recording always gives the same diagnosis. Every rule answers, and what
-//! could not be read is `not-observable`, never "fine". Only the generator, a clock or the audit of the figures makes a
-//! result invalid: a slow, stalled or overloaded target never does. Cost: a few passes over timeline and snapshots.
+//! could not be read is `not-observable`, never "fine". Only the generator, its machine, a clock or the audit of the figures
+//! makes a result invalid: a slow, stalled or overloaded target never does. Cost: a few passes over timeline and snapshots.
 #![forbid(unsafe_code)]
 
 pub mod agreement;
 pub mod check;
 pub mod facts;
+pub mod harm;
 mod held;
+pub mod quiet;
 pub mod rule;
 pub mod rules;
 pub mod slow;
 mod statistics;
+mod summary;
+mod validity;
 
 pub use rule::Rule;
 pub use rules::RULES;
 
 use facts::Facts;
 use model::Recording;
-use model::finding::{Diagnosis, Finding, Reason, Severity, Status, Validity};
-use rule::Verdict;
+use model::finding::{Diagnosis, Finding, Severity, Status};
+use rule::{Bearing, Verdict};
 use std::cmp::Reverse;
+use validity::Judged;
 
 /// What a rule says that needs a load where there was none.
 pub const NO_LOAD: &str = "no load was put on: the recording is an import";
@@ -32,23 +37,25 @@ pub const NO_LOAD: &str = "no load was put on: the recording is an import";
 /// confidence, then as in [`RULES`].
 pub fn diagnose(recording: &Recording) -> Diagnosis {
     let facts = Facts::of(recording);
-    let mut findings: Vec<Finding> = Vec::with_capacity(RULES.len());
-    let mut reasons = Vec::new();
-    for rule in RULES {
-        let verdict = match recording.capsule.import {
-            Some(_) if rule.needs_load() => Verdict::not_observable("what a load would show", NO_LOAD),
-            _ => rule.judge(&facts),
-        };
-        let finding = verdict.into_finding(rule.id());
-        if rule.invalidates() && finding.status == Status::Supported {
-            let text = format!("{}. {}", finding.title, finding.remedy);
-            reasons.push(Reason { id: finding.id.clone(), text: text.trim_end_matches([' ', '.']).to_owned() });
-        }
-        findings.push(finding);
-    }
+    let answers: Vec<(Bearing, bool, Finding)> = RULES
+        .iter()
+        .map(|rule| {
+            let verdict = match recording.capsule.import {
+                Some(_) if rule.needs_load() => Verdict::not_observable("what a load would show", NO_LOAD),
+                _ => rule.judge(&facts),
+            };
+            (rule.bearing(), verdict.is_open(), verdict.into_finding(rule.id()))
+        })
+        .collect();
+    let judged: Vec<Judged<'_>> = answers
+        .iter()
+        .map(|(bearing, is_open, finding)| Judged { finding, bearing: *bearing, is_open: *is_open })
+        .collect();
+    let validity = validity::validity(&facts, &judged);
+    let mut findings: Vec<Finding> = answers.into_iter().map(|(_, _, finding)| finding).collect();
     // A stable sort: equals stay in the registry's order.
     findings.sort_by_key(|f| (rank(f.status), Reverse(severity_rank(f)), Reverse((f.confidence * 1e6) as u64)));
-    Diagnosis { validity: Validity { valid: reasons.is_empty(), reasons }, findings, held: held::held(&facts) }
+    Diagnosis { validity, summary: summary::summary(&facts), findings, held: held::held(&facts) }
 }
 
 fn rank(status: Status) -> u8 {

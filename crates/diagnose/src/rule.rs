@@ -10,9 +10,9 @@ pub trait Rule: Sync {
     /// Its fixed id: reports, tests and users' scripts use it.
     fn id(&self) -> &'static str;
 
-    /// Whether the result is not valid where this is supported. Never for anything the target did.
-    fn invalidates(&self) -> bool {
-        false
+    /// What it means for the figures where this is supported. Never more than nothing for what the target did.
+    fn bearing(&self) -> Bearing {
+        Bearing::None
     }
 
     /// Whether it judges what was sent and what came back: without a load there is nothing for it to look at.
@@ -22,6 +22,17 @@ pub trait Rule: Sync {
 
     /// Judges. Never panics, whatever the recording holds.
     fn judge(&self, facts: &Facts<'_>) -> Verdict;
+}
+
+/// What a cause means for the run's figures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bearing {
+    /// Nothing: the figures are right, whatever they show.
+    None,
+    /// No figure may be believed.
+    All,
+    /// Those figures that it can have changed by enough ([`crate::harm`]) are not the target's.
+    Measured,
 }
 
 /// A rule's answer, before it gets the rule's id.
@@ -34,6 +45,7 @@ pub struct Verdict {
     remedy: String,
     check_yourself: String,
     confidence: f64,
+    is_open: bool,
 }
 
 impl Verdict {
@@ -67,7 +79,19 @@ impl Verdict {
             remedy: String::new(),
             check_yourself: String::new(),
             confidence,
+            is_open: false,
         }
+    }
+
+    /// Part of the evidence is there, and the rest was not read: what it would speak against is undetermined.
+    pub fn leaves_open(mut self) -> Self {
+        self.is_open = true;
+        self
+    }
+
+    /// Whether it leaves open what it would speak against.
+    pub fn is_open(&self) -> bool {
+        self.is_open
     }
 
     /// Adds evidence.

@@ -5,10 +5,11 @@ mod common;
 
 use common::{Build, SECOND, closed, open};
 use diagnose::{RULES, diagnose};
-use model::finding::Severity;
+use model::finding::{Severity, ValidityState};
 use model::plan::*;
-use model::recording::{End, Recording, Row};
-use model::snapshot::{CpuTimes, ProcessSample, Role, Snapshot, ThreadSample};
+use model::recording::{Disturbance, End, Part, Recording, Row};
+use model::snapshot::{CpuTimes, Neighbour, ProcessSample, Quota, Role, Snapshot, SummedCpu, ThreadSample};
+use model::users::Users;
 use model::{Counts, ErrorKind, Event, LatencyKind};
 use proptest::prelude::*;
 
@@ -52,6 +53,11 @@ impl Tape {
             handshakes_resumed: self.next(),
             closed_by_us: self.next(),
             closed_by_peer: self.next(),
+            never_taken_up: self.next(),
+            carried_ok: self.next(),
+            carried_failed: self.next(),
+            cpu_wait_ns: self.next(),
+            late_ns: self.next(),
             ..Counts::default()
         }
     }
@@ -67,6 +73,9 @@ impl Tape {
             lag_p99_ns: self.maybe(),
             response_sum_ns: self.next(),
             worker_busy_max: self.float(),
+            worker_wait_max: self.float(),
+            worker_late_max: self.float(),
+            disturbance: Disturbance { waited: self.next().is_multiple_of(3), ..Disturbance::default() },
             ..Row::default()
         };
         (row.gauges.connections, row.gauges.in_flight, row.gauges.queued) = (self.next(), self.next(), self.next());
@@ -97,8 +106,19 @@ impl Tape {
             slab_bytes: None,
             socket_memory_bytes: None,
             processes: (0..self.below(3)).map(|_| self.process()).collect(),
+            target_cpu: self.maybe().map(|user_ns| SummedCpu {
+                user_ns,
+                system_ns: self.next(),
+                ..SummedCpu::default()
+            }),
+            neighbours: (0..self.below(3)).map(|_| self.neighbour()).collect(),
+            generator_quota: self.maybe().map(|throttled_ns| Quota { throttled_ns, ..Quota::default() }),
             ..Snapshot::default()
         }
+    }
+
+    fn neighbour(&mut self) -> Neighbour {
+        Neighbour { pid: self.below(3) as u32, cpu_ns: self.next(), name: "n".into(), ..Neighbour::default() }
     }
 
     fn process(&mut self) -> ProcessSample {
@@ -160,6 +180,20 @@ impl Tape {
                 totals.sum.latency.record_n(kind, ns, count);
             }
         }
+        if self.next().is_multiple_of(2) {
+            let mut part = Part { measured_ns: self.next(), intervals: self.next(), ..Part::default() };
+            (part.sum.counts, part.in_time) = (self.counts(), self.counts());
+            part.sum.latency.record_n(LatencyKind::Response, self.next(), 7);
+            totals.disturbed = Some(Box::new(part));
+        }
+        totals.users = self.maybe().map(|starved| Users {
+            starved,
+            connections: self.next(),
+            never_served: self.next(),
+            jain_index: self.float(),
+            starved_since_ms: self.maybe(),
+            ..Users::default()
+        });
         for kind in ErrorKind::ALL {
             if self.next().is_multiple_of(8) {
                 totals.sum.errors.add(*kind, self.next());
@@ -184,6 +218,10 @@ impl Tape {
             .capsule
             .sysctls
             .insert("net.ipv4.ip_local_port_range".into(), format!("{} {}", self.float(), self.next()));
+        if self.next().is_multiple_of(3) {
+            let at_ns = self.next() as i64;
+            recording.events.push(Event { at_ns, kind: "target-exit".into(), text: "it went".into() });
+        }
         if self.next().is_multiple_of(7) {
             recording.events.push(Event { at_ns: i64::MIN, kind: "worker-failed".into(), text: "gone".into() });
         }
@@ -262,7 +300,14 @@ proptest! {
         let diagnosis = diagnose(&recording);
         prop_assert_eq!(&diagnosis, &diagnose(&recording));
         prop_assert_eq!(diagnosis.findings.len(), RULES.len());
-        prop_assert_eq!(diagnosis.validity.valid, diagnosis.validity.reasons.is_empty());
+        let validity = &diagnosis.validity;
+        prop_assert_eq!(validity.valid, validity.reasons.is_empty());
+        prop_assert_eq!(validity.valid, validity.state == ValidityState::Valid);
+        for verdict in &validity.figures {
+            let known = [verdict.up_to_us, verdict.up_to_share].into_iter().flatten();
+            prop_assert!(known.into_iter().all(|n| n.is_finite() && n >= 0.0) && !verdict.text.is_empty(), "{:?}", verdict);
+            prop_assert_eq!(verdict.state == ValidityState::Valid, verdict.because_of.is_empty(), "{:?}", verdict);
+        }
         for finding in &diagnosis.findings {
             prop_assert!((0.0..=1.0).contains(&finding.confidence), "{:?}", finding);
             prop_assert!(!finding.title.is_empty());

@@ -1,4 +1,5 @@
-//! What diagnosis says: findings with their evidence, and the validity of the run's own figures.
+//! What diagnosis says: findings with their evidence, and the validity of the run's own figures: of all of them, of
+//! each, and of the part of the run in which nothing disturbed the generator.
 
 use crate::ErrorKind;
 use schemars::JsonSchema;
@@ -73,13 +74,177 @@ pub struct Reason {
     pub text: String,
 }
 
-/// Whether the run's figures may be believed. Invalid only through the generator, a clock or the audit.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+/// Whether figures may be believed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ValidityState {
+    /// Nothing speaks against them.
+    #[default]
+    Valid,
+    /// Something that would speak against them is there in part, and the rest of it could not be seen.
+    Undetermined,
+    /// They are the generator's, a broken clock's, or contradict each other.
+    NotValid,
+}
+
+impl ValidityState {
+    /// The word in reports and in `plimsoll.report/1`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            ValidityState::Valid => "valid",
+            ValidityState::Undetermined => "undetermined",
+            ValidityState::NotValid => "not-valid",
+        }
+    }
+}
+
+/// A figure that has a verdict of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Figure {
+    /// Requests a second.
+    Throughput,
+    /// The response time.
+    Response,
+    /// The service time.
+    Service,
+    /// Connections held.
+    Connections,
+}
+
+impl Figure {
+    /// The word in reports and in `plimsoll.report/1`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Figure::Throughput => "throughput",
+            Figure::Response => "response",
+            Figure::Service => "service",
+            Figure::Connections => "connections",
+        }
+    }
+}
+
+/// Whether one figure may be believed, and how much of it can be the generator's doing.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FigureVerdict {
+    /// Which.
+    pub figure: Figure,
+    /// Whether it may be believed.
+    pub state: ValidityState,
+    /// A sentence for people, such as "p99 10.7 ms, up to 1.2 ms of it the generator's lag".
+    pub text: String,
+    /// The most that generator and machine can have added to the 99th percentile (of a time), microseconds; null where
+    /// nothing bounds it, or the figure is no time.
+    #[serde(default)]
+    pub up_to_us: Option<f64>,
+    /// The most that they can have added to the figure (of a time) or taken from it (of a rate), as a share of it, 0..=1;
+    /// null where nothing bounds it.
+    #[serde(default)]
+    pub up_to_share: Option<f64>,
+    /// The findings that speak against it, by id; empty where it is valid.
+    #[serde(default)]
+    pub because_of: Vec<String>,
+}
+
+/// The figures without the intervals in which something kept the generator from running.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Quiet {
+    /// Share of the measured time, 0..=1.
+    pub share: f64,
+    /// Intervals that are left.
+    pub intervals: u64,
+    /// Intervals set apart.
+    pub disturbed_intervals: u64,
+    /// What disturbed those, in words.
+    pub disturbed_by: Vec<String>,
+    /// The time that is left, seconds.
+    pub measured_s: f64,
+    /// Requests that ended, a second of that time, failed ones included.
+    pub rate_per_s: f64,
+    /// Successes whose times the quantiles are of.
+    pub count: u64,
+    /// Response time, microseconds; null with fewer than 10 / (1 − q) successes, as everywhere.
+    pub response_p50_us: Option<f64>,
+    /// See `response_p50_us`.
+    pub response_p90_us: Option<f64>,
+    /// See `response_p50_us`.
+    pub response_p99_us: Option<f64>,
+    /// See `response_p50_us`.
+    pub response_p999_us: Option<f64>,
+    /// The longest response time, microseconds.
+    pub response_max_us: Option<f64>,
+    /// Which of these figures are lower bounds, as requests that had not ended are at or below them.
+    pub at_least: Vec<String>,
+    /// Whether these are the run's answer: those of the whole run are not valid, and these are.
+    pub is_used: bool,
+}
+
+/// Whether the run's figures may be believed. Only the generator, its machine, a clock or the audit speaks against them.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Validity {
-    /// No reason against it.
+    /// Whether the state is `valid`: false also where it is undetermined.
     pub valid: bool,
-    /// The reasons; empty when valid.
+    /// The verdict on the figures that a run of this pace is made for: throughput and response time, or the connections
+    /// held. Of the quiet part, where that is used.
+    pub state: ValidityState,
+    /// What speaks against them; empty when valid.
     pub reasons: Vec<Reason>,
+    /// The figures without the disturbed intervals; null where none was disturbed, or none is left.
+    pub quiet: Option<Quiet>,
+    /// The verdict on each figure that there is.
+    pub figures: Vec<FigureVerdict>,
+}
+
+impl Validity {
+    /// A state with its reasons, nothing set apart.
+    pub fn of(state: ValidityState, reasons: Vec<Reason>) -> Self {
+        Validity { valid: state == ValidityState::Valid, state, reasons, quiet: None, figures: Vec::new() }
+    }
+
+    /// The verdict on one figure; `None` where there is no such figure.
+    pub fn figure(&self, figure: Figure) -> Option<&FigureVerdict> {
+        self.figures.iter().find(|verdict| verdict.figure == figure)
+    }
+
+    /// The quiet part, where its figures are the answer.
+    pub fn used_quiet(&self) -> Option<&Quiet> {
+        self.quiet.as_ref().filter(|quiet| quiet.is_used)
+    }
+}
+
+impl Default for Validity {
+    fn default() -> Self {
+        Validity::of(ValidityState::NotValid, Vec::new())
+    }
+}
+
+impl<'de> Deserialize<'de> for Validity {
+    /// Older diagnoses say only whether they are valid.
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        struct Stored {
+            valid: bool,
+            state: Option<ValidityState>,
+            reasons: Vec<Reason>,
+            quiet: Option<Quiet>,
+            #[serde(default)]
+            figures: Vec<FigureVerdict>,
+        }
+        let stored = Stored::deserialize(from)?;
+        let of_flag = if stored.valid { ValidityState::Valid } else { ValidityState::NotValid };
+        let state = stored.state.unwrap_or(of_flag);
+        Ok(Validity { quiet: stored.quiet, figures: stored.figures, ..Validity::of(state, stored.reasons) })
+    }
+}
+
+/// Something that must be known before any figure is read: the first lines of a report.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Remark {
+    /// A fixed kebab-case word, such as `target-died`.
+    pub id: String,
+    /// One sentence.
+    pub text: String,
 }
 
 /// What `diagnose` makes of a recording.
@@ -87,6 +252,9 @@ pub struct Validity {
 pub struct Diagnosis {
     /// May the figures be believed?
     pub validity: Validity,
+    /// What the figures do not show by themselves: a target that died, or answered only some; the weightiest first.
+    #[serde(default)]
+    pub summary: Vec<Remark>,
     /// Every rule's answer: supported ones first, by how much they explain.
     pub findings: Vec<Finding>,
     /// What held connections came to; `None` of a run that held none.

@@ -6,8 +6,10 @@
 
 mod processes;
 mod rate;
+mod scope;
 
-pub use processes::{Host, Span, ThreadUse};
+pub use processes::{Demand, Host, HostTime, NeighbourUse, Span, ThreadUse};
+pub use scope::Scope;
 
 use hdrhistogram::Histogram;
 use model::finding::Evidence;
@@ -30,6 +32,16 @@ pub struct Facts<'r> {
     pub rows: Vec<&'r Row>,
     /// The stretches between snapshots of the measured window.
     pub spans: Vec<Span>,
+    /// The whole measured part of the run.
+    pub whole: Scope<'r>,
+    /// The part of it in which nothing kept the generator from running; `None` where nothing ever did, or none is left.
+    pub quiet: Option<Scope<'r>>,
+    /// The other processes of the generator's machine over the measured window, the one that used most CPU first.
+    pub neighbours: Vec<NeighbourUse<'r>>,
+    /// Cores that the whole target used over the measured window; `None` where it was not read.
+    pub target_cores: Option<f64>,
+    /// Share of the measured window in which a CPU quota held the generator; `None` where it has none, or nobody looked.
+    pub throttled: Option<f64>,
     /// The target's threads over the measured window, the busiest first.
     pub target_threads: Vec<ThreadUse<'r>>,
     /// The generator's own threads over the measured window, the busiest first.
@@ -48,16 +60,23 @@ impl<'r> Facts<'r> {
         let start_ns = recording.plan.warmup_ns.max(recording.totals.measured_from_ns);
         let end_ns = start_ns.saturating_add(recording.totals.measured_ns);
         let rows = recording.timeline.rows().iter();
-        let rows = rows.filter(|r| !r.is_drain && r.start_ns >= start_ns && r.end_ns > r.start_ns).collect();
+        let rows: Vec<&Row> = rows.filter(|r| !r.is_drain && r.start_ns >= start_ns && r.end_ns > r.start_ns).collect();
         let snapshots = processes::in_window(&recording.snapshots, start_ns, end_ns);
         let counts = &recording.totals.sum.counts;
+        let spans = processes::spans(snapshots);
+        let target_threads = processes::threads(snapshots, Role::Target);
         Facts {
             recording,
             start_ns,
             end_ns,
+            whole: Scope::whole(recording, &rows, &spans),
+            quiet: Scope::quiet(recording, &rows, &spans),
             rows,
-            spans: processes::spans(snapshots),
-            target_threads: processes::threads(snapshots, Role::Target),
+            spans,
+            neighbours: processes::neighbours(snapshots),
+            target_cores: processes::target_cores(snapshots, &target_threads),
+            throttled: processes::throttled(snapshots),
+            target_threads,
             generator_threads: processes::threads(snapshots, Role::Generator),
             host: processes::host(snapshots, |s| s.cpu.as_ref(), |s| &s.cores),
             generator_host: processes::host(snapshots, Snapshot::generator_cpu, Snapshot::generator_cores),

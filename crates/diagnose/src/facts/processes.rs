@@ -1,10 +1,11 @@
 //! CPU use of threads, processes and host between snapshots.
 //!
 //! Differences are summed over neighbouring snapshots, so threads that come or go in the middle are counted for the
-//! time they were seen. Shares are of one CPU: a thread that never slept has 1.
+//! time they were seen. Shares are of one CPU: a thread that never slept has 1. Processes that live shorter than a
+//! tick, and threads beyond the sampler's bound, are in no sample: the kernel's own sum of the target's time has them.
 
 use model::Snapshot;
-use model::snapshot::{CpuTimes, ProcessSample, Role, ThreadSample};
+use model::snapshot::{CpuTimes, Neighbour, ProcessSample, Role, SummedCpu, ThreadSample};
 use std::collections::BTreeMap;
 
 /// The stretch between two neighbouring snapshots.
@@ -14,9 +15,43 @@ pub struct Span {
     pub from_ns: i64,
     /// To, nanoseconds since the run's start.
     pub to_ns: i64,
-    /// How much the target wanted to run, 0..=1: its busiest thread's time on a CPU or waiting for one, or all its
-    /// threads' over all cores, whichever is more. `None` where it was not read.
-    pub target_demand: Option<f64>,
+    /// How much the target wanted to run; `None` where it was not read.
+    pub target_demand: Option<Demand>,
+    /// CPU time of the generator's machine; `None` where it was not read.
+    pub generator_host: Option<HostTime>,
+}
+
+/// How much the target wanted to run, 0..=1, between two bounds: its busiest thread's time on a CPU or waiting for one,
+/// or all its threads' over all cores, whichever is more. The bounds differ where processes came and went unseen between
+/// two readings: what the kernel sums of them may have been one after the other, or many at once.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Demand {
+    /// At least.
+    pub low: f64,
+    /// At most.
+    pub high: f64,
+}
+
+/// CPU time of a machine over a stretch, all cores together, nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct HostTime {
+    /// Worked.
+    pub busy_ns: f64,
+    /// Taken by the hypervisor.
+    pub steal_ns: f64,
+    /// All of it.
+    pub total_ns: f64,
+}
+
+/// Another process that used CPU time on the generator's machine.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NeighbourUse<'r> {
+    /// Its id.
+    pub pid: u32,
+    /// Its name.
+    pub name: &'r str,
+    /// Cores it used on average over the measured window.
+    pub cores: f64,
 }
 
 /// What a thread did over the measured window.
@@ -68,22 +103,109 @@ fn pairs(snapshots: &[Snapshot]) -> impl Iterator<Item = (&Snapshot, &Snapshot, 
 
 pub(super) fn spans(snapshots: &[Snapshot]) -> Vec<Span> {
     pairs(snapshots)
-        .map(|(a, b, passed_ns)| {
-            let (mut busiest, mut all, mut seen) = (0.0f64, 0.0, false);
-            for (before, after) in processes(a, b, Role::Target) {
-                for (thread, earlier) in threads_of(before, after) {
-                    let Some(run_ns) = grown(thread, earlier, cpu_ns) else { continue };
-                    let wait_ns = grown(thread, earlier, |t| t.wait_ns).unwrap_or(0.0);
-                    let demand = (run_ns + wait_ns) / passed_ns;
-                    busiest = busiest.max(demand);
-                    all += demand;
-                    seen = true;
-                }
-            }
-            let cores = b.cores.len().max(1) as f64;
-            Span { from_ns: a.at_ns, to_ns: b.at_ns, target_demand: seen.then(|| busiest.max(all / cores).min(1.0)) }
+        .map(|(a, b, passed_ns)| Span {
+            from_ns: a.at_ns,
+            to_ns: b.at_ns,
+            target_demand: demand(a, b, passed_ns),
+            generator_host: a.generator_cpu().zip(b.generator_cpu()).map(|(a, b)| HostTime::between(a, b)),
         })
         .collect()
+}
+
+/// What the summed time must have beyond that of the threads that were seen, cores: less is the clock tick's rounding.
+const UNSEEN_CORES_MIN: f64 = 0.1;
+/// The least that was left for the target is taken to be this share of the machine: of next to nothing, all is soon used.
+const LEFT_SHARE_MIN: f64 = 0.25;
+
+fn demand(a: &Snapshot, b: &Snapshot, passed_ns: f64) -> Option<Demand> {
+    let cores = b.cores.len().max(1) as f64;
+    let (mut busiest, mut all, mut run, mut seen) = (0.0f64, 0.0, 0.0, false);
+    for (before, after) in processes(a, b, Role::Target) {
+        for (thread, earlier) in threads_of(before, after) {
+            let Some(run_ns) = grown(thread, earlier, cpu_ns) else { continue };
+            let wait_ns = grown(thread, earlier, |t| t.wait_ns).unwrap_or(0.0);
+            let demand = (run_ns + wait_ns) / passed_ns;
+            busiest = busiest.max(demand);
+            all += demand;
+            run += run_ns / passed_ns;
+            seen = true;
+        }
+    }
+    let of_threads = busiest.max(all / cores).min(1.0);
+    let Some(summed) = summed_cores(a, b, passed_ns) else {
+        return seen.then_some(Demand { low: of_threads, high: of_threads });
+    };
+    let unseen = summed - run;
+    if seen && unseen < UNSEEN_CORES_MIN {
+        return Some(Demand { low: of_threads, high: of_threads });
+    }
+    // What it used of what others left to it: that is all that can be said of processes nobody saw wait.
+    let idle = a.cpu.as_ref().zip(b.cpu.as_ref()).map(|(a, b)| idle_ns(a, b) / passed_ns);
+    let left = idle.map_or(cores, |idle| (summed + idle).min(cores)).max(LEFT_SHARE_MIN * cores);
+    let low = of_threads.max((summed / left).min(1.0));
+    Some(Demand { low, high: low.max(unseen.clamp(0.0, 1.0)) })
+}
+
+/// Cores that the whole target used, as the kernel sums it.
+fn summed_cores(a: &Snapshot, b: &Snapshot, passed_ns: f64) -> Option<f64> {
+    let (a, b) = (a.target_cpu?, b.target_cpu?);
+    let of = |cpu: &SummedCpu| cpu.user_ns.saturating_add(cpu.system_ns);
+    (a.source == b.source && passed_ns > 0.0).then(|| of(&b).saturating_sub(of(&a)) as f64 / passed_ns)
+}
+
+/// Cores that the target used over some snapshots: as the kernel sums it, else by its threads.
+pub(super) fn target_cores(snapshots: &[Snapshot], threads: &[ThreadUse<'_>]) -> Option<f64> {
+    let read: Vec<&Snapshot> = snapshots.iter().filter(|s| s.target_cpu.is_some()).collect();
+    let summed = read.first().zip(read.last()).and_then(|(first, last)| {
+        let passed_ns = last.at_ns.saturating_sub(first.at_ns) as f64;
+        summed_cores(first, last, passed_ns)
+    });
+    summed.or_else(|| threads.iter().filter_map(|t| t.run).reduce(|a, b| a + b))
+}
+
+/// The other processes of the generator's machine over some snapshots, the one that used most first.
+pub(super) fn neighbours(snapshots: &[Snapshot]) -> Vec<NeighbourUse<'_>> {
+    let (Some(first), Some(last)) = (snapshots.first(), snapshots.last()) else { return Vec::new() };
+    let passed_ns = last.at_ns.saturating_sub(first.at_ns) as f64;
+    if passed_ns <= 0.0 {
+        return Vec::new();
+    }
+    let mut uses: Vec<NeighbourUse<'_>> = last
+        .neighbours
+        .iter()
+        .map(|after| {
+            // One that was not among the first then had used less than those that were.
+            let is_same = |n: &&Neighbour| n.pid == after.pid && n.start_ticks == after.start_ticks;
+            let before_ns = first.neighbours.iter().find(is_same).map_or(0, |before| before.cpu_ns);
+            let cores = after.cpu_ns.saturating_sub(before_ns) as f64 / passed_ns;
+            NeighbourUse { pid: after.pid, name: &after.name, cores }
+        })
+        .collect();
+    uses.sort_by(|a, b| b.cores.total_cmp(&a.cores));
+    uses
+}
+
+/// The share of the time in which a CPU quota held the generator; `None` where none was read.
+pub(super) fn throttled(snapshots: &[Snapshot]) -> Option<f64> {
+    let read = || snapshots.iter().filter_map(|s| Some((s.at_ns, s.generator_quota?)));
+    let ((from_ns, before), (to_ns, after)) = (read().next()?, read().next_back()?);
+    let passed_ns = to_ns.saturating_sub(from_ns) as f64;
+    let held_ns = after.throttled_ns.saturating_sub(before.throttled_ns) as f64;
+    (passed_ns > 0.0).then(|| (held_ns / passed_ns).min(1.0))
+}
+
+fn idle_ns(a: &CpuTimes, b: &CpuTimes) -> f64 {
+    // The kernel's idle time may go back by a tick.
+    let idle = |t: &CpuTimes| t.idle_ns as f64 + t.iowait_ns as f64;
+    (idle(b) - idle(a)).max(0.0)
+}
+
+impl HostTime {
+    fn between(a: &CpuTimes, b: &CpuTimes) -> Self {
+        let more = |of: &dyn Fn(&CpuTimes) -> u64| of(b).saturating_sub(of(a)) as f64;
+        let (busy_ns, steal_ns) = (more(&CpuTimes::busy_ns), more(&|t| t.steal_ns));
+        HostTime { busy_ns, steal_ns, total_ns: busy_ns + steal_ns + idle_ns(a, b) }
+    }
 }
 
 pub(super) fn threads(snapshots: &[Snapshot], role: Role) -> Vec<ThreadUse<'_>> {
@@ -124,15 +246,11 @@ pub(super) fn host(
     let (first, before) = read.next()?;
     let (last, after) = read.next_back()?;
     let passed_ns = last.at_ns.saturating_sub(first.at_ns) as f64;
-    let idle = |t: &CpuTimes| t.idle_ns as f64 + t.iowait_ns as f64;
-    let busy = |t: &CpuTimes| t.user_ns as f64 + t.system_ns as f64 + t.irq_ns as f64 + t.softirq_ns as f64;
-    // The kernel's idle time may go back by a tick.
-    let more = |of: &dyn Fn(&CpuTimes) -> f64| (of(after) - of(before)).max(0.0);
-    let total_ns = more(&idle) + more(&busy) + more(&|t| t.steal_ns as f64);
-    (passed_ns > 0.0 && total_ns > 0.0).then(|| Host {
-        idle_cores: more(&idle) / passed_ns,
-        cores: if cores(last).is_empty() { total_ns / passed_ns } else { cores(last).len() as f64 },
-        steal: more(&|t| t.steal_ns as f64) / total_ns,
+    let time = HostTime::between(before, after);
+    (passed_ns > 0.0 && time.total_ns > 0.0).then(|| Host {
+        idle_cores: idle_ns(before, after) / passed_ns,
+        cores: if cores(last).is_empty() { time.total_ns / passed_ns } else { cores(last).len() as f64 },
+        steal: time.steal_ns / time.total_ns,
     })
 }
 

@@ -4,12 +4,12 @@
 //! error kinds, statuses and timeline agree; every success has its bytes; no more was started than asked; Little's law
 //! (L = λW, J. D. C. Little, Operations Research 9, 1961): in a closed pace the time spent in requests fits into the
 //! users' time (2 % over: the histogram's precision), and without think time fills it (80 % of what the busiest worker's
-//! own work and its waits for a CPU leave; only where nothing was stuck at the end, as the age of what did not end is not
-//! known).
+//! own work and its waits for a CPU leave; only where nothing was stuck at the end, and next to nothing was carried over from
+//! warm-up, as the times of those are not in the sum).
 //! Refuted where all that can be checked holds. The link's capacity is not read, and that is said.
 
 use crate::facts::{Facts, percent};
-use crate::rule::{Rule, Verdict};
+use crate::rule::{Bearing, Rule, Verdict};
 use model::LatencyKind;
 use model::finding::{Evidence, Severity};
 use model::plan::{Echo, Sizes, Workload};
@@ -49,8 +49,8 @@ impl Rule for FigureAudit {
         true
     }
 
-    fn invalidates(&self) -> bool {
-        true
+    fn bearing(&self) -> Bearing {
+        Bearing::All
     }
 
     fn judge(&self, facts: &Facts<'_>) -> Verdict {
@@ -132,6 +132,13 @@ fn counters(facts: &Facts<'_>) -> Vec<Check> {
         same(facts, "audit.failed_samples", ("failures", failed), ("their times", recorded(LatencyKind::Failed))),
         same(facts, "audit.error_kinds", ("failures", failed), ("the sum over their kinds", kinds)),
     ];
+    let left = u128::from(facts.recording.totals.in_flight_at_end) + u128::from(sum.counts.never_taken_up);
+    let bounds = recorded(LatencyKind::ResponseCensored);
+    if is_whole(facts) && bounds > 0 {
+        let text = format!("{bounds} lower bounds of response times for {left} requests without an end");
+        let evidence = facts.evidence(text, "audit.unfinished_samples", bounds as f64, "requests");
+        checks.push(Check { holds: Some(bounds <= left), evidence });
+    }
     if is_whole(facts) {
         let rows = facts.recording.timeline.rows().iter();
         let ended: u128 = rows.map(|r| u128::from(r.counts.ok) + u128::from(r.counts.failed)).sum();
@@ -191,11 +198,11 @@ fn asked(facts: &Facts<'_>) -> Vec<Check> {
         checks.push(Check { holds: Some(counts.started <= quota), evidence });
     }
     if let Some(due) = facts.due(facts.start_ns, facts.end_ns) {
-        let taken = counts.started as f64 + counts.dropped as f64;
+        let taken = counts.started as f64 + counts.dropped as f64 + counts.never_taken_up as f64;
         // A Poisson process strays by its root: six of them is chance's one in a thousand million. Each worker has a
         // schedule of its own, which begins and ends with a request.
         let slack = 6.0 * due.sqrt() + 2.0 * f64::from(facts.recording.plan.threads) + 1.0;
-        let text = format!("{taken:.0} requests were taken up of {due:.0} due");
+        let text = format!("{taken:.0} requests were taken up or left of {due:.0} due");
         let evidence = facts.evidence(text, "audit.taken_up", taken, "requests");
         checks.push(Check { holds: Some(taken <= due + slack), evidence });
     }
@@ -230,17 +237,19 @@ fn little(facts: &Facts<'_>) -> Vec<Check> {
     // How full the users' time was can only be said where nothing else took it.
     let longest_ns = facts.latency(LatencyKind::Response).max().max(facts.latency(LatencyKind::Failed).max()) as f64;
     let failures = totals.sum.counts.failed as f64 + totals.sum.counts.connect_failed as f64;
+    let carried: f64 = facts.rows.iter().map(|r| r.counts.carried_ok as f64 + r.counts.carried_failed as f64).sum();
     let is_full = facts.is_saturating()
+        && carried <= 0.01 * ok as f64
         && totals.in_flight_at_end == 0
         && longest_ns <= 0.05 * passed_ns
         && failures <= 0.01 * ok as f64
         && closed <= 0.01 * ok as f64
         && facts.rows.len() >= 5;
-    let waited = facts
-        .generator_threads
-        .iter()
-        .filter_map(|t| t.wait)
-        .fold(None, |most: Option<f64>, w| Some(most.unwrap_or(0.0).max(w)));
+    // Of the workers' own readings: those of the process have the observer's threads too, which give way to everyone.
+    let waited = facts.rows.iter().map(|r| r.worker_wait_max.max(r.worker_late_max)).fold(0.0, f64::max);
+    let of_threads = facts.generator_threads.iter().filter_map(|t| t.wait).fold(0.0, f64::max);
+    let is_read = waited > 0.0 || facts.generator_threads.iter().any(|t| t.wait.is_some());
+    let waited = Some(if waited > 0.0 { waited } else { of_threads }).filter(|_| is_read);
     if let Some(waited) = waited.filter(|_| is_full) {
         let count = facts.rows.len() as f64;
         let under_way: f64 = facts.rows.iter().map(|r| r.gauges.in_flight as f64).sum::<f64>() / count;

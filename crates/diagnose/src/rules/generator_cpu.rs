@@ -1,29 +1,22 @@
-//! `generator-cpu`: the generator was the bottleneck, so the figures are its own and not the target's.
+//! `generator-cpu`: the generator had too much work for its CPUs, so the figures are its own and not the target's.
 //!
-//! Evidence, either of: (a) for more than a fifth of the measured time a worker was busy for more than 90 % of an
-//! interval (its thread's rusage) while the target was not (its threads' time run and waited, schedstat); (b) the lag's
-//! tail is more than a tenth of the response's, and more than 200 µs.
+//! Evidence: for more than a fifth of the measured time a worker ran for more than 90 % of an interval (its thread's
+//! rusage: time *on* a CPU, none that others had) while the target was not busy: its busiest thread, or all of it over the
+//! cores, ran or waited for a CPU less than 90 % of the time (schedstat), by what the kernel sums of its processes too.
 //!
 //! A fifth: a target that was stopped and comes back answers everything at once, and taking that in may fill an interval
-//! of a sound generator. 200 µs: what a sleeping generator on two busy cores keeps to at p99; below it, lag is a
-//! thread's wake-up, and a target that answers in 100 µs must not be called unmeasurable for 20 µs of it.
-//! Refuted by a target that wanted all the CPU it could get, run-queue waits included: then it was the target, or
-//! both, on shared cores. Not observable where a worker was busy and the target's processes were not read.
+//! of a sound generator. Lag alone is never evidence: what a worker did not get is `generator-starved` or `cpu-stolen`.
+//! Refuted by a target that wanted all the CPU it could get, run-queue waits included: then it was the target, or both, on
+//! shared cores. Not observable, and the figures undetermined, where a worker was busy and the target's processes were
+//! not read, or came and went so fast that nobody knows whether one waited for the other.
 
-use crate::facts::{Facts, duration, percent, quantile_name};
-use crate::rule::{Rule, Verdict, past};
+use crate::facts::{Facts, Scope, percent};
+use crate::harm::BUSY;
+use crate::rule::{Bearing, Rule, Verdict, past};
 use model::finding::{Evidence, Severity};
-use model::latency::Kind;
-use model::recording::Row;
 
-/// A worker, or the target, this busy has no room left.
-const BUSY: f64 = 0.9;
 /// Share of the measured time.
 const TIME_SHARE: f64 = 0.2;
-/// Lag over response.
-const LAG_SHARE: f64 = 0.1;
-/// Lag below this is a wake-up, nanoseconds.
-const LAG_NS_MIN: u64 = 200_000;
 /// CPU time of shorter intervals is mostly the clock tick's rounding, nanoseconds.
 const ROW_NS_MIN: u64 = 20_000_000;
 
@@ -42,27 +35,22 @@ impl Rule for GeneratorCpu {
         true
     }
 
-    fn invalidates(&self) -> bool {
-        true
+    fn bearing(&self) -> Bearing {
+        Bearing::Measured
     }
 
     fn judge(&self, facts: &Facts<'_>) -> Verdict {
-        let busy = Busy::of(facts);
-        let late = relative_lag(facts);
-        if busy.alone > TIME_SHARE || late.is_some() {
-            let confidence = late.as_ref().map_or(0.0, |late| past(late.share, LAG_SHARE));
-            let confidence =
-                if busy.alone > TIME_SHARE { confidence.max(past(busy.alone, TIME_SHARE)) } else { confidence };
+        let busy = Busy::of(&facts.whole);
+        if busy.alone > TIME_SHARE {
             return Verdict::supported(Severity::Error, TITLE)
-                .because_all((busy.alone > 0.0).then(|| busy.evidence(facts)))
+                .because(busy.evidence(facts))
                 .because_all(busy.target_evidence(facts))
-                .because_all(late.map(|late| late.evidence))
                 .remedy(
                     "Use more workers or pin them to CPUs of their own (--threads, --pin), run the generator on another \
                      machine, or ask for less load",
                 )
                 .check("top -H -p $(pgrep -x plimsoll)")
-                .confidence(confidence);
+                .confidence(past(busy.alone, TIME_SHARE));
         }
         if busy.read <= 0.0 {
             return Verdict::not_observable(
@@ -71,7 +59,10 @@ impl Rule for GeneratorCpu {
             );
         }
         if busy.alone + busy.unknown > TIME_SHARE {
-            let why = facts.why_no_target();
+            let why = match busy.demand {
+                Some(_) => "its processes came and went between the readings".to_owned(),
+                None => facts.why_no_target(),
+            };
             return Verdict::not_observable(
                 TITLE,
                 format!(
@@ -83,7 +74,8 @@ impl Rule for GeneratorCpu {
             .because(busy.evidence(facts))
             .remedy(
                 "Observe the target where it runs (plimsoll watch --serve there, --observe-at here), or use more workers",
-            );
+            )
+            .leaves_open();
         }
         let title = if busy.both > TIME_SHARE {
             "the generator was busy, and so was the target: it had all the load it could take"
@@ -94,9 +86,14 @@ impl Rule for GeneratorCpu {
     }
 }
 
-/// Whether lag alone makes this the cause: then it is not `generator-lag`'s too.
-pub(super) fn is_supported(facts: &Facts<'_>) -> bool {
-    GeneratorCpu.judge(facts).is_supported()
+/// What it says of a part of the run: `Some(true)`: too much work; `None`: not known.
+pub(crate) fn is_too_much_work(scope: &Scope<'_>) -> Option<bool> {
+    let busy = Busy::of(scope);
+    match () {
+        () if busy.alone > TIME_SHARE => Some(true),
+        () if busy.alone + busy.unknown > TIME_SHARE => None,
+        () => Some(false),
+    }
 }
 
 /// Shares of the measured time in which a worker was busy.
@@ -117,10 +114,10 @@ struct Busy {
 }
 
 impl Busy {
-    fn of(facts: &Facts<'_>) -> Self {
+    fn of(scope: &Scope<'_>) -> Self {
         let mut busy = Busy::default();
         let mut demands = Vec::new();
-        for row in &facts.rows {
+        for row in &scope.rows {
             let length_ns = row.end_ns.saturating_sub(row.start_ns);
             if length_ns < ROW_NS_MIN || !row.worker_busy_max.is_finite() {
                 continue;
@@ -131,12 +128,13 @@ impl Busy {
             if row.worker_busy_max <= BUSY {
                 continue;
             }
-            let demand = target_demand(facts, row);
-            demands.extend(demand);
+            let demand = scope.span_of(row).and_then(|span| span.target_demand);
+            demands.extend(demand.map(|demand| demand.low));
             match demand {
-                Some(demand) if demand < BUSY => busy.alone += length_s,
-                Some(_) => busy.both += length_s,
-                None => busy.unknown += length_s,
+                Some(demand) if demand.high < BUSY => busy.alone += length_s,
+                Some(demand) if demand.low >= BUSY => busy.both += length_s,
+                // Processes that nobody saw one by one may have been busy one after the other.
+                Some(_) | None => busy.unknown += length_s,
             }
         }
         if busy.read > 0.0 {
@@ -164,32 +162,4 @@ impl Busy {
         let text = format!("meanwhile the target ran, or waited for a CPU, {} of the time", percent(demand));
         Some(facts.evidence(text, "target.cpu_demand", demand, "ratio"))
     }
-}
-
-/// The target's demand in the span that covers the row's middle.
-fn target_demand(facts: &Facts<'_>, row: &Row) -> Option<f64> {
-    let middle_ns = i64::try_from(row.start_ns / 2 + row.end_ns / 2).unwrap_or(i64::MAX);
-    facts.spans.iter().find(|s| s.from_ns <= middle_ns && middle_ns < s.to_ns)?.target_demand
-}
-
-struct Late {
-    share: f64,
-    evidence: Evidence,
-}
-
-/// The lag's tail against the response's; failures count, as a target that answers nothing in time has no successes.
-fn relative_lag(facts: &Facts<'_>) -> Option<Late> {
-    let (quantile, lag_ns) = facts.tail(Kind::Lag)?;
-    let response_ns = [Kind::Response, Kind::Failed].into_iter().filter_map(|kind| Some(facts.tail(kind)?.1)).max()?;
-    let share = lag_ns as f64 / response_ns.max(1) as f64;
-    (lag_ns > LAG_NS_MIN && share > LAG_SHARE).then(|| {
-        let name = quantile_name(quantile);
-        let text = format!(
-            "requests were taken up late: lag {name} is {}, {} of the response time's ({})",
-            duration(lag_ns as f64),
-            percent(share),
-            duration(response_ns as f64)
-        );
-        Late { share, evidence: facts.evidence(text, "lag.p99_us", lag_ns as f64 / 1e3, "us") }
-    })
 }

@@ -5,7 +5,7 @@
 //! stalled connections here, never as this kind.
 
 use crate::facts::Facts;
-use crate::rule::{Rule, Verdict};
+use crate::rule::{Bearing, Rule, Verdict};
 use model::ErrorKind;
 use model::finding::Severity;
 
@@ -22,8 +22,8 @@ impl Rule for GeneratorFds {
         true
     }
 
-    fn invalidates(&self) -> bool {
-        true
+    fn bearing(&self) -> Bearing {
+        Bearing::All
     }
 
     fn judge(&self, facts: &Facts<'_>) -> Verdict {

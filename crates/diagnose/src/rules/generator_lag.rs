@@ -1,16 +1,19 @@
-//! `generator-lag`: requests were taken up later than they were due, for whatever reason, beyond 1 ms at p99.
+//! `generator-lag`: requests were taken up late, or replies looked at late, and nobody is seen who kept the generator.
 //!
-//! Evidence: the lag histogram's tail (ready − intended). Waiting for a free connection is `queue`, the target's, and
-//! is not in it: a stalled target leaves lag as it was. Refuted where `generator-cpu` is the cause, and in a closed pace
-//! without think time, where no request has a moment to be late for. 1 ms: a hundred wake-ups of a sleeping thread.
+//! Evidence: what lag makes up of the response time (its quantile less that of the same requests from the moment they were
+//! taken up), requests that were due and never taken up, or turns of the loop that were late, in any pace: where that is
+//! more than a tenth of the median or the 99th percentile, beyond that figure's own confidence interval, and longer than a
+//! wake-up ([`crate::harm`] has the derivations). Waiting for a free connection is `queue`, the target's, and is not in it:
+//! a stalled target leaves lag as it was. A target that answers in 500 ms is measured well beside 3 ms of lag, and the
+//! figure says how much of it that can be.
+//! Refuted where it is less, and where `generator-cpu`, `generator-starved` or `cpu-stolen` says why.
 
 use super::generator_cpu;
-use crate::facts::{Facts, duration, quantile_name};
-use crate::rule::{Rule, Verdict, past};
-use model::finding::Severity;
+use crate::facts::{Facts, duration, percent, quantile_name};
+use crate::harm::{Harm, NEVER_TAKEN_UP_MAX, SHARE_MAX, Taken};
+use crate::rule::{Bearing, Rule, Verdict, past};
+use model::finding::{Evidence, Severity};
 use model::latency::Kind;
-
-const LAG_NS_MAX: u64 = 1_000_000;
 
 /// See the file's head.
 #[derive(Debug)]
@@ -25,39 +28,76 @@ impl Rule for GeneratorLag {
         true
     }
 
-    fn invalidates(&self) -> bool {
-        true
+    fn bearing(&self) -> Bearing {
+        Bearing::Measured
     }
 
     fn judge(&self, facts: &Facts<'_>) -> Verdict {
         let title = "the generator took requests up late";
-        if facts.is_saturating() {
-            return Verdict::refuted("in a closed pace without think time no request can be late");
+        let harm = Harm::of(facts, &facts.whole);
+        let evidence = evidence(facts, &harm);
+        if !harm.is_by_not_running() {
+            if evidence.is_empty() && !facts.is_saturating() {
+                return Verdict::not_observable(title, "fewer than 20 requests were due after warm-up");
+            }
+            let title = if facts.is_saturating() {
+                "in a closed pace without think time no request can be late, and the loop's turns were in time"
+            } else {
+                "requests were taken up in time, or nearly"
+            };
+            return Verdict::refuted(title).because_all(evidence);
         }
-        let Some((quantile, lag_ns)) = facts.tail(Kind::Lag) else {
-            return Verdict::not_observable(title, "fewer than 20 requests were due after warm-up");
-        };
-        let text = format!("lag {} is {}", quantile_name(quantile), duration(lag_ns as f64));
-        let evidence = facts.evidence(text, "lag.p99_us", lag_ns as f64 / 1e3, "us");
-        if lag_ns <= LAG_NS_MAX {
-            return Verdict::refuted("requests were taken up in time").because(evidence);
+        if generator_cpu::is_too_much_work(&facts.whole) == Some(true) {
+            return Verdict::refuted("requests were taken up late, and generator-cpu says why").because_all(evidence);
         }
-        if generator_cpu::is_supported(facts) {
-            return Verdict::refuted("requests were taken up late, and generator-cpu says why").because(evidence);
+        if Taken::of(facts, &facts.whole).by(facts).is_some() {
+            return Verdict::refuted("requests were taken up late, and another finding says by whose doing")
+                .because_all(evidence);
         }
-        let late = facts.rows.iter().filter(|r| r.lag_p99_ns.is_some_and(|ns| ns > LAG_NS_MAX)).count();
-        let text = format!("it was above {} in {late} of {} intervals", duration(LAG_NS_MAX as f64), facts.rows.len());
-        Verdict::supported(
-            Severity::Error,
-            format!("{title}: {} at {}", duration(lag_ns as f64), quantile_name(quantile)),
-        )
-        .because(evidence)
-        .because(facts.evidence(text, "lag.intervals_late", late as f64, "intervals"))
-        .remedy(
-            "Give the generator CPUs that nothing else uses (--pin, or another machine), and look for what stopped it: \
+        let worst = harm.lag.map_or(0.0, |lag| lag.share()).max(harm.late.map_or(0.0, |late| late.share()));
+        Verdict::supported(Severity::Error, format!("{title}, and what kept it is not seen"))
+            .because_all(evidence)
+            .remedy(
+                "Give the generator CPUs that nothing else uses (--pin, or another machine), and look for what stopped it: \
                  other processes, a CPU quota, the hypervisor",
-        )
-        .check("grep -H . /proc/pressure/cpu /sys/fs/cgroup/cpu.stat")
-        .confidence(past(lag_ns as f64, LAG_NS_MAX as f64))
+            )
+            .check("grep -H . /proc/pressure/cpu /sys/fs/cgroup/cpu.stat")
+            .confidence(past(worst, SHARE_MAX))
     }
+}
+
+/// What lag and late turns did, with their figures; empty where there was no request to look at.
+pub(super) fn evidence(facts: &Facts<'_>, harm: &Harm) -> Vec<Evidence> {
+    let mut all = Vec::new();
+    if let Some((quantile, lag_ns)) = facts.tail(Kind::Lag) {
+        let text = format!("lag {} is {}", quantile_name(quantile), duration(lag_ns as f64));
+        all.push(facts.evidence(text, "lag.p99_us", lag_ns as f64 / 1e3, "us"));
+    }
+    if let Some(lag) = harm.lag.filter(|lag| lag.added_ns.is_finite() && lag.added_ns > 0.0) {
+        let text = format!(
+            "{} of the response time's {} ({}) is lag: {}",
+            duration(lag.added_ns),
+            quantile_name(lag.quantile),
+            duration(lag.figure_ns),
+            percent(lag.share())
+        );
+        all.push(facts.evidence(text, "response.lag_us", lag.added_ns / 1e3, "us"));
+    }
+    if let Some(late) = harm.late.filter(|late| late.added_ns.is_finite() && late.added_ns > 0.0) {
+        let text = format!(
+            "late turns of the workers can have added {} to the response time's {} ({})",
+            duration(late.added_ns),
+            quantile_name(late.quantile),
+            duration(late.figure_ns)
+        );
+        all.push(facts.evidence(text, "response.late_us", late.added_ns / 1e3, "us"));
+    }
+    let never = facts.whole.counts.never_taken_up;
+    if never > 0 {
+        let share = harm.never;
+        let words = if share > NEVER_TAKEN_UP_MAX { "" } else { "only " };
+        let text = format!("{never} requests were due and never taken up: {words}{} of all", percent(share));
+        all.push(facts.evidence(text, "totals.never_taken_up", never as f64, "requests"));
+    }
+    all
 }

@@ -5,7 +5,7 @@
 //! the generator's requests are what failed for it, so the figures are no figures of the target either way.
 
 use crate::facts::Facts;
-use crate::rule::{Rule, Verdict};
+use crate::rule::{Bearing, Rule, Verdict};
 use model::ErrorKind;
 use model::finding::Severity;
 
@@ -22,8 +22,8 @@ impl Rule for GeneratorMemory {
         true
     }
 
-    fn invalidates(&self) -> bool {
-        true
+    fn bearing(&self) -> Bearing {
+        Bearing::All
     }
 
     fn judge(&self, facts: &Facts<'_>) -> Verdict {

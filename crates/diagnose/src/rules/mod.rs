@@ -4,6 +4,7 @@
 
 pub mod clock_step;
 pub mod connections_not_reached;
+pub mod cpu_stolen;
 pub mod error_status;
 pub mod figure_audit;
 pub mod generator_cpu;
@@ -11,10 +12,12 @@ pub mod generator_fds;
 pub mod generator_lag;
 pub mod generator_memory;
 pub mod generator_ports;
+pub mod generator_starved;
 pub mod keepalive_off;
 pub mod not_steady;
 pub mod rate_not_reached;
 pub mod single_thread_bound;
+pub mod starved_users;
 pub mod too_few;
 
 use crate::rule::Rule;
@@ -22,12 +25,15 @@ use crate::rule::Rule;
 /// Every rule.
 pub const RULES: &[&dyn Rule] = &[
     &generator_cpu::GeneratorCpu,
+    &generator_starved::GeneratorStarved,
+    &cpu_stolen::CpuStolen,
     &generator_lag::GeneratorLag,
     &generator_fds::GeneratorFds,
     &generator_ports::GeneratorPorts,
     &generator_memory::GeneratorMemory,
     &clock_step::ClockStep,
     &figure_audit::FigureAudit,
+    &starved_users::StarvedUsers,
     &rate_not_reached::RateNotReached,
     &connections_not_reached::ConnectionsNotReached,
     &not_steady::NotSteady,

@@ -5,7 +5,8 @@
 //! for want of a free connection (the target's doing, or too few connections) and what was never taken up (the
 //! generator's). Supported beyond 2 % overall (a warning) or 5 % in an interval (for information: a stall that was made
 //! up for), each beyond the arrivals' own scatter (five roots of a Poisson count). Refuted in a closed pace, which asks
-//! for no rate. Never makes a result invalid: `generator-lag` and `generator-cpu` do, where it was the generator.
+//! for no rate. Never makes a result invalid: `generator-cpu`, `generator-starved`, `cpu-stolen` or `generator-lag` does,
+//! where it was the generator.
 
 use crate::facts::{Facts, duration, percent, quantile_name};
 use crate::rule::{Rule, Verdict, past};
@@ -56,7 +57,8 @@ impl Rule for RateNotReached {
         }
         let totals = &facts.recording.totals;
         let taken = totals.in_time.started as f64 + totals.in_time.dropped as f64;
-        let never_taken = (due - taken).max(0.0);
+        // Counted where the generator knew of them, and at the least what is missing of those due.
+        let never_taken = (due - taken).max(totals.sum.counts.never_taken_up as f64).max(0.0);
         let queued = facts.rows.last().map_or(0, |row| row.gauges.queued) as f64;
         let unsent: f64 = UNSENT.iter().map(|kind| totals.sum.errors.of(*kind) as f64).sum();
         let held = queued + totals.in_time.dropped as f64 + unsent;
@@ -163,5 +165,5 @@ fn targets_remedy(facts: &Facts<'_>, asked_per_s: f64) -> String {
 }
 
 fn generators_remedy() -> String {
-    "Give the generator more workers or CPUs of its own (--threads, --pin)".to_owned()
+    "Look at what kept the generator (its own findings say), and give it CPUs of its own (--pin)".to_owned()
 }

@@ -6,7 +6,9 @@ use model::error_kind::{ErrorKind, Phase};
 use model::finding::{Diagnosis, Severity, Status};
 use model::plan::*;
 use model::recording::{Capsule, End, Recording, Row, WorkerShares};
-use model::snapshot::{CpuTimes, ProcessSample, Role, SamplerState, SamplerStatus, Snapshot, ThreadSample};
+use model::snapshot::{
+    CpuTimes, Neighbour, ProcessSample, Quota, Role, SamplerState, SamplerStatus, Snapshot, SummedCpu, ThreadSample,
+};
 use model::{Interval, LatencyKind};
 
 pub const SECOND: u64 = 1_000_000_000;
@@ -28,6 +30,17 @@ pub struct Second {
     pub dropped: u64,
     pub connections: u64,
     pub busy: f64,
+    /// Shares of the second that the worker which was worst off waited for a CPU, and was late.
+    pub wait: f64,
+    pub late_share: f64,
+    pub reap_delay_ns: u64,
+    pub never_taken_up: u64,
+    /// CPUs of two that neighbours used: `yes` (pid 30) and `make` (pid 31).
+    pub neighbours: [f64; 2],
+    /// Share of the second in which a quota held the generator.
+    pub throttled: f64,
+    /// CPUs that the kernel sums for the whole target.
+    pub target_summed: Option<f64>,
     /// The target's threads: share run, share waited.
     pub target: Vec<(f64, f64)>,
     /// CPUs of two that stood idle.
@@ -53,6 +66,9 @@ pub struct Build {
     pub closed: u64,
     pub closed_by_peer: u64,
     pub connect_failed: u64,
+    pub users: Option<model::users::Users>,
+    /// How long requests had been under way that had not ended, and how many.
+    pub unfinished: (u64, u64),
 }
 
 /// Ten seconds at 5000/s that a target with one thread answers in 2 ms, using a third of a core.
@@ -70,6 +86,13 @@ pub fn open() -> Build {
         dropped: 0,
         connections: 64,
         busy: 0.3,
+        wait: 0.01,
+        late_share: 0.0,
+        reap_delay_ns: 0,
+        never_taken_up: 0,
+        neighbours: [0.0, 0.0],
+        throttled: 0.0,
+        target_summed: None,
         target: vec![(0.33, 0.02), (0.01, 0.0)],
         idle_cores: 1.3,
         steal: 0.0,
@@ -93,6 +116,15 @@ pub fn open() -> Build {
         closed: 0,
         closed_by_peer: 0,
         connect_failed: 0,
+        users: Some(model::users::Users {
+            connections: 64,
+            served_min: 700,
+            served_max: 900,
+            served: 50_000,
+            jain_index: 0.99,
+            ..model::users::Users::default()
+        }),
+        unfinished: (0, 0),
     }
 }
 
@@ -175,10 +207,10 @@ impl Build {
         let mut recording = Recording::new(capsule, self.plan.clone());
         recording.end = End::Complete;
         recording.events = self.events.clone();
-        self.load(&mut recording);
         if self.has_snapshots {
             self.snapshots(&mut recording);
         }
+        self.load(&mut recording);
         let state = |name: &str, is_active: bool| SamplerStatus {
             name: name.to_owned(),
             status: if is_active { SamplerState::Active } else { SamplerState::Disabled },
@@ -232,6 +264,16 @@ impl Build {
             if matches!(self.plan.pace, Pace::Open { .. }) {
                 latency.record_n(LatencyKind::Lag, second.lag_ns, interval.counts.started.saturating_sub(second.late));
                 latency.record_n(LatencyKind::Lag, second.late_ns, second.late);
+                // Those that were late took so much longer, and no longer from when they were taken up.
+                let (late, in_time) = (second.late.min(second.ok), second.ok.saturating_sub(second.late));
+                let undelayed = second.response_ns.saturating_sub(second.lag_ns);
+                latency.record_n(LatencyKind::Undelayed, undelayed, in_time + late);
+                if late > 0 {
+                    let histogram = latency.of_mut(LatencyKind::Response);
+                    histogram.reset();
+                    histogram.saturating_record_n(second.response_ns, in_time);
+                    histogram.saturating_record_n(undelayed + second.late_ns, late);
+                }
             }
             for (kind, count) in &second.failed {
                 for _ in 0..*count {
@@ -249,7 +291,25 @@ impl Build {
             if i == 0 {
                 self.status.iter().for_each(|(status, count)| interval.status.add(*status, *count));
             }
-            recording.timeline.push(Row::of(&interval, WorkerShares { busy: second.busy, ..WorkerShares::default() }));
+            let counts = &mut interval.counts;
+            let threads = u64::from(self.plan.threads);
+            counts.cpu_wait_ns = (second.wait * 1e9) as u64 * threads;
+            counts.late_ns = (second.late_share * 1e9) as u64 * threads;
+            counts.never_taken_up = second.never_taken_up;
+            interval.gauges.reap_delay_ns_max = second.reap_delay_ns;
+            let shares = WorkerShares { busy: second.busy, wait: second.wait, late: second.late_share };
+            let mut row = Row::of(&interval, shares);
+            // As the session does: by the snapshots around it.
+            let before = recording.snapshots.iter().rfind(|s| s.at_ns <= row.start_ns as i64 + 5_000_000);
+            let after = recording.snapshots.iter().find(|s| s.at_ns >= row.end_ns as i64);
+            let previous = recording.timeline.rows().last();
+            row.disturbance = diagnose::quiet::disturbance(&row, previous, before, after);
+            if row.disturbance.is_any() {
+                let part = totals.disturbed.get_or_insert_default();
+                part.add_row(&row);
+                part.sum.latency.add(&interval.latency);
+            }
+            recording.timeline.push(row);
             totals.in_time.add(&interval.counts);
             totals.sum.add(&interval);
             totals.connections_max = totals.connections_max.max(second.connections);
@@ -257,12 +317,16 @@ impl Build {
         totals.sum.end_ns = self.seconds.len() as u64 * SECOND;
         totals.measured_ns = self.seconds.len() as u64 * SECOND;
         totals.in_flight_at_end = self.in_flight_at_end;
+        totals.users = self.users;
+        totals.sum.latency.record_n(LatencyKind::ResponseCensored, self.unfinished.0, self.unfinished.1);
     }
 
     fn snapshots(&self, recording: &mut Recording) {
         let threads = self.seconds.iter().map(|s| s.target.len()).max().unwrap_or(0);
         let mut target = vec![(0u64, 0u64); threads];
         let (mut cpu, mut own_wait_ns) = (CpuTimes::default(), 0);
+        let (mut neighbours_ns, mut throttled_ns, mut summed_ns) = ([0u64; 2], 0u64, 0u64);
+        let has_quota = self.seconds.iter().any(|s| s.throttled > 0.0);
         let (mut wall_ns, mut suspended_ns) = (1_700_000_000_000_000_000i128, 0);
         let nanoseconds = |share: f64| (share * 1e9) as u64;
         for i in 0..=self.seconds.len() {
@@ -273,7 +337,12 @@ impl Build {
                 cpu.idle_ns += nanoseconds(second.idle_cores);
                 cpu.steal_ns += nanoseconds(2.0 * second.steal);
                 cpu.user_ns += nanoseconds((2.0 - second.idle_cores - 2.0 * second.steal).max(0.0));
-                own_wait_ns += 1_000_000;
+                own_wait_ns += nanoseconds(second.wait);
+                for (sum, cores) in neighbours_ns.iter_mut().zip(second.neighbours) {
+                    *sum += nanoseconds(cores);
+                }
+                throttled_ns += nanoseconds(second.throttled);
+                summed_ns += second.target_summed.map_or(0, nanoseconds);
                 wall_ns += second.wall_step_ns;
                 suspended_ns += second.suspended_ns;
             }
@@ -294,10 +363,29 @@ impl Build {
                 slab_bytes: None,
                 socket_memory_bytes: None,
                 processes,
+                neighbours: self.neighbours(neighbours_ns),
+                generator_quota: has_quota.then(|| Quota { cpus: 0.5, throttled: i as u64, throttled_ns }),
+                target_cpu: self.seconds[0]
+                    .target_summed
+                    .map(|_| SummedCpu { user_ns: summed_ns, ..SummedCpu::default() }),
                 ..Snapshot::default()
             };
             recording.push_snapshot(i as u64, snapshot);
         }
+    }
+
+    fn neighbours(&self, cpu_ns: [u64; 2]) -> Vec<Neighbour> {
+        let neighbour = |(i, name): (usize, &str)| Neighbour {
+            pid: 30 + i as u32,
+            start_ticks: 7,
+            name: name.to_owned(),
+            cpu_ns: cpu_ns[i],
+            core: None,
+        };
+        let mut all: Vec<Neighbour> = ["yes", "make"].into_iter().enumerate().map(neighbour).collect();
+        all.retain(|n| n.cpu_ns > 0);
+        all.sort_by_key(|n| std::cmp::Reverse(n.cpu_ns));
+        all
     }
 
     fn process(&self, role: Role, pid: u32, threads: &[(u64, u64)]) -> ProcessSample {
@@ -329,7 +417,7 @@ impl Build {
     }
 }
 
-/// Judges, and compares with what is expected: `valid` or `invalid`, then `status id` of the findings the test is about.
+/// Judges, and compares with what is expected: the state, with `, quiet` where the quiet part is used, then `status id` of the findings the test is about.
 /// Whatever is supported above "info" must be named.
 #[track_caller]
 pub fn check(name: &str, build: Build, expected: &[&str]) -> Diagnosis {
@@ -341,8 +429,11 @@ pub fn check(name: &str, build: Build, expected: &[&str]) -> Diagnosis {
 #[track_caller]
 pub fn judge(name: &str, diagnosis: &Diagnosis, expected: &[&str]) {
     let described = format!("{name}: {:#?}\n{:#?}", diagnosis.validity, supported(diagnosis));
-    let word = if diagnosis.validity.valid { "valid" } else { "invalid" };
-    assert_eq!(word, expected[0], "{described}");
+    let validity = &diagnosis.validity;
+    let quiet = if validity.used_quiet().is_some() { ", quiet" } else { "" };
+    assert_eq!(format!("{}{quiet}", validity.state.name()), expected[0], "{described}");
+    assert_eq!(validity.valid, validity.state == model::finding::ValidityState::Valid);
+    assert_eq!(validity.valid, validity.reasons.is_empty(), "{described}");
     for line in &expected[1..] {
         let (_, id) = line.split_once(' ').unwrap();
         let finding = diagnosis.findings.iter().find(|f| f.id == id).unwrap_or_else(|| panic!("no rule {id}"));

@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "each test file uses its part of this")]
 
 use model::error_kind::ErrorExample;
-use model::finding::{Diagnosis, Evidence, Finding, Reason, Severity, Validity};
+use model::finding::{Diagnosis, Evidence, Finding, Reason, Severity, Validity, ValidityState};
 use model::interval::{Counts, Gauges};
 use model::plan::*;
 use model::recording::{Capsule, End, Row};
@@ -179,7 +179,7 @@ fn failed(r: &mut Recording, kind: ErrorKind, phase: Phase, n: u64, errno: i32, 
 }
 
 fn valid() -> Diagnosis {
-    Diagnosis { validity: Validity { valid: true, reasons: Vec::new() }, findings: Vec::new(), held: None }
+    Diagnosis { validity: Validity::of(ValidityState::Valid, Vec::new()), ..Diagnosis::default() }
 }
 
 fn snapshots(r: &mut Recording) {
@@ -311,17 +311,16 @@ fn generator_lag() -> Case {
     let (_, mut r, _) = open_with_queue();
     r.totals.sum.latency.record_n(LatencyKind::Lag, 48_000_000, 9_000);
     let diagnosis = Diagnosis {
-        held: None,
-        validity: Validity {
-            valid: false,
-            reasons: vec![Reason {
+        validity: Validity::of(
+            ValidityState::NotValid,
+            vec![Reason {
                 id: "generator-lag".to_owned(),
                 text: "1 in 100 requests left more than 48.0 ms after it was due, and no worker was short of CPU; \
                        give the generator cores of its own (--pin) or lower --rate"
                     .to_owned(),
             }],
-        },
-        findings: Vec::new(),
+        ),
+        ..Diagnosis::default()
     };
     ("generator_lag", r, diagnosis)
 }

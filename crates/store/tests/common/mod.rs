@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "every test binary uses another part of it")]
 
 use model::error_kind::ErrorExample;
-use model::finding::{Diagnosis, Evidence, Finding, Reason, Severity, Validity};
+use model::finding::{Diagnosis, Evidence, Finding, Reason, Severity, Validity, ValidityState};
 use model::plan::*;
 use model::recording::{Capsule, End, Tick, Totals};
 use model::snapshot::{CpuTimes, ProcessSample, Role, SamplerState, SamplerStatus, ThreadSample};
@@ -151,10 +151,11 @@ pub fn samplers() -> Vec<SamplerStatus> {
 
 pub fn diagnosis() -> Diagnosis {
     Diagnosis {
-        validity: Validity {
-            valid: false,
-            reasons: vec![Reason { id: "generator-lag".to_owned(), text: "late".to_owned() }],
-        },
+        validity: Validity::of(
+            ValidityState::NotValid,
+            vec![Reason { id: "generator-lag".to_owned(), text: "late".to_owned() }],
+        ),
+        summary: Vec::new(),
         findings: vec![Finding {
             id: "single-thread-bound".to_owned(),
             status: Status::NotObservable,

@@ -1,0 +1,124 @@
+//! What the first lines of a report must say: of a target that died, was silent, failed, or served only some.
+#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
+
+mod common;
+
+use common::{Build, SECOND, check, closed, judge, open};
+use diagnose::diagnose;
+use model::finding::{Diagnosis, Severity};
+use model::users::Users;
+use model::{ErrorKind, Event};
+
+fn remarks(diagnosis: &Diagnosis) -> Vec<(&str, &str)> {
+    diagnosis.summary.iter().map(|remark| (&*remark.id, &*remark.text)).collect()
+}
+
+/// Dead in the middle of the sixth second: then every connect is refused.
+fn dead() -> Build {
+    closed().with(|b| {
+        b.connect_failed = 1200;
+        b.seconds[5].ok = 3200;
+        for second in &mut b.seconds[6..] {
+            (second.ok, second.failed, second.connections) = (0, vec![(ErrorKind::Refused, 300)], 0);
+        }
+    })
+}
+
+fn exited(at_ns: u64) -> Event {
+    let text = "the target's process nginx (77) was ended by SIGKILL, in its own code".to_owned();
+    Event { at_ns: at_ns as i64, kind: "target-exit".to_owned(), text }
+}
+
+const DEAD: [&str; 3] = ["valid", "supported not-steady", "supported connections-not-reached"];
+
+#[test]
+fn a_target_that_died_is_said_with_second_signal_and_rate() {
+    assert!(remarks(&check("sound", closed(), &["valid"])).is_empty());
+    let killed = dead().with(|b| b.events.push(exited(5_500_000_000)));
+    let diagnosis = check("killed", killed, &DEAD);
+    let [(id, text)] = remarks(&diagnosis)[..] else { panic!("{:?}", diagnosis.summary) };
+    assert_eq!(id, "target-died");
+    assert!(text.starts_with("the target died at second 5.5") && text.contains("SIGKILL"), "{text}");
+    assert!(text.contains("6400 requests/s succeeded until then"), "{text}");
+    // Nobody saw it go, and nobody is there.
+    let mut recording = dead().recording();
+    for example in recording.totals.sum.examples.iter_mut().flatten() {
+        example.at_ns = 6 * SECOND;
+    }
+    let diagnosis = diagnose(&recording);
+    judge("refused", &diagnosis, &DEAD);
+    assert!(
+        remarks(&diagnosis)[0].1.starts_with("nobody took connections from second 6.0 on"),
+        "{:?}",
+        diagnosis.summary
+    );
+    // One of its workers went, and the others served on; the last one goes when the run is over.
+    let served_on = closed().with(|b| b.events = vec![exited(3 * SECOND), exited(10 * SECOND)]);
+    assert!(remarks(&check("served on", served_on, &["valid"])).is_empty());
+}
+
+#[test]
+fn silence_and_errors_are_said() {
+    let failing = |kind: ErrorKind| closed().each(move |s| (s.ok, s.failed) = (0, vec![(kind, 640)]));
+    let said = |build: Build, expected: &[&str]| {
+        let diagnosis = diagnose(&build.recording());
+        judge("failing", &diagnosis, expected);
+        let [remark] = &diagnosis.summary[..] else { panic!("{:?}", diagnosis.summary) };
+        (remark.id.clone(), remark.text.clone())
+    };
+    let silent = said(failing(ErrorKind::ReplyTimeout), &["valid", "supported too-few"]);
+    assert_eq!(silent.0, "never-answered");
+    assert!(silent.1.contains("no request was ever answered: all 6400 failed (reply-timeout)"), "{silent:?}");
+    let nobody = failing(ErrorKind::Refused).with(|b| b.connected = 0);
+    assert!(said(nobody, &["valid", "supported too-few"]).1.starts_with("no connection was ever made"));
+    let errors = failing(ErrorKind::UnexpectedStatus).with(|b| b.status = vec![(503, 6400)]);
+    let errors = said(errors, &["valid", "supported too-few", "supported error-status"]);
+    assert_eq!(errors.0, "errors-only");
+    assert!(errors.1.starts_with("every reply said failure (6400 of 6400, mostly status 503)"), "{errors:?}");
+}
+
+#[test]
+fn users_that_starve_are_said_and_found() {
+    let some = |connections, never_served, starved| {
+        closed().with(move |b| {
+            b.users = Some(Users {
+                connections,
+                never_served,
+                starved,
+                served_max: 10_000,
+                served: 64_000,
+                jain_index: 0.2,
+                starved_since_ms: Some(0),
+                ..Users::default()
+            });
+        })
+    };
+    let diagnosis = check("8 of 40 served", some(40, 32, 32), &["valid", "supported starved-users"]);
+    assert_eq!(diagnosis.findings[0].severity, Severity::Error);
+    assert_eq!(remarks(&diagnosis)[0].0, "users-starved");
+    assert!(remarks(&diagnosis)[0].1.starts_with("32 of 40 connections never got a reply"), "{:?}", diagnosis.summary);
+    let diagnosis = check("20 of 60 served", some(60, 10, 40), &["valid", "supported starved-users"]);
+    assert!(
+        remarks(&diagnosis)[0].1.starts_with("40 of 60 connections starved, 10 of them never"),
+        "{:?}",
+        diagnosis.summary
+    );
+    check("one of a thousand", some(1000, 1, 1), &["valid", "supported starved-users"]);
+    check("all served", some(40, 0, 0), &["valid", "refuted starved-users"]);
+    check("not counted", closed().with(|b| b.users = None), &["valid", "not-observable starved-users"]);
+}
+
+#[test]
+fn what_had_not_ended_is_said_where_it_reaches_a_quantile() {
+    let stuck = |n: u64| {
+        open().with(|b| (b.in_flight_at_end, b.unfinished) = (n, (2_500_000_000, n))).at(9, move |s| {
+            (s.ok, s.in_flight) = (5010 - n, 10);
+        })
+    };
+    let diagnosis = check("a tenth", stuck(2766), &["valid"]);
+    let text = remarks(&diagnosis)[0].1;
+    assert!(text.starts_with("2766 of 50010 requests (5.5 %) were unfinished") && text.contains("2.50 s"), "{text}");
+    let response = diagnosis.validity.figure(model::finding::Figure::Response).unwrap();
+    assert!(response.text.starts_with("p99 ≥ 2.50 s"), "{response:?}");
+    assert!(remarks(&check("ten", stuck(10), &["valid"])).is_empty());
+}
