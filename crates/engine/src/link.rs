@@ -9,8 +9,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender};
 
+pub use model::users::Tally;
+
 /// Empty intervals a worker has beside the one it fills.
 pub const SPARE_INTERVALS: usize = 1;
+
+/// Messages of one worker that may lie in the channel: its intervals, one more that it may make at the end of the load,
+/// its notes, and its last word.
+pub const MESSAGES_MAX: usize = SPARE_INTERVALS + 2 + NOTES_MAX + 1;
 
 /// Notes a worker sends at the most.
 pub const NOTES_MAX: usize = 2;
@@ -36,8 +42,8 @@ pub enum Message {
 pub struct Finished {
     /// Its index.
     pub worker: u16,
-    /// Requests started and without an end.
-    pub in_flight: u64,
+    /// Requests started and without an end: sent, or still waiting for a connection.
+    pub unfinished: u64,
     /// From when on requests are measured, nanoseconds since the run's start: the end of warm-up, or of the making of
     /// held connections. Not before `load_end_ns` where nothing was measured.
     pub measured_from_ns: u64,
@@ -47,6 +53,8 @@ pub struct Finished {
     pub load_end_ns: u64,
     /// When its first request left, nanoseconds since the run's start.
     pub first_request_ns: Option<u64>,
+    /// What each of its connections was asked and gave, warm-up excluded; empty where that is not counted.
+    pub tallies: Vec<Tally>,
     /// Why it could not go on, if it could not.
     pub error: Option<String>,
 }

@@ -1,19 +1,45 @@
 //! When requests are due. Open pace: a schedule of moments fixed beforehand; closed pace: think times.
 //!
 //! An open schedule is the inverse of the cumulative rate: the k-th request is due when the integral of the rate
-//! reaches k. Worker i of w takes the requests k ≡ i (mod w), so the workers together keep the whole rate's spacing.
-//! Poisson arrivals put exponential steps of mean w in the place of w (time change of a unit-rate process).
+//! reaches k. A worker takes one request in so many ([`Part::step`]), from an offset on: worker i of w equal ones the
+//! requests k ≡ i (mod w), so the workers together keep the whole rate's spacing. Poisson arrivals put exponential steps
+//! of that mean in the place of the step (time change of a unit-rate process).
 
 use model::plan::{Arrivals, Pace, Segment, Think};
 use rand::RngExt;
 use rand::rngs::SmallRng;
+
+/// Which of all requests are one worker's.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Part {
+    /// The first, counted in requests of all workers.
+    pub offset: f64,
+    /// From one of its requests to its next, counted so; infinite: it has none.
+    pub step: f64,
+}
+
+impl Part {
+    /// That of worker i of so many equal ones.
+    pub fn equal(worker: u16, workers: u16) -> Self {
+        Part { offset: f64::from(worker), step: f64::from(workers.max(1)) }
+    }
+
+    /// A share of all requests, 0..=1, for the worker of this index of so many.
+    pub fn of_share(share: f64, worker: u16, workers: u16) -> Self {
+        if share <= 0.0 {
+            return Part { offset: f64::INFINITY, step: f64::INFINITY };
+        }
+        let step = 1.0 / share;
+        Part { offset: step * f64::from(worker) / f64::from(workers.max(1)), step }
+    }
+}
 
 /// The due moments of one worker, in order, nanoseconds since the run's start.
 #[derive(Debug, Clone)]
 pub struct Schedule {
     profile: Vec<Segment>,
     arrivals: Arrivals,
-    workers: f64,
+    step: f64,
     /// The integral of the rate at which the next request is due.
     cumulative: f64,
     segment: usize,
@@ -24,18 +50,18 @@ pub struct Schedule {
 
 impl Schedule {
     /// The schedule of one worker; `None` for a closed pace.
-    pub fn of(pace: &Pace, worker: u16, workers: u16, random: &mut SmallRng) -> Option<Self> {
+    pub fn of(pace: &Pace, part: Part, random: &mut SmallRng) -> Option<Self> {
         let Pace::Open { profile, arrivals } = pace else { return None };
         let mut schedule = Schedule {
             profile: profile.clone(),
             arrivals: *arrivals,
-            workers: f64::from(workers),
-            cumulative: f64::from(worker),
+            step: part.step,
+            cumulative: part.offset,
             segment: 0,
             segment_start_ns: 0.0,
             segment_start_cumulative: 0.0,
         };
-        if *arrivals == Arrivals::Poisson {
+        if *arrivals == Arrivals::Poisson && part.step.is_finite() {
             schedule.cumulative = 0.0;
             schedule.step(random);
         }
@@ -51,13 +77,16 @@ impl Schedule {
 
     fn step(&mut self, random: &mut SmallRng) {
         self.cumulative += match self.arrivals {
-            Arrivals::Constant => self.workers,
-            Arrivals::Poisson => exponential(random) * self.workers,
+            Arrivals::Constant => self.step,
+            Arrivals::Poisson => exponential(random) * self.step,
         };
     }
 
     /// The moment at which the integral of the rate reaches `self.cumulative`.
     fn moment_ns(&mut self) -> u64 {
+        if !self.cumulative.is_finite() {
+            return u64::MAX;
+        }
         loop {
             let Some(segment) = self.profile.get(self.segment) else { return u64::MAX };
             let is_last = self.segment + 1 == self.profile.len();
@@ -116,7 +145,7 @@ mod tests {
         let mut all = Vec::new();
         for worker in 0..workers {
             let mut random = SmallRng::seed_from_u64(u64::from(worker) + 1);
-            let mut schedule = Schedule::of(&pace, worker, workers, &mut random).unwrap();
+            let mut schedule = Schedule::of(&pace, Part::equal(worker, workers), &mut random).unwrap();
             let mut last = 0;
             loop {
                 let due = schedule.next(&mut random);
@@ -168,5 +197,17 @@ mod tests {
         let variance = gaps.iter().map(|g| (g - mean) * (g - mean)).sum::<f64>() / gaps.len() as f64;
         let cv = variance.sqrt() / mean;
         assert!((0.95..1.05).contains(&cv), "{cv}");
+    }
+
+    #[test]
+    fn unequal_shares_make_the_whole_rate_together() {
+        let pace = Pace::Open { profile: vec![flat(1000.0)], arrivals: Arrivals::Constant };
+        let counts = [0.75, 0.25, 0.0].map(|share| {
+            let part = Part::of_share(share, 0, 3);
+            let mut random = SmallRng::seed_from_u64(1);
+            let mut schedule = Schedule::of(&pace, part, &mut random).unwrap();
+            std::iter::from_fn(|| Some(schedule.next(&mut random))).take_while(|due| *due < 2_000_000_000).count()
+        });
+        assert!(counts[0].abs_diff(1500) <= 1 && counts[1].abs_diff(500) <= 1 && counts[2] == 0, "{counts:?}");
     }
 }

@@ -1,58 +1,228 @@
 //! What of a plan one worker does: its connections, its origins, its count of requests.
+//!
+//! Connections are dealt origin by origin, so that every worker gets some to every origin where there are enough. Where
+//! there are not, a worker takes up only requests for origins that it has connections to, and a share of the rate that
+//! is as large: requests to an origin are split over the workers by their connections to it. So all that is due leaves,
+//! and each origin gets its weight of it, whatever the numbers.
 
-use model::plan::Plan;
+use crate::pace::Part;
+use model::plan::{Pace, Plan};
+
+/// A connection of a worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Dealt {
+    /// The origin it belongs to.
+    pub origin: u16,
+    /// Its number among that origin's connections, over all workers: which of the origin's addresses it takes first.
+    pub turn: u32,
+}
 
 /// One worker's part.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Share {
     /// Its index, from 0.
     pub worker: u16,
-    /// The origin of each of its connections.
-    pub slots: Vec<u16>,
+    /// Its connections.
+    pub slots: Vec<Dealt>,
     /// Measured requests it may start; `None`: as many as there is time for.
     pub requests: Option<u64>,
+    /// Open pace: which of all requests are its own.
+    pub arrivals: Part,
+    /// Open pace: the share of its requests that goes to each origin; 0 where it has no connection to it.
+    pub origin_weights: Vec<f64>,
 }
 
-/// Splits a plan over its workers: connections in turn, origins by weight, requests as evenly as whole numbers allow.
+/// Splits a plan over its workers.
 pub fn shares(plan: &Plan) -> Vec<Share> {
     let workers = plan.threads.max(1);
-    let mut shares: Vec<Share> = (0..workers)
-        .map(|worker| Share {
-            worker,
-            slots: Vec::new(),
-            requests: plan.stop.requests.map(|n| part(n, worker, workers)),
+    let dealt = deal(plan, workers);
+    let weights = origin_weights(plan);
+    let counts: Vec<Vec<u32>> = dealt.iter().map(|slots| counted(slots, weights.len())).collect();
+    let has_all = counts.iter().all(|of_worker| of_worker.iter().zip(&weights).all(|(n, w)| *n > 0 || *w <= 0.0));
+    let in_all: Vec<u32> = (0..weights.len()).map(|origin| counts.iter().map(|c| c[origin]).sum()).collect();
+    // Of each origin's requests a worker takes up as many as it has of its connections.
+    let of_origins = |worker: usize| -> Vec<f64> {
+        let share = |origin: usize| f64::from(counts[worker][origin]) / f64::from(in_all[origin].max(1));
+        (0..weights.len()).map(|origin| weights[origin] * share(origin)).collect()
+    };
+    let is_open = matches!(plan.pace, Pace::Open { .. });
+    // Requests are counted out as they are put on: by the clock, or by connections.
+    let parts: Vec<f64> = dealt
+        .iter()
+        .enumerate()
+        .map(|(worker, slots)| match (is_open, has_all) {
+            (true, true) => 1.0,
+            (true, false) => of_origins(worker).iter().sum(),
+            (false, _) => slots.len() as f64,
         })
         .collect();
-    for (i, origin) in origins_of_connections(plan).into_iter().enumerate() {
-        shares[i % usize::from(workers)].slots.push(origin);
-    }
-    shares
+    let quotas = plan.stop.requests.map(|requests| apportion(requests, &parts));
+    let total: f64 = parts.iter().sum();
+    dealt
+        .into_iter()
+        .zip(0..workers)
+        .map(|(slots, worker)| {
+            let index = usize::from(worker);
+            let arrivals = if has_all {
+                Part::equal(worker, workers)
+            } else {
+                Part::of_share(parts[index] / total.max(f64::MIN_POSITIVE), worker, workers)
+            };
+            Share {
+                worker,
+                slots,
+                requests: quotas.as_ref().map(|quotas| quotas[index]),
+                arrivals,
+                origin_weights: if has_all { weights.clone() } else { of_origins(index) },
+            }
+        })
+        .collect()
 }
 
-fn part(n: u64, worker: u16, workers: u16) -> u64 {
-    let workers = u64::from(workers);
-    n / workers + u64::from(u64::from(worker) < n % workers)
-}
-
-/// An origin for each connection, by smooth weighted round robin; every origin gets at least one if there are enough.
-fn origins_of_connections(plan: &Plan) -> Vec<u16> {
-    let weights: Vec<f64> = plan.origins.iter().map(|o| o.weight.max(0.0)).collect();
-    let total: f64 = weights.iter().sum();
-    let mut current = vec![0.0; weights.len()];
-    let mut given = vec![0u32; weights.len()];
-    let connections = plan.connections as usize;
-    let mut result = Vec::with_capacity(connections);
-    for i in 0..connections {
-        let left = connections - i;
-        let without = given.iter().filter(|n| **n == 0).count();
-        for (c, w) in current.iter_mut().zip(&weights) {
-            *c += w;
+/// The connections of each worker: in turn, origin by origin.
+fn deal(plan: &Plan, workers: u16) -> Vec<Vec<Dealt>> {
+    let mut dealt = vec![Vec::new(); usize::from(workers)];
+    let mut next = 0;
+    for (count, origin) in connections_of_origins(plan).into_iter().zip(0..) {
+        for turn in 0..count {
+            dealt[next].push(Dealt { origin, turn });
+            next = (next + 1) % usize::from(workers);
         }
-        let candidates = (0..weights.len()).filter(|o| left > without || given[*o] == 0);
-        let best = candidates.max_by(|a, b| current[*a].total_cmp(&current[*b]).then(b.cmp(a))).unwrap_or(0);
-        current[best] -= total;
-        given[best] += 1;
-        result.push(best as u16);
     }
-    result
+    dealt
+}
+
+fn counted(slots: &[Dealt], origins: usize) -> Vec<u32> {
+    let mut counts = vec![0; origins];
+    for slot in slots {
+        counts[usize::from(slot.origin)] += 1;
+    }
+    counts
+}
+
+/// Each origin's share of all requests, 0..=1. An origin without a connection gets none: there are fewer connections than
+/// origins then, which resolving refuses.
+fn origin_weights(plan: &Plan) -> Vec<f64> {
+    let connected = connections_of_origins(plan);
+    let weight = |(origin, n): (&model::plan::Origin, &u32)| if *n > 0 { origin.weight.max(0.0) } else { 0.0 };
+    let weights: Vec<f64> = plan.origins.iter().zip(&connected).map(weight).collect();
+    let total: f64 = weights.iter().sum();
+    if total <= 0.0 {
+        return vec![1.0 / weights.len().max(1) as f64; weights.len()];
+    }
+    weights.into_iter().map(|weight| weight / total).collect()
+}
+
+/// How many connections each origin gets: by weight, at least one if there are enough (largest remainder).
+fn connections_of_origins(plan: &Plan) -> Vec<u32> {
+    let weights: Vec<f64> = plan.origins.iter().map(|origin| origin.weight.max(0.0)).collect();
+    let connections = u64::from(plan.connections);
+    let origins = weights.len() as u64;
+    if connections <= origins {
+        return (0..origins).map(|i| u32::from(i < connections)).collect();
+    }
+    let more = apportion(connections, &weights);
+    let mut counts: Vec<u64> = more;
+    // What has none takes from what has most.
+    while let Some(none) = counts.iter().position(|n| *n == 0) {
+        let most = (0..counts.len()).max_by_key(|i| counts[*i]).unwrap_or(none);
+        counts[most] -= 1;
+        counts[none] += 1;
+    }
+    counts.into_iter().map(|n| n as u32).collect()
+}
+
+/// Splits a number by weights into whole parts that add up to it (Hamilton's method: the largest remainders get the
+/// rest).
+fn apportion(n: u64, weights: &[f64]) -> Vec<u64> {
+    let total: f64 = weights.iter().sum();
+    let exact = |weight: f64| if total > 0.0 { n as f64 * weight / total } else { n as f64 / weights.len() as f64 };
+    let mut parts: Vec<u64> = weights.iter().map(|weight| exact(*weight) as u64).collect();
+    let mut order: Vec<usize> = (0..parts.len()).collect();
+    let remainder = |i: &usize| exact(weights[*i]).fract();
+    order.sort_by(|a, b| remainder(b).total_cmp(&remainder(a)).then(a.cmp(b)));
+    let given: u64 = parts.iter().sum();
+    for i in order.into_iter().cycle().take(n.saturating_sub(given) as usize) {
+        parts[i] += 1;
+    }
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::plan::*;
+
+    fn plan(connections: u32, threads: u16, weights: &[f64]) -> Plan {
+        let mut plan: Plan = serde_json::from_str(include_str!("../tests/plan.json")).unwrap();
+        let origin = plan.origins[0].clone();
+        plan.origins = weights.iter().map(|weight| Origin { weight: *weight, ..origin.clone() }).collect();
+        (plan.connections, plan.threads) = (connections, threads);
+        let profile = vec![Segment { from_per_s: 1000.0, to_per_s: 1000.0, for_ns: 1 }];
+        plan.pace = Pace::Open { profile, arrivals: Arrivals::Constant };
+        plan
+    }
+
+    /// The share of all requests that goes to each origin, by what each worker takes up and draws.
+    fn drawn(shares: &[Share], origins: usize) -> Vec<f64> {
+        let mut all = vec![0.0; origins];
+        for share in shares {
+            let total: f64 = share.origin_weights.iter().sum();
+            for (origin, weight) in share.origin_weights.iter().enumerate().filter(|_| total > 0.0) {
+                all[origin] += weight / total / share.arrivals.step;
+            }
+        }
+        all
+    }
+
+    #[test]
+    fn whatever_the_numbers_each_origin_gets_its_weight_and_no_worker_draws_what_it_cannot_send() {
+        for connections in 1..20 {
+            for threads in 1..=connections.min(9) as u16 {
+                for weights in [&[1.0][..], &[1.0, 1.0], &[3.0, 1.0], &[1.0, 1.0, 1.0, 5.0], &[0.1; 8]] {
+                    if (connections as usize) < weights.len() {
+                        continue;
+                    }
+                    let what = format!("{connections} connections, {threads} workers, {weights:?}");
+                    let shares = shares(&plan(connections, threads, weights));
+                    assert_eq!(shares.iter().map(|s| s.slots.len()).sum::<usize>(), connections as usize, "{what}");
+                    for share in &shares {
+                        for (origin, weight) in share.origin_weights.iter().enumerate() {
+                            let has = share.slots.iter().any(|slot| usize::from(slot.origin) == origin);
+                            assert!(has || *weight == 0.0, "{what}: worker {} draws {origin}", share.worker);
+                        }
+                        assert!(share.slots.len().abs_diff(connections as usize / usize::from(threads)) <= 1, "{what}");
+                    }
+                    let total: f64 = weights.iter().sum();
+                    for (got, weight) in drawn(&shares, weights.len()).into_iter().zip(weights) {
+                        assert!((got - weight / total).abs() < 1e-9, "{what}: {got}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_addresses_of_an_origin_are_taken_in_turn_over_all_workers() {
+        for (threads, weights) in [(1, &[1.0, 1.0][..]), (2, &[1.0, 1.0]), (3, &[2.0, 1.0])] {
+            let shares = shares(&plan(12, threads, weights));
+            for origin in 0..weights.len() as u16 {
+                let slots = shares.iter().flat_map(|share| &share.slots).filter(|slot| slot.origin == origin);
+                let mut turns: Vec<u32> = slots.map(|slot| slot.turn).collect();
+                turns.sort_unstable();
+                assert_eq!(turns, (0..turns.len() as u32).collect::<Vec<_>>());
+            }
+        }
+    }
+
+    #[test]
+    fn a_count_of_requests_is_split_whole() {
+        let mut plan = plan(5, 2, &[1.0]);
+        plan.stop.requests = Some(11);
+        plan.pace = Pace::Closed { think: Think::None };
+        let requests: Vec<_> = shares(&plan).into_iter().map(|share| share.requests).collect();
+        assert_eq!(requests, [Some(7), Some(4)], "by connections: three and two");
+        assert_eq!(apportion(7, &[1.0, 1.0, 1.0]), [3, 2, 2]);
+        assert_eq!(apportion(0, &[1.0, 2.0]), [0, 0]);
+    }
 }

@@ -51,7 +51,7 @@ fn allocations_of(mut plan: Plan, kind: DriverKind) -> Option<u64> {
     })());
     plan.origins[0].addresses = vec![Address::Tcp(server.address)];
     plan.stop = Stop { duration_ns: Some(60 * S), requests: None };
-    let fleet = Fleet::start(&plan).unwrap();
+    let mut fleet = Fleet::start(&plan).unwrap();
     let began = Instant::now();
     let (mut finished, mut ok) = (false, 0);
     while !finished {

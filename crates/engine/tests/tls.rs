@@ -444,7 +444,8 @@ fn what_is_not_tls_or_ends_in_the_middle() {
     for handshake_only in [false, true] {
         for (what, answer, kind, words) in &cases {
             let mut plan = plan(http());
-            plan.timeouts.connect_ns = 80 * MS;
+            // Only silence is to run out of time: a busy machine must not make the others do so.
+            plan.timeouts.connect_ns = if *what == "silence" { 80 * MS } else { S };
             plan.tls = Some(TlsPlan { handshake_only, ..asked(&side) });
             on_all(&plan, answering(*answer), |name, sum| {
                 let others = sum.total.errors.seen().filter(|(k, _)| k != kind).collect::<Vec<_>>();

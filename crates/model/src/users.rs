@@ -30,6 +30,36 @@ pub struct Tally {
     pub waits_since_ms: u32,
 }
 
+impl Tally {
+    /// Adds a life of the connection: requests sent, and replies.
+    pub fn add(&mut self, sent: u32, answered: u32) {
+        self.asked = self.asked.wrapping_add(sent);
+        self.answered = self.answered.wrapping_add(answered);
+    }
+
+    /// Leaves out all that was until now, of earlier lives and of the present one, which has sent and given so much.
+    pub fn forget(&mut self, sent: u32, answered: u32) {
+        // The present life is added when it ends: what it has done so far is taken off beforehand.
+        (self.asked, self.answered) = (0u32.wrapping_sub(sent), 0u32.wrapping_sub(answered));
+        self.last_reply_ms = 0;
+    }
+
+    /// A reply came.
+    #[inline]
+    pub fn replied(&mut self, at_ns: u64) {
+        self.last_reply_ms = (at_ns / 1_000_000).min(u64::from(u32::MAX)) as u32;
+    }
+
+    /// At the end: a request that was due then has no reply.
+    pub fn waits_for(&mut self, intended_ns: u64) {
+        self.waits_since_ms = self.waits_since_ms.min((intended_ns / 1_000_000).min(u64::from(u32::MAX - 1)) as u32);
+        if self.asked == self.answered {
+            // One that waits for a connection was asked all the same.
+            self.asked = self.asked.wrapping_add(1);
+        }
+    }
+}
+
 /// How the replies were spread.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]

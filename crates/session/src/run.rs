@@ -6,9 +6,11 @@
 
 use crate::remote::{Observation, ObserveAt, RemoteError};
 use crate::ticks::{Ticks, add_to_totals};
-use engine::{Fleet, Message};
+use engine::link::Tally;
+use engine::{Fleet, Message, StartError};
 use model::plan::Plan;
 use model::recording::{Capsule, End, Recording, Row, Tick};
+use model::users::Users;
 use model::{Event, Snapshot};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -84,7 +86,7 @@ pub enum RunError {
     Remote(#[from] RemoteError),
     /// The workers could not be started.
     #[error(transparent)]
-    Start(#[from] engine::StartError),
+    Start(#[from] StartError),
     /// A worker's thread panicked: a defect of plimsoll.
     #[error(
         "{count} of the generator's workers ended by a panic, so the figures are incomplete; please report this with the message above"
@@ -100,6 +102,20 @@ pub enum RunError {
 /// # Errors
 /// [`RunError`], before any load was put on (or after a panic of a worker).
 pub fn run(plan: Plan, options: &Options, watch: &mut dyn Watch) -> Result<Outcome, RunError> {
+    run_on(plan, options, watch, Fleet::start)
+}
+
+/// Runs a plan to its end on workers that `start` makes: on the machine's threads, or simulated ones, whose run is a
+/// function of its seed ([`Fleet::simulated`]).
+///
+/// # Errors
+/// As [`run`].
+pub fn run_on(
+    plan: Plan,
+    options: &Options,
+    watch: &mut dyn Watch,
+    start: impl FnOnce(&Plan) -> Result<Fleet, StartError>,
+) -> Result<Outcome, RunError> {
     let recording_file = match &options.record {
         RecordTo::Folder(folder) => {
             store::probe(folder)?;
@@ -123,7 +139,7 @@ pub fn run(plan: Plan, options: &Options, watch: &mut dyn Watch) -> Result<Outco
     let before = observation.before();
     let since_process_start_ns = observe::own::since_process_start_ns();
 
-    let mut fleet = Fleet::start(&plan)?;
+    let mut fleet = start(&plan)?;
     let tick_ns = plan.tick_ns;
     let mut session = Session {
         recording: Recording::new(capsule, plan),
@@ -132,6 +148,9 @@ pub fn run(plan: Plan, options: &Options, watch: &mut dyn Watch) -> Result<Outco
         observation,
         snapshots: 0,
         ticks: Ticks::new(fleet.workers(), tick_ns),
+        tallies: Vec::new(),
+        last_row: None,
+        last_snapshot: None,
         watch,
     };
     let before = before.map(|before| session.observation.place(before, fleet.origin_ns()));
@@ -168,6 +187,11 @@ struct Session<'a> {
     observation: Observation,
     snapshots: u64,
     ticks: Ticks,
+    /// What each connection was asked and gave, of the workers that have ended.
+    tallies: Vec<Tally>,
+    /// The tick before, and the latest reading of the machine: what tells whether the generator was disturbed since.
+    last_row: Option<Row>,
+    last_snapshot: Option<Snapshot>,
     watch: &'a mut dyn Watch,
 }
 
@@ -195,14 +219,13 @@ impl Session<'_> {
 
     /// Takes what the workers send until the last has ended.
     fn follow(&mut self, fleet: &mut Fleet, interrupted: &AtomicBool) {
-        let origin_ns = fleet.origin_ns();
         let mut running = fleet.workers();
         while running > 0 {
             if interrupted.load(Ordering::Relaxed) && !fleet.control().is_stopped() {
                 fleet.control().stop();
                 self.recording.end = End::Interrupted;
                 self.event(Event {
-                    at_ns: now_ns(origin_ns),
+                    at_ns: fleet.now_ns(),
                     kind: "interrupted".to_owned(),
                     text: "the run was told to end early (Ctrl-C or SIGTERM)".to_owned(),
                 });
@@ -228,15 +251,16 @@ impl Session<'_> {
         }
     }
 
-    fn complete_ticks(&mut self, fleet: &Fleet) {
+    fn complete_ticks(&mut self, fleet: &mut Fleet) {
         while let Some(tick) = self.ticks.take() {
             self.tick(tick, fleet);
         }
     }
 
     fn finished(&mut self, finished: &engine::Finished) {
+        self.tallies.extend_from_slice(&finished.tallies);
         let totals = &mut self.recording.totals;
-        totals.in_flight_at_end += finished.in_flight;
+        totals.in_flight_at_end += finished.unfinished;
         if let Some(held) = finished.held_at_end {
             *totals.held_at_end.get_or_insert(0) += held;
         }
@@ -260,11 +284,12 @@ impl Session<'_> {
     }
 
     /// A tick of all workers is complete: read the host, keep all of it, show it.
-    fn tick(&mut self, tick: Tick, fleet: &Fleet) {
-        let mut snapshots = self.observation.snapshots(now_ns(fleet.origin_ns()));
+    fn tick(&mut self, mut tick: Tick, fleet: &mut Fleet) {
+        let mut snapshots = self.observation.snapshots(fleet.now_ns());
         let events = self.observation.take_events();
         let snapshot = snapshots.pop();
         snapshots.into_iter().for_each(|earlier| self.keep_snapshot(earlier));
+        self.mark(&mut tick.row, snapshot.as_ref());
         add_to_totals(&mut self.recording.totals, &tick, self.recording.plan.warmup_ns);
         self.recording.timeline.push(tick.row);
         if diagnose::slow::is_last_slow(self.recording.timeline.rows()) {
@@ -283,7 +308,24 @@ impl Session<'_> {
         self.ticks.recycle(tick);
     }
 
+    /// Says of a tick what disturbed the generator in it, and whether the observer's probes had a window in it.
+    fn mark(&mut self, row: &mut Row, snapshot: Option<&Snapshot>) {
+        let before = self.last_snapshot.as_ref();
+        row.disturbance = diagnose::quiet::disturbance(row, self.last_row.as_ref(), before, snapshot);
+        let windows = |snapshot: Option<&Snapshot>| snapshot.and_then(|s| s.windows).unwrap_or(0);
+        row.in_window = before.is_some_and(|before| before.is_in_window)
+            || (snapshot.is_some() && windows(snapshot) > windows(before));
+        self.last_row = Some(*row);
+        if let Some(snapshot) = snapshot {
+            // Stacks are large, and are not looked at here.
+            self.last_snapshot = Some(Snapshot { profile: None, ..snapshot.clone() });
+        }
+    }
+
     fn keep_snapshot(&mut self, snapshot: Snapshot) {
+        if self.last_snapshot.is_none() {
+            self.last_snapshot = Some(Snapshot { profile: None, ..snapshot.clone() });
+        }
         self.append(|writer| writer.append(None, Some(&snapshot), &[]));
         self.recording.push_snapshot(self.snapshots, snapshot);
         self.snapshots += 1;
@@ -336,6 +378,11 @@ impl Session<'_> {
         }
         let usage = observe::own::rusage();
         let totals = &mut self.recording.totals;
+        if !self.tallies.is_empty() {
+            let ms = |ns: u64| ns / 1_000_000;
+            let (from_ns, length_ns) = (totals.measured_from_ns, totals.measured_ns);
+            totals.users = Some(Users::of(&self.tallies, ms(from_ns), ms(from_ns.saturating_add(length_ns))));
+        }
         totals.cpu_user_ns = usage.user_ns;
         totals.cpu_system_ns = usage.system_ns;
         totals.peak_rss_bytes = usage.peak_rss_bytes;
@@ -353,8 +400,4 @@ impl Session<'_> {
         }
         Outcome { recording: self.recording, diagnosis, recorded_at, recording_error: self.recording_error }
     }
-}
-
-fn now_ns(origin_ns: u64) -> i64 {
-    engine::driver::epoll::monotonic_ns() as i64 - origin_ns as i64
 }

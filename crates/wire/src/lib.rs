@@ -73,9 +73,9 @@ pub struct Failure {
 /// A protocol as one worker speaks it: the requests it may send and how their replies are read.
 ///
 /// One value serves all connections of a worker; what differs between connections is in [`Protocol::Connection`].
-pub trait Protocol {
+pub trait Protocol: Send {
     /// The state of one connection between replies and inside one. Small while idle.
-    type Connection;
+    type Connection: Send;
 
     /// Whether requests are written as they are sent ([`Protocol::write`]), and are in no blob.
     const WRITES: bool = false;

@@ -254,4 +254,9 @@ pub trait Driver {
     fn cpu_ns(&self) -> (u64, u64) {
         thread::cpu_ns()
     }
+
+    /// Time the worker was runnable and had no CPU so far, nanoseconds.
+    fn cpu_wait_ns(&self) -> u64 {
+        thread::wait_ns()
+    }
 }

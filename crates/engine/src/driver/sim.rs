@@ -330,4 +330,8 @@ impl Driver for Sim {
     fn cpu_ns(&self) -> (u64, u64) {
         (0, 0)
     }
+
+    fn cpu_wait_ns(&self) -> u64 {
+        0
+    }
 }

@@ -14,6 +14,21 @@ pub fn cpu_ns() -> (u64, u64) {
     (ns(usage.ru_utime), ns(usage.ru_stime))
 }
 
+/// Time the calling thread was runnable and had no CPU since it began, nanoseconds: the second figure of
+/// `/proc/thread-self/schedstat` (proc(5)); 0 where the kernel does not say. Does not allocate.
+pub fn wait_ns() -> u64 {
+    use rustix::fs::{Mode, OFlags};
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    let Ok(file) = rustix::fs::open(c"/proc/thread-self/schedstat", flags, Mode::empty()) else { return 0 };
+    let mut buffer = [0u8; 96];
+    let Ok(length) = rustix::io::read(&file, &mut buffer) else { return 0 };
+    let second = buffer[..length].split(|byte| byte.is_ascii_whitespace()).nth(1).unwrap_or_default();
+    second
+        .iter()
+        .filter(|byte| byte.is_ascii_digit())
+        .fold(0, |ns: u64, digit| ns.saturating_mul(10).saturating_add(u64::from(digit - b'0')))
+}
+
 /// Lets sleeps of the calling thread end when asked, not up to 50 µs later (the default timer slack, prctl(2)).
 pub fn sleep_exactly() {
     // SAFETY: PR_SET_TIMERSLACK takes a number and touches no memory.

@@ -322,4 +322,8 @@ impl<D: Driver> Driver for Tls<D> {
     fn cpu_ns(&self) -> (u64, u64) {
         self.inner.cpu_ns()
     }
+
+    fn cpu_wait_ns(&self) -> u64 {
+        self.inner.cpu_wait_ns()
+    }
 }

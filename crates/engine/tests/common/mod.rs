@@ -2,16 +2,11 @@
 #![allow(dead_code, reason = "each test file uses its part of this")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot set up is a test that fails")]
 
-use engine::Fleet;
-use engine::burst::{BurstWorker, Rendezvous};
 use engine::driver::sim::{Action, Service, Sim, Weather};
 use engine::driver::uring;
 use engine::driver::{Note, Setup};
-use engine::hold::HoldWorker;
-use engine::link::{Control, Finished, Message, WorkerLink};
-use engine::share::{Share, shares};
-use engine::tls::{Tls, TlsConfig};
-use engine::worker::Worker;
+use engine::share::Share;
+use engine::{Finished, Fleet, Message, SimSession};
 use model::plan::*;
 use model::resp::{KeyDistribution, Resp, RespCommand, RespExpect};
 use model::{ErrorKind, Interval};
@@ -19,9 +14,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::sync_channel;
 use std::time::{Duration, Instant};
-use wire::Protocol;
 
 pub const MS: u64 = 1_000_000;
 pub const S: u64 = 1_000_000_000;
@@ -36,8 +29,9 @@ pub struct Sum {
 }
 
 impl Sum {
+    /// Requests without an end.
     pub fn in_flight(&self) -> u64 {
-        self.finished.iter().map(|f| f.in_flight).sum()
+        self.finished.iter().map(|f| f.unfinished).sum()
     }
 
     pub fn of(&self, kind: ErrorKind) -> u64 {
@@ -135,7 +129,7 @@ where
 {
     plan.driver = driver;
     if driver == DriverKind::Sim {
-        return Some(run_sim(&plan, Box::new(service()), weather));
+        return Some(run_sim(&plan, service, weather));
     }
     if matches!(driver, DriverKind::Uring | DriverKind::Rings)
         && let Err(why) = uring::available()
@@ -152,7 +146,19 @@ where
 
 /// Runs a plan with real sockets.
 pub fn run_real(plan: &Plan) -> Sum {
-    let fleet = Fleet::start(plan).unwrap();
+    follow(Fleet::start(plan).unwrap())
+}
+
+/// Runs a plan on the simulated network, each worker with a service and a network of its own.
+pub fn run_sim<V: Service + 'static>(plan: &Plan, service: impl Fn() -> V, weather: Weather) -> Sum {
+    let network = |setup: &Setup, share: &Share| {
+        Sim::new(setup, Box::new(service()), weather, plan.seed ^ u64::from(share.worker))
+    };
+    follow(Fleet::simulated(plan, SimSession::default(), network).unwrap())
+}
+
+/// Takes what the workers send until the last has ended.
+pub fn follow(mut fleet: Fleet) -> Sum {
     let began = Instant::now();
     let (mut total, mut finished, mut notes) = (Interval::<u64>::new(0), Vec::new(), Vec::new());
     while finished.len() < fleet.workers() {
@@ -169,84 +175,6 @@ pub fn run_real(plan: &Plan) -> Sum {
     }
     assert_eq!(fleet.join(), 0, "a worker panicked");
     Sum { total, finished, notes }
-}
-
-/// Runs a plan of one worker on the simulated network.
-pub fn run_sim(plan: &Plan, service: Box<dyn Service>, weather: Weather) -> Sum {
-    match &plan.workload {
-        Workload::Echo(echo) => sim_with(
-            plan,
-            wire::echo::EchoProtocol::new(echo, plan.seed).unwrap().pipelined(plan.pipeline > 1),
-            service,
-            weather,
-        ),
-        Workload::Http1(http) => sim_with(plan, wire::http1::Http1Protocol::new(http).unwrap(), service, weather),
-        Workload::Resp(resp) => sim_with(plan, wire::resp::RespProtocol::new(resp, 0, 1).unwrap(), service, weather),
-        Workload::Hold(hold) => {
-            let protocol = wire::echo::EchoProtocol::new(&hold.message, plan.seed).unwrap();
-            let blobs = protocol.blobs();
-            sim_of(plan, blobs, service, weather, |share, driver, link| {
-                HoldWorker::new(plan, hold, share, protocol, driver, link).run();
-            })
-        }
-    }
-}
-
-fn sim_with<P: Protocol>(plan: &Plan, protocol: P, service: Box<dyn Service>, weather: Weather) -> Sum {
-    let blobs = protocol.blobs();
-    sim_of(plan, blobs, service, weather, |share, driver, link| match plan.pace {
-        Pace::Burst { .. } => {
-            let alone = Arc::new(Rendezvous::new(1));
-            BurstWorker::new(plan, share, protocol, driver, link, alone).run();
-        }
-        _ => match &plan.tls {
-            None => Worker::new(plan, share, protocol, driver, link).run(),
-            Some(tls) => {
-                let origins = vec![0; plan.origins.iter().map(|o| o.addresses.len()).sum()];
-                let slots = share.slots.len() as u32;
-                let driver = Tls::new(driver, TlsConfig::new(tls, slots).unwrap(), slots, protocol.blobs(), origins);
-                Worker::new(plan, share, protocol, driver, link).run();
-            }
-        },
-    })
-}
-
-fn sim_of(
-    plan: &Plan,
-    blobs: Vec<Arc<[u8]>>,
-    service: Box<dyn Service>,
-    weather: Weather,
-    work: impl FnOnce(&Share, Sim, WorkerLink),
-) -> Sum {
-    assert_eq!(plan.threads, 1);
-    let share = shares(plan).remove(0);
-    let setup = Setup {
-        slots: share.slots.len() as u32,
-        addresses: plan.origins.iter().flat_map(|o| o.addresses.iter().cloned()).collect(),
-        blobs,
-        pipeline: plan.pipeline,
-        receive_stamps: false,
-        sources: Vec::new(),
-        is_burst: false,
-        idle: engine::driver::Idle::Watched,
-    };
-    let (messages, received) = sync_channel(1000);
-    let (give, empties) = sync_channel(1000);
-    for _ in 0..4 {
-        give.send(Box::new(Interval::new(0))).unwrap();
-    }
-    let link = WorkerLink { messages, empties, control: Control::new() };
-    let driver = Sim::new(&setup, service, weather, plan.seed);
-    work(&share, driver, link);
-    let mut sum = Sum { total: Interval::<u64>::new(0), finished: Vec::new(), notes: Vec::new() };
-    for message in received {
-        match message {
-            Message::Interval(interval) => sum.total.add(&interval),
-            Message::Note { note, .. } => sum.notes.push(note),
-            Message::Finished(f) => sum.finished.push(f),
-        }
-    }
-    sum
 }
 
 /// A [`Service`] behind a real listening socket: a thread for each connection.

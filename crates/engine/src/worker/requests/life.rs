@@ -2,11 +2,11 @@
 
 use super::connection::{InFlight, State};
 use super::network::Why;
-use super::{Pending, RELEASE_BATCH, Worker};
+use super::{Pending, Worker};
 use crate::driver::{Driver, Slot, send_request};
+use crate::ledger::{OVERDUE_NS_MAX, Stamps};
 use crate::pace::think_ns;
 use crate::timers::Timer;
-use model::LatencyKind;
 use model::error_kind::{ErrorKind, Phase};
 use model::plan::{OnFull, Think};
 use rand::{Rng, RngExt};
@@ -33,10 +33,11 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
             send_request(&mut self.driver, &self.protocol, slot, payload);
         }
         let was_idle = connection.outstanding.is_empty();
-        connection.outstanding.push(InFlight { payload, intended_ns, sent_ns, first_byte_ns: 0 });
+        let stamps = Stamps::sent(intended_ns, ready_ns, sent_ns);
+        connection.outstanding.push(InFlight { payload, stamps });
         connection.sent += 1;
-        self.interval.counts.bytes_sent += u64::from(payload.length);
-        self.note_sent(intended_ns, ready_ns, sent_ns);
+        self.ledger.counts().bytes_sent += u64::from(payload.length);
+        self.ledger.sent(&stamps);
         if was_idle {
             self.set_deadline(slot, sent_ns.saturating_add(self.reply_timeout_ns));
         }
@@ -67,28 +68,11 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
         }
     }
 
-    /// Something that will have an end is on its way.
-    #[inline]
-    pub(super) fn note_sent(&mut self, intended_ns: u64, ready_ns: u64, sent_ns: u64) {
-        self.in_flight += 1;
-        if self.first_request_ns.is_none() {
-            self.first_request_ns = Some(sent_ns);
-        }
-        if intended_ns >= self.warmup_ns {
-            self.in_flight_measured += 1;
-            if sent_ns == ready_ns {
-                self.unqueued += 1;
-            } else {
-                self.interval.latency.record(LatencyKind::Queue, sent_ns.saturating_sub(ready_ns));
-            }
-        }
-    }
-
-    /// Counts a measured request as started.
+    /// Counts a request as started.
     #[inline]
     pub(super) fn count_started(&mut self, intended_ns: u64) {
-        if intended_ns >= self.warmup_ns {
-            self.interval.counts.started += 1;
+        self.ledger.started(intended_ns);
+        if self.ledger.is_measured(intended_ns) {
             self.quota -= 1;
         }
     }
@@ -96,11 +80,11 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
     /// Whether another request may be started at all.
     #[inline]
     pub(super) fn may_start(&self) -> bool {
-        self.quota > 0 && !self.stopping
+        self.quota > 0 && !self.ledger.is_load_over()
     }
 
     pub(super) fn on_received(&mut self, slot: Slot, at_ns: u64) {
-        self.interval.counts.bytes_received += self.driver.bytes().len() as u64;
+        self.ledger.counts().bytes_received += self.driver.bytes().len() as u64;
         if self.connections[slot as usize].state == State::Greeting {
             return self.on_greeted(slot, at_ns);
         }
@@ -118,8 +102,8 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
             if bytes.is_empty() {
                 break;
             }
-            if oldest.first_byte_ns == 0 {
-                oldest.first_byte_ns = at_ns;
+            if oldest.stamps.first_byte_ns == 0 {
+                oldest.stamps.first_byte_ns = at_ns;
             }
             let fed = self.protocol.feed(&mut connection.protocol, oldest.payload, bytes);
             offset += fed.consumed;
@@ -136,7 +120,7 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
                     }
                 }
                 Progress::Broken(failure) => {
-                    self.fail_oldest(slot, failure.kind, Phase::Reply, 0, failure.detail, at_ns);
+                    self.fail_oldest(slot, Why::failure(failure, Phase::Reply), at_ns);
                     return self.abandon(slot, answered + 1, ErrorKind::ClosedEarly, at_ns);
                 }
             }
@@ -145,19 +129,19 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
             return;
         }
         let connection = &mut self.connections[slot as usize];
-        if connection.sent >= self.requests_per_connection {
-            if connection.outstanding.is_empty() {
-                self.on_last_reply(slot, answered, at_ns);
-            } else {
-                self.users_think(slot, answered, at_ns);
-            }
-            return;
+        let is_worn = connection.sent >= self.requests_per_connection;
+        if is_worn && connection.outstanding.is_empty() {
+            return self.on_last_reply(slot, answered, at_ns);
         }
+        // Of the one that is now the oldest: each has the whole of its own time.
         let deadline_ns = match connection.outstanding.oldest() {
-            Some(oldest) => oldest.sent_ns.saturating_add(self.reply_timeout_ns),
+            Some(oldest) => oldest.stamps.sent_ns.saturating_add(self.reply_timeout_ns),
             None => u64::MAX,
         };
         self.set_deadline(slot, deadline_ns);
+        if is_worn {
+            return self.users_think(slot, answered, at_ns);
+        }
         self.places_are_free(slot, answered, at_ns);
     }
 
@@ -167,62 +151,28 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
         let connection = &mut self.connections[slot as usize];
         let origin = connection.origin;
         let Some(request) = connection.outstanding.pop() else { return };
-        self.in_flight -= 1;
-        self.last_reply_ns = self.last_reply_ns.max(at_ns);
-        if request.intended_ns < self.warmup_ns {
-            self.interval.counts.warmup += 1;
-            return;
+        connection.tally.replied(at_ns);
+        self.ledger.status(&request.stamps, status);
+        match failure {
+            None => self.ledger.succeeded(&request.stamps, at_ns),
+            Some(Failure { kind, detail }) => {
+                let why = Why { kind, phase: Phase::Reply, errno: 0, detail };
+                self.ledger.failed(&request.stamps, Self::example(why, origin, at_ns));
+            }
         }
-        self.in_flight_measured -= 1;
-        if status != 0 {
-            self.interval.status.record(status);
-        }
-        let response_ns = at_ns.saturating_sub(request.intended_ns);
-        if let Some(failure) = failure {
-            self.interval.latency.record(LatencyKind::Failed, response_ns);
-            self.count_failure(failure.kind, Phase::Reply, 0, failure.detail, origin, at_ns);
-            return;
-        }
-        self.interval.counts.ok += 1;
-        let latency = &mut self.interval.latency;
-        latency.record(LatencyKind::Response, response_ns);
-        latency.record(LatencyKind::Service, at_ns.saturating_sub(request.sent_ns));
-        latency.record(LatencyKind::FirstByte, request.first_byte_ns.saturating_sub(request.sent_ns));
     }
 
     /// The oldest request failed.
-    pub(super) fn fail_oldest(
-        &mut self,
-        slot: Slot,
-        kind: ErrorKind,
-        phase: Phase,
-        errno: i32,
-        detail: u32,
-        at_ns: u64,
-    ) {
+    pub(super) fn fail_oldest(&mut self, slot: Slot, why: Why, at_ns: u64) {
         let connection = &mut self.connections[slot as usize];
         let origin = connection.origin;
         let Some(request) = connection.outstanding.pop() else { return };
-        self.in_flight -= 1;
-        self.last_reply_ns = self.last_reply_ns.max(at_ns);
-        if request.intended_ns < self.warmup_ns {
-            self.interval.counts.warmup += 1;
-            return;
-        }
-        self.in_flight_measured -= 1;
-        self.interval.latency.record(LatencyKind::Failed, at_ns.saturating_sub(request.intended_ns));
-        self.count_failure(kind, phase, errno, detail, origin, at_ns);
+        self.ledger.failed(&request.stamps, Self::example(why, origin, at_ns));
     }
 
     /// A request that never got a connection failed.
     pub(super) fn fail_unsent(&mut self, origin: u16, intended_ns: u64, why: Why, at_ns: u64) {
-        self.last_reply_ns = self.last_reply_ns.max(at_ns);
-        if intended_ns < self.warmup_ns {
-            self.interval.counts.warmup += 1;
-            return;
-        }
-        self.interval.latency.record(LatencyKind::Failed, at_ns.saturating_sub(intended_ns));
-        self.count_failure(why.kind, why.phase, why.errno, why.detail, origin, at_ns);
+        self.ledger.failed_unsent(intended_ns, Self::example(why, origin, at_ns));
     }
 
     /// `count` places on an open connection can take a request each.
@@ -249,7 +199,7 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
 
     /// Closed pace: users begin to think before their next request; without think time they are due at once.
     pub(super) fn users_think(&mut self, slot: Slot, count: u16, from_ns: u64) {
-        if self.is_open_pace || self.stopping {
+        if self.is_open_pace || self.ledger.is_load_over() {
             return;
         }
         for _ in 0..count {
@@ -272,7 +222,7 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
         }
         let connection = &mut self.connections[slot as usize];
         if connection.state == State::Open && connection.sent < self.requests_per_connection {
-            self.record_lag(due_ns, now_ns);
+            self.ledger.lag(due_ns, now_ns);
             self.count_started(due_ns);
             self.start(slot, due_ns, now_ns, now_ns);
         } else {
@@ -313,35 +263,58 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
         }
     }
 
-    /// Open pace: releases every request that is due, a bounded number at a time.
-    pub(super) fn release_due(&mut self, mut now_ns: u64) {
-        for _ in 0..RELEASE_BATCH {
-            if self.next_due_ns > now_ns || self.next_due_ns >= self.load_end_ns || !self.may_start() {
-                if !self.may_start() {
-                    self.next_due_ns = u64::MAX;
-                }
+    /// Open pace: releases every request that is due, at most `most` of them.
+    pub(super) fn release_due(&mut self, mut now_ns: u64, most: usize) {
+        for _ in 0..most {
+            if !self.may_start() {
+                self.next_due_ns = u64::MAX;
                 return;
             }
-            let intended_ns = self.next_due_ns;
-            self.next_due_ns = match &mut self.schedule {
-                Some(schedule) => schedule.next(&mut self.random),
-                None => u64::MAX,
-            };
-            self.record_lag(intended_ns, now_ns);
-            let origin = self.draw_origin();
-            if let Some(slot) = self.take_free(origin) {
-                self.count_started(intended_ns);
-                self.take_up(slot, intended_ns, now_ns, now_ns);
-            } else if self.on_full == OnFull::Drop || self.origins[origin].pending.len() >= self.queue_capacity {
-                if intended_ns >= self.warmup_ns {
-                    self.interval.counts.dropped += 1;
-                }
-            } else {
-                self.count_started(intended_ns);
-                self.origins[origin].pending.push_back(Pending { intended_ns, ready_ns: now_ns });
-                self.queued += 1;
+            if self.next_due_ns > now_ns || self.next_due_ns >= self.load_end_ns {
+                return;
             }
+            let intended_ns = self.take_due();
+            self.release(intended_ns, now_ns);
             now_ns = self.driver.now_ns();
+        }
+    }
+
+    /// Open pace: the load ends now. What is a little overdue is still released; what is more so the worker has not come
+    /// to in time, and that is said.
+    pub(super) fn release_the_last(&mut self, now_ns: u64) {
+        while self.may_start() && self.next_due_ns < self.load_end_ns.min(now_ns) {
+            let intended_ns = self.take_due();
+            if intended_ns.saturating_add(OVERDUE_NS_MAX) >= now_ns {
+                self.release(intended_ns, now_ns);
+            } else {
+                self.ledger.never_taken_up(intended_ns, now_ns);
+                self.quota -= u64::from(self.ledger.is_measured(intended_ns));
+            }
+        }
+    }
+
+    /// The moment that is due next; the one after it takes its place.
+    fn take_due(&mut self) -> u64 {
+        let next_ns = match &mut self.schedule {
+            Some(schedule) => schedule.next(&mut self.random),
+            None => u64::MAX,
+        };
+        std::mem::replace(&mut self.next_due_ns, next_ns)
+    }
+
+    /// A due request is taken up: it is sent, waits for a connection, or is dropped.
+    fn release(&mut self, intended_ns: u64, now_ns: u64) {
+        self.ledger.lag(intended_ns, now_ns);
+        let origin = self.draw_origin();
+        if let Some(slot) = self.take_free(origin) {
+            self.count_started(intended_ns);
+            self.take_up(slot, intended_ns, now_ns, now_ns);
+        } else if self.on_full == OnFull::Drop || self.origins[origin].pending.len() >= self.queue_capacity {
+            self.ledger.dropped(intended_ns);
+        } else {
+            self.count_started(intended_ns);
+            self.origins[origin].pending.push_back(Pending { intended_ns, ready_ns: now_ns });
+            self.ledger.enqueued();
         }
     }
 
@@ -355,25 +328,25 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
         }
     }
 
-    pub(super) fn record_lag(&mut self, intended_ns: u64, ready_ns: u64) {
-        if intended_ns >= self.warmup_ns {
-            self.interval.latency.record(LatencyKind::Lag, ready_ns.saturating_sub(intended_ns));
-        }
-    }
-
+    /// An origin that this worker has connections to, by its share.
     fn draw_origin(&mut self) -> usize {
-        if self.origin_weights.len() == 1 {
+        if self.origins.len() == 1 {
             return 0;
         }
-        let total: f64 = self.origin_weights.iter().sum();
+        let total: f64 = self.origins.iter().map(|origin| origin.weight).sum();
         let mut at = self.random.random::<f64>() * total;
-        for (i, weight) in self.origin_weights.iter().enumerate() {
-            at -= weight;
+        let mut drawn = 0;
+        for (i, origin) in self.origins.iter().enumerate() {
+            if origin.weight <= 0.0 {
+                continue;
+            }
+            drawn = i;
+            at -= origin.weight;
             if at < 0.0 {
-                return i;
+                break;
             }
         }
-        self.origin_weights.len() - 1
+        drawn
     }
 
     /// Open pace: a connection of the origin that can take a request. Places of closed connections are void.
@@ -397,7 +370,7 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
         }
         match self.origins[origin].pending.pop_front() {
             Some(pending) => {
-                self.queued -= 1;
+                self.ledger.dequeued();
                 let now_ns = self.driver.now_ns();
                 self.take_up(slot, pending.intended_ns, pending.ready_ns, now_ns);
             }
@@ -413,7 +386,7 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
                     break;
                 }
                 self.origins[origin].pending.pop_front();
-                self.queued -= 1;
+                self.ledger.dequeued();
                 let at_ns = pending.ready_ns.saturating_add(self.reply_timeout_ns);
                 let why = Why { kind: ErrorKind::QueueTimeout, phase: Phase::Queue, errno: 0, detail: 0 };
                 self.fail_unsent(origin as u16, pending.intended_ns, why, at_ns);
@@ -424,7 +397,7 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
     /// Open pace: the oldest waiting request of an origin that cannot be connected to has failed.
     pub(super) fn fail_one_queued(&mut self, origin: u16, why: Why, now_ns: u64) {
         if let Some(pending) = self.origins[usize::from(origin)].pending.pop_front() {
-            self.queued -= 1;
+            self.ledger.dequeued();
             self.fail_unsent(origin, pending.intended_ns, why, now_ns);
         }
     }

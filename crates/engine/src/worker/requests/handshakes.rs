@@ -9,7 +9,7 @@ use super::Worker;
 use super::connection::{InFlight, State};
 use super::network::Why;
 use crate::driver::{Driver, Slot};
-use model::LatencyKind;
+use crate::ledger::Stamps;
 use model::error_kind::{ErrorKind, Phase};
 use model::plan::Think;
 use wire::tls::Fault;
@@ -27,21 +27,15 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
         let connection = &mut self.connections[slot as usize];
         connection.state = State::Securing;
         connection.tcp_ns = now_ns;
-        if connection.connect_ns >= self.warmup_ns {
-            self.interval.latency.record(LatencyKind::Connect, now_ns.saturating_sub(connection.connect_ns));
-        }
+        self.ledger.connect_time(connection.connect_ns, now_ns);
     }
 
     /// The handshake is done.
     pub(super) fn on_secured(&mut self, slot: Slot, resumed: bool, ticket_follows: bool) {
-        self.tell();
+        self.ledger.tell(&mut self.driver);
         let now_ns = self.driver.now_ns();
         let connection = &self.connections[slot as usize];
-        let counts = &mut self.interval.counts;
-        *(if resumed { &mut counts.handshakes_resumed } else { &mut counts.handshakes_full }) += 1;
-        if connection.connect_ns >= self.warmup_ns {
-            self.interval.latency.record(LatencyKind::Tls, now_ns.saturating_sub(connection.tcp_ns));
-        }
+        self.ledger.handshake(resumed, connection.connect_ns, connection.tcp_ns, now_ns);
         self.on_open(slot, now_ns);
         if self.handshake_only {
             self.on_handshake_done(slot, ticket_follows, now_ns);
@@ -50,7 +44,7 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
 
     /// TLS failed, in the handshake or after it.
     pub(super) fn on_refused(&mut self, slot: Slot, detail: u32, in_handshake: bool) {
-        self.tell();
+        self.ledger.tell(&mut self.driver);
         let at_ns = self.driver.now_ns();
         let connection = &mut self.connections[slot as usize];
         let begun = self.protocol.has_begun(&connection.protocol);
@@ -64,7 +58,7 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
             self.driver.close(slot);
             return self.on_connect_failed(slot, why);
         }
-        self.interval.counts.closed_by_peer += 1;
+        self.ledger.counts().closed_by_peer += 1;
         let origin = connection.origin;
         let ended = u16::from(!connection.outstanding.is_empty());
         if ended == 0 {
@@ -73,13 +67,8 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
         if self.handshake_only {
             return self.close_handshake(slot, at_ns);
         }
-        self.fail_oldest(slot, kind, phase, 0, detail, at_ns);
+        self.fail_oldest(slot, why, at_ns);
         self.abandon(slot, ended, kind, at_ns);
-    }
-
-    /// Passes on what the driver has to tell, once.
-    fn tell(&mut self) {
-        self.link.tell(&mut self.driver);
     }
 
     /// A ticket came: the connection has done all it was kept for.
@@ -87,7 +76,7 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
         if self.handshake_only && self.connections[slot as usize].state == State::Open {
             self.tickets_come = Some(true);
             let now_ns = self.driver.now_ns();
-            self.interval.counts.closed_by_us += 1;
+            self.ledger.counts().closed_by_us += 1;
             self.close_handshake(slot, now_ns);
         }
     }
@@ -95,15 +84,16 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
     /// No ticket came: where none ever did, none is waited for again.
     pub(super) fn on_no_ticket(&mut self, slot: Slot, now_ns: u64) {
         self.tickets_come.get_or_insert(false);
-        self.interval.counts.closed_by_us += 1;
+        self.ledger.counts().closed_by_us += 1;
         self.close_handshake(slot, now_ns);
     }
 
     /// Begins a unit of load: `ready_ns` is when the worker took it up.
     pub(super) fn begin_handshake(&mut self, slot: Slot, intended_ns: u64, ready_ns: u64, now_ns: u64) {
         let connection = &mut self.connections[slot as usize];
-        connection.outstanding.push(InFlight { payload: NOTHING, intended_ns, sent_ns: now_ns, first_byte_ns: 0 });
-        self.note_sent(intended_ns, ready_ns, now_ns);
+        let stamps = Stamps::sent(intended_ns, ready_ns, now_ns);
+        connection.outstanding.push(InFlight { payload: NOTHING, stamps });
+        self.ledger.sent(&stamps);
         self.connect(slot, now_ns);
     }
 
@@ -111,13 +101,13 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
         let connection = &mut self.connections[slot as usize];
         connection.failures = 0;
         if let Some(unit) = connection.outstanding.oldest() {
-            unit.first_byte_ns = now_ns;
+            unit.stamps.first_byte_ns = now_ns;
         }
         self.on_reply(slot, 0, None, now_ns);
-        if ticket_follows && self.tickets_come != Some(false) && !self.stopping {
+        if ticket_follows && self.tickets_come != Some(false) && !self.ledger.is_load_over() {
             return self.set_deadline(slot, now_ns.saturating_add(TICKET_WAIT_NS));
         }
-        self.interval.counts.closed_by_us += 1;
+        self.ledger.counts().closed_by_us += 1;
         self.close_handshake(slot, now_ns);
     }
 
@@ -127,7 +117,7 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
         let connection = &mut self.connections[slot as usize];
         connection.state = State::Down;
         connection.life = connection.life.wrapping_add(1);
-        self.open -= 1;
+        self.ledger.closed();
         self.set_deadline(slot, u64::MAX);
         self.slot_is_free(slot, now_ns);
     }
@@ -147,7 +137,7 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
             return;
         }
         if self.think != Think::None {
-            self.record_lag(due_ns, now_ns);
+            self.ledger.lag(due_ns, now_ns);
         }
         self.count_started(due_ns);
         self.begin_handshake(slot, due_ns, due_ns.max(now_ns), now_ns);

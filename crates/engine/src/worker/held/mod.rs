@@ -10,19 +10,18 @@
 mod events;
 mod pending;
 
+use super::Work;
 use crate::driver::{Driver, Slot, Wake};
-use crate::link::{Finished, Message, Ramp, WorkerLink};
+use crate::ledger::{Ledger, OVERDUE_NS_MAX, SLEEP_NS_MAX, Stamps};
+use crate::link::{Ramp, WorkerLink};
 use crate::share::Share;
 use model::plan::{Hold, Pace, Plan};
-use model::{Interval, LatencyKind};
 use pending::{NOTHING, Pending, Waiting};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use wire::Protocol;
 use wire::echo::EchoProtocol;
 
-/// The longest sleep: how late a worker may see that it was told to stop, nanoseconds.
-const SLEEP_NS_MAX: u64 = 50_000_000;
 /// Connects under way at once, per worker: more would only wait in the target's queue.
 const CONNECTING_MAX: usize = 512;
 /// Messages whose reply is awaited at once, per worker; further ones are dropped and counted.
@@ -33,8 +32,6 @@ const BATCH: usize = 64;
 const PROBE_EVERY_NS: u64 = 100_000_000;
 /// The connection that is the probe: the first of the first worker.
 const PROBE: Slot = 0;
-/// How long replies are waited for when the run was interrupted, nanoseconds.
-const INTERRUPTED_DRAIN_NS: u64 = 200_000_000;
 
 /// What a held connection is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,14 +61,12 @@ pub struct HoldWorker<D: Driver> {
     protocol: EchoProtocol,
     is_echoed: bool,
     until_failure: bool,
-    link: WorkerLink,
+    ledger: Ledger,
     random: SmallRng,
-    index: u16,
     addresses: usize,
 
     held: Vec<Held>,
     waiting: Waiting,
-    interval: Box<Interval>,
 
     /// Nanoseconds between two connects of this worker.
     connect_step_ns: f64,
@@ -94,22 +89,12 @@ pub struct HoldWorker<D: Driver> {
     workers: usize,
     /// When the ramp ended, of all workers.
     ramp_end_ns: Option<u64>,
-    /// Messages due from here on are measured.
-    measured_from_ns: u64,
+    /// When the load ends at the latest.
     load_end_ns: u64,
     /// Connections open when the load ended.
     held_at_end: Option<u64>,
-    drain_ns: u64,
-    tick_ns: u64,
-    next_tick_ns: u64,
-    stopping: bool,
-    in_flight: u64,
-    /// Of those, the measured ones.
-    in_flight_measured: u64,
-    open: u64,
-    first_request_ns: Option<u64>,
-    last_cpu_ns: (u64, u64),
-    error: Option<String>,
+    /// When the loop is to look again at the latest.
+    wakes_ns: u64,
 }
 
 impl<D: Driver> HoldWorker<D> {
@@ -123,17 +108,14 @@ impl<D: Driver> HoldWorker<D> {
         HoldWorker {
             held: vec![Held { pending: NOTHING, state: State::New }; connections],
             waiting: Waiting::with_capacity(connections.min(AWAITED_MAX + CONNECTING_MAX)),
-            interval: Box::new(Interval::new(share.worker)),
             driver,
             protocol,
             is_echoed: hold.is_echoed,
             until_failure: hold.until_failure,
             ramp: Ramp::new(&link.control),
             workers: usize::from(plan.threads),
-            measured_from_ns: if plan.is_ramp_warmup() { u64::MAX } else { 0 },
-            link,
+            ledger: Ledger::new(plan, share.worker, link, if plan.is_ramp_warmup() { u64::MAX } else { 0 }),
             random: SmallRng::seed_from_u64(plan.seed ^ (u64::from(share.worker) << 48)),
-            index: share.worker,
             addresses: plan.origins.iter().map(|o| o.addresses.len()).sum::<usize>().max(1),
             connect_step_ns: f64::from(plan.threads) * 1e9 / connects_per_s,
             made: 0,
@@ -148,49 +130,12 @@ impl<D: Driver> HoldWorker<D> {
             ramp_end_ns: None,
             load_end_ns: u64::MAX,
             held_at_end: None,
-            drain_ns: plan.drain_ns,
-            tick_ns: plan.tick_ns,
-            next_tick_ns: plan.tick_ns,
-            stopping: false,
-            in_flight: 0,
-            in_flight_measured: 0,
-            open: 0,
-            first_request_ns: None,
-            last_cpu_ns: (0, 0),
-            error: None,
+            wakes_ns: u64::MAX,
         }
-    }
-
-    /// Runs to the end of the load and of what is in flight then.
-    pub fn run(mut self) {
-        self.last_cpu_ns = self.driver.cpu_ns();
-        loop {
-            while let Some(event) = self.driver.next() {
-                self.on_event(event);
-            }
-            let now_ns = self.driver.now_ns();
-            self.expire(now_ns);
-            self.release_connects(now_ns);
-            self.release_messages(now_ns);
-            self.release_probe(now_ns);
-            if now_ns >= self.next_tick_ns {
-                self.flush(now_ns);
-            }
-            self.look_whether_to_stop(now_ns);
-            if self.is_over(now_ns) {
-                break;
-            }
-            if let Err(error) = self.driver.wait(self.wakes_ns(now_ns), Wake::First) {
-                self.error = Some(format!("the {} driver cannot wait: {error}", D::NAME));
-                break;
-            }
-            self.interval.counts.wakeups += 1;
-        }
-        self.finish();
     }
 
     fn connect_due_ns(&self) -> u64 {
-        let may = self.made < self.held.len() && self.ramp_end_ns.is_none() && !self.stopping;
+        let may = self.made < self.held.len() && self.ramp_end_ns.is_none() && !self.ledger.is_load_over();
         if may && self.connecting < CONNECTING_MAX {
             (self.made as f64 * self.connect_step_ns) as u64
         } else {
@@ -200,7 +145,7 @@ impl<D: Driver> HoldWorker<D> {
 
     fn message_due_ns(&self) -> u64 {
         match self.message_step_ns {
-            Some(step_ns) if !self.stopping => ((self.messages_due as f64 + 0.5) * step_ns) as u64,
+            Some(step_ns) if !self.ledger.is_load_over() => ((self.messages_due as f64 + 0.5) * step_ns) as u64,
             _ => u64::MAX,
         }
     }
@@ -229,20 +174,30 @@ impl<D: Driver> HoldWorker<D> {
             if due_ns > now_ns {
                 return;
             }
-            let slot = (u128::from(self.messages_due) * u128::from(self.stride) % self.held.len() as u128) as Slot;
+            let slot = self.slot_of_message();
             self.messages_due += 1;
-            let held = self.held[slot as usize];
-            if held.state != State::Open {
-                continue;
-            }
-            sent += 1;
-            if held.pending != NOTHING || self.in_flight >= AWAITED_MAX as u64 {
-                // Its last one still has no reply: it would wait behind it, and is not sent.
-                self.interval.counts.dropped += u64::from(due_ns >= self.measured_from_ns);
-                continue;
-            }
+            sent += usize::from(self.release_message(slot, due_ns));
+        }
+    }
+
+    /// A connection's message is due; whether the connection is there.
+    fn release_message(&mut self, slot: Slot, due_ns: u64) -> bool {
+        let held = self.held[slot as usize];
+        if held.state != State::Open {
+            return false;
+        }
+        if held.pending != NOTHING || self.ledger.in_flight() >= AWAITED_MAX as u64 {
+            // Its last one still has no reply: it would wait behind it, and is not sent.
+            self.ledger.dropped(due_ns);
+        } else {
             self.send(slot, due_ns);
         }
+        true
+    }
+
+    /// Whose the next message is.
+    fn slot_of_message(&self) -> Slot {
+        (u128::from(self.messages_due) * u128::from(self.stride) % self.held.len() as u128) as Slot
     }
 
     /// The probe's message: whether one that has long been connected is still served while others are added. While its
@@ -254,7 +209,7 @@ impl<D: Driver> HoldWorker<D> {
         let due_ns = if self.probe_due_ns == 0 { now_ns } else { self.probe_due_ns };
         self.probe_due_ns = now_ns + PROBE_EVERY_NS;
         let is_idle = self.held.get(PROBE as usize).is_some_and(|h| h.state == State::Open && h.pending == NOTHING);
-        if is_idle && !self.stopping {
+        if is_idle && !self.ledger.is_load_over() {
             self.send(PROBE, due_ns);
         }
     }
@@ -263,17 +218,15 @@ impl<D: Driver> HoldWorker<D> {
         let random = self.random.next_u64();
         let payload = self.protocol.next_request(0, random);
         let now_ns = self.driver.now_ns();
-        if due_ns >= self.measured_from_ns {
-            self.interval.latency.record(LatencyKind::Lag, now_ns.saturating_sub(due_ns));
-            self.interval.latency.record(LatencyKind::Queue, 0);
-            self.interval.counts.started += 1;
-            self.interval.counts.bytes_sent += u64::from(payload.length);
-            self.in_flight_measured += 1;
+        let stamps = Stamps::sent(due_ns, now_ns, now_ns);
+        self.ledger.started(due_ns);
+        self.ledger.lag(due_ns, now_ns);
+        self.ledger.sent(&stamps);
+        if self.ledger.is_measured(due_ns) {
+            self.ledger.counts().bytes_sent += u64::from(payload.length);
         }
-        self.first_request_ns.get_or_insert(now_ns);
-        self.in_flight += 1;
         let deadline_ns = now_ns.saturating_add(self.reply_timeout_ns);
-        let message = Pending::message(slot, due_ns, now_ns, payload, self.protocol.connection());
+        let message = Pending::message(slot, stamps, payload, self.protocol.connection());
         self.held[slot as usize].pending = self.waiting.push(message, deadline_ns);
         self.driver.send(slot, payload);
         if !self.is_echoed {
@@ -283,98 +236,116 @@ impl<D: Driver> HoldWorker<D> {
     }
 
     fn wakes_ns(&self, now_ns: u64) -> u64 {
-        let mut until_ns = self.next_tick_ns.min(now_ns + SLEEP_NS_MAX);
+        let mut until_ns = self.ledger.next_tick_ns().min(now_ns + SLEEP_NS_MAX);
         until_ns = until_ns.min(self.connect_due_ns()).min(self.message_due_ns()).min(self.probe_due_ns);
         if let Some(deadline_ns) = self.waiting.next_deadline_ns() {
             until_ns = until_ns.min(deadline_ns);
         }
-        if !self.stopping {
+        if !self.ledger.is_load_over() {
             until_ns = until_ns.min(self.load_end_ns);
         }
         until_ns
     }
 
     fn look_whether_to_stop(&mut self, now_ns: u64) {
-        let told = self.link.control.is_stopped();
-        if told {
-            self.drain_ns = self.drain_ns.min(INTERRUPTED_DRAIN_NS);
+        if self.ledger.control().is_stopped() {
             self.load_end_ns = self.load_end_ns.min(now_ns);
         }
         if self.ramp_end_ns.is_none() {
             if self.made == self.held.len() && self.connecting == 0 {
                 self.ramp.end();
             }
-            let all_made = self.link.control.ramps_ended() >= self.workers;
-            if all_made || (self.until_failure && self.link.control.is_ramp_ended()) {
+            let all_made = self.ledger.control().ramps_ended() >= self.workers;
+            if all_made || (self.until_failure && self.ledger.control().is_ramp_ended()) {
                 self.ramp_end_ns = Some(now_ns);
-                self.measured_from_ns = self.measured_from_ns.min(now_ns);
+                self.ledger.measure_from(now_ns);
                 self.load_end_ns = self.load_end_ns.min(now_ns.saturating_add(self.keep_ns));
             }
         }
-        if !self.stopping && now_ns >= self.load_end_ns {
-            self.load_end_ns = self.load_end_ns.min(now_ns);
-            if now_ns > self.interval.start_ns
-                && let Ok(empty) = self.link.empties.try_recv()
-            {
-                self.hand_over(now_ns, empty);
+        if !self.ledger.is_load_over() && now_ns >= self.load_end_ns {
+            self.end_load(now_ns);
+        }
+    }
+
+    fn end_load(&mut self, now_ns: u64) {
+        self.load_end_ns = self.load_end_ns.min(now_ns);
+        self.release_the_last(now_ns);
+        let open = self.ledger.open();
+        self.ledger.end_load(&mut self.driver, open, self.load_end_ns, now_ns);
+        self.held_at_end = Some(open);
+    }
+
+    /// The load ends now. Messages that are a little overdue are still sent; what is more so had not been come to in time.
+    fn release_the_last(&mut self, now_ns: u64) {
+        while self.message_due_ns() < self.load_end_ns {
+            let due_ns = self.message_due_ns();
+            let slot = self.slot_of_message();
+            self.messages_due += 1;
+            if due_ns.saturating_add(OVERDUE_NS_MAX) >= now_ns {
+                self.release_message(slot, due_ns);
+            } else if self.held[slot as usize].state == State::Open {
+                self.ledger.never_taken_up(due_ns, now_ns);
             }
-            self.stopping = true;
-            self.held_at_end = Some(self.open);
-            self.interval.is_drain = true;
         }
     }
 
-    fn is_over(&self, now_ns: u64) -> bool {
-        self.stopping && (self.in_flight == 0 || now_ns >= self.load_end_ns.saturating_add(self.drain_ns))
+    fn is_over(&mut self, now_ns: u64) -> bool {
+        let nothing_left = self.ledger.in_flight() == 0;
+        self.ledger.is_load_over() && (nothing_left || now_ns >= self.ledger.drain_end_ns())
+    }
+}
+
+impl<D: Driver> Work for HoldWorker<D> {
+    fn begin(&mut self, origin_ns: u64) {
+        self.driver.begin(origin_ns);
+        self.ledger.begin(&mut self.driver);
     }
 
-    /// Hands the interval over, if an empty one is there to take its place.
-    fn flush(&mut self, now_ns: u64) {
-        let end_ns = self.next_tick_ns.min(now_ns);
-        self.next_tick_ns = (now_ns / self.tick_ns + 1) * self.tick_ns;
-        if let Ok(empty) = self.link.empties.try_recv() {
-            self.hand_over(end_ns, empty);
+    fn step(&mut self) -> bool {
+        let (to_begin_ns, began_ns) = (self.wakes_ns, self.driver.now_ns());
+        while let Some(event) = self.driver.next() {
+            self.on_event(event);
         }
-    }
-
-    fn hand_over(&mut self, end_ns: u64, mut empty: Box<Interval>) {
-        self.complete_interval(end_ns);
-        empty.worker = self.index;
-        empty.start_ns = end_ns;
-        empty.is_drain = self.stopping;
-        empty.sequence = self.interval.sequence + 1;
-        let full = std::mem::replace(&mut self.interval, empty);
-        // The channel holds as many messages as there are intervals: it cannot be full.
-        let _ = self.link.messages.try_send(Message::Interval(full));
-    }
-
-    fn complete_interval(&mut self, end_ns: u64) {
-        let cpu_ns = self.driver.cpu_ns();
-        let interval = &mut *self.interval;
-        interval.end_ns = end_ns.max(interval.start_ns);
-        interval.counts.cpu_user_ns += cpu_ns.0.saturating_sub(self.last_cpu_ns.0);
-        interval.counts.cpu_system_ns += cpu_ns.1.saturating_sub(self.last_cpu_ns.1);
-        self.last_cpu_ns = cpu_ns;
-        interval.gauges.connections = self.open;
-        interval.gauges.in_flight = self.in_flight;
-    }
-
-    fn finish(mut self) {
         let now_ns = self.driver.now_ns();
-        self.complete_interval(now_ns);
-        let finished = Finished {
-            worker: self.index,
-            in_flight: self.in_flight_measured,
-            measured_from_ns: self.measured_from_ns,
-            held_at_end: Some(self.held_at_end.unwrap_or(self.open)),
-            load_end_ns: if self.load_end_ns == u64::MAX { now_ns } else { self.load_end_ns },
-            first_request_ns: self.first_request_ns,
-            error: self.error.take(),
-        };
-        let _ = self.link.messages.send(Message::Interval(self.interval));
-        let _ = self.link.messages.send(Message::Finished(finished));
+        self.expire(now_ns);
+        self.release_connects(now_ns);
+        self.release_messages(now_ns);
+        self.release_probe(now_ns);
+        let open = self.ledger.open();
+        self.ledger.tick(&mut self.driver, open, now_ns);
+        self.look_whether_to_stop(now_ns);
+        self.ledger.turned(&mut self.driver, to_begin_ns, began_ns, now_ns);
+        if self.is_over(now_ns) {
+            return false;
+        }
+        let until_ns = self.wakes_ns(now_ns);
+        if let Err(error) = self.driver.wait(until_ns, Wake::First) {
+            self.ledger.fail(format!("the {} driver cannot wait: {error}", D::NAME));
+            return false;
+        }
+        self.wakes_ns = until_ns.max(now_ns);
+        true
+    }
+
+    fn finish(mut self: Box<Self>) {
+        let now_ns = self.driver.now_ns();
+        if !self.ledger.is_load_over() {
+            // The driver gave up.
+            self.end_load(now_ns);
+        }
+        for message in self.waiting.all().filter(|pending| pending.payload.is_some()) {
+            self.ledger.unfinished(&message.stamps, now_ns);
+        }
+        let held_at_end = Some(self.held_at_end.unwrap_or(self.ledger.open()));
+        let HoldWorker { mut driver, ledger, ramp, .. } = *self;
+        drop(ramp);
+        ledger.finish(&mut driver, held_at_end, Vec::new());
         // The driver closes what is left: a call for each would take as long as they took to make.
-        drop(self.driver);
+        drop(driver);
+    }
+
+    fn now_ns(&mut self) -> u64 {
+        self.driver.now_ns()
     }
 }
 

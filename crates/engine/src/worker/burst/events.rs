@@ -3,7 +3,6 @@
 use super::{BurstWorker, State};
 use crate::driver::{Driver, Event, Slot};
 use crate::errors::kind_of_errno;
-use model::LatencyKind;
 use model::error_kind::{ErrorExample, ErrorKind, Phase};
 use wire::{Failure, Progress, Protocol};
 
@@ -16,7 +15,7 @@ impl<P: Protocol, D: Driver> BurstWorker<P, D> {
             }
             Event::Handshaking { slot } => self.count_connect_time(slot),
             Event::Secured { slot, resumed, .. } => {
-                self.link.tell(&mut self.driver);
+                self.ledger.tell(&mut self.driver);
                 self.on_connected(slot, Some(resumed));
             }
             Event::Refused { slot, detail, .. } => self.on_refused(slot, detail),
@@ -35,7 +34,7 @@ impl<P: Protocol, D: Driver> BurstWorker<P, D> {
     fn count_connect_time(&mut self, slot: Slot) {
         let now_ns = self.driver.now_ns();
         let member = &mut self.members[slot as usize];
-        self.interval.latency.record(LatencyKind::Connect, now_ns.saturating_sub(member.connect_ns));
+        self.ledger.connect_time(member.connect_ns, now_ns);
         member.connect_ns = now_ns;
     }
 
@@ -45,12 +44,9 @@ impl<P: Protocol, D: Driver> BurstWorker<P, D> {
         let member = &mut self.members[slot as usize];
         member.state = State::Open;
         self.connecting -= 1;
-        self.open += 1;
-        let counts = &mut self.interval.counts;
-        counts.connected += 1;
+        self.ledger.opened();
         if let Some(resumed) = resumed {
-            *(if resumed { &mut counts.handshakes_resumed } else { &mut counts.handshakes_full }) += 1;
-            self.interval.latency.record(LatencyKind::Tls, now_ns.saturating_sub(member.connect_ns));
+            self.ledger.handshake(resumed, member.connect_ns, member.connect_ns, now_ns);
         }
         if member.request.is_some_and(|request| request.payload.is_none()) {
             self.send(slot);
@@ -60,13 +56,13 @@ impl<P: Protocol, D: Driver> BurstWorker<P, D> {
     /// TLS failed, while the connection was being made or later.
     fn on_refused(&mut self, slot: Slot, detail: u32) {
         let at_ns = self.driver.now_ns();
-        self.link.tell(&mut self.driver);
+        self.ledger.tell(&mut self.driver);
         let failure = Failure { kind: ErrorKind::TlsHandshake, detail };
         if self.members[slot as usize].state == State::Connecting {
             self.connecting -= 1;
-            self.interval.counts.connect_failed += 1;
+            self.ledger.counts().connect_failed += 1;
         } else {
-            self.interval.counts.closed_by_us += 1;
+            self.ledger.counts().closed_by_us += 1;
         }
         if !self.fail(slot, failure, Phase::Tls, 0, at_ns) {
             self.count_connection_error(failure.kind, 0, slot, at_ns);
@@ -78,55 +74,50 @@ impl<P: Protocol, D: Driver> BurstWorker<P, D> {
         let at_ns = self.driver.now_ns();
         self.connecting -= 1;
         self.members[slot as usize].state = State::Down;
-        self.interval.counts.connect_failed += 1;
+        self.ledger.counts().connect_failed += 1;
         if !self.fail(slot, Failure { kind, detail: 0 }, Phase::Connect, errno, at_ns) {
             self.count_connection_error(kind, errno, slot, at_ns);
         }
     }
 
     fn on_received(&mut self, slot: Slot, at_ns: u64) {
-        self.interval.counts.bytes_received += self.driver.bytes().len() as u64;
+        self.ledger.counts().bytes_received += self.driver.bytes().len() as u64;
         let member = &mut self.members[slot as usize];
         let Some((payload, request)) = member.request.as_mut().and_then(|r| Some((r.payload?, r))) else {
-            self.interval.counts.closed_by_us += 1;
+            self.ledger.counts().closed_by_us += 1;
             self.count_connection_error(ErrorKind::UnsolicitedReply, 0, slot, at_ns);
             return self.close(slot);
         };
-        if request.first_byte_ns == 0 {
-            request.first_byte_ns = at_ns;
+        if request.stamps.first_byte_ns == 0 {
+            request.stamps.first_byte_ns = at_ns;
         }
         match self.protocol.feed(&mut member.protocol, payload, self.driver.bytes()).progress {
             Progress::More => {}
             Progress::Reply(reply) => {
                 self.on_reply(slot, reply.status, reply.failure, at_ns);
                 if !reply.keep {
-                    self.interval.counts.closed_by_us += 1;
+                    self.ledger.counts().closed_by_us += 1;
                     self.close(slot);
                 }
             }
             Progress::Broken(failure) => {
                 self.fail(slot, failure, Phase::Reply, 0, at_ns);
-                self.interval.counts.closed_by_us += 1;
+                self.ledger.counts().closed_by_us += 1;
                 self.close(slot);
             }
         }
     }
 
     fn on_reply(&mut self, slot: Slot, status: u16, failure: Option<Failure>, at_ns: u64) {
-        if status != 0 {
-            self.interval.status.record(status);
+        if let Some(request) = &self.members[slot as usize].request {
+            self.ledger.status(&request.stamps, status);
         }
         if let Some(failure) = failure {
             self.fail(slot, failure, Phase::Reply, 0, at_ns);
             return;
         }
         let Some(request) = self.members[slot as usize].request.take() else { return };
-        self.in_flight -= 1;
-        self.interval.counts.ok += 1;
-        let latency = &mut self.interval.latency;
-        latency.record(LatencyKind::Response, at_ns.saturating_sub(request.intended_ns));
-        latency.record(LatencyKind::Service, at_ns.saturating_sub(request.sent_ns));
-        latency.record(LatencyKind::FirstByte, request.first_byte_ns.saturating_sub(request.sent_ns));
+        self.ledger.succeeded(&request.stamps, at_ns);
     }
 
     /// The peer closed (`errno` 0) or the connection broke.
@@ -137,7 +128,7 @@ impl<P: Protocol, D: Driver> BurstWorker<P, D> {
             self.driver.close(slot);
             return self.on_connect_failed(slot, ErrorKind::TlsHandshake, errno);
         }
-        self.interval.counts.closed_by_peer += 1;
+        self.ledger.counts().closed_by_peer += 1;
         let kind = if errno == 0 { ErrorKind::ClosedEarly } else { kind_of_errno(errno, Phase::Reply) };
         let member = &mut self.members[slot as usize];
         match member.request.and_then(|request| request.payload).filter(|_| errno == 0) {
@@ -179,9 +170,9 @@ impl<P: Protocol, D: Driver> BurstWorker<P, D> {
             };
             if member.state == State::Connecting {
                 self.connecting -= 1;
-                self.interval.counts.connect_failed += 1;
+                self.ledger.counts().connect_failed += 1;
             } else {
-                self.interval.counts.closed_by_us += 1;
+                self.ledger.counts().closed_by_us += 1;
             }
             self.fail(slot, failure, phase, 0, deadline_ns);
             self.close(slot);
@@ -193,11 +184,13 @@ impl<P: Protocol, D: Driver> BurstWorker<P, D> {
         let member = &mut self.members[slot as usize];
         let Some(request) = member.request.take() else { return false };
         let Failure { kind, detail } = failure;
-        self.in_flight -= 1;
-        self.interval.counts.failed += 1;
-        self.interval.latency.record(LatencyKind::Failed, at_ns.saturating_sub(request.intended_ns));
-        let origin = member.origin;
-        self.interval.record_error(ErrorExample { kind, phase, errno, detail, at_ns, origin });
+        let example = ErrorExample { kind, phase, errno, detail, at_ns, origin: member.origin };
+        if request.payload.is_some() {
+            self.ledger.failed(&request.stamps, example);
+        } else {
+            self.ledger.dequeued();
+            self.ledger.failed_unsent(request.stamps.intended_ns, example);
+        }
         true
     }
 
@@ -205,17 +198,14 @@ impl<P: Protocol, D: Driver> BurstWorker<P, D> {
         self.driver.close(slot);
         let member = &mut self.members[slot as usize];
         if member.state == State::Open {
-            self.open -= 1;
+            self.ledger.closed();
         }
         member.state = State::Down;
     }
 
     fn count_connection_error(&mut self, kind: ErrorKind, errno: i32, slot: Slot, at_ns: u64) {
-        self.interval.connection_errors.record(kind);
         let origin = self.members[slot as usize].origin;
-        let example = &mut self.interval.examples[kind.index()];
-        if example.is_none() {
-            *example = Some(ErrorExample { kind, phase: Phase::Connect, errno, detail: 0, at_ns, origin });
-        }
+        let phase = Phase::Connect;
+        self.ledger.connection_error(ErrorExample { kind, phase, errno, detail: 0, at_ns, origin });
     }
 }

@@ -4,6 +4,7 @@
 //! each, and no heap. A record is freed at once; its place in the queue is skipped when its turn comes.
 
 use crate::driver::Slot;
+use crate::ledger::Stamps;
 use std::collections::VecDeque;
 use wire::Payload;
 use wire::echo::Connection;
@@ -16,12 +17,8 @@ pub const NOTHING: u32 = u32::MAX;
 pub struct Pending {
     /// Whose.
     pub slot: Slot,
-    /// When it was due, nanoseconds since the run's start.
-    pub intended_ns: u64,
-    /// When it was sent, or the connect began.
-    pub sent_ns: u64,
-    /// When the first byte of the reply came; 0: none has.
-    pub first_byte_ns: u64,
+    /// Its moments; of a connect, `sent_ns` is when it began and `first_byte_ns` when TCP was there.
+    pub stamps: Stamps,
     /// What was sent; `None`: it is a connect.
     pub payload: Option<Payload>,
     /// How far the reply has got.
@@ -31,12 +28,12 @@ pub struct Pending {
 impl Pending {
     /// A connect.
     pub fn connect(slot: Slot, now_ns: u64) -> Self {
-        Pending { slot, intended_ns: now_ns, sent_ns: now_ns, first_byte_ns: 0, payload: None, reply: None }
+        Pending { slot, stamps: Stamps::sent(now_ns, now_ns, now_ns), payload: None, reply: None }
     }
 
     /// A message.
-    pub fn message(slot: Slot, intended_ns: u64, sent_ns: u64, payload: Payload, reply: Connection) -> Self {
-        Pending { slot, intended_ns, sent_ns, first_byte_ns: 0, payload: Some(payload), reply: Some(reply) }
+    pub fn message(slot: Slot, stamps: Stamps, payload: Payload, reply: Connection) -> Self {
+        Pending { slot, stamps, payload: Some(payload), reply: Some(reply) }
     }
 }
 
@@ -101,6 +98,11 @@ impl Waiting {
         let pending = self.records.get_mut(place as usize)?.1.take()?;
         self.free.push(place);
         Some(pending)
+    }
+
+    /// Every record that is still pending.
+    pub fn all(&self) -> impl Iterator<Item = &Pending> {
+        self.records.iter().filter_map(|(_, pending)| pending.as_ref())
     }
 
     /// The earliest deadline of something still pending, or an earlier moment.

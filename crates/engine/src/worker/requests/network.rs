@@ -4,9 +4,9 @@ use super::Worker;
 use super::connection::State;
 use crate::driver::{Driver, Slot};
 use crate::errors::kind_of_errno;
+use crate::ledger::Ledger;
 use crate::timers::Timer;
-use model::LatencyKind;
-use model::error_kind::{ErrorExample, ErrorKind, Phase};
+use model::error_kind::{ErrorKind, Phase};
 use wire::tls::Fault;
 use wire::{Failure, Progress, Protocol};
 
@@ -24,6 +24,16 @@ impl Why {
     pub fn errno(errno: i32, phase: Phase) -> Self {
         Why { kind: kind_of_errno(errno, phase), phase, errno, detail: 0 }
     }
+
+    /// By the protocol's word.
+    pub fn failure(failure: Failure, phase: Phase) -> Self {
+        Why { kind: failure.kind, phase, errno: 0, detail: failure.detail }
+    }
+
+    /// By its kind alone.
+    pub fn kind(kind: ErrorKind, phase: Phase) -> Self {
+        Why { kind, phase, errno: 0, detail: 0 }
+    }
 }
 
 impl<P: Protocol, D: Driver> Worker<P, D> {
@@ -34,8 +44,8 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
         let address = first + (connection.address_turn % count) as usize;
         connection.state = State::Connecting;
         connection.connect_ns = now_ns;
-        connection.sent = 0;
-        connection.answered = 0;
+        connection.end_life();
+        self.connecting += 1;
         connection.protocol = self.protocol.connection();
         self.set_deadline(slot, now_ns.saturating_add(self.connect_timeout_ns));
         self.driver.connect(slot, address);
@@ -43,10 +53,7 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
 
     pub(super) fn on_connected(&mut self, slot: Slot) {
         let now_ns = self.driver.now_ns();
-        let connect_ns = self.connections[slot as usize].connect_ns;
-        if connect_ns >= self.warmup_ns {
-            self.interval.latency.record(LatencyKind::Connect, now_ns.saturating_sub(connect_ns));
-        }
+        self.ledger.connect_time(self.connections[slot as usize].connect_ns, now_ns);
         self.on_open(slot, now_ns);
     }
 
@@ -75,15 +82,10 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
         match fed.progress {
             Progress::More => {}
             Progress::Reply(_) if has_more => {
-                self.refuse(
-                    slot,
-                    Why { kind: ErrorKind::UnsolicitedReply, phase: Phase::Connect, errno: 0, detail: 0 },
-                );
+                self.refuse(slot, Why::kind(ErrorKind::UnsolicitedReply, Phase::Connect));
             }
             Progress::Reply(_) => self.on_usable(slot, at_ns),
-            Progress::Broken(Failure { kind, detail }) => {
-                self.refuse(slot, Why { kind, phase: Phase::Connect, errno: 0, detail });
-            }
+            Progress::Broken(failure) => self.refuse(slot, Why::failure(failure, Phase::Connect)),
         }
     }
 
@@ -98,8 +100,8 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
         let connection = &mut self.connections[slot as usize];
         connection.state = State::Open;
         connection.life = connection.life.wrapping_add(1);
-        self.open += 1;
-        self.interval.counts.connected += 1;
+        self.connecting -= 1;
+        self.ledger.opened();
         self.set_deadline(slot, u64::MAX);
         if self.handshake_only {
             return;
@@ -119,28 +121,29 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
         let addresses = self.origins[usize::from(origin)].addresses.1;
         connection.state = State::Down;
         connection.failures = connection.failures.saturating_add(1);
+        self.connecting -= 1;
         // A name with several addresses: the next one is tried at once, and only when all have failed has the request.
         connection.address_turn = connection.address_turn.wrapping_add(1);
         let all_failed = connection.failures.is_multiple_of(addresses);
-        self.interval.counts.connect_failed += 1;
+        self.ledger.counts().connect_failed += 1;
         self.set_deadline(slot, u64::MAX);
         if !all_failed {
             self.count_connection_error(why, origin, now_ns);
-            if !self.stopping {
+            if !self.ledger.is_load_over() {
                 self.connect(slot, now_ns);
             }
             return;
         }
-        let requests_ended = |worker: &Self| worker.interval.counts.failed + worker.interval.counts.warmup;
-        let ended_before = requests_ended(self);
+        let requests_ended = |ledger: &mut Ledger| ledger.counts().failed + ledger.counts().warmup;
+        let ended_before = requests_ended(&mut self.ledger);
         if self.handshake_only {
-            self.fail_oldest(slot, why.kind, why.phase, why.errno, why.detail, now_ns);
+            self.fail_oldest(slot, why, now_ns);
         } else if self.is_open_pace {
             self.fail_one_queued(origin, why, now_ns);
         } else {
             self.waiting_users_fail(slot, why, now_ns);
         }
-        if requests_ended(self) == ended_before {
+        if requests_ended(&mut self.ledger) == ended_before {
             self.count_connection_error(why, origin, now_ns);
         }
         self.connect_later(slot, now_ns);
@@ -150,15 +153,15 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
     pub(super) fn on_closed(&mut self, slot: Slot, truncated: bool) {
         let at_ns = self.driver.now_ns();
         if self.handshake_only {
-            self.interval.counts.closed_by_peer += 1;
+            self.ledger.counts().closed_by_peer += 1;
             return self.close_handshake(slot, at_ns);
         }
         if self.connections[slot as usize].state == State::Greeting {
             let kind = ErrorKind::ClosedEarly;
-            return self.refuse(slot, Why { kind, phase: Phase::Connect, errno: 0, detail: 0 });
+            return self.refuse(slot, Why::kind(kind, Phase::Connect));
         }
         let connection = &mut self.connections[slot as usize];
-        self.interval.counts.closed_by_peer += 1;
+        self.ledger.counts().closed_by_peer += 1;
         let Some(oldest) = connection.outstanding.oldest() else {
             return self.abandon(slot, 0, ErrorKind::ClosedEarly, at_ns);
         };
@@ -167,7 +170,8 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
         let ended = match self.protocol.closed(&mut connection.protocol, payload) {
             Progress::Reply(_) if truncated => {
                 // Only the close could have said that the reply was whole, and this one does not.
-                self.fail_oldest(slot, ErrorKind::ClosedEarly, Phase::Reply, 0, Fault::Truncated.number(), at_ns);
+                let failure = Failure { kind: ErrorKind::ClosedEarly, detail: Fault::Truncated.number() };
+                self.fail_oldest(slot, Why::failure(failure, Phase::Reply), at_ns);
                 1
             }
             Progress::Reply(reply) => {
@@ -177,7 +181,7 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
             }
             Progress::Broken(failure) => {
                 let phase = if begun { Phase::Reply } else { Phase::FirstByte };
-                self.fail_oldest(slot, failure.kind, phase, 0, failure.detail, at_ns);
+                self.fail_oldest(slot, Why::failure(failure, phase), at_ns);
                 1
             }
             Progress::More => 0,
@@ -194,30 +198,30 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
             State::Greeting => return self.refuse(slot, Why::errno(errno, Phase::Connect)),
             State::Down | State::Connecting | State::Open => {}
         }
-        self.interval.counts.closed_by_peer += 1;
+        self.ledger.counts().closed_by_peer += 1;
         if self.handshake_only {
             return self.close_handshake(slot, at_ns);
         }
         let begun = self.protocol.has_begun(&connection.protocol);
         let phase = if begun { Phase::Reply } else { Phase::FirstByte };
-        let kind = kind_of_errno(errno, phase);
+        let why = Why::errno(errno, phase);
         let ended = u16::from(!connection.outstanding.is_empty());
-        self.fail_oldest(slot, kind, phase, errno, 0, at_ns);
-        self.abandon_with(slot, ended, kind, errno, at_ns);
+        self.fail_oldest(slot, why, at_ns);
+        self.abandon_with(slot, ended, why.kind, errno, at_ns);
     }
 
     /// Bytes came that nobody asked for.
     pub(super) fn on_unsolicited(&mut self, slot: Slot, answered: u16, at_ns: u64) {
         let origin = self.connections[slot as usize].origin;
-        let why = Why { kind: ErrorKind::UnsolicitedReply, phase: Phase::Connect, errno: 0, detail: 0 };
+        let why = Why::kind(ErrorKind::UnsolicitedReply, Phase::Connect);
         self.count_connection_error(why, origin, at_ns);
-        self.interval.counts.closed_by_us += 1;
+        self.ledger.counts().closed_by_us += 1;
         self.abandon(slot, answered, ErrorKind::UnsolicitedReply, at_ns);
     }
 
     /// The connection has given its last reply: by the peer's word or by our limit.
     pub(super) fn on_last_reply(&mut self, slot: Slot, answered: u16, at_ns: u64) {
-        self.interval.counts.closed_by_us += 1;
+        self.ledger.counts().closed_by_us += 1;
         self.abandon(slot, answered, ErrorKind::ClosedEarly, at_ns);
     }
 
@@ -229,12 +233,14 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
     fn abandon_with(&mut self, slot: Slot, mut ended: u16, kind: ErrorKind, errno: i32, at_ns: u64) {
         self.driver.close(slot);
         while !self.connections[slot as usize].outstanding.is_empty() {
-            self.fail_oldest(slot, kind, Phase::FirstByte, errno, 0, at_ns);
+            self.fail_oldest(slot, Why { kind, phase: Phase::FirstByte, errno, detail: 0 }, at_ns);
             ended += 1;
         }
         let connection = &mut self.connections[slot as usize];
-        if connection.state == State::Open {
-            self.open -= 1;
+        match connection.state {
+            State::Open => self.ledger.closed(),
+            State::Connecting | State::Securing | State::Greeting => self.connecting -= 1,
+            State::Down => {}
         }
         connection.state = State::Down;
         connection.life = connection.life.wrapping_add(1);
@@ -244,7 +250,7 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
         self.set_deadline(slot, u64::MAX);
         self.users_think(slot, ended, at_ns);
         if failures == 0 {
-            if !self.stopping && (self.quota > 0 || self.queued > 0) {
+            if !self.ledger.is_load_over() && (self.quota > 0 || self.ledger.queued() > 0) {
                 let now_ns = self.driver.now_ns();
                 self.connect(slot, now_ns);
             }
@@ -294,7 +300,7 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
         match connection.state {
             State::Connecting | State::Greeting => {
                 let kind = ErrorKind::ConnectTimeout;
-                self.refuse(slot, Why { kind, phase: Phase::Connect, errno: 0, detail: 0 });
+                self.refuse(slot, Why::kind(kind, Phase::Connect));
             }
             State::Securing => {
                 self.driver.close(slot);
@@ -307,8 +313,8 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
                 let phase = if self.protocol.has_begun(&connection.protocol) { Phase::Reply } else { Phase::FirstByte };
                 let failure = self.protocol.timed_out(&mut connection.protocol, payload);
                 // It enters at its timeout, not at the later moment the worker saw it.
-                self.fail_oldest(slot, failure.kind, phase, 0, failure.detail, deadline_ns);
-                self.interval.counts.closed_by_us += 1;
+                self.fail_oldest(slot, Why::failure(failure, phase), deadline_ns);
+                self.ledger.counts().closed_by_us += 1;
                 self.abandon(slot, 1, ErrorKind::ReplyTimeout, now_ns);
             }
             State::Down => {}
@@ -317,11 +323,6 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
 
     /// Counts what befell a connection while no request was its to fail.
     pub(super) fn count_connection_error(&mut self, why: Why, origin: u16, at_ns: u64) {
-        let Why { kind, phase, errno, detail } = why;
-        self.interval.connection_errors.record(kind);
-        let slot = &mut self.interval.examples[kind.index()];
-        if slot.is_none() {
-            *slot = Some(ErrorExample { kind, phase, errno, detail, at_ns, origin });
-        }
+        self.ledger.connection_error(Self::example(why, origin, at_ns));
     }
 }

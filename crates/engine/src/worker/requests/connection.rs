@@ -1,5 +1,7 @@
 //! The state of one connection in the worker's slab.
 
+use crate::ledger::Stamps;
+use crate::link::Tally;
 use std::collections::VecDeque;
 use wire::Payload;
 
@@ -23,12 +25,8 @@ pub enum State {
 pub struct InFlight {
     /// What was sent.
     pub payload: Payload,
-    /// When it was due.
-    pub intended_ns: u64,
-    /// When it left.
-    pub sent_ns: u64,
-    /// When the first byte of its reply came; 0: none has.
-    pub first_byte_ns: u64,
+    /// Its moments.
+    pub stamps: Stamps,
 }
 
 /// Requests on their way on one connection, oldest first. One alone needs no memory of its own.
@@ -60,6 +58,11 @@ impl Outstanding {
     #[inline]
     pub fn len(&self) -> usize {
         usize::from(self.first.is_some()) + self.rest.len()
+    }
+
+    /// All of them, oldest first.
+    pub fn iter(&self) -> impl Iterator<Item = &InFlight> {
+        self.first.iter().chain(&self.rest)
     }
 
     /// Adds the youngest.
@@ -112,6 +115,23 @@ pub struct Connection<C> {
     pub deadline_ns: u64,
     /// The moment of its deadline timer in the heap; `u64::MAX`: it has none.
     pub timer_ns: u64,
+    /// What it was asked and gave in its earlier lives.
+    pub tally: Tally,
+}
+
+impl<C> Connection<C> {
+    /// A life ends: what it was asked and gave goes to the tally.
+    pub fn end_life(&mut self) {
+        self.tally.add(self.sent, self.answered);
+        (self.sent, self.answered) = (0, 0);
+    }
+
+    /// What it was asked and gave in all.
+    pub fn tally_at_end(&self) -> Tally {
+        let mut tally = self.tally;
+        tally.add(self.sent, self.answered);
+        tally
+    }
 }
 
 #[cfg(test)]
@@ -121,12 +141,7 @@ mod tests {
     #[test]
     fn outstanding_requests_leave_in_order() {
         let mut o = Outstanding::with_depth(3);
-        let request = |n| InFlight {
-            payload: Payload { blob: n, start: 0, length: 1 },
-            intended_ns: 0,
-            sent_ns: 0,
-            first_byte_ns: 0,
-        };
+        let request = |n| InFlight { payload: Payload { blob: n, start: 0, length: 1 }, stamps: Stamps::default() };
         for round in 0..3 {
             assert!(o.is_empty());
             for n in 0..=round {

@@ -4,7 +4,7 @@ use super::pending::{NOTHING, Pending};
 use super::{Held, HoldWorker, State};
 use crate::driver::{Driver, Event, Slot};
 use crate::errors::kind_of_errno;
-use model::LatencyKind;
+use crate::ledger::Stamps;
 use model::error_kind::{ErrorExample, ErrorKind, Phase};
 use wire::{Failure, Progress, Protocol};
 
@@ -17,7 +17,7 @@ impl<D: Driver> HoldWorker<D> {
             }
             Event::Handshaking { slot } => self.count_connect_time(slot),
             Event::Secured { slot, resumed, .. } => {
-                self.link.tell(&mut self.driver);
+                self.ledger.tell(&mut self.driver);
                 self.on_connected(slot, Some(resumed));
             }
             Event::Refused { slot, detail, in_handshake } => self.on_refused(slot, detail, in_handshake),
@@ -38,8 +38,8 @@ impl<D: Driver> HoldWorker<D> {
     fn count_connect_time(&mut self, slot: Slot) {
         let now_ns = self.driver.now_ns();
         if let Some(connect) = self.waiting.get_mut(self.held[slot as usize].pending) {
-            connect.first_byte_ns = now_ns;
-            self.interval.latency.record(LatencyKind::Connect, now_ns.saturating_sub(connect.sent_ns));
+            connect.stamps.first_byte_ns = now_ns;
+            self.ledger.connect_time(connect.stamps.sent_ns, now_ns);
         }
     }
 
@@ -48,32 +48,30 @@ impl<D: Driver> HoldWorker<D> {
         let now_ns = self.driver.now_ns();
         self.connecting -= 1;
         if let (Some(connect), Some(resumed)) = (self.take_pending(slot), resumed) {
-            self.interval.latency.record(LatencyKind::Tls, now_ns.saturating_sub(connect.first_byte_ns));
-            let counts = &mut self.interval.counts;
-            *(if resumed { &mut counts.handshakes_resumed } else { &mut counts.handshakes_full }) += 1;
+            let Stamps { sent_ns, first_byte_ns, .. } = connect.stamps;
+            self.ledger.handshake(resumed, sent_ns, first_byte_ns, now_ns);
         }
         self.driver.rest(slot);
         self.held[slot as usize].state = State::Open;
-        self.open += 1;
-        self.interval.counts.connected += 1;
+        self.ledger.opened();
     }
 
     /// TLS failed, while the connection was being made or later.
     fn on_refused(&mut self, slot: Slot, detail: u32, in_handshake: bool) {
         let now_ns = self.driver.now_ns();
-        self.link.tell(&mut self.driver);
+        self.ledger.tell(&mut self.driver);
         let failure = Failure { kind: ErrorKind::TlsHandshake, detail };
         if self.held[slot as usize].state == State::Connecting {
             self.driver.close(slot);
             self.on_connect_failed(slot, failure.kind, 0, now_ns);
-            if let Some(example) = &mut self.interval.examples[failure.kind.index()]
+            if let Some(example) = self.ledger.example_mut(failure.kind)
                 && example.detail == 0
             {
                 (example.phase, example.detail) = (Phase::Tls, detail);
             }
         } else {
             let phase = if in_handshake { Phase::Tls } else { Phase::Reply };
-            self.interval.counts.closed_by_us += 1;
+            self.ledger.counts().closed_by_us += 1;
             self.message_failed(slot, failure, phase, 0, now_ns);
             self.lose(slot);
         }
@@ -83,7 +81,7 @@ impl<D: Driver> HoldWorker<D> {
         self.connecting -= 1;
         self.take_pending(slot);
         self.held[slot as usize].state = State::Gone;
-        self.interval.counts.connect_failed += 1;
+        self.ledger.counts().connect_failed += 1;
         self.count_connection_error(kind, Phase::Connect, errno, now_ns);
         self.something_gave();
     }
@@ -92,21 +90,21 @@ impl<D: Driver> HoldWorker<D> {
         let length = self.driver.bytes().len();
         let place = self.held[slot as usize].pending;
         let Some(message) = self.waiting.get_mut(place) else {
-            self.interval.counts.bytes_received += length as u64;
+            self.ledger.counts().bytes_received += length as u64;
             if self.is_echoed {
                 // Nobody asked for these.
-                self.interval.counts.closed_by_us += 1;
+                self.ledger.counts().closed_by_us += 1;
                 self.count_connection_error(ErrorKind::UnsolicitedReply, Phase::Reply, 0, at_ns);
                 self.lose(slot);
             }
             return;
         };
-        if message.intended_ns >= self.measured_from_ns {
-            self.interval.counts.bytes_received += length as u64;
+        if self.ledger.is_measured(message.stamps.intended_ns) {
+            self.ledger.counts().bytes_received += length as u64;
         }
         let (Some(payload), Some(reply)) = (message.payload, &mut message.reply) else { return };
-        if message.first_byte_ns == 0 {
-            message.first_byte_ns = at_ns;
+        if message.stamps.first_byte_ns == 0 {
+            message.stamps.first_byte_ns = at_ns;
         }
         match self.protocol.feed(reply, payload, self.driver.bytes()).progress {
             Progress::More => {}
@@ -115,7 +113,7 @@ impl<D: Driver> HoldWorker<D> {
                 self.message_is_done(slot, at_ns);
             }
             Progress::Broken(failure) => {
-                self.interval.counts.closed_by_us += 1;
+                self.ledger.counts().closed_by_us += 1;
                 self.message_failed(slot, failure, Phase::Reply, 0, at_ns);
                 self.lose(slot);
             }
@@ -125,34 +123,16 @@ impl<D: Driver> HoldWorker<D> {
     /// The message of a connection has ended well.
     pub(super) fn message_is_done(&mut self, slot: Slot, at_ns: u64) {
         let Some(message) = self.take_pending(slot) else { return };
-        self.in_flight -= 1;
-        if message.intended_ns < self.measured_from_ns {
-            self.interval.counts.warmup += 1;
-            return;
-        }
-        self.in_flight_measured -= 1;
-        self.interval.counts.ok += 1;
-        let latency = &mut self.interval.latency;
-        latency.record(LatencyKind::Response, at_ns.saturating_sub(message.intended_ns));
-        latency.record(LatencyKind::Service, at_ns.saturating_sub(message.sent_ns));
-        if message.first_byte_ns > 0 {
-            latency.record(LatencyKind::FirstByte, message.first_byte_ns.saturating_sub(message.sent_ns));
-        }
+        self.ledger.succeeded(&message.stamps, at_ns);
     }
 
     fn message_failed(&mut self, slot: Slot, failure: Failure, phase: Phase, errno: i32, at_ns: u64) {
         let Some(message) = self.take_pending(slot) else { return };
-        self.in_flight -= 1;
         let Failure { kind, detail } = failure;
-        if message.intended_ns < self.measured_from_ns {
-            self.interval.counts.warmup += 1;
+        if !self.ledger.failed(&message.stamps, ErrorExample { kind, phase, errno, detail, at_ns, origin: 0 }) {
             // Its connection is lost, whatever becomes of the message.
             return self.count_connection_error(kind, phase, errno, at_ns);
         }
-        self.in_flight_measured -= 1;
-        self.interval.counts.failed += 1;
-        self.interval.latency.record(LatencyKind::Failed, at_ns.saturating_sub(message.intended_ns));
-        self.interval.record_error(ErrorExample { kind, phase, errno, detail, at_ns, origin: 0 });
         self.something_gave();
     }
 
@@ -164,7 +144,7 @@ impl<D: Driver> HoldWorker<D> {
             self.driver.close(slot);
             return self.on_connect_failed(slot, ErrorKind::TlsHandshake, errno, at_ns);
         }
-        self.interval.counts.closed_by_peer += 1;
+        self.ledger.counts().closed_by_peer += 1;
         let kind = if errno == 0 { ErrorKind::ClosedEarly } else { kind_of_errno(errno, Phase::Reply) };
         match self.waiting.get_mut(self.held[slot as usize].pending) {
             Some(Pending { payload: Some(payload), reply: Some(reply), .. }) if errno == 0 => {
@@ -190,7 +170,7 @@ impl<D: Driver> HoldWorker<D> {
                     let failure = self.protocol.timed_out(&mut reply, payload);
                     // It enters at its timeout, not at the later moment the worker saw it.
                     self.message_failed(slot, failure, Phase::FirstByte, 0, deadline_ns);
-                    self.interval.counts.closed_by_us += 1;
+                    self.ledger.counts().closed_by_us += 1;
                     self.lose(slot);
                 }
                 _ => {
@@ -207,7 +187,7 @@ impl<D: Driver> HoldWorker<D> {
         self.driver.close(slot);
         let held = &mut self.held[slot as usize];
         if held.state == State::Open {
-            self.open -= 1;
+            self.ledger.closed();
         }
         held.state = State::Gone;
     }
@@ -221,15 +201,11 @@ impl<D: Driver> HoldWorker<D> {
     /// Connections were being added to see what gives: this did.
     fn something_gave(&self) {
         if self.until_failure {
-            self.link.control.end_ramp();
+            self.ledger.control().end_ramp();
         }
     }
 
     fn count_connection_error(&mut self, kind: ErrorKind, phase: Phase, errno: i32, at_ns: u64) {
-        self.interval.connection_errors.record(kind);
-        let example = &mut self.interval.examples[kind.index()];
-        if example.is_none() {
-            *example = Some(ErrorExample { kind, phase, errno, detail: 0, at_ns, origin: 0 });
-        }
+        self.ledger.connection_error(ErrorExample { kind, phase, errno, detail: 0, at_ns, origin: 0 });
     }
 }
