@@ -115,3 +115,96 @@ proptest! {
         prop_assert_eq!(sum.total.status.seen().map(|(_, n)| n).sum::<u64>(), if is_http { ok } else { 0 });
     }
 }
+
+/// Answers the k-th request of each connection after its own delay, whatever came before.
+#[derive(Clone)]
+struct Delays {
+    ns: &'static [u64],
+    seen: std::collections::BTreeMap<u64, usize>,
+}
+
+impl Service for Delays {
+    fn connected(&mut self, _: u64) -> Vec<Action> {
+        vec![]
+    }
+    fn received(&mut self, connection: u64, bytes: &[u8]) -> Vec<Action> {
+        let seen = self.seen.entry(connection).or_default();
+        let replies = bytes.chunks(16).map(|request| {
+            let after_ns = self.ns[*seen % self.ns.len()];
+            *seen += 1;
+            Action::Reply { bytes: request.to_vec(), after_ns }
+        });
+        replies.collect()
+    }
+}
+
+#[test]
+fn each_request_has_the_whole_of_its_own_timeout() {
+    // Two at once, three to a connection: the third is sent when the first is answered, at 100 ms, and is the oldest when
+    // the second is, at 150 ms. Its own 200 ms end at 300 ms, not at the 200 ms of those sent first.
+    let mut plan = plan(Workload::Echo(Echo { sizes: Sizes::Fixed(16), content: Content::Text }));
+    (plan.connections, plan.pipeline, plan.requests_per_connection) = (1, 2, Some(3));
+    plan.timeouts.reply_ns = 200 * MS;
+    plan.stop = Stop { duration_ns: Some(10 * S), requests: Some(3) };
+    let service = || Delays { ns: &[100 * MS, 150 * MS, 150 * MS], seen: Default::default() };
+    let weather = Weather { delay_ns: (1000, 1000), ..Weather::default() };
+    let sum = run(DriverKind::Sim, plan, weather, service).unwrap();
+    assert_eq!((sum.total.counts.ok, sum.total.counts.failed), (3, 0));
+}
+
+#[test]
+fn what_has_no_end_is_in_the_figures_with_its_age() {
+    let mut plan = plan(Workload::Echo(Echo { sizes: Sizes::Fixed(16), content: Content::Text }));
+    plan.pace = open(1000.0);
+    plan.connections = 100;
+    plan.stop.duration_ns = Some(5 * S);
+    (plan.drain_ns, plan.timeouts.reply_ns) = (2 * S, 30 * S);
+    // The target stands still from the middle on, for longer than the run.
+    let weather = Weather { delay_ns: (1000, 1000), stall_ns: Some((2500 * MS, 60 * S)), ..Weather::default() };
+    let sum = run(DriverKind::Sim, plan, weather, || Queueing).unwrap();
+    sum.assert_conserved("stalled");
+    assert_eq!(sum.in_flight(), 2500);
+    let latency = &sum.total.latency;
+    assert_eq!(latency.of(LatencyKind::ServiceCensored).len(), 100, "sent into the stall, a connection each");
+    assert_eq!(latency.of(LatencyKind::QueueCensored).len(), 2400);
+    // Half were answered at once; the others were due evenly from 4.5 s to 2.0 s before the end of the drain.
+    let p45 = latency.quantile(LatencyKind::Response, 0.45).unwrap();
+    assert!(p45.ns < MS && !p45.is_bound);
+    let p99 = latency.quantile(LatencyKind::Response, 0.99).unwrap();
+    assert!(p99.is_bound && p99.ns.abs_diff(4450 * MS) < 10 * MS, "{p99:?}");
+}
+
+#[test]
+fn a_worker_that_was_stopped_says_what_it_never_came_to() {
+    let mut plan = plan(Workload::Echo(Echo { sizes: Sizes::Fixed(16), content: Content::Text }));
+    plan.pace = open(1000.0);
+    plan.stop.duration_ns = Some(S);
+    // The clock leaps over the last 400 ms of the load.
+    let weather = Weather { delay_ns: (1000, 1000), leap_ns: Some((600 * MS, 500 * MS)), ..Weather::default() };
+    let sum = run(DriverKind::Sim, plan, weather, || Queueing).unwrap();
+    let counts = sum.total.counts;
+    assert_eq!(counts.started + counts.never_taken_up, 1000);
+    // Of the 400 that came due meanwhile a batch was still released, half a second late.
+    assert!((300..400).contains(&counts.never_taken_up), "{counts:?}");
+    assert!(sum.total.latency.of(LatencyKind::LagCensored).max() >= 430 * MS);
+    assert!(counts.late_ns >= 490 * MS, "the late turn is the generator's: {counts:?}");
+    // In a closed pace no request is late, but the turn is.
+    let mut closed = common::plan(echo());
+    closed.stop.duration_ns = Some(S);
+    let weather = Weather { leap_ns: Some((300 * MS, 200 * MS)), ..Weather::default() };
+    let sum = run(DriverKind::Sim, closed, weather, answering(echo_back)).unwrap();
+    assert!((190 * MS..260 * MS).contains(&sum.total.counts.late_ns), "{:?}", sum.total.counts);
+}
+
+#[test]
+fn a_thousand_first_connects_are_spread_over_turns() {
+    let mut plan = plan(echo());
+    (plan.connections, plan.stop.duration_ns) = (5000, Some(S));
+    let weather = Weather { delay_ns: (5 * MS, 5 * MS), ..Weather::default() };
+    let sum = run(DriverKind::Sim, plan, weather, answering(echo_back)).unwrap();
+    assert_eq!(sum.total.counts.connected, 5000);
+    // A connect takes two delays here; as many as may be under way at once are made in that time, and a user comes when
+    // its connection is begun, so it does not wait for those before it.
+    assert!(sum.total.latency.of(LatencyKind::Queue).max() < 11 * MS);
+    assert!(sum.total.latency.of(LatencyKind::Connect).max() < 11 * MS);
+}

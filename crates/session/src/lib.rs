@@ -16,4 +16,4 @@ mod run;
 mod ticks;
 pub mod tls_matrix;
 
-pub use run::{Options, Outcome, RecordTo, RunError, Watch, run};
+pub use run::{Options, Outcome, RecordTo, RunError, Watch, run, run_on};

@@ -10,7 +10,7 @@ use rand::{RngExt, SeedableRng};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use wire::Payload;
 
 /// What a service does.
@@ -60,7 +60,27 @@ pub struct Weather {
     pub stall_ns: Option<(u64, u64)>,
     /// The clock leaps forward by so much at the given moment: (moment, leap), as when the process was stopped.
     pub leap_ns: Option<(u64, u64)>,
+    /// The target dies at this moment: what it has is reset, connects are refused from then on.
+    pub dies_ns: Option<u64>,
 }
+
+/// What passed between a worker and its network: the simulation's own list, to hold the books against.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Passed {
+    /// When, by the worker's clock.
+    pub at_ns: u64,
+    /// On which connection; each has a number of its own.
+    pub connection: u64,
+    /// The address it was made to, by its place among all of the plan.
+    pub address: usize,
+    /// How many bytes.
+    pub bytes: usize,
+    /// Whether they were sent by the worker; otherwise they were received by it.
+    pub is_sent: bool,
+}
+
+/// Where the simulation keeps its list.
+pub type Log = Arc<Mutex<Vec<Passed>>>;
 
 impl Default for Weather {
     fn default() -> Self {
@@ -72,6 +92,7 @@ impl Default for Weather {
             cut: 0.0,
             stall_ns: None,
             leap_ns: None,
+            dies_ns: None,
         }
     }
 }
@@ -92,8 +113,8 @@ pub struct Sim {
     weather: Weather,
     random: SmallRng,
     service: Box<dyn Service>,
-    /// The connection a slot has; a number is never used again.
-    connections: Vec<Option<u64>>,
+    /// The connection a slot has, and to which address; a number is never used again.
+    connections: Vec<Option<(u64, usize)>>,
     slots: BTreeMap<u64, Slot>,
     /// Earliest moment the next bytes of a connection may arrive, in each direction: keeps them in order.
     last_ns: BTreeMap<u64, [u64; 2]>,
@@ -103,6 +124,7 @@ pub struct Sim {
     ready: VecDeque<(Event, Vec<u8>)>,
     bytes: Vec<u8>,
     blobs: Vec<Arc<[u8]>>,
+    log: Option<Log>,
 }
 
 impl Sim {
@@ -122,7 +144,25 @@ impl Sim {
             ready: VecDeque::new(),
             bytes: Vec::new(),
             blobs: setup.blobs.clone(),
+            log: None,
         }
+    }
+
+    /// The same, which lists what passes through it.
+    pub fn logged(self, log: Log) -> Self {
+        Sim { log: Some(log), ..self }
+    }
+
+    fn note(&self, slot: Slot, bytes: usize, is_sent: bool, at_ns: u64) {
+        if let (Some(log), Some((connection, address))) = (&self.log, self.connections[slot as usize])
+            && let Ok(mut log) = log.lock()
+        {
+            log.push(Passed { at_ns, connection, address, bytes, is_sent });
+        }
+    }
+
+    fn is_dead(&self, at_ns: u64) -> bool {
+        self.weather.dies_ns.is_some_and(|dies_ns| at_ns >= dies_ns)
     }
 
     fn delay_ns(&mut self) -> u64 {
@@ -182,6 +222,11 @@ impl Sim {
 
     fn arrive(&mut self, connection: u64, arrival: Arrival) {
         let Some(&slot) = self.slots.get(&connection) else { return };
+        let arrival = match arrival {
+            Arrival::Established if self.is_dead(self.now_ns) => Arrival::Refused,
+            Arrival::AtService(_) | Arrival::AtClient(_) if self.is_dead(self.now_ns) => Arrival::ResetAtClient,
+            arrival => arrival,
+        };
         match arrival {
             Arrival::Established => {
                 self.ready.push_back((Event::Connected { slot }, Vec::new()));
@@ -228,10 +273,10 @@ impl Driver for Sim {
         self.now_ns
     }
 
-    fn connect(&mut self, slot: Slot, _address: usize) {
+    fn connect(&mut self, slot: Slot, address: usize) {
         let connection = self.next_connection;
         self.next_connection += 1;
-        self.connections[slot as usize] = Some(connection);
+        self.connections[slot as usize] = Some((connection, address));
         self.slots.insert(connection, slot);
         let fate = self.random.random::<f64>();
         let at_ns = self.now_ns + 2 * self.delay_ns();
@@ -253,7 +298,8 @@ impl Driver for Sim {
     }
 
     fn send_bytes(&mut self, slot: Slot, bytes: Vec<u8>) {
-        let Some(connection) = self.connections[slot as usize] else { return };
+        let Some((connection, _)) = self.connections[slot as usize] else { return };
+        self.note(slot, bytes.len(), true, self.now_ns);
         let at_ns = self.arrives_ns(connection, 0, 0);
         let arrival = if self.random.random_bool(self.weather.reset) {
             Arrival::ResetAtClient
@@ -268,7 +314,7 @@ impl Driver for Sim {
     }
 
     fn close(&mut self, slot: Slot) {
-        if let Some(connection) = self.connections[slot as usize].take() {
+        if let Some((connection, _)) = self.connections[slot as usize].take() {
             self.slots.remove(&connection);
             self.last_ns.remove(&connection);
             self.ready.retain(|(event, _)| event.slot() != slot);
@@ -315,6 +361,9 @@ impl Driver for Sim {
     fn next(&mut self) -> Option<Event> {
         let (event, bytes) = self.ready.pop_front()?;
         self.bytes = bytes;
+        if let Event::Received { slot, at_ns } = event {
+            self.note(slot, self.bytes.len(), false, at_ns);
+        }
         Some(event)
     }
 
