@@ -226,25 +226,10 @@ fn quantile(sorted: &[u64], q: f64) -> u64 {
     sorted[((q * sorted.len() as f64).ceil() as usize).clamp(1, sorted.len()) - 1]
 }
 
-fn check(seed: u64) {
-    let case = case(seed);
-    let (recording, logs) = go(&case);
-    let plan = &case.plan;
+/// What holds of every run: each request is somewhere, and the timeline adds up to the totals.
+fn check_books(recording: &Recording, says: &dyn Fn(&str) -> String) {
     let totals = &recording.totals;
     let counts = &totals.sum.counts;
-    let says = |what: &str| {
-        format!(
-            "seed {seed}: {what}\n{counts:?}\nin time {:?}, unfinished {}, measured {} ms from {} ms\n{plan:?}\n{:?} {:?} {:?}",
-            totals.in_time,
-            totals.in_flight_at_end,
-            totals.measured_ns / MS,
-            totals.measured_from_ns / MS,
-            case.weather,
-            case.stopped,
-            case.session
-        )
-    };
-
     // Accounting.
     assert!(totals.is_conserved(), "{}", says("started = ok + failed + unfinished"));
     assert_eq!(counts.failed, totals.sum.errors.total(), "{}", says("each failure has a kind"));
@@ -268,6 +253,29 @@ fn check(seed: u64) {
     }
     let in_time = sum(|row| row.counts.arrived(), &mut rows.iter().filter(|row| !row.is_drain));
     assert_eq!(in_time, totals.in_time.arrived(), "{}", says("rows before the drain"));
+}
+
+fn check(seed: u64) {
+    let case = case(seed);
+    let (recording, logs) = go(&case);
+    let plan = &case.plan;
+    let totals = &recording.totals;
+    let counts = &totals.sum.counts;
+    let says = |what: &str| {
+        format!(
+            "seed {seed}: {what}\n{counts:?}\nin time {:?}, unfinished {}, measured {} ms from {} ms\n{plan:?}\n{:?} {:?} {:?}",
+            totals.in_time,
+            totals.in_flight_at_end,
+            totals.measured_ns / MS,
+            totals.measured_from_ns / MS,
+            case.weather,
+            case.stopped,
+            case.session
+        )
+    };
+
+    check_books(&recording, &says);
+    let unfinished = totals.in_flight_at_end;
 
     // Rates are replies over time, by the simulation's list.
     let list = exchanges(&logs);
@@ -375,6 +383,66 @@ fn check(seed: u64) {
     }
 }
 
+/// Connections that are held, or bursts, from the same seed.
+fn check_held_or_burst(seed: u64) {
+    let mut case = case(seed);
+    let mut r = SmallRng::seed_from_u64(!seed);
+    let message = Echo { sizes: Sizes::Fixed(BYTES), content: Content::Text };
+    let plan = &mut case.plan;
+    (plan.pipeline, plan.requests_per_connection, plan.warmup_ns) = (1, None, 0);
+    plan.origins.truncate(1);
+    let is_held = r.random_bool(0.5);
+    if is_held {
+        let hold = Hold { message, is_echoed: r.random_bool(0.8), sweep_ns: None, until_failure: r.random_bool(0.2) };
+        plan.workload = Workload::Hold(hold);
+        let every_ns = r.random_bool(0.8).then(|| r.random_range(20..200) * MS);
+        plan.pace = Pace::Held { every_ns, connects_per_s: f64::from(r.random_range(100..2000u32)) };
+        plan.stop.requests = None;
+        plan.stop.duration_ns = Some(r.random_range(200..600) * MS);
+    } else {
+        let rounds = r.random_range(1..6);
+        let at = if r.random_bool(0.5) { BurstAt::Send } else { BurstAt::Connect };
+        plan.pace = Pace::Burst { rounds, at, pause_ns: r.random_range(0..30) * MS };
+        plan.timeouts.reply_ns = r.random_range(50..300) * MS;
+        let requests = u64::from(rounds) * u64::from(plan.connections);
+        plan.stop = Stop { duration_ns: None, requests: Some(requests) };
+    }
+    let (recording, _) = go(&case);
+    let (plan, totals) = (&case.plan, &recording.totals);
+    let counts = &totals.sum.counts;
+    let says = |what: &str| {
+        format!("seed {seed}: {what}\n{counts:?}\n{plan:?}\n{:?} {:?} {:?}", case.weather, case.stopped, case.session)
+    };
+    check_books(&recording, &says);
+    let is_sound = case.weather.refuse + case.weather.blackhole + case.weather.reset == 0.0
+        && case.weather.dies_ns.is_none()
+        && case.target.answers_one_in == 1
+        && case.stopped.is_none()
+        && case.session.interrupt_at_ns.is_none()
+        && case.weather.stall_ns.is_none();
+    if !is_sound || counts.failed > 0 {
+        return;
+    }
+    let connections = u64::from(plan.connections);
+    if let Pace::Held { every_ns, .. } = plan.pace {
+        assert_eq!(totals.held_at_end, Some(connections), "{}", says("all are held"));
+        if let (Some(every_ns), false) = (every_ns, matches!(&plan.workload, Workload::Hold(h) if h.until_failure)) {
+            // Each connection sends once in so long; the ends of the measured time cut a message or two of each worker.
+            let due = totals.measured_ns as f64 / every_ns as f64 * connections as f64;
+            let accounted = (counts.started + counts.dropped + counts.never_taken_up) as f64;
+            let slack = 2.0 * f64::from(plan.threads) + 2.0;
+            assert!(
+                (accounted - due).abs() <= slack,
+                "{}",
+                says(&format!("{due} were due, {accounted} accounted for"))
+            );
+        }
+    } else {
+        assert_eq!(counts.ok, plan.stop.requests.unwrap(), "{}", says("every member of every round"));
+        assert_eq!(totals.sum.latency.of(LatencyKind::Lag).max(), 0, "{}", says("released at one moment"));
+    }
+}
+
 fn seeds() -> std::ops::Range<u64> {
     let of = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     match (of("PLIMSOLL_SIM_SEED"), of("PLIMSOLL_SIM_SEEDS")) {
@@ -383,10 +451,9 @@ fn seeds() -> std::ops::Range<u64> {
     }
 }
 
-#[test]
-fn reports_say_what_the_simulation_says() {
+/// Checks every seed, a thread for each core of the smallest machine: seeds do not know of each other.
+fn on_seeds(check: fn(u64)) {
     let (seeds, halves) = (seeds(), 2);
-    // A thread for each core of the smallest machine: seeds do not know of each other.
     std::thread::scope(|scope| {
         for half in 0..halves {
             let seeds = seeds.clone();
@@ -394,6 +461,16 @@ fn reports_say_what_the_simulation_says() {
         }
     });
     println!("{} seeds", seeds.end - seeds.start);
+}
+
+#[test]
+fn reports_say_what_the_simulation_says() {
+    on_seeds(check);
+}
+
+#[test]
+fn held_connections_and_bursts_are_accounted_for() {
+    on_seeds(check_held_or_burst);
 }
 
 #[test]

@@ -213,7 +213,8 @@ impl<P: Protocol, D: Driver> BurstWorker<P, D> {
         match self.phase {
             Phase::Connect { until_ns } | Phase::Reply { until_ns } | Phase::Pause { until_ns } => until_ns,
             Phase::Lead { release_ns } => release_ns.saturating_sub(SPIN_NS),
-            Phase::Meet => u64::MAX,
+            // The moment may be set while this worker sleeps: it must hear of it well before.
+            Phase::Meet => now_ns + LEAD_NS / 3,
             Phase::Over => now_ns,
         }
     }

@@ -258,7 +258,8 @@ impl<D: Driver> HoldWorker<D> {
             let all_made = self.ledger.control().ramps_ended() >= self.workers;
             if all_made || (self.until_failure && self.ledger.control().is_ramp_ended()) {
                 self.ramp_end_ns = Some(now_ns);
-                self.ledger.measure_from(now_ns);
+                // What was sent in this very turn was sent as warm-up.
+                self.ledger.measure_from(now_ns + 1);
                 self.load_end_ns = self.load_end_ns.min(now_ns.saturating_add(self.keep_ns));
             }
         }
