@@ -282,7 +282,7 @@ impl Build {
                         phase: Phase::Reply,
                         errno: 0,
                         detail: 0,
-                        at_ns: 1,
+                        at_ns: i as u64 * SECOND + 1,
                         origin: 0,
                     });
                 }
