@@ -15,7 +15,7 @@ pub enum Exit {
     CouldNotRun,
     /// Interrupted; the summary was printed.
     Interrupted,
-    /// The result is not valid.
+    /// The result is not valid; or undetermined, and an expectation or objective leans on it.
     NotValid,
     /// An expectation failed.
     ExpectationFailed,
@@ -47,7 +47,9 @@ impl Exit {
             Exit::CouldNotRun => "could not run",
             Exit::Usage => "bad usage or scenario",
             Exit::ExpectationFailed => "an expectation failed",
-            Exit::NotValid => "the result is not valid (the generator, a clock or the audit of the figures)",
+            Exit::NotValid => {
+                "the result is not valid (the generator, its machine, a clock or the audit of the figures)"
+            }
             Exit::Interrupted => "interrupted, the summary was printed",
         }
     }

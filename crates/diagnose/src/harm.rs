@@ -160,13 +160,41 @@ pub fn late_share(facts: &Facts<'_>, row: &Row) -> f64 {
     of_workers(facts, row, row.counts.late_ns, row.worker_late_max)
 }
 
-/// Summed over the workers; at the least one of them has the largest share.
+/// Of what is summed over the workers, the mean; where only the largest is known, that of one worker.
 fn of_workers(facts: &Facts<'_>, row: &Row, summed_ns: u64, most: f64) -> f64 {
     let workers = f64::from(facts.recording.plan.threads.max(1));
     let length_ns = row.end_ns.saturating_sub(row.start_ns) as f64;
     let mean = if length_ns > 0.0 { summed_ns as f64 / (workers * length_ns) } else { 0.0 };
-    let most = if most.is_finite() { most.clamp(0.0, 1.0) } else { 0.0 };
-    mean.max(most / workers).min(1.0)
+    let mean = if summed_ns > 0 { mean } else { unit(most) / workers };
+    mean.min(1.0)
+}
+
+/// The share of the worker that was worst off. A row that stands for several ticks has the worst of them: over its whole
+/// length no worker can have had more than all had together.
+fn of_worst(row: &Row, summed_ns: u64, most: f64) -> f64 {
+    let length_ns = row.end_ns.saturating_sub(row.start_ns) as f64;
+    let all = if summed_ns > 0 && length_ns > 0.0 { summed_ns as f64 / length_ns } else { 1.0 };
+    unit(most).min(all)
+}
+
+/// The largest share of a row that a worker waited for a CPU.
+pub fn worst_wait(row: &Row) -> f64 {
+    of_worst(row, row.counts.cpu_wait_ns, row.worker_wait_max)
+}
+
+/// The largest share of a row by which a worker's turns were late.
+pub fn worst_late(row: &Row) -> f64 {
+    of_worst(row, row.counts.late_ns, row.worker_late_max)
+}
+
+/// The largest share of a row that a worker was on a CPU.
+pub fn worst_busy(row: &Row) -> f64 {
+    let cpu_ns = row.counts.cpu_user_ns.saturating_add(row.counts.cpu_system_ns);
+    of_worst(row, cpu_ns, row.worker_busy_max)
+}
+
+fn unit(share: f64) -> f64 {
+    if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 }
 }
 
 /// What the hypervisor took, and what that can have done.
@@ -203,7 +231,7 @@ pub fn stolen(scope: &Scope<'_>) -> Option<Stolen> {
     let demand = scope.spans.iter().filter_map(|span| span.target_demand).map(|d| d.low);
     let demands: Vec<f64> = demand.collect();
     let target = demands.iter().sum::<f64>() / demands.len().max(1) as f64;
-    let worker = scope.mean_over_rows(|row| row.worker_busy_max);
+    let worker = scope.mean_over_rows(worst_busy);
     let is_full = target >= BUSY || (busy_ns + steal_ns) / total_ns >= BUSY || worker >= BUSY;
     let times = scope.latency.of(Kind::Response);
     let response_ns = if times.is_empty() { 0.0 } else { times.mean() };
@@ -258,11 +286,11 @@ const HEALTHY_WAIT: f64 = 0.04;
 impl Taken {
     /// Of a part of the run.
     pub fn of(facts: &Facts<'_>, scope: &Scope<'_>) -> Self {
-        let wait = scope.mean_over_rows(|row| row.worker_wait_max.clamp(0.0, 1.0));
-        let late = scope.mean_over_rows(|row| row.worker_late_max.clamp(0.0, 1.0));
+        let wait = scope.mean_over_rows(worst_wait);
+        let late = scope.mean_over_rows(worst_late);
         let stolen = stolen(scope).map_or(0.0, |stolen| stolen.share);
         let quota = facts.throttled.unwrap_or(0.0);
-        let run = scope.mean_over_rows(|row| row.worker_busy_max.clamp(0.0, 1.0));
+        let run = scope.mean_over_rows(worst_busy);
         Taken { run, wait, quota, stolen, stopped: (late - wait.max(quota) - stolen).max(0.0) }
     }
 

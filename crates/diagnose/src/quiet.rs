@@ -127,10 +127,10 @@ fn successes(latency: &LatencySet<u64>) -> &Histogram<u64> {
 fn disturbed_by(facts: &Facts<'_>) -> Vec<String> {
     let any = |of: fn(&Disturbance) -> bool| facts.rows.iter().any(|row| of(&row.disturbance));
     [
-        (any(|d| d.waited), "its workers waited for a CPU"),
-        (any(|d| d.late), "its workers were stopped"),
+        (any(|d| d.waited), "the generator waited for a CPU"),
+        (any(|d| d.late), "the generator was stopped"),
         (any(|d| d.stolen), "the hypervisor took CPU time"),
-        (any(|d| d.throttled), "a CPU quota held it"),
+        (any(|d| d.throttled), "a CPU quota held the generator"),
     ]
     .into_iter()
     .filter(|(is_so, _)| *is_so)

@@ -3,17 +3,20 @@
 //! Rates and quantiles are over what was answered, so they look well exactly where the rest was not. Each remark is read
 //! from counters and the timeline, with the observer's events for the reason; the weightiest comes first.
 
-use crate::facts::{Facts, duration};
+use crate::facts::{Facts, duration, percent};
 use crate::rules::starved_users;
 use model::ErrorKind;
 use model::finding::Remark;
 use model::plan::Pace;
 use model::recording::Row;
+use model::units::show_grouped;
 use model::{Event, LatencyKind};
 
 /// Failures that say that nobody was there to be connected to.
 const GONE: [ErrorKind; 4] =
     [ErrorKind::Refused, ErrorKind::Unreachable, ErrorKind::ConnectFailed, ErrorKind::ConnectTimeout];
+/// The same, and those of connections that were cut.
+const LOST: [ErrorKind; 6] = [GONE[0], GONE[1], GONE[2], GONE[3], ErrorKind::Reset, ErrorKind::ClosedEarly];
 /// Failures that are a whole reply with bad news.
 const BAD_NEWS: [ErrorKind; 2] = [ErrorKind::UnexpectedStatus, ErrorKind::ErrorReply];
 /// Kinds of events that end a process of the target.
@@ -40,28 +43,36 @@ pub(crate) fn summary(facts: &Facts<'_>) -> Vec<Remark> {
     all
 }
 
+fn grouped(figure: f64) -> String {
+    show_grouped(figure.max(0.0).round() as u64)
+}
+
 fn succeeded(row: &Row) -> f64 {
     row.counts.ok as f64 + row.counts.carried_ok as f64
 }
 
-/// The target stopped answering for good, and it is known why: it ended, or nobody was there any more.
+/// The target stopped answering for good, and it is known why: it ended, or nobody was there any more. That one of its
+/// processes ended is not enough: a server may make one for each connection.
 fn died(facts: &Facts<'_>) -> Option<String> {
     let last = facts.rows.iter().rposition(|row| succeeded(row) > 0.0)?;
     let rest = &facts.rows[last + 1..];
     let until_ns = facts.rows[last].end_ns;
-    let event = facts.recording.events.iter().rfind(|event| is_end(facts, event, until_ns));
-    // At the very end of a run the tick of its death may be its last.
-    let failed_after: f64 = rest.iter().map(|row| row.counts.failed as f64 + row.counts.connect_failed as f64).sum();
-    let was_refused = !rest.is_empty()
-        && failed_after > 0.0
-        && facts
+    let ends: Vec<&Event> = facts.recording.events.iter().filter(|event| is_end(facts, event, until_ns)).collect();
+    let failed_since = |at_ns: u64, kinds: &[ErrorKind]| {
+        facts
             .recording
             .totals
             .examples()
-            .any(|e| GONE.contains(&e.kind) && e.at_ns.saturating_add(tick_ns(facts)) >= until_ns);
+            .any(|e| kinds.contains(&e.kind) && e.at_ns.saturating_add(tick_ns(facts)) >= at_ns)
+    };
+    let is_gone = ends.iter().any(|event| event.kind == "target-gone") || failed_since(until_ns, &LOST);
+    // What the kernel said of its end tells more than that it is gone.
+    let said = ends.iter().find(|event| event.kind != "target-gone").or(ends.first());
+    let event = said.filter(|_| is_gone && (!rest.is_empty() || failed_since(until_ns, &GONE)));
+    let failed_after: f64 = rest.iter().map(|row| row.counts.failed as f64 + row.counts.connect_failed as f64).sum();
     let at_ns = match event {
         Some(event) => u64::try_from(event.at_ns).unwrap_or(0),
-        None if was_refused => until_ns,
+        None if failed_after > 0.0 && failed_since(until_ns, &GONE) => until_ns,
         None => return None,
     };
     let lived = facts.rows[..=last].iter().filter(|row| row.start_ns < at_ns.max(1));
@@ -70,7 +81,8 @@ fn died(facts: &Facts<'_>) -> Option<String> {
         (ok + succeeded(row), ns + row_ns as f64)
     });
     let rate = if lived_ns > 0.0 { ok * 1e9 / lived_ns } else { 0.0 };
-    let while_it_lived = format!("{rate:.0} {}s/s succeeded until then, none after", facts.recording.plan.unit());
+    let while_it_lived =
+        format!("{} {}s/s succeeded until then, none after", grouped(rate), facts.recording.plan.unit());
     let at_s = at_ns as f64 / 1e9;
     Some(match event {
         Some(event) => format!("the target died at second {at_s:.1} ({}): {while_it_lived}", event.text),
@@ -103,9 +115,12 @@ fn never_answered(facts: &Facts<'_>) -> Option<String> {
     kinds.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     let why = kinds.first().map_or(String::new(), |(kind, _)| format!(" ({})", kind.name()));
     let fate = match (counts.failed, totals.in_flight_at_end) {
-        (failed, 0) => format!("all {failed} failed{why}"),
-        (0, open) => format!("all {open} were unfinished when the run ended"),
-        (failed, open) => format!("{failed} failed{why}, {open} were unfinished when the run ended"),
+        (failed, 0) => format!("all {} failed{why}", show_grouped(failed)),
+        (0, open) => format!("all {} were unfinished when the run ended", show_grouped(open)),
+        (failed, open) => {
+            let (failed, open) = (show_grouped(failed), show_grouped(open));
+            format!("{failed} failed{why}, {open} were unfinished when the run ended")
+        }
     };
     Some(if counts.connected == 0 {
         format!("no connection was ever made, and no {unit} answered: {fate}")
@@ -127,7 +142,8 @@ fn errors_only(facts: &Facts<'_>) -> Option<String> {
         _ => String::new(),
     };
     let all = if count as f64 >= facts.ended { "every reply" } else { "nearly every reply" };
-    Some(format!("{all} said failure ({count} of {:.0}{named}): the figures are of errors", facts.ended))
+    let (count, ended) = (show_grouped(count), grouped(facts.ended));
+    Some(format!("{all} said failure ({count} of {ended}{named}): the figures are of errors"))
 }
 
 fn starved(facts: &Facts<'_>) -> Option<String> {
@@ -148,7 +164,9 @@ fn unfinished(facts: &Facts<'_>) -> Option<String> {
         if oldest.is_empty() { String::new() } else { format!(", the oldest after {}", duration(oldest.max() as f64)) };
     let unit = facts.recording.plan.unit();
     Some(format!(
-        "{open} of {started:.0} {unit}s ({}) were unfinished when the run ended{age}",
-        crate::facts::percent(open as f64 / started)
+        "{} of {} {unit}s ({}) were unfinished when the run ended{age}",
+        show_grouped(open),
+        grouped(started),
+        percent(open as f64 / started)
     ))
 }

@@ -15,6 +15,7 @@ use crate::rules::generator_cpu;
 use model::LatencyKind as Kind;
 use model::finding::{Figure, FigureVerdict, Finding, Reason, Severity, Status, Validity, ValidityState};
 use model::plan::Pace;
+use model::units::show_grouped;
 
 /// A rule's answer with what it means for the figures.
 pub(crate) struct Judged<'f> {
@@ -155,8 +156,9 @@ fn connections(facts: &Facts<'_>, against: &Against<'_>) -> FigureVerdict {
     let totals = &facts.recording.totals;
     let counts = &totals.sum.counts;
     let lost = counts.closed_by_peer as f64 + counts.closed_by_us as f64 + counts.connect_failed as f64;
-    let lost = if lost > 0.0 { format!("{lost:.0} lost or not made") } else { "none lost".to_owned() };
-    let text = format!("{} at most, {lost}", totals.connections_max);
+    let lost =
+        if lost > 0.0 { format!("{} lost or not made", show_grouped(lost as u64)) } else { "none lost".to_owned() };
+    let text = format!("{} at most, {lost}", show_grouped(totals.connections_max));
     FigureVerdict { figure: Figure::Connections, state, text, up_to_us: None, up_to_share: Some(0.0), because_of }
 }
 
@@ -177,7 +179,7 @@ fn throughput(facts: &Facts<'_>, scope: &Scope<'_>, against: &Against<'_>) -> Fi
         (share, share > SHARE_MAX, what)
     };
     let (state, because_of) = against.state(!is_open, is_decisive);
-    let rate = format!("{:.0} {}s/s", scope.requests_per_s(), facts.recording.plan.unit());
+    let rate = format!("{} {}s/s", show_grouped(scope.requests_per_s().round() as u64), facts.recording.plan.unit());
     let text = match state {
         ValidityState::Undetermined => {
             format!("{rate}: whether that is the target's or the generator's limit is not known")

@@ -39,22 +39,18 @@ fn a_target_that_died_is_said_with_second_signal_and_rate() {
     let [(id, text)] = remarks(&diagnosis)[..] else { panic!("{:?}", diagnosis.summary) };
     assert_eq!(id, "target-died");
     assert!(text.starts_with("the target died at second 5.5") && text.contains("SIGKILL"), "{text}");
-    assert!(text.contains("6400 requests/s succeeded until then"), "{text}");
+    assert!(text.contains("6,400 requests/s succeeded until then"), "{text}");
     // Nobody saw it go, and nobody is there.
-    let mut recording = dead().recording();
-    for example in recording.totals.sum.examples.iter_mut().flatten() {
-        example.at_ns = 6 * SECOND;
-    }
-    let diagnosis = diagnose(&recording);
-    judge("refused", &diagnosis, &DEAD);
-    assert!(
-        remarks(&diagnosis)[0].1.starts_with("nobody took connections from second 6.0 on"),
-        "{:?}",
-        diagnosis.summary
-    );
+    let diagnosis = check("refused", dead(), &DEAD);
+    let said = remarks(&diagnosis)[0].1;
+    assert!(said.starts_with("nobody took connections from second 6.0 on"), "{said}");
     // One of its workers went, and the others served on; the last one goes when the run is over.
     let served_on = closed().with(|b| b.events = vec![exited(3 * SECOND), exited(10 * SECOND)]);
     assert!(remarks(&check("served on", served_on, &["valid"])).is_empty());
+    // A server that makes a process for each connection: one ends every moment, and resets are not far.
+    let forks = closed().with(|b| b.events = (0..100).map(|i| exited(i * SECOND / 10)).collect());
+    let forks = forks.at(9, |s| s.failed = vec![(ErrorKind::Reset, 3)]);
+    assert!(remarks(&check("forks", forks, &["valid"])).is_empty());
 }
 
 #[test]
@@ -68,13 +64,13 @@ fn silence_and_errors_are_said() {
     };
     let silent = said(failing(ErrorKind::ReplyTimeout), &["valid", "supported too-few"]);
     assert_eq!(silent.0, "never-answered");
-    assert!(silent.1.contains("no request was ever answered: all 6400 failed (reply-timeout)"), "{silent:?}");
+    assert!(silent.1.contains("no request was ever answered: all 6,400 failed (reply-timeout)"), "{silent:?}");
     let nobody = failing(ErrorKind::Refused).with(|b| b.connected = 0);
     assert!(said(nobody, &["valid", "supported too-few"]).1.starts_with("no connection was ever made"));
     let errors = failing(ErrorKind::UnexpectedStatus).with(|b| b.status = vec![(503, 6400)]);
     let errors = said(errors, &["valid", "supported too-few", "supported error-status"]);
     assert_eq!(errors.0, "errors-only");
-    assert!(errors.1.starts_with("every reply said failure (6400 of 6400, mostly status 503)"), "{errors:?}");
+    assert!(errors.1.starts_with("every reply said failure (6,400 of 6,400, mostly status 503)"), "{errors:?}");
 }
 
 #[test]
@@ -117,7 +113,7 @@ fn what_had_not_ended_is_said_where_it_reaches_a_quantile() {
     };
     let diagnosis = check("a tenth", stuck(2766), &["valid"]);
     let text = remarks(&diagnosis)[0].1;
-    assert!(text.starts_with("2766 of 50010 requests (5.5 %) were unfinished") && text.contains("2.50 s"), "{text}");
+    assert!(text.starts_with("2,766 of 50,010 requests (5.5 %) were unfinished") && text.contains("2.50 s"), "{text}");
     let response = diagnosis.validity.figure(model::finding::Figure::Response).unwrap();
     assert!(response.text.starts_with("p99 ≥ 2.50 s"), "{response:?}");
     assert!(remarks(&check("ten", stuck(10), &["valid"])).is_empty());

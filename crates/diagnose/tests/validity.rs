@@ -66,7 +66,7 @@ fn what_was_quiet_stands_for_the_run() {
     assert_eq!((quiet.intervals, quiet.disturbed_intervals, quiet.count), (6, 4, 6000));
     assert!((quiet.share - 0.6).abs() < 1e-9 && (quiet.rate_per_s - 1000.0).abs() < 1e-6, "{quiet:?}");
     assert!((quiet.response_p99_us.unwrap() - 200.0).abs() < 1.0, "{quiet:?}");
-    assert_eq!(quiet.disturbed_by, ["its workers waited for a CPU"]);
+    assert_eq!(quiet.disturbed_by, ["the generator waited for a CPU"]);
     let diagnosis = check("eight of ten", partly(0, 8), &["not-valid", STARVED]);
     let quiet = diagnosis.validity.quiet.unwrap();
     assert_eq!((quiet.intervals, quiet.is_used), (1, false));
@@ -145,7 +145,7 @@ fn a_generator_that_was_stopped_is_seen_in_a_closed_pace() {
     let quiet = diagnosis.validity.used_quiet().unwrap();
     assert_eq!((quiet.intervals, quiet.disturbed_intervals), (7, 3));
     assert!((quiet.response_max_us.unwrap() - 10_000.0).abs() < 10.0, "{quiet:?}");
-    assert_eq!(quiet.disturbed_by, ["its workers were stopped"]);
+    assert_eq!(quiet.disturbed_by, ["the generator was stopped"]);
     let starved = finding(&diagnosis, "generator-starved");
     assert!(starved.title.contains("stood still") && starved.remedy.contains("SIGSTOP"), "{starved:#?}");
     let short = stopped().with(|b| b.seconds = b.seconds.split_off(4)[..4].to_vec());

@@ -5,7 +5,7 @@
 use model::recording::Row;
 use std::io::{self, Write};
 
-const COLUMNS: [&str; 28] = [
+const COLUMNS: [&str; 35] = [
     "start_s",
     "end_s",
     "is_drain",
@@ -34,6 +34,13 @@ const COLUMNS: [&str; 28] = [
     "reap_delay_max_us",
     "handshakes_full",
     "handshakes_resumed",
+    "never_taken_up",
+    "carried_over",
+    "worker_wait_max_ratio",
+    "worker_late_max_ratio",
+    "is_lower_bound",
+    "is_disturbed",
+    "in_window",
 ];
 
 /// Writes the header and a line for each row, lines ended by CR LF as the RFC has it.
@@ -52,7 +59,7 @@ fn fields(row: &Row) -> [String; COLUMNS.len()] {
     let (c, g) = (&row.counts, &row.gauges);
     let s = |ns: u64| format!("{:.6}", ns as f64 / 1e9);
     let us = |ns: Option<u64>| ns.map_or(String::new(), |ns| format!("{:.3}", ns as f64 / 1e3));
-    let per_s = crate::figures::per_s(c.requests(), row.end_ns.saturating_sub(row.start_ns));
+    let per_s = crate::figures::per_s(c.arrived(), row.end_ns.saturating_sub(row.start_ns));
     [
         s(row.start_ns),
         s(row.end_ns),
@@ -82,6 +89,13 @@ fn fields(row: &Row) -> [String; COLUMNS.len()] {
         us(Some(g.reap_delay_ns_max)),
         c.handshakes_full.to_string(),
         c.handshakes_resumed.to_string(),
+        c.never_taken_up.to_string(),
+        (c.carried_ok + c.carried_failed).to_string(),
+        format!("{:.4}", row.worker_wait_max),
+        format!("{:.4}", row.worker_late_max),
+        u8::from(row.is_bound).to_string(),
+        u8::from(row.disturbance.is_any()).to_string(),
+        u8::from(row.in_window).to_string(),
     ]
 }
 

@@ -3,10 +3,12 @@
 //! A quantile needs enough samples beyond it to mean something: at least ten. So q is shown from 10 / (1 − q) samples
 //! on: p50 from 20, p90 from 100, p99 from 1,000, p99.9 from 10,000. Below that it is absent, never guessed.
 
-use hdrhistogram::{Counter, Histogram};
+use hdrhistogram::Counter;
+use model::latency::AtLeast;
 use model::plan::{Pace, Plan};
 use model::recording::{Recording, Row};
 use model::snapshot::{CpuTimes, ProcessSample, Role, Snapshot};
+use model::{LatencyKind, LatencySet};
 
 /// Samples a quantile must have beyond it to be shown.
 const BEYOND_MIN: u64 = 10;
@@ -22,9 +24,54 @@ impl Permille {
     }
 }
 
-/// A quantile in the histogram's unit; `None` with too few samples.
-pub fn quantile<C: Counter>(histogram: &Histogram<C>, q: Permille) -> Option<u64> {
-    (histogram.len() >= q.samples_needed()).then(|| histogram.value_at_quantile(q.0 as f64 / 1000.0))
+/// A quantile of a kind of latency, a lower bound where what had not ended is at or below it; `None` with too few samples,
+/// those that had not ended included.
+pub fn quantile<C: Counter>(latency: &LatencySet<C>, kind: LatencyKind, q: Permille) -> Option<AtLeast> {
+    (latency.count(kind) >= q.samples_needed()).then(|| latency.quantile(kind, q.0 as f64 / 1000.0)).flatten()
+}
+
+/// The figures without the intervals that a window of the observer's probes lay in; `None` where none did, or nothing
+/// is left.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct WithoutWindows {
+    /// Share of the measured time that is left, 0..=1.
+    pub share: f64,
+    /// Completed requests a second of that time.
+    pub rate_per_s: f64,
+    /// Response time, median.
+    pub p50: Option<AtLeast>,
+    /// Response time, 99th percentile.
+    pub p99: Option<AtLeast>,
+    /// Whether they differ from those of the whole run by more than the windows are known to cost.
+    pub is_beyond_cost: bool,
+}
+
+/// What a window may cost a rate: the upper end of what was measured (`docs/decisions/2026-11-21-probes.md`: CPU a request
+/// 1.035 of a run without, 95 % up to 1.054).
+const WINDOW_RATE_COST: f64 = 0.054;
+/// What it may cost a 99th percentile: 1.068 there, 95 % up to 1.121.
+const WINDOW_P99_COST: f64 = 0.121;
+
+/// See [`WithoutWindows`].
+pub fn without_windows(recording: &Recording) -> Option<WithoutWindows> {
+    let totals = &recording.totals;
+    let rest = totals.without_windows()?;
+    let of = |latency: &LatencySet<u64>, q| quantile(latency, LatencyKind::Response, Permille(q));
+    let (p50, p99) = (of(&rest.sum.latency, 500), of(&rest.sum.latency, 990));
+    let (rate_per_s, whole_per_s) = (rest.requests_per_s(), totals.requests_per_s());
+    let differs = |rest: f64, whole: f64, cost: f64| (rest - whole).abs() > cost * whole;
+    // A rate that was asked for does not follow what a request costs.
+    let is_closed = matches!(recording.plan.pace, Pace::Closed { .. });
+    let p99_differs = p99
+        .zip(of(&totals.sum.latency, 990))
+        .is_some_and(|(rest, whole)| differs(rest.ns as f64, whole.ns as f64, WINDOW_P99_COST));
+    Some(WithoutWindows {
+        share: rest.measured_ns as f64 / totals.measured_ns.max(1) as f64,
+        rate_per_s,
+        p50,
+        p99,
+        is_beyond_cost: p99_differs || (is_closed && differs(rate_per_s, whole_per_s, WINDOW_RATE_COST)),
+    })
 }
 
 /// Something a second; 0 when no time has passed.
@@ -106,10 +153,15 @@ pub fn worker_busy_max(recording: &Recording) -> f64 {
     recording.timeline.rows().iter().map(|row| row.worker_busy_max).fold(0.0, f64::max)
 }
 
+/// The largest share of the time that a worker waited for a CPU in any row, 0..=1.
+pub fn worker_wait_max(recording: &Recording) -> f64 {
+    recording.timeline.rows().iter().map(|row| row.worker_wait_max).fold(0.0, f64::max)
+}
+
 /// Requests the generator carried for each second of CPU it used; `None` where its CPU time is not known.
 pub fn requests_per_cpu_second(recording: &Recording) -> Option<f64> {
     let cpu_ns = recording.totals.cpu_user_ns.saturating_add(recording.totals.cpu_system_ns);
-    (cpu_ns > 0).then(|| recording.totals.sum.counts.requests() as f64 * 1e9 / cpu_ns as f64)
+    (cpu_ns > 0).then(|| recording.totals.sum.counts.arrived() as f64 * 1e9 / cpu_ns as f64)
 }
 
 /// What the machine did between the first and the last snapshot that could read it.
@@ -234,11 +286,14 @@ mod tests {
     fn a_quantile_is_shown_from_ten_samples_beyond_it_on() {
         let needed: Vec<u64> = [500, 750, 900, 950, 990, 999].map(|p| Permille(p).samples_needed()).to_vec();
         assert_eq!(needed, [20, 40, 100, 200, 1000, 10_000]);
-        let mut h = model::latency::histogram::<u64>();
-        h.saturating_record_n(5, 999);
-        assert_eq!(quantile(&h, Permille(990)), None);
-        h.saturating_record(5);
-        assert_eq!(quantile(&h, Permille(990)), Some(5));
+        let mut latency = LatencySet::<u64>::new();
+        let p99 = |latency: &LatencySet<u64>| quantile(latency, LatencyKind::Response, Permille(990));
+        latency.record_n(LatencyKind::Response, 5, 999);
+        assert_eq!(p99(&latency), None);
+        latency.record(LatencyKind::Response, 5);
+        assert_eq!(p99(&latency), Some(AtLeast { ns: 5, is_bound: false }));
+        latency.record_n(LatencyKind::ResponseCensored, 9, 50);
+        assert_eq!(p99(&latency), Some(AtLeast { ns: 9, is_bound: true }));
     }
 
     #[test]

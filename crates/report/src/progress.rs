@@ -2,7 +2,8 @@
 //!
 //! Pure: a row and a clock in, a line out, never longer than the width. Writing it, and when, is the command's part.
 
-use crate::words::{duration, grouped, rate};
+use crate::words::{bounded, duration, grouped, rate};
+use model::latency::AtLeast;
 use model::recording::Row;
 
 /// Cells of the bar.
@@ -65,8 +66,11 @@ impl Progress<'_> {
             return vec!["warming up".to_owned(), format!("{} conns", grouped(row.gauges.connections))];
         }
         let mut facts =
-            vec![rate(crate::figures::per_s(row.counts.requests(), row.end_ns.saturating_sub(row.start_ns)))];
-        facts.extend(row.response_p99_ns.map(|ns| format!("p99 {}", duration(ns))));
+            vec![rate(crate::figures::per_s(row.counts.arrived(), row.end_ns.saturating_sub(row.start_ns)))];
+        let is_bound = row.is_bound;
+        facts.extend(
+            row.response_p99_ns.map(|ns| format!("p99 {}", bounded(AtLeast { ns, is_bound }).replace('\u{a0}', " "))),
+        );
         facts.push(format!("{} failed", grouped(self.failed)));
         facts.push(format!("{} conns", grouped(row.gauges.connections)));
         if row.gauges.queued > 0 {
@@ -85,7 +89,7 @@ fn bar(elapsed_ns: u64, planned_ns: u64, unicode: bool) -> String {
 }
 
 fn plain(line: String, unicode: bool) -> String {
-    if unicode { line } else { line.replace('µ', "u") }
+    if unicode { line } else { line.replace('µ', "u").replace('≥', ">=") }
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 
 use crate::Describe;
 use model::error_kind::ErrorExample;
+use model::latency::AtLeast;
 use model::plan::{Arrivals, BurstAt, OnFull, Pace, Think};
 use model::units::{show_bytes, show_count, show_duration_ns};
 use model::{ErrorKind, Plan};
@@ -67,6 +68,11 @@ pub fn of_example(example: &ErrorExample, describe: Describe<'_>) -> String {
 /// A duration; what is nothing is `0`.
 pub fn duration(ns: u64) -> String {
     if ns == 0 { "0".to_owned() } else { show_duration_ns(ns as f64) }
+}
+
+/// A duration that may be a lower bound of the true one: `≥ 2.50 s`.
+pub fn bounded(figure: AtLeast) -> String {
+    if figure.is_bound { format!("≥\u{a0}{}", duration(figure.ns)) } else { duration(figure.ns) }
 }
 
 /// A length of time as one would say it: `10 s`, `1.5 s`, `2 min`.

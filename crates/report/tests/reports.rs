@@ -87,6 +87,11 @@ fn json_has_its_fixed_names() {
         "/host/memory_bytes",
         "/host/sysctls",
         "/validity/valid",
+        "/validity/state",
+        "/validity/quiet",
+        "/summary",
+        "/latency/response/unfinished",
+        "/latency/response/at_least",
         "/validity/reasons",
         "/requested/connections",
         "/requested/rate_per_s",
@@ -128,6 +133,42 @@ fn json_has_its_fixed_names() {
     assert!(errors["latency"]["tls"]["p50_us"].is_null());
     assert!(errors["requested"]["rate_per_s"].is_null());
     assert!(errors.get("capacity").is_none());
+}
+
+#[test]
+fn json_says_which_figures_are_lower_bounds_and_what_stands() {
+    let all = cases();
+    let of = |name: &str| serde_json::to_value(document(all.iter().find(|case| case.0 == name).unwrap())).unwrap();
+    let unfinished = of("unfinished");
+    let response = &unfinished["latency"]["response"];
+    assert_eq!((&response["count"], &response["unfinished"]), (&5000.into(), &4990.into()));
+    // The youngest of them is younger than most replies.
+    assert_eq!(
+        response["at_least"],
+        serde_json::json!(["p50_us", "p75_us", "p90_us", "p95_us", "p99_us", "max_us", "mean_us"])
+    );
+    assert!(response["p99_us"].as_f64().unwrap() > 4_800_000.0, "{response}");
+    assert_eq!(unfinished["users"]["never_served"], 10);
+    assert!(unfinished["users"]["time_p50_us"].as_f64().unwrap() > 3_000_000.0, "{}", unfinished["users"]);
+    assert_eq!(unfinished["intervals"][9]["at_least"], serde_json::json!(["response_p99_us"]));
+    assert_eq!(unfinished["summary"][0]["id"], "users-starved");
+    let quiet = of("quiet");
+    assert_eq!((&quiet["validity"]["valid"], &quiet["validity"]["quiet"]["is_used"]), (&true.into(), &true.into()));
+    assert_eq!(quiet["without_windows"]["share"], 0.9);
+    assert_eq!(of("undetermined")["validity"]["state"], "undetermined");
+    assert_eq!(of("undetermined")["validity"]["valid"], false);
+}
+
+#[test]
+fn a_diagnosis_stored_before_there_were_three_states_still_loads() {
+    use model::finding::{Diagnosis, ValidityState};
+    for (valid, state) in [("true", ValidityState::Valid), ("false", ValidityState::NotValid)] {
+        let old = format!(r#"{{"validity":{{"valid":{valid},"reasons":[]}},"findings":[]}}"#);
+        let diagnosis: Diagnosis = serde_json::from_str(&old).unwrap();
+        assert_eq!((diagnosis.validity.state, diagnosis.validity.valid), (state, valid == "true"));
+        let again: Diagnosis = serde_json::from_str(&serde_json::to_string(&diagnosis).unwrap()).unwrap();
+        assert_eq!(again, diagnosis);
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@ use super::terminal;
 use crate::exit::{Exit, Failure};
 use model::Recording;
 use model::error_kind::ErrorExample;
-use model::finding::Diagnosis;
+use model::finding::{Diagnosis, ValidityState};
 use model::recording::{End, Row};
 use report::json::Document;
 use report::text::{Kept, Options};
@@ -46,11 +46,11 @@ pub fn csv(path: &Path, rows: impl IntoIterator<Item = Row>) -> Result<(), Failu
     file.flush().map_err(refused)
 }
 
-/// What a run's end means for the exit status.
+/// What a run's end means for the exit status. An undetermined result is none that failed: nothing here leans on it.
 pub fn exit_of(recording: &Recording, diagnosis: &Diagnosis) -> Exit {
     let counts = &recording.totals.sum.counts;
     let mut exit = Exit::Fine;
-    if !diagnosis.validity.valid {
+    if diagnosis.validity.state == ValidityState::NotValid {
         exit = exit.worst(Exit::NotValid);
     }
     if recording.end == End::Interrupted {

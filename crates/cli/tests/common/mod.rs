@@ -88,7 +88,7 @@ pub fn serve(args: &[&str]) -> Server {
 /// never be a reason.
 pub fn assert_valid_or_disturbed(document: &serde_json::Value) {
     let reasons = document["validity"]["reasons"].as_array().unwrap();
-    let disturbed = ["generator-lag", "generator-cpu", "clock-step"];
+    let disturbed = ["generator-lag", "generator-cpu", "generator-starved", "cpu-stolen", "clock-step"];
     for reason in reasons {
         assert!(disturbed.iter().any(|id| reason["id"] == *id), "{reason}");
     }

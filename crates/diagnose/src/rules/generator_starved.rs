@@ -11,7 +11,7 @@
 
 use super::generator_lag;
 use crate::facts::{Facts, duration, percent};
-use crate::harm::{Harm, SHARE_MAX, Taken, Taker};
+use crate::harm::{self, Harm, SHARE_MAX, Taken, Taker};
 use crate::quiet::{WAITED_SHARE_MAX, disturbed_rows};
 use crate::rule::{Bearing, Rule, Verdict, past};
 use model::finding::{Evidence, Severity};
@@ -76,7 +76,7 @@ fn was_read(facts: &Facts<'_>) -> bool {
 }
 
 fn readings(facts: &Facts<'_>, taken: &Taken) -> Vec<Evidence> {
-    let busy = facts.whole.mean_over_rows(|row| row.worker_busy_max);
+    let busy = facts.whole.mean_over_rows(harm::worst_busy);
     let text = format!(
         "the busiest worker ran {} of the time; the one that waited most waited for a CPU {}",
         percent(busy),
@@ -87,7 +87,7 @@ fn readings(facts: &Facts<'_>, taken: &Taken) -> Vec<Evidence> {
         let text = format!("a CPU quota held the generator {} of the time", percent(taken.quota));
         all.push(facts.evidence(text, "generator.throttled", taken.quota, "ratio"));
     }
-    let late = facts.whole.mean_over_rows(|row| row.worker_late_max);
+    let late = facts.whole.mean_over_rows(harm::worst_late);
     if late > 0.0 {
         let longest = facts.rows.iter().map(|row| row.gauges.reap_delay_ns_max).max().unwrap_or(0);
         let text = format!(

@@ -282,7 +282,7 @@ impl Build {
                         phase: Phase::Reply,
                         errno: 0,
                         detail: 0,
-                        at_ns: 1,
+                        at_ns: i as u64 * SECOND + 1,
                         origin: 0,
                     });
                 }
@@ -364,7 +364,7 @@ impl Build {
                 socket_memory_bytes: None,
                 processes,
                 neighbours: self.neighbours(neighbours_ns),
-                generator_quota: has_quota.then(|| Quota { cpus: 0.5, throttled: i as u64, throttled_ns }),
+                generator_quota: has_quota.then_some(Quota { cpus: 0.5, throttled: i as u64, throttled_ns }),
                 target_cpu: self.seconds[0]
                     .target_summed
                     .map(|_| SummedCpu { user_ns: summed_ns, ..SummedCpu::default() }),

@@ -6,7 +6,7 @@ use super::remote::Remote;
 use crate::observed::{Courses, Readings};
 use crate::profile::Profile;
 use model::Plan;
-use model::finding::{Finding, HeldLine, Validity};
+use model::finding::{Finding, HeldLine, Remark, Validity};
 use model::recording::End;
 use model::resp::CommandReplies;
 use model::snapshot::SamplerStatus;
@@ -35,6 +35,9 @@ pub struct Document<R = Vec<IntervalRow>> {
     pub plan: Plan,
     /// Whether the figures may be believed.
     pub validity: Validity,
+    /// What must be known before any figure is read, the weightiest first: a target that died, was silent, said failure, or
+    /// served only some. Empty where there is nothing of the kind.
+    pub summary: Vec<Remark>,
     /// What is worth knowing before the figures are used.
     pub warnings: Vec<Warning>,
     /// What was asked for.
@@ -47,6 +50,10 @@ pub struct Document<R = Vec<IntervalRow>> {
     pub tls: Option<Tls>,
     /// Latencies.
     pub latency: Latency,
+    /// How the replies were spread over the connections; null where nobody counted.
+    pub users: Option<Users>,
+    /// The figures without the intervals in which a window of the observer's probes lay; null where none did.
+    pub without_windows: Option<WithoutWindows>,
     /// The first failure of each kind.
     pub examples: Vec<Example>,
     /// What the load cost.
@@ -146,10 +153,14 @@ pub struct Totals {
     pub ok: u64,
     /// Without.
     pub failed: u64,
-    /// Without an end when the run ended.
+    /// Unfinished: without an end when the run ended.
     pub in_flight_at_end: u64,
     /// Never started.
     pub dropped: u64,
+    /// Due before the end of the load, and the generator had not come to them by then; never started.
+    pub never_taken_up: u64,
+    /// Due during warm-up and ended after it: in rates, and in no other figure.
+    pub carried_over: u64,
     /// Ended during warm-up; in no other figure.
     pub warmup: u64,
     /// Bytes handed to the kernel.
@@ -218,11 +229,47 @@ pub struct Latency {
     pub lag: Quantiles,
 }
 
+/// How the replies were spread over the connections, and the time that users spent waiting.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Users {
+    /// Connections, replies of them, and which of them starved.
+    #[serde(flatten)]
+    pub spread: model::users::Users,
+    /// The length of the request that a user has under way at a moment drawn from all users' waiting, microseconds: each
+    /// request counts for as long as it took, failed and unfinished ones too. Its median.
+    pub time_p50_us: Option<f64>,
+    /// Its 90th percentile.
+    pub time_p90_us: Option<f64>,
+    /// Its 99th percentile.
+    pub time_p99_us: Option<f64>,
+    /// Which of these are lower bounds.
+    pub at_least: Vec<&'static str>,
+}
+
+/// The figures without the intervals in which a window of the observer's probes lay.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct WithoutWindows {
+    /// Share of the measured time that is left, 0..=1.
+    pub share: f64,
+    /// Requests that ended, a second of that time.
+    pub rate_per_s: f64,
+    /// Response time, microseconds.
+    pub response_p50_us: Option<f64>,
+    /// Response time, microseconds.
+    pub response_p99_us: Option<f64>,
+    /// Whether they differ from the whole run's by more than windows are known to cost.
+    pub is_beyond_cost: bool,
+}
+
 /// A distribution, microseconds. A quantile q is null with fewer than 10 / (1 − q) samples.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Quantiles {
-    /// Samples.
+    /// Samples that ended.
     pub count: u64,
+    /// Requests that had not ended: they are in every figure here at the age that they had, which is a lower bound.
+    pub unfinished: u64,
+    /// Which figures are lower bounds, as unfinished requests are at or below them: `p99_us` and so on.
+    pub at_least: Vec<&'static str>,
     /// Mean.
     pub mean_us: Option<f64>,
     /// From 20 samples on.
@@ -326,6 +373,18 @@ pub struct IntervalRow {
     pub bytes_received: u64,
     /// CPU share of the busiest worker, 0..=1.
     pub worker_busy: f64,
+    /// The largest share of it that a worker was runnable and waited for a CPU, 0..=1.
+    pub worker_wait: f64,
+    /// The largest share of it by which a worker's turns were late, 0..=1.
+    pub worker_late: f64,
+    /// Requests due and never taken up, counted when the load ended.
+    pub never_taken_up: u64,
+    /// Which of these are lower bounds, as unfinished requests are at or below them.
+    pub at_least: Vec<&'static str>,
+    /// What kept the generator from running in it, or did so just before.
+    pub disturbance: model::recording::Disturbance,
+    /// Whether a window of the observer's probes lay in it.
+    pub in_window: bool,
 }
 
 /// The load line.

@@ -15,13 +15,15 @@ use crate::words::{counted, of_example};
 use hdrhistogram::Histogram;
 use model::event::{TLS_AGREED, TLS_FAILED};
 use model::finding::Diagnosis;
+use model::latency::AtLeast;
 use model::plan::Workload;
 use model::profile::RunProfile;
 use model::recording::{End, Row};
 use model::remote::TargetHost;
 use model::resp::tally;
 use model::snapshot::{ProcessSample, Role, SamplerState, Snapshot};
-use model::{LatencyKind, Plan, Recording};
+use model::users::time_quantile;
+use model::{LatencyKind, LatencySet, Plan, Recording};
 use std::collections::BTreeMap;
 
 /// Header fields whose values do not leave the recording.
@@ -57,6 +59,7 @@ impl Document {
             },
             plan: without_credentials(&recording.plan),
             validity: diagnosis.validity.clone(),
+            summary: diagnosis.summary.clone(),
             warnings: warnings(recording),
             requested: Load {
                 connections: u64::from(recording.plan.connections),
@@ -66,6 +69,8 @@ impl Document {
             totals: totals(recording),
             tls: tls(recording),
             latency: latency(recording),
+            users: users(recording),
+            without_windows: without_windows(recording),
             examples: examples(recording, describe),
             generator: generator(recording),
             intervals: recording.timeline.rows().iter().map(IntervalRow::of).collect(),
@@ -92,12 +97,15 @@ impl Document {
             host: self.host,
             plan: self.plan,
             validity: self.validity,
+            summary: self.summary,
             warnings: self.warnings,
             requested: self.requested,
             achieved: self.achieved,
             totals: self.totals,
             tls: self.tls,
             latency: self.latency,
+            users: self.users,
+            without_windows: self.without_windows,
             examples: self.examples,
             generator: self.generator,
             intervals,
@@ -136,24 +144,50 @@ impl IntervalRow {
             bytes_sent: row.counts.bytes_sent,
             bytes_received: row.counts.bytes_received,
             worker_busy: row.worker_busy_max,
+            worker_wait: row.worker_wait_max,
+            worker_late: row.worker_late_max,
+            never_taken_up: row.counts.never_taken_up,
+            at_least: if row.is_bound { vec!["response_p99_us"] } else { Vec::new() },
+            disturbance: row.disturbance,
+            in_window: row.in_window,
         }
     }
 }
 
 impl Quantiles {
-    /// Those of a histogram of nanoseconds.
-    pub fn of(h: &Histogram<u64>) -> Self {
-        let q = |permille| quantile(h, Permille(permille)).map(us);
+    /// Those of a kind of latency, nanoseconds. What had not ended enters at its age, the mean too.
+    pub fn of(latency: &LatencySet<u64>, kind: LatencyKind) -> Self {
+        let h = latency.of(kind);
+        let open = kind.censored().map(|censored| latency.of(censored)).filter(|open| !open.is_empty());
+        let unfinished = open.map_or(0, Histogram::len);
+        let mut at_least = Vec::new();
+        let mut figure = |name: &'static str, figure: Option<AtLeast>| {
+            if figure.is_some_and(|figure| figure.is_bound) {
+                at_least.push(name);
+            }
+            figure.map(|figure| us(figure.ns))
+        };
+        let mut q = |name, permille| figure(name, quantile(latency, kind, Permille(permille)));
+        let (p50_us, p75_us, p90_us) = (q("p50_us", 500), q("p75_us", 750), q("p90_us", 900));
+        let (p95_us, p99_us, p999_us) = (q("p95_us", 950), q("p99_us", 990), q("p999_us", 999));
+        let max_us = figure("max_us", latency.max(kind));
+        let sum = |h: &Histogram<u64>| if h.is_empty() { 0.0 } else { h.mean() * h.len() as f64 };
+        let count = h.len() + unfinished;
+        if unfinished > 0 {
+            at_least.push("mean_us");
+        }
         Quantiles {
             count: h.len(),
-            mean_us: (!h.is_empty()).then(|| h.mean() / 1e3),
-            p50_us: q(500),
-            p75_us: q(750),
-            p90_us: q(900),
-            p95_us: q(950),
-            p99_us: q(990),
-            p999_us: q(999),
-            max_us: (!h.is_empty()).then(|| us(h.max())),
+            unfinished,
+            mean_us: (count > 0).then(|| (sum(h) + open.map_or(0.0, sum)) / count as f64 / 1e3),
+            p50_us,
+            p75_us,
+            p90_us,
+            p95_us,
+            p99_us,
+            p999_us,
+            max_us,
+            at_least,
         }
     }
 }
@@ -198,6 +232,10 @@ fn warnings(recording: &Recording) -> Vec<Warning> {
     if totals.sum.counts.dropped > 0 {
         warn("dropped", format!("{} never started", counted(totals.sum.counts.dropped, "request")));
     }
+    let never = totals.sum.counts.never_taken_up;
+    if never > 0 {
+        warn("never-taken-up", format!("{} due and never taken up by the generator", counted(never, "request")));
+    }
     let successes = totals.sum.latency.of(LatencyKind::Response).len();
     let needed = Permille(999).samples_needed();
     if successes < needed {
@@ -218,7 +256,7 @@ fn achieved(recording: &Recording) -> Achieved {
     Achieved {
         connections: totals.connections_max,
         rate_per_s: totals.requests_per_s(),
-        ok_per_s: totals.per_s(in_time.ok),
+        ok_per_s: totals.per_s(in_time.ok_arrived()),
         bytes_received_per_s: totals.per_s(in_time.bytes_received),
         bytes_sent_per_s: totals.per_s(in_time.bytes_sent),
         measured_s: s(totals.measured_ns),
@@ -244,6 +282,8 @@ fn totals(recording: &Recording) -> Totals {
         failed: c.failed,
         in_flight_at_end: recording.totals.in_flight_at_end,
         dropped: c.dropped,
+        never_taken_up: c.never_taken_up,
+        carried_over: c.carried_ok + c.carried_failed,
         warmup: c.warmup,
         bytes_sent: c.bytes_sent,
         bytes_received: c.bytes_received,
@@ -273,7 +313,7 @@ fn tls(recording: &Recording) -> Option<Tls> {
 }
 
 fn latency(recording: &Recording) -> Latency {
-    let of = |kind| Quantiles::of(recording.totals.sum.latency.of(kind));
+    let of = |kind| Quantiles::of(&recording.totals.sum.latency, kind);
     Latency {
         response: of(LatencyKind::Response),
         service: of(LatencyKind::Service),
@@ -284,6 +324,33 @@ fn latency(recording: &Recording) -> Latency {
         queue: of(LatencyKind::Queue),
         lag: of(LatencyKind::Lag),
     }
+}
+
+fn users(recording: &Recording) -> Option<Users> {
+    let spread = recording.totals.users?;
+    let mut at_least = Vec::new();
+    let mut of = |name: &'static str, quantile| {
+        let figure = time_quantile(&recording.totals.sum.latency, quantile)?;
+        if figure.is_bound {
+            at_least.push(name);
+        }
+        Some(us(figure.ns))
+    };
+    let (time_p50_us, time_p90_us) = (of("time_p50_us", 0.5), of("time_p90_us", 0.9));
+    let time_p99_us = of("time_p99_us", 0.99);
+    Some(Users { spread, time_p50_us, time_p90_us, time_p99_us, at_least })
+}
+
+fn without_windows(recording: &Recording) -> Option<WithoutWindows> {
+    let rest = crate::figures::without_windows(recording)?;
+    let of = |figure: Option<AtLeast>| figure.map(|figure| us(figure.ns));
+    Some(WithoutWindows {
+        share: rest.share,
+        rate_per_s: rest.rate_per_s,
+        response_p50_us: of(rest.p50),
+        response_p99_us: of(rest.p99),
+        is_beyond_cost: rest.is_beyond_cost,
+    })
 }
 
 fn examples(recording: &Recording, describe: Describe<'_>) -> Vec<Example> {

@@ -6,7 +6,8 @@
 use super::Paint;
 use super::page::Page;
 use crate::figures::{measured_rows, per_s};
-use crate::words::{duration, length, rate};
+use crate::words::{bounded, length, rate};
+use model::latency::AtLeast;
 use model::recording::{Recording, Row};
 use std::io::{self, Write};
 
@@ -26,7 +27,7 @@ pub fn write<W: Write>(page: &mut Page<'_, W>, recording: &Recording) -> io::Res
     let rates: Vec<Option<f64>> = rows
         .chunks(per_cell)
         .map(|chunk| {
-            let requests = chunk.iter().map(|row| row.counts.requests()).sum();
+            let requests = chunk.iter().map(|row| row.counts.arrived()).sum();
             let time_ns = chunk.iter().map(|row| row.end_ns.saturating_sub(row.start_ns)).sum::<u64>();
             (time_ns > 0).then(|| per_s(requests, time_ns))
         })
@@ -40,7 +41,9 @@ pub fn write<W: Write>(page: &mut Page<'_, W>, recording: &Recording) -> io::Res
     page.line(&[(Paint::Heading, "Course".to_owned()), (Paint::Dim, format!("       each mark {each}"))])?;
     let name = if recording.plan.is_handshake_only() { "handsh./s" } else { "requests/s" };
     line(page, name, &rates, rate)?;
-    line(page, "p99", &p99s, |ns| duration(ns as u64))
+    // Which of the largest it is does not matter: a bound is one wherever it stands.
+    let bounds: Vec<u64> = rows.iter().filter(|row| row.is_bound).filter_map(|row| row.response_p99_ns).collect();
+    line(page, "p99", &p99s, |ns| bounded(AtLeast { ns: ns as u64, is_bound: bounds.contains(&(ns as u64)) }))
 }
 
 fn line<W: Write>(

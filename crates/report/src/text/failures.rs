@@ -3,13 +3,14 @@
 use super::Paint;
 use super::page::Page;
 use crate::Describe;
-use crate::words::{counted, grouped, listed, of_example, of_kind};
+use crate::words::{bounded, counted, grouped, listed, of_example, of_kind};
 use model::ErrorKind;
 use model::event::{TLS_AGREED, TLS_FAILED};
 use model::interval::{ErrorCounts, StatusCounts};
 use model::plan::Workload;
 use model::recording::Recording;
 use model::resp::{CommandReplies, Resp, RespCommand, tally};
+use model::users::{Users, time_quantile};
 use std::io::{self, Write};
 
 /// Where text begins beside a count.
@@ -128,7 +129,27 @@ fn connections<W: Write>(page: &mut Page<'_, W>, recording: &Recording) -> io::R
         parts.push(format!("{} dropped before they had one", counted(c.dropped, "request")));
     }
     page.wrapped(13, (Paint::Heading, "Connections".to_owned()), Paint::Plain, &listed(&parts))?;
+    users(page, recording)?;
     tls(page, recording)
+}
+
+/// Replies spread less evenly than this are worth a line (Jain's index).
+const EVEN_MIN: f64 = 0.9;
+
+/// How the replies were spread over the connections, where that was uneven, and what their users waited for.
+fn users<W: Write>(page: &mut Page<'_, W>, recording: &Recording) -> io::Result<()> {
+    let is_uneven = |users: &Users| users.starved > 0 || (users.served > 0 && users.jain_index < EVEN_MIN);
+    let Some(users) = recording.totals.users.filter(is_uneven) else { return Ok(()) };
+    let mut parts = vec![
+        format!("{} to {} replies each", grouped(users.served_min), grouped(users.served_max)),
+        format!("{} never served", grouped(users.never_served)),
+        format!("Jain's index {:.2}", users.jain_index),
+    ];
+    let time = |quantile| time_quantile(&recording.totals.sum.latency, quantile);
+    if let Some((p50, p90)) = time(0.5).zip(time(0.9)) {
+        parts.push(format!("over their time p50 {} and p90 {}", bounded(p50), bounded(p90)));
+    }
+    page.wrapped(13, (Paint::Heading, "Users".to_owned()), Paint::Plain, &listed(&parts))
 }
 
 fn tls<W: Write>(page: &mut Page<'_, W>, recording: &Recording) -> io::Result<()> {

@@ -6,6 +6,7 @@ use super::Paint;
 use super::page::Page;
 use crate::figures::{
     generator_host_use, process_use, reap_delay_ns_max, requests_per_cpu_second, time_wait_use, worker_busy_max,
+    worker_wait_max,
 };
 use crate::words::{duration, figure, grouped, listed, percent};
 use model::plan::Address;
@@ -17,6 +18,8 @@ use std::io::{self, Write};
 const INDENT: usize = 13;
 /// So many more sockets in TIME_WAIT than at the start are worth a line: fewer are those of a run's end.
 const TIME_WAIT_GROWN_MIN: u64 = 1000;
+/// A worker that waited for less of an interval waited as any thread does.
+const WAIT_SHOWN_MIN: f64 = 0.05;
 
 /// Writes the lines.
 pub fn write<W: Write>(page: &mut Page<'_, W>, recording: &Recording) -> io::Result<()> {
@@ -29,6 +32,10 @@ pub fn write<W: Write>(page: &mut Page<'_, W>, recording: &Recording) -> io::Res
     let busy = worker_busy_max(recording);
     if busy > 0.0 {
         cost.push(format!("busiest worker {}", percent(100.0 * busy)));
+    }
+    let wait = worker_wait_max(recording);
+    if wait >= WAIT_SHOWN_MIN {
+        cost.push(format!("waited for a CPU up to {}", percent(100.0 * wait)));
     }
     if totals.peak_rss_bytes > 0 {
         cost.push(show_bytes(totals.peak_rss_bytes as f64));

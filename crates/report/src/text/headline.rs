@@ -1,13 +1,16 @@
 //! The first lines: what was done, how much, how fast, how sure.
 //!
-//! If someone reads no further, they have read the result and whether to believe it.
+//! If someone reads no further, they have read the result and whether to believe it. What the figures do not show by
+//! themselves (a target that died, users that starved) stands before them; where only a quiet part of the run is valid,
+//! its figures are the result, and those of the whole run are said below.
 
 use super::Paint;
 use super::page::{Page, Span};
-use crate::figures::{Permille, quantile, requested_per_s};
-use crate::words::{byte_rate, counted, duration, figure, grouped, listed, of_plan, percent, rate};
+use crate::figures::{Permille, quantile, requested_per_s, without_windows};
+use crate::words::{bounded, byte_rate, counted, duration, figure, grouped, listed, of_plan, percent, rate};
 use model::LatencyKind;
-use model::finding::Diagnosis;
+use model::finding::{Diagnosis, Figure, FigureVerdict, Quiet, Validity, ValidityState};
+use model::latency::AtLeast;
 use model::recording::{End, Recording};
 use std::io::{self, Write};
 
@@ -24,9 +27,14 @@ pub fn write<W: Write>(page: &mut Page<'_, W>, recording: &Recording, diagnosis:
     page.line(&[(Paint::Strong, target)])?;
     page.wrapped(0, (Paint::Plain, String::new()), Paint::Dim, &of_plan(&recording.plan))?;
     page.gap()?;
-    how_much(page, recording)?;
-    how_fast(page, recording)?;
+    for remark in &diagnosis.summary {
+        page.wrapped(2, (Paint::Plain, String::new()), Paint::Bad, &sentence(&remark.text))?;
+    }
+    let quiet = diagnosis.validity.used_quiet();
+    how_much(page, recording, quiet)?;
+    how_fast(page, recording, quiet)?;
     how_sure(page, recording, diagnosis)?;
+    windows(page, recording)?;
     asked_for(page, recording)
 }
 
@@ -34,18 +42,28 @@ fn label(text: &str) -> Span {
     (Paint::Dim, format!("  {text}"))
 }
 
-fn how_much<W: Write>(page: &mut Page<'_, W>, recording: &Recording) -> io::Result<()> {
+/// With its first letter as a sentence's.
+fn sentence(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
+}
+
+fn how_much<W: Write>(page: &mut Page<'_, W>, recording: &Recording, quiet: Option<&Quiet>) -> io::Result<()> {
     let totals = &recording.totals;
     let counts = &totals.sum.counts;
-    let requests_per_s = totals.requests_per_s();
+    let requests_per_s = quiet.map_or(totals.requests_per_s(), |quiet| quiet.rate_per_s);
     let unit = recording.plan.unit();
     let mut first = vec![
         (Paint::Dim, format!("{:INDENT$}", "  how much")),
         (Paint::Strong, format!("{} {unit}s/s", figure(requests_per_s))),
     ];
     let in_time = &totals.in_time;
+    if quiet.is_some() {
+        first.push((Paint::Plain, format!("   {IN_QUIET}")));
+    }
     for (bytes, way) in [(in_time.bytes_received, "received"), (in_time.bytes_sent, "sent")] {
-        if bytes > 0 && totals.measured_ns > 0 {
+        // Bytes are of the whole run.
+        if bytes > 0 && totals.measured_ns > 0 && quiet.is_none() {
             first.push((Paint::Plain, format!("   {} {way}", byte_rate(totals.per_s(bytes)))));
         }
     }
@@ -53,7 +71,7 @@ fn how_much<W: Write>(page: &mut Page<'_, W>, recording: &Recording) -> io::Resu
     let mut second =
         vec![(Paint::Plain, format!("{:INDENT$}", "")), (Paint::Plain, format!("{} ok", grouped(counts.ok)))];
     if counts.failed > 0 {
-        second.push((Paint::Plain, format!(" ({})", rate(totals.per_s(in_time.ok)))));
+        second.push((Paint::Plain, format!(" ({})", rate(totals.per_s(in_time.ok_arrived())))));
     }
     let failed = if counts.failed > 0 {
         let share = 100.0 * counts.failed as f64 / counts.requests() as f64;
@@ -62,7 +80,11 @@ fn how_much<W: Write>(page: &mut Page<'_, W>, recording: &Recording) -> io::Resu
         (Paint::Plain, "0 failed".to_owned())
     };
     second.extend([(Paint::Plain, ", ".to_owned()), failed]);
-    for (n, what) in [(counts.dropped, "dropped"), (totals.in_flight_at_end, "without an end")] {
+    for (n, what) in [
+        (counts.dropped, "dropped"),
+        (totals.in_flight_at_end, "unfinished"),
+        (counts.never_taken_up, "never taken up"),
+    ] {
         if n > 0 {
             second.extend([(Paint::Plain, ", ".to_owned()), (Paint::Warn, format!("{} {what}", grouped(n)))]);
         }
@@ -70,50 +92,104 @@ fn how_much<W: Write>(page: &mut Page<'_, W>, recording: &Recording) -> io::Resu
     page.line(&second)
 }
 
-fn how_fast<W: Write>(page: &mut Page<'_, W>, recording: &Recording) -> io::Result<()> {
-    let response = recording.totals.sum.latency.of(LatencyKind::Response);
-    let failed = recording.totals.sum.latency.of(LatencyKind::Failed);
-    let quantiles = |h: &hdrhistogram::Histogram<u64>| -> Vec<String> {
+fn how_fast<W: Write>(page: &mut Page<'_, W>, recording: &Recording, quiet: Option<&Quiet>) -> io::Result<()> {
+    let latency = &recording.totals.sum.latency;
+    let (response, failed) = (latency.of(LatencyKind::Response), latency.of(LatencyKind::Failed));
+    let quantiles = |kind| -> Vec<String> {
         [(500, "p50"), (990, "p99"), (999, "p99.9")]
             .into_iter()
-            .filter_map(|(q, name)| Some(format!("{name} {}", duration(quantile(h, Permille(q))?))))
+            .filter_map(|(q, name)| Some(format!("{name} {}", bounded(quantile(latency, kind, Permille(q))?))))
             .collect()
     };
-    let text = if response.is_empty() && failed.is_empty() {
-        format!("no {} ended", recording.plan.unit())
+    let unit = recording.plan.unit();
+    let open = latency.max(LatencyKind::Response).filter(|_| response.is_empty());
+    let text = if let Some(quiet) = quiet {
+        format!("{}, {IN_QUIET}", listed(&of_quiet(quiet)))
+    } else if response.is_empty() && failed.is_empty() {
+        let age = open.map_or(String::new(), |oldest| format!("; the oldest had waited {}", duration(oldest.ns)));
+        format!("no {unit} ended{age}")
     } else if response.is_empty() {
-        let shown = quantiles(failed);
+        let shown = quantiles(LatencyKind::Failed);
         let shown = if shown.is_empty() { format!("up to {}", duration(failed.max())) } else { shown.join(", ") };
-        format!("no {} succeeded; those that failed took {shown}", recording.plan.unit())
+        format!("no {unit} succeeded; those that failed took {shown}")
     } else {
-        let shown = quantiles(response);
+        let shown = quantiles(LatencyKind::Response);
         if shown.is_empty() {
             let mean = duration(response.mean() as u64);
             let (least, most) = (duration(response.min()), duration(response.max()));
             format!("mean {mean}, {least} to {most} (too few for a quantile)")
         } else {
-            let max = format!("max {} from due to done", duration(response.max()));
-            listed(&[shown, vec![max]].concat())
+            let max = latency.max(LatencyKind::Response).map(|max| format!("max {} from due to done", bounded(max)));
+            listed(&shown.into_iter().chain(max).collect::<Vec<String>>())
         }
     };
     page.wrapped(INDENT, label("how fast"), if response.is_empty() { Paint::Bad } else { Paint::Strong }, &text)
 }
 
+/// What stands beside a figure of the quiet part.
+const IN_QUIET: &str = "in the quiet part";
+
+fn of_quiet(quiet: &Quiet) -> Vec<String> {
+    let shown = |name: &str, us: Option<f64>, key: &str| {
+        let is_bound = quiet.at_least.iter().any(|bound| bound == key);
+        us.map(|us| format!("{name} {}", bounded(AtLeast { ns: (us * 1e3) as u64, is_bound })))
+    };
+    [
+        shown("p50", quiet.response_p50_us, "response_p50_us"),
+        shown("p99", quiet.response_p99_us, "response_p99_us"),
+        shown("p99.9", quiet.response_p999_us, "response_p999_us"),
+        shown("max", quiet.response_max_us, "response_max_us"),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// The share of a figure from which on it is said what the generator can have added to it.
+const WORTH_SAYING: f64 = 0.01;
+
 fn how_sure<W: Write>(page: &mut Page<'_, W>, recording: &Recording, diagnosis: &Diagnosis) -> io::Result<()> {
-    let lag = recording.totals.sum.latency.of(LatencyKind::Lag);
     let validity = &diagnosis.validity;
-    let unit = recording.plan.unit();
-    let late = quantile(lag, Permille(990)).map(|ns| format!("99 % of {unit}s left at most {} late", duration(ns)));
-    if validity.valid {
-        let because = late.unwrap_or_else(|| "nothing speaks against the figures".to_owned());
-        page.wrapped(INDENT, label("how sure"), Paint::Good, &format!("valid: {because}"))?;
-    } else {
-        let verdict = "not valid: these figures are not a result";
-        page.wrapped(INDENT, label("how sure"), Paint::Bad, verdict)?;
-        for reason in &validity.reasons {
-            let mark = (Paint::Plain, String::new());
-            page.wrapped(INDENT, mark, Paint::Bad, &format!("{}: {}", reason.id, reason.text))?;
+    let more =
+        |page: &mut Page<'_, W>, paint, text: &str| page.wrapped(INDENT, (Paint::Plain, String::new()), paint, text);
+    match validity.state {
+        ValidityState::Valid if validity.used_quiet().is_none() => {
+            let text = format!("valid: {}", because(recording, validity));
+            page.wrapped(INDENT, label("how sure"), Paint::Good, &text)?;
         }
+        ValidityState::Valid => {
+            let quiet =
+                validity.used_quiet().map_or(String::new(), |quiet| of_parts(quiet, "valid for the quiet part"));
+            page.wrapped(INDENT, label("how sure"), Paint::Good, &quiet)?;
+            let whole = whole_run(recording);
+            more(page, Paint::Warn, &format!("all of the run, which is not valid: {whole}"))?;
+        }
+        ValidityState::Undetermined => {
+            let verdict = "undetermined: whether these figures are the target's is not known";
+            page.wrapped(INDENT, label("how sure"), Paint::Warn, verdict)?;
+        }
+        ValidityState::NotValid => {
+            let verdict = "not valid: these figures are not a result";
+            page.wrapped(INDENT, label("how sure"), Paint::Bad, verdict)?;
+        }
+    }
+    let paint = if validity.state == ValidityState::Undetermined { Paint::Warn } else { Paint::Bad };
+    for reason in &validity.reasons {
+        more(page, paint, &format!("{}: {}", reason.id, reason.text))?;
+    }
+    // What of it stands, or does not, beside the verdict on the whole.
+    for verdict in validity.figures.iter().filter(|verdict| verdict.state != validity.state) {
+        let (paint, word) = match verdict.state {
+            ValidityState::Valid => (Paint::Good, "stands"),
+            ValidityState::Undetermined => (Paint::Warn, "undetermined"),
+            ValidityState::NotValid => (Paint::Bad, "not valid"),
+        };
+        more(page, paint, &format!("{word}: {}: {}", verdict.figure.name(), verdict.text))?;
+    }
+    if let Some(quiet) = validity.quiet.as_ref().filter(|quiet| !quiet.is_used && quiet.intervals > 0) {
+        let mut parts = vec![format!("{} {}s/s", figure(quiet.rate_per_s), recording.plan.unit())];
+        parts.extend(of_quiet(quiet));
+        more(page, Paint::Dim, &format!("{}: {}", of_parts(quiet, "the quiet part"), listed(&parts)))?;
     }
     let end = match recording.end {
         End::Complete => return Ok(()),
@@ -121,6 +197,59 @@ fn how_sure<W: Write>(page: &mut Page<'_, W>, recording: &Recording, diagnosis: 
         End::Partial => "partial: the recording stops in the middle of the run",
     };
     page.wrapped(INDENT, (Paint::Plain, String::new()), Paint::Warn, end)
+}
+
+/// Why the figures are believed: how much of them can be the generator's.
+fn because(recording: &Recording, validity: &Validity) -> String {
+    let is_much = |verdict: &&FigureVerdict| verdict.up_to_share.is_some_and(|share| share >= WORTH_SAYING);
+    let lag = quantile(&recording.totals.sum.latency, LatencyKind::Lag, Permille(990));
+    if let Some(connections) = validity.figure(Figure::Connections) {
+        return format!("connections {}", connections.text);
+    }
+    if let Some(response) = validity.figure(Figure::Response).filter(is_much) {
+        return response.text.clone();
+    }
+    if let Some(throughput) = validity.figure(Figure::Throughput).filter(is_much) {
+        return throughput.text.clone();
+    }
+    let unit = recording.plan.unit();
+    match lag {
+        Some(lag) => format!("99 % of {unit}s left at most {} late", duration(lag.ns)),
+        None => "nothing speaks against the figures".to_owned(),
+    }
+}
+
+/// How much of the run is quiet, and what disturbed the rest.
+fn of_parts(quiet: &Quiet, what: &str) -> String {
+    let all = quiet.intervals + quiet.disturbed_intervals;
+    let by = match quiet.disturbed_by.join(", ") {
+        by if by.is_empty() => "the generator was disturbed".to_owned(),
+        by => by,
+    };
+    format!("{what}: {} of {} intervals, without those in which {by}", quiet.intervals, all)
+}
+
+/// The figures of the whole run in a line.
+fn whole_run(recording: &Recording) -> String {
+    let totals = &recording.totals;
+    let of = |q, name: &str| {
+        let figure = quantile(&totals.sum.latency, LatencyKind::Response, Permille(q))?;
+        Some(format!("{name} {}", bounded(figure)))
+    };
+    let rate = format!("{} {}s/s", figure(totals.requests_per_s()), recording.plan.unit());
+    let parts: Vec<String> = [Some(rate), of(500, "p50"), of(990, "p99")].into_iter().flatten().collect();
+    listed(&parts)
+}
+
+/// What the observer's windows did, where it is more than they are known to cost.
+fn windows<W: Write>(page: &mut Page<'_, W>, recording: &Recording) -> io::Result<()> {
+    let Some(rest) = without_windows(recording).filter(|rest| rest.is_beyond_cost) else { return Ok(()) };
+    let mut parts = vec![format!("{} {}s/s", figure(rest.rate_per_s), recording.plan.unit())];
+    parts.extend(rest.p50.map(|p50| format!("p50 {}", bounded(p50))));
+    parts.extend(rest.p99.map(|p99| format!("p99 {}", bounded(p99))));
+    let share = percent(100.0 * (1.0 - rest.share));
+    let text = format!("without the probes' windows ({share} of the time): {}", listed(&parts));
+    page.wrapped(INDENT, (Paint::Plain, String::new()), Paint::Warn, &text)
 }
 
 /// Requested beside achieved, a line each.

@@ -7,9 +7,10 @@
 use super::page::Page;
 use super::{Paint, Style};
 use crate::figures::{Permille, quantile};
-use crate::words::{duration, length, percent};
+use crate::words::{bounded, length, percent};
 use hdrhistogram::Histogram;
 use model::LatencyKind;
+use model::latency::AtLeast;
 use model::recording::Recording;
 use std::io::{self, Write};
 
@@ -37,7 +38,7 @@ const KINDS: [(LatencyKind, &str, &str); 8] = [
 /// Quantiles of every kind that was measured.
 pub fn table<W: Write>(page: &mut Page<'_, W>, recording: &Recording) -> io::Result<()> {
     let latency = &recording.totals.sum.latency;
-    if KINDS.iter().all(|(kind, ..)| latency.of(*kind).is_empty()) {
+    if KINDS.iter().all(|(kind, ..)| latency.count(*kind) == 0) {
         return Ok(());
     }
     page.gap()?;
@@ -46,15 +47,15 @@ pub fn table<W: Write>(page: &mut Page<'_, W>, recording: &Recording) -> io::Res
     let columns: String = QUANTILES.iter().map(|(_, name)| format!("{name:>11}")).collect();
     page.line(&[(Paint::Heading, format!("{:13}", "Latency")), (Paint::Dim, format!("{columns}{:>11}", "max"))])?;
     for (kind, name, meaning) in KINDS {
-        let h = latency.of(kind);
+        let max = latency.max(kind);
         // A queue that nobody waited in is no news.
-        if h.is_empty() || (kind == LatencyKind::Queue && h.max() == 0) {
+        if max.is_none_or(|max| kind == LatencyKind::Queue && max.ns == 0) {
             continue;
         }
-        let shown = |value: Option<u64>| format!("{:>11}", value.map_or("–".to_owned(), duration));
-        let cells: String = QUANTILES.iter().map(|(q, _)| shown(quantile(h, Permille(*q)))).collect();
+        let shown = |value: Option<AtLeast>| format!("{:>11}", value.map_or("–".to_owned(), bounded));
+        let cells: String = QUANTILES.iter().map(|(q, _)| shown(quantile(latency, kind, Permille(*q)))).collect();
         let paint = if kind == LatencyKind::Response { Paint::Strong } else { Paint::Plain };
-        let mut spans = vec![(paint, format!("  {name:11}")), (paint, cells + &shown(Some(h.max())))];
+        let mut spans = vec![(paint, format!("  {name:11}")), (paint, cells + &shown(max))];
         if explained {
             spans.push((Paint::Dim, format!("   {meaning}")));
         }
@@ -63,32 +64,47 @@ pub fn table<W: Write>(page: &mut Page<'_, W>, recording: &Recording) -> io::Res
     Ok(())
 }
 
-/// The response times of successes.
+/// The response times of successes, and how many requests had not ended.
 pub fn bars<W: Write>(page: &mut Page<'_, W>, recording: &Recording) -> io::Result<()> {
-    let h = recording.totals.sum.latency.of(LatencyKind::Response);
+    let latency = &recording.totals.sum.latency;
+    let (h, all) = (latency.of(LatencyKind::Response), latency.count(LatencyKind::Response));
     if h.len() < Permille(500).samples_needed() {
         return Ok(());
     }
     page.gap()?;
     page.line(&[(Paint::Heading, "Response time".to_owned())])?;
     let bins = bins(h);
-    let largest = bins.iter().map(|bin| bin.count).max().unwrap_or(1);
-    let room = page.style().width.saturating_sub(52).clamp(10, 64);
-    for (i, bin) in bins.iter().enumerate() {
-        let share = percent(100.0 * bin.count as f64 / h.len() as f64);
-        let bar = bar(bin.count as f64 / largest as f64, room, page.style());
+    let unfinished = latency.of(LatencyKind::ResponseCensored);
+    let largest = bins.iter().map(|bin| bin.count).max().unwrap_or(1).max(unfinished.len());
+    let marks_of = |is_here: &dyn Fn(AtLeast) -> bool| {
         let marks: Vec<&str> = QUANTILES
             .iter()
-            .filter(|(q, _)| quantile(h, Permille(*q)).is_some_and(|value| index_of(&bins, value) == i))
+            .filter(|(q, _)| quantile(latency, LatencyKind::Response, Permille(*q)).is_some_and(is_here))
             .map(|(_, name)| *name)
             .collect();
+        marks.join(" ")
+    };
+    let room = page.style().width.saturating_sub(52).clamp(10, 64);
+    let last = bins.last().map_or(0, |bin| bin.high_ns);
+    let mut row = |label: String, count: u64, marks: String| {
+        let share = percent(100.0 * count as f64 / all as f64);
+        let bar = bar(count as f64 / largest as f64, room, page.style());
         let blank = if bar.is_empty() { "" } else { " " };
         page.line(&[
-            (Paint::Plain, format!("{:>19}", bin.label())),
+            (Paint::Plain, format!("{label:>19}")),
             (Paint::Dim, format!("{share:>10}  ")),
             (Paint::Bar, bar),
-            (Paint::Strong, format!("{blank}{}", marks.join(" "))),
-        ])?;
+            (Paint::Strong, format!("{blank}{marks}")),
+        ])
+    };
+    // A bound beyond all that ended is of those that did not.
+    let is_beyond = |figure: AtLeast| figure.is_bound && (figure.ns > last || figure.ns >= unfinished.min());
+    for (i, bin) in bins.iter().enumerate() {
+        let is_here = |figure: AtLeast| !is_beyond(figure) && index_of(&bins, figure.ns) == i;
+        row(bin.label(), bin.count, marks_of(&is_here))?;
+    }
+    if !unfinished.is_empty() {
+        row(format!("≥ {} unfinished", length(unfinished.min())), unfinished.len(), marks_of(&is_beyond))?;
     }
     Ok(())
 }

@@ -2,7 +2,9 @@
 #![allow(dead_code, reason = "each test file uses its part of this")]
 
 use model::error_kind::ErrorExample;
-use model::finding::{Diagnosis, Evidence, Finding, Reason, Severity, Validity, ValidityState};
+use model::finding::{
+    Diagnosis, Evidence, Figure, FigureVerdict, Finding, Quiet, Reason, Remark, Severity, Validity, ValidityState,
+};
 use model::interval::{Counts, Gauges};
 use model::plan::*;
 use model::recording::{Capsule, End, Row};
@@ -26,6 +28,9 @@ pub fn cases() -> Vec<Case> {
         ten_million(),
         open_with_queue(),
         few(),
+        unfinished(),
+        quiet(),
+        undetermined(),
     ];
     for (_, recording, _) in &mut cases {
         recording.totals.in_time = recording.totals.sum.counts;
@@ -394,4 +399,119 @@ fn few() -> Case {
     r.totals.connections_max = 1;
     r.totals.sum.counts.connected = 1;
     ("few", r, valid())
+}
+
+/// A target that stood still for the second half, and served only some before.
+fn unfinished() -> Case {
+    let mut r = recording();
+    r.plan.pace = Pace::Open {
+        profile: vec![Segment { from_per_s: 1000.0, to_per_s: 1000.0, for_ns: 10 * SECOND_NS }],
+        arrivals: Arrivals::Constant,
+    };
+    succeeded(&mut r, 5_000, 2_000_000);
+    course(&mut r, 10, |s| if s < 5 { 1000 } else { 0 }, |_| 4_000_000);
+    let mut rows = r.timeline.rows().to_vec();
+    r.timeline = model::recording::Timeline::default();
+    for row in &mut rows[5..] {
+        (row.response_p99_ns, row.is_bound) = (Some(row.end_ns - 5 * SECOND_NS), true);
+    }
+    rows.into_iter().for_each(|row| r.timeline.push(row));
+    r.totals.in_flight_at_end = 4_990;
+    r.totals.sum.counts.started += 4_990;
+    r.totals.sum.counts.never_taken_up = 10;
+    for n in 0..4_990u64 {
+        r.totals.sum.latency.record(LatencyKind::ResponseCensored, n * 1_000_000 + 500_000);
+    }
+    r.totals.users = Some(model::users::Users {
+        connections: 50,
+        never_served: 10,
+        served_max: 125,
+        served: 5_000,
+        jain_index: 0.8,
+        starved: 10,
+        starved_since_ms: Some(0),
+        ..Default::default()
+    });
+    let remark = |id: &str, text: &str| Remark { id: id.to_owned(), text: text.to_owned() };
+    let summary = vec![
+        remark("users-starved", "10 of 50 connections never got a reply: the figures are of the others"),
+        remark(
+            "unfinished",
+            "4990 of 9990 requests (50 %) were unfinished when the run ended, the oldest after 4.99 s",
+        ),
+    ];
+    ("unfinished", r, Diagnosis { summary, ..valid() })
+}
+
+/// A neighbour took the generator's CPU for three of ten seconds; a window of the probes lay in another.
+fn quiet() -> Case {
+    let mut r = recording();
+    succeeded(&mut r, 300_000, 400_000);
+    course(&mut r, 10, |s| if (2..5).contains(&s) { 20_000 } else { 34_285 }, |_| 900_000);
+    let part = |ok, seconds: u64, middle_ns| {
+        let mut part =
+            model::recording::Part { measured_ns: seconds * SECOND_NS, intervals: seconds, ..Default::default() };
+        (part.sum.counts.ok, part.in_time.ok) = (ok, ok);
+        part.sum.latency.record_n(LatencyKind::Response, middle_ns, ok);
+        Some(Box::new(part))
+    };
+    r.totals.disturbed = part(60_000, 4, 400_000);
+    r.totals.in_windows = part(20_000, 1, 400_000);
+    let quiet = Quiet {
+        share: 0.6,
+        intervals: 6,
+        disturbed_intervals: 4,
+        disturbed_by: vec!["the generator waited for a CPU".to_owned()],
+        measured_s: 6.0,
+        rate_per_s: 34_285.0,
+        count: 205_710,
+        response_p50_us: Some(410.0),
+        response_p90_us: Some(600.0),
+        response_p99_us: Some(910.0),
+        response_p999_us: Some(1_400.0),
+        response_max_us: Some(8_000.0),
+        at_least: Vec::new(),
+        is_used: true,
+    };
+    let figure = |figure, text: &str, up_to_us, up_to_share| FigureVerdict {
+        figure,
+        state: ValidityState::Valid,
+        text: text.to_owned(),
+        up_to_us,
+        up_to_share: Some(up_to_share),
+        because_of: Vec::new(),
+    };
+    let figures = vec![
+        figure(Figure::Throughput, "34285 requests/s", None, 0.0),
+        figure(Figure::Response, "p99 910 µs", Some(2.0), 0.002),
+    ];
+    let validity = Validity { quiet: Some(quiet), figures, ..Validity::of(ValidityState::Valid, Vec::new()) };
+    ("quiet", r, Diagnosis { validity, ..valid() })
+}
+
+/// A generator without room before a target that nobody saw.
+fn undetermined() -> Case {
+    let mut r = recording();
+    succeeded(&mut r, 300_000, 400_000);
+    course(&mut r, 10, |_| 30_000, |_| 900_000);
+    let reason = Reason {
+        id: "generator-cpu".to_owned(),
+        text: "a worker was busy for more than 90 % of an interval in 100 % of the time, and whether the target was is not \
+               known: the target is on another machine. Observe the target where it runs"
+            .to_owned(),
+    };
+    let verdict = |figure, state, text: &str| FigureVerdict {
+        figure,
+        state,
+        text: text.to_owned(),
+        up_to_us: None,
+        up_to_share: None,
+        because_of: vec![reason.id.clone()],
+    };
+    let figures = vec![
+        verdict(Figure::Throughput, ValidityState::Undetermined, "30000 requests/s"),
+        verdict(Figure::Service, ValidityState::Undetermined, "p99 900 µs"),
+    ];
+    let validity = Validity { figures, ..Validity::of(ValidityState::Undetermined, vec![reason]) };
+    ("undetermined", r, Diagnosis { validity, ..valid() })
 }
