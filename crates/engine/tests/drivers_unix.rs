@@ -1,5 +1,7 @@
 //! Unix sockets: what is different from TCP in how the kernel wakes a worker.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot set up is a test that fails")]
+
 mod common;
 
 use common::*;

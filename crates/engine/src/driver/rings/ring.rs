@@ -43,7 +43,7 @@ impl Ring {
             if is_burst { files.next_power_of_two().clamp(SUBMISSIONS, SUBMISSIONS_MAX) } else { SUBMISSIONS };
         let ring = build(together, COMPLETIONS.max(together))?;
         ring.submitter().register_files_sparse(files)?;
-        let buffers = Buffers::register_of(&ring, BUFFERS, BUFFER_BYTES)?;
+        let buffers = Buffers::register_of(&ring, BUFFERS, BUFFER_BYTES, BUFFERS)?;
         // The ring's own descriptor does not become readable for work that is put off until the thread asks for it
         // (deferred task runs); an event descriptor is signalled for that too.
         let signal = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;

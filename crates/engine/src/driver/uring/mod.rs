@@ -29,8 +29,9 @@ use std::collections::VecDeque;
 use std::io;
 use wire::Payload;
 
-/// Sends handed over together while events are being worked through: small enough that none waits long.
-const SUBMIT_CHUNK: usize = 8;
+/// Sends handed over together while events are being worked through: small enough that none waits long. Where replies
+/// are reaped in batches, sends may wait as well: for twice a batch, so that mostly all of a turn go with its wait.
+const SUBMIT_CHUNK: usize = 16;
 /// A send of at most so many bytes fits any socket buffer that is empty.
 const SMALL_SEND_BYTES: u32 = 4096;
 /// Completions taken from the ring at once.
@@ -282,12 +283,18 @@ impl Driver for Uring {
         if !self.immediate.is_empty() || self.cursor < self.taken.len() {
             return Ok(());
         }
-        while let Some(slot) = self.starved.pop() {
-            self.start_receive(slot);
+        if !self.starved.is_empty() {
+            self.buffers.grow();
+            while let Some(slot) = self.starved.pop() {
+                self.start_receive(slot);
+            }
         }
         let completions = match wake {
             Wake::First => return self.wait_for_one(until_ns),
-            Wake::Batch { completions, .. } => completions as usize,
+            Wake::Batch { completions, .. } => {
+                self.chunk = self.chunk.max(2 * completions as usize);
+                completions as usize
+            }
             Wake::Never => usize::try_from(self.ring.params().cq_entries()).unwrap_or(1),
         };
         let left_ns = until_ns.saturating_sub(self.now_ns());
