@@ -6,7 +6,7 @@
 //! [`super::SENT_BYTES_MAX`] go at a time, so that no connection has the kernel to itself.
 //!
 //! Received bytes are stamped when a batch of completions is taken, once for all of it. What goes to the kernel is in
-//! [`handing`], what comes back in [`completions`].
+//! `handing`, what comes back in `completions`.
 
 pub(super) mod buffers;
 mod completions;
