@@ -20,6 +20,8 @@ pub struct Ended {
     pub user_seconds: f64,
     /// System CPU time, in seconds.
     pub system_seconds: f64,
+    /// How often its threads went to sleep (voluntary switches).
+    pub sleeps: u64,
     /// It outlived its deadline and was killed.
     pub timed_out: bool,
 }
@@ -121,6 +123,7 @@ pub fn wait(child: Child, limit: Duration) -> io::Result<Ended> {
         signal: libc::WIFSIGNALED(status).then(|| libc::WTERMSIG(status)),
         user_seconds: seconds(usage.ru_utime),
         system_seconds: seconds(usage.ru_stime),
+        sleeps: u64::try_from(usage.ru_nvcsw).unwrap_or(0),
         timed_out,
     })
 }

@@ -9,9 +9,9 @@ use serde::Serialize;
 
 /// What `bench` prints when it was not understood.
 pub const USAGE: &str = "\
-usage: bench http|open|stall|lag|memory|tls|hold|observe|serve|start|all [--option value]...
-  --seconds N       length of one run (http 3, serve 2, open, stall, memory and observe 10, lag 5, hold 1)
-  --rounds N        rounds (5; stall and memory 3; observe 10; start 15)
+usage: bench http|open|stall|lag|memory|tls|hold|observe|serve|start|workers|unix|all [--option value]...
+  --seconds N       length of one run (http and tls 3, serve and unix 2, lag and workers 5, hold 1, the others 10)
+  --rounds N        rounds (5; stall and memory 3; observe and workers 10; start 15)
   --retries N       more attempts for a run with other load on the machine (3)
   --other-load X    cores' worth of other load above which a run is thrown away (0.10)
   --quiet-patience N  seconds to wait for a quiet machine before such a run is made again (30)
@@ -71,7 +71,7 @@ pub struct Settings {
 
 /// The subcommands, `all` being the others in this order.
 pub const COMMANDS: &[&str] =
-    &["start", "http", "open", "stall", "lag", "memory", "tls", "hold", "observe", "serve", "all"];
+    &["start", "http", "open", "stall", "lag", "memory", "tls", "hold", "observe", "serve", "workers", "unix", "all"];
 /// The targets of `http`.
 pub const TARGETS: &[&str] = &["nginx", "responder", "serve"];
 
@@ -106,6 +106,7 @@ impl Settings {
     pub fn connections(&self) -> &[usize] {
         match (self.connections.as_slice(), self.command.as_str()) {
             ([], "http" | "serve") => &[64, 1000],
+            ([], "unix") => &[1],
             ([], _) => &[64],
             (given, _) => given,
         }

@@ -32,6 +32,8 @@ pub struct Measured {
     pub target_cpu_seconds: f64,
     /// From start to end of the tool's process, in seconds.
     pub wall_seconds: f64,
+    /// How often its threads went to sleep.
+    pub sleeps: u64,
     /// `VmHWM` of the tool, in bytes, where it was watched.
     pub peak_rss_bytes: Option<u64>,
     /// Cores' worth of load that was neither the tool's, the target's, nor this runner's.
@@ -125,6 +127,7 @@ pub fn finish(running: Running<'_>, target: &Target) -> Result<Measured> {
         cpu_seconds: ended.cpu_seconds(),
         target_cpu_seconds,
         wall_seconds,
+        sleeps: ended.sleeps,
         peak_rss_bytes: None,
         other_load,
         status,

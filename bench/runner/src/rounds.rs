@@ -13,7 +13,7 @@ use crate::args::Settings;
 use crate::measure::Measured;
 use crate::quiet;
 use crate::say;
-use crate::stats::{self, Summary};
+use crate::stats::{self, Interval, Summary};
 use crate::tools::{Kind, Row};
 
 /// How often a tool may fail before it is left out.
@@ -168,6 +168,15 @@ pub fn bare_partner<'a>(of: &Series, all: &'a [Series]) -> Option<&'a Series> {
     all.iter().find(|series| series.kind == Some(kind))
 }
 
+/// Geometric mean of the per-round ratios of a figure of two series, with its 95 % confidence interval.
+pub fn interval(
+    of: &Series,
+    to: Option<&Series>,
+    figure: impl Fn(&Measured) -> Option<f64> + Copy,
+) -> Option<Interval> {
+    stats::interval_of_ratio(&of.figures(figure), &to?.figures(figure))
+}
+
 /// Median of the per-round ratios of a figure of two series.
 pub fn ratio(of: &Series, to: Option<&Series>, figure: impl Fn(&Measured) -> Option<f64> + Copy) -> Option<Summary> {
     stats::ratios(&of.figures(figure), &to?.figures(figure))
@@ -190,6 +199,7 @@ mod tests {
             cpu_seconds,
             target_cpu_seconds: 0.0,
             wall_seconds: 1.0,
+            sleeps: 0,
             peak_rss_bytes: None,
             other_load,
             status: 0,

@@ -38,6 +38,9 @@ const FILE_BYTES: usize = 1024;
 const CERTIFICATE: &str = "certificate.pem";
 const KEY: &str = "key.pem";
 
+/// The unix socket on which every nginx listens too, in its folder.
+pub const SOCKET: &str = "socket";
+
 /// A running server.
 #[derive(Debug)]
 pub struct Target {
@@ -271,7 +274,7 @@ fn nginx_configuration(folder: &Path, addr: SocketAddr, workers: usize, http: &s
            uwsgi_temp_path {folder}/uwsgi;\n\
            scgi_temp_path {folder}/scgi;\n\
            default_type text/html;\n\
-           server {{ listen {addr} {ssl} backlog=4096; {certificate} root {folder}/pages; }}\n\
+           server {{ listen {addr} {ssl} backlog=4096; listen unix:{folder}/{SOCKET}; {certificate} root {folder}/pages; }}\n\
          }}\n"
     )
 }

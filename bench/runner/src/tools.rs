@@ -10,6 +10,7 @@ use anyhow::{Context as _, Result};
 use crate::args::Settings;
 use crate::machine;
 use crate::parse::{self, Parser};
+use crate::target::SOCKET;
 
 /// One load, as every tool is asked for it.
 #[derive(Debug, Clone)]
@@ -123,6 +124,7 @@ pub const CLOSED: &[Row] = &[
     plimsoll("plimsoll --driver epoll", Kind::Plimsoll, |load| plimsoll_args(load, &["--driver", "epoll"])),
     plimsoll("plimsoll --driver uring", Kind::Plimsoll, |load| plimsoll_args(load, &["--driver", "uring"])),
     plimsoll("plimsoll --batch", Kind::PlimsollBatch, |load| plimsoll_args(load, &["--batch"])),
+    plimsoll("plimsoll --no-observe", Kind::Plimsoll, |load| plimsoll_args(load, &["--no-observe"])),
     bare("bare epoll", Kind::BareEpoll, |load| bare_args("epoll", load, &[])),
     bare("bare io_uring", Kind::BareUring, |load| bare_args("uring", load, &[])),
     bare("bare io_uring, batch", Kind::BareBatch, |load| {
@@ -277,6 +279,25 @@ pub const BURSTS: &[Row] = &[
     plimsoll("plimsoll --driver epoll", Kind::Plimsoll, |load| burst_args(load, &["--driver", "epoll"])),
 ];
 
+/// The closed loop with one worker, two and four.
+pub const WORKERS: &[Row] = &[
+    plimsoll("1 worker", Kind::Plimsoll, |load| workers_args(load, "1")),
+    plimsoll("2 workers", Kind::Plimsoll, |load| workers_args(load, "2")),
+    plimsoll("4 workers", Kind::Plimsoll, |load| workers_args(load, "4")),
+];
+
+/// The closed loop over nginx's unix socket, unobserved: what sleeps then is the worker, mostly.
+pub const UNIX: &[Row] = &[
+    plimsoll("plimsoll", Kind::Plimsoll, |load| unix_args(load, "epoll")),
+    plimsoll("plimsoll --driver uring", Kind::Plimsoll, |load| unix_args(load, "uring")),
+];
+
+/// A run of a single request.
+pub const SINGLE: &[Row] = &[
+    plimsoll("plimsoll", Kind::Plimsoll, |load| single_args(load, &[])),
+    plimsoll("plimsoll --no-observe", Kind::Plimsoll, |load| single_args(load, &["--no-observe"])),
+];
+
 /// One load, observed in different ways: the first is what the others are set against.
 pub const OBSERVED: &[Row] = &[
     plimsoll("none", Kind::Plimsoll, |load| plimsoll_args(load, &["--no-observe"])),
@@ -310,6 +331,24 @@ fn tls_args(load: &Load, more: &[&str]) -> Vec<String> {
     let mut args = plimsoll_args(load, more);
     args.extend(words!["--ca", load.certificate()]);
     args.extend(TLS.map(str::to_owned));
+    args
+}
+
+fn workers_args(load: &Load, workers: &str) -> Vec<String> {
+    let (url, seconds) = (load.url(), format!("{}s", load.seconds));
+    words!["load", url, "-c", load.connections, "-d", seconds, "--threads", workers, "--json", "--no-record", "-q"]
+}
+
+fn unix_args(load: &Load, driver: &str) -> Vec<String> {
+    let url = format!("unix:{}", load.folder.join(SOCKET).display());
+    let mut args = words!["load", url, "-c", load.connections, "-d", format!("{}s", load.seconds), "--threads", "1"];
+    args.extend(words!["--driver", driver, "--no-observe", "--json", "--no-record", "-q"]);
+    args
+}
+
+fn single_args(load: &Load, more: &[&str]) -> Vec<String> {
+    let mut args = words!["load", load.url(), "-n", "1", "--json", "--no-record", "-q"];
+    args.extend(more.iter().map(|&word| word.to_owned()));
     args
 }
 

@@ -60,7 +60,7 @@ pub fn run(settings: &Settings) -> Result<Document> {
 }
 
 fn table(title: String, series: &[Series]) -> Table {
-    let columns = ["tool", "thousand per CPU-s", "× wrk", "× bare", "thousand per s", "CPU used", "remarks"];
+    let columns = ["tool", "thousand per CPU-s", "× wrk", "× bare", "95 %", "thousand per s", "CPU used", "remarks"];
     let mut table = Table::new(title, &columns);
     let wrk = series.iter().find(|series| series.name == "wrk");
     let per_cpu_s = |run: &Measured| Some(run.requests_per_cpu_second());
@@ -77,6 +77,7 @@ fn table(title: String, series: &[Series]) -> Table {
             spread_thousands(one.summary(per_cpu_s)),
             spread(rounds::ratio(one, wrk, per_cpu_s), 2),
             spread(rounds::ratio(one, bare, per_cpu_s), 2),
+            super::bounds(rounds::interval(one, bare, per_cpu_s)),
             spread_thousands(one.summary(|run| Some(run.reported.ok as f64 / run.wall_seconds))),
             spread(one.summary(|run| Some(run.cpu_seconds / run.wall_seconds)), 2),
             remarks.trim_end_matches("; ").to_owned(),

@@ -10,6 +10,8 @@ mod serve;
 mod stall;
 mod start;
 mod tls;
+mod unix;
+mod workers;
 
 pub use stall::Facts;
 
@@ -20,6 +22,8 @@ use anyhow::{Context as _, Result, bail, ensure};
 
 use crate::args::{self, Settings};
 use crate::measure::{self, Measured};
+use crate::report::NOTHING;
+use crate::stats::Interval;
 use crate::target::Target;
 use crate::tools::{Load, Row};
 
@@ -56,6 +60,8 @@ fn measure_and_write(settings: &Settings) -> Result<()> {
         "tls" => tls::run(settings),
         "hold" => hold::run(settings),
         "observe" => observe::run(settings),
+        "workers" => workers::run(settings),
+        "unix" => unix::run(settings),
         other => bail!("there is no subcommand {other:?}"),
     }?;
     crate::say(&document.markdown());
@@ -104,4 +110,9 @@ fn method(settings: &Settings, seconds: f64, rounds: usize) -> Vec<String> {
         ),
         "Figures are medians (minimum–maximum); ratios are medians of the ratios within each round.".to_owned(),
     ]
+}
+
+/// The two ends of an interval.
+fn bounds(interval: Option<Interval>) -> String {
+    interval.map_or(NOTHING.to_owned(), |i| format!("{:.4}–{:.4}", i.low, i.high))
 }

@@ -12,14 +12,14 @@ use anyhow::{Context as _, Result, bail};
 use floor::process;
 use serde_json::{Value, json};
 
-use super::{load, method, one};
+use super::{bounds, load, method, one};
 use crate::args::Settings;
 use crate::machine;
 use crate::measure::Measured;
 use crate::report::{Document, NOTHING, Table, figure, spread};
 use crate::rounds::{self, Series};
 use crate::say;
-use crate::stats::{Interval, interval_of_ratio};
+use crate::stats::interval_of_ratio;
 use crate::target::{MANY_HOLDER, Target};
 use crate::tools::{self, OBSERVED};
 
@@ -99,10 +99,6 @@ fn table(title: String, series: &[Series]) -> Table {
         ]);
     }
     table
-}
-
-fn bounds(interval: Option<Interval>) -> String {
-    interval.map_or(NOTHING.to_owned(), |i| format!("{:.4}–{:.4}", i.low, i.high))
 }
 
 /// The observer's own cost. What cannot be measured is said in the table.

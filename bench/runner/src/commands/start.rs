@@ -1,6 +1,7 @@
 //! From `exec` to the first byte of the first request, as a listening socket of the runner sees it.
 //! Connections that close without a byte (wrk tries the address first) do not count.
 //! The tool is ended as soon as the byte is there: only its beginning is of interest.
+//! And how long a run of a single request takes, from the start of its process to its end.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -16,9 +17,11 @@ use serde_json::json;
 
 use crate::args::Settings;
 use crate::report::{Document, Table, spread};
+use crate::rounds::{self, Series};
 use crate::say;
 use crate::stats::Summary;
-use crate::tools::{self, CLOSED, Load, Row};
+use crate::target::Target;
+use crate::tools::{self, CLOSED, Load, Row, SINGLE};
 
 const ROUNDS: usize = 15;
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -62,8 +65,31 @@ pub fn run(settings: &Settings) -> Result<Document> {
     }
     document.tables.push(table);
     let runs = rows.iter().zip(&all);
-    document.runs = runs.map(|(row, values_ms)| json!({"name": row.name, "start_ms": values_ms})).collect();
+    let starts: Vec<_> = runs.map(|(row, values_ms)| json!({"name": row.name, "start_ms": values_ms})).collect();
+    let (table, series) = single(rounds, settings)?;
+    document.tables.push(table);
+    document.runs = json!({"starts": starts, "single": series});
     Ok(document)
+}
+
+/// A run of one request, from its process's start to its end.
+fn single(rounds: usize, settings: &Settings) -> Result<(Table, Vec<Series>)> {
+    let target = Target::start("responder", &[settings.target_cpu], settings)?;
+    let load = super::load(&target, 1, 1.0, None);
+    let rows = tools::wanted(SINGLE, settings);
+    let series = rounds::interleave(&rows, rounds, settings, |row| {
+        super::one(row, &load, &target, &[settings.load_cpu], settings)
+    });
+    let mut table = Table::new("a run of one request (-n 1)", &["tool", "wall ms", "CPU ms", "remarks"]);
+    for of in &series {
+        table.rows.push(vec![
+            of.name.clone(),
+            spread(of.summary(|run| Some(run.wall_seconds * 1e3)), 1),
+            spread(of.summary(|run| Some(run.cpu_seconds * 1e3)), 1),
+            of.remarks(),
+        ]);
+    }
+    Ok((table, series))
 }
 
 fn first_byte(row: &Row, settings: &Settings) -> Result<Duration> {

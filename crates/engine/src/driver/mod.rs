@@ -34,6 +34,10 @@ pub fn send_request<D: Driver, P: Protocol>(driver: &mut D, protocol: &P, slot: 
     }
 }
 
+/// Bytes of one connection that are handed to the kernel in one turn: a large request must hold up neither the others nor
+/// what is due by the clock. So much takes the kernel some 50 µs to copy.
+pub const SENT_BYTES_MAX: usize = 256 * 1024;
+
 /// A connection's place in the worker's slab, and in the driver's.
 pub type Slot = u32;
 

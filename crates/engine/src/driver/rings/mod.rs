@@ -8,6 +8,7 @@
 //! shared by a ring; an idle connection is four bytes here. For many connections that speak seldom: for few that speak
 //! much the `uring` driver is cheaper, which arms one receive for good.
 
+mod completions;
 mod making;
 mod ring;
 
@@ -16,7 +17,8 @@ use super::epoll::monotonic_ns;
 use super::outbox::Outbox;
 use super::socket::{Sources, kernel_address};
 use super::uring::buffers::GROUP;
-use super::{Driver, Event, Idle, Setup, Slot, Wake};
+use super::uring::{ATTEMPTS_MAX, stuck};
+use super::{Driver, Event, Idle, SENT_BYTES_MAX, Setup, Slot, Wake};
 use io_uring::types::Fixed;
 use io_uring::{cqueue, opcode, squeue};
 use making::Making;
@@ -108,6 +110,10 @@ pub struct Rings {
     /// Rings that may have completions, or work that makes some.
     dirty: Vec<bool>,
     queued: usize,
+    /// How many are handed over together while events are being worked through.
+    chunk: usize,
+    /// Why nothing can be handed over any more: the next wait says so.
+    broken: Option<io::Error>,
     /// The buffer whose bytes were last handed out: ring, id, length; and whose they are.
     held: Option<(usize, u16, usize, Slot)>,
     immediate: VecDeque<Event>,
@@ -154,7 +160,7 @@ impl Rings {
         let mut left = setup.slots.max(1);
         while left > 0 {
             let files = left.min(table);
-            let ring = Ring::new(files)?;
+            let ring = Ring::new(files, setup.is_burst)?;
             epoll::add(&epoll, ring.signal(), epoll::EventData::new_u64(rings.len() as u64), edges)?;
             rings.push(ring);
             left -= files;
@@ -163,6 +169,8 @@ impl Rings {
         Ok(Rings {
             dirty: vec![false; rings.len()],
             ready: Vec::with_capacity(rings.len().clamp(8, 256)),
+            chunk: if setup.is_burst { usize::MAX } else { HAND_OVER * rings.len().min(8) },
+            broken: None,
             rings,
             table,
             making,
@@ -204,12 +212,36 @@ impl Rings {
         // SAFETY: every pointer in an entry made here is to a blob, a buffer of the outbox (released by its send's
         // completion alone), a socket address, the option's value, the buffer of
         // looks or nothing: these never move, and are dropped after the rings (which come first in the driver).
-        unsafe { self.rings[ring].push(entries) };
+        let is_in = unsafe { self.rings[ring].push(entries) };
+        if !is_in && !self.push_later(ring, entries) {
+            return;
+        }
         self.dirty[ring] = true;
         self.queued += entries.len();
-        if self.queued >= HAND_OVER * self.rings.len().min(8) {
+        if self.queued >= self.chunk {
             self.hand_over();
         }
+    }
+
+    /// Makes room in a full submission queue.
+    #[cold]
+    fn push_later(&mut self, ring: usize, entries: &[squeue::Entry]) -> bool {
+        for _ in 0..ATTEMPTS_MAX {
+            if self.broken.is_some() {
+                return false;
+            }
+            if let Err(error) = self.rings[ring].hand_over() {
+                self.broken = Some(error);
+            }
+            // SAFETY: as in `push`.
+            if unsafe { self.rings[ring].push(entries) } {
+                return true;
+            }
+            // It may take no more because its completions have no room (EBUSY).
+            self.rings[ring].take(&mut self.taken, usize::MAX);
+        }
+        self.broken.get_or_insert_with(stuck);
+        false
     }
 
     fn hand_over(&mut self) {
@@ -218,7 +250,10 @@ impl Rings {
             // The kernel does a bounded part of the work that was put off (20 items, Linux 6.14) and does not signal what
             // is left: a ring is entered until nothing more comes.
             if ring.is_queued() || *dirty {
-                ring.hand_over();
+                if let Err(error) = ring.hand_over() {
+                    // What cannot be handed over now never can; the worker hears of it when it waits.
+                    self.broken.get_or_insert(error);
+                }
                 *dirty = true;
             }
         }
@@ -239,7 +274,7 @@ impl Rings {
     fn start_send(&mut self, slot: Slot, payload: Payload, quiet: bool) {
         let bytes = self.outbox.bytes(payload);
         let flags = if quiet { squeue::Flags::SKIP_SUCCESS } else { squeue::Flags::empty() };
-        let op = opcode::Send::new(self.file(slot), bytes.as_ptr(), payload.length)
+        let op = opcode::Send::new(self.file(slot), bytes.as_ptr(), bytes.len().min(SENT_BYTES_MAX) as u32)
             .flags(libc::MSG_NOSIGNAL | libc::MSG_WAITALL)
             .build()
             .flags(flags)
@@ -277,121 +312,11 @@ impl Rings {
         for (ring, dirty) in self.rings.iter_mut().zip(&mut self.dirty) {
             if *dirty && self.taken.len() < TAKEN {
                 let before = self.taken.len();
-                ring.take(&mut self.taken);
+                ring.take(&mut self.taken, TAKEN - before);
                 *dirty = self.taken.len() > before;
             }
         }
         self.taken_at_ns = monotonic_ns().saturating_sub(self.origin_ns);
-    }
-
-    fn on_completion(&mut self, completion: &cqueue::Entry) -> Option<Event> {
-        let (op, slot, generation) = parts(completion.user_data());
-        let result = completion.result();
-        let buffer = cqueue::buffer_select(completion.flags());
-        let ring = self.ring_of(slot);
-        let entry = *self.entries.get(slot as usize)?;
-        if op == Op::Send as u8 && entry.generation != generation {
-            if let Some(at) = self.orphans.iter().position(|(s, g, _)| (*s, *g) == (slot, generation)) {
-                self.outbox.release(self.orphans.swap_remove(at).2);
-            }
-            return None;
-        }
-        if op == Op::Ignore as u8 || entry.generation != generation || !entry.is(OPEN | CONNECTING) {
-            if let Some(id) = buffer {
-                self.rings[ring].buffers.recycle(id);
-            }
-            return None;
-        }
-        match op {
-            // What comes after the failed one is cancelled, and of an earlier life by then.
-            op if op == Op::Prepare as u8 || op == Op::Connect as u8 => {
-                if result < 0 {
-                    self.close(slot);
-                    return Some(Event::ConnectFailed { slot, errno: -result });
-                }
-                let entry = &mut self.entries[slot as usize];
-                entry.set(CONNECTING, false);
-                entry.set(OPEN, true);
-                if self.idle == Idle::Watched {
-                    self.start_receive(slot);
-                }
-                Some(Event::Connected { slot })
-            }
-            op if op == Op::Send as u8 => self.on_sent(slot, result),
-            op if op == Op::Look as u8 => {
-                self.entries[slot as usize].set(LOOKING, false);
-                match -result {
-                    libc::EAGAIN => {}
-                    0 if !entry.is(RECEIVING) => return Some(self.ended(slot)),
-                    errno if errno > 0 && !entry.is(RECEIVING) => return Some(Event::Failed { slot, errno }),
-                    _ if !entry.is(RECEIVING) => self.start_receive(slot),
-                    _ => {}
-                }
-                None
-            }
-            _ => {
-                self.entries[slot as usize].set(RECEIVING, false);
-                if result > 0
-                    && let Some(id) = buffer
-                {
-                    self.held = Some((ring, id, result as usize, slot));
-                    return Some(Event::Received { slot, at_ns: self.taken_at_ns });
-                }
-                if let Some(id) = buffer {
-                    self.rings[ring].buffers.recycle(id);
-                }
-                match -result {
-                    0 => Some(self.ended(slot)),
-                    libc::ENOBUFS => {
-                        self.starved.push(slot);
-                        None
-                    }
-                    errno => Some(Event::Failed { slot, errno }),
-                }
-            }
-        }
-    }
-
-    /// The peer will send no more.
-    fn ended(&self, slot: Slot) -> Event {
-        match self.send_errors.get(&slot) {
-            None => Event::Closed { slot },
-            Some(errno) => Event::Failed { slot, errno: *errno },
-        }
-    }
-
-    fn on_sent(&mut self, slot: Slot, result: i32) -> Option<Event> {
-        if result < 0 {
-            let unsent = self.unsent.remove(&slot).unwrap_or_default();
-            unsent.into_iter().for_each(|payload| self.outbox.release(payload));
-            if self.entries[slot as usize].is(RECEIVING) {
-                // What the peer said before it closed may still be on its way: the receive reports the end.
-                self.send_errors.insert(slot, -result);
-                return None;
-            }
-            return Some(Event::Failed { slot, errno: -result });
-        }
-        let queue = self.unsent.get_mut(&slot)?;
-        let first = queue.front_mut()?;
-        let sent = result as u32;
-        let mut drained = false;
-        if sent < first.length {
-            first.start += sent;
-            first.length -= sent;
-        } else if let Some(done) = queue.pop_front() {
-            drained = Outbox::is_owned(done);
-            self.outbox.release(done);
-        }
-        match queue.front().copied() {
-            Some(next) => {
-                self.start_send(slot, next, false);
-                None
-            }
-            None => {
-                self.unsent.remove(&slot);
-                drained.then_some(Event::Drained { slot })
-            }
-        }
     }
 
     fn reply_is_due(&mut self, slot: Slot) {
@@ -530,6 +455,13 @@ impl Driver for Rings {
         let now_ns = self.now_ns();
         self.sweep(now_ns);
         self.hand_over();
+        if let Some(error) = self.broken.take() {
+            return Err(error);
+        }
+        if self.cursor < self.taken.len() {
+            // Taken to make room.
+            return Ok(());
+        }
         self.take();
         if !self.taken.is_empty() {
             return Ok(());
@@ -553,7 +485,7 @@ impl Driver for Rings {
                 continue;
             }
             let ring = event.data.u64() as usize;
-            self.rings[ring].hand_over();
+            self.rings[ring].hand_over()?;
             self.dirty[ring] = true;
         }
         self.take();

@@ -4,14 +4,16 @@
 //! holds more connections than its descriptor limit, a table at a time.
 
 use crate::driver::uring::buffers::Buffers;
-use crate::driver::uring::build;
+use crate::driver::uring::{build, is_passing, refused};
 use io_uring::{IoUring, cqueue, squeue};
 use rustix::event::{EventfdFlags, eventfd};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
-/// Entries of a ring's submission queue.
+/// Entries of a ring's submission queue; for bursts, as many as it has files, up to the largest queue
+/// (io_uring_setup(2)).
 const SUBMISSIONS: u32 = 256;
+const SUBMISSIONS_MAX: u32 = 32_768;
 /// Entries of its completion queue; more than that the kernel keeps for later.
 const COMPLETIONS: u32 = 2048;
 /// Receive buffers of a ring, and their size, bytes: what arrives at once, not what is held.
@@ -31,14 +33,17 @@ pub struct Ring {
 }
 
 impl Ring {
-    /// A ring with an empty table of `files`.
+    /// A ring with an empty table of `files`; with room to hand over as many entries at once, where all of them send
+    /// together.
     ///
     /// # Errors
     /// The kernel's: EMFILE for a table larger than the descriptor limit.
-    pub fn new(files: u32) -> io::Result<Self> {
-        let ring = build(SUBMISSIONS, COMPLETIONS)?;
+    pub fn new(files: u32, is_burst: bool) -> io::Result<Self> {
+        let together =
+            if is_burst { files.next_power_of_two().clamp(SUBMISSIONS, SUBMISSIONS_MAX) } else { SUBMISSIONS };
+        let ring = build(together, COMPLETIONS.max(together))?;
         ring.submitter().register_files_sparse(files)?;
-        let buffers = Buffers::register_of(&ring, BUFFERS, BUFFER_BYTES)?;
+        let buffers = Buffers::register_of(&ring, BUFFERS, BUFFER_BYTES, BUFFERS)?;
         // The ring's own descriptor does not become readable for work that is put off until the thread asks for it
         // (deferred task runs); an event descriptor is signalled for that too.
         let signal = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
@@ -59,19 +64,17 @@ impl Ring {
         self.ring.submitter().register_files_update(index, &[descriptor]).map(drop)
     }
 
-    /// Adds linked entries, all of them or none yet: hands over what is there first if they do not fit.
+    /// Adds linked entries, all of them or none. Says whether there was room.
     ///
     /// # Safety
     /// Every pointer in them is valid until the operation has completed.
-    pub unsafe fn push(&mut self, entries: &[squeue::Entry]) {
-        loop {
-            // SAFETY: the caller's promise.
-            if unsafe { self.ring.submission().push_multiple(entries) }.is_ok() {
-                self.queued += entries.len();
-                return;
-            }
-            self.hand_over();
+    pub unsafe fn push(&mut self, entries: &[squeue::Entry]) -> bool {
+        // SAFETY: the caller's promise.
+        let is_in = unsafe { self.ring.submission().push_multiple(entries) }.is_ok();
+        if is_in {
+            self.queued += entries.len();
         }
+        is_in
     }
 
     /// Whether something waits to be handed over.
@@ -80,26 +83,28 @@ impl Ring {
     }
 
     /// Hands over what is queued and lets the kernel make completions. Does not sleep.
-    pub fn hand_over(&mut self) {
+    ///
+    /// # Errors
+    /// The kernel's, where it will never take anything again. What it does not take for want of memory, or of room for
+    /// completions (EAGAIN, EBUSY), stays queued and goes next time.
+    pub fn hand_over(&mut self) -> io::Result<()> {
         let to_submit = self.ring.submission().len() as u32;
         self.queued = 0;
-        // EBUSY or EAGAIN: completions must be taken first; what was not taken stays queued and goes next time.
         // SAFETY: no argument is passed (null, size 0); the queue's entries obey `push`.
         let taken =
             unsafe { self.ring.submitter().enter::<libc::sigset_t>(to_submit, 0, IORING_ENTER_GETEVENTS, None) };
         if !matches!(taken, Ok(n) if n as u32 >= to_submit) {
             self.queued = self.ring.submission().len();
         }
+        match taken {
+            Err(e) if !is_passing(&e) => Err(refused(&e)),
+            _ => Ok(()),
+        }
     }
 
-    /// Moves completions to `into` until it is full.
-    pub fn take(&mut self, into: &mut Vec<cqueue::Entry>) {
-        let mut queue = self.ring.completion();
-        while into.len() < into.capacity()
-            && let Some(entry) = queue.next()
-        {
-            into.push(entry);
-        }
+    /// Moves at most `most` completions to `into`.
+    pub fn take(&mut self, into: &mut Vec<cqueue::Entry>, most: usize) {
+        into.extend(self.ring.completion().take(most));
     }
 }
 

@@ -1,5 +1,8 @@
 //! A ring of receive buffers that the kernel picks from: memory in proportion to what arrives at once, not to
 //! connections. Each buffer goes back as soon as its bytes have been looked at.
+//!
+//! The kernel takes them in turn, so a ring of all of them would touch megabytes for a few kilobytes that are under way:
+//! few go round, whose memory stays in the cache, and more are added when these were not enough.
 
 use io_uring::types::BufRingEntry;
 use io_uring::{IoUring, types};
@@ -11,6 +14,12 @@ use std::sync::atomic::{AtomicU16, Ordering};
 /// The only buffer group of a worker's ring.
 pub const GROUP: u16 = 0;
 const PAGE: usize = 4096;
+/// Buffers that go round at first.
+const FIRST: u16 = 16;
+/// Between buffers: without it their beginnings, which are what short replies fill, would share a few sets of the cache.
+const GAP_BYTES: usize = 17 * 64;
+/// As the allocator aligns by itself: then it need not touch the memory to clear it.
+const ALIGN: usize = 16;
 /// Memory for all buffers of a worker together, bytes.
 const BUDGET_BYTES: usize = 2 * 1024 * 1024;
 
@@ -21,6 +30,8 @@ pub struct Buffers {
     count: u16,
     size: usize,
     tail: u16,
+    /// Those that go round are `0..round`.
+    round: u16,
 }
 
 impl Buffers {
@@ -30,28 +41,42 @@ impl Buffers {
     /// The kernel's, where it has no buffer rings (before 5.19).
     pub fn register(ring: &IoUring, slots: u32) -> io::Result<Self> {
         let count = (slots.next_power_of_two()).clamp(64, 4096) as u16;
-        Self::register_of(ring, count, (BUDGET_BYTES / usize::from(count)).clamp(2048, 32 * 1024))
+        Self::register_of(ring, count, (BUDGET_BYTES / usize::from(count)).clamp(2048, 32 * 1024), FIRST)
     }
 
-    /// Makes `count` (a power of two) buffers of `size` bytes and registers them.
+    /// Makes `count` (a power of two) buffers of `size` bytes and registers them; `first` go round until there are more.
     ///
     /// # Errors
     /// As [`Buffers::register`].
-    pub fn register_of(ring: &IoUring, count: u16, size: usize) -> io::Result<Self> {
+    pub fn register_of(ring: &IoUring, count: u16, size: usize, first: u16) -> io::Result<Self> {
         let mut buffers = Buffers {
             entries: allocate(Self::ring_layout(count)).cast(),
             memory: allocate(Self::memory_layout(count, size)),
             count,
             size,
             tail: 0,
+            round: 0,
         };
         // SAFETY: the ring's memory is page-aligned, zeroed, holds `count` entries, and lives until `self` is dropped,
         // which the owner does after the io_uring is closed.
         unsafe { ring.submitter().register_buf_ring_with_flags(buffers.entries.as_ptr() as u64, count, GROUP, 0)? };
-        for id in 0..count {
-            buffers.recycle(id);
-        }
+        buffers.add(first);
         Ok(buffers)
+    }
+
+    /// They were not enough: twice as many go round, if there are.
+    pub fn grow(&mut self) {
+        self.add(self.round);
+    }
+
+    fn add(&mut self, more: u16) {
+        let round = self.round.saturating_add(more).min(self.count);
+        (self.round..round).for_each(|id| self.recycle(id));
+        self.round = round;
+    }
+
+    fn start(&self, id: u16) -> *mut u8 {
+        self.memory.as_ptr().wrapping_add(usize::from(id) * (self.size + GAP_BYTES))
     }
 
     /// The first `length` bytes of a buffer that the kernel has handed over and that was not yet given back.
@@ -59,27 +84,24 @@ impl Buffers {
         debug_assert!(id < self.count && length <= self.size);
         // SAFETY: `id` names one of `count` buffers of `size` bytes; the kernel does not write to it until it is
         // recycled, which needs `&mut self`.
-        unsafe {
-            std::slice::from_raw_parts(self.memory.as_ptr().add(usize::from(id) * self.size), length.min(self.size))
-        }
+        unsafe { std::slice::from_raw_parts(self.start(id), length.min(self.size)) }
     }
 
     /// The same bytes, to be changed in place.
     pub fn bytes_mut(&mut self, id: u16, length: usize) -> &mut [u8] {
         debug_assert!(id < self.count && length <= self.size);
         // SAFETY: as in `bytes`; the slice borrows `self` alone, so there is no other to the same memory.
-        unsafe {
-            std::slice::from_raw_parts_mut(self.memory.as_ptr().add(usize::from(id) * self.size), length.min(self.size))
-        }
+        unsafe { std::slice::from_raw_parts_mut(self.start(id), length.min(self.size)) }
     }
 
     /// Gives a buffer back to the kernel.
     pub fn recycle(&mut self, id: u16) {
         let index = usize::from(self.tail & (self.count - 1));
+        let address = self.start(id) as u64;
         // SAFETY: `index` is within the ring; entries at and beyond the tail are ours to write until the tail moves.
         unsafe {
             let entry = &mut *self.entries.as_ptr().add(index);
-            entry.set_addr(self.memory.as_ptr().add(usize::from(id) * self.size) as u64);
+            entry.set_addr(address);
             entry.set_len(self.size as u32);
             entry.set_bid(id);
         }
@@ -93,11 +115,11 @@ impl Buffers {
     }
 
     fn ring_layout(count: u16) -> Layout {
-        layout(usize::from(count) * size_of::<BufRingEntry>())
+        layout(usize::from(count) * size_of::<BufRingEntry>(), PAGE)
     }
 
     fn memory_layout(count: u16, size: usize) -> Layout {
-        layout(usize::from(count) * size)
+        layout(usize::from(count) * (size + GAP_BYTES), ALIGN)
     }
 }
 
@@ -113,8 +135,8 @@ impl Drop for Buffers {
 }
 
 #[expect(clippy::expect_used, reason = "sizes are bounded by constants")]
-fn layout(bytes: usize) -> Layout {
-    Layout::from_size_align(bytes, PAGE).expect("a few MiB, aligned to a page")
+fn layout(bytes: usize, align: usize) -> Layout {
+    Layout::from_size_align(bytes, align).expect("a few MiB, aligned to a page at the most")
 }
 
 fn allocate(layout: Layout) -> NonNull<u8> {

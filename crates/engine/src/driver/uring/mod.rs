@@ -2,29 +2,37 @@
 //!
 //! Single issuer with deferred task work, so completions are made only when this thread asks; a multishot receive
 //! into shared buffers on each connection; the next send of a connection is handed over only when the last one is
-//! done, so bytes never overtake each other. Sends that are small and alone post no completion.
+//! done, so bytes never overtake each other. Sends that are small and alone post no completion. Of a large one
+//! [`super::SENT_BYTES_MAX`] go at a time, so that no connection has the kernel to itself.
 //!
-//! Received bytes are stamped when a batch of completions is taken, once for all of it.
+//! Received bytes are stamped when a batch of completions is taken, once for all of it. What goes to the kernel is in
+//! `handing`, what comes back in `completions`.
 
 pub(super) mod buffers;
+mod completions;
+mod handing;
+#[cfg(test)]
+mod tests;
 
 pub use buffers::available;
+pub(super) use handing::{ATTEMPTS_MAX, is_passing, refused, stuck};
 
 use super::epoll::monotonic_ns;
 use super::outbox::Outbox;
-use super::socket::{Sources, bind_to, errno, kernel_address, stream};
-use super::stamps::{CONTROL_BYTES, WallClock, stamp_of};
-use super::{Driver, Event, Setup, Slot, Wake, stamps};
-use buffers::{Buffers, GROUP, fd};
+use super::socket::{Sources, errno, kernel_address};
+use super::stamps::{CONTROL_BYTES, WallClock};
+use super::{Driver, Event, Setup, Slot, Wake};
+use buffers::Buffers;
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
 use socket2::{SockAddr, Socket};
 use std::collections::VecDeque;
 use std::io;
 use wire::Payload;
 
-/// Sends handed over together while events are being worked through: small enough that none waits long.
-const SUBMIT_CHUNK: usize = 8;
-/// A send of at most so many bytes fits any socket buffer and is not waited for.
+/// Sends handed over together while events are being worked through: small enough that none waits long. Where replies
+/// are reaped in batches, sends may wait as well: for twice a batch, so that mostly all of a turn go with its wait.
+const SUBMIT_CHUNK: usize = 16;
+/// A send of at most so many bytes fits any socket buffer that is empty.
 const SMALL_SEND_BYTES: u32 = 4096;
 /// Completions taken from the ring at once.
 const TAKEN: usize = 512;
@@ -37,18 +45,47 @@ enum Op {
     Send = 3,
     Ignore = 4,
     Timer = 5,
+    /// A send of which only a failure is told.
+    QuietSend = 6,
 }
 
+/// What each request needs to know of a connection; the rest is in [`Rest`].
 #[derive(Default)]
 struct Entry {
     socket: Option<Socket>,
     generation: u32,
     connecting: bool,
     receiving: bool,
+    sending: Sending,
+}
+
+/// How the send that is with the kernel will complete.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Sending {
+    /// There is none whose completion is told.
+    #[default]
+    Nothing,
+    /// While it is handed over, whole or not: it does not wait for room.
+    AtOnce,
+    /// When the kernel has taken all of it.
+    InTime,
+}
+
+/// What is needed where sends are waited for.
+#[derive(Default)]
+struct Rest {
     /// The first is with the kernel, the others wait for it.
     unsent: VecDeque<Payload>,
-    /// Completed bytes of the first.
+    /// A send failed; reported when the receive ends, so that a last reply is not lost.
     send_errno: i32,
+}
+
+/// A buffer whose connection was closed while the kernel read it: it comes back with the completion.
+struct Orphan {
+    slot: Slot,
+    generation: u32,
+    payload: Payload,
+    sending: Sending,
 }
 
 /// The io_uring driver. See the module's head.
@@ -57,13 +94,13 @@ pub struct Uring {
     ring: IoUring,
     buffers: Buffers,
     entries: Vec<Entry>,
+    rests: Vec<Rest>,
     addresses: Box<[SockAddr]>,
     sources: Sources,
     outbox: Outbox,
-    /// Buffers whose connection was closed while the kernel read them: they come back with the completion.
-    orphans: Vec<(Slot, u32, Payload)>,
-    /// Small owned sends that will complete as soon as they are handed over: waits are not to be ended by them.
-    small_sends: usize,
+    orphans: Vec<Orphan>,
+    /// Sends whose completions are there as soon as they are handed over: waits are not to be ended by them.
+    at_once: usize,
     taken: Vec<cqueue::Entry>,
     cursor: usize,
     taken_at_ns: u64,
@@ -84,6 +121,10 @@ pub struct Uring {
     /// The timers' moment: the kernel reads it when the entry is submitted.
     timer: Box<types::Timespec>,
     origin_ns: u64,
+    /// Calls in a row that the kernel refused for want of memory or of room for completions.
+    refused: u32,
+    /// Why nothing can be handed over any more: the next wait says so.
+    broken: Option<io::Error>,
 }
 
 pub(super) fn build(submissions: u32, completions: u32) -> io::Result<IoUring> {
@@ -114,11 +155,12 @@ impl Uring {
             ring,
             buffers,
             entries: (0..setup.slots).map(|_| Entry::default()).collect(),
+            rests: (0..setup.slots).map(|_| Rest::default()).collect(),
             addresses: setup.addresses.iter().map(kernel_address).collect::<io::Result<_>>()?,
             sources: Sources::of(setup),
             outbox: Outbox::new(setup.blobs.clone()),
             orphans: Vec::new(),
-            small_sends: 0,
+            at_once: 0,
             taken: Vec::with_capacity(TAKEN),
             cursor: 0,
             taken_at_ns: 0,
@@ -132,251 +174,9 @@ impl Uring {
             timer_ns: u64::MAX,
             timer: Box::new(types::Timespec::new()),
             origin_ns: 0,
+            refused: 0,
+            broken: None,
         })
-    }
-
-    fn push(&mut self, entry: &squeue::Entry) {
-        loop {
-            // SAFETY: every pointer in an entry made here is to a blob, a buffer of the outbox, a socket address, the boxed
-            // message header or nothing: these never move, are not changed or freed before the entry has completed (a
-            // buffer is released by its send's completion alone), and outlive the ring (it is the first field). Descriptors are
-            // checked by the kernel.
-            if unsafe { self.ring.submission().push(entry) }.is_ok() {
-                self.queued += 1;
-                return;
-            }
-            self.submit();
-        }
-    }
-
-    fn submit(&mut self) {
-        self.queued = 0;
-        // EBUSY or EAGAIN: the completion queue is full; entries stay queued and go with the next wait.
-        let _ = self.ring.submit();
-    }
-
-    fn start_connect(&mut self, slot: Slot, address: usize) -> io::Result<()> {
-        let socket = stream(&self.addresses[address], false)?;
-        if self.stamping.is_some() {
-            stamps::enable(&socket)?;
-        }
-        if let Some(source) = self.sources.of_slot(slot, &self.addresses[address]) {
-            bind_to(&socket, source)?;
-        }
-        let entry = &mut self.entries[slot as usize];
-        entry.generation = entry.generation.wrapping_add(1) & GENERATION_MASK;
-        entry.connecting = true;
-        let address = &self.addresses[address];
-        let op = opcode::Connect::new(fd(&socket), address.as_ptr().cast(), address.len()).build().user_data(key(
-            Op::Connect,
-            slot,
-            entry.generation,
-        ));
-        entry.socket = Some(socket);
-        self.push(&op);
-        Ok(())
-    }
-
-    fn start_receive(&mut self, slot: Slot) {
-        let entry = &mut self.entries[slot as usize];
-        let Some(socket) = &entry.socket else { return };
-        entry.receiving = true;
-        let op = match &self.stamping {
-            None => opcode::RecvMulti::new(fd(socket), GROUP).build(),
-            Some((_, header)) => opcode::RecvMsgMulti::new(fd(socket), &raw const **header, GROUP).build(),
-        };
-        let op = op.user_data(key(Op::Receive, slot, entry.generation));
-        self.push(&op);
-    }
-
-    fn start_send(&mut self, slot: Slot, payload: Payload, quiet: bool) {
-        let entry = &self.entries[slot as usize];
-        let Some(socket) = &entry.socket else { return };
-        let bytes = self.outbox.bytes(payload);
-        let flags = if quiet { squeue::Flags::SKIP_SUCCESS } else { squeue::Flags::empty() };
-        let op = opcode::Send::new(fd(socket), bytes.as_ptr(), payload.length)
-            .flags(libc::MSG_NOSIGNAL | libc::MSG_WAITALL)
-            .build()
-            .flags(flags)
-            .user_data(key(Op::Send, slot, entry.generation));
-        self.small_sends += usize::from(is_small_owned(payload));
-        self.push(&op);
-    }
-
-    /// Waits for one completion. The end of the wait is a timer that stays with the kernel over many waits: a timeout
-    /// given to each would be started and cancelled for each reply.
-    fn wait_for_one(&mut self, until_ns: u64) -> io::Result<()> {
-        if until_ns < self.timer_ns {
-            let at_ns = self.origin_ns + until_ns;
-            *self.timer = types::Timespec::new().sec(at_ns / 1_000_000_000).nsec((at_ns % 1_000_000_000) as u32);
-            let op = opcode::Timeout::new(&raw const *self.timer)
-                .flags(types::TimeoutFlags::ABS)
-                .build()
-                .user_data(key(Op::Timer, 0, 0));
-            // The moment is read at submission, so an entry that is not submitted yet must not see it change.
-            self.push(&op);
-            self.submit();
-            self.timer_ns = until_ns;
-        }
-        self.queued = 0;
-        let outcome = self.ring.submit_and_wait(1 + self.small_sends);
-        self.take_after(outcome)
-    }
-
-    fn take_after(&mut self, waited: io::Result<usize>) -> io::Result<()> {
-        match waited {
-            Ok(_) => {}
-            Err(e) if matches!(e.raw_os_error(), Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN)) => {}
-            Err(e) => return Err(e),
-        }
-        self.take();
-        Ok(())
-    }
-
-    fn take(&mut self) {
-        self.taken.clear();
-        self.cursor = 0;
-        let mut queue = self.ring.completion();
-        while self.taken.len() < TAKEN
-            && let Some(entry) = queue.next()
-        {
-            self.taken.push(entry);
-        }
-        drop(queue);
-        self.taken_at_ns = monotonic_ns().saturating_sub(self.origin_ns);
-    }
-
-    fn on_completion(&mut self, completion: &cqueue::Entry) -> Option<Event> {
-        let (op, slot, generation) = parts(completion.user_data());
-        if op == Op::Timer as u8 {
-            // One that is later than the earliest may still be on its way: it ends a wait early, which does no harm.
-            self.timer_ns = u64::MAX;
-            return None;
-        }
-        let (result, flags) = (completion.result(), completion.flags());
-        let buffer = cqueue::buffer_select(flags);
-        let entry = self.entries.get_mut(slot as usize)?;
-        if op == Op::Send as u8 && entry.generation != generation {
-            self.release_orphan(slot, generation);
-            return None;
-        }
-        if op == Op::Ignore as u8 || entry.generation != generation || entry.socket.is_none() {
-            if let Some(id) = buffer {
-                self.buffers.recycle(id);
-            }
-            return None;
-        }
-        match op {
-            op if op == Op::Connect as u8 => {
-                entry.connecting = false;
-                if result < 0 {
-                    self.close(slot);
-                    return Some(Event::ConnectFailed { slot, errno: -result });
-                }
-                self.start_receive(slot);
-                Some(Event::Connected { slot })
-            }
-            op if op == Op::Send as u8 => self.on_sent(slot, result),
-            _ => {
-                let more = cqueue::more(flags);
-                entry.receiving = more;
-                if result > 0
-                    && let Some(id) = buffer
-                {
-                    let (start, length, stamp_ns) = self.unpack(id, result as usize);
-                    if length > 0 {
-                        self.held = Some((id, start, length));
-                        if !more {
-                            self.start_receive(slot);
-                        }
-                        return Some(Event::Received { slot, at_ns: self.arrival_ns(stamp_ns) });
-                    }
-                    // With a header before the bytes, the end of the stream is a header alone.
-                    self.buffers.recycle(id);
-                    return Some(self.ended(slot));
-                }
-                if let Some(id) = buffer {
-                    self.buffers.recycle(id);
-                }
-                match -result {
-                    0 => Some(self.ended(slot)),
-                    // All buffers hold bytes that are still to be looked at: go on when they are back.
-                    libc::ENOBUFS => {
-                        self.starved.push(slot);
-                        None
-                    }
-                    errno => Some(Event::Failed { slot, errno }),
-                }
-            }
-        }
-    }
-
-    /// The peer will send no more.
-    fn ended(&self, slot: Slot) -> Event {
-        match self.entries[slot as usize].send_errno {
-            0 => Event::Closed { slot },
-            errno => Event::Failed { slot, errno },
-        }
-    }
-
-    /// Where the bytes are in a buffer of which the kernel filled `filled`, how many, and their stamp.
-    fn unpack(&self, id: u16, filled: usize) -> (usize, usize, Option<u64>) {
-        let Some((_, header)) = &self.stamping else { return (0, filled, None) };
-        let buffer = self.buffers.bytes(id, filled);
-        match types::RecvMsgOut::parse(buffer, header) {
-            Ok(message) => {
-                let length = message.payload_data().len();
-                (buffer.len() - length, length, stamp_of(message.control_data()))
-            }
-            Err(()) => (0, 0, None),
-        }
-    }
-
-    /// When bytes came, since the run's start: by the stamp where there is one, else when they were taken.
-    fn arrival_ns(&mut self, stamp_ns: Option<u64>) -> u64 {
-        let taken_ns = self.taken_at_ns + self.origin_ns;
-        let moved_ns = match (&mut self.stamping, stamp_ns) {
-            (Some((clock, _)), Some(stamp_ns)) => clock.monotonic_ns(stamp_ns, taken_ns),
-            _ => None,
-        };
-        moved_ns.map_or(self.taken_at_ns, |ns| ns.saturating_sub(self.origin_ns))
-    }
-
-    fn on_sent(&mut self, slot: Slot, result: i32) -> Option<Event> {
-        let entry = &mut self.entries[slot as usize];
-        if let Some(first) = entry.unsent.front() {
-            self.small_sends -= usize::from(is_small_owned(*first));
-        }
-        if result < 0 {
-            // What the peer said before it closed may still be on its way: the receive reports the end.
-            entry.send_errno = -result;
-            entry.unsent.drain(..).for_each(|payload| self.outbox.release(payload));
-            return (!entry.receiving).then_some(Event::Failed { slot, errno: -result });
-        }
-        let mut drained = false;
-        let first = entry.unsent.front_mut()?;
-        let sent = result as u32;
-        if sent < first.length {
-            first.start += sent;
-            first.length -= sent;
-        } else if let Some(done) = entry.unsent.pop_front() {
-            drained = Outbox::is_owned(done);
-            self.outbox.release(done);
-        }
-        if let Some(next) = entry.unsent.front().copied() {
-            self.start_send(slot, next, false);
-            return None;
-        }
-        drained.then_some(Event::Drained { slot })
-    }
-
-    /// A send of a connection's earlier life has completed: its buffer, if it had one, is free.
-    fn release_orphan(&mut self, slot: Slot, generation: u32) {
-        if let Some(at) = self.orphans.iter().position(|(s, g, _)| (*s, *g) == (slot, generation)) {
-            let (.., payload) = self.orphans.swap_remove(at);
-            self.small_sends -= usize::from(is_small_owned(payload));
-            self.outbox.release(payload);
-        }
     }
 
     fn release_held(&mut self) {
@@ -409,13 +209,10 @@ impl Driver for Uring {
     #[inline]
     fn send(&mut self, slot: Slot, payload: Payload) {
         if self.alone && payload.length <= SMALL_SEND_BYTES {
-            self.start_send(slot, payload, true);
+            // Nobody waits for it: the reply says that it left.
+            self.start_send(slot, payload, Sending::Nothing);
         } else {
-            let unsent = &mut self.entries[slot as usize].unsent;
-            unsent.push_back(payload);
-            if unsent.len() == 1 {
-                self.start_send(slot, payload, false);
-            }
+            self.queue_send(slot, payload);
         }
         if self.queued >= self.chunk {
             self.submit();
@@ -432,38 +229,40 @@ impl Driver for Uring {
         }
         // Never quiet: the buffer may be used again only when the kernel has said that it has read it.
         let payload = self.outbox.keep(bytes, 0);
-        let unsent = &mut self.entries[slot as usize].unsent;
-        unsent.push_back(payload);
-        if unsent.len() == 1 {
-            self.start_send(slot, payload, false);
-        }
-        if self.queued >= SUBMIT_CHUNK {
+        self.queue_send(slot, payload);
+        if self.queued >= self.chunk {
             self.submit();
         }
     }
 
     fn unsent(&self, slot: Slot) -> usize {
         // The first is with the kernel, which may have taken all of it.
-        self.entries[slot as usize].unsent.len().saturating_sub(1)
+        match self.entries[slot as usize].sending {
+            Sending::Nothing => 0,
+            Sending::AtOnce | Sending::InTime => self.rests[slot as usize].unsent.len().saturating_sub(1),
+        }
     }
 
     fn close(&mut self, slot: Slot) {
-        let entry = &mut self.entries[slot as usize];
+        let (entry, rest) = (&mut self.entries[slot as usize], &mut self.rests[slot as usize]);
         let Some(socket) = entry.socket.take() else { return };
-        let (connecting, receiving, sending) = (entry.connecting, entry.receiving, !entry.unsent.is_empty());
+        let (connecting, receiving, sending) = (entry.connecting, entry.receiving, entry.sending);
         let generation = entry.generation;
         entry.generation = generation.wrapping_add(1) & GENERATION_MASK;
         entry.connecting = false;
         entry.receiving = false;
-        let mut unsent = entry.unsent.drain(..);
+        entry.sending = Sending::Nothing;
+        let mut unsent = rest.unsent.drain(..);
         // The first is with the kernel, which may go on reading it until the cancelled send has completed.
-        if let Some(first) = unsent.next().filter(|payload| Outbox::is_owned(*payload)) {
-            self.orphans.push((slot, generation, first));
+        if let Some(payload) = unsent.next() {
+            self.orphans.push(Orphan { slot, generation, payload, sending });
         }
         unsent.for_each(|payload| self.outbox.release(payload));
-        entry.send_errno = 0;
+        rest.send_errno = 0;
         // Operations hold the socket open past its descriptor: they are cancelled, or the peer would see no close.
-        for (op, pending) in [(Op::Connect, connecting), (Op::Receive, receiving), (Op::Send, sending)] {
+        for (op, pending) in
+            [(Op::Connect, connecting), (Op::Receive, receiving), (Op::Send, sending == Sending::InTime)]
+        {
             if pending {
                 let cancel = opcode::AsyncCancel::new(key(op, slot, generation))
                     .build()
@@ -484,29 +283,28 @@ impl Driver for Uring {
         if !self.immediate.is_empty() || self.cursor < self.taken.len() {
             return Ok(());
         }
-        while let Some(slot) = self.starved.pop() {
-            self.start_receive(slot);
-        }
-        if wake == Wake::First {
-            return self.wait_for_one(until_ns);
-        }
-        self.queued = 0;
-        let sends = self.small_sends;
-        let left_ns = until_ns.saturating_sub(self.now_ns());
-        let (want, left_ns, min_wait_us) = match wake {
-            Wake::First | Wake::Never => (usize::try_from(self.ring.params().cq_entries()).unwrap_or(1), left_ns, 0),
-            Wake::Batch { completions, delay_ns } if self.has_min_wait => {
-                (completions as usize + sends, left_ns, (delay_ns.min(left_ns) / 1000) as u32)
+        if !self.starved.is_empty() {
+            self.buffers.grow();
+            while let Some(slot) = self.starved.pop() {
+                self.start_receive(slot);
             }
-            Wake::Batch { completions, delay_ns } => (completions as usize + sends, left_ns.min(delay_ns), 0),
-        };
-        let timeout = types::Timespec::new().sec(left_ns / 1_000_000_000).nsec((left_ns % 1_000_000_000) as u32);
-        let mut args = types::SubmitArgs::new().timespec(&timeout);
-        if min_wait_us > 0 {
-            args = args.min_wait_usec(min_wait_us);
         }
-        let outcome = self.ring.submitter().submit_with_args(want, &args);
-        self.take_after(outcome)
+        let completions = match wake {
+            Wake::First => return self.wait_for_one(until_ns),
+            Wake::Batch { completions, .. } => {
+                self.chunk = self.chunk.max(2 * completions as usize);
+                completions as usize
+            }
+            Wake::Never => usize::try_from(self.ring.params().cq_entries()).unwrap_or(1),
+        };
+        let left_ns = until_ns.saturating_sub(self.now_ns());
+        match wake {
+            Wake::Batch { delay_ns, .. } if self.has_min_wait => {
+                self.wait_for(completions, left_ns, (delay_ns.min(left_ns) / 1000) as u32)
+            }
+            Wake::Batch { delay_ns, .. } => self.wait_for(completions, left_ns.min(delay_ns), 0),
+            Wake::First | Wake::Never => self.wait_for(completions, left_ns, 0),
+        }
     }
 
     fn next(&mut self) -> Option<Event> {
@@ -536,11 +334,6 @@ impl Driver for Uring {
             None => &mut [],
         }
     }
-}
-
-/// Whether a send completes as soon as it is handed over, and says so: it is one of ours and fits any socket buffer.
-fn is_small_owned(payload: Payload) -> bool {
-    Outbox::is_owned(payload) && payload.length <= SMALL_SEND_BYTES
 }
 
 /// The shape of a stamped receive: no address, a control message, then the bytes.
