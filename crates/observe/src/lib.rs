@@ -7,6 +7,7 @@
 
 mod apart;
 pub mod capsule;
+mod census;
 mod elsewhere;
 pub mod import;
 mod limits;

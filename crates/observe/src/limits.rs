@@ -8,6 +8,14 @@ use std::time::Duration;
 pub const THREADS_MAX: usize = 256;
 /// Processes of the target that are watched, the lowest ids first; an event says when there are more.
 pub const PROCESSES_MAX: usize = 64;
+/// Processes of the target whose CPU time is summed, the oldest first.
+pub(crate) const SUMMED_MAX: usize = 1024;
+/// Other processes that are read at one reading: those that ran last time, new ones, then the rest in turn.
+pub(crate) const OTHERS_MAX: usize = 512;
+/// Ids of processes that are listed.
+pub(crate) const PIDS_MAX: usize = 1 << 16;
+/// A pass through the machine's processes is not made again before so many times the CPU time that it took.
+pub(crate) const PASS_SPARING: i64 = 100;
 /// Sockets of the target whose state the probes keep, at the most (some 80 bytes each while they are open).
 pub const BPF_SOCKETS_MAX: u32 = 65_536;
 /// Costly probes run for at least so long, nanoseconds: ticks of a second may come a little early.

@@ -78,8 +78,8 @@ impl Observer {
             (None, target) => Ok(target),
         };
         let probes = Family::new(target, &spec);
+        let samplers = SAMPLERS.iter().map(|entry| Running::new(entry, &spec)).collect();
         let watch = Watch::new(spec, &mut buffers);
-        let samplers = SAMPLERS.iter().map(Running::new).collect();
         Observer { watch, samplers, probes, events: Vec::new(), buffers }
     }
 
@@ -132,8 +132,9 @@ impl Observer {
 }
 
 impl Running {
-    fn new(entry: &Entry) -> Self {
-        let sampler = (entry.make)();
+    fn new(entry: &Entry, spec: &ObserveSpec) -> Self {
+        let mut sampler = (entry.make)();
+        sampler.begin(spec);
         Running { name: entry.name, sampler, state: SamplerState::Active, reason: String::new(), has_read: false }
     }
 
