@@ -24,6 +24,17 @@ pub(crate) const WINDOW_NS_MIN: i64 = 900_000_000;
 /// And then not for so many times as long, their own time included.
 #[cfg(feature = "bpf")]
 pub(crate) const WINDOW_EVERY: i64 = 10;
+/// Longest window where time is measured: what is left of a tenth is for windows after slow ticks.
+#[cfg(feature = "bpf")]
+pub(crate) const WINDOW_NS_MAX: i64 = 600_000_000;
+/// Shortest window that is worth attaching for: an acknowledgement is delayed by 40 ms.
+#[cfg(feature = "bpf")]
+pub(crate) const WINDOW_NS_LEAST: i64 = 45_000_000;
+/// Measured time from which on something is left for slow ticks.
+#[cfg(feature = "bpf")]
+pub(crate) const WINDOW_SPARES_NS: i64 = 6_000_000_000;
+/// How long after the start of the load probes are loaded: its connections are made first.
+pub(crate) const LOAD_AFTER: Duration = Duration::from_millis(50);
 /// What the dearest of them are to see in a window: system calls, receives and sends of the target. Busy servers come to
 /// it at once, and a few per cent of their requests carry the cost; idle ones are looked at for the whole window.
 #[cfg(feature = "bpf")]

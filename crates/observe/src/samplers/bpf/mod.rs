@@ -19,6 +19,7 @@ mod runqueue;
 mod sockets;
 mod syscalls;
 mod tls;
+mod window;
 
 pub(crate) use family::Family;
 
