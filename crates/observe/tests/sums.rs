@@ -144,7 +144,7 @@ fn threads_that_end_at_once_are_counted() {
     let before = total(observer.snapshot(0).target_cpu.unwrap());
     let used = observe::own::rusage();
     for _ in 0..400 {
-        let burn = || (0..2_000_000_u64).fold(0, |sum, i| std::hint::black_box(sum ^ i));
+        let burn = || (0..200_000_u64).fold(0, |sum, i| std::hint::black_box(sum ^ i));
         std::thread::spawn(burn).join().unwrap();
     }
     std::thread::sleep(Duration::from_millis(1500));

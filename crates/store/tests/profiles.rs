@@ -3,9 +3,9 @@
 
 mod common;
 use common::*;
+use model::Snapshot;
 use model::limits::SNAPSHOTS_MAX;
 use model::profile::{Folding, Kind, Period, Profile};
-use model::Snapshot;
 use store::{Reader, Writer};
 
 fn profiled(sequence: u64) -> Snapshot {
