@@ -19,6 +19,8 @@ use std::time::{Duration, Instant};
 
 /// How nice the thread is where it cannot step back (sched(7)): a tenth of another's weight on a busy CPU.
 const NICE: i32 = 10;
+/// And while it loads probes: a third of another's weight, so that on busy CPUs it is done within half a second.
+const LOAD_NICE: i32 = 5;
 /// How long a reading waits for CPUs that are free. On the way it may hold a lock of the target's (`mmap_lock`), so not long.
 const PATIENCE: Duration = Duration::from_millis(20);
 
@@ -214,11 +216,9 @@ fn answer(
             Err(RecvTimeoutError::Timeout) if load_in.is_some_and(|wait| wait.is_zero()) => {
                 // On busy CPUs it would never come to its turn as one that gives way to all; a question comes before the
                 // next one.
-                be_nice(NICE);
+                be_nice(LOAD_NICE);
                 load_at = observer.load_next().then(Instant::now);
-                if steps_back {
-                    be_nice(0);
-                }
+                be_nice(if steps_back { 0 } else { NICE });
                 continue;
             }
             Err(RecvTimeoutError::Timeout) => {

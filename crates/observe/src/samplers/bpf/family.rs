@@ -43,6 +43,7 @@ struct Running {
     programs: Option<Programs>,
     failure: Option<BpfError>,
     remark: Option<(SamplerState, String)>,
+    has_read: bool,
 }
 
 impl Family {
@@ -97,7 +98,7 @@ impl Family {
             Ok(programs) => (Some(programs), None),
             Err(failure) => (None, Some(failure)),
         };
-        self.running.push(Running { probe, programs, failure, remark: None });
+        self.running.push(Running { probe, programs, failure, remark: None, has_read: false });
         if self.pending.is_empty() && self.level == Level::Full {
             self.window.open_since_ns = Some(clock::monotonic_ns());
         }
@@ -131,10 +132,6 @@ impl Family {
     /// Reads everything into the snapshot; what happened to the target goes to `events`.
     pub(crate) fn sample(&mut self, snapshot: &mut Snapshot, events: &mut Vec<Event>) {
         let Some(scope) = &self.scope else { return };
-        // Half of them would be taken for all.
-        if !self.pending.is_empty() {
-            return;
-        }
         let mut targets = Vec::new();
         for process in snapshot.processes.iter().filter(|process| process.role == Role::Target) {
             targets.push(process.pid);
@@ -175,6 +172,7 @@ impl Family {
             if let Err(failure) = read(running.probe, programs, &mut reading) {
                 running.failure = Some(failure);
             }
+            running.has_read = true;
             running.remark = reading.remark;
         }
         self.count_window(closed_since_ns);
@@ -310,8 +308,7 @@ impl Family {
             let failure = running.and_then(|running| running.failure.as_ref());
             let (status, reason) = match (&self.absent, running, failure) {
                 (Some((status, reason)), ..) => (*status, reason.clone()),
-                (None, Some(Running { remark: Some(remark), .. }), None) => remark.clone(),
-                (None, None, _) if self.level >= probe.level() => (
+                (None, None, _) | (None, Some(Running { has_read: false, .. }), None) if self.level >= probe.level() => (
                     SamplerState::Disabled,
                     "not attached before the run ended: probes are loaded while it goes, within some tenths of a second"
                         .to_owned(),
@@ -320,6 +317,7 @@ impl Family {
                     SamplerState::Disabled,
                     "costs more, so not with --observe light: choose windows or full".to_owned(),
                 ),
+                (None, Some(Running { remark: Some(remark), .. }), None) => remark.clone(),
                 (None, Some(_), Some(failure)) => (SamplerState::Failed, failure.to_string()),
                 (None, Some(_), None) => (SamplerState::Active, String::new()),
             };
