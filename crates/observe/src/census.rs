@@ -18,28 +18,52 @@ use model::limits::NEIGHBOURS_MAX;
 use model::snapshot::Neighbour;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// User and system CPU time, clock ticks.
+/// User and system CPU time, nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Ticks {
-    pub(crate) user: u64,
-    pub(crate) system: u64,
+pub(crate) struct Used {
+    pub(crate) user_ns: u64,
+    pub(crate) system_ns: u64,
 }
 
-impl Ticks {
-    fn both(self, other: Self, combine: fn(u64, u64) -> u64) -> Self {
-        Ticks { user: combine(self.user, other.user), system: combine(self.system, other.system) }
+impl Used {
+    /// A total, which is exact, divided by two shares, which may be counted by clock ticks.
+    pub(crate) fn divided(total_ns: u64, user: u64, system: u64) -> Self {
+        let shares = u128::from(user) + u128::from(system);
+        let part = (u128::from(total_ns) * u128::from(user)).checked_div(shares);
+        let user_ns = part.and_then(|part| u64::try_from(part).ok()).unwrap_or(total_ns);
+        Used { user_ns, system_ns: total_ns - user_ns }
     }
 
-    fn plus(self, other: Self) -> Self {
-        self.both(other, u64::saturating_add)
+    pub(crate) fn plus(self, other: Self) -> Self {
+        Used {
+            user_ns: self.user_ns.saturating_add(other.user_ns),
+            system_ns: self.system_ns.saturating_add(other.system_ns),
+        }
+    }
+}
+
+/// What was read of a process.
+#[derive(Debug)]
+pub(crate) struct Reading {
+    pub(crate) stat: Stat,
+    /// Its time by `schedstat`, nanoseconds, where it has one thread; 0: not read. `stat` leaves out a clock tick each of
+    /// user and system time, which of a hundred processes that do little is most of it.
+    pub(crate) run_ns: u64,
+}
+
+impl Reading {
+    fn own_ns(&self) -> u64 {
+        ticks_ns(self.stat.user_ticks.saturating_add(self.stat.system_ticks)).max(self.run_ns)
     }
 
-    fn less(self, other: Self) -> Self {
-        self.both(other, u64::saturating_sub)
+    fn waited_ns(&self) -> u64 {
+        ticks_ns(self.stat.waited_user_ticks.saturating_add(self.stat.waited_system_ticks))
     }
 
-    fn sum(self) -> u64 {
-        self.user.saturating_add(self.system)
+    /// All user and system time, of children too, clock ticks: by which its time is divided.
+    fn shares(&self) -> (u64, u64) {
+        let Stat { user_ticks, system_ticks, waited_user_ticks, waited_system_ticks, .. } = self.stat;
+        (user_ticks.saturating_add(waited_user_ticks), system_ticks.saturating_add(waited_system_ticks))
     }
 }
 
@@ -49,7 +73,7 @@ pub(crate) struct Census {
     processes: BTreeMap<u32, Process>,
     /// When it began, clock ticks since boot.
     begun_ticks: Option<u64>,
-    target: Option<Ticks>,
+    target: Option<Used>,
     /// Of those that have ended, the ones that used most.
     ended: Vec<Neighbour>,
     /// The highest CPU seen, from which it is known how much may be used at the most.
@@ -81,14 +105,15 @@ struct Process {
     is_target: bool,
     /// Whether all of its children are the target's.
     is_whole: bool,
-    own: Ticks,
-    waited: Ticks,
+    own_ns: u64,
+    waited_ns: u64,
+    shares: (u64, u64),
     /// What is to be taken off what it waits for next: since before its last reading, and after it.
-    owed_long: Ticks,
-    owed: Ticks,
+    owed_long_ns: u64,
+    owed_ns: u64,
     /// Charged since the observation began, and at the last reading.
-    charged: u64,
-    charged_last: u64,
+    charged_ns: u64,
+    charged_last_ns: u64,
     /// When it was last read, clock ticks since boot, and the number of that reading.
     read_ticks: u64,
     reading: u64,
@@ -111,8 +136,8 @@ impl Census {
         known.truncate(target_max);
         new.truncate(others_max / 2);
         // Those that ran last time first, then who was not read for longest.
-        others.sort_by_key(|(process, _)| (std::cmp::Reverse(process.charged_last), process.reading));
-        let ran = others.iter().take_while(|(process, _)| process.charged_last > 0).count().min(others_max / 4);
+        others.sort_by_key(|(process, _)| (std::cmp::Reverse(process.charged_last_ns), process.reading));
+        let ran = others.iter().take_while(|(process, _)| process.charged_last_ns > 0).count().min(others_max / 4);
         others.get_mut(ran..).unwrap_or_default().sort_by_key(|(process, _)| process.reading);
         others.truncate(others_max - new.len());
         left -= new.len() + others.len();
@@ -136,17 +161,18 @@ impl Census {
 
     /// Takes in a reading: the processes in the order they were read, `None` for those that were gone. Returns what the
     /// target used since the one before.
-    pub(crate) fn take(&mut self, about: &About<'_>, read: Vec<(u32, Option<Stat>)>) -> Ticks {
+    pub(crate) fn take(&mut self, about: &About<'_>, read: Vec<(u32, Option<Reading>)>) -> Used {
         self.begun_ticks.get_or_insert(about.now_ticks);
         self.readings += 1;
         self.remove_gone(about, &read);
-        let mut read: Vec<(u32, Stat)> = read.into_iter().filter_map(|(pid, stat)| Some((pid, stat?))).collect();
-        read.sort_by_key(|(pid, stat)| (stat.start_ticks, *pid));
+        let mut read: Vec<(u32, Reading)> =
+            read.into_iter().filter_map(|(pid, reading)| Some((pid, reading?))).collect();
+        read.sort_by_key(|(pid, reading)| (reading.stat.start_ticks, *pid));
         let above = self.above(about.own_pid, &read);
-        let mut grown = Ticks::default();
-        for (pid, stat) in read {
+        let mut grown = Used::default();
+        for (pid, reading) in read {
             let is_supervisor = pid == 1 || above.contains(&pid);
-            let (is_target, charge) = self.charge(about, pid, stat, is_supervisor);
+            let (is_target, charge) = self.charge(about, pid, reading, is_supervisor);
             if is_target {
                 grown = grown.plus(charge);
                 self.target = Some(self.target.unwrap_or_default().plus(charge));
@@ -156,15 +182,14 @@ impl Census {
     }
 
     /// CPU time of the target since the observation began; `None`: no process of it was ever read.
-    pub(crate) fn target(&self) -> Option<Ticks> {
+    pub(crate) fn target(&self) -> Option<Used> {
         self.target
     }
 
     /// The others that used most, the one that used most first.
     pub(crate) fn neighbours(&self, own_pid: u32) -> Vec<Neighbour> {
-        let living = self.processes.iter().filter(|(pid, p)| !p.is_target && **pid != own_pid && p.charged > 0);
-        let mut all: Vec<(u64, u32, Option<&Process>)> =
-            living.map(|(pid, p)| (ticks_ns(p.charged), *pid, Some(p))).collect();
+        let living = self.processes.iter().filter(|(pid, p)| !p.is_target && **pid != own_pid && p.charged_ns > 0);
+        let mut all: Vec<(u64, u32, Option<&Process>)> = living.map(|(pid, p)| (p.charged_ns, *pid, Some(p))).collect();
         all.extend(self.ended.iter().map(|n| (n.cpu_ns, n.pid, None)));
         all.sort_by_key(|(cpu_ns, pid, _)| (std::cmp::Reverse(*cpu_ns), *pid));
         all.truncate(NEIGHBOURS_MAX);
@@ -177,10 +202,11 @@ impl Census {
     }
 
     /// Takes out those that have ended; the nearest ancestor that lives will have their time in what it waited for.
-    fn remove_gone(&mut self, about: &About<'_>, read: &[(u32, Option<Stat>)]) {
+    fn remove_gone(&mut self, about: &About<'_>, read: &[(u32, Option<Reading>)]) {
         let mut gone: BTreeMap<u32, Process> = BTreeMap::new();
-        for (pid, stat) in read {
-            let is_same = |process: &Process| stat.as_ref().is_some_and(|s| s.start_ticks == process.start_ticks);
+        for (pid, reading) in read {
+            let is_same =
+                |process: &Process| reading.as_ref().is_some_and(|r| r.stat.start_ticks == process.start_ticks);
             if self.processes.get(pid).is_some_and(|process| !is_same(process)) {
                 gone.extend(self.processes.remove(pid).map(|process| (*pid, process)));
             }
@@ -202,9 +228,9 @@ impl Census {
                 }
             }
             if let Some(heir) = self.processes.get_mut(&parent) {
-                heir.owed = heir.owed.plus(process.own).plus(process.waited);
+                heir.owed_ns = heir.owed_ns.saturating_add(process.own_ns).saturating_add(process.waited_ns);
             }
-            if !process.is_target && *pid != about.own_pid && process.charged > 0 {
+            if !process.is_target && *pid != about.own_pid && process.charged_ns > 0 {
                 self.ended.retain(|ended| ended.pid != *pid);
                 self.ended.push(neighbour(*pid, process));
             }
@@ -214,11 +240,11 @@ impl Census {
     }
 
     /// Charges a process that was read; whether it is the target's, and what for.
-    fn charge(&mut self, about: &About<'_>, pid: u32, stat: Stat, is_supervisor: bool) -> (bool, Ticks) {
+    fn charge(&mut self, about: &About<'_>, pid: u32, reading: Reading, is_supervisor: bool) -> (bool, Used) {
+        let stat = &reading.stat;
         let parent = self.processes.get(&stat.parent).filter(|parent| parent.is_target && pid != about.own_pid);
         let is_adopted = parent.is_some_and(|parent| parent.is_whole || parent.name == stat.name);
-        let own = Ticks { user: stat.user_ticks, system: stat.system_ticks };
-        let waited = Ticks { user: stat.waited_user_ticks, system: stat.waited_system_ticks };
+        let (waited_ns, shares) = (reading.waited_ns(), reading.shares());
         let is_young = stat.start_ticks >= self.begun_ticks.unwrap_or(u64::MAX);
         self.core_max = self.core_max.max(stat.core.unwrap_or(0));
         let cpus = u64::from(self.core_max) + 1;
@@ -230,12 +256,13 @@ impl Census {
             is_target: false,
             is_whole: false,
             // What began later is charged from zero, what was there before from now on.
-            own: if is_young { Ticks::default() } else { own },
-            waited: if is_young { Ticks::default() } else { waited },
-            owed_long: Ticks::default(),
-            owed: Ticks::default(),
-            charged: 0,
-            charged_last: 0,
+            own_ns: if is_young { 0 } else { reading.own_ns() },
+            waited_ns: if is_young { 0 } else { waited_ns },
+            shares: if is_young { (0, 0) } else { shares },
+            owed_long_ns: 0,
+            owed_ns: 0,
+            charged_ns: 0,
+            charged_last_ns: 0,
             read_ticks: stat.start_ticks,
             reading: 0,
         });
@@ -243,34 +270,36 @@ impl Census {
             process.is_target = true;
             process.is_whole = about.takes_all_children || !is_supervisor;
         }
-        let mut of_children = waited.less(process.waited);
+        let own_ns = reading.own_ns().max(process.own_ns);
+        let mut of_children_ns = waited_ns.saturating_sub(process.waited_ns);
         // What was owed before the last reading and has not come by now never comes: nobody waited for it.
-        of_children = of_children.less(process.owed_long);
-        let left = process.owed.less(of_children);
-        of_children = of_children.less(process.owed);
-        (process.owed_long, process.owed) = (left, Ticks::default());
-        let mut charge = own.less(process.own);
+        of_children_ns = of_children_ns.saturating_sub(process.owed_long_ns);
+        let left_ns = process.owed_ns.saturating_sub(of_children_ns);
+        of_children_ns = of_children_ns.saturating_sub(process.owed_ns);
+        (process.owed_long_ns, process.owed_ns) = (left_ns, 0);
+        let mut charge_ns = own_ns - process.own_ns;
         if process.is_whole || !process.is_target {
-            charge = charge.plus(of_children);
+            charge_ns = charge_ns.saturating_add(of_children_ns);
         }
         if !process.is_target {
             // A child that was never read while it lived may have lived long before.
             let elapsed = about.now_ticks.saturating_sub(process.read_ticks.max(self.begun_ticks.unwrap_or(0)));
-            let most = elapsed.saturating_add(2).saturating_mul(cpus);
-            charge = if charge.sum() > most { Ticks { user: most, system: 0 } } else { charge };
+            charge_ns = charge_ns.min(ticks_ns(elapsed.saturating_add(2).saturating_mul(cpus)));
         }
-        process.charged_last = charge.sum();
-        process.charged = process.charged.saturating_add(charge.sum());
-        (process.own, process.waited) = (own, waited);
-        (process.parent, process.core, process.name) = (stat.parent, stat.core, stat.name);
+        let grown = (shares.0.saturating_sub(process.shares.0), shares.1.saturating_sub(process.shares.1));
+        let (user, system) = if grown == (0, 0) { shares } else { grown };
+        process.charged_last_ns = charge_ns;
+        process.charged_ns = process.charged_ns.saturating_add(charge_ns);
+        (process.own_ns, process.waited_ns, process.shares) = (own_ns, waited_ns, shares);
         (process.read_ticks, process.reading) = (about.now_ticks, self.readings);
-        (process.is_target, charge)
+        (process.parent, process.core, process.name) = (stat.parent, stat.core, reading.stat.name);
+        (process.is_target, Used::divided(charge_ns, user, system))
     }
 
     /// The ancestors of a process.
-    fn above(&self, pid: u32, read: &[(u32, Stat)]) -> BTreeSet<u32> {
+    fn above(&self, pid: u32, read: &[(u32, Reading)]) -> BTreeSet<u32> {
         let of = |pid: u32| {
-            let read = read.iter().find(|(of, _)| *of == pid).map(|(_, stat)| stat.parent);
+            let read = read.iter().find(|(of, _)| *of == pid).map(|(_, reading)| reading.stat.parent);
             read.or_else(|| self.processes.get(&pid).map(|process| process.parent))
         };
         let mut above = BTreeSet::new();
@@ -287,7 +316,7 @@ fn neighbour(pid: u32, process: &Process) -> Neighbour {
         pid,
         start_ticks: process.start_ticks,
         name: process.name.clone(),
-        cpu_ns: ticks_ns(process.charged),
+        cpu_ns: process.charged_ns,
         core: process.core,
     }
 }
@@ -301,11 +330,11 @@ mod tests {
     /// Id, parent, start, own time, time of children.
     type Line = (u32, u32, u64, u64, u64);
 
-    fn stat((_, parent, start_ticks, own, waited): Line) -> Stat {
+    fn reading((_, parent, start_ticks, own, waited): Line) -> Reading {
         let mut stat = Stat::parse(b"1 (x) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 0 0 0").unwrap();
         (stat.parent, stat.start_ticks, stat.core) = (parent, start_ticks, Some(1));
         (stat.user_ticks, stat.waited_user_ticks) = (own, waited);
-        stat
+        Reading { stat, run_ns: 0 }
     }
 
     /// The target's sum after each reading, of processes that are all listed.
@@ -318,10 +347,11 @@ mod tests {
             listed.sort_unstable();
             let (plan, left) = census.plan(&listed, 1024, 512);
             assert_eq!((plan.len(), left), (lines.len(), 0));
-            let read = plan.iter().map(|pid| (*pid, lines.iter().find(|line| line.0 == *pid).map(|line| stat(*line))));
+            let read =
+                plan.iter().map(|pid| (*pid, lines.iter().find(|line| line.0 == *pid).map(|line| reading(*line))));
             let about = About { roots: &roots, own_pid: OWN, takes_all_children, now_ticks, listed: Some(&listed) };
             census.take(&about, read.collect());
-            sums.push(census.target().map_or(0, Ticks::sum));
+            sums.push(census.target().map_or(0, |used| (used.user_ns + used.system_ns) / ticks_ns(1)));
         }
         (sums, census)
     }
@@ -410,6 +440,17 @@ mod tests {
     }
 
     #[test]
+    fn a_total_is_divided_without_loss() {
+        let divided = |total_ns, user, system| {
+            let used = Used::divided(total_ns, user, system);
+            (used.user_ns, used.system_ns)
+        };
+        assert_eq!(divided(100, 1, 3), (25, 75));
+        assert_eq!(divided(7, 0, 0), (7, 0));
+        assert_eq!(divided(u64::MAX, u64::MAX, 0), (u64::MAX, 0));
+    }
+
+    #[test]
     fn others_are_found_by_what_they_used_and_an_id_that_is_reused_begins_anew() {
         let (_, census) = sums(
             false,
@@ -434,7 +475,7 @@ mod tests {
             let (plan, left) = census.plan(&listed, 10, 40);
             assert!(plan.len() <= 40 && left >= 160, "{} and {left}", plan.len());
             read.extend(plan.iter().copied());
-            let lines = plan.iter().map(|pid| (*pid, Some(stat((*pid, 1, 5, now_ticks, 0))))).collect();
+            let lines = plan.iter().map(|pid| (*pid, Some(reading((*pid, 1, 5, now_ticks, 0))))).collect();
             let about = About {
                 roots: &BTreeSet::new(),
                 own_pid: OWN,

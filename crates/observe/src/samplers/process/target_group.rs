@@ -4,6 +4,7 @@
 //! It counts between two readings at both of which the group held all of the target's processes, no other and no group of
 //! its own. Cost: three files and one folder a tick, where the target is in a group below the mount; else one file.
 
+use crate::census::Used;
 use crate::limits::SUMMED_MAX;
 use crate::source::cgroup::{Group, groups_of, number_of};
 use crate::source::proc::{Buffers, number, words};
@@ -14,11 +15,11 @@ use crate::source::stat::Stat;
 #[derive(Debug, Default)]
 pub(crate) struct TargetGroup {
     group: Option<Group>,
-    last: Option<Used>,
+    last: Option<Reading>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Used {
+struct Reading {
     total_ns: u64,
     /// By which the total is divided.
     user_ns: u64,
@@ -32,7 +33,7 @@ impl TargetGroup {
         buffers: &mut Buffers,
         targets: &[u32],
         is_target: impl Fn(u32) -> Option<bool>,
-    ) -> Option<(u64, u64)> {
+    ) -> Option<Used> {
         let group = targets.first().and_then(|pid| group_of(buffers, *pid));
         if group != self.group {
             (self.group, self.last) = (group, None);
@@ -46,16 +47,8 @@ impl TargetGroup {
         let total_ns = now.total_ns.checked_sub(before.total_ns)?;
         let user_ns = now.user_ns.saturating_sub(before.user_ns);
         let system_ns = now.system_ns.saturating_sub(before.system_ns);
-        Some(divide(total_ns, user_ns, system_ns))
+        Some(Used::divided(total_ns, user_ns, system_ns))
     }
-}
-
-/// Divides a total, which is exact, by two shares, which may be counted by clock ticks.
-fn divide(total_ns: u64, user_ns: u64, system_ns: u64) -> (u64, u64) {
-    let shares = u128::from(user_ns) + u128::from(system_ns);
-    let user = (u128::from(total_ns) * u128::from(user_ns)).checked_div(shares);
-    let user_ns = user.and_then(|user| u64::try_from(user).ok()).unwrap_or(total_ns);
-    (user_ns, total_ns - user_ns)
 }
 
 /// A process's group that counts CPU time, where it is not the whole hierarchy.
@@ -92,17 +85,17 @@ fn is_alone(buffers: &mut Buffers, group: &Group, targets: &[u32], is_target: im
     inside.iter().all(is_ours) && !root.has_folders(&group.folder)
 }
 
-fn used(buffers: &Buffers, group: &Group) -> Option<Used> {
+fn used(buffers: &Buffers, group: &Group) -> Option<Reading> {
     let root = Root::at(if buffers.root().is_empty() { "/" } else { buffers.root() });
     let folder = &group.folder;
     if group.is_v2 {
         let stat = root.text(&format!("{folder}/cpu.stat")).known()?.clone();
         let ns = |name: &str| Some(number_of(&stat, name)?.saturating_mul(1000));
-        return Some(Used { total_ns: ns("usage_usec")?, user_ns: ns("user_usec")?, system_ns: ns("system_usec")? });
+        return Some(Reading { total_ns: ns("usage_usec")?, user_ns: ns("user_usec")?, system_ns: ns("system_usec")? });
     }
     let number = |name: &str| root.number(&format!("{folder}/{name}")).known().copied();
     let total_ns = number("cpuacct.usage")?;
-    Some(Used {
+    Some(Reading {
         total_ns,
         user_ns: number("cpuacct.usage_user").unwrap_or(0),
         system_ns: number("cpuacct.usage_sys").unwrap_or(0),
@@ -112,13 +105,6 @@ fn used(buffers: &Buffers, group: &Group) -> Option<Used> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_total_is_divided_without_loss() {
-        assert_eq!(divide(100, 1, 3), (25, 75));
-        assert_eq!(divide(7, 0, 0), (7, 0));
-        assert_eq!(divide(u64::MAX, u64::MAX, 0), (u64::MAX, 0));
-    }
 
     #[test]
     fn a_group_counts_only_where_the_target_is_alone_in_it() {
@@ -145,7 +131,7 @@ mod tests {
         write("sys/fs/cgroup/web/cgroup.procs", "7\n8\n");
         assert_eq!(grown(&[7, 8]), None, "nothing to compare with");
         usage(3000);
-        assert_eq!(grown(&[7, 8]), Some((1_000_000, 1_000_000)));
+        assert_eq!(grown(&[7, 8]), Some(Used { user_ns: 1_000_000, system_ns: 1_000_000 }));
         write("sys/fs/cgroup/web/cgroup.procs", "7\n8\n77\n");
         assert_eq!(grown(&[7, 8]), None, "another process is there");
         write("sys/fs/cgroup/web/cgroup.procs", "7\n");
@@ -153,7 +139,7 @@ mod tests {
         write("sys/fs/cgroup/web/cgroup.procs", "7\n8\n");
         assert_eq!(grown(&[7, 8]), None, "it was not alone before");
         usage(5000);
-        assert_eq!(grown(&[7, 8]), Some((1_000_000, 1_000_000)));
+        assert_eq!(grown(&[7, 8]), Some(Used { user_ns: 1_000_000, system_ns: 1_000_000 }));
         write("sys/fs/cgroup/web/below/cgroup.procs", "");
         assert_eq!(grown(&[7, 8]), None, "a group below it may hold others");
         write("proc/7/cgroup", "0::/\n");
