@@ -6,17 +6,21 @@
 //! not become a worker's lag. On CPUs that are all busy it would never come to its turn, so after a while of waiting it is
 //! let forward; where that is not allowed, it is merely nice. Not here: what is read, and when.
 
+use crate::limits::LOAD_AFTER;
 use crate::observer::{ObserveSpec, Observer};
 use crate::source::{clock, descriptors, schedule};
+use model::bpf::Level;
 use model::snapshot::{SamplerState, SamplerStatus};
 use model::{Event, Snapshot};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How nice the thread is where it cannot step back (sched(7)): a tenth of another's weight on a busy CPU.
 const NICE: i32 = 10;
+/// And while it loads probes: a third of another's weight, so that on busy CPUs it is done within half a second.
+const LOAD_NICE: i32 = 5;
 /// How long a reading waits for CPUs that are free. On the way it may hold a lock of the target's (`mmap_lock`), so not long.
 const PATIENCE: Duration = Duration::from_millis(20);
 
@@ -46,6 +50,7 @@ enum Question {
         at_ns: i64,
         asked_ns: i64,
     },
+    Begin,
     HintSlow,
     Statuses,
 }
@@ -57,13 +62,26 @@ enum Answer {
 }
 
 impl Apart {
-    /// Starts observing; what cannot be read shows in [`Apart::statuses`].
+    /// Starts observing; what cannot be read shows in [`Apart::statuses`]. Probes are loaded before the first reading.
     pub fn new(spec: ObserveSpec) -> Self {
+        Self::start(spec, Observer::new)
+    }
+
+    /// The same with the light probes loaded while the load goes, soon after [`Apart::begin`]: neither its start nor its
+    /// end waits for them. At other levels as [`Apart::new`].
+    pub fn with_probes_later(spec: ObserveSpec) -> Self {
+        match spec.probes {
+            Level::Light => Self::start(spec, Observer::without_probes),
+            Level::None | Level::Windows | Level::Full => Self::new(spec),
+        }
+    }
+
+    fn start(spec: ObserveSpec, make: fn(ObserveSpec) -> Observer) -> Self {
         let (questions, asked) = channel();
         let (answering, answers) = channel();
         let (own, id) = (spec.clone(), Arc::new(AtomicI32::new(0)));
         let told = Arc::clone(&id);
-        let work = move || answer(own, &told, &asked, &answering);
+        let work = move || answer(own, make, &told, &asked, &answering);
         let inner = match std::thread::Builder::new().name("observer".to_owned()).spawn(work) {
             Ok(_) => Inner::Thread { questions, answers, events: Vec::new(), id },
             Err(_) => Inner::Here(Box::new(Observer::new(spec))),
@@ -94,6 +112,15 @@ impl Apart {
         match &mut self.inner {
             Inner::Here(observer) => observer.take_events(),
             Inner::Thread { events, .. } => std::mem::take(events),
+        }
+    }
+
+    /// The load begins now.
+    pub fn begin(&mut self) {
+        match &mut self.inner {
+            Inner::Here(observer) => observer.begin(),
+            // Where nobody hears it, the next snapshot says why.
+            Inner::Thread { questions, .. } => drop(questions.send(Question::Begin)),
         }
     }
 
@@ -155,38 +182,61 @@ impl Drop for Apart {
 }
 
 /// Until nobody asks any more.
-fn answer(spec: ObserveSpec, id: &AtomicI32, asked: &Receiver<Question>, answering: &Sender<Answer>) {
+fn answer(
+    spec: ObserveSpec,
+    make: fn(ObserveSpec) -> Observer,
+    id: &AtomicI32,
+    asked: &Receiver<Question>,
+    answering: &Sender<Answer>,
+) {
     // Where it is forbidden, the table is shared, as it would be without.
     let _ = descriptors::own_table();
     let steps_back = schedule::may_step_forward();
     if steps_back {
         id.store(schedule::thread_id(), Ordering::Relaxed);
     } else {
-        // A thread may always lower its own priority; on Linux, the calling thread's alone.
-        let _ = rustix::process::setpriority_process(None, NICE);
+        be_nice(NICE);
     }
-    let mut observer = Observer::new(spec);
+    let mut observer = make(spec);
+    // When the next probe is to be loaded.
+    let mut load_at: Option<Instant> = None;
     loop {
+        let load_in = load_at.map(|at| at.saturating_duration_since(Instant::now()));
+        let wait = [observer.relieve_in(), load_in].into_iter().flatten().min();
         if steps_back {
-            let _ = schedule::step_back();
+            // Who waits for a moment is to wake up then, also where CPUs are busy.
+            let _ = if wait.is_some() { schedule::step_forward(0) } else { schedule::step_back() };
         }
-        let next = match observer.relieve_in() {
+        let next = match wait {
             Some(wait) => asked.recv_timeout(wait),
             None => asked.recv().map_err(RecvTimeoutError::from),
         };
         let question = match next {
             Ok(question) => question,
+            Err(RecvTimeoutError::Timeout) if load_in.is_some_and(|wait| wait.is_zero()) => {
+                // On busy CPUs it would never come to its turn as one that gives way to all; a question comes before the
+                // next one.
+                be_nice(LOAD_NICE);
+                load_at = observer.load_next().then(Instant::now);
+                be_nice(if steps_back { 0 } else { NICE });
+                continue;
+            }
             Err(RecvTimeoutError::Timeout) => {
                 // What it ends costs the target more than this.
-                if steps_back {
-                    let _ = schedule::step_forward(0);
-                }
                 observer.relieve();
                 continue;
             }
             Err(RecvTimeoutError::Disconnected) => return,
         };
+        if steps_back {
+            let _ = schedule::step_back();
+        }
         let answer = match question {
+            Question::Begin => {
+                observer.begin();
+                load_at = Some(Instant::now() + LOAD_AFTER);
+                continue;
+            }
             Question::HintSlow => {
                 observer.hint_slow();
                 continue;
@@ -205,6 +255,11 @@ fn answer(spec: ObserveSpec, id: &AtomicI32, asked: &Receiver<Question>, answeri
     }
 }
 
+/// A thread may lower its own priority, and raise it again where it has the right; on Linux, the calling thread's alone.
+fn be_nice(nice: i32) {
+    let _ = rustix::process::setpriority_process(None, nice);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -218,7 +273,7 @@ mod tests {
         let file = std::fs::File::open("/proc/self/status").unwrap();
         let spec =
             ObserveSpec { target: vec![std::process::id()], own_pid: std::process::id(), ..ObserveSpec::default() };
-        let mut apart = Apart::new(ObserveSpec { probes: model::bpf::Level::Light, ..spec.clone() });
+        let mut apart = Apart::new(ObserveSpec { probes: Level::Light, ..spec.clone() });
         let before = open_files();
         assert!(apart.snapshot(-1).at_ns == -1 && apart.snapshot(5).at_ns >= 5);
         let names = |statuses: Vec<SamplerStatus>| statuses.into_iter().map(|status| status.name).collect::<Vec<_>>();
@@ -226,5 +281,30 @@ mod tests {
         // Other tests of this process open and close files meanwhile: a hundred of a probe they do not.
         assert!(open_files() < before + 40, "{before}, then {}", open_files());
         assert!(apart.take_events().is_empty() && file.metadata().is_ok());
+    }
+
+    #[test]
+    fn probes_that_come_later_hold_up_nothing_and_say_so_until_they_are_there() {
+        let own_pid = std::process::id();
+        let spec = ObserveSpec { target: vec![own_pid], own_pid, probes: Level::Light, ..ObserveSpec::default() };
+        let mut apart = Apart::with_probes_later(spec);
+        let of_probe = |apart: &Apart| {
+            apart.statuses().into_iter().find(|status| status.name == "bpf/lifecycle").map(|s| (s.status, s.reason))
+        };
+        assert_eq!(apart.snapshot(-1).bpf, None);
+        let Some((SamplerState::Disabled, reason)) = of_probe(&apart) else { return };
+        assert!(reason.starts_with("not attached before the run ended") || cfg!(not(feature = "bpf")), "{reason}");
+        apart.begin();
+        // There after some time, or a reason of the kernel's why not.
+        let is_settled = |apart: &Apart| of_probe(apart).is_some_and(|(_, reason)| !reason.starts_with("not attached"));
+        for _ in 0..2000 {
+            // One that is there has something to say with the next reading.
+            apart.snapshot(1);
+            if is_settled(&apart) {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        assert!(is_settled(&apart), "{:?}", of_probe(&apart));
     }
 }

@@ -7,6 +7,7 @@
 
 mod apart;
 pub mod capsule;
+mod census;
 mod elsewhere;
 pub mod import;
 mod limits;
@@ -23,5 +24,5 @@ mod watch;
 pub use apart::Apart;
 pub use capsule::capsule;
 pub use limits::{BPF_SOCKETS_MAX, PROCESSES_MAX, THREADS_MAX};
-pub use observer::{ObserveSpec, Observer};
+pub use observer::{ObserveSpec, Observer, WindowShare};
 pub use settings::settings;

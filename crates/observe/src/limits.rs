@@ -8,6 +8,14 @@ use std::time::Duration;
 pub const THREADS_MAX: usize = 256;
 /// Processes of the target that are watched, the lowest ids first; an event says when there are more.
 pub const PROCESSES_MAX: usize = 64;
+/// Processes of the target whose CPU time is summed, the oldest first.
+pub(crate) const SUMMED_MAX: usize = 1024;
+/// Other processes that are read at one reading: those that ran last time, new ones, then the rest in turn.
+pub(crate) const OTHERS_MAX: usize = 512;
+/// Ids of processes that are listed.
+pub(crate) const PIDS_MAX: usize = 1 << 16;
+/// A pass through the machine's processes is not made again before so many times the CPU time that it took.
+pub(crate) const PASS_SPARING: i64 = 100;
 /// Sockets of the target whose state the probes keep, at the most (some 80 bytes each while they are open).
 pub const BPF_SOCKETS_MAX: u32 = 65_536;
 /// Costly probes run for at least so long, nanoseconds: ticks of a second may come a little early.
@@ -16,6 +24,17 @@ pub(crate) const WINDOW_NS_MIN: i64 = 900_000_000;
 /// And then not for so many times as long, their own time included.
 #[cfg(feature = "bpf")]
 pub(crate) const WINDOW_EVERY: i64 = 10;
+/// Longest window where time is measured: what is left of a tenth is for windows after slow ticks.
+#[cfg(feature = "bpf")]
+pub(crate) const WINDOW_NS_MAX: i64 = 600_000_000;
+/// Shortest window that is worth attaching for: an acknowledgement is delayed by 40 ms.
+#[cfg(feature = "bpf")]
+pub(crate) const WINDOW_NS_LEAST: i64 = 45_000_000;
+/// Measured time from which on something is left for slow ticks.
+#[cfg(feature = "bpf")]
+pub(crate) const WINDOW_SPARES_NS: i64 = 6_000_000_000;
+/// How long after the start of the load probes are loaded: its connections are made first.
+pub(crate) const LOAD_AFTER: Duration = Duration::from_millis(50);
 /// What the dearest of them are to see in a window: system calls, receives and sends of the target. Busy servers come to
 /// it at once, and a few per cent of their requests carry the cost; idle ones are looked at for the whole window.
 #[cfg(feature = "bpf")]

@@ -28,9 +28,25 @@ pub struct ObserveSpec {
     pub probes: Level,
     /// Sockets whose state they keep, at the most.
     pub sockets_max: u32,
-    /// Probes that run in windows begin one with the first reading, and end it with the second, whenever that is: for a
-    /// run that may be over by then. Else a run's first tick, its warm-up, is let pass.
-    pub window_at_once: bool,
+    /// How much of the time windows of probes may take.
+    pub windows: WindowShare,
+}
+
+/// How much of the time the windows of probes may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum WindowShare {
+    /// A second in ten, from tick to tick, the first one at once: where nobody measures.
+    #[default]
+    SecondInTen,
+    /// At most a tenth of the measured time, however long that is.
+    TenthOfMeasured {
+        /// How long the run measures; `None`: it may end at any moment, so at most a tenth of what has passed.
+        measured_ns: Option<u64>,
+        /// How long it does not before that.
+        warmup_ns: u64,
+        /// The time between two readings.
+        tick_ns: u64,
+    },
 }
 
 impl Default for ObserveSpec {
@@ -42,7 +58,7 @@ impl Default for ObserveSpec {
             own_pid: 0,
             probes: Level::default(),
             sockets_max: BPF_SOCKETS_MAX,
-            window_at_once: false,
+            windows: WindowShare::default(),
         }
     }
 }
@@ -71,16 +87,33 @@ struct Running {
 impl Observer {
     /// Starts observing; what cannot be read shows in [`Observer::statuses`].
     pub fn new(spec: ObserveSpec) -> Self {
+        let mut observer = Self::without_probes(spec);
+        while observer.load_next() {}
+        observer
+    }
+
+    /// The same without probes, which [`Observer::load_next`] loads: that takes a tenth of a second.
+    pub(crate) fn without_probes(spec: ObserveSpec) -> Self {
         let mut buffers = Buffers::default();
         let target = match (&spec.target_unknown, &*spec.target) {
             (Some(why), _) => Err(&**why),
             (None, []) => Err("no process of the target was named"),
             (None, target) => Ok(target),
         };
-        let probes = Family::new(target, &spec);
+        let probes = Family::pending(target, &spec);
+        let samplers = SAMPLERS.iter().map(|entry| Running::new(entry, &spec)).collect();
         let watch = Watch::new(spec, &mut buffers);
-        let samplers = SAMPLERS.iter().map(Running::new).collect();
         Observer { watch, samplers, probes, events: Vec::new(), buffers }
+    }
+
+    /// Loads one more probe; whether any is left to load.
+    pub(crate) fn load_next(&mut self) -> bool {
+        self.probes.load_next()
+    }
+
+    /// The load begins now: from here on time is measured.
+    pub(crate) fn begin(&mut self) {
+        self.probes.begin();
     }
 
     /// Reads everything now. `at_ns`: the moment, in nanoseconds since the run's start.
@@ -132,8 +165,9 @@ impl Observer {
 }
 
 impl Running {
-    fn new(entry: &Entry) -> Self {
-        let sampler = (entry.make)();
+    fn new(entry: &Entry, spec: &ObserveSpec) -> Self {
+        let mut sampler = (entry.make)();
+        sampler.begin(spec);
         Running { name: entry.name, sampler, state: SamplerState::Active, reason: String::new(), has_read: false }
     }
 

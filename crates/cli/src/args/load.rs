@@ -263,7 +263,7 @@ pub struct OutputArgs {
     /// Keep no recording
     #[arg(long, env = "PLIMSOLL_NO_RECORD", value_parser = BoolishValueParser::new())]
     pub no_record: bool,
-    /// Which probes watch the target from the kernel, as root: the cheap ones, and the others for 1 s in 10 or all the time [default: light]
+    /// Which probes watch the target from the kernel, as root: the cheap ones, and the others for a tenth of the time or all of it [default: light]
     #[arg(long, value_name = "LEVEL", env = "PLIMSOLL_OBSERVE")]
     pub observe: Option<ObserveArg>,
     /// Read nothing of host, target and generator: what observing costs is saved, and what it would tell is not known
@@ -282,9 +282,9 @@ pub struct OutputArgs {
 pub enum ObserveArg {
     /// None; only /proc is read
     None,
-    /// Signals, exits, losses, run queue, handshakes; for one second in ten receives and sends
+    /// Signals, exits, losses, run queue, handshakes; for a tenth of the time receives and sends
     Light,
-    /// And waits, locks, block I/O for one second in ten, system calls in it until there are enough
+    /// And waits, locks, block I/O for a tenth of the time, system calls in it until there are enough
     Windows,
     /// All of them all the time
     Full,

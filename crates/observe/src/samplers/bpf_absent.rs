@@ -14,9 +14,15 @@ pub(crate) fn listed() -> impl Iterator<Item = (&'static str, &'static str, &'st
 pub(crate) struct Family;
 
 impl Family {
-    pub(crate) fn new(_: Result<&[u32], &str>, _: &ObserveSpec) -> Self {
+    pub(crate) fn pending(_: Result<&[u32], &str>, _: &ObserveSpec) -> Self {
         Family
     }
+
+    pub(crate) fn load_next(&mut self) -> bool {
+        false
+    }
+
+    pub(crate) fn begin(&mut self) {}
 
     pub(crate) fn sample(&mut self, _: &mut Snapshot, _: &mut Vec<Event>) {}
 

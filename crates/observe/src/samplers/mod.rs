@@ -41,18 +41,22 @@ pub mod network {
     }
 }
 pub mod process {
-    //! The target's processes; of the generator's own, threads, memory and descriptors.
+    //! The target's processes; of the generator's own, threads, memory, descriptors and quota; those beside them.
     pub mod cgroup;
     pub mod files;
     pub mod io;
     pub mod memory;
     pub mod memory_kinds;
+    pub mod neighbours;
+    pub mod quota;
     pub mod stands;
     pub mod switches;
+    mod target_group;
     pub mod threads;
 }
 
 use crate::metric::Metric;
+use crate::observer::ObserveSpec;
 use crate::source::proc::{Buffers, SampleError};
 use crate::source::stat::thread_has_ended;
 use model::snapshot::{ProcessSample, Role};
@@ -77,6 +81,8 @@ pub struct Entry {
 /// Every sampler, in the order they are read: processes first, as their threads move fastest.
 pub const SAMPLERS: &[Entry] = &[
     process::threads::ENTRY,
+    process::neighbours::ENTRY,
+    process::quota::ENTRY,
     process::stands::ENTRY,
     process::switches::ENTRY,
     process::memory::ENTRY,
@@ -111,6 +117,9 @@ pub const TARGET: (&str, &str, &[Metric]) = (
 
 /// Reads one thing into a snapshot.
 pub(crate) trait Sampler: Send + std::fmt::Debug {
+    /// Told once, before the first reading, what is to be observed.
+    fn begin(&mut self, _spec: &ObserveSpec) {}
+
     /// Reads. `snapshot.processes` is there already, each without threads and memory.
     fn sample(&mut self, buffers: &mut Buffers, snapshot: &mut Snapshot) -> Result<(), SampleError>;
 

@@ -5,6 +5,7 @@
 
 use super::setting::Root;
 use model::readings::{GroupCpus, GroupLimit, Reading};
+use model::snapshot::Quota;
 
 /// From this on a version 1 memory limit is none: `PAGE_COUNTER_MAX` is 2^63 less a page (mm/page_counter.c).
 pub(crate) const V1_UNLIMITED: u64 = 1 << 62;
@@ -49,6 +50,28 @@ pub(crate) fn cpus(root: &Root) -> Reading<GroupCpus> {
         |all| all.into_iter().min_by(|a, b| left(a).total_cmp(&left(b))),
         |file| GroupCpus { cpus: None, file },
     )
+}
+
+/// The tightest CPU quota of this process's groups, and how it held them; `None`: there is none.
+pub(crate) fn quota(root: &Root) -> Reading<Option<Quota>> {
+    let cpus = |group: &(Option<f64>, Option<Group>)| group.0.unwrap_or(f64::INFINITY);
+    let tightest = of_all(
+        groups(root, "cpu"),
+        |group| cpus_of(root, group).and_then(|cpus| Some((cpus.cpus, Some(group.clone()))), ""),
+        |all| all.into_iter().min_by(|a, b| cpus(a).total_cmp(&cpus(b))),
+        |_| (None, None),
+    );
+    let held = |(cpus, group): &(Option<f64>, Option<Group>)| {
+        let (cpus, group) = (cpus.as_ref()?, group.as_ref()?);
+        let stat = root.text(&format!("{}/cpu.stat", group.folder)).known().cloned().unwrap_or_default();
+        let throttled_ns = match group.is_v2 {
+            true => number_of(&stat, "throttled_usec").map(|us| us.saturating_mul(1000)),
+            false => number_of(&stat, "throttled_time"),
+        };
+        let throttled = number_of(&stat, "nr_throttled").unwrap_or(0);
+        Some(Quota { cpus: *cpus, throttled, throttled_ns: throttled_ns.unwrap_or(0) })
+    };
+    tightest.and_then(|tightest| Some(held(&tightest)), "")
 }
 
 fn cpus_of(root: &Root, group: &Group) -> Reading<GroupCpus> {
@@ -269,5 +292,23 @@ mod tests {
         assert!(matches!(cpus(&root), Reading::Unreadable(_)));
         let file = "/sys/fs/cgroup".to_owned();
         assert_eq!(pids(&root), Reading::Known(GroupLimit { limit: None, used: 0, file }), "no group has the file");
+    }
+
+    #[test]
+    fn the_tightest_quota_is_found_with_how_it_held() {
+        let files = [
+            V2,
+            ("proc/self/cgroup", "0::/a/b\n"),
+            ("sys/fs/cgroup/a/b/cpu.max", "max 100000\n"),
+            ("sys/fs/cgroup/a/b/cpu.stat", "nr_periods 0\nnr_throttled 0\nthrottled_usec 0\n"),
+            ("sys/fs/cgroup/a/cpu.max", "50000 100000\n"),
+            ("sys/fs/cgroup/a/cpu.stat", "nr_periods 10\nnr_throttled 4\nthrottled_usec 5\n"),
+        ];
+        let (_folder, root) = host(&files);
+        assert_eq!(quota(&root), Reading::Known(Some(Quota { cpus: 0.5, throttled: 4, throttled_ns: 5000 })));
+        let (_folder, root) = host(&files[..4]);
+        assert_eq!(quota(&root), Reading::Known(None));
+        let (_folder, root) = host(&[]);
+        assert_eq!(quota(&root), Reading::Absent);
     }
 }

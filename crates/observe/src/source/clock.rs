@@ -23,6 +23,11 @@ pub(crate) fn boottime_ns() -> i128 {
     now_ns(ClockId::Boottime)
 }
 
+/// CPU time of the calling thread, nanoseconds.
+pub(crate) fn thread_cpu_ns() -> i64 {
+    i64::try_from(now_ns(ClockId::ThreadCPUTime)).unwrap_or(i64::MAX)
+}
+
 /// CLOCK_REALTIME minus CLOCK_MONOTONIC, nanoseconds.
 pub(crate) fn wall_offset_ns() -> i128 {
     offset_ns(ClockId::Realtime)

@@ -61,6 +61,12 @@ impl Root {
         self.path(path).exists()
     }
 
+    /// Whether a folder holds others.
+    pub(crate) fn has_folders(&self, path: &str) -> bool {
+        let entries = std::fs::read_dir(self.path(path)).into_iter().flatten().flatten();
+        entries.into_iter().any(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+    }
+
     fn path(&self, path: &str) -> PathBuf {
         self.0.join(Path::new(path.trim_start_matches('/')))
     }

@@ -12,6 +12,8 @@ pub(crate) struct Stat {
     pub(crate) name: String,
     /// Field 3.
     pub(crate) state: char,
+    /// Field 4: the process that began it, or took it over when that one ended.
+    pub(crate) parent: u32,
     /// Field 10: page faults without I/O.
     pub(crate) minor_faults: u64,
     /// Field 12: page faults with I/O.
@@ -20,6 +22,9 @@ pub(crate) struct Stat {
     pub(crate) user_ticks: u64,
     /// Field 15, clock ticks.
     pub(crate) system_ticks: u64,
+    /// Fields 16 and 17, clock ticks: the time of children that have ended and were waited for, and of theirs.
+    pub(crate) waited_user_ticks: u64,
+    pub(crate) waited_system_ticks: u64,
     /// Field 20.
     pub(crate) threads: u32,
     /// Field 22, clock ticks since boot.
@@ -39,11 +44,14 @@ impl Stat {
         let mut stat = Stat {
             name: String::from_utf8_lossy(name).into_owned(),
             state: '?',
+            parent: 0,
             minor_faults: 0,
             major_faults: 0,
             stack_start: 0,
             user_ticks: 0,
             system_ticks: 0,
+            waited_user_ticks: 0,
+            waited_system_ticks: 0,
             threads: 0,
             start_ticks: 0,
             core: None,
@@ -53,11 +61,14 @@ impl Stat {
             fields = field;
             match field {
                 3 => stat.state = char::from(word[0]),
+                4 => stat.parent = number(word).and_then(|n| u32::try_from(n).ok()).unwrap_or(0),
                 10 => stat.minor_faults = number(word).unwrap_or(0),
                 12 => stat.major_faults = number(word).unwrap_or(0),
                 28 => stat.stack_start = number(word).unwrap_or(0),
                 14 => stat.user_ticks = number(word)?,
                 15 => stat.system_ticks = number(word)?,
+                16 => stat.waited_user_ticks = number(word).unwrap_or(0),
+                17 => stat.waited_system_ticks = number(word).unwrap_or(0),
                 20 => stat.threads = u32::try_from(number(word)?).unwrap_or(u32::MAX),
                 22 => stat.start_ticks = number(word)?,
                 39 => stat.core = number(word).and_then(|n| u32::try_from(n).ok()),
@@ -103,11 +114,14 @@ mod tests {
                 Stat {
                     name: name.to_owned(),
                     state: 'R',
+                    parent: 40,
                     minor_faults: 100,
                     major_faults: 120,
                     stack_start: 280,
                     user_ticks: 140,
                     system_ticks: 150,
+                    waited_user_ticks: 160,
+                    waited_system_ticks: 170,
                     threads: 200,
                     start_ticks: 220,
                     core: Some(390)

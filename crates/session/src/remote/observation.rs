@@ -14,7 +14,7 @@ use model::remote::TargetHost;
 use model::snapshot::{SamplerState, SamplerStatus};
 use model::{Event, Snapshot};
 use observe::target::NotFound;
-use observe::{Apart, ObserveSpec};
+use observe::{Apart, ObserveSpec, WindowShare};
 use std::time::{Duration, Instant};
 
 /// The name under which the link is reported, beside the samplers.
@@ -48,7 +48,7 @@ impl Observation {
     /// [`RemoteError`], where a target elsewhere cannot be observed.
     pub fn start(plan: &Plan, probes: Level, at: Option<&ObserveAt>) -> Result<Self, RemoteError> {
         let addresses: Vec<Address> = plan.origins.iter().flat_map(|o| o.addresses.iter().cloned()).collect();
-        let Some(at) = at else { return Ok(Observation::Here(Box::new(here(addresses, probes, may_be_short(plan))))) };
+        let Some(at) = at else { return Ok(Observation::Here(Box::new(here(addresses, probes, windows(plan))))) };
         let mut asked = Vec::new();
         for address in addresses {
             match address {
@@ -94,7 +94,14 @@ impl Observation {
 
     /// The run starts: a reading from before it gets its time.
     pub fn place(&mut self, before: Snapshot, origin_ns: u64) -> Snapshot {
-        let Observation::There(there) = self else { return before };
+        let there = match self {
+            Observation::Off => return before,
+            Observation::Here(observer) => {
+                observer.begin();
+                return before;
+            }
+            Observation::There(there) => there,
+        };
         there.origin_ns = i64::try_from(origin_ns).unwrap_or(i64::MAX);
         for event in &mut there.events {
             event.at_ns = event.at_ns.saturating_sub(there.origin_ns);
@@ -145,12 +152,14 @@ impl Observation {
     }
 }
 
-/// Whether a run may be over before its second tick.
-fn may_be_short(plan: &Plan) -> bool {
-    plan.stop.requests.is_some() || plan.planned_ns().is_some_and(|ns| ns < 2 * plan.tick_ns)
+/// A tenth of what the run measures, or of what has passed where a count may end it at any moment.
+fn windows(plan: &Plan) -> WindowShare {
+    let warmup_ns = plan.warmup_ns.saturating_add(plan.ramp_ns());
+    let measured_ns = plan.stop.duration_ns.filter(|_| plan.stop.requests.is_none());
+    WindowShare::TenthOfMeasured { measured_ns, warmup_ns, tick_ns: plan.tick_ns }
 }
 
-fn here(addresses: Vec<Address>, probes: Level, window_at_once: bool) -> Apart {
+fn here(addresses: Vec<Address>, probes: Level, windows: WindowShare) -> Apart {
     let (target, target_unknown) = match observe::target::find(&addresses) {
         Ok(pids) => (pids, None),
         Err(why @ NotFound::Remote { .. }) => (
@@ -159,13 +168,13 @@ fn here(addresses: Vec<Address>, probes: Level, window_at_once: bool) -> Apart {
         ),
         Err(why) => (Vec::new(), Some(why.to_string())),
     };
-    Apart::new(ObserveSpec {
+    Apart::with_probes_later(ObserveSpec {
         target,
         target_unknown,
         addresses,
         own_pid: std::process::id(),
         probes,
-        window_at_once,
+        windows,
         ..ObserveSpec::default()
     })
 }

@@ -15,7 +15,7 @@ use model::limits::{EVENTS_MAX, TICK_NS_MAX, TICK_NS_MIN};
 use model::plan::Address;
 use model::remote::TargetHost;
 use observe::target::{find, find_port};
-use observe::{Apart, ObserveSpec};
+use observe::{Apart, ObserveSpec, WindowShare};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
 use rustls::{Connection, ServerConfig, ServerConnection};
@@ -275,6 +275,8 @@ impl Serving {
                 addresses: found.addresses,
                 own_pid: std::process::id(),
                 probes: start.probes,
+                // How long the load is to last is not told here.
+                windows: WindowShare::TenthOfMeasured { measured_ns: None, warmup_ns: 0, tick_ns: start.tick_ns },
                 ..ObserveSpec::default()
             }),
             told: Vec::new(),

@@ -1,7 +1,8 @@
 //! All probes together: loaded once for a target, read at each tick, the costly ones attached for a tick in ten.
 
+use super::window::{Why, Window};
 use super::{Names, PROBES, Probe, Reading, Runs};
-use crate::limits::{CALLS_ENOUGH, CALLS_LOOK_NS, CALLS_NS_MIN, WINDOW_EVERY, WINDOW_NS_MIN};
+use crate::limits::{CALLS_ENOUGH, CALLS_LOOK_NS};
 use crate::observer::ObserveSpec;
 use crate::source::bpf::{BpfError, Programs, Scope};
 use crate::source::clock;
@@ -27,6 +28,9 @@ pub(crate) struct Family {
     absent: Option<(SamplerState, String)>,
     scope: Option<Scope>,
     running: Vec<Running>,
+    /// Those to be loaded, the next one last.
+    pending: Vec<&'static Probe>,
+    spec: ObserveSpec,
     known: BTreeSet<u32>,
     names: Names,
     window: Window,
@@ -39,60 +43,71 @@ struct Running {
     programs: Option<Programs>,
     failure: Option<BpfError>,
     remark: Option<(SamplerState, String)>,
-}
-
-/// The windows in which costly probes run.
-#[derive(Debug, Default)]
-struct Window {
-    /// When the open one was opened, monotonic clock.
-    open_since_ns: Option<i64>,
-    /// Replies and doings by then.
-    replies: u64,
-    doings: u64,
-    /// When the probes that run [`Runs::UntilEnough`] had seen enough in it, monotonic clock, and the replies by then.
-    enough: Option<(i64, u64)>,
-    /// When that is looked at next, monotonic clock.
-    look_ns: i64,
-    /// The first is to begin with the first reading, and to end with the second.
-    is_at_once: bool,
-    /// When the next is due, monotonic clock.
-    next_ns: i64,
+    has_read: bool,
 }
 
 impl Family {
-    /// Loads them for a target.
-    pub(crate) fn new(target: Result<&[u32], &str>, spec: &ObserveSpec) -> Self {
-        let level = spec.probes;
+    /// For a target; [`Family::load_next`] loads them.
+    pub(crate) fn pending(target: Result<&[u32], &str>, spec: &ObserveSpec) -> Self {
         let mut family = Family {
-            level,
+            level: spec.probes,
             absent: None,
             scope: None,
             running: Vec::new(),
+            pending: Vec::new(),
+            spec: spec.clone(),
             known: BTreeSet::new(),
             names: Names::default(),
-            window: Window { is_at_once: spec.window_at_once, ..Window::default() },
+            window: Window::of(spec.windows),
             sample: BpfSample::default(),
         };
-        let disabled = match (level, target) {
-            (Level::None, _) => Some("not asked for (--observe light, windows or full)".to_owned()),
-            (_, Err(unknown)) => Some(unknown.to_owned()),
-            (_, Ok(_)) => None,
-        };
-        if let Some(reason) = disabled {
-            family.absent = Some((SamplerState::Disabled, reason));
-            return family;
-        }
-        match Scope::new() {
-            Ok(scope) => family.load(scope, target.unwrap_or_default(), spec),
-            // Not a failure of ours: the run goes on as it would without them, and the status says what is wanted.
-            Err(error) => family.absent = Some((SamplerState::Disabled, error.to_string())),
+        match (spec.probes, target) {
+            (Level::None, _) => {
+                let reason = "not asked for (--observe light, windows or full)".to_owned();
+                family.absent = Some((SamplerState::Disabled, reason));
+            }
+            (_, Err(unknown)) => family.absent = Some((SamplerState::Disabled, unknown.to_owned())),
+            (level, Ok(_)) => family.pending = PROBES.iter().rev().filter(|probe| level >= probe.level()).collect(),
         }
         family
     }
 
-    fn load(&mut self, mut scope: Scope, target: &[u32], spec: &ObserveSpec) {
+    /// Loads the next; whether any is left. Each takes some 15 to 30 ms, most of it in reading the kernel's types.
+    pub(crate) fn load_next(&mut self) -> bool {
+        let Some(probe) = self.pending.pop() else { return false };
+        if self.scope.is_none() {
+            match Scope::new() {
+                Ok(scope) => self.scope = Some(self.fill(scope)),
+                Err(error) => {
+                    // Not a failure of ours: the run goes on as it would without them, and the status says what is wanted.
+                    self.absent = Some((SamplerState::Disabled, error.to_string()));
+                    self.pending.clear();
+                    return false;
+                }
+            }
+        }
+        let Some(scope) = &mut self.scope else { return false };
+        let bound: &[u64] = &[0, u64::from(self.spec.sockets_max), 0, 0];
+        let loaded = Programs::load(probe.object, scope, &[("bound", bound)]).and_then(|mut programs| {
+            if probe.runs == Runs::Always || self.level == Level::Full {
+                programs.attach(self.level == Level::Full)?;
+            }
+            Ok(programs)
+        });
+        let (programs, failure) = match loaded {
+            Ok(programs) => (Some(programs), None),
+            Err(failure) => (None, Some(failure)),
+        };
+        self.running.push(Running { probe, programs, failure, remark: None, has_read: false });
+        if self.pending.is_empty() && self.level == Level::Full {
+            self.window.open_since_ns = Some(clock::monotonic_ns());
+        }
+        !self.pending.is_empty()
+    }
+
+    fn fill(&mut self, mut scope: Scope) -> Scope {
         let mut ports: BTreeSet<u16> = BTreeSet::new();
-        ports.extend(spec.addresses.iter().filter_map(|address| match address {
+        ports.extend(self.spec.addresses.iter().filter_map(|address| match address {
             Address::Tcp(socket) => Some(socket.port()),
             Address::Unix(_) => None,
         }));
@@ -102,32 +117,16 @@ impl Family {
         for port in ports {
             scope.add_port(port);
         }
-        for pid in target {
+        for pid in &self.spec.target {
             scope.add_target(*pid);
             self.known.insert(*pid);
         }
-        for probe in PROBES {
-            if self.level < probe.level() {
-                continue;
-            }
-            let bound: &[u64] = &[0, u64::from(spec.sockets_max), 0, 0];
-            let loaded = Programs::load(probe.object, &mut scope, &[("bound", bound)]).and_then(|mut programs| {
-                if probe.runs == Runs::Always || self.level == Level::Full {
-                    programs.attach(self.level == Level::Full)?;
-                }
-                Ok(programs)
-            });
-            let (programs, failure) = match loaded {
-                Ok(programs) => (Some(programs), None),
-                Err(failure) => (None, Some(failure)),
-            };
-            self.running.push(Running { probe, programs, failure, remark: None });
-        }
-        let now_ns = clock::monotonic_ns();
-        if self.level == Level::Full {
-            self.window.open_since_ns = Some(now_ns);
-        }
-        self.scope = Some(scope);
+        scope
+    }
+
+    /// The load begins now.
+    pub(crate) fn begin(&mut self) {
+        self.window.begin(clock::monotonic_ns());
     }
 
     /// Reads everything into the snapshot; what happened to the target goes to `events`.
@@ -145,7 +144,14 @@ impl Family {
         }
         self.names.symbols.prepare();
         let origin_ns = clock::monotonic_ns().saturating_sub(snapshot.at_ns);
-        let closed_since_ns = if self.has_windows() { self.close_window() } else { None };
+        let closed_since_ns = if self.has_windows() {
+            self.window.begin_if(snapshot.at_ns >= 0);
+            self.end_window();
+            (snapshot.windows, snapshot.is_in_window) = (Some(self.window.begun), self.window.open_since_ns.is_some());
+            self.window.closed.take()
+        } else {
+            None
+        };
         self.sample.waits.clear();
         let window_ended = closed_since_ns.is_some() || self.level == Level::Full;
         let mut profile = Profile::default();
@@ -166,37 +172,52 @@ impl Family {
             if let Err(failure) = read(running.probe, programs, &mut reading) {
                 running.failure = Some(failure);
             }
+            running.has_read = true;
             running.remark = reading.remark;
         }
         self.count_window(closed_since_ns);
         snapshot.bpf = Some(self.sample.clone());
         snapshot.profile = (!profile.is_empty()).then_some(profile);
-        // Not before the load: a run's first tick is its warm-up.
-        if self.has_windows() && (snapshot.at_ns >= 0 || self.window.is_at_once) {
-            self.open_window();
+        // Not before the load: a run's first tick is its warm-up. Right after a reading, so that few intervals have one.
+        if snapshot.at_ns >= 0 && clock::monotonic_ns() >= self.window.next_ns {
+            self.open_window(Why::Due);
         }
     }
 
     /// Opens a window now where none is open: the target was slow just now.
     pub(crate) fn hint_slow(&mut self) {
-        if self.has_windows() && self.scope.is_some() {
-            self.window.next_ns = self.window.next_ns.min(clock::monotonic_ns());
-            self.open_window();
-        }
+        self.open_window(Why::Slow);
     }
 
     /// When [`Family::relieve`] is wanted next; `None`: not before the next reading.
     pub(crate) fn relieve_in(&self) -> Option<Duration> {
-        let is_waiting =
-            self.window.open_since_ns.is_some() && self.window.enough.is_none() && self.level == Level::Windows;
-        let wait_ns = self.window.look_ns.saturating_sub(clock::monotonic_ns());
-        is_waiting.then(|| Duration::from_nanos(u64::try_from(wait_ns).unwrap_or(0)))
+        if !self.has_windows() || !self.pending.is_empty() || self.running.is_empty() {
+            return None;
+        }
+        let looks = self.window.enough.is_none() && self.level == Level::Windows;
+        let next_ns = match self.window.open_since_ns {
+            Some(_) => [self.window.ends_ns, looks.then_some(self.window.look_ns)].into_iter().flatten().min(),
+            None => self.window.opens_ns(),
+        };
+        let wait_ns = next_ns?.saturating_sub(clock::monotonic_ns());
+        Some(Duration::from_nanos(u64::try_from(wait_ns).unwrap_or(0)))
     }
 
-    /// Ends the dearest probes of an open window where they have seen enough.
+    /// Opens a window that is due between two readings, ends one whose time is up, and ends the dearest probes of an open
+    /// one where they have seen enough.
     pub(crate) fn relieve(&mut self) {
         let now_ns = clock::monotonic_ns();
-        if self.window.enough.is_some() || now_ns < self.window.look_ns {
+        if self.window.open_since_ns.is_none() {
+            if self.window.opens_ns().is_some_and(|opens_ns| opens_ns <= now_ns) {
+                self.open_window(Why::Due);
+            }
+            return;
+        }
+        if self.window.ends_ns.is_some_and(|ends_ns| ends_ns <= now_ns) {
+            self.end_window();
+            return;
+        }
+        if self.level != Level::Windows || self.window.enough.is_some() || now_ns < self.window.look_ns {
             return;
         }
         self.window.look_ns = now_ns.saturating_add(CALLS_LOOK_NS);
@@ -231,43 +252,32 @@ impl Family {
         running.and_then(read).map_or(0, |histogram| histogram.count())
     }
 
-    fn open_window(&mut self) {
+    fn open_window(&mut self, why: Why) {
         let now_ns = clock::monotonic_ns();
-        if now_ns < self.window.next_ns || self.window.open_since_ns.is_some() {
+        if !self.has_windows() || !self.pending.is_empty() || self.running.is_empty() {
             return;
         }
+        let Some(length_ns) = self.window.may_open(now_ns, why) else { return };
         for running in &mut self.running {
             let outcome = running.programs.as_mut().map_or(Ok(()), |programs| programs.attach(true));
             if let Err(failure) = outcome {
                 running.failure = Some(failure);
             }
         }
-        let since_ns = clock::monotonic_ns();
-        self.window = Window {
-            open_since_ns: Some(since_ns),
-            replies: self.replies(),
-            doings: self.doings(),
-            enough: None,
-            look_ns: since_ns.saturating_add(CALLS_NS_MIN),
-            next_ns: self.window.next_ns,
-            is_at_once: self.window.is_at_once,
-        };
+        let (replies, doings) = (self.replies(), self.doings());
+        self.window.open(now_ns, clock::monotonic_ns(), length_ns, replies, doings);
     }
 
-    /// When the window that was open had been opened, and when it was closed.
-    fn close_window(&mut self) -> Option<(i64, i64)> {
-        let since_ns = self.window.open_since_ns?;
-        let now_ns = clock::monotonic_ns();
-        if now_ns.saturating_sub(since_ns) < WINDOW_NS_MIN && !self.window.is_at_once {
-            return None;
+    /// Closes the window where its time is up.
+    fn end_window(&mut self) {
+        if !self.window.is_over(clock::monotonic_ns()) {
+            return;
         }
-        (self.window.open_since_ns, self.window.is_at_once) = (None, false);
         for running in &mut self.running {
             let is_all = running.probe.runs != Runs::Always;
             running.programs.iter_mut().for_each(|programs| programs.detach(is_all));
         }
-        self.window.next_ns = since_ns.saturating_add(now_ns.saturating_sub(since_ns).saturating_mul(WINDOW_EVERY));
-        Some((since_ns, now_ns))
+        self.window.close(clock::monotonic_ns());
     }
 
     /// Counts the window that was closed; without windows, the time since the start is one.
@@ -298,11 +308,16 @@ impl Family {
             let failure = running.and_then(|running| running.failure.as_ref());
             let (status, reason) = match (&self.absent, running, failure) {
                 (Some((status, reason)), ..) => (*status, reason.clone()),
-                (None, Some(Running { remark: Some(remark), .. }), None) => remark.clone(),
+                (None, None, _) | (None, Some(Running { has_read: false, .. }), None) if self.level >= probe.level() => (
+                    SamplerState::Disabled,
+                    "not attached before the run ended: probes are loaded while it goes, within some tenths of a second"
+                        .to_owned(),
+                ),
                 (None, None, _) => (
                     SamplerState::Disabled,
                     "costs more, so not with --observe light: choose windows or full".to_owned(),
                 ),
+                (None, Some(Running { remark: Some(remark), .. }), None) => remark.clone(),
                 (None, Some(_), Some(failure)) => (SamplerState::Failed, failure.to_string()),
                 (None, Some(_), None) => (SamplerState::Active, String::new()),
             };

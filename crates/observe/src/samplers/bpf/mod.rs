@@ -1,7 +1,7 @@
 //! Probes in the kernel: a folder a program, `<name>/<name>.bpf.c` and beside it what its figures are called.
 //!
 //! [`PROBES`] is the whole list. All look only at the target's processes and what they fork, or at its ports. Those that
-//! cost by the call run in windows, one second in ten; of a probe that is always on, the programs named `often_…` do. The
+//! cost by the call run in windows, a tenth of the time (`window`); of a probe that is always on, the programs named `often_…` do. The
 //! dearest end in a window as soon as they have seen enough. Maps are bounded, and what did not fit is a count of its own,
 //! `…_lost`. Needs root or CAP_BPF and CAP_PERFMON, and the kernel's BTF. Cost with `none`: nothing is loaded.
 
@@ -19,6 +19,7 @@ mod runqueue;
 mod sockets;
 mod syscalls;
 mod tls;
+mod window;
 
 pub(crate) use family::Family;
 

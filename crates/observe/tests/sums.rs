@@ -1,0 +1,204 @@
+//! The target's CPU time against what others count: children that come and go, more processes than are watched, threads that
+//! end at once; and the processes beside it.
+
+#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
+
+use model::snapshot::{CpuSource, SummedCpu};
+use observe::{ObserveSpec, Observer, PROCESSES_MAX};
+use std::io::{BufRead, BufReader, Write};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use testkit::process::Guard;
+
+/// A control group that counts CPU time (version 1, or 2 at the same place of a hybrid).
+struct Counted(PathBuf);
+
+impl Counted {
+    fn new(name: &str) -> Option<Self> {
+        if !testkit::is_root() {
+            testkit::skip("control groups are made by root");
+            return None;
+        }
+        let folder = PathBuf::from(format!("/sys/fs/cgroup/cpuacct/plimsoll-{name}-{}", std::process::id()));
+        if std::fs::create_dir(&folder).is_err() {
+            testkit::skip("no group of cpuacct (cgroup version 1) can be made here");
+            return None;
+        }
+        Some(Counted(folder))
+    }
+
+    fn add(&self, pid: u32) {
+        std::fs::write(self.0.join("cgroup.procs"), pid.to_string()).unwrap();
+    }
+
+    fn used_ns(&self) -> u64 {
+        std::fs::read_to_string(self.0.join("cpuacct.usage")).unwrap().trim().parse().unwrap()
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        // Those in it have been ended, and take a moment to leave it.
+        for _ in 0..200 {
+            if std::fs::remove_dir(&self.0).is_ok() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+/// A shell that waits for a line, does as it is told, says `done` and waits again.
+fn shell(script: &str) -> Guard {
+    let script =
+        format!("burn() {{ i=0; while [ $i -lt $1 ]; do i=$((i+1)); done; }}; read x; {script}; echo done; read x");
+    Guard::spawn(Command::new("sh").args(["-c", &script]).stdin(Stdio::piped()).stdout(Stdio::piped())).unwrap()
+}
+
+fn total(sum: SummedCpu) -> u64 {
+    sum.user_ns + sum.system_ns
+}
+
+/// What it is said to have used until it is done, what its group counted, and the last source.
+fn used(script: &str, is_alone: bool) -> Option<(u64, u64, CpuSource)> {
+    let group = Counted::new(if is_alone { "alone" } else { "beside" })?;
+    let mut other = Guard::spawn(Command::new("sleep").arg("600").stdout(Stdio::null())).unwrap();
+    let mut target = shell(script);
+    group.add(target.pid());
+    if !is_alone {
+        group.add(other.pid());
+    }
+    let spec = ObserveSpec { target: vec![target.pid()], own_pid: std::process::id(), ..ObserveSpec::default() };
+    let mut observer = Observer::new(spec);
+    let began = Instant::now();
+    let read = |observer: &mut Observer| {
+        let at_ns = began.elapsed().as_nanos() as i64;
+        observer.snapshot(at_ns).target_cpu.unwrap()
+    };
+    let before = total(read(&mut observer));
+    let counted = group.used_ns();
+    target.child().stdin.as_mut().unwrap().write_all(b"\n").unwrap();
+    let mut said = BufReader::new(target.child().stdout.take().unwrap());
+    let reader = std::thread::spawn(move || {
+        let mut line = String::new();
+        said.read_line(&mut line).unwrap();
+        (line, said)
+    });
+    let mut last = before;
+    while !reader.is_finished() {
+        let now = total(read(&mut observer));
+        assert!(now >= last, "it never goes back: {last}, then {now}");
+        last = now;
+        std::thread::sleep(Duration::from_millis(70));
+    }
+    assert_eq!(reader.join().unwrap().0.trim(), "done");
+    // A pass through all processes may not be due yet.
+    std::thread::sleep(Duration::from_millis(1500));
+    let sum = read(&mut observer);
+    let used = (total(sum) - before, group.used_ns() - counted, sum.source);
+    target.signal(9);
+    target.wait(Duration::from_secs(20));
+    other.signal(9);
+    other.wait(Duration::from_secs(20));
+    Some(used)
+}
+
+/// Agrees within a twentieth and the clock ticks of a few processes.
+fn check((said_ns, counted_ns, _): (u64, u64, CpuSource), slack_ns: u64) {
+    assert!(counted_ns > 100_000_000, "it used something: {counted_ns} ns");
+    let difference = said_ns.abs_diff(counted_ns);
+    assert!(difference <= counted_ns / 20 + slack_ns, "said {said_ns} ns, counted {counted_ns} ns");
+}
+
+#[test]
+fn children_that_live_for_milliseconds_are_counted() {
+    let script = "n=0; while [ $n -lt 200 ]; do n=$((n+1)); (burn 2000); done";
+    let Some(found) = used(script, false) else { return };
+    assert_eq!(found.2, CpuSource::Processes);
+    check(found, 40_000_000);
+}
+
+#[test]
+fn more_processes_than_are_watched_are_counted() {
+    const { assert!(PROCESSES_MAX < 100) };
+    let script = "n=0; while [ $n -lt 100 ]; do n=$((n+1)); (burn 4000; sleep 1; burn 4000) & done; wait";
+    let Some(found) = used(script, false) else { return };
+    // A child that lives is known to a clock tick, of user and of system time; when it has been waited for, exactly.
+    check(found, 60_000_000);
+}
+
+#[test]
+fn a_group_of_its_own_is_asked_instead() {
+    let script = "n=0; while [ $n -lt 100 ]; do n=$((n+1)); (burn 4000); done";
+    let Some(found) = used(script, true) else { return };
+    assert_eq!(found.2, CpuSource::ControlGroup);
+    check(found, 20_000_000);
+}
+
+#[test]
+fn threads_that_end_at_once_are_counted() {
+    let own_pid = std::process::id();
+    let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut observer = Observer::new(ObserveSpec { target: vec![own_pid], own_pid, ..ObserveSpec::default() });
+    let before = total(observer.snapshot(0).target_cpu.unwrap());
+    let used = observe::own::rusage();
+    for _ in 0..400 {
+        let burn = || (0..200_000_u64).fold(0, |sum, i| std::hint::black_box(sum ^ i));
+        std::thread::spawn(burn).join().unwrap();
+    }
+    std::thread::sleep(Duration::from_millis(1500));
+    let now = total(observer.snapshot(1).target_cpu.unwrap());
+    let own = observe::own::rusage();
+    drop(address);
+    let counted = own.user_ns + own.system_ns - used.user_ns - used.system_ns;
+    // Children of other tests of this process are its own, too.
+    assert!(now - before + 40_000_000 >= counted, "said {}, used {counted}", now - before);
+}
+
+#[test]
+fn who_takes_cpu_beside_the_target_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut loops: Vec<Guard> = ["loop-a", "loop-b"]
+        .iter()
+        .map(|name| {
+            let program = folder.path().join(name);
+            std::fs::copy(testkit::program("sh").unwrap(), &program).unwrap();
+            let mut command = Command::new(program);
+            Guard::spawn(command.args(["-c", "read x; while :; do :; done"]).stdin(Stdio::piped())).unwrap()
+        })
+        .collect();
+    let mut target = shell("burn 300000");
+    let own_pid = std::process::id();
+    let spec = ObserveSpec { target: vec![target.pid()], own_pid, ..ObserveSpec::default() };
+    let mut observer = Observer::new(spec);
+    observer.snapshot(0);
+    let all = loops.iter_mut().chain(std::iter::once(&mut target));
+    all.for_each(|process| process.child().stdin.as_mut().unwrap().write_all(b"\n").unwrap());
+    let pids: Vec<u32> = loops.iter().map(Guard::pid).collect();
+    let mut snapshot = observer.snapshot(1);
+    for _ in 0..600 {
+        let has_both = |n: &model::Snapshot| {
+            pids.iter().all(|pid| n.neighbours.iter().any(|n| n.pid == *pid && n.cpu_ns > 500_000_000))
+        };
+        if has_both(&snapshot) {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+        snapshot = observer.snapshot(2);
+    }
+    let neighbours = &snapshot.neighbours;
+    for (pid, name) in pids.iter().zip(["loop-a", "loop-b"]) {
+        let found = neighbours.iter().find(|n| n.pid == *pid).unwrap_or_else(|| panic!("{name}: {neighbours:?}"));
+        assert_eq!(found.name, name);
+        assert!(found.core.is_some() && found.start_ticks > 0, "{found:?}");
+        // It began to loop after the observation did: all it ever used is charged, to a clock tick of each kind.
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+        let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+        let used_ns = (fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()) * 10_000_000;
+        assert!(found.cpu_ns <= used_ns && found.cpu_ns * 10 > used_ns * 5, "{found:?}, used {used_ns} ns");
+    }
+    assert!(neighbours.windows(2).all(|two| two[0].cpu_ns >= two[1].cpu_ns), "{neighbours:?}");
+    let ours = [own_pid, target.pid()];
+    assert!(neighbours.iter().all(|n| !ours.contains(&n.pid)), "{neighbours:?}");
+}
