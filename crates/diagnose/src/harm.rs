@@ -21,7 +21,6 @@
 //! there was does not count as kept from running: whoever gets the CPU then, the target is what limits.
 
 use crate::facts::{Facts, Scope, Span};
-use hdrhistogram::Histogram;
 use model::LatencyKind as Kind;
 use model::interval::LATE_NS_MIN;
 use model::recording::Row;
@@ -57,8 +56,8 @@ impl Added {
         if self.added_ns <= 0.0 { 0.0 } else { (self.added_ns / self.figure_ns.max(1.0)).min(1.0) }
     }
 
-    fn of(times: &Histogram<u64>, quantile: f64, figure_ns: f64, added_ns: f64, floor_ns: f64) -> Self {
-        let low_ns = low_end(times, quantile);
+    fn of(scope: &Scope<'_>, kind: Kind, quantile: f64, figure_ns: f64, added_ns: f64, floor_ns: f64) -> Self {
+        let low_ns = low_end(scope, kind, quantile);
         let is_decisive = added_ns > floor_ns && added_ns > SHARE_MAX * figure_ns && figure_ns - added_ns < low_ns;
         Added { quantile, figure_ns, added_ns, is_decisive }
     }
@@ -66,10 +65,15 @@ impl Added {
 
 /// The lower end of a quantile's 95 % confidence interval, whatever the distribution: how many of n samples lie below the
 /// true quantile is binomial (H. A. David, "Order Statistics", 2.5), here by its normal approximation.
-fn low_end(times: &Histogram<u64>, quantile: f64) -> f64 {
-    let count = (times.len() as f64).max(1.0);
+fn low_end(scope: &Scope<'_>, kind: Kind, quantile: f64) -> f64 {
+    let count = (scope.latency.count(kind) as f64).max(1.0);
     let margin = Z_95 * (quantile * (1.0 - quantile) / count).sqrt();
-    times.value_at_quantile((quantile - margin).clamp(0.0, 1.0)) as f64
+    figure_ns(scope, kind, (quantile - margin).clamp(0.0, 1.0))
+}
+
+/// The quantile of a time, nanoseconds: requests that had not ended are in it at their age, as in every figure.
+fn figure_ns(scope: &Scope<'_>, kind: Kind, quantile: f64) -> f64 {
+    scope.latency.quantile(kind, quantile).map_or(0.0, |figure| figure.ns as f64)
 }
 
 /// The worse of two: what decides, else what adds the larger share.
@@ -100,40 +104,38 @@ pub fn lag(facts: &Facts<'_>, scope: &Scope<'_>) -> Option<Added> {
 
 /// The same at one quantile.
 pub fn lag_at(scope: &Scope<'_>, quantile: f64) -> Option<Added> {
-    let times = scope.latency.of(Kind::Response);
-    if times.len() < 20 {
+    if scope.latency.count(Kind::Response) < 20 {
         return None;
     }
-    // With requests that are longer than any other, the quantile is one of higher rank among those that ended.
+    // With requests that are longer than any other, the quantile is one of higher rank among those that were taken up.
     let rank = quantile / (1.0 - never_taken_up(scope)).max(f64::MIN_POSITIVE);
     if rank > 1.0 {
-        let figure_ns = times.value_at_quantile(quantile) as f64;
+        let figure_ns = figure_ns(scope, Kind::Response, quantile);
         return Some(Added { quantile, figure_ns, added_ns: f64::INFINITY, is_decisive: true });
     }
-    let figure_ns = times.value_at_quantile(rank) as f64;
-    let undelayed = scope.latency.of(Kind::Undelayed);
-    let without_ns = if undelayed.len() as f64 >= 0.99 * times.len() as f64 {
-        undelayed.value_at_quantile(quantile) as f64
+    let figure = figure_ns(scope, Kind::Response, rank);
+    let (ended, undelayed) = (scope.latency.of(Kind::Response).len(), scope.latency.of(Kind::Undelayed).len());
+    let without_ns = if undelayed as f64 >= 0.99 * ended as f64 {
+        // Those that had not ended are as old either way, but for their own lag.
+        let without = scope.latency.quantile_with(Kind::Undelayed, Kind::Response.censored(), quantile);
+        without.map_or(0.0, |figure| figure.ns as f64)
     } else {
         // A recording from before it was kept: no quantile can have more of it than lag has itself.
-        let lag = scope.latency.of(Kind::Lag);
-        let lag_ns = if lag.is_empty() { 0 } else { lag.value_at_quantile(quantile) };
-        times.value_at_quantile(quantile).saturating_sub(lag_ns) as f64
+        figure_ns(scope, Kind::Response, quantile) - figure_ns(scope, Kind::Lag, quantile)
     };
-    Some(Added::of(times, quantile, figure_ns, (figure_ns - without_ns).max(0.0), WAKE_UP_NS))
+    Some(Added::of(scope, Kind::Response, quantile, figure, (figure - without_ns).max(0.0), WAKE_UP_NS))
 }
 
 /// What late turns of the workers' loops added to the times of one kind, at the median or the tail.
 pub fn late(facts: &Facts<'_>, scope: &Scope<'_>, kind: Kind) -> Option<Added> {
     let share = scope.mean_over_rows(|row| counted(scope, row, late_share(facts, row)));
-    let times = scope.latency.of(kind);
     let longest_ns = scope.rows.iter().map(|row| row.gauges.reap_delay_ns_max).max().unwrap_or(0);
     let at = |quantile: f64| {
-        let figure_ns = times.value_at_quantile(quantile) as f64;
-        let without_ns = times.value_at_quantile((quantile - share).max(0.0)) as f64;
+        let figure = figure_ns(scope, kind, quantile);
+        let without_ns = figure_ns(scope, kind, (quantile - share).max(0.0));
         let most_ns = if longest_ns > 0 { longest_ns as f64 } else { f64::INFINITY };
-        let added_ns = if share > 0.0 { (figure_ns - without_ns).min(most_ns) } else { 0.0 };
-        Added::of(times, quantile, figure_ns, added_ns, LATE_NS_MIN as f64)
+        let added_ns = if share > 0.0 { (figure - without_ns).min(most_ns) } else { 0.0 };
+        Added::of(scope, kind, quantile, figure, added_ns, LATE_NS_MIN as f64)
     };
     let tail = scope.tail(kind)?;
     worse(Some(at(tail)), Some(at(0.5)))
@@ -280,6 +282,8 @@ pub struct Taken {
 
 /// Less than this kept nobody from anything: the 99th percentile begins beyond it.
 const TAKEN_MIN: f64 = 0.01;
+/// So many times what all neighbours take the target takes where it, and not they, is told to be moved.
+const TARGET_OVER_NEIGHBOURS: f64 = 4.0;
 /// So much of what it wants to run a healthy thread waits on a shared machine.
 const HEALTHY_WAIT: f64 = 0.04;
 
@@ -309,7 +313,9 @@ impl Taken {
             return None;
         }
         let neighbours: f64 = facts.neighbours.iter().map(|n| n.cores).sum();
-        let is_targets = !facts.is_target_elsewhere() && facts.target_cores.is_some_and(|cores| cores > neighbours);
+        // The target is there to run: it is the one to be moved only where nobody else takes much.
+        let is_targets = |cores: f64| cores > TARGET_OVER_NEIGHBOURS * neighbours;
+        let is_targets = !facts.is_target_elsewhere() && facts.target_cores.is_some_and(is_targets);
         Some(if taker == Taker::Neighbour && is_targets { Taker::Target } else { taker })
     }
 }

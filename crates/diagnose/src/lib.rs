@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod agreement;
+mod busy;
 pub mod check;
 pub mod facts;
 pub mod harm;
@@ -18,6 +19,7 @@ mod statistics;
 mod summary;
 mod validity;
 
+pub use busy::busy;
 pub use rule::Rule;
 pub use rules::RULES;
 

@@ -22,7 +22,7 @@ const INTERRUPTED_DRAIN_NS: u64 = 200_000_000;
 /// At the end of the load a request that is so little overdue is still sent, nanoseconds; what is later was not taken up
 /// in time.
 pub const OVERDUE_NS_MAX: u64 = 10 * LATE_NS_MIN;
-/// A piece of an interval shorter than this is not worth one of its own, nanoseconds.
+/// A piece of an interval shorter than this in which nothing happened is not worth one of its own, nanoseconds.
 const INTERVAL_NS_MIN: u64 = 1_000_000;
 
 /// The moments of a request, nanoseconds since the run's start.
@@ -430,7 +430,9 @@ impl Ledger {
     /// the last reply.
     pub fn end_load<D: Driver>(&mut self, driver: &mut D, connections: u64, at_ns: u64, now_ns: u64) {
         self.load_end_ns = at_ns;
-        if now_ns > self.interval.start_ns + INTERVAL_NS_MIN {
+        let Counts { started, ok, failed, dropped, never_taken_up, warmup, .. } = self.interval.counts;
+        let is_empty = started + ok + failed + dropped + never_taken_up + warmup == 0;
+        if !is_empty || now_ns > self.interval.start_ns + INTERVAL_NS_MIN {
             // The load is over, so memory may be taken where none has come back: the drain is never mixed with it.
             let empty = self.link.empties.try_recv().unwrap_or_else(|_| Box::new(Interval::new(self.worker)));
             self.hand_over(driver, connections, now_ns, empty);

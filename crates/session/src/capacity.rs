@@ -4,6 +4,9 @@
 //! that met it and the lowest that did not is halved until it is narrow enough or the steps are used up. A rate that
 //! met the objective after one that missed it (noise) only ever narrows the interval from below its upper end.
 
+use model::LatencyKind;
+use model::recording::Totals;
+
 /// What a step must satisfy.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Objective {
@@ -26,15 +29,20 @@ impl Objective {
         )
     }
 
-    /// Whether a run met it. Requests that were dropped or never ended count as failed.
-    pub fn is_met(&self, totals: &model::recording::Totals) -> bool {
-        let counts = &totals.sum.counts;
-        let all = counts.started + counts.dropped;
-        let bad = counts.failed + counts.dropped + totals.in_flight_at_end;
-        let response = crate::ticks::response_ns(totals, self.quantile);
+    /// Whether a run met it, in its quiet part alone where that is what counts. Requests that were dropped, never taken up
+    /// or unfinished count as failed; unfinished ones are in the quantile at their age.
+    pub fn is_met(&self, totals: &Totals, only_quiet: bool) -> bool {
+        let quiet = if only_quiet { totals.quiet() } else { None };
+        let (counts, latency) = match &quiet {
+            Some(part) => (&part.sum.counts, &part.sum.latency),
+            None => (&totals.sum.counts, &totals.sum.latency),
+        };
+        let all = counts.started + counts.dropped + counts.never_taken_up;
+        let bad = counts.failed + counts.dropped + counts.never_taken_up + totals.in_flight_at_end;
+        let response = latency.quantile(LatencyKind::Response, self.quantile);
         all > 0
             && bad as f64 <= self.failed_share_max * all as f64
-            && response.is_some_and(|ns| ns < self.response_ns_max)
+            && response.is_some_and(|figure| figure.ns < self.response_ns_max)
     }
 }
 
@@ -83,14 +91,15 @@ impl Search {
         Search { bounds, met: None, missed: None, steps_left: bounds.steps, next: first_per_s }
     }
 
+    /// Where the line lies, as far as it is known.
+    pub fn line(&self) -> LoadLine {
+        LoadLine { met_per_s: self.met, missed_per_s: self.missed }
+    }
+
     /// What to do next.
     pub fn next(&self) -> Next {
         let narrow = matches!((self.met, self.missed), (Some(met), Some(missed)) if missed <= met * self.bounds.ratio);
-        if self.steps_left == 0 || narrow {
-            Next::Done(LoadLine { met_per_s: self.met, missed_per_s: self.missed })
-        } else {
-            Next::Try(self.next)
-        }
+        if self.steps_left == 0 || narrow { Next::Done(self.line()) } else { Next::Try(self.next) }
     }
 
     /// Takes in how the last step went.

@@ -14,6 +14,7 @@ use model::scenario::WeightedUrl;
 use std::io;
 use std::path::Path;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 /// CPU time the target burns for a request, microseconds. So much that the generator has half of its CPU to spare even
 /// unoptimised, on a machine whose CPUs are not whole ones.
@@ -25,8 +26,10 @@ const STEP_NS: u64 = 1_500_000_000;
 const WARMUP_NS: u64 = 300_000_000;
 /// Each tick the session reads the host on a CPU that target and generator need too: seldom, so that it stays out of p99.
 const TICK_NS: u64 = 500_000_000;
-/// An invalid step (a disturbed machine) is tried again, so often in all.
+/// A step that was disturbed is tried again, so often in all,
 const RETRIES: u32 = 6;
+/// after a pause that grows by so much each time: what disturbed it may pass.
+const RETRY_PAUSE: Duration = Duration::from_millis(500);
 
 /// What the demo asks of its target.
 pub const OBJECTIVE: Objective = Objective { quantile: 0.99, response_ns_max: 10_000_000, failed_share_max: 0.001 };
@@ -72,6 +75,8 @@ pub struct Found {
     pub met: Option<Step>,
     /// The lowest step that missed it: the one that shows what gives first.
     pub missed: Option<Step>,
+    /// A step that could not be measured however often it was tried: the search ended there.
+    pub disturbed: Option<Step>,
     /// Steps run.
     pub steps: u32,
 }
@@ -82,6 +87,8 @@ pub trait Follow: Watch {
     fn on_step(&mut self, number: u32, rate_per_s: f64);
     /// A step has ended.
     fn on_result(&mut self, step: &Step);
+    /// A step was disturbed, and will be tried again.
+    fn on_disturbed(&mut self, rate_per_s: f64, outcome: &Outcome);
 }
 
 /// Runs the demo with `program` (this program) as the target.
@@ -115,7 +122,13 @@ pub fn demo(program: &Path, host: &dyn Host, options: &Options, follow: &mut dyn
         return Err(DemoError::Silent);
     }
     let mut search = Search::new(capacity * 0.9, BOUNDS);
-    let mut found = Found { line: LoadLine { met_per_s: None, missed_per_s: None }, met: None, missed: None, steps: 0 };
+    let mut found = Found {
+        line: LoadLine { met_per_s: None, missed_per_s: None },
+        met: None,
+        missed: None,
+        disturbed: None,
+        steps: 0,
+    };
     let mut retries = RETRIES;
     loop {
         let rate_per_s = match search.next() {
@@ -125,16 +138,36 @@ pub fn demo(program: &Path, host: &dyn Host, options: &Options, follow: &mut dyn
         found.steps += 1;
         follow.on_step(found.steps, rate_per_s);
         let outcome = one(&scenario(Some(rate_per_s), STEP_NS), follow)?;
-        if !outcome.diagnosis.validity.valid && retries > 0 {
+        let validity = &outcome.diagnosis.validity;
+        if !validity.valid {
+            if retries == 0 {
+                let line = search.line();
+                let disturbed = Some(Step { rate_per_s, is_met: false, outcome });
+                return Ok(Found { line, disturbed, ..found });
+            }
             retries -= 1;
+            follow.on_disturbed(rate_per_s, &outcome);
+            pause(RETRY_PAUSE * (RETRIES - retries), options)?;
             continue;
         }
-        let is_met = OBJECTIVE.is_met(&outcome.recording.totals);
+        let is_met = OBJECTIVE.is_met(&outcome.recording.totals, validity.used_quiet().is_some());
         search.observe(rate_per_s, is_met);
         let step = Step { rate_per_s, is_met, outcome };
         follow.on_result(&step);
         found.keep(step);
     }
+}
+
+/// Waits, but not on when the user wants to stop.
+fn pause(length: Duration, options: &Options) -> Result<(), DemoError> {
+    let began = Instant::now();
+    while began.elapsed() < length {
+        if options.interrupted.load(Ordering::Relaxed) {
+            return Err(DemoError::Interrupted);
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    Ok(())
 }
 
 impl Found {

@@ -7,8 +7,8 @@
 //!
 //! Cost: an interval of one worker is taken as it is; of several, each is added bucket by bucket to the tick's sum.
 
+use model::Interval;
 use model::recording::{Row, Tick, Totals, WorkerShares};
-use model::{Interval, LatencyKind};
 use std::collections::BTreeMap;
 
 /// Ticks that may wait for a worker before the oldest is taken as it is: a worker that was stopped holds up neither the
@@ -137,15 +137,10 @@ pub fn add_to_totals(totals: &mut Totals, tick: &Tick, warmup_ns: u64) {
     }
 }
 
-/// The quantile of the response time so far, a lower bound where requests had not ended, nanoseconds; `None` when there
-/// was none.
-pub fn response_ns(totals: &Totals, quantile: f64) -> Option<u64> {
-    totals.sum.latency.quantile(LatencyKind::Response, quantile).map(|figure| figure.ns)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use model::LatencyKind;
 
     fn interval(worker: u16, start_ns: u64, end_ns: u64, ok: u64) -> Boxed {
         let mut interval = Box::new(Interval::new(worker));

@@ -4,14 +4,14 @@ use super::shown::Shown;
 use super::{interrupt, terminal};
 use crate::args::runs::DemoArgs;
 use crate::exit::{Exit, Failure};
-use model::finding::{Finding, Status};
+use model::finding::{Diagnosis, Finding, Status};
 use model::plan::Plan;
 use model::recording::Row;
 use model::units::{show_count, show_duration_ns};
 use model::{Event, LatencyKind};
 use session::demo::{CPU_US, DemoError, Follow, Found, OBJECTIVE, Step};
 use session::resolve::SystemHost;
-use session::{Options, RecordTo, Watch};
+use session::{Options, Outcome, RecordTo, Watch};
 use std::io::Write;
 
 /// Runs it.
@@ -61,10 +61,14 @@ impl Follow for Steps {
         self.0.label = format!("step {number}, {rate_per_s:.0}/s  ");
     }
     fn on_result(&mut self, step: &Step) {
-        let p99 = step.outcome.recording.totals.sum.latency.of(LatencyKind::Response).value_at_quantile(0.99);
+        let p99 = step.outcome.recording.totals.sum.latency.quantile(LatencyKind::Response, 0.99);
         let verdict = if step.is_met { "holds" } else { "gives" };
-        let text = format!("  {:>7.0}/s  p99 {:>9}  {verdict}", step.rate_per_s, show_duration_ns(p99 as f64));
-        self.0.say(&text);
+        let shown = p99.map_or("–".to_owned(), |p99| show_duration_ns(p99.ns as f64));
+        self.0.say(&format!("  {:>7.0}/s  p99 {shown:>9}  {verdict}", step.rate_per_s));
+    }
+    fn on_disturbed(&mut self, rate_per_s: f64, outcome: &Outcome) {
+        let why = diagnose::busy(&outcome.recording).unwrap_or_else(|| first_reason(&outcome.diagnosis));
+        self.0.say(&format!("  {rate_per_s:>7.0}/s  disturbed, once more: {why}"));
     }
 }
 
@@ -77,6 +81,8 @@ fn print(found: &Found, args: &DemoArgs) -> Result<Exit, Failure> {
             format!("{met:.0} requests/s ({} holds, {} does not)", show_count(met), show_count(missed))
         }
         (Some(met), None) => format!("at least {met:.0} requests/s: no step went beyond it"),
+        (None, Some(missed)) if found.disturbed.is_some() => format!("below {missed:.0} requests/s"),
+        (None, None) if found.disturbed.is_some() => "not found".to_owned(),
         (None, _) => "none: not even the lowest rate tried met the objective".to_owned(),
     };
     writeln!(out, "{bold}Load line{plain}   {line}")?;
@@ -89,13 +95,16 @@ fn print(found: &Found, args: &DemoArgs) -> Result<Exit, Failure> {
         None => writeln!(out, "Gives first not known: no rule found its evidence in this run")?,
     }
     let verdicts: Vec<&Step> = found.met.iter().chain(&found.missed).collect();
-    let invalid = verdicts.iter().find(|step| !step.outcome.diagnosis.validity.valid);
-    match invalid {
+    if let Some(busy) = verdicts.iter().find_map(|step| diagnose::busy(&step.outcome.recording)) {
+        writeln!(out, "Busy        {busy}: the line is that of what is left of it")?;
+    }
+    let is_valid = found.disturbed.is_none();
+    match &found.disturbed {
         None => writeln!(out, "Verdict     valid: the generator kept up, {}", lag_words(&verdicts))?,
         Some(step) => {
-            for reason in &step.outcome.diagnosis.validity.reasons {
-                writeln!(out, "Verdict     NOT valid: {}", reason.text)?;
-            }
+            let why = diagnose::busy(&step.outcome.recording).unwrap_or_else(|| first_reason(&step.outcome.diagnosis));
+            let state = step.outcome.diagnosis.validity.state.name();
+            writeln!(out, "Verdict     {state}: {why}; {:.0}/s could not be measured", step.rate_per_s)?;
         }
     }
     for (what, step) in [("at the line", &found.met), ("beyond it", &found.missed)] {
@@ -104,7 +113,12 @@ fn print(found: &Found, args: &DemoArgs) -> Result<Exit, Failure> {
         }
     }
     out.flush()?;
-    Ok(if invalid.is_some() { Exit::NotValid } else { Exit::Fine })
+    Ok(if is_valid { Exit::Fine } else { Exit::NotValid })
+}
+
+/// What speaks against a step, in a sentence.
+fn first_reason(diagnosis: &Diagnosis) -> String {
+    diagnosis.validity.reasons.first().map_or_else(|| "it was disturbed".to_owned(), |reason| reason.text.clone())
 }
 
 /// The supported finding about the target that explains most. Findings come ranked.

@@ -1,0 +1,31 @@
+//! Whether somebody else uses the machine, in a sentence: for a run that the user did not set up, as the demo's.
+//!
+//! By the CPU time of other processes over the measured time, and by what the hypervisor took. It judges no figure.
+
+use crate::facts::{Facts, percent};
+use model::Recording;
+
+/// Cores that others must take together before the machine is called busy.
+const CORES_MIN: f64 = 0.2;
+/// Cores that one of them must take to be named.
+const NAMED_MIN: f64 = 0.05;
+/// How many are named.
+const NAMED_MAX: usize = 3;
+/// Share of its CPU time that a machine may lack.
+const STOLEN_MAX: f64 = 0.05;
+
+/// "this machine is busy: NAME (pid) takes x cores"; `None` where it is not, or nobody looked.
+pub fn busy(recording: &Recording) -> Option<String> {
+    let facts = Facts::of(recording);
+    let all: f64 = facts.neighbours.iter().map(|n| n.cores).sum();
+    let mut who: Vec<String> = Vec::new();
+    if all >= CORES_MIN {
+        let named = facts.neighbours.iter().filter(|n| n.cores >= NAMED_MIN).take(NAMED_MAX);
+        who.extend(named.map(|n| format!("{} (pid {}) takes {:.1} cores", n.name, n.pid, n.cores)));
+    }
+    let stolen = facts.generator_host.map_or(0.0, |host| host.steal);
+    if stolen > STOLEN_MAX {
+        who.push(format!("the hypervisor takes {} of its CPU time", percent(stolen)));
+    }
+    (!who.is_empty()).then(|| format!("this machine is busy: {}", who.join(", ")))
+}
