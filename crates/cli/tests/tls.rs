@@ -146,7 +146,7 @@ fn handshakes_alone_are_reported_as_such() {
         }
         assert!(!run.stdout.contains("keepalive-off") && !run.stdout.contains("requests/s"), "{}", run.stdout);
         let csv = std::fs::read_to_string(server.file("csv")).unwrap();
-        assert!(csv.lines().next().unwrap().ends_with("handshakes_full,handshakes_resumed"), "{csv}");
+        assert!(csv.lines().next().unwrap().contains(",handshakes_full,handshakes_resumed"), "{csv}");
         let doc =
             server.load(&["--handshake-only", "--rate", "200/s", "-d", "1s", "-c", "8", "--driver", driver]).json();
         assert_eq!((&doc["totals"]["started"], &doc["totals"]["ok"]), (&200.into(), &200.into()), "{driver}");

@@ -59,6 +59,9 @@ impl Kind {
         Kind::LagCensored,
     ];
 
+    /// The kinds that are kept apart of intervals with a window of the observer's probes: those of the headline.
+    pub const OF_WINDOWS: [Kind; 2] = [Kind::Response, Kind::ResponseCensored];
+
     /// The kind that holds the lower bounds of this one; `None` where none are kept.
     pub const fn censored(self) -> Option<Kind> {
         match self {
@@ -252,25 +255,31 @@ impl LatencySet<u32> {
 impl LatencySet<u64> {
     /// Adds another set, losslessly: the buckets are the same, so every value stays in its own.
     pub fn add<D: Counter>(&mut self, other: &LatencySet<D>) {
-        for kind in Kind::ALL {
-            let from = other.of(kind);
+        self.add_kinds(other, &Kind::ALL);
+    }
+
+    /// The same of some kinds only.
+    pub fn add_kinds<D: Counter>(&mut self, other: &LatencySet<D>, kinds: &[Kind]) {
+        for kind in kinds {
+            let from = other.of(*kind);
             if from.is_empty() {
                 continue;
             }
-            let into = self.of_mut(kind);
+            let into = self.of_mut(*kind);
             for value in from.iter_recorded() {
                 into.saturating_record_n(value.value_iterated_to(), value.count_at_value().as_u64());
             }
         }
     }
 
-    /// This set without another that is a part of it.
-    pub fn without(&self, part: &LatencySet<u64>) -> LatencySet<u64> {
-        let mut rest = self.clone();
-        for kind in Kind::ALL {
+    /// Some kinds of this set, without another that is a part of it.
+    pub fn without(&self, part: &LatencySet<u64>, kinds: &[Kind]) -> LatencySet<u64> {
+        let mut rest = LatencySet::new();
+        for kind in kinds.iter().copied().filter(|kind| !self.of(*kind).is_empty()) {
+            let left = rest.histograms[kind.index()].insert(Box::new(self.of(kind).clone()));
             if !part.of(kind).is_empty() {
                 // It is a part, so every bucket holds at least as many; of a damaged recording nothing is taken away.
-                let _ = rest.of_mut(kind).subtract(part.of(kind));
+                let _ = left.subtract(part.of(kind));
             }
         }
         rest
@@ -340,9 +349,9 @@ mod tests {
         }
         all.add(&part);
         all.record(Kind::Response, 70_000);
-        let rest = all.without(&part);
+        let rest = all.without(&part, &Kind::ALL);
         let left = rest.of(Kind::Response);
         assert!(left.len() == 1 && left.min() <= 70_000 && left.max() >= 70_000, "{} to {}", left.min(), left.max());
-        assert_eq!(part.without(&all).of(Kind::Response).len(), 3);
+        assert_eq!(part.without(&all, &[Kind::Response]).of(Kind::Response).len(), 3);
     }
 }

@@ -149,19 +149,20 @@ impl Default for Totals {
 impl Totals {
     /// The figures without the disturbed intervals; `None` where none was disturbed, or no time is left.
     pub fn quiet(&self) -> Option<Part> {
-        self.without(self.disturbed.as_deref()?)
+        self.without(self.disturbed.as_deref()?, &Kind::ALL)
     }
 
-    /// The figures without the intervals in which the observer's probes had a window; `None` where none had.
+    /// The figures without the intervals in which the observer's probes had a window; `None` where none had. Of latencies
+    /// the response time alone.
     pub fn without_windows(&self) -> Option<Part> {
-        self.without(self.in_windows.as_deref()?)
+        self.without(self.in_windows.as_deref()?, &Kind::OF_WINDOWS)
     }
 
-    fn without(&self, part: &Part) -> Option<Part> {
+    fn without(&self, part: &Part, kinds: &[Kind]) -> Option<Part> {
         let measured_ns = self.measured_ns.checked_sub(part.measured_ns).filter(|ns| *ns > 0)?;
         let mut sum = Interval::new(0);
         sum.counts = self.sum.counts.without(&part.sum.counts);
-        sum.latency = self.sum.latency.without(&part.sum.latency);
+        sum.latency = self.sum.latency.without(&part.sum.latency, kinds);
         Some(Part { sum, in_time: self.in_time.without(&part.in_time), measured_ns, intervals: 0 })
     }
 

@@ -7,7 +7,7 @@
 //!
 //! Cost: an interval of one worker is taken as it is; of several, each is added bucket by bucket to the tick's sum.
 
-use model::Interval;
+use model::{Interval, LatencyKind};
 use model::recording::{Row, Tick, Totals, WorkerShares};
 use std::collections::BTreeMap;
 
@@ -126,13 +126,14 @@ pub fn add_to_totals(totals: &mut Totals, tick: &Tick, warmup_ns: u64) {
     if !row.is_drain {
         totals.in_time.add(&sum.counts);
     }
-    for (is_of_part, part) in
-        [(row.disturbance.is_any(), &mut totals.disturbed), (row.in_window, &mut totals.in_windows)]
-    {
+    for (is_of_part, part, kinds) in [
+        (row.disturbance.is_any(), &mut totals.disturbed, &LatencyKind::ALL[..]),
+        (row.in_window, &mut totals.in_windows, &LatencyKind::OF_WINDOWS[..]),
+    ] {
         if is_of_part {
             let part = part.get_or_insert_default();
             part.add_row(row);
-            part.sum.latency.add(&sum.latency);
+            part.sum.latency.add_kinds(&sum.latency, kinds);
         }
     }
 }
@@ -140,7 +141,6 @@ pub fn add_to_totals(totals: &mut Totals, tick: &Tick, warmup_ns: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::LatencyKind;
 
     fn interval(worker: u16, start_ns: u64, end_ns: u64, ok: u64) -> Boxed {
         let mut interval = Box::new(Interval::new(worker));
