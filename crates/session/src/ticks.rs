@@ -7,8 +7,8 @@
 //!
 //! Cost: an interval of one worker is taken as it is; of several, each is added bucket by bucket to the tick's sum.
 
-use model::{Interval, LatencyKind};
 use model::recording::{Row, Tick, Totals, WorkerShares};
+use model::{Interval, LatencyKind};
 use std::collections::BTreeMap;
 
 /// Ticks that may wait for a worker before the oldest is taken as it is: a worker that was stopped holds up neither the

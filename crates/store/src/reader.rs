@@ -220,7 +220,11 @@ impl Reader {
             let into = [
                 Some(&mut totals.sum),
                 totals.disturbed.as_mut().filter(|_| disturbed.contains(&tick)).map(|part| &mut part.sum),
-                totals.in_windows.as_mut().filter(|_| in_windows.contains(&tick) && LatencyKind::OF_WINDOWS.contains(&known)).map(|part| &mut part.sum),
+                totals
+                    .in_windows
+                    .as_mut()
+                    .filter(|_| in_windows.contains(&tick) && LatencyKind::OF_WINDOWS.contains(&known))
+                    .map(|part| &mut part.sum),
             ];
             for sum in into.into_iter().flatten() {
                 decode_into(&body, sum.latency.of_mut(known))

@@ -27,7 +27,7 @@ impl Run {
     pub fn assert_measured(&self) {
         match (self.status, self.stdout.starts_with('{')) {
             (Some(4), true) => assert_valid_or_disturbed(&self.json()),
-            (Some(4), false) => assert!(self.stdout.contains("NOT valid"), "{}", self.stdout),
+            (Some(4), false) => assert!(self.stdout.contains("not valid"), "{}", self.stdout),
             _ => self.assert_exit(0),
         }
     }
