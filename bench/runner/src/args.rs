@@ -2,7 +2,7 @@
 //! Defaults are those of the method in `bench/README.md`; everything that changes a figure is in
 //! the written results, so that a table can be repeated.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use serde::Serialize;
@@ -58,8 +58,10 @@ pub struct Settings {
     /// CPU of the generator.
     pub load_cpu: usize,
     /// Where plimsoll is.
+    #[serde(serialize_with = "from_here")]
     pub plimsoll: PathBuf,
     /// Where the bare loops are.
+    #[serde(serialize_with = "from_here")]
     pub floor: PathBuf,
     /// Arguments that make plimsoll serve HTTP, with `{addr}` and `{port}` to be filled in.
     pub serve_args: String,
@@ -67,6 +69,14 @@ pub struct Settings {
     pub out: PathBuf,
     /// Whether to build floor and plimsoll first.
     pub build: bool,
+}
+
+/// A path as seen from where the benchmarks were called, or by its last part: results must not tell where a checkout lies.
+fn from_here<S: serde::Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
+    let here = std::env::current_dir().unwrap_or_default();
+    let name = || path.file_name().map_or(path, Path::new);
+    let shown = path.strip_prefix(&here).unwrap_or_else(|_| if path.is_absolute() { name() } else { path });
+    to.serialize_str(&shown.to_string_lossy())
 }
 
 /// The subcommands, `all` being the others in this order.
