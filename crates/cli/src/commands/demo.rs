@@ -29,7 +29,7 @@ pub fn run(args: &DemoArgs) -> Result<Exit, Failure> {
         driver_reason: String::new(),
         interrupted: interrupt::flag()?,
     };
-    let mut steps = Steps(Shown::new(args.quiet));
+    let mut steps = Steps(Shown::new(args.quiet), None);
     steps.0.say(&format!(
         "Looking for the load line of `plimsoll serve http`, one thread, {CPU_US} µs of CPU a request ({}).",
         OBJECTIVE.words()
@@ -41,11 +41,11 @@ pub fn run(args: &DemoArgs) -> Result<Exit, Failure> {
         Err(error) => return Err(Failure::could_not_run(error.to_string())),
     };
     steps.0.clear();
-    print(&found, args)
+    print(&found, steps.1.as_deref(), args)
 }
 
-/// Shows the steps on stderr.
-struct Steps(Shown);
+/// Shows the steps on stderr, and remembers who was last seen to disturb one.
+struct Steps(Shown, Option<String>);
 
 impl Watch for Steps {
     fn on_tick(&mut self, row: &Row, plan: &Plan) {
@@ -67,12 +67,14 @@ impl Follow for Steps {
         self.0.say(&format!("  {:>7.0}/s  p99 {shown:>9}  {verdict}", step.rate_per_s));
     }
     fn on_disturbed(&mut self, rate_per_s: f64, outcome: &Outcome) {
-        let why = diagnose::busy(&outcome.recording).unwrap_or_else(|| first_reason(&outcome.diagnosis));
+        let busy = diagnose::busy(&outcome.recording);
+        let why = busy.clone().unwrap_or_else(|| first_reason(&outcome.diagnosis));
+        self.1 = busy.or(self.1.take());
         self.0.say(&format!("  {rate_per_s:>7.0}/s  disturbed, once more: {why}"));
     }
 }
 
-fn print(found: &Found, args: &DemoArgs) -> Result<Exit, Failure> {
+fn print(found: &Found, seen_busy: Option<&str>, args: &DemoArgs) -> Result<Exit, Failure> {
     let style = terminal::style(args.no_color);
     let (bold, plain) = if style.color { ("\x1b[1m", "\x1b[0m") } else { ("", "") };
     let mut out = std::io::stdout().lock();
@@ -102,7 +104,8 @@ fn print(found: &Found, args: &DemoArgs) -> Result<Exit, Failure> {
     match &found.disturbed {
         None => writeln!(out, "Verdict     valid: the generator kept up, {}", lag_words(&verdicts))?,
         Some(step) => {
-            let why = diagnose::busy(&step.outcome.recording).unwrap_or_else(|| first_reason(&step.outcome.diagnosis));
+            let busy = diagnose::busy(&step.outcome.recording).or_else(|| seen_busy.map(str::to_owned));
+            let why = busy.unwrap_or_else(|| first_reason(&step.outcome.diagnosis));
             let state = step.outcome.diagnosis.validity.state.name();
             writeln!(out, "Verdict     {state}: {why}; {:.0}/s could not be measured", step.rate_per_s)?;
         }
