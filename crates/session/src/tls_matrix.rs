@@ -149,7 +149,7 @@ fn measure(outcome: &Outcome, kind: usize) -> Option<MatrixCell> {
     let (in_time, all) = match kind {
         0 => (totals.in_time.handshakes_full, counts.handshakes_full),
         1 => (totals.in_time.handshakes_resumed, counts.handshakes_resumed),
-        _ => (totals.in_time.ok, counts.ok),
+        _ => (totals.in_time.ok_arrived(), counts.ok),
     };
     if all == 0 || totals.measured_ns == 0 {
         return None;

@@ -135,7 +135,7 @@ fn counters(facts: &Facts<'_>) -> Vec<Check> {
     let left = u128::from(facts.recording.totals.in_flight_at_end) + u128::from(sum.counts.never_taken_up);
     let bounds = recorded(LatencyKind::ResponseCensored);
     if is_whole(facts) && bounds > 0 {
-        let text = format!("{bounds} lower bounds of response times for {left} requests without an end");
+        let text = format!("{bounds} lower bounds of response times for {left} unfinished requests");
         let evidence = facts.evidence(text, "audit.unfinished_samples", bounds as f64, "requests");
         checks.push(Check { holds: Some(bounds <= left), evidence });
     }

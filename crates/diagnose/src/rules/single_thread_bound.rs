@@ -125,7 +125,7 @@ fn in_line(facts: &Facts<'_>, run: f64) -> Option<Evidence> {
         return Some(facts.evidence(text, "queue.p99_us", queue_ns as f64 / 1e3, "us"));
     }
     let in_time = &facts.recording.totals.in_time;
-    let ended = in_time.ok as f64 + in_time.failed as f64;
+    let ended = in_time.arrived() as f64;
     if ended <= 0.0 {
         return None;
     }
