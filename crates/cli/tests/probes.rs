@@ -83,13 +83,24 @@ fn windows_take_a_tenth_of_the_measured_time_at_the_most() {
         [(["-n", "50"], 0, 0.0), (["-d", "300ms"], 0, 0.0), (["-d", "1s"], 1, 0.1), (["-d", "2s"], 1, 0.2)]
     {
         let load = ["load", &server.url, "-c", "2", "--warmup", "0s", "--json", "--no-record", "-q"];
-        let doc = plimsoll(&[&load[..], &length, &["--observe", "windows"]].concat()).json();
-        let bpf = &doc["observed"]["bpf"];
-        let window_s = bpf["window_s"].as_f64().unwrap_or(0.0);
-        // On a busy machine one ends a little late.
-        assert!(bpf["windows"] == windows && window_s <= 1.5 * window_s_max, "{length:?}: {bpf}");
+        let look = || plimsoll(&[&load[..], &length, &["--observe", "windows"]].concat()).json();
+        let is_kept = |doc: &serde_json::Value| {
+            let bpf = &doc["observed"]["bpf"];
+            bpf["windows"] == windows && bpf["window_s"].as_f64().unwrap_or(0.0) <= 1.5 * window_s_max
+        };
+        // Who opens and closes a window may have to wait for a busy machine's CPU: then it is late, or has no time left.
+        // What the rule itself allows is tested with a given clock, beside it.
+        let mut doc = look();
+        for _ in 0..4 {
+            if is_kept(&doc) {
+                break;
+            }
+            doc = look();
+        }
+        assert!(is_kept(&doc), "{length:?}, five times; at last {}", doc["observed"]["bpf"]);
         if windows > 0 {
-            assert!(window_s > 0.0 && bpf["window_replies"].as_u64() >= Some(1), "{bpf}");
+            let bpf = &doc["observed"]["bpf"];
+            assert!(bpf["window_s"].as_f64() > Some(0.0) && bpf["window_replies"].as_u64() >= Some(1), "{bpf}");
             assert!(bpf["calls_per_reply"].as_f64() >= Some(2.0), "it receives and sends: {bpf}");
         }
     }

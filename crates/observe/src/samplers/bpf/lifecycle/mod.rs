@@ -2,7 +2,7 @@
 //!
 //! By `sched_process_fork`, `sched_process_exit`, `signal_generate` (for the sender), `signal_deliver` and `mark_victim`. A child of a target's process is
 //! watched from its first instruction. A signal counts when a thread takes it, not when it is sent; one
-//! that ends a process is taken by each of its threads. Equal ones within a
+//! that ends a process is taken by each of its threads, and is one event. Others that are equal within a
 //! tick are one event with a number. Cost: a look-up a fork, exit and signal of any process.
 
 use super::{Probe, Reading, Runs, object};
@@ -21,6 +21,11 @@ pub(super) const PROBE: Probe = Probe {
 
 /// Bytes of a record (`struct record`).
 const RECORD: usize = 48;
+
+/// Kinds of records (`enum` of the program).
+const SIGNAL: u32 = 1;
+const EXIT: u32 = 2;
+const OOM_KILL: u32 = 3;
 
 /// One record of the ring.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,22 +55,28 @@ impl Record {
         })
     }
 
-    /// Whether one event may stand for both.
+    /// Whether one event may stand for both: equal, or one signal to one process, whichever threads took it.
     fn is_like(&self, other: &Record) -> bool {
-        Record { at_ns: other.at_ns, ..self.clone() } == *other
+        let name = if self.kind == SIGNAL { &other.name } else { &self.name };
+        Record { at_ns: other.at_ns, name: name.clone(), ..self.clone() } == *other
+    }
+
+    /// Whether this is the end of the process that the signal was taken by.
+    fn is_end_by(&self, signal: &Record) -> bool {
+        self.kind == EXIT && self.pid == signal.pid && self.code & 0x7f == signal.code
     }
 
     fn event(&self, times: u64, origin_ns: i64) -> Option<Event> {
         let process = if self.name.is_empty() { self.pid.to_string() } else { format!("{} ({})", self.name, self.pid) };
         let times = if times > 1 { format!(", {times} times within a tick") } else { String::new() };
         let (kind, text) = match self.kind {
-            1 => {
+            SIGNAL => {
                 let from = if self.from > 0 { format!(" from process {}", self.from) } else { String::new() };
                 let signal = names::signal(self.code);
                 ("target-signal", format!("the target's process {process} took {signal}{from}{times}"))
             }
-            2 => ("target-exit", format!("the target's process {process} {}", self.exit())),
-            3 => ("target-oom-kill", format!("the kernel chose the target's process {process} to free memory")),
+            EXIT => ("target-exit", format!("the target's process {process} {}", self.exit())),
+            OOM_KILL => ("target-oom-kill", format!("the kernel chose the target's process {process} to free memory")),
             _ => return None,
         };
         let at_ns = i64::try_from(self.at_ns).unwrap_or(i64::MAX).saturating_sub(origin_ns);
@@ -95,8 +106,17 @@ fn read(programs: &mut Programs, reading: &mut Reading<'_>) -> Result<(), BpfErr
             None => seen.push((record, 1)),
         }
     })?;
-    reading.events.extend(seen.iter().filter_map(|(record, times)| record.event(*times, reading.origin_ns)));
+    reading.events.extend(events(&seen, reading.origin_ns));
     Ok(())
+}
+
+fn events(seen: &[(Record, u64)], origin_ns: i64) -> Vec<Event> {
+    let of = |(record, times): &(Record, u64)| {
+        // Each thread takes the signal that ends its process: it came once all the same.
+        let is_last = record.kind == SIGNAL && seen.iter().any(|(other, _)| other.is_end_by(record));
+        record.event(if is_last { 1 } else { *times }, origin_ns)
+    };
+    seen.iter().filter_map(of).collect()
 }
 
 #[cfg(test)]
@@ -123,6 +143,17 @@ mod tests {
             "the target's process nginx (77) took SIGTERM from process 4, 3 times within a tick"
         );
         assert!(record.is_like(&Record { at_ns: 1, ..record.clone() }) && !record.is_like(&exited));
+        let thread = Record { name: "worker-3".to_owned(), ..signal.clone() };
+        assert!(thread.is_like(&signal) && !Record { name: "other".to_owned(), ..record.clone() }.is_like(&record));
+        let killed = Record { code: 9, ..signal.clone() };
+        let texts = |seen: &[_]| events(seen, 0).into_iter().map(|event| event.text).collect::<Vec<_>>();
+        assert_eq!(
+            texts(&[(killed.clone(), 3), (record.clone(), 1)]),
+            [
+                "the target's process nginx (77) took SIGKILL from process 4",
+                "the target's process nginx (77) was ended by SIGKILL, in its own code"
+            ]
+        );
         assert_eq!(Record::parse(&bytes[..20]), None);
     }
 }
