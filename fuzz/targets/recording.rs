@@ -44,6 +44,7 @@ fn good() -> &'static [u8] {
             drain_ns: 0,
             timeouts: Timeouts { connect_ns: 1, reply_ns: 1 },
             reconnect: Backoff { first_ns: 1, max_ns: 1 },
+            give_up_ns: None,
             requests_per_connection: None,
             pipeline: 1,
             on_full: OnFull::Wait,

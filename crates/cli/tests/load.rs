@@ -33,6 +33,33 @@ fn nginx_counts_what_we_count() {
 }
 
 #[test]
+fn a_target_that_was_never_there_is_given_up_and_nothing_is_made_of_it() {
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let url = format!("http://127.0.0.1:{port}/");
+    let load = ["load", &url, "-n", "1m", "-c", "5", "--no-record", "-q"];
+    let run = plimsoll(&[&load[..], &["--json", "--give-up", "500ms", "--tick", "100ms"]].concat());
+    run.assert_exit(1);
+    let doc = run.json();
+    let kinds: Vec<&str> =
+        doc["events"].as_array().unwrap().iter().filter_map(|event| event["kind"].as_str()).collect();
+    assert!(kinds.contains(&"gave-up"), "{kinds:?}");
+    assert_eq!((&doc["validity"]["state"], &doc["totals"]["connected"]), (&"undetermined".into(), &0.into()));
+    let findings = doc["findings"].as_array().unwrap();
+    let supported: Vec<_> = findings.iter().filter(|finding| finding["status"] == "supported").collect();
+    assert!(supported.is_empty(), "what was never measured has no cause and no remedy: {supported:?}");
+    assert!(
+        run.stderr.contains("refused") && run.stderr.contains("check that the server listens there"),
+        "{}",
+        run.stderr
+    );
+    // By default it is two seconds; who says never, goes on to the end.
+    let run = plimsoll(&[&load[..], &["--explain"]].concat());
+    assert!(run.stdout.contains("2 s in which nothing has connected"), "{}", run.stdout);
+    let run = plimsoll(&[&load[..], &["-d", "1s", "--give-up", "never", "--json"]].concat());
+    assert!(!run.stdout.contains("gave-up"), "{}", run.stdout);
+}
+
+#[test]
 fn text_report_says_how_much_how_fast_how_sure() {
     let Some(nginx) = nginx("") else { return };
     let url = format!("http://{}/", nginx.address());

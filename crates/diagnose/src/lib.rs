@@ -26,12 +26,15 @@ pub use rules::RULES;
 use facts::Facts;
 use model::Recording;
 use model::finding::{Diagnosis, Finding, Severity, Status};
-use rule::{Bearing, Verdict};
+use rule::{Bearing, Needs, Verdict};
 use std::cmp::Reverse;
 use validity::Judged;
 
 /// What a rule says that needs a load where there was none.
 pub const NO_LOAD: &str = "no load was put on: the recording is an import";
+
+/// What a rule says that needs a connection where there never was one.
+pub const NO_CONNECTION: &str = "nothing ever connected";
 
 /// Judges a recording by every rule of [`RULES`].
 ///
@@ -39,11 +42,15 @@ pub const NO_LOAD: &str = "no load was put on: the recording is an import";
 /// confidence, then as in [`RULES`].
 pub fn diagnose(recording: &Recording) -> Diagnosis {
     let facts = Facts::of(recording);
+    let has_connected = recording.has_connected();
     let answers: Vec<(Bearing, bool, Finding)> = RULES
         .iter()
         .map(|rule| {
-            let verdict = match recording.capsule.import {
-                Some(_) if rule.needs_load() => Verdict::not_observable("what a load would show", NO_LOAD),
+            let verdict = match (recording.capsule.import.is_some(), rule.needs()) {
+                (true, Needs::Load | Needs::Connections) => Verdict::not_observable("what a load would show", NO_LOAD),
+                (false, Needs::Connections) if !has_connected => {
+                    Verdict::not_observable("what connections would show", NO_CONNECTION)
+                }
                 _ => rule.judge(&facts),
             };
             (rule.bearing(), verdict.is_open(), verdict.into_finding(rule.id()))

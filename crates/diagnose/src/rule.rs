@@ -15,13 +15,24 @@ pub trait Rule: Sync {
         Bearing::None
     }
 
-    /// Whether it judges what was sent and what came back: without a load there is nothing for it to look at.
-    fn needs_load(&self) -> bool {
-        false
+    /// What must have been for it to have something to look at.
+    fn needs(&self) -> Needs {
+        Needs::Nothing
     }
 
     /// Judges. Never panics, whatever the recording holds.
     fn judge(&self, facts: &Facts<'_>) -> Verdict;
+}
+
+/// What a rule looks at, each with the one before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Needs {
+    /// The machine and the target.
+    Nothing,
+    /// That load was put on, or tried to be.
+    Load,
+    /// What came of it: at least one connection.
+    Connections,
 }
 
 /// What a cause means for the run's figures.

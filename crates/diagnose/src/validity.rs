@@ -7,6 +7,7 @@
 //! response time, or the connections held. Where that is not `valid` and enough of the run was quiet, the quiet part is
 //! judged in its place.
 
+use crate::NO_CONNECTION;
 use crate::facts::{Facts, Scope, duration, percent, quantile_name};
 use crate::harm::{self, Added, Harm, NEVER_TAKEN_UP_MAX, SHARE_MAX};
 use crate::quiet;
@@ -38,6 +39,10 @@ pub(crate) fn validity(facts: &Facts<'_>, judged: &[Judged<'_>]) -> Validity {
             judged.iter().filter(|j| j.is_against(Bearing::All)).map(|j| reason(j.finding)).collect();
         let state = if against.is_empty() { ValidityState::Valid } else { ValidityState::NotValid };
         return Validity::of(state, against);
+    }
+    if !facts.recording.has_connected() {
+        let text = format!("{NO_CONNECTION}, so there is no figure to judge");
+        return Validity::of(ValidityState::Undetermined, vec![Reason { id: "no-connection".to_owned(), text }]);
     }
     let whole = figures(facts, &facts.whole, judged);
     let state = state_of(facts, &whole);

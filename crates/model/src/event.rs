@@ -12,6 +12,9 @@ pub const OBSERVER_LOST: &str = "observer-lost";
 /// Kind of the event that says that it is seen again.
 pub const OBSERVER_BACK: &str = "observer-back";
 
+/// Kind of the event that says that a run was ended early, as nothing had connected.
+pub const GAVE_UP: &str = "gave-up";
+
 /// One event of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Event {

@@ -39,6 +39,9 @@ pub struct Plan {
     pub timeouts: Timeouts,
     /// What happens after a connection is lost or refused.
     pub reconnect: Backoff,
+    /// How long a run goes on in which nothing has ever connected, nanoseconds; `None`: to its end. Looked at once a tick.
+    #[serde(default)]
+    pub give_up_ns: Option<u64>,
     /// Requests after which a connection is closed by us and opened anew; `None`: never. 1: no keep-alive.
     pub requests_per_connection: Option<u32>,
     /// Requests outstanding on one connection at once. At least 1.

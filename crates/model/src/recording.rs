@@ -486,6 +486,12 @@ impl Recording {
         }
     }
 
+    /// Whether there ever was a connection, warm-up included; what was answered had one.
+    pub fn has_connected(&self) -> bool {
+        let is_one = |counts: &Counts| counts.connected > 0 || counts.ok > 0 || counts.carried_ok > 0;
+        is_one(&self.totals.sum.counts) || self.timeline.rows().iter().any(|row| is_one(&row.counts))
+    }
+
     /// Adds a snapshot, thinning the kept ones when they are too many. `number` counts all snapshots of the run from 0.
     /// Its stacks are added to the run's.
     pub fn push_snapshot(&mut self, number: u64, mut snapshot: Snapshot) {

@@ -10,6 +10,7 @@ use engine::link::Tally;
 use engine::{Fleet, Message, StartError};
 use model::plan::Plan;
 use model::recording::{Capsule, End, Recording, Row, Tick};
+use model::units::show_duration_ns;
 use model::users::Users;
 use model::{Event, Snapshot};
 use std::path::{Path, PathBuf};
@@ -151,6 +152,7 @@ pub fn run_on(
         tallies: Vec::new(),
         last_row: None,
         last_snapshot: None,
+        has_connected: false,
         watch,
     };
     let before = before.map(|before| session.observation.place(before, fleet.origin_ns()));
@@ -192,6 +194,8 @@ struct Session<'a> {
     /// The tick before, and the latest reading of the machine: what tells whether the generator was disturbed since.
     last_row: Option<Row>,
     last_snapshot: Option<Snapshot>,
+    /// Whether there ever was a connection.
+    has_connected: bool,
     watch: &'a mut dyn Watch,
 }
 
@@ -305,7 +309,24 @@ impl Session<'_> {
             self.recording.push_snapshot(self.snapshots, snapshot);
             self.snapshots += 1;
         }
+        self.has_connected |= tick.row.counts.connected > 0;
+        self.give_up_if_hopeless(tick.row.end_ns, fleet);
         self.ticks.recycle(tick);
+    }
+
+    /// Ends a run whose target was never there. Once something has connected, what comes later may heal.
+    fn give_up_if_hopeless(&mut self, now_ns: u64, fleet: &Fleet) {
+        let Some(give_up_ns) = self.recording.plan.give_up_ns else { return };
+        if self.has_connected || now_ns < give_up_ns || fleet.control().is_stopped() {
+            return;
+        }
+        fleet.control().stop();
+        let after = show_duration_ns(give_up_ns as f64);
+        self.event(Event {
+            at_ns: i64::try_from(now_ns).unwrap_or(i64::MAX),
+            kind: model::event::GAVE_UP.to_owned(),
+            text: format!("nothing had connected within {after}, so the run was given up (--give-up)"),
+        });
     }
 
     /// Says of a tick what disturbed the generator in it, and whether the observer's probes had a window in it.

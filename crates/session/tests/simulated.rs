@@ -108,6 +108,7 @@ fn case(seed: u64) -> Case {
         drain_ns: r.random_range(0..300) * MS,
         timeouts: Timeouts { connect_ns: 200 * MS, reply_ns: r.random_range(50..2000) * MS },
         reconnect: Backoff { first_ns: 5 * MS, max_ns: 50 * MS },
+        give_up_ns: None,
         requests_per_connection: [None, None, Some(1), Some(7)][r.random_range(0..4)],
         pipeline: [1, 1, 1, 4][r.random_range(0..4)],
         on_full: if r.random_bool(0.2) { OnFull::Drop } else { OnFull::Wait },

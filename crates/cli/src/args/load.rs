@@ -215,6 +215,9 @@ pub struct ConnectionArgs {
     /// Longest wait for a connection [default: 10s]
     #[arg(long, value_name = "TIME", env = "PLIMSOLL_CONNECT_TIMEOUT", value_parser = values::duration_ns)]
     pub connect_timeout: Option<u64>,
+    /// End a run in which nothing has ever connected after this time, or `never` [default: 2s, or --connect-timeout if that is longer]
+    #[arg(long, value_name = "TIME", env = "PLIMSOLL_GIVE_UP", value_parser = values::every)]
+    pub give_up: Option<u64>,
 }
 
 /// How the load is put on.

@@ -88,6 +88,7 @@ pub fn scenario_of(args: &LoadArgs) -> Result<Scenario, Failure> {
         threads: machine.threads,
         pin: machine.pin.as_ref().map(|list| list.0.clone()).unwrap_or_default(),
         connect_timeout_ns: connection.connect_timeout,
+        give_up_ns: connection.give_up,
         timeout_ns: connection.timeout,
         requests_per_connection: connection.requests_per_connection,
         pipeline: connection.pipeline,

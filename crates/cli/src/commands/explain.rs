@@ -335,6 +335,9 @@ fn all_limits(plan: &Plan, page: &mut Page) {
         "reconnect after",
         &format!("{} to {}", duration(plan.reconnect.first_ns), duration(plan.reconnect.max_ns)),
     );
+    let give_up =
+        plan.give_up_ns.map_or("never".to_owned(), |ns| format!("{} in which nothing has connected", duration(ns)));
+    page.row("given up after", &give_up);
     if matches!(plan.pace, Pace::Open { .. }) {
         page.row(
             "queue",

@@ -48,7 +48,6 @@ pub fn csv(path: &Path, rows: impl IntoIterator<Item = Row>) -> Result<(), Failu
 
 /// What a run's end means for the exit status. An undetermined result is none that failed: nothing here leans on it.
 pub fn exit_of(recording: &Recording, diagnosis: &Diagnosis) -> Exit {
-    let counts = &recording.totals.sum.counts;
     let mut exit = Exit::Fine;
     if diagnosis.validity.state == ValidityState::NotValid {
         exit = exit.worst(Exit::NotValid);
@@ -56,9 +55,8 @@ pub fn exit_of(recording: &Recording, diagnosis: &Diagnosis) -> Exit {
     if recording.end == End::Interrupted {
         exit = exit.worst(Exit::Interrupted);
     }
-    // No request ever got a connection: there was nothing to measure.
-    let connected = counts.connected > 0 || recording.timeline.rows().iter().any(|row| row.counts.connected > 0);
-    if !connected {
+    // There was nothing to measure.
+    if !recording.has_connected() {
         exit = exit.worst(Exit::CouldNotRun);
     }
     exit

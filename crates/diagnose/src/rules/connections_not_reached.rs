@@ -7,7 +7,7 @@
 //! observable without a measured interval. Never makes a result invalid; the generator's limits do, by rules of their own.
 
 use crate::facts::{Facts, percent};
-use crate::rule::{Rule, Verdict, past};
+use crate::rule::{Needs, Rule, Verdict, past};
 use model::ErrorKind;
 use model::finding::Severity;
 
@@ -24,8 +24,8 @@ impl Rule for ConnectionsNotReached {
         "connections-not-reached"
     }
 
-    fn needs_load(&self) -> bool {
-        true
+    fn needs(&self) -> Needs {
+        Needs::Load
     }
 
     fn judge(&self, facts: &Facts<'_>) -> Verdict {

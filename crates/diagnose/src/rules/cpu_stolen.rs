@@ -10,7 +10,7 @@
 use super::generator_lag;
 use crate::facts::{Facts, duration, percent};
 use crate::harm::{Harm, SHARE_MAX, Stolen, Taken, Taker};
-use crate::rule::{Bearing, Rule, Verdict, past};
+use crate::rule::{Bearing, Needs, Rule, Verdict, past};
 use model::finding::{Evidence, Severity};
 
 /// So much is worth a line, as a share of the CPU time.
@@ -25,8 +25,8 @@ impl Rule for CpuStolen {
         "cpu-stolen"
     }
 
-    fn needs_load(&self) -> bool {
-        true
+    fn needs(&self) -> Needs {
+        Needs::Connections
     }
 
     fn bearing(&self) -> Bearing {

@@ -6,7 +6,7 @@
 //! be cheaper than what was meant to be measured (see `fast-failures`), so throughput and latency are not the service's.
 
 use crate::facts::{Facts, percent};
-use crate::rule::{Rule, Verdict, past};
+use crate::rule::{Needs, Rule, Verdict, past};
 use model::ErrorKind;
 use model::finding::{Evidence, Severity};
 use model::plan::{Address, Workload};
@@ -29,8 +29,8 @@ impl Rule for ErrorStatus {
         "error-status"
     }
 
-    fn needs_load(&self) -> bool {
-        true
+    fn needs(&self) -> Needs {
+        Needs::Connections
     }
 
     fn judge(&self, facts: &Facts<'_>) -> Verdict {

@@ -9,7 +9,7 @@
 //! Refuted where all that can be checked holds. The link's capacity is not read, and that is said.
 
 use crate::facts::{Facts, percent};
-use crate::rule::{Bearing, Rule, Verdict};
+use crate::rule::{Bearing, Needs, Rule, Verdict};
 use model::LatencyKind;
 use model::finding::{Evidence, Severity};
 use model::plan::{Echo, Sizes, Workload};
@@ -45,8 +45,8 @@ impl Rule for FigureAudit {
         "figure-audit"
     }
 
-    fn needs_load(&self) -> bool {
-        true
+    fn needs(&self) -> Needs {
+        Needs::Load
     }
 
     fn bearing(&self) -> Bearing {

@@ -12,7 +12,7 @@
 
 use crate::facts::{Facts, Scope, percent};
 use crate::harm::BUSY;
-use crate::rule::{Bearing, Rule, Verdict, past};
+use crate::rule::{Bearing, Needs, Rule, Verdict, past};
 use model::finding::{Evidence, Severity};
 
 /// Share of the measured time.
@@ -31,8 +31,8 @@ impl Rule for GeneratorCpu {
         "generator-cpu"
     }
 
-    fn needs_load(&self) -> bool {
-        true
+    fn needs(&self) -> Needs {
+        Needs::Connections
     }
 
     fn bearing(&self) -> Bearing {

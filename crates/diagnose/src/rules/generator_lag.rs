@@ -11,7 +11,7 @@
 use super::generator_cpu;
 use crate::facts::{Facts, duration, percent, quantile_name};
 use crate::harm::{Harm, NEVER_TAKEN_UP_MAX, SHARE_MAX, Taken};
-use crate::rule::{Bearing, Rule, Verdict, past};
+use crate::rule::{Bearing, Needs, Rule, Verdict, past};
 use model::finding::{Evidence, Severity};
 use model::latency::Kind;
 
@@ -24,8 +24,8 @@ impl Rule for GeneratorLag {
         "generator-lag"
     }
 
-    fn needs_load(&self) -> bool {
-        true
+    fn needs(&self) -> Needs {
+        Needs::Connections
     }
 
     fn bearing(&self) -> Bearing {

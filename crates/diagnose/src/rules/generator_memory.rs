@@ -5,7 +5,7 @@
 //! the generator's requests are what failed for it, so the figures are no figures of the target either way.
 
 use crate::facts::Facts;
-use crate::rule::{Bearing, Rule, Verdict};
+use crate::rule::{Bearing, Needs, Rule, Verdict};
 use model::ErrorKind;
 use model::finding::Severity;
 
@@ -18,8 +18,8 @@ impl Rule for GeneratorMemory {
         "generator-memory"
     }
 
-    fn needs_load(&self) -> bool {
-        true
+    fn needs(&self) -> Needs {
+        Needs::Load
     }
 
     fn bearing(&self) -> Bearing {

@@ -5,7 +5,7 @@
 //! TIME_WAIT alone are harmless.
 
 use crate::facts::Facts;
-use crate::rule::{Bearing, Rule, Verdict};
+use crate::rule::{Bearing, Needs, Rule, Verdict};
 use model::ErrorKind;
 use model::finding::Severity;
 
@@ -18,8 +18,8 @@ impl Rule for GeneratorPorts {
         "generator-ports"
     }
 
-    fn needs_load(&self) -> bool {
-        true
+    fn needs(&self) -> Needs {
+        Needs::Load
     }
 
     fn bearing(&self) -> Bearing {

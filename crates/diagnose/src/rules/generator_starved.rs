@@ -13,7 +13,7 @@ use super::generator_lag;
 use crate::facts::{Facts, duration, percent};
 use crate::harm::{self, Harm, SHARE_MAX, Taken, Taker};
 use crate::quiet::{WAITED_SHARE_MAX, disturbed_rows};
-use crate::rule::{Bearing, Rule, Verdict, past};
+use crate::rule::{Bearing, Needs, Rule, Verdict, past};
 use model::finding::{Evidence, Severity};
 
 /// Other processes named.
@@ -32,8 +32,8 @@ impl Rule for GeneratorStarved {
         "generator-starved"
     }
 
-    fn needs_load(&self) -> bool {
-        true
+    fn needs(&self) -> Needs {
+        Needs::Connections
     }
 
     fn bearing(&self) -> Bearing {

@@ -5,7 +5,7 @@
 //! `--requests-per-connection 1`, `--handshake-only`), and where connections last. Needs twenty requests.
 
 use crate::facts::{Facts, duration, percent};
-use crate::rule::{Rule, Verdict, past};
+use crate::rule::{Needs, Rule, Verdict, past};
 use model::finding::Severity;
 use model::latency::Kind;
 use model::plan::Workload;
@@ -23,8 +23,8 @@ impl Rule for KeepaliveOff {
         "keepalive-off"
     }
 
-    fn needs_load(&self) -> bool {
-        true
+    fn needs(&self) -> Needs {
+        Needs::Connections
     }
 
     fn judge(&self, facts: &Facts<'_>) -> Verdict {

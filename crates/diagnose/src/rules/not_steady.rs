@@ -7,7 +7,7 @@
 //! A warm-up that is too short and a target that slows down look alike: the direction is said.
 
 use crate::facts::{Facts, percent};
-use crate::rule::{Rule, Verdict, past};
+use crate::rule::{Needs, Rule, Verdict, past};
 use crate::statistics::{Sample, Welch};
 use model::finding::{Evidence, Severity};
 use model::recording::Row;
@@ -25,8 +25,8 @@ impl Rule for NotSteady {
         "not-steady"
     }
 
-    fn needs_load(&self) -> bool {
-        true
+    fn needs(&self) -> Needs {
+        Needs::Connections
     }
 
     fn judge(&self, facts: &Facts<'_>) -> Verdict {

@@ -9,7 +9,7 @@
 //! where it was the generator.
 
 use crate::facts::{Facts, duration, percent, quantile_name};
-use crate::rule::{Rule, Verdict, past};
+use crate::rule::{Needs, Rule, Verdict, past};
 use model::ErrorKind;
 use model::finding::Severity;
 use model::latency::Kind;
@@ -41,8 +41,8 @@ impl Rule for RateNotReached {
         "rate-not-reached"
     }
 
-    fn needs_load(&self) -> bool {
-        true
+    fn needs(&self) -> Needs {
+        Needs::Connections
     }
 
     fn judge(&self, facts: &Facts<'_>) -> Verdict {

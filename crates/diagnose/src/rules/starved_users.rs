@@ -8,7 +8,7 @@
 //! doing, so it leaves the figures valid; they do not show it by themselves, so the report's first line does.
 
 use crate::facts::{Facts, duration, percent};
-use crate::rule::{Rule, Verdict, past};
+use crate::rule::{Needs, Rule, Verdict, past};
 use model::LatencyKind;
 use model::finding::{Evidence, Severity};
 use model::users::{Users, time_quantile};
@@ -25,8 +25,8 @@ impl Rule for StarvedUsers {
         "starved-users"
     }
 
-    fn needs_load(&self) -> bool {
-        true
+    fn needs(&self) -> Needs {
+        Needs::Connections
     }
 
     fn judge(&self, facts: &Facts<'_>) -> Verdict {

@@ -4,7 +4,7 @@
 //! one or two requests' chance. Refuted where all have enough. A warning where p99 itself is null, else for information.
 
 use crate::facts::{Facts, quantile_name};
-use crate::rule::{Rule, Verdict, past};
+use crate::rule::{Needs, Rule, Verdict, past};
 use model::finding::Severity;
 use model::latency::Kind;
 
@@ -20,8 +20,8 @@ impl Rule for TooFew {
         "too-few"
     }
 
-    fn needs_load(&self) -> bool {
-        true
+    fn needs(&self) -> Needs {
+        Needs::Connections
     }
 
     fn judge(&self, facts: &Facts<'_>) -> Verdict {

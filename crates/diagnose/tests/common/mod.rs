@@ -165,6 +165,7 @@ fn plan(pace: Pace) -> Plan {
         drain_ns: SECOND,
         timeouts: Timeouts { connect_ns: SECOND, reply_ns: 30 * SECOND },
         reconnect: Backoff { first_ns: 1, max_ns: 1 },
+        give_up_ns: None,
         requests_per_connection: None,
         pipeline: 1,
         on_full: OnFull::Wait,

@@ -65,6 +65,7 @@ pub fn plan(workload: Workload) -> Plan {
         drain_ns: S / 2,
         timeouts: Timeouts { connect_ns: S, reply_ns: S / 5 },
         reconnect: Backoff { first_ns: 5 * MS, max_ns: 50 * MS },
+        give_up_ns: None,
         requests_per_connection: None,
         pipeline: 1,
         on_full: OnFull::Wait,

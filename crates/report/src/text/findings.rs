@@ -9,23 +9,35 @@ use std::io::{self, Write};
 
 const INDENT: usize = 15;
 
-/// Writes them.
+/// Writes them: those that are there, then, by what they lack, those that could not be judged.
 pub fn write<W: Write>(page: &mut Page<'_, W>, diagnosis: &Diagnosis) -> io::Result<()> {
     for finding in diagnosis.findings.iter().filter(|f| f.status == Status::Supported) {
         page.gap()?;
         supported(page, finding)?;
     }
-    let mut unseen = diagnosis.findings.iter().filter(|f| f.status == Status::NotObservable).peekable();
-    if unseen.peek().is_some() {
+    let unseen = unseen(diagnosis);
+    if !unseen.is_empty() {
         page.gap()?;
         page.line(&[(Paint::Heading, "Could not be judged".to_owned())])?;
     }
-    for finding in unseen {
-        let missing: Vec<&str> = finding.because.iter().map(|evidence| evidence.text.as_str()).collect();
-        let text = if missing.is_empty() { finding.title.clone() } else { missing.join("; ") };
-        page.wrapped(4, (Paint::Plain, String::new()), Paint::Dim, &format!("{}: {text}", finding.id))?;
+    for (why, ids) in unseen {
+        page.wrapped(4, (Paint::Plain, String::new()), Paint::Dim, &format!("{}: {why}", ids.join(", ")))?;
     }
     Ok(())
+}
+
+/// What was missing, and all that could not be judged for want of it.
+fn unseen(diagnosis: &Diagnosis) -> Vec<(String, Vec<&str>)> {
+    let mut unseen: Vec<(String, Vec<&str>)> = Vec::new();
+    for finding in diagnosis.findings.iter().filter(|f| f.status == Status::NotObservable) {
+        let missing: Vec<&str> = finding.because.iter().map(|evidence| evidence.text.as_str()).collect();
+        let why = if missing.is_empty() { finding.title.clone() } else { missing.join("; ") };
+        match unseen.iter_mut().find(|(other, _)| *other == why) {
+            Some((_, ids)) => ids.push(&finding.id),
+            None => unseen.push((why, vec![&finding.id])),
+        }
+    }
+    unseen
 }
 
 fn supported<W: Write>(page: &mut Page<'_, W>, finding: &Finding) -> io::Result<()> {

@@ -7,7 +7,6 @@ use super::page::Page;
 use crate::figures::{host_use, rfc3339};
 use crate::observed::Readings;
 use crate::words::{counted, length, percent};
-use model::finding::{Diagnosis, Status};
 use model::import::Import;
 use model::recording::{End, Recording};
 use model::units::show_bytes;
@@ -61,31 +60,6 @@ pub fn write<W: Write>(page: &mut Page<'_, W>, recording: &Recording, import: &I
     for event in &recording.events {
         let at = format!("{:>8.1} s  ", event.at_ns as f64 / 1e9);
         page.wrapped(at.len(), (Paint::Dim, at), Paint::Plain, &format!("{}: {}", event.kind, event.text))?;
-    }
-    Ok(())
-}
-
-/// Writes the findings: those that are there, then, by what they lack, those that could not be judged.
-pub fn findings<W: Write>(page: &mut Page<'_, W>, diagnosis: &Diagnosis) -> io::Result<()> {
-    let mut shown = diagnosis.clone();
-    let is_unseen = |status| status == Status::NotObservable;
-    shown.findings.retain(|finding| !is_unseen(finding.status));
-    super::findings::write(page, &shown)?;
-    let mut unseen: Vec<(String, Vec<&str>)> = Vec::new();
-    for finding in diagnosis.findings.iter().filter(|finding| is_unseen(finding.status)) {
-        let lacks: Vec<&str> = finding.because.iter().map(|evidence| evidence.text.as_str()).collect();
-        let lacks = if lacks.is_empty() { finding.title.clone() } else { lacks.join("; ") };
-        match unseen.iter_mut().find(|(text, _)| *text == lacks) {
-            Some((_, ids)) => ids.push(&finding.id),
-            None => unseen.push((lacks, vec![&finding.id])),
-        }
-    }
-    if !unseen.is_empty() {
-        page.gap()?;
-        page.line(&[(Paint::Heading, "Could not be judged".to_owned())])?;
-    }
-    for (lacks, ids) in unseen {
-        page.wrapped(4, (Paint::Plain, String::new()), Paint::Dim, &format!("{}: {lacks}", ids.join(", ")))?;
     }
     Ok(())
 }

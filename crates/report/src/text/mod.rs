@@ -98,7 +98,7 @@ pub fn write(
     let page = &mut Page::new(to, options.style);
     if let Some(import) = &recording.capsule.import {
         imported::write(page, recording, import)?;
-        imported::findings(page, diagnosis)?;
+        findings::write(page, diagnosis)?;
     } else {
         headline::write(page, recording, diagnosis)?;
         held::write(page, recording, diagnosis)?;

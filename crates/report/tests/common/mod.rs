@@ -76,6 +76,7 @@ fn plan() -> Plan {
         drain_ns: SECOND_NS,
         timeouts: Timeouts { connect_ns: 3 * SECOND_NS, reply_ns: 30 * SECOND_NS },
         reconnect: Backoff { first_ns: 1, max_ns: 2 },
+        give_up_ns: None,
         requests_per_connection: None,
         pipeline: 1,
         on_full: OnFull::Wait,

@@ -13,6 +13,9 @@ pub const REPLY_TIMEOUT_NS: u64 = 30_000_000_000;
 pub const PROBE_TIMEOUT_NS: u64 = 1_000_000_000;
 /// Longest wait for a connection, nanoseconds.
 pub const CONNECT_TIMEOUT_NS: u64 = 10_000_000_000;
+/// A run in which nothing has connected for so long is given up, nanoseconds: two attempts by the kernel at least, the
+/// second a second after the first (RFC 6298, 5.7).
+pub const GIVE_UP_NS: u64 = 2_000_000_000;
 /// Longest timeout that may be asked for: beyond it a latency could not be recorded as what it was.
 pub const TIMEOUT_NS_MAX: u64 = model::limits::LATENCY_NS_MAX;
 /// Longest wait for requests in flight at the end, nanoseconds; never longer than the reply timeout.

@@ -109,6 +109,16 @@ pub(super) fn timeouts(scenario: &Scenario) -> Result<Timeouts, ResolveError> {
     })
 }
 
+/// How long a run goes on in which nothing connects. Who is ready to wait longer for one connection waits as long here.
+pub(super) fn give_up_ns(scenario: &Scenario) -> Result<Option<u64>, ResolveError> {
+    match scenario.give_up_ns {
+        None => Ok(Some(d::GIVE_UP_NS.max(scenario.connect_timeout_ns.unwrap_or(0)))),
+        Some(0) => Ok(None),
+        Some(ns) if ns <= d::TIMEOUT_NS_MAX => Ok(Some(ns)),
+        Some(ns) => Err(ResolveError::bad_value("--give-up", "at most 1h, or never", show_duration_ns(ns as f64))),
+    }
+}
+
 /// Wait for requests in flight at the end.
 pub(super) fn drain_ns(scenario: &Scenario, timeouts: &Timeouts) -> Result<u64, ResolveError> {
     match scenario.drain_ns {
@@ -268,6 +278,7 @@ mod tests {
                 .and_then(|()| timeouts(&s))
                 .and_then(|t| drain_ns(&s, &t))
                 .and_then(|_| tick_ns(&s, &stop, &mut c).map(drop))
+                .and_then(|()| give_up_ns(&s).map(drop))
                 .and_then(|()| reuse(&s).map(drop))
                 .and_then(|()| queue(&s, &open, 1, &mut c).map(drop))
                 .and_then(|()| batch(&s, 50, 1, 1, &mut c).map(drop))
@@ -282,6 +293,7 @@ mod tests {
         check(|s| s.timeout_ns = Some(u64::MAX), "--timeout: ");
         check(|s| s.connect_timeout_ns = Some(0), "--connect-timeout: ");
         check(|s| s.drain_ns = Some(u64::MAX), "--drain: ");
+        check(|s| s.give_up_ns = Some(u64::MAX), "--give-up: ");
         check(|s| s.tick_ns = Some(1), "--tick: ");
         check(|s| s.tick_ns = Some(61 * S), "--tick: ");
         check(|s| s.pipeline = Some(0), "--pipeline: ");
@@ -311,6 +323,12 @@ mod tests {
         let default = timeouts(&none).unwrap();
         assert_eq!((default.connect_ns, default.reply_ns, drain_ns(&none, &default).unwrap()), (10 * S, 30 * S, 5 * S));
         assert_eq!(drain_ns(&none, &Timeouts { reply_ns: S, ..default }).unwrap(), S);
+        let given_up = |give_up_ns, connect_timeout_ns| {
+            super::give_up_ns(&Scenario { give_up_ns, connect_timeout_ns, ..Scenario::default() }).unwrap()
+        };
+        assert_eq!((given_up(None, None), given_up(Some(0), Some(S))), (Some(2 * S), None));
+        assert_eq!((given_up(None, Some(S)), given_up(None, Some(9 * S))), (Some(2 * S), Some(9 * S)));
+        assert_eq!(given_up(Some(S), Some(9 * S)), Some(S));
         let close = Scenario { disable_keepalive: true, requests_per_connection: Some(9), ..Scenario::default() };
         assert_eq!(reuse(&close).unwrap(), (1, Some(1)));
     }

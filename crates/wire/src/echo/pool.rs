@@ -21,7 +21,10 @@ pub fn make(content: Content, largest: u32, seed: u64) -> Vec<u8> {
             Content::Incompressible => eight.copy_from_slice(&drawn[..eight.len()]),
             // The 95 printable characters, from space to tilde.
             Content::Text => {
-                eight.iter_mut().zip(drawn).for_each(|(byte, drawn)| *byte = b' ' + ((u16::from(drawn) * 95) >> 8) as u8);
+                eight
+                    .iter_mut()
+                    .zip(drawn)
+                    .for_each(|(byte, drawn)| *byte = b' ' + ((u16::from(drawn) * 95) >> 8) as u8);
             }
             // Of each byte two bits of a second draw: a quarter is NUL.
             Content::Binary => {
