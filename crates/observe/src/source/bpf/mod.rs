@@ -15,7 +15,7 @@ use crate::source::clock;
 use kernel_types::{KernelTypes, Wanted, hook_of};
 use libbpf_rs::libbpf_sys::{bpf_map_create_opts, bpf_prog_get_info_by_fd, bpf_prog_info};
 use libbpf_rs::{
-    Link, MapCore, MapFlags, MapHandle, MapType, Object, ObjectBuilder, OpenObject, OpenProgram, ProgramType,
+    Link, Map, MapCore, MapFlags, MapHandle, MapType, Object, ObjectBuilder, OpenObject, OpenProgram, ProgramType,
     RingBufferBuilder,
 };
 use model::bpf::Log2;
@@ -131,6 +131,8 @@ pub(crate) struct Programs {
     object: Object,
     links: Vec<Link>,
     often: Vec<Link>,
+    /// How many records were taken from its ring.
+    taken: u64,
     /// Attached to files, by [`Programs::follow`].
     uprobes: uprobes::Uprobes,
 }
@@ -143,7 +145,8 @@ impl Programs {
         share(&mut object, scope)?;
         let object = hooks::with_numbers(scope.types.hooks(), || object.load())
             .map_err(|error| BpfError::of("the kernel does not take the program", &error))?;
-        let programs = Programs { object, links: Vec::new(), often: Vec::new(), uprobes: uprobes::Uprobes::default() };
+        let programs =
+            Programs { object, links: Vec::new(), often: Vec::new(), taken: 0, uprobes: uprobes::Uprobes::default() };
         for (name, words) in settings {
             if let Ok(map) = programs.map(name) {
                 set_first(&map, words)
@@ -216,13 +219,13 @@ impl Programs {
 
     /// The map `counts`, all CPUs together.
     pub(crate) fn counts(&self) -> Result<Vec<u64>, BpfError> {
-        let map = self.map("counts")?;
+        let map = self.found("counts")?;
         (0..map.max_entries()).map(|i| Ok(words_of_all_cpus(&map, i)?.first().copied().unwrap_or(0))).collect()
     }
 
     /// One of the map `histograms`, all CPUs together.
     pub(crate) fn histogram(&self, which: u32) -> Result<Log2, BpfError> {
-        let mut words = words_of_all_cpus(&self.map("histograms")?, which)?;
+        let mut words = words_of_all_cpus(&self.found("histograms")?, which)?;
         if words.is_empty() {
             return Ok(Log2::default());
         }
@@ -233,7 +236,7 @@ impl Programs {
 
     /// Every entry of a per-CPU array that is not all zeros, all CPUs together.
     pub(crate) fn array(&self, name: &str) -> Result<Vec<(u32, Vec<u64>)>, BpfError> {
-        let map = self.map(name)?;
+        let map = self.found(name)?;
         let mut entries = Vec::new();
         for i in 0..map.max_entries() {
             let words = words_of_all_cpus(&map, i)?;
@@ -265,11 +268,22 @@ impl Programs {
         Ok(entries)
     }
 
-    /// Takes every record of a ring, oldest first.
-    pub(crate) fn take_records(&self, name: &str, mut take: impl FnMut(&[u8])) -> Result<(), BpfError> {
+    /// Takes every record of the ring, oldest first. `written`: how many the programs say were put into it; where all of
+    /// them have been taken the ring is not looked at, as to map and unmap it costs more than all other maps do.
+    pub(crate) fn take_records(
+        &mut self,
+        name: &str,
+        written: u64,
+        mut take: impl FnMut(&[u8]),
+    ) -> Result<(), BpfError> {
+        if written == self.taken {
+            return Ok(());
+        }
         let map = self.map(name)?;
         let mut ring = RingBufferBuilder::new();
+        let count = &mut self.taken;
         let taken = |record: &[u8]| {
+            *count += 1;
             take(record);
             0
         };
@@ -277,16 +291,21 @@ impl Programs {
         ring.build().and_then(|ring| ring.consume()).map_err(|error| unreadable(&map, &error))
     }
 
-    fn map(&self, name: &str) -> Result<MapHandle, BpfError> {
-        let map = self.object.maps().find(|map| map.name() == name).ok_or_else(|| BpfError::Refused {
+    fn found(&self, name: &str) -> Result<Map<'_>, BpfError> {
+        self.object.maps().find(|map| map.name() == name).ok_or_else(|| BpfError::Refused {
             what: format!("the map '{name}'"),
             reason: "is not in this program".to_owned(),
-        })?;
+        })
+    }
+
+    /// The same with a descriptor of its own.
+    fn map(&self, name: &str) -> Result<MapHandle, BpfError> {
+        let map = self.found(name)?;
         MapHandle::try_from(&map).map_err(|error| BpfError::of(format!("the map '{name}' cannot be opened"), &error))
     }
 }
 
-fn unreadable(map: &MapHandle, error: &libbpf_rs::Error) -> BpfError {
+fn unreadable(map: &impl MapCore, error: &libbpf_rs::Error) -> BpfError {
     BpfError::of(format!("the map '{}' cannot be read", map.name().to_string_lossy()), error)
 }
 
@@ -366,7 +385,7 @@ fn set_first(map: &MapHandle, words: &[u64]) -> libbpf_rs::Result<()> {
     map.update(&0_u32.to_ne_bytes(), &value, MapFlags::ANY)
 }
 
-fn words_of_all_cpus(map: &MapHandle, index: u32) -> Result<Vec<u64>, BpfError> {
+fn words_of_all_cpus(map: &impl MapCore, index: u32) -> Result<Vec<u64>, BpfError> {
     let cpus = map.lookup_percpu(&index.to_ne_bytes(), MapFlags::ANY).map_err(|error| unreadable(map, &error))?;
     let mut sum = Vec::new();
     for cpu in cpus.unwrap_or_default() {
