@@ -13,6 +13,7 @@ use super::folder;
 use crate::limits::{CONNECTIONS_MAX, PORTS_MAX, STATES_MAX, WALK_NS_MAX, WALK_SOCKETS_MAX, WALK_SPARING};
 use crate::metric::{Metric, counter, gauge};
 use crate::samplers::{Entry, Sampler};
+use crate::source::clock;
 use crate::source::namespace::in_network_of;
 use crate::source::proc::{Buffers, SampleError};
 use crate::source::sock_diag::{DumpError, Family};
@@ -94,10 +95,14 @@ impl Sampler for Connections {
             let reason = format!("{sockets} sockets, few of them the target's: a walk through all would stall them");
             return Err(SampleError::nothing(reason));
         }
-        let begun = Instant::now();
+        let (begun, begun_cpu_ns) = (Instant::now(), clock::thread_cpu_ns());
         let read = in_network_of(pid, || read(&ports, crowd.is_none()))?;
         let took_ns = i64::try_from(begun.elapsed().as_nanos()).unwrap_or(i64::MAX);
-        self.due_ns = snapshot.at_ns.saturating_add(took_ns.saturating_mul(WALK_SPARING));
+        // What is there before the load must not put off the first look at the load.
+        if snapshot.at_ns >= 0 {
+            let cost_ns = clock::thread_cpu_ns().saturating_sub(begun_cpu_ns);
+            self.due_ns = snapshot.at_ns.saturating_add(cost_ns.saturating_mul(WALK_SPARING));
+        }
         let read = read.map_err(|error| SampleError::Refused { reason: error.to_string() })?;
         self.is_elsewhere = crowd.is_some() && read.is_any_whole && took_ns > WALK_NS_MAX;
         let crowd = crowd.map(|sockets| format!("states but the established one, as there are {sockets} sockets"));

@@ -87,8 +87,8 @@ impl Wanted {
         self.types.extend(text(name).map(|name| name.split("___").next().unwrap_or_default().to_owned()));
     }
 
-    fn has(&self, name: &str) -> bool {
-        self.types.contains(name) || self.members.contains(name) || self.hooks.contains(name)
+    fn all(&self) -> impl Iterator<Item = &String> {
+        self.types.iter().chain(&self.members).chain(&self.hooks)
     }
 }
 
@@ -172,6 +172,10 @@ struct Type {
 }
 
 impl Type {
+    fn of(at: u64, bytes: &[u8]) -> Self {
+        Type { at, name: word(bytes, 0), info: word(bytes, 1), size_or_type: word(bytes, 2) }
+    }
+
     fn kind(&self) -> u32 {
         self.info >> 24 & 0x1f
     }
@@ -241,13 +245,10 @@ impl Walk {
 
     /// Finds where the wanted names stand.
     fn read_names(&mut self, wanted: &Wanted) -> io::Result<()> {
-        // Most names are ruled out by their first letter and length.
-        let mut lengths = [0_u64; 256];
-        for name in wanted.types.iter().chain(&wanted.members).chain(&wanted.hooks) {
-            if let Some(first) = name.as_bytes().first() {
-                lengths[usize::from(*first)] |= 1 << name.len().min(63);
-            }
-        }
+        let names: BTreeSet<&[u8]> = wanted.all().map(String::as_bytes).collect();
+        // Most names are ruled out by their first and last letter and length.
+        let mut may_be = Bits::default();
+        names.iter().for_each(|name| may_be.set(shape(name)));
         let (from, length) = self.names;
         let (mut at, end) = (from, from + length);
         let mut found = BTreeMap::new();
@@ -256,10 +257,8 @@ impl Walk {
             let mut used = 0;
             while let Ok(name) = CStr::from_bytes_until_nul(bytes.get(used..).unwrap_or_default()) {
                 let name = name.to_bytes();
-                let may_be =
-                    name.first().is_some_and(|first| lengths[usize::from(*first)] >> name.len().min(63) & 1 == 1);
-                if may_be && let Some(name) = std::str::from_utf8(name).ok().filter(|name| wanted.has(name)) {
-                    found.insert((at - from) as u32 + used as u32, name.to_owned());
+                if may_be.has(shape(name)) && names.contains(name) {
+                    found.insert((at - from) as u32 + used as u32, String::from_utf8_lossy(name).into_owned());
                 }
                 used += name.len() + 1;
             }
@@ -276,36 +275,45 @@ impl Walk {
 
     /// Goes through all types: the numbers of the wanted hooks, and of the wanted types.
     fn read_types(&mut self, wanted: &Wanted) -> io::Result<(BTreeMap<String, u32>, Vec<u32>)> {
-        let (mut hooks, mut roots) = (BTreeMap::new(), Vec::new());
+        let (mut hooks, mut roots, mut places) = (BTreeMap::new(), Vec::new(), Vec::new());
+        let found = std::mem::take(&mut self.found);
+        let mut may_be = Bits::default();
+        found.keys().for_each(|name| may_be.set(*name as usize));
         let (mut at, end) = (self.types.0, self.types.0 + self.types.1);
-        let names: Vec<u32> = self.found.keys().copied().collect();
         let mut id = 0_u32;
         while at < end {
-            if (id as usize).is_multiple_of(STRIDE) {
-                self.places.push(at);
-            }
-            id += 1;
-            let of_type = self.type_at(at)?;
-            at += (TYPE + of_type.rest()?) as u64;
-            if names.binary_search(&of_type.name).is_err() {
-                continue;
-            }
-            let Some(name) = self.found.get(&of_type.name) else { continue };
-            match of_type.kind() {
-                kind::FUNC | kind::TYPEDEF if wanted.hooks.contains(name) => {
-                    hooks.entry(name.clone()).or_insert(id);
+            let bytes = self.bytes(at, TYPE, end)?;
+            let mut used = 0;
+            while let Some(header) = bytes.get(used..used + TYPE) {
+                let of_type = Type::of(at + used as u64, header);
+                if (id as usize).is_multiple_of(STRIDE) {
+                    places.push(of_type.at);
                 }
-                kind::STRUCT | kind::UNION | kind::ENUM | kind::ENUM64 if wanted.types.contains(name) => roots.push(id),
-                _ => {}
+                id += 1;
+                used += TYPE + of_type.rest()?;
+                if !may_be.has(of_type.name as usize) {
+                    continue;
+                }
+                let Some(name) = found.get(&of_type.name) else { continue };
+                match of_type.kind() {
+                    kind::FUNC | kind::TYPEDEF if wanted.hooks.contains(name) => {
+                        hooks.entry(name.clone()).or_insert(id);
+                    }
+                    kind::STRUCT | kind::UNION | kind::ENUM | kind::ENUM64 if wanted.types.contains(name) => {
+                        roots.push(id);
+                    }
+                    _ => {}
+                }
             }
+            at += used as u64;
         }
+        (self.found, self.places) = (found, places);
         Ok((hooks, roots))
     }
 
     fn type_at(&mut self, at: u64) -> io::Result<Type> {
         let end = self.types.0 + self.types.1;
-        let bytes = self.bytes(at, TYPE, end)?;
-        Ok(Type { at, name: word(bytes, 0), info: word(bytes, 1), size_or_type: word(bytes, 2) })
+        Ok(Type::of(at, self.bytes(at, TYPE, end)?))
     }
 
     /// The type of a number, from 1 on.
@@ -444,6 +452,31 @@ fn of_parts(name: u32, of_type: &Type, kept: Vec<u32>, words: usize) -> Vec<u32>
     all
 }
 
+/// A set of small numbers, of which only the lowest bits count: what is not in it is surely not.
+struct Bits([u64; 64]);
+
+impl Bits {
+    fn set(&mut self, n: usize) {
+        self.0[n / 64 % 64] |= 1 << (n % 64);
+    }
+
+    fn has(&self, n: usize) -> bool {
+        self.0[n / 64 % 64] >> (n % 64) & 1 == 1
+    }
+}
+
+impl Default for Bits {
+    fn default() -> Self {
+        Bits([0; 64])
+    }
+}
+
+/// A number that few names share.
+fn shape(name: &[u8]) -> usize {
+    let letter = |byte: Option<&u8>| byte.map_or(0, |byte| usize::from(*byte));
+    letter(name.first()) * 31 + letter(name.last()) * 7 + name.len()
+}
+
 fn word(bytes: &[u8], index: usize) -> u32 {
     let bytes = bytes.get(4 * index..4 * index + 4).and_then(|bytes| bytes.try_into().ok());
     u32::from_ne_bytes(bytes.unwrap_or_default())
@@ -451,4 +484,85 @@ fn word(bytes: &[u8], index: usize) -> u32 {
 
 fn malformed(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("not as expected: {what}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::BTF;
+    use super::*;
+    use libbpf_rs::btf::BtfType;
+
+    fn wanted() -> Wanted {
+        let set = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        Wanted {
+            types: set(&["task_struct", "sock_common", "tcp_sock", "skb_drop_reason", "no_such_type"]),
+            members: set(&[
+                "pid",
+                "tgid",
+                "comm",
+                "__state",
+                "skc_num",
+                "skc_family",
+                "nonagle",
+                "write_seq",
+                "inet_conn",
+            ]),
+            hooks: set(&["btf_trace_sched_switch", "tcp_sendmsg", "btf_trace_no_such_thing"]),
+        }
+    }
+
+    #[test]
+    fn it_says_the_same_as_all_of_it() {
+        let (Ok(types), Ok(all)) = (KernelTypes::read(Path::new(BTF), &wanted()), Btf::from_vmlinux()) else {
+            return testkit::skip("this kernel does not describe its types");
+        };
+        for (hook, number) in types.hooks() {
+            let number_of_all = all.type_by_name::<BtfType<'_>>(hook).map(|of_type| u32::from(of_type.type_id()));
+            assert_eq!(Some(*number), number_of_all, "{hook}");
+        }
+        assert!(
+            types.hooks().contains_key("btf_trace_sched_switch")
+                && !types.hooks().contains_key("btf_trace_no_such_thing")
+        );
+        let short = Btf::from_path(types.path()).unwrap();
+        assert!(short.len() < 2000, "{} types", short.len());
+        for name in ["task_struct", "tcp_sock"] {
+            let one = |btf: &Btf<'_>| -> Vec<String> {
+                let composite = btf.type_by_name::<Composite<'_>>(name).unwrap();
+                let named = composite.iter().filter(|member| {
+                    member.name.and_then(OsStr::to_str).is_some_and(|name| wanted().members.contains(name))
+                });
+                named.map(|member| format!("{:?} {:?}", member.name, member.attr)).collect()
+            };
+            assert!(!one(&all).is_empty());
+            assert_eq!(one(&short), one(&all), "{name}");
+        }
+        let reasons = enumeration(Path::new(BTF), "skb_drop_reason").unwrap();
+        let of_all = all.type_by_name::<Enum<'_>>("skb_drop_reason").unwrap();
+        assert_eq!(reasons.len(), of_all.len());
+        assert!(reasons.values().any(|name| name == "SKB_DROP_REASON_NO_SOCKET"), "{reasons:?}");
+    }
+
+    #[test]
+    fn a_cut_or_garbled_description_is_an_error_or_less_but_no_panic() {
+        let Ok(types) = KernelTypes::read(Path::new(BTF), &wanted()) else {
+            return testkit::skip("this kernel does not describe its types");
+        };
+        let whole = std::fs::read(types.path()).unwrap();
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let read = |bytes: &[u8]| {
+            std::fs::write(file.path(), bytes).unwrap();
+            KernelTypes::read(file.path(), &wanted()).map(|types| std::fs::read(types.path()).unwrap().len())
+        };
+        // What is short already stays as it is.
+        assert_eq!(read(&whole).unwrap(), whole.len());
+        for length in (0..whole.len()).step_by(7) {
+            assert!(read(&whole[..length]).is_err(), "{length} of {}", whole.len());
+        }
+        for at in (0..whole.len()).step_by(5) {
+            let mut garbled = whole.clone();
+            garbled[at] ^= 0xff;
+            let _ = read(&garbled);
+        }
+    }
 }
