@@ -119,7 +119,7 @@ pub(crate) const WALK_SOCKETS_MAX: u64 = 50_000;
 /// Longest walk through more than these, nanoseconds, after which another is made.
 pub(crate) const WALK_NS_MAX: i64 = 10_000_000;
 /// A walk through sockets that took a time is not made again before so many times that.
-pub(crate) const WALK_SPARING: i64 = 500;
+pub(crate) const WALK_SPARING: i64 = 200;
 /// Moments of an imported text that are kept apart; beyond, neighbours are merged.
 pub(crate) const IMPORT_SAMPLES_MAX: usize = 20_000;
 /// Readings of an imported text that are kept at once (16 bytes each); beyond, neighbours are merged.

@@ -5,7 +5,7 @@
 //! order of the kernel's hash, and the status says so. Counters are sums over the connections that were looked at: when
 //! one ends, its share goes.
 //! Cost: two requests a port and family a tick; each walks through the table of connections of the machine, and a reading
-//! is not repeated before five hundred times as long as it took (0.2 % of a core). With more than 50,000 sockets only
+//! is not repeated before two hundred times its CPU time (0.5 % of a core). With more than 50,000 sockets only
 //! established ones are asked for: where they are the target's, 2,048 are found at once; where they are not, the walk goes
 //! through all and stalls them, so it is made once and no more. Another namespace needs CAP_SYS_ADMIN.
 
@@ -60,7 +60,7 @@ pub(crate) const ENTRY: Entry = Entry {
     name: "network/connections",
     about: "states and tcp_info of the target's connections, aggregated (sock_diag)",
     needs: "CAP_SYS_ADMIN for another network namespace; CONFIG_INET_DIAG",
-    cost: "2 netlink requests a port a tick, 0.2 % of a core at the most",
+    cost: "2 netlink requests a port a tick, 0.5 % of a core at the most",
     metrics: METRICS,
     make: || {
         Box::new(Connections { leaves_out: None, due_ns: i64::MIN, walk_max: WALK_SOCKETS_MAX, is_elsewhere: false })
