@@ -69,16 +69,21 @@ static __always_inline void add(u32 which, u64 n)
 		__sync_fetch_and_add(count, n);
 }
 
+/* How many bits a value has. Without a branch: the verifier would follow each combination of them at each use, which was
+ * most of what loading took. */
 static __always_inline u32 bits(u64 v)
 {
-	u32 n = 0;
-	if (v >> 32) { n += 32; v >>= 32; }
-	if (v >> 16) { n += 16; v >>= 16; }
-	if (v >> 8) { n += 8; v >>= 8; }
-	if (v >> 4) { n += 4; v >>= 4; }
-	if (v >> 2) { n += 2; v >>= 2; }
-	if (v >> 1) { n += 1; v >>= 1; }
-	return n + (u32)v;
+	u64 n = 0, upper;
+#pragma unroll
+	for (u32 width = 32; width; width /= 2) {
+		/* Negative if there is any bit; its sign then is by how much to go down. */
+		upper = -(v >> width);
+		barrier_var(upper);
+		upper = (upper >> 63) * width;
+		n += upper;
+		v >>= upper;
+	}
+	return n + v;
 }
 
 static __always_inline void record(u32 which, u64 value)

@@ -15,7 +15,7 @@ pub(crate) const OTHERS_MAX: usize = 512;
 /// Ids of processes that are listed.
 pub(crate) const PIDS_MAX: usize = 1 << 16;
 /// A pass through the machine's processes is not made again before so many times the CPU time that it took.
-pub(crate) const PASS_SPARING: i64 = 100;
+pub(crate) const PASS_SPARING: i64 = 200;
 /// Sockets of the target whose state the probes keep, at the most (some 80 bytes each while they are open).
 pub const BPF_SOCKETS_MAX: u32 = 65_536;
 /// Costly probes run for at least so long, nanoseconds: ticks of a second may come a little early.
@@ -89,6 +89,8 @@ pub(crate) const LISTENERS_WAIT: Duration = Duration::from_secs(1);
 pub(crate) const THREADS_CLOSE_MAX: usize = 64;
 /// Descriptors of one process that are looked at for files, the lowest first.
 pub(crate) const FILES_MAX: usize = 1024;
+/// Shortest time between two such looks, nanoseconds: a little less than a tick of a second, which may come early.
+pub(crate) const FILES_EVERY_NS: i64 = 900_000_000;
 /// Largest resident memory of a process whose shared pages are counted: the kernel walks through them page by page, and
 /// the process cannot map memory meanwhile.
 pub(crate) const SHARE_BYTES_MAX: u64 = 128 << 20;
@@ -117,7 +119,7 @@ pub(crate) const WALK_SOCKETS_MAX: u64 = 50_000;
 /// Longest walk through more than these, nanoseconds, after which another is made.
 pub(crate) const WALK_NS_MAX: i64 = 10_000_000;
 /// A walk through sockets that took a time is not made again before so many times that.
-pub(crate) const WALK_SPARING: i64 = 100;
+pub(crate) const WALK_SPARING: i64 = 200;
 /// Moments of an imported text that are kept apart; beyond, neighbours are merged.
 pub(crate) const IMPORT_SAMPLES_MAX: usize = 20_000;
 /// Readings of an imported text that are kept at once (16 bytes each); beyond, neighbours are merged.

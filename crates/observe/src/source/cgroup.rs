@@ -52,11 +52,30 @@ pub(crate) fn cpus(root: &Root) -> Reading<GroupCpus> {
     )
 }
 
+/// The groups of this process that bound its CPU time, kept from reading to reading.
+#[derive(Debug, Default)]
+pub(crate) struct OwnGroups {
+    /// `/proc/self/cgroup`, when they were looked up.
+    own: Reading<String>,
+    groups: Reading<Vec<Group>>,
+}
+
+impl OwnGroups {
+    /// Looked up again where this process was moved; what is mounted where stays so for a run.
+    fn now(&mut self, root: &Root) -> Reading<Vec<Group>> {
+        let own = root.text("/proc/self/cgroup");
+        if own != self.own {
+            (self.own, self.groups) = (own, groups(root, "cpu"));
+        }
+        self.groups.clone()
+    }
+}
+
 /// The tightest CPU quota of this process's groups, and how it held them; `None`: there is none.
-pub(crate) fn quota(root: &Root) -> Reading<Option<Quota>> {
+pub(crate) fn quota(root: &Root, known: &mut OwnGroups) -> Reading<Option<Quota>> {
     let cpus = |group: &(Option<f64>, Option<Group>)| group.0.unwrap_or(f64::INFINITY);
     let tightest = of_all(
-        groups(root, "cpu"),
+        known.now(root),
         |group| cpus_of(root, group).and_then(|cpus| Some((cpus.cpus, Some(group.clone()))), ""),
         |all| all.into_iter().min_by(|a, b| cpus(a).total_cmp(&cpus(b))),
         |_| (None, None),
@@ -84,6 +103,7 @@ fn cpus_of(root: &Root, group: &Group) -> Reading<GroupCpus> {
             Some((quota, period)) => (quota.to_owned(), period.to_owned()),
             None => return Reading::Unreadable(garbled),
         },
+        (Reading::Known(quota), false) if quota == "-1" => (quota, String::new()),
         (Reading::Known(quota), false) => {
             (quota, root.text(&format!("{folder}/cpu.cfs_period_us")).known().cloned().unwrap_or_default())
         }
@@ -305,10 +325,13 @@ mod tests {
             ("sys/fs/cgroup/a/cpu.stat", "nr_periods 10\nnr_throttled 4\nthrottled_usec 5\n"),
         ];
         let (_folder, root) = host(&files);
-        assert_eq!(quota(&root), Reading::Known(Some(Quota { cpus: 0.5, throttled: 4, throttled_ns: 5000 })));
+        assert_eq!(
+            quota(&root, &mut OwnGroups::default()),
+            Reading::Known(Some(Quota { cpus: 0.5, throttled: 4, throttled_ns: 5000 }))
+        );
         let (_folder, root) = host(&files[..4]);
-        assert_eq!(quota(&root), Reading::Known(None));
+        assert_eq!(quota(&root, &mut OwnGroups::default()), Reading::Known(None));
         let (_folder, root) = host(&[]);
-        assert_eq!(quota(&root), Reading::Absent);
+        assert_eq!(quota(&root, &mut OwnGroups::default()), Reading::Absent);
     }
 }

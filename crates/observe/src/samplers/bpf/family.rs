@@ -72,11 +72,12 @@ impl Family {
         family
     }
 
-    /// Loads the next; whether any is left. Each takes some 15 to 30 ms, most of it in reading the kernel's types.
+    /// Loads the next; whether any is left. Each takes a millisecond or two, the first some more, for the kernel's types.
     pub(crate) fn load_next(&mut self) -> bool {
         let Some(probe) = self.pending.pop() else { return false };
         if self.scope.is_none() {
-            match Scope::new() {
+            let objects = std::iter::once(probe).chain(self.pending.iter().copied()).map(|probe| probe.object);
+            match Scope::new(objects) {
                 Ok(scope) => self.scope = Some(self.fill(scope)),
                 Err(error) => {
                     // Not a failure of ours: the run goes on as it would without them, and the status says what is wanted.

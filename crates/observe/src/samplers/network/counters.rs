@@ -129,7 +129,8 @@ impl Sampler for Counters {
         snapshot.network_pid = pid;
         for name in ["snmp", "netstat"] {
             let text = buffers.read(format_args!("{folder}/{name}"))?;
-            if fill(METRICS, &mut snapshot.network, |key| parse(text, key)) == 0 {
+            let columns = Columns::of(text);
+            if fill(METRICS, &mut snapshot.network, |key| columns.number(key)) == 0 {
                 return Err(SampleError::lacks(format!("{folder}/{name}"), "every name that is looked for"));
             }
         }
@@ -137,13 +138,32 @@ impl Sampler for Counters {
     }
 }
 
-/// `section.name`: of two lines that begin with `section:` the first has names, the second numbers.
-fn parse(text: &[u8], key: &str) -> Option<u64> {
-    let (section, name) = key.split_once('.')?;
-    let mut of_section = lines(text).filter_map(|line| line.strip_prefix(section.as_bytes())?.strip_prefix(b":"));
-    let (names, numbers) = (of_section.next()?, of_section.next()?);
-    let column = words(names).position(|word| word == name.as_bytes())?;
-    number(words(numbers).nth(column)?)
+/// The numbers of a text by section and name, in that order: of two lines that begin with `section:` the first has names,
+/// the second numbers.
+struct Columns<'a>(Vec<(&'a [u8], &'a [u8], &'a [u8])>);
+
+impl<'a> Columns<'a> {
+    fn of(text: &'a [u8]) -> Self {
+        let of_line = |line: &'a [u8]| {
+            let colon = line.iter().position(|byte| *byte == b':')?;
+            Some((line.get(..colon)?, line.get(colon + 1..)?))
+        };
+        let mut all = Vec::new();
+        let mut rest = lines(text).filter_map(of_line);
+        while let (Some((section, names)), Some((_, numbers))) = (rest.next(), rest.next()) {
+            all.extend(words(names).zip(words(numbers)).map(|(name, number)| (section, name, number)));
+        }
+        all.sort_unstable();
+        Columns(all)
+    }
+
+    /// The number of `section.name`.
+    fn number(&self, key: &str) -> Option<u64> {
+        let (section, name) = key.split_once('.')?;
+        let wanted = (section.as_bytes(), name.as_bytes());
+        let at = self.0.binary_search_by_key(&wanted, |(section, name, _)| (*section, *name)).ok()?;
+        self.0.get(at).and_then(|(.., digits)| number(digits))
+    }
 }
 
 #[cfg(test)]
@@ -153,6 +173,7 @@ mod tests {
     #[test]
     fn columns_are_found_by_name_wherever_they_stand() {
         let text = b"TcpExt: SyncookiesSent ListenDrops New\nTcpExt: 1 22 3\nTcp: MaxConn RetransSegs\nTcp: -1 9\n";
+        let parse = |text, key| Columns::of(text).number(key);
         assert_eq!(parse(text, "TcpExt.ListenDrops"), Some(22));
         assert_eq!(parse(text, "Tcp.RetransSegs"), Some(9));
         for absent in ["TcpExt.ListenOverflows", "Ip.InDiscards", "Tcp.MaxConn", "Tcp", "TcpExt.Listen"] {

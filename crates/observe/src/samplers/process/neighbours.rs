@@ -5,8 +5,8 @@
 //! seen whole where others see at most 64 processes and 256 threads of it.
 //! In a pid namespace of its own, or where /proc is mounted with hidepid, what cannot be seen takes no CPU here: the status
 //! says so. Bound: the target's first 1,024 processes and 512 others at a reading, then the rest in turn.
-//! Cost: one file opened a process, two of the target's; no pass is made before 100 times
-//! its CPU time has gone by, so 1 % of a core at the most beside the target's own. Needs no privilege.
+//! Cost: one file opened a process, two of the target's; no pass is made before 200 times
+//! its CPU time has gone by, so 0.5 % of a core at the most beside the target's own. Needs no privilege.
 
 use super::target_group::TargetGroup;
 use crate::census::{About, Census, Reading, Used};

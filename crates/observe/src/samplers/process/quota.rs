@@ -1,11 +1,11 @@
 //! How a CPU quota holds the generator: the tightest of its control group's and of those above it, with how often and how
 //! long its threads were stopped (`cpu.max` and `cpu.stat`; version 1 `cpu.cfs_quota_us`, `throttled_time`).
 //! What lies above a container's mount is not seen: there its own group's quota is what binds.
-//! Cost: two or three small files a group a tick, mostly one to three groups. Needs no privilege.
+//! Cost: one to three small files a group a tick, mostly one to three groups. Needs no privilege.
 
 use crate::metric::{Metric, counter, gauge};
 use crate::samplers::{Entry, Sampler};
-use crate::source::cgroup;
+use crate::source::cgroup::{self, OwnGroups};
 use crate::source::proc::{Buffers, SampleError};
 use crate::source::setting::Root;
 use model::Snapshot;
@@ -26,18 +26,20 @@ pub(crate) const ENTRY: Entry = Entry {
     name: "process/quota",
     about: "the CPU quota that binds the generator, and how it was held by it (cgroup v1, v2)",
     needs: "control groups mounted, version 1 or 2",
-    cost: "2 or 3 files a group a tick",
+    cost: "1 to 3 files a group a tick",
     metrics: METRICS,
-    make: || Box::new(GeneratorQuota),
+    make: || Box::new(GeneratorQuota::default()),
 };
 
-#[derive(Debug)]
-struct GeneratorQuota;
+#[derive(Debug, Default)]
+struct GeneratorQuota {
+    groups: OwnGroups,
+}
 
 impl Sampler for GeneratorQuota {
     fn sample(&mut self, buffers: &mut Buffers, snapshot: &mut Snapshot) -> Result<(), SampleError> {
         let root = Root::at(if buffers.root().is_empty() { "/" } else { buffers.root() });
-        match cgroup::quota(&root) {
+        match cgroup::quota(&root, &mut self.groups) {
             Reading::Known(Some(quota)) => {
                 snapshot.generator_quota = Some(quota);
                 Ok(())

@@ -14,6 +14,8 @@ use crate::source::stat::Stat;
 /// The group, and what it had used.
 #[derive(Debug, Default)]
 pub(crate) struct TargetGroup {
+    /// What the kernel last said of the process's groups: where they are mounted is looked up when that changes.
+    own: String,
     group: Option<Group>,
     last: Option<Reading>,
 }
@@ -34,9 +36,14 @@ impl TargetGroup {
         targets: &[u32],
         is_target: impl Fn(u32) -> Option<bool>,
     ) -> Option<Used> {
-        let group = targets.first().and_then(|pid| group_of(buffers, *pid));
-        if group != self.group {
-            (self.group, self.last) = (group, None);
+        let own = targets.first().and_then(|pid| buffers.read(format_args!("/proc/{pid}/cgroup")).ok());
+        let own = own.map(|own| String::from_utf8_lossy(own).into_owned()).unwrap_or_default();
+        if own != self.own {
+            let group = group_of(buffers, &own);
+            if group != self.group {
+                (self.group, self.last) = (group, None);
+            }
+            self.own = own;
         }
         let now = self
             .group
@@ -51,9 +58,8 @@ impl TargetGroup {
     }
 }
 
-/// A process's group that counts CPU time, where it is not the whole hierarchy.
-fn group_of(buffers: &mut Buffers, pid: u32) -> Option<Group> {
-    let own = String::from_utf8_lossy(buffers.read(format_args!("/proc/{pid}/cgroup")).ok()?).into_owned();
+/// Of a process's groups (`/proc/<pid>/cgroup`) the one that counts CPU time, where it is not the whole hierarchy.
+fn group_of(buffers: &mut Buffers, own: &str) -> Option<Group> {
     // Most targets are in the root of the hierarchy, or in none.
     if own.lines().all(|line| line.ends_with(":/")) {
         return None;
@@ -64,7 +70,7 @@ fn group_of(buffers: &mut Buffers, pid: u32) -> Option<Group> {
         let groups = groups_of(text, &mounts, controller).known().cloned().unwrap_or_default();
         (groups.len() > 1).then(|| groups.into_iter().next()).flatten()
     };
-    below_mount(&own, "cpuacct").or_else(|| below_mount(unified, "cpu"))
+    below_mount(own, "cpuacct").or_else(|| below_mount(unified, "cpu"))
 }
 
 /// Whether the target's processes are in it, all of them, and nothing else is.

@@ -4,16 +4,18 @@
 //! in the machine's own order, so maps are read as words.
 
 pub(crate) mod clock_events;
+mod hooks;
+pub(crate) mod kernel_types;
 pub(crate) mod names;
 pub(crate) mod stacks;
 pub(crate) mod symbols;
 mod uprobes;
 
 use crate::source::clock;
-use libbpf_rs::btf::{Btf, BtfType};
+use kernel_types::{KernelTypes, Wanted, hook_of};
 use libbpf_rs::libbpf_sys::{bpf_map_create_opts, bpf_prog_get_info_by_fd, bpf_prog_info};
 use libbpf_rs::{
-    Link, MapCore, MapFlags, MapHandle, MapType, Object, ObjectBuilder, OpenObject, OpenProgram, ProgramType,
+    Link, Map, MapCore, MapFlags, MapHandle, MapType, Object, ObjectBuilder, OpenObject, OpenProgram, ProgramType,
     RingBufferBuilder,
 };
 use model::bpf::Log2;
@@ -21,7 +23,8 @@ use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
 
-const BTF: &str = "/sys/kernel/btf/vmlinux";
+/// The kernel's description of its types.
+pub(crate) const BTF: &str = "/sys/kernel/btf/vmlinux";
 /// As in bpf/plimsoll.bpf.h.
 const TARGETS_MAX: u32 = 1024;
 /// Words of the map `ports`: a bit a port.
@@ -63,16 +66,18 @@ pub(crate) struct Scope {
     ports: MapHandle,
     port_words: Vec<u64>,
     shared: Option<MapHandle>,
+    types: KernelTypes,
 }
 
 impl Scope {
-    /// Empty: nothing is watched.
-    pub(crate) fn new() -> Result<Self, BpfError> {
+    /// Empty: nothing is watched. `objects`: those that are to be loaded.
+    pub(crate) fn new(objects: impl Iterator<Item = &'static [u8]>) -> Result<Self, BpfError> {
         if !Path::new(BTF).exists() {
             return Err(BpfError::NoBtf);
         }
         // What libbpf has to say comes back in errors; on stderr it would stand in the middle of a report.
         libbpf_rs::set_print(None);
+        hooks::register();
         let map = |kind, name, value, entries| {
             let options = bpf_map_create_opts { sz: size_of::<bpf_map_create_opts>() as u64, ..Default::default() };
             MapHandle::create(kind, Some(name), 4, value, entries, &options).map_err(|error| match error.kind() {
@@ -80,11 +85,22 @@ impl Scope {
                 _ => BpfError::of(format!("the map '{name}' cannot be made"), &error),
             })
         };
+        // Before the types are read: who may not make it has no use for them.
+        let targets = map(MapType::Hash, "targets", 1, TARGETS_MAX)?;
+        let mut wanted = Wanted::default();
+        for bytes in objects {
+            wanted.add(&open(bytes, None)?);
+        }
+        let types = KernelTypes::read(Path::new(BTF), &wanted).map_err(|error| BpfError::Refused {
+            what: format!("the kernel's types ({BTF}) cannot be read"),
+            reason: error.to_string(),
+        })?;
         Ok(Scope {
-            targets: map(MapType::Hash, "targets", 1, TARGETS_MAX)?,
+            targets,
             ports: map(MapType::Array, "ports", PORT_WORDS as u32 * 8, 1)?,
             port_words: vec![0; PORT_WORDS],
             shared: None,
+            types,
         })
     }
 
@@ -115,6 +131,8 @@ pub(crate) struct Programs {
     object: Object,
     links: Vec<Link>,
     often: Vec<Link>,
+    /// How many records were taken from its ring.
+    taken: u64,
     /// Attached to files, by [`Programs::follow`].
     uprobes: uprobes::Uprobes,
 }
@@ -122,23 +140,13 @@ pub(crate) struct Programs {
 impl Programs {
     /// Loads an object. `settings`: arrays whose first entry is to hold these words.
     pub(crate) fn load(bytes: &[u8], scope: &mut Scope, settings: &[(&str, &[u64])]) -> Result<Self, BpfError> {
-        let mut object = open(bytes)?;
+        let mut object = open(bytes, Some(&scope.types))?;
+        stand_in(&mut object, &scope.types)?;
         share(&mut object, scope)?;
-        let object = match object.load() {
-            Ok(object) => object,
-            Err(error) => {
-                let Ok(kernel) = Btf::from_vmlinux() else { return Err(BpfError::NoBtf) };
-                let missing = missing_tracepoints(&open(bytes)?, &kernel);
-                if missing.is_empty() {
-                    return Err(BpfError::of("the kernel does not take the program", &error));
-                }
-                let mut object = open(bytes)?;
-                stand_in(&mut object, &missing, &kernel)?;
-                share(&mut object, scope)?;
-                object.load().map_err(|error| BpfError::of("the kernel does not take the program", &error))?
-            }
-        };
-        let programs = Programs { object, links: Vec::new(), often: Vec::new(), uprobes: uprobes::Uprobes::default() };
+        let object = hooks::with_numbers(scope.types.hooks(), || object.load())
+            .map_err(|error| BpfError::of("the kernel does not take the program", &error))?;
+        let programs =
+            Programs { object, links: Vec::new(), often: Vec::new(), taken: 0, uprobes: uprobes::Uprobes::default() };
         for (name, words) in settings {
             if let Ok(map) = programs.map(name) {
                 set_first(&map, words)
@@ -176,7 +184,8 @@ impl Programs {
             let made = if program.prog_type() == ProgramType::PerfEvent {
                 clock_events::attach(&program)
             } else {
-                program.attach().map(|link| vec![link]).map_err(|error| {
+                let link = if hooks::is_hook(program.section()) { program.attach_trace() } else { program.attach() };
+                link.map(|link| vec![link]).map_err(|error| {
                     BpfError::of(format!("'{}' cannot be attached", program.section().to_string_lossy()), &error)
                 })
             };
@@ -210,13 +219,13 @@ impl Programs {
 
     /// The map `counts`, all CPUs together.
     pub(crate) fn counts(&self) -> Result<Vec<u64>, BpfError> {
-        let map = self.map("counts")?;
+        let map = self.found("counts")?;
         (0..map.max_entries()).map(|i| Ok(words_of_all_cpus(&map, i)?.first().copied().unwrap_or(0))).collect()
     }
 
     /// One of the map `histograms`, all CPUs together.
     pub(crate) fn histogram(&self, which: u32) -> Result<Log2, BpfError> {
-        let mut words = words_of_all_cpus(&self.map("histograms")?, which)?;
+        let mut words = words_of_all_cpus(&self.found("histograms")?, which)?;
         if words.is_empty() {
             return Ok(Log2::default());
         }
@@ -227,7 +236,7 @@ impl Programs {
 
     /// Every entry of a per-CPU array that is not all zeros, all CPUs together.
     pub(crate) fn array(&self, name: &str) -> Result<Vec<(u32, Vec<u64>)>, BpfError> {
-        let map = self.map(name)?;
+        let map = self.found(name)?;
         let mut entries = Vec::new();
         for i in 0..map.max_entries() {
             let words = words_of_all_cpus(&map, i)?;
@@ -259,11 +268,22 @@ impl Programs {
         Ok(entries)
     }
 
-    /// Takes every record of a ring, oldest first.
-    pub(crate) fn take_records(&self, name: &str, mut take: impl FnMut(&[u8])) -> Result<(), BpfError> {
+    /// Takes every record of the ring, oldest first. `written`: how many the programs say were put into it; where all of
+    /// them have been taken the ring is not looked at, as to map and unmap it costs more than all other maps do.
+    pub(crate) fn take_records(
+        &mut self,
+        name: &str,
+        written: u64,
+        mut take: impl FnMut(&[u8]),
+    ) -> Result<(), BpfError> {
+        if written == self.taken {
+            return Ok(());
+        }
         let map = self.map(name)?;
         let mut ring = RingBufferBuilder::new();
+        let count = &mut self.taken;
         let taken = |record: &[u8]| {
+            *count += 1;
             take(record);
             0
         };
@@ -271,23 +291,33 @@ impl Programs {
         ring.build().and_then(|ring| ring.consume()).map_err(|error| unreadable(&map, &error))
     }
 
-    fn map(&self, name: &str) -> Result<MapHandle, BpfError> {
-        let map = self.object.maps().find(|map| map.name() == name).ok_or_else(|| BpfError::Refused {
+    fn found(&self, name: &str) -> Result<Map<'_>, BpfError> {
+        self.object.maps().find(|map| map.name() == name).ok_or_else(|| BpfError::Refused {
             what: format!("the map '{name}'"),
             reason: "is not in this program".to_owned(),
-        })?;
+        })
+    }
+
+    /// The same with a descriptor of its own.
+    fn map(&self, name: &str) -> Result<MapHandle, BpfError> {
+        let map = self.found(name)?;
         MapHandle::try_from(&map).map_err(|error| BpfError::of(format!("the map '{name}' cannot be opened"), &error))
     }
 }
 
-fn unreadable(map: &MapHandle, error: &libbpf_rs::Error) -> BpfError {
+fn unreadable(map: &impl MapCore, error: &libbpf_rs::Error) -> BpfError {
     BpfError::of(format!("the map '{}' cannot be read", map.name().to_string_lossy()), error)
 }
 
-fn open(bytes: &[u8]) -> Result<OpenObject, BpfError> {
+fn open(bytes: &[u8], types: Option<&KernelTypes>) -> Result<OpenObject, BpfError> {
     // A copy is aligned as libelf needs it; bytes in a program's text need not be.
     let aligned: Vec<u8> = bytes.to_vec();
-    ObjectBuilder::default().open_memory(&aligned).map_err(|error| BpfError::of("the program cannot be read", &error))
+    let mut builder = ObjectBuilder::default();
+    let opened = match types {
+        Some(types) => builder.btf_custom_path(types.path()).and_then(|builder| builder.open_memory(&aligned)),
+        None => builder.open_memory(&aligned),
+    };
+    opened.map_err(|error| BpfError::of("the program cannot be read", &error))
 }
 
 /// Lets the object use the maps of the scope.
@@ -308,45 +338,36 @@ fn share(object: &mut OpenObject, scope: &Scope) -> Result<(), BpfError> {
     Ok(())
 }
 
-/// The programs of an object whose tracepoint this kernel does not have, each with the tracepoint's name.
-fn missing_tracepoints(object: &OpenObject, kernel: &Btf<'_>) -> Vec<(OsString, String)> {
-    let missing = |program: OpenProgram<'_>| {
-        let tracepoint = program.section().to_str()?.strip_prefix("tp_btf/")?.to_owned();
-        (!has_type(kernel, &format!("btf_trace_{tracepoint}"))).then(|| (program.name().to_owned(), tracepoint))
-    };
-    object.progs().filter_map(missing).collect()
-}
-
-/// Replaces programs by those that are named `before_` and as they are: what older kernels offer in their stead.
-fn stand_in(object: &mut OpenObject, missing: &[(OsString, String)], kernel: &Btf<'_>) -> Result<(), BpfError> {
-    for (name, tracepoint) in missing {
+/// Replaces programs whose tracepoint this kernel does not have by those that are named `before_` and as they are: what
+/// older kernels offer in their stead.
+fn stand_in(object: &mut OpenObject, types: &KernelTypes) -> Result<(), BpfError> {
+    let has_hook = |section: &OsStr| hook_of(section).is_none_or(|hook| types.hooks().contains_key(&hook));
+    let is_missing = |program: &OpenProgram<'_>| program.autoload() && !has_hook(program.section());
+    let missing: Vec<(OsString, OsString)> = object
+        .progs()
+        .filter(is_missing)
+        .map(|program| (program.name().to_owned(), program.section().to_owned()))
+        .collect();
+    for (name, section) in &missing {
         let prefix = format!("before_{}", name.to_string_lossy());
         let mut replaced = false;
         for mut program in object.progs_mut() {
             if program.name() == name {
                 program.set_autoload(false);
-            } else if program.name().to_string_lossy().starts_with(&prefix) && has_function(kernel, program.section()) {
+            } else if program.name().to_string_lossy().starts_with(&prefix) && has_hook(program.section()) {
                 program.set_autoload(true);
                 replaced = true;
             }
         }
         if !replaced {
+            let tracepoint = section.to_string_lossy();
             return Err(BpfError::Refused {
                 what: "the kernel does not take the program".to_owned(),
-                reason: format!("this kernel has no tracepoint '{tracepoint}'"),
+                reason: format!("this kernel has no tracepoint '{}'", tracepoint.trim_start_matches("tp_btf/")),
             });
         }
     }
     Ok(())
-}
-
-fn has_type(kernel: &Btf<'_>, name: &str) -> bool {
-    kernel.type_by_name::<BtfType<'_>>(name).is_some()
-}
-
-/// Whether there is the function of a section such as `fexit/tcp_sendmsg`.
-fn has_function(kernel: &Btf<'_>, section: &OsStr) -> bool {
-    section.to_str().and_then(|section| section.split_once('/')).is_some_and(|(_, name)| has_type(kernel, name))
 }
 
 fn misses(program: std::os::fd::BorrowedFd<'_>) -> Option<u64> {
@@ -364,7 +385,7 @@ fn set_first(map: &MapHandle, words: &[u64]) -> libbpf_rs::Result<()> {
     map.update(&0_u32.to_ne_bytes(), &value, MapFlags::ANY)
 }
 
-fn words_of_all_cpus(map: &MapHandle, index: u32) -> Result<Vec<u64>, BpfError> {
+fn words_of_all_cpus(map: &impl MapCore, index: u32) -> Result<Vec<u64>, BpfError> {
     let cpus = map.lookup_percpu(&index.to_ne_bytes(), MapFlags::ANY).map_err(|error| unreadable(map, &error))?;
     let mut sum = Vec::new();
     for cpu in cpus.unwrap_or_default() {

@@ -3,9 +3,10 @@
 //! Signals and system calls by the constants of this architecture; reasons, which change from kernel to kernel, by the
 //! running kernel's own description of its types.
 
-use libbpf_rs::btf::Btf;
-use libbpf_rs::btf::types::Enum;
+use super::BTF;
+use super::kernel_types::enumeration;
 use std::collections::BTreeMap;
+use std::path::Path;
 
 /// `SIGTERM` for 15; `signal 40` where it has no name here.
 pub(crate) fn signal(number: i32) -> String {
@@ -26,14 +27,11 @@ pub(crate) fn call(number: i64) -> String {
 
 /// The running kernel's reasons for dropping a packet, by number, as `NO_SOCKET`.
 pub(crate) fn drop_reasons() -> BTreeMap<u32, String> {
-    let Ok(types) = Btf::from_vmlinux() else { return BTreeMap::new() };
-    let Some(reasons) = types.type_by_name::<Enum<'_>>("skb_drop_reason") else { return BTreeMap::new() };
-    let named = reasons.iter().filter_map(|member| {
-        let name = member.name?.to_string_lossy().into_owned();
-        let name = name.trim_start_matches("SKB_").trim_start_matches("DROP_REASON_").to_owned();
-        Some((u32::try_from(member.value).ok()?, name))
-    });
-    named.collect()
+    let reasons = enumeration(Path::new(BTF), "skb_drop_reason").unwrap_or_default();
+    let named = |(number, name): (u32, String)| {
+        (number, name.trim_start_matches("SKB_").trim_start_matches("DROP_REASON_").to_owned())
+    };
+    reasons.into_iter().map(named).collect()
 }
 
 macro_rules! numbered {

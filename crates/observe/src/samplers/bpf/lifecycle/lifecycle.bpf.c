@@ -37,6 +37,8 @@ struct {
 	__type(value, struct sender);
 } senders SEC(".maps");
 
+/* Members of `signal` are read as BPF_CORE_READ does: of one that is followed as a pointer, the verifier asks whether it
+ * may be trusted, and looks through all of the kernel's types for that. */
 static __always_inline struct record *new_record(u32 kind)
 {
 	struct record *r = bpf_ringbuf_reserve(&records, sizeof(*r), 0);
@@ -98,12 +100,14 @@ int BPF_PROG(on_signal, int sig, struct kernel_siginfo *info)
 	u32 tgid = id >> 32;
 	struct sender *sender;
 	struct record *r;
+	int ends_by;
 	if (!is_target(tgid))
 		return 0;
 	add(SIGNALS, 1);
 	/* A signal that ends the process reaches its threads as SIGKILL (kernel/signal.c, complete_signal). */
-	if (sig == SIGKILL && (task->signal->group_exit_code & 0x7f))
-		sig = task->signal->group_exit_code & 0x7f;
+	ends_by = BPF_CORE_READ(task, signal, group_exit_code) & 0x7f;
+	if (sig == SIGKILL && ends_by)
+		sig = ends_by;
 	r = new_record(SIGNAL);
 	if (!r)
 		return 0;
@@ -140,13 +144,13 @@ int BPF_PROG(on_exit, struct task_struct *p)
 	if (!is_target(tgid))
 		return 0;
 	/* The thread that exits has been taken off already. */
-	if (p->signal->live.counter > 0) {
+	if (BPF_CORE_READ(p, signal, live.counter) > 0) {
 		add(THREAD_EXITS, 1);
 		return 0;
 	}
 	bpf_map_delete_elem(&targets, &tgid);
 	add(EXITS, 1);
-	code = p->signal->group_exit_code;
+	code = BPF_CORE_READ(p, signal, group_exit_code);
 	r = new_record(EXIT);
 	if (!r)
 		return 0;

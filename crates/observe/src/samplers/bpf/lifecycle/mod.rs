@@ -99,7 +99,10 @@ impl Record {
 
 fn read(programs: &mut Programs, reading: &mut Reading<'_>) -> Result<(), BpfError> {
     let mut seen: Vec<(Record, u64)> = Vec::new();
-    programs.take_records("records", |bytes| {
+    let count = |name: &str| reading.sample.counts.get(name).copied().unwrap_or(0);
+    let events = count("lifecycle.signals") + count("lifecycle.exits") + count("lifecycle.oom_kills");
+    let written = events.saturating_sub(count("lifecycle.records_lost"));
+    programs.take_records("records", written, |bytes| {
         let Some(record) = Record::parse(bytes) else { return };
         match seen.iter_mut().find(|(other, _)| record.is_like(other)) {
             Some((_, times)) => *times += 1,

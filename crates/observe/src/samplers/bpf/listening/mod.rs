@@ -31,9 +31,11 @@ fn read(programs: &mut Programs, reading: &mut Reading<'_>) -> Result<(), BpfErr
             programs.set("namespaces", &number.to_ne_bytes(), &[1])?;
         }
     }
+    let count = |name: &str| reading.sample.counts.get(name).copied().unwrap_or(0);
+    let written = count("listening.listens").saturating_sub(count("listening.records_lost"));
     let origin_ns = reading.origin_ns;
     let events = &mut *reading.events;
-    programs.take_records("records", |bytes| events.extend(event(bytes, origin_ns)))
+    programs.take_records("records", written, |bytes| events.extend(event(bytes, origin_ns)))
 }
 
 fn event(bytes: &[u8], origin_ns: i64) -> Option<Event> {
