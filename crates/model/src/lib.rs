@@ -15,6 +15,7 @@ pub mod interval;
 pub mod latency;
 pub mod limits;
 pub mod metrics;
+pub mod plain;
 pub mod plan;
 pub mod profile;
 pub mod readings;

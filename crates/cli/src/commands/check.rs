@@ -32,7 +32,7 @@ pub fn run(args: CheckArgs) -> Result<Exit, Failure> {
         (false, _) => Vec::new(),
         (true, true) => check::would_fix(&found),
         (true, false) => {
-            let fixes = check::fix(&found, &args.journal.unwrap_or_else(check::journal_folder))?;
+            let fixes = check::fix(&found, &args.journal.map_or_else(check::journal_folder, Ok)?)?;
             // What is shown is how it is now.
             found = check::check(found.demand);
             fixes
@@ -58,10 +58,4 @@ fn exit_of(checked: &Checked) -> Exit {
         exit = exit.worst(Failure::could_not_run(&refused.reason).show());
     }
     exit
-}
-
-impl From<fault::JournalError> for Failure {
-    fn from(error: fault::JournalError) -> Self {
-        Failure::could_not_run(error.to_string())
-    }
 }

@@ -6,6 +6,7 @@
 use crate::args::load::OutputArgs;
 use crate::exit::{Exit, Failure};
 use model::limits;
+use model::plain::plain;
 use model::plan::{Arrivals, BurstAt, Content, Echo, Http1, OnFull, Pace, Plan, Sizes, Think, Workload};
 use model::resp::{KeyDistribution, Resp, RespExpect};
 use model::tls::{Identity, Verify};
@@ -76,11 +77,11 @@ impl Page {
     }
 
     fn row(&mut self, name: &str, value: &str) {
-        self.text += &format!("  {name:<18} {value}\n");
+        self.text += &format!("  {name:<18} {}\n", plain(value));
     }
 
     fn line(&mut self, text: &str) {
-        self.text += &format!("  {text}\n");
+        self.text += &format!("  {}\n", plain(text));
     }
 }
 

@@ -7,6 +7,7 @@ use super::{explain, interrupt, show, terminal};
 use crate::args::load::{LoadArgs, ObserveArg, OutputArgs};
 use crate::args::scenario::scenario_of;
 use crate::exit::{Exit, Failure};
+use model::plain::plain;
 use model::plan::Address;
 use model::{ErrorKind, Plan, Scenario};
 use session::resolve::{SystemHost, resolve};
@@ -40,11 +41,11 @@ pub fn run(mut args: LoadArgs) -> Result<Exit, Failure> {
         let mut stderr = std::io::stderr().lock();
         for warning in &resolved.warnings {
             // Nothing is left to do where stderr is closed.
-            let _ = writeln!(stderr, "plimsoll: warning: {warning}");
+            let _ = writeln!(stderr, "plimsoll: warning: {}", plain(warning));
         }
     }
     let options = Options {
-        record: record_to(output),
+        record: record_to(output)?,
         command: super::command_line(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         driver_reason: resolved.driver_reason,
@@ -149,10 +150,10 @@ fn no_connection(outcome: &Outcome) -> String {
     format!("expected a connection to {origin}, got none ({why}): check that the server listens there")
 }
 
-fn record_to(output: &OutputArgs) -> RecordTo {
-    match (&output.record, output.no_record) {
+fn record_to(output: &OutputArgs) -> Result<RecordTo, Failure> {
+    Ok(match (&output.record, output.no_record) {
         (Some(file), _) => RecordTo::File(file.clone()),
         (None, true) => RecordTo::Nothing,
-        (None, false) => RecordTo::Folder(store::default_folder()),
-    }
+        (None, false) => RecordTo::Folder(store::default_folder()?),
+    })
 }

@@ -6,6 +6,7 @@
 use super::{flame, show, terminal, timeline};
 use crate::args::runs::ReportArgs;
 use crate::exit::{Exit, Failure};
+use model::plain::plain;
 use report::json::Document;
 use report::timeline::Timeline;
 use std::io::{BufWriter, Write};
@@ -13,8 +14,8 @@ use store::Reader;
 
 /// Shows it.
 pub fn run(args: &ReportArgs) -> Result<Exit, Failure> {
-    let folder = args.folder.clone().unwrap_or_else(store::default_folder);
-    let path = store::find(&folder, &args.run)?;
+    let folder = || args.folder.clone().map_or_else(store::default_folder, Ok);
+    let path = store::find(folder, &args.run)?;
     let reader = Reader::open(&path)?;
     let recording = reader.load()?;
     if let Some(kind) = args.flame {
@@ -48,7 +49,7 @@ pub fn run(args: &ReportArgs) -> Result<Exit, Failure> {
     } else {
         show::text(&recording, &diagnosis, Some(&path), args.no_color)?;
         if let Some(reason) = reader.partial_reason()? {
-            writeln!(std::io::stdout(), "\nThis recording is partial: {reason}")?;
+            writeln!(std::io::stdout(), "\nThis recording is partial: {}", plain(&reason))?;
         }
     }
     Ok(Exit::Fine)
