@@ -10,6 +10,7 @@ pub mod check;
 pub mod error_kind;
 pub mod event;
 pub mod finding;
+pub mod hide;
 pub mod import;
 pub mod interval;
 pub mod latency;
@@ -23,6 +24,7 @@ pub mod recording;
 pub mod remote;
 pub mod resp;
 pub mod scenario;
+pub mod secret;
 pub mod snapshot;
 pub mod tls;
 pub mod units;
@@ -36,6 +38,7 @@ pub use latency::{Kind as LatencyKind, LatencySet};
 pub use plan::Plan;
 pub use recording::Recording;
 pub use scenario::Scenario;
+pub use secret::Secret;
 pub use snapshot::Snapshot;
 
 /// The one histogram type of a worker's interval: nanoseconds, three significant digits, 32-bit counts.

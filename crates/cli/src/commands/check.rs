@@ -39,7 +39,7 @@ pub fn run(args: CheckArgs) -> Result<Exit, Failure> {
         }
     };
     let checked =
-        Checked { target: args.url.map_or_else(String::new, |url| super::without_password(&url)), check: found, fixes };
+        Checked { target: args.url.map_or_else(String::new, |url| model::hide::url(&url)), check: found, fixes };
     let mut out = std::io::stdout().lock();
     match args.json {
         true => Document::of(&checked, env!("CARGO_PKG_VERSION")).write(&mut out)?,

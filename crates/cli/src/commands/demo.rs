@@ -22,7 +22,8 @@ pub fn run(args: &DemoArgs) -> Result<Exit, Failure> {
         .map_err(|error| Failure::could_not_run(format!("expected to find this program's own file, but {error}")))?;
     let options = Options {
         record: if args.no_record { RecordTo::Nothing } else { RecordTo::Folder(store::default_folder()?) },
-        command: super::command_line(),
+        command: super::command_line::whole(),
+        record_secrets: false,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         observe: true,
         observe_at: None,

@@ -43,7 +43,7 @@ pub fn run(args: &ImportArgs) -> Result<Exit, Failure> {
             is_first_interval: args.first_interval,
         },
         record: &record,
-        command: super::command_line(),
+        command: super::command_line::whole(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
     };
     let outcome = import(&mut *from, &spec)?;

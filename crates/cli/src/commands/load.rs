@@ -3,7 +3,7 @@
 //! Warnings go to stderr before any load is put on. With `--explain` the plan is printed and nothing runs.
 
 use super::shown::Shown;
-use super::{explain, interrupt, show, terminal};
+use super::{command_line, explain, interrupt, show, terminal};
 use crate::args::load::{LoadArgs, ObserveArg, OutputArgs};
 use crate::args::scenario::scenario_of;
 use crate::exit::{Exit, Failure};
@@ -28,13 +28,14 @@ pub fn run(mut args: LoadArgs) -> Result<Exit, Failure> {
         }
         return matrix(&scenario, output);
     }
-    let resolved = resolve(&scenario, &SystemHost::new(engine::driver::uring::available))?;
+    let mut resolved = resolve(&scenario, &SystemHost::new(engine::driver::uring::available))?;
     if observe_at.is_some() && !has_tcp_address(&resolved.plan) {
         return Err(Failure::usage(
             "--observe-at: expected a target with a TCP address, got unix sockets, which are on this machine: leave it out",
         ));
     }
     if output.explain {
+        resolved.plan = model::hide::plan(&resolved.plan);
         return explain::run(&resolved, output);
     }
     if !output.quiet {
@@ -46,7 +47,8 @@ pub fn run(mut args: LoadArgs) -> Result<Exit, Failure> {
     }
     let options = Options {
         record: record_to(output)?,
-        command: super::command_line(),
+        command: command_line::of_load(&args),
+        record_secrets: args.output.record_secrets,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         driver_reason: resolved.driver_reason,
         observe: !args.output.no_observe,
@@ -70,7 +72,8 @@ fn matrix(scenario: &Scenario, output: &OutputArgs) -> Result<Exit, Failure> {
         .map_err(|error| Failure::could_not_run(format!("expected to find this program's own file, but {error}")))?;
     let options = Options {
         record: RecordTo::Nothing,
-        command: super::command_line(),
+        command: Vec::new(),
+        record_secrets: false,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         driver_reason: String::new(),
         observe: true,

@@ -17,7 +17,9 @@ pub fn run(args: &ReportArgs) -> Result<Exit, Failure> {
     let folder = || args.folder.clone().map_or_else(store::default_folder, Ok);
     let path = store::find(folder, &args.run)?;
     let reader = Reader::open(&path)?;
-    let recording = reader.load()?;
+    let mut recording = reader.load()?;
+    // One that was made with --record-secrets, or before secrets were hidden, has them still.
+    recording.plan = model::hide::plan(&recording.plan);
     if let Some(kind) = args.flame {
         return flame::run(args, kind.into(), &reader, &recording);
     }
