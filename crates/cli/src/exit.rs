@@ -2,6 +2,7 @@
 //!
 //! The statuses are part of the interface: scripts lean on them. Where several apply, [`Exit::worst`] decides.
 
+use model::plain::plain;
 use session::resolve::ResolveError;
 use std::io::Write;
 use std::process::ExitCode;
@@ -84,11 +85,11 @@ impl Failure {
         Failure { exit: Exit::CouldNotRun, message: message.into() }
     }
 
-    /// Says so on stderr, in one line.
+    /// Says so on stderr, in one line, without what steers a terminal.
     pub fn show(&self) -> Exit {
         if self.exit != Exit::Fine {
             // Nothing is left to do where stderr is closed.
-            let _ = writeln!(std::io::stderr(), "plimsoll: {}", self.message);
+            let _ = writeln!(std::io::stderr(), "plimsoll: {}", plain(&self.message));
         }
         self.exit
     }
@@ -105,6 +106,7 @@ impl From<session::RunError> for Failure {
     fn from(error: session::RunError) -> Self {
         match error {
             session::RunError::Remote(error) => error.into(),
+            session::RunError::Store(error) => error.into(),
             error => Failure::could_not_run(error.to_string()),
         }
     }
@@ -112,7 +114,15 @@ impl From<session::RunError> for Failure {
 
 impl From<store::StoreError> for Failure {
     fn from(error: store::StoreError) -> Self {
-        Failure::could_not_run(error.to_string())
+        let exit = if error.is_of_place() { Exit::Usage } else { Exit::CouldNotRun };
+        Failure { exit, message: error.to_string() }
+    }
+}
+
+impl From<fault::JournalError> for Failure {
+    fn from(error: fault::JournalError) -> Self {
+        let exit = if error.is_of_place() { Exit::Usage } else { Exit::CouldNotRun };
+        Failure { exit, message: error.to_string() }
     }
 }
 

@@ -140,7 +140,7 @@ fn explain_shows_the_plan_and_puts_no_load() {
     for line in [
         "What would run (no load was put on)",
         "  what               GET /x HTTP/1.1",
-        "                     Authorization: (not shown)",
+        "                     Authorization: ***",
         "  redirects          are not followed: a status below 400 is a good reply",
         "  when               closed: a connection's next request after its reply",
         "  ends               after 3.00 s, then up to 5.00 s for replies in flight",

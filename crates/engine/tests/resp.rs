@@ -7,8 +7,9 @@ mod common;
 use common::*;
 use engine::driver::sim::{Action, Service, Weather};
 use model::ErrorKind;
+use model::Secret;
 use model::plan::*;
-use model::resp::{Login, Secret, tally};
+use model::resp::{Login, tally};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
@@ -168,7 +169,7 @@ fn error_replies_are_counted_by_their_word() {
 #[test]
 fn requests_wait_for_the_greeting() {
     let store = || Store { password: b"secret", ..Store::default() };
-    let good = Login { auth: true, password: Secret(b"secret".to_vec()), database: Some(3), ..Login::default() };
+    let good = Login { auth: true, password: Secret::from("secret"), database: Some(3), ..Login::default() };
     for requests_per_connection in [None, Some(10)] {
         let mut plan = with_login(good.clone());
         plan.requests_per_connection = requests_per_connection;
@@ -181,8 +182,8 @@ fn requests_wait_for_the_greeting() {
 #[test]
 fn a_refused_greeting_lets_no_request_through() {
     let store = || Store { password: b"secret", ..Store::default() };
-    let wrong = Login { auth: true, password: Secret(b"guess".to_vec()), ..Login::default() };
-    let elsewhere = Login { auth: true, password: Secret(b"secret".to_vec()), database: Some(4), ..Login::default() };
+    let wrong = Login { auth: true, password: Secret::from("guess"), ..Login::default() };
+    let elsewhere = Login { auth: true, password: Secret::from("secret"), database: Some(4), ..Login::default() };
     for login in [wrong, elsewhere] {
         let mut plan = with_login(login);
         plan.stop = Stop { duration_ns: Some(S / 5), requests: None };

@@ -7,7 +7,7 @@ use crate::error::{ApplyError, JournalError};
 use crate::journal::{Change, Closed, Journal};
 use crate::place;
 use crate::sysctl::{self, Writable};
-use model::check::Setting;
+use model::check::{Setting, is_fixable};
 
 /// How far a change, or its undoing, has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,11 +43,14 @@ pub enum Applied {
 /// # Errors
 /// [`ApplyError`]: nothing was changed, and nothing is journalled as done.
 pub fn apply(journal: &mut Journal, setting: &Setting, watch: &mut dyn FnMut(Step)) -> Result<Applied, ApplyError> {
+    check_known(&setting.name, &setting.value)?;
     let after = sysctl::words(&setting.value);
     let before = sysctl::read(&setting.name)?;
     if before == after {
         return Ok(Applied::AlreadySo);
     }
+    // What could not be put back is not changed.
+    check_known(&setting.name, &before)?;
     let writable = Writable::open(&setting.name)?;
     watch(Step::Permitted);
     let change = Change::Sysctl { name: setting.name.clone(), before: before.clone(), after: after.clone() };
@@ -71,12 +74,22 @@ pub fn apply(journal: &mut Journal, setting: &Setting, watch: &mut dyn FnMut(Ste
 /// # Errors
 /// [`ApplyError`], as [`apply`] would.
 pub fn would_apply(setting: &Setting) -> Result<Applied, ApplyError> {
+    check_known(&setting.name, &setting.value)?;
     let before = sysctl::read(&setting.name)?;
     if before == sysctl::words(&setting.value) {
         return Ok(Applied::AlreadySo);
     }
+    check_known(&setting.name, &before)?;
     Writable::open(&setting.name)?;
     Ok(Applied::Changed { before })
+}
+
+/// Refuses what no fix changes, whoever asks for it.
+pub(crate) fn check_known(name: &str, value: &str) -> Result<(), ApplyError> {
+    match is_fixable(name, value) {
+        true => Ok(()),
+        false => Err(ApplyError::NotOurs { name: name.to_owned(), value: value.to_owned() }),
+    }
 }
 
 /// Settings of the network hold in one namespace only, or are the same seen from each (network_namespaces(7)).

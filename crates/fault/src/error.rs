@@ -1,11 +1,15 @@
 //! Why a change was not made, or the journal could not be kept: what was expected, what came, what to do next.
 
+use state::StateError;
 use std::io;
 use std::path::PathBuf;
 
 /// Why the journal cannot be used. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
+    /// Somebody else could have written it: what it says is not to be acted on.
+    #[error("{0} with --journal DIR")]
+    NotOurs(#[source] StateError),
     /// A file or folder of it fails.
     #[error(
         "expected a journal that can be kept in '{}', but {reason}: choose another folder with --journal, or free some space", folder.display()
@@ -46,6 +50,22 @@ pub enum JournalError {
     },
 }
 
+impl JournalError {
+    /// Whether another folder, or its rights, would have to be named.
+    pub fn is_of_place(&self) -> bool {
+        matches!(self, JournalError::NotOurs(_))
+    }
+}
+
+impl From<StateError> for JournalError {
+    fn from(error: StateError) -> Self {
+        match error {
+            StateError::Failed { folder, reason } => JournalError::Folder { folder, reason },
+            error => JournalError::NotOurs(error),
+        }
+    }
+}
+
 fn by(pid: Option<u32>) -> String {
     pid.map(|pid| format!(" (process {pid})")).unwrap_or_default()
 }
@@ -58,6 +78,16 @@ pub enum ApplyError {
     BadName {
         /// What came.
         name: String,
+    },
+    /// A setting, or a value of one, that no fix makes.
+    #[error(
+        "{name}: expected a setting that plimsoll changes, and it never changes this one to '{value}': set it by hand"
+    )]
+    NotOurs {
+        /// The setting.
+        name: String,
+        /// The value.
+        value: String,
     },
     /// It cannot be read.
     #[error("{name} cannot be read: {reason}")]

@@ -2,16 +2,17 @@
 //!
 //! Appended only: `change`, then `done` when it was made, then `closed` when nothing of it is left to undo. A line that
 //! was cut off at the end was never acted on and is cleared away; one damaged in the middle stops everything but
-//! listing. One process at a time (flock(2), which ends with the process). Emptied when nothing is open.
+//! listing. One process at a time (flock(2), which ends with the process). Emptied when nothing is open. What it says is
+//! acted on with root's rights, so folder and files must be the user's or root's, and nobody else's to write.
 
 use crate::error::{JournalError, plain};
 use crate::limits::{JOURNAL_BYTES_MAX, LOCK_RETRY, LOCK_WAIT};
-use rustix::fs::FlockOperation;
+use rustix::fs::{FlockOperation, OFlags};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -91,11 +92,10 @@ impl Journal {
     /// # Errors
     /// [`JournalError`]; then nothing may be changed.
     pub fn open(folder: &Path) -> Result<Self, JournalError> {
+        let folder = &*state::made(folder)?;
         let failed = |error: io::Error| failed(folder, &error);
-        DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
         let lock = lock(folder)?;
-        let mut options = OpenOptions::new();
-        let file = options.read(true).append(true).create(true).mode(0o600).open(folder.join(FILE)).map_err(failed)?;
+        let file = open_ours(folder, FILE, OpenOptions::new().read(true).append(true).create(true))?;
         let text = read_bounded(folder, &file)?;
         let read = parse(folder, &text)?;
         let whole = text.iter().rposition(|b| *b == b'\n').map_or(0, |at| at as u64 + 1);
@@ -113,11 +113,12 @@ impl Journal {
     /// # Errors
     /// [`JournalError`] where it is there and cannot be read.
     pub fn list(folder: &Path) -> Result<Vec<Entry>, JournalError> {
-        match File::open(folder.join(FILE)) {
-            Ok(file) => Ok(parse(folder, &read_bounded(folder, &file)?)?.open),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-            Err(error) => Err(failed(folder, &error)),
+        let Some(folder) = &state::existing(folder)? else { return Ok(Vec::new()) };
+        if std::fs::symlink_metadata(folder.join(FILE)).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
+            return Ok(Vec::new());
         }
+        let file = open_ours(folder, FILE, OpenOptions::new().read(true))?;
+        Ok(parse(folder, &read_bounded(folder, &file)?)?.open)
     }
 
     /// What is not undone, oldest first.
@@ -172,10 +173,18 @@ fn failed(folder: &Path, error: &io::Error) -> JournalError {
     JournalError::Folder { folder: folder.to_owned(), reason: plain(error) }
 }
 
+/// Opens a file of the folder, not through a link, and only if it is ours: it may be older than the folder's rights.
+fn open_ours(folder: &Path, name: &str, options: &mut OpenOptions) -> Result<File, JournalError> {
+    // A pipe in the file's place must not hold us up: it is refused when it is looked at.
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let path = folder.join(name);
+    let file = options.mode(0o600).custom_flags(flags.bits() as i32).open(&path).map_err(|e| failed(folder, &e))?;
+    state::check_file(&path, &file)?;
+    Ok(file)
+}
+
 fn lock(folder: &Path) -> Result<File, JournalError> {
-    let mut options = OpenOptions::new();
-    options.read(true).write(true).create(true).truncate(false).mode(0o600);
-    let mut file = options.open(folder.join(LOCK)).map_err(|e| failed(folder, &e))?;
+    let mut file = open_ours(folder, LOCK, OpenOptions::new().read(true).write(true).create(true).truncate(false))?;
     let since = Instant::now();
     loop {
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {

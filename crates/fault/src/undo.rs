@@ -2,9 +2,10 @@
 //!
 //! Idempotent: an entry is closed only when its setting is as before, and that is looked at anew each time. A value that
 //! is neither what it was nor what we made it is somebody else's, and is left unless forced. A change of before the
-//! machine's last start is gone by itself; one in another network namespace is put back from there.
+//! machine's last start is gone by itself; one in another network namespace is put back from there. An entry that names
+//! what no fix changes is none of ours, whatever the journal says: it is refused, also by force.
 
-use crate::apply::Step;
+use crate::apply::{Step, check_known};
 use crate::error::{ApplyError, JournalError};
 use crate::journal::{Change, Closed, Entry, Journal};
 use crate::place;
@@ -98,6 +99,10 @@ fn origin<'a>(entries: &'a [Entry], entry: &'a Entry) -> &'a str {
 }
 
 fn put_back(entry: &Entry, origin: &str, force: bool, watch: &mut dyn FnMut(Step)) -> Result<Outcome, ApplyError> {
+    let Change::Sysctl { name, before, after } = &entry.what;
+    for value in [before, after] {
+        check_known(name, value)?;
+    }
     let boot = place::boot();
     if !boot.is_empty() && !entry.boot.is_empty() && boot != entry.boot {
         return Ok(Outcome::Restarted);
@@ -108,7 +113,6 @@ fn put_back(entry: &Entry, origin: &str, force: bool, watch: &mut dyn FnMut(Step
             process => Outcome::OtherNetwork { process },
         });
     }
-    let Change::Sysctl { name, before, after } = &entry.what;
     let found = sysctl::read(name)?;
     if found == *before || found == origin {
         return Ok(Outcome::AsBefore);

@@ -10,6 +10,8 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 
 const NAMES: [&str; 2] = ["net.core.somaxconn", "net.ipv4.ip_local_port_range"];
+/// A user who is not root.
+const OTHER: u32 = 65_534;
 const AFTER: [&str; 2] = ["777", "20000 20999"];
 
 fn settings() -> [Setting; 2] {
@@ -172,9 +174,38 @@ fn what_is_so_already_or_is_not_taken_is_not_journalled() {
     // The kernel demands first <= last.
     let refused = apply(&mut journal, &setting("60000 50000"), &mut |_| {}).unwrap_err();
     assert!(matches!(refused, ApplyError::NotTaken { .. }), "{refused}");
-    let nowhere = Setting { name: "net.core.no_such".to_owned(), value: "1".to_owned() };
-    assert!(matches!(apply(&mut journal, &nowhere, &mut |_| {}), Err(ApplyError::Unreadable { .. })));
+    // What no fix changes is not changed, whoever asks.
+    for (name, value) in [("net.core.no_such", "1"), ("net.ipv4.ip_default_ttl", "33"), (NAMES[0], "many")] {
+        let setting = Setting { name: name.to_owned(), value: value.to_owned() };
+        assert!(matches!(apply(&mut journal, &setting, &mut |_| {}), Err(ApplyError::NotOurs { .. })), "{name}");
+        assert!(matches!(fault::would_apply(&setting), Err(ApplyError::NotOurs { .. })), "{name}");
+    }
     assert_eq!((journal.entries(), values()), (&[][..], before));
+}
+
+#[test]
+fn an_entry_that_no_fix_makes_is_refused_and_stays() {
+    if !inside("an_entry_that_no_fix_makes_is_refused_and_stays") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_str().unwrap();
+    Worker::start(&["apply", path, "-1"]).ends_well();
+    let file = folder.path().join("journal.jsonl");
+    let written = std::fs::read_to_string(&file).unwrap();
+    let ttl = || std::fs::read_to_string("/proc/sys/net/ipv4/ip_default_ttl").unwrap();
+    std::fs::write("/proc/sys/net/ipv4/ip_default_ttl", "77").unwrap();
+    // The first entry becomes one of a setting that was never ours; the second one is as it was.
+    let first = written.find("\"name\":").unwrap();
+    let end = written.find("},\"boot\"").unwrap();
+    let change = "\"name\":\"net.ipv4.ip_default_ttl\",\"before\":\"1\",\"after\":\"77\"";
+    std::fs::write(&file, format!("{}{change}{}", &written[..first], &written[end..])).unwrap();
+    for force in [false, true] {
+        let said = outcomes(folder.path(), force);
+        assert!(said.last().unwrap().starts_with("1 Failed(NotOurs { name: \"net.ipv4.ip_default_ttl\""), "{said:?}");
+        assert_eq!(said.len(), if force { 1 } else { 2 }, "the other one is put back: {said:?}");
+        assert_eq!((ttl().trim(), Journal::list(folder.path()).unwrap().len()), ("77", 1));
+    }
 }
 
 #[test]
@@ -200,23 +231,27 @@ fn without_the_right_nothing_is_changed_nor_journalled() {
     }
     let before = values();
     let folder = tempfile::tempdir().unwrap();
-    open_to_all(folder.path());
+    give_to(folder.path(), OTHER);
     let path = folder.path().to_str().unwrap();
     let mut worker = Worker::start_as(&["refused", path, "-1"], |command| {
-        command.uid(65_534).gid(65_534);
+        command.uid(OTHER).gid(OTHER);
     });
     assert!(worker.says("said: net.core.somaxconn: expected the right to change it, but permission denied"));
     worker.ends_well();
     assert_eq!(values(), before);
+    // Nor does root use that user's journal.
+    let refused = Journal::open(folder.path()).unwrap_err();
+    assert!(refused.is_of_place() && refused.to_string().contains("it belongs to user 65534"), "{refused}");
+    assert!(Journal::list(folder.path()).unwrap_err().is_of_place());
     // Root's change cannot be undone by another user either, and says so: the entry stays.
+    give_to(folder.path(), 0);
     Worker::start(&["one", path, "-1", "0"]).ends_well();
-    for file in ["journal.jsonl", "lock"] {
-        std::os::unix::fs::chown(folder.path().join(file), Some(65_534), Some(65_534)).unwrap();
-    }
+    give_to(folder.path(), OTHER);
     Worker::start_as(&["undo", path, "-1"], |command| {
-        command.uid(65_534).gid(65_534);
+        command.uid(OTHER).gid(OTHER);
     })
     .ends_well();
+    give_to(folder.path(), 0);
     assert_eq!((Journal::list(folder.path()).unwrap().len(), &*values()[0]), (1, "777"));
     assert_eq!(outcomes(folder.path(), false), ["1 PutBack"]);
 }

@@ -56,6 +56,32 @@ pub struct Setting {
     pub value: String,
 }
 
+/// Every kernel setting that a fix may change, with the number of words its value has, each a whole number. What is put
+/// back is held against it, too: nothing else can have been changed.
+pub const FIXABLE: &[(&str, usize)] = &[
+    ("fs.file-max", 1),
+    ("fs.nr_open", 1),
+    ("kernel.io_uring_disabled", 1),
+    ("kernel.pid_max", 1),
+    ("kernel.threads-max", 1),
+    ("net.core.somaxconn", 1),
+    ("net.ipv4.ip_local_port_range", 2),
+    ("net.ipv4.tcp_max_syn_backlog", 1),
+    ("net.ipv4.tcp_max_tw_buckets", 1),
+    ("net.ipv4.tcp_mem", 3),
+    ("net.ipv4.tcp_syncookies", 1),
+    ("net.ipv4.tcp_tw_reuse", 1),
+    ("net.netfilter.nf_conntrack_max", 1),
+    ("vm.overcommit_memory", 1),
+];
+
+/// Whether a fix may give this setting this value: one of [`FIXABLE`], and a value of its form.
+pub fn is_fixable(name: &str, value: &str) -> bool {
+    let is_number = |word: &str| word.parse::<u64>().is_ok() && word.bytes().all(|b| b.is_ascii_digit());
+    let words = FIXABLE.iter().find(|(known, _)| *known == name).map(|(_, words)| *words);
+    words == Some(value.split_whitespace().count()) && value.split_whitespace().all(is_number)
+}
+
 /// One limit or setting.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Item {
@@ -129,4 +155,28 @@ pub enum FixOutcome {
     WouldApply,
     /// It was not made.
     Refused,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_settings_of_the_list_with_values_of_their_form_are_changed() {
+        assert!(is_fixable("net.core.somaxconn", "4096") && is_fixable("net.ipv4.tcp_mem", "1\t2 3\n"));
+        for (name, value) in [
+            ("kernel.core_pattern", "1"),
+            ("kernel.modprobe", "|/tmp/x"),
+            ("net.core.somaxconn", ""),
+            ("net.core.somaxconn", "-1"),
+            ("net.core.somaxconn", "+1"),
+            ("net.core.somaxconn", "1 2"),
+            ("net.ipv4.tcp_mem", "1 2"),
+            ("net.ipv4.ip_local_port_range", "1 x"),
+            ("fs.file-max", "99999999999999999999"),
+            ("", ""),
+        ] {
+            assert!(!is_fixable(name, value), "{name}={value}");
+        }
+    }
 }

@@ -1,9 +1,10 @@
 //! The plan: a scenario fully resolved. Every address, share, phase, limit and seed is in it.
 //!
 //! After this nothing that must exist is optional: an `Option` here means "not wanted", never "not known yet".
-//! The plan is stored whole in the recording, but for request bodies and what TLS reads from files, of which
-//! length or number and digest are kept, and passwords.
+//! The plan is stored in the recording as [`crate::hide::plan`] leaves it, without secrets; of request bodies and what TLS
+//! reads from files length or number and digest are kept.
 
+use crate::hide;
 use crate::resp::Resp;
 use crate::tls::TlsPlan;
 use schemars::JsonSchema;
@@ -121,7 +122,7 @@ pub struct Http1 {
 }
 
 /// One request of a mix.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HttpRequest {
     /// Index of its origin in [`Plan::origins`].
     pub origin: u16,
@@ -139,8 +140,23 @@ pub struct HttpRequest {
     pub expect: Expect,
 }
 
+impl std::fmt::Debug for HttpRequest {
+    /// Without secrets.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("HttpRequest")
+            .field("origin", &self.origin)
+            .field("weight", &self.weight)
+            .field("method", &self.method)
+            .field("target", &hide::target(&self.target))
+            .field("headers", &self.headers.iter().map(|(name, _)| name).collect::<Vec<_>>())
+            .field("body", &self.body)
+            .field("expect", &self.expect)
+            .finish()
+    }
+}
+
 /// A request's body: its bytes live in memory only.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Body {
     /// The bytes; not stored with the plan.
     #[serde(skip)]
@@ -149,6 +165,13 @@ pub struct Body {
     pub length: u64,
     /// Their SHA-256 in hex; empty when there is no body.
     pub sha256: String,
+}
+
+impl std::fmt::Debug for Body {
+    /// Without the bytes, and the digest they could be guessed by.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Body").field("length", &self.length).finish_non_exhaustive()
+    }
 }
 
 /// What a good reply looks like, beyond its framing.

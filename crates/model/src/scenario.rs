@@ -5,6 +5,7 @@
 
 use crate::plan::{Arrivals, Batch, BurstAt, Content, DriverKind, OnFull, Segment, Sizes, Think};
 use crate::resp::KeyDistribution;
+use crate::secret::Secret;
 use crate::tls::TlsAsked;
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
@@ -21,11 +22,11 @@ pub struct Scenario {
     /// Header fields as written, `Name: value`.
     pub headers: Vec<String>,
     /// Body text.
-    pub body: Option<String>,
+    pub body: Option<Secret>,
     /// Body from a file.
     pub body_file: Option<PathBuf>,
     /// `user:password` for Basic authentication, or AUTH.
-    pub user: Option<String>,
+    pub user: Option<Secret>,
     /// Accepted statuses, such as `200`, `200-299`, `404`.
     pub expect_status: Vec<String>,
     /// SHA-256 (hex) that every body must have.

@@ -8,6 +8,7 @@ use crate::words::{counted, duration};
 use inferno::flamegraph::color::{BasicPalette, MultiPalette, Palette};
 use inferno::flamegraph::{Options, from_lines};
 use model::Recording;
+use model::plain::plain;
 use model::profile::{Kind, Stacks};
 use model::snapshot::SamplerState;
 use std::io::{self, Write};
@@ -30,7 +31,7 @@ impl Flame<'_> {
     /// Those of the writer.
     pub fn write_svg(&self, to: &mut impl Write, recording: &Recording) -> io::Result<()> {
         let mut options = Options::default();
-        options.title = self.title(recording);
+        options.title = plain(&self.title(recording)).into_owned();
         options.subtitle = Some(self.subtitle(recording));
         options.count_name = self.kind.unit().to_owned();
         options.colors = match self.kind {
@@ -40,7 +41,7 @@ impl Flame<'_> {
         // The same stacks give the same picture.
         options.hash = true;
         options.deterministic = true;
-        let lines = self.stacks.folded();
+        let lines: Vec<String> = self.stacks.folded().iter().map(|line| plain(line).into_owned()).collect();
         from_lines(&mut options, lines.iter().map(String::as_str), to)
     }
 
@@ -49,7 +50,7 @@ impl Flame<'_> {
     /// # Errors
     /// Those of the writer.
     pub fn write_folded(&self, to: &mut impl Write) -> io::Result<()> {
-        self.stacks.folded().iter().try_for_each(|line| writeln!(to, "{line}"))
+        self.stacks.folded().iter().try_for_each(|line| writeln!(to, "{}", plain(line)))
     }
 
     fn title(&self, recording: &Recording) -> String {

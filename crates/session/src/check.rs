@@ -16,9 +16,12 @@ use std::path::{Path, PathBuf};
 /// What stands for a target where none is named: never connected to, nor looked up.
 const ANY_TARGET: &str = "http://127.0.0.1/";
 
-/// Where changes of the host are journalled.
-pub fn journal_folder() -> PathBuf {
-    store::state_folder().join("journal")
+/// Where changes of the host are journalled, unless another folder is named.
+///
+/// # Errors
+/// [`JournalError::NotOurs`] without a home.
+pub fn journal_folder() -> Result<PathBuf, JournalError> {
+    Ok(state::folder()?.join("journal"))
 }
 
 /// What a scenario asks of this host, its connections spread over so many source addresses.

@@ -39,8 +39,10 @@ pub enum RecordTo {
 pub struct Options {
     /// Where the recording goes.
     pub record: RecordTo,
-    /// The command line, for the recording.
+    /// The command line, for the recording, without secrets.
     pub command: Vec<String>,
+    /// Whether the recording keeps the plan with its secrets; else, and in all that is shown, they are hidden.
+    pub record_secrets: bool,
     /// The tool's version.
     pub version: String,
     /// Why this driver, for the recording.
@@ -134,7 +136,10 @@ pub fn run_on(
         false => Observation::Off,
     };
     capsule.target_host = observation.target_host();
-    let writer = open_writer(&options.record, recording_file, &capsule, &plan)?;
+    // From here on only the workers know what is sent in the place of `***`.
+    let hidden = model::hide::plan(&plan);
+    let kept = if options.record_secrets { &plan } else { &hidden };
+    let writer = open_writer(&options.record, recording_file, &capsule, kept)?;
 
     let recorded_at = writer.as_ref().map(|w| w.path().to_owned());
     let before = observation.before();
@@ -143,7 +148,7 @@ pub fn run_on(
     let mut fleet = start(&plan)?;
     let tick_ns = plan.tick_ns;
     let mut session = Session {
-        recording: Recording::new(capsule, plan),
+        recording: Recording::new(capsule, hidden),
         writer,
         recording_error: None,
         observation,

@@ -47,18 +47,8 @@ struct Subject {
     key: String,
     url: String,
     ca: Option<PathBuf>,
-    /// Ends the server, and its certificate's file, with the matrix.
-    _server: Option<(Embedded, CertificateFile)>,
-}
-
-/// A made certificate's file; removed when dropped.
-struct CertificateFile(PathBuf);
-
-impl Drop for CertificateFile {
-    fn drop(&mut self) {
-        // In the folder for temporary files: best effort.
-        let _ = std::fs::remove_file(&self.0);
-    }
+    /// Ends the server, and the folder of its certificate, with the matrix.
+    _server: Option<(Embedded, tempfile::TempDir)>,
 }
 
 /// Measures the matrix with `program` (this program) as reference servers where the scenario has no URL.
@@ -115,13 +105,14 @@ fn subjects(program: &Path, scenario: &Scenario) -> Result<Vec<Subject>, MatrixE
         return Ok(vec![Subject { key, url: first.url.clone(), ca: scenario.tls.ca.clone(), _server: None }]);
     }
     let start = |key: &&str| {
-        let file = std::env::temp_dir().join(format!("plimsoll-{}-{key}.pem", std::process::id()));
-        let file = CertificateFile(file);
-        let path = file.0.to_string_lossy().into_owned();
+        // A folder of our own: at a name that can be guessed a link could wait.
+        let folder = tempfile::Builder::new().prefix("plimsoll-").tempdir().map_err(MatrixError::Target)?;
+        let file = folder.path().join("ca.pem");
+        let path = file.to_string_lossy().into_owned();
         let server = Embedded::serve_http(program, &["--tls", "--tls-key", key, "--tls-ca-out", &path])
             .map_err(MatrixError::Target)?;
         let url = server.url.clone();
-        Ok(Subject { key: (*key).to_owned(), url, ca: Some(file.0.clone()), _server: Some((server, file)) })
+        Ok(Subject { key: (*key).to_owned(), url, ca: Some(file), _server: Some((server, folder)) })
     };
     KEYS.iter().map(start).collect()
 }

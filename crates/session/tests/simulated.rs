@@ -157,6 +157,7 @@ fn go(case: &Case) -> (Recording, Vec<Vec<Passed>>) {
         command: vec![],
         version: "test".to_owned(),
         driver_reason: String::new(),
+        record_secrets: false,
         observe: false,
         probes: model::bpf::Level::default(),
         observe_at: None,

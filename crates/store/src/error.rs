@@ -7,6 +7,9 @@ use std::path::{Path, PathBuf};
 /// Why a recording could not be written, read or found.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
+    /// There is no folder that is the user's alone, or the one there is could be written by somebody else.
+    #[error("{0} with --record FILE or --folder DIR, or go without with --no-record")]
+    NotOurs(#[source] state::StateError),
     /// The folder for recordings cannot be used.
     #[error(
         "cannot keep recordings in {}: {reason}; name another file with --record FILE, or go without with --no-record",
@@ -108,6 +111,22 @@ pub enum StoreError {
         /// The runs it could be.
         ids: Vec<String>,
     },
+}
+
+impl StoreError {
+    /// Whether another place, or its rights, would have to be named.
+    pub fn is_of_place(&self) -> bool {
+        matches!(self, StoreError::NotOurs(_))
+    }
+}
+
+impl From<state::StateError> for StoreError {
+    fn from(error: state::StateError) -> Self {
+        match error {
+            state::StateError::Failed { folder, reason } => StoreError::Folder { folder, reason },
+            error => StoreError::NotOurs(error),
+        }
+    }
 }
 
 fn some_of(ids: &[String]) -> String {

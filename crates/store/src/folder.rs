@@ -36,29 +36,23 @@ pub struct Summary {
     pub head: Result<Head, StoreError>,
 }
 
-/// The folder of recordings: `runs` in [`state_folder`].
-pub fn default_folder() -> PathBuf {
-    state_folder().join("runs")
-}
-
-/// `$XDG_STATE_HOME/plimsoll`, or `~/.local/state/plimsoll`; without a home, below the temporary folder.
+/// The folder of recordings: `runs` in [`state::folder`]. It need not be there; where it is, nobody else can write there.
 ///
-/// An `XDG_STATE_HOME` that is not absolute is ignored, as the XDG Base Directory Specification demands.
-pub fn state_folder() -> PathBuf {
-    let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    absolute("XDG_STATE_HOME")
-        .or_else(|| absolute("HOME").map(|home| home.join(".local/state")))
-        .unwrap_or_else(std::env::temp_dir)
-        .join("plimsoll")
+/// # Errors
+/// [`StoreError::NotOurs`] without a home, or where others can write; [`StoreError::Folder`] where it cannot be looked at.
+pub fn default_folder() -> Result<PathBuf, StoreError> {
+    let folder = state::folder()?.join("runs");
+    state::existing(&folder)?;
+    Ok(folder)
 }
 
 /// Makes the folder if it is missing and tries to write in it, so that a run need not end before it is known.
 ///
 /// # Errors
-/// [`StoreError::Folder`] with the reason and what to do.
+/// [`StoreError::NotOurs`] where others can write, [`StoreError::Folder`] with the reason and what to do.
 pub fn probe(folder: &Path) -> Result<(), StoreError> {
     let refused = |error: std::io::Error| StoreError::Folder { folder: folder.to_owned(), reason: error.to_string() };
-    std::fs::create_dir_all(folder).map_err(refused)?;
+    state::made(folder)?;
     tempfile::Builder::new().prefix(".probe-").tempfile_in(folder).map(drop).map_err(|error| {
         // The library adds the name it tried; the kernel's reason is what helps.
         refused(error.raw_os_error().or_else(|| inner_errno(&error)).map_or(error, std::io::Error::from_raw_os_error))
@@ -96,19 +90,21 @@ pub fn list(folder: &Path) -> Result<Vec<Summary>, StoreError> {
     Ok(summaries)
 }
 
-/// The file that is meant by a path, an id, the beginning of one, or `last`.
+/// The file that is meant by a path, an id, the beginning of one, or `last`. The folder is asked for where a path is not
+/// meant: for that none need be.
 ///
 /// # Errors
-/// [`StoreError::NoSuchRun`], [`StoreError::Ambiguous`], or [`StoreError::Read`] of the folder.
-pub fn find(folder: &Path, wanted: &str) -> Result<PathBuf, StoreError> {
+/// [`StoreError::NoSuchRun`], [`StoreError::Ambiguous`], [`StoreError::Read`] of the folder, or that of `folder`.
+pub fn find(folder: impl FnOnce() -> Result<PathBuf, StoreError>, wanted: &str) -> Result<PathBuf, StoreError> {
+    let as_path = Path::new(wanted);
+    if wanted != "last" && as_path.is_file() {
+        return Ok(as_path.to_owned());
+    }
+    let folder = &*folder()?;
     let none = || StoreError::NoSuchRun { wanted: wanted.to_owned(), folder: folder.to_owned() };
     if wanted == "last" {
         let last = list(folder)?.into_iter().rfind(|summary| summary.head.is_ok());
         return last.map(|summary| summary.path).ok_or_else(none);
-    }
-    let as_path = Path::new(wanted);
-    if as_path.is_file() {
-        return Ok(as_path.to_owned());
     }
     if wanted.is_empty() {
         return Err(none());

@@ -17,7 +17,7 @@ mod schema;
 mod writer;
 
 pub use error::StoreError;
-pub use folder::{Head, Summary, default_folder, find, list, new_path, probe, state_folder};
+pub use folder::{Head, Summary, default_folder, find, list, new_path, probe};
 pub use reader::{Intervals, Reader};
 pub use writer::Writer;
 

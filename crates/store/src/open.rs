@@ -185,7 +185,7 @@ fn check_schema(connection: &Connection, path: &Path) -> Result<(), StoreError> 
 }
 
 /// The write-ahead log and the rollback journal of a file.
-fn log_files(path: &Path) -> impl Iterator<Item = PathBuf> {
+pub(crate) fn log_files(path: &Path) -> impl Iterator<Item = PathBuf> {
     ["-wal", "-journal"].into_iter().map(move |suffix| {
         let mut name = OsString::from(path);
         name.push(suffix);

@@ -49,7 +49,7 @@ impl Writer {
     /// Makes the file with capsule and plan in it. Until [`Writer::finish`] it reads as [`End::Partial`].
     ///
     /// # Errors
-    /// [`StoreError::Exists`] for a file that is there; [`StoreError::Create`] or [`StoreError::Full`] otherwise. A
+    /// [`StoreError::Exists`] for a file that is there, or a log beside it; [`StoreError::Create`] or [`StoreError::Full`] otherwise. A
     /// file it made before it failed is removed.
     pub fn create(path: &Path, capsule: &Capsule, plan: &Plan) -> Result<Writer, StoreError> {
         let refused = |error: std::io::Error| match error.kind() {
@@ -57,7 +57,11 @@ impl Writer {
             ErrorKind::StorageFull => StoreError::Full { path: path.to_owned() },
             _ => StoreError::Create { path: path.to_owned(), reason: error.to_string() },
         };
-        // Only for its owner: the plan holds the header fields, and they may hold a password.
+        // A log of somebody else's beside the new file would be read, or written, as its own.
+        if let Some(path) = crate::open::log_files(path).find(|log| log.symlink_metadata().is_ok()) {
+            return Err(StoreError::Exists { path });
+        }
+        // Only for its owner: a plan says much of a system. Made anew, so that no link is followed.
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(refused)?;
         let identity = file.metadata().map(|m| (m.dev(), m.ino())).map_err(refused)?;
         drop(file);

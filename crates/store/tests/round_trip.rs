@@ -254,7 +254,7 @@ fn runs_are_listed_by_time_and_found_by_name() {
     assert_eq!((head.target.as_str(), head.requests, head.end), ("http://localhost:8080", 0, End::Partial));
     assert!(summaries[2].head.as_ref().unwrap_err().to_string().contains("not a recording"));
 
-    let find = |wanted: &str| find(folder.path(), wanted);
+    let find = |wanted: &str| find(|| Ok(folder.path().to_owned()), wanted);
     assert_eq!(find("last"), Ok(second.clone()));
     assert_eq!(find(&id(&first)), Ok(first.clone()));
     assert_eq!(find("20250731-142233"), Ok(first.clone()));

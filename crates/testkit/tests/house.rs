@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 /// Lower layers first. A crate may depend on crates of lower layers only.
 const LAYERS: &[&[&str]] = &[
-    &["model"],
+    &["model", "state"],
     &["wire", "diagnose"],
     &["engine", "observe", "fault", "store", "report", "target"],
     &["session"],

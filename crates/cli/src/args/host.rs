@@ -33,7 +33,7 @@ pub struct CheckArgs {
     /// With --fix: say what would be changed, and change nothing
     #[arg(long, env = "PLIMSOLL_DRY_RUN", value_parser = BoolishValueParser::new())]
     pub dry_run: bool,
-    /// The folder of the journal of changes [default: $XDG_STATE_HOME/plimsoll/journal]
+    /// The folder of the journal of changes, where nobody but you and root may write [default: $XDG_STATE_HOME/plimsoll/journal]
     #[arg(long, value_name = "DIR", env = "PLIMSOLL_JOURNAL")]
     pub journal: Option<PathBuf>,
     /// Print the check as JSON
@@ -59,7 +59,7 @@ pub struct UndoArgs {
     /// Also put back what somebody else has changed since, and forget what was changed in a network namespace that is gone
     #[arg(long, env = "PLIMSOLL_FORCE", value_parser = BoolishValueParser::new())]
     pub force: bool,
-    /// The folder of the journal of changes [default: $XDG_STATE_HOME/plimsoll/journal]
+    /// The folder of the journal of changes, where nobody but you and root may write [default: $XDG_STATE_HOME/plimsoll/journal]
     #[arg(long, value_name = "DIR", env = "PLIMSOLL_JOURNAL")]
     pub journal: Option<PathBuf>,
 }
@@ -67,7 +67,7 @@ pub struct UndoArgs {
 /// Which changes are listed.
 #[derive(Debug, Args)]
 pub struct ListArgs {
-    /// The folder of the journal of changes [default: $XDG_STATE_HOME/plimsoll/journal]
+    /// The folder of the journal of changes, where nobody but you and root may write [default: $XDG_STATE_HOME/plimsoll/journal]
     #[arg(long, value_name = "DIR", env = "PLIMSOLL_JOURNAL")]
     pub journal: Option<PathBuf>,
 }

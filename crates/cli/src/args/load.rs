@@ -263,6 +263,9 @@ pub struct OutputArgs {
     /// Write the recording here [default: a file of its own in $XDG_STATE_HOME/plimsoll/runs]
     #[arg(long, value_name = "FILE", env = "PLIMSOLL_RECORD")]
     pub record: Option<PathBuf>,
+    /// Keep secrets in the recording's plan, too: header values, credentials of URLs and queries, passwords of commands; by default each is ***
+    #[arg(long, env = "PLIMSOLL_RECORD_SECRETS", value_parser = BoolishValueParser::new())]
+    pub record_secrets: bool,
     /// Keep no recording
     #[arg(long, env = "PLIMSOLL_NO_RECORD", value_parser = BoolishValueParser::new())]
     pub no_record: bool,

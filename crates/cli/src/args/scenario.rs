@@ -4,9 +4,9 @@
 
 use super::load::LoadArgs;
 use crate::exit::Failure;
-use model::Scenario;
 use model::plan::Arrivals;
 use model::scenario::WeightedUrl;
+use model::{Scenario, Secret};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -25,7 +25,7 @@ pub fn scenario_of(args: &LoadArgs) -> Result<Scenario, Failure> {
         None => (None, None),
         Some(text) => match text.strip_prefix('@') {
             Some(path) => (None, Some(PathBuf::from(path))),
-            None => (Some(text.clone()), None),
+            None => (Some(Secret::from(&**text)), None),
         },
     };
     Ok(Scenario {
@@ -34,7 +34,7 @@ pub fn scenario_of(args: &LoadArgs) -> Result<Scenario, Failure> {
         headers: request.header.clone(),
         body,
         body_file,
-        user: request.user.clone(),
+        user: request.user.as_deref().map(Secret::from),
         expect_status: request.expect_status.clone(),
         expect_body_sha256: request.expect_body_sha256.clone(),
         expect_body: request.expect_body.clone(),

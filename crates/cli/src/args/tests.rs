@@ -98,7 +98,7 @@ fn a_bare_batch_has_the_defaults_and_takes_no_url() {
 #[test]
 fn one_of_a_file_and_text_is_the_body() {
     let scenario = |arguments| scenario::scenario_of(&load(arguments)).unwrap_or_else(|_| panic!("{arguments}"));
-    assert_eq!(scenario("-b x http://h/").body.as_deref(), Some("x"));
+    assert_eq!(scenario("-b x http://h/").body, Some("x".into()));
     let file = scenario("-b @/x http://h/");
     assert_eq!((file.body, file.body_file), (None, Some("/x".into())));
 }

@@ -32,14 +32,14 @@ pub fn run(args: CheckArgs) -> Result<Exit, Failure> {
         (false, _) => Vec::new(),
         (true, true) => check::would_fix(&found),
         (true, false) => {
-            let fixes = check::fix(&found, &args.journal.unwrap_or_else(check::journal_folder))?;
+            let fixes = check::fix(&found, &args.journal.map_or_else(check::journal_folder, Ok)?)?;
             // What is shown is how it is now.
             found = check::check(found.demand);
             fixes
         }
     };
     let checked =
-        Checked { target: args.url.map_or_else(String::new, |url| super::without_password(&url)), check: found, fixes };
+        Checked { target: args.url.map_or_else(String::new, |url| model::hide::url(&url)), check: found, fixes };
     let mut out = std::io::stdout().lock();
     match args.json {
         true => Document::of(&checked, env!("CARGO_PKG_VERSION")).write(&mut out)?,
@@ -58,10 +58,4 @@ fn exit_of(checked: &Checked) -> Exit {
         exit = exit.worst(Failure::could_not_run(&refused.reason).show());
     }
     exit
-}
-
-impl From<fault::JournalError> for Failure {
-    fn from(error: fault::JournalError) -> Self {
-        Failure::could_not_run(error.to_string())
-    }
 }

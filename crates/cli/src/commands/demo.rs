@@ -5,6 +5,7 @@ use super::{interrupt, terminal};
 use crate::args::runs::DemoArgs;
 use crate::exit::{Exit, Failure};
 use model::finding::{Diagnosis, Finding, Status};
+use model::plain::plain;
 use model::plan::Plan;
 use model::recording::Row;
 use model::units::{show_count, show_duration_ns};
@@ -20,8 +21,9 @@ pub fn run(args: &DemoArgs) -> Result<Exit, Failure> {
     let program = std::env::current_exe()
         .map_err(|error| Failure::could_not_run(format!("expected to find this program's own file, but {error}")))?;
     let options = Options {
-        record: if args.no_record { RecordTo::Nothing } else { RecordTo::Folder(store::default_folder()) },
-        command: super::command_line(),
+        record: if args.no_record { RecordTo::Nothing } else { RecordTo::Folder(store::default_folder()?) },
+        command: super::command_line::whole(),
+        record_secrets: false,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         observe: true,
         observe_at: None,
@@ -76,7 +78,7 @@ impl Follow for Steps {
 
 fn print(found: &Found, seen_busy: Option<&str>, args: &DemoArgs) -> Result<Exit, Failure> {
     let style = terminal::style(args.no_color);
-    let (bold, plain) = if style.color { ("\x1b[1m", "\x1b[0m") } else { ("", "") };
+    let (bold, unbold) = if style.color { ("\x1b[1m", "\x1b[0m") } else { ("", "") };
     let mut out = std::io::stdout().lock();
     let line = match (found.line.met_per_s, found.line.missed_per_s) {
         (Some(met), Some(missed)) => {
@@ -87,18 +89,18 @@ fn print(found: &Found, seen_busy: Option<&str>, args: &DemoArgs) -> Result<Exit
         (None, None) if found.disturbed.is_some() => "not found".to_owned(),
         (None, _) => "none: not even the lowest rate tried met the objective".to_owned(),
     };
-    writeln!(out, "{bold}Load line{plain}   {line}")?;
+    writeln!(out, "{bold}Load line{unbold}   {line}")?;
     writeln!(out, "Objective   {}, open loop, {} steps", OBJECTIVE.words(), found.steps)?;
     // What gives first shows where it gave.
     let shows = found.missed.as_ref().or(found.met.as_ref());
     let finding = shows.and_then(|step| first_to_give(&step.outcome.diagnosis.findings));
     match finding {
-        Some(finding) => write_finding(&mut out, finding, bold, plain)?,
+        Some(finding) => write_finding(&mut out, finding, bold, unbold)?,
         None => writeln!(out, "Gives first not known: no rule found its evidence in this run")?,
     }
     let verdicts: Vec<&Step> = found.met.iter().chain(&found.missed).collect();
     if let Some(busy) = verdicts.iter().find_map(|step| diagnose::busy(&step.outcome.recording)) {
-        writeln!(out, "Busy        {busy}: the line is that of what is left of it")?;
+        writeln!(out, "Busy        {}: the line is that of what is left of it", plain(&busy))?;
     }
     let is_valid = found.disturbed.is_none();
     match &found.disturbed {
@@ -107,12 +109,12 @@ fn print(found: &Found, seen_busy: Option<&str>, args: &DemoArgs) -> Result<Exit
             let busy = diagnose::busy(&step.outcome.recording).or_else(|| seen_busy.map(str::to_owned));
             let why = busy.unwrap_or_else(|| first_reason(&step.outcome.diagnosis));
             let state = step.outcome.diagnosis.validity.state.name();
-            writeln!(out, "Verdict     {state}: {why}; {:.0}/s could not be measured", step.rate_per_s)?;
+            writeln!(out, "Verdict     {state}: {}; {:.0}/s could not be measured", plain(&why), step.rate_per_s)?;
         }
     }
     for (what, step) in [("at the line", &found.met), ("beyond it", &found.missed)] {
         if let Some(path) = step.as_ref().and_then(|step| step.outcome.recorded_at.as_ref()) {
-            writeln!(out, "Report      {what}: plimsoll report {}", path.display())?;
+            writeln!(out, "Report      {what}: plimsoll report {}", plain(&path.display().to_string()))?;
         }
     }
     out.flush()?;
@@ -129,13 +131,13 @@ fn first_to_give(findings: &[Finding]) -> Option<&Finding> {
     findings.iter().find(|f| f.status == Status::Supported && f.id == "single-thread-bound")
 }
 
-fn write_finding(out: &mut impl Write, finding: &Finding, bold: &str, plain: &str) -> std::io::Result<()> {
-    writeln!(out, "{bold}Gives first{plain} {} ({})", finding.title, finding.id)?;
+fn write_finding(out: &mut impl Write, finding: &Finding, bold: &str, unbold: &str) -> std::io::Result<()> {
+    writeln!(out, "{bold}Gives first{unbold} {} ({})", plain(&finding.title), finding.id)?;
     for evidence in &finding.because {
-        writeln!(out, "            - {}", evidence.text)?;
+        writeln!(out, "            - {}", plain(&evidence.text))?;
     }
-    writeln!(out, "  remedy    {}", finding.remedy)?;
-    writeln!(out, "  check     {}", finding.check_yourself)
+    writeln!(out, "  remedy    {}", plain(&finding.remedy))?;
+    writeln!(out, "  check     {}", plain(&finding.check_yourself))
 }
 
 fn lag_words(steps: &[&Step]) -> String {

@@ -1,11 +1,12 @@
 //! `plimsoll load --explain`: the plan in words, what was chosen and why, every limit that holds. Puts no load on.
 //!
 //! With `--json` the same as a document: the plan as it would be recorded, warnings and choices beside it.
-//! Credentials are not shown in words, for terminals are shared.
+//! Secrets are not in the plan that is handed over here ([`model::hide`]), for terminals are shared.
 
 use crate::args::load::OutputArgs;
 use crate::exit::{Exit, Failure};
 use model::limits;
+use model::plain::plain;
 use model::plan::{Arrivals, BurstAt, Content, Echo, Http1, OnFull, Pace, Plan, Sizes, Think, Workload};
 use model::resp::{KeyDistribution, Resp, RespExpect};
 use model::tls::{Identity, Verify};
@@ -76,11 +77,11 @@ impl Page {
     }
 
     fn row(&mut self, name: &str, value: &str) {
-        self.text += &format!("  {name:<18} {value}\n");
+        self.text += &format!("  {name:<18} {}\n", plain(value));
     }
 
     fn line(&mut self, text: &str) {
-        self.text += &format!("  {text}\n");
+        self.text += &format!("  {}\n", plain(text));
     }
 }
 
@@ -205,7 +206,6 @@ fn requests(http: &Http1, page: &mut Page) {
     }
     let Some(first) = http.requests.first() else { return };
     for (name, value) in &first.headers {
-        let value = if name.eq_ignore_ascii_case("authorization") { "(not shown)" } else { value };
         page.row("", &format!("{name}: {value}"));
     }
     if !first.body.sha256.is_empty() {

@@ -5,6 +5,7 @@
 use crate::args::host::{FaultCommand, ListArgs, UndoArgs};
 use crate::exit::{Exit, Failure};
 use ::fault::{Change, Entry, Journal, Outcome, Undone};
+use model::plain::plain;
 use model::units::show_duration_ns;
 use session::check::journal_folder;
 use std::io::Write;
@@ -19,17 +20,17 @@ pub fn run(command: &FaultCommand) -> Result<Exit, Failure> {
 }
 
 fn undo(args: &UndoArgs) -> Result<Exit, Failure> {
-    let folder = args.journal.clone().unwrap_or_else(journal_folder);
+    let folder = args.journal.clone().map_or_else(journal_folder, Ok)?;
     // A journal that was never kept is not made only to be found empty.
     if Journal::list(&folder)?.is_empty() {
-        writeln!(std::io::stdout(), "nothing to undo: no change is open in {}", folder.display())?;
+        say(&format!("nothing to undo: no change is open in {}", folder.display()))?;
         return Ok(Exit::Fine);
     }
     let mut journal = Journal::open(&folder)?;
     let mut exit = Exit::Fine;
     for undone in ::fault::undo(&mut journal, args.force, &mut |_| {})? {
         match said(&undone) {
-            Ok(line) => writeln!(std::io::stdout(), "{line}")?,
+            Ok(line) => say(&line)?,
             Err(why) => exit = exit.worst(Failure::could_not_run(why).show()),
         }
     }
@@ -64,16 +65,18 @@ fn said(Undone { entry, outcome }: &Undone) -> Result<String, String> {
 }
 
 fn list(args: &ListArgs) -> Result<Exit, Failure> {
-    let folder = args.journal.clone().unwrap_or_else(journal_folder);
+    let folder = args.journal.clone().map_or_else(journal_folder, Ok)?;
     let entries = Journal::list(&folder)?;
-    let mut out = std::io::stdout().lock();
     if entries.is_empty() {
-        writeln!(out, "no change is open in {}", folder.display())?;
+        say(&format!("no change is open in {}", folder.display()))?;
     }
-    for entry in &entries {
-        writeln!(out, "{}", listed(entry))?;
-    }
+    entries.iter().try_for_each(|entry| say(&listed(entry)))?;
     Ok(Exit::Fine)
+}
+
+/// A line on stdout: what a journal says must not steer the terminal.
+fn say(line: &str) -> std::io::Result<()> {
+    writeln!(std::io::stdout(), "{}", plain(line))
 }
 
 fn listed(entry: &Entry) -> String {

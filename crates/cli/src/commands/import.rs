@@ -3,6 +3,7 @@
 use super::{show, terminal};
 use crate::args::import::ImportArgs;
 use crate::exit::{Exit, Failure};
+use model::plain::plain;
 use observe::import::{ImportError, Options};
 use report::timeline::Timeline;
 use session::RecordTo;
@@ -31,7 +32,7 @@ pub fn run(args: &ImportArgs) -> Result<Exit, Failure> {
     let record = match (&args.record, args.no_record) {
         (_, true) => RecordTo::Nothing,
         (Some(path), false) => RecordTo::File(path.clone()),
-        (None, false) => RecordTo::Folder(store::default_folder()),
+        (None, false) => RecordTo::Folder(store::default_folder()?),
     };
     let spec = ImportSpec {
         format: args.format,
@@ -42,7 +43,7 @@ pub fn run(args: &ImportArgs) -> Result<Exit, Failure> {
             is_first_interval: args.first_interval,
         },
         record: &record,
-        command: super::command_line(),
+        command: super::command_line::whole(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
     };
     let outcome = import(&mut *from, &spec)?;
@@ -58,7 +59,7 @@ pub fn run(args: &ImportArgs) -> Result<Exit, Failure> {
         let rows = &recording.snapshots[..recording.snapshots.len().min(HEAD_ROWS + 1)];
         Timeline::machine(&recording.snapshots).write(&mut out, rows, style)?;
         if let Some(path) = kept {
-            writeln!(out, "\nThe whole course: {} --timeline[=NAME,…]", show::command_for(path))?;
+            writeln!(out, "\nThe whole course: {} --timeline[=NAME,…]", plain(&show::command_for(path)))?;
         }
     }
     match outcome.recording_error {

@@ -3,10 +3,11 @@
 //! Warnings go to stderr before any load is put on. With `--explain` the plan is printed and nothing runs.
 
 use super::shown::Shown;
-use super::{explain, interrupt, show, terminal};
+use super::{command_line, explain, interrupt, show, terminal};
 use crate::args::load::{LoadArgs, ObserveArg, OutputArgs};
 use crate::args::scenario::scenario_of;
 use crate::exit::{Exit, Failure};
+use model::plain::plain;
 use model::plan::Address;
 use model::{ErrorKind, Plan, Scenario};
 use session::resolve::{SystemHost, resolve};
@@ -27,25 +28,27 @@ pub fn run(mut args: LoadArgs) -> Result<Exit, Failure> {
         }
         return matrix(&scenario, output);
     }
-    let resolved = resolve(&scenario, &SystemHost::new(engine::driver::uring::available))?;
+    let mut resolved = resolve(&scenario, &SystemHost::new(engine::driver::uring::available))?;
     if observe_at.is_some() && !has_tcp_address(&resolved.plan) {
         return Err(Failure::usage(
             "--observe-at: expected a target with a TCP address, got unix sockets, which are on this machine: leave it out",
         ));
     }
     if output.explain {
+        resolved.plan = model::hide::plan(&resolved.plan);
         return explain::run(&resolved, output);
     }
     if !output.quiet {
         let mut stderr = std::io::stderr().lock();
         for warning in &resolved.warnings {
             // Nothing is left to do where stderr is closed.
-            let _ = writeln!(stderr, "plimsoll: warning: {warning}");
+            let _ = writeln!(stderr, "plimsoll: warning: {}", plain(warning));
         }
     }
     let options = Options {
-        record: record_to(output),
-        command: super::command_line(),
+        record: record_to(output)?,
+        command: command_line::of_load(&args),
+        record_secrets: args.output.record_secrets,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         driver_reason: resolved.driver_reason,
         observe: !args.output.no_observe,
@@ -69,7 +72,8 @@ fn matrix(scenario: &Scenario, output: &OutputArgs) -> Result<Exit, Failure> {
         .map_err(|error| Failure::could_not_run(format!("expected to find this program's own file, but {error}")))?;
     let options = Options {
         record: RecordTo::Nothing,
-        command: super::command_line(),
+        command: Vec::new(),
+        record_secrets: false,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         driver_reason: String::new(),
         observe: true,
@@ -149,10 +153,10 @@ fn no_connection(outcome: &Outcome) -> String {
     format!("expected a connection to {origin}, got none ({why}): check that the server listens there")
 }
 
-fn record_to(output: &OutputArgs) -> RecordTo {
-    match (&output.record, output.no_record) {
+fn record_to(output: &OutputArgs) -> Result<RecordTo, Failure> {
+    Ok(match (&output.record, output.no_record) {
         (Some(file), _) => RecordTo::File(file.clone()),
         (None, true) => RecordTo::Nothing,
-        (None, false) => RecordTo::Folder(store::default_folder()),
-    }
+        (None, false) => RecordTo::Folder(store::default_folder()?),
+    })
 }

@@ -6,6 +6,7 @@
 use super::{flame, show, terminal, timeline};
 use crate::args::runs::ReportArgs;
 use crate::exit::{Exit, Failure};
+use model::plain::plain;
 use report::json::Document;
 use report::timeline::Timeline;
 use std::io::{BufWriter, Write};
@@ -13,10 +14,12 @@ use store::Reader;
 
 /// Shows it.
 pub fn run(args: &ReportArgs) -> Result<Exit, Failure> {
-    let folder = args.folder.clone().unwrap_or_else(store::default_folder);
-    let path = store::find(&folder, &args.run)?;
+    let folder = || args.folder.clone().map_or_else(store::default_folder, Ok);
+    let path = store::find(folder, &args.run)?;
     let reader = Reader::open(&path)?;
-    let recording = reader.load()?;
+    let mut recording = reader.load()?;
+    // One that was made with --record-secrets, or before secrets were hidden, has them still.
+    recording.plan = model::hide::plan(&recording.plan);
     if let Some(kind) = args.flame {
         return flame::run(args, kind.into(), &reader, &recording);
     }
@@ -48,7 +51,7 @@ pub fn run(args: &ReportArgs) -> Result<Exit, Failure> {
     } else {
         show::text(&recording, &diagnosis, Some(&path), args.no_color)?;
         if let Some(reason) = reader.partial_reason()? {
-            writeln!(std::io::stdout(), "\nThis recording is partial: {reason}")?;
+            writeln!(std::io::stdout(), "\nThis recording is partial: {}", plain(&reason))?;
         }
     }
     Ok(Exit::Fine)

@@ -7,7 +7,7 @@ use report::runs::{Head, Run};
 
 /// Lists them.
 pub fn run(args: &RunsArgs) -> Result<Exit, Failure> {
-    let folder = args.folder.clone().unwrap_or_else(store::default_folder);
+    let folder = args.folder.clone().map_or_else(store::default_folder, Ok)?;
     let runs: Vec<Run> = store::list(&folder)?
         .into_iter()
         .map(|summary| Run {

@@ -64,7 +64,7 @@ pub fn exit_of(recording: &Recording, diagnosis: &Diagnosis) -> Exit {
 
 /// The command that shows a recording again.
 pub fn command_for(path: &Path) -> String {
-    let in_folder = path.parent() == Some(store::default_folder().as_path());
+    let in_folder = store::default_folder().is_ok_and(|folder| path.parent() == Some(&*folder));
     match path.file_stem().and_then(|stem| stem.to_str()) {
         Some(id) if in_folder => format!("plimsoll report {id}"),
         _ => format!("plimsoll report {}", path.display()),

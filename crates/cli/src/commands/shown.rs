@@ -4,6 +4,7 @@
 
 use super::terminal;
 use model::Event;
+use model::plain::plain;
 use model::plan::Plan;
 use model::recording::Row;
 use report::progress::Progress;
@@ -54,7 +55,7 @@ impl Shown {
     pub fn say(&mut self, text: &str) {
         if !self.quiet {
             self.clear();
-            let _ = writeln!(std::io::stderr(), "{text}");
+            let _ = writeln!(std::io::stderr(), "{}", plain(text));
         }
     }
 }

@@ -6,6 +6,7 @@ use super::{interrupt, terminal, timeline};
 use crate::args::watch::WatchArgs;
 use crate::exit::{Exit, Failure};
 use model::limits::{TICK_NS_MAX, TICK_NS_MIN};
+use model::plain::plain;
 use model::{Event, Snapshot};
 use report::samplers::Listed;
 use report::timeline::Timeline;
@@ -104,7 +105,7 @@ impl Rows {
         .and_then(|()| out.flush());
         for event in events {
             // Nothing is left to do where stderr is closed; at the end they come again.
-            let _ = writeln!(std::io::stderr(), "plimsoll: {}: {}", event.kind, event.text);
+            let _ = writeln!(std::io::stderr(), "plimsoll: {}: {}", plain(&event.kind), plain(&event.text));
         }
         self.before = Some(snapshot.clone());
     }

@@ -6,6 +6,7 @@ use super::interrupt;
 use crate::args::remote::TOKEN_VARIABLE;
 use crate::args::watch::WatchArgs;
 use crate::exit::{Exit, Failure};
+use model::plain::plain;
 use session::observing::Whom;
 use session::remote::{ServeError, ServeOptions, Serving, Token};
 use std::io::Write;
@@ -42,7 +43,7 @@ pub fn run(args: &WatchArgs, address: SocketAddr) -> Result<Exit, Failure> {
     announce(&serving, made.as_ref())?;
     let say = |line: &str| {
         // Nothing is left to do where stderr is closed.
-        let _ = writeln!(std::io::stderr(), "plimsoll: {line}");
+        let _ = writeln!(std::io::stderr(), "plimsoll: {}", plain(line));
     };
     serving.run(&stop, &say);
     Ok(Exit::Fine)

@@ -2,7 +2,7 @@
 //!
 //! A limit with an amount is judged by the amount alone; a setting without one is what its function says.
 
-use model::check::{Item, Setting, Standing};
+use model::check::{Item, Setting, Standing, is_fixable};
 use model::readings::Reading;
 use model::units::{show_bytes, show_grouped};
 
@@ -115,7 +115,8 @@ impl Said for Item {
                 true => format!("sysctl -w {name}='{value}'"),
                 false => format!("sysctl -w {name}={value}"),
             });
-            self.fix = Some(Setting { name: name.to_owned(), value });
+            // What is not in the list would not be changed, nor put back: that is for the reader's own hand.
+            self.fix = is_fixable(name, &value).then(|| Setting { name: name.to_owned(), value });
         }
         self
     }

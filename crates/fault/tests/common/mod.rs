@@ -90,8 +90,10 @@ impl Worker {
     }
 }
 
-/// A folder any user may go through, for workers of another user.
-pub fn open_to_all(folder: &Path) {
-    use std::os::unix::fs::PermissionsExt;
-    std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o777)).unwrap();
+/// Gives a folder and the files in it to a user.
+pub fn give_to(folder: &Path, user: u32) {
+    let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    for path in files.chain([folder.to_owned()]) {
+        std::os::unix::fs::chown(path, Some(user), Some(user)).unwrap();
+    }
 }

@@ -23,14 +23,8 @@ use model::remote::TargetHost;
 use model::resp::tally;
 use model::snapshot::{ProcessSample, Role, SamplerState, Snapshot};
 use model::users::time_quantile;
-use model::{LatencyKind, LatencySet, Plan, Recording};
+use model::{LatencyKind, LatencySet, Recording, hide};
 use std::collections::BTreeMap;
-
-/// Header fields whose values do not leave the recording.
-const HIDDEN_FIELDS: [&str; 4] = ["authorization", "proxy-authorization", "cookie", "x-api-key"];
-
-/// What stands for such a value.
-const HIDDEN: &str = "(hidden)";
 
 impl Document {
     /// The report of a recording. `recording_path` is where it is kept; intervals are those of the bounded timeline
@@ -57,7 +51,7 @@ impl Document {
                 sysctls: capsule.sysctls.clone(),
                 limits: capsule.limits.clone(),
             },
-            plan: without_credentials(&recording.plan),
+            plan: hide::plan(&recording.plan),
             validity: diagnosis.validity.clone(),
             summary: diagnosis.summary.clone(),
             warnings: warnings(recording),
@@ -198,18 +192,6 @@ fn s(ns: u64) -> f64 {
 
 fn us(ns: u64) -> f64 {
     ns as f64 / 1e3
-}
-
-fn without_credentials(plan: &Plan) -> Plan {
-    let mut plan = plan.clone();
-    if let Workload::Http1(http) = &mut plan.workload {
-        for (name, value) in http.requests.iter_mut().flat_map(|request| &mut request.headers) {
-            if HIDDEN_FIELDS.iter().any(|hidden| name.eq_ignore_ascii_case(hidden)) {
-                HIDDEN.clone_into(value);
-            }
-        }
-    }
-    plan
 }
 
 fn warnings(recording: &Recording) -> Vec<Warning> {

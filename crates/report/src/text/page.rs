@@ -4,6 +4,7 @@
 //! outside. Widths count characters: East Asian wide ones in a target's name may run over.
 
 use super::{Paint, Style};
+use model::plain::plain;
 use std::io::{self, Write};
 
 /// A line's parts.
@@ -58,12 +59,10 @@ impl<'w, W: Write> Page<'w, W> {
 
     fn safe(&self, text: &str) -> String {
         let mut safe = String::with_capacity(text.len());
-        for c in text.chars() {
+        // A name must not steer the terminal.
+        for c in plain(text).chars() {
             match c {
                 '\u{a0}' => safe.push(' '),
-                // C0, C1 and the marks that turn the writing direction: a name must not steer the terminal.
-                c if c.is_control() => safe.push('?'),
-                '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => safe.push('?'),
                 c if self.style.unicode || c.is_ascii() => safe.push(c),
                 c => safe.push_str(ascii(c)),
             }

@@ -7,6 +7,7 @@
 
 use super::limits::{TOKEN_BYTES_MAX, TOKEN_BYTES_MIN};
 use aws_lc_rs::{hmac, rand};
+use model::Secret;
 use std::fmt::Write as _;
 
 /// What RFC 9266 calls this exporter; its context is empty.
@@ -25,8 +26,8 @@ pub enum Side {
 }
 
 /// A shared secret. Its text does not show in debug output.
-#[derive(Clone)]
-pub struct Token(String);
+#[derive(Clone, Debug)]
+pub struct Token(Secret);
 
 /// Why a text is no token.
 #[derive(Debug, thiserror::Error)]
@@ -36,12 +37,6 @@ pub struct Token(String);
 )]
 pub struct NoToken {
     got: String,
-}
-
-impl std::fmt::Debug for Token {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Token(hidden)")
-    }
 }
 
 impl Token {
@@ -57,19 +52,20 @@ impl Token {
         if !(TOKEN_BYTES_MIN..=TOKEN_BYTES_MAX).contains(&text.len()) {
             return Err(NoToken { got: format!("{} bytes", text.len()) });
         }
-        Ok(Token(text.to_owned()))
+        Ok(Token(text.into()))
     }
 
     /// A new one: 128 random bits in hex. `None` where the kernel has no randomness.
     pub fn generate() -> Option<Self> {
         let mut bytes = [0; 16];
         rand::fill(&mut bytes).ok()?;
-        Some(Token(hex(&bytes)))
+        Some(Token(hex(&bytes).into()))
     }
 
     /// Its text, to be shown once to whoever made it.
     pub fn text(&self) -> &str {
-        &self.0
+        // It was made of a text.
+        std::str::from_utf8(self.0.expose()).unwrap_or_default()
     }
 
     /// The proof of a side on a connection, in hex.
@@ -83,7 +79,7 @@ impl Token {
     }
 
     fn key(&self) -> hmac::Key {
-        hmac::Key::new(hmac::HMAC_SHA256, self.0.as_bytes())
+        hmac::Key::new(hmac::HMAC_SHA256, self.0.expose())
     }
 }
 

@@ -10,9 +10,9 @@ use super::error::ResolveError;
 use super::host::Host;
 use super::origin::Asked;
 use base64::Engine as _;
-use model::Scenario;
 use model::limits::HEAD_BYTES_MAX;
 use model::plan::{Body, Expect, Http1, HttpRequest};
+use model::{Scenario, Secret, hide};
 use sha2::Digest as _;
 use std::path::Path;
 
@@ -32,7 +32,7 @@ pub(super) fn build(
     for field in &own {
         refuse_reserved(field, scenario.disable_keepalive)?;
     }
-    let user = scenario.user.as_deref().map(user).transpose()?;
+    let user = scenario.user.as_ref().map(user).transpose()?;
     let expect = expect(scenario)?;
     let head_bytes_max = match scenario.head_bytes_max {
         None => HEAD_BYTES_MAX,
@@ -78,7 +78,7 @@ fn body(scenario: &Scenario, urls: usize, host: &dyn Host) -> Result<Body, Resol
                 instead: "give the body once",
             });
         }
-        (Some(text), None) => text.clone().into_bytes(),
+        (Some(text), None) => text.expose().to_vec(),
         (None, Some(path)) => read(path, bytes_max, host)?,
     };
     let length = bytes.len() as u64;
@@ -109,7 +109,7 @@ struct Field {
 }
 
 fn field(text: &str) -> Result<Field, ResolveError> {
-    let bad = || ResolveError::bad_value("-H", "'Name: value' without control characters", text);
+    let bad = || ResolveError::bad_value("-H", "'Name: value' without control characters", hide::field(text));
     let (name, value) = match (text.split_once(':'), text.strip_suffix(';')) {
         (Some((name, value)), _) => {
             let value = value.trim_matches([' ', '\t']);
@@ -169,10 +169,12 @@ fn headers(authority: &str, credentials: Option<&[u8]>, own: &[Field]) -> Vec<(S
 }
 
 /// `USER:PASSWORD`, checked.
-pub(super) fn user(text: &str) -> Result<&[u8], ResolveError> {
-    let is_clean = text.contains(':') && !text.chars().any(char::is_control);
-    // The value is a secret: it is not shown.
-    if is_clean { Ok(text.as_bytes()) } else { Err(ResolveError::bad_value("-u", "USER:PASSWORD", "***")) }
+pub(super) fn user(both: &Secret) -> Result<&[u8], ResolveError> {
+    let is_clean = |text: &str| text.contains(':') && !text.chars().any(char::is_control);
+    match std::str::from_utf8(both.expose()) {
+        Ok(text) if is_clean(text) => Ok(both.expose()),
+        _ => Err(ResolveError::bad_value("-u", "USER:PASSWORD", both)),
+    }
 }
 
 fn expect(scenario: &Scenario) -> Result<Expect, ResolveError> {
@@ -326,7 +328,7 @@ mod tests {
         assert_eq!(posted.body.sha256, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
         let put = built("http://h/", |s| (s.body_file, s.method) = (Some("/body".into()), Some("PUT".into()))).unwrap();
         assert_eq!((put.requests[0].method.as_str(), &put.requests[0].body.bytes[..]), ("PUT", &b"a\0b"[..]));
-        let empty = built("http://h/", |s| s.body = Some(String::new())).unwrap().requests.remove(0);
+        let empty = built("http://h/", |s| s.body = Some("".into())).unwrap().requests.remove(0);
         assert_eq!(empty.method, "POST", "an empty body is a body");
         let error = built("http://h/", |s| s.body_file = Some("/gone".into())).unwrap_err();
         assert!(

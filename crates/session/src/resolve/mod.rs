@@ -31,7 +31,7 @@ use self::origin::Asked;
 use self::url::Protocol;
 use model::plan::{Address, Backoff, DriverKind, Pace, Workload};
 use model::tls::TlsPlan;
-use model::{Plan, Scenario};
+use model::{Plan, Scenario, hide};
 use std::net::IpAddr;
 
 /// A plan, and what to tell about it before it runs.
@@ -202,7 +202,7 @@ fn take_apart(scenario: &Scenario) -> Result<Vec<Asked>, ResolveError> {
         if !is_good {
             return Err(ResolveError::bad_value("weight of a URL", "more than 0 and at most 1e9", entry.weight));
         }
-        Ok(Asked { text: entry.url.clone(), parsed: url::parse(&entry.url)?, weight: entry.weight })
+        Ok(Asked { text: hide::url(&entry.url), parsed: url::parse(&entry.url)?, weight: entry.weight })
     };
     scenario.urls.iter().flat_map(resp::spread).map(|entry| one(&entry)).collect()
 }

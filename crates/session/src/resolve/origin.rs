@@ -15,6 +15,7 @@ use url::Host;
 
 /// A URL of the scenario, taken apart.
 pub(super) struct Asked {
+    /// As written, without secrets.
     pub(super) text: String,
     pub(super) parsed: Parsed,
     pub(super) weight: f64,

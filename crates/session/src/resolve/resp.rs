@@ -6,11 +6,11 @@
 use super::defaults::{KEYS, MIX, VALUE_BYTES};
 use super::error::ResolveError;
 use super::origin::Asked;
-use model::Scenario;
 use model::limits::ECHO_BYTES_MAX;
 use model::plan::{Content, Sizes};
-use model::resp::{COMMANDS_MAX, KeyDistribution, Login, Resp, RespCommand, RespExpect, Secret};
+use model::resp::{COMMANDS_MAX, KeyDistribution, Login, Resp, RespCommand, RespExpect};
 use model::scenario::WeightedUrl;
+use model::{Scenario, Secret, hide};
 
 /// Longest key prefix, bytes.
 const PREFIX_BYTES_MAX: usize = 1024;
@@ -105,7 +105,7 @@ fn values(scenario: &Scenario) -> Result<Sizes, ResolveError> {
 
 /// `GET=80,SET=20`; a weight that is not written is 1, and a command that is no known name is sent as written.
 fn parse_mix(text: &str) -> Result<Vec<RespCommand>, ResolveError> {
-    let bad = |expected: &str| ResolveError::bad_value("--mix", expected, text);
+    let bad = |expected: &str| ResolveError::bad_value("--mix", expected, hide::mix(text));
     let mut commands: Vec<RespCommand> = Vec::new();
     for piece in text.split(',') {
         let (command, weight) = match piece.rsplit_once('=') {
@@ -146,7 +146,7 @@ fn parse_mix(text: &str) -> Result<Vec<RespCommand>, ResolveError> {
 
 /// What is said first to each origin.
 fn logins(scenario: &Scenario, asked: &[Asked], of_url: &[u16]) -> Result<Vec<Login>, ResolveError> {
-    let user = scenario.user.as_deref().map(super::http::user).transpose()?;
+    let user = scenario.user.as_ref().map(super::http::user).transpose()?;
     let mut logins: Vec<Option<Login>> = vec![None; of_url.iter().map(|at| usize::from(*at) + 1).max().unwrap_or(0)];
     for (url, origin) in asked.iter().zip(of_url) {
         let mut login = Login { database: database(url)?, ..Login::default() };
@@ -154,7 +154,7 @@ fn logins(scenario: &Scenario, asked: &[Asked], of_url: &[u16]) -> Result<Vec<Lo
             let colon = both.iter().position(|byte| *byte == b':').unwrap_or(both.len());
             login.auth = true;
             login.user = (colon > 0).then(|| String::from_utf8_lossy(&both[..colon]).into_owned());
-            login.password = Secret(both.get(colon + 1..).unwrap_or_default().to_vec());
+            login.password = Secret::from(both.get(colon + 1..).unwrap_or_default());
         }
         let slot = &mut logins[usize::from(*origin)];
         if slot.as_ref().is_some_and(|other| *other != login) {
@@ -261,14 +261,14 @@ mod tests {
     #[test]
     fn logins_come_from_the_url_or_the_flag() {
         let of = |urls: &[&str], user: Option<&str>, origins: &[u16]| {
-            let scenario = Scenario { user: user.map(str::to_owned), ..Scenario::default() };
+            let scenario = Scenario { user: user.map(Secret::from), ..Scenario::default() };
             let asked: Vec<Asked> = urls.iter().map(|text| asked(text)).collect();
             build(&scenario, &asked, origins).map(|resp| resp.logins).map_err(|error| error.to_string())
         };
         let login = |user: Option<&str>, password: &str, database| Login {
             auth: true,
             user: user.map(str::to_owned),
-            password: Secret(password.as_bytes().to_vec()),
+            password: Secret::from(password),
             database,
         };
         assert_eq!(of(&["resp://h"], None, &[0]), Ok(vec![Login::default()]));

@@ -6,6 +6,7 @@
 
 use super::defaults::{ECHO_PORT, HTTP_PORT, HTTPS_PORT, PORTS_MAX, RESP_PORT, UNIX_PATH_BYTES_MAX};
 use super::error::ResolveError;
+use model::hide;
 use std::path::PathBuf;
 use url::{Host, Position, Url};
 
@@ -97,12 +98,13 @@ impl Parsed {
 
 /// Takes a URL apart.
 pub(super) fn parse(text: &str) -> Result<Parsed, ResolveError> {
-    let bad = |why: String| ResolveError::BadUrl { url: text.to_owned(), why };
+    let shown = &hide::bad_url(text);
+    let bad = |why: String| ResolveError::BadUrl { url: shown.clone(), why };
     if let Some(c) = text.chars().find(|c| c.is_whitespace() || c.is_control()) {
         return Err(bad(format!("has a space or control character, {c:?}: write it as a percent escape, such as %20")));
     }
     let Some((scheme, rest)) = text.split_once(':') else {
-        return Err(bad(format!("has no scheme: write http://{text}")));
+        return Err(bad(format!("has no scheme: write http://{shown}")));
     };
     match (scheme.to_ascii_lowercase().as_str(), rest) {
         ("http", rest) if rest.starts_with("//") => http(text, false).map_err(bad),
@@ -121,11 +123,11 @@ pub(super) fn parse(text: &str) -> Result<Parsed, ResolveError> {
         }
         // `localhost:8080` reads as a scheme and a path.
         (_, rest) if rest.starts_with(|c: char| c.is_ascii_digit()) && !rest.starts_with("//") => {
-            Err(bad(format!("has no scheme: write http://{text}")))
+            Err(bad(format!("has no scheme: write http://{shown}")))
         }
         // `[::1]:8080` does so too.
-        (scheme, _) if scheme.starts_with('[') => Err(bad(format!("has no scheme: write http://{text}"))),
-        (scheme, _) => Err(ResolveError::UnknownScheme { url: text.to_owned(), scheme: scheme.to_owned() }),
+        (scheme, _) if scheme.starts_with('[') => Err(bad(format!("has no scheme: write http://{shown}"))),
+        (scheme, _) => Err(ResolveError::UnknownScheme { url: shown.clone(), scheme: scheme.to_owned() }),
     }
 }
 

@@ -330,8 +330,8 @@ fn greeting(login: &Login) -> (Vec<u8>, u8) {
         replies += 1;
     };
     match &login.user {
-        Some(user) if login.auth => say(&[b"AUTH", user.as_bytes(), &login.password.0]),
-        None if login.auth => say(&[b"AUTH", &login.password.0]),
+        Some(user) if login.auth => say(&[b"AUTH", user.as_bytes(), login.password.expose()]),
+        None if login.auth => say(&[b"AUTH", login.password.expose()]),
         _ => {}
     }
     if let Some(database) = login.database {

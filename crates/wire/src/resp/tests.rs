@@ -1,9 +1,10 @@
 //! Commands as they are written, replies whole and cut at every byte, and what each failure is called.
 
 use super::*;
+use model::Secret;
 use model::limits::RESP_LINE_BYTES_MAX;
 use model::plan::Content;
-use model::resp::{KeyDistribution, RespCommand, Secret};
+use model::resp::{KeyDistribution, RespCommand};
 
 fn command(words: &str, expect: RespExpect) -> RespCommand {
     let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
@@ -267,7 +268,7 @@ fn an_end_or_silence_says_where_the_reply_stood() {
 #[test]
 fn a_greeting_is_answered_before_requests_are_sent() {
     let mut plan = plan(vec![command("PING", RespExpect::Pong)]);
-    let login = Login { auth: true, user: Some("u".into()), password: Secret(b"p w".to_vec()), database: Some(3) };
+    let login = Login { auth: true, user: Some("u".into()), password: Secret::from("p w"), database: Some(3) };
     plan.logins = vec![login, Login { database: Some(1), ..Login::default() }, Login::default()];
     let protocol = RespProtocol::new(&plan, 0, 1).unwrap();
     let auth = &b"*3\r\n$4\r\nAUTH\r\n$1\r\nu\r\n$3\r\np w\r\n*2\r\n$6\r\nSELECT\r\n$1\r\n3\r\n"[..];

@@ -1,0 +1,110 @@
+//! The command line as it goes into recordings: what was asked for, without the secrets in it.
+//!
+//! Secrets are looked for by what the arguments came to, not by the shape of words: `-kuNAME:PASSWORD` has one, too.
+
+use crate::args::load::LoadArgs;
+use model::hide;
+use model::secret::HIDDEN;
+
+/// The words as they were written; of a command that takes no secret.
+pub fn whole() -> Vec<String> {
+    std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect()
+}
+
+/// The words of `load`: credentials, header fields, bodies, URLs and mixes as [`hide`] shows them.
+pub fn of_load(args: &LoadArgs) -> Vec<String> {
+    hidden(whole(), &secrets(args))
+}
+
+/// An argument that may be or hold a secret.
+struct Written {
+    /// Its flag: the letter and the word; `None` where it stands by itself.
+    flag: Option<(Option<char>, &'static str)>,
+    written: String,
+    shown: String,
+}
+
+fn secrets(args: &LoadArgs) -> Vec<Written> {
+    let mut found = Vec::new();
+    let mut add = |flag, written: &str, shown: String| found.push(Written { flag, written: written.to_owned(), shown });
+    for url in &args.place.url {
+        add(None, url, hide::url(url));
+    }
+    for header in &args.request.header {
+        add(Some((Some('H'), "header")), header, hide::field(header));
+    }
+    if let Some(user) = &args.request.user {
+        add(Some((Some('u'), "user")), user, HIDDEN.to_owned());
+    }
+    if let Some(body) = args.request.body.as_ref().filter(|body| !body.starts_with('@')) {
+        add(Some((Some('b'), "body")), body, HIDDEN.to_owned());
+    }
+    if let Some(mix) = &args.resp.mix {
+        add(Some((None, "mix")), mix, hide::mix(mix));
+    }
+    found
+}
+
+fn hidden(words: Vec<String>, secrets: &[Written]) -> Vec<String> {
+    let mut before = String::new();
+    let one = |word: String| {
+        let shown = secrets.iter().find_map(|secret| secret.in_word(&before, &word)).unwrap_or_else(|| word.clone());
+        before = word;
+        shown
+    };
+    words.into_iter().map(one).collect()
+}
+
+impl Written {
+    /// The word without it, where it is in it.
+    fn in_word(&self, before: &str, word: &str) -> Option<String> {
+        let Some((letter, long)) = self.flag else { return (word == self.written).then(|| self.shown.clone()) };
+        let is_short = |text: &str| {
+            let is_group = text.starts_with('-') && !text.starts_with("--");
+            is_group && letter.is_some_and(|letter| text.ends_with(letter))
+        };
+        let flag = word.strip_suffix(&*self.written)?;
+        let is_here = match flag {
+            "" => before == format!("--{long}") || is_short(before),
+            flag => flag == format!("--{long}=") || is_short(flag.strip_suffix('=').unwrap_or(flag)),
+        };
+        is_here.then(|| format!("{flag}{}", self.shown))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::{Command, parse};
+    use std::ffi::OsString;
+
+    #[track_caller]
+    fn check(written: &[&str], shown: &[&str]) {
+        let words: Vec<String> = ["plimsoll", "load"].iter().chain(written).map(|word| (*word).to_owned()).collect();
+        let Ok(Command::Load(args)) = parse(words.iter().map(OsString::from)) else { panic!("{written:?}") };
+        assert_eq!(hidden(words, &secrets(&args))[2..], *shown);
+    }
+
+    #[test]
+    fn secrets_are_hidden_however_they_were_given() {
+        check(&["-u", "a:b", "http://h/"], &["-u", "***", "http://h/"]);
+        check(&["-ua:b", "http://h/"], &["-u***", "http://h/"]);
+        check(&["--user=a:b", "http://h/"], &["--user=***", "http://h/"]);
+        check(&["-qkua:b", "https://h/"], &["-qku***", "https://h/"]);
+        check(&["-qku", "a:b", "https://h/"], &["-qku", "***", "https://h/"]);
+        check(&["http://a:b@h:1/x?token=y&z=1"], &["http://***@h:1/x?token=***&z=1"]);
+        check(
+            &["-HCookie: a", "--header=X-Any: b", "http://h/"],
+            &["-HCookie: ***", "--header=X-Any: ***", "http://h/"],
+        );
+        check(
+            &["-H", "Accept: a", "-H", "X-Auth-Token: b", "http://h/"],
+            &["-H", "Accept: a", "-H", "X-Auth-Token: ***", "http://h/"],
+        );
+        check(&["--mix", "AUTH x=1,PING", "resp://h"], &["--mix", "AUTH ***=1,PING", "resp://h"]);
+        check(&["-b", "password=x", "http://h/"], &["-b", "***", "http://h/"]);
+        check(&["-b@file", "http://h/"], &["-b@file", "http://h/"]);
+        // What only looks like it stays.
+        check(&["-c8", "-t", "8", "-b", "8", "http://h/"], &["-c8", "-t", "8", "-b", "***", "http://h/"]);
+    }
+}
