@@ -12,7 +12,7 @@ mod life;
 mod network;
 
 use super::Work;
-use crate::driver::{Driver, Event, Slot, Wake};
+use crate::driver::{Driver, Event, Slot, Wake, ahead};
 use crate::ledger::{Ledger, SLEEP_NS_MAX};
 use crate::link::{Tally, WorkerLink};
 use crate::pace::Schedule;
@@ -217,6 +217,9 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
     fn turn(&mut self) -> (u64, u64) {
         let (mut began_ns, mut stamp_ns) = (None, None);
         while let Some(event) = self.driver.next() {
+            if let Some(connection) = self.driver.upcoming().and_then(|slot| self.connections.get(slot as usize)) {
+                ahead::fetch(connection);
+            }
             if D::STAMPS_EACH_READ
                 && !self.stamped_by_kernel
                 && let Event::Received { at_ns, .. } = event
