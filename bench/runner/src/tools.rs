@@ -125,6 +125,9 @@ pub const CLOSED: &[Row] = &[
     plimsoll("plimsoll --driver uring", Kind::Plimsoll, |load| plimsoll_args(load, &["--driver", "uring"])),
     plimsoll("plimsoll --batch", Kind::PlimsollBatch, |load| plimsoll_args(load, &["--batch"])),
     plimsoll("plimsoll --no-observe", Kind::Plimsoll, |load| plimsoll_args(load, &["--no-observe"])),
+    plimsoll("plimsoll --batch --no-observe", Kind::PlimsollBatch, |load| {
+        plimsoll_args(load, &["--batch", "--no-observe"])
+    }),
     bare("bare epoll", Kind::BareEpoll, |load| bare_args("epoll", load, &[])),
     bare("bare io_uring", Kind::BareUring, |load| bare_args("uring", load, &[])),
     bare("bare io_uring, batch", Kind::BareBatch, |load| {
@@ -336,7 +339,10 @@ fn tls_args(load: &Load, more: &[&str]) -> Vec<String> {
 
 fn workers_args(load: &Load, workers: &str) -> Vec<String> {
     let (url, seconds) = (load.url(), format!("{}s", load.seconds));
-    words!["load", url, "-c", load.connections, "-d", seconds, "--threads", workers, "--json", "--no-record", "-q"]
+    let mut args = words!["load", url, "-c", load.connections, "-d", seconds, "--threads", workers];
+    // What observing costs does not depend on the number of workers, and would hide what a further one does.
+    args.extend(words!["--no-observe", "--json", "--no-record", "-q"]);
+    args
 }
 
 fn unix_args(load: &Load, driver: &str) -> Vec<String> {

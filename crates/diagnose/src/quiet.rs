@@ -6,10 +6,9 @@
 //! [`SUCCESSES_MIN`] successes; the report gives both figures.
 
 use crate::facts::{Facts, Scope};
-use hdrhistogram::Histogram;
 use model::finding::Quiet;
 use model::recording::{Disturbance, Row};
-use model::{LatencyKind, LatencySet, Snapshot};
+use model::{Histogram, LatencyKind, LatencySet, Snapshot};
 
 /// Share of an interval that a worker may wait for a CPU. A healthy thread on a shared machine waits for up to 4 % of what
 /// it wants to run; beside three busy loops on its core it is 67 %.

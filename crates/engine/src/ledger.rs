@@ -13,7 +13,7 @@ use crate::link::{Control, Finished, Message, Tally, WorkerLink};
 use model::error_kind::{ErrorExample, ErrorKind};
 use model::interval::{Counts, LATE_NS_MIN};
 use model::plan::{Pace, Plan, Think};
-use model::{Interval, LatencyKind};
+use model::{Histogram, Interval, LatencyKind};
 
 /// The longest sleep of a worker: how late it may see that it was told to stop, nanoseconds.
 pub const SLEEP_NS_MAX: u64 = 50_000_000;
@@ -24,6 +24,9 @@ const INTERRUPTED_DRAIN_NS: u64 = 200_000_000;
 pub const OVERDUE_NS_MAX: u64 = 10 * LATE_NS_MIN;
 /// A piece of an interval shorter than this in which nothing happened is not worth one of its own, nanoseconds.
 const INTERVAL_NS_MIN: u64 = 1_000_000;
+
+/// The kinds of latency that are one figure of a plain request.
+const PLAIN: [LatencyKind; 3] = [LatencyKind::Response, LatencyKind::Service, LatencyKind::FirstByte];
 
 /// The moments of a request, nanoseconds since the run's start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -72,6 +75,9 @@ pub struct Ledger {
     last_end_ns: u64,
     /// Requests that did not wait for a connection since the last cut: recorded together as a queue of zero.
     unqueued: u64,
+    /// Times of requests that were sent when they were due and answered in one piece, since the last cut: response time,
+    /// service time and first byte are one figure then, and are recorded together.
+    plain: Histogram<u32>,
 
     /// User and system CPU time, and time spent runnable without a CPU, at the last cut.
     cpu_ns: (u64, u64),
@@ -107,6 +113,7 @@ impl Ledger {
             first_request_ns: None,
             last_end_ns: 0,
             unqueued: 0,
+            plain: reserved(),
             cpu_ns: (0, 0),
             cpu_wait_ns: 0,
             turn_cpu_ns: 0,
@@ -243,6 +250,9 @@ impl Ledger {
             return;
         }
         self.interval.counts.ok += 1;
+        if stamps.intended_ns == stamps.sent_ns && stamps.first_byte_ns == at_ns && !self.can_be_late {
+            return self.plain.record(at_ns.saturating_sub(stamps.sent_ns));
+        }
         let latency = &mut self.interval.latency;
         latency.record(LatencyKind::Response, at_ns.saturating_sub(stamps.intended_ns));
         latency.record(LatencyKind::Service, at_ns.saturating_sub(stamps.sent_ns));
@@ -498,6 +508,10 @@ impl Ledger {
             interval.latency.record_n(LatencyKind::Queue, 0, self.unqueued.min(u64::from(u32::MAX)) as u32);
             self.unqueued = 0;
         }
+        for kind in PLAIN {
+            interval.latency.of_mut(kind).add(&self.plain);
+        }
+        self.plain.reset();
     }
 
     /// The worker has ended: the last interval, and how it ended.
@@ -519,6 +533,13 @@ impl Ledger {
         let _ = self.link.messages.send(Message::Interval(self.interval));
         let _ = self.link.messages.send(Message::Finished(finished));
     }
+}
+
+/// An empty histogram whose memory is taken.
+fn reserved() -> Histogram<u32> {
+    let mut histogram = Histogram::new();
+    histogram.reserve();
+    histogram
 }
 
 /// Whether requests have a moment to be late for.

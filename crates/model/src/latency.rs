@@ -1,13 +1,13 @@
 //! The kinds of latency kept for every run, and a set of histograms holding one of each.
 //!
-//! All values are nanoseconds. The range is fixed ([`crate::limits`]), so two sets always merge without loss.
+//! All values are nanoseconds. The range is fixed ([`Histogram`]), so two sets always merge without loss.
 //!
 //! What has not ended when the run does is right-censored: its age then is a lower bound of what it would have been. Such
 //! ages have kinds of their own ([`Kind::censored`]), and [`LatencySet::quantile`] takes both together, as in Kaplan and
 //! Meier, "Nonparametric estimation from incomplete observations", JASA 53 (1958), where all censoring comes at the end.
 
-use crate::limits::{LATENCY_DIGITS, LATENCY_NS_MAX, LATENCY_NS_MIN};
-use hdrhistogram::{Counter, Histogram};
+use crate::Histogram;
+use hdrhistogram::Counter;
 
 /// What a duration is the duration of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -106,15 +106,6 @@ impl Kind {
     }
 }
 
-/// A histogram of the fixed range and precision.
-///
-/// # Panics
-/// Never: the bounds are constants that the library accepts (a test holds this).
-pub fn histogram<C: Counter>() -> Histogram<C> {
-    #[expect(clippy::expect_used, reason = "constant bounds, held by a test")]
-    Histogram::new_with_bounds(LATENCY_NS_MIN, LATENCY_NS_MAX, LATENCY_DIGITS).expect("constant bounds are valid")
-}
-
 /// A figure that may be a lower bound of the true one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AtLeast {
@@ -125,59 +116,49 @@ pub struct AtLeast {
 }
 
 /// One histogram for each [`Kind`], nanoseconds. One that was never written to takes no memory.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct LatencySet<C: Counter> {
-    histograms: [Option<Box<Histogram<C>>>; Kind::ALL.len()],
-    /// Stands for those that are not there.
-    empty: Histogram<C>,
+    histograms: [Histogram<C>; Kind::ALL.len()],
 }
 
 impl<C: Counter> LatencySet<C> {
     /// An empty set. A histogram's memory is taken when its kind is first recorded, or by [`LatencySet::reserve`].
     pub fn new() -> Self {
-        #[expect(clippy::expect_used, reason = "constant bounds, held by a test")]
-        let empty = Histogram::new_with_bounds(1, 2, 0).expect("constant bounds are valid");
-        LatencySet { histograms: [const { None }; Kind::ALL.len()], empty }
+        LatencySet { histograms: std::array::from_fn(|_| Histogram::new()) }
     }
 
     /// Takes the memory of some kinds now, so that recording them will not.
     pub fn reserve(&mut self, kinds: &[Kind]) {
-        for kind in kinds {
-            self.of_mut(*kind);
-        }
+        kinds.iter().for_each(|kind| self.of_mut(*kind).reserve());
     }
 
     /// The histogram of one kind.
     #[inline]
     pub fn of(&self, kind: Kind) -> &Histogram<C> {
-        self.histograms[kind.index()].as_deref().unwrap_or(&self.empty)
+        &self.histograms[kind.index()]
     }
 
     /// The histogram of one kind, to write to.
     #[inline]
     pub fn of_mut(&mut self, kind: Kind) -> &mut Histogram<C> {
-        self.histograms[kind.index()].get_or_insert_with(|| Box::new(histogram()))
+        &mut self.histograms[kind.index()]
     }
 
     /// Records one duration; longer than the range is recorded as the range's end. Allocates only where its kind was
     /// neither recorded before nor reserved.
     #[inline]
     pub fn record(&mut self, kind: Kind, nanoseconds: u64) {
-        self.of_mut(kind).saturating_record(nanoseconds);
+        self.of_mut(kind).record(nanoseconds);
     }
 
     /// Records `count` durations of the same length.
     pub fn record_n(&mut self, kind: Kind, nanoseconds: u64, count: C) {
-        self.of_mut(kind).saturating_record_n(nanoseconds, count);
+        self.of_mut(kind).record_n(nanoseconds, count);
     }
 
-    /// Empties every histogram that holds something, keeping the memory.
+    /// Empties every histogram, keeping the memory.
     pub fn clear(&mut self) {
-        for histogram in self.histograms.iter_mut().flatten() {
-            if !histogram.is_empty() {
-                histogram.reset();
-            }
-        }
+        self.histograms.iter_mut().for_each(Histogram::reset);
     }
 
     /// How many of a kind there are, those that had not ended included.
@@ -205,15 +186,11 @@ impl<C: Counter> LatencySet<C> {
         let (mut of_ended, mut of_open) = (ended.iter_recorded().peekable(), open.iter_recorded().peekable());
         let mut seen = 0;
         loop {
-            let value = |next: Option<&hdrhistogram::iterators::IterationValue<C>>| {
-                next.map_or(u64::MAX, hdrhistogram::iterators::IterationValue::value_iterated_to)
-            };
+            let value = |next: Option<&(u64, C)>| next.map_or(u64::MAX, |(ns, _)| *ns);
             let (ended_ns, open_ns) = (value(of_ended.peek()), value(of_open.peek()));
             let ns = ended_ns.min(open_ns);
-            for iterator in [&mut of_ended, &mut of_open] {
-                if iterator.peek().is_some_and(|next| next.value_iterated_to() == ns) {
-                    seen += iterator.next().map_or(0, |next| next.count_at_value().as_u64());
-                }
+            for next in [of_ended.next_if(|(at_ns, _)| *at_ns == ns), of_open.next_if(|(at_ns, _)| *at_ns == ns)] {
+                seen += next.map_or(0, |(_, count)| count.as_u64());
             }
             if seen >= rank || ns == u64::MAX {
                 return Some(AtLeast { ns, is_bound: open.min() <= ns });
@@ -230,25 +207,10 @@ impl<C: Counter> LatencySet<C> {
     }
 }
 
-impl<C: Counter> PartialEq for LatencySet<C> {
-    fn eq(&self, other: &Self) -> bool {
-        Kind::ALL.into_iter().all(|kind| {
-            let (own, others) = (self.of(kind), other.of(kind));
-            (own.is_empty() && others.is_empty()) || own == others
-        })
-    }
-}
-
 impl LatencySet<u32> {
-    /// Adds another worker's set of the same tick, losslessly: bucket by bucket, without a look at what they stand for.
+    /// Adds another worker's set of the same tick, losslessly: bucket by bucket.
     pub fn add_worker(&mut self, other: &LatencySet<u32>) {
-        for kind in Kind::ALL {
-            let from = other.of(kind);
-            if !from.is_empty() {
-                // Of the same fixed range, so it cannot fail: only a value beyond the range could.
-                let _ = self.of_mut(kind).add(from);
-            }
-        }
+        self.histograms.iter_mut().zip(&other.histograms).for_each(|(into, from)| into.add(from));
     }
 }
 
@@ -260,27 +222,17 @@ impl LatencySet<u64> {
 
     /// The same of some kinds only.
     pub fn add_kinds<D: Counter>(&mut self, other: &LatencySet<D>, kinds: &[Kind]) {
-        for kind in kinds {
-            let from = other.of(*kind);
-            if from.is_empty() {
-                continue;
-            }
-            let into = self.of_mut(*kind);
-            for value in from.iter_recorded() {
-                into.saturating_record_n(value.value_iterated_to(), value.count_at_value().as_u64());
-            }
-        }
+        kinds.iter().for_each(|kind| self.of_mut(*kind).add_any(other.of(*kind)));
     }
 
     /// Some kinds of this set, without another that is a part of it.
     pub fn without(&self, part: &LatencySet<u64>, kinds: &[Kind]) -> LatencySet<u64> {
         let mut rest = LatencySet::new();
-        for kind in kinds.iter().copied().filter(|kind| !self.of(*kind).is_empty()) {
-            let left = rest.histograms[kind.index()].insert(Box::new(self.of(kind).clone()));
-            if !part.of(kind).is_empty() {
-                // It is a part, so every bucket holds at least as many; of a damaged recording nothing is taken away.
-                let _ = left.subtract(part.of(kind));
-            }
+        for kind in kinds {
+            let left = rest.of_mut(*kind);
+            *left = self.of(*kind).clone();
+            // It is a part, so every bucket holds at least as many; of a damaged recording nothing is taken away.
+            left.subtract(part.of(*kind));
         }
         rest
     }
@@ -295,6 +247,7 @@ impl<C: Counter> Default for LatencySet<C> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::LATENCY_NS_MAX;
 
     #[test]
     fn names_are_distinct_and_indexed_in_order() {

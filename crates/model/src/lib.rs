@@ -11,6 +11,7 @@ pub mod error_kind;
 pub mod event;
 pub mod finding;
 pub mod hide;
+pub mod histogram;
 pub mod import;
 pub mod interval;
 pub mod latency;
@@ -33,6 +34,7 @@ pub mod users;
 pub use error_kind::{ErrorKind, Phase};
 pub use event::Event;
 pub use finding::{Finding, Status};
+pub use histogram::Histogram;
 pub use interval::{Counts, Interval};
 pub use latency::{Kind as LatencyKind, LatencySet};
 pub use plan::Plan;
@@ -40,11 +42,3 @@ pub use recording::Recording;
 pub use scenario::Scenario;
 pub use secret::Secret;
 pub use snapshot::Snapshot;
-
-/// The one histogram type of a worker's interval: nanoseconds, three significant digits, 32-bit counts.
-///
-/// 32 bits suffice because an interval is at most a few seconds of one worker.
-pub type IntervalHistogram = hdrhistogram::Histogram<u32>;
-
-/// The histogram type of a whole run: as [`IntervalHistogram`], with 64-bit counts.
-pub type RunHistogram = hdrhistogram::Histogram<u64>;

@@ -140,9 +140,7 @@ pub fn time_quantile<C: Counter>(latency: &LatencySet<C>, quantile: f64) -> Opti
     let mut waits: Vec<(u64, f64)> = Vec::new();
     for kind in kinds {
         let recorded = latency.of(kind).iter_recorded();
-        waits.extend(
-            recorded.map(|v| (v.value_iterated_to(), v.value_iterated_to() as f64 * v.count_at_value().as_f64())),
-        );
+        waits.extend(recorded.map(|(ns, count)| (ns, ns as f64 * count.as_f64())));
     }
     waits.sort_unstable_by_key(|(ns, _)| *ns);
     let all: f64 = waits.iter().map(|(_, weight)| weight).sum();

@@ -5,8 +5,9 @@
 //! Format: <https://github.com/HdrHistogram/HdrHistogram>, `encodeIntoByteBuffer`: 40 bytes of head, big-endian, then
 //! ZigZag LEB128 numbers of at most 9 bytes, where n ≥ 0 is a count and n < 0 stands for -n empty buckets.
 
+use hdrhistogram::Counter;
 use hdrhistogram::serialization::{Serializer, V2Serializer};
-use hdrhistogram::{Counter, Histogram};
+use model::Histogram;
 use model::limits::{LATENCY_DIGITS, LATENCY_NS_MAX, LATENCY_NS_MIN};
 
 /// First four bytes of an uncompressed V2 histogram: base cookie 0x1c849303, word size 1.
@@ -16,17 +17,42 @@ const HEAD_BYTES: usize = 40;
 /// Buckets of the first doubling at three significant digits: the power of two above 2 × 10³, halved after it.
 const HALF_BUCKETS_LOG2: u32 = 10;
 
-/// Makes `into` the blob of a histogram.
-///
-/// # Errors
-/// In words, when a count does not fit the format (2⁶³ or more).
-pub fn encode<C: Counter>(
-    serializer: &mut V2Serializer,
-    histogram: &Histogram<C>,
-    into: &mut Vec<u8>,
-) -> Result<(), String> {
-    into.clear();
-    serializer.serialize(histogram, into).map(|_| ()).map_err(|e| e.to_string())
+/// Makes blobs of histograms, in memory that is used again.
+pub struct Encoder {
+    serializer: V2Serializer,
+    /// The library's own, which it writes.
+    theirs: hdrhistogram::Histogram<u64>,
+    blob: Vec<u8>,
+}
+
+impl std::fmt::Debug for Encoder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Encoder").field("blob_bytes", &self.blob.len()).finish_non_exhaustive()
+    }
+}
+
+impl Encoder {
+    /// One that has made none yet.
+    pub fn new() -> Self {
+        #[expect(clippy::expect_used, reason = "constant bounds, held by a test")]
+        let theirs = hdrhistogram::Histogram::new_with_bounds(LATENCY_NS_MIN, LATENCY_NS_MAX, LATENCY_DIGITS)
+            .expect("constant bounds are valid");
+        Encoder { serializer: V2Serializer::new(), theirs, blob: Vec::new() }
+    }
+
+    /// The blob of a histogram.
+    ///
+    /// # Errors
+    /// In words, when a count does not fit the format (2⁶³ or more).
+    pub fn encode<C: Counter>(&mut self, histogram: &Histogram<C>) -> Result<&[u8], String> {
+        self.theirs.reset();
+        for (ns, count) in histogram.iter_recorded() {
+            self.theirs.saturating_record_n(ns, count.as_u64());
+        }
+        self.blob.clear();
+        self.serializer.serialize(&self.theirs, &mut self.blob).map_err(|e| e.to_string())?;
+        Ok(&self.blob)
+    }
 }
 
 /// Adds a blob's counts to a histogram of the model's fixed range, and returns how many values they were.
@@ -63,7 +89,7 @@ pub fn decode_into(blob: &[u8], into: &mut Histogram<u64>) -> Result<u64, String
                 .checked_add(count)
                 .filter(|total| i64::try_from(*total).is_ok())
                 .ok_or("it holds more values than can be")?;
-            into.saturating_record_n(value, count);
+            into.record_n(value, count);
         }
         index = index.checked_add(1).ok_or("it has too many buckets")?;
     }
@@ -98,16 +124,12 @@ fn zig_zag(bytes: &[u8]) -> Option<(i64, &[u8])> {
 mod tests {
     use super::*;
     use hdrhistogram::serialization::Deserializer;
-    use model::latency::histogram;
     use proptest::prelude::*;
 
     fn blob(values: &[(u64, u64)]) -> (Histogram<u64>, Vec<u8>) {
-        let mut h = histogram::<u64>();
-        for (value, count) in values {
-            h.saturating_record_n(*value, *count);
-        }
-        let mut bytes = Vec::new();
-        encode(&mut V2Serializer::new(), &h, &mut bytes).unwrap();
+        let mut h = Histogram::new();
+        values.iter().for_each(|(value, count)| h.record_n(*value, *count));
+        let bytes = Encoder::new().encode(&h).unwrap().to_vec();
         (h, bytes)
     }
 
@@ -118,16 +140,17 @@ mod tests {
             small in prop::collection::vec((0u64..5000, 1u64..9), 0..50),
         ) {
             let (h, bytes) = blob(&[values, small].concat());
-            let mut ours = histogram::<u64>();
+            let mut ours = Histogram::<u64>::new();
             prop_assert_eq!(decode_into(&bytes, &mut ours), Ok(h.len()));
             prop_assert_eq!(&ours, &h);
-            let theirs: Histogram<u64> = Deserializer::new().deserialize(&mut bytes.as_slice()).unwrap();
-            prop_assert_eq!(&ours, &theirs);
+            let theirs: hdrhistogram::Histogram<u64> = Deserializer::new().deserialize(&mut bytes.as_slice()).unwrap();
+            let recorded = theirs.iter_recorded().map(|v| (v.value_iterated_to(), v.count_at_value()));
+            prop_assert!(ours.iter_recorded().eq(recorded));
         }
 
         #[test]
         fn no_bytes_make_it_panic(body in prop::collection::vec(any::<u8>(), 0..64), cut in 0usize..60) {
-            let mut into = histogram::<u64>();
+            let mut into = Histogram::<u64>::new();
             let _ = decode_into(&body, &mut into);
             let mut bytes = blob(&[]).1[..HEAD_BYTES].to_vec();
             bytes[4..8].copy_from_slice(&(body.len() as u32).to_be_bytes());
@@ -146,7 +169,7 @@ mod tests {
             bytes.extend(payload);
             bytes
         };
-        let mut into = histogram::<u64>();
+        let mut into = Histogram::<u64>::new();
         // i64::MIN, then a count.
         assert!(decode_into(&head(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2]), &mut into).is_err());
         // i64::MAX twice.
@@ -156,11 +179,12 @@ mod tests {
 
     #[test]
     fn merging_two_blobs_is_the_sum() {
-        let (a, first) = blob(&[(10, 1), (1_000_000, 7)]);
-        let (b, second) = blob(&[(10, 2), (LATENCY_NS_MAX, 1)]);
-        let mut sum = histogram::<u64>();
+        let (mut whole, first) = blob(&[(10, 1), (1_000_000, 7)]);
+        let (other, second) = blob(&[(10, 2), (LATENCY_NS_MAX, 1)]);
+        let mut sum = Histogram::<u64>::new();
         decode_into(&first, &mut sum).unwrap();
         decode_into(&second, &mut sum).unwrap();
-        assert_eq!(sum, a + b);
+        whole.add(&other);
+        assert_eq!(sum, whole);
     }
 }

@@ -6,15 +6,14 @@
 
 use crate::error::{StoreError, in_words, write_error};
 use crate::figures::{Figures, StoredTotals, histogram_name, latencies};
-use crate::histogram::encode;
+use crate::histogram::Encoder;
 use crate::limits::{BUSY_MS, WAL_BYTES, WAL_PAGES, WRITER_CACHE_KIB};
 use crate::schema;
 use hdrhistogram::Counter;
-use hdrhistogram::serialization::V2Serializer;
 use model::finding::Diagnosis;
 use model::recording::{Capsule, End, Tick, Totals};
 use model::snapshot::SamplerStatus;
-use model::{Event, LatencyKind, Plan, Snapshot};
+use model::{Event, Histogram, LatencyKind, Plan, Snapshot};
 use rusqlite::{Connection, OpenFlags, Transaction, params};
 use serde::Serialize;
 use std::fs::OpenOptions;
@@ -31,18 +30,6 @@ pub struct Writer {
     /// Device and inode of the file, to notice when it is gone.
     identity: (u64, u64),
     encoder: Encoder,
-}
-
-/// Buffers that are used again every tick.
-struct Encoder {
-    serializer: V2Serializer,
-    blob: Vec<u8>,
-}
-
-impl std::fmt::Debug for Encoder {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Encoder").field("blob_bytes", &self.blob.len()).finish_non_exhaustive()
-    }
 }
 
 impl Writer {
@@ -70,7 +57,7 @@ impl Writer {
             // Ours and useless: best effort.
             let _ = std::fs::remove_file(path);
         })?;
-        let encoder = Encoder { serializer: V2Serializer::new(), blob: Vec::new() };
+        let encoder = Encoder::new();
         Ok(Writer { connection, path: path.to_owned(), identity, encoder })
     }
 
@@ -172,8 +159,7 @@ impl Writer {
             for kind in LatencyKind::ALL {
                 let histogram = latency.of(kind);
                 if !histogram.is_empty() {
-                    self.encoder.run(histogram)?;
-                    let values = params![histogram_name(part, kind), self.encoder.blob];
+                    let values = params![histogram_name(part, kind), blob(&mut self.encoder, histogram)?];
                     execute(&transaction, "INSERT INTO total_histogram(kind, body) VALUES (?1, ?2)", values)?;
                 }
             }
@@ -201,11 +187,8 @@ impl Writer {
     }
 }
 
-impl Encoder {
-    fn run<C: Counter>(&mut self, histogram: &hdrhistogram::Histogram<C>) -> rusqlite::Result<()> {
-        encode(&mut self.serializer, histogram, &mut self.blob)
-            .map_err(|reason| rusqlite::Error::ToSqlConversionFailure(reason.into()))
-    }
+fn blob<'e, C: Counter>(encoder: &'e mut Encoder, histogram: &Histogram<C>) -> rusqlite::Result<&'e [u8]> {
+    encoder.encode(histogram).map_err(|reason| rusqlite::Error::ToSqlConversionFailure(reason.into()))
 }
 
 /// The word in the `end` column.
@@ -272,8 +255,7 @@ fn append_tick(transaction: &Transaction<'_>, encoder: &mut Encoder, tick: &Tick
     for kind in LatencyKind::ALL {
         let histogram = sum.latency.of(kind);
         if !histogram.is_empty() {
-            encoder.run(histogram)?;
-            let values = params![id, kind.name(), encoder.blob];
+            let values = params![id, kind.name(), blob(encoder, histogram)?];
             execute(transaction, "INSERT INTO histogram(tick, kind, body) VALUES (?1, ?2, ?3)", values)?;
         }
     }

@@ -11,13 +11,12 @@ mod scope;
 pub use processes::{Demand, Host, HostTime, NeighbourUse, Span, ThreadUse};
 pub use scope::Scope;
 
-use hdrhistogram::Histogram;
 use model::finding::Evidence;
 use model::latency::Kind;
 use model::plan::{Address, Pace, Think};
 use model::recording::Row;
 use model::snapshot::{Role, SamplerState};
-use model::{ErrorKind, Recording, Snapshot};
+use model::{ErrorKind, Histogram, Recording, Snapshot};
 
 /// A recording with what is derived from it.
 #[derive(Debug)]

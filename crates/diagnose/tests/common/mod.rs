@@ -272,8 +272,8 @@ impl Build {
                 if late > 0 {
                     let histogram = latency.of_mut(LatencyKind::Response);
                     histogram.reset();
-                    histogram.saturating_record_n(second.response_ns, in_time);
-                    histogram.saturating_record_n(undelayed + second.late_ns, late);
+                    histogram.record_n(second.response_ns, in_time);
+                    histogram.record_n(undelayed + second.late_ns, late);
                 }
             }
             for (kind, count) in &second.failed {

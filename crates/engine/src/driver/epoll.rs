@@ -15,7 +15,7 @@ use super::alarm::{Alarm, timespec};
 use super::outbox::Outbox;
 use super::socket::{Sources, bind_to, errno, kernel_address, stream};
 use super::stamps::{CONTROL_BYTES, Control, WallClock};
-use super::{Driver, Event, SENT_BYTES_MAX, Setup, Slot, Wake, stamps};
+use super::{Driver, Event, SENT_BYTES_MAX, Setup, Slot, Wake, ahead, stamps};
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
@@ -411,6 +411,9 @@ impl Driver for Epoll {
         while let Some(event) = self.events.get(self.cursor) {
             self.cursor += 1;
             let (flags, key) = (event.flags, event.data.u64());
+            if let Some(entry) = self.upcoming().and_then(|next| self.entries.get(next as usize)) {
+                ahead::fetch(entry);
+            }
             if key == TIMER {
                 self.alarm.fired();
                 continue;
@@ -449,6 +452,12 @@ impl Driver for Epoll {
             }
         }
         self.immediate.pop_front()
+    }
+
+    #[inline]
+    fn upcoming(&self) -> Option<Slot> {
+        // Of the timer it is no slot that there is.
+        self.events.get(self.cursor).map(|event| event.data.u64() as Slot)
     }
 
     #[inline]

@@ -5,6 +5,7 @@
 //! worker and the same tests run on each. Slots are the worker's own small numbers; what belongs to a slot's earlier
 //! life is dropped inside the driver and never seen.
 
+pub(crate) mod ahead;
 mod alarm;
 pub mod epoll;
 pub mod outbox;
@@ -242,6 +243,12 @@ pub trait Driver {
 
     /// The next event, without sleeping; `None`: wait again.
     fn next(&mut self) -> Option<Event>;
+
+    /// Whose event probably comes next, where that is known: what is kept of it can be fetched into the cache meanwhile.
+    #[inline]
+    fn upcoming(&self) -> Option<Slot> {
+        None
+    }
 
     /// The bytes of the last [`Event::Received`]. Sending and closing leave them as they are.
     fn bytes(&self) -> &[u8];

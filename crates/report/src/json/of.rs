@@ -12,7 +12,6 @@ use crate::figures::{
 use crate::observed::{Readings, courses};
 use crate::profile::Profile;
 use crate::words::{counted, of_example};
-use hdrhistogram::Histogram;
 use model::event::{TLS_AGREED, TLS_FAILED};
 use model::finding::Diagnosis;
 use model::latency::AtLeast;
@@ -23,7 +22,7 @@ use model::remote::TargetHost;
 use model::resp::tally;
 use model::snapshot::{ProcessSample, Role, SamplerState, Snapshot};
 use model::users::time_quantile;
-use model::{LatencyKind, LatencySet, Recording, hide};
+use model::{Histogram, LatencyKind, LatencySet, Recording, hide};
 use std::collections::BTreeMap;
 
 impl Document {

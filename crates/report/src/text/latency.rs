@@ -8,10 +8,9 @@ use super::page::Page;
 use super::{Paint, Style};
 use crate::figures::{Permille, quantile};
 use crate::words::{bounded, length, percent};
-use hdrhistogram::Histogram;
-use model::LatencyKind;
 use model::latency::AtLeast;
 use model::recording::Recording;
+use model::{Histogram, LatencyKind};
 use std::io::{self, Write};
 
 /// Rows of bars, those for the two ends apart.
@@ -139,9 +138,9 @@ fn bins(h: &Histogram<u64>) -> Vec<Bin> {
     let mut bins = vec![Bin { low_ns: h.min().min(first), high_ns: first, count: 0 }];
     bins.extend(edges_ns.windows(2).map(|edge| Bin { low_ns: edge[0], high_ns: edge[1], count: 0 }));
     bins.push(Bin { low_ns: last, high_ns: h.max().max(last), count: 0 });
-    for value in h.iter_recorded() {
-        let index = index_of(&bins, value.value_iterated_to());
-        bins[index].count += value.count_at_value();
+    for (value_ns, count) in h.iter_recorded() {
+        let index = index_of(&bins, value_ns);
+        bins[index].count += count;
     }
     // The ends are rows only where they hold something.
     if bins.last().is_some_and(|bin| bin.count == 0) {
@@ -196,8 +195,8 @@ mod tests {
     use super::*;
 
     fn check(values: &[(u64, u64)]) -> Vec<Bin> {
-        let mut h = model::latency::histogram::<u64>();
-        values.iter().for_each(|(value, n)| h.saturating_record_n(*value, *n));
+        let mut h = Histogram::<u64>::new();
+        values.iter().for_each(|(value, n)| h.record_n(*value, *n));
         let bins = bins(&h);
         assert_eq!(bins.iter().map(|bin| bin.count).sum::<u64>(), h.len());
         assert!(bins.len() <= BINS_MAX + 2, "{} rows", bins.len());

@@ -124,12 +124,52 @@ impl Uring {
             entry.sending = sending;
             self.at_once += usize::from(sending == Sending::AtOnce);
         }
-        let op = opcode::Send::new(fd(socket), bytes.as_ptr(), bytes.len().min(SENT_BYTES_MAX) as u32)
-            .flags(libc::MSG_NOSIGNAL | libc::MSG_WAITALL | wait)
-            .build()
-            .flags(flags)
-            .user_data(key(told_as, slot, entry.generation));
+        let (start, length) = (bytes.as_ptr(), bytes.len().min(SENT_BYTES_MAX) as u32);
+        let send = if sending == Sending::Nothing && entry.quiet_sends == IN_TABLE {
+            opcode::Send::new(types::Fixed(slot), start, length)
+        } else {
+            opcode::Send::new(fd(socket), start, length)
+        };
+        let op = send.flags(libc::MSG_NOSIGNAL | libc::MSG_WAITALL | wait).build().flags(flags).user_data(key(
+            told_as,
+            slot,
+            entry.generation,
+        ));
         self.push(&op);
+    }
+
+    /// Counts a quiet send of a connection, and puts its socket into the ring's table when there were enough of them that
+    /// more are likely: the kernel then need not look it up for each.
+    #[inline]
+    pub(super) fn count_quiet_send(&mut self, slot: Slot) {
+        let entry = &mut self.entries[slot as usize];
+        if entry.quiet_sends < IN_TABLE - 1 {
+            entry.quiet_sends += 1;
+            if entry.quiet_sends == IN_TABLE - 1 {
+                self.put_into_table(slot);
+            }
+        }
+    }
+
+    #[cold]
+    fn put_into_table(&mut self, slot: Slot) {
+        let entry = &mut self.entries[slot as usize];
+        if let Some(socket) = &entry.socket
+            && self.has_table
+        {
+            match self.ring.submitter().register_files_update(slot, &[fd(socket).0]) {
+                Ok(1) => entry.quiet_sends = IN_TABLE,
+                // It goes on without.
+                Ok(_) | Err(_) => self.has_table = false,
+            }
+        }
+    }
+
+    /// Takes a connection's socket out of the table, which would hold it open.
+    #[cold]
+    pub(super) fn take_out_of_table(&mut self, slot: Slot) {
+        // It cannot fail for a place that is in use.
+        let _ = self.ring.submitter().register_files_update(slot, &[-1]);
     }
 
     /// Waits for one completion. The end of the wait is a timer that stays with the kernel over many waits: a timeout

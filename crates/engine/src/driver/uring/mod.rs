@@ -2,7 +2,9 @@
 //!
 //! Single issuer with deferred task work, so completions are made only when this thread asks; a multishot receive
 //! into shared buffers on each connection; the next send of a connection is handed over only when the last one is
-//! done, so bytes never overtake each other. Sends that are small and alone post no completion. Of a large one
+//! done, so bytes never overtake each other. Sends that are small and alone post no completion, and name their socket by
+//! its place in the ring's table: a fortieth of a request's cost is to look it up by its descriptor. Larger ones do not, for
+//! one that waits for room would keep sockets of the table from being closed (before Linux 6.13). Of a large one
 //! [`super::SENT_BYTES_MAX`] go at a time, so that no connection has the kernel to itself.
 //!
 //! Received bytes are stamped when a batch of completions is taken, once for all of it. What goes to the kernel is in
@@ -21,7 +23,7 @@ use super::epoll::monotonic_ns;
 use super::outbox::Outbox;
 use super::socket::{Sources, errno, kernel_address};
 use super::stamps::{CONTROL_BYTES, WallClock};
-use super::{Driver, Event, Setup, Slot, Wake};
+use super::{Driver, Event, Setup, Slot, Wake, ahead};
 use buffers::Buffers;
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
 use socket2::{SockAddr, Socket};
@@ -34,6 +36,11 @@ use wire::Payload;
 const SUBMIT_CHUNK: usize = 16;
 /// A send of at most so many bytes fits any socket buffer that is empty.
 const SMALL_SEND_BYTES: u32 = 4096;
+/// [`Entry::quiet_sends`] of a connection whose socket is in the ring's table of files. One that sends less often in its
+/// life is not worth the two calls.
+const IN_TABLE: u8 = 8;
+/// Of bytes that will be looked at next, so many are fetched into the cache: a head.
+const FETCHED_BYTES: usize = 256;
 /// Completions taken from the ring at once.
 const TAKEN: usize = 512;
 
@@ -57,6 +64,8 @@ struct Entry {
     connecting: bool,
     receiving: bool,
     sending: Sending,
+    /// Quiet sends in this life, up to the one before [`IN_TABLE`]; or that.
+    quiet_sends: u8,
 }
 
 /// How the send that is with the kernel will complete.
@@ -115,6 +124,8 @@ pub struct Uring {
     /// Connections whose receive ended for want of buffers.
     starved: Vec<Slot>,
     alone: bool,
+    /// Whether sockets can be put into the ring's table of files, by their slot.
+    has_table: bool,
     has_min_wait: bool,
     /// When the earliest timer with the kernel will fire; `u64::MAX`: there is none.
     timer_ns: u64,
@@ -150,7 +161,10 @@ impl Uring {
         // Saves the look-up of the ring's descriptor in each call; where it is refused, nothing is lost.
         let _ = ring.submitter().register_ring_fd();
         let buffers = Buffers::register(&ring, setup.slots)?;
+        let alone = setup.pipeline == 1;
         Ok(Uring {
+            // It may be refused for want of descriptors (`ulimit -n`).
+            has_table: alone && !setup.is_burst && ring.submitter().register_files_sparse(setup.slots).is_ok(),
             has_min_wait: ring.params().is_feature_min_timeout(),
             ring,
             buffers,
@@ -170,13 +184,27 @@ impl Uring {
             stamping: setup.receive_stamps.then(|| (WallClock::default(), Box::new(stamped_header()))),
             immediate: VecDeque::with_capacity(setup.slots as usize),
             starved: Vec::with_capacity(setup.slots as usize),
-            alone: setup.pipeline == 1,
+            alone,
             timer_ns: u64::MAX,
             timer: Box::new(types::Timespec::new()),
             origin_ns: 0,
             refused: 0,
             broken: None,
         })
+    }
+
+    /// Fetches what the next completion needs: its slot, and the head of what was received.
+    #[inline]
+    fn fetch_upcoming(&self) {
+        let Some(next) = self.taken.get(self.cursor) else { return };
+        if let Some(entry) = self.entries.get(parts(next.user_data()).1 as usize) {
+            ahead::fetch(entry);
+        }
+        if let Some(id) = cqueue::buffer_select(next.flags())
+            && next.result() > 0
+        {
+            ahead::fetch(self.buffers.bytes(id, (next.result() as usize).min(FETCHED_BYTES)));
+        }
     }
 
     fn release_held(&mut self) {
@@ -210,6 +238,7 @@ impl Driver for Uring {
     fn send(&mut self, slot: Slot, payload: Payload) {
         if self.alone && payload.length <= SMALL_SEND_BYTES {
             // Nobody waits for it: the reply says that it left.
+            self.count_quiet_send(slot);
             self.start_send(slot, payload, Sending::Nothing);
         } else {
             self.queue_send(slot, payload);
@@ -252,6 +281,7 @@ impl Driver for Uring {
         entry.connecting = false;
         entry.receiving = false;
         entry.sending = Sending::Nothing;
+        let was_in_table = std::mem::take(&mut entry.quiet_sends) == IN_TABLE;
         let mut unsent = rest.unsent.drain(..);
         // The first is with the kernel, which may go on reading it until the cancelled send has completed.
         if let Some(payload) = unsent.next() {
@@ -273,6 +303,9 @@ impl Driver for Uring {
         }
         // Requests still in the submission queue name the descriptor by number: they go before the number is reused.
         self.submit();
+        if was_in_table {
+            self.take_out_of_table(slot);
+        }
         drop(socket);
         self.starved.retain(|s| *s != slot);
         self.immediate.retain(|event| event.slot() != slot);
@@ -315,11 +348,17 @@ impl Driver for Uring {
         while self.cursor < self.taken.len() {
             let completion = self.taken[self.cursor].clone();
             self.cursor += 1;
+            self.fetch_upcoming();
             if let Some(event) = self.on_completion(&completion) {
                 return Some(event);
             }
         }
         None
+    }
+
+    #[inline]
+    fn upcoming(&self) -> Option<Slot> {
+        self.taken.get(self.cursor).map(|completion| parts(completion.user_data()).1)
     }
 
     #[inline]

@@ -187,7 +187,7 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
                 if !self.may_start() {
                     break;
                 }
-                let now_ns = if D::STAMPS_EACH_READ && !self.stamped_by_kernel { at_ns } else { self.driver.now_ns() };
+                let now_ns = if self.reply_stamps_serve { at_ns } else { self.driver.now_ns() };
                 self.count_started(now_ns);
                 self.start(slot, now_ns, now_ns, now_ns);
             }

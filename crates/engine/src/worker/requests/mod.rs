@@ -12,7 +12,7 @@ mod life;
 mod network;
 
 use super::Work;
-use crate::driver::{Driver, Event, Slot, Wake};
+use crate::driver::{Driver, Event, Slot, Wake, ahead};
 use crate::ledger::{Ledger, SLEEP_NS_MAX};
 use crate::link::{Tally, WorkerLink};
 use crate::pace::Schedule;
@@ -81,6 +81,10 @@ pub struct Worker<P: Protocol, D: Driver> {
     backoff_max_ns: u64,
     wake: Wake,
     stamped_by_kernel: bool,
+    /// Closed pace: a reply's stamp serves as the moment of the request that follows it. Each read is stamped; or replies
+    /// are reaped in batches, whose requests leave together when all have been looked at: their moment is then early by
+    /// that work, so the service time is never flattered, and the clock is not read for each.
+    reply_stamps_serve: bool,
     /// The load is handshakes alone: see `handshakes`.
     handshake_only: bool,
     /// Whether the target sends tickets; `None`: not known yet.
@@ -167,6 +171,7 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
             backoff_max_ns: plan.reconnect.max_ns,
             wake: plan.batch.map_or(Wake::First, |b| Wake::Batch { completions: b.completions, delay_ns: b.delay_ns }),
             stamped_by_kernel: plan.receive_stamps,
+            reply_stamps_serve: (D::STAMPS_EACH_READ || plan.batch.is_some()) && !plan.receive_stamps,
             handshake_only,
             tickets_come: None,
             load_end_ns: plan.planned_ns().unwrap_or(u64::MAX),
@@ -212,6 +217,9 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
     fn turn(&mut self) -> (u64, u64) {
         let (mut began_ns, mut stamp_ns) = (None, None);
         while let Some(event) = self.driver.next() {
+            if let Some(connection) = self.driver.upcoming().and_then(|slot| self.connections.get(slot as usize)) {
+                ahead::fetch(connection);
+            }
             if D::STAMPS_EACH_READ
                 && !self.stamped_by_kernel
                 && let Event::Received { at_ns, .. } = event

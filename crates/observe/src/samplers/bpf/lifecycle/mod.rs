@@ -109,11 +109,12 @@ fn read(programs: &mut Programs, reading: &mut Reading<'_>) -> Result<(), BpfErr
             None => seen.push((record, 1)),
         }
     })?;
-    reading.events.extend(events(&seen, reading.origin_ns));
+    reading.events.extend(told(&seen, reading.origin_ns));
     Ok(())
 }
 
-fn events(seen: &[(Record, u64)], origin_ns: i64) -> Vec<Event> {
+/// What is told of the records of a tick, each with how often it came.
+fn told(seen: &[(Record, u64)], origin_ns: i64) -> Vec<Event> {
     let of = |(record, times): &(Record, u64)| {
         // Each thread takes the signal that ends its process: it came once all the same.
         let is_last = record.kind == SIGNAL && seen.iter().any(|(other, _)| other.is_end_by(record));
@@ -149,7 +150,7 @@ mod tests {
         let thread = Record { name: "worker-3".to_owned(), ..signal.clone() };
         assert!(thread.is_like(&signal) && !Record { name: "other".to_owned(), ..record.clone() }.is_like(&record));
         let killed = Record { code: 9, ..signal.clone() };
-        let texts = |seen: &[_]| events(seen, 0).into_iter().map(|event| event.text).collect::<Vec<_>>();
+        let texts = |seen: &[_]| told(seen, 0).into_iter().map(|event| event.text).collect::<Vec<_>>();
         assert_eq!(
             texts(&[(killed.clone(), 3), (record.clone(), 1)]),
             [
