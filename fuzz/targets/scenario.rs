@@ -5,7 +5,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use model::Scenario;
+use model::{Scenario, Secret};
 use model::scenario::WeightedUrl;
 use model::units::{count, duration_ns, rate_per_s, size_bytes};
 use session::resolve::{Host, Machine, pace, resolve};
@@ -84,11 +84,12 @@ fn set(scenario: &mut Scenario, field: &str, value: &str) {
         "source" => scenario.source.extend(value.parse::<IpAddr>().ok()),
         "method" => scenario.method = text(),
         "header" => scenario.headers.push(value.to_owned()),
-        "body" => scenario.body = text(),
-        "user" => scenario.user = text(),
+        "body" => scenario.body = text().map(Secret::new),
+        "user" => scenario.user = text().map(Secret::new),
         "expect-status" => scenario.expect_status.push(value.to_owned()),
         "expect-body" => scenario.expect_body = text(),
         "expect-body-sha256" => scenario.expect_body_sha256 = text(),
+        "give-up" => scenario.give_up_ns = value.parse().ok(),
         "connect-to" => scenario.connect_to = text(),
         "resolve" => scenario.resolve.push(value.to_owned()),
         "connections" => scenario.connections = count(value).ok().and_then(|n| n.try_into().ok()),
