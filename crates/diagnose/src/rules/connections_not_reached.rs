@@ -4,7 +4,8 @@
 //! that failed, connections the peer closed, the generator's own limits. Supported where none of the intervals had them
 //! all, or more than a tenth of them lacked more than 5 %. Refuted where connections are closed all the time
 //! (more than one for ten requests): then some are always being made, and their number is not what was asked. Not
-//! observable without a measured interval. Never makes a result invalid; the generator's limits do, by rules of their own.
+//! observable without a measured interval, or where nothing ever connected: what to do about that is another question.
+//! Never makes a result invalid; the generator's limits do, by rules of their own.
 
 use crate::facts::{Facts, percent};
 use crate::rule::{Needs, Rule, Verdict, past};
@@ -25,7 +26,7 @@ impl Rule for ConnectionsNotReached {
     }
 
     fn needs(&self) -> Needs {
-        Needs::Load
+        Needs::Connections
     }
 
     fn judge(&self, facts: &Facts<'_>) -> Verdict {
