@@ -86,7 +86,8 @@ fn windows_take_a_tenth_of_the_measured_time_at_the_most() {
         let look = || plimsoll(&[&load[..], &length, &["--observe", "windows"]].concat()).json();
         let is_kept = |doc: &serde_json::Value| {
             let bpf = &doc["observed"]["bpf"];
-            bpf["windows"] == windows && bpf["window_s"].as_f64().unwrap_or(0.0) <= 1.5 * window_s_max
+            let has_seen = windows == 0 || bpf["window_replies"].as_u64() >= Some(1);
+            bpf["windows"] == windows && bpf["window_s"].as_f64().unwrap_or(0.0) <= 1.5 * window_s_max && has_seen
         };
         // Who opens and closes a window may have to wait for a busy machine's CPU: then it is late, or has no time left.
         // What the rule itself allows is tested with a given clock, beside it.
@@ -100,7 +101,7 @@ fn windows_take_a_tenth_of_the_measured_time_at_the_most() {
         assert!(is_kept(&doc), "{length:?}, five times; at last {}", doc["observed"]["bpf"]);
         if windows > 0 {
             let bpf = &doc["observed"]["bpf"];
-            assert!(bpf["window_s"].as_f64() > Some(0.0) && bpf["window_replies"].as_u64() >= Some(1), "{bpf}");
+            assert!(bpf["window_s"].as_f64() > Some(0.0), "{bpf}");
             assert!(bpf["calls_per_reply"].as_f64() >= Some(2.0), "it receives and sends: {bpf}");
         }
     }

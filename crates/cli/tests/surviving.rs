@@ -255,6 +255,10 @@ fn an_id_that_is_used_again_is_not_taken_for_the_target() {
 
 #[test]
 fn the_sources_agree_in_a_usual_run() {
+    in_three(the_sources_agree);
+}
+
+fn the_sources_agree() {
     let server = serve_http(&[]);
     let observe = if testkit::is_root() { "light" } else { "none" };
     let load = ["load", &server.url, "-c", "8", "-d", "4s", "--json", "--no-record", "-q", "--observe", observe];
@@ -284,6 +288,10 @@ impl Drop for Group {
 
 #[test]
 fn a_server_that_dies_of_memory_is_told_by_the_timeline() {
+    in_three(a_death_of_memory_is_told);
+}
+
+fn a_death_of_memory_is_told() {
     let group = if testkit::is_root() { Group::new("60000000") } else { None };
     let Some(group) = group else {
         return testkit::skip("a memory group needs root, cgroup version 1 and no swap");
