@@ -384,6 +384,10 @@ fn explain_says_what_is_offered_and_whom_to_trust() {
 /// Our own server and our own client, each key and version, and what is held over TLS.
 #[test]
 fn the_matrix_has_a_figure_for_each_key_and_version() {
+    in_three(each_key_and_version_has_a_figure);
+}
+
+fn each_key_and_version_has_a_figure() {
     let run = plimsoll(&["load", "--tls-matrix", "-d", "250ms", "--rounds", "1", "--json", "-q"]);
     run.assert_exit(0);
     let lines = run.json();

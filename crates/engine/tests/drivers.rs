@@ -142,7 +142,8 @@ fn hostile_servers_are_counted_by_kind() {
     ];
     for (what, service, kind) in cases {
         let mut plan = plan(http());
-        plan.timeouts.reply_ns = 80 * MS;
+        // Where no silence is expected, a server that a busy machine holds up must not look silent.
+        plan.timeouts.reply_ns = if kind == ErrorKind::ReplyTimeout { 80 * MS } else { 5 * S };
         on_all(&plan, answering(service), |name, sum| {
             assert_eq!(sum.total.counts.ok, 0, "{what} on {name}");
             assert!(sum.total.counts.failed > 0, "{what} on {name}");
