@@ -54,7 +54,7 @@ fn a_target_that_was_never_there_is_given_up_and_nothing_is_made_of_it() {
     );
     // By default it is two seconds; who says never, goes on to the end.
     let run = plimsoll(&[&load[..], &["--explain"]].concat());
-    assert!(run.stdout.contains("2 s in which nothing has connected"), "{}", run.stdout);
+    assert!(run.stdout.contains("2.00 s in which nothing has connected"), "{}", run.stdout);
     let run = plimsoll(&[&load[..], &["-d", "1s", "--give-up", "never", "--json"]].concat());
     assert!(!run.stdout.contains("gave-up"), "{}", run.stdout);
 }
