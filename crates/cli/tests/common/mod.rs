@@ -125,7 +125,6 @@ pub fn in_three(test: impl Fn()) {
         let before = cpu_times();
         let Err(panic) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(&test)) else { return };
         if left > 0 {
-            println!("failed; on a busy machine that may be chance: once more");
             continue;
         }
         let (all, stolen) = cpu_times();
