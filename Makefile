@@ -4,7 +4,7 @@ CARGO ?= cargo
 export CARGO_TERM_PROGRESS_WHEN ?= never
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build release test lint format doc fuzz audit bench packages man
+.PHONY: help demo build release check test soak lint format doc fuzz audit sbom bench instructions packages man
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -25,8 +25,16 @@ test: ## all tests; installs what they run against
 	@scripts/guest.sh
 	$(CARGO) test --workspace --no-fail-fast
 
-lint: ## formatting, clippy and rustdoc, warnings denied
+check: ## what a change needs before it is shown: format, clippy, unit tests and simulation of the crates it touches
+	@scripts/check.sh
+
+soak: ## whole runs on the simulated network, seeds nobody has tried, for SECONDS (default: an hour)
+	PLIMSOLL_SIM_SECONDS=$(or $(SECONDS),3600) $(CARGO) test -p plimsoll-session --test simulated -- --nocapture
+
+lint: ## formatting, spelling, clippy and rustdoc, warnings denied
+	@scripts/packages.sh lint
 	$(CARGO) fmt --all --check
+	git ls-files -z | xargs -0 codespell
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items
 
@@ -36,18 +44,25 @@ format: ## format all of it
 doc: ## the crates' documentation, target/doc
 	$(CARGO) doc --workspace --no-deps
 
-fuzz: ## every fuzz target for SECONDS (default 20) each
+fuzz: ## every fuzz target for SECONDS (default 20) each, two at a time; for an hour: SECONDS=3600
 	@scripts/packages.sh build
-	@for target in $$(ls fuzz/seeds); do fuzz/run.sh $$target $(or $(SECONDS),20) || exit 1; done
+	@ls fuzz/seeds | xargs -P 2 -I NAME fuzz/run.sh NAME $(or $(SECONDS),20)
 
 audit: ## licences, sources and advisories of everything we depend on
 	@command -v cargo-deny >/dev/null || $(CARGO) install cargo-deny --locked
 	$(CARGO) deny check
 
+sbom: ## what the program is made of, as CycloneDX: target/plimsoll.cdx.json
+	@command -v cargo-cyclonedx >/dev/null || $(CARGO) install cargo-cyclonedx --locked
+	@scripts/sbom.sh
+
 bench: ## plimsoll beside its peers: ratios in one run, interleaved (takes a while)
 	@scripts/packages.sh bench
 	$(CARGO) build --release -p plimsoll -p plimsoll-bench-floor -p plimsoll-bench-runner
 	target/release/bench all
+
+instructions: ## instruction counts of the hot loop and the parsers, against the table; UPDATE=1 writes it
+	@bench/instructions/run.sh $(if $(UPDATE),--update)
 
 man: ## man pages and completions into target/man
 	$(CARGO) run -q -p plimsoll -- man --dir target/man

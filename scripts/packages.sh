@@ -3,18 +3,24 @@
 #   scripts/packages.sh build        what compiling needs
 #   scripts/packages.sh test         and what the tests run against (real servers and clients)
 #   scripts/packages.sh bench        and the peers that bench/ compares with
+#   scripts/packages.sh instructions what counting instructions needs
+#   scripts/packages.sh lint         what compiling needs, and the spell checker
 set -euo pipefail
 
 build=(gcc g++ libc6-dev make clang pkg-config libelf-dev zlib1g-dev)
 test=(nginx-light curl openssl wrk apache2-utils procps util-linux iproute2 redis-server redis-tools strace sysstat nmon nghttp2-client qemu-system-x86 busybox-static)
 bench=(python3)
+lint=(codespell)
+instructions=(valgrind)
 
 case "${1:-test}" in
 build) wanted=("${build[@]}") ;;
 test) wanted=("${build[@]}" "${test[@]}") ;;
 bench) wanted=("${build[@]}" "${test[@]}" "${bench[@]}") ;;
+lint) wanted=("${build[@]}" "${lint[@]}") ;;
+instructions) wanted=("${build[@]}" "${instructions[@]}") ;;
 *)
-    echo "usage: $0 build|test|bench (got '$1')" >&2
+    echo "usage: $0 build|test|bench|instructions|lint (got '$1')" >&2
     exit 2
     ;;
 esac

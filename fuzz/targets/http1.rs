@@ -42,8 +42,8 @@ fn plan(choices: u8) -> Http1 {
         origin: 0,
         weight: 1.0,
         method: method.to_owned(),
-        target: "/".to_owned(),
-        headers: vec![("Host".to_owned(), "localhost".to_owned())],
+        target: "/".into(),
+        headers: vec![("Host".to_owned(), "localhost".into())],
         body: Body::default(),
         expect: Expect {
             status: vec![],

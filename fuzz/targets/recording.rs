@@ -5,7 +5,6 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use model::plan::*;
 use model::recording::{Capsule, End, Tick, Totals};
 use model::{Interval, LatencyKind, Snapshot};
 use std::path::{Path, PathBuf};
@@ -26,35 +25,7 @@ fn good() -> &'static [u8] {
     static GOOD: OnceLock<Vec<u8>> = OnceLock::new();
     GOOD.get_or_init(|| {
         let path = folder().join("good.plimsoll");
-        let plan = Plan {
-            workload: Workload::Echo(Echo { sizes: Sizes::Fixed(16), content: Content::Text }),
-            origins: vec![Origin {
-                name: "echo://127.0.0.1:7".into(),
-                addresses: vec![Address::Tcp(([127, 0, 0, 1], 7).into())],
-                weight: 1.0,
-            }],
-            tls: None,
-            sources: Vec::new(),
-            pace: Pace::Closed { think: Think::None },
-            connections: 1,
-            threads: 1,
-            pin: vec![],
-            stop: Stop { duration_ns: Some(1_000_000_000), requests: None },
-            warmup_ns: 0,
-            drain_ns: 0,
-            timeouts: Timeouts { connect_ns: 1, reply_ns: 1 },
-            reconnect: Backoff { first_ns: 1, max_ns: 1 },
-            give_up_ns: None,
-            requests_per_connection: None,
-            pipeline: 1,
-            on_full: OnFull::Wait,
-            queue_capacity: 0,
-            driver: DriverKind::Epoll,
-            batch: None,
-            receive_stamps: false,
-            tick_ns: 100_000_000,
-            seed: 1,
-        };
+        let plan = serde_json::from_str(include_str!("../../crates/store/tests/plan.json")).expect("a plan");
         let mut writer = Writer::create(&path, &Capsule::default(), &plan).expect("a good recording");
         let mut interval = Interval::<u32>::new(0);
         for tick in 0..5u64 {

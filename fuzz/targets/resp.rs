@@ -10,8 +10,8 @@ use model::plan::{Content, Sizes};
 use model::resp::{KeyDistribution, Login, Resp, RespCommand, RespExpect};
 use plimsoll_fuzz::{cut, exchange};
 use std::sync::LazyLock;
-use wire::resp::RespProtocol;
-use wire::{Payload, Progress, Protocol};
+use wire::resp::{Drawn, RespProtocol};
+use wire::{Progress, Protocol};
 
 /// Requests outstanding at once.
 const OUTSTANDING: usize = 4;
@@ -29,8 +29,8 @@ fuzz_target!(|input: &[u8]| {
     let [choices, seed @ ..] = input else { return };
     let Some((seed, reply)) = seed.split_first_chunk::<8>() else { return };
     let protocol = &*PROTOCOL;
-    let blob = u32::from(choices & 7) % EXPECTED.len() as u32;
-    let requests = [Payload { blob, start: 0, length: 0 }; OUTSTANDING];
+    let command = u32::from(choices & 7) % EXPECTED.len() as u32;
+    let requests = [Drawn { command, key: 0 }; OUTSTANDING];
     let then_closed = choices & 8 != 0;
 
     let whole = exchange(protocol, &requests, [reply], then_closed);
@@ -58,7 +58,7 @@ static PROTOCOL: LazyLock<RespProtocol> = LazyLock::new(|| {
     let command = |expect| RespCommand {
         name: "X".to_owned(),
         weight: 1.0,
-        words: vec!["X".to_owned(), "{key}".to_owned()],
+        words: vec!["X".into(), "{key}".into()],
         expect,
     };
     let plan = Resp {

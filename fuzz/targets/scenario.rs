@@ -5,10 +5,14 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use model::{Scenario, Secret};
 use model::scenario::WeightedUrl;
 use model::units::{count, duration_ns, rate_per_s, size_bytes};
-use session::resolve::{Host, Machine, pace, resolve};
+use model::workload::echo::EchoAsked;
+use model::workload::hold::HoldAsked;
+use model::workload::http::HttpAsked;
+use model::workload::resp::RespAsked;
+use model::{Scenario, Secret};
+use resolve::{Host, Machine, pace, resolve};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
@@ -28,6 +32,9 @@ impl Host for FixedHost {
     }
     fn read_file(&self, _: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
         Ok(vec![b'x'; bytes_max.min(100) as usize])
+    }
+    fn tls(&self) -> model::tls::TlsNames {
+        engine::tls::NAMES
     }
     fn uring_available(&self) -> Result<(), String> {
         Ok(())
@@ -53,7 +60,7 @@ impl Host for FixedHost {
 fuzz_target!(|text: &str| {
     let mut lines = text.lines();
     let mut scenario = Scenario::default();
-    scenario.urls.push(WeightedUrl { url: lines.next().unwrap_or("").to_owned(), weight: 1.0 });
+    scenario.urls.push(WeightedUrl { url: lines.next().unwrap_or("").into(), weight: 1.0 });
     for line in lines {
         let (field, value) = line.split_once(' ').unwrap_or((line, ""));
         set(&mut scenario, field, value);
@@ -74,22 +81,27 @@ fuzz_target!(|text: &str| {
 fn set(scenario: &mut Scenario, field: &str, value: &str) {
     let text = || Some(value.to_owned());
     match field {
-        "url" => scenario.urls.push(WeightedUrl { url: value.to_owned(), weight: value.len() as f64 }),
+        "url" => scenario.urls.push(WeightedUrl { url: value.into(), weight: value.len() as f64 }),
         "burst" => scenario.burst = value.parse().ok(),
         "rounds" => scenario.rounds = value.parse().ok(),
-        "every" => scenario.every_ns = value.parse().ok(),
-        "sweep" => scenario.sweep_ns = value.parse().ok(),
-        "connects" => scenario.connects_per_s = value.parse().ok(),
-        "message" => scenario.message = value.parse().ok().map(model::plan::Sizes::Fixed),
+        "every" => scenario.ask(|asked: &mut HoldAsked| asked.every_ns = value.parse().ok()),
+        "sweep" => scenario.ask(|asked: &mut HoldAsked| asked.sweep_ns = value.parse().ok()),
+        "connects" => scenario.ask(|asked: &mut HoldAsked| asked.connects_per_s = value.parse().ok()),
+        "message" => {
+            scenario.ask(|asked: &mut HoldAsked| asked.message = value.parse().ok().map(model::plan::Sizes::Fixed))
+        }
         "source" => scenario.source.extend(value.parse::<IpAddr>().ok()),
-        "method" => scenario.method = text(),
-        "header" => scenario.headers.push(value.to_owned()),
-        "body" => scenario.body = text().map(Secret::new),
-        "user" => scenario.user = text().map(Secret::new),
-        "expect-status" => scenario.expect_status.push(value.to_owned()),
-        "expect-body" => scenario.expect_body = text(),
-        "expect-body-sha256" => scenario.expect_body_sha256 = text(),
+        "method" => scenario.ask(|asked: &mut HttpAsked| asked.method = text()),
+        "header" => scenario.ask(|asked: &mut HttpAsked| asked.headers.push(value.into())),
+        "body" => scenario.ask(|asked: &mut HttpAsked| asked.body = text().map(Secret::new)),
+        "user" => scenario.ask(|asked: &mut HttpAsked| asked.user = text().map(Secret::new)),
+        "login" => scenario.ask(|asked: &mut RespAsked| asked.user = text().map(Secret::new)),
+        "expect-status" => scenario.ask(|asked: &mut HttpAsked| asked.expect_status.push(value.to_owned())),
+        "expect-body" => scenario.ask(|asked: &mut HttpAsked| asked.expect_body = text()),
+        "expect-body-sha256" => scenario.ask(|asked: &mut HttpAsked| asked.expect_body_sha256 = text()),
         "give-up" => scenario.give_up_ns = value.parse().ok(),
+        "expect" => scenario.expect.push(value.to_owned()),
+        "expect-errors" => scenario.expect_errors = Some(value.to_owned()),
         "connect-to" => scenario.connect_to = text(),
         "resolve" => scenario.resolve.push(value.to_owned()),
         "connections" => scenario.connections = count(value).ok().and_then(|n| n.try_into().ok()),
@@ -100,14 +112,17 @@ fn set(scenario: &mut Scenario, field: &str, value: &str) {
         "tick" => scenario.tick_ns = duration_ns(value).ok(),
         "threads" => scenario.threads = value.parse().ok(),
         "pipeline" => scenario.pipeline = value.parse().ok(),
-        "head" => scenario.head_bytes_max = size_bytes(value).ok().and_then(|n| n.try_into().ok()),
-        "close" => scenario.disable_keepalive = true,
-        "sizes" => scenario.sizes = pace::parse_sizes(value).ok(),
-        "mix" => scenario.mix = text(),
-        "keys" => scenario.keys = value.parse().ok(),
-        "prefix" => scenario.key_prefix = text(),
-        "distribution" => scenario.key_distribution = session::resolve::parse_key_distribution(value).ok(),
-        "values" => scenario.value_sizes = pace::parse_sizes(value).ok(),
+        "head" => scenario
+            .ask(|asked: &mut HttpAsked| asked.head_bytes_max = size_bytes(value).ok().and_then(|n| n.try_into().ok())),
+        "close" => scenario.ask(|asked: &mut HttpAsked| asked.disable_keepalive = true),
+        "sizes" => scenario.ask(|asked: &mut EchoAsked| asked.sizes = pace::parse_sizes(value).ok()),
+        "mix" => scenario.ask(|asked: &mut RespAsked| asked.mix = text().map(Into::into)),
+        "keys" => scenario.ask(|asked: &mut RespAsked| asked.keys = value.parse().ok()),
+        "prefix" => scenario.ask(|asked: &mut RespAsked| asked.key_prefix = text()),
+        "distribution" => {
+            scenario.ask(|asked: &mut RespAsked| asked.key_distribution = resolve::parse_key_distribution(value).ok())
+        }
+        "values" => scenario.ask(|asked: &mut RespAsked| asked.value_sizes = pace::parse_sizes(value).ok()),
         "think" => scenario.think = pace::parse_think(value).ok(),
         "ramp" => scenario.profile = pace::parse_ramp(value).unwrap_or_default(),
         "steps" => scenario.profile = pace::parse_steps(value).unwrap_or_default(),

@@ -63,7 +63,7 @@ fn run(words: &[String]) -> Result<String, Failure> {
             loops::uring::run(&options)?.json("floor-uring")
         }
         "due" => {
-            let options = loops::due::Options::from_args(&args)?;
+            let options = loops::due_course::Options::from_args(&args)?;
             loops::due::run(&options)?.json(options.tool())
         }
         "connect" => loops::connect::run(&args.client()?)?.json("floor-connect"),

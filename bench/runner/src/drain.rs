@@ -33,6 +33,21 @@ pub struct Expected {
     pub max_us: f64,
 }
 
+/// What happened in one run whose target was stopped, and what should have been reported.
+#[derive(Debug, Clone, Serialize)]
+pub struct StallFacts {
+    /// From the start of the tool to the stop, in seconds.
+    pub stopped_at_s: f64,
+    /// How long the target stood still, in seconds (CLOCK_MONOTONIC).
+    pub stopped_for_s: f64,
+    /// Requests per second served until nothing was left over.
+    pub drain_per_s: Option<f64>,
+    /// With that drain.
+    pub expected: Option<Expected>,
+    /// With the rate of a closed loop for a drain.
+    pub expected_closed: Option<Expected>,
+}
+
 /// Simulates the stall; none when there is no request in it or no rate to serve them.
 pub fn expected(stall: &Stall) -> Option<Expected> {
     let count = (stall.rate_per_s * stall.seconds).round() as usize;

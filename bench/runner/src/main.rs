@@ -13,12 +13,14 @@ mod parse;
 mod quiet;
 mod report;
 mod rounds;
+mod say;
 mod stats;
 mod target;
 mod tools;
 
-use std::io::Write as _;
 use std::process::ExitCode;
+
+use say::say;
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -36,9 +38,4 @@ fn main() -> ExitCode {
             ExitCode::from(1)
         }
     }
-}
-
-/// One line of progress on stderr; a closed stderr is no reason to stop measuring.
-fn say(line: &str) {
-    let _ = writeln!(std::io::stderr(), "{line}");
 }

@@ -12,7 +12,7 @@ use floor::process::{self, Ended};
 use serde::Serialize;
 
 use crate::args::Settings;
-use crate::commands::Facts;
+use crate::drain::StallFacts;
 use crate::parse::{Captured, Reported};
 use crate::quiet::Watch;
 use crate::target::Target;
@@ -42,7 +42,7 @@ pub struct Measured {
     pub status: i32,
     /// What happened to the target meanwhile, where it was stopped.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub stall: Option<Facts>,
+    pub stall: Option<StallFacts>,
 }
 
 impl Measured {

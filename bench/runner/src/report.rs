@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use crate::args::Settings;
 use crate::machine::{self, Machine};
+use crate::say::say;
 use crate::stats::Summary;
 
 /// A table as it is shown.
@@ -106,7 +107,7 @@ impl Document {
         let write = |extension: &str, text: String| {
             let path = folder.join(format!("{}.{extension}", self.name));
             std::fs::write(&path, text).with_context(|| format!("writing {}", path.display()))?;
-            crate::say(&format!("written: {}", path.display()));
+            say(&format!("written: {}", path.display()));
             Ok::<(), anyhow::Error>(())
         };
         write("json", serde_json::to_string_pretty(self)? + "\n")?;

@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::args::Settings;
 use crate::measure::Measured;
 use crate::quiet;
-use crate::say;
+use crate::say::say;
 use crate::stats::{self, Interval, Summary};
 use crate::tools::{Kind, Row};
 

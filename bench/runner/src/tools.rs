@@ -134,13 +134,7 @@ pub const CLOSED: &[Row] = &[
         let wait = batch(load.connections).to_string();
         bare_args("uring", load, &["--wait", &wait, "--wait-max-us", "1000"])
     }),
-    peer(
-        "wrk",
-        |load| {
-            words!["-t1", "--latency", format!("-c{}", load.connections), format!("-d{}s", load.seconds), load.url()]
-        },
-        parse::wrk::parse,
-    ),
+    peer("wrk", wrk_args, parse::wrk::parse),
     peer(
         "ab",
         |load| {
@@ -241,13 +235,7 @@ pub const HANDSHAKES: &[Row] = &[
 pub const KEPT: &[Row] = &[
     plimsoll("plimsoll", Kind::Plimsoll, |load| tls_args(load, &[])),
     plimsoll("plimsoll --driver uring", Kind::Plimsoll, |load| tls_args(load, &["--driver", "uring"])),
-    peer(
-        "wrk",
-        |load| {
-            words!["-t1", "--latency", format!("-c{}", load.connections), format!("-d{}s", load.seconds), load.url()]
-        },
-        parse::wrk::parse,
-    ),
+    peer("wrk", wrk_args, parse::wrk::parse),
     peer(
         "ab",
         |load| {
@@ -389,6 +377,10 @@ fn bare_args(name: &str, load: &Load, more: &[&str]) -> Vec<String> {
     let mut args = words![name, "--addr", load.addr, "--connections", load.connections, "--seconds", load.seconds];
     args.extend(more.iter().map(|&word| word.to_owned()));
     args
+}
+
+fn wrk_args(load: &Load) -> Vec<String> {
+    words!["-t1", "--latency", format!("-c{}", load.connections), format!("-d{}s", load.seconds), load.url()]
 }
 
 fn h2load_args(load: &Load, more: &[&str]) -> Vec<String> {

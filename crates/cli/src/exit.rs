@@ -2,8 +2,10 @@
 //!
 //! The statuses are part of the interface: scripts lean on them. Where several apply, [`Exit::worst`] decides.
 
+use crate::args::environment::Environment;
+use crate::flags;
 use model::plain::plain;
-use session::resolve::ResolveError;
+use resolve::ResolveError;
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -20,7 +22,7 @@ pub enum Exit {
     NotValid,
     /// An expectation failed.
     ExpectationFailed,
-    /// Fine.
+    /// None of these: it did what was asked, and nothing speaks against the result.
     Fine,
 }
 
@@ -72,17 +74,30 @@ impl From<Exit> for ExitCode {
 pub struct Failure {
     exit: Exit,
     message: String,
+    /// Stdout could not be written: what is still to be flushed cannot be either, and need not be said again.
+    is_of_stdout: bool,
 }
 
 impl Failure {
     /// What was written is at fault: status 2.
     pub fn usage(message: impl Into<String>) -> Self {
-        Failure { exit: Exit::Usage, message: message.into() }
+        Failure { exit: Exit::Usage, message: message.into(), is_of_stdout: false }
     }
 
     /// Something else is: status 1.
     pub fn could_not_run(message: impl Into<String>) -> Self {
-        Failure { exit: Exit::CouldNotRun, message: message.into() }
+        Failure { exit: Exit::CouldNotRun, message: message.into(), is_of_stdout: false }
+    }
+
+    /// Whether it is that stdout could not be written.
+    pub fn is_of_stdout(&self) -> bool {
+        self.is_of_stdout
+    }
+
+    /// The same, with the variables of the environment that its flags stand for.
+    pub fn of(mut self, environment: &Environment) -> Self {
+        self.message = environment.named(self.message);
+        self
     }
 
     /// Says so on stderr, in one line, without what steers a terminal.
@@ -98,7 +113,7 @@ impl Failure {
 impl From<ResolveError> for Failure {
     fn from(error: ResolveError) -> Self {
         let exit = if error.is_usage() { Exit::Usage } else { Exit::CouldNotRun };
-        Failure { exit, message: error.to_string() }
+        Failure { exit, message: flags::shown(&error.words()), is_of_stdout: false }
     }
 }
 
@@ -115,14 +130,14 @@ impl From<session::RunError> for Failure {
 impl From<store::StoreError> for Failure {
     fn from(error: store::StoreError) -> Self {
         let exit = if error.is_of_place() { Exit::Usage } else { Exit::CouldNotRun };
-        Failure { exit, message: error.to_string() }
+        Failure { exit, message: error.to_string(), is_of_stdout: false }
     }
 }
 
 impl From<fault::JournalError> for Failure {
     fn from(error: fault::JournalError) -> Self {
         let exit = if error.is_of_place() { Exit::Usage } else { Exit::CouldNotRun };
-        Failure { exit, message: error.to_string() }
+        Failure { exit, message: error.to_string(), is_of_stdout: false }
     }
 }
 
@@ -130,9 +145,11 @@ impl From<fault::JournalError> for Failure {
 impl From<std::io::Error> for Failure {
     fn from(error: std::io::Error) -> Self {
         if error.kind() == std::io::ErrorKind::BrokenPipe {
-            return Failure { exit: Exit::Fine, message: "the reader of stdout has gone".to_owned() };
+            let message = "the reader of stdout has gone".to_owned();
+            return Failure { exit: Exit::Fine, message, is_of_stdout: true };
         }
-        Failure::could_not_run(format!("expected to write the results to stdout, but {error}: check where it leads"))
+        let message = format!("expected to write the results to stdout, but {error}: check where it leads");
+        Failure { exit: Exit::CouldNotRun, message, is_of_stdout: true }
     }
 }
 

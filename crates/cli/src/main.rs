@@ -5,13 +5,23 @@
 mod args;
 mod commands;
 mod exit;
+mod flags;
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let exit = match args::parse(std::env::args_os()) {
-        Ok(command) => commands::run(command).unwrap_or_else(|failure| failure.show()),
+    let done = match args::parse(std::env::args_os()) {
+        Ok(args::Parsed { command, environment }) => {
+            if !command.is_quiet() {
+                environment.unknown.iter().for_each(|sentence| commands::warn(sentence));
+            }
+            commands::run(command).map_err(|failure| failure.of(&environment))
+        }
         Err(stopped) => stopped.show(),
     };
-    exit.worst(commands::flush()).into()
+    let (exit, is_said) = match done {
+        Ok(exit) => (exit, false),
+        Err(failure) => (failure.show(), failure.is_of_stdout()),
+    };
+    exit.worst(commands::flush(is_said)).into()
 }

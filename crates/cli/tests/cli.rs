@@ -95,8 +95,8 @@ fn bad_urls_say_what_to_write() {
         "URL 'http://h:x/': invalid port number: write http://HOST:PORT/, an IPv6 address in brackets",
     );
     refused(
-        &["load", "ws://h/"],
-        "URL 'ws://h/': scheme 'ws' is not spoken by this version: use http:// or https://HOST:PORT/PATH, unix:/PATH.sock[:/PATH], echo:// or echo+tls://HOST:PORT, echo+unix:/PATH.sock, resp:// or resp+tls://HOST:PORT, or resp+unix:/PATH.sock",
+        &["load", "gopher://h/"],
+        "URL 'gopher://h/': scheme 'gopher' is not spoken by this version: use http:// or https://HOST:PORT/PATH, unix:/PATH.sock[:/PATH], echo:// or echo+tls://HOST:PORT, echo+unix:/PATH.sock, hold:// or hold+tls://HOST:PORT, resp:// or resp+tls://HOST:PORT, resp+unix:/PATH.sock, ws:// or wss://HOST:PORT/PATH, or ws+unix:/PATH.sock[:/PATH]",
     );
     refused(&["load", "echo://127.0.0.1", "-XPUT"], "-X is for http URLs, got 'echo://127.0.0.1': leave it out");
 }
@@ -159,7 +159,7 @@ fn explain_shows_the_plan_and_puts_no_load() {
     let shown = run(&["load", "--explain", "--driver=epoll", "--rate=5k", "http://127.0.0.1"]);
     let shown = text(&shown.stdout);
     assert!(
-        shown.contains("5000/s for 10.0 s") && shown.contains("\nWarnings\n  URL 'http://127.0.0.1' has no path"),
+        shown.contains("5,000/s for 10.0 s") && shown.contains("\nWarnings\n  URL 'http://127.0.0.1' has no path"),
         "{shown}"
     );
 }
@@ -175,9 +175,128 @@ fn flags_win_over_variables() {
     assert_eq!(plan["plan"]["pace"]["profile"][0]["from_per_s"], 7.0);
     let both = [("PLIMSOLL_RATE", "9/s"), ("PLIMSOLL_STEPS", "7/s:1s")];
     let output = plimsoll(&["load", URL]).envs(both).output().unwrap();
-    check_refused(&output, 2, "--rate cannot be used with --steps: leave one of them out");
+    let said = "--rate cannot be used with --steps: leave one of them out (--rate is PLIMSOLL_RATE, --steps is PLIMSOLL_STEPS, of the environment)";
+    check_refused(&output, 2, said);
     let plan = explained(&[URL], &[("PLIMSOLL_DISABLE_KEEPALIVE", "1")]);
     assert_eq!(plan["plan"]["requests_per_connection"], 1);
+}
+
+#[test]
+fn what_the_environment_says_wrongly_is_not_blamed_on_a_flag() {
+    let load = |name: &str, value: &str, arguments: &[&str]| {
+        plimsoll(&[&["load", "--explain", URL], arguments].concat()).env(name, value).output().unwrap()
+    };
+    check_refused(
+        &load("PLIMSOLL_CONNECTIONS", "5x", &[]),
+        2,
+        &format!(
+            "invalid value '5x' for PLIMSOLL_CONNECTIONS of the environment: expected a count such as 50, 10k or 1m {SEE}"
+        ),
+    );
+    check_refused(
+        &load("PLIMSOLL_CONNECTIONS", "0", &[]),
+        2,
+        "-c: expected 1 to 4000000 connections, got '0' (-c is PLIMSOLL_CONNECTIONS, of the environment)",
+    );
+    // What is typed is what is wrong.
+    check_refused(
+        &load("PLIMSOLL_CONNECTIONS", "3", &["-c", "5x"]),
+        2,
+        &format!("invalid value '5x' for '--connections <N>': expected a count such as 50, 10k or 1m {SEE}"),
+    );
+    let unknown = load("PLIMSOLL_CONECTIONS", "3", &[]);
+    assert!(unknown.status.success());
+    let said = "plimsoll: warning: the variable PLIMSOLL_CONECTIONS is not known and has no effect: did you mean PLIMSOLL_CONNECTIONS?\n";
+    assert_eq!(text(&unknown.stderr), said);
+    assert_eq!(text(&load("PLIMSOLL_CONECTIONS", "3", &["-q"]).stderr), "");
+}
+
+#[test]
+fn numbers_below_nothing_are_refused_as_numbers() {
+    let count = "expected a count such as 50, 10k or 1m";
+    refused(&["load", "-c", "-5", URL], &format!("invalid value '-5' for '--connections <N>': {count} {SEE}"));
+    refused(&["load", URL, "-n", "-4"], &format!("invalid value '-4' for '--requests <N>': {count} {SEE}"));
+    let duration = "expected a duration such as 500ms, 30s, 2m or 1h";
+    refused(
+        &["load", "--timeout", "-5s", URL],
+        &format!("invalid value '-5s' for '--timeout <TIME>': {duration} {SEE}"),
+    );
+    refused(&["load", "-5", URL], &format!("unexpected argument '-5' found {SEE}"));
+}
+
+#[test]
+fn who_names_nobody_is_told_all_the_ways_to_name_somebody() {
+    refused(
+        &["watch"],
+        "expected whom to look at, got nobody: name --pid PID or --port PORT, on another machine --at HOST:PORT, or see what can be read with --list",
+    );
+    refused(
+        &["load", "hold://127.0.0.1:7777", "-n", "100"],
+        "-n cannot be used with hold URLs, got 'hold://127.0.0.1:7777': connections that are held send no count of requests, say with -d how long they are held",
+    );
+    refused(
+        &["load", URL, "-H", "Transfer-Encoding: chunked"],
+        "-H cannot be used with Transfer-Encoding: leave it out, the body is sent whole with its Content-Length",
+    );
+}
+
+#[test]
+fn files_without_an_end_are_cut_and_pipes_are_not_waited_for_in_silence() {
+    let zeroes = "but '/dev/zero' has no length of its own, and more than the 67108864 that are read of such a one: name a smaller file";
+    for (flag, most, value) in [("--body", 1u64 << 30, "@/dev/zero"), ("--ca", 16 << 20, "/dev/zero")] {
+        let output = run(&["load", "--explain", flag, value, "https://127.0.0.1/"]);
+        let said = match most > 64 << 20 {
+            true => zeroes,
+            false => "but '/dev/zero' has more: name a smaller file",
+        };
+        check_refused(&output, 2, &format!("{flag}: expected at most {most} bytes, {said}"));
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let fifo = folder.path().join("fifo");
+    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    let fifo = fifo.to_str().unwrap();
+    let body = format!("@{fifo}");
+    for arguments in
+        [&["load", "--explain", "-b", &body, URL][..], &["load", "--urls", fifo], &["import", "vmstat", fifo]]
+    {
+        let mut child = plimsoll(arguments).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stderr.take().unwrap()).read_line(&mut line).unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let said = format!("plimsoll: reading '{fifo}', a pipe: waiting for its writer to write all and close it\n");
+        assert_eq!(line, said, "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_socket_that_is_not_there_is_not_refused() {
+    let output = run(&["load", "unix:/nonexistent.sock:/", "-d1", "-c2", "--no-record", "-q", "--give-up", "200ms"]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = text(&output.stderr);
+    assert!(said.contains("(no-socket × ") && said.ends_with("there is no socket at that path, check it\n"), "{said}");
+}
+
+#[test]
+fn an_interrupted_run_says_so_whatever_the_target_did() {
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let url = format!("http://127.0.0.1:{port}/");
+    let load = ["load", &url, "-d", "1h", "-c1", "--give-up", "never", "--no-record", "--no-observe"];
+    let child = plimsoll(&load).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let pid = child.id().to_string();
+    // Until it catches SIGINT, proc_pid_status(5).
+    let catches = |status: &str| {
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
+        u64::from_str_radix(mask.trim(), 16).unwrap() & 2 != 0
+    };
+    while !catches(&std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap()) {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(130), "{said}");
+    assert!(said.contains("expected a connection to "), "{said}");
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod common;
 use common::*;
 use std::process::{Command, Stdio};
 use std::time::Duration;
+use testkit::wait_until;
 
 fn echo_server(extra: &[&str]) -> Server {
     let mut args = vec!["serve", "echo", "--listen", "127.0.0.1:0", "--idle-timeout", "never"];
@@ -15,7 +16,7 @@ fn echo_server(extra: &[&str]) -> Server {
 
 fn findings(json: &serde_json::Value) -> Vec<&str> {
     let all = json["findings"].as_array().unwrap();
-    all.iter().filter(|f| f["status"] == "supported").map(|f| f["id"].as_str().unwrap()).collect()
+    all.iter().map(|f| f["id"].as_str().unwrap()).collect()
 }
 
 #[test]
@@ -35,6 +36,26 @@ fn descriptors_that_run_out_half_way_are_named_and_the_rest_is_measured() {
         let ok = json["totals"]["ok"].as_u64().unwrap();
         assert!(ok > established && json["totals"]["failed"] == 0, "{driver}: {}", json["totals"]);
     }
+}
+
+#[test]
+fn a_ramp_until_failure_says_how_many_stood_and_which_limit_gave() {
+    let server = echo_server(&[]);
+    let url = server.url.replace("echo://", "hold://");
+    let run = |more: &str| {
+        let load = format!("{BIN} load {url} -c 100k -t 1 --every 100ms -d 1s --ramp-until-failure --driver epoll");
+        finish(Command::new("sh").arg("-c").arg(format!("ulimit -n 300; exec {load} --no-record -q {more}")))
+    };
+    let json = run("--json").json();
+    let held = &json["held"];
+    assert_eq!(held["first_to_give"], "too-many-files", "{held}");
+    assert!((200..300).contains(&held["held_when_it_gave"].as_u64().unwrap()), "{held}");
+    assert_eq!(held["limit_that_gave"], "nofile, 300 descriptors", "{held}");
+    assert!(held["fits_in_memory"].is_null(), "a broken ramp is not drawn out: {held}");
+    assert!(!findings(&json).contains(&"connections-not-reached"), "{:?}", findings(&json));
+    let text = run("").stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("connections until something gives, 2"), "{text}");
+    assert!(text.contains("connections held: the limit is nofile, 300 descriptors"), "{text}");
 }
 
 #[test]

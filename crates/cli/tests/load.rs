@@ -3,11 +3,12 @@
 mod common;
 
 use common::*;
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 use testkit::process::Guard;
+use testkit::wait_until;
 
 #[test]
 fn nginx_counts_what_we_count() {
@@ -36,7 +37,8 @@ fn nginx_counts_what_we_count() {
 fn a_target_that_was_never_there_is_given_up_and_nothing_is_made_of_it() {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let url = format!("http://127.0.0.1:{port}/");
-    let load = ["load", &url, "-n", "1m", "-c", "5", "--no-record", "-q"];
+    // It ends by itself after a while, so that a run that is not given up fails rather than goes on.
+    let load = ["load", &url, "-d", "20s", "-c", "5", "--no-record", "-q"];
     let run = plimsoll(&[&load[..], &["--json", "--give-up", "500ms", "--tick", "100ms"]].concat());
     run.assert_exit(1);
     let doc = run.json();
@@ -44,8 +46,7 @@ fn a_target_that_was_never_there_is_given_up_and_nothing_is_made_of_it() {
         doc["events"].as_array().unwrap().iter().filter_map(|event| event["kind"].as_str()).collect();
     assert!(kinds.contains(&"gave-up"), "{kinds:?}");
     assert_eq!((&doc["validity"]["state"], &doc["achieved"]["connections"]), (&"undetermined".into(), &0.into()));
-    let findings = doc["findings"].as_array().unwrap();
-    let supported: Vec<_> = findings.iter().filter(|finding| finding["status"] == "supported").collect();
+    let supported = doc["findings"].as_array().unwrap();
     assert!(supported.is_empty(), "what was never measured has no cause and no remedy: {supported:?}");
     assert!(
         run.stderr.contains("refused") && run.stderr.contains("check that the server listens there"),
@@ -55,8 +56,11 @@ fn a_target_that_was_never_there_is_given_up_and_nothing_is_made_of_it() {
     // By default it is two seconds; who says never, goes on to the end.
     let run = plimsoll(&[&load[..], &["--explain"]].concat());
     assert!(run.stdout.contains("2.00 s in which nothing has connected"), "{}", run.stdout);
-    let run = plimsoll(&[&load[..], &["-d", "1s", "--give-up", "never", "--json"]].concat());
-    assert!(!run.stdout.contains("gave-up"), "{}", run.stdout);
+    let on = ["load", &url, "-d", "1s", "-c", "5", "--tick", "100ms", "--no-record", "-q", "--json"];
+    for (give_up, is_given_up) in [("300ms", true), ("never", false)] {
+        let run = plimsoll(&[&on[..], &["--give-up", give_up]].concat());
+        assert_eq!(run.stdout.contains("gave-up"), is_given_up, "{give_up}: {}", run.stdout);
+    }
 }
 
 #[test]
@@ -279,24 +283,44 @@ fn a_stalled_target_is_measured_and_the_result_is_valid() {
 fn ctrl_c_prints_the_summary_and_a_killed_run_stays_readable() {
     let server = serve_http(&[]);
     let folder = tempfile::tempdir().unwrap();
-    for (signal, status) in [(2, Some(130)), (9, None)] {
+    // Ctrl-C, a terminal that is closed, and what nobody can see to.
+    for (signal, status) in [(2, Some(130)), (1, Some(130)), (9, None)] {
         let file = folder.path().join(format!("run-{signal}.plimsoll"));
         let path = file.to_str().unwrap();
-        let mut load = command(&["load", &server.url, "-d", "60s", "--tick", "100ms", "--record", path, "-q"]);
+        // Whoever runs the tests may have been started by nohup, which is inherited.
+        let mut load = Command::new("env");
+        load.args(["--default-signal=HUP", BIN, "load", &server.url]);
+        load.args(["-d", "60s", "--tick", "100ms", "--record", path, "-q"]);
         let mut child = Guard::spawn(load.stdout(Stdio::piped()).stderr(Stdio::piped())).unwrap();
-        std::thread::sleep(Duration::from_millis(900));
+        wait_until("there is something in the recording", || {
+            let report = plimsoll(&["report", path, "--json"]);
+            report.status == Some(0) && report.json()["totals"]["ok"].as_u64() > Some(100)
+        });
         child.signal(signal);
-        let ended = child.wait(Duration::from_secs(10)).expect("it ends");
+        let ended = child.wait(testkit::HANG_GUARD).expect("it ends");
         assert_eq!(ended.code(), status, "signal {signal}");
         let mut printed = String::new();
         child.child().stdout.take().unwrap().read_to_string(&mut printed).unwrap();
-        assert_eq!(printed.contains("how much"), signal == 2, "{printed}");
+        assert_eq!(printed.contains("how much"), signal != 9, "{printed}");
         let again = plimsoll(&["report", path, "--json"]);
         again.assert_exit(0);
         let doc = again.json();
-        assert_eq!(doc["end"], if signal == 2 { "interrupted" } else { "partial" });
+        assert_eq!(doc["end"], if signal == 9 { "partial" } else { "interrupted" });
         assert!(doc["totals"]["ok"].as_u64().unwrap() > 100, "{}", doc["totals"]);
     }
+}
+
+#[test]
+fn with_nohup_a_run_outlives_its_terminal() {
+    let server = serve_http(&[]);
+    let script = format!("trap '' HUP; exec {BIN} load {} -d 2s --no-record -q", server.url);
+    let mut load = Guard::spawn(Command::new("sh").args(["-c", &script]).stdout(Stdio::piped())).unwrap();
+    std::thread::sleep(Duration::from_millis(700));
+    load.signal(1);
+    let mut printed = String::new();
+    load.child().stdout.take().unwrap().read_to_string(&mut printed).unwrap();
+    let status = load.wait(testkit::HANG_GUARD).expect("it ends").code();
+    assert!(matches!(status, Some(0 | 4)) && !printed.contains("interrupted"), "{status:?}:\n{printed}");
 }
 
 #[test]
@@ -385,7 +409,7 @@ fn a_second_signal_ends_it_at_once_and_without_a_summary() {
         load.signal(signal_hook::consts::SIGINT);
         std::thread::sleep(Duration::from_millis(20));
         load.signal(signal_hook::consts::SIGTERM);
-        let status = load.wait(Duration::from_secs(20)).expect("it ends");
+        let status = load.wait(testkit::HANG_GUARD).expect("it ends");
         let mut printed = String::new();
         load.child().stdout.take().unwrap().read_to_string(&mut printed).unwrap();
         // As the shell counts a death by the second signal; by the first alone it would be 130, with a summary.
@@ -394,4 +418,57 @@ fn a_second_signal_ends_it_at_once_and_without_a_summary() {
         status.code() == Some(143)
     });
     assert!(ended_at_once);
+}
+
+#[test]
+fn a_target_that_died_under_a_count_is_said_with_the_way_out() {
+    let mut server = serve_http(&[]);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.plimsoll");
+    let file = path.to_str().unwrap();
+    let mut load =
+        command(&["load", &server.url, "-n1G", "-c2", "-t1", "--tick", "100ms", "--no-observe", "--record", file]);
+    let mut process = Guard::spawn(load.stdout(Stdio::piped()).stderr(Stdio::piped())).unwrap();
+    wait_until("something was answered", || {
+        let report = plimsoll(&["report", file, "--json"]);
+        report.status == Some(0) && report.json()["totals"]["ok"].as_u64() > Some(100)
+    });
+    server.process.child().kill().unwrap();
+    let mut said = String::new();
+    let mut errors = BufReader::new(process.child().stderr.take().unwrap());
+    while !said.contains("target-away") {
+        said.clear();
+        assert!(errors.read_line(&mut said).unwrap() > 0, "it was never said");
+    }
+    for part in ["nobody has taken a connection for 10", "1,000,000,000 requests", "Ctrl-C", "-d bounds it"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    process.signal(2);
+    let mut printed = String::new();
+    process.child().stdout.take().unwrap().read_to_string(&mut printed).unwrap();
+    assert_eq!(process.wait(testkit::HANG_GUARD).unwrap().code(), Some(130));
+    let before_figures = printed.split("how much").next().unwrap_or_default();
+    assert!(before_figures.contains("Nobody took connections from second"), "{printed}");
+}
+
+#[test]
+fn an_observer_that_is_not_there_yet_is_said_at_the_first_try() {
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let load = |more: &[&str]| {
+        let args = ["load", "http://127.0.0.1:1/", "-n1", "--no-record", "--observe-at", &nobody];
+        finish(command(&[&args[..], more].concat()).env("PLIMSOLL_TOKEN", "a-token-for-tests-0123456789"))
+    };
+    // Longer than a first try takes, however busy the machine is.
+    let waited = load(&["--observe-wait", "4s"]);
+    waited.assert_exit(1);
+    let mut lines = waited.stderr.lines();
+    let first = lines.next().unwrap_or_default();
+    assert!(first.starts_with(&format!("plimsoll: no observer at {nobody} yet: nothing listens there")), "{first}");
+    assert!(first.ends_with("trying for up to 4.00 s"), "{first}");
+    assert!(lines.next().is_some_and(|line| line.contains("expected an observer")), "{}", waited.stderr);
+    for more in [&["--observe-wait", "0"][..], &["--observe-wait", "600ms", "-q"]] {
+        let run = load(more);
+        run.assert_exit(1);
+        assert!(!run.stderr.contains("yet"), "{more:?}: {}", run.stderr);
+    }
 }

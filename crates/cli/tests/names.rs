@@ -10,7 +10,7 @@ use std::process::{ChildStdout, Command, Stdio};
 use std::time::Duration;
 use testkit::process::Guard;
 
-const HANG_GUARD: Duration = Duration::from_secs(60);
+const HANG_GUARD: Duration = testkit::HANG_GUARD;
 const SIGKILL: i32 = 9;
 const SIGTERM: i32 = 15;
 

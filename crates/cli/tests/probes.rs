@@ -3,6 +3,10 @@
 mod common;
 
 use common::*;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+use testkit::wait_until;
 
 fn can_run() -> bool {
     if testkit::is_root() && std::path::Path::new("/sys/kernel/btf/vmlinux").exists() {
@@ -74,34 +78,25 @@ fn a_server_that_is_killed_is_in_the_recording_with_what_killed_it() {
 
 #[test]
 fn windows_take_a_tenth_of_the_measured_time_at_the_most() {
-    if !can_run() {
-        return;
+    if can_run() {
+        in_three(windows_take_a_tenth);
     }
+}
+
+fn windows_take_a_tenth() {
     let server = serve_http(&[]);
     // Too short for one, or over at any moment; of a tick's length; of two.
     for (length, windows, window_s_max) in
         [(["-n", "50"], 0, 0.0), (["-d", "300ms"], 0, 0.0), (["-d", "1s"], 1, 0.1), (["-d", "2s"], 1, 0.2)]
     {
         let load = ["load", &server.url, "-c", "2", "--warmup", "0s", "--json", "--no-record", "-q"];
-        let look = || plimsoll(&[&load[..], &length, &["--observe", "windows"]].concat()).json();
-        let is_kept = |doc: &serde_json::Value| {
-            let bpf = &doc["observed"]["bpf"];
-            let has_seen = windows == 0 || bpf["window_replies"].as_u64() >= Some(1);
-            bpf["windows"] == windows && bpf["window_s"].as_f64().unwrap_or(0.0) <= 1.5 * window_s_max && has_seen
-        };
-        // Who opens and closes a window may have to wait for a busy machine's CPU: then it is late, or has no time left.
-        // What the rule itself allows is tested with a given clock, beside it.
-        let mut doc = look();
-        for _ in 0..4 {
-            if is_kept(&doc) {
-                break;
-            }
-            doc = look();
-        }
-        assert!(is_kept(&doc), "{length:?}, five times; at last {}", doc["observed"]["bpf"]);
+        let doc = plimsoll(&[&load[..], &length, &["--observe", "windows"]].concat()).json();
+        let bpf = &doc["observed"]["bpf"];
+        let window_s = bpf["window_s"].as_f64().unwrap_or(0.0);
+        // On a busy machine one ends a little late.
+        assert!(bpf["windows"] == windows && window_s <= 1.5 * window_s_max, "{length:?}: {bpf}");
         if windows > 0 {
-            let bpf = &doc["observed"]["bpf"];
-            assert!(bpf["window_s"].as_f64() > Some(0.0), "{bpf}");
+            assert!(window_s > 0.0 && bpf["window_replies"].as_u64() >= Some(1), "{bpf}");
             assert!(bpf["calls_per_reply"].as_f64() >= Some(2.0), "it receives and sends: {bpf}");
         }
     }
@@ -113,8 +108,9 @@ fn a_run_that_is_over_at_once_does_not_wait_for_probes_and_says_so() {
         return;
     }
     let server = serve_http(&[]);
-    let doc = plimsoll(&["load", &server.url, "-n", "1", "--json", "--no-record", "-q"]).json();
-    assert!(doc["observed"]["bpf"].is_null());
+    // On a machine that is busy elsewhere a run of one request can take so long that they are there.
+    let docs = (0..5).map(|_| plimsoll(&["load", &server.url, "-n", "1", "--json", "--no-record", "-q"]).json());
+    let doc = docs.into_iter().find(|doc| doc["observed"]["bpf"].is_null()).expect("a run without probes, of five");
     let samplers = doc["samplers"].as_array().unwrap();
     let probe = samplers.iter().find(|sampler| sampler["name"] == "bpf/sockets").unwrap();
     assert!(probe["reason"].as_str().unwrap().starts_with("not attached before the run ended"), "{probe}");
@@ -131,4 +127,52 @@ fn without_probes_the_report_says_so_and_the_run_is_fine() {
     let probe = samplers.iter().find(|sampler| sampler["name"] == "bpf/sockets").unwrap();
     assert_eq!(probe["status"], "disabled");
     assert!(probe["reason"].as_str().unwrap().contains("--observe"), "{probe}");
+}
+
+#[test]
+fn with_five_capabilities_a_user_sees_what_root_sees() {
+    if !can_run() {
+        return;
+    }
+    let server = serve_http(&[]);
+    let folder = tempfile::tempdir().unwrap();
+    // Where tests are built nobody else may come.
+    let program = folder.path().join("plimsoll");
+    std::fs::copy(BIN, &program).unwrap();
+    let open = |path: &std::path::Path| std::fs::set_permissions(path, Permissions::from_mode(0o755)).unwrap();
+    open(folder.path());
+    open(&program);
+    // Of a run that is long enough: probes are loaded one after another while it goes, slowly beside other work.
+    let active = |run: &mut dyn FnMut(&[&str]) -> Run| -> Vec<String> {
+        for length in ["1s", "4s", "16s"] {
+            let document = run(&["load", &server.url, "-c", "2", "-d", length, "--json", "--no-record", "-q"]).json();
+            let samplers = document["samplers"].as_array().unwrap();
+            let came_late = |sampler: &serde_json::Value| {
+                sampler["reason"].as_str().unwrap_or_default().starts_with("not attached")
+            };
+            if samplers.iter().any(came_late) {
+                continue;
+            }
+            let active = samplers.iter().filter(|sampler| sampler["status"] == "active");
+            return active.map(|sampler| sampler["name"].as_str().unwrap().to_owned()).collect();
+        }
+        panic!("16 s were too short to load the probes");
+    };
+    let of_root = active(&mut |load| plimsoll(load));
+    let as_nobody = |rights: &str| {
+        active(&mut |load| {
+            let mut command = Command::new("setpriv");
+            command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups", "--bounding-set"]);
+            command.args([&format!("-all{rights}"), "--inh-caps", &format!("-all{rights}")]);
+            if !rights.is_empty() {
+                command.args(["--ambient-caps", rights.trim_start_matches(',')]);
+            }
+            finish(command.arg(&program).args(load))
+        })
+    };
+    let needed = ",+bpf,+perfmon,+sys_ptrace,+syslog,+dac_read_search";
+    assert_eq!(as_nobody(needed), of_root);
+    assert!(of_root.iter().any(|name| name == "bpf/lifecycle"), "{of_root:?}");
+    let of_nobody = as_nobody("");
+    assert!(!of_nobody.iter().any(|name| name.starts_with("bpf/")), "{of_nobody:?}");
 }

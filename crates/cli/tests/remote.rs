@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use testkit::network::Pair;
 use testkit::process::Guard;
+use testkit::wait_until;
 
 const TOKEN: &str = "a-token-for-tests-0123456789";
 
@@ -183,6 +184,38 @@ fn a_target_behind_a_unix_socket_is_no_target_elsewhere() {
 }
 
 #[test]
+fn an_observer_that_comes_up_after_the_run_is_waited_for_as_long_as_was_said() {
+    let target = serve_http(&[]);
+    let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let load = |wait: &str| {
+        let args = ["load", &target.url, "-n", "50", "--json", "-q", "--no-record", "--observe-at", &address];
+        let mut load = command(&[&args[..], &["--observe-wait", wait]].concat());
+        load.env("PLIMSOLL_TOKEN", TOKEN);
+        load
+    };
+    for (wait, tries) in [("0s", None), ("400ms", Some("(tried "))] {
+        let run = finish(&mut load(wait));
+        run.assert_exit(1);
+        assert!(run.stderr.contains("connection refused") && run.stdout.is_empty(), "{}", run.stderr);
+        assert_eq!(run.stderr.contains("(tried "), tries.is_some(), "{}", run.stderr);
+    }
+    let mut waiting = load("60s");
+    let waiting = std::thread::spawn(move || finish(&mut waiting));
+    // It was refused by then; if it was not, it is merely easier.
+    std::thread::sleep(Duration::from_millis(500));
+    let observer = running(command(&["watch", "--serve", &address]).env("PLIMSOLL_TOKEN", TOKEN));
+    let run = waiting.join().unwrap();
+    run.assert_measured();
+    assert_eq!(run.json()["observed"]["remote"]["address"], address, "{}", run.stdout);
+    // Ctrl-C is not made to wait.
+    drop(observer);
+    let mut waiting = Guard::spawn(load("1h").stdout(Stdio::null()).stderr(Stdio::null())).unwrap();
+    std::thread::sleep(Duration::from_millis(500));
+    waiting.signal(2);
+    assert!(waiting.wait(testkit::HANG_GUARD).is_some_and(|status| !status.success()));
+}
+
+#[test]
 fn without_the_token_nothing_is_observed_and_no_load_is_put_on() {
     let Some(pair) = pair() else { return };
     let (_target, mut observer) = (target(&pair), observer(&pair, TOKEN));
@@ -196,7 +229,7 @@ fn without_the_token_nothing_is_observed_and_no_load_is_put_on() {
     finish(&mut load(&pair, Some("short"), &["-d", "20s"])).assert_exit(2);
     // Ctrl-C ends it, cleanly.
     observer.process.signal(2);
-    assert_eq!(observer.process.wait(Duration::from_secs(10)).unwrap().code(), Some(0));
+    assert_eq!(observer.process.wait(testkit::HANG_GUARD).unwrap().code(), Some(0));
     let nobody = finish(&mut load(&pair, Some(TOKEN), &["-d", "20s"]));
     nobody.assert_exit(1);
     assert!(nobody.stderr.contains("watch --serve"), "{}", nobody.stderr);

@@ -6,6 +6,7 @@ mod common;
 use common::*;
 use std::time::Duration;
 use testkit::redis::Redis;
+use testkit::wait_until;
 
 /// redis-server, or the reason why there is none.
 fn redis(options: &[&str]) -> Option<Redis> {
@@ -197,7 +198,7 @@ fn what_cannot_be_is_said_before_any_load() {
         (&["--mix", "GET=x"][..], "--mix: expected"),
         (&["--keys", "0"], "--keys: expected at least 1"),
         (&["--value-size", "0"], "--value-size: expected sizes"),
-        (&["--size", "3"], "--size is for echo URLs"),
+        (&["--size", "3"], "--size is for echo or ws URLs"),
         (&["-X", "POST"], "-X is for http URLs"),
         (&["--key-distribution", "gauss"], "zipf:S"),
     ] {

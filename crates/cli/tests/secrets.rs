@@ -58,6 +58,22 @@ fn resp(bytes: &[u8]) -> Vec<u8> {
     b"+OK\r\n".repeat((0..bytes.len()).filter(|at| begins(*at)).count())
 }
 
+/// Switches, and sends messages back.
+fn websocket(bytes: &[u8]) -> Vec<u8> {
+    let text = String::from_utf8_lossy(bytes);
+    if let Some(key) = text.lines().find_map(|line| line.strip_prefix("Sec-WebSocket-Key: ")) {
+        let accept = tungstenite::handshake::derive_accept_key(key.as_bytes());
+        let switch = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n";
+        return format!("{switch}Sec-WebSocket-Accept: {accept}\r\n\r\n").into_bytes();
+    }
+    let (mut rest, mut said) = (bytes, Vec::new());
+    while let Some(((first, _, payload), behind)) = testkit::websocket::read(rest) {
+        said.extend(testkit::websocket::frame(first, &payload).bytes(false, 0));
+        rest = behind;
+    }
+    said
+}
+
 fn has(bytes: &[u8], text: &[u8]) -> bool {
     bytes.windows(text.len()).any(|window| window == text)
 }
@@ -210,6 +226,16 @@ fn passwords_of_resp_are_sent_and_nowhere_else() {
     for sent in ["sesame-m", "sesame-c", "sesame-h"] {
         assert!(keeper.was_sent(sent.as_bytes()), "'{sent}' was not sent");
     }
+}
+
+#[test]
+fn websocket_secrets_are_sent_and_nowhere_else() {
+    let keeper = Keeper::start(websocket);
+    let url = format!("ws://ali:sesame-u@{}/x?token=sesame-t", keeper.address);
+    // The second is `ali:sesame-u`, as Basic authentication writes it.
+    let sent: &[&str] = &["sesame-t", "YWxpOnNlc2FtZS11", "sesame-k", "sesame0Zm9vYmFyYmF6cXV4MTIz"];
+    let args = vec!["-H", "X-Api-Key: sesame-k", "--subprotocol", "chat,sesame0Zm9vYmFyYmF6cXV4MTIz", &url];
+    check(&keeper, &Case { args, variables: Vec::new(), sent, never: &["sesame", "YWxpOnNlc2FtZS11"] });
 }
 
 #[test]

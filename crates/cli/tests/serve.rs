@@ -9,10 +9,11 @@ use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{ChildStdout, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use testkit::process::Guard;
+use testkit::wait_until;
 
-const HANG_GUARD: Duration = Duration::from_secs(20);
+const HANG_GUARD: Duration = testkit::HANG_GUARD;
 /// Signals by number.
 const SIGINT: i32 = 2;
 const SIGKILL: i32 = 9;
@@ -63,14 +64,6 @@ fn stat(pid: u32) -> Option<(u32, char)> {
     Some((fields.next()?.parse().ok()?, state))
 }
 
-fn wait_until(what: &str, is: impl Fn() -> bool) {
-    let give_up = Instant::now() + HANG_GUARD;
-    while !is() {
-        assert!(Instant::now() < give_up, "{what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
 fn is_gone(pid: u32) -> bool {
     // A zombie has ended; who inherits it reaps it.
     stat(pid).is_none_or(|(_, state)| matches!(state, 'Z' | 'X'))
@@ -81,7 +74,7 @@ fn after_a_kill_nothing_is_left_and_the_next_start_works() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let (unix, control) = (at("echo.sock"), at("control.sock"));
-    for design in target::echo::DESIGNS.iter().map(|design| design.info.name).filter(|name| *name != "uring") {
+    for design in servers::echo::DESIGNS.iter().map(|design| design.info.name).filter(|name| *name != "uring") {
         let args = |address: &str| {
             let listen = ["--listen", address, "--design", design, "--unix", &unix, "--control", &control];
             let workers: &[&str] = if matches!(design, "prefork" | "pool") { &["--workers", "4"] } else { &[] };
@@ -194,8 +187,8 @@ fn what_is_served_is_listed() {
     let json = plimsoll(&["serve", "--list", "--json"]).json();
     let servers = json["servers"].as_array().unwrap();
     for (server, designs) in [
-        ("http", target::http::DESIGNS.iter().map(|design| design.info).collect::<Vec<_>>()),
-        ("echo", target::echo::DESIGNS.iter().map(|design| design.info).collect()),
+        ("http", servers::http::DESIGNS.iter().map(|design| design.info).collect::<Vec<_>>()),
+        ("echo", servers::echo::DESIGNS.iter().map(|design| design.info).collect()),
     ] {
         let listed = servers.iter().find(|listed| listed["name"] == server).unwrap();
         let listed = listed["designs"].as_array().unwrap();

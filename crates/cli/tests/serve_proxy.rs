@@ -7,15 +7,16 @@
 
 mod common;
 
-use common::{command, plimsoll, wait_until};
+use common::{command, plimsoll};
+use servers::ServeOptions;
+use servers::proxy::{ProxyOptions, memory_bytes};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::process::{ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
-use target::ServeOptions;
-use target::proxy::{ProxyOptions, memory_bytes};
 use testkit::nginx::Nginx;
 use testkit::process::Guard;
+use testkit::wait_until;
 
 const OBJECT: usize = 26_000_000;
 const READERS: usize = 40;
@@ -153,7 +154,7 @@ fn memory_and_temp_files_of_slow_readers_are_as_predicted() {
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "no file has a name");
     // And one of them is right, now with a window to be sent into.
     rustix::net::sockopt::set_socket_recv_buffer_size(&readers[7], 4 << 20).unwrap();
-    readers[7].set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    readers[7].set_read_timeout(Some(testkit::HANG_GUARD)).unwrap();
     assert!(body(&mut readers[7]) == noise(OBJECT));
     drop(readers);
     let counters = served.stop();
@@ -177,7 +178,7 @@ fn memory_and_temp_files_of_slow_readers_are_as_predicted() {
 
 fn get(address: SocketAddr, path: &str) -> Vec<u8> {
     let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    stream.set_read_timeout(Some(testkit::HANG_GUARD)).unwrap();
     write!(stream, "GET {path} HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n").unwrap();
     body(&mut stream)
 }
@@ -209,11 +210,11 @@ fn killed_it_leaves_no_temp_files() {
     stream.write_all(b"GET /object HTTP/1.1\r\nHost: t\r\n\r\n").unwrap();
     let start = Instant::now();
     while unlinked_bytes(pid) == 0 {
-        assert!(start.elapsed() < Duration::from_secs(60), "nothing is written");
+        assert!(start.elapsed() < testkit::HANG_GUARD, "nothing is written");
         std::thread::sleep(Duration::from_millis(10));
     }
     served.guard.signal(9);
-    served.guard.wait(Duration::from_secs(20)).unwrap();
+    served.guard.wait(testkit::HANG_GUARD).unwrap();
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
 }
 
@@ -273,7 +274,7 @@ fn without_descriptors_it_says_503_and_does_not_spin() {
     };
     let pid = served.guard.pid();
     let mut first = &idle[0];
-    first.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    first.set_read_timeout(Some(testkit::HANG_GUARD)).unwrap();
     first.write_all(b"GET / HTTP/1.1\r\nHost: t\r\n\r\n").unwrap();
     let mut reply = [0; 400];
     let n = first.read(&mut reply).unwrap();
@@ -293,7 +294,7 @@ fn without_descriptors_it_says_503_and_does_not_spin() {
         if all.starts_with("HTTP/1.1 200") {
             break;
         }
-        assert!(start.elapsed() < Duration::from_secs(20), "{all}");
+        assert!(start.elapsed() < testkit::HANG_GUARD, "{all}");
     }
     served.stop();
 }

@@ -1,4 +1,5 @@
-//! Whether somebody else uses the machine, in a sentence: for a run that the user did not set up, as the demo's.
+//! Whether somebody else uses the machine, in a sentence: for a run that the user did not set up, as the demo's, and where
+//! a target had to wait for them.
 //!
 //! By the CPU time of other processes over the measured time, and by what the hypervisor took. It judges no figure.
 
@@ -17,15 +18,24 @@ const STOLEN_MAX: f64 = 0.05;
 /// "this machine is busy: NAME (pid) takes x cores"; `None` where it is not, or nobody looked.
 pub fn busy(recording: &Recording) -> Option<String> {
     let facts = Facts::of(recording);
-    let all: f64 = facts.neighbours.iter().map(|n| n.cores).sum();
-    let mut who: Vec<String> = Vec::new();
-    if all >= CORES_MIN {
-        let named = facts.neighbours.iter().filter(|n| n.cores >= NAMED_MIN).take(NAMED_MAX);
-        who.extend(named.map(|n| format!("{} (pid {}) takes {:.1} cores", n.name, n.pid, n.cores)));
-    }
+    let mut who = neighbours(&facts);
     let stolen = facts.generator_host.map_or(0.0, |host| host.steal);
     if stolen > STOLEN_MAX {
         who.push(format!("the hypervisor takes {} of its CPU time", percent(stolen)));
     }
-    (!who.is_empty()).then(|| format!("this machine is busy: {}", who.join(", ")))
+    (!who.is_empty()).then(|| sentence(&who))
+}
+
+/// The sentence that says who else uses the generator's machine.
+pub(crate) fn sentence(who: &[String]) -> String {
+    format!("this machine is busy: {}", who.join(", "))
+}
+
+/// The processes that use the machine, each with what it takes; empty where they take too little together.
+pub(crate) fn neighbours(facts: &Facts<'_>) -> Vec<String> {
+    if facts.neighbours.iter().map(|n| n.cores).sum::<f64>() < CORES_MIN {
+        return Vec::new();
+    }
+    let named = facts.neighbours.iter().filter(|n| n.cores >= NAMED_MIN).take(NAMED_MAX);
+    named.map(|n| format!("{} (pid {}) takes {:.1} cores", n.name, n.pid, n.cores)).collect()
 }

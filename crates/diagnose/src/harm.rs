@@ -224,7 +224,7 @@ impl Stolen {
 /// What was stolen of the generator's machine; `None` where nobody could read it.
 pub fn stolen(scope: &Scope<'_>) -> Option<Stolen> {
     let read = || scope.spans.iter().filter_map(|span| span.generator_host);
-    let sum = |of: fn(&crate::facts::HostTime) -> f64| read().map(|time| of(&time)).sum::<f64>();
+    let sum = |of: fn(&crate::usage::HostTime) -> f64| read().map(|time| of(&time)).sum::<f64>();
     let (busy_ns, steal_ns, total_ns) = (sum(|t| t.busy_ns), sum(|t| t.steal_ns), sum(|t| t.total_ns));
     if total_ns <= 0.0 || !total_ns.is_finite() {
         return None;

@@ -6,10 +6,10 @@
 //! connections, or four points, there is no slope.
 
 use crate::facts::Facts;
-use model::Snapshot;
 use model::finding::{HeldLine, MemorySlopes};
-use model::plan::Workload;
 use model::snapshot::Role;
+use model::units::show_grouped;
+use model::{ErrorKind, Recording, Snapshot};
 
 /// Points a line is laid through, at the least.
 const POINTS_MIN: usize = 4;
@@ -19,27 +19,25 @@ const RANGE_MIN: f64 = 100.0;
 /// What a run that held connections came to; `None` of any other.
 pub(crate) fn held(facts: &Facts<'_>) -> Option<HeldLine> {
     let recording = facts.recording;
-    let Workload::Hold(hold) = &recording.plan.workload else { return None };
+    let protocol = recording.plan.workload.protocol();
+    if !protocol.is_held() {
+        return None;
+    }
     let counts = &recording.totals.sum.counts;
-    // A run that was cut off has no end to be counted at: its last whole tick stands for it.
-    let last_tick = recording
-        .timeline
-        .rows()
-        .iter()
-        .rev()
-        .find(|row| !row.is_drain && row.end_ns.is_multiple_of(recording.plan.tick_ns.max(1)))
-        .map_or(0, |row| row.gauges.connections);
     let slopes = slopes(facts);
     // What a connection takes of the target's machine, whose memory is looked at: the generator's part only if it is there.
     let of_generator = slopes.generator_bytes.filter(|_| !facts.is_target_elsewhere()).unwrap_or(0.0);
     let each = of_generator + slopes.target_bytes.unwrap_or(0.0) + slopes.slab_bytes.unwrap_or(0.0);
     let before = recording.snapshots.first().and_then(|s| s.memory_available_bytes);
-    let fits = before.filter(|_| each > 0.0).map(|bytes| (bytes as f64 / each) as u64);
     // The first attempt that failed, or the first connection lost, is where the ramp broke.
-    let gave = recording.totals.examples().min_by_key(|example| example.at_ns).filter(|_| hold.until_failure);
+    let gave = recording.totals.examples().min_by_key(|example| example.at_ns).filter(|_| protocol.is_until_failure());
+    let fits = before.filter(|_| each > 0.0 && gave.is_none()).map(|bytes| (bytes as f64 / each) as u64);
+    // A tick's number is that of its end: the one in which it gave may have lost some since, and none came after it.
+    let until = |at_ns: u64| recording.timeline.rows().iter().take_while(move |row| row.start_ns <= at_ns);
+    let held_at = |at_ns: u64| until(at_ns).map(|row| row.gauges.connections).max();
     Some(HeldLine {
         established_max: recording.totals.connections_max,
-        established_at_end: recording.totals.held_at_end.unwrap_or(last_tick),
+        established_at_end: at_end(recording),
         made_in_s: Some(recording.totals.measured_from_ns)
             .filter(|ns| *ns > 0 && recording.totals.measured_ns > 0)
             .map(|ns| ns as f64 / 1e9),
@@ -50,7 +48,39 @@ pub(crate) fn held(facts: &Facts<'_>) -> Option<HeldLine> {
         fits_in_memory: fits,
         first_to_give: gave.map(|example| example.kind),
         gave_at_s: gave.map(|example| example.at_ns as f64 / 1e9),
+        held_when_it_gave: gave.and_then(|example| held_at(example.at_ns)),
+        limit_that_gave: gave.and_then(|example| limit_of(facts, example.kind)),
     })
+}
+
+/// Connections established at the end of the load.
+pub(crate) fn at_end(recording: &Recording) -> u64 {
+    // A run that was cut off has no end to be counted at: its last whole tick stands for it.
+    let last_tick = || {
+        let rows = recording.timeline.rows().iter().rev();
+        let mut whole = rows.filter(|row| !row.is_drain && row.end_ns.is_multiple_of(recording.plan.tick_ns.max(1)));
+        whole.next().map_or(0, |row| row.gauges.connections)
+    };
+    recording.totals.held_at_end.unwrap_or_else(last_tick)
+}
+
+/// The limit that a failure of the generator's speaks of, with its value.
+fn limit_of(facts: &Facts<'_>, kind: ErrorKind) -> Option<String> {
+    let capsule = &facts.recording.capsule;
+    match kind {
+        ErrorKind::TooManyFiles => {
+            let soft = capsule.limits.get("nofile")?.split(':').next()?;
+            Some(format!("nofile, {} descriptors", soft.parse().map_or(soft.to_owned(), show_grouped)))
+        }
+        ErrorKind::AddressNotAvailable => {
+            let range = capsule.sysctls.get("net.ipv4.ip_local_port_range")?;
+            let mut ends = range.split_whitespace().map(str::parse::<u64>);
+            let (Some(Ok(first)), Some(Ok(last))) = (ends.next(), ends.next()) else { return None };
+            let ports = show_grouped(last.saturating_sub(first).saturating_add(1));
+            Some(format!("net.ipv4.ip_local_port_range, {ports} ports to each address"))
+        }
+        _ => None,
+    }
 }
 
 fn slopes(facts: &Facts<'_>) -> MemorySlopes {

@@ -8,6 +8,7 @@
 pub mod agreement;
 mod busy;
 pub mod check;
+mod expectations;
 pub mod facts;
 pub mod harm;
 mod held;
@@ -17,6 +18,7 @@ pub mod rules;
 pub mod slow;
 mod statistics;
 mod summary;
+pub mod usage;
 mod validity;
 
 pub use busy::busy;
@@ -42,18 +44,19 @@ pub const NO_CONNECTION: &str = "nothing ever connected";
 /// confidence, then as in [`RULES`].
 pub fn diagnose(recording: &Recording) -> Diagnosis {
     let facts = Facts::of(recording);
-    let has_connected = recording.has_connected();
+    let (has, missing) = match recording {
+        imported if imported.capsule.import.is_some() => (Needs::Nothing, NO_LOAD),
+        hopeless if !hopeless.has_connected() => (Needs::Load, NO_CONNECTION),
+        _ => (Needs::Connections, ""),
+    };
     let answers: Vec<(Bearing, bool, Finding)> = RULES
         .iter()
         .map(|rule| {
-            let verdict = match (recording.capsule.import.is_some(), rule.needs()) {
-                (true, Needs::Load | Needs::Connections) => Verdict::not_observable("what a load would show", NO_LOAD),
-                (false, Needs::Connections) if !has_connected => {
-                    Verdict::not_observable("what connections would show", NO_CONNECTION)
-                }
-                _ => rule.judge(&facts),
+            let verdict = match rule.needs {
+                needs if needs > has => Verdict::not_observable("what a load would show", missing),
+                _ => (rule.judge)(&facts),
             };
-            (rule.bearing(), verdict.is_open(), verdict.into_finding(rule.id()))
+            (rule.bearing, verdict.is_open(), verdict.into_finding(rule.id, rule.about))
         })
         .collect();
     let judged: Vec<Judged<'_>> = answers
@@ -64,7 +67,9 @@ pub fn diagnose(recording: &Recording) -> Diagnosis {
     let mut findings: Vec<Finding> = answers.into_iter().map(|(_, _, finding)| finding).collect();
     // A stable sort: equals stay in the registry's order.
     findings.sort_by_key(|f| (rank(f.status), Reverse(severity_rank(f)), Reverse((f.confidence * 1e6) as u64)));
-    Diagnosis { validity, summary: summary::summary(&facts), findings, held: held::held(&facts) }
+    let expectations = expectations::judge(&facts, &validity);
+    let summary = summary::summary(&facts, &expectations);
+    Diagnosis { validity, summary, expectations, findings, held: held::held(&facts) }
 }
 
 fn rank(status: Status) -> u8 {

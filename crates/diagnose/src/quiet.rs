@@ -7,6 +7,7 @@
 
 use crate::facts::{Facts, Scope};
 use model::finding::Quiet;
+use model::quantile::{self, Permille};
 use model::recording::{Disturbance, Row};
 use model::{Histogram, LatencyKind, LatencySet, Snapshot};
 
@@ -74,17 +75,15 @@ pub(crate) fn quiet(facts: &Facts<'_>) -> Option<Quiet> {
     let disturbed = totals.disturbed.as_deref()?;
     let latency = &scope.latency;
     let mut at_least = Vec::new();
-    let mut of = |name: &str, quantile: f64| {
-        let needed = (10.0 / (1.0 - quantile)).round() as u64;
-        let figure = latency.quantile(LatencyKind::Response, quantile);
-        let figure = figure.filter(|_| latency.count(LatencyKind::Response) >= needed)?;
+    let mut of = |name: &str, permille| {
+        let figure = quantile::shown(latency, LatencyKind::Response, Permille(permille))?;
         if figure.is_bound {
             at_least.push(name.to_owned());
         }
         Some(figure.ns as f64 / 1e3)
     };
-    let (p50, p90) = (of("response_p50_us", 0.5), of("response_p90_us", 0.9));
-    let (p99, p999) = (of("response_p99_us", 0.99), of("response_p999_us", 0.999));
+    let (p50, p90) = (of("response_p50_us", 500), of("response_p90_us", 900));
+    let (p99, p999) = (of("response_p99_us", 990), of("response_p999_us", 999));
     let max = latency.max(LatencyKind::Response);
     if max.is_some_and(|max| max.is_bound) {
         at_least.push("response_max_us".to_owned());

@@ -3,25 +3,21 @@
 //! A rule is a file in `rules/` whose head states its evidence, thresholds, their source, and what refutes it.
 
 use crate::facts::Facts;
-use model::finding::{Evidence, Finding, Severity, Status};
+use model::finding::{About, Evidence, Finding, Severity, Status};
 
 /// One cause, and how it is told from what looks alike.
-pub trait Rule: Sync {
+#[derive(Debug, Clone, Copy)]
+pub struct Rule {
     /// Its fixed id: reports, tests and users' scripts use it.
-    fn id(&self) -> &'static str;
-
-    /// What it means for the figures where this is supported. Never more than nothing for what the target did.
-    fn bearing(&self) -> Bearing {
-        Bearing::None
-    }
-
+    pub id: &'static str,
+    /// Whose cause it is.
+    pub about: About,
     /// What must have been for it to have something to look at.
-    fn needs(&self) -> Needs {
-        Needs::Nothing
-    }
-
+    pub needs: Needs,
+    /// What it means for the figures where this is supported. Never more than nothing for what the target did.
+    pub bearing: Bearing,
     /// Judges. Never panics, whatever the recording holds.
-    fn judge(&self, facts: &Facts<'_>) -> Verdict;
+    pub judge: fn(&Facts<'_>) -> Verdict,
 }
 
 /// What a rule looks at, each with the one before it.
@@ -140,9 +136,10 @@ impl Verdict {
         self.status == Status::Supported
     }
 
-    pub(crate) fn into_finding(self, id: &str) -> Finding {
+    pub(crate) fn into_finding(self, id: &str, about: About) -> Finding {
         Finding {
             id: id.to_owned(),
+            about,
             status: self.status,
             severity: self.severity,
             title: self.title,

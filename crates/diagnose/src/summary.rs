@@ -1,33 +1,49 @@
-//! What must be known before any figure is read: the target died, never answered, answered only errors or only some.
+//! What must be known before any figure is read: the target died, never answered, answered only errors or only some, an
+//! expectation is not met, others had the target's CPU.
 //!
 //! Rates and quantiles are over what was answered, so they look well exactly where the rest was not. Each remark is read
 //! from counters and the timeline, with the observer's events for the reason; the weightiest comes first.
 
+use crate::busy;
 use crate::facts::{Facts, duration, percent};
 use crate::rules::starved_users;
 use model::ErrorKind;
-use model::finding::Remark;
+use model::finding::{ExpectationState, Judgement, Remark};
+use model::limits::GONE_NS;
 use model::plan::Pace;
 use model::recording::Row;
 use model::units::show_grouped;
 use model::{Event, LatencyKind};
 
 /// Failures that say that nobody was there to be connected to.
-const GONE: [ErrorKind; 4] =
-    [ErrorKind::Refused, ErrorKind::Unreachable, ErrorKind::ConnectFailed, ErrorKind::ConnectTimeout];
+const GONE: [ErrorKind; 5] = [
+    ErrorKind::Refused,
+    ErrorKind::NoSocket,
+    ErrorKind::Unreachable,
+    ErrorKind::ConnectFailed,
+    ErrorKind::ConnectTimeout,
+];
 /// The same, and those of connections that were cut.
-const LOST: [ErrorKind; 6] = [GONE[0], GONE[1], GONE[2], GONE[3], ErrorKind::Reset, ErrorKind::ClosedEarly];
+const LOST: [ErrorKind; 7] = [GONE[0], GONE[1], GONE[2], GONE[3], GONE[4], ErrorKind::Reset, ErrorKind::ClosedEarly];
 /// Failures that are a whole reply with bad news.
 const BAD_NEWS: [ErrorKind; 2] = [ErrorKind::UnexpectedStatus, ErrorKind::ErrorReply];
 /// Kinds of events that end a process of the target.
 const ENDS: [&str; 3] = ["target-exit", "target-gone", "target-oom-kill"];
 /// So many of the requests failed by bad news: the figures are of that.
 const ERRORS_ONLY: f64 = 0.99;
+/// So many connections, by requests that ended, brought bytes that nobody had asked for.
+const UNASKED: f64 = 0.01;
 /// So many of the requests had not ended: they reach the 99th percentile.
 const UNFINISHED: f64 = 0.01;
 
+/// A target whose busiest thread waits for a CPU for so much of what it wants to run, on a machine that others use, is
+/// measured beside them: a healthy thread on a shared machine waits for 4 %, beside one busy loop on its CPU for half.
+const CROWDED_WAIT: f64 = 0.25;
+/// A thread that wants less of the time than this is not held up by much, whatever share of it.
+const WANTED_MIN: f64 = 0.1;
+
 /// The remarks on a run.
-pub(crate) fn summary(facts: &Facts<'_>) -> Vec<Remark> {
+pub(crate) fn summary(facts: &Facts<'_>, expectations: &[Judgement]) -> Vec<Remark> {
     if facts.recording.capsule.import.is_some() {
         return Vec::new();
     }
@@ -35,11 +51,20 @@ pub(crate) fn summary(facts: &Facts<'_>) -> Vec<Remark> {
     let mut all = Vec::new();
     match never_answered(facts) {
         Some(text) => all.push(remark("never-answered", text)),
-        None => all.extend(died(facts).map(|text| remark("target-died", text))),
+        None => match died(facts) {
+            Some(text) => all.push(remark("target-died", text)),
+            None => all.extend(away(facts).map(|text| remark("target-away", text))),
+        },
     }
     all.extend(errors_only(facts).map(|text| remark("errors-only", text)));
+    all.extend(unasked(facts).map(|text| remark("unsolicited-replies", text)));
     all.extend(starved(facts).map(|text| remark("users-starved", text)));
     all.extend(unfinished(facts).map(|text| remark("unfinished", text)));
+    // What was not said to be expected need not be said where the reason is.
+    let is_told = !all.is_empty();
+    let not_met = expectations.iter().filter(|e| e.state == ExpectationState::NotMet && (e.is_stated || !is_told));
+    all.extend(not_met.map(|e| remark("expectation-not-met", format!("expected {}, got {}", e.expected, e.got))));
+    all.extend(crowded(facts).map(|text| remark("target-crowded", text)));
     all
 }
 
@@ -90,6 +115,32 @@ fn died(facts: &Facts<'_>) -> Option<String> {
     })
 }
 
+/// Nobody took connections for long, and it is not known that nobody will any more: the longest time.
+fn away(facts: &Facts<'_>) -> Option<String> {
+    let mut longest: Option<(u64, u64)> = None;
+    // Since when, and how many connections it was asked for meanwhile: where none is wanted, none is refused.
+    let mut since: Option<(u64, u64)> = None;
+    for row in &facts.rows {
+        if !row.is_nobody_there() {
+            since = None;
+            continue;
+        }
+        let (from_ns, asked) = since.unwrap_or((row.start_ns, 0));
+        let asked = asked.saturating_add(row.counts.connect_failed);
+        since = Some((from_ns, asked));
+        let for_ns = row.end_ns.saturating_sub(from_ns);
+        if asked > 0 && for_ns >= GONE_NS && longest.is_none_or(|(from, to)| for_ns > to.saturating_sub(from)) {
+            longest = Some((from_ns, row.end_ns));
+        }
+    }
+    let (from_ns, to_ns) = longest?;
+    let times = [from_ns, to_ns].map(|ns| ns as f64 / 1e9);
+    Some(format!(
+        "nobody took connections from second {:.1} to {:.1}: rates are over that time, too",
+        times[0], times[1]
+    ))
+}
+
 /// Whether an event is the end of the target as far as the load saw it: about when the last reply came.
 fn is_end(facts: &Facts<'_>, event: &Event, until_ns: u64) -> bool {
     let tick_ns = tick_ns(facts) as f64;
@@ -135,20 +186,49 @@ fn errors_only(facts: &Facts<'_>) -> Option<String> {
     if count == 0 || (count as f64) < ERRORS_ONLY * facts.ended {
         return None;
     }
-    let mut seen: Vec<(u16, u64)> = facts.recording.totals.sum.status.seen().collect();
-    seen.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-    let named = match (kind, seen.first()) {
-        (ErrorKind::UnexpectedStatus, Some((status, _))) if *status > 0 => format!(", mostly status {status}"),
-        _ => String::new(),
+    let protocol = facts.recording.plan.workload.protocol();
+    let outcomes = match protocol.failure_replies() {
+        Some(replies) if replies.kind == kind => protocol.failures_by_name(&facts.recording.totals.sum.outcomes),
+        _ => Vec::new(),
     };
+    let most = outcomes.into_iter().max_by_key(|outcome| outcome.count);
+    let named = most.map_or(String::new(), |outcome| format!(", mostly {}", outcome.name));
     let all = if count as f64 >= facts.ended { "every reply" } else { "nearly every reply" };
     let (count, ended) = (show_grouped(count), grouped(facts.ended));
     Some(format!("{all} said failure ({count} of {ended}{named}): the figures are of errors"))
 }
 
+/// A reply that is whole by its own length is a good one; what comes behind it says that the length may be wrong.
+fn unasked(facts: &Facts<'_>) -> Option<String> {
+    let count = facts.recording.totals.sum.connection_errors.of(ErrorKind::UnsolicitedReply);
+    if count == 0 || (count as f64) < UNASKED * facts.ended {
+        return None;
+    }
+    Some(format!(
+        "bytes that no request had asked for came on {} connections, behind a reply or between two ({} requests ended): the \
+         lengths of replies may be wrong",
+        show_grouped(count),
+        grouped(facts.ended)
+    ))
+}
+
 fn starved(facts: &Facts<'_>) -> Option<String> {
     let users = facts.recording.totals.users.filter(|users| users.starved > 0)?;
     Some(format!("{}: the figures are of the others", starved_users::words(&users)))
+}
+
+/// Others on its machine had the CPU that the target wanted. The generator's figures stand; they are not those of a server
+/// that has the machine for itself.
+fn crowded(facts: &Facts<'_>) -> Option<String> {
+    let thread = facts.target_threads.first().filter(|_| !facts.is_target_elsewhere())?;
+    let (run, wait) = thread.run.zip(thread.wait)?;
+    let wanted = run + wait;
+    let who = busy::neighbours(facts);
+    if wanted < WANTED_MIN || wait < CROWDED_WAIT * wanted || who.is_empty() {
+        return None;
+    }
+    let (busy, share) = (busy::sentence(&who), percent(wait / wanted));
+    Some(format!("{busy}, and the target waited for a CPU {share} of the time it wanted to run"))
 }
 
 fn unfinished(facts: &Facts<'_>) -> Option<String> {

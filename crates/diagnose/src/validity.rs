@@ -4,7 +4,7 @@
 //! or where what kept it from running can have changed the figure by enough ([`crate::harm`]). It is undetermined where such
 //! a rule found part of its evidence and could not see the rest; that nothing was read at all, and nothing speaks for the
 //! rule, leaves nothing open. The run's state is the worst of the figures that its pace is asked for: throughput and
-//! response time, or the connections held. Where that is not `valid` and enough of the run was quiet, the quiet part is
+//! response time, or the connections held. Of a recording that stops before there was anything to judge it is undetermined. Where that is not `valid` and enough of the run was quiet, the quiet part is
 //! judged in its place.
 
 use crate::NO_CONNECTION;
@@ -14,8 +14,10 @@ use crate::quiet;
 use crate::rule::Bearing;
 use crate::rules::generator_cpu;
 use model::LatencyKind as Kind;
+use model::Recording;
 use model::finding::{Figure, FigureVerdict, Finding, Reason, Severity, Status, Validity, ValidityState};
 use model::plan::Pace;
+use model::recording::End;
 use model::units::show_grouped;
 
 /// A rule's answer with what it means for the figures.
@@ -34,6 +36,29 @@ impl Judged<'_> {
 
 /// The verdicts of a run.
 pub(crate) fn validity(facts: &Facts<'_>, judged: &[Judged<'_>]) -> Validity {
+    if !is_nothing_measured(facts.recording) {
+        return of_what_is_there(facts, judged);
+    }
+    // Where there are no figures nothing speaks against them; they are not valid for that.
+    let text = "the recording stops before anything had ended: there is nothing to judge".to_owned();
+    let reason = Reason { id: "nothing-measured".to_owned(), text };
+    Validity::of(ValidityState::Undetermined, vec![reason])
+}
+
+/// Whether a recording that is not whole holds nothing that a verdict could be about.
+fn is_nothing_measured(recording: &Recording) -> bool {
+    let is_whole = recording.end != End::Partial && !recording.integrity.is_damaged();
+    if is_whole || recording.capsule.import.is_some() {
+        return false;
+    }
+    let counts = &recording.totals.sum.counts;
+    match recording.plan.pace {
+        Pace::Held { .. } => !recording.has_connected(),
+        Pace::Closed { .. } | Pace::Open { .. } | Pace::Burst { .. } => counts.requests() == 0 && counts.arrived() == 0,
+    }
+}
+
+fn of_what_is_there(facts: &Facts<'_>, judged: &[Judged<'_>]) -> Validity {
     if facts.recording.capsule.import.is_some() {
         let against: Vec<Reason> =
             judged.iter().filter(|j| j.is_against(Bearing::All)).map(|j| reason(j.finding)).collect();

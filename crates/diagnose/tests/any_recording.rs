@@ -202,7 +202,7 @@ impl Tape {
         }
         for _ in 0..self.below(4) {
             let (status, count) = (self.next() as u16, self.next() >> 8);
-            totals.sum.status.add(status, count);
+            totals.sum.outcomes.add(status, count);
         }
         for _ in 0..self.below(12) {
             let row = self.row();

@@ -6,6 +6,8 @@ mod common;
 use common::{Build, SECOND, check, closed, judge, open};
 use diagnose::diagnose;
 use model::finding::{Diagnosis, Severity};
+use model::interval::Counts;
+use model::recording::Row;
 use model::users::Users;
 use model::{ErrorKind, Event};
 
@@ -62,15 +64,29 @@ fn silence_and_errors_are_said() {
         let [remark] = &diagnosis.summary[..] else { panic!("{:?}", diagnosis.summary) };
         (remark.id.clone(), remark.text.clone())
     };
-    let silent = said(failing(ErrorKind::ReplyTimeout), &["valid", "supported too-few"]);
+    let silent = said(failing(ErrorKind::ReplyTimeout), &["valid", "refuted too-few"]);
     assert_eq!(silent.0, "never-answered");
     assert!(silent.1.contains("no request was ever answered: all 6,400 failed (reply-timeout)"), "{silent:?}");
     let nobody = failing(ErrorKind::Refused).with(|b| b.connected = 0);
     assert!(said(nobody, &["undetermined"]).1.starts_with("no connection was ever made"));
     let errors = failing(ErrorKind::UnexpectedStatus).with(|b| b.status = vec![(503, 6400)]);
-    let errors = said(errors, &["valid", "supported too-few", "supported error-status"]);
+    let errors = said(errors, &["valid", "refuted too-few", "supported error-status"]);
     assert_eq!(errors.0, "errors-only");
     assert!(errors.1.starts_with("every reply said failure (6,400 of 6,400, mostly status 503)"), "{errors:?}");
+}
+
+#[test]
+fn bytes_that_nobody_asked_for_are_said_where_they_are_many() {
+    let padded = |count| {
+        let mut recording = closed().recording();
+        recording.totals.sum.connection_errors.add(ErrorKind::UnsolicitedReply, count);
+        diagnose(&recording)
+    };
+    assert!(padded(0).summary.is_empty() && padded(3).summary.is_empty());
+    let summary = padded(64_000).summary;
+    assert_eq!(summary[0].id, "unsolicited-replies");
+    let text = "bytes that no request had asked for came on 64,000 connections, behind a reply or between two";
+    assert!(summary[0].text.starts_with(text), "{summary:?}");
 }
 
 #[test]
@@ -117,4 +133,45 @@ fn what_had_not_ended_is_said_where_it_reaches_a_quantile() {
     let response = diagnosis.validity.figure(model::finding::Figure::Response).unwrap();
     assert!(response.text.starts_with("p99 ≥ 2.50 s"), "{response:?}");
     assert!(remarks(&check("ten", stuck(10), &["valid"])).is_empty());
+}
+
+#[test]
+fn who_had_the_targets_cpu_is_said_and_the_figures_stand() {
+    // It wants all of a CPU, and a neighbour has most of it.
+    let crowded = || closed().each(|s| (s.target, s.neighbours, s.idle_cores) = (vec![(0.4, 0.6)], [1.2, 0.02], 0.0));
+    let said = check("crowded", crowded(), &["valid"]);
+    let [("target-crowded", text)] = remarks(&said)[..] else { panic!("{:?}", said.summary) };
+    assert!(text.contains("yes (pid 30) takes 1.2 cores") && text.contains("60 %"), "{text}");
+    let none = |what: &str, build: Build| {
+        let diagnosis = diagnose(&build.recording());
+        assert!(remarks(&diagnosis).iter().all(|(id, _)| *id != "target-crowded"), "{what}: {:?}", diagnosis.summary);
+    };
+    // Its own threads stand in each other's way.
+    none("alone", crowded().each(|s| s.neighbours = [0.02, 0.02]));
+    none("on another CPU", crowded().each(|s| s.target = vec![(0.4, 0.02)]));
+    none("hardly awake", crowded().each(|s| s.target = vec![(0.03, 0.03)]));
+    none("nobody looked", crowded().with(|b| b.has_target = false));
+}
+
+#[test]
+fn a_target_that_was_away_for_long_and_came_back_is_said() {
+    // After ten seconds nobody is there for so long, which so many connections were refused by; then it goes on.
+    let away = |for_s: u64, refused: u64| {
+        let mut recording = closed().recording();
+        let last = *recording.timeline.rows().last().unwrap();
+        for second in 10..40 {
+            let mut row = Row { start_ns: second * SECOND, end_ns: (second + 1) * SECOND, ..last };
+            row.counts.connected = 1;
+            if second < 10 + for_s {
+                row.counts = Counts { connect_failed: refused, ..Counts::default() };
+                row.gauges.connections = 0;
+            }
+            recording.timeline.push(row);
+        }
+        diagnose(&recording).summary.into_iter().find(|remark| remark.id == "target-away").map(|remark| remark.text)
+    };
+    let said = away(12, 3).unwrap();
+    assert!(said.starts_with("nobody took connections from second 10.0 to 22.0"), "{said}");
+    assert_eq!(away(9, 3), None, "a restart");
+    assert_eq!(away(12, 0), None, "nobody asked");
 }

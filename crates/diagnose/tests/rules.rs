@@ -64,9 +64,9 @@ fn targets_that_stop_break_or_drown_leave_the_result_valid() {
         })
     };
     let rate = "supported rate-not-reached";
-    check("refuses", fail(ErrorKind::Refused), &["valid", rate, "supported too-few"]);
-    check("resets", fail(ErrorKind::Reset), &["valid", "supported too-few"]);
-    check("times out", fail(ErrorKind::ReplyTimeout), &["valid", "supported too-few"]);
+    check("refuses", fail(ErrorKind::Refused), &["valid", rate, "refuted too-few"]);
+    check("resets", fail(ErrorKind::Reset), &["valid", "refuted too-few"]);
+    check("times out", fail(ErrorKind::ReplyTimeout), &["valid", "refuted too-few"]);
     let never = stalled().with(|b| {
         b.seconds.truncate(5);
         b.plan.stop.duration_ns = Some(5 * SECOND);
@@ -225,7 +225,7 @@ fn figure_audit() {
         ("a kind is lost", |r| r.totals.sum.errors.record(ErrorKind::Io)),
         ("no bytes", |r| r.totals.sum.counts.bytes_received = 100),
         ("nothing sent", |r| r.totals.sum.counts.bytes_sent = 0),
-        ("statuses", |r| r.totals.sum.status.add(200, 5)),
+        ("statuses", |r| r.totals.sum.outcomes.add(200, 5)),
         ("more than asked", |r| r.plan.stop.requests = Some(63_999)),
         ("more time in requests than users have", |r| r.plan.connections = 60),
         ("a worker failed", |r| {
@@ -377,7 +377,13 @@ fn not_steady() {
     });
     check("scatter", scattered, &["valid", "refuted not-steady"]);
     let response = open().with(|b| b.seconds[5..].iter_mut().for_each(|s| s.response_ns = 3_000_000));
-    check("slower replies at the same rate", response, &["valid", id]);
+    let diagnosis = check("slower replies at the same rate", response, &["valid", id]);
+    // What lies within its own interval is said to be no difference, not shown as one.
+    let finding = diagnosis.findings.iter().find(|f| f.id == "not-steady").unwrap();
+    let said: Vec<&str> = finding.because.iter().map(|evidence| &*evidence.text).collect();
+    assert!(said[0].starts_with("throughput of both halves cannot be told apart"), "{said:?}");
+    assert!(said[1].starts_with("mean response time was ") && said[1].contains(" higher in"), "{said:?}");
+    assert!(finding.check_yourself.starts_with("plimsoll report RUN --csv intervals.csv"));
     check("too short to say", closed().with(|b| b.seconds.truncate(7)), &["valid", "not-observable not-steady"]);
 }
 
@@ -394,6 +400,8 @@ fn too_few() {
     assert!(p999.severity == Severity::Info && p999.title.ends_with("for p99.9"), "{p999:#?}");
     severity(10_000, &["valid", "refuted too-few"]);
     assert!(severity(0, &["valid", "supported too-few"]).title.contains("p50"));
+    let failed = few(0).each(|s| s.failed = vec![(ErrorKind::UnexpectedStatus, 100)]);
+    check("all failed", failed, &["valid", "refuted too-few", "supported error-status"]);
 }
 
 #[test]
@@ -412,8 +420,8 @@ fn error_status() {
         http.requests[0].expect.status = vec![(200, 200), (404, 404)];
     });
     let mut recording = accepted.recording();
-    recording.totals.sum.status = model::interval::StatusCounts::default();
-    recording.totals.sum.status.add(404, 64_000);
+    recording.totals.sum.outcomes = model::outcomes::OutcomeCounts::default();
+    recording.totals.sum.outcomes.add(404, 64_000);
     judge("accepted", &diagnose(&recording), &["valid", "refuted error-status"]);
     check(
         "resets are not statuses",
@@ -434,6 +442,8 @@ fn keepalive_off() {
     });
     check("as asked by header", asked, &["valid", "refuted keepalive-off"]);
     check("lasts", closed().with(|b| (b.connected, b.closed) = (640, 600)), &["valid", "refuted keepalive-off"]);
+    let held = closing().with(|b| b.closed = 0);
+    check("one request on each of many that stay", held, &["valid", "refuted keepalive-off"]);
     let broken = closing().each(|s| (s.ok, s.failed) = (3200, vec![(ErrorKind::ClosedEarly, 3200)]));
     check("broken", broken, &["valid", "refuted keepalive-off"]);
     let few = closed().with(|b| b.seconds.truncate(1)).each(|s| (s.ok, s.response_ns) = (9, 1000));
@@ -447,6 +457,7 @@ fn single_thread_bound() {
     let diagnosis = check("bound", bound(), &["valid", id]);
     let finding = &diagnosis.findings[0];
     assert!(finding.title.contains("thread-1 of server (21), at 98 % of a core"), "{finding:#?}");
+    assert_eq!(diagnosis.first_to_give(), Some(finding));
     let metrics: Vec<&str> = finding.because.iter().map(|e| &*e.metric).collect();
     assert_eq!(metrics, ["target.thread_run", "target.second_thread_run", "host.idle_cores", "service.mean_us"]);
     assert!(finding.confidence > 0.8 && finding.check_yourself == "top -H -p 20", "{finding:#?}");

@@ -7,6 +7,7 @@ use common::{Build, SECOND, check, closed, judge, open};
 use diagnose::diagnose;
 use model::finding::{Diagnosis, Figure, Finding, Severity, ValidityState};
 use model::plan::*;
+use model::recording::End;
 
 const STARVED: &str = "supported generator-starved";
 
@@ -218,6 +219,28 @@ fn undetermined_is_what_a_rule_saw_half_of() {
 }
 
 #[test]
+fn connections_added_until_something_gives_are_not_missed() {
+    let ramp = |until_failure| {
+        open().with(|b| {
+            b.plan.pace = Pace::Held { every_ns: None, connects_per_s: 64.0 };
+            b.plan.connections = 1_000_000;
+            b.plan.workload = Workload::Hold(Hold {
+                message: Echo { sizes: Sizes::Fixed(32), content: Content::Text },
+                is_echoed: true,
+                sweep_ns: None,
+                until_failure,
+            });
+        })
+    };
+    let id = "connections-not-reached";
+    let status = |until_failure| {
+        let diagnosis = diagnose(&ramp(until_failure).recording());
+        diagnosis.findings.iter().find(|finding| finding.id == id).unwrap().status
+    };
+    assert_eq!((status(false), status(true)), (model::Status::Supported, model::Status::Refuted));
+}
+
+#[test]
 fn connections_held_are_a_result_of_their_own() {
     let held = open().with(|b| {
         b.plan.pace = Pace::Held { every_ns: Some(SECOND), connects_per_s: 64.0 };
@@ -241,4 +264,22 @@ fn connections_held_are_a_result_of_their_own() {
     assert_eq!(state(&diagnosis, Figure::Connections), ValidityState::Valid);
     assert_eq!(state(&diagnosis, Figure::Response), ValidityState::NotValid);
     assert_eq!(diagnosis.validity.figure(Figure::Connections).unwrap().text, "64 at most, none lost");
+}
+
+#[test]
+fn a_recording_that_stops_before_the_first_reply_is_undetermined() {
+    let mut recording = closed().each(|s| (s.ok, s.in_flight) = (0, 64)).recording();
+    recording.totals.sum.counts.connected = 64;
+    recording.totals.sum.counts.started = 0;
+    for (end, expected) in [(End::Partial, Some("nothing-measured")), (End::Complete, None)] {
+        recording.end = end;
+        let validity = diagnose(&recording).validity;
+        let said = validity.reasons.iter().find(|reason| reason.id == "nothing-measured").map(|reason| &*reason.id);
+        assert_eq!(said, expected, "{end:?}: {validity:#?}");
+        assert_eq!(validity.state == ValidityState::Undetermined, expected.is_some(), "{end:?}: {validity:#?}");
+    }
+    // With one reply there is something.
+    recording.end = End::Partial;
+    recording.totals.sum.counts.ok = 1;
+    assert!(diagnose(&recording).validity.reasons.iter().all(|reason| reason.id != "nothing-measured"));
 }

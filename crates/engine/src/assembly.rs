@@ -9,9 +9,9 @@ use crate::driver::rings::Rings;
 use crate::driver::sim::Sim;
 use crate::driver::uring::Uring;
 use crate::driver::{Driver, Idle, Setup};
-use crate::fleet::StartError;
 use crate::link::WorkerLink;
 use crate::share::Share;
+use crate::start_error::StartError;
 use crate::tls::{Tls, TlsConfig};
 use crate::worker::Work;
 use crate::worker::burst::{BurstWorker, Rendezvous};
@@ -19,10 +19,11 @@ use crate::worker::held::HoldWorker;
 use crate::worker::requests::Worker;
 use model::plan::{DriverKind, Hold, Pace, Plan, Workload};
 use std::sync::Arc;
-use wire::Protocol;
 use wire::echo::EchoProtocol;
 use wire::http1::Http1Protocol;
 use wire::resp::RespProtocol;
+use wire::websocket::WebSocketProtocol;
+use wire::{Protocol, Stream};
 
 /// All that a worker is made of.
 pub(crate) struct Parts {
@@ -41,7 +42,7 @@ trait Role {
 /// Requests, as the pace says.
 struct Requests<P>(P);
 
-impl<P: Protocol<Connection: 'static> + 'static> Role for Requests<P> {
+impl<P: Protocol<Transport = Stream, Connection: 'static> + 'static> Role for Requests<P> {
     fn with<D: Driver + 'static, B: Boxes<D>>(self, parts: Parts, driver: D) -> B::Boxed {
         let Parts { plan, share, link, rendezvous } = parts;
         match plan.pace {
@@ -68,11 +69,11 @@ trait Boxes<D: Driver> {
     /// The box.
     type Boxed;
     /// One of requests.
-    fn requests<P: Protocol<Connection: 'static> + 'static>(worker: Worker<P, D>) -> Self::Boxed;
+    fn requests<P: Protocol<Transport = Stream, Connection: 'static> + 'static>(worker: Worker<P, D>) -> Self::Boxed;
     /// One of held connections.
     fn held(worker: HoldWorker<D>) -> Self::Boxed;
     /// One of bursts.
-    fn burst<P: Protocol<Connection: 'static> + 'static>(worker: BurstWorker<P, D>) -> Self::Boxed;
+    fn burst<P: Protocol<Transport = Stream, Connection: 'static> + 'static>(worker: BurstWorker<P, D>) -> Self::Boxed;
 }
 
 /// For the thread that made it.
@@ -81,7 +82,7 @@ struct Here;
 impl<D: Driver + 'static> Boxes<D> for Here {
     type Boxed = Box<dyn Work>;
 
-    fn requests<P: Protocol<Connection: 'static> + 'static>(worker: Worker<P, D>) -> Self::Boxed {
+    fn requests<P: Protocol<Transport = Stream, Connection: 'static> + 'static>(worker: Worker<P, D>) -> Self::Boxed {
         Box::new(worker)
     }
 
@@ -89,7 +90,7 @@ impl<D: Driver + 'static> Boxes<D> for Here {
         Box::new(worker)
     }
 
-    fn burst<P: Protocol<Connection: 'static> + 'static>(worker: BurstWorker<P, D>) -> Self::Boxed {
+    fn burst<P: Protocol<Transport = Stream, Connection: 'static> + 'static>(worker: BurstWorker<P, D>) -> Self::Boxed {
         Box::new(worker)
     }
 }
@@ -100,7 +101,7 @@ struct Anywhere;
 impl<D: Driver + Send + 'static> Boxes<D> for Anywhere {
     type Boxed = Box<dyn Work + Send>;
 
-    fn requests<P: Protocol<Connection: 'static> + 'static>(worker: Worker<P, D>) -> Self::Boxed {
+    fn requests<P: Protocol<Transport = Stream, Connection: 'static> + 'static>(worker: Worker<P, D>) -> Self::Boxed {
         Box::new(worker)
     }
 
@@ -108,7 +109,7 @@ impl<D: Driver + Send + 'static> Boxes<D> for Anywhere {
         Box::new(worker)
     }
 
-    fn burst<P: Protocol<Connection: 'static> + 'static>(worker: BurstWorker<P, D>) -> Self::Boxed {
+    fn burst<P: Protocol<Transport = Stream, Connection: 'static> + 'static>(worker: BurstWorker<P, D>) -> Self::Boxed {
         Box::new(worker)
     }
 }
@@ -206,6 +207,11 @@ fn assemble_with<K: Drivers>(parts: Parts, drivers: K) -> Result<K::Boxed, Start
         }
         Workload::Resp(resp) => {
             let protocol = RespProtocol::new(resp, worker, plan.threads)?;
+            let setup = setup(protocol.blobs(), Idle::Watched);
+            drivers.give(parts, setup, Requests(protocol))
+        }
+        Workload::WebSocket(websocket) => {
+            let protocol = WebSocketProtocol::new(websocket, seed)?;
             let setup = setup(protocol.blobs(), Idle::Watched);
             drivers.give(parts, setup, Requests(protocol))
         }

@@ -6,18 +6,17 @@
 //! is asked for a message: a whole run is then a function of its seed, whatever the machine does.
 
 use crate::assembly::{Parts, assemble, assemble_simulated};
-use crate::driver::epoll::monotonic_ns;
+use crate::driver::clock::monotonic_ns;
 use crate::driver::sim::Sim;
 use crate::driver::{Setup, thread};
 use crate::link::{Control, MESSAGES_MAX, Message, SPARE_INTERVALS, WorkerLink};
 use crate::share::{Share, shares};
-use crate::tls::TlsError;
+use crate::start_error::StartError;
 use crate::worker::Work;
 use crate::worker::burst::Rendezvous;
 use model::Interval;
 use model::plan::Plan;
 use std::collections::VecDeque;
-use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
@@ -25,50 +24,6 @@ use std::time::Duration;
 
 /// Descriptors that are not for connections: the program's own, with room.
 const DESCRIPTORS_SPARE: u64 = 64;
-
-/// Why the workers could not be started.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// The requests cannot be written.
-    #[error("{0}")]
-    Wire(#[from] wire::WireError),
-    /// TLS cannot be set up.
-    #[error(transparent)]
-    Tls(#[from] TlsError),
-    /// The driver could not be set up.
-    #[error(
-        "the {driver} driver cannot be set up: {source}; try --driver epoll, or raise the limit it names (ulimit -n, ulimit -l)"
-    )]
-    Driver {
-        /// Which driver.
-        driver: &'static str,
-        /// The kernel's reason.
-        source: io::Error,
-    },
-    /// The thread could not be kept on its CPU.
-    #[error(
-        "worker {worker} cannot be pinned to CPU {cpu}: {source}; choose CPUs of this machine that the process may use (--pin)"
-    )]
-    Pin {
-        /// Which worker.
-        worker: u16,
-        /// Which CPU.
-        cpu: u16,
-        /// The kernel's reason.
-        source: io::Error,
-    },
-    /// No thread could be made.
-    #[error("no thread for worker {worker}: {source}; use fewer (--threads)")]
-    Thread {
-        /// Which worker.
-        worker: u16,
-        /// The kernel's reason.
-        source: io::Error,
-    },
-    /// The plan asks for the simulated network.
-    #[error("the driver 'sim' is for tests of the engine; use --driver uring or --driver epoll")]
-    SimDriver,
-}
 
 /// Running workers.
 pub struct Fleet {

@@ -8,9 +8,9 @@
 //! Accounting, over a run: `started = ok + failed + unfinished`; what was dropped or never taken up was not started.
 //! Requests due before measuring began are warm-up: they are counted apart, and in rates only where they end after it.
 
-use crate::driver::Driver;
+use crate::driver::{Driver, Wake};
 use crate::link::{Control, Finished, Message, Tally, WorkerLink};
-use model::error_kind::{ErrorExample, ErrorKind};
+use model::error_kind::{ErrorExample, ErrorKind, Phase};
 use model::interval::{Counts, LATE_NS_MIN};
 use model::plan::{Pace, Plan, Think};
 use model::{Histogram, Interval, LatencyKind};
@@ -45,6 +45,11 @@ impl Stamps {
     /// Of a request that leaves now.
     pub fn sent(intended_ns: u64, ready_ns: u64, sent_ns: u64) -> Self {
         Stamps { intended_ns, ready_ns, sent_ns, first_byte_ns: 0 }
+    }
+
+    /// What a request that was sent is waiting for.
+    pub fn phase(&self) -> Phase {
+        if self.first_byte_ns > 0 { Phase::Reply } else { Phase::FirstByte }
     }
 }
 
@@ -140,9 +145,10 @@ impl Ledger {
         intended_ns >= self.measured_from_ns
     }
 
-    /// When measuring begins, where it was not known from the start.
-    pub fn measure_from(&mut self, now_ns: u64) {
+    /// When measuring begins, where it was not known from the start: what was sent until now is not measured.
+    pub fn measure_from<D: Driver>(&mut self, driver: &mut D, now_ns: u64) {
         self.measured_from_ns = self.measured_from_ns.min(now_ns);
+        driver.take_sent_bytes();
     }
 
     /// When measuring began; `u64::MAX`: it has not yet.
@@ -309,7 +315,7 @@ impl Ledger {
     #[inline]
     pub fn status(&mut self, stamps: &Stamps, status: u16) {
         if status != 0 && self.is_measured(stamps.intended_ns) {
-            self.interval.status.record(status);
+            self.interval.outcomes.record(status);
         }
     }
 
@@ -501,6 +507,10 @@ impl Ledger {
         interval.counts.cpu_wait_ns += cpu_wait_ns.saturating_sub(self.cpu_wait_ns);
         self.turn_cpu_ns = cpu_ns.0 + cpu_ns.1;
         (self.cpu_ns, self.cpu_wait_ns) = (cpu_ns, cpu_wait_ns);
+        let sent_bytes = driver.take_sent_bytes();
+        if self.measured_from_ns != u64::MAX {
+            interval.counts.bytes_sent += sent_bytes;
+        }
         interval.gauges.connections = connections;
         interval.gauges.in_flight = self.in_flight;
         interval.gauges.queued = self.queued;
@@ -516,6 +526,10 @@ impl Ledger {
 
     /// The worker has ended: the last interval, and how it ended.
     pub fn finish<D: Driver>(mut self, driver: &mut D, held_at_end: Option<u64>, tallies: Vec<Tally>) {
+        // What the kernel had taken of requests that are given up now is told by their cancelled sends.
+        if driver.wait(0, Wake::Never).is_ok() {
+            while driver.next().is_some() {}
+        }
         let now_ns = driver.now_ns();
         let connections = self.open;
         self.complete(driver, connections, now_ns);

@@ -12,9 +12,11 @@ pub mod ledger;
 pub mod link;
 pub mod pace;
 pub mod share;
+mod start_error;
 pub mod timers;
 pub mod tls;
 pub mod worker;
 
-pub use fleet::{Fleet, SimSession, StartError};
+pub use fleet::{Fleet, SimSession};
 pub use link::{Control, Finished, Message};
+pub use start_error::StartError;

@@ -136,7 +136,7 @@ pub struct WorkerLink {
     pub messages: SyncSender<Message>,
     /// Empty intervals from the session.
     pub empties: Receiver<Box<Interval>>,
-    /// Stop?
+    /// How the session tells it to stop.
     pub control: Control,
 }
 

@@ -91,7 +91,7 @@ impl Schedule {
             let Some(segment) = self.profile.get(self.segment) else { return u64::MAX };
             let is_last = self.segment + 1 == self.profile.len();
             let length_s = segment.for_ns as f64 / 1e9;
-            let area = (segment.from_per_s + segment.to_per_s) / 2.0 * length_s;
+            let area = segment.due();
             let missing = self.cumulative - self.segment_start_cumulative;
             if missing < area || (is_last && area > 0.0 && missing <= area) {
                 return (self.segment_start_ns + 1e9 * into_segment_s(segment, length_s, missing)) as u64;

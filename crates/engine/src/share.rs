@@ -154,7 +154,7 @@ mod tests {
     use model::plan::*;
 
     fn plan(connections: u32, threads: u16, weights: &[f64]) -> Plan {
-        let mut plan: Plan = serde_json::from_str(include_str!("../tests/plan.json")).unwrap();
+        let mut plan = testkit::recordings::any_plan();
         let origin = plan.origins[0].clone();
         plan.origins = weights.iter().map(|weight| Origin { weight: *weight, ..origin.clone() }).collect();
         (plan.connections, plan.threads) = (connections, threads);

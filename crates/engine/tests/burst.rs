@@ -17,15 +17,6 @@ fn burst(workload: Workload, at: BurstAt) -> Plan {
     plan
 }
 
-fn on_all(plan: &Plan, service: impl Fn() -> Fixed, check: impl Fn(&str, &Sum)) {
-    for driver in DRIVERS {
-        if let Some(sum) = run(driver, plan.clone(), Weather::default(), &service) {
-            sum.assert_conserved(driver.name());
-            check(driver.name(), &sum);
-        }
-    }
-}
-
 #[test]
 fn all_requests_of_a_round_are_due_at_its_moment() {
     let check = |name: &str, sum: &Sum| {

@@ -5,17 +5,7 @@ mod common;
 use common::*;
 use engine::driver::sim::{Action, Weather};
 use model::plan::*;
-use model::{ErrorKind, LatencyKind};
-
-/// Runs on every driver and gives each outcome to the check, with its name.
-fn on_all(plan: &Plan, service: impl Fn() -> Fixed, check: impl Fn(&str, &Sum)) {
-    for driver in DRIVERS {
-        if let Some(sum) = run(driver, plan.clone(), Weather::default(), &service) {
-            sum.assert_conserved(driver.name());
-            check(driver.name(), &sum);
-        }
-    }
-}
+use model::{ErrorKind, LatencyKind, Phase};
 
 fn counted(workload: Workload, requests: u64) -> Plan {
     let mut plan = plan(workload);
@@ -32,7 +22,7 @@ fn a_count_of_requests_is_met_exactly() {
         for kind in [LatencyKind::Response, LatencyKind::Service, LatencyKind::FirstByte, LatencyKind::Queue] {
             assert_eq!(sum.total.latency.of(kind).len(), 1001, "{name} {kind:?}");
         }
-        assert_eq!(sum.total.latency.of(LatencyKind::Connect).len(), 4, "{name}");
+        sum.assert_connected(name, 4, sum.total.latency.of(LatencyKind::Connect).len());
     });
 }
 
@@ -43,7 +33,7 @@ fn http_is_spoken_with_and_without_pipelining() {
         plan.pipeline = pipeline;
         on_all(&plan, answering(http_ok), |name, sum| {
             assert_eq!(sum.total.counts.ok, 500, "{name} × {pipeline}");
-            assert_eq!(sum.total.status.seen().collect::<Vec<_>>(), [(200, 500)], "{name}");
+            assert_eq!(sum.total.outcomes.seen().collect::<Vec<_>>(), [(200, 500)], "{name}");
         });
     }
 }
@@ -164,6 +154,7 @@ fn a_count_is_met_though_every_reply_is_garbage() {
     on_all(&plan, answering(|_| vec![reply(b"garbage\r\n\r\n")]), |name, sum| {
         let c = &sum.total.counts;
         assert_eq!((c.started, c.failed, sum.of(ErrorKind::BadFraming)), (30, 30, 30), "{name}");
+        assert_eq!(c.closed_by_us, 30, "{name}: who closes a connection is counted");
     });
 }
 
@@ -176,6 +167,9 @@ fn a_reply_that_nobody_asked_for_ends_the_connection() {
     on_all(&plan, twice, |name, sum| {
         assert!(sum.total.counts.ok > 0, "{name}");
         assert!(sum.total.connection_errors.of(ErrorKind::UnsolicitedReply) > 0, "{name}");
+        // It was established, and nothing was asked: it did not happen "connecting".
+        let example = sum.total.examples[ErrorKind::UnsolicitedReply.index()].unwrap();
+        assert!(matches!(example.phase, Phase::Idle | Phase::Reply), "{name}: {example:?}");
     });
 }
 
@@ -236,6 +230,19 @@ fn a_dead_port_fails_every_request_and_does_not_spin() {
         assert_eq!(sum.total.connection_errors.total(), 0, "a refused connect is counted once, with its request");
         assert_eq!(sum.finished[0].first_request_ns, None);
     }
+}
+
+#[test]
+fn a_server_that_closes_each_connection_is_asked_again_at_once() {
+    fn close(_: &[u8]) -> Vec<Action> {
+        vec![Action::Close { after_ns: 0 }]
+    }
+    // With waits that double from 5 ms to 50 ms it would be some thirty.
+    on_all(&plan(http()), answering(close), |name, sum| {
+        let c = &sum.total.counts;
+        assert!(c.failed > 100 && c.ok == 0, "{name}: {c:?}");
+        assert_eq!(sum.of(ErrorKind::ClosedEarly) + sum.of(ErrorKind::Reset), c.failed, "{name}");
+    });
 }
 
 #[test]

@@ -24,15 +24,6 @@ fn held(every_ms: u64, is_echoed: bool) -> Plan {
     plan
 }
 
-fn on_all(plan: &Plan, service: impl Fn() -> Fixed, check: impl Fn(&str, &Sum)) {
-    for driver in DRIVERS {
-        if let Some(sum) = run(driver, plan.clone(), Weather::default(), &service) {
-            sum.assert_conserved(driver.name());
-            check(driver.name(), &sum);
-        }
-    }
-}
-
 #[test]
 fn each_connection_sends_on_its_own_phase_and_is_answered() {
     on_all(&held(100, true), answering(echo_back), |name, sum| {
@@ -161,7 +152,7 @@ fn connections_spread_over_many_tables() {
         idle: Idle::Swept(10 * MS),
     };
     for mut driver in [Rings::with_table(&setup, 7).unwrap(), Rings::by_system_calls(&setup).unwrap()] {
-        driver.begin(engine::driver::epoll::monotonic_ns());
+        driver.begin(engine::driver::clock::monotonic_ns());
         for slot in 0..100 {
             driver.connect(slot, 0);
         }

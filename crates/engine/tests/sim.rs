@@ -113,7 +113,7 @@ proptest! {
         let ok = sum.total.counts.ok;
         prop_assert_eq!(sum.total.latency.of(LatencyKind::Response).len(), ok);
         prop_assert_eq!(sum.total.latency.of(LatencyKind::Failed).len(), sum.total.counts.failed);
-        prop_assert_eq!(sum.total.status.seen().map(|(_, n)| n).sum::<u64>(), if is_http { ok } else { 0 });
+        prop_assert_eq!(sum.total.outcomes.seen().map(|(_, n)| n).sum::<u64>(), if is_http { ok } else { 0 });
     }
 }
 

@@ -4,6 +4,7 @@
 
 mod common;
 
+use common::mux::run_protocol;
 use common::*;
 use engine::driver::sim::{Action, Service, Weather};
 use engine::tls::{default_ciphers, default_groups};
@@ -20,6 +21,7 @@ use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::sync::Arc;
 use testkit::certificates::Authority;
+use wire::{Failure, Fed, Payload, Progress, Protocol, Reply, Source, Stream};
 
 const NAME: &str = "local.test";
 
@@ -136,15 +138,6 @@ impl Service for Secured {
     }
 }
 
-fn on_all<V: Service + Clone + 'static>(plan: &Plan, service: impl Fn() -> V, check: impl Fn(&str, &Sum)) {
-    for driver in DRIVERS {
-        if let Some(sum) = run(driver, plan.clone(), Weather::default(), &service) {
-            sum.assert_conserved(driver.name());
-            check(driver.name(), &sum);
-        }
-    }
-}
-
 fn counted(workload: Workload, tls: TlsPlan, requests: u64) -> Plan {
     let mut plan = plan(workload);
     plan.stop = Stop { duration_ns: None, requests: Some(requests) };
@@ -165,9 +158,10 @@ fn requests_and_replies_pass_through_in_both_versions() {
             |name, sum| {
                 let c = &sum.total.counts;
                 assert_eq!((c.started, c.ok, c.failed), (200, 200, 0), "{name} {:?}", sum.notes);
-                assert_eq!(sum.total.latency.of(LatencyKind::Connect).len(), 4, "{name}");
-                assert_eq!(sum.total.latency.of(LatencyKind::Tls).len(), 4, "{name}");
-                assert_eq!((c.connected, c.handshakes_full + c.handshakes_resumed), (4, 4), "{name}");
+                let of = |kind| sum.total.latency.of(kind).len();
+                sum.assert_connected(name, 4, of(LatencyKind::Connect));
+                sum.assert_connected(name, 4, of(LatencyKind::Tls));
+                assert_eq!(c.handshakes_full + c.handshakes_resumed, of(LatencyKind::Tls), "{name}");
                 let agreed = sum.notes.iter().find(|note| note.kind == "tls-agreed").unwrap();
                 assert!(
                     agreed.text.starts_with(shown) && agreed.text.contains("certificate ECDSA P-256"),
@@ -350,7 +344,6 @@ fn failed_handshakes_are_told_apart() {
     for (what, side, tls, words, note) in cases {
         let mut plan = plan(http());
         plan.tls = Some(tls);
-        plan.timeouts = Timeouts { connect_ns: S, reply_ns: S };
         on_all(
             &plan,
             || Secured::of(side, http_ok, usize::MAX),
@@ -360,9 +353,14 @@ fn failed_handshakes_are_told_apart() {
                     return;
                 }
                 assert_eq!(sum.total.counts.ok, 0, "{what} on {name}");
-                assert!(sum.of(ErrorKind::TlsHandshake) > 0, "{what} on {name}: {:?}", sum.total.errors);
-                let example = sum.total.examples[ErrorKind::TlsHandshake.index()].unwrap();
-                assert_eq!(example.phase, Phase::Tls, "{what} on {name}");
+                // A server of TLS 1.3 looks at the client's certificate when the client is done, and has sent its request.
+                let (kind, phase) = match what {
+                    "client 1.3" => (ErrorKind::TlsRefused, Phase::FirstByte),
+                    _ => (ErrorKind::TlsHandshake, Phase::Tls),
+                };
+                assert!(sum.of(kind) > 0, "{what} on {name}: {:?}", sum.total.errors);
+                let example = sum.total.examples[kind.index()].unwrap();
+                assert_eq!(example.phase, phase, "{what} on {name}");
                 let said = wire::words(&plan.workload, example.detail).unwrap();
                 assert!(said.contains(words), "{what} on {name}: {said}");
                 let told = sum.notes.iter().find(|note| note.kind == "tls-failed").unwrap();
@@ -401,8 +399,8 @@ fn a_client_certificate_is_shown_where_one_is_asked_for() {
             certificate_file: "c".to_owned(),
             certificate_sha256: String::new(),
             key_file: "k".to_owned(),
-            certificate_pem: certificate.pem().into_bytes(),
-            key_pem: key.serialize_pem().into_bytes(),
+            certificate_pem: certificate.pem().into(),
+            key_pem: key.serialize_pem().into(),
         };
         let tls = TlsPlan { identity: Some(identity), ..asked(&side) };
         on_all(
@@ -445,7 +443,9 @@ fn what_is_not_tls_or_ends_in_the_middle() {
         for (what, answer, kind, words) in &cases {
             let mut plan = plan(http());
             // Only silence is to run out of time: a busy machine must not make the others do so.
-            plan.timeouts.connect_ns = if *what == "silence" { 80 * MS } else { S };
+            if *what == "silence" {
+                (plan.timeouts.connect_ns, plan.stop.duration_ns) = (300 * MS, Some(S));
+            }
             plan.tls = Some(TlsPlan { handshake_only, ..asked(&side) });
             on_all(&plan, answering(*answer), |name, sum| {
                 let others = sum.total.errors.seen().filter(|(k, _)| k != kind).collect::<Vec<_>>();
@@ -489,5 +489,93 @@ fn the_network_may_cut_and_break_anything() {
         let sum = run(DriverKind::Sim, plan, weather, || Secured::of(&side, http_ok, 700)).unwrap();
         sum.assert_conserved("sim");
         assert!(sum.total.counts.ok > 10, "seed {seed}: {:?}", sum.total.counts);
+    }
+}
+
+/// Requests of one large blob, `u` over and over and a line's end; a ping, `p`, is answered with an `a`.
+struct Uploads(Arc<[u8]>);
+
+impl Protocol for Uploads {
+    type Connection = bool;
+    type Request = Payload;
+    type Transport = Stream;
+
+    const FRAMED: bool = true;
+
+    fn blobs(&self) -> Vec<Arc<[u8]>> {
+        vec![Arc::clone(&self.0)]
+    }
+
+    fn connection(&self) -> bool {
+        false
+    }
+
+    fn next_request(&mut self, _: u16, _: u64) -> Payload {
+        Payload { blob: 0, start: 0, length: self.0.len() as u32 }
+    }
+
+    fn source(&self, request: Payload) -> Source {
+        Source::Blob(request)
+    }
+
+    fn written_bytes_max(&self) -> usize {
+        1
+    }
+
+    fn feed(&self, owes: &mut bool, _: Payload, bytes: &[u8]) -> Fed {
+        let progress = match bytes[0] {
+            b'p' => {
+                *owes = true;
+                Progress::Say
+            }
+            b'r' => Progress::Reply(Reply { status: 0, keep: true, failure: None }),
+            _ => Progress::Broken(Failure { kind: ErrorKind::BadFraming, detail: 0 }),
+        };
+        Fed { consumed: 1, progress }
+    }
+
+    fn say(&self, owes: &mut bool, to: &mut Vec<u8>) {
+        if std::mem::take(owes) {
+            to.push(b'a');
+        }
+    }
+
+    fn closed(&self, _: &mut bool, _: Payload) -> Progress {
+        Progress::Broken(Failure { kind: ErrorKind::ClosedEarly, detail: 0 })
+    }
+
+    fn timed_out(&self, _: &mut bool, _: u32, _: Payload) -> Failure {
+        Failure { kind: ErrorKind::ReplyTimeout, detail: 0 }
+    }
+
+    fn describe(_: u32) -> Option<&'static str> {
+        None
+    }
+}
+
+#[test]
+fn what_is_said_waits_behind_a_large_request() {
+    fn pinged(bytes: &[u8]) -> Vec<Action> {
+        if bytes.windows(2).any(|pair| pair == b"ua") {
+            return vec![reply(b"an answer in the middle of a request")];
+        }
+        let ends = bytes.iter().filter(|byte| **byte == b'\n').count();
+        let ping: &[u8] = if ends == 0 && bytes[0] == b'u' { b"p" } else { b"" };
+        vec![reply(&[&b"r".repeat(ends), ping].concat())]
+    }
+    let side = side();
+    let mut blob = vec![b'u'; 8 << 20];
+    blob[(8 << 20) - 1] = b'\n';
+    let blob: Arc<[u8]> = blob.into();
+    let mut plan = counted(echo(), asked(&side), 6);
+    plan.connections = 2;
+    plan.timeouts.reply_ns = 20 * S;
+    for driver in DRIVERS {
+        let service = Secured::of(&side, pinged, usize::MAX);
+        let protocol = Uploads(Arc::clone(&blob));
+        let Some(sum) = run_protocol(driver, plan.clone(), Weather::default(), protocol, service) else { continue };
+        let (counts, least) = (&sum.total.counts, 6 * blob.len() as u64);
+        assert_eq!((counts.ok, counts.failed), (6, 0), "{}: {:?}", driver.name(), sum.total.errors);
+        assert!(counts.bytes_sent > least, "{}: nothing was said: {}", driver.name(), counts.bytes_sent);
     }
 }

@@ -8,7 +8,6 @@ use fault::sockets::{DropError, Dropped, State, count, drop_all};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::process::CommandExt;
-use std::time::Duration;
 
 fn listen(address: &str) -> (TcpListener, SocketAddr) {
     let listener = TcpListener::bind(address).unwrap();
@@ -26,13 +25,7 @@ fn closed(listener: &TcpListener, to: SocketAddr) {
 }
 
 fn until_time_wait(to: SocketAddr, n: u64) {
-    for _ in 0..400 {
-        if count(State::TimeWait, &[to]).unwrap() == n {
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    assert_eq!(count(State::TimeWait, &[to]).unwrap(), n);
+    testkit::wait_until(&format!("{n} in TIME_WAIT"), || count(State::TimeWait, &[to]).unwrap() == n);
 }
 
 #[test]

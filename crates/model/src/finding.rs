@@ -44,11 +44,31 @@ pub struct Evidence {
     pub window_s: [f64; 2],
 }
 
+/// Whose a cause is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum About {
+    /// The target's: how it serves.
+    #[default]
+    Target,
+    /// The load's: what was put on, against what was asked, and how much can be read from it.
+    Load,
+    /// The generator's.
+    Generator,
+    /// A clock's.
+    Clock,
+    /// The machine's under the generator.
+    Host,
+}
+
 /// One cause, with what speaks for or against it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Finding {
     /// Fixed id, such as `single-thread-bound`.
     pub id: String,
+    /// Whose cause it is; the target's in diagnoses that do not say it.
+    #[serde(default)]
+    pub about: About,
     /// Supported, refuted or not observable.
     pub status: Status,
     /// How much it matters.
@@ -247,6 +267,45 @@ pub struct Remark {
     pub text: String,
 }
 
+/// How an expectation went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ExpectationState {
+    /// The figure is on the side of the limit that was expected.
+    Met,
+    /// It is not, or there is none.
+    NotMet,
+    /// The figure may be the generator's: it shows neither.
+    Undetermined,
+}
+
+impl ExpectationState {
+    /// The word in reports and in `plimsoll.report/1`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            ExpectationState::Met => "met",
+            ExpectationState::NotMet => "not-met",
+            ExpectationState::Undetermined => "undetermined",
+        }
+    }
+}
+
+/// What was expected of a figure, and what came.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Judgement {
+    /// The expectation, such as `p99 < 50.0 ms`.
+    pub expected: String,
+    /// Whether the user stated it; else it is what goes without saying.
+    pub is_stated: bool,
+    /// How it went.
+    pub state: ExpectationState,
+    /// The figure in words.
+    pub got: String,
+    /// The figure: nanoseconds of a time, 0..=1 of errors, a second of a rate, a number of connections; null where there is
+    /// none.
+    pub value: Option<f64>,
+}
+
 /// What `diagnose` makes of a recording.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Diagnosis {
@@ -255,11 +314,21 @@ pub struct Diagnosis {
     /// What the figures do not show by themselves: a target that died, or answered only some; the weightiest first.
     #[serde(default)]
     pub summary: Vec<Remark>,
+    /// What was expected of the figures, and whether it is so.
+    #[serde(default)]
+    pub expectations: Vec<Judgement>,
     /// Every rule's answer: supported ones first, by how much they explain.
     pub findings: Vec<Finding>,
     /// What held connections came to; `None` of a run that held none.
     #[serde(default)]
     pub held: Option<HeldLine>,
+}
+
+impl Diagnosis {
+    /// What of the target gave first: the supported finding about it that explains most. Findings come ranked.
+    pub fn first_to_give(&self) -> Option<&Finding> {
+        self.findings.iter().find(|finding| finding.status == Status::Supported && finding.about == About::Target)
+    }
 }
 
 /// What a run that held connections came to.
@@ -279,12 +348,19 @@ pub struct HeldLine {
     pub closed_by_us: u64,
     /// Memory for each connection.
     pub memory: MemorySlopes,
-    /// Connections that fit into the memory that was available at the start, by these slopes.
+    /// Connections that fit into the memory that was available at the start, by these slopes; `None` also where something
+    /// gave before: what comes of a broken ramp is not drawn out.
     pub fits_in_memory: Option<u64>,
     /// Where connections were added until something gave: what did first.
     pub first_to_give: Option<ErrorKind>,
     /// When it did, seconds of the run.
     pub gave_at_s: Option<f64>,
+    /// Most connections established until then.
+    #[serde(default)]
+    pub held_when_it_gave: Option<u64>,
+    /// The limit that gave, in words with its value; `None` where none is known to have.
+    #[serde(default)]
+    pub limit_that_gave: Option<String>,
 }
 
 /// Memory for each held connection, bytes: slopes of least squares over the ramp. `None`: not read, or too few points.

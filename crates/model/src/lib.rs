@@ -5,35 +5,25 @@
 //! intervals, thinning a timeline, parsing a unit).
 #![forbid(unsafe_code)]
 
-pub mod bpf;
-pub mod check;
-pub mod error_kind;
-pub mod event;
 pub mod finding;
-pub mod hide;
-pub mod histogram;
-pub mod import;
-pub mod interval;
-pub mod latency;
 pub mod limits;
-pub mod metrics;
+mod load;
+mod measured;
 pub mod plain;
-pub mod plan;
-pub mod profile;
-pub mod readings;
-pub mod recording;
-pub mod remote;
-pub mod resp;
-pub mod scenario;
-pub mod secret;
-pub mod snapshot;
-pub mod tls;
+mod seen;
 pub mod units;
-pub mod users;
+
+pub use load::workload::resp;
+pub use load::{expectation, hide, payload, plan, rate, scenario, secret, tls, workload};
+pub use measured::{
+    error_kind, event, head, histogram, integrity, interval, latency, outcomes, quantile, recording, users,
+};
+pub use seen::{bpf, check, import, metrics, profile, readings, remote, snapshot, watched};
 
 pub use error_kind::{ErrorKind, Phase};
 pub use event::Event;
 pub use finding::{Finding, Status};
+pub use head::Head;
 pub use histogram::Histogram;
 pub use interval::{Counts, Interval};
 pub use latency::{Kind as LatencyKind, LatencySet};

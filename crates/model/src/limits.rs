@@ -24,6 +24,9 @@ pub const NEIGHBOURS_MAX: usize = 8;
 /// Events a run keeps; further ones are counted, not kept.
 pub const EVENTS_MAX: usize = 1000;
 
+/// How long nobody takes connections before a run that once had some says so, in nanoseconds: longer than a server takes
+/// to be started anew.
+pub const GONE_NS: u64 = 10_000_000_000;
 /// Largest number of connections one plan may ask for.
 pub const CONNECTIONS_MAX: u32 = 4_000_000;
 /// Largest number of bursts.

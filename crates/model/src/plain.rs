@@ -8,19 +8,19 @@ use std::borrow::Cow;
 /// The text with `?` in the place of each character that steers a terminal: C0 and C1 (line ends among them), delete,
 /// and the marks of direction (Unicode's bidirectional controls).
 pub fn plain(text: &str) -> Cow<'_, str> {
-    if !text.contains(steers) {
-        return Cow::Borrowed(text);
-    }
-    Cow::Owned(text.chars().map(|c| if steers(c) { '?' } else { c }).collect())
+    without(text, steers)
 }
 
 /// The same of a text of several lines: their ends stay.
 pub fn plain_lines(text: &str) -> Cow<'_, str> {
-    let steers = |c: char| c != '\n' && steers(c);
-    if !text.contains(steers) {
+    without(text, |c| c != '\n' && steers(c))
+}
+
+fn without(text: &str, is_bad: impl Fn(char) -> bool) -> Cow<'_, str> {
+    if !text.contains(&is_bad) {
         return Cow::Borrowed(text);
     }
-    Cow::Owned(text.chars().map(|c| if steers(c) { '?' } else { c }).collect())
+    Cow::Owned(text.chars().map(|c| if is_bad(c) { '?' } else { c }).collect())
 }
 
 fn steers(c: char) -> bool {

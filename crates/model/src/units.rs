@@ -147,15 +147,24 @@ pub fn show_duration_ns(ns: f64) -> String {
     format!("{} {unit}", three_figures(value))
 }
 
-/// A count or rate as people read it: exact below 10,000, then `12.3k`, `4.56M`.
+/// A count or rate as people read it: exact below 10,000 (`5,000`), then `12.3k`, `4.56M`.
 pub fn show_count(value: f64) -> String {
     match value.abs() {
-        v if v < 10_000.0 && v.fract() == 0.0 => format!("{value:.0}"),
-        v if v < 10_000.0 => three_figures(value),
+        v if v < 999.5 && v.fract() == 0.0 => format!("{value:.0}"),
+        v if v < 999.5 => three_figures(value),
+        v if v < 9999.5 => show_figure(value),
         v if v < 1e6 => format!("{}k", three_figures(value / 1e3)),
         v if v < 1e9 => format!("{}M", three_figures(value / 1e6)),
         _ => format!("{}G", three_figures(value / 1e9)),
     }
+}
+
+/// A figure all of whose digits can be read: whole and in groups from a thousand on, else three figures.
+pub fn show_figure(value: f64) -> String {
+    if value.abs() < 999.5 {
+        return show_count(value);
+    }
+    format!("{}{}", if value < 0.0 { "-" } else { "" }, show_grouped(value.abs().round() as u64))
 }
 
 /// A count with its digits in groups: `2,281,234`.
@@ -227,7 +236,7 @@ mod tests {
         let shown: Vec<String> =
             [0.0, 999.0, 1234.0, 43_720_000.0, 1e9, 119e9, 600e9].iter().map(|ns| show_duration_ns(*ns)).collect();
         assert_eq!(shown, ["0.00 ns", "999 ns", "1.23 µs", "43.7 ms", "1.00 s", "119 s", "10.0 min"]);
-        assert_eq!(show_count(9999.0), "9999");
+        assert_eq!([999.4, 999.6, 9999.0, -1234.5].map(show_count), ["999", "1,000", "9,999", "-1,235"]);
         assert_eq!(show_count(12_345.0), "12.3k");
         assert_eq!(show_count(228.12), "228");
         assert_eq!(show_bytes(1_268_777.0), "1.21 MiB");

@@ -5,15 +5,16 @@
 //! it costs; all together take one to two milliseconds a tick for a target with a few processes. Probes in the kernel
 //! ([`samplers::bpf`], feature `bpf`) count what `/proc` does not show.
 
-mod apart;
 pub mod capsule;
 mod census;
-mod elsewhere;
 pub mod import;
 mod limits;
 pub mod list;
 pub mod metric;
+mod namespaces;
+mod observation;
 mod observer;
+mod observer_thread;
 pub mod own;
 pub mod samplers;
 mod settings;
@@ -21,8 +22,9 @@ mod source;
 pub mod target;
 mod watch;
 
-pub use apart::Apart;
 pub use capsule::capsule;
 pub use limits::{BPF_SOCKETS_MAX, PROCESSES_MAX, THREADS_MAX};
+pub use observation::{FOLLOW_NICE, Observation};
 pub use observer::{ObserveSpec, Observer, WindowShare};
+pub use observer_thread::ObserverThread;
 pub use settings::settings;

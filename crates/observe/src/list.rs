@@ -8,25 +8,8 @@ use crate::observer::{ObserveSpec, Observer};
 use crate::samplers::{SAMPLERS, TARGET, bpf};
 use model::bpf::Level;
 use model::plan::Address;
-use model::snapshot::SamplerState;
+use model::snapshot::Listed;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
-
-/// A sampler or probe, and how it fares here.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Listed {
-    /// Its name, `family/name`.
-    pub name: String,
-    /// What it reads, in a sentence.
-    pub about: String,
-    /// Which right or part of the kernel it needs.
-    pub needs: String,
-    /// What it costs.
-    pub cost: String,
-    /// Whether it works here.
-    pub status: SamplerState,
-    /// Why not, or what it leaves out.
-    pub reason: String,
-}
 
 /// Every sampler and probe, in the order they are read.
 pub fn list() -> Vec<Listed> {
@@ -67,6 +50,7 @@ pub fn list() -> Vec<Listed> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use model::snapshot::SamplerState;
 
     #[test]
     fn every_sampler_is_listed_with_what_it_needs_and_costs() {

@@ -6,7 +6,7 @@
 //! machine. Cost: one list of the host's listeners, by netlink or else from `/proc/net`, and one pass over the links in
 //! `/proc/*/fd`, for a run's start.
 
-use crate::elsewhere::{self, Look};
+use crate::namespaces::{self, Look};
 use crate::source::proc::{SampleError, number, words};
 use crate::source::sock_diag::{self, Listener};
 use model::plan::Address;
@@ -101,7 +101,7 @@ pub fn find(addresses: &[Address]) -> Result<Vec<u32>, NotFound> {
             }
             Address::Unix(path) => Some(unix_inodes(path)?)
                 .filter(|found| !found.is_empty())
-                .unwrap_or_else(|| elsewhere::of_file(path).inodes),
+                .unwrap_or_else(|| namespaces::of_file(path).inodes),
         };
         if found.is_empty() {
             why = NotFound::NobodyListens { address: address.clone() };
@@ -133,7 +133,7 @@ pub fn find_port(port: u16) -> Result<(Vec<u32>, Vec<Address>), NotFound> {
     listeners.retain(|listener| listener.address.port() == port);
     let is_here = !listeners.is_empty();
     if !is_here {
-        listeners = elsewhere::on_port(port);
+        listeners = namespaces::on_port(port);
     }
     let inodes: BTreeSet<u64> = listeners.iter().map(|listener| listener.inode).collect();
     if inodes.is_empty() {
@@ -150,7 +150,7 @@ pub fn find_port(port: u16) -> Result<(Vec<u32>, Vec<Address>), NotFound> {
 
 /// The listeners of an address that is none of this network namespace's.
 fn in_another_namespace(address: SocketAddr) -> Result<Vec<u64>, NotFound> {
-    match elsewhere::accepting_elsewhere(address) {
+    match namespaces::accepting_elsewhere(address) {
         Look { namespaces: namespaces @ 2.., .. } => Err(NotFound::Ambiguous { address, namespaces }),
         Look { inodes, is_owned: true, .. } => Ok(inodes),
         Look { lacks_rights: false, .. } => Err(NotFound::Remote { address }),
@@ -344,7 +344,7 @@ pub(crate) fn sockets_of(
                     outcome = outcome.and(Err(SampleError::of(&path, error)));
                     break;
                 }
-                // Closed in between.
+                // The descriptor was closed after the folder was listed.
                 Err(_) => {}
             }
         }

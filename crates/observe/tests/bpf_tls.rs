@@ -36,13 +36,7 @@ fn handshake(address: SocketAddr, more: &[&str]) -> bool {
 }
 
 fn wait_for(address: SocketAddr) {
-    for _ in 0..1000 {
-        if TcpStream::connect(address).is_ok() {
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    panic!("{address}: nobody listens");
+    testkit::wait_until(&format!("somebody listens at {address}"), || TcpStream::connect(address).is_ok());
 }
 
 /// `openssl s_server`, with the libraries of another folder where one is given.

@@ -135,7 +135,7 @@ fn stack_with(observer: &mut Observer, kind: Kind, frames: &[&str]) -> String {
         if let Some(line) = folded.iter().find(has_all) {
             return line.clone();
         }
-        assert!(start.elapsed() < Duration::from_secs(60), "no {frames:?} in {folded:#?}");
+        assert!(start.elapsed() < testkit::HANG_GUARD, "no {frames:?} in {folded:#?}");
     }
 }
 
@@ -242,7 +242,7 @@ fn a_process_that_ends_meanwhile_ends_nothing_else() {
     stack_with(&mut observer, Kind::OnCpu, &["calls_what_spins;", "spins_in_here"]);
     std::thread::sleep(Duration::from_millis(500));
     target.signal(libc::SIGKILL);
-    target.wait(Duration::from_secs(60)).expect("it is killed");
+    target.wait(testkit::HANG_GUARD).expect("it is killed");
     // What it did before its end is still in the kernel's maps, and it is named from what was read while it lived.
     let last = observer.snapshot(1).profile.expect("it ran until then").on_cpu.expect("on a CPU");
     assert!(last.stacks.folded().iter().any(|line| line.contains("spins_in_here")), "{last:?}");

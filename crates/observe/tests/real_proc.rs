@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 use testkit::process::Guard;
+use testkit::wait_for;
 
 const HELP: &str = "PLIMSOLL_OBSERVE_TEST";
 
@@ -63,17 +64,6 @@ fn helper_listen() {
     drop(listener);
 }
 
-/// Looks until something is there. The number of looks is a guard against a hang, nothing more.
-fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    for _ in 0..2000 {
-        if let Some(found) = look() {
-            return found;
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    panic!("never saw {what}");
-}
-
 fn tcp(address: SocketAddr) -> Vec<Address> {
     vec![Address::Tcp(address)]
 }
@@ -113,9 +103,9 @@ fn a_thread_that_burns_is_seen_by_its_name() {
         let threads = &of(snapshot, Role::Target)?.threads;
         threads.iter().find(|t| t.name == "burner) R (x").cloned()
     };
-    let first = until("the thread", || burner(&observer.snapshot(0)));
+    let first = wait_for("the thread", || burner(&observer.snapshot(0)));
     // Until it had half a second of CPU, however long that takes on a busy machine.
-    let (last, snapshot) = until("half a second of CPU", || {
+    let (last, snapshot) = wait_for("half a second of CPU", || {
         let snapshot = observer.snapshot(1);
         let thread = burner(&snapshot)?;
         (thread.run_ns? >= first.run_ns? + 500_000_000).then_some((thread, snapshot))
@@ -140,7 +130,7 @@ fn a_thread_that_burns_is_seen_by_its_name() {
 fn the_machine_is_read_whole() {
     let mut observer = observer(&[], Vec::new());
     let first = observer.snapshot(-5);
-    let busy = until("the clock tick to move", || {
+    let busy = wait_for("the clock tick to move", || {
         let snapshot = observer.snapshot(7);
         (snapshot.cpu.unwrap().total_ns() > first.cpu.unwrap().total_ns()).then_some(snapshot)
     });
@@ -169,7 +159,7 @@ fn the_kernels_two_accounts_of_this_process_agree() {
     let tick_ns = 1_000_000_000 / rustix::param::clock_ticks_per_second();
     let mut spun = 0u64;
     // Other tests run beside this one in the same process: the reading between two others lies between them.
-    let agree = until("enough CPU time", || {
+    let agree = wait_for("enough CPU time", || {
         for i in 0..20_000_000u64 {
             spun = std::hint::black_box(spun.wrapping_add(i));
         }
@@ -252,7 +242,7 @@ fn all_holders_of_a_shared_listener_are_found() {
         Ok(nginx) => nginx,
         Err(error) => return testkit::skip(&error.to_string()),
     };
-    let pids = until("master and worker", || find(&tcp(nginx.address())).ok().filter(|pids| pids.len() >= 2));
+    let pids = wait_for("master and worker", || find(&tcp(nginx.address())).ok().filter(|pids| pids.len() >= 2));
     let names: Vec<String> = pids.iter().map(|p| std::fs::read_to_string(format!("/proc/{p}/comm")).unwrap()).collect();
     assert!(names.iter().all(|n| n.trim() == "nginx"), "{names:?}");
     let snapshot = observer(&pids, tcp(nginx.address())).snapshot(0);
@@ -263,7 +253,7 @@ fn all_holders_of_a_shared_listener_are_found() {
 fn an_end_is_an_event_even_before_it_is_reaped_and_so_is_a_successor() {
     let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
     let mut first = helper("helper_listen", &address.to_string());
-    until("the listener", || find(&tcp(address)).ok());
+    wait_for("the listener", || find(&tcp(address)).ok());
     let mut observer = observer(&[first.pid()], tcp(address));
     assert_eq!(of(&observer.snapshot(0), Role::Target).map(|p| p.pid), Some(first.pid()));
     assert!(observer.take_events().is_empty());
@@ -271,7 +261,7 @@ fn an_end_is_an_event_even_before_it_is_reaped_and_so_is_a_successor() {
     // Killed and not waited for, it is a zombie: its id is there, the process is not.
     first.child().kill().unwrap();
     let mut at_ns = 0;
-    let gone = until("its end", || {
+    let gone = wait_for("its end", || {
         at_ns += 10_000_000;
         let snapshot = observer.snapshot(at_ns);
         of(&snapshot, Role::Target).is_none().then(|| observer.take_events())
@@ -282,7 +272,7 @@ fn an_end_is_an_event_even_before_it_is_reaped_and_so_is_a_successor() {
     assert!(observer.statuses()[1..].iter().all(|s| s.status != SamplerState::Failed));
 
     let second = helper("helper_listen", &address.to_string());
-    let restarted = until("its successor", || {
+    let restarted = wait_for("its successor", || {
         at_ns += 1_000_000_000;
         let snapshot = observer.snapshot(at_ns);
         of(&snapshot, Role::Target).map(|p| p.pid).zip(Some(observer.take_events())).filter(|(_, e)| !e.is_empty())
@@ -297,7 +287,7 @@ fn an_end_is_an_event_even_before_it_is_reaped_and_so_is_a_successor() {
 #[test]
 fn a_target_that_ended_before_the_first_snapshot_is_said_to_be_gone() {
     let mut child = helper("helper_listen", "nowhere");
-    assert!(child.wait(Duration::from_secs(60)).is_some());
+    assert!(child.wait(testkit::HANG_GUARD).is_some());
     let mut observer = observer(&[child.pid()], Vec::new());
     assert!(of(&observer.snapshot(0), Role::Target).is_none());
     assert_eq!(kinds(&observer.take_events()), ["target-gone"]);
@@ -324,7 +314,7 @@ fn a_process_that_outlives_its_first_thread_is_not_gone() {
     let mut command = Command::new(python);
     command.args(["-c", OUTLIVES_ITS_FIRST_THREAD, &libc::SYS_exit.to_string(), &address.port().to_string()]);
     let mut child = Guard::spawn(&mut command).unwrap();
-    until("the end of its first thread", || {
+    wait_for("the end of its first thread", || {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.pid())).ok()?;
         stat.contains(") Z ").then_some(())
     });
@@ -338,7 +328,7 @@ fn a_process_that_outlives_its_first_thread_is_not_gone() {
     assert!(observer.statuses().iter().all(|s| s.status != SamplerState::Failed), "{:?}", observer.statuses());
 
     child.child().kill().unwrap();
-    assert!(child.wait(Duration::from_secs(60)).is_some());
+    assert!(child.wait(testkit::HANG_GUARD).is_some());
     observer.snapshot(1);
     assert_eq!(kinds(&observer.take_events()), ["target-gone"]);
 }
@@ -403,7 +393,7 @@ fn helper_unprivileged() {
 #[test]
 fn without_descriptors_nothing_is_said_to_be_gone() {
     let mut child = helper("helper_starved", "1");
-    let status = child.wait(Duration::from_secs(60)).expect("it ends");
+    let status = child.wait(testkit::HANG_GUARD).expect("it ends");
     assert!(status.success());
 }
 

@@ -98,9 +98,9 @@ fn used(script: &str, is_alone: bool) -> Option<(u64, u64, CpuSource)> {
     let sum = read(&mut observer);
     let used = (total(sum) - before, group.used_ns() - counted, sum.source);
     target.signal(9);
-    target.wait(Duration::from_secs(20));
+    target.wait(testkit::HANG_GUARD);
     other.signal(9);
-    other.wait(Duration::from_secs(20));
+    other.wait(testkit::HANG_GUARD);
     Some(used)
 }
 

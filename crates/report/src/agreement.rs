@@ -110,7 +110,7 @@ mod tests {
         let mut out = Vec::new();
         write(&mut Page::new(&mut out, Style { color: false, width: 80, unicode: true }), 13, &snapshots).unwrap();
         let text = String::from_utf8(out).unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(text.contains("Disagree connections not accepted: 5000 connections by netstat"), "{text}");
+        assert!(text.contains("Disagree connections not accepted: 5,000 connections by netstat"), "{text}");
         assert!(text.contains("2 times of 3, first from 1.0 to 2.0 s"), "{text}");
         assert!(of(&snapshots[..2]).is_empty() && of(&[]).is_empty());
     }

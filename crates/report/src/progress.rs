@@ -24,7 +24,16 @@ pub struct Progress<'a> {
     pub failed: u64,
 }
 
+/// Takes the live line away: to the line's start, and erase it (ECMA-48, 8.3.41).
+pub const CLEAR: &str = "\r\x1b[K";
+
 impl Progress<'_> {
+    /// The live line behind its label, in the place of the one before, on a terminal so wide.
+    pub fn redrawn(&self, label: &str, width: usize, unicode: bool) -> String {
+        let room = width.saturating_sub(label.chars().count() + 1);
+        format!("{CLEAR}{label}{}", self.live(room, unicode))
+    }
+
     /// The live line, without an end of line and without control characters. What does not fit is left out, the
     /// least important first.
     pub fn live(&self, width: usize, unicode: bool) -> String {

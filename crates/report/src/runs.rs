@@ -6,6 +6,7 @@ use crate::figures::rfc3339;
 use crate::text::page::Page;
 use crate::text::{Paint, Style};
 use crate::words::grouped;
+use model::Head;
 use model::recording::End;
 use std::io::{self, Write};
 
@@ -18,19 +19,6 @@ pub struct Run {
     pub head: Result<Head, String>,
 }
 
-/// What is known of a readable recording.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Head {
-    /// Wall clock at the start, nanoseconds since 1970.
-    pub started_at_unix_ns: u64,
-    /// Where the load went.
-    pub target: String,
-    /// Requests that ended.
-    pub requests: u64,
-    /// How it ended.
-    pub end: End,
-}
-
 /// Writes the table, or one line saying that there is nothing.
 ///
 /// # Errors
@@ -38,22 +26,23 @@ pub struct Head {
 pub fn write(to: &mut impl Write, runs: &[Run], style: Style) -> io::Result<()> {
     let mut page = Page::new(to, style);
     if runs.is_empty() {
-        return page.line(&[(Paint::Plain, "no runs yet: `plimsoll load URL` makes one".to_owned())]);
+        return page.row(&[(Paint::Plain, "no runs yet: `plimsoll load URL` makes one".to_owned())]);
     }
     let id_width = runs.iter().map(|run| run.id.chars().count()).max().unwrap_or(0).max(2);
     let title = format!("{:id_width$}  {:16}  {:>13}  {:11}  target", "id", "started (UTC)", "requests", "end");
-    page.line(&[(Paint::Heading, title)])?;
+    page.row(&[(Paint::Heading, title)])?;
     for run in runs {
         let id = format!("{:id_width$}  ", run.id);
         match &run.head {
             Ok(head) => {
                 let started = rfc3339(head.started_at_unix_ns).chars().take(16).collect::<String>().replace('T', " ");
                 let (paint, end) = match head.end {
+                    _ if head.is_damaged => (Paint::Bad, "damaged"),
                     End::Complete => (Paint::Plain, "complete"),
                     End::Interrupted => (Paint::Warn, "interrupted"),
                     End::Partial => (Paint::Warn, "partial"),
                 };
-                page.line(&[
+                page.row(&[
                     (Paint::Plain, id),
                     (Paint::Dim, format!("{started}  ")),
                     (Paint::Plain, format!("{:>13}  ", grouped(head.requests))),
@@ -61,8 +50,13 @@ pub fn write(to: &mut impl Write, runs: &[Run], style: Style) -> io::Result<()> 
                     (Paint::Plain, head.target.clone()),
                 ])?;
             }
-            Err(reason) => page.line(&[(Paint::Plain, id), (Paint::Bad, format!("unreadable: {reason}"))])?,
+            Err(reason) => page.row(&[(Paint::Plain, id), (Paint::Bad, format!("unreadable: {reason}"))])?,
         }
+    }
+    let is_damaged = |run: &Run| run.head.as_ref().is_ok_and(|head| head.is_damaged);
+    if let Some(first) = runs.iter().find(|run| is_damaged(run)) {
+        let text = format!("damaged: what is left is shown, and what is not said, by `plimsoll report {}`", first.id);
+        page.line(&[(Paint::Dim, text)])?;
     }
     Ok(())
 }

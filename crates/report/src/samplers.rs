@@ -2,30 +2,13 @@
 
 use crate::text::page::Page;
 use crate::text::{Paint, Style};
-use model::snapshot::SamplerState;
+use model::snapshot::{Listed, SamplerState};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::io::{self, Write};
 
 /// The document's name and version.
 pub const SCHEMA: &str = "plimsoll.samplers/1";
-
-/// A sampler or probe, and how it fares here.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Listed {
-    /// Its name, `family/name`.
-    pub name: String,
-    /// What it reads, in a sentence.
-    pub about: String,
-    /// Which right or part of the kernel it needs.
-    pub needs: String,
-    /// What it costs.
-    pub cost: String,
-    /// Whether it works here.
-    pub status: SamplerState,
-    /// Why not, or what it leaves out; mostly empty.
-    pub reason: String,
-}
 
 /// The document.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]

@@ -4,6 +4,7 @@
 
 use crate::text::page::Page;
 use crate::text::{Paint, Style};
+use diagnose::usage::{HostTime, processes};
 use model::metrics::Metrics;
 use model::snapshot::{ProcessSample, Role};
 use model::units::{show_bytes, show_count};
@@ -42,12 +43,7 @@ impl Timeline {
         let mut column = |title: &str, of: Of| columns.push((title.to_owned(), of));
         column("host CPU", Box::new(|a, b, _| host_busy(a, b)));
         column("softirq", Box::new(|a, b, _| softirq_max(a, b)));
-        column(
-            "target CPU",
-            Box::new(|a, b, s| {
-                of_target(a, b, |p| Some(p.user_ns?.saturating_add(p.system_ns?))).map(|ns| share(ns, s))
-            }),
-        );
+        column("target CPU", Box::new(|a, b, s| of_target(a, b, ProcessSample::cpu_ns).map(|ns| share(ns, s))));
         column("CPU wait", Box::new(|a, b, s| of_target(a, b, wait_ns).map(|ns| share(ns, s))));
         column(
             "throttled",
@@ -150,7 +146,7 @@ impl Timeline {
     /// Those of the writer.
     pub fn head(&self, to: &mut impl Write, style: Style) -> io::Result<()> {
         let titles: Vec<String> = self.columns.iter().map(|(title, _)| format!("  {title:>WIDTH$}")).collect();
-        Page::new(to, style).line(&[(Paint::Heading, format!("{:>8}{}", "time", titles.concat()))])
+        Page::new(to, style).row(&[(Paint::Heading, format!("{:>8}{}", "time", titles.concat()))])
     }
 
     /// Writes one row, from the snapshot before and this one.
@@ -166,7 +162,7 @@ impl Timeline {
             let value = value.unwrap_or_else(|| "-".to_owned());
             line.push_str(&format!("  {value:>width$}"));
         }
-        Page::new(to, style).line(&[(Paint::Plain, line)])
+        Page::new(to, style).row(&[(Paint::Plain, line)])
     }
 
     /// Writes the whole table.
@@ -176,7 +172,7 @@ impl Timeline {
     pub fn write(&self, to: &mut impl Write, snapshots: &[Snapshot], style: Style) -> io::Result<()> {
         if snapshots.len() < 2 {
             let text = "the recording has fewer than two snapshots: there is no course to show";
-            return Page::new(to, style).line(&[(Paint::Plain, text.to_owned())]);
+            return Page::new(to, style).row(&[(Paint::Plain, text.to_owned())]);
         }
         self.head(to, style)?;
         snapshots.windows(2).try_for_each(|pair| self.row(to, &pair[0], &pair[1], style))
@@ -220,23 +216,15 @@ fn write_event(to: &mut impl Write, event: &Event, style: Style) -> io::Result<(
 /// Narrowest column.
 const WIDTH: usize = 9;
 
-/// Processes of the target that are in both: the same id, the same start.
-fn target<'s>(a: &'s Snapshot, b: &'s Snapshot) -> impl Iterator<Item = (&'s ProcessSample, &'s ProcessSample)> {
-    b.processes.iter().filter(|p| p.role == Role::Target).filter_map(|now| {
-        let same = |p: &&ProcessSample| p.role == Role::Target && p.pid == now.pid && p.start_ticks == now.start_ticks;
-        Some((a.processes.iter().find(same)?, now))
-    })
-}
-
 /// How much something of the target grew, all its processes together.
 fn of_target(a: &Snapshot, b: &Snapshot, of: impl Fn(&ProcessSample) -> Option<u64>) -> Option<u64> {
-    let each = target(a, b).filter_map(|(before, now)| Some(of(now)?.saturating_sub(of(before)?)));
+    let each = processes(a, b, Role::Target).filter_map(|(before, now)| Some(of(now)?.saturating_sub(of(before)?)));
     each.reduce(u64::saturating_add)
 }
 
 /// The same of one process only: where all have the same group, its figure is each one's.
 fn first_of_target(a: &Snapshot, b: &Snapshot, name: &str) -> Option<u64> {
-    target(a, b).find_map(|(before, now)| grown(&before.metrics, &now.metrics, name))
+    processes(a, b, Role::Target).find_map(|(before, now)| grown(&before.metrics, &now.metrics, name))
 }
 
 /// What the target has now, all its processes together.
@@ -270,9 +258,8 @@ fn most(a: &BTreeMap<String, Metrics>, b: &BTreeMap<String, Metrics>, name: &str
 }
 
 fn host_busy(a: &Snapshot, b: &Snapshot) -> Option<String> {
-    let (a, b) = (a.cpu?, b.cpu?);
-    let total = b.total_ns().saturating_sub(a.total_ns());
-    (total > 0).then(|| crate::words::percent(100.0 * b.busy_ns().saturating_sub(a.busy_ns()) as f64 / total as f64))
+    let used = HostTime::between(&a.cpu?, &b.cpu?).shares()?;
+    Some(crate::words::percent(100.0 * used.busy))
 }
 
 /// Soft interrupts' share of the core that has most of them.

@@ -17,13 +17,13 @@ pub fn write(to: &mut impl Write, lines: &[MatrixLine], style: Style) -> io::Res
     let each = if style.unicode { "µs of CPU, ours/theirs" } else { "us of CPU, ours/theirs" };
     let title =
         format!("{:13}{:5}{:>22}{:>22}{:>22}", "key", "TLS", "full handshakes/s", "resumed/s", "kept requests/s");
-    page.line(&[(Paint::Heading, title)])?;
+    page.row(&[(Paint::Heading, title)])?;
     for line in lines {
         let cells = [line.full, line.resumed, line.kept].map(shown);
         let text = format!("{:13}{:5}{:>22}{:>22}{:>22}", line.key, line.version.name(), cells[0], cells[1], cells[2]);
-        page.line(&[(Paint::Plain, text)])?;
+        page.row(&[(Paint::Plain, text)])?;
     }
-    page.line(&[(Paint::Dim, format!("in brackets: {each}, for each"))])
+    page.row(&[(Paint::Dim, format!("in brackets: {each}, for each"))])
 }
 
 fn shown(cell: Option<MatrixCell>) -> String {

@@ -4,12 +4,11 @@
 
 use crate::figures::rfc3339;
 use crate::json::Observed;
-use crate::json::of::observed;
+use crate::json::fill::observed;
 use crate::text::page::Page;
 use crate::text::{Paint, Style, kernel};
-use model::profile::RunProfile;
-use model::remote::TargetHost;
 use model::snapshot::{SamplerState, SamplerStatus};
+use model::watched::Watched;
 use model::{Event, Snapshot};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -17,27 +16,6 @@ use std::io::{self, Write};
 
 /// The document's name and version.
 pub const SCHEMA: &str = "plimsoll.watch/1";
-
-/// What was seen.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Watched {
-    /// Wall clock at the start, nanoseconds since 1970.
-    pub started_at_unix_ns: u64,
-    /// How long it was looked at, nanoseconds.
-    pub watched_ns: u64,
-    /// CPU time that looking took, nanoseconds.
-    pub own_cpu_ns: u64,
-    /// Snapshots, thinned where there were many.
-    pub snapshots: Vec<Snapshot>,
-    /// Where the target's threads ran and waited, all snapshots together.
-    pub profile: RunProfile,
-    /// Events, oldest first.
-    pub events: Vec<Event>,
-    /// How each sampler fared.
-    pub samplers: Vec<SamplerStatus>,
-    /// The machine it was seen on, where that is another.
-    pub target_host: Option<TargetHost>,
-}
 
 /// The document.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
@@ -128,6 +106,7 @@ pub fn write_end(to: &mut impl Write, watched: &Watched, style: Style) -> io::Re
 #[cfg(test)]
 mod tests {
     use super::*;
+    use model::profile::RunProfile;
 
     #[test]
     fn what_was_not_seen_is_said_with_its_reason() {

@@ -8,9 +8,19 @@ use model::latency::AtLeast;
 use model::plan::{Arrivals, BurstAt, OnFull, Pace, Think};
 use model::units::{show_bytes, show_count, show_duration_ns};
 use model::{ErrorKind, Plan};
+use std::borrow::Cow;
+
+/// With its first letter as a sentence's.
+pub fn capitalized(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
+}
 
 /// A count with its digits in groups: `2,281,234`.
 pub use model::units::show_grouped as grouped;
+
+/// A figure all of whose digits can be read.
+pub use model::units::show_figure as figure;
 
 /// What happened, in a few words.
 pub fn of_kind(kind: ErrorKind) -> &'static str {
@@ -30,10 +40,10 @@ pub fn of_kind(kind: ErrorKind) -> &'static str {
         ErrorKind::QueueTimeout => "no connection became free in time",
         ErrorKind::BadFraming => "the bytes were not the protocol",
         ErrorKind::HeadTooLarge => "the reply's head was longer than the limit",
-        ErrorKind::UnsolicitedReply => "bytes came though nothing was asked",
+        ErrorKind::UnsolicitedReply => "bytes came that no request had asked for",
         ErrorKind::UnexpectedStatus => "the status was not an accepted one",
         ErrorKind::WrongContent => "the body was not the expected one",
-        ErrorKind::TruncatedReply => "the connection ended amid the payload",
+        ErrorKind::TruncatedReply => "the connection ended in the middle of the payload",
         ErrorKind::MissingReply => "the payload was taken and nothing came back",
         ErrorKind::ShortReply => "part of the payload came, then nothing",
         ErrorKind::PaddedReply => "more came back than was sent",
@@ -42,6 +52,8 @@ pub fn of_kind(kind: ErrorKind) -> &'static str {
         ErrorKind::TlsBroken => "TLS failed on an established connection",
         ErrorKind::ErrorReply => "the reply was an error",
         ErrorKind::LoginRefused => "the server refused AUTH or SELECT",
+        ErrorKind::TlsRefused => "the server refused the client after the TLS handshake",
+        ErrorKind::NoSocket => "there is no socket at that path",
     }
 }
 
@@ -58,9 +70,12 @@ pub fn of_errno(errno: i32) -> Option<String> {
 /// The facts of an example: where, what, when.
 pub fn of_example(example: &ErrorExample, describe: Describe<'_>) -> String {
     let mut text = format!("first at {:.2} s, {}", example.at_ns as f64 / 1e9, example.phase.name());
-    for more in [describe(example).map(str::to_owned), of_errno(example.errno)].into_iter().flatten() {
+    for more in [describe(example).map(Cow::into_owned), of_errno(example.errno)].into_iter().flatten() {
         text.push_str(": ");
         text.push_str(&more);
+    }
+    if example.unsent_bytes > 0 {
+        text.push_str(&format!(", {} of the request not sent", show_bytes(example.unsent_bytes as f64)));
     }
     text
 }
@@ -89,11 +104,6 @@ pub fn length(ns: u64) -> String {
 /// A count with its noun: `1 thread`, `50 connections`.
 pub fn counted(n: u64, noun: &str) -> String {
     format!("{} {noun}{}", grouped(n), if n == 1 { "" } else { "s" })
-}
-
-/// A figure all of whose digits can be read: whole and grouped where it is large.
-pub fn figure(value: f64) -> String {
-    if value >= 1000.0 { grouped(value.round() as u64) } else { show_count(value) }
 }
 
 /// A rate a second, three figures, exact below ten thousand.
@@ -154,7 +164,7 @@ pub fn of_plan(plan: &Plan) -> String {
         Pace::Held { every_ns, connects_per_s } => {
             let messages =
                 every_ns.map_or("nothing is sent".to_owned(), |ns| format!("a message every {}", length(ns)));
-            format!("held, {messages}, made at {}", rate(*connects_per_s))
+            format!("held, {messages}, {} new connections until all are there", rate(*connects_per_s))
         }
     }];
     parts.push(counted(u64::from(plan.connections), "connection"));

@@ -91,20 +91,12 @@ fn a_check_reads_well() {
     let mut sound = checked;
     (sound.check.items, sound.fixes, sound.target) = (Vec::new(), Vec::new(), String::new());
     let sound = text(&sound, 80, true);
-    assert!(sound.contains("Ready      nothing that was read binds\n"), "{sound}");
+    assert!(sound.contains("Ready      no limit that was read stands in the way\n"), "{sound}");
 }
 
 #[test]
 fn the_document_is_valid_by_its_schema_and_the_schema_is_fresh() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/schema/plimsoll.check-1.schema.json");
-    let schema = report::check::schema();
-    let fresh = serde_json::to_string_pretty(&schema).unwrap() + "\n";
-    if std::env::var_os("UPDATE_SCHEMA").is_some() {
-        std::fs::write(path, &fresh).unwrap();
-    }
-    let kept = std::fs::read_to_string(path).unwrap_or_default();
-    assert!(kept == fresh, "{path} is stale: run the tests once with UPDATE_SCHEMA=1 and look at the difference");
-    let validator = jsonschema::validator_for(&schema).unwrap();
+    let validator = fresh("plimsoll.check-1", &report::check::schema());
     let mut out = Vec::new();
     Document::of(&checked(), "1.2.3").write(&mut out).unwrap();
     let document: serde_json::Value = serde_json::from_slice(&out).unwrap();

@@ -4,6 +4,7 @@
 
 mod common;
 use common::*;
+use model::Status;
 use report::json::Document;
 use report::text::{Kept, Options, Style};
 
@@ -44,13 +45,16 @@ fn text_in_ascii_and_in_colour() {
 }
 
 #[test]
-fn no_line_is_longer_than_the_width_and_none_ends_in_blanks() {
+fn no_line_is_longer_than_the_width_and_none_ends_in_blanks_or_begins_with_a_unit() {
     for case in cases() {
         for width in [60, 72, 80, 100, 120, 200] {
             for line in text(&case, Style { color: false, width, unicode: true }).lines() {
                 let is_path = line.contains(".plimsoll") || line.contains("plimsoll report");
-                assert!(line.chars().count() <= width.max(76) || is_path, "{} at {width}: {line}", case.0);
+                assert!(line.chars().count() <= width || is_path, "{} at {width}: {line}", case.0);
                 assert_eq!(line.trim_end(), line);
+                let first = line.trim_start().split([' ', ',', ';', ')', '.']).next().unwrap();
+                let units = ["ns", "µs", "ms", "s", "min", "h", "%", "B", "KiB", "MiB", "GiB", "MiB/s", "KiB/s", "B/s"];
+                assert!(!units.contains(&first), "{} at {width}: a figure lost its unit: {line}", case.0);
             }
         }
     }
@@ -122,6 +126,7 @@ fn json_has_its_fixed_names() {
         "/observed",
         "/samplers/0/reason",
         "/findings",
+        "/judged",
     ] {
         assert!(errors.pointer(pointer).is_some(), "{pointer} is missing");
     }
@@ -133,6 +138,15 @@ fn json_has_its_fixed_names() {
     assert!(errors["latency"]["tls"]["p50_us"].is_null());
     assert!(errors["requested"]["rate_per_s"].is_null());
     assert!(errors.get("capacity").is_none());
+}
+
+#[test]
+fn what_was_found_and_what_was_only_looked_for_are_apart() {
+    let all = cases();
+    let (found, only_looked_for) = (all[0].2.findings[0].clone(), all[0].2.findings[1].clone());
+    assert_eq!((found.status, only_looked_for.status), (Status::Supported, Status::NotObservable));
+    let document = document(&all[0]);
+    assert_eq!((document.findings, document.judged), (vec![found], vec![only_looked_for]));
 }
 
 #[test]
@@ -189,15 +203,7 @@ fn json_accounts_for_every_request() {
 
 #[test]
 fn every_document_is_valid_by_the_schema_and_the_schema_is_fresh() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/schema/plimsoll.report-1.schema.json");
-    let schema = report::json::schema();
-    let fresh = serde_json::to_string_pretty(&schema).unwrap() + "\n";
-    if std::env::var_os("UPDATE_SCHEMA").is_some() {
-        std::fs::write(path, &fresh).unwrap();
-    }
-    let kept = std::fs::read_to_string(path).unwrap_or_default();
-    assert!(kept == fresh, "{path} is stale: run the tests once with UPDATE_SCHEMA=1 and look at the difference");
-    let validator = jsonschema::validator_for(&schema).unwrap();
+    let validator = fresh("plimsoll.report-1", &report::json::schema());
     let check = |name: &str, value: &serde_json::Value| {
         let errors: Vec<String> = validator.iter_errors(value).map(|e| format!("{}: {e}", e.instance_path())).collect();
         assert!(errors.is_empty(), "{name}: {errors:#?}");
@@ -229,10 +235,17 @@ fn a_row_that_cannot_be_read_is_an_error_of_the_writing() {
 
 #[test]
 fn runs_are_a_table() {
+    use model::Head;
     use model::recording::End;
-    use report::runs::{Head, Run, write};
+    use report::runs::{Run, write};
     let head = |requests, end, target: &str| {
-        Ok(Head { started_at_unix_ns: 1_753_971_753_000_000_000, target: target.to_owned(), requests, end })
+        Ok(Head {
+            started_at_unix_ns: 1_753_971_753_000_000_000,
+            target: target.to_owned(),
+            requests,
+            end,
+            is_damaged: false,
+        })
     };
     let run = |id: &str, head| Run { id: id.to_owned(), head };
     let runs = [

@@ -86,7 +86,7 @@ pub struct Search {
 }
 
 impl Search {
-    /// Starts at a rate.
+    /// A search whose first step is tried at this rate, requests a second.
     pub fn new(first_per_s: f64, bounds: Bounds) -> Self {
         Search { bounds, met: None, missed: None, steps_left: bounds.steps, next: first_per_s }
     }

@@ -3,13 +3,13 @@
 //! The load is resolved as a run would be, so both mean the same by it. Without a URL both ends are taken to be here,
 //! with one address and port of the target. Puts no load on; the only attempt it makes is one ring of io_uring.
 
-use crate::resolve::{Host, ResolveError, pace, resolve};
 use fault::{Applied, ApplyError, Journal, JournalError};
 use model::check::{Check, Demand, Fix, FixOutcome, Setting, Standing};
 use model::plan::{Address, DriverKind, Pace, Plan, Think};
 use model::readings::Reading;
 use model::scenario::WeightedUrl;
 use model::{Scenario, limits};
+use resolve::{Field, Host, ResolveError, pace, resolve};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -32,8 +32,8 @@ pub fn demand(scenario: &Scenario, sources: u64, host: &dyn Host) -> Result<Dema
     let most = u64::from(limits::CONNECTIONS_MAX);
     if !(1..=most).contains(&sources) {
         return Err(ResolveError::BadValue {
-            flag: "--sources",
-            expected: format!("1 to {most} addresses"),
+            field: Field::Sources,
+            expected: format!("1 to {most} addresses").into(),
             got: sources.to_string(),
         });
     }
@@ -41,7 +41,7 @@ pub fn demand(scenario: &Scenario, sources: u64, host: &dyn Host) -> Result<Dema
     let mut scenario = Scenario { driver: None, ..scenario.clone() };
     let is_named = !scenario.urls.is_empty();
     if !is_named {
-        scenario.urls.push(WeightedUrl { url: ANY_TARGET.to_owned(), weight: 1.0 });
+        scenario.urls.push(WeightedUrl { url: ANY_TARGET.into(), weight: 1.0 });
     }
     let plan = resolve(&scenario, host)?.plan;
     let mut demand = demand_of(&plan, sources, host);
@@ -138,18 +138,23 @@ fn outcome(setting: &Setting, applied: Result<Applied, ApplyError>, made: FixOut
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::resolve::SystemHost;
     use model::plan::{DriverKind, Segment};
+    use model::workload::http::HttpAsked;
+    use resolve::SystemHost;
 
     fn asked(urls: &[&str], change: impl FnOnce(&mut Scenario)) -> Result<Demand, ResolveError> {
-        let urls = urls.iter().map(|url| WeightedUrl { url: (*url).to_owned(), weight: 1.0 }).collect();
+        let urls = urls.iter().map(|url| WeightedUrl { url: (*url).into(), weight: 1.0 }).collect();
         let mut scenario = Scenario { urls, connections: Some(1000), ..Scenario::default() };
         change(&mut scenario);
-        demand(&scenario, 1, &SystemHost::new(|| Err("it is forbidden".to_owned())))
+        demand(&scenario, 1, &SystemHost::new(|| Err("it is forbidden".to_owned()), engine::tls::NAMES))
     }
 
     fn rate(per_s: f64) -> Vec<Segment> {
         vec![Segment { from_per_s: per_s, to_per_s: per_s, for_ns: 1_000_000_000 }]
+    }
+
+    fn closing(asked: &mut HttpAsked) {
+        asked.disable_keepalive = true;
     }
 
     #[test]
@@ -158,10 +163,14 @@ mod tests {
         assert_eq!((local.destinations, local.ends_here, local.is_loopback), (2, 2, true));
         assert_eq!((local.rate_per_s, local.connects_per_s, local.busy_at_once), (None, Some(0.0), Some(1000)));
         // 203.0.113.0/24 is nobody's (RFC 5737).
-        let away = asked(&["http://203.0.113.1/"], |s| (s.profile, s.disable_keepalive) = (rate(500.0), true)).unwrap();
+        let away = asked(&["http://203.0.113.1/"], |s| {
+            s.profile = rate(500.0);
+            s.ask(closing);
+        })
+        .unwrap();
         assert_eq!((away.ends_here, away.is_loopback, away.busy_at_once), (1, false, None));
         assert_eq!((away.rate_per_s, away.connects_per_s), (Some(500.0), Some(500.0)));
-        let closed = asked(&["http://203.0.113.1/"], |s| s.disable_keepalive = true).unwrap();
+        let closed = asked(&["http://203.0.113.1/"], |s| s.ask(closing)).unwrap();
         assert_eq!(closed.connects_per_s, None, "as fast as the target is");
         let unix = asked(&["unix:/run/x.sock"], |_| {}).unwrap();
         assert_eq!((unix.destinations, unix.ends_here), (0, 2));
@@ -176,7 +185,7 @@ mod tests {
         );
         assert_eq!(none.busy_at_once, None);
         assert!(asked(&[], |s| s.connections = Some(0)).unwrap_err().is_usage());
-        let host = SystemHost::new(|| Ok(()));
+        let host = SystemHost::new(|| Ok(()), engine::tls::NAMES);
         assert!(demand(&Scenario::default(), 0, &host).unwrap_err().is_usage());
     }
 

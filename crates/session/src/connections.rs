@@ -1,6 +1,6 @@
 //! From `HOST:PORT` as written to the addresses whose connections are meant.
 
-use crate::resolve::Host;
+use resolve::Host;
 use std::net::SocketAddr;
 
 /// Why a text names no address.
@@ -46,11 +46,11 @@ pub fn addresses(text: &str, host: &dyn Host) -> Result<Vec<SocketAddr>, Address
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::resolve::SystemHost;
+    use resolve::SystemHost;
 
     #[test]
     fn only_a_host_with_a_port_is_an_address() {
-        let host = SystemHost::new(|| Ok(()));
+        let host = SystemHost::new(|| Ok(()), engine::tls::NAMES);
         let of = |text| addresses(text, &host).map(|all| all[0].to_string());
         assert_eq!(of("127.0.0.1:8080").unwrap(), "127.0.0.1:8080");
         assert_eq!(of("[::1]:80").unwrap(), "[::1]:80");

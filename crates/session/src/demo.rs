@@ -6,12 +6,12 @@
 
 use crate::capacity::{Bounds, LoadLine, Next, Objective, Search};
 use crate::embedded::Embedded;
-use crate::resolve::{Host, ResolveError, resolve};
 use crate::run::{Options, Outcome, RunError, Watch, run};
 use model::Scenario;
 use model::finding::{Figure, ValidityState};
 use model::plan::Segment;
 use model::scenario::WeightedUrl;
+use resolve::{Host, ResolveError, resolve};
 use std::io;
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -100,7 +100,7 @@ pub fn demo(program: &Path, host: &dyn Host, options: &Options, follow: &mut dyn
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let target = Embedded::serve_http(program, &["--pin", "0"]).map_err(DemoError::Target)?;
     let scenario = |rate: Option<f64>, duration_ns| Scenario {
-        urls: vec![WeightedUrl { url: format!("{}cpu?us={CPU_US}", target.url), weight: 1.0 }],
+        urls: vec![WeightedUrl { url: format!("{}cpu?us={CPU_US}", target.url).into(), weight: 1.0 }],
         connections: Some(CONNECTIONS),
         threads: Some(1),
         pin: if cores > 1 { vec![1] } else { vec![] },

@@ -22,7 +22,12 @@ impl Embedded {
     /// # Errors
     /// It could not be started, or did not say where it listens.
     pub fn serve_http(program: &Path, more: &[&str]) -> io::Result<Self> {
-        let mut child = Command::new(program)
+        let mut serve = Command::new(program);
+        // What the environment says to this command is not said to that one.
+        for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("PLIMSOLL_")) {
+            serve.env_remove(name);
+        }
+        let mut child = serve
             .args(["serve", "http", "--listen", "127.0.0.1:0", "--workers", "1"])
             .args(more)
             .stdin(Stdio::null())

@@ -1,4 +1,4 @@
-//! One run: from a scenario to a plan, and with engine, observe and store from a plan to a recording and its diagnosis.
+//! One run: with engine, observe and store from a plan to a recording and its diagnosis.
 //!
 //! Also the search for the load line, and the demo that shows it. Blocking, one thread beside the workers'.
 #![forbid(unsafe_code)]
@@ -9,9 +9,8 @@ pub mod connections;
 pub mod demo;
 pub mod embedded;
 pub mod importing;
+mod observation;
 pub mod observing;
-pub mod remote;
-pub mod resolve;
 mod run;
 mod ticks;
 pub mod tls_matrix;

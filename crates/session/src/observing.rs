@@ -3,25 +3,13 @@
 //! Nothing is sent to the target, and nothing is kept on disk.
 
 use model::bpf::Level;
-use model::limits::EVENTS_MAX;
 use model::plan::Address;
-use model::profile::RunProfile;
-use model::recording::thin_and_keep;
+use model::watched::{Kept, Watched, Whom};
 use model::{Event, Snapshot};
 use observe::target::NotFound;
-use observe::{Apart, ObserveSpec};
-use report::watched::Watched;
+use observe::{ObserveSpec, ObserverThread};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-
-/// Whose processes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Whom {
-    /// That one and its children.
-    Pid(u32),
-    /// Those that listen on it, in whatever network namespace.
-    Port(u16),
-}
 
 /// Why nothing is observed.
 #[derive(Debug, thiserror::Error)]
@@ -57,7 +45,8 @@ pub fn observe(
     let started_at_unix_ns = observe::capsule().started_at_unix_ns;
     let used = observe::own::rusage();
     let own_pid = std::process::id();
-    let mut observer = Apart::new(ObserveSpec { target, addresses, own_pid, probes, ..ObserveSpec::default() });
+    let mut observer =
+        ObserverThread::new(ObserveSpec { target, addresses, own_pid, probes, ..ObserveSpec::default() });
     let began = Instant::now();
     let mut kept = Kept::default();
     let mut due = Duration::ZERO;
@@ -117,36 +106,5 @@ fn sleep_until(began: Instant, due: Duration, interrupted: &AtomicBool) -> bool 
             return true;
         }
         std::thread::sleep(left.min(Duration::from_millis(200)));
-    }
-}
-
-/// Snapshots as a run keeps them, thinned, and the first events.
-pub(crate) struct Kept {
-    pub(crate) snapshots: Vec<Snapshot>,
-    pub(crate) profile: RunProfile,
-    number: u64,
-    stride: u64,
-    pub(crate) events: Vec<Event>,
-}
-
-impl Default for Kept {
-    fn default() -> Self {
-        Kept { snapshots: Vec::new(), profile: RunProfile::default(), number: 0, stride: 1, events: Vec::new() }
-    }
-}
-
-impl Kept {
-    pub(crate) fn push(&mut self, mut snapshot: Snapshot, events: Vec<Event>) {
-        if let Some(profile) = snapshot.profile.take() {
-            self.profile.add(&profile);
-        }
-        thin_and_keep(&mut self.snapshots, &mut self.stride, self.number, snapshot);
-        self.number += 1;
-        self.push_events(events);
-    }
-
-    pub(crate) fn push_events(&mut self, events: Vec<Event>) {
-        let room = EVENTS_MAX.saturating_sub(self.events.len());
-        self.events.extend(events.into_iter().take(room));
     }
 }

@@ -4,24 +4,23 @@
 //! recording and shows progress. It never blocks a worker. A recording that can no longer be written is given up with
 //! its reason; the run goes on and is reported from memory.
 
-use crate::remote::{Observation, ObserveAt, RemoteError};
+use crate::observation::{Here, Off};
 use crate::ticks::{Ticks, add_to_totals};
 use engine::link::Tally;
 use engine::{Fleet, Message, StartError};
+use model::limits::GONE_NS;
 use model::plan::Plan;
 use model::recording::{Capsule, End, Recording, Row, Tick};
-use model::units::show_duration_ns;
+use model::units::{show_duration_ns, show_grouped};
 use model::users::Users;
 use model::{Event, Snapshot};
+use observe::{FOLLOW_NICE, Observation};
+use remote::{Elsewhere, ObserveAt, RemoteError};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use store::{StoreError, Writer};
-
-/// How nice the session's thread is: a tenth of a worker's weight on a busy CPU (sched(7)), so that a worker that wakes
-/// runs at once, and enough that intervals do not pile up.
-pub(crate) const FOLLOW_NICE: i32 = 10;
 
 /// Where the recording goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -131,15 +130,16 @@ pub fn run_on(
     capsule.command.clone_from(&options.command);
     capsule.driver = plan.driver.name().to_owned();
     capsule.driver_reason.clone_from(&options.driver_reason);
-    let mut observation = match options.observe {
-        true => Observation::start(&plan, options.probes, options.observe_at.as_ref())?,
-        false => Observation::Off,
+    let mut observation: Box<dyn Observation> = match (options.observe, &options.observe_at) {
+        (true, Some(at)) => Box::new(Elsewhere::start(&plan, options.probes, at, &options.interrupted)?),
+        (true, None) => Box::new(Here::start(&plan, options.probes)),
+        (false, _) => Box::new(Off),
     };
     capsule.target_host = observation.target_host();
     // From here on only the workers know what is sent in the place of `***`.
     let hidden = model::hide::plan(&plan);
-    let kept = if options.record_secrets { &plan } else { &hidden };
-    let writer = open_writer(&options.record, recording_file, &capsule, kept)?;
+    let kept = options.record_secrets.then(|| model::hide::plan_kept(&plan));
+    let writer = open_writer(&options.record, recording_file, &capsule, kept.as_ref().unwrap_or(&hidden))?;
 
     let recorded_at = writer.as_ref().map(|w| w.path().to_owned());
     let before = observation.before();
@@ -157,7 +157,7 @@ pub fn run_on(
         tallies: Vec::new(),
         last_row: None,
         last_snapshot: None,
-        has_connected: false,
+        away: None,
         watch,
     };
     let before = before.map(|before| session.observation.place(before, fleet.origin_ns()));
@@ -187,11 +187,20 @@ fn open_writer(
     }
 }
 
+/// A target that takes no connections.
+#[derive(Clone, Copy, Default)]
+struct Away {
+    since_ns: u64,
+    /// Connections that it was asked for meanwhile.
+    asked: u64,
+    is_said: bool,
+}
+
 struct Session<'a> {
     recording: Recording,
     writer: Option<Writer>,
     recording_error: Option<StoreError>,
-    observation: Observation,
+    observation: Box<dyn Observation>,
     snapshots: u64,
     ticks: Ticks,
     /// What each connection was asked and gave, of the workers that have ended.
@@ -199,8 +208,8 @@ struct Session<'a> {
     /// The tick before, and the latest reading of the machine: what tells whether the generator was disturbed since.
     last_row: Option<Row>,
     last_snapshot: Option<Snapshot>,
-    /// Whether there ever was a connection.
-    has_connected: bool,
+    /// Since when nobody takes connections.
+    away: Option<Away>,
     watch: &'a mut dyn Watch,
 }
 
@@ -299,7 +308,8 @@ impl Session<'_> {
         let snapshot = snapshots.pop();
         snapshots.into_iter().for_each(|earlier| self.keep_snapshot(earlier));
         self.mark(&mut tick.row, snapshot.as_ref());
-        add_to_totals(&mut self.recording.totals, &tick, self.recording.plan.warmup_ns);
+        let (warmup_ns, is_ramp_warmup) = (self.recording.plan.warmup_ns, self.recording.plan.is_ramp_warmup());
+        add_to_totals(&mut self.recording.totals, &tick, warmup_ns, is_ramp_warmup);
         self.recording.timeline.push(tick.row);
         if diagnose::slow::is_last_slow(self.recording.timeline.rows()) {
             self.observation.hint_slow();
@@ -314,15 +324,15 @@ impl Session<'_> {
             self.recording.push_snapshot(self.snapshots, snapshot);
             self.snapshots += 1;
         }
-        self.has_connected |= tick.row.counts.connected > 0;
         self.give_up_if_hopeless(tick.row.end_ns, fleet);
+        self.say_if_away(&tick.row);
         self.ticks.recycle(tick);
     }
 
     /// Ends a run whose target was never there. Once something has connected, what comes later may heal.
     fn give_up_if_hopeless(&mut self, now_ns: u64, fleet: &Fleet) {
         let Some(give_up_ns) = self.recording.plan.give_up_ns else { return };
-        if self.has_connected || now_ns < give_up_ns || fleet.control().is_stopped() {
+        if now_ns < give_up_ns || self.recording.has_connected() || fleet.control().is_stopped() {
             return;
         }
         fleet.control().stop();
@@ -332,6 +342,40 @@ impl Session<'_> {
             kind: model::event::GAVE_UP.to_owned(),
             text: format!("nothing had connected within {after}, so the run was given up (--give-up)"),
         });
+    }
+
+    /// Says of a target that is gone for long that the run goes on, where nothing but a count ends it, and when it is back.
+    fn say_if_away(&mut self, row: &Row) {
+        let at_ns = i64::try_from(row.end_ns).unwrap_or(i64::MAX);
+        if !row.is_nobody_there() {
+            if let Some(Away { since_ns, is_said: true, .. }) = self.away.take() {
+                let after = show_duration_ns(row.start_ns.saturating_sub(since_ns) as f64);
+                let text = format!("connections are taken again, after {after} without any");
+                self.event(Event { at_ns, kind: model::event::TARGET_BACK.to_owned(), text });
+            }
+            return;
+        }
+        let away = self.away.get_or_insert(Away { since_ns: row.start_ns, ..Away::default() });
+        away.asked = away.asked.saturating_add(row.counts.connect_failed);
+        let Away { since_ns, asked, is_said } = *away;
+        let Some(requests) =
+            self.recording.plan.stop.requests.filter(|_| self.recording.plan.stop.duration_ns.is_none())
+        else {
+            return;
+        };
+        let is_long = asked > 0 && row.end_ns.saturating_sub(since_ns) >= GONE_NS;
+        if is_said || !is_long || !self.recording.has_connected() {
+            return;
+        }
+        self.away = Some(Away { since_ns, asked, is_said: true });
+        let text = format!(
+            "nobody has taken a connection for {}: the run goes on until its {} {}s are done, for the target may come back; \
+             Ctrl-C ends it with its report, and -d bounds it",
+            show_duration_ns(GONE_NS as f64),
+            show_grouped(requests),
+            self.recording.plan.unit()
+        );
+        self.event(Event { at_ns, kind: model::event::TARGET_AWAY.to_owned(), text });
     }
 
     /// Says of a tick what disturbed the generator in it, and whether the observer's probes had a window in it.

@@ -7,8 +7,8 @@
 //!
 //! Cost: an interval of one worker is taken as it is; of several, each is added bucket by bucket to the tick's sum.
 
+use model::Interval;
 use model::recording::{Row, Tick, Totals, WorkerShares};
-use model::{Interval, LatencyKind};
 use std::collections::BTreeMap;
 
 /// Ticks that may wait for a worker before the oldest is taken as it is: a worker that was stopped holds up neither the
@@ -110,7 +110,7 @@ impl Ticks {
 }
 
 /// Adds a tick to the run's totals; what lies before the end of warm-up is not counted.
-pub fn add_to_totals(totals: &mut Totals, tick: &Tick, warmup_ns: u64) {
+pub fn add_to_totals(totals: &mut Totals, tick: &Tick, warmup_ns: u64, is_ramp_warmup: bool) {
     let (sum, row) = (&tick.sum, &tick.row);
     totals.connections_max = totals.connections_max.max(row.gauges.connections);
     let longest = &mut totals.sum.gauges.reap_delay_ns_max;
@@ -126,21 +126,15 @@ pub fn add_to_totals(totals: &mut Totals, tick: &Tick, warmup_ns: u64) {
     if !row.is_drain {
         totals.in_time.add(&sum.counts);
     }
-    for (is_of_part, part, kinds) in [
-        (row.disturbance.is_any(), &mut totals.disturbed, &LatencyKind::ALL[..]),
-        (row.in_window, &mut totals.in_windows, &LatencyKind::OF_WINDOWS[..]),
-    ] {
-        if is_of_part {
-            let part = part.get_or_insert_default();
-            part.add_row(row);
-            part.sum.latency.add_kinds(&sum.latency, kinds);
-        }
+    for (part, kinds) in totals.add_to_parts(row, warmup_ns, is_ramp_warmup).into_iter().flatten() {
+        part.sum.latency.add_kinds(&sum.latency, kinds);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use model::LatencyKind;
 
     fn interval(worker: u16, start_ns: u64, end_ns: u64, ok: u64) -> Boxed {
         let mut interval = Box::new(Interval::new(worker));
@@ -193,7 +187,7 @@ mod tests {
             taken.extend(push(&mut ticks, interval(worker, start, end, 1)));
         }
         taken.extend(std::iter::from_fn(|| ticks.take_oldest()));
-        taken.iter().for_each(|tick| add_to_totals(&mut totals, tick, 0));
+        taken.iter().for_each(|tick| add_to_totals(&mut totals, tick, 0, false));
         assert_eq!((totals.sum.counts.ok, totals.in_time.ok), (8, 8));
         assert!(taken.windows(2).all(|t| t[0].row.end_ns <= t[1].row.end_ns));
         assert_eq!(taken.len(), 6);
@@ -213,7 +207,7 @@ mod tests {
         first.counts.carried_ok = 2;
         for interval in [warmup, first, drain] {
             for tick in push(&mut ticks, interval) {
-                add_to_totals(&mut totals, &tick, 10);
+                add_to_totals(&mut totals, &tick, 10, false);
                 ticks.recycle(tick);
             }
         }
@@ -231,7 +225,7 @@ mod tests {
         warmup.counts.started = 1;
         for interval in [warmup, interval(0, 10, 20, 1)] {
             for tick in push(&mut ticks, interval) {
-                add_to_totals(&mut totals, &tick, 10);
+                add_to_totals(&mut totals, &tick, 10, false);
             }
         }
         assert_eq!((totals.sum.counts.started, totals.sum.counts.ok), (1, 1));
@@ -247,7 +241,7 @@ mod tests {
             one.latency.record_n(LatencyKind::Response, 1000 * (1 + k), ok as u32);
             for mut tick in push(&mut ticks, one) {
                 tick.row.disturbance.waited = k == 1;
-                add_to_totals(&mut totals, &tick, 0);
+                add_to_totals(&mut totals, &tick, 0, false);
             }
         }
         totals.measured_ns = 3_000_000_000;
@@ -255,5 +249,24 @@ mod tests {
         assert_eq!((quiet.in_time.ok, quiet.requests_per_s()), (200, 100.0));
         assert_eq!(quiet.sum.latency.of(LatencyKind::Response).len(), 200);
         assert_eq!(totals.without_windows(), None);
+    }
+
+    #[test]
+    fn what_disturbed_the_making_of_held_connections_is_no_part_of_the_measured_time() {
+        for (is_ramp_warmup, expected) in [(true, (200, 1, 100.0)), (false, (200, 3, 100.0))] {
+            let (mut ticks, mut totals) = (Ticks::new(1, 1_000_000_000), Totals::default());
+            for (k, ok) in [(0, 0), (1, 0), (2, 100), (3, 100), (4, 100)] {
+                let mut one = interval(0, k * 1_000_000_000, (k + 1) * 1_000_000_000, ok);
+                one.counts.started = ok;
+                for mut tick in push(&mut ticks, one) {
+                    tick.row.disturbance.late = k < 2 || k == 4;
+                    add_to_totals(&mut totals, &tick, 0, is_ramp_warmup);
+                }
+            }
+            // As the workers say at the end: from the first message on, or from the start.
+            totals.measured_ns = if is_ramp_warmup { 3_000_000_000 } else { 5_000_000_000 };
+            let (quiet, disturbed) = (totals.quiet().unwrap(), totals.disturbed.unwrap().intervals);
+            assert_eq!((quiet.in_time.ok, disturbed, quiet.requests_per_s()), expected);
+        }
     }
 }

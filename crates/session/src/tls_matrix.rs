@@ -6,12 +6,14 @@
 //! key of each kind; with one it is that server, with the key it has.
 
 use crate::embedded::Embedded;
-use crate::resolve::{Host, ResolveError, resolve};
 use crate::run::{Options, Outcome, RecordTo, RunError, Watch, run};
+use diagnose::usage::run_ns;
 use model::Scenario;
+use model::Secret;
 use model::scenario::WeightedUrl;
 use model::snapshot::Role;
 use model::tls::{MatrixCell, MatrixLine, TlsVersion};
+use resolve::{Host, ResolveError, resolve};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
@@ -45,7 +47,7 @@ pub enum MatrixError {
 /// Where a line of the matrix is measured.
 struct Subject {
     key: String,
-    url: String,
+    url: Secret,
     ca: Option<PathBuf>,
     /// Ends the server, and the folder of its certificate, with the matrix.
     _server: Option<(Embedded, tempfile::TempDir)>,
@@ -111,7 +113,7 @@ fn subjects(program: &Path, scenario: &Scenario) -> Result<Vec<Subject>, MatrixE
         let path = file.to_string_lossy().into_owned();
         let server = Embedded::serve_http(program, &["--tls", "--tls-key", key, "--tls-ca-out", &path])
             .map_err(MatrixError::Target)?;
-        let url = server.url.clone();
+        let url = Secret::from(&*server.url);
         Ok(Subject { key: (*key).to_owned(), url, ca: Some(file), _server: Some((server, folder)) })
     };
     KEYS.iter().map(start).collect()
@@ -149,20 +151,8 @@ fn measure(outcome: &Outcome, kind: usize) -> Option<MatrixCell> {
     Some(MatrixCell {
         per_s: totals.per_s(in_time),
         generator_us_each: generator_ns / all as f64 / 1e3,
-        target_us_each: target_ns(outcome).map(|ns| ns / all as f64 / 1e3),
+        target_us_each: run_ns(&outcome.recording.snapshots, Role::Target).map(|ns| ns / all as f64 / 1e3),
     })
-}
-
-/// CPU time of the target's threads from the first snapshot to the last; `None` where it was not seen.
-fn target_ns(outcome: &Outcome) -> Option<f64> {
-    let of = |snapshot: &model::Snapshot| {
-        let target = snapshot.processes.iter().filter(|process| process.role == Role::Target);
-        let threads: Vec<u64> = target.flat_map(|process| &process.threads).filter_map(|t| t.run_ns).collect();
-        (!threads.is_empty()).then(|| threads.iter().sum::<u64>() as f64)
-    };
-    let snapshots = &outcome.recording.snapshots;
-    let (first, last) = (snapshots.iter().find_map(of)?, snapshots.iter().rev().find_map(of)?);
-    (last > first).then_some(last - first)
 }
 
 /// The cell whose rate is in the middle.

@@ -2,7 +2,8 @@
 //!
 //! From a seed: 1 to 64 workers, 1 to 8 origins, any pace, targets that are slow, stall, cut, reset, serve only some, or
 //! die, workers that are stopped, a session that is slow to give intervals back, an interrupt. Nothing here takes real
-//! time or threads, so a seed that fails fails again: `PLIMSOLL_SIM_SEED=n` runs it alone, `PLIMSOLL_SIM_SEEDS=n` so many.
+//! time or threads, so a seed that fails fails again: `PLIMSOLL_SIM_SEED=n` runs it alone, `PLIMSOLL_SIM_SEEDS=n` so many, and
+//! `PLIMSOLL_SIM_SECONDS=n` new ones for so long (`make soak`).
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "in a test, a panic is the report")]
 
 use engine::driver::Setup;
@@ -16,8 +17,11 @@ use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use session::{Options, RecordTo, Watch, run_on};
 use std::collections::BTreeMap;
-use std::sync::atomic::AtomicBool;
+use std::io::Write;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use testkit::recordings;
 
 const MS: u64 = 1_000_000;
 const S: u64 = 1_000 * MS;
@@ -92,14 +96,12 @@ fn case(seed: u64) -> Case {
         _ => Pace::Open { profile: vec![flat(rate, length_ns)], arrivals: Arrivals::Poisson },
     };
     let by_count = r.random_bool(0.25);
+    let workload = Workload::Echo(Echo { sizes: Sizes::Fixed(BYTES), content: Content::Text });
+    let origins = (0..origins).map(|i| origin(i, f64::from(r.random_range(1..4u32)), r.random_range(1..4))).collect();
     let plan = Plan {
-        workload: Workload::Echo(Echo { sizes: Sizes::Fixed(BYTES), content: Content::Text }),
-        origins: (0..origins).map(|i| origin(i, f64::from(r.random_range(1..4u32)), r.random_range(1..4))).collect(),
-        sources: vec![],
         pace,
         connections,
         threads,
-        pin: vec![],
         stop: Stop {
             duration_ns: Some(if by_count { COUNTED_NS_MAX } else { length_ns }),
             requests: by_count.then(|| r.random_range(100..2000)),
@@ -108,17 +110,14 @@ fn case(seed: u64) -> Case {
         drain_ns: r.random_range(0..300) * MS,
         timeouts: Timeouts { connect_ns: 200 * MS, reply_ns: r.random_range(50..2000) * MS },
         reconnect: Backoff { first_ns: 5 * MS, max_ns: 50 * MS },
-        give_up_ns: None,
         requests_per_connection: [None, None, Some(1), Some(7)][r.random_range(0..4)],
         pipeline: [1, 1, 1, 4][r.random_range(0..4)],
         on_full: if r.random_bool(0.2) { OnFull::Drop } else { OnFull::Wait },
         queue_capacity: [10, 100_000][r.random_range(0..2)],
         driver: DriverKind::Sim,
-        batch: None,
-        receive_stamps: false,
         tick_ns: 100 * MS,
         seed,
-        tls: None,
+        ..recordings::plan(workload, origins)
     };
     // Without think time a quick target would be asked a million times.
     let slow = r.random_range(if matches!(plan.pace, Pace::Closed { .. }) { 8..40 } else { 0..30 }) * MS;
@@ -445,24 +444,53 @@ fn check_held_or_burst(seed: u64) {
     }
 }
 
-fn seeds() -> std::ops::Range<u64> {
-    let of = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
-    match (of("PLIMSOLL_SIM_SEED"), of("PLIMSOLL_SIM_SEEDS")) {
-        (Some(seed), _) => seed..seed + 1,
-        (None, count) => 0..count.unwrap_or(2000),
-    }
+/// Seeds that failed once, a line each; after a `#` it may say what was wrong.
+const KEPT: &str = "tests/simulated_seeds.txt";
+
+fn kept() -> Vec<u64> {
+    let text = std::fs::read_to_string(KEPT).unwrap();
+    let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
+    lines.filter(|line| !line.is_empty()).map(|line| line.parse().unwrap()).collect()
+}
+
+/// What the environment asks for.
+fn asked(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|text| text.parse().unwrap())
 }
 
 /// Checks every seed, a thread for each core of the smallest machine: seeds do not know of each other.
 fn on_seeds(check: fn(u64)) {
-    let (seeds, halves) = (seeds(), 2);
-    std::thread::scope(|scope| {
-        for half in 0..halves {
-            let seeds = seeds.clone();
-            scope.spawn(move || seeds.filter(|seed| seed % halves == half).for_each(check));
+    if let Some(seconds) = asked("PLIMSOLL_SIM_SECONDS") {
+        return soak(check, Duration::from_secs(seconds));
+    }
+    let seeds: Vec<u64> = match asked("PLIMSOLL_SIM_SEED") {
+        Some(seed) => vec![seed],
+        None => kept().into_iter().chain(0..asked("PLIMSOLL_SIM_SEEDS").unwrap_or(2000)).collect(),
+    };
+    let (first, second) = seeds.split_at(seeds.len() / 2);
+    std::thread::scope(|scope| [first, second].map(|half| scope.spawn(|| half.iter().copied().for_each(check))).len());
+    println!("{} seeds", seeds.len());
+}
+
+/// Checks seeds that nobody has tried, for so long. One that fails is kept as a test.
+fn soak(check: fn(u64), time: Duration) {
+    let (began, failed) = (Instant::now(), AtomicBool::new(false));
+    // Any start will do, if it is another one the next time.
+    let from = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs() << 24;
+    let next = AtomicU64::new(from);
+    let one_after_another = || {
+        while began.elapsed() < time && !failed.load(Ordering::Relaxed) {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if std::panic::catch_unwind(|| check(seed)).is_err() {
+                failed.store(true, Ordering::Relaxed);
+                let mut file = std::fs::OpenOptions::new().append(true).open(KEPT).unwrap();
+                writeln!(file, "{seed}").unwrap();
+            }
         }
-    });
-    println!("{} seeds", seeds.end - seeds.start);
+    };
+    std::thread::scope(|scope| [(); 2].map(|()| scope.spawn(one_after_another)).len());
+    println!("{} seeds, from {from} on", next.into_inner() - from);
+    assert!(!failed.into_inner(), "a seed failed (see above) and is in crates/session/{KEPT} now");
 }
 
 #[test]

@@ -59,7 +59,7 @@ mod tests {
             (50, 1000, false),
             (60, 1000, false),
             (70, 1000, false),
-            // Known to nobody here.
+            // A group that neither file names.
             (4711, 1000, false),
             (1000, 5000, false),
         ] {

@@ -18,7 +18,7 @@ pub enum StoreError {
     Folder {
         /// The folder.
         folder: PathBuf,
-        /// Why not.
+        /// The error in the system's or SQLite's words.
         reason: String,
     },
     /// A recording is never written over something that is there.
@@ -35,7 +35,7 @@ pub enum StoreError {
     Create {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The error in the system's or SQLite's words.
         reason: String,
     },
     /// The disk is full.
@@ -55,7 +55,7 @@ pub enum StoreError {
     Write {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The error in the system's or SQLite's words.
         reason: String,
     },
     /// The file could not be opened or read.
@@ -63,7 +63,7 @@ pub enum StoreError {
     Read {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The error in the system's or SQLite's words.
         reason: String,
     },
     /// The file is something else.
@@ -161,10 +161,10 @@ pub(crate) fn read_error(path: &Path, error: &rusqlite::Error) -> StoreError {
     }
 }
 
-/// SQLite's sentence without its code.
+/// SQLite's sentence without its code, in one line whatever of the file it quotes.
 pub(crate) fn in_words(error: &rusqlite::Error) -> String {
     match error {
-        rusqlite::Error::SqliteFailure(_, Some(message)) => message.clone(),
+        rusqlite::Error::SqliteFailure(_, Some(message)) => message.split_whitespace().collect::<Vec<&str>>().join(" "),
         rusqlite::Error::QueryReturnedNoRows => "a row that must be there is missing".to_owned(),
         other => other.to_string(),
     }

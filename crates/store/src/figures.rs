@@ -4,7 +4,8 @@
 //! checked: a figure no real run could have is damage, and no sum of them can overflow.
 
 use model::error_kind::ErrorExample;
-use model::interval::{Counts, ErrorCounts, Gauges, Interval, StatusCounts};
+use model::interval::{Counts, ErrorCounts, Gauges, Interval};
+use model::outcomes::OutcomeCounts;
 use model::recording::{Part, Totals};
 use model::snapshot::{CpuTimes, Snapshot};
 use model::users::Users;
@@ -33,7 +34,7 @@ impl Figures {
         Figures {
             errors: by_name(&interval.errors),
             connection_errors: by_name(&interval.connection_errors),
-            status: interval.status.seen().collect(),
+            status: interval.outcomes.seen().collect(),
             examples: interval.examples.iter().flatten().copied().collect(),
         }
     }
@@ -49,33 +50,41 @@ impl Figures {
             .unwrap_or(0)
     }
 
-    /// Adds them to a sum. An example that is there already stays.
+    /// Whether every kind is a known one.
     ///
     /// # Errors
-    /// In words, when a kind is not a known one.
-    pub fn add_to(&self, sum: &mut Interval<u64>) -> Result<(), String> {
-        add_errors(&self.errors, &mut sum.errors)?;
-        add_errors(&self.connection_errors, &mut sum.connection_errors)?;
-        add_status(&self.status, &mut sum.status);
+    /// In words, where one is not.
+    pub fn check(&self) -> Result<(), String> {
+        let mut names = self.errors.keys().chain(self.connection_errors.keys());
+        match names.find(|name| ErrorKind::from_name(name).is_none()) {
+            Some(name) => Err(format!("'{name}' is not a known kind of error")),
+            None => Ok(()),
+        }
+    }
+
+    /// Adds them to a sum; of unknown kinds nothing. An example that is there already stays.
+    pub fn add_to(&self, sum: &mut Interval<u64>) {
+        add_errors(&self.errors, &mut sum.errors);
+        add_errors(&self.connection_errors, &mut sum.connection_errors);
+        add_status(&self.status, &mut sum.outcomes);
         for example in &self.examples {
             let slot = &mut sum.examples[example.kind.index()];
             if slot.is_none() {
                 *slot = Some(*example);
             }
         }
-        Ok(())
     }
 }
 
-fn add_errors(from: &BTreeMap<String, u64>, into: &mut ErrorCounts) -> Result<(), String> {
+fn add_errors(from: &BTreeMap<String, u64>, into: &mut ErrorCounts) {
     for (name, n) in from {
-        let kind = ErrorKind::from_name(name).ok_or_else(|| format!("'{name}' is not a known kind of error"))?;
-        into.add(kind, *n);
+        if let Some(kind) = ErrorKind::from_name(name) {
+            into.add(kind, *n);
+        }
     }
-    Ok(())
 }
 
-fn add_status(from: &BTreeMap<u16, u64>, into: &mut StatusCounts) {
+fn add_status(from: &BTreeMap<u16, u64>, into: &mut OutcomeCounts) {
     for (status, n) in from {
         into.add(*status, *n);
     }
@@ -231,7 +240,8 @@ impl StoredTotals {
         totals.sum.end_ns = self.end_ns;
         totals.sum.counts = self.counts;
         totals.sum.gauges = self.gauges;
-        self.figures.add_to(&mut totals.sum)?;
+        self.figures.check()?;
+        self.figures.add_to(&mut totals.sum);
         Ok(totals)
     }
 }

@@ -1,29 +1,20 @@
 //! The folder of recordings: where it is, how files are named, what is in it, which one is meant.
 //!
 //! A recording's id is its file name without the extension, `20260731-142233-localhost-1a2b`: sorted by name is
-//! sorted by time, UTC. There is no index: `list` opens every file, and a damaged one touches no other.
+//! sorted by time, UTC. `list` opens what its index (`index`) does not know, and checks every row of it where the file is
+//! not large; a damaged one touches no other.
 
 use crate::error::StoreError;
-use crate::limits::{HOST_NAME_MAX, NAMES_TRIED_MAX};
+use crate::index::{Index, Stamps};
+use crate::limits::{HOST_NAME_MAX, LIST_CHECKS_BYTES_MAX, NAMES_TRIED_MAX};
+use crate::open::log_files;
 use crate::{EXTENSION, Reader};
-use model::Plan;
-use model::recording::{Capsule, End};
+use model::recording::Capsule;
+use model::{Head, Plan};
+use std::collections::HashSet;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
-
-/// What a list shows of a readable recording.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Head {
-    /// Wall clock at the start, nanoseconds since 1970.
-    pub started_at_unix_ns: u64,
-    /// Where the load went.
-    pub target: String,
-    /// Requests that ended, warm-up excluded.
-    pub requests: u64,
-    /// How it ended; of a run that is still going, [`End::Partial`].
-    pub end: End,
-}
 
 /// One file of the folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,16 +69,38 @@ pub fn new_path(folder: &Path, capsule: &Capsule, plan: &Plan) -> PathBuf {
 /// # Errors
 /// [`StoreError::Read`] when the folder itself cannot be read.
 pub fn list(folder: &Path) -> Result<Vec<Summary>, StoreError> {
-    let mut summaries: Vec<Summary> = files(folder)?
-        .into_iter()
-        .map(|(id, path)| {
-            let head = Reader::open(&path).and_then(|reader| reader.head());
-            Summary { id, path, head }
-        })
-        .collect();
+    let mut index = Index::of(folder);
+    let mut summaries: Vec<Summary> = Vec::new();
+    for File { id, path, has_log } in files(folder)? {
+        let log = if has_log { log_files(&path).next() } else { None };
+        let stamps = || Stamps::of(&path, log.as_deref());
+        let before = stamps();
+        let head = match before.and_then(|before| index.head(&id, before)) {
+            Some(known) => Ok(known),
+            None => {
+                let head = read_head(&path, before);
+                if let (Ok(head), Some(before)) = (&head, before) {
+                    index.note(&id, before, stamps(), head);
+                }
+                head
+            }
+        };
+        summaries.push(Summary { id, path, head });
+    }
+    index.keep();
     let started = |summary: &Summary| summary.head.as_ref().map_or(u64::MAX, |head| head.started_at_unix_ns);
     summaries.sort_by(|a, b| started(a).cmp(&started(b)).then_with(|| a.id.cmp(&b.id)));
     Ok(summaries)
+}
+
+/// What a list shows of a file, with every row checked where that does not take long.
+fn read_head(path: &Path, stamps: Option<Stamps>) -> Result<Head, StoreError> {
+    let reader = Reader::open(path)?;
+    let mut head = reader.head()?;
+    if stamps.is_some_and(|stamps| stamps.size() <= LIST_CHECKS_BYTES_MAX) {
+        head.is_damaged = reader.check()?.is_damaged();
+    }
+    Ok(head)
 }
 
 /// The file that is meant by a path, an id, the beginning of one, or `last`. The folder is asked for where a path is not
@@ -110,35 +123,53 @@ pub fn find(folder: impl FnOnce() -> Result<PathBuf, StoreError>, wanted: &str) 
         return Err(none());
     }
     let mut matches = files(folder)?;
-    matches.retain(|(id, _)| id.starts_with(wanted));
-    if let Some(at) = matches.iter().position(|(id, _)| id == wanted) {
-        return Ok(matches.swap_remove(at).1);
+    matches.retain(|file| file.id.starts_with(wanted));
+    if let Some(at) = matches.iter().position(|file| file.id == wanted) {
+        return Ok(matches.swap_remove(at).path);
     }
     match matches.len() {
         0 => Err(none()),
-        1 => Ok(matches.swap_remove(0).1),
+        1 => Ok(matches.swap_remove(0).path),
         _ => {
-            let ids = matches.into_iter().map(|(id, _)| id).collect();
+            let ids = matches.into_iter().map(|file| file.id).collect();
             Err(StoreError::Ambiguous { wanted: wanted.to_owned(), ids })
         }
     }
 }
 
-/// Id and path of every file named like a recording, by name.
-fn files(folder: &Path) -> Result<Vec<(String, PathBuf)>, StoreError> {
+/// A file named like a recording. In the order of a list of names.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct File {
+    id: String,
+    path: PathBuf,
+    /// Whether SQLite's log is beside it: the run goes on, or was killed.
+    has_log: bool,
+}
+
+/// Every file named like a recording, by name.
+fn files(folder: &Path) -> Result<Vec<File>, StoreError> {
     let unreadable = |error: std::io::Error| StoreError::Read { path: folder.to_owned(), reason: error.to_string() };
     let entries = match std::fs::read_dir(folder) {
         Ok(entries) => entries,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(unreadable(error)),
     };
-    let mut found = Vec::new();
+    let (mut found, mut logs) = (Vec::new(), HashSet::new());
     for entry in entries {
         let path = entry.map_err(unreadable)?.path();
+        if path.as_os_str().as_encoded_bytes().ends_with(b"-wal") {
+            logs.insert(path);
+            continue;
+        }
         if path.extension().is_some_and(|extension| extension == EXTENSION)
             && let Some(stem) = path.file_stem()
         {
-            found.push((stem.to_string_lossy().into_owned(), path));
+            found.push(File { id: stem.to_string_lossy().into_owned(), path, has_log: false });
+        }
+    }
+    if !logs.is_empty() {
+        for file in &mut found {
+            file.has_log = log_files(&file.path).next().is_some_and(|log| logs.contains(&log));
         }
     }
     found.sort();

@@ -60,6 +60,19 @@ impl Encoder {
 /// # Errors
 /// In words, when the blob is not such a histogram, or holds more than 2⁶³ − 1 values with what `into` holds.
 pub fn decode_into(blob: &[u8], into: &mut Histogram<u64>) -> Result<u64, String> {
+    decode(blob, into.len(), |value, count| into.record_n(value, count))
+}
+
+/// What [`decode_into`] would say of a blob and a histogram of `before` values, without adding anything.
+///
+/// # Errors
+/// As [`decode_into`].
+pub fn check(blob: &[u8], before: u64) -> Result<(), String> {
+    decode(blob, before, |_, _| ()).map(drop)
+}
+
+/// Reads a blob, and hands over each value with its count.
+fn decode(blob: &[u8], before: u64, mut record: impl FnMut(u64, u64)) -> Result<u64, String> {
     let (head, mut counts) = blob.split_at_checked(HEAD_BYTES).ok_or("it is shorter than a histogram's head")?;
     let expected = [
         u64::from(COOKIE) << 32 | counts.len() as u64,
@@ -73,8 +86,7 @@ pub fn decode_into(blob: &[u8], into: &mut Histogram<u64>) -> Result<u64, String
         return Err("it is not a histogram of the expected range".to_owned());
     }
     let mut index = 0u64;
-    let mut total = into.len();
-    let before = total;
+    let mut total = before;
     while !counts.is_empty() {
         let (number, rest) = zig_zag(counts).ok_or("it ends in the middle of a number")?;
         counts = rest;
@@ -89,7 +101,7 @@ pub fn decode_into(blob: &[u8], into: &mut Histogram<u64>) -> Result<u64, String
                 .checked_add(count)
                 .filter(|total| i64::try_from(*total).is_ok())
                 .ok_or("it holds more values than can be")?;
-            into.record_n(value, count);
+            record(value, count);
         }
         index = index.checked_add(1).ok_or("it has too many buckets")?;
     }

@@ -2,23 +2,29 @@
 //!
 //! [`Writer`] keeps a run as it happens, [`Reader`] gives it back as a [`model::Recording`], [`list`] and [`find`]
 //! look through a folder of them. All SQL of the project is in this crate. It draws nothing, diagnoses nothing and
-//! never changes a file that it only reads. Cost: one transaction a tick, about 1 MiB of memory however long the run.
+//! never changes a file that it only reads. What is damaged is told by checksums: of each row, each table and the whole. Cost:
+//! one transaction a tick, about 1 MiB of memory however long the run.
 #![forbid(unsafe_code)]
 
 mod error;
 mod figures;
 mod folder;
 mod histogram;
+mod index;
+mod integrity;
 pub mod limits;
 mod migrate;
 mod open;
 mod reader;
+mod rows;
 mod schema;
+mod sums;
 mod writer;
 
 pub use error::StoreError;
-pub use folder::{Head, Summary, default_folder, find, list, new_path, probe};
-pub use reader::{Intervals, Reader};
+pub use folder::{Summary, default_folder, find, list, new_path, probe};
+pub use reader::Reader;
+pub use sums::Intervals;
 pub use writer::Writer;
 
 /// The file extension of a recording, without the dot.

@@ -22,3 +22,14 @@ pub const BYTES_AT_ONCE: usize = 1024 * 1024;
 pub const HOST_NAME_MAX: usize = 48;
 /// Names tried for a new recording before giving up.
 pub const NAMES_TRIED_MAX: usize = 16;
+/// Damaged places of a recording that are named; further ones are counted.
+pub const DAMAGE_NAMED_MAX: usize = 50;
+/// Largest recording of which a list checks every row, bytes; of a larger one its head.
+pub const LIST_CHECKS_BYTES_MAX: u64 = 32 * 1024 * 1024;
+/// Largest index of a folder that is read, bytes: of some hundred thousand recordings.
+pub const INDEX_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// How long a file must not have changed before it is taken into the index, milliseconds: within a tick of the kernel's
+/// clock a change would leave no trace.
+pub const INDEX_SETTLED_MS: i64 = 2000;
+/// How often a log that does not read well is read again: it may be written just now.
+pub const LOG_READ_TIMES: usize = 3;

@@ -16,11 +16,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// An open recording of the present format.
+/// An open recording of a format that is read as it is.
 #[derive(Debug)]
 pub struct Opened {
     /// The connection, read-only unless it is to a private copy.
     pub connection: Connection,
+    /// Its format.
+    pub format: usize,
     /// The private copy, removed when dropped. After `connection`, so that the file is closed first.
     pub copy: Option<tempfile::TempDir>,
 }
@@ -32,15 +34,16 @@ pub struct Opened {
 pub fn open(path: &Path) -> Result<Opened, StoreError> {
     check_head(path)?;
     let opened = open_present(path)?;
-    let found = version_of(&opened.connection, path)?;
-    if found == schema::VERSION {
+    let found = opened.format;
+    if found >= schema::READ_AS_IS {
         return Ok(opened);
     }
     let mut copy = if opened.copy.is_some() { opened } else { private_copy(path)? };
     migrate::migrate(&mut copy.connection, found).map_err(|error| StoreError::Damaged {
         path: path.to_owned(),
-        what: format!("it is of format {found} and cannot be brought to {}: {}", schema::VERSION, in_words(&error)),
+        what: format!("it is of format {found} and cannot be brought to {}: {}", schema::READ_AS_IS, in_words(&error)),
     })?;
+    copy.format = schema::READ_AS_IS;
     Ok(copy)
 }
 
@@ -90,8 +93,8 @@ fn open_present(path: &Path) -> Result<Opened, StoreError> {
     let first = Connection::open_with_flags(path, flags).and_then(prepared);
     let error = match first {
         Ok(connection) => {
-            check_schema(&connection, path)?;
-            return Ok(Opened { connection, copy: None });
+            let format = check_schema(&connection, path)?;
+            return Ok(Opened { connection, format, copy: None });
         }
         Err(error) => error,
     };
@@ -105,10 +108,10 @@ fn open_present(path: &Path) -> Result<Opened, StoreError> {
         let connection = Connection::open_with_flags(immutable(path), flags | OpenFlags::SQLITE_OPEN_URI)
             .and_then(prepared)
             .map_err(|error| read_error(path, &error))?;
-        Opened { connection, copy: None }
+        Opened { connection, format: 0, copy: None }
     };
-    check_schema(&opened.connection, path)?;
-    Ok(opened)
+    let format = check_schema(&opened.connection, path)?;
+    Ok(Opened { format, ..opened })
 }
 
 /// Copies the file and its log, and opens the copy for writing: SQLite replays the log into it.
@@ -132,7 +135,7 @@ fn private_copy(path: &Path) -> Result<Opened, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection =
         Connection::open_with_flags(&copied, flags).and_then(prepared).map_err(|error| read_error(path, &error))?;
-    Ok(Opened { connection, copy: Some(folder) })
+    Ok(Opened { connection, format: 0, copy: Some(folder) })
 }
 
 /// Bounds what the file can make SQLite do, and reads its schema once.
@@ -164,9 +167,10 @@ fn version_of(connection: &Connection, path: &Path) -> Result<usize, StoreError>
     }
 }
 
-fn check_schema(connection: &Connection, path: &Path) -> Result<(), StoreError> {
+/// Holds that the file has the tables of its format and nothing else, and returns the format.
+fn check_schema(connection: &Connection, path: &Path) -> Result<usize, StoreError> {
     // First: what a newer format holds is not ours to judge.
-    version_of(connection, path)?;
+    let format = version_of(connection, path)?;
     // Views, triggers and virtual tables have no root page; an index of a primary key has no text.
     let foreign = "SELECT count(*) FROM sqlite_schema WHERE rootpage IS NULL OR rootpage < 1 \
                    OR NOT (type = 'table' OR (type = 'index' AND sql IS NULL))";
@@ -176,12 +180,22 @@ fn check_schema(connection: &Connection, path: &Path) -> Result<(), StoreError> 
         let reason = "it holds things that no recording has".to_owned();
         return Err(StoreError::NotARecording { path: path.to_owned(), reason });
     }
-    for table in schema::TABLES {
-        if count(&format!("SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = '{table}'"))? != 1 {
-            return Err(StoreError::Damaged { path: path.to_owned(), what: format!("its table '{table}' is missing") });
+    let damaged = |what: String| StoreError::Damaged { path: path.to_owned(), what };
+    for table in schema::tables(format) {
+        let of_table = "SELECT sql FROM sqlite_schema WHERE type = 'table' AND name = ?1";
+        let text = match connection.query_row(of_table, [table], |row| row.get::<_, String>(0)) {
+            Ok(text) => text,
+            Err(rusqlite::Error::QueryReturnedNoRows) => {
+                return Err(damaged(format!("its table '{table}' is missing")));
+            }
+            Err(error) => return Err(read_error(path, &error)),
+        };
+        // A column that has another name or kind would be read as something else.
+        if format == schema::VERSION && schema::text_of(table) != Some(&*text) {
+            return Err(damaged(format!("its table '{table}' is not made as one of a recording")));
         }
     }
-    Ok(())
+    Ok(format)
 }
 
 /// The write-ahead log and the rollback journal of a file.

@@ -6,8 +6,11 @@
 /// `application_id` of a recording: "Plim".
 pub const APPLICATION_ID: u32 = 0x506c_696d;
 
-/// The format this version writes: SQLite's `user_version`.
-pub const VERSION: usize = 1;
+/// The format this version writes: SQLite's `user_version`. Format 2 is format 1 with a checksum of each row and a seal.
+pub const VERSION: usize = 2;
+
+/// The oldest format that is read as it is.
+pub const READ_AS_IS: usize = 1;
 
 /// The tables of [`VERSION`].
 pub const CREATE: &str = "
@@ -17,7 +20,6 @@ CREATE TABLE run(
     target TEXT NOT NULL,
     capsule TEXT NOT NULL,
     plan TEXT NOT NULL,
-    requests INTEGER NOT NULL DEFAULT 0,
     end TEXT NOT NULL DEFAULT 'partial',
     totals TEXT,
     samplers TEXT,
@@ -28,29 +30,52 @@ CREATE TABLE tick(
     id INTEGER PRIMARY KEY,
     sequence INTEGER NOT NULL,
     row TEXT NOT NULL,
-    figures TEXT NOT NULL
+    figures TEXT NOT NULL,
+    checksum INTEGER NOT NULL
 );
 CREATE TABLE histogram(
     id INTEGER PRIMARY KEY,
     tick INTEGER NOT NULL,
     kind TEXT NOT NULL,
-    body BLOB NOT NULL
+    body BLOB NOT NULL,
+    checksum INTEGER NOT NULL
 );
 CREATE TABLE total_histogram(
-    kind TEXT PRIMARY KEY,
-    body BLOB NOT NULL
+    id INTEGER PRIMARY KEY,
+    kind TEXT NOT NULL,
+    body BLOB NOT NULL,
+    checksum INTEGER NOT NULL
 );
 CREATE TABLE snapshot(
     id INTEGER PRIMARY KEY,
-    body TEXT NOT NULL
+    body TEXT NOT NULL,
+    checksum INTEGER NOT NULL
 );
 CREATE TABLE event(
     id INTEGER PRIMARY KEY,
     at_ns INTEGER NOT NULL,
     kind TEXT NOT NULL,
-    text TEXT NOT NULL
+    text TEXT NOT NULL,
+    checksum INTEGER NOT NULL
+);
+CREATE TABLE seal(
+    id INTEGER PRIMARY KEY CHECK (id = 1),
+    body TEXT NOT NULL,
+    checksum INTEGER NOT NULL
 );
 ";
 
-/// The tables that must be there in every version.
-pub const TABLES: [&str; 6] = ["run", "tick", "histogram", "total_histogram", "snapshot", "event"];
+/// The tables of many rows.
+pub const ROWS: [&str; 5] = ["tick", "histogram", "total_histogram", "snapshot", "event"];
+
+/// The tables that must be there in a format.
+pub fn tables(format: usize) -> impl Iterator<Item = &'static str> {
+    ["run"].into_iter().chain(ROWS).chain((format >= 2).then_some(crate::integrity::seal::TABLE))
+}
+
+/// The text that made a table of [`VERSION`], as SQLite keeps it.
+pub fn text_of(table: &str) -> Option<&'static str> {
+    let head = format!("CREATE TABLE {table}(");
+    let at = CREATE.find(&head)?;
+    CREATE.get(at..)?.split(';').next()
+}

@@ -2,11 +2,14 @@
 //!
 //! The tables are made in one unsynced transaction, because nothing is lost yet and a run must start at once; then
 //! WAL with `synchronous=NORMAL`, or a rollback journal where the file system has no shared memory. It never retries:
-//! the first failure comes back to the caller, who goes on without.
+//! the first failure comes back to the caller, who goes on without. Each row has a checksum, and each transaction renews
+//! the seal (`seal`): a small row, so that a tick costs one more page in the log.
 
 use crate::error::{StoreError, in_words, write_error};
 use crate::figures::{Figures, StoredTotals, histogram_name, latencies};
 use crate::histogram::Encoder;
+use crate::integrity::checksum::Field;
+use crate::integrity::seal::{Books, of_seal};
 use crate::limits::{BUSY_MS, WAL_BYTES, WAL_PAGES, WRITER_CACHE_KIB};
 use crate::schema;
 use hdrhistogram::Counter;
@@ -30,6 +33,9 @@ pub struct Writer {
     /// Device and inode of the file, to notice when it is gone.
     identity: (u64, u64),
     encoder: Encoder,
+    /// What the file holds.
+    books: Books,
+    head: RunHead,
 }
 
 impl Writer {
@@ -53,12 +59,12 @@ impl Writer {
         let identity = file.metadata().map(|m| (m.dev(), m.ino())).map_err(refused)?;
         drop(file);
         let made = open_new(path, capsule, plan);
-        let connection = made.inspect_err(|_| {
+        let (connection, books, head) = made.inspect_err(|_| {
             // Ours and useless: best effort.
             let _ = std::fs::remove_file(path);
         })?;
         let encoder = Encoder::new();
-        Ok(Writer { connection, path: path.to_owned(), identity, encoder })
+        Ok(Writer { connection, path: path.to_owned(), identity, encoder, books, head })
     }
 
     /// The file.
@@ -78,20 +84,20 @@ impl Writer {
     ) -> Result<(), StoreError> {
         self.check_still_there()?;
         let failed = |error| write_error(&self.path, &error);
+        let mut books = self.books.clone();
         let transaction = self.connection.transaction().map_err(failed)?;
         if let Some(tick) = tick {
-            append_tick(&transaction, &mut self.encoder, tick).map_err(failed)?;
+            append_tick(&transaction, &mut books, &mut self.encoder, tick).map_err(failed)?;
         }
         if let Some(snapshot) = snapshot {
-            let body = json(snapshot).map_err(failed)?;
-            execute(&transaction, "INSERT INTO snapshot(body) VALUES (?1)", [body]).map_err(failed)?;
+            append_snapshot(&transaction, &mut books, snapshot).map_err(failed)?;
         }
         for event in events {
-            let values = params![event.at_ns, event.kind, event.text];
-            execute(&transaction, "INSERT INTO event(at_ns, kind, text) VALUES (?1, ?2, ?3)", values)
-                .map_err(failed)?;
+            append_event(&transaction, &mut books, event).map_err(failed)?;
         }
-        transaction.commit().map_err(failed)
+        seal(&transaction, &books).and_then(|()| transaction.commit()).map_err(failed)?;
+        self.books = books;
+        Ok(())
     }
 
     /// Keeps several snapshots at once: what is not read as it happens need not be safe one by one.
@@ -102,12 +108,14 @@ impl Writer {
     pub fn append_snapshots(&mut self, snapshots: &[Snapshot]) -> Result<(), StoreError> {
         self.check_still_there()?;
         let failed = |error| write_error(&self.path, &error);
+        let mut books = self.books.clone();
         let transaction = self.connection.transaction().map_err(failed)?;
         for snapshot in snapshots {
-            let body = json(snapshot).map_err(failed)?;
-            execute(&transaction, "INSERT INTO snapshot(body) VALUES (?1)", [body]).map_err(failed)?;
+            append_snapshot(&transaction, &mut books, snapshot).map_err(failed)?;
         }
-        transaction.commit().map_err(failed)
+        seal(&transaction, &books).and_then(|()| transaction.commit()).map_err(failed)?;
+        self.books = books;
+        Ok(())
     }
 
     /// Keeps the summary, closes, and leaves a single file.
@@ -138,13 +146,23 @@ impl Writer {
     /// As [`Writer::append`].
     pub fn mark_partial(&mut self, reason: &str) -> Result<(), StoreError> {
         self.check_still_there()?;
-        let mark = |c: &Connection| c.execute("UPDATE run SET end = 'partial', reason = ?1", [reason]).map(|_| ());
-        let marked = mark(&self.connection).or_else(|_| {
+        let marked = self.write_mark(reason).or_else(|_| {
             // What is in the log goes into the file, and the log's own space can be used again.
             self.connection.pragma_update(None, "wal_checkpoint", "RESTART")?;
-            mark(&self.connection)
+            self.write_mark(reason)
         });
         marked.map_err(|error| write_error(&self.path, &error))
+    }
+
+    fn write_mark(&mut self, reason: &str) -> rusqlite::Result<()> {
+        let mut books = self.books.clone();
+        let transaction = self.connection.transaction()?;
+        execute(&transaction, "UPDATE run SET end = 'partial', reason = ?1", [reason])?;
+        self.head.note(&mut books, End::Partial, Some(reason));
+        seal(&transaction, &books)?;
+        transaction.commit()?;
+        self.books = books;
+        Ok(())
     }
 
     fn write_end(
@@ -154,25 +172,35 @@ impl Writer {
         end: End,
         diagnosis: Option<&Diagnosis>,
     ) -> rusqlite::Result<()> {
+        let mut books = self.books.clone();
         let transaction = self.connection.transaction()?;
         for (part, latency) in latencies(totals) {
             for kind in LatencyKind::ALL {
                 let histogram = latency.of(kind);
                 if !histogram.is_empty() {
-                    let values = params![histogram_name(part, kind), blob(&mut self.encoder, histogram)?];
-                    execute(&transaction, "INSERT INTO total_histogram(kind, body) VALUES (?1, ?2)", values)?;
+                    let name = histogram_name(part, kind);
+                    let body = blob(&mut self.encoder, histogram)?;
+                    let fields = [Field::Text(name.as_bytes()), Field::Blob(body)];
+                    let (id, checksum) = books.add("total_histogram", &fields);
+                    let sql = "INSERT INTO total_histogram(id, kind, body, checksum) VALUES (?1, ?2, ?3, ?4)";
+                    execute(&transaction, sql, params![id, name, body, checksum])?;
                 }
             }
         }
-        let values = params![
-            json(&StoredTotals::of(totals))?,
-            json(samplers)?,
-            diagnosis.map(json).transpose()?,
-            clamped(totals.sum.counts.requests()),
-            end_name(end),
-        ];
-        let update = "UPDATE run SET totals = ?1, samplers = ?2, diagnosis = ?3, requests = ?4, end = ?5";
-        execute(&transaction, update, values)?;
+        let (stored, samplers) = (json(&StoredTotals::of(totals))?, json(samplers)?);
+        let diagnosis = diagnosis.map(json).transpose()?;
+        let update = "UPDATE run SET totals = ?1, samplers = ?2, diagnosis = ?3, end = ?4";
+        execute(&transaction, update, params![stored, samplers, diagnosis, end_name(end)])?;
+        self.head.note(&mut books, end, None);
+        for (part, text) in
+            [("totals", Some(&stored)), ("samplers", Some(&samplers)), ("diagnosis", diagnosis.as_ref())]
+        {
+            if let Some(text) = text {
+                books.set_run(part, &[Field::Text(text.as_bytes())]);
+            }
+        }
+        books.requests = totals.sum.counts.requests();
+        seal(&transaction, &books)?;
         transaction.commit()
     }
 
@@ -200,18 +228,34 @@ pub(crate) fn end_name(end: End) -> &'static str {
     }
 }
 
-fn open_new(path: &Path, capsule: &Capsule, plan: &Plan) -> Result<Connection, StoreError> {
+/// What of the run's row stays as it is from the start.
+#[derive(Debug)]
+struct RunHead {
+    started_at_unix_ns: i64,
+    target: String,
+}
+
+impl RunHead {
+    fn note(&self, books: &mut Books, end: End, reason: Option<&str>) {
+        let reason = reason.map_or(Field::Other, |reason| Field::Text(reason.as_bytes()));
+        let end = Field::Text(end_name(end).as_bytes());
+        let started = Field::Integer(self.started_at_unix_ns);
+        books.set_run("head", &[started, Field::Text(self.target.as_bytes()), end, reason]);
+    }
+}
+
+fn open_new(path: &Path, capsule: &Capsule, plan: &Plan) -> Result<(Connection, Books, RunHead), StoreError> {
     let refused = |error: rusqlite::Error| match write_error(path, &error) {
         StoreError::Full { path } => StoreError::Full { path },
         _ => StoreError::Create { path: path.to_owned(), reason: in_words(&error) },
     };
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = Connection::open_with_flags(path, flags).map_err(refused)?;
-    prepare(&mut connection, capsule, plan).map_err(refused)?;
-    Ok(connection)
+    let (books, head) = prepare(&mut connection, capsule, plan).map_err(refused)?;
+    Ok((connection, books, head))
 }
 
-fn prepare(connection: &mut Connection, capsule: &Capsule, plan: &Plan) -> rusqlite::Result<()> {
+fn prepare(connection: &mut Connection, capsule: &Capsule, plan: &Plan) -> rusqlite::Result<(Books, RunHead)> {
     connection.busy_timeout(Duration::from_millis(BUSY_MS))?;
     connection.set_prepared_statement_cache_capacity(16);
     connection.pragma_update(None, "synchronous", "OFF")?;
@@ -222,10 +266,17 @@ fn prepare(connection: &mut Connection, capsule: &Capsule, plan: &Plan) -> rusql
     transaction.pragma_update(None, "application_id", schema::APPLICATION_ID)?;
     transaction.pragma_update(None, "user_version", schema::VERSION as i64)?;
     transaction.execute_batch(schema::CREATE)?;
+    let head = RunHead { started_at_unix_ns: clamped(capsule.started_at_unix_ns), target: target_of(plan) };
+    let (capsule, plan) = (json(capsule)?, json(plan)?);
     transaction.execute(
         "INSERT INTO run(id, started_at_unix_ns, target, capsule, plan) VALUES (1, ?1, ?2, ?3, ?4)",
-        params![clamped(capsule.started_at_unix_ns), target_of(plan), json(capsule)?, json(plan)?],
+        params![head.started_at_unix_ns, head.target, capsule, plan],
     )?;
+    let mut books = Books::default();
+    head.note(&mut books, End::Partial, None);
+    books.set_run("capsule", &[Field::Text(capsule.as_bytes())]);
+    books.set_run("plan", &[Field::Text(plan.as_bytes())]);
+    seal(&transaction, &books)?;
     transaction.commit()?;
     // Where there is no WAL (no shared memory on some network file systems) SQLite answers with what it kept, or says
     // so with an error; a rollback journal does everywhere.
@@ -235,7 +286,15 @@ fn prepare(connection: &mut Connection, capsule: &Capsule, plan: &Plan) -> rusql
     }
     connection.pragma_update(None, "synchronous", "NORMAL")?;
     connection.pragma_update(None, "wal_autocheckpoint", WAL_PAGES)?;
-    connection.pragma_update(None, "journal_size_limit", WAL_BYTES)
+    connection.pragma_update(None, "journal_size_limit", WAL_BYTES)?;
+    Ok((books, head))
+}
+
+/// Renews the seal.
+fn seal(transaction: &Transaction<'_>, books: &Books) -> rusqlite::Result<()> {
+    let body = json(&books.seal())?;
+    let checksum = of_seal(body.as_bytes());
+    execute(transaction, "REPLACE INTO seal(id, body, checksum) VALUES (1, ?1, ?2)", params![body, checksum])
 }
 
 /// What `runs` shows as the target.
@@ -247,20 +306,44 @@ fn target_of(plan: &Plan) -> String {
     }
 }
 
-fn append_tick(transaction: &Transaction<'_>, encoder: &mut Encoder, tick: &Tick) -> rusqlite::Result<()> {
+fn append_tick(
+    transaction: &Transaction<'_>,
+    books: &mut Books,
+    encoder: &mut Encoder,
+    tick: &Tick,
+) -> rusqlite::Result<()> {
     let Tick { sum, row } = tick;
-    let values = params![clamped(sum.sequence), json(row)?, json(&Figures::of(sum))?];
-    execute(transaction, "INSERT INTO tick(sequence, row, figures) VALUES (?1, ?2, ?3)", values)?;
-    let id = transaction.last_insert_rowid();
+    let (sequence, row, figures) = (clamped(sum.sequence), json(row)?, json(&Figures::of(sum))?);
+    let fields = [Field::Integer(sequence), Field::Text(row.as_bytes()), Field::Text(figures.as_bytes())];
+    let (tick, checksum) = books.add("tick", &fields);
+    let sql = "INSERT INTO tick(id, sequence, row, figures, checksum) VALUES (?1, ?2, ?3, ?4, ?5)";
+    execute(transaction, sql, params![tick, sequence, row, figures, checksum])?;
     for kind in LatencyKind::ALL {
         let histogram = sum.latency.of(kind);
         if !histogram.is_empty() {
-            let values = params![id, kind.name(), blob(encoder, histogram)?];
-            execute(transaction, "INSERT INTO histogram(tick, kind, body) VALUES (?1, ?2, ?3)", values)?;
+            let body = blob(encoder, histogram)?;
+            let fields = [Field::Integer(tick), Field::Text(kind.name().as_bytes()), Field::Blob(body)];
+            let (id, checksum) = books.add("histogram", &fields);
+            let sql = "INSERT INTO histogram(id, tick, kind, body, checksum) VALUES (?1, ?2, ?3, ?4, ?5)";
+            execute(transaction, sql, params![id, tick, kind.name(), body, checksum])?;
         }
     }
-    let requests = clamped(sum.counts.requests());
-    execute(transaction, "UPDATE run SET requests = requests + ?1", [requests])
+    books.requests = books.requests.saturating_add(sum.counts.requests());
+    Ok(())
+}
+
+fn append_snapshot(transaction: &Transaction<'_>, books: &mut Books, snapshot: &Snapshot) -> rusqlite::Result<()> {
+    let body = json(snapshot)?;
+    let (id, checksum) = books.add("snapshot", &[Field::Text(body.as_bytes())]);
+    execute(transaction, "INSERT INTO snapshot(id, body, checksum) VALUES (?1, ?2, ?3)", params![id, body, checksum])
+}
+
+fn append_event(transaction: &Transaction<'_>, books: &mut Books, event: &Event) -> rusqlite::Result<()> {
+    let Event { at_ns, kind, text } = event;
+    let fields = [Field::Integer(*at_ns), Field::Text(kind.as_bytes()), Field::Text(text.as_bytes())];
+    let (id, checksum) = books.add("event", &fields);
+    let sql = "INSERT INTO event(id, at_ns, kind, text, checksum) VALUES (?1, ?2, ?3, ?4, ?5)";
+    execute(transaction, sql, params![id, at_ns, kind, text, checksum])
 }
 
 fn execute(transaction: &Transaction<'_>, sql: &str, values: impl rusqlite::Params) -> rusqlite::Result<()> {

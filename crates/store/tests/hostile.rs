@@ -7,19 +7,36 @@
 
 mod common;
 use common::*;
+use model::LatencyKind;
 use model::recording::End;
 use rusqlite::Connection;
 use std::path::{Path, PathBuf};
 use store::{Reader, StoreError};
 
-/// Opens and reads all there is, as the commands would.
-fn read_all(path: &Path) -> Result<(), StoreError> {
-    let reader = Reader::open(path)?;
-    reader.head()?;
-    reader.load()?;
-    reader.intervals().collect::<Result<Vec<_>, _>>()?;
-    reader.stored_diagnosis()?;
-    reader.partial_reason().map(drop)
+/// Opens and reads all there is, as the commands would. What cannot be read, or is said to be damaged, in sentences.
+fn read_all(path: &Path) -> Result<(), String> {
+    let read = || -> Result<Vec<String>, StoreError> {
+        let reader = Reader::open(path)?;
+        reader.head()?;
+        reader.stored_diagnosis()?;
+        reader.partial_reason()?;
+        let recording = reader.load()?;
+        reader.intervals().collect::<Result<Vec<_>, _>>()?;
+        reader.profiles().collect::<Result<Vec<_>, _>>()?;
+        let found = reader.check().unwrap();
+        if !found.without_checksums {
+            assert_eq!(found, recording.integrity, "nothing is found later or twice");
+        }
+        Ok(found.damage.iter().map(|damage| format!("{}: {}", damage.place, damage.what)).collect())
+    };
+    match read() {
+        Ok(damage) if damage.is_empty() => Ok(()),
+        Ok(damage) => Err(damage.join("; ")),
+        Err(error) => {
+            assert!(error.to_string().contains(path.file_name().unwrap().to_str().unwrap()), "{error}");
+            Err(error.to_string())
+        }
+    }
 }
 
 /// A finished recording changed by some SQL.
@@ -31,14 +48,28 @@ fn changed(folder: &Path, sql: &str) -> PathBuf {
     path
 }
 
-/// Reads a changed recording, holds that it is refused in one sentence, and that its bytes stay as they were.
+/// What makes a recording of format 1, as it was before there were checksums, of one that is finished.
+const FORMAT_1: &str = "
+    ALTER TABLE run ADD COLUMN requests INTEGER NOT NULL DEFAULT 0;
+    UPDATE run SET requests = (SELECT body ->> 'requests' FROM seal);
+    ALTER TABLE tick DROP COLUMN checksum;
+    ALTER TABLE histogram DROP COLUMN checksum;
+    ALTER TABLE snapshot DROP COLUMN checksum;
+    ALTER TABLE event DROP COLUMN checksum;
+    CREATE TABLE old(kind TEXT PRIMARY KEY, body BLOB NOT NULL);
+    INSERT INTO old SELECT kind, body FROM total_histogram;
+    DROP TABLE total_histogram;
+    ALTER TABLE old RENAME TO total_histogram;
+    DROP TABLE seal;
+    PRAGMA user_version = 1;";
+
+/// Reads a changed recording, holds that it is refused or said to be damaged, and that its bytes stay as they were.
 fn check(sql: &str, expected: &str) {
     let folder = tempfile::tempdir().unwrap();
     let path = changed(folder.path(), sql);
     let before = std::fs::read(&path).unwrap();
-    let said = read_all(&path).expect_err(sql).to_string();
+    let said = read_all(&path).expect_err(sql);
     assert!(said.contains(expected) && !said.contains('\n'), "{sql}: {said}");
-    assert!(said.contains("changed.plimsoll"), "{said}");
     assert!(std::fs::read(&path).unwrap() == before);
     assert_eq!(names(folder.path()), ["changed.plimsoll"]);
 }
@@ -46,63 +77,127 @@ fn check(sql: &str, expected: &str) {
 #[test]
 fn what_cannot_be_is_damage_and_is_said() {
     for (sql, expected) in [
-        ("PRAGMA user_version = 2", "written by a newer plimsoll (format 2, this one reads up to 1)"),
+        ("PRAGMA user_version = 3", "written by a newer plimsoll (format 3, this one reads up to 2)"),
         ("PRAGMA user_version = 99; DROP TABLE tick; CREATE VIEW tick AS SELECT 1", "newer plimsoll (format 99"),
         ("PRAGMA user_version = -1", "not a recording"),
         ("PRAGMA application_id = 5", "another program's database"),
         ("PRAGMA user_version = 0", "is damaged: it is of format 0 and cannot be brought to 1: duplicate column"),
+        ("PRAGMA user_version = 1", "no such column: requests"),
         ("DELETE FROM run", "a row that must be there is missing"),
         ("DROP TABLE event", "its table 'event' is missing"),
-        ("ALTER TABLE tick RENAME COLUMN figures TO other", "no such column: figures"),
+        ("DROP TABLE seal", "its table 'seal' is missing"),
+        ("ALTER TABLE tick RENAME COLUMN figures TO other", "its table 'tick' is not made as one of a recording"),
         ("CREATE VIEW v AS SELECT 1", "holds things that no recording has"),
         ("CREATE TRIGGER t AFTER INSERT ON tick BEGIN DELETE FROM run; END", "holds things that no recording has"),
         ("CREATE INDEX i ON tick(abs(sequence))", "holds things that no recording has"),
         ("UPDATE run SET plan = '{'", "its plan: EOF"),
         ("UPDATE run SET plan = json_set(plan, '$.origins', json_array())", "its plan has no origin"),
         ("UPDATE run SET plan = json_set(plan, '$.connections', -1)", "its plan: invalid value"),
-        ("UPDATE run SET capsule = x'ff'", "Invalid column type"),
-        ("UPDATE run SET capsule = CAST(x'ff' AS TEXT)", "invalid utf-8"),
-        ("UPDATE run SET end = 'sideways'", "'sideways' is not a way to end"),
-        ("UPDATE run SET requests = -1", "negative"),
-        ("UPDATE run SET started_at_unix_ns = -1", "negative"),
-        ("UPDATE run SET totals = json_set(totals, '$.counts.ok', 9223372036854775807)", "larger than can be"),
-        ("UPDATE run SET totals = json_set(totals, '$.figures.errors.sabotage', 1)", "not a known kind of error"),
-        ("UPDATE run SET totals = replace(hex(zeroblob(100000)), '00', '[')", "its totals"),
-        ("UPDATE run SET diagnosis = '[]'", "its diagnosis"),
-        ("UPDATE run SET samplers = '{}'", "its samplers"),
-        ("UPDATE tick SET row = x'00'", "tick 1 is not text"),
-        ("UPDATE tick SET row = json_set(row, '$.start_ns', 18446744073709551615)", "tick 1"),
-        ("UPDATE tick SET row = json_set(row, '$.start_ns', 5000000000)", "a time or a reading that cannot be"),
-        ("UPDATE tick SET row = json_set(row, '$.counts.ok', (1 << 60) + 1)", "count more than can be"),
-        ("UPDATE tick SET figures = '{\"status\":{\"200\":18446744073709551615}}'", "count more than can be"),
-        ("UPDATE tick SET figures = '{\"status\":{\"x\":1}}'", "tick 1"),
-        ("UPDATE snapshot SET body = '3'", "snapshot 1"),
-        ("UPDATE snapshot SET body = json_set(body, '$.cpu.idle_ns', 1 << 62)", "a CPU time longer than can be"),
-        ("UPDATE event SET text = x'05'", "something else is where a text must be"),
-        ("UPDATE event SET at_ns = 'noon'", "an event has no time"),
-        ("UPDATE total_histogram SET body = x''", "histogram: it is shorter"),
-        ("UPDATE total_histogram SET body = zeroblob(1000)", "not a histogram of the expected range"),
-        ("UPDATE run SET totals = NULL; UPDATE histogram SET kind = 'x'", "'x' is not a known kind of latency"),
-        ("UPDATE run SET totals = NULL; UPDATE histogram SET body = 'x'", "histogram of tick 1 is not one"),
-        ("UPDATE run SET totals = NULL; UPDATE histogram SET tick = -1", "a row has no number"),
     ] {
         check(sql, expected);
     }
 }
 
 #[test]
-fn an_older_format_is_brought_up_to_date_in_a_copy() {
+fn what_cannot_be_is_said_of_recordings_without_checksums_too() {
+    for (sql, expected) in [
+        ("UPDATE run SET capsule = x'ff'", "capsule: it is not what was written"),
+        ("UPDATE run SET capsule = CAST(x'ff' AS TEXT)", "capsule: it is missing"),
+        ("UPDATE run SET end = 'sideways'", "'sideways' is not a way to end"),
+        ("UPDATE run SET requests = -1", "not a number that can be"),
+        ("UPDATE run SET started_at_unix_ns = -1", "not a number that can be"),
+        ("UPDATE run SET totals = json_set(totals, '$.counts.ok', 9223372036854775807)", "larger than can be"),
+        ("UPDATE run SET totals = json_set(totals, '$.figures.errors.sabotage', 1)", "not a known kind of error"),
+        ("UPDATE run SET totals = replace(hex(zeroblob(100000)), '00', '[')", "totals: "),
+        ("UPDATE run SET diagnosis = '[]'", "diagnosis: "),
+        ("UPDATE run SET samplers = '{}'", "samplers: "),
+        ("UPDATE tick SET row = x'00'", "tick 1: it is not text"),
+        ("UPDATE tick SET row = json_set(row, '$.start_ns', 18446744073709551615)", "tick 1: "),
+        ("UPDATE tick SET row = json_set(row, '$.start_ns', 5000000000)", "a time or a reading that cannot be"),
+        ("UPDATE tick SET row = json_set(row, '$.counts.ok', (1 << 60) + 1)", "count more than can be"),
+        ("UPDATE tick SET figures = '{\"status\":{\"200\":18446744073709551615}}'", "count more than can be"),
+        ("UPDATE tick SET figures = '{\"status\":{\"x\":1}}'", "tick 1: "),
+        ("UPDATE tick SET figures = '{\"errors\":{\"x\":1}}'", "tick 1: 'x' is not a known kind of error"),
+        ("UPDATE snapshot SET body = '3'", "snapshot 1: "),
+        ("UPDATE snapshot SET body = json_set(body, '$.cpu.idle_ns', 1 << 62)", "a CPU time longer than can be"),
+        ("UPDATE event SET text = x'05'", "something else is where a text must be"),
+        ("UPDATE event SET at_ns = 'noon'", "event 1: it has no time"),
+        ("UPDATE total_histogram SET body = x''", "it is shorter than a histogram's head"),
+        ("UPDATE total_histogram SET body = zeroblob(1000)", "not a histogram of the expected range"),
+        ("UPDATE run SET totals = NULL; UPDATE histogram SET kind = 'x'", "'x' is not a known kind of latency"),
+        ("UPDATE run SET totals = NULL; UPDATE histogram SET body = 'x'", "histogram 1: it is not a histogram"),
+        ("UPDATE run SET totals = NULL; UPDATE histogram SET tick = -1", "histogram 1: it is of no tick"),
+    ] {
+        check(&format!("{FORMAT_1}{sql}"), expected);
+        // With them it is found by its checksum, whatever it says.
+        if !sql.contains("requests") {
+            let found_by = if sql.contains("diagnosis") { "left out" } else { "it is not what was written" };
+            check(sql, found_by);
+        }
+    }
+}
+
+#[test]
+fn a_row_that_is_missing_doubled_or_elsewhere_is_said() {
+    for (sql, expected) in [
+        ("DELETE FROM tick WHERE id = 2", "the ticks: 1 of its 2 rows are missing"),
+        ("DELETE FROM snapshot", "the snapshots: 2 of its 2 rows are missing"),
+        ("DELETE FROM total_histogram WHERE kind = 'response'", "the totals' histograms: 1 of its"),
+        ("INSERT INTO event SELECT 3, at_ns, kind, text, checksum FROM event WHERE id = 1", "event 3: it is not"),
+        ("UPDATE tick SET id = 3 WHERE id = 1", "tick 3: it is not what was written"),
+        ("UPDATE tick SET id = 5 - id; UPDATE tick SET id = id - 2", "tick 1: it is not what was written"),
+        ("DELETE FROM seal", "the seal: whether all that was written is there cannot be told"),
+        ("UPDATE seal SET body = replace(body, '2', '3')", "the seal: "),
+        ("UPDATE run SET totals = NULL", "totals: it is not what was written"),
+        ("UPDATE run SET reason = 'because'", "head: it is not what was written"),
+        ("UPDATE run SET target = 'elsewhere'", "head: it is not what was written"),
+    ] {
+        check(sql, expected);
+    }
+}
+
+#[test]
+fn what_is_left_of_a_damaged_recording_is_read_and_the_second_is_said() {
     let folder = tempfile::tempdir().unwrap();
-    let path = changed(folder.path(), "ALTER TABLE run DROP COLUMN reason; PRAGMA user_version = 0");
-    let before = std::fs::read(&path).unwrap();
+    let path = folder.path().join("a.plimsoll");
+    finished(&path, 5);
+    let change = |sql: &str| Connection::open(&path).unwrap().execute_batch(sql).unwrap();
+    change("UPDATE tick SET row = replace(row, '1', '2') WHERE id = 3; UPDATE snapshot SET body = '' WHERE id = 5");
     let reader = Reader::open(&path).unwrap();
     let r = reader.load().unwrap();
-    assert_eq!((r.end, r.totals), (End::Complete, totals(2)));
-    assert_eq!(reader.partial_reason().unwrap(), None);
-    assert_eq!(reader.stored_diagnosis().unwrap(), Some(diagnosis()));
-    drop(reader);
-    assert!(std::fs::read(&path).unwrap() == before);
-    assert_eq!(names(folder.path()), ["changed.plimsoll"]);
+    // The totals are whole, and are what was written.
+    assert_eq!(r.totals, totals(5));
+    assert_eq!((r.timeline.rows().len(), r.snapshots.len(), r.events.len()), (4, 4, 5));
+    let damage: Vec<_> = r.integrity.damage.iter().map(|d| (d.place.as_str(), d.at_s)).collect();
+    assert_eq!(damage, [("tick 3", Some(2.0)), ("snapshot 5", Some(3.0 - 1e-9))]);
+    assert_eq!(reader.intervals().count(), 4);
+    assert!(reader.head().unwrap().is_damaged);
+    // Without them they are made of the ticks that are left.
+    change("UPDATE total_histogram SET body = x'00' WHERE kind = 'response'");
+    let r = Reader::open(&path).unwrap().load().unwrap();
+    assert_eq!(r.totals.sum.counts.ok, 4 * 18);
+    assert_eq!(r.totals.sum.latency.of(LatencyKind::Response).len(), 4 * 18);
+    assert!(r.totals.is_conserved());
+}
+
+#[test]
+fn older_formats_are_read_and_it_is_said_that_they_have_no_checksums() {
+    let folder = tempfile::tempdir().unwrap();
+    let format_0 = format!("{FORMAT_1} ALTER TABLE run DROP COLUMN reason; PRAGMA user_version = 0");
+    for sql in [FORMAT_1, &format_0] {
+        let path = changed(folder.path(), sql);
+        let before = std::fs::read(&path).unwrap();
+        let reader = Reader::open(&path).unwrap();
+        assert_eq!(reader.head().unwrap().requests, 40);
+        let r = reader.load().unwrap();
+        assert_eq!((r.end, r.totals), (End::Complete, totals(2)));
+        assert!(r.integrity.without_checksums && r.integrity.damage.is_empty(), "{:?}", r.integrity);
+        assert_eq!(reader.partial_reason().unwrap(), None);
+        assert_eq!(reader.stored_diagnosis().unwrap(), Some(diagnosis()));
+        drop(reader);
+        assert!(std::fs::read(&path).unwrap() == before);
+        assert_eq!(names(folder.path()), ["changed.plimsoll"]);
+    }
 }
 
 #[test]
@@ -116,7 +211,7 @@ fn other_files_are_not_recordings() {
         (&[0u8; 5000], "does not begin like one"),
     ] {
         std::fs::write(&path, content).unwrap();
-        let said = read_all(&path).unwrap_err().to_string();
+        let said = read_all(&path).unwrap_err();
         assert!(said.contains("not a recording of plimsoll") && said.contains(expected), "{said}");
         assert_eq!(std::fs::read(&path).unwrap(), content);
     }

@@ -84,6 +84,25 @@ fn a_run_that_was_not_finished_is_partial_and_summed_from_its_ticks() {
 }
 
 #[test]
+fn a_run_that_goes_on_is_read_as_it_was_at_one_moment() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.plimsoll");
+    let mut writer = written(&path, 4);
+    let before = Reader::open(&path).unwrap().load().unwrap();
+    let reader = Reader::open(&path).unwrap();
+    for sequence in 4..300 {
+        let tick = Tick::of(&[interval(0, sequence), interval(1, sequence)]);
+        writer.append(Some(&tick), Some(&snapshot(sequence)), &[event(0)]).unwrap();
+    }
+    assert_eq!(reader.load().unwrap(), before);
+    assert_eq!(reader.intervals().count(), 4);
+    writer.finish(&totals(300), &samplers(), End::Complete, Some(&diagnosis())).unwrap();
+    assert_eq!(reader.load().unwrap(), before);
+    let after = Reader::open(&path).unwrap().load().unwrap();
+    assert!(!after.integrity.is_damaged() && after.end == End::Complete, "{:?}", after.integrity);
+}
+
+#[test]
 fn what_came_while_requests_were_waited_for_is_in_no_rate() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.plimsoll");

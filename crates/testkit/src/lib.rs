@@ -1,4 +1,4 @@
-//! What tests of several crates share: real opponents, capability probes, guards that end what a test started.
+//! What tests of several crates share: real opponents, capability probes, parts of recordings, guards that end what a test started.
 //!
 //! For tests only. A probe that fails prints why before a test is skipped; in CI, where everything is installed and
 //! the user is root, `PLIMSOLL_TEST_NO_SKIP=1` turns every skip into a failure.
@@ -8,8 +8,13 @@ pub mod guest;
 pub mod network;
 pub mod nginx;
 pub mod process;
+pub mod recordings;
 pub mod redis;
 pub mod seccomp;
+mod wait;
+pub mod websocket;
+
+pub use wait::{HANG_GUARD, wait_for, wait_until};
 
 use std::path::{Path, PathBuf};
 

@@ -28,7 +28,7 @@ macro_rules! faults {
 
 faults! {
     /// The first bytes are no TLS record.
-    NotTls = 1, "what came is not TLS: the server speaks something else on this port (without TLS: http://, echo://)";
+    NotTls = 1, "what came is not TLS: the server speaks something else on this port (without TLS: http://, echo://, ws://)";
     /// The peer closed in the middle of the handshake.
     ClosedInHandshake = 2, "the peer closed in the middle of the handshake";
     /// The connect timeout passed.
@@ -47,7 +47,7 @@ faults! {
     /// Purpose.
     WrongPurpose = 14, "the server's certificate is not one for servers";
     /// Signature.
-    BadSignature = 15, "a signature in the server's certificates or of its handshake is wrong (its issuer only has the name of a trusted one, perhaps)";
+    BadSignature = 15, "a signature of the server's cannot be accepted: a key is too short (RSA below 2048 bits), or the issuer only has the name of a trusted one";
     /// Encoding.
     BadCertificate = 16, "the server's certificate cannot be read";
     /// Revoked.
@@ -125,6 +125,12 @@ impl Fault {
     }
 }
 
+/// Whether a number is an alert by which a server refuses who asks: a missing client certificate, or the one that was shown
+/// (RFC 8446 §4.4.2.4, §6.2).
+pub fn is_refusal(detail: u32) -> bool {
+    detail & !0xff == ALERT && matches!(detail & 0xff, 40..=46 | 48 | 49 | 51 | 116)
+}
+
 /// The words of a number; `None` for those of protocols.
 pub fn words(detail: u32) -> Option<Cow<'static, str>> {
     if detail & !0xff == ALERT {
@@ -153,6 +159,8 @@ mod tests {
             words(Fault::Alert(40).number()).unwrap().split(" (").next().unwrap(),
             "the server gave up with the TLS alert handshake_failure"
         );
+        let refusals = [Fault::Alert(116), Fault::Alert(48), Fault::Alert(80), Fault::Expired].map(Fault::number);
+        assert_eq!(refusals.map(is_refusal), [true, true, false, false]);
         assert_eq!(words(Fault::Alert(255).number()).unwrap(), "the server gave up with the TLS alert 255");
     }
 

@@ -3,11 +3,10 @@
 
 use std::io;
 
-use super::due::{DRAIN_NS, Options};
+use super::due_course::{Course, Options};
 use super::epoll::RECV_BYTES;
 use crate::outcome::Outcome;
 use crate::reply::{ReplyMeter, Step};
-use crate::schedule::Schedule;
 use crate::sys::{self, Epoll};
 
 /// Runs the loop.
@@ -25,13 +24,9 @@ pub fn run(options: &Options) -> io::Result<Outcome> {
     }
     let mut free: Vec<usize> = (0..client.connections).collect();
     let mut buffer = vec![0; RECV_BYTES];
-    let mut outcome = Outcome::default();
-    let (mut waiting, mut queue_depth_max) = (0_u64, 0_u64);
-    let start_ns = sys::now_ns();
-    let mut schedule = Schedule::new(start_ns, options.rate_per_s, client.seconds);
-    let end_ns = start_ns + (client.seconds * 1e9) as u64 + DRAIN_NS;
-    while outcome.requests < schedule.total() {
-        let due_ns = schedule.next_due_ns();
+    let mut course = Course::begin(options);
+    while course.is_open() {
+        let due_ns = course.next_due_ns();
         if let Some(due_ns) = due_ns {
             sys::sleep_until(due_ns);
         }
@@ -43,31 +38,17 @@ pub fn run(options: &Options) -> io::Result<Outcome> {
             match meter.take(&buffer[..length]) {
                 Step::Partial if length > 0 => {}
                 Step::Whole => {
-                    outcome.requests += 1;
+                    course.replied();
                     free.push(index);
                 }
                 Step::Partial | Step::Broken => return Err(io::ErrorKind::UnexpectedEof.into()),
             }
         }
-        let now_ns = sys::now_ns();
-        while schedule.release(now_ns) {
-            waiting += 1;
-        }
-        while waiting > 0
-            && let Some(index) = free.pop()
-        {
-            sys::send(connections[index].0, &client.request)?;
-            waiting -= 1;
-        }
-        // Whatever is left over now was due and found no connection.
-        queue_depth_max = queue_depth_max.max(waiting);
-        if now_ns >= end_ns {
-            outcome.errors = schedule.total() - outcome.requests;
+        let is_going_on =
+            course.send_due(&mut free, |index| sys::send(connections[index].0, &client.request).map(drop))?;
+        if !is_going_on {
             break;
         }
     }
-    outcome.seconds = (sys::now_ns() - start_ns) as f64 / 1e9;
-    outcome.release_error_p99_us = schedule.error_p99_us();
-    outcome.queue_depth_max = Some(queue_depth_max);
-    Ok(outcome)
+    Ok(course.end())
 }

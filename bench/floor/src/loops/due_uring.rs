@@ -4,11 +4,10 @@
 
 use std::io;
 
-use super::due::{DRAIN_NS, Options};
+use super::due_course::{Course, Options};
 use crate::outcome::Outcome;
 use crate::reply::{ReplyMeter, Step};
 use crate::ring::{Operation, Ring, Sleep};
-use crate::schedule::Schedule;
 use crate::sys;
 
 /// A sleep of the drain, in ns.
@@ -31,13 +30,9 @@ pub fn run(options: &Options) -> io::Result<Outcome> {
     }
     let mut free: Vec<u32> = (0..client.connections as u32).collect();
     let mut completions = Vec::with_capacity(4 * client.connections);
-    let mut outcome = Outcome::default();
-    let (mut waiting, mut queue_depth_max) = (0_u64, 0_u64);
-    let start_ns = sys::now_ns();
-    let mut schedule = Schedule::new(start_ns, options.rate_per_s, client.seconds);
-    let end_ns = start_ns + (client.seconds * 1e9) as u64 + DRAIN_NS;
-    while outcome.requests < schedule.total() {
-        ring.turn(sleep_to(schedule.next_due_ns()), &mut completions)?;
+    let mut course = Course::begin(options);
+    while course.is_open() {
+        ring.turn(sleep_to(course.next_due_ns()), &mut completions)?;
         for completion in &completions {
             let (fd, meter) = &mut connections[completion.connection as usize];
             match (completion.operation, completion.result) {
@@ -45,7 +40,7 @@ pub fn run(options: &Options) -> io::Result<Outcome> {
                 (Operation::Recv, result) if result > 0 => match meter.take(ring.bytes(completion)) {
                     Step::Partial => {}
                     Step::Whole => {
-                        outcome.requests += 1;
+                        course.replied();
                         free.push(completion.connection);
                     }
                     Step::Broken => return Err(io::ErrorKind::InvalidData.into()),
@@ -58,28 +53,15 @@ pub fn run(options: &Options) -> io::Result<Outcome> {
             }
         }
         ring.recycle(&completions);
-        let now_ns = sys::now_ns();
-        while schedule.release(now_ns) {
-            waiting += 1;
-        }
-        while waiting > 0
-            && let Some(index) = free.pop()
-        {
+        let is_going_on = course.send_due(&mut free, |index| {
             // SAFETY: `request` outlives the ring.
-            unsafe { ring.send(connections[index as usize].0, &request, index, 0)? };
-            waiting -= 1;
-        }
-        // Whatever is left over now was due and found no connection.
-        queue_depth_max = queue_depth_max.max(waiting);
-        if now_ns >= end_ns {
-            outcome.errors = schedule.total() - outcome.requests;
+            unsafe { ring.send(connections[index as usize].0, &request, index, 0) }
+        })?;
+        if !is_going_on {
             break;
         }
     }
-    outcome.seconds = (sys::now_ns() - start_ns) as f64 / 1e9;
-    outcome.release_error_p99_us = schedule.error_p99_us();
-    outcome.queue_depth_max = Some(queue_depth_max);
-    Ok(outcome)
+    Ok(course.end())
 }
 
 fn sleep_to(due_ns: Option<u64>) -> Sleep {

@@ -4,21 +4,17 @@
 //! client that sends more than a socket's buffer holds without reading is closed. No idle timeout, no counters but one.
 
 use std::io;
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::TcpListener;
 use std::os::fd::{AsRawFd, IntoRawFd, RawFd};
 
 use crate::args::{Args, UsageError};
-use crate::loops::responder::{BACKLOG, END, SECONDS_DEFAULT, end_on_sigterm};
-use crate::process;
+use crate::loops::serving::{Server, is_to_end};
 use crate::sys::{self, Epoll};
-use std::sync::atomic::Ordering;
 
 /// What the echo server is told.
 #[derive(Debug)]
 pub struct Options {
-    port: u16,
-    cpu: Option<usize>,
-    seconds: f64,
+    server: Server,
 }
 
 impl Options {
@@ -27,11 +23,7 @@ impl Options {
     /// # Errors
     /// No port, or values out of bounds.
     pub fn from_args(args: &Args) -> Result<Self, UsageError> {
-        Ok(Self {
-            port: args.required("port")?,
-            cpu: args.optional("cpu")?,
-            seconds: args.seconds(Some(SECONDS_DEFAULT))?,
-        })
+        Ok(Self { server: Server::from_args(args)? })
     }
 }
 
@@ -40,16 +32,7 @@ impl Options {
 /// # Errors
 /// The port cannot be had, or epoll failed.
 pub fn run(options: &Options) -> io::Result<String> {
-    sys::end_after(options.seconds);
-    if let Some(cpu) = options.cpu {
-        process::pin_self(cpu)?;
-    }
-    end_on_sigterm();
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, options.port))?;
-    listener.set_nonblocking(true)?;
-    // std listens with a short queue, which a thousand connects at once overflow.
-    // SAFETY: listen takes two integers; on a listening socket it only sets the queue's length.
-    unsafe { libc::listen(listener.as_raw_fd(), BACKLOG) };
+    let listener = options.server.begin()?;
     let echoed = serve(&listener)?;
     let cpu_seconds = sys::own_cpu_seconds();
     Ok(format!("{{\"tool\":\"floor-echo-server\",\"requests\":{echoed},\"cpu_seconds\":{cpu_seconds:.6}}}"))
@@ -61,7 +44,7 @@ fn serve(listener: &TcpListener) -> io::Result<u64> {
     epoll.add(listening, libc::EPOLLIN, listening as u64)?;
     let mut buffer = vec![0; 64 * 1024];
     let mut echoed = 0_u64;
-    while !END.load(Ordering::Relaxed) {
+    while !is_to_end() {
         for event in 0..epoll.wait(-1)? {
             let fd = epoll.event(event).0 as RawFd;
             if fd == listening {

@@ -6,13 +6,12 @@
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write as _};
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::TcpListener;
 use std::os::fd::{AsRawFd, IntoRawFd, RawFd};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::args::{Args, UsageError};
-use crate::process;
+use crate::loops::serving::{Server, is_to_end};
 use crate::sys::{self, Epoll};
 
 /// Bytes of the body: those of the index page nginx comes with.
@@ -21,24 +20,13 @@ pub const BODY_BYTES: usize = 612;
 /// Replies to one read at most: what is left is owed and written when there is room.
 const REPLIES_AT_ONCE: usize = 64;
 
-/// How long it lives when not told otherwise, in seconds.
-pub(super) const SECONDS_DEFAULT: f64 = 3600.0;
-
-/// Connections that may wait to be accepted; `net.core.somaxconn` may allow fewer.
-pub(super) const BACKLOG: i32 = 4096;
-
 /// Most stamps kept, 8 bytes each.
 const STAMPS_MAX: usize = 50_000_000;
-
-/// Set by SIGTERM.
-pub(super) static END: AtomicBool = AtomicBool::new(false);
 
 /// What the responder is told.
 #[derive(Debug)]
 pub struct Options {
-    port: u16,
-    cpu: Option<usize>,
-    seconds: f64,
+    server: Server,
     stamps: Option<(PathBuf, usize)>,
 }
 
@@ -52,12 +40,7 @@ impl Options {
             None => None,
             Some(path) => Some((path, args.required::<usize>("stamps-max")?.min(STAMPS_MAX))),
         };
-        Ok(Self {
-            port: args.required("port")?,
-            cpu: args.optional("cpu")?,
-            seconds: args.seconds(Some(SECONDS_DEFAULT))?,
-            stamps,
-        })
+        Ok(Self { server: Server::from_args(args)?, stamps })
     }
 }
 
@@ -76,16 +59,7 @@ struct Connection {
 /// # Errors
 /// The port cannot be had, or epoll failed.
 pub fn run(options: &Options) -> io::Result<String> {
-    sys::end_after(options.seconds);
-    if let Some(cpu) = options.cpu {
-        process::pin_self(cpu)?;
-    }
-    end_on_sigterm();
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, options.port))?;
-    listener.set_nonblocking(true)?;
-    // std listens with a short queue, which a thousand connects at once overflow.
-    // SAFETY: listen takes two integers; on a listening socket it only sets the queue's length.
-    unsafe { libc::listen(listener.as_raw_fd(), BACKLOG) };
+    let listener = options.server.begin()?;
     let mut stamps_ns = Vec::with_capacity(options.stamps.as_ref().map_or(0, |(_, most)| *most));
     let answered = serve(&listener, &mut stamps_ns)?;
     if let Some((path, _)) = &options.stamps {
@@ -110,7 +84,7 @@ fn serve(listener: &TcpListener, stamps_ns: &mut Vec<u64>) -> io::Result<u64> {
     let mut connections: Vec<Connection> = Vec::new();
     let mut buffer = vec![0; 64 * 1024];
     let mut answered = 0_u64;
-    while !END.load(Ordering::Relaxed) {
+    while !is_to_end() {
         let ready = epoll.wait(-1)?;
         for event in 0..ready {
             let (token, flags) = epoll.event(event);
@@ -234,20 +208,6 @@ fn reply() -> Vec<u8> {
     .into_bytes();
     reply.resize(reply.len() + BODY_BYTES, b'x');
     reply
-}
-
-extern "C" fn note_sigterm(_: libc::c_int) {
-    END.store(true, Ordering::Relaxed);
-}
-
-/// SIGTERM interrupts the wait and ends the loop in order, so that the stamps are written.
-pub(super) fn end_on_sigterm() {
-    // SAFETY: the handler only stores into an atomic; without SA_RESTART the wait returns.
-    unsafe {
-        let mut action: libc::sigaction = std::mem::zeroed();
-        action.sa_sigaction = note_sigterm as *const () as libc::sighandler_t;
-        libc::sigaction(libc::SIGTERM, &raw const action, std::ptr::null_mut());
-    }
 }
 
 #[cfg(test)]

@@ -5,12 +5,12 @@
 use anyhow::Result;
 use serde_json::json;
 
-use super::{load, method, one};
+use super::shared::{load, method, one};
 use crate::args::Settings;
 use crate::measure::Measured;
 use crate::report::{Document, Table, figure, spread, spread_thousands};
 use crate::rounds::{self, Series};
-use crate::say;
+use crate::say::say;
 use crate::target::{HOLDER, Target};
 use crate::tools::{self, BURSTS, CONNECTS, HELD, Row};
 

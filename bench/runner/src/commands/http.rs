@@ -5,12 +5,12 @@
 use anyhow::Result;
 use serde_json::json;
 
-use super::{load, method, one};
+use super::shared::{bounds, load, method, one};
 use crate::args::Settings;
 use crate::measure::Measured;
 use crate::report::{Document, Table, spread, spread_thousands};
 use crate::rounds::{self, Series};
-use crate::say;
+use crate::say::say;
 use crate::target::Target;
 use crate::tools::{self, CLOSED};
 
@@ -77,7 +77,7 @@ fn table(title: String, series: &[Series]) -> Table {
             spread_thousands(one.summary(per_cpu_s)),
             spread(rounds::ratio(one, wrk, per_cpu_s), 2),
             spread(rounds::ratio(one, bare, per_cpu_s), 2),
-            super::bounds(rounds::interval(one, bare, per_cpu_s)),
+            bounds(rounds::interval(one, bare, per_cpu_s)),
             spread_thousands(one.summary(|run| Some(run.reported.ok as f64 / run.wall_seconds))),
             spread(one.summary(|run| Some(run.cpu_seconds / run.wall_seconds)), 2),
             remarks.trim_end_matches("; ").to_owned(),

@@ -5,10 +5,10 @@
 use anyhow::Result;
 use serde_json::json;
 
-use super::{load, one};
+use super::shared::{load, method, one};
 use crate::args::Settings;
 use crate::report::{Document, Table, figure, spread};
-use crate::say;
+use crate::say::say;
 use crate::stats::Summary;
 use crate::target::Target;
 use crate::tools::{self, CLOSED, Kind, OPEN};
@@ -29,7 +29,7 @@ pub fn run(settings: &Settings) -> Result<Document> {
         ("both on both cores", both.to_vec(), both.to_vec()),
     ];
     let mut document = Document::new(settings, "How late does plimsoll itself release requests when it is busy?");
-    document.method = super::method(settings, seconds, rounds);
+    document.method = method(settings, seconds, rounds);
     document.method.push(
         "Before each open run a closed one of the same driver gives the achievable rate; the open \
          run asks for half of it. Lag is the report's latency.lag.p99_us. Spread over both cores, \

@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use serde_json::json;
 
-use super::load;
+use super::shared::load;
 use crate::args::Settings;
 use crate::measure::{self, Measured};
 use crate::report::{Document, Table, figure, spread};
 use crate::rounds::{self, Series};
-use crate::say;
+use crate::say::say;
 use crate::target::Target;
 use crate::tools::{self, CLOSED, Load, Row};
 

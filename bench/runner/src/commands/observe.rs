@@ -12,13 +12,13 @@ use anyhow::{Context as _, Result, bail};
 use floor::process;
 use serde_json::{Value, json};
 
-use super::{bounds, load, method, one};
+use super::shared::{bounds, load, method, one};
 use crate::args::Settings;
 use crate::machine;
 use crate::measure::Measured;
 use crate::report::{Document, NOTHING, Table, figure, spread};
 use crate::rounds::{self, Series};
-use crate::say;
+use crate::say::say;
 use crate::stats::interval_of_ratio;
 use crate::target::{MANY_HOLDER, Target};
 use crate::tools::{self, OBSERVED};

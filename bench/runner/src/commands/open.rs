@@ -7,12 +7,12 @@
 use anyhow::Result;
 use serde_json::json;
 
-use super::{load, method, one};
+use super::shared::{load, method, one};
 use crate::args::Settings;
 use crate::measure::Measured;
 use crate::report::{Document, Table, figure, spread};
 use crate::rounds::{self, Series};
-use crate::say;
+use crate::say::say;
 use crate::target::{STAMPING, Target};
 use crate::tools::{self, OPEN, Row};
 

@@ -8,12 +8,12 @@ use std::collections::HashMap;
 use anyhow::{Context as _, Result};
 use serde_json::json;
 
-use super::{load, method, one};
+use super::shared::{load, method, one};
 use crate::args::Settings;
 use crate::measure::Measured;
 use crate::report::{Document, Table, spread, spread_thousands};
 use crate::rounds::{self, Series};
-use crate::say;
+use crate::say::say;
 use crate::target::{FILE_SERVERS, Target};
 use crate::tools::{self, CLOSED, Kind, Row};
 

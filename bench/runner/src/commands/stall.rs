@@ -11,16 +11,15 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use floor::process;
-use serde::Serialize;
 use serde_json::json;
 
-use super::{load, one};
+use super::shared::{load, method, one};
 use crate::args::Settings;
-use crate::drain::{self, Expected, Stall};
+use crate::drain::{self, Stall, StallFacts};
 use crate::measure::{self, Measured};
 use crate::report::{Document, Table, figure, spread};
 use crate::rounds::{self, Series};
-use crate::say;
+use crate::say::say;
 use crate::stats::Summary;
 use crate::target::Target;
 use crate::tools::{self, CLOSED, Kind, Load, OPEN, Row};
@@ -34,21 +33,6 @@ const COUNTER: &str = "/sys/class/net/lo/statistics/tx_bytes";
 /// How long the drain is watched, and how often.
 const WATCH: Duration = Duration::from_millis(600);
 const SAMPLE: Duration = Duration::from_millis(1);
-
-/// What happened in one run, and what should have been reported.
-#[derive(Debug, Clone, Serialize)]
-pub struct Facts {
-    /// From the start of the tool to the stop, in seconds.
-    pub stopped_at_s: f64,
-    /// How long the target stood still, in seconds (CLOCK_MONOTONIC).
-    pub stopped_for_s: f64,
-    /// Requests per second served until nothing was left over.
-    pub drain_per_s: Option<f64>,
-    /// With that drain.
-    pub expected: Option<Expected>,
-    /// With the rate of a closed loop for a drain.
-    pub expected_closed: Option<Expected>,
-}
 
 /// Measures the table.
 ///
@@ -66,7 +50,7 @@ pub fn run(settings: &Settings) -> Result<Document> {
         .collect();
     let mut document =
         Document::new(settings, "Does the report show a target that stood still for a second as it was?");
-    document.method = super::method(settings, seconds, rounds);
+    document.method = method(settings, seconds, rounds);
     document.method.push(format!(
         "nginx's worker is stopped (SIGSTOP) for {STOP:?} in the middle. Expected: requests due \
          evenly, served in order, none while stopped, the drain as observed on the loopback \
@@ -197,7 +181,7 @@ fn stalled(row: &Row, load: &Load, target: &Target, closed_per_s: f64, settings:
         })
     };
     Ok(Measured {
-        stall: Some(Facts {
+        stall: Some(StallFacts {
             stopped_at_s,
             stopped_for_s: resumed_at_s - stopped_at_s,
             drain_per_s,

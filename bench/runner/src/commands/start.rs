@@ -15,10 +15,11 @@ use anyhow::{Context as _, Result};
 use floor::process;
 use serde_json::json;
 
+use super::shared::{load, one};
 use crate::args::Settings;
 use crate::report::{Document, Table, spread};
 use crate::rounds::{self, Series};
-use crate::say;
+use crate::say::say;
 use crate::stats::Summary;
 use crate::target::Target;
 use crate::tools::{self, CLOSED, Load, Row, SINGLE};
@@ -75,11 +76,10 @@ pub fn run(settings: &Settings) -> Result<Document> {
 /// A run of one request, from its process's start to its end.
 fn single(rounds: usize, settings: &Settings) -> Result<(Table, Vec<Series>)> {
     let target = Target::start("responder", &[settings.target_cpu], settings)?;
-    let load = super::load(&target, 1, 1.0, None);
+    let load = load(&target, 1, 1.0, None);
     let rows = tools::wanted(SINGLE, settings);
-    let series = rounds::interleave(&rows, rounds, settings, |row| {
-        super::one(row, &load, &target, &[settings.load_cpu], settings)
-    });
+    let series =
+        rounds::interleave(&rows, rounds, settings, |row| one(row, &load, &target, &[settings.load_cpu], settings));
     let mut table = Table::new("a run of one request (-n 1)", &["tool", "wall ms", "CPU ms", "remarks"]);
     for of in &series {
         table.rows.push(vec![

@@ -4,12 +4,12 @@
 use anyhow::Result;
 use serde_json::json;
 
-use super::{load, method, one};
+use super::shared::{load, method, one};
 use crate::args::Settings;
 use crate::measure::Measured;
 use crate::report::{Document, Table, spread, spread_thousands};
 use crate::rounds::{self, Series};
-use crate::say;
+use crate::say::say;
 use crate::target::Target;
 use crate::tools::{self, UNIX};
 

@@ -1,17 +1,17 @@
 //! Arguments of `load`, in the groups its help shows: where, what, when, connections, TLS, how, results.
 //!
 //! Names follow wrk, ab, oha and curl where those agree. Nothing is filled in here: a flag that was not given
-//! is absent from the scenario, and `session::resolve` knows the default that the help text names.
+//! is absent from the scenario, and `resolve` knows the default that the help text names.
 
+use super::protocols::{self, ProtocolArgs};
 use super::remote::RemoteArgs;
-use super::resp::RespArgs;
 use super::tls::TlsArgs;
 use super::values::{self, Profile};
 use super::{is_on_command_line, values::CpuList};
 use crate::exit::Failure;
 use clap::builder::BoolishValueParser;
 use clap::{ArgMatches, Args, ValueEnum};
-use model::plan::{Batch, BurstAt, Content, DriverKind, OnFull, Sizes, Think};
+use model::plan::{Batch, BurstAt, DriverKind, OnFull, Think};
 use std::path::PathBuf;
 
 /// Arguments of `load`.
@@ -20,15 +20,9 @@ pub struct LoadArgs {
     /// Where the load goes.
     #[command(flatten)]
     pub place: PlaceArgs,
-    /// What is asked.
+    /// What is asked, by protocol.
     #[command(flatten)]
-    pub request: RequestArgs,
-    /// What RESP commands are sent.
-    #[command(flatten)]
-    pub resp: RespArgs,
-    /// What is held.
-    #[command(flatten)]
-    pub hold: HoldArgs,
+    pub protocols: ProtocolArgs,
     /// When requests are due.
     #[command(flatten)]
     pub pace: PaceArgs,
@@ -44,16 +38,35 @@ pub struct LoadArgs {
     /// Where the target is observed.
     #[command(flatten)]
     pub remote: RemoteArgs,
+    /// What is expected of the figures.
+    #[command(flatten)]
+    pub expect: ExpectArgs,
     /// What becomes of the results.
     #[command(flatten)]
     pub output: OutputArgs,
+    /// Ids of the flags that were given and that not every protocol has.
+    #[arg(skip)]
+    pub of_protocols: Vec<String>,
+}
+
+/// What is expected of the figures: what is not met is exit status 3.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Expected (exit status 3 where it is not met)")]
+pub struct ExpectArgs {
+    /// Bounds on figures, such as 'p99 < 50 ms, errors < 0.1 %, rate > 1k/s'; also mean, max, and of service, first-byte, connect or tls, such as 'connect p99 < 5 ms'; with hold:// connections; may be repeated [default: half of the requests succeed]
+    #[arg(long, value_name = "LIST", env = "PLIMSOLL_EXPECT")]
+    pub expect: Vec<String>,
+    /// How many requests may have no good reply, such as 'below 1 %', none or any [default: none with --expect-status, --expect-body and --expect-body-sha256]
+    #[arg(long, value_name = "SHARE", env = "PLIMSOLL_EXPECT_ERRORS")]
+    pub expect_errors: Option<String>,
 }
 
 /// Where the load goes.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Where")]
 pub struct PlaceArgs {
-    /// URL such as http://HOST:PORT/PATH, https://HOST/, unix:/PATH.sock, unix:/PATH.sock:/PATH, echo://HOST:PORT[-LAST], echo+tls://HOST:PORT[-LAST], echo+unix:/PATH.sock, resp://HOST:PORT, resp://USER:PASSWORD@HOST:PORT/DATABASE, resp+tls://HOST:PORT, resp+unix:/PATH.sock, hold://HOST:PORT[-LAST], hold+tls://HOST:PORT[-LAST]
+    // Its help is in `help`: every protocol's URLs.
+    /// URL
     #[arg(value_name = "URL")]
     pub url: Vec<String>,
     /// File with a URL in each line, a weight before it if wanted: `[WEIGHT] URL` [default: none]
@@ -79,42 +92,6 @@ pub struct PlaceArgs {
     pub ipv6: bool,
 }
 
-/// What is asked, and what a good reply looks like.
-#[derive(Debug, Args)]
-#[command(next_help_heading = "What (http)")]
-pub struct RequestArgs {
-    /// Method [default: GET, POST with a body]
-    #[arg(short = 'X', long, value_name = "METHOD", env = "PLIMSOLL_METHOD")]
-    pub method: Option<String>,
-    /// Header field `Name: value`; `Name:` removes a default one, `Name;` sends it empty; may be repeated [default: Host, User-Agent, Accept]
-    #[arg(short = 'H', long, value_name = "FIELD", env = "PLIMSOLL_HEADER")]
-    pub header: Vec<String>,
-    /// Body, or @FILE [default: none]
-    #[arg(short, long, value_name = "TEXT|@FILE", env = "PLIMSOLL_BODY")]
-    pub body: Option<String>,
-    /// Basic authentication, or AUTH of resp [default: the URL's]
-    #[arg(short, long, value_name = "USER:PASSWORD", env = "PLIMSOLL_USER", hide_env_values = true)]
-    pub user: Option<String>,
-    /// Statuses of a good reply, such as 200, 200-299 or 2xx; may be repeated [default: below 400]
-    #[arg(long, value_name = "STATUS", env = "PLIMSOLL_EXPECT_STATUS")]
-    pub expect_status: Vec<String>,
-    /// Regular expression that must match in the first MiB of a reply's body [default: none]
-    #[arg(long, value_name = "REGEX", env = "PLIMSOLL_EXPECT_BODY")]
-    pub expect_body: Option<String>,
-    /// SHA-256 that a reply's body must have [default: none]
-    #[arg(long, value_name = "HEX", env = "PLIMSOLL_EXPECT_BODY_SHA256")]
-    pub expect_body_sha256: Option<String>,
-    /// Longest head of a reply [default: 64KiB]
-    #[arg(long, value_name = "SIZE", env = "PLIMSOLL_MAX_HEAD", value_parser = values::size::<u32>)]
-    pub max_head: Option<u32>,
-    /// Payload sizes: 128, 16..32 or 1,2,4KiB [default: 128]
-    #[arg(long, value_name = "SIZES", env = "PLIMSOLL_SIZE", value_parser = values::sizes, help_heading = "What (echo)")]
-    pub size: Option<Sizes>,
-    /// What the payload is made of [default: text]
-    #[arg(long, value_name = "KIND", env = "PLIMSOLL_CONTENT", help_heading = "What (echo)")]
-    pub content: Option<ContentArg>,
-}
-
 /// When requests are due, and when the load ends.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "When")]
@@ -122,7 +99,7 @@ pub struct PaceArgs {
     /// Length of the run, a bare number is seconds; with -n whichever comes first [default: 10s, none with -n, the profile's with --ramp or --steps]
     #[arg(short, long, short_alias = 'z', value_name = "TIME", env = "PLIMSOLL_DURATION", value_parser = values::duration_ns)]
     pub duration: Option<u64>,
-    /// Requests in all; with -d whichever comes first [default: no limit]
+    /// Requests in all; with -d whichever comes first. Without -d a target that is gone for 10 s is said, and the run goes on until all are done, as it may come back: Ctrl-C ends it with its report [default: no limit]
     #[arg(short = 'n', long, value_name = "N", env = "PLIMSOLL_REQUESTS", value_parser = values::count::<u64>)]
     pub requests: Option<u64>,
     /// Open pace: requests are due by the clock at this rate, such as 5k/s [default: closed, the next after the reply]
@@ -164,33 +141,6 @@ pub struct PaceArgs {
     /// Open pace: requests that may wait for a connection, per worker [default: 10 s of the highest rate, 1024 to 262144]
     #[arg(long, value_name = "N", env = "PLIMSOLL_QUEUE", value_parser = values::count::<u32>)]
     pub queue: Option<u32>,
-}
-
-/// Connections that are held.
-#[derive(Debug, Args)]
-#[command(next_help_heading = "What (hold)")]
-pub struct HoldArgs {
-    /// Sizes of the messages each connection sends: 128, 16..32 or 1,2,4KiB [default: 128]
-    #[arg(long, value_name = "SIZES", env = "PLIMSOLL_MESSAGE", value_parser = values::sizes)]
-    pub message: Option<Sizes>,
-    /// Time from one message of a connection to its next, or never; phases are spread evenly [default: 60s]
-    #[arg(long, value_name = "TIME", env = "PLIMSOLL_EVERY", value_parser = values::every)]
-    pub every: Option<u64>,
-    /// Messages are not expected back
-    #[arg(long, env = "PLIMSOLL_SENT_ONLY", value_parser = BoolishValueParser::new())]
-    pub sent_only: bool,
-    /// Connections made a second [default: 10k/s]
-    #[arg(long, value_name = "RATE", env = "PLIMSOLL_CONNECT_RATE", value_parser = values::one_rate)]
-    pub connect_rate: Option<f64>,
-    /// How often a connection that rests is looked at: so late its close is seen [default: 10s]
-    #[arg(long, value_name = "TIME", env = "PLIMSOLL_SWEEP", value_parser = values::duration_ns)]
-    pub sweep: Option<u64>,
-    /// Watch every connection all the time: a close is seen at once, for some 800 bytes more kernel memory each
-    #[arg(long, env = "PLIMSOLL_WATCH_CLOSE", value_parser = BoolishValueParser::new())]
-    pub watch_close: bool,
-    /// Add connections until something gives: a connect, a message, a probe on the first connection every 100ms (each within --timeout, here 1s by default); then hold what there is for -d; -c is where it ends at the latest
-    #[arg(long, env = "PLIMSOLL_RAMP_UNTIL_FAILURE", value_parser = BoolishValueParser::new())]
-    pub ramp_until_failure: bool,
 }
 
 /// What connections do.
@@ -257,7 +207,7 @@ pub struct OutputArgs {
     /// Print the report as JSON
     #[arg(long, env = "PLIMSOLL_JSON", value_parser = BoolishValueParser::new())]
     pub json: bool,
-    /// Write the intervals as CSV [default: not written]
+    /// Write the intervals as CSV to a file, or to stdout with '-', and the report to stderr [default: not written]
     #[arg(long, value_name = "FILE", env = "PLIMSOLL_CSV")]
     pub csv: Option<PathBuf>,
     /// Write the recording here [default: a file of its own in $XDG_STATE_HOME/plimsoll/runs]
@@ -303,27 +253,6 @@ impl From<ObserveArg> for model::bpf::Level {
             ObserveArg::Light => Self::Light,
             ObserveArg::Windows => Self::Windows,
             ObserveArg::Full => Self::Full,
-        }
-    }
-}
-
-/// What an echo payload is made of.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub enum ContentArg {
-    /// Random printable ASCII
-    Text,
-    /// Random bytes with many NULs
-    Binary,
-    /// Random bytes
-    Incompressible,
-}
-
-impl From<ContentArg> for Content {
-    fn from(arg: ContentArg) -> Content {
-        match arg {
-            ContentArg::Text => Content::Text,
-            ContentArg::Binary => Content::Binary,
-            ContentArg::Incompressible => Content::Incompressible,
         }
     }
 }
@@ -396,8 +325,10 @@ const EXCLUSIVE: &[&[&str]] = &[
 
 impl LoadArgs {
     /// Of flags that exclude each other, keeps the one on the command line and forgets those of the environment.
-    /// clap's own conflicts would refuse a flag because of a variable, and flags win over variables.
+    /// clap's own conflicts would refuse a flag because of a variable, and flags win over variables. And keeps in mind
+    /// which flags of single protocols were given.
     pub fn settle(&mut self, matches: &ArgMatches) -> Result<(), Failure> {
+        self.of_protocols = protocols::given(matches);
         for group in EXCLUSIVE {
             let set: Vec<&str> = group.iter().copied().filter(|id| self.is_set(id)).collect();
             let written: Vec<&str> = set.iter().copied().filter(|id| is_on_command_line(matches, id)).collect();

@@ -1,13 +1,15 @@
 //! The command line: one clap definition, from which help, man pages and completions come too.
 //!
 //! A file per command. Every flag has an environment variable `PLIMSOLL_<FLAG>`; flags win over variables.
-//! Bad input ends in one sentence and status 2. Defaults are filled in by `session::resolve`, not here.
+//! Bad input ends in one sentence and status 2. Defaults are filled in by `resolve`, not here.
 
+pub mod environment;
+mod help;
 pub mod host;
 pub mod import;
 pub mod load;
+pub mod protocols;
 pub mod remote;
-pub mod resp;
 pub mod runs;
 pub mod scenario;
 pub mod serve;
@@ -19,6 +21,7 @@ pub mod watch;
 use crate::exit::{Exit, Failure};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
+use environment::Environment;
 use std::ffi::OsString;
 use std::io::Write;
 
@@ -75,7 +78,7 @@ pub fn definition() -> clap::Command {
     fn hide_variables(command: clap::Command) -> clap::Command {
         command.mut_args(|arg| arg.hide_env(true)).mut_subcommands(hide_variables)
     }
-    hide_variables(Cli::command())
+    help::with_examples(hide_variables(Cli::command()))
 }
 
 /// Why there is no command to run: help or version was asked for, or the arguments are wrong.
@@ -89,32 +92,52 @@ pub enum Stopped {
 }
 
 impl Stopped {
-    /// Says so, on stdout or stderr.
-    pub fn show(&self) -> Exit {
+    /// Shows what was asked for on stdout, or the whole help on stderr.
+    ///
+    /// # Errors
+    /// The arguments are wrong, or stdout could not be written.
+    pub fn show(self) -> Result<Exit, Failure> {
         match self {
-            Stopped::Asked(text) => match text.print() {
-                Ok(()) => Exit::Fine,
-                Err(error) => Failure::from(error).show(),
-            },
+            Stopped::Asked(text) => {
+                text.print()?;
+                Ok(Exit::Fine)
+            }
             Stopped::NoCommand(text) => {
                 // Nothing is left to do where stderr is closed.
                 let _ = write!(std::io::stderr(), "{text}");
-                Exit::Usage
+                Ok(Exit::Usage)
             }
-            Stopped::Wrong(failure) => failure.show(),
+            Stopped::Wrong(failure) => Err(failure),
         }
     }
 }
 
+/// A command line that could be read.
+pub struct Parsed {
+    /// What is to be done.
+    pub command: Command,
+    /// What the environment said to it.
+    pub environment: Environment,
+}
+
 /// Reads the command line.
-pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command, Stopped> {
+pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Parsed, Stopped> {
     let arguments: Vec<OsString> = arguments.collect();
-    let matches = definition().try_get_matches_from(&arguments).map_err(|error| stopped(error, &arguments))?;
+    let definition = definition();
+    let matches = definition.clone().try_get_matches_from(&arguments).map_err(|error| stopped(error, &arguments))?;
     let mut cli = Cli::from_arg_matches(&matches).map_err(|error| stopped(error, &arguments))?;
+    let environment = Environment::of(&definition, &matches);
     if let (Command::Load(load), Some((_, matches))) = (&mut cli.command, matches.subcommand()) {
-        load.settle(matches).map_err(Stopped::Wrong)?;
+        load.settle(matches).map_err(|failure| Stopped::Wrong(failure.of(&environment)))?;
     }
-    Ok(cli.command)
+    Ok(Parsed { command: cli.command, environment })
+}
+
+impl Command {
+    /// Whether warnings are not wanted.
+    pub fn is_quiet(&self) -> bool {
+        matches!(self, Command::Load(load) if load.output.quiet)
+    }
 }
 
 /// Whether a value stands on the command line and not only in the environment.
@@ -126,8 +149,50 @@ fn stopped(error: clap::Error, arguments: &[OsString]) -> Stopped {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Stopped::Asked(error),
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => Stopped::NoCommand(error),
-        _ => Stopped::Wrong(Failure::usage(one_sentence(&error, arguments))),
+        _ => {
+            // A negative number reads as a flag that nobody knows; as a value it is refused by what was expected.
+            let joined = with_negatives_joined(arguments);
+            let of_value = joined.as_ref().and_then(|joined| definition().try_get_matches_from(joined).err());
+            let error = of_value.filter(|error| error.kind() == ErrorKind::ValueValidation).unwrap_or(error);
+            Stopped::Wrong(Failure::usage(one_sentence(&error, arguments)))
+        }
     }
+}
+
+/// `-c -5` as `-c=-5`, if there is anything like it.
+fn with_negatives_joined(arguments: &[OsString]) -> Option<Vec<OsString>> {
+    let (command, _) = command_of(arguments);
+    let takes_value = |flag: &str| {
+        let is_it = |arg: &clap::Arg| {
+            flag.strip_prefix("--").is_some_and(|long| arg.get_long() == Some(long))
+                || flag.strip_prefix('-').is_some_and(|short| arg.get_short().is_some_and(|c| short == c.to_string()))
+        };
+        command.get_arguments().any(|arg| is_it(arg) && arg.get_action().takes_values())
+    };
+    let is_negative =
+        |text: &str| text.strip_prefix('-').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+    let at = arguments.windows(2).position(|pair| match (pair[0].to_str(), pair[1].to_str()) {
+        (Some(flag), Some(value)) => takes_value(flag) && is_negative(value),
+        _ => false,
+    })?;
+    let mut joined = arguments[at].clone();
+    joined.push("=");
+    joined.push(&arguments[at + 1]);
+    Some([&arguments[..at], &[joined], &arguments[at + 2..]].concat())
+}
+
+/// The command that arguments name, and its path.
+fn command_of(arguments: &[OsString]) -> (clap::Command, String) {
+    let mut command = definition();
+    // An argument can be shown when it is built.
+    command.build();
+    let mut path = String::from("plimsoll");
+    for argument in arguments.iter().skip(1).filter_map(|a| a.to_str()) {
+        let Some(inner) = command.find_subcommand(argument) else { break };
+        command = inner.clone();
+        path = format!("{path} {argument}");
+    }
+    (command, path)
 }
 
 /// clap's error without its paragraphs: what is wrong, the tip if there is one, and where help is.
@@ -141,14 +206,29 @@ fn one_sentence(error: &clap::Error, arguments: &[OsString]) -> String {
         Some(ContextValue::Strings(suggested)) => format!(", did you mean '{}'?", suggested.join("' or '")),
         _ => String::new(),
     };
-    let mut command = definition();
-    let mut path = String::from("plimsoll");
-    for argument in arguments.iter().skip(1).filter_map(|a| a.to_str()) {
-        let Some(inner) = command.find_subcommand(argument) else { break };
-        command = inner.clone();
-        path = format!("{path} {argument}");
-    }
+    let (command, path) = command_of(arguments);
+    let what = match without_variables(arguments) {
+        // It is wrong whatever the environment says.
+        Err(same) if same.to_string() == shown => what.to_owned(),
+        Err(_) => environment::blamed(what, &command, |_| false),
+        Ok(matches) => {
+            let mut matches = &matches;
+            while let Some((_, inner)) = matches.subcommand() {
+                matches = inner;
+            }
+            environment::blamed(what, &command, |arg| is_on_command_line(matches, arg.get_id().as_str()))
+        }
+    };
     format!("{what}{tip} (see '{path} --help')")
+}
+
+/// The command line as if no variable were set.
+fn without_variables(arguments: &[OsString]) -> Result<ArgMatches, clap::Error> {
+    fn bare(command: clap::Command) -> clap::Command {
+        // No variable has this name.
+        command.mut_args(|arg| if arg.get_env().is_some() { arg.env("") } else { arg }).mut_subcommands(bare)
+    }
+    bare(definition()).try_get_matches_from(arguments)
 }
 
 fn exit_statuses() -> String {

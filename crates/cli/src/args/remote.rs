@@ -2,11 +2,12 @@
 //!
 //! The token comes from a file or the environment: on a command line everybody on the machine could read it.
 
+use super::values;
 use crate::exit::Failure;
 use clap::Args;
-use session::remote::{Fingerprint, ObserveAt, Token, Trust};
-use std::io::Read;
+use remote::{Fingerprint, ObserveAt, Token, Trust};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// The variable a token may stand in.
 pub const TOKEN_VARIABLE: &str = "PLIMSOLL_TOKEN";
@@ -37,6 +38,9 @@ pub struct LinkArgs {
     /// Take the observer's certificate only if it is for its host's name and from an authority of this file (PEM) [default: any, as the token proves who it is]
     #[arg(long, value_name = "FILE", env = "PLIMSOLL_OBSERVE_CA")]
     pub observe_ca: Option<PathBuf>,
+    /// How long the observer is tried again before the run where it cannot be reached, closes the connection or is busy; 0s: it is tried once
+    #[arg(long, value_name = "TIME", env = "PLIMSOLL_OBSERVE_WAIT", default_value = "5s", value_parser = values::duration_ns)]
+    pub observe_wait: u64,
 }
 
 fn fingerprint(text: &str) -> Result<Fingerprint, String> {
@@ -64,7 +68,8 @@ impl LinkArgs {
             (None, Some(path)) => Trust::Authority(path.clone()),
             (None, None) => Trust::Token,
         };
-        Ok(ObserveAt { address: address.to_owned(), token, trust, version: env!("CARGO_PKG_VERSION").to_owned() })
+        let (wait, version) = (Duration::from_nanos(self.observe_wait), env!("CARGO_PKG_VERSION").to_owned());
+        Ok(ObserveAt { address: address.to_owned(), token, trust, wait, tell: None, version })
     }
 
     /// The token that was given, if one was.
@@ -83,9 +88,7 @@ fn read(path: &Path) -> Result<String, Failure> {
         let shown = path.display();
         Failure::could_not_run(format!("--token-file: expected a file that can be read, got '{shown}' ({why})"))
     };
-    let mut bytes = Vec::new();
-    let file = std::fs::File::open(path).map_err(cannot)?;
-    file.take(FILE_BYTES_MAX).read_to_end(&mut bytes).map_err(cannot)?;
+    let bytes = resolve::files::read(path, FILE_BYTES_MAX, crate::commands::tell).map_err(cannot)?;
     String::from_utf8(bytes).map_err(|_| not_text(&format!("'{}'", path.display())))
 }
 

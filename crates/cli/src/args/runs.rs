@@ -43,6 +43,9 @@ pub struct ReportArgs {
     /// Write the flame graph to a file [default: stdout]
     #[arg(short, long, value_name = "FILE", requires = "flame", env = "PLIMSOLL_OUTPUT")]
     pub output: Option<PathBuf>,
+    /// End with the status that the run ended with, and with 1 where the recording was cut off or is damaged [default: 0 when it could be shown]
+    #[arg(long, env = "PLIMSOLL_EXIT_STATUS", value_parser = BoolishValueParser::new())]
+    pub exit_status: bool,
     /// Print without colours, as with NO_COLOR
     #[arg(long, env = "PLIMSOLL_NO_COLOR", value_parser = BoolishValueParser::new())]
     pub no_color: bool,

@@ -3,43 +3,31 @@
 //! The one thing read here is the file of `--urls`, for it is a way of writing arguments.
 
 use super::load::LoadArgs;
+use super::protocols;
 use crate::exit::Failure;
 use model::plan::Arrivals;
 use model::scenario::WeightedUrl;
-use model::{Scenario, Secret};
-use std::io::Read;
-use std::path::{Path, PathBuf};
+use model::{Scenario, hide};
+use std::path::Path;
 
 /// Largest file of URLs, bytes.
 const URLS_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 /// The scenario that the arguments of `load` say.
 pub fn scenario_of(args: &LoadArgs) -> Result<Scenario, Failure> {
-    let LoadArgs { place, request, resp, hold, pace, connection, tls, machine, remote: _, output: _ } = args;
+    let LoadArgs { place, protocols: _, pace, connection, tls, machine, remote: _, expect, output: _, of_protocols: _ } =
+        args;
     let mut urls: Vec<WeightedUrl> =
-        place.url.iter().map(|url| WeightedUrl { url: url.clone(), weight: 1.0 }).collect();
+        place.url.iter().map(|url| WeightedUrl { url: hide::secret_url(url), weight: 1.0 }).collect();
     if let Some(path) = &place.urls {
         urls.extend(read_urls(path)?);
     }
-    let (body, body_file) = match &request.body {
-        None => (None, None),
-        Some(text) => match text.strip_prefix('@') {
-            Some(path) => (None, Some(PathBuf::from(path))),
-            None => (Some(Secret::from(&**text)), None),
-        },
-    };
+    let what = protocols::what(args, urls.first().map(|first| &first.url))?;
     Ok(Scenario {
         urls,
-        method: request.method.clone(),
-        headers: request.header.clone(),
-        body,
-        body_file,
-        user: request.user.as_deref().map(Secret::from),
-        expect_status: request.expect_status.clone(),
-        expect_body_sha256: request.expect_body_sha256.clone(),
-        expect_body: request.expect_body.clone(),
-        disable_keepalive: connection.disable_keepalive,
-        head_bytes_max: request.max_head,
+        what,
+        expect: expect.expect.clone(),
+        expect_errors: expect.expect_errors.clone(),
         connect_to: place.connect_to.clone(),
         resolve: place.resolve.clone(),
         unix_socket: place.unix_socket.clone(),
@@ -49,21 +37,6 @@ pub fn scenario_of(args: &LoadArgs) -> Result<Scenario, Failure> {
             (false, false) => None,
         },
         source: place.source.iter().flat_map(|list| list.0.iter().copied()).collect(),
-        message: hold.message.clone(),
-        every_ns: hold.every,
-        sent_only: hold.sent_only,
-        connects_per_s: hold.connect_rate,
-        sweep_ns: hold.sweep,
-        watch_close: hold.watch_close,
-        until_failure: hold.ramp_until_failure,
-        sizes: request.size.clone(),
-        content: request.content.map(Into::into),
-        mix: resp.mix.clone(),
-        keys: resp.keys,
-        key_prefix: resp.key_prefix.clone(),
-        key_distribution: resp.key_distribution,
-        value_sizes: resp.value_size.clone(),
-        no_validate: resp.no_validate,
         connections: connection.connections,
         requests: pace.requests,
         duration_ns: pace.duration,
@@ -108,12 +81,14 @@ fn read_urls(path: &Path) -> Result<Vec<WeightedUrl>, Failure> {
             "--urls: expected a file that can be read, got '{shown}' ({why}): check its path"
         ))
     };
-    let mut bytes = Vec::new();
-    let file = std::fs::File::open(path).map_err(|error| cannot(error.to_string()))?;
-    file.take(URLS_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(|error| cannot(error.to_string()))?;
-    if bytes.len() as u64 > URLS_BYTES_MAX {
-        return Err(cannot(format!("it is larger than {} MiB", URLS_BYTES_MAX >> 20)));
-    }
+    let bytes =
+        resolve::files::read(path, URLS_BYTES_MAX, crate::commands::tell).map_err(|error| match error.kind() {
+            std::io::ErrorKind::FileTooLarge => Failure::usage(format!(
+                "--urls: expected at most {URLS_BYTES_MAX} bytes, but '{}' {error}: name a smaller file",
+                path.display()
+            )),
+            _ => cannot(error.to_string()),
+        })?;
     let text = String::from_utf8(bytes).map_err(|_| cannot("it is not UTF-8".to_owned()))?;
     let urls = urls_of(&text)
         .map_err(|(line, why)| Failure::usage(format!("--urls: {}, line {line}: {why}", path.display())))?;
@@ -134,10 +109,10 @@ fn urls_of(text: &str) -> Result<Vec<WeightedUrl>, (usize, String)> {
         match words[..] {
             [] => {}
             [first, ..] if first.starts_with('#') => {}
-            [url] => urls.push(WeightedUrl { url: url.to_owned(), weight: 1.0 }),
+            [url] => urls.push(WeightedUrl { url: hide::secret_url(url), weight: 1.0 }),
             [weight, url] => match weight.parse::<f64>() {
                 Ok(weight) if weight > 0.0 && weight.is_finite() => {
-                    urls.push(WeightedUrl { url: url.to_owned(), weight });
+                    urls.push(WeightedUrl { url: hide::secret_url(url), weight });
                 }
                 _ => return Err((at + 1, format!("expected a weight above 0, got '{}'", weight.escape_debug()))),
             },

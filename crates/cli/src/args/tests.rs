@@ -3,7 +3,7 @@
 use super::*;
 use clap::Arg;
 use model::plan::Batch;
-use session::resolve::defaults;
+use resolve::defaults;
 
 fn every_arg() -> Vec<(String, Arg)> {
     fn walk(command: &clap::Command, path: &str, found: &mut Vec<(String, Arg)>) {
@@ -70,8 +70,75 @@ fn defaults_in_help_are_those_that_are_used() {
 fn load(arguments: &str) -> load::LoadArgs {
     let words = ["plimsoll", "load"].into_iter().chain(arguments.split_whitespace());
     match parse(words.map(OsString::from)) {
-        Ok(Command::Load(args)) => *args,
+        Ok(Parsed { command: Command::Load(args), .. }) => *args,
         _ => panic!("expected load to take: {arguments}"),
+    }
+}
+
+fn command_at(path: &[&str]) -> clap::Command {
+    path.iter().fold(definition(), |command, name| command.find_subcommand(name).expect("it is there").clone())
+}
+
+#[test]
+fn every_example_in_help_can_be_typed() {
+    for help in help::HELPS {
+        for (typed, does) in help.examples {
+            assert!(!does.is_empty() && !does.ends_with('.'), "{typed}: {does}");
+            let words = typed.split(" | ").last().unwrap().trim_start_matches("sudo ").replace("'X-Key: 1'", "X-Key:1");
+            let said = parse(words.split(' ').map(OsString::from)).map(drop).map_err(|stopped| match stopped {
+                Stopped::Wrong(failure) => format!("{failure:?}"),
+                Stopped::Asked(error) | Stopped::NoCommand(error) => error.to_string(),
+            });
+            assert_eq!(said, Ok(()), "{typed}");
+        }
+    }
+    let most = help::HELPS.iter().map(|help| help.examples.len()).max();
+    assert!(most.is_some_and(|most| (5..=8).contains(&most)));
+}
+
+/// A report's own advice is typed as it stands; `RUN` is the id of a recording.
+#[test]
+fn what_findings_tell_to_type_can_be_typed() {
+    let rules = concat!(env!("CARGO_MANIFEST_DIR"), "/../diagnose/src/rules");
+    let mut typed = 0;
+    for file in std::fs::read_dir(rules).unwrap() {
+        let text = std::fs::read_to_string(file.unwrap().path()).unwrap();
+        for (_, rest) in text.match_indices(".check(\"plimsoll ").map(|(at, found)| text.split_at(at + found.len())) {
+            let words = rest.split(['"', '|', '&', ';']).next().unwrap().split_whitespace();
+            let words: Vec<&str> = ["plimsoll"].into_iter().chain(words).collect();
+            assert!(parse(words.iter().map(OsString::from)).is_ok(), "{words:?}");
+            typed += 1;
+        }
+    }
+    assert!(typed >= 3, "{typed}");
+}
+
+#[test]
+fn short_help_fits_a_screen_and_long_help_has_every_flag() {
+    for help in help::HELPS {
+        let of_command = |flag: &str| {
+            let words: Vec<&str> = ["plimsoll"].iter().chain(help.path).copied().chain([flag]).collect();
+            definition().term_width(100).try_get_matches_from(words).unwrap_err().to_string()
+        };
+        let (short, long) = (of_command("-h"), of_command("--help"));
+        assert!(short.lines().count() <= 40, "{} lines:\n{short}", short.lines().count());
+        assert!(help.path != ["load"] || short.contains("--expect <LIST>"), "{short}");
+        for line in short.lines() {
+            assert!(line.chars().count() <= 100, "{line}");
+        }
+        for text in [&short, &long] {
+            let examples = text.find("Examples:").expect("examples");
+            assert!(text.find("Options:").is_none_or(|flags| examples < flags), "{text}");
+            assert_eq!(text.matches("Examples:").count(), 1);
+        }
+        let command = command_at(help.path);
+        for flag in command.get_arguments().filter_map(|arg| arg.get_long()) {
+            assert!(long.contains(&format!("--{flag}")), "{:?} {flag}", help.path);
+        }
+        for flag in help.most_used {
+            assert!(command.get_arguments().any(|arg| arg.get_long() == Some(flag)), "{flag} is no flag");
+            assert!(short.contains(&format!("--{flag}")), "{flag}");
+        }
     }
 }
 
@@ -83,7 +150,7 @@ fn habits_of_other_tools_work() {
     assert_eq!(load("-z 5m -n 1k http://h/").pace.duration, Some(300_000_000_000));
     assert_eq!(load("-R5k http://h/").pace.rate.unwrap().0[0].to_per_s, 5000.0);
     assert_eq!(load("-d 10 http://h/").pace.duration, Some(10_000_000_000));
-    assert_eq!(load("http://h/ -H A:1 -H B:2").request.header, ["A:1", "B:2"]);
+    assert_eq!(load("http://h/ -H A:1 -H B:2").protocols.http.header, ["A:1", "B:2"]);
 }
 
 #[test]
@@ -97,8 +164,39 @@ fn a_bare_batch_has_the_defaults_and_takes_no_url() {
 
 #[test]
 fn one_of_a_file_and_text_is_the_body() {
-    let scenario = |arguments| scenario::scenario_of(&load(arguments)).unwrap_or_else(|_| panic!("{arguments}"));
-    assert_eq!(scenario("-b x http://h/").body, Some("x".into()));
-    let file = scenario("-b @/x http://h/");
+    let asked = |arguments| -> model::workload::http::HttpAsked {
+        scenario::scenario_of(&load(arguments)).unwrap_or_else(|_| panic!("{arguments}")).asked()
+    };
+    assert_eq!(asked("-b x http://h/").body, Some("x".into()));
+    let file = asked("-b @/x http://h/");
     assert_eq!((file.body, file.body_file), (None, Some("/x".into())));
+}
+
+#[test]
+fn flags_of_another_protocol_are_refused_and_shared_ones_are_not() {
+    let said = |arguments: &str| match scenario::scenario_of(&load(arguments)) {
+        Ok(scenario) => scenario.what.map_or("nothing", |what| what.protocol()).to_owned(),
+        Err(failure) => format!("{failure:?}"),
+    };
+    for (arguments, expected) in [
+        ("http://h/ -u a:b --disable-keepalive", "http"),
+        ("unix:/s -b x", "http"),
+        ("echo+tls://h --size 3 --content binary", "echo"),
+        ("hold://h --every never --content binary", "hold"),
+        ("RESP://h --mix PING -u a:b --content text", "resp"),
+        ("wss://h/x --text --compress --size 3 -H A:1 -u a:b", "ws"),
+        ("ftp://h --mix PING", "nothing"),
+        ("--mix PING", "nothing"),
+        (
+            "http://u:p@h/ --content text",
+            "--content is for echo, hold, resp or ws URLs, got 'http://***@h/': leave it out",
+        ),
+        ("echo://h -u a:b", "-u is for http, resp or ws URLs, got 'echo://h': leave it out"),
+        ("resp://h --disable-keepalive", "--disable-keepalive is for http URLs, got 'resp://h': leave it out"),
+        ("hold://h --header A:1", "-H is for http or ws URLs, got 'hold://h': leave it out"),
+        ("http://h --sent-only", "--sent-only is for hold URLs, got 'http://h': leave it out"),
+        ("--tls-matrix --keys 3", "--keys is for resp URLs, got none: leave it out"),
+    ] {
+        assert!(said(arguments).contains(expected), "{arguments}: {}", said(arguments));
+    }
 }

@@ -2,7 +2,7 @@
 
 use model::plan::{Batch, Segment, Sizes, Think};
 use model::units::{self, UnitError};
-use session::resolve::{defaults, pace};
+use resolve::{defaults, pace};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
@@ -124,8 +124,8 @@ pub fn listen(text: &str) -> Result<Listen, String> {
     if first.port() == 0 || last < first.port() {
         return Err("expected a range from a port of at least 1 up to a higher one".to_owned());
     }
-    if usize::from(last - first.port()) >= target::limits::ADDRESSES_MAX {
-        return Err(format!("expected at most {} ports", target::limits::ADDRESSES_MAX));
+    if usize::from(last - first.port()) >= servers::limits::ADDRESSES_MAX {
+        return Err(format!("expected at most {} ports", servers::limits::ADDRESSES_MAX));
     }
     let at = |port| SocketAddr::new(first.ip(), port);
     Ok(Listen((first.port()..=last).map(at).collect()))

@@ -11,9 +11,9 @@ use std::path::PathBuf;
 /// Whom to look at, how long, and how it is shown.
 #[derive(Debug, Args)]
 pub struct WatchArgs {
-    /// The process with this id, and its children [default: none; this or --port must be given, unless with --serve or --at]
+    /// The process with this id, and its children [default: none]
     #[arg(long, value_name = "PID", env = "PLIMSOLL_PID", value_parser = clap::value_parser!(u32).range(1..),
-          required_unless_present_any = ["port", "list", "serve", "at"], conflicts_with = "port")]
+          conflicts_with = "port")]
     pub pid: Option<u32>,
     /// The processes that listen on this TCP port, in whatever network namespace [default: none]
     #[arg(long, value_name = "PORT", env = "PLIMSOLL_PORT", value_parser = clap::value_parser!(u16).range(1..))]

@@ -2,30 +2,36 @@
 //!
 //! Status 0 when nothing binds, 3 when something does, 1 when a change was refused.
 
-use super::terminal;
+use super::output::terminal;
 use crate::args::host::CheckArgs;
+use crate::args::protocols;
 use crate::exit::{Exit, Failure};
 use model::Scenario;
 use model::check::FixOutcome;
 use model::scenario::WeightedUrl;
+use model::workload::http::HttpAsked;
 use report::check::{Checked, Document};
 use session::check;
-use session::resolve::SystemHost;
 
 /// Checks, and changes where that was asked for.
 pub fn run(args: CheckArgs) -> Result<Exit, Failure> {
     if args.dry_run && !args.fix {
         return Err(Failure::usage("--dry-run says what --fix would change: add --fix, or leave it out"));
     }
+    let urls: Vec<WeightedUrl> =
+        args.url.iter().map(|url| WeightedUrl { url: model::hide::secret_url(url), weight: 1.0 }).collect();
+    let closing = args.disable_keepalive.then_some(HttpAsked { disable_keepalive: true, ..HttpAsked::default() });
+    let given = closing.iter().map(|_| "disable_keepalive".to_owned()).collect::<Vec<_>>();
+    protocols::refuse_others(&given, urls.first().map(|first| &first.url))?;
     let scenario = Scenario {
-        urls: args.url.iter().map(|url| WeightedUrl { url: url.clone(), weight: 1.0 }).collect(),
+        urls,
+        what: closing.map(Into::into),
         connections: args.connections,
         profile: args.rate.map(|profile| profile.0).unwrap_or_default(),
-        disable_keepalive: args.disable_keepalive,
         driver: args.driver.map(Into::into),
         ..Scenario::default()
     };
-    let host = SystemHost::new(engine::driver::uring::available);
+    let host = super::host();
     let demand = check::demand(&scenario, args.sources, &host)?;
     let mut found = check::check(demand);
     let fixes = match (args.fix, args.dry_run) {

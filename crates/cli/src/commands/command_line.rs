@@ -3,8 +3,8 @@
 //! Secrets are looked for by what the arguments came to, not by the shape of words: `-kuNAME:PASSWORD` has one, too.
 
 use crate::args::load::LoadArgs;
+use crate::args::protocols;
 use model::hide;
-use model::secret::HIDDEN;
 
 /// The words as they were written; of a command that takes no secret.
 pub fn whole() -> Vec<String> {
@@ -30,17 +30,8 @@ fn secrets(args: &LoadArgs) -> Vec<Written> {
     for url in &args.place.url {
         add(None, url, hide::url(url));
     }
-    for header in &args.request.header {
-        add(Some((Some('H'), "header")), header, hide::field(header));
-    }
-    if let Some(user) = &args.request.user {
-        add(Some((Some('u'), "user")), user, HIDDEN.to_owned());
-    }
-    if let Some(body) = args.request.body.as_ref().filter(|body| !body.starts_with('@')) {
-        add(Some((Some('b'), "body")), body, HIDDEN.to_owned());
-    }
-    if let Some(mix) = &args.resp.mix {
-        add(Some((None, "mix")), mix, hide::mix(mix));
+    for flag in protocols::secrets(&args.protocols) {
+        add(Some((flag.short, flag.long)), &flag.written, flag.shown);
     }
     found
 }
@@ -75,13 +66,15 @@ impl Written {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::{Command, parse};
+    use crate::args::{Command, Parsed, parse};
     use std::ffi::OsString;
 
     #[track_caller]
     fn check(written: &[&str], shown: &[&str]) {
         let words: Vec<String> = ["plimsoll", "load"].iter().chain(written).map(|word| (*word).to_owned()).collect();
-        let Ok(Command::Load(args)) = parse(words.iter().map(OsString::from)) else { panic!("{written:?}") };
+        let Ok(Parsed { command: Command::Load(args), .. }) = parse(words.iter().map(OsString::from)) else {
+            panic!("{written:?}")
+        };
         assert_eq!(hidden(words, &secrets(&args))[2..], *shown);
     }
 

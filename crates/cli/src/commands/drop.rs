@@ -6,13 +6,12 @@ use crate::args::host::{DropArgs, StateArg};
 use crate::exit::{Exit, Failure};
 use ::fault::sockets::{State, count, drop_all};
 use session::connections::{AddressError, addresses};
-use session::resolve::SystemHost;
 use std::io::{BufRead, IsTerminal, Write};
 use std::net::SocketAddr;
 
 /// Drops them.
 pub fn run(args: &DropArgs) -> Result<Exit, Failure> {
-    let host = SystemHost::new(engine::driver::uring::available);
+    let host = super::host();
     let to = addresses(&args.to, &host).map_err(|error| match error {
         AddressError::Form { .. } => Failure::usage(format!("--to: {error}")),
         AddressError::NotFound { .. } => Failure::could_not_run(format!("--to: {error}")),

@@ -11,7 +11,7 @@ use session::check::journal_folder;
 use std::io::Write;
 use std::time::SystemTime;
 
-/// Does it.
+/// Carries out `plimsoll fault undo` or `plimsoll fault list`.
 pub fn run(command: &FaultCommand) -> Result<Exit, Failure> {
     match command {
         FaultCommand::Undo(args) => undo(args),

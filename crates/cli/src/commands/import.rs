@@ -1,13 +1,13 @@
 //! `plimsoll import`: another instrument's text as a recording, its report, and the head of its timeline.
 
-use super::{show, terminal};
+use super::output::{results, terminal};
 use crate::args::import::ImportArgs;
 use crate::exit::{Exit, Failure};
 use model::plain::plain;
 use observe::import::{ImportError, Options};
 use report::timeline::Timeline;
-use session::RecordTo;
 use session::importing::{ImportSpec, ImportingError, import};
+use session::{Outcome, RecordTo};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 
@@ -18,6 +18,36 @@ const HEAD_ROWS: usize = 10;
 pub fn run(args: &ImportArgs) -> Result<Exit, Failure> {
     let name = args.file.display().to_string();
     let from_stdin = args.file.as_os_str() == "-";
+    let waiting = match from_stdin {
+        true => Some("reading stdin until its end".to_owned()),
+        false => resolve::files::waited_for(&args.file),
+    };
+    let outcome = match waiting {
+        Some(waiting) => resolve::files::patiently(super::tell, &waiting, || read(args, name, from_stdin)),
+        None => read(args, name, from_stdin),
+    }?;
+    let (recording, diagnosis) = (&outcome.recording, &outcome.diagnosis);
+    let kept = outcome.recorded_at.as_deref();
+    if args.json {
+        results::json(recording, diagnosis, kept)?;
+    } else {
+        results::text(recording, diagnosis, kept, args.no_color)?;
+        let style = terminal::style(args.no_color);
+        let mut out = std::io::stdout().lock();
+        writeln!(out)?;
+        let rows = &recording.snapshots[..recording.snapshots.len().min(HEAD_ROWS + 1)];
+        Timeline::machine(&recording.snapshots).write(&mut out, rows, style)?;
+        if let Some(path) = kept {
+            writeln!(out, "\nThe whole course: {} --timeline[=NAME,…]", plain(&results::command_for(path)))?;
+        }
+    }
+    match outcome.recording_error {
+        Some(error) => Err(error.into()),
+        None => Ok(Exit::Fine),
+    }
+}
+
+fn read(args: &ImportArgs, name: String, from_stdin: bool) -> Result<Outcome, Failure> {
     let mut from: Box<dyn BufRead> = if from_stdin {
         Box::new(std::io::stdin().lock())
     } else {
@@ -46,26 +76,7 @@ pub fn run(args: &ImportArgs) -> Result<Exit, Failure> {
         command: super::command_line::whole(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
     };
-    let outcome = import(&mut *from, &spec)?;
-    let (recording, diagnosis) = (&outcome.recording, &outcome.diagnosis);
-    let kept = outcome.recorded_at.as_deref();
-    if args.json {
-        show::json(recording, diagnosis, kept)?;
-    } else {
-        show::text(recording, diagnosis, kept, args.no_color)?;
-        let style = terminal::style(args.no_color);
-        let mut out = std::io::stdout().lock();
-        writeln!(out)?;
-        let rows = &recording.snapshots[..recording.snapshots.len().min(HEAD_ROWS + 1)];
-        Timeline::machine(&recording.snapshots).write(&mut out, rows, style)?;
-        if let Some(path) = kept {
-            writeln!(out, "\nThe whole course: {} --timeline[=NAME,…]", plain(&show::command_for(path)))?;
-        }
-    }
-    match outcome.recording_error {
-        Some(error) => Err(error.into()),
-        None => Ok(Exit::Fine),
-    }
+    Ok(import(&mut *from, &spec)?)
 }
 
 impl From<ImportingError> for Failure {

@@ -2,33 +2,44 @@
 //!
 //! Warnings go to stderr before any load is put on. With `--explain` the plan is printed and nothing runs.
 
-use super::shown::Shown;
-use super::{command_line, explain, interrupt, show, terminal};
+use super::output::intervals::{self, Csv};
+use super::output::progress::Shown;
+use super::output::{results, terminal};
+use super::{command_line, explain, interrupt};
 use crate::args::load::{LoadArgs, ObserveArg, OutputArgs};
 use crate::args::scenario::scenario_of;
 use crate::exit::{Exit, Failure};
-use model::plain::plain;
+use model::error_kind::Phase;
 use model::plan::Address;
 use model::{ErrorKind, Plan, Scenario};
-use session::resolve::{SystemHost, resolve};
+use resolve::resolve;
 use session::tls_matrix::{MatrixError, tls_matrix};
 use session::{Options, Outcome, RecordTo};
-use std::io::Write;
 
 /// Puts load on, or says what would be put on.
 pub fn run(mut args: LoadArgs) -> Result<Exit, Failure> {
     args.output.no_color |= std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let scenario = scenario_of(&args)?;
     let output = &args.output;
-    let observe_at = args.remote.observe_at()?;
+    intervals::refuse_with_json(output.csv.as_deref(), output.json)?;
+    let mut observe_at = args.remote.observe_at()?;
+    if let Some(at) = observe_at.as_mut().filter(|_| !output.quiet) {
+        at.tell = Some(super::tell);
+    }
     super::raise_descriptor_limit();
     if args.tls.tls_matrix {
         if observe_at.is_some() {
             return Err(Failure::usage("--observe-at cannot be used with --tls-matrix: leave one of them out"));
         }
+        if !scenario.expect.is_empty() || scenario.expect_errors.is_some() {
+            return Err(Failure::usage(
+                "--expect and --expect-errors cannot be used with --tls-matrix: leave them out",
+            ));
+        }
         return matrix(&scenario, output);
     }
-    let mut resolved = resolve(&scenario, &SystemHost::new(engine::driver::uring::available))?;
+    let host = super::host();
+    let mut resolved = resolve(&scenario, &host)?;
     if observe_at.is_some() && !has_tcp_address(&resolved.plan) {
         return Err(Failure::usage(
             "--observe-at: expected a target with a TCP address, got unix sockets, which are on this machine: leave it out",
@@ -38,13 +49,11 @@ pub fn run(mut args: LoadArgs) -> Result<Exit, Failure> {
         resolved.plan = model::hide::plan(&resolved.plan);
         return explain::run(&resolved, output);
     }
-    if !output.quiet {
-        let mut stderr = std::io::stderr().lock();
-        for warning in &resolved.warnings {
-            // Nothing is left to do where stderr is closed.
-            let _ = writeln!(stderr, "plimsoll: warning: {}", plain(warning));
-        }
+    let mut shown = Shown::new(output.quiet);
+    for warning in &resolved.warnings {
+        shown.say(&format!("plimsoll: warning: {}", crate::flags::shown(warning)));
     }
+    let csv = output.csv.as_deref().map(Csv::open).transpose()?;
     let options = Options {
         record: record_to(output)?,
         command: command_line::of_load(&args),
@@ -56,10 +65,11 @@ pub fn run(mut args: LoadArgs) -> Result<Exit, Failure> {
         observe_at,
         interrupted: interrupt::flag()?,
     };
-    let mut shown = Shown::new(output.quiet);
-    let outcome = session::run(resolved.plan, &options, &mut shown)?;
+    let outcome = session::run(resolved.plan, &options, &mut shown);
     shown.clear();
-    finish(&outcome, output)
+    interrupt::end_at_once(&options.interrupted);
+    let outcome = outcome?;
+    finish(&outcome, output, csv)
 }
 
 fn has_tcp_address(plan: &Plan) -> bool {
@@ -82,7 +92,7 @@ fn matrix(scenario: &Scenario, output: &OutputArgs) -> Result<Exit, Failure> {
         observe_at: None,
         interrupted: interrupt::flag()?,
     };
-    let host = SystemHost::new(engine::driver::uring::available);
+    let host = super::host();
     let mut shown = Shown::new(output.quiet);
     let lines = match tls_matrix(&program, scenario, &host, &options, &mut shown) {
         Ok(lines) => lines,
@@ -91,6 +101,7 @@ fn matrix(scenario: &Scenario, output: &OutputArgs) -> Result<Exit, Failure> {
         Err(error) => return Err(Failure::could_not_run(error.to_string())),
     };
     shown.clear();
+    interrupt::end_at_once(&options.interrupted);
     let mut stdout = std::io::stdout().lock();
     if output.json {
         report::tls_matrix::json(&mut stdout, &lines)?;
@@ -107,23 +118,30 @@ fn matrix(scenario: &Scenario, output: &OutputArgs) -> Result<Exit, Failure> {
 }
 
 /// Prints the report and says how it went. A recording that could not be kept makes the run fail, after its report.
-fn finish(outcome: &Outcome, output: &OutputArgs) -> Result<Exit, Failure> {
+fn finish(outcome: &Outcome, output: &OutputArgs, csv: Option<Csv>) -> Result<Exit, Failure> {
     let (recording, diagnosis) = (&outcome.recording, &outcome.diagnosis);
     let kept = outcome.recorded_at.as_deref();
     if output.json {
-        show::json(recording, diagnosis, kept)?;
+        results::json(recording, diagnosis, kept)?;
+    } else if csv.as_ref().is_some_and(Csv::is_stdout) {
+        results::text_aside(recording, diagnosis, kept, output.no_color);
     } else {
-        show::text(recording, diagnosis, kept, output.no_color)?;
+        results::text(recording, diagnosis, kept, output.no_color)?;
     }
-    let mut exit = show::exit_of(recording, diagnosis);
-    if let Some(path) = &output.csv {
-        show::csv(path, recording.timeline.rows().iter().copied())?;
+    let mut exit = results::exit_of(recording, diagnosis);
+    if let Some(csv) = csv {
+        csv.write(recording.timeline.rows().iter().copied())?;
     }
     if let Some(error) = &outcome.recording_error {
         exit = exit.worst(Failure::could_not_run(format!("the recording is partial: {error}")).show());
     }
-    if exit == Exit::CouldNotRun && outcome.recording_error.is_none() {
-        return Err(Failure::could_not_run(no_connection(outcome)));
+    if !recording.has_connected() && outcome.recording_error.is_none() {
+        let failure = Failure::could_not_run(no_connection(outcome));
+        // Who interrupts a run is not told that it could not be run; why nothing had come of it is still of use.
+        if exit == Exit::CouldNotRun {
+            return Err(failure);
+        }
+        failure.show();
     }
     Ok(exit)
 }
@@ -150,7 +168,16 @@ fn no_connection(outcome: &Outcome) -> String {
             "expected {origin} to take AUTH or SELECT, but {told}: check user, password and database of the URL"
         );
     }
-    format!("expected a connection to {origin}, got none ({why}): check that the server listens there")
+    // What a server answered that refused the protocol's own first words, in that protocol's words.
+    let at_connect = sum.examples.iter().flatten().filter(|example| example.phase == Phase::Connect);
+    let said = at_connect.filter_map(|example| wire::words(&plan.workload, example.detail)).next();
+    if let Some(told) = said {
+        return format!("expected {origin} to take a connection, but {told}: check the URL and what listens there");
+    }
+    let is_missing = sum.errors.of(ErrorKind::NoSocket) + sum.connection_errors.of(ErrorKind::NoSocket) > 0;
+    let what_to_check =
+        if is_missing { "there is no socket at that path, check it" } else { "check that the server listens there" };
+    format!("expected a connection to {origin}, got none ({why}): {what_to_check}")
 }
 
 fn record_to(output: &OutputArgs) -> Result<RecordTo, Failure> {

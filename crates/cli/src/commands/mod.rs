@@ -14,18 +14,16 @@ mod import;
 mod interrupt;
 mod load;
 mod man;
+mod output;
 mod report;
 mod runs;
 mod serve;
-mod show;
-mod shown;
-mod terminal;
-mod timeline;
 mod watch;
-mod watch_serve;
 
 use crate::args::Command;
 use crate::exit::{Exit, Failure};
+use model::plain::plain;
+use resolve::SystemHost;
 use std::io::Write;
 
 /// Does what was asked for.
@@ -46,6 +44,22 @@ pub fn run(command: Command) -> Result<Exit, Failure> {
     }
 }
 
+/// This machine, as plans are made on it.
+fn host() -> SystemHost {
+    SystemHost::new(engine::driver::uring::available, engine::tls::NAMES).telling(tell)
+}
+
+/// Says on stderr what is waited for.
+pub fn tell(sentence: &str) {
+    let _ = writeln!(std::io::stderr(), "plimsoll: {}", plain(sentence));
+}
+
+/// Says on stderr what looks like a mistake.
+pub fn warn(sentence: &str) {
+    // Nothing is left to do where stderr is closed.
+    let _ = writeln!(std::io::stderr(), "plimsoll: warning: {}", plain(sentence));
+}
+
 /// Lets this process open as many descriptors as the hard limit allows: the soft one is a default for select(2) users.
 fn raise_descriptor_limit() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -54,10 +68,10 @@ fn raise_descriptor_limit() {
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
 }
 
-/// Hands everything printed to the kernel: a full disk behind stdout is a failure and not silence.
-pub fn flush() -> Exit {
+/// Hands everything printed to the kernel: a full disk behind stdout is a failure and not silence. Once said is enough.
+pub fn flush(is_said: bool) -> Exit {
     match std::io::stdout().flush() {
-        Ok(()) => Exit::Fine,
-        Err(error) => Failure::from(error).show(),
+        Err(error) if !is_said => Failure::from(error).show(),
+        _ => Exit::Fine,
     }
 }

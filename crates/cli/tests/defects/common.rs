@@ -20,7 +20,7 @@ pub type Proof = (&'static str, fn());
 pub type Sign = (&'static str, bool);
 
 /// No test that passes comes near it.
-pub const HANG_GUARD: Duration = Duration::from_secs(20);
+pub const HANG_GUARD: Duration = testkit::HANG_GUARD;
 
 /// How long something may take to come about before it counts as not there.
 pub const SETTLES: Duration = Duration::from_secs(2);
@@ -202,7 +202,7 @@ impl Trace {
             let status = std::fs::read_to_string(task.path().join("status")).unwrap_or_default();
             status.lines().any(|line| line.strip_prefix("TracerPid:").is_some_and(|pid| pid.trim() != "0"))
         };
-        program::wait_until("strace has every thread", || {
+        testkit::wait_until("strace has every thread", || {
             let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
             tasks.filter_map(Result::ok).all(|task| tracer(&task))
         });

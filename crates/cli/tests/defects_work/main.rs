@@ -1,7 +1,7 @@
 //! Defects of a server's work, locks, logs and replies, each proved by a reading that plimsoll has no part in: there
 //! when on, not there when off or not yet, and there once its start has come.
 //!
-//! A row of `CASES` a defect; `shows` is the independent reading. What only a tracer sees needs strace.
+//! A line a defect, in the file of its reading (`shows`). What only a tracer sees needs strace.
 #![allow(clippy::unwrap_used, reason = "a test that cannot set up is a test that fails")]
 
 #[path = "../common/mod.rs"]
@@ -11,14 +11,15 @@ mod replies;
 mod subject;
 mod work;
 
-use common::{plimsoll, wait_until};
+use common::plimsoll;
+use servers::defects::{DEFECTS, Server, Strength};
 use std::thread;
 use std::time::Duration;
 use subject::Subject;
-use target::defects::{DEFECTS, Server, Strength};
+use testkit::wait_until;
 
 /// How a defect is proved.
-struct Case {
+pub struct Case {
     name: &'static str,
     /// As on the command line, with `=`.
     strength: &'static str,
@@ -29,45 +30,41 @@ struct Case {
     shows: fn(&Subject) -> Option<bool>,
 }
 
-const BOTH: &[&str] = &["http", "echo"];
+/// Both servers that carry most defects.
+pub const BOTH: &[&str] = &["http", "echo"];
 
-const fn case(
-    name: &'static str,
-    strength: &'static str,
-    workers: usize,
-    servers: &'static [&'static str],
-    shows: fn(&Subject) -> Option<bool>,
-) -> Case {
-    Case { name, strength, workers, servers, shows }
+/// The cases, each with the file of its reading.
+const CASES: &[&[Case]] = &[work::CASES, replies::CASES];
+
+/// Lists cases and makes a test of each, so that they run side by side:
+/// `test: "defect" "=strength", workers, servers => reading;`.
+macro_rules! cases {
+    ($($test:ident: $name:literal $strength:literal, $workers:literal, $servers:expr => $shows:ident;)*) => {
+        /// The cases of this file.
+        pub const CASES: &[$crate::Case] = &[$($crate::Case {
+            name: $name,
+            strength: $strength,
+            workers: $workers,
+            servers: $servers,
+            shows: $shows,
+        }),*];
+        mod tests {
+            $(#[test]
+            fn $test() {
+                $crate::prove($name);
+            })*
+        }
+    };
 }
+pub(crate) use cases;
 
-const CASES: &[Case] = &[
-    case("nagle", "", 1, BOTH, work::each_reply_is_two_sends),
-    case("memory-per-connection", "=4MiB", 1, BOTH, work::memory_grows_by_4_mib_each),
-    case("accept-imbalance", "=5ms", 2, BOTH, work::only_one_worker_sleeps),
-    case("cpu-heavy", "=20ms", 1, BOTH, work::each_request_computes),
-    case("single-thread", "=20ms", 2, BOTH, work::one_worker_computes),
-    case("global-lock", "=20ms", 2, BOTH, work::workers_wait_in_futex),
-    case("blocked-loop", "=5ms", 1, BOTH, work::two_of_twenty_sleep),
-    case("stop-the-world", "=900ms", 2, BOTH, work::all_workers_stand_at_once),
-    case("head-of-line", "=50ms", 1, BOTH, work::one_of_hundred_computes),
-    case("slow-backend", "=5ms", 1, BOTH, work::it_has_an_origin_of_its_own),
-    case("fsync-log", "", 1, BOTH, work::each_request_is_synced),
-    case("slow-log-reader", "=1h", 1, BOTH, work::it_stands_in_write_to_a_pipe),
-    case("error-status", "=429/3", 1, &["http"], replies::every_third_is_429),
-    case("truncated-reply", "=3", 1, BOTH, replies::one_is_cut),
-    case("one-receive-reply", "=1KiB", 1, &["echo"], replies::above_1024_is_cut),
-    case("strlen-reply", "", 1, &["echo"], replies::ends_at_a_nul),
-    case("padded-reply", "=3", 1, BOTH, replies::one_has_more_behind_it),
-    case("fixed-size-reply", "=1KiB", 1, &["echo"], replies::all_are_1024),
-    case("corrupted-reply", "=3", 1, BOTH, replies::one_has_a_wrong_byte),
-    case("missing-reply", "=3", 1, BOTH, replies::two_of_six_never_come),
-    case("full-buffer-reply", "=1KiB", 1, &["echo"], replies::multiples_of_1024_never_come),
-];
+fn case_of(name: &str) -> Option<&'static Case> {
+    CASES.iter().flat_map(|file| file.iter()).find(|case| case.name == name)
+}
 
 /// There when on, not when off, not before its start, and then there.
 fn prove(name: &str) {
-    let case = CASES.iter().find(|case| case.name == name).unwrap();
+    let case = case_of(name).unwrap();
     let on = format!("{name}{}", case.strength);
     // Mostly waiting, so side by side.
     thread::scope(|scope| {
@@ -82,65 +79,40 @@ fn prove(name: &str) {
 }
 
 fn there_when_on_and_not_when_off(case: &Case, server: &'static str, on: &str) {
-    let Some(shows) = (case.shows)(&Subject::start(server, case.workers, Some(on))) else { return };
+    let read = |defect| (case.shows)(&Subject::start(server, case.workers, defect));
+    let Some(shows) = decided(true, || read(Some(on))) else { return };
     assert!(shows, "{server}: {on} is not there");
-    assert_eq!((case.shows)(&Subject::start(server, case.workers, None)), Some(false), "{server}: there without {on}");
+    assert_eq!(decided(false, || read(None)), Some(false), "{server}: there without {on}");
+}
+
+/// What a reading says; where that is not what is expected, what two of three say: what else runs on the machine can be in
+/// the way of one.
+fn decided(expected: bool, read: impl Fn() -> Option<bool>) -> Option<bool> {
+    let first = read()?;
+    if first == expected {
+        return Some(first);
+    }
+    let second = read()?;
+    if first == second { Some(first) } else { read() }
 }
 
 fn begins_at_its_start(case: &Case, server: &'static str, on: &str) {
-    let not_yet = Subject::start(server, case.workers, Some(&format!("{on}@1h")));
-    let Some(shows) = (case.shows)(&not_yet) else { return };
+    let read = || (case.shows)(&Subject::start(server, case.workers, Some(&format!("{on}@1h"))));
+    let Some(shows) = decided(false, read) else { return };
     assert!(!shows, "{server}: {on} is there an hour before its start");
     let begins = Subject::start(server, case.workers, Some(&format!("{on}@1500ms")));
-    let early = (case.shows)(&begins);
-    if begins.started.elapsed() < Duration::from_millis(1500) {
-        assert_eq!(early, Some(false), "{server}: {on} is there before its start");
-    }
-    wait_until("it begins at its start", || (case.shows)(&begins) == Some(true));
-}
-
-/// A test a row, so that they run side by side.
-macro_rules! prove {
-    ($($test:ident $name:literal)*) => {
-        $(#[test]
-        fn $test() {
-            prove($name);
-        })*
-
-        #[test]
-        fn each_case_is_a_test() {
-            assert_eq!(CASES.iter().map(|case| case.name).collect::<Vec<_>>(), [$($name),*]);
-        }
+    // A reading counts if it was over before the start; twice the same, as above.
+    let is_early = || {
+        let shows = (case.shows)(&begins) == Some(true);
+        shows && begins.started.elapsed() < Duration::from_millis(1500)
     };
-}
-
-prove! {
-    nagle "nagle"
-    memory_per_connection "memory-per-connection"
-    accept_imbalance "accept-imbalance"
-    cpu_heavy "cpu-heavy"
-    single_thread "single-thread"
-    global_lock "global-lock"
-    blocked_loop "blocked-loop"
-    stop_the_world "stop-the-world"
-    head_of_line "head-of-line"
-    slow_backend "slow-backend"
-    fsync_log "fsync-log"
-    slow_log_reader "slow-log-reader"
-    error_status "error-status"
-    truncated_reply "truncated-reply"
-    one_receive_reply "one-receive-reply"
-    strlen_reply "strlen-reply"
-    padded_reply "padded-reply"
-    fixed_size_reply "fixed-size-reply"
-    corrupted_reply "corrupted-reply"
-    missing_reply "missing-reply"
-    full_buffer_reply "full-buffer-reply"
+    assert!(!(is_early() && is_early()), "{server}: {on} is there before its start");
+    wait_until("it begins at its start", || (case.shows)(&begins) == Some(true));
 }
 
 /// Where tests of defects are: every file there counts.
 fn test_sources() -> String {
-    let folders = ["crates/cli/tests", "crates/target/tests"].map(|folder| testkit::workspace().join(folder));
+    let folders = ["crates/cli/tests", "crates/servers/tests"].map(|folder| testkit::workspace().join(folder));
     let mut left = Vec::from(folders);
     let mut text = String::new();
     while let Some(path) = left.pop() {
@@ -158,7 +130,7 @@ fn every_defect_is_proved_on_each_of_its_servers() {
     let sources = test_sources();
     for defect in DEFECTS {
         let name = defect.name;
-        match CASES.iter().find(|case| case.name == name) {
+        match case_of(name) {
             Some(case) => {
                 let mut servers: Vec<_> = defect.servers.iter().copied().map(Server::name).collect();
                 let mut proved = case.servers.to_vec();

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 use testkit::process::Guard;
 
-use crate::common::wait_until;
+use testkit::wait_until;
 
 /// A thread and its name.
 #[derive(Debug, Clone)]
@@ -133,7 +133,7 @@ impl Strace {
     /// Detaches. The calls that began: who made each, and what strace wrote of it.
     pub fn finish(mut self) -> Vec<(u32, String)> {
         self.process.signal(libc::SIGINT);
-        assert!(self.process.wait(Duration::from_secs(20)).is_some(), "strace does not end");
+        assert!(self.process.wait(testkit::HANG_GUARD).is_some(), "strace does not end");
         let text = std::fs::read_to_string(self.log.path()).unwrap();
         let calls = text.lines().filter(|line| !line.contains(" resumed>"));
         calls

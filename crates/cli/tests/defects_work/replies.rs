@@ -1,8 +1,21 @@
 //! Readings of replies: a bare client, byte for byte.
 
-use target::http::GENERATED_LINE;
+use servers::http::GENERATED_LINE;
 
 use crate::subject::Subject;
+use crate::{BOTH, cases};
+
+cases! {
+    error_status: "error-status" "=429/3", 1, &["http"] => every_third_is_429;
+    truncated_reply: "truncated-reply" "=3", 1, BOTH => one_is_cut;
+    one_receive_reply: "one-receive-reply" "=1KiB", 1, &["echo"] => above_1024_is_cut;
+    strlen_reply: "strlen-reply" "", 1, &["echo"] => ends_at_a_nul;
+    padded_reply: "padded-reply" "=3", 1, BOTH => one_has_more_behind_it;
+    fixed_size_reply: "fixed-size-reply" "=1KiB", 1, &["echo"] => all_are_1024;
+    corrupted_reply: "corrupted-reply" "=3", 1, BOTH => one_has_a_wrong_byte;
+    missing_reply: "missing-reply" "=3", 1, BOTH => two_of_six_never_come;
+    full_buffer_reply: "full-buffer-reply" "=1KiB", 1, &["echo"] => multiples_of_1024_never_come;
+}
 
 const BYTES: usize = 1000;
 
@@ -23,7 +36,7 @@ fn one_of_three(subject: &Subject, is_sound: impl Fn(&Subject, usize) -> bool) -
     Some(sizes.iter().all(|bytes| (0..3).filter(|_| !is_sound(subject, *bytes)).count() == 1))
 }
 
-pub fn every_third_is_429(subject: &Subject) -> Option<bool> {
+fn every_third_is_429(subject: &Subject) -> Option<bool> {
     let mut client = subject.connect();
     let lines = (0..6).map(|_| {
         let reply = client.get(&path(BYTES));
@@ -36,7 +49,7 @@ pub fn every_third_is_429(subject: &Subject) -> Option<bool> {
     Some(failed == 2)
 }
 
-pub fn one_is_cut(subject: &Subject) -> Option<bool> {
+fn one_is_cut(subject: &Subject) -> Option<bool> {
     one_of_three(subject, |subject, bytes| {
         let mut client = subject.connect();
         if subject.server == "http" {
@@ -53,7 +66,7 @@ pub fn one_is_cut(subject: &Subject) -> Option<bool> {
     })
 }
 
-pub fn one_has_more_behind_it(subject: &Subject) -> Option<bool> {
+fn one_has_more_behind_it(subject: &Subject) -> Option<bool> {
     if subject.server == "http" {
         let is_sound = |_: usize| {
             let mut client = subject.connect();
@@ -74,7 +87,7 @@ pub fn one_has_more_behind_it(subject: &Subject) -> Option<bool> {
     })
 }
 
-pub fn one_has_a_wrong_byte(subject: &Subject) -> Option<bool> {
+fn one_has_a_wrong_byte(subject: &Subject) -> Option<bool> {
     one_of_three(subject, |subject, bytes| {
         let mut client = subject.connect();
         let (came, due) = if subject.server == "http" {
@@ -91,7 +104,7 @@ pub fn one_has_a_wrong_byte(subject: &Subject) -> Option<bool> {
 }
 
 /// Whether two of six replies never come. They are told apart by their sizes, and others come on the same connection.
-pub fn two_of_six_never_come(subject: &Subject) -> Option<bool> {
+fn two_of_six_never_come(subject: &Subject) -> Option<bool> {
     let mut client = subject.connect();
     // The largest has more than one piece; it is last, because it waits for the client to read.
     let sizes = [10, 20, 60_000, 30, 40, 200_000];
@@ -130,22 +143,22 @@ fn echoed<const N: usize>(subject: &Subject, sizes: [usize; N]) -> [usize; N] {
     })
 }
 
-pub fn above_1024_is_cut(subject: &Subject) -> Option<bool> {
+fn above_1024_is_cut(subject: &Subject) -> Option<bool> {
     let sizes = [1, 1023, 1024, 1025, 5000];
     one_or_other(echoed(subject, sizes), sizes, [1, 1023, 1024, 1024, 1024])
 }
 
-pub fn all_are_1024(subject: &Subject) -> Option<bool> {
+fn all_are_1024(subject: &Subject) -> Option<bool> {
     let sizes = [1, 1023, 1024, 1025, 5000];
     one_or_other(echoed(subject, sizes), sizes, [1024; 5])
 }
 
-pub fn multiples_of_1024_never_come(subject: &Subject) -> Option<bool> {
+fn multiples_of_1024_never_come(subject: &Subject) -> Option<bool> {
     let sizes = [1023, 1024, 1025, 2048, 2049, 4096];
     one_or_other(echoed(subject, sizes), sizes, [1023, 0, 1025, 0, 2049, 0])
 }
 
-pub fn ends_at_a_nul(subject: &Subject) -> Option<bool> {
+fn ends_at_a_nul(subject: &Subject) -> Option<bool> {
     let messages: [&[u8]; 4] = [b"abcd", b"ab\0cd", b"\0abc", b"abc\0"];
     let came = messages.map(|message| subject.connect().echoed(message).len());
     one_or_other(came, messages.map(<[u8]>::len), [4, 2, 0, 3])

@@ -8,7 +8,7 @@ use crate::common::{self, Server};
 use crate::readings::{self, Task, unread_bytes};
 
 /// No test that passes comes near it.
-const HANG_GUARD: Duration = Duration::from_secs(20);
+const HANG_GUARD: Duration = testkit::HANG_GUARD;
 
 /// A server under test.
 pub struct Subject {
@@ -120,7 +120,7 @@ impl Client {
     pub fn send_apart(&mut self, bytes: &[u8]) {
         self.send(bytes);
         let here = self.stream.local_addr().unwrap().port();
-        common::wait_until("the server has received", || unread_bytes(self.port, here) == 0);
+        testkit::wait_until("the server has received", || unread_bytes(self.port, here) == 0);
     }
 
     /// The next reply; a cut one at the connection's end.

@@ -11,7 +11,7 @@ use model::snapshot::{CpuTimes, ProcessSample, Role, Snapshot};
 /// How the first source should stand to the second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Relation {
-    /// They are the same.
+    /// Both tell the same figure.
     Equal,
     /// The first is a part of the second.
     AtMost,
@@ -32,6 +32,8 @@ pub struct Check {
     pub tolerance: f64,
     /// And by this share of the larger one.
     pub tolerance_share: f64,
+    /// And by what the hypervisor stole from the machine meanwhile.
+    pub steal_widens: bool,
     /// Why by so much.
     pub why: &'static str,
     /// Both sources' values in the time between two snapshots, one pair for each process or socket that has them.
@@ -67,6 +69,7 @@ pub const CHECKS: &[Check] = &[
         relation: Relation::Equal,
         tolerance: 20.0 * TICK_NS,
         tolerance_share: 0.05,
+        steal_widens: false,
         why: "each of two fields is cut to a clock tick at both ends, a running thread's account lags by one, and the \
               threads are read after the process, on a busy machine tens of milliseconds after; not compared where \
               threads began or ended",
@@ -79,6 +82,7 @@ pub const CHECKS: &[Check] = &[
         relation: Relation::AtMost,
         tolerance: 20.0 * TICK_NS,
         tolerance_share: 0.05,
+        steal_widens: false,
         why: "clock ticks and the time between two readings, as above; other processes of the group make it larger",
         values: group_cpu,
     },
@@ -89,7 +93,9 @@ pub const CHECKS: &[Check] = &[
         relation: Relation::AtMost,
         tolerance: 30.0 * TICK_NS,
         tolerance_share: 0.15,
-        why: "the machine's time is a sample by clock ticks where the kernel has no exact account, the processes' is exact",
+        steal_widens: true,
+        why: "the machine's time is a sample by clock ticks where the kernel has no exact account, the processes' is exact; of \
+              stolen time a tick may be counted twice, or not at all",
         values: busy_cpu,
     },
     Check {
@@ -99,6 +105,7 @@ pub const CHECKS: &[Check] = &[
         relation: Relation::Equal,
         tolerance: 20.0 * TICK_NS,
         tolerance_share: 0.02,
+        steal_widens: false,
         why: "eight fields of each core are cut to a clock tick; not compared where cores came or went",
         values: cores_cpu,
     },
@@ -109,7 +116,9 @@ pub const CHECKS: &[Check] = &[
         relation: Relation::Equal,
         tolerance: 30.0 * TICK_NS,
         tolerance_share: 0.10,
-        why: "ticks that a virtual machine was late for are counted where the kernel has no exact account, some per cent",
+        steal_widens: true,
+        why: "ticks that a virtual machine was late for are counted where the kernel has no exact account, some per cent; \
+              those that were stolen twice, or not at all",
         values: wall_cpu,
     },
     Check {
@@ -119,6 +128,7 @@ pub const CHECKS: &[Check] = &[
         relation: Relation::Equal,
         tolerance: 8e6,
         tolerance_share: 0.10,
+        steal_widens: false,
         why: "the kernel counts pages for each CPU and sums them up in batches; a growing process grows between the readings",
         values: rss_kinds,
     },
@@ -129,6 +139,7 @@ pub const CHECKS: &[Check] = &[
         relation: Relation::Equal,
         tolerance: 8e6,
         tolerance_share: 0.10,
+        steal_widens: false,
         why: "as above; one is a count, the other a walk through the page tables, made every ten seconds at the most",
         values: rss_walked,
     },
@@ -139,6 +150,7 @@ pub const CHECKS: &[Check] = &[
         relation: Relation::AtMost,
         tolerance: 64e6,
         tolerance_share: 0.01,
+        steal_widens: false,
         why: "the parts are summed up from the CPUs' own counts, which lag by some pages each",
         values: memory_parts,
     },
@@ -149,6 +161,7 @@ pub const CHECKS: &[Check] = &[
         relation: Relation::AtMost,
         tolerance: 5000.0,
         tolerance_share: 0.10,
+        steal_widens: false,
         why: "the threads are read before the machine, at a hundred thousand switches a second some milliseconds before",
         values: switches,
     },
@@ -159,6 +172,7 @@ pub const CHECKS: &[Check] = &[
         relation: Relation::AtMost,
         tolerance: 20_000.0,
         tolerance_share: 0.10,
+        steal_widens: false,
         why: "the processes are read before the machine, at a million faults a second some milliseconds before",
         values: faults,
     },
@@ -169,6 +183,7 @@ pub const CHECKS: &[Check] = &[
         relation: Relation::AtMost,
         tolerance: 1.0,
         tolerance_share: 0.0,
+        steal_widens: false,
         why: "one may fall between the two readings",
         values: kills,
     },
@@ -179,6 +194,7 @@ pub const CHECKS: &[Check] = &[
         relation: Relation::AtMost,
         tolerance: 512.0,
         tolerance_share: 0.10,
+        steal_widens: false,
         why: "connections come and go between the two readings, tens of thousands a second",
         values: established,
     },
@@ -189,6 +205,7 @@ pub const CHECKS: &[Check] = &[
         relation: Relation::AtMost,
         tolerance: 512.0,
         tolerance_share: 0.10,
+        steal_widens: false,
         why: "as above",
         values: sockets,
     },
@@ -199,6 +216,7 @@ pub const CHECKS: &[Check] = &[
         relation: Relation::AtMost,
         tolerance: 1.0,
         tolerance_share: 0.0,
+        steal_widens: false,
         why: "one more than the backlog fits; of a backlog that was just made smaller, what waited still waits",
         values: queues,
     },
@@ -209,6 +227,7 @@ pub const CHECKS: &[Check] = &[
         relation: Relation::AtMost,
         tolerance: 16.0,
         tolerance_share: 0.01,
+        steal_widens: false,
         why: "the second is counted right after the first, and each CPU counts for itself",
         values: overflows,
     },
@@ -219,6 +238,7 @@ pub const CHECKS: &[Check] = &[
         relation: Relation::AtMost,
         tolerance: 16.0,
         tolerance_share: 0.05,
+        steal_widens: false,
         why: "the probe counts the target's alone and is read after; the counter counts segments where the probe counts \
               buffers of several",
         values: retransmits,
@@ -230,6 +250,7 @@ pub const CHECKS: &[Check] = &[
         relation: Relation::AtMost,
         tolerance: 64e6,
         tolerance_share: 0.10,
+        steal_widens: false,
         why: "what was written waits in send buffers, and the probe is read after the interfaces",
         values: bytes_sent,
     },
@@ -240,23 +261,25 @@ pub const CHECKS: &[Check] = &[
         relation: Relation::AtMost,
         tolerance: 16.0,
         tolerance_share: 0.05,
+        steal_widens: false,
         why: "the probe counts the target's alone and is read after",
         values: backlog_drops,
     },
 ];
 
 impl Check {
-    /// By how much two values may differ.
-    fn allowed(&self, [a, b]: [f64; 2]) -> f64 {
-        self.tolerance + self.tolerance_share * a.abs().max(b.abs())
+    /// By how much two values may differ, where so much was stolen meanwhile.
+    fn allowed(&self, [a, b]: [f64; 2], stolen_ns: f64) -> f64 {
+        let stolen_ns = if self.steal_widens { stolen_ns } else { 0.0 };
+        self.tolerance + self.tolerance_share * a.abs().max(b.abs()) + stolen_ns
     }
 
-    fn agrees(&self, [a, b]: [f64; 2]) -> bool {
+    fn agrees(&self, [a, b]: [f64; 2], stolen_ns: f64) -> bool {
         let off = match self.relation {
             Relation::Equal => (a - b).abs(),
             Relation::AtMost => a - b,
         };
-        off <= self.allowed([a, b])
+        off <= self.allowed([a, b], stolen_ns)
     }
 }
 
@@ -274,13 +297,15 @@ fn disagreement(check: &'static Check, snapshots: &[Snapshot]) -> Option<Disagre
         if now.at_ns <= before.at_ns {
             continue;
         }
+        let stolen = |s: &Snapshot| s.cpu.map(|cpu| cpu.steal_ns);
+        let stolen_ns = grown(stolen(before), stolen(now)).unwrap_or(0.0);
         for values in (check.values)(before, now) {
             compared += 1;
-            if check.agrees(values) {
+            if check.agrees(values, stolen_ns) {
                 continue;
             }
             let window_s = [before.at_ns, now.at_ns].map(|ns| ns as f64 / 1e9);
-            let tolerance = check.allowed(values);
+            let tolerance = check.allowed(values, stolen_ns);
             let first = Disagreement { check, values, window_s, tolerance, count: 0, compared: 0 };
             found.get_or_insert(first).count += 1;
         }
@@ -304,19 +329,13 @@ fn both(a: Option<f64>, b: Option<f64>) -> Vec<[f64; 2]> {
 
 /// Processes that are in both: the same id, the same start.
 fn processes<'s>(before: &'s Snapshot, now: &'s Snapshot) -> impl Iterator<Item = [&'s ProcessSample; 2]> {
-    now.processes.iter().filter_map(|process| {
-        let same =
-            |p: &&ProcessSample| (p.role, p.pid, p.start_ticks) == (process.role, process.pid, process.start_ticks);
-        Some([before.processes.iter().find(same)?, process])
-    })
+    now.processes
+        .iter()
+        .filter_map(|process| Some([before.processes.iter().find(|earlier| earlier.is_same(process))?, process]))
 }
 
 fn targets<'s>(before: &'s Snapshot, now: &'s Snapshot) -> impl Iterator<Item = [&'s ProcessSample; 2]> {
     processes(before, now).filter(|[_, now]| now.role == Role::Target)
-}
-
-fn cpu_ns(process: &ProcessSample) -> Option<u64> {
-    process.user_ns?.checked_add(process.system_ns?)
 }
 
 fn process_cpu(before: &Snapshot, now: &Snapshot) -> Vec<[f64; 2]> {
@@ -327,7 +346,7 @@ fn process_cpu(before: &Snapshot, now: &Snapshot) -> Vec<[f64; 2]> {
             return None;
         }
         let run = |p: &ProcessSample| p.threads.iter().map(|thread| thread.run_ns).sum::<Option<u64>>();
-        Some([grown(cpu_ns(before), cpu_ns(now))?, grown(run(before), run(now))?])
+        Some([grown(before.cpu_ns(), now.cpu_ns())?, grown(run(before), run(now))?])
     };
     processes(before, now).filter_map(one).collect()
 }
@@ -335,7 +354,7 @@ fn process_cpu(before: &Snapshot, now: &Snapshot) -> Vec<[f64; 2]> {
 fn group_cpu(before: &Snapshot, now: &Snapshot) -> Vec<[f64; 2]> {
     let name = "cgroup_cpu_usage_ns";
     let one = |[before, now]: [&ProcessSample; 2]| {
-        Some([grown(cpu_ns(before), cpu_ns(now))?, metric(&before.metrics, &now.metrics, name)?])
+        Some([grown(before.cpu_ns(), now.cpu_ns())?, metric(&before.metrics, &now.metrics, name)?])
     };
     targets(before, now).filter_map(one).collect()
 }
@@ -349,26 +368,18 @@ fn busy_cpu(before: &Snapshot, now: &Snapshot) -> Vec<[f64; 2]> {
             continue;
         }
         seen.push(now.pid);
-        sum = grown(cpu_ns(before), cpu_ns(now)).map(|ns| sum.unwrap_or(0.0) + ns).or(sum);
+        sum = grown(before.cpu_ns(), now.cpu_ns()).map(|ns| sum.unwrap_or(0.0) + ns).or(sum);
     }
-    let busy = |s: &Snapshot| s.cpu.map(|cpu| busy_ns(&cpu).saturating_add(cpu.steal_ns));
+    let busy = |s: &Snapshot| s.cpu.map(|cpu| cpu.busy_ns().saturating_add(cpu.steal_ns));
     both(sum, grown(busy(before), busy(now)))
-}
-
-fn busy_ns(cpu: &CpuTimes) -> u64 {
-    [cpu.system_ns, cpu.irq_ns, cpu.softirq_ns].into_iter().fold(cpu.user_ns, u64::saturating_add)
-}
-
-fn total_ns(cpu: &CpuTimes) -> u64 {
-    [cpu.idle_ns, cpu.iowait_ns, cpu.steal_ns].into_iter().fold(busy_ns(cpu), u64::saturating_add)
 }
 
 fn cores_cpu(before: &Snapshot, now: &Snapshot) -> Vec<[f64; 2]> {
     if before.cores.len() != now.cores.len() || now.cores.is_empty() {
         return Vec::new();
     }
-    let all = |s: &Snapshot| s.cpu.as_ref().map(total_ns);
-    let sum = |s: &Snapshot| Some(s.cores.iter().map(total_ns).fold(0, u64::saturating_add));
+    let all = |s: &Snapshot| s.cpu.as_ref().map(CpuTimes::total_ns);
+    let sum = |s: &Snapshot| Some(s.cores.iter().map(CpuTimes::total_ns).fold(0, u64::saturating_add));
     both(grown(all(before), all(now)), grown(sum(before), sum(now)))
 }
 
@@ -378,7 +389,7 @@ fn wall_cpu(before: &Snapshot, now: &Snapshot) -> Vec<[f64; 2]> {
     if !is_same || before.suspended_ns != now.suspended_ns {
         return Vec::new();
     }
-    let all = |s: &Snapshot| s.cpu.as_ref().map(total_ns);
+    let all = |s: &Snapshot| s.cpu.as_ref().map(CpuTimes::total_ns);
     let passed_ns = now.at_ns.saturating_sub(before.at_ns) as f64;
     both(grown(all(before), all(now)), Some(passed_ns * now.cores.len() as f64))
 }

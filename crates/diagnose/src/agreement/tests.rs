@@ -3,35 +3,22 @@
 use super::*;
 use model::bpf::{BpfSample, Log2};
 use model::snapshot::{ListenerSample, Switches, ThreadSample};
+use testkit::recordings;
 
 /// After so many seconds of a machine of two cores and a process on which all sources agree: half a core used.
 fn agreeing(at_s: u64) -> Snapshot {
     let half_ns = at_s * 500_000_000;
     let core = CpuTimes { user_ns: half_ns / 2, idle_ns: at_s * 1_000_000_000 - half_ns / 2, ..CpuTimes::default() };
     let thread = ThreadSample {
-        tid: 7,
-        name: "worker".to_owned(),
-        state: 'R',
-        core: None,
         run_ns: Some(half_ns + 3_000_000),
-        wait_ns: None,
-        user_ns: None,
-        system_ns: None,
         switches: Some(Switches { voluntary: at_s * 900, involuntary: 5 }),
-        stands: None,
+        ..recordings::thread(7, "worker")
     };
     let mut process = ProcessSample {
-        role: Role::Target,
-        pid: 7,
-        start_ticks: 1,
-        name: "server".to_owned(),
         rss_bytes: Some(100_000_000),
-        descriptors: None,
         user_ns: Some(half_ns),
         system_ns: Some(0),
-        threads: vec![thread],
-        threads_total: 1,
-        metrics: Metrics::default(),
+        ..recordings::process(Role::Target, 7, "server", vec![thread])
     };
     for (name, value) in [
         ("cgroup_cpu_usage_ns", half_ns + 50_000_000),
@@ -97,7 +84,7 @@ fn every_check_compares_and_agrees_where_the_sources_do() {
     for check in CHECKS {
         let pairs = (check.values)(&before, &now);
         assert!(!pairs.is_empty(), "{} is not compared", check.metric);
-        assert!(pairs.iter().all(|pair| check.agrees(*pair)), "{}: {pairs:?}", check.metric);
+        assert!(pairs.iter().all(|pair| check.agrees(*pair, 0.0)), "{}: {pairs:?}", check.metric);
         assert!(!check.why.is_empty() && check.tolerance >= 0.0 && check.sources[0] != check.sources[1]);
     }
     assert_eq!(changed(|_| {}), Vec::<&str>::new());
@@ -156,6 +143,45 @@ fn what_adds_up_over_the_run_is_found_though_no_pair_shows_it() {
     let found = disagreements(&snapshots);
     assert_eq!(found.len(), 1, "{found:?}");
     assert_eq!((found[0].count, found[0].compared, found[0].window_s), (1, 20, [0.0, 19.0]));
+}
+
+#[test]
+fn what_the_hypervisor_stole_is_no_disagreement_and_hides_no_other() {
+    // Of two cores 30 % are stolen for a minute; the kernel counts so much of wall-clock time in all.
+    let found = |counted: f64, process: f64| {
+        let snapshots: Vec<Snapshot> = (0..60)
+            .map(|at_s| {
+                let mut snapshot = agreeing(at_s);
+                let wall_ns = at_s as f64 * 1e9;
+                let core = CpuTimes {
+                    user_ns: (wall_ns * 0.25) as u64,
+                    steal_ns: (wall_ns * 0.3) as u64,
+                    idle_ns: (wall_ns * (counted - 0.55)) as u64,
+                    ..CpuTimes::default()
+                };
+                let twice = |ns: u64| ns * 2;
+                let (user_ns, steal_ns, idle_ns) = (twice(core.user_ns), twice(core.steal_ns), twice(core.idle_ns));
+                snapshot.cpu = Some(CpuTimes { user_ns, steal_ns, idle_ns, ..CpuTimes::default() });
+                snapshot.cores = vec![core; 2];
+                // The process, its thread and its group have so much of a core.
+                let used_ns = (wall_ns * process) as u64;
+                snapshot.processes[0].user_ns = Some(used_ns);
+                snapshot.processes[0].threads[0].run_ns = Some(used_ns);
+                snapshot.processes[0].metrics.set("cgroup_cpu_usage_ns", used_ns);
+                snapshot
+            })
+            .collect();
+        disagreements(&snapshots).iter().map(|found| found.check.metric).collect::<Vec<_>>()
+    };
+    for counted in [0.7, 1.0, 1.3] {
+        assert_eq!(found(counted, 0.5), Vec::<&str>::new(), "{counted} of the time is counted");
+    }
+    // The processes' own accounts have what was stolen from them in them, and more of it than the machine's may.
+    assert_eq!(found(1.0, 1.5), Vec::<&str>::new());
+    for counted in [0.55, 1.6] {
+        assert_eq!(found(counted, 0.5), ["host CPU time and the clock"], "{counted} of the time is counted");
+    }
+    assert_eq!(found(1.0, 2.5), ["all watched processes' CPU time"]);
 }
 
 #[test]

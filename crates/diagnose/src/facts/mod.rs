@@ -5,15 +5,16 @@
 //! of the load; the drain is never part of it.
 
 mod processes;
-mod rate;
 mod scope;
 
-pub use processes::{Demand, Host, HostTime, NeighbourUse, Span, ThreadUse};
+pub use processes::{Demand, Host, NeighbourUse, Span};
 pub use scope::Scope;
 
+use crate::usage::{ThreadUse, threads};
 use model::finding::Evidence;
 use model::latency::Kind;
 use model::plan::{Address, Pace, Think};
+use model::quantile::tail_of;
 use model::recording::Row;
 use model::snapshot::{Role, SamplerState};
 use model::{ErrorKind, Histogram, Recording, Snapshot};
@@ -54,7 +55,7 @@ pub struct Facts<'r> {
 }
 
 impl<'r> Facts<'r> {
-    /// Derives.
+    /// Derives the facts from a recording.
     pub fn of(recording: &'r Recording) -> Self {
         let start_ns = recording.plan.warmup_ns.max(recording.totals.measured_from_ns);
         let end_ns = start_ns.saturating_add(recording.totals.measured_ns);
@@ -63,7 +64,7 @@ impl<'r> Facts<'r> {
         let snapshots = processes::in_window(&recording.snapshots, start_ns, end_ns);
         let counts = &recording.totals.sum.counts;
         let spans = processes::spans(snapshots);
-        let target_threads = processes::threads(snapshots, Role::Target);
+        let target_threads = threads(snapshots, Role::Target);
         Facts {
             recording,
             start_ns,
@@ -76,7 +77,7 @@ impl<'r> Facts<'r> {
             target_cores: processes::target_cores(snapshots, &target_threads),
             throttled: processes::throttled(snapshots),
             target_threads,
-            generator_threads: processes::threads(snapshots, Role::Generator),
+            generator_threads: threads(snapshots, Role::Generator),
             host: processes::host(snapshots, |s| s.cpu.as_ref(), |s| &s.cores),
             generator_host: processes::host(snapshots, Snapshot::generator_cpu, Snapshot::generator_cores),
             ended: counts.ok as f64 + counts.failed as f64,
@@ -123,12 +124,12 @@ impl<'r> Facts<'r> {
 
     /// Requests due between two moments; `None` for a closed pace.
     pub fn due(&self, from_ns: u64, to_ns: u64) -> Option<f64> {
-        rate::due(&self.recording.plan, from_ns, to_ns)
+        self.recording.plan.due_between(from_ns, to_ns)
     }
 
     /// Whether the rate asked for is the same over the whole measured window; closed paces ask for none.
     pub fn is_constant_rate(&self) -> bool {
-        rate::is_constant(&self.recording.plan, self.start_ns, self.end_ns)
+        self.recording.plan.has_constant_rate(self.start_ns, self.end_ns)
     }
 
     /// Whether requests are due by the clock.
@@ -159,15 +160,11 @@ impl<'r> Facts<'r> {
         })
     }
 
-    /// The quantile that stands for the tail: p99, or the highest one with ten samples above it where there are fewer
+    /// The quantile that stands for the tail: p99, or the highest whole per cent with ten samples above it where there are fewer
     /// than a thousand. `None` below twenty samples. Returns the quantile and its value, nanoseconds.
     pub fn tail(&self, kind: Kind) -> Option<(f64, u64)> {
         let histogram = self.latency(kind);
-        let count = histogram.len();
-        if count < 20 {
-            return None;
-        }
-        let quantile = (1.0 - 10.0 / count as f64).min(0.99);
+        let quantile = (tail_of(histogram.len())? * 100.0).floor() / 100.0;
         Some((quantile, histogram.value_at_quantile(quantile)))
     }
 
@@ -204,20 +201,19 @@ pub fn seconds(ns: u64) -> f64 {
     ns as f64 / 1e9
 }
 
-/// A duration for people.
-pub fn duration(ns: f64) -> String {
-    match ns {
-        ns if ns < 1e3 => format!("{ns:.0} ns"),
-        ns if ns < 1e6 => format!("{:.0} µs", ns / 1e3),
-        ns if ns < 10e6 => format!("{:.2} ms", ns / 1e6),
-        ns if ns < 1e9 => format!("{:.0} ms", ns / 1e6),
-        ns => format!("{:.2} s", ns / 1e9),
-    }
-}
+/// A duration for people, as everywhere.
+pub use model::units::show_duration_ns as duration;
 
 /// A share for people.
 pub fn percent(share: f64) -> String {
     let percent = share * 100.0;
+    // What is not nothing is not shown as nothing.
+    if percent == 0.0 {
+        return "0 %".to_owned();
+    }
+    if percent.abs() < 0.05 {
+        return "< 0.1 %".to_owned();
+    }
     if percent.abs() < 9.95 { format!("{percent:.1} %") } else { format!("{percent:.0} %") }
 }
 
@@ -233,14 +229,10 @@ mod tests {
 
     #[test]
     fn figures_are_worded_for_people() {
-        assert_eq!(duration(20.0), "20 ns");
-        assert_eq!(duration(1234.0), "1 µs");
-        assert_eq!(duration(5_230_000.0), "5.23 ms");
-        assert_eq!(duration(907e6), "907 ms");
-        assert_eq!(duration(3.21e9), "3.21 s");
         assert_eq!(percent(0.0123), "1.2 %");
         assert_eq!(percent(0.97), "97 %");
         assert_eq!(quantile_name(0.99), "p99");
         assert_eq!(quantile_name(0.999), "p99.9");
+        assert_eq!([0.0, 0.0001, -0.0004, 0.012].map(percent), ["0 %", "< 0.1 %", "< 0.1 %", "1.2 %"]);
     }
 }

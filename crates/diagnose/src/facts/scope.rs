@@ -75,8 +75,7 @@ impl<'r> Scope<'r> {
     /// The quantile that stands for the tail of a kind, by what ended: p99, or the highest one with ten samples above it
     /// where there are fewer than a thousand. `None` below twenty samples.
     pub fn tail(&self, kind: LatencyKind) -> Option<f64> {
-        let count = self.latency.of(kind).len();
-        (count >= 20).then(|| (1.0 - 10.0 / count as f64).min(0.99))
+        model::quantile::tail_of(self.latency.of(kind).len())
     }
 
     /// The mean of something of the rows, each weighted by its length; 0 without rows.

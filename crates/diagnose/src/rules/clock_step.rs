@@ -8,58 +8,47 @@
 //! Refuted where both were read and stood still; not observable where one was not read.
 
 use crate::facts::{Facts, duration};
-use crate::rule::{Bearing, Rule, Verdict, past};
-use model::finding::{Evidence, Severity};
+use crate::rule::{Bearing, Needs, Rule, Verdict, past};
+use model::finding::{About, Evidence, Severity};
 
 const STEP_NS_MAX: f64 = 100e6;
 const SUSPENDED_NS_MAX: f64 = 10e6;
 
 /// See the file's head.
-#[derive(Debug)]
-pub struct ClockStep;
+pub const RULE: Rule =
+    Rule { id: "clock-step", about: About::Clock, needs: Needs::Nothing, bearing: Bearing::All, judge };
 
-impl Rule for ClockStep {
-    fn id(&self) -> &'static str {
-        "clock-step"
-    }
-
-    fn bearing(&self) -> Bearing {
-        Bearing::All
-    }
-
-    fn judge(&self, facts: &Facts<'_>) -> Verdict {
-        let title = "the clock, or the machine, stopped or jumped during the run";
-        let readings = [wall(facts), suspended(facts)];
-        let mut confidence: f64 = 0.0;
-        let (mut bad, mut good, mut missing) = (Vec::new(), Vec::new(), Vec::new());
-        for (reading, threshold, what) in [
-            (&readings[0], STEP_NS_MAX / 1e6, "the wall clock's offset (host/clock)"),
-            (&readings[1], SUSPENDED_NS_MAX / 1e6, "the time suspended (host/clock)"),
-        ] {
-            match reading {
-                Some(evidence) if evidence.value.unwrap_or(0.0) > threshold => {
-                    confidence = confidence.max(past(evidence.value.unwrap_or(0.0), threshold));
-                    bad.push(evidence.clone());
-                }
-                Some(evidence) => good.push(evidence.clone()),
-                None => missing.push(what),
+fn judge(facts: &Facts<'_>) -> Verdict {
+    let title = "the clock, or the machine, stopped or jumped during the run";
+    let readings = [wall(facts), suspended(facts)];
+    let mut confidence: f64 = 0.0;
+    let (mut bad, mut good, mut missing) = (Vec::new(), Vec::new(), Vec::new());
+    for (reading, threshold, what) in [
+        (&readings[0], STEP_NS_MAX / 1e6, "the wall clock's offset (host/clock)"),
+        (&readings[1], SUSPENDED_NS_MAX / 1e6, "the time suspended (host/clock)"),
+    ] {
+        match reading {
+            Some(evidence) if evidence.value.unwrap_or(0.0) > threshold => {
+                confidence = confidence.max(past(evidence.value.unwrap_or(0.0), threshold));
+                bad.push(evidence.clone());
             }
+            Some(evidence) => good.push(evidence.clone()),
+            None => missing.push(what),
         }
-        if !bad.is_empty() {
-            return Verdict::supported(Severity::Error, title)
-                .because_all(bad)
-                .remedy(
-                    "Run again while the clock is left alone and the machine awake (stop time synchronisation that steps)",
-                )
-                .check("timedatectl")
-                .confidence(confidence);
-        }
-        if missing.is_empty() {
-            return Verdict::refuted("the clocks went on evenly").because_all(good);
-        }
-        Verdict::not_observable(title, format!("two snapshots did not both read {}", missing.join(", ")))
-            .because_all(good)
     }
+    if !bad.is_empty() {
+        return Verdict::supported(Severity::Error, title)
+            .because_all(bad)
+            .remedy(
+                "Run again while the clock is left alone and the machine awake (stop time synchronisation that steps)",
+            )
+            .check("timedatectl")
+            .confidence(confidence);
+    }
+    if missing.is_empty() {
+        return Verdict::refuted("the clocks went on evenly").because_all(good);
+    }
+    Verdict::not_observable(title, format!("two snapshots did not both read {}", missing.join(", "))).because_all(good)
 }
 
 /// The largest change of the wall clock's offset between two neighbouring snapshots, milliseconds.

@@ -11,51 +11,37 @@ use super::generator_lag;
 use crate::facts::{Facts, duration, percent};
 use crate::harm::{Harm, SHARE_MAX, Stolen, Taken, Taker};
 use crate::rule::{Bearing, Needs, Rule, Verdict, past};
-use model::finding::{Evidence, Severity};
+use model::finding::{About, Evidence, Severity};
 
 /// So much is worth a line, as a share of the CPU time.
 const WORTH_SAYING: f64 = 0.05;
 
 /// See the file's head.
-#[derive(Debug)]
-pub struct CpuStolen;
+pub const RULE: Rule =
+    Rule { id: "cpu-stolen", about: About::Host, needs: Needs::Connections, bearing: Bearing::Measured, judge };
 
-impl Rule for CpuStolen {
-    fn id(&self) -> &'static str {
-        "cpu-stolen"
+fn judge(facts: &Facts<'_>) -> Verdict {
+    let title = "the hypervisor took CPU time from the generator's machine";
+    let harm = Harm::of(facts, &facts.whole);
+    let Some(stolen) = harm.stolen else {
+        let why = facts.why_not("host/cpu");
+        return Verdict::not_observable(title, why.unwrap_or_else(|| "its CPU time was not read twice".to_owned()));
+    };
+    let is_taker = Taken::of(facts, &facts.whole).by(facts) == Some(Taker::Hypervisor);
+    let is_decisive = stolen.is_decisive() || (harm.is_by_not_running() && is_taker);
+    let evidence = [share(facts, &stolen), added(facts, &stolen)];
+    if !is_decisive && stolen.share <= WORTH_SAYING {
+        return Verdict::refuted("the hypervisor took no CPU time that would show").because_all(evidence);
     }
-
-    fn needs(&self) -> Needs {
-        Needs::Connections
-    }
-
-    fn bearing(&self) -> Bearing {
-        Bearing::Measured
-    }
-
-    fn judge(&self, facts: &Facts<'_>) -> Verdict {
-        let title = "the hypervisor took CPU time from the generator's machine";
-        let harm = Harm::of(facts, &facts.whole);
-        let Some(stolen) = harm.stolen else {
-            let why = facts.why_not("host/cpu");
-            return Verdict::not_observable(title, why.unwrap_or_else(|| "its CPU time was not read twice".to_owned()));
-        };
-        let is_taker = Taken::of(facts, &facts.whole).by(facts) == Some(Taker::Hypervisor);
-        let is_decisive = stolen.is_decisive() || (harm.is_by_not_running() && is_taker);
-        let evidence = [share(facts, &stolen), added(facts, &stolen)];
-        if !is_decisive && stolen.share <= WORTH_SAYING {
-            return Verdict::refuted("the hypervisor took no CPU time that would show").because_all(evidence);
-        }
-        let severity = if is_decisive { Severity::Error } else { Severity::Info };
-        let what = if is_decisive { "" } else { ", which changes no figure by much" };
-        let late = if is_taker { generator_lag::evidence(facts, &harm) } else { Vec::new() };
-        Verdict::supported(severity, format!("{title}: {} of it{what}", percent(stolen.share)))
-            .because_all(evidence)
-            .because_all(late)
-            .remedy("Run on a machine whose CPUs are its own, or again when its neighbours are quiet")
-            .check("vmstat 1 5")
-            .confidence(past(stolen.added_share.max(stolen.share), SHARE_MAX))
-    }
+    let severity = if is_decisive { Severity::Error } else { Severity::Info };
+    let what = if is_decisive { "" } else { ", which changes no figure by much" };
+    let late = if is_taker { generator_lag::evidence(facts, &harm) } else { Vec::new() };
+    Verdict::supported(severity, format!("{title}: {} of it{what}", percent(stolen.share)))
+        .because_all(evidence)
+        .because_all(late)
+        .remedy("Run on a machine whose CPUs are its own, or again when its neighbours are quiet")
+        .check("vmstat 1 5")
+        .confidence(past(stolen.added_share.max(stolen.share), SHARE_MAX))
 }
 
 fn share(facts: &Facts<'_>, stolen: &Stolen) -> Evidence {

@@ -11,8 +11,7 @@
 use crate::facts::{Facts, percent};
 use crate::rule::{Bearing, Needs, Rule, Verdict};
 use model::LatencyKind;
-use model::finding::{Evidence, Severity};
-use model::plan::{Echo, Sizes, Workload};
+use model::finding::{About, Evidence, Severity};
 use model::recording::End;
 
 /// How much more time than there was may be spent in requests: the histogram's third digit, twice over, and rounding.
@@ -21,63 +20,40 @@ const OVER: f64 = 1.02;
 const UNDER: f64 = 0.8;
 /// Successes needed to compare times.
 const SAMPLES_MIN: u64 = 1000;
-/// The shortest reply: `HTTP/1.1 200` and two line ends.
-const HTTP_REPLY_BYTES_MIN: u64 = 14;
-/// The shortest RESP reply: a type and a line end.
-const RESP_REPLY_BYTES_MIN: u64 = 3;
-/// The shortest RESP request: an array of one string of one byte.
-const RESP_REQUEST_BYTES_MIN: u64 = 11;
-/// The shortest request: `G / HTTP/1.1` and two line ends.
-const HTTP_REQUEST_BYTES_MIN: u64 = 16;
-
-/// See the file's head.
-#[derive(Debug)]
-pub struct FigureAudit;
-
 /// One account held against another; `holds` is `None` where it could not be checked.
 struct Check {
     holds: Option<bool>,
     evidence: Evidence,
 }
 
-impl Rule for FigureAudit {
-    fn id(&self) -> &'static str {
-        "figure-audit"
-    }
+/// See the file's head.
+pub const RULE: Rule =
+    Rule { id: "figure-audit", about: About::Generator, needs: Needs::Load, bearing: Bearing::All, judge };
 
-    fn needs(&self) -> Needs {
-        Needs::Load
+fn judge(facts: &Facts<'_>) -> Verdict {
+    let mut checks = vec![conservation(facts), workers(facts)];
+    checks.extend(counters(facts));
+    checks.extend(bytes(facts));
+    checks.extend(asked(facts));
+    checks.extend(little(facts));
+    let of = |wanted: Option<bool>| checks.iter().filter(move |c| c.holds == wanted).map(|c| c.evidence.clone());
+    if of(Some(false)).next().is_some() {
+        return Verdict::supported(Severity::Error, "the figures contradict each other, or what was asked")
+            .because_all(of(Some(false)))
+            .remedy("This is a defect of plimsoll: keep the recording and report it; do not use the figures")
+            .check("plimsoll report RUN --json | jq '.totals, .latency'");
     }
-
-    fn bearing(&self) -> Bearing {
-        Bearing::All
+    if of(Some(true)).next().is_none() {
+        return Verdict::not_observable("the figures could not be held against each other", "no account is whole");
     }
-
-    fn judge(&self, facts: &Facts<'_>) -> Verdict {
-        let mut checks = vec![conservation(facts), workers(facts)];
-        checks.extend(counters(facts));
-        checks.extend(bytes(facts));
-        checks.extend(asked(facts));
-        checks.extend(little(facts));
-        let of = |wanted: Option<bool>| checks.iter().filter(move |c| c.holds == wanted).map(|c| c.evidence.clone());
-        if of(Some(false)).next().is_some() {
-            return Verdict::supported(Severity::Error, "the figures contradict each other, or what was asked")
-                .because_all(of(Some(false)))
-                .remedy("This is a defect of plimsoll: keep the recording and report it; do not use the figures")
-                .check("plimsoll report RUN --json | jq '.totals, .latency'");
-        }
-        if of(Some(true)).next().is_none() {
-            return Verdict::not_observable("the figures could not be held against each other", "no account is whole");
-        }
-        let link = (!facts.is_loopback()).then(|| {
-            let text = "the link's capacity was not read, so bytes/s are not held against it";
-            facts.evidence(text, "host.link_bytes_per_s", None, "B/s")
-        });
-        Verdict::refuted("the figures agree with each other and with what was asked")
-            .because_all(of(Some(true)))
-            .because_all(of(None))
-            .because_all(link)
-    }
+    let link = (!facts.is_loopback()).then(|| {
+        let text = "the link's capacity was not read, so bytes/s are not held against it";
+        facts.evidence(text, "host.link_bytes_per_s", None, "B/s")
+    });
+    Verdict::refuted("the figures agree with each other and with what was asked")
+        .because_all(of(Some(true)))
+        .because_all(of(None))
+        .because_all(link)
 }
 
 fn is_whole(facts: &Facts<'_>) -> bool {
@@ -124,7 +100,7 @@ fn counters(facts: &Facts<'_>) -> Vec<Check> {
     let sum = &facts.recording.totals.sum;
     let (ok, failed) = (u128::from(sum.counts.ok), u128::from(sum.counts.failed));
     let kinds: u128 = sum.errors.seen().map(|(_, n)| u128::from(n)).sum();
-    let statuses: u128 = sum.status.seen().map(|(_, n)| u128::from(n)).sum();
+    let statuses: u128 = sum.outcomes.seen().map(|(_, n)| u128::from(n)).sum();
     let recorded = |kind| u128::from(facts.latency(kind).len());
     let mut checks = vec![
         same(facts, "audit.response_samples", ("successes", ok), ("response times", recorded(LatencyKind::Response))),
@@ -151,7 +127,7 @@ fn counters(facts: &Facts<'_>) -> Vec<Check> {
             let done = u128::from(counts.handshakes_full) + u128::from(counts.handshakes_resumed);
             checks.push(same(facts, "audit.handshakes", ("successes", ok), ("handshakes full or resumed", done)));
         }
-    } else if matches!(facts.recording.plan.workload, Workload::Http1(_) | Workload::Resp(_)) {
+    } else if facts.recording.plan.workload.protocol().failure_replies().is_some() {
         let text = format!("{statuses} whole replies for {ok} successes and {failed} failures");
         checks.push(Check {
             holds: Some((ok..=ok + failed).contains(&statuses)),
@@ -166,16 +142,7 @@ fn bytes(facts: &Facts<'_>) -> Vec<Check> {
         // Nothing is sent but what TLS sends on its own account.
         return Vec::new();
     }
-    let least = |echo: &Echo| match &echo.sizes {
-        Sizes::Fixed(size) | Sizes::Range(size, _) => u64::from(*size),
-        Sizes::List(sizes) => sizes.iter().copied().min().map_or(1, u64::from),
-    };
-    let (request, reply) = match &facts.recording.plan.workload {
-        Workload::Http1(_) => (HTTP_REQUEST_BYTES_MIN, HTTP_REPLY_BYTES_MIN),
-        Workload::Echo(echo) => (least(echo), least(echo)),
-        Workload::Resp(_) => (RESP_REQUEST_BYTES_MIN, RESP_REPLY_BYTES_MIN),
-        Workload::Hold(hold) => (least(&hold.message), if hold.is_echoed { least(&hold.message) } else { 0 }),
-    };
+    let (request, reply) = facts.recording.plan.workload.protocol().least_bytes();
     let counts = &facts.recording.totals.sum.counts;
     [("sent", counts.bytes_sent, request), ("received", counts.bytes_received, reply)]
         .into_iter()

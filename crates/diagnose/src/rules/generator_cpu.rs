@@ -13,77 +13,60 @@
 use crate::facts::{Facts, Scope, percent};
 use crate::harm::BUSY;
 use crate::rule::{Bearing, Needs, Rule, Verdict, past};
-use model::finding::{Evidence, Severity};
+use model::finding::{About, Evidence, Severity};
 
 /// Share of the measured time.
 const TIME_SHARE: f64 = 0.2;
 /// CPU time of shorter intervals is mostly the clock tick's rounding, nanoseconds.
 const ROW_NS_MIN: u64 = 20_000_000;
 
-/// See the file's head.
-#[derive(Debug)]
-pub struct GeneratorCpu;
-
 const TITLE: &str = "the generator, not the target, was the bottleneck";
 
-impl Rule for GeneratorCpu {
-    fn id(&self) -> &'static str {
-        "generator-cpu"
-    }
+/// See the file's head.
+pub const RULE: Rule =
+    Rule { id: "generator-cpu", about: About::Generator, needs: Needs::Connections, bearing: Bearing::Measured, judge };
 
-    fn needs(&self) -> Needs {
-        Needs::Connections
-    }
-
-    fn bearing(&self) -> Bearing {
-        Bearing::Measured
-    }
-
-    fn judge(&self, facts: &Facts<'_>) -> Verdict {
-        let busy = Busy::of(&facts.whole);
-        if busy.alone > TIME_SHARE {
-            return Verdict::supported(Severity::Error, TITLE)
-                .because(busy.evidence(facts))
-                .because_all(busy.target_evidence(facts))
-                .remedy(
-                    "Use more workers or pin them to CPUs of their own (--threads, --pin), run the generator on another \
-                     machine, or ask for less load",
-                )
-                .check("top -H -p $(pgrep -x plimsoll)")
-                .confidence(past(busy.alone, TIME_SHARE));
-        }
-        if busy.read <= 0.0 {
-            return Verdict::not_observable(
-                TITLE,
-                "no measured interval was long enough to read the workers' CPU time",
-            );
-        }
-        if busy.alone + busy.unknown > TIME_SHARE {
-            let why = match busy.demand {
-                Some(_) => "its processes came and went between the readings".to_owned(),
-                None => facts.why_no_target(),
-            };
-            return Verdict::not_observable(
-                TITLE,
-                format!(
-                    "a worker was busy for more than {} of an interval in {} of the time, and whether the target was is not known: {why}",
-                    percent(BUSY),
-                    percent(busy.alone + busy.unknown)
-                ),
-            )
+fn judge(facts: &Facts<'_>) -> Verdict {
+    let busy = Busy::of(&facts.whole);
+    if busy.alone > TIME_SHARE {
+        return Verdict::supported(Severity::Error, TITLE)
             .because(busy.evidence(facts))
+            .because_all(busy.target_evidence(facts))
             .remedy(
-                "Observe the target where it runs (plimsoll watch --serve there, --observe-at here), or use more workers",
+                "Use more workers or pin them to CPUs of their own (--threads, --pin), run the generator on another \
+                 machine, or ask for less load",
             )
-            .leaves_open();
-        }
-        let title = if busy.both > TIME_SHARE {
-            "the generator was busy, and so was the target: it had all the load it could take"
-        } else {
-            "the generator had room"
-        };
-        Verdict::refuted(title).because(busy.evidence(facts)).because_all(busy.target_evidence(facts))
+            .check("top -H -p $(pgrep -x plimsoll)")
+            .confidence(past(busy.alone, TIME_SHARE));
     }
+    if busy.read <= 0.0 {
+        return Verdict::not_observable(TITLE, "no measured interval was long enough to read the workers' CPU time");
+    }
+    if busy.alone + busy.unknown > TIME_SHARE {
+        let why = match busy.demand {
+            Some(_) => "its processes came and went between the readings".to_owned(),
+            None => facts.why_no_target(),
+        };
+        return Verdict::not_observable(
+            TITLE,
+            format!(
+                "a worker was busy for more than {} of an interval in {} of the time, and whether the target was is not known: {why}",
+                percent(BUSY),
+                percent(busy.alone + busy.unknown)
+            ),
+        )
+        .because(busy.evidence(facts))
+        .remedy(
+            "Observe the target where it runs (plimsoll watch --serve there, --observe-at here), or use more workers",
+        )
+        .leaves_open();
+    }
+    let title = if busy.both > TIME_SHARE {
+        "the generator was busy, and so was the target: it had all the load it could take"
+    } else {
+        "the generator had room"
+    };
+    Verdict::refuted(title).because(busy.evidence(facts)).because_all(busy.target_evidence(facts))
 }
 
 /// What it says of a part of the run: `Some(true)`: too much work; `None`: not known.

@@ -12,58 +12,45 @@ use super::generator_cpu;
 use crate::facts::{Facts, duration, percent, quantile_name};
 use crate::harm::{Harm, NEVER_TAKEN_UP_MAX, SHARE_MAX, Taken};
 use crate::rule::{Bearing, Needs, Rule, Verdict, past};
-use model::finding::{Evidence, Severity};
+use model::finding::{About, Evidence, Severity};
 use model::latency::Kind;
+use model::units::show_grouped;
 
 /// See the file's head.
-#[derive(Debug)]
-pub struct GeneratorLag;
+pub const RULE: Rule =
+    Rule { id: "generator-lag", about: About::Generator, needs: Needs::Connections, bearing: Bearing::Measured, judge };
 
-impl Rule for GeneratorLag {
-    fn id(&self) -> &'static str {
-        "generator-lag"
-    }
-
-    fn needs(&self) -> Needs {
-        Needs::Connections
-    }
-
-    fn bearing(&self) -> Bearing {
-        Bearing::Measured
-    }
-
-    fn judge(&self, facts: &Facts<'_>) -> Verdict {
-        let title = "the generator took requests up late";
-        let harm = Harm::of(facts, &facts.whole);
-        let evidence = evidence(facts, &harm);
-        if !harm.is_by_not_running() {
-            if evidence.is_empty() && !facts.is_saturating() {
-                return Verdict::not_observable(title, "fewer than 20 requests were due after warm-up");
-            }
-            let title = if facts.is_saturating() {
-                "in a closed pace without think time no request can be late, and the loop's turns were in time"
-            } else {
-                "requests were taken up in time, or nearly"
-            };
-            return Verdict::refuted(title).because_all(evidence);
+fn judge(facts: &Facts<'_>) -> Verdict {
+    let title = "the generator took requests up late";
+    let harm = Harm::of(facts, &facts.whole);
+    let evidence = evidence(facts, &harm);
+    if !harm.is_by_not_running() {
+        if evidence.is_empty() && !facts.is_saturating() {
+            return Verdict::not_observable(title, "fewer than 20 requests were due after warm-up");
         }
-        if generator_cpu::is_too_much_work(&facts.whole) == Some(true) {
-            return Verdict::refuted("requests were taken up late, and generator-cpu says why").because_all(evidence);
-        }
-        if Taken::of(facts, &facts.whole).by(facts).is_some() {
-            return Verdict::refuted("requests were taken up late, and another finding says by whose doing")
-                .because_all(evidence);
-        }
-        let worst = harm.lag.map_or(0.0, |lag| lag.share()).max(harm.late.map_or(0.0, |late| late.share()));
-        Verdict::supported(Severity::Error, format!("{title}, and what kept it is not seen"))
-            .because_all(evidence)
-            .remedy(
-                "Give the generator CPUs that nothing else uses (--pin, or another machine), and look for what stopped it: \
-                 other processes, a CPU quota, the hypervisor",
-            )
-            .check("grep -H . /proc/pressure/cpu /sys/fs/cgroup/cpu.stat")
-            .confidence(past(worst, SHARE_MAX))
+        let title = if facts.is_saturating() {
+            "in a closed pace without think time no request can be late, and the loop's turns were in time"
+        } else {
+            "requests were taken up in time, or nearly"
+        };
+        return Verdict::refuted(title).because_all(evidence);
     }
+    if generator_cpu::is_too_much_work(&facts.whole) == Some(true) {
+        return Verdict::refuted("requests were taken up late, and generator-cpu says why").because_all(evidence);
+    }
+    if Taken::of(facts, &facts.whole).by(facts).is_some() {
+        return Verdict::refuted("requests were taken up late, and another finding says by whose doing")
+            .because_all(evidence);
+    }
+    let worst = harm.lag.map_or(0.0, |lag| lag.share()).max(harm.late.map_or(0.0, |late| late.share()));
+    Verdict::supported(Severity::Error, format!("{title}, and what kept it is not seen"))
+        .because_all(evidence)
+        .remedy(
+            "Give the generator CPUs that nothing else uses (--pin, or another machine), and look for what stopped it: \
+             other processes, a CPU quota, the hypervisor",
+        )
+        .check("grep -H . /proc/pressure/cpu /sys/fs/cgroup/cpu.stat")
+        .confidence(past(worst, SHARE_MAX))
 }
 
 /// What lag and late turns did, with their figures; empty where there was no request to look at.
@@ -96,7 +83,8 @@ pub(super) fn evidence(facts: &Facts<'_>, harm: &Harm) -> Vec<Evidence> {
     if never > 0 {
         let share = harm.never;
         let words = if share > NEVER_TAKEN_UP_MAX { "" } else { "only " };
-        let text = format!("{never} requests were due and never taken up: {words}{} of all", percent(share));
+        let text =
+            format!("{} requests were due and never taken up: {words}{} of all", show_grouped(never), percent(share));
         all.push(facts.evidence(text, "totals.never_taken_up", never as f64, "requests"));
     }
     all

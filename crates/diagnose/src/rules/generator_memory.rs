@@ -7,47 +7,34 @@
 use crate::facts::Facts;
 use crate::rule::{Bearing, Needs, Rule, Verdict};
 use model::ErrorKind;
-use model::finding::Severity;
+use model::finding::{About, Severity};
+use model::units::show_grouped;
 
 /// See the file's head.
-#[derive(Debug)]
-pub struct GeneratorMemory;
+pub const RULE: Rule =
+    Rule { id: "generator-memory", about: About::Generator, needs: Needs::Load, bearing: Bearing::All, judge };
 
-impl Rule for GeneratorMemory {
-    fn id(&self) -> &'static str {
-        "generator-memory"
+fn judge(facts: &Facts<'_>) -> Verdict {
+    let count = facts.errors(ErrorKind::OutOfMemory);
+    let text = format!("{} operations failed for want of memory (ENOBUFS, ENOMEM)", show_grouped(count));
+    let evidence = facts.evidence(text, "errors.out-of-memory", count as f64, "count");
+    if count == 0 && !facts.has_tried() {
+        return Verdict::not_observable("whether the generator had memory enough", "it made no connection at all");
     }
-
-    fn needs(&self) -> Needs {
-        Needs::Load
+    if count == 0 {
+        return Verdict::refuted("the generator had memory enough").because(evidence);
     }
-
-    fn bearing(&self) -> Bearing {
-        Bearing::All
-    }
-
-    fn judge(&self, facts: &Facts<'_>) -> Verdict {
-        let count = facts.errors(ErrorKind::OutOfMemory);
-        let text = format!("{count} operations failed for want of memory (ENOBUFS, ENOMEM)");
-        let evidence = facts.evidence(text, "errors.out-of-memory", count as f64, "count");
-        if count == 0 && !facts.has_tried() {
-            return Verdict::not_observable("whether the generator had memory enough", "it made no connection at all");
-        }
-        if count == 0 {
-            return Verdict::refuted("the generator had memory enough").because(evidence);
-        }
-        let read = facts.recording.snapshots.iter().filter_map(model::Snapshot::generator_memory_available_bytes);
-        let left = read.min().map(|least| {
-            let text = format!("at the least {} MiB were available on this host", least >> 20);
-            facts.evidence(text, "host.memory_available_bytes", least as f64, "bytes")
-        });
-        Verdict::supported(Severity::Error, "the kernel had no memory for the generator's sockets")
-            .because(evidence)
-            .because_all(left)
-            .remedy(
-                "Ask for fewer connections, raise the generator's limits (cgroup memory, ulimit -l, net.ipv4.tcp_mem), or \
-                 free memory on this host",
-            )
-            .check("free -m; sysctl net.ipv4.tcp_mem; cat /proc/net/sockstat")
-    }
+    let read = facts.recording.snapshots.iter().filter_map(model::Snapshot::generator_memory_available_bytes);
+    let left = read.min().map(|least| {
+        let text = format!("at the least {} MiB were available on this host", least >> 20);
+        facts.evidence(text, "host.memory_available_bytes", least as f64, "bytes")
+    });
+    Verdict::supported(Severity::Error, "the kernel had no memory for the generator's sockets")
+        .because(evidence)
+        .because_all(left)
+        .remedy(
+            "Ask for fewer connections, raise the generator's limits (cgroup memory, ulimit -l, net.ipv4.tcp_mem), or \
+             free memory on this host",
+        )
+        .check("free -m; sysctl net.ipv4.tcp_mem; cat /proc/net/sockstat")
 }

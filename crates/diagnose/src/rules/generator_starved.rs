@@ -14,57 +14,47 @@ use crate::facts::{Facts, duration, percent};
 use crate::harm::{self, Harm, SHARE_MAX, Taken, Taker};
 use crate::quiet::{WAITED_SHARE_MAX, disturbed_rows};
 use crate::rule::{Bearing, Needs, Rule, Verdict, past};
-use model::finding::{Evidence, Severity};
+use model::finding::{About, Evidence, Severity};
 
 /// Other processes named.
 const NAMED_MAX: usize = 3;
 /// Cores that one must use to be named.
 const NAMED_CORES_MIN: f64 = 0.05;
 
-/// See the file's head.
-#[derive(Debug)]
-pub struct GeneratorStarved;
-
 const TITLE: &str = "the generator was kept from running";
 
-impl Rule for GeneratorStarved {
-    fn id(&self) -> &'static str {
-        "generator-starved"
-    }
+/// See the file's head.
+pub const RULE: Rule = Rule {
+    id: "generator-starved",
+    about: About::Generator,
+    needs: Needs::Connections,
+    bearing: Bearing::Measured,
+    judge,
+};
 
-    fn needs(&self) -> Needs {
-        Needs::Connections
+fn judge(facts: &Facts<'_>) -> Verdict {
+    let harm = Harm::of(facts, &facts.whole);
+    let taken = Taken::of(facts, &facts.whole);
+    if !was_read(facts) {
+        return Verdict::not_observable(TITLE, "neither run-queue waits nor late turns of the workers were read");
     }
-
-    fn bearing(&self) -> Bearing {
-        Bearing::Measured
-    }
-
-    fn judge(&self, facts: &Facts<'_>) -> Verdict {
-        let harm = Harm::of(facts, &facts.whole);
-        let taken = Taken::of(facts, &facts.whole);
-        if !was_read(facts) {
-            return Verdict::not_observable(TITLE, "neither run-queue waits nor late turns of the workers were read");
-        }
-        let evidence = readings(facts, &taken);
-        let taker = taken.by(facts).filter(|taker| *taker != Taker::Hypervisor);
-        let is_decisive = harm.is_by_not_running();
-        let is_much =
-            taken.wait > WAITED_SHARE_MAX || taken.quota > WAITED_SHARE_MAX || taken.stopped > WAITED_SHARE_MAX;
-        let Some(taker) = taker.filter(|_| is_decisive || is_much) else {
-            return Verdict::refuted("the generator was given the CPU that it wanted, or nearly").because_all(evidence);
-        };
-        let severity = if is_decisive { Severity::Error } else { Severity::Info };
-        let worst = [taken.wait, taken.quota, taken.stopped].into_iter().fold(0.0, f64::max);
-        Verdict::supported(severity, format!("{TITLE}: {}", whose(facts, taker, &taken)))
-            .because_all(evidence)
-            .because_all(named(facts))
-            .because_all(in_rows(facts))
-            .because_all(generator_lag::evidence(facts, &harm))
-            .remedy(remedy(facts, taker))
-            .check(check(taker))
-            .confidence(past(worst, SHARE_MAX))
-    }
+    let evidence = readings(facts, &taken);
+    let taker = taken.by(facts).filter(|taker| *taker != Taker::Hypervisor);
+    let is_decisive = harm.is_by_not_running();
+    let is_much = taken.wait > WAITED_SHARE_MAX || taken.quota > WAITED_SHARE_MAX || taken.stopped > WAITED_SHARE_MAX;
+    let Some(taker) = taker.filter(|_| is_decisive || is_much) else {
+        return Verdict::refuted("the generator was given the CPU that it wanted, or nearly").because_all(evidence);
+    };
+    let severity = if is_decisive { Severity::Error } else { Severity::Info };
+    let worst = [taken.wait, taken.quota, taken.stopped].into_iter().fold(0.0, f64::max);
+    Verdict::supported(severity, format!("{TITLE}: {}", whose(facts, taker, &taken)))
+        .because_all(evidence)
+        .because_all(named(facts))
+        .because_all(in_rows(facts))
+        .because_all(generator_lag::evidence(facts, &harm))
+        .remedy(remedy(facts, taker))
+        .check(check(taker))
+        .confidence(past(worst, SHARE_MAX))
 }
 
 /// Whether any of its signals was read. A thread that ran has always waited some nanoseconds.
@@ -138,8 +128,9 @@ fn remedy(facts: &Facts<'_>, taker: Taker) -> String {
     match taker {
         Taker::Neighbour => {
             let who = facts.neighbours.first().filter(|n| n.cores >= NAMED_CORES_MIN);
-            let end = who.map_or(String::new(), |n| format!("End or move {} (taskset -cp CPU {}), or ", n.name, n.pid));
-            format!("{end}give the generator CPUs that nothing else uses (--pin, cpusets, another machine)")
+            let give = who
+                .map_or("Give".to_owned(), |n| format!("End or move {} (taskset -cp CPU {}), or give", n.name, n.pid));
+            format!("{give} the generator CPUs that nothing else uses (--pin, cpusets, another machine)")
         }
         Taker::Target => "Pin target and generator apart (--pin here, taskset -cp CPU PID for the target), or run the \
                           generator on another machine"

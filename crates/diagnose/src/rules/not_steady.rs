@@ -7,9 +7,9 @@
 //! A warm-up that is too short and a target that slows down look alike: the direction is said.
 
 use crate::facts::{Facts, percent};
-use crate::rule::{Needs, Rule, Verdict, past};
+use crate::rule::{Bearing, Needs, Rule, Verdict, past};
 use crate::statistics::{Sample, Welch};
-use model::finding::{Evidence, Severity};
+use model::finding::{About, Evidence, Severity};
 use model::recording::Row;
 
 const ROWS_MIN: usize = 8;
@@ -17,54 +17,42 @@ const THROUGHPUT: f64 = 0.10;
 const RESPONSE: f64 = 0.25;
 
 /// See the file's head.
-#[derive(Debug)]
-pub struct NotSteady;
+pub const RULE: Rule =
+    Rule { id: "not-steady", about: About::Load, needs: Needs::Connections, bearing: Bearing::None, judge };
 
-impl Rule for NotSteady {
-    fn id(&self) -> &'static str {
-        "not-steady"
+fn judge(facts: &Facts<'_>) -> Verdict {
+    let title = "the second half of the run was not like the first";
+    let rows = usual(facts);
+    if rows.len() < ROWS_MIN {
+        let missing = format!("{} whole intervals were measured, and {ROWS_MIN} are needed", rows.len());
+        return Verdict::not_observable(title, missing);
     }
-
-    fn needs(&self) -> Needs {
-        Needs::Connections
+    let throughput = compare(facts, &rows, "throughput", "intervals.throughput_change", |row| throughput(facts, row));
+    let response = facts
+        .is_constant_rate()
+        .then(|| compare(facts, &rows, "mean response time", "intervals.response_change", mean_response))
+        .flatten();
+    let changes: Vec<(&Change, f64)> =
+        throughput.iter().map(|c| (c, THROUGHPUT)).chain(response.iter().map(|c| (c, RESPONSE))).collect();
+    if changes.is_empty() {
+        return Verdict::not_observable(title, "too few intervals had replies to compare");
     }
-
-    fn judge(&self, facts: &Facts<'_>) -> Verdict {
-        let title = "the second half of the run was not like the first";
-        let rows = usual(facts);
-        if rows.len() < ROWS_MIN {
-            let missing = format!("{} whole intervals were measured, and {ROWS_MIN} are needed", rows.len());
-            return Verdict::not_observable(title, missing);
-        }
-        let throughput =
-            compare(facts, &rows, "throughput", "intervals.throughput_change", |row| throughput(facts, row));
-        let response = facts
-            .is_constant_rate()
-            .then(|| compare(facts, &rows, "mean response time", "intervals.response_change", mean_response))
-            .flatten();
-        let changes: Vec<(&Change, f64)> =
-            throughput.iter().map(|c| (c, THROUGHPUT)).chain(response.iter().map(|c| (c, RESPONSE))).collect();
-        if changes.is_empty() {
-            return Verdict::not_observable(title, "too few intervals had replies to compare");
-        }
-        let evidence = changes.iter().map(|(change, _)| change.evidence.clone());
-        let beyond =
-            changes.iter().filter(|(change, threshold)| change.is_beyond && change.relative.abs() > *threshold);
-        let Some(confidence) = beyond.map(|(c, threshold)| past(c.relative.abs(), *threshold)).reduce(f64::max) else {
-            return Verdict::refuted("both halves of the run were alike").because_all(evidence);
-        };
-        let is_faster = throughput.as_ref().is_some_and(|c| c.is_beyond && c.relative > THROUGHPUT)
-            || response.as_ref().is_some_and(|c| c.is_beyond && c.relative < -RESPONSE);
-        Verdict::supported(Severity::Warning, title)
-            .because_all(evidence)
-            .remedy(if is_faster {
-                "It became faster: leave the beginning out (--warmup), or run longer"
-            } else {
-                "It became slower: run longer to see where it settles, and look for what grows (memory, queues, logs)"
-            })
-            .check("plimsoll report RUN --csv")
-            .confidence(confidence)
-    }
+    let evidence = changes.iter().map(|(change, _)| change.evidence.clone());
+    let beyond = changes.iter().filter(|(change, threshold)| change.is_beyond && change.relative.abs() > *threshold);
+    let Some(confidence) = beyond.map(|(c, threshold)| past(c.relative.abs(), *threshold)).reduce(f64::max) else {
+        return Verdict::refuted("both halves of the run were alike").because_all(evidence);
+    };
+    let is_faster = throughput.as_ref().is_some_and(|c| c.is_beyond && c.relative > THROUGHPUT)
+        || response.as_ref().is_some_and(|c| c.is_beyond && c.relative < -RESPONSE);
+    Verdict::supported(Severity::Warning, title)
+        .because_all(evidence)
+        .remedy(if is_faster {
+            "It became faster: leave the beginning out (--warmup), or run longer"
+        } else {
+            "It became slower: run longer to see where it settles, and look for what grows (memory, queues, logs)"
+        })
+        .check("plimsoll report RUN --csv intervals.csv && column -s, -t intervals.csv | less -S")
+        .confidence(confidence)
 }
 
 /// The measured intervals, without those much shorter than the usual one.
@@ -115,11 +103,14 @@ fn compare(
     let welch = Welch::of(first, second);
     let (relative, margin) = (welch.difference / first.mean, welch.margin / first.mean);
     let direction = if relative < 0.0 { "lower" } else { "higher" };
-    let text = format!(
-        "{what} was {} {direction} in the second half (99 % interval ± {})",
-        percent(relative.abs()),
-        percent(margin)
-    );
+    let (relative_text, margin) = (percent(relative.abs()), percent(margin));
+    let text = match welch.differs() {
+        true => format!("{what} was {relative_text} {direction} in the second half (99 % interval ± {margin})"),
+        // What chance explains is no difference, whatever its size.
+        false => format!(
+            "{what} of both halves cannot be told apart ({relative_text} {direction} in the second, 99 % interval ± {margin})"
+        ),
+    };
     let evidence = facts.evidence(text, metric, relative, "ratio");
     Some(Change { relative, is_beyond: welch.differs(), evidence })
 }

@@ -9,20 +9,22 @@
 //! where it was the generator.
 
 use crate::facts::{Facts, duration, percent, quantile_name};
-use crate::rule::{Needs, Rule, Verdict, past};
+use crate::rule::{Bearing, Needs, Rule, Verdict, past};
 use model::ErrorKind;
-use model::finding::Severity;
+use model::finding::{About, Severity};
 use model::latency::Kind;
 use model::plan::{Arrivals, Pace};
+use model::units::show_figure;
 
 const OVERALL: f64 = 0.02;
 const INTERVAL: f64 = 0.05;
 
 /// Failures of requests that never left.
-const UNSENT: [ErrorKind; 10] = [
+const UNSENT: [ErrorKind; 11] = [
     ErrorKind::QueueTimeout,
     ErrorKind::NameNotFound,
     ErrorKind::Refused,
+    ErrorKind::NoSocket,
     ErrorKind::ConnectTimeout,
     ErrorKind::Unreachable,
     ErrorKind::AddressNotAvailable,
@@ -33,78 +35,77 @@ const UNSENT: [ErrorKind; 10] = [
 ];
 
 /// See the file's head.
-#[derive(Debug)]
-pub struct RateNotReached;
+pub const RULE: Rule =
+    Rule { id: "rate-not-reached", about: About::Load, needs: Needs::Connections, bearing: Bearing::None, judge };
 
-impl Rule for RateNotReached {
-    fn id(&self) -> &'static str {
-        "rate-not-reached"
+fn judge(facts: &Facts<'_>) -> Verdict {
+    let title = "the rate asked for was not reached";
+    let Some(due) = facts.due(facts.start_ns, facts.end_ns) else {
+        return Verdict::refuted("a closed pace asks for no rate");
+    };
+    let quota = facts.recording.plan.stop.requests.map_or(f64::INFINITY, |n| n as f64);
+    let due = due.min(quota);
+    if due < 1.0 || facts.rows.is_empty() {
+        return Verdict::not_observable(title, "no interval was measured in which a request was due");
     }
+    let totals = &facts.recording.totals;
+    let taken = totals.in_time.started as f64 + totals.in_time.dropped as f64;
+    // Counted where the generator knew of them, and at the least what is missing of those due.
+    let never_taken = (due - taken).max(totals.sum.counts.never_taken_up as f64).max(0.0);
+    let queued = facts.rows.last().map_or(0, |row| row.gauges.queued) as f64;
+    let unsent: f64 = UNSENT.iter().map(|kind| totals.sum.errors.of(*kind) as f64).sum();
+    let held = queued + totals.in_time.dropped as f64 + unsent;
+    let missing = never_taken + held;
+    let (short, intervals) = short_rows(facts, quota);
 
-    fn needs(&self) -> Needs {
-        Needs::Connections
-    }
-
-    fn judge(&self, facts: &Facts<'_>) -> Verdict {
-        let title = "the rate asked for was not reached";
-        let Some(due) = facts.due(facts.start_ns, facts.end_ns) else {
-            return Verdict::refuted("a closed pace asks for no rate");
-        };
-        let quota = facts.recording.plan.stop.requests.map_or(f64::INFINITY, |n| n as f64);
-        let due = due.min(quota);
-        if due < 1.0 || facts.rows.is_empty() {
-            return Verdict::not_observable(title, "no interval was measured in which a request was due");
+    let measured_s = facts.measured_s().max(1e-9);
+    let (asked, sent) = (due / measured_s, (due - missing).max(0.0) / measured_s);
+    let text = match missing > 0.0 {
+        true => {
+            let less = percent(missing / due);
+            format!("{}/s were due and {}/s were sent: {less} less", show_figure(asked), show_figure(sent))
         }
-        let totals = &facts.recording.totals;
-        let taken = totals.in_time.started as f64 + totals.in_time.dropped as f64;
-        // Counted where the generator knew of them, and at the least what is missing of those due.
-        let never_taken = (due - taken).max(totals.sum.counts.never_taken_up as f64).max(0.0);
-        let queued = facts.rows.last().map_or(0, |row| row.gauges.queued) as f64;
-        let unsent: f64 = UNSENT.iter().map(|kind| totals.sum.errors.of(*kind) as f64).sum();
-        let held = queued + totals.in_time.dropped as f64 + unsent;
-        let missing = never_taken + held;
-        let (short, intervals) = short_rows(facts, quota);
-
-        let measured_s = facts.measured_s().max(1e-9);
-        let (asked, sent) = (due / measured_s, (due - missing).max(0.0) / measured_s);
-        let text = format!("{asked:.0}/s were due and {sent:.0}/s were sent: {} less", percent(missing / due));
-        let rate = facts.evidence(text, "achieved.sent_per_s", sent, "1/s");
-        let text = format!("in {short} of {intervals} intervals more than {} were missing", percent(INTERVAL));
-        let rows = facts.evidence(text, "achieved.intervals_short", short as f64, "intervals");
-        let is_short = missing > (OVERALL * due).max(scatter(facts, due));
-        if !is_short && short == 0 {
-            return Verdict::refuted("the rate asked for was sent").because(rate).because(rows);
-        }
-        let is_targets = held >= never_taken;
-        let title = match (is_short, is_targets) {
-            (true, true) => format!("{title}: no connection was free for {} of the requests", percent(held / due)),
-            (true, false) => {
-                format!("{title}: the generator did not take up {} of the requests", percent(never_taken / due))
-            }
-            (false, _) => format!("the rate was not held in {short} of {intervals} intervals, and was made up for"),
-        };
-        let severity = if is_short { Severity::Warning } else { Severity::Info };
-        Verdict::supported(severity, title)
-            .because(rate)
-            .because(rows)
-            .because(facts.evidence(
-                format!("{held:.0} waited for a connection to the end, were dropped, or failed without one"),
-                "achieved.held",
-                held,
-                "requests",
-            ))
-            .because(facts.evidence(
-                format!("{never_taken:.0} were never taken up by the generator"),
-                "achieved.never_taken_up",
-                never_taken,
-                "requests",
-            ))
-            .because_all(tail(facts, Kind::Lag, "lag.p99_us"))
-            .because_all(tail(facts, Kind::Queue, "queue.p99_us"))
-            .remedy(if is_targets { targets_remedy(facts, asked) } else { generators_remedy() })
-            .check("ss -tin state established | head; top -H")
-            .confidence(past(missing / due, OVERALL))
+        false => format!("{}/s were due and all of them were sent", show_figure(asked)),
+    };
+    let rate = facts.evidence(text, "achieved.sent_per_s", sent, "1/s");
+    let text = format!("in {short} of {intervals} intervals more than {} were missing", percent(INTERVAL));
+    let rows = facts.evidence(text, "achieved.intervals_short", short as f64, "intervals");
+    let is_short = missing > (OVERALL * due).max(scatter(facts, due));
+    if !is_short && short == 0 {
+        return Verdict::refuted("the rate asked for was sent").because(rate).because(rows);
     }
+    let is_targets = held >= never_taken;
+    let title = match (is_short, is_targets) {
+        (true, true) => format!("{title}: no connection was free for {} of the requests", percent(held / due)),
+        (true, false) => {
+            format!("{title}: the generator did not take up {} of the requests", percent(never_taken / due))
+        }
+        (false, _) => format!("the rate was not held in {short} of {intervals} intervals, and was made up for"),
+    };
+    let severity = if is_short { Severity::Warning } else { Severity::Info };
+    Verdict::supported(severity, title)
+        .because(rate)
+        .because(rows)
+        .because(facts.evidence(
+            format!(
+                "{} waited for a connection to the end, were dropped, or failed without one",
+                show_figure(held.round())
+            ),
+            "achieved.held",
+            held,
+            "requests",
+        ))
+        .because(facts.evidence(
+            format!("{} were never taken up by the generator", show_figure(never_taken.round())),
+            "achieved.never_taken_up",
+            never_taken,
+            "requests",
+        ))
+        .because_all(tail(facts, Kind::Lag, "lag.p99_us"))
+        .because_all(tail(facts, Kind::Queue, "queue.p99_us"))
+        .remedy(if is_targets { targets_remedy(facts, asked) } else { generators_remedy() })
+        .check("ss -tin state established | head; top -H")
+        .confidence(past(missing / due, OVERALL))
 }
 
 /// Intervals in which too little was sent, and how many could be looked at.
@@ -154,9 +155,12 @@ fn targets_remedy(facts: &Facts<'_>, asked_per_s: f64) -> String {
     let needed = asked_per_s * mean_ns / 1e9;
     if needed > places {
         format!(
-            "{asked_per_s:.0}/s at {} each need {needed:.0} places, and there are {places:.0}: more connections (-c) if the \
-             target is not yet at its limit, else a lower --rate",
-            duration(mean_ns)
+            "{}/s at {} each need {} places, and there are {}: more connections (-c) if the target is not yet at its limit, \
+             else a lower --rate",
+            show_figure(asked_per_s.round()),
+            duration(mean_ns),
+            show_figure(needed.round()),
+            show_figure(places)
         )
     } else {
         "Look at what held the target up in those intervals; a lower --rate, or more connections (-c), leave it room"

@@ -8,49 +8,39 @@
 //! doing, so it leaves the figures valid; they do not show it by themselves, so the report's first line does.
 
 use crate::facts::{Facts, duration, percent};
-use crate::rule::{Needs, Rule, Verdict, past};
+use crate::rule::{Bearing, Needs, Rule, Verdict, past};
 use model::LatencyKind;
-use model::finding::{Evidence, Severity};
+use model::finding::{About, Evidence, Severity};
 use model::users::{Users, time_quantile};
 
 /// So many of all connections are an error.
 const MANY: f64 = 0.1;
 
 /// See the file's head.
-#[derive(Debug)]
-pub struct StarvedUsers;
+pub const RULE: Rule =
+    Rule { id: "starved-users", about: About::Target, needs: Needs::Connections, bearing: Bearing::None, judge };
 
-impl Rule for StarvedUsers {
-    fn id(&self) -> &'static str {
-        "starved-users"
+fn judge(facts: &Facts<'_>) -> Verdict {
+    let title = "connections starved while others were served";
+    let Some(users) = facts.recording.totals.users.filter(|users| users.connections > 0) else {
+        return Verdict::not_observable(title, "the replies of each connection were not counted");
+    };
+    let spread = spread(facts, &users);
+    if users.starved == 0 {
+        return Verdict::refuted("no connection starved while others were served").because(spread);
     }
-
-    fn needs(&self) -> Needs {
-        Needs::Connections
-    }
-
-    fn judge(&self, facts: &Facts<'_>) -> Verdict {
-        let title = "connections starved while others were served";
-        let Some(users) = facts.recording.totals.users.filter(|users| users.connections > 0) else {
-            return Verdict::not_observable(title, "the replies of each connection were not counted");
-        };
-        let spread = spread(facts, &users);
-        if users.starved == 0 {
-            return Verdict::refuted("no connection starved while others were served").because(spread);
-        }
-        let share = users.starved as f64 / users.connections as f64;
-        let severity = if share >= MANY { Severity::Error } else { Severity::Warning };
-        Verdict::supported(severity, words(&users))
-            .because(spread)
-            .because_all(since(facts, &users))
-            .because_all(times(facts))
-            .remedy(
-                "Look at how many connections the target serves at once (workers, threads, its maximum of connections): \
-                 the others wait for one of them to close",
-            )
-            .check("ss -tnp state established | sort -k2 -n | tail; top -H")
-            .confidence(past(share, 0.05))
-    }
+    let share = users.starved as f64 / users.connections as f64;
+    let severity = if share >= MANY { Severity::Error } else { Severity::Warning };
+    Verdict::supported(severity, words(&users))
+        .because(spread)
+        .because_all(since(facts, &users))
+        .because_all(times(facts))
+        .remedy(
+            "Look at how many connections the target serves at once (workers, threads, its maximum of connections): \
+             the others wait for one of them to close",
+        )
+        .check("ss -tnp state established | sort -k2 -n | tail; top -H")
+        .confidence(past(share, 0.05))
 }
 
 /// Who starved, in a sentence without an end.

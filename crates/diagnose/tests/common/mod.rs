@@ -10,8 +10,8 @@ use model::snapshot::{
     CpuTimes, Neighbour, ProcessSample, Quota, Role, SamplerState, SamplerStatus, Snapshot, SummedCpu, ThreadSample,
 };
 use model::{Interval, LatencyKind};
-
-pub const SECOND: u64 = 1_000_000_000;
+pub use testkit::recordings::SECOND_NS as SECOND;
+use testkit::recordings::{failure, get, http1, origin, plan, process, steady, thread};
 
 /// One second of a run.
 #[derive(Debug, Clone)]
@@ -100,10 +100,12 @@ pub fn open() -> Build {
         suspended_ns: 0,
     };
     Build {
-        plan: plan(Pace::Open {
-            profile: vec![Segment { from_per_s: 5000.0, to_per_s: 5000.0, for_ns: 10 * SECOND }],
-            arrivals: Arrivals::Constant,
-        }),
+        plan: Plan {
+            pace: steady(5000.0, Arrivals::Constant),
+            connections: 64,
+            queue_capacity: 1 << 16,
+            ..plan(http1(get()), vec![origin("http://localhost:80", 80)])
+        },
         seconds: vec![second; 10],
         in_flight_at_end: 0,
         events: Vec::new(),
@@ -136,47 +138,6 @@ pub fn closed() -> Build {
         (second.ok, second.response_ns, second.in_flight) = (6400, 10_000_000, 64);
     }
     build
-}
-
-fn plan(pace: Pace) -> Plan {
-    let request = HttpRequest {
-        origin: 0,
-        weight: 1.0,
-        method: "GET".into(),
-        target: "/".into(),
-        headers: Vec::new(),
-        body: Body::default(),
-        expect: Expect::default(),
-    };
-    Plan {
-        sources: Vec::new(),
-        workload: Workload::Http1(Http1 { requests: vec![request], keep_alive: true, head_bytes_max: 65536 }),
-        origins: vec![Origin {
-            name: "http://localhost:80".into(),
-            addresses: vec![Address::Tcp("127.0.0.1:80".parse().unwrap())],
-            weight: 1.0,
-        }],
-        pace,
-        connections: 64,
-        threads: 1,
-        pin: Vec::new(),
-        stop: Stop { duration_ns: Some(10 * SECOND), requests: None },
-        warmup_ns: 0,
-        drain_ns: SECOND,
-        timeouts: Timeouts { connect_ns: SECOND, reply_ns: 30 * SECOND },
-        reconnect: Backoff { first_ns: 1, max_ns: 1 },
-        give_up_ns: None,
-        requests_per_connection: None,
-        pipeline: 1,
-        on_full: OnFull::Wait,
-        queue_capacity: 1 << 16,
-        driver: DriverKind::Epoll,
-        batch: None,
-        receive_stamps: false,
-        tick_ns: SECOND,
-        seed: 1,
-        tls: None,
-    }
 }
 
 impl Build {
@@ -278,19 +239,12 @@ impl Build {
             }
             for (kind, count) in &second.failed {
                 for _ in 0..*count {
-                    interval.record_error(model::error_kind::ErrorExample {
-                        kind: *kind,
-                        phase: Phase::Reply,
-                        errno: 0,
-                        detail: 0,
-                        at_ns: i as u64 * SECOND + 1,
-                        origin: 0,
-                    });
+                    interval.record_error(failure(*kind, Phase::Reply, i as u64 * SECOND + 1));
                 }
             }
-            interval.status.add(200, second.ok);
+            interval.outcomes.add(200, second.ok);
             if i == 0 {
-                self.status.iter().for_each(|(status, count)| interval.status.add(*status, *count));
+                self.status.iter().for_each(|(status, count)| interval.outcomes.add(*status, *count));
             }
             let counts = &mut interval.counts;
             let threads = u64::from(self.plan.threads);
@@ -361,8 +315,6 @@ impl Build {
                 cores: vec![CpuTimes::default(); 2],
                 memory_available_bytes: Some(1 << 30),
                 time_wait: Some(7),
-                slab_bytes: None,
-                socket_memory_bytes: None,
                 processes,
                 neighbours: self.neighbours(neighbours_ns),
                 generator_quota: has_quota.then_some(Quota { cpus: 0.5, throttled: i as u64, throttled_ns }),
@@ -391,30 +343,12 @@ impl Build {
 
     fn process(&self, role: Role, pid: u32, threads: &[(u64, u64)]) -> ProcessSample {
         let thread = |(i, (run_ns, wait_ns)): (usize, &(u64, u64))| ThreadSample {
-            switches: None,
-            stands: None,
-            tid: pid + i as u32,
-            name: format!("thread-{i}"),
-            state: 'S',
             core: Some(0),
             run_ns: self.has_schedstat.then_some(*run_ns),
             wait_ns: self.has_schedstat.then_some(*wait_ns),
-            user_ns: None,
-            system_ns: None,
+            ..thread(pid + i as u32, &format!("thread-{i}"))
         };
-        ProcessSample {
-            metrics: model::metrics::Metrics::default(),
-            role,
-            pid,
-            start_ticks: 5,
-            name: "server".into(),
-            rss_bytes: None,
-            descriptors: None,
-            user_ns: None,
-            system_ns: None,
-            threads: threads.iter().enumerate().map(thread).collect(),
-            threads_total: threads.len() as u32,
-        }
+        process(role, pid, "server", threads.iter().enumerate().map(thread).collect())
     }
 }
 

@@ -12,6 +12,7 @@
 //! each time its peer reads, which would wake once more for each reply, so there it is asked for only while it is wanted.
 
 use super::alarm::{Alarm, timespec};
+use super::clock::{monotonic_ns, sleep_ns};
 use super::outbox::Outbox;
 use super::socket::{Sources, bind_to, errno, kernel_address, stream};
 use super::stamps::{CONTROL_BYTES, Control, WallClock};
@@ -19,7 +20,6 @@ use super::{Driver, Event, SENT_BYTES_MAX, Setup, Slot, Wake, ahead, stamps};
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
-use rustix::time::{ClockId, clock_gettime};
 use socket2::{Domain, SockAddr, Socket};
 use std::collections::VecDeque;
 use std::io;
@@ -96,6 +96,8 @@ pub struct Epoll {
     received: usize,
     /// For receive stamps, where they are used.
     stamping: Option<(WallClock, Control)>,
+    /// Bytes that the kernel has taken since [`Driver::take_sent_bytes`] was last asked.
+    sent_bytes: u64,
     origin_ns: u64,
 }
 
@@ -126,6 +128,7 @@ impl Epoll {
             buffer: vec![0; BUFFER_BYTES].into_boxed_slice(),
             received: 0,
             stamping: setup.receive_stamps.then(|| (WallClock::default(), Control([0; CONTROL_BYTES]))),
+            sent_bytes: 0,
             origin_ns: 0,
         })
     }
@@ -181,6 +184,7 @@ impl Epoll {
             let bytes = self.outbox.bytes(*payload);
             match rustix::net::send(socket, &bytes[..bytes.len().min(allowed)], SendFlags::NOSIGNAL) {
                 Ok(n) => {
+                    self.sent_bytes += n as u64;
                     allowed -= n;
                     payload.start += n as u32;
                     payload.length -= n as u32;
@@ -324,6 +328,7 @@ impl Driver for Epoll {
             let bytes = self.outbox.bytes(payload);
             if bytes.len() <= SENT_BYTES_MAX && rustix::net::send(socket, bytes, SendFlags::NOSIGNAL) == Ok(bytes.len())
             {
+                self.sent_bytes += bytes.len() as u64;
                 return;
             }
         }
@@ -342,19 +347,29 @@ impl Driver for Epoll {
             && bytes.len() <= SENT_BYTES_MAX
             && let Some(socket) = &entry.socket
         {
-            match rustix::net::send(socket, &bytes, SendFlags::NOSIGNAL) {
-                Ok(n) if n == bytes.len() => return self.outbox.take_back(bytes),
-                Ok(n) => start = n,
-                // Tried again below, where an error is kept.
-                Err(_) => {}
+            // What fails is tried again below, where an error is kept.
+            if let Ok(n) = rustix::net::send(socket, &bytes, SendFlags::NOSIGNAL) {
+                self.sent_bytes += n as u64;
+                if n == bytes.len() {
+                    return self.outbox.take_back(bytes);
+                }
+                start = n;
             }
         }
         let payload = self.outbox.keep(bytes, start);
         self.keep(slot, payload);
     }
 
-    fn unsent(&self, slot: Slot) -> usize {
-        if self.entries[slot as usize].has_unsent { self.rests[slot as usize].unsent.len() } else { 0 }
+    #[inline]
+    fn unsent_bytes(&self, slot: Slot) -> u64 {
+        if !self.entries[slot as usize].has_unsent {
+            return 0;
+        }
+        self.rests[slot as usize].unsent.iter().map(|payload| u64::from(payload.length)).sum()
+    }
+
+    fn take_sent_bytes(&mut self) -> u64 {
+        std::mem::take(&mut self.sent_bytes)
     }
 
     fn close(&mut self, slot: Slot) {
@@ -471,13 +486,6 @@ impl Driver for Epoll {
     }
 }
 
-/// CLOCK_MONOTONIC now, nanoseconds.
-#[inline]
-pub fn monotonic_ns() -> u64 {
-    let t = clock_gettime(ClockId::Monotonic);
-    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
-}
-
 /// What a connection is watched for.
 fn watched(room: bool) -> epoll::EventFlags {
     let always = epoll::EventFlags::IN | epoll::EventFlags::RDHUP | epoll::EventFlags::ET;
@@ -486,11 +494,4 @@ fn watched(room: bool) -> epoll::EventFlags {
 
 fn key(slot: Slot, generation: u32) -> u64 {
     u64::from(generation) << 32 | u64::from(slot)
-}
-
-pub(super) fn sleep_ns(ns: u64) {
-    if ns > 0 {
-        // Interrupted by a signal: the worker looks at the clock again anyway.
-        let _ = rustix::thread::nanosleep(&timespec(ns));
-    }
 }

@@ -7,6 +7,7 @@
 
 pub(crate) mod ahead;
 mod alarm;
+pub mod clock;
 pub mod epoll;
 pub mod outbox;
 pub mod rings;
@@ -19,19 +20,32 @@ pub mod uring;
 use model::plan::Address;
 use std::net::IpAddr;
 use std::sync::Arc;
-use wire::{Payload, Protocol};
+use wire::{Payload, Protocol, Source, Stream};
 
-/// Sends a request: a range of a blob, or what the protocol writes now.
+/// Sends a connection's request: a range of a blob, or what the protocol writes now. Says how many bytes.
 #[inline]
-pub fn send_request<D: Driver, P: Protocol>(driver: &mut D, protocol: &P, slot: Slot, request: Payload) {
-    if P::WRITES {
-        let mut bytes = driver.lend();
-        // A buffer that grows with what is drawn would do so at any time of a run.
-        bytes.reserve(protocol.written_bytes_max());
-        protocol.write(request, &mut bytes);
-        driver.send_bytes(slot, bytes);
-    } else {
-        driver.send(slot, request);
+pub fn send_request<D: Driver, P: Protocol<Transport = Stream>>(
+    driver: &mut D,
+    protocol: &P,
+    connection: &mut P::Connection,
+    slot: Slot,
+    number: u32,
+    request: P::Request,
+) -> u64 {
+    match protocol.source(request) {
+        Source::Blob(payload) => {
+            driver.send(slot, payload);
+            u64::from(payload.length)
+        }
+        Source::Template => {
+            let mut bytes = driver.lend();
+            // A buffer that grows with what is drawn would do so at any time of a run.
+            bytes.reserve(protocol.written_bytes_max());
+            protocol.write(connection, number, request, &mut bytes);
+            let length = bytes.len() as u64;
+            driver.send_bytes(slot, bytes);
+            length
+        }
     }
 }
 
@@ -47,17 +61,17 @@ pub type Slot = u32;
 pub enum Event {
     /// It is established.
     Connected {
-        /// Whose.
+        /// The connection it happened to.
         slot: Slot,
     },
     /// It is established, and the TLS handshake has begun; [`Event::Secured`] or [`Event::Refused`] follows.
     Handshaking {
-        /// Whose.
+        /// The connection it happened to.
         slot: Slot,
     },
     /// The TLS handshake is done: what is asked may be sent.
     Secured {
-        /// Whose.
+        /// The connection it happened to.
         slot: Slot,
         /// Whether it resumed an earlier session.
         resumed: bool,
@@ -66,50 +80,50 @@ pub enum Event {
     },
     /// A ticket has come, with which a later connection resumes this one's session (TLS 1.3).
     Ticket {
-        /// Whose.
+        /// The connection it happened to.
         slot: Slot,
     },
     /// TLS failed: the connection cannot be used any further.
     Refused {
-        /// Whose.
+        /// The connection it happened to.
         slot: Slot,
         /// Why, as [`wire::tls::Fault::number`].
         detail: u32,
-        /// Whether it is the handshake that failed, by our word or by the peer's.
+        /// Whether our side of the handshake was not done yet.
         in_handshake: bool,
     },
     /// The peer closed its side without TLS's close_notify: what came may have been cut off.
     Truncated {
-        /// Whose.
+        /// The connection it happened to.
         slot: Slot,
     },
     /// It could not be established; the slot is free of any socket again.
     ConnectFailed {
-        /// Whose.
+        /// The connection it happened to.
         slot: Slot,
         /// The kernel's error number.
         errno: i32,
     },
     /// Bytes came; [`Driver::bytes`] has them until the next call of [`Driver::next`].
     Received {
-        /// Whose.
+        /// The connection it happened to.
         slot: Slot,
         /// When they came: the kernel's receive stamp where one is used, else when they were read.
         at_ns: u64,
     },
     /// The kernel has taken what was given to [`Driver::send_bytes`]. Not said where it took all of it at once.
     Drained {
-        /// Whose.
+        /// The connection it happened to.
         slot: Slot,
     },
     /// The peer closed its side; no more bytes will come.
     Closed {
-        /// Whose.
+        /// The connection it happened to.
         slot: Slot,
     },
     /// The connection broke.
     Failed {
-        /// Whose.
+        /// The connection it happened to.
         slot: Slot,
         /// The kernel's error number.
         errno: i32,
@@ -219,8 +233,12 @@ pub trait Driver {
     /// Sends bytes that are in no blob, as [`Driver::send`] does; takes the buffer over, to lend it again.
     fn send_bytes(&mut self, slot: Slot, bytes: Vec<u8>);
 
-    /// How many of the payloads given to [`Driver::send`] the kernel has certainly not taken whole: the youngest ones.
-    fn unsent(&self, slot: Slot) -> usize;
+    /// Bytes that were given to be sent and that the kernel is not known to have taken, as they were given: of TLS in plain.
+    fn unsent_bytes(&self, slot: Slot) -> u64;
+
+    /// Bytes that the kernel has taken since this was last asked, of all slots and as they were given. A small send that
+    /// is not waited for counts when it is handed over.
+    fn take_sent_bytes(&mut self) -> u64;
 
     /// Says that no reply is due on a connection; the next [`Driver::send`] ends that.
     fn rest(&mut self, _slot: Slot) {}

@@ -123,6 +123,7 @@ pub struct Sim {
     sequence: u64,
     ready: VecDeque<(Event, Vec<u8>)>,
     bytes: Vec<u8>,
+    sent_bytes: u64,
     blobs: Vec<Arc<[u8]>>,
     log: Option<Log>,
 }
@@ -143,6 +144,7 @@ impl Sim {
             sequence: 0,
             ready: VecDeque::new(),
             bytes: Vec::new(),
+            sent_bytes: 0,
             blobs: setup.blobs.clone(),
             log: None,
         }
@@ -221,7 +223,15 @@ impl Sim {
     }
 
     fn arrive(&mut self, connection: u64, arrival: Arrival) {
-        let Some(&slot) = self.slots.get(&connection) else { return };
+        let Some(&slot) = self.slots.get(&connection) else {
+            // What was sent before we closed arrives all the same; nobody is there to hear the answer.
+            if let Arrival::AtService(bytes) = arrival
+                && !self.is_dead(self.now_ns)
+            {
+                self.service.received(connection, &bytes);
+            }
+            return;
+        };
         let arrival = match arrival {
             Arrival::Established if self.is_dead(self.now_ns) => Arrival::Refused,
             Arrival::AtService(_) | Arrival::AtClient(_) if self.is_dead(self.now_ns) => Arrival::ResetAtClient,
@@ -299,6 +309,7 @@ impl Driver for Sim {
 
     fn send_bytes(&mut self, slot: Slot, bytes: Vec<u8>) {
         let Some((connection, _)) = self.connections[slot as usize] else { return };
+        self.sent_bytes += bytes.len() as u64;
         self.note(slot, bytes.len(), true, self.now_ns);
         let at_ns = self.arrives_ns(connection, 0, 0);
         let arrival = if self.random.random_bool(self.weather.reset) {
@@ -309,8 +320,12 @@ impl Driver for Sim {
         self.schedule(at_ns, connection, arrival);
     }
 
-    fn unsent(&self, _slot: Slot) -> usize {
+    fn unsent_bytes(&self, _slot: Slot) -> u64 {
         0
+    }
+
+    fn take_sent_bytes(&mut self) -> u64 {
+        std::mem::take(&mut self.sent_bytes)
     }
 
     fn close(&mut self, slot: Slot) {

@@ -3,7 +3,7 @@
 use super::names;
 use super::store::Sessions;
 use super::verify::AnyCertificate;
-use model::tls::{TlsPlan, TlsVersion, Verify};
+use model::tls::{TlsError, TlsPlan, TlsVersion, Verify};
 use rustls::client::{Resumption, Tls12Resumption};
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::pem::PemObject;
@@ -12,60 +12,6 @@ use rustls::version::{TLS12, TLS13};
 use rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion};
 use std::collections::HashSet;
 use std::sync::Arc;
-
-/// Why TLS cannot be set up as asked.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum TlsError {
-    /// No suite of this name.
-    #[error("expected cipher suites such as {}, got '{got}'", names::known_ciphers().join(", "))]
-    Cipher {
-        /// What was written.
-        got: String,
-    },
-    /// No group of this name.
-    #[error("expected key exchange groups ({}), got '{got}'", names::known_groups().join(", "))]
-    Group {
-        /// What was written.
-        got: String,
-    },
-    /// Suites of one version, groups or versions of another.
-    #[error("the TLS versions, cipher suites and groups asked for do not go together ({why}): leave one of them out")]
-    Apart {
-        /// In rustls' words.
-        why: String,
-    },
-    /// No certificates.
-    #[error("expected certificates in PEM (-----BEGIN CERTIFICATE-----), got {got}")]
-    Certificates {
-        /// What was found instead.
-        got: String,
-    },
-    /// No key.
-    #[error("expected a private key in PEM (-----BEGIN PRIVATE KEY-----, without a passphrase), got {got}")]
-    Key {
-        /// What was found instead.
-        got: String,
-    },
-    /// The key is another certificate's, or of a kind that is not spoken.
-    #[error("the certificate and the key cannot be used together ({why}): name the key of this certificate")]
-    Identity {
-        /// In rustls' words.
-        why: String,
-    },
-    /// No certificate to trust can be used.
-    #[error("none of the {count} certificates to trust can be used: give those of certificate authorities")]
-    Roots {
-        /// How many there were.
-        count: usize,
-    },
-    /// No name.
-    #[error("expected a server name or address such as example.org, got '{}'", got.escape_debug())]
-    ServerName {
-        /// What was written.
-        got: String,
-    },
-}
 
 /// What the connections of one worker share.
 #[derive(Debug, Clone)]
@@ -102,8 +48,9 @@ impl TlsConfig {
         let mut client = match &plan.identity {
             None => builder.with_no_client_auth(),
             Some(identity) => {
-                let chain = certificates(&identity.certificate_pem)?.into_iter().map(CertificateDer::from).collect();
-                let key = private_key(&identity.key_pem)?;
+                let chain =
+                    certificates(identity.certificate_pem.expose())?.into_iter().map(CertificateDer::from).collect();
+                let key = private_key(identity.key_pem.expose())?;
                 builder
                     .with_client_auth_cert(chain, key)
                     .map_err(|error| TlsError::Identity { why: error.to_string() })?
@@ -176,12 +123,12 @@ fn provider(plan: &TlsPlan) -> Result<CryptoProvider, TlsError> {
     let cipher_suites = plan
         .ciphers
         .iter()
-        .map(|name| names::cipher(name).ok_or_else(|| TlsError::Cipher { got: name.clone() }))
+        .map(|name| names::cipher(name).ok_or_else(|| names::no_cipher(name)))
         .collect::<Result<Vec<_>, _>>()?;
     let kx_groups = plan
         .groups
         .iter()
-        .map(|name| names::group(name).ok_or_else(|| TlsError::Group { got: name.clone() }))
+        .map(|name| names::group(name).ok_or_else(|| names::no_group(name)))
         .collect::<Result<Vec<_>, _>>()?;
     Ok(CryptoProvider { cipher_suites, kx_groups, ..aws_lc_rs::default_provider() })
 }

@@ -14,11 +14,14 @@ mod session;
 mod store;
 mod verify;
 
-pub use config::{TlsConfig, TlsError, certificates, check, private_key};
+pub use config::{TlsConfig, certificates, check, private_key};
+pub use model::tls::TlsError;
 pub use names::{cipher_name, default_ciphers, default_groups, group_name, known_ciphers, known_groups};
 
+use crate::driver::outbox::Outbox;
 use crate::driver::{Driver, Event, Note, Slot, Wake};
 use model::event::{TLS_AGREED, TLS_FAILED};
+use model::tls::TlsNames;
 use rustls::client::UnbufferedClientConnection;
 use session::{Session, Step};
 use std::collections::VecDeque;
@@ -26,6 +29,10 @@ use std::io;
 use std::sync::Arc;
 use wire::Payload;
 use wire::tls::Fault;
+
+/// What whoever makes a plan asks of this library.
+pub const NAMES: TlsNames =
+    TlsNames { default_ciphers, default_groups, cipher: cipher_name, group: group_name, certificates, check };
 
 /// Plain bytes encrypted at once: what a peer that does not read can make us hold of a large request, about twice.
 const CHUNK_BYTES: usize = 64 * 1024;
@@ -36,7 +43,8 @@ const REST_KEPT_BYTES: usize = 32 * 1024;
 pub struct Tls<D> {
     inner: D,
     config: TlsConfig,
-    blobs: Vec<Arc<[u8]>>,
+    /// What waits to be encrypted, by its name, and memory for plain bytes.
+    outbox: Outbox,
     /// The origin of each address that may be connected to.
     origins: Vec<u16>,
     sessions: Vec<Session>,
@@ -44,8 +52,8 @@ pub struct Tls<D> {
     plain: Vec<u8>,
     /// What TLS has to say on its own account.
     out: Vec<u8>,
-    /// The memory of the last plain bytes that were sent, to be lent again.
-    lent: Vec<u8>,
+    /// Plain bytes that the kernel has taken, in their records, since [`Driver::take_sent_bytes`] was last asked.
+    sent_bytes: u64,
     /// Events that one event below led to, oldest first.
     queue: VecDeque<Event>,
     note: Option<Note>,
@@ -59,12 +67,12 @@ impl<D: Driver> Tls<D> {
         Tls {
             inner,
             config,
-            blobs,
+            outbox: Outbox::new(blobs),
             origins,
             sessions: (0..slots).map(|_| Session::default()).collect(),
             plain: Vec::with_capacity(CHUNK_BYTES),
             out: Vec::new(),
-            lent: Vec::new(),
+            sent_bytes: 0,
             queue: VecDeque::with_capacity(8),
             note: None,
             has_told: (false, false),
@@ -124,7 +132,6 @@ impl<D: Driver> Tls<D> {
             self.queue.push_back(Event::Ticket { slot });
         }
         if let (false, Some(at_ns)) = (self.plain.is_empty(), at_ns) {
-            session.has_read = true;
             self.queue.push_back(Event::Received { slot, at_ns });
         }
         if let Some(error) = error {
@@ -138,7 +145,8 @@ impl<D: Driver> Tls<D> {
     fn speak(&mut self, slot: Slot) {
         if !self.out.is_empty() {
             let next = self.inner.lend();
-            self.inner.send_bytes(slot, std::mem::replace(&mut self.out, next));
+            let said = std::mem::replace(&mut self.out, next);
+            self.hand_down(slot, said, 0);
         }
     }
 
@@ -146,10 +154,7 @@ impl<D: Driver> Tls<D> {
     fn fail(&mut self, slot: Slot, error: &rustls::Error) {
         let fault = fault::of(error);
         self.tell_failure(|| fault::sentence(error, fault));
-        let session = &self.sessions[slot as usize];
-        // In TLS 1.3 a client is done before the server has seen its certificate: an alert before any byte is the
-        // server's word on the handshake.
-        let in_handshake = !session.secured || (!session.has_read && matches!(fault, Fault::Alert(_)));
+        let in_handshake = !self.sessions[slot as usize].secured;
         self.queue.push_back(Event::Refused { slot, detail: fault.number(), in_handshake });
     }
 
@@ -170,29 +175,53 @@ impl<D: Driver> Tls<D> {
     fn encrypt(&mut self, slot: Slot) {
         loop {
             let session = &mut self.sessions[slot as usize];
-            let Some(payload) = session.unsent.front_mut() else { return };
-            let start = payload.start as usize;
+            let Some(payload) = session.unsent.front().copied() else { return };
             let length = (payload.length as usize).min(CHUNK_BYTES);
-            let bytes = &self.blobs[payload.blob as usize][start..start + length];
-            if length == payload.length as usize {
-                session.unsent.pop_front();
-            } else {
-                payload.start += length as u32;
-                payload.length -= length as u32;
-            }
             let mut records = self.inner.lend();
-            match session.encrypt(bytes, &mut records) {
-                Ok(()) => self.inner.send_bytes(slot, records),
+            let outcome = session.encrypt(&self.outbox.bytes(payload)[..length], &mut records);
+            match session.unsent.front_mut() {
+                Some(payload) if length < payload.length as usize => {
+                    payload.start += length as u32;
+                    payload.length -= length as u32;
+                }
+                _ => {
+                    session.unsent.pop_front();
+                    self.outbox.release(payload);
+                }
+            }
+            match outcome {
+                Ok(()) => self.hand_down(slot, records, length),
                 Err(error) => {
-                    session.unsent.clear();
+                    self.forget_unsent(slot);
                     return self.fail(slot, &error);
                 }
             }
             // The rest follows when the kernel has taken this: see `Event::Drained`.
-            if self.inner.unsent(slot) > 0 {
+            if self.inner.unsent_bytes(slot) > CHUNK_BYTES as u64 {
                 return;
             }
         }
+    }
+
+    /// What waits to be encrypted never will be.
+    fn forget_unsent(&mut self, slot: Slot) {
+        self.sessions[slot as usize].unsent.drain(..).for_each(|payload| self.outbox.release(payload));
+    }
+
+    /// Gives records, made of so many plain bytes, to the driver below.
+    fn hand_down(&mut self, slot: Slot, records: Vec<u8>, plain: usize) {
+        let sealed = records.len() as u64;
+        self.inner.send_bytes(slot, records);
+        self.sessions[slot as usize].handed.push_back((plain as u64, sealed));
+        self.count_sent(slot);
+    }
+
+    /// Counts what the kernel has taken since this was last done.
+    fn count_sent(&mut self, slot: Slot) {
+        let session = &mut self.sessions[slot as usize];
+        let left = session.not_taken(self.inner.unsent_bytes(slot));
+        let taken = session.handed.len() - left;
+        self.sent_bytes += session.handed.drain(..taken).map(|(plain, _)| plain).sum::<u64>();
     }
 
     /// What an event below means above. `None`: nothing, or what is in the queue.
@@ -215,7 +244,10 @@ impl<D: Driver> Tls<D> {
                 }
                 self.refuse(slot, Fault::ClosedInHandshake);
             }
-            Event::Drained { slot } => self.encrypt(slot),
+            Event::Drained { slot } => {
+                self.count_sent(slot);
+                self.encrypt(slot);
+            }
             other => return Some(other),
         }
         None
@@ -245,7 +277,6 @@ impl<D: Driver> Driver for Tls<D> {
     fn send(&mut self, slot: Slot, payload: Payload) {
         let session = &mut self.sessions[slot as usize];
         let is_first = session.unsent.is_empty();
-        session.has_chunks |= payload.length as usize > CHUNK_BYTES;
         session.unsent.push_back(payload);
         if is_first {
             self.encrypt(slot);
@@ -253,27 +284,33 @@ impl<D: Driver> Driver for Tls<D> {
     }
 
     fn lend(&mut self) -> Vec<u8> {
-        std::mem::take(&mut self.lent)
+        self.outbox.lend()
     }
 
-    /// Encrypted at once, whatever the driver below takes: what one such call sends is bounded by the worker.
-    fn send_bytes(&mut self, slot: Slot, mut bytes: Vec<u8>) {
+    /// Encrypted at once, whatever the driver below takes: what one such call sends is bounded by the worker. Only where a
+    /// large blob is not wholly encrypted yet it waits behind that.
+    fn send_bytes(&mut self, slot: Slot, bytes: Vec<u8>) {
+        if !self.sessions[slot as usize].unsent.is_empty() {
+            let payload = self.outbox.keep(bytes, 0);
+            return self.sessions[slot as usize].unsent.push_back(payload);
+        }
         let mut records = self.inner.lend();
         match self.sessions[slot as usize].encrypt(&bytes, &mut records) {
-            Ok(()) => self.inner.send_bytes(slot, records),
+            Ok(()) => self.hand_down(slot, records, bytes.len()),
             Err(error) => self.fail(slot, &error),
         }
-        if bytes.capacity() <= CHUNK_BYTES * 2 {
-            bytes.clear();
-            self.lent = bytes;
-        }
+        self.outbox.take_back(bytes);
     }
 
-    fn unsent(&self, slot: Slot) -> usize {
+    fn unsent_bytes(&self, slot: Slot) -> u64 {
         let session = &self.sessions[slot as usize];
-        let below = self.inner.unsent(slot);
-        // Several chunks below may be one request: then no more than one is certain.
-        session.unsent.len() + if session.has_chunks { below.min(1) } else { below }
+        let waiting = session.unsent.iter().map(|payload| u64::from(payload.length)).sum::<u64>();
+        let left = session.not_taken(self.inner.unsent_bytes(slot));
+        waiting + session.handed.iter().rev().take(left).map(|(plain, _)| *plain).sum::<u64>()
+    }
+
+    fn take_sent_bytes(&mut self) -> u64 {
+        std::mem::take(&mut self.sent_bytes)
     }
 
     fn rest(&mut self, slot: Slot) {
@@ -286,6 +323,7 @@ impl<D: Driver> Driver for Tls<D> {
 
     fn close(&mut self, slot: Slot) {
         self.inner.close(slot);
+        self.forget_unsent(slot);
         self.sessions[slot as usize].end();
         self.queue.retain(|event| event.slot() != slot);
     }

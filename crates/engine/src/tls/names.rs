@@ -1,7 +1,6 @@
 //! The names of suites and groups, as the registries have them and as people write them; what was agreed on, in words.
 
-use super::config::TlsError;
-use model::tls::TlsVersion;
+use model::tls::{TlsError, TlsVersion};
 use rustls::client::UnbufferedClientConnection;
 use rustls::crypto::SupportedKxGroup;
 use rustls::crypto::aws_lc_rs::{ALL_CIPHER_SUITES, DEFAULT_CIPHER_SUITES, kx_group};
@@ -73,12 +72,22 @@ fn bare(name: &str) -> String {
     lower.chars().filter(char::is_ascii_alphanumeric).collect()
 }
 
+/// Why there is no such suite.
+pub(super) fn no_cipher(got: &str) -> TlsError {
+    TlsError::Cipher { known: known_ciphers(), got: got.to_owned() }
+}
+
+/// Why there is no such group.
+pub(super) fn no_group(got: &str) -> TlsError {
+    TlsError::Group { known: known_groups(), got: got.to_owned() }
+}
+
 /// A suite's IANA name and version, by any of its names.
 ///
 /// # Errors
 /// [`TlsError::Cipher`].
 pub fn cipher_name(text: &str) -> Result<(String, TlsVersion), TlsError> {
-    let suite = cipher(text).ok_or_else(|| TlsError::Cipher { got: text.to_owned() })?;
+    let suite = cipher(text).ok_or_else(|| no_cipher(text))?;
     Ok((iana(suite), version(suite)))
 }
 
@@ -87,7 +96,7 @@ pub fn cipher_name(text: &str) -> Result<(String, TlsVersion), TlsError> {
 /// # Errors
 /// [`TlsError::Group`].
 pub fn group_name(text: &str) -> Result<String, TlsError> {
-    let wanted = group(text).ok_or_else(|| TlsError::Group { got: text.to_owned() })?;
+    let wanted = group(text).ok_or_else(|| no_group(text))?;
     Ok(GROUPS.iter().find(|(.., group)| group.name() == wanted.name()).map_or("", |(name, ..)| name).to_owned())
 }
 

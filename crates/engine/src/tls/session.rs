@@ -26,15 +26,14 @@ pub(super) struct Session {
     pub rest: Vec<u8>,
     /// Requests not wholly encrypted, oldest first.
     pub unsent: VecDeque<Payload>,
-    /// Whether any of them was more than one chunk.
-    pub has_chunks: bool,
+    /// What was given to the driver below and is not known to have been taken whole by the kernel, oldest first: plain bytes,
+    /// and those that they are as records.
+    pub handed: VecDeque<(u64, u64)>,
     /// The handshake is done.
     pub secured: bool,
     /// A ticket is still to come, and to be told.
     pub ticket_due: bool,
-    /// Plain bytes have come.
-    pub has_read: bool,
-    /// Any bytes have.
+    /// Whether any byte has come from the peer.
     has_heard: bool,
 }
 
@@ -50,19 +49,29 @@ pub(super) struct Step {
 }
 
 impl Session {
-    /// A new life.
+    /// Begins the TLS session of a new connection to this origin.
     pub fn begin(&mut self, origin: u16) {
         self.end();
         self.origin = origin;
     }
 
-    /// The life is over; memory for the next stays.
+    /// Ends it; the memory stays for the slot's next connection.
     pub fn end(&mut self) {
         self.connection = None;
         self.rest.clear();
         self.unsent.clear();
-        (self.has_chunks, self.secured, self.ticket_due, self.has_read, self.has_heard) =
-            (false, false, false, false, false);
+        self.handed.clear();
+        (self.secured, self.ticket_due, self.has_heard) = (false, false, false);
+    }
+
+    /// How many of what was handed down, the youngest, hold so many bytes that the kernel has not taken.
+    pub fn not_taken(&self, mut unsent_bytes: u64) -> usize {
+        let is_left = |(_, sealed): &&(u64, u64)| {
+            let is_left = unsent_bytes > 0;
+            unsent_bytes = unsent_bytes.saturating_sub(*sealed);
+            is_left
+        };
+        self.handed.iter().rev().take_while(is_left).count()
     }
 
     /// Whether the handshake is done by both sides' word.

@@ -19,7 +19,7 @@ use std::os::fd::OwnedFd;
 /// The kernel fits the parts of its answer to the buffer they are read into, up to this (`netlink_recvmsg`).
 const DATAGRAM_BYTES: usize = 32 << 10;
 
-/// Which connections.
+/// The state a connection is in, of those that can be dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
     /// Closed by this side first, and kept for late segments.
@@ -65,7 +65,7 @@ pub enum DropError {
         "expected the right to drop connections (CAP_NET_ADMIN), but the kernel refuses (EPERM) after {} of {}: run as root", so_far.dropped, so_far.found
     )]
     NotPermitted {
-        /// What was done before.
+        /// How many connections were found and dropped before the error.
         so_far: Dropped,
     },
     /// The kernel cannot.
@@ -75,15 +75,15 @@ pub enum DropError {
     NotSupported {
         /// The state.
         state: State,
-        /// What was done before.
+        /// How many connections were found and dropped before the error.
         so_far: Dropped,
     },
     /// Another error of the kernel.
     #[error("the kernel refused to drop connections ({reason}) after {} of {}: try again", so_far.dropped, so_far.found)]
     Refused {
-        /// What it said.
+        /// The error in the kernel's words.
         reason: String,
-        /// What was done before.
+        /// How many connections were found and dropped before the error.
         so_far: Dropped,
     },
     /// The list cannot be read.

@@ -8,7 +8,6 @@
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 use testkit::process::Guard;
 
 const INSIDE: &str = "FAULT_TEST_INSIDE";
@@ -80,13 +79,13 @@ impl Worker {
 
     pub fn ends_well(&mut self) {
         assert!(self.says("test result: ok"));
-        assert!(self.process.wait(Duration::from_secs(30)).unwrap().success());
+        assert!(self.process.wait(testkit::HANG_GUARD).unwrap().success());
     }
 
     /// SIGKILL, and gone when this returns.
     pub fn kill(mut self) {
         self.process.signal(9);
-        assert!(self.process.wait(Duration::from_secs(30)).is_some());
+        assert!(self.process.wait(testkit::HANG_GUARD).is_some());
     }
 }
 

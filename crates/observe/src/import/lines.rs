@@ -22,9 +22,9 @@ pub(super) struct Lines<'r> {
 /// A line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Line {
-    /// From 1.
+    /// Its number in the text; the first is 1.
     pub(super) number: u64,
-    /// Without its end.
+    /// Its characters, without the line feed.
     pub(super) text: String,
     /// Whether it was longer than is held, or has bytes that no text has.
     pub(super) is_garbage: bool,

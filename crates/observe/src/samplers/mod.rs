@@ -52,6 +52,7 @@ pub mod process {
     pub mod stands;
     pub mod switches;
     mod target_group;
+    mod thread_by_thread;
     pub mod threads;
 }
 

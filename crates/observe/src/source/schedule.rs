@@ -39,14 +39,20 @@ fn set_policy(thread: i32, policy: libc::c_int) -> io::Result<()> {
     if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// The policy of a thread of this process, as sched(7) numbers them.
+#[cfg(test)]
+pub(crate) fn policy_of(thread: i32) -> i32 {
+    let stat = std::fs::read_to_string(format!("/proc/self/task/{thread}/stat")).unwrap();
+    // The 41st field; the second, in parentheses, may hold spaces.
+    stat.rsplit(')').next().unwrap().split_whitespace().nth(38).unwrap().parse().unwrap()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn policy() -> i32 {
-        let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
-        // The 41st field; the second, in parentheses, may hold spaces.
-        stat.rsplit(')').next().unwrap().split_whitespace().nth(38).unwrap().parse().unwrap()
+        policy_of(thread_id())
     }
 
     #[test]

@@ -36,10 +36,10 @@ fn answer<W: Write>(page: &mut Page<'_, W>, checked: &Checked) -> io::Result<()>
     let of = |standing| check.items.iter().filter(|item| item.standing == standing).count() as u64;
     let unknown = match of(Standing::NotKnown) {
         0 => String::new(),
-        n => format!("; {} could not be read, and may bind", counted(n, "limit")),
+        n => format!("; {} could not be read, and may stand in the way", counted(n, "limit")),
     };
     let (paint, text) = match check.first_to_bind() {
-        None => (Paint::Good, format!("nothing that was read binds{unknown}")),
+        None => (Paint::Good, format!("no limit that was read stands in the way{unknown}")),
         Some(first) => {
             let n = of(Standing::Binds);
             let verb = if n == 1 { "binds" } else { "bind" };
@@ -96,7 +96,7 @@ fn limit<W: Write>(page: &mut Page<'_, W>, item: &Item) -> io::Result<()> {
     page.line(&[(paint, format!("{word:INDENT$}")), (Paint::Strong, item.setting.to_owned()), (Paint::Plain, value)])?;
     page.wrapped(INDENT, (Paint::Plain, String::new()), Paint::Dim, &item.text)?;
     for command in &item.commands {
-        page.line(&[(Paint::Plain, format!("{:INDENT$}$ {command}", ""))])?;
+        page.row(&[(Paint::Plain, format!("{:INDENT$}$ {command}", ""))])?;
     }
     Ok(())
 }

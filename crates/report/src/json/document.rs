@@ -1,14 +1,15 @@
 //! The types of `plimsoll.report/1`, in the order they are written.
 //!
-//! Data only; [`super::of`] fills them in. A field that is added needs a doc comment: it becomes the schema's text.
+//! Data only; [`super::fill`] fills them in. A field that is added needs a doc comment: it becomes the schema's text.
 
 use super::remote::Remote;
 use crate::observed::{Courses, Readings};
 use crate::profile::Profile;
+use crate::protocols::Replies;
 use model::Plan;
-use model::finding::{Finding, HeldLine, Remark, Validity};
+use model::finding::{Finding, HeldLine, Judgement, Remark, Validity};
+use model::integrity::Damage;
 use model::recording::End;
-use model::resp::CommandReplies;
 use model::snapshot::SamplerStatus;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -29,15 +30,19 @@ pub struct Document<R = Vec<IntervalRow>> {
     pub end: End,
     /// The recording's file; null when there is none.
     pub recording: Option<String>,
+    /// What of the recording is not as it was written, and left out of all that follows; empty of a sound one.
+    pub damage: Vec<Damage>,
     /// Where it ran.
     pub host: Host,
     /// What was to be done. Header fields that carry credentials are hidden.
     pub plan: Plan,
     /// Whether the figures may be believed.
     pub validity: Validity,
-    /// What must be known before any figure is read, the weightiest first: a target that died, was silent, said failure, or
-    /// served only some. Empty where there is nothing of the kind.
+    /// What must be known before any figure is read, the weightiest first: a damaged recording, a target that died, was
+    /// silent, said failure, or served only some. Empty where there is nothing of the kind.
     pub summary: Vec<Remark>,
+    /// What was expected of the figures, and whether it is so; of what goes without saying only where it is not.
+    pub expectations: Vec<Judgement>,
     /// What is worth knowing before the figures are used.
     pub warnings: Vec<Warning>,
     /// What was asked for.
@@ -77,8 +82,11 @@ pub struct Document<R = Vec<IntervalRow>> {
     pub events: Vec<Happened>,
     /// How each sampler fared.
     pub samplers: Vec<SamplerStatus>,
-    /// Causes, with what speaks for and against them.
+    /// Causes that the evidence supports, those that explain most first. Empty: nothing was found, which is not "fine"
+    /// where `judged` has what could not be observed.
     pub findings: Vec<Finding>,
+    /// Every other cause that was looked for: refuted, or not observable with what was missing. Of the same shape.
+    pub judged: Vec<Finding>,
 }
 
 /// What wrote the report.
@@ -153,7 +161,7 @@ pub struct Totals {
     pub ok: u64,
     /// Without.
     pub failed: u64,
-    /// Unfinished: without an end when the run ended.
+    /// Unfinished: still under way when the run ended.
     pub in_flight_at_end: u64,
     /// Never started.
     pub dropped: u64,
@@ -171,12 +179,9 @@ pub struct Totals {
     pub errors: BTreeMap<&'static str, u64>,
     /// What befell connections while no request was theirs to fail, by kind.
     pub connection_errors: BTreeMap<&'static str, u64>,
-    /// Replies by status code; `other` for codes outside 100 to 599.
-    pub status: BTreeMap<String, u64>,
-    /// Replies by command; of RESP.
-    pub commands: BTreeMap<String, CommandReplies>,
-    /// Error replies by their first word; of RESP.
-    pub error_replies: BTreeMap<&'static str, u64>,
+    /// Replies by their outcomes, as each protocol has them.
+    #[serde(flatten)]
+    pub replies: Replies,
     /// Connections.
     pub connections: ConnectionTotals,
 }
@@ -299,6 +304,8 @@ pub struct Example {
     pub at_s: f64,
     /// The kernel's error number; null where there was none.
     pub errno: Option<i32>,
+    /// Bytes of the request that the kernel had not taken: it was still being sent.
+    pub unsent_bytes: u64,
     /// The origin it went to.
     pub origin: String,
     /// In words.

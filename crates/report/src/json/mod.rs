@@ -5,7 +5,7 @@
 
 mod bpf;
 mod document;
-pub(crate) mod of;
+pub(crate) mod fill;
 mod remote;
 
 pub use document::*;

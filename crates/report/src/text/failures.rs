@@ -2,14 +2,12 @@
 
 use super::Paint;
 use super::page::Page;
-use crate::Describe;
 use crate::words::{bounded, counted, grouped, listed, of_example, of_kind};
+use crate::{Describe, protocols};
 use model::ErrorKind;
 use model::event::{TLS_AGREED, TLS_FAILED};
-use model::interval::{ErrorCounts, StatusCounts};
-use model::plan::Workload;
+use model::interval::ErrorCounts;
 use model::recording::Recording;
-use model::resp::{CommandReplies, Resp, RespCommand, tally};
 use model::users::{Users, time_quantile};
 use std::io::{self, Write};
 
@@ -20,7 +18,7 @@ const INDENT: usize = 14;
 pub fn errors<W: Write>(page: &mut Page<'_, W>, recording: &Recording, describe: Describe<'_>) -> io::Result<()> {
     let sum = &recording.totals.sum;
     list(page, recording, &format!("Failed {}s", recording.plan.unit()), &sum.errors, describe)?;
-    list(page, recording, "Connections lost or not made, no request with them", &sum.connection_errors, describe)
+    list(page, recording, "Connections that failed while no request was on them", &sum.connection_errors, describe)
 }
 
 fn list<W: Write>(
@@ -61,61 +59,25 @@ fn list<W: Write>(
 fn told_of(recording: &Recording, kind: ErrorKind) -> Option<&str> {
     let sum = &recording.totals.sum;
     let is_other = |other: ErrorKind| sum.errors.of(other) + sum.connection_errors.of(other) > 0;
-    let is_it = kind == ErrorKind::TlsHandshake && !is_other(ErrorKind::TlsBroken);
+    // It is told once, of the first of all: of several kinds nobody knows which it was.
+    const TLS: [ErrorKind; 3] = [ErrorKind::TlsHandshake, ErrorKind::TlsBroken, ErrorKind::TlsRefused];
+    let is_it = TLS.contains(&kind) && !TLS.iter().any(|other| *other != kind && is_other(*other));
     recording.events.iter().find(|event| is_it && event.kind == TLS_FAILED).map(|event| event.text.as_str())
 }
 
-/// Status codes, connections and TLS, a line each.
+/// Replies by their outcomes, connections and TLS, a line each.
 pub fn status<W: Write>(page: &mut Page<'_, W>, recording: &Recording) -> io::Result<()> {
-    let sum = &recording.totals.sum;
-    if let Workload::Resp(resp) = &recording.plan.workload {
-        page.gap()?;
-        commands(page, resp, &sum.status)?;
-        return connections(page, recording);
-    }
-    let seen: Vec<String> = sum
-        .status
-        .seen()
-        .map(|(code, n)| if code == 0 { format!("other ×{}", grouped(n)) } else { format!("{code} ×{}", grouped(n)) })
-        .collect();
     page.gap()?;
-    if !seen.is_empty() {
-        page.wrapped(13, (Paint::Heading, "Status".to_owned()), Paint::Plain, &listed(&seen))?;
+    for (heading, text) in protocols::of(&recording.plan.workload).paragraphs(&recording.totals.sum.outcomes) {
+        page.wrapped(13, (Paint::Heading, heading.to_owned()), Paint::Plain, &text)?;
     }
     connections(page, recording)
-}
-
-/// Replies by command, and error replies by their first word.
-fn commands<W: Write>(page: &mut Page<'_, W>, resp: &Resp, status: &StatusCounts) -> io::Result<()> {
-    let (replies, words) = tally(status, resp.commands.len());
-    let part = |(command, of): (&RespCommand, CommandReplies)| {
-        let mut text = format!("{} ×{}", command.name, grouped(of.replies));
-        let more: Vec<String> = [(of.nil, "nil"), (of.wrong, "wrong"), (of.errors, "errors")]
-            .into_iter()
-            .filter(|(n, _)| *n > 0)
-            .map(|(n, what)| format!("{} {what}", grouped(n)))
-            .collect();
-        if !more.is_empty() {
-            text += &format!(" ({})", more.join(", "));
-        }
-        text
-    };
-    let parts: Vec<String> = resp.commands.iter().zip(replies).filter(|(_, of)| of.replies > 0).map(part).collect();
-    if !parts.is_empty() {
-        page.wrapped(13, (Paint::Heading, "Replies".to_owned()), Paint::Plain, &listed(&parts))?;
-    }
-    let words: Vec<String> = words.iter().map(|(word, n)| format!("-{word} ×{}", grouped(*n))).collect();
-    if words.is_empty() {
-        return Ok(());
-    }
-    page.wrapped(13, (Paint::Heading, "Errors".to_owned()), Paint::Plain, &listed(&words))
 }
 
 fn connections<W: Write>(page: &mut Page<'_, W>, recording: &Recording) -> io::Result<()> {
     let sum = &recording.totals.sum;
     let c = &sum.counts;
-    let mut parts =
-        vec![format!("{} opened, {} at most at once", grouped(c.connected), grouped(recording.totals.connections_max))];
+    let mut parts = vec![opened(c.connected, recording.totals.connections_max)];
     for (n, what) in [
         (c.connect_failed, "failed to open"),
         (c.closed_by_peer, "closed by the peer"),
@@ -131,6 +93,19 @@ fn connections<W: Write>(page: &mut Page<'_, W>, recording: &Recording) -> io::R
     page.wrapped(13, (Paint::Heading, "Connections".to_owned()), Paint::Plain, &listed(&parts))?;
     users(page, recording)?;
     tls(page, recording)
+}
+
+/// How many were opened while the figures count, and the most that were open where an interval ended.
+fn opened(opened: u64, most: u64) -> String {
+    match (opened, most) {
+        (0, 0) => "none opened".to_owned(),
+        (0, most) => format!("{} at most at once, all opened during the warm-up", grouped(most)),
+        (opened, 0) => format!("{} opened, none open where an interval ended", grouped(opened)),
+        (opened, most) if opened < most => {
+            format!("{} at most at once, {} of them opened after the warm-up", grouped(most), grouped(opened))
+        }
+        (opened, most) => format!("{} opened, {} at most at once", grouped(opened), grouped(most)),
+    }
 }
 
 /// Replies spread less evenly than this are worth a line (Jain's index).
@@ -167,4 +142,18 @@ fn tls<W: Write>(page: &mut Page<'_, W>, recording: &Recording) -> io::Result<()
     let agreed = agreed.map(|text| text.strip_prefix("TLS ").unwrap_or(&text).to_owned());
     let parts: Vec<String> = std::iter::once(done).chain(agreed).collect();
     page.wrapped(13, (Paint::Heading, "TLS".to_owned()), Paint::Plain, &parts.join("; "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_opened_and_what_was_open_do_not_contradict_each_other() {
+        assert_eq!(opened(0, 0), "none opened");
+        assert_eq!(opened(0, 20), "20 at most at once, all opened during the warm-up");
+        assert_eq!(opened(4, 0), "4 opened, none open where an interval ended");
+        assert_eq!(opened(4, 20), "20 at most at once, 4 of them opened after the warm-up");
+        assert_eq!(opened(5000, 50), "5,000 opened, 50 at most at once");
+    }
 }

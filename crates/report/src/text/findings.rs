@@ -56,7 +56,7 @@ fn supported<W: Write>(page: &mut Page<'_, W>, finding: &Finding) -> io::Result<
     }
     if !finding.check_yourself.is_empty() {
         // A command is not wrapped: it is there to be copied.
-        page.line(&[(Paint::Dim, format!("{:INDENT$}", "  check")), (Paint::Plain, finding.check_yourself.clone())])?;
+        page.row(&[(Paint::Dim, format!("{:INDENT$}", "  check")), (Paint::Plain, finding.check_yourself.clone())])?;
     }
     Ok(())
 }

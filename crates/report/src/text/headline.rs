@@ -7,9 +7,11 @@
 use super::Paint;
 use super::page::{Page, Span};
 use crate::figures::{Permille, quantile, requested_per_s, without_windows};
-use crate::words::{bounded, byte_rate, counted, duration, figure, grouped, listed, of_plan, percent, rate};
+use crate::words::{
+    bounded, byte_rate, capitalized, counted, duration, figure, grouped, listed, of_plan, percent, rate,
+};
 use model::LatencyKind;
-use model::finding::{Diagnosis, Figure, FigureVerdict, Quiet, Validity, ValidityState};
+use model::finding::{Diagnosis, ExpectationState, Figure, FigureVerdict, Quiet, Validity, ValidityState};
 use model::latency::AtLeast;
 use model::recording::{End, Recording};
 use std::io::{self, Write};
@@ -28,13 +30,14 @@ pub fn write<W: Write>(page: &mut Page<'_, W>, recording: &Recording, diagnosis:
     page.wrapped(0, (Paint::Plain, String::new()), Paint::Dim, &of_plan(&recording.plan))?;
     page.gap()?;
     for remark in &diagnosis.summary {
-        page.wrapped(2, (Paint::Plain, String::new()), Paint::Bad, &sentence(&remark.text))?;
+        page.wrapped(2, (Paint::Plain, String::new()), Paint::Bad, &capitalized(&remark.text))?;
     }
     let quiet = diagnosis.validity.used_quiet();
     how_much(page, recording, quiet)?;
     how_fast(page, recording, quiet)?;
     how_sure(page, recording, diagnosis)?;
     windows(page, recording)?;
+    expected(page, diagnosis)?;
     asked_for(page, recording)
 }
 
@@ -42,21 +45,17 @@ fn label(text: &str) -> Span {
     (Paint::Dim, format!("  {text}"))
 }
 
-/// With its first letter as a sentence's.
-fn sentence(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
-}
-
 fn how_much<W: Write>(page: &mut Page<'_, W>, recording: &Recording, quiet: Option<&Quiet>) -> io::Result<()> {
     let totals = &recording.totals;
     let counts = &totals.sum.counts;
     let requests_per_s = quiet.map_or(totals.requests_per_s(), |quiet| quiet.rate_per_s);
     let unit = recording.plan.unit();
-    let mut first = vec![
-        (Paint::Dim, format!("{:INDENT$}", "  how much")),
-        (Paint::Strong, format!("{} {unit}s/s", figure(requests_per_s))),
-    ];
+    // Attempts to connect that fail are no throughput, however many there are.
+    let rate_or_none = match recording.has_connected() {
+        true => format!("{} {unit}s/s", figure(requests_per_s)),
+        false => format!("no {unit} was carried"),
+    };
+    let mut first = vec![(Paint::Dim, format!("{:INDENT$}", "  how much")), (Paint::Strong, rate_or_none)];
     let in_time = &totals.in_time;
     if quiet.is_some() {
         first.push((Paint::Plain, format!("   {IN_QUIET}")));
@@ -119,7 +118,7 @@ fn how_fast<W: Write>(page: &mut Page<'_, W>, recording: &Recording, quiet: Opti
             let (least, most) = (duration(response.min()), duration(response.max()));
             format!("mean {mean}, {least} to {most} (too few for a quantile)")
         } else {
-            let max = latency.max(LatencyKind::Response).map(|max| format!("max {} from due to done", bounded(max)));
+            let max = latency.max(LatencyKind::Response).map(|max| format!("max {}", bounded(max)));
             listed(&shown.into_iter().chain(max).collect::<Vec<String>>())
         }
     };
@@ -252,6 +251,21 @@ fn windows<W: Write>(page: &mut Page<'_, W>, recording: &Recording) -> io::Resul
     page.wrapped(INDENT, (Paint::Plain, String::new()), Paint::Warn, &text)
 }
 
+/// Each expectation with its figure, in a line. What goes without saying is said above, where it is not so.
+fn expected<W: Write>(page: &mut Page<'_, W>, diagnosis: &Diagnosis) -> io::Result<()> {
+    let mut head = label("expected");
+    for judgement in diagnosis.expectations.iter().filter(|judgement| judgement.is_stated) {
+        let (paint, how) = match judgement.state {
+            ExpectationState::Met => (Paint::Good, "met"),
+            ExpectationState::NotMet => (Paint::Bad, "not met"),
+            ExpectationState::Undetermined => (Paint::Warn, "undetermined"),
+        };
+        let text = format!("{}: {how}: {}", judgement.expected, judgement.got);
+        page.wrapped(INDENT, std::mem::replace(&mut head, (Paint::Plain, String::new())), paint, &text)?;
+    }
+    Ok(())
+}
+
 /// Requested beside achieved, a line each.
 fn asked_for<W: Write>(page: &mut Page<'_, W>, recording: &Recording) -> io::Result<()> {
     let totals = &recording.totals;
@@ -260,7 +274,17 @@ fn asked_for<W: Write>(page: &mut Page<'_, W>, recording: &Recording) -> io::Res
     let achieved = totals.requests_per_s();
     let short = requested.is_some_and(|r| achieved < 0.99 * r);
     let held = (Paint::Dim, format!("{:INDENT$}", "  asked for"));
-    let connections = if totals.connections_max < wanted {
+    let is_until_failure = recording.plan.workload.protocol().is_until_failure();
+    let connections = if is_until_failure {
+        (Paint::Plain, format!("connections until something gives, {} reached", grouped(totals.connections_max)))
+    } else if totals.connections_max < wanted && totals.sum.counts.connected >= wanted {
+        // Short-lived ones: how many there are is known only where an interval ends.
+        let (opened, most) = (grouped(totals.sum.counts.connected), grouped(totals.connections_max));
+        (
+            Paint::Plain,
+            format!("{}, {opened} opened, {most} open at once where an interval ended", counted(wanted, "connection")),
+        )
+    } else if totals.connections_max < wanted {
         (Paint::Warn, format!("{}, {} reached", counted(wanted, "connection"), grouped(totals.connections_max)))
     } else {
         (Paint::Plain, format!("{}, reached", counted(wanted, "connection")))

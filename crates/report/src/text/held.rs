@@ -4,7 +4,7 @@
 
 use super::Paint;
 use super::page::Page;
-use crate::words::{grouped, listed};
+use crate::words::{counted, grouped, listed, of_kind};
 use model::finding::{Diagnosis, HeldLine, MemorySlopes};
 use model::recording::Recording;
 use model::units::show_bytes;
@@ -50,8 +50,15 @@ pub fn write<W: Write>(page: &mut Page<'_, W>, recording: &Recording, diagnosis:
 
 fn gave<W: Write>(page: &mut Page<'_, W>, held: &HeldLine) -> io::Result<()> {
     let (Some(kind), Some(at_s)) = (held.first_to_give, held.gave_at_s) else { return Ok(()) };
-    let text = format!("first to give: {} at {at_s:.1} s", kind.name());
+    let held = held_words(held.held_when_it_gave, held.limit_that_gave.as_deref());
+    let text = format!("first to give: {} ({}) at {at_s:.1} s{held}", kind.name(), of_kind(kind));
     page.wrapped(INDENT, (Paint::Plain, String::new()), Paint::Warn, &text)
+}
+
+/// How many stood when something gave, and which limit it was.
+fn held_words(held: Option<u64>, limit: Option<&str>) -> String {
+    let held = held.map_or(String::new(), |n| format!(", with {} held", counted(n, "connection")));
+    limit.map_or(held.clone(), |limit| format!("{held}: the limit is {limit}"))
 }
 
 fn memory<W: Write>(page: &mut Page<'_, W>, slopes: &MemorySlopes) -> io::Result<()> {
@@ -69,5 +76,10 @@ fn memory<W: Write>(page: &mut Page<'_, W>, slopes: &MemorySlopes) -> io::Result
     if shown.is_empty() {
         return Ok(());
     }
-    page.wrapped(INDENT, (Paint::Plain, String::new()), Paint::Plain, &format!("memory of each: {}", listed(&shown)))
+    page.wrapped(
+        INDENT,
+        (Paint::Plain, String::new()),
+        Paint::Plain,
+        &format!("memory of each connection: {}", listed(&shown)),
+    )
 }

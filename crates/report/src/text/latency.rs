@@ -21,17 +21,21 @@ const SERIES: [&[u64]; 4] =
     [&[100, 125, 160, 200, 250, 315, 400, 500, 630, 800], &[100, 160, 250, 400, 630], &[100, 200, 500], &[100]];
 
 const QUANTILES: [(u64, &str); 4] = [(500, "p50"), (900, "p90"), (990, "p99"), (999, "p99.9")];
+/// Where a page is too narrow for all of them.
+const FEWER: [(u64, &str); 3] = [(500, "p50"), (990, "p99"), (999, "p99.9")];
+/// Columns that the table of all of them takes.
+const TABLE_WIDTH: usize = 68;
 
 /// What each kind measures, in the order of the table.
 const KINDS: [(LatencyKind, &str, &str); 8] = [
-    (LatencyKind::Response, "response", "from due to done"),
-    (LatencyKind::Service, "service", "from sent to done"),
-    (LatencyKind::FirstByte, "first byte", "from sent to its first byte"),
+    (LatencyKind::Response, "response", "from when it was due to its reply"),
+    (LatencyKind::Service, "service", "from sending it to its reply"),
+    (LatencyKind::FirstByte, "first byte", "from sending it to the reply's first byte"),
     (LatencyKind::Queue, "queue", "for a free connection"),
     (LatencyKind::Lag, "lag", "the generator's own"),
     (LatencyKind::Connect, "connect", "opening a connection"),
     (LatencyKind::Tls, "tls", "the TLS handshake"),
-    (LatencyKind::Failed, "failed", "from due to failed"),
+    (LatencyKind::Failed, "failed", "from when it was due to its failure"),
 ];
 
 /// Quantiles of every kind that was measured.
@@ -43,7 +47,8 @@ pub fn table<W: Write>(page: &mut Page<'_, W>, recording: &Recording) -> io::Res
     page.gap()?;
     // What each row means is said where there is room for it.
     let explained = page.style().width >= 98;
-    let columns: String = QUANTILES.iter().map(|(_, name)| format!("{name:>11}")).collect();
+    let quantiles = if page.style().width >= TABLE_WIDTH { &QUANTILES[..] } else { &FEWER };
+    let columns: String = quantiles.iter().map(|(_, name)| format!("{name:>11}")).collect();
     page.line(&[(Paint::Heading, format!("{:13}", "Latency")), (Paint::Dim, format!("{columns}{:>11}", "max"))])?;
     for (kind, name, meaning) in KINDS {
         let max = latency.max(kind);
@@ -52,13 +57,17 @@ pub fn table<W: Write>(page: &mut Page<'_, W>, recording: &Recording) -> io::Res
             continue;
         }
         let shown = |value: Option<AtLeast>| format!("{:>11}", value.map_or("–".to_owned(), bounded));
-        let cells: String = QUANTILES.iter().map(|(q, _)| shown(quantile(latency, kind, Permille(*q)))).collect();
+        let cells: String = quantiles.iter().map(|(q, _)| shown(quantile(latency, kind, Permille(*q)))).collect();
         let paint = if kind == LatencyKind::Response { Paint::Strong } else { Paint::Plain };
         let mut spans = vec![(paint, format!("  {name:11}")), (paint, cells + &shown(max))];
         if explained {
             spans.push((Paint::Dim, format!("   {meaning}")));
         }
         page.line(&spans)?;
+    }
+    if !explained && latency.count(LatencyKind::Response) > 0 {
+        let text = "response: from when a request was due; service: from when it was sent";
+        page.wrapped(2, (Paint::Plain, String::new()), Paint::Dim, text)?;
     }
     Ok(())
 }

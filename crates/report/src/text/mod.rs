@@ -4,7 +4,8 @@
 //! A line is never longer than the width except where a word is; 80 columns are enough for everything. Nothing in
 //! colour is not also in words.
 
-mod course;
+mod blocks;
+pub mod explain;
 mod failures;
 mod findings;
 mod generator;
@@ -13,10 +14,11 @@ mod held;
 mod imported;
 pub(crate) mod kernel;
 mod latency;
+pub mod load_line;
 pub(crate) mod page;
 pub(crate) mod remote;
 
-use crate::Describe;
+use crate::{Describe, damage, words};
 use model::Recording;
 use model::finding::Diagnosis;
 use page::Page;
@@ -96,6 +98,10 @@ pub fn write(
     options: &Options<'_>,
 ) -> io::Result<()> {
     let page = &mut Page::new(to, options.style);
+    if let Some(damage) = damage::sentence(&recording.integrity) {
+        page.wrapped(0, (Paint::Plain, String::new()), Paint::Bad, &words::capitalized(&damage))?;
+        page.gap()?;
+    }
     if let Some(import) = &recording.capsule.import {
         imported::write(page, recording, import)?;
         findings::write(page, diagnosis)?;
@@ -106,7 +112,7 @@ pub fn write(
         latency::bars(page, recording)?;
         failures::errors(page, recording, options.describe)?;
         failures::status(page, recording)?;
-        course::write(page, recording)?;
+        blocks::write(page, recording)?;
         generator::write(page, recording)?;
         kernel::write(page, &recording.snapshots)?;
         crate::profile::write(page, &recording.profile)?;
@@ -114,8 +120,11 @@ pub fn write(
     }
     if let Some(kept) = options.kept {
         page.gap()?;
-        page.line(&[(Paint::Heading, format!("{:11}", "Recording")), (Paint::Plain, kept.path.to_owned())])?;
-        page.line(&[(Paint::Dim, format!("{:11}{}", "", kept.command))])?;
+        page.row(&[(Paint::Heading, format!("{:11}", "Recording")), (Paint::Plain, kept.path.to_owned())])?;
+        page.row(&[(Paint::Dim, format!("{:11}{}", "", kept.command))])?;
+        if recording.integrity.without_checksums {
+            page.wrapped(11, (Paint::Plain, String::new()), Paint::Dim, damage::WITHOUT_CHECKSUMS)?;
+        }
     }
     Ok(())
 }

@@ -3,15 +3,17 @@
 
 use model::error_kind::ErrorExample;
 use model::finding::{
-    Diagnosis, Evidence, Figure, FigureVerdict, Finding, Quiet, Reason, Remark, Severity, Validity, ValidityState,
+    About, Diagnosis, Evidence, Figure, FigureVerdict, Finding, Quiet, Reason, Remark, Severity, Validity,
+    ValidityState,
 };
 use model::interval::{Counts, Gauges};
 use model::plan::*;
 use model::recording::{Capsule, End, Row};
 use model::snapshot::{CpuTimes, ProcessSample, Role, SamplerState, SamplerStatus, Snapshot, ThreadSample};
 use model::{ErrorKind, LatencyKind, Phase, Recording, Status};
-
-pub const SECOND_NS: u64 = 1_000_000_000;
+use std::borrow::Cow;
+pub use testkit::recordings::SECOND_NS;
+use testkit::recordings::{self, failure, get, http1, origin, process, steady};
 
 /// A case: its name, the recording, the diagnosis.
 pub type Case = (&'static str, Recording, Diagnosis);
@@ -39,54 +41,33 @@ pub fn cases() -> Vec<Case> {
 }
 
 /// What the protocol says of its details.
-pub fn describe(example: &ErrorExample) -> Option<&'static str> {
-    (example.detail == 7).then_some("a header line without a colon")
+pub fn describe(example: &ErrorExample) -> Option<Cow<'static, str>> {
+    (example.detail == 7).then_some(Cow::Borrowed("a header line without a colon"))
+}
+
+/// A validator by a schema, which must be the one kept in `schema/`. With UPDATE_SCHEMA set, that one is written first.
+pub fn fresh(name: &str, schema: &serde_json::Value) -> jsonschema::Validator {
+    let path = format!("{}/schema/{name}.schema.json", env!("CARGO_MANIFEST_DIR"));
+    let fresh = serde_json::to_string_pretty(schema).unwrap() + "\n";
+    if std::env::var_os("UPDATE_SCHEMA").is_some() {
+        std::fs::write(&path, &fresh).unwrap();
+    }
+    let kept = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(kept == fresh, "{path} is stale: run the tests once with UPDATE_SCHEMA=1 and look at the difference");
+    jsonschema::validator_for(schema).unwrap()
 }
 
 fn plan() -> Plan {
+    let headers = [("Host", "localhost:8080"), ("authorization", "Basic c2VjcmV0OnBhc3M=")]
+        .map(|(name, value)| (name.to_owned(), model::hide::secret_field(name, value)));
+    let workload = http1(HttpRequest { headers: headers.to_vec(), ..get() });
+    let whole = recordings::plan(workload, vec![origin("http://localhost:8080", 8080)]);
     Plan {
-        workload: Workload::Http1(Http1 {
-            requests: vec![HttpRequest {
-                origin: 0,
-                weight: 1.0,
-                method: "GET".to_owned(),
-                target: "/".to_owned(),
-                headers: vec![
-                    ("Host".to_owned(), "localhost:8080".to_owned()),
-                    ("authorization".to_owned(), "Basic c2VjcmV0OnBhc3M=".to_owned()),
-                ],
-                body: Body::default(),
-                expect: Expect::default(),
-            }],
-            keep_alive: true,
-            head_bytes_max: 65_536,
-        }),
-        origins: vec![Origin {
-            name: "http://localhost:8080".to_owned(),
-            addresses: vec![Address::Tcp(std::net::SocketAddr::from(([127, 0, 0, 1], 8080)))],
-            weight: 1.0,
-        }],
-        sources: Vec::new(),
-        pace: Pace::Closed { think: Think::None },
         connections: 50,
         threads: 2,
-        pin: Vec::new(),
-        stop: Stop { duration_ns: Some(10 * SECOND_NS), requests: None },
-        warmup_ns: 0,
-        drain_ns: SECOND_NS,
-        timeouts: Timeouts { connect_ns: 3 * SECOND_NS, reply_ns: 30 * SECOND_NS },
-        reconnect: Backoff { first_ns: 1, max_ns: 2 },
-        give_up_ns: None,
-        requests_per_connection: None,
-        pipeline: 1,
-        on_full: OnFull::Wait,
-        queue_capacity: 1000,
+        timeouts: Timeouts { connect_ns: 3 * SECOND_NS, ..whole.timeouts },
         driver: DriverKind::Uring,
-        batch: None,
-        receive_stamps: false,
-        tick_ns: SECOND_NS,
-        seed: 1,
-        tls: None,
+        ..whole
     }
 }
 
@@ -168,7 +149,7 @@ fn succeeded(r: &mut Recording, ok: u64, middle_ns: u64) {
     c.started += ok;
     c.bytes_received += ok * 850;
     c.bytes_sent += ok * 80;
-    r.totals.sum.status.add(200, ok);
+    r.totals.sum.outcomes.add(200, ok);
     spread(r, LatencyKind::Response, middle_ns, ok);
     spread(r, LatencyKind::Service, middle_ns * 99 / 100, ok);
     spread(r, LatencyKind::FirstByte, middle_ns * 97 / 100, ok);
@@ -178,7 +159,7 @@ fn succeeded(r: &mut Recording, ok: u64, middle_ns: u64) {
 }
 
 fn failed(r: &mut Recording, kind: ErrorKind, phase: Phase, n: u64, errno: i32, detail: u32) {
-    r.totals.sum.record_error(ErrorExample { kind, phase, errno, detail, at_ns: 3_204_000_000, origin: 0 });
+    r.totals.sum.record_error(ErrorExample { errno, detail, ..failure(kind, phase, 3_204_000_000) });
     r.totals.sum.errors.add(kind, n - 1);
     r.totals.sum.counts.failed += n;
     r.totals.sum.counts.started += n;
@@ -192,36 +173,22 @@ fn snapshots(r: &mut Recording) {
     for at in [0u64, 10] {
         let cpu_ns = at * SECOND_NS;
         let thread = |tid: u32, share: u64| ThreadSample {
-            switches: None,
-            stands: None,
-            tid,
-            name: format!("nginx-{tid}"),
-            state: 'R',
             core: Some(0),
             run_ns: Some(cpu_ns * share / 100),
             wait_ns: Some(0),
-            user_ns: None,
-            system_ns: None,
+            ..recordings::thread(tid, &format!("nginx-{tid}"))
         };
         r.snapshots.push(Snapshot {
             at_ns: (at * SECOND_NS) as i64,
             cpu: Some(CpuTimes { user_ns: cpu_ns, idle_ns: cpu_ns / 4, steal_ns: cpu_ns / 50, ..CpuTimes::default() }),
             memory_available_bytes: Some((20 << 30) - at),
             time_wait: Some(at),
-            slab_bytes: None,
-            socket_memory_bytes: None,
             processes: vec![ProcessSample {
-                metrics: model::metrics::Metrics::default(),
-                role: Role::Target,
-                pid: 4242,
-                start_ticks: 1,
-                name: "nginx".to_owned(),
                 rss_bytes: Some(7_000_000 + at),
                 descriptors: Some(63),
                 user_ns: Some(cpu_ns * 40 / 100),
                 system_ns: Some(cpu_ns * 58 / 100),
-                threads: vec![thread(1, 3), thread(2, 98)],
-                threads_total: 2,
+                ..process(Role::Target, 4242, "nginx", vec![thread(1, 3), thread(2, 98)])
             }],
             ..Snapshot::default()
         });
@@ -238,6 +205,7 @@ fn single_thread() -> Finding {
     };
     Finding {
         id: "single-thread-bound".to_owned(),
+        about: About::Target,
         status: Status::Supported,
         severity: Severity::Warning,
         title: "One thread of the target is full while the machine is not".to_owned(),
@@ -254,6 +222,7 @@ fn single_thread() -> Finding {
 fn not_observable() -> Finding {
     Finding {
         id: "accept-queue-overflow".to_owned(),
+        about: About::Target,
         status: Status::NotObservable,
         severity: Severity::Info,
         title: "Accept queue".to_owned(),
@@ -285,8 +254,8 @@ fn errors() -> Case {
     failed(&mut r, ErrorKind::Reset, Phase::Reply, 1_234, 104, 0);
     failed(&mut r, ErrorKind::UnexpectedStatus, Phase::Reply, 41, 0, 0);
     failed(&mut r, ErrorKind::BadFraming, Phase::FirstByte, 1, 0, 7);
-    r.totals.sum.status.add(503, 41);
-    r.totals.sum.status.add(0, 1);
+    r.totals.sum.outcomes.add(503, 41);
+    r.totals.sum.outcomes.add(0, 1);
     r.totals.sum.connection_errors.add(ErrorKind::Refused, 12);
     r.totals.sum.latency.record_n(LatencyKind::Failed, 2_000_000, 1276);
     course(&mut r, 10, |s| if s == 3 { 1000 } else { 9_800 }, |s| if s == 3 { 80_000_000 } else { 3_000_000 });
@@ -368,10 +337,7 @@ fn ten_million() -> Case {
 
 fn open_with_queue() -> Case {
     let mut r = recording();
-    r.plan.pace = Pace::Open {
-        profile: vec![Segment { from_per_s: 5000.0, to_per_s: 5000.0, for_ns: 10 * SECOND_NS }],
-        arrivals: Arrivals::Poisson,
-    };
+    r.plan.pace = steady(5000.0, Arrivals::Poisson);
     r.plan.warmup_ns = SECOND_NS;
     succeeded(&mut r, 43_000, 240_000);
     r.totals.sum.latency.record_n(LatencyKind::Queue, 0, 38_000);
@@ -395,7 +361,7 @@ fn few() -> Case {
     }
     r.totals.sum.counts.ok = 10;
     r.totals.sum.counts.started = 10;
-    r.totals.sum.status.add(200, 10);
+    r.totals.sum.outcomes.add(200, 10);
     r.totals.measured_ns = 5_500_000;
     r.totals.connections_max = 1;
     r.totals.sum.counts.connected = 1;
@@ -405,10 +371,7 @@ fn few() -> Case {
 /// A target that stood still for the second half, and served only some before.
 fn unfinished() -> Case {
     let mut r = recording();
-    r.plan.pace = Pace::Open {
-        profile: vec![Segment { from_per_s: 1000.0, to_per_s: 1000.0, for_ns: 10 * SECOND_NS }],
-        arrivals: Arrivals::Constant,
-    };
+    r.plan.pace = steady(1000.0, Arrivals::Constant);
     succeeded(&mut r, 5_000, 2_000_000);
     course(&mut r, 10, |s| if s < 5 { 1000 } else { 0 }, |_| 4_000_000);
     let mut rows = r.timeline.rows().to_vec();

@@ -2,40 +2,28 @@
 #![allow(dead_code, reason = "every test binary uses another part of it")]
 
 use model::error_kind::ErrorExample;
-use model::finding::{Diagnosis, Evidence, Finding, Reason, Severity, Validity, ValidityState};
+use model::finding::{
+    About, Diagnosis, Evidence, ExpectationState, Finding, Judgement, Reason, Severity, Validity, ValidityState,
+};
 use model::plan::*;
 use model::recording::{Capsule, End, Tick, Totals};
 use model::snapshot::{CpuTimes, ProcessSample, Role, SamplerState, SamplerStatus, ThreadSample};
 use model::{ErrorKind, Event, Interval, LatencyKind, Phase, Plan, Snapshot, Status};
 use std::path::{Path, PathBuf};
 use store::Writer;
-
-pub const SECOND_NS: u64 = 1_000_000_000;
+pub use testkit::recordings::SECOND_NS;
+use testkit::recordings::{self, failure, get, http1, origin, process, thread};
 
 pub fn plan() -> Plan {
+    let request = HttpRequest {
+        weight: 0.1 + 0.2,
+        headers: vec![("Host".to_owned(), model::hide::secret_field("Host", "localhost"))],
+        expect: Expect { status: vec![(200, 299)], ..Expect::default() },
+        ..get()
+    };
+    let mut origin = origin("http://localhost:8080", 8080);
+    origin.addresses.push(Address::Unix(PathBuf::from("/run/x.sock")));
     Plan {
-        workload: Workload::Http1(Http1 {
-            requests: vec![HttpRequest {
-                origin: 0,
-                weight: 0.1 + 0.2,
-                method: "GET".to_owned(),
-                target: "/".to_owned(),
-                headers: vec![("Host".to_owned(), "localhost".to_owned())],
-                body: Body::default(),
-                expect: Expect { status: vec![(200, 299)], ..Expect::default() },
-            }],
-            keep_alive: true,
-            head_bytes_max: 65536,
-        }),
-        origins: vec![Origin {
-            name: "http://localhost:8080".to_owned(),
-            addresses: vec![
-                Address::Tcp(std::net::SocketAddr::from(([127, 0, 0, 1], 8080))),
-                Address::Unix(PathBuf::from("/run/x.sock")),
-            ],
-            weight: 1.0,
-        }],
-        sources: Vec::new(),
         pace: Pace::Open {
             profile: vec![Segment { from_per_s: 1.0 / 3.0, to_per_s: 5000.0, for_ns: SECOND_NS }],
             arrivals: Arrivals::Poisson,
@@ -43,22 +31,9 @@ pub fn plan() -> Plan {
         connections: 50,
         threads: 2,
         pin: vec![0, 1],
-        stop: Stop { duration_ns: Some(10 * SECOND_NS), requests: None },
-        warmup_ns: 0,
-        drain_ns: SECOND_NS,
-        timeouts: Timeouts { connect_ns: 3 * SECOND_NS, reply_ns: 30 * SECOND_NS },
-        reconnect: Backoff { first_ns: 1, max_ns: 2 },
-        give_up_ns: None,
         requests_per_connection: Some(7),
-        pipeline: 1,
-        on_full: OnFull::Wait,
-        queue_capacity: 10,
-        driver: DriverKind::Epoll,
-        batch: None,
-        receive_stamps: false,
-        tick_ns: SECOND_NS,
         seed: u64::MAX,
-        tls: None,
+        ..recordings::plan(http1(request), vec![origin])
     }
 }
 
@@ -89,50 +64,28 @@ pub fn interval(worker: u16, sequence: u64) -> Interval<u32> {
     for n in 0..9 {
         i.latency.record(LatencyKind::Response, 50_000 + 1000 * (sequence + n));
         i.latency.record(LatencyKind::Service, 40_000 + n);
-        i.status.record(200);
+        i.outcomes.record(200);
     }
     i.latency.record(LatencyKind::Failed, 3 * SECOND_NS);
-    i.record_error(ErrorExample {
-        kind: ErrorKind::Reset,
-        phase: Phase::Reply,
-        errno: 104,
-        detail: 3,
-        at_ns: i.start_ns + 5,
-        origin: 0,
-    });
+    let reset = failure(ErrorKind::Reset, Phase::Reply, i.start_ns + 5);
+    i.record_error(ErrorExample { errno: 104, detail: 3, unsent_bytes: 7, ..reset });
     i.connection_errors.record(ErrorKind::Refused);
     i
 }
 
 pub fn snapshot(sequence: u64) -> Snapshot {
+    let worker = ThreadSample { core: Some(1), run_ns: Some(7), ..thread(1, "w-0 \"é\n") };
     Snapshot {
         at_ns: (sequence * SECOND_NS) as i64 - 1,
         wall_offset_ns: Some(1_753_971_753_123_456_789),
         cpu: Some(CpuTimes { user_ns: 5, ..CpuTimes::default() }),
         cores: vec![CpuTimes::default(); 2],
         processes: vec![ProcessSample {
-            metrics: model::metrics::Metrics::default(),
-            role: Role::Generator,
-            pid: 1,
             start_ticks: 2,
-            name: "plimsoll".to_owned(),
             rss_bytes: Some(1_000_000 + sequence),
-            descriptors: None,
             user_ns: Some(1),
             system_ns: Some(2),
-            threads: vec![ThreadSample {
-                switches: None,
-                stands: None,
-                tid: 1,
-                name: "w-0 \"é\n".to_owned(),
-                state: 'R',
-                core: Some(1),
-                run_ns: Some(7),
-                wait_ns: None,
-                user_ns: None,
-                system_ns: None,
-            }],
-            threads_total: 1,
+            ..process(Role::Generator, 1, "plimsoll", vec![worker])
         }],
         ..Snapshot::default()
     }
@@ -157,8 +110,16 @@ pub fn diagnosis() -> Diagnosis {
             vec![Reason { id: "generator-lag".to_owned(), text: "late".to_owned() }],
         ),
         summary: Vec::new(),
+        expectations: vec![Judgement {
+            expected: "p99 < 50.0 ms".to_owned(),
+            is_stated: true,
+            state: ExpectationState::NotMet,
+            got: "63.1 ms".to_owned(),
+            value: Some(63.1e6),
+        }],
         findings: vec![Finding {
             id: "single-thread-bound".to_owned(),
+            about: About::Target,
             status: Status::NotObservable,
             severity: Severity::Info,
             title: "t".to_owned(),

@@ -13,7 +13,7 @@ mod tests;
 pub use detail::{Detail, describe, words};
 pub use pool::{POOL_BYTES_MAX, POOL_BYTES_MIN};
 
-use crate::{Failure, Fed, Payload, Progress, Protocol, Reply, WireError};
+use crate::{Failure, Fed, Payload, Progress, Protocol, Reply, Source, Stream, WireError};
 use model::ErrorKind;
 use model::limits::ECHO_BYTES_MAX;
 use model::plan::{Echo, Sizes};
@@ -69,6 +69,8 @@ impl EchoProtocol {
 
 impl Protocol for EchoProtocol {
     type Connection = Connection;
+    type Request = Payload;
+    type Transport = Stream;
 
     fn blobs(&self) -> Vec<Arc<[u8]>> {
         vec![Arc::clone(&self.pool)]
@@ -83,6 +85,11 @@ impl Protocol for EchoProtocol {
         let length = self.next_size((random >> 32) as u32);
         let places = self.pool.len() as u32 - length + 1;
         Payload { blob: 0, start: draw(random as u32, places), length }
+    }
+
+    #[inline]
+    fn source(&self, request: Payload) -> Source {
+        Source::Blob(request)
     }
 
     #[inline]
@@ -114,14 +121,9 @@ impl Protocol for EchoProtocol {
         Progress::Broken(ended(connection, kind))
     }
 
-    fn timed_out(&self, connection: &mut Connection, _request: Payload) -> Failure {
+    fn timed_out(&self, connection: &mut Connection, _number: u32, _request: Payload) -> Failure {
         let kind = if connection.came == 0 { ErrorKind::ReplyTimeout } else { ErrorKind::ShortReply };
         ended(connection, kind)
-    }
-
-    #[inline]
-    fn has_begun(&self, connection: &Connection) -> bool {
-        connection.came > 0
     }
 
     fn describe(detail: u32) -> Option<&'static str> {

@@ -30,18 +30,18 @@ fn exchange<'a>(
             // What is left was not asked for: the engine says the same of it.
             Progress::Reply(_) if fed.consumed < piece.len() => panic!("left {} bytes", piece.len() - fed.consumed),
             progress => {
-                assert!(!protocol.has_begun(&connection), "state is left");
+                assert!(connection.came == 0, "state is left");
                 return progress;
             }
         }
     }
-    assert_eq!(protocol.has_begun(&connection), any);
+    assert_eq!((connection.came > 0), any);
     let end = if then_closed {
         protocol.closed(&mut connection, request)
     } else {
-        Progress::Broken(protocol.timed_out(&mut connection, request))
+        Progress::Broken(protocol.timed_out(&mut connection, 0, request))
     };
-    assert!(!protocol.has_begun(&connection), "state is left");
+    assert!(connection.came == 0, "state is left");
     end
 }
 

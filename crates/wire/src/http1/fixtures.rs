@@ -51,7 +51,7 @@ pub fn exchange<'a>(
             assert!(fed.consumed <= bytes.len());
             bytes = &bytes[fed.consumed..];
             begun = fed.progress == Progress::More;
-            assert_eq!(protocol.has_begun(&connection), begun);
+            assert_eq!(connection.has_begun, begun);
             match fed.progress {
                 Progress::More => assert!(bytes.is_empty(), "more is wanted, but not all was taken"),
                 progress => {
@@ -65,10 +65,10 @@ pub fn exchange<'a>(
         }
     }
     if outcomes.len() < outstanding {
-        assert_eq!(protocol.has_begun(&connection), begun);
+        assert_eq!(connection.has_begun, begun);
         outcomes.push(match end {
             End::Closed => outcome(protocol.closed(&mut connection, request)),
-            End::TimedOut => outcome(Progress::Broken(protocol.timed_out(&mut connection, request))),
+            End::TimedOut => outcome(Progress::Broken(protocol.timed_out(&mut connection, 0, request))),
         });
         assert_idle(&connection);
     }
@@ -91,5 +91,6 @@ fn outcome(progress: Progress) -> String {
             format!("{} {keep}{failure}", reply.status)
         }
         Progress::Broken(f) => format!("broken{}", failure(f.kind, f.detail)),
+        framed => panic!("{framed:?}"),
     }
 }

@@ -21,7 +21,7 @@ mod tests;
 
 pub use detail::{Detail, describe, words};
 
-use crate::{Failure, Fed, Payload, Progress, Protocol, Reply, WireError};
+use crate::{Failure, Fed, Payload, Progress, Protocol, Reply, Source, Stream, WireError};
 use body::{Body, Step};
 use check::{Check, Seen};
 use head::{Declared, Head};
@@ -323,6 +323,8 @@ impl Http1Protocol {
 
 impl Protocol for Http1Protocol {
     type Connection = Connection;
+    type Request = Payload;
+    type Transport = Stream;
 
     fn blobs(&self) -> Vec<Arc<[u8]>> {
         self.requests.iter().map(|request| Arc::clone(&request.bytes)).collect()
@@ -336,6 +338,11 @@ impl Protocol for Http1Protocol {
     fn next_request(&mut self, origin: u16, random: u64) -> Payload {
         let blob = self.draws.get(usize::from(origin)).map_or(0, |draw| draw.next(random));
         Payload { blob, start: 0, length: self.requests[blob as usize].bytes.len() as u32 }
+    }
+
+    #[inline]
+    fn source(&self, request: Payload) -> Source {
+        Source::Blob(request)
     }
 
     #[inline]
@@ -387,15 +394,10 @@ impl Protocol for Http1Protocol {
         }
     }
 
-    fn timed_out(&self, connection: &mut Connection, _request: Payload) -> Failure {
+    fn timed_out(&self, connection: &mut Connection, _number: u32, _request: Payload) -> Failure {
         let detail = Self::place(connection);
         self.reset(connection);
         Failure { kind: ErrorKind::ReplyTimeout, detail }
-    }
-
-    #[inline]
-    fn has_begun(&self, connection: &Connection) -> bool {
-        connection.has_begun
     }
 
     fn describe(detail: u32) -> Option<&'static str> {

@@ -15,38 +15,39 @@ const METHODS_WITH_BODY: &[&str] = &["POST", "PUT", "PATCH"];
 /// Bytes that HTTP/1.1 forbids where they stand, an empty method, target or header name, a `Content-Length` that is
 /// not the body's, a body whose bytes are missing, more than 4 GiB.
 pub fn write(index: usize, request: &HttpRequest, keep_alive: bool) -> Result<Vec<u8>, WireError> {
-    let body = &request.body.bytes;
+    let body = request.body.bytes.expose();
     if request.body.length != body.len() as u64 {
         return Err(WireError::BodyMissing { request: index, expected: request.body.length, got: body.len() });
     }
     check(index, "method", request.method.as_bytes(), is_token)?;
     // RFC 9112 section 3.2: no whitespace in a target. Bytes beyond ASCII are sent as they are.
-    check(index, "target", request.target.as_bytes(), |b| b > b' ' && b != 0x7f)?;
+    check(index, "target", request.target.expose(), |b| b > b' ' && b != 0x7f)?;
 
     let mut out = Vec::with_capacity(256 + body.len());
-    for part in [&request.method, " ", &request.target, " HTTP/1.1\r\n"] {
-        out.extend_from_slice(part.as_bytes());
+    for part in [request.method.as_bytes(), b" ", request.target.expose(), b" HTTP/1.1\r\n"] {
+        out.extend_from_slice(part);
     }
     for (name, value) in &request.headers {
         check(index, "header name", name.as_bytes(), is_token)?;
         // An empty value is fine, so this is not `check`.
-        if let Some(offset) = value.bytes().position(|b| matches!(b, b'\r' | b'\n' | 0)) {
-            let byte = value.as_bytes()[offset];
+        let bytes = value.expose();
+        if let Some(offset) = bytes.iter().position(|b| matches!(b, b'\r' | b'\n' | 0)) {
+            let byte = bytes[offset];
             return Err(WireError::ForbiddenByte { request: index, part: format!("header {name}"), byte, offset });
         }
-        if name.eq_ignore_ascii_case("content-length") && value.trim().parse() != Ok(body.len()) {
-            return Err(WireError::ContentLength { request: index, given: value.clone(), actual: body.len() });
+        if name.eq_ignore_ascii_case("content-length") && value.expose_text().trim().parse() != Ok(body.len()) {
+            return Err(WireError::ContentLength { request: index, given: value.to_string(), actual: body.len() });
         }
-        field(&mut out, name, value);
+        field(&mut out, name, bytes);
     }
     let has = |wanted: &str| request.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(wanted));
     let states_length = !body.is_empty() || METHODS_WITH_BODY.contains(&request.method.as_str());
     // RFC 9112 section 6.2: never beside Transfer-Encoding; who sets that has chunked the body already.
     if states_length && !has("content-length") && !has("transfer-encoding") {
-        field(&mut out, "Content-Length", &body.len().to_string());
+        field(&mut out, "Content-Length", body.len().to_string().as_bytes());
     }
     if !keep_alive && !has("connection") {
-        field(&mut out, "Connection", "close");
+        field(&mut out, "Connection", b"close");
     }
     out.extend_from_slice(b"\r\n");
     out.extend_from_slice(body);
@@ -56,9 +57,9 @@ pub fn write(index: usize, request: &HttpRequest, keep_alive: bool) -> Result<Ve
     Ok(out)
 }
 
-fn field(out: &mut Vec<u8>, name: &str, value: &str) {
-    for part in [name, ": ", value, "\r\n"] {
-        out.extend_from_slice(part.as_bytes());
+fn field(out: &mut Vec<u8>, name: &str, value: &[u8]) {
+    for part in [name.as_bytes(), b": ", value, b"\r\n"] {
+        out.extend_from_slice(part);
     }
 }
 
@@ -96,7 +97,7 @@ impl Draw {
         let mut groups: Vec<Vec<(u32, f64)>> = vec![Vec::new(); origins];
         for (index, request) in requests.iter().enumerate() {
             if !(request.weight >= 0.0 && request.weight.is_finite()) {
-                let (target, weight) = (request.target.clone(), request.weight);
+                let (target, weight) = (request.target.to_string(), request.weight);
                 return Err(WireError::Weight { request: index, target, weight });
             }
             groups[usize::from(request.origin)].push((index as u32, request.weight));
@@ -157,7 +158,7 @@ mod tests {
     }
 
     fn with_body(method: &str, body: &[u8]) -> HttpRequest {
-        let body = Body { bytes: body.to_vec(), length: body.len() as u64, sha256: String::new() };
+        let body = Body::new(body.to_vec(), String::new());
         HttpRequest { method: method.into(), body, ..get() }
     }
 
@@ -197,7 +198,7 @@ mod tests {
         for bad in ["\r", "\n", "\0", " ", "\x7f"] {
             let byte = format!("{:#04x} at offset 1", bad.as_bytes()[0]);
             refuse(HttpRequest { method: format!("G{bad}T"), ..get() }, &format!("method has the byte {byte}"));
-            refuse(HttpRequest { target: format!("/{bad}"), ..get() }, &format!("target has the byte {byte}"));
+            refuse(HttpRequest { target: format!("/{bad}").into(), ..get() }, &format!("target has the byte {byte}"));
             refuse(with_header(&format!("X{bad}"), "1"), &format!("header name has the byte {byte}"));
         }
         refuse(with_header("X:", "1"), "header name has the byte 0x3a");
@@ -209,13 +210,13 @@ mod tests {
             );
         }
         refuse(HttpRequest { method: String::new(), ..get() }, "method is empty");
-        refuse(HttpRequest { target: String::new(), ..get() }, "target is empty");
+        refuse(HttpRequest { target: model::Secret::default(), ..get() }, "target is empty");
         refuse(with_header("", "1"), "header name is empty");
         for wrong in ["4", "", "x", "-5", "5, 5"] {
             refuse(with_header("Content-Length", wrong), "the body has 5 bytes");
         }
         let mut stored = with_body("POST", b"12345");
-        stored.body.bytes.clear();
+        stored.body.bytes = model::Secret::default();
         refuse(stored, "should have 5 bytes, 0 are there");
     }
 

@@ -324,7 +324,7 @@ fn endless_heads_stop_at_the_limit_and_their_memory_is_given_back() {
             match fed.progress {
                 Progress::More => continue,
                 Progress::Broken(failure) => assert_eq!(failure.kind, ErrorKind::HeadTooLarge),
-                Progress::Reply(reply) => panic!("{reply:?}"),
+                other => panic!("{other:?}"),
             }
             break;
         }

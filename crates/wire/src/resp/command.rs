@@ -40,14 +40,15 @@ pub struct Command {
 impl Command {
     /// Compiles a command of the plan.
     pub fn new(index: usize, command: &RespCommand, prefix: &str, values: &Sizes) -> Result<Self, WireError> {
-        if command.words.first().is_none_or(|word| word.is_empty()) {
+        if command.words.first().is_none_or(|word| word.expose().is_empty()) {
             return Err(WireError::Empty { request: index, part: "command" });
         }
         let fixed_size = if let Sizes::Fixed(size) = values { Some(*size) } else { None };
         let mut pieces = Pieces::default();
         pieces.bytes(format!("*{}\r\n", command.words.len()).as_bytes());
         for word in &command.words {
-            let parts = split(word);
+            let word = word.expose_text();
+            let parts = split(&word);
             let literal: usize = parts
                 .iter()
                 .map(|part| match part {

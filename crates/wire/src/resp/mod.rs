@@ -19,7 +19,7 @@ pub use keys::{Keys, Zipf};
 
 use crate::echo::pool;
 use crate::http1::Draw;
-use crate::{Failure, Fed, Payload, Progress, Protocol, Reply, WireError};
+use crate::{Failure, Fed, Progress, Protocol, Reply, Source, Stream, WireError};
 use command::Command;
 use model::ErrorKind;
 use model::limits::ECHO_BYTES_MAX;
@@ -42,6 +42,15 @@ pub struct RespProtocol {
     longest: usize,
     /// For each origin: what is said first, and how many replies are due.
     greetings: Vec<(Vec<u8>, u8)>,
+}
+
+/// A command with its key: a template, and what fills it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Drawn {
+    /// Which command, by its place in the plan.
+    pub command: u32,
+    /// The key's number; 0 where the command has none.
+    pub key: u32,
 }
 
 /// The state of one connection.
@@ -123,12 +132,12 @@ impl RespProtocol {
 
     /// Judges the first token of a reply.
     #[inline]
-    fn judge(&self, connection: &mut Connection, request: Payload, token: Token<'_>) {
+    fn judge(&self, connection: &mut Connection, request: Drawn, token: Token<'_>) {
         connection.is_judged = true;
         connection.compares = false;
         connection.came = 0;
         connection.outcome = Outcome::Good;
-        let expect = self.commands[request.blob as usize].expect;
+        let expect = self.commands[request.command as usize].expect;
         let wrong = match (token, expect) {
             (Token::Error, _) => {
                 let word = error_word(connection.reader.word());
@@ -143,7 +152,7 @@ impl RespProtocol {
             (Token::Nil, RespExpect::Value) => return connection.outcome = Outcome::Nil,
             (Token::Bulk(length), RespExpect::Value) => {
                 if self.validate {
-                    let is_as_long = length as usize == self.value(request.start).len();
+                    let is_as_long = length as usize == self.value(request.key).len();
                     connection.compares = is_as_long;
                     if !is_as_long {
                         connection.fail(ErrorKind::CorruptedReply, Detail::ValueLength);
@@ -161,8 +170,8 @@ impl RespProtocol {
     }
 
     #[inline]
-    fn compare(&self, connection: &mut Connection, request: Payload, piece: &[u8]) {
-        let expected = &self.value(request.start)[connection.came as usize..];
+    fn compare(&self, connection: &mut Connection, request: Drawn, piece: &[u8]) {
+        let expected = &self.value(request.key)[connection.came as usize..];
         connection.came += piece.len() as u32;
         if expected.get(..piece.len()) != Some(piece) {
             connection.compares = false;
@@ -208,8 +217,8 @@ impl Connection {
 
 impl Protocol for RespProtocol {
     type Connection = Connection;
-
-    const WRITES: bool = true;
+    type Request = Drawn;
+    type Transport = Stream;
 
     fn blobs(&self) -> Vec<Arc<[u8]>> {
         Vec::new()
@@ -220,27 +229,32 @@ impl Protocol for RespProtocol {
     }
 
     #[inline]
-    fn next_request(&mut self, _origin: u16, random: u64) -> Payload {
-        let blob = self.draw.next(random);
-        let command = &self.commands[blob as usize];
-        let key = if command.has_key { self.keys.next(mix(random)) } else { 0 };
-        let value = if command.has_value() { self.value(key).len() as u32 } else { 0 };
-        Payload { blob, start: key, length: command.length(value) as u32 }
+    fn next_request(&mut self, _origin: u16, random: u64) -> Drawn {
+        let command = self.draw.next(random);
+        let key = if self.commands[command as usize].has_key { self.keys.next(mix(random)) } else { 0 };
+        Drawn { command, key }
     }
 
     #[inline]
-    fn write(&self, request: Payload, to: &mut Vec<u8>) {
-        let command = &self.commands[request.blob as usize];
-        let value = if command.has_value() { self.value(request.start) } else { &[] };
-        command.write(request.start, value, to);
+    fn source(&self, _request: Drawn) -> Source {
+        Source::Template
+    }
+
+    #[inline]
+    fn write(&self, _connection: &mut Connection, _number: u32, request: Drawn, to: &mut Vec<u8>) {
+        let command = &self.commands[request.command as usize];
+        let value = if command.has_value() { self.value(request.key) } else { &[] };
+        command.write(request.key, value, to);
     }
 
     fn written_bytes_max(&self) -> usize {
         self.longest
     }
 
-    fn greeting(&self, origin: u16) -> Option<&[u8]> {
-        self.greetings.get(usize::from(origin)).filter(|(_, replies)| *replies > 0).map(|(bytes, _)| &bytes[..])
+    fn greeting(&self, _connection: &mut Connection, origin: u16, _random: u64, to: &mut Vec<u8>) {
+        if let Some((bytes, _)) = self.greetings.get(usize::from(origin)) {
+            to.extend_from_slice(bytes);
+        }
     }
 
     fn greeted(&self, connection: &mut Connection, origin: u16, bytes: &[u8]) -> Fed {
@@ -271,7 +285,7 @@ impl Protocol for RespProtocol {
     }
 
     #[inline]
-    fn feed(&self, connection: &mut Connection, request: Payload, bytes: &[u8]) -> Fed {
+    fn feed(&self, connection: &mut Connection, request: Drawn, bytes: &[u8]) -> Fed {
         connection.has_begun = true;
         let mut consumed = 0;
         while consumed < bytes.len() {
@@ -288,7 +302,7 @@ impl Protocol for RespProtocol {
                 _ => {}
             }
             if connection.reader.is_done() {
-                let status = reply_code(request.blob, connection.outcome);
+                let status = reply_code(request.command, connection.outcome);
                 let failure = connection.fault;
                 connection.restart();
                 return Fed { consumed, progress: Progress::Reply(Reply { status, keep: true, failure }) };
@@ -297,19 +311,14 @@ impl Protocol for RespProtocol {
         Fed { consumed, progress: Progress::More }
     }
 
-    fn closed(&self, connection: &mut Connection, _request: Payload) -> Progress {
+    fn closed(&self, connection: &mut Connection, _request: Drawn) -> Progress {
         let place = connection.reader.place(connection.has_begun);
         Progress::Broken(connection.ended(ErrorKind::ClosedEarly, place))
     }
 
-    fn timed_out(&self, connection: &mut Connection, _request: Payload) -> Failure {
+    fn timed_out(&self, connection: &mut Connection, _number: u32, _request: Drawn) -> Failure {
         let place = connection.reader.place(connection.has_begun);
         connection.ended(ErrorKind::ReplyTimeout, place)
-    }
-
-    #[inline]
-    fn has_begun(&self, connection: &Connection) -> bool {
-        connection.has_begun
     }
 
     fn describe(detail: u32) -> Option<&'static str> {

@@ -1,8 +1,8 @@
 //! `--defect NAME[=STRENGTH][@START]`, as text and as value.
 
 use model::units;
+use servers::defects::{self, Setting, Strength};
 use std::time::Duration;
-use target::defects::{self, Setting, Strength};
 
 /// A defect with its strength and the second it begins at.
 pub fn parse(text: &str) -> Result<Setting, String> {

@@ -4,9 +4,9 @@ use super::CommonArgs;
 use crate::args::values;
 use clap::Args;
 use clap::builder::{BoolishValueParser, PossibleValuesParser, TypedValueParser};
+use servers::names::{self, NamesOptions, OnCrash};
 use std::path::PathBuf;
 use std::time::Duration;
-use target::names::{self, NamesOptions, OnCrash};
 
 /// Arguments of `serve names`.
 #[derive(Debug, Args)]

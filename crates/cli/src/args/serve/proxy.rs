@@ -1,12 +1,12 @@
 //! Arguments of `serve proxy`: whom it asks, what it holds for slow clients, what it keeps.
 
 use super::CommonArgs;
-use crate::args::values;
+use crate::args::values::{self, IdleTimeout};
 use clap::builder::{BoolishValueParser, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
+use servers::proxy::{self, Origin, ProxyOptions};
 use std::path::PathBuf;
 use std::time::Duration;
-use target::proxy::{self, Origin, ProxyOptions};
 
 /// How requests are shared out over the origins.
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -53,6 +53,9 @@ pub struct ProxyArgs {
     /// Keep replies with explicit freshness in this much memory, shared by the workers; 0 keeps none
     #[arg(long, value_name = "SIZE", env = "PLIMSOLL_CACHE", default_value = "0", value_parser = values::size::<u64>)]
     cache: u64,
+    /// Close a connection whose request head is not complete so long after its first byte, or never; however often bytes come
+    #[arg(long, value_name = "TIME", env = "PLIMSOLL_HEAD_TIMEOUT", default_value = "60s", value_parser = values::idle_timeout)]
+    head_timeout: IdleTimeout,
     /// Say what it will take in memory and temp files, and end
     #[arg(long, env = "PLIMSOLL_EXPLAIN", value_parser = BoolishValueParser::new())]
     pub explain: bool,
@@ -80,6 +83,7 @@ impl ProxyArgs {
             temp_bytes_max: self.temp_max,
             temp_dir: self.temp_dir.clone().unwrap_or(defaults.temp_dir),
             cache_bytes: self.cache,
+            head_timeout: self.head_timeout.0,
         }
     }
 }

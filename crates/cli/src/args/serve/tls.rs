@@ -4,8 +4,8 @@ use crate::args::values;
 use crate::exit::Failure;
 use clap::Args;
 use clap::builder::{BoolishValueParser, PossibleValuesParser, TypedValueParser};
+use servers::tls::{Certificate, KeyKind, MadeCertificate, TlsOptions, TlsVersion};
 use std::path::PathBuf;
-use target::tls::{Certificate, KeyKind, MadeCertificate, TlsOptions, TlsVersion};
 
 /// How the server speaks TLS, if it does.
 #[derive(Debug, Args)]
@@ -99,7 +99,7 @@ impl TlsArgs {
     }
 }
 
-fn key_kind(name: &str) -> Result<KeyKind, target::tls::TlsError> {
+fn key_kind(name: &str) -> Result<KeyKind, servers::tls::TlsError> {
     KeyKind::from_name(name)
 }
 

@@ -1,12 +1,12 @@
 //! `plimsoll serve --list`: the reference servers with their designs, and the defects they can carry; text or JSON.
 //!
-//! Walks the registries of `target`, so that what is listed is what can be served.
+//! Walks the registries of `servers`, so that what is listed is what can be served.
 
 use crate::exit::{Exit, Failure};
 use model::units::{show_bytes, show_duration_ns};
+use servers::DesignInfo;
+use servers::defects::{DEFECTS, Defect, Strength};
 use std::io::Write;
-use target::DesignInfo;
-use target::defects::{DEFECTS, Defect, Strength};
 
 /// A server, and the ways it is built; the first is the default.
 struct Server {
@@ -17,10 +17,11 @@ struct Server {
 /// Every reference server. A new one is a line here.
 fn servers() -> Vec<Server> {
     vec![
-        Server { name: "http", designs: target::http::DESIGNS.iter().map(|design| design.info).collect() },
-        Server { name: "echo", designs: target::echo::DESIGNS.iter().map(|design| design.info).collect() },
-        Server { name: "proxy", designs: target::proxy::DESIGNS.iter().map(|design| design.info).collect() },
-        Server { name: "names", designs: target::names::DESIGNS.iter().map(|design| design.info).collect() },
+        Server { name: "http", designs: servers::http::DESIGNS.iter().map(|design| design.info).collect() },
+        Server { name: "echo", designs: servers::echo::DESIGNS.iter().map(|design| design.info).collect() },
+        Server { name: "ws", designs: servers::websocket::DESIGNS.iter().map(|design| design.info).collect() },
+        Server { name: "proxy", designs: servers::proxy::DESIGNS.iter().map(|design| design.info).collect() },
+        Server { name: "names", designs: servers::names::DESIGNS.iter().map(|design| design.info).collect() },
     ]
 }
 

@@ -9,10 +9,10 @@ mod proxy;
 
 use crate::args::serve::{ServeArgs, ServeCommand};
 use crate::exit::{Exit, Failure};
+use servers::{DesignInfo, ServeError, Stop};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::io::Write;
 use std::net::SocketAddr;
-use target::{DesignInfo, ServeError, Stop};
 
 /// Names and values, as they are printed at the end.
 type Rows = Vec<(&'static str, u64)>;
@@ -22,7 +22,7 @@ pub fn run(args: &ServeArgs) -> Result<Exit, Failure> {
     match (&args.command, &args.counters) {
         (Some(command), _) => serve(command),
         (None, Some(path)) => {
-            let line = target::control::read(path).map_err(failure)?;
+            let line = servers::control::read(path).map_err(failure)?;
             writeln!(std::io::stdout(), "{line}")?;
             Ok(Exit::Fine)
         }
@@ -45,8 +45,8 @@ fn serve(command: &ServeCommand) -> Result<Exit, Failure> {
     // Open until the server has ended, so that its last figures can be asked for.
     let _control = match (command.control(), about(command)) {
         (Some(path), Some((server, design))) => {
-            let figures = target::control::figures(server, design, &options.live);
-            Some(target::control::Control::open(path, figures).map_err(failure)?)
+            let figures = servers::control::figures(server, design, &options.live);
+            Some(servers::control::Control::open(path, figures).map_err(failure)?)
         }
         (Some(_), None) => {
             return Err(Failure::usage(
@@ -65,18 +65,23 @@ fn serve(command: &ServeCommand) -> Result<Exit, Failure> {
     };
     let counted = match command {
         ServeCommand::Http(args) => {
-            let http = target::http::HttpOptions { design: args.design, root: args.root.clone(), ..Default::default() };
+            let (design, root, head_timeout) = (args.design, args.root.clone(), args.head_timeout.0);
+            let http = servers::http::HttpOptions { design, root, head_timeout, ..Default::default() };
             let ready = tell("http", "https", "/", "unix");
-            target::http::serve(&options, &http, &stop, ready).map(|counters| counters.rows().to_vec())
+            servers::http::serve(&options, &http, &stop, ready).map(|counters| counters.rows().to_vec())
         }
         ServeCommand::Echo(args) => {
-            let echo = target::echo::EchoOptions {
+            let echo = servers::echo::EchoOptions {
                 design: args.design,
                 connections_max: args.connections_max,
                 ..Default::default()
             };
             let ready = tell("echo", "echo+tls", "", "echo+unix");
-            target::echo::serve(&options, &echo, &stop, ready).map(|counters| counters.rows().to_vec())
+            servers::echo::serve(&options, &echo, &stop, ready).map(|counters| counters.rows().to_vec())
+        }
+        ServeCommand::Ws(args) => {
+            let ready = tell("ws", "wss", "/", "ws+unix");
+            servers::websocket::serve(&options, &args.options(), &stop, ready).map(|counters| counters.rows().to_vec())
         }
         ServeCommand::Proxy(args) => {
             let ready = tell("http", "https", "/", "unix");
@@ -84,7 +89,7 @@ fn serve(command: &ServeCommand) -> Result<Exit, Failure> {
         }
         ServeCommand::Names(args) => {
             let ready = tell("resp", "resp+tls", "", "resp+unix");
-            target::names::serve(&options, &args.options(), &stop, ready).map(|counters| counters.rows())
+            servers::names::serve(&options, &args.options(), &stop, ready).map(|counters| counters.rows())
         }
     };
     print(&counted.map_err(failure)?)?;
@@ -96,7 +101,8 @@ fn about(command: &ServeCommand) -> Option<(&'static str, &'static DesignInfo)> 
     match command {
         ServeCommand::Http(args) => Some(("http", &args.design.info)),
         ServeCommand::Echo(args) => Some(("echo", &args.design.info)),
-        ServeCommand::Proxy(_) => Some(("proxy", &target::proxy::DESIGNS[0].info)),
+        ServeCommand::Ws(args) => Some(("ws", &args.design.info)),
+        ServeCommand::Proxy(_) => Some(("proxy", &servers::proxy::DESIGNS[0].info)),
         ServeCommand::Names(_) => None,
     }
 }

@@ -3,9 +3,9 @@
 use super::Rows;
 use crate::args::serve::proxy::ProxyArgs;
 use crate::exit::Exit;
+use servers::{ServeError, ServeOptions, Stop, proxy};
 use std::io::Write;
 use std::net::SocketAddr;
-use target::{ServeError, ServeOptions, Stop, proxy};
 
 /// Serves; what the clients' side counted, and then the origins'.
 pub fn serve(

@@ -11,6 +11,8 @@ impl Rings {
         let entry = *self.entries.get(slot as usize)?;
         if op == Op::Send as u8 && entry.generation != generation {
             if let Some(at) = self.orphans.iter().position(|(s, g, _)| (*s, *g) == (slot, generation)) {
+                // What was taken before it was cancelled.
+                self.sent_bytes += u64::try_from(result).unwrap_or(0);
                 self.outbox.release(self.orphans.swap_remove(at).2);
             }
             return None;
@@ -93,6 +95,7 @@ impl Rings {
         let queue = self.unsent.get_mut(&slot)?;
         let first = queue.front_mut()?;
         let sent = result as u32;
+        self.sent_bytes += u64::from(sent);
         let mut drained = false;
         if sent < first.length {
             first.start += sent;

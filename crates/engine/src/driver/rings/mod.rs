@@ -13,7 +13,7 @@ mod making;
 mod ring;
 
 use super::alarm::{Alarm, timespec};
-use super::epoll::monotonic_ns;
+use super::clock::monotonic_ns;
 use super::outbox::Outbox;
 use super::socket::{Sources, kernel_address};
 use super::uring::buffers::GROUP;
@@ -120,6 +120,8 @@ pub struct Rings {
     starved: Vec<Slot>,
     /// Where a look puts the byte it sees; never read.
     seen: Box<[u8; 64]>,
+    /// Bytes that the kernel has taken since [`Driver::take_sent_bytes`] was last asked.
+    sent_bytes: u64,
     origin_ns: u64,
 }
 
@@ -195,6 +197,7 @@ impl Rings {
             immediate: VecDeque::with_capacity(256),
             starved: Vec::new(),
             seen: Box::new([0; 64]),
+            sent_bytes: 0,
             origin_ns: 0,
         })
     }
@@ -368,6 +371,7 @@ impl Driver for Rings {
 
     fn send(&mut self, slot: Slot, payload: Payload) {
         if self.is_alone && payload.length <= SMALL_SEND_BYTES {
+            self.sent_bytes += u64::from(payload.length);
             self.start_send(slot, payload, true);
         } else {
             let queue = self.unsent.entry(slot).or_default();
@@ -397,8 +401,12 @@ impl Driver for Rings {
         self.reply_is_due(slot);
     }
 
-    fn unsent(&self, slot: Slot) -> usize {
-        self.unsent.get(&slot).map_or(0, |queue| queue.len().saturating_sub(1))
+    fn unsent_bytes(&self, slot: Slot) -> u64 {
+        self.unsent.get(&slot).map_or(0, |queue| queue.iter().map(|payload| u64::from(payload.length)).sum())
+    }
+
+    fn take_sent_bytes(&mut self) -> u64 {
+        std::mem::take(&mut self.sent_bytes)
     }
 
     fn rest(&mut self, slot: Slot) {
@@ -469,7 +477,7 @@ impl Driver for Rings {
         let sweep_ns = if matches!(self.idle, Idle::Swept(_)) { self.sweep_due_ns } else { u64::MAX };
         let (now_ns, until_ns) = (self.now_ns(), until_ns.min(sweep_ns));
         let timeout = if wake == Wake::Never {
-            super::epoll::sleep_ns(until_ns.saturating_sub(now_ns));
+            super::clock::sleep_ns(until_ns.saturating_sub(now_ns));
             Some(timespec(0))
         } else {
             self.alarm.set(until_ns, now_ns, self.origin_ns)?

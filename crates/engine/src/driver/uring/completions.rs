@@ -15,6 +15,8 @@ impl Uring {
         let buffer = cqueue::buffer_select(flags);
         let entry = self.entries.get_mut(slot as usize)?;
         if op == Op::Send as u8 && entry.generation != generation {
+            // What was taken before it was cancelled.
+            self.sent_bytes += u64::try_from(result).unwrap_or(0);
             self.release_orphan(slot, generation);
             return None;
         }
@@ -117,6 +119,7 @@ impl Uring {
         }
         let first = rest.unsent.front_mut()?;
         let sent = result as u32;
+        self.sent_bytes += u64::from(sent);
         if sent < first.length {
             first.start += sent;
             first.length -= sent;

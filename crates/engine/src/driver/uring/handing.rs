@@ -1,7 +1,7 @@
 //! What goes to the kernel: entries of the submission queue, and the one call that hands them over and sleeps.
 
 use super::*;
-use crate::driver::epoll::sleep_ns;
+use crate::driver::clock::sleep_ns;
 use crate::driver::socket::{bind_to, stream};
 use crate::driver::{SENT_BYTES_MAX, stamps};
 use buffers::{GROUP, fd};
@@ -159,7 +159,7 @@ impl Uring {
         {
             match self.ring.submitter().register_files_update(slot, &[fd(socket).0]) {
                 Ok(1) => entry.quiet_sends = IN_TABLE,
-                // It goes on without.
+                // Without the table, sends name their sockets by descriptor.
                 Ok(_) | Err(_) => self.has_table = false,
             }
         }

@@ -19,7 +19,7 @@ mod tests;
 pub use buffers::available;
 pub(super) use handing::{ATTEMPTS_MAX, is_passing, refused, stuck};
 
-use super::epoll::monotonic_ns;
+use super::clock::monotonic_ns;
 use super::outbox::Outbox;
 use super::socket::{Sources, errno, kernel_address};
 use super::stamps::{CONTROL_BYTES, WallClock};
@@ -131,6 +131,8 @@ pub struct Uring {
     timer_ns: u64,
     /// The timers' moment: the kernel reads it when the entry is submitted.
     timer: Box<types::Timespec>,
+    /// Bytes that the kernel has taken since [`Driver::take_sent_bytes`] was last asked.
+    sent_bytes: u64,
     origin_ns: u64,
     /// Calls in a row that the kernel refused for want of memory or of room for completions.
     refused: u32,
@@ -187,6 +189,7 @@ impl Uring {
             alone,
             timer_ns: u64::MAX,
             timer: Box::new(types::Timespec::new()),
+            sent_bytes: 0,
             origin_ns: 0,
             refused: 0,
             broken: None,
@@ -239,6 +242,7 @@ impl Driver for Uring {
         if self.alone && payload.length <= SMALL_SEND_BYTES {
             // Nobody waits for it: the reply says that it left.
             self.count_quiet_send(slot);
+            self.sent_bytes += u64::from(payload.length);
             self.start_send(slot, payload, Sending::Nothing);
         } else {
             self.queue_send(slot, payload);
@@ -264,12 +268,18 @@ impl Driver for Uring {
         }
     }
 
-    fn unsent(&self, slot: Slot) -> usize {
-        // The first is with the kernel, which may have taken all of it.
+    #[inline]
+    fn unsent_bytes(&self, slot: Slot) -> u64 {
         match self.entries[slot as usize].sending {
             Sending::Nothing => 0,
-            Sending::AtOnce | Sending::InTime => self.rests[slot as usize].unsent.len().saturating_sub(1),
+            Sending::AtOnce | Sending::InTime => {
+                self.rests[slot as usize].unsent.iter().map(|payload| u64::from(payload.length)).sum()
+            }
         }
+    }
+
+    fn take_sent_bytes(&mut self) -> u64 {
+        std::mem::take(&mut self.sent_bytes)
     }
 
     fn close(&mut self, slot: Slot) {

@@ -19,7 +19,7 @@ use model::plan::{BurstAt, Pace, Plan};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::sync::Arc;
-use wire::{Payload, Protocol};
+use wire::{Protocol, Stream};
 
 /// From the meeting of all workers to the release: time for the last to hear of it, nanoseconds.
 const LEAD_NS: u64 = 3_000_000;
@@ -30,9 +30,9 @@ const SLEEP_NS_MAX: u64 = 5_000_000;
 
 /// A request on its way.
 #[derive(Debug, Clone, Copy)]
-struct InFlight {
-    /// `None`: it waits for its connect.
-    payload: Option<Payload>,
+struct InFlight<R> {
+    /// Its number on its connection, and what was asked; `None`: it waits for its connect.
+    sent: Option<(u32, R)>,
     /// Sent is when it, or its connect, was given to the driver.
     stamps: Stamps,
 }
@@ -47,14 +47,18 @@ enum State {
 
 /// One connection.
 #[derive(Debug)]
-struct Member<C> {
+struct Member<C, R> {
     state: State,
     origin: u16,
     /// Its number among its origin's connections.
     turn: u32,
     connect_ns: u64,
     protocol: C,
-    request: Option<InFlight>,
+    request: Option<InFlight<R>>,
+    /// Requests sent on this connection: the number of the next.
+    sent: u32,
+    /// Whether the peer has said that it takes no more of them.
+    ends: bool,
 }
 
 /// What the worker does until when.
@@ -75,7 +79,7 @@ enum Phase {
 }
 
 /// One worker. See the module's head.
-pub struct BurstWorker<P: Protocol, D: Driver> {
+pub struct BurstWorker<P: Protocol<Transport = Stream>, D: Driver> {
     driver: D,
     protocol: P,
     ledger: Ledger,
@@ -91,7 +95,7 @@ pub struct BurstWorker<P: Protocol, D: Driver> {
     reply_timeout_ns: u64,
     /// Of each origin: its first address in the driver's list, and how many it has.
     addresses: Vec<(usize, usize)>,
-    members: Vec<Member<P::Connection>>,
+    members: Vec<Member<P::Connection, P::Request>>,
     connecting: usize,
     load_end_ns: u64,
     /// When the loop is to look again at the latest.
@@ -107,7 +111,7 @@ impl Drop for Attendance {
     }
 }
 
-impl<P: Protocol, D: Driver> BurstWorker<P, D> {
+impl<P: Protocol<Transport = Stream>, D: Driver> BurstWorker<P, D> {
     /// A worker with its share of the plan. All workers of a run have the same `rendezvous`.
     pub fn new(
         plan: &Plan,
@@ -134,6 +138,8 @@ impl<P: Protocol, D: Driver> BurstWorker<P, D> {
             connect_ns: 0,
             protocol: protocol.connection(),
             request: None,
+            sent: 0,
+            ends: false,
         };
         BurstWorker {
             addresses: addresses.collect(),
@@ -235,6 +241,7 @@ impl<P: Protocol, D: Driver> BurstWorker<P, D> {
         member.state = State::Connecting;
         member.connect_ns = now_ns;
         member.protocol = self.protocol.connection();
+        (member.sent, member.ends) = (0, false);
         self.connecting += 1;
         self.driver.connect(slot, first + turn as usize % count);
     }
@@ -261,7 +268,7 @@ impl<P: Protocol, D: Driver> BurstWorker<P, D> {
             }
             let now_ns = self.driver.now_ns();
             let stamps = Stamps::sent(release_ns, now_ns, now_ns);
-            member.request = Some(InFlight { payload: None, stamps });
+            member.request = Some(InFlight { sent: None, stamps });
             self.ledger.started(release_ns);
             self.ledger.lag(release_ns, now_ns);
             if self.at == BurstAt::Connect {
@@ -281,8 +288,10 @@ impl<P: Protocol, D: Driver> BurstWorker<P, D> {
         let now_ns = self.driver.now_ns();
         let member = &mut self.members[slot as usize];
         let Some(request) = &mut member.request else { return };
-        let payload = self.protocol.next_request(member.origin, random);
-        request.payload = Some(payload);
+        let drawn = self.protocol.next_request(member.origin, random);
+        let number = member.sent;
+        request.sent = Some((number, drawn));
+        member.sent += 1;
         if self.at == BurstAt::Connect {
             // It waited for its connect; one on an open connection waits for nothing.
             request.stamps.sent_ns = now_ns;
@@ -290,8 +299,7 @@ impl<P: Protocol, D: Driver> BurstWorker<P, D> {
         }
         let stamps = request.stamps;
         self.ledger.sent(&stamps);
-        self.ledger.counts().bytes_sent += u64::from(payload.length);
-        send_request(&mut self.driver, &self.protocol, slot, payload);
+        send_request(&mut self.driver, &self.protocol, &mut member.protocol, slot, number, drawn);
     }
 
     /// Requests on their way, those that wait for their connect included.
@@ -300,7 +308,7 @@ impl<P: Protocol, D: Driver> BurstWorker<P, D> {
     }
 }
 
-impl<P: Protocol, D: Driver> Work for BurstWorker<P, D> {
+impl<P: Protocol<Transport = Stream>, D: Driver> Work for BurstWorker<P, D> {
     fn begin(&mut self, origin_ns: u64) {
         self.driver.begin(origin_ns);
         self.ledger.begin(&mut self.driver);
@@ -344,7 +352,7 @@ impl<P: Protocol, D: Driver> Work for BurstWorker<P, D> {
         let now_ns = self.driver.now_ns();
         let end_ns = if self.load_end_ns == 0 { now_ns } else { self.load_end_ns };
         for request in self.members.iter().filter_map(|member| member.request) {
-            match request.payload {
+            match request.sent {
                 Some(_) => self.ledger.unfinished(&request.stamps, now_ns),
                 None => {
                     self.ledger.unfinished_unsent(request.stamps.intended_ns, request.stamps.ready_ns, now_ns);

@@ -3,7 +3,7 @@
 use super::pending::{NOTHING, Pending};
 use super::{Held, HoldWorker, State};
 use crate::driver::{Driver, Event, Slot};
-use crate::errors::kind_of_errno;
+use crate::errors::{kind_of_errno, of_tls};
 use crate::ledger::Stamps;
 use model::error_kind::{ErrorExample, ErrorKind, Phase};
 use wire::{Failure, Progress, Protocol};
@@ -20,7 +20,7 @@ impl<D: Driver> HoldWorker<D> {
                 self.ledger.tell(&mut self.driver);
                 self.on_connected(slot, Some(resumed));
             }
-            Event::Refused { slot, detail, in_handshake } => self.on_refused(slot, detail, in_handshake),
+            Event::Refused { slot, detail, .. } => self.on_refused(slot, detail),
             Event::Truncated { slot } => self.on_lost(slot, 0),
             Event::Ticket { .. } | Event::Drained { .. } => {}
             Event::ConnectFailed { slot, errno } => {
@@ -57,23 +57,35 @@ impl<D: Driver> HoldWorker<D> {
     }
 
     /// TLS failed, while the connection was being made or later.
-    fn on_refused(&mut self, slot: Slot, detail: u32, in_handshake: bool) {
+    fn on_refused(&mut self, slot: Slot, detail: u32) {
         let now_ns = self.driver.now_ns();
         self.ledger.tell(&mut self.driver);
-        let failure = Failure { kind: ErrorKind::TlsHandshake, detail };
-        if self.held[slot as usize].state == State::Connecting {
+        let is_early = self.held[slot as usize].state == State::Connecting;
+        let message = self.waiting.get_mut(self.held[slot as usize].pending);
+        let is_idle = message.is_none();
+        let has_begun = message.is_some_and(|message| message.stamps.first_byte_ns > 0);
+        let (kind, phase) = of_tls(detail, is_early, has_begun);
+        if is_early {
             self.driver.close(slot);
-            self.on_connect_failed(slot, failure.kind, 0, now_ns);
-            if let Some(example) = self.ledger.example_mut(failure.kind)
-                && example.detail == 0
-            {
-                (example.phase, example.detail) = (Phase::Tls, detail);
-            }
+            self.on_connect_failed(slot, kind, 0, now_ns);
+            self.explain(kind, phase, detail);
         } else {
-            let phase = if in_handshake { Phase::Tls } else { Phase::Reply };
             self.ledger.counts().closed_by_us += 1;
-            self.message_failed(slot, failure, phase, 0, now_ns);
+            if is_idle {
+                self.count_connection_error(kind, Phase::Idle, 0, now_ns);
+                self.explain(kind, Phase::Idle, detail);
+            }
+            self.message_failed(slot, Failure { kind, detail }, phase, 0, now_ns);
             self.lose(slot);
+        }
+    }
+
+    /// Says of the first failure of a kind what it was.
+    fn explain(&mut self, kind: ErrorKind, phase: Phase, detail: u32) {
+        if let Some(example) = self.ledger.example_mut(kind)
+            && example.detail == 0
+        {
+            (example.phase, example.detail) = (phase, detail);
         }
     }
 
@@ -94,7 +106,7 @@ impl<D: Driver> HoldWorker<D> {
             if self.is_echoed {
                 // Nobody asked for these.
                 self.ledger.counts().closed_by_us += 1;
-                self.count_connection_error(ErrorKind::UnsolicitedReply, Phase::Reply, 0, at_ns);
+                self.count_connection_error(ErrorKind::UnsolicitedReply, Phase::Idle, 0, at_ns);
                 self.lose(slot);
             }
             return;
@@ -107,7 +119,6 @@ impl<D: Driver> HoldWorker<D> {
             message.stamps.first_byte_ns = at_ns;
         }
         match self.protocol.feed(reply, payload, self.driver.bytes()).progress {
-            Progress::More => {}
             Progress::Reply(_) => {
                 self.driver.rest(slot);
                 self.message_is_done(slot, at_ns);
@@ -117,6 +128,8 @@ impl<D: Driver> HoldWorker<D> {
                 self.message_failed(slot, failure, Phase::Reply, 0, at_ns);
                 self.lose(slot);
             }
+            // An echo is nothing else.
+            _ => {}
         }
     }
 
@@ -129,7 +142,12 @@ impl<D: Driver> HoldWorker<D> {
     fn message_failed(&mut self, slot: Slot, failure: Failure, phase: Phase, errno: i32, at_ns: u64) {
         let Some(message) = self.take_pending(slot) else { return };
         let Failure { kind, detail } = failure;
-        if !self.ledger.failed(&message.stamps, ErrorExample { kind, phase, errno, detail, at_ns, origin: 0 }) {
+        let unsent_bytes = if phase == Phase::FirstByte { self.driver.unsent_bytes(slot) } else { 0 };
+        let phase = if unsent_bytes > 0 { Phase::Send } else { phase };
+        if !self
+            .ledger
+            .failed(&message.stamps, ErrorExample { kind, phase, errno, detail, unsent_bytes, at_ns, origin: 0 })
+        {
             // Its connection is lost, whatever becomes of the message.
             return self.count_connection_error(kind, phase, errno, at_ns);
         }
@@ -150,12 +168,12 @@ impl<D: Driver> HoldWorker<D> {
             Some(Pending { payload: Some(payload), reply: Some(reply), .. }) if errno == 0 => {
                 let failure = match self.protocol.closed(reply, *payload) {
                     Progress::Broken(failure) => failure,
-                    Progress::More | Progress::Reply(_) => Failure { kind, detail: 0 },
+                    _ => Failure { kind, detail: 0 },
                 };
                 self.message_failed(slot, failure, Phase::FirstByte, 0, at_ns);
             }
             Some(_) => self.message_failed(slot, Failure { kind, detail: 0 }, Phase::FirstByte, errno, at_ns),
-            None => self.count_connection_error(kind, Phase::Reply, errno, at_ns),
+            None => self.count_connection_error(kind, Phase::Idle, errno, at_ns),
         }
         self.lose(slot);
         self.something_gave();
@@ -167,7 +185,7 @@ impl<D: Driver> HoldWorker<D> {
             let slot = pending.slot;
             match (pending.payload, pending.reply) {
                 (Some(payload), Some(mut reply)) => {
-                    let failure = self.protocol.timed_out(&mut reply, payload);
+                    let failure = self.protocol.timed_out(&mut reply, 0, payload);
                     // It enters at its timeout, not at the later moment the worker saw it.
                     self.message_failed(slot, failure, Phase::FirstByte, 0, deadline_ns);
                     self.ledger.counts().closed_by_us += 1;
@@ -206,6 +224,6 @@ impl<D: Driver> HoldWorker<D> {
     }
 
     fn count_connection_error(&mut self, kind: ErrorKind, phase: Phase, errno: i32, at_ns: u64) {
-        self.ledger.connection_error(ErrorExample { kind, phase, errno, detail: 0, at_ns, origin: 0 });
+        self.ledger.connection_error(ErrorExample { kind, phase, errno, detail: 0, unsent_bytes: 0, at_ns, origin: 0 });
     }
 }

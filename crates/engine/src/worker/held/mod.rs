@@ -222,9 +222,6 @@ impl<D: Driver> HoldWorker<D> {
         self.ledger.started(due_ns);
         self.ledger.lag(due_ns, now_ns);
         self.ledger.sent(&stamps);
-        if self.ledger.is_measured(due_ns) {
-            self.ledger.counts().bytes_sent += u64::from(payload.length);
-        }
         let deadline_ns = now_ns.saturating_add(self.reply_timeout_ns);
         let message = Pending::message(slot, stamps, payload, self.protocol.connection());
         self.held[slot as usize].pending = self.waiting.push(message, deadline_ns);
@@ -259,7 +256,7 @@ impl<D: Driver> HoldWorker<D> {
             if all_made || (self.until_failure && self.ledger.control().is_ramp_ended()) {
                 self.ramp_end_ns = Some(now_ns);
                 // What was sent in this very turn was sent as warm-up.
-                self.ledger.measure_from(now_ns + 1);
+                self.ledger.measure_from(&mut self.driver, now_ns + 1);
                 self.load_end_ns = self.load_end_ns.min(now_ns.saturating_add(self.keep_ns));
             }
         }

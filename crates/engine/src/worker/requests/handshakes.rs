@@ -6,21 +6,20 @@
 //! for the ticket that a later one needs (TLS 1.3 brings it after the handshake); that wait is in no figure.
 
 use super::Worker;
-use super::connection::{InFlight, State};
+use super::connection::State;
 use super::network::Why;
 use crate::driver::{Driver, Slot};
+use crate::errors::of_tls;
 use crate::ledger::Stamps;
 use model::error_kind::{ErrorKind, Phase};
 use model::plan::Think;
 use wire::tls::Fault;
-use wire::{Payload, Protocol};
+use wire::{Failure, Protocol, Stream};
 
 /// How long a ticket is waited for after a handshake, nanoseconds. A server that sends any sends them at once.
 const TICKET_WAIT_NS: u64 = 200_000_000;
-/// What is sent for a handshake alone.
-const NOTHING: Payload = Payload { blob: 0, start: 0, length: 0 };
 
-impl<P: Protocol, D: Driver> Worker<P, D> {
+impl<P: Protocol<Transport = Stream>, D: Driver> Worker<P, D> {
     /// TCP is there, the handshake has begun.
     pub(super) fn on_handshaking(&mut self, slot: Slot) {
         let now_ns = self.driver.now_ns();
@@ -47,13 +46,9 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
         self.ledger.tell(&mut self.driver);
         let at_ns = self.driver.now_ns();
         let connection = &mut self.connections[slot as usize];
-        let begun = self.protocol.has_begun(&connection.protocol);
-        let (kind, phase) = match (in_handshake, begun) {
-            (true, _) => (ErrorKind::TlsHandshake, Phase::Tls),
-            (false, true) => (ErrorKind::TlsBroken, Phase::Reply),
-            (false, false) => (ErrorKind::TlsBroken, Phase::FirstByte),
-        };
-        let why = Why { kind, phase, errno: 0, detail };
+        let begun = connection.outstanding.oldest().is_some_and(|oldest| oldest.stamps.first_byte_ns > 0);
+        let (kind, phase) = of_tls(detail, in_handshake, begun);
+        let why = Why::failure(Failure { kind, detail }, phase);
         if connection.state != State::Open {
             self.driver.close(slot);
             return self.on_connect_failed(slot, why);
@@ -62,7 +57,7 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
         let origin = connection.origin;
         let ended = u16::from(!connection.outstanding.is_empty());
         if ended == 0 {
-            self.count_connection_error(why, origin, at_ns);
+            self.count_connection_error(Why { phase: Phase::Idle, ..why }, origin, at_ns);
         }
         if self.handshake_only {
             return self.close_handshake(slot, at_ns);
@@ -92,7 +87,7 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
     pub(super) fn begin_handshake(&mut self, slot: Slot, intended_ns: u64, ready_ns: u64, now_ns: u64) {
         let connection = &mut self.connections[slot as usize];
         let stamps = Stamps::sent(intended_ns, ready_ns, now_ns);
-        connection.outstanding.push(InFlight { payload: NOTHING, stamps });
+        connection.await_handshake(stamps);
         self.ledger.sent(&stamps);
         self.connect(slot, now_ns);
     }
@@ -145,6 +140,6 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
 
     /// Why a handshake that took too long failed.
     pub(super) fn handshake_timed_out() -> Why {
-        Why { kind: ErrorKind::TlsHandshake, phase: Phase::Tls, errno: 0, detail: Fault::TimedOut.number() }
+        Why::failure(Failure { kind: ErrorKind::TlsHandshake, detail: Fault::TimedOut.number() }, Phase::Tls)
     }
 }

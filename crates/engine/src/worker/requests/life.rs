@@ -10,61 +10,49 @@ use crate::timers::Timer;
 use model::error_kind::{ErrorKind, Phase};
 use model::plan::{OnFull, Think};
 use rand::{Rng, RngExt};
-use wire::{Failure, Progress, Protocol};
+use wire::{Failure, Progress, Protocol, Stream};
 
-/// Requests sent together are sent when there are so many bytes of them.
-pub(super) const GATHERED_BYTES: usize = 64 * 1024;
-
-impl<P: Protocol, D: Driver> Worker<P, D> {
+impl<P: Protocol<Transport = Stream>, D: Driver> Worker<P, D> {
     /// Sends the next request on an open connection. `ready_ns`: when the worker took it up.
     #[inline]
     pub(super) fn start(&mut self, slot: Slot, intended_ns: u64, ready_ns: u64, sent_ns: u64) {
         let random = self.random.next_u64();
         let connection = &mut self.connections[slot as usize];
-        let payload = self.protocol.next_request(connection.origin, random);
-        if P::WRITES && self.gathers {
-            self.protocol.write(payload, &mut self.gathered);
-            if self.gathered.len() >= GATHERED_BYTES {
-                let empty = self.driver.lend();
-                self.driver.send_bytes(slot, std::mem::replace(&mut self.gathered, empty));
-                self.gathered.reserve(self.gathered_bytes);
-            }
+        let request = self.protocol.next_request(connection.origin, random);
+        let (driver, protocol, number) = (&mut self.driver, &self.protocol, connection.sent);
+        let length = if protocol.written_bytes_max() > 0 && self.gathered.is_on() {
+            self.gathered.request(driver, protocol, &mut connection.protocol, slot, number, request)
         } else {
-            send_request(&mut self.driver, &self.protocol, slot, payload);
-        }
+            send_request(driver, protocol, &mut connection.protocol, slot, number, request)
+        };
         let was_idle = connection.outstanding.is_empty();
         let stamps = Stamps::sent(intended_ns, ready_ns, sent_ns);
-        connection.outstanding.push(InFlight { payload, stamps });
-        connection.sent += 1;
-        self.ledger.counts().bytes_sent += u64::from(payload.length);
+        connection.push(request, length, stamps);
         self.ledger.sent(&stamps);
         if was_idle {
             self.set_deadline(slot, sent_ns.saturating_add(self.reply_timeout_ns));
         }
     }
 
+    /// Whether the protocol writes anything when it is sent. Of one that does not, the compiler knows it.
+    #[inline]
+    fn writes(&self) -> bool {
+        self.protocol.written_bytes_max() > 0
+    }
+
     /// What follows for one connection is sent together, where the protocol writes its requests.
     #[inline]
     fn gather(&mut self, count: u16) {
-        self.gathers = P::WRITES && count > 1;
-        if self.gathers {
-            self.gathered.reserve(self.gathered_bytes);
+        if self.writes() {
+            self.gathered.begin(count);
         }
     }
 
     /// Sends what was gathered, and gathers no more.
     #[inline]
     fn end_gathering(&mut self, slot: Slot) {
-        if P::WRITES && self.gathers {
-            self.gathers = false;
-            self.send_gathered(slot);
-        }
-    }
-
-    fn send_gathered(&mut self, slot: Slot) {
-        if !self.gathered.is_empty() {
-            let empty = self.driver.lend();
-            self.driver.send_bytes(slot, std::mem::replace(&mut self.gathered, empty));
+        if self.writes() {
+            self.gathered.end(&mut self.driver, slot);
         }
     }
 
@@ -88,6 +76,9 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
         if self.connections[slot as usize].state == State::Greeting {
             return self.on_greeted(slot, at_ns);
         }
+        if P::FRAMED {
+            return self.on_frames(slot, at_ns);
+        }
         let mut offset = 0;
         let mut answered = 0u16;
         loop {
@@ -105,31 +96,39 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
             if oldest.stamps.first_byte_ns == 0 {
                 oldest.stamps.first_byte_ns = at_ns;
             }
-            let fed = self.protocol.feed(&mut connection.protocol, oldest.payload, bytes);
+            let fed = self.protocol.feed(&mut connection.protocol, oldest.request, bytes);
             offset += fed.consumed;
             match fed.progress {
-                Progress::More => break,
                 Progress::Reply(reply) => {
                     connection.answered += 1;
                     answered += 1;
-                    // A reply to a request that is still being sent: what follows it cannot be told apart.
-                    let is_sent = self.driver.unsent(slot) < connection.outstanding.len();
+                    // A reply to a request that is still being sent: the rest of it would be taken for the next one, so the
+                    // connection ends with it (RFC 9112, section 9.5), on every driver.
+                    let is_sent = self.oldest_unsent_bytes(slot) == 0;
                     self.on_reply(slot, reply.status, reply.failure, at_ns);
                     if !reply.keep || !is_sent {
                         return self.on_last_reply(slot, answered, at_ns);
                     }
                 }
                 Progress::Broken(failure) => {
+                    self.ledger.counts().closed_by_us += 1;
                     self.fail_oldest(slot, Why::failure(failure, Phase::Reply), at_ns);
                     return self.abandon(slot, answered + 1, ErrorKind::ClosedEarly, at_ns);
                 }
+                // The others are only of a framed protocol.
+                _ => break,
             }
         }
-        if answered == 0 {
-            return;
+        if answered > 0 {
+            self.after_replies(slot, answered, at_ns);
         }
+    }
+
+    /// So many requests of a connection have ended: their places are free, or it has done its part.
+    #[inline]
+    pub(super) fn after_replies(&mut self, slot: Slot, answered: u16, at_ns: u64) {
         let connection = &mut self.connections[slot as usize];
-        let is_worn = connection.sent >= self.requests_per_connection;
+        let is_worn = !connection.takes_more();
         if is_worn && connection.outstanding.is_empty() {
             return self.on_last_reply(slot, answered, at_ns);
         }
@@ -145,18 +144,45 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
         self.places_are_free(slot, answered, at_ns);
     }
 
+    /// Bytes of the oldest request, and of what was given before it, that the kernel is not known to have taken.
+    #[inline]
+    pub(super) fn oldest_unsent_bytes(&mut self, slot: Slot) -> u64 {
+        match self.driver.unsent_bytes(slot) {
+            0 => 0,
+            all => {
+                let connection = &mut self.connections[slot as usize];
+                let taken = connection.given.saturating_sub(all);
+                connection.outstanding.oldest().map_or(0, |oldest| oldest.ends_at.saturating_sub(taken))
+            }
+        }
+    }
+
     /// Takes the oldest request's reply into the figures.
     #[inline]
     pub(super) fn on_reply(&mut self, slot: Slot, status: u16, failure: Option<Failure>, at_ns: u64) {
+        if let Some(request) = self.connections[slot as usize].outstanding.pop() {
+            self.count_reply(slot, &request, status, failure, at_ns);
+        }
+    }
+
+    /// Takes the reply to a request that is outstanding no more into the figures.
+    #[inline]
+    pub(super) fn count_reply(
+        &mut self,
+        slot: Slot,
+        request: &InFlight<P::Request>,
+        status: u16,
+        failure: Option<Failure>,
+        at_ns: u64,
+    ) {
         let connection = &mut self.connections[slot as usize];
         let origin = connection.origin;
-        let Some(request) = connection.outstanding.pop() else { return };
         connection.tally.replied(at_ns);
         self.ledger.status(&request.stamps, status);
         match failure {
             None => self.ledger.succeeded(&request.stamps, at_ns),
             Some(Failure { kind, detail }) => {
-                let why = Why { kind, phase: Phase::Reply, errno: 0, detail };
+                let why = Why::failure(Failure { kind, detail }, Phase::Reply);
                 self.ledger.failed(&request.stamps, Self::example(why, origin, at_ns));
             }
         }
@@ -221,7 +247,7 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
             return;
         }
         let connection = &mut self.connections[slot as usize];
-        if connection.state == State::Open && connection.sent < self.requests_per_connection {
+        if connection.state == State::Open && connection.takes_more() {
             self.ledger.lag(due_ns, now_ns);
             self.count_started(due_ns);
             self.start(slot, due_ns, now_ns, now_ns);
@@ -237,7 +263,7 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
     pub(super) fn waiting_users_start(&mut self, slot: Slot, now_ns: u64) {
         let connection = &mut self.connections[slot as usize];
         let (waiting, since_ns) = (connection.waiting, connection.waiting_since_ns);
-        let room = self.requests_per_connection.saturating_sub(connection.sent).min(u32::from(waiting)) as u16;
+        let room = connection.limit.saturating_sub(connection.sent).min(u32::from(waiting)) as u16;
         connection.waiting -= room;
         self.gather(room);
         for _ in 0..room {
@@ -354,7 +380,7 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
         while let Some((slot, life)) = self.origins[origin].free.pop_front() {
             let connection = &self.connections[slot as usize];
             let wanted = if self.handshake_only { State::Down } else { State::Open };
-            if connection.life == life && connection.state == wanted && connection.sent < self.requests_per_connection {
+            if connection.life == life && connection.state == wanted && connection.takes_more() {
                 return Some(slot);
             }
         }
@@ -365,7 +391,7 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
     pub(super) fn take_from_queue(&mut self, slot: Slot) {
         let connection = &self.connections[slot as usize];
         let (origin, life) = (usize::from(connection.origin), connection.life);
-        if connection.sent >= self.requests_per_connection {
+        if !connection.takes_more() {
             return;
         }
         match self.origins[origin].pending.pop_front() {
@@ -388,7 +414,7 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
                 self.origins[origin].pending.pop_front();
                 self.ledger.dequeued();
                 let at_ns = pending.ready_ns.saturating_add(self.reply_timeout_ns);
-                let why = Why { kind: ErrorKind::QueueTimeout, phase: Phase::Queue, errno: 0, detail: 0 };
+                let why = Why::kind(ErrorKind::QueueTimeout, Phase::Queue);
                 self.fail_unsent(origin as u16, pending.intended_ns, why, at_ns);
             }
         }

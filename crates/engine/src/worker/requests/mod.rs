@@ -7,6 +7,8 @@
 //! seed.
 
 mod connection;
+mod frames;
+mod gathered;
 mod handshakes;
 mod life;
 mod network;
@@ -18,14 +20,15 @@ use crate::link::{Tally, WorkerLink};
 use crate::pace::Schedule;
 use crate::share::Share;
 use crate::timers::{Timer, Timers};
-use connection::{Connection, Outstanding, State};
+use connection::{Connection, Outstanding, Said, State};
+use gathered::Gathered;
 use model::error_kind::{ErrorExample, Phase};
 use model::plan::{OnFull, Pace, Plan, Think};
 use network::Why;
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use std::collections::VecDeque;
-use wire::Protocol;
+use wire::{Protocol, Stream};
 
 /// Open pace: when the next request is due sooner than this, replies are taken then and not before, nanoseconds.
 pub const REAP_DELAY_NS_MAX: u64 = 500_000;
@@ -57,13 +60,23 @@ struct OriginState {
 }
 
 /// One worker. See the module's head.
-pub struct Worker<P: Protocol, D: Driver> {
+///
+/// It carries protocols of byte streams:
+/// ```
+/// fn carries<P: wire::Protocol<Transport = wire::Stream>>(_: engine::worker::requests::Worker<P, engine::driver::sim::Sim>) {}
+/// ```
+/// A protocol of datagrams does not compile with it:
+/// ```compile_fail
+/// fn carries<P: wire::Protocol<Transport = wire::Datagrams>>(_: engine::worker::requests::Worker<P, engine::driver::sim::Sim>) {}
+/// ```
+pub struct Worker<P: Protocol<Transport = Stream>, D: Driver> {
     driver: D,
     protocol: P,
     ledger: Ledger,
     random: SmallRng,
+    seed: u64,
 
-    connections: Vec<Connection<P::Connection>>,
+    connections: Vec<Connection<P::Connection, P::Request>>,
     origins: Vec<OriginState>,
     timers: Timers,
 
@@ -101,17 +114,15 @@ pub struct Worker<P: Protocol, D: Driver> {
     connecting: u64,
     /// When the loop is to look again at the latest.
     wakes_ns: u64,
-    /// Requests that the protocol has written and that are sent together, while some are gathered.
-    gathered: Vec<u8>,
-    gathers: bool,
-    /// Room for all that may be gathered.
-    gathered_bytes: usize,
+    /// What the protocol has written and is sent together.
+    gathered: Gathered,
 }
 
-impl<P: Protocol, D: Driver> Worker<P, D> {
+impl<P: Protocol<Transport = Stream>, D: Driver> Worker<P, D> {
     /// A worker with its share of the plan.
     pub fn new(plan: &Plan, share: &Share, protocol: P, driver: D, link: WorkerLink) -> Self {
-        let mut random = SmallRng::seed_from_u64(plan.seed ^ (u64::from(share.worker) << 48));
+        let seed = plan.seed ^ (u64::from(share.worker) << 48);
+        let mut random = SmallRng::seed_from_u64(seed);
         let schedule = Schedule::of(&plan.pace, share.arrivals, &mut random);
         let mut first_address = 0;
         let mut origins = Vec::with_capacity(plan.origins.len());
@@ -127,6 +138,8 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
             first_address += count;
         }
         let handshake_only = plan.is_handshake_only();
+        let requests_per_connection = plan.requests_per_connection.unwrap_or(u32::MAX);
+        let gathered = Gathered::new(protocol.written_bytes_max(), if P::FRAMED { u16::MAX } else { plan.pipeline });
         let connections = share.slots.iter().map(|slot| Connection {
             state: State::Down,
             origin: slot.origin,
@@ -135,6 +148,8 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
             protocol: protocol.connection(),
             outstanding: Outstanding::with_depth(plan.pipeline),
             sent: 0,
+            limit: requests_per_connection,
+            given: 0,
             answered: 0,
             failures: 0,
             waiting: 0,
@@ -144,9 +159,9 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
             deadline_ns: u64::MAX,
             timer_ns: u64::MAX,
             tally: Tally { waits_since_ms: u32::MAX, ..Tally::default() },
+            heard_ns: 0,
+            said: Said::default(),
         });
-        let longest = protocol.written_bytes_max();
-        let gathered_bytes = (longest * usize::from(plan.pipeline)).min(life::GATHERED_BYTES) + longest;
         let think = if let Pace::Closed { think } = plan.pace { think } else { Think::None };
         let timers_each = 3 + if think == Think::None { 0 } else { usize::from(plan.pipeline) };
         Worker {
@@ -157,6 +172,7 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
             protocol,
             ledger: Ledger::new(plan, share.worker, link, plan.warmup_ns),
             random,
+            seed,
             is_open_pace: schedule.is_some(),
             schedule,
             next_due_ns: u64::MAX,
@@ -164,7 +180,7 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
             on_full: plan.on_full,
             queue_capacity: plan.queue_capacity as usize,
             pipeline: plan.pipeline,
-            requests_per_connection: plan.requests_per_connection.unwrap_or(u32::MAX),
+            requests_per_connection,
             connect_timeout_ns: plan.timeouts.connect_ns,
             reply_timeout_ns: plan.timeouts.reply_ns,
             backoff_first_ns: plan.reconnect.first_ns,
@@ -180,9 +196,7 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
             unmade: 0,
             connecting: 0,
             wakes_ns: u64::MAX,
-            gathered: Vec::new(),
-            gathers: false,
-            gathered_bytes,
+            gathered,
         }
     }
 
@@ -380,12 +394,12 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
 
     /// An example of a failure, as facts.
     fn example(why: Why, origin: u16, at_ns: u64) -> ErrorExample {
-        let Why { kind, phase, errno, detail } = why;
-        ErrorExample { kind, phase, errno, detail, at_ns, origin }
+        let Why { kind, phase, errno, detail, unsent_bytes } = why;
+        ErrorExample { kind, phase, errno, detail, unsent_bytes, at_ns, origin }
     }
 }
 
-impl<P: Protocol, D: Driver> Work for Worker<P, D> {
+impl<P: Protocol<Transport = Stream>, D: Driver> Work for Worker<P, D> {
     fn begin(&mut self, origin_ns: u64) {
         self.driver.begin(origin_ns);
         self.ledger.begin(&mut self.driver);

@@ -7,8 +7,13 @@ use crate::errors::kind_of_errno;
 use crate::ledger::Ledger;
 use crate::timers::Timer;
 use model::error_kind::{ErrorKind, Phase};
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
 use wire::tls::Fault;
-use wire::{Failure, Progress, Protocol};
+use wire::{Failure, Progress, Protocol, Stream};
+
+/// What tells the randomness of greetings from that of requests.
+const GREETING_SEED: u64 = 0x6772_6565_7469_6e67;
 
 /// Why a connection could not be had, as facts.
 #[derive(Debug, Clone, Copy)]
@@ -17,26 +22,36 @@ pub(super) struct Why {
     pub phase: Phase,
     pub errno: i32,
     pub detail: u32,
+    /// Bytes of the request that had not been sent.
+    pub unsent_bytes: u64,
 }
 
 impl Why {
     /// By the kernel's word.
     pub fn errno(errno: i32, phase: Phase) -> Self {
-        Why { kind: kind_of_errno(errno, phase), phase, errno, detail: 0 }
+        Why { kind: kind_of_errno(errno, phase), phase, errno, detail: 0, unsent_bytes: 0 }
     }
 
     /// By the protocol's word.
     pub fn failure(failure: Failure, phase: Phase) -> Self {
-        Why { kind: failure.kind, phase, errno: 0, detail: failure.detail }
+        Why { kind: failure.kind, phase, errno: 0, detail: failure.detail, unsent_bytes: 0 }
     }
 
     /// By its kind alone.
     pub fn kind(kind: ErrorKind, phase: Phase) -> Self {
-        Why { kind, phase, errno: 0, detail: 0 }
+        Why { kind, phase, errno: 0, detail: 0, unsent_bytes: 0 }
+    }
+
+    /// A request of which so much had not been sent was still being sent, whatever it waited for else.
+    pub fn with_unsent(self, unsent_bytes: u64) -> Self {
+        match unsent_bytes {
+            0 => self,
+            _ => Why { phase: Phase::Send, unsent_bytes, ..self },
+        }
     }
 }
 
-impl<P: Protocol, D: Driver> Worker<P, D> {
+impl<P: Protocol<Transport = Stream>, D: Driver> Worker<P, D> {
     /// Begins to connect.
     pub(super) fn connect(&mut self, slot: Slot, now_ns: u64) {
         let connection = &mut self.connections[slot as usize];
@@ -44,9 +59,8 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
         let address = first + (connection.address_turn % count) as usize;
         connection.state = State::Connecting;
         connection.connect_ns = now_ns;
-        connection.end_life();
+        connection.begin_life(self.protocol.connection(), self.requests_per_connection);
         self.connecting += 1;
-        connection.protocol = self.protocol.connection();
         self.set_deadline(slot, now_ns.saturating_add(self.connect_timeout_ns));
         self.driver.connect(slot, address);
     }
@@ -59,15 +73,19 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
 
     /// The connection is there, TLS included: requests follow, or first a greeting.
     pub(super) fn on_open(&mut self, slot: Slot, now_ns: u64) {
-        let connection = &mut self.connections[slot as usize];
-        if !self.handshake_only
-            && let Some(greeting) = self.protocol.greeting(connection.origin)
-        {
-            connection.state = State::Greeting;
-            let mut bytes = self.driver.lend();
-            bytes.extend_from_slice(greeting);
-            self.driver.send_bytes(slot, bytes);
-            return self.set_deadline(slot, now_ns.saturating_add(self.connect_timeout_ns));
+        if !self.handshake_only {
+            let connection = &mut self.connections[slot as usize];
+            // Of its own seed, so that whether a protocol greets changes nothing in what is drawn for requests.
+            let seed = self.seed ^ (u64::from(slot) << 32) ^ u64::from(connection.life) ^ GREETING_SEED;
+            let random = SmallRng::seed_from_u64(seed).next_u64();
+            let said = self.gathered.with_room();
+            self.protocol.greeting(&mut connection.protocol, connection.origin, random, said);
+            if !said.is_empty() {
+                connection.state = State::Greeting;
+                connection.given += said.len() as u64;
+                self.gathered.send(&mut self.driver, slot);
+                return self.set_deadline(slot, now_ns.saturating_add(self.connect_timeout_ns));
+            }
         }
         self.on_usable(slot, now_ns);
     }
@@ -80,12 +98,20 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
         let fed = self.protocol.greeted(&mut connection.protocol, connection.origin, bytes);
         let has_more = fed.consumed < bytes.len();
         match fed.progress {
-            Progress::More => {}
-            Progress::Reply(_) if has_more => {
+            Progress::Reply(_) if has_more && !P::FRAMED => {
                 self.refuse(slot, Why::kind(ErrorKind::UnsolicitedReply, Phase::Connect));
+            }
+            Progress::Reply(_) if has_more => {
+                // Read before the first request leaves: none of it can be a reply.
+                match self.on_frames_of_greeting(slot, fed.consumed) {
+                    Ok(()) => self.on_usable(slot, at_ns),
+                    Err(why) => self.refuse(slot, why),
+                }
             }
             Progress::Reply(_) => self.on_usable(slot, at_ns),
             Progress::Broken(failure) => self.refuse(slot, Why::failure(failure, Phase::Connect)),
+            // The others are of what follows a greeting.
+            _ => {}
         }
     }
 
@@ -165,9 +191,8 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
         let Some(oldest) = connection.outstanding.oldest() else {
             return self.abandon(slot, 0, ErrorKind::ClosedEarly, at_ns);
         };
-        let payload = oldest.payload;
-        let begun = self.protocol.has_begun(&connection.protocol);
-        let ended = match self.protocol.closed(&mut connection.protocol, payload) {
+        let (request, phase) = (oldest.request, oldest.stamps.phase());
+        let ended = match self.protocol.closed(&mut connection.protocol, request) {
             Progress::Reply(_) if truncated => {
                 // Only the close could have said that the reply was whole, and this one does not.
                 let failure = Failure { kind: ErrorKind::ClosedEarly, detail: Fault::Truncated.number() };
@@ -180,11 +205,11 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
                 1
             }
             Progress::Broken(failure) => {
-                let phase = if begun { Phase::Reply } else { Phase::FirstByte };
-                self.fail_oldest(slot, Why::failure(failure, phase), at_ns);
+                let why = Why::failure(failure, phase).with_unsent(self.oldest_unsent_bytes(slot));
+                self.fail_oldest(slot, why, at_ns);
                 1
             }
-            Progress::More => 0,
+            _ => 0,
         };
         self.abandon(slot, ended, ErrorKind::ClosedEarly, at_ns);
     }
@@ -202,10 +227,9 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
         if self.handshake_only {
             return self.close_handshake(slot, at_ns);
         }
-        let begun = self.protocol.has_begun(&connection.protocol);
-        let phase = if begun { Phase::Reply } else { Phase::FirstByte };
-        let why = Why::errno(errno, phase);
+        let phase = connection.outstanding.oldest().map_or(Phase::FirstByte, |oldest| oldest.stamps.phase());
         let ended = u16::from(!connection.outstanding.is_empty());
+        let why = Why::errno(errno, phase).with_unsent(self.oldest_unsent_bytes(slot));
         self.fail_oldest(slot, why, at_ns);
         self.abandon_with(slot, ended, why.kind, errno, at_ns);
     }
@@ -213,7 +237,9 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
     /// Bytes came that nobody asked for.
     pub(super) fn on_unsolicited(&mut self, slot: Slot, answered: u16, at_ns: u64) {
         let origin = self.connections[slot as usize].origin;
-        let why = Why::kind(ErrorKind::UnsolicitedReply, Phase::Connect);
+        // Behind a reply in the same read, or later, when nothing was asked.
+        let phase = if answered > 0 { Phase::Reply } else { Phase::Idle };
+        let why = Why::kind(ErrorKind::UnsolicitedReply, phase);
         self.count_connection_error(why, origin, at_ns);
         self.ledger.counts().closed_by_us += 1;
         self.abandon(slot, answered, ErrorKind::UnsolicitedReply, at_ns);
@@ -232,8 +258,9 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
 
     fn abandon_with(&mut self, slot: Slot, mut ended: u16, kind: ErrorKind, errno: i32, at_ns: u64) {
         self.driver.close(slot);
-        while !self.connections[slot as usize].outstanding.is_empty() {
-            self.fail_oldest(slot, Why { kind, phase: Phase::FirstByte, errno, detail: 0 }, at_ns);
+        while let Some(oldest) = self.connections[slot as usize].outstanding.oldest() {
+            let why = Why { kind, phase: oldest.stamps.phase(), errno, detail: 0, unsent_bytes: 0 };
+            self.fail_oldest(slot, why, at_ns);
             ended += 1;
         }
         let connection = &mut self.connections[slot as usize];
@@ -244,8 +271,9 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
         }
         connection.state = State::Down;
         connection.life = connection.life.wrapping_add(1);
-        // A life without one reply is a failure to connect in all but name: back off, or we would spin.
-        connection.failures = if connection.answered > 0 { 0 } else { connection.failures.saturating_add(1) };
+        // A life in which nothing was even asked is a failure to connect in all but name: back off, or we would spin. Else
+        // the next one begins at once, as a user's would, however this one ended.
+        connection.failures = if connection.sent > 0 { 0 } else { connection.failures.saturating_add(1) };
         let failures = connection.failures;
         self.set_deadline(slot, u64::MAX);
         self.users_think(slot, ended, at_ns);
@@ -309,11 +337,17 @@ impl<P: Protocol, D: Driver> Worker<P, D> {
             State::Open if self.handshake_only => self.on_no_ticket(slot, now_ns),
             State::Open => {
                 let Some(oldest) = connection.outstanding.oldest() else { return };
-                let payload = oldest.payload;
-                let phase = if self.protocol.has_begun(&connection.protocol) { Phase::Reply } else { Phase::FirstByte };
-                let failure = self.protocol.timed_out(&mut connection.protocol, payload);
+                let (request, number, stamps) = (oldest.request, oldest.number, oldest.stamps);
+                let failure = self.protocol.timed_out(&mut connection.protocol, number, request);
+                // One that has brought nothing since is as good as gone, whatever the protocol.
+                let may_go_on = P::FRAMED && connection.heard_ns > stamps.sent_ns;
+                let goes_on = may_go_on && self.protocol.gives_up(&mut connection.protocol, number);
                 // It enters at its timeout, not at the later moment the worker saw it.
-                self.fail_oldest(slot, Why::failure(failure, phase), deadline_ns);
+                let why = Why::failure(failure, stamps.phase()).with_unsent(self.oldest_unsent_bytes(slot));
+                self.fail_oldest(slot, why, deadline_ns);
+                if goes_on {
+                    return self.go_on_without(slot, now_ns);
+                }
                 self.ledger.counts().closed_by_us += 1;
                 self.abandon(slot, 1, ErrorKind::ReplyTimeout, now_ns);
             }

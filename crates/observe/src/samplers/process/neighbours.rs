@@ -1,12 +1,13 @@
 //! CPU time by the kernel's own sums: of the whole target, and of the processes beside it that used most since the
-//! observation began, kernel threads among them. One pass through `/proc/<pid>/stat` gives both; `crates/observe/src/census.rs` charges.
+//! observation began, kernel threads among them. One pass through `/proc/<pid>/stat` gives both;
+//! `crates/observe/src/census.rs` charges.
 //!
 //! A target's time is that of its control group where the target is all that is in it, else that of its processes. It is
 //! seen whole where others see at most 64 processes and 256 threads of it.
 //! In a pid namespace of its own, or where /proc is mounted with hidepid, what cannot be seen takes no CPU here: the status
 //! says so. Bound: the target's first 1,024 processes and 512 others at a reading, then the rest in turn.
-//! Cost: one file opened a process, two of the target's; no pass is made before 200 times
-//! its CPU time has gone by, so 0.5 % of a core at the most beside the target's own. Needs no privilege.
+//! Cost: one file opened a process, two of the target's; no pass is made before 200 times its CPU time has gone by, so 0.5 %
+//! of a core at the most beside the target's own. Needs no privilege.
 
 use super::target_group::TargetGroup;
 use crate::census::{About, Census, Reading, Used};

@@ -4,9 +4,9 @@
 //! architecture. Of at most 64 threads a process, the lowest ids.
 //! Cost: two files opened a thread a tick. For another user's process it needs CAP_SYS_PTRACE.
 
-use crate::limits::THREADS_CLOSE_MAX;
 use crate::metric::{Metric, gauge};
-use crate::samplers::{Entry, Sampler, first_failure, of_target};
+use crate::samplers::process::thread_by_thread::ThreadByThread;
+use crate::samplers::{Entry, Sampler};
 use crate::source::proc::{Buffers, SampleError, words};
 use model::Snapshot;
 use model::snapshot::Stands;
@@ -23,40 +23,22 @@ pub(crate) const ENTRY: Entry = Entry {
     needs: "CAP_SYS_PTRACE for another user's process; CONFIG_HAVE_ARCH_TRACEHOOK",
     cost: "2 files a thread a tick, 64 threads",
     metrics: METRICS,
-    make: || Box::new(WhereThreadsStand { left_out: 0 }),
+    make: || Box::new(WhereThreadsStand::default()),
 };
 
-#[derive(Debug)]
-struct WhereThreadsStand {
-    left_out: usize,
-}
+#[derive(Debug, Default)]
+struct WhereThreadsStand(ThreadByThread);
 
 impl Sampler for WhereThreadsStand {
     fn sample(&mut self, buffers: &mut Buffers, snapshot: &mut Snapshot) -> Result<(), SampleError> {
-        self.left_out = 0;
-        let mut outcome = Ok(());
-        for process in of_target(snapshot)? {
-            let pid = process.pid;
-            self.left_out += (process.threads_total as usize).saturating_sub(THREADS_CLOSE_MAX);
-            for thread in process.threads.iter_mut().take(THREADS_CLOSE_MAX) {
-                match stands(buffers, pid, thread.tid) {
-                    Ok(stands) => thread.stands = Some(stands),
-                    Err(error) => {
-                        let is_refused = matches!(error, SampleError::NotPermitted { .. });
-                        outcome = outcome.and(Err(error));
-                        if is_refused {
-                            // None of its other threads either.
-                            break;
-                        }
-                    }
-                }
-            }
-        }
-        first_failure(outcome)
+        self.0.each(snapshot, |pid, thread| {
+            thread.stands = Some(stands(buffers, pid, thread.tid)?);
+            Ok(())
+        })
     }
 
     fn leaves_out(&self) -> Option<String> {
-        (self.left_out > 0).then(|| format!("{} threads beyond {THREADS_CLOSE_MAX} of a process", self.left_out))
+        self.0.leaves_out()
     }
 }
 

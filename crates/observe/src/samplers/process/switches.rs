@@ -3,9 +3,9 @@
 //! Of at most 64 threads a process, the lowest ids. Cost: one file opened a thread a tick. Needs no privilege, except
 //! where /proc is mounted with hidepid.
 
-use crate::limits::THREADS_CLOSE_MAX;
 use crate::metric::{Metric, counter};
-use crate::samplers::{Entry, Sampler, first_failure, of_target};
+use crate::samplers::process::thread_by_thread::ThreadByThread;
+use crate::samplers::{Entry, Sampler};
 use crate::source::proc::{Buffers, SampleError, number_after};
 use model::Snapshot;
 use model::snapshot::Switches;
@@ -23,33 +23,22 @@ pub(crate) const ENTRY: Entry = Entry {
     needs: "nothing; with hidepid, to be root or in its group",
     cost: "1 file a thread a tick, 64 threads",
     metrics: METRICS,
-    make: || Box::new(ContextSwitches { left_out: 0 }),
+    make: || Box::new(ContextSwitches::default()),
 };
 
-#[derive(Debug)]
-struct ContextSwitches {
-    left_out: usize,
-}
+#[derive(Debug, Default)]
+struct ContextSwitches(ThreadByThread);
 
 impl Sampler for ContextSwitches {
     fn sample(&mut self, buffers: &mut Buffers, snapshot: &mut Snapshot) -> Result<(), SampleError> {
-        self.left_out = 0;
-        let mut outcome = Ok(());
-        for process in of_target(snapshot)? {
-            let pid = process.pid;
-            self.left_out += (process.threads_total as usize).saturating_sub(THREADS_CLOSE_MAX);
-            for thread in process.threads.iter_mut().take(THREADS_CLOSE_MAX) {
-                match buffers.read(format_args!("/proc/{pid}/task/{}/status", thread.tid)) {
-                    Ok(status) => thread.switches = switches(status),
-                    Err(error) => outcome = outcome.and(Err(error)),
-                }
-            }
-        }
-        first_failure(outcome)
+        self.0.each(snapshot, |pid, thread| {
+            thread.switches = switches(buffers.read(format_args!("/proc/{pid}/task/{}/status", thread.tid))?);
+            Ok(())
+        })
     }
 
     fn leaves_out(&self) -> Option<String> {
-        (self.left_out > 0).then(|| format!("{} threads beyond {THREADS_CLOSE_MAX} of a process", self.left_out))
+        self.0.leaves_out()
     }
 }
 

@@ -29,11 +29,16 @@ pub(super) fn register() {
                 prog_prepare_load_fn: Some(prepare),
                 ..Default::default()
             };
-            let placeholder = libbpf_sys::BPF_PROG_TYPE_RAW_TRACEPOINT;
+            let type_until_loaded = libbpf_sys::BPF_PROG_TYPE_RAW_TRACEPOINT;
             // SAFETY: libbpf copies both what is pointed to; nobody else opens objects or registers meanwhile, as all do
             // so after this has returned. It fails without memory only, and then libbpf does all by itself.
             unsafe {
-                libbpf_sys::libbpf_register_prog_handler(section.as_ptr(), placeholder, attach_type, &raw const handler)
+                libbpf_sys::libbpf_register_prog_handler(
+                    section.as_ptr(),
+                    type_until_loaded,
+                    attach_type,
+                    &raw const handler,
+                )
             };
         }
     });

@@ -32,7 +32,7 @@ pub(crate) struct Place {
     pub(crate) pid: u32,
     /// Addresses in the kernel, innermost first.
     kernel: Vec<u64>,
-    /// And in its program.
+    /// Addresses in its program and libraries, innermost first.
     user: Vec<u64>,
 }
 

@@ -1,9 +1,9 @@
 //! Forks, exits, signals and OOM kills of the target: each an event with its moment, however short the process lived.
 //!
-//! By `sched_process_fork`, `sched_process_exit`, `signal_generate` (for the sender), `signal_deliver` and `mark_victim`. A child of a target's process is
-//! watched from its first instruction. A signal counts when a thread takes it, not when it is sent; one
-//! that ends a process is taken by each of its threads, and is one event. Others that are equal within a
-//! tick are one event with a number. Cost: a look-up a fork, exit and signal of any process.
+//! By `sched_process_fork`, `sched_process_exit`, `signal_generate` (for the sender), `signal_deliver` and `mark_victim`.
+//! A child of a target's process is watched from its first instruction. A signal counts when a thread takes it, not when it
+//! is sent; one that ends a process is taken by each of its threads, and is one event. Others that are equal within a tick
+//! are one event with a number. Cost: a look-up a fork, exit and signal of any process.
 
 use super::{Probe, Reading, Runs, object};
 use crate::source::bpf::{BpfError, Programs, names};

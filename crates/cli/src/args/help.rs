@@ -1,0 +1,200 @@
+//! Help that a newcomer can use: examples first, and with `-h` only the flags that most runs need.
+//!
+//! `-h` fits one screen; `--help` has everything. Both are clap's own, from the one definition: what is here is which
+//! flags are among the few, and what is typed as an example. A test parses every example.
+
+use clap::Command;
+
+/// What one command's help has beside its flags.
+pub(super) struct Help {
+    /// The command's name, with those above it.
+    pub(super) path: &'static [&'static str],
+    /// Long names of the flags that `-h` shows; empty: all of them.
+    pub(super) most_used: &'static [&'static str],
+    /// What to type, and what it does.
+    pub(super) examples: &'static [(&'static str, &'static str)],
+}
+
+/// Every command that is helped.
+pub(super) const HELPS: &[Help] = &[
+    Help {
+        path: &[],
+        most_used: &[],
+        examples: &[
+            ("plimsoll demo", "a server, its load line, what gives first"),
+            ("plimsoll check http://HOST:8080/", "is this host ready to put load on"),
+            ("plimsoll load http://HOST:8080/ -d 30s", "put load on a server, and measure it"),
+            ("plimsoll report last", "the last run once more"),
+        ],
+    },
+    Help {
+        path: &["load"],
+        most_used: &[
+            "duration",
+            "requests",
+            "rate",
+            "connections",
+            "timeout",
+            "expect",
+            "header",
+            "warmup",
+            "explain",
+            "json",
+        ],
+        examples: &[
+            ("plimsoll load http://HOST:8080/ -c 100 -d 30s", "as fast as 100 connections go"),
+            ("plimsoll load http://HOST:8080/ --rate 5k/s -d 1m", "5,000 due each second, by the clock"),
+            ("plimsoll load http://HOST:8080/ --steps 1k/s,2k/s,4k/s:10s", "rates in turn, 10 s each"),
+            ("plimsoll load https://HOST/api -H 'X-Key: 1' -b @body.json", "POST a file over TLS"),
+            ("plimsoll load resp://HOST:6379 --mix GET=80,SET=20 -c 50", "redis' protocol"),
+            ("plimsoll load hold://HOST:7777 -c 100k --every 60s -d 5m", "100,000 connections held open"),
+        ],
+    },
+    Help {
+        path: &["serve"],
+        most_used: &[],
+        examples: &[
+            ("plimsoll serve http --root ./public", "the files of a folder, on 127.0.0.1:8080"),
+            ("plimsoll serve echo --listen 0.0.0.0:7777", "bytes come back as they went"),
+            ("plimsoll serve names --workers 2", "a store that redis-cli speaks to"),
+            ("plimsoll serve proxy --origin http://127.0.0.1:8080", "a reverse proxy before another server"),
+        ],
+    },
+    Help {
+        path: &["serve", "http"],
+        most_used: &["root", "design", "listen", "workers", "idle-timeout", "defect", "tls"],
+        examples: &[
+            ("plimsoll serve http", "built-in paths, listed at http://127.0.0.1:8080/"),
+            ("plimsoll serve http --root ./public --listen 0.0.0.0:80", "files, for other machines"),
+            ("plimsoll serve http --workers 2 --tls", "two threads, TLS with a certificate it makes"),
+            ("plimsoll serve http --defect cpu-heavy=2ms@30s", "after 30 s each request costs 2 ms"),
+        ],
+    },
+    Help {
+        path: &["serve", "echo"],
+        most_used: &["design", "connections-max", "listen", "workers", "idle-timeout", "defect", "tls"],
+        examples: &[
+            ("plimsoll serve echo", "on 127.0.0.1:7777, for echo:// and hold://"),
+            ("plimsoll serve echo --design uring -c 1m --idle-timeout never", "to hold a million connections"),
+            ("plimsoll serve echo --listen 127.0.0.1:9000-9004", "on five ports"),
+        ],
+    },
+    Help {
+        path: &["serve", "names"],
+        most_used: &["durable", "journal", "listen", "workers", "idle-timeout", "defect", "tls"],
+        examples: &[
+            ("plimsoll serve names", "on 127.0.0.1:6390, for redis-cli and resp://"),
+            ("plimsoll serve names --listen 0.0.0.0:6379 --workers 2", "two threads, for other machines"),
+        ],
+    },
+    Help {
+        path: &["serve", "proxy"],
+        most_used: &["origin", "cache", "listen", "workers", "idle-timeout", "defect", "tls"],
+        examples: &[
+            ("plimsoll serve proxy --origin http://127.0.0.1:8080", "on 127.0.0.1:8081, before a server here"),
+            ("plimsoll serve proxy --origin http://127.0.0.1:8080 --cache 64MiB", "with a cache"),
+        ],
+    },
+    Help {
+        path: &["watch"],
+        most_used: &["pid", "port", "duration", "tick", "metrics", "list", "at", "serve", "json"],
+        examples: &[
+            ("plimsoll watch --port 8080", "whoever listens there, a row a second, until Ctrl-C"),
+            ("plimsoll watch --pid 1234 -d 1m --json", "one process for a minute, as JSON"),
+            ("plimsoll watch --list", "what can be read on this machine"),
+            ("plimsoll watch --serve 0.0.0.0:7878", "observe for a run on another machine"),
+        ],
+    },
+    Help {
+        path: &["check"],
+        most_used: &["connections", "rate", "disable-keepalive", "fix", "dry-run", "json"],
+        examples: &[
+            ("plimsoll check", "what this host allows, and what binds first"),
+            ("plimsoll check http://HOST:8080/ -c 100k", "for 100,000 connections to that server"),
+            ("plimsoll check --rate 20k/s --disable-keepalive", "a connection for each request"),
+            ("sudo plimsoll check -c 100k --fix", "change what binds; 'plimsoll fault undo' puts it back"),
+        ],
+    },
+    Help {
+        path: &["fault"],
+        most_used: &[],
+        examples: &[
+            ("plimsoll fault list", "what was changed of this host and is not put back"),
+            ("sudo plimsoll fault undo", "put all of it back"),
+        ],
+    },
+    Help {
+        path: &["import"],
+        most_used: &[],
+        examples: &[
+            ("plimsoll import vmstat vmstat.txt --every 1s", "a text on a timeline"),
+            ("sar -A | plimsoll import sar -", "as it comes"),
+        ],
+    },
+];
+
+/// What `-h` of `load` says of arguments whose help is too long for a screen.
+const IN_SHORT: [(&str, &str); 6] = [
+    ("url", "URL such as http://HOST:PORT/PATH, https://, unix:, echo://, resp:// or hold://"),
+    ("duration", "Length of the run, with -n whichever comes first [default: 10s]"),
+    ("requests", "Requests in all; with -d whichever comes first [default: no limit]"),
+    ("rate", "Open pace: due by the clock, such as 5k/s [default: closed pace]"),
+    ("expect", "Bounds, such as 'p99 < 50 ms, errors < 0.1 %' [default: half of them succeed]"),
+    ("header", "Field `Name: value`; may be repeated [default: Host, User-Agent, Accept]"),
+];
+
+/// The order of a help text: what it is, how it is called, examples, flags.
+const TEMPLATE: &str = "{about-with-newline}\n{usage-heading} {usage}\n\n{before-help}{all-args}{after-help}";
+
+/// Puts examples into the help of each command, and hides what `-h` has no room for.
+pub(super) fn with_examples(root: Command) -> Command {
+    let urls = resolve::url_examples().collect::<Vec<_>>().join(", ");
+    let mut root =
+        root.mut_subcommand("load", |load| load.mut_arg("url", |url| url.help(format!("URL such as {urls}"))));
+    for help in HELPS {
+        root = at(root, help.path, help);
+    }
+    root
+}
+
+fn at(command: Command, path: &[&'static str], help: &Help) -> Command {
+    match path {
+        [first, rest @ ..] => command.mut_subcommand(first, |inner| at(inner, rest, help)),
+        [] => helped(command, help),
+    }
+}
+
+fn helped(command: Command, help: &Help) -> Command {
+    let examples = shown(help.examples);
+    let command = command.help_template(TEMPLATE).before_help(examples);
+    if help.most_used.is_empty() {
+        return command;
+    }
+    let all = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+    let name = help.path.join(" ");
+    let is_rare = |arg: &clap::Arg| {
+        arg.get_long().is_some_and(|long| !help.most_used.contains(&long) && long != "help" && long != "version")
+    };
+    let command = command.mut_args(|arg| {
+        let short = IN_SHORT.iter().find(|(id, _)| help.path == ["load"] && arg.get_id() == id);
+        match (is_rare(&arg), short) {
+            (true, _) => arg.hide_short_help(true),
+            (false, Some((_, short))) => in_short(arg, short),
+            (false, None) => arg,
+        }
+    });
+    command.after_help(format!("'plimsoll {name} --help' has all flags.")).after_long_help(all)
+}
+
+/// An argument whose help is too long for a screen.
+fn in_short(arg: clap::Arg, help: &'static str) -> clap::Arg {
+    let whole = arg.get_help().map(ToString::to_string).unwrap_or_default();
+    arg.help(help).long_help(whole)
+}
+
+/// A line each; what it does stands behind a `#`, so that the whole line can be pasted.
+fn shown(examples: &[(&str, &str)]) -> String {
+    let widest = examples.iter().map(|(typed, _)| typed.len()).max().unwrap_or(0);
+    let lines: Vec<String> = examples.iter().map(|(typed, does)| format!("  {typed:widest$}  # {does}")).collect();
+    format!("Examples:\n{}", lines.join("\n"))
+}

@@ -1,0 +1,8 @@
+//! Where commands print: results on stdout, progress on stderr, intervals into files; what the terminal can show.
+
+pub mod intervals;
+pub mod outlet;
+pub mod progress;
+pub mod results;
+pub mod terminal;
+pub mod timeline;

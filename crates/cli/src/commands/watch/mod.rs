@@ -1,0 +1,142 @@
+//! `plimsoll watch`: a server observed without load, a row a reading, and what was not seen at the end.
+//!
+//! Status 0 also when the server ended meanwhile: that is what was seen. Nothing is recorded. Rows that nobody reads hold
+//! nothing up: see [`Outlet`].
+
+mod serve;
+
+use super::interrupt;
+use super::output::outlet::Outlet;
+use super::output::{terminal, timeline};
+use crate::args::watch::WatchArgs;
+use crate::exit::{Exit, Failure};
+use model::limits::{TICK_NS_MAX, TICK_NS_MIN};
+use model::plain::plain;
+use model::watched::Whom;
+use model::{Event, Snapshot};
+use remote::{ObserveAt, RemoteError, watch};
+use report::timeline::Timeline;
+use report::watched::{Document, write_end};
+use session::observing::{ObserveError, observe};
+use std::io::Write;
+use std::time::Duration;
+
+/// How long a row may take to be written before the next is read: a stdout that fails ends it at once.
+const SETTLE: Duration = Duration::from_millis(20);
+
+/// Observes.
+pub fn run(args: &WatchArgs) -> Result<Exit, Failure> {
+    if args.list {
+        return list(args);
+    }
+    if let Some(address) = args.serve {
+        return serve::run(args, address);
+    }
+    let whom = match (args.pid, args.port) {
+        (Some(pid), _) => Some(Whom::Pid(pid)),
+        (None, Some(port)) => Some(Whom::Port(port)),
+        (None, None) => None,
+    };
+    if !(TICK_NS_MIN..=TICK_NS_MAX).contains(&args.tick) {
+        return Err(Failure::usage("expected --tick from 100ms to 60s"));
+    }
+    let table = timeline::of(args.metrics.as_deref().unwrap_or_default())?;
+    let interrupted = interrupt::flag()?;
+    let outlet = Outlet::start().map_err(|error| Failure::could_not_run(format!("expected a thread, but {error}")))?;
+    let style = terminal::style(args.no_color);
+    let mut rows = Rows { table, style, before: None, outlet: outlet.clone(), written: Ok(()) };
+    let duration = args.duration.map(Duration::from_nanos);
+    let tick = Duration::from_nanos(args.tick);
+    let probes = args.observe.map_or_else(Default::default, Into::into);
+    let each = |snapshot: &Snapshot, events: &[Event]| {
+        if !args.json {
+            rows.show(snapshot, events);
+            // Nobody reads on: the signal's way out.
+            if rows.written.is_err() {
+                interrupted.store(true, std::sync::atomic::Ordering::Relaxed);
+            }
+        }
+    };
+    let watched = match (&args.at, whom) {
+        (Some(address), whom) => {
+            let at = ObserveAt { tell: Some(super::tell), ..args.link.at(address)? };
+            watch(&at, whom, duration, tick, probes, &interrupted, each).map_err(Failure::from)
+        }
+        (None, Some(whom)) => observe(whom, duration, tick, probes, &interrupted, each).map_err(Failure::from),
+        (None, None) => {
+            return Err(Failure::usage(
+                "expected whom to look at, got nobody: name --pid PID or --port PORT, on another machine --at HOST:PORT, or see what can be read with --list",
+            ));
+        }
+    };
+    interrupt::end_at_once(&interrupted);
+    rows.written?;
+    // What was not read yet comes before the end, however long that takes; a signal ends it.
+    outlet.finish()?;
+    let watched = watched?;
+    // A document of many lines is not handed over line by line.
+    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+    match args.json {
+        true => Document::of(watched, env!("CARGO_PKG_VERSION")).write(&mut out)?,
+        false => write_end(&mut out, &watched, rows.style)?,
+    }
+    out.flush()?;
+    Ok(Exit::Fine)
+}
+
+/// What could be read, and whether it works here.
+fn list(args: &WatchArgs) -> Result<Exit, Failure> {
+    let samplers = observe::list::list();
+    let mut out = std::io::stdout().lock();
+    match args.json {
+        true => report::samplers::json(&mut out, samplers, env!("CARGO_PKG_VERSION"))?,
+        false => report::samplers::write(&mut out, &samplers, terminal::style(args.no_color))?,
+    }
+    Ok(Exit::Fine)
+}
+
+struct Rows {
+    table: Timeline,
+    style: report::text::Style,
+    before: Option<Snapshot>,
+    outlet: Outlet,
+    /// The first failure of stdout.
+    written: std::io::Result<()>,
+}
+
+impl Rows {
+    fn show(&mut self, snapshot: &Snapshot, events: &[Event]) {
+        if self.written.is_err() {
+            return;
+        }
+        let mut row = Vec::new();
+        self.written = match &self.before {
+            None => self.table.head(&mut row, self.style),
+            Some(before) => self.table.row(&mut row, before, snapshot, self.style),
+        };
+        self.outlet.rows(String::from_utf8_lossy(&row).into_owned());
+        for event in events {
+            // At the end they come again.
+            self.outlet.remark(format!("plimsoll: {}: {}", plain(&event.kind), plain(&event.text)));
+        }
+        if self.written.is_ok() {
+            self.written = self.outlet.settle(SETTLE);
+        }
+        self.before = Some(snapshot.clone());
+    }
+}
+
+impl From<RemoteError> for Failure {
+    fn from(error: RemoteError) -> Self {
+        match error {
+            RemoteError::Address { .. } => Failure::usage(error.to_string()),
+            other => Failure::could_not_run(other.to_string()),
+        }
+    }
+}
+
+impl From<ObserveError> for Failure {
+    fn from(error: ObserveError) -> Self {
+        Failure::could_not_run(error.to_string())
+    }
+}

@@ -1,0 +1,13 @@
+//! What is asked for: scenario and plan, their parts, and what of them is secret.
+//!
+//! Its modules are reached from the root of the crate.
+
+pub mod expectation;
+pub mod hide;
+pub mod payload;
+pub mod plan;
+pub mod rate;
+pub mod scenario;
+pub mod secret;
+pub mod tls;
+pub mod workload;

@@ -1,0 +1,166 @@
+//! HTTP/1.1 as data: what is asked, and what a good reply looks like.
+//!
+//! Targets and header fields are secrets where they may tell who asks; of bodies length and digest are stored.
+
+use super::{FailureReplies, NamedOutcome, ProtocolPlan};
+use crate::outcomes::OutcomeCounts;
+use crate::plan::Origin;
+use crate::secret::{HIDDEN, Secret};
+use crate::{ErrorKind, hide};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// The shortest request: `G / HTTP/1.1` and two line ends.
+const REQUEST_BYTES_MIN: u64 = 16;
+/// The shortest reply: `HTTP/1.1 200` and two line ends.
+const REPLY_BYTES_MIN: u64 = 14;
+
+/// What may be asked of HTTP.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct HttpAsked {
+    /// Method; default GET, or POST with a body.
+    pub method: Option<String>,
+    /// Header fields as written, `Name: value`; see [`crate::hide::secret_line`].
+    pub headers: Vec<Secret>,
+    /// Body text.
+    pub body: Option<Secret>,
+    /// Body from a file.
+    pub body_file: Option<PathBuf>,
+    /// `user:password` for Basic authentication.
+    pub user: Option<Secret>,
+    /// Accepted statuses, such as `200`, `200-299`, `404`.
+    pub expect_status: Vec<String>,
+    /// SHA-256 (hex) that every body must have.
+    pub expect_body_sha256: Option<String>,
+    /// Regular expression every body must match.
+    pub expect_body: Option<String>,
+    /// Close after each reply.
+    pub disable_keepalive: bool,
+    /// Bound of a reply's head, bytes.
+    pub head_bytes_max: Option<u32>,
+}
+
+/// An HTTP/1.1 workload.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Http1 {
+    /// What is asked; drawn by weight. Never empty.
+    pub requests: Vec<HttpRequest>,
+    /// Whether connections are kept after a reply.
+    pub keep_alive: bool,
+    /// Bound of a reply's head, bytes.
+    pub head_bytes_max: u32,
+}
+
+/// One request of a mix.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct HttpRequest {
+    /// Index of its origin in the plan's `origins`.
+    pub origin: u16,
+    /// Share of the requests, relative to the others'.
+    pub weight: f64,
+    /// The method, as sent.
+    pub method: String,
+    /// The request target, as sent: path and query.
+    #[serde(deserialize_with = "hide::read_target")]
+    pub target: Secret,
+    /// Header fields in order, `Host` among them; `Content-Length` and `Connection` are added when it is written.
+    #[serde(deserialize_with = "hide::read_fields")]
+    pub headers: Vec<(String, Secret)>,
+    /// The body.
+    pub body: Body,
+    /// What a good reply looks like.
+    pub expect: Expect,
+}
+
+/// A request's body: its bytes live in memory only.
+#[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct Body {
+    /// The bytes; not stored with the plan.
+    #[serde(skip)]
+    pub bytes: Secret,
+    /// Their number.
+    pub length: u64,
+    /// Their SHA-256 in hex; `***` where the body names a secret, which could be guessed by it; empty when there is no body.
+    pub sha256: String,
+}
+
+impl Body {
+    /// Of these bytes, whose SHA-256 in hex this is.
+    pub fn new(bytes: Vec<u8>, sha256: String) -> Self {
+        let sha256 = if hide::is_guessable(&bytes) { HIDDEN.to_owned() } else { sha256 };
+        Body { length: bytes.len() as u64, sha256, bytes: Secret::new(bytes) }
+    }
+}
+
+impl std::fmt::Debug for Body {
+    /// Without the bytes, and the digest they could be guessed by.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Body").field("length", &self.length).finish_non_exhaustive()
+    }
+}
+
+/// What a good reply looks like, beyond its framing.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct Expect {
+    /// Accepted statuses as inclusive ranges; empty: any below 400.
+    pub status: Vec<(u16, u16)>,
+    /// SHA-256 of the body in hex.
+    pub body_sha256: Option<String>,
+    /// A regular expression that must match somewhere in the body's first MiB.
+    pub body_regex: Option<String>,
+}
+
+impl Expect {
+    /// Whether a status is an accepted one.
+    pub fn accepts(&self, status: u16) -> bool {
+        if self.status.is_empty() {
+            status < 400
+        } else {
+            self.status.iter().any(|(low, high)| (*low..=*high).contains(&status))
+        }
+    }
+}
+
+impl ProtocolPlan for Http1 {
+    fn closes_after_each(&self) -> bool {
+        !self.keep_alive
+    }
+
+    fn least_bytes(&self) -> (u64, u64) {
+        (REQUEST_BYTES_MIN, REPLY_BYTES_MIN)
+    }
+
+    fn failure_replies(&self) -> Option<FailureReplies> {
+        Some(FailureReplies {
+            kind: ErrorKind::UnexpectedStatus,
+            none: "every reply had an accepted status",
+            remedy: "Look at the target's error log; if these replies are meant, accept them (--expect-status)",
+        })
+    }
+
+    /// Statuses that no request of the mix accepts.
+    fn failures_by_name(&self, outcomes: &OutcomeCounts) -> Vec<NamedOutcome> {
+        let says_failure = |status: u16| !self.requests.iter().all(|request| request.expect.accepts(status));
+        let named = |(status, count): (u16, u64)| {
+            let name = if status == 0 { "outside 100 to 599".to_owned() } else { status.to_string() };
+            NamedOutcome { name: format!("status {name}"), metric: format!("status.{status}"), count }
+        };
+        outcomes.seen().filter(|(status, _)| says_failure(*status)).map(named).collect()
+    }
+
+    fn by_hand(&self, origin: Option<&Origin>) -> String {
+        let origin = origin.map_or("URL", |origin| &origin.name);
+        let target = self.requests.first().map_or("/", |request| request.target.shown());
+        format!("curl -sv -o /dev/null '{origin}{target}'")
+    }
+
+    fn each_secret(&mut self, change: &mut dyn FnMut(&mut Secret)) {
+        for HttpRequest { target, headers, body, .. } in &mut self.requests {
+            change(target);
+            headers.iter_mut().for_each(|(_, value)| change(value));
+            change(&mut body.bytes);
+        }
+    }
+}

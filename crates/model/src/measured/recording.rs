@@ -1,0 +1,597 @@
+//! The recording of a run: all that diagnosis and reports may look at.
+//!
+//! Bounded: a run of a day takes as much memory as one of a minute. The timeline merges neighbours when it is
+//! full, snapshots are thinned; the recording file on disk keeps every one.
+
+use crate::error_kind::{ErrorExample, ErrorKind};
+use crate::event::Event;
+use crate::integrity::Integrity;
+use crate::interval::{Counts, Gauges, Interval};
+use crate::latency::Kind;
+use crate::limits::{EVENTS_MAX, SNAPSHOTS_MAX, TIMELINE_ROWS_MAX};
+use crate::plan::Plan;
+use crate::profile::{Profile, RunProfile};
+use crate::snapshot::{SamplerStatus, Snapshot};
+use crate::users::Users;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// All that is known of a run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Recording {
+    /// What would be needed to do it again.
+    pub capsule: Capsule,
+    /// What was to be done.
+    pub plan: Plan,
+    /// The run's figures, warm-up excluded.
+    pub totals: Totals,
+    /// The course of it.
+    pub timeline: Timeline,
+    /// Readings of host and processes, oldest first.
+    pub snapshots: Vec<Snapshot>,
+    /// Every how many snapshots one was kept (1: all).
+    pub snapshot_stride: u64,
+    /// Events, oldest first.
+    pub events: Vec<Event>,
+    /// Events beyond the bound.
+    pub events_lost: u64,
+    /// Where the target's threads ran and waited, all snapshots together.
+    pub profile: RunProfile,
+    /// How each sampler fared.
+    pub samplers: Vec<SamplerStatus>,
+    /// How it ended.
+    pub end: End,
+    /// Whether all of it is as it was written.
+    pub integrity: Integrity,
+}
+
+/// What would be needed to do the run again, read at its start.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Capsule {
+    /// The tool's version.
+    pub version: String,
+    /// The command line.
+    pub command: Vec<String>,
+    /// Wall clock at the start, nanoseconds since 1970.
+    pub started_at_unix_ns: u64,
+    /// Kernel release.
+    pub kernel: String,
+    /// CPU model and number of cores, in words.
+    pub cpu: String,
+    /// Cores the generator may use.
+    pub cores: u32,
+    /// The machine's memory, bytes.
+    pub memory_bytes: u64,
+    /// Kernel settings that matter to a load test, by their sysctl name; absent where they could not be read.
+    pub sysctls: std::collections::BTreeMap<String, String>,
+    /// Limits of the generator: name to soft and hard, as text (`unlimited` possible).
+    pub limits: std::collections::BTreeMap<String, String>,
+    /// The driver that ran, and why if it is not the one first chosen.
+    pub driver: String,
+    /// Why that driver.
+    pub driver_reason: String,
+    /// The target's machine, where it is another and was observed there; all else here is of the generator's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target_host: Option<crate::remote::TargetHost>,
+    /// Where the readings come from, of a recording that was made of another instrument's text; no load was put on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub import: Option<crate::import::Import>,
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum End {
+    /// As planned.
+    Complete,
+    /// By Ctrl-C or SIGTERM; the summary covers what was done.
+    Interrupted,
+    /// The recording stops in the middle: the run was killed, or its disk was full.
+    #[default]
+    Partial,
+}
+
+/// A run's figures, warm-up excluded.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Totals {
+    /// Everything summed.
+    pub sum: Interval<u64>,
+    /// The counters up to the end of the load: what rates are made of. Replies that came while requests in flight
+    /// were waited for are in `sum` only.
+    pub in_time: Counts,
+    /// Requests sent or queued and without an end when the run ended.
+    pub in_flight_at_end: u64,
+    /// When measuring began, nanoseconds since the run's start: at the end of warm-up, or when all held connections
+    /// were made.
+    pub measured_from_ns: u64,
+    /// Measured time, nanoseconds: from there to the last planned moment, drain excluded.
+    pub measured_ns: u64,
+    /// Highest resident memory of the generator, bytes.
+    pub peak_rss_bytes: u64,
+    /// User and system CPU time of the whole generator process, nanoseconds.
+    pub cpu_user_ns: u64,
+    /// See `cpu_user_ns`.
+    pub cpu_system_ns: u64,
+    /// Nanoseconds from the start of the process to its first request on the wire; `None`: none was sent.
+    pub first_request_ns: Option<u64>,
+    /// What was measured in intervals in which something kept the generator from running; `None`: in none.
+    pub disturbed: Option<Box<Part>>,
+    /// What was measured in intervals that a window of the observer's probes lay in; `None`: in none.
+    pub in_windows: Option<Box<Part>>,
+    /// How the replies were spread over the connections; `None` where nobody counted: of held connections, bursts, and
+    /// of runs that were cut off.
+    pub users: Option<Users>,
+    /// Highest number of connections established at the end of any interval.
+    pub connections_max: u64,
+    /// Held connections established at the end of the load; `None` of other loads, and of a run that was cut off.
+    pub held_at_end: Option<u64>,
+}
+
+impl Default for Totals {
+    fn default() -> Self {
+        Totals {
+            sum: Interval::new(0),
+            in_time: Counts::default(),
+            in_flight_at_end: 0,
+            measured_from_ns: 0,
+            measured_ns: 0,
+            peak_rss_bytes: 0,
+            cpu_user_ns: 0,
+            cpu_system_ns: 0,
+            first_request_ns: None,
+            disturbed: None,
+            in_windows: None,
+            users: None,
+            connections_max: 0,
+            held_at_end: None,
+        }
+    }
+}
+
+impl Totals {
+    /// The figures without the disturbed intervals; `None` where none was disturbed, or no time is left.
+    pub fn quiet(&self) -> Option<Part> {
+        self.without(self.disturbed.as_deref()?, &Kind::ALL)
+    }
+
+    /// The figures without the intervals in which the observer's probes had a window; `None` where none had. Of latencies
+    /// the response time alone.
+    pub fn without_windows(&self) -> Option<Part> {
+        self.without(self.in_windows.as_deref()?, &Kind::OF_WINDOWS)
+    }
+
+    /// Adds a tick to the parts that it belongs to, after it was added to the whole: those parts, each with the latencies
+    /// that it keeps. What is not measured belongs to none: warm-up, and the making of held connections where that is
+    /// warm-up (`is_ramp_warmup`), which is over when the first message counts.
+    pub fn add_to_parts(
+        &mut self,
+        row: &Row,
+        warmup_ns: u64,
+        is_ramp_warmup: bool,
+    ) -> [Option<(&mut Part, &'static [Kind])>; 2] {
+        let is_measured = row.end_ns > warmup_ns && (!is_ramp_warmup || self.sum.counts.started > 0);
+        let parts: [(_, _, &[Kind]); 2] = [
+            (row.disturbance.is_any(), &mut self.disturbed, &Kind::ALL),
+            (row.in_window, &mut self.in_windows, &Kind::OF_WINDOWS),
+        ];
+        parts.map(|(is_of_part, part, kinds)| {
+            if !is_of_part || !is_measured {
+                return None;
+            }
+            let part = part.get_or_insert_default();
+            part.add_row(row);
+            Some((&mut **part, kinds))
+        })
+    }
+
+    fn without(&self, part: &Part, kinds: &[Kind]) -> Option<Part> {
+        let measured_ns = self.measured_ns.checked_sub(part.measured_ns).filter(|ns| *ns > 0)?;
+        let mut sum = Interval::new(0);
+        sum.counts = self.sum.counts.without(&part.sum.counts);
+        sum.latency = self.sum.latency.without(&part.sum.latency, kinds);
+        Some(Part { sum, in_time: self.in_time.without(&part.in_time), measured_ns, intervals: 0 })
+    }
+
+    /// Whether every started request is accounted for.
+    pub fn is_conserved(&self) -> bool {
+        self.sum.counts.started == self.sum.counts.requests() + self.in_flight_at_end
+    }
+
+    /// The first failure of each kind.
+    pub fn examples(&self) -> impl Iterator<Item = ErrorExample> + '_ {
+        self.sum.examples.iter().flatten().copied()
+    }
+
+    /// Completed requests a second of measured time, failed ones included.
+    pub fn requests_per_s(&self) -> f64 {
+        self.per_s(self.in_time.arrived())
+    }
+
+    /// A count of [`Totals::in_time`] as a rate, a second.
+    pub fn per_s(&self, count: u64) -> f64 {
+        if self.measured_ns == 0 { 0.0 } else { count as f64 * 1e9 / self.measured_ns as f64 }
+    }
+}
+
+/// A part of a run's intervals, summed: to be looked at by itself, or taken out of the whole.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Part {
+    /// Everything summed, the drain included where it belongs to the part.
+    pub sum: Interval<u64>,
+    /// The counters up to the end of the load, as [`Totals::in_time`].
+    pub in_time: Counts,
+    /// How long its intervals were together, the drain excluded, nanoseconds.
+    pub measured_ns: u64,
+    /// How many they were, the drain excluded.
+    pub intervals: u64,
+}
+
+impl Default for Part {
+    fn default() -> Self {
+        Part { sum: Interval::new(0), in_time: Counts::default(), measured_ns: 0, intervals: 0 }
+    }
+}
+
+impl Part {
+    /// Takes in a tick's counters and its time; its histograms are added to `sum` apart.
+    pub fn add_row(&mut self, row: &Row) {
+        self.sum.counts.add(&row.counts);
+        if !row.is_drain {
+            self.in_time.add(&row.counts);
+            self.measured_ns = self.measured_ns.saturating_add(row.end_ns.saturating_sub(row.start_ns));
+            self.intervals += 1;
+        }
+    }
+
+    /// Completed requests a second of the part's time, failed ones included.
+    pub fn requests_per_s(&self) -> f64 {
+        if self.measured_ns == 0 { 0.0 } else { self.in_time.arrived() as f64 * 1e9 / self.measured_ns as f64 }
+    }
+}
+
+/// What kept the generator from running in an interval. By its own signals only, never by a latency.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Disturbance {
+    /// A worker was runnable and waited for a CPU that others had.
+    pub waited: bool,
+    /// A worker's loop was late for a reason that is not seen: it was stopped, or its machine was.
+    pub late: bool,
+    /// The hypervisor took CPU time.
+    pub stolen: bool,
+    /// A CPU quota stopped the generator.
+    pub throttled: bool,
+    /// It follows a disturbed interval, whose requests may have ended in it.
+    pub follows: bool,
+}
+
+impl Disturbance {
+    /// Whether the interval is set apart.
+    pub fn is_any(&self) -> bool {
+        self.waited || self.late || self.stolen || self.throttled || self.follows
+    }
+
+    /// Whether it was disturbed itself, and does not only follow one that was.
+    pub fn is_own(&self) -> bool {
+        self.waited || self.late || self.stolen || self.throttled
+    }
+
+    fn merge(&mut self, other: &Disturbance) {
+        self.waited |= other.waited;
+        self.late |= other.late;
+        self.stolen |= other.stolen;
+        self.throttled |= other.throttled;
+        self.follows |= other.follows;
+    }
+}
+
+/// One row of the timeline: a tick, all workers summed.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Row {
+    /// Start and end, nanoseconds since the run's start.
+    pub start_ns: u64,
+    /// See `start_ns`.
+    pub end_ns: u64,
+    /// Whether it lies after the end of the load.
+    pub is_drain: bool,
+    /// Counters.
+    pub counts: Counts,
+    /// Readings at the end.
+    pub gauges: Gauges,
+    /// Quantiles of the response time, nanoseconds, however few the samples: a second in which the target stood still has
+    /// few, and is what one looks for. `None` where nothing ended. Of merged rows: the larger.
+    pub response_p50_ns: Option<u64>,
+    /// See `response_p50_ns`.
+    pub response_p99_ns: Option<u64>,
+    /// 99th percentile of the lag, nanoseconds.
+    pub lag_p99_ns: Option<u64>,
+    /// Sum of the response times of successes, nanoseconds: for Little's law.
+    pub response_sum_ns: u64,
+    /// CPU share of the busiest worker in the row, 0..=1.
+    pub worker_busy_max: f64,
+    /// The largest share of the row that a worker was runnable and waited for a CPU, 0..=1.
+    pub worker_wait_max: f64,
+    /// The largest share of the row by which a worker's turns were late, 0..=1 ([`Counts::late_ns`]).
+    pub worker_late_max: f64,
+    /// Whether a response quantile is a lower bound: requests that had not ended are at or below it.
+    pub is_bound: bool,
+    /// What kept the generator from running.
+    pub disturbance: Disturbance,
+    /// Whether a window of the observer's probes lay in it.
+    pub in_window: bool,
+}
+
+/// A tick, all workers summed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tick {
+    /// Everything.
+    pub sum: Box<Interval<u32>>,
+    /// As a row of the timeline.
+    pub row: Row,
+}
+
+impl Tick {
+    /// The tick of some workers' intervals.
+    pub fn of<'i>(workers: impl IntoIterator<Item = &'i Interval<u32>>) -> Self {
+        let mut workers = workers.into_iter();
+        let mut shares = WorkerShares::default();
+        let mut sum = Box::new(workers.next().map_or_else(|| Interval::new(0), |first| first.clone()));
+        shares = shares.max(WorkerShares::of(&sum));
+        for worker in workers {
+            shares = shares.max(WorkerShares::of(worker));
+            sum.add_worker(worker);
+        }
+        let row = Row::of(&sum, shares);
+        Tick { sum, row }
+    }
+}
+
+/// How the workers of a row were given CPUs: the largest shares of any worker, 0..=1.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct WorkerShares {
+    /// On a CPU.
+    pub busy: f64,
+    /// Runnable, without a CPU.
+    pub wait: f64,
+    /// Late.
+    pub late: f64,
+}
+
+impl WorkerShares {
+    /// CPU time of shorter pieces is mostly the clock tick's rounding, nanoseconds.
+    const LENGTH_NS_MIN: u64 = 20_000_000;
+
+    /// Those of one worker's interval; zero where it is too short to tell.
+    pub fn of<C: hdrhistogram::Counter>(interval: &Interval<C>) -> Self {
+        let length_ns = interval.end_ns.saturating_sub(interval.start_ns);
+        if length_ns < Self::LENGTH_NS_MIN {
+            return WorkerShares::default();
+        }
+        let share = |ns: u64| (ns as f64 / length_ns as f64).min(1.0);
+        let counts = &interval.counts;
+        WorkerShares {
+            busy: share(counts.cpu_user_ns.saturating_add(counts.cpu_system_ns)),
+            wait: share(counts.cpu_wait_ns),
+            late: share(counts.late_ns),
+        }
+    }
+
+    /// The larger of each.
+    pub fn max(self, other: Self) -> Self {
+        WorkerShares {
+            busy: self.busy.max(other.busy),
+            wait: self.wait.max(other.wait),
+            late: self.late.max(other.late),
+        }
+    }
+}
+
+impl Row {
+    /// Whether nobody took a connection, none was open at its end, and nothing was answered.
+    pub fn is_nobody_there(&self) -> bool {
+        let Counts { ok, carried_ok, connected, .. } = self.counts;
+        !self.is_drain && ok == 0 && carried_ok == 0 && connected == 0 && self.gauges.connections == 0
+    }
+
+    /// The row of one tick's sum.
+    pub fn of<C: hdrhistogram::Counter>(sum: &Interval<C>, shares: WorkerShares) -> Self {
+        let response = sum.latency.of(Kind::Response);
+        let quantile = |kind, q| sum.latency.quantile(kind, q);
+        let p99 = quantile(Kind::Response, 0.99);
+        Row {
+            start_ns: sum.start_ns,
+            end_ns: sum.end_ns,
+            is_drain: sum.is_drain,
+            counts: sum.counts,
+            gauges: sum.gauges,
+            response_p50_ns: quantile(Kind::Response, 0.50).map(|figure| figure.ns),
+            response_p99_ns: p99.map(|figure| figure.ns),
+            lag_p99_ns: quantile(Kind::Lag, 0.99).map(|figure| figure.ns),
+            response_sum_ns: if response.is_empty() { 0 } else { (response.mean() * response.len() as f64) as u64 },
+            worker_busy_max: shares.busy,
+            worker_wait_max: shares.wait,
+            worker_late_max: shares.late,
+            is_bound: p99.is_some_and(|figure| figure.is_bound),
+            disturbance: Disturbance::default(),
+            in_window: false,
+        }
+    }
+
+    fn merge(&mut self, later: &Row) {
+        self.end_ns = later.end_ns;
+        self.counts.add(&later.counts);
+        self.gauges = Gauges {
+            reap_delay_ns_max: self.gauges.reap_delay_ns_max.max(later.gauges.reap_delay_ns_max),
+            ..later.gauges
+        };
+        self.response_p50_ns = self.response_p50_ns.max(later.response_p50_ns);
+        self.response_p99_ns = self.response_p99_ns.max(later.response_p99_ns);
+        self.lag_p99_ns = self.lag_p99_ns.max(later.lag_p99_ns);
+        self.is_drain &= later.is_drain;
+        self.response_sum_ns = self.response_sum_ns.saturating_add(later.response_sum_ns);
+        self.worker_busy_max = self.worker_busy_max.max(later.worker_busy_max);
+        self.worker_wait_max = self.worker_wait_max.max(later.worker_wait_max);
+        self.worker_late_max = self.worker_late_max.max(later.worker_late_max);
+        self.is_bound |= later.is_bound;
+        self.disturbance.merge(&later.disturbance);
+        self.in_window |= later.in_window;
+    }
+}
+
+/// The course of a run in at most [`TIMELINE_ROWS_MAX`] rows.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Timeline {
+    rows: Vec<Row>,
+    /// Ticks a row stands for.
+    stride: u64,
+    pending: u64,
+}
+
+impl Timeline {
+    /// Rows, oldest first.
+    pub fn rows(&self) -> &[Row] {
+        &self.rows
+    }
+
+    /// How many ticks a row stands for.
+    pub fn stride(&self) -> u64 {
+        self.stride.max(1)
+    }
+
+    /// Adds a tick. When full, neighbours are merged in pairs and a row stands for twice as many ticks.
+    pub fn push(&mut self, row: Row) {
+        self.stride = self.stride.max(1);
+        if self.pending > 0
+            && self.pending < self.stride
+            && let Some(last) = self.rows.last_mut().filter(|last| last.is_drain == row.is_drain)
+        {
+            last.merge(&row);
+            self.pending += 1;
+            return;
+        }
+        if self.rows.len() >= TIMELINE_ROWS_MAX {
+            self.halve();
+            self.stride *= 2;
+        }
+        if self.rows.capacity() == 0 {
+            // All at once: growing by doubling would leave holes as large as the rows.
+            self.rows.reserve_exact(TIMELINE_ROWS_MAX);
+        }
+        self.rows.push(row);
+        self.pending = 1;
+    }
+}
+
+impl Timeline {
+    /// Merges neighbours in pairs. A row of the load and one of the drain stay apart: rates are made of the first only.
+    fn halve(&mut self) {
+        let (mut read, mut kept) = (0, 0);
+        while read < self.rows.len() {
+            let mut first = self.rows[read];
+            read += 1;
+            if let Some(second) = self.rows.get(read).filter(|second| second.is_drain == first.is_drain) {
+                first.merge(second);
+                read += 1;
+            }
+            self.rows[kept] = first;
+            kept += 1;
+        }
+        self.rows.truncate(kept);
+    }
+}
+
+impl Recording {
+    /// A recording with nothing in it yet.
+    pub fn new(capsule: Capsule, plan: Plan) -> Self {
+        Recording {
+            capsule,
+            plan,
+            totals: Totals::default(),
+            timeline: Timeline::default(),
+            snapshots: Vec::new(),
+            snapshot_stride: 1,
+            events: Vec::new(),
+            events_lost: 0,
+            profile: RunProfile::default(),
+            samplers: Vec::new(),
+            end: End::Partial,
+            integrity: Integrity::default(),
+        }
+    }
+
+    /// Whether there ever was a connection, warm-up included; what was answered had one.
+    pub fn has_connected(&self) -> bool {
+        let is_one = |counts: &Counts| counts.connected > 0 || counts.ok > 0 || counts.carried_ok > 0;
+        is_one(&self.totals.sum.counts) || self.timeline.rows().iter().any(|row| is_one(&row.counts))
+    }
+
+    /// Adds a snapshot, thinning the kept ones when they are too many. `number` counts all snapshots of the run from 0.
+    /// Its stacks are added to the run's.
+    pub fn push_snapshot(&mut self, number: u64, mut snapshot: Snapshot) {
+        if let Some(profile) = snapshot.profile.take() {
+            self.add_profile(&profile);
+        }
+        thin_and_keep(&mut self.snapshots, &mut self.snapshot_stride, number, snapshot);
+    }
+
+    /// Adds the stacks of a snapshot that is not kept.
+    pub fn add_profile(&mut self, profile: &Profile) {
+        self.profile.add(profile);
+    }
+
+    /// Adds an event, within the bound.
+    pub fn push_event(&mut self, event: Event) {
+        if self.events.len() < EVENTS_MAX { self.events.push(event) } else { self.events_lost += 1 }
+    }
+
+    /// How many requests failed with one kind.
+    pub fn errors(&self, kind: ErrorKind) -> u64 {
+        self.totals.sum.errors.of(kind)
+    }
+}
+
+/// Adds a snapshot to those that are kept, of every `stride`-th one; when there are [`SNAPSHOTS_MAX`], every second one
+/// goes and the stride doubles. `number` counts all snapshots from 0.
+pub fn thin_and_keep(kept: &mut Vec<Snapshot>, stride: &mut u64, number: u64, snapshot: Snapshot) {
+    if !number.is_multiple_of(*stride) {
+        return;
+    }
+    if kept.len() >= SNAPSHOTS_MAX {
+        let mut keep = false;
+        kept.retain(|_| {
+            keep = !keep;
+            keep
+        });
+        *stride *= 2;
+        if !number.is_multiple_of(*stride) {
+            return;
+        }
+    }
+    kept.push(snapshot);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(i: u64) -> Row {
+        Row { start_ns: i, end_ns: i + 1, counts: Counts { ok: 1, ..Counts::default() }, ..Row::default() }
+    }
+
+    #[test]
+    fn a_full_timeline_loses_no_count_and_no_time() {
+        let mut timeline = Timeline::default();
+        let ticks = 5 * TIMELINE_ROWS_MAX as u64 + 7;
+        for i in 0..ticks {
+            timeline.push(row(i));
+        }
+        assert!(timeline.rows().len() <= TIMELINE_ROWS_MAX);
+        assert_eq!(timeline.rows().iter().map(|r| r.counts.ok).sum::<u64>(), ticks);
+        assert_eq!(timeline.rows()[0].start_ns, 0);
+        assert_eq!(timeline.rows().last().unwrap().end_ns, ticks);
+        assert!(timeline.rows().windows(2).all(|w| w[0].end_ns == w[1].start_ns));
+        assert_eq!(timeline.stride(), 8);
+    }
+}

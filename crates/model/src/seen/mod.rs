@@ -1,0 +1,13 @@
+//! What was read of the machine and of the target: snapshots, counts of the kernel, stacks, limits and settings.
+//!
+//! Its modules are reached from the root of the crate.
+
+pub mod bpf;
+pub mod check;
+pub mod import;
+pub mod metrics;
+pub mod profile;
+pub mod readings;
+pub mod remote;
+pub mod snapshot;
+pub mod watched;

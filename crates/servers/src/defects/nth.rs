@@ -1,0 +1,49 @@
+//! One of so many: which requests or replies of a server a defect is in.
+//!
+//! Counted over all workers by one atomic, so `N` requests have exactly one that is due, in whatever order they come.
+
+use super::defect::{Defect, Setting};
+use crate::error::ServeError;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// One request or reply of every so many.
+#[derive(Debug)]
+pub(super) struct EveryNth {
+    nth: u64,
+    seen: AtomicU64,
+}
+
+impl EveryNth {
+    /// The first that is due is the `nth`, which is at least 1.
+    pub(super) const fn new(nth: u64) -> Self {
+        Self { nth, seen: AtomicU64::new(0) }
+    }
+
+    /// As the strength says, which must not be 0.
+    pub(super) fn of(setting: &Setting) -> Result<Self, ServeError> {
+        let Defect { name: defect, .. } = *setting.defect;
+        match setting.number() {
+            0 => Err(ServeError::DefectStrength { defect, expected: "one of 1 or more", got: "0".to_owned() }),
+            nth => Ok(Self::new(nth)),
+        }
+    }
+
+    /// Counts one, and says whether it is due.
+    pub(super) fn is_due(&self) -> bool {
+        (self.seen.fetch_add(1, Ordering::Relaxed) + 1).is_multiple_of(self.nth)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_of_n_is_due() {
+        let due = |nth| {
+            let every = EveryNth::new(nth);
+            (1..=6).filter(|_| every.is_due()).count()
+        };
+        assert_eq!([1, 2, 3, 6, 7].map(due), [6, 3, 2, 1, 0]);
+    }
+}

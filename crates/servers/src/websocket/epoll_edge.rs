@@ -1,0 +1,326 @@
+//! WebSocket by edge-triggered epoll: a few threads, any number of connections.
+//!
+//! A usual message costs one receive and one send: frames are read where they were received, in the worker's one buffer,
+//! and what they are answered with leaves together. Only what came in pieces, or what the peer does not take, is kept with
+//! its connection; while output is pending nothing is received, so TCP's window holds the peer back.
+
+use rustix::io::Errno;
+
+use super::session::{Session, Site, Step};
+use super::{Design, WebSocketOptions};
+use crate::clock;
+use crate::counters::Counters;
+use crate::error::ServeError;
+use crate::http::reply::Stamp;
+use crate::limits;
+use crate::link::{self, Io};
+use crate::options::{DesignInfo, ServeOptions};
+use crate::reactor::{Next, Protocol, Wake};
+use crate::stack;
+use crate::stop::Stop;
+use crate::timers::NEVER_NS;
+use crate::workers::Ready;
+
+pub(super) const DESIGN: Design = Design {
+    info: DesignInfo {
+        name: "epoll-edge",
+        about: "each worker serves all its connections from one edge-triggered epoll loop",
+        tls: true,
+        defects: true,
+    },
+    serve,
+};
+
+fn serve(
+    options: &ServeOptions,
+    websocket: &WebSocketOptions,
+    stop: &Stop,
+    ready: Ready<'_>,
+) -> Result<Counters, ServeError> {
+    let idle_ns = options.idle_ns();
+    stack::run("ws", &["http/1.1"], options, stop, ready, || WebSocket {
+        site: Site {
+            options: websocket.clone(),
+            stamp: Stamp::new("plimsoll", clock::unix_seconds()),
+            piece: Vec::new(),
+        },
+        input: vec![0; options.buffer_bytes],
+        out: Vec::with_capacity(limits::OUT_BATCH_BYTES),
+        idle_ns,
+        head_ns: websocket.head_timeout.map(|timeout| u64::try_from(timeout.as_nanos()).unwrap_or(NEVER_NS)),
+    })
+}
+
+struct WebSocket {
+    site: Site,
+    input: Vec<u8>,
+    out: Vec<u8>,
+    idle_ns: Option<u64>,
+    /// How long the handshake's head may take from its first byte on.
+    head_ns: Option<u64>,
+}
+
+struct Conn {
+    session: Session,
+    /// Input that was received and not consumed yet.
+    input: Vec<u8>,
+    /// What the peer has not taken yet, from `sent` on.
+    output: Vec<u8>,
+    sent: usize,
+    stage: Stage,
+    /// Until when the handshake that has begun must be complete; [`NEVER_NS`]: none has.
+    head_until_ns: u64,
+    readable: bool,
+    thorough: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// The session wants more input than there is.
+    Receiving,
+    /// The session goes on with the input there is.
+    Stepping,
+    /// After the output, close.
+    Closing { lingers: bool },
+    /// Everything is said; the rest of the input is thrown away, until then at most.
+    Lingering { until_ns: u64 },
+}
+
+enum Received {
+    Bytes(usize),
+    Nothing,
+    End,
+}
+
+impl Protocol for WebSocket {
+    type Conn = Conn;
+
+    fn connection(&mut self) -> Conn {
+        Conn {
+            session: Session::new(),
+            input: Vec::new(),
+            output: Vec::new(),
+            sent: 0,
+            stage: Stage::Receiving,
+            head_until_ns: NEVER_NS,
+            readable: false,
+            thorough: false,
+        }
+    }
+
+    fn tick(&mut self, _now_ns: u64) {
+        self.site.stamp.refresh(clock::unix_seconds());
+    }
+
+    fn drive<I: Io>(&mut self, io: &mut I, conn: &mut Conn, wake: Wake, counters: &mut Counters) -> Next {
+        conn.readable |= wake.readable;
+        conn.thorough |= wake.thorough;
+        let idle_until_ns = self.idle_ns.map_or(NEVER_NS, |idle_ns| wake.now_ns.saturating_add(idle_ns));
+        if wake.expired {
+            return self.expire(io, conn, counters);
+        }
+        for _ in 0..limits::TURNS_MAX {
+            if conn.sent < conn.output.len() {
+                match io.send(&conn.output[conn.sent..], b"") {
+                    Ok(n) => {
+                        counters.send += 1;
+                        counters.bytes_out += n as u64;
+                        conn.sent += n;
+                    }
+                    Err(Errno::AGAIN) => return Next::Wait { until_ns: idle_until_ns, write: true },
+                    Err(Errno::INTR) => {}
+                    Err(_) => {
+                        counters.send_error += 1;
+                        return Next::Close;
+                    }
+                }
+                if conn.sent == conn.output.len() {
+                    (conn.output, conn.sent) = (Vec::new(), 0);
+                }
+                continue;
+            }
+            match conn.stage {
+                Stage::Stepping => {
+                    if !self.step_kept(io, conn, counters) {
+                        return Next::Close;
+                    }
+                }
+                Stage::Receiving if conn.readable => match self.receive(io, conn, counters) {
+                    Received::Bytes(n) if conn.input.is_empty() => {
+                        // Read where it lies; taken out for the time, to lend it beside the rest of self.
+                        let input = std::mem::take(&mut self.input);
+                        let (consumed, is_alive) = self.step(io, conn, &input[..n], counters);
+                        let is_kept = keep(&mut conn.input, &input[consumed..n], counters);
+                        self.input = input;
+                        if !is_alive || !is_kept {
+                            return Next::Close;
+                        }
+                    }
+                    Received::Bytes(n) => {
+                        let is_kept = keep(&mut conn.input, &self.input[..n], counters);
+                        if !is_kept || !self.step_kept(io, conn, counters) {
+                            return Next::Close;
+                        }
+                    }
+                    Received::Nothing => {}
+                    Received::End => return Next::Close,
+                },
+                Stage::Receiving => {
+                    let is_idle = conn.input.is_empty() && conn.session.is_between_messages();
+                    if wake.draining && is_idle {
+                        return if conn.session.is_opening() {
+                            Next::Close
+                        } else {
+                            self.give_up(io, conn, counters, "the server ends")
+                        };
+                    }
+                    let until_ns = idle_until_ns.min(self.head_until_ns(io, conn, wake.now_ns));
+                    return Next::Wait { until_ns, write: false };
+                }
+                Stage::Closing { lingers: false } if !conn.readable => return Next::Close,
+                Stage::Closing { lingers: false } => match self.receive(io, conn, counters) {
+                    Received::Nothing => {}
+                    Received::End => return Next::Close,
+                    Received::Bytes(_) => conn.stage = Stage::Closing { lingers: true },
+                },
+                Stage::Closing { lingers: true } => {
+                    io.end();
+                    conn.input = Vec::new();
+                    let linger_ns = limits::LINGER.as_nanos() as u64;
+                    conn.stage = Stage::Lingering { until_ns: wake.now_ns.saturating_add(linger_ns) };
+                }
+                Stage::Lingering { until_ns } if wake.now_ns >= until_ns => return Next::Close,
+                Stage::Lingering { .. } if conn.readable => match self.receive(io, conn, counters) {
+                    Received::End => return Next::Close,
+                    Received::Bytes(_) | Received::Nothing => {}
+                },
+                Stage::Lingering { until_ns } => return Next::Wait { until_ns, write: false },
+            }
+        }
+        Next::Again
+    }
+}
+
+impl WebSocket {
+    fn receive(&mut self, io: &mut impl Io, conn: &mut Conn, counters: &mut Counters) -> Received {
+        match io.recv(&mut self.input, conn.thorough) {
+            Ok(link::Received { n: 0, .. }) => {
+                counters.shutdown += 1;
+                Received::End
+            }
+            Ok(link::Received { n, more }) => {
+                counters.recv += 1;
+                counters.bytes_in += n as u64;
+                conn.readable = more;
+                Received::Bytes(n)
+            }
+            Err(Errno::AGAIN) => {
+                conn.readable = false;
+                Received::Nothing
+            }
+            Err(Errno::INTR) => Received::Nothing,
+            Err(_) => {
+                counters.recv_error += 1;
+                Received::End
+            }
+        }
+    }
+
+    /// Lets the session go on with the input kept, of which only what it did not consume stays.
+    /// False if the connection is gone.
+    fn step_kept(&mut self, io: &mut impl Io, conn: &mut Conn, counters: &mut Counters) -> bool {
+        let mut input = std::mem::take(&mut conn.input);
+        let (consumed, is_alive) = self.step(io, conn, &input, counters);
+        if consumed < input.len() {
+            input.drain(..consumed);
+            conn.input = input;
+        }
+        is_alive
+    }
+
+    /// Lets the session go on with `input` and sends what it says. Returns how much it consumed, and
+    /// whether the connection is still there.
+    fn step(&mut self, io: &mut impl Io, conn: &mut Conn, input: &[u8], counters: &mut Counters) -> (usize, bool) {
+        self.out.clear();
+        let (consumed, step) = conn.session.step(input, &mut self.site, &mut self.out, counters);
+        if consumed > 0 {
+            // That head was complete.
+            conn.head_until_ns = NEVER_NS;
+        }
+        conn.stage = match step {
+            Step::Receive => Stage::Receiving,
+            Step::Continue => Stage::Stepping,
+            Step::Close { lingers } => Stage::Closing { lingers },
+        };
+        let is_alive = self.transmit(io, conn, counters);
+        // A long message's echo is not to stay with the worker.
+        if self.out.capacity() > 2 * limits::OUT_BATCH_BYTES {
+            self.out = Vec::with_capacity(limits::OUT_BATCH_BYTES);
+        }
+        (consumed, is_alive)
+    }
+
+    /// Sends `self.out` once; what is left stays with the connection. False if it is gone.
+    fn transmit(&mut self, io: &mut impl Io, conn: &mut Conn, counters: &mut Counters) -> bool {
+        if self.out.is_empty() {
+            return true;
+        }
+        let sent = match io.send(&self.out, b"") {
+            Ok(n) => {
+                counters.send += 1;
+                counters.bytes_out += n as u64;
+                n
+            }
+            Err(Errno::AGAIN | Errno::INTR) => 0,
+            Err(_) => {
+                counters.send_error += 1;
+                return false;
+            }
+        };
+        (conn.output, conn.sent) = (Vec::new(), 0);
+        sent == self.out.len() || keep(&mut conn.output, &self.out[sent..], counters)
+    }
+
+    /// When a handshake that has begun, but is not complete, takes too long: a byte now and then does not prolong that.
+    fn head_until_ns(&self, io: &impl Io, conn: &mut Conn, now_ns: u64) -> u64 {
+        if !conn.session.is_opening() || (conn.input.is_empty() && !io.is_midway()) {
+            conn.head_until_ns = NEVER_NS;
+            return NEVER_NS;
+        }
+        if conn.head_until_ns == NEVER_NS {
+            conn.head_until_ns = self.head_ns.map_or(NEVER_NS, |head_ns| now_ns.saturating_add(head_ns));
+        }
+        conn.head_until_ns
+    }
+
+    /// Nothing moved for too long, or a handshake is not complete after its time: said, if there is room to send it.
+    fn expire(&mut self, io: &mut impl Io, conn: &mut Conn, counters: &mut Counters) -> Next {
+        if matches!(conn.stage, Stage::Lingering { .. }) {
+            return Next::Close;
+        }
+        counters.idle_closed += 1;
+        let has_begun = !conn.session.is_opening() || !conn.input.is_empty() || io.is_midway();
+        if conn.output.is_empty() && has_begun {
+            return self.give_up(io, conn, counters, "expected something to come sooner");
+        }
+        Next::Close
+    }
+
+    /// Says why, and closes.
+    fn give_up(&mut self, io: &mut impl Io, conn: &mut Conn, counters: &mut Counters, why: &'static str) -> Next {
+        self.out.clear();
+        conn.session.give_up(&self.site, &mut self.out, counters, why);
+        self.transmit(io, conn, counters);
+        Next::Close
+    }
+}
+
+/// Appends without ending the process where memory is refused. False, and counted, if it was.
+fn keep(kept: &mut Vec<u8>, bytes: &[u8], counters: &mut Counters) -> bool {
+    if kept.try_reserve(bytes.len()).is_err() {
+        counters.memory_error += 1;
+        return false;
+    }
+    kept.extend_from_slice(bytes);
+    true
+}
