@@ -1,5 +1,6 @@
 //! Ctrl-C, SIGTERM and a terminal that is closed: the first ends the run and prints it, the second ends the process at once.
-//! While the report of a run that has ended is printed, the first does: nobody may read it, and all is recorded.
+//! While the report of a run that has ended is printed, the first does: nobody may read it, and all is recorded. One that
+//! comes while the run winds up, with its last second over, still counts as the run's, so that its report is not lost.
 
 use crate::exit::Failure;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
