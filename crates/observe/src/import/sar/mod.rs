@@ -393,7 +393,8 @@ impl Section {
         if let (Some(free), Some(used)) = (of("kbswpfree"), of("kbswpused")) {
             series.is(at_ns, place, "swap_total_bytes", (free + used) * 1024.0);
         }
-        if let Some(total) = memory_total(&of) {
+        let share = self.columns.iter().position(|column| column == "%memused").and_then(|at| row.cells.get(at));
+        if let Some(total) = share.and_then(|share| memory_total(&of, digits(share))) {
             series.is(at_ns, place, "memory_total_bytes", total * 1024.0);
         }
         Ok(())
@@ -405,13 +406,24 @@ fn is_derived(column: &str) -> bool {
     ["await", "kbmemused", "%memused"].contains(&column)
 }
 
-/// From version 12 on `kbmemused` is without buffers, cache and slab, before it is all that is not free; `%memused` says
-/// which, as it is the share of all memory.
-fn memory_total(of: &impl Fn(&str) -> Option<f64>) -> Option<f64> {
+/// All memory, KiB. Up to sysstat 11.6 `kbmemused` is all that is not free; later it is without buffers, cache and slab.
+/// `%memused`, the share of all memory, says which, to the digits it is printed with. Where little is used both fit: then it
+/// is the later one, if there is `kbavail` (sysstat 11.5 and later).
+fn memory_total(of: &impl Fn(&str) -> Option<f64>, share_digits: i32) -> Option<f64> {
     let (free, used, percent) = (of("kbmemfree")?, of("kbmemused")?, of("%memused")?);
-    let apart = of("kbbuffers").unwrap_or(0.0) + of("kbcached").unwrap_or(0.0) + of("kbslab").unwrap_or(0.0);
-    let fits = |total: &f64| *total > 0.0 && (100.0 * used / total - percent).abs() <= 0.02;
-    [free + used, free + used + apart].into_iter().find(fits)
+    let cached = of("kbbuffers").unwrap_or(0.0) + of("kbcached").unwrap_or(0.0) + of("kbslab").unwrap_or(0.0);
+    // Half of the last digit; sizes with a unit (`--human`) are rounded too.
+    let slack = 0.51 * 10f64.powi(-share_digits) + percent * 0.001;
+    let fits = |total: &f64| *total > 0.0 && (100.0 * used / total - percent).abs() <= slack;
+    let later = of("kbavail").map(|_| free + used + cached);
+    later.into_iter().chain([free + used]).find(fits)
+}
+
+/// Digits behind the point or comma.
+fn digits(word: &str) -> i32 {
+    let digits =
+        word.split(['.', ',']).nth(1).map_or(0, |behind| behind.bytes().take_while(u8::is_ascii_digit).count());
+    i32::try_from(digits).unwrap_or(i32::MAX)
 }
 
 /// Of what a row is; `None`: of nothing that is taken.
@@ -444,5 +456,37 @@ fn value(column: &str, word: &str) -> Option<f64> {
         "G" if is_kib => Some(number * 1024.0 * 1024.0),
         "T" if is_kib => Some(number * 1024.0 * 1024.0 * 1024.0),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_memory_by_either_meaning_of_used() {
+        let total = |row: &[(&str, f64)], share: &str| {
+            memory_total(&|name| row.iter().find(|(column, _)| *column == name).map(|(_, value)| *value), digits(share))
+        };
+        let row = |percent: f64| {
+            [
+                ("kbmemfree", 24_232_644.0),
+                ("kbmemused", 106_784.0),
+                ("%memused", percent),
+                ("kbbuffers", 356.0),
+                ("kbcached", 344_300.0),
+            ]
+        };
+        let later = |percent: f64| [&row(percent)[..], &[("kbavail", 1.0)]].concat();
+        let (all, without_cached) = (Some(24_684_084.0), Some(24_339_428.0));
+        // Both are near what is printed, and one of them is nearer than its last digit.
+        assert_eq!(total(&later(0.43), "0.43"), all);
+        assert_eq!(total(&later(0.44), "0.44"), without_cached);
+        // Both fit: the later meaning, where its column is.
+        assert_eq!(total(&later(0.4), "0.4"), all);
+        assert_eq!(total(&row(0.4), "0.4"), without_cached);
+        // Neither fits: nothing is told.
+        assert_eq!(total(&later(0.5), "0.50"), None);
+        assert_eq!(["0.43", "4,2", "7", "12.5%"].map(digits), [2, 1, 0, 1]);
     }
 }
