@@ -24,6 +24,7 @@ mod stack;
 mod stop;
 mod timers;
 pub mod tls;
+mod transfer;
 pub mod websocket;
 mod workers;
 

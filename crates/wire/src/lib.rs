@@ -10,12 +10,14 @@ pub mod echo;
 mod error;
 pub mod http1;
 mod protocol;
+mod random;
 pub mod resp;
 pub mod tls;
 pub mod websocket;
 
 pub use error::WireError;
 pub use protocol::{Datagrams, Failure, Fed, Payload, Progress, Protocol, Reply, Source, Stream, Transport};
+pub use random::SplitMix64;
 
 use model::plan::Workload;
 use std::borrow::Cow;

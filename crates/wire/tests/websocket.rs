@@ -10,7 +10,7 @@ use std::time::Duration;
 use tungstenite::handshake::server::{ErrorResponse, Request, Response};
 use tungstenite::protocol::WebSocketConfig;
 use tungstenite::{Message, WebSocket};
-use wire::websocket::{Agreed, Answer, Detail, Event, Handshake, Key, Kind, Machine, Masks, Messages, Refusal, Shape};
+use wire::websocket::{Agreed, Answer, Detail, Event, Handshake, Key, Kind, Machine, Messages, Refusal, Shape};
 
 /// No test that passes comes near.
 const HANG_GUARD: Duration = Duration::from_secs(20);
@@ -206,7 +206,7 @@ fn subprotocols_and_refusals_are_understood() {
 
 #[test]
 fn keys_are_of_random_bits() {
-    let mut masks = Masks::new(1);
+    let mut masks = wire::SplitMix64::new(1);
     let keys: std::collections::BTreeSet<_> =
         (0..1000).map(|_| Key::new([masks.bits(), masks.bits()]).text().to_vec()).collect();
     assert_eq!(keys.len(), 1000);

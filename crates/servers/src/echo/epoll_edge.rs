@@ -4,18 +4,17 @@
 //! take is kept, at most one buffer a connection, and nothing is received until it is gone: TCP's own
 //! window then holds the peer back. An idle connection holds no buffer (under 100 bytes of ours).
 
-use rustix::io::Errno;
-
 use super::{Design, EchoOptions};
 use crate::counters::Counters;
 use crate::error::ServeError;
 use crate::limits;
-use crate::link::{Io, Received};
+use crate::link::Io;
 use crate::options::{DesignInfo, ServeOptions};
 use crate::reactor::{Next, Protocol, Wake};
 use crate::stack;
 use crate::stop::Stop;
 use crate::timers::NEVER_NS;
+use crate::transfer::{Came, Sent, receive, send};
 use crate::workers::Ready;
 
 pub(super) const DESIGN: Design = Design {
@@ -45,7 +44,6 @@ struct Conn {
     sent: usize,
     readable: bool,
     thorough: bool,
-    ended: bool,
     /// Was moving when the server was told to stop: it ends when it falls quiet.
     settling: bool,
 }
@@ -70,7 +68,7 @@ impl Protocol for Echo {
         conn.settling |= wake.draining && conn.pending.is_some();
         for _ in 0..limits::TURNS_MAX {
             if let Some(pending) = &conn.pending {
-                match send_counted(io, &pending[conn.sent..], counters) {
+                match send(io, &pending[conn.sent..], b"", counters) {
                     Sent::Blocked => return Next::Wait { until_ns, write: true },
                     Sent::Failed => return Next::Close,
                     Sent::Bytes(n) => conn.sent += n,
@@ -81,25 +79,14 @@ impl Protocol for Echo {
                 }
                 continue;
             }
-            if conn.ended {
-                // Everything went back; closing sends our end.
-                return Next::Close;
-            }
             if !conn.readable {
                 let is_over = wake.draining && !conn.settling;
                 return if is_over { Next::Close } else { Next::Wait { until_ns, write: false } };
             }
-            match io.recv(&mut self.buffer, conn.thorough) {
-                Ok(Received { n: 0, .. }) => {
-                    conn.ended = true;
-                    counters.shutdown += 1;
-                }
-                Ok(Received { n, more }) => {
+            match receive(io, &mut self.buffer, &mut conn.readable, conn.thorough, counters) {
+                Came::Bytes(n) => {
                     conn.settling |= wake.draining;
-                    counters.recv += 1;
-                    counters.bytes_in += n as u64;
-                    conn.readable = more;
-                    match send_counted(io, &self.buffer[..n], counters) {
+                    match send(io, &self.buffer[..n], b"", counters) {
                         Sent::Bytes(sent) if sent == n => {}
                         Sent::Bytes(sent) if !keep(conn, &self.buffer[sent..n]) => return out_of_memory(counters),
                         Sent::Blocked if !keep(conn, &self.buffer[..n]) => return out_of_memory(counters),
@@ -107,39 +94,12 @@ impl Protocol for Echo {
                         Sent::Failed => return Next::Close,
                     }
                 }
-                Err(Errno::AGAIN) => conn.readable = false,
-                Err(Errno::INTR) => {}
-                Err(_) => {
-                    counters.recv_error += 1;
-                    return Next::Close;
-                }
+                Came::Nothing => {}
+                // Everything went back; closing sends our end.
+                Came::End => return Next::Close,
             }
         }
         Next::Again
-    }
-}
-
-enum Sent {
-    Bytes(usize),
-    Blocked,
-    Failed,
-}
-
-fn send_counted(io: &mut impl Io, bytes: &[u8], counters: &mut Counters) -> Sent {
-    loop {
-        match io.send(bytes, b"") {
-            Ok(n) => {
-                counters.send += 1;
-                counters.bytes_out += n as u64;
-                return Sent::Bytes(n);
-            }
-            Err(Errno::AGAIN) => return Sent::Blocked,
-            Err(Errno::INTR) => {}
-            Err(_) => {
-                counters.send_error += 1;
-                return Sent::Failed;
-            }
-        }
     }
 }
 

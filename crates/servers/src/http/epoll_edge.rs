@@ -5,8 +5,6 @@
 //! reply the peer does not take, is kept with its connection; while output is pending nothing is
 //! received, so TCP's window holds the peer back.
 
-use rustix::io::Errno;
-
 use super::files::{Files, Root};
 use super::output::{self, Sent, Stream};
 use super::reply::Stamp;
@@ -16,12 +14,13 @@ use crate::clock;
 use crate::counters::Counters;
 use crate::error::ServeError;
 use crate::limits;
-use crate::link::{self, Io};
+use crate::link::Io;
 use crate::options::{DesignInfo, ServeOptions};
 use crate::reactor::{Next, Protocol, Wake};
 use crate::stack;
 use crate::stop::Stop;
 use crate::timers::NEVER_NS;
+use crate::transfer::{Came, keep, receive};
 use crate::workers::Ready;
 
 pub(super) const DESIGN: Design = Design {
@@ -154,26 +153,28 @@ impl Protocol for Http {
                         return Next::Close;
                     }
                 }
-                Stage::Receiving if conn.readable => match self.receive(io, conn, counters) {
-                    Received::Bytes(n) if conn.input.is_empty() => {
-                        // Parsed where it lies; taken out for the time, to lend it beside the rest of self.
-                        let input = std::mem::take(&mut self.input);
-                        let (consumed, is_alive) = self.step(io, conn, &input[..n], counters);
-                        let is_kept = keep(&mut conn.input, &input[consumed..n], counters);
-                        self.input = input;
-                        if !is_alive || !is_kept {
-                            return Next::Close;
+                Stage::Receiving if conn.readable => {
+                    match receive(io, &mut self.input, &mut conn.readable, conn.thorough, counters) {
+                        Came::Bytes(n) if conn.input.is_empty() => {
+                            // Parsed where it lies; taken out for the time, to lend it beside the rest of self.
+                            let input = std::mem::take(&mut self.input);
+                            let (consumed, is_alive) = self.step(io, conn, &input[..n], counters);
+                            let is_kept = keep(&mut conn.input, &input[consumed..n], counters);
+                            self.input = input;
+                            if !is_alive || !is_kept {
+                                return Next::Close;
+                            }
                         }
-                    }
-                    Received::Bytes(n) => {
-                        let is_kept = keep(&mut conn.input, &self.input[..n], counters);
-                        if !is_kept || !self.step_kept(io, conn, counters) {
-                            return Next::Close;
+                        Came::Bytes(n) => {
+                            let is_kept = keep(&mut conn.input, &self.input[..n], counters);
+                            if !is_kept || !self.step_kept(io, conn, counters) {
+                                return Next::Close;
+                            }
                         }
+                        Came::Nothing => {}
+                        Came::End => return Next::Close,
                     }
-                    Received::Nothing => {}
-                    Received::End => return Next::Close,
-                },
+                }
                 Stage::Receiving => {
                     let is_idle = conn.input.is_empty() && conn.session.is_between_requests();
                     if wake.draining && is_idle {
@@ -186,11 +187,13 @@ impl Protocol for Http {
                 Stage::Sleeping { until_ns } if until_ns > wake.now_ns => return Next::Wait { until_ns, write: false },
                 Stage::Sleeping { .. } => conn.stage = Stage::Stepping,
                 Stage::Closing(Close::AtOnce) if !conn.readable => return Next::Close,
-                Stage::Closing(Close::AtOnce) => match self.receive(io, conn, counters) {
-                    Received::Nothing => {}
-                    Received::End => return Next::Close,
-                    Received::Bytes(_) => conn.stage = Stage::Closing(Close::Lingering),
-                },
+                Stage::Closing(Close::AtOnce) => {
+                    match receive(io, &mut self.input, &mut conn.readable, conn.thorough, counters) {
+                        Came::Nothing => {}
+                        Came::End => return Next::Close,
+                        Came::Bytes(_) => conn.stage = Stage::Closing(Close::Lingering),
+                    }
+                }
                 Stage::Closing(Close::Lingering) => {
                     io.end();
                     conn.input = Vec::new();
@@ -198,10 +201,12 @@ impl Protocol for Http {
                     conn.stage = Stage::Lingering { until_ns: wake.now_ns.saturating_add(linger_ns) };
                 }
                 Stage::Lingering { until_ns } if wake.now_ns >= until_ns => return Next::Close,
-                Stage::Lingering { .. } if conn.readable => match self.receive(io, conn, counters) {
-                    Received::End => return Next::Close,
-                    Received::Bytes(_) | Received::Nothing => {}
-                },
+                Stage::Lingering { .. } if conn.readable => {
+                    match receive(io, &mut self.input, &mut conn.readable, conn.thorough, counters) {
+                        Came::End => return Next::Close,
+                        Came::Bytes(_) | Came::Nothing => {}
+                    }
+                }
                 Stage::Lingering { until_ns } => return Next::Wait { until_ns, write: false },
             }
         }
@@ -209,37 +214,7 @@ impl Protocol for Http {
     }
 }
 
-enum Received {
-    Bytes(usize),
-    Nothing,
-    End,
-}
-
 impl Http {
-    fn receive(&mut self, io: &mut impl Io, conn: &mut Conn, counters: &mut Counters) -> Received {
-        match io.recv(&mut self.input, conn.thorough) {
-            Ok(link::Received { n: 0, .. }) => {
-                counters.shutdown += 1;
-                Received::End
-            }
-            Ok(link::Received { n, more }) => {
-                counters.recv += 1;
-                counters.bytes_in += n as u64;
-                conn.readable = more;
-                Received::Bytes(n)
-            }
-            Err(Errno::AGAIN) => {
-                conn.readable = false;
-                Received::Nothing
-            }
-            Err(Errno::INTR) => Received::Nothing,
-            Err(_) => {
-                counters.recv_error += 1;
-                Received::End
-            }
-        }
-    }
-
     /// Lets the session go on with the input kept, of which only what it did not consume stays.
     /// False if the connection is gone.
     fn step_kept(&mut self, io: &mut impl Io, conn: &mut Conn, counters: &mut Counters) -> bool {
@@ -337,14 +312,4 @@ impl Http {
         }
         Next::Close
     }
-}
-
-/// Appends without ending the process where memory is refused. False, and counted, if it was.
-fn keep(kept: &mut Vec<u8>, bytes: &[u8], counters: &mut Counters) -> bool {
-    if kept.try_reserve(bytes.len()).is_err() {
-        counters.memory_error += 1;
-        return false;
-    }
-    kept.extend_from_slice(bytes);
-    true
 }

@@ -6,8 +6,6 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rustix::io::Errno;
-
 use super::cache::Cache;
 use super::counters::ProxyCounters;
 use super::exchange::{Exchange, Flow, Key, Manner};
@@ -31,6 +29,7 @@ use crate::slab::Token;
 use crate::stack;
 use crate::stop::Stop;
 use crate::timers::NEVER_NS;
+use crate::transfer;
 use crate::workers::Ready;
 
 pub(super) const DESIGN: Design = Design {
@@ -276,16 +275,11 @@ impl Proxy {
     /// Sends the head in `self.wire` and the cached body with one call, as far as they go.
     fn deliver_hit<I: Io>(&mut self, io: &mut I, conn: &mut Conn, counters: &mut Counters) -> bool {
         let Some((stored, _)) = conn.cached.take() else { return self.deliver(io, conn, b"", counters) };
-        let n = match io.send(&self.wire, &stored.body) {
-            Ok(n) => n,
-            Err(Errno::AGAIN | Errno::INTR) => 0,
-            Err(_) => {
-                counters.send_error += 1;
-                return false;
-            }
+        let n = match transfer::send(io, &self.wire, &stored.body, counters) {
+            transfer::Sent::Bytes(n) => n,
+            transfer::Sent::Blocked => 0,
+            transfer::Sent::Failed => return false,
         };
-        counters.send += u64::from(n > 0);
-        counters.bytes_out += n as u64;
         conn.moved_ns = self.now_ns;
         let of_head = n.min(self.wire.len());
         let sent = n - of_head;
@@ -368,22 +362,16 @@ impl Proxy {
             return conn.out.send_once(io, &mut self.piece, counters);
         }
         let Some((stored, at)) = &mut conn.cached else { return Sent::Blocked };
-        match io.send(b"", &stored.body[*at..]) {
-            Ok(n) => {
-                counters.send += 1;
-                counters.bytes_out += n as u64;
+        match transfer::send(io, b"", &stored.body[*at..], counters) {
+            transfer::Sent::Bytes(n) => {
                 *at += n;
                 if *at == stored.body.len() {
                     conn.cached = None;
                 }
                 Sent::Some { of_head: 0 }
             }
-            Err(Errno::INTR) => Sent::Some { of_head: 0 },
-            Err(Errno::AGAIN) => Sent::Blocked,
-            Err(_) => {
-                counters.send_error += 1;
-                Sent::Failed
-            }
+            transfer::Sent::Blocked => Sent::Blocked,
+            transfer::Sent::Failed => Sent::Failed,
         }
     }
 

@@ -5,8 +5,6 @@
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rustix::io::Errno;
-
 use super::cache::{Cache, Stored};
 use super::chain::{Bounds, Chain};
 use super::counters::ProxyCounters;
@@ -15,9 +13,10 @@ use super::origins::Origins;
 use super::pool::Pool;
 use crate::counters::Counters;
 use crate::http::reply::Stamp;
-use crate::link::{Io, Received};
+use crate::link::Io;
 use crate::slab::Token;
 use crate::timers::NEVER_NS;
+use crate::transfer::{self, Came, Sent};
 
 /// What the workers of a proxy have in common.
 pub(super) struct Shared {
@@ -140,27 +139,13 @@ impl Proxy {
         if !conn.readable {
             return Some(0);
         }
-        match io.recv(buffer, conn.thorough) {
-            Ok(Received { n: 0, .. }) => {
-                counters.shutdown += 1;
-                None
-            }
-            Ok(Received { n, more }) => {
-                counters.recv += 1;
-                counters.bytes_in += n as u64;
-                conn.readable = more;
+        match transfer::receive(io, buffer, &mut conn.readable, conn.thorough, counters) {
+            Came::Bytes(n) => {
                 conn.moved_ns = self.now_ns;
                 Some(n)
             }
-            Err(Errno::AGAIN) => {
-                conn.readable = false;
-                Some(0)
-            }
-            Err(Errno::INTR) => Some(0),
-            Err(_) => {
-                counters.recv_error += 1;
-                None
-            }
+            Came::Nothing => Some(0),
+            Came::End => None,
         }
     }
 
@@ -174,19 +159,14 @@ impl Proxy {
     ) -> bool {
         let (mut head, mut plain) = (&self.wire[..], plain);
         if !(conn.has_output() || head.is_empty() && plain.is_empty()) {
-            match io.send(head, plain) {
-                Ok(n) => {
-                    counters.send += 1;
-                    counters.bytes_out += n as u64;
+            match transfer::send(io, head, plain, counters) {
+                Sent::Bytes(n) => {
                     conn.moved_ns = self.now_ns;
                     plain = &plain[n.saturating_sub(head.len())..];
                     head = &head[n.min(head.len())..];
                 }
-                Err(Errno::AGAIN | Errno::INTR) => {}
-                Err(_) => {
-                    counters.send_error += 1;
-                    return false;
-                }
+                Sent::Blocked => {}
+                Sent::Failed => return false,
             }
         }
         let bounds = &self.shared.bounds;

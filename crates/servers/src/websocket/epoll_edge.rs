@@ -4,8 +4,6 @@
 //! and what they are answered with leaves together. Only what came in pieces, or what the peer does not take, is kept with
 //! its connection; while output is pending nothing is received, so TCP's window holds the peer back.
 
-use rustix::io::Errno;
-
 use super::session::{Session, Site, Step};
 use super::{Design, WebSocketOptions};
 use crate::clock;
@@ -13,12 +11,13 @@ use crate::counters::Counters;
 use crate::error::ServeError;
 use crate::http::reply::Stamp;
 use crate::limits;
-use crate::link::{self, Io};
+use crate::link::Io;
 use crate::options::{DesignInfo, ServeOptions};
 use crate::reactor::{Next, Protocol, Wake};
 use crate::stack;
 use crate::stop::Stop;
 use crate::timers::NEVER_NS;
+use crate::transfer::{Came, Sent, keep, receive, send};
 use crate::workers::Ready;
 
 pub(super) const DESIGN: Design = Design {
@@ -86,12 +85,6 @@ enum Stage {
     Lingering { until_ns: u64 },
 }
 
-enum Received {
-    Bytes(usize),
-    Nothing,
-    End,
-}
-
 impl Protocol for WebSocket {
     type Conn = Conn;
 
@@ -121,18 +114,10 @@ impl Protocol for WebSocket {
         }
         for _ in 0..limits::TURNS_MAX {
             if conn.sent < conn.output.len() {
-                match io.send(&conn.output[conn.sent..], b"") {
-                    Ok(n) => {
-                        counters.send += 1;
-                        counters.bytes_out += n as u64;
-                        conn.sent += n;
-                    }
-                    Err(Errno::AGAIN) => return Next::Wait { until_ns: idle_until_ns, write: true },
-                    Err(Errno::INTR) => {}
-                    Err(_) => {
-                        counters.send_error += 1;
-                        return Next::Close;
-                    }
+                match send(io, &conn.output[conn.sent..], b"", counters) {
+                    Sent::Bytes(n) => conn.sent += n,
+                    Sent::Blocked => return Next::Wait { until_ns: idle_until_ns, write: true },
+                    Sent::Failed => return Next::Close,
                 }
                 if conn.sent == conn.output.len() {
                     (conn.output, conn.sent) = (Vec::new(), 0);
@@ -145,26 +130,28 @@ impl Protocol for WebSocket {
                         return Next::Close;
                     }
                 }
-                Stage::Receiving if conn.readable => match self.receive(io, conn, counters) {
-                    Received::Bytes(n) if conn.input.is_empty() => {
-                        // Read where it lies; taken out for the time, to lend it beside the rest of self.
-                        let input = std::mem::take(&mut self.input);
-                        let (consumed, is_alive) = self.step(io, conn, &input[..n], counters);
-                        let is_kept = keep(&mut conn.input, &input[consumed..n], counters);
-                        self.input = input;
-                        if !is_alive || !is_kept {
-                            return Next::Close;
+                Stage::Receiving if conn.readable => {
+                    match receive(io, &mut self.input, &mut conn.readable, conn.thorough, counters) {
+                        Came::Bytes(n) if conn.input.is_empty() => {
+                            // Read where it lies; taken out for the time, to lend it beside the rest of self.
+                            let input = std::mem::take(&mut self.input);
+                            let (consumed, is_alive) = self.step(io, conn, &input[..n], counters);
+                            let is_kept = keep(&mut conn.input, &input[consumed..n], counters);
+                            self.input = input;
+                            if !is_alive || !is_kept {
+                                return Next::Close;
+                            }
                         }
-                    }
-                    Received::Bytes(n) => {
-                        let is_kept = keep(&mut conn.input, &self.input[..n], counters);
-                        if !is_kept || !self.step_kept(io, conn, counters) {
-                            return Next::Close;
+                        Came::Bytes(n) => {
+                            let is_kept = keep(&mut conn.input, &self.input[..n], counters);
+                            if !is_kept || !self.step_kept(io, conn, counters) {
+                                return Next::Close;
+                            }
                         }
+                        Came::Nothing => {}
+                        Came::End => return Next::Close,
                     }
-                    Received::Nothing => {}
-                    Received::End => return Next::Close,
-                },
+                }
                 Stage::Receiving => {
                     let is_idle = conn.input.is_empty() && conn.session.is_between_messages();
                     if wake.draining && is_idle {
@@ -178,11 +165,13 @@ impl Protocol for WebSocket {
                     return Next::Wait { until_ns, write: false };
                 }
                 Stage::Closing { lingers: false } if !conn.readable => return Next::Close,
-                Stage::Closing { lingers: false } => match self.receive(io, conn, counters) {
-                    Received::Nothing => {}
-                    Received::End => return Next::Close,
-                    Received::Bytes(_) => conn.stage = Stage::Closing { lingers: true },
-                },
+                Stage::Closing { lingers: false } => {
+                    match receive(io, &mut self.input, &mut conn.readable, conn.thorough, counters) {
+                        Came::Nothing => {}
+                        Came::End => return Next::Close,
+                        Came::Bytes(_) => conn.stage = Stage::Closing { lingers: true },
+                    }
+                }
                 Stage::Closing { lingers: true } => {
                     io.end();
                     conn.input = Vec::new();
@@ -190,10 +179,12 @@ impl Protocol for WebSocket {
                     conn.stage = Stage::Lingering { until_ns: wake.now_ns.saturating_add(linger_ns) };
                 }
                 Stage::Lingering { until_ns } if wake.now_ns >= until_ns => return Next::Close,
-                Stage::Lingering { .. } if conn.readable => match self.receive(io, conn, counters) {
-                    Received::End => return Next::Close,
-                    Received::Bytes(_) | Received::Nothing => {}
-                },
+                Stage::Lingering { .. } if conn.readable => {
+                    match receive(io, &mut self.input, &mut conn.readable, conn.thorough, counters) {
+                        Came::End => return Next::Close,
+                        Came::Bytes(_) | Came::Nothing => {}
+                    }
+                }
                 Stage::Lingering { until_ns } => return Next::Wait { until_ns, write: false },
             }
         }
@@ -202,30 +193,6 @@ impl Protocol for WebSocket {
 }
 
 impl WebSocket {
-    fn receive(&mut self, io: &mut impl Io, conn: &mut Conn, counters: &mut Counters) -> Received {
-        match io.recv(&mut self.input, conn.thorough) {
-            Ok(link::Received { n: 0, .. }) => {
-                counters.shutdown += 1;
-                Received::End
-            }
-            Ok(link::Received { n, more }) => {
-                counters.recv += 1;
-                counters.bytes_in += n as u64;
-                conn.readable = more;
-                Received::Bytes(n)
-            }
-            Err(Errno::AGAIN) => {
-                conn.readable = false;
-                Received::Nothing
-            }
-            Err(Errno::INTR) => Received::Nothing,
-            Err(_) => {
-                counters.recv_error += 1;
-                Received::End
-            }
-        }
-    }
-
     /// Lets the session go on with the input kept, of which only what it did not consume stays.
     /// False if the connection is gone.
     fn step_kept(&mut self, io: &mut impl Io, conn: &mut Conn, counters: &mut Counters) -> bool {
@@ -265,17 +232,10 @@ impl WebSocket {
         if self.out.is_empty() {
             return true;
         }
-        let sent = match io.send(&self.out, b"") {
-            Ok(n) => {
-                counters.send += 1;
-                counters.bytes_out += n as u64;
-                n
-            }
-            Err(Errno::AGAIN | Errno::INTR) => 0,
-            Err(_) => {
-                counters.send_error += 1;
-                return false;
-            }
+        let sent = match send(io, &self.out, b"", counters) {
+            Sent::Bytes(n) => n,
+            Sent::Blocked => 0,
+            Sent::Failed => return false,
         };
         (conn.output, conn.sent) = (Vec::new(), 0);
         sent == self.out.len() || keep(&mut conn.output, &self.out[sent..], counters)
@@ -313,14 +273,4 @@ impl WebSocket {
         self.transmit(io, conn, counters);
         Next::Close
     }
-}
-
-/// Appends without ending the process where memory is refused. False, and counted, if it was.
-fn keep(kept: &mut Vec<u8>, bytes: &[u8], counters: &mut Counters) -> bool {
-    if kept.try_reserve(bytes.len()).is_err() {
-        counters.memory_error += 1;
-        return false;
-    }
-    kept.extend_from_slice(bytes);
-    true
 }

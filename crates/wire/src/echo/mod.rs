@@ -13,6 +13,7 @@ mod tests;
 pub use detail::{Detail, describe, words};
 pub use pool::{POOL_BYTES_MAX, POOL_BYTES_MIN};
 
+use crate::random::{below, size};
 use crate::{Failure, Fed, Payload, Progress, Protocol, Reply, Source, Stream, WireError};
 use model::ErrorKind;
 use model::limits::ECHO_BYTES_MAX;
@@ -55,15 +56,11 @@ impl EchoProtocol {
     }
 
     fn next_size(&mut self, random: u32) -> u32 {
-        match &self.sizes {
-            Sizes::Fixed(size) => *size,
-            Sizes::Range(low, high) => low + draw(random, high - low + 1),
-            Sizes::List(sizes) => {
-                let size = sizes[self.turn];
-                self.turn = (self.turn + 1) % sizes.len();
-                size
-            }
+        let size = size(&self.sizes, self.turn, random);
+        if let Sizes::List(sizes) = &self.sizes {
+            self.turn = (self.turn + 1) % sizes.len();
         }
+        size
     }
 }
 
@@ -83,8 +80,8 @@ impl Protocol for EchoProtocol {
     #[inline]
     fn next_request(&mut self, _origin: u16, random: u64) -> Payload {
         let length = self.next_size((random >> 32) as u32);
-        let places = self.pool.len() as u32 - length + 1;
-        Payload { blob: 0, start: draw(random as u32, places), length }
+        let places = (self.pool.len() - length as usize + 1) as u64;
+        Payload { blob: 0, start: below(random as u32, places), length }
     }
 
     #[inline]
@@ -153,9 +150,4 @@ fn ended(connection: &mut Connection, kind: ErrorKind) -> Failure {
 
 fn broken(consumed: usize, kind: ErrorKind, detail: Detail) -> Fed {
     Fed { consumed, progress: Progress::Broken(Failure { kind, detail: detail.number() }) }
-}
-
-/// A number below `bound`; `random` is uniform over all 32 bits. Off by at most `bound` / 2^32, relatively.
-fn draw(random: u32, bound: u32) -> u32 {
-    ((u64::from(random) * u64::from(bound)) >> 32) as u32
 }

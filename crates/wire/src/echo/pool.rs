@@ -3,6 +3,7 @@
 //! Not cryptographic and not exactly uniform; it has to be incompressible, and different at every offset, so that a
 //! reply shifted by a byte is seen. Cost: at most a nanosecond a byte, before the load starts.
 
+use crate::random::SplitMix64;
 use model::plan::Content;
 
 /// Smallest pool, bytes: payloads of one size still begin at many places.
@@ -13,10 +14,10 @@ pub const POOL_BYTES_MAX: usize = 2 * model::limits::ECHO_BYTES_MAX as usize;
 /// A pool for payloads of at most `largest` bytes.
 pub fn make(content: Content, largest: u32, seed: u64) -> Vec<u8> {
     let length = (largest as usize).saturating_mul(2).clamp(POOL_BYTES_MIN, POOL_BYTES_MAX);
-    let mut state = seed;
+    let mut random = SplitMix64::new(seed);
     let mut pool = vec![0; length];
     for eight in pool.chunks_mut(8) {
-        let drawn = split_mix(&mut state).to_le_bytes();
+        let drawn = random.bits().to_le_bytes();
         match content {
             Content::Incompressible => eight.copy_from_slice(&drawn[..eight.len()]),
             // The 95 printable characters, from space to tilde.
@@ -28,7 +29,7 @@ pub fn make(content: Content, largest: u32, seed: u64) -> Vec<u8> {
             }
             // Of each byte two bits of a second draw: a quarter is NUL.
             Content::Binary => {
-                let mask = split_mix(&mut state);
+                let mask = random.bits();
                 for (place, (byte, drawn)) in eight.iter_mut().zip(drawn).enumerate() {
                     *byte = if (mask >> (2 * place)) & 3 == 0 { 0 } else { drawn };
                 }
@@ -36,15 +37,6 @@ pub fn make(content: Content, largest: u32, seed: u64) -> Vec<u8> {
         }
     }
     pool
-}
-
-/// SplitMix64 (Steele, Lea, Flood 2014).
-fn split_mix(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut z = *state;
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }
 
 #[cfg(test)]

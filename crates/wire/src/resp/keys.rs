@@ -4,6 +4,7 @@
 //! discrete distributions, ACM TOMACS 6(3), 1996, for the exponents 0 < s): exact, in constant memory, on average less
 //! than 1.4 uniform numbers a draw. The key of rank 1 has number 0.
 
+use crate::random::{below, mix};
 use model::resp::KeyDistribution;
 
 /// A source of keys.
@@ -43,7 +44,7 @@ impl Keys {
     #[inline]
     pub fn next(&mut self, random: u64) -> u32 {
         match self {
-            Keys::Uniform { count } => (((random >> 32) * u64::from(*count)) >> 32) as u32,
+            Keys::Uniform { count } => below((random >> 32) as u32, u64::from(*count)),
             Keys::Zipf(zipf) => zipf.rank(random) - 1,
             Keys::Sequential { count, next, step } => {
                 let key = (*next % u64::from(*count)) as u32;
@@ -87,7 +88,7 @@ impl Zipf {
             if rank - x <= self.squeeze || u >= self.integral(rank + 0.5) - self.density(rank) {
                 return rank as u32;
             }
-            random = super::mix(random);
+            random = mix(random);
         }
     }
 
@@ -129,7 +130,7 @@ mod tests {
         let mut counts = vec![0.0; count as usize];
         let mut random = 7;
         for _ in 0..DRAWS {
-            random = super::super::mix(random);
+            random = mix(random);
             counts[keys.next(random) as usize] += 1.0;
         }
         counts

@@ -19,6 +19,7 @@ pub use keys::{Keys, Zipf};
 
 use crate::echo::pool;
 use crate::http1::Draw;
+use crate::random::{below, mix, size};
 use crate::{Failure, Fed, Progress, Protocol, Reply, Source, Stream, WireError};
 use command::Command;
 use model::ErrorKind;
@@ -115,19 +116,9 @@ impl RespProtocol {
     #[inline]
     pub fn value(&self, key: u32) -> &[u8] {
         let random = mix(self.value_seed ^ (u64::from(key) << 20));
-        let size = self.size(key, random);
-        let places = (self.pool.len() - size + 1) as u64;
-        let start = ((random & 0xffff_ffff) * places) >> 32;
+        let size = size(&self.sizes, key as usize, (random >> 32) as u32) as usize;
+        let start = below(random as u32, (self.pool.len() - size + 1) as u64);
         &self.pool[start as usize..][..size]
-    }
-
-    #[inline]
-    fn size(&self, key: u32, random: u64) -> usize {
-        match &self.sizes {
-            Sizes::Fixed(size) => *size as usize,
-            Sizes::Range(low, high) => *low as usize + (((random >> 32) * (u64::from(high - low) + 1)) >> 32) as usize,
-            Sizes::List(sizes) => sizes[key as usize % sizes.len()] as usize,
-        }
     }
 
     /// Judges the first token of a reply.
@@ -347,13 +338,4 @@ fn greeting(login: &Login) -> (Vec<u8>, u8) {
         say(&[b"SELECT", database.to_string().as_bytes()]);
     }
     (bytes, replies)
-}
-
-/// A step of SplitMix64 (Steele, Lea, Flood 2014): another number, as good as random.
-#[inline]
-fn mix(number: u64) -> u64 {
-    let mut z = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }

@@ -1,5 +1,7 @@
 //! The bytes of frames (RFC 6455 §5.2): opcodes, and frames as a client writes them, masked with a fresh key each.
 
+use crate::random::SplitMix64;
+
 /// FIN: the message's last frame.
 pub const FIN: u8 = 0x80;
 /// RSV1: the message is compressed (RFC 7692 §6).
@@ -29,30 +31,10 @@ pub enum Kind {
     Binary = 2,
 }
 
-/// Where masking keys come from: SplitMix64 (Steele, Lea, Flood 2014) from a seed, so that a run repeats. RFC 6455 §5.3
-/// wants keys that a page in a browser cannot foresee; whoever chooses the load chooses all its bytes anyway.
-#[derive(Debug, Clone)]
-pub struct Masks(u64);
-
-impl Masks {
-    /// Other keys for another seed.
-    pub fn new(seed: u64) -> Self {
-        Masks(seed)
-    }
-
-    /// The next 64 bits.
-    pub fn bits(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// A key.
-    pub fn key(&mut self) -> [u8; 4] {
-        (self.bits() as u32).to_be_bytes()
-    }
+/// A masking key. RFC 6455 §5.3 wants keys that a page in a browser cannot foresee; whoever chooses the load chooses all its
+/// bytes anyway, and a run repeats.
+pub fn key(random: &mut SplitMix64) -> [u8; 4] {
+    (random.bits() as u32).to_be_bytes()
 }
 
 /// Appends a frame of a client: `first` is its first byte.
@@ -115,8 +97,8 @@ mod tests {
     #[test]
     fn keys_differ_and_repeat_with_the_seed() {
         let keys = |seed| {
-            let mut masks = Masks::new(seed);
-            (0..1000).map(|_| masks.key()).collect::<Vec<_>>()
+            let mut random = SplitMix64::new(seed);
+            (0..1000).map(|_| key(&mut random)).collect::<Vec<_>>()
         };
         let distinct: std::collections::BTreeSet<_> = keys(1).into_iter().collect();
         assert_eq!(distinct.len(), 1000);

@@ -4,8 +4,9 @@
 //! so (RFC 6455 §5.5, §7.1.7): the caller asks for these bytes and sends them when it can. Until then they take no memory:
 //! of several pings only the last is answered, as §5.5.3 allows, and behind a close of ours nothing is.
 
-use super::frame::{self, CLOSE, CONTROL_BYTES_MAX, FIN, Masks, PONG};
+use super::frame::{self, CLOSE, CONTROL_BYTES_MAX, FIN, PONG};
 use super::{Agreed, Detail, Inflate, Kind, Place, Reader, Token, close};
+use crate::random::SplitMix64;
 
 /// The most that [`Machine::say`] appends, bytes: a pong and a close, with their heads.
 pub const SAID_BYTES_MAX: usize = (6 + CONTROL_BYTES_MAX) + (6 + 2);
@@ -33,7 +34,7 @@ pub enum Event<'a> {
 #[derive(Debug)]
 pub struct Machine {
     reader: Reader,
-    masks: Masks,
+    masks: SplitMix64,
     /// The payload of the pong that is owed, and its length.
     pong: [u8; CONTROL_BYTES_MAX],
     pong_owed: Option<u8>,
@@ -57,7 +58,7 @@ impl Machine {
             agreed.deflate.map(|deflate| Inflate::new(deflate.server_window_bits, deflate.server_no_context_takeover));
         Machine {
             reader: Reader::new(message_bytes_max, inflate),
-            masks: Masks::new(seed),
+            masks: SplitMix64::new(seed),
             pong: [0; CONTROL_BYTES_MAX],
             pong_owed: None,
             closing: Closing::No,
@@ -112,11 +113,11 @@ impl Machine {
     pub fn say(&mut self, to: &mut Vec<u8>) {
         let pong = self.pong_owed.take().filter(|_| self.closing != Closing::Said);
         if let Some(length) = pong {
-            frame::write(FIN | PONG, &self.pong[..usize::from(length)], self.masks.key(), to);
+            frame::write(FIN | PONG, &self.pong[..usize::from(length)], frame::key(&mut self.masks), to);
         }
         if let Closing::Owed(code) = self.closing {
             let code = code.map(u16::to_be_bytes);
-            frame::write(FIN | CLOSE, code.as_ref().map_or(&[], |code| code), self.masks.key(), to);
+            frame::write(FIN | CLOSE, code.as_ref().map_or(&[], |code| code), frame::key(&mut self.masks), to);
             self.closing = Closing::Said;
         }
     }

@@ -7,6 +7,7 @@
 use super::frame::Kind;
 use super::writer::Writer;
 use crate::echo::{check_sizes, pool};
+use crate::random::{SplitMix64, below, size};
 use crate::{Payload, WireError};
 use model::plan::{Content, Sizes};
 use std::sync::Arc;
@@ -66,7 +67,7 @@ impl Messages {
             Kind::Text => pool::make(Content::Text, shape.sizes.largest(), seed),
             Kind::Binary => pool::make(shape.content, shape.sizes.largest(), seed),
         };
-        let mut random = super::Masks::new(seed ^ 0x0077_7321);
+        let mut random = SplitMix64::new(seed ^ 0x0077_7321);
         if shape.kind == Kind::Text {
             widen(&mut pool, &mut random);
         }
@@ -77,10 +78,10 @@ impl Messages {
         // Whole rounds of a list, so that its sizes come in turn.
         while written.is_empty() || turn % round != 0 || (payloads < WRITTEN_BYTES_MAX && written.len() < MESSAGES_MAX)
         {
-            let size = size(&shape.sizes, turn, random.bits());
+            let size = size(&shape.sizes, turn, (random.bits() >> 32) as u32);
             turn += 1;
             let places = (pool.len() - size as usize + 1) as u64;
-            let from = (((random.bits() >> 32) * places) >> 32) as usize;
+            let from = below((random.bits() >> 32) as u32, places) as usize;
             let (from, bytes) = whole_characters(shape.kind, &pool, from, size as usize);
             let start = blob.len();
             writer.message(shape.kind, &pool[from..from + bytes], &mut blob);
@@ -110,7 +111,7 @@ impl Messages {
             let next = (self.turn + 1) % self.written.len();
             std::mem::replace(&mut self.turn, next)
         } else {
-            (((random >> 32) * self.written.len() as u64) >> 32) as usize
+            below((random >> 32) as u32, self.written.len() as u64) as usize
         };
         let Written { start, length, .. } = self.written[index];
         Payload { blob: 0, start, length }
@@ -125,16 +126,8 @@ impl Messages {
     }
 }
 
-fn size(sizes: &Sizes, turn: usize, random: u64) -> u32 {
-    match sizes {
-        Sizes::Fixed(size) => *size,
-        Sizes::Range(low, high) => low + (((random >> 32) * (u64::from(high - low) + 1)) >> 32) as u32,
-        Sizes::List(sizes) => sizes[turn % sizes.len()],
-    }
-}
-
 /// Puts a character of several bytes over every eighth place or so.
-fn widen(text: &mut [u8], random: &mut super::Masks) {
+fn widen(text: &mut [u8], random: &mut SplitMix64) {
     let mut at = 0;
     while at + 4 <= text.len() {
         let bits = random.bits();

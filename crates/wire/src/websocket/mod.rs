@@ -25,7 +25,7 @@ pub use close::{NORMAL, is_sendable, meaning};
 pub use deflate::{Inflate, WINDOW_BITS};
 pub use detail::{Detail, describe, of_close, of_difference, of_status, words};
 pub use extension::{DeflateAgreed, DeflateOffer};
-pub use frame::{Kind, Masks};
+pub use frame::Kind;
 pub use handshake::{Agreed, Answer, Handshake, Key, Refusal};
 pub use machine::{Event, Machine, SAID_BYTES_MAX};
 pub use messages::{MESSAGES_MAX, Messages, Shape, WRITTEN_BYTES_MAX};

@@ -5,10 +5,9 @@
 //! asked for: then a server that does not take compression cannot be spoken to. A close ends what is outstanding, with its
 //! code. Cost: some 600 bytes a connection, and what its decompressor has.
 
-use super::{
-    Agreed, Answer, DeflateOffer, Detail, Event, Handshake, Key, Kind, Machine, Masks, Messages, Place, Refusal,
-};
+use super::{Agreed, Answer, DeflateOffer, Detail, Event, Handshake, Key, Kind, Machine, Messages, Place, Refusal};
 use super::{SAID_BYTES_MAX, Shape, detail};
+use crate::random::SplitMix64;
 use crate::{Failure, Fed, Payload, Progress, Protocol, Reply, Source, Stream, WireError};
 use model::ErrorKind;
 use model::limits::ECHO_BYTES_MAX;
@@ -209,7 +208,7 @@ impl Protocol for WebSocketProtocol {
 
     fn greeting(&self, connection: &mut Connection, origin: u16, random: u64, to: &mut Vec<u8>) {
         let Some(handshake) = self.handshakes.get(usize::from(origin)) else { return };
-        let mut random = Masks::new(random);
+        let mut random = SplitMix64::new(random);
         connection.key = Key::new([random.bits(), random.bits()]);
         connection.seed = random.bits();
         handshake.write(&connection.key, to);

@@ -238,7 +238,7 @@ fn messages_are_written_once_and_found_again() {
         let blob = messages.blob();
         assert_eq!(blob, Messages::new(&shape, 5).unwrap().blob(), "the same seed, the same messages");
         let mut machine = compressed(window_bits.unwrap_or(15), false);
-        let mut masks = Masks::new(1);
+        let mut masks = crate::random::SplitMix64::new(1);
         let (mut keys, mut wide) = (std::collections::BTreeSet::new(), 0);
         for _ in 0..300 {
             let request = messages.draw(masks.bits());

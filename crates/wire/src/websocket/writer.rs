@@ -1,11 +1,12 @@
 //! Messages as a client sends them: in one frame or in fragments, compressed or not, masked with a key a frame.
 
 use super::deflate::Deflate;
-use super::frame::{self, COMPRESSED, CONTINUATION, FIN, Kind, Masks};
+use super::frame::{self, COMPRESSED, CONTINUATION, FIN, Kind};
+use crate::random::SplitMix64;
 
 /// Writes the messages of a worker.
 pub struct Writer {
-    masks: Masks,
+    masks: SplitMix64,
     /// Payload of one frame at most, bytes.
     fragment_bytes: usize,
     deflate: Option<Deflate>,
@@ -25,7 +26,7 @@ impl Writer {
     /// compressed, for a window of 2^n bytes.
     pub fn new(seed: u64, fragment_bytes: Option<usize>, window_bits: Option<u8>) -> Self {
         Writer {
-            masks: Masks::new(seed),
+            masks: SplitMix64::new(seed),
             fragment_bytes: fragment_bytes.unwrap_or(usize::MAX).max(1),
             deflate: window_bits.map(Deflate::new),
             compressed: Vec::new(),
@@ -48,7 +49,7 @@ impl Writer {
         loop {
             let (piece, behind) = rest.split_at(rest.len().min(self.fragment_bytes));
             let fin = if behind.is_empty() { FIN } else { 0 };
-            frame::write(fin | first, piece, self.masks.key(), to);
+            frame::write(fin | first, piece, frame::key(&mut self.masks), to);
             if behind.is_empty() {
                 return;
             }
