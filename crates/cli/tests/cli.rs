@@ -46,6 +46,11 @@ fn bad_flags_end_in_one_sentence() {
         &format!("unexpected argument '--conections' found, did you mean '--connections'? {SEE}"),
     );
     refused(&["laod"], "unrecognized subcommand 'laod', did you mean 'load'? (see 'plimsoll --help')");
+    // Nothing is like it: the words there are.
+    refused(
+        &["serve", "foo"],
+        "unrecognized subcommand 'foo', expected one of ws, http, echo, names, proxy (see 'plimsoll serve --help')",
+    );
     refused(&["load", "-c"], &format!("a value is required for '--connections <N>' but none was supplied {SEE}"));
     refused(
         &["load", "-c1", "-c2", URL],

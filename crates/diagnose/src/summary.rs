@@ -186,6 +186,12 @@ fn errors_only(facts: &Facts<'_>) -> Option<String> {
     if count == 0 || (count as f64) < ERRORS_ONLY * facts.ended {
         return None;
     }
+    if facts.recording.totals.sum.counts.connected == 0 {
+        let (count, kind, unit) = (show_grouped(count), kind.name(), facts.recording.plan.unit());
+        return Some(format!(
+            "no connection got as far as its first {unit}: each was refused as it was opened ({count} times, {kind})"
+        ));
+    }
     let protocol = facts.recording.plan.workload.protocol();
     let outcomes = match protocol.failure_replies() {
         Some(replies) if replies.kind == kind => protocol.failures_by_name(&facts.recording.totals.sum.outcomes),

@@ -73,6 +73,11 @@ fn silence_and_errors_are_said() {
     let errors = said(errors, &["valid", "refuted too-few", "supported error-status"]);
     assert_eq!(errors.0, "errors-only");
     assert!(errors.1.starts_with("every reply said failure (6,400 of 6,400, mostly status 503)"), "{errors:?}");
+    // A handshake that is refused, as of WebSocket by a server of HTTP.
+    let refused = failing(ErrorKind::UnexpectedStatus).with(|b| b.connected = 0);
+    let refused = said(refused, &["undetermined"]);
+    assert_eq!(refused.0, "errors-only");
+    assert!(refused.1.starts_with("no connection got as far as its first request: each was refused"), "{refused:?}");
 }
 
 #[test]

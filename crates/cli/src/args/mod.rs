@@ -207,6 +207,12 @@ fn one_sentence(error: &clap::Error, arguments: &[OsString]) -> String {
         _ => String::new(),
     };
     let (command, path) = command_of(arguments);
+    let tip = if tip.is_empty() && error.kind() == ErrorKind::InvalidSubcommand {
+        let there_are: Vec<&str> = command.get_subcommands().map(clap::Command::get_name).collect();
+        format!(", expected one of {}", there_are.join(", "))
+    } else {
+        tip
+    };
     let what = match without_variables(arguments) {
         // It is wrong whatever the environment says.
         Err(same) if same.to_string() == shown => what.to_owned(),

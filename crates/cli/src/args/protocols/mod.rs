@@ -86,9 +86,7 @@ pub fn given(matches: &ArgMatches) -> Vec<String> {
         let is_off = matches!(matches.try_get_one::<bool>(id), Ok(Some(false)));
         matches!(source, Some(ValueSource::CommandLine | ValueSource::EnvVariable)) && !is_off
     };
-    let mut ids: Vec<String> = PROTOCOLS.iter().flat_map(Flags::ids).filter(is_given).collect();
-    ids.dedup();
-    ids
+    PROTOCOLS.iter().flat_map(Flags::ids).filter(is_given).collect()
 }
 
 /// What is asked of the protocol of the first URL; `None` where the URL is none of any protocol, which is refused later.
