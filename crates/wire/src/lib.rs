@@ -6,6 +6,7 @@
 //! ([`Source`]). [`Protocol`] is the seam; each machine is a folder.
 #![forbid(unsafe_code)]
 
+mod detail;
 pub mod echo;
 mod error;
 pub mod http1;

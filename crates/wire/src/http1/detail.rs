@@ -4,24 +4,13 @@
 //! are stored in recordings: never change one, add new ones. Three ranges: named details below 100, 1000 + status for
 //! an unexpected status, [`IN_BODY`] + per mille for a body that stopped part of the way.
 
+use crate::detail::details;
 use std::borrow::Cow;
 
 /// Where the numbers of unexpected statuses begin: this + status.
 const STATUS: u32 = 1000;
 /// Where the numbers of bodies of known length that stopped begin: this + thousandths received.
 const IN_BODY: u32 = 0x1000_0000;
-
-macro_rules! details {
-    ($( $(#[$doc:meta])* $name:ident = $number:literal, $words:literal; )+) => {
-        /// A named detail.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        #[repr(u32)]
-        pub enum Detail { $( $(#[$doc])* $name = $number ),+ }
-
-        /// The named details and their words.
-        const NAMED: &[(u32, &str)] = &[ $( ($number, $words) ),+ ];
-    };
-}
 
 details! {
     /// The first bytes are not `HTTP/1.`.
@@ -127,7 +116,7 @@ pub fn describe(detail: u32) -> Option<&'static str> {
             _ => None,
         });
     }
-    NAMED.iter().find(|(number, _)| *number == detail).map(|(_, words)| *words)
+    named(detail)
 }
 
 /// The words of a detail with its number.

@@ -3,23 +3,12 @@
 //! Numbers are stored in recordings: never change one, add new ones. Named details are below 100; [`ERROR`] + the place
 //! in [`model::resp::ERROR_WORDS`] is the first word of an error reply.
 
+use crate::detail::details;
 use model::resp::ERROR_WORDS;
 use std::borrow::Cow;
 
 /// Where the numbers of error replies begin.
 const ERROR: u32 = 100;
-
-macro_rules! details {
-    ($( $(#[$doc:meta])* $name:ident = $number:literal, $words:literal; )+) => {
-        /// A named detail.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        #[repr(u32)]
-        pub enum Detail { $( $(#[$doc])* $name = $number ),+ }
-
-        /// The named details and their words.
-        const NAMED: &[(u32, &str)] = &[ $( ($number, $words) ),+ ];
-    };
-}
 
 details! {
     /// Not one of `+-:$*`.
@@ -72,7 +61,7 @@ pub fn describe(detail: u32) -> Option<&'static str> {
     if let Some(word) = detail.checked_sub(ERROR) {
         return ERROR_WORDS.get(word as usize).map(|(_, words)| *words);
     }
-    NAMED.iter().find(|(number, _)| *number == detail).map(|(_, words)| *words)
+    named(detail)
 }
 
 /// A detail in words, as [`describe`]: no number of this protocol holds more.

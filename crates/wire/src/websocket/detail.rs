@@ -5,6 +5,7 @@
 //! [`DIFFERS_AT`] on it is the offset of a byte.
 
 use super::close;
+use crate::detail::details;
 use std::borrow::Cow;
 
 /// Where the statuses of refused handshakes begin.
@@ -13,18 +14,6 @@ const STATUS: u32 = 1_000;
 const CLOSED: u32 = 10_000;
 /// Where offsets of differing bytes begin: messages are far below 2^31 bytes.
 const DIFFERS_AT: u32 = 1 << 31;
-
-macro_rules! details {
-    ($( $(#[$doc:meta])* $name:ident = $number:literal, $words:literal; )+) => {
-        /// A named detail.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        #[repr(u32)]
-        pub enum Detail { $( $(#[$doc])* $name = $number ),+ }
-
-        /// The named details and their words.
-        const NAMED: &[(u32, &str)] = &[ $( ($number, $words) ),+ ];
-    };
-}
 
 details! {
     /// No status line, or lines that are no head.
@@ -136,7 +125,7 @@ fn read(detail: u32) -> Option<Number> {
         DIFFERS_AT.. => Number::DiffersAt(detail & !DIFFERS_AT),
         CLOSED..=14_999 => Number::Closed((detail - CLOSED) as u16),
         STATUS..=1_999 => Number::Status(detail - STATUS),
-        _ => Number::Named(NAMED.iter().find(|(number, _)| *number == detail)?.1),
+        _ => Number::Named(named(detail)?),
     })
 }
 
