@@ -80,7 +80,7 @@ impl Links {
             let (empty_sender, empty_receiver) = sync_channel(SPARE_INTERVALS + 1);
             for _ in 0..SPARE_INTERVALS {
                 let mut empty = Box::new(Interval::new(share.worker));
-                empty.latency.reserve(&crate::ledger::recorded(plan));
+                crate::ledger::reserve(&mut empty, plan);
                 // There is room: the channel was made one larger.
                 let _ = empty_sender.try_send(empty);
             }

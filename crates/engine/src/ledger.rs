@@ -98,7 +98,7 @@ impl Ledger {
     pub fn new(plan: &Plan, worker: u16, link: WorkerLink, measured_from_ns: u64) -> Self {
         let warmup_ns = if measured_from_ns == u64::MAX { 0 } else { measured_from_ns };
         let mut interval = Box::new(Interval::new(worker));
-        interval.latency.reserve(&recorded(plan));
+        reserve(&mut interval, plan);
         Ledger {
             link,
             worker,
@@ -450,7 +450,7 @@ impl Ledger {
         let is_empty = started + ok + failed + dropped + never_taken_up + warmup == 0;
         if !is_empty || now_ns > self.interval.start_ns + INTERVAL_NS_MIN {
             // The load is over, so memory may be taken where none has come back: the drain is never mixed with it.
-            let empty = self.link.empties.try_recv().unwrap_or_else(|_| Box::new(Interval::new(self.worker)));
+            let empty = self.link.empties.try_recv().unwrap_or_else(|_| Box::new(self.interval.another()));
             self.hand_over(driver, connections, now_ns, empty);
         }
         self.is_load_over = true;
@@ -488,6 +488,7 @@ impl Ledger {
 
     fn hand_over<D: Driver>(&mut self, driver: &mut D, connections: u64, end_ns: u64, mut empty: Box<Interval>) {
         self.complete(driver, connections, end_ns);
+        empty.outcomes.count_as(&self.interval.outcomes);
         empty.worker = self.worker;
         empty.start_ns = end_ns;
         empty.is_drain = self.is_load_over;
@@ -561,7 +562,13 @@ fn can_be_late(plan: &Plan) -> bool {
     !matches!(plan.pace, Pace::Closed { think: Think::None })
 }
 
-/// The kinds of latency that a plan's load records: memory for them is taken before it begins.
+/// Takes the memory that a plan's load records in, before it begins.
+pub fn reserve(interval: &mut Interval, plan: &Plan) {
+    interval.latency.reserve(&recorded(plan));
+    interval.outcomes.reserve(plan.workload.protocol().outcomes());
+}
+
+/// The kinds of latency that a plan's load records.
 pub fn recorded(plan: &Plan) -> Vec<LatencyKind> {
     use LatencyKind::*;
     let mut kinds = vec![Response, Service, FirstByte, Failed, Connect, Queue];

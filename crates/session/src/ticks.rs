@@ -68,7 +68,7 @@ impl Ticks {
             }
             None => {
                 // The first is the sum; in its place its worker gets one that was a sum before.
-                let empty = self.spare.pop().unwrap_or_else(|| Box::new(Interval::new(0)));
+                let empty = self.spare.pop().unwrap_or_else(|| Box::new(interval.another()));
                 let sum = std::mem::replace(&mut interval, empty);
                 self.waiting.insert(key, Sum { sum, shares });
             }

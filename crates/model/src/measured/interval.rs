@@ -261,6 +261,13 @@ impl<C: Counter> Interval<C> {
         }
     }
 
+    /// An empty one that counts the same outcomes.
+    pub fn another(&self) -> Self {
+        let mut another = Interval::new(self.worker);
+        another.outcomes.count_as(&self.outcomes);
+        another
+    }
+
     /// Empties it for the next tick, keeping the memory. Does not allocate.
     pub fn clear(&mut self) {
         self.is_drain = false;

@@ -195,7 +195,7 @@ fn parse_mix(text: &str) -> Result<Vec<RespCommand>, ResolveError> {
         commands.push(command);
     }
     if commands.len() > COMMANDS_MAX {
-        return Err(bad("at most 16 commands"));
+        return Err(bad(&format!("at most {COMMANDS_MAX} commands")));
     }
     if commands.iter().all(|command| command.weight == 0.0) {
         return Err(bad("a weight above 0"));
@@ -295,7 +295,7 @@ mod tests {
             ("GET=0", "a weight above 0"),
             ("GET,get", "each command once"),
             ("{key} x", "a command's name before"),
-            ("a,b,c,d,e,f,g,h,i,j,k,l,m,n,o,p,q", "at most 16"),
+            (&(0..=COMMANDS_MAX).map(|n| format!("c{n}")).collect::<Vec<_>>().join(","), "at most 64"),
         ] {
             assert!(mix(bad).starts_with("mix: expected ") && mix(bad).contains(why), "{bad}: {}", mix(bad));
         }

@@ -315,7 +315,7 @@ fn what_cannot_be_asked_is_refused() {
         RespProtocol::new(&plan, 0, 1).map(|_| ()).unwrap_err().to_string()
     };
     assert!(of(|p| p.commands.clear()).contains("no request"));
-    assert!(of(|p| p.commands = vec![p.commands[0].clone(); 17]).contains("at most 16"));
+    assert!(of(|p| p.commands = vec![p.commands[0].clone(); COMMANDS_MAX + 1]).contains("at most 64"));
     assert!(of(|p| p.commands[0].words.clear()).contains("command is empty"));
     assert!(of(|p| p.commands[0].weight = f64::NAN).contains("weight NaN"));
     assert!(of(|p| p.commands[0].weight = 0.0).contains("weight 0"));

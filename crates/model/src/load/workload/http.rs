@@ -9,6 +9,7 @@ use crate::secret::{HIDDEN, Secret};
 use crate::{ErrorKind, hide};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 use std::path::PathBuf;
 
 /// The shortest request: `G / HTTP/1.1` and two line ends.
@@ -141,6 +142,10 @@ impl ProtocolPlan for Http1 {
     }
 
     /// Statuses that no request of the mix accepts.
+    fn outcomes(&self) -> Range<u16> {
+        100..600
+    }
+
     fn failures_by_name(&self, outcomes: &OutcomeCounts) -> Vec<NamedOutcome> {
         let says_failure = |status: u16| !self.requests.iter().all(|request| request.expect.accepts(status));
         let named = |(status, count): (u16, u64)| {

@@ -17,6 +17,7 @@ use crate::plan::Origin;
 use crate::secret::Secret;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 
 /// One line a protocol: its variant, the data of its plan, what may be asked of it, its name in sentences.
 macro_rules! protocols {
@@ -128,6 +129,11 @@ pub trait ProtocolPlan {
 
     /// Fewest bytes of a request and of a good reply.
     fn least_bytes(&self) -> (u64, u64);
+
+    /// The numbers its replies' outcomes have; none where they have no outcome of their own.
+    fn outcomes(&self) -> Range<u16> {
+        0..0
+    }
 
     /// Which failure a whole reply is that says one; `None`: replies have no outcome of their own, and none is counted.
     fn failure_replies(&self) -> Option<FailureReplies> {
