@@ -138,7 +138,7 @@ fn with_five_capabilities_a_user_sees_what_root_sees() {
     let folder = tempfile::tempdir().unwrap();
     // Where tests are built nobody else may come.
     let program = folder.path().join("plimsoll");
-    std::fs::copy(BIN, &program).unwrap();
+    testkit::process::copy_program(std::path::Path::new(BIN), &program).unwrap();
     let open = |path: &std::path::Path| std::fs::set_permissions(path, Permissions::from_mode(0o755)).unwrap();
     open(folder.path());
     open(&program);

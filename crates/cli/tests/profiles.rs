@@ -95,7 +95,7 @@ fn without_rights_the_samplers_say_what_they_want_and_the_run_goes_on() {
     // Somebody else may not pass through our folders.
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("plimsoll");
-    std::fs::copy(BIN, &program).unwrap();
+    testkit::process::copy_program(std::path::Path::new(BIN), &program).unwrap();
     for path in [folder.path(), &program] {
         std::fs::set_permissions(path, PermissionsExt::from_mode(0o755)).unwrap();
     }

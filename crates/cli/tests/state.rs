@@ -128,7 +128,7 @@ fn without_a_home_a_user_is_told_to_name_a_place() {
     let folder = tempfile::tempdir().unwrap();
     set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
     let program = folder.path().join("plimsoll");
-    std::fs::copy(BIN, &program).unwrap();
+    testkit::process::copy_program(Path::new(BIN), &program).unwrap();
     for args in [
         &["fault", "list"][..],
         &["fault", "undo"],

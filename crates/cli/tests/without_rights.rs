@@ -22,7 +22,7 @@ fn for_anybody() -> ForAnybody {
     let open = std::fs::Permissions::from_mode(0o755);
     std::fs::set_permissions(folder.path(), open.clone()).unwrap();
     let program = folder.path().join("plimsoll");
-    std::fs::copy(BIN, &program).unwrap();
+    testkit::process::copy_program(Path::new(BIN), &program).unwrap();
     std::fs::set_permissions(&program, open).unwrap();
     ForAnybody { _folder: folder, program }
 }

@@ -6,8 +6,11 @@ mod common;
 use common::*;
 use fault::{Applied, ApplyError, Journal, Outcome, Step, apply, undo};
 use model::check::Setting;
+use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
+use std::process::Stdio;
+use testkit::process::Guard;
 
 const NAMES: [&str; 2] = ["net.core.somaxconn", "net.ipv4.ip_local_port_range"];
 /// A user who is not root.
@@ -266,14 +269,24 @@ fn a_change_of_another_namespace_or_of_before_a_restart_is_not_put_back_here() {
     if std::env::var_os("FAULT_TEST_KEPT").is_some() {
         let mut journal = Journal::open(kept).unwrap();
         apply(&mut journal, &settings()[0], &mut |_| {}).unwrap();
+        drop(journal);
+        println!("applied");
+        std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
         return;
     }
     if !testkit::is_root() {
         return testkit::skip("a network namespace needs root");
     }
     let mut command = std::process::Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", test]).env("FAULT_TEST_KEPT", kept);
-    assert!(testkit::network::of_its_own(&mut command).output().unwrap().status.success());
+    command.args(["--exact", test, "--nocapture"]).env("FAULT_TEST_KEPT", kept);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut inside = Guard::spawn(testkit::network::of_its_own(&mut command)).unwrap();
+    let mut said = BufReader::new(inside.child().stdout.take().unwrap()).lines();
+    assert!(said.any(|line| line.unwrap().contains("applied")));
+    // Held open after its last process has ended, or the kernel gives its number to the namespace of another test.
+    let _namespace = std::fs::File::open(format!("/proc/{}/ns/net", inside.pid())).unwrap();
+    drop(inside.child().stdin.take());
+    assert!(inside.wait(testkit::HANG_GUARD).unwrap().success());
     let here = values();
     assert_eq!(Journal::list(kept).unwrap().len(), 1);
     assert_eq!(outcomes(kept, false), ["1 OtherNetwork { process: None }"]);

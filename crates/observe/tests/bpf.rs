@@ -8,6 +8,7 @@ use observe::ObserveSpec;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use testkit::process::Guard;
 
@@ -47,11 +48,7 @@ fn a_process_that_is_killed_says_by_what_and_where() {
     let mut observer = observer(of(target.pid(), Level::Light));
     go(&mut target);
     // Until it sleeps: what it is doing when it is killed is a part of what must be told.
-    let asleep = format!("/proc/{}/syscall", target.pid());
-    let sleeps = |text: &str| text.split(' ').next() == Some(&*libc::SYS_clock_nanosleep.to_string());
-    while !std::fs::read_to_string(&asleep).is_ok_and(|text| sleeps(&text)) {
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    wait_until_it_waits(&target, Some(libc::SYS_clock_nanosleep));
     target.signal(libc::SIGKILL);
     target.wait(LONG).expect("it is killed");
     observer.snapshot(1);
@@ -61,6 +58,16 @@ fn a_process_that_is_killed_says_by_what_and_where() {
     assert!(signal.text.contains("sleep (") && signal.text.contains(&from), "{signal:?}");
     let exit = events.iter().find(|event| event.kind == "target-exit").expect("its end is seen");
     assert!(exit.text.contains("was ended by SIGKILL, in the system call clock_nanosleep"), "{exit:?}");
+}
+
+/// Until a process waits in the kernel, in a call if one is given: it is not on a CPU, and does not wait for one either.
+fn wait_until_it_waits(process: &Guard, call: Option<i64>) {
+    let stands = format!("/proc/{}/syscall", process.pid());
+    testkit::wait_until(&format!("system call {call:?} of process {}", process.pid()), || {
+        let text = std::fs::read_to_string(&stands).unwrap_or_default();
+        let number = text.split(' ').next().and_then(|word| word.parse::<i64>().ok());
+        number.is_some() && (call.is_none() || number == call)
+    });
 }
 
 /// A server on a thread of this process: it answers every 4 bytes with two writes, until all have hung up.
@@ -81,6 +88,12 @@ fn server(connections: usize, nodelay: bool) -> (SocketAddr, std::thread::JoinHa
     (address, thread)
 }
 
+/// Tests whose target is this process take turns: what it accepts is counted for all of them.
+fn alone() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 fn requests(stream: &mut TcpStream, count: u32) {
     for _ in 0..count {
         stream.write_all(b"ping").unwrap();
@@ -99,6 +112,7 @@ fn small_sends_with_data_in_flight_are_counted_and_held_back_only_without_nodela
     if !can_run() {
         return;
     }
+    let _alone = alone();
     for nodelay in [true, false] {
         let (address, thread) = server(1, nodelay);
         let mut observer = observer(own(address, 64));
@@ -130,6 +144,7 @@ fn the_accept_queue_is_told_from_the_time_until_the_first_read() {
         return;
     }
     const PAUSE: Duration = Duration::from_millis(200);
+    let _alone = alone();
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = listener.local_addr().unwrap();
     let mut watching = observer(own(address, 64));
@@ -164,6 +179,7 @@ fn sockets_beyond_the_bound_are_counted_as_lost() {
     if !can_run() {
         return;
     }
+    let _alone = alone();
     let (address, thread) = server(12, true);
     let mut observer = observer(own(address, 4));
     let mut streams: Vec<TcpStream> = (0..12).map(|_| TcpStream::connect(address).unwrap()).collect();
@@ -184,6 +200,7 @@ fn resets_and_drops_are_counted_with_the_kernels_reason() {
     if !can_run() {
         return;
     }
+    let _alone = alone();
     let (address, thread) = server(1, true);
     let mut watching = observer(own(address, 64));
     let mut stream = TcpStream::connect(address).unwrap();
@@ -267,15 +284,20 @@ fn a_sleeping_thread_waits_where_it_sleeps() {
     if !can_run() {
         return;
     }
-    let mut target = shell("exec sleep 1");
+    // Again and again: on a busy machine the names of its first waits may come too late for them.
+    let mut target = shell("while :; do sleep 1 & echo $!; wait; done");
     let mut observer = observer(of(target.pid(), Level::Full));
+    let said = BufReader::new(target.child().stdout.take().unwrap()).lines();
     go(&mut target);
-    target.wait(LONG).expect("it wakes up");
-    let snapshot = observer.snapshot(1);
-    let waits = &bpf(&snapshot).waits;
-    let slept = waits.iter().find(|wait| wait.stack.iter().any(|frame| frame.contains("nanosleep")));
-    let slept = slept.unwrap_or_else(|| panic!("no wait in nanosleep: {waits:?}"));
-    assert!(slept.state == "sleeping" && slept.tid == target.pid() && slept.ns >= 990_000_000, "{slept:?}");
+    let slept = testkit::wait_for("a wait in nanosleep", || {
+        let snapshot = observer.snapshot(1);
+        let mut waits = bpf(&snapshot).waits.clone().into_iter();
+        waits.find(|wait| wait.stack.iter().any(|frame| frame.contains("nanosleep")))
+    });
+    // By the shell that started it.
+    let is_one = said.take(100).any(|pid| pid.unwrap() == slept.tid.to_string());
+    assert!(slept.state == "sleeping" && is_one, "{slept:?}");
+    assert!(slept.count >= 1 && slept.ns >= slept.count * 990_000_000, "{slept:?}");
 }
 
 #[test]
@@ -314,6 +336,12 @@ fn a_busy_target_has_its_calls_counted_until_there_are_enough() {
         let mut target = shell(script);
         let mut observer = observer(of(target.pid(), Level::Windows));
         go(&mut target);
+        // Its program may have to come from a slow disk, and the window is not to be over by then.
+        let program = script.split(' ').nth(1).unwrap();
+        testkit::wait_until(program, || {
+            std::fs::read_to_string(format!("/proc/{}/cmdline", target.pid()))
+                .is_ok_and(|words| words.split('\0').next() == Some(program))
+        });
         assert_eq!(observer.relieve_in(), None, "no window is open");
         observer.snapshot(1);
         let opened = Instant::now();
@@ -356,10 +384,13 @@ fn a_shared_cpu_makes_the_run_queue_longer_and_schedstat_agrees() {
         pinned("echo ready; read line; i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; echo done; read line");
     let mut said = BufReader::new(target.child().stdout.take().unwrap()).lines();
     assert_eq!(said.next().unwrap().unwrap(), "ready");
+    // Off its CPU and not waiting for one, there and at the end: both accounts end with the same wait.
+    wait_until_it_waits(&target, None);
     let mut observer = observer(of(target.pid(), Level::Light));
     let before_ns = schedstat_wait_ns(target.pid());
     go(&mut target);
     assert_eq!(said.next().unwrap().unwrap(), "done");
+    wait_until_it_waits(&target, None);
     let kernel_ns = schedstat_wait_ns(target.pid()) - before_ns;
     let snapshot = observer.snapshot(1);
     let bpf = bpf(&snapshot);

@@ -6,11 +6,18 @@
 use model::bpf::{FutexUse, Level};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, Barrier, Condvar, Mutex};
+use std::ops::Range;
+use std::sync::{Arc, Barrier, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 mod common;
 use common::{bpf, can_run, observer, of, own};
+
+/// Tests whose target is this process take turns: of its futexes only those of the longest waits are kept.
+fn alone() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// A server on a thread that answers every 4 bytes of one connection with two writes.
 fn server(nodelay: bool) -> (SocketAddr, std::thread::JoinHandle<()>) {
@@ -42,6 +49,7 @@ fn a_reply_in_two_small_writes_is_held_until_the_delayed_acknowledgement() {
     if !can_run() {
         return;
     }
+    let _alone = alone();
     for nodelay in [false, true] {
         let (address, thread) = server(nodelay);
         let mut observer = observer(own(address, 64, Level::Full));
@@ -86,12 +94,23 @@ static HOT: Mutex<()> = Mutex::new(());
 static COLD: [Mutex<()>; 4] = [const { Mutex::new(()) }; 4];
 static NEVER: (Mutex<()>, Condvar) = (Mutex::new(()), Condvar::new());
 
-/// Four threads take a lock in turns and hold it for a while; their time in `lock` altogether, nanoseconds.
-fn contend(lock_of: fn(usize) -> &'static Mutex<()>) -> u64 {
-    // Together, or the first has done with it before the last begins.
-    let ready = Arc::new(Barrier::new(4));
-    let one = move |i: usize, ready: &Barrier| {
+/// Whether a thread of this process waits in the kernel at a lock's own bytes.
+fn waits_for(lock: &'static Mutex<()>, tid: i32) -> bool {
+    let stands = std::fs::read_to_string(format!("/proc/self/task/{tid}/syscall")).unwrap_or_default();
+    let mut words = stands.split(' ');
+    let is_futex = words.next() == Some(&*libc::SYS_futex.to_string());
+    let address = words.next().and_then(|word| u64::from_str_radix(word.trim_start_matches("0x"), 16).ok());
+    is_futex && address.is_some_and(|address| bytes_of(lock).contains(&address))
+}
+
+/// Four threads take a lock in turns and hold it for a while; their time in `lock` altogether, nanoseconds. A lock that is
+/// `held` now is let go when all four wait for it: else the first may have done with it before the last begins.
+fn contend(lock_of: fn(usize) -> &'static Mutex<()>, held: Option<MutexGuard<'static, ()>>) -> u64 {
+    let ready = Arc::new(Barrier::new(5));
+    let tids = Arc::new(Mutex::new(Vec::new()));
+    let one = move |i: usize, ready: &Barrier, tids: &Mutex<Vec<i32>>| {
         let mut in_lock_ns = 0;
+        tids.lock().unwrap().push(rustix::thread::gettid().as_raw_nonzero().get());
         ready.wait();
         for _ in 0..50 {
             let start = Instant::now();
@@ -104,17 +123,27 @@ fn contend(lock_of: fn(usize) -> &'static Mutex<()>) -> u64 {
     };
     let threads: Vec<_> = (0..4)
         .map(|i| {
-            let ready = Arc::clone(&ready);
-            std::thread::spawn(move || one(i, &ready))
+            let (ready, tids) = (Arc::clone(&ready), Arc::clone(&tids));
+            std::thread::spawn(move || one(i, &ready, &tids))
         })
         .collect();
+    ready.wait();
+    if let Some(held) = held {
+        let tids = tids.lock().unwrap().clone();
+        testkit::wait_until("all wait", || tids.iter().all(|tid| waits_for(lock_of(0), *tid)));
+        drop(held);
+    }
     threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+}
+
+fn bytes_of<T>(object: &'static T) -> Range<u64> {
+    let start = std::ptr::from_ref(object) as u64;
+    start..start + size_of::<T>() as u64
 }
 
 /// What was seen at an object's own bytes.
 fn at<T>(futexes: &[FutexUse], object: &'static T) -> Option<FutexUse> {
-    let start = std::ptr::from_ref(object) as u64;
-    futexes.iter().find(|futex| (start..start + size_of::<T>() as u64).contains(&futex.address)).cloned()
+    futexes.iter().find(|futex| bytes_of(object).contains(&futex.address)).cloned()
 }
 
 #[test]
@@ -122,25 +151,27 @@ fn a_lock_that_all_threads_want_is_one_hot_address() {
     if !can_run() {
         return;
     }
+    let _alone = alone();
     let mut observer = observer(of(std::process::id(), Level::Full));
-    contend(|i| &COLD[i]);
+    contend(|i| &COLD[i], None);
     let own_name = std::env::current_exe().unwrap().file_name().unwrap().to_string_lossy().into_owned();
     let healthy = observer.snapshot(1);
     let at_cold = COLD.iter().filter_map(|cold| at(&bpf(&healthy).futexes, cold)).count();
     assert_eq!(at_cold, 0, "{:?}", bpf(&healthy).futexes);
 
-    let in_lock_ns = contend(|_| &HOT);
+    let in_lock_ns = contend(|_| &HOT, Some(HOT.lock().unwrap()));
     let snapshot = observer.snapshot(2);
     let bpf = bpf(&snapshot);
     let hot = at(&bpf.futexes, &HOT).unwrap_or_else(|| panic!("the lock is not there: {:?}", bpf.futexes));
-    // Who has the lock takes it again before anyone is awake: one of the four may never have waited.
-    assert!((3..=4).contains(&hot.waiters), "{hot:?}");
+    assert_eq!(hot.waiters, 4, "{hot:?}");
     assert_eq!((hot.timed_count, hot.pid), (0, std::process::id()), "{hot:?}");
     // Nearly all the time in `lock` is a wait, and no wait is outside of it.
     assert!(hot.ns <= in_lock_ns && hot.ns > in_lock_ns / 2, "{hot:?}, in lock {in_lock_ns} ns");
-    assert!(hot.count <= 400 && hot.count >= 50 && hot.place.starts_with(&own_name), "{hot:?}");
+    // A wait each at the least; how many more depends on how soon who is woken gets a CPU.
+    assert!(hot.count <= 400 && hot.count >= 4 && hot.place.starts_with(&own_name), "{hot:?}");
     let count = |name: &str| bpf.counts[&format!("futex.{name}")];
-    assert_eq!(bpf.histograms["futex.wait_ns"].count(), count("waits"));
+    // This process's other threads may end a wait between the readings of the two.
+    assert!(bpf.histograms["futex.wait_ns"].count().abs_diff(count("waits")) <= 8, "{:?}", bpf.counts);
     assert!(count("waits") >= hot.count && count("addresses_lost") == 0, "{:?}", bpf.counts);
 }
 
@@ -149,16 +180,19 @@ fn an_idle_wait_is_told_by_its_limit() {
     if !can_run() {
         return;
     }
+    let _alone = alone();
     let mut observer = observer(of(std::process::id(), Level::Full));
+    let limit = Duration::from_millis(100);
     for _ in 0..5 {
         let guard = NEVER.0.lock().unwrap();
-        let (_guard, outcome) = NEVER.1.wait_timeout(guard, Duration::from_millis(5)).unwrap();
+        let (_guard, outcome) = NEVER.1.wait_timeout(guard, limit).unwrap();
         assert!(outcome.timed_out());
     }
     let snapshot = observer.snapshot(1);
     let bpf = bpf(&snapshot);
     let idle = at(&bpf.futexes, &NEVER).unwrap_or_else(|| panic!("the condition is not there: {:?}", bpf.futexes));
     assert_eq!((idle.count, idle.timed_count, idle.timeouts, idle.waiters), (0, 5, 5, 1), "{idle:?}");
-    assert!(idle.timed_ns >= 25_000_000);
+    // Of each limit a part may be over before the kernel is asked to wait, where others take the CPU.
+    assert!(idle.timed_ns >= limit.as_nanos() as u64 * 5 / 2, "{idle:?}");
     assert!(bpf.counts["futex.timeouts"] >= 5, "{:?}", bpf.counts);
 }

@@ -5,7 +5,6 @@
 use model::plan::Address;
 use observe::target::{NotFound, exists, find};
 use std::process::{Command, Stdio};
-use std::time::Duration;
 use testkit::process::Guard;
 
 const LISTENS: &str = "
@@ -38,15 +37,11 @@ fn a_unix_listener_in_another_mount_namespace_is_found_by_its_file() {
         let mut server = Guard::spawn(command.stdin(Stdio::piped())).unwrap();
         let file = own.join("sock");
         let address = [Address::Unix(file.clone())];
-        let mut found = Err(NotFound::NoAddress);
-        for _ in 0..1000 {
-            found = find(&address);
-            if found.is_ok() || server.child().try_wait().unwrap().is_some() {
-                break;
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        assert_eq!(found.unwrap(), [server.pid()]);
+        let found = testkit::wait_for("its listener", || {
+            assert_eq!(server.child().try_wait().unwrap(), None, "it ended instead");
+            find(&address).ok()
+        });
+        assert_eq!(found, [server.pid()]);
         drop(server);
         assert!(matches!(find(&address), Err(NotFound::NobodyListens { .. })), "the file alone is no listener");
         std::fs::remove_file(file).unwrap();

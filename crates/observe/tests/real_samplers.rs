@@ -8,8 +8,9 @@ use model::{Event, Snapshot};
 use observe::{ObserveSpec, Observer};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
-use testkit::process::Guard;
+use testkit::process::{Guard, copy_program};
 use testkit::wait_for;
 
 fn observer(target: u32) -> Observer {
@@ -251,23 +252,17 @@ fn without_rights_each_sampler_says_what_it_wants() {
         return testkit::skip("to take rights away needs root");
     }
     let mut root = talking(&mut Command::new("cat"));
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "helper_without_rights", "--ignored", "--nocapture"]);
-    command.env("PLIMSOLL_OBSERVE_TEST", root.pid().to_string());
     let Some(setpriv) = testkit::program("setpriv") else { return testkit::skip("setpriv is not installed") };
-    let readable = std::env::current_exe().is_ok_and(|path| {
-        let test = Command::new(&setpriv)
-            .args(["--reuid=65534", "--regid=65534", "--clear-groups", "test", "-x"])
-            .arg(path)
-            .status();
-        test.is_ok_and(|status| status.success())
-    });
-    if !readable {
-        return testkit::skip("nobody may not run this test program where it is");
-    }
+    // Where it lies, others may not be let in.
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let program = folder.path().join("observe-test");
+    copy_program(&std::env::current_exe().unwrap(), &program).unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
     let mut as_nobody = Command::new(setpriv);
-    as_nobody.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--bounding-set=-all"]);
-    as_nobody.arg(command.get_program()).args(command.get_args()).env("PLIMSOLL_OBSERVE_TEST", root.pid().to_string());
+    as_nobody.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--bounding-set=-all"]).arg(program);
+    as_nobody.args(["--exact", "helper_without_rights", "--ignored", "--nocapture"]).current_dir("/");
+    as_nobody.env("PLIMSOLL_OBSERVE_TEST", root.pid().to_string());
     let mut child = Guard::spawn(as_nobody.stdout(Stdio::inherit())).unwrap();
     assert!(child.wait(testkit::HANG_GUARD).expect("it ends").success());
     assert!(root.child().try_wait().unwrap().is_none());

@@ -3,24 +3,28 @@
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
-use model::snapshot::{CpuSource, SummedCpu};
+use model::snapshot::{CpuSource, Neighbour, SummedCpu};
 use observe::{ObserveSpec, Observer, PROCESSES_MAX};
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
-use testkit::process::Guard;
+use testkit::process::{Guard, copy_program};
 
 /// A control group that counts CPU time (version 1, or 2 at the same place of a hybrid).
 struct Counted(PathBuf);
 
 impl Counted {
-    fn new(name: &str) -> Option<Self> {
+    fn new() -> Option<Self> {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
         if !testkit::is_root() {
             testkit::skip("control groups are made by root");
             return None;
         }
-        let folder = PathBuf::from(format!("/sys/fs/cgroup/cpuacct/plimsoll-{name}-{}", std::process::id()));
+        // Tests of this file run at once: each has its own.
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let folder = PathBuf::from(format!("/sys/fs/cgroup/cpuacct/plimsoll-{number}-{}", std::process::id()));
         if std::fs::create_dir(&folder).is_err() {
             testkit::skip("no group of cpuacct (cgroup version 1) can be made here");
             return None;
@@ -49,22 +53,29 @@ impl Drop for Counted {
     }
 }
 
-/// A shell that waits for a line, does as it is told, says `done` and waits again.
-fn shell(script: &str) -> Guard {
-    let script =
-        format!("burn() {{ i=0; while [ $i -lt $1 ]; do i=$((i+1)); done; }}; read x; {script}; echo done; read x");
-    Guard::spawn(Command::new("sh").args(["-c", &script]).stdin(Stdio::piped()).stdout(Stdio::piped())).unwrap()
+/// A shell that says `ready`, waits for a line, does as it is told, says `done` and waits again; and what it says next. What
+/// its start takes is behind it.
+fn shell(script: &str) -> (Guard, BufReader<ChildStdout>) {
+    let burn = "burn() { i=0; while [ $i -lt $1 ]; do i=$((i+1)); done; }";
+    let script = format!("{burn}; echo ready; read x; {script}; echo done; read x");
+    let mut shell =
+        Guard::spawn(Command::new("sh").args(["-c", &script]).stdin(Stdio::piped()).stdout(Stdio::piped())).unwrap();
+    let (mut said, mut line) = (BufReader::new(shell.child().stdout.take().unwrap()), String::new());
+    said.read_line(&mut line).unwrap();
+    assert_eq!(line, "ready\n");
+    (shell, said)
 }
 
 fn total(sum: SummedCpu) -> u64 {
     sum.user_ns + sum.system_ns
 }
 
-/// What it is said to have used until it is done, what its group counted, and the last source.
-fn used(script: &str, is_alone: bool) -> Option<(u64, u64, CpuSource)> {
-    let group = Counted::new(if is_alone { "alone" } else { "beside" })?;
+/// Has a target do something, and holds that what it is said to have used is what its group counted, within a twentieth
+/// and the clock ticks of a few processes; the last source.
+fn used(script: &str, is_alone: bool, slack_ns: u64) -> Option<CpuSource> {
+    let group = Counted::new()?;
     let mut other = Guard::spawn(Command::new("sleep").arg("600").stdout(Stdio::null())).unwrap();
-    let mut target = shell(script);
+    let (mut target, mut said) = shell(script);
     group.add(target.pid());
     if !is_alone {
         group.add(other.pid());
@@ -79,7 +90,6 @@ fn used(script: &str, is_alone: bool) -> Option<(u64, u64, CpuSource)> {
     let before = total(read(&mut observer));
     let counted = group.used_ns();
     target.child().stdin.as_mut().unwrap().write_all(b"\n").unwrap();
-    let mut said = BufReader::new(target.child().stdout.take().unwrap());
     let reader = std::thread::spawn(move || {
         let mut line = String::new();
         said.read_line(&mut line).unwrap();
@@ -93,47 +103,49 @@ fn used(script: &str, is_alone: bool) -> Option<(u64, u64, CpuSource)> {
         std::thread::sleep(Duration::from_millis(70));
     }
     assert_eq!(reader.join().unwrap().0.trim(), "done");
-    // A pass through all processes may not be due yet.
+    // It does nothing any more. A pass through all processes may not be due yet, the later the more there are; once it
+    // agrees, it goes on to.
+    let compare = |observer: &mut Observer| {
+        let sum = read(observer);
+        let (said_ns, counted_ns) = (total(sum) - before, group.used_ns() - counted);
+        let agrees = said_ns.abs_diff(counted_ns) <= counted_ns / 20 + slack_ns;
+        (agrees, counted_ns, sum.source, format!("said {said_ns} ns, counted {counted_ns} ns"))
+    };
+    let idle_since = Instant::now();
+    while let (false, _, _, text) = compare(&mut observer) {
+        assert!(idle_since.elapsed() < testkit::HANG_GUARD, "{text}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
     std::thread::sleep(Duration::from_millis(1500));
-    let sum = read(&mut observer);
-    let used = (total(sum) - before, group.used_ns() - counted, sum.source);
+    let (agrees, counted_ns, source, text) = compare(&mut observer);
+    assert!(agrees && counted_ns > 100_000_000, "{text}");
     target.signal(9);
     target.wait(testkit::HANG_GUARD);
     other.signal(9);
     other.wait(testkit::HANG_GUARD);
-    Some(used)
-}
-
-/// Agrees within a twentieth and the clock ticks of a few processes.
-fn check((said_ns, counted_ns, _): (u64, u64, CpuSource), slack_ns: u64) {
-    assert!(counted_ns > 100_000_000, "it used something: {counted_ns} ns");
-    let difference = said_ns.abs_diff(counted_ns);
-    assert!(difference <= counted_ns / 20 + slack_ns, "said {said_ns} ns, counted {counted_ns} ns");
+    Some(source)
 }
 
 #[test]
 fn children_that_live_for_milliseconds_are_counted() {
     let script = "n=0; while [ $n -lt 200 ]; do n=$((n+1)); (burn 2000); done";
-    let Some(found) = used(script, false) else { return };
-    assert_eq!(found.2, CpuSource::Processes);
-    check(found, 40_000_000);
+    let Some(source) = used(script, false, 40_000_000) else { return };
+    assert_eq!(source, CpuSource::Processes);
 }
 
 #[test]
 fn more_processes_than_are_watched_are_counted() {
     const { assert!(PROCESSES_MAX < 100) };
     let script = "n=0; while [ $n -lt 100 ]; do n=$((n+1)); (burn 4000; sleep 1; burn 4000) & done; wait";
-    let Some(found) = used(script, false) else { return };
     // A child that lives is known to a clock tick, of user and of system time; when it has been waited for, exactly.
-    check(found, 60_000_000);
+    used(script, false, 60_000_000);
 }
 
 #[test]
 fn a_group_of_its_own_is_asked_instead() {
     let script = "n=0; while [ $n -lt 100 ]; do n=$((n+1)); (burn 4000); done";
-    let Some(found) = used(script, true) else { return };
-    assert_eq!(found.2, CpuSource::ControlGroup);
-    check(found, 20_000_000);
+    let Some(source) = used(script, true, 20_000_000) else { return };
+    assert_eq!(source, CpuSource::ControlGroup);
 }
 
 #[test]
@@ -147,13 +159,19 @@ fn threads_that_end_at_once_are_counted() {
         let burn = || (0..200_000_u64).fold(0, |sum, i| std::hint::black_box(sum ^ i));
         std::thread::spawn(burn).join().unwrap();
     }
-    std::thread::sleep(Duration::from_millis(1500));
-    let now = total(observer.snapshot(1).target_cpu.unwrap());
-    let own = observe::own::rusage();
     drop(address);
-    let counted = own.user_ns + own.system_ns - used.user_ns - used.system_ns;
-    // Children of other tests of this process are its own, too.
-    assert!(now - before + 40_000_000 >= counted, "said {}, used {counted}", now - before);
+    let began = Instant::now();
+    // Until a pass through all processes is due. Children of other tests of this process are its own, too.
+    loop {
+        let own = observe::own::rusage();
+        let counted = own.user_ns + own.system_ns - used.user_ns - used.system_ns;
+        let said = total(observer.snapshot(1).target_cpu.unwrap()) - before;
+        if said + 40_000_000 >= counted {
+            break;
+        }
+        assert!(began.elapsed() < testkit::HANG_GUARD, "said {said}, used {counted}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
 }
 
 #[test]
@@ -163,40 +181,41 @@ fn who_takes_cpu_beside_the_target_is_named() {
         .iter()
         .map(|name| {
             let program = folder.path().join(name);
-            std::fs::copy(testkit::program("sh").unwrap(), &program).unwrap();
+            copy_program(&testkit::program("sh").unwrap(), &program).unwrap();
             let mut command = Command::new(program);
             Guard::spawn(command.args(["-c", "read x; while :; do :; done"]).stdin(Stdio::piped())).unwrap()
         })
         .collect();
-    let mut target = shell("burn 300000");
+    let (mut target, _said) = shell("burn 300000");
     let own_pid = std::process::id();
     let spec = ObserveSpec { target: vec![target.pid()], own_pid, ..ObserveSpec::default() };
     let mut observer = Observer::new(spec);
     observer.snapshot(0);
     let all = loops.iter_mut().chain(std::iter::once(&mut target));
     all.for_each(|process| process.child().stdin.as_mut().unwrap().write_all(b"\n").unwrap());
-    let pids: Vec<u32> = loops.iter().map(Guard::pid).collect();
-    let mut snapshot = observer.snapshot(1);
-    for _ in 0..600 {
-        let has_both = |n: &model::Snapshot| {
-            pids.iter().all(|pid| n.neighbours.iter().any(|n| n.pid == *pid && n.cpu_ns > 500_000_000))
-        };
-        if has_both(&snapshot) {
-            break;
-        }
-        std::thread::sleep(Duration::from_millis(100));
-        snapshot = observer.snapshot(2);
-    }
-    let neighbours = &snapshot.neighbours;
-    for (pid, name) in pids.iter().zip(["loop-a", "loop-b"]) {
-        let found = neighbours.iter().find(|n| n.pid == *pid).unwrap_or_else(|| panic!("{name}: {neighbours:?}"));
-        assert_eq!(found.name, name);
-        assert!(found.core.is_some() && found.start_ticks > 0, "{found:?}");
-        // It began to loop after the observation did: all it ever used is charged, to a clock tick of each kind.
+    let pids = [loops[0].pid(), loops[1].pid()];
+    // It began to loop after the observation did: all it ever used is charged, to a clock tick of each kind.
+    let used_ns = |pid: u32| {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
         let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
-        let used_ns = (fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()) * 10_000_000;
-        assert!(found.cpu_ns <= used_ns && found.cpu_ns * 10 > used_ns * 5, "{found:?}, used {used_ns} ns");
+        (fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()) * 10_000_000
+    };
+    let (mut neighbours, began) = (Vec::new(), Instant::now());
+    loop {
+        // What a pass found may be some time ago, which matters the less the more they have used.
+        let is_charged = |n: &Neighbour| n.cpu_ns > 500_000_000 && n.cpu_ns * 10 > used_ns(n.pid) * 5;
+        if pids.iter().all(|pid| neighbours.iter().any(|n: &Neighbour| n.pid == *pid && is_charged(n))) {
+            break;
+        }
+        assert!(began.elapsed() < testkit::HANG_GUARD, "used {:?}: {neighbours:?}", pids.map(used_ns));
+        std::thread::sleep(Duration::from_millis(100));
+        neighbours = observer.snapshot(2).neighbours;
+    }
+    for (pid, name) in pids.iter().zip(["loop-a", "loop-b"]) {
+        let found = neighbours.iter().find(|n| n.pid == *pid).unwrap();
+        assert_eq!(found.name, name);
+        assert!(found.core.is_some() && found.start_ticks > 0, "{found:?}");
+        assert!(found.cpu_ns <= used_ns(*pid), "{found:?}, used {} ns", used_ns(*pid));
     }
     assert!(neighbours.windows(2).all(|two| two[0].cpu_ns >= two[1].cpu_ns), "{neighbours:?}");
     let ours = [own_pid, target.pid()];

@@ -12,7 +12,7 @@ use rustls::{ServerConfig, ServerConnection, StreamOwned, SupportedProtocolVersi
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -66,9 +66,11 @@ fn said_of_tls(version: &'static SupportedProtocolVersion, alpn: &[&[u8]], then:
     })
 }
 
-/// An address where nobody listens just now.
+/// An address where nobody listens: one for each call, so that what other tests bind and connect takes no port of it.
 fn nowhere() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+    static CALLS: AtomicU8 = AtomicU8::new(1);
+    let own = [127, 0, 1, CALLS.fetch_add(1, Ordering::Relaxed)];
+    TcpListener::bind(SocketAddr::from((own, 0))).unwrap().local_addr().unwrap()
 }
 
 /// An observer; `observes` counts the clients it has observed for.
@@ -168,17 +170,21 @@ fn one_that_comes_up_late_is_found() {
 
 #[test]
 fn one_that_never_comes_up_is_tried_until_the_time_is_up_or_someone_interrupts() {
-    let began = Instant::now();
-    let (said, error) = failed(nowhere(), Duration::from_secs(1));
+    // Long enough for some tries on a machine that stands still for a second or two in between.
+    let (began, wait) = (Instant::now(), Duration::from_secs(4));
+    let (said, error) = failed(nowhere(), wait);
     let RemoteError::NotReached { tried, .. } = error else { panic!("{said}") };
     assert!(tried.times >= 3 && said.contains(&format!("tried {} times in", tried.times)), "{said}");
-    assert!(began.elapsed() >= Duration::from_secs(1), "{said}");
+    assert!(began.elapsed() >= wait, "{said}");
     // What will not pass is not tried again.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     std::thread::spawn(move || {
         for mut socket in listener.incoming().map_while(Result::ok) {
             let _ = socket.write_all(b"+OK\r\n");
+            // Its end must not overtake what was sent.
+            let _ = socket.shutdown(std::net::Shutdown::Write);
+            let _ = socket.read_to_end(&mut Vec::new());
         }
     });
     let (said, error) = failed(address, Duration::from_secs(3600));

@@ -310,6 +310,17 @@ fn a_handshake_of_a_byte_at_a_time_is_cut_at_the_deadline_however_often_a_byte_c
     observer.wait_for("did not prove to have the token within");
 }
 
+/// Connections to an address, as their clients hold them: also such as the other side has closed.
+fn connections_to(address: SocketAddr) -> usize {
+    let table = std::fs::read_to_string("/proc/self/net/tcp").unwrap();
+    let to = format!("0100007F:{:04X}", address.port());
+    let is_one = |line: &&str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        words.get(2) == Some(&&*to) && words.get(3).is_some_and(|state| ["01", "08"].contains(state))
+    };
+    table.lines().filter(is_one).count()
+}
+
 #[test]
 fn more_clients_than_the_bound_are_told_so_and_a_stopped_observer_lets_all_go() {
     let mut observer = Observer::start();
@@ -331,7 +342,8 @@ fn more_clients_than_the_bound_are_told_so_and_a_stopped_observer_lets_all_go() 
     }
     assert!(refused(&observer.at()).contains("clients already"));
     observer.end();
-    std::thread::sleep(Duration::from_millis(300));
+    // Each client lets its end go once it has noticed; only then it may be told to finish.
+    testkit::wait_until("every client has noticed", || connections_to(observer.address) == 0);
     interrupted.store(true, Ordering::Relaxed);
     for client in clients {
         let events = client.join().unwrap().unwrap();

@@ -33,7 +33,7 @@ fn indexed(folder: &Path, n: usize) -> Vec<Summary> {
         if index.matches("\"stamps\"").count() == n {
             return summaries;
         }
-        assert!(start.elapsed() < Duration::from_secs(60), "{index}");
+        assert!(start.elapsed() < testkit::HANG_GUARD, "{index}");
         std::thread::sleep(Duration::from_millis(100));
     }
 }

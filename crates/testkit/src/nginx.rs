@@ -2,11 +2,16 @@
 
 use crate::process::Guard;
 use std::io;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use tempfile::TempDir;
+
+/// Where ports are looked for.
+const FIRST_PORT: u32 = 12_000;
+const PORTS: u32 = 20_000;
 
 /// A running nginx.
 #[derive(Debug)]
@@ -21,7 +26,7 @@ impl Nginx {
     /// [`Nginx::root`]. `server` is added to its `server` block.
     ///
     /// # Errors
-    /// Where nginx is not installed, cannot be started, or does not listen within ten seconds.
+    /// Where nginx is not installed, cannot be started, or does not listen in the end.
     pub fn start(server: &str) -> io::Result<Self> {
         let program = crate::program("nginx").ok_or_else(|| {
             io::Error::new(io::ErrorKind::NotFound, "nginx is not installed (scripts/packages.sh test)")
@@ -45,14 +50,9 @@ impl Nginx {
             .arg(&file)
             .stdout(Stdio::null())
             .stderr(Stdio::null());
-        let nginx = Nginx { process: Guard::spawn(&mut command)?, address, folder };
-        for _ in 0..1000 {
-            if TcpStream::connect(address).is_ok() {
-                return Ok(nginx);
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        Err(io::Error::new(io::ErrorKind::TimedOut, "nginx does not listen"))
+        let mut nginx = Nginx { process: Guard::spawn(&mut command)?, address, folder };
+        nginx.process.until_it_listens("nginx", address)?;
+        Ok(nginx)
     }
 
     /// Where it listens.
@@ -84,12 +84,21 @@ impl Drop for Nginx {
     }
 }
 
-/// A port of the loopback that was free a moment ago.
+/// A port of the loopback that was free a moment ago, and is given to nobody in the meantime: it lies below those that the
+/// kernel gives to who connects or asks for any (`net.ipv4.ip_local_port_range`).
 ///
 /// # Errors
 /// Where no socket can be bound at all.
 pub fn free_address() -> io::Result<SocketAddr> {
-    TcpListener::bind("127.0.0.1:0")?.local_addr()
+    static CALLS: AtomicU32 = AtomicU32::new(0);
+    // Other processes begin elsewhere.
+    let first = std::process::id().wrapping_mul(7919);
+    let bound = (0..PORTS).find_map(|_| {
+        let at = first.wrapping_add(CALLS.fetch_add(1, Ordering::Relaxed)) % PORTS;
+        let port = u16::try_from(FIRST_PORT + at).ok()?;
+        TcpListener::bind((Ipv4Addr::LOCALHOST, port)).ok()
+    });
+    bound.map_or_else(|| TcpListener::bind("127.0.0.1:0"), Ok)?.local_addr()
 }
 
 fn configuration(folder: &Path, address: SocketAddr, server: &str) -> String {

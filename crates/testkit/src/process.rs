@@ -1,6 +1,9 @@
 //! A child process that does not outlive its test.
 
+use crate::HANG_GUARD;
 use std::io;
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
@@ -35,6 +38,21 @@ impl Guard {
         unsafe { libc::kill(self.child.id() as i32, signal) };
     }
 
+    /// Waits until somebody listens at an address, or the process has ended.
+    pub(crate) fn until_it_listens(&mut self, name: &str, address: SocketAddr) -> io::Result<()> {
+        let start = Instant::now();
+        while TcpStream::connect(address).is_err() {
+            if let Some(status) = self.child.try_wait()? {
+                return Err(io::Error::other(format!("{name} was to listen at {address} and ended with {status}")));
+            }
+            if start.elapsed() > HANG_GUARD {
+                return Err(io::Error::new(io::ErrorKind::TimedOut, format!("{name} does not listen at {address}")));
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Ok(())
+    }
+
     /// Waits for its end, at most so long; `None` when it goes on.
     pub fn wait(&mut self, at_most: Duration) -> Option<ExitStatus> {
         let start = Instant::now();
@@ -48,6 +66,18 @@ impl Guard {
             std::thread::sleep(Duration::from_millis(5));
         }
     }
+}
+
+/// Copies a program, to be started from there.
+///
+/// By cp(1): a file that this process has open to write could not be started (ETXTBSY) as long as a child that another test
+/// starts at that moment holds it too, between its fork and its exec.
+///
+/// # Errors
+/// Where cp cannot be started, or fails.
+pub fn copy_program(from: &Path, to: &Path) -> io::Result<()> {
+    let ended = Command::new("cp").arg("--").args([from, to]).status()?;
+    if ended.success() { Ok(()) } else { Err(io::Error::other(format!("cp ended with {ended}"))) }
 }
 
 impl Drop for Guard {

@@ -3,10 +3,9 @@
 use crate::nginx::free_address;
 use crate::process::Guard;
 use std::io;
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 use tempfile::TempDir;
 
 /// A running redis-server.
@@ -21,7 +20,7 @@ impl Redis {
     /// Starts one that keeps nothing on disk; `options` are further words of its command line.
     ///
     /// # Errors
-    /// Where redis-server is not installed, cannot be started, or does not listen within ten seconds.
+    /// Where redis-server is not installed, cannot be started, or does not listen in the end.
     pub fn start(options: &[&str]) -> io::Result<Self> {
         let program = crate::program("redis-server").ok_or_else(|| {
             io::Error::new(io::ErrorKind::NotFound, "redis-server is not installed (scripts/packages.sh test)")
@@ -36,14 +35,9 @@ impl Redis {
             .args(options)
             .stdout(Stdio::null())
             .stderr(Stdio::null());
-        let redis = Redis { process: Guard::spawn(&mut command)?, address, folder };
-        for _ in 0..1000 {
-            if TcpStream::connect(address).is_ok() {
-                return Ok(redis);
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        Err(io::Error::new(io::ErrorKind::TimedOut, "redis-server does not listen"))
+        let mut redis = Redis { process: Guard::spawn(&mut command)?, address, folder };
+        redis.process.until_it_listens("redis-server", address)?;
+        Ok(redis)
     }
 
     /// Where it listens.

@@ -160,7 +160,8 @@ mod tests {
     fn the_kernel_agrees_with_us_about_ourselves() {
         let text = std::fs::read("/proc/self/stat").unwrap();
         let stat = Stat::parse(&text).unwrap();
-        assert!(stat.threads >= 1 && stat.start_ticks > 0 && stat.state == 'R' || stat.state == 'S', "{stat:?}");
+        // It is that of the first thread, which may wait for memory that others map.
+        assert!(stat.threads >= 1 && stat.start_ticks > 0 && "RSD".contains(stat.state), "{stat:?}");
         assert!(stat.core.is_some());
     }
 }

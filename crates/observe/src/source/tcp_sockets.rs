@@ -124,19 +124,23 @@ mod tests {
         let mut clients: Vec<_> = (0..5).map(|_| TcpStream::connect(address).unwrap()).collect();
         let servers: Vec<_> = (0..5).map(|_| listener.accept().unwrap().0).collect();
         clients[0].write_all(&[1; 77]).unwrap();
-        let mut found = Vec::new();
-        assert!(established(Family::V4, address.port(), 100, &mut found).unwrap());
+        // What is sent has come a moment later where the kernel has much to do.
+        let found = testkit::wait_for("what was sent", || {
+            let mut found = Vec::new();
+            assert!(established(Family::V4, address.port(), 100, &mut found).unwrap());
+            (found.iter().map(|c| c.received_bytes).sum::<u32>() == 77).then_some(found)
+        });
         assert_eq!(found.len(), 5, "the server's ends only");
         assert!(found.iter().all(|c| c.state == ESTABLISHED && c.info.is_some()), "{found:?}");
-        assert_eq!(found.iter().map(|c| c.received_bytes).sum::<u32>(), 77);
         let mut some = Vec::new();
         assert!(!established(Family::V4, address.port(), 3, &mut some).unwrap());
         assert_eq!(some.len(), 3);
         drop(clients);
-        let mut closing = Vec::new();
-        assert!(others(Family::V4, address.port(), 100, &mut closing).unwrap());
-        // CLOSE-WAIT: the peer has closed, we have not.
-        assert_eq!(closing.iter().filter(|c| c.state == 8).count(), 5, "{closing:?}");
+        testkit::wait_until("five in CLOSE-WAIT: the peer has closed, we have not", || {
+            let mut closing = Vec::new();
+            assert!(others(Family::V4, address.port(), 100, &mut closing).unwrap());
+            closing.iter().filter(|c| c.state == 8).count() == 5
+        });
         drop(servers);
         let mut none = Vec::new();
         assert!(established(Family::V6, address.port(), 100, &mut none).unwrap() && none.is_empty());

@@ -408,15 +408,21 @@ fn is_derived(column: &str) -> bool {
 
 /// All memory, KiB. Up to sysstat 11.6 `kbmemused` is all that is not free; later it is without buffers, cache and slab.
 /// `%memused`, the share of all memory, says which, to the digits it is printed with. Where little is used both fit: then it
-/// is the later one, if there is `kbavail` (sysstat 11.5 and later).
+/// is the later one, if there is `kbavail` (sysstat 11.5 and later). Of the later one nothing is told without `kbslab`
+/// (`sar -r` without `ALL`): all memory cannot be told to the slab.
 fn memory_total(of: &impl Fn(&str) -> Option<f64>, share_digits: i32) -> Option<f64> {
     let (free, used, percent) = (of("kbmemfree")?, of("kbmemused")?, of("%memused")?);
     let cached = of("kbbuffers").unwrap_or(0.0) + of("kbcached").unwrap_or(0.0) + of("kbslab").unwrap_or(0.0);
     // Half of the last digit; sizes with a unit (`--human`) are rounded too.
     let slack = 0.51 * 10f64.powi(-share_digits) + percent * 0.001;
     let fits = |total: &f64| *total > 0.0 && (100.0 * used / total - percent).abs() <= slack;
-    let later = of("kbavail").map(|_| free + used + cached);
-    later.into_iter().chain([free + used]).find(fits)
+    let (earlier, later) = (Some(free + used).filter(fits), Some(free + used + cached).filter(fits));
+    match (of("kbavail"), of("kbslab")) {
+        (None, _) => earlier,
+        (Some(_), Some(_)) => later.or(earlier),
+        // Without slab the later sum is too small, and good only to tell that it is not the other.
+        (Some(_), None) => earlier.filter(|_| later.is_none()),
+    }
 }
 
 /// Digits behind the point or comma.
@@ -474,10 +480,11 @@ mod tests {
                 ("kbmemused", 106_784.0),
                 ("%memused", percent),
                 ("kbbuffers", 356.0),
-                ("kbcached", 344_300.0),
+                ("kbcached", 284_300.0),
             ]
         };
-        let later = |percent: f64| [&row(percent)[..], &[("kbavail", 1.0)]].concat();
+        let newer = |percent: f64| [&row(percent)[..], &[("kbavail", 1.0)]].concat();
+        let later = |percent: f64| [&newer(percent)[..], &[("kbslab", 60_000.0)]].concat();
         let (all, without_cached) = (Some(24_684_084.0), Some(24_339_428.0));
         // Both are near what is printed, and one of them is nearer than its last digit.
         assert_eq!(total(&later(0.43), "0.43"), all);
@@ -485,6 +492,11 @@ mod tests {
         // Both fit: the later meaning, where its column is.
         assert_eq!(total(&later(0.4), "0.4"), all);
         assert_eq!(total(&row(0.4), "0.4"), without_cached);
+        // Without its slab the later one cannot be told, the earlier one where it alone fits.
+        assert_eq!(
+            ["0.43", "0.44", "0.4"].map(|share| total(&newer(share.parse().unwrap()), share)),
+            [None, without_cached, None]
+        );
         // Neither fits: nothing is told.
         assert_eq!(total(&later(0.5), "0.50"), None);
         assert_eq!(["0.43", "4,2", "7", "12.5%"].map(digits), [2, 1, 0, 1]);
