@@ -1,18 +1,20 @@
 //! A real nginx with a configuration of its own, on a free port of the loopback, ended with the test.
 
+use crate::port::Reserved;
 use crate::process::Guard;
+use crate::wait::HANG_GUARD;
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// A running nginx.
 #[derive(Debug)]
 pub struct Nginx {
     process: Guard,
-    address: SocketAddr,
+    port: Reserved,
     folder: TempDir,
 }
 
@@ -21,18 +23,18 @@ impl Nginx {
     /// [`Nginx::root`]. `server` is added to its `server` block.
     ///
     /// # Errors
-    /// Where nginx is not installed, cannot be started, or does not listen within ten seconds.
+    /// Where nginx is not installed, cannot be started, or does not listen.
     pub fn start(server: &str) -> io::Result<Self> {
         let program = crate::program("nginx").ok_or_else(|| {
             io::Error::new(io::ErrorKind::NotFound, "nginx is not installed (scripts/packages.sh test)")
         })?;
         let folder = tempfile::tempdir()?;
-        let address = free_address()?;
+        let port = Reserved::new()?;
         let root = folder.path().join("www");
         std::fs::create_dir(&root)?;
         std::fs::write(root.join("index.html"), "x".repeat(612))?;
         let file = folder.path().join("nginx.conf");
-        std::fs::write(&file, configuration(folder.path(), address, server))?;
+        std::fs::write(&file, configuration(folder.path(), port.address(), server))?;
         open_to_all(folder.path())?;
         let mut command = Command::new(program);
         std::fs::create_dir(folder.path().join("logs"))?;
@@ -45,19 +47,15 @@ impl Nginx {
             .arg(&file)
             .stdout(Stdio::null())
             .stderr(Stdio::null());
-        let nginx = Nginx { process: Guard::spawn(&mut command)?, address, folder };
-        for _ in 0..1000 {
-            if TcpStream::connect(address).is_ok() {
-                return Ok(nginx);
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        Err(io::Error::new(io::ErrorKind::TimedOut, "nginx does not listen"))
+        let mut nginx = Nginx { process: Guard::spawn(&mut command)?, port, folder };
+        let address = nginx.address();
+        wait_for_listener(&mut nginx.process, address, "nginx")?;
+        Ok(nginx)
     }
 
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
-        self.address
+        self.port.address()
     }
 
     /// Its document root.
@@ -84,12 +82,31 @@ impl Drop for Nginx {
     }
 }
 
-/// A port of the loopback that was free a moment ago.
+/// A port of the loopback that was free a moment ago: for what listens without reusing addresses; all else wants a
+/// [`Reserved`] one.
 ///
 /// # Errors
 /// Where no socket can be bound at all.
 pub fn free_address() -> io::Result<SocketAddr> {
     TcpListener::bind("127.0.0.1:0")?.local_addr()
+}
+
+/// Looks until a process takes connections.
+///
+/// # Errors
+/// Where it ends instead, or takes none before [`HANG_GUARD`].
+pub(crate) fn wait_for_listener(process: &mut Guard, address: SocketAddr, name: &str) -> io::Result<()> {
+    let began = Instant::now();
+    while TcpStream::connect(address).is_err() {
+        if let Some(status) = process.wait(Duration::ZERO) {
+            return Err(io::Error::other(format!("{name} does not listen: it ended with {status}")));
+        }
+        if began.elapsed() > HANG_GUARD {
+            return Err(io::Error::new(io::ErrorKind::TimedOut, format!("{name} does not listen")));
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    Ok(())
 }
 
 fn configuration(folder: &Path, address: SocketAddr, server: &str) -> String {

@@ -1,19 +1,19 @@
 //! A real redis-server on a free port of the loopback, with its files in a folder of its own, ended with the test.
 
-use crate::nginx::free_address;
+use crate::nginx::wait_for_listener;
+use crate::port::Reserved;
 use crate::process::Guard;
 use std::io;
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 use tempfile::TempDir;
 
 /// A running redis-server.
 #[derive(Debug)]
 pub struct Redis {
     process: Guard,
-    address: SocketAddr,
+    port: Reserved,
     folder: TempDir,
 }
 
@@ -21,34 +21,30 @@ impl Redis {
     /// Starts one that keeps nothing on disk; `options` are further words of its command line.
     ///
     /// # Errors
-    /// Where redis-server is not installed, cannot be started, or does not listen within ten seconds.
+    /// Where redis-server is not installed, cannot be started, or does not listen.
     pub fn start(options: &[&str]) -> io::Result<Self> {
         let program = crate::program("redis-server").ok_or_else(|| {
             io::Error::new(io::ErrorKind::NotFound, "redis-server is not installed (scripts/packages.sh test)")
         })?;
         let folder = tempfile::tempdir()?;
-        let address = free_address()?;
+        let port = Reserved::new()?;
         let mut command = Command::new(program);
         command
             .current_dir(folder.path())
-            .args(["--bind", "127.0.0.1", "--port", &address.port().to_string()])
+            .args(["--bind", "127.0.0.1", "--port", &port.address().port().to_string()])
             .args(["--save", "", "--appendonly", "no", "--unixsocket", "redis.sock"])
             .args(options)
             .stdout(Stdio::null())
             .stderr(Stdio::null());
-        let redis = Redis { process: Guard::spawn(&mut command)?, address, folder };
-        for _ in 0..1000 {
-            if TcpStream::connect(address).is_ok() {
-                return Ok(redis);
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        Err(io::Error::new(io::ErrorKind::TimedOut, "redis-server does not listen"))
+        let mut redis = Redis { process: Guard::spawn(&mut command)?, port, folder };
+        let address = redis.address();
+        wait_for_listener(&mut redis.process, address, "redis-server")?;
+        Ok(redis)
     }
 
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
-        self.address
+        self.port.address()
     }
 
     /// Its unix socket.
@@ -69,7 +65,7 @@ impl Redis {
         let program = crate::program("redis-cli").ok_or_else(|| {
             io::Error::new(io::ErrorKind::NotFound, "redis-cli is not installed (scripts/packages.sh test)")
         })?;
-        let output = Command::new(program).args(["-p", &self.address.port().to_string()]).args(words).output()?;
+        let output = Command::new(program).args(["-p", &self.address().port().to_string()]).args(words).output()?;
         if !output.status.success() {
             return Err(io::Error::other(String::from_utf8_lossy(&output.stderr).into_owned()));
         }
