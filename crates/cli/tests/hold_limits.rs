@@ -5,7 +5,6 @@ mod common;
 
 use common::*;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 use testkit::wait_until;
 
 fn echo_server(extra: &[&str]) -> Server {
@@ -93,10 +92,12 @@ fn a_server_that_stands_still_is_found_by_the_probe_while_it_still_accepts() {
     // The kernel goes on completing handshakes for a stopped process: only the probe can tell.
     let mut server = echo_server(&[]);
     let url = server.url.replace("echo://", "hold://");
-    let args = ["load", &url, "-c", "100k", "--every", "never", "-d", "500ms", "--connect-rate", "500/s"];
-    let more = ["--ramp-until-failure", "--timeout", "300ms", "--json", "--no-record", "-q"];
+    let args = ["load", &url, "-c", "100k", "--every", "never", "-d", "500ms", "--connect-rate", "200/s"];
+    let more = ["--ramp-until-failure", "--timeout", "2s", "--json", "--no-record", "-q"];
     let child = command(&args).args(more).stdout(Stdio::piped()).spawn().unwrap();
-    std::thread::sleep(Duration::from_millis(1500));
+    // Two seconds' worth, of which the probe had its part.
+    let port = url.rsplit(':').next().unwrap().trim_end_matches('/');
+    wait_until("some are connected", || established(port) >= 800);
     server.process.signal(signal_hook::consts::SIGSTOP);
     let output = child.wait_with_output().unwrap();
     server.process.signal(signal_hook::consts::SIGCONT);
@@ -118,7 +119,7 @@ fn thousands_that_are_killed_with_either_end_leave_nothing() {
         let mut server = echo_server(&["--design", "uring", "-c", "20k"]);
         let url = server.url.replace("echo://", "hold://");
         let port = url.rsplit(':').next().unwrap().trim_end_matches('/').to_owned();
-        let args = ["load", &url, "-c", "15k", "--every", "2s", "-d", "4s", "--connect-rate", "15k/s"];
+        let args = ["load", &url, "-c", "15k", "--every", "2s", "-d", "12s", "--connect-rate", "15k/s"];
         let more = ["--sweep", "500ms", "--driver", "rings", "--json", "--no-record", "-q"];
         let mut child = command(&args).args(more).stdout(Stdio::piped()).spawn().unwrap();
         wait_until("all are connected", || established(&port) >= 30_000);
@@ -137,11 +138,4 @@ fn thousands_that_are_killed_with_either_end_leave_nothing() {
         }
         wait_until("no connection is left", || established(&port) == 0);
     }
-}
-
-/// Established ends of connections to or from a port, as the kernel lists them.
-fn established(port: &str) -> usize {
-    let filter = format!("( sport = :{port} or dport = :{port} )");
-    let output = Command::new("ss").args(["-Htn", "state", "established", &filter]).output().unwrap();
-    output.stdout.iter().filter(|byte| **byte == b'\n').count()
 }

@@ -1,4 +1,5 @@
 //! `plimsoll load` on real servers: nginx from Debian, the project's own, hostile ones; every figure accounted for.
+#![allow(clippy::unwrap_used, reason = "a test that cannot set up is a test that fails")]
 
 mod common;
 
@@ -7,7 +8,8 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::process::{Command, Stdio};
 use std::time::Duration;
-use testkit::process::Guard;
+use testkit::port::Reserved;
+use testkit::process::{self, Guard};
 use testkit::wait_until;
 
 #[test]
@@ -35,8 +37,8 @@ fn nginx_counts_what_we_count() {
 
 #[test]
 fn a_target_that_was_never_there_is_given_up_and_nothing_is_made_of_it() {
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let url = format!("http://127.0.0.1:{port}/");
+    let refusing = Reserved::new().unwrap();
+    let url = format!("http://{}/", refusing.address());
     // It ends by itself after a while, so that a run that is not given up fails rather than goes on.
     let load = ["load", &url, "-d", "20s", "-c", "5", "--no-record", "-q"];
     let run = plimsoll(&[&load[..], &["--json", "--give-up", "500ms", "--tick", "100ms"]].concat());
@@ -56,9 +58,9 @@ fn a_target_that_was_never_there_is_given_up_and_nothing_is_made_of_it() {
     // By default it is two seconds; who says never, goes on to the end.
     let run = plimsoll(&[&load[..], &["--explain"]].concat());
     assert!(run.stdout.contains("2.00 s in which nothing has connected"), "{}", run.stdout);
-    let on = ["load", &url, "-d", "1s", "-c", "5", "--tick", "100ms", "--no-record", "-q", "--json"];
-    for (give_up, is_given_up) in [("300ms", true), ("never", false)] {
-        let run = plimsoll(&[&on[..], &["--give-up", give_up]].concat());
+    let on = ["load", &url, "-c", "5", "--tick", "100ms", "--no-record", "-q", "--json"];
+    for (give_up, at_most, is_given_up) in [("300ms", "20s", true), ("never", "1s", false)] {
+        let run = plimsoll(&[&on[..], &["--give-up", give_up, "-d", at_most]].concat());
         assert_eq!(run.stdout.contains("gave-up"), is_given_up, "{give_up}: {}", run.stdout);
     }
 }
@@ -128,9 +130,9 @@ fn many_urls_are_mixed_by_weight_over_several_origins() {
     let run =
         plimsoll(&["load", "--urls", file, "--rate", "2k/s", "-d", "1s", "-c", "8", "--json", "--no-record", "-q"]);
     assert_valid_or_disturbed(&run.json());
-    let status = &run.json()["totals"]["status"];
-    let (first, second) = (status["200"].as_f64().unwrap(), status["201"].as_f64().unwrap());
-    assert_eq!(first + second, 2000.0);
+    let totals = &run.json()["totals"];
+    let (first, second) = (totals["status"]["200"].as_f64().unwrap(), totals["status"]["201"].as_f64().unwrap());
+    assert_eq!((due(totals), totals["started"].as_f64()), (2000, Some(first + second)), "{totals}");
     assert!((2.3..4.0).contains(&(first / second)), "{first} : {second}");
 }
 
@@ -199,8 +201,8 @@ fn echo_is_compared_byte_by_byte() {
 
 #[test]
 fn what_cannot_run_ends_with_one_sentence_and_status_1() {
-    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let dead = format!("http://{free}/");
+    let refusing = Reserved::new().unwrap();
+    let dead = format!("http://{}/", refusing.address());
     let cases: [(&[&str], &str); 3] = [
         (&["load", &dead, "-d", "300ms", "--no-record"], "refused"),
         (&["load", "http://no-such-name.invalid/", "--no-record"], "no-such-name.invalid"),
@@ -260,10 +262,15 @@ fn where_io_uring_is_forbidden_epoll_is_taken_and_said() {
 
 #[test]
 fn a_stalled_target_is_measured_and_the_result_is_valid() {
+    in_three(a_stalled_target_is_measured);
+}
+
+fn a_stalled_target_is_measured() {
     let mut server = serve_http(&[]);
     let url = server.url.clone();
     let mut load = command(&["load", &url, "--rate", "1k/s", "-d", "3s", "-c", "16", "--json", "--no-record", "-q"]);
     let child = load.stdout(Stdio::piped()).spawn().unwrap();
+    wait_for_load(&server);
     std::thread::sleep(Duration::from_millis(1000));
     server.process.signal(libc_sigstop());
     std::thread::sleep(Duration::from_millis(500));
@@ -271,7 +278,7 @@ fn a_stalled_target_is_measured_and_the_result_is_valid() {
     let output = child.wait_with_output().unwrap();
     let doc: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_valid_or_disturbed(&doc);
-    assert_eq!(doc["totals"]["ok"], 3000);
+    assert_eq!((due(&doc["totals"]), &doc["totals"]["ok"]), (3000, &doc["totals"]["started"]));
     let p99 = |kind: &str| doc["latency"][kind]["p99_us"].as_f64().unwrap();
     assert!(p99("response") > 400_000.0 && p99("queue") > 300_000.0, "{}", doc["latency"]);
     // 500 ms of stall are in queue and service time; lag is what the tests beside this one cost the generator.
@@ -315,7 +322,9 @@ fn with_nohup_a_run_outlives_its_terminal() {
     let server = serve_http(&[]);
     let script = format!("trap '' HUP; exec {BIN} load {} -d 2s --no-record -q", server.url);
     let mut load = Guard::spawn(Command::new("sh").args(["-c", &script]).stdout(Stdio::piped())).unwrap();
-    std::thread::sleep(Duration::from_millis(700));
+    // What is ignored from its start on stays so where it makes signals its own.
+    wait_until("signals are its own", || process::catches(load.pid(), 2));
+    assert!(process::ignores(load.pid(), 1));
     load.signal(1);
     let mut printed = String::new();
     load.child().stdout.take().unwrap().read_to_string(&mut printed).unwrap();
@@ -405,7 +414,8 @@ fn a_second_signal_ends_it_at_once_and_without_a_summary() {
     let ended_at_once = (0..10).any(|_| {
         let mut command = command(&["load", &url, "-c", "2", "-d", "1m", "--no-record", "-q"]);
         let mut load = Guard::spawn(command.stdout(Stdio::piped())).unwrap();
-        std::thread::sleep(Duration::from_millis(500));
+        wait_until("signals are its own", || process::catches(load.pid(), signal_hook::consts::SIGINT));
+        std::thread::sleep(Duration::from_millis(300));
         load.signal(signal_hook::consts::SIGINT);
         std::thread::sleep(Duration::from_millis(20));
         load.signal(signal_hook::consts::SIGTERM);
@@ -414,8 +424,9 @@ fn a_second_signal_ends_it_at_once_and_without_a_summary() {
         load.child().stdout.take().unwrap().read_to_string(&mut printed).unwrap();
         // As the shell counts a death by the second signal; by the first alone it would be 130, with a summary.
         assert!(matches!(status.code(), Some(130 | 143)), "{status}");
-        assert_eq!(printed.is_empty(), status.code() == Some(143), "{printed}");
-        status.code() == Some(143)
+        assert!(status.code() == Some(143) || !printed.is_empty());
+        // The summary may have been under way already.
+        status.code() == Some(143) && printed.is_empty()
     });
     assert!(ended_at_once);
 }
@@ -453,7 +464,8 @@ fn a_target_that_died_under_a_count_is_said_with_the_way_out() {
 
 #[test]
 fn an_observer_that_is_not_there_yet_is_said_at_the_first_try() {
-    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let refusing = Reserved::new().unwrap();
+    let nobody = refusing.address().to_string();
     let load = |more: &[&str]| {
         let args = ["load", "http://127.0.0.1:1/", "-n1", "--no-record", "--observe-at", &nobody];
         finish(command(&[&args[..], more].concat()).env("PLIMSOLL_TOKEN", "a-token-for-tests-0123456789"))

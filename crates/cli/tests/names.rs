@@ -7,8 +7,11 @@ use common::{BIN, command, plimsoll};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{ChildStdout, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use testkit::process::Guard;
+use testkit::wait_until;
 
 const HANG_GUARD: Duration = testkit::HANG_GUARD;
 const SIGKILL: i32 = 9;
@@ -87,9 +90,10 @@ fn nothing_acknowledged_is_lost_by_kill_9() {
     let mut acknowledged: Vec<String> = Vec::new();
     for round in 0..5 {
         let server = Names::start(&arguments);
+        let written = Arc::new(AtomicUsize::new(0));
         let writers: Vec<_> = (0..50)
             .map(|writer| {
-                let stream = server.connect();
+                let (stream, written) = (server.connect(), written.clone());
                 std::thread::spawn(move || {
                     let mut stream = BufReader::new(stream);
                     let mut known = Vec::new();
@@ -100,12 +104,14 @@ fn nothing_acknowledged_is_lost_by_kill_9() {
                             None => break,
                         }
                         known.push(name);
+                        written.fetch_add(1, Ordering::Relaxed);
                     }
                     known
                 })
             })
             .collect();
-        std::thread::sleep(Duration::from_millis(400 + 150 * round));
+        wait_until("something is acknowledged", || written.load(Ordering::Relaxed) > 0);
+        std::thread::sleep(Duration::from_millis(300 + 150 * round));
         server.process.signal(SIGKILL);
         let before = acknowledged.len();
         acknowledged.extend(writers.into_iter().flat_map(|writer| writer.join().unwrap()));

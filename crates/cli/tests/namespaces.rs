@@ -108,6 +108,8 @@ fn a_target_in_another_network_namespace_is_found_and_read_there() {
     nginx.arg("-e").arg(folder.path().join("log")).arg("-p").arg(folder.path());
     nginx.arg("-c").arg(folder.path().join("nginx.conf"));
     let Some(linked) = Linked::new(1, &mut nginx) else { return };
+    let children = format!("/proc/{0}/task/{0}/children", linked.server.pid());
+    wait_until("nginx has its worker", || std::fs::read_to_string(&children).is_ok_and(|list| !list.trim().is_empty()));
     let url = format!("http://{}:{PORT}/", linked.address);
     let document = linked.plimsoll(&[], &load(&url)).json();
     let targets = document["observed"]["target"].as_array().unwrap();

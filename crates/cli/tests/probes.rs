@@ -5,7 +5,8 @@ mod common;
 use common::*;
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
-use std::process::Command;
+use std::process::{Command, Stdio};
+use testkit::process::Guard;
 use testkit::wait_until;
 
 fn can_run() -> bool {
@@ -53,20 +54,24 @@ fn a_server_that_is_killed_is_in_the_recording_with_what_killed_it() {
         return;
     }
     let server = serve_http(&[]);
-    let pid = server.process.pid();
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("run.plimsoll");
-    let record = ["--record", file.to_str().unwrap()];
-    let load = ["load", &server.url, "-d", "3s", "-c", "2", "--json", "-q", "--observe", "light"];
-    let mut load = command(&[&load[..], &record[..]].concat());
-    let running = std::thread::spawn(move || finish(&mut load));
-    wait_until("the target is under load", || {
-        std::fs::read_to_string(format!("/proc/{pid}/net/tcp")).is_ok() && file.exists()
+    let file = file.to_str().unwrap();
+    let load = ["load", &server.url, "-d", "1h", "-c", "2", "--tick", "100ms", "-q", "--observe", "light"];
+    let mut load = Guard::spawn(command(&[&load[..], &["--record", file]].concat()).stdout(Stdio::null())).unwrap();
+    let report =
+        || Some(plimsoll(&["report", file, "--json"])).filter(|run| run.status == Some(0)).map(|run| run.json());
+    // Probes come while the run goes on.
+    wait_until("the target is under load, and looked at", || {
+        report().is_some_and(|doc| doc["observed"]["bpf"]["counts"].is_object())
     });
-    std::thread::sleep(std::time::Duration::from_secs(1));
     server.process.signal(9);
-    let run = running.join().unwrap();
-    let doc = run.json();
+    wait_until("its end is known", || {
+        report().is_some_and(|doc| doc["events"].as_array().unwrap().iter().any(|event| event["kind"] == "target-gone"))
+    });
+    load.signal(2);
+    assert_eq!(load.wait(testkit::HANG_GUARD).unwrap().code(), Some(130));
+    let doc = report().unwrap();
     let events = doc["events"].as_array().unwrap_or_else(|| panic!("no events in {doc}"));
     let text = |kind: &str| {
         let event = events.iter().find(|event| event["kind"] == kind);

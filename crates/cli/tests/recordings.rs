@@ -65,8 +65,8 @@ fn a_recording_says_what_the_run_said_and_ends_as_it_did() {
     let http = serve_http(&[]);
     let echo = serve(&["serve", "echo", "--listen", "127.0.0.1:0"]);
     let held = echo.url.replace("echo://", "hold://");
-    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let nobody = format!("http://127.0.0.1:{nobody}/");
+    let refusing = testkit::port::Reserved::new().unwrap();
+    let nobody = format!("http://{}/", refusing.address());
     for (name, args) in [
         ("closed", &[http.url.as_str(), "-n", "2000", "-c", "8", "-t", "2"][..]),
         ("open", &[&http.url, "--rate", "400", "-d", "2s", "--tick", "200ms"]),
@@ -83,7 +83,9 @@ fn a_recording_says_what_the_run_said_and_ends_as_it_did() {
     // One that is told to end early.
     let args = [http.url.as_str(), "-d", "60s", "-c", "4", "--tick", "200ms"];
     let (live, path) = held_against_its_recording("interrupted", &args, |load| {
-        std::thread::sleep(Duration::from_millis(1500));
+        wait_until("signals are its own", || testkit::process::catches(load.pid(), 2));
+        wait_for_load(&http);
+        std::thread::sleep(Duration::from_millis(1000));
         load.signal(2);
     });
     live.assert_exit(130);
@@ -95,8 +97,9 @@ fn a_recording_says_what_the_run_said_and_ends_as_it_did() {
 fn a_recording_of_a_target_that_died_says_what_the_run_said() {
     let mut server = serve_http(&[]);
     let url = server.url.clone();
-    let args = [url.as_str(), "--rate", "300", "-d", "3s", "-c", "10", "--tick", "200ms", "--drain", "500ms"];
+    let args = [url.as_str(), "--rate", "300", "-d", "4s", "-c", "10", "--tick", "200ms", "--drain", "500ms"];
     let (live, _) = held_against_its_recording("died", &args, |_| {
+        wait_for_load(&server);
         std::thread::sleep(Duration::from_millis(1500));
         server.process.child().kill().unwrap();
         let _ = server.process.child().wait();

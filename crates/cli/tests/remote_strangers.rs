@@ -5,7 +5,7 @@
 mod common;
 use common::*;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -39,9 +39,9 @@ impl Observer {
         Observer { process, address }
     }
 
-    /// Its output goes there.
-    fn start_into(output: std::io::PipeWriter) -> Self {
-        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    /// Its output goes there. `number`: of the test, which has an address of its own, as strangers take ports of theirs.
+    fn start_into(number: u8, output: std::io::PipeWriter) -> Self {
+        let address: SocketAddr = format!("{}:4500", own_address(number)).parse().unwrap();
         let mut serve = command(&["watch", "--serve", &address.to_string()]);
         serve.env("PLIMSOLL_TOKEN", TOKEN).stdout(output.try_clone().unwrap()).stderr(output);
         let process = Guard::spawn(&mut serve).unwrap();
@@ -100,7 +100,7 @@ impl Flood {
                     return;
                 }
                 // Whatever becomes of it, the next one comes.
-                if let Ok(mut socket) = stranger(to, from(number)) {
+                if let Ok(mut socket) = stranger(to, from(number), Duration::from_secs(1)) {
                     let _ = socket.write_all(bytes);
                     held.push_back(socket);
                     counted.fetch_add(1, Ordering::Relaxed);
@@ -130,10 +130,10 @@ impl Drop for Flood {
     }
 }
 
-fn stranger(to: SocketAddr, from: Ipv4Addr) -> std::io::Result<TcpStream> {
+fn stranger(to: SocketAddr, from: Ipv4Addr, at_most: Duration) -> std::io::Result<TcpStream> {
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None)?;
     socket.bind(&SocketAddr::from((from, 0)).into())?;
-    socket.connect_timeout(&to.into(), Duration::from_secs(1))?;
+    socket.connect_timeout(&to.into(), at_most)?;
     Ok(socket.into())
 }
 
@@ -190,7 +190,8 @@ fn who_has_the_token_gets_through_strangers_of_ever_new_addresses_in_the_middle_
 #[test]
 fn forty_strangers_of_ten_addresses_lock_nobody_out() {
     let observer = Observer::start();
-    let held: Vec<_> = (0..40).map(|number| stranger(observer.address, ten_addresses(number)).unwrap()).collect();
+    let one = |number| stranger(observer.address, ten_addresses(number), testkit::HANG_GUARD).unwrap();
+    let held: Vec<_> = (0..40).map(one).collect();
     observer.is_seen();
     drop(held);
     observer.ends_in_time();
@@ -199,10 +200,10 @@ fn forty_strangers_of_ten_addresses_lock_nobody_out() {
 #[test]
 fn an_output_that_nobody_reads_holds_up_neither_clients_nor_the_end() {
     let (reader, writer) = full_pipe();
-    let observer = Observer::start_into(writer);
+    let observer = Observer::start_into(0, writer);
     // Each of them is a line that is never written.
     for number in 0..600 {
-        let mut socket = stranger(observer.address, any_address(number)).unwrap();
+        let mut socket = stranger(observer.address, any_address(number), testkit::HANG_GUARD).unwrap();
         let _ = socket.write_all(b"no TLS");
     }
     observer.is_seen();
@@ -214,7 +215,7 @@ fn an_output_that_nobody_reads_holds_up_neither_clients_nor_the_end() {
 #[test]
 fn an_output_that_is_read_late_has_all_that_the_queue_held() {
     let (mut reader, writer) = full_pipe();
-    let observer = Observer::start_into(writer);
+    let observer = Observer::start_into(1, writer);
     observer.is_seen();
     let all = std::thread::spawn(move || {
         let mut all = String::new();

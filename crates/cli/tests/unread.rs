@@ -119,18 +119,11 @@ fn a_watch_whose_rows_nobody_reads_is_ended_by_the_second_signal() {
     watch.stdout(writer).stderr(Stdio::null());
     let mut process = Guard::spawn(&mut watch).unwrap();
     drop(watch);
-    wait_until("signals are its own", || caught(process.pid()));
+    wait_until("signals are its own", || testkit::process::catches(process.pid(), SIGTERM));
     process.signal(SIGTERM);
     process.signal(SIGINT);
     // Of two that wait, the kernel hands over the lower one first.
     let status = status(&mut process);
     assert!([128 + SIGINT, 128 + SIGTERM].contains(&status), "{status}");
     drop(reader);
-}
-
-/// Whether a process handles SIGTERM.
-fn caught(pid: u32) -> bool {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap_or_default();
-    u64::from_str_radix(mask.trim(), 16).is_ok_and(|mask| mask >> (SIGTERM - 1) & 1 == 1)
 }

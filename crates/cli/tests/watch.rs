@@ -3,6 +3,7 @@
 
 mod common;
 use common::*;
+use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::process::{Command, Stdio};
 use testkit::process::Guard;
@@ -30,13 +31,17 @@ fn a_process_is_watched_by_its_id_and_by_its_port() {
 
 #[test]
 fn rows_come_by_time_and_a_target_that_ends_ends_it() {
-    let mut child = Guard::spawn(Command::new("sleep").arg("0.7").stdout(Stdio::null())).unwrap();
-    let run = plimsoll(&["watch", "--pid", &child.pid().to_string(), "--tick", "100ms"]);
-    run.assert_exit(0);
-    let rows: Vec<&str> = run.stdout.lines().collect();
-    assert!(rows[0].contains("target CPU") && rows[0].contains("PSI cpu"), "{}", run.stdout);
-    assert!(rows.len() > 2 && run.stdout.contains("target-gone"), "{}", run.stdout);
-    assert!(child.child().try_wait().unwrap().is_some());
+    let mut target = Guard::spawn(Command::new("sleep").arg("600").stdout(Stdio::null())).unwrap();
+    let args = ["watch", "--pid", &target.pid().to_string(), "--tick", "100ms"];
+    let mut watch = Guard::spawn(command(&args).stdin(Stdio::null()).stdout(Stdio::piped())).unwrap();
+    let mut lines = BufReader::new(watch.child().stdout.take().unwrap()).lines().map(Result::unwrap);
+    let first = lines.next().unwrap();
+    assert!(first.contains("target CPU") && first.contains("PSI cpu"), "{first}");
+    assert_eq!(lines.by_ref().take(3).count(), 3, "rows come while it is there");
+    target.child().kill().unwrap();
+    target.child().wait().unwrap();
+    assert!(lines.any(|line| line.contains("target-gone")));
+    assert_eq!(watch.wait(testkit::HANG_GUARD).unwrap().code(), Some(0));
 }
 
 #[test]

@@ -200,7 +200,7 @@ fn with_hidepid_what_is_hidden_is_said_to_be_hidden_and_ones_own_is_seen() {
          cd /
          sleep 600 & hidden=$!
          setpriv {nobody} -- sleep 600 & own=$!
-         sleep 0.3
+         until grep -q '^Uid:.65534' /proc/$own/status && grep -q '^sleep' /proc/$own/comm; do sleep 0.05; done
          setpriv {nobody} -- {program} watch --pid $own -d 300ms --tick 100ms --json
          kill $own
          setpriv {nobody} -- {program} watch --pid $hidden -d 300ms --json && status=0 || status=$?
@@ -228,8 +228,9 @@ fn an_id_that_is_used_again_is_not_taken_for_the_target() {
     let script = "
         echo 900 > /proc/sys/kernel/ns_last_pid
         sleep 600 & first=$!
-        {bin} watch --pid $first -d 3s --tick 1500ms --json & watch=$!
-        sleep 0.7
+        {bin} watch --pid $first -d 8s --tick 4s --json & watch=$!
+        until grep -q '^SigCgt:.*[2367abef]$' /proc/$watch/status; do sleep 0.05; done
+        sleep 1.5
         kill $first; wait $first 2>/dev/null || true
         echo $((first - 1)) > /proc/sys/kernel/ns_last_pid
         sleep 600 & second=$!

@@ -13,7 +13,6 @@ fn burst(workload: Workload, at: BurstAt) -> Plan {
     plan.connections = 40;
     plan.pace = Pace::Burst { rounds: 5, at, pause_ns: 5 * MS };
     plan.stop = Stop { duration_ns: None, requests: Some(200) };
-    plan.timeouts.reply_ns = S;
     plan
 }
 

@@ -45,7 +45,6 @@ fn on_unix(name: &str, driver: DriverKind, workload: Workload, requests: u64) ->
     plan.connections = 1;
     plan.origins[0].addresses = vec![Address::Unix(path.clone())];
     plan.stop = Stop { duration_ns: None, requests: Some(requests) };
-    plan.timeouts.reply_ns = 5 * S;
     let sum = run_real(&plan);
     let _ = std::fs::remove_file(path);
     Some(sum)

@@ -20,7 +20,6 @@ fn held(every_ms: u64, is_echoed: bool) -> Plan {
     plan.connections = 50;
     plan.pace = Pace::Held { every_ns: Some(every_ms * MS).filter(|ns| *ns > 0), connects_per_s: 1000.0 };
     plan.stop.duration_ns = Some(500 * MS);
-    plan.timeouts.reply_ns = S;
     plan
 }
 
@@ -28,9 +27,11 @@ fn held(every_ms: u64, is_echoed: bool) -> Plan {
 fn each_connection_sends_on_its_own_phase_and_is_answered() {
     on_all(&held(100, true), answering(echo_back), |name, sum| {
         let c = &sum.total.counts;
-        assert_eq!((c.connected, c.connect_failed, c.failed, c.dropped), (50, 0, 0, 0), "{name}");
-        // 50 connections × 10 a second, over 0.5 s of holding; what was sent in the 50 ms of making is warm-up.
-        assert!((240..=260).contains(&c.ok), "{name}: {c:?}");
+        assert_eq!((c.connected, c.connect_failed, c.failed), (50, 0, 0), "{name}");
+        // 50 connections × 10 a second, over 0.5 s of holding; what was sent in the 50 ms of making is warm-up. One whose
+        // answer a busy machine holds up sends no second message meanwhile.
+        assert!((240..=260).contains(&sum.due(name)), "{name}: {c:?}");
+        assert!(c.ok == c.started && c.ok > 0 && (name != "sim" || c.dropped == 0), "{name}: {c:?}");
         assert!(c.warmup > 0, "{name}: {c:?}");
         assert!(sum.finished[0].measured_from_ns >= 49 * MS, "{name}: {:?}", sum.finished);
         assert_eq!(c.bytes_received, c.ok * 128, "{name}");
@@ -52,7 +53,8 @@ fn nothing_is_sent_where_nothing_is_asked() {
 fn a_message_that_is_only_sent_is_done_when_it_has_left() {
     on_all(&held(100, false), answering(|_| vec![]), |name, sum| {
         let c = &sum.total.counts;
-        assert!(c.ok >= 245 && c.failed == 0 && c.bytes_received == 0, "{name}: {c:?}");
+        assert!(sum.due(name) >= 245 && c.ok == c.started && c.bytes_received == 0, "{name}: {c:?}");
+        assert!(c.ok > 0 && (name != "sim" || c.dropped == 0), "{name}: {c:?}");
     });
 }
 
@@ -158,7 +160,7 @@ fn connections_spread_over_many_tables() {
         }
         let (mut connected, mut answered) = (0, 0);
         while answered < 100 {
-            let until_ns = driver.now_ns() + 5 * S;
+            let until_ns = driver.now_ns() + 60 * S;
             driver.wait(until_ns, Wake::First).unwrap();
             assert!(driver.now_ns() < until_ns, "{connected} connected, {answered} answered");
             while let Some(event) = driver.next() {

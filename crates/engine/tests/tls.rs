@@ -141,7 +141,6 @@ impl Service for Secured {
 fn counted(workload: Workload, tls: TlsPlan, requests: u64) -> Plan {
     let mut plan = plan(workload);
     plan.stop = Stop { duration_ns: None, requests: Some(requests) };
-    plan.timeouts = Timeouts { connect_ns: 5 * S, reply_ns: 5 * S };
     plan.tls = Some(tls);
     plan
 }

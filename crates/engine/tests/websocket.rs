@@ -188,8 +188,6 @@ fn on_all_peers(plan: &Plan, does: Does, check: impl Fn(&str, &Sum, &Heard)) {
         let heard = peer.heard.clone();
         if let Some(sum) = run(driver, plan.clone(), Weather::default(), || peer.clone()) {
             sum.assert_conserved(driver.name());
-            // A thread of the server may still have to read what was sent last.
-            std::thread::sleep(std::time::Duration::from_millis(if driver == DriverKind::Sim { 0 } else { 50 }));
             check(driver.name(), &sum, &heard.lock().unwrap());
         }
     }

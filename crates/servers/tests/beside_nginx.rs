@@ -207,7 +207,7 @@ fn what_nginx_does_not_let_out_we_do_not() {
 
 #[test]
 fn connections_are_kept_and_ended_as_nginx_does() {
-    let Some(pair) = pair("keepalive_timeout 1s;", Duration::from_secs(1)) else { return };
+    let Some(pair) = pair("keepalive_timeout 2s;", Duration::from_secs(2)) else { return };
     for (version, field, is_kept) in [
         ("1.1", "", true),
         ("1.1", "Connection: close\r\n", false),

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use common::{Client, Running, http_default, noise};
 use servers::ServeOptions;
 use servers::http::{GENERATED_LINE, HttpOptions};
+use testkit::wait_until;
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: t\r\n\r\n";
 
@@ -313,7 +314,7 @@ fn mutated_requests_neither_hang_nor_harm() {
 fn a_sleeping_request_holds_up_nobody_else() {
     let server = http_default();
     let mut sleeper = server.connect();
-    sleeper.send(b"GET /sleep?ms=600 HTTP/1.1\r\nHost: t\r\n\r\nGET /bytes?n=2 HTTP/1.1\r\nHost: t\r\n\r\n");
+    sleeper.send(b"GET /sleep?ms=5000 HTTP/1.1\r\nHost: t\r\n\r\nGET /bytes?n=2 HTTP/1.1\r\nHost: t\r\n\r\n");
     sleeper.stream.get_ref().set_nonblocking(true).unwrap();
     for _ in 0..50 {
         assert_eq!(server.get("/").status, 200);
@@ -321,15 +322,16 @@ fn a_sleeping_request_holds_up_nobody_else() {
     let still_asleep = sleeper.stream.get_ref().peek(&mut [0]);
     assert!(still_asleep.is_err(), "50 requests took less than the sleep, on any machine that is not stopped");
     sleeper.stream.get_ref().set_nonblocking(false).unwrap();
-    assert_eq!(sleeper.reply(false).text(), "slept 600 ms\n");
+    assert_eq!(sleeper.reply(false).text(), "slept 5000 ms\n");
     assert_eq!(sleeper.reply(false).body, b"AB");
     server.finish();
 }
 
 #[test]
 fn idle_connections_end_and_half_requests_are_told_why() {
-    let idle_timeout = Some(Duration::from_millis(150));
-    let server = Running::http(ServeOptions { idle_timeout, ..ServeOptions::default() }, HttpOptions::default());
+    let options = ServeOptions { idle_timeout: Some(Duration::from_secs(1)), ..ServeOptions::default() };
+    let live = options.live.clone();
+    let server = Running::http(options, HttpOptions::default());
     let mut idle = server.connect();
     assert!(idle.is_at_end());
     let mut kept = server.connect();
@@ -343,12 +345,11 @@ fn idle_connections_end_and_half_requests_are_told_why() {
         assert!(client.is_at_end());
     }
     // Sleeping is not idling.
-    assert_eq!(server.get("/sleep?ms=500").status, 200);
+    assert_eq!(server.get("/sleep?ms=2000").status, 200);
     let mut unread = server.connect();
     unread.send(b"GET /bytes?n=1000000000 HTTP/1.1\r\nHost: t\r\n\r\n");
-    std::thread::sleep(Duration::from_millis(600));
+    wait_until("the one that does not read is closed, too", || live.read(Duration::ZERO).counters.idle_closed >= 5);
     let counters = server.finish();
-    assert!(counters.idle_closed >= 5, "the one that does not read, too: {counters:?}");
     assert_eq!(counters.cut_at_stop, 0, "{counters:?}");
 }
 
@@ -420,24 +421,28 @@ fn half_closed_clients_get_their_replies_and_resets_harm_nobody() {
 
 #[test]
 fn a_stop_lets_replies_in_flight_finish() {
-    let server = Running::http(ServeOptions { workers: 2, ..ServeOptions::default() }, HttpOptions::default());
+    let options = ServeOptions { workers: 2, ..ServeOptions::default() };
+    let live = options.live.clone();
+    let server = Running::http(options, HttpOptions::default());
     let mut idle = server.connect();
     idle.send(GET.as_bytes());
     assert_eq!(idle.reply(false).status, 200);
     let mut asleep = server.connect();
-    asleep.send(b"GET /sleep?ms=300 HTTP/1.1\r\nHost: t\r\n\r\n");
+    asleep.send(b"GET /sleep?ms=1000 HTTP/1.1\r\nHost: t\r\n\r\n");
     let mut loading = server.connect();
     loading.send(b"GET /bytes?n=30000000 HTTP/1.1\r\nHost: t\r\n\r\n");
     let mut forever = server.connect();
     forever.send(b"GET /sleep?ms=3000000 HTTP/1.1\r\nHost: t\r\n\r\n");
-    std::thread::sleep(Duration::from_millis(50));
+    wait_until("all have been asked for", || live.read(Duration::ZERO).counters.requests >= 4);
     let addr = server.addrs[0];
     let finished = std::thread::spawn(move || server.finish());
+    // Meanwhile: of what is not read in time the stop does not wait for the end.
+    let loaded = std::thread::spawn(move || loading.reply(false).body.len());
     assert!(idle.is_at_end());
     let reply = asleep.reply(false);
-    assert_eq!((reply.text(), reply.field("Connection")), ("slept 300 ms\n", Some("close")));
+    assert_eq!((reply.text(), reply.field("Connection")), ("slept 1000 ms\n", Some("close")));
     assert!(asleep.is_at_end());
-    assert_eq!(loading.reply(false).body.len(), 30_000_000);
+    assert_eq!(loaded.join().unwrap(), 30_000_000);
     assert!(std::net::TcpStream::connect(addr).is_err(), "nobody is let in any more");
     let counters = finished.join().unwrap();
     assert_eq!((counters.cut_at_stop, counters.accepted), (1, 4), "{counters:?}");

@@ -198,7 +198,9 @@ fn slow_restart(on_crash: OnCrash) -> NamesOptions {
 
 #[test]
 fn fail_fast_refuses_at_once_and_what_was_saved_is_lost() {
-    let server = Names::start(slow_restart(OnCrash::FailFast));
+    // Down for long enough that it is seen to be.
+    let names = NamesOptions { backoff: Duration::from_secs(5), ..slow_restart(OnCrash::FailFast) };
+    let server = Names::start(names);
     let mut stream = server.connect();
     // In one pipeline: what is in front of the crash is answered, what is behind finds the store down.
     let refused = b"-LOADING the store has crashed and is being started again\r\n";
@@ -251,7 +253,7 @@ fn wait_is_bounded_in_time_and_number() {
 #[test]
 fn retry_tries_again_and_gives_up_in_the_end() {
     let retry = |times, ms| OnCrash::Retry { times, backoff: Duration::from_millis(ms) };
-    let server = Names::start(slow_restart(retry(20, 50)));
+    let server = Names::start(slow_restart(retry(2000, 50)));
     ask(&mut server.connect(), b"OOPS\r\nSET a 1\r\n", &[OOPS, b"+OK\r\n"].concat());
     assert_eq!(server.finish().unavailable, 0);
     let server = Names::start(NamesOptions {
@@ -454,7 +456,7 @@ fn a_stop_answers_what_is_under_way_and_closes_the_rest() {
 fn idle_connections_are_closed_and_a_unix_socket_serves_too() {
     let folder = tempfile::tempdir().unwrap();
     let unix = folder.path().join("socket");
-    let idle_timeout = Some(Duration::from_millis(100));
+    let idle_timeout = Some(Duration::from_secs(2));
     let server = Names::with(
         ServeOptions { idle_timeout, unix: Some(unix.clone()), ..ServeOptions::default() },
         NamesOptions::default(),

@@ -95,8 +95,10 @@ fn a_change_through_the_proxy_forgets_and_large_objects_are_not_kept() {
     };
     std::fs::write(nginx.root().join("large"), vec![7; 70_000]).unwrap();
     let proxy = proxy_to(&[nginx.address()], ProxyOptions { cache_bytes: 1 << 20, ..ProxyOptions::default() });
-    ask(&proxy, "/index.html", "");
-    assert!(is_hit(&ask(&proxy, "/index.html", "")));
+    let first = ask(&proxy, "/index.html", "");
+    assert_eq!((first.status, first.field("Cache-Control")), (200, Some("max-age=3600")), "{first:?}");
+    let second = ask(&proxy, "/index.html", "");
+    assert!(is_hit(&second), "{second:?}");
     let put = proxy.ask("PUT /index.html HTTP/1.1\r\nHost: t\r\nContent-Length: 3\r\n\r\nnew");
     assert_eq!(put.status, 204);
     let reply = ask(&proxy, "/index.html", "");

@@ -16,6 +16,7 @@ use rustls::{HandshakeKind, ProtocolVersion};
 use servers::ServeOptions;
 use servers::http::{GENERATED_LINE, HttpOptions};
 use servers::tls::{Certificate, KEY_KINDS, MadeCertificate, TlsOptions, TlsVersion};
+use testkit::wait_until;
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: t\r\n\r\n";
 
@@ -314,26 +315,29 @@ fn certificates_of_ones_own_are_shown() {
 
 #[test]
 fn a_stop_lets_replies_in_flight_finish_and_ends_in_order() {
-    let secure = Secure::http(
-        TlsOptions::default(),
-        ServeOptions { workers: 2, ..ServeOptions::default() },
-        HttpOptions::default(),
-    );
+    let options = ServeOptions { workers: 2, ..ServeOptions::default() };
+    let live = options.live.clone();
+    let secure = Secure::http(TlsOptions::default(), options, HttpOptions::default());
     let config = secure.config();
     let mut idle = secure.connect(&config);
     idle.send(GET.as_bytes());
     assert_eq!(idle.reply(false).status, 200);
     let mut asleep = secure.connect(&config);
-    asleep.send(&get("/sleep?ms=300"));
+    asleep.send(&get("/sleep?ms=1000"));
     let mut loading = secure.connect(&config);
     loading.send(&get("/bytes?n=30000000"));
     let half = secure.tcp();
-    std::thread::sleep(Duration::from_millis(50));
+    wait_until("all have been asked for", || {
+        let counters = live.read(Duration::ZERO).counters;
+        (counters.requests, counters.accepted) == (3, 4)
+    });
     let finished = std::thread::spawn(move || secure.server.finish());
+    // Meanwhile: of what is not read in time the stop does not wait for the end.
+    let loaded = std::thread::spawn(move || loading.reply(false).body.len());
     assert!(idle.is_at_end());
-    assert_eq!(asleep.reply(false).text(), "slept 300 ms\n");
+    assert_eq!(asleep.reply(false).text(), "slept 1000 ms\n");
     assert!(asleep.is_at_end());
-    assert_eq!(loading.reply(false).body.len(), 30_000_000);
+    assert_eq!(loaded.join().unwrap(), 30_000_000);
     let counters = finished.join().unwrap();
     assert_eq!((counters.cut_at_stop, counters.accepted, counters.tls_failed), (0, 4, 1), "{counters:?}");
     drop(half);

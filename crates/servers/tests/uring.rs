@@ -125,10 +125,10 @@ fn with_all_tables_full_who_comes_waits_and_is_not_lost() {
 #[test]
 fn idle_connections_on_every_ring_are_closed_and_busy_ones_not() {
     let Some(echo) = uring(100, 16) else { return };
-    let options = ServeOptions { idle_timeout: Some(Duration::from_millis(500)), ..ServeOptions::default() };
+    let options = ServeOptions { idle_timeout: Some(Duration::from_secs(2)), ..ServeOptions::default() };
     let server = Running::echo(options, echo);
     let mut streams: Vec<_> = (0..100).map(|_| connect(server.addrs[0])).collect();
-    for _ in 0..20 {
+    for _ in 0..60 {
         for stream in streams.iter_mut().step_by(10) {
             exchange(stream, b"busy");
         }

@@ -241,8 +241,8 @@ fn what_is_no_handshake_is_answered_by_its_status() {
 
 #[test]
 fn who_never_finishes_is_told_so() {
-    let slow = WebSocketOptions { head_timeout: Some(Duration::from_millis(200)), ..WebSocketOptions::default() };
-    let options = ServeOptions { idle_timeout: Some(Duration::from_millis(600)), ..ServeOptions::default() };
+    let slow = WebSocketOptions { head_timeout: Some(Duration::from_secs(1)), ..WebSocketOptions::default() };
+    let options = ServeOptions { idle_timeout: Some(Duration::from_secs(3)), ..ServeOptions::default() };
     let server = Running::websocket(options, slow);
     let mut half = server.connect();
     half.send(b"GET / HTTP/1.1\r\nHost:");

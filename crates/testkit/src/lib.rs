@@ -7,6 +7,7 @@ pub mod certificates;
 pub mod guest;
 pub mod network;
 pub mod nginx;
+pub mod port;
 pub mod process;
 pub mod recordings;
 pub mod redis;

@@ -1,5 +1,6 @@
 //! A real nginx with a configuration of its own, on a free port of the loopback, ended with the test.
 
+use crate::port::Reserved;
 use crate::process::Guard;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -17,7 +18,7 @@ const PORTS: u32 = 20_000;
 #[derive(Debug)]
 pub struct Nginx {
     process: Guard,
-    address: SocketAddr,
+    port: Reserved,
     folder: TempDir,
 }
 
@@ -32,12 +33,12 @@ impl Nginx {
             io::Error::new(io::ErrorKind::NotFound, "nginx is not installed (scripts/packages.sh test)")
         })?;
         let folder = tempfile::tempdir()?;
-        let address = free_address()?;
+        let port = Reserved::new()?;
         let root = folder.path().join("www");
         std::fs::create_dir(&root)?;
         std::fs::write(root.join("index.html"), "x".repeat(612))?;
         let file = folder.path().join("nginx.conf");
-        std::fs::write(&file, configuration(folder.path(), address, server))?;
+        std::fs::write(&file, configuration(folder.path(), port.address(), server))?;
         open_to_all(folder.path())?;
         let mut command = Command::new(program);
         std::fs::create_dir(folder.path().join("logs"))?;
@@ -50,14 +51,15 @@ impl Nginx {
             .arg(&file)
             .stdout(Stdio::null())
             .stderr(Stdio::null());
-        let mut nginx = Nginx { process: Guard::spawn(&mut command)?, address, folder };
+        let mut nginx = Nginx { process: Guard::spawn(&mut command)?, port, folder };
+        let address = nginx.address();
         nginx.process.until_it_listens("nginx", address)?;
         Ok(nginx)
     }
 
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
-        self.address
+        self.port.address()
     }
 
     /// Its document root.
@@ -84,8 +86,9 @@ impl Drop for Nginx {
     }
 }
 
-/// A port of the loopback that was free a moment ago, and is given to nobody in the meantime: it lies below those that the
-/// kernel gives to who connects or asks for any (`net.ipv4.ip_local_port_range`).
+/// A port of the loopback that was free a moment ago: for what listens without reusing addresses; all else wants a
+/// [`Reserved`] one. It is given to nobody in the meantime: it lies below those that the kernel gives to who connects or asks
+/// for any (`net.ipv4.ip_local_port_range`).
 ///
 /// # Errors
 /// Where no socket can be bound at all.

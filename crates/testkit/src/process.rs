@@ -80,6 +80,23 @@ pub fn copy_program(from: &Path, to: &Path) -> io::Result<()> {
     if ended.success() { Ok(()) } else { Err(io::Error::other(format!("cp ended with {ended}"))) }
 }
 
+/// Whether a process has a handler for a signal, by proc_pid_status(5): from then on the signal does what the program makes
+/// of it.
+pub fn catches(pid: u32, signal: i32) -> bool {
+    is_in_mask(pid, "SigCgt:", signal)
+}
+
+/// Whether a process ignores a signal.
+pub fn ignores(pid: u32, signal: i32) -> bool {
+    is_in_mask(pid, "SigIgn:", signal)
+}
+
+fn is_in_mask(pid: u32, mask: &str, signal: i32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let bits = status.lines().find_map(|line| line.strip_prefix(mask)).unwrap_or_default();
+    u64::from_str_radix(bits.trim(), 16).is_ok_and(|bits| bits >> (signal - 1) & 1 == 1)
+}
+
 impl Drop for Guard {
     fn drop(&mut self) {
         let _ = self.child.kill();

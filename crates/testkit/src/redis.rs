@@ -1,6 +1,6 @@
 //! A real redis-server on a free port of the loopback, with its files in a folder of its own, ended with the test.
 
-use crate::nginx::free_address;
+use crate::port::Reserved;
 use crate::process::Guard;
 use std::io;
 use std::net::SocketAddr;
@@ -12,7 +12,7 @@ use tempfile::TempDir;
 #[derive(Debug)]
 pub struct Redis {
     process: Guard,
-    address: SocketAddr,
+    port: Reserved,
     folder: TempDir,
 }
 
@@ -26,23 +26,24 @@ impl Redis {
             io::Error::new(io::ErrorKind::NotFound, "redis-server is not installed (scripts/packages.sh test)")
         })?;
         let folder = tempfile::tempdir()?;
-        let address = free_address()?;
+        let port = Reserved::new()?;
         let mut command = Command::new(program);
         command
             .current_dir(folder.path())
-            .args(["--bind", "127.0.0.1", "--port", &address.port().to_string()])
+            .args(["--bind", "127.0.0.1", "--port", &port.address().port().to_string()])
             .args(["--save", "", "--appendonly", "no", "--unixsocket", "redis.sock"])
             .args(options)
             .stdout(Stdio::null())
             .stderr(Stdio::null());
-        let mut redis = Redis { process: Guard::spawn(&mut command)?, address, folder };
+        let mut redis = Redis { process: Guard::spawn(&mut command)?, port, folder };
+        let address = redis.address();
         redis.process.until_it_listens("redis-server", address)?;
         Ok(redis)
     }
 
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
-        self.address
+        self.port.address()
     }
 
     /// Its unix socket.
@@ -63,7 +64,7 @@ impl Redis {
         let program = crate::program("redis-cli").ok_or_else(|| {
             io::Error::new(io::ErrorKind::NotFound, "redis-cli is not installed (scripts/packages.sh test)")
         })?;
-        let output = Command::new(program).args(["-p", &self.address.port().to_string()]).args(words).output()?;
+        let output = Command::new(program).args(["-p", &self.address().port().to_string()]).args(words).output()?;
         if !output.status.success() {
             return Err(io::Error::other(String::from_utf8_lossy(&output.stderr).into_owned()));
         }

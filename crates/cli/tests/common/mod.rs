@@ -94,6 +94,31 @@ pub fn assert_valid_or_disturbed(document: &serde_json::Value) {
     assert_eq!(document["validity"]["valid"], reasons.is_empty());
 }
 
+/// Waits until a load has connected to a server.
+pub fn wait_for_load(server: &Server) {
+    let port = server.url.trim_end_matches('/').rsplit(':').next().unwrap().to_owned();
+    testkit::wait_until("a load is put on", || established(&port) > 0);
+}
+
+/// Established ends of connections to or from a port, as the kernel lists them.
+pub fn established(port: &str) -> usize {
+    let filter = format!("( sport = :{port} or dport = :{port} )");
+    let output = Command::new("ss").args(["-Htn", "state", "established", &filter]).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    output.stdout.iter().filter(|byte| **byte == b'\n').count()
+}
+
+/// An address of the loopback at which nobody else listens or comes from: one for each process and `number`.
+pub fn own_address(number: u8) -> String {
+    let pid = std::process::id();
+    format!("127.{}.{}.{}", 1 + pid % 250, 1 + pid / 250 % 250, 10 + number)
+}
+
+/// Requests of an open pace that were due: those that a busy machine kept the generator from are counted, too.
+pub fn due(totals: &serde_json::Value) -> u64 {
+    ["started", "dropped", "never_taken_up"].iter().map(|count| totals[*count].as_u64().unwrap_or(0)).sum()
+}
+
 /// nginx, or the reason why there is none.
 pub fn nginx(server: &str) -> Option<Nginx> {
     match Nginx::start(server) {

@@ -4,7 +4,9 @@ use crate::common::{Case, Served, Sign, becomes, get, proves};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with};
 use std::io::Write;
 use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::time::Duration;
+use testkit::wait_until;
 
 proves! {
     "slow-accept" => slow_accept,
@@ -58,25 +60,27 @@ fn switches(served: &Served) -> u64 {
     served.workers().iter().map(|task| of(std::fs::read_to_string(task.join("status")).unwrap())).sum()
 }
 
+fn is_asleep(task: &Path) -> bool {
+    let stat = std::fs::read_to_string(task.join("stat")).unwrap();
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('S'))
+}
+
 fn thundering_herd() {
     const CONNECTIONS: u64 = 40;
     let probe = |served: &mut Served| -> Vec<Sign> {
+        // Each worker sleeps again before the next comes; one that was woken and has had no CPU yet does not.
+        let connect = || {
+            let stream = served.connect();
+            std::thread::sleep(Duration::from_millis(5));
+            wait_until("its workers rest", || served.workers().iter().all(|worker| is_asleep(worker)));
+            stream
+        };
         // With the defect's start, workers learn of it one connection after the other.
-        let _first: Vec<_> = (0..8)
-            .map(|_| {
-                std::thread::sleep(Duration::from_millis(5));
-                served.connect()
-            })
-            .collect();
-        std::thread::sleep(Duration::from_millis(50));
+        let _first: Vec<_> = (0..8).map(|_| connect()).collect();
         let before = switches(served);
-        let mut streams = Vec::new();
-        for _ in 0..CONNECTIONS {
-            streams.push(served.connect());
-            // Each worker sleeps again before the next comes.
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        let streams: Vec<_> = (0..CONNECTIONS).map(|_| connect()).collect();
         let woken = switches(served) - before;
+        drop(streams);
         vec![("more than 1.5 wake-ups a connection", woken * 2 > CONNECTIONS * 3)]
     };
     Case { server: &["http", "--workers", "4"], defect: "thundering-herd", probe }.prove();
@@ -89,8 +93,9 @@ fn accept_imbalance() {
         for stream in &mut streams {
             stream.write_all(request).unwrap();
         }
-        // Some of them are with the slow worker, which now sleeps: what is connected next stays in its queue.
-        std::thread::sleep(Duration::from_millis(50));
+        // Some of them are with the slow worker, which then sleeps: what is connected next stays in its queue.
+        let sleeps = [libc::SYS_nanosleep, libc::SYS_clock_nanosleep].map(Some);
+        becomes(|| served.worker_calls().iter().any(|call| sleeps.contains(call)));
         streams.extend((0..40).map(|_| served.connect()));
         let waiting_at = || {
             let queues = queues(served);

@@ -91,7 +91,7 @@ fn fd_leak() {
 
 fn fd_limit() {
     const CONNECTIONS: usize = 60;
-    const FAILURES: usize = 500;
+    const FAILURES: usize = 150;
     if !has_strace() {
         return;
     }

@@ -14,8 +14,8 @@ use model::resp::{KeyDistribution, Resp, RespCommand, RespExpect};
 use model::{ErrorKind, Interval};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use testkit::recordings;
 
@@ -48,6 +48,14 @@ impl Sum {
         assert_eq!(c.failed, self.total.errors.total(), "{what}: {:?}", self.total.errors.seen().collect::<Vec<_>>());
     }
 
+    /// Requests that were due: what a worker could not come to before the load ended is counted, too, and is none where time
+    /// is simulated.
+    pub fn due(&self, driver: &str) -> u64 {
+        let c = &self.total.counts;
+        assert!(c.never_taken_up == 0 || driver != DriverKind::Sim.name(), "{c:?}");
+        c.started + c.dropped + c.never_taken_up
+    }
+
     /// As many connections as were asked for. On a machine that is busy elsewhere the first ones may have done all
     /// that was to be done before the last was made; in the simulation they are all made.
     pub fn assert_connected(&self, driver: &str, asked: u64, got: u64) {
@@ -71,9 +79,9 @@ pub fn plan(workload: Workload) -> Plan {
     Plan {
         connections: 4,
         stop: Stop { duration_ns: Some(S / 5), requests: None },
-        drain_ns: S / 2,
         // A busy machine must not look like a silent peer.
-        timeouts: Timeouts { connect_ns: 5 * S, reply_ns: 5 * S },
+        drain_ns: 20 * S,
+        timeouts: Timeouts { connect_ns: 20 * S, reply_ns: 20 * S },
         reconnect: Backoff { first_ns: 5 * MS, max_ns: 50 * MS },
         queue_capacity: 10_000,
         tick_ns: 100 * MS,
@@ -133,7 +141,9 @@ where
     for origin in &mut plan.origins {
         origin.addresses = vec![Address::Tcp(server.address)];
     }
-    Some(run_real(&plan))
+    let sum = run_real(&plan);
+    server.settle();
+    Some(sum)
 }
 
 /// Runs a plan with real sockets.
@@ -154,7 +164,7 @@ pub fn follow(mut fleet: Fleet) -> Sum {
     let began = Instant::now();
     let (mut total, mut finished, mut notes) = (Interval::<u64>::new(0), Vec::new(), Vec::new());
     while finished.len() < fleet.workers() {
-        match fleet.receive(Duration::from_secs(5)) {
+        match fleet.receive(testkit::HANG_GUARD) {
             Some(Message::Interval(interval)) => {
                 total.add(&interval);
                 fleet.give_back(interval);
@@ -172,33 +182,53 @@ pub fn follow(mut fleet: Fleet) -> Sum {
 /// A [`Service`] behind a real listening socket: a thread for each connection.
 pub struct Server {
     pub address: SocketAddr,
-    ends: Arc<AtomicBool>,
+    /// Whose connection is the last.
+    last: Arc<OnceLock<SocketAddr>>,
+    listening: Option<JoinHandle<()>>,
 }
 
 impl Server {
     pub fn start<V: Service + Clone + 'static>(service: V) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let ends = Arc::new(AtomicBool::new(false));
-        let stop = ends.clone();
-        std::thread::spawn(move || {
-            for (number, stream) in listener.incoming().enumerate() {
-                if stop.load(Ordering::Relaxed) {
+        let last = Arc::new(OnceLock::new());
+        let ends_with = last.clone();
+        let listening = std::thread::spawn(move || {
+            let mut serving = Vec::new();
+            for number in 0.. {
+                let Ok((stream, peer)) = listener.accept() else { continue };
+                if ends_with.get() == Some(&peer) {
                     break;
                 }
-                let Ok(stream) = stream else { continue };
                 let mut service = service.clone();
-                std::thread::spawn(move || serve(number as u64, stream, &mut service));
+                serving.push(std::thread::spawn(move || serve(number, stream, &mut service)));
             }
+            drop(listener);
+            serving.into_iter().for_each(|thread| thread.join().unwrap());
         });
-        Server { address, ends }
+        Server { address, last, listening: Some(listening) }
+    }
+
+    /// Waits until all that its clients sent has been read; for when they have gone.
+    pub fn settle(mut self) {
+        let listening = self.listening.take().unwrap();
+        self.end();
+        listening.join().unwrap();
+    }
+
+    /// No connection is taken that comes after this.
+    fn end(&self) {
+        let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+        socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+        if self.last.set(socket.local_addr().unwrap().as_socket().unwrap()).is_ok() {
+            socket.connect(&self.address.into()).unwrap();
+        }
     }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        self.ends.store(true, Ordering::Relaxed);
-        let _ = TcpStream::connect(self.address);
+        self.end();
     }
 }
 

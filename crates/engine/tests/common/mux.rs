@@ -401,7 +401,7 @@ where
         is_burst: matches!(plan.pace, Pace::Burst { .. }),
         idle: Idle::Watched,
     };
-    Some(match kind {
+    let sum = match kind {
         DriverKind::Epoll => secure(&plan, &setup, protocol, Epoll::new(&setup).unwrap(), monotonic_ns()),
         DriverKind::Uring => secure(&plan, &setup, protocol, Uring::new(&setup).unwrap(), monotonic_ns()),
         DriverKind::Rings => secure(&plan, &setup, protocol, Rings::new(&setup).unwrap(), monotonic_ns()),
@@ -409,7 +409,12 @@ where
             let driver = Sim::new(&setup, Box::new(service), weather, plan.seed);
             secure(&plan, &setup, protocol, driver, 0)
         }
-    })
+    };
+    // The ring of a burst keeps its connections until the thread that made it ends, and that is the test's own.
+    if let Some(server) = server.filter(|_| !setup.is_burst) {
+        server.settle();
+    }
+    Some(sum)
 }
 
 /// Puts TLS over the driver, where the plan has it.

@@ -30,7 +30,15 @@ const REWRITE_FRAME_BYTES: usize = 1024 * 1024;
 
 /// Keeps other processes from the journal, as long as it lives: an flock(2) on a file beside it, which stays.
 pub(super) struct Lock {
-    _file: File,
+    file: File,
+}
+
+impl Drop for Lock {
+    /// Given back by name: a process that another thread forks has a copy of the descriptor until it calls exec(2), and
+    /// closing ours would leave the lock with that one.
+    fn drop(&mut self) {
+        let _ = flock(&self.file, FlockOperation::Unlock);
+    }
 }
 
 /// Takes the lock of a journal.
@@ -39,7 +47,7 @@ pub(super) fn lock(path: &Path) -> Result<Lock, NamesError> {
     let file = OpenOptions::new().create(true).truncate(false).write(true).open(&beside);
     let file = file.map_err(|source| NamesError::Journal { doing: "lock", path: path.to_owned(), source })?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(Lock { _file: file }),
+        Ok(()) => Ok(Lock { file }),
         Err(rustix::io::Errno::WOULDBLOCK) => Err(NamesError::JournalInUse { path: path.to_owned() }),
         Err(error) => Err(NamesError::Journal { doing: "lock", path: path.to_owned(), source: error.into() }),
     }

@@ -133,6 +133,10 @@ fn a_lock_keeps_others_out_as_long_as_it_is_held() {
     let path = folder.path().join("journal");
     let held = lock(&path).unwrap();
     assert!(matches!(lock(&path), Err(NamesError::JournalInUse { .. })));
+    // As a process has it that was forked meanwhile.
+    let copy = held.file.try_clone().unwrap();
     drop(held);
+    drop(lock(&path).unwrap());
+    drop(copy);
     lock(&path).unwrap();
 }
