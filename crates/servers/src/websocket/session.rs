@@ -135,6 +135,13 @@ impl Session {
         }
     }
 
+    /// Says a ping, where the handshake is done and nothing closes.
+    pub(super) fn ping(&self, out: &mut Vec<u8>) {
+        if let Self::Open(_) = self {
+            frame::push_head(out, Opcode::Ping, false, 0);
+        }
+    }
+
     /// Says that the server has had enough: the handshake took too long, nothing moved, or the server ends.
     pub(super) fn give_up(&mut self, site: &Site, out: &mut Vec<u8>, counters: &mut Counters, why: &'static str) {
         match self {
