@@ -63,7 +63,7 @@ fn check_words<P: Protocol>(progress: Progress) {
     let failure = match progress {
         Progress::Reply(reply) | Progress::ReplyTo(_, reply) => reply.failure,
         Progress::Broken(failure) => Some(failure),
-        Progress::More | Progress::Begun(_) | Progress::Say | Progress::Ending => None,
+        Progress::More | Progress::Begun(_) | Progress::Say | Progress::Came(_) | Progress::Ending => None,
     };
     if let Some(Failure { detail, .. }) = failure {
         assert!(detail == 0 || P::describe(detail).is_some(), "detail {detail} has no words");

@@ -83,6 +83,7 @@ fn outcome(
                     return outcomes;
                 }
                 Progress::ReplyTo(..) => panic!("replies come in order"),
+                Progress::Came(_) => panic!("only where connections are held"),
             }
             assert!(said.len() <= SAID_BYTES_MAX);
         }

@@ -101,7 +101,7 @@ fn bad_urls_say_what_to_write() {
     );
     refused(
         &["load", "gopher://h/"],
-        "URL 'gopher://h/': scheme 'gopher' is not spoken by this version: use http:// or https://HOST:PORT/PATH, unix:/PATH.sock[:/PATH], echo:// or echo+tls://HOST:PORT, echo+unix:/PATH.sock, hold:// or hold+tls://HOST:PORT, resp:// or resp+tls://HOST:PORT, resp+unix:/PATH.sock, ws:// or wss://HOST:PORT/PATH, or ws+unix:/PATH.sock[:/PATH]",
+        "URL 'gopher://h/': scheme 'gopher' is not spoken by this version: use http:// or https://HOST:PORT/PATH, unix:/PATH.sock[:/PATH], echo:// or echo+tls://HOST:PORT, echo+unix:/PATH.sock, hold:// or hold+tls://HOST:PORT, resp:// or resp+tls://HOST:PORT, resp+unix:/PATH.sock, ws:// or wss://HOST:PORT/PATH, ws+unix:/PATH.sock[:/PATH], hold+ws:// or hold+wss://HOST:PORT/PATH, or hold+ws+unix:/PATH.sock[:/PATH]",
     );
     refused(&["load", "echo://127.0.0.1", "-XPUT"], "-X is for http URLs, got 'echo://127.0.0.1': leave it out");
 }

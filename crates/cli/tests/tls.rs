@@ -337,12 +337,17 @@ fn flags_that_cannot_be_are_refused_in_a_sentence() {
     std::fs::write(&empty, "nothing").unwrap();
     let empty = empty.to_str().unwrap();
     let cases: [(&str, &[&str], i32, &str); 14] = [
-        ("http://127.0.0.1:9/", &["-k"], 2, "--insecure is for https, echo+tls, hold+tls, resp+tls and wss URLs"),
+        (
+            "http://127.0.0.1:9/",
+            &["-k"],
+            2,
+            "--insecure is for https, echo+tls, hold+tls, resp+tls, wss and hold+wss URLs",
+        ),
         (
             "echo://127.0.0.1:9",
             &["--handshake-only"],
             2,
-            "--handshake-only is for https, echo+tls, hold+tls, resp+tls and wss URLs",
+            "--handshake-only is for https, echo+tls, hold+tls, resp+tls, wss and hold+wss URLs",
         ),
         ("http://127.0.0.1:9/", &["--resume", "off"], 2, "--resume is for https"),
         ("https://h/", &["-k", "--ca", "x"], 2, "--insecure cannot be used with --ca"),

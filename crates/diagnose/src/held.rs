@@ -7,6 +7,7 @@
 
 use crate::facts::Facts;
 use model::finding::{HeldLine, MemorySlopes};
+use model::recording::Row;
 use model::snapshot::Role;
 use model::units::show_grouped;
 use model::{ErrorKind, Recording, Snapshot};
@@ -35,6 +36,10 @@ pub(crate) fn held(facts: &Facts<'_>) -> Option<HeldLine> {
     // A tick's number is that of its end: the one in which it gave may have lost some since, and none came after it.
     let until = |at_ns: u64| recording.timeline.rows().iter().take_while(move |row| row.start_ns <= at_ns);
     let held_at = |at_ns: u64| until(at_ns).map(|row| row.gauges.connections).max();
+    let has_lost = |row: &&Row| !row.is_drain && row.counts.closed_by_peer + row.counts.closed_by_us > 0;
+    let mut lost = recording.timeline.rows().iter().filter(has_lost);
+    let first_lost = lost.next();
+    let last_lost = lost.next_back().or(first_lost);
     Some(HeldLine {
         established_max: recording.totals.connections_max,
         established_at_end: at_end(recording),
@@ -44,6 +49,8 @@ pub(crate) fn held(facts: &Facts<'_>) -> Option<HeldLine> {
         connects_failed: counts.connect_failed,
         closed_by_peer: counts.closed_by_peer,
         closed_by_us: counts.closed_by_us,
+        lost_from_s: first_lost.map(|row| row.start_ns as f64 / 1e9),
+        lost_until_s: last_lost.map(|row| row.end_ns as f64 / 1e9),
         memory: slopes,
         fits_in_memory: fits,
         first_to_give: gave.map(|example| example.kind),

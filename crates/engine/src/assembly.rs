@@ -17,12 +17,12 @@ use crate::worker::Work;
 use crate::worker::burst::{BurstWorker, Rendezvous};
 use crate::worker::held::HoldWorker;
 use crate::worker::requests::Worker;
-use model::plan::{DriverKind, Hold, Pace, Plan, Workload};
+use model::plan::{DriverKind, Pace, Plan, Workload};
 use std::sync::Arc;
 use wire::echo::EchoProtocol;
 use wire::http1::Http1Protocol;
 use wire::resp::RespProtocol;
-use wire::websocket::WebSocketProtocol;
+use wire::websocket::{HoldProtocol, WebSocketProtocol};
 use wire::{Protocol, Stream};
 
 /// All that a worker is made of.
@@ -55,12 +55,16 @@ impl<P: Protocol<Transport = Stream, Connection: 'static> + 'static> Role for Re
 }
 
 /// Connections that are held.
-struct Holding(EchoProtocol, Hold);
+struct Holding<P> {
+    protocol: P,
+    /// Whether messages are answered.
+    is_awaited: bool,
+}
 
-impl Role for Holding {
+impl<P: Protocol<Transport = Stream, Connection: 'static> + 'static> Role for Holding<P> {
     fn with<D: Driver + 'static, B: Boxes<D>>(self, parts: Parts, driver: D) -> B::Boxed {
         let Parts { plan, share, link, .. } = parts;
-        B::held(HoldWorker::new(&plan, &self.1, &share, self.0, driver, link))
+        B::held(HoldWorker::new(&plan, self.is_awaited, &share, self.protocol, driver, link))
     }
 }
 
@@ -71,7 +75,7 @@ trait Boxes<D: Driver> {
     /// One of requests.
     fn requests<P: Protocol<Transport = Stream, Connection: 'static> + 'static>(worker: Worker<P, D>) -> Self::Boxed;
     /// One of held connections.
-    fn held(worker: HoldWorker<D>) -> Self::Boxed;
+    fn held<P: Protocol<Transport = Stream, Connection: 'static> + 'static>(worker: HoldWorker<P, D>) -> Self::Boxed;
     /// One of bursts.
     fn burst<P: Protocol<Transport = Stream, Connection: 'static> + 'static>(worker: BurstWorker<P, D>) -> Self::Boxed;
 }
@@ -86,7 +90,7 @@ impl<D: Driver + 'static> Boxes<D> for Here {
         Box::new(worker)
     }
 
-    fn held(worker: HoldWorker<D>) -> Self::Boxed {
+    fn held<P: Protocol<Transport = Stream, Connection: 'static> + 'static>(worker: HoldWorker<P, D>) -> Self::Boxed {
         Box::new(worker)
     }
 
@@ -105,7 +109,7 @@ impl<D: Driver + Send + 'static> Boxes<D> for Anywhere {
         Box::new(worker)
     }
 
-    fn held(worker: HoldWorker<D>) -> Self::Boxed {
+    fn held<P: Protocol<Transport = Stream, Connection: 'static> + 'static>(worker: HoldWorker<P, D>) -> Self::Boxed {
         Box::new(worker)
     }
 
@@ -218,7 +222,12 @@ fn assemble_with<K: Drivers>(parts: Parts, drivers: K) -> Result<K::Boxed, Start
         Workload::Hold(hold) => {
             let protocol = EchoProtocol::new(&hold.message, seed)?;
             let setup = setup(protocol.blobs(), hold.sweep_ns.map_or(Idle::Watched, Idle::Swept));
-            drivers.give(parts, setup, Holding(protocol, hold.clone()))
+            drivers.give(parts, setup, Holding { protocol, is_awaited: hold.is_echoed })
+        }
+        Workload::HoldWebSocket(held) => {
+            let protocol = HoldProtocol::new(held);
+            let setup = setup(protocol.blobs(), Idle::Watched);
+            drivers.give(parts, setup, Holding { protocol, is_awaited: true })
         }
     }
 }

@@ -319,6 +319,12 @@ impl Ledger {
         }
     }
 
+    /// Something came on a held connection that is no reply, or the end of it: counted whenever it was.
+    #[inline]
+    pub fn outcome(&mut self, outcome: u16) {
+        self.interval.outcomes.record(outcome);
+    }
+
     /// At the end: a request that was sent has no end yet.
     pub fn unfinished(&mut self, stamps: &Stamps, now_ns: u64) {
         if self.is_measured(stamps.intended_ns) {

@@ -49,7 +49,7 @@ fn allocations_of(mut plan: Plan, kind: DriverKind) -> Option<u64> {
     let server = Server::start(answering(match plan.workload {
         Workload::Http1(_) => http_ok,
         Workload::Resp(_) => resp_ok,
-        Workload::WebSocket(_) => messages_back,
+        Workload::WebSocket(_) | Workload::HoldWebSocket(_) => messages_back,
         Workload::Echo(_) | Workload::Hold(_) => echo_back,
     })());
     plan.origins[0].addresses = vec![Address::Tcp(server.address)];

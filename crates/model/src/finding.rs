@@ -346,6 +346,12 @@ pub struct HeldLine {
     pub closed_by_peer: u64,
     /// Connections closed by us before the end: a reply that did not come, or not as it was due.
     pub closed_by_us: u64,
+    /// The start of the first interval of the load in which one was closed, by the peer or by us, seconds of the run.
+    #[serde(default)]
+    pub lost_from_s: Option<f64>,
+    /// The end of the last.
+    #[serde(default)]
+    pub lost_until_s: Option<f64>,
     /// Memory for each connection.
     pub memory: MemorySlopes,
     /// Connections that fit into the memory that was available at the start, by these slopes; `None` also where something

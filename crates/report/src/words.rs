@@ -162,8 +162,9 @@ pub fn of_plan(plan: &Plan) -> String {
             )
         }
         Pace::Held { every_ns, connects_per_s } => {
+            let message = if plan.unit() == "request" { "message" } else { plan.unit() };
             let messages =
-                every_ns.map_or("nothing is sent".to_owned(), |ns| format!("a message every {}", length(ns)));
+                every_ns.map_or("nothing is sent".to_owned(), |ns| format!("a {message} every {}", length(ns)));
             format!("held, {messages}, {} new connections until all are there", rate(*connects_per_s))
         }
     }];

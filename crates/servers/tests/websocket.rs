@@ -297,3 +297,27 @@ fn a_peer_that_does_not_read_holds_only_itself_back() {
     assert_eq!(read_all(&heard, false).iter().filter(|said| **said == Said::Binary(noise(60_000))).count(), 500);
     assert_eq!(server.finish().requests, 501);
 }
+
+#[test]
+fn pings_are_sent_by_the_clock_and_keep_no_silent_peer() {
+    let pinging = WebSocketOptions { ping_every: Some(Duration::from_millis(20)), ..WebSocketOptions::default() };
+    let options = ServeOptions { idle_timeout: Some(Duration::from_millis(500)), ..ServeOptions::default() };
+    let server = Running::websocket(options, pinging);
+    let (mut silent, _) = server.open("");
+    // What is still being opened gets none.
+    let mut half = server.connect();
+    half.send(
+        b"GET / HTTP/1.1
+Host:",
+    );
+    let said = silent.rest();
+    let (mut rest, mut pings) = (&said[..], 0);
+    while let Some(((0x89, false, payload), behind)) = read(rest) {
+        assert!(payload.is_empty());
+        (pings, rest) = (pings + 1, behind);
+    }
+    assert!(pings >= 2, "{pings}");
+    assert_eq!(read_all(rest, false), [Said::Close(Some(1001))], "what is only pinged is idle");
+    assert_eq!(half.reply(false).status, 408);
+    assert_eq!(server.finish().idle_closed, 2);
+}

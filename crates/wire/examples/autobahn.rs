@@ -16,7 +16,8 @@ const MESSAGE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 const SILENCE_MAX: Duration = Duration::from_secs(120);
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let address = std::env::args().nth(1).ok_or("expected the address of the suite's server, such as 127.0.0.1:9001")?;
+    let address =
+        std::env::args().nth(1).ok_or("expected the address of the suite's server, such as 127.0.0.1:9001")?;
     let mut random = SplitMix64::new(1);
     let count: u32 = String::from_utf8(connect(&address, "/getCaseCount", &mut random)?)?.trim().parse()?;
     for case in 1..=count {

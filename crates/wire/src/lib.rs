@@ -34,6 +34,6 @@ pub fn words(workload: &Workload, detail: u32) -> Option<Cow<'static, str>> {
         Workload::Http1(_) => http1::words(detail),
         Workload::Echo(_) | Workload::Hold(_) => echo::words(detail),
         Workload::Resp(_) => resp::words(detail),
-        Workload::WebSocket(_) => websocket::words(detail),
+        Workload::WebSocket(_) | Workload::HoldWebSocket(_) => websocket::words(detail),
     }
 }

@@ -68,6 +68,9 @@ pub enum Progress {
     ReplyTo(u32, Reply),
     /// Framed: something is to be said, which is no request: [`Protocol::say`] has it.
     Say,
+    /// Framed: something of the peer's own came that is welcome and no reply, such as a notification: counted under this
+    /// outcome where connections are held. What it wants answered is said, as after [`Progress::Say`].
+    Came(u16),
     /// Framed: the peer takes no further request on this connection. What is outstanding is still awaited, and what there
     /// is to say is said; then the connection is closed.
     Ending,
@@ -186,13 +189,19 @@ pub trait Protocol: Send {
     }
 
     /// Appends what is owed to the peer and is no request: the answer to a ping or to a close, a window's update, word that
-    /// a request was given up. Called after [`Progress::Say`], [`Progress::Ending`], [`Progress::Broken`] and
+    /// a request was given up. Called after [`Progress::Say`], [`Progress::Came`], [`Progress::Ending`], [`Progress::Broken`] and
     /// [`Protocol::gives_up`]; what was appended is owed no more. Counted in bytes sent and in no request.
     fn say(&self, _connection: &mut Self::Connection, _to: &mut Vec<u8>) {}
 
     /// The peer closed while `oldest` was the oldest outstanding request: a reply delimited by the close is complete now,
     /// anything else is broken. Never [`Progress::More`]. Other requests that were outstanding fail as closed early.
     fn closed(&self, connection: &mut Self::Connection, oldest: Self::Request) -> Progress;
+
+    /// The outcome under which the end of a connection is counted that is a failure of this kind, beside the failure: such as
+    /// the code of a close. 0, the default: none. Asked of connections that are held.
+    fn outcome_of_end(&self, _failure: Failure) -> u16 {
+        0
+    }
 
     /// The failure that a timeout of a request is: what had come until then decides the kind.
     fn timed_out(&self, connection: &mut Self::Connection, number: u32, request: Self::Request) -> Failure;

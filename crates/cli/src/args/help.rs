@@ -135,7 +135,7 @@ pub(super) const HELPS: &[Help] = &[
 
 /// What `-h` of `load` says of arguments whose help is too long for a screen.
 const IN_SHORT: [(&str, &str); 6] = [
-    ("url", "URL such as http://HOST:PORT/PATH, https://, unix:, echo://, resp:// or hold://"),
+    ("url", "URL such as http://HOST:PORT/PATH, https://, unix:, echo://, resp://, ws:// or hold://"),
     ("duration", "Length of the run, with -n whichever comes first [default: 10s]"),
     ("requests", "Requests in all; with -d whichever comes first [default: no limit]"),
     ("rate", "Open pace: due by the clock, such as 5k/s [default: closed pace]"),

@@ -185,15 +185,16 @@ fn flags_of_another_protocol_are_refused_and_shared_ones_are_not() {
         ("hold://h --every never --content binary", "hold"),
         ("RESP://h --mix PING -u a:b --content text", "resp"),
         ("wss://h/x --text --compress --size 3 -H A:1 -u a:b", "ws"),
+        ("hold+wss://h/x --every 5s --compress -H A:1 -u a:b", "hold+ws"),
         ("ftp://h --mix PING", "nothing"),
         ("--mix PING", "nothing"),
         (
             "http://u:p@h/ --content text",
             "--content is for echo, hold, resp or ws URLs, got 'http://***@h/': leave it out",
         ),
-        ("echo://h -u a:b", "-u is for http, resp or ws URLs, got 'echo://h': leave it out"),
+        ("echo://h -u a:b", "-u is for http, resp, ws or hold+ws URLs, got 'echo://h': leave it out"),
         ("resp://h --disable-keepalive", "--disable-keepalive is for http URLs, got 'resp://h': leave it out"),
-        ("hold://h --header A:1", "-H is for http or ws URLs, got 'hold://h': leave it out"),
+        ("hold://h --header A:1", "-H is for http, ws or hold+ws URLs, got 'hold://h': leave it out"),
         ("http://h --sent-only", "--sent-only is for hold URLs, got 'http://h': leave it out"),
         ("--tls-matrix --keys 3", "--keys is for resp URLs, got none: leave it out"),
     ] {

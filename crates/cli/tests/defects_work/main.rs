@@ -32,6 +32,8 @@ pub struct Case {
 
 /// Both servers that carry most defects.
 pub const BOTH: &[&str] = &["http", "echo"];
+/// Those, and the one of WebSocket, where opening a connection is a request too.
+pub const ALL: &[&str] = &["http", "echo", "ws"];
 
 /// The cases, each with the file of its reading.
 const CASES: &[&[Case]] = &[work::CASES, replies::CASES];

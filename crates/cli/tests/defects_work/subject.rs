@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::common::{self, Server};
 use crate::readings::{self, Task, unread_bytes};
+use testkit::websocket::{frame, read};
 
 /// No test that passes comes near it.
 const HANG_GUARD: Duration = testkit::HANG_GUARD;
@@ -47,7 +48,34 @@ impl Subject {
         let stream = TcpStream::connect(self.addr).unwrap();
         stream.set_read_timeout(Some(HANG_GUARD)).unwrap();
         stream.set_nodelay(true).unwrap();
-        Client { stream, server: self.server, port: self.addr.port() }
+        let mut client = Client { stream, server: self.server, port: self.addr.port() };
+        if self.server == "ws" {
+            let fields = "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13";
+            let key = "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==";
+            client.send(format!("GET / HTTP/1.1\r\nHost: t\r\n{fields}\r\n{key}\r\n\r\n").as_bytes());
+            let head = client.reply().head;
+            assert!(head.starts_with("HTTP/1.1 101 "), "{head}");
+        }
+        client
+    }
+
+    /// Bytes that come back, as they are sent: of WebSocket in a frame.
+    pub fn message(&self, bytes: &[u8]) -> Vec<u8> {
+        if self.server == "ws" { frame(0x82, bytes).bytes(true, 0) } else { bytes.to_vec() }
+    }
+
+    /// What came back, without what it was sent in.
+    pub fn messages(&self, mut bytes: &[u8]) -> Vec<u8> {
+        if self.server != "ws" {
+            return bytes.to_vec();
+        }
+        let mut all = Vec::new();
+        while let Some(((0x82, false, payload), rest)) = read(bytes) {
+            all.extend(payload);
+            bytes = rest;
+        }
+        assert!(bytes.is_empty(), "no message: {bytes:?}");
+        all
     }
 }
 
@@ -72,6 +100,10 @@ impl Client {
     pub fn exchange(&mut self) {
         match self.server {
             "http" => assert!(!self.get("/bytes?n=100").is_cut),
+            "ws" => {
+                self.send(&frame(0x82, &[b'a'; 100]).bytes(true, 0));
+                self.stream.read_exact(&mut [0; 102]).unwrap();
+            }
             _ => {
                 self.send(&[b'a'; 100]);
                 self.stream.read_exact(&mut [0; 100]).unwrap();

@@ -6,19 +6,19 @@ use std::time::{Duration, Instant};
 
 use crate::readings::{Strace, Task, connections, descriptor, resident_bytes};
 use crate::subject::{Client, Subject};
-use crate::{BOTH, cases};
+use crate::{ALL, BOTH, cases};
 
 cases! {
     nagle: "nagle" "", 1, BOTH => each_reply_is_two_sends;
-    memory_per_connection: "memory-per-connection" "=4MiB", 1, BOTH => memory_grows_by_4_mib_each;
+    memory_per_connection: "memory-per-connection" "=4MiB", 1, ALL => memory_grows_by_4_mib_each;
     accept_imbalance: "accept-imbalance" "=5ms", 2, BOTH => only_one_worker_sleeps;
-    cpu_heavy: "cpu-heavy" "=20ms", 1, BOTH => each_request_computes;
-    single_thread: "single-thread" "=20ms", 2, BOTH => one_worker_computes;
-    global_lock: "global-lock" "=20ms", 2, BOTH => workers_wait_in_futex;
-    blocked_loop: "blocked-loop" "=5ms", 1, BOTH => two_of_twenty_sleep;
-    stop_the_world: "stop-the-world" "=900ms", 2, BOTH => all_workers_stand_at_once;
+    cpu_heavy: "cpu-heavy" "=20ms", 1, ALL => each_request_computes;
+    single_thread: "single-thread" "=20ms", 2, ALL => one_worker_computes;
+    global_lock: "global-lock" "=20ms", 2, ALL => workers_wait_in_futex;
+    blocked_loop: "blocked-loop" "=5ms", 1, ALL => two_of_twenty_sleep;
+    stop_the_world: "stop-the-world" "=900ms", 2, ALL => all_workers_stand_at_once;
     head_of_line: "head-of-line" "=50ms", 1, BOTH => one_of_hundred_computes;
-    slow_backend: "slow-backend" "=5ms", 1, BOTH => it_has_an_origin_of_its_own;
+    slow_backend: "slow-backend" "=5ms", 1, ALL => it_has_an_origin_of_its_own;
     fsync_log: "fsync-log" "", 1, BOTH => each_request_is_synced;
     slow_log_reader: "slow-log-reader" "=1h", 1, BOTH => it_stands_in_write_to_a_pipe;
 }

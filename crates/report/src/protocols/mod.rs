@@ -5,6 +5,7 @@
 
 pub(crate) mod echo;
 mod hold;
+mod hold_websocket;
 pub(crate) mod http;
 pub(crate) mod resp;
 mod websocket;
@@ -29,6 +30,11 @@ pub(crate) trait Told {
         Vec::new()
     }
 
+    /// How connections that were held have ended, by their outcomes, the most frequent first.
+    fn ends(&self, _outcomes: &OutcomeCounts) -> Vec<String> {
+        Vec::new()
+    }
+
     /// The same in the document.
     fn fill(&self, _outcomes: &OutcomeCounts, _replies: &mut Replies) {}
 }
@@ -41,6 +47,7 @@ pub(crate) fn of(workload: &Workload) -> &dyn Told {
         Workload::Hold(hold) => hold,
         Workload::Resp(resp) => resp,
         Workload::WebSocket(websocket) => websocket,
+        Workload::HoldWebSocket(held) => held,
     }
 }
 
@@ -53,6 +60,9 @@ pub struct Replies {
     /// RESP's.
     #[serde(flatten)]
     pub resp: resp::RespReplies,
+    /// Those of held WebSocket connections.
+    #[serde(flatten)]
+    pub hold_websocket: hold_websocket::HoldWebSocketReplies,
 }
 
 impl Replies {

@@ -2,9 +2,9 @@
 
 use super::{Limit, Told, made_of};
 use crate::text::explain::Page;
-use model::limits;
 use model::units::show_bytes;
-use model::workload::websocket::WebSocket;
+use model::workload::websocket::{Opening, WebSocket};
+use model::{Secret, limits};
 
 impl Told for WebSocket {
     fn what(&self, page: &mut Page) {
@@ -13,16 +13,21 @@ impl Told for WebSocket {
         if self.compress {
             page.row("compression", "permessage-deflate, each message for itself; a server must accept it");
         }
-        for opening in &self.handshakes {
-            page.row("said first", &format!("GET {} HTTP/1.1, Upgrade: websocket", opening.target));
-            for (name, value) in &opening.headers {
-                page.row("", &format!("{name}: {value}"));
-            }
+        opening(page, &self.handshakes, &self.subprotocols);
+    }
+}
+
+/// What opens a connection.
+pub(super) fn opening(page: &mut Page, handshakes: &[Opening], subprotocols: &[Secret]) {
+    for opening in handshakes {
+        page.row("said first", &format!("GET {} HTTP/1.1, Upgrade: websocket", opening.target));
+        for (name, value) in &opening.headers {
+            page.row("", &format!("{name}: {value}"));
         }
-        if !self.subprotocols.is_empty() {
-            let names: Vec<&str> = self.subprotocols.iter().map(|name| name.shown()).collect();
-            page.row("subprotocols", &names.join(", "));
-        }
+    }
+    if !subprotocols.is_empty() {
+        let names: Vec<&str> = subprotocols.iter().map(Secret::shown).collect();
+        page.row("subprotocols", &names.join(", "));
     }
 }
 

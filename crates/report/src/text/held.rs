@@ -4,6 +4,7 @@
 
 use super::Paint;
 use super::page::Page;
+use crate::protocols;
 use crate::words::{counted, grouped, listed, of_kind};
 use model::finding::{Diagnosis, HeldLine, MemorySlopes};
 use model::recording::Recording;
@@ -39,6 +40,12 @@ pub fn write<W: Write>(page: &mut Page<'_, W>, recording: &Recording, diagnosis:
     }
     let paint = if held.established_at_end < held.established_max { Paint::Warn } else { Paint::Strong };
     page.wrapped(INDENT, (Paint::Heading, "Held".to_owned()), paint, &listed(&counts))?;
+    if let (Some(from_s), Some(until_s)) = (held.lost_from_s, held.lost_until_s) {
+        let ends = protocols::of(&recording.plan.workload).ends(&recording.totals.sum.outcomes);
+        let how = if ends.is_empty() { String::new() } else { format!(": {}", listed(&ends)) };
+        let text = format!("lost between {from_s:.1} s and {until_s:.1} s of the run{how}");
+        page.wrapped(INDENT, (Paint::Plain, String::new()), Paint::Warn, &text)?;
+    }
     gave(page, held)?;
     memory(page, &held.memory)?;
     if let Some(fits) = held.fits_in_memory {

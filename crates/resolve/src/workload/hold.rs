@@ -21,7 +21,7 @@ const MESSAGE: Field = Field::Own("message");
 /// Time from one message of a connection to its next.
 pub(crate) const EVERY: Field = Field::Own("every");
 /// Connections made a second.
-const CONNECT_RATE: Field = Field::Own("connect_rate");
+pub(super) const CONNECT_RATE: Field = Field::Own("connect_rate");
 /// How often a connection that rests is looked at.
 const SWEEP: Field = Field::Own("sweep");
 /// Connections are watched all the time.
@@ -111,7 +111,7 @@ fn build(asked: &HoldAsked) -> Result<Hold, ResolveError> {
 }
 
 /// When connections are made and messages due.
-fn pace(asked: &HoldAsked, connections: u32, choices: &mut Vec<Choice>) -> Result<Pace, ResolveError> {
+pub(super) fn pace(asked: &HoldAsked, connections: u32, choices: &mut Vec<Choice>) -> Result<Pace, ResolveError> {
     let every_ns = match asked.every_ns {
         None => Some(d::EVERY_NS),
         Some(0) => None,
@@ -136,7 +136,7 @@ fn pace(asked: &HoldAsked, connections: u32, choices: &mut Vec<Choice>) -> Resul
 }
 
 /// Flags that say when requests are due otherwise.
-fn refuse_other_paces(s: &Scenario, url: &str) -> Result<(), ResolveError> {
+pub(super) fn refuse_other_paces(s: &Scenario, url: &str) -> Result<(), ResolveError> {
     let others = [
         (Field::Burst, s.burst.is_some()),
         (Field::Rate, !s.profile.is_empty()),
@@ -175,7 +175,7 @@ fn refuse_other_paces(s: &Scenario, url: &str) -> Result<(), ResolveError> {
 }
 
 /// Every bound that is known beforehand, the lowest first.
-fn bounds(spread: &Spread<'_>, machine: &Machine) -> Vec<Bound> {
+pub(super) fn bounds(spread: &Spread<'_>, machine: &Machine) -> Vec<Bound> {
     let Spread { origins, sources, driver, threads } = *spread;
     let targets = origins.iter().map(|o| o.addresses.len() as u64).sum::<u64>();
     let has_unix = origins.iter().flat_map(|o| &o.addresses).any(|a| matches!(a, Address::Unix(_)));

@@ -5,6 +5,7 @@
 
 pub(crate) mod echo;
 pub(crate) mod hold;
+pub(crate) mod hold_websocket;
 pub(crate) mod http;
 pub(crate) mod resp;
 pub(crate) mod websocket;
@@ -31,6 +32,7 @@ pub(crate) const PROTOCOLS: &[&dyn Protocol] = &[
     &hold::HoldProtocol,
     &resp::RespProtocol,
     &websocket::WebSocketProtocol,
+    &hold_websocket::HoldWebSocketProtocol,
 ];
 
 /// A scheme of URLs.

@@ -21,11 +21,11 @@ const SIZE: Field = Field::Own("size");
 /// Messages of text.
 const TEXT: Field = Field::Own("text");
 /// permessage-deflate.
-const COMPRESS: Field = Field::Own("compress");
+pub(super) const COMPRESS: Field = Field::Own("compress");
 /// Subprotocols.
-const SUBPROTOCOL: Field = Field::Own("subprotocol");
+pub(super) const SUBPROTOCOL: Field = Field::Own("subprotocol");
 /// Header fields.
-const HEADERS: Field = Field::Own("headers");
+pub(super) const HEADERS: Field = Field::Own("headers");
 
 /// Most subprotocols asked for.
 const SUBPROTOCOLS_MAX: usize = 16;
@@ -59,12 +59,7 @@ impl Protocol for WebSocketProtocol {
     }
 
     fn parse(&self, scheme: &'static Scheme, text: &str) -> Result<Place, String> {
-        if scheme.link != Link::Unix {
-            return web(scheme, text);
-        }
-        let (endpoint, target) = unix(text)?;
-        let has_path = target.is_some();
-        Ok(Place { endpoint, target: target.unwrap_or_else(|| "/".to_owned()), has_path, credentials: None })
+        place(scheme, text)
     }
 
     fn alpn(&self) -> &'static [&'static str] {
@@ -72,17 +67,7 @@ impl Protocol for WebSocketProtocol {
     }
 
     fn of_requests(&self, scenario: &Scenario) -> Option<Field> {
-        let asked: WebSocketAsked = scenario.asked();
-        let given = [
-            (SIZE, asked.sizes.is_some()),
-            (CONTENT, asked.content.is_some()),
-            (TEXT, asked.text),
-            (COMPRESS, asked.compress),
-            (SUBPROTOCOL, !asked.subprotocols.is_empty()),
-            (HEADERS, !asked.headers.is_empty()),
-            (USER, asked.user.is_some()),
-        ];
-        given.into_iter().find(|(_, is_given)| *is_given).map(|(field, _)| field)
+        given(&scenario.asked())
     }
 
     fn build(&self, made_of: &MadeOf<'_>) -> Result<Workload, ResolveError> {
@@ -101,15 +86,7 @@ impl Protocol for WebSocketProtocol {
                 instead: "leave one of them out: bytes that are no text go in binary messages".into(),
             });
         }
-        for name in &asked.subprotocols {
-            if !is_token(&name.expose_text()) {
-                return Err(ResolveError::bad_value(SUBPROTOCOL, "a name without spaces and separators", name));
-            }
-        }
-        if asked.subprotocols.len() > SUBPROTOCOLS_MAX {
-            let got = asked.subprotocols.len();
-            return Err(ResolveError::bad_value(SUBPROTOCOL, format!("at most {SUBPROTOCOLS_MAX} names"), got));
-        }
+        check_subprotocols(&asked)?;
         Ok(Workload::WebSocket(WebSocket {
             handshakes: handshakes(made_of, &asked)?,
             subprotocols: asked.subprotocols,
@@ -121,8 +98,46 @@ impl Protocol for WebSocketProtocol {
     }
 }
 
+/// Takes a URL apart.
+pub(super) fn place(scheme: &'static Scheme, text: &str) -> Result<Place, String> {
+    if scheme.link != Link::Unix {
+        return web(scheme, text);
+    }
+    let (endpoint, target) = unix(text)?;
+    let has_path = target.is_some();
+    Ok(Place { endpoint, target: target.unwrap_or_else(|| "/".to_owned()), has_path, credentials: None })
+}
+
+/// A field that was given and says something of messages, or of what opens a connection.
+pub(super) fn given(asked: &WebSocketAsked) -> Option<Field> {
+    let given = [
+        (SIZE, asked.sizes.is_some()),
+        (CONTENT, asked.content.is_some()),
+        (TEXT, asked.text),
+        (COMPRESS, asked.compress),
+        (SUBPROTOCOL, !asked.subprotocols.is_empty()),
+        (HEADERS, !asked.headers.is_empty()),
+        (USER, asked.user.is_some()),
+    ];
+    given.into_iter().find(|(_, is_given)| *is_given).map(|(field, _)| field)
+}
+
+/// Refuses subprotocols that cannot be asked for.
+pub(super) fn check_subprotocols(asked: &WebSocketAsked) -> Result<(), ResolveError> {
+    for name in &asked.subprotocols {
+        if !is_token(&name.expose_text()) {
+            return Err(ResolveError::bad_value(SUBPROTOCOL, "a name without spaces and separators", name));
+        }
+    }
+    let got = asked.subprotocols.len();
+    if got > SUBPROTOCOLS_MAX {
+        return Err(ResolveError::bad_value(SUBPROTOCOL, format!("at most {SUBPROTOCOLS_MAX} names"), got));
+    }
+    Ok(())
+}
+
 /// What opens connections to each origin.
-fn handshakes(made_of: &MadeOf<'_>, asked: &WebSocketAsked) -> Result<Vec<Opening>, ResolveError> {
+pub(super) fn handshakes(made_of: &MadeOf<'_>, asked: &WebSocketAsked) -> Result<Vec<Opening>, ResolveError> {
     if let Some(name) = asked.headers.iter().find_map(of_the_switch) {
         return Err(ResolveError::Conflict {
             what: HEADERS.into(),

@@ -4,6 +4,8 @@
 //! and what they are answered with leaves together. Only what came in pieces, or what the peer does not take, is kept with
 //! its connection; while output is pending nothing is received, so TCP's window holds the peer back.
 
+use std::time::Duration;
+
 use super::session::{Session, Site, Step};
 use super::{Design, WebSocketOptions};
 use crate::clock;
@@ -46,7 +48,8 @@ fn serve(
         input: vec![0; options.buffer_bytes],
         out: Vec::with_capacity(limits::OUT_BATCH_BYTES),
         idle_ns,
-        head_ns: websocket.head_timeout.map(|timeout| u64::try_from(timeout.as_nanos()).unwrap_or(NEVER_NS)),
+        head_ns: websocket.head_timeout.map(nanoseconds),
+        ping_ns: websocket.ping_every.map(nanoseconds),
     })
 }
 
@@ -57,6 +60,8 @@ struct WebSocket {
     idle_ns: Option<u64>,
     /// How long the handshake's head may take from its first byte on.
     head_ns: Option<u64>,
+    /// How often a ping is sent.
+    ping_ns: Option<u64>,
 }
 
 struct Conn {
@@ -69,6 +74,9 @@ struct Conn {
     stage: Stage,
     /// Until when the handshake that has begun must be complete; [`NEVER_NS`]: none has.
     head_until_ns: u64,
+    /// Until when something must move, and when a ping is due.
+    idle_until_ns: u64,
+    ping_due_ns: u64,
     readable: bool,
     thorough: bool,
 }
@@ -79,8 +87,9 @@ enum Stage {
     Receiving,
     /// The session goes on with the input there is.
     Stepping,
-    /// After the output, close.
-    Closing { lingers: bool },
+    /// After the output, close: our end first, and the rest when the peer has closed (RFC 6455 §7.1.1), for closing on what it
+    /// may still be sending would reset the connection and take from it what was said.
+    Closing,
     /// Everything is said; the rest of the input is thrown away, until then at most.
     Lingering { until_ns: u64 },
 }
@@ -96,6 +105,8 @@ impl Protocol for WebSocket {
             sent: 0,
             stage: Stage::Receiving,
             head_until_ns: NEVER_NS,
+            idle_until_ns: NEVER_NS,
+            ping_due_ns: NEVER_NS,
             readable: false,
             thorough: false,
         }
@@ -108,8 +119,13 @@ impl Protocol for WebSocket {
     fn drive<I: Io>(&mut self, io: &mut I, conn: &mut Conn, wake: Wake, counters: &mut Counters) -> Next {
         conn.readable |= wake.readable;
         conn.thorough |= wake.thorough;
-        let idle_until_ns = self.idle_ns.map_or(NEVER_NS, |idle_ns| wake.now_ns.saturating_add(idle_ns));
-        if wake.expired {
+        let is_pinged = wake.expired && wake.now_ns >= conn.ping_due_ns && wake.now_ns < conn.idle_until_ns;
+        // A ping of ours is nothing that moves.
+        if !is_pinged {
+            conn.idle_until_ns = self.idle_ns.map_or(NEVER_NS, |idle_ns| wake.now_ns.saturating_add(idle_ns));
+        }
+        let idle_until_ns = conn.idle_until_ns;
+        if wake.expired && !is_pinged {
             return self.expire(io, conn, counters);
         }
         for _ in 0..limits::TURNS_MAX {
@@ -161,18 +177,20 @@ impl Protocol for WebSocket {
                             self.give_up(io, conn, counters, "the server ends")
                         };
                     }
-                    let until_ns = idle_until_ns.min(self.head_until_ns(io, conn, wake.now_ns));
+                    if wake.now_ns >= conn.ping_due_ns && !self.ping(io, conn, counters) {
+                        return Next::Close;
+                    }
+                    if let Some(ping_ns) = self.ping_ns
+                        && !conn.session.is_opening()
+                        && (conn.ping_due_ns == NEVER_NS || wake.now_ns >= conn.ping_due_ns)
+                    {
+                        conn.ping_due_ns = wake.now_ns.saturating_add(ping_ns);
+                        continue;
+                    }
+                    let until_ns = idle_until_ns.min(self.head_until_ns(io, conn, wake.now_ns)).min(conn.ping_due_ns);
                     return Next::Wait { until_ns, write: false };
                 }
-                Stage::Closing { lingers: false } if !conn.readable => return Next::Close,
-                Stage::Closing { lingers: false } => {
-                    match receive(io, &mut self.input, &mut conn.readable, conn.thorough, counters) {
-                        Came::Nothing => {}
-                        Came::End => return Next::Close,
-                        Came::Bytes(_) => conn.stage = Stage::Closing { lingers: true },
-                    }
-                }
-                Stage::Closing { lingers: true } => {
+                Stage::Closing => {
                     io.end();
                     conn.input = Vec::new();
                     let linger_ns = limits::LINGER.as_nanos() as u64;
@@ -217,7 +235,7 @@ impl WebSocket {
         conn.stage = match step {
             Step::Receive => Stage::Receiving,
             Step::Continue => Stage::Stepping,
-            Step::Close { lingers } => Stage::Closing { lingers },
+            Step::Close => Stage::Closing,
         };
         let is_alive = self.transmit(io, conn, counters);
         // A long message's echo is not to stay with the worker.
@@ -253,6 +271,13 @@ impl WebSocket {
         conn.head_until_ns
     }
 
+    /// Sends the ping that is due. False if the connection is gone.
+    fn ping(&mut self, io: &mut impl Io, conn: &mut Conn, counters: &mut Counters) -> bool {
+        self.out.clear();
+        conn.session.ping(&mut self.out);
+        self.transmit(io, conn, counters)
+    }
+
     /// Nothing moved for too long, or a handshake is not complete after its time: said, if there is room to send it.
     fn expire(&mut self, io: &mut impl Io, conn: &mut Conn, counters: &mut Counters) -> Next {
         if matches!(conn.stage, Stage::Lingering { .. }) {
@@ -273,4 +298,8 @@ impl WebSocket {
         self.transmit(io, conn, counters);
         Next::Close
     }
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(NEVER_NS)
 }

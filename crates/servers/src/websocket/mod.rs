@@ -54,6 +54,9 @@ pub struct WebSocketOptions {
     /// How long the handshake's head may take from its first byte on; then 408 and the end of the connection. `None`: as
     /// long as it likes.
     pub head_timeout: Option<Duration>,
+    /// How often a ping is sent on a connection whose peer reads; `None`: never. Whether a pong comes back is not looked at: a
+    /// peer from which nothing comes at all is closed by the idle timeout.
+    pub ping_every: Option<Duration>,
 }
 
 impl Default for WebSocketOptions {
@@ -64,6 +67,7 @@ impl Default for WebSocketOptions {
             deflate: true,
             subprotocols: Vec::new(),
             head_timeout: Some(limits::HEAD_TIMEOUT_DEFAULT),
+            ping_every: None,
         }
     }
 }

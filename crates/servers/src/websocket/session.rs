@@ -30,9 +30,8 @@ pub(super) enum Step {
     Receive,
     /// Step again, with the input that was not consumed.
     Continue,
-    /// Everything is said: close. `lingers`: the peer may still be sending, and closing on that would reset the connection
-    /// and lose what was said; what comes is thrown away for a while.
-    Close { lingers: bool },
+    /// Everything is said: close. What still comes is thrown away.
+    Close,
 }
 
 /// One connection.
@@ -41,8 +40,8 @@ pub(super) enum Session {
     Opening { scanned: usize },
     /// Messages.
     Open(Box<Open>),
-    /// Everything is said; whether the peer may still be sending.
-    Closed { lingers: bool },
+    /// Everything is said.
+    Closed,
 }
 
 /// A connection after its handshake.
@@ -103,10 +102,7 @@ impl Session {
             }
             let rest = &input[consumed..];
             match self {
-                Self::Closed { lingers } => {
-                    let lingers = *lingers || !rest.is_empty();
-                    return (input.len(), Step::Close { lingers });
-                }
+                Self::Closed => return (input.len(), Step::Close),
                 Self::Opening { scanned } => match open(rest, scanned, site, out) {
                     Ok(None) => return (consumed, Step::Receive),
                     Ok(Some((length, open))) => {
@@ -115,7 +111,7 @@ impl Session {
                     }
                     Err(refusal) => {
                         push_refusal(out, site, refusal, counters);
-                        *self = Self::Closed { lingers: true };
+                        *self = Self::Closed;
                     }
                 },
                 Self::Open(open) => match open.advance(rest, site, out, counters) {
@@ -123,15 +119,22 @@ impl Session {
                     Ok(Advance::Starved) => return (consumed, Step::Receive),
                     Ok(Advance::Closed(n)) => {
                         consumed += n;
-                        *self = Self::Closed { lingers: false };
+                        *self = Self::Closed;
                     }
                     Err(fault) => {
                         counters.refused += 1;
                         frame::push_close(out, fault.code, fault.why);
-                        *self = Self::Closed { lingers: true };
+                        *self = Self::Closed;
                     }
                 },
             }
+        }
+    }
+
+    /// Says a ping, where the handshake is done and nothing closes.
+    pub(super) fn ping(&self, out: &mut Vec<u8>) {
+        if let Self::Open(_) = self {
+            frame::push_head(out, Opcode::Ping, false, 0);
         }
     }
 
@@ -140,9 +143,9 @@ impl Session {
         match self {
             Self::Opening { .. } => push_refusal(out, site, Refusal { status: 408, why }, counters),
             Self::Open(_) => frame::push_close(out, 1001, why),
-            Self::Closed { .. } => {}
+            Self::Closed => {}
         }
-        *self = Self::Closed { lingers: false };
+        *self = Self::Closed;
     }
 }
 

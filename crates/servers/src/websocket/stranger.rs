@@ -43,7 +43,7 @@ pub fn replies<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, options: &WebSock
             match step {
                 Step::Receive => break,
                 Step::Continue => {}
-                Step::Close { .. } => {
+                Step::Close => {
                     said.is_closed = true;
                     break 'pieces;
                 }

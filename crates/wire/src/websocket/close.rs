@@ -2,6 +2,8 @@
 
 use super::Detail;
 
+pub use model::workload::websocket::close_meaning as meaning;
+
 /// Everything is done.
 pub const NORMAL: u16 = 1000;
 /// The peer broke the protocol.
@@ -15,27 +17,6 @@ pub const TOO_BIG: u16 = 1009;
 /// applications. 1004 to 1006 and 1015 are for local use.
 pub fn is_sendable(code: u16) -> bool {
     matches!(code, 1000..=1003 | 1007..=1014 | 3000..=4999)
-}
-
-/// What a code means, in the words of IANA's registry.
-pub fn meaning(code: u16) -> &'static str {
-    match code {
-        1000 => "normal closure",
-        1001 => "going away",
-        1002 => "protocol error",
-        1003 => "unsupported data",
-        1007 => "invalid payload data",
-        1008 => "policy violation",
-        1009 => "message too big",
-        1010 => "an extension is missing",
-        1011 => "internal error",
-        1012 => "service restart",
-        1013 => "try again later",
-        1014 => "bad gateway",
-        3000..=3999 => "a library's own",
-        4000..=4999 => "an application's own",
-        _ => "no meaning",
-    }
 }
 
 /// What a peer that sent this is told.

@@ -96,6 +96,14 @@ details! {
     Longer = 52, "the message that came back is longer than the one sent";
     /// A message that nothing was sent for.
     Unasked = 53, "a message came though none was outstanding";
+    /// Held connections: nothing that answers a ping.
+    NoPong = 60, "no pong came";
+    /// The same, and something else is under way.
+    NoPongInside = 61, "no pong came, and the server is inside a frame or message";
+    /// Held connections: a pong, but not the one that was due.
+    OtherPong = 62, "no pong with the ping's payload came, but one with another payload";
+    /// The end of a connection that was open.
+    NoClose = 63, "the server ended the connection without a close frame";
 }
 
 /// The number of a handshake answered with a status other than 101.
@@ -111,6 +119,14 @@ pub fn of_close(code: Option<u16>) -> u32 {
 /// The number of a byte that differs from the one sent.
 pub fn of_difference(offset: u32) -> u32 {
     DIFFERS_AT | offset
+}
+
+/// The code that a close by the server has in its number; `None`: it is no such number.
+pub(super) fn close_of(detail: u32) -> Option<Option<u16>> {
+    match read(detail)? {
+        Number::Closed(code) => Some(Some(code).filter(|code| *code > 0)),
+        _ => None,
+    }
 }
 
 enum Number {

@@ -5,9 +5,13 @@
 
 use super::extension::{self, DeflateAgreed, DeflateOffer};
 use super::{Detail, of_status};
+use crate::Failure;
+use crate::random::SplitMix64;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use memchr::memmem;
+use model::workload::websocket::Opening;
+use model::{ErrorKind, Secret};
 use sha1::{Digest, Sha1};
 
 /// Appended to the key before it is hashed (RFC 6455 §1.3).
@@ -63,6 +67,16 @@ impl Refusal {
             Refusal::Status(status) => of_status(status),
             Refusal::Bad(detail) => detail as u32,
         }
+    }
+
+    /// As a connection's failure.
+    pub fn failure(self) -> Failure {
+        let kind = match self {
+            Refusal::Status(_) => ErrorKind::UnexpectedStatus,
+            Refusal::Bad(Detail::HeadTooLarge) => ErrorKind::HeadTooLarge,
+            Refusal::Bad(_) => ErrorKind::BadFraming,
+        };
+        Failure { kind, detail: self.number() }
     }
 }
 
@@ -200,6 +214,88 @@ impl Answer {
     pub fn has_begun(&self) -> bool {
         !self.head.is_empty()
     }
+}
+
+/// How far the opening of one connection has got.
+#[derive(Debug)]
+pub(super) struct Greeting {
+    key: Key,
+    seed: u64,
+    answer: Answer,
+}
+
+impl Default for Greeting {
+    fn default() -> Self {
+        Greeting { key: Key::new([0; 2]), seed: 0, answer: Answer::default() }
+    }
+}
+
+impl Greeting {
+    /// The seed of the masks of what is said on the connection.
+    pub(super) fn seed(&self) -> u64 {
+        self.seed
+    }
+}
+
+/// What a worker opens its connections with.
+#[derive(Debug)]
+pub(super) struct Openings {
+    /// For each origin.
+    handshakes: Vec<Handshake>,
+    /// Whether compression is needed, and not only offered.
+    needs_deflate: bool,
+}
+
+impl Openings {
+    /// As a plan says; with `deflate` nothing else than compression is taken.
+    pub(super) fn new(openings: &[Opening], subprotocols: &[Secret], deflate: Option<DeflateOffer>) -> Self {
+        let subprotocols: Vec<String> = subprotocols.iter().map(|name| name.expose_text().into_owned()).collect();
+        let handshake = |opening: &Opening| {
+            let (host, fields): (Vec<_>, Vec<_>) =
+                text_of(opening).partition(|(name, _)| name.eq_ignore_ascii_case("host"));
+            Handshake {
+                host: host.into_iter().next().map(|(_, value)| value).unwrap_or_default(),
+                target: opening.target.expose_text().into_owned(),
+                subprotocols: subprotocols.clone(),
+                deflate,
+                fields,
+            }
+        };
+        Openings { handshakes: openings.iter().map(handshake).collect(), needs_deflate: deflate.is_some() }
+    }
+
+    /// Appends the request for a connection to an origin; `random` is the connection's own.
+    pub(super) fn write(&self, greeting: &mut Greeting, origin: u16, random: u64, to: &mut Vec<u8>) {
+        let Some(handshake) = self.handshakes.get(usize::from(origin)) else { return };
+        let mut random = SplitMix64::new(random);
+        greeting.key = Key::new([random.bits(), random.bits()]);
+        greeting.seed = random.bits();
+        handshake.write(&greeting.key, to);
+    }
+
+    /// Takes some of `bytes` that answer it: how many, and what was agreed on; `None`: more must come.
+    pub(super) fn take(
+        &self,
+        greeting: &mut Greeting,
+        origin: u16,
+        bytes: &[u8],
+    ) -> (usize, Option<Result<Agreed, Failure>>) {
+        let Some(handshake) = self.handshakes.get(usize::from(origin)) else {
+            let failure = Failure { kind: ErrorKind::UnsolicitedReply, detail: Detail::Unasked as u32 };
+            return (bytes.len(), Some(Err(failure)));
+        };
+        let (consumed, judged) = greeting.answer.take(handshake, &greeting.key, bytes);
+        let judged = judged.map(|judged| match judged {
+            Ok(Agreed { deflate: None, .. }) if self.needs_deflate => Err(Refusal::Bad(Detail::DeflateRefused)),
+            judged => judged,
+        });
+        (consumed, judged.map(|judged| judged.map_err(Refusal::failure)))
+    }
+}
+
+/// Fields of a handshake, as they are sent.
+fn text_of(opening: &Opening) -> impl Iterator<Item = (String, String)> {
+    opening.headers.iter().map(|(name, value)| (name.clone(), value.expose_text().into_owned()))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //! so (RFC 6455 §5.5, §7.1.7): the caller asks for these bytes and sends them when it can. Until then they take no memory:
 //! of several pings only the last is answered, as §5.5.3 allows, and behind a close of ours nothing is.
 
-use super::frame::{self, CLOSE, CONTROL_BYTES_MAX, FIN, PONG};
+use super::frame::{self, CLOSE, CONTROL_BYTES_MAX, FIN, PING, PONG};
 use super::{Agreed, Detail, Inflate, Kind, Place, Reader, Token, close};
 use crate::random::SplitMix64;
 
@@ -65,6 +65,17 @@ impl Machine {
         }
     }
 
+    /// The same, for a connection of which only is told that messages come: of any length, and compressed ones as they are.
+    pub fn unread(agreed: &Agreed, seed: u64) -> Self {
+        Machine {
+            reader: Reader::raw(agreed.deflate.is_some()),
+            masks: SplitMix64::new(seed),
+            pong: [0; CONTROL_BYTES_MAX],
+            pong_owed: None,
+            closing: Closing::No,
+        }
+    }
+
     /// Takes some of `bytes`, which may be empty: how many, and what they come to. To be called with the rest until it
     /// says [`Event::More`].
     pub fn take<'a>(&'a mut self, bytes: &'a [u8]) -> (usize, Event<'a>) {
@@ -95,6 +106,13 @@ impl Machine {
             }
         };
         (taken, event)
+    }
+
+    /// Appends a ping with this payload, of at most 125 bytes; nothing behind a close of ours.
+    pub fn ping(&mut self, payload: &[u8], to: &mut Vec<u8>) {
+        if !self.is_closing() {
+            frame::write(FIN | PING, payload, frame::key(&mut self.masks), to);
+        }
     }
 
     /// Closes: the peer's close is due, and nothing is to be sent behind ours.

@@ -5,13 +5,12 @@
 //! asked for: then a server that does not take compression cannot be spoken to. A close ends what is outstanding, with its
 //! code. Cost: some 600 bytes a connection, and what its decompressor has.
 
-use super::{Agreed, Answer, DeflateOffer, Detail, Event, Handshake, Key, Kind, Machine, Messages, Place, Refusal};
-use super::{SAID_BYTES_MAX, Shape, detail};
-use crate::random::SplitMix64;
+use super::handshake::{Greeting, Openings};
+use super::{DeflateOffer, Detail, Event, Kind, Machine, Messages, Place, SAID_BYTES_MAX, Shape, detail};
 use crate::{Failure, Fed, Payload, Progress, Protocol, Reply, Source, Stream, WireError};
 use model::ErrorKind;
 use model::limits::ECHO_BYTES_MAX;
-use model::workload::websocket::{Opening, WebSocket};
+use model::workload::websocket::WebSocket;
 use std::sync::Arc;
 
 /// Codes of a close that is no complaint: everything is done, or the server goes away (RFC 6455 §7.4.1).
@@ -21,18 +20,13 @@ const NO_COMPLAINT: [u16; 2] = [super::NORMAL, 1001];
 #[derive(Debug)]
 pub struct WebSocketProtocol {
     messages: Messages,
-    /// For each origin.
-    handshakes: Vec<Handshake>,
-    is_compressed: bool,
+    openings: Openings,
 }
 
 /// The state of one connection.
 #[derive(Debug)]
 pub struct Connection {
-    key: Key,
-    /// Seed of the masks of what is said beside messages.
-    seed: u64,
-    answer: Answer,
+    greeting: Greeting,
     /// There once the handshake is answered.
     machine: Option<Machine>,
     /// Replies that have ended: the number of the request whose reply is due.
@@ -62,23 +56,8 @@ impl WebSocketProtocol {
             fragment_bytes: None,
             window_bits: deflate.as_ref().map(DeflateOffer::client_window_bits),
         };
-        let subprotocols: Vec<String> = plan.subprotocols.iter().map(|name| name.expose_text().into_owned()).collect();
-        let handshake = |opening: &Opening| {
-            let (host, fields): (Vec<_>, Vec<_>) =
-                text_of(opening).partition(|(name, _)| name.eq_ignore_ascii_case("host"));
-            Handshake {
-                host: host.into_iter().next().map(|(_, value)| value).unwrap_or_default(),
-                target: opening.target.expose_text().into_owned(),
-                subprotocols: subprotocols.clone(),
-                deflate,
-                fields,
-            }
-        };
-        Ok(WebSocketProtocol {
-            messages: Messages::new(&shape, seed)?,
-            handshakes: plan.handshakes.iter().map(handshake).collect(),
-            is_compressed: plan.compress,
-        })
+        let openings = Openings::new(&plan.handshakes, &plan.subprotocols, deflate);
+        Ok(WebSocketProtocol { messages: Messages::new(&shape, seed)?, openings })
     }
 
     /// What a request asks to have back.
@@ -180,9 +159,7 @@ impl Protocol for WebSocketProtocol {
 
     fn connection(&self) -> Connection {
         Connection {
-            key: Key::new([0; 2]),
-            seed: 0,
-            answer: Answer::default(),
+            greeting: Greeting::default(),
             machine: None,
             ended: 0,
             came: 0,
@@ -207,37 +184,20 @@ impl Protocol for WebSocketProtocol {
     }
 
     fn greeting(&self, connection: &mut Connection, origin: u16, random: u64, to: &mut Vec<u8>) {
-        let Some(handshake) = self.handshakes.get(usize::from(origin)) else { return };
-        let mut random = SplitMix64::new(random);
-        connection.key = Key::new([random.bits(), random.bits()]);
-        connection.seed = random.bits();
-        handshake.write(&connection.key, to);
+        self.openings.write(&mut connection.greeting, origin, random, to);
     }
 
     fn greeted(&self, connection: &mut Connection, origin: u16, bytes: &[u8]) -> Fed {
-        let Some(handshake) = self.handshakes.get(usize::from(origin)) else {
-            return unasked(bytes.len());
-        };
-        let (consumed, judged) = connection.answer.take(handshake, &connection.key, bytes);
-        match judged {
-            None => Fed { consumed, progress: Progress::More },
-            Some(Ok(Agreed { deflate: None, .. })) if self.is_compressed => {
-                broken(consumed, ErrorKind::BadFraming, Detail::DeflateRefused as u32)
-            }
+        let (consumed, judged) = self.openings.take(&mut connection.greeting, origin, bytes);
+        let progress = match judged {
+            None => Progress::More,
+            Some(Err(failure)) => Progress::Broken(failure),
             Some(Ok(agreed)) => {
-                connection.machine = Some(Machine::new(&agreed, u64::from(ECHO_BYTES_MAX), connection.seed));
-                let reply = Reply { status: 0, keep: true, failure: None };
-                Fed { consumed, progress: Progress::Reply(reply) }
+                connection.machine = Some(Machine::new(&agreed, u64::from(ECHO_BYTES_MAX), connection.greeting.seed()));
+                Progress::Reply(Reply { status: 0, keep: true, failure: None })
             }
-            Some(Err(refusal)) => {
-                let kind = match refusal {
-                    Refusal::Status(_) => ErrorKind::UnexpectedStatus,
-                    Refusal::Bad(Detail::HeadTooLarge) => ErrorKind::HeadTooLarge,
-                    Refusal::Bad(_) => ErrorKind::BadFraming,
-                };
-                broken(consumed, kind, refusal.number())
-            }
-        }
+        };
+        Fed { consumed, progress }
     }
 
     #[inline]
@@ -268,11 +228,6 @@ impl Protocol for WebSocketProtocol {
     fn describe(detail: u32) -> Option<&'static str> {
         detail::describe(detail)
     }
-}
-
-/// Fields of a handshake, as they are sent.
-fn text_of(opening: &Opening) -> impl Iterator<Item = (String, String)> {
-    opening.headers.iter().map(|(name, value)| (name.clone(), value.expose_text().into_owned()))
 }
 
 /// What is wrong with a piece that begins so many bytes into a message.

@@ -68,12 +68,17 @@ pub struct Reader {
     control: [u8; CONTROL_BYTES_MAX],
     control_came: u8,
     inflate: Option<Box<Inflate>>,
+    /// Whether messages may be compressed and are handed on so.
+    is_raw: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Message {
     kind: Kind,
+    /// It is to be decompressed.
     is_compressed: bool,
+    /// It is compressed, and stays so.
+    is_raw: bool,
     /// Bytes of it, decompressed.
     bytes: u64,
     /// Bytes of its frames' payloads.
@@ -100,7 +105,14 @@ impl Reader {
             control: [0; CONTROL_BYTES_MAX],
             control_came: 0,
             inflate: inflate.map(Box::new),
+            is_raw: false,
         }
+    }
+
+    /// Takes messages of any length, for one who does not read them: where they may be compressed, those that are are handed
+    /// on as they came. Needs no memory for decompressing.
+    pub fn raw(may_be_compressed: bool) -> Self {
+        Reader { is_raw: may_be_compressed, ..Reader::new(u64::MAX, None) }
     }
 
     /// Takes some of `bytes`, which may be empty: how many, and what they come to. To be called with the rest until it
@@ -151,8 +163,8 @@ impl Reader {
                     if !message.is_compressed {
                         taken += piece.len();
                         self.left -= piece.len() as u64;
-                        message.bytes += piece.len() as u64;
-                        if message.kind == Kind::Text && !self.utf8.push(piece) {
+                        message.bytes = message.bytes.saturating_add(piece.len() as u64);
+                        if message.kind == Kind::Text && !message.is_raw && !self.utf8.push(piece) {
                             return (bytes.len(), self.fail(Detail::NotUtf8));
                         }
                         return (taken, Token::Data(piece));
@@ -258,7 +270,7 @@ impl Reader {
 
     fn judge_first(&mut self, first: u8) -> Result<(), Detail> {
         let (opcode, is_final) = (first & 0x0f, first & FIN != 0);
-        let may_be_compressed = self.inflate.is_some() && matches!(opcode, 1 | 2);
+        let may_be_compressed = (self.inflate.is_some() || self.is_raw) && matches!(opcode, 1 | 2);
         let reserved = if may_be_compressed { 0x30 } else { 0x70 };
         if first & reserved != 0 {
             return Err(Detail::ReservedBits);
@@ -269,8 +281,9 @@ impl Reader {
             1 | 2 if self.message.is_some() => Err(Detail::MessageInMessage),
             1 | 2 => {
                 let kind = if opcode == 1 { Kind::Text } else { Kind::Binary };
-                let is_compressed = first & COMPRESSED != 0;
-                self.message = Some(Message { kind, is_compressed, bytes: 0, framed: 0 });
+                let has_bit = first & COMPRESSED != 0;
+                let (is_compressed, is_raw) = (has_bit && !self.is_raw, has_bit && self.is_raw);
+                self.message = Some(Message { kind, is_compressed, is_raw, bytes: 0, framed: 0 });
                 if let Some(inflate) = self.inflate.as_mut().filter(|_| is_compressed) {
                     inflate.begin();
                 }

@@ -16,7 +16,7 @@ pub struct HoldArgs {
     /// Sizes of the messages each connection sends: 128, 16..32 or 1,2,4KiB [default: 128]
     #[arg(long, value_name = "SIZES", env = "PLIMSOLL_MESSAGE", value_parser = values::sizes)]
     pub message: Option<Sizes>,
-    /// Time from one message of a connection to its next, or never; phases are spread evenly [default: 60s]
+    /// Time from one message of a connection to its next, with hold+ws:// from one ping to the next, or never; phases are spread evenly [default: 60s]
     #[arg(long, value_name = "TIME", env = "PLIMSOLL_EVERY", value_parser = values::every)]
     pub every: Option<u64>,
     /// Messages are not expected back

@@ -6,6 +6,7 @@
 
 mod echo;
 mod hold;
+mod hold_websocket;
 mod http;
 mod resp;
 mod websocket;
@@ -41,7 +42,8 @@ pub struct ProtocolArgs {
 }
 
 /// Every protocol, in the order in which sentences name them.
-const PROTOCOLS: &[Flags] = &[http::FLAGS, echo::FLAGS, hold::FLAGS, resp::FLAGS, websocket::FLAGS];
+const PROTOCOLS: &[Flags] =
+    &[http::FLAGS, echo::FLAGS, hold::FLAGS, resp::FLAGS, websocket::FLAGS, hold_websocket::FLAGS];
 
 /// What the flags of a protocol come to.
 struct Flags {

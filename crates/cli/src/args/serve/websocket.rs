@@ -24,6 +24,9 @@ pub struct WebSocketArgs {
     /// Close a connection whose handshake is not complete so long after its first byte, or never; however often bytes come
     #[arg(long, value_name = "TIME", env = "PLIMSOLL_HEAD_TIMEOUT", default_value = "60s", value_parser = values::idle_timeout)]
     pub head_timeout: IdleTimeout,
+    /// Send a ping on each connection so often, or never; whether it is answered is not looked at
+    #[arg(long, value_name = "TIME", env = "PLIMSOLL_PING_EVERY", default_value = "never", value_parser = values::idle_timeout)]
+    pub ping_every: IdleTimeout,
     /// What every server is told.
     #[command(flatten)]
     pub common: CommonArgs,
@@ -38,6 +41,7 @@ impl WebSocketArgs {
             deflate: !self.no_compress,
             subprotocols: self.subprotocol.clone(),
             head_timeout: self.head_timeout.0,
+            ping_every: self.ping_every.0,
         }
     }
 }

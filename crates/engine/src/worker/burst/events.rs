@@ -133,7 +133,7 @@ impl<P: Protocol<Transport = Stream>, D: Driver> BurstWorker<P, D> {
                     self.begun(slot, number, at_ns);
                     continue;
                 }
-                Progress::Say => {
+                Progress::Say | Progress::Came(_) => {
                     self.say(slot);
                     continue;
                 }

@@ -1,14 +1,19 @@
 //! What happens to held connections: made, answered, lost, timed out; each counted where it belongs.
 
 use super::pending::{NOTHING, Pending};
-use super::{Held, HoldWorker, State};
+use super::{HoldWorker, State};
 use crate::driver::{Driver, Event, Slot};
 use crate::errors::{kind_of_errno, of_tls};
 use crate::ledger::Stamps;
 use model::error_kind::{ErrorExample, ErrorKind, Phase};
-use wire::{Failure, Progress, Protocol};
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+use wire::{Failure, Progress, Protocol, Stream};
 
-impl<D: Driver> HoldWorker<D> {
+/// What tells the randomness of greetings from that of messages.
+const GREETING_SEED: u64 = 0x6772_6565_7469_6e67;
+
+impl<P: Protocol<Transport = Stream>, D: Driver> HoldWorker<P, D> {
     pub(super) fn on_event(&mut self, event: Event) {
         match event {
             Event::Connected { slot } => {
@@ -24,9 +29,10 @@ impl<D: Driver> HoldWorker<D> {
             Event::Truncated { slot } => self.on_lost(slot, 0),
             Event::Ticket { .. } | Event::Drained { .. } => {}
             Event::ConnectFailed { slot, errno } => {
-                let kind = kind_of_errno(errno, Phase::Connect);
                 let now_ns = self.driver.now_ns();
-                self.on_connect_failed(slot, kind, errno, now_ns);
+                let kind = kind_of_errno(errno, Phase::Connect);
+                let why = ErrorExample { errno, ..self.example(slot, kind, Phase::Connect, now_ns) };
+                self.on_connect_failed(slot, why);
             }
             Event::Received { slot, at_ns } => self.on_received(slot, at_ns),
             Event::Closed { slot } => self.on_lost(slot, 0),
@@ -43,14 +49,31 @@ impl<D: Driver> HoldWorker<D> {
         }
     }
 
-    /// It can be used; after a TLS handshake, `resumed` says of which kind.
+    /// It is there, TLS included; after a TLS handshake, `resumed` says of which kind. What the protocol says first goes
+    /// first.
     fn on_connected(&mut self, slot: Slot, resumed: Option<bool>) {
         let now_ns = self.driver.now_ns();
-        self.connecting -= 1;
         if let (Some(connect), Some(resumed)) = (self.take_pending(slot), resumed) {
             let Stamps { sent_ns, first_byte_ns, .. } = connect.stamps;
             self.ledger.handshake(resumed, sent_ns, first_byte_ns, now_ns);
         }
+        // Of its own seed, so that whether a protocol greets changes nothing in what is drawn for messages.
+        let random = SmallRng::seed_from_u64(self.seed ^ (u64::from(slot) << 32) ^ GREETING_SEED).next_u64();
+        let origin = self.origin_of(slot);
+        self.protocol.greeting(&mut self.talks[slot as usize], origin, random, &mut self.said);
+        if self.said.is_empty() {
+            return self.on_usable(slot);
+        }
+        let deadline_ns = now_ns.saturating_add(self.connect_timeout_ns);
+        let held = &mut self.held[slot as usize];
+        held.pending = self.waiting.push(Pending::connect(slot, now_ns), deadline_ns);
+        held.state = State::Greeting;
+        self.speak(slot);
+    }
+
+    /// It can be used.
+    pub(super) fn on_usable(&mut self, slot: Slot) {
+        self.connecting -= 1;
         self.driver.rest(slot);
         self.held[slot as usize].state = State::Open;
         self.ledger.opened();
@@ -60,77 +83,32 @@ impl<D: Driver> HoldWorker<D> {
     fn on_refused(&mut self, slot: Slot, detail: u32) {
         let now_ns = self.driver.now_ns();
         self.ledger.tell(&mut self.driver);
-        let is_early = self.held[slot as usize].state == State::Connecting;
+        let state = self.held[slot as usize].state;
         let message = self.waiting.get_mut(self.held[slot as usize].pending);
         let is_idle = message.is_none();
         let has_begun = message.is_some_and(|message| message.stamps.first_byte_ns > 0);
-        let (kind, phase) = of_tls(detail, is_early, has_begun);
-        if is_early {
+        let (kind, phase) = of_tls(detail, state == State::Connecting, has_begun);
+        let why = ErrorExample { detail, ..self.example(slot, kind, phase, now_ns) };
+        if state != State::Open {
             self.driver.close(slot);
-            self.on_connect_failed(slot, kind, 0, now_ns);
-            self.explain(kind, phase, detail);
-        } else {
-            self.ledger.counts().closed_by_us += 1;
-            if is_idle {
-                self.count_connection_error(kind, Phase::Idle, 0, now_ns);
-                self.explain(kind, Phase::Idle, detail);
-            }
-            self.message_failed(slot, Failure { kind, detail }, phase, 0, now_ns);
-            self.lose(slot);
+            return self.on_connect_failed(slot, why);
         }
+        self.ledger.counts().closed_by_us += 1;
+        if is_idle {
+            self.ledger.connection_error(ErrorExample { phase: Phase::Idle, ..why });
+        }
+        self.message_failed(slot, why);
+        self.lose(slot);
     }
 
-    /// Says of the first failure of a kind what it was.
-    fn explain(&mut self, kind: ErrorKind, phase: Phase, detail: u32) {
-        if let Some(example) = self.ledger.example_mut(kind)
-            && example.detail == 0
-        {
-            (example.phase, example.detail) = (phase, detail);
-        }
-    }
-
-    fn on_connect_failed(&mut self, slot: Slot, kind: ErrorKind, errno: i32, now_ns: u64) {
+    /// It could not be made: by the kernel's word, by TLS's, by the protocol's, or by our deadline. It has no socket any more.
+    pub(super) fn on_connect_failed(&mut self, slot: Slot, why: ErrorExample) {
         self.connecting -= 1;
         self.take_pending(slot);
         self.held[slot as usize].state = State::Gone;
         self.ledger.counts().connect_failed += 1;
-        self.count_connection_error(kind, Phase::Connect, errno, now_ns);
+        self.ledger.connection_error(why);
         self.something_gave();
-    }
-
-    fn on_received(&mut self, slot: Slot, at_ns: u64) {
-        let length = self.driver.bytes().len();
-        let place = self.held[slot as usize].pending;
-        let Some(message) = self.waiting.get_mut(place) else {
-            self.ledger.counts().bytes_received += length as u64;
-            if self.is_echoed {
-                // Nobody asked for these.
-                self.ledger.counts().closed_by_us += 1;
-                self.count_connection_error(ErrorKind::UnsolicitedReply, Phase::Idle, 0, at_ns);
-                self.lose(slot);
-            }
-            return;
-        };
-        if self.ledger.is_measured(message.stamps.intended_ns) {
-            self.ledger.counts().bytes_received += length as u64;
-        }
-        let (Some(payload), Some(reply)) = (message.payload, &mut message.reply) else { return };
-        if message.stamps.first_byte_ns == 0 {
-            message.stamps.first_byte_ns = at_ns;
-        }
-        match self.protocol.feed(reply, payload, self.driver.bytes()).progress {
-            Progress::Reply(_) => {
-                self.driver.rest(slot);
-                self.message_is_done(slot, at_ns);
-            }
-            Progress::Broken(failure) => {
-                self.ledger.counts().closed_by_us += 1;
-                self.message_failed(slot, failure, Phase::Reply, 0, at_ns);
-                self.lose(slot);
-            }
-            // An echo is nothing else.
-            _ => {}
-        }
     }
 
     /// The message of a connection has ended well.
@@ -139,17 +117,14 @@ impl<D: Driver> HoldWorker<D> {
         self.ledger.succeeded(&message.stamps, at_ns);
     }
 
-    fn message_failed(&mut self, slot: Slot, failure: Failure, phase: Phase, errno: i32, at_ns: u64) {
+    /// The message of a connection has failed, if there is one.
+    pub(super) fn message_failed(&mut self, slot: Slot, why: ErrorExample) {
         let Some(message) = self.take_pending(slot) else { return };
-        let Failure { kind, detail } = failure;
-        let unsent_bytes = if phase == Phase::FirstByte { self.driver.unsent_bytes(slot) } else { 0 };
-        let phase = if unsent_bytes > 0 { Phase::Send } else { phase };
-        if !self
-            .ledger
-            .failed(&message.stamps, ErrorExample { kind, phase, errno, detail, unsent_bytes, at_ns, origin: 0 })
-        {
+        let unsent_bytes = if why.phase == Phase::FirstByte { self.driver.unsent_bytes(slot) } else { 0 };
+        let phase = if unsent_bytes > 0 { Phase::Send } else { why.phase };
+        if !self.ledger.failed(&message.stamps, ErrorExample { phase, unsent_bytes, ..why }) {
             // Its connection is lost, whatever becomes of the message.
-            return self.count_connection_error(kind, phase, errno, at_ns);
+            return self.ledger.connection_error(ErrorExample { phase, ..why });
         }
         self.something_gave();
     }
@@ -157,44 +132,63 @@ impl<D: Driver> HoldWorker<D> {
     /// The peer closed (`errno` 0) or the connection broke.
     fn on_lost(&mut self, slot: Slot, errno: i32) {
         let at_ns = self.driver.now_ns();
-        if self.held[slot as usize].state == State::Connecting {
-            // While a TLS handshake was under way.
+        let state = self.held[slot as usize].state;
+        if state != State::Open {
             self.driver.close(slot);
-            return self.on_connect_failed(slot, ErrorKind::TlsHandshake, errno, at_ns);
+            let kind = match (state, errno) {
+                (State::Greeting, 0) => ErrorKind::ClosedEarly,
+                (State::Greeting, errno) => kind_of_errno(errno, Phase::Connect),
+                // While a TLS handshake was under way.
+                _ => ErrorKind::TlsHandshake,
+            };
+            let why = ErrorExample { errno, ..self.example(slot, kind, Phase::Connect, at_ns) };
+            return self.on_connect_failed(slot, why);
+        }
+        let request = self.waiting.get_mut(self.held[slot as usize].pending).and_then(|message| message.request);
+        let of_kernel = if errno == 0 { ErrorKind::ClosedEarly } else { kind_of_errno(errno, Phase::Reply) };
+        let mut failure = Failure { kind: of_kernel, detail: 0 };
+        if errno == 0 && (request.is_some() || P::FRAMED) {
+            let talk = &mut self.talks[slot as usize];
+            if let Progress::Broken(said) = self.protocol.closed(talk, request.unwrap_or_default()) {
+                failure = said;
+            }
         }
         self.ledger.counts().closed_by_peer += 1;
-        let kind = if errno == 0 { ErrorKind::ClosedEarly } else { kind_of_errno(errno, Phase::Reply) };
-        match self.waiting.get_mut(self.held[slot as usize].pending) {
-            Some(Pending { payload: Some(payload), reply: Some(reply), .. }) if errno == 0 => {
-                let failure = match self.protocol.closed(reply, *payload) {
-                    Progress::Broken(failure) => failure,
-                    _ => Failure { kind, detail: 0 },
-                };
-                self.message_failed(slot, failure, Phase::FirstByte, 0, at_ns);
-            }
-            Some(_) => self.message_failed(slot, Failure { kind, detail: 0 }, Phase::FirstByte, errno, at_ns),
-            None => self.count_connection_error(kind, Phase::Idle, errno, at_ns),
+        self.end(slot, failure, Phase::FirstByte, errno, at_ns);
+    }
+
+    /// An open connection ends with this failure: its message's, or its own where it has none. `phase`: where the message was.
+    pub(super) fn end(&mut self, slot: Slot, failure: Failure, phase: Phase, errno: i32, at_ns: u64) {
+        let outcome = self.protocol.outcome_of_end(failure);
+        if outcome != 0 {
+            self.ledger.outcome(outcome);
+        }
+        let is_idle = self.held[slot as usize].pending == NOTHING;
+        let phase = if is_idle { Phase::Idle } else { phase };
+        let Failure { kind, detail } = failure;
+        let why = ErrorExample { errno, detail, ..self.example(slot, kind, phase, at_ns) };
+        if is_idle {
+            self.ledger.connection_error(why);
+        } else {
+            self.message_failed(slot, why);
         }
         self.lose(slot);
         self.something_gave();
     }
 
-    /// Connects and replies that have taken too long.
+    /// Connects, greetings and replies that have taken too long.
     pub(super) fn expire(&mut self, now_ns: u64) {
         while let Some((deadline_ns, pending)) = self.waiting.expired(now_ns) {
             let slot = pending.slot;
-            match (pending.payload, pending.reply) {
-                (Some(payload), Some(mut reply)) => {
-                    let failure = self.protocol.timed_out(&mut reply, 0, payload);
-                    // It enters at its timeout, not at the later moment the worker saw it.
-                    self.message_failed(slot, failure, Phase::FirstByte, 0, deadline_ns);
-                    self.ledger.counts().closed_by_us += 1;
-                    self.lose(slot);
-                }
-                _ => {
-                    self.driver.close(slot);
-                    self.on_connect_failed(slot, ErrorKind::ConnectTimeout, 0, deadline_ns);
-                }
+            // Each enters at its timeout, not at the later moment the worker saw it.
+            if let Some(request) = pending.request {
+                let failure = self.protocol.timed_out(&mut self.talks[slot as usize], 0, request);
+                self.ledger.counts().closed_by_us += 1;
+                self.end(slot, failure, Phase::FirstByte, 0, deadline_ns);
+            } else {
+                self.driver.close(slot);
+                let why = self.example(slot, ErrorKind::ConnectTimeout, Phase::Connect, deadline_ns);
+                self.on_connect_failed(slot, why);
             }
         }
         self.waiting.tidy();
@@ -210,9 +204,8 @@ impl<D: Driver> HoldWorker<D> {
         held.state = State::Gone;
     }
 
-    fn take_pending(&mut self, slot: Slot) -> Option<Pending> {
-        let held: &mut Held = &mut self.held[slot as usize];
-        let place = std::mem::replace(&mut held.pending, NOTHING);
+    pub(super) fn take_pending(&mut self, slot: Slot) -> Option<Pending<P::Request>> {
+        let place = std::mem::replace(&mut self.held[slot as usize].pending, NOTHING);
         self.waiting.take(place)
     }
 
@@ -223,7 +216,9 @@ impl<D: Driver> HoldWorker<D> {
         }
     }
 
-    fn count_connection_error(&mut self, kind: ErrorKind, phase: Phase, errno: i32, at_ns: u64) {
-        self.ledger.connection_error(ErrorExample { kind, phase, errno, detail: 0, unsent_bytes: 0, at_ns, origin: 0 });
+    /// A failure by its kind alone.
+    pub(super) fn example(&self, slot: Slot, kind: ErrorKind, phase: Phase, at_ns: u64) -> ErrorExample {
+        let origin = self.origin_of(slot);
+        ErrorExample { kind, phase, errno: 0, detail: 0, unsent_bytes: 0, at_ns, origin }
     }
 }

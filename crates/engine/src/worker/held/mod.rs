@@ -1,26 +1,26 @@
 //! One worker of held connections: makes them at a rate, keeps them, sends on each by the clock, sees who closes.
 //!
-//! The request worker keeps hundreds of bytes for a connection; this one keeps eight bytes, and a record for
-//! each that connects or waits for its reply (`pending`). When messages are due needs no timer: message `m` of a worker is
+//! The request worker keeps hundreds of bytes for a connection; this one keeps eight bytes and what the protocol needs (four
+//! of an echo), and a record for each that connects or waits for its reply (`pending`). When messages are due needs no timer: message `m` of a worker is
 //! due at `m × every / connections` and belongs to connection `m × stride % connections`, so phases are spread evenly by
 //! arithmetic (in steps of the golden ratio, so that they are even while connections are still being made). Connections
 //! that are lost stay lost: that they were, by whom and when is what is measured. Messages due before all workers have
 //! made their connections are warm-up, but where the ramp itself is the measurement (until something gives).
 
 mod events;
+mod frames;
 mod pending;
 
 use super::Work;
-use crate::driver::{Driver, Slot, Wake};
+use crate::driver::{Driver, Slot, Wake, send_request};
 use crate::ledger::{Ledger, OVERDUE_NS_MAX, SLEEP_NS_MAX, Stamps};
 use crate::link::{Ramp, WorkerLink};
 use crate::share::Share;
-use model::plan::{Hold, Pace, Plan};
+use model::plan::{Pace, Plan};
 use pending::{NOTHING, Pending, Waiting};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
-use wire::Protocol;
-use wire::echo::EchoProtocol;
+use wire::{Protocol, Stream};
 
 /// Connects under way at once, per worker: more would only wait in the target's queue.
 const CONNECTING_MAX: usize = 512;
@@ -41,7 +41,9 @@ enum State {
     New,
     /// Connecting.
     Connecting,
-    /// Established.
+    /// Established; what the protocol says first is not answered yet.
+    Greeting,
+    /// Established, and messages may be sent.
     Open,
     /// Could not be made, or was lost.
     Gone,
@@ -56,17 +58,24 @@ struct Held {
 }
 
 /// One worker. See the module's head.
-pub struct HoldWorker<D: Driver> {
+pub struct HoldWorker<P: Protocol, D: Driver> {
     driver: D,
-    protocol: EchoProtocol,
-    is_echoed: bool,
+    protocol: P,
+    /// Whether messages are answered; otherwise one is done when the kernel has taken it.
+    is_awaited: bool,
     until_failure: bool,
     ledger: Ledger,
     random: SmallRng,
-    addresses: usize,
+    seed: u64,
+    /// The origin of each address.
+    origins: Vec<u16>,
 
     held: Vec<Held>,
-    waiting: Waiting,
+    /// What the protocol keeps of each.
+    talks: Vec<P::Connection>,
+    waiting: Waiting<P::Request>,
+    /// What the protocol says beside messages, until it is sent: empty between the worker's steps.
+    said: Vec<u8>,
 
     /// Nanoseconds between two connects of this worker.
     connect_step_ns: f64,
@@ -97,32 +106,38 @@ pub struct HoldWorker<D: Driver> {
     wakes_ns: u64,
 }
 
-impl<D: Driver> HoldWorker<D> {
-    /// A worker with its share of the plan.
-    pub fn new(plan: &Plan, hold: &Hold, share: &Share, protocol: EchoProtocol, driver: D, link: WorkerLink) -> Self {
+impl<P: Protocol<Transport = Stream>, D: Driver> HoldWorker<P, D> {
+    /// A worker with its share of the plan; `is_awaited`: whether messages are answered.
+    pub fn new(plan: &Plan, is_awaited: bool, share: &Share, protocol: P, driver: D, link: WorkerLink) -> Self {
         let (every_ns, connects_per_s) = match plan.pace {
             Pace::Held { every_ns, connects_per_s } => (every_ns, connects_per_s),
             Pace::Closed { .. } | Pace::Open { .. } | Pace::Burst { .. } => (None, f64::from(plan.connections)),
         };
         let connections = share.slots.len();
+        let until_failure = plan.workload.protocol().is_until_failure();
+        let seed = plan.seed ^ (u64::from(share.worker) << 48);
+        let origins = plan.origins.iter().zip(0..).flat_map(|(o, i)| o.addresses.iter().map(move |_| i));
         HoldWorker {
             held: vec![Held { pending: NOTHING, state: State::New }; connections],
             waiting: Waiting::with_capacity(connections.min(AWAITED_MAX + CONNECTING_MAX)),
+            talks: (0..connections).map(|_| protocol.connection()).collect(),
+            said: Vec::with_capacity(frames::SAID_AT_ONCE + protocol.written_bytes_max()),
             driver,
             protocol,
-            is_echoed: hold.is_echoed,
-            until_failure: hold.until_failure,
+            is_awaited,
+            until_failure,
             ramp: Ramp::new(&link.control),
             workers: usize::from(plan.threads),
             ledger: Ledger::new(plan, share.worker, link, if plan.is_ramp_warmup() { u64::MAX } else { 0 }),
-            random: SmallRng::seed_from_u64(plan.seed ^ (u64::from(share.worker) << 48)),
-            addresses: plan.origins.iter().map(|o| o.addresses.len()).sum::<usize>().max(1),
+            random: SmallRng::seed_from_u64(seed),
+            seed,
+            origins: origins.collect(),
             connect_step_ns: f64::from(plan.threads) * 1e9 / connects_per_s,
             made: 0,
             connecting: 0,
             message_step_ns: every_ns.map(|every_ns| every_ns as f64 / connections.max(1) as f64),
             messages_due: 0,
-            probe_due_ns: if hold.until_failure && hold.is_echoed && share.worker == 0 { 0 } else { u64::MAX },
+            probe_due_ns: if until_failure && is_awaited && share.worker == 0 { 0 } else { u64::MAX },
             stride: stride_of(connections as u64),
             connect_timeout_ns: plan.timeouts.connect_ns,
             reply_timeout_ns: plan.timeouts.reply_ns,
@@ -132,6 +147,15 @@ impl<D: Driver> HoldWorker<D> {
             held_at_end: None,
             wakes_ns: u64::MAX,
         }
+    }
+
+    /// Which of the addresses a connection is to.
+    fn address_of(&self, slot: Slot) -> usize {
+        slot as usize % self.origins.len().max(1)
+    }
+
+    fn origin_of(&self, slot: Slot) -> u16 {
+        self.origins.get(self.address_of(slot)).copied().unwrap_or(0)
     }
 
     fn connect_due_ns(&self) -> u64 {
@@ -162,7 +186,7 @@ impl<D: Driver> HoldWorker<D> {
             let deadline_ns = now_ns.saturating_add(self.connect_timeout_ns);
             let pending = self.waiting.push(Pending::connect(slot, now_ns), deadline_ns);
             self.held[slot as usize] = Held { pending, state: State::Connecting };
-            self.driver.connect(slot, slot as usize % self.addresses);
+            self.driver.connect(slot, self.address_of(slot));
         }
     }
 
@@ -216,17 +240,17 @@ impl<D: Driver> HoldWorker<D> {
 
     fn send(&mut self, slot: Slot, due_ns: u64) {
         let random = self.random.next_u64();
-        let payload = self.protocol.next_request(0, random);
+        let request = self.protocol.next_request(self.origin_of(slot), random);
         let now_ns = self.driver.now_ns();
         let stamps = Stamps::sent(due_ns, now_ns, now_ns);
         self.ledger.started(due_ns);
         self.ledger.lag(due_ns, now_ns);
         self.ledger.sent(&stamps);
         let deadline_ns = now_ns.saturating_add(self.reply_timeout_ns);
-        let message = Pending::message(slot, stamps, payload, self.protocol.connection());
-        self.held[slot as usize].pending = self.waiting.push(message, deadline_ns);
-        self.driver.send(slot, payload);
-        if !self.is_echoed {
+        self.held[slot as usize].pending = self.waiting.push(Pending::message(slot, stamps, request), deadline_ns);
+        // One message is under way at most, so none needs a number.
+        send_request(&mut self.driver, &self.protocol, &mut self.talks[slot as usize], slot, 0, request);
+        if !self.is_awaited {
             self.driver.rest(slot);
             self.message_is_done(slot, now_ns);
         }
@@ -293,7 +317,7 @@ impl<D: Driver> HoldWorker<D> {
     }
 }
 
-impl<D: Driver> Work for HoldWorker<D> {
+impl<P: Protocol<Transport = Stream>, D: Driver> Work for HoldWorker<P, D> {
     fn begin(&mut self, origin_ns: u64) {
         self.driver.begin(origin_ns);
         self.ledger.begin(&mut self.driver);
@@ -331,7 +355,7 @@ impl<D: Driver> Work for HoldWorker<D> {
             // The driver gave up.
             self.end_load(now_ns);
         }
-        for message in self.waiting.all().filter(|pending| pending.payload.is_some()) {
+        for message in self.waiting.all().filter(|pending| pending.request.is_some()) {
             self.ledger.unfinished(&message.stamps, now_ns);
         }
         let held_at_end = Some(self.held_at_end.unwrap_or(self.ledger.open()));

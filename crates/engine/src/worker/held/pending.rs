@@ -6,34 +6,30 @@
 use crate::driver::Slot;
 use crate::ledger::Stamps;
 use std::collections::VecDeque;
-use wire::Payload;
-use wire::echo::Connection;
 
 /// No record.
 pub const NOTHING: u32 = u32::MAX;
 
 /// Something that has begun and not ended.
 #[derive(Debug, Clone, Copy)]
-pub struct Pending {
+pub struct Pending<R> {
     /// Whose.
     pub slot: Slot,
     /// Its moments; of a connect, `sent_ns` is when it began and `first_byte_ns` when TCP was there.
     pub stamps: Stamps,
-    /// What was sent; `None`: it is a connect.
-    pub payload: Option<Payload>,
-    /// How far the reply has got.
-    pub reply: Option<Connection>,
+    /// What was sent; `None`: it is a connect, or what the protocol says first on one.
+    pub request: Option<R>,
 }
 
-impl Pending {
+impl<R> Pending<R> {
     /// A connect.
     pub fn connect(slot: Slot, now_ns: u64) -> Self {
-        Pending { slot, stamps: Stamps::sent(now_ns, now_ns, now_ns), payload: None, reply: None }
+        Pending { slot, stamps: Stamps::sent(now_ns, now_ns, now_ns), request: None }
     }
 
     /// A message.
-    pub fn message(slot: Slot, stamps: Stamps, payload: Payload, reply: Connection) -> Self {
-        Pending { slot, stamps, payload: Some(payload), reply: Some(reply) }
+    pub fn message(slot: Slot, stamps: Stamps, request: R) -> Self {
+        Pending { slot, stamps, request: Some(request) }
     }
 }
 
@@ -47,14 +43,14 @@ struct Turn {
 
 /// All that is pending.
 #[derive(Debug)]
-pub struct Waiting {
-    records: Vec<(u32, Option<Pending>)>,
+pub struct Waiting<R> {
+    records: Vec<(u32, Option<Pending<R>>)>,
     free: Vec<u32>,
     connects: VecDeque<Turn>,
     replies: VecDeque<Turn>,
 }
 
-impl Waiting {
+impl<R: Copy> Waiting<R> {
     /// Room for `capacity` at once.
     pub fn with_capacity(capacity: usize) -> Self {
         let first = capacity.min(4096);
@@ -67,8 +63,8 @@ impl Waiting {
     }
 
     /// Adds one; returns its place.
-    pub fn push(&mut self, pending: Pending, deadline_ns: u64) -> u32 {
-        let is_connect = pending.payload.is_none();
+    pub fn push(&mut self, pending: Pending<R>, deadline_ns: u64) -> u32 {
+        let is_connect = pending.request.is_none();
         let place = match self.free.pop() {
             Some(place) => place,
             None => {
@@ -89,19 +85,19 @@ impl Waiting {
     }
 
     /// The record of a place.
-    pub fn get_mut(&mut self, place: u32) -> Option<&mut Pending> {
+    pub fn get_mut(&mut self, place: u32) -> Option<&mut Pending<R>> {
         self.records.get_mut(place as usize)?.1.as_mut()
     }
 
     /// Takes a record out.
-    pub fn take(&mut self, place: u32) -> Option<Pending> {
+    pub fn take(&mut self, place: u32) -> Option<Pending<R>> {
         let pending = self.records.get_mut(place as usize)?.1.take()?;
         self.free.push(place);
         Some(pending)
     }
 
     /// Every record that is still pending.
-    pub fn all(&self) -> impl Iterator<Item = &Pending> {
+    pub fn all(&self) -> impl Iterator<Item = &Pending<R>> {
         self.records.iter().filter_map(|(_, pending)| pending.as_ref())
     }
 
@@ -112,7 +108,7 @@ impl Waiting {
     }
 
     /// The next record whose deadline has passed, with that deadline. It is left in its place.
-    pub fn expired(&mut self, now_ns: u64) -> Option<(u64, Pending)> {
+    pub fn expired(&mut self, now_ns: u64) -> Option<(u64, Pending<R>)> {
         for queue in [&mut self.connects, &mut self.replies] {
             while let Some(turn) = queue.front().copied() {
                 let record = &self.records[turn.place as usize];
@@ -149,7 +145,7 @@ mod tests {
 
     #[test]
     fn records_expire_in_order_and_their_places_are_used_again() {
-        let mut waiting = Waiting::with_capacity(4);
+        let mut waiting = Waiting::<u32>::with_capacity(4);
         let a = waiting.push(Pending::connect(1, 0), 10);
         let b = waiting.push(Pending::connect(2, 0), 20);
         assert_eq!(waiting.take(a).unwrap().slot, 1);

@@ -49,7 +49,7 @@ impl<P: Protocol<Transport = Stream>, D: Driver> Worker<P, D> {
                     self.say(slot);
                     continue;
                 }
-                Progress::Say => {
+                Progress::Say | Progress::Came(_) => {
                     self.say(slot);
                     if self.gathered.is_full() && !self.speak(slot) {
                         return self.on_unsolicited(slot, answered, at_ns);
@@ -99,7 +99,7 @@ impl<P: Protocol<Transport = Stream>, D: Driver> Worker<P, D> {
             offset += fed.consumed;
             match fed.progress {
                 Progress::More => break,
-                Progress::Say => {
+                Progress::Say | Progress::Came(_) => {
                     self.say(slot);
                     if self.gathered.is_full() && !self.speak(slot) {
                         return Err(Why::kind(ErrorKind::UnsolicitedReply, Phase::Connect));

@@ -7,6 +7,7 @@
 
 pub mod echo;
 pub mod hold;
+pub mod hold_websocket;
 pub mod http;
 pub mod resp;
 pub mod websocket;
@@ -95,6 +96,9 @@ protocols! {
     /// WebSocket (RFC 6455): messages that must come back as they went.
     #[serde(rename = "websocket")]
     WebSocket(websocket::WebSocket), WebSocket(websocket::WebSocketAsked), "ws";
+    /// WebSocket connections that are held, and pinged seldom or never.
+    #[serde(rename = "hold-websocket")]
+    HoldWebSocket(hold_websocket::HoldWebSocket), HoldWebSocket(hold_websocket::HoldWebSocketAsked), "hold+ws";
 }
 
 /// What may be asked of one protocol.

@@ -67,12 +67,53 @@ pub struct Opening {
     pub headers: Vec<(String, Secret)>,
 }
 
+impl Opening {
+    /// Hands over every secret it holds.
+    pub(super) fn each_secret(&mut self, change: &mut dyn FnMut(&mut Secret)) {
+        change(&mut self.target);
+        self.headers.iter_mut().for_each(|(_, value)| change(value));
+    }
+}
+
+/// A command that asks for the switch by hand, to see the answer; `scheme`: what stands for `http` in the origin's name.
+pub(super) fn switch_by_hand(origin: Option<&Origin>, scheme: &str, opening: Option<&Opening>) -> String {
+    let origin = origin.map_or("URL", |origin| &origin.name);
+    let origin = match origin.strip_prefix(scheme).and_then(|rest| rest.strip_prefix("+unix:")) {
+        Some(path) => format!("--unix-socket '{path}' 'http://localhost"),
+        None => format!("'{}", origin.replacen(scheme, "http", 1)),
+    };
+    let target = opening.map_or("/", |opening| opening.target.shown());
+    let fields = "-H 'Connection: Upgrade' -H 'Upgrade: websocket' -H 'Sec-WebSocket-Version: 13' -H 'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=='";
+    format!("curl -sv --http1.1 --max-time 2 {fields} {origin}{target}'")
+}
+
+/// What the code of a close frame means, in the words of IANA's registry.
+pub fn close_meaning(code: u16) -> &'static str {
+    match code {
+        1000 => "normal closure",
+        1001 => "going away",
+        1002 => "protocol error",
+        1003 => "unsupported data",
+        1007 => "invalid payload data",
+        1008 => "policy violation",
+        1009 => "message too big",
+        1010 => "an extension is missing",
+        1011 => "internal error",
+        1012 => "service restart",
+        1013 => "try again later",
+        1014 => "bad gateway",
+        3000..=3999 => "a library's own",
+        4000..=4999 => "an application's own",
+        _ => "no meaning",
+    }
+}
+
 /// Subprotocols by their names: one that looks random is not shown.
 pub fn secret_names(names: impl IntoIterator<Item = String>) -> Vec<Secret> {
     names.into_iter().map(|name| hide::secret_target(&name)).collect()
 }
 
-fn read_names<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Secret>, D::Error> {
+pub(super) fn read_names<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Secret>, D::Error> {
     Vec::<String>::deserialize(deserializer).map(secret_names)
 }
 
@@ -102,21 +143,11 @@ impl ProtocolPlan for WebSocket {
     }
 
     fn by_hand(&self, origin: Option<&Origin>) -> String {
-        let origin = origin.map_or("URL", |origin| &origin.name);
-        let origin = match origin.strip_prefix("ws+unix:") {
-            Some(path) => format!("--unix-socket '{path}' 'http://localhost"),
-            None => format!("'{}", origin.replacen("ws", "http", 1)),
-        };
-        let target = self.handshakes.first().map_or("/", |opening| opening.target.shown());
-        let fields = "-H 'Connection: Upgrade' -H 'Upgrade: websocket' -H 'Sec-WebSocket-Version: 13' -H 'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=='";
-        format!("curl -sv --http1.1 --max-time 2 {fields} {origin}{target}'")
+        switch_by_hand(origin, "ws", self.handshakes.first())
     }
 
     fn each_secret(&mut self, change: &mut dyn FnMut(&mut Secret)) {
-        for Opening { target, headers } in &mut self.handshakes {
-            change(target);
-            headers.iter_mut().for_each(|(_, value)| change(value));
-        }
+        self.handshakes.iter_mut().for_each(|opening| opening.each_secret(change));
         self.subprotocols.iter_mut().for_each(change);
     }
 }

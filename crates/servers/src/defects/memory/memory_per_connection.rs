@@ -7,7 +7,7 @@ use crate::defects::server::Server;
 
 pub(super) const DEFECT: Defect = Defect {
     name: "memory-per-connection",
-    servers: &[Server::Echo, Server::Http],
+    servers: &[Server::Echo, Server::Http, Server::WebSocket],
     strength: Strength::Bytes(1 << 20),
     about: "each connection holds a buffer of this size, all of it touched, until it closes",
     makes: "memory-per-connection: resident memory grows by the buffer with each connection and falls when they close",

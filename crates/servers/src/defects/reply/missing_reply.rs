@@ -7,7 +7,7 @@ use crate::defects::server::Server;
 
 pub(super) const DEFECT: Defect = Defect {
     name: "missing-reply",
-    servers: &[Server::Echo, Server::Http],
+    servers: &[Server::Echo, Server::Http, Server::WebSocket],
     strength: Strength::Count(10),
     about: "one reply of this many is not sent at all; the connection stays open",
     makes: "missing-reply: the request times out, while the connection and the server are well",

@@ -11,7 +11,7 @@ const NTH: u64 = 10;
 
 pub(super) const DEFECT: Defect = Defect {
     name: "blocked-loop",
-    servers: &[Server::Echo, Server::Http],
+    servers: &[Server::Echo, Server::Http, Server::WebSocket],
     strength: Strength::Time(Duration::from_millis(100)),
     about: "one request of 10 sleeps this long in its worker's event loop",
     makes: "event-loop-blocked: all requests in flight on that worker stall together while it uses no processor",

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 pub(super) const DEFECT: Defect = Defect {
     name: "cpu-heavy",
-    servers: &[Server::Echo, Server::Http],
+    servers: &[Server::Echo, Server::Http, Server::WebSocket],
     strength: Strength::Time(Duration::from_micros(500)),
     about: "each request burns this much processor time in its worker",
     makes: "single-thread-bound with one worker, cpu-saturated with one on every core: throughput stops at workers / time",

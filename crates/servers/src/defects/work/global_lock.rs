@@ -10,7 +10,7 @@ use std::time::Duration;
 
 pub(super) const DEFECT: Defect = Defect {
     name: "global-lock",
-    servers: &[Server::Echo, Server::Http],
+    servers: &[Server::Echo, Server::Http, Server::WebSocket],
     strength: Strength::Time(Duration::from_micros(200)),
     about: "each request holds the process's one mutex and burns this much processor time meanwhile (--workers 2 or more)",
     makes: "lock-contention: while one worker computes the others wait in futex, and throughput stops at 1 / time with any number of workers",

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 pub(super) const DEFECT: Defect = Defect {
     name: "single-thread",
-    servers: &[Server::Echo, Server::Http],
+    servers: &[Server::Echo, Server::Http, Server::WebSocket],
     strength: Strength::Time(Duration::from_micros(200)),
     about: "there is one worker whatever --workers says, and each request burns this much processor time in it (no @START)",
     makes: "single-thread-bound: one thread uses a whole core while the others are idle, and throughput stops at 1 / time",

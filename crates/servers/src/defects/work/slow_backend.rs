@@ -17,7 +17,7 @@ use std::time::Duration;
 
 pub(super) const DEFECT: Defect = Defect {
     name: "slow-backend",
-    servers: &[Server::Echo, Server::Http],
+    servers: &[Server::Echo, Server::Http, Server::WebSocket],
     strength: Strength::Time(Duration::from_millis(20)),
     about: "each request waits in its worker for an origin that answers after this time, over a connection of the server's own",
     makes: "backend-wait: request time is spent in recv on an outgoing connection; no processor is used",

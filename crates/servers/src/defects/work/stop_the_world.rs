@@ -14,7 +14,7 @@ const PERIOD: Duration = Duration::from_secs(1);
 
 pub(super) const DEFECT: Defect = Defect {
     name: "stop-the-world",
-    servers: &[Server::Echo, Server::Http],
+    servers: &[Server::Echo, Server::Http, Server::WebSocket],
     strength: Strength::Time(Duration::from_millis(80)),
     about: "once a second a thread stops all workers for this long, which is less than a second",
     makes: "stop-the-world: each second a gap in which no worker answers and nearly all requests in flight are caught",
