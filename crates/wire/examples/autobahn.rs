@@ -3,6 +3,8 @@
 //! Asks the suite's server how many cases it has, echoes each message of each case, and asks for the report. Usage:
 //! `cargo run --release -p plimsoll-wire --example autobahn -- 127.0.0.1:9001`
 
+#![allow(clippy::print_stderr, reason = "it is a program")]
+
 use std::error::Error;
 use std::io::{Read, Write};
 use std::net::TcpStream;
