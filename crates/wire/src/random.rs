@@ -67,7 +67,7 @@ mod tests {
         assert_eq!([below(0, 7), below(u32::MAX, 7), below(u32::MAX, 1 << 32)], [0, 6, u32::MAX]);
         let range = Sizes::Range(3, 5);
         assert_eq!([0, u32::MAX / 2, u32::MAX].map(|random| size(&range, 0, random)), [3, 4, 5]);
-        let list = Sizes::List(vec![1, 9].into());
+        let list = Sizes::List(vec![1, 9]);
         assert_eq!([0, 1, 2].map(|turn| size(&list, turn, 0)), [1, 9, 1]);
     }
 }
