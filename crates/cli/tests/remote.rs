@@ -330,3 +330,25 @@ fn a_machine_is_watched_from_another_with_a_token_from_a_file() {
     assert!(other.stderr.contains("fingerprint"), "{}", other.stderr);
     drop(observer);
 }
+
+#[test]
+fn no_run_is_given_dearer_probes_than_the_observers_owner_allows() {
+    let mut serve = command(&["watch", "--serve", "127.0.0.1:0", "--level-max", "none"]);
+    let server = running(serve.env("PLIMSOLL_TOKEN", TOKEN));
+    let address = server.first.rsplit(' ').next().unwrap().to_owned();
+    let pid = std::process::id().to_string();
+    for (asked, is_limited) in [("full", true), ("none", false)] {
+        let mut watch =
+            command(&["watch", "--at", &address, "--pid", &pid, "-d", "300ms", "--tick", "100ms", "--json"]);
+        let seen = finish(watch.args(["--observe", asked]).env("PLIMSOLL_TOKEN", TOKEN)).json();
+        let told = seen["events"].as_array().unwrap().iter().find(|event| event["kind"] == "probes-limited");
+        assert_eq!(told.is_some(), is_limited, "{asked}: {seen}");
+        if let Some(told) = told {
+            let text = told["text"].as_str().unwrap();
+            assert!(text.contains("'none' and not 'full'") && text.contains("--level-max"), "{text}");
+        }
+        let of_probes = |sampler: &&serde_json::Value| sampler["name"].as_str().unwrap().starts_with("bpf/");
+        let samplers = seen["samplers"].as_array().unwrap();
+        assert!(samplers.iter().filter(of_probes).all(|probe| probe["status"] != "active"), "{asked}: {samplers:?}");
+    }
+}

@@ -11,6 +11,8 @@ use super::message::{Answer, FromObserver, FromRun, Reading, Start, Whom};
 use super::monotonic_ns;
 use super::tls::{self, Fingerprint, TlsError};
 use super::token::{Binding, Side, Token};
+use model::Event;
+use model::bpf::Level;
 use model::limits::{EVENTS_MAX, TICK_NS_MAX, TICK_NS_MIN};
 use model::plan::Address;
 use model::remote::TargetHost;
@@ -37,6 +39,8 @@ pub struct ServeOptions {
     pub certificate: Option<(PathBuf, PathBuf)>,
     /// The only thing that is observed; `None`: what is asked for.
     pub whom: Option<Fixed>,
+    /// The dearest probes that a run is given, whatever it asks for.
+    pub level_max: Level,
     /// The tool's version.
     pub version: String,
 }
@@ -235,13 +239,13 @@ impl Guest {
                 target_unknown: found.unknown,
                 addresses: found.addresses,
                 own_pid: std::process::id(),
-                probes: start.probes,
+                probes: start.probes.min(self.options.level_max),
                 // How long the load is to last is not told here.
                 windows: WindowShare::TenthOfMeasured { measured_ns: None, warmup_ns: 0, tick_ns: start.tick_ns },
                 ..ObserveSpec::default()
             }),
             told: Vec::new(),
-            events: Vec::new(),
+            events: limited(start.probes, self.options.level_max).into_iter().collect(),
             lost: 0,
         };
         let tick = Duration::from_nanos(start.tick_ns);
@@ -287,13 +291,24 @@ impl Guest {
     }
 }
 
+/// What a run is told that asks for dearer probes than it is given.
+fn limited(asked: Level, level_max: Level) -> Option<Event> {
+    (asked > level_max).then(|| Event {
+        at_ns: monotonic_ns(),
+        kind: model::event::PROBES_LIMITED.to_owned(),
+        text: format!(
+            "probes at level '{level_max}' and not '{asked}': whoever started the observer allows no more (--level-max)"
+        ),
+    })
+}
+
 /// Takes readings and sends them, unless the link is behind.
 struct Seer {
     observer: ObserverThread,
     /// The samplers' state as the client knows it.
     told: Vec<model::snapshot::SamplerStatus>,
     /// What happened and was not sent yet.
-    events: Vec<model::Event>,
+    events: Vec<Event>,
     lost: u64,
 }
 

@@ -79,8 +79,9 @@ fn serve(
     token: &Token,
     observes: &Arc<AtomicUsize>,
 ) -> (SocketAddr, Arc<AtomicBool>, JoinHandle<()>) {
-    let (certificate, whom, version) = (None, None, "0.1.0".to_owned());
-    let serving = Serving::bind(ServeOptions { address, token: token.clone(), certificate, whom, version }).unwrap();
+    let (certificate, whom, version, level_max) = (None, None, "0.1.0".to_owned(), Level::Full);
+    let options = ServeOptions { address, token: token.clone(), certificate, whom, level_max, version };
+    let serving = Serving::bind(options).unwrap();
     let (address, stop) = (serving.address(), Arc::new(AtomicBool::new(false)));
     let (stopped, observes) = (Arc::clone(&stop), Arc::clone(observes));
     let say: Say = Arc::new(move |line: &str| {

@@ -34,6 +34,7 @@ impl Observer {
             token: token.clone(),
             certificate: None,
             whom: None,
+            level_max: Level::Full,
             version: "0.1.0".to_owned(),
         })
         .unwrap();

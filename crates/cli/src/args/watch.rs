@@ -45,6 +45,15 @@ pub struct WatchArgs {
         help_heading = "Target on another machine"
     )]
     pub tls_key: Option<PathBuf>,
+    /// With --serve: the dearest probes that a run is given, whatever it asks for [default: full]
+    #[arg(
+        long,
+        value_name = "LEVEL",
+        env = "PLIMSOLL_LEVEL_MAX",
+        requires = "serve",
+        help_heading = "Target on another machine"
+    )]
+    pub level_max: Option<ObserveArg>,
     /// Observe on another machine: the address of `plimsoll watch --serve` there [default: this machine]
     #[arg(long, value_name = "HOST:PORT", env = "PLIMSOLL_AT", help_heading = "Target on another machine")]
     pub at: Option<String>,

@@ -12,6 +12,9 @@ pub const OBSERVER_LOST: &str = "observer-lost";
 /// Kind of the event that says that it is seen again.
 pub const OBSERVER_BACK: &str = "observer-back";
 
+/// Kind of the event that says that an observer on another machine runs cheaper probes than it was asked for.
+pub const PROBES_LIMITED: &str = "probes-limited";
+
 /// Kind of the event that says that a run was ended early, as nothing had connected.
 pub const GAVE_UP: &str = "gave-up";
 

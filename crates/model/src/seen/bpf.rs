@@ -22,6 +22,17 @@ pub enum Level {
     Full,
 }
 
+impl std::fmt::Display for Level {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Level::None => "none",
+            Level::Light => "light",
+            Level::Windows => "windows",
+            Level::Full => "full",
+        })
+    }
+}
+
 /// What the probes have counted up to a moment.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]

@@ -8,6 +8,7 @@ use crate::args::watch::WatchArgs;
 use crate::commands::interrupt;
 use crate::commands::output::outlet::Outlet;
 use crate::exit::{Exit, Failure};
+use model::bpf::Level;
 use model::plain::plain;
 use model::watched::Whom;
 use remote::{Say, ServeError, ServeOptions, Serving, Token};
@@ -44,8 +45,9 @@ pub fn run(args: &WatchArgs, address: SocketAddr) -> Result<Exit, Failure> {
         (None, None) => None,
     };
     let version = env!("CARGO_PKG_VERSION").to_owned();
+    let level_max = args.level_max.map_or(Level::Full, Level::from);
     let stop = interrupt::flag()?;
-    let serving = Serving::bind(ServeOptions { address, token, certificate, whom, version })?;
+    let serving = Serving::bind(ServeOptions { address, token, certificate, whom, level_max, version })?;
     let outlet = Outlet::start().map_err(|error| Failure::could_not_run(format!("expected a thread, but {error}")))?;
     for line in announced(&serving, made.as_ref()) {
         outlet.result(line);
