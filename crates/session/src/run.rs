@@ -158,6 +158,7 @@ pub fn run_on(
         last_row: None,
         last_snapshot: None,
         away: None,
+        samplers_due_ns: 0,
         watch,
     };
     let before = before.map(|before| session.observation.place(before, fleet.origin_ns()));
@@ -187,6 +188,9 @@ fn open_writer(
     }
 }
 
+/// Time after which a recording is told anew how the samplers fare, nanoseconds.
+const SAMPLERS_EVERY_NS: u64 = 10_000_000_000;
+
 /// A target that takes no connections.
 #[derive(Clone, Copy, Default)]
 struct Away {
@@ -210,6 +214,8 @@ struct Session<'a> {
     last_snapshot: Option<Snapshot>,
     /// Since when nobody takes connections.
     away: Option<Away>,
+    /// When the recording is next told how the samplers fare.
+    samplers_due_ns: u64,
     watch: &'a mut dyn Watch,
 }
 
@@ -324,9 +330,23 @@ impl Session<'_> {
             self.recording.push_snapshot(self.snapshots, snapshot);
             self.snapshots += 1;
         }
+        self.keep_samplers(tick.row.end_ns);
         self.give_up_if_hopeless(tick.row.end_ns, fleet);
         self.say_if_away(&tick.row);
         self.ticks.recycle(tick);
+    }
+
+    /// Keeps how the samplers fare, for a recording that is cut off: whoever reads it is to know what was not looked at.
+    fn keep_samplers(&mut self, now_ns: u64) {
+        if now_ns < self.samplers_due_ns || self.writer.is_none() {
+            return;
+        }
+        self.samplers_due_ns = now_ns.saturating_add(SAMPLERS_EVERY_NS);
+        let samplers = self.observation.statuses();
+        if samplers != self.recording.samplers {
+            self.append(|writer| writer.keep_samplers(&samplers));
+            self.recording.samplers = samplers;
+        }
     }
 
     /// Ends a run whose target was never there. Once something has connected, what comes later may heal.

@@ -118,6 +118,27 @@ impl Writer {
         Ok(())
     }
 
+    /// Keeps how the samplers fare, in place of what was kept of it: for a recording that is cut off.
+    ///
+    /// # Errors
+    /// As [`Writer::append`].
+    pub fn keep_samplers(&mut self, samplers: &[SamplerStatus]) -> Result<(), StoreError> {
+        self.check_still_there()?;
+        self.write_samplers(samplers).map_err(|error| write_error(&self.path, &error))
+    }
+
+    fn write_samplers(&mut self, samplers: &[SamplerStatus]) -> rusqlite::Result<()> {
+        let mut books = self.books.clone();
+        let transaction = self.connection.transaction()?;
+        let samplers = json(samplers)?;
+        execute(&transaction, "UPDATE run SET samplers = ?1", [&samplers])?;
+        books.set_run("samplers", &[Field::Text(samplers.as_bytes())]);
+        seal(&transaction, &books)?;
+        transaction.commit()?;
+        self.books = books;
+        Ok(())
+    }
+
     /// Keeps the summary, closes, and leaves a single file.
     ///
     /// # Errors

@@ -61,8 +61,12 @@ fn a_run_that_was_not_finished_is_partial_and_summed_from_its_ticks() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.plimsoll");
     let mut writer = written(&path, 4);
+    assert_eq!(Reader::open(&path).unwrap().load().unwrap().samplers, []);
+    writer.keep_samplers(&samplers()[..1]).unwrap();
+    writer.keep_samplers(&samplers()).unwrap();
     // While it is being written,
     let live = Reader::open(&path).unwrap().load().unwrap();
+    assert_eq!(live.samplers, samplers());
     writer.mark_partial("the disk is full").unwrap();
     drop(writer);
     // and after it was given up.

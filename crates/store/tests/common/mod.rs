@@ -64,7 +64,7 @@ pub fn interval(worker: u16, sequence: u64) -> Interval<u32> {
     for n in 0..9 {
         i.latency.record(LatencyKind::Response, 50_000 + 1000 * (sequence + n));
         i.latency.record(LatencyKind::Service, 40_000 + n);
-        i.outcomes.record(200);
+        i.outcomes.add(200, 1);
     }
     i.latency.record(LatencyKind::Failed, 3 * SECOND_NS);
     let reset = failure(ErrorKind::Reset, Phase::Reply, i.start_ns + 5);
