@@ -18,8 +18,8 @@ const MUX: Mux = Mux { depth: 8, greets: true };
 
 /// A plan of so many requests, eight at once on each of four connections.
 fn counted(requests: u64) -> Plan {
-    // The workload is not looked at: the worker is made with the protocol of these tests.
-    let mut plan = plan(echo());
+    // Of the workload nothing is looked at but which outcomes it counts: the worker is made with the protocol of these tests.
+    let mut plan = plan(http());
     plan.stop = Stop { duration_ns: None, requests: Some(requests) };
     plan.pipeline = MUX.depth as u16;
     plan

@@ -279,7 +279,7 @@ fn beside(
 }
 
 /// Counters that the text saw grow, we saw grow at least as much: its time lies within ours. It knows its moments to a
-/// second, and its intervals are two: so half as much again may be its rounding.
+/// second, so an interval of two may be read as one of three, and where a first one came late the next is shorter.
 fn assert_within(
     text: &[u8],
     (shots, asked_s): (&[Snapshot], f64),
@@ -291,7 +291,7 @@ fn assert_within(
     for name in names {
         let theirs = last.host.of(name).unwrap_or_else(|| panic!("no {name}: {shown}")) - first.host.of(name).unwrap();
         let ours = after.host.of(name).unwrap() - before.host.of(name).unwrap();
-        let most = ours as f64 * 1.5 + 2.0;
+        let most = ours as f64 * 3.0 + 2.0;
         assert!(theirs as f64 <= most, "{name}: the text says {theirs}, we saw {ours}: {shown}");
     }
     let (theirs, ours) = (last.cpu.unwrap(), (before.cpu.unwrap(), after.cpu.unwrap()));
