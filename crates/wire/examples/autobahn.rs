@@ -40,7 +40,9 @@ fn connect(address: &str, target: &str, random: &mut SplitMix64) -> Result<Vec<u
     let asked = Handshake {
         host: address.to_owned(),
         target: target.to_owned(),
-        deflate: Some(DeflateOffer { client_max_window_bits: Some(15), ..DeflateOffer::default() }),
+        // As a load offers it: its messages are compressed beforehand, so no smaller window can be agreed on for them. The
+        // suite calls what needs one unimplemented.
+        deflate: Some(DeflateOffer { client_no_context_takeover: true, ..DeflateOffer::default() }),
         ..Handshake::default()
     };
     let key = Key::new([random.bits(), random.bits()]);
