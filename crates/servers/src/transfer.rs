@@ -1,4 +1,4 @@
-//! One receive, one send, and what is kept, each counted: what every design by epoll does with its links.
+//! One receive, one send, and what is kept, each counted: what designs by edge-triggered epoll do with their links.
 
 use rustix::io::Errno;
 
