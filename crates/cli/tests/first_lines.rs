@@ -53,6 +53,9 @@ fn a_target_that_stands_still_is_in_the_quantiles() {
     assert!(response["at_least"].as_array().unwrap().contains(&"p99_us".into()), "{response}");
     assert!(response["p99_us"].as_f64().unwrap() > 1e6, "half of them waited a second and more: {response}");
     assert_eq!(doc["summary"][0]["id"], "unfinished", "{}", doc["summary"]);
+    // It stood still to the end: one pause of all, with what waited.
+    let gap = &doc["single_requests"]["gaps"][0];
+    assert!(gap["length_us"].as_f64().unwrap() > 1e6 && gap["in_flight"].as_u64().unwrap() > 10, "{gap}");
 }
 
 #[test]
@@ -86,6 +89,8 @@ fn a_generator_that_was_stopped_does_not_read_as_a_slow_target() {
         // What is left may stand for the run, and then says so; all of it may not.
         assert!(said.contains("not valid"), "{pace:?}:\n{said}");
         assert!(!said.contains("nothing speaks against the figures"), "{pace:?}:\n{said}");
+        // Nobody answered for two seconds, and that was not the target's doing.
+        assert!(!said.contains("Pauses     longest 2."), "{pace:?}:\n{said}");
     }
 }
 

@@ -10,9 +10,11 @@
 
 use crate::driver::{Driver, Wake};
 use crate::link::{Control, Finished, Message, Tally, WorkerLink};
+use crate::picking::{Picking, Witness};
 use model::error_kind::{ErrorExample, ErrorKind, Phase};
 use model::interval::{Counts, LATE_NS_MIN};
 use model::plan::{Pace, Plan, Think};
+use model::request::{Gap, Request, RequestEnd};
 use model::{Histogram, Interval, LatencyKind};
 
 /// The longest sleep of a worker: how late it may see that it was told to stop, nanoseconds.
@@ -83,6 +85,8 @@ pub struct Ledger {
     /// Times of requests that were sent when they were due and answered in one piece, since the last cut: response time,
     /// service time and first byte are one figure then, and are recorded together.
     plain: Histogram<u32>,
+    /// Which single requests are kept.
+    picking: Picking,
 
     /// User and system CPU time, and time spent runnable without a CPU, at the last cut.
     cpu_ns: (u64, u64),
@@ -119,6 +123,7 @@ impl Ledger {
             last_end_ns: 0,
             unqueued: 0,
             plain: reserved(),
+            picking: Picking::new(plan.seed, worker),
             cpu_ns: (0, 0),
             cpu_wait_ns: 0,
             turn_cpu_ns: 0,
@@ -130,6 +135,7 @@ impl Ledger {
     pub fn begin<D: Driver>(&mut self, driver: &mut D) {
         self.cpu_ns = driver.cpu_ns();
         self.cpu_wait_ns = driver.cpu_wait_ns();
+        self.picking.waited(self.cpu_wait_ns);
         self.turn_cpu_ns = self.cpu_ns.0 + self.cpu_ns.1;
     }
 
@@ -235,6 +241,9 @@ impl Ledger {
     /// A started request is on its way.
     #[inline]
     pub fn sent(&mut self, stamps: &Stamps) {
+        if self.in_flight == 0 {
+            self.picking.first_in_flight(stamps.sent_ns);
+        }
         self.in_flight += 1;
         if self.first_request_ns.is_none() {
             self.first_request_ns = Some(stamps.sent_ns);
@@ -251,11 +260,13 @@ impl Ledger {
 
     /// A request that was sent has the reply that was due.
     #[inline]
-    pub fn succeeded(&mut self, stamps: &Stamps, at_ns: u64) {
+    pub fn succeeded(&mut self, stamps: &Stamps, at_ns: u64, witness: &impl Witness) {
+        self.look_for_gap(at_ns, witness);
         if !self.ended(stamps.intended_ns, at_ns, true) {
             return;
         }
         self.interval.counts.ok += 1;
+        self.picking.succeeded(&mut self.interval.requests, stamps, at_ns, witness);
         if stamps.intended_ns == stamps.sent_ns && stamps.first_byte_ns == at_ns && !self.can_be_late {
             return self.plain.record(at_ns.saturating_sub(stamps.sent_ns));
         }
@@ -271,10 +282,11 @@ impl Ledger {
     }
 
     /// A request that was sent failed. Whether it was a measured one.
-    pub fn failed(&mut self, stamps: &Stamps, example: ErrorExample) -> bool {
+    pub fn failed(&mut self, stamps: &Stamps, example: ErrorExample, witness: &impl Witness) -> bool {
+        self.look_for_gap(example.at_ns, witness);
         let is_measured = self.ended(stamps.intended_ns, example.at_ns, false);
         if is_measured {
-            self.count_failure(stamps.intended_ns, example);
+            self.count_failure(stamps, example, witness);
         }
         is_measured
     }
@@ -284,8 +296,23 @@ impl Ledger {
         // It was never in flight: put there, so that it leaves by the same door.
         self.in_flight += 1;
         if self.ended(intended_ns, example.at_ns, false) {
-            self.count_failure(intended_ns, example);
+            let stamps = Stamps { intended_ns, ready_ns: intended_ns, ..Stamps::default() };
+            self.count_failure(&stamps, example, &Request { origin: example.origin, ..Request::default() });
         }
+    }
+
+    /// A request that was under way ends: keeps the gap before it, where there was one.
+    #[inline]
+    fn look_for_gap(&mut self, at_ns: u64, witness: &impl Witness) {
+        if let Some(from_ns) = self.picking.ended(at_ns) {
+            self.gap(from_ns, at_ns, witness.busy_connections(self.in_flight));
+        }
+    }
+
+    #[cold]
+    fn gap(&mut self, from_ns: u64, to_ns: u64, connections: u64) {
+        let (in_flight, open) = (self.in_flight, self.open);
+        self.picking.gap(Gap { from_ns, to_ns, in_flight, connections, open, ..Gap::default() });
     }
 
     /// Takes a request out of those in flight; whether it is measured.
@@ -305,9 +332,11 @@ impl Ledger {
         false
     }
 
-    fn count_failure(&mut self, intended_ns: u64, example: ErrorExample) {
-        self.interval.latency.record(LatencyKind::Failed, example.at_ns.saturating_sub(intended_ns));
+    fn count_failure(&mut self, stamps: &Stamps, example: ErrorExample, witness: &impl Witness) {
+        self.interval.latency.record(LatencyKind::Failed, example.at_ns.saturating_sub(stamps.intended_ns));
         self.interval.counts.failed += 1;
+        let end = RequestEnd::Failed(example.kind);
+        self.picking.failed(&mut self.interval.requests, stamps, example.at_ns, end, witness);
         self.interval.record_error(example);
     }
 
@@ -326,8 +355,9 @@ impl Ledger {
     }
 
     /// At the end: a request that was sent has no end yet.
-    pub fn unfinished(&mut self, stamps: &Stamps, now_ns: u64) {
+    pub fn unfinished(&mut self, stamps: &Stamps, now_ns: u64, witness: &impl Witness) {
         if self.is_measured(stamps.intended_ns) {
+            self.picking.failed(&mut self.interval.requests, stamps, now_ns, RequestEnd::Unfinished, witness);
             let latency = &mut self.interval.latency;
             latency.record(LatencyKind::ResponseCensored, now_ns.saturating_sub(stamps.intended_ns));
             latency.record(LatencyKind::ServiceCensored, now_ns.saturating_sub(stamps.sent_ns));
@@ -335,8 +365,10 @@ impl Ledger {
     }
 
     /// At the end: a request that was started still waits for a connection.
-    pub fn unfinished_unsent(&mut self, intended_ns: u64, ready_ns: u64, now_ns: u64) {
+    pub fn unfinished_unsent(&mut self, intended_ns: u64, ready_ns: u64, now_ns: u64, known: &Request) {
         if self.is_measured(intended_ns) {
+            let stamps = Stamps { intended_ns, ready_ns, ..Stamps::default() };
+            self.picking.failed(&mut self.interval.requests, &stamps, now_ns, RequestEnd::Unfinished, known);
             let latency = &mut self.interval.latency;
             latency.record(LatencyKind::ResponseCensored, now_ns.saturating_sub(intended_ns));
             latency.record(LatencyKind::QueueCensored, now_ns.saturating_sub(ready_ns));
@@ -395,6 +427,9 @@ impl Ledger {
         let overslept_ns = began_ns.saturating_sub(to_begin_ns);
         if overslept_ns > LATE_NS_MIN {
             self.interval.counts.late_ns += overslept_ns;
+        }
+        if self.picking.has_gap() {
+            self.picking.judge_gap(&mut self.interval.requests, overslept_ns, driver.cpu_wait_ns());
         }
         if ended_ns.saturating_sub(began_ns) > LATE_NS_MIN {
             self.look_at_long_turn(driver, ended_ns - began_ns);
@@ -499,6 +534,7 @@ impl Ledger {
         empty.start_ns = end_ns;
         empty.is_drain = self.is_load_over;
         empty.sequence = self.interval.sequence + 1;
+        self.picking.restart();
         let full = std::mem::replace(&mut self.interval, empty);
         // The channel holds as many messages as there are intervals: it cannot be full. A session that is gone is
         // seen by the control.
@@ -514,6 +550,7 @@ impl Ledger {
         interval.counts.cpu_wait_ns += cpu_wait_ns.saturating_sub(self.cpu_wait_ns);
         self.turn_cpu_ns = cpu_ns.0 + cpu_ns.1;
         (self.cpu_ns, self.cpu_wait_ns) = (cpu_ns, cpu_wait_ns);
+        self.picking.waited(cpu_wait_ns);
         let sent_bytes = driver.take_sent_bytes();
         if self.measured_from_ns != u64::MAX {
             interval.counts.bytes_sent += sent_bytes;
@@ -538,6 +575,15 @@ impl Ledger {
             while driver.next().is_some() {}
         }
         let now_ns = driver.now_ns();
+        if self.in_flight > 0
+            && let Some(from_ns) = self.picking.open_gap(now_ns)
+        {
+            // Nobody counts the connections any more: at most one for each request.
+            self.gap(from_ns, now_ns, self.in_flight.min(self.open));
+        }
+        if self.picking.has_gap() {
+            self.picking.judge_gap(&mut self.interval.requests, 0, driver.cpu_wait_ns());
+        }
         let connections = self.open;
         self.complete(driver, connections, now_ns);
         let finished = Finished {
@@ -572,6 +618,7 @@ fn can_be_late(plan: &Plan) -> bool {
 pub fn reserve(interval: &mut Interval, plan: &Plan) {
     interval.latency.reserve(&recorded(plan));
     interval.outcomes.reserve(plan.workload.protocol().outcomes());
+    interval.requests.reserve();
 }
 
 /// The kinds of latency that a plan's load records.

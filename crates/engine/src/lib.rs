@@ -11,6 +11,7 @@ pub mod fleet;
 pub mod ledger;
 pub mod link;
 pub mod pace;
+pub mod picking;
 pub mod share;
 mod start_error;
 pub mod timers;

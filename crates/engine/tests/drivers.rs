@@ -5,6 +5,7 @@ mod common;
 use common::*;
 use engine::driver::sim::{Action, Weather};
 use model::plan::*;
+use model::request::RequestEnd;
 use model::{ErrorKind, LatencyKind, Phase};
 use testkit::port::Reserved;
 
@@ -48,6 +49,38 @@ fn time_ends_a_run_and_what_is_in_flight_is_waited_for() {
         assert!(sum.total.counts.ok >= if name == "sim" { 8 } else { 1 }, "{name}: {:?}", sum.total.counts);
         assert_eq!((sum.total.counts.failed, sum.in_flight()), (0, 0), "{name}");
         assert_eq!(sum.finished[0].load_end_ns / MS, 200, "{name}");
+    });
+}
+
+#[test]
+fn single_requests_are_kept_as_they_were_and_a_wait_of_all_is_a_gap() {
+    fn slow(bytes: &[u8]) -> Vec<Action> {
+        vec![Action::Reply { bytes: bytes.to_vec(), after_ns: 30 * MS }]
+    }
+    on_all(&counted(echo(), 12), answering(slow), |name, sum| {
+        let requests = &sum.requests;
+        assert_eq!((requests.sampled().len(), requests.drawn_from(), requests.failed().count()), (12, 12, 0), "{name}");
+        for request in requests.sampled() {
+            let what = format!("{name}: {request:?}");
+            assert!(request.connect_ns <= request.intended_ns && request.intended_ns <= request.ready_ns, "{what}");
+            assert!(
+                request.ready_ns <= request.sent_ns && request.sent_ns + 30 * MS <= request.first_byte_ns,
+                "{what}"
+            );
+            assert!(request.first_byte_ns <= request.ended_ns && request.end == RequestEnd::Ok, "{what}");
+            assert_eq!(request.sent_bytes, request.received_bytes, "{what}");
+            assert_eq!(request.before_ns.is_some(), request.ordinal > 1, "{what}");
+            assert!(request.before_ns.is_none_or(|before_ns| before_ns >= 30 * MS), "{what}");
+        }
+        let slowest = requests.slowest().map(model::Request::response_ns).max().unwrap();
+        let longest = sum.total.latency.of(LatencyKind::Response).max();
+        assert!(slowest.abs_diff(longest) <= longest / 1000, "{name}: {slowest} {longest}");
+        // All wait for the first replies, which take 30 ms.
+        let gap = requests.gaps().max_by_key(|gap| gap.length_ns()).unwrap();
+        let what = format!("{name}: {gap:?}");
+        assert!((1..=4).contains(&gap.in_flight) && gap.connections == gap.in_flight, "{what}");
+        assert!(gap.own_ns_max <= gap.length_ns() && gap.length_ns() <= gap.to_ns, "{what}");
+        assert!(name != "sim" || gap.others_ns() >= 29 * MS, "{what}");
     });
 }
 

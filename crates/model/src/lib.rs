@@ -16,7 +16,8 @@ pub mod units;
 pub use load::workload::resp;
 pub use load::{expectation, hide, payload, plan, rate, scenario, secret, tls, workload};
 pub use measured::{
-    error_kind, event, head, histogram, integrity, interval, latency, outcomes, quantile, recording, users,
+    error_kind, event, head, histogram, integrity, interval, latency, outcomes, quantile, recording, request,
+    run_requests, users,
 };
 pub use seen::{bpf, check, import, metrics, profile, readings, remote, snapshot, watched};
 
@@ -29,6 +30,7 @@ pub use interval::{Counts, Interval};
 pub use latency::{Kind as LatencyKind, LatencySet};
 pub use plan::Plan;
 pub use recording::Recording;
+pub use request::{Gap, Request};
 pub use scenario::Scenario;
 pub use secret::Secret;
 pub use snapshot::Snapshot;

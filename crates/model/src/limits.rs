@@ -21,6 +21,25 @@ pub const PROFILE_TICK_NODES_MAX: usize = 4096;
 pub const PROFILE_DEPTH_MAX: usize = 256;
 /// Other processes named in a snapshot.
 pub const NEIGHBOURS_MAX: usize = 8;
+/// Requests kept of an interval as a uniform sample of all that ended: in ten intervals enough for shares within three
+/// points (95 %, of a half).
+pub const REQUESTS_KEPT: usize = 128;
+/// Requests kept of an interval as its slowest.
+pub const REQUESTS_SLOWEST_KEPT: usize = 16;
+/// Requests kept of an interval as a sample of those without the reply that was due.
+pub const REQUESTS_FAILED_KEPT: usize = 16;
+/// Ticks of which all of that is kept; of later ones, a part.
+pub const REQUESTS_FULL_TICKS: u64 = 600;
+/// The longest gaps kept of a worker's interval.
+pub const GAPS_KEPT: usize = 8;
+/// The longest gaps kept of a tick of all workers.
+pub const TICK_GAPS_KEPT: usize = 512;
+/// A pause of replies shorter than this is as any between two, nanoseconds.
+pub const GAP_NS_MIN: u64 = 5_000_000;
+/// Requests of a run that are kept in memory as a uniform sample (those of every interval stay in the recording file).
+pub const RUN_REQUESTS_KEPT: usize = 4096;
+/// Requests kept in memory of a run as the slowest of each stretch of it, as failures, and gaps: so many of each.
+pub const RUN_EXAMPLES_KEPT: usize = 2048;
 /// Events a run keeps; further ones are counted, not kept.
 pub const EVENTS_MAX: usize = 1000;
 

@@ -119,6 +119,16 @@ pub fn rfc3339(unix_ns: u64) -> String {
     humantime::format_rfc3339_millis(at).to_string()
 }
 
+/// Nanoseconds as seconds.
+pub fn s(ns: u64) -> f64 {
+    ns as f64 / 1e9
+}
+
+/// Nanoseconds as microseconds.
+pub fn us(ns: u64) -> f64 {
+    ns as f64 / 1e3
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -317,6 +317,8 @@ impl Session<'_> {
         let (warmup_ns, is_ramp_warmup) = (self.recording.plan.warmup_ns, self.recording.plan.is_ramp_warmup());
         add_to_totals(&mut self.recording.totals, &tick, warmup_ns, is_ramp_warmup);
         self.recording.timeline.push(tick.row);
+        tick.sum.requests.thin(tick.sum.sequence);
+        self.recording.requests.push(tick.sum.sequence, tick.row.counts.requests(), &tick.sum.requests);
         if diagnose::slow::is_last_slow(self.recording.timeline.rows()) {
             self.observation.hint_slow();
         }

@@ -16,6 +16,7 @@ pub mod limits;
 mod migrate;
 mod open;
 mod reader;
+mod requests;
 mod rows;
 mod schema;
 mod sums;

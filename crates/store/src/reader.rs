@@ -24,6 +24,7 @@ use model::{Event, Plan, Recording};
 use rusqlite::Connection;
 use serde::de::DeserializeOwned;
 use std::cell::{RefCell, RefMut};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// What is said of a part of the run's row that its checksum does not fit.
@@ -109,6 +110,9 @@ impl Reader {
             self.text_of_run(part)?;
         }
         for (table, columns) in schema::ROWS.into_iter().zip(COLUMNS) {
+            if !self.has_table(table) {
+                continue;
+            }
             let mut rows = self.table(table, columns);
             while rows.next(|_, _| Ok(()))?.is_some() {}
         }
@@ -128,9 +132,12 @@ impl Reader {
         let mut recording = Recording::new(capsule, plan);
         recording.end = self.head()?.end;
         let mut ticks = self.intervals();
-        while let Some(row) = ticks.next_row()? {
+        let mut ended = BTreeMap::new();
+        while let Some((tick, row)) = ticks.next_numbered()? {
+            ended.insert(tick, (row.end_ns, row.counts.requests()));
             recording.timeline.push(row);
         }
+        self.load_requests(&mut recording, &ended)?;
         let peak_rss_bytes = self.load_snapshots(&mut recording)?;
         self.load_events(&mut recording)?;
         let totals = match self.json_of_run_or_none::<StoredTotals>("totals")? {
@@ -189,7 +196,12 @@ impl Reader {
 
     /// Whether the file's format has checksums.
     pub(crate) fn has_checksums(&self) -> bool {
-        self.opened.format >= schema::VERSION
+        self.opened.format >= schema::WITH_CHECKSUMS
+    }
+
+    /// Whether the file's format has a table.
+    pub(crate) fn has_table(&self, table: &str) -> bool {
+        schema::tables(self.opened.format).any(|name| name == table)
     }
 
     pub(crate) fn connection(&self) -> &Connection {
@@ -375,9 +387,10 @@ impl Reader {
 const PARTS: [&str; 5] = ["capsule", "plan", "totals", "samplers", "diagnosis"];
 
 /// The columns of each of [`schema::ROWS`] that its rows' checksums are made of.
-const COLUMNS: [&[&str]; 5] = [
+const COLUMNS: [&[&str]; 6] = [
     &["sequence", "row", "figures"],
     &["tick", "kind", "body"],
+    &["tick", "body"],
     &["kind", "body"],
     &["body"],
     &["at_ns", "kind", "text"],

@@ -224,6 +224,7 @@ fn table_name(name: &'static str) -> &'static str {
     match name {
         "tick" => "the ticks",
         "histogram" => "the ticks' histograms",
+        "request" => "the ticks' single requests",
         "total_histogram" => "the totals' histograms",
         "snapshot" => "the snapshots",
         "event" => "the events",

@@ -6,8 +6,15 @@
 /// `application_id` of a recording: "Plim".
 pub const APPLICATION_ID: u32 = 0x506c_696d;
 
-/// The format this version writes: SQLite's `user_version`. Format 2 is format 1 with a checksum of each row and a seal.
-pub const VERSION: usize = 2;
+/// The format this version writes: SQLite's `user_version`. Format 2 is format 1 with a checksum of each row and a seal;
+/// format 3 has single requests and gaps.
+pub const VERSION: usize = 3;
+
+/// The first format with checksums.
+pub const WITH_CHECKSUMS: usize = 2;
+
+/// The first format with the table `request`.
+const WITH_REQUESTS: usize = 3;
 
 /// The oldest format that is read as it is.
 pub const READ_AS_IS: usize = 1;
@@ -40,6 +47,12 @@ CREATE TABLE histogram(
     body BLOB NOT NULL,
     checksum INTEGER NOT NULL
 );
+CREATE TABLE request(
+    id INTEGER PRIMARY KEY,
+    tick INTEGER NOT NULL,
+    body BLOB NOT NULL,
+    checksum INTEGER NOT NULL
+);
 CREATE TABLE total_histogram(
     id INTEGER PRIMARY KEY,
     kind TEXT NOT NULL,
@@ -66,11 +79,12 @@ CREATE TABLE seal(
 ";
 
 /// The tables of many rows.
-pub const ROWS: [&str; 5] = ["tick", "histogram", "total_histogram", "snapshot", "event"];
+pub const ROWS: [&str; 6] = ["tick", "histogram", "request", "total_histogram", "snapshot", "event"];
 
 /// The tables that must be there in a format.
 pub fn tables(format: usize) -> impl Iterator<Item = &'static str> {
-    ["run"].into_iter().chain(ROWS).chain((format >= 2).then_some(crate::integrity::seal::TABLE))
+    let rows = ROWS.into_iter().filter(move |table| *table != "request" || format >= WITH_REQUESTS);
+    ["run"].into_iter().chain(rows).chain((format >= WITH_CHECKSUMS).then_some(crate::integrity::seal::TABLE))
 }
 
 /// The text that made a table of [`VERSION`], as SQLite keeps it.

@@ -156,7 +156,12 @@ impl<'r> Intervals<'r> {
     }
 
     pub(crate) fn next_row(&mut self) -> Result<Option<Row>, StoreError> {
-        Ok(self.next_with_figures()?.map(|(_, row, _)| row))
+        Ok(self.next_numbered()?.map(|(_, row)| row))
+    }
+
+    /// Number and row of the next tick.
+    pub(crate) fn next_numbered(&mut self) -> Result<Option<(u64, Row)>, StoreError> {
+        Ok(self.next_with_figures()?.map(|(number, row, _)| (number, row)))
     }
 
     /// Number, row and figures of the next tick.

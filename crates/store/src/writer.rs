@@ -11,6 +11,7 @@ use crate::histogram::Encoder;
 use crate::integrity::checksum::Field;
 use crate::integrity::seal::{Books, of_seal};
 use crate::limits::{BUSY_MS, WAL_BYTES, WAL_PAGES, WRITER_CACHE_KIB};
+use crate::requests;
 use crate::schema;
 use hdrhistogram::Counter;
 use model::finding::Diagnosis;
@@ -349,6 +350,12 @@ fn append_tick(
             execute(transaction, sql, params![id, tick, kind.name(), body, checksum])?;
         }
     }
+    if !sum.requests.is_empty() {
+        let body = requests::pack(&sum.requests, sum.end_ns).map_err(packing)?;
+        let (id, checksum) = books.add("request", &[Field::Integer(tick), Field::Blob(&body)]);
+        let sql = "INSERT INTO request(id, tick, body, checksum) VALUES (?1, ?2, ?3, ?4)";
+        execute(transaction, sql, params![id, tick, body, checksum])?;
+    }
     books.requests = books.requests.saturating_add(sum.counts.requests());
     Ok(())
 }
@@ -373,6 +380,10 @@ fn execute(transaction: &Transaction<'_>, sql: &str, values: impl rusqlite::Para
 
 fn json<T: Serialize + ?Sized>(value: &T) -> rusqlite::Result<String> {
     serde_json::to_string(value).map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))
+}
+
+fn packing(error: postcard::Error) -> rusqlite::Error {
+    rusqlite::Error::ToSqlConversionFailure(Box::new(error))
 }
 
 /// SQLite's integers are signed.

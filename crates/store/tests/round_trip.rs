@@ -8,6 +8,7 @@
 mod common;
 use common::*;
 use model::recording::{Disturbance, End, Row, Tick, Timeline, WorkerShares};
+use model::run_requests::RunRequests;
 use model::{Interval, LatencyKind, limits};
 use store::{Reader, StoreError, Writer, find, list, new_path, probe};
 
@@ -26,6 +27,13 @@ fn a_finished_run_is_read_as_it_was_written_and_is_one_file() {
     assert_eq!(r.snapshots, (0..5).map(snapshot).collect::<Vec<_>>());
     assert_eq!(r.events, (0..5).map(event).collect::<Vec<_>>());
     assert_eq!(r.samplers, samplers());
+    let mut requests = RunRequests::default();
+    for sequence in 0..5 {
+        let tick = Tick::of(&[interval(0, sequence), interval(1, sequence)]);
+        requests.push(sequence, tick.row.counts.requests(), &tick.sum.requests);
+    }
+    assert_eq!(r.requests, requests);
+    assert_eq!((r.requests.sampled().len(), r.requests.gaps().count(), r.requests.drawn_from()), (100, 10, 100));
     assert_eq!(reader.stored_diagnosis().unwrap(), Some(diagnosis()));
     assert_eq!(reader.partial_reason().unwrap(), None);
     drop(reader);

@@ -147,6 +147,12 @@ pub trait Protocol: Send {
     /// Draws the next request of an origin. `random` is uniform over all 64 bits.
     fn next_request(&mut self, origin: u16, random: u64) -> Self::Request;
 
+    /// Which entry of the workload a request is, of several URLs or commands, by its place in the plan. Asked for single
+    /// requests that are looked at, never for each.
+    fn entry(&self, _request: Self::Request) -> u16 {
+        0
+    }
+
     /// Where a request's bytes come from.
     fn source(&self, request: Self::Request) -> Source;
 

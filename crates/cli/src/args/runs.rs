@@ -31,6 +31,9 @@ pub struct ReportArgs {
     /// Write every interval as CSV to a file, or to stdout with '-' [default: not written]
     #[arg(long, value_name = "FILE", env = "PLIMSOLL_CSV")]
     pub csv: Option<PathBuf>,
+    /// Write the single requests that were kept (a uniform sample, the slowest, failures) as CSV to a file, or to stdout with '-' [default: not written]
+    #[arg(long, value_name = "FILE", env = "PLIMSOLL_REQUESTS", conflicts_with_all = ["timeline", "csv"])]
+    pub requests: Option<PathBuf>,
     /// Draw where the target ran, or where it waited, as a flame graph (SVG) of a run recorded with --observe windows or full [default: not drawn]
     #[arg(long, value_name = "KIND", env = "PLIMSOLL_FLAME", conflicts_with_all = ["json", "timeline", "csv"])]
     pub flame: Option<FlameArg>,

@@ -2,7 +2,7 @@
 //!
 //! Warnings go to stderr before any load is put on. With `--explain` the plan is printed and nothing runs.
 
-use super::output::intervals::{self, Csv};
+use super::output::intervals::{self, Csv, What};
 use super::output::progress::Shown;
 use super::output::{results, terminal};
 use super::{command_line, explain, interrupt};
@@ -21,7 +21,7 @@ pub fn run(mut args: LoadArgs) -> Result<Exit, Failure> {
     args.output.no_color |= std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let scenario = scenario_of(&args)?;
     let output = &args.output;
-    intervals::refuse_with_json(output.csv.as_deref(), output.json)?;
+    intervals::refuse_with_json(output.csv.as_deref(), What::Intervals, output.json)?;
     let mut observe_at = args.remote.observe_at()?;
     if let Some(at) = observe_at.as_mut().filter(|_| !output.quiet) {
         at.tell = Some(super::tell);
@@ -53,7 +53,7 @@ pub fn run(mut args: LoadArgs) -> Result<Exit, Failure> {
     for warning in &resolved.warnings {
         shown.say(&format!("plimsoll: warning: {}", crate::flags::shown(warning)));
     }
-    let csv = output.csv.as_deref().map(Csv::open).transpose()?;
+    let csv = output.csv.as_deref().map(|path| Csv::open(path, What::Intervals)).transpose()?;
     let options = Options {
         record: record_to(output)?,
         command: command_line::of_load(&args),

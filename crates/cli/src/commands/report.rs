@@ -5,7 +5,7 @@
 //! run. Of a damaged recording what is left is shown, and first what is not.
 
 use super::flame;
-use super::output::intervals::{Csv, refuse_with_json};
+use super::output::intervals::{Csv, What, refuse_with_json};
 use super::output::{results, terminal, timeline};
 use crate::args::runs::ReportArgs;
 use crate::exit::{Exit, Failure};
@@ -16,7 +16,8 @@ use store::Reader;
 
 /// Shows it.
 pub fn run(args: &ReportArgs) -> Result<Exit, Failure> {
-    refuse_with_json(args.csv.as_deref(), args.json)?;
+    refuse_with_json(args.csv.as_deref(), What::Intervals, args.json)?;
+    refuse_with_json(args.requests.as_deref(), What::Requests, args.json)?;
     let folder = || args.folder.clone().map_or_else(store::default_folder, Ok);
     let path = store::find(folder, &args.run)?;
     let reader = Reader::open(&path)?;
@@ -25,7 +26,9 @@ pub fn run(args: &ReportArgs) -> Result<Exit, Failure> {
     recording.plan = model::hide::plan(&recording.plan);
     let diagnosis = diagnose::diagnose(&recording);
     let exit = if args.exit_status { results::exit_of_recorded(&recording, &diagnosis) } else { Exit::Fine };
-    let has_place_for_damage = args.flame.is_none() && args.timeline.is_none() && (args.csv.is_none() || args.json);
+    let has_place_for_damage = args.flame.is_none()
+        && args.timeline.is_none()
+        && ((args.csv.is_none() && args.requests.is_none()) || args.json);
     if let Some(damage) = report::damage::sentence(&recording.integrity).filter(|_| !has_place_for_damage) {
         // Nothing is left to do where stderr is closed.
         let _ = writeln!(std::io::stderr(), "plimsoll: warning: {}", plain(&damage));
@@ -43,12 +46,15 @@ pub fn run(args: &ReportArgs) -> Result<Exit, Failure> {
         return Ok(exit);
     }
     if let Some(file) = &args.csv {
-        let csv = Csv::open(file)?;
+        let csv = Csv::open(file, What::Intervals)?;
         csv.write(reader.intervals().collect::<Result<Vec<_>, _>>()?)?;
+    }
+    if let Some(file) = &args.requests {
+        Csv::open(file, What::Requests)?.write_with(|mut out| report::requests::write_csv(&mut out, &recording))?;
     }
     if args.json {
         results::json_of(&reader, &recording, &diagnosis, &path)?;
-    } else if args.csv.is_none() {
+    } else if args.csv.is_none() && args.requests.is_none() {
         results::text(&recording, &diagnosis, Some(&path), args.no_color)?;
         if let Some(reason) = reader.partial_reason()? {
             writeln!(std::io::stdout(), "\nThis recording is partial: {}", plain(&reason))?;

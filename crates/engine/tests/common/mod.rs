@@ -11,6 +11,7 @@ use engine::share::Share;
 use engine::{Finished, Fleet, Message, SimSession};
 use model::plan::*;
 use model::resp::{KeyDistribution, Resp, RespCommand, RespExpect};
+use model::run_requests::RunRequests;
 use model::{ErrorKind, Interval};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -27,6 +28,7 @@ pub const DRIVERS: [DriverKind; 4] = [DriverKind::Epoll, DriverKind::Uring, Driv
 #[derive(Debug)]
 pub struct Sum {
     pub total: Interval<u64>,
+    pub requests: RunRequests,
     pub finished: Vec<Finished>,
     pub notes: Vec<Note>,
 }
@@ -162,11 +164,13 @@ pub fn run_sim<V: Service + 'static>(plan: &Plan, service: impl Fn() -> V, weath
 /// Takes what the workers send until the last has ended.
 pub fn follow(mut fleet: Fleet) -> Sum {
     let began = Instant::now();
+    let mut requests = RunRequests::default();
     let (mut total, mut finished, mut notes) = (Interval::<u64>::new(0), Vec::new(), Vec::new());
     while finished.len() < fleet.workers() {
         match fleet.receive(testkit::HANG_GUARD) {
             Some(Message::Interval(interval)) => {
                 total.add(&interval);
+                requests.push(interval.sequence, interval.counts.requests(), &interval.requests);
                 fleet.give_back(interval);
             }
             Some(Message::Note { note, .. }) => notes.push(note),
@@ -176,7 +180,7 @@ pub fn follow(mut fleet: Fleet) -> Sum {
         assert!(began.elapsed() < testkit::HANG_GUARD, "the run does not end");
     }
     assert_eq!(fleet.join(), 0, "a worker panicked");
-    Sum { total, finished, notes }
+    Sum { total, requests, finished, notes }
 }
 
 /// A [`Service`] behind a real listening socket: a thread for each connection.

@@ -468,7 +468,8 @@ where
         Box::new(Worker::new(plan, &share, protocol, driver, link))
     };
     let ends = Ends { messages, empties };
-    let mut sum = Sum { total: Interval::new(0), finished: Vec::new(), notes: Vec::new() };
+    let mut sum =
+        Sum { total: Interval::new(0), requests: RunRequests::default(), finished: Vec::new(), notes: Vec::new() };
     let began = Instant::now();
     worker.begin(origin_ns);
     while worker.step() {

@@ -7,6 +7,7 @@
 use crate::LatencySet;
 use crate::error_kind::{ErrorExample, ErrorKind};
 use crate::outcomes::OutcomeCounts;
+use crate::request::IntervalRequests;
 use hdrhistogram::Counter;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -240,6 +241,8 @@ pub struct Interval<C: Counter = u32> {
     pub latency: LatencySet<C>,
     /// The first failure of each kind in this interval.
     pub examples: [Option<ErrorExample>; ErrorKind::COUNT],
+    /// Single requests and gaps. Of one tick only: sums over time have none ([`crate::run_requests`] does).
+    pub requests: IntervalRequests,
 }
 
 impl<C: Counter> Interval<C> {
@@ -258,6 +261,7 @@ impl<C: Counter> Interval<C> {
             outcomes: OutcomeCounts::default(),
             latency: LatencySet::new(),
             examples: [None; ErrorKind::COUNT],
+            requests: IntervalRequests::default(),
         }
     }
 
@@ -265,6 +269,7 @@ impl<C: Counter> Interval<C> {
     pub fn another(&self) -> Self {
         let mut another = Interval::new(self.worker);
         another.outcomes.count_as(&self.outcomes);
+        another.requests.reserve();
         another
     }
 
@@ -278,6 +283,7 @@ impl<C: Counter> Interval<C> {
         self.outcomes.clear();
         self.latency.clear();
         self.examples = [None; ErrorKind::COUNT];
+        self.requests.clear();
     }
 
     /// Counts a failure, keeping the first example of its kind.
@@ -301,6 +307,7 @@ impl Interval<u32> {
         self.connection_errors.merge(&other.connection_errors);
         self.add_tallies(other);
         self.latency.add_worker(&other.latency);
+        self.requests.merge(&other.requests);
     }
 }
 

@@ -12,4 +12,6 @@ pub mod latency;
 pub mod outcomes;
 pub mod quantile;
 pub mod recording;
+pub mod request;
+pub mod run_requests;
 pub mod users;

@@ -11,6 +11,7 @@ use crate::latency::Kind;
 use crate::limits::{EVENTS_MAX, SNAPSHOTS_MAX, TIMELINE_ROWS_MAX};
 use crate::plan::Plan;
 use crate::profile::{Profile, RunProfile};
+use crate::run_requests::RunRequests;
 use crate::snapshot::{SamplerStatus, Snapshot};
 use crate::users::Users;
 use schemars::JsonSchema;
@@ -27,6 +28,8 @@ pub struct Recording {
     pub totals: Totals,
     /// The course of it.
     pub timeline: Timeline,
+    /// Single requests and gaps.
+    pub requests: RunRequests,
     /// Readings of host and processes, oldest first.
     pub snapshots: Vec<Snapshot>,
     /// Every how many snapshots one was kept (1: all).
@@ -510,6 +513,7 @@ impl Recording {
             plan,
             totals: Totals::default(),
             timeline: Timeline::default(),
+            requests: RunRequests::default(),
             snapshots: Vec::new(),
             snapshot_stride: 1,
             events: Vec::new(),

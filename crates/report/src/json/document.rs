@@ -6,6 +6,7 @@ use super::remote::Remote;
 use crate::observed::{Courses, Readings};
 use crate::profile::Profile;
 use crate::protocols::Replies;
+use crate::requests::SingleRequests;
 use model::Plan;
 use model::finding::{Finding, HeldLine, Judgement, Remark, Validity};
 use model::integrity::Damage;
@@ -61,6 +62,8 @@ pub struct Document<R = Vec<IntervalRow>> {
     pub without_windows: Option<WithoutWindows>,
     /// The first failure of each kind.
     pub examples: Vec<Example>,
+    /// Single requests and pauses.
+    pub single_requests: SingleRequests,
     /// What the load cost.
     pub generator: Generator,
     /// The course of the run.

@@ -6,11 +6,12 @@ use super::SCHEMA;
 use super::document::*;
 use super::remote::Remote;
 use crate::figures::{
-    Permille, host_use, process_use, quantile, reap_delay_ns_max, requested_per_s, rfc3339, worker_busy_max,
+    Permille, host_use, process_use, quantile, reap_delay_ns_max, requested_per_s, rfc3339, s, us, worker_busy_max,
 };
 use crate::observed::{Readings, courses};
 use crate::profile::Profile;
 use crate::protocols::Replies;
+use crate::requests::SingleRequests;
 use crate::words::{counted, of_example};
 use crate::{Describe, damage};
 use model::event::{TLS_AGREED, TLS_FAILED};
@@ -66,6 +67,7 @@ impl Document {
             users: users(recording),
             without_windows: without_windows(recording),
             examples: examples(recording, describe),
+            single_requests: SingleRequests::of(recording),
             generator: generator(recording),
             intervals: recording.timeline.rows().iter().map(IntervalRow::of).collect(),
             held: diagnosis.held.clone(),
@@ -104,6 +106,7 @@ impl Document {
             users: self.users,
             without_windows: self.without_windows,
             examples: self.examples,
+            single_requests: self.single_requests,
             generator: self.generator,
             intervals,
             held: self.held,
@@ -188,14 +191,6 @@ impl Quantiles {
             at_least,
         }
     }
-}
-
-fn s(ns: u64) -> f64 {
-    ns as f64 / 1e9
-}
-
-fn us(ns: u64) -> f64 {
-    ns as f64 / 1e3
 }
 
 /// What the diagnosis says first, and before it that the recording is damaged.

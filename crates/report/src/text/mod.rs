@@ -8,6 +8,7 @@ mod blocks;
 pub mod explain;
 mod failures;
 mod findings;
+mod gaps;
 mod generator;
 mod headline;
 mod held;
@@ -110,6 +111,7 @@ pub fn write(
         held::write(page, recording, diagnosis)?;
         latency::table(page, recording)?;
         latency::bars(page, recording)?;
+        gaps::write(page, recording)?;
         failures::errors(page, recording, options.describe)?;
         failures::status(page, recording)?;
         blocks::write(page, recording)?;

@@ -5,8 +5,10 @@ use model::error_kind::ErrorExample;
 use model::finding::{
     About, Diagnosis, Evidence, ExpectationState, Finding, Judgement, Reason, Severity, Validity, ValidityState,
 };
+use model::limits::{REQUESTS_FAILED_KEPT, REQUESTS_KEPT, REQUESTS_SLOWEST_KEPT};
 use model::plan::*;
 use model::recording::{Capsule, End, Tick, Totals};
+use model::request::{Gap, Kept, Request, RequestEnd};
 use model::snapshot::{CpuTimes, ProcessSample, Role, SamplerState, SamplerStatus, ThreadSample};
 use model::{ErrorKind, Event, Interval, LatencyKind, Phase, Plan, Snapshot, Status};
 use std::path::{Path, PathBuf};
@@ -70,7 +72,46 @@ pub fn interval(worker: u16, sequence: u64) -> Interval<u32> {
     let reset = failure(ErrorKind::Reset, Phase::Reply, i.start_ns + 5);
     i.record_error(ErrorExample { errno: 104, detail: 3, unsent_bytes: 7, ..reset });
     i.connection_errors.record(ErrorKind::Refused);
+    for n in 0..10 {
+        i.requests.sampled.offer(REQUESTS_KEPT, kept(worker, sequence, n));
+    }
+    i.requests.slowest.offer(REQUESTS_SLOWEST_KEPT, kept(worker, sequence, 3));
+    i.requests.failed.offer(REQUESTS_FAILED_KEPT, kept(worker, sequence, 9));
+    let from_ns = i.start_ns + 7;
+    let to_ns = from_ns + 50_000_000 + u64::from(worker);
+    i.requests.offer_gap(Gap { from_ns, to_ns, in_flight: 9, connections: 8, open: 25, worker, own_ns_max: 3 });
     i
+}
+
+/// One of a worker's requests of a tick, with every figure set.
+fn kept(worker: u16, sequence: u64, n: u64) -> Kept {
+    let intended_ns = sequence * SECOND_NS + n * 1000;
+    let end = match n {
+        9 => RequestEnd::Failed(ErrorKind::Reset),
+        8 => RequestEnd::Unfinished,
+        _ => RequestEnd::Ok,
+    };
+    let request = Request {
+        intended_ns,
+        ready_ns: intended_ns + 10,
+        sent_ns: if n == 8 { 0 } else { intended_ns + 20 },
+        first_byte_ns: if n >= 8 { 0 } else { intended_ns + 40_000 },
+        ended_ns: intended_ns + 50_000,
+        connect_ns: n,
+        before_ns: (n > 0).then_some(n),
+        worker,
+        connection: 17,
+        life: 2,
+        ordinal: n as u32 + 1,
+        origin: 0,
+        address: 1,
+        entry: 3,
+        sent_bytes: 100,
+        received_bytes: u32::MAX,
+        outcome: 200,
+        end,
+    };
+    Kept { key: u64::MAX - n, request }
 }
 
 pub fn snapshot(sequence: u64) -> Snapshot {

@@ -340,6 +340,10 @@ impl Protocol for Http1Protocol {
         Payload { blob, start: 0, length: self.requests[blob as usize].bytes.len() as u32 }
     }
 
+    fn entry(&self, request: Payload) -> u16 {
+        u16::try_from(request.blob).unwrap_or(u16::MAX)
+    }
+
     #[inline]
     fn source(&self, request: Payload) -> Source {
         Source::Blob(request)

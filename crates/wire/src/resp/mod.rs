@@ -226,6 +226,10 @@ impl Protocol for RespProtocol {
         Drawn { command, key }
     }
 
+    fn entry(&self, request: Drawn) -> u16 {
+        u16::try_from(request.command).unwrap_or(u16::MAX)
+    }
+
     #[inline]
     fn source(&self, _request: Drawn) -> Source {
         Source::Template

@@ -3,6 +3,7 @@
 use super::{BurstWorker, State};
 use crate::driver::{Driver, Event, Slot};
 use crate::errors::{kind_of_errno, of_tls};
+use model::Request;
 use model::error_kind::{ErrorExample, ErrorKind, Phase};
 use wire::{Failure, Progress, Protocol, Stream};
 
@@ -206,7 +207,8 @@ impl<P: Protocol<Transport = Stream>, D: Driver> BurstWorker<P, D> {
             return;
         }
         let Some(request) = self.members[slot as usize].request.take() else { return };
-        self.ledger.succeeded(&request.stamps, at_ns);
+        let known = self.known_of(slot);
+        self.ledger.succeeded(&request.stamps, at_ns, &known);
     }
 
     /// The peer closed (`errno` 0) or the connection broke.
@@ -270,6 +272,13 @@ impl<P: Protocol<Transport = Stream>, D: Driver> BurstWorker<P, D> {
         }
     }
 
+    /// What is known of a request beside its moments.
+    pub(super) fn known_of(&self, slot: Slot) -> Request {
+        let member = &self.members[slot as usize];
+        let (connect_ns, origin, ordinal) = (member.connect_ns, member.origin, member.sent);
+        Request { connection: slot, connect_ns, origin, ordinal, ..Request::default() }
+    }
+
     /// A member's request has failed; `false`: it had none.
     fn fail(&mut self, slot: Slot, failure: Failure, phase: Phase, errno: i32, at_ns: u64) -> bool {
         let member = &mut self.members[slot as usize];
@@ -279,7 +288,8 @@ impl<P: Protocol<Transport = Stream>, D: Driver> BurstWorker<P, D> {
         let phase = if unsent_bytes > 0 { Phase::Send } else { phase };
         let example = ErrorExample { kind, phase, errno, detail, unsent_bytes, at_ns, origin: member.origin };
         if request.sent.is_some() {
-            self.ledger.failed(&request.stamps, example);
+            let known = self.known_of(slot);
+            self.ledger.failed(&request.stamps, example, &known);
         } else {
             self.ledger.dequeued();
             self.ledger.failed_unsent(request.stamps.intended_ns, example);

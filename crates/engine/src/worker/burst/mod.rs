@@ -351,11 +351,14 @@ impl<P: Protocol<Transport = Stream>, D: Driver> Work for BurstWorker<P, D> {
     fn finish(mut self: Box<Self>) {
         let now_ns = self.driver.now_ns();
         let end_ns = if self.load_end_ns == 0 { now_ns } else { self.load_end_ns };
-        for request in self.members.iter().filter_map(|member| member.request) {
+        for slot in 0..self.members.len() as Slot {
+            let Some(request) = self.members[slot as usize].request else { continue };
+            let known = self.known_of(slot);
             match request.sent {
-                Some(_) => self.ledger.unfinished(&request.stamps, now_ns),
+                Some(_) => self.ledger.unfinished(&request.stamps, now_ns, &known),
                 None => {
-                    self.ledger.unfinished_unsent(request.stamps.intended_ns, request.stamps.ready_ns, now_ns);
+                    let Stamps { intended_ns, ready_ns, .. } = request.stamps;
+                    self.ledger.unfinished_unsent(intended_ns, ready_ns, now_ns, &known);
                 }
             }
         }

@@ -114,7 +114,7 @@ impl<P: Protocol<Transport = Stream>, D: Driver> HoldWorker<P, D> {
     /// The message of a connection has ended well.
     pub(super) fn message_is_done(&mut self, slot: Slot, at_ns: u64) {
         let Some(message) = self.take_pending(slot) else { return };
-        self.ledger.succeeded(&message.stamps, at_ns);
+        self.ledger.succeeded(&message.stamps, at_ns, &self.known_of(slot));
     }
 
     /// The message of a connection has failed, if there is one.
@@ -122,7 +122,8 @@ impl<P: Protocol<Transport = Stream>, D: Driver> HoldWorker<P, D> {
         let Some(message) = self.take_pending(slot) else { return };
         let unsent_bytes = if why.phase == Phase::FirstByte { self.driver.unsent_bytes(slot) } else { 0 };
         let phase = if unsent_bytes > 0 { Phase::Send } else { why.phase };
-        if !self.ledger.failed(&message.stamps, ErrorExample { phase, unsent_bytes, ..why }) {
+        let known = self.known_of(slot);
+        if !self.ledger.failed(&message.stamps, ErrorExample { phase, unsent_bytes, ..why }, &known) {
             // Its connection is lost, whatever becomes of the message.
             return self.ledger.connection_error(ErrorExample { phase, ..why });
         }

@@ -17,6 +17,7 @@ use crate::driver::{Driver, Slot, Wake, send_request};
 use crate::ledger::{Ledger, OVERDUE_NS_MAX, SLEEP_NS_MAX, Stamps};
 use crate::link::{Ramp, WorkerLink};
 use crate::share::Share;
+use model::Request;
 use model::plan::{Pace, Plan};
 use pending::{NOTHING, Pending, Waiting};
 use rand::rngs::SmallRng;
@@ -153,6 +154,11 @@ impl<P: Protocol<Transport = Stream>, D: Driver> HoldWorker<P, D> {
     /// Which of the addresses a connection is to.
     fn address_of(&self, slot: Slot) -> usize {
         slot as usize % self.origins.len().max(1)
+    }
+
+    /// What is known of a message beside its moments.
+    fn known_of(&self, slot: Slot) -> Request {
+        Request { connection: slot, origin: self.origin_of(slot), ..Request::default() }
     }
 
     fn origin_of(&self, slot: Slot) -> u16 {
@@ -357,7 +363,8 @@ impl<P: Protocol<Transport = Stream>, D: Driver> Work for HoldWorker<P, D> {
             self.end_load(now_ns);
         }
         for message in self.waiting.all().filter(|pending| pending.request.is_some()) {
-            self.ledger.unfinished(&message.stamps, now_ns);
+            let known = self.known_of(message.slot);
+            self.ledger.unfinished(&message.stamps, now_ns, &known);
         }
         let held_at_end = Some(self.held_at_end.unwrap_or(self.ledger.open()));
         let HoldWorker { mut driver, ledger, ramp, .. } = *self;

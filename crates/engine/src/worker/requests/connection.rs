@@ -26,6 +26,10 @@ pub struct InFlight<R> {
     pub request: R,
     /// Its number on its connection, from 0 on.
     pub number: u32,
+    /// Bytes that were given to be sent.
+    pub length: u32,
+    /// Bytes of its reply that have come.
+    pub received: u32,
     /// Where it ends in all that the connection was given to send, bytes.
     pub ends_at: u64,
     /// Its moments.
@@ -149,6 +153,8 @@ pub struct Connection<C, R> {
     pub given: u64,
     /// Replies received in this life.
     pub answered: u32,
+    /// Service time of the last of them, nanoseconds.
+    pub before_ns: u64,
     /// Failures to connect in a row, and lives that ended without a reply.
     pub failures: u32,
     /// Closed pace: users whose request is due and waits for the connection.
@@ -198,14 +204,28 @@ impl<C, R> Connection<C, R> {
     where
         R: Default,
     {
-        self.outstanding.push(InFlight { request: R::default(), number: 0, ends_at: 0, stamps });
+        self.outstanding.push(InFlight {
+            request: R::default(),
+            number: 0,
+            length: 0,
+            received: 0,
+            ends_at: 0,
+            stamps,
+        });
     }
 
     /// A request leaves, as the last of what the connection was given; `length`: bytes.
     #[inline]
     pub fn push(&mut self, request: R, length: u64, stamps: Stamps) {
         self.given += length;
-        self.outstanding.push(InFlight { request, number: self.sent, ends_at: self.given, stamps });
+        self.outstanding.push(InFlight {
+            request,
+            number: self.sent,
+            length: length.min(u64::from(u32::MAX)) as u32,
+            received: 0,
+            ends_at: self.given,
+            stamps,
+        });
         self.sent = self.sent.wrapping_add(1);
     }
 
@@ -222,7 +242,7 @@ mod tests {
     use super::*;
 
     fn request(number: u32) -> InFlight<u32> {
-        InFlight { request: number, number, ends_at: 0, stamps: Stamps::default() }
+        InFlight { request: number, number, length: 0, received: 0, ends_at: 0, stamps: Stamps::default() }
     }
 
     #[test]

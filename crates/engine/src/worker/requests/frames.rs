@@ -74,6 +74,8 @@ impl<P: Protocol<Transport = Stream>, D: Driver> Worker<P, D> {
             }
             connection.answered += 1;
             answered += 1;
+            // Replies may come in pieces among others': known is what this one ended with.
+            request.received = request.received.saturating_add(fed.consumed as u32);
             self.count_reply(slot, &request, reply.status, reply.failure, at_ns);
         }
         if !self.speak(slot) {

@@ -2,6 +2,7 @@
 
 use super::connection::{InFlight, State};
 use super::network::Why;
+use super::seen::Seen;
 use super::{Pending, Worker};
 use crate::driver::{Driver, Slot, send_request};
 use crate::ledger::{OVERDUE_NS_MAX, Stamps};
@@ -97,6 +98,7 @@ impl<P: Protocol<Transport = Stream>, D: Driver> Worker<P, D> {
                 oldest.stamps.first_byte_ns = at_ns;
             }
             let fed = self.protocol.feed(&mut connection.protocol, oldest.request, bytes);
+            oldest.received = oldest.received.saturating_add(fed.consumed as u32);
             offset += fed.consumed;
             match fed.progress {
                 Progress::Reply(reply) => {
@@ -175,17 +177,19 @@ impl<P: Protocol<Transport = Stream>, D: Driver> Worker<P, D> {
         failure: Option<Failure>,
         at_ns: u64,
     ) {
-        let connection = &mut self.connections[slot as usize];
-        let origin = connection.origin;
-        connection.tally.replied(at_ns);
+        let seen = Seen::of(&self.protocol, &self.connections, &self.origins, slot, request, status);
         self.ledger.status(&request.stamps, status);
         match failure {
-            None => self.ledger.succeeded(&request.stamps, at_ns),
+            None => self.ledger.succeeded(&request.stamps, at_ns, &seen),
             Some(Failure { kind, detail }) => {
                 let why = Why::failure(Failure { kind, detail }, Phase::Reply);
-                self.ledger.failed(&request.stamps, Self::example(why, origin, at_ns));
+                let example = Self::example(why, self.connections[slot as usize].origin, at_ns);
+                self.ledger.failed(&request.stamps, example, &seen);
             }
         }
+        let connection = &mut self.connections[slot as usize];
+        connection.tally.replied(at_ns);
+        connection.before_ns = at_ns.saturating_sub(request.stamps.sent_ns);
     }
 
     /// The oldest request failed.
@@ -193,7 +197,8 @@ impl<P: Protocol<Transport = Stream>, D: Driver> Worker<P, D> {
         let connection = &mut self.connections[slot as usize];
         let origin = connection.origin;
         let Some(request) = connection.outstanding.pop() else { return };
-        self.ledger.failed(&request.stamps, Self::example(why, origin, at_ns));
+        let seen = Seen::of(&self.protocol, &self.connections, &self.origins, slot, &request, 0);
+        self.ledger.failed(&request.stamps, Self::example(why, origin, at_ns), &seen);
     }
 
     /// A request that never got a connection failed.

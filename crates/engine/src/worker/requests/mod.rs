@@ -12,6 +12,7 @@ mod gathered;
 mod handshakes;
 mod life;
 mod network;
+mod seen;
 
 use super::Work;
 use crate::driver::{Driver, Event, Slot, Wake, ahead};
@@ -22,11 +23,13 @@ use crate::share::Share;
 use crate::timers::{Timer, Timers};
 use connection::{Connection, Outstanding, Said, State};
 use gathered::Gathered;
+use model::Request;
 use model::error_kind::{ErrorExample, Phase};
 use model::plan::{OnFull, Pace, Plan, Think};
 use network::Why;
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
+use seen::Seen;
 use std::collections::VecDeque;
 use wire::{Protocol, Stream};
 
@@ -151,6 +154,7 @@ impl<P: Protocol<Transport = Stream>, D: Driver> Worker<P, D> {
             limit: requests_per_connection,
             given: 0,
             answered: 0,
+            before_ns: 0,
             failures: 0,
             waiting: 0,
             waiting_since_ns: 0,
@@ -308,7 +312,9 @@ impl<P: Protocol<Transport = Stream>, D: Driver> Worker<P, D> {
                 }
             }
             Timer::Deadline => self.on_deadline(slot, due_ns, now_ns),
-            Timer::Think => self.user_is_due(slot, due_ns, now_ns),
+            // A loop that wakes late must not start what is due after the end.
+            Timer::Think if due_ns < self.load_end_ns => self.user_is_due(slot, due_ns, now_ns),
+            Timer::Think => {}
         }
     }
 
@@ -365,7 +371,8 @@ impl<P: Protocol<Transport = Stream>, D: Driver> Worker<P, D> {
                 for _ in 0..u64::from(connection.waiting).min(self.quota) {
                     self.quota -= 1;
                     self.ledger.started(since_ns);
-                    self.ledger.unfinished_unsent(since_ns, since_ns, now_ns);
+                    let known = Request { origin: connection.origin, ..Request::default() };
+                    self.ledger.unfinished_unsent(since_ns, since_ns, now_ns, &known);
                     connection.tally.waits_for(since_ns);
                 }
             }
@@ -442,17 +449,24 @@ impl<P: Protocol<Transport = Stream>, D: Driver> Work for Worker<P, D> {
             self.stop_load(now_ns);
         }
         for slot in 0..self.connections.len() as Slot {
+            let requests = self.connections[slot as usize].outstanding.iter();
+            for request in requests {
+                let seen = Seen::of(&self.protocol, &self.connections, &self.origins, slot, request, 0);
+                self.ledger.unfinished(&request.stamps, now_ns, &seen);
+            }
             let connection = &mut self.connections[slot as usize];
             for request in connection.outstanding.iter() {
-                self.ledger.unfinished(&request.stamps, now_ns);
                 if self.ledger.is_measured(request.stamps.intended_ns) {
                     connection.tally.waits_for(request.stamps.intended_ns);
                 }
             }
             self.driver.close(slot);
         }
-        for pending in self.origins.iter().flat_map(|origin| &origin.pending) {
-            self.ledger.unfinished_unsent(pending.intended_ns, pending.ready_ns, now_ns);
+        for (origin, number) in self.origins.iter().zip(0..) {
+            let known = Request { origin: number, ..Request::default() };
+            for pending in &origin.pending {
+                self.ledger.unfinished_unsent(pending.intended_ns, pending.ready_ns, now_ns, &known);
+            }
         }
         let tallies = self.connections.iter().map(Connection::tally_at_end).collect();
         let Worker { mut driver, ledger, .. } = *self;

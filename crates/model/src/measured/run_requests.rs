@@ -1,0 +1,237 @@
+//! Single requests and gaps of a whole run, in memory of a fixed size.
+//!
+//! The uniform sample is one over all requests of the run ([`crate::request`]). The slowest, the failures and the gaps are
+//! kept stretch by stretch of the run, so that those of one bad minute do not push out all others: when there are too
+//! many, two neighbouring stretches become one.
+
+use crate::limits::{RUN_EXAMPLES_KEPT, RUN_REQUESTS_KEPT};
+use crate::request::{Gap, IntervalRequests, Kept, Request, RequestEnd, Smallest, gaps_of_stretch};
+
+/// So many requests of a stretch are kept.
+const OF_A_STRETCH: usize = 8;
+
+/// What is kept of a run's requests.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RunRequests {
+    sampled: Smallest,
+    /// How many requests the sample was drawn from: those that ended, warm-up left out.
+    drawn_from: u64,
+    slowest: Stretches<Kept>,
+    failed: Stretches<Kept>,
+    gaps: Stretches<Gap>,
+}
+
+impl RunRequests {
+    /// Takes in what was kept of a tick in which so many measured requests ended.
+    pub fn push(&mut self, sequence: u64, ended: u64, tick: &IntervalRequests) {
+        self.drawn_from = self.drawn_from.saturating_add(ended);
+        tick.sampled.iter().for_each(|kept| self.sampled.offer(RUN_REQUESTS_KEPT, *kept));
+        self.slowest.push(sequence, OF_A_STRETCH, tick.slowest.iter().copied());
+        self.failed.push(sequence, OF_A_STRETCH, tick.failed.iter().copied());
+        self.gaps.push(sequence, gaps_of_stretch(&tick.gaps), tick.gaps.iter().copied());
+    }
+
+    /// A uniform sample of all measured requests that ended, in no order.
+    pub fn sampled(&self) -> impl ExactSizeIterator<Item = &Request> {
+        self.sampled.iter().map(|kept| &kept.request)
+    }
+
+    /// How many requests the sample was drawn from.
+    pub fn drawn_from(&self) -> u64 {
+        self.drawn_from
+    }
+
+    /// The slowest of each stretch, oldest stretch first.
+    pub fn slowest(&self) -> impl Iterator<Item = &Request> {
+        self.slowest.items.iter().map(|(_, kept)| &kept.request)
+    }
+
+    /// Requests without the reply that was due, oldest stretch first; a sample where there were many.
+    pub fn failed(&self) -> impl Iterator<Item = &Request> {
+        self.failed.items.iter().map(|(_, kept)| &kept.request)
+    }
+
+    /// The longest gaps of each stretch, oldest stretch first, each of one worker.
+    pub fn gaps(&self) -> impl Iterator<Item = &Gap> {
+        self.gaps.items.iter().map(|(_, gap)| gap)
+    }
+
+    /// Spans in which no worker's request ended though each of `workers` had some under way, longest first: what stood still
+    /// as a whole. Each with the sums of its workers, and the largest [`Gap::own_ns_max`] of them.
+    pub fn common_gaps(&self, workers: u16) -> Vec<Gap> {
+        let mut common: Vec<Gap> = Vec::new();
+        for worker in 0..workers {
+            let own: Vec<&Gap> = self.gaps().filter(|gap| gap.worker == worker).collect();
+            common = if worker == 0 { own.into_iter().copied().collect() } else { overlaps(&common, &own) };
+        }
+        common.sort_by_key(|gap| (std::cmp::Reverse(gap.length_ns()), gap.from_ns));
+        common
+    }
+}
+
+/// Where spans of two lists overlap for long enough to be called a gap.
+fn overlaps(some: &[Gap], others: &[&Gap]) -> Vec<Gap> {
+    let mut both = Vec::new();
+    for a in some {
+        for b in others {
+            let gap = Gap {
+                from_ns: a.from_ns.max(b.from_ns),
+                to_ns: a.to_ns.min(b.to_ns),
+                in_flight: a.in_flight.saturating_add(b.in_flight),
+                connections: a.connections.saturating_add(b.connections),
+                open: a.open.saturating_add(b.open),
+                worker: 0,
+                own_ns_max: a.own_ns_max.max(b.own_ns_max),
+            };
+            if gap.length_ns() >= crate::limits::GAP_NS_MIN && both.len() < RUN_EXAMPLES_KEPT {
+                both.push(gap);
+            }
+        }
+    }
+    both
+}
+
+/// What can be kept by a key: the smallest stay.
+trait Keyed: Copy {
+    fn key(&self) -> u64;
+}
+
+impl Keyed for Kept {
+    fn key(&self) -> u64 {
+        self.key
+    }
+}
+
+impl Keyed for Gap {
+    fn key(&self) -> u64 {
+        u64::MAX - self.length_ns()
+    }
+}
+
+/// A bounded number of things of each stretch of a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Stretches<T> {
+    /// Ticks a stretch has.
+    ticks: u64,
+    /// How many things are kept of a stretch.
+    room: usize,
+    /// Each with the number of its stretch, in ascending order.
+    items: Vec<(u64, T)>,
+}
+
+impl<T> Default for Stretches<T> {
+    fn default() -> Self {
+        Stretches { ticks: 1, room: 0, items: Vec::new() }
+    }
+}
+
+impl<T: Keyed> Stretches<T> {
+    fn push(&mut self, sequence: u64, room: usize, of_tick: impl Iterator<Item = T>) {
+        self.room = self.room.max(room);
+        let stretch = sequence / self.ticks;
+        self.items.extend(of_tick.map(|item| (stretch, item)));
+        self.cut_last();
+        while self.items.len() > RUN_EXAMPLES_KEPT {
+            self.widen();
+        }
+    }
+
+    /// Leaves of the youngest stretch what is kept of one.
+    fn cut_last(&mut self) {
+        let Some((last, _)) = self.items.last() else { return };
+        let from = self.items.partition_point(|(stretch, _)| stretch < last);
+        cut(&mut self.items, from, self.room);
+    }
+
+    /// Stretches become twice as long.
+    fn widen(&mut self) {
+        self.ticks = self.ticks.saturating_mul(2);
+        let old = std::mem::take(&mut self.items);
+        let mut from = 0;
+        for (stretch, item) in old {
+            let stretch = stretch / 2;
+            if self.items.last().is_some_and(|(last, _)| *last != stretch) {
+                cut(&mut self.items, from, self.room);
+                from = self.items.len();
+            }
+            self.items.push((stretch, item));
+        }
+        cut(&mut self.items, from, self.room);
+    }
+}
+
+/// Leaves of the items from a place on those with the smallest keys.
+fn cut<T: Keyed>(items: &mut Vec<(u64, T)>, from: usize, room: usize) {
+    if let Some(tail) = items.get_mut(from..) {
+        tail.sort_by_key(|(_, item)| item.key());
+    }
+    items.truncate(from.saturating_add(room));
+}
+
+impl RequestEnd {
+    /// The fixed word of it.
+    pub fn name(self) -> &'static str {
+        match self {
+            RequestEnd::Ok => "ok",
+            RequestEnd::Failed(kind) => kind.name(),
+            RequestEnd::Unfinished => "unfinished",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::request::slowness_key;
+
+    fn tick(sequence: u64, slow_ns: u64) -> IntervalRequests {
+        let mut tick = IntervalRequests::default();
+        for n in 0..20 {
+            let request = Request { intended_ns: sequence, ended_ns: sequence + slow_ns + n, ..Request::default() };
+            tick.slowest.offer(16, Kept { key: slowness_key(request.response_ns()), request });
+            let key = (sequence * 20 + n).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            tick.sampled.offer(16, Kept { key, request });
+        }
+        tick
+    }
+
+    #[test]
+    fn memory_is_bounded_and_each_stretch_keeps_its_slowest() {
+        let mut run = RunRequests::default();
+        for sequence in 0..10_000 {
+            // One bad stretch, a hundred times as slow as all others.
+            let slow_ns = if (5_000..5_300).contains(&sequence) { 100_000 } else { 1_000 };
+            run.push(sequence, 20, &tick(sequence, slow_ns));
+        }
+        assert_eq!((run.drawn_from(), run.sampled().len()), (200_000, RUN_REQUESTS_KEPT));
+        let slowest: Vec<&Request> = run.slowest().collect();
+        assert!(slowest.len() <= RUN_EXAMPLES_KEPT && slowest.len() > RUN_EXAMPLES_KEPT / 4);
+        let early = slowest.iter().filter(|request| request.intended_ns < 5_000);
+        assert!(early.clone().count() > 400, "{}", early.count());
+        assert!(slowest.iter().any(|request| request.response_ns() == 100_019));
+        assert!(slowest.windows(2).all(|pair| pair[0].intended_ns / 128 <= pair[1].intended_ns / 128));
+    }
+
+    #[test]
+    fn a_gap_of_all_workers_is_where_theirs_overlap() {
+        let gap = |worker, from_ms: u64, to_ms: u64| Gap {
+            from_ns: from_ms * 1_000_000,
+            to_ns: to_ms * 1_000_000,
+            in_flight: 3,
+            connections: 2,
+            open: 5,
+            worker,
+            own_ns_max: u64::from(worker),
+        };
+        let mut run = RunRequests::default();
+        let gaps = vec![gap(0, 0, 100), gap(0, 200, 250), gap(1, 90, 210), gap(1, 220, 300)];
+        run.push(0, 0, &IntervalRequests { gaps, ..IntervalRequests::default() });
+        let spans: Vec<(u64, u64)> =
+            run.common_gaps(2).iter().map(|gap| (gap.from_ns / 1_000_000, gap.to_ns / 1_000_000)).collect();
+        assert_eq!(spans, [(220, 250), (90, 100), (200, 210)]);
+        let first = run.common_gaps(2)[0];
+        assert_eq!((first.in_flight, first.connections, first.open, first.own_ns_max), (6, 4, 10, 1));
+        assert_eq!(run.common_gaps(1).len(), 2, "of one worker its own");
+        assert!(run.common_gaps(3).is_empty(), "the third never stood still");
+    }
+}
