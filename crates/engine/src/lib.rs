@@ -11,7 +11,6 @@ pub mod fleet;
 pub mod ledger;
 pub mod link;
 pub mod pace;
-pub mod picking;
 pub mod share;
 mod start_error;
 pub mod timers;

@@ -7,7 +7,7 @@ use model::plan::Pace;
 pub use model::quantile::{Permille, shown as quantile};
 use model::recording::{Recording, Row};
 use model::snapshot::Snapshot;
-use model::{LatencyKind, LatencySet};
+use model::{Gap, LatencyKind, LatencySet};
 
 /// The figures without the intervals that a window of the observer's probes lay in; `None` where none did, or nothing
 /// is left.
@@ -117,6 +117,11 @@ pub fn requests_per_cpu_second(recording: &Recording) -> Option<f64> {
 pub fn rfc3339(unix_ns: u64) -> String {
     let at = std::time::UNIX_EPOCH + std::time::Duration::from_nanos(unix_ns);
     humantime::format_rfc3339_millis(at).to_string()
+}
+
+/// Pauses of all workers, the longest first.
+pub fn common_gaps(recording: &Recording) -> Vec<Gap> {
+    recording.requests.common_gaps(recording.plan.threads)
 }
 
 /// Nanoseconds as seconds.

@@ -16,7 +16,6 @@ pub mod observed;
 pub mod profile;
 pub mod progress;
 pub(crate) mod protocols;
-pub mod requests;
 pub mod runs;
 pub mod samplers;
 pub mod text;

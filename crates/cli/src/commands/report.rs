@@ -50,7 +50,7 @@ pub fn run(args: &ReportArgs) -> Result<Exit, Failure> {
         csv.write(reader.intervals().collect::<Result<Vec<_>, _>>()?)?;
     }
     if let Some(file) = &args.requests {
-        Csv::open(file, What::Requests)?.write_with(|mut out| report::requests::write_csv(&mut out, &recording))?;
+        Csv::open(file, What::Requests)?.write_with(|mut out| report::csv::requests::write(&mut out, &recording))?;
     }
     if args.json {
         results::json_of(&reader, &recording, &diagnosis, &path)?;

@@ -3,10 +3,10 @@
 //! Data only; [`super::fill`] fills them in. A field that is added needs a doc comment: it becomes the schema's text.
 
 use super::remote::Remote;
+use super::single::SingleRequests;
 use crate::observed::{Courses, Readings};
 use crate::profile::Profile;
 use crate::protocols::Replies;
-use crate::requests::SingleRequests;
 use model::Plan;
 use model::finding::{Finding, HeldLine, Judgement, Remark, Validity};
 use model::integrity::Damage;

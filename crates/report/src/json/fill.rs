@@ -5,13 +5,13 @@
 use super::SCHEMA;
 use super::document::*;
 use super::remote::Remote;
+use super::single::SingleRequests;
 use crate::figures::{
     Permille, host_use, process_use, quantile, reap_delay_ns_max, requested_per_s, rfc3339, s, us, worker_busy_max,
 };
 use crate::observed::{Readings, courses};
 use crate::profile::Profile;
 use crate::protocols::Replies;
-use crate::requests::SingleRequests;
 use crate::words::{counted, of_example};
 use crate::{Describe, damage};
 use model::event::{TLS_AGREED, TLS_FAILED};

@@ -7,6 +7,7 @@ mod bpf;
 mod document;
 pub(crate) mod fill;
 mod remote;
+pub(crate) mod single;
 
 pub use document::*;
 pub use remote::Remote;

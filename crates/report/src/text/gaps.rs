@@ -2,7 +2,7 @@
 
 use super::Paint;
 use super::page::Page;
-use crate::requests::common_gaps;
+use crate::figures::common_gaps;
 use crate::words::{counted, length};
 use model::LatencyKind;
 use model::recording::Recording;

@@ -3,7 +3,7 @@
 use super::OriginState;
 use super::connection::{Connection, InFlight};
 use crate::driver::Slot;
-use crate::picking::Witness;
+use crate::ledger::picking::Witness;
 use model::Request;
 use wire::Protocol;
 

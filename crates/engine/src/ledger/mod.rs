@@ -8,14 +8,22 @@
 //! Accounting, over a run: `started = ok + failed + unfinished`; what was dropped or never taken up was not started.
 //! Requests due before measuring began are warm-up: they are counted apart, and in rates only where they end after it.
 
+pub mod picking;
+mod room;
+mod stamps;
+
+pub use room::{recorded, reserve};
+pub use stamps::Stamps;
+
 use crate::driver::{Driver, Wake};
 use crate::link::{Control, Finished, Message, Tally, WorkerLink};
-use crate::picking::{Picking, Witness};
-use model::error_kind::{ErrorExample, ErrorKind, Phase};
+use model::error_kind::{ErrorExample, ErrorKind};
 use model::interval::{Counts, LATE_NS_MIN};
-use model::plan::{Pace, Plan, Think};
+use model::plan::Plan;
 use model::request::{Gap, Request, RequestEnd};
 use model::{Histogram, Interval, LatencyKind};
+use picking::{Picking, Witness};
+use room::{can_be_late, reserved};
 
 /// The longest sleep of a worker: how late it may see that it was told to stop, nanoseconds.
 pub const SLEEP_NS_MAX: u64 = 50_000_000;
@@ -29,31 +37,6 @@ const INTERVAL_NS_MIN: u64 = 1_000_000;
 
 /// The kinds of latency that are one figure of a plain request.
 const PLAIN: [LatencyKind; 3] = [LatencyKind::Response, LatencyKind::Service, LatencyKind::FirstByte];
-
-/// The moments of a request, nanoseconds since the run's start.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Stamps {
-    /// When it was due.
-    pub intended_ns: u64,
-    /// When the worker took it up.
-    pub ready_ns: u64,
-    /// When it left on a connection.
-    pub sent_ns: u64,
-    /// When the first byte of its reply came; 0: none has.
-    pub first_byte_ns: u64,
-}
-
-impl Stamps {
-    /// Of a request that leaves now.
-    pub fn sent(intended_ns: u64, ready_ns: u64, sent_ns: u64) -> Self {
-        Stamps { intended_ns, ready_ns, sent_ns, first_byte_ns: 0 }
-    }
-
-    /// What a request that was sent is waiting for.
-    pub fn phase(&self) -> Phase {
-        if self.first_byte_ns > 0 { Phase::Reply } else { Phase::FirstByte }
-    }
-}
 
 /// One worker's books. See the module's head.
 #[derive(Debug)]
@@ -600,36 +583,4 @@ impl Ledger {
         let _ = self.link.messages.send(Message::Interval(self.interval));
         let _ = self.link.messages.send(Message::Finished(finished));
     }
-}
-
-/// An empty histogram whose memory is taken.
-fn reserved() -> Histogram<u32> {
-    let mut histogram = Histogram::new();
-    histogram.reserve();
-    histogram
-}
-
-/// Whether requests have a moment to be late for.
-fn can_be_late(plan: &Plan) -> bool {
-    !matches!(plan.pace, Pace::Closed { think: Think::None })
-}
-
-/// Takes the memory that a plan's load records in, before it begins.
-pub fn reserve(interval: &mut Interval, plan: &Plan) {
-    interval.latency.reserve(&recorded(plan));
-    interval.outcomes.reserve(plan.workload.protocol().outcomes());
-    interval.requests.reserve();
-}
-
-/// The kinds of latency that a plan's load records.
-pub fn recorded(plan: &Plan) -> Vec<LatencyKind> {
-    use LatencyKind::*;
-    let mut kinds = vec![Response, Service, FirstByte, Failed, Connect, Queue];
-    if can_be_late(plan) {
-        kinds.extend([Lag, Undelayed]);
-    }
-    if plan.tls.is_some() {
-        kinds.push(Tls);
-    }
-    kinds
 }

@@ -1,11 +1,10 @@
-//! Single requests and gaps, for the document and as CSV (RFC 4180).
+//! Single requests and gaps, as the document has them.
 
-use crate::figures::{s, us};
+use crate::figures::{common_gaps, s, us};
 use model::Recording;
 use model::request::{Gap, Request};
 use schemars::JsonSchema;
 use serde::Serialize;
-use std::io::{self, Write};
 
 /// So many of each are in the document; all that are kept are in the CSV.
 const SHOWN: usize = 20;
@@ -102,13 +101,9 @@ impl SingleRequests {
     }
 }
 
-/// Pauses of all workers, the longest first.
-pub fn common_gaps(recording: &Recording) -> Vec<Gap> {
-    recording.requests.common_gaps(recording.plan.threads)
-}
-
 impl SingleRequest {
-    fn of(request: &Request) -> Self {
+    /// One that was kept.
+    pub fn of(request: &Request) -> Self {
         let sent = |ns: u64| (request.sent_ns > 0).then(|| us(ns));
         SingleRequest {
             due_s: s(request.intended_ns),
@@ -146,57 +141,4 @@ impl SingleGap {
             own_us_max: us(gap.own_ns_max),
         }
     }
-}
-
-const COLUMNS: &str = "kept_as,due_s,response_us,lag_us,queue_us,first_byte_us,service_us,before_us,connect_s,worker,\
-                       connection,life,ordinal,origin,address,entry,sent_bytes,received_bytes,outcome,end";
-
-/// Writes every request that is kept: a header and a line for each, lines ended by CR LF. `kept_as` is `sample`, `slowest`
-/// or `failed`; one request may be in more than one of them. An empty field is "was not".
-///
-/// # Errors
-/// Those of the writer.
-pub fn write_csv(to: &mut impl Write, recording: &Recording) -> io::Result<()> {
-    write!(to, "{COLUMNS}\r\n")?;
-    let requests = &recording.requests;
-    let mut sampled: Vec<&Request> = requests.sampled().collect();
-    sampled.sort_by_key(|request| (request.intended_ns, request.worker, request.connection, request.ordinal));
-    for request in sampled {
-        row(to, "sample", request)?;
-    }
-    for request in requests.slowest() {
-        row(to, "slowest", request)?;
-    }
-    for request in requests.failed() {
-        row(to, "failed", request)?;
-    }
-    Ok(())
-}
-
-fn row(to: &mut impl Write, kept_as: &str, request: &Request) -> io::Result<()> {
-    let one = SingleRequest::of(request);
-    let some = |us: Option<f64>| us.map_or(String::new(), |us| format!("{us:.3}"));
-    write!(
-        to,
-        "{kept_as},{:.9},{:.3},{:.3},{},{},{},{},{:.9},{},{},{},{},{},{},{},{},{},{},{}\r\n",
-        one.due_s,
-        one.response_us,
-        one.lag_us,
-        some(one.queue_us),
-        some(one.first_byte_us),
-        some(one.service_us),
-        some(one.before_us),
-        one.connect_s,
-        one.worker,
-        one.connection,
-        one.life,
-        one.ordinal,
-        one.origin,
-        one.address,
-        one.entry,
-        one.sent_bytes,
-        one.received_bytes,
-        one.outcome,
-        one.end
-    )
 }

@@ -5,7 +5,7 @@
 //! down and compares, and does nothing else. Each kept request has its key all the same, so that samples can be merged
 //! ([`model::request`]).
 
-use crate::ledger::Stamps;
+use super::Stamps;
 use model::limits::{GAP_NS_MIN, REQUESTS_FAILED_KEPT, REQUESTS_KEPT, REQUESTS_SLOWEST_KEPT};
 use model::request::{Gap, IntervalRequests, Kept, Request, RequestEnd, slowness_key};
 use rand::rngs::SmallRng;

@@ -2,6 +2,8 @@
 //!
 //! Streams: rows come from an iterator, so a day costs no more memory than a minute. An empty field is "not measured".
 
+pub mod requests;
+
 use model::recording::Row;
 use std::io::{self, Write};
 
