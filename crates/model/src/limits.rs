@@ -21,8 +21,10 @@ pub const PROFILE_TICK_NODES_MAX: usize = 4096;
 pub const PROFILE_DEPTH_MAX: usize = 256;
 /// Other processes named in a snapshot.
 pub const NEIGHBOURS_MAX: usize = 8;
-/// Events a run keeps; further ones are counted, not kept.
-pub const EVENTS_MAX: usize = 1000;
+/// Events of one kind that a run keeps; further ones are counted, not kept.
+pub const EVENTS_OF_KIND_MAX: usize = 500;
+/// Kinds of events that a run keeps; those of others are counted.
+pub const EVENT_KINDS_MAX: usize = 64;
 
 /// How long nobody takes connections before a run that once had some says so, in nanoseconds: longer than a server takes
 /// to be started anew.
