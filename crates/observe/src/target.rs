@@ -2,7 +2,7 @@
 //! descriptors of processes.
 //!
 //! All holders of a listening socket are returned, so a master and its workers are found together; but for an init process
-//! that holds it for a service, as systemd does for socket activation ([`served_by`]). An address that is
+//! that holds it for a service, as systemd does for socket activation (`served_by`). An address that is
 //! none of this network namespace's is looked for in the others of this host (`elsewhere`). Not seen: a target on another
 //! machine. Cost: one list of the host's listeners, by netlink or else from `/proc/net`, and one pass over the links in
 //! `/proc/*/fd`, for a run's start.
@@ -82,7 +82,7 @@ pub enum NotFound {
     NoAddress,
 }
 
-/// The ids of all processes that hold a listening socket of one of the addresses, ascending, as [`served_by`] has it.
+/// The ids of all processes that hold a listening socket of one of the addresses, ascending, as `served_by` has it.
 ///
 /// # Errors
 /// [`NotFound`] where an address is on another machine (the target would be seen in part only, which could be mistaken
