@@ -220,10 +220,10 @@ impl Tape {
             .insert("net.ipv4.ip_local_port_range".into(), format!("{} {}", self.float(), self.next()));
         if self.next().is_multiple_of(3) {
             let at_ns = self.next() as i64;
-            recording.events.push(Event { at_ns, kind: "target-exit".into(), text: "it went".into() });
+            recording.events.push(Event::new(at_ns, "target-exit", "it went"));
         }
         if self.next().is_multiple_of(7) {
-            recording.events.push(Event { at_ns: i64::MIN, kind: "worker-failed".into(), text: "gone".into() });
+            recording.events.push(Event::new(i64::MIN, "worker-failed", "gone"));
         }
         recording
     }

@@ -28,7 +28,7 @@ fn dead() -> Build {
 
 fn exited(at_ns: u64) -> Event {
     let text = "the target's process nginx (77) was ended by SIGKILL, in its own code".to_owned();
-    Event { at_ns: at_ns as i64, kind: "target-exit".to_owned(), text }
+    Event::new(at_ns as i64, "target-exit", text)
 }
 
 const DEAD: [&str; 3] = ["valid", "supported not-steady", "supported connections-not-reached"];

@@ -229,7 +229,7 @@ fn figure_audit() {
         ("more than asked", |r| r.plan.stop.requests = Some(63_999)),
         ("more time in requests than users have", |r| r.plan.connections = 60),
         ("a worker failed", |r| {
-            r.events.push(Event { at_ns: 1, kind: "worker-failed".into(), text: "worker 0 could not go on".into() });
+            r.events.push(Event::new(1, "worker-failed", "worker 0 could not go on"));
         }),
         ("the timeline lost a tick", |r| {
             let rows = r.timeline.rows().to_vec();

@@ -40,8 +40,10 @@ pub const GAP_NS_MIN: u64 = 5_000_000;
 pub const RUN_REQUESTS_KEPT: usize = 4096;
 /// Requests kept in memory of a run as the slowest of each stretch of it, as failures, and gaps: so many of each.
 pub const RUN_EXAMPLES_KEPT: usize = 2048;
-/// Events a run keeps; further ones are counted, not kept.
-pub const EVENTS_MAX: usize = 1000;
+/// Events of one kind that a run keeps; further ones are counted, not kept.
+pub const EVENTS_OF_KIND_MAX: usize = 500;
+/// Kinds of events that a run keeps; those of others are counted.
+pub const EVENT_KINDS_MAX: usize = 64;
 
 /// How long nobody takes connections before a run that once had some says so, in nanoseconds: longer than a server takes
 /// to be started anew.

@@ -13,7 +13,15 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-/* Process ids (tgid) of the target. */
+/* The PID namespace whose ids are meant by all that userspace puts in or reads: how many it is below the initial one, and
+ * where the kernel keeps it. Set before loading: in the initial one nothing of it is left in the programs. */
+struct ids {
+	u64 level;
+	u64 namespace;
+};
+const volatile struct ids ids SEC(".rodata.ids") = {};
+
+/* Process ids of the target, as that namespace gives them. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1024);
@@ -32,6 +40,14 @@ struct {
 	__type(key, u32);
 	__type(value, struct port_bits);
 } ports SEC(".maps");
+
+/* Numbers of the target's network namespaces: the same port elsewhere is somebody else's. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 64);
+	__type(key, u32);
+	__type(value, u8);
+} networks SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -141,12 +157,56 @@ static __always_inline u64 window_ns(void)
 	return since_ns ? *since_ns : ~0ULL;
 }
 
+/* Whether a thread was there before the window: what it comes back from then, it was in already. */
+static __always_inline bool is_older(struct task_struct *task)
+{
+	return task->start_time < window_ns();
+}
+
 static __always_inline bool is_of_window(u64 at_ns)
 {
 	return at_ns >= window_ns();
 }
 
+/* A thread's id in the PID namespace of userspace; 0: it has none there, or has gone. */
+static __always_inline u32 number_of(struct task_struct *task)
+{
+	struct pid *pid = BPF_CORE_READ(task, thread_pid);
+	struct upid *upid;
+	if (!pid || BPF_CORE_READ(pid, level) < ids.level)
+		return 0;
+	upid = (void *)pid + bpf_core_field_offset(pid->numbers) + ids.level * bpf_core_type_size(struct upid);
+	return (u64)BPF_CORE_READ(upid, ns) == ids.namespace ? BPF_CORE_READ(upid, nr) : 0;
+}
+
+static __always_inline u32 tid_of(struct task_struct *task)
+{
+	return ids.level ? number_of(task) : task->pid;
+}
+
+static __always_inline u32 tgid_of(struct task_struct *task)
+{
+	return ids.level ? number_of(BPF_CORE_READ(task, group_leader)) : task->tgid;
+}
+
 static __always_inline u32 current_tgid(void)
 {
-	return bpf_get_current_pid_tgid() >> 32;
+	return ids.level ? tgid_of(bpf_get_current_task_btf()) : bpf_get_current_pid_tgid() >> 32;
+}
+
+/* Whether a network namespace is one of the target's. */
+static __always_inline bool is_network(struct net *net)
+{
+	u32 number = BPF_CORE_READ(net, ns.inum);
+	return bpf_map_lookup_elem(&networks, &number) != 0;
+}
+
+/* Whether a socket has a port that the target serves, in a network of the target's. */
+static __always_inline bool is_served_by_target(const struct sock *sk)
+{
+	const struct sock_common *common = &sk->__sk_common;
+	if (!is_port(common->skc_num))
+		return false;
+	/* Not in a kernel without CONFIG_NET_NS: there is but one. */
+	return !bpf_core_field_exists(common->skc_net.net) || is_network(BPF_CORE_READ(common, skc_net.net));
 }

@@ -30,12 +30,22 @@ enum { BPF_LOCAL_STORAGE_GET_F_CREATE = 1 };
 typedef struct {
 	int counter;
 } atomic_t;
-/* The number of the system call, by architecture. */
+/* The number of the system call and its first argument, by architecture. */
 struct pt_regs___x86 {
 	long unsigned int orig_ax;
+	long unsigned int di;
 };
 struct pt_regs___a64 {
 	__s32 syscallno;
+	u64 orig_x0;
+};
+/* A network namespace, where the kernel has several. */
+typedef struct {
+	struct net *net;
+} possible_net_t;
+typedef unsigned short umode_t;
+struct in6_addr {
+	u8 bytes[16];
 };
 enum bpf_map_type {
 	BPF_MAP_TYPE_UNSPEC = 0,
@@ -80,32 +90,58 @@ struct signal_struct {
 	atomic_t live;
 	int group_exit_code;
 };
+struct upid {
+	int nr;
+	struct pid_namespace *ns;
+};
+struct pid {
+	unsigned int level;
+	struct upid numbers[0];
+};
 struct task_struct {
-	unsigned int __state;
 	int exit_code;
 	pid_t pid;
 	pid_t tgid;
+	struct task_struct *group_leader;
+	struct pid *thread_pid;
+	u64 start_time;
 	char comm[16];
 	struct files_struct *files;
 	struct signal_struct *signal;
 };
 struct fdtable {
+	unsigned int max_fds;
 	struct file **fd;
 };
 struct files_struct {
 	struct fdtable *fdt;
 };
+struct inode {
+	umode_t i_mode;
+};
 struct file {
 	void *private_data;
+	struct inode *f_inode;
 };
-struct socket {
-	struct sock *sk;
+struct ns_common {
+	unsigned int inum;
+};
+struct net {
+	struct ns_common ns;
 };
 struct sock_common {
+	__be32 skc_daddr;
+	__be32 skc_rcv_saddr;
 	__be16 skc_dport;
 	__u16 skc_num;
 	short unsigned int skc_family;
 	volatile unsigned char skc_state;
+	possible_net_t skc_net;
+	struct in6_addr skc_v6_daddr;
+	struct in6_addr skc_v6_rcv_saddr;
+};
+struct socket {
+	struct sock *sk;
 };
 struct sock {
 	struct sock_common __sk_common;
@@ -136,12 +172,27 @@ struct tcp_sock {
 struct kernel_siginfo {
 	int si_code;
 };
+struct net_device {
+	possible_net_t nd_net;
+};
+struct dst_entry {
+	struct net_device *dev;
+};
 struct sk_buff {
+	struct net_device *dev;
+	long unsigned int _skb_refdst;
 	unsigned int len;
 	__be16 protocol;
 	__u16 transport_header;
+	__u16 network_header;
 	unsigned char *head;
 	unsigned char *data;
+};
+struct trace_event_raw_kfree_skb {
+	void *rx_sk;
+};
+struct request {
+	unsigned int __data_len;
 };
 
 #pragma clang attribute pop

@@ -41,12 +41,22 @@ enum { BPF_LOCAL_STORAGE_GET_F_CREATE = 1 };
 typedef struct {
 	int counter;
 } atomic_t;
-/* The number of the system call, by architecture. */
+/* The number of the system call and its first argument, by architecture. */
 struct pt_regs___x86 {
 	long unsigned int orig_ax;
+	long unsigned int di;
 };
 struct pt_regs___a64 {
 	__s32 syscallno;
+	u64 orig_x0;
+};
+/* A network namespace, where the kernel has several. */
+typedef struct {
+	struct net *net;
+} possible_net_t;
+typedef unsigned short umode_t;
+struct in6_addr {
+	u8 bytes[16];
 };
 HEAD
     while read -r kind name members; do

@@ -1,7 +1,8 @@
 //! Finds the processes that listen where the load goes: the kernel's listening sockets, by their inode to the
 //! descriptors of processes.
 //!
-//! All holders of a listening socket are returned, so a master and its workers are found together. An address that is
+//! All holders of a listening socket are returned, so a master and its workers are found together; but for an init process
+//! that holds it for a service, as systemd does for socket activation (`served_by`). An address that is
 //! none of this network namespace's is looked for in the others of this host (`elsewhere`). Not seen: a target on another
 //! machine. Cost: one list of the host's listeners, by netlink or else from `/proc/net`, and one pass over the links in
 //! `/proc/*/fd`, for a run's start.
@@ -18,6 +19,7 @@ use std::mem::MaybeUninit;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Why the target's processes are not known.
@@ -80,7 +82,7 @@ pub enum NotFound {
     NoAddress,
 }
 
-/// The ids of all processes that hold a listening socket of one of the addresses, ascending.
+/// The ids of all processes that hold a listening socket of one of the addresses, ascending, as `served_by` has it.
 ///
 /// # Errors
 /// [`NotFound`] where an address is on another machine (the target would be seen in part only, which could be mistaken
@@ -316,7 +318,33 @@ fn holders(inodes: &BTreeSet<u64>) -> Result<Vec<u32>, NotFound> {
         }
     }
     pids.sort_unstable();
-    Ok(pids)
+    Ok(served_by(pids))
+}
+
+/// Of the holders of a socket those that serve it. The first process of a PID namespace, process 1 of the host or of a
+/// container, has only opened it for another one that runs another program: then it is none of them, and its other
+/// children, which may be the whole machine, are none either. A server that is itself the first process of a container has
+/// workers of its own program, and stays. Where the service was not started yet, the first process is the only holder, and
+/// stays too.
+fn served_by(holders: Vec<u32>) -> Vec<u32> {
+    let program = |pid: u32| {
+        let file = std::fs::metadata(format!("/proc/{pid}/exe")).ok()?;
+        Some((file.dev(), file.ino()))
+    };
+    let has_handed_on = |pid: u32| {
+        let own = program(pid);
+        own.is_some()
+            && is_first_of_namespace(pid)
+            && holders.iter().any(|other| *other != pid && program(*other).is_some_and(|other| Some(other) != own))
+    };
+    if holders.len() < 2 { holders } else { holders.iter().copied().filter(|pid| !has_handed_on(*pid)).collect() }
+}
+
+/// Whether a process is the first one of a PID namespace: its id there, which its status has last, is 1.
+fn is_first_of_namespace(pid: u32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let ids = status.lines().find_map(|line| line.strip_prefix("NSpid:")).unwrap_or_default();
+    ids.split_whitespace().next_back() == Some("1")
 }
 
 /// Which of the sockets the processes hold.

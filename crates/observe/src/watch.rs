@@ -9,6 +9,7 @@ use crate::observer::ObserveSpec;
 use crate::source::proc::{Buffers, SampleError, number, words};
 use crate::source::stat::{Stat, ticks_ns};
 use crate::target;
+use model::event::Details;
 use model::metrics::Metrics;
 use model::plan::Address;
 use model::snapshot::{ProcessSample, Role, SamplerState, SamplerStatus};
@@ -85,11 +86,9 @@ impl Watch {
         target.sort_unstable();
         target.dedup();
         if target.len() > PROCESSES_MAX {
-            watch.event(
-                -1,
-                "target-processes-bound",
-                format!("the target has {} processes; the first {PROCESSES_MAX} are looked at", target.len()),
-            );
+            let text = format!("the target has {} processes; the first {PROCESSES_MAX} are looked at", target.len());
+            let details = Details { times: Some(target.len() as u64), ..Details::default() };
+            watch.events.push(Event::new(-1, "target-processes-bound", text).with(details));
         }
         for pid in target.into_iter().take(PROCESSES_MAX) {
             watch.add(Role::Target, pid, buffers);
@@ -127,7 +126,12 @@ impl Watch {
                         continue;
                     }
                     if has_executed && process.role == Role::Target && !process.is_child {
-                        executed.push(format!("{} runs another program now: {}", described(process), stat.name));
+                        let text = format!(
+                            "the target's process {} runs another program now: {}",
+                            described(process),
+                            stat.name
+                        );
+                        executed.push((text, known_of(process.pid, &stat.name)));
                     }
                     process.stack_start = stat.stack_start;
                     process.name.clone_from(&stat.name);
@@ -138,17 +142,15 @@ impl Watch {
                 Err(_) => {}
             }
         }
-        for text in executed {
-            self.event(snapshot.at_ns, "target-executed", format!("the target's process {text}"));
+        for (text, details) in executed {
+            self.events.push(Event::new(snapshot.at_ns, "target-executed", text).with(details));
         }
         for i in gone.into_iter().rev() {
             let process = self.processes.remove(i);
             if process.role == Role::Target && !process.is_child {
-                self.event(
-                    snapshot.at_ns,
-                    "target-gone",
-                    format!("the target's process {} is gone", described(&process)),
-                );
+                let text = format!("the target's process {} is gone", described(&process));
+                let details = known_of(process.pid, &process.name);
+                self.events.push(Event::new(snapshot.at_ns, "target-gone", text).with(details));
                 self.search = Some(Search { next_ns: snapshot.at_ns, left: SEARCHES_MAX });
             }
         }
@@ -206,7 +208,8 @@ impl Watch {
             let Ok(stat) = read(buffers, pid) else { continue };
             let process = watched(pid, &stat);
             let text = format!("the target's address is held by another process now: {}", described(&process));
-            self.event(snapshot.at_ns, "target-restarted", text);
+            let details = known_of(pid, &process.name);
+            self.events.push(Event::new(snapshot.at_ns, "target-restarted", text).with(details));
             snapshot.processes.push(sample_of(&process, stat));
             self.processes.push(process);
             self.search = None;
@@ -224,10 +227,12 @@ impl Watch {
         };
         SamplerStatus { name: NAME.to_owned(), status, reason }
     }
+}
 
-    fn event(&mut self, at_ns: i64, kind: &str, text: String) {
-        self.events.push(Event { at_ns, kind: kind.to_owned(), text });
-    }
+/// Id and name, as far as it has one.
+fn known_of(pid: u32, name: &str) -> Details {
+    let process = Some(name.to_owned()).filter(|name| !name.is_empty());
+    Details { pid: Some(pid), process, ..Details::default() }
 }
 
 fn watched(pid: u32, stat: &Stat) -> Watched {

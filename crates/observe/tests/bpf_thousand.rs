@@ -53,13 +53,8 @@ fn watch(observer: &mut Observer, lines: &Receiver<String>) -> (Vec<String>, Vec
 
 /// The process ids in events of a kind whose text has a word, in order.
 fn pids(events: &[Event], kind: &str, word: &str) -> Vec<u32> {
-    let pid = |event: &Event| {
-        // `name (pid)`, and without a name the id alone.
-        let text = event.text.rsplit_once('(').or_else(|| event.text.split_once("process "));
-        let number = text.unwrap().1.split(|c: char| !c.is_ascii_digit()).next();
-        number.unwrap().parse().unwrap()
-    };
-    events.iter().filter(|event| event.kind == kind && event.text.contains(word)).map(pid).collect()
+    let these = events.iter().filter(|event| event.kind == kind && event.text.contains(word));
+    these.map(|event| event.details.pid.unwrap()).collect()
 }
 
 #[test]

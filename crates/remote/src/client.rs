@@ -11,7 +11,7 @@ use super::limits::*;
 use super::message::{FromObserver, FromRun, Reading, Start};
 use super::offset::Clock;
 use super::{monotonic_ns, tamed};
-use model::limits::EVENTS_MAX;
+use model::event::Events;
 use model::remote::{Link, TargetHost};
 use model::snapshot::SamplerStatus;
 use model::{Event, Snapshot};
@@ -97,7 +97,7 @@ impl Client {
             sender,
             woken,
             shared: Arc::clone(&shared),
-            events: Vec::new(),
+            events: Events::default(),
             dropped: 0,
             lost: (0, 0),
         };
@@ -167,7 +167,7 @@ struct Follower {
     woken: UnixStream,
     shared: Arc<Shared>,
     /// What happened and was not handed on yet: it must not be lost with a reading that is.
-    events: Vec<Event>,
+    events: Events,
     /// Readings that nobody took here.
     dropped: u64,
     /// Readings lost there, of links before this one and of this one.
@@ -264,12 +264,13 @@ impl Follower {
         let there_ns = snapshot.at_ns;
         let here = |at_ns: i64| at_ns.saturating_sub(estimate.offset_ns);
         snapshot.at_ns = here(there_ns);
-        for mut event in reading.events.into_iter().take(EVENTS_MAX) {
+        for mut event in reading.events {
             // What has no moment of its own is of the reading's.
             event.at_ns = here(if event.at_ns > 0 { event.at_ns } else { there_ns });
             // It may be shown on a terminal.
             (event.kind, event.text) = (tamed(&event.kind), event.text.replace(char::is_control, " "));
-            self.keep(event);
+            event.details.texts_mut().for_each(|text| *text = tamed(text));
+            self.events.push(event);
         }
         let mut state = self.shared.state();
         if let Some(samplers) = reading.samplers {
@@ -287,19 +288,13 @@ impl Follower {
 
     fn hand_on(&mut self, snapshot: Option<Box<Snapshot>>) {
         let is_reading = snapshot.is_some();
-        let seen = Seen { snapshot, events: std::mem::take(&mut self.events) };
+        let seen = Seen { snapshot, events: self.events.take(monotonic_ns()) };
         if !is_reading && seen.events.is_empty() {
             return;
         }
         if let Err(TrySendError::Full(seen) | TrySendError::Disconnected(seen)) = self.sender.try_send(seen) {
             self.dropped += u64::from(is_reading);
-            self.events = seen.events;
-        }
-    }
-
-    fn keep(&mut self, event: Event) {
-        if self.events.len() < EVENTS_MAX {
-            self.events.push(event);
+            self.events.extend(seen.events);
         }
     }
 
@@ -312,7 +307,7 @@ impl Follower {
         state.link.breaks += 1;
         drop(state);
         let text = format!("the target is not seen from here on: the link to the observer at {address} broke ({why})");
-        self.keep(Event { at_ns: now_ns, kind: model::event::OBSERVER_LOST.to_owned(), text });
+        self.events.push(Event::new(now_ns, model::event::OBSERVER_LOST, text));
         self.hand_on(None);
     }
 
@@ -329,7 +324,7 @@ impl Follower {
              count begins again",
             self.dialer.address
         );
-        self.keep(Event { at_ns: now_ns, kind: model::event::OBSERVER_BACK.to_owned(), text });
+        self.events.push(Event::new(now_ns, model::event::OBSERVER_BACK, text));
         self.hand_on(None);
     }
 

@@ -13,7 +13,8 @@ use super::tls::{self, Fingerprint, TlsError};
 use super::token::{Binding, Side, Token};
 use model::Event;
 use model::bpf::Level;
-use model::limits::{EVENTS_MAX, TICK_NS_MAX, TICK_NS_MIN};
+use model::event::Events;
+use model::limits::{TICK_NS_MAX, TICK_NS_MIN};
 use model::plan::Address;
 use model::remote::TargetHost;
 use model::watched::Whom as Fixed;
@@ -293,12 +294,11 @@ impl Guest {
 
 /// What a run is told that asks for dearer probes than it is given.
 fn limited(asked: Level, level_max: Level) -> Option<Event> {
-    (asked > level_max).then(|| Event {
-        at_ns: monotonic_ns(),
-        kind: model::event::PROBES_LIMITED.to_owned(),
-        text: format!(
+    (asked > level_max).then(|| {
+        let text = format!(
             "probes at level '{level_max}' and not '{asked}': whoever started the observer allows no more (--level-max)"
-        ),
+        );
+        Event::new(monotonic_ns(), model::event::PROBES_LIMITED, text)
     })
 }
 
@@ -308,23 +308,21 @@ struct Seer {
     /// The samplers' state as the client knows it.
     told: Vec<model::snapshot::SamplerStatus>,
     /// What happened and was not sent yet.
-    events: Vec<Event>,
+    events: Events,
     lost: u64,
 }
 
 impl Seer {
     fn look(&mut self, channel: &mut Channel) -> Result<(), LinkError> {
         let snapshot = self.observer.snapshot(monotonic_ns());
-        let mut events = self.observer.take_events();
-        events.truncate(EVENTS_MAX.saturating_sub(self.events.len()));
-        self.events.append(&mut events);
+        self.events.extend(self.observer.take_events());
         if channel.is_behind() {
             self.lost += 1;
             return Ok(());
         }
         let now = self.observer.statuses();
         let samplers = (now != self.told).then(|| now.clone());
-        let events = std::mem::take(&mut self.events);
+        let events = self.events.take(monotonic_ns());
         channel.send(&FromObserver::Reading(Box::new(Reading { snapshot, events, samplers, lost: self.lost })))?;
         self.told = now;
         Ok(())

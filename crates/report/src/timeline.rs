@@ -330,8 +330,7 @@ mod tests {
     #[test]
     fn events_stand_at_their_time() {
         let snapshots = [snapshot(0, None), snapshot(2, None), snapshot(4, None)];
-        let event =
-            |at_s: i64, kind: &str| Event { at_ns: at_s * 1_000_000_000, kind: kind.to_owned(), text: "x".to_owned() };
+        let event = |at_s: i64, kind: &str| Event::new(at_s * 1_000_000_000, kind, "x");
         let events = [event(9, "late"), event(1, "early"), event(4, "last")];
         let mut out = Vec::new();
         Timeline::usual().write_with(&mut out, &snapshots, &events, STYLE).unwrap();

@@ -12,6 +12,7 @@ use model::watched::Watched;
 use model::{Event, Snapshot};
 use schemars::JsonSchema;
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 /// The document's name and version.
@@ -34,8 +35,10 @@ pub struct Document {
     pub observed: Observed,
     /// The readings, thinned where there were many.
     pub snapshots: Vec<Snapshot>,
-    /// Events, oldest first.
+    /// Events, oldest first; of each kind at most as many as a recording keeps.
     pub events: Vec<Event>,
+    /// How many more happened, by kind.
+    pub events_lost: BTreeMap<String, u64>,
     /// How each sampler fared.
     pub samplers: Vec<SamplerStatus>,
 }
@@ -51,7 +54,8 @@ impl Document {
             own_cpu_s: watched.own_cpu_ns as f64 / 1e9,
             observed: observed(&watched.snapshots, &watched.profile, watched.target_host.as_ref()),
             snapshots: watched.snapshots,
-            events: watched.events,
+            events_lost: watched.events.lost().clone(),
+            events: watched.events.to_vec(),
             samplers: watched.samplers,
         }
     }
@@ -85,6 +89,9 @@ pub fn write_end(to: &mut impl Write, watched: &Watched, style: Style) -> io::Re
     for event in &watched.events {
         let at = format!("{:>6.1} s  ", event.at_ns as f64 / 1e9);
         page.wrapped(at.len(), (Paint::Dim, at), Paint::Plain, &format!("{}: {}", event.kind, event.text))?;
+    }
+    for (kind, lost) in watched.events.lost() {
+        page.line(&[(Paint::Warn, format!("  {lost} more of the kind {kind} than are kept"))])?;
     }
     let told: Vec<_> = watched.samplers.iter().filter(|s| !s.reason.is_empty()).collect();
     if !told.is_empty() {
@@ -121,7 +128,7 @@ mod tests {
             own_cpu_ns: 5_000_000,
             snapshots: vec![Snapshot::default()],
             profile: RunProfile::default(),
-            events: vec![Event { at_ns: 1_500_000_000, kind: "target-gone".to_owned(), text: "it went".to_owned() }],
+            events: [Event::new(1_500_000_000, "target-gone", "it went")].into_iter().collect(),
             samplers: vec![
                 status("host/cpu", SamplerState::Active, ""),
                 status("host/kernel_log", SamplerState::Failed, "needs CAP_SYSLOG"),

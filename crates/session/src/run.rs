@@ -248,11 +248,8 @@ impl Session<'_> {
             if interrupted.load(Ordering::Relaxed) && !fleet.control().is_stopped() {
                 fleet.control().stop();
                 self.recording.end = End::Interrupted;
-                self.event(Event {
-                    at_ns: fleet.now_ns(),
-                    kind: "interrupted".to_owned(),
-                    text: "the run was told to end early (Ctrl-C or SIGTERM)".to_owned(),
-                });
+                let text = "the run was told to end early (Ctrl-C or SIGTERM)";
+                self.event(Event::new(fleet.now_ns(), "interrupted", text));
             }
             match fleet.receive(Duration::from_millis(50)) {
                 Some(Message::Interval(interval)) => {
@@ -299,11 +296,8 @@ impl Session<'_> {
             (a, b) => a.or(b),
         };
         if let Some(error) = &finished.error {
-            self.event(Event {
-                at_ns: finished.load_end_ns as i64,
-                kind: "worker-failed".to_owned(),
-                text: format!("worker {} could not go on: {error}", finished.worker),
-            });
+            let text = format!("worker {} could not go on: {error}", finished.worker);
+            self.event(Event::new(finished.load_end_ns as i64, "worker-failed", text));
         }
     }
 
@@ -359,11 +353,8 @@ impl Session<'_> {
         }
         fleet.control().stop();
         let after = show_duration_ns(give_up_ns as f64);
-        self.event(Event {
-            at_ns: i64::try_from(now_ns).unwrap_or(i64::MAX),
-            kind: model::event::GAVE_UP.to_owned(),
-            text: format!("nothing had connected within {after}, so the run was given up (--give-up)"),
-        });
+        let text = format!("nothing had connected within {after}, so the run was given up (--give-up)");
+        self.event(Event::new(i64::try_from(now_ns).unwrap_or(i64::MAX), model::event::GAVE_UP, text));
     }
 
     /// Says of a target that is gone for long that the run goes on, where nothing but a count ends it, and when it is back.
@@ -373,7 +364,7 @@ impl Session<'_> {
             if let Some(Away { since_ns, is_said: true, .. }) = self.away.take() {
                 let after = show_duration_ns(row.start_ns.saturating_sub(since_ns) as f64);
                 let text = format!("connections are taken again, after {after} without any");
-                self.event(Event { at_ns, kind: model::event::TARGET_BACK.to_owned(), text });
+                self.event(Event::new(at_ns, model::event::TARGET_BACK, text));
             }
             return;
         }
@@ -397,7 +388,7 @@ impl Session<'_> {
             show_grouped(requests),
             self.recording.plan.unit()
         );
-        self.event(Event { at_ns, kind: model::event::TARGET_AWAY.to_owned(), text });
+        self.event(Event::new(at_ns, model::event::TARGET_AWAY, text));
     }
 
     /// Says of a tick what disturbed the generator in it, and whether the observer's probes had a window in it.
@@ -426,7 +417,7 @@ impl Session<'_> {
     /// What a worker tells: the first of its kind is enough.
     fn note(&mut self, at_ns: u64, note: engine::driver::Note) {
         if self.recording.events.iter().all(|event| event.kind != note.kind) {
-            let event = Event { at_ns: at_ns as i64, kind: note.kind.to_owned(), text: note.text };
+            let event = Event::new(at_ns as i64, note.kind, note.text);
             if note.kind == model::event::TLS_FAILED {
                 self.watch.on_event(&event);
             }
@@ -450,11 +441,8 @@ impl Session<'_> {
         let Err(error) = write(writer) else { return };
         // The mark is best effort: a file without it reads as partial too.
         let _ = writer.mark_partial(&error.to_string());
-        let event = Event {
-            at_ns: self.recording.timeline.rows().last().map_or(0, |row| row.end_ns as i64),
-            kind: "recording-stopped".to_owned(),
-            text: format!("the recording stopped: {error}"),
-        };
+        let at_ns = self.recording.timeline.rows().last().map_or(0, |row| row.end_ns as i64);
+        let event = Event::new(at_ns, "recording-stopped", format!("the recording stopped: {error}"));
         self.watch.on_event(&event);
         self.recording.push_event(event);
         self.recording_error = Some(error);

@@ -191,7 +191,7 @@ fn check_schema(connection: &Connection, path: &Path) -> Result<usize, StoreErro
             Err(error) => return Err(read_error(path, &error)),
         };
         // A column that has another name or kind would be read as something else.
-        if format >= schema::WITH_CHECKSUMS && schema::text_of(table) != Some(&*text) {
+        if format >= schema::WITH_CHECKSUMS && schema::text_of(table, format) != Some(&*text) {
             return Err(damaged(format!("its table '{table}' is not made as one of a recording")));
         }
     }

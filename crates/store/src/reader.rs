@@ -15,6 +15,7 @@ use crate::rows::{Table, Value};
 use crate::schema;
 use crate::sums::Intervals;
 use model::Head;
+use model::event::Details;
 use model::finding::Diagnosis;
 use model::integrity::Integrity;
 use model::profile::Profile;
@@ -109,11 +110,8 @@ impl Reader {
         for part in PARTS {
             self.text_of_run(part)?;
         }
-        for (table, columns) in schema::ROWS.into_iter().zip(COLUMNS) {
-            if !self.has_table(table) {
-                continue;
-            }
-            let mut rows = self.table(table, columns);
+        for table in schema::ROWS.into_iter().filter(|table| self.has_table(table)) {
+            let mut rows = self.table(table, self.columns(table));
             while rows.next(|_, _| Ok(()))?.is_some() {}
         }
         Ok(self.found().integrity().clone())
@@ -202,6 +200,10 @@ impl Reader {
     /// Whether the file's format has a table.
     pub(crate) fn has_table(&self, table: &str) -> bool {
         schema::tables(self.opened.format).any(|name| name == table)
+    }
+
+    fn columns(&self, table: &str) -> &'static [&'static str] {
+        schema::columns(table, self.opened.format)
     }
 
     pub(crate) fn connection(&self) -> &Connection {
@@ -317,11 +319,13 @@ impl Reader {
     }
 
     fn load_events(&self, recording: &mut Recording) -> Result<(), StoreError> {
-        let mut rows = self.table("event", &["at_ns", "kind", "text"]);
-        while let Some(event) = rows.next(|_, values| {
+        let mut rows = self.table("event", self.columns("event"));
+        while let Some(event) = rows.next(|_, mut values| {
+            let details = if values.len() > 3 { values.pop() } else { None };
             let [at_ns, kind, text] = fields(values)?;
             let Value::Integer(at_ns) = at_ns else { return Err("it has no time".to_owned()) };
-            Ok(Event { at_ns, kind: into_text(kind)?, text: into_text(text)? })
+            let details = details.map_or_else(|| Ok(Details::default()), |details| json(&details))?;
+            Ok(Event::new(at_ns, into_text(kind)?, into_text(text)?).with(details))
         })? {
             rows.reached(event.at_ns);
             recording.push_event(event);
@@ -385,16 +389,6 @@ impl Reader {
 
 /// The parts of the run's row that are texts of their own.
 const PARTS: [&str; 5] = ["capsule", "plan", "totals", "samplers", "diagnosis"];
-
-/// The columns of each of [`schema::ROWS`] that its rows' checksums are made of.
-const COLUMNS: [&[&str]; 6] = [
-    &["sequence", "row", "figures"],
-    &["tick", "kind", "body"],
-    &["tick", "body"],
-    &["kind", "body"],
-    &["body"],
-    &["at_ns", "kind", "text"],
-];
 
 /// A row's values, so many as there must be.
 pub(crate) fn fields<const N: usize>(values: Vec<Value>) -> Result<[Value; N], String> {

@@ -7,11 +7,14 @@
 pub const APPLICATION_ID: u32 = 0x506c_696d;
 
 /// The format this version writes: SQLite's `user_version`. Format 2 is format 1 with a checksum of each row and a seal;
-/// format 3 has single requests and gaps.
+/// format 3 has the details of events, single requests and gaps.
 pub const VERSION: usize = 3;
 
 /// The first format with checksums.
 pub const WITH_CHECKSUMS: usize = 2;
+
+/// The first format whose events have details.
+pub const WITH_DETAILS: usize = 3;
 
 /// The first format with the table `request`.
 const WITH_REQUESTS: usize = 3;
@@ -69,6 +72,7 @@ CREATE TABLE event(
     at_ns INTEGER NOT NULL,
     kind TEXT NOT NULL,
     text TEXT NOT NULL,
+    details TEXT NOT NULL,
     checksum INTEGER NOT NULL
 );
 CREATE TABLE seal(
@@ -81,14 +85,45 @@ CREATE TABLE seal(
 /// The tables of many rows.
 pub const ROWS: [&str; 6] = ["tick", "histogram", "request", "total_histogram", "snapshot", "event"];
 
+/// The columns of each of [`ROWS`] that its rows' checksums are made of.
+const COLUMNS: [&[&str]; ROWS.len()] = [
+    &["sequence", "row", "figures"],
+    &["tick", "kind", "body"],
+    &["tick", "body"],
+    &["kind", "body"],
+    &["body"],
+    &["at_ns", "kind", "text", "details"],
+];
+
+/// The columns of a table of [`ROWS`] that its rows' checksums are made of.
+pub fn columns(table: &str, format: usize) -> &'static [&'static str] {
+    let at = ROWS.iter().position(|name| *name == table);
+    let columns = at.and_then(|at| COLUMNS.get(at)).copied().unwrap_or_default();
+    // The details stand last.
+    let has_all = table != "event" || format >= WITH_DETAILS;
+    if has_all { columns } else { columns.split_last().map_or(columns, |(_, before)| before) }
+}
+
 /// The tables that must be there in a format.
 pub fn tables(format: usize) -> impl Iterator<Item = &'static str> {
     let rows = ROWS.into_iter().filter(move |table| *table != "request" || format >= WITH_REQUESTS);
     ["run"].into_iter().chain(rows).chain((format >= WITH_CHECKSUMS).then_some(crate::integrity::seal::TABLE))
 }
 
-/// The text that made a table of [`VERSION`], as SQLite keeps it.
-pub fn text_of(table: &str) -> Option<&'static str> {
+/// The table of events before [`WITH_DETAILS`].
+const EVENT_WITHOUT_DETAILS: &str = "CREATE TABLE event(
+    id INTEGER PRIMARY KEY,
+    at_ns INTEGER NOT NULL,
+    kind TEXT NOT NULL,
+    text TEXT NOT NULL,
+    checksum INTEGER NOT NULL
+)";
+
+/// The text that made a table of a format with checksums, as SQLite keeps it.
+pub fn text_of(table: &str, format: usize) -> Option<&'static str> {
+    if table == "event" && format < WITH_DETAILS {
+        return Some(EVENT_WITHOUT_DETAILS);
+    }
     let head = format!("CREATE TABLE {table}(");
     let at = CREATE.find(&head)?;
     CREATE.get(at..)?.split(';').next()

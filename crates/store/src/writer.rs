@@ -367,11 +367,13 @@ fn append_snapshot(transaction: &Transaction<'_>, books: &mut Books, snapshot: &
 }
 
 fn append_event(transaction: &Transaction<'_>, books: &mut Books, event: &Event) -> rusqlite::Result<()> {
-    let Event { at_ns, kind, text } = event;
-    let fields = [Field::Integer(*at_ns), Field::Text(kind.as_bytes()), Field::Text(text.as_bytes())];
+    let Event { at_ns, kind, text, details } = event;
+    let details = json(details)?;
+    let texts = [kind, text, &details].map(|text| Field::Text(text.as_bytes()));
+    let fields = [&[Field::Integer(*at_ns)], &texts[..]].concat();
     let (id, checksum) = books.add("event", &fields);
-    let sql = "INSERT INTO event(id, at_ns, kind, text, checksum) VALUES (?1, ?2, ?3, ?4, ?5)";
-    execute(transaction, sql, params![id, at_ns, kind, text, checksum])
+    let sql = "INSERT INTO event(id, at_ns, kind, text, details, checksum) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+    execute(transaction, sql, params![id, at_ns, kind, text, details, checksum])
 }
 
 fn execute(transaction: &Transaction<'_>, sql: &str, values: impl rusqlite::Params) -> rusqlite::Result<()> {

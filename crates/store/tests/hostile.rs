@@ -56,6 +56,7 @@ const FORMAT_1: &str = "
     ALTER TABLE histogram DROP COLUMN checksum;
     ALTER TABLE snapshot DROP COLUMN checksum;
     ALTER TABLE event DROP COLUMN checksum;
+    ALTER TABLE event DROP COLUMN details;
     CREATE TABLE old(kind TEXT PRIMARY KEY, body BLOB NOT NULL);
     INSERT INTO old SELECT kind, body FROM total_histogram;
     DROP TABLE total_histogram;
@@ -144,7 +145,10 @@ fn a_row_that_is_missing_doubled_or_elsewhere_is_said() {
         ("DELETE FROM tick WHERE id = 2", "the ticks: 1 of its 2 rows are missing"),
         ("DELETE FROM snapshot", "the snapshots: 2 of its 2 rows are missing"),
         ("DELETE FROM total_histogram WHERE kind = 'response'", "the totals' histograms: 1 of its"),
-        ("INSERT INTO event SELECT 3, at_ns, kind, text, checksum FROM event WHERE id = 1", "event 3: it is not"),
+        (
+            "INSERT INTO event SELECT 3, at_ns, kind, text, details, checksum FROM event WHERE id = 1",
+            "event 3: it is not",
+        ),
         ("UPDATE tick SET id = 3 WHERE id = 1", "tick 3: it is not what was written"),
         ("UPDATE tick SET id = 5 - id; UPDATE tick SET id = id - 2", "tick 1: it is not what was written"),
         ("DELETE FROM seal", "the seal: whether all that was written is there cannot be told"),
@@ -199,6 +203,96 @@ fn older_formats_are_read_and_it_is_said_that_they_have_no_checksums() {
         assert!(std::fs::read(&path).unwrap() == before);
         assert_eq!(names(folder.path()), ["changed.plimsoll"]);
     }
+}
+
+/// The checksum of a row, as the format has it: of its table, its number and its values, each with kind and length.
+fn checksum(table: &str, id: i64, values: &[(u8, &[u8])]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    let number = id.to_le_bytes();
+    for (kind, bytes) in [(b't', table.as_bytes()), (b'i', &number)].iter().chain(values) {
+        hasher.update(&[*kind]);
+        hasher.update(&(bytes.len() as u64).to_le_bytes());
+        hasher.update(bytes);
+    }
+    hasher.finalize()
+}
+
+/// Makes a recording of format 2 of one of format 3: its events have no details, and checksums that fit.
+fn into_format_2(path: &Path) {
+    let connection = Connection::open(path).unwrap();
+    connection.execute_batch("ALTER TABLE event DROP COLUMN details; DROP TABLE request; PRAGMA user_version = 2").unwrap();
+    let mut chain = crc32fast::Hasher::new();
+    let mut rows = connection.prepare("SELECT id, at_ns, kind, text FROM event ORDER BY id").unwrap();
+    let row = |row: &rusqlite::Row<'_>| {
+        Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, String>(2)?, row.get::<_, String>(3)?))
+    };
+    for row in rows.query_map([], row).unwrap() {
+        let (id, at_ns, kind, text) = row.unwrap();
+        let values = [(b'i', &at_ns.to_le_bytes()[..]), (b't', kind.as_bytes()), (b't', text.as_bytes())];
+        let of_row = checksum("event", id, &values);
+        connection.execute("UPDATE event SET checksum = ?1 WHERE id = ?2", (of_row, id)).unwrap();
+        chain.update(&id.to_le_bytes());
+        chain.update(&of_row.to_le_bytes());
+    }
+    let body: String = connection.query_row("SELECT body FROM seal", [], |row| row.get(0)).unwrap();
+    let mut seal: serde_json::Value = serde_json::from_str(&body).unwrap();
+    seal["tables"]["event"]["checksum"] = chain.finalize().into();
+    let body = seal.to_string();
+    let of_seal = checksum("seal", 1, &[(b't', body.as_bytes())]);
+    connection.execute("UPDATE seal SET body = ?1, checksum = ?2", (body, of_seal)).unwrap();
+}
+
+#[test]
+fn recordings_whose_events_have_no_details_are_read_as_they_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = changed(folder.path(), "");
+    let whole = Reader::open(&path).unwrap().load().unwrap();
+    assert!(whole.events.iter().all(|event| event.details.pid == Some(7)), "{:?}", whole.events);
+    into_format_2(&path);
+    let before = std::fs::read(&path).unwrap();
+    let recording = Reader::open(&path).unwrap().load().unwrap();
+    assert!(!recording.integrity.is_damaged() && !recording.integrity.without_checksums, "{:?}", recording.integrity);
+    assert_eq!(recording.totals, whole.totals);
+    let plain = whole.events.iter().map(|event| model::Event { details: Default::default(), ..event.clone() });
+    assert_eq!(recording.events.to_vec(), plain.collect::<Vec<_>>());
+    assert!(std::fs::read(&path).unwrap() == before);
+    // And its rows are held against their checksums.
+    Connection::open(&path).unwrap().execute_batch("UPDATE event SET text = 'x' WHERE id = 1").unwrap();
+    let damaged = Reader::open(&path).unwrap().load().unwrap();
+    let places: Vec<_> = damaged.integrity.damage.iter().map(|damage| damage.place.as_str()).collect();
+    assert_eq!((damaged.events.len(), &places[..]), (1, &["event 1"][..]));
+    // A table that is made otherwise would be read as something else.
+    Connection::open(&path).unwrap().execute_batch("ALTER TABLE event RENAME COLUMN text TO other").unwrap();
+    assert!(read_all(&path).unwrap_err().contains("its table 'event' is not made as one of a recording"));
+}
+
+#[test]
+fn damaged_details_cost_their_event_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    for sql in ["UPDATE event SET details = '{}' WHERE id = 2", "UPDATE event SET details = '[' WHERE id = 2"] {
+        let path = changed(folder.path(), sql);
+        let recording = Reader::open(&path).unwrap().load().unwrap();
+        let places: Vec<_> = recording.integrity.damage.iter().map(|damage| damage.place.as_str()).collect();
+        assert_eq!((recording.events.len(), &places[..]), (1, &["event 2"][..]), "{sql}");
+    }
+    // With a checksum that fits, too: what makes no sense is left out.
+    let path = changed(folder.path(), "");
+    let connection = Connection::open(&path).unwrap();
+    let (at_ns, kind, text): (i64, String, String) = connection
+        .query_row("SELECT at_ns, kind, text FROM event WHERE id = 2", [], |row| {
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+        })
+        .unwrap();
+    let details = r#"{"pid":-5}"#;
+    let number = at_ns.to_le_bytes();
+    let values = [(b'i', &number[..]), (b't', kind.as_bytes()), (b't', text.as_bytes()), (b't', details.as_bytes())];
+    let sql = "UPDATE event SET details = ?1, checksum = ?2 WHERE id = 2";
+    connection.execute(sql, (details, checksum("event", 2, &values))).unwrap();
+    drop(connection);
+    let recording = Reader::open(&path).unwrap().load().unwrap();
+    let damage = &recording.integrity.damage;
+    assert_eq!(recording.events.len(), 1);
+    assert!(damage.iter().any(|damage| damage.place == "event 2" && damage.what.contains("u32")), "{damage:?}");
 }
 
 #[test]

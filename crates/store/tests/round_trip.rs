@@ -7,9 +7,10 @@
 
 mod common;
 use common::*;
+use model::limits::EVENTS_OF_KIND_MAX;
 use model::recording::{Disturbance, End, Row, Tick, Timeline, WorkerShares};
 use model::run_requests::RunRequests;
-use model::{Interval, LatencyKind, limits};
+use model::{Event, Interval, LatencyKind, limits};
 use store::{Reader, StoreError, Writer, find, list, new_path, probe};
 
 #[test]
@@ -25,7 +26,7 @@ fn a_finished_run_is_read_as_it_was_written_and_is_one_file() {
     assert_eq!(r.totals, totals(5));
     assert!(r.totals.is_conserved());
     assert_eq!(r.snapshots, (0..5).map(snapshot).collect::<Vec<_>>());
-    assert_eq!(r.events, (0..5).map(event).collect::<Vec<_>>());
+    assert_eq!(r.events.to_vec(), (0..5).map(event).collect::<Vec<_>>());
     assert_eq!(r.samplers, samplers());
     let mut requests = RunRequests::default();
     for sequence in 0..5 {
@@ -39,6 +40,24 @@ fn a_finished_run_is_read_as_it_was_written_and_is_one_file() {
     drop(reader);
     assert_eq!(names(folder.path()), ["a.plimsoll"]);
     assert_eq!(std::fs::read(&path).unwrap(), before);
+}
+
+#[test]
+fn of_each_kind_of_events_so_many_are_read_and_the_others_counted_those_that_came_as_a_number_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.plimsoll");
+    let mut writer = Writer::create(&path, &capsule(), &plan()).unwrap();
+    let of_kind = |kind: &str, times: usize| vec![Event::new(0, kind, "\u{1}\"é"); times];
+    // What the link to another machine's observer could not hold comes as an event of its own.
+    let mut on_its_way: model::event::Events = of_kind("target-exit", EVENTS_OF_KIND_MAX + 9).into_iter().collect();
+    writer.append(None, None, &on_its_way.take(5)).unwrap();
+    writer.append(None, None, &of_kind("target-exit", 3)).unwrap();
+    writer.append(None, None, &of_kind("target-oom-kill", 1)).unwrap();
+    drop(writer);
+    let events = Reader::open(&path).unwrap().load().unwrap().events;
+    assert_eq!(events.len(), EVENTS_OF_KIND_MAX + 1);
+    assert_eq!(events.last().map(|event| &*event.kind), Some("target-oom-kill"));
+    assert_eq!(events.lost(), &[("target-exit".to_owned(), 12)].into());
 }
 
 #[test]
@@ -166,7 +185,7 @@ fn a_run_without_a_tick_and_one_that_was_interrupted() {
     drop(writer);
     let r = Reader::open(&empty).unwrap().load().unwrap();
     assert_eq!((r.end, r.timeline.rows().len(), r.totals.sum.counts.requests()), (End::Partial, 0, 0));
-    assert_eq!(r.events, [event(-5)]);
+    assert_eq!(r.events.to_vec(), [event(-5)]);
     let stopped = folder.path().join("stopped.plimsoll");
     written(&stopped, 1).finish(&totals(1), &[], End::Interrupted, None).unwrap();
     assert_eq!(Reader::open(&stopped).unwrap().load().unwrap().end, End::Interrupted);

@@ -168,7 +168,7 @@ impl Build {
         };
         let mut recording = Recording::new(capsule, self.plan.clone());
         recording.end = End::Complete;
-        recording.events = self.events.clone();
+        recording.events = self.events.iter().cloned().collect();
         if self.has_snapshots {
             self.snapshots(&mut recording);
         }

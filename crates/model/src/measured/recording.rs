@@ -5,11 +5,11 @@
 
 pub use crate::disturbance::Disturbance;
 use crate::error_kind::{ErrorExample, ErrorKind};
-use crate::event::Event;
+use crate::event::{Event, Events};
 use crate::integrity::Integrity;
 use crate::interval::{Counts, Gauges, Interval};
 use crate::latency::Kind;
-use crate::limits::{EVENTS_MAX, SNAPSHOTS_MAX, TIMELINE_ROWS_MAX};
+use crate::limits::{SNAPSHOTS_MAX, TIMELINE_ROWS_MAX};
 use crate::plan::Plan;
 use crate::profile::{Profile, RunProfile};
 use crate::run_requests::RunRequests;
@@ -35,10 +35,8 @@ pub struct Recording {
     pub snapshots: Vec<Snapshot>,
     /// Every how many snapshots one was kept (1: all).
     pub snapshot_stride: u64,
-    /// Events, oldest first.
-    pub events: Vec<Event>,
-    /// Events beyond the bound.
-    pub events_lost: u64,
+    /// Events, oldest first, and how many of which kind were not kept.
+    pub events: Events,
     /// Where the target's threads ran and waited, all snapshots together.
     pub profile: RunProfile,
     /// How each sampler fared.
@@ -481,8 +479,7 @@ impl Recording {
             requests: RunRequests::default(),
             snapshots: Vec::new(),
             snapshot_stride: 1,
-            events: Vec::new(),
-            events_lost: 0,
+            events: Events::default(),
             profile: RunProfile::default(),
             samplers: Vec::new(),
             end: End::Partial,
@@ -510,9 +507,9 @@ impl Recording {
         self.profile.add(profile);
     }
 
-    /// Adds an event, within the bound.
+    /// Adds an event, within the bounds.
     pub fn push_event(&mut self, event: Event) {
-        if self.events.len() < EVENTS_MAX { self.events.push(event) } else { self.events_lost += 1 }
+        self.events.push(event);
     }
 
     /// How many requests failed with one kind.

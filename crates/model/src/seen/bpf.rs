@@ -38,7 +38,8 @@ impl std::fmt::Display for Level {
 #[serde(default)]
 pub struct BpfSample {
     /// Counts by name, `probe.what`; those that end in `_lost` tell what did not fit into a bounded map, or
-    /// (`runs_lost`) how often a program was left out because it was running on that CPU already.
+    /// (`runs_lost`) how often a program was left out because it was running on that CPU already; `began_before` and
+    /// `not_ended`, what a window cut, so that it is in no histogram of times.
     pub counts: BTreeMap<String, u64>,
     /// Histograms by name, `probe.what_unit`.
     pub histograms: BTreeMap<String, Log2>,
@@ -116,6 +117,12 @@ pub struct CallUse {
     pub errors: u64,
     /// Time in it, waiting included, nanoseconds.
     pub ns: u64,
+    /// Those that had begun in a window and not ended when it did: they are in no other figure.
+    #[serde(default)]
+    pub not_ended: u64,
+    /// How often which error was returned, by its name, such as `EAGAIN`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub errors_by: BTreeMap<String, u64>,
 }
 
 /// Time that a thread spent off a CPU at one place.

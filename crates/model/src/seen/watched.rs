@@ -1,6 +1,6 @@
 //! A target observed without load: whose processes, and what was seen of them.
 
-use crate::limits::EVENTS_MAX;
+use crate::event::Events;
 use crate::profile::RunProfile;
 use crate::recording::thin_and_keep;
 use crate::remote::TargetHost;
@@ -29,15 +29,15 @@ pub struct Watched {
     pub snapshots: Vec<Snapshot>,
     /// Where the target's threads ran and waited, all snapshots together.
     pub profile: RunProfile,
-    /// Events, oldest first.
-    pub events: Vec<Event>,
+    /// Events, oldest first, and how many of which kind were not kept.
+    pub events: Events,
     /// How each sampler fared.
     pub samplers: Vec<SamplerStatus>,
     /// The machine it was seen on, where that is another.
     pub target_host: Option<TargetHost>,
 }
 
-/// Snapshots as a run keeps them, thinned, and the first events.
+/// Snapshots as a run keeps them, thinned, and the first events of each kind.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Kept {
     /// Snapshots, thinned where there were many.
@@ -46,13 +46,13 @@ pub struct Kept {
     pub profile: RunProfile,
     number: u64,
     stride: u64,
-    /// Events, oldest first.
-    pub events: Vec<Event>,
+    /// Events, oldest first, and how many of which kind were not kept.
+    pub events: Events,
 }
 
 impl Default for Kept {
     fn default() -> Self {
-        Kept { snapshots: Vec::new(), profile: RunProfile::default(), number: 0, stride: 1, events: Vec::new() }
+        Kept { snapshots: Vec::new(), profile: RunProfile::default(), number: 0, stride: 1, events: Events::default() }
     }
 }
 
@@ -69,7 +69,6 @@ impl Kept {
 
     /// Keeps what happened.
     pub fn push_events(&mut self, events: Vec<Event>) {
-        let room = EVENTS_MAX.saturating_sub(self.events.len());
-        self.events.extend(events.into_iter().take(room));
+        self.events.extend(events);
     }
 }

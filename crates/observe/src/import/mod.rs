@@ -19,8 +19,8 @@ pub use series::Snapshots;
 use crate::limits::{IMPORT_EXAMPLES_MAX, IMPORT_NOT_TAKEN_MAX};
 use lines::Lines;
 use model::Event;
+use model::event::Events;
 use model::import::{Import, Misread};
-use model::limits::EVENTS_MAX;
 use series::Series;
 use std::collections::BTreeSet;
 use std::io::BufRead;
@@ -163,7 +163,7 @@ struct Taken {
     series: Series,
     not_taken: BTreeSet<String>,
     /// Moments and what happened at them, in the text's own time.
-    events: Vec<Event>,
+    events: Events,
     /// Whether the text has times that count from 1970.
     is_dated: bool,
 }
@@ -194,8 +194,8 @@ impl Taken {
 
     /// Something happened; each thing once.
     fn event(&mut self, at_ns: i64, kind: &str, text: String) {
-        let event = Event { at_ns, kind: kind.to_owned(), text };
-        if self.events.len() < EVENTS_MAX && !self.events.contains(&event) {
+        let event = Event::new(at_ns, kind, text);
+        if !self.events.contains(&event) {
             self.events.push(event);
         }
     }
@@ -218,13 +218,14 @@ impl Taken {
             not_taken: self.not_taken.into_iter().collect(),
             ..self.about
         };
-        self.events.sort_by_key(|event| event.at_ns);
-        for event in &mut self.events {
+        self.events.sort();
+        let mut events = self.events.take(last_ns);
+        for event in &mut events {
             event.at_ns = event.at_ns.saturating_sub(first_ns);
         }
         Imported {
             started_at_unix_ns: options.started_at_unix_ns.or(from_text),
-            events: self.events,
+            events,
             snapshots: self.series.into_snapshots(about.cores),
             about,
         }

@@ -8,6 +8,7 @@ use crate::observed::{Courses, Readings};
 use crate::profile::Profile;
 use crate::protocols::Replies;
 use model::Plan;
+use model::event::Details;
 use model::finding::{Finding, HeldLine, Judgement, Remark, Validity};
 use model::integrity::Damage;
 use model::recording::End;
@@ -81,8 +82,10 @@ pub struct Document<R = Vec<IntervalRow>> {
     pub faults: Vec<Fault>,
     /// What was read of the host and the processes.
     pub observed: Observed,
-    /// What happened, oldest first; at most as many as a recording keeps.
+    /// What happened, oldest first; of each kind at most as many as a recording keeps.
     pub events: Vec<Happened>,
+    /// How many more happened, by kind.
+    pub events_lost: BTreeMap<String, u64>,
     /// How each sampler fared.
     pub samplers: Vec<SamplerStatus>,
     /// Causes that the evidence supports, those that explain most first. Empty: nothing was found, which is not "fine"
@@ -474,6 +477,9 @@ pub struct Happened {
     pub kind: String,
     /// One sentence.
     pub text: String,
+    /// What is known of it, field by field.
+    #[serde(skip_serializing_if = "Details::is_empty")]
+    pub details: Details,
 }
 
 /// What the kernel's probes counted, from the start of the run to the last reading. The probes `syscalls`, `offcpu`,

@@ -76,6 +76,7 @@ impl Document {
             faults: Vec::new(),
             observed: observed(&recording.snapshots, &recording.profile, capsule.target_host.as_ref()),
             events: recording.events.iter().map(happened).collect(),
+            events_lost: recording.events.lost().clone(),
             samplers: recording.samplers.clone(),
             findings,
             judged,
@@ -115,6 +116,7 @@ impl Document {
             faults: self.faults,
             observed: self.observed,
             events: self.events,
+            events_lost: self.events_lost,
             samplers: self.samplers,
             findings: self.findings,
             judged: self.judged,
@@ -231,8 +233,8 @@ fn warnings(recording: &Recording) -> Vec<Warning> {
     if successes < needed {
         warn("too-few", format!("a p99.9 needs {needed} successes; there were {successes}"));
     }
-    if recording.events_lost > 0 {
-        warn("events-lost", format!("{} more than are kept", counted(recording.events_lost, "event")));
+    for (kind, lost) in recording.events.lost() {
+        warn("events-lost", format!("{} of the kind {kind} more than are kept", counted(*lost, "event")));
     }
     for sampler in recording.samplers.iter().filter(|sampler| sampler.status == SamplerState::Failed) {
         warn("sampler-failed", format!("{}: {}", sampler.name, sampler.reason));
@@ -368,7 +370,12 @@ fn generator(recording: &Recording) -> Generator {
 }
 
 fn happened(event: &model::Event) -> Happened {
-    Happened { t_s: event.at_ns as f64 / 1e9, kind: event.kind.clone(), text: event.text.clone() }
+    Happened {
+        t_s: event.at_ns as f64 / 1e9,
+        kind: event.kind.clone(),
+        text: event.text.clone(),
+        details: event.details.clone(),
+    }
 }
 
 /// What some snapshots say of the host and the processes.

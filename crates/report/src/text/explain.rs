@@ -238,7 +238,7 @@ fn all_limits(plan: &Plan, page: &mut Page) {
     page.row("interval", &format!("{} to {}", duration(limits::TICK_NS_MIN), duration(limits::TICK_NS_MAX)));
     page.row("timeline rows", &limits::TIMELINE_ROWS_MAX.to_string());
     page.row("snapshots", &format!("{} in memory, all in the recording", limits::SNAPSHOTS_MAX));
-    page.row("events", &limits::EVENTS_MAX.to_string());
+    page.row("events of a kind", &limits::EVENTS_OF_KIND_MAX.to_string());
 }
 
 fn duration(ns: u64) -> String {

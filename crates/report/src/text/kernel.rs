@@ -56,6 +56,10 @@ pub(crate) fn write<W: Write>(page: &mut Page<'_, W>, snapshots: &[Snapshot]) ->
         page.wrapped(5, (Paint::Dim, "  in".to_owned()), Paint::Dim, &seen.windows())?;
         rows(page, &windows)?;
     }
+    let cut = seen.cut();
+    if !cut.is_empty() {
+        page.wrapped(INDENT, (Paint::Dim, "  cut".to_owned()), Paint::Dim, &cut)?;
+    }
     if !lost.is_empty() {
         page.wrapped(INDENT, (Paint::Warn, "  lost".to_owned()), Paint::Warn, &lost)?;
     }
@@ -178,7 +182,11 @@ impl Seen<'_> {
         first.push("longest in all:".to_owned());
         let line = |call: &CallUse| {
             let mut parts = vec![format!("{} ×{}", call.name, grouped(call.count)), duration(call.ns)];
-            parts.extend((call.errors > 0).then(|| counted(call.errors, "error")));
+            parts.extend((call.errors > 0).then(|| match &errors_of(call)[..] {
+                "" => counted(call.errors, "error"),
+                names => format!("{} ({names})", counted(call.errors, "error")),
+            }));
+            parts.extend((call.not_ended > 0).then(|| format!("{} not ended", grouped(call.not_ended))));
             listed(&parts)
         };
         std::iter::once(listed(&first)).chain(self.0.calls.iter().take(LIST_MAX).map(line)).collect()
@@ -225,6 +233,25 @@ impl Seen<'_> {
         vec![listed(&parts)]
     }
 
+    /// What a window cut: it is in no time above.
+    fn cut(&self) -> String {
+        let all = |ends: &str| -> Vec<String> {
+            let of = |(name, n): (&String, &u64)| {
+                let probe = name.strip_suffix(ends).filter(|_| *n > 0)?;
+                Some(format!("{probe} {}", grouped(*n)))
+            };
+            self.0.counts.iter().filter_map(of).collect()
+        };
+        let (before, after) = (all(".began_before"), all(".not_ended"));
+        let told = [("begun before a window", before), ("not ended in it", after)];
+        let parts: Vec<String> = told
+            .into_iter()
+            .filter(|(_, parts)| !parts.is_empty())
+            .map(|(what, parts)| format!("{what}: {}", listed(&parts)))
+            .collect();
+        if parts.is_empty() { String::new() } else { format!("without a time: {}", parts.join("; ")) }
+    }
+
     /// What did not fit into a bounded map.
     fn lost(&self) -> String {
         let lost = self.0.counts.iter().filter(|(name, n)| name.ends_with("_lost") && **n > 0);
@@ -236,6 +263,14 @@ impl Seen<'_> {
             format!("not counted, as the probes’ maps were full: {}", listed(&parts))
         }
     }
+}
+
+/// Which errors a call returned, the most frequent first.
+fn errors_of(call: &CallUse) -> String {
+    let mut errors: Vec<(&String, &u64)> = call.errors_by.iter().collect();
+    errors.sort_by_key(|(_, times)| std::cmp::Reverse(**times));
+    let each = errors.into_iter().take(LIST_MAX).map(|(name, times)| format!("{name} {}", grouped(*times)));
+    listed(&each.collect::<Vec<_>>())
 }
 
 /// Where threads wait: those states and stacks that took longest.
@@ -301,7 +336,13 @@ mod tests {
             ("block.io_ns", values(19, 77)),
             ("delayed_acks.held_ns", values(26, 120)),
         ];
-        let call = |name: &str, count, ns| CallUse { name: name.to_owned(), count, errors: count / 100, ns };
+        let call = |name: &str, count, ns| CallUse {
+            name: name.to_owned(),
+            count,
+            errors: count / 100,
+            ns,
+            ..CallUse::default()
+        };
         BpfSample {
             counts: counts(&[
                 ("sockets.sends_nodelay", 1000),

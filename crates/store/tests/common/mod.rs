@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "every test binary uses another part of it")]
 
 use model::error_kind::ErrorExample;
+use model::event::Details;
 use model::finding::{
     About, Diagnosis, Evidence, ExpectationState, Finding, Judgement, Reason, Severity, Validity, ValidityState,
 };
@@ -133,7 +134,8 @@ pub fn snapshot(sequence: u64) -> Snapshot {
 }
 
 pub fn event(at_ns: i64) -> Event {
-    Event { at_ns, kind: "driver-fallback".to_owned(), text: "io_uring is forbidden here".to_owned() }
+    let details = Details { pid: Some(7), process: Some("plimsoll".to_owned()), ..Details::default() };
+    Event::new(at_ns, "driver-fallback", "io_uring is forbidden here").with(details)
 }
 
 pub fn samplers() -> Vec<SamplerStatus> {

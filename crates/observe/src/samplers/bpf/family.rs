@@ -12,6 +12,7 @@ use model::profile::Profile;
 use model::snapshot::{Role, SamplerState, SamplerStatus};
 use model::{Event, Snapshot};
 use std::collections::BTreeSet;
+use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
 /// The histogram that counts the target's replies: its probe, its name there.
@@ -32,6 +33,8 @@ pub(crate) struct Family {
     pending: Vec<&'static Probe>,
     spec: ObserveSpec,
     known: BTreeSet<u32>,
+    /// Numbers of the target's network namespaces.
+    networks: BTreeSet<u32>,
     names: Names,
     window: Window,
     sample: BpfSample,
@@ -57,6 +60,7 @@ impl Family {
             pending: Vec::new(),
             spec: spec.clone(),
             known: BTreeSet::new(),
+            networks: BTreeSet::new(),
             names: Names::default(),
             window: Window::of(spec.windows),
             sample: BpfSample::default(),
@@ -77,7 +81,7 @@ impl Family {
         let Some(probe) = self.pending.pop() else { return false };
         if self.scope.is_none() {
             let objects = std::iter::once(probe).chain(self.pending.iter().copied()).map(|probe| probe.object);
-            match Scope::new(objects) {
+            match Scope::new(objects, super::LOCATE) {
                 Ok(scope) => self.scope = Some(self.fill(scope)),
                 Err(error) => {
                     // Not a failure of ours: the run goes on as it would without them, and the status says what is wanted.
@@ -122,6 +126,14 @@ impl Family {
             scope.add_target(*pid);
             self.known.insert(*pid);
         }
+        self.networks.extend(self.spec.target.iter().filter_map(|pid| network_of(&pid.to_string())));
+        if self.networks.is_empty() {
+            // Not for us to see: then an address of this host is most likely one of this process's own network.
+            self.networks.extend(network_of("self"));
+        }
+        for number in &self.networks {
+            scope.add_network(*number);
+        }
         scope
     }
 
@@ -138,6 +150,10 @@ impl Family {
             targets.push(process.pid);
             if self.known.insert(process.pid) {
                 scope.add_target(process.pid);
+            }
+            let network = network_of(&process.pid.to_string());
+            if let Some(number) = network.filter(|number| self.networks.insert(*number)) {
+                scope.add_network(number);
             }
             if self.level >= Level::Windows {
                 self.names.symbols.know(process.pid);
@@ -326,6 +342,12 @@ impl Family {
         };
         PROBES.iter().map(status).collect()
     }
+}
+
+/// The number of a process's network namespace.
+fn network_of(pid: &str) -> Option<u32> {
+    let namespace = std::fs::metadata(format!("/proc/{pid}/ns/net")).ok()?;
+    u32::try_from(namespace.ino()).ok()
 }
 
 fn read(probe: &Probe, programs: &mut Programs, reading: &mut Reading<'_>) -> Result<(), BpfError> {

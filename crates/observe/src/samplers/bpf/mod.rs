@@ -31,6 +31,14 @@ use model::profile::Profile;
 use model::snapshot::SamplerState;
 use std::collections::BTreeMap;
 
+/// The compiled programs of a name.
+macro_rules! object {
+    ($name:literal) => {
+        include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".bpf.o"))
+    };
+}
+use object;
+
 /// A probe as it is listed.
 #[derive(Debug)]
 pub struct Probe {
@@ -98,6 +106,9 @@ impl Probe {
     }
 }
 
+/// Says in which PID namespaces this process is: no probe, but run once before they are loaded.
+const LOCATE: &[u8] = object!("ids");
+
 /// What a probe reads into.
 struct Reading<'a> {
     sample: &'a mut BpfSample,
@@ -118,6 +129,15 @@ struct Reading<'a> {
     window_from_ns: Option<i64>,
 }
 
+impl Reading<'_> {
+    /// Counts what was begun in windows, by a count, and had not ended by their ends, by a histogram of what did.
+    fn count_not_ended(&mut self, begun: &str, ended: &str, name: &str) {
+        let begun = self.sample.counts.get(begun).copied().unwrap_or(0);
+        let ended = self.sample.histograms.get(ended).map_or(0, model::bpf::Log2::count);
+        self.sample.counts.insert(name.to_owned(), begun.saturating_sub(ended));
+    }
+}
+
 /// Names, and what probes keep from reading to reading.
 #[derive(Debug, Default)]
 struct Names {
@@ -131,14 +151,6 @@ struct Names {
 fn nothing(_: &mut Programs, _: &mut Reading<'_>) -> Result<(), BpfError> {
     Ok(())
 }
-
-/// The compiled programs of a name.
-macro_rules! object {
-    ($name:literal) => {
-        include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".bpf.o"))
-    };
-}
-use object;
 
 #[cfg(test)]
 mod tests {

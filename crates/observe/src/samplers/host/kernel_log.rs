@@ -9,6 +9,7 @@ use crate::metric::{Metric, counter};
 use crate::samplers::{Entry, Sampler};
 use crate::source::clock::monotonic_ns;
 use crate::source::proc::{Buffers, SampleError};
+use model::event::Details;
 use model::{Event, Snapshot};
 use rustix::fs::{Mode, OFlags, SeekFrom};
 use rustix::io::Errno;
@@ -118,7 +119,8 @@ impl Sampler for KernelLog {
                 // When it was said, but never after now: the clocks are not the same.
                 let ago_ns = (now_ns - i128::from(stamp_ns)).max(0);
                 let at_ns = snapshot.at_ns.saturating_sub(i64::try_from(ago_ns).unwrap_or(i64::MAX));
-                self.events.push(Event { at_ns, kind: kind.to_owned(), text });
+                let details = known_of(&text);
+                self.events.push(Event::new(at_ns, kind, text).with(details));
             }
         }
         snapshot.host.set("kernel_log_events", self.count);
@@ -153,9 +155,50 @@ fn trouble(record: &[u8]) -> Option<(&'static str, String, u64)> {
     Some((kind, text.chars().take(300).collect(), stamp_us.saturating_mul(1000)))
 }
 
+/// The process that the kernel names: `Killed process 812 (nginx)`, `task nginx:812 blocked`, `nginx[812]: segfault`. Its id
+/// is that of the initial PID namespace.
+fn known_of(text: &str) -> Details {
+    let found = || {
+        if let Some((_, rest)) = text.split_once("Killed process ") {
+            let (pid, rest) = rest.split_once(" (")?;
+            return Some((rest.split_once(')')?.0, pid));
+        }
+        if let Some((_, rest)) = text.split_once("task ")
+            && text.contains("blocked for more than")
+        {
+            return rest.split_once(' ')?.0.rsplit_once(':');
+        }
+        let (name, rest) = text.split_once('[').filter(|_| text.contains("segfault at") || text.contains("trap "))?;
+        Some((name, rest.split_once("]:")?.0))
+    };
+    let known = found().and_then(|(name, pid)| Some((name, pid.parse().ok()?)));
+    known.map_or_else(Details::default, |(name, pid)| Details {
+        pid: Some(pid),
+        process: Some(name.to_owned()),
+        ..Details::default()
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_process_that_the_kernel_names_is_known_by_its_fields() {
+        for (text, name) in [
+            ("Memory cgroup out of memory: Killed process 812 (nginx) total-vm:1kB", "nginx"),
+            ("INFO: task a:b:812 blocked for more than 120 seconds.", "a:b"),
+            ("a.out[812]: segfault at 0 ip 000055 sp 00007f error 6 in a.out", "a.out"),
+        ] {
+            let known = known_of(text);
+            assert_eq!((known.pid, known.process.as_deref()), (Some(812), Some(name)), "{text}");
+        }
+        for text in
+            ["Killed process x (nginx)", "Killed process 812", "BUG: [812]: x", "task blocked for more than", ""]
+        {
+            assert!(known_of(text).is_empty(), "{text}");
+        }
+    }
 
     /// Texts as kernels 6.1 to 6.18 write them.
     #[test]

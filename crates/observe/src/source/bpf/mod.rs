@@ -5,6 +5,7 @@
 
 pub(crate) mod clock_events;
 mod hooks;
+mod ids;
 pub(crate) mod kernel_types;
 pub(crate) mod names;
 pub(crate) mod stacks;
@@ -27,6 +28,7 @@ use std::path::Path;
 pub(crate) const BTF: &str = "/sys/kernel/btf/vmlinux";
 /// As in bpf/plimsoll.bpf.h.
 const TARGETS_MAX: u32 = 1024;
+const NETWORKS_MAX: u32 = 64;
 /// Words of the map `ports`: a bit a port.
 const PORT_WORDS: usize = 65_536 / 64;
 /// In the names of programs that cost by the call, of a probe that is always on.
@@ -43,6 +45,9 @@ pub(crate) enum BpfError {
     /// For root, or capabilities.
     #[error("the kernel does not let this process use bpf(2): run as root, or give plimsoll CAP_BPF and CAP_PERFMON")]
     NotPermitted,
+    /// Processes have other ids for the programs than for `/proc`.
+    #[error("which processes the ids in /proc are of is not known: {0}")]
+    Ids(String),
     /// The kernel refused one.
     #[error("{what}: {reason}")]
     Refused {
@@ -64,14 +69,17 @@ impl BpfError {
 pub(crate) struct Scope {
     targets: MapHandle,
     ports: MapHandle,
+    networks: MapHandle,
+    ids: ids::Ids,
     port_words: Vec<u64>,
     shared: Option<MapHandle>,
     types: KernelTypes,
 }
 
 impl Scope {
-    /// Empty: nothing is watched. `objects`: those that are to be loaded.
-    pub(crate) fn new(objects: impl Iterator<Item = &'static [u8]>) -> Result<Self, BpfError> {
+    /// Empty: nothing is watched. `objects`: those that are to be loaded; `locate`: the one that says which ids this
+    /// process has.
+    pub(crate) fn new(objects: impl Iterator<Item = &'static [u8]>, locate: &'static [u8]) -> Result<Self, BpfError> {
         if !Path::new(BTF).exists() {
             return Err(BpfError::NoBtf);
         }
@@ -88,7 +96,7 @@ impl Scope {
         // Before the types are read: who may not make it has no use for them.
         let targets = map(MapType::Hash, "targets", 1, TARGETS_MAX)?;
         let mut wanted = Wanted::default();
-        for bytes in objects {
+        for bytes in objects.chain([locate]) {
             wanted.add(&open(bytes, None)?);
         }
         let types = KernelTypes::read(Path::new(BTF), &wanted).map_err(|error| BpfError::Refused {
@@ -98,6 +106,8 @@ impl Scope {
         Ok(Scope {
             targets,
             ports: map(MapType::Array, "ports", PORT_WORDS as u32 * 8, 1)?,
+            networks: map(MapType::Hash, "networks", 1, NETWORKS_MAX)?,
+            ids: ids::Ids::of_proc(locate, &types)?,
             port_words: vec![0; PORT_WORDS],
             shared: None,
             types,
@@ -107,6 +117,11 @@ impl Scope {
     /// Watches a process. False where there are too many.
     pub(crate) fn add_target(&self, pid: u32) -> bool {
         self.targets.update(&pid.to_ne_bytes(), &[1], MapFlags::ANY).is_ok()
+    }
+
+    /// Watches a network namespace, by its number: its ports are the target's. False where there are too many.
+    pub(crate) fn add_network(&self, number: u32) -> bool {
+        self.networks.update(&number.to_ne_bytes(), &[1], MapFlags::ANY).is_ok()
     }
 
     /// Watches a port; 0: any.
@@ -143,6 +158,7 @@ impl Programs {
         let mut object = open(bytes, Some(&scope.types))?;
         stand_in(&mut object, &scope.types)?;
         share(&mut object, scope)?;
+        scope.ids.set(&mut object);
         let object = hooks::with_numbers(scope.types.hooks(), || object.load())
             .map_err(|error| BpfError::of("the kernel does not take the program", &error))?;
         let programs =
@@ -208,13 +224,6 @@ impl Programs {
     /// does not say (before 5.12).
     pub(crate) fn misses(&self) -> Option<u64> {
         self.object.progs().filter(|program| program.autoload()).map(|program| misses(program.as_fd())).sum()
-    }
-
-    /// Puts an entry into a hash.
-    pub(crate) fn set(&self, name: &str, key: &[u8], value: &[u8]) -> Result<(), BpfError> {
-        let map = self.map(name)?;
-        map.update(key, value, MapFlags::ANY)
-            .map_err(|error| BpfError::of(format!("the map '{name}' cannot be written"), &error))
     }
 
     /// The map `counts`, all CPUs together.
@@ -327,6 +336,7 @@ fn share(object: &mut OpenObject, scope: &Scope) -> Result<(), BpfError> {
         let shared = match &*name {
             "targets" => Some(&scope.targets),
             "ports" => Some(&scope.ports),
+            "networks" => Some(&scope.networks),
             SHARED => scope.shared.as_ref(),
             _ => None,
         };

@@ -25,6 +25,19 @@ pub(crate) fn call(number: i64) -> String {
     }
 }
 
+/// `EAGAIN` for 11; `error 600` where it has no name here.
+pub(crate) fn error(number: u32) -> String {
+    match ERRORS.iter().chain(RESTARTS).find(|(n, _)| u32::try_from(*n) == Ok(number)) {
+        Some((_, name)) => (*name).to_owned(),
+        None => format!("error {number}"),
+    }
+}
+
+/// Whether the first argument of a call is a descriptor.
+pub(crate) fn takes_descriptor(call: &str) -> bool {
+    DESCRIPTOR_CALLS.contains(&call)
+}
+
 /// The running kernel's reasons for dropping a packet, by number, as `NO_SOCKET`.
 pub(crate) fn drop_reasons() -> BTreeMap<u32, String> {
     let reasons = enumeration(Path::new(BTF), "skb_drop_reason").unwrap_or_default();
@@ -71,6 +84,73 @@ const CALLS: &[(i64, &str)] = numbered!(i64;
     SYS_prlimit64 "prlimit64" SYS_pipe2 "pipe2" SYS_dup3 "dup3" SYS_socketpair "socketpair" SYS_uname "uname"
     SYS_rt_sigreturn "rt_sigreturn" SYS_getuid "getuid" SYS_rseq "rseq" SYS_mremap "mremap");
 
+/// What a call returns inside the kernel that a signal interrupted and that is made again (include/linux/errno.h).
+const RESTARTS: &[(i32, &str)] =
+    &[(512, "ERESTARTSYS"), (513, "ERESTARTNOINTR"), (514, "ERESTARTNOHAND"), (516, "ERESTART_RESTARTBLOCK")];
+
+/// Calls of [`CALLS`] and [`OLD_CALLS`] whose first argument is a descriptor.
+const DESCRIPTOR_CALLS: &[&str] = &[
+    "read",
+    "write",
+    "close",
+    "fstat",
+    "lseek",
+    "ioctl",
+    "pread64",
+    "pwrite64",
+    "readv",
+    "writev",
+    "preadv",
+    "pwritev",
+    "sendfile",
+    "splice",
+    "connect",
+    "accept",
+    "accept4",
+    "sendto",
+    "recvfrom",
+    "sendmsg",
+    "recvmsg",
+    "sendmmsg",
+    "recvmmsg",
+    "shutdown",
+    "bind",
+    "listen",
+    "getsockname",
+    "getpeername",
+    "setsockopt",
+    "getsockopt",
+    "fcntl",
+    "flock",
+    "fsync",
+    "fdatasync",
+    "ftruncate",
+    "getdents64",
+    "epoll_ctl",
+    "epoll_pwait",
+    "epoll_wait",
+    "timerfd_settime",
+    "io_uring_enter",
+    "io_uring_register",
+    "dup3",
+    "dup2",
+];
+
+const ERRORS: &[(i32, &str)] = numbered!(i32;
+    EPERM "EPERM" ENOENT "ENOENT" ESRCH "ESRCH" EINTR "EINTR" EIO "EIO" ENXIO "ENXIO" E2BIG "E2BIG" ENOEXEC "ENOEXEC"
+    EBADF "EBADF" ECHILD "ECHILD" EAGAIN "EAGAIN" ENOMEM "ENOMEM" EACCES "EACCES" EFAULT "EFAULT" EBUSY "EBUSY"
+    EEXIST "EEXIST" EXDEV "EXDEV" ENODEV "ENODEV" ENOTDIR "ENOTDIR" EISDIR "EISDIR" EINVAL "EINVAL" ENFILE "ENFILE"
+    EMFILE "EMFILE" ENOTTY "ENOTTY" ETXTBSY "ETXTBSY" EFBIG "EFBIG" ENOSPC "ENOSPC" ESPIPE "ESPIPE" EROFS "EROFS"
+    EMLINK "EMLINK" EPIPE "EPIPE" ERANGE "ERANGE" EDEADLK "EDEADLK" ENAMETOOLONG "ENAMETOOLONG" ENOSYS "ENOSYS"
+    ENOTEMPTY "ENOTEMPTY" ELOOP "ELOOP" ENODATA "ENODATA" ETIME "ETIME" EPROTO "EPROTO" EOVERFLOW "EOVERFLOW"
+    EILSEQ "EILSEQ" ENOTSOCK "ENOTSOCK" EDESTADDRREQ "EDESTADDRREQ" EMSGSIZE "EMSGSIZE" EPROTOTYPE "EPROTOTYPE"
+    ENOPROTOOPT "ENOPROTOOPT" EPROTONOSUPPORT "EPROTONOSUPPORT" EOPNOTSUPP "EOPNOTSUPP" EAFNOSUPPORT "EAFNOSUPPORT"
+    EADDRINUSE "EADDRINUSE" EADDRNOTAVAIL "EADDRNOTAVAIL" ENETDOWN "ENETDOWN" ENETUNREACH "ENETUNREACH"
+    ENETRESET "ENETRESET" ECONNABORTED "ECONNABORTED" ECONNRESET "ECONNRESET" ENOBUFS "ENOBUFS" EISCONN "EISCONN"
+    ENOTCONN "ENOTCONN" ESHUTDOWN "ESHUTDOWN" ETIMEDOUT "ETIMEDOUT" ECONNREFUSED "ECONNREFUSED" EHOSTDOWN "EHOSTDOWN"
+    EHOSTUNREACH "EHOSTUNREACH" EALREADY "EALREADY" EINPROGRESS "EINPROGRESS" ESTALE "ESTALE" EDQUOT "EDQUOT"
+    ECANCELED "ECANCELED");
+
 /// Calls that only older architectures have.
 #[cfg(target_arch = "x86_64")]
 const OLD_CALLS: &[(i64, &str)] = numbered!(i64;
@@ -90,6 +170,12 @@ mod tests {
     fn numbers_have_their_names() {
         assert_eq!((signal(9), signal(64)), ("SIGKILL".to_owned(), "signal 64".to_owned()));
         assert_eq!(call(libc::SYS_futex), "futex");
+        assert_eq!((error(24), error(600)), ("EMFILE".to_owned(), "error 600".to_owned()));
+        // What a call that is restarted returns is told to no program (include/linux/errno.h).
+        assert_eq!(error(512), "ERESTARTSYS");
+        let known = |name: &&str| CALLS.iter().chain(OLD_CALLS).any(|(_, known)| known == name);
+        assert!(DESCRIPTOR_CALLS.iter().filter(|name| !["dup2", "epoll_wait"].contains(name)).all(known));
+        assert!(takes_descriptor("write") && !takes_descriptor("exit_group"));
         #[cfg(target_arch = "x86_64")]
         assert_eq!(call(libc::SYS_epoll_wait), "epoll_wait");
         assert_eq!((call(-1), call(9999)), ("none".to_owned(), "call 9999".to_owned()));

@@ -29,8 +29,7 @@ int BPF_PROG(on_segment, struct sock *sk, struct sk_buff *skb)
 	struct tcp_sock *tp;
 	u32 unsent, snd_nxt, snd_una;
 	u64 held_ns;
-	u32 port = sk->__sk_common.skc_num;
-	if (!is_port(port))
+	if (!is_served_by_target(sk))
 		return 0;
 	tp = bpf_skc_to_tcp_sock(sk);
 	if (!tp || !tp->packets_out)

@@ -7,21 +7,36 @@ enum { SIGNALS, EXITS, THREAD_EXITS, FORKS, OOM_KILLS, RECORDS_LOST, TARGETS_LOS
 enum { SIGNAL = 1, EXIT, OOM_KILL };
 #define SIGKILL 9
 #define SI_KERNEL 0x80
+#define AF_INET 2
+#define AF_INET6 10
+#define S_IFMT 0170000
+#define S_IFSOCK 0140000
 
+/* The process, as well as its id and its start, tells which one: ids are given again. */
 struct record {
 	u64 at_ns;
+	u64 started_ns; /* the process */
+	u64 argument;   /* the first of the last system call */
 	u32 kind;
 	u32 pid;
 	u32 tid;
 	s32 code;   /* the signal; the exit code as wait(2) gives it */
 	s32 detail; /* si_code; the last system call */
-	s32 from;   /* the sender's process id; 0: the kernel */
-	char comm[16];
+	s32 from;   /* the sender's process id; 0: the kernel, or one that has no id here */
+	/* If that argument is the descriptor of a socket: its family, else 0; ports, the peer's in the network's order. */
+	u16 family;
+	u16 local_port;
+	u16 remote_port;
+	u16 pad;
+	u8 local[16];
+	u8 remote[16];
+	char comm[16];    /* of the thread */
+	char process[16]; /* of its process: of the first thread */
 };
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 1 << 19);
+	__uint(max_entries, 1 << 20);
 } records SEC(".maps");
 
 /* Who sent the last signal to a process, as far as that was a process. */
@@ -39,17 +54,21 @@ struct {
 
 /* Members of `signal` are read as BPF_CORE_READ does: of one that is followed as a pointer, the verifier asks whether it
  * may be trusted, and looks through all of the kernel's types for that. */
-static __always_inline struct record *new_record(u32 kind)
+static __always_inline struct record *new_record(u32 kind, struct task_struct *task, u32 pid, u32 tid)
 {
 	struct record *r = bpf_ringbuf_reserve(&records, sizeof(*r), 0);
 	if (!r) {
 		add(RECORDS_LOST, 1);
 		return 0;
 	}
+	__builtin_memset(r, 0, sizeof(*r));
 	r->at_ns = bpf_ktime_get_ns();
 	r->kind = kind;
-	r->detail = 0;
-	r->from = 0;
+	r->pid = pid;
+	r->tid = tid;
+	r->started_ns = BPF_CORE_READ(task, group_leader, start_time);
+	BPF_CORE_READ_INTO(&r->comm, task, comm);
+	BPF_CORE_READ_INTO(&r->process, task, group_leader, comm);
 	return r;
 }
 
@@ -57,10 +76,11 @@ static __always_inline struct record *new_record(u32 kind)
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 {
-	u32 tgid = child->tgid;
+	u32 tgid;
 	u8 yes = 1;
-	if (child->pid != tgid || !is_target(parent->tgid))
+	if (child->pid != child->tgid || !is_target(tgid_of(parent)))
 		return 0;
+	tgid = tgid_of(child);
 	add(FORKS, 1);
 	if (bpf_map_update_elem(&targets, &tgid, &yes, BPF_ANY))
 		add(TARGETS_LOST, 1);
@@ -81,7 +101,7 @@ static __always_inline s32 code_of(struct kernel_siginfo *info)
 SEC("tp_btf/signal_generate")
 int BPF_PROG(on_send, int sig, struct kernel_siginfo *info, struct task_struct *task)
 {
-	u32 tgid = task->tgid;
+	u32 tgid = tgid_of(task);
 	struct sender sender = { .signal = sig };
 	if (!is_target(tgid))
 		return 0;
@@ -96,8 +116,7 @@ SEC("tp_btf/signal_deliver")
 int BPF_PROG(on_signal, int sig, struct kernel_siginfo *info)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	u64 id = bpf_get_current_pid_tgid();
-	u32 tgid = id >> 32;
+	u32 tgid = tgid_of(task);
 	struct sender *sender;
 	struct record *r;
 	int ends_by;
@@ -108,37 +127,71 @@ int BPF_PROG(on_signal, int sig, struct kernel_siginfo *info)
 	ends_by = BPF_CORE_READ(task, signal, group_exit_code) & 0x7f;
 	if (sig == SIGKILL && ends_by)
 		sig = ends_by;
-	r = new_record(SIGNAL);
+	r = new_record(SIGNAL, task, tgid, tid_of(task));
 	if (!r)
 		return 0;
-	r->pid = id >> 32;
-	r->tid = (u32)id;
 	r->code = sig;
 	r->detail = code_of(info);
 	sender = bpf_map_lookup_elem(&senders, &tgid);
 	if (sender && sender->signal == sig)
 		r->from = sender->pid;
-	bpf_get_current_comm(r->comm, sizeof(r->comm));
 	bpf_ringbuf_submit(r, 0);
 	return 0;
 }
 
-static __always_inline s32 last_system_call(void)
+/* The last system call and its first argument. */
+static __always_inline void read_last_call(struct record *r)
 {
 	void *regs = (void *)bpf_task_pt_regs(bpf_get_current_task_btf());
 	struct pt_regs___x86 *x86 = regs;
 	struct pt_regs___a64 *arm64 = regs;
-	if (bpf_core_field_exists(x86->orig_ax))
-		return (s32)BPF_CORE_READ(x86, orig_ax);
-	if (bpf_core_field_exists(arm64->syscallno))
-		return BPF_CORE_READ(arm64, syscallno);
-	return -1;
+	r->detail = -1;
+	if (bpf_core_field_exists(x86->orig_ax)) {
+		r->detail = (s32)BPF_CORE_READ(x86, orig_ax);
+		r->argument = BPF_CORE_READ(x86, di);
+	} else if (bpf_core_field_exists(arm64->syscallno)) {
+		r->detail = BPF_CORE_READ(arm64, syscallno);
+		r->argument = BPF_CORE_READ(arm64, orig_x0);
+	}
+}
+
+/* Whether that is the descriptor of a socket of IPv4 or IPv6, and which. Descriptors are closed after this. */
+static __always_inline void read_socket(struct record *r, struct task_struct *task)
+{
+	struct fdtable *table = BPF_CORE_READ(task, files, fdt);
+	struct file *file = 0;
+	struct socket *socket;
+	struct sock *sk;
+	u16 family;
+	if (!table || r->argument >= BPF_CORE_READ(table, max_fds))
+		return;
+	if (bpf_probe_read_kernel(&file, sizeof(file), BPF_CORE_READ(table, fd) + r->argument) || !file)
+		return;
+	if ((BPF_CORE_READ(file, f_inode, i_mode) & S_IFMT) != S_IFSOCK)
+		return;
+	socket = BPF_CORE_READ(file, private_data);
+	sk = BPF_CORE_READ(socket, sk);
+	if (!sk)
+		return;
+	family = BPF_CORE_READ(sk, __sk_common.skc_family);
+	if (family == AF_INET) {
+		BPF_CORE_READ_INTO((u32 *)r->local, sk, __sk_common.skc_rcv_saddr);
+		BPF_CORE_READ_INTO((u32 *)r->remote, sk, __sk_common.skc_daddr);
+	} else if (family == AF_INET6) {
+		BPF_CORE_READ_INTO(&r->local, sk, __sk_common.skc_v6_rcv_saddr);
+		BPF_CORE_READ_INTO(&r->remote, sk, __sk_common.skc_v6_daddr);
+	} else {
+		return;
+	}
+	r->family = family;
+	r->local_port = BPF_CORE_READ(sk, __sk_common.skc_num);
+	r->remote_port = BPF_CORE_READ(sk, __sk_common.skc_dport);
 }
 
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(on_exit, struct task_struct *p)
 {
-	u32 tgid = p->tgid;
+	u32 tgid = tgid_of(p);
 	struct record *r;
 	s32 code;
 	if (!is_target(tgid))
@@ -148,38 +201,46 @@ int BPF_PROG(on_exit, struct task_struct *p)
 		add(THREAD_EXITS, 1);
 		return 0;
 	}
+	/* Its id may be given to another process from now on. */
 	bpf_map_delete_elem(&targets, &tgid);
+	bpf_map_delete_elem(&senders, &tgid);
 	add(EXITS, 1);
 	code = BPF_CORE_READ(p, signal, group_exit_code);
-	r = new_record(EXIT);
+	r = new_record(EXIT, p, tgid, tid_of(p));
 	if (!r)
 		return 0;
-	r->pid = tgid;
-	r->tid = p->pid;
 	r->code = code ? code : p->exit_code;
-	r->detail = last_system_call();
-	bpf_get_current_comm(r->comm, sizeof(r->comm));
+	read_last_call(r);
+	read_socket(r, p);
 	bpf_ringbuf_submit(r, 0);
 	return 0;
 }
 
-/* Raw: its first argument was the process id before Linux 6.9 and is the task since; and it needs no tracefs. */
+/* Raw: its first argument was the process id before Linux 6.9 and is the task since; and it needs no tracefs. That id is
+ * one of the initial namespace: where plimsoll is in another, such a kernel does not tell whom it means. */
 SEC("raw_tp/mark_victim")
 int on_oom(u64 *ctx)
 {
 	struct task_struct *task = (void *)ctx[0];
+	bool is_task = ctx[0] >> 32;
 	struct record *r;
-	u32 pid = ctx[0] >> 32 ? BPF_CORE_READ(task, tgid) : (u32)ctx[0];
+	u32 pid;
+	if (is_task)
+		pid = ids.level ? number_of(BPF_CORE_READ(task, group_leader)) : BPF_CORE_READ(task, tgid);
+	else
+		pid = ids.level ? 0 : (u32)ctx[0];
 	if (!is_target(pid))
 		return 0;
 	add(OOM_KILLS, 1);
-	r = new_record(OOM_KILL);
+	/* Of a number alone nothing else is known: who runs now need not be the one. */
+	r = new_record(OOM_KILL, is_task ? task : bpf_get_current_task_btf(), pid, pid);
 	if (!r)
 		return 0;
-	r->pid = pid;
-	r->tid = pid;
-	r->code = 0;
-	__builtin_memset(r->comm, 0, sizeof(r->comm));
+	if (!is_task) {
+		r->started_ns = 0;
+		r->comm[0] = 0;
+		r->process[0] = 0;
+	}
 	bpf_ringbuf_submit(r, 0);
 	return 0;
 }

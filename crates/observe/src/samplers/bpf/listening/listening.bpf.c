@@ -10,26 +10,13 @@
 
 enum { LISTENS, RECORDS_LOST, TARGETS_LOST };
 
-#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
-struct ns_common___number {
-	unsigned int inum;
-};
-struct net___number {
-	struct ns_common___number ns;
-};
-struct sock_common___net {
-	struct {
-		struct net___number *net;
-	} skc_net;
-};
-#pragma clang attribute pop
-
 struct record {
 	u64 at_ns;
 	u32 pid;
 	u16 port;
 	u16 was_target;
-	char comm[16];
+	char comm[16];    /* of the thread */
+	char process[16]; /* of its process: of the first thread */
 };
 
 struct {
@@ -37,20 +24,12 @@ struct {
 	__uint(max_entries, 1 << 17);
 } records SEC(".maps");
 
-/* Numbers of the target's network namespaces: the same port elsewhere is somebody else's. */
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 64);
-	__type(key, u32);
-	__type(value, u8);
-} namespaces SEC(".maps");
-
 /* In the process that calls listen(2). */
 SEC("tp_btf/inet_sock_set_state")
 int BPF_PROG(on_state, const struct sock *sk, const int from, const int to)
 {
-	struct sock_common___net *common = (void *)sk;
-	u32 port, namespace, tgid;
+	struct task_struct *task = bpf_get_current_task_btf();
+	u32 tgid;
 	u16 family;
 	struct record *r;
 	u8 yes = 1;
@@ -58,21 +37,14 @@ int BPF_PROG(on_state, const struct sock *sk, const int from, const int to)
 	if (to != TCP_LISTEN || from == TCP_LISTEN)
 		return 0;
 	family = sk->__sk_common.skc_family;
-	port = sk->__sk_common.skc_num;
 	if ((family != AF_INET && family != AF_INET6) || sk->sk_protocol != IPPROTO_TCP)
 		return 0;
-	if (!is_port(port))
+	if (!is_served_by_target(sk))
 		return 0;
-	/* Not in a kernel without CONFIG_NET_NS: there is but one. */
-	if (bpf_core_field_exists(common->skc_net.net)) {
-		namespace = BPF_CORE_READ(common, skc_net.net, ns.inum);
-		if (!bpf_map_lookup_elem(&namespaces, &namespace))
-			return 0;
-	}
 	add(LISTENS, 1);
-	tgid = current_tgid();
+	tgid = tgid_of(task);
 	was_target = is_target(tgid);
-	if (!was_target && bpf_map_update_elem(&targets, &tgid, &yes, BPF_ANY))
+	if (!was_target && tgid && bpf_map_update_elem(&targets, &tgid, &yes, BPF_ANY))
 		add(TARGETS_LOST, 1);
 	r = bpf_ringbuf_reserve(&records, sizeof(*r), 0);
 	if (!r) {
@@ -81,9 +53,10 @@ int BPF_PROG(on_state, const struct sock *sk, const int from, const int to)
 	}
 	r->at_ns = bpf_ktime_get_ns();
 	r->pid = tgid;
-	r->port = port;
+	r->port = sk->__sk_common.skc_num;
 	r->was_target = was_target;
 	bpf_get_current_comm(r->comm, sizeof(r->comm));
+	BPF_CORE_READ_INTO(&r->process, task, group_leader, comm);
 	bpf_ringbuf_submit(r, 0);
 	return 0;
 }

@@ -9,7 +9,7 @@
 use super::{Probe, Reading, Runs, object};
 use crate::source::bpf::{BpfError, Programs};
 use model::Event;
-use std::os::unix::fs::MetadataExt;
+use model::event::Details;
 
 pub(super) const PROBE: Probe = Probe {
     name: "bpf/listening",
@@ -22,15 +22,9 @@ pub(super) const PROBE: Probe = Probe {
 };
 
 /// Bytes of a record (`struct record`).
-const RECORD: usize = 32;
+const RECORD: usize = 48;
 
 fn read(programs: &mut Programs, reading: &mut Reading<'_>) -> Result<(), BpfError> {
-    for pid in reading.targets {
-        let Ok(namespace) = std::fs::metadata(format!("/proc/{pid}/ns/net")) else { continue };
-        if let Ok(number) = u32::try_from(namespace.ino()) {
-            programs.set("namespaces", &number.to_ne_bytes(), &[1])?;
-        }
-    }
     let count = |name: &str| reading.sample.counts.get(name).copied().unwrap_or(0);
     let written = count("listening.listens").saturating_sub(count("listening.records_lost"));
     let origin_ns = reading.origin_ns;
@@ -44,13 +38,22 @@ fn event(bytes: &[u8], origin_ns: i64) -> Option<Event> {
     let pid = u32::from_ne_bytes(bytes[8..12].try_into().ok()?);
     let port = u16::from_ne_bytes([bytes[12], bytes[13]]);
     let was_target = bytes[14] != 0;
-    let name = String::from_utf8_lossy(bytes[16..32].split(|byte| *byte == 0).next().unwrap_or_default()).into_owned();
+    let name = |at: usize| {
+        let name = bytes[at..at + 16].split(|byte| *byte == 0).next().unwrap_or_default();
+        String::from_utf8_lossy(name).into_owned()
+    };
+    let (thread, process) = (name(16), name(32));
     let whose = if was_target { "the target's process" } else { "another process, of the target from now on:" };
-    Some(Event {
-        at_ns: i64::try_from(at_ns).unwrap_or(i64::MAX).saturating_sub(origin_ns),
-        kind: "target-listening".to_owned(),
-        text: format!("{whose} {name} ({pid}) began to listen on port {port}"),
-    })
+    let text = format!("{whose} {process} ({pid}) began to listen on port {port}");
+    let details = Details {
+        pid: Some(pid),
+        process: Some(process),
+        thread: Some(thread),
+        port: Some(port),
+        ..Details::default()
+    };
+    let at_ns = i64::try_from(at_ns).unwrap_or(i64::MAX).saturating_sub(origin_ns);
+    Some(Event::new(at_ns, "target-listening", text).with(details))
 }
 
 #[cfg(test)]
@@ -63,12 +66,17 @@ mod tests {
         bytes[..8].copy_from_slice(&5_000_u64.to_ne_bytes());
         bytes[8..12].copy_from_slice(&77_u32.to_ne_bytes());
         bytes[12..14].copy_from_slice(&8080_u16.to_ne_bytes());
-        bytes[16..21].copy_from_slice(b"nginx");
+        bytes[16..22].copy_from_slice(b"worker");
+        bytes[32..37].copy_from_slice(b"nginx");
         let new = event(&bytes, 1_000).unwrap();
         assert_eq!((new.at_ns, &*new.kind), (4_000, "target-listening"));
         assert_eq!(new.text, "another process, of the target from now on: nginx (77) began to listen on port 8080");
+        assert_eq!(
+            (new.details.pid, new.details.port, new.details.thread),
+            (Some(77), Some(8080), Some("worker".to_owned()))
+        );
         bytes[14] = 1;
         assert!(event(&bytes, 0).unwrap().text.starts_with("the target's process nginx (77) began"));
-        assert_eq!(event(&bytes[..31], 0), None);
+        assert_eq!(event(&bytes[..RECORD - 1], 0), None);
     }
 }

@@ -2,7 +2,10 @@
 //!
 //! By `tcp_retransmit_skb`, `tcp_send_reset`, `tcp_receive_reset` and `kfree_skb`. A reset without a socket (a port where
 //! nobody listens) is not counted, a drop that gives no reason neither: a SYN for which the accept queue has no room is in
-//! `ListenDrops` only. Cost: a comparison a freed packet of the host.
+//! `ListenDrops` only. All of TCP and in the target's network namespaces: another protocol, or another namespace's server,
+//! may have the same port. `drops_unplaced`: on a port of the target's, in a network that nothing tells any more (no socket,
+//! device or route was left); they are in no other count. Of IPv6, segments with extension headers are not seen.
+//! Cost: a comparison a freed packet of the host.
 
 use super::{Probe, Reading, Runs, object};
 use crate::source::bpf::{BpfError, Programs, names};
@@ -12,7 +15,7 @@ pub(super) const PROBE: Probe = Probe {
     about: "retransmissions, resets and drops with the kernel's reason, on the target's ports",
     runs: Runs::Always,
     object: object!("losses"),
-    counts: &["retransmits", "resets_sent", "resets_received", "drops"],
+    counts: &["retransmits", "resets_sent", "resets_received", "drops", "drops_unplaced"],
     histograms: &[],
     read,
 };

@@ -1,7 +1,8 @@
 //! Where the target's threads wait: time off a CPU by thread, state and stack.
 //!
 //! By `sched_switch`, with both stacks taken at each: in windows. What a thread still waits at a window's end counts up to
-//! there; a wait that was begun before the window is not seen. The program's own frames need frame pointers; without
+//! there; of a wait that began before the window neither time nor place is known: `began_before` counts those that ended
+//! in it, and one that lasted all through it is not seen. The program's own frames need frame pointers; without
 //! them only the innermost is right. Stacks that fell on another's place, and waits beyond the map's bound, are counted
 //! as lost. The longest waits of the run are kept, each with its innermost frames; of each window, all are folded.
 
@@ -20,7 +21,7 @@ pub(super) const PROBE: Probe = Probe {
     about: "time off a CPU by thread, state and stack",
     runs: Runs::InWindows,
     object: object!("offcpu"),
-    counts: &["switches", "threads_lost", "stacks_lost", "waits_lost"],
+    counts: &["switches", "began_before", "threads_lost", "stacks_lost", "waits_lost"],
     histograms: &["off_ns"],
     read,
 };
@@ -29,15 +30,19 @@ pub(super) const PROBE: Probe = Probe {
 #[derive(Debug, Default)]
 pub(super) struct State {
     kept: Kept,
-    /// Thread, state and stack of each wait, how many times and how long: of the whole run.
-    waits: BTreeMap<(u32, &'static str, Vec<String>), (u64, u64)>,
+    /// Each wait's place, how many times and how long: of the whole run.
+    waits: BTreeMap<Key, (u64, u64)>,
     /// The end of what was read last.
     to_ns: Option<i64>,
 }
 
+/// A thread, its state and its stack. Its id alone would not do: it is given again.
+type Key = ((u32, u64), &'static str, Vec<String>);
+
 /// A thread's time off a CPU at one place.
 struct Wait {
     tid: u32,
+    started_ns: u64,
     state: u32,
     place: Place,
     count: u64,
@@ -60,8 +65,9 @@ fn read(programs: &mut Programs, reading: &mut Reading<'_>) -> Result<(), BpfErr
         let kernel = stacks.stack(programs, kernel.cast_signed()).to_vec();
         let place =
             Place::new(reading.names.symbols.process_of(tid), &kernel, stacks.stack(programs, user.cast_signed()));
+        let started_ns = key.get(16..24).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_ne_bytes);
         let figure = |at: usize| words.get(at).copied().unwrap_or(0);
-        waits.push(Wait { tid, state, place, count: figure(0), ns: figure(1) });
+        waits.push(Wait { tid, started_ns, state, place, count: figure(0), ns: figure(1) });
     }
     let state = &mut reading.names.offcpu;
     state.kept.note(programs, &stacks);
@@ -72,7 +78,7 @@ fn read(programs: &mut Programs, reading: &mut Reading<'_>) -> Result<(), BpfErr
     for wait in &waits {
         let mut frames = folded::innermost_first(symbols, &wait.place);
         frames.truncate(WAIT_FRAMES_MAX);
-        let key = (wait.tid, state_name(wait.state), frames);
+        let key = ((wait.tid, wait.started_ns), state_name(wait.state), frames);
         if state.waits.len() < WAITS_COUNTED_MAX || state.waits.contains_key(&key) {
             let sum = state.waits.entry(key).or_default();
             *sum = (sum.0.saturating_add(wait.count), sum.1.saturating_add(wait.ns));
@@ -90,21 +96,21 @@ fn read(programs: &mut Programs, reading: &mut Reading<'_>) -> Result<(), BpfErr
 /// Threads that were off a CPU when the window ended: their waits as the map of ended ones has them.
 fn still_waiting(programs: &Programs) -> Vec<(Vec<u8>, Vec<u64>)> {
     let now_ns = clock::monotonic_ns().cast_unsigned();
-    let waits = programs.take("gone").unwrap_or_default().into_iter().filter_map(|Entry { key, words }| {
-        let [since_ns, first, second] = words[..] else { return None };
+    let waits = programs.take("gone").unwrap_or_default().into_iter().filter_map(|Entry { words, .. }| {
+        let [since_ns, first, second, started_ns] = words[..] else { return None };
         // A thread that has ended waits for nothing.
-        let tid = folded::word(&key, 0)?;
+        let tid = folded::word(&first.to_ne_bytes(), 0)?;
         let is_there = std::path::Path::new(&format!("/proc/{tid}")).exists();
-        let key = [first.to_ne_bytes(), second.to_ne_bytes()].concat();
+        let key = [first, second, started_ns].map(u64::to_ne_bytes).concat();
         is_there.then(|| (key, vec![1, now_ns.saturating_sub(since_ns)]))
     });
     waits.collect()
 }
 
-fn longest(waits: &BTreeMap<(u32, &'static str, Vec<String>), (u64, u64)>) -> Vec<WaitUse> {
+fn longest(waits: &BTreeMap<Key, (u64, u64)>) -> Vec<WaitUse> {
     let mut all: Vec<_> = waits.iter().collect();
     all.sort_by_key(|(_, (_, ns))| std::cmp::Reverse(*ns));
-    let used = |((tid, state, stack), (count, ns)): (&(u32, &'static str, Vec<String>), &(u64, u64))| WaitUse {
+    let used = |(((tid, _), state, stack), (count, ns)): (&Key, &(u64, u64))| WaitUse {
         tid: *tid,
         state: (*state).to_owned(),
         count: *count,

@@ -1,11 +1,13 @@
 /* Where the target's threads wait: the time off a CPU by thread, state and stack. */
-#define COUNTS_MAX 4
+#define COUNTS_MAX 5
 #define HISTOGRAMS_MAX 1
 #include "plimsoll.bpf.h"
 
 #define FRAMES_MAX 64
+/* Of a thread that has ended (include/linux/sched.h): it does not come back, and its id is given to others. */
+#define TASK_DEAD 0x80
 
-enum { SWITCHES, THREADS_LOST, STACKS_LOST, WAITS_LOST };
+enum { SWITCHES, BEGAN_BEFORE, THREADS_LOST, STACKS_LOST, WAITS_LOST };
 enum { OFF_NS };
 
 struct wait {
@@ -13,6 +15,7 @@ struct wait {
 	u32 state;
 	s32 kernel_stack;
 	s32 user_stack;
+	u64 started_ns; /* the thread: ids are given again */
 };
 
 struct off {
@@ -46,13 +49,18 @@ struct {
 	__uint(value_size, FRAMES_MAX * sizeof(u64));
 } stacks SEC(".maps");
 
-static __always_inline void leaves(void *ctx, struct task_struct *prev)
+static __always_inline void leaves(void *ctx, struct task_struct *prev, u32 state)
 {
 	struct off off = {};
 	u32 tid = prev->pid;
 	add(SWITCHES, 1);
-	off.wait.tid = tid;
-	off.wait.state = prev->__state;
+	if (state & TASK_DEAD) {
+		bpf_map_delete_elem(&gone, &tid);
+		return;
+	}
+	off.wait.tid = tid_of(prev);
+	off.wait.state = state;
+	off.wait.started_ns = prev->start_time;
 	off.wait.kernel_stack = bpf_get_stackid(ctx, &stacks, BPF_F_FAST_STACK_CMP);
 	off.wait.user_stack = bpf_get_stackid(ctx, &stacks, BPF_F_FAST_STACK_CMP | BPF_F_USER_STACK);
 	if (off.wait.kernel_stack == -17 || off.wait.user_stack == -17)
@@ -63,7 +71,7 @@ static __always_inline void leaves(void *ctx, struct task_struct *prev)
 }
 
 SEC("tp_btf/sched_switch")
-int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
+int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_struct *next, unsigned int state)
 {
 	u32 tid = next->pid;
 	struct wait wait;
@@ -71,17 +79,24 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 	struct use *use;
 	bool is_whole;
 	u64 took;
-	if (is_target(prev->tgid))
-		leaves(ctx, prev);
+	/* The state as the scheduler took it: that of the thread itself may have been changed since by who wakes it. Who is
+	 * taken off on its way to sleep is runnable still. */
+	if (is_target(tgid_of(prev)))
+		leaves(ctx, prev, preempt ? 0 : state);
 	off = bpf_map_lookup_elem(&gone, &tid);
-	if (!off)
+	if (!off) {
+		if (is_target(tgid_of(next)) && is_older(next))
+			add(BEGAN_BEFORE, 1);
 		return 0;
+	}
 	took = bpf_ktime_get_ns() - off->at_ns;
 	wait = off->wait;
 	is_whole = is_of_window(off->at_ns);
 	bpf_map_delete_elem(&gone, &tid);
-	if (!is_whole)
+	if (!is_whole || wait.started_ns != next->start_time) {
+		add(BEGAN_BEFORE, 1);
 		return 0;
+	}
 	record(OFF_NS, took);
 	use = bpf_map_lookup_elem(&waits, &wait);
 	if (!use) {

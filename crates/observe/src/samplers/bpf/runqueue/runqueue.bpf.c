@@ -23,7 +23,7 @@ static __always_inline void is_runnable(u32 tid)
 SEC("tp_btf/sched_wakeup")
 int BPF_PROG(on_wakeup, struct task_struct *p)
 {
-	if (is_target(p->tgid))
+	if (is_target(tgid_of(p)))
 		is_runnable(p->pid);
 	return 0;
 }
@@ -31,18 +31,19 @@ int BPF_PROG(on_wakeup, struct task_struct *p)
 SEC("tp_btf/sched_wakeup_new")
 int BPF_PROG(on_new, struct task_struct *p)
 {
-	if (is_target(p->tgid))
+	if (is_target(tgid_of(p)))
 		is_runnable(p->pid);
 	return 0;
 }
 
 SEC("tp_btf/sched_switch")
-int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
+int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_struct *next, unsigned int state)
 {
 	u32 tid = next->pid;
 	u64 *since;
-	/* Still running as far as it is concerned: it was its turn's end, not its own wish. */
-	if ((preempt || !prev->__state) && is_target(prev->tgid)) {
+	/* Still running as far as it is concerned: it was its turn's end, not its own wish. The state is the one that the
+	 * scheduler took: that of the thread itself may have been changed since by who wakes it. */
+	if ((preempt || !state) && is_target(tgid_of(prev))) {
 		add(PREEMPTED, 1);
 		is_runnable(prev->pid);
 	}

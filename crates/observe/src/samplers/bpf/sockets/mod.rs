@@ -9,7 +9,10 @@
 //! yet acknowledged when the send returned, its own segment left out. Held back: Nagle's rule keeps a small segment
 //! because of them. With pipelined requests a pair is the first read after a send and the next send. Cost: 0.2 µs a
 //! receive and a send, half of it for being called at all, so those are looked at in windows; established and closed
-//! connections always. State is kept with the socket.
+//! connections always. State is kept with the socket. What is looked at without being taken (MSG_PEEK) is seen, so its
+//! time counts, and is not received: `peeks`. `requests`: times from a request to its reply that began in a window;
+//! `not_ended`: those whose reply had not come by its end. `began_before`: connections whose first doing in a window was a
+//! send, as the request had been read before; or there was none.
 
 use super::{Probe, Reading, Runs, object};
 use crate::source::bpf::{BpfError, Programs};
@@ -24,6 +27,9 @@ pub(super) const PROBE: Probe = Probe {
         "small_sends_in_flight",
         "sends_held_back",
         "send_buffer_full",
+        "peeks",
+        "requests",
+        "began_before",
         "established",
         "closed",
         "sockets_lost",
@@ -40,8 +46,9 @@ pub(super) const PROBE: Probe = Probe {
     read,
 };
 
-/// Receives and sends are as many as there are sizes of them.
+/// Receives and sends are as many as there are sizes of them; requests without an answer those without a time.
 fn read(_: &mut Programs, reading: &mut Reading<'_>) -> Result<(), BpfError> {
+    reading.count_not_ended("sockets.requests", "sockets.service_ns", "sockets.not_ended");
     for (count, sizes) in [("sockets.receives", "sockets.receive_bytes"), ("sockets.sends", "sockets.send_bytes")] {
         let n = reading.sample.histograms.get(sizes).map_or(0, model::bpf::Log2::count);
         reading.sample.counts.insert(count.to_owned(), n);

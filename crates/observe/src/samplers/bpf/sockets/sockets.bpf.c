@@ -1,5 +1,5 @@
 /* The target's TCP sockets: what it receives and sends, how long from the one to the other, and what TCP makes of it. */
-#define COUNTS_MAX 7
+#define COUNTS_MAX 10
 #define HISTOGRAMS_MAX 7
 #include "plimsoll.bpf.h"
 #include "accepted.bpf.h"
@@ -11,16 +11,28 @@
 #define TCP_CLOSE 7
 #define TCP_NAGLE_OFF 1
 #define EAGAIN 11
+#define MSG_PEEK 2
 
 /* Each is counted by one program alone, but for the last. */
-enum { SENDS_NODELAY, SMALL_IN_FLIGHT, HELD_BACK, SEND_BUFFER_FULL, ESTABLISHED, CLOSED, SOCKETS_LOST };
+enum {
+	SENDS_NODELAY,
+	SMALL_IN_FLIGHT,
+	HELD_BACK,
+	SEND_BUFFER_FULL,
+	PEEKS,
+	REQUESTS,
+	BEGAN_BEFORE,
+	ESTABLISHED,
+	CLOSED,
+	SOCKETS_LOST,
+};
 enum { RECEIVE_BYTES, SEND_BYTES, SERVICE_NS, FIRST_READ_NS, ACCEPT_QUEUE_NS, ACCEPTED_READ_NS, IN_FLIGHT_PACKETS };
 
 /* With the socket itself: found without a search, and gone when it goes. */
 struct conn {
 	u64 established_ns; /* 0: its first bytes have been read */
 	u64 arrived_ns;     /* when what was read last had come; 0: nothing was read since the last send */
-	u64 window_ns;      /* and in which window it was read */
+	u64 window_ns;      /* in which window that was, or the send that had none before it */
 	u64 is_used;        /* a process of the target has read or written */
 };
 
@@ -119,7 +131,7 @@ int BPF_PROG(on_state, const struct sock *sk, const int from, const int to)
 			__sync_fetch_and_add(&b->kept, -1);
 			add(CLOSED, 1);
 		}
-	} else if (to == TCP_ESTABLISHED && is_port(sk->__sk_common.skc_num) && is_tcp(sk)) {
+	} else if (to == TCP_ESTABLISHED && is_tcp(sk) && is_served_by_target(sk)) {
 		add(ESTABLISHED, 1);
 		conn = new_conn(sk);
 		if (conn)
@@ -160,7 +172,7 @@ static __always_inline void first_read(u64 socket, u64 established_ns)
 	bpf_map_delete_elem(&accepted, &socket);
 }
 
-static __always_inline int receive(struct sock *sk, int ret)
+static __always_inline int receive(struct sock *sk, int ret, int flags)
 {
 	struct tcp_sock *tp;
 	struct conn *conn;
@@ -170,7 +182,11 @@ static __always_inline int receive(struct sock *sk, int ret)
 	conn = conn_of(sk, &is_ours);
 	if (!is_ours)
 		return 0;
-	record_alone(RECEIVE_BYTES, ret);
+	/* What is only looked at is received when it is taken; seen it is already. */
+	if (flags & MSG_PEEK)
+		add_alone(PEEKS, 1);
+	else
+		record_alone(RECEIVE_BYTES, ret);
 	if (!conn)
 		return 0;
 	if (conn->established_ns) {
@@ -183,15 +199,17 @@ static __always_inline int receive(struct sock *sk, int ret)
 		return 0;
 	conn->window_ns = window_ns();
 	tp = bpf_skc_to_tcp_sock(sk);
-	if (tp)
+	if (tp) {
 		conn->arrived_ns = arrival_ns(tp);
+		add_alone(REQUESTS, 1);
+	}
 	return 0;
 }
 
 SEC("tp_btf/sock_recv_length")
-int BPF_PROG(often_on_receive, struct sock *sk, int ret)
+int BPF_PROG(often_on_receive, struct sock *sk, int ret, int flags)
 {
-	return receive(sk, ret);
+	return receive(sk, ret, flags);
 }
 
 static __always_inline int send(struct sock *sk, int ret)
@@ -214,7 +232,12 @@ static __always_inline int send(struct sock *sk, int ret)
 	tp = bpf_skc_to_tcp_sock(sk);
 	if (!tp)
 		return 0;
-	if (conn && conn->arrived_ns && conn->window_ns == window_ns()) {
+	if (conn && conn->window_ns != window_ns()) {
+		/* What it answers was read before the window, or there was nothing to answer. */
+		add_alone(BEGAN_BEFORE, 1);
+		conn->window_ns = window_ns();
+		conn->arrived_ns = 0;
+	} else if (conn && conn->arrived_ns) {
 		s64 took = tcp_clock_ns(tp) - conn->arrived_ns;
 		record_alone(SERVICE_NS, took > 0 ? took : 0);
 		conn->arrived_ns = 0;
@@ -246,7 +269,7 @@ int BPF_PROG(often_on_send, struct sock *sk, int ret)
 SEC("?fexit/tcp_recvmsg")
 int BPF_PROG(before_often_on_receive, struct sock *sk, void *msg, u64 len, int flags, int *addr_len, int ret)
 {
-	return receive(sk, ret);
+	return receive(sk, ret, flags);
 }
 
 SEC("?fexit/tcp_sendmsg")

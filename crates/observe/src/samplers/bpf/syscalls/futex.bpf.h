@@ -20,7 +20,7 @@ struct address {
 
 struct waiter {
 	struct address address;
-	u64 tid;
+	u64 started_ns; /* the thread: its id is given again */
 };
 
 struct futex_use {
@@ -65,7 +65,8 @@ static __always_inline void futex_begins(struct start *start, void *regs)
 
 static __always_inline void futex_ends(struct task_struct *task, struct start *start, u64 took, long ret)
 {
-	struct waiter waiter = { .address = { .address = start->futex, .tgid = task->tgid }, .tid = task->pid };
+	struct waiter waiter = { .address = { .address = start->futex, .tgid = tgid_of(task) },
+				 .started_ns = task->start_time };
 	struct futex_use *use;
 	u8 yes = 1;
 	long outcome;

@@ -1,16 +1,19 @@
 /* System calls of the target by number: how many, how many failed, how long they took; and of two of them more: what
  * accept returned, and where futex waited. One pair of programs for all, as each costs every call of the host. */
-#define COUNTS_MAX 12
+#define COUNTS_MAX 14
 #define HISTOGRAMS_MAX 3
 #include "plimsoll.bpf.h"
 #include "registers.bpf.h"
 
 #define CALLS_MAX 512
+#define FAILURES_MAX 1024
 
 enum {
 	ERRORS,
+	BEGAN_BEFORE,
 	THREADS_LOST,
 	UNKNOWN,
+	FAILURES_LOST,
 	ACCEPTED,
 	EMPTY_HANDED,
 	FUTEX_WAITS,
@@ -23,7 +26,8 @@ enum {
 enum { CALL_NS, FUTEX_WAIT_NS, FUTEX_TIMED_WAIT_NS };
 
 struct start {
-	u64 at_ns; /* 0: the thread is in no call */
+	u64 at_ns;     /* 0: the thread is in no call */
+	u64 window_ns; /* in which window that was, or the last one */
 	u32 number;
 	u32 is_timed;
 	u64 futex; /* its address; 0: no wait in futex */
@@ -44,7 +48,21 @@ struct use {
 	u64 count;
 	u64 errors;
 	u64 ns;
+	u64 begun;
 };
+
+/* Which errors which calls returned. */
+struct failure {
+	u32 number;
+	u32 error;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, FAILURES_MAX);
+	__type(key, struct failure);
+	__type(value, u64);
+} failures SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -57,7 +75,7 @@ struct {
 static __always_inline struct start *start_of(struct task_struct *task)
 {
 	struct start *start = bpf_task_storage_get(&started, task, 0, 0);
-	if (start || !is_target(task->tgid))
+	if (start || !is_target(tgid_of(task)))
 		return start;
 	start = bpf_task_storage_get(&started, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!start)
@@ -65,16 +83,36 @@ static __always_inline struct start *start_of(struct task_struct *task)
 	return start;
 }
 
+static __always_inline void fails(u32 number, long ret)
+{
+	struct failure failure = { .number = number, .error = -ret };
+	u64 *count = bpf_map_lookup_elem(&failures, &failure), none = 0;
+	if (!count) {
+		bpf_map_update_elem(&failures, &failure, &none, BPF_NOEXIST);
+		count = bpf_map_lookup_elem(&failures, &failure);
+	}
+	if (count)
+		__sync_fetch_and_add(count, 1);
+	else
+		add_alone(FAILURES_LOST, 1);
+}
+
 SEC("tp_btf/sys_enter")
 int BPF_PROG(on_enter, void *regs, long number)
 {
 	struct start *start = start_of(bpf_get_current_task_btf());
+	struct use *use;
+	u32 call = number;
 	if (!start)
 		return 0;
+	use = bpf_map_lookup_elem(&uses, &call);
+	if (use)
+		use->begun++;
 	start->number = number;
 	start->futex = 0;
 	if (number == FUTEX)
 		futex_begins(start, regs);
+	start->window_ns = window_ns();
 	start->at_ns = bpf_ktime_get_ns();
 	return 0;
 }
@@ -88,14 +126,25 @@ int BPF_PROG(on_exit, void *regs, long ret)
 	struct use *use;
 	u64 took;
 	u32 number;
-	if (!start || !is_of_window(start->at_ns))
+	if (!start || !is_of_window(start->at_ns)) {
+		/* A thread that is new comes back from no call that it has made, and one that has entered others meanwhile
+		 * from one that seccomp(2) refused. */
+		if (start ? start->window_ns != window_ns() : is_target(tgid_of(task)) && is_older(task))
+			add_alone(BEGAN_BEFORE, 1);
+		if (start) {
+			start->at_ns = 0;
+			start->window_ns = window_ns();
+		}
 		return 0;
+	}
 	took = bpf_ktime_get_ns() - start->at_ns;
 	number = start->number;
 	start->at_ns = 0;
 	record_alone(CALL_NS, took);
-	if (failed)
+	if (failed) {
 		add_alone(ERRORS, 1);
+		fails(number, ret);
+	}
 	use = bpf_map_lookup_elem(&uses, &number);
 	if (use) {
 		use->count++;
