@@ -18,7 +18,7 @@ pub use load::{expectation, hide, payload, plan, rate, scenario, secret, tls, wo
 pub use measured::{
     error_kind, event, head, histogram, integrity, interval, latency, outcomes, quantile, recording, users,
 };
-pub use seen::{bpf, check, import, metrics, profile, readings, remote, snapshot, watched};
+pub use seen::{bpf, check, import, metric_kinds, metrics, profile, readings, remote, snapshot, watched};
 
 pub use error_kind::{ErrorKind, Phase};
 pub use event::Event;

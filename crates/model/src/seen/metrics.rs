@@ -4,10 +4,38 @@
 //! The name's end says the unit (`_bytes`, `_ns`, `_per_s`); without one it is a number. Counters are as the kernel gives
 //! them, growing since boot or since the process began: a rate is the difference of two snapshots.
 
+use crate::metric_kinds::KINDS;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+
+/// How a metric goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Grows from boot or from the process's start on.
+    Counter,
+    /// As it is at the moment.
+    Gauge,
+    /// Counters of what is there at the moment, added up: it falls when one of these goes, so no rate can be made of it.
+    LivingSum,
+}
+
+impl Kind {
+    /// A word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Counter => "counter",
+            Kind::Gauge => "gauge",
+            Kind::LivingSum => "living sum",
+        }
+    }
+}
+
+/// How the metric of a name goes on, in whatever place; `None` of one that no table of this version lists.
+pub fn kind_of(name: &str) -> Option<Kind> {
+    KINDS.binary_search_by(|(known, _)| (*known).cmp(name)).ok().map(|at| KINDS[at].1)
+}
 
 /// Readings by name.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
