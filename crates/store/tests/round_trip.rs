@@ -34,6 +34,20 @@ fn a_finished_run_is_read_as_it_was_written_and_is_one_file() {
 }
 
 #[test]
+fn every_snapshot_is_shown_though_few_are_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.plimsoll");
+    let ticks = 3 * limits::SNAPSHOTS_MAX as u64 + 7;
+    finished(&path, ticks);
+    let reader = Reader::open(&path).unwrap();
+    let mut seen = Vec::new();
+    let with = reader.load_with(|snapshot| seen.push(snapshot.clone())).unwrap();
+    assert_eq!(seen, (0..ticks).map(snapshot).collect::<Vec<_>>());
+    assert!(with.snapshots.len() <= limits::SNAPSHOTS_MAX);
+    assert_eq!(with, reader.load().unwrap());
+}
+
+#[test]
 fn a_row_is_the_sum_of_its_workers() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.plimsoll");

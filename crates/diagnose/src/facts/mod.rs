@@ -4,26 +4,29 @@
 //! The measured window runs from the end of warm-up (of held connections, from when the last was made) to the end
 //! of the load; the drain is never part of it.
 
-mod processes;
+pub(crate) mod processes;
 mod scope;
 
 pub use processes::{Demand, Host, NeighbourUse, Span};
 pub use scope::Scope;
 
-use crate::usage::{ThreadUse, threads};
+use crate::history::{History, Window};
+use crate::usage::ThreadUse;
 use model::finding::Evidence;
 use model::latency::Kind;
 use model::plan::{Address, Pace, Think};
 use model::quantile::tail_of;
 use model::recording::Row;
 use model::snapshot::{Role, SamplerState};
-use model::{ErrorKind, Histogram, Recording, Snapshot};
+use model::{ErrorKind, Histogram, Recording};
 
 /// A recording with what is derived from it.
 #[derive(Debug)]
 pub struct Facts<'r> {
     /// The recording itself.
     pub recording: &'r Recording,
+    /// All that was read over the run: any fact of any window is asked of it.
+    pub history: &'r History,
     /// Start of the measured window, nanoseconds since the run's start.
     pub start_ns: u64,
     /// End of the measured window, nanoseconds since the run's start.
@@ -55,31 +58,35 @@ pub struct Facts<'r> {
 }
 
 impl<'r> Facts<'r> {
-    /// Derives the facts from a recording.
-    pub fn of(recording: &'r Recording) -> Self {
+    /// Derives the facts from a recording and all that was read in it.
+    pub fn of(recording: &'r Recording, history: &'r History) -> Self {
         let start_ns = recording.plan.warmup_ns.max(recording.totals.measured_from_ns);
         let end_ns = start_ns.saturating_add(recording.totals.measured_ns);
         let rows = recording.timeline.rows().iter();
         let rows: Vec<&Row> = rows.filter(|r| !r.is_drain && r.start_ns >= start_ns && r.end_ns > r.start_ns).collect();
-        let snapshots = processes::in_window(&recording.snapshots, start_ns, end_ns);
         let counts = &recording.totals.sum.counts;
-        let spans = processes::spans(snapshots);
-        let target_threads = threads(snapshots, Role::Target);
+        // Without two snapshots nothing lies between them.
+        let window = history.window(start_ns, end_ns).unwrap_or(Window::new(0, 0));
+        let spans = history.spans(window);
+        let cpus = history.cpus(window);
+        let [target_cores, generator_cores] = history.core_counts();
+        let target_threads = processes::threads(history, Role::Target, window);
         Facts {
             recording,
+            history,
             start_ns,
             end_ns,
             whole: Scope::whole(recording, &rows, &spans),
             quiet: Scope::quiet(recording, &rows, &spans),
             rows,
             spans,
-            neighbours: processes::neighbours(snapshots),
-            target_cores: processes::target_cores(snapshots, &target_threads),
-            throttled: processes::throttled(snapshots),
+            neighbours: processes::neighbours(history, window),
+            target_cores: processes::target_cores(&cpus, &target_threads),
+            throttled: processes::throttled(&cpus),
             target_threads,
-            generator_threads: threads(snapshots, Role::Generator),
-            host: processes::host(snapshots, |s| s.cpu.as_ref(), |s| &s.cores),
-            generator_host: processes::host(snapshots, Snapshot::generator_cpu, Snapshot::generator_cores),
+            generator_threads: processes::threads(history, Role::Generator, window),
+            host: processes::host(cpus.host, target_cores),
+            generator_host: processes::host(cpus.generator_host, generator_cores),
             ended: counts.ok as f64 + counts.failed as f64,
         }
     }
