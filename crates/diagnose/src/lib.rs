@@ -18,6 +18,7 @@ pub mod limits;
 pub mod quiet;
 pub mod rule;
 pub mod rules;
+pub mod segments;
 pub mod slow;
 mod statistics;
 mod summary;
@@ -80,7 +81,9 @@ pub fn diagnose_with(recording: &Recording, history: &History) -> Diagnosis {
     findings.sort_by_key(|f| (rank(f.status), Reverse(severity_rank(f)), Reverse((f.confidence * 1e6) as u64)));
     let expectations = expectations::judge(&facts, &validity);
     let summary = summary::summary(&facts, &expectations);
-    Diagnosis { validity, summary, expectations, findings, held: held::held(&facts) }
+    // An import has no load whose levels could change.
+    let segments = if has == Needs::Nothing { Vec::new() } else { segments::segments(&facts) };
+    Diagnosis { validity, summary, expectations, findings, held: held::held(&facts), segments }
 }
 
 fn rank(status: Status) -> u8 {

@@ -23,6 +23,12 @@ pub const TARGET_AWAY: &str = "target-away";
 /// Kind of the event that says that somebody takes them again.
 pub const TARGET_BACK: &str = "target-back";
 
+/// Whether an event of this kind is a fault's: something was done to the target or its host, or undone. What came before it
+/// and what came after are never one.
+pub fn is_fault(kind: &str) -> bool {
+    kind == "fault" || kind.starts_with("fault-")
+}
+
 /// One event of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Event {
