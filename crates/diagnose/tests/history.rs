@@ -196,6 +196,41 @@ fn what_rules_ask_of_a_long_run_is_what_they_ask_of_a_short_one() {
     assert!(facts.spans.iter().all(|span| (span.target_demand.unwrap().low - 0.35).abs() < 0.001));
 }
 
+#[test]
+fn rules_see_what_lies_between_the_snapshots_that_are_kept() {
+    // A clock that is set by a second and set back in the next: of every eighth snapshot none shows it.
+    let build = open().with(|b| {
+        b.seconds = vec![b.seconds[0].clone(); 300];
+        (b.seconds[100].wall_step_ns, b.seconds[101].wall_step_ns) = (1_000_000_000, -1_000_000_000);
+    });
+    let mut history = History::default();
+    let recording = build.recording_with(|snapshot| history.push(snapshot));
+    let judged = |diagnosis: model::finding::Diagnosis| {
+        diagnosis.findings.into_iter().find(|finding| finding.id == "clock-step").unwrap().status
+    };
+    assert_eq!(judged(diagnose::diagnose(&recording)), model::Status::Refuted, "the test would be none");
+    assert_eq!(judged(diagnose::diagnose_with(&recording, &history)), model::Status::Supported);
+}
+
+#[test]
+fn facts_of_a_segment_are_those_of_its_time() {
+    // From second 30 on one thread works all the time: over the whole it is two thirds of a core, and no limit.
+    let build = open().with(|b| {
+        b.seconds = vec![b.seconds[0].clone(); 60];
+        for second in &mut b.seconds[30..] {
+            (second.target[0], second.response_ns, second.ok) = ((0.98, 0.01), 60_000_000, 3000);
+        }
+    });
+    let recording = build.recording();
+    let history = History::of(&recording.snapshots);
+    let facts = diagnose::facts::Facts::of(&recording, &history);
+    let segments = diagnose::segments::segments(&facts);
+    let [first, second] = &segments[..] else { panic!("{segments:?}") };
+    let run = |segment| facts.part(diagnose::segments::window(segment)).target_threads[0].run.unwrap();
+    assert!((run(first) - 0.33).abs() < 0.02 && (run(second) - 0.98).abs() < 0.02, "{} {}", run(first), run(second));
+    assert!((facts.target_threads[0].run.unwrap() - 0.655).abs() < 0.02);
+}
+
 proptest! {
     #[test]
     fn any_readings_make_no_negative_and_no_absurd_rate(

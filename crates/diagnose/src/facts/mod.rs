@@ -7,7 +7,7 @@
 pub(crate) mod processes;
 mod scope;
 
-pub use processes::{Demand, Host, NeighbourUse, Span};
+pub use processes::{Demand, Host, NeighbourUse, Part, Span};
 pub use scope::Scope;
 
 use crate::history::{History, Window};
@@ -17,7 +17,7 @@ use model::latency::Kind;
 use model::plan::{Address, Pace, Think};
 use model::quantile::tail_of;
 use model::recording::Row;
-use model::snapshot::{Role, SamplerState};
+use model::snapshot::SamplerState;
 use model::{ErrorKind, Histogram, Recording};
 
 /// A recording with what is derived from it.
@@ -67,10 +67,16 @@ impl<'r> Facts<'r> {
         let counts = &recording.totals.sum.counts;
         // Without two snapshots nothing lies between them.
         let window = history.window(start_ns, end_ns).unwrap_or(Window::new(0, 0));
-        let spans = history.spans(window);
-        let cpus = history.cpus(window);
-        let [target_cores, generator_cores] = history.core_counts();
-        let target_threads = processes::threads(history, Role::Target, window);
+        let Part {
+            spans,
+            neighbours,
+            target_cores,
+            throttled,
+            target_threads,
+            generator_threads,
+            host,
+            generator_host,
+        } = Part::of(history, window);
         Facts {
             recording,
             history,
@@ -80,15 +86,20 @@ impl<'r> Facts<'r> {
             quiet: Scope::quiet(recording, &rows, &spans),
             rows,
             spans,
-            neighbours: processes::neighbours(history, window),
-            target_cores: processes::target_cores(&cpus, &target_threads),
-            throttled: processes::throttled(&cpus),
+            neighbours,
+            target_cores,
+            throttled,
             target_threads,
-            generator_threads: processes::threads(history, Role::Generator, window),
-            host: processes::host(cpus.host, target_cores),
-            generator_host: processes::host(cpus.generator_host, generator_cores),
+            generator_threads,
+            host,
+            generator_host,
             ended: counts.ok as f64 + counts.failed as f64,
         }
+    }
+
+    /// What the CPUs of a part of the run did, such as of a segment ([`crate::segments::window`]).
+    pub fn part(&self, window: Window) -> Part<'r> {
+        Part::of(self.history, window)
     }
 
     /// The measured window in seconds of the run.

@@ -61,6 +61,45 @@ pub struct Host {
     pub steal: f64,
 }
 
+/// What the CPUs did over a window, by the whole stretches in it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Part<'r> {
+    /// The stretches between snapshots.
+    pub spans: Vec<Span>,
+    /// The other processes of the generator's machine, the one that used most CPU first.
+    pub neighbours: Vec<NeighbourUse<'r>>,
+    /// Cores that the whole target used; `None` where it was not read.
+    pub target_cores: Option<f64>,
+    /// Share of the time in which a CPU quota held the generator; `None` where it has none, or nobody looked.
+    pub throttled: Option<f64>,
+    /// The target's threads, the busiest first.
+    pub target_threads: Vec<ThreadUse<'r>>,
+    /// The generator's own threads, the busiest first.
+    pub generator_threads: Vec<ThreadUse<'r>>,
+    /// The target's host; `None` unless two snapshots read it.
+    pub host: Option<Host>,
+    /// The generator's: the same one, unless the target was observed on another machine.
+    pub generator_host: Option<Host>,
+}
+
+impl<'r> Part<'r> {
+    pub(super) fn of(history: &'r History, window: Window) -> Self {
+        let cpus = history.cpus(window);
+        let [cores, generator_cores] = history.core_counts();
+        let target_threads = threads(history, Role::Target, window);
+        Part {
+            spans: history.spans(window),
+            neighbours: neighbours(history, window),
+            target_cores: target_cores(&cpus, &target_threads),
+            throttled: throttled(&cpus),
+            target_threads,
+            generator_threads: threads(history, Role::Generator, window),
+            host: host(cpus.host, cores),
+            generator_host: host(cpus.generator_host, generator_cores),
+        }
+    }
+}
+
 /// What the summed time must have beyond that of the threads that were seen, cores: less is the clock tick's rounding.
 const UNSEEN_CORES_MIN: f64 = 0.1;
 /// The least that was left for the target is taken to be this share of the machine: of next to nothing, all is soon used.
@@ -103,7 +142,7 @@ pub(crate) fn summed_cores(a: &Snapshot, b: &Snapshot, passed_ns: f64) -> Option
 }
 
 /// The threads of a role over a window, the busiest first.
-pub(super) fn threads(history: &History, role: Role, window: Window) -> Vec<ThreadUse<'_>> {
+fn threads(history: &History, role: Role, window: Window) -> Vec<ThreadUse<'_>> {
     let passed_ns = window.length_ns() as f64;
     let share = |process, tid, name| {
         let grown = history.growth(Metric::new(Subject::Thread(process, tid), name), window);
@@ -125,13 +164,13 @@ pub(super) fn threads(history: &History, role: Role, window: Window) -> Vec<Thre
 }
 
 /// Cores that the target used over a window: as the kernel sums it, else by its threads.
-pub(super) fn target_cores(cpus: &Cpus, threads: &[ThreadUse<'_>]) -> Option<f64> {
+fn target_cores(cpus: &Cpus, threads: &[ThreadUse<'_>]) -> Option<f64> {
     let summed = cpus.target.map(|(used_ns, passed_ns)| used_ns / passed_ns);
     summed.or_else(|| threads.iter().filter_map(|t| t.run).reduce(|a, b| a + b))
 }
 
 /// The other processes of the generator's machine over a window, the one that used most first.
-pub(super) fn neighbours(history: &History, window: Window) -> Vec<NeighbourUse<'_>> {
+fn neighbours(history: &History, window: Window) -> Vec<NeighbourUse<'_>> {
     let passed_ns = window.length_ns() as f64;
     let mut uses: Vec<NeighbourUse<'_>> = history
         .other_processes()
@@ -145,12 +184,12 @@ pub(super) fn neighbours(history: &History, window: Window) -> Vec<NeighbourUse<
 }
 
 /// The share of the time in which a CPU quota held the generator; `None` where none was read.
-pub(super) fn throttled(cpus: &Cpus) -> Option<f64> {
+fn throttled(cpus: &Cpus) -> Option<f64> {
     cpus.held.map(|(held_ns, passed_ns)| (held_ns / passed_ns).min(1.0))
 }
 
 /// A machine by its CPU time, all cores together, for so long; `cores` are those that were counted.
-pub(super) fn host(time: Option<(HostTime, f64)>, cores: usize) -> Option<Host> {
+fn host(time: Option<(HostTime, f64)>, cores: usize) -> Option<Host> {
     let (time, passed_ns) = time?;
     Some(Host {
         idle_cores: time.idle_ns / passed_ns,

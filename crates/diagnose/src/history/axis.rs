@@ -16,6 +16,9 @@ pub struct Window {
 }
 
 impl Window {
+    /// All the time there is.
+    pub const EVER: Window = Window { from_ns: i64::MIN, to_ns: i64::MAX };
+
     /// From and to.
     pub fn new(from_ns: i64, to_ns: i64) -> Self {
         Window { from_ns, to_ns }

@@ -51,11 +51,39 @@ pub struct History {
     budget: Budget,
     /// Cores of the target's machine, and of the generator's, as last read.
     core_counts: [usize; 2],
+    clock: Clock,
     /// The network namespace that was read last.
     last_network: Option<Option<u32>>,
     /// What of the last snapshot the next is compared with.
     before: Option<Box<Snapshot>>,
     started_anew: u32,
+}
+
+/// What the wall clock did beside the monotonic one.
+#[derive(Debug, Clone, PartialEq, Default)]
+struct Clock {
+    last: Option<(i64, i128)>,
+    largest: Option<ClockChange>,
+}
+
+/// The wall clock's offset changed between two readings that follow.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ClockChange {
+    /// By how much, nanoseconds; negative: it was set back.
+    pub by_ns: f64,
+    /// Between these moments.
+    pub window: Window,
+}
+
+impl Clock {
+    fn read(&mut self, snapshot: &Snapshot) {
+        let Some(offset_ns) = snapshot.wall_offset_ns else { return };
+        let Some((from_ns, before_ns)) = self.last.replace((snapshot.at_ns, offset_ns)) else { return };
+        let by_ns = offset_ns.saturating_sub(before_ns) as f64;
+        if self.largest.is_none_or(|largest| by_ns.abs() >= largest.by_ns.abs()) {
+            self.largest = Some(ClockChange { by_ns, window: Window::new(from_ns, snapshot.at_ns) });
+        }
+    }
 }
 
 /// A network namespace's figures.
@@ -135,6 +163,7 @@ impl History {
                 axis::Cell::merge(cell, &Cpus::between(before, snapshot, passed_ns));
             }
         }
+        self.clock.read(snapshot);
         let first_ns = self.axis.stretch(0).map_or(snapshot.at_ns, |first| first.from_ns);
         self.neighbours(first_ns, step.at, snapshot);
         let count = |now: usize, before: usize| if now == 0 { before } else { now };
@@ -228,6 +257,16 @@ impl History {
     /// The other processes of the generator's machine, each with its name.
     pub fn other_processes(&self) -> impl Iterator<Item = (ProcessId, &str)> {
         self.neighbours.iter().map(|(id, seen)| (*id, &*seen.name))
+    }
+
+    /// The generator's machine: the target's, or one of its own.
+    pub fn generators(&self) -> Subject<'static> {
+        if self.generator_machine.len() > 0 { Subject::GeneratorMachine } else { Subject::Machine }
+    }
+
+    /// The largest change of the wall clock's offset between two readings; `None` without two.
+    pub fn clock_change(&self) -> Option<ClockChange> {
+        self.clock.largest
     }
 
     /// How often the target's machine was started anew.

@@ -2,7 +2,7 @@
 
 use super::Paint;
 use super::page::Page;
-use crate::words::rate;
+use crate::words::{listed, rate};
 use model::finding::{Diagnosis, Segment};
 use model::units::show_duration_ns;
 use std::io::{self, Write};
@@ -33,7 +33,7 @@ fn change(before: &Segment, after: &Segment) -> String {
     if before.failed_per_s + after.failed_per_s > 0.0 {
         parts.push(format!("failed {} → {}", rate(before.failed_per_s), rate(after.failed_per_s)));
     }
-    parts.join(", ")
+    listed(&parts)
 }
 
 /// How much changed: the largest ratio of what is shown.
