@@ -39,14 +39,14 @@ impl Group {
     pub fn take(&mut self, now: &Axes<'_>, budget: &mut Budget, metrics: &Metrics) {
         let mut near = 0;
         for (name, value) in metrics.iter() {
-            self.read(now, budget, &mut near, name, model::metrics::kind_of(name), value);
+            self.read(now, budget, &mut near, name, || model::metrics::kind_of(name), value);
         }
     }
 
     /// Takes one reading in, where there is one.
     pub fn set(&mut self, now: &Axes<'_>, budget: &mut Budget, name: &str, kind: Kind, value: Option<u64>) {
         if let Some(value) = value {
-            self.read(now, budget, &mut 0, name, Some(kind), value);
+            self.read(now, budget, &mut 0, name, || Some(kind), value);
         }
     }
 
@@ -56,7 +56,7 @@ impl Group {
         budget: &mut Budget,
         near: &mut usize,
         name: &str,
-        kind: Option<Kind>,
+        kind: impl FnOnce() -> Option<Kind>,
         value: u64,
     ) {
         if let Some(series) = self.series(budget, near, name, kind) {
@@ -70,7 +70,7 @@ impl Group {
         budget: &mut Budget,
         near: &mut usize,
         name: &str,
-        kind: Option<Kind>,
+        kind: impl FnOnce() -> Option<Kind>,
     ) -> Option<&mut Series> {
         let is_near = self.all.get(*near).is_some_and(|(known, _)| **known == *name);
         let found = if is_near { Some(*near) } else { self.all.iter().position(|(known, _)| **known == *name) };
@@ -82,7 +82,7 @@ impl Group {
             }
             None => {
                 budget.kept += 1;
-                self.all.push((name.into(), Series::new(kind)));
+                self.all.push((name.into(), Series::new(kind())));
                 self.all.len() - 1
             }
         };

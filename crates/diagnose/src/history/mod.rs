@@ -4,7 +4,8 @@
 //! What a recording keeps in memory is thinned and serves for drawing; what rules need of time is asked of this. It has at
 //! most [`crate::limits::STRETCHES_MAX`] stretches of time: of a run of ten minutes the true seconds, of one of a day less
 //! than three minutes each. Identity is part of what is kept: a process is its id and its start, and each network namespace
-//! has its own figures. Cost: about 20 µs a snapshot, and of a long run on an ordinary machine some 10 MB.
+//! has its own figures. Cost: under 30 µs a snapshot, and of a long run on a small machine some 5 MB
+//! (`crates/store/examples/long_recording.rs`).
 
 mod ask;
 mod axis;
@@ -405,7 +406,7 @@ fn probes(group: &mut Group, now: &Axes<'_>, budget: &mut Budget, snapshot: &Sna
         ("window_replies", bpf.window_replies),
     ];
     for (name, value) in fixed.into_iter().chain(bpf.counts.iter().map(|(name, value)| (&**name, *value))) {
-        if let Some(series) = group.series(budget, &mut near, name, Some(Kind::Counter)) {
+        if let Some(series) = group.series(budget, &mut near, name, || Some(Kind::Counter)) {
             series.read(now, value);
         }
     }

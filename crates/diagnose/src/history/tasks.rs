@@ -270,7 +270,8 @@ fn gauges(sample: &ProcessSample) -> [(&'static str, Option<u64>); 3] {
 impl Group {
     /// Several may have grown in one stretch: it is covered once.
     fn grew_together(&mut self, now: &Axes<'_>, budget: &mut Budget, name: &str, since_ns: i64, by: f64) {
-        let Some(super::series::Series::Counter(track, last)) = self.series(budget, &mut 0, name, Some(Kind::Counter))
+        let Some(super::series::Series::Counter(track, last)) =
+            self.series(budget, &mut 0, name, || Some(Kind::Counter))
         else {
             return;
         };

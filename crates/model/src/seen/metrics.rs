@@ -6,9 +6,11 @@
 
 use crate::metric_kinds::KINDS;
 use schemars::JsonSchema;
+use serde::de::{Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::fmt;
 
 /// How a metric goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +40,7 @@ pub fn kind_of(name: &str) -> Option<Kind> {
 }
 
 /// Readings by name.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, JsonSchema)]
 #[serde(transparent)]
 pub struct Metrics(BTreeMap<Cow<'static, str>, u64>);
 
@@ -78,6 +80,51 @@ impl Metrics {
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+}
+
+/// A name as it is read: of the known ones nothing is copied, and a recording has them at every snapshot.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Name(Cow<'static, str>);
+
+impl<'de> Deserialize<'de> for Name {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Known;
+        impl Visitor<'_> for Known {
+            type Value = Name;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("the name of a metric")
+            }
+
+            fn visit_str<E>(self, name: &str) -> Result<Name, E> {
+                let known = KINDS.binary_search_by(|(known, _)| (*known).cmp(name));
+                Ok(Name(known.map_or_else(|_| Cow::Owned(name.to_owned()), |at| Cow::Borrowed(KINDS[at].0))))
+            }
+        }
+        from.deserialize_str(Known)
+    }
+}
+
+impl<'de> Deserialize<'de> for Metrics {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct ByName;
+        impl<'de> Visitor<'de> for ByName {
+            type Value = Metrics;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("readings by name")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Metrics, A::Error> {
+                let mut all = BTreeMap::new();
+                while let Some((Name(name), value)) = map.next_entry()? {
+                    all.insert(name, value);
+                }
+                Ok(Metrics(all))
+            }
+        }
+        from.deserialize_map(ByName)
     }
 }
 
