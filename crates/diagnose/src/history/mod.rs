@@ -24,7 +24,7 @@ pub(crate) use machine::Cpus;
 use model::Snapshot;
 use model::metrics::Kind;
 use model::remote::GeneratorHost;
-use model::snapshot::{CpuSource, CpuTimes, ProcessSample, Role};
+use model::snapshot::{CpuSource, CpuTimes, Role};
 use series::{Growth, Series};
 use std::collections::BTreeMap;
 use tasks::Tasks;
@@ -314,12 +314,11 @@ impl History {
 
 /// What of a snapshot the next one is compared with.
 fn slim(snapshot: &Snapshot) -> Snapshot {
-    let process = |sample: &ProcessSample| ProcessSample { ..sample.clone() };
     Snapshot {
         at_ns: snapshot.at_ns,
         cpu: snapshot.cpu,
         cores: snapshot.cores.clone(),
-        processes: snapshot.processes.iter().map(process).collect(),
+        processes: snapshot.processes.clone(),
         target_cpu: snapshot.target_cpu,
         generator_quota: snapshot.generator_quota,
         generator_host: snapshot.generator_host.as_deref().map(|host| {

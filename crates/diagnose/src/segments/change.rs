@@ -12,7 +12,7 @@
 //!
 //! False alarms, of four series of noise alone, by 1,000 fixed seeds each for 12 to 120 values (`tests/segments.rs` holds
 //! them): white 0.1 % (held below 0.5 %), neighbours correlated by 0.3: 0.3 % (1 %), by 0.5: 1.5 % (3 %), Student's t with three
-//! degrees of freedom 0.4 % (1 %). Noise that is correlated more strongly than 0.7 is taken for levels: up to a tenth.
+//! degrees of freedom 0.2 % (1 %). Correlated by 0.7 or more, noise is taken for levels in a tenth of runs and above.
 //! Penalties tried: 2 (2.9 % at 0.5), 2.5.
 
 /// See the module's head; found by simulation.
