@@ -72,6 +72,8 @@ fn a_recording_says_what_the_run_said_and_ends_as_it_did() {
         ("open", &[&http.url, "--rate", "400", "-d", "2s", "--tick", "200ms"]),
         ("warm-up", &[&http.url, "--rate", "400", "-d", "1500ms", "--warmup", "700ms", "--tick", "200ms"]),
         ("held", &[&held, "-c", "60", "--every", "300ms", "-d", "2s", "--connect-rate", "100/s"]),
+        // More readings than are kept in memory: what rules say of them is still the same.
+        ("long", &[&http.url, "--rate", "200", "-d", "7s", "--tick", "100ms"]),
         ("burst", &[&echo.url, "--burst", "40", "--rounds", "3"]),
         ("unobserved", &[&echo.url, "-n", "500", "-c", "4", "--no-observe"]),
         ("nobody", &[&nobody, "-n", "100", "-c", "2", "--give-up", "300ms", "--tick", "100ms"]),

@@ -4,6 +4,7 @@
 //! By the CPU time of other processes over the measured time, and by what the hypervisor took. It judges no figure.
 
 use crate::facts::{Facts, percent};
+use crate::history::History;
 use model::Recording;
 
 /// Cores that others must take together before the machine is called busy.
@@ -17,7 +18,8 @@ const STOLEN_MAX: f64 = 0.05;
 
 /// "this machine is busy: NAME (pid) takes x cores"; `None` where it is not, or nobody looked.
 pub fn busy(recording: &Recording) -> Option<String> {
-    let facts = Facts::of(recording);
+    let history = History::of(&recording.snapshots);
+    let facts = Facts::of(recording, &history);
     let mut who = neighbours(&facts);
     let stolen = facts.generator_host.map_or(0.0, |host| host.steal);
     if stolen > STOLEN_MAX {

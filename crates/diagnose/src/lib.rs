@@ -2,7 +2,8 @@
 //!
 //! Pure: no I/O, no clock, no threads; the same recording always gives the same diagnosis. Every rule answers, and what
 //! could not be read is `not-observable`, never "fine". Only the generator, its machine, a clock or the audit of the figures
-//! makes a result invalid: a slow, stalled or overloaded target never does. Cost: a few passes over timeline and snapshots.
+//! makes a result invalid: a slow, stalled or overloaded target never does. Cost: a few passes over timeline and
+//! history.
 #![forbid(unsafe_code)]
 
 pub mod agreement;
@@ -12,9 +13,12 @@ mod expectations;
 pub mod facts;
 pub mod harm;
 mod held;
+pub mod history;
+pub mod limits;
 pub mod quiet;
 pub mod rule;
 pub mod rules;
+pub mod segments;
 pub mod slow;
 mod statistics;
 mod summary;
@@ -26,6 +30,7 @@ pub use rule::Rule;
 pub use rules::RULES;
 
 use facts::Facts;
+use history::History;
 use model::Recording;
 use model::finding::{Diagnosis, Finding, Severity, Status};
 use rule::{Bearing, Needs, Verdict};
@@ -42,8 +47,15 @@ pub const NO_CONNECTION: &str = "nothing ever connected";
 ///
 /// Findings are ordered: supported before not observable before refuted; within these, errors first, then by
 /// confidence, then as in [`RULES`].
+///
+/// Of snapshots only those that the recording keeps in memory are looked at; [`diagnose_with`] is given all of them.
 pub fn diagnose(recording: &Recording) -> Diagnosis {
-    let facts = Facts::of(recording);
+    diagnose_with(recording, &History::of(&recording.snapshots))
+}
+
+/// The same with all that was read over the run.
+pub fn diagnose_with(recording: &Recording, history: &History) -> Diagnosis {
+    let facts = Facts::of(recording, history);
     let (has, missing) = match recording {
         imported if imported.capsule.import.is_some() => (Needs::Nothing, NO_LOAD),
         hopeless if !hopeless.has_connected() => (Needs::Load, NO_CONNECTION),
@@ -69,7 +81,9 @@ pub fn diagnose(recording: &Recording) -> Diagnosis {
     findings.sort_by_key(|f| (rank(f.status), Reverse(severity_rank(f)), Reverse((f.confidence * 1e6) as u64)));
     let expectations = expectations::judge(&facts, &validity);
     let summary = summary::summary(&facts, &expectations);
-    Diagnosis { validity, summary, expectations, findings, held: held::held(&facts) }
+    // An import has no load whose levels could change.
+    let segments = if has == Needs::Nothing { Vec::new() } else { segments::segments(&facts) };
+    Diagnosis { validity, summary, expectations, findings, held: held::held(&facts), segments }
 }
 
 fn rank(status: Status) -> u8 {

@@ -322,6 +322,26 @@ pub struct Diagnosis {
     /// What held connections came to; `None` of a run that held none.
     #[serde(default)]
     pub held: Option<HeldLine>,
+    /// The stretches of the measured time in which the figures kept their levels, in order: one, where nothing changed.
+    #[serde(default)]
+    pub segments: Vec<Segment>,
+}
+
+/// A stretch of a run in which throughput, response time and failures kept their levels.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Segment {
+    /// From, seconds of the run.
+    pub from_s: f64,
+    /// To, seconds of the run.
+    pub to_s: f64,
+    /// Requests that ended, a second, failed ones included.
+    pub requests_per_s: f64,
+    /// The median of its intervals' 50th percentiles of the response time, microseconds; null where nothing ended well.
+    pub response_p50_us: Option<f64>,
+    /// The median of its intervals' 99th percentiles of the response time, microseconds; null where nothing ended well.
+    pub response_p99_us: Option<f64>,
+    /// Requests that failed, a second.
+    pub failed_per_s: f64,
 }
 
 impl Diagnosis {

@@ -4,6 +4,7 @@
 //! The tables drive the reading where a file is a list of names and numbers: what is in the table is taken, the rest
 //! is not, and what a kernel does not have is absent.
 
+pub use model::metrics::Kind;
 use model::metrics::Metrics;
 
 /// A metric as it is listed.
@@ -21,25 +22,6 @@ pub struct Metric {
     pub meaning: &'static str,
     /// Its name in OpenTelemetry's semantic conventions; empty: there is none.
     pub otel: &'static str,
-}
-
-/// How a metric goes on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// Grows from boot or from the process's start on.
-    Counter,
-    /// As it is at the moment.
-    Gauge,
-}
-
-impl Kind {
-    /// A word for it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Kind::Counter => "counter",
-            Kind::Gauge => "gauge",
-        }
-    }
 }
 
 impl Metric {
@@ -68,6 +50,16 @@ pub(crate) const fn gauge(
     meaning: &'static str,
 ) -> Metric {
     Metric { name, unit, kind: Kind::Gauge, source, meaning, otel: "" }
+}
+
+/// Counters of what lives, added up.
+pub(crate) const fn living_sum(
+    name: &'static str,
+    unit: &'static str,
+    source: &'static str,
+    meaning: &'static str,
+) -> Metric {
+    Metric { name, unit, kind: Kind::LivingSum, source, meaning, otel: "" }
 }
 
 /// Takes what the table lists: `find` gives the number of a source's name. Says how many there were.

@@ -4,9 +4,9 @@
 
 use diagnose::agreement::{CHECKS, Relation};
 use observe::import::names;
-use observe::metric::Metric;
+use observe::metric::{Kind, Metric};
 use observe::samplers::{SAMPLERS, TARGET};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 const HEAD: &str = "# Metrics
@@ -15,7 +15,8 @@ What the samplers read into a recording: `plimsoll report RUN --json` sums them 
 them by time. Made from the samplers' tables by `UPDATE_DOCS=1 cargo test -p plimsoll-observe`; do not edit.
 
 A counter grows from boot or from its process's start on: what matters is its difference. A gauge is as it is at the
-moment. What a kernel does not have, or what may not be read, is absent and never zero. `[]` stands for each of several.
+moment. A living sum adds up counters of what is there at the moment: it falls when one of these goes, so no rate is made of
+it. What a kernel does not have, or what may not be read, is absent and never zero. `[]` stands for each of several.
 The last column is the name in OpenTelemetry's semantic conventions, where there is one; units there may differ.
 ";
 
@@ -78,6 +79,39 @@ fn the_page_is_fresh() {
     }
     let kept = std::fs::read_to_string(&path).unwrap_or_default();
     assert!(kept == page, "docs/metrics.md is not of these tables: UPDATE_DOCS=1 cargo test -p plimsoll-observe");
+}
+
+const KINDS_HEAD: &str = "//! How each metric goes on, for whoever reads recordings and does not know the samplers.
+//!
+//! Made from the samplers' tables by `UPDATE_DOCS=1 cargo test -p plimsoll-observe`; do not edit. In the order of the names.
+
+use crate::metrics::Kind;
+
+/// Name and kind of every metric that is kept by its name.
+pub const KINDS: &[(&str, Kind)] = &[
+";
+
+/// A name has one kind, wherever it is read.
+fn kinds() -> String {
+    let tables = SAMPLERS.iter().map(|entry| entry.metrics).chain([TARGET.2, names::HOST, names::DISKS]);
+    let mut kinds: BTreeMap<&str, Kind> = BTreeMap::new();
+    for metric in tables.flatten().filter(|metric| !metric.name.contains(['[', '.'])) {
+        let before = kinds.insert(metric.name, metric.kind);
+        assert!(before.is_none_or(|before| before == metric.kind), "{} has two kinds", metric.name);
+    }
+    let rows = kinds.iter().map(|(name, kind)| format!("    (\"{name}\", Kind::{kind:?}),\n"));
+    format!("{KINDS_HEAD}{}];\n", rows.collect::<String>())
+}
+
+#[test]
+fn the_model_knows_the_kinds() {
+    let path = testkit::workspace().join("crates/model/src/seen/metric_kinds.rs");
+    let made = kinds();
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::write(&path, &made).unwrap();
+    }
+    let kept = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(kept == made, "{} is not of these tables: UPDATE_DOCS=1 cargo test -p plimsoll-observe", path.display());
 }
 
 #[test]

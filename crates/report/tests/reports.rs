@@ -30,6 +30,35 @@ fn text_reads_well() {
 }
 
 #[test]
+fn where_a_run_changed_is_one_line() {
+    let segment = |from_s: f64, requests_per_s, p99_us, failed_per_s| model::finding::Segment {
+        from_s,
+        to_s: from_s + 30.0,
+        requests_per_s,
+        response_p50_us: Some(900.0),
+        response_p99_us: Some(p99_us),
+        failed_per_s,
+    };
+    let line = |segments: Vec<model::finding::Segment>| {
+        let mut case = cases().swap_remove(0);
+        case.2.segments = segments;
+        let text = text(&case, Style { color: false, width: 120, unicode: true });
+        text.lines().find(|line| line.starts_with("Changed")).map(|line| line.replace('\u{a0}', " "))
+    };
+    let before = segment(0.0, 20_000.0, 4000.0, 0.0);
+    let after = segment(30.0, 8000.0, 212_000.0, 0.0);
+    assert_eq!(line(vec![before]), None);
+    let expected = "Changed      from 30.0 s on: p99 4.00 ms → 212 ms, 20.0k/s → 8,000/s";
+    assert_eq!(line(vec![before, after]).as_deref(), Some(expected));
+    // Of several the largest change; failures where there are some.
+    let last = segment(60.0, 7900.0, 200_000.0, 5.0);
+    let expected = format!("{expected} (3 stretches of their own level in all)");
+    assert_eq!(line(vec![before, after, last]), Some(expected));
+    let failing = line(vec![segment(0.0, 100.0, 10.0, 0.0), segment(30.0, 100.0, 10.0, 50.0)]).unwrap();
+    assert!(failing.ends_with("failed 0/s → 50/s"), "{failing}");
+}
+
+#[test]
 fn text_in_ascii_and_in_colour() {
     let case = &cases()[0];
     let ascii = text(case, Style { color: false, width: 80, unicode: false });

@@ -4,6 +4,7 @@
 //! ([`model::recording::Capsule::import`]). Its plan only names where it comes from.
 
 use crate::run::{Outcome, RecordTo};
+use diagnose::history::History;
 use model::Recording;
 use model::plan::{
     Backoff, Content, DriverKind, Echo, OnFull, Origin, Pace, Plan, Sizes, Stop, Think, Timeouts, Workload,
@@ -76,8 +77,10 @@ pub fn import(from: &mut dyn BufRead, spec: &ImportSpec<'_>) -> Result<Outcome, 
     let recorded_at = writer.as_ref().map(|writer| writer.path().to_owned());
     let mut kept = Kept { writer, error: None, batch: Vec::new() };
     let mut recording = Recording::new(capsule, plan);
+    let mut history = History::default();
     for (number, snapshot) in (0..).zip(snapshots) {
         kept.keep(&snapshot);
+        history.push(&snapshot);
         recording.push_snapshot(number, snapshot);
     }
     kept.flush();
@@ -87,7 +90,7 @@ pub fn import(from: &mut dyn BufRead, spec: &ImportSpec<'_>) -> Result<Outcome, 
     recording.totals.measured_ns = about.span_ns;
     recording.samplers = samplers;
     recording.end = if why_partial.is_some() { End::Partial } else { End::Complete };
-    let diagnosis = diagnose::diagnose(&recording);
+    let diagnosis = diagnose::diagnose_with(&recording, &history);
     let recording_error = kept.finish(&recording, &diagnosis, why_partial.as_deref());
     Ok(Outcome { recording, diagnosis, recorded_at, recording_error })
 }

@@ -6,6 +6,7 @@
 
 use crate::observation::{Here, Off};
 use crate::ticks::{Ticks, add_to_totals};
+use diagnose::history::History;
 use engine::link::Tally;
 use engine::{Fleet, Message, StartError};
 use model::limits::GONE_NS;
@@ -149,6 +150,7 @@ pub fn run_on(
     let tick_ns = plan.tick_ns;
     let mut session = Session {
         recording: Recording::new(capsule, hidden),
+        history: History::default(),
         writer,
         recording_error: None,
         observation,
@@ -202,6 +204,8 @@ struct Away {
 
 struct Session<'a> {
     recording: Recording,
+    /// All that was read so far; the recording keeps only some snapshots.
+    history: History,
     writer: Option<Writer>,
     recording_error: Option<StoreError>,
     observation: Box<dyn Observation>,
@@ -323,6 +327,7 @@ impl Session<'_> {
         }
         self.watch.on_tick(&tick.row, &self.recording.plan);
         if let Some(snapshot) = snapshot {
+            self.history.push(&snapshot);
             self.recording.push_snapshot(self.snapshots, snapshot);
             self.snapshots += 1;
         }
@@ -410,6 +415,7 @@ impl Session<'_> {
             self.last_snapshot = Some(Snapshot { profile: None, ..snapshot.clone() });
         }
         self.append(|writer| writer.append(None, Some(&snapshot), &[]));
+        self.history.push(&snapshot);
         self.recording.push_snapshot(self.snapshots, snapshot);
         self.snapshots += 1;
     }
@@ -472,7 +478,7 @@ impl Session<'_> {
             self.recording.end = End::Complete;
         }
         self.recording.samplers = self.observation.statuses();
-        let diagnosis = diagnose::diagnose(&self.recording);
+        let diagnosis = diagnose::diagnose_with(&self.recording, &self.history);
         if let Some(writer) = self.writer.take() {
             let end = self.recording.end;
             let finished = writer.finish(&self.recording.totals, &self.recording.samplers, end, Some(&diagnosis));

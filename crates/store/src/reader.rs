@@ -122,6 +122,18 @@ impl Reader {
     /// # Errors
     /// [`StoreError::Damaged`] or [`StoreError::Read`].
     pub fn load(&self) -> Result<Recording, StoreError> {
+        self.load_each(None)
+    }
+
+    /// The same, every snapshot being shown to `each` on the way, oldest first: those too that are not kept in memory.
+    ///
+    /// # Errors
+    /// As [`Reader::load`].
+    pub fn load_with(&self, mut each: impl FnMut(&Snapshot)) -> Result<Recording, StoreError> {
+        self.load_each(Some(&mut each))
+    }
+
+    fn load_each(&self, each: Option<&mut dyn FnMut(&Snapshot)>) -> Result<Recording, StoreError> {
         let capsule = self.json_of_run_or_none::<Capsule>("capsule")?.unwrap_or_else(|| {
             self.found().place("capsule", "it is missing");
             Capsule::default()
@@ -136,7 +148,7 @@ impl Reader {
             recording.timeline.push(row);
         }
         self.load_requests(&mut recording, &ended)?;
-        let peak_rss_bytes = self.load_snapshots(&mut recording)?;
+        let peak_rss_bytes = self.load_snapshots(&mut recording, each)?;
         self.load_events(&mut recording)?;
         let totals = match self.json_of_run_or_none::<StoredTotals>("totals")? {
             Some(totals) => self.totals(totals)?,
@@ -284,7 +296,11 @@ impl Reader {
     }
 
     /// The snapshots, and the generator's highest resident memory among those that are read.
-    fn load_snapshots(&self, recording: &mut Recording) -> Result<u64, StoreError> {
+    fn load_snapshots(
+        &self,
+        recording: &mut Recording,
+        mut each: Option<&mut dyn FnMut(&Snapshot)>,
+    ) -> Result<u64, StoreError> {
         /// What a snapshot comes to.
         enum Read {
             Whole(Box<Snapshot>),
@@ -297,7 +313,7 @@ impl Reader {
             let read = rows.next(|id, values| {
                 let (number, body) = (id - 1, one(values)?);
                 // Parsing is most of the cost, and of a long run most would be thinned out again.
-                if !number.is_multiple_of(stride) {
+                if !number.is_multiple_of(stride) && each.is_none() {
                     return Ok((number, Read::Stacks(profile(&body)?)));
                 }
                 let snapshot: Snapshot = json(&body)?;
@@ -311,6 +327,9 @@ impl Reader {
                 Some((number, Read::Whole(snapshot))) => {
                     rows.reached(snapshot.at_ns);
                     peak_rss_bytes = peak_rss_bytes.max(generator_rss_bytes(&snapshot));
+                    if let Some(each) = &mut each {
+                        each(&snapshot);
+                    }
                     recording.push_snapshot(number, *snapshot);
                 }
                 Some((_, Read::Stacks(profile))) => profile.iter().for_each(|profile| recording.add_profile(profile)),

@@ -220,7 +220,9 @@ fn checksum(table: &str, id: i64, values: &[(u8, &[u8])]) -> u32 {
 /// Makes a recording of format 2 of one of format 3: its events have no details, and checksums that fit.
 fn into_format_2(path: &Path) {
     let connection = Connection::open(path).unwrap();
-    connection.execute_batch("ALTER TABLE event DROP COLUMN details; DROP TABLE request; PRAGMA user_version = 2").unwrap();
+    connection
+        .execute_batch("ALTER TABLE event DROP COLUMN details; DROP TABLE request; PRAGMA user_version = 2")
+        .unwrap();
     let mut chain = crc32fast::Hasher::new();
     let mut rows = connection.prepare("SELECT id, at_ns, kind, text FROM event ORDER BY id").unwrap();
     let row = |row: &rusqlite::Row<'_>| {

@@ -61,6 +61,20 @@ fn of_each_kind_of_events_so_many_are_read_and_the_others_counted_those_that_cam
 }
 
 #[test]
+fn every_snapshot_is_shown_though_few_are_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.plimsoll");
+    let ticks = 3 * limits::SNAPSHOTS_MAX as u64 + 7;
+    finished(&path, ticks);
+    let reader = Reader::open(&path).unwrap();
+    let mut seen = Vec::new();
+    let with = reader.load_with(|snapshot| seen.push(snapshot.clone())).unwrap();
+    assert_eq!(seen, (0..ticks).map(snapshot).collect::<Vec<_>>());
+    assert!(with.snapshots.len() <= limits::SNAPSHOTS_MAX);
+    assert_eq!(with, reader.load().unwrap());
+}
+
+#[test]
 fn a_row_is_the_sum_of_its_workers() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.plimsoll");

@@ -9,6 +9,7 @@ use super::output::intervals::{Csv, What, refuse_with_json};
 use super::output::{results, terminal, timeline};
 use crate::args::runs::ReportArgs;
 use crate::exit::{Exit, Failure};
+use diagnose::history::History;
 use model::plain::plain;
 use report::timeline::Timeline;
 use std::io::Write;
@@ -21,10 +22,11 @@ pub fn run(args: &ReportArgs) -> Result<Exit, Failure> {
     let folder = || args.folder.clone().map_or_else(store::default_folder, Ok);
     let path = store::find(folder, &args.run)?;
     let reader = Reader::open(&path)?;
-    let mut recording = reader.load()?;
+    let mut history = History::default();
+    let mut recording = reader.load_with(|snapshot| history.push(snapshot))?;
     // One that was made with --record-secrets, or before secrets were hidden, has them still.
     recording.plan = model::hide::plan(&recording.plan);
-    let diagnosis = diagnose::diagnose(&recording);
+    let diagnosis = diagnose::diagnose_with(&recording, &history);
     let exit = if args.exit_status { results::exit_of_recorded(&recording, &diagnosis) } else { Exit::Fine };
     let has_place_for_damage = args.flame.is_none()
         && args.timeline.is_none()

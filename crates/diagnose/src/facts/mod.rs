@@ -4,26 +4,29 @@
 //! The measured window runs from the end of warm-up (of held connections, from when the last was made) to the end
 //! of the load; the drain is never part of it.
 
-mod processes;
+pub(crate) mod processes;
 mod scope;
 
-pub use processes::{Demand, Host, NeighbourUse, Span};
+pub use processes::{Demand, Host, NeighbourUse, Part, Span};
 pub use scope::Scope;
 
-use crate::usage::{ThreadUse, threads};
+use crate::history::{History, Window};
+use crate::usage::ThreadUse;
 use model::finding::Evidence;
 use model::latency::Kind;
 use model::plan::{Address, Pace, Think};
 use model::quantile::tail_of;
 use model::recording::Row;
-use model::snapshot::{Role, SamplerState};
-use model::{ErrorKind, Histogram, Recording, Snapshot};
+use model::snapshot::SamplerState;
+use model::{ErrorKind, Histogram, Recording};
 
 /// A recording with what is derived from it.
 #[derive(Debug)]
 pub struct Facts<'r> {
     /// The recording itself.
     pub recording: &'r Recording,
+    /// All that was read over the run: any fact of any window is asked of it.
+    pub history: &'r History,
     /// Start of the measured window, nanoseconds since the run's start.
     pub start_ns: u64,
     /// End of the measured window, nanoseconds since the run's start.
@@ -55,33 +58,48 @@ pub struct Facts<'r> {
 }
 
 impl<'r> Facts<'r> {
-    /// Derives the facts from a recording.
-    pub fn of(recording: &'r Recording) -> Self {
+    /// Derives the facts from a recording and all that was read in it.
+    pub fn of(recording: &'r Recording, history: &'r History) -> Self {
         let start_ns = recording.plan.warmup_ns.max(recording.totals.measured_from_ns);
         let end_ns = start_ns.saturating_add(recording.totals.measured_ns);
         let rows = recording.timeline.rows().iter();
         let rows: Vec<&Row> = rows.filter(|r| !r.is_drain && r.start_ns >= start_ns && r.end_ns > r.start_ns).collect();
-        let snapshots = processes::in_window(&recording.snapshots, start_ns, end_ns);
         let counts = &recording.totals.sum.counts;
-        let spans = processes::spans(snapshots);
-        let target_threads = threads(snapshots, Role::Target);
+        // Without two snapshots nothing lies between them.
+        let window = history.window(start_ns, end_ns).unwrap_or(Window::new(0, 0));
+        let Part {
+            spans,
+            neighbours,
+            target_cores,
+            throttled,
+            target_threads,
+            generator_threads,
+            host,
+            generator_host,
+        } = Part::of(history, window);
         Facts {
             recording,
+            history,
             start_ns,
             end_ns,
             whole: Scope::whole(recording, &rows, &spans),
             quiet: Scope::quiet(recording, &rows, &spans),
             rows,
             spans,
-            neighbours: processes::neighbours(snapshots),
-            target_cores: processes::target_cores(snapshots, &target_threads),
-            throttled: processes::throttled(snapshots),
+            neighbours,
+            target_cores,
+            throttled,
             target_threads,
-            generator_threads: threads(snapshots, Role::Generator),
-            host: processes::host(snapshots, |s| s.cpu.as_ref(), |s| &s.cores),
-            generator_host: processes::host(snapshots, Snapshot::generator_cpu, Snapshot::generator_cores),
+            generator_threads,
+            host,
+            generator_host,
             ended: counts.ok as f64 + counts.failed as f64,
         }
+    }
+
+    /// What the CPUs of a part of the run did, such as of a segment ([`crate::segments::window`]).
+    pub fn part(&self, window: Window) -> Part<'r> {
+        Part::of(self.history, window)
     }
 
     /// The measured window in seconds of the run.

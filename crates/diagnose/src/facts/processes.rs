@@ -3,18 +3,19 @@
 //! The sums and shares themselves are made in [`crate::usage`]. Processes that live shorter than a tick, and threads beyond
 //! the sampler's bound, are in no sample: the kernel's own sum of the target's time has them.
 
-use crate::usage::{HostTime, ThreadUse, cores_used, grown, pairs, processes, threads_of};
+use crate::history::{Cpus, History, Metric, Subject, Window};
+use crate::usage::{HostTime, ThreadUse, cores_used, grown, processes, threads_of};
 use model::Snapshot;
-use model::snapshot::{CpuTimes, Neighbour, Role, SummedCpu, ThreadSample};
+use model::snapshot::{Role, SummedCpu, ThreadSample};
 
-/// The stretch between two neighbouring snapshots.
+/// The stretch between two neighbouring snapshots; of a long run, between several ([`crate::history`]).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Span {
     /// From, nanoseconds since the run's start.
     pub from_ns: i64,
     /// To, nanoseconds since the run's start.
     pub to_ns: i64,
-    /// How much the target wanted to run; `None` where it was not read.
+    /// How much the target wanted to run, on average; `None` where it was not read.
     pub target_demand: Option<Demand>,
     /// CPU time of the generator's machine; `None` where it was not read.
     pub generator_host: Option<HostTime>,
@@ -29,6 +30,13 @@ pub struct Demand {
     pub low: f64,
     /// At most.
     pub high: f64,
+}
+
+impl Demand {
+    /// Of two sums the means.
+    pub(crate) fn over(self, length_ns: f64) -> Self {
+        Demand { low: self.low / length_ns, high: self.high / length_ns }
+    }
 }
 
 /// Another process that used CPU time on the generator's machine.
@@ -53,26 +61,43 @@ pub struct Host {
     pub steal: f64,
 }
 
-/// The snapshots that bound and fill a window. Those of the window's ends come a little late: two hundredths of the
-/// window are forgiven, so that the drain's snapshot does not count as the load's.
-pub(super) fn in_window(snapshots: &[Snapshot], start_ns: u64, end_ns: u64) -> &[Snapshot] {
-    let slack_ns = (end_ns.saturating_sub(start_ns) / 50).max(5_000_000);
-    let to_i64 = |ns: u64| i64::try_from(ns).unwrap_or(i64::MAX);
-    let (start_ns, end_ns) = (to_i64(start_ns.saturating_add(slack_ns)), to_i64(end_ns.saturating_add(slack_ns)));
-    let first = snapshots.iter().rposition(|s| s.at_ns <= start_ns).unwrap_or(0);
-    let after = snapshots.iter().rposition(|s| s.at_ns <= end_ns).map_or(0, |last| last + 1);
-    snapshots.get(first..after).unwrap_or(&[])
+/// What the CPUs did over a window, by the whole stretches in it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Part<'r> {
+    /// The stretches between snapshots.
+    pub spans: Vec<Span>,
+    /// The other processes of the generator's machine, the one that used most CPU first.
+    pub neighbours: Vec<NeighbourUse<'r>>,
+    /// Cores that the whole target used; `None` where it was not read.
+    pub target_cores: Option<f64>,
+    /// Share of the time in which a CPU quota held the generator; `None` where it has none, or nobody looked.
+    pub throttled: Option<f64>,
+    /// The target's threads, the busiest first.
+    pub target_threads: Vec<ThreadUse<'r>>,
+    /// The generator's own threads, the busiest first.
+    pub generator_threads: Vec<ThreadUse<'r>>,
+    /// The target's host; `None` unless two snapshots read it.
+    pub host: Option<Host>,
+    /// The generator's: the same one, unless the target was observed on another machine.
+    pub generator_host: Option<Host>,
 }
 
-pub(super) fn spans(snapshots: &[Snapshot]) -> Vec<Span> {
-    pairs(snapshots)
-        .map(|(a, b, passed_ns)| Span {
-            from_ns: a.at_ns,
-            to_ns: b.at_ns,
-            target_demand: demand(a, b, passed_ns),
-            generator_host: a.generator_cpu().zip(b.generator_cpu()).map(|(a, b)| HostTime::between(a, b)),
-        })
-        .collect()
+impl<'r> Part<'r> {
+    pub(super) fn of(history: &'r History, window: Window) -> Self {
+        let cpus = history.cpus(window);
+        let [cores, generator_cores] = history.core_counts();
+        let target_threads = threads(history, Role::Target, window);
+        Part {
+            spans: history.spans(window),
+            neighbours: neighbours(history, window),
+            target_cores: target_cores(&cpus, &target_threads),
+            throttled: throttled(&cpus),
+            target_threads,
+            generator_threads: threads(history, Role::Generator, window),
+            host: host(cpus.host, cores),
+            generator_host: host(cpus.generator_host, generator_cores),
+        }
+    }
 }
 
 /// What the summed time must have beyond that of the threads that were seen, cores: less is the clock tick's rounding.
@@ -80,7 +105,7 @@ const UNSEEN_CORES_MIN: f64 = 0.1;
 /// The least that was left for the target is taken to be this share of the machine: of next to nothing, all is soon used.
 const LEFT_SHARE_MIN: f64 = 0.25;
 
-fn demand(a: &Snapshot, b: &Snapshot, passed_ns: f64) -> Option<Demand> {
+pub(crate) fn demand(a: &Snapshot, b: &Snapshot, passed_ns: f64) -> Option<Demand> {
     let cores = b.cores.len().max(1) as f64;
     let (mut busiest, mut all, mut run, mut seen) = (0.0f64, 0.0, 0.0, false);
     for (before, after) in processes(a, b, Role::Target) {
@@ -110,35 +135,48 @@ fn demand(a: &Snapshot, b: &Snapshot, passed_ns: f64) -> Option<Demand> {
 }
 
 /// Cores that the whole target used, as the kernel sums it.
-fn summed_cores(a: &Snapshot, b: &Snapshot, passed_ns: f64) -> Option<f64> {
+pub(crate) fn summed_cores(a: &Snapshot, b: &Snapshot, passed_ns: f64) -> Option<f64> {
     let (a, b) = (a.target_cpu?, b.target_cpu?);
     let of = |cpu: &SummedCpu| cpu.user_ns.saturating_add(cpu.system_ns);
     if a.source == b.source { cores_used(of(&a), of(&b), passed_ns) } else { None }
 }
 
-/// Cores that the target used over some snapshots: as the kernel sums it, else by its threads.
-pub(super) fn target_cores(snapshots: &[Snapshot], threads: &[ThreadUse<'_>]) -> Option<f64> {
-    let read: Vec<&Snapshot> = snapshots.iter().filter(|s| s.target_cpu.is_some()).collect();
-    let summed = read.first().zip(read.last()).and_then(|(first, last)| {
-        let passed_ns = last.at_ns.saturating_sub(first.at_ns) as f64;
-        summed_cores(first, last, passed_ns)
-    });
+/// The threads of a role over a window, the busiest first.
+fn threads(history: &History, role: Role, window: Window) -> Vec<ThreadUse<'_>> {
+    let passed_ns = window.length_ns() as f64;
+    let share = |process, tid, name| {
+        let grown = history.growth(Metric::new(Subject::Thread(process, tid), name), window);
+        grown.ok().map(|grown| grown.value / passed_ns)
+    };
+    let mut uses: Vec<ThreadUse<'_>> = history
+        .threads(role, window)
+        .map(|(process, tid, thread)| ThreadUse {
+            pid: process.pid,
+            tid,
+            name: &thread.name,
+            process: &thread.process,
+            run: share(process, tid, "run_ns"),
+            wait: share(process, tid, "wait_ns"),
+        })
+        .collect();
+    uses.sort_by(|a, b| b.run.unwrap_or(-1.0).total_cmp(&a.run.unwrap_or(-1.0)));
+    uses
+}
+
+/// Cores that the target used over a window: as the kernel sums it, else by its threads.
+fn target_cores(cpus: &Cpus, threads: &[ThreadUse<'_>]) -> Option<f64> {
+    let summed = cpus.target.map(|(used_ns, passed_ns)| used_ns / passed_ns);
     summed.or_else(|| threads.iter().filter_map(|t| t.run).reduce(|a, b| a + b))
 }
 
-/// The other processes of the generator's machine over some snapshots, the one that used most first.
-pub(super) fn neighbours(snapshots: &[Snapshot]) -> Vec<NeighbourUse<'_>> {
-    let (Some(first), Some(last)) = (snapshots.first(), snapshots.last()) else { return Vec::new() };
-    let passed_ns = last.at_ns.saturating_sub(first.at_ns) as f64;
-    let mut uses: Vec<NeighbourUse<'_>> = last
-        .neighbours
-        .iter()
-        .filter_map(|after| {
-            // One that was not among the first then had used less than those that were.
-            let is_same = |n: &&Neighbour| n.pid == after.pid && n.start_ticks == after.start_ticks;
-            let before_ns = first.neighbours.iter().find(is_same).map_or(0, |before| before.cpu_ns);
-            let cores = cores_used(before_ns, after.cpu_ns, passed_ns)?;
-            Some(NeighbourUse { pid: after.pid, name: &after.name, cores })
+/// The other processes of the generator's machine over a window, the one that used most first.
+fn neighbours(history: &History, window: Window) -> Vec<NeighbourUse<'_>> {
+    let passed_ns = window.length_ns() as f64;
+    let mut uses: Vec<NeighbourUse<'_>> = history
+        .other_processes()
+        .filter_map(|(id, name)| {
+            let used = history.growth(Metric::new(Subject::Neighbour(id), "cpu_ns"), window).ok()?;
+            Some(NeighbourUse { pid: id.pid, name, cores: used.value / passed_ns })
         })
         .collect();
     uses.sort_by(|a, b| b.cores.total_cmp(&a.cores));
@@ -146,28 +184,16 @@ pub(super) fn neighbours(snapshots: &[Snapshot]) -> Vec<NeighbourUse<'_>> {
 }
 
 /// The share of the time in which a CPU quota held the generator; `None` where none was read.
-pub(super) fn throttled(snapshots: &[Snapshot]) -> Option<f64> {
-    let read = || snapshots.iter().filter_map(|s| Some((s.at_ns, s.generator_quota?)));
-    let ((from_ns, before), (to_ns, after)) = (read().next()?, read().next_back()?);
-    let passed_ns = to_ns.saturating_sub(from_ns) as f64;
-    let held_ns = after.throttled_ns.saturating_sub(before.throttled_ns) as f64;
-    (passed_ns > 0.0).then(|| (held_ns / passed_ns).min(1.0))
+fn throttled(cpus: &Cpus) -> Option<f64> {
+    cpus.held.map(|(held_ns, passed_ns)| (held_ns / passed_ns).min(1.0))
 }
 
-/// A machine by its CPU time, all cores together and each.
-pub(super) fn host(
-    snapshots: &[Snapshot],
-    cpu: impl Fn(&Snapshot) -> Option<&CpuTimes>,
-    cores: impl Fn(&Snapshot) -> &[CpuTimes],
-) -> Option<Host> {
-    let mut read = snapshots.iter().filter_map(|s| cpu(s).map(|cpu| (s, cpu)));
-    let (first, before) = read.next()?;
-    let (last, after) = read.next_back()?;
-    let passed_ns = last.at_ns.saturating_sub(first.at_ns) as f64;
-    let time = HostTime::between(before, after);
-    (passed_ns > 0.0 && time.total_ns > 0.0).then(|| Host {
+/// A machine by its CPU time, all cores together, for so long; `cores` are those that were counted.
+fn host(time: Option<(HostTime, f64)>, cores: usize) -> Option<Host> {
+    let (time, passed_ns) = time?;
+    Some(Host {
         idle_cores: time.idle_ns / passed_ns,
-        cores: if cores(last).is_empty() { time.total_ns / passed_ns } else { cores(last).len() as f64 },
+        cores: if cores == 0 { time.total_ns / passed_ns } else { cores as f64 },
         steal: time.steal_ns / time.total_ns,
     })
 }

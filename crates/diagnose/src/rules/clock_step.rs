@@ -8,6 +8,7 @@
 //! Refuted where both were read and stood still; not observable where one was not read.
 
 use crate::facts::{Facts, duration};
+use crate::history::{ClockChange, Metric, Subject, Window};
 use crate::rule::{Bearing, Needs, Rule, Verdict, past};
 use model::finding::{About, Evidence, Severity};
 
@@ -53,13 +54,9 @@ fn judge(facts: &Facts<'_>) -> Verdict {
 
 /// The largest change of the wall clock's offset between two neighbouring snapshots, milliseconds.
 fn wall(facts: &Facts<'_>) -> Option<Evidence> {
-    let offsets = facts.recording.snapshots.iter().filter_map(|s| Some((s.at_ns, s.wall_offset_ns?)));
-    let largest = neighbours(offsets)
-        .map(|((from_ns, a), (to_ns, b))| (b.saturating_sub(a) as f64, from_ns, to_ns))
-        .max_by(|a, b| a.0.abs().total_cmp(&b.0.abs()))?;
-    let (change_ns, from_ns, to_ns) = largest;
+    let ClockChange { by_ns: change_ns, window } = facts.history.clock_change()?;
     let direction = if change_ns < 0.0 { "back" } else { "forward" };
-    let window_s = [from_ns as f64 / 1e9, to_ns as f64 / 1e9];
+    let window_s = [window.from_ns as f64 / 1e9, window.to_ns as f64 / 1e9];
     let text = if change_ns.abs() > STEP_NS_MAX {
         format!("the wall clock was set {direction} by {} near second {:.0}", duration(change_ns.abs()), window_s[1])
     } else {
@@ -69,14 +66,8 @@ fn wall(facts: &Facts<'_>) -> Option<Evidence> {
 }
 
 fn suspended(facts: &Facts<'_>) -> Option<Evidence> {
-    let read: Vec<u64> = facts.recording.snapshots.iter().filter_map(|s| s.suspended_ns).collect();
-    let [first, .., last] = read[..] else { return None };
-    let grown_ns = last.saturating_sub(first) as f64;
+    let suspended = Metric::new(Subject::Machine, "suspended_ns");
+    let grown_ns = facts.history.growth(suspended, Window::EVER).ok()?.value;
     let text = format!("the machine was suspended for {}", duration(grown_ns));
     Some(facts.evidence(text, "host.suspended_ms", grown_ns / 1e6, "ms"))
-}
-
-fn neighbours<T: Copy>(items: impl Iterator<Item = T>) -> impl Iterator<Item = (T, T)> {
-    let mut before = None;
-    items.filter_map(move |item| before.replace(item).map(|earlier| (earlier, item)))
 }

@@ -5,6 +5,7 @@
 //! the generator's requests are what failed for it, so the figures are no figures of the target either way.
 
 use crate::facts::Facts;
+use crate::history::{Metric, Window};
 use crate::rule::{Bearing, Needs, Rule, Verdict};
 use model::ErrorKind;
 use model::finding::{About, Severity};
@@ -24,8 +25,9 @@ fn judge(facts: &Facts<'_>) -> Verdict {
     if count == 0 {
         return Verdict::refuted("the generator had memory enough").because(evidence);
     }
-    let read = facts.recording.snapshots.iter().filter_map(model::Snapshot::generator_memory_available_bytes);
-    let left = read.min().map(|least| {
+    let available = Metric::new(facts.history.generators(), "memory_available_bytes");
+    let left = facts.history.level(available, Window::EVER).ok().map(|level| {
+        let least = level.value.min;
         let text = format!("at the least {} MiB were available on this host", least >> 20);
         facts.evidence(text, "host.memory_available_bytes", least as f64, "bytes")
     });

@@ -5,6 +5,7 @@
 //! TIME_WAIT alone are harmless.
 
 use crate::facts::Facts;
+use crate::history::{Metric, Window};
 use crate::rule::{Bearing, Needs, Rule, Verdict};
 use model::ErrorKind;
 use model::finding::{About, Severity};
@@ -29,7 +30,9 @@ fn judge(facts: &Facts<'_>) -> Verdict {
         let text = format!("net.ipv4.ip_local_port_range leaves {ports} ports to each address of the target");
         facts.evidence(text, "host.local_ports", ports, "ports")
     });
-    let waiting = facts.recording.snapshots.iter().filter_map(model::Snapshot::generator_time_wait).max().map(|most| {
+    let time_wait = Metric::new(facts.history.generators(), "time_wait");
+    let waiting = facts.history.level(time_wait, Window::EVER).ok().map(|level| {
+        let most = level.value.max;
         let text = format!("up to {} sockets were in TIME_WAIT", show_grouped(most));
         facts.evidence(text, "host.time_wait", most as f64, "sockets")
     });

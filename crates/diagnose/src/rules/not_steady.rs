@@ -8,6 +8,7 @@
 
 use crate::facts::{Facts, percent};
 use crate::rule::{Bearing, Needs, Rule, Verdict, past};
+use crate::segments::usual;
 use crate::statistics::{Sample, Welch};
 use model::finding::{About, Evidence, Severity};
 use model::recording::Row;
@@ -53,15 +54,6 @@ fn judge(facts: &Facts<'_>) -> Verdict {
         })
         .check("plimsoll report RUN --csv intervals.csv && column -s, -t intervals.csv | less -S")
         .confidence(confidence)
-}
-
-/// The measured intervals, without those much shorter than the usual one.
-fn usual<'r>(facts: &Facts<'r>) -> Vec<&'r Row> {
-    let length_ns = |row: &Row| row.end_ns.saturating_sub(row.start_ns);
-    let mut lengths: Vec<u64> = facts.rows.iter().map(|r| length_ns(r)).collect();
-    lengths.sort_unstable();
-    let median_ns = lengths.get(lengths.len() / 2).copied().unwrap_or(0);
-    facts.rows.iter().copied().filter(|r| length_ns(r) >= median_ns / 2).collect()
 }
 
 /// Requests ended a second; under a changing rate, for each that was due.

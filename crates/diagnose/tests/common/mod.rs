@@ -160,6 +160,11 @@ impl Build {
     }
 
     pub fn recording(&self) -> Recording {
+        self.recording_with(|_| {})
+    }
+
+    /// The same, every snapshot being shown before it is kept or thinned out.
+    pub fn recording_with(&self, each: impl FnMut(&Snapshot)) -> Recording {
         let capsule = Capsule {
             limits: self.limits.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect(),
             sysctls: [("net.ipv4.ip_local_port_range".to_owned(), "32768 60999".to_owned())].into(),
@@ -170,7 +175,7 @@ impl Build {
         recording.end = End::Complete;
         recording.events = self.events.iter().cloned().collect();
         if self.has_snapshots {
-            self.snapshots(&mut recording);
+            self.snapshots(&mut recording, each);
         }
         self.load(&mut recording);
         let state = |name: &str, is_active: bool| SamplerStatus {
@@ -276,7 +281,7 @@ impl Build {
         totals.sum.latency.record_n(LatencyKind::ResponseCensored, self.unfinished.0, self.unfinished.1);
     }
 
-    fn snapshots(&self, recording: &mut Recording) {
+    fn snapshots(&self, recording: &mut Recording, mut each: impl FnMut(&Snapshot)) {
         let threads = self.seconds.iter().map(|s| s.target.len()).max().unwrap_or(0);
         let mut target = vec![(0u64, 0u64); threads];
         let (mut cpu, mut own_wait_ns) = (CpuTimes::default(), 0);
@@ -323,6 +328,7 @@ impl Build {
                     .map(|_| SummedCpu { user_ns: summed_ns, ..SummedCpu::default() }),
                 ..Snapshot::default()
             };
+            each(&snapshot);
             recording.push_snapshot(i as u64, snapshot);
         }
     }

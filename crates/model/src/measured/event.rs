@@ -36,6 +36,12 @@ pub const EVENTS_LOST: &str = "events-lost";
 /// What all kinds are counted as together of which none is kept, as there are too many.
 pub const OTHER_KINDS: &str = "other-kinds";
 
+/// Whether an event of this kind is a fault's: something was done to the target or its host, or undone. What came before it
+/// and what came after are never one.
+pub fn is_fault(kind: &str) -> bool {
+    kind == "fault" || kind.starts_with("fault-")
+}
+
 /// One event of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Event {

@@ -4,13 +4,43 @@
 //! The name's end says the unit (`_bytes`, `_ns`, `_per_s`); without one it is a number. Counters are as the kernel gives
 //! them, growing since boot or since the process began: a rate is the difference of two snapshots.
 
+use crate::metric_kinds::KINDS;
 use schemars::JsonSchema;
+use serde::de::{Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::fmt;
+
+/// How a metric goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Grows from boot or from the process's start on.
+    Counter,
+    /// As it is at the moment.
+    Gauge,
+    /// Counters of what is there at the moment, added up: it falls when one of these goes, so no rate can be made of it.
+    LivingSum,
+}
+
+impl Kind {
+    /// A word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Counter => "counter",
+            Kind::Gauge => "gauge",
+            Kind::LivingSum => "living sum",
+        }
+    }
+}
+
+/// How the metric of a name goes on, in whatever place; `None` of one that no table of this version lists.
+pub fn kind_of(name: &str) -> Option<Kind> {
+    KINDS.binary_search_by(|(known, _)| (*known).cmp(name)).ok().map(|at| KINDS[at].1)
+}
 
 /// Readings by name.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, JsonSchema)]
 #[serde(transparent)]
 pub struct Metrics(BTreeMap<Cow<'static, str>, u64>);
 
@@ -50,6 +80,51 @@ impl Metrics {
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+}
+
+/// A name as it is read: of the known ones nothing is copied, and a recording has them at every snapshot.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Name(Cow<'static, str>);
+
+impl<'de> Deserialize<'de> for Name {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Known;
+        impl Visitor<'_> for Known {
+            type Value = Name;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("the name of a metric")
+            }
+
+            fn visit_str<E>(self, name: &str) -> Result<Name, E> {
+                let known = KINDS.binary_search_by(|(known, _)| (*known).cmp(name));
+                Ok(Name(known.map_or_else(|_| Cow::Owned(name.to_owned()), |at| Cow::Borrowed(KINDS[at].0))))
+            }
+        }
+        from.deserialize_str(Known)
+    }
+}
+
+impl<'de> Deserialize<'de> for Metrics {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct ByName;
+        impl<'de> Visitor<'de> for ByName {
+            type Value = Metrics;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("readings by name")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Metrics, A::Error> {
+                let mut all = BTreeMap::new();
+                while let Some((Name(name), value)) = map.next_entry()? {
+                    all.insert(name, value);
+                }
+                Ok(Metrics(all))
+            }
+        }
+        from.deserialize_map(ByName)
     }
 }
 

@@ -5,6 +5,7 @@
 pub mod bpf;
 pub mod check;
 pub mod import;
+pub mod metric_kinds;
 pub mod metrics;
 pub mod profile;
 pub mod readings;

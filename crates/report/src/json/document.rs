@@ -9,7 +9,7 @@ use crate::profile::Profile;
 use crate::protocols::Replies;
 use model::Plan;
 use model::event::Details;
-use model::finding::{Finding, HeldLine, Judgement, Remark, Validity};
+use model::finding::{Finding, HeldLine, Judgement, Remark, Segment, Validity};
 use model::integrity::Damage;
 use model::recording::End;
 use model::snapshot::SamplerStatus;
@@ -69,6 +69,9 @@ pub struct Document<R = Vec<IntervalRow>> {
     pub generator: Generator,
     /// The course of the run.
     pub intervals: R,
+    /// The stretches of the measured time in which throughput, response time and failures kept their levels, in order: one,
+    /// where nothing changed. Of a run of more than 600 intervals their ends are as coarse as those of its timeline.
+    pub segments: Vec<Segment>,
     /// What held connections came to; only of a run that held some.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub held: Option<HeldLine>,

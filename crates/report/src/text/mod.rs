@@ -18,6 +18,7 @@ mod latency;
 pub mod load_line;
 pub(crate) mod page;
 pub(crate) mod remote;
+mod segments;
 
 use crate::{Describe, damage, words};
 use model::Recording;
@@ -108,6 +109,7 @@ pub fn write(
         findings::write(page, diagnosis)?;
     } else {
         headline::write(page, recording, diagnosis)?;
+        segments::write(page, diagnosis)?;
         held::write(page, recording, diagnosis)?;
         latency::table(page, recording)?;
         latency::bars(page, recording)?;

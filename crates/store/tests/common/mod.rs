@@ -178,6 +178,7 @@ pub fn diagnosis() -> Diagnosis {
             confidence: 0.7,
         }],
         held: None,
+        segments: Vec::new(),
     }
 }
 

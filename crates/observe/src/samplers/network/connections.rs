@@ -2,8 +2,8 @@
 //! ones `tcp_info` (round trips, retransmits, what bounds sending), aggregated.
 //! Its connections are those of the ports it listens on, its own end of them. Of at most 2,048 established ones
 //! `tcp_info` is read and of at most 16,384 others the state, for at most eight ports; with more it is a sample, in the
-//! order of the kernel's hash, and the status says so. Counters are sums over the connections that were looked at: when
-//! one ends, its share goes.
+//! order of the kernel's hash, and the status says so. What a connection counts is summed over those that were looked
+//! at: when one ends, its share goes (`Kind::LivingSum`).
 //! Cost: two requests a port and family a tick; each walks through the table of connections of the machine, and a reading
 //! is not repeated before two hundred times its CPU time (0.5 % of a core). With more than 50,000 sockets only
 //! established ones are asked for: where they are the target's, 2,048 are found at once; where they are not, the walk goes
@@ -11,7 +11,7 @@
 
 use super::folder;
 use crate::limits::{CONNECTIONS_MAX, PORTS_MAX, STATES_MAX, WALK_NS_MAX, WALK_SOCKETS_MAX, WALK_SPARING};
-use crate::metric::{Metric, counter, gauge};
+use crate::metric::{Metric, gauge, living_sum};
 use crate::samplers::{Entry, Sampler};
 use crate::source::clock;
 use crate::source::namespace::in_network_of;
@@ -39,13 +39,13 @@ const METRICS: &[Metric] = &[
     gauge("rtt_max_ns", "ns", "tcpi_rtt", "the same, highest"),
     gauge("rtt_min_p50_ns", "ns", "tcpi_min_rtt", "least round trip of a connection, median"),
     gauge("rtt_min_p99_ns", "ns", "tcpi_min_rtt", "the same, 99th percentile"),
-    counter("connection_retransmits", "segments", "tcpi_total_retrans", "sent again"),
+    living_sum("connection_retransmits", "segments", "tcpi_total_retrans", "sent again"),
     gauge("connections_with_retransmits", "connections", "tcpi_total_retrans", "that ever sent a segment again"),
     gauge("unacked_segments", "segments", "tcpi_unacked", "sent and not acknowledged"),
     gauge("not_sent_bytes", "bytes", "tcpi_notsent_bytes", "in send buffers, not sent yet"),
-    counter("send_busy_ns", "ns", "tcpi_busy_time", "time with data to send"),
-    counter("send_window_limited_ns", "ns", "tcpi_rwnd_limited", "of that, bound by the peer's window"),
-    counter("send_buffer_limited_ns", "ns", "tcpi_sndbuf_limited", "of that, bound by the own send buffer"),
+    living_sum("send_busy_ns", "ns", "tcpi_busy_time", "time with data to send"),
+    living_sum("send_window_limited_ns", "ns", "tcpi_rwnd_limited", "of that, bound by the peer's window"),
+    living_sum("send_buffer_limited_ns", "ns", "tcpi_sndbuf_limited", "of that, bound by the own send buffer"),
     gauge("delivery_bytes_per_s", "bytes/s", "tcpi_delivery_rate", "rate of last deliveries, median"),
     gauge(
         "connections_app_limited",
