@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::common::{self, Server};
 use crate::readings::{self, Task, unread_bytes};
+use testkit::process::Guard;
 use testkit::websocket::{frame, read};
 
 /// No test that passes comes near it.
@@ -37,6 +38,16 @@ impl Subject {
 
     pub fn workers(&self) -> Vec<Task> {
         readings::workers(self.pid(), self.server)
+    }
+
+    /// All its threads.
+    pub fn threads(&self) -> Vec<Task> {
+        readings::tasks(self.pid())
+    }
+
+    /// The process itself.
+    pub fn process(&mut self) -> &mut Guard {
+        &mut self.process.process
     }
 
     /// Processor time of its workers so far.

@@ -25,10 +25,14 @@ impl Defects {
     /// Makes what `options` ask for, and lets it change them. The time of `@START` counts from here.
     pub(crate) fn new(server: &str, options: &mut ServeOptions) -> Result<Self, ServeError> {
         let server = Server::ALL.into_iter().find(|known| known.name() == server);
+        if !options.defects.is_empty() {
+            clock::calibrate();
+        }
         let now_ns = clock::monotonic_ns();
         let mut all = Vec::with_capacity(options.defects.len());
         for setting in options.defects.clone() {
             let mut hook = (setting.defect.make)(setting)?;
+            setting.check()?;
             if let Some(server) = server {
                 hook.carried_by(server);
             }

@@ -28,6 +28,11 @@ impl EveryNth {
         }
     }
 
+    /// As the part `of` says.
+    pub(super) fn of_part(setting: &Setting) -> Self {
+        Self::new(setting.part("of").max(1))
+    }
+
     /// Counts one, and says whether it is due.
     pub(super) fn is_due(&self) -> bool {
         (self.seen.fetch_add(1, Ordering::Relaxed) + 1).is_multiple_of(self.nth)

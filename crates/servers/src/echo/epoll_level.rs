@@ -23,7 +23,7 @@ pub(super) const DESIGN: Design = Design {
         name: "epoll-level",
         about: "each worker serves all its connections from one level-triggered epoll loop",
         tls: false,
-        defects: false,
+        able: &[],
     },
     serve,
 };

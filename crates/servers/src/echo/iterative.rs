@@ -14,7 +14,7 @@ pub(super) const DESIGN: Design = Design {
         name: "iterative",
         about: "one thread serves one connection from its beginning to its end, and then the next",
         tls: false,
-        defects: false,
+        able: &[],
     },
     serve,
 };

@@ -21,7 +21,7 @@ pub(super) const DESIGN: Design = Design {
         name: "poll",
         about: "each worker asks poll(2) about all its connections in every turn",
         tls: false,
-        defects: false,
+        able: &[],
     },
     serve,
 };

@@ -15,7 +15,7 @@ pub(super) const DESIGN: Design = Design {
         name: "pool",
         about: "a fixed number of threads, each serving one connection at a time; more wait",
         tls: false,
-        defects: false,
+        able: &[],
     },
     serve,
 };

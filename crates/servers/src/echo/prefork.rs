@@ -30,7 +30,7 @@ pub(super) const DESIGN: Design = Design {
         name: "prefork",
         about: "a fixed number of processes, each serving one connection at a time; more wait",
         tls: false,
-        defects: false,
+        able: &[],
     },
     serve,
 };

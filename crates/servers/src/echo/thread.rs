@@ -27,7 +27,7 @@ pub(super) const DESIGN: Design = Design {
         name: "thread",
         about: "a thread for each connection, as many as --connections-max says (16,384 at most); more wait",
         tls: false,
-        defects: false,
+        able: &[],
     },
     serve,
 };

@@ -37,7 +37,7 @@ pub(super) const DESIGN: Design = Design {
         name: "epoll-edge",
         about: "each worker serves its clients and its origins from one edge-triggered epoll loop",
         tls: true,
-        defects: false,
+        able: &[],
     },
     serve,
 };

@@ -1,5 +1,6 @@
 //! Something is opened for each connection and stays open when it is gone.
 
+use crate::defects::able::Able;
 use crate::defects::defect::{Defect, Strength};
 use crate::defects::hook::{Hook, Kept};
 use crate::defects::server::Server;
@@ -10,6 +11,9 @@ pub(super) const DEFECT: Defect = Defect {
     name: "fd-leak",
     servers: &[Server::Echo, Server::Http],
     strength: Strength::Count(1),
+    parts: &[],
+    ways: &[],
+    needs: &[Able::Connections, Able::Lasting],
     about: "so many descriptors (of /dev/null) are opened for each connection and never closed",
     makes: "fd-leak: descriptors grow with the connections that are over and stay; in the end accepting fails with EMFILE",
     see: "ls /proc/PID/fd | wc -l, before and after 100 connections that were closed",

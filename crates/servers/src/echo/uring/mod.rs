@@ -29,7 +29,7 @@ pub(super) const DESIGN: Design = Design {
         name: "uring",
         about: "each worker holds its connections as direct descriptors of one io_uring or several, beyond nofile",
         tls: false,
-        defects: false,
+        able: &[],
     },
     serve,
 };
