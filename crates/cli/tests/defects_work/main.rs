@@ -6,6 +6,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod ported;
 mod readings;
 mod replies;
 mod subject;
@@ -36,6 +37,11 @@ pub struct Case {
 pub const BOTH: &[&str] = &["http", "echo"];
 /// Those, and the one of WebSocket, where opening a connection is a request too.
 pub const ALL: &[&str] = &["http", "echo", "ws"];
+
+/// Those of `BOTH`, and the proxy, whose origin is a sound server.
+pub const BOTH_PROXIED: &[&str] = &["http", "echo", "proxy"];
+/// Those of `ALL`, and the proxy.
+pub const PROXIED: &[&str] = &["http", "echo", "ws", "proxy"];
 
 /// The cases, each with the file of its reading.
 const CASES: &[&[Case]] = &[work::CASES, replies::CASES];

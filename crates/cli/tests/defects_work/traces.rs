@@ -108,11 +108,10 @@ fn a_log_is_read_by_a_process_that_is_no_part_of_the_server_and_ends_with_it() {
         client.exchange();
         let pid = subject.pid();
         let pipes: BTreeSet<_> = names(pid).into_iter().filter(|name| name.starts_with("pipe:")).collect();
-        let beside = |pid| holders_beside(&pipes, pid);
-        // The test and its other servers may share the streams' pipes; the reader has nothing else of the server's.
-        let readers: Vec<_> = beside(pid).into_iter().filter(|reader| comm(*reader) == "daemon").collect();
-        assert_eq!(readers.len(), 1, "{pipes:?}");
-        let reader = readers[0];
+        // The test's other servers may share the streams' pipes; a reader has, once it has begun, nothing but its own.
+        let readers = || holders_beside(&pipes, pid).into_iter().filter(|holder| comm(*holder) == "daemon");
+        wait_until("there is one reader", || readers().count() == 1);
+        let Some(reader) = readers().next() else { panic!("it has ended") };
         assert_ne!(parent(reader), Some(pid));
         kill(subject, signal);
         wait_until("the reader has ended", || parent(reader).is_none());

@@ -6,20 +6,20 @@ use std::time::{Duration, Instant};
 
 use crate::readings::{Strace, Task, connections, descriptor, resident_bytes};
 use crate::subject::{Client, Subject};
-use crate::{ALL, BOTH, cases};
+use crate::{ALL, BOTH, BOTH_PROXIED, PROXIED, cases};
 
 cases! {
     nagle: "nagle" "", 1, BOTH => each_reply_is_two_sends;
-    memory_per_connection: "memory-per-connection" "=4MiB", 1, ALL => memory_grows_by_4_mib_each;
+    memory_per_connection: "memory-per-connection" "=4MiB", 1, PROXIED => memory_grows_by_4_mib_each;
     accept_imbalance: "accept-imbalance" "=5ms", 2, BOTH => only_one_worker_sleeps;
-    cpu_heavy: "cpu-heavy" "=20ms", 1, ALL => each_request_computes;
-    single_thread: "single-thread" "=20ms", 2, ALL => one_worker_computes;
-    global_lock: "global-lock" "=20ms", 2, ALL => workers_wait_in_futex;
-    blocked_loop: "blocked-loop" "=20ms", 1, ALL => two_of_twenty_compute;
-    stop_the_world: "stop-the-world" "=900ms", 2, ALL => all_workers_stand_at_once;
-    head_of_line: "head-of-line" "=50ms", 1, BOTH => one_of_hundred_computes;
+    cpu_heavy: "cpu-heavy" "=20ms", 1, PROXIED => each_request_computes;
+    single_thread: "single-thread" "=20ms", 2, PROXIED => one_worker_computes;
+    global_lock: "global-lock" "=20ms", 2, PROXIED => workers_wait_in_futex;
+    blocked_loop: "blocked-loop" "=20ms", 1, PROXIED => two_of_twenty_compute;
+    stop_the_world: "stop-the-world" "=900ms", 2, PROXIED => all_workers_stand_at_once;
+    head_of_line: "head-of-line" "=50ms", 1, BOTH_PROXIED => one_of_hundred_computes;
     slow_backend: "slow-backend" "=5ms", 1, ALL => it_asks_another_process;
-    fsync_log: "fsync-log" "", 1, BOTH => each_request_is_synced;
+    fsync_log: "fsync-log" "", 1, BOTH_PROXIED => each_request_is_synced;
     slow_log_reader: "slow-log-reader" "=1h", 1, BOTH => it_stands_in_write_to_a_pipe;
 }
 

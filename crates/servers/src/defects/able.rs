@@ -16,6 +16,8 @@ pub enum Able {
     Replies,
     /// A reply can leave in several writes.
     Writes,
+    /// SIGPIPE can be let through.
+    Sigpipe,
     /// A connection can be kept open when it is over.
     Closes,
     /// A worker serves many connections at the same time.
@@ -47,6 +49,7 @@ impl Able {
         Self::Listeners,
         Self::Replies,
         Self::Writes,
+        Self::Sigpipe,
         Self::Closes,
         Self::Loop,
         Self::Edges,
@@ -59,6 +62,20 @@ impl Able {
         Self::Handshakes,
     ];
 
+    /// What the designs have whose loop is level-triggered.
+    pub(crate) const LEVEL: &'static [Self] = &[
+        Self::Requests,
+        Self::Wakes,
+        Self::Connections,
+        Self::Replies,
+        Self::Loop,
+        Self::OneProcess,
+        Self::Lasting,
+        Self::Workers,
+        Self::Parallel,
+        Self::OwnListeners,
+    ];
+
     /// What is said of a design that has it not, behind "because".
     #[must_use]
     pub fn why_not(self) -> &'static str {
@@ -68,6 +85,7 @@ impl Able {
             Self::Listeners => "it waits at its listeners in its own way",
             Self::Replies => "its replies leave from where they came in",
             Self::Writes => "a reply leaves it in one call",
+            Self::Sigpipe => "each send of it says that it wants no SIGPIPE",
             Self::Closes => "it closes each connection where it has served it",
             Self::Loop => "each connection is served by itself, with no other behind it",
             Self::Edges => "it asks again for what is left in a socket",

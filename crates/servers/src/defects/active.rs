@@ -57,6 +57,11 @@ impl Defects {
         self.between(0, now_ns)
     }
 
+    /// All of them, also those that have not begun.
+    pub(super) fn all(&self) -> impl Iterator<Item = &dyn Hook> {
+        self.all.iter().map(|active| &*active.hook)
+    }
+
     /// The hooks of defects that begin at `from_ns` or later, and at `to_ns` at the latest.
     pub(super) fn between(&self, from_ns: u64, to_ns: u64) -> impl Iterator<Item = &dyn Hook> {
         self.all.iter().filter(move |active| (from_ns..=to_ns).contains(&active.from_ns)).map(|active| &*active.hook)

@@ -7,6 +7,7 @@
 
 mod able;
 mod active;
+pub(crate) mod beside;
 mod connections;
 mod defect;
 mod descriptors;

@@ -8,7 +8,7 @@ use crate::defects::server::Server;
 
 pub(super) const DEFECT: Defect = Defect {
     name: "memory-per-connection",
-    servers: &[Server::Echo, Server::Http, Server::WebSocket],
+    servers: &[Server::Echo, Server::Http, Server::WebSocket, Server::Proxy],
     strength: Strength::Bytes(1 << 20),
     parts: &[],
     ways: &[],

@@ -26,8 +26,10 @@ struct Nagle;
 
 impl Hook for Nagle {
     fn request(&self, request: &Request<'_>) {
-        // A unix socket has no such option, and no such defect.
-        let _ = rustix::net::sockopt::set_tcp_nodelay(request.socket, false);
+        if let Some(socket) = request.socket {
+            // A unix socket has no such option, and no such defect.
+            let _ = rustix::net::sockopt::set_tcp_nodelay(socket, false);
+        }
     }
 
     fn manner(&self, manner: &mut Manner) {

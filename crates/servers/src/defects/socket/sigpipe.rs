@@ -16,7 +16,7 @@ pub(super) const DEFECT: Defect = Defect {
     strength: Strength::None,
     parts: &[],
     ways: &[],
-    needs: &[Able::Writes],
+    needs: &[Able::Writes, Able::Sigpipe],
     about: "SIGPIPE has its default disposition, and a reply leaves in two calls of write(2) (not with --tls)",
     makes: "sigpipe-death: the process dies by signal 13 when a client sends a request and closes before its reply",
     see: "strace -f -e trace=write,sendto -p PID, while a client closes early: write = -1 EPIPE, then killed by SIGPIPE",

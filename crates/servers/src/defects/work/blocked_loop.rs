@@ -10,7 +10,7 @@ use std::time::Duration;
 
 pub(super) const DEFECT: Defect = Defect {
     name: "blocked-loop",
-    servers: &[Server::Echo, Server::Http, Server::WebSocket],
+    servers: &[Server::Echo, Server::Http, Server::WebSocket, Server::Proxy],
     strength: Strength::Time(Duration::from_millis(100)),
     parts: &[Part { name: "of", default: Strength::Count(10) }],
     ways: &[Way::Compute, Way::Sleep],
@@ -18,7 +18,7 @@ pub(super) const DEFECT: Defect = Defect {
     about: "one request of so many (of=10) computes this long in its worker's event loop, or sleeps",
     makes: "event-loop-blocked: all requests in flight on that worker stall together while one is served; its processor is used, or with sleep it is not",
     see: "timeout 5 strace -f -r -e trace=recvfrom,sendto,clock_nanosleep -p PID under load: this long between a worker's recvfrom and its sendto",
-    make: |setting| Ok(Box::new(BlockedLoop { held: Held::of(&setting), every: EveryNth::of_part(&setting) })),
+    make: |setting| Ok(Box::new(BlockedLoop { held: Held::of(&setting), every: EveryNth::of_part(&setting)? })),
 };
 
 #[derive(Debug)]

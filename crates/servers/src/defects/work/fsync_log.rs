@@ -12,7 +12,7 @@ use crate::defects::nth::EveryNth;
 use crate::defects::server::Server;
 use crate::error::ServeError;
 use rustix::fs::{Mode, OFlags, fsync, ftruncate, open};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The log begins anew at this size.
@@ -20,7 +20,7 @@ const LOG_BYTES_MAX: u64 = 64 << 20;
 
 pub(super) const DEFECT: Defect = Defect {
     name: "fsync-log",
-    servers: &[Server::Echo, Server::Http],
+    servers: &[Server::Echo, Server::Http, Server::Proxy],
     strength: Strength::Count(1),
     parts: &[],
     ways: &[],
@@ -52,6 +52,10 @@ impl FsyncLog {
 }
 
 impl Hook for FsyncLog {
+    fn descriptors(&self) -> Vec<RawFd> {
+        vec![self.file.as_raw_fd()]
+    }
+
     fn request(&self, request: &Request<'_>) {
         let line = format!("{} worker {} answered\n", clock::unix_seconds(), request.worker);
         // A log that cannot be written is no reason not to serve.

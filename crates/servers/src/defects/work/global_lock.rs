@@ -11,7 +11,7 @@ use std::time::Duration;
 
 pub(super) const DEFECT: Defect = Defect {
     name: "global-lock",
-    servers: &[Server::Echo, Server::Http, Server::WebSocket],
+    servers: &[Server::Echo, Server::Http, Server::WebSocket, Server::Proxy],
     strength: Strength::Time(Duration::from_micros(200)),
     parts: &[],
     ways: &[Way::Compute, Way::Sleep],

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 pub(super) const DEFECT: Defect = Defect {
     name: "head-of-line",
-    servers: &[Server::Echo, Server::Http],
+    servers: &[Server::Echo, Server::Http, Server::Proxy],
     strength: Strength::Time(Duration::from_millis(50)),
     parts: &[Part { name: "of", default: Strength::Count(100) }],
     ways: &[Way::Compute, Way::Sleep],
@@ -18,7 +18,7 @@ pub(super) const DEFECT: Defect = Defect {
     about: "one request of so many (of=100) computes this long in its worker's event loop, or sleeps",
     makes: "head-of-line: what comes behind such a request on its connection or worker waits for it; the median stays, the tail is this long",
     see: "curl -s -o /dev/null -w '%{time_total}\\n' 'http://127.0.0.1:PORT/?[1-300]': three of 300 take this long",
-    make: |setting| Ok(Box::new(HeadOfLine { held: Held::of(&setting), every: EveryNth::of_part(&setting) })),
+    make: |setting| Ok(Box::new(HeadOfLine { held: Held::of(&setting), every: EveryNth::of_part(&setting)? })),
 };
 
 #[derive(Debug)]

@@ -14,7 +14,7 @@ use crate::error::ServeError;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use std::io::{PipeReader, PipeWriter, Write};
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::time::Duration;
 
 const LINE_BYTES: usize = 128;
@@ -66,6 +66,10 @@ fn read_slowly(pipe: &PipeReader, takes: Duration, server: BorrowedFd<'_>) {
 }
 
 impl Hook for SlowLogReader {
+    fn descriptors(&self) -> Vec<RawFd> {
+        vec![self.pipe.as_raw_fd()]
+    }
+
     fn request(&self, request: &Request<'_>) {
         let text = format!("{} worker {} answered", clock::unix_seconds(), request.worker);
         let line = format!("{text:<width$}\n", width = LINE_BYTES - 1);

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 pub(super) const DEFECT: Defect = Defect {
     name: "stop-the-world",
-    servers: &[Server::Echo, Server::Http, Server::WebSocket],
+    servers: &[Server::Echo, Server::Http, Server::WebSocket, Server::Proxy],
     strength: Strength::Time(Duration::from_millis(80)),
     parts: &[Part { name: "every", default: Strength::Time(Duration::from_secs(1)) }],
     ways: &[Way::Sleep, Way::Compute],
