@@ -10,6 +10,7 @@ mod ported;
 mod readings;
 mod replies;
 mod subject;
+mod table;
 mod traces;
 mod ways;
 mod work;

@@ -45,6 +45,15 @@ impl Ported {
         self.pids().into_iter().map(readings::resident_bytes).sum()
     }
 
+    /// Bytes it has read so far, as by read(2).
+    fn read_bytes(&self) -> u64 {
+        let read = |pid| {
+            let io = std::fs::read_to_string(format!("/proc/{pid}/io")).unwrap();
+            io.lines().find_map(|line| line.strip_prefix("rchar: ")).unwrap().parse::<u64>().unwrap()
+        };
+        self.pids().into_iter().map(read).sum()
+    }
+
     fn descriptors(&self) -> usize {
         self.pids().into_iter().map(|pid| std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count()).sum()
     }
@@ -99,6 +108,16 @@ const SYMPTOMS: &[Symptom] = &[
     symptom("accept-imbalance", "=150ms", some_connections_are_held),
     symptom("slow-log-reader", "=1h", in_the_end_no_reply_comes),
     symptom("fsync-log", "=1", its_log_grows),
+    symptom("files-reread", "=10", |ported| {
+        let mut stream = ported.connect();
+        held(&mut stream);
+        let before = ported.read_bytes();
+        (0..20).for_each(|_| {
+            held(&mut stream);
+        });
+        // What is received from a socket is not counted there; the smallest of the files has a few bytes.
+        ported.read_bytes() >= before + 20 * 10
+    }),
     symptom("nagle", "", later_replies_wait_for_an_ack),
     symptom("crash", "=2", |ported| {
         let mut stream = ported.connect();
@@ -265,6 +284,7 @@ ported! {
     accept_imbalance: "accept-imbalance";
     slow_log_reader: "slow-log-reader";
     fsync_log: "fsync-log";
+    files_reread: "files-reread";
     nagle: "nagle";
     crash: "crash";
     fd_leak: "fd-leak";
@@ -291,6 +311,19 @@ fn every_defect_that_a_design_of_echo_carries_has_a_symptom_here() {
             is_refused(design.info.name, defect.name, missing.why_not());
         }
     }
+}
+
+#[test]
+fn a_sound_server_has_no_symptom() {
+    std::thread::scope(|scope| {
+        // The crash is told by its process's end, for which this would wait.
+        for symptom in SYMPTOMS.iter().filter(|symptom| symptom.name != "crash") {
+            scope.spawn(move || {
+                let shows = || (symptom.shows)(&mut Ported::start("epoll-level", 2, None));
+                assert!(!(shows() && shows()), "{}: its symptom is there without it", symptom.name);
+            });
+        }
+    });
 }
 
 /// It begins when it is told to also where there is no reactor.

@@ -20,6 +20,7 @@ cases! {
     head_of_line: "head-of-line" "=50ms", 1, BOTH_PROXIED => one_of_hundred_computes;
     slow_backend: "slow-backend" "=5ms", 1, ALL => it_asks_another_process;
     fsync_log: "fsync-log" "", 1, BOTH_PROXIED => each_request_is_synced;
+    files_reread: "files-reread" "=6", 1, PROXIED => six_files_are_read_for_each;
     slow_log_reader: "slow-log-reader" "=1h", 1, BOTH => it_stands_in_write_to_a_pipe;
 }
 
@@ -148,6 +149,18 @@ fn each_request_is_synced(subject: &Subject) -> Option<bool> {
         calls.iter().filter(|(_, call)| call.starts_with(name) && call.contains("/plimsoll-access-")).count()
     };
     Some((on_log("write("), on_log("fsync(")) == (5, 5))
+}
+
+fn six_files_are_read_for_each(subject: &Subject) -> Option<bool> {
+    let mut client = subject.connect();
+    client.exchange();
+    let strace = Strace::attach(subject.pid(), "openat,open,read")?;
+    (0..5).for_each(|_| client.exchange());
+    let calls = strace.finish();
+    let of =
+        |name: &str, with: &str| calls.iter().filter(|(_, call)| call.starts_with(name) && call.contains(with)).count();
+    // A name may be a link to another place, so a read is told by its size.
+    Some((of("openat(", "\"/etc/"), of("read(", ", 4096)")) == (30, 30))
 }
 
 fn it_stands_in_write_to_a_pipe(subject: &Subject) -> Option<bool> {

@@ -92,7 +92,7 @@ impl Able {
             Self::Stays => "none of its workers can be made to stay with one connection, or all do",
             Self::OneProcess => "its workers are processes, which have no memory in common",
             Self::Lasting => "the process that serves a connection ends with it",
-            Self::Workers => "it has as many that serve as connections",
+            Self::Workers => "--workers does not say how many of it serve",
             Self::Parallel => "one connection is served at a time",
             Self::OwnListeners => "all that serve take connections from the same listener",
             Self::Handshakes => "it speaks no TLS",

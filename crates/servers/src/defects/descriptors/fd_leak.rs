@@ -4,7 +4,7 @@ use crate::defects::able::Able;
 use crate::defects::defect::{Defect, Strength};
 use crate::defects::hook::{Hook, Kept};
 use crate::defects::server::Server;
-use rustix::fs::{Mode, OFlags, open};
+use rustix::fs::{CWD, Mode, OFlags, openat};
 use std::os::fd::IntoRawFd;
 
 pub(super) const DEFECT: Defect = Defect {
@@ -29,7 +29,7 @@ impl Hook for FdLeak {
     fn accepted(&self, _: usize) -> Option<Kept> {
         for _ in 0..self.number {
             // Without a descriptor left the leak has done its work.
-            let opened = open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
+            let opened = openat(CWD, "/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
             let _ = opened.into_raw_fd();
         }
         None

@@ -18,7 +18,7 @@ pub(super) const DEFECT: Defect = Defect {
     strength: Strength::Time(Duration::from_millis(80)),
     parts: &[Part { name: "every", default: Strength::Time(Duration::from_secs(1)) }],
     ways: &[Way::Sleep, Way::Compute],
-    needs: &[Able::Wakes, Able::OneProcess],
+    needs: &[Able::OneProcess, Able::Wakes],
     about: "once in a while (every=1s) a thread stops all workers for this long, which is less, and sleeps meanwhile, or computes",
     makes: "stop-the-world: each time a gap in which no worker answers and nearly all requests in flight are caught",
     see: "timeout 5 strace -f -T -e trace=futex -p PID under load: each time FUTEX_WAITs of all workers at once",

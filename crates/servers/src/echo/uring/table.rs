@@ -210,7 +210,7 @@ impl Table {
             match completion.key.op {
                 Op::Accept => self.accepted(slot, completion.result, shared),
                 Op::Poll => self.polled(slot, shared),
-                Op::Receive => self.received(slot, completion.result, completion.buffer, carries, shared),
+                Op::Receive => self.received(completion, carries, shared),
                 Op::SendKept => self.sent_kept(slot, completion.result, shared),
                 Op::SendPool | Op::Ignore => {}
                 Op::Stop | Op::Wake | Op::Timer => other(completion.key.op),
@@ -361,14 +361,8 @@ impl Table {
         self.receive(slot, shared);
     }
 
-    fn received(
-        &mut self,
-        slot: usize,
-        result: i32,
-        buffer: Option<u16>,
-        carries: &mut impl Carries,
-        shared: &mut Shared,
-    ) {
+    fn received(&mut self, completion: &Completion, carries: &mut impl Carries, shared: &mut Shared) {
+        let (slot, result, buffer) = (completion.key.slot as usize, completion.result, completion.buffer);
         let conn = &mut self.conns[slot];
         conn.state &= !RECEIVING;
         if result > 0
