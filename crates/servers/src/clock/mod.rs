@@ -22,7 +22,6 @@ pub(crate) fn unix_seconds() -> i64 {
 
 /// Uses the processor for `us` microseconds of this thread's time, as a handler does that computes: by arithmetic, without a
 /// system call. Being preempted does not count.
-#[inline(never)]
 pub(crate) fn burn_us(us: u64) {
     burn::burn_ns(us.saturating_mul(1000), &PACE, monotonic_ns, burn::compute);
 }
