@@ -39,7 +39,7 @@ fn a_lock_around_all_work_is_where_a_server_waits_and_its_work_where_it_runs() {
     let in_lock = |line: &&str| line.contains("Mutex") && line.contains("::lock") && line.contains("futex_wait");
     let locked = off_cpu.lines().find(in_lock).unwrap_or_else(|| panic!("nobody waits for a lock: {off_cpu}"));
     assert!(locked.starts_with("plimsoll;"), "{locked}");
-    assert!(on_cpu.contains("servers::clock::burn_us"), "its work is not where it runs: {on_cpu}");
+    assert!(on_cpu.contains("servers::clock::burn::compute"), "its work is not where it runs: {on_cpu}");
     let total = |folded: &str| -> u64 {
         folded.lines().map(|line| line.rsplit_once(' ').unwrap().1.parse::<u64>().unwrap()).sum()
     };

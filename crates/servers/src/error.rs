@@ -163,17 +163,19 @@ pub enum ServeError {
         defect: &'static str,
         /// The server.
         server: &'static str,
-        /// Names of the designs that can carry defects.
+        /// The servers that can carry it.
         able: String,
     },
-    /// The design carries no defects.
-    #[error(
-        "expected a design that can carry defects, but {design} cannot: choose one of {able}, or serve without defects"
-    )]
-    NoDefectsInDesign {
+    /// The design cannot carry this defect.
+    #[error("the design {design} cannot carry the defect {defect}, because {why}: choose {able}")]
+    NoDefectInDesign {
+        /// The defect asked for.
+        defect: &'static str,
         /// The design asked for.
         design: &'static str,
-        /// Those that can.
+        /// What stands against it.
+        why: &'static str,
+        /// The designs that can.
         able: String,
     },
     /// A defect's strength outside its bounds.
@@ -183,6 +185,18 @@ pub enum ServeError {
         defect: &'static str,
         /// What it takes.
         expected: &'static str,
+        /// What was given.
+        got: String,
+    },
+    /// A part of a defect outside its bounds.
+    #[error("expected {expected} as {part}= of the defect {defect}, got {got}: choose one within")]
+    DefectPart {
+        /// The defect.
+        defect: &'static str,
+        /// The part.
+        part: &'static str,
+        /// What it takes.
+        expected: String,
         /// What was given.
         got: String,
     },
@@ -249,7 +263,8 @@ impl ServeError {
             | Self::OneWorker { .. }
             | Self::NoOrigin
             | Self::NoSuchDefectHere { .. }
-            | Self::NoDefectsInDesign { .. }
+            | Self::NoDefectInDesign { .. }
+            | Self::DefectPart { .. }
             | Self::DefectFromStart { .. }
             | Self::DefectStrength { .. }
             | Self::DefectMisused { .. } => true,

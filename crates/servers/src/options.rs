@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::counters::Live;
-use crate::defects::{Server, Setting};
+use crate::defects::{Able, Defect, Server, Setting};
 use crate::error::ServeError;
 use crate::timers::NEVER_NS;
 use crate::tls::TlsOptions;
@@ -93,11 +93,20 @@ impl ServeOptions {
                 able: able.join(", "),
             });
         }
-        if self.defects.is_empty() || design.defects {
-            return Ok(());
+        let all: Vec<_> = all.collect();
+        for Setting { defect, .. } in &self.defects {
+            if let Some(missing) = design.lacks(defect) {
+                let able: Vec<_> =
+                    all.iter().filter(|info| info.lacks(defect).is_none()).map(|info| info.name).collect();
+                return Err(ServeError::NoDefectInDesign {
+                    defect: defect.name,
+                    design: design.name,
+                    why: missing.why_not(),
+                    able: if able.is_empty() { "another server".to_owned() } else { able.join(", ") },
+                });
+            }
         }
-        let able: Vec<_> = all.filter(|info| info.defects).map(|info| info.name).collect();
-        Err(ServeError::NoDefectsInDesign { design: design.name, able: able.join(", ") })
+        Ok(())
     }
 }
 
@@ -110,8 +119,16 @@ pub struct DesignInfo {
     pub about: &'static str,
     /// Whether it can speak TLS.
     pub tls: bool,
-    /// Whether it can carry defects.
-    pub defects: bool,
+    /// What it lets a defect do.
+    pub able: &'static [Able],
+}
+
+impl DesignInfo {
+    /// The first thing that this defect needs and the design has not; `None` if it can carry it.
+    #[must_use]
+    pub fn lacks(&self, defect: &Defect) -> Option<Able> {
+        defect.needs.iter().find(|need| !self.able.contains(need)).copied()
+    }
 }
 
 #[cfg(test)]
@@ -120,8 +137,8 @@ mod tests {
 
     #[test]
     fn a_design_without_tls_is_refused_with_those_that_have_it() {
-        let with = DesignInfo { name: "with", about: "", tls: true, defects: true };
-        let without = DesignInfo { name: "without", about: "", tls: false, defects: false };
+        let with = DesignInfo { name: "with", about: "", tls: true, able: Able::ALL };
+        let without = DesignInfo { name: "without", about: "", tls: false, able: &[] };
         let plain = ServeOptions::default();
         let tls = ServeOptions { tls: Some(TlsOptions::default()), ..ServeOptions::default() };
         let check = |options: &ServeOptions, design| options.check_tls(design, [with, without].into_iter());

@@ -6,9 +6,13 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod ported;
 mod readings;
 mod replies;
 mod subject;
+mod table;
+mod traces;
+mod ways;
 mod work;
 
 use common::plimsoll;
@@ -34,6 +38,11 @@ pub struct Case {
 pub const BOTH: &[&str] = &["http", "echo"];
 /// Those, and the one of WebSocket, where opening a connection is a request too.
 pub const ALL: &[&str] = &["http", "echo", "ws"];
+
+/// Those of `BOTH`, and the proxy, whose origin is a sound server.
+pub const BOTH_PROXIED: &[&str] = &["http", "echo", "proxy"];
+/// Those of `ALL`, and the proxy.
+pub const PROXIED: &[&str] = &["http", "echo", "ws", "proxy"];
 
 /// The cases, each with the file of its reading.
 const CASES: &[&[Case]] = &[work::CASES, replies::CASES];
@@ -171,7 +180,14 @@ fn what_cannot_be_is_a_usage_error_of_one_sentence() {
         ("http", "error-status=99", "expected a status from 200 to 599"),
         ("http", "error-status=304/2", "expected a status from 200 to 599"),
         ("http", "error-status=503/0", "expected one of 1 or more"),
-        ("http", "stop-the-world=1s", "more than 0s and less than 1s"),
+        ("http", "stop-the-world=1s", "expected more than 1s, for which all are stopped, as every= of the defect"),
+        ("http", "stop-the-world=0s", "expected more than 0s, up to 24h as strength"),
+        ("http", "stop-the-world=50ms:every=40ms", "as every= of the defect stop-the-world, got 40ms"),
+        ("http", "blocked-loop=of=0", "expected 1 or more as of= of the defect blocked-loop, got 0"),
+        ("http", "slow-accept=queue=0", "expected 1 or more as queue= of the defect slow-accept, got 0"),
+        ("http", "memory-leak=0", "expected 1 byte or more, up to 1TiB"),
+        ("http", "fd-leak=0", "expected 1 or more as strength of the defect fd-leak, got 0"),
+        ("http", "padded-reply=bytes=1GiB", "expected 67108864 or less as bytes= of the defect padded-reply"),
         ("http", "strlen-reply", "serve http cannot carry the defect strlen-reply: it is one of serve echo"),
         ("echo", "error-status", "serve echo cannot carry the defect error-status"),
         ("echo", "full-buffer-reply=0", "expected 1 byte or more"),

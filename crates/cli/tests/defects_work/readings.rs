@@ -22,7 +22,8 @@ pub fn workers(pid: u32, server: &str) -> Vec<Task> {
     tasks(pid).into_iter().filter(|task| task.name.starts_with(&prefix)).collect()
 }
 
-fn tasks(pid: u32) -> Vec<Task> {
+/// All its threads.
+pub fn tasks(pid: u32) -> Vec<Task> {
     let folder = PathBuf::from(format!("/proc/{pid}/task"));
     let mut tasks: Vec<_> = std::fs::read_dir(folder)
         .unwrap()

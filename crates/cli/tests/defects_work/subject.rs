@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::common::{self, Server};
 use crate::readings::{self, Task, unread_bytes};
+use testkit::process::Guard;
 use testkit::websocket::{frame, read};
 
 /// No test that passes comes near it.
@@ -14,6 +15,8 @@ const HANG_GUARD: Duration = testkit::HANG_GUARD;
 /// A server under test.
 pub struct Subject {
     process: Server,
+    /// Whom a proxy asks.
+    _origin: Option<Server>,
     pub server: &'static str,
     pub addr: SocketAddr,
     /// Not later than the server's own start.
@@ -26,9 +29,11 @@ impl Subject {
         let workers = workers.to_string();
         let mut args = vec!["serve", server, "--listen", "127.0.0.1:0", "--workers", &workers];
         args.extend(defect.iter().flat_map(|defect| ["--defect", defect]));
+        let origin = (server == "proxy").then(|| common::serve(&["serve", "http", "--listen", "127.0.0.1:0"]));
+        args.extend(origin.iter().flat_map(|origin| ["--origin", &origin.url]));
         let process = common::serve(&args);
         let addr = process.url.split_once("://").unwrap().1.trim_end_matches('/').parse().unwrap();
-        Self { process, server, addr, started }
+        Self { process, _origin: origin, server, addr, started }
     }
 
     pub fn pid(&self) -> u32 {
@@ -37,6 +42,16 @@ impl Subject {
 
     pub fn workers(&self) -> Vec<Task> {
         readings::workers(self.pid(), self.server)
+    }
+
+    /// All its threads.
+    pub fn threads(&self) -> Vec<Task> {
+        readings::tasks(self.pid())
+    }
+
+    /// The process itself.
+    pub fn process(&mut self) -> &mut Guard {
+        &mut self.process.process
     }
 
     /// Processor time of its workers so far.
@@ -99,7 +114,7 @@ impl Client {
     /// A request and its reply, whatever the server; sound ones.
     pub fn exchange(&mut self) {
         match self.server {
-            "http" => assert!(!self.get("/bytes?n=100").is_cut),
+            "http" | "proxy" => assert!(!self.get("/bytes?n=100").is_cut),
             "ws" => {
                 self.send(&frame(0x82, &[b'a'; 100]).bytes(true, 0));
                 self.stream.read_exact(&mut [0; 102]).unwrap();
@@ -114,7 +129,7 @@ impl Client {
     /// As [`Self::exchange`]; false where the connection ends instead.
     pub fn try_exchange(&mut self) -> bool {
         match self.server {
-            "http" => {
+            "http" | "proxy" => {
                 self.send(b"GET /bytes?n=100 HTTP/1.1\r\nHost: t\r\n\r\n");
                 !self.reply().is_cut
             }

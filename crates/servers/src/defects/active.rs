@@ -25,10 +25,14 @@ impl Defects {
     /// Makes what `options` ask for, and lets it change them. The time of `@START` counts from here.
     pub(crate) fn new(server: &str, options: &mut ServeOptions) -> Result<Self, ServeError> {
         let server = Server::ALL.into_iter().find(|known| known.name() == server);
+        if !options.defects.is_empty() {
+            clock::calibrate();
+        }
         let now_ns = clock::monotonic_ns();
         let mut all = Vec::with_capacity(options.defects.len());
         for setting in options.defects.clone() {
             let mut hook = (setting.defect.make)(setting)?;
+            setting.check()?;
             if let Some(server) = server {
                 hook.carried_by(server);
             }
@@ -51,6 +55,11 @@ impl Defects {
 
     pub(super) fn on(&self, now_ns: u64) -> impl Iterator<Item = &dyn Hook> {
         self.between(0, now_ns)
+    }
+
+    /// All of them, also those that have not begun.
+    pub(super) fn all(&self) -> impl Iterator<Item = &dyn Hook> {
+        self.all.iter().map(|active| &*active.hook)
     }
 
     /// The hooks of defects that begin at `from_ns` or later, and at `to_ns` at the latest.

@@ -4,7 +4,7 @@ use super::server::Server;
 use crate::error::ServeError;
 use crate::options::ServeOptions;
 use crate::reactor::Accepting;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, RawFd};
 
 /// The moments at which a defect may act. Each is called only while the defect is on (but for `change`), from the
 /// worker that has the connection; what takes time there takes the worker's.
@@ -15,6 +15,11 @@ pub(crate) trait Hook: std::fmt::Debug + Send + Sync {
     /// Before the server listens, whenever the defect is to begin: what it is told can be changed.
     fn change(&self, _options: &mut ServeOptions) -> Result<(), ServeError> {
         Ok(())
+    }
+
+    /// Its descriptors, which a forked process that serves must keep open.
+    fn descriptors(&self) -> Vec<RawFd> {
+        Vec::new()
     }
 
     /// The defect begins. Once in each worker, on its thread: at its start or at its first wake-up behind `@START`.
@@ -54,8 +59,8 @@ pub(crate) type Kept = Box<dyn std::any::Any + Send>;
 
 /// The request whose reply is about to leave.
 pub(crate) struct Request<'a> {
-    /// The connection's socket.
-    pub(crate) socket: BorrowedFd<'a>,
+    /// The connection's socket, where it is a descriptor of this process.
+    pub(crate) socket: Option<BorrowedFd<'a>>,
     /// The worker's number, from 0.
     pub(crate) worker: usize,
 }

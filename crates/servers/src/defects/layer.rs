@@ -236,7 +236,7 @@ impl<I: Io> Layer<'_, I> {
         }
         self.replies.swallows = false;
         for hook in self.defects.on(self.now_ns) {
-            hook.request(&Request { socket: self.io.socket(), worker: self.worker });
+            hook.request(&Request { socket: Some(self.io.socket()), worker: self.worker });
         }
         true
     }

@@ -5,10 +5,13 @@
 //! between protocol and link. A server without defects does not contain them: the layer is put around its protocol only
 //! when one is asked for. Not here: parsing of `--defect`, and faults done to the host from outside.
 
+mod able;
 mod active;
+pub(crate) mod beside;
 mod connections;
 mod defect;
 mod descriptors;
+mod helper;
 mod hook;
 mod layer;
 mod memory;
@@ -20,8 +23,9 @@ mod stay;
 mod tls;
 mod work;
 
+pub use able::Able;
 pub(crate) use active::Defects;
-pub use defect::{Defect, Setting, Strength};
+pub use defect::{Defect, Part, Setting, Strength, Way};
 pub(crate) use layer::Defective;
 pub use server::Server;
 
@@ -36,7 +40,7 @@ const GROUPS: &[&[&Defect]] = &[
     reply::DEFECTS,
 ];
 
-/// EveryNth defect, in the order they are shown.
+/// Every defect, in the order they are shown.
 pub const DEFECTS: &[&Defect] = &joined::<{ number() }>();
 
 const fn number() -> usize {

@@ -3,7 +3,8 @@
 //! A message is a `recv` and a `send`, as in the textbook; the kernel keeps the idle timeout (`SO_RCVTIMEO`,
 //! `SO_SNDTIMEO`). At the stop whoever ends the server sets these short and then interrupts the call under way by a
 //! signal: a call that was just about to begin finds the short timeouts, so no moment is missed.
-//! [`converse`] and [`attend`] neither allocate nor lock nor panic: forked processes run them.
+//! [`converse`] and [`attend`] neither allocate nor lock nor panic, unless there are defects: forked processes run them.
+//! With defects they do: glibc's allocator can be used after a fork, and no lock of theirs is held at one.
 
 use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -16,6 +17,7 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 use super::acceptor::{Acceptor, Came};
 use super::drain::Drain;
 use crate::counters::{Counters, Published};
+use crate::defects::beside::{Answer, Carries};
 use crate::error::ServeError;
 use crate::limits;
 
@@ -39,12 +41,14 @@ pub(super) struct Manners<'a> {
 }
 
 /// Echoes until the peer ends, falls silent or is gone, or the server ends. The caller closes.
-pub(super) fn converse(
+pub(super) fn converse<C: Carries>(
     connection: BorrowedFd<'_>,
     buffer: &mut [MaybeUninit<u8>],
     manners: &Manners<'_>,
+    carries: &mut C,
     counters: &mut Counters,
 ) {
+    let _kept = carries.accepted();
     let Manners { idle, drain, published } = manners;
     set_timeouts(connection, *idle);
     if drain.has_begun() {
@@ -62,7 +66,16 @@ pub(super) fn converse(
                 }
                 counters.recv += 1;
                 counters.bytes_in += bytes.len() as u64;
-                if !send_all(connection, bytes, manners, counters) {
+                let goes_on = match carries.answer(Some(connection), bytes) {
+                    None => send_all(connection, bytes, manners, counters),
+                    Some(Answer { bytes, first, closes }) => {
+                        let (first, second) = bytes.split_at(first);
+                        send_all(connection, first, manners, counters)
+                            && send_all(connection, second, manners, counters)
+                            && !closes
+                    }
+                };
+                if !goes_on {
                     return;
                 }
             }

@@ -6,6 +6,7 @@
 
 use super::{Design, EchoOptions};
 use crate::counters::Counters;
+use crate::defects::Able;
 use crate::error::ServeError;
 use crate::limits;
 use crate::link::Io;
@@ -22,7 +23,7 @@ pub(super) const DESIGN: Design = Design {
         name: "epoll-edge",
         about: "each worker serves all its connections from one edge-triggered epoll loop",
         tls: true,
-        defects: true,
+        able: Able::ALL,
     },
     serve,
 };

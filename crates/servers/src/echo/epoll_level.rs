@@ -12,6 +12,7 @@ use rustix::io::Errno;
 use super::level::{self, Poller};
 use super::{Design, EchoOptions};
 use crate::counters::Counters;
+use crate::defects::Able;
 use crate::error::ServeError;
 use crate::limits;
 use crate::options::{DesignInfo, ServeOptions};
@@ -23,7 +24,7 @@ pub(super) const DESIGN: Design = Design {
         name: "epoll-level",
         about: "each worker serves all its connections from one level-triggered epoll loop",
         tls: false,
-        defects: false,
+        able: Able::LEVEL,
     },
     serve,
 };

@@ -3,7 +3,7 @@
 //! The parent accepts and forks; a fault in one connection's process harms no other. Where no process can be made the
 //! connection is closed and counted, and nobody is let in for a while; with all taken, who comes waits.
 
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -15,6 +15,8 @@ use super::process::{self, Child};
 use super::threads::{Shared, shared_listeners};
 use super::{Design, EchoOptions};
 use crate::counters::{Counters, Published};
+use crate::defects::beside::{self, Carried, Carries, Sound};
+use crate::defects::{Able, Defects};
 use crate::error::ServeError;
 use crate::limits;
 use crate::listen;
@@ -27,13 +29,30 @@ pub(super) const DESIGN: Design = Design {
         name: "fork",
         about: "a process for each connection, as many as --connections-max says (16,384 at most); more wait",
         tls: false,
-        defects: false,
+        able: &[Able::Requests, Able::Connections, Able::Replies, Able::Writes, Able::Parallel],
     },
     serve,
 };
 
 fn serve(options: &ServeOptions, echo: &EchoOptions, stop: &Stop, ready: Ready<'_>) -> Result<Counters, ServeError> {
     blocking::check_one_worker(DESIGN.info.name, options.workers)?;
+    let mut options = options.clone();
+    let defects = Defects::new("echo", &mut options)?;
+    let carried = beside::descriptors(&defects);
+    if defects.is_empty() {
+        return serve_carrying(&options, echo, stop, ready, carried, || Sound);
+    }
+    serve_carrying(&options, echo, stop, ready, carried, || Carried::new(&defects))
+}
+
+fn serve_carrying<C: Carries>(
+    options: &ServeOptions,
+    echo: &EchoOptions,
+    stop: &Stop,
+    ready: Ready<'_>,
+    carried: Vec<RawFd>,
+    carrying: impl Fn() -> C,
+) -> Result<Counters, ServeError> {
     listen::check_bounds("connections", echo.connections_max, 1, limits::CONNECTIONS_MAX)?;
     let children_max = echo.connections_max.min(limits::HANDLERS_MAX);
     // The unix socket's file is removed when this function ends, however it does.
@@ -50,6 +69,8 @@ fn serve(options: &ServeOptions, echo: &EchoOptions, stop: &Stop, ready: Ready<'
         free: (0..children_max).rev().collect(),
         children: (0..children_max).map(|_| None).collect(),
         published,
+        carried,
+        carrying,
     };
     for cpu in options.pin.iter().flatten() {
         // Tried before anybody is served, because this process itself is bound to each CPU for a moment.
@@ -70,7 +91,7 @@ fn check_cpu(cpu: usize) -> Result<(), ServeError> {
     Ok(())
 }
 
-struct Parent<'a> {
+struct Parent<'a, F> {
     options: &'a ServeOptions,
     /// To receive into; a child gets its own copy of the pages it writes to (copy on write).
     buffer: Box<[std::mem::MaybeUninit<u8>]>,
@@ -78,9 +99,13 @@ struct Parent<'a> {
     free: Vec<usize>,
     children: Vec<Option<Child>>,
     published: Vec<Published>,
+    /// Descriptors of defects, which children keep.
+    carried: Vec<RawFd>,
+    /// Makes what a child carries.
+    carrying: F,
 }
 
-impl Parent<'_> {
+impl<C: Carries, F: Fn() -> C> Parent<'_, F> {
     fn run(&mut self, acceptor: &mut Acceptor, own: &Published) -> rustix::io::Result<Counters> {
         let mut counters = Counters::default();
         let drain = Drain::new();
@@ -126,12 +151,16 @@ impl Parent<'_> {
         served.accepted += 1;
         let (buffer, idle) = (&mut self.buffer, self.options.idle_timeout);
         let raw = connection.as_raw_fd();
-        let child = Child::spawn(&[raw], Some(connection), || {
+        let mut keep = self.carried.clone();
+        keep.push(raw);
+        keep.sort_unstable();
+        let mut carries = (self.carrying)();
+        let child = Child::spawn(&keep, Some(connection), || {
             published.wake();
             process::serves(Some(raw));
             let manners = Manners { idle, drain: &process::DRAIN, published };
             // SAFETY: open in this process until the close below.
-            converse(unsafe { BorrowedFd::borrow_raw(raw) }, buffer, &manners, &mut served);
+            converse(unsafe { BorrowedFd::borrow_raw(raw) }, buffer, &manners, &mut carries, &mut served);
             process::serves(None);
             served.closed += 1;
             // SAFETY: its owner is not dropped in this process, which ends.

@@ -4,6 +4,7 @@
 
 use super::{Design, EchoOptions, blocking, threads};
 use crate::counters::Counters;
+use crate::defects::Able;
 use crate::error::ServeError;
 use crate::options::{DesignInfo, ServeOptions};
 use crate::stop::Stop;
@@ -14,12 +15,20 @@ pub(super) const DESIGN: Design = Design {
         name: "iterative",
         about: "one thread serves one connection from its beginning to its end, and then the next",
         tls: false,
-        defects: false,
+        able: &[
+            Able::Requests,
+            Able::Wakes,
+            Able::Connections,
+            Able::Replies,
+            Able::Writes,
+            Able::OneProcess,
+            Able::Lasting,
+        ],
     },
     serve,
 };
 
 fn serve(options: &ServeOptions, _: &EchoOptions, stop: &Stop, ready: Ready<'_>) -> Result<Counters, ServeError> {
     blocking::check_one_worker(DESIGN.info.name, options.workers)?;
-    threads::serve(options, stop, ready, 1)
+    threads::serve(options, stop, ready, true)
 }

@@ -13,6 +13,8 @@ use rustix::net::{RecvFlags, SendFlags, SocketFlags, accept_with, recv, send};
 
 use crate::clock;
 use crate::counters::{Counters, Published};
+use crate::defects::Defects;
+use crate::defects::beside::{Carried, Carries, Sound};
 use crate::error::ServeError;
 use crate::limits;
 use crate::listen::{self, Bound};
@@ -49,19 +51,38 @@ const LOOKS: u64 = 64;
 
 /// Serves with one loop a worker, each on listeners of its own.
 pub(super) fn serve<P: Poller>(options: &ServeOptions, stop: &Stop, ready: Ready<'_>) -> Result<Counters, ServeError> {
+    let mut options = options.clone();
+    let defects = Defects::new("echo", &mut options)?;
+    if defects.is_empty() {
+        return serve_carrying::<P, _>(&options, stop, ready, || Sound);
+    }
+    serve_carrying::<P, _>(&options, stop, ready, || Carried::new(&defects))
+}
+
+fn serve_carrying<P: Poller, C: Carries>(
+    options: &ServeOptions,
+    stop: &Stop,
+    ready: Ready<'_>,
+    carrying: impl Fn() -> C + Sync,
+) -> Result<Counters, ServeError> {
     // The unix socket's file is removed when this function ends, however it does.
     let Bound { workers, addrs, unix_file: _unix_file } = listen::open(options)?;
     let published = options.live.open(options.workers)?;
     let seeds = workers.into_iter().zip(published).collect();
     let start = |(listeners, published): (listen::Listeners, Published)| {
-        Worker::<P>::new(listeners.sockets, stop, options, published).map_err(failed("watch its listeners"))
+        Worker::<P, C>::new(listeners.sockets, stop, options, published, carrying())
+            .map_err(failed("watch its listeners"))
     };
-    let run = |worker: Worker<P>| worker.run().map_err(failed("wait for events"));
+    let run = |worker: Worker<P, C>| worker.run().map_err(failed("wait for events"));
     run_threads("echo", options, stop, ready, &addrs, seeds, start, run)
 }
 
-struct Conn {
+struct Conn<K> {
     fd: OwnedFd,
+    /// What defects have it hold.
+    _kept: K,
+    /// It is closed once `pending` is sent.
+    closes: bool,
     /// What the peer has not taken yet, from `sent` on.
     pending: Option<Box<[u8]>>,
     sent: usize,
@@ -73,13 +94,21 @@ enum Goes {
     Close,
 }
 
-struct Worker<P> {
+impl Goes {
+    /// When all that was to be sent has gone.
+    fn after<K>(conn: &Conn<K>) -> Self {
+        if conn.closes { Self::Close } else { Self::On { write: false } }
+    }
+}
+
+struct Worker<P, C: Carries> {
     poller: P,
     listeners: Vec<Arc<OwnedFd>>,
     stop: Stop,
     published: Published,
     buffer: Box<[u8]>,
-    conns: Slab<Conn>,
+    conns: Slab<Conn<C::Kept>>,
+    carries: C,
     counters: Counters,
     now_ns: u64,
     idle_ns: Option<u64>,
@@ -89,12 +118,13 @@ struct Worker<P> {
     drain_until_ns: u64,
 }
 
-impl<P: Poller> Worker<P> {
+impl<P: Poller, C: Carries> Worker<P, C> {
     fn new(
         listeners: Vec<Arc<OwnedFd>>,
         stop: &Stop,
         options: &ServeOptions,
         published: Published,
+        carries: C,
     ) -> rustix::io::Result<Self> {
         let mut poller = P::new()?;
         let now_ns = clock::monotonic_ns();
@@ -107,6 +137,7 @@ impl<P: Poller> Worker<P> {
             published,
             buffer: vec![0; options.buffer_bytes].into_boxed_slice(),
             conns: Slab::new(),
+            carries,
             counters: Counters::default(),
             now_ns,
             idle_ns,
@@ -173,7 +204,7 @@ impl<P: Poller> Worker<P> {
     fn enter(&mut self, fd: OwnedFd) {
         self.counters.accepted += 1;
         let moved_ns = self.now_ns;
-        let conn = Conn { fd, pending: None, sent: 0, moved_ns };
+        let conn = Conn { fd, _kept: self.carries.accepted(), closes: false, pending: None, sent: 0, moved_ns };
         let token = self.conns.insert(conn);
         let Some(conn) = self.conns.get_mut(token) else { return };
         if self.poller.add(conn.fd.as_fd(), token.bits()).is_err() {
@@ -187,7 +218,11 @@ impl<P: Poller> Worker<P> {
         let Some(conn) = self.conns.get_mut(token) else { return };
         let waited_for_room = conn.pending.is_some();
         let counters = &mut self.counters;
-        let goes = if waited_for_room { send_pending(conn, counters) } else { echo(conn, &mut self.buffer, counters) };
+        let goes = if waited_for_room {
+            send_pending(conn, counters)
+        } else {
+            echo(conn, &mut self.buffer, &mut self.carries, counters)
+        };
         conn.moved_ns = self.now_ns;
         match goes {
             Goes::Close => self.close(token),
@@ -292,7 +327,7 @@ impl<P: Poller> Worker<P> {
 }
 
 /// Receives once and sends that back; what the peer does not take is kept.
-fn echo(conn: &mut Conn, buffer: &mut [u8], counters: &mut Counters) -> Goes {
+fn echo<C: Carries>(conn: &mut Conn<C::Kept>, buffer: &mut [u8], carries: &mut C, counters: &mut Counters) -> Goes {
     let n = match recv(&conn.fd, &mut *buffer, RecvFlags::empty()) {
         Ok((0, _)) => {
             counters.shutdown += 1;
@@ -307,25 +342,36 @@ fn echo(conn: &mut Conn, buffer: &mut [u8], counters: &mut Counters) -> Goes {
     };
     counters.recv += 1;
     counters.bytes_in += n as u64;
-    let sent = match send_counted(conn, &buffer[..n], counters) {
+    match carries.answer(Some(conn.fd.as_fd()), &buffer[..n]) {
+        None => send_back(conn, &buffer[..n], counters),
+        Some(answer) => {
+            conn.closes = answer.closes;
+            if answer.bytes.is_empty() { Goes::after(conn) } else { send_back(conn, &answer.bytes, counters) }
+        }
+    }
+}
+
+/// Sends, and keeps what the peer does not take.
+fn send_back<K>(conn: &mut Conn<K>, bytes: &[u8], counters: &mut Counters) -> Goes {
+    let sent = match send_counted(conn, bytes, counters) {
         Ok(sent) => sent,
         Err(Failed) => return Goes::Close,
     };
-    if sent == n {
-        return Goes::On { write: false };
+    if sent == bytes.len() {
+        return Goes::after(conn);
     }
     let mut kept = Vec::new();
-    if kept.try_reserve_exact(n - sent).is_err() {
+    if kept.try_reserve_exact(bytes.len() - sent).is_err() {
         counters.memory_error += 1;
         return Goes::Close;
     }
-    kept.extend_from_slice(&buffer[sent..n]);
+    kept.extend_from_slice(&bytes[sent..]);
     conn.pending = Some(kept.into_boxed_slice());
     conn.sent = 0;
     Goes::On { write: true }
 }
 
-fn send_pending(conn: &mut Conn, counters: &mut Counters) -> Goes {
+fn send_pending<K>(conn: &mut Conn<K>, counters: &mut Counters) -> Goes {
     let Some(pending) = conn.pending.take() else { return Goes::On { write: false } };
     match send_counted(conn, &pending[conn.sent..], counters) {
         Ok(sent) => conn.sent += sent,
@@ -335,13 +381,13 @@ fn send_pending(conn: &mut Conn, counters: &mut Counters) -> Goes {
         conn.pending = Some(pending);
         return Goes::On { write: true };
     }
-    Goes::On { write: false }
+    Goes::after(conn)
 }
 
 /// The connection is to be closed; why has been counted.
 struct Failed;
 
-fn send_counted(conn: &Conn, bytes: &[u8], counters: &mut Counters) -> Result<usize, Failed> {
+fn send_counted<K>(conn: &Conn<K>, bytes: &[u8], counters: &mut Counters) -> Result<usize, Failed> {
     match send(&conn.fd, bytes, SendFlags::NOSIGNAL) {
         Ok(n) => {
             counters.send += 1;

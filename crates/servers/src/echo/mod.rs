@@ -15,7 +15,7 @@ mod level;
 mod poll;
 mod pool;
 mod prefork;
-mod process;
+pub(crate) mod process;
 mod thread;
 mod threads;
 mod uring;

@@ -11,6 +11,7 @@ use rustix::io::Errno;
 use super::level::{self, Poller};
 use super::{Design, EchoOptions};
 use crate::counters::Counters;
+use crate::defects::Able;
 use crate::error::ServeError;
 use crate::options::{DesignInfo, ServeOptions};
 use crate::stop::Stop;
@@ -21,7 +22,7 @@ pub(super) const DESIGN: Design = Design {
         name: "poll",
         about: "each worker asks poll(2) about all its connections in every turn",
         tls: false,
-        defects: false,
+        able: Able::LEVEL,
     },
     serve,
 };

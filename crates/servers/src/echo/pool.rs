@@ -5,6 +5,7 @@
 
 use super::{Design, EchoOptions, threads};
 use crate::counters::Counters;
+use crate::defects::Able;
 use crate::error::ServeError;
 use crate::options::{DesignInfo, ServeOptions};
 use crate::stop::Stop;
@@ -15,11 +16,21 @@ pub(super) const DESIGN: Design = Design {
         name: "pool",
         about: "a fixed number of threads, each serving one connection at a time; more wait",
         tls: false,
-        defects: false,
+        able: &[
+            Able::Requests,
+            Able::Wakes,
+            Able::Connections,
+            Able::Replies,
+            Able::Writes,
+            Able::OneProcess,
+            Able::Lasting,
+            Able::Workers,
+            Able::Parallel,
+        ],
     },
     serve,
 };
 
 fn serve(options: &ServeOptions, _: &EchoOptions, stop: &Stop, ready: Ready<'_>) -> Result<Counters, ServeError> {
-    threads::serve(options, stop, ready, options.workers)
+    threads::serve(options, stop, ready, false)
 }

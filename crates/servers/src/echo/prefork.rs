@@ -18,6 +18,8 @@ use super::process::{self, Child};
 use super::threads::{Shared, shared_listeners};
 use super::{Design, EchoOptions};
 use crate::counters::{Counters, Published};
+use crate::defects::beside::{self, Carried, Carries, Sound};
+use crate::defects::{Able, Defects};
 use crate::error::ServeError;
 use crate::limits;
 use crate::listen;
@@ -30,21 +32,53 @@ pub(super) const DESIGN: Design = Design {
         name: "prefork",
         about: "a fixed number of processes, each serving one connection at a time; more wait",
         tls: false,
-        defects: false,
+        able: &[
+            Able::Requests,
+            Able::Connections,
+            Able::Replies,
+            Able::Writes,
+            Able::Lasting,
+            Able::Workers,
+            Able::Parallel,
+        ],
     },
     serve,
 };
 
 fn serve(options: &ServeOptions, _: &EchoOptions, stop: &Stop, ready: Ready<'_>) -> Result<Counters, ServeError> {
     listen::check_bounds("workers", options.workers, 1, limits::WORKERS_MAX)?;
+    let mut options = options.clone();
+    let defects = Defects::new("echo", &mut options)?;
+    let carried = beside::descriptors(&defects);
+    if defects.is_empty() {
+        return serve_carrying(&options, stop, ready, carried, || Sound);
+    }
+    serve_carrying(&options, stop, ready, carried, || Carried::new(&defects))
+}
+
+fn serve_carrying<C: Carries>(
+    options: &ServeOptions,
+    stop: &Stop,
+    ready: Ready<'_>,
+    carried: Vec<RawFd>,
+    carrying: impl Fn() -> C,
+) -> Result<Counters, ServeError> {
     // The unix socket's file is removed when this function ends, however it does.
     let Shared { listeners, addrs, unix_file: _unix_file } = shared_listeners(options)?;
     let published = options.live.open(options.workers)?;
     let Some(buffer) = blocking::buffer(options.buffer_bytes) else {
         return Err(blocking::failed("have its buffer")(Errno::NOMEM));
     };
-    let mut parent =
-        Parent { options, stop, listeners, buffer, published, children: (0..options.workers).map(|_| None).collect() };
+    let mut parent = Parent {
+        options,
+        stop,
+        listeners,
+        buffer,
+        published,
+        children: (0..options.workers).map(|_| None).collect(),
+        carried,
+        carrying,
+    };
     let started = (0..options.workers).try_for_each(|number| parent.start(number));
     if started.is_ok() {
         ready(&addrs);
@@ -61,7 +95,7 @@ fn serve(options: &ServeOptions, _: &EchoOptions, stop: &Stop, ready: Ready<'_>)
     Ok(counters)
 }
 
-struct Parent<'a> {
+struct Parent<'a, F> {
     options: &'a ServeOptions,
     stop: &'a Stop,
     listeners: Vec<Arc<OwnedFd>>,
@@ -69,23 +103,28 @@ struct Parent<'a> {
     buffer: Box<[MaybeUninit<u8>]>,
     published: Vec<Published>,
     children: Vec<Option<Child>>,
+    /// Descriptors of defects, which children keep.
+    carried: Vec<RawFd>,
+    /// Makes what a child carries.
+    carrying: F,
 }
 
-impl Parent<'_> {
+impl<C: Carries, F: Fn() -> C> Parent<'_, F> {
     fn start(&mut self, number: usize) -> Result<(), ServeError> {
         // Only this child has it after the fork: its set of events is its own.
         let mut acceptor =
             Acceptor::new(self.listeners.clone(), self.stop).map_err(blocking::failed("watch its listeners"))?;
-        let mut keep: Vec<RawFd> = acceptor.descriptors().collect();
+        let mut keep: Vec<RawFd> = acceptor.descriptors().chain(self.carried.iter().copied()).collect();
         keep.sort_unstable();
         let published = &self.published[number];
         let mut counters = published.counters();
         let (buffer, idle) = (&mut self.buffer, self.options.idle_timeout);
+        let mut carries = (self.carrying)();
         let child = Child::spawn(&keep, None, || {
             let manners = Manners { idle, drain: &process::DRAIN, published };
             let one = |connection: OwnedFd, counters: &mut Counters| {
                 process::serves(Some(connection.as_raw_fd()));
-                converse(connection.as_fd(), buffer, &manners, counters);
+                converse(connection.as_fd(), buffer, &manners, &mut carries, counters);
                 process::serves(None);
             };
             if attend(&mut acceptor, &process::DRAIN, published, &mut counters, one).is_err() {

@@ -107,7 +107,7 @@ pub(super) fn serves(connection: Option<RawFd>) {
 }
 
 /// Nothing of the parent's code runs on in a child, however `work` ends.
-struct ExitOnDrop;
+pub(crate) struct ExitOnDrop;
 
 impl Drop for ExitOnDrop {
     fn drop(&mut self) {
@@ -131,6 +131,12 @@ fn settle(parent: Pid, keep: &[RawFd], mask: &libc::sigset_t) {
         action.sa_sigaction = libc::SIG_IGN;
         libc::sigaction(libc::SIGINT, &raw const action, ptr::null_mut());
     }
+    close_all_but(keep);
+    set_signal_mask(mask);
+}
+
+/// Closes all descriptors but these (sorted) and the standard streams. Whoever owned them is in the parent.
+pub(crate) fn close_all_but(keep: &[RawFd]) {
     let mut from = 3;
     for fd in keep.iter().map(|fd| fd.unsigned_abs()) {
         if fd > from {
@@ -139,7 +145,6 @@ fn settle(parent: Pid, keep: &[RawFd], mask: &libc::sigset_t) {
         from = from.max(fd + 1);
     }
     close_range(from, u32::MAX);
-    set_signal_mask(mask);
 }
 
 fn close_range(from: u32, to: u32) {
@@ -160,7 +165,8 @@ extern "C" fn end_in_order(_: libc::c_int) {
     *errno = before;
 }
 
-fn block_all_signals() -> libc::sigset_t {
+/// Returns the mask before.
+pub(crate) fn block_all_signals() -> libc::sigset_t {
     // SAFETY: plain values that are initialised before they are read; only this thread's mask is changed.
     unsafe {
         let mut all: libc::sigset_t = mem::zeroed();
@@ -171,7 +177,8 @@ fn block_all_signals() -> libc::sigset_t {
     }
 }
 
-fn set_signal_mask(mask: &libc::sigset_t) {
+/// Of the calling thread.
+pub(crate) fn set_signal_mask(mask: &libc::sigset_t) {
     // SAFETY: the mask was given by the kernel; only this thread's is changed.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, mask, ptr::null_mut()) };
 }

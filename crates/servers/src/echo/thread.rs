@@ -15,6 +15,8 @@ use super::blocking::{self, Manners, converse};
 use super::threads::{Roster, Shared, shared_listeners};
 use super::{Design, EchoOptions};
 use crate::counters::{Counters, Published};
+use crate::defects::beside::{Carried, Carries, Sound};
+use crate::defects::{Able, Defects};
 use crate::error::ServeError;
 use crate::limits;
 use crate::listen;
@@ -27,7 +29,16 @@ pub(super) const DESIGN: Design = Design {
         name: "thread",
         about: "a thread for each connection, as many as --connections-max says (16,384 at most); more wait",
         tls: false,
-        defects: false,
+        able: &[
+            Able::Requests,
+            Able::Wakes,
+            Able::Connections,
+            Able::Replies,
+            Able::Writes,
+            Able::OneProcess,
+            Able::Lasting,
+            Able::Parallel,
+        ],
     },
     serve,
 };
@@ -37,6 +48,21 @@ const ROOM: u64 = 0;
 
 fn serve(options: &ServeOptions, echo: &EchoOptions, stop: &Stop, ready: Ready<'_>) -> Result<Counters, ServeError> {
     blocking::check_one_worker(DESIGN.info.name, options.workers)?;
+    let mut options = options.clone();
+    let defects = Defects::new("echo", &mut options)?;
+    if defects.is_empty() {
+        return serve_carrying(&options, echo, stop, ready, || Sound);
+    }
+    serve_carrying(&options, echo, stop, ready, || Carried::new(&defects))
+}
+
+fn serve_carrying<C: Carries>(
+    options: &ServeOptions,
+    echo: &EchoOptions,
+    stop: &Stop,
+    ready: Ready<'_>,
+    carrying: impl Fn() -> C + Sync,
+) -> Result<Counters, ServeError> {
     listen::check_bounds("connections", echo.connections_max, 1, limits::CONNECTIONS_MAX)?;
     let handlers = echo.connections_max.min(limits::HANDLERS_MAX);
     // The unix socket's file is removed when this function ends, however it does.
@@ -55,6 +81,7 @@ fn serve(options: &ServeOptions, echo: &EchoOptions, stop: &Stop, ready: Ready<'
         published,
         room,
         is_awaited: AtomicBool::new(false),
+        carrying,
     };
     let run = |(mut acceptor, own): (Acceptor, Option<Published>)| match own {
         Some(own) => dispatcher.run(&mut acceptor, &own).map_err(blocking::failed("wait for connections")),
@@ -64,7 +91,7 @@ fn serve(options: &ServeOptions, echo: &EchoOptions, stop: &Stop, ready: Ready<'
 }
 
 /// What the accepting thread shares with those that serve.
-struct Dispatcher<'a> {
+struct Dispatcher<'a, F> {
     options: &'a ServeOptions,
     stop: &'a Stop,
     roster: Roster,
@@ -74,9 +101,11 @@ struct Dispatcher<'a> {
     /// An eventfd: signalled when a thread has ended while `is_awaited` is set.
     room: OwnedFd,
     is_awaited: AtomicBool,
+    /// Makes what a thread carries.
+    carrying: F,
 }
 
-impl Dispatcher<'_> {
+impl<C: Carries, F: Fn() -> C + Sync> Dispatcher<'_, F> {
     fn run(&self, acceptor: &mut Acceptor, own: &Published) -> rustix::io::Result<Counters> {
         let mut counters = Counters::default();
         thread::scope(|scope| {
@@ -151,7 +180,7 @@ impl Dispatcher<'_> {
                 let connection = Arc::new(connection);
                 self.roster.enter(number, &connection);
                 let manners = Manners { idle: self.options.idle_timeout, drain: &self.roster.drain, published };
-                converse(connection.as_fd(), &mut buffer, &manners, &mut counters);
+                converse(connection.as_fd(), &mut buffer, &manners, &mut (self.carrying)(), &mut counters);
                 self.roster.leave(number);
             }
             None => {

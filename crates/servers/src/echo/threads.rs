@@ -18,6 +18,8 @@ use super::acceptor::Acceptor;
 use super::blocking::{self, Manners, QUIET, attend, converse, set_timeouts};
 use super::drain::Drain;
 use crate::counters::Counters;
+use crate::defects::Defects;
+use crate::defects::beside::{Carried, Carries, Sound};
 use crate::error::ServeError;
 use crate::limits;
 use crate::listen::{self, Bound, UnixFile};
@@ -25,12 +27,23 @@ use crate::options::ServeOptions;
 use crate::stop::Stop;
 use crate::workers::{Ready, run_threads};
 
-/// Serves by `workers` threads that take one connection each from the same listeners.
-pub(super) fn serve(
+/// Serves by threads that take one connection each from the same listeners: as many as `options` say, or one.
+pub(super) fn serve(options: &ServeOptions, stop: &Stop, ready: Ready<'_>, one: bool) -> Result<Counters, ServeError> {
+    let mut options = options.clone();
+    let defects = Defects::new("echo", &mut options)?;
+    let workers = if one { 1 } else { options.workers };
+    if defects.is_empty() {
+        return serve_carrying(&options, stop, ready, workers, || Sound);
+    }
+    serve_carrying(&options, stop, ready, workers, || Carried::new(&defects))
+}
+
+fn serve_carrying<C: Carries>(
     options: &ServeOptions,
     stop: &Stop,
     ready: Ready<'_>,
     workers: usize,
+    carrying: impl Fn() -> C + Sync,
 ) -> Result<Counters, ServeError> {
     listen::check_bounds("workers", workers, 1, limits::WORKERS_MAX)?;
     // The unix socket's file is removed when this function ends, however it does.
@@ -46,11 +59,12 @@ pub(super) fn serve(
     let done = Stop::new().map_err(|source| ServeError::Worker { doing: "watch for its end", source })?;
     let work = |(index, mut acceptor, published): (usize, Acceptor, _), mut buffer: Box<[MaybeUninit<u8>]>| {
         let mut counters = Counters::default();
+        let mut carries = carrying();
         let manners = Manners { idle: options.idle_timeout, drain: &roster.drain, published: &published };
         let one = |connection: OwnedFd, counters: &mut Counters| {
             let connection = Arc::new(connection);
             roster.enter(index, &connection);
-            converse(connection.as_fd(), &mut buffer, &manners, counters);
+            converse(connection.as_fd(), &mut buffer, &manners, &mut carries, counters);
             roster.leave(index);
         };
         attend(&mut acceptor, &roster.drain, &published, &mut counters, one)

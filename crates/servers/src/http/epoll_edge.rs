@@ -12,6 +12,7 @@ use super::session::{After, Close, Session, Site, Step};
 use super::{Design, HttpOptions};
 use crate::clock;
 use crate::counters::Counters;
+use crate::defects::Able;
 use crate::error::ServeError;
 use crate::limits;
 use crate::link::Io;
@@ -28,7 +29,7 @@ pub(super) const DESIGN: Design = Design {
         name: "epoll-edge",
         about: "each worker serves all its connections from one edge-triggered epoll loop",
         tls: true,
-        defects: true,
+        able: Able::ALL,
     },
     serve,
 };

@@ -34,7 +34,7 @@ pub(super) const DESIGN: Design = Design {
         name: "supervised",
         about: "tokio; one actor owns the map, a supervisor starts it again after a crash",
         tls: false,
-        defects: false,
+        able: &[],
     },
     serve,
 };

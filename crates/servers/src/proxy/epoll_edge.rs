@@ -17,6 +17,7 @@ use super::worker::{Close, Conn, Proxy, Shared, Stage};
 use super::{Counted, Design, ProxyOptions};
 use crate::clock;
 use crate::counters::Counters;
+use crate::defects::Able;
 use crate::error::ServeError;
 use crate::http::output::Sent;
 use crate::http::reply::{self, Stamp};
@@ -37,7 +38,7 @@ pub(super) const DESIGN: Design = Design {
         name: "epoll-edge",
         about: "each worker serves its clients and its origins from one edge-triggered epoll loop",
         tls: true,
-        defects: false,
+        able: Able::ALL,
     },
     serve,
 };

@@ -10,6 +10,7 @@ use super::session::{Session, Site, Step};
 use super::{Design, WebSocketOptions};
 use crate::clock;
 use crate::counters::Counters;
+use crate::defects::Able;
 use crate::error::ServeError;
 use crate::http::reply::Stamp;
 use crate::limits;
@@ -27,7 +28,7 @@ pub(super) const DESIGN: Design = Design {
         name: "epoll-edge",
         about: "each worker serves all its connections from one edge-triggered epoll loop",
         tls: true,
-        defects: true,
+        able: Able::ALL,
     },
     serve,
 };

@@ -103,8 +103,8 @@ pub struct CommonArgs {
     /// Receive buffer of a worker
     #[arg(long, value_name = "SIZE", env = "PLIMSOLL_BUFFER", default_value = "64KiB", value_parser = values::size::<usize>)]
     buffer: usize,
-    /// A fault it carries on purpose, such as nagle or cpu-heavy=2ms, from a time on: cpu-heavy=2ms@30s; may be repeated [default: none]
-    #[arg(long, value_name = "NAME[=STRENGTH][@START]", env = "PLIMSOLL_DEFECT", value_delimiter = ',', value_parser = defect::parse)]
+    /// A fault it carries on purpose, such as nagle or cpu-heavy=2ms; how, of those that can be had in several ways: blocked-loop=5ms:sleep:of=20; from a time on: cpu-heavy=2ms@30s; may be repeated [default: none]
+    #[arg(long, value_name = "NAME[=STRENGTH][:WAY][:PART=…][@START]", env = "PLIMSOLL_DEFECT", value_delimiter = ',', value_parser = defect::parse)]
     defect: Vec<Setting>,
     /// Where it can be asked.
     #[command(flatten)]

@@ -6,6 +6,7 @@ use crate::exit::{Exit, Failure};
 use model::units::{show_bytes, show_duration_ns};
 use servers::DesignInfo;
 use servers::defects::{DEFECTS, Defect, Strength};
+use std::collections::BTreeMap;
 use std::io::Write;
 
 /// A server, and the ways it is built; the first is the default.
@@ -48,9 +49,9 @@ fn text(out: &mut impl Write) -> std::io::Result<()> {
         writeln!(out)?;
     }
     writeln!(out, "TLS: the design can be served with --tls\n")?;
-    writeln!(out, "plimsoll serve SERVER --defect NAME[=STRENGTH][@START]")?;
+    writeln!(out, "plimsoll serve SERVER --defect NAME[=STRENGTH][:WAY][:PART=…][@START]")?;
     for defect in DEFECTS {
-        writeln!(out, "  {}{}  ({})", defect.name, strength(defect), carriers(defect).join(", "))?;
+        writeln!(out, "  {}{}  ({})", defect.name, told(defect), carriers(defect).join(", "))?;
         writeln!(out, "      does   {}", defect.about)?;
         writeln!(out, "      makes  {}", defect.makes)?;
         writeln!(out, "      see    {}", defect.see)?;
@@ -68,7 +69,9 @@ fn document() -> serde_json::Value {
         serde_json::json!({
             "name": defect.name,
             "servers": carriers(defect),
-            "strength": strength(defect).trim_start_matches('='),
+            "strength": strength(defect.strength),
+            "ways": defect.ways.iter().map(|way| way.name()).collect::<Vec<_>>(),
+            "parts": defect.parts.iter().map(|part| (part.name, strength(part.default))).collect::<BTreeMap<_, _>>(),
             "about": defect.about,
             "makes": defect.makes,
             "see": defect.see,
@@ -84,13 +87,23 @@ fn carriers(defect: &Defect) -> Vec<&'static str> {
     defect.servers.iter().map(|server| server.name()).collect()
 }
 
-/// How strong it is where nothing is said, as it is written behind the name.
-fn strength(defect: &Defect) -> String {
-    match defect.strength {
+/// What may stand behind its name: the strength where nothing is said, ways (the usual one first), parts.
+fn told(defect: &Defect) -> String {
+    let mut words = vec![strength(defect.strength)];
+    let ways: Vec<_> = defect.ways.iter().map(|way| way.name()).collect();
+    words.push(ways.join("|"));
+    words.extend(defect.parts.iter().map(|part| format!("{}={}", part.name, strength(part.default))));
+    words.retain(|word| !word.is_empty());
+    if words.is_empty() { String::new() } else { format!("={}", words.join(":")) }
+}
+
+/// A strength as it is written; empty for none.
+fn strength(strength: Strength) -> String {
+    match strength {
         Strength::None => String::new(),
-        Strength::Time(time) => format!("={}", show_duration_ns(time.as_nanos() as f64).replace(' ', "")),
-        Strength::Bytes(bytes) => format!("={}", show_bytes(bytes as f64).replace(' ', "")),
-        Strength::Count(count) => format!("={count}"),
-        Strength::Status { code, of } => format!("={code}/{of}"),
+        Strength::Time(time) => show_duration_ns(time.as_nanos() as f64).replace(' ', ""),
+        Strength::Bytes(bytes) => show_bytes(bytes as f64).replace(' ', ""),
+        Strength::Count(count) => count.to_string(),
+        Strength::Status { code, of } => format!("{code}/{of}"),
     }
 }

@@ -1,5 +1,6 @@
 //! One of several workers is slow, and the kernel's hash goes on giving it its share of connections.
 
+use crate::defects::able::Able;
 use crate::defects::defect::{Defect, Setting, Strength};
 use crate::defects::hook::{Hook, Request};
 use crate::defects::server::Server;
@@ -11,6 +12,9 @@ pub(super) const DEFECT: Defect = Defect {
     name: "accept-imbalance",
     servers: &[Server::Echo, Server::Http],
     strength: Strength::Time(Duration::from_millis(20)),
+    parts: &[],
+    ways: &[],
+    needs: &[Able::Requests, Able::OwnListeners],
     about: "the first worker sleeps this long for each request; the others do not (--workers 2 or more)",
     makes: "accept-imbalance: SO_REUSEPORT gives each listener the same share, so one queue grows and overflows while the others are empty",
     see: "ss -ltn 'sport = :PORT': Recv-Q of one listener is high, of the others 0",

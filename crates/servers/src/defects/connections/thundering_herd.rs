@@ -3,6 +3,7 @@
 //! The workers share a listener from the server's start on, for which the kernel wakes one of them (`EPOLLEXCLUSIVE`);
 //! from `@START` on it wakes all, of whom one finds the connection and the others nothing.
 
+use crate::defects::able::Able;
 use crate::defects::defect::{Defect, Strength};
 use crate::defects::hook::Hook;
 use crate::defects::server::Server;
@@ -14,6 +15,9 @@ pub(super) const DEFECT: Defect = Defect {
     name: "thundering-herd",
     servers: &[Server::Echo, Server::Http],
     strength: Strength::None,
+    parts: &[],
+    ways: &[],
+    needs: &[Able::Listeners],
     about: "all workers wait at one listener without EPOLLEXCLUSIVE (--workers 2 or more)",
     makes: "thundering-herd: each connection wakes every worker, so wake-ups per accept are near the number of workers",
     see: "grep ^voluntary_ctxt /proc/PID/task/*/status, before and after 100 connections that say nothing: all workers' rise",

@@ -1,15 +1,19 @@
 //! Something is opened for each connection and stays open when it is gone.
 
+use crate::defects::able::Able;
 use crate::defects::defect::{Defect, Strength};
 use crate::defects::hook::{Hook, Kept};
 use crate::defects::server::Server;
-use rustix::fs::{Mode, OFlags, open};
+use rustix::fs::{CWD, Mode, OFlags, openat};
 use std::os::fd::IntoRawFd;
 
 pub(super) const DEFECT: Defect = Defect {
     name: "fd-leak",
     servers: &[Server::Echo, Server::Http],
     strength: Strength::Count(1),
+    parts: &[],
+    ways: &[],
+    needs: &[Able::Connections, Able::Lasting],
     about: "so many descriptors (of /dev/null) are opened for each connection and never closed",
     makes: "fd-leak: descriptors grow with the connections that are over and stay; in the end accepting fails with EMFILE",
     see: "ls /proc/PID/fd | wc -l, before and after 100 connections that were closed",
@@ -25,7 +29,7 @@ impl Hook for FdLeak {
     fn accepted(&self, _: usize) -> Option<Kept> {
         for _ in 0..self.number {
             // Without a descriptor left the leak has done its work.
-            let opened = open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
+            let opened = openat(CWD, "/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
             let _ = opened.into_raw_fd();
         }
         None

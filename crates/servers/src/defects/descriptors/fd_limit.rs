@@ -3,6 +3,7 @@
 //! The listener stays readable while a connection waits at it, so asking again burns a core. The sound server leaves it
 //! alone for a while instead.
 
+use crate::defects::able::Able;
 use crate::defects::defect::{Defect, Strength};
 use crate::defects::hook::Hook;
 use crate::defects::server::Server;
@@ -14,6 +15,9 @@ pub(super) const DEFECT: Defect = Defect {
     name: "fd-limit",
     servers: &[Server::Echo, Server::Http],
     strength: Strength::Count(40),
+    parts: &[],
+    ways: &[],
+    needs: &[Able::Listeners],
     about: "the process may have so many descriptors, and goes on accepting at once when it has no more",
     makes: "fd-exhaustion: accept fails with EMFILE hundreds of thousands of times a second in a worker that burns its core; then ListenOverflows",
     see: "strace -c -f -e trace=accept4 -p PID, with more connections than the limit; grep 'open files' /proc/PID/limits",

@@ -1,6 +1,7 @@
 //! A pool of buffers that only grows: as many as there ever were connections at one time.
 
 use super::pages::Pages;
+use crate::defects::able::Able;
 use crate::defects::defect::{Defect, Strength};
 use crate::defects::hook::{Hook, Kept};
 use crate::defects::server::Server;
@@ -10,6 +11,9 @@ pub(super) const DEFECT: Defect = Defect {
     name: "memory-kept",
     servers: &[Server::Echo, Server::Http],
     strength: Strength::Bytes(256 * 1024),
+    parts: &[],
+    ways: &[],
+    needs: &[Able::Connections, Able::Lasting],
     about: "each connection takes a buffer of this size from a pool and brings it back, and the pool gives none back",
     makes: "memory-kept: after the load, the resident memory stays at what the most connections at one time took; a second load of that size adds nothing",
     see: "grep VmRSS /proc/PID/status, before, with 200 connections open, and after they closed",

@@ -1,5 +1,6 @@
 //! Each request allocates a little that nobody frees.
 
+use crate::defects::able::Able;
 use crate::defects::defect::{Defect, Strength};
 use crate::defects::hook::{Hook, Request};
 use crate::defects::server::Server;
@@ -8,6 +9,9 @@ pub(super) const DEFECT: Defect = Defect {
     name: "memory-leak",
     servers: &[Server::Echo, Server::Http],
     strength: Strength::Bytes(1024),
+    parts: &[],
+    ways: &[],
+    needs: &[Able::Requests, Able::Lasting],
     about: "each request allocates so much, writes to it and never frees it",
     makes: "memory-leak: resident memory grows with the requests, at whatever number of connections, and stays when they close",
     see: "grep VmRSS /proc/PID/status, before and after 10,000 requests on one connection",

@@ -1,6 +1,7 @@
 //! Replies of the right length with a wrong byte.
 
 use super::payload;
+use crate::defects::able::Able;
 use crate::defects::defect::{Defect, Strength};
 use crate::defects::hook::{After, Hook, Manner};
 use crate::defects::nth::EveryNth;
@@ -10,6 +11,9 @@ pub(super) const DEFECT: Defect = Defect {
     name: "corrupted-reply",
     servers: &[Server::Echo, Server::Http],
     strength: Strength::Count(10),
+    parts: &[],
+    ways: &[],
+    needs: &[Able::Replies],
     about: "one reply of this many has a bit flipped in the middle of its payload (of a large one, of its first 64 KiB)",
     makes: "corrupted-reply: as many bytes as were due, one of them wrong, at any size",
     see: "curl -s 'http://127.0.0.1:PORT/bytes?n=1000&[1-20]' -o '/tmp/reply#1'; md5sum /tmp/reply* | cut -c -32 | sort | uniq -c: not all the same",

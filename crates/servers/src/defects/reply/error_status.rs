@@ -1,5 +1,6 @@
 //! Replies that say failure.
 
+use crate::defects::able::Able;
 use crate::defects::defect::{Defect, Strength};
 use crate::defects::hook::{After, Hook, Manner};
 use crate::defects::nth::EveryNth;
@@ -11,6 +12,9 @@ pub(super) const DEFECT: Defect = Defect {
     name: "error-status",
     servers: &[Server::Http],
     strength: Strength::Status { code: 503, of: 10 },
+    parts: &[],
+    ways: &[],
+    needs: &[Able::Replies],
     about: "one of so many replies (503/10: of 10) has this status in place of 2xx; body and fields stay as they were",
     makes: "error-status: the share of failures, all of one status, latency as before",
     see: "curl -s -o /dev/null -w '%{http_code}\\n' 'http://127.0.0.1:PORT/?[1-100]' | sort | uniq -c",

@@ -17,7 +17,7 @@ pub(super) struct Payload {
 
 /// The last reply's payload; `None` if it has none.
 pub(super) fn last(server: Server, piece: &[u8]) -> Option<Payload> {
-    if server != Server::Http {
+    if !matches!(server, Server::Http | Server::Proxy) {
         return (!piece.is_empty()).then_some(Payload { at: 0..piece.len(), is_whole: true });
     }
     let mut from = 0;

@@ -1,5 +1,6 @@
 //! A server that takes bytes for a C string.
 
+use crate::defects::able::Able;
 use crate::defects::defect::{Defect, Strength};
 use crate::defects::hook::{After, Hook, Manner};
 use crate::defects::server::Server;
@@ -8,6 +9,9 @@ pub(super) const DEFECT: Defect = Defect {
     name: "strlen-reply",
     servers: &[Server::Echo],
     strength: Strength::None,
+    parts: &[],
+    ways: &[],
+    needs: &[Able::Replies],
     about: "a reply ends before the first NUL byte of its message, as strlen counts",
     makes: "truncated-reply where a payload has a NUL byte, missing-reply where it begins with one, nothing for text",
     see: "exec 3<>/dev/tcp/127.0.0.1/PORT; printf 'ab\\0cd' >&3; timeout 1 cat <&3 | wc -c (bash): 2",

@@ -1,6 +1,7 @@
 //! Replies that end before they should.
 
 use super::payload;
+use crate::defects::able::Able;
 use crate::defects::defect::{Defect, Strength};
 use crate::defects::hook::{After, Hook, Manner};
 use crate::defects::nth::EveryNth;
@@ -10,6 +11,9 @@ pub(super) const DEFECT: Defect = Defect {
     name: "truncated-reply",
     servers: &[Server::Echo, Server::Http],
     strength: Strength::Count(10),
+    parts: &[],
+    ways: &[],
+    needs: &[Able::Replies],
     about: "one reply of this many has half of its bytes (http: of its body, under its whole Content-Length), then the connection closes",
     makes: "truncated-reply: what came is less than what was due, at any size",
     see: "curl -s -o /dev/null -w '%{exitcode}\\n' 'http://127.0.0.1:PORT/?[1-20]': 18 for each that is cut (echo: a client of your own)",

@@ -3,6 +3,7 @@
 //! The first write to a peer that has closed is answered with a reset; the second meets it, and the signal ends the
 //! process. Rust programs ignore SIGPIPE from their start, and the workers block it: both is undone here.
 
+use crate::defects::able::Able;
 use crate::defects::defect::{Defect, Strength};
 use crate::defects::hook::{Hook, Manner};
 use crate::defects::server::Server;
@@ -13,6 +14,9 @@ pub(super) const DEFECT: Defect = Defect {
     name: "sigpipe",
     servers: &[Server::Echo, Server::Http],
     strength: Strength::None,
+    parts: &[],
+    ways: &[],
+    needs: &[Able::Writes, Able::Sigpipe],
     about: "SIGPIPE has its default disposition, and a reply leaves in two calls of write(2) (not with --tls)",
     makes: "sigpipe-death: the process dies by signal 13 when a client sends a request and closes before its reply",
     see: "strace -f -e trace=write,sendto -p PID, while a client closes early: write = -1 EPIPE, then killed by SIGPIPE",

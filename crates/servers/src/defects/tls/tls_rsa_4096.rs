@@ -1,5 +1,6 @@
 //! The dearest of usual handshakes, each time: an RSA key of 4096 bits, and no session ever resumed.
 
+use crate::defects::able::Able;
 use crate::defects::defect::{Defect, Strength};
 use crate::defects::hook::Hook;
 use crate::defects::server::Server;
@@ -11,6 +12,9 @@ pub(super) const DEFECT: Defect = Defect {
     name: "tls-rsa-4096",
     servers: &[Server::Echo, Server::Http],
     strength: Strength::None,
+    parts: &[],
+    ways: &[],
+    needs: &[Able::Handshakes],
     about: "the certificate made has an RSA key of 4096 bits, and no session is resumed (--tls; from the start on)",
     makes: "tls-handshake-bound: handshakes take the server's processor, so that new connections are far fewer than requests on kept ones",
     see: "openssl s_client -reconnect -tls1_2 -connect 127.0.0.1:PORT: New each time, never Reused; Server public key is 4096 bit",

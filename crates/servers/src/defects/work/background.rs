@@ -22,14 +22,11 @@ pub(super) struct End {
 
 impl Background {
     /// Starts the thread; `work` must return once [`End::within`] says true.
-    pub(super) fn start(
-        setting: &Setting,
-        name: &str,
-        work: impl FnOnce(&Arc<End>) + Send + 'static,
-    ) -> Result<Self, ServeError> {
+    pub(super) fn start(setting: &Setting, work: impl FnOnce(&Arc<End>) + Send + 'static) -> Result<Self, ServeError> {
         let end = Arc::new(End::default());
         let told = Arc::clone(&end);
-        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || work(&told));
+        // It has no name of its own: as the process is called, so is it.
+        let thread = std::thread::Builder::new().spawn(move || work(&told));
         let thread = thread.map_err(|source| refused(setting, "start a thread", source))?;
         Ok(Self { end, thread: Some(thread) })
     }
@@ -83,13 +80,9 @@ mod tests {
 
     #[test]
     fn a_sleep_ends_by_itself_or_with_its_owner() {
-        let setting = Setting {
-            defect: crate::defects::DEFECTS[0],
-            strength: crate::defects::Strength::None,
-            from: Duration::ZERO,
-        };
+        let setting = Setting::new(crate::defects::DEFECTS[0]);
         let (tell, told) = std::sync::mpsc::channel();
-        let background = Background::start(&setting, "test", move |end| {
+        let background = Background::start(&setting, move |end| {
             tell.send(end.within(Duration::from_millis(1))).unwrap();
             tell.send(end.within(Duration::MAX)).unwrap();
         });

@@ -1,34 +1,36 @@
-//! A call that blocks, made in an event loop: whoever else the loop serves waits with it.
+//! An event loop that one request holds, computing or asleep: whoever else the loop serves waits with it.
 
-use crate::defects::defect::{Defect, Strength};
+use crate::defects::able::Able;
+use crate::defects::defect::{Defect, Part, Strength, Way};
 use crate::defects::hook::{Hook, Request};
 use crate::defects::nth::EveryNth;
 use crate::defects::server::Server;
+use crate::defects::work::held::Held;
 use std::time::Duration;
-
-/// Rare enough that most requests are victims and not causes.
-const NTH: u64 = 10;
 
 pub(super) const DEFECT: Defect = Defect {
     name: "blocked-loop",
-    servers: &[Server::Echo, Server::Http, Server::WebSocket],
+    servers: &[Server::Echo, Server::Http, Server::WebSocket, Server::Proxy],
     strength: Strength::Time(Duration::from_millis(100)),
-    about: "one request of 10 sleeps this long in its worker's event loop",
-    makes: "event-loop-blocked: all requests in flight on that worker stall together while it uses no processor",
-    see: "timeout 5 strace -f -T -e trace=clock_nanosleep -p PID under load: sleeps in a worker's thread, each as long",
-    make: |setting| Ok(Box::new(BlockedLoop { sleeps: setting.time(), every: EveryNth::new(NTH) })),
+    parts: &[Part { name: "of", default: Strength::Count(10) }],
+    ways: &[Way::Compute, Way::Sleep],
+    needs: &[Able::Requests, Able::Loop],
+    about: "one request of so many (of=10) computes this long in its worker's event loop, or sleeps",
+    makes: "event-loop-blocked: all requests in flight on that worker stall together while one is served; its processor is used, or with sleep it is not",
+    see: "timeout 5 strace -f -r -e trace=recvfrom,sendto,clock_nanosleep -p PID under load: this long between a worker's recvfrom and its sendto",
+    make: |setting| Ok(Box::new(BlockedLoop { held: Held::of(&setting), every: EveryNth::of_part(&setting)? })),
 };
 
 #[derive(Debug)]
 struct BlockedLoop {
-    sleeps: Duration,
+    held: Held,
     every: EveryNth,
 }
 
 impl Hook for BlockedLoop {
     fn request(&self, _: &Request<'_>) {
         if self.every.is_due() {
-            std::thread::sleep(self.sleeps);
+            self.held.hold();
         }
     }
 }

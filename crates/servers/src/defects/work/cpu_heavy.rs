@@ -1,6 +1,7 @@
 //! A handler that computes: each request costs processor time before its reply.
 
 use crate::clock;
+use crate::defects::able::Able;
 use crate::defects::defect::{Defect, Strength};
 use crate::defects::hook::{Hook, Request};
 use crate::defects::server::Server;
@@ -8,8 +9,11 @@ use std::time::Duration;
 
 pub(super) const DEFECT: Defect = Defect {
     name: "cpu-heavy",
-    servers: &[Server::Echo, Server::Http, Server::WebSocket],
+    servers: &[Server::Echo, Server::Http, Server::WebSocket, Server::Proxy],
     strength: Strength::Time(Duration::from_micros(500)),
+    parts: &[],
+    ways: &[],
+    needs: &[Able::Requests],
     about: "each request burns this much processor time in its worker",
     makes: "single-thread-bound with one worker, cpu-saturated with one on every core: throughput stops at workers / time",
     see: "top -b -n 2 -d 1 -H -p PID under load: the workers' %CPU at 100",

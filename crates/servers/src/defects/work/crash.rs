@@ -1,5 +1,6 @@
 //! A server that aborts: at a request, or at a moment.
 
+use crate::defects::able::Able;
 use crate::defects::defect::{Defect, Setting, Strength};
 use crate::defects::hook::{Hook, Request};
 use crate::defects::server::Server;
@@ -11,6 +12,9 @@ pub(super) const DEFECT: Defect = Defect {
     name: "crash",
     servers: &[Server::Echo, Server::Http],
     strength: Strength::Count(1),
+    parts: &[],
+    ways: &[],
+    needs: &[Able::Requests, Able::OneProcess],
     about: "the process aborts at the request of this number, counted from its start on; 0: at its start, whatever comes",
     makes: "process-crash: the process is gone by signal 6; open connections are reset, new ones refused",
     see: "echo $? in the shell that started it: 134, which is 128 + SIGABRT (and no /proc/PID)",
@@ -28,9 +32,9 @@ impl Hook for Crash {
         if self.setting.number() > 0 {
             return Ok(());
         }
-        // Nobody may come at that moment: a thread of its own waits for it.
+        // Nobody may come at that moment: a thread of its own waits for it, called as the process is.
         let from = self.setting.from;
-        let spawned = std::thread::Builder::new().name("crash".to_owned()).spawn(move || {
+        let spawned = std::thread::Builder::new().spawn(move || {
             std::thread::sleep(from);
             std::process::abort();
         });

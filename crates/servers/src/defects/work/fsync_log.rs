@@ -5,13 +5,14 @@
 
 use super::background::refused;
 use crate::clock;
+use crate::defects::able::Able;
 use crate::defects::defect::{Defect, Setting, Strength};
 use crate::defects::hook::{Hook, Request};
 use crate::defects::nth::EveryNth;
 use crate::defects::server::Server;
 use crate::error::ServeError;
 use rustix::fs::{Mode, OFlags, fsync, ftruncate, open};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The log begins anew at this size.
@@ -19,8 +20,11 @@ const LOG_BYTES_MAX: u64 = 64 << 20;
 
 pub(super) const DEFECT: Defect = Defect {
     name: "fsync-log",
-    servers: &[Server::Echo, Server::Http],
+    servers: &[Server::Echo, Server::Http, Server::Proxy],
     strength: Strength::Count(1),
+    parts: &[],
+    ways: &[],
+    needs: &[Able::Requests],
     about: "each request writes a line to a log in TMPDIR, and one of this many waits for fsync",
     makes: "log-bound: most of a request's time is in fsync on the log; workers are in D or waiting for the disk",
     see: "timeout 5 strace -f -T -e trace=write,fsync -p PID under load: a write and an fsync for each request",
@@ -38,7 +42,7 @@ impl FsyncLog {
     fn new(setting: &Setting) -> Result<Self, ServeError> {
         let every = EveryNth::of(setting)?;
         let failed = |source: rustix::io::Errno| refused(setting, "make its log in TMPDIR", source);
-        let name = format!("plimsoll-fsync-log-{}-{}", std::process::id(), clock::monotonic_ns());
+        let name = format!("plimsoll-access-{}-{}", std::process::id(), clock::monotonic_ns());
         let path = std::env::temp_dir().join(name);
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::APPEND | OFlags::CLOEXEC;
         let file = open(&path, flags, Mode::RUSR | Mode::WUSR).map_err(failed)?;
@@ -48,6 +52,10 @@ impl FsyncLog {
 }
 
 impl Hook for FsyncLog {
+    fn descriptors(&self) -> Vec<RawFd> {
+        vec![self.file.as_raw_fd()]
+    }
+
     fn request(&self, request: &Request<'_>) {
         let line = format!("{} worker {} answered\n", clock::unix_seconds(), request.worker);
         // A log that cannot be written is no reason not to serve.

@@ -4,10 +4,13 @@ mod background;
 mod blocked_loop;
 mod cpu_heavy;
 mod crash;
+mod files_reread;
 mod fsync_log;
 mod global_lock;
 mod head_of_line;
+mod held;
 mod lost_wakeup;
+mod origin;
 mod single_thread;
 mod slow_backend;
 mod slow_log_reader;
@@ -29,5 +32,6 @@ pub(super) const DEFECTS: &[&Defect] = &[
     &lost_wakeup::DEFECT,
     &slow_backend::DEFECT,
     &fsync_log::DEFECT,
+    &files_reread::DEFECT,
     &slow_log_reader::DEFECT,
 ];

@@ -1,29 +1,33 @@
 //! One thread does all the work, however many processors there are.
 
-use crate::clock;
-use crate::defects::defect::{Defect, Strength};
+use crate::defects::able::Able;
+use crate::defects::defect::{Defect, Strength, Way};
 use crate::defects::hook::{Hook, Request};
 use crate::defects::server::Server;
+use crate::defects::work::held::Held;
 use crate::error::ServeError;
 use crate::options::ServeOptions;
 use std::time::Duration;
 
 pub(super) const DEFECT: Defect = Defect {
     name: "single-thread",
-    servers: &[Server::Echo, Server::Http, Server::WebSocket],
+    servers: &[Server::Echo, Server::Http, Server::WebSocket, Server::Proxy],
     strength: Strength::Time(Duration::from_micros(200)),
-    about: "there is one worker whatever --workers says, and each request burns this much processor time in it (no @START)",
-    makes: "single-thread-bound: one thread uses a whole core while the others are idle, and throughput stops at 1 / time",
+    parts: &[],
+    ways: &[Way::Compute, Way::Sleep],
+    needs: &[Able::Requests, Able::Workers],
+    about: "there is one worker whatever --workers says, and each request computes this long in it, or sleeps (no @START)",
+    makes: "single-thread-bound: one thread uses a whole core (with sleep it is never idle all the same) while the others are idle, and throughput stops at 1 / time",
     see: "top -b -n 2 -d 1 -H -p PID under load: one thread at 100 %CPU, and no second worker",
     make: |setting| {
         setting.only_from_the_start()?;
-        Ok(Box::new(SingleThread { us: setting.number() / 1000 }))
+        Ok(Box::new(SingleThread { held: Held::of(&setting) }))
     },
 };
 
 #[derive(Debug)]
 struct SingleThread {
-    us: u64,
+    held: Held,
 }
 
 impl Hook for SingleThread {
@@ -33,6 +37,6 @@ impl Hook for SingleThread {
     }
 
     fn request(&self, _: &Request<'_>) {
-        clock::burn_us(self.us);
+        self.held.hold();
     }
 }

@@ -1,34 +1,38 @@
-//! All workers stop at once, every second, as for a collector of garbage.
+//! All workers stop at once, every so often, as for a collector of garbage.
 //!
 //! As there, a worker stops where it is safe to: when a connection wakes it. One that has nothing to do is not held.
 
 use super::background::{Background, lock};
-use crate::defects::defect::{Defect, Setting, Strength};
+use super::held::Held;
+use crate::defects::able::Able;
+use crate::defects::defect::{Defect, Part, Setting, Strength, Way};
 use crate::defects::hook::Hook;
 use crate::defects::server::Server;
 use crate::error::ServeError;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-const PERIOD: Duration = Duration::from_secs(1);
-
 pub(super) const DEFECT: Defect = Defect {
     name: "stop-the-world",
-    servers: &[Server::Echo, Server::Http, Server::WebSocket],
+    servers: &[Server::Echo, Server::Http, Server::WebSocket, Server::Proxy],
     strength: Strength::Time(Duration::from_millis(80)),
-    about: "once a second a thread stops all workers for this long, which is less than a second",
-    makes: "stop-the-world: each second a gap in which no worker answers and nearly all requests in flight are caught",
-    see: "timeout 5 strace -f -T -e trace=futex -p PID under load: each second FUTEX_WAITs of all workers at once",
+    parts: &[Part { name: "every", default: Strength::Time(Duration::from_secs(1)) }],
+    ways: &[Way::Sleep, Way::Compute],
+    needs: &[Able::OneProcess, Able::Wakes],
+    about: "once in a while (every=1s) a thread stops all workers for this long, which is less, and sleeps meanwhile, or computes",
+    makes: "stop-the-world: each time a gap in which no worker answers and nearly all requests in flight are caught",
+    see: "timeout 5 strace -f -T -e trace=futex -p PID under load: each time FUTEX_WAITs of all workers at once",
     make: |setting| {
-        let stopped = setting.time();
-        if stopped.is_zero() || stopped >= PERIOD {
-            return Err(ServeError::DefectStrength {
+        let (held, period) = (Held::of(&setting), Duration::from_nanos(setting.part("every")));
+        if held.time >= period {
+            return Err(ServeError::DefectPart {
                 defect: setting.defect.name,
-                expected: "more than 0s and less than 1s",
-                got: format!("{stopped:?}"),
+                part: "every",
+                expected: format!("more than {:?}, for which all are stopped,", held.time),
+                got: format!("{period:?}"),
             });
         }
-        Ok(Box::new(StopTheWorld::new(&setting, stopped)?))
+        Ok(Box::new(StopTheWorld::new(&setting, held, period)?))
     },
 };
 
@@ -45,14 +49,17 @@ struct World {
 }
 
 impl StopTheWorld {
-    fn new(setting: &Setting, stopped: Duration) -> Result<Self, ServeError> {
+    fn new(setting: &Setting, held: Held, period: Duration) -> Result<Self, ServeError> {
         let world = Arc::new(World::default());
         let theirs = Arc::clone(&world);
-        let stopper = Background::start(setting, "stopper", move |end| {
+        let stopper = Background::start(setting, move |end| {
             let mut is_over = false;
-            while !is_over && !end.within(PERIOD.saturating_sub(stopped)) {
+            while !is_over && !end.within(period.saturating_sub(held.time)) {
                 *lock(&theirs.is_stopped) = true;
-                is_over = end.within(stopped);
+                match held.way {
+                    Way::Sleep => is_over = end.within(held.time),
+                    Way::Compute => held.hold(),
+                }
                 *lock(&theirs.is_stopped) = false;
                 theirs.goes_on.notify_all();
             }

@@ -3,6 +3,7 @@
 //! The workers share one listener, so that whoever is free takes the next connection. Connections beyond the workers are
 //! made by the kernel and stand in the accept queue, unanswered.
 
+use crate::defects::able::Able;
 use crate::defects::defect::{Defect, Strength};
 use crate::defects::hook::{Hook, Manner};
 use crate::defects::server::Server;
@@ -13,6 +14,9 @@ pub(super) const DEFECT: Defect = Defect {
     name: "worker-starvation",
     servers: &[Server::Echo, Server::Http],
     strength: Strength::None,
+    parts: &[],
+    ways: &[],
+    needs: &[Able::Stays],
     about: "each worker serves one connection until it closes, waiting for it even when it is silent (not with --tls)",
     makes: "worker-starvation: as many idle connections as workers stop the server; others connect and get no reply, the CPU is idle",
     see: "for t in /proc/PID/task/*; do echo $(cat $t/comm $t/syscall); done, with as many idle connections open as workers: 45 (recvfrom, on x86-64) behind each worker's name",

@@ -17,6 +17,8 @@ use rustix::process::{Resource, getrlimit};
 use self::worker::{Setup, Worker};
 use super::{Design, EchoOptions};
 use crate::counters::Counters;
+use crate::defects::beside::{Carried, Carries, Sound};
+use crate::defects::{Able, Defects};
 use crate::error::ServeError;
 use crate::limits;
 use crate::listen::{self, Bound};
@@ -29,7 +31,17 @@ pub(super) const DESIGN: Design = Design {
         name: "uring",
         about: "each worker holds its connections as direct descriptors of one io_uring or several, beyond nofile",
         tls: false,
-        defects: false,
+        able: &[
+            Able::Requests,
+            Able::Wakes,
+            Able::Replies,
+            Able::Loop,
+            Able::OneProcess,
+            Able::Lasting,
+            Able::Workers,
+            Able::Parallel,
+            Able::OwnListeners,
+        ],
     },
     serve,
 };
@@ -40,6 +52,21 @@ const SLOTS_PERCENT: u64 = 110;
 const DESCRIPTORS_ELSEWHERE: u64 = 64;
 
 fn serve(options: &ServeOptions, echo: &EchoOptions, stop: &Stop, ready: Ready<'_>) -> Result<Counters, ServeError> {
+    let mut options = options.clone();
+    let defects = Defects::new("echo", &mut options)?;
+    if defects.is_empty() {
+        return serve_carrying(&options, echo, stop, ready, || Sound);
+    }
+    serve_carrying(&options, echo, stop, ready, || Carried::new(&defects))
+}
+
+fn serve_carrying<C: Carries>(
+    options: &ServeOptions,
+    echo: &EchoOptions,
+    stop: &Stop,
+    ready: Ready<'_>,
+    carrying: impl Fn() -> C + Sync,
+) -> Result<Counters, ServeError> {
     let budget = Budget::new(options, echo, getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX))?;
     // The unix socket's file is removed when this function ends, however it does.
     let Bound { workers, addrs, unix_file: _unix_file } = listen::open(options)?;
@@ -62,9 +89,9 @@ fn serve(options: &ServeOptions, echo: &EchoOptions, stop: &Stop, ready: Ready<'
             published,
         })
         .collect();
-    let start = |setup| Worker::new(setup).map_err(explain);
+    let start = |setup| Worker::new(setup, carrying()).map_err(explain);
     let run =
-        |worker: Worker| worker.run().map_err(|source| ServeError::Worker { doing: "wait for completions", source });
+        |worker: Worker<C>| worker.run().map_err(|source| ServeError::Worker { doing: "wait for completions", source });
     run_threads("echo", options, stop, ready, &addrs, setups, start, run)
 }
 

@@ -18,6 +18,7 @@ use io_uring::{opcode, squeue};
 use super::pool::{self, GROUP, Pool};
 use super::ring::{Completion, Key, Op, Ring};
 use crate::counters::Counters;
+use crate::defects::beside::{Answer, Carries};
 
 /// What all tables of a worker share.
 #[derive(Debug, Default)]
@@ -184,7 +185,7 @@ impl Table {
     }
 
     /// Acts on what the ring brought, after it was entered. Returns what was for the worker.
-    pub(super) fn reap(&mut self, shared: &mut Shared, mut other: impl FnMut(Op)) {
+    pub(super) fn reap(&mut self, shared: &mut Shared, carries: &mut impl Carries, mut other: impl FnMut(Op)) {
         self.ring.take(&mut self.taken);
         if !self.ring.is_handed_over() {
             // The kernel had no memory for the rest, and it is not known which sends are done.
@@ -209,7 +210,7 @@ impl Table {
             match completion.key.op {
                 Op::Accept => self.accepted(slot, completion.result, shared),
                 Op::Poll => self.polled(slot, shared),
-                Op::Receive => self.received(slot, completion.result, completion.buffer, shared),
+                Op::Receive => self.received(completion, carries, shared),
                 Op::SendKept => self.sent_kept(slot, completion.result, shared),
                 Op::SendPool | Op::Ignore => {}
                 Op::Stop | Op::Wake | Op::Timer => other(completion.key.op),
@@ -360,14 +361,15 @@ impl Table {
         self.receive(slot, shared);
     }
 
-    fn received(&mut self, slot: usize, result: i32, buffer: Option<u16>, shared: &mut Shared) {
+    fn received(&mut self, completion: &Completion, carries: &mut impl Carries, shared: &mut Shared) {
+        let (slot, result, buffer) = (completion.key.slot as usize, completion.result, completion.buffer);
         let conn = &mut self.conns[slot];
         conn.state &= !RECEIVING;
         if result > 0
             && let Some(buffer) = buffer
             && !conn.is(CLOSING)
         {
-            return self.echo(slot, buffer, result as usize, shared);
+            return self.echo(slot, buffer, result as usize, carries, shared);
         }
         if let Some(buffer) = buffer {
             self.pool.give_back(buffer);
@@ -400,7 +402,7 @@ impl Table {
     }
 
     /// Sends what came back from where it is, and waits for more behind it.
-    fn echo(&mut self, slot: usize, buffer: u16, length: usize, shared: &mut Shared) {
+    fn echo(&mut self, slot: usize, buffer: u16, length: usize, carries: &mut impl Carries, shared: &mut Shared) {
         let conn = &mut self.conns[slot];
         shared.counters.recv += 1;
         shared.counters.bytes_in += length as u64;
@@ -410,6 +412,10 @@ impl Table {
         if shared.draining {
             conn.state |= SETTLING;
             self.answered(slot);
+        }
+        if let Some(answer) = carries.answer(None, self.pool.bytes(buffer, length)) {
+            self.pool.give_back(buffer);
+            return self.send_other(slot, answer, shared);
         }
         let conn = &mut self.conns[slot];
         if conn.is_sending() {
@@ -431,6 +437,22 @@ impl Table {
         unsafe { self.ring.push_quietly(entry, Key::new(Op::SendPool, slot as u32)) };
         self.sends.push(slot as u32);
         self.wait(slot, shared);
+    }
+
+    /// Sends what leaves in place of what came.
+    fn send_other(&mut self, slot: usize, answer: Answer, shared: &mut Shared) {
+        let conn = &mut self.conns[slot];
+        if answer.closes {
+            conn.state |= ENDED;
+        }
+        if conn.is_sending() {
+            conn.kept.get_or_insert_default().next = answer.bytes.into_boxed_slice();
+        } else if answer.bytes.is_empty() {
+            self.sent_all(slot, shared);
+        } else {
+            conn.kept = Some(Box::new(Kept { bytes: answer.bytes.into_boxed_slice(), ..Kept::default() }));
+            self.send_kept(slot);
+        }
     }
 
     fn sent_from_pool(&mut self, slot: usize, result: i32, shared: &mut Shared) {

@@ -18,6 +18,7 @@ use super::ring::{Key, Op};
 use super::table::{Shared, Table};
 use crate::clock;
 use crate::counters::{Counters, Published};
+use crate::defects::beside::Carries;
 use crate::limits;
 use crate::stop::Stop;
 use crate::timers::NEVER_NS;
@@ -60,7 +61,8 @@ pub(super) struct Setup {
 }
 
 /// See the module's head.
-pub(super) struct Worker {
+pub(super) struct Worker<C> {
+    carries: C,
     tables: Vec<Table>,
     listeners: Vec<Arc<OwnedFd>>,
     stop: Stop,
@@ -85,9 +87,9 @@ pub(super) struct Worker {
     published: Published,
 }
 
-impl Worker {
+impl<C: Carries> Worker<C> {
     /// Makes all rings, for the calling thread.
-    pub(super) fn new(setup: Setup) -> io::Result<Self> {
+    pub(super) fn new(setup: Setup, carries: C) -> io::Result<Self> {
         let idle_ns = setup.idle_timeout.map(|timeout| u64::try_from(timeout.as_nanos()).unwrap_or(NEVER_NS));
         let part_ns = idle_ns.map_or(NEVER_NS, |idle_ns| idle_ns / 64);
         let tick_ns = part_ns.clamp(1_000_000, TICK_NS_MAX);
@@ -113,6 +115,7 @@ impl Worker {
         }
         let shared = Shared { fast_ticks: (FAST_NS / tick_ns) as u32, accept_changed: true, ..Shared::default() };
         Ok(Self {
+            carries,
             tables,
             listeners: setup.listeners,
             stop: setup.stop,
@@ -246,7 +249,7 @@ impl Worker {
                 // What the sleep brought came now, not before it.
                 self.read_clock();
             }
-            self.tables[index].reap(&mut self.shared, |op| match op {
+            self.tables[index].reap(&mut self.shared, &mut self.carries, |op| match op {
                 Op::Stop => self.phase = Phase::LettingIn(limits::ACCEPT_BATCH, NEVER_NS),
                 Op::Wake => self.is_watching = false,
                 Op::Timer => self.timer_ns = NEVER_NS,
