@@ -18,7 +18,7 @@ use model::plan::Address;
 use model::remote::TargetHost;
 use model::watched::Whom as Fixed;
 use observe::target::{find, find_port};
-use observe::{ObserveSpec, ObserverThread, WindowShare};
+use observe::{Extent, ObserveSpec, ObserverThread, WindowShare};
 use rustls::ServerConfig;
 use std::collections::BTreeSet;
 use std::io;
@@ -256,7 +256,7 @@ impl Guest {
             }
             let now = Instant::now();
             if now >= due {
-                seer.look(channel)?;
+                seer.look(channel, Extent::Due)?;
                 // Ticks that were missed are not made up for.
                 while due <= Instant::now() {
                     due += tick;
@@ -269,7 +269,7 @@ impl Guest {
                     FromRun::Ping { sent_ns } => pong(channel, sent_ns)?,
                     FromRun::Slow => seer.observer.hint_slow(),
                     FromRun::Finish => {
-                        seer.look(channel)?;
+                        seer.look(channel, Extent::Whole)?;
                         return Err(Parting::Finished);
                     }
                     FromRun::Start(_) => return Err(LinkError::Told("it asked twice".to_owned()).into()),
@@ -313,8 +313,8 @@ struct Seer {
 }
 
 impl Seer {
-    fn look(&mut self, channel: &mut Channel) -> Result<(), LinkError> {
-        let snapshot = self.observer.snapshot(monotonic_ns());
+    fn look(&mut self, channel: &mut Channel, extent: Extent) -> Result<(), LinkError> {
+        let snapshot = self.observer.reading(monotonic_ns(), extent);
         let mut events = self.observer.take_events();
         events.truncate(EVENTS_MAX.saturating_sub(self.events.len()));
         self.events.append(&mut events);

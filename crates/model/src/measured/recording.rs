@@ -31,6 +31,13 @@ pub struct Recording {
     pub snapshots: Vec<Snapshot>,
     /// Every how many snapshots one was kept (1: all).
     pub snapshot_stride: u64,
+    /// Readings after the load, its drain included, had ended (`load --after`): apart, for what is made of the others is of
+    /// the load. Thinned likewise.
+    pub after: Vec<Snapshot>,
+    /// Each of them kept stands for so many.
+    pub after_stride: u64,
+    /// How many there were.
+    pub after_count: u64,
     /// Events, oldest first.
     pub events: Vec<Event>,
     /// Events beyond the bound.
@@ -512,6 +519,9 @@ impl Recording {
             timeline: Timeline::default(),
             snapshots: Vec::new(),
             snapshot_stride: 1,
+            after: Vec::new(),
+            after_stride: 1,
+            after_count: 0,
             events: Vec::new(),
             events_lost: 0,
             profile: RunProfile::default(),
@@ -533,7 +543,12 @@ impl Recording {
         if let Some(profile) = snapshot.profile.take() {
             self.add_profile(&profile);
         }
-        thin_and_keep(&mut self.snapshots, &mut self.snapshot_stride, number, snapshot);
+        if snapshot.is_after_load {
+            thin_and_keep(&mut self.after, &mut self.after_stride, self.after_count, snapshot);
+            self.after_count += 1;
+        } else {
+            thin_and_keep(&mut self.snapshots, &mut self.snapshot_stride, number, snapshot);
+        }
     }
 
     /// Adds the stacks of a snapshot that is not kept.
@@ -553,23 +568,33 @@ impl Recording {
 }
 
 /// Adds a snapshot to those that are kept, of every `stride`-th one; when there are [`SNAPSHOTS_MAX`], every second one
-/// goes and the stride doubles. `number` counts all snapshots from 0.
+/// goes and the stride doubles. `number` counts all snapshots from 0. One that has everything stands in for a partial one
+/// before it: what is read once a second must not fall through a stride of another rhythm.
 pub fn thin_and_keep(kept: &mut Vec<Snapshot>, stride: &mut u64, number: u64, snapshot: Snapshot) {
     if !number.is_multiple_of(*stride) {
-        return;
+        return stand_in(kept, snapshot);
     }
     if kept.len() >= SNAPSHOTS_MAX {
-        let mut keep = false;
-        kept.retain(|_| {
-            keep = !keep;
-            keep
-        });
+        let mut of_two = std::mem::take(kept).into_iter();
+        while let Some(first) = of_two.next() {
+            kept.push(first);
+            if let Some(second) = of_two.next() {
+                stand_in(kept, second);
+            }
+        }
         *stride *= 2;
         if !number.is_multiple_of(*stride) {
-            return;
+            return stand_in(kept, snapshot);
         }
     }
     kept.push(snapshot);
+}
+
+/// Lets a snapshot that is not kept take the place of the last one, where that one is partial and it is not.
+fn stand_in(kept: &mut [Snapshot], snapshot: Snapshot) {
+    if let Some(last) = kept.last_mut().filter(|last| last.is_partial && !snapshot.is_partial) {
+        *last = snapshot;
+    }
 }
 
 #[cfg(test)]
