@@ -288,17 +288,24 @@ x = bytearray(b'1') * (300 << 20); print('done', flush=True); sys.stdin.readline
 ";
     let (target, _) = talking(Command::new("sh").args(["-c", "echo ready; read x"]));
     let (mut eater, _) = talking(Command::new(python).args(["-c", grows]));
+    let pid = eater.pid();
+    let statm_bytes = || {
+        let statm = std::fs::read_to_string(format!("/proc/{pid}/statm")).unwrap();
+        let pages: u64 = statm.split_whitespace().nth(1).unwrap().parse().unwrap();
+        pages * rustix::param::page_size() as u64
+    };
+    let before = statm_bytes();
     let mut observer = observer(target.pid());
     observer.snapshot(0);
     assert_eq!(say(&mut eater), "done");
     let snapshot = observer.snapshot(1_000_000_000);
-    let statm = std::fs::read_to_string(format!("/proc/{}/statm", eater.pid())).unwrap();
-    let pages: u64 = statm.split_whitespace().nth(1).unwrap().parse().unwrap();
-    let rss_bytes = pages * rustix::param::page_size() as u64;
-    let found = of_pid(&snapshot.memory_neighbours, eater.pid()).expect("it is among those that grew");
+    let after = statm_bytes();
+    let found = of_pid(&snapshot.memory_neighbours, pid).expect("it is among those that grew");
     let (rss, grown) = (found.rss_bytes.unwrap(), found.rss_grown_bytes.unwrap());
-    assert!(rss.abs_diff(rss_bytes) < 2 << 20, "{rss} and {rss_bytes} of statm");
-    assert!((300 << 20..310 << 20).contains(&grown), "{grown}");
+    // Each CPU keeps some pages of the count to itself (proc(5): inaccurate).
+    assert!(rss.abs_diff(after) < 2 << 20, "{rss} and {after} of statm");
+    assert!(grown.unsigned_abs().abs_diff(after - before) < 2 << 20, "{grown} and {} of statm", after - before);
+    assert!(after - before > 298 << 20);
 }
 
 /// A control group of version 1 that is removed again.
