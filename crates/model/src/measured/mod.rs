@@ -12,4 +12,5 @@ pub mod latency;
 pub mod outcomes;
 pub mod quantile;
 pub mod recording;
+mod thinning;
 pub mod users;
