@@ -46,6 +46,7 @@ pub fn flag(field: Field) -> Cow<'static, str> {
         Field::Pin => "--pin",
         Field::ConnectTimeout => "--connect-timeout",
         Field::GiveUp => "--give-up",
+        Field::After => "--after",
         Field::Timeout => "--timeout",
         Field::RequestsPerConnection => "--requests-per-connection",
         Field::Pipeline => "--pipeline",

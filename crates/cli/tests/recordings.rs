@@ -96,6 +96,60 @@ fn a_recording_says_what_the_run_said_and_ends_as_it_did() {
 }
 
 #[test]
+fn the_machine_is_read_on_after_the_load_until_that_is_over_or_told_to_end() {
+    let http = serve_http(&[]);
+    let kinds = |run: &Run| -> Vec<String> {
+        let doc = run.json();
+        doc["events"].as_array().unwrap().iter().filter_map(|e| Some(e["kind"].as_str()?.to_owned())).collect()
+    };
+    // Rows of the course that come after the load.
+    let rows_after = |path: &Path| {
+        let table = plimsoll(&["report", text(path), "--timeline"]);
+        table.assert_exit(0);
+        let mut lines = table.stdout.lines().skip_while(|line| !line.contains("load-ended")).skip(1);
+        lines.by_ref().filter(|line| line.contains(" s  ") && !line.contains("load-ended")).count()
+    };
+    let args = [http.url.as_str(), "-n", "200", "-c", "4", "--tick", "100ms", "--after", "1s"];
+    let (live, path) = held_against_its_recording("after", &args, |_| ());
+    assert!(matches!(live.status, Some(0 | 4)), "{:?}", live.status);
+    assert_eq!((&live.json()["end"], &live.json()["totals"]["ok"]), (&"complete".into(), &200.into()));
+    assert!(kinds(&live).contains(&"load-ended".to_owned()), "{:?}", kinds(&live));
+    let without = [http.url.as_str(), "-n", "200", "-c", "4", "--tick", "100ms"];
+    let (without, _) = held_against_its_recording("without", &without, |_| ());
+    assert!(!kinds(&without).contains(&"load-ended".to_owned()));
+    assert!(rows_after(&path) >= 3, "{}", plimsoll(&["report", text(&path), "--timeline"]).stdout);
+    // Told to end while it reads on: at once, with everything, and the load was complete.
+    let port = http.url.rsplit(':').next().unwrap().trim_end_matches('/').to_owned();
+    let args = [http.url.as_str(), "-d", "1s", "-c", "4", "--tick", "100ms", "--after", "1h"];
+    let (live, path) = held_against_its_recording("told", &args, |load| {
+        wait_until("signals are its own", || testkit::process::catches(load.pid(), 2));
+        wait_for_load(&http);
+        wait_until("the load's connections are gone", || established(&port) == 0);
+        let tasks = format!("/proc/{}/task", load.pid());
+        let follows = || {
+            let names =
+                std::fs::read_dir(&tasks).unwrap().flatten().map(|task| read_to_string(task.path().join("comm")));
+            names.flatten().any(|name| name.trim() == "session")
+        };
+        wait_until("the load is not followed any more", || !follows());
+        load.signal(2);
+    });
+    assert!(matches!(live.status, Some(0 | 4)), "{:?}", live.status);
+    assert_eq!(live.json()["end"], "complete");
+    assert!(kinds(&live).contains(&"interrupted".to_owned()), "{:?}", kinds(&live));
+    plimsoll(&["report", text(&path)]).assert_exit(0);
+    // And while the load goes, it is not read on.
+    let (live, _) =
+        held_against_its_recording("early", &[&http.url, "-d", "60s", "-c", "4", "--after", "1h"], |load| {
+            wait_until("signals are its own", || testkit::process::catches(load.pid(), 2));
+            wait_for_load(&http);
+            load.signal(2);
+        });
+    live.assert_exit(130);
+    assert!(!kinds(&live).contains(&"load-ended".to_owned()));
+}
+
+#[test]
 fn a_recording_of_a_target_that_died_says_what_the_run_said() {
     let mut server = serve_http(&[]);
     let url = server.url.clone();

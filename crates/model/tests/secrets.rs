@@ -78,6 +78,7 @@ fn plan(workload: Workload) -> Plan {
         timeouts: Timeouts { connect_ns: 1, reply_ns: 1 },
         reconnect: Backoff { first_ns: 1, max_ns: 1 },
         give_up_ns: None,
+        after_ns: 0,
         requests_per_connection: None,
         pipeline: 1,
         on_full: OnFull::Wait,

@@ -1,4 +1,4 @@
-//! Who used CPU time since the observation began, by what the kernel sums in `/proc/<pid>/stat`: each process's own time,
+//! Who used CPU time, disks and memory since the observation began. CPU time by what the kernel sums in `/proc/<pid>/stat`: each process's own time,
 //! and that of the children it has waited for (`cutime`, `cstime` of proc(5)), so that a child which began and ended
 //! between two readings is counted.
 //!
@@ -13,7 +13,10 @@
 //!
 //! Not seen: children that nobody waits for (SIGCHLD ignored), from when they were last looked at. No I/O is done here.
 
+mod beside;
+
 use crate::source::stat::{Stat, ticks_ns};
+use beside::{disk_bytes, neighbour};
 use model::limits::NEIGHBOURS_MAX;
 use model::snapshot::Neighbour;
 use std::collections::{BTreeMap, BTreeSet};
@@ -49,6 +52,8 @@ pub(crate) struct Reading {
     /// Its time by `schedstat`, nanoseconds, where it has one thread; 0: not read. `stat` leaves out a clock tick each of
     /// user and system time, which of a hundred processes that do little is most of it.
     pub(crate) run_ns: u64,
+    /// Bytes read from disks and written to them; `None`: not read.
+    pub(crate) disk_bytes: Option<(u64, u64)>,
 }
 
 impl Reading {
@@ -114,6 +119,10 @@ struct Process {
     /// Charged since the observation began, and at the last reading.
     charged_ns: u64,
     charged_last_ns: u64,
+    /// Bytes read from disks and written to them: at first, and at last.
+    disk_bytes: Option<[(u64, u64); 2]>,
+    /// Resident memory: at first, and at last.
+    rss_bytes: [u64; 2],
     /// When it was last read, clock ticks since boot, and the number of that reading.
     read_ticks: u64,
     reading: u64,
@@ -186,21 +195,6 @@ impl Census {
         self.target
     }
 
-    /// The others that used most, the one that used most first.
-    pub(crate) fn neighbours(&self, own_pid: u32) -> Vec<Neighbour> {
-        let living = self.processes.iter().filter(|(pid, p)| !p.is_target && **pid != own_pid && p.charged_ns > 0);
-        let mut all: Vec<(u64, u32, Option<&Process>)> = living.map(|(pid, p)| (p.charged_ns, *pid, Some(p))).collect();
-        all.extend(self.ended.iter().map(|n| (n.cpu_ns, n.pid, None)));
-        all.sort_by_key(|(cpu_ns, pid, _)| (std::cmp::Reverse(*cpu_ns), *pid));
-        all.truncate(NEIGHBOURS_MAX);
-        all.into_iter()
-            .filter_map(|(_, pid, process)| match process {
-                Some(process) => Some(neighbour(pid, process)),
-                None => self.ended.iter().find(|ended| ended.pid == pid).cloned(),
-            })
-            .collect()
-    }
-
     /// Takes out those that have ended; the nearest ancestor that lives will have their time in what it waited for.
     fn remove_gone(&mut self, about: &About<'_>, read: &[(u32, Option<Reading>)]) {
         let mut gone: BTreeMap<u32, Process> = BTreeMap::new();
@@ -230,13 +224,18 @@ impl Census {
             if let Some(heir) = self.processes.get_mut(&parent) {
                 heir.owed_ns = heir.owed_ns.saturating_add(process.own_ns).saturating_add(process.waited_ns);
             }
-            if !process.is_target && *pid != about.own_pid && process.charged_ns > 0 {
+            let last = Neighbour { rss_bytes: None, rss_grown_bytes: None, ..neighbour(*pid, process) };
+            if !process.is_target && *pid != about.own_pid && (last.cpu_ns > 0 || disk_bytes(&last) > 0) {
                 self.ended.retain(|ended| ended.pid != *pid);
-                self.ended.push(neighbour(*pid, process));
+                self.ended.push(last);
             }
         }
+        // Those that used most CPU, and of the rest those that used disks most.
         self.ended.sort_by_key(|ended| std::cmp::Reverse(ended.cpu_ns));
-        self.ended.truncate(NEIGHBOURS_MAX);
+        let mut rest = self.ended.split_off(self.ended.len().min(NEIGHBOURS_MAX));
+        rest.retain(|ended| disk_bytes(ended) > 0);
+        rest.sort_by_key(|ended| std::cmp::Reverse(disk_bytes(ended)));
+        self.ended.extend(rest.into_iter().take(NEIGHBOURS_MAX));
     }
 
     /// Charges a process that was read; whether it is the target's, and what for.
@@ -248,6 +247,7 @@ impl Census {
         let is_young = stat.start_ticks >= self.begun_ticks.unwrap_or(u64::MAX);
         self.core_max = self.core_max.max(stat.core.unwrap_or(0));
         let cpus = u64::from(self.core_max) + 1;
+        let rss_bytes = stat.resident_pages.saturating_mul(rustix::param::page_size() as u64);
         let process = self.processes.entry(pid).or_insert_with(|| Process {
             start_ticks: stat.start_ticks,
             parent: stat.parent,
@@ -263,6 +263,8 @@ impl Census {
             owed_ns: 0,
             charged_ns: 0,
             charged_last_ns: 0,
+            disk_bytes: reading.disk_bytes.filter(|_| is_young).map(|bytes| [(0, 0), bytes]),
+            rss_bytes: [if is_young { 0 } else { rss_bytes }, 0],
             read_ticks: stat.start_ticks,
             reading: 0,
         });
@@ -288,6 +290,11 @@ impl Census {
         }
         let grown = (shares.0.saturating_sub(process.shares.0), shares.1.saturating_sub(process.shares.1));
         let (user, system) = if grown == (0, 0) { shares } else { grown };
+        if let Some(bytes) = reading.disk_bytes {
+            // What was there before is not of the observation.
+            process.disk_bytes.get_or_insert([bytes, bytes])[1] = bytes;
+        }
+        process.rss_bytes[1] = rss_bytes;
         process.charged_last_ns = charge_ns;
         process.charged_ns = process.charged_ns.saturating_add(charge_ns);
         (process.own_ns, process.waited_ns, process.shares) = (own_ns, waited_ns, shares);
@@ -311,16 +318,6 @@ impl Census {
     }
 }
 
-fn neighbour(pid: u32, process: &Process) -> Neighbour {
-    Neighbour {
-        pid,
-        start_ticks: process.start_ticks,
-        name: process.name.clone(),
-        cpu_ns: process.charged_ns,
-        core: process.core,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -334,7 +331,7 @@ mod tests {
         let mut stat = Stat::parse(b"1 (x) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 0 0 0").unwrap();
         (stat.parent, stat.start_ticks, stat.core) = (parent, start_ticks, Some(1));
         (stat.user_ticks, stat.waited_user_ticks) = (own, waited);
-        Reading { stat, run_ns: 0 }
+        Reading { stat, run_ns: 0, disk_bytes: None }
     }
 
     /// The target's sum after each reading, of processes that are all listed.
@@ -464,6 +461,56 @@ mod tests {
         );
         let found: Vec<(u32, u64)> = census.neighbours(OWN).iter().map(|n| (n.pid, n.cpu_ns)).collect();
         assert_eq!(found, [(31, ticks_ns(20 + 2 * 102)), (30, ticks_ns(9))]);
+    }
+
+    #[test]
+    fn disks_and_memory_count_from_the_beginning_of_the_observation_or_of_the_process() {
+        let mut census = Census::default();
+        let mut take = |now_ticks, lines: &[(u32, u64, u64, (u64, u64))]| {
+            let listed: Vec<u32> = lines.iter().map(|line| line.0).collect();
+            let read = lines.iter().map(|(pid, start, pages, disk_bytes)| {
+                let mut one = reading((*pid, 1, *start, 0, 0));
+                (one.stat.resident_pages, one.disk_bytes) = (*pages, Some(*disk_bytes));
+                (*pid, Some(one))
+            });
+            let roots = BTreeSet::from([5]);
+            let about =
+                About { roots: &roots, own_pid: OWN, takes_all_children: false, now_ticks, listed: Some(&listed) };
+            census.take(&about, read.collect());
+        };
+        // The target, this process, one that wrote before, one that gives memory back.
+        take(1000, &[(5, 1, 900, (0, 0)), (OWN, 1, 900, (0, 0)), (30, 2, 50, (7, 1000)), (31, 3, 80, (0, 0))]);
+        take(1100, &[(5, 1, 900, (9, 9)), (OWN, 1, 900, (9, 9)), (30, 2, 60, (9, 1500)), (32, 1050, 5, (70, 0))]);
+        take(1200, &[(30, 2, 60, (9, 1500)), (31, 1150, 40, (0, 0))]);
+        let page = rustix::param::page_size() as u64;
+        let on_disks: Vec<_> =
+            census.disk_neighbours(OWN).iter().map(|n| (n.pid, n.disk_read_bytes, n.disk_written_bytes)).collect();
+        assert_eq!(on_disks, [(30, Some(2), Some(500)), (32, Some(70), Some(0))], "32 has ended and is kept");
+        let in_memory: Vec<_> =
+            census.memory_neighbours(OWN).iter().map(|n| (n.pid, n.rss_bytes, n.rss_grown_bytes)).collect();
+        let grown = |pages: u64| Some((pages * page) as i64);
+        assert_eq!(in_memory, [(30, Some(60 * page), grown(10)), (31, Some(40 * page), grown(40))]);
+        assert_eq!(census.neighbours(OWN), [], "none of them used CPU time");
+    }
+
+    #[test]
+    fn what_grows_is_shown_beside_what_is_large() {
+        let mut census = Census::default();
+        for (now_ticks, more) in [(1000, 0), (1100, 90)] {
+            let listed: Vec<u32> = (100..140).collect();
+            let read = listed.iter().map(|pid| {
+                let mut one = reading((*pid, 1, 5, 0, 0));
+                one.stat.resident_pages = 20_000 - 100 * u64::from(*pid) + if *pid == 139 { more } else { 0 };
+                (*pid, Some(one))
+            });
+            let (roots, read) = (BTreeSet::new(), read.collect());
+            let about =
+                About { roots: &roots, own_pid: OWN, takes_all_children: false, now_ticks, listed: Some(&listed) };
+            census.take(&about, read);
+        }
+        let found: Vec<u32> = census.memory_neighbours(OWN).iter().map(|n| n.pid).collect();
+        assert_eq!(found[..NEIGHBOURS_MAX], (100..100 + NEIGHBOURS_MAX as u32).collect::<Vec<_>>());
+        assert_eq!(found[NEIGHBOURS_MAX..], [139]);
     }
 
     #[test]

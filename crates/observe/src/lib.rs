@@ -25,6 +25,6 @@ mod watch;
 pub use capsule::capsule;
 pub use limits::{BPF_SOCKETS_MAX, PROCESSES_MAX, THREADS_MAX};
 pub use observation::{FOLLOW_NICE, Observation};
-pub use observer::{ObserveSpec, Observer, WindowShare};
+pub use observer::{Extent, ObserveSpec, Observer, WindowShare};
 pub use observer_thread::ObserverThread;
 pub use settings::settings;

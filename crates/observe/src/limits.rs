@@ -14,6 +14,12 @@ pub(crate) const SUMMED_MAX: usize = 1024;
 pub(crate) const OTHERS_MAX: usize = 512;
 /// Ids of processes that are listed.
 pub(crate) const PIDS_MAX: usize = 1 << 16;
+/// A pass through the machine's processes is made in any case after so long, nanoseconds.
+pub(crate) const PASS_EVERY_NS: i64 = 10_000_000_000;
+/// Before that, where others used one part in so many of a core …
+pub(crate) const PASS_SHARE: u64 = 100;
+/// … and so many clock ticks: less may be the rounding of what is compared.
+pub(crate) const PASS_TICKS: u64 = 3;
 /// A pass through the machine's processes is not made again before so many times the CPU time that it took.
 pub(crate) const PASS_SPARING: i64 = 200;
 /// Sockets of the target whose state the probes keep, at the most (some 80 bytes each while they are open).
@@ -89,8 +95,6 @@ pub(crate) const LISTENERS_WAIT: Duration = Duration::from_secs(1);
 pub(crate) const THREADS_CLOSE_MAX: usize = 64;
 /// Descriptors of one process that are looked at for files, the lowest first.
 pub(crate) const FILES_MAX: usize = 1024;
-/// Shortest time between two such looks, nanoseconds: a little less than a tick of a second, which may come early.
-pub(crate) const FILES_EVERY_NS: i64 = 900_000_000;
 /// Largest resident memory of a process whose shared pages are counted: the kernel walks through them page by page, and
 /// the process cannot map memory meanwhile.
 pub(crate) const SHARE_BYTES_MAX: u64 = 128 << 20;
@@ -112,6 +116,16 @@ pub(crate) const CONNECTIONS_MAX: usize = 2048;
 pub(crate) const STATES_MAX: usize = 16_384;
 /// Shortest time between two looks through the target's descriptors for its listening sockets, nanoseconds.
 pub(crate) const OWNERS_EVERY_NS: i64 = 10_000_000_000;
+/// Descriptors that such a look goes through, of all processes together: looking at each costs a microsecond.
+pub(crate) const DESCRIPTORS_MAX: usize = 1 << 20;
+/// The same where it is done once a second, for the owners of connections that the target made.
+pub(crate) const DESCRIPTORS_OFTEN_MAX: usize = 16_384;
+/// Connections that are not of the target's ports and are looked at in one reading.
+pub(crate) const OUTGOING_LOOKED_MAX: usize = 4096;
+/// Remote addresses of the target's own connections that are kept: those with most connections.
+pub(crate) const REMOTES_MAX: usize = 8;
+/// Remote addresses whose counters go on.
+pub(crate) const REMOTES_COUNTED_MAX: usize = 256;
 /// Network namespaces that are searched for a port.
 pub(crate) const NAMESPACES_MAX: usize = 256;
 /// Sockets of a network namespace above which its whole table is not walked for those that are not established.

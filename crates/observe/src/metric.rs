@@ -52,16 +52,6 @@ pub(crate) const fn gauge(
     Metric { name, unit, kind: Kind::Gauge, source, meaning, otel: "" }
 }
 
-/// Counters of what lives, added up.
-pub(crate) const fn living_sum(
-    name: &'static str,
-    unit: &'static str,
-    source: &'static str,
-    meaning: &'static str,
-) -> Metric {
-    Metric { name, unit, kind: Kind::LivingSum, source, meaning, otel: "" }
-}
-
 /// Takes what the table lists: `find` gives the number of a source's name. Says how many there were.
 pub(crate) fn fill(table: &[Metric], into: &mut Metrics, find: impl Fn(&str) -> Option<u64>) -> usize {
     let before = into.len();

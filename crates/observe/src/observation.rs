@@ -2,6 +2,7 @@
 //!
 //! The run knows only this; who observes knows no run. All times are of the run's clock, nanoseconds since its start.
 
+use crate::observer::Extent;
 use model::remote::TargetHost;
 use model::snapshot::SamplerStatus;
 use model::{Event, Snapshot};
@@ -28,7 +29,7 @@ pub trait Observation: Debug + Send {
     fn hint_slow(&mut self) {}
 
     /// What a tick has: one reading here, of a target elsewhere those that came meanwhile.
-    fn snapshots(&mut self, at_ns: i64) -> Vec<Snapshot>;
+    fn snapshots(&mut self, at_ns: i64, extent: Extent) -> Vec<Snapshot>;
 
     /// One last reading of a target elsewhere; here, the last tick had it.
     fn finish(&mut self) -> Vec<Snapshot> {

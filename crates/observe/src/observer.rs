@@ -2,16 +2,23 @@
 //!
 //! Taking a snapshot never fails and never waits. It allocates (names, thread lists), so it belongs on the session's
 //! thread, never on a worker's.
+//!
+//! In a run whose ticks are short, what moves slowly or costs much is read once a second only ([`Entry::every_ns`]), and is
+//! absent in the readings between: it is never repeated as if it were new. The first reading has everything, and so has
+//! each that is asked for with [`Extent::Whole`].
 
 use crate::limits::BPF_SOCKETS_MAX;
 use crate::samplers::bpf::Family;
-use crate::samplers::{Entry, SAMPLERS, Sampler};
+use crate::samplers::{Entry, SAMPLERS, Sampler, network};
 use crate::source::proc::{Buffers, SampleError};
 use crate::watch::Watch;
 use model::bpf::Level;
 use model::plan::Address;
 use model::snapshot::{SamplerState, SamplerStatus};
 use model::{Event, Snapshot};
+
+/// What the status says of a sampler that was not read at each reading.
+const ONCE_A_SECOND: &str = "read once a second, not at each reading";
 
 /// What is to be observed.
 #[derive(Debug, Clone)]
@@ -30,6 +37,16 @@ pub struct ObserveSpec {
     pub sockets_max: u32,
     /// How much of the time windows of probes may take.
     pub windows: WindowShare,
+}
+
+/// How much a reading takes in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Extent {
+    /// What is due: of samplers that read once a second, those whose second has passed.
+    #[default]
+    Due,
+    /// Everything: at the beginning and at the end of what is measured.
+    Whole,
 }
 
 /// How much of the time the windows of probes may take.
@@ -76,6 +93,11 @@ pub struct Observer {
 #[derive(Debug)]
 struct Running {
     name: &'static str,
+    every_ns: i64,
+    /// When it last read, by the run's clock.
+    read_ns: Option<i64>,
+    /// How often it was passed over, as it was not due.
+    passed_over: u64,
     sampler: Box<dyn Sampler>,
     /// How the last reading went.
     state: SamplerState,
@@ -118,13 +140,28 @@ impl Observer {
 
     /// Reads everything now. `at_ns`: the moment, in nanoseconds since the run's start.
     pub fn snapshot(&mut self, at_ns: i64) -> Snapshot {
+        self.reading(at_ns, Extent::Whole)
+    }
+
+    /// Reads everything, or what is due.
+    pub fn reading(&mut self, at_ns: i64, extent: Extent) -> Snapshot {
         let mut snapshot = Snapshot { at_ns, ..Snapshot::default() };
         self.watch.sample(&mut self.buffers, &mut snapshot);
         for running in &mut self.samplers {
+            if extent == Extent::Due && !running.is_due(at_ns) {
+                running.passed_over += 1;
+                snapshot.is_partial = true;
+                continue;
+            }
+            running.read_ns = Some(at_ns);
+            if extent == Extent::Whole {
+                running.sampler.be_whole();
+            }
             let outcome = running.sampler.sample(&mut self.buffers, &mut snapshot);
             running.note(outcome);
             self.watch.events.append(&mut running.sampler.take_events());
         }
+        snapshot.network_pid = network::folder(&snapshot).1;
         self.probes.sample(&mut snapshot, &mut self.events);
         snapshot
     }
@@ -158,7 +195,7 @@ impl Observer {
         let of_samplers = self.samplers.iter().map(|running| SamplerStatus {
             name: running.name.to_owned(),
             status: running.state,
-            reason: running.reason.clone(),
+            reason: running.said(),
         });
         std::iter::once(self.watch.status()).chain(of_samplers).chain(self.probes.statuses()).collect()
     }
@@ -168,7 +205,30 @@ impl Running {
     fn new(entry: &Entry, spec: &ObserveSpec) -> Self {
         let mut sampler = (entry.make)();
         sampler.begin(spec);
-        Running { name: entry.name, sampler, state: SamplerState::Active, reason: String::new(), has_read: false }
+        Running {
+            name: entry.name,
+            every_ns: entry.every_ns,
+            read_ns: None,
+            passed_over: 0,
+            sampler,
+            state: SamplerState::Active,
+            reason: String::new(),
+            has_read: false,
+        }
+    }
+
+    fn is_due(&self, at_ns: i64) -> bool {
+        self.read_ns.is_none_or(|read_ns| at_ns.saturating_sub(read_ns) >= self.every_ns)
+    }
+
+    /// Its reason, and how often it reads where that is not at each reading.
+    fn said(&self) -> String {
+        let seldom = self.passed_over > 0 && self.state == SamplerState::Active;
+        match (seldom, &*self.reason) {
+            (false, reason) => reason.to_owned(),
+            (true, "") => ONCE_A_SECOND.to_owned(),
+            (true, reason) => format!("{reason}; {}", ONCE_A_SECOND),
+        }
     }
 
     fn note(&mut self, outcome: Result<(), SampleError>) {

@@ -9,7 +9,7 @@
 //! busy CPUs the process would take many seconds to be gone. Not here: what is read, and when.
 
 use crate::limits::LOAD_AFTER;
-use crate::observer::{ObserveSpec, Observer};
+use crate::observer::{Extent, ObserveSpec, Observer};
 use crate::source::{clock, descriptors, schedule};
 use model::bpf::Level;
 use model::snapshot::{SamplerState, SamplerStatus};
@@ -60,6 +60,7 @@ enum Asks {
     Snapshot {
         at_ns: i64,
         asked_ns: i64,
+        extent: Extent,
     },
     Statuses,
 }
@@ -100,10 +101,16 @@ impl ObserverThread {
 
     /// As [`Observer::snapshot`]; the moment is the one at which it is read.
     pub fn snapshot(&mut self, at_ns: i64) -> Snapshot {
+        self.reading(at_ns, Extent::Whole)
+    }
+
+    /// As [`Observer::reading`].
+    pub fn reading(&mut self, at_ns: i64, extent: Extent) -> Snapshot {
         match &mut self.inner {
-            Inner::Here(observer) => observer.snapshot(at_ns),
+            Inner::Here(observer) => observer.reading(at_ns, extent),
             Inner::Thread { questions, answers, events, id } => {
-                let asked = questions.send(Question::Asks(Asks::Snapshot { at_ns, asked_ns: clock::monotonic_ns() }));
+                let asks = Asks::Snapshot { at_ns, asked_ns: clock::monotonic_ns(), extent };
+                let asked = questions.send(Question::Asks(asks));
                 match asked.ok().and_then(|()| await_answer(answers, id)) {
                     Some(Answer::Snapshot(snapshot, mut happened)) => {
                         events.append(&mut happened);
@@ -253,10 +260,10 @@ fn answer(
 /// Reads what was asked for.
 fn reading(observer: &mut Observer, asks: Asks) -> Answer {
     match asks {
-        Asks::Snapshot { at_ns, asked_ns } => {
+        Asks::Snapshot { at_ns, asked_ns, extent } => {
             // Before the load is before the load, however late it is read.
             let late_ns = if at_ns < 0 { 0 } else { clock::monotonic_ns().saturating_sub(asked_ns) };
-            let snapshot = observer.snapshot(at_ns.saturating_add(late_ns));
+            let snapshot = observer.reading(at_ns.saturating_add(late_ns), extent);
             Answer::Snapshot(Box::new(snapshot), observer.take_events())
         }
         Asks::Statuses => Answer::Statuses(observer.statuses()),

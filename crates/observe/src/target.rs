@@ -12,13 +12,12 @@ use crate::source::proc::{SampleError, number, words};
 use crate::source::sock_diag::{self, Listener};
 use model::plan::Address;
 use rustix::fs::{CWD, Mode, OFlags, RawDir, openat, readlinkat_raw};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::mem::MaybeUninit;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::OwnedFd;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -232,7 +231,13 @@ fn listener(row: &[u8]) -> Option<Listener> {
     }
     // After the state: queues, timer, retransmits, uid, timeout, inode.
     let inode = number(columns.nth(5)?)?;
-    Some(Listener { address: socket_address(std::str::from_utf8(local).ok()?)?, inode, waiting: None, backlog: None })
+    Some(Listener {
+        address: socket_address(std::str::from_utf8(local).ok()?)?,
+        inode,
+        waiting: None,
+        backlog: None,
+        drops: None,
+    })
 }
 
 /// `0100007F:1FA2`: the address as 32-bit words in the machine's byte order, the port as a number, both in hex.
@@ -347,38 +352,75 @@ fn is_first_of_namespace(pid: u32) -> bool {
     ids.split_whitespace().next_back() == Some("1")
 }
 
-/// Which of the sockets the processes hold.
+/// Which processes hold which sockets.
+#[derive(Debug, Default)]
+pub(crate) struct Owners {
+    /// The processes, by the inode of each socket that one of them holds.
+    pub(crate) owners: BTreeMap<u64, BTreeSet<u32>>,
+    /// Some descriptors were not looked at.
+    pub(crate) is_cut: bool,
+}
+
+/// Which of the sockets the processes hold, by at most so many of their descriptors.
 pub(crate) fn sockets_of(
     pids: impl Iterator<Item = u32>,
     inodes: &BTreeSet<u64>,
-) -> Result<BTreeSet<u64>, SampleError> {
-    let (mut found, mut outcome) = (BTreeSet::new(), Ok(()));
+    at_most: usize,
+) -> Result<Owners, SampleError> {
+    let (mut found, mut outcome, mut left) = (Owners::default(), Ok(()), at_most);
+    let mut buffer = Vec::with_capacity(ENTRIES_BYTES);
     for pid in pids {
         let path = format!("/proc/{pid}/fd");
-        let descriptors = match std::fs::read_dir(&path) {
-            Ok(descriptors) => descriptors,
-            Err(error) => {
-                outcome = outcome.and(Err(SampleError::of(&path, error)));
+        let failed = |errno: rustix::io::Errno| SampleError::of(&path, errno.into());
+        let folder = match openat(CWD, &path, FOLDER, Mode::empty()) {
+            Ok(folder) => folder,
+            Err(errno) => {
+                outcome = outcome.and(Err(failed(errno)));
                 continue;
             }
         };
-        for descriptor in descriptors.flatten() {
-            match std::fs::read_link(descriptor.path()) {
-                Ok(link) => {
-                    let inode = socket_inode(link.as_os_str().as_bytes());
-                    found.extend(inode.filter(|inode| inodes.contains(inode)));
-                }
-                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                    outcome = outcome.and(Err(SampleError::of(&path, error)));
-                    break;
-                }
-                // The descriptor was closed after the folder was listed.
-                Err(_) => {}
+        let each = |inode| {
+            if inodes.contains(&inode) {
+                found.owners.entry(inode).or_default().insert(pid);
             }
+        };
+        match each_socket(&folder, buffer.spare_capacity_mut(), &mut left, each) {
+            Ok(()) => {}
+            Err(errno) => outcome = outcome.and(Err(failed(errno))),
         }
     }
-    outcome.or_else(|error| if error.is_gone() || !found.is_empty() { Ok(()) } else { Err(error) })?;
+    found.is_cut = left == 0;
+    outcome.or_else(|error| if error.is_gone() || !found.owners.is_empty() { Ok(()) } else { Err(error) })?;
     Ok(found)
+}
+
+/// Calls with the inode of each socket among the descriptors of a folder, as far as `left` of them may be looked at.
+fn each_socket(
+    folder: &OwnedFd,
+    buffer: &mut [MaybeUninit<u8>],
+    left: &mut usize,
+    mut each: impl FnMut(u64),
+) -> Result<(), rustix::io::Errno> {
+    let mut descriptors = RawDir::new(folder, buffer);
+    // An error (the process has just ended) is the end: asked again, it would come again.
+    while let Some(Ok(descriptor)) = descriptors.next() {
+        let name = descriptor.file_name();
+        if !name.to_bytes().first().is_some_and(u8::is_ascii_digit) {
+            continue;
+        }
+        if *left == 0 {
+            return Ok(());
+        }
+        *left -= 1;
+        let mut link = [0; LINK_BYTES];
+        match readlinkat_raw(folder, name, &mut link) {
+            Ok(length) => link.get(..length).and_then(socket_inode).into_iter().for_each(&mut each),
+            Err(refused @ (rustix::io::Errno::ACCESS | rustix::io::Errno::PERM)) => return Err(refused),
+            // The descriptor was closed after the folder was listed.
+            Err(_) => {}
+        }
+    }
+    Ok(())
 }
 
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
@@ -523,6 +565,7 @@ mod tests {
                     inode,
                     waiting: None,
                     backlog: None,
+                    drops: None,
                 })
                 .collect();
         for (asked, inodes) in [

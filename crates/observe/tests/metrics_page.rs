@@ -15,8 +15,7 @@ What the samplers read into a recording: `plimsoll report RUN --json` sums them 
 them by time. Made from the samplers' tables by `UPDATE_DOCS=1 cargo test -p plimsoll-observe`; do not edit.
 
 A counter grows from boot or from its process's start on: what matters is its difference. A gauge is as it is at the
-moment. A living sum adds up counters of what is there at the moment: it falls when one of these goes, so no rate is made of
-it. What a kernel does not have, or what may not be read, is absent and never zero. `[]` stands for each of several.
+moment. What a kernel does not have, or what may not be read, is absent and never zero. `[]` stands for each of several.
 The last column is the name in OpenTelemetry's semantic conventions, where there is one; units there may differ.
 ";
 

@@ -115,7 +115,8 @@ fn where_threads_stand_and_what_they_hold_is_read() {
     assert!(!stands.is_running);
     cat.child().stdin.as_mut().unwrap().write_all(b"one\n").unwrap();
     assert_eq!(heard(&mut cat), "one");
-    let snapshot = observer.snapshot(1);
+    // Shares of pages are counted every ten seconds.
+    let snapshot = observer.snapshot(10_000_000_000);
     let process = target(&snapshot)[0];
     assert!(process.threads[0].switches.unwrap().voluntary >= 1, "{process:?}");
     for name in ["rss_anonymous_bytes", "pss_bytes", "descriptors_limit", "io_calls_read", "started_ns", "page_faults"]

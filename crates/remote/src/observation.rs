@@ -15,7 +15,7 @@ use model::plan::{Address, Plan};
 use model::remote::TargetHost;
 use model::snapshot::{SamplerState, SamplerStatus};
 use model::{Event, Snapshot};
-use observe::{Observation, ObserveSpec, ObserverThread};
+use observe::{Extent, Observation, ObserveSpec, ObserverThread};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
@@ -72,15 +72,15 @@ impl Observation for Elsewhere {
         self.client.hint_slow();
     }
 
-    fn snapshots(&mut self, at_ns: i64) -> Vec<Snapshot> {
+    fn snapshots(&mut self, at_ns: i64, extent: Extent) -> Vec<Snapshot> {
         let seen = self.client.take();
-        self.beside(at_ns, seen)
+        self.beside(at_ns, seen, extent)
     }
 
     fn finish(&mut self) -> Vec<Snapshot> {
         let seen = self.client.finish();
         let at_ns = self.at(super::monotonic_ns());
-        if seen.is_empty() { Vec::new() } else { self.beside(at_ns, seen) }
+        if seen.is_empty() { Vec::new() } else { self.beside(at_ns, seen, Extent::Whole) }
     }
 
     fn take_events(&mut self) -> Vec<Event> {
@@ -157,8 +157,8 @@ impl Elsewhere {
         monotonic_ns.saturating_sub(self.origin_ns)
     }
 
-    fn beside(&mut self, at_ns: i64, seen: Vec<Seen>) -> Vec<Snapshot> {
-        let mut own = self.own.snapshot(at_ns);
+    fn beside(&mut self, at_ns: i64, seen: Vec<Seen>, extent: Extent) -> Vec<Snapshot> {
+        let mut own = self.own.reading(at_ns, extent);
         own.keep_as_generators();
         self.keep_own();
         let mut snapshots = Vec::new();

@@ -19,7 +19,7 @@ use model::plan::Address;
 use model::remote::TargetHost;
 use model::watched::Whom as Fixed;
 use observe::target::{find, find_port};
-use observe::{ObserveSpec, ObserverThread, WindowShare};
+use observe::{Extent, ObserveSpec, ObserverThread, WindowShare};
 use rustls::ServerConfig;
 use std::collections::BTreeSet;
 use std::io;
@@ -257,7 +257,7 @@ impl Guest {
             }
             let now = Instant::now();
             if now >= due {
-                seer.look(channel)?;
+                seer.look(channel, Extent::Due)?;
                 // Ticks that were missed are not made up for.
                 while due <= Instant::now() {
                     due += tick;
@@ -270,7 +270,7 @@ impl Guest {
                     FromRun::Ping { sent_ns } => pong(channel, sent_ns)?,
                     FromRun::Slow => seer.observer.hint_slow(),
                     FromRun::Finish => {
-                        seer.look(channel)?;
+                        seer.look(channel, Extent::Whole)?;
                         return Err(Parting::Finished);
                     }
                     FromRun::Start(_) => return Err(LinkError::Told("it asked twice".to_owned()).into()),
@@ -313,8 +313,8 @@ struct Seer {
 }
 
 impl Seer {
-    fn look(&mut self, channel: &mut Channel) -> Result<(), LinkError> {
-        let snapshot = self.observer.snapshot(monotonic_ns());
+    fn look(&mut self, channel: &mut Channel, extent: Extent) -> Result<(), LinkError> {
+        let snapshot = self.observer.reading(monotonic_ns(), extent);
         self.events.extend(self.observer.take_events());
         if channel.is_behind() {
             self.lost += 1;

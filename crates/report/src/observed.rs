@@ -119,7 +119,7 @@ mod tests {
             snapshot.network.set("listen_drops", 100 - value);
             snapshot.disks.entry("sda".to_owned()).or_default().set("reads", value);
             let address = "127.0.0.1:80".to_owned();
-            snapshot.listeners.push(ListenerSample { address, waiting, backlog: 128 });
+            snapshot.listeners.push(ListenerSample { address, waiting, backlog: 128, ..ListenerSample::default() });
             snapshot
         };
         let mut other = Snapshot::default();

@@ -149,16 +149,20 @@ impl Timeline {
         Page::new(to, style).row(&[(Paint::Heading, format!("{:>8}{}", "time", titles.concat()))])
     }
 
-    /// Writes one row, from the snapshot before and this one.
+    /// Writes one row, from the snapshots before, the oldest first, and this one. What is read once a second only is set
+    /// against the last snapshot that has it.
     ///
     /// # Errors
     /// Those of the writer.
-    pub fn row(&self, to: &mut impl Write, before: &Snapshot, now: &Snapshot, style: Style) -> io::Result<()> {
-        let passed_s = now.at_ns.saturating_sub(before.at_ns) as f64 / 1e9;
+    pub fn row(&self, to: &mut impl Write, before: &[Snapshot], now: &Snapshot, style: Style) -> io::Result<()> {
         let mut line = format!("{:>6.1} s", now.at_ns as f64 / 1e9);
         for (title, of) in &self.columns {
             let width = title.chars().count().max(WIDTH);
-            let value = if passed_s > 0.0 { of(before, now, passed_s) } else { None };
+            let mut values = before.iter().rev().take(LOOKED_BACK_MAX).filter_map(|before| {
+                let passed_s = now.at_ns.saturating_sub(before.at_ns) as f64 / 1e9;
+                if passed_s > 0.0 { of(before, now, passed_s) } else { None }
+            });
+            let value = values.next();
             let value = value.unwrap_or_else(|| "-".to_owned());
             line.push_str(&format!("  {value:>width$}"));
         }
@@ -175,7 +179,7 @@ impl Timeline {
             return Page::new(to, style).row(&[(Paint::Plain, text.to_owned())]);
         }
         self.head(to, style)?;
-        snapshots.windows(2).try_for_each(|pair| self.row(to, &pair[0], &pair[1], style))
+        (1..snapshots.len()).try_for_each(|i| self.row(to, &snapshots[..i], &snapshots[i], style))
     }
 
     /// The same, with each event at its time: below the row in whose time it fell.
@@ -196,9 +200,9 @@ impl Timeline {
         events.sort_by_key(|event| event.at_ns);
         let mut events = events.into_iter().peekable();
         self.head(to, style)?;
-        for pair in snapshots.windows(2) {
-            self.row(to, &pair[0], &pair[1], style)?;
-            while let Some(event) = events.next_if(|event| event.at_ns <= pair[1].at_ns) {
+        for i in 1..snapshots.len() {
+            self.row(to, &snapshots[..i], &snapshots[i], style)?;
+            while let Some(event) = events.next_if(|event| event.at_ns <= snapshots[i].at_ns) {
                 write_event(to, event, style)?;
             }
         }
@@ -215,6 +219,8 @@ fn write_event(to: &mut impl Write, event: &Event, style: Style) -> io::Result<(
 
 /// Narrowest column.
 const WIDTH: usize = 9;
+/// Snapshots that are looked back through for one that has what the row's has: ticks of a tenth of a second, and a second.
+pub const LOOKED_BACK_MAX: usize = 12;
 
 /// How much something of the target grew, all its processes together.
 fn of_target(a: &Snapshot, b: &Snapshot, of: impl Fn(&ProcessSample) -> Option<u64>) -> Option<u64> {

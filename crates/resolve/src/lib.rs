@@ -156,6 +156,7 @@ pub fn resolve(scenario: &Scenario, host: &dyn Host) -> Result<Resolved, Resolve
         timeouts,
         reconnect: Backoff { first_ns: defaults::BACKOFF_FIRST_NS, max_ns: defaults::BACKOFF_MAX_NS },
         give_up_ns: sizing::give_up_ns(scenario)?,
+        after_ns: sizing::after_ns(scenario)?,
         requests_per_connection,
         pipeline,
         on_full,

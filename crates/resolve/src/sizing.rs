@@ -130,6 +130,14 @@ pub(super) fn drain_ns(scenario: &Scenario, timeouts: &Timeouts) -> Result<u64, 
     }
 }
 
+/// How long the machine is read on after the load.
+pub(super) fn after_ns(scenario: &Scenario) -> Result<u64, ResolveError> {
+    match scenario.after_ns.unwrap_or(0) {
+        ns if ns <= d::TIMEOUT_NS_MAX => Ok(ns),
+        ns => Err(ResolveError::bad_value(Field::After, "at most 1h", show_duration_ns(ns as f64))),
+    }
+}
+
 /// Length of an interval.
 pub(super) fn tick_ns(scenario: &Scenario, stop: &Stop, choices: &mut Vec<Choice>) -> Result<u64, ResolveError> {
     match (scenario.tick_ns, stop.duration_ns) {
@@ -282,6 +290,7 @@ mod tests {
                 .and_then(|t| drain_ns(&s, &t))
                 .and_then(|_| tick_ns(&s, &stop, &mut c).map(drop))
                 .and_then(|()| give_up_ns(&s).map(drop))
+                .and_then(|()| after_ns(&s).map(drop))
                 .and_then(|()| reuse(&s, None).map(drop))
                 .and_then(|()| queue(&s, &open, 1, &mut c).map(drop))
                 .and_then(|()| batch(&s, 50, 1, 1, &mut c).map(drop))
@@ -297,6 +306,7 @@ mod tests {
         check(|s| s.connect_timeout_ns = Some(0), "connect_timeout: ");
         check(|s| s.drain_ns = Some(u64::MAX), "drain: ");
         check(|s| s.give_up_ns = Some(u64::MAX), "give_up: ");
+        check(|s| s.after_ns = Some(u64::MAX), "after: ");
         check(|s| s.tick_ns = Some(1), "tick: ");
         check(|s| s.tick_ns = Some(61 * S), "tick: ");
         check(|s| s.pipeline = Some(0), "pipeline: ");

@@ -182,6 +182,7 @@ fn plan(name: String, interval_ns: u64) -> Plan {
         timeouts: Timeouts { connect_ns: 0, reply_ns: 0 },
         reconnect: Backoff { first_ns: 0, max_ns: 0 },
         give_up_ns: None,
+        after_ns: 0,
         expectations: Vec::new(),
         requests_per_connection: None,
         pipeline: 1,

@@ -5,7 +5,7 @@ use model::plan::{Address, Plan};
 use model::snapshot::{SamplerState, SamplerStatus};
 use model::{Event, Snapshot};
 use observe::target::NotFound;
-use observe::{Observation, ObserveSpec, ObserverThread, WindowShare};
+use observe::{Extent, Observation, ObserveSpec, ObserverThread, WindowShare};
 
 /// Nothing is observed.
 #[derive(Debug)]
@@ -20,7 +20,7 @@ impl Observation for Off {
         before
     }
 
-    fn snapshots(&mut self, _: i64) -> Vec<Snapshot> {
+    fn snapshots(&mut self, _: i64, _: Extent) -> Vec<Snapshot> {
         Vec::new()
     }
 
@@ -76,8 +76,8 @@ impl Observation for Here {
         self.0.hint_slow();
     }
 
-    fn snapshots(&mut self, at_ns: i64) -> Vec<Snapshot> {
-        vec![self.0.snapshot(at_ns)]
+    fn snapshots(&mut self, at_ns: i64, extent: Extent) -> Vec<Snapshot> {
+        vec![self.0.reading(at_ns, extent)]
     }
 
     fn take_events(&mut self) -> Vec<Event> {

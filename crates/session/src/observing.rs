@@ -7,7 +7,7 @@ use model::plan::Address;
 use model::watched::{Kept, Watched, Whom};
 use model::{Event, Snapshot};
 use observe::target::NotFound;
-use observe::{ObserveSpec, ObserverThread};
+use observe::{Extent, ObserveSpec, ObserverThread};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -51,12 +51,14 @@ pub fn observe(
     let mut kept = Kept::default();
     let mut due = Duration::ZERO;
     loop {
-        let snapshot = observer.snapshot(i64::try_from(began.elapsed().as_nanos()).unwrap_or(i64::MAX));
+        let is_last = for_at_most.is_some_and(|most| began.elapsed() >= most);
+        let extent = if is_last { Extent::Whole } else { Extent::Due };
+        let snapshot = observer.reading(i64::try_from(began.elapsed().as_nanos()).unwrap_or(i64::MAX), extent);
         let events = observer.take_events();
         each(&snapshot, &events);
         let is_gone = is_gone_for_good(&snapshot, whom);
         kept.push(snapshot, events);
-        if is_gone || for_at_most.is_some_and(|most| began.elapsed() >= most) {
+        if is_gone || is_last {
             break;
         }
         // What a reading took is not added to the tick; ticks that were missed are not made up for.

@@ -15,12 +15,12 @@ use model::recording::{Capsule, End, Recording, Row, Tick};
 use model::units::{show_duration_ns, show_grouped};
 use model::users::Users;
 use model::{Event, Snapshot};
-use observe::{FOLLOW_NICE, Observation};
+use observe::{Extent, FOLLOW_NICE, Observation};
 use remote::{Elsewhere, ObserveAt, RemoteError};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use store::{StoreError, Writer};
 
 /// Where the recording goes.
@@ -161,6 +161,9 @@ pub fn run_on(
         last_snapshot: None,
         away: None,
         samplers_due_ns: 0,
+        workers_left: fleet.workers(),
+        whole_ns: 0,
+        has_read_on: false,
         watch,
     };
     let before = before.map(|before| session.observation.place(before, fleet.origin_ns()));
@@ -168,10 +171,12 @@ pub fn run_on(
         session.keep_snapshot(before);
     }
     session.follow_aside(&mut fleet, &options.interrupted);
+    let load_end_ns = fleet.now_ns();
     let panicked = fleet.join();
     if panicked > 0 {
         return Err(RunError::Panicked { count: panicked });
     }
+    session.read_on(load_end_ns, &options.interrupted);
     Ok(session.finish(recorded_at, since_process_start_ns))
 }
 
@@ -190,6 +195,8 @@ fn open_writer(
     }
 }
 
+/// Time after a reading of everything before which a drain does not ask for another, nanoseconds.
+const WHOLE_AGAIN_NS: u64 = 100_000_000;
 /// Time after which a recording is told anew how the samplers fare, nanoseconds.
 const SAMPLERS_EVERY_NS: u64 = 10_000_000_000;
 
@@ -220,6 +227,12 @@ struct Session<'a> {
     away: Option<Away>,
     /// When the recording is next told how the samplers fare.
     samplers_due_ns: u64,
+    /// Workers that have not ended.
+    workers_left: usize,
+    /// The machine was read on after the load.
+    has_read_on: bool,
+    /// The end of the last tick of which everything was read.
+    whole_ns: u64,
     watch: &'a mut dyn Watch,
 }
 
@@ -245,10 +258,52 @@ impl Session<'_> {
         }
     }
 
+    /// Reads the machine on without load, for as long as the plan says or until it is told to end (`--after`). A run that was
+    /// told to end, or in which nothing connected, has nothing to show there.
+    fn read_on(&mut self, load_end_ns: i64, interrupted: &AtomicBool) {
+        let plan = &self.recording.plan;
+        let (whole, tick) = (Duration::from_nanos(plan.after_ns), Duration::from_nanos(plan.tick_ns.max(1)));
+        if whole.is_zero() || self.recording.end == End::Interrupted || !self.recording.has_connected() {
+            return;
+        }
+        let began = Instant::now();
+        let now_ns = || load_end_ns.saturating_add(i64::try_from(began.elapsed().as_nanos()).unwrap_or(i64::MAX));
+        let text = format!(
+            "the load has ended; the machine is read on for {} (--after)",
+            show_duration_ns(whole.as_nanos() as f64)
+        );
+        self.event(Event::new(load_end_ns, model::event::LOAD_ENDED, text));
+        self.has_read_on = true;
+        let mut due = tick;
+        loop {
+            let until = due.min(whole);
+            while began.elapsed() < until && !interrupted.load(Ordering::Relaxed) {
+                std::thread::sleep(until.saturating_sub(began.elapsed()).min(Duration::from_millis(50)));
+            }
+            let is_last = began.elapsed() >= whole || interrupted.load(Ordering::Relaxed);
+            let extent = if is_last { Extent::Whole } else { Extent::Due };
+            for snapshot in self.observation.snapshots(now_ns(), extent) {
+                self.keep_snapshot(Snapshot { is_after_load: true, ..snapshot });
+            }
+            for event in self.observation.take_events() {
+                self.event(event);
+            }
+            if is_last {
+                break;
+            }
+            while due <= began.elapsed() {
+                due += tick;
+            }
+        }
+        if interrupted.load(Ordering::Relaxed) {
+            let text = "reading on after the load was ended early (Ctrl-C or SIGTERM)".to_owned();
+            self.event(Event::new(now_ns(), "interrupted", text));
+        }
+    }
+
     /// Takes what the workers send until the last has ended.
     fn follow(&mut self, fleet: &mut Fleet, interrupted: &AtomicBool) {
-        let mut running = fleet.workers();
-        while running > 0 {
+        while self.workers_left > 0 {
             if interrupted.load(Ordering::Relaxed) && !fleet.control().is_stopped() {
                 fleet.control().stop();
                 self.recording.end = End::Interrupted;
@@ -262,7 +317,7 @@ impl Session<'_> {
                 }
                 Some(Message::Note { at_ns, note }) => self.note(at_ns, note),
                 Some(Message::Finished(finished)) => {
-                    running -= 1;
+                    self.workers_left -= 1;
                     self.ticks.worker_ended(finished.worker);
                     self.finished(&finished);
                     self.complete_ticks(fleet);
@@ -307,7 +362,8 @@ impl Session<'_> {
 
     /// A tick of all workers is complete: read the host, keep all of it, show it.
     fn tick(&mut self, mut tick: Tick, fleet: &mut Fleet) {
-        let mut snapshots = self.observation.snapshots(fleet.now_ns());
+        let extent = self.extent(&tick.row, fleet);
+        let mut snapshots = self.observation.snapshots(fleet.now_ns(), extent);
         let events = self.observation.take_events();
         let snapshot = snapshots.pop();
         snapshots.into_iter().for_each(|earlier| self.keep_snapshot(earlier));
@@ -335,6 +391,22 @@ impl Session<'_> {
         self.give_up_if_hopeless(tick.row.end_ns, fleet);
         self.say_if_away(&tick.row);
         self.ticks.recycle(tick);
+    }
+
+    /// Everything is read where what is measured begins and ends, and at the end of a run that ends otherwise; else what
+    /// is due. The drain's reading, right after the one at the end of the load, is not another whole one.
+    fn extent(&mut self, row: &Row, fleet: &Fleet) -> Extent {
+        let plan = &self.recording.plan;
+        let begin_ns = plan.warmup_ns.saturating_add(plan.ramp_ns());
+        let is_begin = row.end_ns >= begin_ns && row.start_ns < begin_ns;
+        let end_ns = plan.stop.duration_ns.map(|duration_ns| begin_ns.saturating_add(duration_ns));
+        let is_end = end_ns.is_some_and(|end_ns| row.end_ns >= end_ns) || fleet.has_ended() || self.workers_left == 0;
+        let is_long_ago = row.end_ns >= self.whole_ns.saturating_add(WHOLE_AGAIN_NS);
+        if is_begin || is_end && (!row.is_drain || is_long_ago) {
+            self.whole_ns = row.end_ns;
+            return Extent::Whole;
+        }
+        Extent::Due
     }
 
     /// Keeps how the samplers fare, for a recording that is cut off: whoever reads it is to know what was not looked at.
@@ -456,8 +528,9 @@ impl Session<'_> {
     }
 
     fn finish(mut self, recorded_at: Option<PathBuf>, since_process_start_ns: Option<u64>) -> Outcome {
+        let is_after_load = self.has_read_on;
         for snapshot in self.observation.finish() {
-            self.keep_snapshot(snapshot);
+            self.keep_snapshot(Snapshot { is_after_load, ..snapshot });
         }
         for event in self.observation.take_events() {
             self.event(event);

@@ -310,10 +310,12 @@ impl Reader {
         let mut rows = self.table("snapshot", &["body"]);
         loop {
             let stride = recording.snapshot_stride;
+            // What one that has everything may stand in for (`model::recording::thin_and_keep`).
+            let is_partial = recording.snapshots.last().is_some_and(|last| last.is_partial);
             let read = rows.next(|id, values| {
                 let (number, body) = (id - 1, one(values)?);
                 // Parsing is most of the cost, and of a long run most would be thinned out again.
-                if !number.is_multiple_of(stride) && each.is_none() {
+                if !number.is_multiple_of(stride) && each.is_none() && !is_partial && !is_after_load(&body) {
                     return Ok((number, Read::Stacks(profile(&body)?)));
                 }
                 let snapshot: Snapshot = json(&body)?;
@@ -434,6 +436,11 @@ pub(crate) fn into_text(value: Value) -> Result<String, String> {
 }
 
 /// The stacks of a snapshot, without reading the rest of it.
+/// Readings after the load are thinned on their own.
+fn is_after_load(body: &Value) -> bool {
+    matches!(body, Value::Text(text) if text.contains("\"is_after_load\":true"))
+}
+
 fn profile(body: &Value) -> Result<Option<Profile>, String> {
     /// A snapshot as far as it is wanted here.
     #[derive(serde::Deserialize)]

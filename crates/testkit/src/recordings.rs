@@ -57,6 +57,7 @@ pub fn plan(workload: Workload, origins: Vec<Origin>) -> Plan {
         timeouts: Timeouts { connect_ns: SECOND_NS, reply_ns: 30 * SECOND_NS },
         reconnect: Backoff { first_ns: 1, max_ns: 2 },
         give_up_ns: None,
+        after_ns: 0,
         expectations: Vec::new(),
         requests_per_connection: None,
         pipeline: 1,

@@ -135,6 +135,9 @@ pub struct PaceArgs {
     /// Longest wait for requests in flight at the end [default: 5s, no longer than --timeout]
     #[arg(long, value_name = "TIME", env = "PLIMSOLL_DRAIN", value_parser = values::duration_ns)]
     pub drain: Option<u64>,
+    /// After the load and its drain, go on reading the machine for this time, to see what memory the target gives back [default: 0]
+    #[arg(long, value_name = "TIME", env = "PLIMSOLL_AFTER", value_parser = values::duration_ns)]
+    pub after: Option<u64>,
     /// Open pace: what a due request does when no connection is free [default: wait]
     #[arg(long, value_name = "WHAT", env = "PLIMSOLL_ON_FULL")]
     pub on_full: Option<OnFullArg>,

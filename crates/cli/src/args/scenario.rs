@@ -42,6 +42,7 @@ pub fn scenario_of(args: &LoadArgs) -> Result<Scenario, Failure> {
         duration_ns: pace.duration,
         warmup_ns: pace.warmup,
         drain_ns: pace.drain,
+        after_ns: pace.after,
         profile: pace
             .rate
             .iter()

@@ -44,7 +44,8 @@ pub fn run(args: &ReportArgs) -> Result<Exit, Failure> {
             _ => timeline::of(names)?,
         };
         let style = terminal::style(args.no_color);
-        results::to_stdout(|out| table.write_with(out, &recording.snapshots, &recording.events, style))?;
+        let snapshots = [&*recording.snapshots, &*recording.after].concat();
+        results::to_stdout(|out| table.write_with(out, &snapshots, &recording.events, style))?;
         return Ok(exit);
     }
     if let Some(file) = &args.csv {

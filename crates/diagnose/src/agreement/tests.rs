@@ -37,7 +37,12 @@ fn agreeing(at_s: u64) -> Snapshot {
         cpu: Some(CpuTimes { user_ns: half_ns, idle_ns: at_s * 2_000_000_000 - half_ns, ..CpuTimes::default() }),
         cores: vec![core; 2],
         processes: vec![process],
-        listeners: vec![ListenerSample { address: "127.0.0.1:80".to_owned(), waiting: 129, backlog: 128 }],
+        listeners: vec![ListenerSample {
+            address: "127.0.0.1:80".to_owned(),
+            waiting: 129,
+            backlog: 128,
+            ..ListenerSample::default()
+        }],
         bpf: Some(BpfSample::default()),
         ..Snapshot::default()
     };

@@ -96,8 +96,6 @@ pub enum NoAnswer {
     IsGauge,
     /// A counter has no level: it grows from boot on.
     IsCounter,
-    /// It is a sum over what lives, and falls as one of these goes: no rate can be made of it.
-    IsLivingSum,
     /// Nobody declared whether it grows: it is of another version.
     Undeclared,
     /// The whole that it is to be a share of is nothing.
@@ -113,7 +111,6 @@ impl fmt::Display for NoAnswer {
             NoAnswer::OnlyResets => "it only began anew in this window",
             NoAnswer::IsGauge => "it is a gauge, which has no rate",
             NoAnswer::IsCounter => "it is a counter, whose level says nothing",
-            NoAnswer::IsLivingSum => "it is a sum over what lives, which falls as one of these goes",
             NoAnswer::Undeclared => "this version does not know whether it grows",
             NoAnswer::OfNothing => "the whole is nothing",
         })
@@ -141,7 +138,6 @@ impl History {
             let answer = match series {
                 Series::Counter(track, _) => self.grown(track, window),
                 Series::Gauge(_) => Err(NoAnswer::IsGauge),
-                Series::LivingSum(_) => Err(NoAnswer::IsLivingSum),
                 Series::Undeclared(_) => Err(NoAnswer::Undeclared),
             };
             best = better(best, answer);
@@ -174,7 +170,7 @@ impl History {
         for series in all {
             let answer = match series {
                 Series::Counter(..) => Err(NoAnswer::IsCounter),
-                Series::Gauge(track) | Series::LivingSum(track) | Series::Undeclared(track) => {
+                Series::Gauge(track) | Series::Undeclared(track) => {
                     let over = track.over(&self.axis, window);
                     over.map_or(Err(NoAnswer::NotThen), |(levels, covered)| {
                         let mean = levels.sum / f64::from(levels.readings.max(1));
@@ -200,7 +196,7 @@ impl History {
     /// Why there is no answer.
     pub fn share(&self, part: Metric<'_>, whole: Metric<'_>, window: Window) -> Answer<f64> {
         let of = |metric| match self.rate(metric, window) {
-            Err(NoAnswer::IsGauge | NoAnswer::IsLivingSum | NoAnswer::Undeclared) => {
+            Err(NoAnswer::IsGauge | NoAnswer::Undeclared) => {
                 let level = self.level(metric, window)?;
                 Ok(Measured {
                     value: level.value.mean,

@@ -110,8 +110,12 @@ impl History {
         history
     }
 
-    /// Takes a snapshot in. One that is not later than the last is left out: between such nothing can be said.
+    /// Takes a snapshot in. One that is not later than the last is left out: between such nothing can be said. So is one of
+    /// after the load (`load --after`): the history is of the load, and those stand in `Recording::after`.
     pub fn push(&mut self, snapshot: &Snapshot) {
+        if snapshot.is_after_load {
+            return;
+        }
         let Some(step) = self.axis.push(snapshot.at_ns) else { return };
         if step.halved {
             self.halve();

@@ -141,8 +141,6 @@ pub enum Series {
     Counter(Track<Growth>, Option<(i64, u64)>),
     /// One that is as it is.
     Gauge(Track<Levels>),
-    /// A sum over what lives: a gauge, of which no rate is made.
-    LivingSum(Track<Levels>),
     /// Nobody declared what it is: of its levels no more than of a gauge is said, and no rate is made.
     Undeclared(Track<Levels>),
 }
@@ -153,7 +151,6 @@ impl Series {
         match kind {
             Some(Kind::Counter) => Series::Counter(Track::default(), None),
             Some(Kind::Gauge) => Series::Gauge(Track::default()),
-            Some(Kind::LivingSum) => Series::LivingSum(Track::default()),
             None => Series::Undeclared(Track::default()),
         }
     }
@@ -170,7 +167,7 @@ impl Series {
                     None => {}
                 };
             }
-            Series::Gauge(track) | Series::LivingSum(track) | Series::Undeclared(track) => track.read(now.at, value),
+            Series::Gauge(track) | Series::Undeclared(track) => track.read(now.at, value),
         }
     }
 
@@ -194,7 +191,7 @@ impl Series {
     pub fn halve(&mut self) {
         match self {
             Series::Counter(track, _) => track.halve(),
-            Series::Gauge(track) | Series::LivingSum(track) | Series::Undeclared(track) => track.halve(),
+            Series::Gauge(track) | Series::Undeclared(track) => track.halve(),
         }
     }
 }

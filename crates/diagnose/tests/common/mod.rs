@@ -339,7 +339,7 @@ impl Build {
             start_ticks: 7,
             name: name.to_owned(),
             cpu_ns: cpu_ns[i],
-            core: None,
+            ..Neighbour::default()
         };
         let mut all: Vec<Neighbour> = ["yes", "make"].into_iter().enumerate().map(neighbour).collect();
         all.retain(|n| n.cpu_ns > 0);

@@ -47,6 +47,9 @@ pub struct Plan {
     /// How long a run goes on in which nothing has ever connected, nanoseconds; `None`: to its end. Looked at once a tick.
     #[serde(default)]
     pub give_up_ns: Option<u64>,
+    /// How long the machine is read on after the last request and its drain, nanoseconds; 0: not at all.
+    #[serde(default)]
+    pub after_ns: u64,
     /// Requests after which a connection is closed by us and opened anew; `None`: never. 1: no keep-alive.
     pub requests_per_connection: Option<u32>,
     /// Requests outstanding on one connection at once. At least 1.

@@ -69,6 +69,8 @@ pub struct Scenario {
     pub connect_timeout_ns: Option<u64>,
     /// When a run is given up in which nothing has connected, nanoseconds; 0: never.
     pub give_up_ns: Option<u64>,
+    /// How long the machine is read on after the load, nanoseconds.
+    pub after_ns: Option<u64>,
     /// Reply timeout, nanoseconds.
     pub timeout_ns: Option<u64>,
     /// Requests on a connection before it is replaced.

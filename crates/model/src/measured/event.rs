@@ -25,6 +25,9 @@ pub const PROBES_LIMITED: &str = "probes-limited";
 /// Kind of the event that says that a run was ended early, as nothing had connected.
 pub const GAVE_UP: &str = "gave-up";
 
+/// Kind of the event that says that the load has ended and the machine is read on.
+pub const LOAD_ENDED: &str = "load-ended";
+
 /// Kind of the event that says that nobody has taken connections for [`crate::limits::GONE_NS`], and that the run goes on.
 pub const TARGET_AWAY: &str = "target-away";
 /// Kind of the event that says that somebody takes them again.

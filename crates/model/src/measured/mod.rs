@@ -15,4 +15,5 @@ pub mod quantile;
 pub mod recording;
 pub mod request;
 pub mod run_requests;
+mod thinning;
 pub mod users;

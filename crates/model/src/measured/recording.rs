@@ -3,13 +3,14 @@
 //! Bounded: a run of a day takes as much memory as one of a minute. The timeline merges neighbours when it is
 //! full, snapshots are thinned; the recording file on disk keeps every one.
 
+pub use super::thinning::thin_and_keep;
 pub use crate::disturbance::Disturbance;
 use crate::error_kind::{ErrorExample, ErrorKind};
 use crate::event::{Event, Events};
 use crate::integrity::Integrity;
 use crate::interval::{Counts, Gauges, Interval};
 use crate::latency::Kind;
-use crate::limits::{SNAPSHOTS_MAX, TIMELINE_ROWS_MAX};
+use crate::limits::TIMELINE_ROWS_MAX;
 use crate::plan::Plan;
 use crate::profile::{Profile, RunProfile};
 use crate::run_requests::RunRequests;
@@ -35,6 +36,13 @@ pub struct Recording {
     pub snapshots: Vec<Snapshot>,
     /// Every how many snapshots one was kept (1: all).
     pub snapshot_stride: u64,
+    /// Readings after the load, its drain included, had ended (`load --after`): apart, for what is made of the others is of
+    /// the load. Thinned likewise.
+    pub after: Vec<Snapshot>,
+    /// Each of them kept stands for so many.
+    pub after_stride: u64,
+    /// How many there were.
+    pub after_count: u64,
     /// Events, oldest first, and how many of which kind were not kept.
     pub events: Events,
     /// Where the target's threads ran and waited, all snapshots together.
@@ -479,6 +487,9 @@ impl Recording {
             requests: RunRequests::default(),
             snapshots: Vec::new(),
             snapshot_stride: 1,
+            after: Vec::new(),
+            after_stride: 1,
+            after_count: 0,
             events: Events::default(),
             profile: RunProfile::default(),
             samplers: Vec::new(),
@@ -499,7 +510,12 @@ impl Recording {
         if let Some(profile) = snapshot.profile.take() {
             self.add_profile(&profile);
         }
-        thin_and_keep(&mut self.snapshots, &mut self.snapshot_stride, number, snapshot);
+        if snapshot.is_after_load {
+            thin_and_keep(&mut self.after, &mut self.after_stride, self.after_count, snapshot);
+            self.after_count += 1;
+        } else {
+            thin_and_keep(&mut self.snapshots, &mut self.snapshot_stride, number, snapshot);
+        }
     }
 
     /// Adds the stacks of a snapshot that is not kept.
@@ -516,26 +532,6 @@ impl Recording {
     pub fn errors(&self, kind: ErrorKind) -> u64 {
         self.totals.sum.errors.of(kind)
     }
-}
-
-/// Adds a snapshot to those that are kept, of every `stride`-th one; when there are [`SNAPSHOTS_MAX`], every second one
-/// goes and the stride doubles. `number` counts all snapshots from 0.
-pub fn thin_and_keep(kept: &mut Vec<Snapshot>, stride: &mut u64, number: u64, snapshot: Snapshot) {
-    if !number.is_multiple_of(*stride) {
-        return;
-    }
-    if kept.len() >= SNAPSHOTS_MAX {
-        let mut keep = false;
-        kept.retain(|_| {
-            keep = !keep;
-            keep
-        });
-        *stride *= 2;
-        if !number.is_multiple_of(*stride) {
-            return;
-        }
-    }
-    kept.push(snapshot);
 }
 
 #[cfg(test)]

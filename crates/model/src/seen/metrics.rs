@@ -19,8 +19,6 @@ pub enum Kind {
     Counter,
     /// As it is at the moment.
     Gauge,
-    /// Counters of what is there at the moment, added up: it falls when one of these goes, so no rate can be made of it.
-    LivingSum,
 }
 
 impl Kind {
@@ -29,7 +27,6 @@ impl Kind {
         match self {
             Kind::Counter => "counter",
             Kind::Gauge => "gauge",
-            Kind::LivingSum => "living sum",
         }
     }
 }

@@ -18,6 +18,12 @@ use std::collections::BTreeMap;
 pub struct Snapshot {
     /// Monotonic nanoseconds since the run's start (negative: before it).
     pub at_ns: i64,
+    /// Whether only what moves fast was read: what is read once a second is absent.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_partial: bool,
+    /// Whether it was read after the load, its drain included, had ended (`load --after`).
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_after_load: bool,
     /// Wall clock minus monotonic clock, nanoseconds: changes only when the wall clock is stepped or slewed.
     pub wall_offset_ns: Option<i128>,
     /// CLOCK_BOOTTIME minus CLOCK_MONOTONIC, nanoseconds: grows only while the machine is suspended.
@@ -44,6 +50,18 @@ pub struct Snapshot {
     /// since the observation began; at most [`crate::limits::NEIGHBOURS_MAX`], the one that used most first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub neighbours: Vec<Neighbour>,
+    /// Until when their time is summed up, nanoseconds since the run's start: they are not looked at with each reading.
+    /// `None`: not yet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub neighbours_at_ns: Option<i64>,
+    /// Of the same processes those that read and wrote most on disks since the observation began, within the same bound;
+    /// of the same moment.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub disk_neighbours: Vec<Neighbour>,
+    /// Of the same processes those that have most memory resident, and those whose memory grew most, each within the same
+    /// bound; of the same moment.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub memory_neighbours: Vec<Neighbour>,
     /// How a CPU quota held the generator; `None`: its control group could not be read, or has no quota.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub generator_quota: Option<Quota>,
@@ -65,6 +83,10 @@ pub struct Snapshot {
     pub network_pid: Option<u32>,
     /// The target's listening sockets; at most as many as the sampler's stated bound.
     pub listeners: Vec<ListenerSample>,
+    /// Connections that the target made itself, by where to: those with most connections first, at most as many as the
+    /// sampler's stated bound. Whether they were read: `outgoing_connections` of `network`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub outgoing: Vec<Outgoing>,
     /// What the kernel's probes have counted; `None` where none runs.
     pub bpf: Option<crate::bpf::BpfSample>,
     /// Where the target's threads ran and waited since the snapshot before; `None` where nothing was seen of it. A
@@ -108,6 +130,9 @@ impl Snapshot {
             wall_offset_ns: own.wall_offset_ns,
             suspended_ns: own.suspended_ns,
             neighbours: own.neighbours,
+            neighbours_at_ns: own.neighbours_at_ns,
+            disk_neighbours: own.disk_neighbours,
+            memory_neighbours: own.memory_neighbours,
             generator_quota: own.generator_quota,
             processes: own.processes.into_iter().filter(|process| process.role == Role::Generator).collect(),
             generator_host: Some(Box::new(GeneratorHost {
@@ -133,6 +158,9 @@ impl Snapshot {
             wall_offset_ns: generators.wall_offset_ns,
             suspended_ns: generators.suspended_ns,
             neighbours: generators.neighbours.clone(),
+            neighbours_at_ns: generators.neighbours_at_ns,
+            disk_neighbours: generators.disk_neighbours.clone(),
+            memory_neighbours: generators.memory_neighbours.clone(),
             generator_quota: generators.generator_quota,
             generator_host: generators.generator_host.clone(),
             ..self
@@ -177,6 +205,18 @@ pub struct Neighbour {
     pub cpu_ns: u64,
     /// The CPU it last ran on.
     pub core: Option<u32>,
+    /// Bytes it had fetched from disks since the observation began; `None`: not for us to see.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disk_read_bytes: Option<u64>,
+    /// Bytes it had sent to disks, or to the page cache for them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disk_written_bytes: Option<u64>,
+    /// Its resident memory when it was last looked at, bytes; `None`: it has ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rss_bytes: Option<u64>,
+    /// How much that is more than at the beginning of the observation, or of the process; less than zero: it gave back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rss_grown_bytes: Option<i64>,
 }
 
 /// How a CPU quota held a control group: its own or the tightest of those above it (`cpu.stat`).
@@ -192,7 +232,7 @@ pub struct Quota {
 }
 
 /// A listening TCP socket of the target.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct ListenerSample {
     /// Where it is bound, such as `127.0.0.1:80`.
     pub address: String,
@@ -200,6 +240,25 @@ pub struct ListenerSample {
     pub waiting: u32,
     /// How many may wait (`Send-Q`); one more than this fits.
     pub backlog: u32,
+    /// Its inode, as in `socket:[inode]`: several sockets may have one address. 0: not known.
+    #[serde(default)]
+    pub inode: u64,
+    /// The target's processes that hold it, ascending.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub owners: Vec<u32>,
+    /// SYNs and connections that it did not take since it was made; `None`: the kernel does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drops: Option<u64>,
+}
+
+/// Connections that the target itself made to one remote address.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Outgoing {
+    /// The other end, such as `10.0.0.7:5432`.
+    pub remote: String,
+    /// Readings of these connections, by name.
+    pub metrics: Metrics,
 }
 
 /// CPU time since boot, nanoseconds (from `/proc/stat`, whose resolution is a clock tick, usually 10 ms).
@@ -346,7 +405,8 @@ pub struct SamplerStatus {
     pub name: String,
     /// Active, disabled or failed.
     pub status: SamplerState,
-    /// Why it is not active; when it is: what it leaves out, mostly nothing.
+    /// Why it is not active; when it is: what it leaves out, and that it reads once a second where readings come more
+    /// often; mostly nothing.
     pub reason: String,
 }
 

@@ -24,8 +24,10 @@ pub mod network {
     pub mod connections;
     pub mod conntrack;
     pub mod counters;
+    mod growth;
     pub mod interfaces;
     pub mod listeners;
+    pub mod outgoing;
     pub mod sockstat;
     pub mod time_wait;
 
@@ -34,7 +36,7 @@ pub mod network {
 
     /// The folder of network files that follow the target's first process, and its id; those of this process where
     /// no target is known.
-    fn folder(snapshot: &Snapshot) -> (String, Option<u32>) {
+    pub(crate) fn folder(snapshot: &Snapshot) -> (String, Option<u32>) {
         let first = snapshot.processes.iter().find(|process| process.role == Role::Target);
         let pid = first.map(super::living_id);
         (pid.map_or("/proc/self/net".to_owned(), |pid| format!("/proc/{pid}/net")), pid)
@@ -43,6 +45,7 @@ pub mod network {
 pub mod process {
     //! The target's processes; of the generator's own, threads, memory, descriptors and quota; those beside them.
     pub mod cgroup;
+    pub mod cgroup_waits;
     pub mod files;
     pub mod io;
     pub mod memory;
@@ -74,14 +77,22 @@ pub struct Entry {
     pub needs: &'static str,
     /// What it costs, in a phrase.
     pub cost: &'static str,
+    /// The least time between two of its readings, nanoseconds; 0: it takes part in each.
+    pub every_ns: i64,
     /// What it gives, by name.
     pub metrics: &'static [Metric],
     pub(crate) make: fn() -> Box<dyn Sampler>,
 }
 
+/// [`Entry::every_ns`] of what must be known of each interval of a run, however short it is.
+pub(crate) const EACH: i64 = 0;
+/// [`Entry::every_ns`] of what moves slowly or costs much: once a second, less what a tick of a second may come early.
+pub(crate) const SECOND: i64 = 900_000_000;
+
 /// Every sampler, in the order they are read: processes first, as their threads move fastest.
 pub const SAMPLERS: &[Entry] = &[
     process::threads::ENTRY,
+    host::cpu::ENTRY,
     process::neighbours::ENTRY,
     process::quota::ENTRY,
     process::stands::ENTRY,
@@ -91,7 +102,7 @@ pub const SAMPLERS: &[Entry] = &[
     process::files::ENTRY,
     process::io::ENTRY,
     process::cgroup::ENTRY,
-    host::cpu::ENTRY,
+    process::cgroup_waits::ENTRY,
     host::memory::ENTRY,
     host::vmstat::ENTRY,
     host::pressure::ENTRY,
@@ -106,6 +117,7 @@ pub const SAMPLERS: &[Entry] = &[
     network::conntrack::ENTRY,
     network::listeners::ENTRY,
     network::connections::ENTRY,
+    network::outgoing::ENTRY,
 ];
 
 /// The watch on the target's processes, which no sampler is and which has a status and metrics like one: its name,
@@ -118,6 +130,9 @@ pub const TARGET: (&str, &str, &[Metric]) = (
 
 /// Reads one thing into a snapshot.
 pub(crate) trait Sampler: Send + std::fmt::Debug {
+    /// Told before a reading that is to have everything.
+    fn be_whole(&mut self) {}
+
     /// Told once, before the first reading, what is to be observed.
     fn begin(&mut self, _spec: &ObserveSpec) {}
 

@@ -14,6 +14,7 @@ pub(crate) mod rusage;
 pub(crate) mod schedule;
 pub(crate) mod setting;
 pub(crate) mod sock_diag;
+pub(crate) mod socket_filter;
 pub(crate) mod stat;
 pub(crate) mod tcp_info;
 pub(crate) mod tcp_sockets;

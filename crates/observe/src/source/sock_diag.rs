@@ -23,6 +23,8 @@ pub(crate) struct Listener {
     pub(crate) waiting: Option<u32>,
     /// How many may wait.
     pub(crate) backlog: Option<u32>,
+    /// Connections and segments that the socket did not take, since it was made (`sk_drops`).
+    pub(crate) drops: Option<u32>,
 }
 
 /// Why the list is not known by this way.
@@ -55,6 +57,13 @@ const NLM_F_DUMP_INTR: u16 = 0x10;
 const NLM_F_DUMP: u16 = 0x300;
 /// `TCP_LISTEN` of net/tcp_states.h.
 const TCP_LISTEN: u8 = 10;
+/// `INET_DIAG_SKMEMINFO` of linux/inet_diag.h, and in it the ninth number, `SK_MEMINFO_DROPS` of linux/sock_diag.h.
+const INET_DIAG_SKMEMINFO: u16 = 7;
+const SK_MEMINFO_DROPS: usize = 8 * 4;
+/// `INET_DIAG_REQ_BYTECODE`: a filter that the kernel runs over each socket.
+const INET_DIAG_REQ_BYTECODE: u16 = 1;
+/// Bytes of `struct inet_diag_msg`.
+pub(crate) const MESSAGE_BYTES: usize = 72;
 /// Bytes of `struct nlmsghdr`.
 const HEADER_BYTES: usize = 16;
 /// Bytes of `struct inet_diag_req_v2`, header included.
@@ -69,7 +78,8 @@ const DATAGRAM_BYTES: usize = 32 << 10;
 pub(crate) fn listeners() -> Result<Vec<Listener>, DumpError> {
     let mut found = Vec::new();
     for family in [Family::V4, Family::V6] {
-        let asked = Asked { family, states: 1 << TCP_LISTEN, extensions: 0, port: 0 };
+        let extensions = 1 << (INET_DIAG_SKMEMINFO - 1);
+        let asked = Asked { family, states: 1 << TCP_LISTEN, extensions, port: 0 };
         dump(asked, LISTENERS_BYTES_MAX, |payload| {
             found.extend(listener(payload, family)?);
             Some(Go::On)
@@ -101,12 +111,31 @@ pub(crate) enum Go {
 
 /// Calls with the payload of each socket, which is one `struct inet_diag_msg` and its attributes; `None` says that it
 /// is not whole. Over a socket of its own, in the network namespace of this thread.
-pub(crate) fn dump(asked: Asked, bytes_max: usize, mut each: impl FnMut(&[u8]) -> Option<Go>) -> Result<(), DumpError> {
+pub(crate) fn dump(asked: Asked, bytes_max: usize, each: impl FnMut(&[u8]) -> Option<Go>) -> Result<(), DumpError> {
+    dump_through(&[], asked, bytes_max, each)
+}
+
+/// The same of those sockets that a filter lets through ([`super::socket_filter`]); an empty one: all.
+pub(crate) fn dump_through(
+    filter: &[u8],
+    asked: Asked,
+    bytes_max: usize,
+    mut each: impl FnMut(&[u8]) -> Option<Go>,
+) -> Result<(), DumpError> {
     let socket = open()?;
     let mut buffer = vec![0; DATAGRAM_BYTES];
     let mut bytes_left = bytes_max;
-    let sent = send(&socket, &request(SEQUENCE, asked), SendFlags::empty()).map_err(io::Error::from)?;
-    if sent != REQUEST_BYTES {
+    let mut bytes = request(SEQUENCE, asked).to_vec();
+    if !filter.is_empty() {
+        let length = 4 + filter.len();
+        bytes.extend(u16::try_from(length).unwrap_or(u16::MAX).to_ne_bytes());
+        bytes.extend(INET_DIAG_REQ_BYTECODE.to_ne_bytes());
+        bytes.extend(filter);
+        let whole = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+        bytes[0..4].copy_from_slice(&whole.to_ne_bytes());
+    }
+    let sent = send(&socket, &bytes, SendFlags::empty()).map_err(io::Error::from)?;
+    if sent != bytes.len() {
         return Err(DumpError::Malformed { what: "the whole request" });
     }
     loop {
@@ -228,7 +257,23 @@ fn listener(payload: &[u8], family: Family) -> Option<Option<Listener>> {
     };
     let is_asked_for = payload[..2] == [family.number(), TCP_LISTEN];
     let (waiting, backlog) = (u32_at(payload, 56), u32_at(payload, 60));
-    Some(is_asked_for.then(|| Listener { address: SocketAddr::new(ip, port), inode: inode.into(), waiting, backlog }))
+    let memory = payload.get(MESSAGE_BYTES..).and_then(|attributes| attribute(attributes, INET_DIAG_SKMEMINFO));
+    let drops = memory.and_then(|memory| u32_at(memory, SK_MEMINFO_DROPS));
+    let address = SocketAddr::new(ip, port);
+    Some(is_asked_for.then(|| Listener { address, inode: inode.into(), waiting, backlog, drops }))
+}
+
+/// The value of an attribute: each has a length, header included, and a type, and begins at a multiple of four bytes.
+pub(crate) fn attribute(mut rest: &[u8], wanted: u16) -> Option<&[u8]> {
+    while let Some(header) = rest.first_chunk::<4>() {
+        let length = usize::from(u16::from_ne_bytes([header[0], header[1]]));
+        let value = rest.get(4..length)?;
+        if u16::from_ne_bytes([header[2], header[3]]) == wanted {
+            return Some(value);
+        }
+        rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
+    }
+    None
 }
 
 /// A number in the machine's byte order.
@@ -307,11 +352,17 @@ mod tests {
         assert_eq!(progress.unwrap(), Progress::Done);
         assert_eq!(
             found,
-            [5, u64::from(u32::MAX)].map(|inode| Listener { address: v4, inode, waiting: Some(3), backlog: Some(8) })
+            [5, u64::from(u32::MAX)].map(|inode| Listener {
+                address: v4,
+                inode,
+                waiting: Some(3),
+                backlog: Some(8),
+                drops: None
+            })
         );
         let (progress, found) = read(&socket(10, 10, v6, 6), Family::V6);
         assert_eq!(progress.unwrap(), Progress::More);
-        assert_eq!(found, [Listener { address: v6, inode: 6, waiting: Some(3), backlog: Some(8) }]);
+        assert_eq!(found, [Listener { address: v6, inode: 6, waiting: Some(3), backlog: Some(8), drops: None }]);
     }
 
     #[test]

@@ -14,6 +14,8 @@ pub(crate) struct Stat {
     pub(crate) state: char,
     /// Field 4: the process that began it, or took it over when that one ended.
     pub(crate) parent: u32,
+    /// Field 9, bit PF_KTHREAD of linux/sched.h: a thread of the kernel's own.
+    pub(crate) is_kernels: bool,
     /// Field 10: page faults without I/O.
     pub(crate) minor_faults: u64,
     /// Field 12: page faults with I/O.
@@ -29,6 +31,8 @@ pub(crate) struct Stat {
     pub(crate) threads: u32,
     /// Field 22, clock ticks since boot.
     pub(crate) start_ticks: u64,
+    /// Field 24: pages that are resident, which the kernel says are inaccurate by some pages.
+    pub(crate) resident_pages: u64,
     /// Field 28: where the stack begins, another place after each execve; 0 where it is not for us to see.
     pub(crate) stack_start: u64,
     /// Field 39: the CPU it last ran on.
@@ -45,6 +49,8 @@ impl Stat {
             name: String::from_utf8_lossy(name).into_owned(),
             state: '?',
             parent: 0,
+            is_kernels: false,
+            resident_pages: 0,
             minor_faults: 0,
             major_faults: 0,
             stack_start: 0,
@@ -62,6 +68,8 @@ impl Stat {
             match field {
                 3 => stat.state = char::from(word[0]),
                 4 => stat.parent = number(word).and_then(|n| u32::try_from(n).ok()).unwrap_or(0),
+                9 => stat.is_kernels = number(word).is_some_and(|flags| flags & 0x0020_0000 != 0),
+                24 => stat.resident_pages = number(word).unwrap_or(0),
                 10 => stat.minor_faults = number(word).unwrap_or(0),
                 12 => stat.major_faults = number(word).unwrap_or(0),
                 28 => stat.stack_start = number(word).unwrap_or(0),
@@ -115,6 +123,8 @@ mod tests {
                     name: name.to_owned(),
                     state: 'R',
                     parent: 40,
+                    is_kernels: false,
+                    resident_pages: 240,
                     minor_faults: 100,
                     major_faults: 120,
                     stack_start: 280,

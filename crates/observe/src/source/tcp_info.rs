@@ -10,8 +10,12 @@ pub(crate) struct TcpInfo {
     pub(crate) is_app_limited: bool,
     /// Segments sent and not acknowledged.
     pub(crate) unacked: u32,
+    /// Milliseconds since data was last sent.
+    pub(crate) last_sent_ms: u32,
     /// Milliseconds since data last came.
     pub(crate) last_received_ms: u32,
+    /// Milliseconds since an acknowledgement last came.
+    pub(crate) last_acknowledged_ms: u32,
     /// Smoothed round-trip time, microseconds; 0: not measured yet.
     pub(crate) rtt_us: u32,
     /// Segments sent again, of its whole life.
@@ -40,7 +44,9 @@ impl TcpInfo {
         Some(TcpInfo {
             is_app_limited: bytes.get(7)? & limited != 0,
             unacked: u32_at(24)?,
+            last_sent_ms: u32_at(44)?,
             last_received_ms: u32_at(52)?,
+            last_acknowledged_ms: u32_at(56)?,
             rtt_us: u32_at(68)?,
             retransmits: u32_at(100)?,
             not_sent_bytes: u32_at(144),
@@ -98,6 +104,10 @@ mod tests {
         assert_eq!(
             (parsed.retransmits, parsed.last_received_ms),
             (libcs.tcpi_total_retrans, libcs.tcpi_last_data_recv)
+        );
+        assert_eq!(
+            (parsed.last_sent_ms, parsed.last_acknowledged_ms),
+            (libcs.tcpi_last_data_sent, libcs.tcpi_last_ack_recv)
         );
         assert!(parsed.rtt_us > 0 && parsed.rtt_us < 10_000_000, "{parsed:?}");
         assert!(parsed.rtt_min_us.unwrap() <= parsed.rtt_us.max(1) * 2, "{parsed:?}");

@@ -1,15 +1,16 @@
-//! Connections of one port by netlink (sock_diag(7)): their states, and of the established ones `tcp_info`.
+//! Connections of one port, or of all but some, by netlink (sock_diag(7)): their states, and of the established ones
+//! `tcp_info`.
 //!
 //! The kernel walks through the table of all connections of the namespace in the order of a hash of addresses and
 //! ports, so the first ones are as good a sample as any, and mostly the same from reading to reading.
 
-use super::sock_diag::{Asked, DumpError, Family, Go, dump, u32_at};
+use super::sock_diag::{Asked, DumpError, Family, Go, MESSAGE_BYTES, attribute, dump_through, u32_at};
+use super::socket_filter::but_from_ports;
 use super::tcp_info::TcpInfo;
+use std::net::{IpAddr, SocketAddr};
 
 /// `INET_DIAG_INFO` of linux/inet_diag.h.
 const INET_DIAG_INFO: u16 = 2;
-/// Bytes of `struct inet_diag_msg`.
-const MESSAGE_BYTES: usize = 72;
 /// `TCP_ESTABLISHED` and `TCP_TIME_WAIT`, `TCP_LISTEN` of net/tcp_states.h.
 const ESTABLISHED: u8 = 1;
 const TIME_WAIT: u8 = 6;
@@ -22,6 +23,13 @@ const SOCKET_BYTES: usize = 1024;
 pub(crate) struct Connection {
     /// Its state, of net/tcp_states.h.
     pub(crate) state: u8,
+    /// Tells it from all others there are and were since boot (`idiag_cookie`).
+    pub(crate) cookie: u64,
+    /// As in `socket:[inode]` of `/proc/<pid>/fd`; 0 where no descriptor is left.
+    pub(crate) inode: u32,
+    /// Its own port, and the other end.
+    pub(crate) port: u16,
+    pub(crate) remote: SocketAddr,
     /// Bytes that came and were not read.
     pub(crate) received_bytes: u32,
     /// Bytes sent and not acknowledged, or not sent.
@@ -52,10 +60,28 @@ pub(crate) fn others(
     connections(Asked { family, states, extensions: 0, port }, at_most, found)
 }
 
+/// The connections that do not have one of these ports at this end, in all states but LISTEN and TIME-WAIT, with their
+/// `tcp_info`.
+pub(crate) fn from_other_ports(
+    family: Family,
+    ports: &[u16],
+    at_most: usize,
+    found: &mut Vec<Connection>,
+) -> Result<bool, DumpError> {
+    // SYN-RECV (3 and 12) is of connections that come, not of those that go.
+    let states = 0xfff & !(1 << TIME_WAIT | 1 << LISTEN | 1 << 3 | 1);
+    let asked = Asked { family, states, extensions: 1 << (INET_DIAG_INFO - 1), port: 0 };
+    through(&but_from_ports(ports), asked, at_most, found)
+}
+
 fn connections(asked: Asked, at_most: usize, found: &mut Vec<Connection>) -> Result<bool, DumpError> {
+    through(&[], asked, at_most, found)
+}
+
+fn through(filter: &[u8], asked: Asked, at_most: usize, found: &mut Vec<Connection>) -> Result<bool, DumpError> {
     let first = found.len();
     let mut is_whole = true;
-    dump(asked, at_most.saturating_add(64) * SOCKET_BYTES, |payload| {
+    dump_through(filter, asked, at_most.saturating_add(64) * SOCKET_BYTES, |payload| {
         if found.len() - first == at_most {
             is_whole = false;
             return Some(Go::Enough);
@@ -68,25 +94,22 @@ fn connections(asked: Asked, at_most: usize, found: &mut Vec<Connection>) -> Res
 
 fn connection(payload: &[u8]) -> Option<Connection> {
     let attributes = payload.get(MESSAGE_BYTES..)?;
+    let port = |at: usize| Some(u16::from_be_bytes(*payload.get(at..)?.first_chunk()?));
+    // AF_INET6 is 10; any other family here is AF_INET.
+    let ip: IpAddr = match payload[0] {
+        10 => (*payload.get(24..)?.first_chunk::<16>()?).into(),
+        _ => (*payload.get(24..)?.first_chunk::<4>()?).into(),
+    };
     Some(Connection {
         state: payload[1],
+        cookie: u64::from_ne_bytes(*payload.get(44..)?.first_chunk()?),
+        inode: u32_at(payload, 68)?,
+        port: port(4)?,
+        remote: SocketAddr::new(ip, port(6)?),
         received_bytes: u32_at(payload, 56)?,
         sent_bytes: u32_at(payload, 60)?,
         info: attribute(attributes, INET_DIAG_INFO).and_then(TcpInfo::parse),
     })
-}
-
-/// The value of an attribute: each has a length, header included, and a type, and begins at a multiple of four bytes.
-fn attribute(mut rest: &[u8], wanted: u16) -> Option<&[u8]> {
-    while let Some(header) = rest.first_chunk::<4>() {
-        let length = usize::from(u16::from_ne_bytes([header[0], header[1]]));
-        let value = rest.get(4..length)?;
-        if u16::from_ne_bytes([header[2], header[3]]) == wanted {
-            return Some(value);
-        }
-        rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
-    }
-    None
 }
 
 #[cfg(test)]
@@ -94,6 +117,7 @@ mod tests {
     use super::*;
     use std::io::Write;
     use std::net::{TcpListener, TcpStream};
+    use std::os::fd::AsFd;
 
     #[test]
     fn attributes_are_found_and_hostile_lengths_end_the_search() {
@@ -144,5 +168,32 @@ mod tests {
         drop(servers);
         let mut none = Vec::new();
         assert!(established(Family::V6, address.port(), 100, &mut none).unwrap() && none.is_empty());
+    }
+
+    #[test]
+    fn connections_from_other_ports_are_listed_with_their_ends_and_inodes() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let client = TcpStream::connect(address).unwrap();
+        let server = listener.accept().unwrap().0;
+        let inode = |socket: &dyn AsFd| rustix::fs::fstat(socket.as_fd()).unwrap().st_ino;
+        let listed = |ports: &[u16]| {
+            let mut found = Vec::new();
+            from_other_ports(Family::V4, ports, 10_000, &mut found).unwrap();
+            found
+        };
+        let other = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let found = listed(&[other, address.port(), 1]);
+        let own = found.iter().find(|c| u64::from(c.inode) == inode(&client)).expect("the client's end");
+        assert_eq!((own.remote, own.port), (address, client.local_addr().unwrap().port()));
+        assert!(own.cookie != 0 && own.info.is_some() && own.state == ESTABLISHED, "{own:?}");
+        assert!(found.iter().all(|c| u64::from(c.inode) != inode(&server)), "its port was left out");
+        assert!(found.iter().all(|c| c.port != address.port() && c.state != LISTEN));
+        let all = listed(&[]);
+        let served = all.iter().find(|c| u64::from(c.inode) == inode(&server)).expect("without a filter");
+        assert_eq!((served.port, served.remote), (address.port(), client.local_addr().unwrap()));
+        assert!(listed(&[1, client.local_addr().unwrap().port()]).iter().all(|c| u64::from(c.inode) != inode(&client)));
+        // As many ports as are ever left out.
+        assert!(listed(&(1..=64).collect::<Vec<u16>>()).iter().any(|c| u64::from(c.inode) == inode(&client)));
     }
 }

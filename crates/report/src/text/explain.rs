@@ -218,6 +218,9 @@ fn all_limits(plan: &Plan, page: &mut Page) {
     let give_up =
         plan.give_up_ns.map_or("never".to_owned(), |ns| format!("{} in which nothing has connected", duration(ns)));
     page.row("given up after", &give_up);
+    if plan.after_ns > 0 {
+        page.row("read on after it", &format!("{}, the machine and the target without load", duration(plan.after_ns)));
+    }
     if matches!(plan.pace, Pace::Open { .. }) {
         page.row(
             "queue",

@@ -88,6 +88,8 @@ fields! {
     ConnectTimeout = "connect_timeout",
     /// When a run is given up in which nothing has connected.
     GiveUp = "give_up",
+    /// How long the machine is read on after the load.
+    After = "after",
     /// Reply timeout.
     Timeout = "timeout",
     /// Requests on a connection before it is replaced.

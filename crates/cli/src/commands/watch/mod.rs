@@ -44,7 +44,7 @@ pub fn run(args: &WatchArgs) -> Result<Exit, Failure> {
     let interrupted = interrupt::flag()?;
     let outlet = Outlet::start().map_err(|error| Failure::could_not_run(format!("expected a thread, but {error}")))?;
     let style = terminal::style(args.no_color);
-    let mut rows = Rows { table, style, before: None, outlet: outlet.clone(), written: Ok(()) };
+    let mut rows = Rows { table, style, before: Vec::new(), outlet: outlet.clone(), written: Ok(()) };
     let duration = args.duration.map(Duration::from_nanos);
     let tick = Duration::from_nanos(args.tick);
     let probes = args.observe.map_or_else(Default::default, Into::into);
@@ -98,7 +98,8 @@ fn list(args: &WatchArgs) -> Result<Exit, Failure> {
 struct Rows {
     table: Timeline,
     style: report::text::Style,
-    before: Option<Snapshot>,
+    /// The last ones, the oldest first.
+    before: Vec<Snapshot>,
     outlet: Outlet,
     /// The first failure of stdout.
     written: std::io::Result<()>,
@@ -110,9 +111,9 @@ impl Rows {
             return;
         }
         let mut row = Vec::new();
-        self.written = match &self.before {
-            None => self.table.head(&mut row, self.style),
-            Some(before) => self.table.row(&mut row, before, snapshot, self.style),
+        self.written = match &*self.before {
+            [] => self.table.head(&mut row, self.style),
+            before => self.table.row(&mut row, before, snapshot, self.style),
         };
         self.outlet.rows(String::from_utf8_lossy(&row).into_owned());
         for event in events {
@@ -122,7 +123,10 @@ impl Rows {
         if self.written.is_ok() {
             self.written = self.outlet.settle(SETTLE);
         }
-        self.before = Some(snapshot.clone());
+        if self.before.len() == report::timeline::LOOKED_BACK_MAX {
+            self.before.remove(0);
+        }
+        self.before.push(snapshot.clone());
     }
 }
 

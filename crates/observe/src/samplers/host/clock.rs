@@ -3,7 +3,7 @@
 //! Cost: at most eighteen clock readings a tick, without a system call. Needs no privilege and cannot fail.
 
 use crate::metric::{Metric, gauge};
-use crate::samplers::{Entry, Sampler};
+use crate::samplers::{EACH, Entry, Sampler};
 use crate::source::clock::{suspended_ns, wall_offset_ns};
 use crate::source::proc::{Buffers, SampleError};
 use model::Snapshot;
@@ -23,6 +23,7 @@ pub(crate) const ENTRY: Entry = Entry {
     about: "wall clock and suspended time against the monotonic clock",
     needs: "nothing",
     cost: "some clock readings a tick, no system call",
+    every_ns: EACH,
     metrics: METRICS,
     make: || Box::new(Clock),
 };

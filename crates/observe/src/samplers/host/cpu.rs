@@ -3,7 +3,7 @@
 //! Cost: one read a tick, which the kernel makes in time linear in the cores. Needs no privilege.
 
 use crate::metric::{Metric, counter, fill, gauge};
-use crate::samplers::{Entry, Sampler};
+use crate::samplers::{EACH, Entry, Sampler};
 use crate::source::proc::{Buffers, HotFile, SampleError, lines, number, number_after, words};
 use crate::source::stat::ticks_ns;
 use model::Snapshot;
@@ -31,6 +31,7 @@ pub(crate) const ENTRY: Entry = Entry {
     about: "CPU time of the machine and of each core (/proc/stat)",
     needs: "nothing",
     cost: "1 read a tick",
+    every_ns: EACH,
     metrics: METRICS,
     make: || Box::new(Cpu::new()),
 };

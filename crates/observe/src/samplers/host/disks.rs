@@ -1,11 +1,11 @@
 //! Requests, bytes and busy time of each disk, from `/proc/diskstats` (Documentation/admin-guide/iostats.rst).
 //! Whole disks that were ever used; partitions, RAM disks and loop devices are left out, as their I/O is that of what is
-//! below them. A container sees the machine's. Cost: one read a tick, and a look at `/sys/block` for each new name.
+//! below them. A container sees the machine's. Cost: one read a second, and a look at `/sys/block` for each new name.
 //! Needs no privilege.
 
 use crate::limits::DEVICES_MAX;
 use crate::metric::{Metric, counter, gauge};
-use crate::samplers::{Entry, Sampler};
+use crate::samplers::{Entry, SECOND, Sampler};
 use crate::source::proc::{Buffers, HotFile, SampleError, lines, number, words};
 use model::Snapshot;
 use model::metrics::Metrics;
@@ -30,7 +30,8 @@ pub(crate) const ENTRY: Entry = Entry {
     name: "host/disks",
     about: "requests, bytes, busy time of each disk (/proc/diskstats)",
     needs: "nothing",
-    cost: "1 read a tick",
+    cost: "1 read a second",
+    every_ns: SECOND,
     metrics: METRICS,
     make: || Box::new(Disks { diskstats: HotFile::new("/proc/diskstats"), is_disk: BTreeMap::new(), left_out: 0 }),
 };

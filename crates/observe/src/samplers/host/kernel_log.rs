@@ -2,11 +2,11 @@
 //! tasks, lockups, SYN flooding. Only what the kernel itself says (facility 0) from the first reading on; a record that
 //! was overwritten before it was read is counted as lost.
 //! Not limited to a container. Its clock is the scheduler's, which may differ from CLOCK_MONOTONIC by some milliseconds.
-//! Cost: one system call a tick while nothing is said. Where `kernel.dmesg_restrict` is 1 it needs CAP_SYSLOG.
+//! Cost: one system call a second while nothing is said. Where `kernel.dmesg_restrict` is 1 it needs CAP_SYSLOG.
 
 use crate::limits::{LOG_EVENTS_MAX, LOG_RECORDS_MAX};
 use crate::metric::{Metric, counter};
-use crate::samplers::{Entry, Sampler};
+use crate::samplers::{Entry, SECOND, Sampler};
 use crate::source::clock::monotonic_ns;
 use crate::source::proc::{Buffers, SampleError};
 use model::event::Details;
@@ -27,7 +27,8 @@ pub(crate) const ENTRY: Entry = Entry {
     name: "host/kernel_log",
     about: "bugs, failed allocations, OOM kills, hung tasks, SYN flooding in the kernel's log (/dev/kmsg)",
     needs: "/dev/kmsg; CAP_SYSLOG where kernel.dmesg_restrict is 1",
-    cost: "1 read a tick",
+    cost: "1 read a second",
+    every_ns: SECOND,
     metrics: METRICS,
     make: || Box::new(KernelLog { log: None, buffer: vec![0; RECORD_BYTES], events: Vec::new(), count: 0, lost: 0 }),
 };

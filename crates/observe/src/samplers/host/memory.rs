@@ -1,8 +1,8 @@
 //! Memory and swap, and what memory is used for, from `/proc/meminfo`.
-//! The whole machine's: a container's limit is not in it. Cost: one read a tick. Needs no privilege.
+//! The whole machine's: a container's limit is not in it. Cost: one read a second. Needs no privilege.
 
 use crate::metric::{Metric, fill, gauge};
-use crate::samplers::{Entry, Sampler};
+use crate::samplers::{Entry, SECOND, Sampler};
 use crate::source::proc::{Buffers, HotFile, SampleError, number_after};
 use model::Snapshot;
 
@@ -24,7 +24,8 @@ pub(crate) const ENTRY: Entry = Entry {
     name: "host/memory",
     about: "memory available, what it is used for, swap (/proc/meminfo)",
     needs: "nothing",
-    cost: "1 read a tick",
+    cost: "1 read a second",
+    every_ns: SECOND,
     metrics: METRICS,
     make: || Box::new(Memory { meminfo: HotFile::new("/proc/meminfo") }),
 };

@@ -1,10 +1,10 @@
 //! Time in which tasks waited for CPU, memory or I/O, from `/proc/pressure/{cpu,memory,io}`: "some" while at least one
 //! waited, "full" while all did (Documentation/accounting/psi.rst).
 //! The whole machine's; the kernel's total is taken, not its averages, so that a rate is over our own interval.
-//! Cost: three reads a tick. Needs no privilege, but a kernel with CONFIG_PSI that was not booted with psi=0.
+//! Cost: three reads a second. Needs no privilege, but a kernel with CONFIG_PSI that was not booted with psi=0.
 
 use crate::metric::{Metric, counter, fill};
-use crate::samplers::{Entry, Sampler};
+use crate::samplers::{Entry, SECOND, Sampler};
 use crate::source::proc::{Buffers, HotFile, SampleError, lines, number};
 use model::Snapshot;
 
@@ -26,7 +26,8 @@ pub(crate) const ENTRY: Entry = Entry {
     name: "host/pressure",
     about: "time tasks waited for CPU, memory, I/O (/proc/pressure)",
     needs: "CONFIG_PSI, and no psi=0 at boot",
-    cost: "3 reads a tick",
+    cost: "3 reads a second",
+    every_ns: SECOND,
     metrics: METRICS,
     make: || Box::new(Pressure::new()),
 };

@@ -1,10 +1,10 @@
 //! Packets that the cores took from their backlogs, dropped, or left for later, from `/proc/net/softnet_stat`.
 //! The whole machine's, in whatever network namespace; summed over the cores. Drops: the backlog was full
 //! (`net.core.netdev_max_backlog`); squeezed: the time or budget was up with packets left (`net.core.netdev_budget`).
-//! Cost: one read a tick. Needs no privilege.
+//! Cost: one read a second. Needs no privilege.
 
 use crate::metric::{Metric, counter};
-use crate::samplers::{Entry, Sampler};
+use crate::samplers::{Entry, SECOND, Sampler};
 use crate::source::proc::{Buffers, HotFile, SampleError, lines, words};
 use model::Snapshot;
 
@@ -19,7 +19,8 @@ pub(crate) const ENTRY: Entry = Entry {
     name: "host/softnet",
     about: "packets taken, dropped and left for later by the cores (/proc/net/softnet_stat)",
     needs: "nothing",
-    cost: "1 read a tick",
+    cost: "1 read a second",
+    every_ns: SECOND,
     metrics: METRICS,
     make: || Box::new(Softnet { stat: HotFile::new("/proc/net/softnet_stat") }),
 };

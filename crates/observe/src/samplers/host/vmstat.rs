@@ -1,10 +1,10 @@
 //! Swapping, refaults, major faults, reclaim and OOM kills, from `/proc/vmstat`.
 //! The whole machine's, also in a container. Names that a kernel does not have are absent; stalls of an allocation are
 //! summed over the zones (`allocstall_dma32`, `allocstall_normal`, …).
-//! Cost: one read a tick, some 5 KiB. Needs no privilege.
+//! Cost: one read a second, some 5 KiB. Needs no privilege.
 
 use crate::metric::{Metric, counter, fill};
-use crate::samplers::{Entry, Sampler};
+use crate::samplers::{Entry, SECOND, Sampler};
 use crate::source::proc::{Buffers, HotFile, SampleError, lines, number};
 use model::Snapshot;
 
@@ -26,7 +26,8 @@ pub(crate) const ENTRY: Entry = Entry {
     name: "host/vmstat",
     about: "swapping, refaults, major faults, stalls of allocations (/proc/vmstat)",
     needs: "CONFIG_VM_EVENT_COUNTERS",
-    cost: "1 read a tick",
+    cost: "1 read a second",
+    every_ns: SECOND,
     metrics: METRICS,
     make: || Box::new(Vmstat { vmstat: HotFile::new("/proc/vmstat") }),
 };

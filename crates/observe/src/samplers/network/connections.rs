@@ -2,17 +2,18 @@
 //! ones `tcp_info` (round trips, retransmits, what bounds sending), aggregated.
 //! Its connections are those of the ports it listens on, its own end of them. Of at most 2,048 established ones
 //! `tcp_info` is read and of at most 16,384 others the state, for at most eight ports; with more it is a sample, in the
-//! order of the kernel's hash, and the status says so. What a connection counts is summed over those that were looked
-//! at: when one ends, its share goes (`Kind::LivingSum`).
-//! Cost: two requests a port and family a tick; each walks through the table of connections of the machine, and a reading
+//! order of the kernel's hash, and the status says so. What the kernel counts by connection is summed up as it grows, so
+//! that nothing goes with a connection that ends but what it counted after its last reading (`growth.rs`).
+//! Cost: two requests a port and family a second; each walks through the table of connections of the machine, and a reading
 //! is not repeated before two hundred times its CPU time (0.5 % of a core). With more than 50,000 sockets only
 //! established ones are asked for: where they are the target's, 2,048 are found at once; where they are not, the walk goes
 //! through all and stalls them, so it is made once and no more. Another namespace needs CAP_SYS_ADMIN.
 
 use super::folder;
+use super::growth::Growth;
 use crate::limits::{CONNECTIONS_MAX, PORTS_MAX, STATES_MAX, WALK_NS_MAX, WALK_SOCKETS_MAX, WALK_SPARING};
-use crate::metric::{Metric, gauge, living_sum};
-use crate::samplers::{Entry, Sampler};
+use crate::metric::{Metric, counter, gauge};
+use crate::samplers::{Entry, SECOND, Sampler};
 use crate::source::clock;
 use crate::source::namespace::in_network_of;
 use crate::source::proc::{Buffers, SampleError};
@@ -39,13 +40,13 @@ const METRICS: &[Metric] = &[
     gauge("rtt_max_ns", "ns", "tcpi_rtt", "the same, highest"),
     gauge("rtt_min_p50_ns", "ns", "tcpi_min_rtt", "least round trip of a connection, median"),
     gauge("rtt_min_p99_ns", "ns", "tcpi_min_rtt", "the same, 99th percentile"),
-    living_sum("connection_retransmits", "segments", "tcpi_total_retrans", "sent again"),
+    counter("connection_retransmits", "segments", "tcpi_total_retrans", "sent again"),
     gauge("connections_with_retransmits", "connections", "tcpi_total_retrans", "that ever sent a segment again"),
     gauge("unacked_segments", "segments", "tcpi_unacked", "sent and not acknowledged"),
     gauge("not_sent_bytes", "bytes", "tcpi_notsent_bytes", "in send buffers, not sent yet"),
-    living_sum("send_busy_ns", "ns", "tcpi_busy_time", "time with data to send"),
-    living_sum("send_window_limited_ns", "ns", "tcpi_rwnd_limited", "of that, bound by the peer's window"),
-    living_sum("send_buffer_limited_ns", "ns", "tcpi_sndbuf_limited", "of that, bound by the own send buffer"),
+    counter("send_busy_ns", "ns", "tcpi_busy_time", "time with data to send"),
+    counter("send_window_limited_ns", "ns", "tcpi_rwnd_limited", "of that, bound by the peer's window"),
+    counter("send_buffer_limited_ns", "ns", "tcpi_sndbuf_limited", "of that, bound by the own send buffer"),
     gauge("delivery_bytes_per_s", "bytes/s", "tcpi_delivery_rate", "rate of last deliveries, median"),
     gauge(
         "connections_app_limited",
@@ -60,11 +61,10 @@ pub(crate) const ENTRY: Entry = Entry {
     name: "network/connections",
     about: "states and tcp_info of the target's connections, aggregated (sock_diag)",
     needs: "CAP_SYS_ADMIN for another network namespace; CONFIG_INET_DIAG",
-    cost: "2 netlink requests a port a tick, 0.5 % of a core at the most",
+    cost: "2 netlink requests a port a second, 0.5 % of a core at the most",
+    every_ns: SECOND,
     metrics: METRICS,
-    make: || {
-        Box::new(Connections { leaves_out: None, due_ns: i64::MIN, walk_max: WALK_SOCKETS_MAX, is_elsewhere: false })
-    },
+    make: || Box::new(Connections::new(WALK_SOCKETS_MAX)),
 };
 
 #[derive(Debug)]
@@ -76,6 +76,14 @@ struct Connections {
     walk_max: u64,
     /// Many sockets, and few of them the target's.
     is_elsewhere: bool,
+    growth: Growth<4>,
+}
+
+impl Connections {
+    fn new(walk_max: u64) -> Self {
+        let growth = Growth::default();
+        Connections { leaves_out: None, due_ns: i64::MIN, walk_max, is_elsewhere: false, growth }
+    }
 }
 
 impl Sampler for Connections {
@@ -103,17 +111,35 @@ impl Sampler for Connections {
             let cost_ns = clock::thread_cpu_ns().saturating_sub(begun_cpu_ns);
             self.due_ns = snapshot.at_ns.saturating_add(cost_ns.saturating_mul(WALK_SPARING));
         }
-        let read = read.map_err(|error| SampleError::Refused { reason: error.to_string() })?;
+        let mut read = read.map_err(|error| SampleError::Refused { reason: error.to_string() })?;
         self.is_elsewhere = crowd.is_some() && read.is_any_whole && took_ns > WALK_NS_MAX;
         let crowd = crowd.map(|sockets| format!("states but the established one, as there are {sockets} sockets"));
-        let left_out: Vec<String> = crowd.into_iter().chain(read.left_out).collect();
+        let left_out: Vec<String> = crowd.into_iter().chain(std::mem::take(&mut read.left_out)).collect();
         self.leaves_out = (!left_out.is_empty()).then(|| left_out.join("; "));
         aggregate(&read.found, read.has_states, &mut snapshot.network);
+        self.count(&read, &mut snapshot.network);
         Ok(())
     }
 
     fn leaves_out(&self) -> Option<String> {
         self.leaves_out.clone()
+    }
+}
+
+impl Connections {
+    /// What grows, of those that have ended too.
+    fn count(&mut self, read: &Ports, metrics: &mut Metrics) {
+        let infos = read.found.iter().filter_map(|c| Some((c.cookie, c.info.as_ref()?)));
+        let counts = infos.map(|(cookie, info)| {
+            let sent_again = Some(u64::from(info.retransmits));
+            (cookie, [sent_again, info.busy_us, info.window_limited_us, info.buffer_limited_us])
+        });
+        let [sent_again, busy_us, window_us, buffer_us] = self.growth.take(read.is_all, counts);
+        let ns = |us: Option<u64>| us.map(|us| us.saturating_mul(1000));
+        metrics.set_if("connection_retransmits", sent_again);
+        metrics.set_if("send_busy_ns", ns(busy_us));
+        metrics.set_if("send_window_limited_ns", ns(window_us));
+        metrics.set_if("send_buffer_limited_ns", ns(buffer_us));
     }
 }
 
@@ -123,6 +149,8 @@ struct Ports {
     left_out: Vec<String>,
     /// Of one of them all were found: the walk went through the whole table.
     is_any_whole: bool,
+    /// Of each of them all were found.
+    is_all: bool,
     /// Also those that are not established.
     has_states: bool,
 }
@@ -137,7 +165,8 @@ fn read_within(
     established_max: usize,
     others_max: usize,
 ) -> Result<Ports, DumpError> {
-    let mut read = Ports { found: Vec::new(), left_out: Vec::new(), is_any_whole: false, has_states: with_states };
+    let has_states = with_states;
+    let mut read = Ports { found: Vec::new(), left_out: Vec::new(), is_any_whole: false, is_all: false, has_states };
     let Ports { found, left_out, is_any_whole, .. } = &mut read;
     let (mut established_left, mut others_left) = (established_max, others_max);
     if ports.len() > PORTS_MAX {
@@ -165,9 +194,10 @@ fn read_within(
         }
         others_left = others_left.saturating_sub(found.len() - before);
     }
+    let is_all = established_cut.is_empty() && ports.len() <= PORTS_MAX;
     left_out.extend(beyond("established", &established_cut, established_max));
     left_out.extend(beyond("other", &others_cut, others_max));
-    Ok(read)
+    Ok(Ports { is_all, ..read })
 }
 
 /// What was not looked at of some ports; `max`: what is looked at of all of them together.
@@ -210,13 +240,9 @@ fn aggregate(found: &[Connection], has_states: bool, metrics: &mut Metrics) {
     let least = sorted(least.map(u64::from));
     metrics.set_if("rtt_min_p50_ns", us(quantile(&least, 0.5)));
     metrics.set_if("rtt_min_p99_ns", us(quantile(&least, 0.99)));
-    metrics.set_if("connection_retransmits", total(&|info| Some(info.retransmits.into())));
     metrics.set("connections_with_retransmits", count(&|info| info.retransmits > 0));
     metrics.set_if("unacked_segments", total(&|info| Some(info.unacked.into())));
     metrics.set_if("not_sent_bytes", total(&|info| info.not_sent_bytes.map(u64::from)));
-    metrics.set_if("send_busy_ns", us(total(&|info| info.busy_us)));
-    metrics.set_if("send_window_limited_ns", us(total(&|info| info.window_limited_us)));
-    metrics.set_if("send_buffer_limited_ns", us(total(&|info| info.buffer_limited_us)));
     let rates = sorted(infos.iter().filter_map(|info| info.delivery_rate).filter(|rate| *rate > 0));
     metrics.set_if("delivery_bytes_per_s", quantile(&rates, 0.5));
     metrics.set("connections_app_limited", count(&|info| info.is_app_limited));
@@ -224,14 +250,14 @@ fn aggregate(found: &[Connection], has_states: bool, metrics: &mut Metrics) {
     metrics.set_if("last_received_p50_ns", quantile(&received, 0.5).map(|ms| ms.saturating_mul(1_000_000)));
 }
 
-fn sorted(values: impl Iterator<Item = u64>) -> Vec<u64> {
+pub(super) fn sorted(values: impl Iterator<Item = u64>) -> Vec<u64> {
     let mut values: Vec<u64> = values.collect();
     values.sort_unstable();
     values
 }
 
 /// The nearest rank.
-fn quantile(sorted: &[u64], q: f64) -> Option<u64> {
+pub(super) fn quantile(sorted: &[u64], q: f64) -> Option<u64> {
     let rank = (sorted.len() as f64 * q).ceil() as usize;
     sorted.get(rank.saturating_sub(1)).copied()
 }
@@ -241,7 +267,8 @@ mod tests {
     use super::*;
 
     fn connection(state: u8, info: Option<TcpInfo>) -> Connection {
-        Connection { state, received_bytes: 10, sent_bytes: 20, info }
+        let remote = SocketAddr::from(([127, 0, 0, 1], 9));
+        Connection { state, cookie: 1, inode: 1, port: 80, remote, received_bytes: 10, sent_bytes: 20, info }
     }
 
     #[test]
@@ -249,7 +276,7 @@ mod tests {
         let mut metrics = Metrics::default();
         aggregate(&[], true, &mut metrics);
         assert_eq!((metrics.of("connections_looked_at"), metrics.of("connections_close_wait")), (Some(0), Some(0)));
-        assert_eq!((metrics.of("rtt_p50_ns"), metrics.of("send_busy_ns")), (None, None));
+        assert_eq!((metrics.of("rtt_p50_ns"), metrics.of("not_sent_bytes")), (None, None));
         let old = TcpInfo { rtt_us: 7, ..TcpInfo::default() };
         aggregate(&[connection(1, Some(old)), connection(8, None), connection(12, None)], true, &mut metrics);
         assert_eq!((metrics.of("rtt_p50_ns"), metrics.of("rtt_min_p50_ns")), (Some(7000), None));
@@ -262,10 +289,11 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let clients: Vec<_> = (0..5).map(|_| std::net::TcpStream::connect(address).unwrap()).collect();
         let mut snapshot = Snapshot::default();
-        let listening = model::snapshot::ListenerSample { address: address.to_string(), waiting: 0, backlog: 128 };
+        let listening =
+            model::snapshot::ListenerSample { address: address.to_string(), backlog: 128, ..Default::default() };
         snapshot.listeners.push(listening);
         snapshot.network.set("tcp_sockets", 10);
-        let mut sampler = Connections { leaves_out: None, due_ns: i64::MIN, walk_max: 2, is_elsewhere: false };
+        let mut sampler = Connections::new(2);
         // The last of them may take a moment to be one on the listener's side, too.
         testkit::wait_until("five connections", || {
             sampler.due_ns = i64::MIN;

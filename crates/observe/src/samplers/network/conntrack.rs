@@ -1,11 +1,11 @@
 //! Connections that the firewall's tracking holds, against how many it may, from `/proc/<pid>/net/stat/nf_conntrack`
 //! (of the target's network namespace) and `net.netfilter.nf_conntrack_max` (one for all namespaces).
 //! When it is full, new connections are dropped without a word to either end, but for the kernel's log.
-//! Cost: two reads a tick. Needs no privilege. Disabled where tracking is not loaded.
+//! Cost: two reads a second. Needs no privilege. Disabled where tracking is not loaded.
 
 use super::folder;
 use crate::metric::{Metric, counter, gauge};
-use crate::samplers::{Entry, Sampler};
+use crate::samplers::{Entry, SECOND, Sampler};
 use crate::source::proc::{Buffers, SampleError, lines, number, words};
 use model::Snapshot;
 
@@ -28,7 +28,8 @@ pub(crate) const ENTRY: Entry = Entry {
     name: "network/conntrack",
     about: "tracked connections against their bound (/proc/<pid>/net/stat/nf_conntrack)",
     needs: "the module nf_conntrack",
-    cost: "2 reads a tick",
+    cost: "2 reads a second",
+    every_ns: SECOND,
     metrics: ALL,
     make: || Box::new(Conntrack),
 };

@@ -2,11 +2,11 @@
 //! Where no target is known they are those of the generator's namespace; where both ends are on this host, both ends'
 //! traffic is in them. Names that a kernel does not have are absent. Their meaning: RFC 4022 (TCP-MIB), RFC 4293 (IP-MIB)
 //! and Documentation/networking/snmp_counter.rst.
-//! Cost: two reads a tick, some 4 KiB. Needs no privilege.
+//! Cost: two reads a second, some 4 KiB. Needs no privilege.
 
 use super::folder;
 use crate::metric::{Metric, counter, fill, gauge};
-use crate::samplers::{Entry, Sampler};
+use crate::samplers::{Entry, SECOND, Sampler};
 use crate::source::proc::{Buffers, SampleError, lines, number, words};
 use model::Snapshot;
 
@@ -115,7 +115,8 @@ pub(crate) const ENTRY: Entry = Entry {
     name: "network/counters",
     about: "TCP's, UDP's and IP's counters of the target's network namespace (/proc/<pid>/net/snmp, netstat)",
     needs: "nothing",
-    cost: "2 reads a tick",
+    cost: "2 reads a second",
+    every_ns: SECOND,
     metrics: METRICS,
     make: || Box::new(Counters),
 };
@@ -125,8 +126,7 @@ struct Counters;
 
 impl Sampler for Counters {
     fn sample(&mut self, buffers: &mut Buffers, snapshot: &mut Snapshot) -> Result<(), SampleError> {
-        let (folder, pid) = folder(snapshot);
-        snapshot.network_pid = pid;
+        let (folder, _) = folder(snapshot);
         for name in ["snmp", "netstat"] {
             let text = buffers.read(format_args!("{folder}/{name}"))?;
             let columns = Columns::of(text);
@@ -188,7 +188,6 @@ mod tests {
     fn without_a_target_they_are_this_namespaces() {
         let mut snapshot = Snapshot::default();
         Counters.sample(&mut Buffers::default(), &mut snapshot).unwrap();
-        assert_eq!(snapshot.network_pid, None);
         for name in ["listen_overflows", "tcp_retransmits", "delayed_acks"] {
             assert!(snapshot.network.of(name).is_some(), "{name}");
         }

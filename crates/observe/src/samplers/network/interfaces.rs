@@ -1,10 +1,10 @@
 //! Bytes, packets, errors and drops of each network interface, from `/proc/<pid>/net/dev`: of the network namespace of
-//! the target. At most 32, the first ones. Cost: one read a tick. Needs no privilege.
+//! the target. At most 32, the first ones. Cost: one read a second. Needs no privilege.
 
 use super::folder;
 use crate::limits::DEVICES_MAX;
 use crate::metric::{Metric, counter};
-use crate::samplers::{Entry, Sampler};
+use crate::samplers::{Entry, SECOND, Sampler};
 use crate::source::proc::{Buffers, SampleError, lines, number, words};
 use model::Snapshot;
 use model::metrics::Metrics;
@@ -26,7 +26,8 @@ pub(crate) const ENTRY: Entry = Entry {
     name: "network/interfaces",
     about: "bytes, packets, errors, drops of the interfaces of the target's network namespace (/proc/<pid>/net/dev)",
     needs: "nothing",
-    cost: "1 read a tick",
+    cost: "1 read a second",
+    every_ns: SECOND,
     metrics: METRICS,
     make: || Box::new(Interfaces { left_out: 0 }),
 };

@@ -1,11 +1,11 @@
 //! Sockets by kind, from `/proc/<pid>/net/{sockstat,sockstat6}`: of the network namespace of the target.
 //! In use and TIME_WAIT are of the namespace; orphans, allocated ones and memory are the whole machine's
-//! (net/ipv4/proc.c). Cost: two reads a tick. Needs no privilege.
+//! (net/ipv4/proc.c). Cost: two reads a second. Needs no privilege.
 
 use super::folder;
 use super::time_wait::parse;
 use crate::metric::{Metric, fill, gauge};
-use crate::samplers::{Entry, Sampler};
+use crate::samplers::{Entry, SECOND, Sampler};
 use crate::source::proc::{Buffers, SampleError, lines, number, words};
 use model::Snapshot;
 
@@ -25,7 +25,8 @@ pub(crate) const ENTRY: Entry = Entry {
     name: "network/sockstat",
     about: "sockets of the target's network namespace by kind (/proc/<pid>/net/sockstat, sockstat6)",
     needs: "nothing",
-    cost: "2 reads a tick",
+    cost: "2 reads a second",
+    every_ns: SECOND,
     metrics: ALL,
     make: || Box::new(Sockstat),
 };

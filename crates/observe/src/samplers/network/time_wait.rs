@@ -1,9 +1,9 @@
 //! TCP sockets in TIME_WAIT and the memory of TCP's socket buffers, from `/proc/net/sockstat` (`tw`, IPv6's included, and
 //! `mem`, in pages).
-//! Of the generator's network namespace (the target's is `network/sockstat`'s), not of the whole machine. Cost: one read a tick. Needs no privilege.
+//! Of the generator's network namespace (the target's is `network/sockstat`'s), not of the whole machine. Cost: one read a second. Needs no privilege.
 
 use crate::metric::{Metric, gauge};
-use crate::samplers::{Entry, Sampler};
+use crate::samplers::{Entry, SECOND, Sampler};
 use crate::source::proc::{Buffers, HotFile, SampleError, lines, number, words};
 use model::Snapshot;
 
@@ -16,7 +16,8 @@ pub(crate) const ENTRY: Entry = Entry {
     name: "network/time_wait",
     about: "TCP sockets in TIME_WAIT, memory of socket buffers (/proc/net/sockstat)",
     needs: "nothing",
-    cost: "1 read a tick",
+    cost: "1 read a second",
+    every_ns: SECOND,
     metrics: METRICS,
     make: || Box::new(TimeWait { sockstat: HotFile::new("/proc/net/sockstat") }),
 };

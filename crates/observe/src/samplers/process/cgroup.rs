@@ -3,10 +3,10 @@
 //! Throttling is counted by the group that has the quota, so the counts of all groups up to the mount are summed; of
 //! memory it is the group with the lowest limit; the kills are those of the process's own group. Processes of one group
 //! share one reading. What lies above a container's mount is not seen.
-//! Cost: for each process one file opened a tick, for each group about six. Needs no privilege.
+//! Cost: for each process one file opened a second, for each group about six. Needs no privilege.
 
 use crate::metric::{Metric, counter, gauge};
-use crate::samplers::{Entry, Sampler, first_failure, of_target};
+use crate::samplers::{Entry, SECOND, Sampler, first_failure, of_target};
 use crate::source::cgroup::{Group, V1_UNLIMITED, groups_of, number_of};
 use crate::source::proc::{Buffers, SampleError};
 use crate::source::setting::Root;
@@ -42,35 +42,54 @@ const METRICS: &[Metric] = &[
     ),
     gauge("cgroup_tasks", "tasks", "pids.current", "tasks of the group"),
     gauge("cgroup_tasks_limit", "tasks", "pids.max", "most it may have; absent: no limit"),
+    counter("cgroup_tasks_limit_hits", "times", "pids.events max", "tasks it was refused for that"),
 ];
 
 pub(crate) const ENTRY: Entry = Entry {
     name: "process/cgroup",
     about: "the target's control groups: CPU throttling, memory limit, usage, OOM kills, tasks (cgroup v1, v2)",
     needs: "control groups mounted, version 1 or 2",
-    cost: "1 file a process, some 6 a group a tick",
+    cost: "1 file a process, some 6 a group a second",
+    every_ns: SECOND,
     metrics: METRICS,
     make: || Box::new(Cgroups::default()),
 };
 
 #[derive(Debug, Default)]
-struct Cgroups {
-    /// The folders for each text of `/proc/<pid>/cgroup`.
-    known: BTreeMap<String, Folders>,
-}
+struct Cgroups(KnownGroups);
 
 /// A process's groups, each from its own up to the mount; empty: no hierarchy has the controller.
 #[derive(Debug, Clone, Default)]
-struct Folders {
+pub(super) struct Folders {
     cpu: Vec<Group>,
     /// Where version 1 counts CPU time.
     cpuacct: Vec<Group>,
-    memory: Vec<Group>,
+    pub(super) memory: Vec<Group>,
+    /// `io` of version 2, `blkio` of version 1.
+    pub(super) io: Vec<Group>,
+    /// Those of version 2, whichever controllers it has.
+    pub(super) unified: Vec<Group>,
     pids: Vec<Group>,
 }
 
 impl Sampler for Cgroups {
     fn sample(&mut self, buffers: &mut Buffers, snapshot: &mut Snapshot) -> Result<(), SampleError> {
+        self.0.read(buffers, snapshot, Folders::read)
+    }
+}
+
+/// The folders for each text of `/proc/<pid>/cgroup`.
+#[derive(Debug, Default)]
+pub(super) struct KnownGroups(BTreeMap<String, Folders>);
+
+impl KnownGroups {
+    /// Reads something of the groups of each process of the target; processes of one group share one reading.
+    pub(super) fn read(
+        &mut self,
+        buffers: &mut Buffers,
+        snapshot: &mut Snapshot,
+        read: fn(&Folders, &Root) -> Metrics,
+    ) -> Result<(), SampleError> {
         let root = Root::at(if buffers.root().is_empty() { "/" } else { buffers.root() });
         let mut outcome = Ok(());
         let mut readings: BTreeMap<String, Metrics> = BTreeMap::new();
@@ -83,16 +102,16 @@ impl Sampler for Cgroups {
                     continue;
                 }
             };
-            if !self.known.contains_key(&text) {
+            if !self.0.contains_key(&text) {
                 // A target that moves from group to group all the time would fill the map.
-                if self.known.len() >= crate::limits::PROCESSES_MAX {
-                    self.known.clear();
+                if self.0.len() >= crate::limits::PROCESSES_MAX {
+                    self.0.clear();
                 }
                 let mounts = buffers.read(format_args!("/proc/self/mountinfo"))?;
-                self.known.insert(text.clone(), Folders::of(&text, &String::from_utf8_lossy(mounts)));
+                self.0.insert(text.clone(), Folders::of(&text, &String::from_utf8_lossy(mounts)));
             }
-            let Some(folders) = self.known.get(&text) else { continue };
-            let metrics = readings.entry(text).or_insert_with(|| folders.read(&root));
+            let Some(folders) = self.0.get(&text) else { continue };
+            let metrics = readings.entry(text).or_insert_with(|| read(folders, &root));
             process.metrics.extend(metrics);
         }
         first_failure(outcome)?;
@@ -104,15 +123,21 @@ impl Sampler for Cgroups {
 }
 
 impl Folders {
-    fn of(own: &str, mounts: &str) -> Self {
+    pub(super) fn of(own: &str, mounts: &str) -> Self {
         let groups = |controller| groups_of(own, mounts, controller).known().cloned().unwrap_or_default();
+        let own_unified = own.lines().find(|line| line.starts_with("0::")).unwrap_or_default();
+        let unified = groups_of(own_unified, mounts, "cpu").known().cloned().unwrap_or_default();
         let mut cpu = groups("cpu");
         if cpu.is_empty() {
             // Where version 1 has the controller and is not mounted, version 2 still counts its groups' CPU time.
-            let unified = own.lines().find(|line| line.starts_with("0::")).unwrap_or_default();
-            cpu = groups_of(unified, mounts, "cpu").known().cloned().unwrap_or_default();
+            cpu.clone_from(&unified);
         }
-        Folders { cpu, cpuacct: groups("cpuacct"), memory: groups("memory"), pids: groups("pids") }
+        let mut io = groups("blkio");
+        // Version 2 has it by another name.
+        if io.first().is_none_or(|group| group.is_v2) {
+            io = groups("io");
+        }
+        Folders { cpu, cpuacct: groups("cpuacct"), memory: groups("memory"), pids: groups("pids"), io, unified }
     }
 
     fn read(&self, root: &Root) -> Metrics {
@@ -123,6 +148,8 @@ impl Folders {
             metrics.set_if("cgroup_tasks", number(root, group, "pids.current"));
             // "max" is no number, and no limit.
             metrics.set_if("cgroup_tasks_limit", number(root, group, "pids.max"));
+            let events = text(root, group, "pids.events").unwrap_or_default();
+            metrics.set_if("cgroup_tasks_limit_hits", number_of(&events, "max"));
         }
         metrics
     }
@@ -176,7 +203,7 @@ impl Folders {
     }
 }
 
-fn text(root: &Root, group: &Group, name: &str) -> Option<String> {
+pub(super) fn text(root: &Root, group: &Group, name: &str) -> Option<String> {
     root.text(&format!("{}/{name}", group.folder)).known().cloned()
 }
 

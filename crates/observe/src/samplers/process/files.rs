@@ -1,18 +1,16 @@
 //! The target's limit of open descriptors (`/proc/<pid>/limits`), and the files among them that take space nobody sees:
 //! deleted ones that are still open, and temporary ones, with their bytes (`/proc/<pid>/fd`).
 //! Temporary is what lies in a folder whose name begins or ends with `tmp` or `temp`. Of the first 1,024 descriptors
-//! only: looking at each costs a microsecond, and a server may have a million. Looked at once a second at the most; between
-//! two looks the last one stands.
+//! only: looking at each costs a microsecond, and a server may have a million.
 //! Cost: one file opened for each process and one link read for each of these descriptors a second. Another user's
 //! process needs CAP_SYS_PTRACE.
 
-use crate::limits::{FILES_EVERY_NS, FILES_MAX};
+use crate::limits::FILES_MAX;
 use crate::metric::{Metric, gauge};
-use crate::samplers::{Entry, Sampler, first_failure, living_id, of_target};
+use crate::samplers::{Entry, SECOND, Sampler, first_failure, living_id, of_target};
 use crate::source::proc::{Buffers, SampleError, lines, words};
 use model::Snapshot;
 use model::metrics::Metrics;
-use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -35,6 +33,7 @@ pub(crate) const ENTRY: Entry = Entry {
     about: "the target's limit of descriptors, its deleted and temporary files (/proc/<pid>/limits, fd)",
     needs: "CAP_SYS_PTRACE for another user's process",
     cost: "1 file a process, 1 link a descriptor a second, 1,024 of them",
+    every_ns: SECOND,
     metrics: METRICS,
     make: || Box::new(Files::default()),
 };
@@ -42,42 +41,21 @@ pub(crate) const ENTRY: Entry = Entry {
 #[derive(Debug, Default)]
 struct Files {
     left_out: u64,
-    /// What was seen last of each process, by its id and start, and when.
-    seen: BTreeMap<(u32, u64), Metrics>,
-    looked_ns: Option<i64>,
 }
 
 impl Sampler for Files {
     fn sample(&mut self, buffers: &mut Buffers, snapshot: &mut Snapshot) -> Result<(), SampleError> {
-        let now_ns = snapshot.at_ns;
-        let is_due = self.looked_ns.is_none_or(|at_ns| now_ns.saturating_sub(at_ns) >= FILES_EVERY_NS);
         let mut outcome = Ok(());
-        let processes = of_target(snapshot)?;
-        if is_due {
-            self.looked_ns = Some(now_ns);
-            self.left_out = 0;
-            self.seen.clear();
-        }
-        for process in processes {
-            let key = (process.pid, process.start_ticks);
-            if let Some(seen) = self.seen.get(&key) {
-                process.metrics.extend(seen);
-                continue;
-            }
+        self.left_out = 0;
+        for process in of_target(snapshot)? {
             let id = living_id(process);
-            let mut seen = Metrics::default();
             match buffers.read(format_args!("/proc/{id}/limits")) {
-                Ok(limits) => seen.set_if("descriptors_limit", soft_limit(limits)),
+                Ok(limits) => process.metrics.set_if("descriptors_limit", soft_limit(limits)),
                 Err(error) => outcome = outcome.and(Err(error)),
             }
-            match look(&format!("{}/proc/{id}/fd", buffers.root()), &mut seen) {
+            match look(&format!("{}/proc/{id}/fd", buffers.root()), &mut process.metrics) {
                 Ok(looked_at) => self.left_out += process.descriptors.unwrap_or(0).saturating_sub(looked_at),
                 Err(error) => outcome = outcome.and(Err(error)),
-            }
-            process.metrics.extend(&seen);
-            // What failed is tried again with the next reading, so that its failure stays said.
-            if outcome.is_ok() {
-                self.seen.insert(key, seen);
             }
         }
         first_failure(outcome)

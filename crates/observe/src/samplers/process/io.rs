@@ -2,11 +2,11 @@
 //! (`/proc/<pid>/task/<tid>/children`).
 //! Calls and the bytes of calls count sockets and pipes too; bytes of the disk do not, and are counted when they reach
 //! the page cache (written) or are fetched for it (read).
-//! Cost: two files opened for each process a tick. Bytes of another user's process need CAP_SYS_PTRACE; children need a
+//! Cost: two files opened for each process a second. Bytes of another user's process need CAP_SYS_PTRACE; children need a
 //! kernel with CONFIG_PROC_CHILDREN, and are absent without.
 
 use crate::metric::{Metric, counter, fill, gauge};
-use crate::samplers::{Entry, Sampler, first_failure, of_target};
+use crate::samplers::{Entry, SECOND, Sampler, first_failure, of_target};
 use crate::source::proc::{Buffers, SampleError, number_after, words};
 use model::Snapshot;
 
@@ -24,7 +24,8 @@ pub(crate) const ENTRY: Entry = Entry {
     name: "process/io",
     about: "bytes the target read and wrote, its children (/proc/<pid>/io, children)",
     needs: "CAP_SYS_PTRACE for another user's bytes; CONFIG_PROC_CHILDREN, CONFIG_TASK_IO_ACCOUNTING",
-    cost: "2 files a process a tick",
+    cost: "2 files a process a second",
+    every_ns: SECOND,
     metrics: METRICS,
     make: || Box::new(Io),
 };

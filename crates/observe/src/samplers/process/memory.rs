@@ -4,7 +4,7 @@
 //! Cost: one file opened and one directory looked at for each process a tick.
 
 use crate::metric::{Metric, gauge};
-use crate::samplers::{Entry, Sampler, first_failure, living_id};
+use crate::samplers::{EACH, Entry, Sampler, first_failure, living_id};
 use crate::source::proc::{Buffers, SampleError, number, words};
 use model::Snapshot;
 
@@ -18,6 +18,7 @@ pub(crate) const ENTRY: Entry = Entry {
     about: "resident memory and open descriptors of the target and of the generator (/proc/<pid>/statm, fd)",
     needs: "nothing; before Linux 6.2 CAP_SYS_PTRACE for another user's descriptors",
     cost: "1 file, 1 folder a process a tick",
+    every_ns: EACH,
     metrics: METRICS,
     make: || Box::new(Memory),
 };

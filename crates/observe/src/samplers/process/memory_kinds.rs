@@ -1,15 +1,14 @@
 //! Kinds of memory of each process of the target: anonymous, of files, shared, swapped (`/proc/<pid>/status`), and its
 //! proportional share of shared pages (`Pss` of `/proc/<pid>/smaps_rollup`).
 //! The kernel walks through all pages for the share: it is read every ten seconds at the most, and not of a process
-//! that has more than 128 MiB resident. Between two readings the last one stands.
-//! Cost: one file opened for each process a tick. The share of another user's process needs CAP_SYS_PTRACE.
+//! that has more than 128 MiB resident; where it was not just read it is absent.
+//! Cost: one file opened for each process a second. The share of another user's process needs CAP_SYS_PTRACE.
 
 use crate::limits::{SHARE_BYTES_MAX, SHARE_EVERY_NS};
 use crate::metric::{Metric, fill, gauge};
-use crate::samplers::{Entry, Sampler, first_failure, living_id, of_target};
+use crate::samplers::{Entry, SECOND, Sampler, first_failure, living_id, of_target};
 use crate::source::proc::{Buffers, SampleError, number_after};
 use model::Snapshot;
-use std::collections::BTreeMap;
 
 const METRICS: &[Metric] = &[
     gauge("rss_anonymous_bytes", "bytes", "RssAnon:", "resident pages that are of no file"),
@@ -19,7 +18,8 @@ const METRICS: &[Metric] = &[
     gauge("swapped_bytes", "bytes", "VmSwap:", "in swap"),
     gauge("virtual_bytes", "bytes", "VmSize:", "address space").otel("process.memory.virtual"),
 ];
-const SHARE: Metric = gauge("pss_bytes", "bytes", "Pss:", "resident, each shared page divided by who shares it");
+const SHARE: Metric =
+    gauge("pss_bytes", "bytes", "Pss:", "resident, each shared page divided by who shares it; only when just read");
 const WALKED: Metric =
     gauge("rss_walked_bytes", "bytes", "Rss:", "resident, counted page by page; only when just read");
 const ALL: &[Metric] = &[METRICS[0], METRICS[1], METRICS[2], METRICS[3], METRICS[4], METRICS[5], SHARE, WALKED];
@@ -28,15 +28,14 @@ pub(crate) const ENTRY: Entry = Entry {
     name: "process/memory_kinds",
     about: "kinds of the target's memory, swap, share of shared pages (/proc/<pid>/status, smaps_rollup)",
     needs: "CAP_SYS_PTRACE for another user's share of pages",
-    cost: "1 file a process a tick; a walk through its pages every 10 s",
+    cost: "1 file a process a second; a walk through its pages every 10 s",
+    every_ns: SECOND,
     metrics: ALL,
     make: || Box::new(MemoryKinds::default()),
 };
 
 #[derive(Debug, Default)]
 struct MemoryKinds {
-    /// The last share of each process, by its id and start.
-    shares: BTreeMap<(u32, u64), u64>,
     read_ns: Option<i64>,
     too_large: usize,
 }
@@ -49,7 +48,6 @@ impl Sampler for MemoryKinds {
         let processes = of_target(snapshot)?;
         if is_due {
             self.read_ns = Some(now_ns);
-            self.shares.clear();
             self.too_large = 0;
         }
         for process in processes {
@@ -64,21 +62,21 @@ impl Sampler for MemoryKinds {
                     continue;
                 }
             }
-            let key = (process.pid, process.start_ticks);
             if is_due && process.rss_bytes.unwrap_or(0) > SHARE_BYTES_MAX {
                 self.too_large += 1;
             } else if is_due {
                 match buffers.read(format_args!("/proc/{id}/smaps_rollup")) {
                     Ok(text) => {
                         let bytes = |key: &str| number_after(text, key.as_bytes());
-                        let (share, walked) = (bytes(SHARE.source), bytes(WALKED.source));
-                        process.metrics.set_if(WALKED.name, walked.map(|kib| kib.saturating_mul(1024)));
-                        self.shares.extend(share.map(|kib| (key, kib.saturating_mul(1024))));
+                        for metric in [SHARE, WALKED] {
+                            process
+                                .metrics
+                                .set_if(metric.name, bytes(metric.source).map(|kib| kib.saturating_mul(1024)));
+                        }
                     }
                     Err(error) => outcome = outcome.and(Err(error)),
                 }
             }
-            process.metrics.set_if(SHARE.name, self.shares.get(&key).copied());
         }
         first_failure(outcome)
     }
@@ -129,7 +127,7 @@ mod tests {
         assert_eq!((first.of("rss_anonymous_bytes"), first.of("swapped_bytes")), (Some(4096), Some(0)));
         assert_eq!((first.of("rss_shared_bytes"), first.of("pss_bytes")), (None, Some(3072)));
         write("smaps_rollup", "Pss: 8 kB\n");
-        assert_eq!(sample(9, 1).0.of("pss_bytes"), Some(3072), "the last one stands");
+        assert_eq!(sample(9, 1).0.of("pss_bytes"), None, "it was not read");
         assert_eq!(sample(10, 1).0.of("pss_bytes"), Some(8192));
         let (large, left_out) = sample(20, SHARE_BYTES_MAX + 1);
         assert_eq!(large.of("pss_bytes"), None);

@@ -4,7 +4,7 @@
 //! Cost: one to three small files a group a tick, mostly one to three groups. Needs no privilege.
 
 use crate::metric::{Metric, counter, gauge};
-use crate::samplers::{Entry, Sampler};
+use crate::samplers::{EACH, Entry, Sampler};
 use crate::source::cgroup::{self, OwnGroups};
 use crate::source::proc::{Buffers, SampleError};
 use crate::source::setting::Root;
@@ -27,6 +27,7 @@ pub(crate) const ENTRY: Entry = Entry {
     about: "the CPU quota that binds the generator, and how it was held by it (cgroup v1, v2)",
     needs: "control groups mounted, version 1 or 2",
     cost: "1 to 3 files a group a tick",
+    every_ns: EACH,
     metrics: METRICS,
     make: || Box::new(GeneratorQuota::default()),
 };

@@ -6,7 +6,7 @@
 
 use crate::metric::{Metric, gauge};
 use crate::samplers::process::thread_by_thread::ThreadByThread;
-use crate::samplers::{Entry, Sampler};
+use crate::samplers::{EACH, Entry, Sampler};
 use crate::source::proc::{Buffers, SampleError, words};
 use model::Snapshot;
 use model::snapshot::Stands;
@@ -22,6 +22,7 @@ pub(crate) const ENTRY: Entry = Entry {
     about: "where the target's threads stand: kernel function, system call (/proc/<pid>/task/<tid>/wchan, syscall)",
     needs: "CAP_SYS_PTRACE for another user's process; CONFIG_HAVE_ARCH_TRACEHOOK",
     cost: "2 files a thread a tick, 64 threads",
+    every_ns: EACH,
     metrics: METRICS,
     make: || Box::new(WhereThreadsStand::default()),
 };

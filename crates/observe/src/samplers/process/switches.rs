@@ -1,11 +1,11 @@
 //! How often each thread of the target left a CPU, by its own will or not (`/proc/<pid>/task/<tid>/status`).
 //! Voluntary: it waited for something. Involuntary: its time was up or another was more urgent.
-//! Of at most 64 threads a process, the lowest ids. Cost: one file opened a thread a tick. Needs no privilege, except
+//! Of at most 64 threads a process, the lowest ids. Cost: one file opened a thread a second. Needs no privilege, except
 //! where /proc is mounted with hidepid.
 
 use crate::metric::{Metric, counter};
 use crate::samplers::process::thread_by_thread::ThreadByThread;
-use crate::samplers::{Entry, Sampler};
+use crate::samplers::{Entry, SECOND, Sampler};
 use crate::source::proc::{Buffers, SampleError, number_after};
 use model::Snapshot;
 use model::snapshot::Switches;
@@ -21,7 +21,8 @@ pub(crate) const ENTRY: Entry = Entry {
     name: "process/switches",
     about: "context switches of the target's threads (/proc/<pid>/task/<tid>/status)",
     needs: "nothing; with hidepid, to be root or in its group",
-    cost: "1 file a thread a tick, 64 threads",
+    cost: "1 file a thread a second, 64 threads",
+    every_ns: SECOND,
     metrics: METRICS,
     make: || Box::new(ContextSwitches::default()),
 };

@@ -4,7 +4,7 @@
 
 use crate::limits::THREADS_MAX;
 use crate::metric::{Metric, counter, gauge};
-use crate::samplers::{Entry, Sampler, first_failure};
+use crate::samplers::{EACH, Entry, Sampler, first_failure};
 use crate::source::proc::{Buffers, SampleError, number, words};
 use crate::source::stat::{Stat, ticks_ns};
 use model::Snapshot;
@@ -25,6 +25,7 @@ pub(crate) const ENTRY: Entry = Entry {
     about: "threads of the target and of the generator: CPU time, time waited for a CPU (/proc/<pid>/task)",
     needs: "nothing; with hidepid, to be root or in its group",
     cost: "2 files a thread a tick",
+    every_ns: EACH,
     metrics: METRICS,
     make: || Box::new(Threads::default()),
 };

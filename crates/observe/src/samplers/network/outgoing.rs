@@ -1,0 +1,277 @@
+//! Connections that the target made itself, by where to: a database, another server, a resolver. How many, what waits in
+//! them, and how long replies have been due (sock_diag(7) with `tcp_info`), in the target's network namespace.
+//! They are the connections that have none of the target's listening ports at this end and whose socket is among the
+//! descriptors of one of its processes: those of a client on the same machine are not. Of at most 4,096 such connections a
+//! family, at most 16,384 descriptors are looked through for their owners, and only when one is there that was not before;
+//! the eight remote addresses with most connections are kept. With more than 50,000 sockets nothing is read.
+//! A reply is due where data was sent after the last that came. The kernel keeps that to a millisecond, with a clock of one
+//! to ten; a shorter wait is not seen. Connections that begin and end between two readings are not seen at all.
+//! Cost: two netlink requests a second; a reading is not repeated before two hundred times its CPU time (0.5 % of a core).
+//! Another namespace needs CAP_SYS_ADMIN, another user's process CAP_SYS_PTRACE.
+
+use super::connections::{quantile, sorted};
+use super::folder;
+use super::growth::Growth;
+use crate::limits::{
+    DESCRIPTORS_OFTEN_MAX, OUTGOING_LOOKED_MAX, REMOTES_COUNTED_MAX, REMOTES_MAX, WALK_SOCKETS_MAX, WALK_SPARING,
+};
+use crate::metric::{Metric, counter, gauge};
+use crate::samplers::{Entry, SECOND, Sampler, living_id, of_target};
+use crate::source::clock;
+use crate::source::namespace::in_network_of;
+use crate::source::proc::{Buffers, SampleError};
+use crate::source::sock_diag::{DumpError, Family};
+use crate::source::tcp_info::TcpInfo;
+use crate::source::tcp_sockets::{Connection, from_other_ports};
+use crate::target::sockets_of;
+use model::Snapshot;
+use model::metrics::Metrics;
+use model::snapshot::Outgoing;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+
+const METRICS: &[Metric] = &[
+    gauge("outgoing_connections", "connections", "sock_diag", "that the target made itself; absent: not read"),
+    gauge("outgoing_remotes", "addresses", "sock_diag", "where to; those with most connections are in outgoing[]"),
+    gauge("outgoing[].established", "connections", "ESTABLISHED", "that can be used"),
+    gauge("outgoing[].connecting", "connections", "SYN-SENT", "that are not answered yet"),
+    gauge("outgoing[].closing", "connections", "FIN-WAIT, CLOSE-WAIT, LAST-ACK, CLOSING", "that end"),
+    gauge("outgoing[].receive_queue_bytes", "bytes", "idiag_rqueue", "came and were not read by the target"),
+    gauge("outgoing[].send_queue_bytes", "bytes", "idiag_wqueue", "written by the target and not acknowledged"),
+    gauge("outgoing[].not_sent_bytes", "bytes", "tcpi_notsent_bytes", "of those, not sent yet"),
+    gauge("outgoing[].unacked_segments", "segments", "tcpi_unacked", "sent and not acknowledged"),
+    gauge(
+        "outgoing[].unacked_age_max_ns",
+        "ns",
+        "tcpi_last_ack_recv",
+        "of connections with such segments, longest since an acknowledgement came",
+    ),
+    gauge(
+        "outgoing[].awaiting",
+        "connections",
+        "tcpi_last_data_sent",
+        "where a reply is due: sent to after the last came",
+    ),
+    gauge("outgoing[].awaiting_p50_ns", "ns", "tcpi_last_data_sent", "of those, since it was sent, median"),
+    gauge("outgoing[].awaiting_max_ns", "ns", "tcpi_last_data_sent", "the same, longest"),
+    gauge("outgoing[].rtt_p50_ns", "ns", "tcpi_rtt", "smoothed round trip, median"),
+    gauge("outgoing[].rtt_max_ns", "ns", "tcpi_rtt", "the same, highest"),
+    counter("outgoing[].retransmits", "segments", "tcpi_total_retrans", "sent again"),
+];
+
+pub(crate) const ENTRY: Entry = Entry {
+    name: "network/outgoing",
+    about: "connections that the target made itself, by where to: what waits in them, round trips, replies due (sock_diag)",
+    needs: "CAP_SYS_PTRACE for another user's process, CAP_SYS_ADMIN for another network namespace; CONFIG_INET_DIAG",
+    cost: "2 netlink requests a second, 1 link a descriptor where connections are new, 0.5 % of a core at the most",
+    every_ns: SECOND,
+    metrics: METRICS,
+    make: || Box::new(OutgoingConnections::default()),
+};
+
+#[derive(Debug, Default)]
+struct OutgoingConnections {
+    /// Not read again before this, by this thread's reckoning of its own cost.
+    due_ns: Option<i64>,
+    /// Whether the sockets that were there at the last reading are the target's, by inode.
+    known: BTreeMap<u64, bool>,
+    /// The processes for which that holds.
+    of: Vec<(u32, u64)>,
+    counters: BTreeMap<SocketAddr, Growth<1>>,
+    leaves_out: Option<String>,
+}
+
+impl Sampler for OutgoingConnections {
+    fn sample(&mut self, _: &mut Buffers, snapshot: &mut Snapshot) -> Result<(), SampleError> {
+        if self.due_ns.is_some_and(|due_ns| snapshot.at_ns < due_ns) {
+            return Ok(());
+        }
+        let pids: Vec<(u32, u64)> =
+            of_target(snapshot)?.map(|process| (living_id(process), process.start_ticks)).collect();
+        if let Some(sockets) = snapshot.network.of("tcp_sockets").filter(|sockets| *sockets > WALK_SOCKETS_MAX) {
+            let reason = format!("{sockets} sockets: a walk through all would stall them");
+            return Err(SampleError::nothing(reason));
+        }
+        let began_ns = clock::thread_cpu_ns();
+        let addresses = snapshot.listeners.iter().filter_map(|l| l.address.parse::<SocketAddr>().ok());
+        let ports: BTreeSet<u16> = addresses.map(|address| address.port()).collect();
+        let ports: Vec<u16> = ports.into_iter().collect();
+        let (_, pid) = folder(snapshot);
+        // Each request walks through the table of all connections.
+        let has_ipv6 = snapshot.network.of("tcp6_sockets") != Some(0);
+        let (mut found, is_whole) = in_network_of(pid, || read(&ports, has_ipv6))?
+            .map_err(|error| SampleError::Refused { reason: error.to_string() })?;
+        let is_cut = self.keep_own(&pids, &mut found)?;
+        snapshot.outgoing = self.by_remote(&found, is_whole, &mut snapshot.network);
+        self.leaves_out = left_out(is_whole, is_cut);
+        // What is there before the load must not put off the first look at the load.
+        if snapshot.at_ns >= 0 {
+            let cost_ns = clock::thread_cpu_ns().saturating_sub(began_ns);
+            self.due_ns = Some(snapshot.at_ns.saturating_add(cost_ns.saturating_mul(WALK_SPARING)));
+        }
+        Ok(())
+    }
+
+    fn leaves_out(&self) -> Option<String> {
+        self.leaves_out.clone()
+    }
+}
+
+fn left_out(is_whole: bool, is_cut: bool) -> Option<String> {
+    let beyond = (!is_whole).then(|| format!("connections beyond {OUTGOING_LOOKED_MAX} that are not of its ports"));
+    let cut = is_cut.then(|| format!("owners beyond {DESCRIPTORS_OFTEN_MAX} descriptors"));
+    let said: Vec<String> = beyond.into_iter().chain(cut).collect();
+    (!said.is_empty()).then(|| said.join("; "))
+}
+
+/// The connections, of IPv6 too or not, that have none of the ports at this end, and whether these are all.
+fn read(ports: &[u16], has_ipv6: bool) -> Result<(Vec<Connection>, bool), DumpError> {
+    let (mut found, mut is_whole) = (Vec::new(), true);
+    for family in [Family::V4].into_iter().chain(has_ipv6.then_some(Family::V6)) {
+        is_whole &= from_other_ports(family, ports, OUTGOING_LOOKED_MAX, &mut found)?;
+    }
+    Ok((found, is_whole))
+}
+
+impl OutgoingConnections {
+    /// Keeps the target's. Returns whether some of its descriptors were not looked at.
+    fn keep_own(&mut self, pids: &[(u32, u64)], found: &mut Vec<Connection>) -> Result<bool, SampleError> {
+        // Without an inode nobody holds it any more.
+        let inodes: BTreeSet<u64> = found.iter().map(|c| u64::from(c.inode)).filter(|inode| *inode != 0).collect();
+        if self.of != pids {
+            self.known.clear();
+        }
+        self.known.retain(|inode, _| inodes.contains(inode));
+        let mut is_cut = false;
+        if inodes.iter().any(|inode| !self.known.contains_key(inode)) {
+            let owned = sockets_of(pids.iter().map(|(pid, _)| *pid), &inodes, DESCRIPTORS_OFTEN_MAX)?;
+            is_cut = owned.is_cut;
+            self.known = inodes.into_iter().map(|inode| (inode, owned.owners.contains_key(&inode))).collect();
+            self.of = pids.to_vec();
+        }
+        found.retain(|c| self.known.get(&u64::from(c.inode)) == Some(&true));
+        Ok(is_cut)
+    }
+
+    /// Those with most connections first.
+    fn by_remote(&mut self, found: &[Connection], is_whole: bool, network: &mut Metrics) -> Vec<Outgoing> {
+        let mut remotes: BTreeMap<SocketAddr, Vec<&Connection>> = BTreeMap::new();
+        for connection in found {
+            remotes.entry(connection.remote).or_default().push(connection);
+        }
+        network.set("outgoing_connections", found.len() as u64);
+        network.set("outgoing_remotes", remotes.len() as u64);
+        if self.counters.len() > REMOTES_COUNTED_MAX {
+            self.counters.retain(|remote, _| remotes.contains_key(remote));
+        }
+        let mut all: Vec<(SocketAddr, Vec<&Connection>)> = remotes.into_iter().collect();
+        all.sort_by_key(|(remote, connections)| (std::cmp::Reverse(connections.len()), *remote));
+        all.truncate(REMOTES_COUNTED_MAX);
+        let mut outgoing: Vec<Outgoing> = Vec::new();
+        for (remote, connections) in all {
+            let counts = connections.iter().filter_map(|c| Some((c.cookie, [Some(u64::from(c.info?.retransmits))])));
+            let [retransmits] = self.counters.entry(remote).or_default().take(is_whole, counts);
+            if outgoing.len() < REMOTES_MAX {
+                let mut metrics = aggregate(&connections);
+                metrics.set_if("retransmits", retransmits);
+                outgoing.push(Outgoing { remote: remote.to_string(), metrics });
+            }
+        }
+        outgoing
+    }
+}
+
+fn aggregate(connections: &[&Connection]) -> Metrics {
+    let mut metrics = Metrics::default();
+    // States of net/tcp_states.h.
+    let in_states = |states: &[u8]| connections.iter().filter(|c| states.contains(&c.state)).count() as u64;
+    metrics.set("established", in_states(&[1]));
+    metrics.set("connecting", in_states(&[2]));
+    metrics.set("closing", in_states(&[4, 5, 8, 9, 11]));
+    let sum = |of: &dyn Fn(&Connection) -> u64| connections.iter().map(|c| of(c)).fold(0, u64::saturating_add);
+    metrics.set("receive_queue_bytes", sum(&|c| c.received_bytes.into()));
+    metrics.set("send_queue_bytes", sum(&|c| c.sent_bytes.into()));
+    let infos: Vec<(&Connection, &TcpInfo)> = connections.iter().filter_map(|c| Some((*c, c.info.as_ref()?))).collect();
+    let not_sent = infos.iter().filter_map(|(_, info)| info.not_sent_bytes).map(u64::from);
+    metrics.set_if("not_sent_bytes", not_sent.reduce(u64::saturating_add));
+    metrics.set("unacked_segments", infos.iter().map(|(_, info)| u64::from(info.unacked)).sum());
+    let unacked = infos.iter().filter(|(c, info)| c.state == 1 && info.unacked > 0);
+    let ms = |ms: u32| u64::from(ms).saturating_mul(1_000_000);
+    metrics.set_if("unacked_age_max_ns", unacked.map(|(_, info)| ms(info.last_acknowledged_ms)).max());
+    // Both are kept with the same clock, so the earlier of the two is the one longer ago.
+    let awaits = |info: &TcpInfo| info.last_sent_ms < info.last_received_ms;
+    let awaiting = infos.iter().filter(|(c, info)| c.state == 1 && awaits(info));
+    let awaiting = sorted(awaiting.map(|(_, info)| ms(info.last_sent_ms)));
+    metrics.set("awaiting", awaiting.len() as u64);
+    metrics.set_if("awaiting_p50_ns", quantile(&awaiting, 0.5));
+    metrics.set_if("awaiting_max_ns", awaiting.last().copied());
+    let rtts = sorted(infos.iter().map(|(_, info)| u64::from(info.rtt_us).saturating_mul(1000)).filter(|ns| *ns > 0));
+    metrics.set_if("rtt_p50_ns", quantile(&rtts, 0.5));
+    metrics.set_if("rtt_max_ns", rtts.last().copied());
+    metrics
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn connection(remote: &str, cookie: u64, state: u8, info: Option<TcpInfo>) -> Connection {
+        let remote = remote.parse().unwrap();
+        Connection { state, cookie, inode: 1, port: 40_000, remote, received_bytes: 10, sent_bytes: 20, info }
+    }
+
+    fn info(last_sent_ms: u32, last_received_ms: u32, retransmits: u32) -> Option<TcpInfo> {
+        Some(TcpInfo {
+            last_sent_ms,
+            last_received_ms,
+            retransmits,
+            rtt_us: 7,
+            unacked: retransmits,
+            last_acknowledged_ms: 4,
+            ..TcpInfo::default()
+        })
+    }
+
+    #[test]
+    fn they_are_grouped_by_where_to_and_a_reply_is_due_where_sending_was_last() {
+        let found = [
+            connection("10.0.0.1:53", 1, 1, info(5, 5, 0)),
+            connection("10.0.0.2:80", 2, 1, info(30, 90, 2)),
+            connection("10.0.0.2:80", 3, 1, info(10, 9, 0)),
+            connection("10.0.0.2:80", 4, 1, info(50, 51, 0)),
+            connection("10.0.0.2:80", 5, 2, None),
+            connection("10.0.0.2:80", 6, 8, None),
+        ];
+        let (mut sampler, mut network) = (OutgoingConnections::default(), Metrics::default());
+        sampler.by_remote(&[], true, &mut network);
+        assert_eq!(network.of("outgoing_connections"), Some(0));
+        let outgoing = sampler.by_remote(&found, true, &mut network);
+        assert_eq!((network.of("outgoing_connections"), network.of("outgoing_remotes")), (Some(6), Some(2)));
+        assert_eq!(outgoing.iter().map(|o| &*o.remote).collect::<Vec<_>>(), ["10.0.0.2:80", "10.0.0.1:53"]);
+        let of = |name: &str| outgoing[0].metrics.of(name);
+        assert_eq!((of("established"), of("connecting"), of("closing")), (Some(3), Some(1), Some(1)));
+        assert_eq!((of("awaiting"), of("awaiting_max_ns")), (Some(2), Some(50_000_000)));
+        assert_eq!((of("awaiting_p50_ns"), of("unacked_age_max_ns")), (Some(30_000_000), Some(4_000_000)));
+        assert_eq!((of("receive_queue_bytes"), of("retransmits")), (Some(50), Some(0)));
+        assert_eq!(of("not_sent_bytes"), None, "the kernel did not say");
+        let idle = &outgoing[1].metrics;
+        assert_eq!((idle.of("awaiting"), idle.of("awaiting_max_ns")), (Some(0), None));
+        // One has sent again, another has ended.
+        let found = [connection("10.0.0.2:80", 2, 1, info(30, 90, 5)), connection("10.0.0.1:53", 9, 1, info(1, 1, 0))];
+        let outgoing = sampler.by_remote(&found, true, &mut network);
+        let of = |remote: &str| outgoing.iter().find(|o| o.remote == remote).and_then(|o| o.metrics.of("retransmits"));
+        assert_eq!((of("10.0.0.2:80"), of("10.0.0.1:53")), (Some(3), Some(0)));
+    }
+
+    #[test]
+    fn of_many_remotes_those_with_most_connections_are_kept() {
+        let mut found = Vec::new();
+        for host in 1..=20u64 {
+            let remote = format!("10.0.0.{host}:1");
+            found.extend((0..host).map(|i| connection(&remote, host * 100 + i, 1, info(0, 0, 0))));
+        }
+        let outgoing = OutgoingConnections::default().by_remote(&found, true, &mut Metrics::default());
+        let kept: Vec<&str> = outgoing.iter().map(|o| &*o.remote).collect();
+        assert_eq!((kept.len(), kept[0], kept[7]), (REMOTES_MAX, "10.0.0.20:1", "10.0.0.13:1"));
+    }
+}
