@@ -16,8 +16,8 @@ pub mod units;
 pub use load::workload::resp;
 pub use load::{expectation, hide, payload, plan, rate, scenario, secret, tls, workload};
 pub use measured::{
-    disturbance, error_kind, event, head, histogram, integrity, interval, latency, outcomes, quantile, recording,
-    request, run_requests, users,
+    error_kind, event, head, histogram, integrity, interval, latency, outcomes, quantile, recording, request,
+    run_requests, users,
 };
 pub use seen::{bpf, check, import, metric_kinds, metrics, profile, readings, remote, snapshot, watched};
 

@@ -2,7 +2,6 @@
 //!
 //! Its modules are reached from the root of the crate.
 
-pub mod disturbance;
 pub mod error_kind;
 pub mod event;
 pub mod head;
@@ -15,5 +14,4 @@ pub mod quantile;
 pub mod recording;
 pub mod request;
 pub mod run_requests;
-mod thinning;
 pub mod users;

@@ -3,8 +3,12 @@
 //! Bounded: a run of a day takes as much memory as one of a minute. The timeline merges neighbours when it is
 //! full, snapshots are thinned; the recording file on disk keeps every one.
 
-pub use super::thinning::thin_and_keep;
-pub use crate::disturbance::Disturbance;
+mod disturbance;
+mod thinning;
+
+pub use disturbance::Disturbance;
+pub use thinning::thin_and_keep;
+
 use crate::error_kind::{ErrorExample, ErrorKind};
 use crate::event::{Event, Events};
 use crate::integrity::Integrity;
