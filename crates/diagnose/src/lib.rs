@@ -8,6 +8,7 @@
 
 pub mod agreement;
 mod busy;
+pub mod catalogue;
 pub mod check;
 mod expectations;
 pub mod facts;

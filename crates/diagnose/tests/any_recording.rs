@@ -136,6 +136,7 @@ impl Tape {
             system_ns: self.maybe(),
             threads,
             threads_total: self.below(5) as u32,
+            runtime: None,
         }
     }
 

@@ -279,6 +279,7 @@ fn sample_of(process: &Watched, stat: Stat) -> ProcessSample {
         system_ns: Some(ticks_ns(stat.system_ticks)),
         threads: Vec::new(),
         threads_total: stat.threads,
+        runtime: None,
         metrics,
     }
 }

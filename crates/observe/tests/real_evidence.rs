@@ -5,7 +5,7 @@
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
 use model::Snapshot;
-use model::snapshot::{Neighbour, Outgoing, Role, SamplerState};
+use model::snapshot::{Neighbour, Outgoing, Role, Runtime, SamplerState};
 use observe::{Extent, ObserveSpec, Observer};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -394,4 +394,34 @@ fn a_groups_disk_bytes_are_what_was_written_in_it() {
     assert_eq!(target_metric(&last, "cgroup_io_write_limit_bytes_per_s"), Some(1_000_000_000));
     assert_eq!(target_metric(&last, "cgroup_io_read_limit_bytes_per_s"), None);
     drop(shell);
+}
+
+/// Each under another name than its own, so that nothing can be known by that.
+#[test]
+fn runtimes_are_known_by_what_is_mapped() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut seen = 0;
+    for (program, arguments, runtime) in [
+        ("python3", &["-c", "import sys; print('here', flush=True); sys.stdin.readline()"][..], Some(Runtime::Python)),
+        ("perl", &["-e", "$|=1; print \"here\\n\"; <STDIN>"], Some(Runtime::Perl)),
+        ("ruby", &["-e", "$stdout.sync=true; puts 'here'; gets"], Some(Runtime::Ruby)),
+        ("node", &["-e", "console.log('here'); process.stdin.once('data', () => process.exit())"], Some(Runtime::Node)),
+        ("sh", &["-c", "echo here; read line"], None),
+    ] {
+        // The distribution's: what stands earlier in a user's PATH may be a script that looks at its own name.
+        let path = PathBuf::from("/usr/bin").join(program);
+        if !path.is_file() {
+            testkit::skip(&format!("{} is not installed", path.display()));
+            continue;
+        }
+        let link = folder.path().join(format!("worker-{seen}"));
+        std::os::unix::fs::symlink(path, &link).unwrap();
+        let (guard, said) = talking(Command::new(&link).args(arguments));
+        assert_eq!(said, "here");
+        let snapshot = observer(guard.pid()).snapshot(0);
+        let process = snapshot.processes.iter().find(|process| process.role == Role::Target).unwrap();
+        assert_eq!(process.runtime, runtime, "{program}: {}", process.name);
+        seen += 1;
+    }
+    assert!(seen > 0, "not even sh is there");
 }

@@ -116,6 +116,7 @@ pub fn process(role: Role, pid: u32, name: &str, threads: Vec<ThreadSample>) -> 
         system_ns: None,
         threads_total: u32::try_from(threads.len()).unwrap_or(u32::MAX),
         threads,
+        runtime: None,
         metrics: Metrics::default(),
     }
 }

@@ -325,9 +325,53 @@ pub struct ProcessSample {
     pub threads: Vec<ThreadSample>,
     /// Threads it has in all.
     pub threads_total: u32,
+    /// The language runtime it has mapped; `None`: none that is known, or it was not looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runtime: Option<Runtime>,
     /// Its other readings, by name.
     #[serde(default)]
     pub metrics: Metrics,
+}
+
+/// A language runtime: what collects memory, holds one lock for all threads, or has a pool of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Runtime {
+    /// Java's virtual machine.
+    Jvm,
+    /// Go's.
+    Go,
+    /// Node.js.
+    Node,
+    /// CPython.
+    Python,
+    /// Ruby's (MRI).
+    Ruby,
+    /// Perl's.
+    Perl,
+    /// PHP's (Zend).
+    Php,
+    /// .NET's (CoreCLR).
+    Dotnet,
+    /// Erlang's (BEAM).
+    Erlang,
+}
+
+impl Runtime {
+    /// For people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Runtime::Jvm => "JVM",
+            Runtime::Go => "Go",
+            Runtime::Node => "Node.js",
+            Runtime::Python => "Python",
+            Runtime::Ruby => "Ruby",
+            Runtime::Perl => "Perl",
+            Runtime::Php => "PHP",
+            Runtime::Dotnet => ".NET",
+            Runtime::Erlang => "Erlang",
+        }
+    }
 }
 
 impl ProcessSample {

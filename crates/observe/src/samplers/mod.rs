@@ -52,6 +52,7 @@ pub mod process {
     pub mod memory_kinds;
     pub mod neighbours;
     pub mod quota;
+    pub mod runtimes;
     pub mod stands;
     pub mod switches;
     mod target_group;
@@ -101,6 +102,7 @@ pub const SAMPLERS: &[Entry] = &[
     process::memory_kinds::ENTRY,
     process::files::ENTRY,
     process::io::ENTRY,
+    process::runtimes::ENTRY,
     process::cgroup::ENTRY,
     process::cgroup_waits::ENTRY,
     host::memory::ENTRY,

@@ -7,7 +7,7 @@ pub mod requests;
 use model::recording::Row;
 use std::io::{self, Write};
 
-const COLUMNS: [&str; 35] = [
+const COLUMNS: [&str; 37] = [
     "start_s",
     "end_s",
     "is_drain",
@@ -43,6 +43,8 @@ const COLUMNS: [&str; 35] = [
     "is_lower_bound",
     "is_disturbed",
     "in_window",
+    "failed_p50_us",
+    "failed_p99_us",
 ];
 
 /// Writes the header and a line for each row, lines ended by CR LF as the RFC has it.
@@ -98,6 +100,8 @@ fn fields(row: &Row) -> [String; COLUMNS.len()] {
         u8::from(row.is_bound).to_string(),
         u8::from(row.disturbance.is_any()).to_string(),
         u8::from(row.in_window).to_string(),
+        us(row.failed_p50_ns),
+        us(row.failed_p99_ns),
     ]
 }
 

@@ -12,7 +12,7 @@ use model::event::Details;
 use model::finding::{Finding, HeldLine, Judgement, Remark, Segment, Validity};
 use model::integrity::Damage;
 use model::recording::End;
-use model::snapshot::SamplerStatus;
+use model::snapshot::{Runtime, SamplerStatus};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -383,6 +383,10 @@ pub struct IntervalRow {
     pub response_p99_us: Option<f64>,
     /// 99th percentile of the generator's own delay, likewise.
     pub lag_p99_us: Option<f64>,
+    /// Median of the time to failure of requests that failed, likewise.
+    pub failed_p50_us: Option<f64>,
+    /// 99th percentile of it, likewise.
+    pub failed_p99_us: Option<f64>,
     /// Bytes sent.
     pub bytes_sent: u64,
     /// Bytes received.
@@ -557,6 +561,8 @@ pub struct Process {
     pub descriptors_max: Option<u64>,
     /// Threads it had at last.
     pub threads: u32,
+    /// The language runtime it has mapped; null: none that is known, or it was not looked at.
+    pub runtime: Option<Runtime>,
     /// Its other readings, by name.
     pub metrics: Courses,
 }

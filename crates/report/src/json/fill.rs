@@ -146,6 +146,8 @@ impl IntervalRow {
             response_p50_us: us(row.response_p50_ns),
             response_p99_us: us(row.response_p99_ns),
             lag_p99_us: us(row.lag_p99_ns),
+            failed_p50_us: us(row.failed_p50_ns),
+            failed_p99_us: us(row.failed_p99_ns),
             bytes_sent: row.counts.bytes_sent,
             bytes_received: row.counts.bytes_received,
             worker_busy: row.worker_busy_max,
@@ -393,6 +395,7 @@ pub(crate) fn observed(snapshots: &[Snapshot], profile: &RunProfile, target_host
             rss_max_bytes: p.rss_bytes_max,
             descriptors_max: p.descriptors_max,
             threads: p.last.threads_total,
+            runtime: p.last.runtime,
             metrics: courses(
                 snapshots.iter().flat_map(|s| &s.processes).filter(|s| s.is_same(p.last)).map(|s| &s.metrics),
             ),

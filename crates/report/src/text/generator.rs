@@ -65,7 +65,8 @@ pub fn write<W: Write>(page: &mut Page<'_, W>, recording: &Recording) -> io::Res
 
 fn target<W: Write>(page: &mut Page<'_, W>, recording: &Recording) -> io::Result<()> {
     for process in process_use(&recording.snapshots, Role::Target) {
-        let mut parts = vec![format!("{} (pid {})", process.last.name, process.last.pid)];
+        let runtime = process.last.runtime.map_or(String::new(), |runtime| format!(", {}", runtime.name()));
+        let mut parts = vec![format!("{} (pid {}{runtime})", process.last.name, process.last.pid)];
         parts.extend(process.cpus.map(|cpus| format!("{cpus:.2} CPUs")));
         if let Some((name, share)) = process.busiest_thread {
             parts.push(format!("busiest thread {name} {}", percent(100.0 * share)));

@@ -8,7 +8,6 @@ mod blocks;
 pub mod explain;
 mod failures;
 mod findings;
-mod gaps;
 mod generator;
 mod headline;
 mod held;
@@ -113,7 +112,7 @@ pub fn write(
         held::write(page, recording, diagnosis)?;
         latency::table(page, recording)?;
         latency::bars(page, recording)?;
-        gaps::write(page, recording)?;
+        latency::gaps::write(page, recording)?;
         failures::errors(page, recording, options.describe)?;
         failures::status(page, recording)?;
         blocks::write(page, recording)?;

@@ -285,6 +285,11 @@ pub struct Row {
     pub response_p99_ns: Option<u64>,
     /// 99th percentile of the lag, nanoseconds.
     pub lag_p99_ns: Option<u64>,
+    /// Quantiles of the time to failure of requests that failed, nanoseconds; `None` where none did. Of merged rows: the
+    /// larger.
+    pub failed_p50_ns: Option<u64>,
+    /// See `failed_p50_ns`.
+    pub failed_p99_ns: Option<u64>,
     /// Sum of the response times of successes, nanoseconds: for Little's law.
     pub response_sum_ns: u64,
     /// CPU share of the busiest worker in the row, 0..=1.
@@ -387,6 +392,8 @@ impl Row {
             response_p50_ns: quantile(Kind::Response, 0.50).map(|figure| figure.ns),
             response_p99_ns: p99.map(|figure| figure.ns),
             lag_p99_ns: quantile(Kind::Lag, 0.99).map(|figure| figure.ns),
+            failed_p50_ns: quantile(Kind::Failed, 0.50).map(|figure| figure.ns),
+            failed_p99_ns: quantile(Kind::Failed, 0.99).map(|figure| figure.ns),
             response_sum_ns: if response.is_empty() { 0 } else { (response.mean() * response.len() as f64) as u64 },
             worker_busy_max: shares.busy,
             worker_wait_max: shares.wait,
@@ -407,6 +414,8 @@ impl Row {
         self.response_p50_ns = self.response_p50_ns.max(later.response_p50_ns);
         self.response_p99_ns = self.response_p99_ns.max(later.response_p99_ns);
         self.lag_p99_ns = self.lag_p99_ns.max(later.lag_p99_ns);
+        self.failed_p50_ns = self.failed_p50_ns.max(later.failed_p50_ns);
+        self.failed_p99_ns = self.failed_p99_ns.max(later.failed_p99_ns);
         self.is_drain &= later.is_drain;
         self.response_sum_ns = self.response_sum_ns.saturating_add(later.response_sum_ns);
         self.worker_busy_max = self.worker_busy_max.max(later.worker_busy_max);

@@ -98,6 +98,11 @@ pub(crate) fn listed() -> impl Iterator<Item = (&'static str, &'static str, &'st
     })
 }
 
+/// The lowest level that a probe runs at; `None`: there is none of that name.
+pub fn level(name: &str) -> Option<Level> {
+    PROBES.iter().find(|probe| probe.name == name).map(Probe::level)
+}
+
 impl Probe {
     /// The lowest level that it runs at.
     fn level(&self) -> Level {

@@ -104,6 +104,7 @@ mod tests {
             system_ns: None,
             threads: Vec::new(),
             threads_total: 1,
+            runtime: None,
             metrics: model::metrics::Metrics::default(),
         }
     }

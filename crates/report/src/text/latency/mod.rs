@@ -4,6 +4,8 @@
 //! [`BINS_MAX`] rows from the first to the last thousandth; the thousandth beyond on either side is a row each, so a
 //! single outlier does not squeeze the rest. A bar's length is the share of requests, linear, from zero.
 
+pub mod gaps;
+
 use super::page::Page;
 use super::{Paint, Style};
 use crate::figures::{Permille, quantile};
