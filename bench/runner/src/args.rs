@@ -19,7 +19,7 @@ usage: bench http|open|stall|lag|memory|tls|hold|observe|serve|start|workers|uni
   --rate N          requests per second of an open loop (5000)
   --long N[s]       length of memory's long run (600)
   --targets L       nginx,responder,serve (http)
-  --tools L         only rows whose name contains one of these words
+  --tools L         only rows whose name contains one of these words, or is one behind =
   --target-cpu N    CPU of the target (0)
   --load-cpu N      CPU of the generator (1)
   --plimsoll PATH   default: beside this binary

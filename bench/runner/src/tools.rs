@@ -462,10 +462,14 @@ fn k6_files(load: &Load) -> Vec<(PathBuf, String)> {
     vec![(load.folder.join("k6.js"), script)]
 }
 
-/// The rows the settings ask for.
+/// The rows the settings ask for: those whose names contain a word, or are one behind `=`.
 pub fn wanted<'a>(rows: &'a [Row], settings: &Settings) -> Vec<&'a Row> {
     let words = &settings.tools;
-    rows.iter().filter(|row| words.is_empty() || words.iter().any(|word| row.name.contains(word))).collect()
+    let is_meant = |row: &Row, word: &String| match word.strip_prefix('=') {
+        Some(whole) => row.name == whole,
+        None => row.name.contains(word),
+    };
+    rows.iter().filter(|row| words.is_empty() || words.iter().any(|word| is_meant(row, word))).collect()
 }
 
 impl Row {

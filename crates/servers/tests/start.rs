@@ -22,11 +22,18 @@ fn on(addr: SocketAddr, workers: usize) -> ServeOptions {
     ServeOptions { listen: vec![addr], workers, ..ServeOptions::default() }
 }
 
+/// A port that nobody has, below those that the kernel gives to whoever names none (ip_local_port_range): while a test lets
+/// go of it for a moment, no other one's connection takes it.
+fn port_of_its_own() -> SocketAddr {
+    let first = 10_000 + (std::process::id() % 10_000) as u16;
+    let free = (first..first + 5_000).find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok());
+    ([127, 0, 0, 1], free.unwrap()).into()
+}
+
 #[test]
 fn a_port_in_use_is_said_also_where_reuseport_would_hide_it() {
     for first in [1, 3] {
-        let options = ServeOptions { workers: first, ..ServeOptions::default() };
-        let server = Running::http(options, HttpOptions::default());
+        let server = Running::http(on(port_of_its_own(), first), HttpOptions::default());
         for second in [1, 3] {
             let error = refused(&on(server.addrs[0], second), &HttpOptions::default());
             assert!(matches!(error, ServeError::AddressInUse { addr } if addr == server.addrs[0]), "{error:?}");

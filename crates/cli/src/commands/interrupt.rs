@@ -16,14 +16,19 @@ pub fn end_at_once(interrupted: &AtomicBool) {
 /// A flag that a signal sets.
 pub fn flag() -> Result<Arc<AtomicBool>, Failure> {
     let interrupted = Arc::new(AtomicBool::new(false));
+    let seen = Arc::new(AtomicBool::new(false));
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     // Who starts us with nohup wants the run to outlive the terminal.
     let hangup = (!is_ignored(SIGHUP, &status)).then_some(SIGHUP);
     for signal in [SIGINT, SIGTERM].into_iter().chain(hangup) {
-        // In this order: the second signal finds the flag set.
-        flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&interrupted))
+        // In this order: the second signal finds the flag set. One that comes before both are there is seen all the same.
+        flag::register(signal, Arc::clone(&seen))
+            .and_then(|_| flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&interrupted)))
             .and_then(|_| flag::register(signal, Arc::clone(&interrupted)))
             .map_err(|error| Failure::could_not_run(format!("expected to handle Ctrl-C, but {error}")))?;
+    }
+    if seen.load(Ordering::Relaxed) {
+        interrupted.store(true, Ordering::Relaxed);
     }
     Ok(interrupted)
 }

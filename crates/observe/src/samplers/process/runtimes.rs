@@ -6,6 +6,7 @@
 //! Cost: two files a process, once; of the program's file its tables alone are read. Another user's process needs
 //! CAP_SYS_PTRACE.
 
+use crate::metric::{Metric, gauge};
 use crate::samplers::{EACH, Entry, Sampler, first_failure, living_id, of_target};
 use crate::source::proc::{Buffers, SampleError, lines};
 use model::Snapshot;
@@ -15,13 +16,20 @@ use object::{Object, ObjectSymbol, ReadCache};
 use std::collections::BTreeMap;
 use std::fs::File;
 
+const METRICS: &[Metric] = &[gauge(
+    "processes[].runtime",
+    "word",
+    "maps, exe",
+    "the language runtime it has mapped; absent where none is known",
+)];
+
 pub(crate) const ENTRY: Entry = Entry {
     name: "process/runtimes",
     about: "the language runtime of the target's processes (/proc/<pid>/maps and exe)",
     needs: "CAP_SYS_PTRACE for another user's process",
     cost: "2 files a process, once",
     every_ns: EACH,
-    metrics: &[],
+    metrics: METRICS,
     make: || Box::new(Runtimes::default()),
 };
 
