@@ -6,7 +6,7 @@
 //! Before it, a median of three takes out what lasts a single value. Distances are in units of the noise, by medians of
 //! differences, which a few changes of level do not move, and by the noise's own correlation found the same way (Chakar et
 //! al., "A robust approach for estimating change-points in the mean of an AR(1) process", 2017). Penalty for one cut in d
-//! series of n values: [`PENALTY`] × (d + 2 √(d ln n) + 2 ln n). Where a straight line fits as well there is a drift, and no cut.
+//! series of n values: `PENALTY` × (d + 2 √(d ln n) + 2 ln n). Where a straight line fits as well there is a drift, and no cut.
 //! Of what is left, cuts go that change no level by what matters; where the same level is left and come back to three times
 //! or more, that is the run's own rhythm.
 //!
