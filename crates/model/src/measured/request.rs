@@ -92,6 +92,8 @@ pub struct Kept {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Smallest {
     kept: Vec<Kept>,
+    /// Where it is full: the largest key, so that most of what comes is refused at a glance.
+    bound: Option<u64>,
 }
 
 impl Smallest {
@@ -118,13 +120,18 @@ impl Smallest {
     /// Takes one in, if it is among the `room` smallest. Allocates only where room was not reserved.
     pub fn offer(&mut self, room: usize, new: Kept) {
         if self.kept.len() < room {
+            self.bound = None;
             return self.kept.push(new);
+        }
+        if self.bound.is_some_and(|bound| new.key >= bound) {
+            return;
         }
         if let Some(largest) = self.kept.iter_mut().max_by_key(|kept| kept.key)
             && new.key < largest.key
         {
             *largest = new;
         }
+        self.bound = self.largest();
     }
 
     /// Leaves only the `room` smallest.
@@ -132,6 +139,7 @@ impl Smallest {
         if self.kept.len() > room {
             self.kept.sort_unstable_by_key(|kept| kept.key);
             self.kept.truncate(room);
+            self.bound = None;
         }
     }
 
@@ -221,6 +229,7 @@ impl IntervalRequests {
     pub fn clear(&mut self) {
         for set in [&mut self.sampled, &mut self.slowest, &mut self.failed] {
             set.kept.clear();
+            set.bound = None;
         }
         self.gaps.clear();
     }

@@ -61,6 +61,9 @@ impl RunRequests {
     pub fn common_gaps(&self, workers: u16) -> Vec<Gap> {
         let mut common: Vec<Gap> = Vec::new();
         for worker in 0..workers {
+            if worker > 0 && common.is_empty() {
+                break;
+            }
             let own: Vec<&Gap> = self.gaps().filter(|gap| gap.worker == worker).collect();
             common = if worker == 0 { own.into_iter().copied().collect() } else { overlaps(&common, &own) };
         }
