@@ -322,8 +322,9 @@ fn with_nohup_a_run_outlives_its_terminal() {
     let server = serve_http(&[]);
     let script = format!("trap '' HUP; exec {BIN} load {} -d 2s --no-record -q", server.url);
     let mut load = Guard::spawn(Command::new("sh").args(["-c", &script]).stdout(Stdio::piped())).unwrap();
-    // What is ignored from its start on stays so where it makes signals its own.
-    wait_until("signals are its own", || process::catches(load.pid(), 2));
+    // What is ignored from its start on stays so where it makes signals its own. SIGTERM, since the shell before it has a
+    // handler for SIGINT of its own.
+    wait_until("signals are its own", || process::catches(load.pid(), 15));
     assert!(process::ignores(load.pid(), 1));
     load.signal(1);
     let mut printed = String::new();

@@ -118,7 +118,7 @@ impl Ledger {
     pub fn begin<D: Driver>(&mut self, driver: &mut D) {
         self.cpu_ns = driver.cpu_ns();
         self.cpu_wait_ns = driver.cpu_wait_ns();
-        self.picking.waited(self.cpu_wait_ns);
+        self.picking.waited(self.cpu_wait_ns, 0, 0);
         self.turn_cpu_ns = self.cpu_ns.0 + self.cpu_ns.1;
     }
 
@@ -533,7 +533,7 @@ impl Ledger {
         interval.counts.cpu_wait_ns += cpu_wait_ns.saturating_sub(self.cpu_wait_ns);
         self.turn_cpu_ns = cpu_ns.0 + cpu_ns.1;
         (self.cpu_ns, self.cpu_wait_ns) = (cpu_ns, cpu_wait_ns);
-        self.picking.waited(cpu_wait_ns);
+        self.picking.waited(cpu_wait_ns, end_ns, self.in_flight);
         let sent_bytes = driver.take_sent_bytes();
         if self.measured_from_ns != u64::MAX {
             interval.counts.bytes_sent += sent_bytes;

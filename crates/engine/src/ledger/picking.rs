@@ -167,9 +167,11 @@ impl Picking {
         }
     }
 
-    /// How long the worker has been runnable without a CPU, looked at where no gap is open.
-    pub fn waited(&mut self, waited_ns: u64) {
-        if self.of_turn.is_none() {
+    /// How long the worker has been runnable without a CPU, when so many requests are under way. Not taken while a gap may be
+    /// open: all that was waited in it counts as the worker's own.
+    pub fn waited(&mut self, waited_ns: u64, now_ns: u64, in_flight: u64) {
+        let may_be_open = in_flight > 0 && now_ns.saturating_sub(self.quiet_since_ns) >= GAP_NS_MIN;
+        if !may_be_open && self.of_turn.is_none() {
             self.waited_ns = waited_ns;
         }
     }
@@ -265,12 +267,22 @@ mod tests {
         assert_eq!(picking.ended(1_000 + 2 * GAP_NS_MIN - 2), None, "each reply begins anew");
         let from_ns = picking.ended(10 * GAP_NS_MIN).unwrap();
         assert_eq!(from_ns, 1_000 + 2 * GAP_NS_MIN - 2);
-        picking.waited(7);
+        picking.waited(7, from_ns, 1);
         picking.gap(Gap { from_ns, to_ns: from_ns + 8 * GAP_NS_MIN, in_flight: 2, ..Gap::default() });
         assert!(picking.has_gap() && kept.gaps.is_empty());
         picking.judge_gap(&mut kept, 100, 57);
         let [gap] = kept.gaps[..] else { panic!("{:?}", kept.gaps) };
         assert_eq!((gap.worker, gap.own_ns_max, gap.others_ns()), (3, 150, 8 * GAP_NS_MIN - 150));
         assert!(!picking.has_gap());
+        // An interval that ends while a gap is open takes nothing of what was waited in it away; an idle worker's does.
+        let later_ns = 20 * GAP_NS_MIN;
+        picking.waited(500, later_ns, 1);
+        picking.gap(Gap { from_ns: later_ns - 9 * GAP_NS_MIN, to_ns: later_ns, ..Gap::default() });
+        picking.judge_gap(&mut kept, 0, 600);
+        assert_eq!(kept.gaps[1].own_ns_max, 600 - 57);
+        picking.waited(900, later_ns, 0);
+        picking.gap(Gap { from_ns: later_ns, to_ns: later_ns + GAP_NS_MIN, ..Gap::default() });
+        picking.judge_gap(&mut kept, 0, 950);
+        assert_eq!(kept.gaps[2].own_ns_max, 50);
     }
 }
