@@ -200,14 +200,14 @@ pub const SERVER: &[Cause] = &[
         &[("throughput flat over clients", CLIENT), ("where threads wait", OFFCPU), ("idle CPU", "host/cpu")],
     ),
     cause("backend-limited", &[("the target's own connections, their number", "network/outgoing"), ("waits", OFFCPU)]),
-    lacking(
+    cause(
         "garbage-collection",
         &[
             ("pauses of all requests", CLIENT),
+            ("pauses that the runtime makes for its collector", "bpf/collector"),
             ("the language runtime", "process/runtimes"),
             ("stacks of the threads that run", "bpf/oncpu"),
         ],
-        "what a runtime tells of its collector",
     ),
     cause("slow-path", &[("times by URL or command", CLIENT), ("where the thread runs", "bpf/oncpu")]),
     lacking(

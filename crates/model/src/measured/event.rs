@@ -28,6 +28,9 @@ pub const GAVE_UP: &str = "gave-up";
 /// Kind of the event that says that the load has ended and the machine is read on.
 pub const LOAD_ENDED: &str = "load-ended";
 
+/// Kind of the event that says that a language runtime held its program for its collector ([`Details::took_ns`]).
+pub const COLLECTOR_PAUSE: &str = "collector-pause";
+
 /// Kind of the event that says that nobody has taken connections for [`crate::limits::GONE_NS`], and that the run goes on.
 pub const TARGET_AWAY: &str = "target-away";
 /// Kind of the event that says that somebody takes them again.
@@ -125,6 +128,9 @@ pub struct Details {
     /// The port.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
+    /// How long it took, nanoseconds, where it began at its moment and had an end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub took_ns: Option<u64>,
     /// How many like events it stands for, where more than one or where their number is what it says.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub times: Option<u64>,
@@ -274,7 +280,7 @@ mod tests {
     prop_compose! {
         fn any_details()(
             numbers in any::<(Option<u32>, Option<u32>, Option<u32>, Option<i32>, Option<i32>)>(),
-            large in any::<(Option<u64>, Option<u64>, Option<u16>, Option<bool>)>(),
+            large in any::<(Option<u64>, Option<u64>, Option<u16>, Option<bool>, Option<u64>)>(),
             texts in prop::collection::vec(any::<Option<String>>(), 6),
         ) -> Details {
             let text = |at: usize| texts.get(at).cloned().flatten();
@@ -288,6 +294,7 @@ mod tests {
                 times: large.1,
                 port: large.2,
                 left_core: large.3,
+                took_ns: large.4,
                 process: text(0),
                 thread: text(1),
                 call: text(2),

@@ -27,6 +27,7 @@ pub(crate) fn write<W: Write>(page: &mut Page<'_, W>, snapshots: &[Snapshot]) ->
         ("run queue", seen.times("runqueue.wait_ns", "runnable, without a CPU")),
         ("losses", seen.losses()),
         ("TLS handshakes", seen.handshakes()),
+        ("collector", seen.times("collector.pause_ns", "paused by the language runtime, of each collection")),
     ];
     // Waits are of the last window alone, which a later sample does not repeat.
     let waits = samples().map(|bpf| &bpf.waits).find(|waits| !waits.is_empty());
@@ -330,6 +331,7 @@ mod tests {
             ("sockets.send_bytes", values(10, 4000)),
             ("runqueue.wait_ns", values(14, 9000)),
             ("tls.handshake_ns", values(21, 30)),
+            ("collector.pause_ns", values(24, 9)),
             ("tls.inside_ns", values(20, 30)),
             ("futex.wait_ns", values(18, 1500)),
             ("locks.wait_ns", values(12, 40)),

@@ -1,7 +1,7 @@
 //! All probes together: loaded once for a target, read at each tick, the costly ones attached for a tick in ten.
 
 use super::window::{Why, Window};
-use super::{Names, PROBES, Probe, Reading, Runs};
+use super::{Living, Names, PROBES, Probe, Reading, Runs};
 use crate::limits::{CALLS_ENOUGH, CALLS_LOOK_NS};
 use crate::observer::ObserveSpec;
 use crate::source::bpf::{BpfError, Programs, Scope};
@@ -147,7 +147,7 @@ impl Family {
         let Some(scope) = &self.scope else { return };
         let mut targets = Vec::new();
         for process in snapshot.processes.iter().filter(|process| process.role == Role::Target) {
-            targets.push(process.pid);
+            targets.push(Living { pid: process.pid, runtime: process.runtime });
             if self.known.insert(process.pid) {
                 scope.add_target(process.pid);
             }

@@ -6,6 +6,7 @@
 //! `…_lost`. Needs root or CAP_BPF and CAP_PERFMON, and the kernel's BTF. Cost with `none`: nothing is loaded.
 
 mod block;
+mod collector;
 mod delayed_acks;
 mod family;
 mod folded;
@@ -28,7 +29,7 @@ use crate::source::bpf::{BpfError, Programs};
 use model::Event;
 use model::bpf::{BpfSample, Level};
 use model::profile::Profile;
-use model::snapshot::SamplerState;
+use model::snapshot::{Runtime, SamplerState};
 use std::collections::BTreeMap;
 
 /// The compiled programs of a name.
@@ -78,6 +79,7 @@ pub const PROBES: &[Probe] = &[
     losses::PROBE,
     runqueue::PROBE,
     tls::PROBE,
+    collector::PROBE,
     oncpu::PROBE,
     syscalls::PROBE,
     offcpu::PROBE,
@@ -127,11 +129,20 @@ struct Reading<'a> {
     /// A window has ended just now.
     window_ended: bool,
     /// The target's processes that live.
-    targets: &'a [u32],
+    targets: &'a [Living],
     /// How the probe fares where it has more to say than that it runs.
     remark: Option<(SamplerState, String)>,
     /// When it began, nanoseconds since the run's start; `None`: none was closed.
     window_from_ns: Option<i64>,
+}
+
+/// A process of the target that lives.
+#[derive(Debug, Clone, Copy)]
+struct Living {
+    /// Its id as it was first seen.
+    pid: u32,
+    /// The language runtime that it has mapped, where one is known.
+    runtime: Option<Runtime>,
 }
 
 impl Reading<'_> {

@@ -12,6 +12,8 @@ pub(crate) mod stacks;
 pub(crate) mod symbols;
 mod uprobes;
 
+pub(crate) use uprobes::{Place, Places};
+
 use crate::source::clock;
 use kernel_types::{KernelTypes, Wanted, hook_of};
 use libbpf_rs::libbpf_sys::{bpf_map_create_opts, bpf_prog_get_info_by_fd, bpf_prog_info};

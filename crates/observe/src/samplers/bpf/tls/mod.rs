@@ -10,8 +10,9 @@
 //! it too.
 
 use super::{Probe, Reading, Runs, object};
-use crate::source::bpf::{BpfError, Programs};
+use crate::source::bpf::{BpfError, Places, Programs};
 use model::snapshot::SamplerState;
+use std::path::Path;
 
 pub(super) const PROBE: Probe = Probe {
     name: "bpf/tls",
@@ -24,7 +25,7 @@ pub(super) const PROBE: Probe = Probe {
 };
 
 fn read(programs: &mut Programs, reading: &mut Reading<'_>) -> Result<(), BpfError> {
-    let followed = programs.follow(reading.targets, is_libssl);
+    let followed = programs.follow(reading.targets.iter().map(|target| target.pid), is_mapped_libssl, Places::Named);
     if followed.attached == 0 {
         let (state, reason) = match followed.left_out {
             Some(why) => (SamplerState::Failed, why),
@@ -35,6 +36,10 @@ fn read(programs: &mut Programs, reading: &mut Reading<'_>) -> Result<(), BpfErr
         reading.remark = Some((SamplerState::Active, why));
     }
     Ok(())
+}
+
+fn is_mapped_libssl(_: &Path, file: &Path) -> bool {
+    file.file_name().is_some_and(|name| is_libssl(&name.to_string_lossy()))
 }
 
 /// `libssl.so.3`, `libssl-1f2e.so.1.1`; not `libssl3.so`, which is NSS.
