@@ -386,7 +386,7 @@ fn a_shared_cpu_makes_the_run_queue_longer_and_schedstat_agrees() {
     assert_eq!(said.next().unwrap().unwrap(), "ready");
     // Off its CPU and not waiting for one, there and at the end: both accounts end with the same wait.
     wait_until_it_waits(&target, None);
-    let mut observer = observer(of(target.pid(), Level::Light));
+    let mut observer = observer(of(target.pid(), Level::Full));
     let before_ns = schedstat_wait_ns(target.pid());
     go(&mut target);
     assert_eq!(said.next().unwrap().unwrap(), "done");

@@ -241,7 +241,7 @@ pub struct OutputArgs {
 pub enum ObserveArg {
     /// None; only /proc is read
     None,
-    /// Signals, exits, losses, run queue, handshakes; for a tenth of the time receives and sends
+    /// Signals, exits, losses, handshakes, collectors; for a tenth of the time receives, sends, run queue
     Light,
     /// And waits, locks, block I/O for a tenth of the time, system calls in it until there are enough
     Windows,

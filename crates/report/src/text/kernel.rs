@@ -24,7 +24,6 @@ pub(crate) fn write<W: Write>(page: &mut Page<'_, W>, snapshots: &[Snapshot]) ->
     let Some(last) = samples().next() else { return Ok(()) };
     let seen = Seen(last);
     let always = [
-        ("run queue", seen.times("runqueue.wait_ns", "runnable, without a CPU")),
         ("losses", seen.losses()),
         ("TLS handshakes", seen.handshakes()),
         ("collector", seen.times("collector.pause_ns", "paused by the language runtime, of each collection")),
@@ -32,6 +31,7 @@ pub(crate) fn write<W: Write>(page: &mut Page<'_, W>, snapshots: &[Snapshot]) ->
     // Waits are of the last window alone, which a later sample does not repeat.
     let waits = samples().map(|bpf| &bpf.waits).find(|waits| !waits.is_empty());
     let windows = [
+        ("run queue", seen.times("runqueue.wait_ns", "runnable, without a CPU")),
         ("service", seen.times("sockets.service_ns", "from a request’s arrival to sending its reply")),
         ("first read", seen.times("sockets.first_read_ns", "from established")),
         ("accept queue", seen.times("sockets.accept_queue_ns", "from established to accepted")),

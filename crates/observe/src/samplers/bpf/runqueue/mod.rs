@@ -1,7 +1,8 @@
 //! How long the target's threads were runnable and had no CPU: the delay the scheduler adds.
 //!
 //! By `sched_wakeup`, `sched_wakeup_new` and `sched_switch`. The sum agrees with the second field of
-//! `/proc/<pid>/schedstat`; this shows how it is spread. Cost: two look-ups a context switch of the host.
+//! `/proc/<pid>/schedstat`, which is read all the time; this shows how it is spread. Cost: a look-up a wake-up and two a
+//! context switch of the host, the generator's too, so in windows alone (`docs/decisions/2026-11-23-probes-cost.md`).
 
 use super::{Probe, Runs, nothing, object};
 

@@ -1,4 +1,5 @@
-/* How long a thread of the target was runnable and had no CPU: from its wake-up, or its preemption, to its next turn. */
+/* How long a thread of the target was runnable and had no CPU: from its wake-up, or its preemption, to its next turn. A wait
+ * that began before the window has no length. */
 #define COUNTS_MAX 2
 #define HISTOGRAMS_MAX 1
 #include "plimsoll.bpf.h"
@@ -21,7 +22,7 @@ static __always_inline void is_runnable(u32 tid)
 }
 
 SEC("tp_btf/sched_wakeup")
-int BPF_PROG(on_wakeup, struct task_struct *p)
+int BPF_PROG(often_on_wakeup, struct task_struct *p)
 {
 	if (is_target(tgid_of(p)))
 		is_runnable(p->pid);
@@ -29,7 +30,7 @@ int BPF_PROG(on_wakeup, struct task_struct *p)
 }
 
 SEC("tp_btf/sched_wakeup_new")
-int BPF_PROG(on_new, struct task_struct *p)
+int BPF_PROG(often_on_new, struct task_struct *p)
 {
 	if (is_target(tgid_of(p)))
 		is_runnable(p->pid);
@@ -37,7 +38,7 @@ int BPF_PROG(on_new, struct task_struct *p)
 }
 
 SEC("tp_btf/sched_switch")
-int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_struct *next, unsigned int state)
+int BPF_PROG(often_on_switch, bool preempt, struct task_struct *prev, struct task_struct *next, unsigned int state)
 {
 	u32 tid = next->pid;
 	u64 *since;
@@ -50,7 +51,8 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 	since = bpf_map_lookup_elem(&runnable, &tid);
 	if (!since)
 		return 0;
-	record(WAIT_NS, bpf_ktime_get_ns() - *since);
+	if (is_of_window(*since))
+		record(WAIT_NS, bpf_ktime_get_ns() - *since);
 	bpf_map_delete_elem(&runnable, &tid);
 	return 0;
 }
