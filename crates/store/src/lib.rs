@@ -19,6 +19,7 @@ mod reader;
 mod requests;
 mod rows;
 mod schema;
+mod split;
 mod sums;
 mod writer;
 

@@ -24,7 +24,7 @@ struct Packed {
 /// A request; each moment is the difference to the one before it, the first to the tick's end. 0 stays 0 where it says that
 /// there was none.
 #[derive(Serialize, Deserialize)]
-struct PackedRequest {
+pub(crate) struct PackedRequest {
     key: u64,
     intended: i64,
     ready: i64,
@@ -128,7 +128,7 @@ fn some_since(at_ns: u64, other_ns: u64) -> Option<i64> {
 }
 
 impl PackedRequest {
-    fn of(Kept { key, request }: &Kept, end_ns: u64) -> Self {
+    pub(crate) fn of(Kept { key, request }: &Kept, end_ns: u64) -> Self {
         let end = match request.end {
             RequestEnd::Ok => 0,
             RequestEnd::Unfinished => 1,
@@ -157,7 +157,7 @@ impl PackedRequest {
         }
     }
 
-    fn unpacked(self, end_ns: u64) -> Result<Kept, String> {
+    pub(crate) fn unpacked(self, end_ns: u64) -> Result<Kept, String> {
         let end = match self.end {
             0 => RequestEnd::Ok,
             1 => RequestEnd::Unfinished,
@@ -187,6 +187,7 @@ impl PackedRequest {
             received_bytes: self.received_bytes,
             outcome: self.outcome,
             end,
+            local: None,
         };
         Ok(Kept { key: self.key, request })
     }

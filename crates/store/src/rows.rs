@@ -225,6 +225,7 @@ fn table_name(name: &'static str) -> &'static str {
         "tick" => "the ticks",
         "histogram" => "the ticks' histograms",
         "request" => "the ticks' single requests",
+        "split" => "what the target's machine saw of single requests",
         "total_histogram" => "the totals' histograms",
         "snapshot" => "the snapshots",
         "event" => "the events",
