@@ -39,13 +39,8 @@ pub enum Unsplit {
 
 impl Unsplit {
     /// All of them, in the order of their declaration.
-    pub const ALL: [Unsplit; 5] = [
-        Unsplit::NoLocalAddress,
-        Unsplit::Pipelined,
-        Unsplit::NoExchange,
-        Unsplit::OutOfOrder,
-        Unsplit::Lost,
-    ];
+    pub const ALL: [Unsplit; 5] =
+        [Unsplit::NoLocalAddress, Unsplit::Pipelined, Unsplit::NoExchange, Unsplit::OutOfOrder, Unsplit::Lost];
 
     /// The fixed word of it.
     pub fn name(self) -> &'static str {

@@ -78,8 +78,7 @@ impl Split {
     pub fn of(recording: &Recording) -> Option<Self> {
         let kept = &recording.split;
         let has_two_clocks = has_two_clocks(recording);
-        let bands: Vec<SplitBand> =
-            split::bands(kept).iter().map(|band| SplitBand::of(band, has_two_clocks)).collect();
+        let bands: Vec<SplitBand> = split::bands(kept).iter().map(|band| SplitBand::of(band, has_two_clocks)).collect();
         let unsplit = Unsplit::ALL.into_iter().zip(kept.unsplit).filter(|(_, count)| *count > 0);
         let why_not = if bands.iter().any(|band| band.joined > 0) { None } else { Some(why_not(recording)?) };
         Some(Split {

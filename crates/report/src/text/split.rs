@@ -42,7 +42,8 @@ pub fn write<W: Write>(page: &mut Page<'_, W>, recording: &Recording) -> io::Res
         if cells.iter().all(|cell| cell.is_none_or(|us| us.abs() < 0.05)) {
             continue;
         }
-        let cells: String = cells.into_iter().map(|cell| format!("{:>11}", cell.map_or("–".to_owned(), shown))).collect();
+        let cells: String =
+            cells.into_iter().map(|cell| format!("{:>11}", cell.map_or("–".to_owned(), shown))).collect();
         let mut spans = vec![(Paint::Plain, format!("  {name:11}")), (Paint::Plain, cells)];
         if explained {
             spans.push((Paint::Dim, format!("   {meaning}")));
