@@ -1,5 +1,6 @@
 //! Where the time of requests went, against servers of which it is known: each part is where it was spent, and all of them
 //! are the response time.
+#![allow(clippy::unwrap_used, reason = "helpers of tests: to stop is to fail")]
 
 mod common;
 

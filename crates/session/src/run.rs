@@ -169,7 +169,8 @@ pub fn run_on(
         watch,
     };
     let before = before.map(|before| session.observation.place(before, fleet.origin_ns()));
-    if let Some(before) = before {
+    if let Some(mut before) = before {
+        session.join(&mut before);
         session.keep_snapshot(before);
     }
     session.follow_aside(&mut fleet, &options.interrupted);

@@ -5,6 +5,7 @@
 #include "plimsoll.bpf.h"
 #include "tcp.bpf.h"
 
+#define TCP_CLOSE 7
 #define TCP_LISTEN 10
 
 enum { RECORDS, RECORDS_LOST, UNREAD, SOCKETS_LOST };
@@ -48,11 +49,12 @@ struct {
 	__type(value, struct exchange);
 } exchanges SEC(".maps");
 
-/* How many sockets have been given state in a window, and how many may be. */
+/* How many more sockets have been given state in a window than have gone, and how many may be: fewer than none, where
+ * some went that had it from a window before. */
 struct bound {
 	u64 window_ns;
-	u64 max;
-	u64 given;
+	s64 max;
+	s64 given;
 	u64 pad;
 };
 
@@ -169,6 +171,19 @@ static __always_inline int arrival(const struct sock *sk)
 	exchange->read_ns = 0;
 	exchange->is_answered = 0;
 	exchange->arrived_ns = bpf_ktime_get_ns();
+	return 0;
+}
+
+SEC("tp_btf/inet_sock_set_state")
+int BPF_PROG(on_close, const struct sock *sk, const int from, const int to)
+{
+	u32 only = 0;
+	struct bound *b;
+	if (to != TCP_CLOSE)
+		return 0;
+	b = bpf_map_lookup_elem(&bound, &only);
+	if (b && !bpf_sk_storage_delete(&exchanges, (void *)sk))
+		__sync_fetch_and_add(&b->given, -1);
 	return 0;
 }
 
