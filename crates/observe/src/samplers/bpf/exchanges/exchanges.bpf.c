@@ -34,10 +34,11 @@ struct {
 	__type(value, u64);
 } full_since SEC(".maps");
 
-/* With the socket itself: found without a search, and gone when it goes. */
+/* With the socket itself: found without a search, and gone when it goes. Only of sockets that the target serves, which is
+ * asked when the first bytes come. */
 struct exchange {
 	u64 window_ns;  /* in which window the rest was seen */
-	u64 arrived_ns; /* its first bytes; 0: none have come */
+	u64 arrived_ns; /* its first bytes */
 	u64 read_ns;    /* when a process of the target first saw them; 0: none has */
 	u64 is_answered;
 };
@@ -73,10 +74,10 @@ static __always_inline int send(struct sock *sk, int ret)
 	struct record *r;
 	u32 only = 0;
 	u64 now_ns, clock_ns;
-	if (ret <= 0 || !is_served_by_target(sk) || !is_tcp(sk))
+	if (ret <= 0)
 		return 0;
 	exchange = bpf_sk_storage_get(&exchanges, sk, 0, 0);
-	if (!exchange || exchange->window_ns != window_ns() || !exchange->arrived_ns)
+	if (!exchange || exchange->window_ns != window_ns())
 		return 0;
 	exchange->is_answered = 1;
 	if (!exchange->read_ns) {
@@ -121,10 +122,10 @@ int BPF_PROG(on_send, struct sock *sk, int ret)
 static __always_inline int receive(struct sock *sk, int ret)
 {
 	struct exchange *exchange;
-	if (ret <= 0 || !is_served_by_target(sk) || !is_tcp(sk))
+	if (ret <= 0)
 		return 0;
 	exchange = bpf_sk_storage_get(&exchanges, sk, 0, 0);
-	if (!exchange || exchange->window_ns != window_ns() || !exchange->arrived_ns || exchange->read_ns)
+	if (!exchange || exchange->read_ns || exchange->window_ns != window_ns())
 		return 0;
 	if (is_target(current_tgid()))
 		exchange->read_ns = bpf_ktime_get_ns();
@@ -158,15 +159,16 @@ static __always_inline struct exchange *new_exchange(const struct sock *sk)
 static __always_inline int arrival(const struct sock *sk)
 {
 	struct exchange *exchange;
-	if (sk->__sk_common.skc_state == TCP_LISTEN || !is_tcp(sk) || !is_served_by_target(sk))
-		return 0;
 	exchange = bpf_sk_storage_get(&exchanges, (void *)sk, 0, 0);
-	if (!exchange)
+	if (exchange && exchange->window_ns == window_ns() && !exchange->is_answered)
+		return 0;
+	if (!exchange) {
+		if (!is_tcp(sk) || !is_served_by_target(sk) || sk->__sk_common.skc_state == TCP_LISTEN)
+			return 0;
 		exchange = new_exchange(sk);
-	if (!exchange)
-		return 0;
-	if (exchange->window_ns == window_ns() && exchange->arrived_ns && !exchange->is_answered)
-		return 0;
+		if (!exchange)
+			return 0;
+	}
 	exchange->window_ns = window_ns();
 	exchange->read_ns = 0;
 	exchange->is_answered = 0;
