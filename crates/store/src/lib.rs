@@ -19,7 +19,6 @@ mod reader;
 mod requests;
 mod rows;
 mod schema;
-mod split;
 mod sums;
 mod writer;
 

@@ -3,6 +3,8 @@
 //! A request takes some 40 bytes. The layout is postcard's (varints in the order of the fields), so fields may only be
 //! added with another format. A value that does not unpack, or holds more than a tick keeps, is damage.
 
+pub(crate) mod split;
+
 use crate::error::StoreError;
 use crate::reader::{Reader, fields};
 use crate::rows::Value;
@@ -24,7 +26,7 @@ struct Packed {
 /// A request; each moment is the difference to the one before it, the first to the tick's end. 0 stays 0 where it says that
 /// there was none.
 #[derive(Serialize, Deserialize)]
-pub(crate) struct PackedRequest {
+struct PackedRequest {
     key: u64,
     intended: i64,
     ready: i64,
@@ -128,7 +130,7 @@ fn some_since(at_ns: u64, other_ns: u64) -> Option<i64> {
 }
 
 impl PackedRequest {
-    pub(crate) fn of(Kept { key, request }: &Kept, end_ns: u64) -> Self {
+    fn of(Kept { key, request }: &Kept, end_ns: u64) -> Self {
         let end = match request.end {
             RequestEnd::Ok => 0,
             RequestEnd::Unfinished => 1,
@@ -157,7 +159,7 @@ impl PackedRequest {
         }
     }
 
-    pub(crate) fn unpacked(self, end_ns: u64) -> Result<Kept, String> {
+    fn unpacked(self, end_ns: u64) -> Result<Kept, String> {
         let end = match self.end {
             0 => RequestEnd::Ok,
             1 => RequestEnd::Unfinished,

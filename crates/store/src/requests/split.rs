@@ -2,9 +2,9 @@
 //!
 //! A row a reading, of no tick: their moments are the run's, and what was seen on another machine comes later.
 
+use super::PackedRequest;
 use crate::error::StoreError;
 use crate::reader::{Reader, fields};
-use crate::requests::PackedRequest;
 use crate::rows::Value;
 use model::Recording;
 use model::limits::{REQUESTS_KEPT, REQUESTS_SLOWEST_KEPT};
