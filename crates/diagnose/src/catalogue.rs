@@ -33,6 +33,7 @@ const COUNTERS: &str = "network/counters";
 const CONNECTIONS: &str = "network/connections";
 const SYSCALLS: &str = "bpf/syscalls";
 const OFFCPU: &str = "bpf/offcpu";
+const EXCHANGES: &str = "bpf/exchanges";
 
 /// Of the server's own doing.
 pub const SERVER: &[Cause] = &[
@@ -119,7 +120,14 @@ pub const SERVER: &[Cause] = &[
             ("signals", "bpf/lifecycle"),
         ],
     ),
-    cause("head-of-line", &[("service time beside the predecessor's", CLIENT), ("long calls", SYSCALLS)]),
+    cause(
+        "head-of-line",
+        &[
+            ("service time beside the predecessor's", CLIENT),
+            ("long calls", SYSCALLS),
+            ("how long requests lay in the target's socket before it read them", EXCHANGES),
+        ],
+    ),
     cause(
         "worker-starvation",
         &[("connections never served", CLIENT), ("threads in a receive", STANDS), ("data unread", CONNECTIONS)],
@@ -209,7 +217,14 @@ pub const SERVER: &[Cause] = &[
             ("stacks of the threads that run", "bpf/oncpu"),
         ],
     ),
-    cause("slow-path", &[("times by URL or command", CLIENT), ("where the thread runs", "bpf/oncpu")]),
+    cause(
+        "slow-path",
+        &[
+            ("times by URL or command", CLIENT),
+            ("where the thread runs", "bpf/oncpu"),
+            ("from the first read of a request to the last send of its reply", EXCHANGES),
+        ],
+    ),
     lacking(
         "neighbour-request",
         &[("pauses", CLIENT), ("receives and sends", "bpf/sockets")],
@@ -246,7 +261,14 @@ pub const HOST: &[Cause] = &[
             ("by connection", CONNECTIONS),
         ],
     ),
-    cause("path-limited", &[("round trips beside the shortest", CONNECTIONS), ("throughput", CLIENT)]),
+    cause(
+        "path-limited",
+        &[
+            ("round trips beside the shortest", CONNECTIONS),
+            ("throughput", CLIENT),
+            ("the way there and back of single requests", EXCHANGES),
+        ],
+    ),
     cause("receive-window", &[("time bound by the peer's window", CONNECTIONS), ("zero windows", COUNTERS)]),
     cause(
         "send-buffer",

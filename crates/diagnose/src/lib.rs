@@ -21,6 +21,7 @@ pub mod rule;
 pub mod rules;
 pub mod segments;
 pub mod slow;
+pub mod split;
 mod statistics;
 mod summary;
 pub mod usage;

@@ -17,9 +17,9 @@ pub use load::workload::resp;
 pub use load::{expectation, hide, payload, plan, rate, scenario, secret, tls, workload};
 pub use measured::{
     error_kind, event, head, histogram, integrity, interval, latency, outcomes, quantile, recording, request,
-    run_requests, users,
+    run_requests, split, users,
 };
-pub use seen::{bpf, check, import, metric_kinds, metrics, profile, readings, remote, snapshot, watched};
+pub use seen::{bpf, check, exchange, import, metric_kinds, metrics, profile, readings, remote, snapshot, watched};
 
 pub use error_kind::{ErrorKind, Phase};
 pub use event::Event;

@@ -40,6 +40,8 @@ pub const GAP_NS_MIN: u64 = 5_000_000;
 pub const RUN_REQUESTS_KEPT: usize = 4096;
 /// Requests kept in memory of a run as the slowest of each stretch of it, as failures, and gaps: so many of each.
 pub const RUN_EXAMPLES_KEPT: usize = 2048;
+/// Of the slowest requests of a run that lay within windows of probes, so many are kept with what the target saw of them.
+pub const RUN_SPLIT_SLOWEST_KEPT: usize = 256;
 /// Events of one kind that a run keeps; further ones are counted, not kept.
 pub const EVENTS_OF_KIND_MAX: usize = 500;
 /// Kinds of events that a run keeps; those of others are counted.

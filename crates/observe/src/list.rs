@@ -26,6 +26,7 @@ pub fn list() -> Vec<Listed> {
         target: vec![own_pid],
         addresses: address.map(Address::Tcp).into_iter().collect(),
         own_pid,
+        has_requests: true,
         probes: Level::Full,
         ..ObserveSpec::default()
     });

@@ -31,6 +31,8 @@ pub struct ObserveSpec {
     pub addresses: Vec<Address>,
     /// The generator's process.
     pub own_pid: u32,
+    /// Whether a run's requests go to those addresses over TCP: only then single requests are looked for.
+    pub has_requests: bool,
     /// Which probes run in the kernel.
     pub probes: Level,
     /// Sockets whose state they keep, at the most.
@@ -73,6 +75,7 @@ impl Default for ObserveSpec {
             target_unknown: None,
             addresses: Vec::new(),
             own_pid: 0,
+            has_requests: false,
             probes: Level::default(),
             sockets_max: BPF_SOCKETS_MAX,
             windows: WindowShare::default(),
@@ -133,9 +136,9 @@ impl Observer {
         self.probes.load_next()
     }
 
-    /// The load begins now: from here on time is measured.
-    pub(crate) fn begin(&mut self) {
-        self.probes.begin();
+    /// The load begins now: from here on time is measured. `origin_ns`: the run's moment 0 by CLOCK_MONOTONIC.
+    pub(crate) fn begin(&mut self, origin_ns: i64) {
+        self.probes.begin(origin_ns);
     }
 
     /// Reads everything now. `at_ns`: the moment, in nanoseconds since the run's start.

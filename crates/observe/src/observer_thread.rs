@@ -48,7 +48,9 @@ enum Inner {
 #[derive(Debug)]
 enum Question {
     /// Nobody waits for these two.
-    Begin,
+    Begin {
+        origin_ns: i64,
+    },
     HintSlow,
     /// An answer is waited for.
     Asks(Asks),
@@ -131,12 +133,12 @@ impl ObserverThread {
         }
     }
 
-    /// The load begins now.
-    pub fn begin(&mut self) {
+    /// The load begins now, of a run whose moment 0 is that one of CLOCK_MONOTONIC, nanoseconds.
+    pub fn begin(&mut self, origin_ns: i64) {
         match &mut self.inner {
-            Inner::Here(observer) => observer.begin(),
+            Inner::Here(observer) => observer.begin(origin_ns),
             // Where nobody hears it, the next snapshot says why.
-            Inner::Thread { questions, .. } => drop(questions.send(Question::Begin)),
+            Inner::Thread { questions, .. } => drop(questions.send(Question::Begin { origin_ns })),
         }
     }
 
@@ -232,8 +234,8 @@ fn answer(
             Err(RecvTimeoutError::Disconnected) => return,
         };
         let asks = match question {
-            Question::Begin => {
-                observer.begin();
+            Question::Begin { origin_ns } => {
+                observer.begin(origin_ns);
                 load_at = Some(Instant::now() + LOAD_AFTER);
                 continue;
             }
@@ -329,7 +331,7 @@ mod tests {
         assert_eq!(observer.snapshot(-1).bpf, None);
         let Some((SamplerState::Disabled, reason)) = of_probe(&observer) else { return };
         assert!(reason.starts_with("not attached before the run ended") || cfg!(not(feature = "bpf")), "{reason}");
-        observer.begin();
+        observer.begin(clock::monotonic_ns());
         // There after some time, or a reason of the kernel's why not.
         let is_settled = |observer: &ObserverThread| {
             of_probe(observer).is_some_and(|(_, reason)| !reason.starts_with("not attached"))

@@ -281,6 +281,10 @@ impl Follower {
         state.link.exchanges = self.clock.exchanges();
         self.lost.1 = reading.lost;
         state.link.lost = self.lost.0.saturating_add(self.lost.1).saturating_add(self.dropped);
+        if let Some(exchanges) = &mut snapshot.exchanges {
+            exchanges.set_back(estimate.offset_ns);
+            exchanges.clock_error_ns = estimate.bound_ns;
+        }
         snapshot.link = Some(state.link);
         drop(state);
         self.hand_on(Some(Box::new(snapshot)));

@@ -166,7 +166,9 @@ impl Elsewhere {
             self.keep(events);
             snapshots.extend(snapshot.map(|snapshot| {
                 let at_ns = self.at(snapshot.at_ns);
-                Snapshot { at_ns, ..*snapshot }.beside(&own)
+                let mut snapshot = Snapshot { at_ns, ..*snapshot };
+                snapshot.exchanges.iter_mut().for_each(|exchanges| exchanges.set_back(self.origin_ns));
+                snapshot.beside(&own)
             }));
         }
         let state = self.client.state();

@@ -240,6 +240,7 @@ impl Guest {
                 target_unknown: found.unknown,
                 addresses: found.addresses,
                 own_pid: std::process::id(),
+                has_requests: matches!(&start.whom, Whom::Addresses(asked) if !asked.is_empty()),
                 probes: start.probes.min(self.options.level_max),
                 // How long the load is to last is not told here.
                 windows: WindowShare::TenthOfMeasured { measured_ns: None, warmup_ns: 0, tick_ns: start.tick_ns },
@@ -249,6 +250,8 @@ impl Guest {
             events: limited(start.probes, self.options.level_max).into_iter().collect(),
             lost: 0,
         };
+        // Its clock is this machine's own: moment 0 is its moment 0.
+        seer.observer.begin(0);
         let tick = Duration::from_nanos(start.tick_ns);
         let (mut due, mut heard) = (Instant::now(), Instant::now());
         loop {

@@ -42,6 +42,7 @@ impl Here {
     /// Looks for the target's processes and begins, before any load is put on.
     pub(crate) fn start(plan: &Plan, probes: Level) -> Self {
         let addresses: Vec<Address> = plan.origins.iter().flat_map(|o| o.addresses.iter().cloned()).collect();
+        let has_requests = addresses.iter().any(|address| matches!(address, Address::Tcp(_)));
         let (target, target_unknown) = match observe::target::find(&addresses) {
             Ok(pids) => (pids, None),
             Err(why @ NotFound::Remote { .. }) => (
@@ -55,6 +56,7 @@ impl Here {
             target_unknown,
             addresses,
             own_pid: std::process::id(),
+            has_requests,
             probes,
             windows: windows(plan),
             ..ObserveSpec::default()
@@ -67,8 +69,8 @@ impl Observation for Here {
         Some(self.0.snapshot(-1))
     }
 
-    fn place(&mut self, before: Snapshot, _: u64) -> Snapshot {
-        self.0.begin();
+    fn place(&mut self, before: Snapshot, origin_ns: u64) -> Snapshot {
+        self.0.begin(i64::try_from(origin_ns).unwrap_or(i64::MAX));
         before
     }
 

@@ -7,6 +7,7 @@
 use crate::observation::{Here, Off};
 use crate::ticks::{Ticks, add_to_totals};
 use diagnose::history::History;
+use diagnose::split::Joiner;
 use engine::link::Tally;
 use engine::{Fleet, Message, StartError};
 use model::limits::GONE_NS;
@@ -151,6 +152,7 @@ pub fn run_on(
     let mut session = Session {
         recording: Recording::new(capsule, hidden),
         history: History::default(),
+        joiner: Joiner::new(plan.pipeline),
         writer,
         recording_error: None,
         observation,
@@ -167,7 +169,8 @@ pub fn run_on(
         watch,
     };
     let before = before.map(|before| session.observation.place(before, fleet.origin_ns()));
-    if let Some(before) = before {
+    if let Some(mut before) = before {
+        session.join(&mut before);
         session.keep_snapshot(before);
     }
     session.follow_aside(&mut fleet, &options.interrupted);
@@ -213,6 +216,8 @@ struct Session<'a> {
     recording: Recording,
     /// All that was read so far; the recording keeps only some snapshots.
     history: History,
+    /// Joins single requests with what the target's machine saw of them.
+    joiner: Joiner,
     writer: Option<Writer>,
     recording_error: Option<StoreError>,
     observation: Box<dyn Observation>,
@@ -282,7 +287,8 @@ impl Session<'_> {
             }
             let is_last = began.elapsed() >= whole || interrupted.load(Ordering::Relaxed);
             let extent = if is_last { Extent::Whole } else { Extent::Due };
-            for snapshot in self.observation.snapshots(now_ns(), extent) {
+            for mut snapshot in self.observation.snapshots(now_ns(), extent) {
+                self.join(&mut snapshot);
                 self.keep_snapshot(Snapshot { is_after_load: true, ..snapshot });
             }
             for event in self.observation.take_events() {
@@ -364,6 +370,9 @@ impl Session<'_> {
     fn tick(&mut self, mut tick: Tick, fleet: &mut Fleet) {
         let extent = self.extent(&tick.row, fleet);
         let mut snapshots = self.observation.snapshots(fleet.now_ns(), extent);
+        tick.sum.requests.thin(tick.sum.sequence);
+        self.joiner.push_requests(&tick.sum.requests);
+        snapshots.iter_mut().for_each(|snapshot| self.join(snapshot));
         let events = self.observation.take_events();
         let snapshot = snapshots.pop();
         snapshots.into_iter().for_each(|earlier| self.keep_snapshot(earlier));
@@ -371,7 +380,6 @@ impl Session<'_> {
         let (warmup_ns, is_ramp_warmup) = (self.recording.plan.warmup_ns, self.recording.plan.is_ramp_warmup());
         add_to_totals(&mut self.recording.totals, &tick, warmup_ns, is_ramp_warmup);
         self.recording.timeline.push(tick.row);
-        tick.sum.requests.thin(tick.sum.sequence);
         self.recording.requests.push(tick.sum.sequence, tick.row.counts.requests(), &tick.sum.requests);
         if diagnose::slow::is_last_slow(self.recording.timeline.rows()) {
             self.observation.hint_slow();
@@ -482,6 +490,15 @@ impl Session<'_> {
         }
     }
 
+    /// Joins single requests with what the target's machine saw of them, in a reading.
+    fn join(&mut self, snapshot: &mut Snapshot) {
+        let split = self.joiner.push_reading(snapshot.at_ns, snapshot.exchanges.take().map(|exchanges| *exchanges));
+        if !split.is_empty() {
+            self.append(|writer| writer.append_split(&split));
+            self.recording.split.push(&split);
+        }
+    }
+
     fn keep_snapshot(&mut self, snapshot: Snapshot) {
         if self.last_snapshot.is_none() {
             self.last_snapshot = Some(Snapshot { profile: None, ..snapshot.clone() });
@@ -529,7 +546,8 @@ impl Session<'_> {
 
     fn finish(mut self, recorded_at: Option<PathBuf>, since_process_start_ns: Option<u64>) -> Outcome {
         let is_after_load = self.has_read_on;
-        for snapshot in self.observation.finish() {
+        for mut snapshot in self.observation.finish() {
+            self.join(&mut snapshot);
             self.keep_snapshot(Snapshot { is_after_load, ..snapshot });
         }
         for event in self.observation.take_events() {

@@ -148,6 +148,7 @@ impl Reader {
             recording.timeline.push(row);
         }
         self.load_requests(&mut recording, &ended)?;
+        self.load_split(&mut recording)?;
         let peak_rss_bytes = self.load_snapshots(&mut recording, each)?;
         self.load_events(&mut recording)?;
         let totals = match self.json_of_run_or_none::<StoredTotals>("totals")? {

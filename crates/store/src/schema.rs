@@ -7,8 +7,8 @@
 pub const APPLICATION_ID: u32 = 0x506c_696d;
 
 /// The format this version writes: SQLite's `user_version`. Format 2 is format 1 with a checksum of each row and a seal;
-/// format 3 has the details of events, single requests and gaps.
-pub const VERSION: usize = 3;
+/// format 3 has the details of events, single requests and gaps, format 4 what the target's machine saw of such requests.
+pub const VERSION: usize = 4;
 
 /// The first format with checksums.
 pub const WITH_CHECKSUMS: usize = 2;
@@ -18,6 +18,9 @@ pub const WITH_DETAILS: usize = 3;
 
 /// The first format with the table `request`.
 const WITH_REQUESTS: usize = 3;
+
+/// The first format with the table `split`.
+const WITH_SPLIT: usize = 4;
 
 /// The oldest format that is read as it is.
 pub const READ_AS_IS: usize = 1;
@@ -56,6 +59,11 @@ CREATE TABLE request(
     body BLOB NOT NULL,
     checksum INTEGER NOT NULL
 );
+CREATE TABLE split(
+    id INTEGER PRIMARY KEY,
+    body BLOB NOT NULL,
+    checksum INTEGER NOT NULL
+);
 CREATE TABLE total_histogram(
     id INTEGER PRIMARY KEY,
     kind TEXT NOT NULL,
@@ -83,7 +91,7 @@ CREATE TABLE seal(
 ";
 
 /// The tables of many rows.
-pub const ROWS: [&str; 6] = ["tick", "histogram", "request", "total_histogram", "snapshot", "event"];
+pub const ROWS: [&str; 7] = ["tick", "histogram", "request", "total_histogram", "snapshot", "event", "split"];
 
 /// The columns of each of [`ROWS`] that its rows' checksums are made of.
 const COLUMNS: [&[&str]; ROWS.len()] = [
@@ -93,6 +101,7 @@ const COLUMNS: [&[&str]; ROWS.len()] = [
     &["kind", "body"],
     &["body"],
     &["at_ns", "kind", "text", "details"],
+    &["body"],
 ];
 
 /// The columns of a table of [`ROWS`] that its rows' checksums are made of.
@@ -106,7 +115,12 @@ pub fn columns(table: &str, format: usize) -> &'static [&'static str] {
 
 /// The tables that must be there in a format.
 pub fn tables(format: usize) -> impl Iterator<Item = &'static str> {
-    let rows = ROWS.into_iter().filter(move |table| *table != "request" || format >= WITH_REQUESTS);
+    let since = |table: &str| match table {
+        "request" => WITH_REQUESTS,
+        "split" => WITH_SPLIT,
+        _ => 0,
+    };
+    let rows = ROWS.into_iter().filter(move |table| format >= since(table));
     ["run"].into_iter().chain(rows).chain((format >= WITH_CHECKSUMS).then_some(crate::integrity::seal::TABLE))
 }
 

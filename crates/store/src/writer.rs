@@ -11,12 +11,13 @@ use crate::histogram::Encoder;
 use crate::integrity::checksum::Field;
 use crate::integrity::seal::{Books, of_seal};
 use crate::limits::{BUSY_MS, WAL_BYTES, WAL_PAGES, WRITER_CACHE_KIB};
-use crate::requests;
+use crate::requests::{self, split};
 use crate::schema;
 use hdrhistogram::Counter;
 use model::finding::Diagnosis;
 use model::recording::{Capsule, End, Tick, Totals};
 use model::snapshot::SamplerStatus;
+use model::split::TickSplit;
 use model::{Event, Histogram, LatencyKind, Plan, Snapshot};
 use rusqlite::{Connection, OpenFlags, Transaction, params};
 use serde::Serialize;
@@ -96,6 +97,24 @@ impl Writer {
         for event in events {
             append_event(&transaction, &mut books, event).map_err(failed)?;
         }
+        seal(&transaction, &books).and_then(|()| transaction.commit()).map_err(failed)?;
+        self.books = books;
+        Ok(())
+    }
+
+    /// Keeps what the target's machine saw of single requests.
+    ///
+    /// # Errors
+    /// As [`Writer::append`].
+    pub fn append_split(&mut self, split: &TickSplit) -> Result<(), StoreError> {
+        self.check_still_there()?;
+        let failed = |error| write_error(&self.path, &error);
+        let mut books = self.books.clone();
+        let transaction = self.connection.transaction().map_err(failed)?;
+        let body = split::pack(split).map_err(packing).map_err(failed)?;
+        let (id, checksum) = books.add("split", &[Field::Blob(&body)]);
+        let sql = "INSERT INTO split(id, body, checksum) VALUES (?1, ?2, ?3)";
+        execute(&transaction, sql, params![id, body, checksum]).map_err(failed)?;
         seal(&transaction, &books).and_then(|()| transaction.commit()).map_err(failed)?;
         self.books = books;
         Ok(())

@@ -10,6 +10,7 @@ use common::*;
 use model::limits::EVENTS_OF_KIND_MAX;
 use model::recording::{Disturbance, End, Row, Tick, Timeline, WorkerShares};
 use model::run_requests::RunRequests;
+use model::split::RunSplit;
 use model::{Event, Interval, LatencyKind, limits};
 use store::{Reader, StoreError, Writer, find, list, new_path, probe};
 
@@ -34,6 +35,9 @@ fn a_finished_run_is_read_as_it_was_written_and_is_one_file() {
         requests.push(sequence, tick.row.counts.requests(), &tick.sum.requests);
     }
     assert_eq!(r.requests, requests);
+    let mut of_target = RunSplit::default();
+    (0..5).for_each(|sequence| of_target.push(&split(sequence)));
+    assert_eq!(r.split, of_target);
     assert_eq!((r.requests.sampled().len(), r.requests.gaps().count(), r.requests.drawn_from()), (100, 10, 100));
     assert_eq!(reader.stored_diagnosis().unwrap(), Some(diagnosis()));
     assert_eq!(reader.partial_reason().unwrap(), None);

@@ -14,7 +14,7 @@
 use super::alarm::{Alarm, timespec};
 use super::clock::{monotonic_ns, sleep_ns};
 use super::outbox::Outbox;
-use super::socket::{Sources, bind_to, errno, kernel_address, stream};
+use super::socket::{Sources, bind_to, errno, kernel_address, local, stream};
 use super::stamps::{CONTROL_BYTES, Control, WallClock};
 use super::{Driver, Event, SENT_BYTES_MAX, Setup, Slot, Wake, ahead, stamps};
 use rustix::event::{Timespec, epoll};
@@ -23,6 +23,7 @@ use rustix::net::{RecvFlags, SendFlags};
 use socket2::{Domain, SockAddr, Socket};
 use std::collections::VecDeque;
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use wire::Payload;
 
@@ -370,6 +371,10 @@ impl Driver for Epoll {
 
     fn take_sent_bytes(&mut self) -> u64 {
         std::mem::take(&mut self.sent_bytes)
+    }
+
+    fn local(&self, slot: Slot) -> Option<SocketAddr> {
+        self.entries[slot as usize].socket.as_ref().and_then(local)
     }
 
     fn close(&mut self, slot: Slot) {

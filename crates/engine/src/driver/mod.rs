@@ -18,7 +18,7 @@ pub mod thread;
 pub mod uring;
 
 use model::plan::Address;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use wire::{Payload, Protocol, Source, Stream};
 
@@ -242,6 +242,12 @@ pub trait Driver {
 
     /// Says that no reply is due on a connection; the next [`Driver::send`] ends that.
     fn rest(&mut self, _slot: Slot) {}
+
+    /// Our end of an established connection over TCP, by which the target's kernel knows it too; `None`: it has none, or it
+    /// cannot be asked for. A system call, so for few.
+    fn local(&self, _slot: Slot) -> Option<SocketAddr> {
+        None
+    }
 
     /// Closes a slot's socket, if it has one. No event of it will be seen any more.
     fn close(&mut self, slot: Slot);

@@ -81,6 +81,11 @@ pub fn bind_to(socket: &Socket, source: &SockAddr) -> io::Result<()> {
     socket.bind(source)
 }
 
+/// A socket's own address, where it has one of IP.
+pub fn local(socket: &Socket) -> Option<SocketAddr> {
+    socket.local_addr().ok()?.as_socket()
+}
+
 /// The error number of an I/O error; EIO where it has none.
 pub fn errno(error: &io::Error) -> i32 {
     error.raw_os_error().unwrap_or(libc::EIO)

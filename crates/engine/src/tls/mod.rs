@@ -26,6 +26,7 @@ use rustls::client::UnbufferedClientConnection;
 use session::{Session, Step};
 use std::collections::VecDeque;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use wire::Payload;
 use wire::tls::Fault;
@@ -319,6 +320,10 @@ impl<D: Driver> Driver for Tls<D> {
 
     fn spin_until(&mut self, at_ns: u64) {
         self.inner.spin_until(at_ns);
+    }
+
+    fn local(&self, slot: Slot) -> Option<SocketAddr> {
+        self.inner.local(slot)
     }
 
     fn close(&mut self, slot: Slot) {

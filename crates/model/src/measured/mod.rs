@@ -14,4 +14,5 @@ pub mod quantile;
 pub mod recording;
 pub mod request;
 pub mod run_requests;
+pub mod split;
 pub mod users;

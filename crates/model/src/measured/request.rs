@@ -12,6 +12,7 @@ use crate::limits::{
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::net::SocketAddr;
 
 /// How a request ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -65,6 +66,9 @@ pub struct Request {
     pub outcome: u16,
     /// How it ended.
     pub end: RequestEnd,
+    /// Our end of its connection over TCP; `None`: it is not known. Not kept in a recording but for requests that were joined
+    /// with what the target's machine saw of them ([`crate::split`]).
+    pub local: Option<SocketAddr>,
 }
 
 impl Request {

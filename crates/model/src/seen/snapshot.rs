@@ -93,6 +93,10 @@ pub struct Snapshot {
     /// recording in memory has it summed up instead.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub profile: Option<crate::profile::Profile>,
+    /// Single requests as the target's sockets saw them, in windows of the probes. A recording has those that were joined with
+    /// the client's requests instead ([`crate::split`]).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exchanges: Option<Box<crate::exchange::Exchanges>>,
     /// The generator's own machine, where the target's is another; `None`: both are one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub generator_host: Option<Box<GeneratorHost>>,

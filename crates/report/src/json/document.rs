@@ -4,6 +4,7 @@
 
 use super::remote::Remote;
 use super::single::SingleRequests;
+use super::split::Split;
 use crate::observed::{Courses, Readings};
 use crate::profile::Profile;
 use crate::protocols::Replies;
@@ -65,6 +66,8 @@ pub struct Document<R = Vec<IntervalRow>> {
     pub examples: Vec<Example>,
     /// Single requests and pauses.
     pub single_requests: SingleRequests,
+    /// Where the time of requests went; null where nobody looked for it (`--observe windows` or `full` does).
+    pub split: Option<Split>,
     /// What the load cost.
     pub generator: Generator,
     /// The course of the run.

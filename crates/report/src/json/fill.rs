@@ -6,6 +6,7 @@ use super::SCHEMA;
 use super::document::*;
 use super::remote::Remote;
 use super::single::SingleRequests;
+use super::split::Split;
 use crate::figures::{
     Permille, host_use, process_use, quantile, reap_delay_ns_max, requested_per_s, rfc3339, s, us, worker_busy_max,
 };
@@ -68,6 +69,7 @@ impl Document {
             without_windows: without_windows(recording),
             examples: examples(recording, describe),
             single_requests: SingleRequests::of(recording),
+            split: Split::of(recording),
             generator: generator(recording),
             intervals: recording.timeline.rows().iter().map(IntervalRow::of).collect(),
             segments: diagnosis.segments.clone(),
@@ -109,6 +111,7 @@ impl Document {
             without_windows: self.without_windows,
             examples: self.examples,
             single_requests: self.single_requests,
+            split: self.split,
             generator: self.generator,
             intervals,
             segments: self.segments,

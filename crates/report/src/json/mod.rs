@@ -8,6 +8,7 @@ mod document;
 pub(crate) mod fill;
 mod remote;
 pub(crate) mod single;
+pub(crate) mod split;
 
 pub use document::*;
 pub use remote::Remote;

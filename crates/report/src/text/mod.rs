@@ -18,6 +18,7 @@ pub mod load_line;
 pub(crate) mod page;
 pub(crate) mod remote;
 mod segments;
+mod split;
 
 use crate::{Describe, damage, words};
 use model::Recording;
@@ -112,6 +113,7 @@ pub fn write(
         held::write(page, recording, diagnosis)?;
         latency::table(page, recording)?;
         latency::bars(page, recording)?;
+        split::write(page, recording)?;
         latency::gaps::write(page, recording)?;
         failures::errors(page, recording, options.describe)?;
         failures::status(page, recording)?;

@@ -43,6 +43,11 @@ impl Found {
         self.noted.contains_key(table)
     }
 
+    /// Whether it is noted that a table cannot be read from some row on: which rows are missing is then no news.
+    pub fn is_cut_off(&self, table: &str) -> bool {
+        self.noted.get(table) == Some(&i64::MAX)
+    }
+
     /// All of it.
     pub fn integrity(&self) -> &Integrity {
         &self.integrity

@@ -11,6 +11,7 @@ use model::plan::*;
 use model::recording::{Capsule, End, Tick, Totals};
 use model::request::{Gap, Kept, Request, RequestEnd};
 use model::snapshot::{CpuTimes, ProcessSample, Role, SamplerState, SamplerStatus, ThreadSample};
+use model::split::{Passage, SplitRequest, TickSplit, Unsplit};
 use model::{ErrorKind, Event, Interval, LatencyKind, Phase, Plan, Snapshot, Status};
 use std::path::{Path, PathBuf};
 use store::Writer;
@@ -111,6 +112,7 @@ fn kept(worker: u16, sequence: u64, n: u64) -> Kept {
         received_bytes: u32::MAX,
         outcome: 200,
         end,
+        local: None,
     };
     Kept { key: u64::MAX - n, request }
 }
@@ -205,8 +207,25 @@ pub fn written(path: &Path, ticks: u64) -> Writer {
     for sequence in 0..ticks {
         let workers = [interval(0, sequence), interval(1, sequence)];
         writer.append(Some(&Tick::of(&workers)), Some(&snapshot(sequence)), &[event(sequence as i64)]).unwrap();
+        writer.append_split(&split(sequence)).unwrap();
     }
     writer
+}
+
+/// What the target saw of a tick's requests.
+pub fn split(sequence: u64) -> TickSplit {
+    let one = |n: u64, passage| {
+        let Kept { key, request } = kept(0, sequence, n);
+        let local = Some(([127, 0, 0, 1], 40_000 + n as u16).into());
+        SplitRequest { key, request: Request { local, ..request }, passage }
+    };
+    let at_ns = sequence * SECOND_NS;
+    let passage = Passage { arrived_ns: at_ns + 30, read_ns: at_ns + 40, written_ns: at_ns + 45_000 };
+    TickSplit {
+        sampled: vec![one(1, Ok(passage)), one(2, Err(Unsplit::Lost))],
+        slowest: vec![one(3, Ok(passage))],
+        cut: 1,
+    }
 }
 
 /// Writes a whole run.

@@ -21,7 +21,7 @@ pub(super) use handing::{ATTEMPTS_MAX, is_passing, refused, stuck};
 
 use super::clock::monotonic_ns;
 use super::outbox::Outbox;
-use super::socket::{Sources, errno, kernel_address};
+use super::socket::{Sources, errno, kernel_address, local};
 use super::stamps::{CONTROL_BYTES, WallClock};
 use super::{Driver, Event, Setup, Slot, Wake, ahead};
 use buffers::Buffers;
@@ -29,6 +29,7 @@ use io_uring::{IoUring, cqueue, opcode, squeue, types};
 use socket2::{SockAddr, Socket};
 use std::collections::VecDeque;
 use std::io;
+use std::net::SocketAddr;
 use wire::Payload;
 
 /// Sends handed over together while events are being worked through: small enough that none waits long. Where replies
@@ -280,6 +281,10 @@ impl Driver for Uring {
 
     fn take_sent_bytes(&mut self) -> u64 {
         std::mem::take(&mut self.sent_bytes)
+    }
+
+    fn local(&self, slot: Slot) -> Option<SocketAddr> {
+        self.entries[slot as usize].socket.as_ref().and_then(local)
     }
 
     fn close(&mut self, slot: Slot) {

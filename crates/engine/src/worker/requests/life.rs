@@ -177,7 +177,7 @@ impl<P: Protocol<Transport = Stream>, D: Driver> Worker<P, D> {
         failure: Option<Failure>,
         at_ns: u64,
     ) {
-        let seen = Seen::of(&self.protocol, &self.connections, &self.origins, slot, request, status);
+        let seen = Seen::of(&self.driver, &self.protocol, &self.connections, &self.origins, slot, request, status);
         self.ledger.status(&request.stamps, status);
         match failure {
             None => self.ledger.succeeded(&request.stamps, at_ns, &seen),
@@ -197,7 +197,7 @@ impl<P: Protocol<Transport = Stream>, D: Driver> Worker<P, D> {
         let connection = &mut self.connections[slot as usize];
         let origin = connection.origin;
         let Some(request) = connection.outstanding.pop() else { return };
-        let seen = Seen::of(&self.protocol, &self.connections, &self.origins, slot, &request, 0);
+        let seen = Seen::of(&self.driver, &self.protocol, &self.connections, &self.origins, slot, &request, 0);
         self.ledger.failed(&request.stamps, Self::example(why, origin, at_ns), &seen);
     }
 

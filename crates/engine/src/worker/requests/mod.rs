@@ -451,7 +451,7 @@ impl<P: Protocol<Transport = Stream>, D: Driver> Work for Worker<P, D> {
         for slot in 0..self.connections.len() as Slot {
             let requests = self.connections[slot as usize].outstanding.iter();
             for request in requests {
-                let seen = Seen::of(&self.protocol, &self.connections, &self.origins, slot, request, 0);
+                let seen = Seen::of(&self.driver, &self.protocol, &self.connections, &self.origins, slot, request, 0);
                 self.ledger.unfinished(&request.stamps, now_ns, &seen);
             }
             let connection = &mut self.connections[slot as usize];

@@ -2,13 +2,14 @@
 
 use super::OriginState;
 use super::connection::{Connection, InFlight};
-use crate::driver::Slot;
+use crate::driver::{Driver, Slot};
 use crate::ledger::picking::Witness;
 use model::Request;
 use wire::Protocol;
 
 /// A request that ends, beside all connections of its worker.
-pub(super) struct Seen<'a, P: Protocol> {
+pub(super) struct Seen<'a, P: Protocol, D> {
+    driver: &'a D,
     protocol: &'a P,
     connections: &'a [Connection<P::Connection, P::Request>],
     origins: &'a [OriginState],
@@ -17,10 +18,11 @@ pub(super) struct Seen<'a, P: Protocol> {
     outcome: u16,
 }
 
-impl<'a, P: Protocol> Seen<'a, P> {
+impl<'a, P: Protocol, D: Driver> Seen<'a, P, D> {
     /// A request of a connection, and the outcome that its reply stated; 0: none.
     #[inline]
     pub fn of(
+        driver: &'a D,
         protocol: &'a P,
         connections: &'a [Connection<P::Connection, P::Request>],
         origins: &'a [OriginState],
@@ -28,16 +30,17 @@ impl<'a, P: Protocol> Seen<'a, P> {
         request: &'a InFlight<P::Request>,
         outcome: u16,
     ) -> Self {
-        Seen { protocol, connections, origins, slot, request, outcome }
+        Seen { driver, protocol, connections, origins, slot, request, outcome }
     }
 }
 
-impl<P: Protocol> Witness for Seen<'_, P> {
+impl<P: Protocol, D: Driver> Witness for Seen<'_, P, D> {
     fn particulars(&self) -> Request {
         let connection = &self.connections[self.slot as usize];
         let addresses = self.origins.get(usize::from(connection.origin)).map_or(1, |origin| origin.addresses.1.max(1));
         Request {
             connect_ns: connection.connect_ns,
+            local: self.driver.local(self.slot),
             before_ns: (self.request.number > 0 && connection.before_ns > 0).then_some(connection.before_ns),
             connection: self.slot,
             life: connection.life,

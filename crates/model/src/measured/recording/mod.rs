@@ -19,6 +19,7 @@ use crate::plan::Plan;
 use crate::profile::{Profile, RunProfile};
 use crate::run_requests::RunRequests;
 use crate::snapshot::{SamplerStatus, Snapshot};
+use crate::split::RunSplit;
 use crate::users::Users;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -36,6 +37,8 @@ pub struct Recording {
     pub timeline: Timeline,
     /// Single requests and gaps.
     pub requests: RunRequests,
+    /// Of these the ones within windows of probes, with what the target's machine saw of them.
+    pub split: RunSplit,
     /// Readings of host and processes, oldest first.
     pub snapshots: Vec<Snapshot>,
     /// Every how many snapshots one was kept (1: all).
@@ -498,6 +501,7 @@ impl Recording {
             totals: Totals::default(),
             timeline: Timeline::default(),
             requests: RunRequests::default(),
+            split: RunSplit::default(),
             snapshots: Vec::new(),
             snapshot_stride: 1,
             after: Vec::new(),

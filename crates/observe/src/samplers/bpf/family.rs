@@ -32,6 +32,8 @@ pub(crate) struct Family {
     /// Those to be loaded, the next one last.
     pending: Vec<&'static Probe>,
     spec: ObserveSpec,
+    /// Moment 0 of the run's clock, as the monotonic clock has it; `None`: nobody has said.
+    origin_ns: Option<i64>,
     known: BTreeSet<u32>,
     /// Numbers of the target's network namespaces.
     networks: BTreeSet<u32>,
@@ -59,6 +61,7 @@ impl Family {
             running: Vec::new(),
             pending: Vec::new(),
             spec: spec.clone(),
+            origin_ns: None,
             known: BTreeSet::new(),
             networks: BTreeSet::new(),
             names: Names::default(),
@@ -71,7 +74,10 @@ impl Family {
                 family.absent = Some((SamplerState::Disabled, reason));
             }
             (_, Err(unknown)) => family.absent = Some((SamplerState::Disabled, unknown.to_owned())),
-            (level, Ok(_)) => family.pending = PROBES.iter().rev().filter(|probe| level >= probe.level()).collect(),
+            (level, Ok(_)) => {
+                let is_wanted = |probe: &&Probe| level >= probe.level() && probe.not_wanted(spec).is_none();
+                family.pending = PROBES.iter().rev().filter(is_wanted).collect();
+            }
         }
         family
     }
@@ -137,8 +143,9 @@ impl Family {
         scope
     }
 
-    /// The load begins now.
-    pub(crate) fn begin(&mut self) {
+    /// The load begins now, of a run whose moment 0 is that one of the monotonic clock.
+    pub(crate) fn begin(&mut self, origin_ns: i64) {
+        self.origin_ns = Some(origin_ns);
         self.window.begin(clock::monotonic_ns());
     }
 
@@ -160,7 +167,7 @@ impl Family {
             }
         }
         self.names.symbols.prepare();
-        let origin_ns = clock::monotonic_ns().saturating_sub(snapshot.at_ns);
+        let origin_ns = self.origin_ns.unwrap_or_else(|| clock::monotonic_ns().saturating_sub(snapshot.at_ns));
         let closed_since_ns = if self.has_windows() {
             self.window.begin_if(snapshot.at_ns >= 0);
             self.end_window();
@@ -171,6 +178,11 @@ impl Family {
         };
         self.sample.waits.clear();
         let window_ended = closed_since_ns.is_some() || self.level == Level::Full;
+        let attached = match (closed_since_ns, self.window.open_since_ns) {
+            (Some((from_ns, _)), _) => Some((from_ns, self.window.attached_to_ns)),
+            (None, Some(from_ns)) => Some((from_ns, clock::monotonic_ns())),
+            (None, None) => None,
+        };
         let mut profile = Profile::default();
         for running in &mut self.running {
             let Some(programs) = &mut running.programs else { continue };
@@ -185,6 +197,8 @@ impl Family {
                 targets: &targets,
                 remark: None,
                 window_from_ns: closed_since_ns.map(|(from_ns, _)| from_ns.saturating_sub(origin_ns)),
+                attached,
+                exchanges: &mut snapshot.exchanges,
             };
             if let Err(failure) = read(running.probe, programs, &mut reading) {
                 running.failure = Some(failure);
@@ -290,6 +304,7 @@ impl Family {
         if !self.window.is_over(clock::monotonic_ns()) {
             return;
         }
+        self.window.attached_to_ns = clock::monotonic_ns();
         for running in &mut self.running {
             let is_all = running.probe.runs != Runs::Always;
             running.programs.iter_mut().for_each(|programs| programs.detach(is_all));
@@ -325,6 +340,9 @@ impl Family {
             let failure = running.and_then(|running| running.failure.as_ref());
             let (status, reason) = match (&self.absent, running, failure) {
                 (Some((status, reason)), ..) => (*status, reason.clone()),
+                (None, None, _) if self.level >= probe.level() && probe.not_wanted(&self.spec).is_some() => {
+                    (SamplerState::Disabled, probe.not_wanted(&self.spec).unwrap_or_default().to_owned())
+                }
                 (None, None, _) | (None, Some(Running { has_read: false, .. }), None) if self.level >= probe.level() => (
                     SamplerState::Disabled,
                     "not attached before the run ended: probes are loaded while it goes, within some tenths of a second"

@@ -8,6 +8,7 @@
 mod block;
 mod collector;
 mod delayed_acks;
+mod exchanges;
 mod family;
 mod folded;
 mod lifecycle;
@@ -24,10 +25,12 @@ mod window;
 
 pub(crate) use family::Family;
 
+use crate::observer::ObserveSpec;
 use crate::source::bpf::symbols::Symbols;
 use crate::source::bpf::{BpfError, Programs};
 use model::Event;
 use model::bpf::{BpfSample, Level};
+use model::exchange::Exchanges;
 use model::profile::Profile;
 use model::snapshot::{Runtime, SamplerState};
 use std::collections::BTreeMap;
@@ -86,6 +89,7 @@ pub const PROBES: &[Probe] = &[
     locks::PROBE,
     block::PROBE,
     delayed_acks::PROBE,
+    exchanges::PROBE,
 ];
 
 /// Name, what it counts, needs and costs, of each.
@@ -106,6 +110,13 @@ pub fn level(name: &str) -> Option<Level> {
 }
 
 impl Probe {
+    /// Why it is not loaded for a target, though the level has it; `None`: it is.
+    fn not_wanted(&self, spec: &ObserveSpec) -> Option<&'static str> {
+        let is_for_requests = self.name == exchanges::PROBE.name;
+        (is_for_requests && !spec.has_requests)
+            .then_some("there are no requests over TCP whose response time could be split")
+    }
+
     /// The lowest level that it runs at.
     fn level(&self) -> Level {
         // Sampling costs next to nothing; reading programs' files for names costs us memory and time.
@@ -134,6 +145,10 @@ struct Reading<'a> {
     remark: Option<(SamplerState, String)>,
     /// When it began, nanoseconds since the run's start; `None`: none was closed.
     window_from_ns: Option<i64>,
+    /// Between which moments of the monotonic clock all programs of a window, open or closed just now, were attached.
+    attached: Option<(i64, i64)>,
+    /// Where single requests go.
+    exchanges: &'a mut Option<Box<Exchanges>>,
 }
 
 /// A process of the target that lives.
@@ -161,6 +176,7 @@ struct Names {
     symbols: Symbols,
     oncpu: oncpu::State,
     offcpu: offcpu::State,
+    exchanges: exchanges::State,
 }
 
 /// For a probe that has nothing beside counts and histograms.

@@ -35,6 +35,8 @@ pub(super) struct Window {
     attached_ns: i64,
     /// Opened and closed, and not counted yet.
     pub(super) closed: Option<(i64, i64)>,
+    /// Until when all programs of the one that was closed last were attached.
+    pub(super) attached_to_ns: i64,
     /// Replies and doings when it was opened.
     pub(super) replies: u64,
     pub(super) doings: u64,

@@ -302,6 +302,17 @@ impl Programs {
         ring.build().and_then(|ring| ring.consume()).map_err(|error| unreadable(&map, &error))
     }
 
+    /// The only word of an array, which is 0 from then on.
+    pub(crate) fn take_first(&self, name: &str) -> Result<u64, BpfError> {
+        let map = self.map(name)?;
+        let value = map.lookup(&0_u32.to_ne_bytes(), MapFlags::ANY).map_err(|error| unreadable(&map, &error))?;
+        let word = value.as_deref().and_then(|value| words(value).next()).unwrap_or(0);
+        if word > 0 {
+            set_first(&map, &[0]).map_err(|error| unreadable(&map, &error))?;
+        }
+        Ok(word)
+    }
+
     fn found(&self, name: &str) -> Result<Map<'_>, BpfError> {
         self.object.maps().find(|map| map.name() == name).ok_or_else(|| BpfError::Refused {
             what: format!("the map '{name}'"),

@@ -3,10 +3,8 @@
 #define HISTOGRAMS_MAX 7
 #include "plimsoll.bpf.h"
 #include "accepted.bpf.h"
+#include "tcp.bpf.h"
 
-#define AF_INET 2
-#define AF_INET6 10
-#define IPPROTO_TCP 6
 #define TCP_ESTABLISHED 1
 #define TCP_CLOSE 7
 #define TCP_NAGLE_OFF 1
@@ -58,12 +56,6 @@ struct {
 	__type(value, struct bound);
 } bound SEC(".maps");
 
-static __always_inline bool is_tcp(const struct sock *sk)
-{
-	u16 family = sk->__sk_common.skc_family;
-	return (family == AF_INET || family == AF_INET6) && sk->sk_protocol == IPPROTO_TCP;
-}
-
 static __always_inline struct conn *new_conn(const struct sock *sk)
 {
 	u32 only = 0;
@@ -86,12 +78,6 @@ static __always_inline struct conn *new_conn(const struct sock *sk)
 #define TICKS_MIN 4
 /* Over so many ticks their length is known well enough. */
 #define TICKS_MEASURED 20
-
-/* When TCP last looked at the clock for this socket: when a segment came, and when one left. */
-static __always_inline u64 tcp_clock_ns(const struct tcp_sock *tp)
-{
-	return bpf_core_field_exists(tp->tcp_clock_cache) ? tp->tcp_clock_cache : bpf_ktime_get_ns();
-}
 
 /* When the last data came, by the kernel's tick: how long a tick is, nobody says, so it is measured. */
 static __noinline u64 by_ticks_ns(u32 ticks)

@@ -3,6 +3,8 @@
 //! A request takes some 40 bytes. The layout is postcard's (varints in the order of the fields), so fields may only be
 //! added with another format. A value that does not unpack, or holds more than a tick keeps, is damage.
 
+pub(crate) mod split;
+
 use crate::error::StoreError;
 use crate::reader::{Reader, fields};
 use crate::rows::Value;
@@ -187,6 +189,7 @@ impl PackedRequest {
             received_bytes: self.received_bytes,
             outcome: self.outcome,
             end,
+            local: None,
         };
         Ok(Kept { key: self.key, request })
     }
