@@ -81,6 +81,8 @@ impl Document {
             samplers: recording.samplers.clone(),
             findings,
             judged,
+            gives: diagnosis.gives.clone(),
+            losses: diagnosis.losses.clone(),
         }
     }
 
@@ -122,6 +124,8 @@ impl Document {
             samplers: self.samplers,
             findings: self.findings,
             judged: self.judged,
+            gives: self.gives,
+            losses: self.losses,
         }
     }
 }
