@@ -12,6 +12,7 @@ pub const EDGES: &[(&str, &[&str])] = &[
     ("sigpipe-death", &["process-crash", "process-restart"]),
     ("process-crash", &["process-restart", "missing-reply", "truncated-reply"]),
     ("fd-leak", &["fd-exhaustion"]),
+    ("connection-limit", &["error-status"]),
     ("connection-leak", &["fd-leak", "fd-exhaustion"]),
     ("fd-exhaustion", &["accept-queue-overflow", "connection-limit", "error-status", "at-its-limit", "single-thread-bound"]),
     ("lock-contention", &["accept-queue-overflow", "pool-exhausted"]),

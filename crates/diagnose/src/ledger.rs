@@ -22,6 +22,8 @@ const OWN: [ErrorKind; 3] = [ErrorKind::TooManyFiles, ErrorKind::AddressNotAvail
 const SLOW_MIN: f64 = 10.0;
 /// So much of what was due must be missing.
 const CAPACITY: f64 = 0.05;
+/// So much of the mean service time the kernel must have seen in the target.
+const OF_CLIENTS: f64 = 0.3;
 /// Requests under way at the end beyond this share were never answered.
 const UNFINISHED: f64 = 0.01;
 
@@ -95,7 +97,7 @@ fn capacity(facts: &Facts<'_>) -> Option<Loss> {
 fn slow(facts: &Facts<'_>) -> Option<Loss> {
     let kinds = &facts.kinds;
     let share = kinds.slow_time.filter(|share| *share >= thresholds::SLOW_TIME.value)?;
-    if kinds.slow * (kinds.count as f64) < SLOW_MIN {
+    if kinds.slow * (kinds.count as f64) < SLOW_MIN || !is_targets(facts) {
         return None;
     }
     let text = format!(
@@ -113,14 +115,33 @@ pub(crate) fn in_target_ns(facts: &Facts<'_>) -> Option<f64> {
     if service.is_empty() {
         return None;
     }
+    Some((service.mean() - way_ns(facts)).max(0.0))
+}
+
+/// The way there and back at its best, nanoseconds: the shortest connect, or the shortest reply where that took less, as when
+/// all connected at once.
+fn way_ns(facts: &Facts<'_>) -> f64 {
+    let (connect, service) = (facts.latency(Kind::Connect), facts.latency(Kind::Service));
+    if connect.is_empty() || service.is_empty() { 0.0 } else { (connect.min().min(service.min())) as f64 }
+}
+
+/// Whether slow requests were slow in the target, as far as the kernel saw: what arrived there was not answered at once, or
+/// connects took a second. Where the generator or its machine looked late, or the path is slow, it is neither.
+fn is_targets(facts: &Facts<'_>) -> bool {
+    let service = facts.latency(Kind::Service);
     let connect = facts.latency(Kind::Connect);
-    let way_ns = if connect.is_empty() { 0.0 } else { connect.min() as f64 };
-    Some((service.mean() - way_ns).max(0.0))
+    let is_late = !connect.is_empty() && connect.max() as f64 >= thresholds::CONNECT_NS.value;
+    match facts.served_ns() {
+        Some(served_ns) if !service.is_empty() => is_late || served_ns >= OF_CLIENTS * service.mean(),
+        _ => true,
+    }
 }
 
 fn waiting(facts: &Facts<'_>) -> Option<Loss> {
-    // The kernel's stamps leave out how late the client looked.
-    let in_target_ns = facts.served_ns().or_else(|| in_target_ns(facts))?;
+    // Half of the requests are not looked at late; what the kernel saw may end at the first part of a reply.
+    let service = facts.latency(Kind::Service);
+    let half_ns = (!service.is_empty()).then(|| service.value_at_quantile(0.5) as f64 - way_ns(facts))?;
+    let in_target_ns = facts.served_ns().map_or(half_ns, |served_ns| served_ns.max(half_ns));
     let work_ns = facts.cpu_ns_per_request()? + facts.wait_ns_per_request().unwrap_or(0.0);
     let is_free = facts.busiest_demand()? < thresholds::DEMAND_FULL.value;
     let beyond_ns = in_target_ns - work_ns;

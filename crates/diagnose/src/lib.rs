@@ -40,10 +40,13 @@ pub use rules::RULES;
 use facts::Facts;
 use history::History;
 use model::Recording;
-use model::finding::{About, Diagnosis, Finding, Loss, Severity, Status};
+use model::finding::{About, Diagnosis, Finding, Loss, LossKind, Severity, Status};
 use rule::{Bearing, Needs, Verdict};
 use std::cmp::Reverse;
 use validity::Judged;
+
+/// A cause that can explain less of the time lost than this share is for information.
+const EXPLAINS_MIN: f64 = 0.1;
 
 /// What a rule says that needs a load where there was none.
 pub const NO_LOAD: &str = "no load was put on: the recording is an import";
@@ -118,6 +121,11 @@ fn within(mut finding: Finding, losses: &[Loss]) -> Finding {
         finding.severity = Severity::Info;
     }
     finding.explains = finding.explains.and_then(|explains| ledger::of(explains, losses));
+    // What explains next to nothing of time lost is no answer to what gives.
+    let is_of_time = |kind| matches!(kind, LossKind::Slow | LossKind::Waiting | LossKind::Capacity);
+    if finding.explains.is_some_and(|explains| is_of_time(explains.of) && explains.high < EXPLAINS_MIN) {
+        finding.severity = Severity::Info;
+    }
     finding
 }
 

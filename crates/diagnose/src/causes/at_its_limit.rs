@@ -6,6 +6,7 @@
 
 use crate::evidence::{Client, Process};
 use crate::facts::{Facts, percent};
+use crate::segments::usual;
 use crate::rule::{CauseRule, Needs, OfTarget, Verdict};
 use crate::thresholds::DEMAND_FULL;
 use model::finding::Severity;
@@ -34,8 +35,9 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     }
     let rate = facts.recording.totals.requests_per_s();
     let unit = facts.recording.plan.unit();
-    let silent = facts.rows.iter().filter(|row| row.counts.arrived() == 0).count();
-    let text = format!("{} {unit}s/s ended, in {} of {} intervals", show_figure(rate), facts.rows.len() - silent, facts.rows.len());
+    let rows = usual(facts);
+    let silent = rows.iter().filter(|row| row.counts.arrived() == 0).count();
+    let text = format!("{} {unit}s/s ended, in {} of {} intervals", show_figure(rate), rows.len() - silent, rows.len());
     let client = facts.piece::<Client>(text, "achieved.rate_per_s", rate, "1/s");
     if silent > 0 || rate <= 0.0 {
         return Verdict::refuted("nothing ended for whole intervals").because(client.into());

@@ -35,7 +35,9 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         .filter_map(|s| {
             let due = s.outgoing.iter().map(|o| {
                 let of = |name| o.metrics.of(name).unwrap_or(0);
-                (o.remote.as_str(), of("awaiting"), of("awaiting_p50_ns"))
+                // What was sent and is not acknowledged waits for the reply, too, which would bring the acknowledgement.
+                let count = of("awaiting").max(of("unacked_segments"));
+                (o.remote.as_str(), count, of("awaiting_p50_ns").max(of("unacked_age_max_ns")))
             });
             due.filter(|(_, count, _)| *count > 0).max_by_key(|(_, count, _)| *count)
         })

@@ -15,6 +15,8 @@ use model::request::RequestEnd;
 use std::collections::BTreeSet;
 
 const FAILED_MIN: usize = 20;
+/// A client that is turned away by a reply may have sent a second request by then.
+const FIRST_ORDINAL: u32 = 2;
 /// So many of the failures must be of first requests.
 const FIRST_MIN: f64 = 0.9;
 
@@ -31,8 +33,8 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     if failed.len() < FAILED_MIN {
         return Verdict::refuted("hardly a request failed");
     }
-    let first = failed.iter().filter(|request| request.ordinal <= 1).count() as f64 / failed.len() as f64;
-    let text = format!("{} of the failures were of the first request on a new connection", percent(first));
+    let first = failed.iter().filter(|request| request.ordinal <= FIRST_ORDINAL).count() as f64 / failed.len() as f64;
+    let text = format!("{} of the failures were of the first requests on a new connection", percent(first));
     let client = facts.piece::<Client>(text, "failed.first_share", first, "ratio").from(FIRST_MIN);
     if first < FIRST_MIN {
         return Verdict::refuted("requests failed on connections that had been served").because(client.into());
@@ -41,7 +43,7 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         .recording
         .requests
         .sampled()
-        .filter(|request| request.end == RequestEnd::Ok && request.ordinal > 1)
+        .filter(|request| request.end == RequestEnd::Ok && request.ordinal > FIRST_ORDINAL)
         .map(|request| (request.worker, request.connection))
         .collect();
     if well.is_empty() {

@@ -2,7 +2,7 @@
 //!
 //! Evidence: (client) pauses in which several requests were under way and none ended; and (kernel) calls of the target that
 //! took as long as such a pause and are none for work (a sleep, a file, a receive), or (process) the thread ran meanwhile: on
-//! average at least for as much of the time as the pauses took. Refuted where pauses come at regular times over several
+//! average at least for half of the time that the pauses took. Refuted where pauses come at regular times over several
 //! threads (`stop-the-world`), and where the thread had to wait for a CPU as long. Needs four pauses of 10 ms.
 
 use super::pauses::pauses;
@@ -50,9 +50,9 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     let title = format!("all requests of a thread stall together, for {} at a time", duration(pauses.median_ns));
     let verdict = match kernel {
         Some(kernel) => Verdict::proved(Severity::Error, title, client, kernel),
-        None if run >= pauses.share && wait < 0.5 * run && working >= 1 => {
+        None if run >= 0.5 * pauses.share && wait < 0.5 * run && working >= 1 => {
             let text = format!("its busiest thread ran {} of the time, and hardly waited for a CPU ({})", percent(run), percent(wait));
-            let process = facts.piece::<Process>(text, "target.thread_run", run, "ratio").from(pauses.share);
+            let process = facts.piece::<Process>(text, "target.thread_run", run, "ratio").from(0.5 * pauses.share);
             Verdict::proved(Severity::Error, title, client, process)
         }
         None if wait >= 0.5 * run && run + wait > 0.1 => {

@@ -1,10 +1,10 @@
 //! `fd-exhaustion`: the target has as many descriptors open as it may, and takes no more connections.
 //!
 //! Evidence: (process) descriptors at their limit in one process; and (kernel) calls that fail with EMFILE or ENFILE, or
-//! (client) connections that never got a reply, or requests that failed. Refuted below the limit. A leak is `fd-leak`: it
+//! (client) connections that never got a reply, or requests that failed, or (sockets) connections that wait to be accepted. Refuted below the limit. A leak is `fd-leak`: it
 //! grows with the connections that are over. Source: accept(2), getrlimit(2).
 
-use crate::evidence::{Client, Kernel, Process};
+use crate::evidence::{Client, Kernel, Process, Sockets};
 use crate::facts::{Facts, percent};
 use crate::history::Subject;
 use crate::rule::{CauseRule, Needs, OfTarget, Verdict};
@@ -55,12 +55,24 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         let text = format!("{} connections starved and {} requests failed meanwhile", show_grouped(starved), show_grouped(failed as u64));
         facts.piece::<Client>(text, "users.starved", starved as f64, "connections")
     });
+    let fullest = facts.snapshots().flat_map(|s| s.listeners.iter().map(|l| l.waiting)).max().unwrap_or(0);
+    let sockets = (fullest > 0).then(|| {
+        let text = format!("up to {fullest} connections waited to be accepted");
+        facts.piece::<Sockets>(text, "listeners.waiting", f64::from(fullest), "connections").from(1.0)
+    });
     let title = format!("{name} may have {} descriptors open, and has: further connections are not taken", show_grouped(*limit));
     let loss = if starved > 0 { LossKind::Starved } else { LossKind::Failed };
-    let verdict = match (kernel, client) {
-        (Some(kernel), client) => Verdict::proved(Severity::Error, title, process, kernel).because_all(client.map(Into::into)),
-        (None, Some(client)) => Verdict::proved(Severity::Error, title, process, client),
-        (None, None) => return Verdict::refuted("descriptors were at their limit, and nobody was refused").because(process.into()),
+    let verdict = match (kernel, client, sockets) {
+        (Some(kernel), client, _) => {
+            Verdict::proved(Severity::Error, title, process, kernel).because_all(client.map(Into::into))
+        }
+        (None, Some(client), sockets) => {
+            Verdict::proved(Severity::Error, title, process, client).because_all(sockets.map(Into::into))
+        }
+        (None, None, Some(sockets)) => Verdict::proved(Severity::Error, title, process, sockets),
+        (None, None, None) => {
+            return Verdict::refuted("descriptors were at their limit, and nobody was refused").because(process.into());
+        }
     };
     verdict
         .explains(loss, 0.95, 0.7, 1.0)

@@ -15,8 +15,13 @@ use model::units::{show_bytes, show_grouped};
 /// Each half must have so much of the growth.
 const HALF_MIN: f64 = 0.2;
 const READINGS_MIN: usize = 4;
+/// What leaks is not given back.
+const KEPT: f64 = 0.95;
 /// A leak of connections or descriptors is at least so many of those that ended.
 const OF_ENDED_MIN: f64 = 0.2;
+
+/// Of fewer connections what each takes is lost in what a program takes at its start.
+const CONNECTIONS_MIN: f64 = 32.0;
 
 /// Descriptors.
 pub const DESCRIPTORS: CauseRule =
@@ -56,7 +61,10 @@ fn closed(facts: &Facts<'_>) -> f64 {
 
 fn descriptors(facts: &Facts<'_>) -> Verdict<OfTarget> {
     let values = readings(facts, |s| of_target(s, |process| process.descriptors));
-    let grown = steady(&values).unwrap_or(0.0);
+    // They may have come to their limit meanwhile: that they stay is enough.
+    let most = values.iter().copied().fold(0.0, f64::max);
+    let is_kept = values.len() >= READINGS_MIN && values.last().is_some_and(|last| *last >= KEPT * most);
+    let grown = values.first().zip(values.last()).filter(|_| is_kept).map_or(0.0, |(first, last)| last - first);
     if grown < LEAK_DESCRIPTORS.value {
         return Verdict::refuted("the target's descriptors did not grow with time");
     }
@@ -126,7 +134,7 @@ fn per_connection(facts: &Facts<'_>) -> Verdict<OfTarget> {
     let (Some(before), Some(last)) = (before, values.get(values.len() / 2)) else {
         return Verdict::not_observable("memory of a connection", "the target's memory was not read before and during the load");
     };
-    if open < 8.0 || steady(&values).is_some_and(|grown| grown > LEAK_MEMORY.value) {
+    if open < CONNECTIONS_MIN || steady(&values).is_some_and(|grown| grown > LEAK_MEMORY.value) {
         return Verdict::refuted("too few connections, or memory that grows with time");
     }
     let each = (last - before as f64) / open;

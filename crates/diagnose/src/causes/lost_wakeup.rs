@@ -34,6 +34,10 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     if with < NEARLY_ALL {
         return Verdict::refuted("nothing lay unread for long").because(sockets.into());
     }
+    let waiting_to_be_accepted = facts.snapshots().filter(|s| s.listeners.iter().any(|l| l.waiting > 0)).count();
+    if waiting_to_be_accepted * 2 >= unread.len() {
+        return Verdict::refuted("what lies unread is of connections that were not accepted yet").because(sockets.into());
+    }
     let stands = facts.stands(&facts.working());
     let waiting = stands.share(Stand::Events);
     let run = facts.busiest_demand().unwrap_or(0.0);

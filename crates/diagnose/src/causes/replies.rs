@@ -98,7 +98,7 @@ fn judge(facts: &Facts<'_>, count: u64, kinds: &[ErrorKind], words: &Words) -> V
     };
     let replies = facts.piece::<Replies>(text, "replies.bytes", sizes.last().map(|bytes| f64::from(*bytes)), "bytes");
     let of_failures = (count as f64 / crate::ledger::failures(facts).max(1.0)).min(1.0);
-    Verdict::proved(Severity::Error, format!("{} of the {}", percent(share), words.title), client, replies)
+    Verdict::proved(Severity::Error, format!("{}: {} of them", words.title, percent(share)), client, replies)
         .explains(LossKind::Failed, of_failures, of_failures * 0.9, 1.0)
         .remedy(words.remedy)
         .check(words.check)
