@@ -4,6 +4,7 @@
 //! that it is not at its limit; or that something was lost and why is not known, with what would tell.
 
 use crate::facts::{Facts, percent};
+use model::ErrorKind;
 use model::finding::{About, Finding, Loss, LossKind, Severity, Standing, Status, Validity, ValidityState, WhatGives};
 
 /// Findings that say only that a resource is full.
@@ -25,7 +26,8 @@ pub fn gives(facts: &Facts<'_>, validity: &Validity, findings: &[Finding], losse
     let limit = supported().find(|finding| finding.id == "at-its-limit");
     let named = supported().find(|finding| LIMITS.contains(&&*finding.id));
     let lost = losses.first();
-    if let (Some(limit), Some(named)) = (limit.or(named), named) {
+    let is_limits = losses.iter().all(|loss| is_of_overload(facts, loss.kind));
+    if let (Some(limit), Some(named), true) = (limit.or(named), named, is_limits) {
         let text = match lost.filter(|loss| loss.kind == LossKind::Failed) {
             Some(loss) => format!("{}, and it is asked for more: {}", limit.title, loss.text),
             None => format!("sound: {}", limit.title),
@@ -46,13 +48,27 @@ pub fn gives(facts: &Facts<'_>, validity: &Validity, findings: &[Finding], losse
     }
     match facts.busiest_demand() {
         Some(demand) => {
-            let text = format!("not at its limit: nothing gives yet (its busiest thread wants {} of a core)", percent(demand));
+            let text =
+                format!("not at its limit: nothing gives yet (its busiest thread wants {} of a core)", percent(demand));
             says(Standing::BelowItsLimit, text, None)
         }
         None => {
             let why = facts.why_no_target();
             says(Standing::Unknown, format!("nothing was lost; how full the target is was not seen ({why})"), None)
         }
+    }
+}
+
+/// Whether a loss is what a full resource makes of too much load: less than was asked, all of it late, and some too late.
+fn is_of_overload(facts: &Facts<'_>, kind: LossKind) -> bool {
+    const TOO_LATE: [ErrorKind; 3] = [ErrorKind::QueueTimeout, ErrorKind::ReplyTimeout, ErrorKind::ConnectTimeout];
+    match kind {
+        LossKind::Capacity | LossKind::Waiting => true,
+        LossKind::Failed => {
+            let late: u64 = TOO_LATE.iter().map(|kind| facts.recording.totals.sum.errors.of(*kind)).sum();
+            late >= facts.recording.totals.sum.counts.failed
+        }
+        LossKind::Slow | LossKind::Starved => false,
     }
 }
 
@@ -69,6 +85,10 @@ fn explained(finding: &Finding, losses: &[Loss]) -> String {
         LossKind::Waiting => "of the time requests waited",
         LossKind::Capacity => "of what is missing",
     };
-    let share = if explains.share >= NEARLY_ALL { "nearly all".to_owned() } else { format!("about {}", percent(explains.share)) };
+    let share = if explains.share >= NEARLY_ALL {
+        "nearly all".to_owned()
+    } else {
+        format!("about {}", percent(explains.share))
+    };
     format!(" ({share} {what})")
 }

@@ -14,7 +14,10 @@ pub const EDGES: &[(&str, &[&str])] = &[
     ("fd-leak", &["fd-exhaustion"]),
     ("connection-limit", &["error-status"]),
     ("connection-leak", &["fd-leak", "fd-exhaustion"]),
-    ("fd-exhaustion", &["accept-queue-overflow", "connection-limit", "error-status", "at-its-limit", "single-thread-bound"]),
+    (
+        "fd-exhaustion",
+        &["accept-queue-overflow", "connection-limit", "error-status", "at-its-limit", "single-thread-bound"],
+    ),
     ("lock-contention", &["accept-queue-overflow", "pool-exhausted"]),
     ("cpu-throttled", &["accept-queue-overflow", "cpu-contention", "stop-the-world", "event-loop-blocked"]),
     ("single-thread-bound", &["accept-queue-overflow", "at-its-limit"]),

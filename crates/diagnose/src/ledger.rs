@@ -24,6 +24,9 @@ const SLOW_MIN: f64 = 10.0;
 const CAPACITY: f64 = 0.05;
 /// So much of the mean service time the kernel must have seen in the target.
 const OF_CLIENTS: f64 = 0.3;
+/// One that is so old, and so many times older than nearly all that ended, is stuck.
+const STUCK_NS: u64 = 1_000_000_000;
+const STUCK_TIMES: u64 = 10;
 /// Requests under way at the end beyond this share were never answered.
 const UNFINISHED: f64 = 0.01;
 
@@ -53,14 +56,16 @@ fn loss(kind: LossKind, share: f64, text: String) -> Loss {
 pub(crate) fn failures(facts: &Facts<'_>) -> f64 {
     let sum = &facts.recording.totals.sum;
     let own: u64 = OWN.iter().map(|kind| sum.errors.of(*kind)).sum();
-    sum.counts.failed.saturating_sub(own) as f64
+    // Bytes that nobody had asked for fail no request: it is the next that would read them.
+    let unasked = sum.connection_errors.of(ErrorKind::UnsolicitedReply);
+    sum.counts.failed.saturating_sub(own).saturating_add(unasked) as f64
 }
 
 fn failed(facts: &Facts<'_>) -> Option<Loss> {
     let failed = failures(facts);
     let open = facts.recording.totals.in_flight_at_end as f64;
     let started = facts.recording.totals.sum.counts.started as f64;
-    let open = if open > UNFINISHED * started { open } else { 0.0 };
+    let open = if open > UNFINISHED * started || is_stuck(facts) { open } else { 0.0 };
     let lost = failed + open;
     if lost <= 0.0 || facts.ended + open <= 0.0 {
         return None;
@@ -69,6 +74,13 @@ fn failed(facts: &Facts<'_>) -> Option<Loss> {
     let unit = facts.recording.plan.unit();
     let (lost, all) = (show_grouped(lost as u64), show_grouped((facts.ended + open) as u64));
     Some(loss(LossKind::Failed, share, format!("{lost} of {all} {unit}s had no good reply")))
+}
+
+/// Whether a request that had not ended was far older than any that did: it was not on its way, it was stuck.
+fn is_stuck(facts: &Facts<'_>) -> bool {
+    let (open, ended) = (facts.latency(Kind::ResponseCensored), facts.latency(Kind::Response));
+    let usual_ns = if ended.is_empty() { 0 } else { ended.value_at_quantile(0.99) };
+    !open.is_empty() && open.max() >= STUCK_NS.max(STUCK_TIMES.saturating_mul(usual_ns))
 }
 
 fn starved(facts: &Facts<'_>) -> Option<Loss> {
@@ -143,10 +155,13 @@ fn waiting(facts: &Facts<'_>) -> Option<Loss> {
     let half_ns = (!service.is_empty()).then(|| service.value_at_quantile(0.5) as f64 - way_ns(facts))?;
     let in_target_ns = facts.served_ns().map_or(half_ns, |served_ns| served_ns.max(half_ns));
     let work_ns = facts.cpu_ns_per_request()? + facts.wait_ns_per_request().unwrap_or(0.0);
-    let is_free = facts.busiest_demand()? < thresholds::DEMAND_FULL.value;
-    let beyond_ns = in_target_ns - work_ns;
-    let is_long = beyond_ns > thresholds::WAITING_NS.value && in_target_ns > thresholds::WAITING_TIMES.value * work_ns;
-    if !is_free || !is_long {
+    let demand = facts.busiest_demand()?;
+    // What any server has at this utilisation: of a processor that is shared, work ÷ (1 − utilisation).
+    let queueing_ns = work_ns / (1.0 - demand.min(thresholds::DEMAND_FULL.value));
+    let beyond_ns = in_target_ns - queueing_ns;
+    let is_long =
+        beyond_ns > thresholds::WAITING_NS.value && in_target_ns > thresholds::WAITING_TIMES.value * queueing_ns;
+    if demand >= thresholds::DEMAND_FULL.value || !is_long {
         return None;
     }
     let text = format!(

@@ -106,7 +106,9 @@ pub fn diagnose_with(recording: &Recording, history: &History) -> Diagnosis {
     graph::join(&mut findings);
     // A stable sort: equals stay in the registries' order.
     findings.sort_by(|a, b| place(b, &losses).total_cmp(&place(a, &losses)));
-    findings.sort_by_key(|f| (rank(f.status), Reverse(severity_rank(f)), f.about == About::Target && !f.because_of.is_empty()));
+    findings.sort_by_key(|f| {
+        (rank(f.status), Reverse(severity_rank(f)), f.about == About::Target && !f.because_of.is_empty())
+    });
     ledger::settle(&mut losses, &findings);
     let expectations = expectations::judge(&facts, &validity);
     let summary = summary::summary(&facts, &expectations);
@@ -120,7 +122,12 @@ fn within(mut finding: Finding, losses: &[Loss]) -> Finding {
     if losses.is_empty() {
         finding.severity = Severity::Info;
     }
-    finding.explains = finding.explains.and_then(|explains| ledger::of(explains, losses));
+    let had = finding.explains;
+    finding.explains = had.and_then(|explains| ledger::of(explains, losses));
+    // What makes others late is no answer where nobody was late.
+    if had.is_some() && finding.explains.is_none() && finding.severity == Severity::Warning {
+        finding.severity = Severity::Info;
+    }
     // What explains next to nothing of time lost is no answer to what gives.
     let is_of_time = |kind| matches!(kind, LossKind::Slow | LossKind::Waiting | LossKind::Capacity);
     if finding.explains.is_some_and(|explains| is_of_time(explains.of) && explains.high < EXPLAINS_MIN) {

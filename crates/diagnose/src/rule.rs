@@ -123,7 +123,6 @@ impl Verdict<OfTarget> {
 }
 
 impl<W> Verdict<W> {
-
     /// The evidence speaks against it.
     pub fn refuted(title: impl Into<String>) -> Self {
         Self::new(Status::Refuted, Severity::Info, title.into(), 1.0)

@@ -65,7 +65,7 @@ thresholds! {
     RETRANSMITS: 0.001, "ratio", ["packet-loss"], "segments sent again", "the catalogue's; measured at 2 % on the receiver's ingress: 2304 to 514 MB/s";
     SWAPPED_IN: 100.0, "pages/s", ["swap-thrash"], "pages read back from swap", "at 10 ms a page and core, a core's whole time";
     MEMORY_PRESSURE: 0.10, "ratio", ["swap-thrash"], "time in which some task waited for memory", "the catalogue's (PSI some)";
-    WAITING_TIMES: 5.0, "ratio", ["waiting"], "time in the target over its own work and run-queue wait", "a line in front of a free processor is less than its own work times 1/(1 − utilisation)";
+    WAITING_TIMES: 2.0, "ratio", ["waiting"], "time in the target over its own work, run-queue wait and the queueing of its utilisation", "queueing in front of a shared processor is work ÷ (1 − utilisation) (M/M/1); twice that is more than its scatter";
     WAITING_NS: 500e3, "ns", ["waiting"], "time in the target beyond its work", "shorter waits are wake-ups";
     SLOW_TIME: 0.10, "ratio", ["slow"], "time of slow requests beyond the fast band, of all requests' time", "clean servers on a quiet machine have less than 2 %";
 }

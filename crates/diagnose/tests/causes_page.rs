@@ -22,7 +22,8 @@ fn page() -> String {
     for cause in CAUSES {
         let groups: Vec<String> = cause.reads.iter().map(|group| group.join(" or ")).collect();
         let load = if cause.needs == Needs::Nothing { "" } else { "the load" };
-        let all: Vec<&str> = std::iter::once(load).chain(groups.iter().map(String::as_str)).filter(|w| !w.is_empty()).collect();
+        let all: Vec<&str> =
+            std::iter::once(load).chain(groups.iter().map(String::as_str)).filter(|w| !w.is_empty()).collect();
         writeln!(page, "| `{}` | {} |", cause.id, all.join("; ")).unwrap();
     }
     page.push_str("\n## Thresholds\n\n| of | what | from | unit | why |\n|---|---|---|---|---|\n");

@@ -142,7 +142,8 @@ impl Outcome {
     /// Findings above "info" that are none of the case's.
     pub fn wrong(&self, case: &Case) -> Vec<&str> {
         let expect = &case.expect;
-        let is_expected = |id: &str| [&expect.first, &expect.appear, &expect.also].iter().any(|ids| ids.iter().any(|i| i == id));
+        let is_expected =
+            |id: &str| [&expect.first, &expect.appear, &expect.also].iter().any(|ids| ids.iter().any(|i| i == id));
         let is_crowds = |id: &str| id == "cpu-contention" && self.crowded.is_some();
         self.above.iter().map(String::as_str).filter(|id| !is_expected(id) && !is_crowds(id)).collect()
     }

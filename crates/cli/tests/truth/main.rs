@@ -27,7 +27,11 @@ fn every_case_can_be_read_and_names_causes_that_are_there() {
             assert!(known.contains(&**id), "{}: no cause is called {id}", case.name);
         }
         assert!(case.serve.is_some() != case.command.is_some(), "{}: one target, please", case.name);
-        assert!(!(ids.iter().all(|ids| ids.is_empty()) && expected.standing.is_empty()), "{} expects nothing", case.name);
+        assert!(
+            !(ids.iter().all(|ids| ids.is_empty()) && expected.standing.is_empty()),
+            "{} expects nothing",
+            case.name
+        );
     }
 }
 

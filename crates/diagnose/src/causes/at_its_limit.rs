@@ -6,15 +6,19 @@
 
 use crate::evidence::{Client, Process};
 use crate::facts::{Facts, percent};
-use crate::segments::usual;
 use crate::rule::{CauseRule, Needs, OfTarget, Verdict};
+use crate::segments::usual;
 use crate::thresholds::DEMAND_FULL;
 use model::finding::Severity;
 use model::units::show_figure;
 
 /// See the file's head.
-pub const RULE: CauseRule =
-    CauseRule { id: "at-its-limit", needs: Needs::Connections, reads: &[&["process/target"], &["process/threads"]], judge };
+pub const RULE: CauseRule = CauseRule {
+    id: "at-its-limit",
+    needs: Needs::Connections,
+    reads: &[&["process/target"], &["process/threads"]],
+    judge,
+};
 
 fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     let Some(thread) = facts.target_threads.iter().max_by(|a, b| wants(a).total_cmp(&wants(b))) else {
@@ -23,13 +27,19 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     let (run, wait) = (thread.run.unwrap_or(0.0), thread.wait.unwrap_or(0.0));
     let full = facts.target_threads.iter().filter(|thread| wants(thread) >= DEMAND_FULL.value).count();
     let text = match wait > 0.05 {
-        true => format!("its busiest thread, {}, ran {} of the time and waited for a CPU {}", thread.name, percent(run), percent(wait)),
+        true => format!(
+            "its busiest thread, {}, ran {} of the time and waited for a CPU {}",
+            thread.name,
+            percent(run),
+            percent(wait)
+        ),
         false => format!("its busiest thread, {}, ran {} of the time", thread.name, percent(run)),
     };
     let process = facts.piece::<Process>(text, "target.thread_demand", run + wait, "ratio").from(DEMAND_FULL.value);
     let cores = facts.host.map_or(0.0, |host| host.cores);
     let target = facts.target_cores.unwrap_or(0.0);
-    let is_machine_full = facts.host.is_some_and(|host| host.idle_cores < 0.1 * host.cores) && target >= 0.25 * cores.max(1.0);
+    let is_machine_full =
+        facts.host.is_some_and(|host| host.idle_cores < 0.1 * host.cores) && target >= 0.25 * cores.max(1.0);
     if run + wait < DEMAND_FULL.value && !is_machine_full {
         return Verdict::refuted("it had time to spare").because(process.into());
     }
@@ -46,7 +56,9 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     let what = match (full, working) {
         (1, 1) => format!("its one worker is full ({} of a core{})", percent(run), waited(wait)),
         (full, _) if full >= 1 && full == working => format!("its {full} workers are full ({target:.2} cores)"),
-        (full, _) if full >= 1 => format!("{full} of its {working} workers {} full ({target:.2} cores)", if full == 1 { "is" } else { "are" }),
+        (full, _) if full >= 1 => {
+            format!("{full} of its {working} workers {} full ({target:.2} cores)", if full == 1 { "is" } else { "are" })
+        }
         _ => format!("the machine's {cores:.0} cores are all busy, {target:.2} with it"),
     };
     let idle = facts.host.map_or(0.0, |host| host.idle_cores);

@@ -25,7 +25,10 @@ pub const RULE: CauseRule =
 fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     let read: Vec<_> = facts.snapshots().filter(|s| s.network.of("outgoing_connections").is_some()).collect();
     if read.len() < READINGS_MIN {
-        return Verdict::not_observable("replies due to the target", "fewer than three readings of the target's own connections");
+        return Verdict::not_observable(
+            "replies due to the target",
+            "fewer than three readings of the target's own connections",
+        );
     }
     if read.iter().all(|s| s.outgoing.is_empty()) {
         return Verdict::not_applicable("the target made no connection of its own");
@@ -50,10 +53,18 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     ages.sort_unstable();
     let age_ns = ages.get(ages.len() / 2).copied().unwrap_or(0) as f64;
     let most = due.iter().map(|(_, n, _)| *n).max().unwrap_or(0);
-    let text = format!("up to {most} replies were due from {remote} in {} of the readings, for {} by then", percent(share), duration(age_ns));
+    let text = format!(
+        "up to {most} replies were due from {remote} in {} of the readings, for {} by then",
+        percent(share),
+        duration(age_ns)
+    );
     let sockets = facts.piece::<Sockets>(text, "outgoing.awaiting", share, "ratio").from(DUE_MIN);
     let (Some(in_ns), Some(cost_ns)) = (in_target_ns(facts), facts.cpu_ns_per_request()) else {
-        return Verdict::not_observable("waits for a backend", "no request succeeded, or the target's CPU time was not read").because(sockets.into());
+        return Verdict::not_observable(
+            "waits for a backend",
+            "no request succeeded, or the target's CPU time was not read",
+        )
+        .because(sockets.into());
     };
     let text = format!("requests were {} in the target, of which it worked {}", duration(in_ns), duration(cost_ns));
     let client = facts.piece::<Client>(text, "service.mean_us", in_ns / 1e3, "us");

@@ -57,7 +57,8 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     };
     let asked = u64::from(facts.recording.plan.connections);
     let text = format!("at most {} connections were established at the target, of {asked} asked for", held.max);
-    let sockets = facts.piece::<Sockets>(text, "connections_looked_at", held.max as f64, "connections").from(asked as f64);
+    let sockets =
+        facts.piece::<Sockets>(text, "connections_looked_at", held.max as f64, "connections").from(asked as f64);
     if held.max >= asked || held.max == 0 {
         return Verdict::refuted("the target held all connections").because(client.into()).because(sockets.into());
     }

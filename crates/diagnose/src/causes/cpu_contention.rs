@@ -28,7 +28,10 @@ pub const RULE: CauseRule = CauseRule {
 
 fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     if facts.is_target_elsewhere() {
-        return Verdict::not_observable("who had the target's CPU", "the other processes of the target's machine were not read, only the generator's");
+        return Verdict::not_observable(
+            "who had the target's CPU",
+            "the other processes of the target's machine were not read, only the generator's",
+        );
     }
     let wanting = facts.target_threads.iter().filter_map(|thread| Some((thread, thread.run?, thread.wait?)));
     let Some((thread, run, wait)) = wanting.max_by(|a, b| (a.1 + a.2).total_cmp(&(b.1 + b.2))) else {
@@ -36,7 +39,8 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     };
     let wanted = run + wait;
     let share = if wanted > 0.0 { wait / wanted } else { 0.0 };
-    let text = format!("{} of the target waited for a CPU {} of the time it wanted to run", thread.name, percent(share));
+    let text =
+        format!("{} of the target waited for a CPU {} of the time it wanted to run", thread.name, percent(share));
     let process = facts.piece::<Process>(text, "target.thread_wait_share", share, "ratio").from(THREAD_WAIT.value);
     if wanted < WANTED_MIN || share <= THREAD_WAIT.value {
         return Verdict::refuted("the target had the CPU it wanted").because(process.into());
@@ -49,12 +53,17 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     };
     let kernel = facts.piece::<Kernel>(text, "neighbours.cores", others, "cores").from(NEIGHBOURS.value);
     if others < NEIGHBOURS.value {
-        return Verdict::refuted("it waited for its own threads and for the generator beside it").because(process.into()).because(kernel.into());
+        return Verdict::refuted("it waited for its own threads and for the generator beside it")
+            .because(process.into())
+            .because(kernel.into());
     }
     if facts.host.is_some_and(|host| host.idle_cores > IDLE_MAX) {
         return Verdict::refuted("cores stood idle").because(process.into());
     }
-    let title = format!("others on its machine had the CPU that the target wanted: it waited {} of the time it wanted to run", percent(share));
+    let title = format!(
+        "others on its machine had the CPU that the target wanted: it waited {} of the time it wanted to run",
+        percent(share)
+    );
     let verdict = Verdict::proved(Severity::Warning, title, process, kernel);
     let verdict = match (facts.wait_ns_per_request(), in_target_ns(facts)) {
         (Some(wait_ns), Some(in_ns)) if in_ns > 0.0 => {

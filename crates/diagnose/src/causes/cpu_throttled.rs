@@ -15,8 +15,7 @@ use model::latency::Kind;
 use model::snapshot::Role;
 
 /// See the file's head.
-pub const RULE: CauseRule =
-    CauseRule { id: "cpu-throttled", needs: Needs::Load, reads: &[&["process/cgroup"]], judge };
+pub const RULE: CauseRule = CauseRule { id: "cpu-throttled", needs: Needs::Load, reads: &[&["process/cgroup"]], judge };
 
 fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     let of = |name| {
@@ -28,8 +27,13 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     };
     let held = of("cgroup_cpu_throttled_ns").unwrap_or(0.0) / 1e9 / facts.measured_s().max(1e-9);
     let share = if periods > 0.0 { throttled / periods } else { 0.0 };
-    let text = format!("its control group was stopped in {} of the quota's periods, {} of the time", percent(share), percent(held));
-    let kernel = facts.piece::<Kernel>(text, "cgroup_cpu_throttled_periods", share, "ratio").from(THROTTLED_PERIODS.value);
+    let text = format!(
+        "its control group was stopped in {} of the quota's periods, {} of the time",
+        percent(share),
+        percent(held)
+    );
+    let kernel =
+        facts.piece::<Kernel>(text, "cgroup_cpu_throttled_periods", share, "ratio").from(THROTTLED_PERIODS.value);
     if share < THROTTLED_PERIODS.value || held < THROTTLED_TIME.value {
         return Verdict::refuted("the target's quota was hardly ever used up").because(kernel.into());
     }
@@ -47,7 +51,12 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     supported(Severity::Error, kernel, client, share).explains(loss.kind, held.min(1.0).max(0.5), held.min(1.0), 1.0)
 }
 
-fn supported(severity: Severity, kernel: crate::evidence::Piece<Kernel>, client: crate::evidence::Piece<Client>, share: f64) -> Verdict<OfTarget> {
+fn supported(
+    severity: Severity,
+    kernel: crate::evidence::Piece<Kernel>,
+    client: crate::evidence::Piece<Client>,
+    share: f64,
+) -> Verdict<OfTarget> {
     let title = format!("a CPU quota stops the target in {} of its periods", percent(share));
     Verdict::proved(severity, title, kernel, client)
         .remedy("Raise the quota (cpu.max of its control group, limits.cpu of a pod, CPUQuota= of a unit), or serve less with it")

@@ -2,9 +2,9 @@
 
 use crate::evidence::{Client, Kernel, Piece, Process};
 use crate::facts::Facts;
+use model::ErrorKind;
 use model::event::Event;
 use model::units::show_grouped;
-use model::ErrorKind;
 
 /// Failures of a connection whose other end died, or is not there any more.
 const LOST: [ErrorKind; 5] =
@@ -41,14 +41,16 @@ pub(super) fn lost_from(facts: &Facts<'_>, at_ns: i64) -> Option<(Piece<Client>,
     let from_ns = at_ns.saturating_sub(tick_ns).saturating_sub(tick_ns);
     let is_then = |at_ns: u64| i64::try_from(at_ns).unwrap_or(i64::MAX) >= from_ns;
     let totals = &facts.recording.totals;
-    let seen: Vec<(ErrorKind, u64)> = LOST.iter().map(|kind| (*kind, facts.errors(*kind))).filter(|s| s.1 > 0).collect();
+    let seen: Vec<(ErrorKind, u64)> =
+        LOST.iter().map(|kind| (*kind, facts.errors(*kind))).filter(|s| s.1 > 0).collect();
     let then = totals.examples().any(|e| LOST.contains(&e.kind) && is_then(e.at_ns));
     let rows = facts.rows.iter().filter(|row| is_then(row.end_ns));
     let failed: f64 = rows.map(|row| row.counts.failed as f64 + row.counts.connect_failed as f64).sum();
     if seen.is_empty() || (!then && failed <= 0.0) {
         return None;
     }
-    let words: Vec<String> = seen.iter().map(|(kind, count)| format!("{} × {}", show_grouped(*count), kind.name())).collect();
+    let words: Vec<String> =
+        seen.iter().map(|(kind, count)| format!("{} × {}", show_grouped(*count), kind.name())).collect();
     let text = format!("the load lost connections to it: {}", words.join(", "));
     let count: f64 = seen.iter().map(|(_, count)| *count as f64).sum();
     let share = (count / crate::ledger::failures(facts).max(1.0)).min(1.0);

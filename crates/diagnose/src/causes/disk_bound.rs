@@ -24,7 +24,10 @@ pub const RULE: CauseRule = CauseRule {
 fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     let stands = facts.stands(&facts.working());
     if stands.readings.len() < READINGS_MIN {
-        return Verdict::not_observable("waits for a disk", "fewer than five readings of where the target's threads stand");
+        return Verdict::not_observable(
+            "waits for a disk",
+            "fewer than five readings of where the target's threads stand",
+        );
     }
     let on_disk = stands.share(Stand::Disk).unwrap_or(0.0);
     let text = format!("its working threads waited for a disk in {} of the readings", percent(on_disk));
@@ -33,13 +36,16 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         return Verdict::refuted("hardly a thread of the target waited for a disk").because(process.into());
     }
     let Some(pressure_ns) = facts.grown(Subject::Machine, "pressure_io_some_ns") else {
-        return Verdict::not_observable("pressure of I/O", "the kernel does not tell how long tasks waited for I/O").because(process.into());
+        return Verdict::not_observable("pressure of I/O", "the kernel does not tell how long tasks waited for I/O")
+            .because(process.into());
     };
     let pressure = pressure_ns / 1e9 / facts.measured_s().max(1e-9);
     let text = format!("tasks of the machine waited for I/O {} of the time (PSI)", percent(pressure));
     let kernel = facts.piece::<Kernel>(text, "pressure_io_some_ns", pressure, "ratio").from(DISK_STANDS.value / 2.0);
     if pressure < DISK_STANDS.value / 2.0 {
-        return Verdict::refuted("threads stood in D, and the kernel counts no wait for I/O").because(process.into()).because(kernel.into());
+        return Verdict::refuted("threads stood in D, and the kernel counts no wait for I/O")
+            .because(process.into())
+            .because(kernel.into());
     }
     Verdict::proved(Severity::Warning, "the target's threads wait for a disk", process, kernel)
         .explains(LossKind::Waiting, on_disk, on_disk * 0.5, 1.0)

@@ -5,8 +5,8 @@
 //! every reply was a good one (`--expect-status` may accept a 404) and for protocols whose replies have no outcome. An error where more than a hundredth of the requests are concerned: they may
 //! be cheaper than what was meant to be measured (see `fast-failures`), so throughput and latency are not the service's.
 
-use crate::facts::{Facts, percent};
 use crate::evidence::{Client, Piece, Replies};
+use crate::facts::{Facts, percent};
 use crate::rule::{CauseRule, Needs, OfTarget, Verdict, past};
 use model::finding::{Evidence, LossKind, Severity};
 use model::units::show_grouped;

@@ -15,7 +15,17 @@ use model::finding::{LossKind, Severity};
 
 /// Calls in which a thread waits for work, or for another thread.
 const FOR_WORK: [&str; 11] = [
-    "epoll_wait", "epoll_pwait", "epoll_pwait2", "poll", "ppoll", "select", "pselect6", "io_uring_enter", "accept", "accept4", "futex",
+    "epoll_wait",
+    "epoll_pwait",
+    "epoll_pwait2",
+    "poll",
+    "ppoll",
+    "select",
+    "pselect6",
+    "io_uring_enter",
+    "accept",
+    "accept4",
+    "futex",
 ];
 
 /// See the file's head.
@@ -40,18 +50,29 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     let busiest = facts.target_threads.first();
     let (run, wait) = busiest.map_or((0.0, 0.0), |thread| (thread.run.unwrap_or(0.0), thread.wait.unwrap_or(0.0)));
     let long = facts.probes().into_iter().flat_map(|probes| &probes.calls).filter(|call| {
-        call.count > 0 && !FOR_WORK.contains(&&*call.name) && call.ns as f64 / call.count as f64 >= 0.5 * pauses.median_ns
+        call.count > 0
+            && !FOR_WORK.contains(&&*call.name)
+            && call.ns as f64 / call.count as f64 >= 0.5 * pauses.median_ns
     });
     let kernel = long.max_by_key(|call| call.ns).map(|call| {
         let each_ns = call.ns as f64 / call.count as f64;
-        let text = format!("its system call {} took {} each, {} times in the probes' windows", call.name, duration(each_ns), call.count);
+        let text = format!(
+            "its system call {} took {} each, {} times in the probes' windows",
+            call.name,
+            duration(each_ns),
+            call.count
+        );
         facts.piece::<Kernel>(text, "syscalls.mean_us", each_ns / 1e3, "us").from(pauses.median_ns / 2e3)
     });
     let title = format!("all requests of a thread stall together, for {} at a time", duration(pauses.median_ns));
     let verdict = match kernel {
         Some(kernel) => Verdict::proved(Severity::Error, title, client, kernel),
         None if run >= 0.5 * pauses.share && wait < 0.5 * run && working >= 1 => {
-            let text = format!("its busiest thread ran {} of the time, and hardly waited for a CPU ({})", percent(run), percent(wait));
+            let text = format!(
+                "its busiest thread ran {} of the time, and hardly waited for a CPU ({})",
+                percent(run),
+                percent(wait)
+            );
             let process = facts.piece::<Process>(text, "target.thread_run", run, "ratio").from(0.5 * pauses.share);
             Verdict::proved(Severity::Error, title, client, process)
         }

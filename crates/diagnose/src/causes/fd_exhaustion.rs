@@ -17,12 +17,8 @@ use model::units::show_grouped;
 const LEFT_MAX: u64 = 2;
 
 /// See the file's head.
-pub const RULE: CauseRule = CauseRule {
-    id: "fd-exhaustion",
-    needs: Needs::Load,
-    reads: &[&["process/memory"], &["process/files"]],
-    judge,
-};
+pub const RULE: CauseRule =
+    CauseRule { id: "fd-exhaustion", needs: Needs::Load, reads: &[&["process/memory"], &["process/files"]], judge };
 
 fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     let of = |(id, process): (crate::history::ProcessId, &crate::history::Process)| {
@@ -33,10 +29,18 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     let all: Vec<_> = facts.history.processes(Role::Target).filter_map(of).collect();
     let fullest = all.iter().max_by(|a, b| (a.0 as f64 / a.1 as f64).total_cmp(&(b.0 as f64 / b.1 as f64)));
     let Some((open, limit, pid, name)) = fullest else {
-        return Verdict::not_observable("descriptors beside their limit", "no process of the target had both its descriptors and their limit read");
+        return Verdict::not_observable(
+            "descriptors beside their limit",
+            "no process of the target had both its descriptors and their limit read",
+        );
     };
     let used = *open as f64 / *limit as f64;
-    let text = format!("{name} ({pid}) had {} of {} descriptors open ({})", show_grouped(*open), show_grouped(*limit), percent(used));
+    let text = format!(
+        "{name} ({pid}) had {} of {} descriptors open ({})",
+        show_grouped(*open),
+        show_grouped(*limit),
+        percent(used)
+    );
     let process = facts.piece::<Process>(text, "target.descriptors_used", used, "ratio").from(DESCRIPTORS_USED.value);
     if used < DESCRIPTORS_USED.value && limit.saturating_sub(*open) > LEFT_MAX {
         return Verdict::refuted("descriptors were left").because(process.into());
@@ -52,7 +56,11 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     let starved = facts.recording.totals.users.map_or(0, |users| users.starved);
     let failed = crate::ledger::failures(facts);
     let client = (starved > 0 || failed > 0.0).then(|| {
-        let text = format!("{} connections starved and {} requests failed meanwhile", show_grouped(starved), show_grouped(failed as u64));
+        let text = format!(
+            "{} connections starved and {} requests failed meanwhile",
+            show_grouped(starved),
+            show_grouped(failed as u64)
+        );
         facts.piece::<Client>(text, "users.starved", starved as f64, "connections")
     });
     let fullest = facts.snapshots().flat_map(|s| s.listeners.iter().map(|l| l.waiting)).max().unwrap_or(0);
@@ -60,7 +68,10 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         let text = format!("up to {fullest} connections waited to be accepted");
         facts.piece::<Sockets>(text, "listeners.waiting", f64::from(fullest), "connections").from(1.0)
     });
-    let title = format!("{name} may have {} descriptors open, and has: further connections are not taken", show_grouped(*limit));
+    let title = format!(
+        "{name} may have {} descriptors open, and has: further connections are not taken",
+        show_grouped(*limit)
+    );
     let loss = if starved > 0 { LossKind::Starved } else { LossKind::Failed };
     let verdict = match (kernel, client, sockets) {
         (Some(kernel), client, _) => {

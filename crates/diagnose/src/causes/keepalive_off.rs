@@ -5,11 +5,11 @@
 //! this from connections that break (failures below a tenth). Refuted where we close ourselves (`--disable-keepalive`,
 //! `--requests-per-connection 1`, `--handshake-only`), and where connections last. Needs twenty requests.
 
-use crate::facts::{Facts, duration, percent};
 use crate::evidence::{Client, Replies};
+use crate::facts::{Facts, duration, percent};
 use crate::rule::{CauseRule, Needs, OfTarget, Verdict, past};
 use crate::thresholds::CLOSES;
-use model::finding::Severity;
+use model::finding::{LossKind, Severity};
 use model::latency::Kind;
 use model::units::{show_figure, show_grouped};
 
@@ -49,7 +49,14 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         let text = format!("making one took {} on average", duration(connect.mean()));
         facts.evidence(text, "connect.mean_us", connect.mean() / 1e3, "us")
     });
+    // A request pays for the connection it is on: what of its time that is.
+    let service = facts.latency(Kind::Service);
+    let of_time = match connect.is_empty() || service.is_empty() {
+        true => 0.0,
+        false => connect.mean() / (connect.mean() + service.mean()),
+    };
     Verdict::proved(Severity::Warning, title, connections, successes)
+        .explains(LossKind::Slow, of_time, of_time * 0.5, of_time)
         .because_all(cost)
         .remedy("Turn keep-alive on in the target; if its clients really come without it, ask for that (--disable-keepalive)")
         .check("curl -sv -o /dev/null -o /dev/null URL URL 2>&1 | grep -i -e '^< connection' -e re-us")

@@ -27,14 +27,22 @@ const CONNECTIONS_MIN: f64 = 32.0;
 pub const DESCRIPTORS: CauseRule =
     CauseRule { id: "fd-leak", needs: Needs::Connections, reads: &[&["process/memory"]], judge: descriptors };
 /// Connections in CLOSE-WAIT.
-pub const CONNECTIONS: CauseRule =
-    CauseRule { id: "connection-leak", needs: Needs::Connections, reads: &[&["network/connections"]], judge: connections };
+pub const CONNECTIONS: CauseRule = CauseRule {
+    id: "connection-leak",
+    needs: Needs::Connections,
+    reads: &[&["network/connections"]],
+    judge: connections,
+};
 /// Memory with requests.
 pub const MEMORY: CauseRule =
     CauseRule { id: "memory-leak", needs: Needs::Connections, reads: &[&["process/memory"]], judge: memory };
 /// Memory with connections.
-pub const PER_CONNECTION: CauseRule =
-    CauseRule { id: "memory-per-connection", needs: Needs::Connections, reads: &[&["process/memory"]], judge: per_connection };
+pub const PER_CONNECTION: CauseRule = CauseRule {
+    id: "memory-per-connection",
+    needs: Needs::Connections,
+    reads: &[&["process/memory"]],
+    judge: per_connection,
+};
 
 /// Readings of the measured time.
 fn readings(facts: &Facts<'_>, of: impl Fn(&Snapshot) -> Option<u64>) -> Vec<f64> {
@@ -69,18 +77,34 @@ fn descriptors(facts: &Facts<'_>) -> Verdict<OfTarget> {
         return Verdict::refuted("the target's descriptors did not grow with time");
     }
     let ended = closed(facts);
-    let text = format!("its open descriptors grew by {} from the first reading to the last", show_grouped(grown as u64));
-    let process = facts.piece::<Process>(text, "target.descriptors_grown", grown, "descriptors").from(LEAK_DESCRIPTORS.value);
-    let text = format!("{} connections ended meanwhile, and {} were open at a time", show_grouped(ended as u64), facts.recording.totals.connections_max);
+    let text =
+        format!("its open descriptors grew by {} from the first reading to the last", show_grouped(grown as u64));
+    let process =
+        facts.piece::<Process>(text, "target.descriptors_grown", grown, "descriptors").from(LEAK_DESCRIPTORS.value);
+    let text = format!(
+        "{} connections ended meanwhile, and {} were open at a time",
+        show_grouped(ended as u64),
+        facts.recording.totals.connections_max
+    );
     let client = facts.piece::<Client>(text, "connections.closed", ended, "connections");
-    if grown < OF_ENDED_MIN * ended || ended < LEAK_DESCRIPTORS.value || grown <= facts.recording.totals.connections_max as f64 {
-        return Verdict::refuted("descriptors are those of open connections, or grew without any that ended").because(process.into()).because(client.into());
+    if grown < OF_ENDED_MIN * ended
+        || ended < LEAK_DESCRIPTORS.value
+        || grown <= facts.recording.totals.connections_max as f64
+    {
+        return Verdict::refuted("descriptors are those of open connections, or grew without any that ended")
+            .because(process.into())
+            .because(client.into());
     }
     let each = grown / ended;
-    Verdict::proved(Severity::Info, format!("the target leaks descriptors: {each:.2} for each connection that is over"), process, client)
-        .remedy("Close what a connection opened when it ends, errors and early closes included")
-        .check("ls -l /proc/PID/fd | awk '{print $NF}' | sort | uniq -c | sort -n | tail")
-        .confidence(0.9)
+    Verdict::proved(
+        Severity::Info,
+        format!("the target leaks descriptors: {each:.2} for each connection that is over"),
+        process,
+        client,
+    )
+    .remedy("Close what a connection opened when it ends, errors and early closes included")
+    .check("ls -l /proc/PID/fd | awk '{print $NF}' | sort | uniq -c | sort -n | tail")
+    .confidence(0.9)
 }
 
 fn connections(facts: &Facts<'_>) -> Verdict<OfTarget> {
@@ -90,17 +114,28 @@ fn connections(facts: &Facts<'_>) -> Verdict<OfTarget> {
         return Verdict::refuted("connections in CLOSE-WAIT did not grow with time");
     }
     let ended = facts.recording.totals.sum.counts.closed_by_us as f64;
-    let text = format!("{} more connections of the target in CLOSE-WAIT than at first: closed by their client, not by it", show_grouped(grown as u64));
-    let sockets = facts.piece::<Sockets>(text, "connections_close_wait", grown, "connections").from(LEAK_CLOSE_WAIT.value);
+    let text = format!(
+        "{} more connections of the target in CLOSE-WAIT than at first: closed by their client, not by it",
+        show_grouped(grown as u64)
+    );
+    let sockets =
+        facts.piece::<Sockets>(text, "connections_close_wait", grown, "connections").from(LEAK_CLOSE_WAIT.value);
     let text = format!("{} connections were closed by the load meanwhile", show_grouped(ended as u64));
     let client = facts.piece::<Client>(text, "connections.closed_by_us", ended, "connections");
     if grown < OF_ENDED_MIN * ended {
-        return Verdict::refuted("few of the connections that ended stay").because(sockets.into()).because(client.into());
+        return Verdict::refuted("few of the connections that ended stay")
+            .because(sockets.into())
+            .because(client.into());
     }
-    Verdict::proved(Severity::Info, "the target does not close connections that its clients have closed", sockets, client)
-        .remedy("Close a connection where a receive returns 0, or EPOLLRDHUP comes")
-        .check("ss -tanp state close-wait")
-        .confidence(0.9)
+    Verdict::proved(
+        Severity::Info,
+        "the target does not close connections that its clients have closed",
+        sockets,
+        client,
+    )
+    .remedy("Close a connection where a receive returns 0, or EPOLLRDHUP comes")
+    .check("ss -tanp state close-wait")
+    .confidence(0.9)
 }
 
 fn memory(facts: &Facts<'_>) -> Verdict<OfTarget> {
@@ -132,18 +167,27 @@ fn per_connection(facts: &Facts<'_>) -> Verdict<OfTarget> {
     let values = readings(facts, |s| of_target(s, |process| process.rss_bytes));
     let open = facts.recording.totals.connections_max as f64;
     let (Some(before), Some(last)) = (before, values.get(values.len() / 2)) else {
-        return Verdict::not_observable("memory of a connection", "the target's memory was not read before and during the load");
+        return Verdict::not_observable(
+            "memory of a connection",
+            "the target's memory was not read before and during the load",
+        );
     };
     if open < CONNECTIONS_MIN || steady(&values).is_some_and(|grown| grown > LEAK_MEMORY.value) {
         return Verdict::refuted("too few connections, or memory that grows with time");
     }
     let each = (last - before as f64) / open;
-    let text = format!("its resident memory was {} more with {open:.0} connections than before: {} each", show_bytes((last - before as f64).max(0.0)), show_bytes(each.max(0.0)));
-    let process = facts.piece::<Process>(text, "target.rss_per_connection", each, "bytes").from(MEMORY_PER_CONNECTION.value);
+    let text = format!(
+        "its resident memory was {} more with {open:.0} connections than before: {} each",
+        show_bytes((last - before as f64).max(0.0)),
+        show_bytes(each.max(0.0))
+    );
+    let process =
+        facts.piece::<Process>(text, "target.rss_per_connection", each, "bytes").from(MEMORY_PER_CONNECTION.value);
     if each < MEMORY_PER_CONNECTION.value {
         return Verdict::refuted("a connection takes little memory").because(process.into());
     }
-    let client = facts.piece::<Client>(format!("{open:.0} connections were open"), "connections.max", open, "connections");
+    let client =
+        facts.piece::<Client>(format!("{open:.0} connections were open"), "connections.max", open, "connections");
     let title = format!("each connection takes {} of the target's memory", show_bytes(each));
     Verdict::proved(Severity::Info, title, process, client)
         .remedy("Smaller buffers for each connection, or buffers only while a request is under way")

@@ -33,7 +33,10 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         return Verdict::not_applicable("one thread of the target does the work: there is nobody to wait for");
     }
     let Some((in_ns, cost_ns)) = in_target_ns(facts).zip(facts.cpu_ns_per_request()) else {
-        return Verdict::not_observable("waits at a lock", "no request succeeded, or the target's CPU time was not read");
+        return Verdict::not_observable(
+            "waits at a lock",
+            "no request succeeded, or the target's CPU time was not read",
+        );
     };
     let text = format!("requests were {} in the target, of which it worked {}", duration(in_ns), duration(cost_ns));
     let client = facts.piece::<Client>(text, "service.mean_us", in_ns / 1e3, "us").from(LINE_MIN * cost_ns / 1e3);
@@ -44,7 +47,8 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     let events = stands.share(Stand::Events).unwrap_or(0.0);
     let futex = stands.share(Stand::Futex).unwrap_or(0.0);
     if let (Some(calls_ns), Some(_)) = (facts.calls_window_ns(), facts.window_replies()) {
-        let worst = facts.probes().into_iter().flat_map(|probes| &probes.futexes).filter(|f| f.waiters >= 2 && f.count > 0);
+        let worst =
+            facts.probes().into_iter().flat_map(|probes| &probes.futexes).filter(|f| f.waiters >= 2 && f.count > 0);
         // Of a thread's time, what it did not wait for work.
         let idle_ns = facts.calls(&["epoll_wait", "epoll_pwait", "epoll_pwait2", "poll", "ppoll", "select"]).1;
         let whole_ns = (calls_ns * working.len() as f64 - idle_ns).max(1.0);
@@ -71,7 +75,10 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         return supported(Verdict::proved(Severity::Error, title(working.len(), share), kernel, client), share);
     }
     if stands.readings.len() < READINGS_MIN {
-        return Verdict::not_observable("waits at a lock", "fewer than three readings of where the threads stand; --observe windows times their waits");
+        return Verdict::not_observable(
+            "waits at a lock",
+            "fewer than three readings of where the threads stand; --observe windows times their waits",
+        );
     }
     let text = format!("the {} working threads stood in futex in {} of the readings", working.len(), percent(futex));
     let process = facts.piece::<Process>(text, "target.threads_futex", futex, "ratio").from(FUTEX_STANDS.value);
@@ -82,7 +89,10 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
 }
 
 fn title(threads: usize, share: f64) -> String {
-    format!("the target's {threads} threads wait for each other at a lock, {} of the time they have work", percent(share))
+    format!(
+        "the target's {threads} threads wait for each other at a lock, {} of the time they have work",
+        percent(share)
+    )
 }
 
 fn supported(verdict: Verdict<OfTarget>, share: f64) -> Verdict<OfTarget> {

@@ -29,7 +29,10 @@ pub const RULE: CauseRule = CauseRule {
 
 fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     let Some((in_ns, cost_ns)) = in_target_ns(facts).zip(facts.cpu_ns_per_request()) else {
-        return Verdict::not_observable("waits for a log", "no request succeeded, or the target's CPU time was not read");
+        return Verdict::not_observable(
+            "waits for a log",
+            "no request succeeded, or the target's CPU time was not read",
+        );
     };
     let stands = facts.stands(&facts.working());
     let in_pipe = stands.share(Stand::PipeWrite).unwrap_or(0.0);
@@ -59,13 +62,22 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
             return Verdict::refuted("hardly a thread of the target waited for a log").because(kernel.into());
         }
         let title = match what {
-            "fsync" => format!("requests wait until a line is on the disk: fsync takes {} of the threads' time", percent(share)),
-            _ => format!("requests wait for room where the target writes its log: write takes {} of the threads' time", percent(share)),
+            "fsync" => format!(
+                "requests wait until a line is on the disk: fsync takes {} of the threads' time",
+                percent(share)
+            ),
+            _ => format!(
+                "requests wait for room where the target writes its log: write takes {} of the threads' time",
+                percent(share)
+            ),
         };
         return supported(Verdict::proved(Severity::Error, title, kernel, client), share);
     }
     if stands.readings.len() < READINGS_MIN {
-        return Verdict::not_observable("waits for a log", "fewer than three readings of where the threads stand; --observe windows times their calls");
+        return Verdict::not_observable(
+            "waits for a log",
+            "fewer than three readings of where the threads stand; --observe windows times their calls",
+        );
     }
     let text = format!("its working threads stood in a write to a full pipe in {} of the readings", percent(in_pipe));
     let process = facts.piece::<Process>(text, "target.threads_pipe_write", in_pipe, "ratio").from(STOOD_MIN);
@@ -73,11 +85,17 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         // What waits for a disk may wait for other files than a log.
         let is_open = on_disk >= STOOD_MIN;
         return match is_open {
-            true => Verdict::not_observable("waits for a log", "threads waited for a disk, and for which file or call is read by --observe windows"),
+            true => Verdict::not_observable(
+                "waits for a log",
+                "threads waited for a disk, and for which file or call is read by --observe windows",
+            ),
             false => Verdict::refuted("hardly a thread of the target waited for a log").because(process.into()),
         };
     }
-    let title = format!("requests wait for room in the pipe the target writes its log to, in {} of the readings", percent(in_pipe));
+    let title = format!(
+        "requests wait for room in the pipe the target writes its log to, in {} of the readings",
+        percent(in_pipe)
+    );
     supported(Verdict::proved(Severity::Error, title, process, client), in_pipe)
 }
 

@@ -25,26 +25,39 @@ pub const RULE: CauseRule = CauseRule {
 fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     let unread: Vec<u64> = facts.snapshots().filter_map(|s| s.network.of("receive_queue_connections")).collect();
     if unread.len() < READINGS_MIN {
-        return Verdict::not_observable("data that lies unread", "the target's connections were read fewer than three times");
+        return Verdict::not_observable(
+            "data that lies unread",
+            "the target's connections were read fewer than three times",
+        );
     }
     let with = unread.iter().filter(|connections| **connections > 0).count() as f64 / unread.len() as f64;
     let most = unread.iter().max().copied().unwrap_or(0);
-    let text = format!("up to {most} connections had data that the target did not read, in {} of the readings", percent(with));
+    let text =
+        format!("up to {most} connections had data that the target did not read, in {} of the readings", percent(with));
     let sockets = facts.piece::<Sockets>(text, "receive_queue_connections", with, "ratio").from(NEARLY_ALL);
     if with < NEARLY_ALL {
         return Verdict::refuted("nothing lay unread for long").because(sockets.into());
     }
     let waiting_to_be_accepted = facts.snapshots().filter(|s| s.listeners.iter().any(|l| l.waiting > 0)).count();
     if waiting_to_be_accepted * 2 >= unread.len() {
-        return Verdict::refuted("what lies unread is of connections that were not accepted yet").because(sockets.into());
+        return Verdict::refuted("what lies unread is of connections that were not accepted yet")
+            .because(sockets.into());
     }
     let stands = facts.stands(&facts.working());
     let waiting = stands.share(Stand::Events);
     let run = facts.busiest_demand().unwrap_or(0.0);
     let Some(waiting) = waiting.filter(|_| stands.readings.len() >= READINGS_MIN) else {
-        return Verdict::not_observable("where the threads stood", "fewer than three readings of the target's working threads were made").because(sockets.into());
+        return Verdict::not_observable(
+            "where the threads stood",
+            "fewer than three readings of the target's working threads were made",
+        )
+        .because(sockets.into());
     };
-    let text = format!("its threads waited for events in {} of the readings, and ran {} of the time", percent(waiting), percent(run));
+    let text = format!(
+        "its threads waited for events in {} of the readings, and ran {} of the time",
+        percent(waiting),
+        percent(run)
+    );
     let process = facts.piece::<Process>(text, "target.threads_events", waiting, "ratio").from(NEARLY_ALL);
     if waiting < NEARLY_ALL || run > RUN_MAX {
         return Verdict::refuted("the target's threads were at work").because(sockets.into()).because(process.into());
@@ -53,9 +66,14 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     if !lost {
         return Verdict::refuted("every request was answered").because(sockets.into());
     }
-    Verdict::proved(Severity::Error, "data lies unread at the target while its threads wait for events: a wake-up was lost", sockets, process)
-        .explains(LossKind::Failed, 0.9, 0.5, 1.0)
-        .remedy("With edge-triggered epoll, receive until EAGAIN before waiting again; or use level-triggered")
-        .check("ss -tn 'sport = :PORT': Recv-Q above 0 and still; cat /proc/PID/task/*/wchan")
-        .confidence(0.9)
+    Verdict::proved(
+        Severity::Error,
+        "data lies unread at the target while its threads wait for events: a wake-up was lost",
+        sockets,
+        process,
+    )
+    .explains(LossKind::Failed, 0.9, 0.5, 1.0)
+    .remedy("With edge-triggered epoll, receive until EAGAIN before waiting again; or use level-triggered")
+    .check("ss -tn 'sport = :PORT': Recv-Q above 0 and still; cat /proc/PID/task/*/wchan")
+    .confidence(0.9)
 }

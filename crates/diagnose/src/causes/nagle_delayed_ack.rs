@@ -29,14 +29,19 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     let service = |request: &model::request::Request| request.service_ns().unwrap_or(0);
     let mut later: Vec<u64> = sampled().filter(|request| request.ordinal > 1).map(service).collect();
     if later.len() < REQUESTS_MIN {
-        return Verdict::not_observable("service time from the second request on", "fewer than ten requests were a connection's second or later ones");
+        return Verdict::not_observable(
+            "service time from the second request on",
+            "fewer than ten requests were a connection's second or later ones",
+        );
     }
     later.sort_unstable();
     let median_ns = later[later.len() / 2] as f64;
     let in_band = later.iter().filter(|ns| (NAGLE_LOW_NS.value..=NAGLE_HIGH_NS.value).contains(&(**ns as f64))).count();
     let share = in_band as f64 / later.len() as f64;
-    let text = format!("from a connection's second request on, half of the replies took {} or less", duration(median_ns));
-    let client = facts.piece::<Client>(text, "service.later_p50_us", median_ns / 1e3, "us").from(NAGLE_LOW_NS.value / 1e3);
+    let text =
+        format!("from a connection's second request on, half of the replies took {} or less", duration(median_ns));
+    let client =
+        facts.piece::<Client>(text, "service.later_p50_us", median_ns / 1e3, "us").from(NAGLE_LOW_NS.value / 1e3);
     if !(NAGLE_LOW_NS.value..=NAGLE_HIGH_NS.value).contains(&median_ns) {
         return Verdict::refuted("replies do not take the time of a delayed ACK").because(client.into());
     }
@@ -44,14 +49,18 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     let acks = facts.grown(Subject::Network, "delayed_acks");
     let pairs = facts.counted("delayed_acks.pairs_at_40ms").or(facts.counted("delayed_acks.pairs")).unwrap_or(0) as f64;
     let (Some(acks), true) = (acks, ended > 0.0) else {
-        return Verdict::not_observable("delayed ACKs", "DelayedACKs was not read twice in the measured time").because(client.into());
+        return Verdict::not_observable("delayed ACKs", "DelayedACKs was not read twice in the measured time")
+            .because(client.into());
     };
     let a_request = acks / ended;
-    let seen = if pairs > 0.0 { format!("; the probes saw {pairs:.0} small sends wait for one") } else { String::new() };
+    let seen =
+        if pairs > 0.0 { format!("; the probes saw {pairs:.0} small sends wait for one") } else { String::new() };
     let text = format!("{a_request:.2} delayed ACKs for each request{seen}");
     let kernel = facts.piece::<Kernel>(text, "delayed_acks", a_request, "ratio").from(DELAYED_ACKS.value);
     if a_request < DELAYED_ACKS.value {
-        return Verdict::refuted("replies take 40 ms, and no delayed ACK explains it").because(client.into()).because(kernel.into());
+        return Verdict::refuted("replies take 40 ms, and no delayed ACK explains it")
+            .because(client.into())
+            .because(kernel.into());
     }
     Verdict::proved(
         Severity::Error,
@@ -60,7 +69,9 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         kernel,
     )
     .explains(LossKind::Waiting, share, share * 0.9, 1.0)
-    .remedy("Set TCP_NODELAY on each accepted connection, or write head and body of a reply in one call (writev, MSG_MORE)")
+    .remedy(
+        "Set TCP_NODELAY on each accepted connection, or write head and body of a reply in one call (writev, MSG_MORE)",
+    )
     .check("strace -f -e trace=network,write -p PID: two sends a reply and no TCP_NODELAY; nstat -z TcpExtDelayedACKs")
     .confidence(0.95)
 }

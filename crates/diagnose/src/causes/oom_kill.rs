@@ -22,7 +22,8 @@ pub(super) fn killed<'f>(facts: &'f Facts<'_>) -> Option<&'f Event> {
 fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     let by_log = || {
         let pid = deaths::told(facts).filter(|event| event.details.signal == Some(deaths::SIGKILL))?.details.pid;
-        deaths::in_load(facts).find(|event| event.kind == "kernel-oom-kill" && pid.is_some() && event.details.pid == pid)
+        deaths::in_load(facts)
+            .find(|event| event.kind == "kernel-oom-kill" && pid.is_some() && event.details.pid == pid)
     };
     let Some(event) = killed(facts).or_else(by_log) else {
         return Verdict::refuted("the kernel killed no process of the target for want of memory");
@@ -32,8 +33,9 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     let kernel = deaths::kernel(facts, event);
     let lost = deaths::lost_from(facts, event.at_ns);
     let verdict = match (lost, deaths::gone(facts)) {
-        (Some((lost, share)), _) => Verdict::proved(Severity::Error, title, kernel, lost)
-            .explains(LossKind::Failed, share, share * 0.9, share),
+        (Some((lost, share)), _) => {
+            Verdict::proved(Severity::Error, title, kernel, lost).explains(LossKind::Failed, share, share * 0.9, share)
+        }
         (None, Some(gone)) => Verdict::proved(Severity::Error, title, kernel, deaths::process(facts, gone)),
         (None, None) => return Verdict::refuted("the process that was chosen lived on, and the load lost nothing"),
     };

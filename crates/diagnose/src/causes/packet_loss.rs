@@ -24,7 +24,10 @@ pub const RULE: CauseRule = CauseRule {
 fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     let of = |name| facts.grown(Subject::Network, name);
     let (Some(again), Some(out)) = (of("tcp_retransmits"), of("tcp_out_segments")) else {
-        return Verdict::not_observable("segments sent again", "TCP's counters were not read twice in the measured time");
+        return Verdict::not_observable(
+            "segments sent again",
+            "TCP's counters were not read twice in the measured time",
+        );
     };
     let again = (again - of("tcp_syn_retransmits").unwrap_or(0.0) - of("tcp_dsack_received").unwrap_or(0.0)).max(0.0);
     let share = if out > 0.0 { again / out } else { 0.0 };
@@ -37,7 +40,9 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     let text = format!("up to {with} of the target's connections had sent some again");
     let sockets = facts.piece::<Sockets>(text, "connections_with_retransmits", with as f64, "connections").from(1.0);
     if with == 0 {
-        return Verdict::refuted("segments were sent again, and none by a connection of the target").because(kernel.into()).because(sockets.into());
+        return Verdict::refuted("segments were sent again, and none by a connection of the target")
+            .because(kernel.into())
+            .because(sockets.into());
     }
     Verdict::proved(Severity::Warning, format!("{} of the segments are lost on the way", percent(share)), kernel, sockets)
         .explains(LossKind::Slow, 0.7, 0.2, 1.0)

@@ -45,7 +45,8 @@ pub(super) fn pauses(facts: &Facts<'_>) -> Option<Pauses> {
     // that can be its own do not count.
     let longest_ns = all.iter().map(Gap::length_ns).max().unwrap_or(0);
     let long: Vec<Gap> = all.iter().filter(|gap| gap.length_ns() >= longest_ns / 2).copied().collect();
-    let regular = summed(facts, long).filter(|pauses| pauses.scatter.is_some_and(|s| s <= PERIODIC.value) && pauses.is_alike());
+    let regular =
+        summed(facts, long).filter(|pauses| pauses.scatter.is_some_and(|s| s <= PERIODIC.value) && pauses.is_alike());
     all.retain(|gap| gap.own_ns_max as f64 <= OWN_MAX * gap.length_ns() as f64);
     regular.or_else(|| summed(facts, all))
 }

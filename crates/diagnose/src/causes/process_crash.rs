@@ -10,7 +10,8 @@ use crate::rule::{CauseRule, Needs, OfTarget, Verdict};
 use model::finding::{LossKind, Severity};
 
 /// See the file's head.
-pub const RULE: CauseRule = CauseRule { id: "process-crash", needs: Needs::Load, reads: &[&["process/target", "bpf/lifecycle"]], judge };
+pub const RULE: CauseRule =
+    CauseRule { id: "process-crash", needs: Needs::Load, reads: &[&["process/target", "bpf/lifecycle"]], judge };
 
 fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     let told = deaths::told(facts);

@@ -11,7 +11,8 @@ use crate::rule::{CauseRule, Needs, OfTarget, Verdict};
 use model::finding::Severity;
 
 /// See the file's head.
-pub const RULE: CauseRule = CauseRule { id: "process-restart", needs: Needs::Load, reads: &[&["process/target"]], judge };
+pub const RULE: CauseRule =
+    CauseRule { id: "process-restart", needs: Needs::Load, reads: &[&["process/target"]], judge };
 
 fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     let Some(event) = deaths::in_load(facts).find(|event| event.kind == "target-restarted") else {

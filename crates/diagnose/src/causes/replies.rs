@@ -18,18 +18,22 @@ const SHARE_MIN: f64 = 0.001;
 const COUNT_MIN: u64 = 3;
 
 /// Replies that end before their length.
-pub const TRUNCATED: CauseRule = CauseRule { id: "truncated-reply", needs: Needs::Connections, reads: &[], judge: truncated };
+pub const TRUNCATED: CauseRule =
+    CauseRule { id: "truncated-reply", needs: Needs::Connections, reads: &[], judge: truncated };
 /// Replies that are longer than was due.
 pub const PADDED: CauseRule = CauseRule { id: "padded-reply", needs: Needs::Connections, reads: &[], judge: padded };
 /// Replies whose bytes are not those that were due.
-pub const CORRUPTED: CauseRule = CauseRule { id: "corrupted-reply", needs: Needs::Connections, reads: &[], judge: corrupted };
+pub const CORRUPTED: CauseRule =
+    CauseRule { id: "corrupted-reply", needs: Needs::Connections, reads: &[], judge: corrupted };
 /// Requests that were taken and never answered.
-pub const MISSING: CauseRule = CauseRule { id: "missing-reply", needs: Needs::Connections, reads: &[&["process/threads"]], judge: missing };
+pub const MISSING: CauseRule =
+    CauseRule { id: "missing-reply", needs: Needs::Connections, reads: &[&["process/threads"]], judge: missing };
 
 fn truncated(facts: &Facts<'_>) -> Verdict<OfTarget> {
     let is_cut = |r: &Request| r.end == RequestEnd::Failed(ErrorKind::ClosedEarly) && r.received_bytes > 0;
     let early = facts.recording.requests.failed().filter(|r| is_cut(r)).count();
-    let sampled = facts.recording.requests.failed().filter(|r| r.end == RequestEnd::Failed(ErrorKind::ClosedEarly)).count();
+    let sampled =
+        facts.recording.requests.failed().filter(|r| r.end == RequestEnd::Failed(ErrorKind::ClosedEarly)).count();
     // Those that were closed early are cut replies as far as the sample has bytes of them.
     let of_early = if sampled == 0 { 0.0 } else { early as f64 / sampled as f64 };
     let early = (facts.errors(ErrorKind::ClosedEarly) as f64 * of_early) as u64;
@@ -47,7 +51,7 @@ fn truncated(facts: &Facts<'_>) -> Verdict<OfTarget> {
 
 fn padded(facts: &Facts<'_>) -> Verdict<OfTarget> {
     let unasked = facts.recording.totals.sum.connection_errors.of(ErrorKind::UnsolicitedReply);
-    let count = facts.errors(ErrorKind::PaddedReply).saturating_add(unasked).max(facts.errors(ErrorKind::UnsolicitedReply));
+    let count = facts.errors(ErrorKind::PaddedReply).saturating_add(unasked);
     let words = Words {
         none: "no reply was longer than was due",
         title: "more comes than was due: replies are longer than they say",
@@ -86,7 +90,13 @@ fn judge(facts: &Facts<'_>, count: u64, kinds: &[ErrorKind], words: &Words) -> V
     if deaths::told(facts).is_some() || deaths::gone(facts).is_some() {
         return Verdict::refuted("a process of the target ended: that cut its replies");
     }
-    let text = format!("{} of {} replies {} ({})", show_grouped(count), show_grouped(facts.ended as u64), words.what, percent(share));
+    let text = format!(
+        "{} of {} replies {} ({})",
+        show_grouped(count),
+        show_grouped(facts.ended as u64),
+        words.what,
+        percent(share)
+    );
     let client = facts.piece::<Client>(text, "errors.replies", count as f64, "replies").from(COUNT_MIN as f64);
     let is_one = |r: &&Request| matches!(r.end, RequestEnd::Failed(kind) if kinds.contains(&kind));
     let mut sizes: Vec<u32> = facts.recording.requests.failed().filter(is_one).map(|r| r.received_bytes).collect();
@@ -118,18 +128,30 @@ fn missing(facts: &Facts<'_>) -> Verdict<OfTarget> {
     if facts.recording.totals.users.is_some_and(|users| users.starved > 0) {
         return Verdict::refuted("those were connections that were not served at all, while others were");
     }
-    let text = format!("{} of {} requests were never answered, while {} were", show_grouped(count), show_grouped(facts.ended as u64), show_grouped(ok));
+    let text = format!(
+        "{} of {} requests were never answered, while {} were",
+        show_grouped(count),
+        show_grouped(facts.ended as u64),
+        show_grouped(ok)
+    );
     let client = facts.piece::<Client>(text, "errors.reply_timeout", count as f64, "requests").from(COUNT_MIN as f64);
     let demand = facts.busiest_demand().unwrap_or(1.0);
     let text = format!("its busiest thread wanted {} of a core: it had time to answer", percent(demand));
     let process = facts.piece::<Process>(text, "target.thread_demand", demand, "ratio");
     if demand >= 0.5 || ok == 0 {
-        return Verdict::refuted("the target was busy, or answered nothing at all").because(client.into()).because(process.into());
+        return Verdict::refuted("the target was busy, or answered nothing at all")
+            .because(client.into())
+            .because(process.into());
     }
     let of_failures = (count as f64 / crate::ledger::failures(facts).max(1.0)).min(1.0);
-    Verdict::proved(Severity::Error, format!("{} of the requests are taken and never answered", percent(share)), client, process)
-        .explains(LossKind::Failed, of_failures, of_failures * 0.8, 1.0)
-        .remedy("Look for a branch of the target that returns without a reply, or an error that nobody handles")
-        .check("ss -tn 'sport = :PORT' (Recv-Q 0: it was read); the target's log at that moment")
-        .confidence(0.8)
+    Verdict::proved(
+        Severity::Error,
+        format!("{} of the requests are taken and never answered", percent(share)),
+        client,
+        process,
+    )
+    .explains(LossKind::Failed, of_failures, of_failures * 0.8, 1.0)
+    .remedy("Look for a branch of the target that returns without a reply, or an error that nobody handles")
+    .check("ss -tn 'sport = :PORT' (Recv-Q 0: it was read); the target's log at that moment")
+    .confidence(0.8)
 }

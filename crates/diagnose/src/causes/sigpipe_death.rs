@@ -21,7 +21,9 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     };
     let who = event.details.process.as_deref().unwrap_or("of the target");
     let at_s = event.at_ns as f64 / 1e9;
-    let title = format!("the target's process {who} died of SIGPIPE at second {at_s:.1}: it wrote to a connection its client had closed");
+    let title = format!(
+        "the target's process {who} died of SIGPIPE at second {at_s:.1}: it wrote to a connection its client had closed"
+    );
     Verdict::proved(Severity::Error, title, deaths::kernel(facts, event), lost)
         .explains(LossKind::Failed, share, share * 0.9, share)
         .remedy("Ignore SIGPIPE (signal(SIGPIPE, SIG_IGN)) or send with MSG_NOSIGNAL, and take EPIPE as the end of that connection")

@@ -7,8 +7,8 @@
 //! Refuted by a thread with time to spare, by a second busy thread (`cpu-saturated`), by waits for a CPU
 //! (`cpu-contention`), by a machine without an idle core. Not observable without the target's threads and their schedstat.
 
-use crate::facts::{Facts, duration, percent, quantile_name};
 use crate::evidence::{Client, Kernel, Piece, Process};
+use crate::facts::{Facts, duration, percent, quantile_name};
 use crate::rule::{CauseRule, Needs, OfTarget, Verdict};
 use crate::thresholds::{IDLE_CORES, LINE, OTHER_THREAD_RUN, THREAD_RUN, THREAD_WAIT};
 use crate::usage::ThreadUse;
@@ -22,8 +22,12 @@ const WINDOW_S_MIN: f64 = 0.5;
 const TITLE: &str = "one thread of the target is the limit";
 
 /// See the file's head.
-pub const RULE: CauseRule =
-    CauseRule { id: "single-thread-bound", needs: Needs::Nothing, reads: &[&["process/target"], &["process/threads"]], judge };
+pub const RULE: CauseRule = CauseRule {
+    id: "single-thread-bound",
+    needs: Needs::Nothing,
+    reads: &[&["process/target"], &["process/threads"]],
+    judge,
+};
 
 fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     let Some(busiest) = facts.target_threads.first() else {
@@ -42,7 +46,8 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     let wait_share = if run + wait > 0.0 { wait / (run + wait) } else { 0.0 };
     let thread = thread_evidence(facts, busiest, run, wait_share);
     if wait_share >= THREAD_WAIT.value {
-        return Verdict::refuted("the target's busiest thread waited for a CPU that others used").because(thread.into());
+        return Verdict::refuted("the target's busiest thread waited for a CPU that others used")
+            .because(thread.into());
     }
     if run <= THREAD_RUN.value {
         return Verdict::refuted("no thread of the target used a whole core").because(thread.into());

@@ -28,18 +28,27 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         duration(pauses.median_ns),
         duration(pauses.every_ns)
     );
-    let client = facts.piece::<Client>(text, "pauses.scatter", scatter.is_finite().then_some(scatter), "ratio").from(PERIODIC.value);
+    let client = facts
+        .piece::<Client>(text, "pauses.scatter", scatter.is_finite().then_some(scatter), "ratio")
+        .from(PERIODIC.value);
     if scatter > PERIODIC.value {
         return Verdict::refuted("pauses came at no regular times").because(client.into());
     }
     let working = facts.working().len();
     let wait = facts.target_threads.iter().filter_map(|thread| thread.wait).fold(0.0, f64::max);
-    let text = format!("{working} threads do its work, and waited for a CPU at most {} of the time, less than the pauses took ({})", percent(wait), percent(pauses.share));
+    let text = format!(
+        "{working} threads do its work, and waited for a CPU at most {} of the time, less than the pauses took ({})",
+        percent(wait),
+        percent(pauses.share)
+    );
     let process = facts.piece::<Process>(text, "target.threads_working", working as f64, "threads").from(2.0);
     if working < 2 || wait > pauses.share {
-        return Verdict::refuted("one thread does the work, or it had to wait for a CPU").because(client.into()).because(process.into());
+        return Verdict::refuted("one thread does the work, or it had to wait for a CPU")
+            .because(client.into())
+            .because(process.into());
     }
-    let title = format!("every {} nobody in the target answers for {}", duration(pauses.every_ns), duration(pauses.median_ns));
+    let title =
+        format!("every {} nobody in the target answers for {}", duration(pauses.every_ns), duration(pauses.median_ns));
     Verdict::proved(Severity::Error, title, client, process)
         .explains(LossKind::Slow, slow_share(facts), 0.5, 1.0)
         .remedy("Find what stops all threads: a collector, a snapshot's fork, a lock that all take; report --flame off-cpu shows where they wait meanwhile")

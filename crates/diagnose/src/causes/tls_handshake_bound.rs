@@ -7,7 +7,7 @@
 use crate::evidence::{Client, Process};
 use crate::facts::{Facts, duration, percent};
 use crate::rule::{CauseRule, Needs, OfTarget, Verdict};
-use crate::thresholds::{DEMAND_FULL, HANDSHAKES, HANDSHAKE_CPU_NS};
+use crate::thresholds::{DEMAND_FULL, HANDSHAKE_CPU_NS, HANDSHAKES};
 use model::finding::{LossKind, Severity};
 use model::units::show_grouped;
 
@@ -27,13 +27,21 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     }
     let a_request = counts.handshakes_full as f64 / facts.ended;
     let (full, resumed) = (show_grouped(counts.handshakes_full), show_grouped(counts.handshakes_resumed));
-    let text = format!("{full} full handshakes and {resumed} resumed ones for {} requests", show_grouped(facts.ended as u64));
+    let text =
+        format!("{full} full handshakes and {resumed} resumed ones for {} requests", show_grouped(facts.ended as u64));
     let client = facts.piece::<Client>(text, "handshakes.per_request", a_request, "ratio").from(HANDSHAKES.value);
     let (Some(cost_ns), Some(demand)) = (facts.cpu_ns_per_request(), facts.busiest_demand()) else {
-        return Verdict::not_observable("CPU time of a handshake", "the target's CPU time was not read").because(client.into());
+        return Verdict::not_observable("CPU time of a handshake", "the target's CPU time was not read")
+            .because(client.into());
     };
-    let text = format!("the target used {} of CPU for each request, its busiest thread wanted {} of a core", duration(cost_ns), percent(demand));
-    let process = facts.piece::<Process>(text, "target.cpu_us_per_request", cost_ns / 1e3, "us").from(HANDSHAKE_CPU_NS.value / 1e3);
+    let text = format!(
+        "the target used {} of CPU for each request, its busiest thread wanted {} of a core",
+        duration(cost_ns),
+        percent(demand)
+    );
+    let process = facts
+        .piece::<Process>(text, "target.cpu_us_per_request", cost_ns / 1e3, "us")
+        .from(HANDSHAKE_CPU_NS.value / 1e3);
     if a_request < HANDSHAKES.value || cost_ns < HANDSHAKE_CPU_NS.value || demand < DEMAND_FULL.value {
         return Verdict::refuted("handshakes do not take up the target").because(client.into()).because(process.into());
     }

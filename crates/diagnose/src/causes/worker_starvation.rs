@@ -30,7 +30,10 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     }
     let stands = facts.stands(&facts.working());
     if stands.readings.len() < READINGS_MIN {
-        return Verdict::not_observable("where the workers stood", "fewer than three readings of the target's working threads were made");
+        return Verdict::not_observable(
+            "where the workers stood",
+            "fewer than three readings of the target's working threads were made",
+        );
     }
     let (running, receiving, waiting) =
         (share(&stands, Stand::Running), share(&stands, Stand::Receive), share(&stands, Stand::Events));
@@ -43,14 +46,20 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         stands.threads,
         percent(receiving / idle)
     );
-    let process = facts.piece::<Process>(text, "target.threads_receiving", receiving / idle, "ratio").from(RECEIVES_MIN);
+    let process =
+        facts.piece::<Process>(text, "target.threads_receiving", receiving / idle, "ratio").from(RECEIVES_MIN);
     if waiting > 0.1 || receiving < RECEIVES_MIN * idle {
         return Verdict::refuted("the target's workers do not stay with one connection").because(process.into());
     }
     if served != stands.threads as u64 {
-        return Verdict::refuted("the connections that were served are not as many as the workers").because(client.into()).because(process.into());
+        return Verdict::refuted("the connections that were served are not as many as the workers")
+            .because(client.into())
+            .because(process.into());
     }
-    let title = format!("each of the target's {served} workers stays with one connection: the other {} wait for one of those to close", users.starved);
+    let title = format!(
+        "each of the target's {served} workers stays with one connection: the other {} wait for one of those to close",
+        users.starved
+    );
     Verdict::proved(Severity::Error, title, client, process)
         .explains(LossKind::Starved, 0.95, 0.8, 1.0)
         .remedy("Serve many connections with each worker (an event loop), or have as many workers as connections; until then close idle connections soon")

@@ -48,23 +48,26 @@ fn stand(thread: &ThreadSample) -> Option<Stand> {
         return Some(if thread.state == 'R' { Stand::Running } else { Stand::Other });
     };
     let begins = |all: &[&str]| all.iter().any(|name| function.starts_with(name));
-    Some(if begins(&["do_epoll_wait", "ep_poll", "poll_schedule_timeout", "do_select", "do_sys_poll", "io_cqring_wait"]) {
-        Stand::Events
-    } else if begins(&["futex_"]) {
-        Stand::Futex
-    } else if begins(&["wait_woken", "sk_wait_data", "tcp_recvmsg"]) {
-        Stand::Receive
-    } else if begins(&["inet_csk_accept", "inet_csk_wait_for_connect"]) {
-        Stand::Accept
-    } else if begins(&["hrtimer_nanosleep", "do_nanosleep", "common_nsleep"]) {
-        Stand::Sleep
-    } else if begins(&["anon_pipe_write", "pipe_write"]) {
-        Stand::PipeWrite
-    } else if begins(&["folio_wait", "submit_bio_wait", "io_schedule", "jbd2_log_wait", "blk_", "rq_qos_wait"]) {
-        Stand::Disk
-    } else {
-        Stand::Other
-    })
+    Some(
+        if begins(&["do_epoll_wait", "ep_poll", "poll_schedule_timeout", "do_select", "do_sys_poll", "io_cqring_wait"])
+        {
+            Stand::Events
+        } else if begins(&["futex_"]) {
+            Stand::Futex
+        } else if begins(&["wait_woken", "sk_wait_data", "tcp_recvmsg"]) {
+            Stand::Receive
+        } else if begins(&["inet_csk_accept", "inet_csk_wait_for_connect"]) {
+            Stand::Accept
+        } else if begins(&["hrtimer_nanosleep", "do_nanosleep", "common_nsleep"]) {
+            Stand::Sleep
+        } else if begins(&["anon_pipe_write", "pipe_write"]) {
+            Stand::PipeWrite
+        } else if begins(&["folio_wait", "submit_bio_wait", "io_schedule", "jbd2_log_wait", "blk_", "rq_qos_wait"]) {
+            Stand::Disk
+        } else {
+            Stand::Other
+        },
+    )
 }
 
 /// Where the serving threads stood, over all readings of the measured time.
@@ -134,7 +137,10 @@ impl Facts<'_> {
             })
             .collect();
         let most = all.iter().map(|(_, run, _)| *run).fold(0.0, f64::max);
-        all.into_iter().filter(|(_, run, switches)| is_one(*run, *switches, most)).map(|(thread, _, _)| thread).collect()
+        all.into_iter()
+            .filter(|(_, run, switches)| is_one(*run, *switches, most))
+            .map(|(thread, _, _)| thread)
+            .collect()
     }
 
     /// Where some threads stood.

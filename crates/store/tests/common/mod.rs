@@ -3,7 +3,10 @@
 
 use model::error_kind::ErrorExample;
 use model::event::Details;
-use model::finding::{About, Diagnosis, Evidence, ExpectationState, Finding, Judgement, Loss, LossKind, Reason, Severity, Standing, Validity, ValidityState, WhatGives};
+use model::finding::{
+    About, Diagnosis, Evidence, ExpectationState, Finding, Judgement, Loss, LossKind, Reason, Severity, Standing,
+    Validity, ValidityState, WhatGives,
+};
 use model::limits::{REQUESTS_FAILED_KEPT, REQUESTS_KEPT, REQUESTS_SLOWEST_KEPT};
 use model::plan::*;
 use model::recording::{Capsule, End, Tick, Totals};
