@@ -9,12 +9,17 @@
 pub mod agreement;
 mod busy;
 pub mod catalogue;
+pub mod causes;
 pub mod check;
+pub mod evidence;
 mod expectations;
 pub mod facts;
+mod gives;
+pub mod graph;
 pub mod harm;
 mod held;
 pub mod history;
+pub mod ledger;
 pub mod limits;
 pub mod quiet;
 pub mod rule;
@@ -24,20 +29,25 @@ pub mod slow;
 pub mod split;
 mod statistics;
 mod summary;
+pub mod thresholds;
 pub mod usage;
 mod validity;
 
 pub use busy::busy;
-pub use rule::Rule;
+pub use causes::CAUSES;
+pub use rule::{CauseRule, Rule};
 pub use rules::RULES;
 
 use facts::Facts;
 use history::History;
 use model::Recording;
-use model::finding::{Diagnosis, Finding, Severity, Status};
+use model::finding::{About, Diagnosis, Finding, Loss, LossKind, Severity, Status};
 use rule::{Bearing, Needs, Verdict};
 use std::cmp::Reverse;
 use validity::Judged;
+
+/// A cause that can explain less of the time lost than this share is for information.
+const EXPLAINS_MIN: f64 = 0.1;
 
 /// What a rule says that needs a load where there was none.
 pub const NO_LOAD: &str = "no load was put on: the recording is an import";
@@ -45,10 +55,16 @@ pub const NO_LOAD: &str = "no load was put on: the recording is an import";
 /// What a rule says that needs a connection where there never was one.
 pub const NO_CONNECTION: &str = "nothing ever connected";
 
-/// Judges a recording by every rule of [`RULES`].
+/// Every id that is judged: rules first, then causes.
+pub fn ids() -> impl Iterator<Item = &'static str> {
+    RULES.iter().map(|rule| rule.id).chain(CAUSES.iter().map(|cause| cause.id))
+}
+
+/// Judges a recording by every rule of [`RULES`] and every cause of [`CAUSES`].
 ///
-/// Findings are ordered: supported before not observable before refuted; within these, errors first, then by
-/// confidence, then as in [`RULES`].
+/// Findings are ordered: supported before not observable before refuted before not applicable; within these, those that make
+/// a result invalid or explain a loss first, roots before what they bring about, by how much of the loss they explain, then as
+/// in the registries. Where nothing is lost, nothing of the target is above "info".
 ///
 /// Of snapshots only those that the recording keeps in memory are looked at; [`diagnose_with`] is given all of them.
 pub fn diagnose(recording: &Recording) -> Diagnosis {
@@ -78,14 +94,55 @@ pub fn diagnose_with(recording: &Recording, history: &History) -> Diagnosis {
         .map(|(bearing, is_open, finding)| Judged { finding, bearing: *bearing, is_open: *is_open })
         .collect();
     let validity = validity::validity(&facts, &judged);
-    let mut findings: Vec<Finding> = answers.into_iter().map(|(_, _, finding)| finding).collect();
-    // A stable sort: equals stay in the registry's order.
-    findings.sort_by_key(|f| (rank(f.status), Reverse(severity_rank(f)), Reverse((f.confidence * 1e6) as u64)));
+    // An import has no load of which something could be lost, or whose levels could change.
+    let mut losses = if has == Needs::Nothing { Vec::new() } else { ledger::losses(&facts) };
+    let causes = CAUSES.iter().map(|cause| {
+        let verdict = match cause.needs {
+            needs if needs > has => Verdict::not_observable("what a load would show", missing),
+            _ => cause.verdict(&facts),
+        };
+        within(verdict.into_finding(cause.id, About::Target), &losses)
+    });
+    let mut findings: Vec<Finding> = answers.into_iter().map(|(_, _, finding)| finding).chain(causes).collect();
+    graph::join(&mut findings);
+    // A stable sort: equals stay in the registries' order.
+    findings.sort_by(|a, b| place(b, &losses).total_cmp(&place(a, &losses)));
+    findings.sort_by_key(|f| {
+        (rank(f.status), Reverse(severity_rank(f)), f.about == About::Target && !f.because_of.is_empty())
+    });
+    ledger::settle(&mut losses, &findings);
     let expectations = expectations::judge(&facts, &validity);
     let summary = summary::summary(&facts, &expectations);
-    // An import has no load whose levels could change.
     let segments = if has == Needs::Nothing { Vec::new() } else { segments::segments(&facts) };
-    Diagnosis { validity, summary, expectations, findings, held: held::held(&facts), segments }
+    let gives = (has != Needs::Nothing).then(|| gives::gives(&facts, &validity, &findings, &losses));
+    Diagnosis { validity, summary, expectations, findings, gives, losses, held: held::held(&facts), segments }
+}
+
+/// A finding of the target as far as there is a loss: above "info" only where there is one, and explaining only what is lost.
+fn within(mut finding: Finding, losses: &[Loss]) -> Finding {
+    if losses.is_empty() {
+        finding.severity = Severity::Info;
+    }
+    let had = finding.explains;
+    finding.explains = had.and_then(|explains| ledger::of(explains, losses));
+    // What makes others late is no answer where nobody was late.
+    if had.is_some() && finding.explains.is_none() && finding.severity == Severity::Warning {
+        finding.severity = Severity::Info;
+    }
+    // What explains next to nothing of time lost is no answer to what gives.
+    let is_of_time = |kind| matches!(kind, LossKind::Slow | LossKind::Waiting | LossKind::Capacity);
+    if finding.explains.is_some_and(|explains| is_of_time(explains.of) && explains.high < EXPLAINS_MIN) {
+        finding.severity = Severity::Info;
+    }
+    finding
+}
+
+/// How much of the weightiest losses it explains; of the others, how sure it is.
+fn place(finding: &Finding, losses: &[Loss]) -> f64 {
+    if finding.about != About::Target {
+        return finding.confidence;
+    }
+    finding.explains.map_or(0.0, |explains| explains.share * ledger::weight_of(explains.of, losses))
 }
 
 fn rank(status: Status) -> u8 {
@@ -93,6 +150,7 @@ fn rank(status: Status) -> u8 {
         Status::Supported => 0,
         Status::NotObservable => 1,
         Status::Refuted => 2,
+        Status::NotApplicable => 3,
     }
 }
 

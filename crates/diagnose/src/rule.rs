@@ -1,16 +1,20 @@
 //! What a rule is, and how it words its answer.
 //!
-//! A rule is a file in `rules/` whose head states its evidence, thresholds, their source, and what refutes it.
+//! A rule is a file in `rules/` (what the figures and the load show) or in `causes/` (what the target or its machine did),
+//! whose head states its evidence, thresholds, their source, and what refutes it. That a cause rests on two sources that do
+//! not depend on each other is a matter of types: only [`Verdict::proved`] of two [`Piece`]s makes one.
 
+use crate::evidence::{ApartFrom, Origin, Piece};
 use crate::facts::Facts;
-use model::finding::{About, Evidence, Finding, Severity, Status};
+use model::finding::{About, Evidence, Explains, Finding, LossKind, Severity, Status};
+use std::marker::PhantomData;
 
-/// One cause, and how it is told from what looks alike.
+/// One thing to be told, and how it is told from what looks alike. Not a cause in the target: that is a [`CauseRule`].
 #[derive(Debug, Clone, Copy)]
 pub struct Rule {
     /// Its fixed id: reports, tests and users' scripts use it.
     pub id: &'static str,
-    /// Whose cause it is.
+    /// Whose it is.
     pub about: About,
     /// What must have been for it to have something to look at.
     pub needs: Needs,
@@ -18,6 +22,32 @@ pub struct Rule {
     pub bearing: Bearing,
     /// Judges. Never panics, whatever the recording holds.
     pub judge: fn(&Facts<'_>) -> Verdict,
+}
+
+/// A cause in the target, or in the machine or path under it. The figures stay right whatever it is.
+#[derive(Debug, Clone, Copy)]
+pub struct CauseRule {
+    /// Its fixed id.
+    pub id: &'static str,
+    /// What must have been for it to have something to look at.
+    pub needs: Needs,
+    /// Samplers and probes without which it cannot be judged: of each group, one must have read.
+    pub reads: &'static [&'static [&'static str]],
+    /// Judges. Never panics, whatever the recording holds. Is not asked where what it reads was not read.
+    pub judge: fn(&Facts<'_>) -> Verdict<OfTarget>,
+}
+
+impl CauseRule {
+    /// Its verdict, or what it would need to give one.
+    pub(crate) fn verdict(&self, facts: &Facts<'_>) -> Verdict<OfTarget> {
+        for group in self.reads {
+            let why: Vec<String> = group.iter().map_while(|name| facts.why_not(name)).collect();
+            if why.len() == group.len() {
+                return Verdict::not_observable("its evidence was not read", why.join("; or "));
+            }
+        }
+        (self.judge)(facts)
+    }
 }
 
 /// What a rule looks at, each with the one before it.
@@ -42,9 +72,17 @@ pub enum Bearing {
     Measured,
 }
 
+/// Of a verdict on the load, the generator, a clock.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct OfLoad;
+
+/// Of a verdict on the target, which two independent sources must support.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct OfTarget;
+
 /// A rule's answer, before it gets the rule's id.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Verdict {
+pub struct Verdict<W = OfLoad> {
     status: Status,
     severity: Severity,
     title: String,
@@ -53,6 +91,8 @@ pub struct Verdict {
     check_yourself: String,
     confidence: f64,
     is_open: bool,
+    explains: Option<Explains>,
+    of: PhantomData<W>,
 }
 
 impl Verdict {
@@ -60,7 +100,29 @@ impl Verdict {
     pub fn supported(severity: Severity, title: impl Into<String>) -> Self {
         Self::new(Status::Supported, severity, title.into(), 1.0)
     }
+}
 
+impl Verdict<OfTarget> {
+    /// The cause is there: two sources say so that do not depend on each other.
+    pub fn proved<A: Origin + ApartFrom<B>, B: Origin>(
+        severity: Severity,
+        title: impl Into<String>,
+        first: Piece<A>,
+        second: Piece<B>,
+    ) -> Self {
+        Self::new(Status::Supported, severity, title.into(), 0.8).because(first.into()).because(second.into())
+    }
+
+    /// How much of a loss it explains, 0..=1: with its bounds.
+    pub fn explains(mut self, of: LossKind, share: f64, low: f64, high: f64) -> Self {
+        let clamp = |v: f64| if v.is_finite() { v.clamp(0.0, 1.0) } else { 0.0 };
+        let (low, high) = (clamp(low), clamp(high));
+        self.explains = Some(Explains { share: clamp(share).clamp(low, high.max(low)), low, high: high.max(low), of });
+        self
+    }
+}
+
+impl<W> Verdict<W> {
     /// The evidence speaks against it.
     pub fn refuted(title: impl Into<String>) -> Self {
         Self::new(Status::Refuted, Severity::Info, title.into(), 1.0)
@@ -74,7 +136,15 @@ impl Verdict {
             value: None,
             unit: String::new(),
             window_s: [0.0, 0.0],
+            source: None,
+            is_against: false,
+            threshold: None,
         })
+    }
+
+    /// There was nothing to look at.
+    pub fn not_applicable(title: impl Into<String>) -> Self {
+        Self::new(Status::NotApplicable, Severity::Info, title.into(), 1.0)
     }
 
     fn new(status: Status, severity: Severity, title: String, confidence: f64) -> Self {
@@ -87,6 +157,8 @@ impl Verdict {
             check_yourself: String::new(),
             confidence,
             is_open: false,
+            explains: None,
+            of: PhantomData,
         }
     }
 
@@ -104,6 +176,12 @@ impl Verdict {
     /// Adds evidence.
     pub fn because(mut self, evidence: Evidence) -> Self {
         self.because.push(evidence);
+        self
+    }
+
+    /// Adds evidence that speaks against it.
+    pub fn although(mut self, evidence: Evidence) -> Self {
+        self.because.push(Evidence { is_against: true, ..evidence });
         self
     }
 
@@ -147,6 +225,9 @@ impl Verdict {
             remedy: self.remedy,
             check_yourself: self.check_yourself,
             confidence: self.confidence,
+            causes: Vec::new(),
+            because_of: Vec::new(),
+            explains: self.explains,
         }
     }
 }

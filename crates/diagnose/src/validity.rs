@@ -120,7 +120,7 @@ fn reasons(facts: &Facts<'_>, figures: &[FigureVerdict], judged: &[Judged<'_>]) 
 
 fn reason(finding: &Finding) -> Reason {
     let said = match finding.status {
-        Status::Supported | Status::Refuted => &finding.title,
+        Status::Supported | Status::Refuted | Status::NotApplicable => &finding.title,
         Status::NotObservable => finding.because.first().map_or(&finding.title, |evidence| &evidence.text),
     };
     let text = format!("{said}. {}", finding.remedy);

@@ -4,7 +4,7 @@
 mod common;
 
 use common::{Build, SECOND, closed, open};
-use diagnose::{RULES, diagnose};
+use diagnose::diagnose;
 use model::finding::{Severity, ValidityState};
 use model::plan::*;
 use model::recording::{Disturbance, End, Part, Recording, Row};
@@ -300,7 +300,7 @@ proptest! {
         let recording = Tape { numbers, at: 0 }.recording();
         let diagnosis = diagnose(&recording);
         prop_assert_eq!(&diagnosis, &diagnose(&recording));
-        prop_assert_eq!(diagnosis.findings.len(), RULES.len());
+        prop_assert_eq!(diagnosis.findings.len(), diagnose::ids().count());
         let validity = &diagnosis.validity;
         prop_assert_eq!(validity.valid, validity.reasons.is_empty());
         prop_assert_eq!(validity.valid, validity.state == ValidityState::Valid);

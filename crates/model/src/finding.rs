@@ -15,6 +15,20 @@ pub enum Status {
     Refuted,
     /// What would be needed was not read. Never to be shown as "fine".
     NotObservable,
+    /// There was nothing to look at: the plan, the protocol or the target has no such thing.
+    NotApplicable,
+}
+
+impl Status {
+    /// The word in reports and in `plimsoll.report/1`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Status::Supported => "supported",
+            Status::Refuted => "refuted",
+            Status::NotObservable => "not-observable",
+            Status::NotApplicable => "not-applicable",
+        }
+    }
 }
 
 /// How much a finding matters.
@@ -27,6 +41,35 @@ pub enum Severity {
     Warning,
     /// Explains the loss, or makes the result invalid.
     Error,
+}
+
+/// Who saw a piece of evidence. Two sources do not depend on each other: a fault in one does not show in the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Source {
+    /// The load's own stamps and counters.
+    Client,
+    /// What the target's replies held: its own word.
+    Replies,
+    /// Single sockets: listeners, connections, their queues (`sock_diag`).
+    Sockets,
+    /// The kernel's counters, its log, and what its probes saw.
+    Kernel,
+    /// The target's processes and threads (`/proc/<pid>`).
+    Process,
+}
+
+impl Source {
+    /// The word in reports and in `plimsoll.report/1`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Source::Client => "client",
+            Source::Replies => "replies",
+            Source::Sockets => "sockets",
+            Source::Kernel => "kernel",
+            Source::Process => "process",
+        }
+    }
 }
 
 /// One piece of evidence.
@@ -42,6 +85,15 @@ pub struct Evidence {
     pub unit: String,
     /// The seconds of the run it was read over, from and to.
     pub window_s: [f64; 2],
+    /// Who saw it; null in diagnoses that do not say it, and where nobody did.
+    #[serde(default)]
+    pub source: Option<Source>,
+    /// Whether it speaks against the cause.
+    #[serde(default)]
+    pub is_against: bool,
+    /// The value from which on it speaks, in the value's unit; null where it is no matter of degree.
+    #[serde(default)]
+    pub threshold: Option<f64>,
 }
 
 /// Whose a cause is.
@@ -83,6 +135,97 @@ pub struct Finding {
     pub check_yourself: String,
     /// 0..=1: how much of the rule's evidence was there and how far past its threshold.
     pub confidence: f64,
+    /// Supported findings that this one brings about, by id, along the declared graph of causes.
+    #[serde(default)]
+    pub causes: Vec<String>,
+    /// Supported findings that bring this one about, by id.
+    #[serde(default)]
+    pub because_of: Vec<String>,
+    /// How much of the loss it explains; null where that is not known.
+    #[serde(default)]
+    pub explains: Option<Explains>,
+}
+
+/// What users of the target lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum LossKind {
+    /// Requests that failed, or were never answered.
+    Failed,
+    /// Connections that starved while others were served.
+    Starved,
+    /// Time of slow requests beyond what quick ones of their own kind take.
+    Slow,
+    /// Time that requests waited in the target while its processors were free.
+    Waiting,
+    /// What was due and was not carried.
+    Capacity,
+}
+
+impl LossKind {
+    /// The word in reports and in `plimsoll.report/1`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            LossKind::Failed => "failed",
+            LossKind::Starved => "starved",
+            LossKind::Slow => "slow",
+            LossKind::Waiting => "waiting",
+            LossKind::Capacity => "capacity",
+        }
+    }
+}
+
+/// One kind of loss of a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Loss {
+    /// Which.
+    pub kind: LossKind,
+    /// How much of the whole was lost, 0..=1.
+    pub share: f64,
+    /// A sentence for people.
+    pub text: String,
+    /// The part of it that no supported finding explains, 0..=1.
+    pub unexplained: f64,
+}
+
+/// How much of a loss a finding explains.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Explains {
+    /// Share of the loss, 0..=1.
+    pub share: f64,
+    /// At least.
+    pub low: f64,
+    /// At most.
+    pub high: f64,
+    /// Of which loss.
+    pub of: LossKind,
+}
+
+/// Whether something of the target gave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Standing {
+    /// Something gave: there is a loss, and a cause of it.
+    Gives,
+    /// Nothing is wrong with it: a resource is full.
+    AtItsLimit,
+    /// Nothing gives yet.
+    BelowItsLimit,
+    /// There is a loss, and no cause was found.
+    Unexplained,
+    /// Too little was seen to say.
+    Unknown,
+}
+
+/// What gives first: the one sentence.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WhatGives {
+    /// Whether something gave.
+    pub standing: Standing,
+    /// The sentence.
+    pub text: String,
+    /// The finding it speaks of, by id.
+    pub finding: Option<String>,
 }
 
 /// Why a result is not valid.
@@ -319,6 +462,12 @@ pub struct Diagnosis {
     pub expectations: Vec<Judgement>,
     /// Every rule's answer: supported ones first, by how much they explain.
     pub findings: Vec<Finding>,
+    /// What gives first; null of a diagnosis that does not say it, and where no load was put on.
+    #[serde(default)]
+    pub gives: Option<WhatGives>,
+    /// What users lost, the weightiest first; empty where nothing was.
+    #[serde(default)]
+    pub losses: Vec<Loss>,
     /// What held connections came to; `None` of a run that held none.
     #[serde(default)]
     pub held: Option<HeldLine>,
@@ -345,9 +494,14 @@ pub struct Segment {
 }
 
 impl Diagnosis {
-    /// What of the target gave first: the supported finding about it that explains most. Findings come ranked.
+    /// What of the target gave first: the finding that the sentence speaks of ([`WhatGives`]); of a diagnosis without one the
+    /// supported finding about the target that explains most. Findings come ranked.
     pub fn first_to_give(&self) -> Option<&Finding> {
-        self.findings.iter().find(|finding| finding.status == Status::Supported && finding.about == About::Target)
+        let mut of_target = self.findings.iter().filter(|f| f.status == Status::Supported && f.about == About::Target);
+        match &self.gives {
+            Some(gives) => of_target.find(|finding| gives.finding.as_deref() == Some(&*finding.id)),
+            None => of_target.next(),
+        }
     }
 }
 

@@ -14,7 +14,7 @@ fn text(case: &Case, style: Style) -> String {
         command: "plimsoll report 20250731-142233-localhost-1a2b",
     };
     let mut out = Vec::new();
-    let options = Options { style, describe: &describe, kept: (case.0 != "few").then_some(kept) };
+    let options = Options { style, describe: &describe, all: false, kept: (case.0 != "few").then_some(kept) };
     report::text::write(&mut out, &case.1, &case.2, &options).unwrap();
     String::from_utf8(out).unwrap()
 }

@@ -24,6 +24,9 @@ pub struct ReportArgs {
     /// Print the report as JSON, with every interval
     #[arg(long, env = "PLIMSOLL_JSON", value_parser = BoolishValueParser::new())]
     pub json: bool,
+    /// Show all evidence of each finding, not only three pieces of it
+    #[arg(long, env = "PLIMSOLL_ALL", value_parser = BoolishValueParser::new(), conflicts_with_all = ["json", "timeline", "csv"])]
+    pub all: bool,
     /// Show readings of host, network and target by time: the usual ones, or metrics by name (docs/metrics.md) [default: not shown]
     #[arg(long, value_name = "NAME,…", env = "PLIMSOLL_TIMELINE", num_args = 0..=1, require_equals = true,
           default_missing_value = "", conflicts_with_all = ["json", "csv"])]

@@ -58,7 +58,8 @@ pub fn run(args: &ReportArgs) -> Result<Exit, Failure> {
     if args.json {
         results::json_of(&reader, &recording, &diagnosis, &path)?;
     } else if args.csv.is_none() && args.requests.is_none() {
-        results::text(&recording, &diagnosis, Some(&path), args.no_color)?;
+        let show = if args.all { results::text_with_all } else { results::text };
+        show(&recording, &diagnosis, Some(&path), args.no_color)?;
         if let Some(reason) = reader.partial_reason()? {
             writeln!(std::io::stdout(), "\nThis recording is partial: {}", plain(&reason))?;
         }

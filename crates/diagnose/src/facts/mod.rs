@@ -4,12 +4,18 @@
 //! The measured window runs from the end of warm-up (of held connections, from when the last was made) to the end
 //! of the load; the drain is never part of it.
 
+mod kernel;
 pub(crate) mod processes;
+mod requests;
 mod scope;
+mod stands;
 
 pub use processes::{Demand, Host, NeighbourUse, Part, Span};
+pub use requests::{Fast, Kinds};
 pub use scope::Scope;
+pub use stands::{Stand, Stands};
 
+use crate::evidence::{Origin, Piece};
 use crate::history::{History, Window};
 use crate::usage::ThreadUse;
 use model::finding::Evidence;
@@ -55,6 +61,8 @@ pub struct Facts<'r> {
     pub generator_host: Option<Host>,
     /// Requests that ended, well or not.
     pub ended: f64,
+    /// Requests by their kind.
+    pub kinds: Kinds,
 }
 
 impl<'r> Facts<'r> {
@@ -94,6 +102,7 @@ impl<'r> Facts<'r> {
             host,
             generator_host,
             ended: counts.ok as f64 + counts.failed as f64,
+            kinds: Kinds::of(recording),
         }
     }
 
@@ -121,6 +130,17 @@ impl<'r> Facts<'r> {
         unit: &str,
     ) -> Evidence {
         evidence(text, metric, value, unit, self.window_s())
+    }
+
+    /// The same from a source that its type names.
+    pub fn piece<S: Origin>(
+        &self,
+        text: impl Into<String>,
+        metric: &str,
+        value: impl Into<Option<f64>>,
+        unit: &str,
+    ) -> Piece<S> {
+        Piece::of(self.evidence(text, metric, value, unit))
     }
 
     /// The histogram of one kind of latency over the run.
@@ -211,7 +231,16 @@ pub fn evidence(
     window_s: [f64; 2],
 ) -> Evidence {
     let value = value.into().filter(|v| v.is_finite());
-    Evidence { text: text.into(), metric: metric.to_owned(), value, unit: unit.to_owned(), window_s }
+    Evidence {
+        text: text.into(),
+        metric: metric.to_owned(),
+        value,
+        unit: unit.to_owned(),
+        window_s,
+        source: None,
+        is_against: false,
+        threshold: None,
+    }
 }
 
 /// Nanoseconds as seconds.

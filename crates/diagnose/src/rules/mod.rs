@@ -1,11 +1,11 @@
-//! The rules, a cause a file. [`RULES`] is the whole list: to add one, copy a neighbour and add a line here.
+//! The rules on figures, load and generator, one a file. [`RULES`] is the whole list: to add one, copy a neighbour and add a line
+//! here. What the target did is in [`crate::causes`].
 //!
-//! First those that make a result invalid, then those that say what happened to the load, then what the target did.
+//! First those that make a result invalid, then those that say what happened to the load.
 
 pub mod clock_step;
 pub mod connections_not_reached;
 pub mod cpu_stolen;
-pub mod error_status;
 pub mod figure_audit;
 pub mod generator_cpu;
 pub mod generator_fds;
@@ -13,10 +13,8 @@ pub mod generator_lag;
 pub mod generator_memory;
 pub mod generator_ports;
 pub mod generator_starved;
-pub mod keepalive_off;
 pub mod not_steady;
 pub mod rate_not_reached;
-pub mod single_thread_bound;
 pub mod starved_users;
 pub mod too_few;
 
@@ -38,15 +36,11 @@ pub const RULES: &[&Rule] = &[
     &connections_not_reached::RULE,
     &not_steady::RULE,
     &too_few::RULE,
-    &error_status::RULE,
-    &keepalive_off::RULE,
-    &single_thread_bound::RULE,
 ];
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rule::Bearing;
     use model::finding::About;
 
     /// What is the generator's by its name is never told as the target's giving first.
@@ -55,7 +49,7 @@ mod tests {
         for rule in RULES {
             let is_named = rule.id.starts_with("generator-");
             assert!(!is_named || rule.about == About::Generator, "{}", rule.id);
-            assert!(rule.about != About::Target || rule.bearing == Bearing::None, "{}", rule.id);
+            assert!(rule.about != About::Target, "{} belongs to the causes", rule.id);
         }
     }
 

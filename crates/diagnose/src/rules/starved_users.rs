@@ -18,7 +18,7 @@ const MANY: f64 = 0.1;
 
 /// See the file's head.
 pub const RULE: Rule =
-    Rule { id: "starved-users", about: About::Target, needs: Needs::Connections, bearing: Bearing::None, judge };
+    Rule { id: "starved-users", about: About::Load, needs: Needs::Connections, bearing: Bearing::None, judge };
 
 fn judge(facts: &Facts<'_>) -> Verdict {
     let title = "connections starved while others were served";

@@ -10,7 +10,7 @@ use crate::profile::Profile;
 use crate::protocols::Replies;
 use model::Plan;
 use model::event::Details;
-use model::finding::{Finding, HeldLine, Judgement, Remark, Segment, Validity};
+use model::finding::{Finding, HeldLine, Judgement, Loss, Remark, Segment, Validity, WhatGives};
 use model::integrity::Damage;
 use model::recording::End;
 use model::snapshot::{Runtime, SamplerStatus};
@@ -97,8 +97,13 @@ pub struct Document<R = Vec<IntervalRow>> {
     /// Causes that the evidence supports, those that explain most first. Empty: nothing was found, which is not "fine"
     /// where `judged` has what could not be observed.
     pub findings: Vec<Finding>,
-    /// Every other cause that was looked for: refuted, or not observable with what was missing. Of the same shape.
+    /// Every other cause that was looked for: refuted, not applicable, or not observable with what was missing. Of the same
+    /// shape.
     pub judged: Vec<Finding>,
+    /// What gives first, in one sentence; null where no load was put on.
+    pub gives: Option<WhatGives>,
+    /// What users lost, the weightiest first, each with the part of it that no finding explains. Empty: nothing was lost.
+    pub losses: Vec<Loss>,
 }
 
 /// What wrote the report.

@@ -83,6 +83,8 @@ impl Document {
             samplers: recording.samplers.clone(),
             findings,
             judged,
+            gives: diagnosis.gives.clone(),
+            losses: diagnosis.losses.clone(),
         }
     }
 
@@ -125,6 +127,8 @@ impl Document {
             samplers: self.samplers,
             findings: self.findings,
             judged: self.judged,
+            gives: self.gives,
+            losses: self.losses,
         }
     }
 }

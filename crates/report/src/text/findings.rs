@@ -1,19 +1,25 @@
 //! Findings: what gave first and why, what to do, how to check it by hand; then what could not be looked at.
 //!
-//! Refuted causes are not shown here (JSON has them). What is not observable is named, never passed over.
+//! Refuted causes are not shown here (JSON has them). What is not observable is named, never passed over. What gives first
+//! stands at the head of the page ([`super::headline`]), and is not said twice.
 
-use super::Paint;
 use super::page::Page;
+use super::{Options, Paint};
 use model::finding::{Diagnosis, Finding, Severity, Status};
 use std::io::{self, Write};
 
 const INDENT: usize = 15;
+/// So many pieces of evidence are shown of a finding.
+const PIECES_MAX: usize = 3;
 
 /// Writes them: those that are there, then, by what they lack, those that could not be judged.
-pub fn write<W: Write>(page: &mut Page<'_, W>, diagnosis: &Diagnosis) -> io::Result<()> {
-    for finding in diagnosis.findings.iter().filter(|f| f.status == Status::Supported) {
+pub fn write<W: Write>(page: &mut Page<'_, W>, diagnosis: &Diagnosis, options: &Options<'_>) -> io::Result<()> {
+    // An import has no first line of what gives.
+    let first = diagnosis.gives.as_ref().and(diagnosis.first_to_give());
+    let is_other = |finding: &&Finding| first.is_none_or(|first| first.id != finding.id);
+    for finding in diagnosis.findings.iter().filter(|f| f.status == Status::Supported).filter(is_other) {
         page.gap()?;
-        supported(page, finding)?;
+        supported(page, finding, options)?;
     }
     let unseen = unseen(diagnosis);
     if !unseen.is_empty() {
@@ -40,16 +46,27 @@ fn unseen(diagnosis: &Diagnosis) -> Vec<(String, Vec<&str>)> {
     unseen
 }
 
-fn supported<W: Write>(page: &mut Page<'_, W>, finding: &Finding) -> io::Result<()> {
+fn supported<W: Write>(page: &mut Page<'_, W>, finding: &Finding, options: &Options<'_>) -> io::Result<()> {
     let paint = match finding.severity {
         Severity::Info => Paint::Plain,
         Severity::Warning => Paint::Warn,
         Severity::Error => Paint::Bad,
     };
     page.wrapped(9, (Paint::Heading, "Finding".to_owned()), paint, &format!("{} ({})", finding.title, finding.id))?;
+    proof(page, finding, options)
+}
+
+/// What proves a finding, what to do, how to check it by hand.
+pub(super) fn proof<W: Write>(page: &mut Page<'_, W>, finding: &Finding, options: &Options<'_>) -> io::Result<()> {
     let mut label = "  because";
-    for evidence in &finding.because {
-        page.wrapped(INDENT, (Paint::Dim, std::mem::take(&mut label).to_owned()), Paint::Plain, &evidence.text)?;
+    let shown = if options.all { usize::MAX } else { PIECES_MAX };
+    for evidence in finding.because.iter().take(shown) {
+        let text = if evidence.is_against { format!("although {}", evidence.text) } else { evidence.text.clone() };
+        page.wrapped(INDENT, (Paint::Dim, std::mem::take(&mut label).to_owned()), Paint::Plain, &text)?;
+    }
+    if !finding.because_of.is_empty() {
+        let text = finding.because_of.join(", ");
+        page.wrapped(INDENT, (Paint::Dim, "  brought by".to_owned()), Paint::Plain, &text)?;
     }
     if !finding.remedy.is_empty() {
         page.wrapped(INDENT, (Paint::Dim, "  remedy".to_owned()), Paint::Plain, &finding.remedy)?;

@@ -1,17 +1,18 @@
-//! The first lines: what was done, how much, how fast, how sure.
+//! The first lines: what was done, what gives first, how much, how fast, how sure.
 //!
-//! If someone reads no further, they have read the result and whether to believe it. What the figures do not show by
+//! If someone reads no further, they have read the result and whether to believe it. The second line is one sentence: what
+//! gives first, or that nothing does; below it at most three pieces of evidence, the remedy, and a command that checks it. What the figures do not show by
 //! themselves (a target that died, users that starved) stands before them; where only a quiet part of the run is valid,
 //! its figures are the result, and those of the whole run are said below.
 
-use super::Paint;
 use super::page::{Page, Span};
+use super::{Options, Paint, findings};
 use crate::figures::{Permille, quantile, requested_per_s, without_windows};
 use crate::words::{
     bounded, byte_rate, capitalized, counted, duration, figure, grouped, listed, of_plan, percent, rate,
 };
 use model::LatencyKind;
-use model::finding::{Diagnosis, ExpectationState, Figure, FigureVerdict, Quiet, Validity, ValidityState};
+use model::finding::{Diagnosis, ExpectationState, Figure, FigureVerdict, Quiet, Standing, Validity, ValidityState};
 use model::latency::AtLeast;
 use model::recording::{End, Recording};
 use std::io::{self, Write};
@@ -20,14 +21,19 @@ use std::io::{self, Write};
 const INDENT: usize = 13;
 
 /// Writes them.
-pub fn write<W: Write>(page: &mut Page<'_, W>, recording: &Recording, diagnosis: &Diagnosis) -> io::Result<()> {
+pub fn write<W: Write>(
+    page: &mut Page<'_, W>,
+    recording: &Recording,
+    diagnosis: &Diagnosis,
+    options: &Options<'_>,
+) -> io::Result<()> {
     let names: Vec<&str> = recording.plan.origins.iter().map(|o| o.name.as_str()).collect();
     let target = match names.as_slice() {
         [first, rest @ ..] if rest.len() > 2 => format!("{first} and {} more", rest.len()),
         _ => names.join(", "),
     };
-    page.line(&[(Paint::Strong, target)])?;
-    page.wrapped(0, (Paint::Plain, String::new()), Paint::Dim, &of_plan(&recording.plan))?;
+    page.line(&[(Paint::Strong, target), (Paint::Dim, format!("  {}", of_plan(&recording.plan)))])?;
+    gives(page, diagnosis, options)?;
     page.gap()?;
     for remark in &diagnosis.summary {
         page.wrapped(2, (Paint::Plain, String::new()), Paint::Bad, &capitalized(&remark.text))?;
@@ -39,6 +45,22 @@ pub fn write<W: Write>(page: &mut Page<'_, W>, recording: &Recording, diagnosis:
     windows(page, recording)?;
     expected(page, diagnosis)?;
     asked_for(page, recording)
+}
+
+/// The sentence, and of the finding it speaks of what proves it.
+fn gives<W: Write>(page: &mut Page<'_, W>, diagnosis: &Diagnosis, options: &Options<'_>) -> io::Result<()> {
+    let Some(gives) = &diagnosis.gives else { return Ok(()) };
+    let paint = match gives.standing {
+        Standing::Gives => Paint::Bad,
+        Standing::Unexplained => Paint::Warn,
+        Standing::AtItsLimit | Standing::BelowItsLimit => Paint::Good,
+        Standing::Unknown => Paint::Plain,
+    };
+    page.wrapped(0, (Paint::Plain, String::new()), paint, &capitalized(&gives.text))?;
+    match diagnosis.first_to_give() {
+        Some(finding) => findings::proof(page, finding, options),
+        None => Ok(()),
+    }
 }
 
 fn label(text: &str) -> Span {

@@ -76,6 +76,8 @@ pub struct Options<'a> {
     pub style: Style,
     /// The protocol's words for its error details.
     pub describe: Describe<'a>,
+    /// Whether all evidence is shown and every finding in full; else three pieces of each.
+    pub all: bool,
     /// Where the recording is and the command that reads it; `None`: it was not kept.
     pub kept: Option<Kept<'a>>,
 }
@@ -106,9 +108,9 @@ pub fn write(
     }
     if let Some(import) = &recording.capsule.import {
         imported::write(page, recording, import)?;
-        findings::write(page, diagnosis)?;
+        findings::write(page, diagnosis, options)?;
     } else {
-        headline::write(page, recording, diagnosis)?;
+        headline::write(page, recording, diagnosis, options)?;
         segments::write(page, diagnosis)?;
         held::write(page, recording, diagnosis)?;
         latency::table(page, recording)?;
@@ -121,7 +123,7 @@ pub fn write(
         generator::write(page, recording)?;
         kernel::write(page, &recording.snapshots)?;
         crate::profile::write(page, &recording.profile)?;
-        findings::write(page, diagnosis)?;
+        findings::write(page, diagnosis, options)?;
     }
     if let Some(kept) = options.kept {
         page.gap()?;

@@ -202,6 +202,9 @@ fn single_thread() -> Finding {
         value: Some(value),
         unit: "ratio".to_owned(),
         window_s: [1.0, 10.0],
+        source: Some(model::finding::Source::Process),
+        is_against: false,
+        threshold: Some(0.95),
     };
     Finding {
         id: "single-thread-bound".to_owned(),
@@ -216,6 +219,9 @@ fn single_thread() -> Finding {
         remedy: "Spread the work over more threads or processes: worker_processes auto, or a listener for each core with SO_REUSEPORT".to_owned(),
         check_yourself: "top -H -p 4242".to_owned(),
         confidence: 0.9,
+        causes: Vec::new(),
+        because_of: Vec::new(),
+        explains: None,
     }
 }
 
@@ -232,10 +238,16 @@ fn not_observable() -> Finding {
             value: None,
             unit: "1".to_owned(),
             window_s: [0.0, 10.0],
+            source: None,
+            is_against: false,
+            threshold: None,
         }],
         remedy: String::new(),
         check_yourself: "nstat -az TcpExtListenOverflows".to_owned(),
         confidence: 0.0,
+        causes: Vec::new(),
+        because_of: Vec::new(),
+        explains: None,
     }
 }
 

@@ -4,7 +4,8 @@
 use model::error_kind::ErrorExample;
 use model::event::Details;
 use model::finding::{
-    About, Diagnosis, Evidence, ExpectationState, Finding, Judgement, Reason, Severity, Validity, ValidityState,
+    About, Diagnosis, Evidence, ExpectationState, Finding, Judgement, Loss, LossKind, Reason, Severity, Standing,
+    Validity, ValidityState, WhatGives,
 };
 use model::limits::{REQUESTS_FAILED_KEPT, REQUESTS_KEPT, REQUESTS_SLOWEST_KEPT};
 use model::plan::*;
@@ -174,11 +175,19 @@ pub fn diagnosis() -> Diagnosis {
                 value: Some(1.0 / 3.0),
                 unit: "ratio".to_owned(),
                 window_s: [0.1, 9.7],
+                source: Some(model::finding::Source::Client),
+                is_against: true,
+                threshold: Some(0.25),
             }],
             remedy: String::new(),
             check_yourself: "top".to_owned(),
             confidence: 0.7,
+            causes: vec!["accept-queue-overflow".to_owned()],
+            because_of: Vec::new(),
+            explains: Some(model::finding::Explains { share: 0.5, low: 0.25, high: 0.75, of: LossKind::Slow }),
         }],
+        gives: Some(WhatGives { standing: Standing::Gives, text: "t".to_owned(), finding: None }),
+        losses: vec![Loss { kind: LossKind::Slow, share: 0.5, text: "x".to_owned(), unexplained: 0.5 }],
         held: None,
         segments: Vec::new(),
     }

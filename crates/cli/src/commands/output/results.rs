@@ -28,13 +28,23 @@ pub fn to_stdout(
 
 /// Writes the report as text to stdout.
 pub fn text(recording: &Recording, diagnosis: &Diagnosis, kept: Option<&Path>, no_color: bool) -> Result<(), Failure> {
-    to_stdout(|out| write_text(out, recording, diagnosis, kept, terminal::style(no_color)))
+    to_stdout(|out| write_text(out, recording, diagnosis, kept, false, terminal::style(no_color)))
+}
+
+/// The same with all evidence of every finding.
+pub fn text_with_all(
+    recording: &Recording,
+    diagnosis: &Diagnosis,
+    kept: Option<&Path>,
+    no_color: bool,
+) -> Result<(), Failure> {
+    to_stdout(|out| write_text(out, recording, diagnosis, kept, true, terminal::style(no_color)))
 }
 
 /// Writes the report as text to stderr: something else has stdout.
 pub fn text_aside(recording: &Recording, diagnosis: &Diagnosis, kept: Option<&Path>, no_color: bool) {
     let mut out = BufWriter::new(std::io::stderr().lock());
-    let written = write_text(&mut out, recording, diagnosis, kept, terminal::style_aside(no_color));
+    let written = write_text(&mut out, recording, diagnosis, kept, false, terminal::style_aside(no_color));
     // Nothing is left to do where stderr is closed.
     let _ = written.and_then(|()| out.flush());
 }
@@ -44,13 +54,14 @@ fn write_text(
     recording: &Recording,
     diagnosis: &Diagnosis,
     kept: Option<&Path>,
+    all: bool,
     style: Style,
 ) -> std::io::Result<()> {
     let path = kept.map(|path| path.display().to_string());
     let command = kept.map(command_for);
     let kept = path.as_deref().zip(command.as_deref()).map(|(path, command)| Kept { path, command });
     let describe = |example: &ErrorExample| words_of(recording, example);
-    report::text::write(out, recording, diagnosis, &Options { style, describe: &describe, kept })
+    report::text::write(out, recording, diagnosis, &Options { style, describe: &describe, all, kept })
 }
 
 /// Writes the report as JSON to stdout.

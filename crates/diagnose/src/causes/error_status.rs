@@ -1,13 +1,14 @@
 //! `error-status`: whole, well-framed replies that say failure: which, how many.
 //!
-//! Evidence: requests failed for what their replies said, and the counts of the outcomes that say so, as their protocol
+//! Evidence: (client) requests failed for what their replies said, and (replies) the counts of the outcomes that say so, as their protocol
 //! names them (`model::workload`): statuses no request of the plan accepts, error replies by their first word. Refuted where
 //! every reply was a good one (`--expect-status` may accept a 404) and for protocols whose replies have no outcome. An error where more than a hundredth of the requests are concerned: they may
 //! be cheaper than what was meant to be measured (see `fast-failures`), so throughput and latency are not the service's.
 
+use crate::evidence::{Client, Piece, Replies};
 use crate::facts::{Facts, percent};
-use crate::rule::{Bearing, Needs, Rule, Verdict, past};
-use model::finding::{About, Evidence, Severity};
+use crate::rule::{CauseRule, Needs, OfTarget, Verdict, past};
+use model::finding::{Evidence, LossKind, Severity};
 use model::units::show_grouped;
 use model::workload::{FailureReplies, NamedOutcome};
 use std::cmp::Reverse;
@@ -17,21 +18,20 @@ const MANY: f64 = 0.01;
 const NAMED_MAX: usize = 5;
 
 /// See the file's head.
-pub const RULE: Rule =
-    Rule { id: "error-status", about: About::Target, needs: Needs::Connections, bearing: Bearing::None, judge };
+pub const RULE: CauseRule = CauseRule { id: "error-status", needs: Needs::Connections, reads: &[], judge };
 
-fn judge(facts: &Facts<'_>) -> Verdict {
+fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     let sum = &facts.recording.totals.sum;
     let plan = &facts.recording.plan;
     let protocol = plan.workload.protocol();
     let Some(FailureReplies { kind, none, remedy }) = protocol.failure_replies() else {
-        return Verdict::refuted("this protocol has no statuses");
+        return Verdict::not_applicable("this protocol has no statuses");
     };
     let failed = sum.errors.of(kind);
     let text = format!("{} replies were whole and said failure", show_grouped(failed));
-    let evidence = facts.evidence(text, &format!("errors.{}", kind.name()), failed as f64, "replies");
+    let client = facts.piece::<Client>(text, &format!("errors.{}", kind.name()), failed as f64, "replies").from(1.0);
     if failed == 0 {
-        return Verdict::refuted(none).because(evidence);
+        return Verdict::refuted(none).because(client.into());
     }
     let share = failed as f64 / facts.ended.max(1.0);
     let (severity, title) = if share > MANY {
@@ -39,9 +39,15 @@ fn judge(facts: &Facts<'_>) -> Verdict {
     } else {
         (Severity::Warning, format!("{} replies say failure", show_grouped(failed)))
     };
-    Verdict::supported(severity, title)
-        .because(evidence)
-        .because_all(named(facts))
+    let mut named = named(facts).into_iter();
+    let said = named.next().map_or_else(
+        || facts.piece::<Replies>("each was whole, by its own length", "replies.whole", failed as f64, "replies"),
+        Piece::of,
+    );
+    let of_failures = failed as f64 / crate::ledger::failures(facts).max(1.0);
+    Verdict::proved(severity, title, client, said)
+        .because_all(named)
+        .explains(LossKind::Failed, of_failures, of_failures * 0.9, of_failures)
         .remedy(remedy)
         .check(protocol.by_hand(plan.origins.first()))
         .confidence(past(share, MANY).max(0.5))

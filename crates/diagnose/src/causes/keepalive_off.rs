@@ -1,30 +1,30 @@
 //! `keepalive-off`: the target closes after each reply, so every request pays for a connection.
 //!
-//! Evidence: connections made, and as many closed, for each request ≥ 0.9 (as many made alone may be a first request on each
-//! of many that are still there), and successes, as a close after a good reply is what tells this from
-//! connections that break (failures below a tenth). Refuted where we close ourselves (`--disable-keepalive`,
+//! Evidence: (client) connections made, and as many closed, for each request ≥ 0.9 (as many made alone may be a first request
+//! on each of many that are still there), and (replies) that they were good ones, as a close after a good reply is what tells
+//! this from connections that break (failures below a tenth). Refuted where we close ourselves (`--disable-keepalive`,
 //! `--requests-per-connection 1`, `--handshake-only`), and where connections last. Needs twenty requests.
 
+use crate::evidence::{Client, Replies};
 use crate::facts::{Facts, duration, percent};
-use crate::rule::{Bearing, Needs, Rule, Verdict, past};
-use model::finding::{About, Severity};
+use crate::rule::{CauseRule, Needs, OfTarget, Verdict, past};
+use crate::thresholds::CLOSES;
+use model::finding::{LossKind, Severity};
 use model::latency::Kind;
 use model::units::{show_figure, show_grouped};
 
-const PER_REQUEST: f64 = 0.9;
 const FAILED_MAX: f64 = 0.1;
 const REQUESTS_MIN: f64 = 20.0;
 
 /// See the file's head.
-pub const RULE: Rule =
-    Rule { id: "keepalive-off", about: About::Target, needs: Needs::Connections, bearing: Bearing::None, judge };
+pub const RULE: CauseRule = CauseRule { id: "keepalive-off", needs: Needs::Connections, reads: &[], judge };
 
-fn judge(facts: &Facts<'_>) -> Verdict {
+fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     let title = "the target closes the connection after each reply";
     let plan = &facts.recording.plan;
     let closes = plan.workload.protocol().closes_after_each();
     if closes || plan.is_handshake_only() || plan.requests_per_connection == Some(1) {
-        return Verdict::refuted("connections were closed by us, as asked");
+        return Verdict::not_applicable("connections were closed by us, as asked");
     }
     if facts.ended < REQUESTS_MIN {
         return Verdict::not_observable(title, format!("{:.0} requests ended, and twenty are needed", facts.ended));
@@ -35,25 +35,30 @@ fn judge(facts: &Facts<'_>) -> Verdict {
     let closes = counts.closed_by_peer.saturating_add(counts.closed_by_us);
     let (made, closed, ended) = (show_grouped(counts.connected), show_grouped(closes), show_figure(facts.ended));
     let text = format!("{made} connections for {ended} requests, {closed} of them closed");
-    let connections = facts.evidence(text, "connections.per_request", per_request, "ratio");
+    let connections = facts.piece::<Client>(text, "connections.per_request", per_request, "ratio").from(CLOSES.value);
     let text = format!("{} of the requests failed, so it was not failures that ended them", percent(failed));
-    let successes = facts.evidence(text, "totals.failed_share", failed, "ratio");
-    if per_request.min(closes as f64 / facts.ended) < PER_REQUEST {
-        return Verdict::refuted("connections lasted").because(connections);
+    let successes = facts.piece::<Replies>(text, "totals.failed_share", failed, "ratio");
+    if per_request.min(closes as f64 / facts.ended) < CLOSES.value {
+        return Verdict::refuted("connections lasted").because(connections.into());
     }
     if failed > FAILED_MAX {
-        return Verdict::refuted("connections ended by failures").because(connections);
+        return Verdict::refuted("connections ended by failures").because(connections.into());
     }
     let connect = facts.latency(Kind::Connect);
     let cost = (!connect.is_empty()).then(|| {
         let text = format!("making one took {} on average", duration(connect.mean()));
         facts.evidence(text, "connect.mean_us", connect.mean() / 1e3, "us")
     });
-    Verdict::supported(Severity::Warning, title)
-        .because(connections)
-        .because(successes)
+    // A request pays for the connection it is on: what of its time that is.
+    let service = facts.latency(Kind::Service);
+    let of_time = match connect.is_empty() || service.is_empty() {
+        true => 0.0,
+        false => connect.mean() / (connect.mean() + service.mean()),
+    };
+    Verdict::proved(Severity::Warning, title, connections, successes)
+        .explains(LossKind::Slow, of_time, of_time * 0.5, of_time)
         .because_all(cost)
         .remedy("Turn keep-alive on in the target; if its clients really come without it, ask for that (--disable-keepalive)")
         .check("curl -sv -o /dev/null -o /dev/null URL URL 2>&1 | grep -i -e '^< connection' -e re-us")
-        .confidence(past(per_request, PER_REQUEST).max(0.8))
+        .confidence(past(per_request, CLOSES.value).max(0.8))
 }

@@ -1,0 +1,84 @@
+//! `at-its-limit`: nothing is wrong with the target: a resource is full, and carries what it can.
+//!
+//! Evidence: (process) the busiest thread ran or waited for a CPU at least 85 % of the time, or (kernel) the machine's cores
+//! were all busy and the target used some; and (client) requests came without a pause: every interval ended some. For
+//! information, and only where nothing else was found (the report's second line says so). Refuted with time to spare.
+
+use crate::evidence::{Client, Process};
+use crate::facts::{Facts, percent};
+use crate::rule::{CauseRule, Needs, OfTarget, Verdict};
+use crate::segments::usual;
+use crate::thresholds::DEMAND_FULL;
+use model::finding::Severity;
+use model::units::show_figure;
+
+/// See the file's head.
+pub const RULE: CauseRule = CauseRule {
+    id: "at-its-limit",
+    needs: Needs::Connections,
+    reads: &[&["process/target"], &["process/threads"]],
+    judge,
+};
+
+fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
+    let Some(thread) = facts.target_threads.iter().max_by(|a, b| wants(a).total_cmp(&wants(b))) else {
+        return Verdict::not_observable("how full the target is", facts.why_no_target());
+    };
+    let (run, wait) = (thread.run.unwrap_or(0.0), thread.wait.unwrap_or(0.0));
+    let full = facts.target_threads.iter().filter(|thread| wants(thread) >= DEMAND_FULL.value).count();
+    let text = match wait > 0.05 {
+        true => format!(
+            "its busiest thread, {}, ran {} of the time and waited for a CPU {}",
+            thread.name,
+            percent(run),
+            percent(wait)
+        ),
+        false => format!("its busiest thread, {}, ran {} of the time", thread.name, percent(run)),
+    };
+    let process = facts.piece::<Process>(text, "target.thread_demand", run + wait, "ratio").from(DEMAND_FULL.value);
+    let cores = facts.host.map_or(0.0, |host| host.cores);
+    let target = facts.target_cores.unwrap_or(0.0);
+    let is_machine_full =
+        facts.host.is_some_and(|host| host.idle_cores < 0.1 * host.cores) && target >= 0.25 * cores.max(1.0);
+    if run + wait < DEMAND_FULL.value && !is_machine_full {
+        return Verdict::refuted("it had time to spare").because(process.into());
+    }
+    let rate = facts.recording.totals.requests_per_s();
+    let unit = facts.recording.plan.unit();
+    let rows = usual(facts);
+    let silent = rows.iter().filter(|row| row.counts.arrived() == 0).count();
+    let text = format!("{} {unit}s/s ended, in {} of {} intervals", show_figure(rate), rows.len() - silent, rows.len());
+    let client = facts.piece::<Client>(text, "achieved.rate_per_s", rate, "1/s");
+    if silent > 0 || rate <= 0.0 {
+        return Verdict::refuted("nothing ended for whole intervals").because(client.into());
+    }
+    let working = facts.working().len();
+    let what = match (full, working) {
+        (1, 1) => format!("its one worker is full ({} of a core{})", percent(run), waited(wait)),
+        (full, _) if full >= 1 && full == working => format!("its {full} workers are full ({target:.2} cores)"),
+        (full, _) if full >= 1 => {
+            format!("{full} of its {working} workers {} full ({target:.2} cores)", if full == 1 { "is" } else { "are" })
+        }
+        _ => format!("the machine's {cores:.0} cores are all busy, {target:.2} with it"),
+    };
+    let idle = facts.host.map_or(0.0, |host| host.idle_cores);
+    let more = match full >= 1 && idle >= 0.5 {
+        true => format!("; {idle:.1} cores of this machine stand idle, which more workers could have"),
+        false => String::new(),
+    };
+    Verdict::proved(Severity::Info, format!("{what}{more}"), process, client)
+        .remedy(match idle >= 0.5 {
+            true => "More workers, up to the cores that stand idle; or make each request cheaper",
+            false => "More or faster cores, or make each request cheaper: report --flame on-cpu shows where it runs",
+        })
+        .check(format!("top -H -p {}", thread.pid))
+        .confidence(0.9)
+}
+
+fn wants(thread: &crate::usage::ThreadUse<'_>) -> f64 {
+    thread.run.unwrap_or(0.0) + thread.wait.unwrap_or(0.0)
+}
+
+fn waited(wait: f64) -> String {
+    if wait > 0.05 { format!(", and it waited for one {}", percent(wait)) } else { String::new() }
+}

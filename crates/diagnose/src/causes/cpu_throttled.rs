@@ -1,0 +1,65 @@
+//! `cpu-throttled`: a quota of its control group stops the target.
+//!
+//! Evidence: (kernel) the quota was used up in a tenth of its periods and held the group for a twentieth of the time; (client)
+//! pauses in which no request ended, slow requests, or less carried than was due. Refuted without a quota or where it was
+//! not reached. Source: sched-bwc of the kernel's documentation, cpu.stat of cgroup-v2.
+
+use crate::evidence::{Client, Kernel};
+use crate::facts::{Facts, percent};
+use crate::history::Subject;
+use crate::ledger;
+use crate::rule::{CauseRule, Needs, OfTarget, Verdict};
+use crate::thresholds::{THROTTLED_PERIODS, THROTTLED_TIME};
+use model::finding::{LossKind, Severity};
+use model::latency::Kind;
+use model::snapshot::Role;
+
+/// See the file's head.
+pub const RULE: CauseRule = CauseRule { id: "cpu-throttled", needs: Needs::Load, reads: &[&["process/cgroup"]], judge };
+
+fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
+    let of = |name| {
+        let all = facts.history.processes(Role::Target);
+        all.filter_map(|(id, _)| facts.grown(Subject::Process(id), name)).reduce(f64::max)
+    };
+    let Some((periods, throttled)) = of("cgroup_cpu_periods").zip(of("cgroup_cpu_throttled_periods")) else {
+        return Verdict::not_applicable("no CPU quota binds the target");
+    };
+    let held = of("cgroup_cpu_throttled_ns").unwrap_or(0.0) / 1e9 / facts.measured_s().max(1e-9);
+    let share = if periods > 0.0 { throttled / periods } else { 0.0 };
+    let text = format!(
+        "its control group was stopped in {} of the quota's periods, {} of the time",
+        percent(share),
+        percent(held)
+    );
+    let kernel =
+        facts.piece::<Kernel>(text, "cgroup_cpu_throttled_periods", share, "ratio").from(THROTTLED_PERIODS.value);
+    if share < THROTTLED_PERIODS.value || held < THROTTLED_TIME.value {
+        return Verdict::refuted("the target's quota was hardly ever used up").because(kernel.into());
+    }
+    let losses = ledger::losses(facts);
+    let Some(loss) = losses.iter().find(|loss| loss.kind != LossKind::Failed) else {
+        let service = facts.latency(Kind::Service);
+        if service.is_empty() {
+            return Verdict::refuted("the quota stopped the target, and no request shows it").because(kernel.into());
+        }
+        let text = format!("requests took {} on average", crate::facts::duration(service.mean()));
+        let client = facts.piece::<Client>(text, "service.mean_us", service.mean() / 1e3, "us");
+        return supported(Severity::Info, kernel, client, share);
+    };
+    let client = facts.piece::<Client>(loss.text.clone(), "loss.share", loss.share, "ratio");
+    supported(Severity::Error, kernel, client, share).explains(loss.kind, held.min(1.0).max(0.5), held.min(1.0), 1.0)
+}
+
+fn supported(
+    severity: Severity,
+    kernel: crate::evidence::Piece<Kernel>,
+    client: crate::evidence::Piece<Client>,
+    share: f64,
+) -> Verdict<OfTarget> {
+    let title = format!("a CPU quota stops the target in {} of its periods", percent(share));
+    Verdict::proved(severity, title, kernel, client)
+        .remedy("Raise the quota (cpu.max of its control group, limits.cpu of a pod, CPUQuota= of a unit), or serve less with it")
+        .check("grep . /sys/fs/cgroup/*/cpu.stat | grep throttled; cat /sys/fs/cgroup/*/cpu.max")
+        .confidence(0.95)
+}

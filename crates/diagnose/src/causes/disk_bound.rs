@@ -1,0 +1,55 @@
+//! `disk-bound`: the target's threads wait for a disk.
+//!
+//! Evidence: (process) working threads stood in state D in a fifth of the readings or more; (kernel) a disk was busy, or tasks
+//! waited for I/O (PSI), half of that and more. Refuted below. Waits for a log alone are `log-bound`. Source: proc_pid_stat(5),
+//! iostats and psi of the kernel's documentation.
+
+use crate::evidence::{Kernel, Process};
+use crate::facts::{Facts, Stand, percent};
+use crate::history::Subject;
+use crate::rule::{CauseRule, Needs, OfTarget, Verdict};
+use crate::thresholds::DISK_STANDS;
+use model::finding::{LossKind, Severity};
+
+const READINGS_MIN: usize = 5;
+
+/// See the file's head.
+pub const RULE: CauseRule = CauseRule {
+    id: "disk-bound",
+    needs: Needs::Nothing,
+    reads: &[&["process/stands"], &["process/threads"], &["host/pressure", "host/disks"]],
+    judge,
+};
+
+fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
+    let stands = facts.stands(&facts.working());
+    if stands.readings.len() < READINGS_MIN {
+        return Verdict::not_observable(
+            "waits for a disk",
+            "fewer than five readings of where the target's threads stand",
+        );
+    }
+    let on_disk = stands.share(Stand::Disk).unwrap_or(0.0);
+    let text = format!("its working threads waited for a disk in {} of the readings", percent(on_disk));
+    let process = facts.piece::<Process>(text, "target.threads_disk", on_disk, "ratio").from(DISK_STANDS.value);
+    if on_disk < DISK_STANDS.value {
+        return Verdict::refuted("hardly a thread of the target waited for a disk").because(process.into());
+    }
+    let Some(pressure_ns) = facts.grown(Subject::Machine, "pressure_io_some_ns") else {
+        return Verdict::not_observable("pressure of I/O", "the kernel does not tell how long tasks waited for I/O")
+            .because(process.into());
+    };
+    let pressure = pressure_ns / 1e9 / facts.measured_s().max(1e-9);
+    let text = format!("tasks of the machine waited for I/O {} of the time (PSI)", percent(pressure));
+    let kernel = facts.piece::<Kernel>(text, "pressure_io_some_ns", pressure, "ratio").from(DISK_STANDS.value / 2.0);
+    if pressure < DISK_STANDS.value / 2.0 {
+        return Verdict::refuted("threads stood in D, and the kernel counts no wait for I/O")
+            .because(process.into())
+            .because(kernel.into());
+    }
+    Verdict::proved(Severity::Warning, "the target's threads wait for a disk", process, kernel)
+        .explains(LossKind::Waiting, on_disk, on_disk * 0.5, 1.0)
+        .remedy("Read and write less in a request (cache, batch, write behind), or give it a faster disk")
+        .check("iostat -x 1; pidstat -d 1; cat /proc/pressure/io")
+        .confidence(0.75)
+}

@@ -1,0 +1,93 @@
+//! `event-loop-blocked`: one piece of work holds a thread of the target, and all requests on it stall together.
+//!
+//! Evidence: (client) pauses in which several requests were under way and none ended; and (kernel) calls of the target that
+//! took as long as such a pause and are none for work (a sleep, a file, a receive), or (process) the thread ran meanwhile: on
+//! average at least for half of the time that the pauses took. Refuted where pauses come at regular times over several
+//! threads (`stop-the-world`), and where the thread had to wait for a CPU as long. Needs four pauses of 10 ms.
+
+use super::pauses::pauses;
+use super::stop_the_world::slow_share;
+use crate::evidence::{Client, Kernel, Process};
+use crate::facts::{Facts, duration, percent};
+use crate::rule::{CauseRule, Needs, OfTarget, Verdict};
+use crate::thresholds::{PAUSED_SHARE, PERIODIC};
+use model::finding::{LossKind, Severity};
+
+/// Calls in which a thread waits for work, or for another thread.
+const FOR_WORK: [&str; 11] = [
+    "epoll_wait",
+    "epoll_pwait",
+    "epoll_pwait2",
+    "poll",
+    "ppoll",
+    "select",
+    "pselect6",
+    "io_uring_enter",
+    "accept",
+    "accept4",
+    "futex",
+];
+
+/// See the file's head.
+pub const RULE: CauseRule =
+    CauseRule { id: "event-loop-blocked", needs: Needs::Connections, reads: &[&["process/threads"]], judge };
+
+fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
+    let Some(pauses) = pauses(facts) else {
+        return Verdict::refuted("there were no pauses of several requests at once, or hardly any");
+    };
+    let text = format!(
+        "{} pauses in which none of several requests ended, {} long (median), {} of the time",
+        pauses.all.len(),
+        duration(pauses.median_ns),
+        percent(pauses.share)
+    );
+    let client = facts.piece::<Client>(text, "pauses.share", pauses.share, "ratio").from(PAUSED_SHARE.value);
+    let working = facts.working().len();
+    if working > 1 && pauses.scatter.is_some_and(|scatter| scatter <= PERIODIC.value) {
+        return Verdict::refuted("the pauses came at regular times over several threads").because(client.into());
+    }
+    let busiest = facts.target_threads.first();
+    let (run, wait) = busiest.map_or((0.0, 0.0), |thread| (thread.run.unwrap_or(0.0), thread.wait.unwrap_or(0.0)));
+    let long = facts.probes().into_iter().flat_map(|probes| &probes.calls).filter(|call| {
+        call.count > 0
+            && !FOR_WORK.contains(&&*call.name)
+            && call.ns as f64 / call.count as f64 >= 0.5 * pauses.median_ns
+    });
+    let kernel = long.max_by_key(|call| call.ns).map(|call| {
+        let each_ns = call.ns as f64 / call.count as f64;
+        let text = format!(
+            "its system call {} took {} each, {} times in the probes' windows",
+            call.name,
+            duration(each_ns),
+            call.count
+        );
+        facts.piece::<Kernel>(text, "syscalls.mean_us", each_ns / 1e3, "us").from(pauses.median_ns / 2e3)
+    });
+    let title = format!("all requests of a thread stall together, for {} at a time", duration(pauses.median_ns));
+    let verdict = match kernel {
+        Some(kernel) => Verdict::proved(Severity::Error, title, client, kernel),
+        None if run >= 0.5 * pauses.share && wait < 0.5 * run && working >= 1 => {
+            let text = format!(
+                "its busiest thread ran {} of the time, and hardly waited for a CPU ({})",
+                percent(run),
+                percent(wait)
+            );
+            let process = facts.piece::<Process>(text, "target.thread_run", run, "ratio").from(0.5 * pauses.share);
+            Verdict::proved(Severity::Error, title, client, process)
+        }
+        None if wait >= 0.5 * run && run + wait > 0.1 => {
+            return Verdict::refuted("the thread had to wait for a CPU").because(client.into());
+        }
+        None => {
+            let missing = "pauses are one piece of evidence; which call, or what its thread did meanwhile, was not seen: --observe windows";
+            return Verdict::not_observable("what holds a thread", missing).because(client.into());
+        }
+    };
+    let slow = slow_share(facts);
+    verdict
+        .explains(LossKind::Slow, slow, slow * 0.7, 1.0)
+        .remedy("Take long work out of the event loop (a thread for it, smaller pieces); report --flame on-cpu and off-cpu show which it is")
+        .check("timeout 5 strace -f -r -T -p PID: long times between a receive and its send")
+        .confidence(0.85)
+}

@@ -1,0 +1,196 @@
+//! What grows with what is over and stays: `fd-leak`, `connection-leak`, `memory-leak`, `memory-per-connection`.
+//!
+//! Each compares a reading near the beginning of the load with one near its end, and how much went by meanwhile. Nothing is lost by
+//! them until a limit is reached, so they are for information till then. Refuted where it does not grow, or grew only at first:
+//! half of the growth must lie in either half of the time, less a quarter.
+
+use crate::evidence::{Client, Process, Sockets};
+use crate::facts::Facts;
+use crate::rule::{CauseRule, Needs, OfTarget, Verdict};
+use crate::thresholds::{LEAK_CLOSE_WAIT, LEAK_DESCRIPTORS, LEAK_MEMORY, MEMORY_PER_CONNECTION};
+use model::finding::Severity;
+use model::snapshot::{Role, Snapshot};
+use model::units::{show_bytes, show_grouped};
+
+/// Each half must have so much of the growth.
+const HALF_MIN: f64 = 0.2;
+const READINGS_MIN: usize = 4;
+/// What leaks is not given back.
+const KEPT: f64 = 0.95;
+/// A leak of connections or descriptors is at least so many of those that ended.
+const OF_ENDED_MIN: f64 = 0.2;
+
+/// Of fewer connections what each takes is lost in what a program takes at its start.
+const CONNECTIONS_MIN: f64 = 32.0;
+
+/// Descriptors.
+pub const DESCRIPTORS: CauseRule =
+    CauseRule { id: "fd-leak", needs: Needs::Connections, reads: &[&["process/memory"]], judge: descriptors };
+/// Connections in CLOSE-WAIT.
+pub const CONNECTIONS: CauseRule = CauseRule {
+    id: "connection-leak",
+    needs: Needs::Connections,
+    reads: &[&["network/connections"]],
+    judge: connections,
+};
+/// Memory with requests.
+pub const MEMORY: CauseRule =
+    CauseRule { id: "memory-leak", needs: Needs::Connections, reads: &[&["process/memory"]], judge: memory };
+/// Memory with connections.
+pub const PER_CONNECTION: CauseRule = CauseRule {
+    id: "memory-per-connection",
+    needs: Needs::Connections,
+    reads: &[&["process/memory"]],
+    judge: per_connection,
+};
+
+/// Readings of the measured time.
+fn readings(facts: &Facts<'_>, of: impl Fn(&Snapshot) -> Option<u64>) -> Vec<f64> {
+    facts.snapshots().filter_map(of).map(|value| value as f64).collect()
+}
+
+fn of_target(snapshot: &Snapshot, of: impl Fn(&model::snapshot::ProcessSample) -> Option<u64>) -> Option<u64> {
+    let target = snapshot.processes.iter().filter(|process| process.role == Role::Target);
+    target.filter_map(of).reduce(u64::saturating_add)
+}
+
+/// By how much it grew, where it did so all the time.
+fn steady(values: &[f64]) -> Option<f64> {
+    let (first, last, middle) = (values.first()?, values.last()?, values.get(values.len() / 2)?);
+    let grown = last - first;
+    let is_both = (middle - first) >= HALF_MIN * grown && (last - middle) >= HALF_MIN * grown;
+    (values.len() >= READINGS_MIN && grown > 0.0 && is_both).then_some(grown)
+}
+
+fn closed(facts: &Facts<'_>) -> f64 {
+    let counts = &facts.recording.totals.sum.counts;
+    counts.closed_by_us.saturating_add(counts.closed_by_peer) as f64
+}
+
+fn descriptors(facts: &Facts<'_>) -> Verdict<OfTarget> {
+    let values = readings(facts, |s| of_target(s, |process| process.descriptors));
+    // They may have come to their limit meanwhile: that they stay is enough.
+    let most = values.iter().copied().fold(0.0, f64::max);
+    let is_kept = values.len() >= READINGS_MIN && values.last().is_some_and(|last| *last >= KEPT * most);
+    let grown = values.first().zip(values.last()).filter(|_| is_kept).map_or(0.0, |(first, last)| last - first);
+    if grown < LEAK_DESCRIPTORS.value {
+        return Verdict::refuted("the target's descriptors did not grow with time");
+    }
+    let ended = closed(facts);
+    let text =
+        format!("its open descriptors grew by {} from the first reading to the last", show_grouped(grown as u64));
+    let process =
+        facts.piece::<Process>(text, "target.descriptors_grown", grown, "descriptors").from(LEAK_DESCRIPTORS.value);
+    let text = format!(
+        "{} connections ended meanwhile, and {} were open at a time",
+        show_grouped(ended as u64),
+        facts.recording.totals.connections_max
+    );
+    let client = facts.piece::<Client>(text, "connections.closed", ended, "connections");
+    if grown < OF_ENDED_MIN * ended
+        || ended < LEAK_DESCRIPTORS.value
+        || grown <= facts.recording.totals.connections_max as f64
+    {
+        return Verdict::refuted("descriptors are those of open connections, or grew without any that ended")
+            .because(process.into())
+            .because(client.into());
+    }
+    let each = grown / ended;
+    Verdict::proved(
+        Severity::Info,
+        format!("the target leaks descriptors: {each:.2} for each connection that is over"),
+        process,
+        client,
+    )
+    .remedy("Close what a connection opened when it ends, errors and early closes included")
+    .check("ls -l /proc/PID/fd | awk '{print $NF}' | sort | uniq -c | sort -n | tail")
+    .confidence(0.9)
+}
+
+fn connections(facts: &Facts<'_>) -> Verdict<OfTarget> {
+    let values = readings(facts, |s| s.network.of("connections_close_wait"));
+    let grown = steady(&values).unwrap_or(0.0);
+    if grown < LEAK_CLOSE_WAIT.value {
+        return Verdict::refuted("connections in CLOSE-WAIT did not grow with time");
+    }
+    let ended = facts.recording.totals.sum.counts.closed_by_us as f64;
+    let text = format!(
+        "{} more connections of the target in CLOSE-WAIT than at first: closed by their client, not by it",
+        show_grouped(grown as u64)
+    );
+    let sockets =
+        facts.piece::<Sockets>(text, "connections_close_wait", grown, "connections").from(LEAK_CLOSE_WAIT.value);
+    let text = format!("{} connections were closed by the load meanwhile", show_grouped(ended as u64));
+    let client = facts.piece::<Client>(text, "connections.closed_by_us", ended, "connections");
+    if grown < OF_ENDED_MIN * ended {
+        return Verdict::refuted("few of the connections that ended stay")
+            .because(sockets.into())
+            .because(client.into());
+    }
+    Verdict::proved(
+        Severity::Info,
+        "the target does not close connections that its clients have closed",
+        sockets,
+        client,
+    )
+    .remedy("Close a connection where a receive returns 0, or EPOLLRDHUP comes")
+    .check("ss -tanp state close-wait")
+    .confidence(0.9)
+}
+
+fn memory(facts: &Facts<'_>) -> Verdict<OfTarget> {
+    let values = readings(facts, |s| of_target(s, |process| process.rss_bytes));
+    let grown = steady(&values).unwrap_or(0.0);
+    if grown < LEAK_MEMORY.value {
+        return Verdict::refuted("the target's resident memory did not grow with time");
+    }
+    let open = readings(facts, |s| s.network.of("connections_looked_at"));
+    let most = open.iter().copied().fold(0.0, f64::max);
+    let least = open.iter().copied().fold(f64::INFINITY, f64::min);
+    let ended = facts.ended.max(1.0);
+    let each = grown / ended;
+    let text = format!("its resident memory grew by {}, all the time", show_bytes(grown));
+    let process = facts.piece::<Process>(text, "target.rss_grown_bytes", grown, "bytes").from(LEAK_MEMORY.value);
+    let text = format!("{} requests ended meanwhile: {} for each", show_grouped(ended as u64), show_bytes(each));
+    let client = facts.piece::<Client>(text, "target.rss_per_request", each, "bytes");
+    if !open.is_empty() && most > 1.5 * least.max(1.0) {
+        return Verdict::refuted("connections grew meanwhile").because(process.into());
+    }
+    Verdict::proved(Severity::Info, format!("the target's memory grows with its requests: {} for each", show_bytes(each)), process, client)
+        .remedy("Look at what a request leaves behind (a heap profile, valgrind --tool=massif); a cache that fills looks alike, and stops")
+        .check("watch -n 5 'grep VmRSS /proc/PID/status', at a constant load")
+        .confidence(0.6)
+}
+
+fn per_connection(facts: &Facts<'_>) -> Verdict<OfTarget> {
+    let before = facts.recording.snapshots.iter().find_map(|s| of_target(s, |process| process.rss_bytes));
+    let values = readings(facts, |s| of_target(s, |process| process.rss_bytes));
+    let open = facts.recording.totals.connections_max as f64;
+    let (Some(before), Some(last)) = (before, values.get(values.len() / 2)) else {
+        return Verdict::not_observable(
+            "memory of a connection",
+            "the target's memory was not read before and during the load",
+        );
+    };
+    if open < CONNECTIONS_MIN || steady(&values).is_some_and(|grown| grown > LEAK_MEMORY.value) {
+        return Verdict::refuted("too few connections, or memory that grows with time");
+    }
+    let each = (last - before as f64) / open;
+    let text = format!(
+        "its resident memory was {} more with {open:.0} connections than before: {} each",
+        show_bytes((last - before as f64).max(0.0)),
+        show_bytes(each.max(0.0))
+    );
+    let process =
+        facts.piece::<Process>(text, "target.rss_per_connection", each, "bytes").from(MEMORY_PER_CONNECTION.value);
+    if each < MEMORY_PER_CONNECTION.value {
+        return Verdict::refuted("a connection takes little memory").because(process.into());
+    }
+    let client =
+        facts.piece::<Client>(format!("{open:.0} connections were open"), "connections.max", open, "connections");
+    let title = format!("each connection takes {} of the target's memory", show_bytes(each));
+    Verdict::proved(Severity::Info, title, process, client)
+        .remedy("Smaller buffers for each connection, or buffers only while a request is under way")
+        .check("grep VmRSS /proc/PID/status, with 0, 100 and 200 connections open")
+        .confidence(0.7)
+}

@@ -1,0 +1,108 @@
+//! `log-bound`: requests wait until a line of a log is written.
+//!
+//! Evidence: (kernel) fsync(2) and its like, or writes to files and pipes, took a fifth of the working threads' time or more in
+//! the probes' windows; (client) requests took longer than the work in them, or (process) threads stood in a pipe's write or
+//! in state D. Refuted below. PSI is no evidence: measured, 1.86 ms a line, of which it saw 8 of 372 ms. A device that is slow
+//! for everybody is `disk-bound`.
+
+use crate::evidence::{Client, Kernel, Process};
+use crate::facts::{Facts, Stand, duration, percent};
+use crate::ledger::in_target_ns;
+use crate::rule::{CauseRule, Needs, OfTarget, Verdict};
+use crate::thresholds::LOG_SHARE;
+use model::finding::{LossKind, Severity};
+
+const SYNCS: [&str; 5] = ["fsync", "fdatasync", "msync", "sync_file_range", "syncfs"];
+const WRITES: [&str; 4] = ["write", "writev", "pwrite64", "pwritev"];
+/// Writes of a log take as long as a thread can notice; those of a socket take microseconds.
+const WRITE_NS_MIN: f64 = 100e3;
+const STOOD_MIN: f64 = 0.2;
+const READINGS_MIN: usize = 3;
+
+/// See the file's head.
+pub const RULE: CauseRule = CauseRule {
+    id: "log-bound",
+    needs: Needs::Connections,
+    reads: &[&["process/threads"], &["bpf/syscalls", "process/stands"]],
+    judge,
+};
+
+fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
+    let Some((in_ns, cost_ns)) = in_target_ns(facts).zip(facts.cpu_ns_per_request()) else {
+        return Verdict::not_observable(
+            "waits for a log",
+            "no request succeeded, or the target's CPU time was not read",
+        );
+    };
+    let stands = facts.stands(&facts.working());
+    let in_pipe = stands.share(Stand::PipeWrite).unwrap_or(0.0);
+    let on_disk = stands.share(Stand::Disk).unwrap_or(0.0);
+    let text = format!("requests were {} in the target, of which it worked {}", duration(in_ns), duration(cost_ns));
+    let client = facts.piece::<Client>(text, "service.mean_us", in_ns / 1e3, "us");
+    let is_waiting = in_ns > 1.5 * cost_ns;
+    if let (Some(replies), Some(syncs), Some(writes)) =
+        (facts.window_replies(), facts.share_in_calls(&SYNCS), facts.share_in_calls(&WRITES))
+    {
+        let (sync_count, sync_ns) = facts.calls(&SYNCS);
+        let (write_count, write_ns) = facts.calls(&WRITES);
+        let is_slow_write = write_count > 0 && write_ns / write_count as f64 >= WRITE_NS_MIN;
+        let (what, share, count, ns) = match syncs >= writes || !is_slow_write {
+            true => ("fsync", syncs, sync_count, sync_ns),
+            false => ("write", writes, write_count, write_ns),
+        };
+        let each = if count > 0 { ns / count as f64 } else { 0.0 };
+        let text = format!(
+            "its threads spent {} of their time in {what}: {:.2} calls a reply, {} each",
+            percent(share),
+            count as f64 / replies,
+            duration(each)
+        );
+        let kernel = facts.piece::<Kernel>(text, "syscalls.log_share", share, "ratio").from(LOG_SHARE.value);
+        if share < LOG_SHARE.value || !is_waiting {
+            return Verdict::refuted("hardly a thread of the target waited for a log").because(kernel.into());
+        }
+        let title = match what {
+            "fsync" => format!(
+                "requests wait until a line is on the disk: fsync takes {} of the threads' time",
+                percent(share)
+            ),
+            _ => format!(
+                "requests wait for room where the target writes its log: write takes {} of the threads' time",
+                percent(share)
+            ),
+        };
+        return supported(Verdict::proved(Severity::Error, title, kernel, client), share);
+    }
+    if stands.readings.len() < READINGS_MIN {
+        return Verdict::not_observable(
+            "waits for a log",
+            "fewer than three readings of where the threads stand; --observe windows times their calls",
+        );
+    }
+    let text = format!("its working threads stood in a write to a full pipe in {} of the readings", percent(in_pipe));
+    let process = facts.piece::<Process>(text, "target.threads_pipe_write", in_pipe, "ratio").from(STOOD_MIN);
+    if in_pipe < STOOD_MIN || !is_waiting {
+        // What waits for a disk may wait for other files than a log.
+        let is_open = on_disk >= STOOD_MIN;
+        return match is_open {
+            true => Verdict::not_observable(
+                "waits for a log",
+                "threads waited for a disk, and for which file or call is read by --observe windows",
+            ),
+            false => Verdict::refuted("hardly a thread of the target waited for a log").because(process.into()),
+        };
+    }
+    let title = format!(
+        "requests wait for room in the pipe the target writes its log to, in {} of the readings",
+        percent(in_pipe)
+    );
+    supported(Verdict::proved(Severity::Error, title, process, client), in_pipe)
+}
+
+fn supported(verdict: Verdict<OfTarget>, share: f64) -> Verdict<OfTarget> {
+    verdict
+        .explains(LossKind::Waiting, share.max(0.5), share * 0.5, 1.0)
+        .remedy("Write the log from a thread of its own with a bounded queue, sync for many lines at once, or log less")
+        .check("timeout 5 strace -f -T -e trace=write,fsync,fdatasync -p PID; ls -l /proc/PID/fd")
+        .confidence(0.9)
+}

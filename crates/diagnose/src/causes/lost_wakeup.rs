@@ -1,0 +1,79 @@
+//! `lost-wakeup`: data lies unread at the target while all its threads wait for events.
+//!
+//! Evidence: (sockets) connections with unread data in nearly every reading; (process) the serving threads stood in a wait for
+//! events in nearly every one, and hardly ran; requests without a reply say that it matters. Refuted where nothing lies
+//! unread, or threads run: a busy server has unread data too. Source: epoll(7), on edge-triggered notification.
+
+use crate::evidence::{Process, Sockets};
+use crate::facts::{Facts, Stand, percent};
+use crate::rule::{CauseRule, Needs, OfTarget, Verdict};
+use model::finding::{LossKind, Severity};
+
+const NEARLY_ALL: f64 = 0.8;
+const READINGS_MIN: usize = 3;
+/// Threads that ran for more of the time may yet come to it.
+const RUN_MAX: f64 = 0.05;
+
+/// See the file's head.
+pub const RULE: CauseRule = CauseRule {
+    id: "lost-wakeup",
+    needs: Needs::Connections,
+    reads: &[&["network/connections"], &["process/stands"]],
+    judge,
+};
+
+fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
+    let unread: Vec<u64> = facts.snapshots().filter_map(|s| s.network.of("receive_queue_connections")).collect();
+    if unread.len() < READINGS_MIN {
+        return Verdict::not_observable(
+            "data that lies unread",
+            "the target's connections were read fewer than three times",
+        );
+    }
+    let with = unread.iter().filter(|connections| **connections > 0).count() as f64 / unread.len() as f64;
+    let most = unread.iter().max().copied().unwrap_or(0);
+    let text =
+        format!("up to {most} connections had data that the target did not read, in {} of the readings", percent(with));
+    let sockets = facts.piece::<Sockets>(text, "receive_queue_connections", with, "ratio").from(NEARLY_ALL);
+    if with < NEARLY_ALL {
+        return Verdict::refuted("nothing lay unread for long").because(sockets.into());
+    }
+    let waiting_to_be_accepted = facts.snapshots().filter(|s| s.listeners.iter().any(|l| l.waiting > 0)).count();
+    if waiting_to_be_accepted * 2 >= unread.len() {
+        return Verdict::refuted("what lies unread is of connections that were not accepted yet")
+            .because(sockets.into());
+    }
+    let stands = facts.stands(&facts.working());
+    let waiting = stands.share(Stand::Events);
+    let run = facts.busiest_demand().unwrap_or(0.0);
+    let Some(waiting) = waiting.filter(|_| stands.readings.len() >= READINGS_MIN) else {
+        return Verdict::not_observable(
+            "where the threads stood",
+            "fewer than three readings of the target's working threads were made",
+        )
+        .because(sockets.into());
+    };
+    let text = format!(
+        "its threads waited for events in {} of the readings, and ran {} of the time",
+        percent(waiting),
+        percent(run)
+    );
+    let process = facts.piece::<Process>(text, "target.threads_events", waiting, "ratio").from(NEARLY_ALL);
+    if waiting < NEARLY_ALL || run > RUN_MAX {
+        return Verdict::refuted("the target's threads were at work").because(sockets.into()).because(process.into());
+    }
+    let lost = crate::ledger::failures(facts) > 0.0 || facts.recording.totals.in_flight_at_end > 0;
+    if !lost {
+        return Verdict::refuted("every request was answered").because(sockets.into());
+    }
+    Verdict::proved(
+        Severity::Error,
+        "data lies unread at the target while its threads wait for events: a wake-up was lost",
+        sockets,
+        process,
+    )
+    .explains(LossKind::Failed, 0.9, 0.5, 1.0)
+    .remedy("With edge-triggered epoll, receive until EAGAIN before waiting again; or use level-triggered")
+    .check("ss -tn 'sport = :PORT': Recv-Q above 0 and still; cat /proc/PID/task/*/wchan")
+    .confidence(0.9)
+}

@@ -1,0 +1,82 @@
+//! What the rules on pauses have in common: spans in which no request ended though some were under way at every worker of the
+//! generator, and that were not the generator's own.
+
+use crate::facts::Facts;
+use crate::thresholds::{PAUSE_NS, PAUSE_TIMES, PAUSED_SHARE, PERIODIC};
+use model::latency::Kind;
+use model::request::Gap;
+
+/// The pauses of the measured time.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Pauses {
+    /// Each, in the order of time, long enough to count.
+    pub(super) all: Vec<Gap>,
+    /// The share of the measured time they took, 0..=1.
+    pub(super) share: f64,
+    /// The median of their lengths, nanoseconds.
+    pub(super) median_ns: f64,
+    /// From the beginning of one to the next: standard deviation over mean; `None` of fewer than four.
+    pub(super) scatter: Option<f64>,
+    /// The mean of those times, nanoseconds.
+    pub(super) every_ns: f64,
+}
+
+/// Fewer are chance.
+const PAUSES_MIN: usize = 4;
+/// A pause of which more than this share can be the generator's own doing is none of the target's.
+const OWN_MAX: f64 = 0.5;
+
+/// The pauses; `None` where there are too few, or they take too little of the time.
+pub(super) fn pauses(facts: &Facts<'_>) -> Option<Pauses> {
+    let response = facts.latency(Kind::Service);
+    if response.is_empty() {
+        return None;
+    }
+    let usual_ns = response.value_at_quantile(0.5) as f64;
+    let least_ns = (PAUSE_TIMES.value * usual_ns).max(PAUSE_NS.value);
+    let is_pause = |gap: &Gap| {
+        let is_in = gap.from_ns >= facts.start_ns && gap.to_ns <= facts.end_ns;
+        is_in && gap.length_ns() as f64 >= least_ns && gap.in_flight >= 2
+    };
+    let workers = u16::try_from(facts.recording.plan.threads).unwrap_or(u16::MAX);
+    let mut all: Vec<Gap> = facts.recording.requests.common_gaps(workers.max(1)).into_iter().filter(is_pause).collect();
+    all.sort_by_key(|gap| gap.from_ns);
+    // Long ones that come at regular times and last alike are no chance, whatever the generator did meanwhile; of others those
+    // that can be its own do not count.
+    let longest_ns = all.iter().map(Gap::length_ns).max().unwrap_or(0);
+    let long: Vec<Gap> = all.iter().filter(|gap| gap.length_ns() >= longest_ns / 2).copied().collect();
+    let regular =
+        summed(facts, long).filter(|pauses| pauses.scatter.is_some_and(|s| s <= PERIODIC.value) && pauses.is_alike());
+    all.retain(|gap| gap.own_ns_max as f64 <= OWN_MAX * gap.length_ns() as f64);
+    regular.or_else(|| summed(facts, all))
+}
+
+/// Some pauses summed up; `None` where they are too few, or take too little of the time.
+fn summed(facts: &Facts<'_>, all: Vec<Gap>) -> Option<Pauses> {
+    let total_ns: f64 = all.iter().map(|gap| gap.length_ns() as f64).sum();
+    let share = total_ns / 1e9 / facts.measured_s().max(1e-9);
+    if all.len() < PAUSES_MIN || share < PAUSED_SHARE.value {
+        return None;
+    }
+    let mut lengths: Vec<u64> = all.iter().map(Gap::length_ns).collect();
+    lengths.sort_unstable();
+    let median_ns = lengths[lengths.len() / 2] as f64;
+    let between: Vec<f64> = all.windows(2).map(|pair| pair[1].from_ns.saturating_sub(pair[0].from_ns) as f64).collect();
+    let (every_ns, scatter) = scatter(&between);
+    Some(Pauses { all, share: share.min(1.0), median_ns, scatter, every_ns })
+}
+
+/// Mean, and standard deviation over mean; the latter of three and more.
+fn scatter(values: &[f64]) -> (f64, Option<f64>) {
+    let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
+    let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / values.len().max(1) as f64;
+    (mean, (values.len() >= 3 && mean > 0.0).then(|| variance.sqrt() / mean))
+}
+
+impl Pauses {
+    /// Whether they last about as long as each other.
+    fn is_alike(&self) -> bool {
+        let lengths: Vec<f64> = self.all.iter().map(|gap| gap.length_ns() as f64).collect();
+        scatter(&lengths).1.is_some_and(|scatter| scatter <= PERIODIC.value)
+    }
+}

@@ -1,0 +1,89 @@
+//! `pool-exhausted`: all of the target's workers wait for the same thing, and further requests stand in line for a worker
+//! while the processor is free.
+//!
+//! Evidence: (process) the working threads stood in one kind of wait that is none for work (a sleep, a receive, a lock) in
+//! most readings, two of them at least; (client) requests took at least 1.5 times what one wait takes, and far longer than the work in
+//! them; a processor was free. Refuted where threads wait for events, or run. What they wait for has a name of its own, and
+//! is then the root. Source: Little's law: with k workers, throughput is k ÷ the wait, and the rest is the line.
+
+use crate::evidence::{Client, Process};
+use crate::facts::{Facts, Stand, duration, percent};
+use crate::ledger::in_target_ns;
+use crate::rule::{CauseRule, Needs, OfTarget, Verdict};
+use crate::thresholds::{DEMAND_FULL, WAITING_NS};
+use model::finding::{LossKind, Severity};
+
+const STOOD_MIN: f64 = 0.7;
+const READINGS_MIN: usize = 3;
+/// Requests must take so many times the work in them.
+const TIMES_WORK: f64 = 5.0;
+/// The line in front of the workers: requests under way for each of them.
+const LINE_MIN: f64 = 1.5;
+
+/// See the file's head.
+pub const RULE: CauseRule = CauseRule {
+    id: "pool-exhausted",
+    needs: Needs::Connections,
+    reads: &[&["process/stands"], &["process/threads"]],
+    judge,
+};
+
+fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
+    let stands = facts.stands(&facts.working());
+    if stands.readings.len() < READINGS_MIN {
+        return Verdict::not_observable(
+            "where the workers stood",
+            "fewer than three readings of the target's working threads were made",
+        );
+    }
+    let of = |stand| (stand, stands.share(stand).unwrap_or(0.0));
+    let (stand, share) = [Stand::Sleep, Stand::Receive, Stand::PipeWrite, Stand::Disk, Stand::Other]
+        .map(of)
+        .into_iter()
+        .fold((Stand::Other, 0.0), |most, one| if one.1 > most.1 { one } else { most });
+    let what = match stand {
+        Stand::Sleep => "slept",
+        Stand::Receive => "waited in a receive",
+        Stand::PipeWrite => "waited for room in a pipe",
+        Stand::Disk => "waited for a disk",
+        _ => "waited for the same thing",
+    };
+    let text = format!("its {} working threads {what} in {} of the readings", stands.threads, percent(share));
+    let process = facts.piece::<Process>(text, "target.threads_in_one_wait", share, "ratio").from(STOOD_MIN);
+    if stands.threads < 2
+        || share < STOOD_MIN
+        || facts.busiest_demand().is_none_or(|demand| demand >= DEMAND_FULL.value)
+    {
+        return Verdict::refuted("the target's workers were not all in the same wait").because(process.into());
+    }
+    let Some((in_ns, cost_ns)) = in_target_ns(facts).zip(facts.cpu_ns_per_request()) else {
+        return Verdict::not_observable(
+            "requests in line",
+            "no request succeeded, or the target's CPU time was not read",
+        );
+    };
+    let rate = facts.recording.totals.requests_per_s();
+    let under_way = rate * in_ns / 1e9;
+    let line = under_way / stands.threads as f64;
+    let text = format!(
+        "{under_way:.1} requests were in the target at a time, {line:.1} for each worker: {} each, of which it worked {}",
+        duration(in_ns),
+        duration(cost_ns)
+    );
+    let client = facts.piece::<Client>(text, "target.requests_a_worker", line, "ratio").from(LINE_MIN);
+    if line < LINE_MIN || in_ns < TIMES_WORK * cost_ns || in_ns < WAITING_NS.value {
+        return Verdict::refuted("hardly a request stood in line for a worker")
+            .because(process.into())
+            .because(client.into());
+    }
+    let in_line = 1.0 - 1.0 / line;
+    let title = format!(
+        "all {} workers of the target wait at once, and requests stand in line for one of them",
+        stands.threads
+    );
+    Verdict::proved(Severity::Error, title, process, client)
+        .explains(LossKind::Waiting, in_line, in_line * 0.7, 1.0)
+        .remedy("Have more workers than wait at a time (requests a second × the time of one wait), or do not wait in a worker (an event loop)")
+        .check("for t in /proc/PID/task/*; do cat $t/wchan; echo; done | sort | uniq -c")
+        .confidence(0.8)
+}

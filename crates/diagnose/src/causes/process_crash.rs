@@ -1,0 +1,45 @@
+//! `process-crash`: a process of the target ended in the middle of the load.
+//!
+//! Evidence: (kernel) its end by a signal, or with a code that is not 0, or (process) that it is gone; and (client) resets,
+//! early closes or refusals from then on. Refuted where processes only ended in order, or nothing was lost by it (a child that
+//! had done its work). SIGPIPE is `sigpipe-death`, a kill for want of memory `oom-kill`. Source: signal(7), wait(2).
+
+use super::deaths;
+use crate::facts::Facts;
+use crate::rule::{CauseRule, Needs, OfTarget, Verdict};
+use model::finding::{LossKind, Severity};
+
+/// See the file's head.
+pub const RULE: CauseRule =
+    CauseRule { id: "process-crash", needs: Needs::Load, reads: &[&["process/target", "bpf/lifecycle"]], judge };
+
+fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
+    let told = deaths::told(facts);
+    let is_other = |signal: Option<i32>| signal == Some(deaths::SIGPIPE);
+    if told.is_some_and(|event| is_other(event.details.signal) || super::oom_kill::killed(facts).is_some()) {
+        return Verdict::refuted("its process ended for a reason that has a name of its own");
+    }
+    let Some(event) = told.or_else(|| deaths::gone(facts)) else {
+        return Verdict::refuted("no process of the target ended badly");
+    };
+    let Some((lost, share)) = deaths::lost_from(facts, event.at_ns) else {
+        return Verdict::refuted("a process of the target ended, and the load lost nothing by it");
+    };
+    let at_s = event.at_ns as f64 / 1e9;
+    let how = match (event.details.signal, event.details.exit_code) {
+        (Some(signal), _) => format!("died of signal {signal}"),
+        (None, Some(code)) => format!("exited with code {code}"),
+        (None, None) => "was gone".to_owned(),
+    };
+    let who = event.details.process.as_deref().unwrap_or("of the target");
+    let title = format!("the target's process {who} {how} at second {at_s:.1}");
+    let verdict = match told.is_some() {
+        true => Verdict::proved(Severity::Error, title, deaths::kernel(facts, event), lost),
+        false => Verdict::proved(Severity::Error, title, deaths::process(facts, event), lost),
+    };
+    verdict
+        .explains(LossKind::Failed, share, share * 0.9, share)
+        .remedy("Read its log and its core: the last call and the signal say where; a supervisor starts it again, and does not mend it")
+        .check("journalctl -e; coredumpctl list; dmesg | tail")
+        .confidence(0.95)
+}

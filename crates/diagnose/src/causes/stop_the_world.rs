@@ -1,0 +1,72 @@
+//! `stop-the-world`: now and then nobody in the target answers, at regular times and for about as long.
+//!
+//! Evidence: (client) pauses of all requests under way, beginning at regular distances; (process) more than one thread does the
+//! target's work, so that one that is busy with a request does not explain it, and none had to wait for a CPU as long. Refuted
+//! where pauses are irregular (`event-loop-blocked`), where a quota's periods explain them (`cpu-throttled`), and where others
+//! had the CPU (`cpu-contention`). A single thread's pauses are `event-loop-blocked`. Regular: the distances' standard
+//! deviation is at most a quarter of their mean; chance has 1.
+
+use super::pauses::pauses;
+use crate::evidence::{Client, Process};
+use crate::facts::{Facts, duration, percent};
+use crate::rule::{CauseRule, Needs, OfTarget, Verdict};
+use crate::thresholds::PERIODIC;
+use model::finding::{LossKind, Severity};
+
+/// See the file's head.
+pub const RULE: CauseRule =
+    CauseRule { id: "stop-the-world", needs: Needs::Connections, reads: &[&["process/threads"]], judge };
+
+fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
+    let Some(pauses) = pauses(facts) else {
+        return Verdict::refuted("there was no pause of all requests that came again");
+    };
+    let scatter = pauses.scatter.unwrap_or(f64::INFINITY);
+    let text = format!(
+        "{} pauses of all requests under way, {} long each (median), one every {}",
+        pauses.all.len(),
+        duration(pauses.median_ns),
+        duration(pauses.every_ns)
+    );
+    let client = facts
+        .piece::<Client>(text, "pauses.scatter", scatter.is_finite().then_some(scatter), "ratio")
+        .from(PERIODIC.value);
+    if scatter > PERIODIC.value {
+        return Verdict::refuted("pauses came at no regular times").because(client.into());
+    }
+    let working = facts.working().len();
+    let wait = facts.target_threads.iter().filter_map(|thread| thread.wait).fold(0.0, f64::max);
+    let text = format!(
+        "{working} threads do its work, and waited for a CPU at most {} of the time, less than the pauses took ({})",
+        percent(wait),
+        percent(pauses.share)
+    );
+    let process = facts.piece::<Process>(text, "target.threads_working", working as f64, "threads").from(2.0);
+    if working < 2 || wait > pauses.share {
+        return Verdict::refuted("one thread does the work, or it had to wait for a CPU")
+            .because(client.into())
+            .because(process.into());
+    }
+    let title =
+        format!("every {} nobody in the target answers for {}", duration(pauses.every_ns), duration(pauses.median_ns));
+    Verdict::proved(Severity::Error, title, client, process)
+        .explains(LossKind::Slow, slow_share(facts), 0.5, 1.0)
+        .remedy("Find what stops all threads: a collector, a snapshot's fork, a lock that all take; report --flame off-cpu shows where they wait meanwhile")
+        .check("timeout 5 strace -f -T -e trace=futex -p PID: waits of all threads at the same moment")
+        .confidence(0.85)
+}
+
+/// The share of the slow requests' excess that lay in pauses.
+pub(super) fn slow_share(facts: &Facts<'_>) -> f64 {
+    let Some(pauses) = pauses(facts) else { return 0.0 };
+    let (mut within, mut all) = (0.0, 0.0);
+    for request in facts.recording.requests.sampled() {
+        let Some(excess_ns) = facts.kinds.excess_ns(request) else { continue };
+        all += excess_ns;
+        let overlaps = |gap: &model::request::Gap| request.ready_ns < gap.to_ns && gap.from_ns < request.ended_ns;
+        if pauses.all.iter().any(overlaps) {
+            within += excess_ns;
+        }
+    }
+    if all > 0.0 { within / all } else { pauses.share }
+}

@@ -1,0 +1,58 @@
+//! `swap-thrash`: memory that the target needs is fetched back from swap, again and again.
+//!
+//! Evidence: (kernel) a hundred pages a second and more were read back from swap, and tasks waited for memory a tenth of the time
+//! (PSI); (process) page faults of the target waited for a disk. Refuted without either; cold pages that went to swap
+//! once are none. Source: psi of the kernel's documentation; vmstat's pswpin.
+
+use crate::evidence::{Kernel, Process};
+use crate::facts::{Facts, percent};
+use crate::history::Subject;
+use crate::rule::{CauseRule, Needs, OfTarget, Verdict};
+use crate::thresholds::{MEMORY_PRESSURE, SWAPPED_IN};
+use model::finding::{LossKind, Severity};
+
+/// So many a second wait long enough to be seen.
+const FAULTS_MIN: f64 = 10.0;
+
+/// See the file's head.
+pub const RULE: CauseRule =
+    CauseRule { id: "swap-thrash", needs: Needs::Nothing, reads: &[&["host/vmstat"], &["process/target"]], judge };
+
+fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
+    let measured_s = facts.measured_s().max(1e-9);
+    let Some(pages) = facts.grown(Subject::Machine, "swap_in_pages") else {
+        return Verdict::not_observable(
+            "pages read back from swap",
+            "the kernel's counters of swap were not read twice in the measured time",
+        );
+    };
+    let rate = pages / measured_s;
+    let pressure = facts.grown(Subject::Machine, "pressure_memory_some_ns").map(|ns| ns / 1e9 / measured_s);
+    let text = format!(
+        "{rate:.0} pages a second were read back from swap; tasks waited for memory {} of the time",
+        pressure.map_or("an unknown part".to_owned(), percent)
+    );
+    let kernel = facts.piece::<Kernel>(text, "swap_in_pages", rate, "1/s").from(SWAPPED_IN.value);
+    if rate < SWAPPED_IN.value || pressure.is_some_and(|share| share < MEMORY_PRESSURE.value) {
+        return Verdict::refuted("hardly a page was read back from swap").because(kernel.into());
+    }
+    let faults = facts.target_grown("major_faults").unwrap_or(0.0) / measured_s;
+    let process = facts
+        .piece::<Process>(
+            format!("{faults:.0} page faults of the target a second waited for a disk"),
+            "major_faults",
+            faults,
+            "1/s",
+        )
+        .from(FAULTS_MIN);
+    if faults < FAULTS_MIN {
+        return Verdict::refuted("others than the target had their pages read back")
+            .because(kernel.into())
+            .because(process.into());
+    }
+    Verdict::proved(Severity::Error, "memory that the target needs is fetched back from swap all the time", kernel, process)
+        .explains(LossKind::Slow, 0.8, 0.4, 1.0)
+        .remedy("Give it more memory, or let it take less (smaller buffers, fewer connections); vm.swappiness moves the trouble and does not end it")
+        .check("vmstat 1 (si); cat /proc/pressure/memory; grep VmSwap /proc/PID/status")
+        .confidence(0.9)
+}

@@ -1,0 +1,72 @@
+//! `worker-starvation`: each worker of the target stays with one connection, and there are more connections than workers.
+//!
+//! Evidence: (client) some connections never got a reply while as many as there are workers were served; (process) the
+//! workers wait in a receive on one connection and none of them for events. Refuted where workers wait for events, or where
+//! the served are not as many as the workers (`connection-limit`). Source: measured, 4 threads and 256 work items of the kernel.
+
+use crate::evidence::{Client, Process};
+use crate::facts::{Facts, Stand, percent};
+use crate::rule::{CauseRule, Needs, OfTarget, Verdict};
+use model::finding::{LossKind, Severity};
+
+/// Of the readings in which a worker was not running, so many must show it in a receive.
+const RECEIVES_MIN: f64 = 0.5;
+const READINGS_MIN: usize = 3;
+
+/// See the file's head.
+pub const RULE: CauseRule = CauseRule {
+    id: "worker-starvation",
+    needs: Needs::Connections,
+    reads: &[&["process/stands"], &["process/threads"]],
+    judge,
+};
+
+fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
+    let Some(users) = facts.recording.totals.users.filter(|users| users.connections > 0) else {
+        return Verdict::not_observable("connections never served", "the replies of each connection were not counted");
+    };
+    if users.starved == 0 {
+        return Verdict::refuted("no connection starved while others were served");
+    }
+    let stands = facts.stands(&facts.working());
+    if stands.readings.len() < READINGS_MIN {
+        return Verdict::not_observable(
+            "where the workers stood",
+            "fewer than three readings of the target's working threads were made",
+        );
+    }
+    let (running, receiving, waiting) =
+        (share(&stands, Stand::Running), share(&stands, Stand::Receive), share(&stands, Stand::Events));
+    let idle = (1.0 - running).max(f64::MIN_POSITIVE);
+    let served = users.connections.saturating_sub(users.starved);
+    let text = format!("{} of {} connections starved, and {served} were served", users.starved, users.connections);
+    let client = facts.piece::<Client>(text, "users.starved", users.starved as f64, "connections").from(1.0);
+    let text = format!(
+        "{} working threads: when they did not run, they waited in a receive on one connection in {} of the readings",
+        stands.threads,
+        percent(receiving / idle)
+    );
+    let process =
+        facts.piece::<Process>(text, "target.threads_receiving", receiving / idle, "ratio").from(RECEIVES_MIN);
+    if waiting > 0.1 || receiving < RECEIVES_MIN * idle {
+        return Verdict::refuted("the target's workers do not stay with one connection").because(process.into());
+    }
+    if served != stands.threads as u64 {
+        return Verdict::refuted("the connections that were served are not as many as the workers")
+            .because(client.into())
+            .because(process.into());
+    }
+    let title = format!(
+        "each of the target's {served} workers stays with one connection: the other {} wait for one of those to close",
+        users.starved
+    );
+    Verdict::proved(Severity::Error, title, client, process)
+        .explains(LossKind::Starved, 0.95, 0.8, 1.0)
+        .remedy("Serve many connections with each worker (an event loop), or have as many workers as connections; until then close idle connections soon")
+        .check("for t in /proc/PID/task/*; do cat $t/wchan; echo; done; ss -tn state established (Recv-Q of those that wait)")
+        .confidence(0.9)
+}
+
+fn share(stands: &crate::facts::Stands, of: Stand) -> f64 {
+    stands.share(of).unwrap_or(0.0)
+}

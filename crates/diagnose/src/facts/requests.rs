@@ -1,0 +1,82 @@
+//! Requests by their kind: the same URL or command, and replies of about the same size. What is slow is so beside quick ones
+//! of its own kind.
+//!
+//! From the uniform sample of all measured requests. The fast band of a kind is the lower quarter of its times; a request is
+//! slow where it took three times as long and a millisecond more. So a file of a gigabyte is not slow beside a page, nor one
+//! URL that computes beside one that does not; and where all requests of a kind are alike, none is.
+
+use model::Recording;
+use model::request::{Request, RequestEnd};
+use std::collections::BTreeMap;
+
+/// A slow request took so many times the fast band of its kind.
+pub const SLOW_TIMES: f64 = 3.0;
+/// And so much longer, nanoseconds.
+pub const SLOW_BY_NS: f64 = 1e6;
+/// A kind of which fewer were sampled has no band.
+const KIND_MIN: usize = 8;
+
+/// The fast band of one kind of request.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Fast {
+    /// How many of the kind were sampled.
+    pub count: usize,
+    /// The lower quartile of their times, nanoseconds.
+    pub ns: f64,
+}
+
+/// Which kind: entry of the workload, and the size of the reply by powers of two.
+type Kind = (u16, u32);
+
+/// All kinds of a run's requests.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Kinds {
+    bands: BTreeMap<Kind, Fast>,
+    /// The share of all time in requests that slow ones took beyond their kind's band, 0..=1; `None` without requests.
+    pub slow_time: Option<f64>,
+    /// The share of requests that were slow, 0..=1.
+    pub slow: f64,
+    /// How many were looked at.
+    pub count: usize,
+}
+
+fn kind(request: &Request) -> Kind {
+    (request.entry, request.received_bytes.checked_ilog2().unwrap_or(0))
+}
+
+/// What a request took from when the generator took it up: its own lag is none of the target's.
+pub fn taken_ns(request: &Request) -> f64 {
+    request.ended_ns.saturating_sub(request.ready_ns) as f64
+}
+
+impl Kinds {
+    pub(super) fn of(recording: &Recording) -> Self {
+        let good: Vec<&Request> = recording.requests.sampled().filter(|r| r.end == RequestEnd::Ok).collect();
+        let mut times: BTreeMap<Kind, Vec<f64>> = BTreeMap::new();
+        good.iter().for_each(|request| times.entry(kind(request)).or_default().push(taken_ns(request)));
+        let bands = times.into_iter().filter(|(_, times)| times.len() >= KIND_MIN).map(|(kind, mut times)| {
+            times.sort_by(f64::total_cmp);
+            (kind, Fast { count: times.len(), ns: times[times.len() / 4] })
+        });
+        let mut kinds = Kinds { bands: bands.collect(), count: good.len(), ..Kinds::default() };
+        let all: f64 = good.iter().map(|request| taken_ns(request)).sum();
+        let excess: Vec<f64> = good.iter().filter_map(|request| kinds.excess_ns(request)).collect();
+        if all > 0.0 {
+            kinds.slow_time = Some(excess.iter().sum::<f64>() / all);
+            kinds.slow = excess.len() as f64 / good.len() as f64;
+        }
+        kinds
+    }
+
+    /// How much longer a slow request took than the fast band of its kind, nanoseconds; `None` of one that was not slow.
+    pub fn excess_ns(&self, request: &Request) -> Option<f64> {
+        let fast = self.fast(request)?;
+        let taken = taken_ns(request);
+        (taken > SLOW_TIMES * fast.ns && taken > fast.ns + SLOW_BY_NS).then(|| taken - fast.ns)
+    }
+
+    /// The fast band of a request's kind.
+    pub fn fast(&self, request: &Request) -> Option<Fast> {
+        self.bands.get(&kind(request)).copied()
+    }
+}

@@ -1,0 +1,94 @@
+//! What gives first, in one sentence a colleague would say aloud.
+//!
+//! A cause that explains most of a loss, at the root of its chain; or that the target is sound and which resource is full; or
+//! that it is not at its limit; or that something was lost and why is not known, with what would tell.
+
+use crate::facts::{Facts, percent};
+use model::ErrorKind;
+use model::finding::{About, Finding, Loss, LossKind, Severity, Standing, Status, Validity, ValidityState, WhatGives};
+
+/// Findings that say only that a resource is full.
+const LIMITS: [&str; 3] = ["single-thread-bound", "cpu-saturated", "at-its-limit"];
+/// A share of which more is all but all.
+const NEARLY_ALL: f64 = 0.95;
+
+/// The sentence. Findings come ranked.
+pub fn gives(facts: &Facts<'_>, validity: &Validity, findings: &[Finding], losses: &[Loss]) -> WhatGives {
+    let supported = || findings.iter().filter(|f| f.status == Status::Supported && f.about == About::Target);
+    let says = |standing, text: String, finding: Option<&Finding>| WhatGives {
+        standing,
+        text,
+        finding: finding.map(|finding| finding.id.clone()),
+    };
+    if let Some(first) = supported().find(|finding| finding.severity > Severity::Info) {
+        return says(Standing::Gives, format!("{}{}", first.title, explained(first, losses)), Some(first));
+    }
+    let limit = supported().find(|finding| finding.id == "at-its-limit");
+    let named = supported().find(|finding| LIMITS.contains(&&*finding.id));
+    let lost = losses.first();
+    let is_limits = losses.iter().all(|loss| is_of_overload(facts, loss.kind));
+    if let (Some(limit), Some(named), true) = (limit.or(named), named, is_limits) {
+        let text = match lost.filter(|loss| loss.kind == LossKind::Failed) {
+            Some(loss) => format!("{}, and it is asked for more: {}", limit.title, loss.text),
+            None => format!("sound: {}", limit.title),
+        };
+        return says(Standing::AtItsLimit, text, Some(named));
+    }
+    if !facts.recording.has_connected() {
+        return says(Standing::Unknown, "nothing ever connected: what the target can do is not known".to_owned(), None);
+    }
+    if let Some(loss) = lost {
+        let unseen = findings.iter().filter(|f| f.about == About::Target && f.status == Status::NotObservable).count();
+        let why = match (validity.state, unseen) {
+            (ValidityState::NotValid, _) => "and that may be the generator's: see below".to_owned(),
+            (_, 0) => "no cause that is known here explains it".to_owned(),
+            (_, unseen) => format!("why is not known: {unseen} causes could not be looked at, see below"),
+        };
+        return says(Standing::Unexplained, format!("{}; {why}", loss.text), None);
+    }
+    match facts.busiest_demand() {
+        Some(demand) => {
+            let text =
+                format!("not at its limit: nothing gives yet (its busiest thread wants {} of a core)", percent(demand));
+            says(Standing::BelowItsLimit, text, None)
+        }
+        None => {
+            let why = facts.why_no_target();
+            says(Standing::Unknown, format!("nothing was lost; how full the target is was not seen ({why})"), None)
+        }
+    }
+}
+
+/// Whether a loss is what a full resource makes of too much load: less than was asked, all of it late, and some too late.
+fn is_of_overload(facts: &Facts<'_>, kind: LossKind) -> bool {
+    const TOO_LATE: [ErrorKind; 3] = [ErrorKind::QueueTimeout, ErrorKind::ReplyTimeout, ErrorKind::ConnectTimeout];
+    match kind {
+        LossKind::Capacity | LossKind::Waiting => true,
+        LossKind::Failed => {
+            let late: u64 = TOO_LATE.iter().map(|kind| facts.recording.totals.sum.errors.of(*kind)).sum();
+            late >= facts.recording.totals.sum.counts.failed
+        }
+        LossKind::Slow | LossKind::Starved => false,
+    }
+}
+
+/// How much of which loss a finding explains, in words to put behind its sentence.
+fn explained(finding: &Finding, losses: &[Loss]) -> String {
+    let Some(explains) = finding.explains else { return String::new() };
+    if !losses.iter().any(|loss| loss.kind == explains.of) {
+        return String::new();
+    }
+    let what = match explains.of {
+        LossKind::Failed => "of the failures",
+        LossKind::Starved => "of what starved",
+        LossKind::Slow => "of the slow requests' time",
+        LossKind::Waiting => "of the time requests waited",
+        LossKind::Capacity => "of what is missing",
+    };
+    let share = if explains.share >= NEARLY_ALL {
+        "nearly all".to_owned()
+    } else {
+        format!("about {}", percent(explains.share))
+    };
+    format!(" ({share} {what})")
+}

@@ -1,0 +1,88 @@
+//! Which cause brings about which: declared, and joined into chains of what was found, so that the root stands first.
+//!
+//! An edge says that the first can bring about the second; of findings that are both supported the second is then because of
+//! the first. Edges point one way: there is no ring (a test holds it). What slows everything a little (a crowded machine) has
+//! no edge: that it is there does not say that it brought about what else is.
+
+use model::finding::{Finding, Status};
+
+/// Cause and symptom.
+pub const EDGES: &[(&str, &[&str])] = &[
+    ("oom-kill", &["process-crash", "process-restart"]),
+    ("sigpipe-death", &["process-crash", "process-restart"]),
+    ("process-crash", &["process-restart", "missing-reply", "truncated-reply"]),
+    ("fd-leak", &["fd-exhaustion"]),
+    ("connection-limit", &["error-status"]),
+    ("connection-leak", &["fd-leak", "fd-exhaustion"]),
+    (
+        "fd-exhaustion",
+        &["accept-queue-overflow", "connection-limit", "error-status", "at-its-limit", "single-thread-bound"],
+    ),
+    ("lock-contention", &["accept-queue-overflow", "pool-exhausted"]),
+    ("cpu-throttled", &["accept-queue-overflow", "cpu-contention", "stop-the-world", "event-loop-blocked"]),
+    ("single-thread-bound", &["accept-queue-overflow", "at-its-limit"]),
+    ("tls-handshake-bound", &["single-thread-bound", "at-its-limit", "cpu-saturated"]),
+    ("backend-wait", &["pool-exhausted", "accept-queue-overflow", "event-loop-blocked"]),
+    ("disk-bound", &["log-bound"]),
+    ("log-bound", &["pool-exhausted", "event-loop-blocked", "accept-queue-overflow"]),
+    ("lost-wakeup", &["missing-reply"]),
+    ("event-loop-blocked", &["accept-queue-overflow"]),
+    ("stop-the-world", &["event-loop-blocked"]),
+    ("swap-thrash", &["disk-bound", "event-loop-blocked", "stop-the-world"]),
+    ("memory-leak", &["oom-kill", "swap-thrash"]),
+    ("memory-per-connection", &["oom-kill", "swap-thrash"]),
+    ("packet-loss", &["accept-queue-overflow"]),
+];
+
+/// Whether one can bring about another, by however many edges.
+pub fn brings_about(cause: &str, symptom: &str) -> bool {
+    let mut open = vec![cause];
+    let mut seen: Vec<&str> = Vec::new();
+    while let Some(at) = open.pop() {
+        let next = EDGES.iter().filter(|(from, _)| *from == at).flat_map(|(_, to)| to.iter().copied());
+        for to in next {
+            if to == symptom {
+                return true;
+            }
+            if !seen.contains(&to) {
+                seen.push(to);
+                open.push(to);
+            }
+        }
+    }
+    false
+}
+
+/// Joins the supported findings.
+pub fn join(findings: &mut [Finding]) {
+    let found: Vec<String> =
+        findings.iter().filter(|f| f.status == Status::Supported).map(|finding| finding.id.clone()).collect();
+    for finding in findings.iter_mut().filter(|f| f.status == Status::Supported) {
+        let others = || found.iter().filter(|id| **id != finding.id);
+        let causes: Vec<String> = others().filter(|id| brings_about(&finding.id, id)).cloned().collect();
+        let because_of: Vec<String> = others().filter(|id| brings_about(id, &finding.id)).cloned().collect();
+        (finding.causes, finding.because_of) = (causes, because_of);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalogue::GROUPS;
+
+    #[test]
+    fn edges_name_causes_of_the_catalogue_and_make_no_ring() {
+        let known = |id: &str| GROUPS.iter().flat_map(|(_, causes)| *causes).any(|cause| cause.id == id);
+        for (from, to) in EDGES {
+            assert!(known(from), "{from}");
+            assert!(to.iter().all(|to| known(to)), "{from}: {to:?}");
+            assert!(!brings_about(from, from), "{from} brings itself about");
+        }
+    }
+
+    #[test]
+    fn a_chain_is_followed_to_its_end() {
+        assert!(brings_about("connection-leak", "accept-queue-overflow"));
+        assert!(!brings_about("accept-queue-overflow", "connection-leak"));
+    }
+}

@@ -1,0 +1,202 @@
+//! The loss ledger: is there a loss to explain, and how much of it do the causes that were found explain?
+//!
+//! Five kinds of loss ([`LossKind`]). *Failed*: requests without the reply that was due, and those that never ended. *Starved*:
+//! connections that were not served while others were. *Slow*: time beyond the fast band of a request's own kind
+//! ([`crate::facts::Kinds`]), so neither a large reply nor a costly URL is slow by itself. *Waiting*: time in the target
+//! beyond its work and its wait for a CPU, while processors were free: queueing in front of a full processor is what any
+//! server has at that load, and is none. *Capacity*: what was due by the clock and did not come.
+//!
+//! A cause gets no share by lasting: each rule measures what it explains, or says nothing of it. Where nothing is lost,
+//! nothing of the target is above "info". What no cause explains is said.
+
+use crate::facts::{Facts, duration, percent};
+use crate::thresholds;
+use model::ErrorKind;
+use model::finding::{Explains, Finding, Loss, LossKind, Status};
+use model::latency::Kind;
+use model::units::show_grouped;
+
+/// The generator's own limits: no loss of the target's.
+const OWN: [ErrorKind; 3] = [ErrorKind::TooManyFiles, ErrorKind::AddressNotAvailable, ErrorKind::OutOfMemory];
+/// So many requests must have been slow before the time in them is a loss.
+const SLOW_MIN: f64 = 10.0;
+/// So much of what was due must be missing.
+const CAPACITY: f64 = 0.05;
+/// So much of the mean service time the kernel must have seen in the target.
+const OF_CLIENTS: f64 = 0.3;
+/// One that is so old, and so many times older than nearly all that ended, is stuck.
+const STUCK_NS: u64 = 1_000_000_000;
+const STUCK_TIMES: u64 = 10;
+/// Requests under way at the end beyond this share were never answered.
+const UNFINISHED: f64 = 0.01;
+
+/// The losses of a run, the weightiest kind first.
+pub fn losses(facts: &Facts<'_>) -> Vec<Loss> {
+    let all = [failed(facts), starved(facts), capacity(facts), slow(facts), waiting(facts)];
+    let mut losses: Vec<Loss> = all.into_iter().flatten().collect();
+    losses.sort_by(|a, b| weight(b).total_cmp(&weight(a)));
+    losses
+}
+
+/// A reply that does not come is worse than one that comes late.
+fn weight(loss: &Loss) -> f64 {
+    let kind = match loss.kind {
+        LossKind::Failed | LossKind::Starved => 4.0,
+        LossKind::Capacity => 2.0,
+        LossKind::Slow | LossKind::Waiting => 1.0,
+    };
+    kind * loss.share
+}
+
+fn loss(kind: LossKind, share: f64, text: String) -> Loss {
+    Loss { kind, share: if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 }, text, unexplained: 1.0 }
+}
+
+/// Requests that failed by the target's doing, or were never answered.
+pub(crate) fn failures(facts: &Facts<'_>) -> f64 {
+    let sum = &facts.recording.totals.sum;
+    let own: u64 = OWN.iter().map(|kind| sum.errors.of(*kind)).sum();
+    // Bytes that nobody had asked for fail no request: it is the next that would read them.
+    let unasked = sum.connection_errors.of(ErrorKind::UnsolicitedReply);
+    sum.counts.failed.saturating_sub(own).saturating_add(unasked) as f64
+}
+
+fn failed(facts: &Facts<'_>) -> Option<Loss> {
+    let failed = failures(facts);
+    let open = facts.recording.totals.in_flight_at_end as f64;
+    let started = facts.recording.totals.sum.counts.started as f64;
+    let open = if open > UNFINISHED * started || is_stuck(facts) { open } else { 0.0 };
+    let lost = failed + open;
+    if lost <= 0.0 || facts.ended + open <= 0.0 {
+        return None;
+    }
+    let share = lost / (facts.ended + open);
+    let unit = facts.recording.plan.unit();
+    let (lost, all) = (show_grouped(lost as u64), show_grouped((facts.ended + open) as u64));
+    Some(loss(LossKind::Failed, share, format!("{lost} of {all} {unit}s had no good reply")))
+}
+
+/// Whether a request that had not ended was far older than any that did: it was not on its way, it was stuck.
+fn is_stuck(facts: &Facts<'_>) -> bool {
+    let (open, ended) = (facts.latency(Kind::ResponseCensored), facts.latency(Kind::Response));
+    let usual_ns = if ended.is_empty() { 0 } else { ended.value_at_quantile(0.99) };
+    !open.is_empty() && open.max() >= STUCK_NS.max(STUCK_TIMES.saturating_mul(usual_ns))
+}
+
+fn starved(facts: &Facts<'_>) -> Option<Loss> {
+    let users = facts.recording.totals.users.filter(|users| users.starved > 0)?;
+    let share = users.starved as f64 / users.connections.max(1) as f64;
+    Some(loss(LossKind::Starved, share, crate::rules::starved_users::words(&users)))
+}
+
+fn capacity(facts: &Facts<'_>) -> Option<Loss> {
+    let due = facts.due(facts.start_ns, facts.end_ns).filter(|due| *due >= 1.0)?;
+    let quota = facts.recording.plan.stop.requests.map_or(f64::INFINITY, |n| n as f64);
+    let due = due.min(quota);
+    let totals = &facts.recording.totals;
+    let came = totals.in_time.ok_arrived() as f64;
+    let never_taken = totals.sum.counts.never_taken_up as f64;
+    let failed = totals.in_time.failed as f64;
+    let missing = due - came - never_taken - failed;
+    if missing <= CAPACITY * due {
+        return None;
+    }
+    let unit = facts.recording.plan.unit();
+    let text = format!("{} of the {unit}s that were due did not come in time", percent(missing / due));
+    Some(loss(LossKind::Capacity, missing / due, text))
+}
+
+fn slow(facts: &Facts<'_>) -> Option<Loss> {
+    let kinds = &facts.kinds;
+    let share = kinds.slow_time.filter(|share| *share >= thresholds::SLOW_TIME.value)?;
+    if kinds.slow * (kinds.count as f64) < SLOW_MIN || !is_targets(facts) {
+        return None;
+    }
+    let text = format!(
+        "{} of the {}s were slow, and took {} of all time beyond what others of their kind take",
+        percent(kinds.slow),
+        facts.recording.plan.unit(),
+        percent(share)
+    );
+    Some(loss(LossKind::Slow, share, text))
+}
+
+/// How long requests were in the target on average by the client's stamps, nanoseconds, the way there and back left out.
+pub(crate) fn in_target_ns(facts: &Facts<'_>) -> Option<f64> {
+    let service = facts.latency(Kind::Service);
+    if service.is_empty() {
+        return None;
+    }
+    Some((service.mean() - way_ns(facts)).max(0.0))
+}
+
+/// The way there and back at its best, nanoseconds: the shortest connect, or the shortest reply where that took less, as when
+/// all connected at once.
+fn way_ns(facts: &Facts<'_>) -> f64 {
+    let (connect, service) = (facts.latency(Kind::Connect), facts.latency(Kind::Service));
+    if connect.is_empty() || service.is_empty() { 0.0 } else { (connect.min().min(service.min())) as f64 }
+}
+
+/// Whether slow requests were slow in the target, as far as the kernel saw: what arrived there was not answered at once, or
+/// connects took a second. Where the generator or its machine looked late, or the path is slow, it is neither.
+fn is_targets(facts: &Facts<'_>) -> bool {
+    let service = facts.latency(Kind::Service);
+    let connect = facts.latency(Kind::Connect);
+    let is_late = !connect.is_empty() && connect.max() as f64 >= thresholds::CONNECT_NS.value;
+    match facts.served_ns() {
+        Some(served_ns) if !service.is_empty() => is_late || served_ns >= OF_CLIENTS * service.mean(),
+        _ => true,
+    }
+}
+
+fn waiting(facts: &Facts<'_>) -> Option<Loss> {
+    // Half of the requests are not looked at late; what the kernel saw may end at the first part of a reply.
+    let service = facts.latency(Kind::Service);
+    let half_ns = (!service.is_empty()).then(|| service.value_at_quantile(0.5) as f64 - way_ns(facts))?;
+    let in_target_ns = facts.served_ns().map_or(half_ns, |served_ns| served_ns.max(half_ns));
+    let work_ns = facts.cpu_ns_per_request()? + facts.wait_ns_per_request().unwrap_or(0.0);
+    let demand = facts.busiest_demand()?;
+    // What any server has at this utilisation: of a processor that is shared, work ÷ (1 − utilisation).
+    let queueing_ns = work_ns / (1.0 - demand.min(thresholds::DEMAND_FULL.value));
+    let beyond_ns = in_target_ns - queueing_ns;
+    let is_long =
+        beyond_ns > thresholds::WAITING_NS.value && in_target_ns > thresholds::WAITING_TIMES.value * queueing_ns;
+    if demand >= thresholds::DEMAND_FULL.value || !is_long {
+        return None;
+    }
+    let text = format!(
+        "{}s were {} in the target on average, of which it worked or wanted a CPU for {}",
+        facts.recording.plan.unit(),
+        duration(in_target_ns),
+        duration(work_ns)
+    );
+    Some(loss(LossKind::Waiting, beyond_ns / in_target_ns, text))
+}
+
+/// The weight of a kind of loss of a run; 0 where it has none of it.
+pub(crate) fn weight_of(kind: LossKind, losses: &[Loss]) -> f64 {
+    losses.iter().find(|loss| loss.kind == kind).map_or(0.0, weight)
+}
+
+/// What is explained, of a loss that there is: time that requests waited shows as slow ones where only some did, and as the
+/// other way about; connections that starved as requests that failed.
+pub(crate) fn of(explains: Explains, losses: &[Loss]) -> Option<Explains> {
+    let akin: &[LossKind] = match explains.of {
+        LossKind::Waiting => &[LossKind::Waiting, LossKind::Slow, LossKind::Capacity],
+        LossKind::Slow => &[LossKind::Slow, LossKind::Waiting, LossKind::Capacity],
+        LossKind::Capacity => &[LossKind::Capacity, LossKind::Waiting, LossKind::Slow],
+        LossKind::Failed => &[LossKind::Failed, LossKind::Starved],
+        LossKind::Starved => &[LossKind::Starved, LossKind::Failed],
+    };
+    let of = akin.iter().find(|kind| losses.iter().any(|loss| loss.kind == **kind))?;
+    Some(Explains { of: *of, ..explains })
+}
+
+/// Says of each loss how much of it the supported findings explain: roots only, and never more than all.
+pub fn settle(losses: &mut [Loss], findings: &[Finding]) {
+    for loss in losses {
+        let roots = findings.iter().filter(|f| f.status == Status::Supported && f.because_of.is_empty());
+        let explained: f64 = roots.filter_map(|f| f.explains).filter(|e| e.of == loss.kind).map(|e| e.share).sum();
+        loss.unexplained = (1.0 - explained).clamp(0.0, 1.0);
+    }
+}
