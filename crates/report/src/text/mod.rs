@@ -18,6 +18,7 @@ pub mod load_line;
 pub(crate) mod page;
 pub(crate) mod remote;
 mod segments;
+mod threads;
 
 use crate::{Describe, damage, words};
 use model::Recording;

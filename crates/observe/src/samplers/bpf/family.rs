@@ -170,6 +170,7 @@ impl Family {
             None
         };
         self.sample.waits.clear();
+        self.sample.threads = None;
         let window_ended = closed_since_ns.is_some() || self.level == Level::Full;
         let mut profile = Profile::default();
         for running in &mut self.running {

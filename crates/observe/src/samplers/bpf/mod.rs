@@ -18,6 +18,7 @@ mod oncpu;
 mod runqueue;
 mod sockets;
 mod syscalls;
+mod threads;
 mod tls;
 mod window;
 
@@ -81,6 +82,7 @@ pub const PROBES: &[Probe] = &[
     oncpu::PROBE,
     syscalls::PROBE,
     offcpu::PROBE,
+    threads::PROBE,
     locks::PROBE,
     block::PROBE,
     delayed_acks::PROBE,
@@ -150,6 +152,7 @@ struct Names {
     symbols: Symbols,
     oncpu: oncpu::State,
     offcpu: offcpu::State,
+    threads: threads::State,
 }
 
 /// For a probe that has nothing beside counts and histograms.
