@@ -293,3 +293,66 @@ fn a_process_that_is_stopped_pauses_with_all_its_threads() {
     assert!(stopped.ns > 100 * MS, "{stopped:?}");
     assert_eq!(Pause::default().state(), None);
 }
+
+/// A control group of a test's own with a fifth of a CPU, in version 1 or 2; removed when dropped.
+struct Quota(PathBuf);
+
+impl Quota {
+    /// `None`: no such group can be made here.
+    fn of(pid: u32) -> Option<Self> {
+        let name = format!("plimsoll-threads-{}", std::process::id());
+        let first = Path::new("/sys/fs/cgroup/cpu");
+        let second = Path::new("/sys/fs/cgroup");
+        let (root, settings) = if first.join("cpu.cfs_quota_us").exists() || first.join("cpu.shares").exists() {
+            (first, [("cpu.cfs_period_us", "100000"), ("cpu.cfs_quota_us", "20000")].as_slice())
+        } else {
+            (second, [("cpu.max", "20000 100000")].as_slice())
+        };
+        let group = Quota(root.join(name));
+        std::fs::create_dir(&group.0).ok()?;
+        for (file, text) in settings {
+            std::fs::write(group.0.join(file), text).ok()?;
+        }
+        std::fs::write(group.0.join("cgroup.procs"), pid.to_string()).ok()?;
+        Some(group)
+    }
+
+    /// How long its threads were throttled, nanoseconds.
+    fn throttled_ns(&self) -> u64 {
+        let text = std::fs::read_to_string(self.0.join("cpu.stat")).unwrap();
+        let of = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<u64>().ok());
+        of("throttled_time ").or_else(|| of("throttled_usec ").map(|us| us * 1000)).unwrap_or(0)
+    }
+}
+
+impl Drop for Quota {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir(&self.0);
+    }
+}
+
+#[test]
+fn a_thread_whose_group_has_used_up_its_quota_is_throttled_and_not_waiting_for_a_cpu() {
+    let _turn = TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let Some(target) = Target::start(&["spins-only"]) else { return };
+    let Some(quota) = Quota::of(target.process.pid()) else {
+        return testkit::skip("no group with a CPU quota can be made here");
+    };
+    let before_ns = quota.throttled_ns();
+    let (states, _, _) = target.window();
+    let by_kernel_ns = quota.throttled_ns() - before_ns;
+    let spins = &states.threads[0];
+    let (throttled, runnable) = (ns(spins, "throttled"), ns(spins, "runnable"));
+    // Of each tenth of a second a fifth is left to it at the most. What the machine's others take is beside that.
+    assert!(throttled > 0 && throttled + runnable > states.window_ns / 2, "{spins:?}, by the kernel {by_kernel_ns}");
+    // The kernel counts for each CPU, and the group's period may begin before the window and end after it.
+    assert!(throttled <= by_kernel_ns + 200 * MS, "{spins:?}, by the kernel {by_kernel_ns}");
+    assert!(throttled * 2 > by_kernel_ns.saturating_sub(200 * MS), "{spins:?}, by the kernel {by_kernel_ns}");
+    assert!(
+        states.stalls.iter().any(|stall| stall.state == "throttled" && stall.call == "none"),
+        "{:?}",
+        states.stalls
+    );
+    drop(target);
+    drop(quota);
+}

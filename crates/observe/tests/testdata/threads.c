@@ -1,5 +1,5 @@
 /* Threads of known doings, each named after what it does, for bpf_threads.rs: their states must be told so.
- *   threads BACKEND-PORT [sleeps-only]
+ *   threads BACKEND-PORT [sleeps-only | spins-only]
  * It says at which port it listens, takes one connection there, makes one to the backend's port, and says "begun". Every
  * thread does one thing until the process is ended. */
 #define _GNU_SOURCE
@@ -185,6 +185,8 @@ int main(int count, char **given)
 		return 1;
 	puts("begun");
 	fflush(stdout);
+	if (count > 2 && !strcmp(given[2], "spins-only"))
+		spins(NULL);
 	if (count > 2)
 		sleeps(NULL);
 	begin("spins", spins, NULL);

@@ -15,8 +15,6 @@
 #define STALLS_MAX 1024
 /* A stall that is kept with its moment; the same for a pause of all. */
 #define STALL_NS 5000000
-/* Who has been able to run for less, when a pause ends, was woken by its end. */
-#define JUST_NOW_NS 1000000
 /* include/linux/sched.h */
 #define TASK_INTERRUPTIBLE 1
 #define TASK_UNINTERRUPTIBLE 2
@@ -467,13 +465,19 @@ static __always_inline void add_wake(struct thread *thread, u32 state, u64 took,
 	}
 }
 
-static long count_state(void *map, u32 *key, struct thread *thread, struct pause *pause)
+struct look {
+	u64 middle_ns;
+	struct pause pause;
+};
+
+/* In a pause nobody runs, so a thread's state changes but once: as it is woken. What counts is what it was in longer. */
+static long count_state(void *map, u32 *key, struct thread *thread, struct look *look)
 {
 	u32 state = thread->state;
-	if (state == RUNNABLE && pause->to_ns < thread->since_ns + JUST_NOW_NS)
+	if (state == RUNNABLE && thread->since_ns > look->middle_ns)
 		state = thread->woken_from;
 	if (state < STATES_COUNT)
-		pause->threads[state]++;
+		look->pause.threads[state]++;
 	return 0;
 }
 
@@ -481,13 +485,13 @@ static long count_state(void *map, u32 *key, struct thread *thread, struct pause
 static __always_inline void note_pause(struct all *together, struct thread *thread, u64 now)
 {
 	u64 from = together->last_ns;
-	struct pause pause = { .to_ns = now, .by = thread->tid };
+	struct look look = { .middle_ns = from + (now - from) / 2, .pause = { .to_ns = now, .by = thread->tid } };
 	if ((s64)together->on_cpu > 0 || !from || now < from + STALL_NS)
 		return;
-	bpf_for_each_map_elem(&threads, count_state, &pause, 0);
+	bpf_for_each_map_elem(&threads, count_state, &look, 0);
 	record(PAUSE, now - from);
 	/* -17: another CPU saw the same. */
-	if (bpf_map_update_elem(&pauses, &from, &pause, BPF_NOEXIST) == -28)
+	if (bpf_map_update_elem(&pauses, &from, &look.pause, BPF_NOEXIST) == -28)
 		add(PAUSES_LOST, 1);
 }
 
