@@ -356,3 +356,40 @@ fn a_thread_whose_group_has_used_up_its_quota_is_throttled_and_not_waiting_for_a
     drop(target);
     drop(quota);
 }
+
+#[test]
+fn where_threads_stand_says_at_which_kind_of_descriptor() {
+    let _turn = TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let Some(target) = Target::start(&[]) else { return };
+    testkit::wait_until("its threads run", || target.ran().contains_key("parent"));
+    let mut observer = observer(target.spec(Level::None));
+    let mut seen: BTreeMap<String, (String, u32)> = BTreeMap::new();
+    let wanted = [
+        ("accepts", "listener"),
+        ("client", "client"),
+        ("asks", "backend"),
+        ("polls", "epoll"),
+        ("pipe-reads", "pipe"),
+    ];
+    // A reading of sockets is not repeated before two hundred times its cost; until then what is new is a socket.
+    testkit::wait_until("all are told", || {
+        let snapshot = observer.snapshot(1);
+        let process = snapshot.processes.iter().find(|process| process.pid == target.process.pid()).unwrap();
+        for thread in &process.threads {
+            let stands = thread.stands.clone().unwrap_or_default();
+            if let (Some(at), Some(descriptor)) = (stands.at, stands.descriptor) {
+                seen.insert(thread.name.clone(), (at, descriptor));
+            } else {
+                // No call at a descriptor, no kind of it.
+                assert!(!["accepts", "asks"].contains(&&*thread.name) || stands.is_running, "{thread:?}");
+            }
+        }
+        std::thread::sleep(Duration::from_millis(5));
+        wanted.iter().all(|(name, at)| seen.get(*name).is_some_and(|(seen, _)| seen == at))
+    });
+    // The descriptor is the one that the process has there.
+    for (name, prefix) in [("accepts", "socket:["), ("polls", "anon_inode:[eventpoll]"), ("pipe-reads", "pipe:[")] {
+        let link = std::fs::read_link(format!("/proc/{}/fd/{}", target.process.pid(), seen[name].1)).unwrap();
+        assert!(link.to_string_lossy().starts_with(prefix), "{name}: {link:?}");
+    }
+}
