@@ -141,7 +141,7 @@ mod tests {
         file.write_all(b"x").unwrap();
         let log = OpenOptions::new().append(true).create(true).open(folder.path().join("log")).unwrap();
         let device = std::fs::File::open("/dev/null").unwrap();
-        let (reader, _writer) = rustix::pipe::pipe().unwrap();
+        let (reader, _writer) = std::io::pipe().unwrap();
         let epoll = rustix::event::epoll::create(rustix::event::epoll::CreateFlags::CLOEXEC).unwrap();
         let event = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).unwrap();
         let mut kinds = DescriptorKinds::default();

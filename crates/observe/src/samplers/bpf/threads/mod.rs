@@ -60,6 +60,10 @@ pub(super) struct State {
     holders: BTreeMap<(u64, [u32; 3]), [u64; 3]>,
     stalls: Vec<Stall>,
     pauses: Pauses,
+    /// Places, wakes and holders that there were too many of.
+    edges_lost: u64,
+    /// Threads without an event that were too many to be read, window by window.
+    unread_lost: u64,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -137,11 +141,11 @@ fn read(programs: &mut Programs, reading: &mut Reading<'_>) -> Result<(), BpfErr
     // While the programs run, what a thread did before stays in the kernel.
     let entries = if has_windows { programs.take("threads")? } else { programs.hash("threads")? };
     let records: Vec<Record> = entries.iter().filter_map(Record::of).map(|record| record.until(to_ns)).collect();
-    let still = untouched::states(reading.targets, &records, from_ns);
+    let (still, unread) = untouched::states(reading.targets, &records, from_ns);
     let state = &mut reading.names.threads;
     let origin_ns = reading.origin_ns;
     state.add_edges(programs, origin_ns)?;
-    state.pauses.take(programs, &records, &still, (from_ns, to_ns), origin_ns)?;
+    state.pauses.take(programs, &records, &still, has_windows.then_some(to_ns), origin_ns)?;
     if has_windows {
         programs.set("all", &[0, 0])?;
         state.add_unended(&records, to_ns, origin_ns);
@@ -161,11 +165,6 @@ fn read(programs: &mut Programs, reading: &mut Reading<'_>) -> Result<(), BpfErr
         row.alive_ns = row.alive_ns.saturating_add(lived_ns);
         row.ns[thread.state] = row.ns[thread.state].saturating_add(lived_ns);
     }
-    for ((tid, _), row) in &mut rows {
-        if row.name.is_empty() {
-            row.name = name_of(row.pid, *tid);
-        }
-    }
     let mut folded = state.folded.clone();
     fold_beyond(&mut rows, THREAD_ROWS_COUNTED_MAX, &mut folded);
     if has_windows {
@@ -180,8 +179,18 @@ fn read(programs: &mut Programs, reading: &mut Reading<'_>) -> Result<(), BpfErr
         }
     }
     fold_beyond(&mut rows, THREAD_ROWS_MAX, &mut folded);
+    for (key, row) in rows.iter_mut().filter(|(_, row)| row.name.is_empty()) {
+        row.name = name_of(row.pid, key.0);
+        if let Some(kept) = state.rows.get_mut(key) {
+            kept.name.clone_from(&row.name);
+        }
+    }
     let states = state.told(rows, folded, window_ns);
     reading.sample.counts.insert("threads.idle_pauses".to_owned(), state.pauses.idle);
+    state.unread_lost = state.unread_lost.saturating_add(unread);
+    for (name, n) in [("threads.edges_lost", state.edges_lost), ("threads.unread_lost", state.unread_lost)] {
+        reading.sample.counts.insert(name.to_owned(), n);
+    }
     reading.sample.threads = Some(states);
     Ok(())
 }
@@ -234,6 +243,8 @@ impl State {
             let key = (tid, [state, call, kind]);
             if self.places.len() < EDGES_COUNTED_MAX || self.places.contains_key(&key) {
                 self.places.entry(key).or_default().add(taken);
+            } else {
+                self.edges_lost += 1;
             }
         }
         for Entry { key, words } in programs.take("wakes")? {
@@ -242,6 +253,8 @@ impl State {
             if self.wakes.len() < EDGES_COUNTED_MAX || self.wakes.contains_key(&key) {
                 let wake = self.wakes.entry(key).or_insert_with(|| (0, 0, told::text(name)));
                 (wake.0, wake.1) = (wake.0.saturating_add(count), wake.1.saturating_add(ns));
+            } else {
+                self.edges_lost += 1;
             }
         }
         for Entry { key, words } in programs.take("holders")? {
@@ -267,6 +280,8 @@ impl State {
             for (sum, more) in sums.iter_mut().zip(more) {
                 *sum = sum.saturating_add(more);
             }
+        } else {
+            self.edges_lost += 1;
         }
     }
 

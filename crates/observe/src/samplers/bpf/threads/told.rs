@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
 /// Places of waits that are told of a thread, the longest first.
-pub(super) const PLACES_MAX: usize = 6;
+pub(super) const PLACES_MAX: usize = 4;
 
 /// Waits at one place.
 #[derive(Debug, Clone, Copy, Default)]
@@ -78,12 +78,13 @@ pub(super) struct Pauses {
 impl Pauses {
     /// Takes those that the program saw, and one that had not ended when the window did. Threads that it knew nothing of
     /// are added: whose first event came later, and who had none. In a window in which one of those ran there is no pause.
+    /// `ended_ns`: when the window ended; `None`: it goes on, and so may a pause.
     pub(super) fn take(
         &mut self,
         programs: &Programs,
         records: &[Record],
         still: &[Untouched],
-        (_, to_ns): (u64, u64),
+        ended_ns: Option<u64>,
         origin_ns: i64,
     ) -> Result<(), BpfError> {
         let together = programs.first("all")?;
@@ -93,16 +94,16 @@ impl Pauses {
             let Some(threads) = threads.first_chunk() else { continue };
             found.push((u64::from_ne_bytes(*from), *end_ns, *by as u32, *threads));
         }
-        if let [on_cpu, last_ns, ..] = together[..]
+        if let ([on_cpu, last_ns, ..], Some(to_ns)) = (&together[..], ended_ns)
             && on_cpu.cast_signed() <= 0
-            && last_ns > 0
-            && to_ns.saturating_sub(last_ns) >= STALL_NS
+            && *last_ns > 0
+            && to_ns.saturating_sub(*last_ns) >= STALL_NS
         {
             let mut threads = [0; STATES.len()];
             for record in records {
                 threads[record.state.min(STATES.len() - 1)] += 1;
             }
-            found.push((last_ns, to_ns, 0, threads));
+            found.push((*last_ns, to_ns, 0, threads));
         }
         if still.iter().any(|thread| thread.state == ON_CPU) {
             return Ok(());

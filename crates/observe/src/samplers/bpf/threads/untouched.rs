@@ -3,6 +3,7 @@
 //! What one did between the window's end and this reading is taken for what it did in the window; a second at the most.
 
 use super::{FUTEX, ON_CPU, OTHER, POLL, Record, SLEEP, start_ticks};
+use crate::limits::UNTOUCHED_MAX;
 use crate::samplers::calls::{CallKind, call_kind};
 use crate::samplers::process::descriptor_kinds::kind_of_link;
 use crate::source::stat::Stat;
@@ -25,16 +26,24 @@ pub(super) struct Untouched {
     pub(super) state: usize,
 }
 
-/// The threads of these processes that are none of the records' and were there at `from_ns` of the monotonic clock.
-pub(super) fn states(pids: &[u32], records: &[Record], from_ns: u64) -> Vec<Untouched> {
+/// The threads of these processes that are none of the records' and were there at `from_ns` of the monotonic clock, and how
+/// many were not read, as there were too many.
+pub(super) fn states(pids: &[u32], records: &[Record], from_ns: u64) -> (Vec<Untouched>, u64) {
     let known: BTreeSet<u32> = records.iter().map(|record| record.tid).collect();
-    let mut found = Vec::new();
+    let (mut found, mut left, mut unread) = (Vec::new(), UNTOUCHED_MAX, 0);
     for pid in pids {
         let Ok(listed) = std::fs::read_dir(format!("/proc/{pid}/task")) else { continue };
         let tids = listed.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-        found.extend(tids.filter(|tid| !known.contains(tid)).filter_map(|tid| state(*pid, tid, from_ns)));
+        for tid in tids.filter(|tid| !known.contains(tid)) {
+            if left == 0 {
+                unread += 1;
+                continue;
+            }
+            left -= 1;
+            found.extend(state(*pid, tid, from_ns));
+        }
     }
-    found
+    (found, unread)
 }
 
 fn state(pid: u32, tid: u32, from_ns: u64) -> Option<Untouched> {
