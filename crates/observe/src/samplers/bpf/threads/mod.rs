@@ -40,6 +40,9 @@ const SLEEP: usize = 9;
 const OTHER: usize = 11;
 /// States that a thread without work may be in.
 const IDLE: [usize; 6] = [FUTEX, 6, POLL, 8, SLEEP, OTHER];
+/// How a futex' holder is known, as in the program: the first is told as it is, the second where there is such a thread.
+const OWNER: u32 = 0;
+const OWNER_UNSEEN: u32 = 2;
 /// A stall that is kept, as in the program.
 const STALL_NS: u64 = 5_000_000;
 
@@ -220,6 +223,10 @@ fn fold_beyond(rows: &mut BTreeMap<ThreadKey, Row>, most: usize, folded: &mut Fo
     }
 }
 
+fn is_thread(pid: u32, tid: u32) -> bool {
+    std::path::Path::new(&format!("/proc/{pid}/task/{tid}")).exists()
+}
+
 /// A thread's name; empty where it has ended.
 fn name_of(pid: u32, tid: u32) -> String {
     let name = std::fs::read(format!("/proc/{pid}/task/{tid}/comm")).unwrap_or_default();
@@ -262,6 +269,12 @@ impl State {
             let [count, ns, ran_ns] = words[..] else { continue };
             let how = key.get(16..20).and_then(|how| how.try_into().ok()).map_or(0, u32::from_ne_bytes);
             let address = u64::from(low) | u64::from(high) << 32;
+            // What looked like an owner's id may be anything.
+            let how = match how {
+                OWNER_UNSEEN if !is_thread(tgid, tid) => continue,
+                OWNER_UNSEEN => OWNER,
+                how => how,
+            };
             self.add_holder((address, [tgid, tid, how]), [count, ns, ran_ns]);
         }
         for Entry { key, words } in programs.take("stalls")? {
@@ -296,11 +309,14 @@ impl State {
         for record in records {
             let took_ns = to_ns.saturating_sub(record.since_ns);
             let is_held = record.state == FUTEX && record.holder != 0;
-            if is_held {
+            if is_held && is_thread(record.tgid, record.holder) {
                 // Of one without an event before the wait nothing is known of how long it ran until then.
                 let known = Some(record.holder_ran_ns).filter(|before| *before != u64::MAX);
                 let ran_ns = ran(record.holder).zip(known).map_or(0, |(now, before)| now.saturating_sub(before));
-                self.add_holder((record.argument, [record.tgid, record.holder, 0]), [0, took_ns, ran_ns.min(took_ns)]);
+                self.add_holder(
+                    (record.argument, [record.tgid, record.holder, OWNER]),
+                    [0, took_ns, ran_ns.min(took_ns)],
+                );
             }
             let waits_for_work = record.state == ON_CPU || IDLE.contains(&record.state) && !is_held;
             if took_ns >= STALL_NS && !waits_for_work {
@@ -372,32 +388,28 @@ impl State {
         wakes.into_iter().take(EDGES_MAX).map(told).collect()
     }
 
-    /// Those whose holder is a thread of the same process: what looked like an owner's id may be anything.
     fn holders(&self, threads: &[ThreadTime]) -> Vec<FutexHolder> {
         let mut areas: BTreeMap<u32, Areas> = BTreeMap::new();
         let mut holders: Vec<_> = self.holders.iter().collect();
         holders.sort_by_key(|(_, [_, ns, _])| std::cmp::Reverse(*ns));
-        let is_thread = |pid: u32, tid: u32| {
-            threads.iter().any(|thread| (thread.pid, thread.tid) == (pid, tid))
-                || std::path::Path::new(&format!("/proc/{pid}/task/{tid}")).exists()
-        };
-        let kept = holders.into_iter().filter(|((_, [pid, tid, _]), _)| is_thread(*pid, *tid)).take(EDGES_MAX);
         let told = |((address, [pid, tid, how]), [waits, ns, ran_ns]): (&(u64, [u32; 3]), &[u64; 3])| {
             let of_process = areas.entry(*pid).or_insert_with(|| Areas::read(*pid).unwrap_or_default());
-            let row = threads.iter().find(|thread| thread.tid == *tid);
+            let row = threads.iter().find(|thread| thread.tid == *tid).map(|thread| thread.name.clone());
+            // One that has ended may have woken somebody.
+            let woke = || self.wakes.iter().find(|([_, _, by, _], _)| by == tid).map(|(_, (_, _, name))| name.clone());
             FutexHolder {
                 pid: *pid,
                 address: *address,
                 place: of_process.data(*address),
                 tid: *tid,
-                name: row.map_or_else(|| name_of(*pid, *tid), |thread| thread.name.clone()),
-                known_by: if *how == 0 { "owner" } else { "releaser" }.to_owned(),
+                name: row.or_else(woke).unwrap_or_else(|| name_of(*pid, *tid)),
+                known_by: if *how == OWNER { "owner" } else { "releaser" }.to_owned(),
                 waits: *waits,
                 ns: *ns,
                 ran_ns: *ran_ns,
             }
         };
-        kept.map(told).collect()
+        holders.into_iter().take(EDGES_MAX).map(told).collect()
     }
 }
 

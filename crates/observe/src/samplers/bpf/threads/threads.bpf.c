@@ -128,8 +128,9 @@ struct {
 	__type(value, struct wake_use);
 } wakes SEC(".maps");
 
-/* Who held a futex, as its owner's word says, or who let it go. */
-enum { BY_OWNER, BY_RELEASER };
+/* Who held a futex, as its owner's word says, or who let it go. Of an owner without an event it is for userspace to say
+ * whether there is such a thread. */
+enum { BY_OWNER, BY_RELEASER, BY_OWNER_UNSEEN };
 
 struct holder {
 	u64 address;
@@ -454,7 +455,7 @@ static __always_inline void add_wake(struct thread *thread, u32 state, u64 took,
 		ran = waker ? ran_ns(waker, now) : 0;
 		/* Of one without an event until then, all that it ran since the window began is known, not since when. */
 		ran = thread->holder_ran_ns == ~0ULL || ran < thread->holder_ran_ns ? 0 : ran - thread->holder_ran_ns;
-		add_holder(thread, tid, BY_OWNER, took, ran);
+		add_holder(thread, tid, waker && waker->tgid == thread->tgid ? BY_OWNER : BY_OWNER_UNSEEN, took, ran);
 	} else if (key.how == BY_THREAD && key.by != thread->tid) {
 		u32 tid = key.by;
 		waker = bpf_map_lookup_elem(&threads, &tid);
