@@ -34,6 +34,7 @@ const CONNECTIONS: &str = "network/connections";
 const SYSCALLS: &str = "bpf/syscalls";
 const OFFCPU: &str = "bpf/offcpu";
 const EXCHANGES: &str = "bpf/exchanges";
+const THREAD_STATES: &str = "bpf/threads";
 
 /// Of the server's own doing.
 pub const SERVER: &[Cause] = &[
@@ -98,24 +99,37 @@ pub const SERVER: &[Cause] = &[
         "cpu-contention",
         &[("run-queue wait by thread", THREADS), ("who else ran", "process/neighbours"), ("waits", "bpf/runqueue")],
     ),
-    cause("cpu-throttled", &[("throttled periods", "process/cgroup"), ("pauses on a grid", CLIENT)]),
+    cause(
+        "cpu-throttled",
+        &[
+            ("throttled periods", "process/cgroup"),
+            ("pauses on a grid", CLIENT),
+            ("each thread's throttled time", THREAD_STATES),
+        ],
+    ),
     lacking(
         "lock-contention",
-        &[("waits by futex, and how many wait at each", SYSCALLS), ("where threads wait", OFFCPU)],
-        "which thread held the futex, and whether it ran",
+        &[
+            ("waits by futex, and how many wait at each", SYSCALLS),
+            ("who held the futex, and whether it ran meanwhile", THREAD_STATES),
+            ("where threads wait", OFFCPU),
+        ],
+        "who holds a lock that is no pthread mutex of glibc while it is waited for: of such a one, who let it go",
     ),
     cause(
         "event-loop-blocked",
         &[
             ("pauses of all in-flight requests of a thread", CLIENT),
-            ("long calls", SYSCALLS),
+            ("long calls by what they are at, long stretches in no call", SYSCALLS),
             ("where the thread runs", "bpf/oncpu"),
+            ("its states, its stalls of 5 ms and more", THREAD_STATES),
         ],
     ),
     cause(
         "stop-the-world",
         &[
             ("pauses of all requests at once, how long and how often", CLIENT),
+            ("pauses of all threads together, and in which states", THREAD_STATES),
             ("where all threads wait", OFFCPU),
             ("signals", "bpf/lifecycle"),
         ],
@@ -124,25 +138,41 @@ pub const SERVER: &[Cause] = &[
         "head-of-line",
         &[
             ("service time beside the predecessor's", CLIENT),
-            ("long calls", SYSCALLS),
+            ("long calls by what they are at", SYSCALLS),
             ("how long requests lay in the target's socket before it read them", EXCHANGES),
         ],
     ),
     cause(
         "worker-starvation",
-        &[("connections never served", CLIENT), ("threads in a receive", STANDS), ("data unread", CONNECTIONS)],
+        &[
+            ("connections never served", CLIENT),
+            ("threads in a receive, and at what", STANDS),
+            ("data unread", CONNECTIONS),
+        ],
     ),
-    lacking(
+    cause(
         "backend-wait",
-        &[("the target's own connections: replies due, and since when", "network/outgoing"), ("waits", OFFCPU)],
-        "which thread waits at which descriptor",
+        &[
+            ("the target's own connections: replies due, and since when", "network/outgoing"),
+            ("threads that stand at one", STANDS),
+            ("each thread's waits at them, and where to the longest was", THREAD_STATES),
+            ("waits", OFFCPU),
+        ],
     ),
-    cause("log-bound", &[("fsync and write: how long", SYSCALLS), ("where threads wait", OFFCPU)]),
+    cause(
+        "log-bound",
+        &[
+            ("fsync and write: how long, and whether to a file that is only appended to", SYSCALLS),
+            ("threads that stand at one", STANDS),
+            ("where threads wait", OFFCPU),
+        ],
+    ),
     cause(
         "disk-bound",
         &[
             ("time at the disk", "bpf/block"),
             ("threads in D", THREADS),
+            ("each thread's time in waits for I/O", THREAD_STATES),
             ("pressure", "host/pressure"),
             ("the disk", "host/disks"),
         ],
@@ -169,8 +199,8 @@ pub const SERVER: &[Cause] = &[
     ),
     lacking(
         "lost-wakeup",
-        &[("data that lies unread", CONNECTIONS), ("threads in epoll_wait", STANDS)],
-        "which thread waits for which connection",
+        &[("data that lies unread", CONNECTIONS), ("threads in epoll_wait, and at which instance", STANDS)],
+        "which connections an epoll instance watches",
     ),
     cause(
         "thundering-herd",
@@ -205,15 +235,28 @@ pub const SERVER: &[Cause] = &[
     ),
     cause(
         "pool-exhausted",
-        &[("throughput flat over clients", CLIENT), ("where threads wait", OFFCPU), ("idle CPU", "host/cpu")],
+        &[
+            ("throughput flat over clients", CLIENT),
+            ("what all threads wait for, and who wakes them", THREAD_STATES),
+            ("where threads wait", OFFCPU),
+            ("idle CPU", "host/cpu"),
+        ],
     ),
-    cause("backend-limited", &[("the target's own connections, their number", "network/outgoing"), ("waits", OFFCPU)]),
+    cause(
+        "backend-limited",
+        &[
+            ("the target's own connections, their number", "network/outgoing"),
+            ("waits at what", THREAD_STATES),
+            ("waits", OFFCPU),
+        ],
+    ),
     cause(
         "garbage-collection",
         &[
             ("pauses of all requests", CLIENT),
             ("pauses that the runtime makes for its collector", "bpf/collector"),
             ("the language runtime", "process/runtimes"),
+            ("pauses of all threads together", THREAD_STATES),
             ("stacks of the threads that run", "bpf/oncpu"),
         ],
     ),

@@ -19,7 +19,9 @@ pub use measured::{
     error_kind, event, head, histogram, integrity, interval, latency, outcomes, quantile, recording, request,
     run_requests, split, users,
 };
-pub use seen::{bpf, check, exchange, import, metric_kinds, metrics, profile, readings, remote, snapshot, watched};
+pub use seen::{
+    bpf, check, exchange, import, metric_kinds, metrics, profile, readings, remote, snapshot, threads, watched,
+};
 
 pub use error_kind::{ErrorKind, Phase};
 pub use event::Event;

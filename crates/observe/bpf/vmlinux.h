@@ -98,8 +98,21 @@ struct pid {
 	unsigned int level;
 	struct upid numbers[0];
 };
+struct cfs_rq {
+	int throttle_count;
+};
+struct sched_entity {
+	struct cfs_rq *cfs_rq;
+};
 struct task_struct {
+	unsigned int __state;
+	unsigned int flags;
+	int on_rq;
+	struct sched_entity se;
+	bool throttled;
 	int exit_code;
+	long unsigned int jobctl;
+	unsigned int in_iowait: 1;
 	pid_t pid;
 	pid_t tgid;
 	struct task_struct *group_leader;
@@ -116,12 +129,17 @@ struct fdtable {
 struct files_struct {
 	struct fdtable *fdt;
 };
+struct super_block {
+	long unsigned int s_magic;
+};
 struct inode {
 	umode_t i_mode;
+	struct super_block *i_sb;
 };
 struct file {
 	void *private_data;
 	struct inode *f_inode;
+	unsigned int f_flags;
 };
 struct ns_common {
 	unsigned int inum;

@@ -81,6 +81,24 @@ pub(crate) const SYMBOL_FILE_BYTES_MAX: u64 = 512 << 20;
 /// Threads, states and places of waits that are told apart in a run.
 #[cfg(feature = "bpf")]
 pub(crate) const WAITS_COUNTED_MAX: usize = 4096;
+/// Threads whose time by state is told, those that were on a CPU longest; the others are added up.
+#[cfg(feature = "bpf")]
+pub(crate) const THREAD_ROWS_MAX: usize = 64;
+/// Threads whose time by state is kept from window to window.
+#[cfg(feature = "bpf")]
+pub(crate) const THREAD_ROWS_COUNTED_MAX: usize = 4096;
+/// Threads without an event in a window whose state is read after it: some 30 microseconds each.
+#[cfg(feature = "bpf")]
+pub(crate) const UNTOUCHED_MAX: usize = 512;
+/// Wake-ups and holders of futexes that are told, those of the longest waits.
+#[cfg(feature = "bpf")]
+pub(crate) const EDGES_MAX: usize = 64;
+/// Those that are kept from window to window.
+#[cfg(feature = "bpf")]
+pub(crate) const EDGES_COUNTED_MAX: usize = 4096;
+/// Stalls, and pauses of all threads, that are kept, the longest.
+#[cfg(feature = "bpf")]
+pub(crate) const STALLS_MAX: usize = 64;
 /// Shortest time between two searches for a target that has gone, nanoseconds.
 pub(crate) const SEARCH_EVERY_NS: i64 = 1_000_000_000;
 /// Searches for a target that has gone, after which it is given up.
@@ -93,6 +111,8 @@ pub(crate) const LISTENERS_BYTES_MAX: usize = 16 << 20;
 pub(crate) const LISTENERS_WAIT: Duration = Duration::from_secs(1);
 /// Threads of one process of which it is read how often they left a CPU and where they stand, the lowest ids first.
 pub(crate) const THREADS_CLOSE_MAX: usize = 64;
+/// Sockets whose kind is kept.
+pub(crate) const DESCRIPTORS_KNOWN_MAX: usize = 16_384;
 /// Descriptors of one process that are looked at for files, the lowest first.
 pub(crate) const FILES_MAX: usize = 1024;
 /// Largest resident memory of a process whose shared pages are counted: the kernel walks through them page by page, and

@@ -117,6 +117,10 @@ fn inside_a_pid_namespace_connections_are_counted_as_the_client_counts_them() {
     assert!(bpf(&snapshot).histograms["runqueue.wait_ns"].count() > 0);
     let futexes = &bpf(&snapshot).futexes;
     assert!(futexes.iter().all(|futex| futex.pid == 1), "{futexes:?}");
+    // So are threads: its own first one, and those that are seen to wake it.
+    let states = bpf(&snapshot).threads.as_ref().expect("they are looked at");
+    assert!(states.threads.iter().any(|thread| (thread.pid, thread.tid) == (1, 1)), "{states:?}");
+    assert!(states.threads.iter().all(|thread| thread.pid == 1 && thread.tid < 1000), "{states:?}");
 }
 
 #[test]

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
 use model::bpf::{FutexUse, Level};
+use model::threads::FutexHolder;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::ops::Range;
@@ -169,6 +170,17 @@ fn a_lock_that_all_threads_want_is_one_hot_address() {
     assert!(hot.ns <= in_lock_ns && hot.ns > in_lock_ns / 2, "{hot:?}, in lock {in_lock_ns} ns");
     // A wait each at the least; how many more depends on how soon who is woken gets a CPU.
     assert!(hot.count <= 400 && hot.count >= 4 && hot.place.starts_with(&own_name), "{hot:?}");
+    // This lock does not say who holds it. Who lets the waiters go is one of them (or this thread, at first), and has slept
+    // with the lock rather than run.
+    let states = bpf.threads.as_ref().expect("they are looked at");
+    let at_hot = |held: &&FutexHolder| bytes_of(&HOT).contains(&held.address);
+    let held: Vec<_> = states.holders.iter().filter(at_hot).collect();
+    assert!(held.len() >= 2 && held.iter().all(|held| held.known_by == "releaser"), "{:?}", states.holders);
+    let sum = |of: fn(&FutexHolder) -> u64| held.iter().map(|held| of(held)).sum::<u64>();
+    let (waited_ns, ran_ns, waits) = (sum(|held| held.ns), sum(|held| held.ran_ns), sum(|held| held.waits));
+    // The same waits as the system calls' own figures; a thread is woken a moment before its call ends.
+    assert!(waited_ns <= hot.ns && waited_ns > hot.ns / 2, "{held:?} beside {hot:?}");
+    assert!(waits <= hot.count && ran_ns < waited_ns / 2, "{held:?} beside {hot:?}");
     let count = |name: &str| bpf.counts[&format!("futex.{name}")];
     // This process's other threads may end a wait between the readings of the two.
     assert!(bpf.histograms["futex.wait_ns"].count().abs_diff(count("waits")) <= 8, "{:?}", bpf.counts);

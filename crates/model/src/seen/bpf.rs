@@ -3,6 +3,7 @@
 //! Everything grows from the start of the observation: a rate is the difference of two samples. Probes that cost by the
 //! call run in windows; their figures are of those windows alone, whose length is [`BpfSample::window_ns`].
 
+use crate::threads::ThreadStates;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -60,6 +61,12 @@ pub struct BpfSample {
     pub waits: Vec<WaitUse>,
     /// Where threads waited in `futex` in the windows, those that took longest without a time limit first.
     pub futexes: Vec<FutexUse>,
+    /// Calls of 1 ms and more in the windows, by kind of descriptor, those that took longest in all first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub long_calls: Vec<LongCall>,
+    /// How threads spent the windows. Only in a sample that follows one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub threads: Option<ThreadStates>,
 }
 
 /// A histogram by powers of two.
@@ -123,6 +130,26 @@ pub struct CallUse {
     /// How often which error was returned, by its name, such as `EAGAIN`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub errors_by: BTreeMap<String, u64>,
+}
+
+/// Long calls of one kind, at one kind of descriptor.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct LongCall {
+    /// The call; `none`: a thread that was in no call for so long, its turns off a CPU included.
+    pub name: String,
+    /// What its first argument is, of [`crate::threads::DESCRIPTORS`].
+    pub at: String,
+    /// How many ended.
+    pub count: u64,
+    /// Their time, waiting included, nanoseconds.
+    pub ns: u64,
+    /// The longest, nanoseconds.
+    pub longest_ns: u64,
+    /// The thread of that.
+    pub longest_tid: u32,
+    /// When that ended, nanoseconds since the run's start.
+    pub longest_at_ns: i64,
 }
 
 /// Time that a thread spent off a CPU at one place.

@@ -12,4 +12,5 @@ pub mod profile;
 pub mod readings;
 pub mod remote;
 pub mod snapshot;
+pub mod threads;
 pub mod watched;

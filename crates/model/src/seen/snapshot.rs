@@ -444,6 +444,12 @@ pub struct Stands {
     pub syscall: Option<i64>,
     /// Whether it was on a CPU, or about to be.
     pub is_running: bool,
+    /// The descriptor that the call is at; `None`: it names none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub descriptor: Option<u32>,
+    /// What that is, of [`crate::threads::DESCRIPTORS`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at: Option<String>,
 }
 
 /// How a sampler fared.

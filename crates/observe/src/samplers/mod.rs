@@ -8,6 +8,7 @@ pub mod bpf;
 #[cfg(not(feature = "bpf"))]
 #[path = "bpf_absent.rs"]
 pub mod bpf;
+mod calls;
 pub mod host {
     //! The machine.
     pub mod clock;
@@ -46,6 +47,7 @@ pub mod process {
     //! The target's processes; of the generator's own, threads, memory, descriptors and quota; those beside them.
     pub mod cgroup;
     pub mod cgroup_waits;
+    pub(crate) mod descriptor_kinds;
     pub mod files;
     pub mod io;
     pub mod memory;

@@ -4,10 +4,12 @@ use super::document::{Bpf, BpfBucket, BpfHistogram};
 use model::Snapshot;
 use model::bpf::Log2;
 
-/// The last reading of the probes. Waits are those of the last window, which a later reading does not repeat.
+/// The last reading of the probes. Waits are those of the last window, and threads are told at its end: no later reading
+/// repeats them.
 pub(super) fn of(snapshots: &[Snapshot]) -> Option<Bpf> {
-    let last = snapshots.iter().rev().find_map(|snapshot| snapshot.bpf.as_ref())?;
-    let waits = snapshots.iter().rev().filter_map(|s| s.bpf.as_ref()).map(|bpf| &bpf.waits).find(|w| !w.is_empty());
+    let samples = || snapshots.iter().rev().filter_map(|snapshot| snapshot.bpf.as_ref());
+    let last = samples().next()?;
+    let waits = samples().map(|bpf| &bpf.waits).find(|waits| !waits.is_empty());
     let calls: u64 = last.calls.iter().map(|call| call.count).sum();
     Some(Bpf {
         counts: last.counts.clone(),
@@ -21,6 +23,8 @@ pub(super) fn of(snapshots: &[Snapshot]) -> Option<Bpf> {
         calls: last.calls.clone(),
         waits: waits.cloned().unwrap_or_default(),
         futexes: last.futexes.clone(),
+        long_calls: last.long_calls.clone(),
+        threads: samples().find_map(|bpf| bpf.threads.clone()),
     })
 }
 

@@ -524,6 +524,10 @@ pub struct Bpf {
     pub waits: Vec<model::bpf::WaitUse>,
     /// Where threads waited in `futex` in the windows, longest first.
     pub futexes: Vec<model::bpf::FutexUse>,
+    /// Calls of 1 ms and more in the windows, by kind of descriptor, longest in all first.
+    pub long_calls: Vec<model::bpf::LongCall>,
+    /// How threads spent the windows; `null`: it was not looked at.
+    pub threads: Option<model::threads::ThreadStates>,
 }
 
 /// A histogram by powers of two.

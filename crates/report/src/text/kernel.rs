@@ -9,6 +9,7 @@ use super::page::Page;
 use crate::words::{counted, duration, figure, grouped, length, listed, percent};
 use model::Snapshot;
 use model::bpf::{BpfSample, CallUse, FutexUse, Log2, WaitUse};
+use model::threads::ThreadStates;
 use model::units::show_bytes;
 use std::io::{self, Write};
 
@@ -30,6 +31,8 @@ pub(crate) fn write<W: Write>(page: &mut Page<'_, W>, snapshots: &[Snapshot]) ->
     ];
     // Waits are of the last window alone, which a later sample does not repeat.
     let waits = samples().map(|bpf| &bpf.waits).find(|waits| !waits.is_empty());
+    let states = samples().find_map(|bpf| bpf.threads.as_ref());
+    let threads = super::threads::rows(states.unwrap_or(&ThreadStates::default()), &last.long_calls);
     let windows = [
         ("run queue", seen.times("runqueue.wait_ns", "runnable, without a CPU")),
         ("service", seen.times("sockets.service_ns", "from a request’s arrival to sending its reply")),
@@ -45,6 +48,7 @@ pub(crate) fn write<W: Write>(page: &mut Page<'_, W>, snapshots: &[Snapshot]) ->
         ("block I/O", seen.block()),
         ("delayed ACKs", seen.delayed_acks()),
     ];
+    let windows: Vec<(&str, Vec<String>)> = windows.into_iter().chain(threads).collect();
     let lost = seen.lost();
     if always.iter().chain(&windows).all(|(_, lines)| lines.is_empty()) && lost.is_empty() {
         return Ok(());
@@ -303,6 +307,8 @@ fn sizes(histogram: &Log2) -> String {
 mod tests {
     use super::*;
     use crate::text::Style;
+    use model::bpf::LongCall;
+    use model::threads::{FutexHolder, Pause, Stall, ThreadTime, WaitPlace, Wake};
     use std::collections::BTreeMap;
 
     fn text(bpf: BpfSample, width: usize, unicode: bool) -> String {
@@ -401,6 +407,94 @@ mod tests {
                 },
                 FutexUse { pid: 4242, place: "only timed".to_owned(), timed_count: 25, ..FutexUse::default() },
             ],
+            long_calls: vec![
+                LongCall {
+                    name: "fsync".to_owned(),
+                    at: "log".to_owned(),
+                    count: 33,
+                    ns: 210_000_000,
+                    longest_ns: 12_000_000,
+                    longest_tid: 4243,
+                    longest_at_ns: 3_000_000_000,
+                },
+                LongCall {
+                    name: "none".to_owned(),
+                    at: "none".to_owned(),
+                    count: 2,
+                    ns: 61_000_000,
+                    longest_ns: 50_000_000,
+                    longest_tid: 4242,
+                    longest_at_ns: 3_100_000_000,
+                },
+            ],
+            threads: Some(threads()),
+        }
+    }
+
+    /// One that works, one that waits for a lock that the other holds, and some that have ended.
+    fn threads() -> ThreadStates {
+        let text = str::to_owned;
+        let thread = |tid, name: &str, ns: &[(&str, u64)], waits| ThreadTime {
+            threads: 1,
+            pid: 4242,
+            tid,
+            name: text(name),
+            alive_ns: 3_000_000_000,
+            ns: counts(ns),
+            waits,
+        };
+        let asks = WaitPlace {
+            state: text("socket"),
+            call: text("recvfrom"),
+            at: text("backend"),
+            remote: Some(text("10.0.0.2:5432")),
+            ..WaitPlace::default()
+        };
+        ThreadStates {
+            window_ns: 3_000_000_000,
+            threads: vec![
+                thread(
+                    4242,
+                    "worker-0",
+                    &[("on-cpu", 2_400_000_000), ("socket", 590_000_000), ("runnable", 10_000_000)],
+                    vec![asks],
+                ),
+                thread(4243, "worker-1", &[("on-cpu", 300_000_000), ("futex", 2_700_000_000)], vec![]),
+            ],
+            others: Some(ThreadTime { threads: 12, alive_ns: 9, ..ThreadTime::default() }),
+            wakes: vec![Wake {
+                tid: 4243,
+                state: text("futex"),
+                by: text("thread"),
+                waker_tid: 4242,
+                waker_name: text("worker-0"),
+                count: 1480,
+                ns: 2_650_000_000,
+            }],
+            holders: vec![FutexHolder {
+                pid: 4242,
+                place: text("server+0x4040"),
+                tid: 4242,
+                known_by: text("owner"),
+                waits: 1480,
+                ns: 2_600_000_000,
+                ran_ns: 2_340_000_000,
+                ..FutexHolder::default()
+            }],
+            stalls: vec![Stall {
+                tid: 4242,
+                from_ns: 3_217_000_000,
+                ns: 41_000_000,
+                state: text("socket"),
+                call: text("recvfrom"),
+                at: text("backend"),
+            }],
+            pauses: vec![Pause {
+                from_ns: 3_300_000_000,
+                ns: 120_000_000,
+                ended_by: 4242,
+                threads: counts(&[("stopped", 2)]),
+            }],
         }
     }
 

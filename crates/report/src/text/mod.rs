@@ -19,6 +19,7 @@ pub(crate) mod page;
 pub(crate) mod remote;
 mod segments;
 mod split;
+mod threads;
 
 use crate::{Describe, damage, words};
 use model::Recording;

@@ -177,6 +177,7 @@ impl Family {
             None
         };
         self.sample.waits.clear();
+        self.sample.threads = None;
         let window_ended = closed_since_ns.is_some() || self.level == Level::Full;
         let attached = match (closed_since_ns, self.window.open_since_ns) {
             (Some((from_ns, _)), _) => Some((from_ns, self.window.attached_to_ns)),

@@ -20,6 +20,7 @@ mod oncpu;
 mod runqueue;
 mod sockets;
 mod syscalls;
+mod threads;
 mod tls;
 mod window;
 
@@ -86,6 +87,7 @@ pub const PROBES: &[Probe] = &[
     oncpu::PROBE,
     syscalls::PROBE,
     offcpu::PROBE,
+    threads::PROBE,
     locks::PROBE,
     block::PROBE,
     delayed_acks::PROBE,
@@ -177,6 +179,7 @@ struct Names {
     oncpu: oncpu::State,
     offcpu: offcpu::State,
     exchanges: exchanges::State,
+    threads: threads::State,
 }
 
 /// For a probe that has nothing beside counts and histograms.

@@ -37,6 +37,8 @@ const PORT_WORDS: usize = 65_536 / 64;
 const OFTEN: &str = "often_";
 /// A map that one program makes and others, which are loaded after it, look into as well.
 const SHARED: &str = "accepted";
+/// A map that tells programs which must see all of several events or none that their window is over.
+const UNTIL: &str = "until";
 
 /// Why probes do not run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -148,6 +150,8 @@ pub(crate) struct Programs {
     object: Object,
     links: Vec<Link>,
     often: Vec<Link>,
+    /// Between which moments of the monotonic clock they ran last, nanoseconds; no end: they do.
+    ran_ns: (i64, Option<i64>),
     /// How many records were taken from its ring.
     taken: u64,
     /// Attached to files, by [`Programs::follow`].
@@ -163,12 +167,17 @@ impl Programs {
         scope.ids.set(&mut object);
         let object = hooks::with_numbers(scope.types.hooks(), || object.load())
             .map_err(|error| BpfError::of("the kernel does not take the program", &error))?;
-        let programs =
-            Programs { object, links: Vec::new(), often: Vec::new(), taken: 0, uprobes: uprobes::Uprobes::default() };
+        let programs = Programs {
+            object,
+            links: Vec::new(),
+            often: Vec::new(),
+            ran_ns: (0, None),
+            taken: 0,
+            uprobes: uprobes::Uprobes::default(),
+        };
         for (name, words) in settings {
-            if let Ok(map) = programs.map(name) {
-                set_first(&map, words)
-                    .map_err(|error| BpfError::of(format!("the map '{name}' cannot be set"), &error))?;
+            if programs.found(name).is_ok() {
+                programs.set(name, words)?;
             }
         }
         if scope.shared.is_none() {
@@ -189,10 +198,13 @@ impl Programs {
         if !self.object.progs().any(|program| program.autoload() && runs(program.name(), program.section())) {
             return Ok(());
         }
-        let now_ns = u64::try_from(clock::monotonic_ns()).unwrap_or(0);
-        // A program that does not look at it has no such map.
-        if let Ok(map) = self.map("window") {
-            set_first(&map, &[now_ns]).map_err(|error| BpfError::of("the map 'window' cannot be set", &error))?;
+        let now_ns = clock::monotonic_ns();
+        self.ran_ns = (now_ns, None);
+        for (name, word) in [("window", now_ns.cast_unsigned()), (UNTIL, 0)] {
+            // A program that does not look at it has no such map.
+            if self.found(name).is_ok() {
+                self.set(name, &[word])?;
+            }
         }
         let (mut links, mut often) = (Vec::new(), Vec::new());
         for program in self.object.progs_mut().filter(|program| program.autoload()) {
@@ -218,8 +230,32 @@ impl Programs {
     pub(crate) fn detach(&mut self, all: bool) {
         self.often.clear();
         if all {
+            if self.ran_ns.1.is_none() {
+                let now_ns = clock::monotonic_ns();
+                self.ran_ns.1 = Some(now_ns);
+                // Without such a map there is nothing that would be half seen.
+                let _ = self.set(UNTIL, &[now_ns.cast_unsigned()]);
+            }
             self.links.clear();
         }
+    }
+
+    /// From when on all of them run or ran last, and until when: now, where they do. Of the monotonic clock, nanoseconds.
+    pub(crate) fn ran_ns(&self) -> (i64, i64) {
+        (self.ran_ns.0, self.ran_ns.1.unwrap_or_else(clock::monotonic_ns))
+    }
+
+    /// The first entry of an array that is not kept by CPU.
+    pub(crate) fn first(&self, name: &str) -> Result<Vec<u64>, BpfError> {
+        let map = self.found(name)?;
+        let value = map.lookup(&0_u32.to_ne_bytes(), MapFlags::ANY).map_err(|error| unreadable(&map, &error))?;
+        Ok(words(&value.unwrap_or_default()).collect())
+    }
+
+    /// Sets the first entry of an array.
+    pub(crate) fn set(&self, name: &str, words: &[u64]) -> Result<(), BpfError> {
+        set_first(&self.map(name)?, words)
+            .map_err(|error| BpfError::of(format!("the map '{name}' cannot be set"), &error))
     }
 
     /// How many times a program was left out because it was running already on that CPU, interrupted; `None`: the kernel

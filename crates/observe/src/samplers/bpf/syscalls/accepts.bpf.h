@@ -1,14 +1,6 @@
 /* What accept(2) and accept4(2) return: when a connection was accepted, for `sockets` to read. */
 #include "accepted.bpf.h"
 
-#ifdef __TARGET_ARCH_arm64
-#define ACCEPT 202
-#define ACCEPT4 242
-#else
-#define ACCEPT 43
-#define ACCEPT4 288
-#endif
-
 static __always_inline void accept_ends(struct task_struct *task, long ret)
 {
 	struct socket *socket;

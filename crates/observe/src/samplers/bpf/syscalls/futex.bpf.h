@@ -1,10 +1,5 @@
 /* Waits of the target's threads in futex(2): for locks, conditions and whatever else a program makes of it. */
 
-#ifdef __TARGET_ARCH_arm64
-#define FUTEX 98
-#else
-#define FUTEX 202
-#endif
 #define EAGAIN 11
 #define ETIMEDOUT 110
 

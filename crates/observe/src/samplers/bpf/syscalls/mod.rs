@@ -5,9 +5,11 @@
 //! began and ended in the same window have a time, which favours short ones: how many a window cut is counted, those that
 //! had begun before it (`began_before`) and those that had not ended when it, or the counting in it, did (`not_ended`, also
 //! by name). A thread that is in one call all through the window is in neither. What is accepted through io_uring is not seen. `accepts.empty_handed`:
-//! no connection waited, or no descriptor was left.
+//! no connection waited, or no descriptor was left. Calls of 1 ms and more are kept by what they are at, and so are stretches
+//! in which a thread was in none (`long`).
 
 mod futex;
+mod long;
 
 use super::{Probe, Reading, Runs, folded, object};
 use crate::source::bpf::{BpfError, Programs, names};
@@ -16,7 +18,7 @@ use std::collections::BTreeMap;
 
 pub(super) const PROBE: Probe = Probe {
     name: "bpf/syscalls",
-    about: "system calls of the target: how many, errors, time; connections accepted; waits in futex by address",
+    about: "system calls of the target: how many, errors, time; connections accepted; waits in futex by address; long calls",
     runs: Runs::UntilEnough,
     object: object!("syscalls"),
     counts: &[
@@ -33,6 +35,7 @@ pub(super) const PROBE: Probe = Probe {
         "futex.not_slept",
         "futex.addresses_lost",
         "futex.waiters_lost",
+        "long_lost",
     ],
     histograms: &["call_ns", "futex.wait_ns", "futex.timed_wait_ns"],
     read,
@@ -61,5 +64,6 @@ fn read(programs: &mut Programs, reading: &mut Reading<'_>) -> Result<(), BpfErr
     reading.sample.counts.insert("syscalls.not_ended".to_owned(), not_ended);
     calls.sort_by(|a, b| b.ns.cmp(&a.ns).then_with(|| a.name.cmp(&b.name)));
     reading.sample.calls = calls;
+    long::read(programs, reading)?;
     futex::read(programs, reading)
 }

@@ -4,6 +4,8 @@
 #define HISTOGRAMS_MAX 3
 #include "plimsoll.bpf.h"
 #include "registers.bpf.h"
+#include "calls.bpf.h"
+#include "descriptors.bpf.h"
 
 #define CALLS_MAX 512
 #define FAILURES_MAX 1024
@@ -22,12 +24,14 @@ enum {
 	FUTEX_NOT_SLEPT,
 	FUTEX_ADDRESSES_LOST,
 	FUTEX_WAITERS_LOST,
+	LONG_LOST,
 };
 enum { CALL_NS, FUTEX_WAIT_NS, FUTEX_TIMED_WAIT_NS };
 
 struct start {
 	u64 at_ns;     /* 0: the thread is in no call */
 	u64 window_ns; /* in which window that was, or the last one */
+	u64 left_ns;   /* when it came back from its last call */
 	u32 number;
 	u32 is_timed;
 	u64 futex; /* its address; 0: no wait in futex */
@@ -35,6 +39,7 @@ struct start {
 
 #include "accepts.bpf.h"
 #include "futex.bpf.h"
+#include "long.bpf.h"
 
 /* With the thread itself: found without a search, and gone when it goes. */
 struct {
@@ -100,9 +105,11 @@ static __always_inline void fails(u32 number, long ret)
 SEC("tp_btf/sys_enter")
 int BPF_PROG(on_enter, void *regs, long number)
 {
-	struct start *start = start_of(bpf_get_current_task_btf());
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct start *start = start_of(task);
 	struct use *use;
 	u32 call = number;
+	u64 now;
 	if (!start)
 		return 0;
 	use = bpf_map_lookup_elem(&uses, &call);
@@ -110,10 +117,13 @@ int BPF_PROG(on_enter, void *regs, long number)
 		use->begun++;
 	start->number = number;
 	start->futex = 0;
-	if (number == FUTEX)
+	if (number == CALL_FUTEX)
 		futex_begins(start, regs);
 	start->window_ns = window_ns();
-	start->at_ns = bpf_ktime_get_ns();
+	now = bpf_ktime_get_ns();
+	if (is_of_window(start->left_ns) && now - start->left_ns >= LONG_NS)
+		note_long(task, NO_CALL, 0, now - start->left_ns, now);
+	start->at_ns = now;
 	return 0;
 }
 
@@ -124,7 +134,7 @@ int BPF_PROG(on_exit, void *regs, long ret)
 	struct start *start = bpf_task_storage_get(&started, task, 0, 0);
 	bool failed = ret < 0 && ret >= -4095;
 	struct use *use;
-	u64 took;
+	u64 took, now;
 	u32 number;
 	if (!start || !is_of_window(start->at_ns)) {
 		/* A thread that is new comes back from no call that it has made, and one that has entered others meanwhile
@@ -133,13 +143,18 @@ int BPF_PROG(on_exit, void *regs, long ret)
 			add_alone(BEGAN_BEFORE, 1);
 		if (start) {
 			start->at_ns = 0;
+			start->left_ns = 0;
 			start->window_ns = window_ns();
 		}
 		return 0;
 	}
-	took = bpf_ktime_get_ns() - start->at_ns;
+	now = bpf_ktime_get_ns();
+	took = now - start->at_ns;
 	number = start->number;
 	start->at_ns = 0;
+	start->left_ns = now;
+	if (took >= LONG_NS)
+		note_long(task, number, ARGUMENT(regs, 0, di), took, now);
 	record_alone(CALL_NS, took);
 	if (failed) {
 		add_alone(ERRORS, 1);
@@ -153,7 +168,7 @@ int BPF_PROG(on_exit, void *regs, long ret)
 	} else {
 		add_alone(UNKNOWN, 1);
 	}
-	if (number == ACCEPT || number == ACCEPT4)
+	if (number == CALL_ACCEPT || number == CALL_ACCEPT4)
 		accept_ends(task, ret);
 	if (start->futex)
 		futex_ends(task, start, took, ret);
