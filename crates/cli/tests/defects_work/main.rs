@@ -12,6 +12,7 @@ mod replies;
 mod subject;
 mod table;
 mod traces;
+mod waiting;
 mod ways;
 mod work;
 
@@ -43,9 +44,13 @@ pub const ALL: &[&str] = &["http", "echo", "ws"];
 pub const BOTH_PROXIED: &[&str] = &["http", "echo", "proxy"];
 /// Those of `ALL`, and the proxy.
 pub const PROXIED: &[&str] = &["http", "echo", "ws", "proxy"];
+/// Those of `BOTH_PROXIED`, and the name service.
+pub const BOTH_PROXIED_NAMED: &[&str] = &["http", "echo", "proxy", "names"];
+/// All servers.
+pub const EVERY: &[&str] = &["http", "echo", "ws", "proxy", "names"];
 
 /// The cases, each with the file of its reading.
-const CASES: &[&[Case]] = &[work::CASES, replies::CASES];
+const CASES: &[&[Case]] = &[work::CASES, waiting::CASES, replies::CASES];
 
 /// Lists cases and makes a test of each, so that they run side by side:
 /// `test: "defect" "=strength", workers, servers => reading;`.

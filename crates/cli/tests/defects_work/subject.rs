@@ -59,11 +59,16 @@ impl Subject {
         self.workers().iter().map(Task::cpu).sum()
     }
 
-    pub fn connect(&self) -> Client {
+    /// A connection on which nothing has been said.
+    pub fn connect_silently(&self) -> Client {
         let stream = TcpStream::connect(self.addr).unwrap();
         stream.set_read_timeout(Some(HANG_GUARD)).unwrap();
         stream.set_nodelay(true).unwrap();
-        let mut client = Client { stream, server: self.server, port: self.addr.port() };
+        Client { stream, server: self.server, port: self.addr.port() }
+    }
+
+    pub fn connect(&self) -> Client {
+        let mut client = self.connect_silently();
         if self.server == "ws" {
             let fields = "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13";
             let key = "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==";
@@ -115,6 +120,7 @@ impl Client {
     pub fn exchange(&mut self) {
         match self.server {
             "http" | "proxy" => assert!(!self.get("/bytes?n=100").is_cut),
+            "names" => assert_eq!(self.load("key"), b"$-1\r\n"),
             "ws" => {
                 self.send(&frame(0x82, &[b'a'; 100]).bytes(true, 0));
                 self.stream.read_exact(&mut [0; 102]).unwrap();
@@ -126,6 +132,16 @@ impl Client {
         }
     }
 
+    /// A message of so many bytes, and its return: of echo and WebSocket.
+    pub fn exchange_bytes(&mut self, number: usize) {
+        let bytes = vec![b'a'; number];
+        let message = if self.server == "ws" { frame(0x82, &bytes).bytes(true, 0) } else { bytes };
+        self.send(&message);
+        // A message that comes back is not masked: four bytes less.
+        let back = message.len() - if self.server == "ws" { 4 } else { 0 };
+        self.stream.read_exact(&mut vec![0; back]).unwrap();
+    }
+
     /// As [`Self::exchange`]; false where the connection ends instead.
     pub fn try_exchange(&mut self) -> bool {
         match self.server {
@@ -135,6 +151,30 @@ impl Client {
             }
             _ => self.stream.write_all(&[b'a'; 100]).is_ok() && self.stream.read_exact(&mut [0; 100]).is_ok(),
         }
+    }
+
+    /// Names: what comes for a name that is not there.
+    pub fn load(&mut self, name: &str) -> [u8; 5] {
+        self.send(format!("*2\r\n$4\r\nLOAD\r\n${}\r\n{name}\r\n", name.len()).as_bytes());
+        let mut reply = [0; 5];
+        self.stream.read_exact(&mut reply).unwrap();
+        reply
+    }
+
+    /// Whether its connection ends within so long, without anything asked.
+    pub fn ends_within(&mut self, time: Duration) -> bool {
+        self.stream.set_read_timeout(Some(time)).unwrap();
+        let received = self.stream.read(&mut [0]);
+        self.stream.set_read_timeout(Some(HANG_GUARD)).unwrap();
+        match received {
+            Ok(n) => n == 0,
+            Err(error) => error.kind() == std::io::ErrorKind::ConnectionReset,
+        }
+    }
+
+    /// Bytes it has sent that the server has not received.
+    pub fn unread_bytes(&self) -> u64 {
+        unread_bytes(self.port, self.stream.local_addr().unwrap().port())
     }
 
     /// The socket, to end it from another thread.
