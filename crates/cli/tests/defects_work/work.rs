@@ -14,9 +14,9 @@ cases! {
     accept_imbalance: "accept-imbalance" "=5ms", 2, BOTH => only_one_worker_sleeps;
     cpu_heavy: "cpu-heavy" "=20ms", 1, EVERY => each_request_computes;
     single_thread: "single-thread" "=20ms", 2, PROXIED => one_worker_computes;
-    global_lock: "global-lock" "=20ms", 2, PROXIED => workers_wait_in_futex;
+    global_lock: "global-lock" "=5ms", 2, PROXIED => workers_wait_in_futex;
     blocked_loop: "blocked-loop" "=20ms", 1, EVERY => two_of_twenty_compute;
-    stop_the_world: "stop-the-world" "=900ms", 2, EVERY => all_workers_stand_at_once;
+    stop_the_world: "stop-the-world" "=450ms:every=500ms", 2, EVERY => all_workers_stand_at_once;
     head_of_line: "head-of-line" "=50ms", 1, BOTH_PROXIED_NAMED => one_of_hundred_computes;
     slow_backend: "slow-backend" "=5ms", 1, ALL => it_asks_another_process;
     fsync_log: "fsync-log" "", 1, BOTH_PROXIED_NAMED => each_request_is_synced;
@@ -112,7 +112,7 @@ fn all_workers_stand_at_once(subject: &Subject) -> Option<bool> {
                 }
             });
         }
-        let until = Instant::now() + Duration::from_millis(2500);
+        let until = Instant::now() + Duration::from_millis(1500);
         // In each of ten looks one after the other: any worker may be met once in a short wait.
         let mut looks = 0;
         while looks < 10 && Instant::now() < until {

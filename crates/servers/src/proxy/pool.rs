@@ -71,9 +71,19 @@ impl Pool {
         }
     }
 
-    /// At most so many to each origin from here on. Those that are there already stay.
+    /// At most so many to each origin from here on. Idle ones beyond that are closed, those in use end with their reply.
     pub(super) fn limit(&mut self, connections: usize) {
+        if self.open_max == connections {
+            return;
+        }
         self.open_max = connections;
+        for origin in 0..self.open.len() {
+            while self.open[origin] > connections
+                && let Some(oldest) = self.idle[origin].first().copied()
+            {
+                self.drop(oldest);
+            }
+        }
     }
 
     /// A client's connection whose turn it is. One that has gone since it waited leaves the turn to the next.
@@ -170,7 +180,7 @@ impl Pool {
         // Bytes behind the reply, or the end: then it is of no use.
         let is_quiet = !upstream.readable
             || matches!(recv(&upstream.fd, &mut [0_u8; 1], RecvFlags::PEEK | RecvFlags::DONTWAIT), Err(Errno::AGAIN));
-        if !is_quiet || self.idle_max == 0 {
+        if !is_quiet || self.idle_max == 0 || self.open[upstream.origin] > self.open_max {
             return self.drop(id);
         }
         upstream.readable = false;
