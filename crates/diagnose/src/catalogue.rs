@@ -172,10 +172,14 @@ pub const SERVER: &[Cause] = &[
         "accept-imbalance",
         &[("waiting and drops of each listener, its owners", "network/listeners"), ("CPU time by thread", THREADS)],
     ),
-    lacking(
+    cause(
         "tls-handshake-bound",
-        &[("handshakes and their time", CLIENT), ("handshakes", "bpf/tls"), ("CPU time by thread", THREADS)],
-        "the certificate's kind and size as figures",
+        &[
+            ("handshakes and their time", CLIENT),
+            ("the certificate's kind and size", CLIENT),
+            ("handshakes", "bpf/tls"),
+            ("CPU time by thread", THREADS),
+        ],
     ),
     cause("keepalive-off", &[("closed by the peer after each reply", CLIENT), ("passive opens", COUNTERS)]),
     cause(
@@ -210,12 +214,22 @@ pub const SERVER: &[Cause] = &[
         "what a runtime tells of its collector",
     ),
     cause("slow-path", &[("times by URL or command", CLIENT), ("where the thread runs", "bpf/oncpu")]),
-    lacking(
+    cause(
         "neighbour-request",
-        &[("pauses", CLIENT), ("receives and sends", "bpf/sockets")],
-        "receives of connections that are not ours, apart",
+        &[
+            ("pauses", CLIENT),
+            ("requests of clients other than the generator, and their service time", "bpf/sockets"),
+            ("receives and sends", "bpf/sockets"),
+        ],
     ),
-    lacking("files-reread", &[("opens and reads a request", SYSCALLS), ("bytes read", "process/io")], "which file"),
+    cause(
+        "files-reread",
+        &[
+            ("opens and reads a request", SYSCALLS),
+            ("which files are opened most", SYSCALLS),
+            ("bytes read", "process/io"),
+        ],
+    ),
     cause(
         "io-throttled",
         &[("bytes beside the group's limit", "process/cgroup_waits"), ("the disk is idle", "host/disks")],

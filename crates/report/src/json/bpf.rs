@@ -21,6 +21,7 @@ pub(super) fn of(snapshots: &[Snapshot]) -> Option<Bpf> {
         calls: last.calls.clone(),
         waits: waits.cloned().unwrap_or_default(),
         futexes: last.futexes.clone(),
+        files: last.files.clone(),
     })
 }
 

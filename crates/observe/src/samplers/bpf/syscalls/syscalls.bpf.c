@@ -1,6 +1,6 @@
 /* System calls of the target by number: how many, how many failed, how long they took; and of two of them more: what
- * accept returned, and where futex waited. One pair of programs for all, as each costs every call of the host. */
-#define COUNTS_MAX 14
+ * accept returned, where futex waited, and which files were opened. One pair of programs for all, as each costs every call of the host. */
+#define COUNTS_MAX 15
 #define HISTOGRAMS_MAX 3
 #include "plimsoll.bpf.h"
 #include "registers.bpf.h"
@@ -22,6 +22,8 @@ enum {
 	FUTEX_NOT_SLEPT,
 	FUTEX_ADDRESSES_LOST,
 	FUTEX_WAITERS_LOST,
+	OPENS_UNREAD,
+	OPENED_LOST,
 };
 enum { CALL_NS, FUTEX_WAIT_NS, FUTEX_TIMED_WAIT_NS };
 
@@ -35,6 +37,7 @@ struct start {
 
 #include "accepts.bpf.h"
 #include "futex.bpf.h"
+#include "opens.bpf.h"
 
 /* With the thread itself: found without a search, and gone when it goes. */
 struct {
@@ -112,6 +115,8 @@ int BPF_PROG(on_enter, void *regs, long number)
 	start->futex = 0;
 	if (number == FUTEX)
 		futex_begins(start, regs);
+	else if (number == OPENAT || number == OPEN)
+		opens(number, regs);
 	start->window_ns = window_ns();
 	start->at_ns = bpf_ktime_get_ns();
 	return 0;
