@@ -93,6 +93,7 @@ fn nginx_is_loaded_in_both_versions_on_both_drivers() {
             assert!((1..=5).contains(&handshakes), "{driver} {version}: {tls}");
             let agreed = tls["agreed"].as_str().unwrap();
             assert!(agreed.starts_with(shown) && agreed.contains("certificate ECDSA P-256"), "{agreed}");
+            assert_eq!((&tls["certificate"], &tls["certificate_bits"]), (&"ecdsa-p256".into(), &256.into()), "{tls}");
             assert_eq!(doc["latency"]["tls"]["count"], handshakes, "{driver} {version}");
             let connects = doc["latency"]["connect"]["count"].as_u64().unwrap();
             assert!((handshakes..=5).contains(&connects), "{driver} {version}: {connects} connects");

@@ -210,10 +210,14 @@ pub const SERVER: &[Cause] = &[
         "accept-imbalance",
         &[("waiting and drops of each listener, its owners", "network/listeners"), ("CPU time by thread", THREADS)],
     ),
-    lacking(
+    cause(
         "tls-handshake-bound",
-        &[("handshakes and their time", CLIENT), ("handshakes", "bpf/tls"), ("CPU time by thread", THREADS)],
-        "the certificate's kind and size as figures",
+        &[
+            ("handshakes and their time", CLIENT),
+            ("the certificate's kind and size", CLIENT),
+            ("handshakes", "bpf/tls"),
+            ("CPU time by thread", THREADS),
+        ],
     ),
     cause("keepalive-off", &[("closed by the peer after each reply", CLIENT), ("passive opens", COUNTERS)]),
     cause(
@@ -268,12 +272,22 @@ pub const SERVER: &[Cause] = &[
             ("from the first read of a request to the last send of its reply", EXCHANGES),
         ],
     ),
-    lacking(
+    cause(
         "neighbour-request",
-        &[("pauses", CLIENT), ("receives and sends", "bpf/sockets")],
-        "receives of connections that are not ours, apart",
+        &[
+            ("pauses", CLIENT),
+            ("requests of clients other than the generator, and their service time", "bpf/sockets"),
+            ("receives and sends", "bpf/sockets"),
+        ],
     ),
-    lacking("files-reread", &[("opens and reads a request", SYSCALLS), ("bytes read", "process/io")], "which file"),
+    cause(
+        "files-reread",
+        &[
+            ("opens and reads a request", SYSCALLS),
+            ("which files are opened most", SYSCALLS),
+            ("bytes read", "process/io"),
+        ],
+    ),
     cause(
         "io-throttled",
         &[("bytes beside the group's limit", "process/cgroup_waits"), ("the disk is idle", "host/disks")],

@@ -6,6 +6,7 @@ mod common;
 
 use common::open;
 use diagnose::diagnose;
+use diagnose::history::{History, Metric, Subject};
 use model::finding::{Finding, Status};
 use model::remote::TargetHost;
 use model::snapshot::CpuTimes;
@@ -66,4 +67,25 @@ fn a_busy_target_elsewhere_is_seen_as_one_here_is() {
     assert_eq!((here.status, &here.title), (there.status, &there.title));
     let idle = open().each(|s| (s.busy, s.target) = (0.97, vec![(0.1, 0.0)])).recording();
     assert_eq!(finding(&apart(idle, |_, _| {}), "generator-cpu").status, Status::Supported);
+}
+
+#[test]
+fn the_network_counters_of_both_machines_are_kept_beside_each_other() {
+    let mut recording = open().recording();
+    for (i, snapshot) in recording.snapshots.iter_mut().enumerate() {
+        snapshot.network.set("tcp_retransmits", 10 * i as u64);
+        snapshot.interfaces.entry("eth0".to_owned()).or_default().set("received_bytes", 1000 * i as u64);
+    }
+    let readings = recording.snapshots.len() as u64;
+    let recording = apart(recording, |i, target| {
+        target.network.set("tcp_retransmits", i as u64);
+        target.interfaces.clear();
+    });
+    let history = History::of(&recording.snapshots);
+    let whole = history.whole().unwrap();
+    let grown = |of, name| history.growth(Metric::new(of, name), whole).unwrap().value;
+    assert_eq!(grown(Subject::Network, "tcp_retransmits"), (readings - 1) as f64);
+    assert_eq!(grown(Subject::GeneratorNetwork, "tcp_retransmits"), (10 * (readings - 1)) as f64);
+    assert_eq!(grown(Subject::GeneratorInterface("eth0"), "received_bytes"), (1000 * (readings - 1)) as f64);
+    assert!(history.growth(Metric::new(Subject::Interface("eth0"), "received_bytes"), whole).is_err());
 }

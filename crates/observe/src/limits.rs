@@ -54,6 +54,9 @@ pub(crate) const CALLS_LOOK_NS: i64 = 100_000_000;
 /// Places where threads wait that are kept, the longest waits first.
 #[cfg(feature = "bpf")]
 pub(crate) const WAITS_MAX: usize = 20;
+/// Names of files that the target opens that are kept, those it opens most first.
+#[cfg(feature = "bpf")]
+pub(crate) const OPENED_MAX: usize = 20;
 /// Addresses that threads wait at in futex that are kept, the longest waits first.
 #[cfg(feature = "bpf")]
 pub(crate) const FUTEXES_MAX: usize = 20;

@@ -35,6 +35,8 @@ pub(crate) struct Wake {
     pub(crate) expired: bool,
     /// The server ends: finish what is in flight, begin nothing.
     pub(crate) draining: bool,
+    /// It was named by [`Protocol::due`].
+    pub(crate) due: bool,
     /// Monotonic time, in nanoseconds.
     pub(crate) now_ns: u64,
     /// The connection woken; what [`Protocol::outgoing`] names to have it woken.
@@ -83,6 +85,8 @@ pub(crate) struct Accepting {
     pub(crate) spins: bool,
     /// A connection wakes every worker that waits at the same listener.
     pub(crate) herds: bool,
+    /// Connections stay in the accept queue for now.
+    pub(crate) is_full: bool,
 }
 
 /// What a server does with its connections: one value a worker. It is written against [`Io`], so that the same protocol
@@ -119,6 +123,15 @@ pub(crate) trait Protocol {
     fn outgoing(&mut self, _id: Token, _wake: Wake) -> Option<Token> {
         None
     }
+
+    /// A connection that is to be driven though nothing came on a socket of it: what it waited for elsewhere is there.
+    /// Asked after each batch of events until there is none.
+    fn due(&mut self) -> Option<Token> {
+        None
+    }
+
+    /// From here on there are at most so many connections of its own to each server that it asks.
+    fn limit_outgoing(&mut self, _connections: usize) {}
 
     /// A connection was closed; what it held elsewhere can be let go of.
     fn closed(&mut self, _conn: Self::Conn) {}
@@ -231,6 +244,9 @@ impl<P: Protocol> Run<'_, P> {
                 self.drive(token, Wake::default());
             }
             self.expire();
+            while let Some(token) = self.protocol.due() {
+                self.drive(token, Wake { due: true, ..Wake::default() });
+            }
             if self.accept_resume_ns <= self.now_ns {
                 self.resume_accepting()?;
             }
@@ -296,6 +312,9 @@ impl<P: Protocol> Run<'_, P> {
     fn accept(&mut self, index: usize, at_most: usize) -> rustix::io::Result<()> {
         let Some(listener) = self.listeners.get(index).map(Arc::clone) else { return Ok(()) };
         for _ in 0..at_most {
+            if self.protocol.accepting().is_some_and(|accepting| accepting.is_full) {
+                return self.pause_accepting(limits::ACCEPT_PAUSE.as_nanos() as u64);
+            }
             match accept_with(&listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
                 Ok(fd) => {
                     self.enter(fd);

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use crate::counters::Counters;
-use crate::defects::{Defective, Defects};
+use crate::defects::{Among, Defective, Defects};
 use crate::error::ServeError;
 use crate::options::ServeOptions;
 use crate::reactor::Protocol;
@@ -25,10 +25,11 @@ pub(crate) fn run<P: Protocol>(
     make: impl Fn() -> P + Sync,
 ) -> Result<Counters, ServeError> {
     let mut options = options.clone();
-    let defects = Defects::new(name, &mut options)?;
+    let defects = Defects::new(name, Among::Threads, &mut options)?;
     if defects.is_empty() {
         return run_linked(name, alpn, &options, stop, ready, make);
     }
+    let ready = defects.told(ready);
     run_linked(name, alpn, &options, stop, ready, || Defective::new(make(), defects.clone(), stop.clone()))
 }
 

@@ -512,7 +512,7 @@ impl Session<'_> {
     /// What a worker tells: the first of its kind is enough.
     fn note(&mut self, at_ns: u64, note: engine::driver::Note) {
         if self.recording.events.iter().all(|event| event.kind != note.kind) {
-            let event = Event::new(at_ns as i64, note.kind, note.text);
+            let event = Event::new(at_ns as i64, note.kind, note.text).with(note.details);
             if note.kind == model::event::TLS_FAILED {
                 self.watch.on_event(&event);
             }

@@ -16,10 +16,10 @@ pub struct Task {
     folder: PathBuf,
 }
 
-/// The worker threads of a server: `http-0`, `http-1` and so on.
+/// The worker threads of a server: `http-0`, `http-1` and so on; those of `names` are all called as it is.
 pub fn workers(pid: u32, server: &str) -> Vec<Task> {
     let prefix = format!("{server}-");
-    tasks(pid).into_iter().filter(|task| task.name.starts_with(&prefix)).collect()
+    tasks(pid).into_iter().filter(|task| task.name.starts_with(&prefix) || task.name == server).collect()
 }
 
 /// All its threads.

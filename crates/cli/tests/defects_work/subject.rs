@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::common::{self, Server};
 use crate::readings::{self, Task, unread_bytes};
@@ -19,13 +19,10 @@ pub struct Subject {
     _origin: Option<Server>,
     pub server: &'static str,
     pub addr: SocketAddr,
-    /// Not later than the server's own start.
-    pub started: Instant,
 }
 
 impl Subject {
     pub fn start(server: &'static str, workers: usize, defect: Option<&str>) -> Self {
-        let started = Instant::now();
         let workers = workers.to_string();
         let mut args = vec!["serve", server, "--listen", "127.0.0.1:0", "--workers", &workers];
         args.extend(defect.iter().flat_map(|defect| ["--defect", defect]));
@@ -33,7 +30,7 @@ impl Subject {
         args.extend(origin.iter().flat_map(|origin| ["--origin", &origin.url]));
         let process = common::serve(&args);
         let addr = process.url.split_once("://").unwrap().1.trim_end_matches('/').parse().unwrap();
-        Self { process, _origin: origin, server, addr, started }
+        Self { process, _origin: origin, server, addr }
     }
 
     pub fn pid(&self) -> u32 {
@@ -59,11 +56,16 @@ impl Subject {
         self.workers().iter().map(Task::cpu).sum()
     }
 
-    pub fn connect(&self) -> Client {
+    /// A connection on which nothing has been said.
+    pub fn connect_silently(&self) -> Client {
         let stream = TcpStream::connect(self.addr).unwrap();
         stream.set_read_timeout(Some(HANG_GUARD)).unwrap();
         stream.set_nodelay(true).unwrap();
-        let mut client = Client { stream, server: self.server, port: self.addr.port() };
+        Client { stream, server: self.server, port: self.addr.port() }
+    }
+
+    pub fn connect(&self) -> Client {
+        let mut client = self.connect_silently();
         if self.server == "ws" {
             let fields = "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13";
             let key = "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==";
@@ -113,17 +115,47 @@ pub struct Reply {
 impl Client {
     /// A request and its reply, whatever the server; sound ones.
     pub fn exchange(&mut self) {
+        self.ask();
+        self.take_reply();
+    }
+
+    /// The request of [`Self::exchange`].
+    pub fn ask(&mut self) {
         match self.server {
-            "http" | "proxy" => assert!(!self.get("/bytes?n=100").is_cut),
-            "ws" => {
-                self.send(&frame(0x82, &[b'a'; 100]).bytes(true, 0));
-                self.stream.read_exact(&mut [0; 102]).unwrap();
-            }
-            _ => {
-                self.send(&[b'a'; 100]);
-                self.stream.read_exact(&mut [0; 100]).unwrap();
-            }
+            "http" | "proxy" => self.send(b"GET /bytes?n=100 HTTP/1.1\r\nHost: t\r\n\r\n"),
+            "names" => self.send(b"*2\r\n$4\r\nLOAD\r\n$3\r\nkey\r\n"),
+            "ws" => self.send(&frame(0x82, &[b'a'; 100]).bytes(true, 0)),
+            _ => self.send(&[b'a'; 100]),
         }
+    }
+
+    /// The reply of [`Self::exchange`].
+    pub fn take_reply(&mut self) {
+        let bytes = match self.server {
+            "http" | "proxy" => return assert!(!self.reply().is_cut),
+            "names" => 5,
+            "ws" => 102,
+            _ => 100,
+        };
+        self.stream.read_exact(&mut vec![0; bytes]).unwrap();
+    }
+
+    /// Whether something has come that was not read.
+    pub fn has_reply(&self) -> bool {
+        self.stream.set_nonblocking(true).unwrap();
+        let came = self.stream.peek(&mut [0]);
+        self.stream.set_nonblocking(false).unwrap();
+        came.is_ok()
+    }
+
+    /// A message of so many bytes, and its return: of echo and WebSocket.
+    pub fn exchange_bytes(&mut self, number: usize) {
+        let bytes = vec![b'a'; number];
+        let message = if self.server == "ws" { frame(0x82, &bytes).bytes(true, 0) } else { bytes };
+        self.send(&message);
+        // A message that comes back is not masked: four bytes less.
+        let back = message.len() - if self.server == "ws" { 4 } else { 0 };
+        self.stream.read_exact(&mut vec![0; back]).unwrap();
     }
 
     /// As [`Self::exchange`]; false where the connection ends instead.
@@ -135,6 +167,30 @@ impl Client {
             }
             _ => self.stream.write_all(&[b'a'; 100]).is_ok() && self.stream.read_exact(&mut [0; 100]).is_ok(),
         }
+    }
+
+    /// Names: what comes for a name that is not there.
+    pub fn load(&mut self, name: &str) -> [u8; 5] {
+        self.send(format!("*2\r\n$4\r\nLOAD\r\n${}\r\n{name}\r\n", name.len()).as_bytes());
+        let mut reply = [0; 5];
+        self.stream.read_exact(&mut reply).unwrap();
+        reply
+    }
+
+    /// Whether its connection ends within so long, without anything asked.
+    pub fn ends_within(&mut self, time: Duration) -> bool {
+        self.stream.set_read_timeout(Some(time)).unwrap();
+        let received = self.stream.read(&mut [0]);
+        self.stream.set_read_timeout(Some(HANG_GUARD)).unwrap();
+        match received {
+            Ok(n) => n == 0,
+            Err(error) => error.kind() == std::io::ErrorKind::ConnectionReset,
+        }
+    }
+
+    /// Bytes it has sent that the server has not received.
+    pub fn unread_bytes(&self) -> u64 {
+        unread_bytes(self.port, self.stream.local_addr().unwrap().port())
     }
 
     /// The socket, to end it from another thread.

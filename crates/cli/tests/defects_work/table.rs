@@ -13,6 +13,7 @@ fn columns() -> Vec<(Server, DesignInfo, String)> {
         (Server::Http, servers::http::DESIGNS[0].info, "http".to_owned()),
         (Server::WebSocket, servers::websocket::DESIGNS[0].info, "ws".to_owned()),
         (Server::Proxy, servers::proxy::DESIGNS[0].info, "proxy".to_owned()),
+        (Server::Names, servers::names::DESIGNS[0].info, "names".to_owned()),
     ];
     let echo = servers::echo::DESIGNS.iter().map(|design| design.info);
     columns.extend(echo.map(|info| (Server::Echo, info, format!("echo {}", info.name))));

@@ -1,4 +1,4 @@
-//! Readings of what a server does for a request: processor time, waiting, system calls.
+//! Readings of what a server does for a request: processor time, locks, system calls.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -6,20 +6,20 @@ use std::time::{Duration, Instant};
 
 use crate::readings::{Strace, Task, connections, descriptor, resident_bytes};
 use crate::subject::{Client, Subject};
-use crate::{ALL, BOTH, BOTH_PROXIED, PROXIED, cases};
+use crate::{ALL, BOTH, BOTH_PROXIED_NAMED, EVERY, PROXIED, cases};
 
 cases! {
     nagle: "nagle" "", 1, BOTH => each_reply_is_two_sends;
     memory_per_connection: "memory-per-connection" "=4MiB", 1, PROXIED => memory_grows_by_4_mib_each;
     accept_imbalance: "accept-imbalance" "=5ms", 2, BOTH => only_one_worker_sleeps;
-    cpu_heavy: "cpu-heavy" "=20ms", 1, PROXIED => each_request_computes;
+    cpu_heavy: "cpu-heavy" "=20ms", 1, EVERY => each_request_computes;
     single_thread: "single-thread" "=20ms", 2, PROXIED => one_worker_computes;
-    global_lock: "global-lock" "=20ms", 2, PROXIED => workers_wait_in_futex;
-    blocked_loop: "blocked-loop" "=20ms", 1, PROXIED => two_of_twenty_compute;
-    stop_the_world: "stop-the-world" "=900ms", 2, PROXIED => all_workers_stand_at_once;
-    head_of_line: "head-of-line" "=50ms", 1, BOTH_PROXIED => one_of_hundred_computes;
+    global_lock: "global-lock" "=5ms", 2, PROXIED => workers_wait_in_futex;
+    blocked_loop: "blocked-loop" "=20ms", 1, EVERY => two_of_twenty_compute;
+    stop_the_world: "stop-the-world" "=450ms:every=500ms", 2, EVERY => all_workers_stand_at_once;
+    head_of_line: "head-of-line" "=50ms", 1, BOTH_PROXIED_NAMED => one_of_hundred_computes;
     slow_backend: "slow-backend" "=5ms", 1, ALL => it_asks_another_process;
-    fsync_log: "fsync-log" "", 1, BOTH_PROXIED => each_request_is_synced;
+    fsync_log: "fsync-log" "", 1, BOTH_PROXIED_NAMED => each_request_is_synced;
     files_reread: "files-reread" "=6", 1, PROXIED => six_files_are_read_for_each;
     slow_log_reader: "slow-log-reader" "=1h", 1, BOTH => it_stands_in_write_to_a_pipe;
 }
@@ -112,7 +112,7 @@ fn all_workers_stand_at_once(subject: &Subject) -> Option<bool> {
                 }
             });
         }
-        let until = Instant::now() + Duration::from_millis(2500);
+        let until = Instant::now() + Duration::from_millis(1500);
         // In each of ten looks one after the other: any worker may be met once in a short wait.
         let mut looks = 0;
         while looks < 10 && Instant::now() < until {

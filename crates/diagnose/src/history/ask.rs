@@ -15,6 +15,10 @@ pub enum Subject<'a> {
     Machine,
     /// The generator's, where the target's is another.
     GeneratorMachine,
+    /// The generator's network namespace, where the target's machine is another.
+    GeneratorNetwork,
+    /// A network interface's of that namespace, by its name.
+    GeneratorInterface(&'a str),
     /// A core's, by its number.
     Core(usize),
     /// A disk's, by its name.
@@ -260,6 +264,10 @@ impl History {
         let found = match metric.of {
             Subject::Machine => self.machine.of(name).map(Found::One),
             Subject::GeneratorMachine => self.generator_machine.of(name).map(Found::One),
+            Subject::GeneratorNetwork => self.generator_network.own.of(name).map(Found::One),
+            Subject::GeneratorInterface(interface) => {
+                self.generator_network.interfaces.get(interface).and_then(|group| group.of(name)).map(Found::One)
+            }
             Subject::Core(core) => self.cores.get(core).and_then(|group| group.of(name)).map(Found::One),
             Subject::Disk(disk) => self.disks.get(disk).and_then(|group| group.of(name)).map(Found::One),
             Subject::Network => by_namespace(&|network| network.own.of(name)),

@@ -42,6 +42,7 @@ pub struct History {
     cpus: Track<Cpus>,
     machine: Group,
     generator_machine: Group,
+    generator_network: Elsewhere,
     cores: Vec<Group>,
     disks: BTreeMap<String, Group>,
     networks: BTreeMap<Option<u32>, Elsewhere>,
@@ -130,6 +131,9 @@ impl History {
         machine(&mut self.machine, now, budget, snapshot);
         if let Some(host) = &snapshot.generator_host {
             generator_machine(&mut self.generator_machine, now, budget, host);
+            let network = &mut self.generator_network;
+            network.own.take(now, budget, &host.network);
+            each(&mut network.interfaces, &host.interfaces, |group, metrics| group.take(now, budget, metrics));
         }
         if self.cores.len() < snapshot.cores.len() {
             self.cores.resize_with(snapshot.cores.len().min(crate::limits::SERIES_MAX), Group::default);
@@ -221,7 +225,7 @@ impl History {
         self.cpus.halve();
         let groups =
             [&mut self.machine, &mut self.generator_machine, &mut self.probes].into_iter().chain(&mut self.cores);
-        let networks = self.networks.values_mut();
+        let networks = self.networks.values_mut().chain(std::iter::once(&mut self.generator_network));
         let of_networks =
             networks.flat_map(|network| std::iter::once(&mut network.own).chain(network.interfaces.values_mut()));
         let groups = groups.chain(self.disks.values_mut()).chain(of_networks).chain(self.listeners.values_mut());

@@ -172,6 +172,8 @@ pub struct Note {
     pub kind: &'static str,
     /// A sentence.
     pub text: String,
+    /// What is known of it, field by field.
+    pub details: model::event::Details,
 }
 
 /// What a driver can be told at the start.

@@ -20,7 +20,7 @@ pub use names::{cipher_name, default_ciphers, default_groups, group_name, known_
 
 use crate::driver::outbox::Outbox;
 use crate::driver::{Driver, Event, Note, Slot, Wake};
-use model::event::{TLS_AGREED, TLS_FAILED};
+use model::event::{Details, TLS_AGREED, TLS_FAILED};
 use model::tls::TlsNames;
 use rustls::client::UnbufferedClientConnection;
 use session::{Session, Step};
@@ -126,7 +126,8 @@ impl<D: Driver> Tls<D> {
             if !std::mem::replace(&mut self.has_told.0, true)
                 && let Some(connection) = &session.connection
             {
-                self.note = Some(Note { kind: TLS_AGREED, text: names::agreed(connection) });
+                let (text, details) = (names::agreed(connection), names::certificate(connection));
+                self.note = Some(Note { kind: TLS_AGREED, text, details });
             }
         } else if session.ticket_due && session.tickets() > 0 {
             session.ticket_due = false;
@@ -168,7 +169,7 @@ impl<D: Driver> Tls<D> {
     /// The first failure is told in words.
     fn tell_failure(&mut self, words: impl FnOnce() -> String) {
         if !std::mem::replace(&mut self.has_told.1, true) {
-            self.note = Some(Note { kind: TLS_FAILED, text: words() });
+            self.note = Some(Note { kind: TLS_FAILED, text: words(), details: Details::default() });
         }
     }
 

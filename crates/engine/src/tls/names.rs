@@ -1,5 +1,6 @@
 //! The names of suites and groups, as the registries have them and as people write them; what was agreed on, in words.
 
+use model::event::Details;
 use model::tls::{TlsError, TlsVersion};
 use rustls::client::UnbufferedClientConnection;
 use rustls::crypto::SupportedKxGroup;
@@ -118,10 +119,8 @@ pub(super) fn agreed(connection: &UnbufferedClientConnection) -> String {
         let known = GROUPS.iter().find(|(.., ours)| ours.name() == group.name());
         parts.push(known.map_or_else(|| format!("{:?}", group.name()), |(name, ..)| (*name).to_owned()));
     }
-    if let Some(certificate) = connection.peer_certificates().and_then(|chain| chain.first())
-        && let Ok(parsed) = ParsedCertificate::try_from(certificate)
-    {
-        parts.push(format!("certificate {}", key_kind(&parsed.subject_public_key_info())));
+    if let Some((shown, _)) = key_of(connection) {
+        parts.push(format!("certificate {}", shown));
     }
     if let Some(protocol) = connection.alpn_protocol() {
         parts.push(format!("ALPN {}", String::from_utf8_lossy(protocol)));
@@ -129,23 +128,40 @@ pub(super) fn agreed(connection: &UnbufferedClientConnection) -> String {
     parts.join(", ")
 }
 
+/// The server's certificate as fields; without one, or with a key of a kind that is unknown here, nothing.
+pub(super) fn certificate(connection: &UnbufferedClientConnection) -> Details {
+    let (certificate, certificate_bits) = key_of(connection).and_then(|(_, known)| known).unzip();
+    Details { certificate, certificate_bits, ..Details::default() }
+}
+
+/// A key as it is shown; and, where its kind is known, its name as a field and its bits.
+type Key = (String, Option<(String, u32)>);
+
+/// The key of the server's certificate.
+fn key_of(connection: &UnbufferedClientConnection) -> Option<Key> {
+    let certificate = connection.peer_certificates()?.first()?;
+    Some(key_kind(&ParsedCertificate::try_from(certificate).ok()?.subject_public_key_info()))
+}
+
 /// The kind of key of a SubjectPublicKeyInfo (RFC 5280 §4.1): its algorithm is the first element.
-fn key_kind(spki: &[u8]) -> String {
+fn key_kind(spki: &[u8]) -> Key {
     let kinds = [
-        (alg_id::ECDSA_P256, "ECDSA P-256"),
-        (alg_id::ECDSA_P384, "ECDSA P-384"),
-        (alg_id::ECDSA_P521, "ECDSA P-521"),
-        (alg_id::ED25519, "Ed25519"),
+        (alg_id::ECDSA_P256, "ECDSA P-256", "ecdsa-p256", 256),
+        (alg_id::ECDSA_P384, "ECDSA P-384", "ecdsa-p384", 384),
+        (alg_id::ECDSA_P521, "ECDSA P-521", "ecdsa-p521", 521),
+        // 255 (RFC 7748 §4.1), kept in 256.
+        (alg_id::ED25519, "Ed25519", "ed25519", 255),
     ];
     let holds = |id: &[u8]| spki.windows(id.len()).take(16).any(|window| window == id);
-    if let Some((_, name)) = kinds.iter().find(|(id, _)| holds(id)) {
-        return (*name).to_owned();
+    if let Some((_, shown, name, bits)) = kinds.iter().find(|(id, ..)| holds(id)) {
+        return ((*shown).to_owned(), Some(((*name).to_owned(), *bits)));
     }
     if holds(&alg_id::RSA_ENCRYPTION) {
         // Beside the modulus there are less than 64 bytes: its length is the whole's, down to a multiple of 512 bits.
-        return format!("RSA-{}", spki.len() * 8 / 512 * 512);
+        let bits = spki.len() * 8 / 512 * 512;
+        return (format!("RSA-{bits}"), u32::try_from(bits).ok().map(|bits| (format!("rsa-{bits}"), bits)));
     }
-    "of a kind unknown here".to_owned()
+    ("of a kind unknown here".to_owned(), None)
 }
 
 #[cfg(test)]
@@ -184,14 +200,16 @@ mod tests {
     fn keys_are_told_apart() {
         use rcgen::{KeyPair, PublicKeyData};
         for (algorithm, expected) in [
-            (&rcgen::PKCS_ECDSA_P256_SHA256, "ECDSA P-256"),
-            (&rcgen::PKCS_ECDSA_P384_SHA384, "ECDSA P-384"),
-            (&rcgen::PKCS_ED25519, "Ed25519"),
-            (&rcgen::PKCS_RSA_SHA256, "RSA-2048"),
+            (&rcgen::PKCS_ECDSA_P256_SHA256, ("ECDSA P-256", "ecdsa-p256", 256)),
+            (&rcgen::PKCS_ECDSA_P384_SHA384, ("ECDSA P-384", "ecdsa-p384", 384)),
+            (&rcgen::PKCS_ED25519, ("Ed25519", "ed25519", 255)),
+            (&rcgen::PKCS_RSA_SHA256, ("RSA-2048", "rsa-2048", 2048)),
         ] {
             let key = KeyPair::generate_for(algorithm).unwrap();
-            assert_eq!(key_kind(&key.subject_public_key_info()), expected);
+            let (shown, known) = key_kind(&key.subject_public_key_info());
+            let (name, bits) = known.unwrap();
+            assert_eq!((&*shown, &*name, bits), expected);
         }
-        assert_eq!(key_kind(b""), "of a kind unknown here");
+        assert_eq!(key_kind(b""), ("of a kind unknown here".to_owned(), None));
     }
 }

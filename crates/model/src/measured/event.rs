@@ -137,6 +137,12 @@ pub struct Details {
     /// The kind of event that it is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub of_kind: Option<String>,
+    /// The server's certificate: kind and size of its key, such as `rsa-2048`, `ecdsa-p256`, `ed25519`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub certificate: Option<String>,
+    /// Bits of that key: of RSA its modulus, else its field.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub certificate_bits: Option<u32>,
 }
 
 impl Details {
@@ -147,8 +153,8 @@ impl Details {
 
     /// Every text in it, to be changed where it is.
     pub fn texts_mut(&mut self) -> impl Iterator<Item = &mut String> {
-        let Details { process, thread, call, socket_local, socket_remote, of_kind, .. } = self;
-        [process, thread, call, socket_local, socket_remote, of_kind].into_iter().flatten()
+        let Details { process, thread, call, socket_local, socket_remote, of_kind, certificate, .. } = self;
+        [process, thread, call, socket_local, socket_remote, of_kind, certificate].into_iter().flatten()
     }
 }
 
@@ -281,7 +287,8 @@ mod tests {
         fn any_details()(
             numbers in any::<(Option<u32>, Option<u32>, Option<u32>, Option<i32>, Option<i32>)>(),
             large in any::<(Option<u64>, Option<u64>, Option<u16>, Option<bool>, Option<u64>)>(),
-            texts in prop::collection::vec(any::<Option<String>>(), 6),
+            texts in prop::collection::vec(any::<Option<String>>(), 7),
+            certificate_bits: Option<u32>,
         ) -> Details {
             let text = |at: usize| texts.get(at).cloned().flatten();
             Details {
@@ -301,6 +308,8 @@ mod tests {
                 socket_local: text(3),
                 socket_remote: text(4),
                 of_kind: text(5),
+                certificate: text(6),
+                certificate_bits,
             }
         }
     }

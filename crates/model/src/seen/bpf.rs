@@ -67,6 +67,18 @@ pub struct BpfSample {
     /// How threads spent the windows. Only in a sample that follows one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub threads: Option<ThreadStates>,
+    /// The files that the target opened most often in the windows, by the names it gave them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<FileUse>,
+}
+
+/// Openings of one file.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct FileUse {
+    /// Its name as the target gave it, cut off after 127 bytes; relative ones are to whatever folder the call named.
+    pub path: String,
+    /// Calls that began, those that failed too.
+    pub opens: u64,
 }
 
 /// A histogram by powers of two.

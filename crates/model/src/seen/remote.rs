@@ -51,6 +51,12 @@ pub struct GeneratorHost {
     pub time_wait: Option<u64>,
     /// The machine's other readings, by name.
     pub host: Metrics,
+    /// Those of the generator's network namespace, by name.
+    #[serde(skip_serializing_if = "Metrics::is_empty")]
+    pub network: Metrics,
+    /// Each network interface's of that namespace, by its name.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub interfaces: BTreeMap<String, Metrics>,
 }
 
 /// The link to the observer on the target's machine, up to a snapshot.

@@ -147,6 +147,8 @@ impl Snapshot {
                 socket_memory_bytes: own.socket_memory_bytes,
                 time_wait: own.time_wait,
                 host: own.host,
+                network: own.network,
+                interfaces: own.interfaces,
             })),
             ..Snapshot::default()
         };

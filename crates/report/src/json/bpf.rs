@@ -25,6 +25,7 @@ pub(super) fn of(snapshots: &[Snapshot]) -> Option<Bpf> {
         futexes: last.futexes.clone(),
         long_calls: last.long_calls.clone(),
         threads: samples().find_map(|bpf| bpf.threads.clone()),
+        files: last.files.clone(),
     })
 }
 

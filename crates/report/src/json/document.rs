@@ -209,6 +209,11 @@ pub struct Tls {
     /// What the first connection agreed on: version, cipher suite, key exchange group, kind of certificate, ALPN; null
     /// where no handshake was done.
     pub agreed: Option<String>,
+    /// Kind and size of the key of the certificate that the server showed it, such as `rsa-2048`, `ecdsa-p256`,
+    /// `ed25519`; null where there was none, or of another kind.
+    pub certificate: Option<String>,
+    /// Bits of that key; null where `certificate` is.
+    pub certificate_bits: Option<u32>,
     /// Why the first failed one failed; null where none did.
     pub failed: Option<String>,
     /// Handshakes done in full.
@@ -528,6 +533,8 @@ pub struct Bpf {
     pub long_calls: Vec<model::bpf::LongCall>,
     /// How threads spent the windows; `null`: it was not looked at.
     pub threads: Option<model::threads::ThreadStates>,
+    /// The files that the target opened most often in the windows.
+    pub files: Vec<model::bpf::FileUse>,
 }
 
 /// A histogram by powers of two.

@@ -296,8 +296,11 @@ fn totals(recording: &Recording) -> Totals {
 fn tls(recording: &Recording) -> Option<Tls> {
     let counts = &recording.totals.sum.counts;
     let event = |kind| recording.events.iter().find(|event| event.kind == kind).map(|event| event.text.clone());
+    let agreed = recording.events.iter().find(|event| event.kind == TLS_AGREED).map(|event| &event.details);
     recording.plan.tls.as_ref().map(|_| Tls {
         agreed: event(TLS_AGREED),
+        certificate: agreed.and_then(|details| details.certificate.clone()),
+        certificate_bits: agreed.and_then(|details| details.certificate_bits),
         failed: event(TLS_FAILED),
         handshakes_full: counts.handshakes_full,
         handshakes_resumed: counts.handshakes_resumed,

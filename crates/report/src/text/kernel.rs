@@ -8,7 +8,7 @@ use super::Paint;
 use super::page::Page;
 use crate::words::{counted, duration, figure, grouped, length, listed, percent};
 use model::Snapshot;
-use model::bpf::{BpfSample, CallUse, FutexUse, Log2, WaitUse};
+use model::bpf::{BpfSample, CallUse, FileUse, FutexUse, Log2, WaitUse};
 use model::threads::ThreadStates;
 use model::units::show_bytes;
 use std::io::{self, Write};
@@ -36,6 +36,7 @@ pub(crate) fn write<W: Write>(page: &mut Page<'_, W>, snapshots: &[Snapshot]) ->
     let windows = [
         ("run queue", seen.times("runqueue.wait_ns", "runnable, without a CPU")),
         ("service", seen.times("sockets.service_ns", "from a request’s arrival to sending its reply")),
+        ("others’ requests", seen.others()),
         ("first read", seen.times("sockets.first_read_ns", "from established")),
         ("accept queue", seen.times("sockets.accept_queue_ns", "from established to accepted")),
         ("unread", seen.times("sockets.accepted_read_ns", "from accepted to first read")),
@@ -44,6 +45,7 @@ pub(crate) fn write<W: Write>(page: &mut Page<'_, W>, snapshots: &[Snapshot]) ->
         ("system calls", seen.calls()),
         ("off CPU", waits.map(|waits| of_waits(waits)).unwrap_or_default()),
         ("futex", seen.futexes()),
+        ("files", seen.files()),
         ("kernel locks", seen.times("locks.wait_ns", "")),
         ("block I/O", seen.block()),
         ("delayed ACKs", seen.delayed_acks()),
@@ -216,6 +218,19 @@ impl Seen<'_> {
         };
         first.extend(self.0.futexes.iter().filter(|futex| futex.count > 0).take(LIST_MAX).map(line));
         first
+    }
+
+    fn others(&self) -> Vec<String> {
+        let requests = self.count("sockets.others_requests");
+        let Some(service) = self.histogram("sockets.others_service_ns").filter(|_| requests > 0) else {
+            return Vec::new();
+        };
+        vec![listed(&[format!("{} of other clients", counted(requests, "request")), quantiles(service)])]
+    }
+
+    fn files(&self) -> Vec<String> {
+        let line = |file: &FileUse| format!("{} opened ×{}", file.path, grouped(file.opens));
+        self.0.files.iter().filter(|file| file.opens > 1).take(LIST_MAX).map(line).collect()
     }
 
     fn block(&self) -> Vec<String> {

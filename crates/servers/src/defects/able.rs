@@ -26,6 +26,10 @@ pub enum Able {
     Edges,
     /// A worker can be made to stay with one connection.
     Stays,
+    /// It takes as many connections as come.
+    Unbounded,
+    /// A request can wait while others are served.
+    Queues,
     /// All workers are threads of one process.
     OneProcess,
     /// What serves a connection is there after it.
@@ -54,6 +58,8 @@ impl Able {
         Self::Loop,
         Self::Edges,
         Self::Stays,
+        Self::Unbounded,
+        Self::Queues,
         Self::OneProcess,
         Self::Lasting,
         Self::Workers,
@@ -69,6 +75,7 @@ impl Able {
         Self::Connections,
         Self::Replies,
         Self::Loop,
+        Self::Unbounded,
         Self::OneProcess,
         Self::Lasting,
         Self::Workers,
@@ -90,6 +97,8 @@ impl Able {
             Self::Loop => "each connection is served by itself, with no other behind it",
             Self::Edges => "it asks again for what is left in a socket",
             Self::Stays => "none of its workers can be made to stay with one connection, or all do",
+            Self::Unbounded => "how many connections it serves is bounded already",
+            Self::Queues => "no request of it can wait while others are served",
             Self::OneProcess => "its workers are processes, which have no memory in common",
             Self::Lasting => "the process that serves a connection ends with it",
             Self::Workers => "--workers does not say how many of it serve",

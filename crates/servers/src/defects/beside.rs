@@ -14,8 +14,11 @@ pub(crate) trait Carries {
     /// What a connection holds until it closes.
     type Kept: Default;
 
-    /// A connection was accepted.
-    fn accepted(&mut self) -> Self::Kept;
+    /// A connection was accepted. `None`: it is to be closed at once.
+    fn accepted(&mut self) -> Option<Self::Kept>;
+
+    /// Whether connections are to stay in the accept queue for now.
+    fn is_full(&self) -> bool;
 
     /// A message has come, and is about to go back. `None`: as it came.
     fn answer(&mut self, socket: Option<BorrowedFd<'_>>, message: &[u8]) -> Option<Answer>;
@@ -39,7 +42,14 @@ impl Carries for Sound {
     type Kept = ();
 
     #[inline(always)]
-    fn accepted(&mut self) {}
+    fn accepted(&mut self) -> Option<()> {
+        Some(())
+    }
+
+    #[inline(always)]
+    fn is_full(&self) -> bool {
+        false
+    }
 
     #[inline(always)]
     fn answer(&mut self, _: Option<BorrowedFd<'_>>, _: &[u8]) -> Option<Answer> {
@@ -63,8 +73,12 @@ impl Carried {
 impl Carries for Carried {
     type Kept = Vec<Kept>;
 
-    fn accepted(&mut self) -> Vec<Kept> {
-        self.defects.on(clock::monotonic_ns()).filter_map(|hook| hook.accepted(self.worker)).collect()
+    fn accepted(&mut self) -> Option<Vec<Kept>> {
+        self.defects.accepted()
+    }
+
+    fn is_full(&self) -> bool {
+        self.defects.is_full()
     }
 
     fn answer(&mut self, socket: Option<BorrowedFd<'_>>, message: &[u8]) -> Option<Answer> {
@@ -73,7 +87,8 @@ impl Carries for Carried {
         for hook in self.defects.on(now_ns) {
             hook.woken();
             hook.manner(&mut manner);
-            hook.request(&Request { socket, worker: self.worker });
+            hook.request(&Request { socket, worker: self.worker, text: message, length: message.len() });
+            hook.waits();
         }
         if !manner.rewrites && !manner.splits {
             return None;

@@ -70,13 +70,17 @@ pub struct Part {
     pub default: Strength,
 }
 
-/// How a worker is held up.
+/// How a defect does what it does: how a worker is held up, how a connection is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
     /// It computes, and uses its processor.
     Compute,
     /// It sleeps, and uses none.
     Sleep,
+    /// A connection is accepted and closed.
+    Close,
+    /// A connection is left in the accept queue.
+    Wait,
 }
 
 impl Way {
@@ -86,6 +90,8 @@ impl Way {
         match self {
             Self::Compute => "compute",
             Self::Sleep => "sleep",
+            Self::Close => "close",
+            Self::Wait => "wait",
         }
     }
 }

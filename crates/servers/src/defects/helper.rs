@@ -16,8 +16,8 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 /// What the process is called; any other program could be.
 const NAME: &std::ffi::CStr = c"daemon";
 
-/// Starts a process that keeps the descriptor `keep`, and runs `work` with a pidfd that is readable once the server is gone.
-pub(super) fn start(keep: RawFd, work: impl FnOnce(BorrowedFd<'_>)) -> io::Result<()> {
+/// Starts a process that keeps the descriptor `keep`, if any, and runs `work` with a pidfd that is readable once the server is gone.
+pub(super) fn start(keep: Option<RawFd>, work: impl FnOnce(BorrowedFd<'_>)) -> io::Result<()> {
     let server = pidfd_open(getpid(), PidfdFlags::empty())?;
     let null = open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
     let mask = block_all_signals();
@@ -42,7 +42,7 @@ pub(super) fn start(keep: RawFd, work: impl FnOnce(BorrowedFd<'_>)) -> io::Resul
 }
 
 /// The first steps of the new process: a name, signals and descriptors of its own.
-fn settle(keep: RawFd, server: &OwnedFd, null: &OwnedFd, mask: &libc::sigset_t) {
+fn settle(keep: Option<RawFd>, server: &OwnedFd, null: &OwnedFd, mask: &libc::sigset_t) {
     // SAFETY: numbers, and a pointer to a constant; both calls are safe after a fork. Handlers of the server's would act
     // on memory that is only a copy here.
     unsafe {
@@ -53,7 +53,8 @@ fn settle(keep: RawFd, server: &OwnedFd, null: &OwnedFd, mask: &libc::sigset_t) 
     }
     // Whoever reads what the server prints waits for its end, not for this process's.
     let _ = dup2_stdin(null).and_then(|()| dup2_stdout(null)).and_then(|()| dup2_stderr(null));
-    let mut kept = [keep, server.as_raw_fd()];
+    let server = server.as_raw_fd();
+    let mut kept = [keep.unwrap_or(server), server];
     kept.sort_unstable();
     close_all_but(&kept);
     set_signal_mask(mask);

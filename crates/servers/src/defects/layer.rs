@@ -3,14 +3,17 @@
 //! A protocol goes on as it always does; this layer sees its receives, its sends and its end, and lets the defects that
 //! are on act there. The first send after a receive is taken for a reply that begins (which it is, but where a client
 //! sends requests behind each other: then it is several). Bytes that a defect changed and the peer did not take are
-//! kept here. Cost: one more buffer a connection while such bytes wait.
+//! kept here. A request that others are to serve (`deferred`) is one whose first send would block, to the protocol.
+//! Cost: one more buffer a connection while such bytes wait.
 
 use std::net::IpAddr;
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
 use rustix::io::Errno;
 
 use super::active::Defects;
+use super::deferred::{Done, Inbox};
 use super::hook::{After, Kept, Manner, Request};
 use super::stay;
 use crate::clock;
@@ -31,12 +34,15 @@ pub(crate) struct Defective<P> {
     /// Defects that begin before this moment have had their `Hook::begin` called.
     begun_ns: u64,
     stop: Stop,
+    /// Where those tell of it who serve requests in this worker's place; none where no descriptor was left for it.
+    inbox: Option<Arc<Inbox>>,
 }
 
 /// One connection: its protocol's state and what the defects hold of it.
 pub(crate) struct Conn<C> {
     protocol: C,
-    kept: Vec<Kept>,
+    /// What it holds; `None`: it is closed at once.
+    kept: Option<Vec<Kept>>,
     replies: Replies,
     /// Wake-ups that came while a changed reply was still being sent; the protocol gets them after it.
     missed: Wake,
@@ -56,13 +62,29 @@ struct Replies {
     closes: bool,
     /// What the protocol sends is thrown away until the next reply begins.
     swallows: bool,
+    /// How the request that came last begins, and its length (`Manner::hears`).
+    text: Vec<u8>,
+    length: usize,
+    handed: Handed,
+}
+
+/// Whether somebody else than its worker serves a request.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Handed {
+    /// Nobody does.
+    #[default]
+    No,
+    /// It was handed over, and is not done.
+    Over,
+    /// It is done: its reply may leave.
+    Back,
 }
 
 impl<P> Defective<P> {
     /// The protocol of one worker, with these defects.
     pub(crate) fn new(protocol: P, defects: Defects, stop: Stop) -> Self {
         let worker = defects.next_worker();
-        Self { protocol, defects, worker, now_ns: clock::monotonic_ns(), begun_ns: 0, stop }
+        Self { protocol, defects, worker, now_ns: clock::monotonic_ns(), begun_ns: 0, stop, inbox: None }
     }
 }
 
@@ -70,10 +92,9 @@ impl<P: Protocol> Protocol for Defective<P> {
     type Conn = Conn<P::Conn>;
 
     fn connection(&mut self) -> Self::Conn {
-        let kept = self.defects.on(self.now_ns).filter_map(|hook| hook.accepted(self.worker)).collect();
         Conn {
             protocol: self.protocol.connection(),
-            kept,
+            kept: self.defects.accepted(),
             replies: Replies::default(),
             missed: Wake::default(),
             is_leaked: false,
@@ -102,11 +123,27 @@ impl<P: Protocol> Protocol for Defective<P> {
     const WORKS_WHILE_BLOCKED: bool = P::WORKS_WHILE_BLOCKED;
 
     fn attach(&mut self, outgoing: Outgoing) {
+        let inbox = Inbox::new().ok();
+        self.inbox = inbox.filter(|inbox| outgoing.watch(&inbox.event, Token::from_bits(Inbox::ID)).is_ok());
         self.protocol.attach(outgoing);
     }
 
     fn outgoing(&mut self, id: Token, wake: Wake) -> Option<Token> {
-        self.protocol.outgoing(id, wake)
+        match &self.inbox {
+            Some(inbox) if id.bits() == Inbox::ID => {
+                inbox.settle();
+                None
+            }
+            _ => self.protocol.outgoing(id, wake),
+        }
+    }
+
+    fn due(&mut self) -> Option<Token> {
+        self.inbox.as_ref().and_then(|inbox| inbox.take()).or_else(|| self.protocol.due())
+    }
+
+    fn limit_outgoing(&mut self, connections: usize) {
+        self.protocol.limit_outgoing(connections);
     }
 
     fn closed(&mut self, conn: Self::Conn) {
@@ -148,15 +185,30 @@ impl<P: Protocol> Defective<P> {
         if conn.is_leaked && !wake.draining {
             return Next::Wait { until_ns: NEVER_NS, write: false };
         }
+        if conn.kept.is_none() {
+            return Next::Close;
+        }
         if manner.keeps_none {
             self.protocol.keep_no_connection();
+        }
+        if let Some(most) = manner.outgoing_max {
+            self.protocol.limit_outgoing(most);
+        }
+        if conn.replies.handed == Handed::Over {
+            if wake.dead {
+                return Next::Close;
+            }
+            if !wake.due {
+                conn.misses(wake);
+                return Next::Wait { until_ns: NEVER_NS, write: false };
+            }
+            conn.replies.handed = Handed::Back;
         }
         match conn.replies.flush(io, manner) {
             Ok(true) => {}
             Ok(false) if !wake.expired => {
                 // What came meanwhile is not lost: the protocol is told when it has its turn.
-                conn.missed.readable |= wake.readable;
-                conn.missed.thorough |= wake.thorough;
+                conn.misses(wake);
                 return Next::Wait { until_ns: NEVER_NS, write: true };
             }
             Ok(false) | Err(_) => return Next::Close,
@@ -168,6 +220,9 @@ impl<P: Protocol> Defective<P> {
         let wake =
             Wake { readable: wake.readable | missed.readable, thorough: wake.thorough | missed.thorough, ..wake };
         let next = self.protocol_hears(io, conn, wake, counters, manner);
+        if conn.replies.handed == Handed::Over && !matches!(next, Next::Close | Next::Reset) {
+            return Next::Wait { until_ns: NEVER_NS, write: false };
+        }
         if !conn.replies.left.is_empty() {
             conn.replies.closes |= next == Next::Close;
             return Next::Wait { until_ns: NEVER_NS, write: true };
@@ -186,19 +241,29 @@ impl<P: Protocol> Defective<P> {
         counters: &mut Counters,
         manner: &Manner,
     ) -> Next {
-        let Self { protocol, defects, worker, now_ns, .. } = self;
+        let Self { protocol, defects, worker, now_ns, inbox, .. } = self;
         let Conn { protocol: state, replies, .. } = conn;
-        let mut layer = Layer { io, replies, defects, worker: *worker, now_ns: *now_ns, manner, has_received: false };
+        let (worker, now_ns) = (*worker, *now_ns);
+        let inbox = inbox.as_ref().filter(|_| manner.hands_over).map(|inbox| (inbox, wake.token));
+        let mut layer = Layer { io, replies, defects, worker, now_ns, manner, inbox, has_received: false };
         protocol.drive(&mut layer, state, wake, counters)
     }
 
     fn close(&self, conn: &mut Conn<P::Conn>, wake: Wake) -> Next {
         if conn.replies.ended && !wake.draining && self.defects.on(self.now_ns).any(|hook| !hook.closes()) {
             conn.is_leaked = true;
-            conn.kept.clear();
+            conn.kept = Some(Vec::new());
             return Next::Wait { until_ns: NEVER_NS, write: false };
         }
         Next::Close
+    }
+}
+
+impl<C> Conn<C> {
+    /// The protocol is told later of what came now.
+    fn misses(&mut self, wake: Wake) {
+        self.missed.readable |= wake.readable;
+        self.missed.thorough |= wake.thorough;
     }
 }
 
@@ -217,6 +282,9 @@ impl Replies {
     }
 }
 
+/// What is kept of a request's text: more than the request line of any usual one.
+const TEXT_BYTES: usize = 512;
+
 /// A link as the protocol sees it while defects are on.
 struct Layer<'a, I> {
     io: &'a mut I,
@@ -225,20 +293,43 @@ struct Layer<'a, I> {
     worker: usize,
     now_ns: u64,
     manner: &'a Manner,
+    /// The worker's inbox and the connection, where requests are handed over.
+    inbox: Option<(&'a Arc<Inbox>, Token)>,
     has_received: bool,
 }
 
 impl<I: Io> Layer<'_, I> {
-    /// Lets the defects act on a reply that begins. False if none does.
-    fn begins(&mut self) -> bool {
-        if !std::mem::take(&mut self.replies.received) {
-            return false;
+    /// Lets the defects act on a reply that begins. False if none does; [`Errno::AGAIN`]: it may not begin before others
+    /// have served the request.
+    fn begins(&mut self) -> rustix::io::Result<bool> {
+        if !self.replies.received {
+            return Ok(false);
         }
+        if std::mem::take(&mut self.replies.handed) != Handed::Back
+            && let Some((inbox, connection)) = self.inbox
+            && self.defects.on(self.now_ns).any(|hook| hook.hands_over(Done::of(inbox, connection)))
+        {
+            self.replies.handed = Handed::Over;
+            return Err(Errno::AGAIN);
+        }
+        self.replies.received = false;
         self.replies.swallows = false;
+        let Replies { text, length, .. } = &*self.replies;
         for hook in self.defects.on(self.now_ns) {
-            hook.request(&Request { socket: Some(self.io.socket()), worker: self.worker });
+            hook.request(&Request { socket: Some(self.io.socket()), worker: self.worker, text, length: *length });
         }
-        true
+        Ok(true)
+    }
+
+    /// Keeps what is known of a request of which these bytes came.
+    fn hear(&mut self, bytes: &[u8]) {
+        let replies = &mut *self.replies;
+        if !replies.received {
+            replies.text.clear();
+            replies.text.extend_from_slice(&bytes[..bytes.len().min(TEXT_BYTES)]);
+            replies.length = 0;
+        }
+        replies.length += bytes.len();
     }
 
     /// Sends a reply as the defects change it. What the protocol gave is all taken.
@@ -280,16 +371,19 @@ impl<I: Io> Io for Layer<'_, I> {
             None => self.io.recv(buffer, thorough)?,
         };
         self.has_received = true;
+        if self.manner.hears {
+            self.hear(&buffer[..received.n]);
+        }
         self.replies.received |= received.n > 0;
         self.replies.ended |= received.n == 0 && !buffer.is_empty();
         Ok(received)
     }
 
     fn send(&mut self, head: &[u8], body: &[u8]) -> rustix::io::Result<usize> {
-        if !self.replies.left.is_empty() || self.replies.closes {
+        if !self.replies.left.is_empty() || self.replies.closes || self.replies.handed == Handed::Over {
             return Err(Errno::AGAIN);
         }
-        let begins = self.begins();
+        let begins = self.begins()?;
         if begins && self.manner.rewrites {
             return self.rewrite(head, body);
         }
@@ -323,10 +417,10 @@ impl<I: Io> Io for Layer<'_, I> {
         to: u64,
         piece: &mut Vec<u8>,
     ) -> rustix::io::Result<usize> {
-        if !self.replies.left.is_empty() || self.replies.closes {
+        if !self.replies.left.is_empty() || self.replies.closes || self.replies.handed == Handed::Over {
             return Err(Errno::AGAIN);
         }
-        if self.begins() && self.manner.rewrites {
+        if self.begins()? && self.manner.rewrites {
             piece.resize(limits::GENERATED_PIECE_BYTES.min(usize::try_from(to - from).unwrap_or(usize::MAX)), 0);
             return match rustix::io::pread(file, &mut piece[..], from)? {
                 // The file was cut after its length was promised.

@@ -10,6 +10,7 @@ mod active;
 pub(crate) mod beside;
 mod connections;
 mod defect;
+mod deferred;
 mod descriptors;
 mod helper;
 mod hook;
@@ -18,6 +19,7 @@ mod memory;
 mod nth;
 mod reply;
 mod server;
+mod shared;
 mod socket;
 mod stay;
 mod tls;
@@ -28,6 +30,7 @@ pub(crate) use active::Defects;
 pub use defect::{Defect, Part, Setting, Strength, Way};
 pub(crate) use layer::Defective;
 pub use server::Server;
+pub(crate) use shared::Among;
 
 /// The folders' lists, in the order they are shown.
 const GROUPS: &[&[&Defect]] = &[

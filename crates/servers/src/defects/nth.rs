@@ -4,22 +4,21 @@
 //! due, in whatever order and in whichever process they come.
 
 use super::defect::{Defect, Setting};
+use super::shared::Shared;
 use crate::error::ServeError;
-use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
-use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// One request or reply of every so many.
 #[derive(Debug)]
 pub(super) struct EveryNth {
     nth: u64,
-    seen: Shared,
+    seen: Shared<AtomicU64>,
 }
 
 impl EveryNth {
     /// The first that is due is the `nth`, which is at least 1.
     pub(super) fn new(nth: u64) -> rustix::io::Result<Self> {
-        Ok(Self { nth, seen: Shared::new()? })
+        Ok(Self { nth, seen: Shared::new(AtomicU64::new(0))? })
     }
 
     fn for_defect(defect: &'static Defect, nth: u64) -> Result<Self, ServeError> {
@@ -50,37 +49,7 @@ impl EveryNth {
 
     /// Counts one, and says whether it is due.
     pub(super) fn is_due(&self) -> bool {
-        (self.seen.count().fetch_add(1, Ordering::Relaxed) + 1).is_multiple_of(self.nth)
-    }
-}
-
-/// A count that forked processes share.
-#[derive(Debug)]
-struct Shared(NonNull<AtomicU64>);
-
-// SAFETY: what is in the memory is atomic.
-unsafe impl Send for Shared {}
-// SAFETY: as above.
-unsafe impl Sync for Shared {}
-
-impl Shared {
-    fn new() -> rustix::io::Result<Self> {
-        let protection = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: new memory at a place the kernel chooses, which nothing else refers to.
-        let at = unsafe { mmap_anonymous(ptr::null_mut(), size_of::<AtomicU64>(), protection, MapFlags::SHARED)? };
-        NonNull::new(at.cast()).map(Self).ok_or(rustix::io::Errno::NOMEM)
-    }
-
-    fn count(&self) -> &AtomicU64 {
-        // SAFETY: a zeroed page has a valid one at its start, and is there as long as this value.
-        unsafe { self.0.as_ref() }
-    }
-}
-
-impl Drop for Shared {
-    fn drop(&mut self) {
-        // SAFETY: mapped with this length, and nothing refers to it any more. A failure leaves it mapped.
-        let _ = unsafe { munmap(self.0.as_ptr().cast(), size_of::<AtomicU64>()) };
+        (self.seen.fetch_add(1, Ordering::Relaxed) + 1).is_multiple_of(self.nth)
     }
 }
 

@@ -48,7 +48,7 @@ pub(super) fn converse<C: Carries>(
     carries: &mut C,
     counters: &mut Counters,
 ) {
-    let _kept = carries.accepted();
+    let Some(_kept) = carries.accepted() else { return };
     let Manners { idle, drain, published } = manners;
     set_timeouts(connection, *idle);
     if drain.has_begun() {

@@ -16,7 +16,7 @@ use super::threads::{Shared, shared_listeners};
 use super::{Design, EchoOptions};
 use crate::counters::{Counters, Published};
 use crate::defects::beside::{self, Carried, Carries, Sound};
-use crate::defects::{Able, Defects};
+use crate::defects::{Able, Among, Defects};
 use crate::error::ServeError;
 use crate::limits;
 use crate::listen;
@@ -29,7 +29,15 @@ pub(super) const DESIGN: Design = Design {
         name: "fork",
         about: "a process for each connection, as many as --connections-max says (16,384 at most); more wait",
         tls: false,
-        able: &[Able::Requests, Able::Connections, Able::Replies, Able::Writes, Able::Parallel],
+        able: &[
+            Able::Requests,
+            Able::Wakes,
+            Able::Connections,
+            Able::Replies,
+            Able::Writes,
+            Able::Queues,
+            Able::Parallel,
+        ],
     },
     serve,
 };
@@ -37,7 +45,7 @@ pub(super) const DESIGN: Design = Design {
 fn serve(options: &ServeOptions, echo: &EchoOptions, stop: &Stop, ready: Ready<'_>) -> Result<Counters, ServeError> {
     blocking::check_one_worker(DESIGN.info.name, options.workers)?;
     let mut options = options.clone();
-    let defects = Defects::new("echo", &mut options)?;
+    let defects = Defects::new("echo", Among::Processes, &mut options)?;
     let carried = beside::descriptors(&defects);
     if defects.is_empty() {
         return serve_carrying(&options, echo, stop, ready, carried, || Sound);

@@ -13,8 +13,8 @@ use rustix::net::{RecvFlags, SendFlags, SocketFlags, accept_with, recv, send};
 
 use crate::clock;
 use crate::counters::{Counters, Published};
-use crate::defects::Defects;
 use crate::defects::beside::{Carried, Carries, Sound};
+use crate::defects::{Among, Defects};
 use crate::error::ServeError;
 use crate::limits;
 use crate::listen::{self, Bound};
@@ -52,10 +52,11 @@ const LOOKS: u64 = 64;
 /// Serves with one loop a worker, each on listeners of its own.
 pub(super) fn serve<P: Poller>(options: &ServeOptions, stop: &Stop, ready: Ready<'_>) -> Result<Counters, ServeError> {
     let mut options = options.clone();
-    let defects = Defects::new("echo", &mut options)?;
+    let defects = Defects::new("echo", Among::Threads, &mut options)?;
     if defects.is_empty() {
         return serve_carrying::<P, _>(&options, stop, ready, || Sound);
     }
+    let ready = defects.told(ready);
     serve_carrying::<P, _>(&options, stop, ready, || Carried::new(&defects))
 }
 
@@ -186,6 +187,9 @@ impl<P: Poller, C: Carries> Worker<P, C> {
     fn accept(&mut self, index: usize, at_most: usize) -> rustix::io::Result<()> {
         let Some(listener) = self.listeners.get(index).map(Arc::clone) else { return Ok(()) };
         for _ in 0..at_most {
+            if self.carries.is_full() {
+                return self.pause_accepting();
+            }
             match accept_with(&listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
                 Ok(fd) => self.enter(fd),
                 Err(Errno::AGAIN) => return Ok(()),
@@ -203,8 +207,12 @@ impl<P: Poller, C: Carries> Worker<P, C> {
 
     fn enter(&mut self, fd: OwnedFd) {
         self.counters.accepted += 1;
+        let Some(kept) = self.carries.accepted() else {
+            self.counters.closed += 1;
+            return;
+        };
         let moved_ns = self.now_ns;
-        let conn = Conn { fd, _kept: self.carries.accepted(), closes: false, pending: None, sent: 0, moved_ns };
+        let conn = Conn { fd, _kept: kept, closes: false, pending: None, sent: 0, moved_ns };
         let token = self.conns.insert(conn);
         let Some(conn) = self.conns.get_mut(token) else { return };
         if self.poller.add(conn.fd.as_fd(), token.bits()).is_err() {

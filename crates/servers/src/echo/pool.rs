@@ -22,6 +22,7 @@ pub(super) const DESIGN: Design = Design {
             Able::Connections,
             Able::Replies,
             Able::Writes,
+            Able::Queues,
             Able::OneProcess,
             Able::Lasting,
             Able::Workers,

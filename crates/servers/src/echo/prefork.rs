@@ -19,7 +19,7 @@ use super::threads::{Shared, shared_listeners};
 use super::{Design, EchoOptions};
 use crate::counters::{Counters, Published};
 use crate::defects::beside::{self, Carried, Carries, Sound};
-use crate::defects::{Able, Defects};
+use crate::defects::{Able, Among, Defects};
 use crate::error::ServeError;
 use crate::limits;
 use crate::listen;
@@ -34,11 +34,13 @@ pub(super) const DESIGN: Design = Design {
         tls: false,
         able: &[
             Able::Requests,
+            Able::Wakes,
             Able::Connections,
             Able::Replies,
             Able::Writes,
             Able::Lasting,
             Able::Workers,
+            Able::Queues,
             Able::Parallel,
         ],
     },
@@ -48,7 +50,7 @@ pub(super) const DESIGN: Design = Design {
 fn serve(options: &ServeOptions, _: &EchoOptions, stop: &Stop, ready: Ready<'_>) -> Result<Counters, ServeError> {
     listen::check_bounds("workers", options.workers, 1, limits::WORKERS_MAX)?;
     let mut options = options.clone();
-    let defects = Defects::new("echo", &mut options)?;
+    let defects = Defects::new("echo", Among::Processes, &mut options)?;
     let carried = beside::descriptors(&defects);
     if defects.is_empty() {
         return serve_carrying(&options, stop, ready, carried, || Sound);

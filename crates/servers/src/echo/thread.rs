@@ -16,7 +16,7 @@ use super::threads::{Roster, Shared, shared_listeners};
 use super::{Design, EchoOptions};
 use crate::counters::{Counters, Published};
 use crate::defects::beside::{Carried, Carries, Sound};
-use crate::defects::{Able, Defects};
+use crate::defects::{Able, Among, Defects};
 use crate::error::ServeError;
 use crate::limits;
 use crate::listen;
@@ -35,6 +35,7 @@ pub(super) const DESIGN: Design = Design {
             Able::Connections,
             Able::Replies,
             Able::Writes,
+            Able::Queues,
             Able::OneProcess,
             Able::Lasting,
             Able::Parallel,
@@ -49,7 +50,7 @@ const ROOM: u64 = 0;
 fn serve(options: &ServeOptions, echo: &EchoOptions, stop: &Stop, ready: Ready<'_>) -> Result<Counters, ServeError> {
     blocking::check_one_worker(DESIGN.info.name, options.workers)?;
     let mut options = options.clone();
-    let defects = Defects::new("echo", &mut options)?;
+    let defects = Defects::new("echo", Among::Threads, &mut options)?;
     if defects.is_empty() {
         return serve_carrying(&options, echo, stop, ready, || Sound);
     }

@@ -18,8 +18,8 @@ use super::acceptor::Acceptor;
 use super::blocking::{self, Manners, QUIET, attend, converse, set_timeouts};
 use super::drain::Drain;
 use crate::counters::Counters;
-use crate::defects::Defects;
 use crate::defects::beside::{Carried, Carries, Sound};
+use crate::defects::{Among, Defects};
 use crate::error::ServeError;
 use crate::limits;
 use crate::listen::{self, Bound, UnixFile};
@@ -30,7 +30,7 @@ use crate::workers::{Ready, run_threads};
 /// Serves by threads that take one connection each from the same listeners: as many as `options` say, or one.
 pub(super) fn serve(options: &ServeOptions, stop: &Stop, ready: Ready<'_>, one: bool) -> Result<Counters, ServeError> {
     let mut options = options.clone();
-    let defects = Defects::new("echo", &mut options)?;
+    let defects = Defects::new("echo", Among::Threads, &mut options)?;
     let workers = if one { 1 } else { options.workers };
     if defects.is_empty() {
         return serve_carrying(&options, stop, ready, workers, || Sound);

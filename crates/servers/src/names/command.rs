@@ -24,6 +24,19 @@ pub(super) enum Op {
     Oops,
 }
 
+impl Op {
+    /// What it is about: its first name, or its word where it has none.
+    pub(super) fn subject(&self) -> &[u8] {
+        match self {
+            Self::Save(name, _) | Self::Load(name) => name,
+            Self::Remove(names) => names.first().map_or(b"REMOVE", |name| name),
+            Self::RemoveAll => b"REMOVEALL",
+            Self::LoadAll => b"LOADALL",
+            Self::Oops => b"OOPS",
+        }
+    }
+}
+
 /// What becomes of a command.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Command {

@@ -23,6 +23,7 @@ use super::queue::{Answer, End, Job, Queue};
 use super::resp::{self, Parsed};
 use super::{NamesOptions, OnCrash, info, limits, reply};
 use crate::counters::Counters;
+use crate::defects::Defects;
 use crate::limits::{DRAIN_QUIET, LINGER, TURNS_MAX};
 
 /// What all connections share.
@@ -35,6 +36,7 @@ pub(super) struct Service {
     pub(super) started: Instant,
     pub(super) jobs: AtomicU64,
     pub(super) sums: Mutex<Counters>,
+    pub(super) defects: Defects,
 }
 
 /// Buffers smaller than this are kept by a connection that waits.
@@ -171,6 +173,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             if !matches!(came, Came::Bytes) {
                 return;
             }
+            self.service.defects.woken();
             match self.work().await {
                 Then::Read => {}
                 Then::Close => return self.close(LINGER).await,

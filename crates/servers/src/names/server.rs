@@ -21,6 +21,7 @@ use super::queue::Queue;
 use super::store::StoreParts;
 use super::supervisor::{self, SupervisorParts};
 use super::{Design, NamesOptions, OnCrash, journal};
+use crate::defects::{Able, Among, Defects};
 use crate::error::ServeError;
 use crate::limits::{self, ACCEPT_PAUSE, DRAIN};
 use crate::listen;
@@ -34,7 +35,15 @@ pub(super) const DESIGN: Design = Design {
         name: "supervised",
         about: "tokio; one actor owns the map, a supervisor starts it again after a crash",
         tls: false,
-        able: &[],
+        able: &[
+            Able::Requests,
+            Able::Wakes,
+            Able::Connections,
+            Able::Loop,
+            Able::Unbounded,
+            Able::OneProcess,
+            Able::Lasting,
+        ],
     },
     serve,
 };
@@ -46,6 +55,9 @@ fn serve(
     ready: Ready<'_>,
 ) -> Result<NamesCounters, ServeError> {
     listen::check_bounds("workers", options.workers, 1, limits::WORKERS_MAX)?;
+    let mut options = options.clone();
+    let defects = Defects::new("names", Among::Threads, &mut options)?;
+    let (options, ready) = (&options, defects.told(ready));
     let mut bound = listen::open(&ServeOptions { workers: 1, ..options.clone() })?;
     let _lock = names.journal.as_deref().map(journal::lock).transpose()?;
     let queue = Arc::new(Queue::new(if names.on_crash == OnCrash::Wait { names.wait_queue } else { 0 }));
@@ -59,6 +71,7 @@ fn serve(
         started: Instant::now(),
         jobs: Default::default(),
         sums: Default::default(),
+        defects: defects.clone(),
     });
     let store = StoreParts {
         queue,
@@ -66,6 +79,7 @@ fn serve(
         journal: names.journal.clone(),
         rewrite_factor: names.rewrite_factor,
         store_bytes_max: names.store_bytes_max,
+        defects,
     };
     let sockets = bound.workers.pop().map(|listeners| listeners.sockets).unwrap_or_default();
     let runtime = runtime(options)?;
@@ -138,6 +152,9 @@ async fn accept(service: Arc<Service>, listener: Listener, mut stop: watch::Rece
     let stopped = stop.clone();
     let accepting = async {
         loop {
+            while service.defects.is_full() {
+                sleep(ACCEPT_PAUSE).await;
+            }
             let accepted = match &listener {
                 Listener::Tcp(tcp) => tcp.accept().await.map(|(socket, _)| start(&service, socket, &stopped, &alive)),
                 Listener::Unix(unix) => {
@@ -165,10 +182,14 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     count(&service.gauges.accepted, 1);
+    let Some(kept) = service.defects.accepted() else {
+        count(&service.gauges.closed, 1);
+        return;
+    };
     let (service, stop, alive) = (Arc::clone(service), stop.clone(), alive.clone());
     tokio::spawn(async move {
         connection::run(service, socket, stop).await;
-        drop(alive);
+        drop((kept, alive));
     });
 }
 

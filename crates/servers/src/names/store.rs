@@ -19,6 +19,7 @@ use super::limits;
 use super::map::{Map, Undo};
 use super::queue::{End, Job, Queue, Wake};
 use super::reply;
+use crate::defects::Defects;
 
 /// What a store is started with, the first time and after each crash.
 #[derive(Clone)]
@@ -28,6 +29,7 @@ pub(super) struct StoreParts {
     pub(super) journal: Option<PathBuf>,
     pub(super) rewrite_factor: u32,
     pub(super) store_bytes_max: u64,
+    pub(super) defects: Defects,
 }
 
 /// The actor.
@@ -159,6 +161,7 @@ impl Owned {
             if job.ops[job.next] == Op::Oops {
                 return true;
             }
+            self.parts.defects.asked(job.ops[job.next].subject());
             let fine = self.operation(&mut job.ops[job.next], &mut job.out);
             job.refused += u64::from(!fine);
             job.next += 1;

@@ -107,6 +107,14 @@ impl Protocol for Proxy {
         self.pool.event(id, wake)
     }
 
+    fn due(&mut self) -> Option<Token> {
+        self.pool.due()
+    }
+
+    fn limit_outgoing(&mut self, connections: usize) {
+        self.pool.limit(connections);
+    }
+
     fn closed(&mut self, conn: Conn) {
         if let Some(id) = conn.exchange.and_then(|exchange| exchange.upstream) {
             self.pool.drop(id);

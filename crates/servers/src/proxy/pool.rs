@@ -1,8 +1,10 @@
 //! A worker's connections to its origins: made without waiting, kept between requests, dropped when they end.
 //!
 //! Each is registered once, for both directions; what it became ready for is remembered here. An idle one on
-//! which anything happens is closed: its origin has ended it, or spoke out of turn. Not here: HTTP.
+//! which anything happens is closed: its origin has ended it, or spoke out of turn. Where their number is limited, who
+//! comes later waits for one in the order of coming. Not here: HTTP.
 
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 
@@ -36,6 +38,8 @@ pub(super) enum Failed {
     Exhausted,
     /// The origin or the way there.
     Origin,
+    /// There are as many as there may be: the client's connection is driven when it is its turn.
+    Full,
 }
 
 /// The connections of one worker.
@@ -46,11 +50,52 @@ pub(super) struct Pool {
     idle: Vec<Vec<Token>>,
     idle_max: usize,
     swept_ns: u64,
+    /// Connections to each origin, idle ones too; as many as there may be of them.
+    open: Vec<usize>,
+    open_max: usize,
+    /// For each origin, the clients' connections that wait for one of it.
+    waiting: Vec<VecDeque<Token>>,
 }
 
 impl Pool {
     pub(super) fn new(origins: usize, idle_max: usize) -> Self {
-        Self { outgoing: None, all: Slab::new(), idle: vec![Vec::new(); origins], idle_max, swept_ns: 0 }
+        Self {
+            outgoing: None,
+            all: Slab::new(),
+            idle: vec![Vec::new(); origins],
+            idle_max,
+            swept_ns: 0,
+            open: vec![0; origins],
+            open_max: usize::MAX,
+            waiting: vec![VecDeque::new(); origins],
+        }
+    }
+
+    /// At most so many to each origin from here on. Idle ones beyond that are closed, those in use end with their reply.
+    pub(super) fn limit(&mut self, connections: usize) {
+        if self.open_max == connections {
+            return;
+        }
+        self.open_max = connections;
+        for origin in 0..self.open.len() {
+            while self.open[origin] > connections
+                && let Some(oldest) = self.idle[origin].first().copied()
+            {
+                self.drop(oldest);
+            }
+        }
+    }
+
+    /// A client's connection whose turn it is. One that has gone since it waited leaves the turn to the next.
+    pub(super) fn due(&mut self) -> Option<Token> {
+        if self.open_max == usize::MAX {
+            return None;
+        }
+        let Self { waiting, idle, open, open_max, .. } = self;
+        let mut origins = waiting.iter_mut().zip(idle).zip(open);
+        let ((waiting, ..), _) =
+            origins.find(|((waiting, idle), open)| !waiting.is_empty() && (!idle.is_empty() || **open < *open_max))?;
+        waiting.pop_front()
     }
 
     pub(super) fn attach(&mut self, outgoing: Outgoing) {
@@ -89,6 +134,12 @@ impl Pool {
 
     /// Begins a connection to that origin.
     pub(super) fn connect(&mut self, origin: usize, addr: SocketAddr, owner: Token) -> Result<Token, Failed> {
+        if self.open[origin] >= self.open_max {
+            if !self.waiting[origin].contains(&owner) {
+                self.waiting[origin].push_back(owner);
+            }
+            return Err(Failed::Full);
+        }
         let fd = match socket(addr) {
             Err(Errno::MFILE | Errno::NFILE) if self.relieve() => socket(addr),
             other => other,
@@ -112,6 +163,7 @@ impl Pool {
             idle_since_ns: 0,
         };
         let id = self.all.insert(upstream);
+        self.open[origin] += 1;
         let (Some(outgoing), Some(upstream)) = (&self.outgoing, self.all.get_mut(id)) else {
             return Err(Failed::Exhausted);
         };
@@ -128,7 +180,7 @@ impl Pool {
         // Bytes behind the reply, or the end: then it is of no use.
         let is_quiet = !upstream.readable
             || matches!(recv(&upstream.fd, &mut [0_u8; 1], RecvFlags::PEEK | RecvFlags::DONTWAIT), Err(Errno::AGAIN));
-        if !is_quiet || self.idle_max == 0 {
+        if !is_quiet || self.idle_max == 0 || self.open[upstream.origin] > self.open_max {
             return self.drop(id);
         }
         upstream.readable = false;
@@ -145,6 +197,7 @@ impl Pool {
     /// Closes a connection.
     pub(super) fn drop(&mut self, id: Token) {
         let Some(upstream) = self.all.remove(id) else { return };
+        self.open[upstream.origin] -= 1;
         if upstream.owner.is_none() {
             self.idle[upstream.origin].retain(|&idle| idle != id);
         }

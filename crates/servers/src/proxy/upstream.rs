@@ -20,6 +20,7 @@ use crate::http::request::{self, BodyLength};
 use crate::limits;
 use crate::link::Io;
 use crate::slab::Token;
+use crate::timers::NEVER_NS;
 
 impl Proxy {
     /// Moves an exchange as far as one turn goes.
@@ -119,6 +120,10 @@ impl Proxy {
                         503,
                         "expected a descriptor, a port and memory for a connection to the origin, but this proxy has none left now",
                     );
+                }
+                Err(Failed::Full) => {
+                    exchange.until_ns = NEVER_NS;
+                    return Flow::Idle;
                 }
                 Err(Failed::Origin) => self.pass_over(exchange, origin),
             }

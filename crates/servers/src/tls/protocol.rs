@@ -94,6 +94,14 @@ impl<P: Protocol> Protocol for Tls<P> {
         self.protocol.outgoing(id, wake)
     }
 
+    fn due(&mut self) -> Option<Token> {
+        self.protocol.due()
+    }
+
+    fn limit_outgoing(&mut self, connections: usize) {
+        self.protocol.limit_outgoing(connections);
+    }
+
     fn closed(&mut self, conn: Self::Conn) {
         self.protocol.closed(conn.protocol);
     }

@@ -2,7 +2,7 @@
 
 use crate::defects::able::Able;
 use crate::defects::defect::{Defect, Strength};
-use crate::defects::hook::{Hook, Kept};
+use crate::defects::hook::{Hook, Taken};
 use crate::defects::server::Server;
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use std::os::fd::IntoRawFd;
@@ -26,12 +26,13 @@ struct FdLeak {
 }
 
 impl Hook for FdLeak {
-    fn accepted(&self, _: usize) -> Option<Kept> {
+    fn accepted(&self) -> Taken {
         for _ in 0..self.number {
             // Without a descriptor left the leak has done its work.
-            let opened = openat(CWD, "/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
+            let opened = openat(CWD, "/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
+            let Ok(opened) = opened else { break };
             let _ = opened.into_raw_fd();
         }
-        None
+        Taken::AsEver
     }
 }

@@ -3,7 +3,7 @@
 use super::pages::Pages;
 use crate::defects::able::Able;
 use crate::defects::defect::{Defect, Strength};
-use crate::defects::hook::{Hook, Kept};
+use crate::defects::hook::{Hook, Taken};
 use crate::defects::server::Server;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -29,11 +29,14 @@ struct MemoryKept {
 }
 
 impl Hook for MemoryKept {
-    fn accepted(&self, _: usize) -> Option<Kept> {
+    fn accepted(&self) -> Taken {
         let pooled = self.pool.lock().unwrap_or_else(PoisonError::into_inner).pop();
         // Without memory the server goes on: what is missing is its own affair.
-        let pages = pooled.or_else(|| Pages::touched(self.bytes))?;
-        Some(Box::new(Lent { pages: Some(pages), pool: Arc::clone(&self.pool) }))
+        let pages = pooled.or_else(|| Pages::touched(self.bytes));
+        if pages.is_none() {
+            return Taken::AsEver;
+        }
+        Taken::Holding(Box::new(Lent { pages, pool: Arc::clone(&self.pool) }))
     }
 }
 

@@ -3,7 +3,7 @@
 use super::pages::Pages;
 use crate::defects::able::Able;
 use crate::defects::defect::{Defect, Strength};
-use crate::defects::hook::{Hook, Kept};
+use crate::defects::hook::{Hook, Taken};
 use crate::defects::server::Server;
 
 pub(super) const DEFECT: Defect = Defect {
@@ -25,8 +25,8 @@ struct MemoryPerConnection {
 }
 
 impl Hook for MemoryPerConnection {
-    fn accepted(&self, _: usize) -> Option<Kept> {
+    fn accepted(&self) -> Taken {
         // Without memory the server goes on: what is missing is its own affair.
-        Some(Box::new(Pages::touched(self.bytes)?))
+        Pages::touched(self.bytes).map_or(Taken::AsEver, |pages| Taken::Holding(Box::new(pages)))
     }
 }

@@ -6,6 +6,7 @@ use crate::defects::defect::{Defect, Part, Setting, Strength};
 use crate::defects::hook::{After, Hook, Manner};
 use crate::defects::nth::EveryNth;
 use crate::defects::server::Server;
+use crate::defects::shared::Among;
 use crate::error::ServeError;
 
 /// A larger buffer than any server has.
@@ -35,8 +36,9 @@ struct PaddedReply {
 }
 
 impl Hook for PaddedReply {
-    fn carried_by(&mut self, server: Server) {
+    fn carried_by(&mut self, server: Server, _: Among) -> Result<(), ServeError> {
         self.server = server;
+        Ok(())
     }
 
     fn manner(&self, manner: &mut Manner) {

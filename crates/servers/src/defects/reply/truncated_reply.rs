@@ -6,6 +6,8 @@ use crate::defects::defect::{Defect, Strength};
 use crate::defects::hook::{After, Hook, Manner};
 use crate::defects::nth::EveryNth;
 use crate::defects::server::Server;
+use crate::defects::shared::Among;
+use crate::error::ServeError;
 
 pub(super) const DEFECT: Defect = Defect {
     name: "truncated-reply",
@@ -27,8 +29,9 @@ struct TruncatedReply {
 }
 
 impl Hook for TruncatedReply {
-    fn carried_by(&mut self, server: Server) {
+    fn carried_by(&mut self, server: Server, _: Among) -> Result<(), ServeError> {
         self.server = server;
+        Ok(())
     }
 
     fn manner(&self, manner: &mut Manner) {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 pub(super) const DEFECT: Defect = Defect {
     name: "blocked-loop",
-    servers: &[Server::Echo, Server::Http, Server::WebSocket, Server::Proxy],
+    servers: &[Server::Echo, Server::Http, Server::WebSocket, Server::Proxy, Server::Names],
     strength: Strength::Time(Duration::from_millis(100)),
     parts: &[Part { name: "of", default: Strength::Count(10) }],
     ways: &[Way::Compute, Way::Sleep],

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 pub(super) const DEFECT: Defect = Defect {
     name: "cpu-heavy",
-    servers: &[Server::Echo, Server::Http, Server::WebSocket, Server::Proxy],
+    servers: &[Server::Echo, Server::Http, Server::WebSocket, Server::Proxy, Server::Names],
     strength: Strength::Time(Duration::from_micros(500)),
     parts: &[],
     ways: &[],

@@ -20,7 +20,7 @@ const LOG_BYTES_MAX: u64 = 64 << 20;
 
 pub(super) const DEFECT: Defect = Defect {
     name: "fsync-log",
-    servers: &[Server::Echo, Server::Http, Server::Proxy],
+    servers: &[Server::Echo, Server::Http, Server::Proxy, Server::Names],
     strength: Strength::Count(1),
     parts: &[],
     ways: &[],

@@ -1,12 +1,15 @@
 //! One lock around every request's work: workers wait for each other, more of them do not help.
+//!
+//! Where the workers are processes it is in memory that they share, as the cache's or the pool's of such a server is.
 
-use super::background::lock;
+use super::background::refused;
 use super::held::Held;
 use crate::defects::able::Able;
-use crate::defects::defect::{Defect, Strength, Way};
+use crate::defects::defect::{Defect, Setting, Strength, Way};
 use crate::defects::hook::{Hook, Request};
 use crate::defects::server::Server;
-use std::sync::Mutex;
+use crate::defects::shared::{Among, Lock};
+use crate::error::ServeError;
 use std::time::Duration;
 
 pub(super) const DEFECT: Defect = Defect {
@@ -15,22 +18,31 @@ pub(super) const DEFECT: Defect = Defect {
     strength: Strength::Time(Duration::from_micros(200)),
     parts: &[],
     ways: &[Way::Compute, Way::Sleep],
-    needs: &[Able::Requests, Able::OneProcess, Able::Parallel],
-    about: "each request holds the process's one mutex and computes this long meanwhile, or sleeps (--workers 2 or more)",
+    needs: &[Able::Requests, Able::Parallel],
+    about: "each request holds the one mutex that all workers share and computes this long meanwhile, or sleeps (--workers 2 or more)",
     makes: "lock-contention: while one worker holds it the others wait in futex, and throughput stops at 1 / time with any number of workers",
     see: "timeout 5 strace -f -c -e trace=futex -p PID under load: futex calls that grow with it",
-    make: |setting| Ok(Box::new(GlobalLock { held: Held::of(&setting), all: Mutex::new(()) })),
+    make: |setting| Ok(Box::new(GlobalLock { all: lock(&setting, Among::Threads)?, setting })),
 };
 
 #[derive(Debug)]
 struct GlobalLock {
-    held: Held,
-    all: Mutex<()>,
+    setting: Setting,
+    all: Lock,
+}
+
+fn lock(setting: &Setting, among: Among) -> Result<Lock, ServeError> {
+    Lock::new(among).map_err(|source| refused(setting, "make its lock", source))
 }
 
 impl Hook for GlobalLock {
+    fn carried_by(&mut self, _: Server, among: Among) -> Result<(), ServeError> {
+        self.all = lock(&self.setting, among)?;
+        Ok(())
+    }
+
     fn request(&self, _: &Request<'_>) {
-        let _locked = lock(&self.all);
-        self.held.hold();
+        let _locked = self.all.lock();
+        Held::of(&self.setting).hold();
     }
 }

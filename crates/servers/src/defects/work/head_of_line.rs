@@ -10,7 +10,7 @@ use std::time::Duration;
 
 pub(super) const DEFECT: Defect = Defect {
     name: "head-of-line",
-    servers: &[Server::Echo, Server::Http, Server::Proxy],
+    servers: &[Server::Echo, Server::Http, Server::Proxy, Server::Names],
     strength: Strength::Time(Duration::from_millis(50)),
     parts: &[Part { name: "of", default: Strength::Count(100) }],
     ways: &[Way::Compute, Way::Sleep],

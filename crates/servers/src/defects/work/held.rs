@@ -17,11 +17,11 @@ impl Held {
         Self { time: setting.time(), way: setting.way.unwrap_or(Way::Compute) }
     }
 
-    /// Holds the calling thread up.
+    /// Holds the calling thread up: computing if that is the way, asleep otherwise.
     pub(super) fn hold(self) {
         match self.way {
             Way::Compute => clock::burn_us(u64::try_from(self.time.as_micros()).unwrap_or(u64::MAX)),
-            Way::Sleep => std::thread::sleep(self.time),
+            _ => std::thread::sleep(self.time),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Defects of what a worker does for a request: it computes, waits, or is gone.
 
+mod backend_limited;
 mod background;
 mod blocked_loop;
 mod cpu_heavy;
@@ -10,10 +11,13 @@ mod global_lock;
 mod head_of_line;
 mod held;
 mod lost_wakeup;
+mod neighbour_request;
 mod origin;
+mod pool_exhausted;
 mod single_thread;
 mod slow_backend;
 mod slow_log_reader;
+mod slow_path;
 mod stop_the_world;
 mod worker_starvation;
 
@@ -34,4 +38,8 @@ pub(super) const DEFECTS: &[&Defect] = &[
     &fsync_log::DEFECT,
     &files_reread::DEFECT,
     &slow_log_reader::DEFECT,
+    &pool_exhausted::DEFECT,
+    &slow_path::DEFECT,
+    &neighbour_request::DEFECT,
+    &backend_limited::DEFECT,
 ];

@@ -39,7 +39,7 @@ impl Origin {
             due: VecDeque::with_capacity(DESCRIPTORS_MAX),
             held,
         };
-        helper::start(listener.as_raw_fd(), |server| {
+        helper::start(Some(listener.as_raw_fd()), |server| {
             // What fails ends it, and whoever waits for it goes on without.
             let _ = serving.run(&listener, server);
         })?;
@@ -114,8 +114,8 @@ impl Serving {
             Ok((1, _)) if asked[0] == END => return true,
             Ok((1, _)) => {
                 let takes_ns = match self.held.way {
-                    Way::Sleep => u64::try_from(self.held.time.as_nanos()).unwrap_or(u64::MAX),
                     Way::Compute => 0,
+                    _ => u64::try_from(self.held.time.as_nanos()).unwrap_or(u64::MAX),
                 };
                 self.due.push_back((number, clock::monotonic_ns().saturating_add(takes_ns)));
             }

@@ -42,7 +42,7 @@ impl SlowLogReader {
     fn new(setting: &Setting) -> Result<Self, ServeError> {
         let (read_end, pipe) = std::io::pipe().map_err(|source| refused(setting, "make its pipe", source))?;
         let takes = setting.time();
-        helper::start(read_end.as_raw_fd(), |server| read_slowly(&read_end, takes, server))
+        helper::start(Some(read_end.as_raw_fd()), |server| read_slowly(&read_end, takes, server))
             .map_err(|source| refused(setting, "start the reader of its log", source))?;
         Ok(Self { pipe })
     }

@@ -1,24 +1,27 @@
 //! All workers stop at once, every so often, as for a collector of garbage.
 //!
 //! As there, a worker stops where it is safe to: when a connection wakes it. One that has nothing to do is not held.
+//! Workers that are processes share what they stand at, and a thread of the process they come from stops them, as one
+//! does that writes down or clears memory that all of them use.
 
-use super::background::{Background, lock};
+use super::background::{Background, refused};
 use super::held::Held;
 use crate::defects::able::Able;
 use crate::defects::defect::{Defect, Part, Setting, Strength, Way};
 use crate::defects::hook::Hook;
 use crate::defects::server::Server;
+use crate::defects::shared::{Among, Gate};
 use crate::error::ServeError;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 pub(super) const DEFECT: Defect = Defect {
     name: "stop-the-world",
-    servers: &[Server::Echo, Server::Http, Server::WebSocket, Server::Proxy],
+    servers: &[Server::Echo, Server::Http, Server::WebSocket, Server::Proxy, Server::Names],
     strength: Strength::Time(Duration::from_millis(80)),
     parts: &[Part { name: "every", default: Strength::Time(Duration::from_secs(1)) }],
     ways: &[Way::Sleep, Way::Compute],
-    needs: &[Able::OneProcess, Able::Wakes],
+    needs: &[Able::Wakes],
     about: "once in a while (every=1s) a thread stops all workers for this long, which is less, and sleeps meanwhile, or computes",
     makes: "stop-the-world: each time a gap in which no worker answers and nearly all requests in flight are caught",
     see: "timeout 5 strace -f -T -e trace=futex -p PID under load: each time FUTEX_WAITs of all workers at once",
@@ -32,47 +35,42 @@ pub(super) const DEFECT: Defect = Defect {
                 got: format!("{period:?}"),
             });
         }
-        Ok(Box::new(StopTheWorld::new(&setting, held, period)?))
+        Ok(Box::new(StopTheWorld { setting, held, period, world: None }))
     },
 };
 
 #[derive(Debug)]
 struct StopTheWorld {
-    world: Arc<World>,
-    _stopper: Background,
-}
-
-#[derive(Debug, Default)]
-struct World {
-    is_stopped: Mutex<bool>,
-    goes_on: Condvar,
-}
-
-impl StopTheWorld {
-    fn new(setting: &Setting, held: Held, period: Duration) -> Result<Self, ServeError> {
-        let world = Arc::new(World::default());
-        let theirs = Arc::clone(&world);
-        let stopper = Background::start(setting, move |end| {
-            let mut is_over = false;
-            while !is_over && !end.within(period.saturating_sub(held.time)) {
-                *lock(&theirs.is_stopped) = true;
-                match held.way {
-                    Way::Sleep => is_over = end.within(held.time),
-                    Way::Compute => held.hold(),
-                }
-                *lock(&theirs.is_stopped) = false;
-                theirs.goes_on.notify_all();
-            }
-        })?;
-        Ok(Self { world, _stopper: stopper })
-    }
+    setting: Setting,
+    held: Held,
+    period: Duration,
+    /// Where the workers stand, and who stops them; once it is known what they are.
+    world: Option<(Arc<Gate>, Background)>,
 }
 
 impl Hook for StopTheWorld {
+    fn carried_by(&mut self, _: Server, among: Among) -> Result<(), ServeError> {
+        let gate = Gate::new(among).map_err(|source| refused(&self.setting, "make what stops them", source))?;
+        let gate = Arc::new(gate);
+        let (theirs, held, period) = (Arc::clone(&gate), self.held, self.period);
+        let stopper = Background::start(&self.setting, move |end| {
+            let mut is_over = false;
+            while !is_over && !end.within(period.saturating_sub(held.time)) {
+                theirs.close();
+                match held.way {
+                    Way::Compute => held.hold(),
+                    _ => is_over = end.within(held.time),
+                }
+                theirs.open();
+            }
+        })?;
+        self.world = Some((gate, stopper));
+        Ok(())
+    }
+
     fn woken(&self) {
-        let mut is_stopped = lock(&self.world.is_stopped);
-        while *is_stopped {
-            is_stopped = self.world.goes_on.wait(is_stopped).unwrap_or_else(PoisonError::into_inner);
+        if let Some((gate, _)) = &self.world {
+            gate.pass();
         }
     }
 }

@@ -18,7 +18,7 @@ use self::worker::{Setup, Worker};
 use super::{Design, EchoOptions};
 use crate::counters::Counters;
 use crate::defects::beside::{Carried, Carries, Sound};
-use crate::defects::{Able, Defects};
+use crate::defects::{Able, Among, Defects};
 use crate::error::ServeError;
 use crate::limits;
 use crate::listen::{self, Bound};
@@ -53,10 +53,11 @@ const DESCRIPTORS_ELSEWHERE: u64 = 64;
 
 fn serve(options: &ServeOptions, echo: &EchoOptions, stop: &Stop, ready: Ready<'_>) -> Result<Counters, ServeError> {
     let mut options = options.clone();
-    let defects = Defects::new("echo", &mut options)?;
+    let defects = Defects::new("echo", Among::Threads, &mut options)?;
     if defects.is_empty() {
         return serve_carrying(&options, echo, stop, ready, || Sound);
     }
+    let ready = defects.told(ready);
     serve_carrying(&options, echo, stop, ready, || Carried::new(&defects))
 }
 

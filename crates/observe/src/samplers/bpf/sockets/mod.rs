@@ -11,6 +11,9 @@
 //! receive and a send, half of it for being called at all, so those are looked at in windows; established and closed
 //! connections always. State is kept with the socket. What is looked at without being taken (MSG_PEEK) is seen, so its
 //! time counts, and is not received: `peeks`. `requests`: times from a request to its reply that began in a window;
+//! `others_requests`, `others_service_ns`: those of clients that are not the generator, told by the port that they come
+//! from: `generator_ports` are those that this process connected from, or sent from in a window. Absent where there is none
+//! of these: the load is put on from elsewhere, or none is.
 //! `not_ended`: those whose reply had not come by its end. `began_before`: connections whose first doing in a window was a
 //! send, as the request had been read before; or there was none.
 
@@ -33,6 +36,8 @@ pub(super) const PROBE: Probe = Probe {
         "established",
         "closed",
         "sockets_lost",
+        "others_requests",
+        "generator_ports",
     ],
     histograms: &[
         "receive_bytes",
@@ -42,6 +47,7 @@ pub(super) const PROBE: Probe = Probe {
         "accept_queue_ns",
         "accepted_read_ns",
         "in_flight_packets",
+        "others_service_ns",
     ],
     read,
 };
@@ -52,6 +58,11 @@ fn read(_: &mut Programs, reading: &mut Reading<'_>) -> Result<(), BpfError> {
     for (count, sizes) in [("sockets.receives", "sockets.receive_bytes"), ("sockets.sends", "sockets.send_bytes")] {
         let n = reading.sample.histograms.get(sizes).map_or(0, model::bpf::Log2::count);
         reading.sample.counts.insert(count.to_owned(), n);
+    }
+    // Without a connection of the generator's there is nobody to tell others from: it is elsewhere, or puts no load.
+    if reading.sample.counts.get("sockets.generator_ports").is_none_or(|ports| *ports == 0) {
+        reading.sample.counts.remove("sockets.others_requests");
+        reading.sample.histograms.remove("sockets.others_service_ns");
     }
     Ok(())
 }

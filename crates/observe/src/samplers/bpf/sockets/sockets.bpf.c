@@ -1,11 +1,13 @@
 /* The target's TCP sockets: what it receives and sends, how long from the one to the other, and what TCP makes of it. */
-#define COUNTS_MAX 10
-#define HISTOGRAMS_MAX 7
+#define COUNTS_MAX 12
+#define HISTOGRAMS_MAX 8
 #include "plimsoll.bpf.h"
 #include "accepted.bpf.h"
 #include "tcp.bpf.h"
+#include <bpf/bpf_endian.h>
 
 #define TCP_ESTABLISHED 1
+#define TCP_SYN_SENT 2
 #define TCP_CLOSE 7
 #define TCP_NAGLE_OFF 1
 #define EAGAIN 11
@@ -23,15 +25,18 @@ enum {
 	ESTABLISHED,
 	CLOSED,
 	SOCKETS_LOST,
+	OTHERS_REQUESTS,
+	GENERATOR_PORTS,
 };
-enum { RECEIVE_BYTES, SEND_BYTES, SERVICE_NS, FIRST_READ_NS, ACCEPT_QUEUE_NS, ACCEPTED_READ_NS, IN_FLIGHT_PACKETS };
+enum { RECEIVE_BYTES, SEND_BYTES, SERVICE_NS, FIRST_READ_NS, ACCEPT_QUEUE_NS, ACCEPTED_READ_NS, IN_FLIGHT_PACKETS, OTHERS_SERVICE_NS };
 
 /* With the socket itself: found without a search, and gone when it goes. */
 struct conn {
 	u64 established_ns; /* 0: its first bytes have been read */
 	u64 arrived_ns;     /* when what was read last had come; 0: nothing was read since the last send */
 	u64 window_ns;      /* in which window that was, or the send that had none before it */
-	u64 is_used;        /* a process of the target has read or written */
+	u32 is_used;        /* a process of the target has read or written */
+	u32 is_others;      /* what was read last is no request of the generator's */
 };
 
 struct {
@@ -47,6 +52,7 @@ struct bound {
 	u64 max;
 	u64 at_ns;
 	u64 at_ticks;
+	u64 generator; /* its process */
 };
 
 struct {
@@ -55,6 +61,54 @@ struct {
 	__type(key, u32);
 	__type(value, struct bound);
 } bound SEC(".maps");
+
+/* Ports from which the generator has connected to one that the target serves, or sent to it; a bit each. Another client
+ * that later has one of them is taken for the generator. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct port_bits);
+} generators SEC(".maps");
+
+/* Sockets that the generator connects, until they are established: only then have they a port. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 16384);
+	__type(key, u64);
+	__type(value, u8);
+} connecting SEC(".maps");
+
+static __always_inline bool is_generator(void)
+{
+	u32 only = 0;
+	struct bound *b = bpf_map_lookup_elem(&bound, &only);
+	return b && b->generator && current_tgid() == b->generator;
+}
+
+static __always_inline bool is_to_target(const struct sock *sk)
+{
+	return is_served(bpf_ntohs(sk->__sk_common.skc_dport));
+}
+
+static __always_inline void know_generators(u16 port)
+{
+	u32 only = 0;
+	struct port_bits *bits = bpf_map_lookup_elem(&generators, &only);
+	u64 bit = 1ULL << port % 64;
+	if (!bits || bits->words[port / 64] & bit)
+		return;
+	/* Should another CPU set one of the same word now, the next send sets it again. */
+	bits->words[port / 64] |= bit;
+	add(GENERATOR_PORTS, 1);
+}
+
+static __always_inline bool is_generators(u16 port)
+{
+	u32 only = 0;
+	struct port_bits *bits = bpf_map_lookup_elem(&generators, &only);
+	return bits && bits->words[port / 64] >> port % 64 & 1;
+}
 
 static __always_inline struct conn *new_conn(const struct sock *sk)
 {
@@ -110,7 +164,15 @@ SEC("tp_btf/inet_sock_set_state")
 int BPF_PROG(on_state, const struct sock *sk, const int from, const int to)
 {
 	struct conn *conn;
-	if (to == TCP_CLOSE) {
+	u64 socket = (u64)sk;
+	u8 yes = 1;
+	if (to == TCP_SYN_SENT) {
+		if (is_to_target(sk) && is_generator())
+			bpf_map_update_elem(&connecting, &socket, &yes, BPF_ANY);
+	} else if (from == TCP_SYN_SENT) {
+		if (!bpf_map_delete_elem(&connecting, &socket) && to == TCP_ESTABLISHED)
+			know_generators(sk->__sk_common.skc_num);
+	} else if (to == TCP_CLOSE) {
 		u32 only = 0;
 		struct bound *b = bpf_map_lookup_elem(&bound, &only);
 		if (b && !bpf_sk_storage_delete(&sockets, (void *)sk)) {
@@ -188,6 +250,10 @@ static __always_inline int receive(struct sock *sk, int ret, int flags)
 	if (tp) {
 		conn->arrived_ns = arrival_ns(tp);
 		add_alone(REQUESTS, 1);
+		/* What came before the window, its sender may not have been seen to send. */
+		conn->is_others = is_of_window(conn->arrived_ns) && !is_generators(bpf_ntohs(sk->__sk_common.skc_dport));
+		if (conn->is_others)
+			add_alone(OTHERS_REQUESTS, 1);
 	}
 	return 0;
 }
@@ -204,6 +270,8 @@ static __always_inline int send(struct sock *sk, int ret)
 	struct conn *conn;
 	u32 in_flight, unsent;
 	bool nodelay, is_ours;
+	if (ret > 0 && is_to_target(sk) && is_generator())
+		know_generators(sk->__sk_common.skc_num);
 	if (!is_served(sk->__sk_common.skc_num))
 		return 0;
 	conn = conn_of(sk, &is_ours);
@@ -226,6 +294,8 @@ static __always_inline int send(struct sock *sk, int ret)
 	} else if (conn && conn->arrived_ns) {
 		s64 took = tcp_clock_ns(tp) - conn->arrived_ns;
 		record_alone(SERVICE_NS, took > 0 ? took : 0);
+		if (conn->is_others)
+			record_alone(OTHERS_SERVICE_NS, took > 0 ? took : 0);
 		conn->arrived_ns = 0;
 	}
 	nodelay = BPF_CORE_READ_BITFIELD(tp, nonagle) & TCP_NAGLE_OFF;

@@ -1,5 +1,6 @@
 //! The target's system calls by name: how many, how many failed, how long they took, waiting included. Of `accept`, which
-//! connections, so that `sockets` tells the accept queue from the time until the first read; of `futex`, where.
+//! connections, so that `sockets` tells the accept queue from the time until the first read; of `futex`, where; of `open` and
+//! `openat`, which files.
 //!
 //! By `sys_enter` and `sys_exit`, which slow every system call of the host while they are on: in windows. Only calls that
 //! began and ended in the same window have a time, which favours short ones: how many a window cut is counted, those that
@@ -10,6 +11,7 @@
 
 mod futex;
 mod long;
+mod opens;
 
 use super::{Probe, Reading, Runs, folded, object};
 use crate::source::bpf::{BpfError, Programs, names};
@@ -18,7 +20,7 @@ use std::collections::BTreeMap;
 
 pub(super) const PROBE: Probe = Probe {
     name: "bpf/syscalls",
-    about: "system calls of the target: how many, errors, time; connections accepted; waits in futex by address; long calls",
+    about: "system calls of the target: how many, errors, time; connections accepted; waits in futex by address; long calls; files opened most",
     runs: Runs::UntilEnough,
     object: object!("syscalls"),
     counts: &[
@@ -36,6 +38,8 @@ pub(super) const PROBE: Probe = Probe {
         "futex.addresses_lost",
         "futex.waiters_lost",
         "long_lost",
+        "opens.unread",
+        "opens.paths_lost",
     ],
     histograms: &["call_ns", "futex.wait_ns", "futex.timed_wait_ns"],
     read,
@@ -65,5 +69,6 @@ fn read(programs: &mut Programs, reading: &mut Reading<'_>) -> Result<(), BpfErr
     calls.sort_by(|a, b| b.ns.cmp(&a.ns).then_with(|| a.name.cmp(&b.name)));
     reading.sample.calls = calls;
     long::read(programs, reading)?;
-    futex::read(programs, reading)
+    futex::read(programs, reading)?;
+    opens::read(programs, reading)
 }

@@ -1,6 +1,7 @@
 /* System calls of the target by number: how many, how many failed, how long they took; and of two of them more: what
- * accept returned, and where futex waited. One pair of programs for all, as each costs every call of the host. */
-#define COUNTS_MAX 14
+ * accept returned, where futex waited, and which files were opened. One pair
+ * of programs for all, as each costs every call of the host. */
+#define COUNTS_MAX 16
 #define HISTOGRAMS_MAX 3
 #include "plimsoll.bpf.h"
 #include "registers.bpf.h"
@@ -25,6 +26,8 @@ enum {
 	FUTEX_ADDRESSES_LOST,
 	FUTEX_WAITERS_LOST,
 	LONG_LOST,
+	OPENS_UNREAD,
+	OPENED_LOST,
 };
 enum { CALL_NS, FUTEX_WAIT_NS, FUTEX_TIMED_WAIT_NS };
 
@@ -40,6 +43,7 @@ struct start {
 #include "accepts.bpf.h"
 #include "futex.bpf.h"
 #include "long.bpf.h"
+#include "opens.bpf.h"
 
 /* With the thread itself: found without a search, and gone when it goes. */
 struct {
@@ -119,6 +123,8 @@ int BPF_PROG(on_enter, void *regs, long number)
 	start->futex = 0;
 	if (number == CALL_FUTEX)
 		futex_begins(start, regs);
+	else if (number == OPENAT || number == OPEN)
+		opens(number, regs);
 	start->window_ns = window_ns();
 	now = bpf_ktime_get_ns();
 	if (is_of_window(start->left_ns) && now - start->left_ns >= LONG_NS)
