@@ -13,6 +13,7 @@ mod histogram;
 mod index;
 mod integrity;
 pub mod limits;
+mod merging;
 mod migrate;
 mod open;
 mod reader;

@@ -7,8 +7,9 @@
 pub const APPLICATION_ID: u32 = 0x506c_696d;
 
 /// The format this version writes: SQLite's `user_version`. Format 2 is format 1 with a checksum of each row and a seal;
-/// format 3 has the details of events, single requests and gaps.
-pub const VERSION: usize = 3;
+/// format 3 has the details of events, single requests and gaps; format 4 merges old ticks (`merging`), and its seal has sums of
+/// rows in any order.
+pub const VERSION: usize = 4;
 
 /// The first format with checksums.
 pub const WITH_CHECKSUMS: usize = 2;
@@ -18,6 +19,9 @@ pub const WITH_DETAILS: usize = 3;
 
 /// The first format with the table `request`.
 const WITH_REQUESTS: usize = 3;
+
+/// The first format with merged ticks.
+pub const WITH_MERGED: usize = 4;
 
 /// The oldest format that is read as it is.
 pub const READ_AS_IS: usize = 1;
@@ -75,6 +79,17 @@ CREATE TABLE event(
     details TEXT NOT NULL,
     checksum INTEGER NOT NULL
 );
+CREATE TABLE merged(
+    id INTEGER PRIMARY KEY,
+    ticks INTEGER NOT NULL,
+    body BLOB NOT NULL,
+    checksum INTEGER NOT NULL
+);
+CREATE TABLE state(
+    id INTEGER PRIMARY KEY,
+    body BLOB NOT NULL,
+    checksum INTEGER NOT NULL
+);
 CREATE TABLE seal(
     id INTEGER PRIMARY KEY CHECK (id = 1),
     body TEXT NOT NULL,
@@ -83,7 +98,8 @@ CREATE TABLE seal(
 ";
 
 /// The tables of many rows.
-pub const ROWS: [&str; 6] = ["tick", "histogram", "request", "total_histogram", "snapshot", "event"];
+pub const ROWS: [&str; 8] =
+    ["tick", "histogram", "request", "total_histogram", "snapshot", "event", "merged", "state"];
 
 /// The columns of each of [`ROWS`] that its rows' checksums are made of.
 const COLUMNS: [&[&str]; ROWS.len()] = [
@@ -93,6 +109,8 @@ const COLUMNS: [&[&str]; ROWS.len()] = [
     &["kind", "body"],
     &["body"],
     &["at_ns", "kind", "text", "details"],
+    &["ticks", "body"],
+    &["body"],
 ];
 
 /// The columns of a table of [`ROWS`] that its rows' checksums are made of.
@@ -106,7 +124,12 @@ pub fn columns(table: &str, format: usize) -> &'static [&'static str] {
 
 /// The tables that must be there in a format.
 pub fn tables(format: usize) -> impl Iterator<Item = &'static str> {
-    let rows = ROWS.into_iter().filter(move |table| *table != "request" || format >= WITH_REQUESTS);
+    let first_format = |table: &str| match table {
+        "request" => WITH_REQUESTS,
+        "merged" | "state" => WITH_MERGED,
+        _ => 0,
+    };
+    let rows = ROWS.into_iter().filter(move |table| format >= first_format(table));
     ["run"].into_iter().chain(rows).chain((format >= WITH_CHECKSUMS).then_some(crate::integrity::seal::TABLE))
 }
 

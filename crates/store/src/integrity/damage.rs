@@ -43,6 +43,11 @@ impl Found {
         self.noted.contains_key(table)
     }
 
+    /// Whether a table was read only up to some row.
+    pub fn has_ended_early(&self, table: &str) -> bool {
+        self.noted.get(table) == Some(&i64::MAX)
+    }
+
     /// All of it.
     pub fn integrity(&self) -> &Integrity {
         &self.integrity
