@@ -199,3 +199,87 @@ impl Reader {
         Ok(last)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::plan::Plan;
+    use model::recording::{Capsule, Tick};
+    use model::{Interval, LatencyKind};
+
+    fn run() -> (Recording, History) {
+        let plan: Plan = serde_json::from_str(include_str!("../../tests/plan.json")).unwrap();
+        let mut recording = Recording::new(Capsule::default(), plan);
+        let mut history = History::default();
+        for sequence in 0..9u64 {
+            let mut interval = Interval::<u32>::new(0);
+            (interval.start_ns, interval.end_ns) = (sequence * 100, sequence * 100 + 100);
+            interval.counts.ok = 5;
+            interval.latency.record(LatencyKind::Response, 1000 + sequence);
+            let tick = Tick::of([&interval]);
+            recording.totals.sum.add(&interval);
+            recording.timeline.push(tick.row);
+            let mut snapshot = Snapshot { at_ns: sequence as i64 * 100, ..Snapshot::default() };
+            snapshot.host.set("forks", sequence);
+            history.push(&snapshot);
+            recording.push_snapshot(sequence, snapshot);
+        }
+        (recording, history)
+    }
+
+    #[test]
+    fn what_was_kept_is_read_and_what_no_run_can_have_left_is_refused_or_does_no_harm() {
+        let (recording, history) = run();
+        let body = pack(&mut Encoder::new(), &Books::default(), Some(7), &recording, &history).unwrap();
+        let mut read = Recording::new(recording.capsule.clone(), recording.plan.clone());
+        let state = State::unpack(&body, &mut read).unwrap();
+        assert!(state.history().unwrap() == history);
+        read.totals = state.totals;
+        assert_eq!((read, state.first_started_ns), (recording.clone(), Some(7)));
+        let mut plain = Vec::new();
+        inflating(&body, STATE_BYTES_MAX).read_to_end(&mut plain).unwrap();
+        let (mut refused, mut taken) = (0, 0);
+        for at in 0..plain.len() {
+            for change in [0x01, 0x08] {
+                let mut other = plain.clone();
+                other[at] ^= change;
+                let mut read = Recording::new(recording.capsule.clone(), recording.plan.clone());
+                let Ok(state) = State::unpack(&deflated(&[&other]).unwrap(), &mut read) else {
+                    refused += 1;
+                    continue;
+                };
+                taken += 1;
+                // It is gone on with.
+                let mut history = state.history().unwrap_or_default();
+                for sequence in 9..12 {
+                    let snapshot = Snapshot { at_ns: sequence as i64 * 100, ..Snapshot::default() };
+                    history.push(&snapshot);
+                    read.push_snapshot(sequence, snapshot);
+                    read.timeline.push(Default::default());
+                    read.requests.push(sequence, 3, &Default::default());
+                }
+                let _ = diagnose::diagnose_with(&read, &history);
+            }
+        }
+        assert!(refused > plain.len() / 4 && taken > 10, "{refused} refused, {taken} taken");
+        let mut read = recording.clone();
+        let bomb = deflated(&[&vec![0; 1 << 24]]).unwrap();
+        assert!(State::unpack(&bomb, &mut read).is_err() && read == recording, "nothing of it is half there");
+    }
+
+    #[test]
+    fn a_stride_of_none_or_a_row_too_many_is_none_of_a_run() {
+        let (recording, history) = run();
+        for change in [
+            |recording: &mut Recording| recording.snapshot_stride = 0,
+            |recording: &mut Recording| recording.after_stride = u64::MAX,
+            |recording: &mut Recording| recording.snapshots = vec![Snapshot::default(); 1000],
+            |recording: &mut Recording| recording.totals.sum.counts.ok = u64::MAX,
+        ] {
+            let mut other = recording.clone();
+            change(&mut other);
+            let body = pack(&mut Encoder::new(), &Books::default(), None, &other, &history).unwrap();
+            assert!(State::unpack(&body, &mut recording.clone()).is_err());
+        }
+    }
+}
