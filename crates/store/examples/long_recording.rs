@@ -66,7 +66,11 @@ fn write(from: &Path, to: &Path, ticks: u64) -> Result<(), Box<dyn Error>> {
     merging_ns.sort_unstable();
     let ms = |at: usize| merging_ns.get(at).copied().unwrap_or(0) as f64 / 1e6;
     let count = merging_ns.len();
-    println!("CPU time of {count} merges: {:.0} ms mostly, {:.0} ms at most", ms(count / 2), ms(count.saturating_sub(1)));
+    println!(
+        "CPU time of {count} merges: {:.0} ms mostly, {:.0} ms at most",
+        ms(count / 2),
+        ms(count.saturating_sub(1))
+    );
     println!("memory: {:?} KiB at most", memory_kib("VmHWM:"));
     Ok(())
 }

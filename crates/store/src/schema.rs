@@ -98,8 +98,7 @@ CREATE TABLE seal(
 ";
 
 /// The tables of many rows.
-pub const ROWS: [&str; 8] =
-    ["tick", "histogram", "request", "total_histogram", "snapshot", "event", "merged", "state"];
+pub const ROWS: [&str; 8] = ["tick", "histogram", "request", "total_histogram", "snapshot", "event", "merged", "state"];
 
 /// The columns of each of [`ROWS`] that its rows' checksums are made of.
 const COLUMNS: [&[&str]; ROWS.len()] = [

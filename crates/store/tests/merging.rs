@@ -15,8 +15,8 @@ use rusqlite::Connection;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use store::limits::{FINE_TICKS, LEVEL_ROWS_MAX};
 use store::Reader;
+use store::limits::{FINE_TICKS, LEVEL_ROWS_MAX};
 
 const VICTIM: &str = "PLIMSOLL_STORE_TEST_MERGING_VICTIM";
 

@@ -26,8 +26,8 @@ use model::Snapshot;
 use model::metrics::Kind;
 use model::remote::GeneratorHost;
 use model::snapshot::{CpuSource, CpuTimes, Role};
-use series::{Growth, Series};
 use serde::{Deserialize, Serialize};
+use series::{Growth, Series};
 use std::collections::BTreeMap;
 use tasks::Tasks;
 

@@ -58,7 +58,9 @@ impl Writer {
             error => write_error(&path, &error),
         };
         let (mut books, mut levels) = (self.books.clone(), self.levels.clone());
-        let state = state::pack(&mut self.encoder, &books, self.first_started_ns, recording, history).map_err(failed).map_err(error)?;
+        let state = state::pack(&mut self.encoder, &books, self.first_started_ns, recording, history)
+            .map_err(failed)
+            .map_err(error)?;
         let transaction = self.connection.transaction().map_err(error)?;
         let merged = merge_ticks(&transaction, &mut books, &mut levels, &mut self.encoder)
             .and_then(|()| drop_snapshots(&transaction, &mut books))

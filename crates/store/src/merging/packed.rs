@@ -25,10 +25,8 @@ impl MergedTick {
     /// In words; none that can come.
     pub fn pack(&self) -> Result<Vec<u8>, String> {
         let text = |error: serde_json::Error| error.to_string();
-        let head = (
-            serde_json::to_string(&self.head.0).map_err(text)?,
-            serde_json::to_string(&self.head.1).map_err(text)?,
-        );
+        let head =
+            (serde_json::to_string(&self.head.0).map_err(text)?, serde_json::to_string(&self.head.1).map_err(text)?);
         let head = postcard::to_stdvec(&head).map_err(|error| error.to_string())?;
         let histograms = postcard::to_stdvec(&self.histograms).map_err(|error| error.to_string())?;
         let length = u32::try_from(head.len()).map_err(|error| error.to_string())?;

@@ -133,8 +133,7 @@ impl State {
         let mut guard = Guard::default();
         stored.timeline.rows().iter().try_for_each(|row| guard.admit(&mut row.clone(), &Figures::default()))?;
         let mut totals = stored.totals.into_totals()?;
-        let histograms: Vec<(String, Vec<u8>)> =
-            postcard::from_bytes(histograms).map_err(|error| error.to_string())?;
+        let histograms: Vec<(String, Vec<u8>)> = postcard::from_bytes(histograms).map_err(|error| error.to_string())?;
         for (part, latency) in latencies_mut(&mut totals) {
             for kind in LatencyKind::ALL {
                 let name = histogram_name(part, kind);
@@ -239,7 +238,7 @@ mod tests {
         let mut plain = Vec::new();
         inflating(&body, STATE_BYTES_MAX).read_to_end(&mut plain).unwrap();
         let (mut refused, mut taken) = (0, 0);
-        for at in 0..plain.len() {
+        for at in (0..plain.len()).step_by(5) {
             for change in [0x01, 0x08] {
                 let mut other = plain.clone();
                 other[at] ^= change;
@@ -261,7 +260,7 @@ mod tests {
                 let _ = diagnose::diagnose_with(&read, &history);
             }
         }
-        assert!(refused > plain.len() / 4 && taken > 10, "{refused} refused, {taken} taken");
+        assert!(refused > plain.len() / 20 && taken > 10, "{refused} refused, {taken} taken");
         let mut read = recording.clone();
         let bomb = deflated(&[&vec![0; 1 << 24]]).unwrap();
         assert!(State::unpack(&bomb, &mut read).is_err() && read == recording, "nothing of it is half there");

@@ -66,4 +66,3 @@ impl Run {
         (self.recording, self.history)
     }
 }
-
