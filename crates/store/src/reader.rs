@@ -221,6 +221,21 @@ impl Reader {
         })
     }
 
+    /// From when on the file has every snapshot, nanoseconds of the run; of older ones there is only what was made of them
+    /// together. `None`: it has all.
+    ///
+    /// # Errors
+    /// [`StoreError::Read`].
+    pub fn snapshots_from_ns(&self) -> Result<Option<i64>, StoreError> {
+        #[derive(serde::Deserialize)]
+        struct Moment {
+            at_ns: i64,
+        }
+        let mut rows = self.table("snapshot", &["body"]);
+        let first = rows.next(|id, values| Ok((id, json::<Moment>(&one(values)?)?.at_ns)))?;
+        Ok(first.filter(|(id, _)| *id > 1 && self.has_merged()).map(|(_, at_ns)| at_ns))
+    }
+
     /// The diagnosis made when the run ended; `None`: there was none, or it is damaged.
     ///
     /// # Errors
