@@ -1,16 +1,17 @@
 //! What held connections cost: memory for each as a slope, with its parts, and how many would fit by that.
 //!
-//! The slope is that of least squares over the snapshots of the ramp, memory against connections established: constants
+//! The slope is that of least squares over the readings of the ramp, memory against connections established: constants
 //! (histograms, the program itself) fall out of it. Loopback runs hold both ends on this machine, so the kernel's and the
-//! target's slopes are of both. Thinned snapshots suffice: a line needs few points, but a range; under a hundred
-//! connections, or four points, there is no slope.
+//! target's slopes are of both. All readings count; of a run so long that the history merged them, the last of each stretch.
+//! A line needs few points, but a range: under a hundred connections, or four points, there is no slope.
 
 use crate::facts::Facts;
+use crate::history::{Metric, Subject};
 use model::finding::{HeldLine, MemorySlopes};
 use model::recording::Row;
 use model::snapshot::Role;
 use model::units::show_grouped;
-use model::{ErrorKind, Recording, Snapshot};
+use model::{ErrorKind, Recording};
 
 /// Points a line is laid through, at the least.
 const POINTS_MIN: usize = 4;
@@ -91,38 +92,31 @@ fn limit_of(facts: &Facts<'_>, kind: ErrorKind) -> Option<String> {
 }
 
 fn slopes(facts: &Facts<'_>) -> MemorySlopes {
-    let recording = facts.recording;
-    let rows = recording.timeline.rows();
+    let rows = facts.recording.timeline.rows();
     let connections_at = |at_ns: i64| {
         let at_ns = u64::try_from(at_ns).unwrap_or(0);
-        rows.iter().take_while(|row| row.end_ns <= at_ns).last().map_or(0, |row| row.gauges.connections) as f64
+        let ended = rows.partition_point(|row| row.end_ns <= at_ns);
+        ended.checked_sub(1).and_then(|last| rows.get(last)).map_or(0, |row| row.gauges.connections) as f64
     };
-    let most = recording.totals.connections_max as f64;
-    // The ramp: from nothing to the first moment with nearly all of them.
-    let mut points: Vec<(f64, &Snapshot)> = Vec::new();
-    for snapshot in &recording.snapshots {
-        let connections = connections_at(snapshot.at_ns);
-        points.push((connections, snapshot));
-        if connections >= 0.99 * most {
-            break;
+    let most = facts.recording.totals.connections_max as f64;
+    let of = |subject: Subject<'_>, name: &str| {
+        let readings = facts.history.readings(Metric::new(subject, name)).into_iter();
+        // The ramp: from nothing to the first moment with nearly all of them.
+        let mut ramp: Vec<(f64, f64)> = Vec::new();
+        for (at_ns, value) in readings {
+            let connections = connections_at(at_ns);
+            ramp.push((connections, value as f64));
+            if connections >= 0.99 * most {
+                break;
+            }
         }
-    }
-    let of = |value: &dyn Fn(&Snapshot) -> Option<u64>| {
-        let read: Vec<(f64, f64)> = points.iter().filter_map(|(x, s)| Some((*x, value(s)? as f64))).collect();
-        slope(&read)
-    };
-    let resident = |role: Role| {
-        move |snapshot: &Snapshot| {
-            let mut own = snapshot.processes.iter().filter(|p| p.role == role).peekable();
-            own.peek()?;
-            Some(own.filter_map(|p| p.rss_bytes).sum())
-        }
+        slope(&ramp)
     };
     MemorySlopes {
-        generator_bytes: of(&resident(Role::Generator)),
-        target_bytes: of(&resident(Role::Target)),
-        slab_bytes: of(&|s| s.slab_bytes),
-        socket_bytes: of(&|s| s.socket_memory_bytes),
+        generator_bytes: of(Subject::All(Role::Generator), "rss_bytes"),
+        target_bytes: of(Subject::All(Role::Target), "rss_bytes"),
+        slab_bytes: of(Subject::Machine, "slab_bytes"),
+        socket_bytes: of(Subject::Machine, "socket_memory_bytes"),
         is_both_ends: facts.is_loopback(),
     }
 }

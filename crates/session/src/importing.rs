@@ -82,6 +82,7 @@ pub fn import(from: &mut dyn BufRead, spec: &ImportSpec<'_>) -> Result<Outcome, 
         kept.keep(&snapshot);
         history.push(&snapshot);
         recording.push_snapshot(number, snapshot);
+        kept.merge(&recording, &history);
     }
     kept.flush();
     kept.events(&events);
@@ -126,6 +127,13 @@ impl Kept {
     fn flush(&mut self) {
         let batch = std::mem::take(&mut self.batch);
         self.write(|writer| writer.append_snapshots(&batch));
+    }
+
+    /// Lets old readings be merged, where there are many; only once all that was read is written.
+    fn merge(&mut self, recording: &Recording, history: &History) {
+        if self.batch.is_empty() && self.writer.as_ref().is_some_and(Writer::is_merge_due) {
+            self.write(|writer| writer.merge(recording, history));
+        }
     }
 
     fn events(&mut self, events: &[Event]) {

@@ -291,6 +291,7 @@ impl Session<'_> {
                 self.join(&mut snapshot);
                 self.keep_snapshot(Snapshot { is_after_load: true, ..snapshot });
             }
+            self.merge();
             for event in self.observation.take_events() {
                 self.event(event);
             }
@@ -399,6 +400,16 @@ impl Session<'_> {
         self.give_up_if_hopeless(tick.row.end_ns, fleet);
         self.say_if_away(&tick.row);
         self.ticks.recycle(tick);
+        self.merge();
+    }
+
+    /// Lets the recording merge its old ticks, where it has many.
+    fn merge(&mut self) {
+        if let Some(writer) = self.writer.as_mut().filter(|writer| writer.is_merge_due())
+            && let Err(error) = writer.merge(&self.recording, &self.history)
+        {
+            self.stop_recording(error);
+        }
     }
 
     /// Everything is read where what is measured begins and ends, and at the end of a run that ends otherwise; else what
@@ -533,7 +544,13 @@ impl Session<'_> {
     /// Writes, as long as writing works; the first failure ends the recording, not the run.
     fn append(&mut self, write: impl FnOnce(&mut Writer) -> Result<(), StoreError>) {
         let Some(writer) = &mut self.writer else { return };
-        let Err(error) = write(writer) else { return };
+        if let Err(error) = write(writer) {
+            self.stop_recording(error);
+        }
+    }
+
+    fn stop_recording(&mut self, error: StoreError) {
+        let Some(mut writer) = self.writer.take() else { return };
         // The mark is best effort: a file without it reads as partial too.
         let _ = writer.mark_partial(&error.to_string());
         let at_ns = self.recording.timeline.rows().last().map_or(0, |row| row.end_ns as i64);
@@ -541,7 +558,6 @@ impl Session<'_> {
         self.watch.on_event(&event);
         self.recording.push_event(event);
         self.recording_error = Some(error);
-        self.writer = None;
     }
 
     fn finish(mut self, recorded_at: Option<PathBuf>, since_process_start_ns: Option<u64>) -> Outcome {

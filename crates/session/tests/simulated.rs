@@ -18,7 +18,7 @@ use model::recording::{Recording, Row};
 use model::{Event, LatencyKind};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
-use session::{Options, RecordTo, Watch, run_on};
+use session::{Options, Outcome, RecordTo, Watch, run_on};
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -148,8 +148,18 @@ fn flat(rate: f64, for_ns: u64) -> Segment {
 
 /// Runs a case: the recording, and what passed, by worker.
 fn go(case: &Case) -> (Recording, Vec<Vec<Passed>>) {
+    let (outcome, logs) = go_recorded(case, RecordTo::Nothing);
+    let mut recording = outcome.recording;
+    // The only figures that are the machine's own.
+    (recording.totals.cpu_user_ns, recording.totals.cpu_system_ns, recording.totals.peak_rss_bytes) = (0, 0, 0);
+    recording.totals.first_request_ns = None;
+    (recording, logs)
+}
+
+/// The same with all that the run left.
+fn go_recorded(case: &Case, record: RecordTo) -> (Outcome, Vec<Vec<Passed>>) {
     let options = Options {
-        record: RecordTo::Nothing,
+        record,
         command: vec![],
         version: "test".to_owned(),
         driver_reason: String::new(),
@@ -169,11 +179,7 @@ fn go(case: &Case) -> (Recording, Vec<Vec<Passed>>) {
     };
     let outcome =
         run_on(case.plan.clone(), &options, &mut Silent, |plan| Fleet::simulated(plan, case.session, network));
-    let mut recording = outcome.unwrap().recording;
-    // The only figures that are the machine's own.
-    (recording.totals.cpu_user_ns, recording.totals.cpu_system_ns, recording.totals.peak_rss_bytes) = (0, 0, 0);
-    recording.totals.first_request_ns = None;
-    (recording, logs.iter().map(|log| log.lock().unwrap().clone()).collect())
+    (outcome.unwrap(), logs.iter().map(|log| log.lock().unwrap().clone()).collect())
 }
 
 /// The ⌈q·n⌉-th of some figures in order.
@@ -467,5 +473,30 @@ fn a_whole_run_is_a_function_of_its_seed() {
     for seed in 0..40 {
         let (first, second) = (go(&case(seed)).0, go(&case(seed)).0);
         assert_eq!((first.totals, first.timeline), (second.totals, second.timeline), "seed {seed}");
+    }
+}
+
+/// Runs so long that old ticks are merged: what their recordings hold is what the runs had in memory, and the report is the same.
+#[test]
+fn the_recording_of_a_long_run_says_what_the_run_said() {
+    let folder = tempfile::tempdir().unwrap();
+    for seed in 0..4 {
+        let mut case = case(seed);
+        // More than 1,200 ticks.
+        let length_ns = 130_000 * MS;
+        case.plan.pace = Pace::Open { profile: vec![flat(40.0, length_ns)], arrivals: Arrivals::Poisson };
+        case.plan.stop = Stop { duration_ns: Some(length_ns), requests: None };
+        case.plan.tick_ns = 100 * MS;
+        (case.session.interrupt_at_ns, case.weather.dies_ns) = (None, None);
+        let path = folder.path().join(format!("{seed}.plimsoll"));
+        let (outcome, _) = go_recorded(&case, RecordTo::File(path.clone()));
+        assert_eq!(outcome.recording_error, None, "seed {seed}");
+        let reader = store::Reader::open(&path).unwrap();
+        let (read, history) = reader.load_with_history().unwrap();
+        assert!(!read.integrity.is_damaged(), "seed {seed}: {:?}", read.integrity);
+        assert!(reader.intervals().count() < 1_200, "seed {seed}: nothing was merged");
+        assert_eq!((&read.totals, &read.timeline), (&outcome.recording.totals, &outcome.recording.timeline), "{seed}");
+        assert_eq!(read, outcome.recording, "seed {seed}");
+        assert_eq!(diagnose::diagnose_with(&read, &history), outcome.diagnosis, "seed {seed}");
     }
 }

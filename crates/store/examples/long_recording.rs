@@ -12,8 +12,8 @@
 #![allow(clippy::print_stdout, reason = "figures are what it is for")]
 
 use diagnose::history::History;
-use model::recording::{End, Tick, Totals};
-use model::{Interval, LatencyKind, Snapshot};
+use model::recording::{End, Tick};
+use model::{Interval, LatencyKind, Recording, Snapshot};
 use std::error::Error;
 use std::path::Path;
 use store::{Reader, Writer};
@@ -37,20 +37,41 @@ fn write(from: &Path, to: &Path, ticks: u64) -> Result<(), Box<dyn Error>> {
     let real =
         real.get(1..real.len().saturating_sub(1)).filter(|real| !real.is_empty()).ok_or("it has no snapshots")?;
     let mut writer = Writer::create(to, &recording.capsule, &recording.plan)?;
-    let (mut state, mut totals) = (1u64, Totals::default());
+    let mut run = Recording::new(recording.capsule.clone(), recording.plan.clone());
+    let mut history = History::default();
+    let (mut state, mut merging_ns) = (1u64, Vec::new());
     for (number, snapshot) in (0..ticks).zip(real.iter().cycle()) {
         let interval = interval(number, &mut state);
         let end_ns = interval.end_ns;
-        let tick = Tick::of([&interval]);
-        totals.sum.add(&interval);
+        let mut tick = Tick::of([&interval]);
+        run.totals.sum.add(&interval);
+        run.totals.in_time.add(&interval.counts);
+        run.timeline.push(tick.row);
+        tick.sum.requests.thin(number);
+        run.requests.push(number, tick.row.counts.requests(), &tick.sum.requests);
         let snapshot = Snapshot { at_ns: i64::try_from(end_ns)? + 1_000_000, ..snapshot.clone() };
         writer.append(Some(&tick), Some(&snapshot), &[])?;
+        history.push(&snapshot);
+        run.push_snapshot(number, snapshot);
+        if writer.is_merge_due() {
+            let begun = cpu_ns();
+            writer.merge(&run, &history)?;
+            merging_ns.push(cpu_ns().saturating_sub(begun));
+        }
     }
-    totals.in_time = totals.sum.counts;
-    totals.measured_ns = ticks * SECOND_NS;
-    writer.finish(&totals, &recording.samplers, End::Complete, None)?;
+    run.totals.measured_ns = ticks * SECOND_NS;
+    writer.finish(&run.totals, &recording.samplers, End::Complete, None)?;
     let bytes = std::fs::metadata(to)?.len();
     println!("{ticks} ticks: {:.1} MB, {} bytes a tick", bytes as f64 / 1e6, bytes / ticks.max(1));
+    merging_ns.sort_unstable();
+    let ms = |at: usize| merging_ns.get(at).copied().unwrap_or(0) as f64 / 1e6;
+    let count = merging_ns.len();
+    println!(
+        "CPU time of {count} merges: {:.0} ms mostly, {:.0} ms at most",
+        ms(count / 2),
+        ms(count.saturating_sub(1))
+    );
+    println!("memory: {:?} KiB at most", memory_kib("VmHWM:"));
     Ok(())
 }
 
@@ -88,20 +109,21 @@ fn read(file: &Path) -> Result<(), Box<dyn Error>> {
     let ms = |from: u64, to: u64| to.saturating_sub(from) as f64 / 1e6;
     let begun = cpu_ns();
     let reader = Reader::open(file)?;
-    let mut snapshots: Vec<Snapshot> = Vec::new();
-    let mut history = History::default();
-    let recording = reader.load_with(|snapshot| {
-        history.push(snapshot);
-        if snapshots.len() < 100 {
-            snapshots.push(snapshot.clone());
-        }
-    })?;
+    let (recording, history) = reader.load_with_history()?;
     let loaded = cpu_ns();
     let diagnosis = diagnose::diagnose_with(&recording, &history);
     let (judged, peak) = (cpu_ns(), memory_kib("VmHWM:"));
     let (read, judge) = (ms(begun, loaded), ms(loaded, judged));
     println!("CPU time: read in {read:.0} ms, judged in {judge:.1} ms; {peak:?} KiB at most");
     println!("{} findings, {} segments", diagnosis.findings.len(), diagnosis.segments.len());
+    let rows = reader.intervals().count();
+    println!("all {rows} rows again in {:.0} ms", ms(judged, cpu_ns()));
+    let mut snapshots: Vec<Snapshot> = Vec::new();
+    reader.load_with(|snapshot| {
+        if snapshots.len() < 100 {
+            snapshots.push(snapshot.clone());
+        }
+    })?;
     // What the history alone takes of it: some of the snapshots again and again, into another one.
     const PUSHED: usize = 10_000;
     let (before, mut at_ns, mut pushing_ms) = (memory_kib("VmRSS:"), 0, 0.0);

@@ -62,6 +62,24 @@ impl Figures {
         }
     }
 
+    /// Takes a later tick's in. An example that is there already stays.
+    pub fn merge(&mut self, later: &Figures) {
+        fn add<K: Ord + Clone>(into: &mut BTreeMap<K, u64>, from: &BTreeMap<K, u64>) {
+            for (key, n) in from {
+                let sum = into.entry(key.clone()).or_default();
+                *sum = sum.saturating_add(*n);
+            }
+        }
+        add(&mut self.errors, &later.errors);
+        add(&mut self.connection_errors, &later.connection_errors);
+        add(&mut self.status, &later.status);
+        for example in &later.examples {
+            if self.examples.iter().all(|known| known.kind != example.kind) {
+                self.examples.push(*example);
+            }
+        }
+    }
+
     /// Adds them to a sum; of unknown kinds nothing. An example that is there already stays.
     pub fn add_to(&self, sum: &mut Interval<u64>) {
         add_errors(&self.errors, &mut sum.errors);

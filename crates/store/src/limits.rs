@@ -18,6 +18,16 @@ pub const VALUE_BYTES_MAX: i32 = 256 * 1024 * 1024;
 pub const ROWS_AT_ONCE: usize = 256;
 /// Bytes of rows after which it fetches no more at once.
 pub const BYTES_AT_ONCE: usize = 1024 * 1024;
+/// The newest ticks and snapshots of a run, which stay as they were: of older ones, when there are twice as many as these.
+pub const FINE_TICKS: usize = 600;
+/// Rows of merged ticks of one length; beyond, the older half of them is merged in pairs again.
+pub const LEVEL_ROWS_MAX: usize = 600;
+/// Largest merged tick after it was inflated, bytes: thirteen kinds of latency with every bucket full take less.
+pub const MERGED_BYTES_MAX: u64 = 8 * 1024 * 1024;
+/// The same of what was made of the older part of a run: several times what a history at all its bounds takes.
+pub const STATE_BYTES_MAX: u64 = 128 * 1024 * 1024;
+/// How much trouble deflate takes over them, 0..=9. Three: six makes merged ticks smaller by a twentieth in twice the time.
+pub const DEFLATE_LEVEL: u32 = 3;
 /// Longest name of a host in a file name, bytes.
 pub const HOST_NAME_MAX: usize = 48;
 /// Names tried for a new recording before giving up.

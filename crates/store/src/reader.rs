@@ -10,10 +10,12 @@ use crate::figures::{StoredTotals, is_plausible};
 use crate::integrity::damage::Found;
 use crate::integrity::log;
 use crate::integrity::seal::{self, Seal, Sealed};
+use crate::merging::state::State;
 use crate::open::{Opened, log_files, open};
 use crate::rows::{Table, Value};
 use crate::schema;
 use crate::sums::Intervals;
+use diagnose::history::History;
 use model::Head;
 use model::event::Details;
 use model::finding::Diagnosis;
@@ -24,7 +26,7 @@ use model::snapshot::{Role, SamplerStatus, Snapshot};
 use model::{Event, Plan, Recording};
 use rusqlite::Connection;
 use serde::de::DeserializeOwned;
-use std::cell::{RefCell, RefMut};
+use std::cell::{Cell, RefCell, RefMut};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -122,18 +124,47 @@ impl Reader {
     /// # Errors
     /// [`StoreError::Damaged`] or [`StoreError::Read`].
     pub fn load(&self) -> Result<Recording, StoreError> {
-        self.load_each(None)
+        self.load_each(None, |_| ())
     }
 
-    /// The same, every snapshot being shown to `each` on the way, oldest first: those too that are not kept in memory.
+    /// The same, every snapshot that is in the file being shown to `each` on the way, oldest first: those too that are not
+    /// kept in memory. Of a run so long that its old ticks were merged they are the newest ones.
     ///
     /// # Errors
     /// As [`Reader::load`].
     pub fn load_with(&self, mut each: impl FnMut(&Snapshot)) -> Result<Recording, StoreError> {
-        self.load_each(Some(&mut each))
+        self.load_each(Some(&mut |_, snapshot| each(snapshot)), |_| ())
     }
 
-    fn load_each(&self, each: Option<&mut dyn FnMut(&Snapshot)>) -> Result<Recording, StoreError> {
+    /// The same with the history of all that was read over the run: that which the run itself had at its end.
+    ///
+    /// # Errors
+    /// As [`Reader::load`].
+    pub fn load_with_history(&self) -> Result<(Recording, History), StoreError> {
+        let (older, newer) = (Cell::new(0), RefCell::new(History::default()));
+        let recording = self.load_each(
+            Some(&mut |number, snapshot| {
+                if number >= older.get() {
+                    newer.borrow_mut().push(snapshot);
+                }
+            }),
+            |state| match state.history() {
+                Ok(history) => {
+                    older.set(state.snapshots);
+                    newer.replace(history);
+                }
+                Err(what) => self.found().place("the readings of the older ticks", &format!("{what}; left out")),
+            },
+        )?;
+        Ok((recording, newer.into_inner()))
+    }
+
+    /// `each`: is shown each snapshot with its number, counted from 0. `older`: is shown what was made of the older part.
+    fn load_each(
+        &self,
+        each: Option<&mut dyn FnMut(u64, &Snapshot)>,
+        mut older: impl FnMut(&State),
+    ) -> Result<Recording, StoreError> {
         let capsule = self.json_of_run_or_none::<Capsule>("capsule")?.unwrap_or_else(|| {
             self.found().place("capsule", "it is missing");
             Capsule::default()
@@ -141,7 +172,9 @@ impl Reader {
         let plan = self.plan()?;
         let mut recording = Recording::new(capsule, plan);
         recording.end = self.head()?.end;
-        let mut ticks = self.intervals();
+        let state = self.state(&mut recording)?;
+        state.iter().for_each(&mut older);
+        let mut ticks = Intervals::after(self, state.as_ref().map_or(0, |state| state.ticks));
         let mut ended = BTreeMap::new();
         while let Some((tick, row)) = ticks.next_numbered()? {
             ended.insert(tick, (row.end_ns, row.counts.requests()));
@@ -149,7 +182,7 @@ impl Reader {
         }
         self.load_requests(&mut recording, &ended)?;
         self.load_split(&mut recording)?;
-        let peak_rss_bytes = self.load_snapshots(&mut recording, each)?;
+        let peak_rss_bytes = self.load_snapshots(&mut recording, state.as_ref(), each)?;
         self.load_events(&mut recording)?;
         let totals = match self.json_of_run_or_none::<StoredTotals>("totals")? {
             Some(totals) => self.totals(totals)?,
@@ -157,7 +190,10 @@ impl Reader {
         };
         recording.totals = match totals {
             Some(totals) => totals,
-            None => Totals { peak_rss_bytes, ..self.sum_up(&recording)? },
+            None => {
+                let totals = self.sum_up(&recording, state.as_ref())?;
+                Totals { peak_rss_bytes: peak_rss_bytes.max(totals.peak_rss_bytes), ..totals }
+            }
         };
         recording.samplers = self.json_of_run_or_none::<Vec<SamplerStatus>>("samplers")?.unwrap_or_default();
         // What is not shown is checked as well: then, too, the file was damaged.
@@ -186,6 +222,21 @@ impl Reader {
         })
     }
 
+    /// From when on the file has every snapshot, nanoseconds of the run; of older ones there is only what was made of them
+    /// together. `None`: it has all.
+    ///
+    /// # Errors
+    /// [`StoreError::Read`].
+    pub fn snapshots_from_ns(&self) -> Result<Option<i64>, StoreError> {
+        #[derive(serde::Deserialize)]
+        struct Moment {
+            at_ns: i64,
+        }
+        let mut rows = self.table("snapshot", &["body"]);
+        let first = rows.next(|id, values| Ok((id, json::<Moment>(&one(values)?)?.at_ns)))?;
+        Ok(first.filter(|(id, _)| *id > 1 && self.has_merged()).map(|(_, at_ns)| at_ns))
+    }
+
     /// The diagnosis made when the run ended; `None`: there was none, or it is damaged.
     ///
     /// # Errors
@@ -210,12 +261,17 @@ impl Reader {
         self.opened.format >= schema::WITH_CHECKSUMS
     }
 
+    /// Whether the file's format merges old ticks.
+    pub(crate) fn has_merged(&self) -> bool {
+        self.opened.format >= schema::WITH_MERGED
+    }
+
     /// Whether the file's format has a table.
     pub(crate) fn has_table(&self, table: &str) -> bool {
         schema::tables(self.opened.format).any(|name| name == table)
     }
 
-    fn columns(&self, table: &str) -> &'static [&'static str] {
+    pub(crate) fn columns(&self, table: &str) -> &'static [&'static str] {
         schema::columns(table, self.opened.format)
     }
 
@@ -300,14 +356,20 @@ impl Reader {
     fn load_snapshots(
         &self,
         recording: &mut Recording,
-        mut each: Option<&mut dyn FnMut(&Snapshot)>,
+        state: Option<&State>,
+        mut each: Option<&mut dyn FnMut(u64, &Snapshot)>,
     ) -> Result<u64, StoreError> {
         /// What a snapshot comes to.
         enum Read {
             Whole(Box<Snapshot>),
             Stacks(Option<Profile>),
+            /// It is in what was made of the older part.
+            Older,
         }
-        let mut peak_rss_bytes = 0;
+        let older = state.map_or(0, |state| state.snapshots);
+        // Where it is told in no totals, what is kept of the older part is what there is.
+        let kept = recording.snapshots.iter().chain(&recording.after).map(generator_rss_bytes);
+        let mut peak_rss_bytes = kept.max().unwrap_or(0);
         let mut rows = self.table("snapshot", &["body"]);
         loop {
             let stride = recording.snapshot_stride;
@@ -315,6 +377,9 @@ impl Reader {
             let is_partial = recording.snapshots.last().is_some_and(|last| last.is_partial);
             let read = rows.next(|id, values| {
                 let (number, body) = (id - 1, one(values)?);
+                if number < older && each.is_none() {
+                    return Ok((number, Read::Older));
+                }
                 // Parsing is most of the cost, and of a long run most would be thinned out again.
                 if !number.is_multiple_of(stride) && each.is_none() && !is_partial && !is_after_load(&body) {
                     return Ok((number, Read::Stacks(profile(&body)?)));
@@ -331,10 +396,13 @@ impl Reader {
                     rows.reached(snapshot.at_ns);
                     peak_rss_bytes = peak_rss_bytes.max(generator_rss_bytes(&snapshot));
                     if let Some(each) = &mut each {
-                        each(&snapshot);
+                        each(number, &snapshot);
                     }
-                    recording.push_snapshot(number, *snapshot);
+                    if number >= older {
+                        recording.push_snapshot(number, *snapshot);
+                    }
                 }
+                Some((_, Read::Older)) => {}
                 Some((_, Read::Stacks(profile))) => profile.iter().for_each(|profile| recording.add_profile(profile)),
             }
         }

@@ -5,7 +5,7 @@
 //! is noted. Only a file that cannot be read at all is an error.
 
 use crate::error::{StoreError, in_words, read_error};
-use crate::integrity::checksum::{Chain, Field, of_row};
+use crate::integrity::checksum::{Chain, Field, Sum, of_row};
 use crate::limits::{BYTES_AT_ONCE, ROWS_AT_ONCE};
 use crate::reader::Reader;
 use rusqlite::types::ValueRef;
@@ -72,7 +72,10 @@ pub struct Table<'r> {
     last_id: i64,
     fetched: VecDeque<Stored>,
     ended: bool,
+    /// Before format 4.
     chain: Chain,
+    /// From then on.
+    sum: Sum,
     /// How far in the run the rows have come, nanoseconds.
     at_ns: Option<i64>,
 }
@@ -94,6 +97,7 @@ impl<'r> Table<'r> {
             fetched: VecDeque::new(),
             ended: false,
             chain: Chain::default(),
+            sum: Sum::default(),
             at_ns: None,
         }
     }
@@ -192,7 +196,9 @@ impl<'r> Table<'r> {
             }
             let checksum = Value::of(row.get_ref(1)?);
             self.last_id = id;
-            self.chain.add(id, if let Value::Integer(stored) = checksum { stored as u32 } else { 0 });
+            let stored = if let Value::Integer(stored) = checksum { stored as u32 } else { 0 };
+            self.chain.add(id, stored);
+            self.sum.add(id, stored);
             bytes += values.iter().map(Value::bytes).sum::<usize>();
             self.fetched.push_back(Stored { id, values, checksum });
         }
@@ -202,14 +208,17 @@ impl<'r> Table<'r> {
     /// After the last row: whether all that were written are there.
     fn check_seal(&self) {
         let Some(sealed) = self.reader.sealed(self.name) else { return };
+        // How far SQLite comes may differ from one reading to the next.
         if self.reader.found().is_cut_off(self.name) {
             return;
         }
-        let (rows, written) = (self.chain.rows(), sealed.rows);
+        let (rows, written) = (self.sum.rows(), sealed.rows);
+        let is_of_sums = self.reader.has_merged();
+        let checksum = if is_of_sums { self.sum.checksum() } else { self.chain.checksum() };
         let what = match rows.cmp(&written) {
             std::cmp::Ordering::Less => format!("{} of its {written} rows are missing", written - rows),
             std::cmp::Ordering::Greater => format!("it has {rows} rows, and {written} were written"),
-            std::cmp::Ordering::Equal if self.chain.checksum() != sealed.checksum => {
+            std::cmp::Ordering::Equal if checksum != sealed.checksum => {
                 "its rows are not those that were written".to_owned()
             }
             std::cmp::Ordering::Equal => return,
@@ -232,6 +241,8 @@ fn table_name(name: &'static str) -> &'static str {
         "total_histogram" => "the totals' histograms",
         "snapshot" => "the snapshots",
         "event" => "the events",
+        "merged" => "the merged ticks",
+        "state" => "what was made of the older ticks",
         other => other,
     }
 }

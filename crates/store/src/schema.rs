@@ -7,7 +7,8 @@
 pub const APPLICATION_ID: u32 = 0x506c_696d;
 
 /// The format this version writes: SQLite's `user_version`. Format 2 is format 1 with a checksum of each row and a seal;
-/// format 3 has the details of events, single requests and gaps, format 4 what the target's machine saw of such requests.
+/// format 3 has the details of events, single requests and gaps; format 4 what the target's machine saw of such requests, merges
+/// old ticks (`merging`), and its seal has sums of rows in any order.
 pub const VERSION: usize = 4;
 
 /// The first format with checksums.
@@ -21,6 +22,8 @@ const WITH_REQUESTS: usize = 3;
 
 /// The first format with the table `split`.
 const WITH_SPLIT: usize = 4;
+/// The first format with merged ticks.
+pub const WITH_MERGED: usize = 4;
 
 /// The oldest format that is read as it is.
 pub const READ_AS_IS: usize = 1;
@@ -83,6 +86,17 @@ CREATE TABLE event(
     details TEXT NOT NULL,
     checksum INTEGER NOT NULL
 );
+CREATE TABLE merged(
+    id INTEGER PRIMARY KEY,
+    ticks INTEGER NOT NULL,
+    body BLOB NOT NULL,
+    checksum INTEGER NOT NULL
+);
+CREATE TABLE state(
+    id INTEGER PRIMARY KEY,
+    body BLOB NOT NULL,
+    checksum INTEGER NOT NULL
+);
 CREATE TABLE seal(
     id INTEGER PRIMARY KEY CHECK (id = 1),
     body TEXT NOT NULL,
@@ -91,7 +105,8 @@ CREATE TABLE seal(
 ";
 
 /// The tables of many rows.
-pub const ROWS: [&str; 7] = ["tick", "histogram", "request", "total_histogram", "snapshot", "event", "split"];
+pub const ROWS: [&str; 9] =
+    ["tick", "histogram", "request", "total_histogram", "snapshot", "event", "split", "merged", "state"];
 
 /// The columns of each of [`ROWS`] that its rows' checksums are made of.
 const COLUMNS: [&[&str]; ROWS.len()] = [
@@ -101,6 +116,8 @@ const COLUMNS: [&[&str]; ROWS.len()] = [
     &["kind", "body"],
     &["body"],
     &["at_ns", "kind", "text", "details"],
+    &["body"],
+    &["ticks", "body"],
     &["body"],
 ];
 
@@ -115,12 +132,13 @@ pub fn columns(table: &str, format: usize) -> &'static [&'static str] {
 
 /// The tables that must be there in a format.
 pub fn tables(format: usize) -> impl Iterator<Item = &'static str> {
-    let since = |table: &str| match table {
+    let first_format = |table: &str| match table {
         "request" => WITH_REQUESTS,
         "split" => WITH_SPLIT,
+        "merged" | "state" => WITH_MERGED,
         _ => 0,
     };
-    let rows = ROWS.into_iter().filter(move |table| format >= since(table));
+    let rows = ROWS.into_iter().filter(move |table| format >= first_format(table));
     ["run"].into_iter().chain(rows).chain((format >= WITH_CHECKSUMS).then_some(crate::integrity::seal::TABLE))
 }
 

@@ -6,6 +6,8 @@
 use crate::error::StoreError;
 use crate::figures::{Figures, StoredTotals, histogram_name, is_absurd, largest_count, largest_gauge, latencies_mut};
 use crate::histogram::{check, decode_into};
+use crate::merging::packed::MergedTick;
+use crate::merging::state::State;
 use crate::reader::{Reader, fields, into_text, json};
 use crate::rows::{Table, Value};
 use model::recording::{Recording, Row, Totals};
@@ -55,14 +57,22 @@ impl Reader {
         Ok(is_whole.then_some(totals))
     }
 
-    /// The totals of a run that did not come to its end, from its ticks.
-    pub(crate) fn sum_up(&self, recording: &Recording) -> Result<Totals, StoreError> {
-        let mut totals = Totals::default();
-        let mut ticks = self.intervals();
-        let (mut first_ns, mut load_end_ns) = (None, 0);
+    /// The totals of a run that did not come to its end: those of its older part, where there is one, and from its ticks.
+    pub(crate) fn sum_up(&self, recording: &Recording, older: Option<&State>) -> Result<Totals, StoreError> {
+        let mut totals = older.map_or_else(Totals::default, |older| older.totals.clone());
+        let from = older.map_or(0, |older| older.ticks);
+        let mut ticks = Intervals::after(self, from);
+        let first_row = recording.timeline.rows().first().filter(|_| older.is_some());
+        let mut first_ns = first_row.map(|row| row.start_ns);
+        let loaded = recording.timeline.rows().iter().rev().find(|row| !row.is_drain && older.is_some());
+        let mut load_end_ns = loaded.map_or(0, |row| row.end_ns);
         // Messages sent while connections are made are warm-up: where the first one counts, that is over.
         let mut first_measured_ns = None;
         let is_ramp_warmup = recording.plan.is_ramp_warmup();
+        if let Some(older) = older {
+            first_measured_ns = older.first_started_ns.filter(|_| is_ramp_warmup);
+            totals.sum.gauges = recording.timeline.rows().last().map_or(totals.sum.gauges, |row| row.gauges);
+        }
         let (mut all, mut disturbed, mut in_windows) = (Rows::default(), Rows::default(), Rows::default());
         while let Some((number, row, figures)) = ticks.next_with_figures()? {
             all.insert(number);
@@ -87,26 +97,8 @@ impl Reader {
                 }
             }
         }
-        let mut histograms = self.table("histogram", &["tick", "kind", "body"]);
         let tick_ns = recording.plan.tick_ns;
-        loop {
-            let row = histograms.next(|_, values| {
-                let [tick, kind, body] = fields(values)?;
-                let Value::Integer(tick @ 1..) = tick else { return Err("it is of no tick".to_owned()) };
-                let (tick, kind) = (tick.unsigned_abs(), into_text(kind)?);
-                let known = LatencyKind::ALL.into_iter().find(|k| k.name() == kind);
-                let known = known.ok_or_else(|| format!("'{kind}' is not a known kind of latency"))?;
-                // First: what turns out to be damaged must not have been added by half.
-                let before = totals.sum.latency.of(known).len();
-                check(blob(&body)?, before).map_err(|what| format!("{kind} of tick {tick}: {what}"))?;
-                Ok((tick, known, body))
-            })?;
-            let Some((tick, known, body)) = row else { break };
-            histograms.reached(i64::try_from(tick.saturating_mul(tick_ns)).unwrap_or(i64::MAX));
-            // Of a tick that is left out, its histograms are, too.
-            if !all.contains(&tick) {
-                continue;
-            }
+        let add = |totals: &mut Totals, tick: u64, known: LatencyKind, body: &[u8]| {
             let into = [
                 Some(&mut totals.sum),
                 totals.disturbed.as_mut().filter(|_| disturbed.contains(&tick)).map(|part| &mut part.sum),
@@ -118,8 +110,46 @@ impl Reader {
             ];
             for sum in into.into_iter().flatten() {
                 // It was checked for the whole, and the parts hold less.
-                let _ = decode_into(blob(&body).unwrap_or_default(), sum.latency.of_mut(known));
+                let _ = decode_into(body, sum.latency.of_mut(known));
             }
+        };
+        // Where what was made of the older part is damaged, it is made of the merged ticks.
+        if self.has_merged() && older.is_none() {
+            let mut merged = self.table("merged", &["ticks", "body"]);
+            while let Some((tick, histograms)) = merged.next(|tick, values| {
+                let [_, body] = fields(values)?;
+                let mut histograms = Vec::new();
+                for (kind, body) in MergedTick::unpack(blob(&body)?)?.histograms {
+                    let known = known_kind(&kind)?;
+                    check(&body, totals.sum.latency.of(known).len()).map_err(|what| format!("{kind}: {what}"))?;
+                    histograms.push((known, body));
+                }
+                Ok((tick, histograms))
+            })? {
+                for (known, body) in histograms.iter().filter(|_| all.contains(&tick)) {
+                    add(&mut totals, tick, *known, body);
+                }
+            }
+        }
+        let mut histograms = self.table("histogram", &["tick", "kind", "body"]);
+        loop {
+            let row = histograms.next(|_, values| {
+                let [tick, kind, body] = fields(values)?;
+                let Value::Integer(tick @ 1..) = tick else { return Err("it is of no tick".to_owned()) };
+                let (tick, kind) = (tick.unsigned_abs(), into_text(kind)?);
+                let known = known_kind(&kind)?;
+                // First: what turns out to be damaged must not have been added by half.
+                let before = totals.sum.latency.of(known).len();
+                check(blob(&body)?, before).map_err(|what| format!("{kind} of tick {tick}: {what}"))?;
+                Ok((tick, known, body))
+            })?;
+            let Some((tick, known, body)) = row else { break };
+            histograms.reached(i64::try_from(tick.saturating_mul(tick_ns)).unwrap_or(i64::MAX));
+            // Of a tick that is left out, its histograms are, too.
+            if !all.contains(&tick) {
+                continue;
+            }
+            add(&mut totals, tick, known, blob(&body).unwrap_or_default());
         }
         let start_ns = first_ns.unwrap_or(0).max(recording.plan.warmup_ns).max(first_measured_ns.unwrap_or(0));
         totals.sum.start_ns = first_ns.unwrap_or(0);
@@ -134,6 +164,11 @@ impl Reader {
     }
 }
 
+fn known_kind(name: &str) -> Result<LatencyKind, String> {
+    let known = LatencyKind::ALL.into_iter().find(|kind| kind.name() == name);
+    known.ok_or_else(|| format!("'{name}' is not a known kind of latency"))
+}
+
 fn blob(value: &Value) -> Result<&[u8], String> {
     match value {
         Value::Blob(bytes) => Ok(bytes),
@@ -144,15 +179,25 @@ fn blob(value: &Value) -> Result<&[u8], String> {
 /// Every tick of a recording, oldest first.
 #[derive(Debug)]
 pub struct Intervals<'r> {
+    /// The merged ones, until the last of them was read.
+    merged: Option<Table<'r>>,
     rows: Table<'r>,
+    /// The number of the last tick that is passed over.
+    from: u64,
     guard: Guard,
     ended: bool,
 }
 
 impl<'r> Intervals<'r> {
     pub(crate) fn of(reader: &'r Reader) -> Self {
+        Self::after(reader, 0)
+    }
+
+    /// Those after the tick of a number.
+    pub(crate) fn after(reader: &'r Reader, from: u64) -> Self {
         let rows = reader.table("tick", &["sequence", "row", "figures"]);
-        Intervals { rows, guard: Guard::default(), ended: false }
+        let merged = reader.has_merged().then(|| reader.table("merged", &["ticks", "body"]));
+        Intervals { merged, rows, from, guard: Guard::default(), ended: false }
     }
 
     pub(crate) fn next_row(&mut self) -> Result<Option<Row>, StoreError> {
@@ -165,20 +210,40 @@ impl<'r> Intervals<'r> {
     }
 
     /// Number, row and figures of the next tick.
-    fn next_with_figures(&mut self) -> Result<Option<(u64, Row, Figures)>, StoreError> {
-        let Intervals { rows, guard, .. } = self;
-        let next = rows.next(|number, values| {
-            let [_, row, figures] = fields(values)?;
-            let mut row: Row = json(&row)?;
-            let figures: Figures = json(&figures)?;
+    pub(crate) fn next_with_figures(&mut self) -> Result<Option<(u64, Row, Figures)>, StoreError> {
+        let Intervals { merged, rows, from, guard, .. } = self;
+        let mut sound = |number: u64, head: Result<(Row, Figures), String>| {
+            let (mut row, figures) = head?;
             figures.check()?;
             guard.admit(&mut row, &figures)?;
-            Ok((number, row, figures))
-        })?;
-        if let Some((_, row, _)) = &next {
-            rows.reached(i64::try_from(row.end_ns).unwrap_or(i64::MAX));
+            Ok(Some((number, row, figures)))
+        };
+        loop {
+            let (table, is_merged) = match merged {
+                Some(merged) => (merged, true),
+                None => (&mut *rows, false),
+            };
+            let next = table.next(|number, values| {
+                if number <= *from {
+                    return Ok(None);
+                }
+                if is_merged {
+                    let [_, body] = fields(values)?;
+                    return sound(number, MergedTick::unpack_head(blob(&body)?));
+                }
+                let [_, row, figures] = fields(values)?;
+                sound(number, json(&row).and_then(|row| Ok((row, json(&figures)?))))
+            })?;
+            match next {
+                Some(None) => {}
+                Some(Some((number, row, figures))) => {
+                    table.reached(i64::try_from(row.end_ns).unwrap_or(i64::MAX));
+                    return Ok(Some((number, row, figures)));
+                }
+                None if is_merged => *merged = None,
+                None => return Ok(None),
+            }
         }
-        Ok(next)
     }
 }
 
@@ -197,14 +262,14 @@ impl Iterator for Intervals<'_> {
 
 /// Sees to it that no sum over the admitted rows can overflow.
 #[derive(Debug, Default)]
-struct Guard {
+pub(crate) struct Guard {
     /// At least as large as the sum of any one counter.
     counted: u64,
     response_sum_ns: u64,
 }
 
 impl Guard {
-    fn admit(&mut self, row: &mut Row, figures: &Figures) -> Result<(), String> {
+    pub(crate) fn admit(&mut self, row: &mut Row, figures: &Figures) -> Result<(), String> {
         if is_absurd(row.end_ns) || row.start_ns > row.end_ns || is_absurd(largest_gauge(&row.gauges)) {
             return Err("a tick has a time or a reading that cannot be".to_owned());
         }

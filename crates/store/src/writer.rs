@@ -2,7 +2,7 @@
 //!
 //! The tables are made in one unsynced transaction, because nothing is lost yet and a run must start at once; then
 //! WAL with `synchronous=NORMAL`, or a rollback journal where the file system has no shared memory. It never retries:
-//! the first failure comes back to the caller, who goes on without. Each row has a checksum, and each transaction renews
+//! the first failure comes back to the caller, who goes on without. Old ticks are merged (`merging`). Each row has a checksum, and each transaction renews
 //! the seal (`seal`): a small row, so that a tick costs one more page in the log.
 
 use crate::error::{StoreError, in_words, write_error};
@@ -11,6 +11,7 @@ use crate::histogram::Encoder;
 use crate::integrity::checksum::Field;
 use crate::integrity::seal::{Books, of_seal};
 use crate::limits::{BUSY_MS, WAL_BYTES, WAL_PAGES, WRITER_CACHE_KIB};
+use crate::merging::Levels;
 use crate::requests::{self, split};
 use crate::schema;
 use hdrhistogram::Counter;
@@ -30,13 +31,17 @@ use std::time::Duration;
 /// A recording being written.
 #[derive(Debug)]
 pub struct Writer {
-    connection: Connection,
+    pub(crate) connection: Connection,
     path: PathBuf,
     /// Device and inode of the file, to notice when it is gone.
     identity: (u64, u64),
-    encoder: Encoder,
+    pub(crate) encoder: Encoder,
     /// What the file holds.
-    books: Books,
+    pub(crate) books: Books,
+    /// How many merged rows of each length it holds.
+    pub(crate) levels: Levels,
+    /// When the first tick began in which a request was started, nanoseconds since the run's start.
+    pub(crate) first_started_ns: Option<u64>,
     head: RunHead,
 }
 
@@ -66,7 +71,8 @@ impl Writer {
             let _ = std::fs::remove_file(path);
         })?;
         let encoder = Encoder::new();
-        Ok(Writer { connection, path: path.to_owned(), identity, encoder, books, head })
+        let (path, levels) = (path.to_owned(), Levels::new());
+        Ok(Writer { connection, path, identity, encoder, books, levels, first_started_ns: None, head })
     }
 
     /// The file.
@@ -99,6 +105,9 @@ impl Writer {
         }
         seal(&transaction, &books).and_then(|()| transaction.commit()).map_err(failed)?;
         self.books = books;
+        if let Some(tick) = tick.filter(|tick| tick.row.counts.started > 0) {
+            self.first_started_ns.get_or_insert(tick.row.start_ns);
+        }
         Ok(())
     }
 
@@ -246,7 +255,7 @@ impl Writer {
     }
 
     /// An unlinked file takes writes without complaint, and nobody would ever read them.
-    fn check_still_there(&self) -> Result<(), StoreError> {
+    pub(crate) fn check_still_there(&self) -> Result<(), StoreError> {
         match std::fs::metadata(&self.path) {
             Ok(m) if (m.dev(), m.ino()) == self.identity => Ok(()),
             Ok(_) => Err(StoreError::Gone { path: self.path.clone() }),
@@ -257,7 +266,7 @@ impl Writer {
 }
 
 fn blob<'e, C: Counter>(encoder: &'e mut Encoder, histogram: &Histogram<C>) -> rusqlite::Result<&'e [u8]> {
-    encoder.encode(histogram).map_err(|reason| rusqlite::Error::ToSqlConversionFailure(reason.into()))
+    encoder.encode(histogram).map_err(failed)
 }
 
 /// The word in the `end` column.
@@ -332,7 +341,7 @@ fn prepare(connection: &mut Connection, capsule: &Capsule, plan: &Plan) -> rusql
 }
 
 /// Renews the seal.
-fn seal(transaction: &Transaction<'_>, books: &Books) -> rusqlite::Result<()> {
+pub(crate) fn seal(transaction: &Transaction<'_>, books: &Books) -> rusqlite::Result<()> {
     let body = json(&books.seal())?;
     let checksum = of_seal(body.as_bytes());
     execute(transaction, "REPLACE INTO seal(id, body, checksum) VALUES (1, ?1, ?2)", params![body, checksum])
@@ -395,12 +404,17 @@ fn append_event(transaction: &Transaction<'_>, books: &mut Books, event: &Event)
     execute(transaction, sql, params![id, at_ns, kind, text, details, checksum])
 }
 
-fn execute(transaction: &Transaction<'_>, sql: &str, values: impl rusqlite::Params) -> rusqlite::Result<()> {
+pub(crate) fn execute(transaction: &Transaction<'_>, sql: &str, values: impl rusqlite::Params) -> rusqlite::Result<()> {
     transaction.prepare_cached(sql)?.execute(values).map(|_| ())
 }
 
 fn json<T: Serialize + ?Sized>(value: &T) -> rusqlite::Result<String> {
     serde_json::to_string(value).map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))
+}
+
+/// What cannot be made into a value of the file.
+pub(crate) fn failed(reason: String) -> rusqlite::Error {
+    rusqlite::Error::ToSqlConversionFailure(reason.into())
 }
 
 fn packing(error: postcard::Error) -> rusqlite::Error {

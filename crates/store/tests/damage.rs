@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests: to stop is to fail")]
 
 mod common;
+use common::run::Run;
 use common::*;
 use model::integrity::Integrity;
 use std::path::{Path, PathBuf};
@@ -120,6 +121,53 @@ fn a_bit_that_changed_changes_nothing_or_is_said() {
             let n = came.iter().filter(|came| **came == kind).count();
             assert!(n > flips / 20, "{kind:?}: {n} of {flips}");
         }
+    }
+}
+
+/// A run so long that its old ticks were merged, as `kill -9` leaves it.
+fn merged_run(folder: &Path) -> Whole {
+    let path = folder.join("merged.plimsoll");
+    let mut run = Run::new(&path);
+    (0..2 * store::limits::FINE_TICKS as u64 + 9).for_each(|sequence| run.tick(sequence));
+    assert_eq!(run.merges, 1);
+    let whole = Whole::of(&path);
+    drop(run);
+    whole
+}
+
+#[test]
+fn a_bit_of_what_was_merged_that_changed_changes_nothing_or_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let whole = merged_run(folder.path());
+    let bodies = |table: &str| -> Vec<Vec<u8>> {
+        let path = folder.path().join("merged.plimsoll");
+        let connection = rusqlite::Connection::open(path).unwrap();
+        let mut statement = connection.prepare(&format!("SELECT body FROM {table} LIMIT 20")).unwrap();
+        let bodies = statement.query_map([], |row| row.get(0)).unwrap();
+        bodies.map(|body| body.unwrap()).collect()
+    };
+    let mut random = random(0x2545_f491_4f6c_dd1d);
+    // Where a body begins in one of the files: its first bytes stand together on a page.
+    let mut came = Vec::new();
+    for body in bodies("merged").into_iter().step_by(4).chain(bodies("state")) {
+        let head = &body[..body.len().min(64)];
+        for (file, (_, bytes)) in whole.files.iter().enumerate() {
+            let Some(from) = bytes.windows(head.len()).position(|window| window == head) else { continue };
+            for _ in 0..4 {
+                let (at, bit) = (from + random(head.len()), random(8));
+                let mut changed = bytes.clone();
+                changed[at] ^= 1 << bit;
+                came.push(whole.with(file, &changed, &format!("bit {bit} of byte {at} of file {file}")));
+            }
+        }
+    }
+    assert!(came.contains(&Came::Said) && came.len() >= 20, "{came:?}");
+    for _ in 0..20 {
+        let file = random(whole.files.len());
+        let mut changed = whole.files[file].1.clone();
+        let (at, bit) = (random(changed.len()), random(8));
+        changed[at] ^= 1 << bit;
+        whole.with(file, &changed, &format!("bit {bit} of byte {at} of file {file}"));
     }
 }
 

@@ -39,16 +39,23 @@ fn read_all(path: &Path) -> Result<(), String> {
     }
 }
 
-/// A finished recording changed by some SQL.
+/// A finished recording of two ticks as version 0.1 of the tool wrote it, in format 3.
+const FORMAT_3: &str = "tests/formats/3.plimsoll";
+
+/// A finished recording changed by some SQL; one of format 3 where it is to become one of format 1.
 fn changed(folder: &Path, sql: &str) -> PathBuf {
     let path = folder.join("changed.plimsoll");
     let _ = std::fs::remove_file(&path);
-    finished(&path, 2);
+    if sql.starts_with(FORMAT_1) {
+        std::fs::copy(FORMAT_3, &path).unwrap();
+    } else {
+        finished(&path, 2);
+    }
     Connection::open(&path).unwrap().execute_batch(sql).unwrap();
     path
 }
 
-/// What makes a recording of format 1, as it was before there were checksums, of one that is finished.
+/// What makes a recording of format 1, as it was before there were checksums, of one of format 3.
 const FORMAT_1: &str = "
     ALTER TABLE run ADD COLUMN requests INTEGER NOT NULL DEFAULT 0;
     UPDATE run SET requests = (SELECT body ->> 'requests' FROM seal);
@@ -249,8 +256,13 @@ fn into_format_2(path: &Path) {
 #[test]
 fn recordings_whose_events_have_no_details_are_read_as_they_are() {
     let folder = tempfile::tempdir().unwrap();
-    let path = changed(folder.path(), "");
+    let path = folder.path().join("changed.plimsoll");
+    std::fs::copy(FORMAT_3, &path).unwrap();
     let whole = Reader::open(&path).unwrap().load().unwrap();
+    // What this version writes reads alike.
+    let now = Reader::open(&changed(&folder.path().join("."), "")).unwrap().load().unwrap();
+    assert_eq!(now, whole);
+    std::fs::copy(FORMAT_3, &path).unwrap();
     assert!(whole.events.iter().all(|event| event.details.pid == Some(7)), "{:?}", whole.events);
     into_format_2(&path);
     let before = std::fs::read(&path).unwrap();

@@ -2,7 +2,7 @@
 
 use crate::args::runs::ReportArgs;
 use crate::exit::{Exit, Failure};
-use diagnose::slow::{is_in, slow_windows};
+use diagnose::slow::{Window, is_in, slow_windows};
 use model::Recording;
 use model::profile::{Folding, Kind, Stacks};
 use report::flame::{Flame, why_none};
@@ -12,9 +12,10 @@ use store::{Reader, StoreError};
 
 /// Writes it.
 pub fn run(args: &ReportArgs, kind: Kind, reader: &Reader, recording: &Recording) -> Result<Exit, Failure> {
-    let windows = slow_windows(recording.timeline.rows());
+    let mut windows = slow_windows(recording.timeline.rows());
     let of_slow;
     let stacks: &Stacks = if args.slow {
+        leave_out_merged(&mut windows, reader)?;
         of_slow = sum(reader, kind, |period| is_in(&windows, period))?;
         of_slow.stacks()
     } else {
@@ -39,6 +40,22 @@ pub fn run(args: &ReportArgs, kind: Kind, reader: &Reader, recording: &Recording
         }
     }
     Ok(Exit::Fine)
+}
+
+/// Of ticks that were merged, there are stacks of all of them together only: slow ones among them cannot be told apart.
+fn leave_out_merged(windows: &mut Vec<Window>, reader: &Reader) -> Result<(), Failure> {
+    let Some(from_ns) = reader.snapshots_from_ns()? else { return Ok(()) };
+    let all = windows.len();
+    windows.retain(|window| i64::try_from(window.to_ns).is_ok_and(|to_ns| to_ns > from_ns));
+    let from_s = from_ns / 1_000_000_000;
+    let gone = all - windows.len();
+    // Nothing is left to do where stderr is closed.
+    let _ = writeln!(
+        std::io::stderr(),
+        "plimsoll: warning: stacks tick by tick are kept of the newest ticks only, here from second {from_s} on: {gone} of {all} \
+         slow windows lie before and are left out; without --slow the graph is of the whole run"
+    );
+    Ok(())
 }
 
 fn draw(args: &ReportArgs, flame: &Flame<'_>, recording: &Recording, out: &mut impl Write) -> std::io::Result<()> {

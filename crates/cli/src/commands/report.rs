@@ -9,7 +9,6 @@ use super::output::intervals::{Csv, What, refuse_with_json};
 use super::output::{results, terminal, timeline};
 use crate::args::runs::ReportArgs;
 use crate::exit::{Exit, Failure};
-use diagnose::history::History;
 use model::plain::plain;
 use report::timeline::Timeline;
 use std::io::Write;
@@ -22,8 +21,7 @@ pub fn run(args: &ReportArgs) -> Result<Exit, Failure> {
     let folder = || args.folder.clone().map_or_else(store::default_folder, Ok);
     let path = store::find(folder, &args.run)?;
     let reader = Reader::open(&path)?;
-    let mut history = History::default();
-    let mut recording = reader.load_with(|snapshot| history.push(snapshot))?;
+    let (mut recording, history) = reader.load_with_history()?;
     // One that was made with --record-secrets, or before secrets were hidden, has them still.
     recording.plan = model::hide::plan(&recording.plan);
     let diagnosis = diagnose::diagnose_with(&recording, &history);

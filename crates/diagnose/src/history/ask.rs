@@ -193,6 +193,16 @@ impl History {
         best
     }
 
+    /// The last reading of a gauge in each stretch, with the moment at which that ends, oldest first; of a run that is not long
+    /// every reading. Nothing where there is no such gauge.
+    pub(crate) fn readings(&self, metric: Metric<'_>) -> Vec<(i64, u64)> {
+        let Ok(Found::One(Series::Gauge(track))) = self.series(metric) else { return Vec::new() };
+        let ends_ns = self.axis.ends_ns().iter().enumerate();
+        let read =
+            ends_ns.filter_map(|(at, end_ns)| Some((*end_ns, track.of(at).filter(|cell| cell.readings > 0)?.last)));
+        read.collect()
+    }
+
     /// One counter's rate over another's, or one gauge's mean over another's, in a window; readings and cover are those of
     /// the one of which less is known.
     ///

@@ -5,9 +5,10 @@
 //! stretch is a [`Track`], and is merged with them. What is asked of a part of a stretch is taken as spread evenly over it.
 
 use crate::limits::STRETCHES_MAX;
+use serde::{Deserialize, Serialize};
 
 /// A part of the run, nanoseconds since its start.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Window {
     /// From.
     pub from_ns: i64,
@@ -42,10 +43,10 @@ fn length_ns(from_ns: i64, to_ns: i64) -> u64 {
 }
 
 /// The stretches.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Axis {
-    start_ns: i64,
-    ends_ns: Vec<i64>,
+    pub(super) start_ns: i64,
+    pub(super) ends_ns: Vec<i64>,
     /// Snapshots that a new stretch stands for.
     stride: u64,
     pending: u64,
@@ -133,8 +134,8 @@ pub trait Cell: Clone + Default {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Track<C> {
     /// The number of the first stretch that it has a cell of.
-    first: usize,
-    cells: Vec<C>,
+    pub(super) first: usize,
+    pub(super) cells: Vec<C>,
 }
 
 impl<C: Cell> Track<C> {
@@ -158,6 +159,11 @@ impl<C: Cell> Track<C> {
             self.first = at;
         }
         self.cell(at)
+    }
+
+    /// Whether all of it is of so many stretches.
+    pub fn is_within(&self, stretches: usize) -> bool {
+        self.first.saturating_add(self.cells.len()) <= stretches || self.cells.is_empty()
     }
 
     /// What is known of a stretch.

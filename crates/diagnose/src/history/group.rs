@@ -7,6 +7,7 @@ use super::axis::Axis;
 use super::series::Series;
 use crate::limits::SERIES_MAX;
 use model::metrics::{Kind, Metrics};
+use serde::{Deserialize, Serialize};
 
 /// Where a reading belongs.
 #[derive(Debug)]
@@ -20,7 +21,7 @@ pub struct Axes<'a> {
 }
 
 /// How many series a run has.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Budget {
     /// Kept.
     pub kept: usize,
@@ -29,7 +30,7 @@ pub struct Budget {
 }
 
 /// Metrics by name.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Group {
     all: Vec<(Box<str>, Series)>,
 }
@@ -101,6 +102,11 @@ impl Group {
     }
 
     /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = &Series> {
+        self.all.iter().map(|(_, series)| series)
+    }
+
+    /// All of them, to be changed.
     pub fn each(&mut self, mut of: impl FnMut(&mut Series)) {
         self.all.iter_mut().for_each(|(_, series)| of(series));
     }

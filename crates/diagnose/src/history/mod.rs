@@ -11,6 +11,7 @@ mod ask;
 mod axis;
 mod group;
 mod machine;
+mod saved;
 mod series;
 mod tasks;
 
@@ -25,6 +26,7 @@ use model::Snapshot;
 use model::metrics::Kind;
 use model::remote::GeneratorHost;
 use model::snapshot::{CpuSource, CpuTimes, Role};
+use serde::{Deserialize, Serialize};
 use series::{Growth, Series};
 use std::collections::BTreeMap;
 use tasks::Tasks;
@@ -36,7 +38,7 @@ use crate::limits::PROCESSES_MAX;
 const IDLE_BACK_NS: u64 = 1_000_000_000;
 
 /// See the module's head.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct History {
     axis: Axis,
     cpus: Track<Cpus>,
@@ -57,19 +59,20 @@ pub struct History {
     /// The network namespace that was read last.
     last_network: Option<Option<u32>>,
     /// What of the last snapshot the next is compared with.
+    #[serde(with = "saved::as_document")]
     before: Option<Box<Snapshot>>,
     started_anew: u32,
 }
 
 /// What the wall clock did beside the monotonic one.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 struct Clock {
     last: Option<(i64, i128)>,
     largest: Option<ClockChange>,
 }
 
 /// The wall clock's offset changed between two readings that follow.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct ClockChange {
     /// By how much, nanoseconds; negative: it was set back.
     pub by_ns: f64,
@@ -89,14 +92,14 @@ impl Clock {
 }
 
 /// A network namespace's figures.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 struct Elsewhere {
     own: Group,
     interfaces: BTreeMap<String, Group>,
 }
 
 /// Another process over the run.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct NeighbourSeen {
     name: String,
     cpu: Track<Growth>,

@@ -7,6 +7,7 @@
 use super::axis::{Axis, Cell, Track, Window};
 use super::group::Axes;
 use model::metrics::Kind;
+use serde::{Deserialize, Serialize};
 
 /// How much something grew in a stretch.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -135,7 +136,7 @@ impl Track<Levels> {
 }
 
 /// One metric.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Series {
     /// One that grows, and its last reading with its moment.
     Counter(Track<Growth>, Option<(i64, u64)>),

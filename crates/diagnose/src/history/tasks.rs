@@ -11,10 +11,11 @@ use crate::usage::{grown, processes, threads_of};
 use model::Snapshot;
 use model::metrics::Kind;
 use model::snapshot::{ProcessSample, Role, ThreadSample};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// A process: its id and its start, in clock ticks since boot.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ProcessId {
     /// Its id.
     pub pid: u32,
@@ -23,7 +24,7 @@ pub struct ProcessId {
 }
 
 /// One process over the run.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Process {
     /// Whose it is.
     pub role: Role,
@@ -36,7 +37,7 @@ pub struct Process {
 }
 
 /// One thread over the run.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Thread {
     /// Its name.
     pub name: String,
@@ -64,7 +65,7 @@ impl Thread {
 }
 
 /// All of them.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Tasks {
     /// Processes.
     pub processes: BTreeMap<ProcessId, Process>,

@@ -93,7 +93,7 @@ pub struct Kept {
 }
 
 /// Things of which those with the smallest keys are kept, in no order.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Smallest {
     kept: Vec<Kept>,
     /// Where it is full: the largest key, so that most of what comes is refused at a glance.

@@ -6,12 +6,13 @@
 
 use crate::limits::{RUN_EXAMPLES_KEPT, RUN_REQUESTS_KEPT};
 use crate::request::{Gap, IntervalRequests, Kept, Request, RequestEnd, Smallest, gaps_of_stretch};
+use serde::{Deserialize, Serialize};
 
 /// So many requests of a stretch are kept.
 const OF_A_STRETCH: usize = 8;
 
 /// What is kept of a run's requests.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct RunRequests {
     sampled: Smallest,
     /// How many requests the sample was drawn from: those that ended, warm-up left out.
@@ -29,6 +30,14 @@ impl RunRequests {
         self.slowest.push(sequence, OF_A_STRETCH, tick.slowest.iter().copied());
         self.failed.push(sequence, OF_A_STRETCH, tick.failed.iter().copied());
         self.gaps.push(sequence, gaps_of_stretch(&tick.gaps), tick.gaps.iter().copied());
+    }
+
+    /// Whether it is one that can have come of ticks: it may have been read from a file.
+    pub fn is_sound(&self) -> bool {
+        self.sampled.len() <= RUN_REQUESTS_KEPT
+            && self.slowest.is_sound()
+            && self.failed.is_sound()
+            && self.gaps.is_sound()
     }
 
     /// A uniform sample of all measured requests that ended, in no order.
@@ -112,7 +121,7 @@ impl Keyed for Gap {
 }
 
 /// A bounded number of things of each stretch of a run.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Stretches<T> {
     /// Ticks a stretch has.
     ticks: u64,
@@ -129,6 +138,11 @@ impl<T> Default for Stretches<T> {
 }
 
 impl<T: Keyed> Stretches<T> {
+    fn is_sound(&self) -> bool {
+        let is_in_order = self.items.is_sorted_by_key(|(stretch, _)| *stretch);
+        self.ticks > 0 && self.room.max(self.items.len()) <= RUN_EXAMPLES_KEPT && is_in_order
+    }
+
     fn push(&mut self, sequence: u64, room: usize, of_tick: impl Iterator<Item = T>) {
         self.room = self.room.max(room);
         let stretch = sequence / self.ticks;

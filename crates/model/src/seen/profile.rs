@@ -71,8 +71,9 @@ pub struct Stack<'s> {
     pub count: u64,
 }
 
-/// Stacks that are being added up.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Stacks that are being added up. As text they are the stacks alone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "Stacks", try_from = "Stacks")]
 pub struct Folding {
     stacks: Stacks,
     names: BTreeMap<String, u32>,
@@ -81,7 +82,7 @@ pub struct Folding {
 }
 
 /// The stacks of a whole run.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct RunProfile {
     /// Where threads ran.
     pub on_cpu: Folding,
@@ -242,6 +243,37 @@ impl Folding {
             self.stacks.nodes.push((caller, name, 0));
         }
         node
+    }
+}
+
+impl From<Folding> for Stacks {
+    fn from(folding: Folding) -> Self {
+        folding.into_stacks()
+    }
+}
+
+/// Those of a run, to be gone on with.
+impl TryFrom<Stacks> for Folding {
+    type Error = &'static str;
+
+    fn try_from(stacks: Stacks) -> Result<Self, Self::Error> {
+        let mut folding = Folding::default();
+        if stacks.nodes.len() > folding.nodes_max || stacks.names.len() > stacks.nodes.len() {
+            return Err("it holds more stacks than a run keeps");
+        }
+        for (number, name) in (0..).zip(&stacks.names) {
+            if folding.names.insert(name.clone(), number).is_some() {
+                return Err("a frame's name stands twice");
+            }
+        }
+        for (number, (caller, name, _)) in (1..).zip(&stacks.nodes) {
+            let is_known = *caller < number && (*name as usize) < stacks.names.len();
+            if !is_known || folding.nodes.insert((*caller, *name), number).is_some() {
+                return Err("a stack names what is not there, or stands twice");
+            }
+        }
+        folding.stacks = stacks;
+        Ok(folding)
     }
 }
 

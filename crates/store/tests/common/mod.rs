@@ -1,6 +1,8 @@
 //! A small plan, its capsule, and intervals with every figure set, for the tests of this crate.
 #![allow(dead_code, reason = "every test binary uses another part of it")]
 
+pub mod run;
+
 use model::error_kind::ErrorExample;
 use model::event::Details;
 use model::finding::{

@@ -309,6 +309,9 @@ pub struct Row {
     pub in_window: bool,
 }
 
+/// Ticks, or snapshots, that one may stand for: of more than any run has.
+pub const STRIDE_MAX: u64 = 1 << 40;
+
 /// A tick, all workers summed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tick {
@@ -407,7 +410,8 @@ impl Row {
         }
     }
 
-    fn merge(&mut self, later: &Row) {
+    /// Takes a later row in. Counters are added; of quantiles and shares the larger one stays.
+    pub fn merge(&mut self, later: &Row) {
         self.end_ns = later.end_ns;
         self.counts.add(&later.counts);
         self.gauges = Gauges {
@@ -431,7 +435,7 @@ impl Row {
 }
 
 /// The course of a run in at most [`TIMELINE_ROWS_MAX`] rows.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Timeline {
     rows: Vec<Row>,
     /// Ticks a row stands for.
@@ -443,6 +447,11 @@ impl Timeline {
     /// Rows, oldest first.
     pub fn rows(&self) -> &[Row] {
         &self.rows
+    }
+
+    /// Whether it is one that can have come of ticks: it may have been read from a file.
+    pub fn is_sound(&self) -> bool {
+        self.rows.len() <= TIMELINE_ROWS_MAX && self.stride <= STRIDE_MAX && self.pending <= self.stride.max(1)
     }
 
     /// How many ticks a row stands for.
