@@ -65,7 +65,8 @@ fn is_of_overload(facts: &Facts<'_>, kind: LossKind) -> bool {
     match kind {
         LossKind::Capacity | LossKind::Waiting => true,
         LossKind::Failed => {
-            let late: u64 = TOO_LATE.iter().map(|kind| facts.recording.totals.sum.errors.of(*kind)).sum();
+            let errors = &facts.recording.totals.sum.errors;
+            let late = TOO_LATE.iter().map(|kind| errors.of(*kind)).fold(0, u64::saturating_add);
             late >= facts.recording.totals.sum.counts.failed
         }
         LossKind::Slow | LossKind::Starved => false,

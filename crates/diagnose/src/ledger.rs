@@ -55,7 +55,7 @@ fn loss(kind: LossKind, share: f64, text: String) -> Loss {
 /// Requests that failed by the target's doing, or were never answered.
 pub(crate) fn failures(facts: &Facts<'_>) -> f64 {
     let sum = &facts.recording.totals.sum;
-    let own: u64 = OWN.iter().map(|kind| sum.errors.of(*kind)).sum();
+    let own = OWN.iter().map(|kind| sum.errors.of(*kind)).fold(0, u64::saturating_add);
     // Bytes that nobody had asked for fail no request: it is the next that would read them.
     let unasked = sum.connection_errors.of(ErrorKind::UnsolicitedReply);
     sum.counts.failed.saturating_sub(own).saturating_add(unasked) as f64

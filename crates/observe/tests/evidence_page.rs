@@ -12,7 +12,7 @@ const HEAD: &str = "# Evidence
 By what each cause can be told, which sampler or probe reads that, and from which level of observing on (`--observe`). Samplers
 of `/proc`, sockets and control groups read at every level, `none` too. `client` is the load's own figures: intervals, single
 requests, pauses, failures. What of a cause nobody records yet stands last. Made from `crates/diagnose/src/catalogue.rs`; do
-not edit. That a cause can be told does not say that a rule for it is there: [the rules](../crates/diagnose/src/rules/mod.rs).
+not edit. That a cause can be told does not say that it is found yet: those that are, with their thresholds, are in [causes](causes.md).
 ";
 
 /// From which level on a sampler or probe reads; `None`: there is none of that name.

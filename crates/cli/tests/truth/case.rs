@@ -8,7 +8,7 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use testkit::process::Guard;
-use testkit::wait::wait_until;
+use testkit::wait_until;
 
 /// What a folder of `truth/` says.
 #[derive(Debug, Clone, Deserialize)]

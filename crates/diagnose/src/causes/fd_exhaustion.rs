@@ -47,7 +47,10 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     }
     let failing = facts.probes().map_or(0, |probes| {
         let of_errors = probes.calls.iter().flat_map(|call| &call.errors_by);
-        of_errors.filter(|(name, _)| *name == "EMFILE" || *name == "ENFILE").map(|(_, count)| *count).sum::<u64>()
+        of_errors
+            .filter(|(name, _)| *name == "EMFILE" || *name == "ENFILE")
+            .map(|(_, count)| *count)
+            .fold(0, u64::saturating_add)
     });
     let kernel = (failing > 0).then(|| {
         let text = format!("{} calls failed with EMFILE or ENFILE in the probes' windows", show_grouped(failing));

@@ -37,7 +37,10 @@ fn truncated(facts: &Facts<'_>) -> Verdict<OfTarget> {
     // Those that were closed early are cut replies as far as the sample has bytes of them.
     let of_early = if sampled == 0 { 0.0 } else { early as f64 / sampled as f64 };
     let early = (facts.errors(ErrorKind::ClosedEarly) as f64 * of_early) as u64;
-    let count = facts.errors(ErrorKind::TruncatedReply) + facts.errors(ErrorKind::ShortReply) + early;
+    let count = facts
+        .errors(ErrorKind::TruncatedReply)
+        .saturating_add(facts.errors(ErrorKind::ShortReply))
+        .saturating_add(early);
     let kinds = [ErrorKind::TruncatedReply, ErrorKind::ShortReply, ErrorKind::ClosedEarly];
     let words = Words {
         none: "every reply came to its end",

@@ -56,7 +56,8 @@ fn gives<W: Write>(page: &mut Page<'_, W>, diagnosis: &Diagnosis, options: &Opti
         Standing::AtItsLimit | Standing::BelowItsLimit => Paint::Good,
         Standing::Unknown => Paint::Plain,
     };
-    page.wrapped(0, (Paint::Plain, String::new()), paint, &capitalized(&gives.text))?;
+    let id = gives.finding.as_ref().map_or(String::new(), |id| format!(" [{id}]"));
+    page.wrapped(0, (Paint::Plain, String::new()), paint, &format!("{}{id}", capitalized(&gives.text)))?;
     match diagnosis.first_to_give() {
         Some(finding) => findings::proof(page, finding, options),
         None => Ok(()),

@@ -1,0 +1,350 @@
+//! Causes of a target: a case where each must appear, what looks alike and must not, and what it cannot see.
+#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
+
+mod common;
+
+use common::{Build, SECOND, closed, open};
+use diagnose::diagnose;
+use model::bpf::{BpfSample, CallUse, FutexUse, Log2};
+use model::event::Details;
+use model::finding::{Diagnosis, Finding, LossKind, Severity, Source, Standing, Status};
+use model::request::{Gap, IntervalRequests, Kept, Request};
+use model::snapshot::{ListenerSample, Outgoing, Role, SamplerState, Snapshot, Stands};
+use model::{ErrorKind, Event, Recording};
+
+/// A recording whose snapshots a test adds to: each with its second, from 0 on.
+fn with(build: Build, change: impl Fn(u64, &mut Snapshot)) -> Recording {
+    let mut recording = build.recording();
+    recording.snapshots.iter_mut().enumerate().for_each(|(second, snapshot)| change(second as u64, snapshot));
+    recording
+}
+
+fn of<'d>(diagnosis: &'d Diagnosis, id: &str) -> &'d Finding {
+    diagnosis.findings.iter().find(|finding| finding.id == id).unwrap()
+}
+
+#[track_caller]
+fn status(recording: &Recording, id: &str) -> Status {
+    let diagnosis = diagnose(recording);
+    let finding = of(&diagnosis, id);
+    if finding.status == Status::Supported {
+        let sources: std::collections::BTreeSet<Option<Source>> = finding.because.iter().map(|e| e.source).collect();
+        assert!(sources.len() >= 2, "{finding:#?}");
+        assert!(!finding.remedy.is_empty() && !finding.check_yourself.is_empty(), "{finding:#?}");
+    }
+    finding.status
+}
+
+/// The sample of a run's requests: so many, each made from its number.
+fn sampled(recording: &mut Recording, count: u64, request: impl Fn(u64) -> Request) {
+    let mut tick = IntervalRequests::default();
+    for key in 0..count {
+        tick.sampled.offer(1000, Kept { key, request: request(key) });
+    }
+    recording.requests.push(0, count, &tick);
+}
+
+fn stands(wchan: &str) -> Option<Stands> {
+    Some(Stands { wchan: Some(wchan.to_owned()), syscall: None, is_running: false })
+}
+
+/// Lets each thread of the target stand in a function of the kernel.
+fn stand(snapshot: &mut Snapshot, wchan: &str) {
+    let target = snapshot.processes.iter_mut().filter(|process| process.role == Role::Target);
+    for thread in target.flat_map(|process| &mut process.threads) {
+        (thread.state, thread.stands) = ('S', stands(wchan));
+    }
+}
+
+/// Sixteen requests at a time in four workers that hardly work: each takes 40 ms.
+fn waiting() -> Build {
+    closed().with(|b| b.plan.connections = 16).each(|s| {
+        (s.ok, s.in_flight, s.connections, s.response_ns) = (400, 16, 16, 40_000_000);
+        (s.target, s.idle_cores) = (vec![(0.01, 0.0); 4], 1.8);
+    })
+}
+
+fn ended(kind: &str, signal: Option<i32>, pid: u32) -> Event {
+    let details = Details { signal, pid: Some(pid), process: Some("server".to_owned()), ..Details::default() };
+    Event::new(5 * SECOND as i64, kind, "it ended").with(details)
+}
+
+/// A target that serves for five seconds and is not there any more.
+fn dead() -> Build {
+    closed().with(|b| b.seconds.iter_mut().skip(5).for_each(|s| (s.ok, s.failed) = (0, vec![(ErrorKind::Refused, 90)])))
+}
+
+#[test]
+fn a_process_that_died_is_named_by_how_it_died() {
+    let died = |events: Vec<Event>| dead().with(|b| b.events = events).recording();
+    let crash = died(vec![ended("target-exit", Some(11), 20)]);
+    assert_eq!(status(&crash, "process-crash"), Status::Supported);
+    assert_eq!(status(&crash, "sigpipe-death"), Status::Refuted);
+    let diagnosis = diagnose(&crash);
+    let gives = diagnosis.gives.as_ref().unwrap();
+    assert_eq!((gives.standing, gives.finding.as_deref()), (Standing::Gives, Some("process-crash")), "{gives:?}");
+    assert!(diagnosis.losses.iter().any(|loss| loss.kind == LossKind::Failed), "{:?}", diagnosis.losses);
+
+    let pipe = died(vec![ended("target-exit", Some(13), 20)]);
+    assert_eq!((status(&pipe, "sigpipe-death"), status(&pipe, "process-crash")), (Status::Supported, Status::Refuted));
+    let killed = died(vec![ended("target-oom-kill", None, 20), ended("target-exit", Some(9), 20)]);
+    assert_eq!((status(&killed, "oom-kill"), status(&killed, "process-crash")), (Status::Supported, Status::Refuted));
+    // An operator's kill -9 is none for want of memory.
+    let by_hand = died(vec![ended("target-exit", Some(9), 20)]);
+    assert_eq!((status(&by_hand, "oom-kill"), status(&by_hand, "process-crash")), (Status::Refuted, Status::Supported));
+    // Without probes it is gone, and how is not known.
+    let mut gone = died(vec![ended("target-gone", None, 20)]);
+    gone.samplers.iter_mut().filter(|s| s.name.starts_with("bpf/")).for_each(|s| s.status = SamplerState::Disabled);
+    assert_eq!(status(&gone, "process-crash"), Status::Supported);
+    assert_eq!(status(&gone, "sigpipe-death"), Status::NotObservable);
+    // A child that had done its work.
+    let child = closed().with(|b| b.events = vec![ended("target-exit", None, 21)]).recording();
+    assert_eq!(status(&child, "process-crash"), Status::Refuted);
+    let harmless = closed().with(|b| b.events = vec![ended("target-exit", Some(15), 21)]).recording();
+    assert_eq!(status(&harmless, "process-crash"), Status::Refuted);
+}
+
+#[test]
+fn a_queue_that_overflows_needs_a_listener_or_late_connects() {
+    let overflowing = |waiting: u32| {
+        with(closed(), move |second, s| {
+            s.network.set("listen_overflows", 10 * second);
+            s.listeners =
+                vec![ListenerSample { waiting, backlog: 8, address: "127.0.0.1:80".to_owned(), ..Default::default() }];
+        })
+    };
+    assert_eq!(status(&overflowing(9), "accept-queue-overflow"), Status::Supported);
+    assert_eq!(status(&overflowing(0), "accept-queue-overflow"), Status::Refuted, "another server's on this host");
+    let still = with(closed(), |_, s| s.network.set("listen_overflows", 14));
+    assert_eq!(status(&still, "accept-queue-overflow"), Status::Refuted, "of before the run");
+    assert_eq!(status(&closed().recording(), "accept-queue-overflow"), Status::NotObservable);
+}
+
+#[test]
+fn descriptors_at_their_limit_need_somebody_who_was_turned_away() {
+    let open_of = |open: u64, build: Build| {
+        with(build, move |_, s| {
+            for process in s.processes.iter_mut().filter(|process| process.role == Role::Target) {
+                process.descriptors = Some(open);
+                process.metrics.set("descriptors_limit", 40);
+            }
+        })
+    };
+    let failing = || closed().each(|s| s.failed = vec![(ErrorKind::ReplyTimeout, 3)]);
+    assert_eq!(status(&open_of(40, failing()), "fd-exhaustion"), Status::Supported);
+    assert_eq!(status(&open_of(20, failing()), "fd-exhaustion"), Status::Refuted);
+    assert_eq!(status(&open_of(40, closed()), "fd-exhaustion"), Status::Refuted);
+}
+
+#[test]
+fn forty_milliseconds_are_nagles_only_with_delayed_acks() {
+    let slow = |acks: u64, service_ms: u64| {
+        let mut recording = with(waiting(), move |second, s| s.network.set("delayed_acks", acks * second));
+        sampled(&mut recording, 100, |n| Request {
+            ready_ns: n,
+            sent_ns: SECOND,
+            ended_ns: SECOND + service_ms * 1_000_000,
+            ordinal: 1 + n as u32 % 10,
+            ..Request::default()
+        });
+        recording
+    };
+    let found = slow(390, 44);
+    assert_eq!(status(&found, "nagle-delayed-ack"), Status::Supported);
+    assert_eq!(of(&diagnose(&found), "nagle-delayed-ack").severity, Severity::Error);
+    assert_eq!(status(&slow(3, 44), "nagle-delayed-ack"), Status::Refuted, "a timer of 40 ms");
+    assert_eq!(status(&slow(390, 200), "nagle-delayed-ack"), Status::Refuted, "TCP_CORK's 200 ms");
+}
+
+#[test]
+fn a_backend_is_waited_for_where_replies_are_due_from_it() {
+    let asking = |due: u64| {
+        with(waiting(), move |_, s| {
+            s.network.set("outgoing_connections", 4);
+            let mut metrics = model::metrics::Metrics::default();
+            metrics.set("awaiting", due);
+            metrics.set("awaiting_p50_ns", 20_000_000);
+            s.outgoing = vec![Outgoing { remote: "10.0.0.7:5432".to_owned(), metrics }];
+            stand(s, "wait_woken");
+        })
+    };
+    let found = asking(4);
+    assert_eq!(status(&found, "backend-wait"), Status::Supported);
+    let diagnosis = diagnose(&found);
+    assert_eq!(diagnosis.first_to_give().unwrap().id, "backend-wait");
+    // Its workers are all taken because of it.
+    let pool = of(&diagnosis, "pool-exhausted");
+    assert_eq!((pool.status, &*pool.because_of), (Status::Supported, &["backend-wait".to_owned()][..]), "{pool:#?}");
+    assert_eq!(status(&asking(0), "backend-wait"), Status::Refuted);
+    let alone = with(waiting(), |_, s| s.network.set("outgoing_connections", 0));
+    assert_eq!(status(&alone, "backend-wait"), Status::NotApplicable);
+}
+
+fn call(name: &str, count: u64, ns: u64) -> CallUse {
+    CallUse { name: name.to_owned(), count, ns, ..CallUse::default() }
+}
+
+fn probed(build: Build, calls: Vec<CallUse>, futexes: Vec<FutexUse>) -> Recording {
+    with(build, move |_, s| {
+        let bpf = BpfSample { calls_window_ns: SECOND, window_replies: 400, ..BpfSample::default() };
+        s.bpf = Some(BpfSample { calls: calls.clone(), futexes: futexes.clone(), ..bpf });
+    })
+}
+
+#[test]
+fn a_log_is_told_by_the_calls_that_write_it() {
+    let syncing = |ns| probed(waiting(), vec![call("fsync", 400, ns)], Vec::new());
+    assert_eq!(status(&syncing(3_000_000_000), "log-bound"), Status::Supported);
+    assert_eq!(status(&syncing(100_000_000), "log-bound"), Status::Refuted);
+    let pipe = probed(waiting(), vec![call("write", 400, 3_000_000_000)], Vec::new());
+    assert_eq!(status(&pipe, "log-bound"), Status::Supported);
+    let pipe = with(waiting(), |_, s| stand(s, "anon_pipe_write"));
+    assert_eq!(status(&pipe, "log-bound"), Status::Supported, "by where the threads stand, without probes");
+}
+
+#[test]
+fn a_lock_is_waited_for_by_threads_that_work() {
+    let futex =
+        |waiters, ns| FutexUse { waiters, ns, count: 200, place: "[heap]+0x40".to_owned(), ..FutexUse::default() };
+    let locked = probed(waiting(), vec![call("futex", 200, 2_500_000_000)], vec![futex(4, 2_500_000_000)]);
+    assert_eq!(status(&locked, "lock-contention"), Status::Supported);
+    let hardly = probed(waiting(), vec![call("futex", 200, 100_000_000)], vec![futex(4, 100_000_000)]);
+    assert_eq!(status(&hardly, "lock-contention"), Status::Refuted);
+    // One thread works; those that help it stand in futex for want of work.
+    let helped = waiting().each(|s| s.target = vec![(0.8, 0.0), (0.001, 0.0), (0.001, 0.0), (0.001, 0.0)]);
+    let helped = probed(helped, vec![call("futex", 200, 2_500_000_000)], vec![futex(3, 2_500_000_000)]);
+    assert_eq!(status(&helped, "lock-contention"), Status::NotApplicable);
+    let mut unseen = waiting().recording();
+    let is_needed = |name: &str| ["bpf/syscalls", "process/stands"].contains(&name);
+    for sampler in unseen.samplers.iter_mut().filter(|sampler| is_needed(&sampler.name)) {
+        (sampler.status, sampler.reason) = (SamplerState::Disabled, "not asked for".to_owned());
+    }
+    let diagnosis = diagnose(&unseen);
+    let finding = of(&diagnosis, "lock-contention");
+    assert_eq!(finding.status, Status::NotObservable);
+    let why = &finding.because[0].text;
+    assert!(why.contains("bpf/syscalls") && why.contains("process/stands: not asked for"), "{why}");
+}
+
+/// A run with pauses that begin at these moments, milliseconds, and last so long.
+fn paused(at_ms: &[u64], length_ms: u64, threads: usize) -> Recording {
+    let build = open().each(|s| (s.response_ns, s.target) = (200_000, vec![(0.3, 0.0); threads]));
+    let mut recording = build.recording();
+    let gaps = at_ms.iter().map(|ms| Gap {
+        from_ns: ms * 1_000_000,
+        to_ns: (ms + length_ms) * 1_000_000,
+        in_flight: 10,
+        connections: 10,
+        open: 64,
+        ..Gap::default()
+    });
+    recording.requests.push(0, 0, &IntervalRequests { gaps: gaps.collect(), ..IntervalRequests::default() });
+    sampled(&mut recording, 400, |n| {
+        let took_ns = if n % 20 == 0 { 80_000_000 } else { 200_000 };
+        Request { ready_ns: SECOND, sent_ns: SECOND, ended_ns: SECOND + took_ns, ..Request::default() }
+    });
+    recording
+}
+
+#[test]
+fn pauses_at_regular_times_over_several_threads_stop_the_world() {
+    let regular = [1000, 2000, 3000, 4000, 5000, 6000];
+    let irregular = [1000, 1300, 3900, 4000, 7000, 7200];
+    let all = paused(&regular, 80, 2);
+    assert_eq!(
+        (status(&all, "stop-the-world"), status(&all, "event-loop-blocked")),
+        (Status::Supported, Status::Refuted)
+    );
+    let one = paused(&regular, 80, 1);
+    assert_eq!(
+        (status(&one, "stop-the-world"), status(&one, "event-loop-blocked")),
+        (Status::Refuted, Status::Supported)
+    );
+    let any = paused(&irregular, 80, 1);
+    assert_eq!(
+        (status(&any, "stop-the-world"), status(&any, "event-loop-blocked")),
+        (Status::Refuted, Status::Supported)
+    );
+    let few = paused(&regular[..3], 80, 2);
+    assert_eq!(
+        (status(&few, "stop-the-world"), status(&few, "event-loop-blocked")),
+        (Status::Refuted, Status::Refuted)
+    );
+    let short = paused(&regular, 4, 2);
+    assert_eq!(status(&short, "stop-the-world"), Status::Refuted);
+}
+
+#[test]
+fn neighbours_are_to_blame_only_where_there_are_some() {
+    let crowded = |neighbours| {
+        closed().each(move |s| (s.target, s.idle_cores, s.neighbours) = (vec![(0.5, 0.4)], 0.0, neighbours))
+    };
+    assert_eq!(status(&crowded([0.6, 0.4]).recording(), "cpu-contention"), Status::Supported);
+    assert_eq!(status(&crowded([0.0, 0.0]).recording(), "cpu-contention"), Status::Refuted, "the generator beside it");
+    let idle = crowded([0.6, 0.4]).each(|s| s.target = vec![(0.5, 0.02)]);
+    assert_eq!(status(&idle.recording(), "cpu-contention"), Status::Refuted);
+}
+
+#[test]
+fn data_that_lies_unread_is_a_lost_wake_up_only_while_nobody_works() {
+    let stuck = |run: f64, waiting: u32| {
+        let build =
+            closed().each(move |s| (s.target, s.failed) = (vec![(run, 0.0)], vec![(ErrorKind::ReplyTimeout, 8)]));
+        with(build, move |_, s| {
+            s.network.set("receive_queue_connections", 8);
+            s.listeners = vec![ListenerSample { waiting, backlog: 8, ..ListenerSample::default() }];
+            stand(s, "do_epoll_wait");
+        })
+    };
+    assert_eq!(status(&stuck(0.001, 0), "lost-wakeup"), Status::Supported);
+    assert_eq!(status(&stuck(0.6, 0), "lost-wakeup"), Status::Refuted, "it is at work");
+    assert_eq!(status(&stuck(0.001, 8), "lost-wakeup"), Status::Refuted, "they were not accepted yet");
+}
+
+#[test]
+fn where_nothing_is_lost_nothing_is_above_info() {
+    // A tenth of a millisecond each, of which half is work: nothing waits, nothing is slow.
+    let sound = closed().each(|s| (s.response_ns, s.in_flight, s.target) = (100_000, 1, vec![(0.32, 0.0)]));
+    let sound = sound.with(|b| b.plan.connections = 1).each(|s| s.connections = 1);
+    let closing = sound.clone().with(|b| (b.connected, b.closed) = (64_000, 64_000));
+    let diagnosis = diagnose(&closing.recording());
+    let finding = of(&diagnosis, "keepalive-off");
+    assert_eq!((finding.status, finding.severity), (Status::Supported, Severity::Info), "{:?}", diagnosis.losses);
+    let gives = diagnose(&sound.recording()).gives.unwrap();
+    assert_eq!(gives.standing, Standing::BelowItsLimit, "{gives:?}");
+    assert!(gives.text.starts_with("not at its limit: nothing gives yet"), "{gives:?}");
+    let full = sound.each(|s| s.target = vec![(0.92, 0.02)]);
+    let gives = diagnose(&full.recording()).gives.unwrap();
+    assert_eq!(gives.standing, Standing::AtItsLimit, "{gives:?}");
+    assert_eq!(
+        gives.text,
+        "sound: its one worker is full (92 % of a core); 1.3 cores of this machine stand idle, which more workers could have"
+    );
+}
+
+#[test]
+fn slow_requests_are_slow_beside_their_own_kind() {
+    // Two URLs, one a hundred times as costly as the other: neither is slow.
+    let mut recording = closed().each(|s| s.response_ns = 5_000_000).recording();
+    sampled(&mut recording, 400, |n| {
+        let entry = n as u16 % 2;
+        let took_ns = if entry == 0 { 100_000 } else { 10_000_000 };
+        Request { entry, ready_ns: SECOND, sent_ns: SECOND, ended_ns: SECOND + took_ns, ..Request::default() }
+    });
+    let losses = diagnose(&recording).losses;
+    assert!(losses.iter().all(|loss| loss.kind != LossKind::Slow), "{losses:?}");
+    // One of twenty takes fifty times as long as others of its kind.
+    let recording = paused(&[], 0, 1);
+    let losses = diagnose(&recording).losses;
+    let slow = losses.iter().find(|loss| loss.kind == LossKind::Slow).unwrap();
+    assert!((slow.share - 0.95).abs() < 0.02 && slow.unexplained == 1.0, "{losses:?}");
+    // The kernel saw the target answer at once: it was the client that looked late.
+    let mut seen = recording.clone();
+    for snapshot in &mut seen.snapshots {
+        let histogram = Log2 { sum: 500_000, buckets: vec![0, 0, 0, 100] };
+        let histograms = [("sockets.service_ns".to_owned(), histogram)].into();
+        snapshot.bpf = Some(BpfSample { histograms, ..BpfSample::default() });
+    }
+    let losses = diagnose(&seen).losses;
+    assert!(losses.iter().all(|loss| loss.kind != LossKind::Slow), "{losses:?}");
+}
