@@ -395,6 +395,7 @@ mod tests {
                 .zip(1..)
                 .map(|(name, i)| call(name, 2000 / i, 900_000_000 / i))
                 .collect(),
+            files: vec![FileUse { path: "/srv/templates/page.html".to_owned(), opens: 1900 }],
             waits: vec![WaitUse {
                 tid: 4242,
                 state: "sleeping".to_owned(),

@@ -144,7 +144,8 @@ fn read(programs: &mut Programs, reading: &mut Reading<'_>) -> Result<(), BpfErr
     // While the programs run, what a thread did before stays in the kernel.
     let entries = if has_windows { programs.take("threads")? } else { programs.hash("threads")? };
     let records: Vec<Record> = entries.iter().filter_map(Record::of).map(|record| record.until(to_ns)).collect();
-    let (still, unread) = untouched::states(reading.targets, &records, from_ns);
+    let pids: Vec<u32> = reading.targets.iter().map(|target| target.pid).collect();
+    let (still, unread) = untouched::states(&pids, &records, from_ns);
     let state = &mut reading.names.threads;
     let origin_ns = reading.origin_ns;
     state.add_edges(programs, origin_ns)?;
