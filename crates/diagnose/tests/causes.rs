@@ -45,7 +45,7 @@ fn sampled(recording: &mut Recording, count: u64, request: impl Fn(u64) -> Reque
 }
 
 fn stands(wchan: &str) -> Option<Stands> {
-    Some(Stands { wchan: Some(wchan.to_owned()), syscall: None, is_running: false })
+    Some(Stands { wchan: Some(wchan.to_owned()), syscall: None, is_running: false, ..Stands::default() })
 }
 
 /// Lets each thread of the target stand in a function of the kernel.

@@ -173,7 +173,7 @@ mod tests {
     use testkit::recordings::thread;
 
     fn of(state: char, wchan: Option<&str>, is_running: bool) -> Option<Stand> {
-        let stands = Read { wchan: wchan.map(str::to_owned), syscall: None, is_running };
+        let stands = Read { wchan: wchan.map(str::to_owned), syscall: None, is_running, ..Read::default() };
         stand(&ThreadSample { state, stands: Some(stands), ..thread(1, "x") })
     }
 
