@@ -402,6 +402,47 @@ fn a_shared_cpu_makes_the_run_queue_longer_and_schedstat_agrees() {
 }
 
 #[test]
+fn each_request_on_a_socket_has_its_arrival_read_and_sends_in_the_order_they_were_in() {
+    if !can_run() {
+        return;
+    }
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut observer = observer(ObserveSpec { has_requests: true, ..own(address, 64) });
+    let mut client = TcpStream::connect(address).unwrap();
+    let mut server = listener.accept().unwrap().0;
+    let (mut buffer, mut lain) = ([0; 4], Vec::new());
+    for round in 0..20 {
+        client.write_all(b"ping").unwrap();
+        // The kernel may bring it later than the call returns.
+        while rustix::io::ioctl_fionread(&server).unwrap() < 4 {}
+        let there = Instant::now();
+        if round % 2 > 0 {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        lain.push(there.elapsed().as_nanos() as i64);
+        server.read_exact(&mut buffer).unwrap();
+        // A reply in two sends.
+        server.write_all(b"po").unwrap();
+        server.write_all(b"ng").unwrap();
+        client.read_exact(&mut buffer).unwrap();
+    }
+    let snapshot = observer.snapshot(1);
+    let seen = snapshot.exchanges.as_ref().expect("single requests are looked for");
+    assert_eq!((seen.list.len(), seen.lost_from_ns), (40, None), "{:?}", bpf(&snapshot).counts);
+    for (pair, lain_ns) in seen.list.chunks(2).zip(lain) {
+        let [one, other] = pair else { panic!("{pair:?}") };
+        assert_eq!((one.peer, one.port), (client.local_addr().unwrap(), address.port()), "{one:?}");
+        assert_eq!((one.arrived_ns, one.read_ns), (other.arrived_ns, other.read_ns), "{pair:?}");
+        assert!(one.read_ns - one.arrived_ns >= lain_ns, "{lain_ns} ns in the socket: {pair:?}");
+        assert!(one.read_ns <= one.written_ns && one.written_ns <= other.written_ns, "{pair:?}");
+        assert!(seen.from_ns <= one.arrived_ns && other.written_ns <= seen.to_ns, "{pair:?}");
+    }
+    // What was told is not told again.
+    assert_eq!(observer.snapshot(2).exchanges.expect("they are looked for").list, []);
+}
+
+#[test]
 fn all_of_this_holds_on_the_oldest_kernel_too() {
     if std::env::var_os("PLIMSOLL_TEST_GUEST").is_some() {
         return testkit::skip("this is that kernel");

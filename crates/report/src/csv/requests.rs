@@ -12,8 +12,8 @@ const COLUMNS: &str = "kept_as,due_s,response_us,lag_us,queue_us,first_byte_us,s
                        connecting_us,there_us,socket_us,server_us,back_us,network_us,unsplit";
 
 /// Writes every request that is kept: a header and a line for each, lines ended by CR LF. `kept_as` is `sample`, `slowest`
-/// or `failed`; one request may be in more than one of them. An empty field is "was not". The columns from `local_port` on are of requests that lay within
-/// a window of the probes (`crate::json::split`).
+/// or `failed`; one request may be in more than one of them. An empty field is "was not". The columns from `local_port` on are of
+/// requests that lay within a window of the probes (`crate::json::split`); `connecting_us` is a part of `queue_us`.
 ///
 /// # Errors
 /// Those of the writer.
