@@ -102,9 +102,8 @@ struct {
 	__type(value, struct wake_use);
 } wakes SEC(".maps");
 
-/* Who held a futex, as its owner's word says, or who let it go. Of an owner without an event it is for userspace to say
- * whether there is such a thread. */
-enum { BY_OWNER, BY_RELEASER, BY_OWNER_UNSEEN };
+/* Who held a futex, as its owner's word says, or who let it go. */
+enum { BY_OWNER, BY_RELEASER };
 
 struct holder {
 	u64 address;

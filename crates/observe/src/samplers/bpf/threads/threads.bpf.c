@@ -252,7 +252,7 @@ static __always_inline void add_wake(struct thread *thread, u32 state, u64 took,
 {
 	struct wake key = { .tid = thread->tid, .state = state };
 	struct wake_use *use, none = {};
-	struct thread *waker;
+	struct thread *waker = 0;
 	u64 ran;
 	key.by = waker_of(state, &key.how);
 	use = bpf_map_lookup_elem(&wakes, &key);
@@ -273,10 +273,15 @@ static __always_inline void add_wake(struct thread *thread, u32 state, u64 took,
 	if (thread->holder) {
 		u32 tid = thread->holder;
 		waker = bpf_map_lookup_elem(&threads, &tid);
-		ran = waker ? ran_ns(waker, now) : 0;
+		/* Who had it has run to let it go. If there was nothing to be seen of such a thread, it was no owner's id. */
+		if (!waker || waker->tgid != thread->tgid)
+			thread->holder = 0;
+	}
+	if (thread->holder && waker) {
+		ran = ran_ns(waker, now);
 		/* Of one without an event until then, all that it ran since the window began is known, not since when. */
 		ran = thread->holder_ran_ns == ~0ULL || ran < thread->holder_ran_ns ? 0 : ran - thread->holder_ran_ns;
-		add_holder(thread, tid, waker && waker->tgid == thread->tgid ? BY_OWNER : BY_OWNER_UNSEEN, took, ran);
+		add_holder(thread, thread->holder, BY_OWNER, took, ran);
 	} else if (key.how == BY_THREAD && key.by != thread->tid) {
 		u32 tid = key.by;
 		waker = bpf_map_lookup_elem(&threads, &tid);
