@@ -12,7 +12,7 @@
 #define ANON_INODE_FS_MAGIC 0x09041934
 #define O_APPEND 02000
 
-/* As `DESCRIPTORS` of the samplers names them. */
+/* As `DESCRIPTORS` of model::threads names them. */
 enum descriptor {
 	AT_NONE,     /* the call names no descriptor */
 	AT_LISTENER,

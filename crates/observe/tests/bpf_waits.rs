@@ -89,14 +89,17 @@ fn a_reply_in_two_small_writes_is_held_until_the_delayed_acknowledgement() {
     }
 }
 
+/// What it keeps lies where a pthread mutex has its owner, its users and its kind: an id that no thread has.
+type Lock = Mutex<[u32; 3]>;
+
 /// All threads want this one.
-static HOT: Mutex<()> = Mutex::new(());
+static HOT: Lock = Mutex::new([0x3fff_ffff, 1, 0]);
 /// Nobody wants these but one thread each.
-static COLD: [Mutex<()>; 4] = [const { Mutex::new(()) }; 4];
+static COLD: [Lock; 4] = [const { Mutex::new([0x3fff_ffff, 1, 0]) }; 4];
 static NEVER: (Mutex<()>, Condvar) = (Mutex::new(()), Condvar::new());
 
 /// Whether a thread of this process waits in the kernel at a lock's own bytes.
-fn waits_for(lock: &'static Mutex<()>, tid: i32) -> bool {
+fn waits_for(lock: &'static Lock, tid: i32) -> bool {
     let stands = std::fs::read_to_string(format!("/proc/self/task/{tid}/syscall")).unwrap_or_default();
     let mut words = stands.split(' ');
     let is_futex = words.next() == Some(&*libc::SYS_futex.to_string());
@@ -106,7 +109,7 @@ fn waits_for(lock: &'static Mutex<()>, tid: i32) -> bool {
 
 /// Four threads take a lock in turns and hold it for a while; their time in `lock` altogether, nanoseconds. A lock that is
 /// `held` now is let go when all four wait for it: else the first may have done with it before the last begins.
-fn contend(lock_of: fn(usize) -> &'static Mutex<()>, held: Option<MutexGuard<'static, ()>>) -> u64 {
+fn contend(lock_of: fn(usize) -> &'static Lock, held: Option<MutexGuard<'static, [u32; 3]>>) -> u64 {
     let ready = Arc::new(Barrier::new(5));
     let tids = Arc::new(Mutex::new(Vec::new()));
     let one = move |i: usize, ready: &Barrier, tids: &Mutex<Vec<i32>>| {

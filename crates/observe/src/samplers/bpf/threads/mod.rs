@@ -40,9 +40,8 @@ const SLEEP: usize = 9;
 const OTHER: usize = 11;
 /// States that a thread without work may be in.
 const IDLE: [usize; 6] = [FUTEX, 6, POLL, 8, SLEEP, OTHER];
-/// How a futex' holder is known, as in the program: the first is told as it is, the second where there is such a thread.
+/// A futex' holder that its word tells, as in the program.
 const OWNER: u32 = 0;
-const OWNER_UNSEEN: u32 = 2;
 /// A stall that is kept, as in the program.
 const STALL_NS: u64 = 5_000_000;
 
@@ -270,12 +269,6 @@ impl State {
             let [count, ns, ran_ns] = words[..] else { continue };
             let how = key.get(16..20).and_then(|how| how.try_into().ok()).map_or(0, u32::from_ne_bytes);
             let address = u64::from(low) | u64::from(high) << 32;
-            // What looked like an owner's id may be anything.
-            let how = match how {
-                OWNER_UNSEEN if !is_thread(tgid, tid) => continue,
-                OWNER_UNSEEN => OWNER,
-                how => how,
-            };
             self.add_holder((address, [tgid, tid, how]), [count, ns, ran_ns]);
         }
         for Entry { key, words } in programs.take("stalls")? {
@@ -310,6 +303,7 @@ impl State {
         for record in records {
             let took_ns = to_ns.saturating_sub(record.since_ns);
             let is_held = record.state == FUTEX && record.holder != 0;
+            // What looks like an owner's id may be anything.
             if is_held && is_thread(record.tgid, record.holder) {
                 // Of one without an event before the wait nothing is known of how long it ran until then.
                 let known = Some(record.holder_ran_ns).filter(|before| *before != u64::MAX);

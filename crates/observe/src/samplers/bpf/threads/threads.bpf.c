@@ -26,186 +26,7 @@
 enum { EVENTS, THREADS_LOST, PLACES_LOST, WAKES_LOST, HOLDERS_LOST, STALLS_LOST, PAUSES_LOST };
 enum { STALL, PAUSE };
 
-/* As `STATES` of mod.rs names them. */
-enum state {
-	ON_CPU,
-	RUNNABLE,
-	THROTTLED,
-	DISK,
-	UNINTERRUPTIBLE,
-	FUTEX,
-	SOCKET,
-	POLL,
-	PIPE,
-	SLEEP,
-	STOPPED,
-	OTHER,
-	STATES_COUNT,
-};
-
-struct thread {
-	u64 started_ns;
-	u64 since_ns; /* in its state */
-	u64 first_ns; /* its first event of the window */
-	u64 ns[STATES_COUNT];
-	u64 argument; /* of the call it waits in */
-	u64 holder_ran_ns; /* what the holder had run when the wait began */
-	u32 tid;
-	u32 tgid;
-	u32 state;
-	u32 first_state; /* until `first_ns` */
-	s32 call;
-	u32 descriptor;
-	u32 holder; /* of the futex that it waits for; 0: not known */
-	u32 is_woken; /* on its way off the CPU */
-	u32 woken_from; /* the state before it was able to run */
-	u32 pad;
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, THREADS_MAX);
-	__type(key, u32);
-	__type(value, struct thread);
-} threads SEC(".maps");
-
-/* Threads that ended in the window, all together. */
-struct ended {
-	u64 count;
-	u64 ns[STATES_COUNT];
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct ended);
-} ended SEC(".maps");
-
-/* Where a thread waited. */
-struct place {
-	u32 tid;
-	u32 state;
-	s32 call;
-	u32 descriptor;
-};
-
-struct place_use {
-	u64 count;
-	u64 ns;
-	u64 longest_ns;
-	u64 argument; /* of the longest: its descriptor */
-	struct remote remote; /* of the longest */
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, EDGES_MAX);
-	__type(key, struct place);
-	__type(value, struct place_use);
-} places SEC(".maps");
-
-/* Who woke whom from what. */
-enum { BY_THREAD, BY_INTERRUPT, BY_KERNEL_THREAD };
-
-struct wake {
-	u32 tid;
-	u32 state;
-	u32 by;
-	u32 how;
-};
-
-struct wake_use {
-	u64 count;
-	u64 ns; /* waited */
-	char comm[16];
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, EDGES_MAX);
-	__type(key, struct wake);
-	__type(value, struct wake_use);
-} wakes SEC(".maps");
-
-/* Who held a futex, as its owner's word says, or who let it go. Of an owner without an event it is for userspace to say
- * whether there is such a thread. */
-enum { BY_OWNER, BY_RELEASER, BY_OWNER_UNSEEN };
-
-struct holder {
-	u64 address;
-	u32 tgid;
-	u32 tid;
-	u32 how;
-	u32 pad;
-};
-
-struct holder_use {
-	u64 count;
-	u64 ns;     /* waited for it */
-	u64 ran_ns; /* that it ran meanwhile */
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, EDGES_MAX);
-	__type(key, struct holder);
-	__type(value, struct holder_use);
-} holders SEC(".maps");
-
-struct stall {
-	u64 at_ns; /* its end */
-	u32 tid;
-	u32 state;
-};
-
-struct stall_at {
-	u64 ns;
-	u64 argument;
-	s32 call;
-	u32 descriptor;
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, STALLS_MAX);
-	__type(key, struct stall);
-	__type(value, struct stall_at);
-} stalls SEC(".maps");
-
-/* No thread of the target was on a CPU from then on. */
-struct pause {
-	u64 to_ns;
-	u64 by; /* the thread that ended it */
-	u64 threads[STATES_COUNT]; /* how many were in which state, of those that had an event before */
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, STALLS_MAX);
-	__type(key, u64);
-	__type(value, struct pause);
-} pauses SEC(".maps");
-
-struct all {
-	u64 on_cpu;  /* threads that came to a CPU in the window and are on it */
-	u64 last_ns; /* when one left it last; 0: none has */
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct all);
-} all SEC(".maps");
-
-/* When userspace ended the window: it takes the programs off one after the other. 0: it goes on. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, u64);
-} until SEC(".maps");
+#include "records.bpf.h"
 
 static __always_inline bool is_over(void)
 {
@@ -431,7 +252,7 @@ static __always_inline void add_wake(struct thread *thread, u32 state, u64 took,
 {
 	struct wake key = { .tid = thread->tid, .state = state };
 	struct wake_use *use, none = {};
-	struct thread *waker;
+	struct thread *waker = 0;
 	u64 ran;
 	key.by = waker_of(state, &key.how);
 	use = bpf_map_lookup_elem(&wakes, &key);
@@ -452,10 +273,15 @@ static __always_inline void add_wake(struct thread *thread, u32 state, u64 took,
 	if (thread->holder) {
 		u32 tid = thread->holder;
 		waker = bpf_map_lookup_elem(&threads, &tid);
-		ran = waker ? ran_ns(waker, now) : 0;
+		/* Who had it has run to let it go. If there was nothing to be seen of such a thread, it was no owner's id. */
+		if (!waker || waker->tgid != thread->tgid)
+			thread->holder = 0;
+	}
+	if (thread->holder && waker) {
+		ran = ran_ns(waker, now);
 		/* Of one without an event until then, all that it ran since the window began is known, not since when. */
 		ran = thread->holder_ran_ns == ~0ULL || ran < thread->holder_ran_ns ? 0 : ran - thread->holder_ran_ns;
-		add_holder(thread, tid, waker && waker->tgid == thread->tgid ? BY_OWNER : BY_OWNER_UNSEEN, took, ran);
+		add_holder(thread, thread->holder, BY_OWNER, took, ran);
 	} else if (key.how == BY_THREAD && key.by != thread->tid) {
 		u32 tid = key.by;
 		waker = bpf_map_lookup_elem(&threads, &tid);
