@@ -340,6 +340,7 @@ mod tests {
     fn full() -> BpfSample {
         let histograms = [
             ("sockets.service_ns", values(17, 2000)),
+            ("sockets.others_service_ns", values(28, 12)),
             ("sockets.first_read_ns", values(15, 16)),
             ("sockets.receive_bytes", values(7, 2000)),
             ("sockets.send_bytes", values(10, 4000)),
@@ -361,6 +362,7 @@ mod tests {
         BpfSample {
             counts: counts(&[
                 ("sockets.sends_nodelay", 1000),
+                ("sockets.others_requests", 12),
                 ("sockets.small_sends_in_flight", 1900),
                 ("sockets.sends_held_back", 120),
                 ("losses.retransmits", 3),
@@ -414,6 +416,9 @@ mod tests {
                 },
                 FutexUse { pid: 4242, place: "only timed".to_owned(), timed_count: 25, ..FutexUse::default() },
             ],
+            files: [("/etc/localtime", 7600), ("/etc/hosts", 1)]
+                .map(|(path, opens)| FileUse { path: path.to_owned(), opens })
+                .to_vec(),
         }
     }
 
