@@ -32,7 +32,7 @@ pub(crate) fn write<W: Write>(page: &mut Page<'_, W>, snapshots: &[Snapshot]) ->
     let waits = samples().map(|bpf| &bpf.waits).find(|waits| !waits.is_empty());
     let windows = [
         ("service", seen.times("sockets.service_ns", "from a request’s arrival to sending its reply")),
-        ("others’ requests", seen.others()),
+        ("others", seen.others()),
         ("first read", seen.times("sockets.first_read_ns", "from established")),
         ("accept queue", seen.times("sockets.accept_queue_ns", "from established to accepted")),
         ("unread", seen.times("sockets.accepted_read_ns", "from accepted to first read")),
