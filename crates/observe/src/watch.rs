@@ -43,6 +43,10 @@ pub(crate) struct Watch {
     /// The last failure to read a living process of the target.
     failure: Option<String>,
     search: Option<Search>,
+    /// Processes of the target that are not looked at one by one, as there are too many: those that were named, and
+    /// children at the last reading.
+    beyond: usize,
+    children_beyond: usize,
     /// Kept until they are taken.
     pub(crate) events: Vec<Event>,
 }
@@ -80,6 +84,8 @@ impl Watch {
             failure: None,
             search: None,
             events: Vec::new(),
+            beyond: 0,
+            children_beyond: 0,
         };
         watch.add(Role::Generator, spec.own_pid, buffers);
         let mut target = spec.target;
@@ -89,6 +95,7 @@ impl Watch {
             let text = format!("the target has {} processes; the first {PROCESSES_MAX} are looked at", target.len());
             let details = Details { times: Some(target.len() as u64), ..Details::default() };
             watch.events.push(Event::new(-1, "target-processes-bound", text).with(details));
+            watch.beyond = target.len() - PROCESSES_MAX;
         }
         for pid in target.into_iter().take(PROCESSES_MAX) {
             watch.add(Role::Target, pid, buffers);
@@ -160,10 +167,11 @@ impl Watch {
 
     /// Takes in the children of the target's processes, and theirs, within the bound.
     fn adopt(&mut self, buffers: &mut Buffers, snapshot: &mut Snapshot) {
+        self.children_beyond = 0;
         let mut i = 0;
         while let Some(process) = self.processes.get(i) {
             i += 1;
-            if process.role != Role::Target || self.processes.len() > PROCESSES_MAX {
+            if process.role != Role::Target {
                 continue;
             }
             let (pid, name) = (process.pid, process.name.clone());
@@ -173,6 +181,7 @@ impl Watch {
             for child in children {
                 let is_known = child == self.own_pid || self.processes.iter().any(|p| p.pid == child);
                 if is_known || self.processes.len() > PROCESSES_MAX {
+                    self.children_beyond += usize::from(!is_known);
                     continue;
                 }
                 let Some(stat) = read(buffers, child).ok().filter(|stat| !stat.process_has_ended()) else { continue };
@@ -216,12 +225,20 @@ impl Watch {
         }
     }
 
+    /// That only a part of the target is looked at process by process. Named ones that were too many are children, too.
+    fn leaves_out(&self) -> String {
+        match self.beyond.max(self.children_beyond) {
+            0 => String::new(),
+            beyond => format!("{beyond} processes beyond {PROCESSES_MAX}: of those, only CPU time is read, in one sum"),
+        }
+    }
+
     /// How the watch fares: active while a process of the target is looked at.
     pub(crate) fn status(&self) -> SamplerStatus {
         let is_watched = self.processes.iter().any(|p| p.role == Role::Target);
         let (status, reason) = match (&self.failure, &self.unknown) {
             (Some(failure), _) => (SamplerState::Failed, failure.clone()),
-            (None, _) if is_watched => (SamplerState::Active, String::new()),
+            (None, _) if is_watched => (SamplerState::Active, self.leaves_out()),
             (None, Some(unknown)) => (SamplerState::Disabled, unknown.clone()),
             (None, None) => (SamplerState::Failed, "the target's processes have ended during the run".to_owned()),
         };
@@ -318,5 +335,6 @@ mod tests {
         assert_eq!(watch.processes.len(), PROCESSES_MAX + 1);
         assert_eq!(watch.events[0].kind, "target-processes-bound");
         assert!(watch.events[0].text.contains("67"), "{}", watch.events[0].text);
+        assert!(watch.status().reason.starts_with("3 processes beyond 64: "), "{:?}", watch.status());
     }
 }

@@ -4,11 +4,11 @@
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
 use model::snapshot::{CpuSource, Neighbour, SummedCpu};
-use observe::{ObserveSpec, Observer, PROCESSES_MAX};
+use observe::{ObserveSpec, Observer, PROCESSES_MAX, THREADS_MAX};
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::{ChildStdout, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use testkit::process::{Guard, copy_program};
 
@@ -139,6 +139,47 @@ fn more_processes_than_are_watched_are_counted() {
     let script = "n=0; while [ $n -lt 100 ]; do n=$((n+1)); (burn 4000; sleep 1; burn 4000) & done; wait";
     // A child that lives is known to a clock tick, of user and of system time; when it has been waited for, exactly.
     used(script, false, 60_000_000);
+}
+
+/// What the status of a sampler says.
+fn said(observer: &Observer, name: &str) -> String {
+    observer.statuses().into_iter().find(|status| status.name == name).unwrap().reason
+}
+
+#[test]
+fn of_more_processes_and_threads_than_are_looked_at_one_by_one_it_is_said() {
+    let mut command = Command::new("sh");
+    let script = "n=0; while [ $n -lt 100 ]; do n=$((n+1)); sleep 1000 & p=\"$p $!\"; done; read x; kill $p";
+    let mut many = Guard::spawn(command.args(["-c", script]).stdin(Stdio::piped())).unwrap();
+    let children = || std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", many.pid())).unwrap();
+    testkit::wait_until("there are a hundred", || children().split_whitespace().count() == 100);
+    let own_pid = std::process::id();
+    let observer = |target| Observer::new(ObserveSpec { target: vec![target], own_pid, ..ObserveSpec::default() });
+    let mut of_many = observer(many.pid());
+    of_many.snapshot(0);
+    of_many.snapshot(1);
+    let beyond = 101 - PROCESSES_MAX;
+    assert!(said(&of_many, "process/target").starts_with(&format!("{beyond} processes beyond")));
+    // Its children end with it.
+    drop(many.child().stdin.take());
+    many.wait(testkit::HANG_GUARD);
+
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS_MAX + 44 {
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    std::thread::sleep(Duration::from_millis(50));
+                }
+            });
+        }
+        let mut of_own = observer(own_pid);
+        of_own.snapshot(0);
+        over.store(true, Ordering::Relaxed);
+        // This process is the target and the generator.
+        let said = said(&of_own, "process/threads");
+        assert!(said.ends_with(&format!("threads beyond {THREADS_MAX} of a process")), "{said}");
+    });
 }
 
 #[test]

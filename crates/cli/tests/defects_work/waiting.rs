@@ -91,7 +91,7 @@ fn ask(subject: &Subject, client: &mut Client, n: usize) {
     match subject.server {
         "http" | "proxy" => assert!(!client.get(&format!("/bytes?n={n}")).is_cut),
         "names" => assert_eq!(client.load(&format!("key{n}")), *b"$-1\r\n"),
-        _ => client.exchange_bytes(if n % 8 == 0 { 2000 } else { 100 + n }),
+        _ => client.exchange_bytes(if n.is_multiple_of(8) { 2000 } else { 100 + n }),
     }
 }
 

@@ -36,7 +36,7 @@ pub(crate) fn write<W: Write>(page: &mut Page<'_, W>, snapshots: &[Snapshot]) ->
     let windows = [
         ("run queue", seen.times("runqueue.wait_ns", "runnable, without a CPU")),
         ("service", seen.times("sockets.service_ns", "from a request’s arrival to sending its reply")),
-        ("others’ requests", seen.others()),
+        ("others", seen.others()),
         ("first read", seen.times("sockets.first_read_ns", "from established")),
         ("accept queue", seen.times("sockets.accept_queue_ns", "from established to accepted")),
         ("unread", seen.times("sockets.accepted_read_ns", "from accepted to first read")),
@@ -347,6 +347,7 @@ mod tests {
     fn full() -> BpfSample {
         let histograms = [
             ("sockets.service_ns", values(17, 2000)),
+            ("sockets.others_service_ns", values(28, 12)),
             ("sockets.first_read_ns", values(15, 16)),
             ("sockets.receive_bytes", values(7, 2000)),
             ("sockets.send_bytes", values(10, 4000)),
@@ -369,6 +370,7 @@ mod tests {
         BpfSample {
             counts: counts(&[
                 ("sockets.sends_nodelay", 1000),
+                ("sockets.others_requests", 12),
                 ("sockets.small_sends_in_flight", 1900),
                 ("sockets.sends_held_back", 120),
                 ("losses.retransmits", 3),
@@ -395,7 +397,6 @@ mod tests {
                 .zip(1..)
                 .map(|(name, i)| call(name, 2000 / i, 900_000_000 / i))
                 .collect(),
-            files: vec![FileUse { path: "/srv/templates/page.html".to_owned(), opens: 1900 }],
             waits: vec![WaitUse {
                 tid: 4242,
                 state: "sleeping".to_owned(),
@@ -423,6 +424,9 @@ mod tests {
                 },
                 FutexUse { pid: 4242, place: "only timed".to_owned(), timed_count: 25, ..FutexUse::default() },
             ],
+            files: [("/etc/localtime", 7600), ("/etc/hosts", 1)]
+                .map(|(path, opens)| FileUse { path: path.to_owned(), opens })
+                .to_vec(),
             long_calls: vec![
                 LongCall {
                     name: "fsync".to_owned(),

@@ -33,17 +33,21 @@ pub(crate) const ENTRY: Entry = Entry {
 #[derive(Debug, Default)]
 struct Threads {
     ids: Vec<u32>,
+    /// Threads beyond the bound, at the last reading.
+    left_out: usize,
 }
 
 impl Sampler for Threads {
     fn sample(&mut self, buffers: &mut Buffers, snapshot: &mut Snapshot) -> Result<(), SampleError> {
         let mut outcome = Ok(());
+        self.left_out = 0;
         for process in &mut snapshot.processes {
             if let Err(error) = self.list(process.pid) {
                 outcome = outcome.and(Err(error));
                 continue;
             }
             process.threads_total = process.threads_total.max(u32::try_from(self.ids.len()).unwrap_or(u32::MAX));
+            self.left_out += self.ids.len().saturating_sub(THREADS_MAX);
             for tid in self.ids.iter().take(THREADS_MAX) {
                 match thread(buffers, process.pid, *tid) {
                     Ok(thread) => process.threads.push(thread),
@@ -53,6 +57,10 @@ impl Sampler for Threads {
         }
         // A thread that ended while it was read is no failure.
         first_failure(outcome)
+    }
+
+    fn leaves_out(&self) -> Option<String> {
+        (self.left_out > 0).then(|| format!("{} threads beyond {THREADS_MAX} of a process", self.left_out))
     }
 }
 
