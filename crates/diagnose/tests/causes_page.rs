@@ -9,7 +9,7 @@ use std::fmt::Write;
 const HEAD: &str = "# Causes
 
 What a diagnosis can find of the target, its machine and the path, from which value on, and what brings about what. Made from
-`crates/diagnose/src/causes`, `thresholds.rs` and `graph.rs`; do not edit. By what each cause is told: [evidence](evidence.md);
+`crates/diagnose/src/causes` and `crates/diagnose/src/explain/graph.rs`; do not edit. By what each cause is told: [evidence](evidence.md);
 how often it is told rightly: [truth](truth.md). A finding needs two sources that do not depend on each other, of these: the
 client's stamps, what replies hold, single sockets, the kernel's counters and probes, the target's processes. It is above
 \"info\" only where something was lost: requests without a reply, connections that starved, slow requests, time waited beside a

@@ -133,7 +133,7 @@ fn time_wait(counts: &[u64], range: &str) -> (String, serde_json::Value) {
     case.1.capsule.sysctls.insert("net.ipv4.ip_local_port_range".to_owned(), range.to_owned());
     let mut out = Vec::new();
     let style = Style { color: false, width: 80, unicode: true };
-    report::text::write(&mut out, &case.1, &case.2, &Options { style, describe: &describe, all: true, kept: None })
+    report::text::write(&mut out, &case.1, &case.2, &Options { style, describe: &describe, all: false, kept: None })
         .unwrap();
     let text = String::from_utf8(out).unwrap();
     let lines: Vec<&str> = text.lines().skip_while(|line| !line.starts_with("TIME_WAIT")).take(5).collect();

@@ -48,7 +48,7 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         return supported(Severity::Info, kernel, client, share);
     };
     let client = facts.piece::<Client>(loss.text.clone(), "loss.share", loss.share, "ratio");
-    supported(Severity::Error, kernel, client, share).explains(loss.kind, held.min(1.0).max(0.5), held.min(1.0), 1.0)
+    supported(Severity::Error, kernel, client, share).explains(loss.kind, held.min(1.0), held.min(1.0) * 0.5, 1.0)
 }
 
 fn supported(

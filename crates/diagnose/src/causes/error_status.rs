@@ -1,9 +1,10 @@
 //! `error-status`: whole, well-framed replies that say failure: which, how many.
 //!
-//! Evidence: (client) requests failed for what their replies said, and (replies) the counts of the outcomes that say so, as their protocol
-//! names them (`model::workload`): statuses no request of the plan accepts, error replies by their first word. Refuted where
-//! every reply was a good one (`--expect-status` may accept a 404) and for protocols whose replies have no outcome. An error where more than a hundredth of the requests are concerned: they may
-//! be cheaper than what was meant to be measured (see `fast-failures`), so throughput and latency are not the service's.
+//! Evidence: (client) requests failed for what their replies said, and (replies) the counts of the outcomes that say so, as
+//! their protocol names them (`model::workload`): statuses no request of the plan accepts, error replies by their first
+//! word. Refuted where every reply was a good one (`--expect-status` may accept a 404) and for protocols whose replies have
+//! no outcome. An error where more than a hundredth of the requests are concerned: they may be cheaper than what was meant
+//! to be measured (see `fast-failures`), so throughput and latency are not the service's.
 
 use crate::evidence::{Client, Piece, Replies};
 use crate::facts::{Facts, percent};

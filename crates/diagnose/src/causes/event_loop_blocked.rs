@@ -1,9 +1,10 @@
 //! `event-loop-blocked`: one piece of work holds a thread of the target, and all requests on it stall together.
 //!
 //! Evidence: (client) pauses in which several requests were under way and none ended; and (kernel) calls of the target that
-//! took as long as such a pause and are none for work (a sleep, a file, a receive), or (process) the thread ran meanwhile: on
-//! average at least for half of the time that the pauses took. Refuted where pauses come at regular times over several
-//! threads (`stop-the-world`), and where the thread had to wait for a CPU as long. Needs four pauses of 10 ms.
+//! took as long as such a pause and are none for work (a sleep, a file, a receive), or (process) the thread ran meanwhile:
+//! on average at least for half of the time that the pauses took, or ran and waited for a CPU so, with no wait as long as a
+//! pause (kernel). Refuted where pauses come at regular times over several threads (`stop-the-world`), and where the thread
+//! had to wait for a CPU as long. Needs four pauses of 10 ms.
 
 use super::pauses::pauses;
 use super::stop_the_world::slow_share;
@@ -64,6 +65,7 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         );
         facts.piece::<Kernel>(text, "syscalls.mean_us", each_ns / 1e3, "us").from(pauses.median_ns / 2e3)
     });
+    let is_few = |waits: u64| waits.saturating_mul(2) < pauses.all.len() as u64;
     let title = format!("all requests of a thread stall together, for {} at a time", duration(pauses.median_ns));
     let verdict = match kernel {
         Some(kernel) => Verdict::proved(Severity::Error, title, client, kernel),
@@ -75,6 +77,18 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
             );
             let process = facts.piece::<Process>(text, "target.thread_run", run, "ratio").from(0.5 * pauses.share);
             Verdict::proved(Severity::Error, title, client, process)
+        }
+        // On a crowded machine its work takes as many times longer as others share its CPU: many short waits, none as long.
+        None if run + wait >= 0.5 * pauses.share && long_waits(facts, pauses.median_ns).is_some_and(is_few) => {
+            let waits = long_waits(facts, pauses.median_ns).unwrap_or(0);
+            let text = format!(
+                "it ran or wanted a CPU {} of the time, and only {waits} of its waits for one were a quarter as long as a pause",
+                percent(run + wait)
+            );
+            let kernel = facts
+                .piece::<Kernel>(text, "runqueue.long_waits", waits as f64, "waits")
+                .from(pauses.all.len() as f64 / 2.0);
+            Verdict::proved(Severity::Error, title, client, kernel)
         }
         None if wait >= 0.5 * run && run + wait > 0.1 => {
             return Verdict::refuted("the thread had to wait for a CPU").because(client.into());
@@ -90,4 +104,13 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         .remedy("Take long work out of the event loop (a thread for it, smaller pieces); report --flame on-cpu and off-cpu show which it is")
         .check("timeout 5 strace -f -r -T -p PID: long times between a receive and its send")
         .confidence(0.85)
+}
+
+/// How many of the target's waits for a CPU were at least a quarter as long as a pause, as the kernel saw them; `None`: it was
+/// not read.
+fn long_waits(facts: &Facts<'_>, pause_ns: f64) -> Option<u64> {
+    let waits = facts.histogram("runqueue.wait_ns", 1)?;
+    let is_long = |bucket: usize| model::bpf::Log2::edges(bucket).1 as f64 >= pause_ns / 4.0;
+    let long = waits.buckets.iter().enumerate().filter(|(bucket, _)| is_long(*bucket));
+    Some(long.map(|(_, count)| *count).fold(0, u64::saturating_add))
 }

@@ -1,8 +1,9 @@
 //! `fd-exhaustion`: the target has as many descriptors open as it may, and takes no more connections.
 //!
 //! Evidence: (process) descriptors at their limit in one process; and (kernel) calls that fail with EMFILE or ENFILE, or
-//! (client) connections that never got a reply, or requests that failed, or (sockets) connections that wait to be accepted. Refuted below the limit. A leak is `fd-leak`: it
-//! grows with the connections that are over. Source: accept(2), getrlimit(2).
+//! (client) connections that never got a reply, or requests that failed, or (sockets) connections that wait to be accepted.
+//! Refuted below the limit. A leak is `fd-leak`: it grows with the connections that are over. Source: accept(2),
+//! getrlimit(2).
 
 use crate::evidence::{Client, Kernel, Process, Sockets};
 use crate::facts::{Facts, percent};

@@ -1,8 +1,8 @@
 //! `files-reread`: the target opens files again for every request.
 //!
-//! Evidence: (kernel) two opens and more for each reply in the probes' windows; (process) reads by the target, one and more for each
-//! request. For information: a
-//! server of files opens the one it was asked for. Refuted below two. Which files they are, nobody reads.
+//! Evidence: (kernel) two opens and more for each reply in the probes' windows; (process) reads by the target, one and more
+//! for each request. For information: a server of files opens the one it was asked for. Refuted below two. Which files they
+//! are, nobody reads.
 
 use crate::evidence::{Kernel, Process};
 use crate::facts::{Facts, duration};

@@ -43,18 +43,19 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         return Verdict::refuted("what lies unread is of connections that were not accepted yet")
             .because(sockets.into());
     }
-    let stands = facts.stands(&facts.working());
-    let waiting = stands.share(Stand::Events);
+    // A thread that missed its wake-up did nothing since: all are looked at, and not only those that work.
+    let stands = facts.stands(&facts.all_threads());
+    let waits = |reading: &[Stand]| reading.contains(&Stand::Events) && !reading.contains(&Stand::Running);
     let run = facts.busiest_demand().unwrap_or(0.0);
-    let Some(waiting) = waiting.filter(|_| stands.readings.len() >= READINGS_MIN) else {
+    let Some(waiting) = stands.readings_that(waits).filter(|_| stands.readings.len() >= READINGS_MIN) else {
         return Verdict::not_observable(
             "where the threads stood",
-            "fewer than three readings of the target's working threads were made",
+            "fewer than three readings of the target's threads were made",
         )
         .because(sockets.into());
     };
     let text = format!(
-        "its threads waited for events in {} of the readings, and ran {} of the time",
+        "in {} of the readings a thread of it waited for events and none ran; the busiest ran {} of the time",
         percent(waiting),
         percent(run)
     );

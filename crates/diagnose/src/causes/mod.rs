@@ -15,6 +15,7 @@ mod deaths;
 pub mod disk_bound;
 pub mod error_status;
 pub mod event_loop_blocked;
+pub mod evidence;
 pub mod fd_exhaustion;
 pub mod files_reread;
 pub mod keepalive_off;
@@ -34,6 +35,7 @@ pub mod sigpipe_death;
 pub mod single_thread_bound;
 pub mod stop_the_world;
 pub mod swap_thrash;
+pub mod thresholds;
 pub mod tls_handshake_bound;
 pub mod worker_starvation;
 

@@ -1,10 +1,10 @@
 //! `nagle-delayed-ack`: the end of a reply waits for the acknowledgement of its beginning, which the client delays by 40 ms.
 //!
 //! Evidence: (client) the median service time from the second request of a connection on is 36 to 48 ms; (kernel) at least
-//! 0.8 delayed ACKs for each request, or as many small sends with data in flight that such an ACK released. Refuted by another time, or without
-//! those ACKs: a timer of 40 ms looks alike, TCP_CORK's is 200 ms. Healthy short connections have delayed ACKs too (measured:
-//! 262 in 500), and are quick. Source: RFC 896, RFC 1122 4.2.3.2; TCP_DELACK_MIN of include/net/tcp.h; measured: 43.99 ms, 19
-//! of 20, with NODELAY 0.04 ms and none.
+//! 0.8 delayed ACKs for each request, or as many small sends with data in flight that such an ACK released. Refuted by
+//! another time, or without those ACKs: a timer of 40 ms looks alike, TCP_CORK's is 200 ms. Healthy short connections have
+//! delayed ACKs too (measured: 262 in 500), and are quick. Source: RFC 896, RFC 1122 4.2.3.2; TCP_DELACK_MIN of
+//! include/net/tcp.h; measured: 43.99 ms, 19 of 20, with NODELAY 0.04 ms and none.
 
 use crate::evidence::{Client, Kernel};
 use crate::facts::{Facts, duration};

@@ -1,8 +1,8 @@
 //! `packet-loss`: segments are lost on the way, and are sent again.
 //!
-//! Evidence: (kernel) more than a thousandth of the segments was sent again, SYNs left out (an accept queue that overflows drops those); (sockets) connections
-//! of the target have sent some again, or (client) requests were slow. Refuted below, or where the peer had them already
-//! (reordering, DSACK). Source: RFC 6298; RFC 2883; the catalogue's thousandth.
+//! Evidence: (kernel) more than a thousandth of the segments was sent again, SYNs left out (an accept queue that overflows
+//! drops those); (sockets) connections of the target have sent some again, or (client) requests were slow. Refuted below,
+//! or where the peer had them already (reordering, DSACK). Source: RFC 6298; RFC 2883; the catalogue's thousandth.
 
 use crate::evidence::{Kernel, Sockets};
 use crate::facts::{Facts, percent};

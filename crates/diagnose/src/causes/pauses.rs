@@ -38,7 +38,7 @@ pub(super) fn pauses(facts: &Facts<'_>) -> Option<Pauses> {
         let is_in = gap.from_ns >= facts.start_ns && gap.to_ns <= facts.end_ns;
         is_in && gap.length_ns() as f64 >= least_ns && gap.in_flight >= 2
     };
-    let workers = u16::try_from(facts.recording.plan.threads).unwrap_or(u16::MAX);
+    let workers = facts.recording.plan.threads;
     let mut all: Vec<Gap> = facts.recording.requests.common_gaps(workers.max(1)).into_iter().filter(is_pause).collect();
     all.sort_by_key(|gap| gap.from_ns);
     // Long ones that come at regular times and last alike are no chance, whatever the generator did meanwhile; of others those

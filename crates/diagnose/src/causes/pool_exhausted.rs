@@ -2,9 +2,10 @@
 //! while the processor is free.
 //!
 //! Evidence: (process) the working threads stood in one kind of wait that is none for work (a sleep, a receive, a lock) in
-//! most readings, two of them at least; (client) requests took at least 1.5 times what one wait takes, and far longer than the work in
-//! them; a processor was free. Refuted where threads wait for events, or run. What they wait for has a name of its own, and
-//! is then the root. Source: Little's law: with k workers, throughput is k ÷ the wait, and the rest is the line.
+//! most readings, two of them at least; (client) requests took at least 1.5 times what one wait takes, and far longer than
+//! the work in them; a processor was free. Refuted where threads wait for events, or run. What they wait for has a name of
+//! its own, and is then the root. Source: Little's law: with k workers, throughput is k ÷ the wait, and the rest is the
+//! line.
 
 use crate::evidence::{Client, Process};
 use crate::facts::{Facts, Stand, duration, percent};

@@ -1,11 +1,11 @@
 //! `single-thread-bound`: one thread of the target uses a whole core while others stand idle.
 //!
-//! Evidence: (process) schedstat: that thread ran more than 95 % of the measured time, waiting for a CPU less than 20 % of what
-//! it ran and waited, no other thread of the target above 50 %; and at least one of (kernel) `/proc/stat`: at least a tenth of a
-//! core stood idle; (client): requests stood in line, their mean response twice the thread's CPU time for each,
-//! or waited for a connection. A full thread is a limit and no fault by itself, so it is for information.
-//! Refuted by a thread with time to spare, by a second busy thread (`cpu-saturated`), by waits for a CPU
-//! (`cpu-contention`), by a machine without an idle core. Not observable without the target's threads and their schedstat.
+//! Evidence: (process) schedstat: that thread ran more than 95 % of the measured time, waiting for a CPU less than 20 % of
+//! what it ran and waited, no other thread of the target above 50 %; and at least one of (kernel) `/proc/stat`: at least a
+//! tenth of a core stood idle; (client): requests stood in line, their mean response twice the thread's CPU time for each,
+//! or waited for a connection. A full thread is a limit and no fault by itself, so it is for information. Refuted by a
+//! thread with time to spare, by a second busy thread (`cpu-saturated`), by waits for a CPU (`cpu-contention`), by a
+//! machine without an idle core. Not observable without the target's threads and their schedstat.
 
 use crate::evidence::{Client, Kernel, Piece, Process};
 use crate::facts::{Facts, duration, percent, quantile_name};

@@ -1,8 +1,8 @@
 //! `swap-thrash`: memory that the target needs is fetched back from swap, again and again.
 //!
-//! Evidence: (kernel) a hundred pages a second and more were read back from swap, and tasks waited for memory a tenth of the time
-//! (PSI); (process) page faults of the target waited for a disk. Refuted without either; cold pages that went to swap
-//! once are none. Source: psi of the kernel's documentation; vmstat's pswpin.
+//! Evidence: (kernel) a hundred pages a second and more were read back from swap, and tasks waited for memory a tenth of
+//! the time (PSI); (process) page faults of the target waited for a disk. Refuted without either; cold pages that went to
+//! swap once are none. Source: psi of the kernel's documentation; vmstat's pswpin.
 
 use crate::evidence::{Kernel, Process};
 use crate::facts::{Facts, percent};

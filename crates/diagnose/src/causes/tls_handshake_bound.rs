@@ -1,8 +1,9 @@
 //! `tls-handshake-bound`: the target's processor is taken up by TLS handshakes.
 //!
-//! Evidence: (client) a full handshake for at least every second request; (process) a thread of it is full, and the CPU time
-//! for each request is that of a signature, half a millisecond or more. Refuted where connections last, sessions are resumed or
-//! the CPU is free. Source: measured on one core: RSA-2048 1,600 signatures a second, RSA-4096 260, P-256 20,000 (openssl speed).
+//! Evidence: (client) a full handshake for at least every second request; (process) a thread of it is full, and the CPU
+//! time for each request is that of a signature, half a millisecond or more. Refuted where connections last, sessions are
+//! resumed or the CPU is free. Source: measured on one core: RSA-2048 1,600 signatures a second, RSA-4096 260, P-256 20,000
+//! (openssl speed).
 
 use crate::evidence::{Client, Process};
 use crate::facts::{Facts, duration, percent};

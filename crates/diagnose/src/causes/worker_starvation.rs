@@ -2,7 +2,8 @@
 //!
 //! Evidence: (client) some connections never got a reply while as many as there are workers were served; (process) the
 //! workers wait in a receive on one connection and none of them for events. Refuted where workers wait for events, or where
-//! the served are not as many as the workers (`connection-limit`). Source: measured, 4 threads and 256 work items of the kernel.
+//! the served are not as many as the workers (`connection-limit`). Source: measured, 4 threads and 256 work items of the
+//! kernel.
 
 use crate::evidence::{Client, Process};
 use crate::facts::{Facts, Stand, percent};

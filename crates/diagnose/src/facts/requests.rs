@@ -72,7 +72,7 @@ impl Kinds {
     pub fn excess_ns(&self, request: &Request) -> Option<f64> {
         let fast = self.fast(request)?;
         let taken = taken_ns(request);
-        (taken > SLOW_TIMES * fast.ns && taken > fast.ns + SLOW_BY_NS).then(|| taken - fast.ns)
+        (taken > SLOW_TIMES * fast.ns && taken > fast.ns + SLOW_BY_NS).then_some(taken - fast.ns)
     }
 
     /// The fast band of a request's kind.

@@ -108,13 +108,12 @@ impl Facts<'_> {
         self.recording.snapshots.iter().filter(move |snapshot| snapshot.at_ns > from_ns && snapshot.at_ns <= to_ns)
     }
 
-    /// Threads of the target that did anything in the measured time, by process and id.
-    pub fn serving(&self) -> BTreeSet<(ProcessId, u32)> {
-        let is_serving = |run: f64, switches: f64, _: f64| run >= RUN_MIN || switches >= SWITCHES_MIN;
-        self.threads_that(is_serving)
+    /// All threads of the target that were seen in the measured time.
+    pub fn all_threads(&self) -> BTreeSet<(ProcessId, u32)> {
+        self.threads_that(|_, _, _| true)
     }
 
-    /// Of those, the ones that do the work: each ran at least a tenth of what the busiest did.
+    /// Those that do the work: each ran at least a tenth of what the busiest did.
     pub fn working(&self) -> BTreeSet<(ProcessId, u32)> {
         let is_working = |run: f64, switches: f64, most: f64| {
             run >= WORKING_SHARE * most && (run >= RUN_MIN || switches >= SWITCHES_MIN)
