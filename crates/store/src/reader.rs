@@ -163,11 +163,7 @@ impl Reader {
     }
 
     /// `older`: is shown what was made of the older part.
-    fn load_each(
-        &self,
-        each: Option<Seen<'_>>,
-        mut older: impl FnMut(&State),
-    ) -> Result<Recording, StoreError> {
+    fn load_each(&self, each: Option<Seen<'_>>, mut older: impl FnMut(&State)) -> Result<Recording, StoreError> {
         let capsule = self.json_of_run_or_none::<Capsule>("capsule")?.unwrap_or_else(|| {
             self.found().place("capsule", "it is missing");
             Capsule::default()
