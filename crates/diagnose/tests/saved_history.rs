@@ -17,10 +17,10 @@ fn reading(number: i64, random: &mut impl FnMut() -> u64) -> Snapshot {
     snapshot.wall_offset_ns = Some(1_753_971_753_123_456_789 + i128::from(random() % 5));
     snapshot.cpu = Some(times(n));
     snapshot.cores = vec![times(n); 2];
-    snapshot.memory_available_bytes = (random() % 3 > 0).then(|| 1 << 30 | random() % 1000);
-    snapshot.network_pid = Some(if random() % 50 == 0 { 8 } else { 7 });
+    snapshot.memory_available_bytes = (!random().is_multiple_of(3)).then(|| (1 << 30) | (random() % 1000));
+    snapshot.network_pid = Some(if random().is_multiple_of(50) { 8 } else { 7 });
     // It falls now and then.
-    snapshot.network.set_if("listen_drops", (random() % 4 > 0).then(|| n % 97 * 3));
+    snapshot.network.set_if("listen_drops", (!random().is_multiple_of(4)).then(|| n % 97 * 3));
     snapshot.host.set("forks", n * 3 + random() % 3);
     snapshot.disks.entry("sda".to_owned()).or_default().set("read_bytes", n * 4096);
     snapshot.interfaces.entry("lo".to_owned()).or_default().set("received_bytes", n * 77);
@@ -29,7 +29,7 @@ fn reading(number: i64, random: &mut impl FnMut() -> u64) -> Snapshot {
     snapshot.generator_quota = Some(Quota { cpus: 1.5, throttled: n, throttled_ns: n * 10 });
     snapshot.neighbours =
         vec![Neighbour { pid: 5, start_ticks: 1, name: "other".to_owned(), cpu_ns: n * 5, ..Default::default() }];
-    if random() % 2 == 0 {
+    if random().is_multiple_of(2) {
         snapshot.generator_host = Some(Box::new(GeneratorHost { cpu: Some(times(n)), ..Default::default() }));
     }
     for (role, pid) in [(Role::Target, 40 + (n / 300) as u32), (Role::Generator, 1)] {

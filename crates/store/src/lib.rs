@@ -2,7 +2,7 @@
 //!
 //! [`Writer`] keeps a run as it happens, [`Reader`] gives it back as a [`model::Recording`], [`list`] and [`find`]
 //! look through a folder of them. All SQL of the project is in this crate. It draws nothing, diagnoses nothing and
-//! never changes a file that it only reads. A long run's old ticks are merged (`merging`), so that a day takes some 60 MB. What is damaged is told by checksums: of each row, each table and the whole. Cost:
+//! never changes a file that it only reads. A long run's old ticks are merged (`merging`), so that a day takes some 50 MB. What is damaged is told by checksums: of each row, each table and the whole. Cost:
 //! one transaction a tick, about 1 MiB of memory however long the run.
 #![forbid(unsafe_code)]
 

@@ -26,7 +26,8 @@ pub const LEVEL_ROWS_MAX: usize = 600;
 pub const MERGED_BYTES_MAX: u64 = 8 * 1024 * 1024;
 /// The same of what was made of the older part of a run: several times what a history at all its bounds takes.
 pub const STATE_BYTES_MAX: u64 = 128 * 1024 * 1024;
-/// How much trouble deflate takes over them, 0..=9. Three: six makes merged ticks smaller by a twentieth in twice the time.
+/// How much trouble deflate takes over them, 0..=9. Three: six makes merged ticks smaller by
+/// one part in a hundred, in a third more time (zlib; docs/decisions/2026-11-23-days-recording.md).
 pub const DEFLATE_LEVEL: u32 = 3;
 /// Longest name of a host in a file name, bytes.
 pub const HOST_NAME_MAX: usize = 48;

@@ -30,6 +30,9 @@ use std::cell::{Cell, RefCell, RefMut};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+/// Is shown each snapshot with its number, counted from 0.
+type Seen<'s> = &'s mut dyn FnMut(u64, &Snapshot);
+
 /// What is said of a part of the run's row that its checksum does not fit.
 const NOT_AS_WRITTEN: &str = "it is not what was written";
 
@@ -159,12 +162,8 @@ impl Reader {
         Ok((recording, newer.into_inner()))
     }
 
-    /// `each`: is shown each snapshot with its number, counted from 0. `older`: is shown what was made of the older part.
-    fn load_each(
-        &self,
-        each: Option<&mut dyn FnMut(u64, &Snapshot)>,
-        mut older: impl FnMut(&State),
-    ) -> Result<Recording, StoreError> {
+    /// `older`: is shown what was made of the older part.
+    fn load_each(&self, each: Option<Seen<'_>>, mut older: impl FnMut(&State)) -> Result<Recording, StoreError> {
         let capsule = self.json_of_run_or_none::<Capsule>("capsule")?.unwrap_or_else(|| {
             self.found().place("capsule", "it is missing");
             Capsule::default()
@@ -357,7 +356,7 @@ impl Reader {
         &self,
         recording: &mut Recording,
         state: Option<&State>,
-        mut each: Option<&mut dyn FnMut(u64, &Snapshot)>,
+        mut each: Option<Seen<'_>>,
     ) -> Result<u64, StoreError> {
         /// What a snapshot comes to.
         enum Read {

@@ -3,7 +3,8 @@
 //! What is restored is the history that was saved, to the last bit, and goes on as that would have: a test cuts runs at many
 //! places and compares. Cells stand in columns, each value as the difference (exclusive or) to the one before it in a few
 //! bytes: most series are zero or change little, and what is left is what compression is good at. The layout is postcard's,
-//! so another one has another number ([`FORMAT`]). Nothing in the bytes is trusted. Cost: some 10 ms for a long run's.
+//! so another one has another number ([`FORMAT`]). Nothing in the bytes is trusted. A day's takes 2 MB with what stands
+//! beside it, and 140 KB deflated.
 
 use super::axis::{Axis, Cell, Track};
 use super::machine::Cpus;

@@ -15,8 +15,8 @@
 //! reads the recording: so the report of a recording is that at the end of the run, for both come of the same sums in the same
 //! order. Events are all kept.
 //!
-//! A merge is one transaction: a run that is killed in it has not merged. Cost: one every [`FINE_TICKS`] ticks, of a tenth to
-//! a fifth of a second on the session's thread.
+//! A merge is one transaction: a run that is killed in it has not merged. Cost: one every [`FINE_TICKS`] ticks, of a
+//! quarter of a second's CPU time on the session's thread, which gives way to the workers.
 
 pub(crate) mod packed;
 pub(crate) mod state;
