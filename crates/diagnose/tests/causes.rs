@@ -6,10 +6,10 @@ mod common;
 use common::{Build, SECOND, closed, open};
 use diagnose::diagnose;
 use model::bpf::{BpfSample, CallUse, FutexUse, Log2};
-use model::event::Details;
+use model::event::{COLLECTOR_PAUSE, Details};
 use model::finding::{Diagnosis, Finding, LossKind, Severity, Source, Standing, Status};
 use model::request::{Gap, IntervalRequests, Kept, Request};
-use model::snapshot::{ListenerSample, Outgoing, Role, SamplerState, Snapshot, Stands};
+use model::snapshot::{ListenerSample, Outgoing, Role, Runtime, SamplerState, SamplerStatus, Snapshot, Stands};
 use model::{ErrorKind, Event, Recording};
 
 /// A recording whose snapshots a test adds to: each with its second, from 0 on.
@@ -272,6 +272,38 @@ fn pauses_at_regular_times_over_several_threads_stop_the_world() {
     );
     let short = paused(&regular, 4, 2);
     assert_eq!(status(&short, "stop-the-world"), Status::Refuted);
+}
+
+/// A target in a JVM of which every twentieth request takes 80 ms, and which collects at these moments, milliseconds.
+fn collecting(at_ms: &[i64], took_ms: u64, is_seen: bool) -> Recording {
+    let mut recording = paused(&[], 0, 4);
+    for snapshot in &mut recording.snapshots {
+        let target = snapshot.processes.iter_mut().filter(|process| process.role == Role::Target);
+        target.for_each(|process| process.runtime = Some(Runtime::Jvm));
+    }
+    let status = if is_seen { SamplerState::Active } else { SamplerState::Disabled };
+    let sampler = |name: &str, status| SamplerStatus { name: name.to_owned(), status, reason: "stripped".to_owned() };
+    recording.samplers.push(sampler("process/runtimes", SamplerState::Active));
+    recording.samplers.push(sampler("bpf/collector", status));
+    for at_ms in at_ms {
+        let details = Details { took_ns: Some(took_ms * 1_000_000), ..Details::default() };
+        recording.events.push(Event::new(at_ms * 1_000_000, COLLECTOR_PAUSE, "it paused").with(details));
+    }
+    recording
+}
+
+#[test]
+fn a_collector_is_to_blame_where_slow_requests_waited_for_it() {
+    let waited = collecting(&[1000, 2000, 3000], 85, true);
+    assert_eq!(status(&waited, "garbage-collection"), Status::Supported);
+    let diagnosis = diagnose(&waited);
+    let explains = of(&diagnosis, "garbage-collection").explains.as_ref().unwrap();
+    assert!(explains.share > 0.95, "{explains:?}");
+    // It collected, and slow requests were slow at other moments.
+    assert_eq!(status(&collecting(&[3000, 4000, 5000], 85, true), "garbage-collection"), Status::Refuted);
+    assert_eq!(status(&collecting(&[], 0, true), "garbage-collection"), Status::Refuted, "shorter ones are no events");
+    assert_eq!(status(&collecting(&[], 0, false), "garbage-collection"), Status::NotObservable);
+    assert_eq!(status(&paused(&[], 0, 4), "garbage-collection"), Status::NotApplicable);
 }
 
 #[test]

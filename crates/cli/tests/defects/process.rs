@@ -84,7 +84,9 @@ fn fd_leak() {
             get(&mut served.connect(), "/").unwrap();
         }
         assert!(becomes(|| served.sockets() == sockets), "sockets stay");
-        vec![("two descriptors each stay", served.descriptors().len() == before + 2 * CONNECTIONS)]
+        // The server may have had one open for a moment when they were counted first.
+        let wanted = before + 2 * CONNECTIONS - 2..=before + 2 * CONNECTIONS;
+        vec![("two descriptors each stay", becomes(|| wanted.contains(&served.descriptors().len())))]
     };
     Case { server: &["http"], defect: "fd-leak=2", probe }.prove();
 }

@@ -18,6 +18,7 @@ pub mod event_loop_blocked;
 pub mod evidence;
 pub mod fd_exhaustion;
 pub mod files_reread;
+pub mod garbage_collection;
 pub mod keepalive_off;
 pub mod leaks;
 pub mod lock_contention;
@@ -65,6 +66,7 @@ pub const CAUSES: &[&CauseRule] = &[
     &disk_bound::RULE,
     &pool_exhausted::RULE,
     &swap_thrash::RULE,
+    &garbage_collection::RULE,
     &stop_the_world::RULE,
     &event_loop_blocked::RULE,
     &packet_loss::RULE,

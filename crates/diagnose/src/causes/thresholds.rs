@@ -54,6 +54,7 @@ thresholds! {
     PAUSE_NS: 10e6, "ns", ["event-loop-blocked", "stop-the-world"], "length of a pause", "shorter ones are a scheduler's on a busy machine";
     PAUSED_SHARE: 0.02, "ratio", ["event-loop-blocked", "stop-the-world"], "time in pauses", "what is in every p98";
     PERIODIC: 0.25, "ratio", ["stop-the-world"], "standard deviation over mean of the time between pauses", "pauses of chance have 1 (exponential), those of a timer next to 0";
+    COLLECTOR_SHARE: 0.3, "ratio", ["garbage-collection"], "slow requests' excess over their kind that lies in the collector's pauses", "a third of a loss is worth a remedy; pauses of chance hold as much as they take of the time";
     OPENS: 2.0, "ratio", ["files-reread"], "opens of files a reply", "a server of files opens one for each reply";
     CLOSES: 0.9, "ratio", ["keepalive-off"], "connections made and closed a request", "one each, less those still open";
     HANDSHAKES: 0.5, "ratio", ["tls-handshake-bound"], "full handshakes a request", "below, records and requests cost more than handshakes";

@@ -28,8 +28,9 @@ pub const EDGES: &[(&str, &[&str])] = &[
     ("lost-wakeup", &["missing-reply"]),
     ("event-loop-blocked", &["accept-queue-overflow"]),
     ("stop-the-world", &["event-loop-blocked"]),
+    ("garbage-collection", &["stop-the-world", "event-loop-blocked", "accept-queue-overflow"]),
     ("swap-thrash", &["disk-bound", "event-loop-blocked", "stop-the-world"]),
-    ("memory-leak", &["oom-kill", "swap-thrash"]),
+    ("memory-leak", &["oom-kill", "swap-thrash", "garbage-collection"]),
     ("memory-per-connection", &["oom-kill", "swap-thrash"]),
     ("packet-loss", &["accept-queue-overflow"]),
 ];

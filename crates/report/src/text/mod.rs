@@ -19,7 +19,6 @@ pub(crate) mod page;
 pub(crate) mod remote;
 mod segments;
 mod split;
-mod threads;
 
 use crate::{Describe, damage, words};
 use model::Recording;

@@ -9,6 +9,7 @@ use rustix::thread::futex;
 use std::cell::UnsafeCell;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{MutexGuard, PoisonError};
 
 /// Who shares it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,12 +95,15 @@ impl Gate {
     }
 }
 
-/// A mutex of the C library, as most servers have them. Among processes one that ends while it holds it lets go of it.
+/// A mutex: among threads the language's own, among processes the C library's, of which one that ends while it holds it lets go.
 #[derive(Debug)]
-pub(super) struct Lock(Shared<Mutex>);
+pub(super) enum Lock {
+    Threads(std::sync::Mutex<()>),
+    Processes(Shared<Mutex>),
+}
 
 #[derive(Debug)]
-struct Mutex(UnsafeCell<libc::pthread_mutex_t>);
+pub(super) struct Mutex(UnsafeCell<libc::pthread_mutex_t>);
 
 // SAFETY: only ever used through the C library's calls, which are made for that.
 unsafe impl Send for Mutex {}
@@ -107,14 +111,18 @@ unsafe impl Send for Mutex {}
 unsafe impl Sync for Mutex {}
 
 /// Lets go of the lock.
-pub(super) struct Locked<'a>(&'a Lock);
+#[must_use]
+pub(super) enum Locked<'a> {
+    Threads { _guard: MutexGuard<'a, ()> },
+    Processes(&'a Mutex),
+}
 
 impl Lock {
     pub(super) fn new(among: Among) -> rustix::io::Result<Self> {
-        let lock = Self(Shared::new(Mutex(UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER)))?);
         if among == Among::Threads {
-            return Ok(lock);
+            return Ok(Lock::Threads(std::sync::Mutex::new(())));
         }
+        let mutex = Shared::new(Mutex(UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER)))?;
         // SAFETY: plain values that the calls initialise; nobody has locked the mutex yet, and it stays where it is.
         let failed = unsafe {
             let mut kind: libc::pthread_mutexattr_t = std::mem::zeroed();
@@ -122,32 +130,42 @@ impl Lock {
                 libc::pthread_mutexattr_init(&raw mut kind),
                 libc::pthread_mutexattr_setpshared(&raw mut kind, libc::PTHREAD_PROCESS_SHARED),
                 libc::pthread_mutexattr_setrobust(&raw mut kind, libc::PTHREAD_MUTEX_ROBUST),
-                libc::pthread_mutex_init(lock.at(), &raw const kind),
+                libc::pthread_mutex_init(mutex.0.get(), &raw const kind),
             ];
             libc::pthread_mutexattr_destroy(&raw mut kind);
             all.into_iter().find(|error| *error != 0)
         };
-        failed.map_or(Ok(lock), |error| Err(Errno::from_raw_os_error(error)))
+        failed.map_or(Ok(Lock::Processes(mutex)), |error| Err(Errno::from_raw_os_error(error)))
     }
 
     pub(super) fn lock(&self) -> Locked<'_> {
-        // SAFETY: initialised by `new`. No thread locks it twice, so it is had when the call is back.
-        if unsafe { libc::pthread_mutex_lock(self.at()) } == libc::EOWNERDEAD {
-            // SAFETY: had by this thread. Nothing that is guarded can be half done.
-            unsafe { libc::pthread_mutex_consistent(self.at()) };
+        match self {
+            // Who panicked with it has left nothing half done: nothing is guarded.
+            Lock::Threads(mutex) => Locked::Threads { _guard: mutex.lock().unwrap_or_else(PoisonError::into_inner) },
+            Lock::Processes(mutex) => {
+                mutex.lock();
+                Locked::Processes(mutex)
+            }
         }
-        Locked(self)
     }
+}
 
-    fn at(&self) -> *mut libc::pthread_mutex_t {
-        (*self.0).0.get()
+impl Mutex {
+    fn lock(&self) {
+        // SAFETY: initialised by `Lock::new`. No thread locks it twice, so it is had when the call is back.
+        if unsafe { libc::pthread_mutex_lock(self.0.get()) } == libc::EOWNERDEAD {
+            // SAFETY: had by this thread. Nothing that is guarded can be half done.
+            unsafe { libc::pthread_mutex_consistent(self.0.get()) };
+        }
     }
 }
 
 impl Drop for Locked<'_> {
     fn drop(&mut self) {
-        // SAFETY: locked by this thread.
-        unsafe { libc::pthread_mutex_unlock(self.0.at()) };
+        if let Locked::Processes(mutex) = self {
+            // SAFETY: locked by this thread.
+            unsafe { libc::pthread_mutex_unlock(mutex.0.get()) };
+        }
     }
 }
 

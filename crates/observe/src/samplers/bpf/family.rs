@@ -98,8 +98,10 @@ impl Family {
             }
         }
         let Some(scope) = &mut self.scope else { return false };
-        let bound: &[u64] = &[0, u64::from(self.spec.sockets_max), 0, 0, u64::from(self.spec.own_pid)];
-        let loaded = Programs::load(probe.object, scope, &[("bound", bound)]).and_then(|mut programs| {
+        let bound: &[u64] = &[0, u64::from(self.spec.sockets_max), 0, 0];
+        let generator: &[u64] = &[u64::from(self.spec.own_pid)];
+        let settings = [("bound", bound), ("generator", generator)];
+        let loaded = Programs::load(probe.object, scope, &settings).and_then(|mut programs| {
             if probe.runs == Runs::Always || self.level == Level::Full {
                 programs.attach(self.level == Level::Full)?;
             }

@@ -52,7 +52,6 @@ struct bound {
 	u64 max;
 	u64 at_ns;
 	u64 at_ticks;
-	u64 generator; /* its process */
 };
 
 struct {
@@ -61,6 +60,14 @@ struct {
 	__type(key, u32);
 	__type(value, struct bound);
 } bound SEC(".maps");
+
+/* The generator's process; 0: this process puts no load on. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, u64);
+} generator SEC(".maps");
 
 /* Ports from which the generator has connected to one that the target serves, or sent to it; a bit each. Another client
  * that later has one of them is taken for the generator. */
@@ -82,8 +89,8 @@ struct {
 static __always_inline bool is_generator(void)
 {
 	u32 only = 0;
-	struct bound *b = bpf_map_lookup_elem(&bound, &only);
-	return b && b->generator && current_tgid() == b->generator;
+	u64 *pid = bpf_map_lookup_elem(&generator, &only);
+	return pid && *pid && current_tgid() == *pid;
 }
 
 static __always_inline bool is_to_target(const struct sock *sk)

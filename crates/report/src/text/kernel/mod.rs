@@ -4,6 +4,8 @@
 //! quantile is an upper edge: at most so much, and more than half of it. What ran in windows stands below how long they
 //! were, and what did not fit into the probes' maps at the end.
 
+mod threads;
+
 use super::Paint;
 use super::page::Page;
 use crate::words::{counted, duration, figure, grouped, length, listed, percent};
@@ -32,7 +34,7 @@ pub(crate) fn write<W: Write>(page: &mut Page<'_, W>, snapshots: &[Snapshot]) ->
     // Waits are of the last window alone, which a later sample does not repeat.
     let waits = samples().map(|bpf| &bpf.waits).find(|waits| !waits.is_empty());
     let states = samples().find_map(|bpf| bpf.threads.as_ref());
-    let threads = super::threads::rows(states.unwrap_or(&ThreadStates::default()), &last.long_calls);
+    let threads = threads::rows(states.unwrap_or(&ThreadStates::default()), &last.long_calls);
     let windows = [
         ("run queue", seen.times("runqueue.wait_ns", "runnable, without a CPU")),
         ("service", seen.times("sockets.service_ns", "from a request’s arrival to sending its reply")),
