@@ -130,7 +130,7 @@ impl Lock {
                 libc::pthread_mutexattr_init(&raw mut kind),
                 libc::pthread_mutexattr_setpshared(&raw mut kind, libc::PTHREAD_PROCESS_SHARED),
                 libc::pthread_mutexattr_setrobust(&raw mut kind, libc::PTHREAD_MUTEX_ROBUST),
-                libc::pthread_mutex_init(mutex.0.get(), &raw const kind),
+                libc::pthread_mutex_init(mutex.at(), &raw const kind),
             ];
             libc::pthread_mutexattr_destroy(&raw mut kind);
             all.into_iter().find(|error| *error != 0)
@@ -151,11 +151,15 @@ impl Lock {
 }
 
 impl Mutex {
+    fn at(&self) -> *mut libc::pthread_mutex_t {
+        self.0.get()
+    }
+
     fn lock(&self) {
         // SAFETY: initialised by `Lock::new`. No thread locks it twice, so it is had when the call is back.
-        if unsafe { libc::pthread_mutex_lock(self.0.get()) } == libc::EOWNERDEAD {
+        if unsafe { libc::pthread_mutex_lock(self.at()) } == libc::EOWNERDEAD {
             // SAFETY: had by this thread. Nothing that is guarded can be half done.
-            unsafe { libc::pthread_mutex_consistent(self.0.get()) };
+            unsafe { libc::pthread_mutex_consistent(self.at()) };
         }
     }
 }
@@ -164,7 +168,7 @@ impl Drop for Locked<'_> {
     fn drop(&mut self) {
         if let Locked::Processes(mutex) = self {
             // SAFETY: locked by this thread.
-            unsafe { libc::pthread_mutex_unlock(mutex.0.get()) };
+            unsafe { libc::pthread_mutex_unlock(mutex.at()) };
         }
     }
 }
