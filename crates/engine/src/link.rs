@@ -31,7 +31,7 @@ pub enum Message {
         /// When, nanoseconds since the run's start.
         at_ns: u64,
         /// What.
-        note: crate::driver::Note,
+        note: Box<crate::driver::Note>,
     },
     /// The worker has ended; no more comes from it.
     Finished(Finished),
@@ -146,7 +146,7 @@ impl WorkerLink {
         if let Some(note) = driver.take_note() {
             let at_ns = driver.now_ns();
             // There is room for the few notes a worker sends; one that finds none is not worth waiting for.
-            let _ = self.messages.try_send(Message::Note { at_ns, note });
+            let _ = self.messages.try_send(Message::Note { at_ns, note: Box::new(note) });
         }
     }
 }

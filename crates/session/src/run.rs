@@ -322,7 +322,7 @@ impl Session<'_> {
                     fleet.give_back(self.ticks.push(interval));
                     self.complete_ticks(fleet);
                 }
-                Some(Message::Note { at_ns, note }) => self.note(at_ns, note),
+                Some(Message::Note { at_ns, note }) => self.note(at_ns, *note),
                 Some(Message::Finished(finished)) => {
                     self.workers_left -= 1;
                     self.ticks.worker_ended(finished.worker);

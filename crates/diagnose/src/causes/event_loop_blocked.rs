@@ -6,8 +6,7 @@
 //! pause (kernel). Refuted where pauses come at regular times over several threads (`stop-the-world`), and where the thread
 //! had to wait for a CPU as long. Needs four pauses of 10 ms.
 
-use super::pauses::pauses;
-use super::stop_the_world::slow_share;
+use super::pauses::{pauses, slow_share};
 use crate::evidence::{Client, Kernel, Process};
 use crate::facts::{Facts, duration, percent};
 use crate::rule::{CauseRule, Needs, OfTarget, Verdict};

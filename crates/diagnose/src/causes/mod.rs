@@ -27,7 +27,7 @@ pub mod lost_wakeup;
 pub mod nagle_delayed_ack;
 pub mod oom_kill;
 pub mod packet_loss;
-mod pauses;
+pub(crate) mod pauses;
 pub mod pool_exhausted;
 pub mod process_crash;
 pub mod process_restart;

@@ -73,6 +73,21 @@ fn scatter(values: &[f64]) -> (f64, Option<f64>) {
     (mean, (values.len() >= 3 && mean > 0.0).then(|| variance.sqrt() / mean))
 }
 
+/// The share of the slow requests' excess that lay in pauses; 0 where there are none.
+pub(crate) fn slow_share(facts: &Facts<'_>) -> f64 {
+    let Some(pauses) = pauses(facts) else { return 0.0 };
+    let (mut within, mut all) = (0.0, 0.0);
+    for request in facts.recording.requests.sampled() {
+        let Some(excess_ns) = facts.kinds.excess_ns(request) else { continue };
+        all += excess_ns;
+        let overlaps = |gap: &Gap| request.ready_ns < gap.to_ns && gap.from_ns < request.ended_ns;
+        if pauses.all.iter().any(overlaps) {
+            within += excess_ns;
+        }
+    }
+    if all > 0.0 { within / all } else { pauses.share }
+}
+
 impl Pauses {
     /// Whether they last about as long as each other.
     fn is_alike(&self) -> bool {

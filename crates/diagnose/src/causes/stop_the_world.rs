@@ -6,7 +6,7 @@
 //! had the CPU (`cpu-contention`). A single thread's pauses are `event-loop-blocked`. Regular: the distances' standard
 //! deviation is at most a quarter of their mean; chance has 1.
 
-use super::pauses::pauses;
+use super::pauses::{pauses, slow_share};
 use crate::evidence::{Client, Process};
 use crate::facts::{Facts, duration, percent};
 use crate::rule::{CauseRule, Needs, OfTarget, Verdict};
@@ -54,19 +54,4 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         .remedy("Find what stops all threads: a collector, a snapshot's fork, a lock that all take; report --flame off-cpu shows where they wait meanwhile")
         .check("timeout 5 strace -f -T -e trace=futex -p PID: waits of all threads at the same moment")
         .confidence(0.85)
-}
-
-/// The share of the slow requests' excess that lay in pauses.
-pub(super) fn slow_share(facts: &Facts<'_>) -> f64 {
-    let Some(pauses) = pauses(facts) else { return 0.0 };
-    let (mut within, mut all) = (0.0, 0.0);
-    for request in facts.recording.requests.sampled() {
-        let Some(excess_ns) = facts.kinds.excess_ns(request) else { continue };
-        all += excess_ns;
-        let overlaps = |gap: &model::request::Gap| request.ready_ns < gap.to_ns && gap.from_ns < request.ended_ns;
-        if pauses.all.iter().any(overlaps) {
-            within += excess_ns;
-        }
-    }
-    if all > 0.0 { within / all } else { pauses.share }
 }

@@ -9,6 +9,7 @@
 //! A cause gets no share by lasting: each rule measures what it explains, or says nothing of it. Where nothing is lost,
 //! nothing of the target is above "info". What no cause explains is said.
 
+use crate::causes::pauses::slow_share;
 use crate::facts::{Facts, duration, percent};
 use crate::thresholds;
 use model::ErrorKind;
@@ -24,6 +25,8 @@ const SLOW_MIN: f64 = 10.0;
 const CAPACITY: f64 = 0.05;
 /// So much of the mean service time the kernel must have seen in the target.
 const OF_CLIENTS: f64 = 0.3;
+/// So much of the slow requests' time must lie in pauses of all of them.
+const IN_PAUSES: f64 = 0.5;
 /// One that is so old, and so many times older than nearly all that ended, is stuck.
 const STUCK_NS: u64 = 1_000_000_000;
 const STUCK_TIMES: u64 = 10;
@@ -138,13 +141,16 @@ fn way_ns(facts: &Facts<'_>) -> f64 {
 }
 
 /// Whether slow requests were slow in the target, as far as the kernel saw: what arrived there was not answered at once, or
-/// connects took a second. Where the generator or its machine looked late, or the path is slow, it is neither.
+/// connects took a second. Where the generator or its machine looked late, or the path is slow, it is neither. The kernel sees
+/// a tenth of the run: that nobody answered anything meanwhile while the generator looked on is the target's all the same.
 fn is_targets(facts: &Facts<'_>) -> bool {
     let service = facts.latency(Kind::Service);
     let connect = facts.latency(Kind::Connect);
     let is_late = !connect.is_empty() && connect.max() as f64 >= thresholds::CONNECT_NS.value;
     match facts.served_ns() {
-        Some(served_ns) if !service.is_empty() => is_late || served_ns >= OF_CLIENTS * service.mean(),
+        Some(served_ns) if !service.is_empty() => {
+            is_late || served_ns >= OF_CLIENTS * service.mean() || slow_share(facts) >= IN_PAUSES
+        }
         _ => true,
     }
 }

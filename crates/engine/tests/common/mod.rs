@@ -173,7 +173,7 @@ pub fn follow(mut fleet: Fleet) -> Sum {
                 requests.push(interval.sequence, interval.counts.requests(), &interval.requests);
                 fleet.give_back(interval);
             }
-            Some(Message::Note { note, .. }) => notes.push(note),
+            Some(Message::Note { note, .. }) => notes.push(*note),
             Some(Message::Finished(f)) => finished.push(f),
             None => panic!("workers hang: {finished:?}"),
         }

@@ -444,7 +444,7 @@ impl Ends {
                     interval.clear();
                     let _ = self.empties.try_send(interval);
                 }
-                Message::Note { note, .. } => sum.notes.push(note),
+                Message::Note { note, .. } => sum.notes.push(*note),
                 Message::Finished(finished) => sum.finished.push(finished),
             }
         }
