@@ -30,7 +30,10 @@ fn reading(number: i64, random: &mut impl FnMut() -> u64) -> Snapshot {
     snapshot.neighbours =
         vec![Neighbour { pid: 5, start_ticks: 1, name: "other".to_owned(), cpu_ns: n * 5, ..Default::default() }];
     if random().is_multiple_of(2) {
-        snapshot.generator_host = Some(Box::new(GeneratorHost { cpu: Some(times(n)), ..Default::default() }));
+        let mut host = GeneratorHost { cpu: Some(times(n)), ..Default::default() };
+        host.network.set("retransmits", n * 2);
+        host.interfaces.entry("eth0".to_owned()).or_default().set("received_bytes", n * 55);
+        snapshot.generator_host = Some(Box::new(host));
     }
     for (role, pid) in [(Role::Target, 40 + (n / 300) as u32), (Role::Generator, 1)] {
         let run_ns = Some(n * 1000 + random() % 100);

@@ -51,7 +51,7 @@ impl History {
         if self.budget.kept > SERIES_MAX || self.cores.len() > SERIES_MAX {
             return Err("it holds more series than a history keeps".to_owned());
         }
-        let networks = self.networks.values();
+        let networks = self.networks.values().chain(std::iter::once(&self.generator_network));
         let of_networks = networks.flat_map(|network| std::iter::once(&network.own).chain(network.interfaces.values()));
         let groups = [&self.machine, &self.generator_machine, &self.probes].into_iter();
         let groups = groups.chain(&self.cores).chain(self.disks.values()).chain(of_networks);

@@ -22,7 +22,7 @@ impl Family {
         false
     }
 
-    pub(crate) fn begin(&mut self) {}
+    pub(crate) fn begin(&mut self, _origin_ns: i64) {}
 
     pub(crate) fn sample(&mut self, _: &mut Snapshot, _: &mut Vec<Event>) {}
 
