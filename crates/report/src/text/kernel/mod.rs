@@ -224,7 +224,9 @@ impl Seen<'_> {
 
     fn others(&self) -> Vec<String> {
         let requests = self.count("sockets.others_requests");
-        let Some(service) = self.histogram("sockets.others_service_ns").filter(|_| requests > 0) else {
+        // The generator's own first request on a connection that is older than the probe counts as another's.
+        let own_at_most = self.count("sockets.generator_ports");
+        let Some(service) = self.histogram("sockets.others_service_ns").filter(|_| requests > own_at_most) else {
             return Vec::new();
         };
         vec![listed(&[format!("{} of other clients", counted(requests, "request")), quantiles(service)])]
