@@ -7,8 +7,10 @@ use crate::facts::{Facts, percent};
 use model::ErrorKind;
 use model::finding::{About, Finding, Loss, LossKind, Severity, Standing, Status, Validity, ValidityState, WhatGives};
 
+/// That all of the machine's cores are busy.
+const ALL_CORES: &str = "cpu-saturated";
 /// Findings that say only that a resource is full.
-const LIMITS: [&str; 3] = ["single-thread-bound", "cpu-saturated", "at-its-limit"];
+const LIMITS: [&str; 3] = ["single-thread-bound", ALL_CORES, "at-its-limit"];
 /// A share of which more is all but all.
 const NEARLY_ALL: f64 = 0.95;
 
@@ -28,9 +30,11 @@ pub fn gives(facts: &Facts<'_>, validity: &Validity, findings: &[Finding], losse
     let lost = losses.first();
     let is_limits = losses.iter().all(|loss| is_of_overload(facts, loss.kind));
     if let (Some(limit), Some(named), true) = (limit.or(named), named, is_limits) {
+        // Where nothing is left of the machine, another worker would have none of it: the sentence is of what is proved below it.
+        let full = if named.id == ALL_CORES { &named.title } else { &limit.title };
         let text = match lost.filter(|loss| loss.kind == LossKind::Failed) {
-            Some(loss) => format!("{}, and it is asked for more: {}", limit.title, loss.text),
-            None => format!("sound: {}", limit.title),
+            Some(loss) => format!("{full}, and it is asked for more: {}", loss.text),
+            None => format!("sound: {full}"),
         };
         return says(Standing::AtItsLimit, text, Some(named));
     }
