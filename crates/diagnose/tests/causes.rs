@@ -310,6 +310,18 @@ fn a_collector_is_to_blame_where_slow_requests_waited_for_it() {
 }
 
 #[test]
+fn a_full_worker_is_named_where_another_had_room_and_a_full_machine_else() {
+    let said = |idle_cores: f64| {
+        let build = closed().each(move |s| (s.target, s.idle_cores) = (vec![(0.93, 0.0)], idle_cores));
+        diagnose(&build.recording()).gives.unwrap()
+    };
+    let (alone, full) = (said(0.9), said(0.02));
+    assert_eq!((alone.standing, full.standing), (Standing::AtItsLimit, Standing::AtItsLimit), "{alone:?} {full:?}");
+    assert!(alone.text.starts_with("sound: its one worker is full"), "{alone:?}");
+    assert!(full.text.starts_with("sound: all cores are busy"), "{full:?}");
+}
+
+#[test]
 fn neighbours_are_to_blame_only_where_there_are_some() {
     let crowded = |neighbours| {
         closed().each(move |s| (s.target, s.idle_cores, s.neighbours) = (vec![(0.5, 0.4)], 0.0, neighbours))
