@@ -1,4 +1,4 @@
-//! CPU use between readings: of a machine, of processes, of threads. The one place where counters of CPU time become
+//! CPU use between readings: of a machine, of threads. The one place where counters of CPU time become
 //! shares and cores; rules, reports and runs that compare targets take them from here.
 //!
 //! Counters only grow; one that went back counts as not grown. Shares are of one CPU: a thread that never slept has 1. What
@@ -190,79 +190,6 @@ impl Sum<'_> {
     }
 }
 
-/// What one process did between its first and last snapshot.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ProcessUse<'r> {
-    /// Its last reading.
-    pub last: &'r ProcessSample,
-    /// CPUs it used on average.
-    pub cpus: Option<f64>,
-    /// The thread that used most CPU: its name and its share of one CPU, 0..=1.
-    pub busiest_thread: Option<(&'r str, f64)>,
-    /// Highest resident memory, bytes.
-    pub rss_bytes_max: Option<u64>,
-    /// Most descriptors open.
-    pub descriptors_max: Option<u64>,
-}
-
-/// A process between its first and its last snapshot.
-struct Seen<'r> {
-    first: &'r ProcessSample,
-    first_ns: i64,
-    last: &'r ProcessSample,
-    last_ns: i64,
-    rss_bytes_max: Option<u64>,
-    descriptors_max: Option<u64>,
-}
-
-/// The processes of one role, in the order they were first seen.
-pub fn process_use(snapshots: &[Snapshot], role: Role) -> Vec<ProcessUse<'_>> {
-    let mut processes: Vec<Seen<'_>> = Vec::new();
-    for snapshot in snapshots {
-        for sample in snapshot.processes.iter().filter(|p| p.role == role) {
-            match processes.iter_mut().find(|seen| seen.first.is_same(sample)) {
-                Some(seen) => {
-                    (seen.last, seen.last_ns) = (sample, snapshot.at_ns);
-                    seen.rss_bytes_max = seen.rss_bytes_max.max(sample.rss_bytes);
-                    seen.descriptors_max = seen.descriptors_max.max(sample.descriptors);
-                }
-                None => processes.push(Seen {
-                    first: sample,
-                    first_ns: snapshot.at_ns,
-                    last: sample,
-                    last_ns: snapshot.at_ns,
-                    rss_bytes_max: sample.rss_bytes,
-                    descriptors_max: sample.descriptors,
-                }),
-            }
-        }
-    }
-    processes.into_iter().map(Seen::used).collect()
-}
-
-impl<'r> Seen<'r> {
-    fn used(self) -> ProcessUse<'r> {
-        let (first, last) = (self.first, self.last);
-        let passed_ns = self.last_ns.saturating_sub(self.first_ns) as f64;
-        let cores = |from: Option<u64>, to: Option<u64>| cores_used(from?, to?, passed_ns);
-        let busiest_thread = last
-            .threads
-            .iter()
-            .filter_map(|thread| {
-                let before = first.threads.iter().find(|t| t.tid == thread.tid)?;
-                Some((thread.name.as_str(), cores(before.run_ns, thread.run_ns)?))
-            })
-            .max_by(|a, b| a.1.total_cmp(&b.1));
-        ProcessUse {
-            last,
-            cpus: cores(first.cpu_ns(), last.cpu_ns()),
-            busiest_thread,
-            rss_bytes_max: self.rss_bytes_max,
-            descriptors_max: self.descriptors_max,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -293,8 +220,6 @@ mod tests {
         assert_eq!(run_ns(&snapshots, Role::Generator), None);
         let busiest = &threads(&snapshots, Role::Target)[0];
         assert_eq!((busiest.tid, busiest.run), (1, Some(40.0 / 300.0)));
-        let of: Vec<_> = process_use(&snapshots, Role::Target).iter().map(|p| (p.last.pid, p.cpus)).collect();
-        assert_eq!(of, [(7, Some(0.5)), (8, Some(0.5))]);
     }
 
     #[test]

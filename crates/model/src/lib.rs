@@ -20,7 +20,7 @@ pub use measured::{
     run_requests, split, users,
 };
 pub use seen::{
-    bpf, check, exchange, import, metric_kinds, metrics, profile, readings, remote, snapshot, threads, watched,
+    bpf, check, courses, exchange, import, metric_kinds, metrics, profile, readings, remote, snapshot, threads, watched,
 };
 
 pub use error_kind::{ErrorKind, Phase};

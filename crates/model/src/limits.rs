@@ -21,6 +21,12 @@ pub const PROFILE_TICK_NODES_MAX: usize = 4096;
 pub const PROFILE_DEPTH_MAX: usize = 256;
 /// Other processes named in a snapshot.
 pub const NEIGHBOURS_MAX: usize = 8;
+/// Processes of which the least and the most of each reading are kept, at the most.
+pub const COURSES_PROCESSES_MAX: usize = 256;
+/// Threads of one of them.
+pub const COURSES_THREADS_MAX: usize = 256;
+/// Disks, interfaces, namespaces or listening sockets of which they are kept.
+pub const COURSES_DEVICES_MAX: usize = 256;
 /// Requests kept of an interval as a uniform sample of all that ended: in ten intervals enough for shares within three
 /// points (95 %, of a half).
 pub const REQUESTS_KEPT: usize = 128;

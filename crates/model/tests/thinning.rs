@@ -2,6 +2,7 @@
 //! after the load apart from those of it.
 
 use model::Snapshot;
+use model::courses::{Course, RunCourses};
 use model::limits::SNAPSHOTS_MAX;
 use model::recording::thin_and_keep;
 
@@ -34,4 +35,23 @@ fn without_partial_ones_every_strideth_is_kept_as_ever() {
     let (kept, stride) = kept(500, |_| false);
     let expected: Vec<i64> = (0..500).step_by(stride as usize).collect();
     assert_eq!(kept.iter().map(|snapshot| snapshot.at_ns).collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn the_most_of_a_reading_that_was_not_kept_is_known_all_the_same() {
+    let snapshot = |number: u64| {
+        let mut snapshot = Snapshot { at_ns: number as i64, ..Snapshot::default() };
+        snapshot.host.set("memory.dirty_bytes", if number == 777 { 9_000 } else { number });
+        snapshot
+    };
+    let (mut kept, mut stride, mut courses) = (Vec::new(), 1, RunCourses::default());
+    for number in 0..1000 {
+        courses.push(&snapshot(number));
+        thin_and_keep(&mut kept, &mut stride, number, snapshot(number));
+    }
+    assert!(kept.iter().all(|snapshot| snapshot.host.of("memory.dirty_bytes") != Some(9_000)));
+    assert_eq!(courses.host.0["memory.dirty_bytes"], Course { first: 0, last: 999, min: 0, max: 9_000 });
+    // What was read after the load had ended is not of the load.
+    courses.push(&Snapshot { is_after_load: true, ..snapshot(777) });
+    assert_eq!(courses.host.0["memory.dirty_bytes"].last, 999);
 }

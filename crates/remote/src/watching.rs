@@ -77,6 +77,7 @@ pub fn watch(
         started_at_unix_ns,
         watched_ns: u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX),
         own_cpu_ns: (now.user_ns + now.system_ns).saturating_sub(used.user_ns + used.system_ns),
+        courses: kept.courses,
         snapshots: kept.snapshots,
         events: kept.events,
         samplers,

@@ -1,12 +1,11 @@
 //! Figures that more than one form of report shows, computed once: rates, what was asked for, what was seen. Quantiles and
 //! CPU use are those that rules judge by.
 
-pub use diagnose::usage::{generator_host_use, host_use, process_use};
+pub use diagnose::usage::{generator_host_use, host_use};
 use model::latency::AtLeast;
 use model::plan::Pace;
 pub use model::quantile::{Permille, shown as quantile};
 use model::recording::{Recording, Row};
-use model::snapshot::Snapshot;
 use model::{Gap, LatencyKind, LatencySet};
 
 /// The figures without the intervals that a window of the observer's probes lay in; `None` where none did, or nothing
@@ -56,28 +55,6 @@ pub fn without_windows(recording: &Recording) -> Option<WithoutWindows> {
 /// Something a second; 0 when no time has passed.
 pub fn per_s(amount: u64, over_ns: u64) -> f64 {
     if over_ns == 0 { 0.0 } else { amount as f64 * 1e9 / over_ns as f64 }
-}
-
-/// Sockets in TIME_WAIT over a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TimeWaitUse {
-    /// At the first reading.
-    pub start: u64,
-    /// The most at any.
-    pub max: u64,
-    /// At the last.
-    pub end: u64,
-}
-
-/// Sockets in TIME_WAIT over a run; `None` where they were never read.
-pub fn time_wait_use(snapshots: &[Snapshot]) -> Option<TimeWaitUse> {
-    let mut read = snapshots.iter().filter_map(Snapshot::generator_time_wait);
-    let start = read.next()?;
-    Some(read.fold(TimeWaitUse { start, max: start, end: start }, |so_far, now| TimeWaitUse {
-        max: so_far.max.max(now),
-        end: now,
-        ..so_far
-    }))
 }
 
 /// The mean rate the plan asks for over the measured time, requests a second; `None` for a closed pace.

@@ -1,9 +1,9 @@
-//! Metrics over a run: of each name the first and last reading, the least and most, and the difference.
+//! Metrics over a run: of each name the last reading, the least and most, and the difference; of every reading there was
+//! ([`model::courses`]).
 //!
 //! Of a counter the difference is what happened; of a gauge the extremes. Which is which says `docs/metrics.md`.
 
-use model::Snapshot;
-use model::metrics::Metrics;
+use model::courses::RunCourses;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -53,82 +53,36 @@ pub struct Listener {
 }
 
 impl Readings {
-    /// Those of some snapshots.
-    pub fn of(snapshots: &[Snapshot]) -> Self {
-        // Readings of another namespace are of other things: those of the last one count.
-        let network_pid = snapshots.iter().rev().find(|s| !s.network.is_empty()).and_then(|s| s.network_pid);
-        let of_network = || snapshots.iter().filter(move |s| s.network_pid == network_pid);
-        let mut listeners: BTreeMap<&str, Listener> = BTreeMap::new();
-        for sample in snapshots.iter().flat_map(|s| &s.listeners) {
-            let address = sample.address.clone();
-            let of_first = Listener { address, waiting_max: sample.waiting, backlog: sample.backlog };
-            let listener = listeners.entry(&sample.address).or_insert(of_first);
-            listener.waiting_max = listener.waiting_max.max(sample.waiting);
-            listener.backlog = sample.backlog;
-        }
-        Readings {
-            host: courses(snapshots.iter().map(|s| &s.host)),
-            disks: each(snapshots.iter().map(|s| &s.disks)),
-            network: courses(of_network().map(|s| &s.network)),
-            interfaces: each(of_network().map(|s| &s.interfaces)),
-            network_pid,
-            listeners: listeners.into_values().collect(),
-        }
-    }
-}
-
-/// The course of each name, from readings in order.
-pub(crate) fn courses<'r>(readings: impl Iterator<Item = &'r Metrics>) -> Courses {
-    let mut firsts: BTreeMap<&str, u64> = BTreeMap::new();
-    let mut courses = Courses::new();
-    for (name, value) in readings.flat_map(Metrics::iter) {
-        let first = *firsts.entry(name).or_insert(value);
-        let delta = i64::try_from(i128::from(value) - i128::from(first)).unwrap_or(i64::MAX);
-        match courses.get_mut(name) {
-            Some(course) => {
-                *course = Course { last: value, min: course.min.min(value), max: course.max.max(value), delta }
-            }
-            None => {
-                courses.insert(name.to_owned(), Course { last: value, min: value, max: value, delta });
-            }
-        }
-    }
-    courses
-}
-
-fn each<'r>(readings: impl Iterator<Item = &'r BTreeMap<String, Metrics>> + Clone) -> BTreeMap<String, Courses> {
-    let mut all = BTreeMap::new();
-    for name in readings.clone().flat_map(BTreeMap::keys) {
-        if !all.contains_key(name) {
-            all.insert(name.clone(), courses(readings.clone().filter_map(|devices| devices.get(name))));
-        }
-    }
-    all
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use model::snapshot::ListenerSample;
-
-    #[test]
-    fn a_course_has_its_ends_and_extremes() {
-        let snapshot = |value: u64, waiting| {
-            let mut snapshot = Snapshot { network_pid: Some(7), ..Snapshot::default() };
-            snapshot.host.set("memory_free_bytes", value);
-            snapshot.network.set("listen_drops", 100 - value);
-            snapshot.disks.entry("sda".to_owned()).or_default().set("reads", value);
-            let address = "127.0.0.1:80".to_owned();
-            snapshot.listeners.push(ListenerSample { address, waiting, backlog: 128, ..ListenerSample::default() });
-            snapshot
+    /// Those of a run.
+    pub fn of(run: &RunCourses) -> Self {
+        let listener = |(address, listener): (&String, &model::courses::ListenerCourse)| Listener {
+            address: address.clone(),
+            waiting_max: listener.waiting_max,
+            backlog: listener.backlog,
         };
-        let mut other = Snapshot::default();
-        other.network.set("listen_drops", 9999);
-        let readings = Readings::of(&[other, snapshot(50, 3), snapshot(70, 129), snapshot(20, 0)]);
-        assert_eq!(readings.host["memory_free_bytes"], Course { last: 20, min: 20, max: 70, delta: -30 });
-        assert_eq!(readings.network["listen_drops"], Course { last: 80, min: 30, max: 80, delta: 30 });
-        assert_eq!(readings.disks["sda"]["reads"].delta, -30);
-        assert_eq!((readings.network_pid, readings.listeners[0].waiting_max), (Some(7), 129));
-        assert_eq!(Readings::of(&[]), Readings::default());
+        let network = run.network();
+        Readings {
+            host: courses(&run.host),
+            disks: each(&run.disks),
+            network: network.map(|network| courses(&network.own)).unwrap_or_default(),
+            interfaces: network.map(|network| each(&network.interfaces)).unwrap_or_default(),
+            network_pid: run.last_network,
+            listeners: run.listeners.iter().map(listener).collect(),
+        }
     }
+}
+
+/// The course of each name.
+pub(crate) fn courses(of: &model::courses::Courses) -> Courses {
+    let course = |course: &model::courses::Course| Course {
+        last: course.last,
+        min: course.min,
+        max: course.max,
+        delta: course.delta(),
+    };
+    of.0.iter().map(|(name, of)| (name.clone(), course(of))).collect()
+}
+
+fn each(devices: &BTreeMap<String, model::courses::Courses>) -> BTreeMap<String, Courses> {
+    devices.iter().map(|(name, of)| (name.clone(), courses(of))).collect()
 }

@@ -93,7 +93,7 @@ fn no_line_is_longer_than_the_width_and_none_ends_in_blanks_or_begins_with_a_uni
 fn what_comes_from_outside_cannot_steer_the_terminal() {
     let (name, mut r, mut diagnosis) = cases().swap_remove(0);
     r.plan.origins[0].name = "http://x\x1b]0;owned\x07".to_owned();
-    r.snapshots[1].processes[0].name = "evil\x1b[2J\n".to_owned();
+    r.courses.processes[0].name = "evil\x1b[2J\n".to_owned();
     diagnosis.findings[0].title = "\u{9b}31m".to_owned();
     let text = text(&(name, r, diagnosis), Style { color: false, width: 80, unicode: true });
     assert!(text.chars().all(|c| c == '\n' || !c.is_control()), "{text:?}");

@@ -127,7 +127,7 @@ impl Reader {
     /// # Errors
     /// [`StoreError::Damaged`] or [`StoreError::Read`].
     pub fn load(&self) -> Result<Recording, StoreError> {
-        self.load_each(None, |_| ())
+        self.load_each(&mut |_, _| (), |_| ())
     }
 
     /// The same, every snapshot that is in the file being shown to `each` on the way, oldest first: those too that are not
@@ -136,7 +136,7 @@ impl Reader {
     /// # Errors
     /// As [`Reader::load`].
     pub fn load_with(&self, mut each: impl FnMut(&Snapshot)) -> Result<Recording, StoreError> {
-        self.load_each(Some(&mut |_, snapshot| each(snapshot)), |_| ())
+        self.load_each(&mut |_, snapshot| each(snapshot), |_| ())
     }
 
     /// The same with the history of all that was read over the run: that which the run itself had at its end.
@@ -146,11 +146,11 @@ impl Reader {
     pub fn load_with_history(&self) -> Result<(Recording, History), StoreError> {
         let (older, newer) = (Cell::new(0), RefCell::new(History::default()));
         let recording = self.load_each(
-            Some(&mut |number, snapshot| {
+            &mut |number, snapshot| {
                 if number >= older.get() {
                     newer.borrow_mut().push(snapshot);
                 }
-            }),
+            },
             |state| match state.history() {
                 Ok(history) => {
                     older.set(state.snapshots);
@@ -163,7 +163,7 @@ impl Reader {
     }
 
     /// `older`: is shown what was made of the older part.
-    fn load_each(&self, each: Option<Seen<'_>>, mut older: impl FnMut(&State)) -> Result<Recording, StoreError> {
+    fn load_each(&self, each: Seen<'_>, mut older: impl FnMut(&State)) -> Result<Recording, StoreError> {
         let capsule = self.json_of_run_or_none::<Capsule>("capsule")?.unwrap_or_else(|| {
             self.found().place("capsule", "it is missing");
             Capsule::default()
@@ -356,55 +356,28 @@ impl Reader {
         &self,
         recording: &mut Recording,
         state: Option<&State>,
-        mut each: Option<Seen<'_>>,
+        each: Seen<'_>,
     ) -> Result<u64, StoreError> {
-        /// What a snapshot comes to.
-        enum Read {
-            Whole(Box<Snapshot>),
-            Stacks(Option<Profile>),
-            /// It is in what was made of the older part.
-            Older,
-        }
         let older = state.map_or(0, |state| state.snapshots);
         // Where it is told in no totals, what is kept of the older part is what there is.
         let kept = recording.snapshots.iter().chain(&recording.after).map(generator_rss_bytes);
         let mut peak_rss_bytes = kept.max().unwrap_or(0);
         let mut rows = self.table("snapshot", &["body"]);
-        loop {
-            let stride = recording.snapshot_stride;
-            // What one that has everything may stand in for (`model::recording::thin_and_keep`).
-            let is_partial = recording.snapshots.last().is_some_and(|last| last.is_partial);
-            let read = rows.next(|id, values| {
-                let (number, body) = (id - 1, one(values)?);
-                if number < older && each.is_none() {
-                    return Ok((number, Read::Older));
-                }
-                // Parsing is most of the cost, and of a long run most would be thinned out again.
-                if !number.is_multiple_of(stride) && each.is_none() && !is_partial && !is_after_load(&body) {
-                    return Ok((number, Read::Stacks(profile(&body)?)));
-                }
-                let snapshot: Snapshot = json(&body)?;
-                if !is_plausible(&snapshot) {
-                    return Err("it holds a CPU time longer than can be".to_owned());
-                }
-                Ok((number, Read::Whole(Box::new(snapshot))))
-            })?;
-            match read {
-                None => return Ok(peak_rss_bytes),
-                Some((number, Read::Whole(snapshot))) => {
-                    rows.reached(snapshot.at_ns);
-                    peak_rss_bytes = peak_rss_bytes.max(generator_rss_bytes(&snapshot));
-                    if let Some(each) = &mut each {
-                        each(number, &snapshot);
-                    }
-                    if number >= older {
-                        recording.push_snapshot(number, *snapshot);
-                    }
-                }
-                Some((_, Read::Older)) => {}
-                Some((_, Read::Stacks(profile))) => profile.iter().for_each(|profile| recording.add_profile(profile)),
+        while let Some((number, snapshot)) = rows.next(|id, values| {
+            let snapshot: Snapshot = json(&one(values)?)?;
+            if !is_plausible(&snapshot) {
+                return Err("it holds a CPU time longer than can be".to_owned());
+            }
+            Ok((id - 1, snapshot))
+        })? {
+            rows.reached(snapshot.at_ns);
+            peak_rss_bytes = peak_rss_bytes.max(generator_rss_bytes(&snapshot));
+            each(number, &snapshot);
+            if number >= older {
+                recording.push_snapshot(number, snapshot);
             }
         }
+        Ok(peak_rss_bytes)
     }
 
     fn load_events(&self, recording: &mut Recording) -> Result<(), StoreError> {
@@ -505,10 +478,6 @@ pub(crate) fn into_text(value: Value) -> Result<String, String> {
 
 /// The stacks of a snapshot, without reading the rest of it.
 /// Readings after the load are thinned on their own.
-fn is_after_load(body: &Value) -> bool {
-    matches!(body, Value::Text(text) if text.contains("\"is_after_load\":true"))
-}
-
 fn profile(body: &Value) -> Result<Option<Profile>, String> {
     /// A snapshot as far as it is wanted here.
     #[derive(serde::Deserialize)]

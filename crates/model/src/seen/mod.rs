@@ -4,6 +4,7 @@
 
 pub mod bpf;
 pub mod check;
+pub mod courses;
 pub mod exchange;
 pub mod import;
 pub mod metric_kinds;

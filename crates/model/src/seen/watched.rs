@@ -1,5 +1,6 @@
 //! A target observed without load: whose processes, and what was seen of them.
 
+use crate::courses::RunCourses;
 use crate::event::Events;
 use crate::profile::RunProfile;
 use crate::recording::thin_and_keep;
@@ -25,6 +26,8 @@ pub struct Watched {
     pub watched_ns: u64,
     /// CPU time that looking took, nanoseconds.
     pub own_cpu_ns: u64,
+    /// What every reading came to, those that are not kept as well.
+    pub courses: RunCourses,
     /// Snapshots, thinned where there were many.
     pub snapshots: Vec<Snapshot>,
     /// Where the target's threads ran and waited, all snapshots together.
@@ -40,6 +43,8 @@ pub struct Watched {
 /// Snapshots as a run keeps them, thinned, and the first events of each kind.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Kept {
+    /// What every reading came to, those that are not kept as well.
+    pub courses: RunCourses,
     /// Snapshots, thinned where there were many.
     pub snapshots: Vec<Snapshot>,
     /// All their profiles together.
@@ -52,7 +57,14 @@ pub struct Kept {
 
 impl Default for Kept {
     fn default() -> Self {
-        Kept { snapshots: Vec::new(), profile: RunProfile::default(), number: 0, stride: 1, events: Events::default() }
+        Kept {
+            courses: RunCourses::default(),
+            snapshots: Vec::new(),
+            profile: RunProfile::default(),
+            number: 0,
+            stride: 1,
+            events: Events::default(),
+        }
     }
 }
 
@@ -62,6 +74,7 @@ impl Kept {
         if let Some(profile) = snapshot.profile.take() {
             self.profile.add(&profile);
         }
+        self.courses.push(&snapshot);
         thin_and_keep(&mut self.snapshots, &mut self.stride, self.number, snapshot);
         self.number += 1;
         self.push_events(events);

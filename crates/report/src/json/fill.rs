@@ -8,13 +8,14 @@ use super::remote::Remote;
 use super::single::SingleRequests;
 use super::split::Split;
 use crate::figures::{
-    Permille, host_use, process_use, quantile, reap_delay_ns_max, requested_per_s, rfc3339, s, us, worker_busy_max,
+    Permille, host_use, quantile, reap_delay_ns_max, requested_per_s, rfc3339, s, us, worker_busy_max,
 };
 use crate::observed::{Readings, courses};
 use crate::profile::Profile;
 use crate::protocols::Replies;
 use crate::words::{counted, of_example};
 use crate::{Describe, damage};
+use model::courses::RunCourses;
 use model::event::{TLS_AGREED, TLS_FAILED};
 use model::finding::{Diagnosis, Remark, Status};
 use model::latency::AtLeast;
@@ -77,7 +78,12 @@ impl Document {
             capacity: None,
             import: capsule.import.clone(),
             faults: Vec::new(),
-            observed: observed(&recording.snapshots, &recording.profile, capsule.target_host.as_ref()),
+            observed: observed(
+                &recording.courses,
+                &recording.snapshots,
+                &recording.profile,
+                capsule.target_host.as_ref(),
+            ),
             events: recording.events.iter().map(happened).collect(),
             events_lost: recording.events.lost().clone(),
             samplers: recording.samplers.clone(),
@@ -392,39 +398,41 @@ fn happened(event: &model::Event) -> Happened {
     }
 }
 
-/// What some snapshots say of the host and the processes.
-pub(crate) fn observed(snapshots: &[Snapshot], profile: &RunProfile, target_host: Option<&TargetHost>) -> Observed {
+/// What was read of the host and the processes: of all readings `courses`, of those that are kept `snapshots`.
+pub(crate) fn observed(
+    run: &RunCourses,
+    snapshots: &[Snapshot],
+    profile: &RunProfile,
+    target_host: Option<&TargetHost>,
+) -> Observed {
     let host = host_use(snapshots);
-    let time_wait = crate::figures::time_wait_use(snapshots);
     let of = |role| {
-        let process = |p: diagnose::usage::ProcessUse<'_>| Process {
-            pid: p.last.pid,
-            name: p.last.name.clone(),
-            cpus: p.cpus,
-            busiest_thread: p.busiest_thread.map(|(name, cpu)| Thread { name: name.to_owned(), cpu }),
-            rss_max_bytes: p.rss_bytes_max,
-            descriptors_max: p.descriptors_max,
-            threads: p.last.threads_total,
-            runtime: p.last.runtime,
-            metrics: courses(
-                snapshots.iter().flat_map(|s| &s.processes).filter(|s| s.is_same(p.last)).map(|s| &s.metrics),
-            ),
+        let process = |process: &model::courses::ProcessCourse| Process {
+            pid: process.pid,
+            name: process.name.clone(),
+            cpus: process.cpu.and_then(|cpu| cpu.cpus()),
+            busiest_thread: process.busiest_thread().map(|(name, cpu)| Thread { name: name.to_owned(), cpu }),
+            rss_max_bytes: process.rss_bytes.map(|course| course.max),
+            descriptors_max: process.descriptors.map(|course| course.max),
+            threads: process.threads_total,
+            runtime: process.runtime,
+            metrics: courses(&process.metrics),
         };
-        process_use(snapshots, role).into_iter().map(process).collect()
+        run.of_role(role).map(process).collect()
     };
     Observed {
         host_busy: host.map(|h| h.busy),
         host_steal: host.map(|h| h.steal),
-        memory_available_min_bytes: snapshots.iter().filter_map(|s| s.memory_available_bytes).min(),
-        time_wait_start: time_wait.map(|t| t.start),
-        time_wait_max: time_wait.map(|t| t.max),
-        time_wait_end: time_wait.map(|t| t.end),
+        memory_available_min_bytes: run.memory_available_bytes.map(|course| course.min),
+        time_wait_start: run.time_wait.map(|course| course.first),
+        time_wait_max: run.time_wait.map(|course| course.max),
+        time_wait_end: run.time_wait.map(|course| course.last),
         bpf: super::bpf::of(snapshots),
         disagreements: crate::agreement::of(snapshots),
         profile: Profile::of(profile),
         remote: target_host.map(|host| Remote::of(host, snapshots)),
         target: of(Role::Target),
         generator: of(Role::Generator),
-        metrics: Readings::of(snapshots),
+        metrics: Readings::of(run),
     }
 }

@@ -5,8 +5,7 @@
 use super::Paint;
 use super::page::Page;
 use crate::figures::{
-    generator_host_use, process_use, reap_delay_ns_max, requests_per_cpu_second, time_wait_use, worker_busy_max,
-    worker_wait_max,
+    generator_host_use, reap_delay_ns_max, requests_per_cpu_second, worker_busy_max, worker_wait_max,
 };
 use crate::words::{duration, figure, grouped, listed, percent};
 use model::plan::Address;
@@ -64,15 +63,15 @@ pub fn write<W: Write>(page: &mut Page<'_, W>, recording: &Recording) -> io::Res
 }
 
 fn target<W: Write>(page: &mut Page<'_, W>, recording: &Recording) -> io::Result<()> {
-    for process in process_use(&recording.snapshots, Role::Target) {
-        let runtime = process.last.runtime.map_or(String::new(), |runtime| format!(", {}", runtime.name()));
-        let mut parts = vec![format!("{} (pid {}{runtime})", process.last.name, process.last.pid)];
-        parts.extend(process.cpus.map(|cpus| format!("{cpus:.2} CPUs")));
-        if let Some((name, share)) = process.busiest_thread {
+    for process in recording.courses.of_role(Role::Target) {
+        let runtime = process.runtime.map_or(String::new(), |runtime| format!(", {}", runtime.name()));
+        let mut parts = vec![format!("{} (pid {}{runtime})", process.name, process.pid)];
+        parts.extend(process.cpu.and_then(|cpu| cpu.cpus()).map(|cpus| format!("{cpus:.2} CPUs")));
+        if let Some((name, share)) = process.busiest_thread() {
             parts.push(format!("busiest thread {name} {}", percent(100.0 * share)));
         }
-        parts.extend(process.rss_bytes_max.map(|bytes| show_bytes(bytes as f64)));
-        parts.extend(process.descriptors_max.map(|n| format!("{} descriptors", grouped(n))));
+        parts.extend(process.rss_bytes.map(|course| show_bytes(course.max as f64)));
+        parts.extend(process.descriptors.map(|course| format!("{} descriptors", grouped(course.max))));
         page.wrapped(INDENT, (Paint::Heading, "Target".to_owned()), Paint::Plain, &listed(&parts))?;
     }
     Ok(())
@@ -112,7 +111,7 @@ fn host<W: Write>(page: &mut Page<'_, W>, recording: &Recording) -> io::Result<(
 
 /// Only where it grew, or may have left few ports: whose sockets they are, and to where, the kernel's count does not say.
 fn time_wait<W: Write>(page: &mut Page<'_, W>, recording: &Recording) -> io::Result<()> {
-    let Some(seen) = time_wait_use(&recording.snapshots) else { return Ok(()) };
+    let Some(seen) = recording.courses.time_wait else { return Ok(()) };
     let ports = recording.capsule.sysctls.get("net.ipv4.ip_local_port_range").and_then(|range| ports_of(range));
     let mut targets: Vec<String> = recording
         .plan
@@ -127,12 +126,12 @@ fn time_wait<W: Write>(page: &mut Page<'_, W>, recording: &Recording) -> io::Res
     targets.sort();
     targets.dedup();
     let is_most = |ports: u64| seen.max > ports / 2;
-    if targets.is_empty() || (seen.max - seen.start < TIME_WAIT_GROWN_MIN && !ports.is_some_and(is_most)) {
+    if targets.is_empty() || (seen.max - seen.first < TIME_WAIT_GROWN_MIN && !ports.is_some_and(is_most)) {
         return Ok(());
     }
-    let mut parts = vec![format!("{} → {} on this host", grouped(seen.start), grouped(seen.max))];
-    if seen.end != seen.max {
-        parts.push(format!("{} at the end", grouped(seen.end)));
+    let mut parts = vec![format!("{} → {} on this host", grouped(seen.first), grouped(seen.max))];
+    if seen.last != seen.max {
+        parts.push(format!("{} at the end", grouped(seen.last)));
     }
     parts.extend(ports.map(|ports| {
         let most = if is_most(ports) { "most of " } else { "of " };

@@ -74,7 +74,7 @@ fn did(recording: &Recording) -> Vec<String> {
             did.push(format!("{} stolen", percent(100.0 * host.steal)));
         }
     }
-    let readings = Readings::of(snapshots);
+    let readings = Readings::of(&recording.courses);
     let course = |name: &str| readings.host.get(name).or_else(|| readings.network.get(name));
     if let Some(memory) = course("memory_available_bytes") {
         did.push(format!("at least {} of memory available", show_bytes(memory.min as f64)));

@@ -170,7 +170,7 @@ fn valid() -> Diagnosis {
 }
 
 fn snapshots(r: &mut Recording) {
-    for at in [0u64, 10] {
+    for (number, at) in [(0, 0u64), (1, 10)] {
         let cpu_ns = at * SECOND_NS;
         let thread = |tid: u32, share: u64| ThreadSample {
             core: Some(0),
@@ -178,7 +178,7 @@ fn snapshots(r: &mut Recording) {
             wait_ns: Some(0),
             ..recordings::thread(tid, &format!("nginx-{tid}"))
         };
-        r.snapshots.push(Snapshot {
+        let snapshot = Snapshot {
             at_ns: (at * SECOND_NS) as i64,
             cpu: Some(CpuTimes { user_ns: cpu_ns, idle_ns: cpu_ns / 4, steal_ns: cpu_ns / 50, ..CpuTimes::default() }),
             memory_available_bytes: Some((20 << 30) - at),
@@ -191,7 +191,8 @@ fn snapshots(r: &mut Recording) {
                 ..process(Role::Target, 4242, "nginx", vec![thread(1, 3), thread(2, 98)])
             }],
             ..Snapshot::default()
-        });
+        };
+        r.push_snapshot(number, snapshot);
     }
 }
 

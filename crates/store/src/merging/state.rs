@@ -15,6 +15,7 @@ use crate::reader::{Reader, fields};
 use crate::rows::Value;
 use crate::sums::Guard;
 use diagnose::history::History;
+use model::courses::RunCourses;
 use model::profile::RunProfile;
 use model::recording::{Recording, STRIDE_MAX, Timeline, Totals};
 use model::run_requests::RunRequests;
@@ -37,6 +38,7 @@ struct Stored<'r> {
     snapshots: u64,
     timeline: Cow<'r, Timeline>,
     requests: Cow<'r, RunRequests>,
+    courses: Cow<'r, RunCourses>,
     kept: Cow<'r, [Snapshot]>,
     kept_stride: u64,
     after: Cow<'r, [Snapshot]>,
@@ -78,6 +80,7 @@ pub(crate) fn pack(
         snapshots: books.last_id("snapshot").unsigned_abs(),
         timeline: Cow::Borrowed(&recording.timeline),
         requests: Cow::Borrowed(&recording.requests),
+        courses: Cow::Borrowed(&recording.courses),
         kept: Cow::Borrowed(&recording.snapshots),
         kept_stride: recording.snapshot_stride,
         after: Cow::Borrowed(&recording.after),
@@ -144,6 +147,7 @@ impl State {
         }
         recording.timeline = stored.timeline.into_owned();
         recording.requests = stored.requests.into_owned();
+        recording.courses = stored.courses.into_owned();
         recording.snapshots = stored.kept.into_owned();
         recording.snapshot_stride = stored.kept_stride;
         recording.after = stored.after.into_owned();
@@ -174,7 +178,8 @@ impl Stored<'_> {
             && self.kept.len().max(self.after.len()) <= most
             && self.kept.iter().chain(&*self.after).all(is_plausible)
             && self.timeline.is_sound()
-            && self.requests.is_sound();
+            && self.requests.is_sound()
+            && self.courses.is_sound();
         if is_sound { Ok(()) } else { Err("it holds what no run can have left".to_owned()) }
     }
 }

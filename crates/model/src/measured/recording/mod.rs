@@ -9,6 +9,7 @@ mod thinning;
 pub use disturbance::Disturbance;
 pub use thinning::thin_and_keep;
 
+use crate::courses::RunCourses;
 use crate::error_kind::{ErrorExample, ErrorKind};
 use crate::event::{Event, Events};
 use crate::integrity::Integrity;
@@ -16,7 +17,7 @@ use crate::interval::{Counts, Gauges, Interval};
 use crate::latency::Kind;
 use crate::limits::TIMELINE_ROWS_MAX;
 use crate::plan::Plan;
-use crate::profile::{Profile, RunProfile};
+use crate::profile::RunProfile;
 use crate::run_requests::RunRequests;
 use crate::snapshot::{SamplerStatus, Snapshot};
 use crate::split::RunSplit;
@@ -39,6 +40,8 @@ pub struct Recording {
     pub requests: RunRequests,
     /// Of these the ones within windows of probes, with what the target's machine saw of them.
     pub split: RunSplit,
+    /// What every reading of the load came to, those that are not kept as well.
+    pub courses: RunCourses,
     /// Readings of host and processes, oldest first.
     pub snapshots: Vec<Snapshot>,
     /// Every how many snapshots one was kept (1: all).
@@ -511,6 +514,7 @@ impl Recording {
             timeline: Timeline::default(),
             requests: RunRequests::default(),
             split: RunSplit::default(),
+            courses: RunCourses::default(),
             snapshots: Vec::new(),
             snapshot_stride: 1,
             after: Vec::new(),
@@ -531,22 +535,18 @@ impl Recording {
     }
 
     /// Adds a snapshot, thinning the kept ones when they are too many. `number` counts all snapshots of the run from 0.
-    /// Its stacks are added to the run's.
+    /// Its stacks are added to the run's, and its readings to [`Recording::courses`].
     pub fn push_snapshot(&mut self, number: u64, mut snapshot: Snapshot) {
         if let Some(profile) = snapshot.profile.take() {
-            self.add_profile(&profile);
+            self.profile.add(&profile);
         }
+        self.courses.push(&snapshot);
         if snapshot.is_after_load {
             thin_and_keep(&mut self.after, &mut self.after_stride, self.after_count, snapshot);
             self.after_count += 1;
         } else {
             thin_and_keep(&mut self.snapshots, &mut self.snapshot_stride, number, snapshot);
         }
-    }
-
-    /// Adds the stacks of a snapshot that is not kept.
-    pub fn add_profile(&mut self, profile: &Profile) {
-        self.profile.add(profile);
     }
 
     /// Adds an event, within the bounds.

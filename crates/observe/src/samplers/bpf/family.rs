@@ -228,7 +228,8 @@ impl Family {
         if !self.has_windows() || !self.pending.is_empty() || self.running.is_empty() {
             return None;
         }
-        let looks = self.window.enough.is_none() && self.level == Level::Windows;
+        let looks = self.window.enough.is_none()
+            && (self.level == Level::Windows || self.level == Level::Light && self.window.may_end_early());
         let next_ns = match self.window.open_since_ns {
             Some(_) => [self.window.ends_ns, looks.then_some(self.window.look_ns)].into_iter().flatten().min(),
             None => self.window.opens_ns(),
@@ -237,8 +238,8 @@ impl Family {
         Some(Duration::from_nanos(u64::try_from(wait_ns).unwrap_or(0)))
     }
 
-    /// Opens a window that is due between two readings, ends one whose time is up, and ends the dearest probes of an open
-    /// one where they have seen enough.
+    /// Opens a window that is due between two readings, ends one whose time is up, and ends where enough was seen: a due
+    /// window of the light probes, or of any other the dearest probes.
     pub(crate) fn relieve(&mut self) {
         let now_ns = clock::monotonic_ns();
         if self.window.open_since_ns.is_none() {
@@ -251,11 +252,18 @@ impl Family {
             self.end_window();
             return;
         }
-        if self.level != Level::Windows || self.window.enough.is_some() || now_ns < self.window.look_ns {
+        let may_end_early = self.level == Level::Light && self.window.may_end_early();
+        let looks = self.level == Level::Windows || may_end_early;
+        if !looks || self.window.enough.is_some() || now_ns < self.window.look_ns {
             return;
         }
         self.window.look_ns = now_ns.saturating_add(CALLS_LOOK_NS);
         if self.doings().saturating_sub(self.window.doings) < CALLS_ENOUGH {
+            return;
+        }
+        if may_end_early {
+            self.window.ends_ns = Some(now_ns);
+            self.end_window();
             return;
         }
         for running in self.running.iter_mut().filter(|running| running.probe.runs == Runs::UntilEnough) {
@@ -299,7 +307,7 @@ impl Family {
             }
         }
         let (replies, doings) = (self.replies(), self.doings());
-        self.window.open(now_ns, clock::monotonic_ns(), length_ns, replies, doings);
+        self.window.open(why, now_ns, clock::monotonic_ns(), length_ns, replies, doings);
     }
 
     /// Closes the window where its time is up.

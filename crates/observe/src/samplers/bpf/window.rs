@@ -29,6 +29,8 @@ pub(super) struct Window {
     began_ns: Option<i64>,
     /// When the open one was opened.
     pub(super) open_since_ns: Option<i64>,
+    /// Why it was opened.
+    why: Option<Why>,
     /// When it is to end; `None`: with the first reading after the shortest time.
     pub(super) ends_ns: Option<i64>,
     /// When its first program was attached.
@@ -111,15 +113,29 @@ impl Window {
     }
 
     /// One has been opened: from when on programs were attached, and when all were.
-    pub(super) fn open(&mut self, attached_ns: i64, since_ns: i64, length_ns: Option<i64>, replies: u64, doings: u64) {
+    pub(super) fn open(
+        &mut self,
+        why: Why,
+        attached_ns: i64,
+        since_ns: i64,
+        length_ns: Option<i64>,
+        replies: u64,
+        doings: u64,
+    ) {
         let took_ns = since_ns.saturating_sub(attached_ns);
         self.attached_ns = attached_ns;
         self.open_since_ns = Some(since_ns);
+        self.why = Some(why);
         // Detaching takes about as long as attaching.
         self.ends_ns = length_ns.map(|length_ns| attached_ns.saturating_add((length_ns - took_ns).max(took_ns)));
         (self.replies, self.doings, self.enough) = (replies, doings, None);
         self.look_ns = since_ns.saturating_add(CALLS_NS_MIN);
         self.begun += 1;
+    }
+
+    /// Whether the open one may end where enough was seen. One after a slow tick may not: what is sought there is rare.
+    pub(super) fn may_end_early(&self) -> bool {
+        self.open_since_ns.is_some() && self.why == Some(Why::Due) && self.ends_ns.is_some()
     }
 
     /// Whether the open one's time is up.
@@ -182,7 +198,7 @@ mod tests {
             if (is_due || why == Why::Slow)
                 && let Some(length_ns) = window.may_open(now_ns, why)
             {
-                window.open(now_ns, now_ns, length_ns, 0, 0);
+                window.open(why, now_ns, now_ns, length_ns, 0, 0);
             }
             let taken: i64 = found.iter().map(|(_, length)| length).sum();
             let whole_ms = measured_ms.map_or(ms, |ms| ms as i64);
