@@ -20,7 +20,7 @@ use crate::thresholds::CONNECT_NS;
 use model::request::{Request, RequestEnd};
 use model::slow::{OneWait, SlowRequest, SlowTime, Wait, WaitShare};
 use model::split::{Passage, SplitRequest, Unsplit};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// Fewer joined slow requests say nothing of the others.
 const JOINED_MIN: usize = 20;
@@ -360,7 +360,8 @@ fn ratio(
     whole: impl Fn(&Cut<'_>) -> f64,
     stretch_ns: u64,
 ) -> (f64, f64) {
-    let mut stretches: HashMap<u64, (f64, f64)> = HashMap::new();
+    // In order: sums of the same figures must be the same figure each time.
+    let mut stretches: BTreeMap<u64, (f64, f64)> = BTreeMap::new();
     for cut in cuts {
         let sums = stretches.entry(cut.request.ended_ns / stretch_ns.max(1)).or_default();
         *sums = (sums.0 + part(cut), sums.1 + whole(cut));
