@@ -315,17 +315,18 @@ impl Account {
             return None;
         }
         let stretch_ns = STRETCH_NS_MIN.max(facts.end_ns.saturating_sub(facts.start_ns) / STRETCHES_MAX);
+        const INSIDE: [Wait; 5] = [Wait::There, Wait::Socket, Wait::Server, Wait::Back, Wait::Network];
+        let inside = |cut: &Cut<'_>| INSIDE.iter().map(|wait| cut.ns[wait.index()]).sum::<f64>();
         let joined: Vec<&Cut<'_>> = cuts.iter().filter(|cut| cut.is_joined).collect();
+        let known: Vec<&Cut<'_>> = joined.iter().copied().filter(|cut| inside(cut) > 0.0).collect();
         let all: Vec<&Cut<'_>> = cuts.iter().collect();
         let whole = |cut: &Cut<'_>| cut.excess_ns;
         let mut shares = Wait::ALL.map(|wait| ratio(&all, |cut| cut.ns[wait.index()], whole, stretch_ns));
         let (unsplit, _) = shares[Wait::Unsplit.index()];
-        if joined.len() >= JOINED_MIN && unsplit > 0.0 {
+        if known.len() >= JOINED_MIN && unsplit > 0.0 {
             shares[Wait::Unsplit.index()] = (0.0, 0.0);
-            const INSIDE: [Wait; 5] = [Wait::There, Wait::Socket, Wait::Server, Wait::Back, Wait::Network];
-            let inside = |cut: &Cut<'_>| INSIDE.iter().map(|wait| cut.ns[wait.index()]).sum::<f64>();
             for wait in INSIDE {
-                let (share, half) = ratio(&joined, |cut| cut.ns[wait.index()], inside, stretch_ns);
+                let (share, half) = ratio(&known, |cut| cut.ns[wait.index()], inside, stretch_ns);
                 let (own, own_half) = shares[wait.index()];
                 shares[wait.index()] = (own + unsplit * share, own_half + unsplit * half);
             }
