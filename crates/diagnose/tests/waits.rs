@@ -280,7 +280,7 @@ fn slow_ones_that_are_the_first_on_their_connection_are_said_to_be_so() {
                 let is_slow = n.is_multiple_of(5);
                 let of = request(n, at(n), if is_slow { 30 * MS } else { MS / 2 });
                 // A few first ones are quick; or first ones are as often slow as others.
-                let is_first = if first { is_slow || n % 50 == 7 } else { n % 3 == 0 };
+                let is_first = if first { is_slow || n % 50 == 7 } else { n.is_multiple_of(3) };
                 if is_first { Request { ordinal: 1, before_ns: None, ..of } } else { of }
             };
             ((0..100).map(one).collect(), Vec::new())

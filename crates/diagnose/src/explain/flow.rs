@@ -123,6 +123,52 @@ pub(crate) fn fit(findings: &mut [Finding], losses: &[Loss]) {
 mod tests {
     use super::*;
     use crate::catalogue::GROUPS;
+    use model::finding::Severity;
+
+    fn found(id: &str, of: LossKind, share: f64, because_of: &[&str]) -> Finding {
+        Finding {
+            id: id.to_owned(),
+            about: About::Target,
+            status: Status::Supported,
+            severity: Severity::Error,
+            title: String::new(),
+            because: Vec::new(),
+            remedy: String::new(),
+            check_yourself: String::new(),
+            confidence: 1.0,
+            causes: Vec::new(),
+            because_of: because_of.iter().map(|id| (*id).to_owned()).collect(),
+            explains: Some(Explains { share, low: share * 0.9, high: 1.0, of }),
+        }
+    }
+
+    #[test]
+    fn roots_explain_no_more_than_all_and_what_is_contested_widens_their_intervals() {
+        let loss = |kind| Loss {
+            kind,
+            share: 0.5,
+            text: String::new(),
+            unexplained: 1.0,
+            time: None,
+            concentrated: Vec::new(),
+        };
+        let mut findings = vec![
+            found("a", LossKind::Failed, 0.9, &[]),
+            found("b", LossKind::Failed, 0.6, &[]),
+            found("c", LossKind::Failed, 0.8, &["a"]),
+            found("d", LossKind::Slow, 0.7, &[]),
+        ];
+        fit(&mut findings, &[loss(LossKind::Failed), loss(LossKind::Slow)]);
+        let of = |i: usize| findings[i].explains.unwrap();
+        assert!((of(0).share - 0.6).abs() < 1e-9 && (of(1).share - 0.4).abs() < 1e-9, "{findings:#?}");
+        // All but what the other claims: 1 − 0.6, and 1 − 0.9.
+        assert!((of(0).low - 0.4).abs() < 1e-9 && (of(1).low - 0.1).abs() < 1e-9, "{findings:#?}");
+        assert_eq!(
+            (of(2).share, of(3).share),
+            (0.8, 0.7),
+            "what is brought about is its root's; another loss is its own"
+        );
+    }
 
     #[test]
     fn claims_name_causes_of_the_catalogue_once() {
