@@ -4,7 +4,7 @@ CARGO ?= cargo
 export CARGO_TERM_PROGRESS_WHEN ?= never
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build release check test truth soak lint format doc fuzz audit sbom bench instructions packages man
+.PHONY: help demo build release check test truth truth-shares soak lint format doc fuzz audit sbom bench instructions packages man
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -31,6 +31,9 @@ check: ## what a change needs before it is shown: format, clippy, unit tests and
 truth: ## known causes, run live: is each found, first, and nothing else? writes docs/truth.md (ten minutes; RUNS=10 each so often)
 	@scripts/packages.sh test
 	PLIMSOLL_TRUTH=$(or $(CASES),all) PLIMSOLL_TRUTH_RUNS=$(or $(RUNS),1) $(CARGO) test -p plimsoll --test truth -- --nocapture
+
+truth-shares: ## defects of known cost, run live: is the share that is stated the one they have? RUNS=10 each so often
+	PLIMSOLL_SHARES=$(or $(RUNS),10) $(CARGO) test -p plimsoll --test shares -- --nocapture
 
 soak: ## whole runs on the simulated network, seeds nobody has tried, for SECONDS (default: an hour)
 	PLIMSOLL_SIM_SECONDS=$(or $(SECONDS),3600) $(CARGO) test -p plimsoll-session --test simulated -- --nocapture

@@ -35,7 +35,7 @@ pub use explain::{graph, ledger};
 pub use rule::{CauseRule, Rule};
 pub use rules::RULES;
 
-use explain::gives;
+use explain::{gives, waits};
 use facts::Facts;
 use history::History;
 use model::Recording;
@@ -103,12 +103,19 @@ pub fn diagnose_with(recording: &Recording, history: &History) -> Diagnosis {
     });
     let mut findings: Vec<Finding> = answers.into_iter().map(|(_, _, finding)| finding).chain(causes).collect();
     graph::join(&mut findings);
+    let slow = losses.iter().any(|loss| loss.kind == LossKind::Slow).then(|| waits::slow_time(&facts)).flatten();
+    if let Some((account, _)) = &slow {
+        explain::untie(&mut findings, account);
+        explain::measure(&mut findings, account);
+    }
+    explain::fit(&mut findings, &losses);
+    findings.iter_mut().for_each(weigh);
     // A stable sort: equals stay in the registries' order.
     findings.sort_by(|a, b| place(b, &losses).total_cmp(&place(a, &losses)));
     findings.sort_by_key(|f| {
         (rank(f.status), Reverse(severity_rank(f)), f.about == About::Target && !f.because_of.is_empty())
     });
-    ledger::settle(&mut losses, &findings);
+    ledger::settle(&facts, &mut losses, &findings, slow.map(|(_, time)| time));
     let expectations = expectations::judge(&facts, &validity);
     let summary = summary::summary(&facts, &expectations);
     let segments = if has == Needs::Nothing { Vec::new() } else { segments::segments(&facts) };
@@ -127,12 +134,15 @@ fn within(mut finding: Finding, losses: &[Loss]) -> Finding {
     if had.is_some() && finding.explains.is_none() && finding.severity == Severity::Warning {
         finding.severity = Severity::Info;
     }
-    // What explains next to nothing of time lost is no answer to what gives.
+    finding
+}
+
+/// What explains next to nothing of time lost is no answer to what gives.
+fn weigh(finding: &mut Finding) {
     let is_of_time = |kind| matches!(kind, LossKind::Slow | LossKind::Waiting | LossKind::Capacity);
     if finding.explains.is_some_and(|explains| is_of_time(explains.of) && explains.high < EXPLAINS_MIN) {
         finding.severity = Severity::Info;
     }
-    finding
 }
 
 /// How much of the weightiest losses it explains; of the others, how sure it is.

@@ -2,6 +2,7 @@
 //! each, and of the part of the run in which nothing disturbed the generator.
 
 use crate::ErrorKind;
+use crate::slow::{Concentration, SlowTime};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -186,6 +187,12 @@ pub struct Loss {
     pub text: String,
     /// The part of it that no supported finding explains, 0..=1.
     pub unexplained: f64,
+    /// Of slow requests, where their time went; null of other losses.
+    #[serde(default)]
+    pub time: Option<SlowTime>,
+    /// Where the requests that were lost or slow concentrate; empty where they are spread as the others are.
+    #[serde(default)]
+    pub concentrated: Vec<Concentration>,
 }
 
 /// How much of a loss a finding explains.

@@ -11,6 +11,7 @@ mod load;
 mod measured;
 pub mod plain;
 mod seen;
+pub mod slow;
 pub mod units;
 
 pub use load::workload::resp;

@@ -75,7 +75,7 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
 }
 
 /// The collector's pauses in the measured time, those that overlap as one, in the order of time.
-fn pauses(facts: &Facts<'_>) -> Vec<Span> {
+pub(crate) fn pauses(facts: &Facts<'_>) -> Vec<Span> {
     let events = facts.recording.events.iter().filter(|event| event.kind == COLLECTOR_PAUSE);
     let mut spans: Vec<Span> = events
         .filter_map(|event| {

@@ -1,24 +1,26 @@
 //! What the rules on pauses have in common: spans in which no request ended though some were under way at every worker of the
 //! generator, and that were not the generator's own.
 
+use crate::explain::waits::account;
 use crate::facts::Facts;
 use crate::thresholds::{PAUSE_NS, PAUSE_TIMES, PAUSED_SHARE, PERIODIC};
 use model::latency::Kind;
 use model::request::Gap;
+use model::slow::Wait;
 
 /// The pauses of the measured time.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Pauses {
+pub(crate) struct Pauses {
     /// Each, in the order of time, long enough to count.
-    pub(super) all: Vec<Gap>,
+    pub(crate) all: Vec<Gap>,
     /// The share of the measured time they took, 0..=1.
-    pub(super) share: f64,
+    pub(crate) share: f64,
     /// The median of their lengths, nanoseconds.
-    pub(super) median_ns: f64,
+    pub(crate) median_ns: f64,
     /// From the beginning of one to the next: standard deviation over mean; `None` of fewer than four.
-    pub(super) scatter: Option<f64>,
+    pub(crate) scatter: Option<f64>,
     /// The mean of those times, nanoseconds.
-    pub(super) every_ns: f64,
+    pub(crate) every_ns: f64,
 }
 
 /// Fewer are chance.
@@ -27,7 +29,7 @@ const PAUSES_MIN: usize = 4;
 const OWN_MAX: f64 = 0.5;
 
 /// The pauses; `None` where there are too few, or they take too little of the time.
-pub(super) fn pauses(facts: &Facts<'_>) -> Option<Pauses> {
+pub(crate) fn pauses(facts: &Facts<'_>) -> Option<Pauses> {
     let response = facts.latency(Kind::Service);
     if response.is_empty() {
         return None;
@@ -73,19 +75,11 @@ fn scatter(values: &[f64]) -> (f64, Option<f64>) {
     (mean, (values.len() >= 3 && mean > 0.0).then(|| variance.sqrt() / mean))
 }
 
-/// The share of the slow requests' excess that lay in pauses; 0 where there are none.
+/// The share of the slow requests' excess that lay in pauses, the collector's too; 0 where there are none.
 pub(crate) fn slow_share(facts: &Facts<'_>) -> f64 {
     let Some(pauses) = pauses(facts) else { return 0.0 };
-    let (mut within, mut all) = (0.0, 0.0);
-    for request in facts.recording.requests.sampled() {
-        let Some(excess_ns) = facts.kinds.excess_ns(request) else { continue };
-        all += excess_ns;
-        let overlaps = |gap: &Gap| request.ready_ns < gap.to_ns && gap.from_ns < request.ended_ns;
-        if pauses.all.iter().any(overlaps) {
-            within += excess_ns;
-        }
-    }
-    if all > 0.0 { within / all } else { pauses.share }
+    account(facts)
+        .map_or(pauses.share, |account| account.share(Wait::Pause).share + account.share(Wait::Collector).share)
 }
 
 impl Pauses {

@@ -13,6 +13,8 @@ const ALL_CORES: &str = "cpu-saturated";
 const LIMITS: [&str; 3] = ["single-thread-bound", ALL_CORES, "at-its-limit"];
 /// A share of which more is all but all.
 const NEARLY_ALL: f64 = 0.95;
+/// From this share on what is not explained is said.
+const UNEXPLAINED_MIN: f64 = 0.1;
 
 /// The sentence. Findings come ranked.
 pub fn gives(facts: &Facts<'_>, validity: &Validity, findings: &[Finding], losses: &[Loss]) -> WhatGives {
@@ -77,6 +79,13 @@ fn is_of_overload(facts: &Facts<'_>, kind: LossKind) -> bool {
     }
 }
 
+/// What no cause explains of a loss of which the parts were measured, where it is worth saying.
+fn unexplained(kind: LossKind, losses: &[Loss]) -> String {
+    let is_measured = |loss: &&Loss| loss.kind == kind && (loss.time.is_some() || kind == LossKind::Failed);
+    let rest = losses.iter().find(is_measured).map_or(0.0, |loss| loss.unexplained);
+    if rest >= UNEXPLAINED_MIN { format!(", {} unexplained", percent(rest)) } else { String::new() }
+}
+
 /// How much of which loss a finding explains, in words to put behind its sentence.
 fn explained(finding: &Finding, losses: &[Loss]) -> String {
     let Some(explains) = finding.explains else { return String::new() };
@@ -95,5 +104,5 @@ fn explained(finding: &Finding, losses: &[Loss]) -> String {
     } else {
         format!("about {}", percent(explains.share))
     };
-    format!(" ({share} {what})")
+    format!(" ({share} {what}{})", unexplained(explains.of, losses))
 }

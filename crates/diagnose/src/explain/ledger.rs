@@ -6,15 +6,18 @@
 //! beyond its work and its wait for a CPU, while processors were free: queueing in front of a full processor is what any
 //! server has at that load, and is none. *Capacity*: what was due by the clock and did not come.
 //!
-//! A cause gets no share by lasting: each rule measures what it explains, or says nothing of it. Where nothing is lost,
-//! nothing of the target is above "info". What no cause explains is said.
+//! A cause gets no share by lasting: each rule measures what it explains, or says nothing of it; of slow requests the waits that
+//! were measured ([`super::waits`]) take the place of that, and flow to one root ([`super::flow`]). The roots of a loss never
+//! explain more than all of it. Where nothing is lost, nothing of the target is above "info". What no cause explains is said.
 
+use super::concentrations;
 use crate::causes::pauses::slow_share;
 use crate::facts::{Facts, duration, percent};
 use crate::thresholds;
 use model::ErrorKind;
 use model::finding::{Explains, Finding, Loss, LossKind, Status};
 use model::latency::Kind;
+use model::slow::SlowTime;
 use model::units::show_grouped;
 
 /// The generator's own limits: no loss of the target's.
@@ -52,7 +55,14 @@ fn weight(loss: &Loss) -> f64 {
 }
 
 fn loss(kind: LossKind, share: f64, text: String) -> Loss {
-    Loss { kind, share: if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 }, text, unexplained: 1.0 }
+    Loss {
+        kind,
+        share: if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 },
+        text,
+        unexplained: 1.0,
+        time: None,
+        concentrated: Vec::new(),
+    }
 }
 
 /// Requests that failed by the target's doing, or were never answered.
@@ -198,9 +208,12 @@ pub(crate) fn of(explains: Explains, losses: &[Loss]) -> Option<Explains> {
     Some(Explains { of: *of, ..explains })
 }
 
-/// Says of each loss how much of it the supported findings explain: roots only, and never more than all.
-pub fn settle(losses: &mut [Loss], findings: &[Finding]) {
+/// Says of each loss how much of it the supported findings explain (roots only, and never more than all), where its time went,
+/// and where those that were lost or slow concentrate.
+pub(crate) fn settle(facts: &Facts<'_>, losses: &mut [Loss], findings: &[Finding], time: Option<SlowTime>) {
     for loss in losses {
+        loss.time = time.clone().filter(|_| loss.kind == LossKind::Slow);
+        loss.concentrated = concentrations(facts, loss.kind);
         let roots = findings.iter().filter(|f| f.status == Status::Supported && f.because_of.is_empty());
         let explained: f64 = roots.filter_map(|f| f.explains).filter(|e| e.of == loss.kind).map(|e| e.share).sum();
         loss.unexplained = (1.0 - explained).clamp(0.0, 1.0);

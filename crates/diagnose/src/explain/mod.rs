@@ -1,5 +1,12 @@
-//! What was lost, which of the causes found brought it about, and the sentence that says what gives first.
+//! What was lost and where its time went, which of the causes found brought it about, and the sentence that says what gives first.
 
+mod concentration;
+mod flow;
 pub(crate) mod gives;
 pub mod graph;
 pub mod ledger;
+mod states;
+pub(crate) mod waits;
+
+pub(crate) use concentration::concentrations;
+pub(crate) use flow::{fit, measure, untie};

@@ -11,7 +11,7 @@ mod scope;
 mod stands;
 
 pub use processes::{Demand, Host, NeighbourUse, Part, Span};
-pub use requests::{Fast, Kinds};
+pub use requests::{Fast, Kinds, SLOW_BY_NS, SLOW_TIMES, taken_ns};
 pub use scope::Scope;
 pub use stands::{Stand, Stands};
 
@@ -85,7 +85,7 @@ impl<'r> Facts<'r> {
             host,
             generator_host,
         } = Part::of(history, window);
-        Facts {
+        let mut facts = Facts {
             recording,
             history,
             start_ns,
@@ -103,7 +103,11 @@ impl<'r> Facts<'r> {
             generator_host,
             ended: counts.ok as f64 + counts.failed as f64,
             kinds: Kinds::of(recording),
+        };
+        if let Some((work_ns, utilisation)) = facts.cpu_ns_per_request().zip(facts.busiest_demand()) {
+            facts.kinds.allow_queueing(recording, work_ns, utilisation);
         }
+        facts
     }
 
     /// What the CPUs of a part of the run did, such as of a segment ([`crate::segments::window`]).

@@ -3,8 +3,11 @@
 //!
 //! From the uniform sample of all measured requests. The fast band of a kind is the lower quarter of its times; a request is
 //! slow where it took three times as long and a millisecond more. So a file of a gigabyte is not slow beside a page, nor one
-//! URL that computes beside one that does not; and where all requests of a kind are alike, none is.
+//! URL that computes beside one that does not; and where all requests of a kind are alike, none is. Queueing that any server
+//! has at its utilisation ρ is taken off first: work × ρ ÷ (1 − ρ) (M/M/1, as of a processor that is shared), the work being
+//! that of a quick request: the CPU time of a mean one, and no more than the fast band.
 
+use crate::thresholds::DEMAND_FULL;
 use model::Recording;
 use model::request::{Request, RequestEnd};
 use std::collections::BTreeMap;
@@ -23,6 +26,8 @@ pub struct Fast {
     pub count: usize,
     /// The lower quartile of their times, nanoseconds.
     pub ns: f64,
+    /// What one of them may stand in line besides, at the target's utilisation, nanoseconds.
+    pub queueing_ns: f64,
 }
 
 /// Which kind: entry of the workload, and the size of the reply by powers of two.
@@ -56,23 +61,38 @@ impl Kinds {
         good.iter().for_each(|request| times.entry(kind(request)).or_default().push(taken_ns(request)));
         let bands = times.into_iter().filter(|(_, times)| times.len() >= KIND_MIN).map(|(kind, mut times)| {
             times.sort_by(f64::total_cmp);
-            (kind, Fast { count: times.len(), ns: times[times.len() / 4] })
+            (kind, Fast { count: times.len(), ns: times[times.len() / 4], queueing_ns: 0.0 })
         });
         let mut kinds = Kinds { bands: bands.collect(), count: good.len(), ..Kinds::default() };
-        let all: f64 = good.iter().map(|request| taken_ns(request)).sum();
-        let excess: Vec<f64> = good.iter().filter_map(|request| kinds.excess_ns(request)).collect();
-        if all > 0.0 {
-            kinds.slow_time = Some(excess.iter().sum::<f64>() / all);
-            kinds.slow = excess.len() as f64 / good.len() as f64;
-        }
+        kinds.sum_up(recording);
         kinds
     }
 
-    /// How much longer a slow request took than the fast band of its kind, nanoseconds; `None` of one that was not slow.
+    /// Takes off what any server's requests stand in line, whose work takes so long at such a utilisation, 0..=1.
+    pub(super) fn allow_queueing(&mut self, recording: &Recording, work_ns: f64, utilisation: f64) {
+        let utilisation = utilisation.clamp(0.0, DEMAND_FULL.value);
+        for fast in self.bands.values_mut() {
+            fast.queueing_ns = work_ns.clamp(0.0, fast.ns) * utilisation / (1.0 - utilisation);
+        }
+        self.sum_up(recording);
+    }
+
+    fn sum_up(&mut self, recording: &Recording) {
+        let good: Vec<&Request> = recording.requests.sampled().filter(|r| r.end == RequestEnd::Ok).collect();
+        let all: f64 = good.iter().map(|request| taken_ns(request)).sum();
+        let excess: Vec<f64> = good.iter().filter_map(|request| self.excess_ns(request)).collect();
+        if all > 0.0 {
+            self.slow_time = Some(excess.iter().sum::<f64>() / all);
+            self.slow = excess.len() as f64 / good.len() as f64;
+        }
+    }
+
+    /// How much longer a slow request took than the fast band of its kind and the queueing of any server, nanoseconds; `None`
+    /// of one that was not slow.
     pub fn excess_ns(&self, request: &Request) -> Option<f64> {
         let fast = self.fast(request)?;
-        let taken = taken_ns(request);
-        (taken > SLOW_TIMES * fast.ns && taken > fast.ns + SLOW_BY_NS).then_some(taken - fast.ns)
+        let (taken, usual) = (taken_ns(request), fast.ns + fast.queueing_ns);
+        (taken > SLOW_TIMES * fast.ns && taken > usual + SLOW_BY_NS).then_some(taken - usual)
     }
 
     /// The fast band of a request's kind.

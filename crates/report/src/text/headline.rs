@@ -6,7 +6,7 @@
 //! its figures are the result, and those of the whole run are said below.
 
 use super::page::{Page, Span};
-use super::{Options, Paint, findings};
+use super::{Options, Paint, findings, slow};
 use crate::figures::{Permille, quantile, requested_per_s, without_windows};
 use crate::words::{
     bounded, byte_rate, capitalized, counted, duration, figure, grouped, listed, of_plan, percent, rate,
@@ -58,6 +58,7 @@ fn gives<W: Write>(page: &mut Page<'_, W>, diagnosis: &Diagnosis, options: &Opti
     };
     let id = gives.finding.as_ref().map_or(String::new(), |id| format!(" [{id}]"));
     page.wrapped(0, (Paint::Plain, String::new()), paint, &format!("{}{id}", capitalized(&gives.text)))?;
+    slow::bar(page, diagnosis)?;
     match diagnosis.first_to_give() {
         Some(finding) => findings::proof(page, finding, options),
         None => Ok(()),

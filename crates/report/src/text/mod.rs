@@ -18,6 +18,7 @@ pub mod load_line;
 pub(crate) mod page;
 pub(crate) mod remote;
 mod segments;
+mod slow;
 mod split;
 
 use crate::{Describe, damage, words};
@@ -116,6 +117,7 @@ pub fn write(
         latency::table(page, recording)?;
         latency::bars(page, recording)?;
         split::write(page, recording)?;
+        slow::slowest(page, diagnosis)?;
         latency::gaps::write(page, recording)?;
         failures::errors(page, recording, options.describe)?;
         failures::status(page, recording)?;

@@ -189,7 +189,14 @@ pub fn diagnosis() -> Diagnosis {
             explains: Some(model::finding::Explains { share: 0.5, low: 0.25, high: 0.75, of: LossKind::Slow }),
         }],
         gives: Some(WhatGives { standing: Standing::Gives, text: "t".to_owned(), finding: None }),
-        losses: vec![Loss { kind: LossKind::Slow, share: 0.5, text: "x".to_owned(), unexplained: 0.5 }],
+        losses: vec![Loss {
+            kind: LossKind::Slow,
+            share: 0.5,
+            text: "x".to_owned(),
+            unexplained: 0.5,
+            time: None,
+            concentrated: Vec::new(),
+        }],
         held: None,
         segments: Vec::new(),
     }

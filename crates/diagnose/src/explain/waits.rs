@@ -1,0 +1,390 @@
+//! The excess of slow requests, cut into exclusive waits.
+//!
+//! Of each slow request of the uniform sample: what it took beyond the fast band of its own kind ([`crate::facts::Kinds`]), by
+//! what it waited for at each moment. Where a request was joined with what the target's sockets saw ([`crate::split`]), its
+//! moments are known; of others the client's stamps are. What lies in a pause of all requests, or in one of the collector, is
+//! that pause's, together with the time until those that stood in it were answered. From each wait is taken what a fast
+//! request spends in it, and the rest is brought to the excess, so that the waits of a request add up to it.
+//!
+//! Over all of them a wait's share is a ratio of sums. Its interval is that of a ratio over stretches of the run (W. G.
+//! Cochran, "Sampling Techniques", 1977, 6.3: requests of one pause are no independent ones), Student's 95 %, and wider by
+//! 3 ÷ n, as of what was never seen among n there may be so much ("rule of three"). Requests that were not joined are taken
+//! to be as those that were, where those are twenty and more. What was in the target is then cut by the states of its
+//! threads ([`super::states`]): known of the windows as a whole only, so such a share may be half of itself, or so much more.
+
+use super::states::States;
+use crate::causes::{garbage_collection, pauses};
+use crate::facts::{Facts, seconds, taken_ns};
+use crate::split::Parts;
+use crate::thresholds::CONNECT_NS;
+use model::request::{Request, RequestEnd};
+use model::slow::{OneWait, SlowRequest, SlowTime, Wait, WaitShare};
+use model::split::{Passage, SplitRequest, Unsplit};
+use std::collections::{BTreeMap, HashMap};
+
+/// Fewer joined slow requests say nothing of the others.
+const JOINED_MIN: usize = 20;
+/// A share that is known of the windows as a whole only may be off by so much of itself.
+const STATES_MARGIN: f64 = 0.5;
+/// So many of the slowest are shown.
+const SLOWEST: usize = 3;
+/// Of those that stood in a pause, when this share was answered the pause's line is over.
+const DRAINED: f64 = 0.9;
+/// Stretches for the interval: at least so long, and so many at the most.
+const STRETCH_NS_MIN: u64 = 1_000_000_000;
+const STRETCHES_MAX: u64 = 30;
+
+const WAITS: usize = Wait::ALL.len();
+/// Nanoseconds by [`Wait::index`].
+type ByWait = [f64; WAITS];
+
+/// A request's waits, and when it ended.
+#[derive(Debug, Clone)]
+struct Cut<'r> {
+    request: &'r Request,
+    excess_ns: f64,
+    is_joined: bool,
+    ns: ByWait,
+}
+
+/// From, to, and until when those that stood in it were answered; nanoseconds.
+type Pause = (u64, u64);
+
+/// A share with its bounds, 0..=1.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Bounded {
+    pub(crate) share: f64,
+    pub(crate) low: f64,
+    pub(crate) high: f64,
+}
+
+/// What slow requests of a run waited for.
+#[derive(Debug, Clone)]
+pub(crate) struct Account {
+    requests: usize,
+    joined: usize,
+    excess_ns: f64,
+    /// The share of each wait with the half of its interval's width.
+    shares: [(f64, f64); WAITS],
+    /// Whether the threads' states say what the target did.
+    pub(crate) has_states: bool,
+}
+
+impl Account {
+    /// Of one wait: its share with its bounds.
+    pub(crate) fn share(&self, wait: Wait) -> Bounded {
+        let (share, half) = self.shares[wait.index()];
+        let share = share.clamp(0.0, 1.0);
+        Bounded { share, low: (share - half).max(0.0), high: (share + half).min(1.0) }
+    }
+
+    /// How much of it is known by the moments of single requests, or by the threads' states.
+    pub(crate) fn is_seen(&self, wait: Wait) -> bool {
+        self.has_states || !is_by_states(wait)
+    }
+}
+
+/// Whether a wait is told by the states of threads, not by moments of requests.
+pub(crate) fn is_by_states(wait: Wait) -> bool {
+    use Wait::{Backend, Disk, Lock, Log, OnCpu, Runnable, Sleep, Throttled};
+    matches!(wait, OnCpu | Runnable | Throttled | Disk | Lock | Backend | Log | Sleep)
+}
+
+/// How requests are cut: where all stood still, what was joined, and what fast requests spend in each wait.
+struct Knife<'r> {
+    facts: &'r Facts<'r>,
+    joined: HashMap<Place, Passage>,
+    collector: Vec<Pause>,
+    pauses: Vec<Pause>,
+    /// Of a fast request that was not joined, and of one that was: the share of its time in each wait.
+    fast: [ByWait; 2],
+    /// How long a fast one that was joined is in the target, nanoseconds.
+    fast_in_server_ns: f64,
+    has_two_clocks: bool,
+}
+
+/// By what a request is known again: worker, connection, which of its lives, ordinal, when it was sent.
+type Place = (u16, u32, u32, u32, u64);
+
+fn place(request: &Request) -> Place {
+    (request.worker, request.connection, request.life, request.ordinal, request.sent_ns)
+}
+
+/// The account of a run; `None`: no sampled request was slow.
+pub(crate) fn account(facts: &Facts<'_>) -> Option<Account> {
+    Account::of(&Knife::new(facts))
+}
+
+/// The same for people and machines, with the slowest requests.
+pub(crate) fn slow_time(facts: &Facts<'_>) -> Option<(Account, SlowTime)> {
+    let knife = Knife::new(facts);
+    let account = Account::of(&knife)?;
+    let mean_us = account.excess_ns / account.requests.max(1) as f64 / 1e3;
+    let waits = Wait::ALL.into_iter().map(|wait| {
+        let Bounded { share, low, high } = account.share(wait);
+        WaitShare { wait, share, low, high, mean_us: share * mean_us }
+    });
+    let time = SlowTime {
+        requests: account.requests as u64,
+        joined: account.joined as u64,
+        excess_us: mean_us,
+        waits: waits.filter(|part| part.share > 0.0).collect(),
+        slowest: slowest(&knife),
+    };
+    Some((account, time))
+}
+
+fn slowest(knife: &Knife<'_>) -> Vec<SlowRequest> {
+    let requests = &knife.facts.recording.requests;
+    let good = requests.slowest().chain(requests.sampled()).filter(|request| request.end == RequestEnd::Ok);
+    let mut cuts: Vec<Cut<'_>> = good.filter_map(|request| knife.cut(request)).collect();
+    cuts.sort_by(|a, b| b.excess_ns.total_cmp(&a.excess_ns).then(place(a.request).cmp(&place(b.request))));
+    cuts.dedup_by_key(|cut| place(cut.request));
+    cuts.iter().take(SLOWEST).map(Cut::shown).collect()
+}
+
+impl Cut<'_> {
+    fn shown(&self) -> SlowRequest {
+        let Request { intended_ns, worker, connection, ordinal, entry, .. } = *self.request;
+        let taken_us = taken_ns(self.request) / 1e3;
+        let waits = Wait::ALL.into_iter().zip(self.ns).filter(|(_, ns)| *ns > 0.0);
+        SlowRequest {
+            due_s: seconds(intended_ns),
+            taken_us,
+            fast_us: taken_us - self.excess_ns / 1e3,
+            worker,
+            connection,
+            ordinal,
+            entry,
+            waits: waits.map(|(wait, ns)| OneWait { wait, us: ns / 1e3 }).collect(),
+        }
+    }
+}
+
+impl<'r> Knife<'r> {
+    fn new(facts: &'r Facts<'r>) -> Self {
+        let recording = facts.recording;
+        let split = recording.split.sampled().iter().chain(recording.split.slowest());
+        let joined: HashMap<Place, Passage> =
+            split.filter_map(|one| Some((place(&one.request), one.passage.ok()?))).collect();
+        let all = pauses::pauses(facts).map_or(Vec::new(), |pauses| pauses.all);
+        let mut knife = Knife {
+            facts,
+            joined,
+            collector: garbage_collection::pauses(facts),
+            pauses: drained(facts, &all.iter().map(|gap| (gap.from_ns, gap.to_ns)).collect::<Vec<Pause>>()),
+            fast: [[0.0; WAITS]; 2],
+            fast_in_server_ns: 0.0,
+            has_two_clocks: recording.capsule.target_host.is_some(),
+        };
+        (knife.fast, knife.fast_in_server_ns) = knife.of_fast();
+        knife
+    }
+
+    /// The share of their time that fast requests spend in each wait, and how long those that were joined are in the target.
+    fn of_fast(&self) -> ([ByWait; 2], f64) {
+        let mut sums = [[0.0; WAITS]; 2];
+        let mut joined: usize = 0;
+        for request in self.facts.recording.requests.sampled().filter(|request| request.end == RequestEnd::Ok) {
+            if self.facts.kinds.fast(request).is_none_or(|fast| taken_ns(request) > fast.ns) {
+                continue;
+            }
+            let (stretches, is_joined) = self.stretches(request);
+            joined += usize::from(is_joined);
+            for (wait, from_ns, to_ns) in stretches {
+                sums[usize::from(is_joined)][wait.index()] += to_ns.saturating_sub(from_ns) as f64;
+            }
+        }
+        let in_server_ns = sums[1][Wait::Server.index()] / joined.max(1) as f64;
+        for sum in &mut sums {
+            let all: f64 = sum.iter().sum();
+            sum.iter_mut().for_each(|ns| *ns /= all.max(1.0));
+        }
+        (sums, in_server_ns)
+    }
+
+    /// A request from when it was taken up to its end, each moment in one wait; and whether it was joined.
+    fn stretches(&self, request: &Request) -> (Vec<(Wait, u64, u64)>, bool) {
+        let joined = self.joined.get(&place(request)).copied();
+        let one = SplitRequest { key: 0, request: *request, passage: joined.ok_or(Unsplit::NoExchange) };
+        let parts = Parts::of(&one);
+        let Request { ready_ns, sent_ns, ended_ns, .. } = *request;
+        let sent_ns = sent_ns.clamp(ready_ns, ended_ns.max(ready_ns));
+        let begun_ns = ready_ns.saturating_add(parts.queue_ns as u64).min(sent_ns);
+        let connect = match parts.connect_ns >= CONNECT_NS.value {
+            true => Wait::ConnectAgain,
+            false => Wait::Connect,
+        };
+        let mut stretches = vec![(Wait::Queue, ready_ns, begun_ns), (connect, begun_ns, sent_ns)];
+        match joined {
+            None => stretches.push((Wait::Unsplit, sent_ns, ended_ns)),
+            Some(passage) => {
+                // Another machine's clock may put them outside, or the generator may have been late.
+                let arrived_ns = passage.arrived_ns.clamp(sent_ns, ended_ns.max(sent_ns));
+                let read_ns = passage.read_ns.clamp(arrived_ns, ended_ns.max(arrived_ns));
+                let written_ns = passage.written_ns.clamp(read_ns, ended_ns.max(read_ns));
+                let way = |wait| if self.has_two_clocks { Wait::Network } else { wait };
+                stretches.extend([
+                    (way(Wait::There), sent_ns, arrived_ns),
+                    (Wait::Socket, arrived_ns, read_ns),
+                    (Wait::Server, read_ns, written_ns),
+                    (way(Wait::Back), written_ns, ended_ns),
+                ]);
+            }
+        }
+        (stretches, joined.is_some())
+    }
+
+    /// A slow request's excess by wait; `None` of one that was not slow.
+    fn cut<'q>(&self, request: &'q Request) -> Option<Cut<'q>> {
+        let excess_ns = self.facts.kinds.excess_ns(request)?;
+        let fast_ns = self.facts.kinds.fast(request)?.ns;
+        let (stretches, is_joined) = self.stretches(request);
+        let mut ns = [0.0; WAITS];
+        for (wait, from_ns, to_ns) in stretches {
+            let mut rest = to_ns.saturating_sub(from_ns) as f64;
+            // A SYN that came while nobody was answered found nobody who made room for it.
+            let is_paused = |spans: &[Pause]| overlap_ns(spans, from_ns, from_ns.saturating_add(1)) > 0.0;
+            let wait = match wait {
+                Wait::ConnectAgain if is_paused(&self.collector) => Wait::Collector,
+                Wait::ConnectAgain if is_paused(&self.pauses) => Wait::Pause,
+                wait => wait,
+            };
+            // What the way takes is no pause's; a SYN that is sent again is so after a second whatever else is then.
+            if matches!(wait, Wait::Queue | Wait::Connect | Wait::Socket | Wait::Server | Wait::Unsplit) {
+                let collector = overlap_ns(&self.collector, from_ns, to_ns).min(rest);
+                // Where both are, it is the collector's.
+                let pause = (overlap_ns(&self.pauses, from_ns, to_ns) - collector).clamp(0.0, rest - collector);
+                ns[Wait::Collector.index()] += collector;
+                ns[Wait::Pause.index()] += pause;
+                rest -= collector + pause;
+            }
+            ns[wait.index()] += rest;
+        }
+        let usual = &self.fast[usize::from(is_joined)];
+        ns.iter_mut().zip(usual).for_each(|(ns, usual)| *ns = (*ns - usual * fast_ns).max(0.0));
+        let all: f64 = ns.iter().sum();
+        match all > 0.0 {
+            true => ns.iter_mut().for_each(|ns| *ns *= excess_ns / all),
+            false => ns[Wait::Unsplit.index()] = excess_ns,
+        }
+        Some(Cut { request, excess_ns, is_joined, ns })
+    }
+}
+
+/// How long a stretch lies in spans that do not overlap each other and are in the order of time, nanoseconds.
+fn overlap_ns(spans: &[Pause], from_ns: u64, to_ns: u64) -> f64 {
+    let first = spans.partition_point(|(_, end_ns)| *end_ns <= from_ns);
+    let within = spans[first..].iter().take_while(|(begin_ns, _)| *begin_ns < to_ns);
+    within.map(|(begin_ns, end_ns)| to_ns.min(*end_ns).saturating_sub(from_ns.max(*begin_ns)) as f64).sum()
+}
+
+/// Pauses, each with the time until those that stood in it were answered, at most as long again.
+fn drained(facts: &Facts<'_>, pauses: &[Pause]) -> Vec<Pause> {
+    let mut spans = pauses.to_vec();
+    spans.sort_unstable();
+    spans.dedup_by(|later, first| later.0 < first.1);
+    let mut ends: Vec<Vec<u64>> = vec![Vec::new(); spans.len()];
+    for request in facts.recording.requests.sampled() {
+        // The last pause that ended while it was under way.
+        let after = spans.partition_point(|(_, to_ns)| *to_ns <= request.ended_ns);
+        let Some((i, (from_ns, to_ns))) = after.checked_sub(1).map(|i| (i, spans[i])) else { continue };
+        let limit_ns = to_ns.saturating_add(to_ns - from_ns);
+        if request.ready_ns < to_ns && request.ended_ns <= limit_ns {
+            ends[i].push(request.ended_ns);
+        }
+    }
+    for (i, ends) in ends.iter_mut().enumerate() {
+        ends.sort_unstable();
+        let next_ns = spans.get(i + 1).map_or(u64::MAX, |next| next.0);
+        let last = ((ends.len() as f64 * DRAINED) as usize).min(ends.len().saturating_sub(1));
+        if let Some(end_ns) = ends.get(last) {
+            spans[i].1 = spans[i].1.max(*end_ns).min(next_ns);
+        }
+    }
+    spans
+}
+
+impl Account {
+    fn of(knife: &Knife<'_>) -> Option<Self> {
+        let facts = knife.facts;
+        let good = facts.recording.requests.sampled().filter(|request| request.end == RequestEnd::Ok);
+        let cuts: Vec<Cut<'_>> = good.filter_map(|request| knife.cut(request)).collect();
+        let excess_ns: f64 = cuts.iter().map(|cut| cut.excess_ns).sum();
+        if cuts.is_empty() || excess_ns <= 0.0 {
+            return None;
+        }
+        let stretch_ns = STRETCH_NS_MIN.max(facts.end_ns.saturating_sub(facts.start_ns) / STRETCHES_MAX);
+        const INSIDE: [Wait; 5] = [Wait::There, Wait::Socket, Wait::Server, Wait::Back, Wait::Network];
+        let inside = |cut: &Cut<'_>| INSIDE.iter().map(|wait| cut.ns[wait.index()]).sum::<f64>();
+        let joined: Vec<&Cut<'_>> = cuts.iter().filter(|cut| cut.is_joined).collect();
+        let known: Vec<&Cut<'_>> = joined.iter().copied().filter(|cut| inside(cut) > 0.0).collect();
+        let all: Vec<&Cut<'_>> = cuts.iter().collect();
+        let whole = |cut: &Cut<'_>| cut.excess_ns;
+        let mut shares = Wait::ALL.map(|wait| ratio(&all, |cut| cut.ns[wait.index()], whole, stretch_ns));
+        let (unsplit, _) = shares[Wait::Unsplit.index()];
+        if known.len() >= JOINED_MIN && unsplit > 0.0 {
+            shares[Wait::Unsplit.index()] = (0.0, 0.0);
+            for wait in INSIDE {
+                let (share, half) = ratio(&known, |cut| cut.ns[wait.index()], inside, stretch_ns);
+                let (own, own_half) = shares[wait.index()];
+                shares[wait.index()] = (own + unsplit * share, own_half + unsplit * half);
+            }
+        }
+        let mut account = Account { requests: cuts.len(), joined: joined.len(), excess_ns, shares, has_states: false };
+        let in_server_ns: f64 = joined.iter().map(|cut| cut.ns[Wait::Server.index()]).sum();
+        if joined.len() >= JOINED_MIN
+            && let Some(states) = States::of(facts, in_server_ns, knife.fast_in_server_ns)
+        {
+            account.cut_server(&states);
+        }
+        Some(account)
+    }
+
+    /// Cuts what was in the target by what its threads did.
+    fn cut_server(&mut self, states: &States) {
+        let (server, half) = self.shares[Wait::Server.index()];
+        for (wait, of_server) in &states.shares {
+            let share = server * of_server;
+            self.shares[wait.index()] = (share, half * of_server + STATES_MARGIN * share);
+        }
+        let known: f64 = states.shares.iter().map(|(_, share)| share).sum();
+        self.shares[Wait::Server.index()] = (server * (1.0 - known).max(0.0), half);
+        self.has_states = true;
+    }
+}
+
+/// One sum over another, and the half of its 95 % interval's width, over stretches of the run.
+fn ratio(
+    cuts: &[&Cut<'_>],
+    part: impl Fn(&Cut<'_>) -> f64,
+    whole: impl Fn(&Cut<'_>) -> f64,
+    stretch_ns: u64,
+) -> (f64, f64) {
+    // In order: sums of the same figures must be the same figure each time.
+    let mut stretches: BTreeMap<u64, (f64, f64)> = BTreeMap::new();
+    for cut in cuts {
+        let sums = stretches.entry(cut.request.ended_ns / stretch_ns.max(1)).or_default();
+        *sums = (sums.0 + part(cut), sums.1 + whole(cut));
+    }
+    let (parts, wholes) = stretches.values().fold((0.0, 0.0), |all, one| (all.0 + one.0, all.1 + one.1));
+    if wholes <= 0.0 {
+        return (0.0, 0.0);
+    }
+    let share = parts / wholes;
+    let count = stretches.len() as f64;
+    let by_chance = 3.0 / cuts.len() as f64;
+    if count < 2.0 {
+        return (share, 1.0);
+    }
+    let squares: f64 = stretches.values().map(|(part, whole)| (part - share * whole).powi(2)).sum();
+    let error = (count / (count - 1.0) * squares).sqrt() / wholes;
+    (share, (student_95(count - 1.0) * error + by_chance).min(1.0))
+}
+
+/// Student's t, 95 % two-sided: M. Abramowitz, I. Stegun, "Handbook of Mathematical Functions", 26.7.5, to the second term.
+fn student_95(freedom: f64) -> f64 {
+    let z = 1.96_f64;
+    let (first, second) = ((z.powi(3) + z) / 4.0, (5.0 * z.powi(5) + 16.0 * z.powi(3) + 3.0 * z) / 96.0);
+    z + first / freedom + second / freedom.powi(2)
+}
