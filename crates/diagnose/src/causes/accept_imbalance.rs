@@ -70,7 +70,8 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     if slow_time < SLOW_TIME.value {
         return Verdict::refuted("no requests were slow beside others").because(sockets.into()).because(client.into());
     }
-    let title = format!("one of the target's {listeners} listeners has the connections waiting while the others stand empty");
+    let title =
+        format!("one of the target's {listeners} listeners has the connections waiting while the others stand empty");
     Verdict::proved(Severity::Error, title, sockets, client)
         .explains(LossKind::Slow, share, share * 0.5, 1.0)
         .remedy("Let all workers accept from one listener (EPOLLEXCLUSIVE), or choose the listener by what waits there (SO_ATTACH_REUSEPORT_EBPF); and look at what holds that one worker up")

@@ -51,7 +51,9 @@ impl<'f> Slots<'f> {
         let busy: Vec<&Asked<'_>> = all.iter().filter(|asked| asked.due_share() >= 0.5).collect();
         let first = busy.first()?;
         let open: Vec<u64> = (0..first.open.len())
-            .map(|reading| busy.iter().filter_map(|asked| asked.open.get(reading)).fold(0, |a, b| u64::saturating_add(a, *b)))
+            .map(|reading| {
+                busy.iter().filter_map(|asked| asked.open.get(reading)).fold(0, |a, b| u64::saturating_add(a, *b))
+            })
             .collect();
         let most = open.iter().copied().max()?;
         let as_many = open.iter().filter(|count| **count as f64 >= AS_MANY * most as f64).count();
@@ -96,7 +98,8 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     );
     let sockets = facts.piece::<Sockets>(text, "outgoing.busy_share", slots.busy, "ratio").from(SLOTS_BUSY.value);
     if slots.constant < SLOTS_CONSTANT.value || slots.busy < SLOTS_BUSY.value {
-        return Verdict::refuted("the target's connections to backends came and went, or stood idle").because(sockets.into());
+        return Verdict::refuted("the target's connections to backends came and went, or stood idle")
+            .because(sockets.into());
     }
     let Some(in_ns) = in_target_ns(facts) else {
         return Verdict::not_observable("requests in line", "no request succeeded").because(sockets.into());
@@ -122,7 +125,8 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
             .because(sockets.into())
             .because(client.into());
     }
-    let unread = facts.level(Subject::Network, "receive_queue_connections").map_or(0.0, |level| level.mean) + waiting(facts);
+    let unread =
+        facts.level(Subject::Network, "receive_queue_connections").map_or(0.0, |level| level.mean) + waiting(facts);
     if unread > SLOTS_UNREAD.value * (under_way - most as f64) {
         let text = format!("{unread:.0} requests lay in sockets that the target had not read");
         let against = facts.piece::<Sockets>(text, "receive_queue_connections", unread, "connections");

@@ -33,7 +33,8 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         return Verdict::not_applicable("the target made no connection of its own");
     };
     let (remote, age_ns) = (asked.remote, asked.age_ns());
-    let owed = (0..asked.due.len()).filter(|reading| all.iter().any(|asked| asked.due.get(*reading) > Some(&0))).count();
+    let owed =
+        (0..asked.due.len()).filter(|reading| all.iter().any(|asked| asked.due.get(*reading) > Some(&0))).count();
     let share = owed as f64 / asked.due.len() as f64;
     let Some(most) = asked.due.iter().max().filter(|most| **most > 0) else {
         return Verdict::refuted("no reply was due to the target when it was looked at");

@@ -68,7 +68,10 @@ impl<'r> Costly<'r> {
             let mut times: Vec<f64> = kept.values().map(|request| taken_ns(request)).collect();
             times.sort_by(f64::total_cmp);
             let each_ns = times.get(times.len() / 4).copied().unwrap_or(0.0);
-            if kept.len() < COSTLY_MIN || each_ns < LINE_COST.value * cheap_ns || each_ns < cheap_ns + crate::facts::SLOW_BY_NS {
+            if kept.len() < COSTLY_MIN
+                || each_ns < LINE_COST.value * cheap_ns
+                || each_ns < cheap_ns + crate::facts::SLOW_BY_NS
+            {
                 continue;
             }
             costly_kinds.insert(kind);
@@ -124,7 +127,8 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     };
     let (mut beside, mut others, mut behind) = (Slow::default(), Slow::default(), BTreeSet::new());
     let cheap = facts.recording.requests.sampled().filter(|r| r.end == RequestEnd::Ok && !costly.is_one(r));
-    for request in cheap.filter(|r| facts.kinds.fast(r).is_some_and(|fast| costly.each_ns >= LINE_COST.value * fast.ns)) {
+    for request in cheap.filter(|r| facts.kinds.fast(r).is_some_and(|fast| costly.each_ns >= LINE_COST.value * fast.ns))
+    {
         let is_slow = facts.kinds.excess_ns(request).is_some();
         let of = if costly.beside(request).next().is_some() { &mut beside } else { &mut others };
         of.count += 1.0;
@@ -189,7 +193,8 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
             Verdict::proved(Severity::Error, title, client, process)
         }
         None => {
-            let missing = "where slow requests waited was not seen: --observe windows joins them with the target's sockets";
+            let missing =
+                "where slow requests waited was not seen: --observe windows joins them with the target's sockets";
             return Verdict::not_observable("what holds cheap requests up", missing).because(client.into());
         }
     };
@@ -210,7 +215,9 @@ fn unread(facts: &Facts<'_>, costly: &Costly<'_>) -> Option<(f64, usize)> {
         .sampled()
         .iter()
         .chain(split.slowest())
-        .filter(|one| one.passage.is_ok() && facts.kinds.excess_ns(&one.request).is_some() && !costly.is_one(&one.request))
+        .filter(|one| {
+            one.passage.is_ok() && facts.kinds.excess_ns(&one.request).is_some() && !costly.is_one(&one.request)
+        })
         .map(|one| Parts::of(one).socket_ns / taken_ns(&one.request).max(1.0))
         .collect();
     shares.sort_by(f64::total_cmp);

@@ -15,6 +15,7 @@ pub mod cpu_saturated;
 pub mod cpu_throttled;
 mod deaths;
 pub mod disk_bound;
+pub mod dns_wait;
 pub mod error_status;
 pub mod event_loop_blocked;
 pub mod evidence;
@@ -30,8 +31,8 @@ pub mod lost_wakeup;
 pub mod nagle_delayed_ack;
 pub mod oom_kill;
 pub mod packet_loss;
-pub(crate) mod pauses;
 pub mod path_limited;
+pub(crate) mod pauses;
 pub mod pool_exhausted;
 pub mod process_crash;
 pub mod process_restart;
@@ -74,6 +75,7 @@ pub const CAUSES: &[&CauseRule] = &[
     &nagle_delayed_ack::RULE,
     &cpu_throttled::RULE,
     &lock_contention::RULE,
+    &dns_wait::RULE,
     &backend_limited::RULE,
     &backend_wait::RULE,
     &log_bound::RULE,

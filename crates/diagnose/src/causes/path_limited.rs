@@ -13,7 +13,9 @@ use crate::facts::{Facts, duration, percent};
 use crate::history::Subject;
 use crate::ledger::in_target_ns;
 use crate::rule::{CauseRule, Needs, OfTarget, Verdict};
-use crate::thresholds::{DEMAND_FULL, MACHINE_BUSY, PATH_BUSY, PATH_RTT_NS, PATH_RTT_TIMES, PATH_UNACKED, SENDING, SEND_LIMITED};
+use crate::thresholds::{
+    DEMAND_FULL, MACHINE_BUSY, PATH_BUSY, PATH_RTT_NS, PATH_RTT_TIMES, PATH_UNACKED, SEND_LIMITED, SENDING,
+};
 use model::finding::{LossKind, Severity};
 use model::units::show_figure;
 
@@ -52,7 +54,8 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         return Verdict::refuted("round trips hardly took longer than the shortest").because(sockets.into());
     }
     if sending.busy < PATH_BUSY.value {
-        return Verdict::refuted("for much of the time nothing was under way: the path had room").because(sockets.into());
+        return Verdict::refuted("for much of the time nothing was under way: the path had room")
+            .because(sockets.into());
     }
     if sending.unacked < PATH_UNACKED.value || sending.of_requests < SENDING.value {
         return Verdict::refuted("the target had hardly anything under way").because(sockets.into());
@@ -70,7 +73,8 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         return Verdict::refuted("the target or its machine is full, or was not read").because(sockets.into());
     }
     let Some((in_ns, cost_ns)) = in_target_ns(facts).zip(facts.cpu_ns_per_request()) else {
-        return Verdict::not_observable("waits for the path", "the target's CPU time was not read").because(sockets.into());
+        return Verdict::not_observable("waits for the path", "the target's CPU time was not read")
+            .because(sockets.into());
     };
     let bits = facts.whole.counts.bytes_received as f64 * 8.0 / facts.measured_s().max(1e-9);
     let text = format!(

@@ -11,7 +11,7 @@ use super::send_buffer::body;
 use crate::evidence::Sockets;
 use crate::facts::{Facts, percent};
 use crate::rule::{CauseRule, Needs, OfTarget, Verdict};
-use crate::thresholds::{DEMAND_FULL, READER_BUSY, SENDING, SEND_LIMITED};
+use crate::thresholds::{DEMAND_FULL, READER_BUSY, SEND_LIMITED, SENDING};
 use model::finding::{LossKind, Severity};
 
 /// See the file's head.

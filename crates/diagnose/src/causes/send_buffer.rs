@@ -10,7 +10,7 @@
 use crate::evidence::{Client, Sockets};
 use crate::facts::{Facts, duration, percent};
 use crate::rule::{CauseRule, Needs, OfTarget, Verdict};
-use crate::thresholds::{DEMAND_FULL, SENDING, SEND_LIMITED};
+use crate::thresholds::{DEMAND_FULL, SEND_LIMITED, SENDING};
 use model::finding::{LossKind, Severity};
 use model::latency::Kind;
 
@@ -60,10 +60,6 @@ pub(super) fn body(facts: &Facts<'_>) -> Option<(crate::evidence::Piece<Client>,
         return None;
     }
     let share = (1.0 - first.mean() / service.mean().max(1.0)).clamp(0.0, 1.0);
-    let text = format!(
-        "replies took {}, {} of it after their first byte",
-        duration(service.mean()),
-        percent(share)
-    );
+    let text = format!("replies took {}, {} of it after their first byte", duration(service.mean()), percent(share));
     Some((facts.piece::<Client>(text, "reply.body_share", share, "ratio").from(SENDING.value), share))
 }

@@ -16,12 +16,8 @@ use model::finding::{LossKind, Severity};
 const IDLE_MIN: f64 = 0.5;
 
 /// See the file's head.
-pub const RULE: CauseRule = CauseRule {
-    id: "softirq-bound",
-    needs: Needs::Connections,
-    reads: &[&["host/cpu"], &["process/threads"]],
-    judge,
-};
+pub const RULE: CauseRule =
+    CauseRule { id: "softirq-bound", needs: Needs::Connections, reads: &[&["host/cpu"], &["process/threads"]], judge };
 
 fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     let Some((host, window)) = facts.host.zip(facts.read_window()) else {
@@ -41,7 +37,8 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     );
     let kernel = facts.piece::<Kernel>(text, "cores.softirq_share", share, "ratio").from(SOFTIRQ.value);
     if share < SOFTIRQ.value || host.idle_cores < IDLE_MIN {
-        return Verdict::refuted("no core was full with soft interrupts while others stood idle").because(kernel.into());
+        return Verdict::refuted("no core was full with soft interrupts while others stood idle")
+            .because(kernel.into());
     }
     let Some(demand) = facts.busiest_demand() else {
         return Verdict::not_observable("the target's threads", facts.why_no_target()).because(kernel.into());

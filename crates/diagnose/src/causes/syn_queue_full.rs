@@ -10,6 +10,7 @@
 use crate::evidence::{Client, Kernel, Sockets};
 use crate::facts::{Facts, duration};
 use crate::history::Subject;
+use crate::ledger::failures;
 use crate::rule::{CauseRule, Needs, OfTarget, Verdict};
 use crate::thresholds::{CONNECT_NS, HALF_OPEN};
 use model::ErrorKind;
@@ -55,15 +56,13 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     });
     let sockets = (half_open as f64 >= HALF_OPEN.value).then(|| {
         let text = format!("up to {half_open} connections to the target were half open when they were looked at");
-        facts
-            .piece::<Sockets>(text, "connections_syn_received", half_open as f64, "connections")
-            .from(HALF_OPEN.value)
+        facts.piece::<Sockets>(text, "connections_syn_received", half_open as f64, "connections").from(HALF_OPEN.value)
     });
     let title = "half-open connections fill the target's SYN queue: new clients are not let in";
     let verdict = match (client, sockets) {
         (Some(client), sockets) if dropped >= 1.0 => Verdict::proved(Severity::Error, title, kernel, client)
             .because_all(sockets.map(Into::into))
-            .explains(LossKind::Slow, 0.8, 0.3, 1.0),
+            .explains(if failures(facts) >= 1.0 { LossKind::Failed } else { LossKind::Slow }, 0.8, 0.3, 1.0),
         (_, Some(sockets)) => {
             let title = "half-open connections fill the target's SYN queue: it answers with cookies";
             Verdict::proved(Severity::Info, title, kernel, sockets)

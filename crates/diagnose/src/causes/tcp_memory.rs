@@ -27,10 +27,8 @@ pub const RULE: CauseRule =
     CauseRule { id: "tcp-memory", needs: Needs::Connections, reads: &[&["network/counters"]], judge };
 
 fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
-    let grown: Vec<(f64, &str)> = COUNTERS
-        .iter()
-        .filter_map(|(name, words)| Some((facts.grown(Subject::Network, name)?, *words)))
-        .collect();
+    let grown: Vec<(f64, &str)> =
+        COUNTERS.iter().filter_map(|(name, words)| Some((facts.grown(Subject::Network, name)?, *words))).collect();
     if grown.is_empty() {
         return Verdict::not_observable(
             "pressure on TCP's memory",

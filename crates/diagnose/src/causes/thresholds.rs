@@ -55,6 +55,7 @@ thresholds! {
     SLOTS_BUSY: 0.7, "ratio", ["backend-limited"], "connections to backends on which a reply is due", "measured: 80 to 100 % where they are a bound; of a pool with room some are idle";
     SLOTS_LINE: 1.5, "ratio", ["backend-limited"], "requests in the target for each connection to a backend", "as pool-exhausted: half as many again stand in line; measured: 0.9 to 1.0 without a bound, 7 and 14 with one";
     SLOTS_UNREAD: 0.25, "ratio", ["backend-limited"], "requests unread in sockets over those in line", "a target that waits for a connection has read its requests; one that waits for a worker has not";
+    LOOKUP_SHARE: 0.10, "ratio", ["dns-wait"], "sockets to a resolver over requests under way", "by Little's law that share of a request's time: less is no answer to what gives";
     NAGLE_LOW_NS: 36e6, "ns", ["nagle-delayed-ack"], "median service time from the second request on", "a delayed ACK takes 40 ms (TCP_DELACK_MIN); measured: 43.99 ms";
     NAGLE_HIGH_NS: 48e6, "ns", ["nagle-delayed-ack"], "the same at most", "two timer ticks of 4 ms more";
     DELAYED_ACKS: 0.8, "ratio", ["nagle-delayed-ack"], "delayed ACKs a request", "measured: 19 of 20; healthy short connections have them too, and are not slow";

@@ -32,7 +32,8 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         return Verdict::not_observable("wake-ups", "fewer than two readings of the target's threads");
     };
     let switches = |thread: &crate::usage::ThreadUse<'_>| {
-        let process = facts.history.threads(model::snapshot::Role::Target, window).find(|(_, tid, _)| *tid == thread.tid);
+        let process =
+            facts.history.threads(model::snapshot::Role::Target, window).find(|(_, tid, _)| *tid == thread.tid);
         let subject = crate::history::Subject::Thread(process?.0, thread.tid);
         let grown = facts.history.growth(crate::history::Metric::new(subject, "switches.voluntary"), window).ok()?;
         Some((grown.value, grown.covered_ns as f64))
@@ -53,7 +54,8 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     }
     let counted = |name| facts.counted(name);
     let (Some(accepted), Some(empty)) = (counted("accepts.accepted"), counted("accepts.empty_handed")) else {
-        return Verdict::not_observable("accepts with nothing", "the target's accepts were not counted").because(process.into());
+        return Verdict::not_observable("accepts with nothing", "the target's accepts were not counted")
+            .because(process.into());
     };
     if accepted < ACCEPTS_MIN {
         return Verdict::not_observable("accepts with nothing", "too few accepts fell into the probes' windows")
@@ -63,7 +65,9 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     let text = format!("{empty} accepts came back with nothing for {accepted} that brought a connection");
     let kernel = facts.piece::<Kernel>(text, "accepts.empty_share", share, "ratio").from(EMPTY_ACCEPTS.value);
     if share < EMPTY_ACCEPTS.value {
-        return Verdict::refuted("hardly an accept came back with nothing").because(process.into()).because(kernel.into());
+        return Verdict::refuted("hardly an accept came back with nothing")
+            .because(process.into())
+            .because(kernel.into());
     }
     let title = format!("each connection wakes {threads} threads of the target, and one of them gets it");
     Verdict::proved(Severity::Info, title, process, kernel)

@@ -49,7 +49,10 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         let title = "the target has no port left for its own connections: those that ended hold them in TIME-WAIT";
         Verdict::proved(Severity::Error, title, kernel, sockets).explains(LossKind::Failed, 0.9, 0.5, 1.0)
     } else if beyond >= 1.0 {
-        let text = format!("{} sockets were not kept in TIME-WAIT: tcp_max_tw_buckets was reached", show_grouped(beyond as u64));
+        let text = format!(
+            "{} sockets were not kept in TIME-WAIT: tcp_max_tw_buckets was reached",
+            show_grouped(beyond as u64)
+        );
         let kernel = facts.piece::<Kernel>(text, "tcp_time_wait_overflows", beyond, "connections").from(1.0);
         Verdict::proved(Severity::Info, "as many sockets are in TIME-WAIT as the kernel keeps", kernel, sockets)
     } else {

@@ -23,6 +23,7 @@ pub const EDGES: &[(&str, &[&str])] = &[
     ("cpu-throttled", &["accept-queue-overflow", "cpu-contention", "stop-the-world", "event-loop-blocked"]),
     ("single-thread-bound", &["accept-queue-overflow", "at-its-limit"]),
     ("tls-handshake-bound", &["single-thread-bound", "at-its-limit", "cpu-saturated"]),
+    ("dns-wait", &["pool-exhausted", "event-loop-blocked", "accept-queue-overflow"]),
     ("backend-limited", &["pool-exhausted", "lock-contention"]),
     ("backend-wait", &["pool-exhausted", "accept-queue-overflow", "event-loop-blocked"]),
     ("disk-bound", &["log-bound"]),
