@@ -15,9 +15,11 @@ use model::finding::{LossKind, Severity};
 use std::collections::BTreeMap;
 
 /// In so many readings connections must have waited.
-const READINGS_MIN: usize = 3;
+const READINGS_MIN: usize = 4;
 /// So many must have waited on average then.
-const WAITING_MIN: f64 = 2.0;
+const WAITING_MIN: f64 = 4.0;
+/// In so many of them it must have been the same socket that had nearly all.
+const LEADS_MIN: f64 = 0.75;
 
 /// See the file's head.
 pub const RULE: CauseRule =
@@ -48,7 +50,12 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     for (inode, waiting) in with_some.iter().flat_map(|sockets| sockets.iter()) {
         *by_socket.entry(*inode).or_default() += u64::from(*waiting);
     }
-    let most = by_socket.values().copied().max().unwrap_or(0);
+    let (fullest, most) = by_socket.into_iter().max_by_key(|(_, waiting)| *waiting).unwrap_or_default();
+    let leads = |sockets: &&&BTreeMap<u64, u32>| {
+        let all: f64 = sockets.values().map(|waiting| f64::from(*waiting)).sum();
+        sockets.get(&fullest).is_some_and(|waiting| f64::from(*waiting) >= ONE_LISTENER.value * all)
+    };
+    let led = with_some.iter().filter(leads).count() as f64 / with_some.len().max(1) as f64;
     let share = most as f64 / all.max(1) as f64;
     let text = format!(
         "of {listeners} listeners on {address} one had {} of all connections that waited to be accepted, {:.0} on average",
@@ -57,7 +64,7 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     );
     let sockets = facts.piece::<Sockets>(text, "listeners.most_share", share, "ratio").from(ONE_LISTENER.value);
     let is_many = most as f64 >= WAITING_MIN * with_some.len() as f64;
-    if with_some.len() < READINGS_MIN || !is_many || share < ONE_LISTENER.value {
+    if with_some.len() < READINGS_MIN || !is_many || share < ONE_LISTENER.value || led < LEADS_MIN {
         return Verdict::refuted("connections did not wait at one of the listeners").because(sockets.into());
     }
     let (slow, slow_time) = (facts.kinds.slow, facts.kinds.slow_time.unwrap_or(0.0));

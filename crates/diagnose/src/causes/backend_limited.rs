@@ -157,8 +157,7 @@ fn waiting(facts: &Facts<'_>) -> f64 {
 /// Why more connections would get no more out of the backend, where that is on this machine: it, or the machine, is full.
 fn full_beside(facts: &Facts<'_>) -> Option<&'static str> {
     let is_full = facts.neighbours.first().is_some_and(|other| other.cores >= DEMAND_FULL.value);
-    let is_machine_full =
-        facts.host.is_some_and(|host| host.idle_cores < (1.0 - crate::thresholds::MACHINE_BUSY.value) * host.cores);
+    let is_machine_full = facts.host.is_some_and(|host| host.is_full());
     match (is_full, is_machine_full) {
         (true, _) => Some("a process beside the target used a whole core: the backend itself may be full"),
         (_, true) => Some("the machine is full: more connections would get no more out of it"),

@@ -30,9 +30,15 @@ pub(crate) fn lost(facts: &Facts<'_>) -> Option<(f64, f64, f64)> {
     Some((if out > 0.0 { again / out } else { 0.0 }, again, out))
 }
 
-/// Whether so many were lost that what is late may be for that alone.
+/// How many of the target's connections had sent some again, at the most.
+fn connections(facts: &Facts<'_>) -> u64 {
+    facts.level(Subject::Network, "connections_with_retransmits").map_or(0, |level| level.max)
+}
+
+/// Whether so many were lost, the target's among them, that what is late may be for that alone.
 pub(crate) fn is_lossy(facts: &Facts<'_>) -> bool {
-    lost(facts).is_some_and(|(share, again, _)| share >= RETRANSMITS.value && again >= AGAIN_MIN)
+    let is_much = |(share, again, _): (f64, f64, f64)| share >= RETRANSMITS.value && again >= AGAIN_MIN;
+    lost(facts).is_some_and(is_much) && connections(facts) > 0
 }
 
 fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
@@ -44,10 +50,10 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     };
     let text = format!("{again:.0} of {out:.0} segments were sent again ({}), SYNs left out", percent(share));
     let kernel = facts.piece::<Kernel>(text, "tcp_retransmits", share, "ratio").from(RETRANSMITS.value);
-    if !is_lossy(facts) {
+    if share < RETRANSMITS.value || again < AGAIN_MIN {
         return Verdict::refuted("hardly a segment was sent again").because(kernel.into());
     }
-    let with = facts.level(Subject::Network, "connections_with_retransmits").map_or(0, |level| level.max);
+    let with = connections(facts);
     let text = format!("up to {with} of the target's connections had sent some again");
     let sockets = facts.piece::<Sockets>(text, "connections_with_retransmits", with as f64, "connections").from(1.0);
     if with == 0 {

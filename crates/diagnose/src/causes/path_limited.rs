@@ -13,9 +13,7 @@ use crate::facts::{Facts, duration, percent};
 use crate::history::Subject;
 use crate::ledger::in_target_ns;
 use crate::rule::{CauseRule, Needs, OfTarget, Verdict};
-use crate::thresholds::{
-    DEMAND_FULL, MACHINE_BUSY, PATH_BUSY, PATH_RTT_NS, PATH_RTT_TIMES, PATH_UNACKED, SEND_LIMITED, SENDING,
-};
+use crate::thresholds::{DEMAND_FULL, PATH_BUSY, PATH_RTT_NS, PATH_RTT_TIMES, PATH_UNACKED, SEND_LIMITED, SENDING};
 use model::finding::{LossKind, Severity};
 use model::units::show_figure;
 
@@ -68,7 +66,7 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     if again > AGAIN_MAX {
         return Verdict::refuted(format!("{} of the segments were sent again", percent(again))).because(sockets.into());
     }
-    let is_machine_full = facts.host.is_none_or(|host| host.idle_cores < (1.0 - MACHINE_BUSY.value) * host.cores);
+    let is_machine_full = facts.host.is_none_or(|host| host.is_full());
     if is_machine_full || facts.busiest_demand().is_none_or(|demand| demand >= DEMAND_FULL.value) {
         return Verdict::refuted("the target or its machine is full, or was not read").because(sockets.into());
     }

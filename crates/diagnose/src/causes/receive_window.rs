@@ -37,9 +37,10 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     if facts.busiest_demand().is_none_or(|demand| demand >= DEMAND_FULL.value) {
         return Verdict::refuted("the target is full, or its threads were not read").because(sockets.into());
     }
-    let busy = facts.whole.mean_over_rows(|row| row.worker_busy_max);
-    if busy >= READER_BUSY.value {
-        return Verdict::refuted("the generator was busy, and read what came late").because(sockets.into());
+    let busy = facts.whole.mean_over_rows(|row| row.worker_busy_max + row.worker_wait_max);
+    if busy >= READER_BUSY.value || facts.generator_host.is_some_and(|host| host.is_full()) {
+        return Verdict::refuted("the generator or its machine was busy, and read late what came")
+            .because(sockets.into());
     }
     let Some((client, share)) = body(facts) else {
         return Verdict::not_observable("how long replies took", "no first byte was timed").because(sockets.into());

@@ -1,10 +1,10 @@
 //! `tcp-memory`: the memory that TCP's buffers may have, of the machine or of the target's control group, is used up.
 //!
-//! Evidence: (kernel) TCP came under memory pressure (TCPMemoryPressures), or segments and connections were dropped for want of
-//! memory (TCPRcvQDrop, TCPAbortOnMemory); (client) requests failed, or slow ones took a tenth of all time. Pruned buffers alone
-//! (PruneCalled) may be a single socket's own limit, and are no evidence. Refuted where none of these grew, and where nobody was
-//! late. Source: tcp(7), tcp_mem; net/ipv4/tcp.c (tcp_enter_memory_pressure); measured in a control group with a limit of its own:
-//! 40 pressures, 119 prunings.
+//! Evidence: (kernel) TCP came under memory pressure (TCPMemoryPressures), or connections were reset for want of memory
+//! (TCPAbortOnMemory); (client) requests failed, or slow ones took a tenth of all time. Pruned buffers and segments dropped from
+//! receive queues (PruneCalled, TCPRcvQDrop) may be a single socket's own limit, and are no evidence. Refuted where none of these
+//! grew, and where nobody was late. Source: tcp(7), tcp_mem; net/ipv4/tcp.c (tcp_enter_memory_pressure); measured in a control group
+//! with a limit of its own: 40 pressures, 119 prunings.
 
 use crate::evidence::{Client, Kernel};
 use crate::facts::{Facts, percent};
@@ -16,9 +16,8 @@ use model::finding::{LossKind, Severity};
 use model::units::show_grouped;
 
 /// What counts, with the word for it.
-const COUNTERS: [(&str, &str); 3] = [
+const COUNTERS: [(&str, &str); 2] = [
     ("tcp_memory_pressures", "times TCP came under memory pressure"),
-    ("tcp_receive_queue_drops", "segments were dropped for want of memory"),
     ("tcp_abort_on_memory", "connections were reset for want of memory"),
 ];
 

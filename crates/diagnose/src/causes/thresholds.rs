@@ -80,7 +80,7 @@ thresholds! {
     RETRANSMITS: 0.001, "ratio", ["packet-loss"], "segments sent again", "the catalogue's; measured at 2 % on the receiver's ingress: 2304 to 514 MB/s";
     SEND_LIMITED: 0.10, "ratio", ["send-buffer", "receive-window"], "time with data under way bound by the send buffer, or by the peer's window", "the catalogue's; measured: 65 % with SO_SNDBUF of 16 KiB and 43 % with tcp_rmem of 16 KiB at 20 ms, 0 % without";
     SENDING: 0.5, "ratio", ["send-buffer", "receive-window", "path-limited"], "requests' time with data under way, and after the first byte of the reply", "where it is less, most of the time is not the sending's";
-    READER_BUSY: 0.8, "ratio", ["receive-window"], "the generator's busiest worker on a CPU", "a reader that is full closes its window itself";
+    READER_BUSY: 0.8, "ratio", ["receive-window"], "the generator's busiest worker on a CPU, or waiting for one", "a reader that is full closes its window itself";
     PATH_RTT_TIMES: 5.0, "ratio", ["path-limited"], "smoothed round trip over the least one", "the catalogue's";
     PATH_RTT_NS: 1e6, "ns", ["path-limited"], "smoothed round trip beyond the least one", "below a millisecond, ends that are busy make as much on a loopback (measured: 80 µs beside 3)";
     PATH_BUSY: 0.8, "connections", ["path-limited"], "connections with data under way at a time", "with fewer, nothing is on its way for part of the time: a path with room; measured: 8 of 8 at its limit, 0.1 at a tenth of it";

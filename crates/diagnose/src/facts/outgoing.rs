@@ -61,7 +61,9 @@ impl<'r> Facts<'r> {
             .recording
             .snapshots
             .iter()
-            .filter(|snapshot| self.is_measured(snapshot.at_ns) && snapshot.network.of("outgoing_connections").is_some())
+            .filter(|snapshot| {
+                self.is_measured(snapshot.at_ns) && snapshot.network.of("outgoing_connections").is_some()
+            })
             .collect();
         if read.len() < readings_min {
             return None;
