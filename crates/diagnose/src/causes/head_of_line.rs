@@ -35,6 +35,16 @@ const RAN_MIN: f64 = 0.5;
 pub const RULE: CauseRule =
     CauseRule { id: "head-of-line", needs: Needs::Connections, reads: &[&["process/threads"]], judge };
 
+/// Which request it is: it may be kept twice, among the slowest too.
+type Id = (u16, u32, u32, u32);
+
+fn id(request: &Request) -> Id {
+    (request.worker, request.connection, request.life, request.ordinal)
+}
+
+/// Requests of one kind, each once.
+type Once<'r> = BTreeMap<Id, &'r Request>;
+
 /// Requests of kinds that cost far more than the cheapest one.
 struct Costly<'r> {
     /// Those that were kept and were not held up themselves.
@@ -58,10 +68,9 @@ impl<'r> Costly<'r> {
         let ns_of = |request: &Request| facts.kinds.fast(request).map_or(f64::INFINITY, |fast| fast.ns);
         let cheapest = *cheapest.min_by(|a, b| ns_of(a).total_cmp(&ns_of(b)))?;
         let cheap_ns = ns_of(cheapest);
-        let mut kinds: BTreeMap<(u16, u32), BTreeMap<(u16, u32, u32, u32), &Request>> = BTreeMap::new();
+        let mut kinds: BTreeMap<_, Once<'r>> = BTreeMap::new();
         for request in sampled.iter().copied().chain(requests.slowest().filter(is_ok)) {
-            let id = (request.worker, request.connection, request.life, request.ordinal);
-            kinds.entry(crate::facts::kind(request)).or_default().insert(id, request);
+            kinds.entry(crate::facts::kind(request)).or_default().insert(id(request), request);
         }
         let (mut all, mut costly_kinds): (Vec<&'r Request>, BTreeSet<_>) = (Vec::new(), BTreeSet::new());
         for (kind, kept) in kinds {
@@ -134,7 +143,7 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         of.count += 1.0;
         of.slow += f64::from(u8::from(is_slow));
         if is_slow {
-            behind.extend(costly.beside(request).map(|one| (one.worker, one.connection, one.life, one.ordinal)));
+            behind.extend(costly.beside(request).map(|one| id(one)));
         }
     }
     let text = format!(

@@ -36,7 +36,13 @@ pub const EDGES: &[(&str, &[&str])] = &[
     ("swap-thrash", &["disk-bound", "event-loop-blocked", "stop-the-world"]),
     ("memory-leak", &["oom-kill", "swap-thrash", "garbage-collection"]),
     ("memory-per-connection", &["oom-kill", "swap-thrash"]),
-    ("packet-loss", &["accept-queue-overflow"]),
+    ("packet-loss", &["accept-queue-overflow", "pool-exhausted"]),
+    // A worker that writes to one client at a time waits with it.
+    ("send-buffer", &["pool-exhausted"]),
+    ("receive-window", &["pool-exhausted"]),
+    ("path-limited", &["pool-exhausted"]),
+    ("tcp-memory", &["packet-loss"]),
+    ("time-wait", &["error-status"]),
 ];
 
 /// Whether one can bring about another, by however many edges.

@@ -106,7 +106,8 @@ mod tests {
         assert_eq!(read(&mut snapshot), [1, before + 1]);
         assert_eq!(read(&mut snapshot), [1, before + 1], "it stays");
         drop(asking);
-        snapshot.processes[0].pid = 1;
+        let other = testkit::process::Guard::spawn(std::process::Command::new("sleep").arg("60")).unwrap();
+        snapshot.processes[0].pid = other.pid();
         let others = UdpSocket::bind("127.0.0.1:0").unwrap();
         others.connect("127.0.0.1:53").unwrap();
         assert_eq!(read(&mut snapshot)[0], 0, "another process's");
