@@ -8,7 +8,7 @@
 set -euo pipefail
 
 build=(gcc g++ libc6-dev make clang pkg-config libelf-dev zlib1g-dev)
-test=(python3 nginx-light curl openssl wrk apache2-utils procps util-linux iproute2 redis-server redis-tools strace sysstat nmon nghttp2-client qemu-system-x86 busybox-static)
+test=(python3 nginx-light curl openssl wrk apache2-utils procps util-linux iproute2 iptables haproxy redis-server redis-tools strace sysstat nmon nghttp2-client qemu-system-x86 busybox-static)
 bench=(python3)
 lint=(codespell)
 instructions=(valgrind)

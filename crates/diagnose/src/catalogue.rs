@@ -294,7 +294,12 @@ pub const SERVER: &[Cause] = &[
     ),
     cause(
         "dns-wait",
-        &[("the target's own connections to port 53", "network/outgoing"), ("where threads wait", OFFCPU)],
+        &[
+            ("the target's sockets to port 53", "network/lookups"),
+            ("the same over TCP", "network/outgoing"),
+            ("requests' time beside their work", CLIENT),
+            ("where threads wait", OFFCPU),
+        ],
     ),
     cause("at-its-limit", &[("CPU time by thread", THREADS), ("the load line", CLIENT)]),
 ];

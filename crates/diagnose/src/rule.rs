@@ -209,6 +209,11 @@ impl<W> Verdict<W> {
         self
     }
 
+    /// The share of a loss that it says it explains.
+    pub(crate) fn explained(&self) -> Option<f64> {
+        self.explains.map(|explains| explains.share)
+    }
+
     /// Whether the cause is there.
     pub fn is_supported(&self) -> bool {
         self.status == Status::Supported

@@ -3,46 +3,15 @@
 
 mod common;
 
+use common::judged::{of, sampled, status, waiting, with};
 use common::{Build, SECOND, closed, open};
 use diagnose::diagnose;
 use model::bpf::{BpfSample, CallUse, FutexUse, Log2};
 use model::event::{COLLECTOR_PAUSE, Details};
-use model::finding::{Diagnosis, Finding, LossKind, Severity, Source, Standing, Status};
-use model::request::{Gap, IntervalRequests, Kept, Request};
+use model::finding::{LossKind, Severity, Standing, Status};
+use model::request::{Gap, IntervalRequests, Request};
 use model::snapshot::{ListenerSample, Outgoing, Role, Runtime, SamplerState, SamplerStatus, Snapshot, Stands};
 use model::{ErrorKind, Event, Recording};
-
-/// A recording whose snapshots a test adds to: each with its second, from 0 on.
-fn with(build: Build, change: impl Fn(u64, &mut Snapshot)) -> Recording {
-    let mut recording = build.recording();
-    recording.snapshots.iter_mut().enumerate().for_each(|(second, snapshot)| change(second as u64, snapshot));
-    recording
-}
-
-fn of<'d>(diagnosis: &'d Diagnosis, id: &str) -> &'d Finding {
-    diagnosis.findings.iter().find(|finding| finding.id == id).unwrap()
-}
-
-#[track_caller]
-fn status(recording: &Recording, id: &str) -> Status {
-    let diagnosis = diagnose(recording);
-    let finding = of(&diagnosis, id);
-    if finding.status == Status::Supported {
-        let sources: std::collections::BTreeSet<Option<Source>> = finding.because.iter().map(|e| e.source).collect();
-        assert!(sources.len() >= 2, "{finding:#?}");
-        assert!(!finding.remedy.is_empty() && !finding.check_yourself.is_empty(), "{finding:#?}");
-    }
-    finding.status
-}
-
-/// The sample of a run's requests: so many, each made from its number.
-fn sampled(recording: &mut Recording, count: u64, request: impl Fn(u64) -> Request) {
-    let mut tick = IntervalRequests::default();
-    for key in 0..count {
-        tick.sampled.offer(1000, Kept { key, request: request(key) });
-    }
-    recording.requests.push(0, count, &tick);
-}
 
 fn stands(wchan: &str) -> Option<Stands> {
     Some(Stands { wchan: Some(wchan.to_owned()), syscall: None, is_running: false, ..Stands::default() })
@@ -54,14 +23,6 @@ fn stand(snapshot: &mut Snapshot, wchan: &str) {
     for thread in target.flat_map(|process| &mut process.threads) {
         (thread.state, thread.stands) = ('S', stands(wchan));
     }
-}
-
-/// Sixteen requests at a time in four workers that hardly work: each takes 40 ms.
-fn waiting() -> Build {
-    closed().with(|b| b.plan.connections = 16).each(|s| {
-        (s.ok, s.in_flight, s.connections, s.response_ns) = (400, 16, 16, 40_000_000);
-        (s.target, s.idle_cores) = (vec![(0.01, 0.0); 4], 1.8);
-    })
 }
 
 fn ended(kind: &str, signal: Option<i32>, pid: u32) -> Event {

@@ -1,12 +1,13 @@
 //! A case, how it is run, and what came of it.
 
-use crate::common::{BIN, plimsoll};
+use crate::common::{BIN, command as plimsoll, finish};
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use testkit::network::{of_its_own, of_process};
 use testkit::process::Guard;
 use testkit::wait_until;
 
@@ -19,8 +20,21 @@ pub struct Case {
     pub name: String,
     /// Arguments of `plimsoll serve`, without `--listen`.
     pub serve: Option<Vec<String>>,
-    /// Or another server's command; `{port}` and `{dir}` stand for those of the run.
+    /// Or another server's command; `{port}`, `{port1}`, `{dir}`, `{truth}` and `{plimsoll}` stand for those of the run.
     pub command: Option<Vec<String>>,
+    /// Programs that it needs beside the command's own.
+    #[serde(default)]
+    pub needs: Vec<String>,
+    /// Whether all of it, the load too, runs in a network of its own: with a loopback that nobody else uses, and settings of its
+    /// own.
+    #[serde(default)]
+    own_network: bool,
+    /// Commands of a shell that come to an end before anything is started.
+    #[serde(default)]
+    prepare: Vec<String>,
+    /// What else runs: backends, somebody who floods, a path that delays.
+    #[serde(default)]
+    beside: Vec<Beside>,
     url: String,
     load: Vec<String>,
     observe: String,
@@ -29,6 +43,16 @@ pub struct Case {
     pub expect: Expected,
     #[serde(default)]
     files: BTreeMap<String, String>,
+}
+
+/// A process beside the target.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Beside {
+    /// Its command.
+    command: Vec<String>,
+    /// A command of a shell that succeeds from when on it is ready.
+    ready: Option<String>,
 }
 
 /// What must be found.
@@ -82,8 +106,10 @@ pub fn cases() -> Vec<Case> {
 impl Case {
     /// The program of another server that is not here.
     pub fn missing_program(&self) -> Option<&str> {
-        let program = self.command.as_ref()?.first()?;
-        testkit::program(program).is_none().then_some(program)
+        let own = self.command.as_ref().and_then(|command| command.first());
+        let all = own.into_iter().chain(self.beside.iter().filter_map(|one| one.command.first())).chain(&self.needs);
+        let mut missing = all.filter(|program| *program != "{plimsoll}" && testkit::program(program).is_none());
+        missing.next().map(String::as_str)
     }
 
     /// Starts the target, puts the load on, reads the report.
@@ -92,15 +118,48 @@ impl Case {
         // A server that gives up its rights must read its files.
         std::fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
         let address = testkit::nginx::free_address().unwrap();
+        let port1 = testkit::nginx::free_address().unwrap().port().to_string();
         let (port, dir) = (address.port().to_string(), folder.path().to_str().unwrap().to_owned());
-        let filled = |text: &str| text.replace("{port}", &port).replace("{dir}", &dir);
+        let truth = testkit::workspace().join("truth").to_str().unwrap().to_owned();
+        let filled = |text: &str| {
+            let text = text.replace("{port}", &port).replace("{port1}", &port1);
+            text.replace("{dir}", &dir).replace("{plimsoll}", BIN).replace("{truth}", &truth)
+        };
+        let network = self.own_network.then(|| Guard::spawn(of_its_own(Command::new("sleep").arg("600"))).unwrap());
+        let placed = |mut command: Command| {
+            if let Some(network) = &network {
+                of_process(&mut command, network.pid()).unwrap();
+            }
+            command
+        };
+        let shell = |text: &str| {
+            let mut shell = Command::new("bash");
+            shell.args(["-c", &filled(text)]).current_dir(folder.path()).stdout(Stdio::null()).stderr(Stdio::null());
+            placed(shell).status().unwrap().success()
+        };
         for (name, text) in &self.files {
             std::fs::write(folder.path().join(name), filled(text)).unwrap();
+        }
+        for text in &self.prepare {
+            assert!(shell(text), "{}: {text}", self.name);
+        }
+        let mut besides = Vec::new();
+        for beside in &self.beside {
+            let mut words = beside.command.iter().map(|word| filled(word));
+            let mut command = Command::new(words.next().unwrap());
+            command.args(words).current_dir(folder.path()).stdout(Stdio::null()).stderr(Stdio::null());
+            besides.push(Guard::spawn(&mut placed(command)).unwrap());
+            if let Some(ready) = &beside.ready {
+                wait_until(ready, || shell(ready));
+            }
         }
         let mut target = match (&self.serve, &self.command) {
             (Some(serve), _) => {
                 let mut target = Command::new(BIN);
-                target.arg("serve").args(serve).args(["--listen", &address.to_string()]);
+                target
+                    .arg("serve")
+                    .args(serve.iter().map(|word| filled(word)))
+                    .args(["--listen", &address.to_string()]);
                 target
             }
             (None, Some(command)) => {
@@ -113,13 +172,16 @@ impl Case {
         };
         // On a disk: a log in memory waits for nothing.
         target.current_dir(folder.path()).env("TMPDIR", "/var/tmp").stdout(Stdio::null()).stderr(Stdio::null());
-        let _guard = Guard::spawn(&mut target).unwrap();
-        wait_until("the target listens", || TcpStream::connect(address).is_ok());
+        let _guard = Guard::spawn(&mut placed(target)).unwrap();
+        wait_until("the target listens", || match self.own_network {
+            true => shell("exec 3<>/dev/tcp/127.0.0.1/{port}"),
+            false => TcpStream::connect(address).is_ok(),
+        });
         let (url, seconds) = (filled(&self.url), format!("{}s", self.seconds));
         let load: Vec<String> = self.load.iter().map(|word| filled(word)).collect();
         let mut arguments = vec!["load", &url, "-d", &seconds, "--observe", &self.observe, "--no-record", "--json"];
         arguments.extend(load.iter().map(String::as_str));
-        let run = plimsoll(&arguments);
+        let run = finish(&mut placed(plimsoll(&arguments)));
         assert!(run.stdout.starts_with('{'), "{}: {arguments:?}:\n{}{}", self.name, run.stdout, run.stderr);
         Outcome::of(&run.json())
     }

@@ -23,36 +23,22 @@ pub const RULE: CauseRule =
     CauseRule { id: "backend-wait", needs: Needs::Connections, reads: &[&["network/outgoing"]], judge };
 
 fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
-    let read: Vec<_> = facts.snapshots().filter(|s| s.network.of("outgoing_connections").is_some()).collect();
-    if read.len() < READINGS_MIN {
+    let Some(all) = facts.asked(READINGS_MIN) else {
         return Verdict::not_observable(
             "replies due to the target",
             "fewer than three readings of the target's own connections",
         );
-    }
-    if read.iter().all(|s| s.outgoing.is_empty()) {
+    };
+    let Some(asked) = all.first() else {
         return Verdict::not_applicable("the target made no connection of its own");
-    }
-    let due: Vec<(&str, u64, u64)> = read
-        .iter()
-        .filter_map(|s| {
-            let due = s.outgoing.iter().map(|o| {
-                let of = |name| o.metrics.of(name).unwrap_or(0);
-                // What was sent and is not acknowledged waits for the reply, too, which would bring the acknowledgement.
-                let count = of("awaiting").max(of("unacked_segments"));
-                (o.remote.as_str(), count, of("awaiting_p50_ns").max(of("unacked_age_max_ns")))
-            });
-            due.filter(|(_, count, _)| *count > 0).max_by_key(|(_, count, _)| *count)
-        })
-        .collect();
-    let share = due.len() as f64 / read.len() as f64;
-    let Some((remote, _, _)) = due.first() else {
+    };
+    let (remote, age_ns) = (asked.remote, asked.age_ns());
+    let owed =
+        (0..asked.due.len()).filter(|reading| all.iter().any(|asked| asked.due.get(*reading) > Some(&0))).count();
+    let share = owed as f64 / asked.due.len() as f64;
+    let Some(most) = asked.due.iter().max().filter(|most| **most > 0) else {
         return Verdict::refuted("no reply was due to the target when it was looked at");
     };
-    let mut ages: Vec<u64> = due.iter().map(|(_, _, age_ns)| *age_ns).collect();
-    ages.sort_unstable();
-    let age_ns = ages.get(ages.len() / 2).copied().unwrap_or(0) as f64;
-    let most = due.iter().map(|(_, n, _)| *n).max().unwrap_or(0);
     let text = format!(
         "up to {most} replies were due from {remote} in {} of the readings, for {} by then",
         percent(share),
@@ -73,9 +59,17 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     if share < DUE_MIN || !is_much || in_ns < TIMES_WORK * cost_ns {
         return Verdict::refuted("requests hardly waited for a backend").because(sockets.into()).because(client.into());
     }
+    // Where requests stand in line for a connection to it, it has only the rest.
+    let at_backend = super::backend_limited::share_at_backend(facts).unwrap_or(1.0);
+    if at_backend < BACKEND_SHARE.value {
+        return Verdict::refuted("requests wait for a connection to the backend, not for its replies")
+            .because(sockets.into())
+            .because(client.into());
+    }
+    let explained = (at_backend * share * (1.0 - cost_ns / in_ns)).min(1.0);
     let title = format!("requests wait for {remote}, which the target asks");
     Verdict::proved(Severity::Error, title, sockets, client)
-        .explains(LossKind::Waiting, (share * (1.0 - cost_ns / in_ns)).min(1.0), share * 0.5, 1.0)
+        .explains(LossKind::Waiting, explained, explained * 0.5, at_backend)
         .remedy(format!("Look at {remote} first; ask it less (cache, batch), at the same time instead of one after the other, or without holding a worker"))
         .check(format!("ss -tnpi dst {remote}; plimsoll load against it alone"))
         .confidence(0.85)

@@ -64,6 +64,10 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         );
         facts.piece::<Kernel>(text, "syscalls.mean_us", each_ns / 1e3, "us").from(pauses.median_ns / 2e3)
     });
+    if kernel.is_none() && super::packet_loss::is_lossy(facts) {
+        return Verdict::refuted("segments were lost on the way: what does not end meanwhile is not held by a thread")
+            .because(client.into());
+    }
     let is_few = |waits: u64| waits.saturating_mul(2) < pauses.all.len() as u64;
     let title = format!("all requests of a thread stall together, for {} at a time", duration(pauses.median_ns));
     let verdict = match kernel {

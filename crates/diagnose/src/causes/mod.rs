@@ -4,8 +4,10 @@
 //! First those that end a target or leave requests without a reply, then those that make them late, then limits and what only
 //! grows. Where nothing else tells two of them apart, the one that stands first is said first.
 
+pub mod accept_imbalance;
 pub mod accept_queue_overflow;
 pub mod at_its_limit;
+pub mod backend_limited;
 pub mod backend_wait;
 pub mod connection_limit;
 pub mod cpu_contention;
@@ -13,12 +15,14 @@ pub mod cpu_saturated;
 pub mod cpu_throttled;
 mod deaths;
 pub mod disk_bound;
+pub mod dns_wait;
 pub mod error_status;
 pub mod event_loop_blocked;
 pub mod evidence;
 pub mod fd_exhaustion;
 pub mod files_reread;
 pub mod garbage_collection;
+pub mod head_of_line;
 pub mod keepalive_off;
 pub mod leaks;
 pub mod lock_contention;
@@ -27,16 +31,24 @@ pub mod lost_wakeup;
 pub mod nagle_delayed_ack;
 pub mod oom_kill;
 pub mod packet_loss;
+pub mod path_limited;
 pub(crate) mod pauses;
 pub mod pool_exhausted;
 pub mod process_crash;
 pub mod process_restart;
+pub mod receive_window;
 pub mod replies;
+pub mod send_buffer;
 pub mod sigpipe_death;
 pub mod single_thread_bound;
+pub mod softirq_bound;
 pub mod stop_the_world;
 pub mod swap_thrash;
+pub mod syn_queue_full;
+pub mod tcp_memory;
 pub mod thresholds;
+pub mod thundering_herd;
+pub mod time_wait;
 pub mod tls_handshake_bound;
 pub mod worker_starvation;
 
@@ -51,6 +63,8 @@ pub const CAUSES: &[&CauseRule] = &[
     &fd_exhaustion::RULE,
     &worker_starvation::RULE,
     &connection_limit::RULE,
+    &syn_queue_full::RULE,
+    &accept_imbalance::RULE,
     &accept_queue_overflow::RULE,
     &lost_wakeup::RULE,
     &replies::MISSING,
@@ -61,6 +75,8 @@ pub const CAUSES: &[&CauseRule] = &[
     &nagle_delayed_ack::RULE,
     &cpu_throttled::RULE,
     &lock_contention::RULE,
+    &dns_wait::RULE,
+    &backend_limited::RULE,
     &backend_wait::RULE,
     &log_bound::RULE,
     &disk_bound::RULE,
@@ -68,14 +84,22 @@ pub const CAUSES: &[&CauseRule] = &[
     &swap_thrash::RULE,
     &garbage_collection::RULE,
     &stop_the_world::RULE,
+    &head_of_line::RULE,
     &event_loop_blocked::RULE,
+    &tcp_memory::RULE,
+    &time_wait::RULE,
     &packet_loss::RULE,
+    &send_buffer::RULE,
+    &receive_window::RULE,
+    &path_limited::RULE,
+    &softirq_bound::RULE,
     &cpu_contention::RULE,
     &tls_handshake_bound::RULE,
     &keepalive_off::RULE,
     &single_thread_bound::RULE,
     &cpu_saturated::RULE,
     &at_its_limit::RULE,
+    &thundering_herd::RULE,
     &files_reread::RULE,
     &leaks::DESCRIPTORS,
     &leaks::CONNECTIONS,

@@ -21,22 +21,39 @@ pub const RULE: CauseRule = CauseRule {
     judge,
 };
 
-fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
+/// The share of the segments that was sent again, SYNs and what the peer had already left out, with how many those are and of
+/// how many; `None`: it was not read.
+pub(crate) fn lost(facts: &Facts<'_>) -> Option<(f64, f64, f64)> {
     let of = |name| facts.grown(Subject::Network, name);
-    let (Some(again), Some(out)) = (of("tcp_retransmits"), of("tcp_out_segments")) else {
+    let (again, out) = (of("tcp_retransmits")?, of("tcp_out_segments")?);
+    let again = (again - of("tcp_syn_retransmits").unwrap_or(0.0) - of("tcp_dsack_received").unwrap_or(0.0)).max(0.0);
+    Some((if out > 0.0 { again / out } else { 0.0 }, again, out))
+}
+
+/// How many of the target's connections had sent some again, at the most.
+fn connections(facts: &Facts<'_>) -> u64 {
+    facts.level(Subject::Network, "connections_with_retransmits").map_or(0, |level| level.max)
+}
+
+/// Whether so many were lost, the target's among them, that what is late may be for that alone.
+pub(crate) fn is_lossy(facts: &Facts<'_>) -> bool {
+    let is_much = |(share, again, _): (f64, f64, f64)| share >= RETRANSMITS.value && again >= AGAIN_MIN;
+    lost(facts).is_some_and(is_much) && connections(facts) > 0
+}
+
+fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
+    let Some((share, again, out)) = lost(facts) else {
         return Verdict::not_observable(
             "segments sent again",
             "TCP's counters were not read twice in the measured time",
         );
     };
-    let again = (again - of("tcp_syn_retransmits").unwrap_or(0.0) - of("tcp_dsack_received").unwrap_or(0.0)).max(0.0);
-    let share = if out > 0.0 { again / out } else { 0.0 };
     let text = format!("{again:.0} of {out:.0} segments were sent again ({}), SYNs left out", percent(share));
     let kernel = facts.piece::<Kernel>(text, "tcp_retransmits", share, "ratio").from(RETRANSMITS.value);
     if share < RETRANSMITS.value || again < AGAIN_MIN {
         return Verdict::refuted("hardly a segment was sent again").because(kernel.into());
     }
-    let with = facts.level(Subject::Network, "connections_with_retransmits").map_or(0, |level| level.max);
+    let with = connections(facts);
     let text = format!("up to {with} of the target's connections had sent some again");
     let sockets = facts.piece::<Sockets>(text, "connections_with_retransmits", with as f64, "connections").from(1.0);
     if with == 0 {

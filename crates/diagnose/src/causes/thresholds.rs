@@ -32,6 +32,10 @@ macro_rules! thresholds {
 thresholds! {
     DESCRIPTORS_USED: 0.95, "ratio", ["fd-exhaustion"], "open descriptors over their limit", "getrlimit(2): at the limit accept(2) fails with EMFILE; some programs keep a few back";
     CONNECT_NS: 0.9e9, "ns", ["accept-queue-overflow"], "longest connect", "a SYN that is not answered is sent again after 1 s (RFC 6298, 2.1; TCP_TIMEOUT_INIT)";
+    HALF_OPEN: 16.0, "connections", ["syn-queue-full"], "connections half open at a time", "clients of a run are half open for a round trip; more than a handful stay so";
+    ONE_LISTENER: 0.8, "ratio", ["accept-imbalance"], "of the connections that wait to be accepted, those at one listener of an address", "shared out evenly, each of two has half; measured: 100 % at the slow one of four";
+    HERD_WAKES: 1.5, "wake-ups", ["thundering-herd"], "wake-ups a connection beyond once a request", "the catalogue's; measured: 3.8 with four workers, 0.9 with EPOLLEXCLUSIVE";
+    EMPTY_ACCEPTS: 1.2, "ratio", ["thundering-herd"], "accepts with nothing for each connection", "a worker that accepts until nothing is left has one; measured: 1.4 with a herd of four on two cores";
     THREAD_RUN: 0.95, "ratio", ["single-thread-bound"], "busiest thread on a CPU", "what a thread without a wait has, less the reading's rounding";
     THREAD_WAIT: 0.20, "ratio", ["single-thread-bound", "cpu-contention"], "run-queue wait over run and wait", "measured: alone 4 %, three on a core 67 %";
     OTHER_THREAD_RUN: 0.50, "ratio", ["single-thread-bound"], "second busiest thread on a CPU", "two threads that share the work are none alone";
@@ -47,6 +51,11 @@ thresholds! {
     LOG_SHARE: 0.20, "ratio", ["log-bound"], "time of the working threads in fsync or write of a file or pipe", "the catalogue's: a fifth; measured: 1.86 ms a line, of which PSI saw 8 of 372 ms";
     DISK_STANDS: 0.20, "ratio", ["disk-bound"], "readings of working threads in state D", "as log-bound";
     BACKEND_SHARE: 0.20, "ratio", ["backend-wait"], "median age of the replies that backends owe over the target's own time", "as log-bound";
+    SLOTS_CONSTANT: 0.75, "ratio", ["backend-limited"], "readings with as many connections to backends", "three of four: one reading may find one being made anew";
+    SLOTS_BUSY: 0.7, "ratio", ["backend-limited"], "connections to backends on which a reply is due", "measured: 80 to 100 % where they are a bound; of a pool with room some are idle";
+    SLOTS_LINE: 1.5, "ratio", ["backend-limited"], "requests in the target for each connection to a backend", "as pool-exhausted: half as many again stand in line; measured: 0.9 to 1.0 without a bound, 7 and 14 with one";
+    SLOTS_UNREAD: 0.25, "ratio", ["backend-limited"], "requests unread in sockets over those in line", "a target that waits for a connection has read its requests; one that waits for a worker has not";
+    LOOKUP_SHARE: 0.10, "ratio", ["dns-wait"], "sockets to a resolver over requests under way", "by Little's law that share of a request's time: less is no answer to what gives";
     NAGLE_LOW_NS: 36e6, "ns", ["nagle-delayed-ack"], "median service time from the second request on", "a delayed ACK takes 40 ms (TCP_DELACK_MIN); measured: 43.99 ms";
     NAGLE_HIGH_NS: 48e6, "ns", ["nagle-delayed-ack"], "the same at most", "two timer ticks of 4 ms more";
     DELAYED_ACKS: 0.8, "ratio", ["nagle-delayed-ack"], "delayed ACKs a request", "measured: 19 of 20; healthy short connections have them too, and are not slow";
@@ -55,6 +64,11 @@ thresholds! {
     PAUSED_SHARE: 0.02, "ratio", ["event-loop-blocked", "stop-the-world"], "time in pauses", "what is in every p98";
     PERIODIC: 0.25, "ratio", ["stop-the-world"], "standard deviation over mean of the time between pauses", "pauses of chance have 1 (exponential), those of a timer next to 0";
     COLLECTOR_SHARE: 0.3, "ratio", ["garbage-collection"], "slow requests' excess over their kind that lies in the collector's pauses", "a third of a loss is worth a remedy; pauses of chance hold as much as they take of the time";
+    LINE_COST: 5.0, "ratio", ["head-of-line"], "time of the costly kind over that of the cheap one", "the catalogue's for slow-path: costs that differ five times";
+    LINE_RISK: 2.0, "ratio", ["head-of-line"], "share of slow requests beside a costly one over that of the others", "half of the slow ones beside it are then its doing; measured: 3.8 (two workers), 4.8 (one)";
+    LINE_UNREAD: 0.5, "ratio", ["head-of-line"], "time that slow requests lay unread in the target's socket", "more than half: what the thread has not read waits for the thread";
+    SOFTIRQ: 0.8, "ratio", ["softirq-bound"], "soft interrupts of a core", "the catalogue's";
+    TIME_WAIT_PORTS: 0.5, "ratio", ["time-wait"], "sockets in TIME-WAIT over the ports of outgoing connections", "some of the ports are in use, and the search for a free one fails before all are";
     OPENS: 2.0, "ratio", ["files-reread"], "opens of files a reply", "a server of files opens one for each reply";
     CLOSES: 0.9, "ratio", ["keepalive-off"], "connections made and closed a request", "one each, less those still open";
     HANDSHAKES: 0.5, "ratio", ["tls-handshake-bound"], "full handshakes a request", "below, records and requests cost more than handshakes";
@@ -64,6 +78,13 @@ thresholds! {
     LEAK_MEMORY: 4e6, "bytes", ["memory-leak"], "growth of resident memory", "what allocators keep for later (M_TRIM_THRESHOLD, arenas) is less of a small server";
     MEMORY_PER_CONNECTION: 262_144.0, "bytes", ["memory-per-connection"], "resident memory a connection", "the catalogue's";
     RETRANSMITS: 0.001, "ratio", ["packet-loss"], "segments sent again", "the catalogue's; measured at 2 % on the receiver's ingress: 2304 to 514 MB/s";
+    SEND_LIMITED: 0.10, "ratio", ["send-buffer", "receive-window"], "time with data under way bound by the send buffer, or by the peer's window", "the catalogue's; measured: 65 % with SO_SNDBUF of 16 KiB and 43 % with tcp_rmem of 16 KiB at 20 ms, 0 % without";
+    SENDING: 0.5, "ratio", ["send-buffer", "receive-window", "path-limited"], "requests' time with data under way, and after the first byte of the reply", "where it is less, most of the time is not the sending's";
+    READER_BUSY: 0.8, "ratio", ["receive-window"], "the generator's busiest worker on a CPU, or waiting for one", "a reader that is full closes its window itself";
+    PATH_RTT_TIMES: 5.0, "ratio", ["path-limited"], "smoothed round trip over the least one", "the catalogue's";
+    PATH_RTT_NS: 1e6, "ns", ["path-limited"], "smoothed round trip beyond the least one", "below a millisecond, ends that are busy make as much on a loopback (measured: 80 µs beside 3)";
+    PATH_BUSY: 0.8, "connections", ["path-limited"], "connections with data under way at a time", "with fewer, nothing is on its way for part of the time: a path with room; measured: 8 of 8 at its limit, 0.1 at a tenth of it";
+    PATH_UNACKED: 3.0, "segments", ["path-limited"], "segments under way on a connection that sends", "a delayed acknowledgement is due at every second segment (RFC 9293, 3.8.6.3): more are a queue's; measured: 52";
     SWAPPED_IN: 100.0, "pages/s", ["swap-thrash"], "pages read back from swap", "at 10 ms a page and core, a core's whole time";
     MEMORY_PRESSURE: 0.10, "ratio", ["swap-thrash"], "time in which some task waited for memory", "the catalogue's (PSI some)";
     WAITING_TIMES: 2.0, "ratio", ["waiting"], "time in the target over its own work, run-queue wait and the queueing of its utilisation", "queueing in front of a shared processor is work ÷ (1 − utilisation) (M/M/1); twice that is more than its scatter";

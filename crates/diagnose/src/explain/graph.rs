@@ -13,6 +13,7 @@ pub const EDGES: &[(&str, &[&str])] = &[
     ("process-crash", &["process-restart", "missing-reply", "truncated-reply"]),
     ("fd-leak", &["fd-exhaustion"]),
     ("connection-limit", &["error-status"]),
+    ("accept-imbalance", &["accept-queue-overflow", "event-loop-blocked"]),
     ("connection-leak", &["fd-leak", "fd-exhaustion"]),
     (
         "fd-exhaustion",
@@ -22,17 +23,26 @@ pub const EDGES: &[(&str, &[&str])] = &[
     ("cpu-throttled", &["accept-queue-overflow", "cpu-contention", "stop-the-world", "event-loop-blocked"]),
     ("single-thread-bound", &["accept-queue-overflow", "at-its-limit"]),
     ("tls-handshake-bound", &["single-thread-bound", "at-its-limit", "cpu-saturated"]),
+    ("dns-wait", &["pool-exhausted", "event-loop-blocked", "accept-queue-overflow"]),
+    ("backend-limited", &["pool-exhausted", "lock-contention"]),
     ("backend-wait", &["pool-exhausted", "accept-queue-overflow", "event-loop-blocked"]),
     ("disk-bound", &["log-bound"]),
     ("log-bound", &["pool-exhausted", "event-loop-blocked", "accept-queue-overflow"]),
     ("lost-wakeup", &["missing-reply"]),
+    ("head-of-line", &["event-loop-blocked", "single-thread-bound", "at-its-limit"]),
     ("event-loop-blocked", &["accept-queue-overflow"]),
     ("stop-the-world", &["event-loop-blocked"]),
     ("garbage-collection", &["stop-the-world", "event-loop-blocked", "accept-queue-overflow"]),
     ("swap-thrash", &["disk-bound", "event-loop-blocked", "stop-the-world"]),
     ("memory-leak", &["oom-kill", "swap-thrash", "garbage-collection"]),
     ("memory-per-connection", &["oom-kill", "swap-thrash"]),
-    ("packet-loss", &["accept-queue-overflow"]),
+    ("packet-loss", &["accept-queue-overflow", "pool-exhausted"]),
+    // A worker that writes to one client at a time waits with it.
+    ("send-buffer", &["pool-exhausted"]),
+    ("receive-window", &["pool-exhausted"]),
+    ("path-limited", &["pool-exhausted"]),
+    ("tcp-memory", &["packet-loss"]),
+    ("time-wait", &["error-status"]),
 ];
 
 /// Whether one can bring about another, by however many edges.

@@ -11,6 +11,7 @@
 //! explain more than all of it. Where nothing is lost, nothing of the target is above "info". What no cause explains is said.
 
 use super::concentrations;
+use crate::causes::packet_loss::is_lossy;
 use crate::causes::pauses::slow_share;
 use crate::facts::{Facts, duration, percent};
 use crate::thresholds;
@@ -122,7 +123,7 @@ fn capacity(facts: &Facts<'_>) -> Option<Loss> {
 fn slow(facts: &Facts<'_>) -> Option<Loss> {
     let kinds = &facts.kinds;
     let share = kinds.slow_time.filter(|share| *share >= thresholds::SLOW_TIME.value)?;
-    if kinds.slow * (kinds.count as f64) < SLOW_MIN || !is_targets(facts) {
+    if kinds.slow * (kinds.count as f64) < SLOW_MIN || !(is_targets(facts) || is_lossy(facts)) {
         return None;
     }
     let text = format!(
@@ -151,7 +152,8 @@ fn way_ns(facts: &Facts<'_>) -> f64 {
 }
 
 /// Whether slow requests were slow in the target, as far as the kernel saw: what arrived there was not answered at once, or
-/// connects took a second. Where the generator or its machine looked late, or the path is slow, it is neither. The kernel sees
+/// connects took a second. Where the generator or its machine looked late, or the path is slow, it is neither; that a path loses
+/// what is sent on it is another matter ([`is_lossy`]). The kernel sees
 /// a tenth of the run: that nobody answered anything meanwhile while the generator looked on is the target's all the same.
 fn is_targets(facts: &Facts<'_>) -> bool {
     let service = facts.latency(Kind::Service);

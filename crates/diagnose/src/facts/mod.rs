@@ -5,14 +5,18 @@
 //! of the load; the drain is never part of it.
 
 mod kernel;
+mod outgoing;
 pub(crate) mod processes;
 mod requests;
 mod scope;
+mod sending;
 mod stands;
 
+pub use outgoing::Asked;
 pub use processes::{Demand, Host, NeighbourUse, Part, Span};
-pub use requests::{Fast, Kinds, SLOW_BY_NS, SLOW_TIMES, taken_ns};
+pub use requests::{Fast, Kinds, SLOW_BY_NS, SLOW_TIMES, kind, taken_ns};
 pub use scope::Scope;
+pub use sending::Sending;
 pub use stands::{Stand, Stands};
 
 use crate::evidence::{Origin, Piece};

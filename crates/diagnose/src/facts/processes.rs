@@ -4,6 +4,7 @@
 //! the sampler's bound, are in no sample: the kernel's own sum of the target's time has them.
 
 use crate::history::{Cpus, History, Metric, Subject, Window};
+use crate::thresholds::MACHINE_BUSY;
 use crate::usage::{HostTime, ThreadUse, cores_used, grown, processes, threads_of};
 use model::Snapshot;
 use model::snapshot::{Role, SummedCpu, ThreadSample};
@@ -59,6 +60,13 @@ pub struct Host {
     pub cores: f64,
     /// Share of CPU time taken by the hypervisor.
     pub steal: f64,
+}
+
+impl Host {
+    /// Whether hardly a core is left to anybody.
+    pub fn is_full(&self) -> bool {
+        self.idle_cores < (1.0 - MACHINE_BUSY.value) * self.cores
+    }
 }
 
 /// What the CPUs did over a window, by the whole stretches in it.

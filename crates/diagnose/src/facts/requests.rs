@@ -31,7 +31,7 @@ pub struct Fast {
 }
 
 /// Which kind: entry of the workload, and the size of the reply by powers of two.
-type Kind = (u16, u32);
+pub type Kind = (u16, u32);
 
 /// All kinds of a run's requests.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -45,7 +45,8 @@ pub struct Kinds {
     pub count: usize,
 }
 
-fn kind(request: &Request) -> Kind {
+/// Of which kind a request is.
+pub fn kind(request: &Request) -> Kind {
     (request.entry, request.received_bytes.checked_ilog2().unwrap_or(0))
 }
 

@@ -103,9 +103,13 @@ const WORKING_SHARE: f64 = 0.1;
 impl Facts<'_> {
     /// The snapshots of the measured time.
     pub fn snapshots(&self) -> impl Iterator<Item = &Snapshot> {
+        self.recording.snapshots.iter().filter(|snapshot| self.is_measured(snapshot.at_ns))
+    }
+
+    /// Whether a moment lies in the measured time.
+    pub fn is_measured(&self, at_ns: i64) -> bool {
         let signed = |ns: u64| i64::try_from(ns).unwrap_or(i64::MAX);
-        let (from_ns, to_ns) = (signed(self.start_ns), signed(self.end_ns));
-        self.recording.snapshots.iter().filter(move |snapshot| snapshot.at_ns > from_ns && snapshot.at_ns <= to_ns)
+        at_ns > signed(self.start_ns) && at_ns <= signed(self.end_ns)
     }
 
     /// All threads of the target that were seen in the measured time.

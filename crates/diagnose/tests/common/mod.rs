@@ -2,6 +2,8 @@
 //! same rows, so they agree unless a test takes care that they do not.
 #![allow(clippy::unwrap_used, dead_code, reason = "in a test, a panic is the report; not every test uses all of it")]
 
+pub mod judged;
+
 use model::error_kind::{ErrorKind, Phase};
 use model::finding::{Diagnosis, Severity, Status};
 use model::plan::*;
@@ -14,8 +16,9 @@ pub use testkit::recordings::SECOND_NS as SECOND;
 use testkit::recordings::{failure, get, http1, origin, plan, process, steady, thread};
 
 /// What else reads in a run: whatever a cause asks for.
-const SAMPLERS: [&str; 18] = [
+const SAMPLERS: [&str; 21] = [
     "process/stands",
+    "process/switches",
     "process/neighbours",
     "process/memory",
     "process/files",
@@ -25,6 +28,8 @@ const SAMPLERS: [&str; 18] = [
     "network/listeners",
     "network/connections",
     "network/outgoing",
+    "network/lookups",
+    "network/sockstat",
     "host/pressure",
     "host/disks",
     "host/vmstat",

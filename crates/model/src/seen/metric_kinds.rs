@@ -98,6 +98,8 @@ pub const KINDS: &[(&str, Kind)] = &[
     ("load_15m_hundredths", Kind::Gauge),
     ("load_1m_hundredths", Kind::Gauge),
     ("load_5m_hundredths", Kind::Gauge),
+    ("lookup_sockets", Kind::Gauge),
+    ("lookup_sockets_seen", Kind::Counter),
     ("major_faults", Kind::Counter),
     ("memory_active_bytes", Kind::Gauge),
     ("memory_anonymous_bytes", Kind::Gauge),

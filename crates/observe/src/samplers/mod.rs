@@ -28,6 +28,7 @@ pub mod network {
     mod growth;
     pub mod interfaces;
     pub mod listeners;
+    pub mod lookups;
     pub mod outgoing;
     pub mod sockstat;
     pub mod time_wait;
@@ -122,6 +123,7 @@ pub const SAMPLERS: &[Entry] = &[
     network::listeners::ENTRY,
     network::connections::ENTRY,
     network::outgoing::ENTRY,
+    network::lookups::ENTRY,
 ];
 
 /// The watch on the target's processes, which no sampler is and which has a status and metrics like one: its name,

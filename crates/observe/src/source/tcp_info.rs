@@ -20,6 +20,10 @@ pub(crate) struct TcpInfo {
     pub(crate) rtt_us: u32,
     /// Segments sent again, of its whole life.
     pub(crate) retransmits: u32,
+    /// Bytes that have come.
+    pub(crate) received_bytes: Option<u64>,
+    /// Segments sent that had data in them.
+    pub(crate) data_segments_sent: Option<u32>,
     /// Bytes in the send buffer that were not sent yet.
     pub(crate) not_sent_bytes: Option<u32>,
     /// Least round-trip time, microseconds; `u32::MAX`: not measured yet.
@@ -49,6 +53,8 @@ impl TcpInfo {
             last_acknowledged_ms: u32_at(56)?,
             rtt_us: u32_at(68)?,
             retransmits: u32_at(100)?,
+            received_bytes: u64_at(128),
+            data_segments_sent: u32_at(156),
             not_sent_bytes: u32_at(144),
             rtt_min_us: u32_at(148),
             delivery_rate: u64_at(160),
@@ -112,6 +118,7 @@ mod tests {
         assert!(parsed.rtt_us > 0 && parsed.rtt_us < 10_000_000, "{parsed:?}");
         assert!(parsed.rtt_min_us.unwrap() <= parsed.rtt_us.max(1) * 2, "{parsed:?}");
         assert_eq!(parsed.not_sent_bytes, Some(0), "{parsed:?}");
+        assert_eq!((parsed.received_bytes, parsed.data_segments_sent), (Some(0), Some(1)), "{parsed:?}");
         assert!(parsed.busy_us.unwrap() < 60_000_000, "{parsed:?}");
     }
 }

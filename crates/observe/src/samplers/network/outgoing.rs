@@ -4,7 +4,7 @@
 //! descriptors of one of its processes: those of a client on the same machine are not. Of at most 4,096 such connections a
 //! family, at most 16,384 descriptors are looked through for their owners, and only when one is there that was not before;
 //! the eight remote addresses with most connections are kept. With more than 50,000 sockets nothing is read.
-//! A reply is due where data was sent after the last that came. The kernel keeps that to a millisecond, with a clock of one
+//! A reply is due where data was sent after the last that came, and where nothing has come yet. The kernel keeps that to a millisecond, with a clock of one
 //! to ten; a shorter wait is not seen. Connections that begin and end between two readings are not seen at all.
 //! Cost: two netlink requests a second; a reading is not repeated before two hundred times its CPU time (0.5 % of a core).
 //! Another namespace needs CAP_SYS_ADMIN, another user's process CAP_SYS_PTRACE.
@@ -198,8 +198,10 @@ fn aggregate(connections: &[&Connection]) -> Metrics {
     let unacked = infos.iter().filter(|(c, info)| c.state == 1 && info.unacked > 0);
     let ms = |ms: u32| u64::from(ms).saturating_mul(1_000_000);
     metrics.set_if("unacked_age_max_ns", unacked.map(|(_, info)| ms(info.last_acknowledged_ms)).max());
-    // Both are kept with the same clock, so the earlier of the two is the one longer ago.
-    let awaits = |info: &TcpInfo| info.last_sent_ms < info.last_received_ms;
+    // Both are kept with the same clock, so the earlier of the two is the one longer ago. Where nothing has come yet, the second
+    // is since the connection was made, of which a first question may be no tick away.
+    let is_first = |info: &TcpInfo| info.received_bytes == Some(0) && info.data_segments_sent > Some(0);
+    let awaits = |info: &TcpInfo| info.last_sent_ms < info.last_received_ms || is_first(info);
     let awaiting = infos.iter().filter(|(c, info)| c.state == 1 && awaits(info));
     let awaiting = sorted(awaiting.map(|(_, info)| ms(info.last_sent_ms)));
     metrics.set("awaiting", awaiting.len() as u64);
@@ -261,6 +263,22 @@ mod tests {
         let outgoing = sampler.by_remote(&found, true, &mut network);
         let of = |remote: &str| outgoing.iter().find(|o| o.remote == remote).and_then(|o| o.metrics.of("retransmits"));
         assert_eq!((of("10.0.0.2:80"), of("10.0.0.1:53")), (Some(3), Some(0)));
+    }
+
+    #[test]
+    fn the_first_question_on_a_connection_is_due_an_answer_from_its_first_tick_on() {
+        let first = |received_bytes, data_segments_sent| {
+            info(20, 20, 0).map(|info| TcpInfo { received_bytes, data_segments_sent, ..info })
+        };
+        let due = |info: Option<TcpInfo>| {
+            let found = [connection("10.0.0.2:80", 1, 1, info)];
+            let outgoing = OutgoingConnections::default().by_remote(&found, true, &mut Metrics::default());
+            (outgoing[0].metrics.of("awaiting").unwrap(), outgoing[0].metrics.of("awaiting_p50_ns"))
+        };
+        assert_eq!(due(first(Some(0), Some(1))), (1, Some(20_000_000)));
+        assert_eq!(due(first(Some(9), Some(1))), (0, None), "it has come");
+        assert_eq!(due(first(Some(0), Some(0))), (0, None), "nothing was asked");
+        assert_eq!(due(first(None, None)), (0, None), "of an old kernel it is not known");
     }
 
     #[test]

@@ -1,0 +1,62 @@
+//! `dns-wait`: requests wait in the target for a name to be looked up.
+//!
+//! Evidence: (sockets) the target had sockets of its own connected to port 53, new ones again and again, and by Little's law as
+//! many at a time as a tenth of the requests under way, so that a tenth and more of their time is a lookup's; (client) requests take
+//! far longer than the work in them. Refuted where there was hardly such a socket, and where the same ones stay: a program with a
+//! resolver of its own keeps them without asking. Where a pool of threads does the lookups, requests stand in line for it, and
+//! their share of the time is larger than what is said. Questions to a local daemon over a unix socket are not seen. Source:
+//! resolver(3); getaddrinfo(3); Little's law.
+
+use crate::evidence::{Client, Sockets};
+use crate::facts::{Facts, duration, percent};
+use crate::history::Subject;
+use crate::ledger::in_target_ns;
+use crate::rule::{CauseRule, Needs, OfTarget, Verdict};
+use crate::thresholds::LOOKUP_SHARE;
+use model::finding::{LossKind, Severity};
+
+const READINGS_MIN: usize = 3;
+/// Fewer sockets, all in all, may be kept ones.
+const SEEN_MIN: f64 = 3.0;
+/// Requests must take so many times the work in them.
+const TIMES_WORK: f64 = 3.0;
+
+/// See the file's head.
+pub const RULE: CauseRule =
+    CauseRule { id: "dns-wait", needs: Needs::Connections, reads: &[&["network/lookups"]], judge };
+
+fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
+    let read = facts.snapshots().filter(|s| s.network.of("lookup_sockets").is_some()).count();
+    let level = facts.level(Subject::Network, "lookup_sockets");
+    let seen = facts.grown(Subject::Network, "lookup_sockets_seen");
+    let (Some(level), Some(seen), true) = (level, seen, read >= READINGS_MIN) else {
+        return Verdict::not_observable("names looked up", "fewer than three readings of the target's own sockets");
+    };
+    let Some((in_ns, cost_ns)) = in_target_ns(facts).zip(facts.cpu_ns_per_request()) else {
+        return Verdict::not_observable(
+            "waits for names",
+            "no request succeeded, or the target's CPU time was not read",
+        );
+    };
+    let under_way = facts.recording.totals.requests_per_s() * in_ns / 1e9;
+    let share = (level.mean / under_way.max(f64::MIN_POSITIVE)).min(1.0);
+    let text = format!(
+        "{:.1} sockets of the target's were connected to port 53 at a time, {seen:.0} in all, and {under_way:.1} requests were under way: {} of their time",
+        level.mean,
+        percent(share)
+    );
+    let sockets = facts.piece::<Sockets>(text, "lookup_sockets", share, "ratio").from(LOOKUP_SHARE.value);
+    if share < LOOKUP_SHARE.value || seen < SEEN_MIN {
+        return Verdict::refuted("the target hardly looked names up").because(sockets.into());
+    }
+    let text = format!("requests were {} in the target, of which it worked {}", duration(in_ns), duration(cost_ns));
+    let client = facts.piece::<Client>(text, "service.mean_us", in_ns / 1e3, "us").from(TIMES_WORK * cost_ns / 1e3);
+    if in_ns < TIMES_WORK * cost_ns {
+        return Verdict::refuted("requests did not wait in the target").because(sockets.into()).because(client.into());
+    }
+    Verdict::proved(Severity::Error, "requests wait in the target for a name to be looked up", sockets, client)
+        .explains(LossKind::Waiting, share, share * 0.5, 1.0)
+        .remedy("Keep what a name was (a cache in the target, or one on its machine such as nscd or dnsmasq), keep connections to backends open, or write addresses in place of names; look at the resolver too")
+        .check("ss -unp dst :53; time getent ahosts NAME; resolvectl statistics")
+        .confidence(0.85)
+}

@@ -1,0 +1,77 @@
+//! `thundering-herd`: each new connection wakes several workers of the target, of which one finds it.
+//!
+//! Evidence: (process) its threads went to sleep, and so were woken, more than twice and a half a connection beyond once a
+//! request; (kernel) accepts came back with nothing more often than one that is made until nothing is left (once a connection).
+//! Needs hundreds of connections. It costs CPU time and no request waits for it while there is some, so it is for information. Refuted
+//! below, and where connections last. Busy workers do not sleep, so a full target has none. Source: epoll_ctl(2),
+//! EPOLLEXCLUSIVE; measured with four workers: 3.8 wake-ups a connection, 0.9 without; accepts with nothing 1.4 and 1.0.
+
+use crate::evidence::{Kernel, Process};
+use crate::facts::Facts;
+use crate::rule::{CauseRule, Needs, OfTarget, Verdict};
+use crate::thresholds::{EMPTY_ACCEPTS, HERD_WAKES};
+use model::finding::Severity;
+
+const CONNECTIONS_MIN: f64 = 200.0;
+const ACCEPTS_MIN: u64 = 50;
+
+/// See the file's head.
+pub const RULE: CauseRule = CauseRule {
+    id: "thundering-herd",
+    needs: Needs::Connections,
+    reads: &[&["process/switches"], &["bpf/syscalls"]],
+    judge,
+};
+
+fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
+    let connected = facts.recording.totals.in_time.connected as f64;
+    if connected < CONNECTIONS_MIN {
+        return Verdict::not_applicable("hardly a connection was made in the measured time");
+    }
+    let Some(window) = facts.read_window() else {
+        return Verdict::not_observable("wake-ups", "fewer than two readings of the target's threads");
+    };
+    let switches = |thread: &crate::usage::ThreadUse<'_>| {
+        let process =
+            facts.history.threads(model::snapshot::Role::Target, window).find(|(_, tid, _)| *tid == thread.tid);
+        let subject = crate::history::Subject::Thread(process?.0, thread.tid);
+        let grown = facts.history.growth(crate::history::Metric::new(subject, "switches.voluntary"), window).ok()?;
+        Some((grown.value, grown.covered_ns as f64))
+    };
+    let (mut sleeps, mut threads) = (0.0, 0u32);
+    for (grown, covered_ns) in facts.target_threads.iter().filter_map(switches) {
+        sleeps += grown * window.length_ns() as f64 / covered_ns.max(1.0);
+        threads += u32::from(grown >= connected / 10.0);
+    }
+    if sleeps <= 0.0 {
+        return Verdict::not_observable("wake-ups", "how often the target's threads left a CPU was not read twice");
+    }
+    let wakes = (sleeps - facts.ended).max(0.0) / connected;
+    let text = format!("{threads} threads were woken {wakes:.1} times a connection, beyond once a request");
+    let process = facts.piece::<Process>(text, "target.wakes_a_connection", wakes, "wake-ups").from(HERD_WAKES.value);
+    if wakes < HERD_WAKES.value || threads < 2 {
+        return Verdict::refuted("a connection wakes hardly more than one worker").because(process.into());
+    }
+    let counted = |name| facts.counted(name);
+    let (Some(accepted), Some(empty)) = (counted("accepts.accepted"), counted("accepts.empty_handed")) else {
+        return Verdict::not_observable("accepts with nothing", "the target's accepts were not counted")
+            .because(process.into());
+    };
+    if accepted < ACCEPTS_MIN {
+        return Verdict::not_observable("accepts with nothing", "too few accepts fell into the probes' windows")
+            .because(process.into());
+    }
+    let share = empty as f64 / accepted as f64;
+    let text = format!("{empty} accepts came back with nothing for {accepted} that brought a connection");
+    let kernel = facts.piece::<Kernel>(text, "accepts.empty_share", share, "ratio").from(EMPTY_ACCEPTS.value);
+    if share < EMPTY_ACCEPTS.value {
+        return Verdict::refuted("hardly an accept came back with nothing")
+            .because(process.into())
+            .because(kernel.into());
+    }
+    let title = format!("each connection wakes {threads} threads of the target, and one of them gets it");
+    Verdict::proved(Severity::Info, title, process, kernel)
+        .remedy("Wait at the shared listener with EPOLLEXCLUSIVE, or give each worker a listener of its own (SO_REUSEPORT)")
+        .check("strace -f -c -e trace=accept4,epoll_wait -p PID: accept4 with many errors; grep ^voluntary_ctxt /proc/PID/task/*/status")
+        .confidence(0.85)
+}
