@@ -14,5 +14,7 @@ pub mod observing;
 mod run;
 mod ticks;
 pub mod tls_matrix;
+pub mod watching;
+mod without_load;
 
 pub use run::{Options, Outcome, RecordTo, RunError, Watch, run, run_on};

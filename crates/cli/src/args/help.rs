@@ -96,6 +96,15 @@ pub(super) const HELPS: &[Help] = &[
         ],
     },
     Help {
+        path: &["diagnose"],
+        most_used: &[],
+        examples: &[
+            ("plimsoll diagnose", "what gave first in the last run, why, and what to do"),
+            ("plimsoll diagnose FILE --all", "with all evidence, and what could not be judged"),
+            ("plimsoll diagnose last --markdown", "to paste into an issue"),
+        ],
+    },
+    Help {
         path: &["watch"],
         most_used: &["pid", "port", "duration", "tick", "metrics", "list", "at", "serve", "json"],
         examples: &[

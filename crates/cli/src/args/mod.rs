@@ -3,6 +3,7 @@
 //! A file per command. Every flag has an environment variable `PLIMSOLL_<FLAG>`; flags win over variables.
 //! Bad input ends in one sentence and status 2. Defaults are filled in by `resolve`, not here.
 
+pub mod diagnose;
 pub mod environment;
 mod help;
 pub mod host;
@@ -52,6 +53,9 @@ pub enum Command {
     Runs(runs::RunsArgs),
     /// Show a recording again
     Report(runs::ReportArgs),
+    /// Say what gives first in a recording, and why
+    #[command(after_help = VARIABLES)]
+    Diagnose(diagnose::DiagnoseArgs),
     /// Observe a server without putting load on it
     #[command(after_help = VARIABLES)]
     Watch(watch::WatchArgs),

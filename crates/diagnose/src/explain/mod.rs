@@ -3,3 +3,4 @@
 pub(crate) mod gives;
 pub mod graph;
 pub mod ledger;
+pub(crate) mod without_load;
