@@ -12,6 +12,7 @@ pub mod catalogue;
 pub mod causes;
 pub mod check;
 mod expectations;
+pub mod experiment;
 pub mod explain;
 pub mod facts;
 pub mod harm;

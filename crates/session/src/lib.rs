@@ -8,6 +8,7 @@ pub mod check;
 pub mod connections;
 pub mod demo;
 pub mod embedded;
+pub mod experiment;
 pub mod importing;
 mod observation;
 pub mod observing;

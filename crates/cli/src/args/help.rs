@@ -102,6 +102,8 @@ pub(super) const HELPS: &[Help] = &[
             ("plimsoll diagnose", "what gave first in the last run, why, and what to do"),
             ("plimsoll diagnose FILE --all", "with all evidence, and what could not be judged"),
             ("plimsoll diagnose last --markdown", "to paste into an issue"),
+            ("plimsoll diagnose http://HOST:8080/ --experiment", "try a server from outside, for 30 s"),
+            ("plimsoll diagnose http://HOST/ --experiment --path /a --path /b", "and compare two paths"),
         ],
     },
     Help {

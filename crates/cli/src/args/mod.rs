@@ -137,6 +137,22 @@ pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Parsed, Stoppe
     Ok(Parsed { command: cli.command, environment })
 }
 
+/// The arguments of `load` that words say.
+///
+/// # Errors
+/// They are no arguments of `load`, in one sentence.
+pub fn load_of(words: impl IntoIterator<Item = String>) -> Result<load::LoadArgs, Failure> {
+    let words: Vec<OsString> =
+        ["plimsoll".to_owned(), "load".to_owned()].into_iter().chain(words).map(Into::into).collect();
+    match parse(words.into_iter()) {
+        Ok(Parsed { command: Command::Load(load), .. }) => Ok(*load),
+        Ok(_) | Err(Stopped::Asked(_) | Stopped::NoCommand(_)) => {
+            Err(Failure::usage("expected flags of 'plimsoll load' behind --, such as -H 'Name: value'"))
+        }
+        Err(Stopped::Wrong(failure)) => Err(failure),
+    }
+}
+
 impl Command {
     /// Whether warnings are not wanted.
     pub fn is_quiet(&self) -> bool {

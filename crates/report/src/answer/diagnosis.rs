@@ -3,6 +3,7 @@
 //! As text, as Markdown for pasting, and as the document `plimsoll.diagnosis/1`. A recording that is damaged or was cut off
 //! says so first.
 
+use super::escaped;
 use crate::damage;
 use crate::figures::rfc3339;
 use crate::text::page::Page;
@@ -157,26 +158,4 @@ fn warnings(answer: &Answer<'_>) -> Vec<String> {
         None => "This recording is partial: it stops in the middle of the run".to_owned(),
     });
     damage.into_iter().chain(partial).collect()
-}
-
-/// Text from outside is no markup.
-fn escaped(text: &str) -> String {
-    let mut safe = String::with_capacity(text.len());
-    for c in plain(text).chars() {
-        if matches!(c, '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '>' | '#' | '|') {
-            safe.push('\\');
-        }
-        safe.push(c);
-    }
-    safe
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn text_from_outside_is_no_markup() {
-        assert_eq!(escaped("a_b <script> `x` [l](u)"), "a\\_b \\<script\\> \\`x\\` \\[l\\](u)");
-    }
 }

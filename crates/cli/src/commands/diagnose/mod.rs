@@ -3,6 +3,8 @@
 //! Status 0 where it could be diagnosed, whatever was found; with `--exit-status` that of the run. A recording that was cut
 //! off or is damaged is diagnosed as far as it goes, and said to be so first.
 
+mod experiment;
+
 use super::output::{results, terminal};
 use crate::args::diagnose::DiagnoseArgs;
 use crate::exit::{Exit, Failure};
@@ -11,6 +13,18 @@ use store::Reader;
 
 /// Diagnoses it.
 pub fn run(args: &DiagnoseArgs) -> Result<Exit, Failure> {
+    if args.experiment {
+        return experiment::run(args);
+    }
+    if args.run.contains("://") {
+        return Err(Failure::usage(format!(
+            "expected a recording, got the URL '{}': add --experiment to try the server there",
+            model::hide::url(&args.run)
+        )));
+    }
+    if args.run.ends_with(".json") {
+        return experiment::show(args);
+    }
     let folder = || args.folder.clone().map_or_else(store::default_folder, Ok);
     let path = store::find(folder, &args.run)?;
     let reader = Reader::open(&path)?;
