@@ -5,6 +5,7 @@
 
 pub mod capacity;
 pub mod check;
+pub mod confirm;
 pub mod connections;
 pub mod demo;
 pub mod embedded;

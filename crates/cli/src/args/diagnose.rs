@@ -80,3 +80,72 @@ fn experiment() -> impl TypedValueParser<Value = Experiment> {
         of_name.map(|entry| entry.experiment).ok_or("expected the name of an experiment")
     })
 }
+
+/// Which finding of which recording, where it is tried, and what is toggled.
+#[derive(Debug, Args)]
+pub struct ConfirmArgs {
+    /// A run's id or the beginning of it, a file, or 'last'
+    #[arg(value_name = "RUN")]
+    pub run: String,
+    /// The finding, by its id
+    #[arg(value_name = "FINDING")]
+    pub finding: String,
+    /// The server: its URL where it runs, or the command that starts it where the run's load went, for each short run anew
+    #[arg(long, value_name = "URL|COMMAND", env = "PLIMSOLL_AGAINST")]
+    pub against: String,
+    /// The folder recordings are in [default: $XDG_STATE_HOME/plimsoll/runs]
+    #[arg(long, value_name = "DIR", env = "PLIMSOLL_FOLDER")]
+    pub folder: Option<PathBuf>,
+    /// The server's process [default: who listens where the load goes]
+    #[arg(long, value_name = "PID", env = "PLIMSOLL_PID", value_parser = clap::value_parser!(u32).range(1..))]
+    pub pid: Option<u32>,
+    /// What is toggled.
+    #[command(flatten)]
+    pub toggle: ToggleArgs,
+    /// Pairs of runs, one with the remedy and one without; three at the least
+    #[arg(long, value_name = "N", env = "PLIMSOLL_REPEATS", default_value = "6", value_parser = clap::value_parser!(u32).range(3..=100))]
+    pub repeats: u32,
+    /// Length of each run
+    #[arg(short, long, value_name = "TIME", env = "PLIMSOLL_DURATION", default_value = "2s", value_parser = values::duration_ns)]
+    pub duration: u64,
+    /// The folder of the journal of changes, where nobody but you and root may write [default: $XDG_STATE_HOME/plimsoll/journal]
+    #[arg(long, value_name = "DIR", env = "PLIMSOLL_JOURNAL")]
+    pub journal: Option<PathBuf>,
+    /// Print the answer as JSON
+    #[arg(long, env = "PLIMSOLL_JSON", value_parser = BoolishValueParser::new())]
+    pub json: bool,
+    /// Print no progress
+    #[arg(short, long, env = "PLIMSOLL_QUIET", value_parser = BoolishValueParser::new())]
+    pub quiet: bool,
+    /// Print without colours, as with NO_COLOR
+    #[arg(long, env = "PLIMSOLL_NO_COLOR", value_parser = BoolishValueParser::new())]
+    pub no_color: bool,
+}
+
+/// What is toggled.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "What is toggled [default: the finding's remedy, where it can be set from outside]")]
+pub struct ToggleArgs {
+    /// A kernel setting that 'check --fix' knows, such as net.core.somaxconn=4096
+    #[arg(long, value_name = "NAME=VALUE", env = "PLIMSOLL_SYSCTL", group = "toggled")]
+    pub sysctl: Option<String>,
+    /// The limit of open descriptors of the server's process
+    #[arg(long, value_name = "N", env = "PLIMSOLL_DESCRIPTORS", group = "toggled", value_parser = values::count::<u64>)]
+    pub descriptors: Option<u64>,
+    /// The niceness of the server's process, -20 (first) to 19 (last)
+    #[arg(long, value_name = "N", env = "PLIMSOLL_NICE", group = "toggled", allow_negative_numbers = true,
+          value_parser = clap::value_parser!(i32).range(-20..=19))]
+    pub nice: Option<i32>,
+    /// Stop this process (SIGSTOP), a neighbour, while the remedy is on
+    #[arg(long, value_name = "PID", env = "PLIMSOLL_STOP", group = "toggled", value_parser = clap::value_parser!(u32).range(2..))]
+    pub stop: Option<u32>,
+    /// The CPU limit of the server's control group, such as max, or '50000 100000'
+    #[arg(long, value_name = "VALUE", env = "PLIMSOLL_CPU_LIMIT", group = "toggled")]
+    pub cpu_limit: Option<String>,
+    /// A command that makes the remedy; it may be run more than once
+    #[arg(long = "with", value_name = "COMMAND", env = "PLIMSOLL_WITH", group = "toggled", requires = "without")]
+    pub with_command: Option<String>,
+    /// The command that undoes --with; it may be run more than once
+    #[arg(long, value_name = "COMMAND", env = "PLIMSOLL_WITHOUT", requires = "with_command")]
+    pub without: Option<String>,
+}

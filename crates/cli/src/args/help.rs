@@ -107,6 +107,19 @@ pub(super) const HELPS: &[Help] = &[
         ],
     },
     Help {
+        path: &["confirm"],
+        most_used: &[],
+        examples: &[
+            ("plimsoll confirm last fd-exhaustion --against http://HOST:8080/", "more descriptors: is it gone?"),
+            ("plimsoll confirm last cpu-contention --against http://HOST:8080/ --stop 1234", "without that neighbour?"),
+            (
+                "plimsoll confirm last accept-queue-overflow --against './server --port 8080'",
+                "started anew for each run",
+            ),
+            ("plimsoll confirm RUN FINDING --against URL --with ./fix.sh --without ./break.sh", "any remedy"),
+        ],
+    },
+    Help {
         path: &["watch"],
         most_used: &["pid", "port", "duration", "tick", "metrics", "list", "at", "serve", "json"],
         examples: &[

@@ -56,6 +56,9 @@ pub enum Command {
     /// Say what gives first in a recording, and why
     #[command(after_help = VARIABLES)]
     Diagnose(diagnose::DiagnoseArgs),
+    /// Toggle the remedy of a finding, in pairs of short runs, and say whether it helps
+    #[command(after_help = VARIABLES)]
+    Confirm(Box<diagnose::ConfirmArgs>),
     /// Observe a server without putting load on it
     #[command(after_help = VARIABLES)]
     Watch(watch::WatchArgs),

@@ -35,6 +35,7 @@ pub fn run(command: Command) -> Result<Exit, Failure> {
         Command::Runs(args) => runs::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Diagnose(args) => diagnose::run(&args),
+        Command::Confirm(args) => diagnose::confirm::run(&args),
         Command::Serve(args) => serve::run(&args),
         Command::Watch(args) => watch::run(&args),
         Command::Import(args) => import::run(&args),

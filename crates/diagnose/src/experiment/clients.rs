@@ -21,12 +21,36 @@ const COMPUTES: f64 = 0.7;
 /// A step in which more than this is lost says nothing of throughput.
 const LOST: f64 = 0.1;
 
+/// Clients that are never answered while others are, from some number on.
+fn left_out(steps: &Steps<'_>, responses: &[super::Response]) -> Option<Decision> {
+    let doses = steps.doses();
+    let loses = |step: &Step| step.ok > 0 && step.failed + step.unfinished > 0;
+    let first = doses.iter().position(|dose| steps.always(*dose, loses))?;
+    let (with_all, others) = (doses.get(..first)?, doses.get(first..)?);
+    let none_lost = |dose: &f64| steps.always(*dose, |step| step.failed + step.unfinished == 0);
+    if with_all.is_empty() || !with_all.iter().all(none_lost) || !others.iter().all(|dose| steps.always(*dose, loses)) {
+        return None;
+    }
+    let (most, least) = (with_all.last()?, others.first()?);
+    let text = format!(
+        "of {least:.0} clients some are never answered while the others are; of {most:.0} all are: a connection holds a worker, or a place, that the others want"
+    );
+    let decision = Decision::supported(Experiment::Clients, text, responses.to_vec());
+    Some(decision.points_to(&["worker-starvation", "connection-limit"]).remedy(
+        "Serve more connections than there are workers (an event loop), have more workers, or raise the limit of connections",
+        "for t in /proc/PID/task/*; do cat $t/wchan; echo; done | sort | uniq -c: all in a receive",
+    ))
+}
+
 pub(super) fn judge(steps: &Steps<'_>) -> Decision {
     let of = Experiment::Clients;
     let throughput = |step: &Step| (step.lost_share() <= LOST).then_some(step.throughput_per_s);
     let responses = steps.responses("throughput_per_s", "1/s", throughput);
     let curve: Vec<(f64, f64)> =
         steps.doses().into_iter().filter_map(|dose| Some((dose, steps.mean(dose, throughput)?.value))).collect();
+    if let Some(decision) = left_out(steps, &responses) {
+        return decision;
+    }
     let single = steps.mean(1.0, |step| step.response_mean_us).map(|mean| mean.value);
     let (Some(single_us), [.., (before, previous), (most, last)]) = (single, curve.as_slice()) else {
         return Decision::open(of, "too few doses were answered to see what more clients bring", responses);

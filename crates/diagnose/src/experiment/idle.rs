@@ -63,8 +63,12 @@ pub(super) fn judge(steps: &Steps<'_>) -> Decision {
     let refused = of_kind(&["refused", "reset", "closed-early", "connect-failed", "unexpected-status"]);
     let silent = of_kind(&["reply-timeout", "connect-timeout", "queue-timeout"])
         + steps_lost.iter().map(|step| step.unfinished).sum::<u64>();
+    let limit = match first_lost - most_served {
+        apart if apart > 1.0 => format!("between {:.0} and {first_lost:.0}", most_served + 1.0),
+        _ => format!("{first_lost:.0}"),
+    };
     let text = format!(
-        "the server serves with {most_served:.0} silent connections beside the load, and with {first_lost:.0} no more: it takes about {first_lost:.0} at once"
+        "the server serves with {most_served:.0} silent connections beside the load, and with {first_lost:.0} no more: it takes {limit} connections at once"
     );
     if refused > silent || turned_away > 0 && refused > 0 {
         return Decision::supported(of, format!("{text}, and refuses or closes further ones"), responses)

@@ -14,15 +14,20 @@ mod rate;
 mod reuse;
 mod size;
 mod steps;
+mod toggle;
 
 pub use reuse::KEPT;
 pub use steps::{Estimate, Step};
+pub use toggle::{Arm, CONFIRMATION_SCHEMA, Claim, Confirmation, Confirmed, PAIRS_MIN, Pair};
 
 use model::finding::Status;
 use model::recording::End;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use steps::Steps;
+
+/// What is seen in fewer rounds is chance.
+const ROUNDS_MIN: usize = 2;
 
 /// What is varied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
@@ -166,6 +171,18 @@ impl Decision {
         Self::new(experiment, Status::NotObservable, text, responses)
     }
 
+    /// Undecided where the least or the largest dose was given in one round only: chance is not told from it.
+    fn if_repeated(self) -> Self {
+        let rounds = |response: Option<&Response>| response.map_or(0, |response| response.rounds);
+        let least = rounds(self.responses.first()).min(rounds(self.responses.last()));
+        if self.status != Status::Supported || least >= ROUNDS_MIN {
+            return self;
+        }
+        let text = format!("in a single round {}: longer (--for), it would be decided", self.text);
+        let points_to = self.finding.into_iter().chain(self.points_to).collect();
+        Decision { status: Status::NotObservable, finding: None, points_to, text, ..self }
+    }
+
     fn finding(mut self, id: &str) -> Self {
         self.finding = Some(id.to_owned());
         self
@@ -219,7 +236,7 @@ pub fn decide(steps: &[Step]) -> Vec<Decision> {
     for entry in EXPERIMENTS {
         let of = Steps::of(steps, entry.experiment);
         if !of.is_empty() {
-            decisions.push((entry.judge)(&of));
+            decisions.push((entry.judge)(&of).if_repeated());
         }
     }
     // A stable sort: equals stay in the list's order.

@@ -29,7 +29,7 @@ pub(super) fn judge(steps: &Steps<'_>) -> Decision {
         let all = step.ok + step.failed;
         all >= REQUESTS_MIN
             && step.lost_share() < 0.1
-            && step.connected.min(step.closed_by_peer) as f64 >= CLOSES.value * all as f64
+            && step.connected.min(step.closed) as f64 >= CLOSES.value * all as f64
     };
     if steps.always(KEPT, closes) {
         let connect = steps.mean(KEPT, |step| step.connect_mean_us).map_or(0.0, |connect| connect.value);

@@ -47,8 +47,8 @@ pub struct Step {
     pub connect_max_us: Option<f64>,
     /// Connections made.
     pub connected: u64,
-    /// Connections that the peer closed.
-    pub closed_by_peer: u64,
+    /// Connections that were closed while requests went on, by the peer or at its word.
+    pub closed: u64,
     /// Bytes received for each success.
     pub reply_bytes: Option<f64>,
     /// Cores busy on this machine; null where the server is not known to be on it.
@@ -101,13 +101,12 @@ impl Estimate {
 /// The steps of one experiment.
 #[derive(Debug)]
 pub(super) struct Steps<'a> {
-    pub(super) experiment: Experiment,
     all: Vec<&'a Step>,
 }
 
 impl<'a> Steps<'a> {
     pub(super) fn of(steps: &'a [Step], experiment: Experiment) -> Self {
-        Steps { experiment, all: steps.iter().filter(|step| step.experiment == experiment).collect() }
+        Steps { all: steps.iter().filter(|step| step.experiment == experiment).collect() }
     }
 
     pub(super) fn is_empty(&self) -> bool {

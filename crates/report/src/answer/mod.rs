@@ -2,6 +2,7 @@
 //!
 //! The report has these among its figures ([`crate::text`]); here they stand alone, for people, for pasting and for machines.
 
+pub mod confirmation;
 pub mod diagnosis;
 pub mod experiment;
 

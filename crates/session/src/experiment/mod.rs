@@ -28,10 +28,12 @@ const ROUNDS: u32 = 3;
 /// A step is at least so long, and at most.
 const STEP_MIN: Duration = Duration::from_millis(250);
 const STEP_MAX: Duration = Duration::from_secs(2);
+/// From this share of the time on.
+const REST_FROM: f64 = 0.7;
 /// The shortest time in which two rounds are run.
 pub const TIME_MIN: Duration = Duration::from_secs(5);
 /// A request that is not answered in this time, or in four times a single one's, is lost.
-const TIMEOUT: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(1);
 /// A SYN is sent again after one second and after three: both must be seen (RFC 6298).
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(4);
 
@@ -107,10 +109,10 @@ pub fn experiment(
     lab.first(follow)?;
     let doses = doses(spec, &lab.plan);
     let share = spec.time.saturating_sub(lab.began.elapsed()) / (ROUNDS * doses.len().max(1) as u32);
-    // A step in which a single request has no room says nothing.
-    let longest = (lab.single * 4).clamp(STEP_MIN, STEP_MAX * 5);
-    lab.length = share.saturating_sub(OVERHEAD).clamp(longest, STEP_MAX.max(longest));
-    while lab.has_time() {
+    // A step in which single requests have no room says nothing: replies come in waves of so many clients.
+    let least = (lab.single * 10).clamp(STEP_MIN, STEP_MAX * 5);
+    lab.length = share.saturating_sub(OVERHEAD).clamp(least, STEP_MAX.max(least));
+    while lab.has_time() && !lab.leaves_the_rest() {
         let order: Vec<&Dose> = match lab.record.rounds % 2 {
             0 => doses.iter().collect(),
             _ => doses.iter().rev().collect(),
@@ -179,7 +181,18 @@ impl<'a> Lab<'a> {
 
     /// Whether another step would end in time.
     fn has_time(&self) -> bool {
-        !self.is_interrupted() && self.began.elapsed() + self.length + self.overhead <= self.spec.time
+        !self.is_interrupted() && self.began.elapsed() + self.length.mul_f64(1.2) + self.overhead <= self.spec.time
+    }
+
+    /// Whether what is left of the time is better spent on finding where silent connections begin to cost others the server.
+    fn leaves_the_rest(&self) -> bool {
+        self.record.rounds >= 2 && self.has_lost_to_silent() && self.began.elapsed() > self.spec.time.mul_f64(REST_FROM)
+    }
+
+    fn has_lost_to_silent(&self) -> bool {
+        let is_it =
+            |decision: &Decision| decision.experiment == Experiment::Idle && decision.status == Status::Supported;
+        self.record.decisions.iter().any(is_it)
     }
 
     /// A few single requests: is anybody there, and how long does one take?
@@ -271,9 +284,7 @@ impl<'a> Lab<'a> {
 
     /// Where silent connections cost others the server, between which numbers of them: halved as long as there is time.
     fn narrow(&mut self, follow: &mut dyn Follow) -> Result<(), ExperimentError> {
-        let is_lost =
-            |decision: &Decision| decision.experiment == Experiment::Idle && decision.status == Status::Supported;
-        if !self.record.decisions.iter().any(is_lost) {
+        if !self.has_lost_to_silent() {
             return Ok(());
         }
         // What was kept back for the rounds is enough for a few short steps.

@@ -46,8 +46,10 @@ impl Dose {
     /// The scenario of a step; `None` where it cannot be made.
     pub(super) fn scenario(&self, base: Scenario, rate_per_s: Option<f64>) -> Option<Scenario> {
         let count = self.dose as u32;
+        // The first replies come later than the first requests: of a rate that begins with these a part is missing.
+        let warmup_ns = base.duration_ns.map(|length_ns| length_ns / 5);
         Some(match self.experiment {
-            Experiment::Clients => Scenario { connections: Some(count), ..base },
+            Experiment::Clients => Scenario { connections: Some(count), warmup_ns, ..base },
             Experiment::Reuse => Scenario { requests_per_connection: (self.dose < KEPT).then_some(count), ..base },
             Experiment::Idle => base,
             Experiment::Burst => Scenario {
@@ -65,7 +67,7 @@ impl Dose {
                 }
                 let for_ns = base.duration_ns?;
                 let profile = vec![Segment { from_per_s: rate_per_s, to_per_s: rate_per_s, for_ns }];
-                Scenario { profile, connections: Some(RATE_CONNECTIONS), ..base }
+                Scenario { profile, connections: Some(RATE_CONNECTIONS), warmup_ns, ..base }
             }
             Experiment::Size => {
                 let mut scenario = base;
@@ -90,17 +92,13 @@ fn with_path(url: &str, path: &str) -> String {
     format!("{}/{}", &url[..end], path.trim_start_matches('/'))
 }
 
-/// All doses, in the order of a round: clients first, for the rate is made of what they were answered.
+/// All doses, in the order of a round: first what a server that starves many clients takes no time for; clients before rates,
+/// which are made of what those were answered.
 pub(super) fn doses(spec: &Spec, plan: &Plan) -> Vec<Dose> {
     let counted = |n: u32, one: &str, many: &str| if n == 1 { format!("1 {one}") } else { format!("{n} {many}") };
     let most = spec.connections_max.max(1);
-    let mut all: Vec<Dose> = CLIENTS
-        .into_iter()
-        .filter(|n| *n <= most)
-        .map(|n| Dose::new(Experiment::Clients, f64::from(n), counted(n, "client", "clients")))
-        .collect();
     let label = |n: u32| format!("{} on a connection", counted(n, "request", "requests"));
-    all.extend(REUSE.map(|n| Dose::new(Experiment::Reuse, f64::from(n), label(n))));
+    let mut all: Vec<Dose> = REUSE.map(|n| Dose::new(Experiment::Reuse, f64::from(n), label(n))).into();
     all.push(Dose::new(Experiment::Reuse, KEPT, "a connection that is kept".to_owned()));
     let has_tcp = plan.origins.iter().flat_map(|o| &o.addresses).any(|address| matches!(address, Address::Tcp(_)));
     if has_tcp {
@@ -117,6 +115,8 @@ pub(super) fn doses(spec: &Spec, plan: &Plan) -> Vec<Dose> {
     } else if matches!(plan.workload, Workload::Echo(_)) {
         all.extend(ECHO_BYTES.map(|n| Dose::new(Experiment::Size, f64::from(n), show_bytes(f64::from(n)))));
     }
+    let clients = CLIENTS.into_iter().filter(|n| *n <= most);
+    all.extend(clients.map(|n| Dose::new(Experiment::Clients, f64::from(n), counted(n, "client", "clients"))));
     all.extend(
         RATES.map(|share| Dose::new(Experiment::Rate, share, format!("{:.0} % of the base rate", 100.0 * share))),
     );
@@ -166,7 +166,7 @@ pub(super) fn step(outcome: &Outcome, dose: &Dose, round: u32) -> Step {
         connect_mean_us: (!connect.is_empty()).then(|| us(connect.mean())),
         connect_max_us: (longest_ns > 0).then_some(us(longest_ns as f64)),
         connected: counts.connected,
-        closed_by_peer: counts.closed_by_peer,
+        closed: counts.closed_by_peer.saturating_add(counts.closed_by_us),
         reply_bytes: (counts.ok > 0).then(|| counts.bytes_received as f64 / counts.ok as f64),
         busy_cores: facts.host.filter(|_| is_here).map(|host| (host.cores - host.idle_cores).max(0.0)),
         turned_away: 0,

@@ -82,6 +82,17 @@ pub fn run(args: &DiagnoseArgs) -> Result<Exit, Failure> {
     Ok(if record.end == End::Interrupted { Exit::Interrupted } else { Exit::Fine })
 }
 
+/// Whether a file holds a result: it begins as a JSON document does, and no recording does.
+pub fn is_result(path: &str) -> bool {
+    let mut first = [0];
+    let read = std::fs::metadata(path)
+        .is_ok_and(|m| m.is_file())
+        .then(|| std::fs::File::open(path))
+        .unwrap_or_else(|| Err(std::io::ErrorKind::NotFound.into()))
+        .and_then(|mut file| std::io::Read::read(&mut file, &mut first));
+    read.is_ok_and(|n| n == 1) && first == [b'{']
+}
+
 /// Shows a result again.
 pub fn show(args: &DiagnoseArgs) -> Result<Exit, Failure> {
     let wrong =

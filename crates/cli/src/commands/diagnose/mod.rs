@@ -3,6 +3,7 @@
 //! Status 0 where it could be diagnosed, whatever was found; with `--exit-status` that of the run. A recording that was cut
 //! off or is damaged is diagnosed as far as it goes, and said to be so first.
 
+pub mod confirm;
 mod experiment;
 
 use super::output::{results, terminal};
@@ -22,7 +23,7 @@ pub fn run(args: &DiagnoseArgs) -> Result<Exit, Failure> {
             model::hide::url(&args.run)
         )));
     }
-    if args.run.ends_with(".json") {
+    if experiment::is_result(&args.run) {
         return experiment::show(args);
     }
     let folder = || args.folder.clone().map_or_else(store::default_folder, Ok);
