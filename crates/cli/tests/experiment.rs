@@ -168,7 +168,7 @@ fn a_result_is_kept_and_shown_again_and_an_interrupt_keeps_what_is_known() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("result");
     let file = file.to_str().unwrap();
-    let args = ["diagnose", &server.url, "--experiment", "--for", "60s", "-q", "--record", file];
+    let args = ["diagnose", &server.url, "--experiment", "--for", "20s", "-q", "--record", file];
     let mut run = Guard::spawn(command(&args).stdin(Stdio::null()).stdout(Stdio::piped())).unwrap();
     testkit::wait_until("a round is kept", || std::path::Path::new(file).exists());
     run.signal(2);

@@ -90,7 +90,7 @@ pub struct ConfirmArgs {
     /// The finding, by its id
     #[arg(value_name = "FINDING")]
     pub finding: String,
-    /// The server: its URL where it runs, or the command that starts it where the run's load went, for each short run anew
+    /// The server: its URL where it runs, or the command that starts it where the run's load went, for each short run anew [default: none, it must be said]
     #[arg(long, value_name = "URL|COMMAND", env = "PLIMSOLL_AGAINST")]
     pub against: String,
     /// The folder recordings are in [default: $XDG_STATE_HOME/plimsoll/runs]
@@ -124,28 +124,28 @@ pub struct ConfirmArgs {
 
 /// What is toggled.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "What is toggled [default: the finding's remedy, where it can be set from outside]")]
+#[command(next_help_heading = "What is toggled, where it is not the finding's own remedy")]
 pub struct ToggleArgs {
-    /// A kernel setting that 'check --fix' knows, such as net.core.somaxconn=4096
+    /// A kernel setting that 'check --fix' knows, such as net.core.somaxconn=4096 [default: none]
     #[arg(long, value_name = "NAME=VALUE", env = "PLIMSOLL_SYSCTL", group = "toggled")]
     pub sysctl: Option<String>,
-    /// The limit of open descriptors of the server's process
+    /// The limit of open descriptors of the server's process [default: none]
     #[arg(long, value_name = "N", env = "PLIMSOLL_DESCRIPTORS", group = "toggled", value_parser = values::count::<u64>)]
     pub descriptors: Option<u64>,
-    /// The niceness of the server's process, -20 (first) to 19 (last)
+    /// The niceness of the server's process, -20 (first) to 19 (last) [default: none]
     #[arg(long, value_name = "N", env = "PLIMSOLL_NICE", group = "toggled", allow_negative_numbers = true,
           value_parser = clap::value_parser!(i32).range(-20..=19))]
     pub nice: Option<i32>,
-    /// Stop this process (SIGSTOP), a neighbour, while the remedy is on
+    /// Stop this process (SIGSTOP), a neighbour, while the remedy is on [default: none]
     #[arg(long, value_name = "PID", env = "PLIMSOLL_STOP", group = "toggled", value_parser = clap::value_parser!(u32).range(2..))]
     pub stop: Option<u32>,
-    /// The CPU limit of the server's control group, such as max, or '50000 100000'
+    /// The CPU limit of the server's control group, such as max, or '50000 100000' [default: none]
     #[arg(long, value_name = "VALUE", env = "PLIMSOLL_CPU_LIMIT", group = "toggled")]
     pub cpu_limit: Option<String>,
-    /// A command that makes the remedy; it may be run more than once
+    /// A command that makes the remedy; it may be run more than once [default: none]
     #[arg(long = "with", value_name = "COMMAND", env = "PLIMSOLL_WITH", group = "toggled", requires = "without")]
     pub with_command: Option<String>,
-    /// The command that undoes --with; it may be run more than once
+    /// The command that undoes --with; it may be run more than once [default: none]
     #[arg(long, value_name = "COMMAND", env = "PLIMSOLL_WITHOUT", requires = "with_command")]
     pub without: Option<String>,
 }

@@ -97,26 +97,23 @@ pub(super) const HELPS: &[Help] = &[
     },
     Help {
         path: &["diagnose"],
-        most_used: &[],
+        most_used: &["all", "json", "markdown", "experiment", "for", "path", "only", "rate"],
         examples: &[
-            ("plimsoll diagnose", "what gave first in the last run, why, and what to do"),
-            ("plimsoll diagnose FILE --all", "with all evidence, and what could not be judged"),
+            ("plimsoll diagnose", "what gave first in the last run, and why"),
+            ("plimsoll diagnose FILE --all", "with all evidence"),
             ("plimsoll diagnose last --markdown", "to paste into an issue"),
-            ("plimsoll diagnose http://HOST:8080/ --experiment", "try a server from outside, for 30 s"),
-            ("plimsoll diagnose http://HOST/ --experiment --path /a --path /b", "and compare two paths"),
+            ("plimsoll diagnose http://HOST:8080/ --experiment", "try a server from outside"),
+            ("plimsoll diagnose http://HOST/ --experiment --path /a --path /b", "and two paths of it"),
         ],
     },
     Help {
         path: &["confirm"],
-        most_used: &[],
+        most_used: &["against", "pid", "repeats", "duration", "stop", "nice", "sysctl", "with", "without", "json"],
         examples: &[
-            ("plimsoll confirm last fd-exhaustion --against http://HOST:8080/", "more descriptors: is it gone?"),
-            ("plimsoll confirm last cpu-contention --against http://HOST:8080/ --stop 1234", "without that neighbour?"),
-            (
-                "plimsoll confirm last accept-queue-overflow --against './server --port 8080'",
-                "started anew for each run",
-            ),
-            ("plimsoll confirm RUN FINDING --against URL --with ./fix.sh --without ./break.sh", "any remedy"),
+            ("plimsoll confirm last fd-exhaustion --against http://HOST/", "with more descriptors"),
+            ("plimsoll confirm last cpu-contention --against http://HOST/ --stop 1234", "without 1234"),
+            ("plimsoll confirm last accept-queue-overflow --against ./server.sh", "a longer queue"),
+            ("plimsoll confirm RUN FINDING --against URL --with ./on --without ./off", "any remedy"),
         ],
     },
     Help {

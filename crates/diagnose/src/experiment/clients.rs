@@ -18,13 +18,21 @@ const LINEAR: f64 = 0.7;
 /// Cores busy for each slot: below, slots wait; above, they compute.
 const WAITS: f64 = 0.5;
 const COMPUTES: f64 = 0.7;
+/// Clients beyond the bend: so many times the slots.
+const PAST: f64 = 1.2;
+/// The median of who is answered is no more than so many times that of a single client, and as much.
+const QUICK_TIMES: f64 = 3.0;
+const QUICK_US: f64 = 1_000.0;
 /// A step in which more than this is lost says nothing of throughput.
 const LOST: f64 = 0.1;
 
 /// Clients that are never answered while others are, from some number on.
 fn left_out(steps: &Steps<'_>, responses: &[super::Response]) -> Option<Decision> {
     let doses = steps.doses();
-    let loses = |step: &Step| step.ok > 0 && step.failed + step.unfinished > 0;
+    // Those that are answered are so at once: else it is a line that is too long for the timeout, and everybody's.
+    let least = steps.mean(*doses.first()?, |step| step.response_p50_us)?.value;
+    let is_quick = |step: &Step| step.response_p50_us.is_some_and(|p50| p50 <= QUICK_TIMES * least + QUICK_US);
+    let loses = |step: &Step| step.ok > 0 && step.failed + step.unfinished > 0 && is_quick(step);
     let first = doses.iter().position(|dose| steps.always(*dose, loses))?;
     let (with_all, others) = (doses.get(..first)?, doses.get(first..)?);
     let none_lost = |dose: &f64| steps.always(*dose, |step| step.failed + step.unfinished == 0);
@@ -82,7 +90,7 @@ pub(super) fn judge(steps: &Steps<'_>) -> Decision {
     }
     let slots = last.max(previous) * single_us / 1e6;
     let k = slots.round().max(1.0);
-    let flat_from: Vec<f64> = curve.iter().filter(|(dose, _)| *dose >= 2.0 * k).map(|(_, per_s)| *per_s).collect();
+    let flat_from: Vec<f64> = curve.iter().filter(|(dose, _)| *dose >= PAST * k).map(|(_, per_s)| *per_s).collect();
     let is_flat = flat_from.len() >= 2 && flat_from.iter().all(|per_s| (per_s / top - 1.0).abs() <= FLAT);
     let first = curve.first().map_or(0.0, |(_, per_s)| *per_s);
     let rises = curve.iter().filter(|(dose, _)| *dose <= k * 0.75).all(|(dose, per_s)| *per_s >= LINEAR * dose * first);

@@ -9,6 +9,8 @@ use super::{Decision, Experiment};
 
 /// What came of what was asked; less is too much asked.
 const REACHED: f64 = 0.9;
+/// With too much asked the median grows by so many times over two fifths more of it.
+const GROWS: f64 = 3.0;
 /// Less than this is a wake-up, microseconds.
 const RISE_US: f64 = 200.0;
 /// A rise of the median by less than this share of it is none.
@@ -26,7 +28,10 @@ pub(super) fn judge(steps: &Steps<'_>) -> Decision {
     let asked = |dose: f64| steps.mean(dose, |step| step.asked_per_s).map_or(0.0, |asked| asked.value);
     // A generator that was kept from running asks for less by itself.
     let behind = |step: &Step| !step.is_disturbed && reached(step).is_some_and(|share| share < REACHED);
-    if most > least && steps.always(most, behind) {
+    // Behind at once, or with a line that grows: a step that was cut short by something else has neither.
+    let p50 = |dose: f64| steps.mean(dose, median).map_or(0.0, |p50| p50.value);
+    let grows = steps.always(least, behind) || p50(most) >= GROWS * p50(least);
+    if most > least && steps.always(most, behind) && grows {
         let came = steps.mean(most, |step| Some(step.throughput_per_s)).map_or(0.0, |came| came.value);
         let text = format!(
             "of {:.0} requests a second {came:.0} are answered in time: it is asked for more than it gives",

@@ -73,6 +73,22 @@ pub(super) fn judge(steps: &Steps<'_>) -> Decision {
             "strace -f -e trace=network,write -p PID: two sends a reply and no TCP_NODELAY; nstat -z TcpExtDelayedACKs",
         );
     }
+    let later = steps.difference(1.0, KEPT, mean);
+    if later.is_some_and(|later| later.is_above(RISE_US)) {
+        return Decision::supported(
+            of,
+            format!(
+                "replies take longer on a kept connection ({}) than on a new one ({}), and not as long as a delayed acknowledgement",
+                us(kept.value),
+                us(new.value)
+            ),
+            responses,
+        )
+        .remedy(
+            "Look for a timer between requests of one connection: TCP_CORK without an end holds the last segment for 200 ms",
+            "strace -f -r -e trace=network,write -p PID",
+        );
+    }
     let connect = steps.mean(1.0, |step| step.connect_mean_us).map_or(0.0, |connect| connect.value);
     let share = connect / (connect + new.value).max(1e-9);
     let cost =

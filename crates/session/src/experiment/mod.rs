@@ -32,8 +32,11 @@ const STEP_MAX: Duration = Duration::from_secs(2);
 const REST_FROM: f64 = 0.7;
 /// The shortest time in which two rounds are run.
 pub const TIME_MIN: Duration = Duration::from_secs(5);
-/// A request that is not answered in this time, or in four times a single one's, is lost.
+/// A request that is not answered in this time is lost, or in as many times a single one's as clients may stand in line,
 const TIMEOUT: Duration = Duration::from_secs(1);
+const LINE: u32 = 40;
+/// but in this at the latest.
+const TIMEOUT_MAX: Duration = Duration::from_secs(10);
 /// A SYN is sent again after one second and after three: both must be seen (RFC 6298).
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(4);
 
@@ -222,7 +225,7 @@ impl<'a> Lab<'a> {
 
     /// What every step has in common.
     fn base(&self) -> Scenario {
-        let timeout = TIMEOUT.max(self.single * 4);
+        let timeout = (self.single * LINE).clamp(TIMEOUT, TIMEOUT_MAX);
         Scenario {
             connections: Some(1),
             requests: None,
@@ -255,7 +258,9 @@ impl<'a> Lab<'a> {
         if !self.has_time() {
             return Ok(false);
         }
-        let Some(scenario) = dose.scenario(self.base(), self.spec.rate_per_s.or_else(|| self.base_rate())) else {
+        let Some(scenario) =
+            dose.scenario(self.base(), self.spec.rate_per_s.or_else(|| self.base_rate()), self.rate_connections())
+        else {
             return Ok(true);
         };
         let used = self.began.elapsed().as_secs_f64() / self.spec.time.as_secs_f64();
@@ -272,6 +277,13 @@ impl<'a> Lab<'a> {
         self.record.steps.push(step);
         self.overhead = at.elapsed().saturating_sub(self.length).max(OVERHEAD).min(TIMEOUT);
         Ok(true)
+    }
+
+    /// The most clients that were all answered: a rate is put on no more connections than get an answer.
+    fn rate_connections(&self) -> Option<u32> {
+        let clients = || self.record.steps.iter().filter(|step| step.experiment == Experiment::Clients);
+        let loses = |dose: f64| clients().any(|step| step.dose <= dose && step.failed + step.unfinished > 0);
+        clients().map(|step| step.dose).filter(|dose| !loses(*dose)).reduce(f64::max).map(|most| most as u32)
     }
 
     /// Half of the most that was answered.

@@ -43,8 +43,8 @@ impl Dose {
         Dose::new(Experiment::Idle, count, format!("{count:.0} silent connections beside"))
     }
 
-    /// The scenario of a step; `None` where it cannot be made.
-    pub(super) fn scenario(&self, base: Scenario, rate_per_s: Option<f64>) -> Option<Scenario> {
+    /// The scenario of a step, a rate on so many connections; `None` where it cannot be made.
+    pub(super) fn scenario(&self, base: Scenario, rate_per_s: Option<f64>, on: Option<u32>) -> Option<Scenario> {
         let count = self.dose as u32;
         // The first replies come later than the first requests: of a rate that begins with these a part is missing.
         let warmup_ns = base.duration_ns.map(|length_ns| length_ns / 5);
@@ -67,7 +67,7 @@ impl Dose {
                 }
                 let for_ns = base.duration_ns?;
                 let profile = vec![Segment { from_per_s: rate_per_s, to_per_s: rate_per_s, for_ns }];
-                Scenario { profile, connections: Some(RATE_CONNECTIONS), warmup_ns, ..base }
+                Scenario { profile, connections: Some(on.unwrap_or(RATE_CONNECTIONS)), warmup_ns, ..base }
             }
             Experiment::Size => {
                 let mut scenario = base;

@@ -133,7 +133,14 @@ fn plan_of(recording: &Recording, url: Option<&str>) -> Result<Plan, Failure> {
              record one without them",
         ));
     }
-    let Some(url) = url else { return Ok(plan) };
+    let Some(url) = url else {
+        if plan.tls.is_some() {
+            return Err(Failure::usage(
+                "--against: expected a URL for a run over TLS: whom it trusted is not in the recording",
+            ));
+        }
+        return Ok(plan);
+    };
     let resolved = resolve::resolve(&scenario_of(&load_of([url.to_owned()])?)?, &host())?.plan;
     if std::mem::discriminant(&resolved.workload) != std::mem::discriminant(&plan.workload) || plan.origins.len() != 1 {
         return Err(Failure::usage(format!(

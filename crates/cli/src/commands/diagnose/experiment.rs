@@ -17,7 +17,7 @@ use model::recording::{End, Row};
 use report::answer::experiment as answer;
 use session::experiment::{ExperimentError, Follow, Spec, TIME_MIN, experiment};
 use session::{Options, RecordTo, Watch};
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -84,13 +84,11 @@ pub fn run(args: &DiagnoseArgs) -> Result<Exit, Failure> {
 
 /// Whether a file holds a result: it begins as a JSON document does, and no recording does.
 pub fn is_result(path: &str) -> bool {
+    // A pipe is not waited for: a result is a file.
+    let is_file = std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file());
     let mut first = [0];
-    let read = std::fs::metadata(path)
-        .is_ok_and(|m| m.is_file())
-        .then(|| std::fs::File::open(path))
-        .unwrap_or_else(|| Err(std::io::ErrorKind::NotFound.into()))
-        .and_then(|mut file| std::io::Read::read(&mut file, &mut first));
-    read.is_ok_and(|n| n == 1) && first == [b'{']
+    let read = |mut file: std::fs::File| file.read(&mut first).is_ok();
+    is_file && std::fs::File::open(path).is_ok_and(read) && first == [b'{']
 }
 
 /// Shows a result again.
