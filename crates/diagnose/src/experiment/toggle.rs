@@ -17,8 +17,9 @@ pub const CONFIRMATION_SCHEMA: &str = "plimsoll.confirmation/1";
 pub const PAIRS_MIN: usize = 3;
 /// A ratio nearer to one than this is no remedy that anybody would feel.
 const RATIO: f64 = 0.05;
-/// The same of a share of requests that is lost.
-const SHARE: f64 = 0.01;
+/// Of the requests that are lost without it, so many must not be lost with it: how many that are of all depends on how many
+/// others go on well, such as those of connections that have a place.
+const GONE: f64 = 0.5;
 /// A remedy that costs so many more of the requests is none.
 const LOST_MORE: f64 = 0.05;
 
@@ -127,7 +128,7 @@ impl Confirmation {
         let change = change(claim, &measured);
         let lost = |of: fn(&Pair) -> f64| pairs.iter().map(of).sum::<f64>() / pairs.len().max(1) as f64;
         let more_lost = lost(|pair| pair.with.lost_share) - lost(|pair| pair.without.lost_share);
-        let (state, why) = judge(claim, change, measured.len(), pairs.len(), more_lost);
+        let (state, why) = judge(claim, change, without, (measured.len(), pairs.len()), more_lost);
         let figures = match (without, with) {
             (Some(without), Some(with)) => {
                 format!("{} {} without, {} with", claim.name(), shown(claim, without.value), shown(claim, with.value))
@@ -168,7 +169,13 @@ fn change(claim: Claim, pairs: &[(f64, f64)]) -> Option<Estimate> {
     Some(Estimate { value: of.value.exp(), low: of.low.map(f64::exp), high: of.high.map(f64::exp) })
 }
 
-fn judge(claim: Claim, change: Option<Estimate>, measured: usize, pairs: usize, more_lost: f64) -> (Confirmed, String) {
+fn judge(
+    claim: Claim,
+    change: Option<Estimate>,
+    without: Option<Estimate>,
+    (measured, pairs): (usize, usize),
+    more_lost: f64,
+) -> (Confirmed, String) {
     let Some(change) = change.filter(|_| measured >= PAIRS_MIN) else {
         return (Confirmed::Undetermined, format!("; {PAIRS_MIN} pairs are needed, of {pairs} run"));
     };
@@ -179,7 +186,11 @@ fn judge(claim: Claim, change: Option<Estimate>, measured: usize, pairs: usize, 
         );
     }
     let (is_better, is_not) = match claim {
-        Claim::LostShare => (change.is_below(-SHARE), change.is_above(-SHARE)),
+        Claim::LostShare => {
+            // Fewer beyond chance, and half of them gone at the least.
+            let gone = -GONE * without.map_or(0.0, |without| without.value);
+            (change.is_below(0.0) && change.value <= gone, change.is_above(gone))
+        }
         Claim::ResponseMeanUs => (change.is_below(1.0 - RATIO), change.is_above(1.0 - RATIO)),
         Claim::ThroughputPerS => (change.is_above(1.0 + RATIO), change.is_below(1.0 + RATIO)),
     };
@@ -192,7 +203,7 @@ fn judge(claim: Claim, change: Option<Estimate>, measured: usize, pairs: usize, 
 
 fn shown(claim: Claim, value: f64) -> String {
     match claim {
-        Claim::LostShare => format!("{:.1} %", 100.0 * value),
+        Claim::LostShare => format!("{:.2} %", 100.0 * value),
         Claim::ResponseMeanUs => model::units::show_duration_ns(value * 1e3),
         Claim::ThroughputPerS => format!("{value:.0}"),
     }
@@ -200,7 +211,7 @@ fn shown(claim: Claim, value: f64) -> String {
 
 fn shown_change(claim: Claim, change: Estimate) -> String {
     let one = |value: f64| match claim {
-        Claim::LostShare => format!("{:+.1}", 100.0 * value),
+        Claim::LostShare => format!("{:+.2}", 100.0 * value),
         _ => format!("{value:.2}"),
     };
     let unit = if claim == Claim::LostShare { " points" } else { " times" };
@@ -222,7 +233,7 @@ mod tests {
 
     #[test]
     fn only_a_change_beyond_scatter_and_bound_confirms() {
-        use Confirmed::*;
+        use super::Confirmed::{Confirmed, NotConfirmed, Undetermined};
         let mean = Claim::ResponseMeanUs;
         assert_eq!(state(mean, &[(100.0, 50.0), (110.0, 52.0), (95.0, 49.0), (102.0, 55.0)]), Confirmed);
         assert_eq!(state(mean, &[(100.0, 101.0), (110.0, 109.0), (95.0, 96.0), (102.0, 102.0)]), NotConfirmed);

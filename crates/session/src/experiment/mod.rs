@@ -111,10 +111,7 @@ pub fn experiment(
     let mut lab = Lab::new(spec, host, options, plan);
     lab.first(follow)?;
     let doses = doses(spec, &lab.plan);
-    let share = spec.time.saturating_sub(lab.began.elapsed()) / (ROUNDS * doses.len().max(1) as u32);
-    // A step in which single requests have no room says nothing: replies come in waves of so many clients.
-    let least = (lab.single * 10).clamp(STEP_MIN, STEP_MAX * 5);
-    lab.length = share.saturating_sub(OVERHEAD).clamp(least, STEP_MAX.max(least));
+    lab.share_out(doses.len());
     while lab.has_time() && !lab.leaves_the_rest() {
         let order: Vec<&Dose> = match lab.record.rounds % 2 {
             0 => doses.iter().collect(),
@@ -129,6 +126,7 @@ pub fn experiment(
         }
         lab.judge();
         follow.on_round(&lab.record);
+        lab.share_out(doses.len());
     }
     lab.narrow(follow)?;
     Ok(lab.finish())
@@ -198,6 +196,26 @@ impl<'a> Lab<'a> {
         self.record.decisions.iter().any(is_it)
     }
 
+    /// Shares what is left of the time out among the steps of the rounds that are due, one of them more than is needed: a lost
+    /// reply takes longer than its step.
+    fn share_out(&mut self, doses: usize) {
+        let rounds = (ROUNDS + 1).saturating_sub(self.record.rounds).max(1);
+        let doses = u32::try_from(doses.max(1)).unwrap_or(u32::MAX);
+        let left = self.spec.time.saturating_sub(self.began.elapsed());
+        let share = left / rounds.saturating_mul(doses);
+        // A step in which single requests have no room says nothing: replies come in waves of so many clients.
+        let least = (self.single * 10).clamp(STEP_MIN, STEP_MAX * 5);
+        self.length = share.saturating_sub(self.overhead).clamp(least, STEP_MAX.max(least));
+    }
+
+    /// How long a step takes: those that count rates need the whole of it, others a few requests.
+    fn length_of(&self, experiment: Experiment) -> Duration {
+        match experiment {
+            Experiment::Clients | Experiment::Rate => self.length,
+            _ => self.length.min(STEP_MIN.max(self.single * 4)),
+        }
+    }
+
     /// A few single requests: is anybody there, and how long does one take?
     fn first(&mut self, follow: &mut dyn Follow) -> Result<(), ExperimentError> {
         follow.on_begin("one client, to begin with", 0.0);
@@ -205,7 +223,7 @@ impl<'a> Lab<'a> {
             connections: Some(1),
             requests: Some(5),
             duration_ns: Some(nanos(self.spec.time / 4)),
-            ..self.base()
+            ..self.base(self.length)
         };
         let outcome = self.load(&scenario, follow)?;
         if self.is_interrupted() {
@@ -224,12 +242,12 @@ impl<'a> Lab<'a> {
     }
 
     /// What every step has in common.
-    fn base(&self) -> Scenario {
+    fn base(&self, length: Duration) -> Scenario {
         let timeout = (self.single * LINE).clamp(TIMEOUT, TIMEOUT_MAX);
         Scenario {
             connections: Some(1),
             requests: None,
-            duration_ns: Some(nanos(self.length)),
+            duration_ns: Some(nanos(length)),
             warmup_ns: None,
             drain_ns: Some(nanos(timeout)),
             profile: Vec::new(),
@@ -258,9 +276,11 @@ impl<'a> Lab<'a> {
         if !self.has_time() {
             return Ok(false);
         }
-        let Some(scenario) =
-            dose.scenario(self.base(), self.spec.rate_per_s.or_else(|| self.base_rate()), self.rate_connections())
-        else {
+        let Some(scenario) = dose.scenario(
+            self.base(self.length_of(dose.experiment)),
+            self.spec.rate_per_s.or_else(|| self.base_rate()),
+            self.rate_connections(),
+        ) else {
             return Ok(true);
         };
         let used = self.began.elapsed().as_secs_f64() / self.spec.time.as_secs_f64();
@@ -275,7 +295,7 @@ impl<'a> Lab<'a> {
         step.at_s = at.duration_since(self.began).as_secs_f64();
         step.turned_away = idle.map_or(0, Idle::turned_away);
         self.record.steps.push(step);
-        self.overhead = at.elapsed().saturating_sub(self.length).max(OVERHEAD).min(TIMEOUT);
+        self.overhead = at.elapsed().saturating_sub(self.length).clamp(OVERHEAD, TIMEOUT);
         Ok(true)
     }
 

@@ -66,8 +66,15 @@ impl Dose {
                     return None;
                 }
                 let for_ns = base.duration_ns?;
+                // What is late then is not waited for: rates are of the time before.
                 let profile = vec![Segment { from_per_s: rate_per_s, to_per_s: rate_per_s, for_ns }];
-                Scenario { profile, connections: Some(on.unwrap_or(RATE_CONNECTIONS)), warmup_ns, ..base }
+                Scenario {
+                    profile,
+                    connections: Some(on.unwrap_or(RATE_CONNECTIONS)),
+                    drain_ns: warmup_ns,
+                    warmup_ns,
+                    ..base
+                }
             }
             Experiment::Size => {
                 let mut scenario = base;
