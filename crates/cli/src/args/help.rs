@@ -22,9 +22,8 @@ pub(super) const HELPS: &[Help] = &[
         most_used: &[],
         examples: &[
             ("plimsoll demo", "a server, its load line, what gives first"),
-            ("plimsoll check http://HOST:8080/", "is this host ready to put load on"),
             ("plimsoll load http://HOST:8080/ -d 30s", "put load on a server, and measure it"),
-            ("plimsoll report last", "the last run once more"),
+            ("plimsoll diagnose", "what gave first in it, and why"),
         ],
     },
     Help {

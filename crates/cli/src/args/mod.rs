@@ -65,7 +65,7 @@ pub enum Command {
     /// Put another instrument's text (sar, nmon, vmstat) on a timeline, as a recording
     #[command(after_help = VARIABLES)]
     Import(import::ImportArgs),
-    /// Is this host ready for a load: each limit, what it allows, what binds first, what changes it
+    /// Is this host ready for a load: each limit, what it allows, what changes it
     #[command(after_help = VARIABLES)]
     Check(Box<host::CheckArgs>),
     /// Put back what was changed of this host
