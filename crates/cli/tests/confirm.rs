@@ -39,6 +39,9 @@ fn without_descriptors() -> Option<Case> {
         &server.url,
         "-c",
         "100",
+        // By the clock: what is lost is then a share of as many requests in each run.
+        "--rate",
+        "400/s",
         "-d",
         "3s",
         "--timeout",
@@ -71,13 +74,13 @@ fn more_descriptors_are_confirmed_and_taken_back() {
     let journal = case.folder.path().join("journal");
     let args =
         ["confirm", text(&case.recording), "fd-exhaustion", "--against", &case.server.url, "--journal", text(&journal)];
-    let run = plimsoll(&[&args[..], &["-d", "1s", "--repeats", "3", "--json", "-q"]].concat());
+    let run = plimsoll(&[&args[..], &["-d", "1s", "--repeats", "5", "--json", "-q"]].concat());
     let answer = run.json();
     assert_eq!((run.status, &answer["state"]), (Some(0), &"confirmed".into()), "{answer:#}");
     assert_eq!((&answer["schema"], &answer["finding"]), (&"plimsoll.confirmation/1".into(), &"fd-exhaustion".into()));
     let pairs = answer["pairs"].as_array().unwrap();
     let order: Vec<bool> = pairs.iter().map(|pair| pair["with_first"].as_bool().unwrap()).collect();
-    assert_eq!(order, [false, true, false], "the order alternates");
+    assert_eq!(order, [false, true, false, true, false], "the order alternates");
     assert_eq!(limit_of(case.server.process.pid()), LIMIT, "it is as before");
     assert!(open_changes(&journal).starts_with("no change is open"), "{}", open_changes(&journal));
     // A toggle that changes nothing of it is not confirmed: the niceness.
