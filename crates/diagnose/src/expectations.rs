@@ -20,7 +20,7 @@ use model::units::show_grouped;
 pub(crate) fn judge(facts: &Facts<'_>, validity: &Validity) -> Vec<Judgement> {
     let plan = &facts.recording.plan;
     let is_until_failure = plan.workload.protocol().is_until_failure();
-    if facts.recording.capsule.import.is_some() {
+    if facts.recording.capsule.why_no_load().is_some() {
         return Vec::new();
     }
     if plan.expectations.is_empty() {

@@ -12,6 +12,7 @@ pub mod catalogue;
 pub mod causes;
 pub mod check;
 mod expectations;
+pub mod experiment;
 pub mod explain;
 pub mod facts;
 pub mod harm;
@@ -35,7 +36,7 @@ pub use explain::{graph, ledger};
 pub use rule::{CauseRule, Rule};
 pub use rules::RULES;
 
-use explain::{gives, waits};
+use explain::{gives, waits, without_load};
 use facts::Facts;
 use history::History;
 use model::Recording;
@@ -46,9 +47,6 @@ use validity::Judged;
 
 /// A cause that can explain less of the time lost than this share is for information.
 const EXPLAINS_MIN: f64 = 0.1;
-
-/// What a rule says that needs a load where there was none.
-pub const NO_LOAD: &str = "no load was put on: the recording is an import";
 
 /// What a rule says that needs a connection where there never was one.
 pub const NO_CONNECTION: &str = "nothing ever connected";
@@ -72,10 +70,10 @@ pub fn diagnose(recording: &Recording) -> Diagnosis {
 /// The same with all that was read over the run.
 pub fn diagnose_with(recording: &Recording, history: &History) -> Diagnosis {
     let facts = Facts::of(recording, history);
-    let (has, missing) = match recording {
-        imported if imported.capsule.import.is_some() => (Needs::Nothing, NO_LOAD),
-        hopeless if !hopeless.has_connected() => (Needs::Load, NO_CONNECTION),
-        _ => (Needs::Connections, ""),
+    let (has, missing) = match recording.capsule.why_no_load() {
+        Some(why) => (Needs::Nothing, why),
+        None if !recording.has_connected() => (Needs::Load, NO_CONNECTION),
+        None => (Needs::Connections, ""),
     };
     let answers: Vec<(Bearing, bool, Finding)> = RULES
         .iter()
@@ -92,7 +90,7 @@ pub fn diagnose_with(recording: &Recording, history: &History) -> Diagnosis {
         .map(|(bearing, is_open, finding)| Judged { finding, bearing: *bearing, is_open: *is_open })
         .collect();
     let validity = validity::validity(&facts, &judged);
-    // An import has no load of which something could be lost, or whose levels could change.
+    // Without a load nothing of it could be lost, and it has no levels that could change.
     let mut losses = if has == Needs::Nothing { Vec::new() } else { ledger::losses(&facts) };
     let causes = CAUSES.iter().map(|cause| {
         let verdict = match cause.needs {
@@ -119,8 +117,20 @@ pub fn diagnose_with(recording: &Recording, history: &History) -> Diagnosis {
     let expectations = expectations::judge(&facts, &validity);
     let summary = summary::summary(&facts, &expectations);
     let segments = if has == Needs::Nothing { Vec::new() } else { segments::segments(&facts) };
-    let gives = (has != Needs::Nothing).then(|| gives::gives(&facts, &validity, &findings, &losses));
-    Diagnosis { validity, summary, expectations, findings, gives, losses, held: held::held(&facts), segments }
+    let gives = match has {
+        Needs::Nothing => without_load::gives(&facts, &findings),
+        _ => gives::gives(&facts, &validity, &findings, &losses),
+    };
+    Diagnosis {
+        validity,
+        summary,
+        expectations,
+        findings,
+        gives: Some(gives),
+        losses,
+        held: held::held(&facts),
+        segments,
+    }
 }
 
 /// A finding of the target as far as there is a loss: above "info" only where there is one, and explaining only what is lost.

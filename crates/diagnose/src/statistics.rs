@@ -1,4 +1,4 @@
-//! Welch's test of two means, with Student's critical values.
+//! Welch's test of two means, and the interval of one mean, with Student's critical values.
 //!
 //! B. L. Welch, "The generalization of Student's problem when several different population variances are involved",
 //! Biometrika 34 (1947). The critical values are those of any table of Student's t, 99 % two-sided.
@@ -54,6 +54,25 @@ const T_99: [f64; 30] = [
     2.898, 2.878, 2.861, 2.845, 2.831, 2.819, 2.807, 2.797, 2.787, 2.779, 2.771, 2.763, 2.756, 2.750,
 ];
 
+/// Student's t, 95 % two-sided, for 1 to 30 degrees of freedom.
+const T_95: [f64; 30] = [
+    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120,
+    2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
+];
+
+/// The mean of some values, and half the width of its 95 % interval where there are two at least. `None` of no value, or of
+/// one that is no number.
+pub(crate) fn mean_95(values: &[f64]) -> Option<(f64, Option<f64>)> {
+    match values {
+        [value] if value.is_finite() => Some((*value, None)),
+        _ => {
+            let Sample { count, mean, variance } = Sample::of(values)?;
+            let t = T_95.get(values.len() - 2).copied().unwrap_or(2.042);
+            Some((mean, Some(t * (variance / count).sqrt())))
+        }
+    }
+}
+
 fn critical_t(freedom: f64) -> f64 {
     // Rounded down: the wider interval.
     let index = (freedom.max(1.0) as usize) - 1;
@@ -73,6 +92,14 @@ mod tests {
         assert!((welch.difference - 4.0).abs() < 1e-12);
         assert!((welch.margin - 3.707 * (5.0f64 / 6.0).sqrt()).abs() < 1e-9, "{welch:?}");
         assert!(welch.differs());
+    }
+
+    #[test]
+    fn the_interval_of_a_mean_agrees_with_a_worked_example() {
+        // By hand: mean 5, variance 10, standard error sqrt(2), 4 degrees of freedom.
+        let (mean, margin) = mean_95(&[1.0, 9.0, 5.0, 3.0, 7.0]).unwrap();
+        assert!((mean - 5.0).abs() < 1e-12 && (margin.unwrap() - 2.776 * 2.0f64.sqrt()).abs() < 1e-9);
+        assert_eq!((mean_95(&[3.0]), mean_95(&[]), mean_95(&[f64::NAN])), (Some((3.0, None)), None, None));
     }
 
     #[test]

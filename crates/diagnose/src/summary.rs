@@ -44,7 +44,7 @@ const WANTED_MIN: f64 = 0.1;
 
 /// The remarks on a run.
 pub(crate) fn summary(facts: &Facts<'_>, expectations: &[Judgement]) -> Vec<Remark> {
-    if facts.recording.capsule.import.is_some() {
+    if facts.recording.capsule.why_no_load().is_some() {
         return Vec::new();
     }
     let remark = |id: &str, text: String| Remark { id: id.to_owned(), text };

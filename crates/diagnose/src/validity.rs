@@ -48,7 +48,7 @@ pub(crate) fn validity(facts: &Facts<'_>, judged: &[Judged<'_>]) -> Validity {
 /// Whether a recording that is not whole holds nothing that a verdict could be about.
 fn is_nothing_measured(recording: &Recording) -> bool {
     let is_whole = recording.end != End::Partial && !recording.integrity.is_damaged();
-    if is_whole || recording.capsule.import.is_some() {
+    if is_whole || recording.capsule.why_no_load().is_some() {
         return false;
     }
     let counts = &recording.totals.sum.counts;
@@ -59,7 +59,7 @@ fn is_nothing_measured(recording: &Recording) -> bool {
 }
 
 fn of_what_is_there(facts: &Facts<'_>, judged: &[Judged<'_>]) -> Validity {
-    if facts.recording.capsule.import.is_some() {
+    if facts.recording.capsule.why_no_load().is_some() {
         let against: Vec<Reason> =
             judged.iter().filter(|j| j.is_against(Bearing::All)).map(|j| reason(j.finding)).collect();
         let state = if against.is_empty() { ValidityState::Valid } else { ValidityState::NotValid };

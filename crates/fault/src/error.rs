@@ -115,6 +115,14 @@ pub enum ApplyError {
         /// What the kernel said.
         reason: String,
     },
+    /// A command of the user's failed.
+    #[error("expected the command '{}' to end well, but {reason}: run it by hand", command.escape_debug())]
+    Command {
+        /// The command.
+        command: String,
+        /// How it ended.
+        reason: String,
+    },
     /// The journal fails.
     #[error(transparent)]
     Journal(#[from] JournalError),

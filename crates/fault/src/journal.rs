@@ -34,6 +34,79 @@ pub enum Change {
         /// What it was to become.
         after: String,
     },
+    /// The limits of open descriptors of a process: the soft one and the hard one, with a blank between.
+    Descriptors {
+        /// The process.
+        pid: u32,
+        /// When it began, clock ticks since boot.
+        started: u64,
+        /// What they were.
+        before: String,
+        /// What they were to become.
+        after: String,
+    },
+    /// The niceness of a process and its threads.
+    Nice {
+        /// The process.
+        pid: u32,
+        /// When it began, clock ticks since boot.
+        started: u64,
+        /// What it was.
+        before: String,
+        /// What it was to become.
+        after: String,
+    },
+    /// Whether a process is stopped: `running` or `stopped`.
+    Stop {
+        /// The process.
+        pid: u32,
+        /// When it began, clock ticks since boot.
+        started: u64,
+        /// What it was.
+        before: String,
+        /// What it was to become.
+        after: String,
+    },
+    /// A control group's CPU limit.
+    CpuLimit {
+        /// Its file.
+        file: String,
+        /// What it was.
+        before: String,
+        /// What it was to become.
+        after: String,
+    },
+    /// What a command of the user's did: it, and the one that undoes it.
+    Command {
+        /// Undoes it.
+        before: String,
+        /// Did it.
+        after: String,
+    },
+}
+
+impl Change {
+    /// What is changed, in words: `net.core.somaxconn`, `niceness of process 1234`.
+    pub fn name(&self) -> String {
+        match self {
+            Change::Sysctl { name, .. } => name.clone(),
+            Change::Descriptors { pid, .. } => format!("descriptors of process {pid}"),
+            Change::Nice { pid, .. } => format!("niceness of process {pid}"),
+            Change::Stop { pid, .. } => format!("process {pid}"),
+            Change::CpuLimit { file, .. } => file.clone(),
+            Change::Command { .. } => "command".to_owned(),
+        }
+    }
+
+    /// What it was before; of a command the one that undoes it.
+    pub fn before(&self) -> &str {
+        crate::live::before_of(self)
+    }
+
+    /// What it was to become; of a command the command.
+    pub fn after(&self) -> &str {
+        crate::live::after_of(self)
+    }
 }
 
 /// A change that is not undone yet.

@@ -1,6 +1,7 @@
 //! Puts back what the journal names, the last change first.
 //!
-//! Idempotent: an entry is closed only when its setting is as before, and that is looked at anew each time. A value that
+//! Idempotent: an entry is closed only when what it names is as before, and that is looked at anew each time (of a command
+//! nobody can look: it is undone by the other command, which must bear being run twice). A value that
 //! is neither what it was nor what we made it is somebody else's, and is left unless forced. A change of before the
 //! machine's last start is gone by itself; one in another network namespace is put back from there. An entry that names
 //! what no fix changes is none of ours, whatever the journal says: it is refused, also by force.
@@ -8,8 +9,7 @@
 use crate::apply::{Step, check_known};
 use crate::error::{ApplyError, JournalError};
 use crate::journal::{Change, Closed, Entry, Journal};
-use crate::place;
-use crate::sysctl::{self, Writable};
+use crate::{live, place};
 
 /// What became of one entry.
 #[derive(Debug)]
@@ -44,7 +44,9 @@ pub enum Outcome {
         /// A process in it, where one can be seen.
         process: Option<u32>,
     },
-    /// The same, forced: no process is in that namespace any more, so the entry is closed.
+    /// The process or control group is gone, and what was changed of it with it.
+    Gone,
+    /// The same of a network namespace, forced: no process is in that namespace any more, so the entry is closed.
     Forgotten,
     /// It cannot be put back: the entry stays open.
     Failed(ApplyError),
@@ -54,9 +56,12 @@ impl Outcome {
     /// Whether the entry is closed by it.
     pub fn is_closed(&self) -> bool {
         match self {
-            Outcome::PutBack | Outcome::AsBefore | Outcome::Forced { .. } | Outcome::Restarted | Outcome::Forgotten => {
-                true
-            }
+            Outcome::PutBack
+            | Outcome::AsBefore
+            | Outcome::Forced { .. }
+            | Outcome::Restarted
+            | Outcome::Gone
+            | Outcome::Forgotten => true,
             Outcome::Foreign { .. } | Outcome::OtherNetwork { .. } | Outcome::Failed(_) => false,
         }
     }
@@ -67,15 +72,32 @@ impl Outcome {
 /// # Errors
 /// [`JournalError`] where the journal fails on the way; entries not named in it stay open, and can be undone again.
 pub fn undo(journal: &mut Journal, force: bool, watch: &mut dyn FnMut(Step)) -> Result<Vec<Undone>, JournalError> {
+    undo_those(journal, |_| true, force, watch)
+}
+
+/// The same of the entries with these numbers.
+///
+/// # Errors
+/// As [`undo`].
+pub fn undo_only(journal: &mut Journal, ids: &[u64], watch: &mut dyn FnMut(Step)) -> Result<Vec<Undone>, JournalError> {
+    undo_those(journal, |entry| ids.contains(&entry.id), false, watch)
+}
+
+fn undo_those(
+    journal: &mut Journal,
+    is_it: impl Fn(&Entry) -> bool,
+    force: bool,
+    watch: &mut dyn FnMut(Step),
+) -> Result<Vec<Undone>, JournalError> {
     let mut all = Vec::new();
     let entries = journal.entries().to_vec();
-    for entry in entries.iter().rev().cloned() {
+    for entry in entries.iter().rev().filter(|entry| is_it(entry)).cloned() {
         let outcome = put_back(&entry, origin(&entries, &entry), force, watch).unwrap_or_else(Outcome::Failed);
         let how = match &outcome {
             Outcome::PutBack | Outcome::Forced { .. } => Some(Closed::PutBack),
             Outcome::AsBefore => Some(Closed::AsBefore),
             Outcome::Restarted => Some(Closed::Restarted),
-            Outcome::Forgotten => Some(Closed::Forgotten),
+            Outcome::Forgotten | Outcome::Gone => Some(Closed::Forgotten),
             Outcome::Foreign { .. } | Outcome::OtherNetwork { .. } | Outcome::Failed(_) => None,
         };
         if let Some(how) = how {
@@ -87,21 +109,30 @@ pub fn undo(journal: &mut Journal, force: bool, watch: &mut dyn FnMut(Step)) -> 
     Ok(all)
 }
 
-/// The value before the first of several changes to one setting: found again, all of them are as before.
+/// The value before the first of several changes to one thing: found again, all of them are as before.
 fn origin<'a>(entries: &'a [Entry], entry: &'a Entry) -> &'a str {
-    let Change::Sysctl { name: wanted, .. } = &entry.what;
     let of_same = |other: &&'a Entry| {
-        let Change::Sysctl { name, .. } = &other.what;
-        name == wanted && other.network == entry.network && other.boot == entry.boot
+        is_same(&other.what, &entry.what) && other.network == entry.network && other.boot == entry.boot
     };
-    let Change::Sysctl { before, .. } = &entries.iter().find(of_same).unwrap_or(entry).what;
-    before
+    entries.iter().find(of_same).unwrap_or(entry).what.before()
+}
+
+/// Whether two changes are of one thing. What commands do is each its own.
+fn is_same(one: &Change, other: &Change) -> bool {
+    let started = |change: &Change| match change {
+        Change::Descriptors { started, .. } | Change::Nice { started, .. } | Change::Stop { started, .. } => *started,
+        Change::Sysctl { .. } | Change::CpuLimit { .. } | Change::Command { .. } => 0,
+    };
+    let is_command = matches!(one, Change::Command { .. });
+    one.name() == other.name() && started(one) == started(other) && (!is_command || one == other)
 }
 
 fn put_back(entry: &Entry, origin: &str, force: bool, watch: &mut dyn FnMut(Step)) -> Result<Outcome, ApplyError> {
-    let Change::Sysctl { name, before, after } = &entry.what;
-    for value in [before, after] {
-        check_known(name, value)?;
+    let (before, after) = (entry.what.before(), entry.what.after());
+    if let Change::Sysctl { name, .. } = &entry.what {
+        for value in [before, after] {
+            check_known(name, value)?;
+        }
     }
     let boot = place::boot();
     if !boot.is_empty() && !entry.boot.is_empty() && boot != entry.boot {
@@ -113,15 +144,16 @@ fn put_back(entry: &Entry, origin: &str, force: bool, watch: &mut dyn FnMut(Step
             process => Outcome::OtherNetwork { process },
         });
     }
-    let found = sysctl::read(name)?;
-    if found == *before || found == origin {
+    let Some(found) = live::found(&entry.what)? else { return Ok(Outcome::Gone) };
+    let is_command = matches!(entry.what, Change::Command { .. });
+    if !is_command && (found == before || found == origin) {
         return Ok(Outcome::AsBefore);
     }
-    let is_ours = found == *after;
+    let is_ours = found == after;
     if !is_ours && !force {
         return Ok(Outcome::Foreign { found });
     }
-    Writable::open(name)?.set(before)?;
+    live::set(&entry.what, before)?;
     watch(Step::PutBack);
     Ok(if is_ours { Outcome::PutBack } else { Outcome::Forced { found } })
 }

@@ -222,6 +222,8 @@ pub enum Standing {
     Unexplained,
     /// Too little was seen to say.
     Unknown,
+    /// Something is there that costs users, or a resource is full; what it costs was not seen, as no load was put on.
+    SeenWithoutLoad,
 }
 
 /// What gives first: the one sentence.

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod agreement;
+pub mod answer;
 pub mod check;
 pub mod csv;
 pub mod damage;

@@ -7,6 +7,7 @@ use crate::json::Observed;
 use crate::json::fill::observed;
 use crate::text::page::Page;
 use crate::text::{Paint, Style, kernel};
+use model::finding::{Diagnosis, Finding, Status, WhatGives};
 use model::snapshot::{SamplerState, SamplerStatus};
 use model::watched::Watched;
 use model::{Event, Snapshot};
@@ -41,11 +42,20 @@ pub struct Document {
     pub events_lost: BTreeMap<String, u64>,
     /// How each sampler fared.
     pub samplers: Vec<SamplerStatus>,
+    /// What gives, as far as it can be told without a load.
+    pub gives: Option<WhatGives>,
+    /// Causes that the evidence supports.
+    pub findings: Vec<Finding>,
+    /// Every other cause that was looked for, of the same shape.
+    pub judged: Vec<Finding>,
+    /// The recording's file; null where none was kept.
+    pub recording: Option<String>,
 }
 
 impl Document {
-    /// Of what was seen.
-    pub fn of(watched: Watched, version: &str) -> Self {
+    /// Of what was seen, and what is made of it.
+    pub fn of(watched: Watched, diagnosis: &Diagnosis, recording: Option<&str>, version: &str) -> Self {
+        let (findings, judged) = diagnosis.findings.iter().cloned().partition(|f| f.status == Status::Supported);
         Document {
             schema: SCHEMA,
             version: version.to_owned(),
@@ -57,6 +67,10 @@ impl Document {
             events_lost: watched.events.lost().clone(),
             events: watched.events.to_vec(),
             samplers: watched.samplers,
+            gives: diagnosis.gives.clone(),
+            findings,
+            judged,
+            recording: recording.map(str::to_owned),
         }
     }
 
@@ -141,11 +155,12 @@ mod tests {
         let text = String::from_utf8(out).unwrap();
         assert!(text.contains("1.5 s  target-gone: it went") && text.contains("needs CAP_SYSLOG"), "{text}");
         assert!(!text.contains("host/cpu"), "{text}");
-        let document = Document::of(watched, "0.1.0");
+        let document = Document::of(watched, &Diagnosis::default(), None, "0.1.0");
         let mut out = Vec::new();
         document.write(&mut out).unwrap();
         let value: serde_json::Value = serde_json::from_slice(&out).unwrap();
         assert_eq!((&value["schema"], &value["watched_s"]), (&SCHEMA.into(), &2.0.into()));
+        assert!(value["gives"].is_null() && value["recording"].is_null());
         let schema = schemars::schema_for!(Document).to_value();
         assert!(jsonschema::validator_for(&schema).unwrap().is_valid(&value));
     }

@@ -4,11 +4,9 @@
 //! ([`model::recording::Capsule::import`]). Its plan only names where it comes from.
 
 use crate::run::{Outcome, RecordTo};
+use crate::without_load::{open, plan_without_load};
 use diagnose::history::History;
 use model::Recording;
-use model::plan::{
-    Backoff, Content, DriverKind, Echo, OnFull, Origin, Pace, Plan, Sizes, Stop, Think, Timeouts, Workload,
-};
 use model::recording::{Capsule, End};
 use model::snapshot::{SamplerState, SamplerStatus};
 use model::{Event, Snapshot};
@@ -61,7 +59,7 @@ pub fn import(from: &mut dyn BufRead, spec: &ImportSpec<'_>) -> Result<Outcome, 
     let started_at_unix_ns =
         started_at_unix_ns.unwrap_or_else(|| u64::try_from(now_ns).unwrap_or(0).saturating_sub(about.span_ns));
     let why_partial = about.why_partial();
-    let plan = plan(about.name(), about.interval_ns);
+    let plan = plan_without_load(about.name(), about.interval_ns);
     let samplers = vec![sampler(spec.format.name, &about.what)];
     let capsule = Capsule {
         version: spec.version.clone(),
@@ -94,17 +92,6 @@ pub fn import(from: &mut dyn BufRead, spec: &ImportSpec<'_>) -> Result<Outcome, 
     let diagnosis = diagnose::diagnose_with(&recording, &history);
     let recording_error = kept.finish(&recording, &diagnosis, why_partial.as_deref());
     Ok(Outcome { recording, diagnosis, recorded_at, recording_error })
-}
-
-fn open(record: &RecordTo, capsule: &Capsule, plan: &Plan) -> Result<Option<Writer>, StoreError> {
-    match record {
-        RecordTo::Nothing => Ok(None),
-        RecordTo::File(path) => Writer::create(path, capsule, plan).map(Some),
-        RecordTo::Folder(folder) => {
-            store::probe(folder)?;
-            Writer::create(&store::new_path(folder, capsule, plan), capsule, plan).map(Some)
-        }
-    }
 }
 
 /// Writes, as long as writing works.
@@ -171,36 +158,5 @@ fn sampler(format: &str, what: &str) -> SamplerStatus {
         name: format!("import/{format}"),
         status: SamplerState::Active,
         reason: format!("only what the {what} shows was read"),
-    }
-}
-
-/// No load: a plan that names the source and asks for nothing.
-fn plan(name: String, interval_ns: u64) -> Plan {
-    Plan {
-        workload: Workload::Echo(Echo { sizes: Sizes::Fixed(1), content: Content::Text }),
-        origins: vec![Origin { name, addresses: Vec::new(), weight: 1.0 }],
-        sources: Vec::new(),
-        pace: Pace::Closed { think: Think::None },
-        connections: 0,
-        threads: 0,
-        pin: Vec::new(),
-        stop: Stop { duration_ns: None, requests: Some(0) },
-        warmup_ns: 0,
-        drain_ns: 0,
-        timeouts: Timeouts { connect_ns: 0, reply_ns: 0 },
-        reconnect: Backoff { first_ns: 0, max_ns: 0 },
-        give_up_ns: None,
-        after_ns: 0,
-        expectations: Vec::new(),
-        requests_per_connection: None,
-        pipeline: 1,
-        on_full: OnFull::Wait,
-        queue_capacity: 0,
-        driver: DriverKind::Epoll,
-        batch: None,
-        receive_stamps: false,
-        tick_ns: interval_ns,
-        seed: 0,
-        tls: None,
     }
 }

@@ -5,14 +5,18 @@
 
 pub mod capacity;
 pub mod check;
+pub mod confirm;
 pub mod connections;
 pub mod demo;
 pub mod embedded;
+pub mod experiment;
 pub mod importing;
 mod observation;
 pub mod observing;
 mod run;
 mod ticks;
 pub mod tls_matrix;
+pub mod watching;
+mod without_load;
 
 pub use run::{Options, Outcome, RecordTo, RunError, Watch, run, run_on};

@@ -22,9 +22,8 @@ pub(super) const HELPS: &[Help] = &[
         most_used: &[],
         examples: &[
             ("plimsoll demo", "a server, its load line, what gives first"),
-            ("plimsoll check http://HOST:8080/", "is this host ready to put load on"),
             ("plimsoll load http://HOST:8080/ -d 30s", "put load on a server, and measure it"),
-            ("plimsoll report last", "the last run once more"),
+            ("plimsoll diagnose", "what gave first in it, and why"),
         ],
     },
     Help {
@@ -93,6 +92,27 @@ pub(super) const HELPS: &[Help] = &[
         examples: &[
             ("plimsoll serve proxy --origin http://127.0.0.1:8080", "on 127.0.0.1:8081, before a server here"),
             ("plimsoll serve proxy --origin http://127.0.0.1:8080 --cache 64MiB", "with a cache"),
+        ],
+    },
+    Help {
+        path: &["diagnose"],
+        most_used: &["all", "json", "markdown", "experiment", "for", "path", "only", "rate"],
+        examples: &[
+            ("plimsoll diagnose", "what gave first in the last run, and why"),
+            ("plimsoll diagnose FILE --all", "with all evidence"),
+            ("plimsoll diagnose last --markdown", "to paste into an issue"),
+            ("plimsoll diagnose http://HOST:8080/ --experiment", "try a server from outside"),
+            ("plimsoll diagnose http://HOST/ --experiment --path /a --path /b", "and two paths of it"),
+        ],
+    },
+    Help {
+        path: &["confirm"],
+        most_used: &["against", "pid", "repeats", "duration", "stop", "nice", "sysctl", "with", "without", "json"],
+        examples: &[
+            ("plimsoll confirm last fd-exhaustion --against http://HOST/", "with more descriptors"),
+            ("plimsoll confirm last cpu-contention --against http://HOST/ --stop 1234", "without 1234"),
+            ("plimsoll confirm last accept-queue-overflow --against ./server.sh", "a longer queue"),
+            ("plimsoll confirm RUN FINDING --against URL --with ./on --without ./off", "any remedy"),
         ],
     },
     Help {

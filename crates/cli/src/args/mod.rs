@@ -3,6 +3,7 @@
 //! A file per command. Every flag has an environment variable `PLIMSOLL_<FLAG>`; flags win over variables.
 //! Bad input ends in one sentence and status 2. Defaults are filled in by `resolve`, not here.
 
+pub mod diagnose;
 pub mod environment;
 mod help;
 pub mod host;
@@ -52,13 +53,19 @@ pub enum Command {
     Runs(runs::RunsArgs),
     /// Show a recording again
     Report(runs::ReportArgs),
+    /// Say what gives first in a recording, and why
+    #[command(after_help = VARIABLES)]
+    Diagnose(diagnose::DiagnoseArgs),
+    /// Toggle the remedy of a finding, in pairs of short runs, and say whether it helps
+    #[command(after_help = VARIABLES)]
+    Confirm(Box<diagnose::ConfirmArgs>),
     /// Observe a server without putting load on it
     #[command(after_help = VARIABLES)]
     Watch(watch::WatchArgs),
     /// Put another instrument's text (sar, nmon, vmstat) on a timeline, as a recording
     #[command(after_help = VARIABLES)]
     Import(import::ImportArgs),
-    /// Is this host ready for a load: each limit, what it allows, what binds first, what changes it
+    /// Is this host ready for a load: each limit, what it allows, what changes it
     #[command(after_help = VARIABLES)]
     Check(Box<host::CheckArgs>),
     /// Put back what was changed of this host
@@ -131,6 +138,22 @@ pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Parsed, Stoppe
         load.settle(matches).map_err(|failure| Stopped::Wrong(failure.of(&environment)))?;
     }
     Ok(Parsed { command: cli.command, environment })
+}
+
+/// The arguments of `load` that words say.
+///
+/// # Errors
+/// They are no arguments of `load`, in one sentence.
+pub fn load_of(words: impl IntoIterator<Item = String>) -> Result<load::LoadArgs, Failure> {
+    let words: Vec<OsString> =
+        ["plimsoll".to_owned(), "load".to_owned()].into_iter().chain(words).map(Into::into).collect();
+    match parse(words.into_iter()) {
+        Ok(Parsed { command: Command::Load(load), .. }) => Ok(*load),
+        Ok(_) | Err(Stopped::Asked(_) | Stopped::NoCommand(_)) => {
+            Err(Failure::usage("expected flags of 'plimsoll load' behind --, such as -H 'Name: value'"))
+        }
+        Err(Stopped::Wrong(failure)) => Err(failure),
+    }
 }
 
 impl Command {

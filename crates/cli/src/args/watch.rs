@@ -76,6 +76,9 @@ pub struct WatchArgs {
     /// Which probes watch the target from the kernel, as root: the cheap ones, and the others for 1 s in 10 or all the time; they cost it some CPU [default: none]
     #[arg(long, value_name = "LEVEL", env = "PLIMSOLL_OBSERVE")]
     pub observe: Option<ObserveArg>,
+    /// Write a recording here, which 'plimsoll diagnose' and 'plimsoll report' read [default: none is kept]
+    #[arg(long, value_name = "FILE", env = "PLIMSOLL_RECORD", conflicts_with = "serve")]
+    pub record: Option<PathBuf>,
     /// Print one JSON document at the end
     #[arg(long, env = "PLIMSOLL_JSON", value_parser = BoolishValueParser::new())]
     pub json: bool,

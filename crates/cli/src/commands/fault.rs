@@ -39,7 +39,10 @@ fn undo(args: &UndoArgs) -> Result<Exit, Failure> {
 
 /// What became of an entry: a line where it is closed, a sentence where it stays open.
 fn said(Undone { entry, outcome }: &Undone) -> Result<String, String> {
-    let Change::Sysctl { name, before, after } = &entry.what;
+    let (name, before, after) = (entry.what.name(), entry.what.before(), entry.what.after());
+    if let (Change::Command { .. }, Outcome::PutBack) = (&entry.what, outcome) {
+        return Ok(format!("command '{after}' undone by '{before}'"));
+    }
     match outcome {
         Outcome::PutBack => Ok(format!("{name}: {after} → {before}, as before")),
         Outcome::AsBefore => Ok(format!("{name}: {before}, was as before already")),
@@ -47,6 +50,7 @@ fn said(Undone { entry, outcome }: &Undone) -> Result<String, String> {
             Ok(format!("{name}: {found} → {before}, as before (somebody had changed our {after} to {found})"))
         }
         Outcome::Restarted => Ok(format!("{name}: gone with the restart of the machine since")),
+        Outcome::Gone => Ok(format!("{name}: gone since, and what was changed of it with it")),
         Outcome::Forgotten => Ok(format!("{name}: forgotten, no process is in its network namespace any more")),
         Outcome::Foreign { found } => Err(format!(
             "{name}: expected the value we set, {after}, but somebody has changed it to {found} since: left as it is; \
@@ -80,7 +84,7 @@ fn say(line: &str) -> std::io::Result<()> {
 }
 
 fn listed(entry: &Entry) -> String {
-    let Change::Sysctl { name, before, after } = &entry.what;
+    let (name, before, after) = (entry.what.name(), entry.what.before(), entry.what.after());
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
     let age_ns = now.saturating_sub(u128::from(entry.at_unix_ns)) as f64;
     let made = if entry.done { "" } else { ", not known to have been made: its process ended in between" };

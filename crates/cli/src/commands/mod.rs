@@ -6,6 +6,7 @@ mod check;
 mod command_line;
 mod completions;
 mod demo;
+mod diagnose;
 mod drop;
 mod explain;
 mod fault;
@@ -33,6 +34,8 @@ pub fn run(command: Command) -> Result<Exit, Failure> {
         Command::Load(args) => load::run(*args),
         Command::Runs(args) => runs::run(&args),
         Command::Report(args) => report::run(&args),
+        Command::Diagnose(args) => diagnose::run(&args),
+        Command::Confirm(args) => diagnose::confirm::run(&args),
         Command::Serve(args) => serve::run(&args),
         Command::Watch(args) => watch::run(&args),
         Command::Import(args) => import::run(&args),

@@ -7,6 +7,7 @@ pub mod graph;
 pub mod ledger;
 mod states;
 pub(crate) mod waits;
+pub(crate) mod without_load;
 
 pub(crate) use concentration::concentrations;
 pub(crate) use flow::{fit, measure, untie};

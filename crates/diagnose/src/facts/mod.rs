@@ -73,7 +73,7 @@ impl<'r> Facts<'r> {
     /// Derives the facts from a recording and all that was read in it.
     pub fn of(recording: &'r Recording, history: &'r History) -> Self {
         let start_ns = recording.plan.warmup_ns.max(recording.totals.measured_from_ns);
-        let end_ns = start_ns.saturating_add(recording.totals.measured_ns);
+        let end_ns = start_ns.saturating_add(measured_ns(recording));
         let rows = recording.timeline.rows().iter();
         let rows: Vec<&Row> = rows.filter(|r| !r.is_drain && r.start_ns >= start_ns && r.end_ns > r.start_ns).collect();
         let counts = &recording.totals.sum.counts;
@@ -228,6 +228,15 @@ impl<'r> Facts<'r> {
             None => Some(format!("the sampler {sampler} was not there")),
         }
     }
+}
+
+/// How long was measured; of a recording without a load that was cut off, how long was read.
+fn measured_ns(recording: &Recording) -> u64 {
+    let totals_ns = recording.totals.measured_ns;
+    if totals_ns > 0 || recording.capsule.why_no_load().is_none() {
+        return totals_ns;
+    }
+    recording.snapshots.last().and_then(|last| u64::try_from(last.at_ns).ok()).unwrap_or(0)
 }
 
 /// Evidence read over a window of seconds of the run.

@@ -84,6 +84,9 @@ pub struct Document<R = Vec<IntervalRow>> {
     /// Where the readings come from, of an import; no load was put on then, and what is of one says nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub import: Option<model::import::Import>,
+    /// Who was watched, of a recording of `plimsoll watch`; no load was put on then, and what is of one says nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub watched: Option<String>,
     /// Faults and what they did.
     pub faults: Vec<Fault>,
     /// What was read of the host and the processes.
@@ -100,7 +103,7 @@ pub struct Document<R = Vec<IntervalRow>> {
     /// Every other cause that was looked for: refuted, not applicable, or not observable with what was missing. Of the same
     /// shape.
     pub judged: Vec<Finding>,
-    /// What gives first, in one sentence; null where no load was put on.
+    /// What gives first, in one sentence; null of a diagnosis that does not say it.
     pub gives: Option<WhatGives>,
     /// What users lost, the weightiest first, each with the part of it that no finding explains. Empty: nothing was lost.
     pub losses: Vec<Loss>,

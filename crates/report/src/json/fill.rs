@@ -77,6 +77,7 @@ impl Document {
             held: diagnosis.held.clone(),
             capacity: None,
             import: capsule.import.clone(),
+            watched: capsule.watched.clone(),
             faults: Vec::new(),
             observed: observed(
                 &recording.courses,
@@ -126,6 +127,7 @@ impl Document {
             held: self.held,
             capacity: self.capacity,
             import: self.import,
+            watched: self.watched,
             faults: self.faults,
             observed: self.observed,
             events: self.events,
@@ -232,6 +234,10 @@ fn warnings(recording: &Recording) -> Vec<Warning> {
     }
     if let Some(import) = &recording.capsule.import {
         warn("import", format!("no load was put on: the readings are of {}", import.name()));
+        return warnings;
+    }
+    if let Some(whom) = &recording.capsule.watched {
+        warn("watched", format!("no load was put on: {whom} was watched"));
         return warnings;
     }
     if !totals.is_conserved() {

@@ -10,11 +10,11 @@ use std::io::{self, Write};
 
 const INDENT: usize = 15;
 /// So many pieces of evidence are shown of a finding.
-const PIECES_MAX: usize = 3;
+pub(crate) const PIECES_MAX: usize = 3;
 
 /// Writes them: those that are there, then, by what they lack, those that could not be judged.
 pub fn write<W: Write>(page: &mut Page<'_, W>, diagnosis: &Diagnosis, options: &Options<'_>) -> io::Result<()> {
-    // An import has no first line of what gives.
+    // An older diagnosis has no first line of what gives.
     let first = diagnosis.gives.as_ref().and(diagnosis.first_to_give());
     let is_other = |finding: &&Finding| first.is_none_or(|first| first.id != finding.id);
     for finding in diagnosis.findings.iter().filter(|f| f.status == Status::Supported).filter(is_other) {

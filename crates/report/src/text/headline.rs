@@ -48,11 +48,11 @@ pub fn write<W: Write>(
 }
 
 /// The sentence, and of the finding it speaks of what proves it.
-fn gives<W: Write>(page: &mut Page<'_, W>, diagnosis: &Diagnosis, options: &Options<'_>) -> io::Result<()> {
+pub(crate) fn gives<W: Write>(page: &mut Page<'_, W>, diagnosis: &Diagnosis, options: &Options<'_>) -> io::Result<()> {
     let Some(gives) = &diagnosis.gives else { return Ok(()) };
     let paint = match gives.standing {
         Standing::Gives => Paint::Bad,
-        Standing::Unexplained => Paint::Warn,
+        Standing::Unexplained | Standing::SeenWithoutLoad => Paint::Warn,
         Standing::AtItsLimit | Standing::BelowItsLimit => Paint::Good,
         Standing::Unknown => Paint::Plain,
     };

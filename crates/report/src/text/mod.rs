@@ -7,9 +7,9 @@
 mod blocks;
 pub mod explain;
 mod failures;
-mod findings;
+pub(crate) mod findings;
 mod generator;
-mod headline;
+pub(crate) mod headline;
 mod held;
 mod imported;
 pub(crate) mod kernel;
@@ -109,6 +109,14 @@ pub fn write(
     }
     if let Some(import) = &recording.capsule.import {
         imported::write(page, recording, import)?;
+        page.gap()?;
+        headline::gives(page, diagnosis, options)?;
+        findings::write(page, diagnosis, options)?;
+    } else if let Some(whom) = &recording.capsule.watched {
+        page.line(&[(Paint::Strong, format!("watch {whom}")), (Paint::Dim, "  no load was put on".to_owned())])?;
+        headline::gives(page, diagnosis, options)?;
+        kernel::write(page, &recording.snapshots)?;
+        crate::profile::write(page, &recording.profile)?;
         findings::write(page, diagnosis, options)?;
     } else {
         headline::write(page, recording, diagnosis, options)?;

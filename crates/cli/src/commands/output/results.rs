@@ -104,7 +104,7 @@ pub fn exit_of(recording: &Recording, diagnosis: &Diagnosis) -> Exit {
 
 /// The same of a recording that is shown again: as the run ended, and 1 where it was cut off, or is damaged.
 pub fn exit_of_recorded(recording: &Recording, diagnosis: &Diagnosis) -> Exit {
-    let exit = match recording.capsule.import {
+    let exit = match recording.capsule.why_no_load() {
         Some(_) => Exit::Fine,
         None => exit_of(recording, diagnosis),
     };

@@ -1,6 +1,7 @@
-//! `plimsoll watch`: a server observed without load, a row a reading, and what was not seen at the end.
+//! `plimsoll watch`: a server observed without load, a row a reading; at the end what gives, as far as that can be told
+//! without a load, and what was not seen.
 //!
-//! Status 0 also when the server ended meanwhile: that is what was seen. Nothing is recorded. Rows that nobody reads hold
+//! Status 0 also when the server ended meanwhile: that is what was seen. Recorded only where a file is named. Rows that nobody reads hold
 //! nothing up: see [`Outlet`].
 
 mod serve;
@@ -12,12 +13,16 @@ use crate::args::watch::WatchArgs;
 use crate::exit::{Exit, Failure};
 use model::limits::{TICK_NS_MAX, TICK_NS_MIN};
 use model::plain::plain;
+use model::recording::End;
 use model::watched::Whom;
 use model::{Event, Snapshot};
 use remote::{ObserveAt, RemoteError, watch};
+use report::answer::{self, diagnosis::Answer};
 use report::timeline::Timeline;
 use report::watched::{Document, write_end};
+use session::RecordTo;
 use session::observing::{ObserveError, observe};
+use session::watching::{Keeper, WatchSpec};
 use std::io::Write;
 use std::time::Duration;
 
@@ -48,7 +53,23 @@ pub fn run(args: &WatchArgs) -> Result<Exit, Failure> {
     let duration = args.duration.map(Duration::from_nanos);
     let tick = Duration::from_nanos(args.tick);
     let probes = args.observe.map_or_else(Default::default, Into::into);
+    let record = args.record.clone().map_or(RecordTo::Nothing, RecordTo::File);
+    let spec = WatchSpec {
+        whom,
+        at: args.at.as_deref(),
+        tick_ns: args.tick,
+        record: &record,
+        command: super::command_line::whole(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+    };
+    if whom.is_none() && args.at.is_none() {
+        return Err(Failure::usage(
+            "expected whom to look at, got nobody: name --pid PID or --port PORT, on another machine --at HOST:PORT, or see what can be read with --list",
+        ));
+    }
+    let mut keeper = Keeper::start(&spec)?;
     let each = |snapshot: &Snapshot, events: &[Event]| {
+        keeper.push(snapshot, events);
         if !args.json {
             rows.show(snapshot, events);
             // Nobody reads on: the signal's way out.
@@ -63,25 +84,37 @@ pub fn run(args: &WatchArgs) -> Result<Exit, Failure> {
             watch(&at, whom, duration, tick, probes, &interrupted, each).map_err(Failure::from)
         }
         (None, Some(whom)) => observe(whom, duration, tick, probes, &interrupted, each).map_err(Failure::from),
-        (None, None) => {
-            return Err(Failure::usage(
-                "expected whom to look at, got nobody: name --pid PID or --port PORT, on another machine --at HOST:PORT, or see what can be read with --list",
-            ));
-        }
+        // Refused above.
+        (None, None) => return Ok(Exit::Usage),
     };
+    let was_told_to_end = interrupted.load(std::sync::atomic::Ordering::Relaxed);
     interrupt::end_at_once(&interrupted);
     rows.written?;
     // What was not read yet comes before the end, however long that takes; a signal ends it.
     outlet.finish()?;
     let watched = watched?;
+    // Without a length it is Ctrl-C that ends it as planned.
+    let end = if was_told_to_end && args.duration.is_some() { End::Interrupted } else { End::Complete };
+    let outcome = keeper.finish(&watched, end);
+    let kept = outcome.recorded_at.as_ref().map(|path| path.display().to_string());
     // A document of many lines is not handed over line by line.
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
     match args.json {
-        true => Document::of(watched, env!("CARGO_PKG_VERSION")).write(&mut out)?,
-        false => write_end(&mut out, &watched, rows.style)?,
+        true => {
+            Document::of(watched, &outcome.diagnosis, kept.as_deref(), env!("CARGO_PKG_VERSION")).write(&mut out)?
+        }
+        false => {
+            write_end(&mut out, &watched, rows.style)?;
+            writeln!(out)?;
+            let answer = Answer { recording: &outcome.recording, diagnosis: &outcome.diagnosis, partial: None };
+            answer::diagnosis::write(&mut out, &answer, false, rows.style)?;
+        }
     }
     out.flush()?;
-    Ok(Exit::Fine)
+    match outcome.recording_error {
+        Some(error) => Err(error.into()),
+        None => Ok(Exit::Fine),
+    }
 }
 
 /// What could be read, and whether it works here.

@@ -97,6 +97,20 @@ pub struct Capsule {
     /// Where the readings come from, of a recording that was made of another instrument's text; no load was put on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub import: Option<crate::import::Import>,
+    /// Who was watched, of a recording of `plimsoll watch`, such as "port 8080"; no load was put on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub watched: Option<String>,
+}
+
+impl Capsule {
+    /// Why there is no load in the recording, in a sentence; `None` of a run's.
+    pub fn why_no_load(&self) -> Option<&'static str> {
+        match (&self.import, &self.watched) {
+            (Some(_), _) => Some("no load was put on: the recording is an import"),
+            (None, Some(_)) => Some("no load was put on: the target was watched"),
+            (None, None) => None,
+        }
+    }
 }
 
 /// How a run ended.

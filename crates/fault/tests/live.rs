@@ -1,0 +1,160 @@
+//! Changes of what runs are put back whenever their process is killed: real processes of the test's own, real SIGKILLs.
+#![allow(clippy::unwrap_used, reason = "helpers of tests: to stop is to fail")]
+#![allow(clippy::print_stdout, reason = "a worker speaks to its test by stdout")]
+
+mod common;
+use common::*;
+use fault::{Journal, Live, Outcome, Step, change, undo, undo_only};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use testkit::process::Guard;
+
+/// Somebody to be changed.
+fn sleeper() -> Guard {
+    Guard::spawn(Command::new("sleep").arg("600").stdout(Stdio::null())).unwrap()
+}
+
+fn limits(pid: u32) -> String {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/limits")).unwrap();
+    let line = text.lines().find(|line| line.starts_with("Max open files")).unwrap();
+    line.split_whitespace().skip(3).take(2).collect::<Vec<_>>().join(" ")
+}
+
+fn state(pid: u32) -> String {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    text.rsplit_once(") ").unwrap().1[..1].to_owned()
+}
+
+fn nice(pid: u32) -> String {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    text.rsplit_once(") ").unwrap().1.split(' ').nth(16).unwrap().to_owned()
+}
+
+fn live(what: &str, pid: u32, folder: &Path) -> Live {
+    let file = folder.join("toggled").display().to_string();
+    match what {
+        "descriptors" => Live::Descriptors { pid, limit: Some(33) },
+        "nice" => Live::Nice { pid, nice: 7 },
+        "stop" => Live::Stop { pid },
+        _ => Live::Command { with: format!("echo on > {file}"), without: format!("echo off > {file}") },
+    }
+}
+
+/// All that may be changed of it, and the file of the command.
+fn seen(pid: u32, folder: &Path) -> [String; 4] {
+    let file = std::fs::read_to_string(folder.join("toggled")).unwrap_or_else(|_| "off".to_owned());
+    // A process that was just sent a signal may not have taken it.
+    let stopped = if state(pid) == "T" { "stopped" } else { "running" };
+    [limits(pid), nice(pid), stopped.to_owned(), file.trim().to_owned()]
+}
+
+const KINDS: [&str; 4] = ["descriptors", "nice", "stop", "command"];
+
+/// `WHAT PID FOLDER STOP`: changes, says each step, and waits for ever at the one of this number.
+#[test]
+fn worker() {
+    let Some(words) = work() else { return };
+    let (pid, folder, mut stop) = (words[1].parse().unwrap(), Path::new(&words[2]), words[3].parse::<i32>().unwrap());
+    let mut journal = Journal::open(folder).unwrap();
+    let mut watch = |step: Step| {
+        println!("{step:?}");
+        if stop == 0 {
+            println!("stopped");
+            loop {
+                std::thread::park();
+            }
+        }
+        stop -= 1;
+    };
+    change(&mut journal, &live(&words[0], pid, folder), &mut watch).unwrap().unwrap();
+}
+
+#[test]
+fn killed_at_any_step_every_kind_is_put_back() {
+    for (at, what) in KINDS.iter().enumerate() {
+        // Permitted, journalled, changed, marked.
+        for stop in 0..4 {
+            let target = sleeper();
+            let folder = tempfile::tempdir().unwrap();
+            let before = seen(target.pid(), folder.path());
+            let path = folder.path().to_str().unwrap();
+            let mut killed = Worker::start(&[what, &target.pid().to_string(), path, &stop.to_string()]);
+            assert!(killed.says("stopped"));
+            killed.kill();
+            let is_made = stop >= 2;
+            testkit::wait_until("the change is as far as it came", || {
+                (seen(target.pid(), folder.path())[at] != before[at]) == is_made
+            });
+            assert_eq!(Journal::list(folder.path()).unwrap().len(), usize::from(stop >= 1), "{what} {stop}");
+            let mut journal = Journal::open(folder.path()).unwrap();
+            let undone = undo(&mut journal, false, &mut |_| {}).unwrap();
+            assert!(undone.iter().all(|undone| undone.outcome.is_closed()), "{what} {stop}: {undone:?}");
+            testkit::wait_until("it is as before", || seen(target.pid(), folder.path()) == before);
+            assert_eq!(journal.entries(), [], "{what} {stop}");
+        }
+    }
+}
+
+#[test]
+fn another_process_of_the_same_id_and_what_others_changed_is_left() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut journal = Journal::open(folder.path()).unwrap();
+    let mut target = sleeper();
+    let before = seen(target.pid(), folder.path());
+    let nice = change(&mut journal, &live("nice", target.pid(), folder.path()), &mut |_| {}).unwrap().unwrap();
+    let descriptors =
+        change(&mut journal, &live("descriptors", target.pid(), folder.path()), &mut |_| {}).unwrap().unwrap();
+    assert_eq!(change(&mut journal, &live("nice", target.pid(), folder.path()), &mut |_| {}).unwrap(), None, "is so");
+    // Only the one that was asked for.
+    let undone = undo_only(&mut journal, &[nice], &mut |_| {}).unwrap();
+    assert!(matches!(undone.as_slice(), [one] if matches!(one.outcome, Outcome::PutBack)), "{undone:?}");
+    assert_eq!(seen(target.pid(), folder.path())[1], before[1]);
+    assert_ne!(seen(target.pid(), folder.path())[0], before[0]);
+    // Somebody else gave it another limit meanwhile: left, and forced back.
+    let output = Command::new("prlimit").args(["--pid", &target.pid().to_string(), "--nofile=44"]).output();
+    match output {
+        Ok(output) if output.status.success() => {
+            let undone = undo_only(&mut journal, &[descriptors], &mut |_| {}).unwrap();
+            assert!(matches!(&undone[0].outcome, Outcome::Foreign { found } if found.starts_with("44 ")), "{undone:?}");
+            assert_eq!(limits(target.pid()), "44 44");
+        }
+        _ => testkit::skip("prlimit(1) is not there"),
+    }
+    // The process is gone: so is the change, and nobody else is touched.
+    target.child().kill().unwrap();
+    target.child().wait().unwrap();
+    let undone = undo(&mut journal, false, &mut |_| {}).unwrap();
+    assert!(matches!(undone.as_slice(), [one] if matches!(one.outcome, Outcome::Gone)), "{undone:?}");
+    assert_eq!(journal.entries(), []);
+}
+
+#[test]
+fn a_command_that_fails_is_undone_at_once_and_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut journal = Journal::open(folder.path()).unwrap();
+    let file = folder.path().join("toggled").display().to_string();
+    let half = Live::Command { with: format!("echo on > {file}; false"), without: format!("echo off > {file}") };
+    let error = change(&mut journal, &half, &mut |_| {}).unwrap_err().to_string();
+    assert!(error.contains("expected the command") && error.contains("exit status: 1"), "{error}");
+    assert_eq!(std::fs::read_to_string(&file).unwrap().trim(), "off");
+    assert_eq!(journal.entries(), []);
+}
+
+#[test]
+fn a_journal_that_names_other_files_is_not_obeyed() {
+    let folder = tempfile::tempdir().unwrap();
+    let victim = folder.path().join("cpu.max");
+    std::fs::write(&victim, "50000 100000").unwrap();
+    let line = |file: &str, before: &str| {
+        format!(
+            "{{\"line\":\"change\",\"id\":1,\"what\":{{\"kind\":\"cpu-limit\",\"file\":\"{file}\",\"before\":\"{before}\",\"after\":\"50000 100000\"}},\"boot\":\"\",\"network\":null,\"pid\":1,\"at_unix_ns\":1}}\n"
+        )
+    };
+    for file in [victim.to_str().unwrap(), "/sys/fs/cgroup/../../etc/cpu.max"] {
+        std::fs::write(folder.path().join("journal.jsonl"), line(file, "max")).unwrap();
+        let mut journal = Journal::open(folder.path()).unwrap();
+        let undone = undo(&mut journal, true, &mut |_| {}).unwrap();
+        assert!(matches!(undone.as_slice(), [one] if matches!(one.outcome, Outcome::Failed(_))), "{undone:?}");
+        assert_eq!(std::fs::read_to_string(&victim).unwrap(), "50000 100000");
+    }
+}
