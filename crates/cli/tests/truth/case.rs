@@ -5,6 +5,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::net::TcpStream;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use testkit::process::Guard;
@@ -19,8 +20,11 @@ pub struct Case {
     pub name: String,
     /// Arguments of `plimsoll serve`, without `--listen`.
     pub serve: Option<Vec<String>>,
-    /// Or another server's command; `{port}` and `{dir}` stand for those of the run.
+    /// Or another server's command; `{port}`, `{dir}` and `{plimsoll}` stand for those of the run.
     pub command: Option<Vec<String>>,
+    /// What else runs, from when the target listens on.
+    #[serde(default)]
+    pub beside: Vec<Beside>,
     url: String,
     load: Vec<String>,
     observe: String,
@@ -29,6 +33,14 @@ pub struct Case {
     pub expect: Expected,
     #[serde(default)]
     files: BTreeMap<String, String>,
+}
+
+/// A process beside the target.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Beside {
+    /// Its command.
+    pub command: Vec<String>,
 }
 
 /// What must be found.
@@ -93,7 +105,7 @@ impl Case {
         std::fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
         let address = testkit::nginx::free_address().unwrap();
         let (port, dir) = (address.port().to_string(), folder.path().to_str().unwrap().to_owned());
-        let filled = |text: &str| text.replace("{port}", &port).replace("{dir}", &dir);
+        let filled = |text: &str| text.replace("{port}", &port).replace("{dir}", &dir).replace("{plimsoll}", BIN);
         for (name, text) in &self.files {
             std::fs::write(folder.path().join(name), filled(text)).unwrap();
         }
@@ -115,6 +127,14 @@ impl Case {
         target.current_dir(folder.path()).env("TMPDIR", "/var/tmp").stdout(Stdio::null()).stderr(Stdio::null());
         let _guard = Guard::spawn(&mut target).unwrap();
         wait_until("the target listens", || TcpStream::connect(address).is_ok());
+        let besides = self.beside.iter().map(|beside| {
+            let mut words = beside.command.iter().map(|word| filled(word));
+            let mut command = Command::new(words.next().unwrap());
+            command.args(words).current_dir(folder.path()).stdout(Stdio::null()).stderr(Stdio::null());
+            // All it starts ends with it, as it is a group of its own.
+            Family(Guard::spawn(command.process_group(0)).unwrap())
+        });
+        let _besides: Vec<Family> = besides.collect();
         let (url, seconds) = (filled(&self.url), format!("{}s", self.seconds));
         let load: Vec<String> = self.load.iter().map(|word| filled(word)).collect();
         let mut arguments = vec!["load", &url, "-d", &seconds, "--observe", &self.observe, "--no-record", "--json"];
@@ -144,7 +164,7 @@ impl Outcome {
         let expect = &case.expect;
         let is_expected =
             |id: &str| [&expect.first, &expect.appear, &expect.also].iter().any(|ids| ids.iter().any(|i| i == id));
-        let is_crowds = |id: &str| id == "cpu-contention" && self.crowded.is_some();
+        let is_crowds = |id: &str| ["cpu-contention", "neighbour"].contains(&id) && self.crowded.is_some();
         self.above.iter().map(String::as_str).filter(|id| !is_expected(id) && !is_crowds(id)).collect()
     }
 
@@ -154,7 +174,8 @@ impl Outcome {
         let is_first = expect.first.is_empty() || self.first.as_ref().is_some_and(|first| expect.first.contains(first));
         let is_standing = expect.standing.is_empty()
             || expect.standing.contains(&self.standing)
-            || (self.crowded.is_some() && self.first.as_deref() == Some("cpu-contention"))
+            || (self.crowded.is_some()
+                && self.first.as_deref().is_some_and(|first| ["cpu-contention", "neighbour"].contains(&first)))
             || (self.crowded.is_some() && self.standing == "unexplained" && self.above.is_empty());
         let appear = expect.appear.iter().all(|id| self.supported.contains(id));
         is_first && is_standing && appear && self.wrong(case).is_empty()
@@ -165,6 +186,16 @@ impl Outcome {
         let mark = if self.is_right(case) { "right" } else { "WRONG" };
         let crowd = self.crowded.map_or(String::new(), |load| format!(" (load {load:.1})"));
         format!("{mark} {} {:?} {}{crowd}", self.standing, self.supported, self.text)
+    }
+}
+
+/// A process and all of its group: ended together.
+struct Family(Guard);
+
+impl Drop for Family {
+    fn drop(&mut self) {
+        // By kill(1), whose negative ids are groups.
+        let _ = Command::new("kill").args(["-KILL", "--", &format!("-{}", self.0.pid())]).status();
     }
 }
 

@@ -16,15 +16,21 @@ pub mod disk_bound;
 pub mod error_status;
 pub mod event_loop_blocked;
 pub mod evidence;
+pub mod fast_failures;
 pub mod fd_exhaustion;
 pub mod files_reread;
 pub mod garbage_collection;
+pub mod io_throttled;
 pub mod keepalive_off;
+pub mod kernel_trouble;
 pub mod leaks;
 pub mod lock_contention;
 pub mod log_bound;
 pub mod lost_wakeup;
+pub mod memory_kept;
 pub mod nagle_delayed_ack;
+pub mod neighbour;
+pub mod neighbour_request;
 pub mod oom_kill;
 pub mod packet_loss;
 pub(crate) mod pauses;
@@ -34,6 +40,7 @@ pub mod process_restart;
 pub mod replies;
 pub mod sigpipe_death;
 pub mod single_thread_bound;
+pub mod slow_path;
 pub mod stop_the_world;
 pub mod swap_thrash;
 pub mod thresholds;
@@ -48,6 +55,7 @@ pub const CAUSES: &[&CauseRule] = &[
     &sigpipe_death::RULE,
     &oom_kill::RULE,
     &process_restart::RULE,
+    &kernel_trouble::RULE,
     &fd_exhaustion::RULE,
     &worker_starvation::RULE,
     &connection_limit::RULE,
@@ -60,6 +68,8 @@ pub const CAUSES: &[&CauseRule] = &[
     &error_status::RULE,
     &nagle_delayed_ack::RULE,
     &cpu_throttled::RULE,
+    &io_throttled::RULE,
+    &neighbour::RULE,
     &lock_contention::RULE,
     &backend_wait::RULE,
     &log_bound::RULE,
@@ -67,6 +77,8 @@ pub const CAUSES: &[&CauseRule] = &[
     &pool_exhausted::RULE,
     &swap_thrash::RULE,
     &garbage_collection::RULE,
+    &neighbour_request::RULE,
+    &slow_path::RULE,
     &stop_the_world::RULE,
     &event_loop_blocked::RULE,
     &packet_loss::RULE,
@@ -76,10 +88,12 @@ pub const CAUSES: &[&CauseRule] = &[
     &single_thread_bound::RULE,
     &cpu_saturated::RULE,
     &at_its_limit::RULE,
+    &fast_failures::RULE,
     &files_reread::RULE,
     &leaks::DESCRIPTORS,
     &leaks::CONNECTIONS,
     &leaks::MEMORY,
+    &memory_kept::RULE,
     &leaks::PER_CONNECTION,
 ];
 

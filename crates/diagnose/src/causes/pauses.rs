@@ -88,6 +88,34 @@ pub(crate) fn slow_share(facts: &Facts<'_>) -> f64 {
     if all > 0.0 { within / all } else { pauses.share }
 }
 
+/// The share of slow requests' excess over their kind that lies in some spans (nanoseconds of the run): of each at most as long as
+/// it was under way in them. 0 where none was slow.
+pub(super) fn excess_within(facts: &Facts<'_>, spans: &[(u64, u64)]) -> f64 {
+    let (mut within_ns, mut all_ns) = (0.0, 0.0);
+    for request in facts.recording.requests.sampled() {
+        let Some(excess_ns) = facts.kinds.excess_ns(request) else { continue };
+        let overlaps = spans
+            .iter()
+            .map(|(from_ns, to_ns)| request.ended_ns.min(*to_ns).saturating_sub(request.ready_ns.max(*from_ns)));
+        all_ns += excess_ns;
+        within_ns += excess_ns.min(overlaps.fold(0, u64::saturating_add) as f64);
+    }
+    if all_ns > 0.0 { within_ns / all_ns } else { 0.0 }
+}
+
+/// Spans in the order of time, those that overlap as one.
+pub(super) fn joined(mut spans: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
+    spans.sort_unstable();
+    let mut apart: Vec<(u64, u64)> = Vec::new();
+    for (from_ns, to_ns) in spans {
+        match apart.last_mut() {
+            Some(last) if from_ns <= last.1 => last.1 = last.1.max(to_ns),
+            _ => apart.push((from_ns, to_ns)),
+        }
+    }
+    apart
+}
+
 impl Pauses {
     /// Whether they last about as long as each other.
     fn is_alike(&self) -> bool {

@@ -9,11 +9,13 @@ pub(crate) mod processes;
 mod requests;
 mod scope;
 mod stands;
+mod threads;
 
 pub use processes::{Demand, Host, NeighbourUse, Part, Span};
-pub use requests::{Fast, Kinds};
+pub use requests::{Band, Fast, Kinds};
 pub use scope::Scope;
 pub use stands::{Stand, Stands};
+pub use threads::Holder;
 
 use crate::evidence::{Origin, Piece};
 use crate::history::{History, Window};
