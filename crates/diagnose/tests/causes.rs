@@ -3,46 +3,16 @@
 
 mod common;
 
-use common::{Build, SECOND, closed, open};
+use common::judged::{of, sampled, status, waiting, with};
+use common::stalled::{call, paused, probed};
+use common::{Build, SECOND, closed};
 use diagnose::diagnose;
-use model::bpf::{BpfSample, CallUse, FutexUse, Log2};
+use model::bpf::{BpfSample, FutexUse, Log2};
 use model::event::{COLLECTOR_PAUSE, Details};
-use model::finding::{Diagnosis, Finding, LossKind, Severity, Source, Standing, Status};
-use model::request::{Gap, IntervalRequests, Kept, Request};
+use model::finding::{LossKind, Severity, Standing, Status};
+use model::request::Request;
 use model::snapshot::{ListenerSample, Outgoing, Role, Runtime, SamplerState, SamplerStatus, Snapshot, Stands};
 use model::{ErrorKind, Event, Recording};
-
-/// A recording whose snapshots a test adds to: each with its second, from 0 on.
-fn with(build: Build, change: impl Fn(u64, &mut Snapshot)) -> Recording {
-    let mut recording = build.recording();
-    recording.snapshots.iter_mut().enumerate().for_each(|(second, snapshot)| change(second as u64, snapshot));
-    recording
-}
-
-fn of<'d>(diagnosis: &'d Diagnosis, id: &str) -> &'d Finding {
-    diagnosis.findings.iter().find(|finding| finding.id == id).unwrap()
-}
-
-#[track_caller]
-fn status(recording: &Recording, id: &str) -> Status {
-    let diagnosis = diagnose(recording);
-    let finding = of(&diagnosis, id);
-    if finding.status == Status::Supported {
-        let sources: std::collections::BTreeSet<Option<Source>> = finding.because.iter().map(|e| e.source).collect();
-        assert!(sources.len() >= 2, "{finding:#?}");
-        assert!(!finding.remedy.is_empty() && !finding.check_yourself.is_empty(), "{finding:#?}");
-    }
-    finding.status
-}
-
-/// The sample of a run's requests: so many, each made from its number.
-fn sampled(recording: &mut Recording, count: u64, request: impl Fn(u64) -> Request) {
-    let mut tick = IntervalRequests::default();
-    for key in 0..count {
-        tick.sampled.offer(1000, Kept { key, request: request(key) });
-    }
-    recording.requests.push(0, count, &tick);
-}
 
 fn stands(wchan: &str) -> Option<Stands> {
     Some(Stands { wchan: Some(wchan.to_owned()), syscall: None, is_running: false, ..Stands::default() })
@@ -54,14 +24,6 @@ fn stand(snapshot: &mut Snapshot, wchan: &str) {
     for thread in target.flat_map(|process| &mut process.threads) {
         (thread.state, thread.stands) = ('S', stands(wchan));
     }
-}
-
-/// Sixteen requests at a time in four workers that hardly work: each takes 40 ms.
-fn waiting() -> Build {
-    closed().with(|b| b.plan.connections = 16).each(|s| {
-        (s.ok, s.in_flight, s.connections, s.response_ns) = (400, 16, 16, 40_000_000);
-        (s.target, s.idle_cores) = (vec![(0.01, 0.0); 4], 1.8);
-    })
 }
 
 fn ended(kind: &str, signal: Option<i32>, pid: u32) -> Event {
@@ -180,17 +142,6 @@ fn a_backend_is_waited_for_where_replies_are_due_from_it() {
     assert_eq!(status(&alone, "backend-wait"), Status::NotApplicable);
 }
 
-fn call(name: &str, count: u64, ns: u64) -> CallUse {
-    CallUse { name: name.to_owned(), count, ns, ..CallUse::default() }
-}
-
-fn probed(build: Build, calls: Vec<CallUse>, futexes: Vec<FutexUse>) -> Recording {
-    with(build, move |_, s| {
-        let bpf = BpfSample { calls_window_ns: SECOND, window_replies: 400, ..BpfSample::default() };
-        s.bpf = Some(BpfSample { calls: calls.clone(), futexes: futexes.clone(), ..bpf });
-    })
-}
-
 #[test]
 fn a_log_is_told_by_the_calls_that_write_it() {
     let syncing = |ns| probed(waiting(), vec![call("fsync", 400, ns)], Vec::new());
@@ -224,26 +175,6 @@ fn a_lock_is_waited_for_by_threads_that_work() {
     assert_eq!(finding.status, Status::NotObservable);
     let why = &finding.because[0].text;
     assert!(why.contains("bpf/syscalls") && why.contains("process/stands: not asked for"), "{why}");
-}
-
-/// A run with pauses that begin at these moments, milliseconds, and last so long.
-fn paused(at_ms: &[u64], length_ms: u64, threads: usize) -> Recording {
-    let build = open().each(|s| (s.response_ns, s.target) = (200_000, vec![(0.3, 0.0); threads]));
-    let mut recording = build.recording();
-    let gaps = at_ms.iter().map(|ms| Gap {
-        from_ns: ms * 1_000_000,
-        to_ns: (ms + length_ms) * 1_000_000,
-        in_flight: 10,
-        connections: 10,
-        open: 64,
-        ..Gap::default()
-    });
-    recording.requests.push(0, 0, &IntervalRequests { gaps: gaps.collect(), ..IntervalRequests::default() });
-    sampled(&mut recording, 400, |n| {
-        let took_ns = if n % 20 == 0 { 80_000_000 } else { 200_000 };
-        Request { ready_ns: SECOND, sent_ns: SECOND, ended_ns: SECOND + took_ns, ..Request::default() }
-    });
-    recording
 }
 
 #[test]

@@ -75,6 +75,7 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     }
     let title = format!("requests wait for {remote}, which the target asks");
     Verdict::proved(Severity::Error, title, sockets, client)
+        .because_all(facts.waits_at(&facts.working()))
         .explains(LossKind::Waiting, (share * (1.0 - cost_ns / in_ns)).min(1.0), share * 0.5, 1.0)
         .remedy(format!("Look at {remote} first; ask it less (cache, batch), at the same time instead of one after the other, or without holding a worker"))
         .check(format!("ss -tnpi dst {remote}; plimsoll load against it alone"))

@@ -7,10 +7,11 @@
 //! had to wait for a CPU as long. Needs four pauses of 10 ms.
 
 use super::pauses::{pauses, slow_share};
-use crate::evidence::{Client, Kernel, Process};
+use crate::evidence::{Client, Kernel, Piece, Process};
 use crate::facts::{Facts, duration, percent};
 use crate::rule::{CauseRule, Needs, OfTarget, Verdict};
 use crate::thresholds::{PAUSED_SHARE, PERIODIC};
+use model::bpf::LongCall;
 use model::finding::{LossKind, Severity};
 
 /// Calls in which a thread waits for work, or for another thread.
@@ -27,6 +28,9 @@ const FOR_WORK: [&str; 11] = [
     "accept4",
     "futex",
 ];
+
+/// Kinds of descriptors at which a thread waits for work.
+const AT_WORK: [&str; 4] = ["listener", "client", "epoll", "event"];
 
 /// See the file's head.
 pub const RULE: CauseRule =
@@ -49,21 +53,7 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     }
     let busiest = facts.target_threads.first();
     let (run, wait) = busiest.map_or((0.0, 0.0), |thread| (thread.run.unwrap_or(0.0), thread.wait.unwrap_or(0.0)));
-    let long = facts.probes().into_iter().flat_map(|probes| &probes.calls).filter(|call| {
-        call.count > 0
-            && !FOR_WORK.contains(&&*call.name)
-            && call.ns as f64 / call.count as f64 >= 0.5 * pauses.median_ns
-    });
-    let kernel = long.max_by_key(|call| call.ns).map(|call| {
-        let each_ns = call.ns as f64 / call.count as f64;
-        let text = format!(
-            "its system call {} took {} each, {} times in the probes' windows",
-            call.name,
-            duration(each_ns),
-            call.count
-        );
-        facts.piece::<Kernel>(text, "syscalls.mean_us", each_ns / 1e3, "us").from(pauses.median_ns / 2e3)
-    });
+    let kernel = long_call(facts, pauses.median_ns, run, wait).or_else(|| slow_call(facts, pauses.median_ns));
     let is_few = |waits: u64| waits.saturating_mul(2) < pauses.all.len() as u64;
     let title = format!("all requests of a thread stall together, for {} at a time", duration(pauses.median_ns));
     let verdict = match kernel {
@@ -103,6 +93,47 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         .remedy("Take long work out of the event loop (a thread for it, smaller pieces); report --flame on-cpu and off-cpu show which it is")
         .check("timeout 5 strace -f -r -T -p PID: long times between a receive and its send")
         .confidence(0.85)
+}
+
+/// A call that was as long as a pause whenever it was long, and at what; or that a thread was in no call for so long, where it had
+/// its CPU.
+fn long_call(facts: &Facts<'_>, pause_ns: f64, run: f64, wait: f64) -> Option<Piece<Kernel>> {
+    let is_one = |call: &&LongCall| {
+        let is_for_work = FOR_WORK.contains(&&*call.name) || AT_WORK.contains(&&*call.at);
+        let is_its_own = call.name != "none" || wait < 0.5 * run;
+        call.count > 0 && !is_for_work && is_its_own && call.ns as f64 / call.count as f64 >= 0.5 * pause_ns
+    };
+    let call = facts.probes()?.long_calls.iter().filter(is_one).max_by_key(|call| call.ns)?;
+    let each_ns = call.ns as f64 / call.count as f64;
+    let what = match (&*call.name, &*call.at) {
+        ("none", _) => "it was in no system call, and computed".to_owned(),
+        (name, "none" | "unknown") => format!("its system call {name} took"),
+        (name, at) => format!("its system call {name} at a descriptor of the kind '{at}' took"),
+    };
+    let text = format!(
+        "{what} {} at a time, {} times in the probes' windows, at most {} (thread {})",
+        duration(each_ns),
+        call.count,
+        duration(call.longest_ns as f64),
+        call.longest_tid
+    );
+    Some(facts.piece::<Kernel>(text, "syscalls.long_mean_us", each_ns / 1e3, "us").from(pause_ns / 2e3))
+}
+
+/// A call that takes as long as a pause on average.
+fn slow_call(facts: &Facts<'_>, pause_ns: f64) -> Option<Piece<Kernel>> {
+    let long = facts.probes().into_iter().flat_map(|probes| &probes.calls).filter(|call| {
+        call.count > 0 && !FOR_WORK.contains(&&*call.name) && call.ns as f64 / call.count as f64 >= 0.5 * pause_ns
+    });
+    let call = long.max_by_key(|call| call.ns)?;
+    let each_ns = call.ns as f64 / call.count as f64;
+    let text = format!(
+        "its system call {} took {} each, {} times in the probes' windows",
+        call.name,
+        duration(each_ns),
+        call.count
+    );
+    Some(facts.piece::<Kernel>(text, "syscalls.mean_us", each_ns / 1e3, "us").from(pause_ns / 2e3))
 }
 
 /// How many of the target's waits for a CPU were at least a quarter as long as a pause, as the kernel saw them; `None`: it was

@@ -1,7 +1,8 @@
 //! `fast-failures`: failing is quicker than serving, so a mean over both improves while the target gets worse.
 //!
 //! Evidence: (client) a twentieth of the requests failed and more, and half of the failures took less than half of what half of the
-//! successes took; (replies) those that were kept said failure, or nothing at all. For information: it is a trap in reading figures, and what fails has a name of its own.
+//! successes took; (replies) those that were kept said failure, or nothing at all. For information: it is a trap in reading
+//! figures, and what fails has a name of its own.
 //! Refuted where failures take as long, as timeouts do. Source: the name service of the catalogue, whose response time fell when
 //! it was crashed.
 

@@ -5,7 +5,8 @@
 //! longer than the work in them. Threads that help and do not work (a collector's, a timer's) are left out, as idle ones wait
 //! in futex too; so are waits of threads that are without work, where no request waits (`loss`); and places where one thread
 //! lets others go that it does not wait for, as work is handed over so. Who held it, and whether it ran, is told where it was
-//! seen. Refuted below. Source:
+//! seen. Refuted below, and where several threads at a time are past it and wait, always as many: those are the places of a
+//! pool (`pool-exhausted`). Source:
 //! futex(2); the catalogue's fifth.
 
 use crate::evidence::{Client, Kernel, Process};
@@ -47,6 +48,12 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         return Verdict::refuted("requests did not wait in the target").because(client.into());
     }
     let stands = facts.stands(&working);
+    if let Some(places) = stands.places().filter(|places| places.count > 1) {
+        let text = format!("{} threads at a time were past it and waited, while others queued", places.count);
+        let process = facts.evidence(text, "target.places", places.count as f64, "threads");
+        return Verdict::refuted("the target's threads queue for one of several places, not for a lock")
+            .because(process);
+    }
     let events = stands.share(Stand::Events).unwrap_or(0.0);
     let futex = stands.share(Stand::Futex).unwrap_or(0.0);
     if let (Some(calls_ns), Some(_)) = (facts.calls_window_ns(), facts.window_replies()) {

@@ -18,8 +18,9 @@ use model::finding::{LossKind, Severity};
 use model::request::{Request, RequestEnd};
 
 const REQUESTS_MIN: usize = 10;
-/// Of so many that waited in the probes' windows one must have been seen to.
+/// Where so many waited in the probes' windows, so large a part of them must have been seen to.
 const PAIRS_EXPECTED: f64 = 3.0;
+const PAIRS_SHARE: f64 = 0.3;
 
 /// See the file's head.
 pub const RULE: CauseRule = CauseRule {
@@ -77,14 +78,28 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     let kernel = facts
         .piece::<Kernel>(format!("{each:.2} delayed ACKs for {of}{seen}"), "delayed_acks", each, "ratio")
         .from(DELAYED_ACKS.value);
-    // What is slow now and then may be so for another reason, beside such ACKs: then a probe must have seen that one waited.
-    let expected = waiting * windows_share(facts);
-    let is_unseen =
-        !is_most && pairs < 1.0 && (expected >= PAIRS_EXPECTED || facts.why_not("bpf/delayed_acks").is_some());
-    if each < DELAYED_ACKS.value || is_unseen {
+    if each < DELAYED_ACKS.value {
         return Verdict::refuted("replies take 40 ms, and no delayed ACK explains it")
             .because(client.into())
             .because(kernel.into());
+    }
+    // A server that takes 40 ms itself acknowledges the request with a delayed ACK, too: the probe tells whose end waited.
+    let expected = waiting * windows_share(facts);
+    let is_looked_for = expected >= PAIRS_EXPECTED && facts.why_not("bpf/delayed_acks").is_none();
+    if is_looked_for && pairs < PAIRS_SHARE * expected {
+        return Verdict::refuted(
+            "no small send was seen to wait for those delayed ACKs: the target itself takes 40 ms",
+        )
+        .because(client.into())
+        .because(kernel.into());
+    }
+    if !is_most && pairs < 1.0 {
+        return Verdict::not_observable(
+            "what waits for delayed ACKs",
+            "what takes 40 ms now and then may do so by itself: a small send that waits for one is seen by --observe windows",
+        )
+        .because(client.into())
+        .because(kernel.into());
     }
     let title = match is_most {
         true => format!(

@@ -17,6 +17,8 @@ use model::finding::{LossKind, Severity};
 /// Of the pauses that fell into the probes' windows so many must have such a request, and no more than so many each.
 const FEWEST: f64 = 0.5;
 const MOST: f64 = 2.0;
+/// One may have come into a pause by chance.
+const LONG_MIN: u64 = 2;
 
 /// See the file's head.
 pub const RULE: CauseRule = CauseRule {
@@ -54,16 +56,16 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     );
     let sockets =
         facts.piece::<Sockets>(text, "sockets.others_long", long as f64, "requests").from((FEWEST * expected).max(1.0));
-    if long == 0 {
-        // Of a window that no pause fell into nothing is known.
-        return match expected < 1.0 {
+    if long < LONG_MIN {
+        // Of a window that no pause fell into nothing is known, and a single one may have been a victim itself.
+        return match expected < LONG_MIN as f64 {
             true => Verdict::not_observable(
                 "requests of other clients",
                 "hardly a pause fell into the probes' windows: a longer run, or --observe full",
             )
             .because(client.into())
             .because(sockets.into()),
-            false => Verdict::refuted("no other client's request took as long as a pause")
+            false => Verdict::refuted("hardly a request of another client took as long as a pause")
                 .because(client.into())
                 .because(sockets.into()),
         };

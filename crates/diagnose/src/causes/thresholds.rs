@@ -56,7 +56,7 @@ thresholds! {
     PAUSED_SHARE: 0.02, "ratio", ["event-loop-blocked", "stop-the-world"], "time in pauses", "what is in every p98";
     PERIODIC: 0.25, "ratio", ["stop-the-world"], "standard deviation over mean of the time between pauses", "pauses of chance have 1 (exponential), those of a timer next to 0";
     COLLECTOR_SHARE: 0.3, "ratio", ["garbage-collection"], "slow requests' excess over their kind that lies in the collector's pauses", "a third of a loss is worth a remedy; pauses of chance hold as much as they take of the time";
-    COLLECTOR_TIME: 0.10, "ratio", ["garbage-collection"], "time that the runtime held the program for its collector", "what HotSpot's G1 aims to stay below is 8 % (GCTimeRatio=12); beyond it grows the heap, if it may";
+    COLLECTOR_TIME: 0.15, "ratio", ["garbage-collection"], "time that the runtime held the program for its collector", "twice what HotSpot's G1 aims to stay below (8 %, GCTimeRatio=12) by growing the heap";
     SLOW_PATH_TIMES: 5.0, "ratio", ["slow-path"], "fast band of the costly kinds of request over that of the usual one", "the catalogue's";
     SLOW_PATH_NS: 1e6, "ns", ["slow-path"], "the same, by how much longer", "shorter ones hold hardly anybody up";
     OTHERS_AS_LONG: 0.75, "ratio", ["neighbour-request"], "time of other clients' requests over the median pause", "buckets of powers of two";

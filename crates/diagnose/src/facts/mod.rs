@@ -14,7 +14,7 @@ mod threads;
 pub use processes::{Demand, Host, NeighbourUse, Part, Span};
 pub use requests::{Band, Fast, Kinds};
 pub use scope::Scope;
-pub use stands::{Stand, Stands};
+pub use stands::{Places, Stand, Stands};
 pub use threads::Holder;
 
 use crate::evidence::{Origin, Piece};

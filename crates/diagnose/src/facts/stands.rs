@@ -79,7 +79,41 @@ pub struct Stands {
     pub threads: usize,
 }
 
+/// A wait that the same number of threads is in, while all others queue for it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Places {
+    /// What those in it wait for.
+    pub wait: Stand,
+    /// How many there are at a time.
+    pub count: usize,
+    /// The share of all that were seen that queued for one of them.
+    pub queued: f64,
+}
+
+/// So often must as many be in it as mostly are, of those readings in which somebody queued.
+const SAME_MIN: f64 = 0.7;
+/// Fewer readings of a queue show no number that stays.
+const QUEUES_MIN: usize = 3;
+
 impl Stands {
+    /// Whether threads queue in futex for a few places, in each of which one waits: a lock has one, a pool has several, and their
+    /// number stays. `None`: they do not.
+    pub fn places(&self) -> Option<Places> {
+        let queue = |reading: &&Vec<Stand>| reading.contains(&Stand::Futex);
+        let readings: Vec<&Vec<Stand>> = self.readings.iter().filter(queue).collect();
+        let of = |wait: Stand| {
+            let mut counts: Vec<usize> =
+                readings.iter().map(|reading| reading.iter().filter(|stand| **stand == wait).count()).collect();
+            counts.sort_unstable();
+            let count = *counts.get(counts.len() / 2)?;
+            let same = counts.iter().filter(|n| **n == count).count() as f64 / counts.len() as f64;
+            (count > 0 && counts.len() >= QUEUES_MIN && same >= SAME_MIN).then_some((wait, count))
+        };
+        let waits = [Stand::Sleep, Stand::Receive, Stand::PipeWrite, Stand::Disk, Stand::Other];
+        let (wait, count) = waits.into_iter().filter_map(of).max_by_key(|(_, count)| *count)?;
+        Some(Places { wait, count, queued: self.share(Stand::Futex)? })
+    }
+
     /// The share of all that were seen that stood so; `None` without one.
     pub fn share(&self, of: Stand) -> Option<f64> {
         let all = self.readings.iter().flatten().count();
@@ -174,6 +208,26 @@ mod tests {
     fn of(state: char, wchan: Option<&str>, is_running: bool) -> Option<Stand> {
         let stands = Read { wchan: wchan.map(str::to_owned), syscall: None, is_running, ..Read::default() };
         stand(&ThreadSample { state, stands: Some(stands), ..thread(1, "x") })
+    }
+
+    #[test]
+    fn a_pool_has_places_whose_number_stays() {
+        use Stand::{Events, Futex, Sleep};
+        let stands = |readings: &[&[Stand]]| Stands {
+            readings: readings.iter().map(|reading| reading.to_vec()).collect(),
+            threads: 4,
+        };
+        let pool =
+            stands(&[&[Sleep, Sleep, Futex, Futex], &[Futex, Sleep, Sleep, Futex], &[Sleep, Futex, Futex, Sleep]]);
+        assert_eq!(pool.places(), Some(Places { wait: Sleep, count: 2, queued: 0.5 }));
+        let lock =
+            stands(&[&[Sleep, Futex, Futex, Futex], &[Futex, Sleep, Futex, Futex], &[Futex, Futex, Futex, Sleep]]);
+        assert_eq!(lock.places().map(|places| places.count), Some(1));
+        let any =
+            stands(&[&[Sleep, Sleep, Sleep, Futex], &[Futex, Sleep, Futex, Futex], &[Futex, Sleep, Sleep, Futex]]);
+        assert_eq!(any.places(), None, "their number does not stay");
+        let idle = stands(&[&[Events, Events, Sleep, Sleep], &[Events, Events, Sleep, Sleep]]);
+        assert_eq!(idle.places(), None, "nobody queues");
     }
 
     #[test]

@@ -3,13 +3,25 @@
 //! What the probes sum grows from window to window, so the last sample that has it has all. Where no window ended, or the
 //! probe did not run, there is none, and nothing is said.
 
-use super::Facts;
+use super::{Facts, duration, percent};
 use crate::history::ProcessId;
+use model::finding::Evidence;
 use model::threads::{FutexHolder, ThreadStates, ThreadTime};
 use std::collections::BTreeSet;
 
 /// Windows shorter than this say nothing of a thread, nanoseconds.
 const WINDOW_NS_MIN: u64 = 100_000_000;
+
+/// Kinds of descriptors at which a thread waits for somebody else, and not for work, and how one says them.
+const WAITED_AT: [(&str, &str); 5] = [
+    ("backend", "connections that the target made"),
+    ("log", "a file that it only appends to"),
+    ("file", "files"),
+    ("pipe", "a pipe"),
+    ("socket", "sockets of another kind"),
+];
+/// Less of their time is not told.
+const WAITED_MIN: f64 = 0.05;
 
 /// Who let a futex go, or held it, as far as it was seen.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -57,6 +69,27 @@ impl Facts<'_> {
         (alive_ns > 0.0).then(|| (ns / alive_ns).min(1.0))
     }
 
+    /// At which kind of descriptor some threads waited most, by the probes' windows; none where they waited at no descriptor.
+    pub fn waits_at(&self, threads: &BTreeSet<(ProcessId, u32)>) -> Option<Evidence> {
+        let said = |at: &str| WAITED_AT.iter().find(|(kind, _)| *kind == at).map(|(_, said)| *said);
+        let of = |(at, _): &(&'static str, &'static str)| Some((*at, self.share_at(threads, at)?));
+        let (at, share) = WAITED_AT.iter().filter_map(of).max_by(|a, b| a.1.total_cmp(&b.1))?;
+        if share < WAITED_MIN {
+            return None;
+        }
+        let wait =
+            self.rows_of(threads).flat_map(|row| &row.waits).filter(|wait| wait.at == at).max_by_key(|w| w.ns)?;
+        let to = wait.remote.as_deref().map_or(String::new(), |remote| format!(", the longest to {remote}"));
+        let text = format!(
+            "they spent {} of the probes' windows at {}, in {}{to}, up to {}",
+            percent(share),
+            said(at)?,
+            wait.call,
+            duration(wait.longest_ns as f64)
+        );
+        Some(self.evidence(text, "threads.waited_at", share, "ratio"))
+    }
+
     /// Who held the futex at an address of a process while others waited there, who held it longest first.
     pub fn holders(&self, pid: u32, address: u64) -> Vec<Holder<'_>> {
         let rows = self.thread_states().into_iter().flat_map(|states| &states.holders);
@@ -73,6 +106,15 @@ impl Facts<'_> {
                 is_owner: holder.known_by == "owner",
             })
             .collect()
+    }
+
+    /// How long others of its process waited, all of them together, for futexes that a thread held or let go, over the length of
+    /// the windows: 2 says that two waited for it at any time. `None`: nobody did, or it was not seen.
+    pub fn waited_for(&self, pid: u32, tid: u32) -> Option<f64> {
+        let states = self.thread_states()?;
+        let of_it = states.holders.iter().filter(|holder| (holder.pid, holder.tid) == (pid, tid));
+        let ns = of_it.map(|holder| holder.ns).reduce(u64::saturating_add)?;
+        Some(ns as f64 / states.window_ns as f64)
     }
 
     /// Whether a futex is a lock, by who let waiters go: those that wait for a lock hold it in turn, where a place at which work

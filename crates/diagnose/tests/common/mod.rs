@@ -2,6 +2,9 @@
 //! same rows, so they agree unless a test takes care that they do not.
 #![allow(clippy::unwrap_used, dead_code, reason = "in a test, a panic is the report; not every test uses all of it")]
 
+pub mod judged;
+pub mod stalled;
+
 use model::error_kind::{ErrorKind, Phase};
 use model::finding::{Diagnosis, Severity, Status};
 use model::plan::*;
@@ -14,12 +17,13 @@ pub use testkit::recordings::SECOND_NS as SECOND;
 use testkit::recordings::{failure, get, http1, origin, plan, process, steady, thread};
 
 /// What else reads in a run: whatever a cause asks for.
-const SAMPLERS: [&str; 18] = [
+const SAMPLERS: [&str; 19] = [
     "process/stands",
     "process/neighbours",
     "process/memory",
     "process/files",
     "process/cgroup",
+    "process/cgroup_waits",
     "process/io",
     "network/counters",
     "network/listeners",

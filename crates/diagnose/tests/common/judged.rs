@@ -1,0 +1,48 @@
+//! Recordings with what a test adds to them, and what a cause is found to be in them.
+
+use super::{Build, closed};
+use diagnose::diagnose;
+use model::Recording;
+use model::finding::{Diagnosis, Finding, Source, Status};
+use model::request::{IntervalRequests, Kept, Request};
+use model::snapshot::Snapshot;
+
+/// A recording whose snapshots a test adds to: each with its second, from 0 on.
+pub fn with(build: Build, change: impl Fn(u64, &mut Snapshot)) -> Recording {
+    let mut recording = build.recording();
+    recording.snapshots.iter_mut().enumerate().for_each(|(second, snapshot)| change(second as u64, snapshot));
+    recording
+}
+
+pub fn of<'d>(diagnosis: &'d Diagnosis, id: &str) -> &'d Finding {
+    diagnosis.findings.iter().find(|finding| finding.id == id).unwrap()
+}
+
+#[track_caller]
+pub fn status(recording: &Recording, id: &str) -> Status {
+    let diagnosis = diagnose(recording);
+    let finding = of(&diagnosis, id);
+    if finding.status == Status::Supported {
+        let sources: std::collections::BTreeSet<Option<Source>> = finding.because.iter().map(|e| e.source).collect();
+        assert!(sources.len() >= 2, "{finding:#?}");
+        assert!(!finding.remedy.is_empty() && !finding.check_yourself.is_empty(), "{finding:#?}");
+    }
+    finding.status
+}
+
+/// The sample of a run's requests: so many, each made from its number.
+pub fn sampled(recording: &mut Recording, count: u64, request: impl Fn(u64) -> Request) {
+    let mut tick = IntervalRequests::default();
+    for key in 0..count {
+        tick.sampled.offer(1000, Kept { key, request: request(key) });
+    }
+    recording.requests.push(0, count, &tick);
+}
+
+/// Sixteen requests at a time in four workers that hardly work: each takes 40 ms.
+pub fn waiting() -> Build {
+    closed().with(|b| b.plan.connections = 16).each(|s| {
+        (s.ok, s.in_flight, s.connections, s.response_ns) = (400, 16, 16, 40_000_000);
+        (s.target, s.idle_cores) = (vec![(0.01, 0.0); 4], 1.8);
+    })
+}
