@@ -14,7 +14,7 @@ use model::finding::Severity;
 use model::latency::Kind;
 use model::request::{Request, RequestEnd};
 
-const SEEN_MIN: usize = 10;
+const SEEN_MIN: usize = 5;
 
 /// See the file's head.
 pub const RULE: CauseRule = CauseRule { id: "fast-failures", needs: Needs::Connections, reads: &[], judge };
@@ -42,7 +42,7 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     let examples: Vec<&Request> =
         facts.recording.requests.failed().filter(|r| matches!(r.end, RequestEnd::Failed(_))).collect();
     if examples.len() < SEEN_MIN {
-        return Verdict::not_observable("how requests failed", "fewer than ten failures were kept as examples")
+        return Verdict::not_observable("how requests failed", "fewer than five failures were kept as examples")
             .because(client.into());
     }
     let silent = examples.iter().filter(|request| request.received_bytes == 0).count();

@@ -2,7 +2,7 @@
 //!
 //! Evidence: (process) the runtime itself said when it paused for its collector, and how long (`bpf/collector`; moments of pauses
 //! from 5 ms on, the time of all); (client) what slow requests took beyond others of their kind lies in those pauses; or the
-//! program was held for a seventh of the time, in however short pauses, and requests took far longer than the work in them, or
+//! program was held for 15 % of the time, in however short pauses, and requests took far longer than the work in them, or
 //! less came than was due. Refuted where the pauses hold little of it. Not observable where a runtime does not say when it
 //! collects; not applicable where no runtime that is known is there.
 //! Looks alike: any other pause of all requests (`stop-the-world`), of which a collector is a cause.

@@ -16,6 +16,7 @@ use crate::rule::{CauseRule, Needs, OfTarget, Verdict};
 use crate::thresholds::{FUTEX_SHARE, FUTEX_STANDS};
 use model::bpf::FutexUse;
 use model::finding::{Evidence, LossKind, Severity};
+use std::collections::BTreeSet;
 
 /// Requests must take so many times the work in them.
 const LINE_MIN: f64 = 2.0;
@@ -56,7 +57,10 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     }
     let events = stands.share(Stand::Events).unwrap_or(0.0);
     let futex = stands.share(Stand::Futex).unwrap_or(0.0);
-    if let (Some(calls_ns), Some(_)) = (facts.calls_window_ns(), facts.window_replies()) {
+    // A lock that processes share is another address in each: of these only where they stand is known.
+    let processes: BTreeSet<u32> = working.iter().map(|(process, _)| process.pid).collect();
+    let is_shared = processes.len() > 1 && processes.len() == working.len();
+    if let (Some(calls_ns), Some(_), false) = (facts.calls_window_ns(), facts.window_replies(), is_shared) {
         let at_one =
             facts.probes().into_iter().flat_map(|probes| &probes.futexes).filter(|f| f.waiters >= 2 && f.count > 0);
         // Where work is handed over, one side waits and another wakes it: that is no lock.

@@ -3,7 +3,8 @@
 //!
 //! Evidence: (process) the working threads stood in one kind of wait that is none for work (a sleep, a receive, a lock) in
 //! most readings, two of them at least; or several threads did, always as many, and the others stood in futex: they queue for one
-//! of so many places (connections of a pool, permits); (client) requests took at least 1.5 times what one wait takes, and far longer than
+//! of so many places (connections of a pool, permits); or threads that hardly run did, each time a request came: a pool behind an
+//! event loop; (client) requests took at least 1.5 times what one wait takes, and far longer than
 //! the work in them; a processor was free. Refuted where threads wait for events, or run. What they wait for has a name of
 //! its own, and is then the root. Source: Little's law: with k workers, throughput is k ÷ the wait, and the rest is the
 //! line.
@@ -43,9 +44,12 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     let of = |stand| (stand, stands.share(stand).unwrap_or(0.0));
     let most = [Stand::Sleep, Stand::Receive, Stand::PipeWrite, Stand::Disk, Stand::Other].map(of);
     let most = most.into_iter().fold((Stand::Other, 0.0), |most, one| if one.1 > most.1 { one } else { most });
-    let (workers, stand, share) = match places {
-        Some(places) => (places.count, places.wait, of(places.wait).1 + places.queued),
-        None => (stands.threads, most.0, most.1),
+    // Those that hardly run serve, too, where each request makes one of them wait: a pool behind an event loop.
+    let behind = facts.waiters().filter(|_| most.1 < STOOD_MIN);
+    let (workers, stand, share) = match (places, &behind) {
+        (Some(places), _) => (places.count, places.wait, of(places.wait).1 + places.queued),
+        (None, Some((wait, threads))) => (threads.len(), *wait, facts.stands(threads).share(*wait).unwrap_or(0.0)),
+        (None, None) => (stands.threads, most.0, most.1),
     };
     let what = match stand {
         Stand::Sleep => "slept",

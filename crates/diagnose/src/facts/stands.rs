@@ -10,7 +10,7 @@ use super::Facts;
 use crate::history::Metric;
 use crate::history::{ProcessId, Subject, Window};
 use model::snapshot::{Role, Snapshot, ThreadSample};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What a thread did at a moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -90,6 +90,13 @@ pub struct Places {
     pub queued: f64,
 }
 
+/// Waits for somebody else than a client or another thread of the target.
+const WAITS: [Stand; 5] = [Stand::Sleep, Stand::Receive, Stand::PipeWrite, Stand::Disk, Stand::Other];
+/// More threads than these are no few places.
+const WAITERS_MAX: usize = 256;
+/// A request makes a worker wait once, less what was under way at either end.
+const WAITS_A_REQUEST: f64 = 0.8;
+
 /// So often must as many be in it as mostly are, of those readings in which somebody queued.
 const SAME_MIN: f64 = 0.7;
 /// Fewer readings of a queue show no number that stays.
@@ -109,8 +116,7 @@ impl Stands {
             let same = counts.iter().filter(|n| **n == count).count() as f64 / counts.len() as f64;
             (count > 0 && counts.len() >= QUEUES_MIN && same >= SAME_MIN).then_some((wait, count))
         };
-        let waits = [Stand::Sleep, Stand::Receive, Stand::PipeWrite, Stand::Disk, Stand::Other];
-        let (wait, count) = waits.into_iter().filter_map(of).max_by_key(|(_, count)| *count)?;
+        let (wait, count) = WAITS.into_iter().filter_map(of).max_by_key(|(_, count)| *count)?;
         Some(Places { wait, count, queued: self.share(Stand::Futex)? })
     }
 
@@ -153,6 +159,32 @@ impl Facts<'_> {
             run >= WORKING_SHARE * most && (run >= RUN_MIN || switches >= SWITCHES_MIN)
         };
         self.threads_that(is_working)
+    }
+
+    /// Threads that hardly run, and that stood in the same wait for others in nearly all readings: what they wait for, and how
+    /// many they are, where they left a CPU as often as requests ended, as each request then made one of them wait. `None`: there
+    /// are no two of them.
+    pub fn waiters(&self) -> Option<(Stand, BTreeSet<(ProcessId, u32)>)> {
+        let window = self.read_window()?;
+        let all = self.threads_that(|_, switches, _| switches >= SWITCHES_MIN);
+        if all.len() > WAITERS_MAX {
+            return None;
+        }
+        let mut of: BTreeMap<Stand, BTreeSet<(ProcessId, u32)>> = BTreeMap::new();
+        for thread in all {
+            let stands = self.stands(&[thread].into());
+            let in_most = |wait: &Stand| stands.share(*wait).is_some_and(|share| share >= SAME_MIN);
+            if let Some(wait) = WAITS.into_iter().find(in_most).filter(|_| stands.readings.len() >= QUEUES_MIN) {
+                of.entry(wait).or_default().insert(thread);
+            }
+        }
+        let left_per_s = |(process, tid): &(ProcessId, u32)| {
+            let metric = Metric::new(Subject::Thread(*process, *tid), "switches.voluntary");
+            self.history.rate(metric, window).map_or(0.0, |rate| rate.value)
+        };
+        let (wait, threads) = of.into_iter().max_by_key(|(_, threads)| threads.len())?;
+        let is_each = threads.iter().map(left_per_s).sum::<f64>() >= WAITS_A_REQUEST * self.whole.requests_per_s();
+        (threads.len() > 1 && is_each).then_some((wait, threads))
     }
 
     /// Threads by the share of the time they ran, how often a second they left a CPU of their own accord, and the most that any
