@@ -83,7 +83,7 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
                     .because(client.into())
                     .because(kernel.into());
             }
-            Verdict::proved(Severity::Warning, title, client, kernel).confidence(0.9)
+            Verdict::proved(Severity::Error, title, client, kernel).confidence(0.9)
         }
         None => {
             let beyond = |band: &Band| (band.fast.ns - usual.fast.ns) * band.fast.count as f64 / all.max(1) as f64;
@@ -103,7 +103,7 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
             );
             let process =
                 facts.piece::<Process>(text, "target.cpu_ns_per_request", worked_ns, "ns").from(WORKED_MIN * cost_ns);
-            Verdict::proved(Severity::Warning, title, client, process).confidence(0.7)
+            Verdict::proved(Severity::Error, title, client, process).confidence(0.7)
         }
     };
     verdict

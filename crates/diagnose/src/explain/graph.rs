@@ -38,7 +38,8 @@ pub const EDGES: &[(&str, &[&str])] = &[
     ("stop-the-world", &["event-loop-blocked"]),
     ("garbage-collection", &["stop-the-world", "event-loop-blocked", "accept-queue-overflow"]),
     ("swap-thrash", &["disk-bound", "event-loop-blocked", "stop-the-world"]),
-    ("memory-leak", &["oom-kill", "swap-thrash", "garbage-collection"]),
+    // Not garbage-collection: the heap of a runtime grows to its bound by itself.
+    ("memory-leak", &["oom-kill", "swap-thrash"]),
     ("memory-per-connection", &["oom-kill", "swap-thrash"]),
     ("packet-loss", &["accept-queue-overflow"]),
 ];
