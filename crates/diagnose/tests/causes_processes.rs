@@ -10,7 +10,7 @@ use diagnose::diagnose;
 use model::bpf::{BpfSample, FutexUse, Log2};
 use model::finding::{LossKind, Severity, Status};
 use model::request::{IntervalRequests, Kept, Request, RequestEnd};
-use model::snapshot::{Neighbour, Role, Runtime, SamplerState, SamplerStatus, Snapshot};
+use model::snapshot::{Neighbour, Role, Runtime, SamplerState, SamplerStatus, Snapshot, Stands, Switches};
 use model::split::{Passage, SplitRequest, TickSplit};
 use model::threads::{FutexHolder, ThreadStates, ThreadTime};
 use model::{ErrorKind, Event, Recording};
@@ -372,4 +372,32 @@ fn some_replies_wait_for_a_delayed_ack_where_a_probe_saw_it() {
     assert_eq!(status(&some(25, 0, 43), "nagle-delayed-ack"), Status::Refuted, "no probe saw one wait");
     assert_eq!(status(&some(2, 20, 43), "nagle-delayed-ack"), Status::Refuted, "no ACK for each");
     assert_eq!(status(&some(25, 20, 60), "nagle-delayed-ack"), Status::Refuted, "another time");
+}
+
+#[test]
+fn a_pool_behind_an_event_loop_is_known_by_how_often_its_threads_wait() {
+    let pool = |waits_a_second: u64| {
+        let build = waiting().each(|s| s.target = [vec![(0.05, 0.0)], vec![(0.0003, 0.0); 4]].concat());
+        with(build, move |second, s| {
+            let target = s.processes.iter_mut().filter(|process| process.role == Role::Target);
+            for (at, thread) in target.flat_map(|process| &mut process.threads).enumerate() {
+                let wchan = if at == 0 { "do_epoll_wait" } else { "hrtimer_nanosleep" };
+                let stands = Stands { wchan: Some(wchan.to_owned()), ..Stands::default() };
+                (thread.state, thread.stands) = ('S', Some(stands));
+                let voluntary = second * if at == 0 { 900 } else { waits_a_second };
+                thread.switches = Some(Switches { voluntary, involuntary: 0 });
+            }
+        })
+    };
+    let found = pool(100);
+    assert_eq!(status(&found, "pool-exhausted"), Status::Supported);
+    assert!(of(&diagnose(&found), "pool-exhausted").title.contains("4 workers"));
+    assert_eq!(status(&pool(10), "pool-exhausted"), Status::Refuted, "timers of its own sleep at other times");
+}
+
+#[test]
+fn threads_as_many_as_requests_are_no_loop() {
+    let pauses = [1000, 1300, 3900, 4000, 7000, 7200];
+    assert_eq!(status(&paused(&pauses, 80, 4), "event-loop-blocked"), Status::Supported);
+    assert_eq!(status(&paused(&pauses, 80, 10), "event-loop-blocked"), Status::Refuted);
 }

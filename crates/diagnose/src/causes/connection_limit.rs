@@ -6,7 +6,7 @@
 //! failures fall on any request, where the queue of the listener overflows or descriptors are at their limit (those have
 //! names of their own), where a process ended, or where as many were established as asked for. Needs twenty failures.
 
-use super::deaths;
+use super::{deaths, oom_kill};
 use crate::evidence::{Client, Sockets};
 use crate::facts::{Facts, percent};
 use crate::history::Subject;
@@ -36,7 +36,7 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     if failed.len() < FAILED_MIN {
         return Verdict::refuted("hardly a request failed");
     }
-    if deaths::told(facts).is_some() || deaths::gone(facts).is_some() {
+    if deaths::told(facts).is_some() || deaths::gone(facts).is_some() || oom_kill::killed(facts).is_some() {
         return Verdict::refuted("a process of the target ended: nobody was there for new connections");
     }
     let first = failed.iter().filter(|request| request.ordinal <= FIRST_ORDINAL).count() as f64 / failed.len() as f64;

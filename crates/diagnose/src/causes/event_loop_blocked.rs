@@ -3,7 +3,7 @@
 //! Evidence: (client) pauses in which several requests were under way and none ended; and (kernel) calls of the target that
 //! took as long as such a pause and are none for work (a sleep, a file, a receive), or (process) the thread ran meanwhile:
 //! on average at least for half of the time that the pauses took, or ran and waited for a CPU so, with no wait as long as a
-//! pause (kernel). Refuted where pauses come at regular times over several threads (`stop-the-world`), and where the thread
+//! pause (kernel). Refuted where as many threads do the work as requests were under way, where pauses come at regular times over several threads (`stop-the-world`), and where the thread
 //! had to wait for a CPU as long. Needs four pauses of 10 ms.
 
 use super::pauses::{pauses, slow_share};
@@ -48,6 +48,10 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     );
     let client = facts.piece::<Client>(text, "pauses.share", pauses.share, "ratio").from(PAUSED_SHARE.value);
     let working = facts.working().len();
+    if pauses.in_flight() <= working as f64 {
+        return Verdict::refuted("as many threads do the work as requests were under way: none waits behind another's")
+            .because(client.into());
+    }
     if working > 1 && pauses.scatter.is_some_and(|scatter| scatter <= PERIODIC.value) {
         return Verdict::refuted("the pauses came at regular times over several threads").because(client.into());
     }

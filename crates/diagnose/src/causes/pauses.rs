@@ -2,6 +2,7 @@
 //! generator, and that were not the generator's own.
 
 use crate::facts::Facts;
+use crate::statistics::median;
 use crate::thresholds::{PAUSE_NS, PAUSE_TIMES, PAUSED_SHARE, PERIODIC};
 use model::latency::Kind;
 use model::request::Gap;
@@ -117,6 +118,11 @@ pub(super) fn joined(mut spans: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
 }
 
 impl Pauses {
+    /// Requests under way in one of them, the median.
+    pub(super) fn in_flight(&self) -> f64 {
+        median(self.all.iter().map(|gap| gap.in_flight as f64).collect())
+    }
+
     /// Whether they last about as long as each other.
     fn is_alike(&self) -> bool {
         let lengths: Vec<f64> = self.all.iter().map(|gap| gap.length_ns() as f64).collect();
