@@ -1,7 +1,13 @@
-//! Welch's test of two means, and the interval of one mean, with Student's critical values.
+//! Medians, Welch's test of two means, and the interval of one mean, with Student's critical values.
 //!
 //! B. L. Welch, "The generalization of Student's problem when several different population variances are involved",
 //! Biometrika 34 (1947). The critical values are those of any table of Student's t, 99 % two-sided.
+
+/// The middle of some values, of an even number the upper of two; 0 of none.
+pub(crate) fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(0.0)
+}
 
 /// Mean and variance of a sample.
 #[derive(Debug, Clone, Copy, PartialEq)]

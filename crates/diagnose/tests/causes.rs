@@ -4,12 +4,13 @@
 mod common;
 
 use common::judged::{of, sampled, status, waiting, with};
-use common::{Build, SECOND, closed, open};
+use common::stalled::{call, paused, probed};
+use common::{Build, SECOND, closed};
 use diagnose::diagnose;
-use model::bpf::{BpfSample, CallUse, FutexUse, Log2};
+use model::bpf::{BpfSample, FutexUse, Log2};
 use model::event::{COLLECTOR_PAUSE, Details};
 use model::finding::{LossKind, Severity, Standing, Status};
-use model::request::{Gap, IntervalRequests, Request};
+use model::request::Request;
 use model::snapshot::{ListenerSample, Outgoing, Role, Runtime, SamplerState, SamplerStatus, Snapshot, Stands};
 use model::{ErrorKind, Event, Recording};
 
@@ -141,17 +142,6 @@ fn a_backend_is_waited_for_where_replies_are_due_from_it() {
     assert_eq!(status(&alone, "backend-wait"), Status::NotApplicable);
 }
 
-fn call(name: &str, count: u64, ns: u64) -> CallUse {
-    CallUse { name: name.to_owned(), count, ns, ..CallUse::default() }
-}
-
-fn probed(build: Build, calls: Vec<CallUse>, futexes: Vec<FutexUse>) -> Recording {
-    with(build, move |_, s| {
-        let bpf = BpfSample { calls_window_ns: SECOND, window_replies: 400, ..BpfSample::default() };
-        s.bpf = Some(BpfSample { calls: calls.clone(), futexes: futexes.clone(), ..bpf });
-    })
-}
-
 #[test]
 fn a_log_is_told_by_the_calls_that_write_it() {
     let syncing = |ns| probed(waiting(), vec![call("fsync", 400, ns)], Vec::new());
@@ -185,26 +175,6 @@ fn a_lock_is_waited_for_by_threads_that_work() {
     assert_eq!(finding.status, Status::NotObservable);
     let why = &finding.because[0].text;
     assert!(why.contains("bpf/syscalls") && why.contains("process/stands: not asked for"), "{why}");
-}
-
-/// A run with pauses that begin at these moments, milliseconds, and last so long.
-fn paused(at_ms: &[u64], length_ms: u64, threads: usize) -> Recording {
-    let build = open().each(|s| (s.response_ns, s.target) = (200_000, vec![(0.3, 0.0); threads]));
-    let mut recording = build.recording();
-    let gaps = at_ms.iter().map(|ms| Gap {
-        from_ns: ms * 1_000_000,
-        to_ns: (ms + length_ms) * 1_000_000,
-        in_flight: 10,
-        connections: 10,
-        open: 64,
-        ..Gap::default()
-    });
-    recording.requests.push(0, 0, &IntervalRequests { gaps: gaps.collect(), ..IntervalRequests::default() });
-    sampled(&mut recording, 400, |n| {
-        let took_ns = if n % 20 == 0 { 80_000_000 } else { 200_000 };
-        Request { ready_ns: SECOND, sent_ns: SECOND, ended_ns: SECOND + took_ns, ..Request::default() }
-    });
-    recording
 }
 
 #[test]

@@ -17,7 +17,9 @@ use std::collections::BTreeSet;
 
 #[test]
 fn every_case_can_be_read_and_names_causes_that_are_there() {
-    let known: BTreeSet<&str> = diagnose::ids().collect();
+    // Of causes without a rule yet, too: a case may come first.
+    let groups = diagnose::catalogue::GROUPS.iter();
+    let known: BTreeSet<&str> = groups.flat_map(|(_, causes)| *causes).map(|cause| cause.id).collect();
     let all = cases();
     assert!(all.len() >= 50, "{}", all.len());
     for case in all {

@@ -69,6 +69,7 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     let explained = (at_backend * share * (1.0 - cost_ns / in_ns)).min(1.0);
     let title = format!("requests wait for {remote}, which the target asks");
     Verdict::proved(Severity::Error, title, sockets, client)
+        .because_all(facts.waits_at(&facts.working()))
         .explains(LossKind::Waiting, explained, explained * 0.5, at_backend)
         .remedy(format!("Look at {remote} first; ask it less (cache, batch), at the same time instead of one after the other, or without holding a worker"))
         .check(format!("ss -tnpi dst {remote}; plimsoll load against it alone"))

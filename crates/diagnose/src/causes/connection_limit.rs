@@ -4,8 +4,9 @@
 //! Evidence: (client) failures fall on the first request of new connections, while some connections go on well; (sockets)
 //! the connections established at the target were fewer than asked for on average. Refuted where
 //! failures fall on any request, where the queue of the listener overflows or descriptors are at their limit (those have
-//! names of their own), or where as many were established as asked for. Needs twenty failures.
+//! names of their own), where a process ended, or where as many were established as asked for. Needs twenty failures.
 
+use super::{deaths, oom_kill};
 use crate::evidence::{Client, Sockets};
 use crate::facts::{Facts, percent};
 use crate::history::Subject;
@@ -34,6 +35,9 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     let failed: Vec<_> = facts.recording.requests.failed().filter(|r| matches!(r.end, RequestEnd::Failed(_))).collect();
     if failed.len() < FAILED_MIN {
         return Verdict::refuted("hardly a request failed");
+    }
+    if deaths::told(facts).is_some() || deaths::gone(facts).is_some() || oom_kill::killed(facts).is_some() {
+        return Verdict::refuted("a process of the target ended: nobody was there for new connections");
     }
     let first = failed.iter().filter(|request| request.ordinal <= FIRST_ORDINAL).count() as f64 / failed.len() as f64;
     let text = format!("{} of the failures were of the first requests on a new connection", percent(first));

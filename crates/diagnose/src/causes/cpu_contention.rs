@@ -6,7 +6,7 @@
 //! stops are `cpu-throttled`, which schedstat does not count. Source: sched-stats(5) of the kernel's documentation.
 
 use crate::busy;
-use crate::evidence::{Kernel, Process};
+use crate::evidence::{Kernel, Piece, Process};
 use crate::facts::{Facts, percent};
 use crate::ledger::in_target_ns;
 use crate::rule::{CauseRule, Needs, OfTarget, Verdict};
@@ -26,6 +26,17 @@ pub const RULE: CauseRule = CauseRule {
     judge,
 };
 
+/// That the target waited for CPUs that others had.
+pub(super) struct Contention {
+    /// How much its thread that wanted most waited.
+    pub(super) waited: Piece<Process>,
+    /// That, of the time it wanted to run, 0..=1.
+    share: f64,
+    /// Of a request's time in the target, what its threads waited at most, 0..=1; `None`: it was not seen.
+    pub(super) of_time: Option<f64>,
+    others: Piece<Kernel>,
+}
+
 fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     if facts.is_target_elsewhere() {
         return Verdict::not_observable(
@@ -33,47 +44,57 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
             "the other processes of the target's machine were not read, only the generator's",
         );
     }
-    let wanting = facts.target_threads.iter().filter_map(|thread| Some((thread, thread.run?, thread.wait?)));
-    let Some((thread, run, wait)) = wanting.max_by(|a, b| (a.1 + a.2).total_cmp(&(b.1 + b.2))) else {
-        return Verdict::not_observable("waits for a CPU", "this kernel keeps no schedstat of the target's threads");
+    let Contention { waited, share, of_time, others } = match contention(facts) {
+        Ok(contention) => contention,
+        Err(verdict) => return *verdict,
     };
-    let wanted = run + wait;
-    let share = if wanted > 0.0 { wait / wanted } else { 0.0 };
-    let text =
-        format!("{} of the target waited for a CPU {} of the time it wanted to run", thread.name, percent(share));
-    let process = facts.piece::<Process>(text, "target.thread_wait_share", share, "ratio").from(THREAD_WAIT.value);
-    if wanted < WANTED_MIN || share <= THREAD_WAIT.value {
-        return Verdict::refuted("the target had the CPU it wanted").because(process.into());
-    }
-    let others: f64 = facts.neighbours.iter().map(|neighbour| neighbour.cores).sum();
-    let who = busy::neighbours(facts);
-    let text = match who.is_empty() {
-        true => format!("others used {others:.2} cores"),
-        false => format!("meanwhile {}", busy::sentence(&who)),
-    };
-    let kernel = facts.piece::<Kernel>(text, "neighbours.cores", others, "cores").from(NEIGHBOURS.value);
-    if others < NEIGHBOURS.value {
-        return Verdict::refuted("it waited for its own threads and for the generator beside it")
-            .because(process.into())
-            .because(kernel.into());
-    }
-    if facts.host.is_some_and(|host| host.idle_cores > IDLE_MAX) {
-        return Verdict::refuted("cores stood idle").because(process.into());
-    }
     let title = format!(
         "others on its machine had the CPU that the target wanted: it waited {} of the time it wanted to run",
         percent(share)
     );
-    let verdict = Verdict::proved(Severity::Warning, title, process, kernel);
-    let verdict = match (facts.wait_ns_per_request(), in_target_ns(facts)) {
-        (Some(wait_ns), Some(in_ns)) if in_ns > 0.0 => {
-            let most = (wait_ns / in_ns).min(1.0);
-            verdict.explains(LossKind::Slow, most / 2.0, 0.0, most)
-        }
-        _ => verdict,
+    let verdict = Verdict::proved(Severity::Warning, title, waited, others);
+    let verdict = match of_time {
+        Some(most) => verdict.explains(LossKind::Slow, most / 2.0, 0.0, most),
+        None => verdict,
     };
     verdict
         .remedy("End or move the others, or give the target CPUs of its own (cpusets, taskset, CPUAffinity=)")
         .check("top -d 1; cat /proc/PID/task/*/schedstat (second figure: ns waited)")
         .confidence(0.85)
+}
+
+/// Whether the target waited for CPUs that others had; else the verdict that it did not.
+pub(super) fn contention(facts: &Facts<'_>) -> Result<Contention, Box<Verdict<OfTarget>>> {
+    let wanting = facts.target_threads.iter().filter_map(|thread| Some((thread, thread.run?, thread.wait?)));
+    let Some((thread, run, wait)) = wanting.max_by(|a, b| (a.1 + a.2).total_cmp(&(b.1 + b.2))) else {
+        return Err(Box::new(Verdict::not_observable(
+            "waits for a CPU",
+            "this kernel keeps no schedstat of the target's threads",
+        )));
+    };
+    let wanted = run + wait;
+    let share = if wanted > 0.0 { wait / wanted } else { 0.0 };
+    let text =
+        format!("{} of the target waited for a CPU {} of the time it wanted to run", thread.name, percent(share));
+    let waited = facts.piece::<Process>(text, "target.thread_wait_share", share, "ratio").from(THREAD_WAIT.value);
+    if wanted < WANTED_MIN || share <= THREAD_WAIT.value {
+        return Err(Box::new(Verdict::refuted("the target had the CPU it wanted").because(waited.into())));
+    }
+    let cores: f64 = facts.neighbours.iter().map(|neighbour| neighbour.cores).sum();
+    let who = busy::neighbours(facts);
+    let text = match who.is_empty() {
+        true => format!("others used {cores:.2} cores"),
+        false => format!("meanwhile {}", busy::sentence(&who)),
+    };
+    let others = facts.piece::<Kernel>(text, "neighbours.cores", cores, "cores").from(NEIGHBOURS.value);
+    let refuted = |why| Box::new(Verdict::refuted(why).because(waited.clone().into()).because(others.clone().into()));
+    if cores < NEIGHBOURS.value {
+        return Err(refuted("it waited for its own threads and for the generator beside it"));
+    }
+    if facts.host.is_some_and(|host| host.idle_cores > IDLE_MAX) {
+        return Err(refuted("cores stood idle"));
+    }
+    let of_time = facts.wait_ns_per_request().zip(in_target_ns(facts)).filter(|(_, in_ns)| *in_ns > 0.0);
+    let of_time = of_time.map(|(wait_ns, in_ns)| (wait_ns / in_ns).min(1.0));
+    Ok(Contention { waited, share, of_time, others })
 }

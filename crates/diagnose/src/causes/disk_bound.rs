@@ -53,3 +53,13 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         .check("iostat -x 1; pidstat -d 1; cat /proc/pressure/io")
         .confidence(0.75)
 }
+
+/// The share of the working threads' time that they waited for a disk: of their readings, or in the probes' windows, whichever is
+/// more; `None` where neither was seen often enough.
+pub(super) fn waited_for_disk(facts: &Facts<'_>, readings_min: usize) -> Option<f64> {
+    let working = facts.working();
+    let stands = facts.stands(&working);
+    let of_readings = stands.share(Stand::Disk).filter(|_| stands.readings.len() >= readings_min);
+    let of_windows = facts.share_in_state(&working, "disk");
+    of_readings.into_iter().chain(of_windows).reduce(f64::max)
+}

@@ -3,14 +3,15 @@
 //! Evidence: (client) pauses in which several requests were under way and none ended; and (kernel) calls of the target that
 //! took as long as such a pause and are none for work (a sleep, a file, a receive), or (process) the thread ran meanwhile:
 //! on average at least for half of the time that the pauses took, or ran and waited for a CPU so, with no wait as long as a
-//! pause (kernel). Refuted where pauses come at regular times over several threads (`stop-the-world`), and where the thread
+//! pause (kernel). Refuted where as many threads do the work as requests were under way, where pauses come at regular times over several threads (`stop-the-world`), and where the thread
 //! had to wait for a CPU as long. Needs four pauses of 10 ms.
 
 use super::pauses::{pauses, slow_share};
-use crate::evidence::{Client, Kernel, Process};
+use crate::evidence::{Client, Kernel, Piece, Process};
 use crate::facts::{Facts, duration, percent};
 use crate::rule::{CauseRule, Needs, OfTarget, Verdict};
 use crate::thresholds::{PAUSED_SHARE, PERIODIC};
+use model::bpf::LongCall;
 use model::finding::{LossKind, Severity};
 
 /// Calls in which a thread waits for work, or for another thread.
@@ -28,6 +29,9 @@ const FOR_WORK: [&str; 11] = [
     "futex",
 ];
 
+/// Kinds of descriptors at which a thread waits for work.
+const AT_WORK: [&str; 4] = ["listener", "client", "epoll", "event"];
+
 /// See the file's head.
 pub const RULE: CauseRule =
     CauseRule { id: "event-loop-blocked", needs: Needs::Connections, reads: &[&["process/threads"]], judge };
@@ -44,26 +48,16 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     );
     let client = facts.piece::<Client>(text, "pauses.share", pauses.share, "ratio").from(PAUSED_SHARE.value);
     let working = facts.working().len();
+    if pauses.in_flight() <= working as f64 {
+        return Verdict::refuted("as many threads do the work as requests were under way: none waits behind another's")
+            .because(client.into());
+    }
     if working > 1 && pauses.scatter.is_some_and(|scatter| scatter <= PERIODIC.value) {
         return Verdict::refuted("the pauses came at regular times over several threads").because(client.into());
     }
     let busiest = facts.target_threads.first();
     let (run, wait) = busiest.map_or((0.0, 0.0), |thread| (thread.run.unwrap_or(0.0), thread.wait.unwrap_or(0.0)));
-    let long = facts.probes().into_iter().flat_map(|probes| &probes.calls).filter(|call| {
-        call.count > 0
-            && !FOR_WORK.contains(&&*call.name)
-            && call.ns as f64 / call.count as f64 >= 0.5 * pauses.median_ns
-    });
-    let kernel = long.max_by_key(|call| call.ns).map(|call| {
-        let each_ns = call.ns as f64 / call.count as f64;
-        let text = format!(
-            "its system call {} took {} each, {} times in the probes' windows",
-            call.name,
-            duration(each_ns),
-            call.count
-        );
-        facts.piece::<Kernel>(text, "syscalls.mean_us", each_ns / 1e3, "us").from(pauses.median_ns / 2e3)
-    });
+    let kernel = long_call(facts, pauses.median_ns, run, wait).or_else(|| slow_call(facts, pauses.median_ns));
     if kernel.is_none() && super::packet_loss::is_lossy(facts) {
         return Verdict::refuted("segments were lost on the way: what does not end meanwhile is not held by a thread")
             .because(client.into());
@@ -107,6 +101,47 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         .remedy("Take long work out of the event loop (a thread for it, smaller pieces); report --flame on-cpu and off-cpu show which it is")
         .check("timeout 5 strace -f -r -T -p PID: long times between a receive and its send")
         .confidence(0.85)
+}
+
+/// A call that was as long as a pause whenever it was long, and at what; or that a thread was in no call for so long, where it had
+/// its CPU.
+fn long_call(facts: &Facts<'_>, pause_ns: f64, run: f64, wait: f64) -> Option<Piece<Kernel>> {
+    let is_one = |call: &&LongCall| {
+        let is_for_work = FOR_WORK.contains(&&*call.name) || AT_WORK.contains(&&*call.at);
+        let is_its_own = call.name != "none" || wait < 0.5 * run;
+        call.count > 0 && !is_for_work && is_its_own && call.ns as f64 / call.count as f64 >= 0.5 * pause_ns
+    };
+    let call = facts.probes()?.long_calls.iter().filter(is_one).max_by_key(|call| call.ns)?;
+    let each_ns = call.ns as f64 / call.count as f64;
+    let what = match (&*call.name, &*call.at) {
+        ("none", _) => "it was in no system call, and computed".to_owned(),
+        (name, "none" | "unknown") => format!("its system call {name} took"),
+        (name, at) => format!("its system call {name} at a descriptor of the kind '{at}' took"),
+    };
+    let text = format!(
+        "{what} {} at a time, {} times in the probes' windows, at most {} (thread {})",
+        duration(each_ns),
+        call.count,
+        duration(call.longest_ns as f64),
+        call.longest_tid
+    );
+    Some(facts.piece::<Kernel>(text, "syscalls.long_mean_us", each_ns / 1e3, "us").from(pause_ns / 2e3))
+}
+
+/// A call that takes as long as a pause on average.
+fn slow_call(facts: &Facts<'_>, pause_ns: f64) -> Option<Piece<Kernel>> {
+    let long = facts.probes().into_iter().flat_map(|probes| &probes.calls).filter(|call| {
+        call.count > 0 && !FOR_WORK.contains(&&*call.name) && call.ns as f64 / call.count as f64 >= 0.5 * pause_ns
+    });
+    let call = long.max_by_key(|call| call.ns)?;
+    let each_ns = call.ns as f64 / call.count as f64;
+    let text = format!(
+        "its system call {} took {} each, {} times in the probes' windows",
+        call.name,
+        duration(each_ns),
+        call.count
+    );
+    Some(facts.piece::<Kernel>(text, "syscalls.mean_us", each_ns / 1e3, "us").from(pause_ns / 2e3))
 }
 
 /// How many of the target's waits for a CPU were at least a quarter as long as a pause, as the kernel saw them; `None`: it was

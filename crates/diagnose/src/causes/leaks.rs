@@ -49,7 +49,11 @@ fn readings(facts: &Facts<'_>, of: impl Fn(&Snapshot) -> Option<u64>) -> Vec<f64
     facts.snapshots().filter_map(of).map(|value| value as f64).collect()
 }
 
-fn of_target(snapshot: &Snapshot, of: impl Fn(&model::snapshot::ProcessSample) -> Option<u64>) -> Option<u64> {
+/// Something of all the target's processes together; `None` where none was read.
+pub(super) fn of_target(
+    snapshot: &Snapshot,
+    of: impl Fn(&model::snapshot::ProcessSample) -> Option<u64>,
+) -> Option<u64> {
     let target = snapshot.processes.iter().filter(|process| process.role == Role::Target);
     target.filter_map(of).reduce(u64::saturating_add)
 }

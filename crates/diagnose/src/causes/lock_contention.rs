@@ -3,7 +3,10 @@
 //! Evidence: (kernel) in the probes' windows, futex waits without a time limit at one address by two threads and more, or
 //! (process) readings of where the threads stood, a fifth of the working threads' time or more; and (client) requests took
 //! longer than the work in them. Threads that help and do not work (a collector's, a timer's) are left out, as idle ones wait
-//! in futex too; so are waits of threads that are without work, where no request waits (`loss`). Refuted below. Source:
+//! in futex too; so are waits of threads that are without work, where no request waits (`loss`); and places where one thread
+//! lets others go that it does not wait for, as work is handed over so. Who held it, and whether it ran, is told where it was
+//! seen. Refuted below, and where several threads at a time are past it and wait, always as many: those are the places of a
+//! pool (`pool-exhausted`). Source:
 //! futex(2); the catalogue's fifth.
 
 use crate::evidence::{Client, Kernel, Process};
@@ -11,7 +14,9 @@ use crate::facts::{Facts, Stand, duration, percent};
 use crate::ledger::in_target_ns;
 use crate::rule::{CauseRule, Needs, OfTarget, Verdict};
 use crate::thresholds::{FUTEX_SHARE, FUTEX_STANDS};
-use model::finding::{LossKind, Severity};
+use model::bpf::FutexUse;
+use model::finding::{Evidence, LossKind, Severity};
+use std::collections::BTreeSet;
 
 /// Requests must take so many times the work in them.
 const LINE_MIN: f64 = 2.0;
@@ -44,16 +49,27 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         return Verdict::refuted("requests did not wait in the target").because(client.into());
     }
     let stands = facts.stands(&working);
+    if let Some(places) = stands.places().filter(|places| places.count > 1) {
+        let text = format!("{} threads at a time were past it and waited, while others queued", places.count);
+        let process = facts.evidence(text, "target.places", places.count as f64, "threads");
+        return Verdict::refuted("the target's threads queue for one of several places, not for a lock")
+            .because(process);
+    }
     let events = stands.share(Stand::Events).unwrap_or(0.0);
     let futex = stands.share(Stand::Futex).unwrap_or(0.0);
-    if let (Some(calls_ns), Some(_)) = (facts.calls_window_ns(), facts.window_replies()) {
-        let worst =
+    // A lock that processes share is another address in each: of these only where they stand is known.
+    let processes: BTreeSet<u32> = working.iter().map(|(process, _)| process.pid).collect();
+    let is_shared = processes.len() > 1 && processes.len() == working.len();
+    if let (Some(calls_ns), Some(_), false) = (facts.calls_window_ns(), facts.window_replies(), is_shared) {
+        let at_one =
             facts.probes().into_iter().flat_map(|probes| &probes.futexes).filter(|f| f.waiters >= 2 && f.count > 0);
+        // Where work is handed over, one side waits and another wakes it: that is no lock.
+        let worst = at_one.filter(|f| facts.is_lock(f.pid, f.address) != Some(false));
         // Of a thread's time, what it did not wait for work.
         let idle_ns = facts.calls(&["epoll_wait", "epoll_pwait", "epoll_pwait2", "poll", "ppoll", "select"]).1;
         let whole_ns = (calls_ns * working.len() as f64 - idle_ns).max(1.0);
         let Some(worst) = worst.max_by_key(|f| f.ns) else {
-            return Verdict::refuted("no two threads of the target waited at one lock");
+            return Verdict::refuted("no two threads of the target waited for each other at one lock");
         };
         // More waiters than work: the place where those wait that have nothing to do.
         if worst.waiters as usize > working.len() {
@@ -72,7 +88,8 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         if share < FUTEX_SHARE.value || !is_often {
             return Verdict::refuted("the target's threads hardly waited at a lock").because(kernel.into());
         }
-        return supported(Verdict::proved(Severity::Error, title(working.len(), share), kernel, client), share);
+        let verdict = Verdict::proved(Severity::Error, title(working.len(), share), kernel, client);
+        return supported(verdict.because_all(held_by(facts, worst)), share);
     }
     if stands.readings.len() < READINGS_MIN {
         return Verdict::not_observable(
@@ -87,6 +104,32 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     }
     supported(Verdict::proved(Severity::Warning, title(working.len(), futex), process, client), futex).confidence(0.6)
 }
+
+/// Who held it, and whether it ran meanwhile.
+fn held_by(facts: &Facts<'_>, lock: &FutexUse) -> Option<Evidence> {
+    let holders = facts.holders(lock.pid, lock.address);
+    let first = holders.first()?;
+    let ran = holders.iter().map(|holder| holder.of_waits * holder.ran).sum::<f64>();
+    let who = match holders.len() {
+        1 => format!("{} ({}) held it", first.name, first.tid),
+        n => format!(
+            "{n} threads held it in turn, {} ({}) longest, {} of the waits",
+            first.name,
+            first.tid,
+            percent(first.of_waits)
+        ),
+    };
+    let doing = match first.is_owner || ran >= HOLDER_RAN {
+        true if ran >= HOLDER_RAN => format!("and ran {} of that time: it works under the lock", percent(ran)),
+        true => format!("and ran only {} of that time: it waits under the lock", percent(ran)),
+        // Of who let it go the time before its first event is not known.
+        false => format!("and ran at least {} of that time", percent(ran)),
+    };
+    Some(facts.evidence(format!("{who}, {doing}"), "futex.holder_ran", ran, "ratio"))
+}
+
+/// A holder that ran for more of the time worked.
+const HOLDER_RAN: f64 = 0.5;
 
 fn title(threads: usize, share: f64) -> String {
     format!(

@@ -71,7 +71,8 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
                 percent(share)
             ),
         };
-        return supported(Verdict::proved(Severity::Error, title, kernel, client), share);
+        let verdict = Verdict::proved(Severity::Error, title, kernel, client);
+        return supported(verdict.because_all(facts.waits_at(&facts.working())), share);
     }
     if stands.readings.len() < READINGS_MIN {
         return Verdict::not_observable(

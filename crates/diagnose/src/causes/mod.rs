@@ -19,16 +19,22 @@ pub mod dns_wait;
 pub mod error_status;
 pub mod event_loop_blocked;
 pub mod evidence;
+pub mod fast_failures;
 pub mod fd_exhaustion;
 pub mod files_reread;
 pub mod garbage_collection;
 pub mod head_of_line;
+pub mod io_throttled;
 pub mod keepalive_off;
+pub mod kernel_trouble;
 pub mod leaks;
 pub mod lock_contention;
 pub mod log_bound;
 pub mod lost_wakeup;
+pub mod memory_kept;
 pub mod nagle_delayed_ack;
+pub mod neighbour;
+pub mod neighbour_request;
 pub mod oom_kill;
 pub mod packet_loss;
 pub mod path_limited;
@@ -41,6 +47,7 @@ pub mod replies;
 pub mod send_buffer;
 pub mod sigpipe_death;
 pub mod single_thread_bound;
+pub mod slow_path;
 pub mod softirq_bound;
 pub mod stop_the_world;
 pub mod swap_thrash;
@@ -60,6 +67,7 @@ pub const CAUSES: &[&CauseRule] = &[
     &sigpipe_death::RULE,
     &oom_kill::RULE,
     &process_restart::RULE,
+    &kernel_trouble::RULE,
     &fd_exhaustion::RULE,
     &worker_starvation::RULE,
     &connection_limit::RULE,
@@ -74,6 +82,8 @@ pub const CAUSES: &[&CauseRule] = &[
     &error_status::RULE,
     &nagle_delayed_ack::RULE,
     &cpu_throttled::RULE,
+    &io_throttled::RULE,
+    &neighbour::RULE,
     &lock_contention::RULE,
     &dns_wait::RULE,
     &backend_limited::RULE,
@@ -83,6 +93,8 @@ pub const CAUSES: &[&CauseRule] = &[
     &pool_exhausted::RULE,
     &swap_thrash::RULE,
     &garbage_collection::RULE,
+    &neighbour_request::RULE,
+    &slow_path::RULE,
     &stop_the_world::RULE,
     &head_of_line::RULE,
     &event_loop_blocked::RULE,
@@ -100,10 +112,12 @@ pub const CAUSES: &[&CauseRule] = &[
     &cpu_saturated::RULE,
     &at_its_limit::RULE,
     &thundering_herd::RULE,
+    &fast_failures::RULE,
     &files_reread::RULE,
     &leaks::DESCRIPTORS,
     &leaks::CONNECTIONS,
     &leaks::MEMORY,
+    &memory_kept::RULE,
     &leaks::PER_CONNECTION,
 ];
 

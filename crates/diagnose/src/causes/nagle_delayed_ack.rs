@@ -1,20 +1,26 @@
 //! `nagle-delayed-ack`: the end of a reply waits for the acknowledgement of its beginning, which the client delays by 40 ms.
 //!
 //! Evidence: (client) the median service time from the second request of a connection on is 36 to 48 ms; (kernel) at least
-//! 0.8 delayed ACKs for each request, or as many small sends with data in flight that such an ACK released. Refuted by
+//! 0.8 delayed ACKs for each request. Or such are only some of the requests, but most of what is slow, each with a delayed ACK, and
+//! the probes saw a small send with data in flight wait for one: a client that acknowledges at once now and then (TCP's quick
+//! ACKs, as at low rates) hides the rest. Refuted by
 //! another time, or without those ACKs: a timer of 40 ms looks alike, TCP_CORK's is 200 ms. Healthy short connections have
 //! delayed ACKs too (measured: 262 in 500), and are quick. Source: RFC 896, RFC 1122 4.2.3.2; TCP_DELACK_MIN of
 //! include/net/tcp.h; measured: 43.99 ms, 19 of 20, with NODELAY 0.04 ms and none.
 
 use crate::evidence::{Client, Kernel};
-use crate::facts::{Facts, duration};
+use crate::facts::{Facts, duration, percent};
 use crate::history::Subject;
 use crate::rule::{CauseRule, Needs, OfTarget, Verdict};
-use crate::thresholds::{DELAYED_ACKS, NAGLE_HIGH_NS, NAGLE_LOW_NS};
+use crate::statistics::median;
+use crate::thresholds::{DELAYED_ACKS, NAGLE_HIGH_NS, NAGLE_LOW_NS, NAGLE_OF_SLOW};
 use model::finding::{LossKind, Severity};
-use model::request::RequestEnd;
+use model::request::{Request, RequestEnd};
 
 const REQUESTS_MIN: usize = 10;
+/// Where so many waited in the probes' windows, so large a part of them must have been seen to.
+const PAIRS_EXPECTED: f64 = 3.0;
+const PAIRS_SHARE: f64 = 0.3;
 
 /// See the file's head.
 pub const RULE: CauseRule = CauseRule {
@@ -25,24 +31,35 @@ pub const RULE: CauseRule = CauseRule {
 };
 
 fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
-    let sampled = || facts.recording.requests.sampled().filter(|request| request.end == RequestEnd::Ok);
-    let service = |request: &model::request::Request| request.service_ns().unwrap_or(0);
-    let mut later: Vec<u64> = sampled().filter(|request| request.ordinal > 1).map(service).collect();
+    let sampled = facts.recording.requests.sampled().filter(|r| r.end == RequestEnd::Ok && r.ordinal > 1);
+    let later: Vec<&Request> = sampled.collect();
     if later.len() < REQUESTS_MIN {
         return Verdict::not_observable(
             "service time from the second request on",
             "fewer than ten requests were a connection's second or later ones",
         );
     }
-    later.sort_unstable();
-    let median_ns = later[later.len() / 2] as f64;
-    let in_band = later.iter().filter(|ns| (NAGLE_LOW_NS.value..=NAGLE_HIGH_NS.value).contains(&(**ns as f64))).count();
-    let share = in_band as f64 / later.len() as f64;
-    let text =
-        format!("from a connection's second request on, half of the replies took {} or less", duration(median_ns));
+    let waited: Vec<&Request> = later.iter().copied().filter(|request| is_in_band(service_ns(request))).collect();
+    let share = waited.len() as f64 / later.len() as f64;
+    let median_ns = median(later.iter().map(|request| service_ns(request)).collect());
+    let is_most = is_in_band(median_ns);
+    // A client that answers at once delays few acknowledgements: those are slow beside others of their kind.
+    let of_slow = share_of_slow(facts, &waited);
+    let text = match is_most {
+        true => {
+            format!("from a connection's second request on, half of the replies took {} or less", duration(median_ns))
+        }
+        false => format!(
+            "{} of the replies, a connection's first left out, took the time of a delayed ACK ({} to {}): {} of the time of slow ones",
+            percent(share),
+            duration(NAGLE_LOW_NS.value),
+            duration(NAGLE_HIGH_NS.value),
+            percent(of_slow)
+        ),
+    };
     let client =
         facts.piece::<Client>(text, "service.later_p50_us", median_ns / 1e3, "us").from(NAGLE_LOW_NS.value / 1e3);
-    if !(NAGLE_LOW_NS.value..=NAGLE_HIGH_NS.value).contains(&median_ns) {
+    if !is_most && (waited.len() < REQUESTS_MIN || of_slow < NAGLE_OF_SLOW.value) {
         return Verdict::refuted("replies do not take the time of a delayed ACK").because(client.into());
     }
     let ended = facts.recording.totals.in_time.arrived() as f64;
@@ -52,26 +69,74 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         return Verdict::not_observable("delayed ACKs", "DelayedACKs was not read twice in the measured time")
             .because(client.into());
     };
-    let a_request = acks / ended;
+    // Of all requests where most wait, else of those that did.
+    let waiting = if is_most { ended } else { ended * share };
+    let each = acks / waiting.max(1.0);
     let seen =
         if pairs > 0.0 { format!("; the probes saw {pairs:.0} small sends wait for one") } else { String::new() };
-    let text = format!("{a_request:.2} delayed ACKs for each request{seen}");
-    let kernel = facts.piece::<Kernel>(text, "delayed_acks", a_request, "ratio").from(DELAYED_ACKS.value);
-    if a_request < DELAYED_ACKS.value {
+    let of = if is_most { "each request" } else { "each of them" };
+    let kernel = facts
+        .piece::<Kernel>(format!("{each:.2} delayed ACKs for {of}{seen}"), "delayed_acks", each, "ratio")
+        .from(DELAYED_ACKS.value);
+    if each < DELAYED_ACKS.value {
         return Verdict::refuted("replies take 40 ms, and no delayed ACK explains it")
             .because(client.into())
             .because(kernel.into());
     }
-    Verdict::proved(
-        Severity::Error,
-        format!("replies wait for a delayed ACK: {} each, from a connection's second request on", duration(median_ns)),
-        client,
-        kernel,
-    )
-    .explains(LossKind::Waiting, share, share * 0.9, 1.0)
-    .remedy(
-        "Set TCP_NODELAY on each accepted connection, or write head and body of a reply in one call (writev, MSG_MORE)",
-    )
-    .check("strace -f -e trace=network,write -p PID: two sends a reply and no TCP_NODELAY; nstat -z TcpExtDelayedACKs")
-    .confidence(0.95)
+    // A server that takes 40 ms itself acknowledges the request with a delayed ACK, too: the probe tells whose end waited.
+    let expected = waiting * windows_share(facts);
+    let is_looked_for = expected >= PAIRS_EXPECTED && facts.why_not("bpf/delayed_acks").is_none();
+    if is_looked_for && pairs < PAIRS_SHARE * expected {
+        return Verdict::refuted(
+            "no small send was seen to wait for those delayed ACKs: the target itself takes 40 ms",
+        )
+        .because(client.into())
+        .because(kernel.into());
+    }
+    if !is_most && pairs < 1.0 {
+        return Verdict::not_observable(
+            "what waits for delayed ACKs",
+            "what takes 40 ms now and then may do so by itself: a small send that waits for one is seen by --observe windows",
+        )
+        .because(client.into())
+        .because(kernel.into());
+    }
+    let title = match is_most {
+        true => format!(
+            "replies wait for a delayed ACK: {} each, from a connection's second request on",
+            duration(median_ns)
+        ),
+        false => format!(
+            "{} of the replies wait for a delayed ACK, {} each",
+            percent(share),
+            duration(median(waited.iter().map(|request| service_ns(request)).collect()))
+        ),
+    };
+    let (kind, part) = if is_most { (LossKind::Waiting, share) } else { (LossKind::Slow, of_slow) };
+    Verdict::proved(Severity::Error, title, client, kernel)
+        .explains(kind, part, part * 0.9, 1.0)
+        .remedy("Set TCP_NODELAY on each accepted connection, or write head and body of a reply in one call (writev, MSG_MORE)")
+        .check("strace -f -e trace=network,write -p PID: two sends a reply and no TCP_NODELAY; nstat -z TcpExtDelayedACKs")
+        .confidence(if is_most { 0.95 } else { 0.85 })
+}
+
+fn service_ns(request: &Request) -> f64 {
+    request.service_ns().unwrap_or(0) as f64
+}
+
+fn is_in_band(ns: f64) -> bool {
+    (NAGLE_LOW_NS.value..=NAGLE_HIGH_NS.value).contains(&ns)
+}
+
+/// How much of the slow requests' excess over their kind is of some of them; 0 where none was slow.
+fn share_of_slow(facts: &Facts<'_>, of: &[&Request]) -> f64 {
+    let excess = |request: &Request| facts.kinds.excess_ns(request);
+    let all: f64 = facts.recording.requests.sampled().filter_map(excess).sum();
+    let part: f64 = of.iter().filter_map(|request| excess(request)).sum();
+    if all > 0.0 { part / all } else { 0.0 }
+}
+
+/// The share of the measured time in which the probes looked for such pairs.
+fn windows_share(facts: &Facts<'_>) -> f64 {
+    facts.calls_window_ns().unwrap_or(0.0) / 1e9 / facts.measured_s().max(1e-9)
 }

@@ -3,6 +3,7 @@
 
 use crate::explain::waits::account;
 use crate::facts::Facts;
+use crate::statistics::median;
 use crate::thresholds::{PAUSE_NS, PAUSE_TIMES, PAUSED_SHARE, PERIODIC};
 use model::latency::Kind;
 use model::request::Gap;
@@ -82,7 +83,40 @@ pub(crate) fn slow_share(facts: &Facts<'_>) -> f64 {
         .map_or(pauses.share, |account| account.share(Wait::Pause).share + account.share(Wait::Collector).share)
 }
 
+/// The share of slow requests' excess over their kind that lies in some spans (nanoseconds of the run): of each at most as long as
+/// it was under way in them. 0 where none was slow.
+pub(super) fn excess_within(facts: &Facts<'_>, spans: &[(u64, u64)]) -> f64 {
+    let (mut within_ns, mut all_ns) = (0.0, 0.0);
+    for request in facts.recording.requests.sampled() {
+        let Some(excess_ns) = facts.kinds.excess_ns(request) else { continue };
+        let overlaps = spans
+            .iter()
+            .map(|(from_ns, to_ns)| request.ended_ns.min(*to_ns).saturating_sub(request.ready_ns.max(*from_ns)));
+        all_ns += excess_ns;
+        within_ns += excess_ns.min(overlaps.fold(0, u64::saturating_add) as f64);
+    }
+    if all_ns > 0.0 { within_ns / all_ns } else { 0.0 }
+}
+
+/// Spans in the order of time, those that overlap as one.
+pub(super) fn joined(mut spans: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
+    spans.sort_unstable();
+    let mut apart: Vec<(u64, u64)> = Vec::new();
+    for (from_ns, to_ns) in spans {
+        match apart.last_mut() {
+            Some(last) if from_ns <= last.1 => last.1 = last.1.max(to_ns),
+            _ => apart.push((from_ns, to_ns)),
+        }
+    }
+    apart
+}
+
 impl Pauses {
+    /// Requests under way in one of them, the median.
+    pub(super) fn in_flight(&self) -> f64 {
+        median(self.all.iter().map(|gap| gap.in_flight as f64).collect())
+    }
+
     /// Whether they last about as long as each other.
     fn is_alike(&self) -> bool {
         let lengths: Vec<f64> = self.all.iter().map(|gap| gap.length_ns() as f64).collect();

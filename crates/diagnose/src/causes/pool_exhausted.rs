@@ -2,7 +2,9 @@
 //! while the processor is free.
 //!
 //! Evidence: (process) the working threads stood in one kind of wait that is none for work (a sleep, a receive, a lock) in
-//! most readings, two of them at least; (client) requests took at least 1.5 times what one wait takes, and far longer than
+//! most readings, two of them at least; or several threads did, always as many, and the others stood in futex: they queue for one
+//! of so many places (connections of a pool, permits); or threads that hardly run did, each time a request came: a pool behind an
+//! event loop; (client) requests took at least 1.5 times what one wait takes, and far longer than
 //! the work in them; a processor was free. Refuted where threads wait for events, or run. What they wait for has a name of
 //! its own, and is then the root. Source: Little's law: with k workers, throughput is k ÷ the wait, and the rest is the
 //! line.
@@ -37,11 +39,18 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
             "fewer than three readings of the target's working threads were made",
         );
     }
+    // Threads that wait for a place stand in futex: theirs is the line, and those that have one are the workers.
+    let places = stands.places().filter(|places| places.count > 1);
     let of = |stand| (stand, stands.share(stand).unwrap_or(0.0));
-    let (stand, share) = [Stand::Sleep, Stand::Receive, Stand::PipeWrite, Stand::Disk, Stand::Other]
-        .map(of)
-        .into_iter()
-        .fold((Stand::Other, 0.0), |most, one| if one.1 > most.1 { one } else { most });
+    let most = [Stand::Sleep, Stand::Receive, Stand::PipeWrite, Stand::Disk, Stand::Other].map(of);
+    let most = most.into_iter().fold((Stand::Other, 0.0), |most, one| if one.1 > most.1 { one } else { most });
+    // Those that hardly run serve, too, where each request makes one of them wait: a pool behind an event loop.
+    let behind = facts.waiters().filter(|_| most.1 < STOOD_MIN);
+    let (workers, stand, share) = match (places, &behind) {
+        (Some(places), _) => (places.count, places.wait, of(places.wait).1 + places.queued),
+        (None, Some((wait, threads))) => (threads.len(), *wait, facts.stands(threads).share(*wait).unwrap_or(0.0)),
+        (None, None) => (stands.threads, most.0, most.1),
+    };
     let what = match stand {
         Stand::Sleep => "slept",
         Stand::Receive => "waited in a receive",
@@ -49,12 +58,16 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         Stand::Disk => "waited for a disk",
         _ => "waited for the same thing",
     };
-    let text = format!("its {} working threads {what} in {} of the readings", stands.threads, percent(share));
+    let text = match places {
+        Some(places) => format!(
+            "{workers} of its {} working threads {what} at any time, and the others queued for a place ({} of the readings)",
+            stands.threads,
+            percent(places.queued)
+        ),
+        None => format!("its {workers} working threads {what} in {} of the readings", percent(share)),
+    };
     let process = facts.piece::<Process>(text, "target.threads_in_one_wait", share, "ratio").from(STOOD_MIN);
-    if stands.threads < 2
-        || share < STOOD_MIN
-        || facts.busiest_demand().is_none_or(|demand| demand >= DEMAND_FULL.value)
-    {
+    if workers < 2 || share < STOOD_MIN || facts.busiest_demand().is_none_or(|demand| demand >= DEMAND_FULL.value) {
         return Verdict::refuted("the target's workers were not all in the same wait").because(process.into());
     }
     let Some((in_ns, cost_ns)) = in_target_ns(facts).zip(facts.cpu_ns_per_request()) else {
@@ -65,7 +78,7 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     };
     let rate = facts.recording.totals.requests_per_s();
     let under_way = rate * in_ns / 1e9;
-    let line = under_way / stands.threads as f64;
+    let line = under_way / workers as f64;
     let text = format!(
         "{under_way:.1} requests were in the target at a time, {line:.1} for each worker: {} each, of which it worked {}",
         duration(in_ns),
@@ -78,11 +91,14 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
             .because(client.into());
     }
     let in_line = 1.0 - 1.0 / line;
-    let title = format!(
-        "all {} workers of the target wait at once, and requests stand in line for one of them",
-        stands.threads
-    );
+    let title = match places {
+        Some(_) => {
+            format!("the target has {workers} places for work that waits, and requests stand in line for one of them")
+        }
+        None => format!("all {workers} workers of the target wait at once, and requests stand in line for one of them"),
+    };
     Verdict::proved(Severity::Error, title, process, client)
+        .because_all(facts.waits_at(&facts.working()))
         .explains(LossKind::Waiting, in_line, in_line * 0.7, 1.0)
         .remedy("Have more workers than wait at a time (requests a second × the time of one wait), or do not wait in a worker (an event loop)")
         .check("for t in /proc/PID/task/*; do cat $t/wchan; echo; done | sort | uniq -c")

@@ -12,12 +12,15 @@ use crate::facts::{Facts, duration, percent, quantile_name};
 use crate::rule::{CauseRule, Needs, OfTarget, Verdict};
 use crate::thresholds::{IDLE_CORES, LINE, OTHER_THREAD_RUN, THREAD_RUN, THREAD_WAIT};
 use crate::usage::ThreadUse;
-use model::finding::Severity;
+use model::finding::{Evidence, Severity};
 use model::latency::Kind;
 
 const QUEUE_NS: u64 = 1_000_000;
 /// A shorter stretch is mostly beginning and end, seconds.
 const WINDOW_S_MIN: f64 = 0.5;
+
+/// Fewer that wait for it, on average, are not told.
+const WAITED_FOR_MIN: f64 = 0.5;
 
 const TITLE: &str = "one thread of the target is the limit";
 
@@ -93,9 +96,17 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     };
     verdict
         .because(others)
+        .because_all(waited_for(facts, busiest))
         .remedy("Spread its work over more threads or processes (workers, SO_REUSEPORT), or make each request cheaper")
         .check(format!("top -H -p {}", busiest.pid))
         .confidence(0.4 + 0.25 * f64::from(pieces) + 0.1 * above)
+}
+
+/// That others wait for this thread, by the futexes it lets go.
+fn waited_for(facts: &Facts<'_>, thread: &ThreadUse<'_>) -> Option<Evidence> {
+    let threads = facts.waited_for(thread.pid, thread.tid).filter(|threads| *threads >= WAITED_FOR_MIN)?;
+    let text = format!("{threads:.1} other threads waited for it at a time, by the futexes that it let go");
+    Some(facts.evidence(text, "threads.waited_for", threads, "threads"))
 }
 
 fn named(thread: &ThreadUse<'_>) -> String {

@@ -8,11 +8,8 @@ use crate::evidence::{Kernel, Process};
 use crate::facts::{Facts, percent};
 use crate::history::Subject;
 use crate::rule::{CauseRule, Needs, OfTarget, Verdict};
-use crate::thresholds::{MEMORY_PRESSURE, SWAPPED_IN};
+use crate::thresholds::{FAULTS_MIN, MEMORY_PRESSURE, SWAPPED_IN};
 use model::finding::{LossKind, Severity};
-
-/// So many a second wait long enough to be seen.
-const FAULTS_MIN: f64 = 10.0;
 
 /// See the file's head.
 pub const RULE: CauseRule =
@@ -44,8 +41,8 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
             faults,
             "1/s",
         )
-        .from(FAULTS_MIN);
-    if faults < FAULTS_MIN {
+        .from(FAULTS_MIN.value);
+    if faults < FAULTS_MIN.value {
         return Verdict::refuted("others than the target had their pages read back")
             .because(kernel.into())
             .because(process.into());

@@ -11,13 +11,15 @@ mod requests;
 mod scope;
 mod sending;
 mod stands;
+mod threads;
 
 pub use outgoing::Asked;
 pub use processes::{Demand, Host, NeighbourUse, Part, Span};
-pub use requests::{Fast, Kinds, SLOW_BY_NS, SLOW_TIMES, kind, taken_ns};
+pub use requests::{Band, Fast, Kinds, SLOW_BY_NS, SLOW_TIMES, kind, taken_ns};
 pub use scope::Scope;
 pub use sending::Sending;
-pub use stands::{Stand, Stands};
+pub use stands::{Places, Stand, Stands};
+pub use threads::Holder;
 
 use crate::evidence::{Origin, Piece};
 use crate::history::{History, Window};

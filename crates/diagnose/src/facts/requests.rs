@@ -30,6 +30,17 @@ pub struct Fast {
     pub queueing_ns: f64,
 }
 
+/// A kind of request with its fast band.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Band {
+    /// Its entry of the workload, by its place in the plan.
+    pub entry: u16,
+    /// Replies had at least so many bytes, and less than twice as many.
+    pub bytes_min: u64,
+    /// How long they take when nothing holds them up.
+    pub fast: Fast,
+}
+
 /// Which kind: entry of the workload, and the size of the reply by powers of two.
 pub type Kind = (u16, u32);
 
@@ -94,6 +105,21 @@ impl Kinds {
         let fast = self.fast(request)?;
         let (taken, usual) = (taken_ns(request), fast.ns + fast.queueing_ns);
         (taken > SLOW_TIMES * fast.ns && taken > usual + SLOW_BY_NS).then_some(taken - usual)
+    }
+
+    /// Every kind that has a band.
+    pub fn bands(&self) -> impl Iterator<Item = Band> {
+        self.bands.iter().map(|((entry, digits), fast)| Band {
+            entry: *entry,
+            bytes_min: 1_u64.checked_shl(*digits).unwrap_or(u64::MAX),
+            fast: *fast,
+        })
+    }
+
+    /// Which band is a request's: that of its entry and the size of its reply.
+    pub fn band(&self, request: &Request) -> Option<Band> {
+        let of = kind(request);
+        self.bands().find(|band| (band.entry, band.bytes_min.ilog2()) == of)
     }
 
     /// The fast band of a request's kind.

@@ -10,7 +10,7 @@ use super::Facts;
 use crate::history::Metric;
 use crate::history::{ProcessId, Subject, Window};
 use model::snapshot::{Role, Snapshot, ThreadSample};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What a thread did at a moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -79,7 +79,47 @@ pub struct Stands {
     pub threads: usize,
 }
 
+/// A wait that the same number of threads is in, while all others queue for it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Places {
+    /// What those in it wait for.
+    pub wait: Stand,
+    /// How many there are at a time.
+    pub count: usize,
+    /// The share of all that were seen that queued for one of them.
+    pub queued: f64,
+}
+
+/// Waits for somebody else than a client or another thread of the target.
+const WAITS: [Stand; 5] = [Stand::Sleep, Stand::Receive, Stand::PipeWrite, Stand::Disk, Stand::Other];
+/// More threads than these are no few places.
+const WAITERS_MAX: usize = 256;
+/// A request makes a worker wait once, less what was under way at either end.
+const WAITS_A_REQUEST: f64 = 0.8;
+
+/// So often must as many be in it as mostly are, of those readings in which somebody queued.
+const SAME_MIN: f64 = 0.7;
+/// Fewer readings of a queue show no number that stays.
+const QUEUES_MIN: usize = 3;
+
 impl Stands {
+    /// Whether threads queue in futex for a few places, in each of which one waits: a lock has one, a pool has several, and their
+    /// number stays. `None`: they do not.
+    pub fn places(&self) -> Option<Places> {
+        let queue = |reading: &&Vec<Stand>| reading.contains(&Stand::Futex);
+        let readings: Vec<&Vec<Stand>> = self.readings.iter().filter(queue).collect();
+        let of = |wait: Stand| {
+            let mut counts: Vec<usize> =
+                readings.iter().map(|reading| reading.iter().filter(|stand| **stand == wait).count()).collect();
+            counts.sort_unstable();
+            let count = *counts.get(counts.len() / 2)?;
+            let same = counts.iter().filter(|n| **n == count).count() as f64 / counts.len() as f64;
+            (count > 0 && counts.len() >= QUEUES_MIN && same >= SAME_MIN).then_some((wait, count))
+        };
+        let (wait, count) = WAITS.into_iter().filter_map(of).max_by_key(|(_, count)| *count)?;
+        Some(Places { wait, count, queued: self.share(Stand::Futex)? })
+    }
+
     /// The share of all that were seen that stood so; `None` without one.
     pub fn share(&self, of: Stand) -> Option<f64> {
         let all = self.readings.iter().flatten().count();
@@ -123,6 +163,32 @@ impl Facts<'_> {
             run >= WORKING_SHARE * most && (run >= RUN_MIN || switches >= SWITCHES_MIN)
         };
         self.threads_that(is_working)
+    }
+
+    /// Threads that hardly run, and that stood in the same wait for others in nearly all readings: what they wait for, and how
+    /// many they are, where they left a CPU as often as requests ended, as each request then made one of them wait. `None`: there
+    /// are no two of them.
+    pub fn waiters(&self) -> Option<(Stand, BTreeSet<(ProcessId, u32)>)> {
+        let window = self.read_window()?;
+        let all = self.threads_that(|_, switches, _| switches >= SWITCHES_MIN);
+        if all.len() > WAITERS_MAX {
+            return None;
+        }
+        let mut of: BTreeMap<Stand, BTreeSet<(ProcessId, u32)>> = BTreeMap::new();
+        for thread in all {
+            let stands = self.stands(&[thread].into());
+            let in_most = |wait: &Stand| stands.share(*wait).is_some_and(|share| share >= SAME_MIN);
+            if let Some(wait) = WAITS.into_iter().find(in_most).filter(|_| stands.readings.len() >= QUEUES_MIN) {
+                of.entry(wait).or_default().insert(thread);
+            }
+        }
+        let left_per_s = |(process, tid): &(ProcessId, u32)| {
+            let metric = Metric::new(Subject::Thread(*process, *tid), "switches.voluntary");
+            self.history.rate(metric, window).map_or(0.0, |rate| rate.value)
+        };
+        let (wait, threads) = of.into_iter().max_by_key(|(_, threads)| threads.len())?;
+        let is_each = threads.iter().map(left_per_s).sum::<f64>() >= WAITS_A_REQUEST * self.whole.requests_per_s();
+        (threads.len() > 1 && is_each).then_some((wait, threads))
     }
 
     /// Threads by the share of the time they ran, how often a second they left a CPU of their own accord, and the most that any
@@ -178,6 +244,26 @@ mod tests {
     fn of(state: char, wchan: Option<&str>, is_running: bool) -> Option<Stand> {
         let stands = Read { wchan: wchan.map(str::to_owned), syscall: None, is_running, ..Read::default() };
         stand(&ThreadSample { state, stands: Some(stands), ..thread(1, "x") })
+    }
+
+    #[test]
+    fn a_pool_has_places_whose_number_stays() {
+        use Stand::{Events, Futex, Sleep};
+        let stands = |readings: &[&[Stand]]| Stands {
+            readings: readings.iter().map(|reading| reading.to_vec()).collect(),
+            threads: 4,
+        };
+        let pool =
+            stands(&[&[Sleep, Sleep, Futex, Futex], &[Futex, Sleep, Sleep, Futex], &[Sleep, Futex, Futex, Sleep]]);
+        assert_eq!(pool.places(), Some(Places { wait: Sleep, count: 2, queued: 0.5 }));
+        let lock =
+            stands(&[&[Sleep, Futex, Futex, Futex], &[Futex, Sleep, Futex, Futex], &[Futex, Futex, Futex, Sleep]]);
+        assert_eq!(lock.places().map(|places| places.count), Some(1));
+        let any =
+            stands(&[&[Sleep, Sleep, Sleep, Futex], &[Futex, Sleep, Futex, Futex], &[Futex, Sleep, Sleep, Futex]]);
+        assert_eq!(any.places(), None, "their number does not stay");
+        let idle = stands(&[&[Events, Events, Sleep, Sleep], &[Events, Events, Sleep, Sleep]]);
+        assert_eq!(idle.places(), None, "nobody queues");
     }
 
     #[test]

@@ -15,6 +15,8 @@
 //! degrees of freedom 0.2 % (1 %). Correlated by 0.7 or more, noise is taken for levels in a tenth of runs and above.
 //! Penalties tried: 2 (2.9 % at 0.5), 2.5.
 
+use crate::statistics::median;
+
 /// See the module's head; found by simulation.
 const PENALTY: f64 = 2.5;
 /// Fewest values of a piece.
@@ -192,9 +194,4 @@ fn noise(values: &[f64]) -> f64 {
     }
     let correlation = ((two / one).powi(2) - 1.0).clamp(0.0, CORRELATION_MAX);
     one * ((1.0 + correlation) / 2.0).sqrt() / (1.0 - correlation)
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(0.0)
 }

@@ -9,6 +9,7 @@ pub mod change;
 
 use crate::facts::{Facts, seconds};
 use crate::history::Window;
+use crate::statistics::median;
 use change::{Course, PIECE_MIN, changes};
 use model::finding::Segment;
 use model::recording::Row;
@@ -104,11 +105,6 @@ fn courses(facts: &Facts<'_>, rows: &[&Row]) -> Vec<Course> {
     }
     all.retain(|course| course.values.iter().all(|value| value.is_finite()));
     all
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(0.0)
 }
 
 fn segment(rows: &[&Row]) -> Option<Segment> {

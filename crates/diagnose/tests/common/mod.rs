@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, dead_code, reason = "in a test, a panic is the report; not every test uses all of it")]
 
 pub mod judged;
+pub mod stalled;
 
 use model::error_kind::{ErrorKind, Phase};
 use model::finding::{Diagnosis, Severity, Status};
@@ -16,13 +17,14 @@ pub use testkit::recordings::SECOND_NS as SECOND;
 use testkit::recordings::{failure, get, http1, origin, plan, process, steady, thread};
 
 /// What else reads in a run: whatever a cause asks for.
-const SAMPLERS: [&str; 21] = [
+const SAMPLERS: [&str; 22] = [
     "process/stands",
     "process/switches",
     "process/neighbours",
     "process/memory",
     "process/files",
     "process/cgroup",
+    "process/cgroup_waits",
     "process/io",
     "network/counters",
     "network/listeners",

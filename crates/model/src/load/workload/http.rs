@@ -155,6 +155,11 @@ impl ProtocolPlan for Http1 {
         outcomes.seen().filter(|(status, _)| says_failure(*status)).map(named).collect()
     }
 
+    fn entry_name(&self, entry: u16) -> Option<String> {
+        let request = self.requests.get(usize::from(entry))?;
+        Some(format!("{} {}", request.method, request.target))
+    }
+
     fn by_hand(&self, origin: Option<&Origin>) -> String {
         let origin = origin.map_or("URL", |origin| &origin.name);
         let target = self.requests.first().map_or("/", |request| request.target.shown());

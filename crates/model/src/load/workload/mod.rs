@@ -154,6 +154,11 @@ pub trait ProtocolPlan {
         String::new()
     }
 
+    /// What is asked by an entry of the mix, as it may be shown; `None`: there is no such entry, or they have no names.
+    fn entry_name(&self, _entry: u16) -> Option<String> {
+        None
+    }
+
     /// Hands over every secret it holds.
     fn each_secret(&mut self, _change: &mut dyn FnMut(&mut Secret)) {}
 

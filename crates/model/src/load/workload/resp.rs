@@ -132,6 +132,10 @@ impl ProtocolPlan for Resp {
         tally(outcomes, self.commands.len()).1.into_iter().map(named).collect()
     }
 
+    fn entry_name(&self, entry: u16) -> Option<String> {
+        Some(self.commands.get(usize::from(entry))?.shown())
+    }
+
     fn by_hand(&self, origin: Option<&Origin>) -> String {
         let command = self.commands.first().map_or(String::new(), RespCommand::shown);
         let key = format!("{}{:012}", self.key_prefix, 0);

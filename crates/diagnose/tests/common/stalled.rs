@@ -1,0 +1,40 @@
+//! Recordings of a target that stalls, and what its probes saw.
+
+use super::judged::{sampled, with};
+use super::{Build, SECOND, open};
+use model::Recording;
+use model::bpf::{BpfSample, CallUse, FutexUse};
+use model::request::{Gap, IntervalRequests, Request};
+
+/// A run with pauses that begin at these moments, milliseconds, and last so long.
+pub fn paused(at_ms: &[u64], length_ms: u64, threads: usize) -> Recording {
+    let build = open().each(|s| (s.response_ns, s.target) = (200_000, vec![(0.3, 0.0); threads]));
+    let mut recording = build.recording();
+    let gaps = at_ms.iter().map(|ms| Gap {
+        from_ns: ms * 1_000_000,
+        to_ns: (ms + length_ms) * 1_000_000,
+        in_flight: 10,
+        connections: 10,
+        open: 64,
+        ..Gap::default()
+    });
+    recording.requests.push(0, 0, &IntervalRequests { gaps: gaps.collect(), ..IntervalRequests::default() });
+    sampled(&mut recording, 400, |n| {
+        let took_ns = if n % 20 == 0 { 80_000_000 } else { 200_000 };
+        Request { ready_ns: SECOND, sent_ns: SECOND, ended_ns: SECOND + took_ns, ..Request::default() }
+    });
+    recording
+}
+
+/// A system call of the windows.
+pub fn call(name: &str, count: u64, ns: u64) -> CallUse {
+    CallUse { name: name.to_owned(), count, ns, ..CallUse::default() }
+}
+
+/// A run with what the probes' windows had of calls and futexes.
+pub fn probed(build: Build, calls: Vec<CallUse>, futexes: Vec<FutexUse>) -> Recording {
+    with(build, move |_, s| {
+        let bpf = BpfSample { calls_window_ns: SECOND, window_replies: 400, ..BpfSample::default() };
+        s.bpf = Some(BpfSample { calls: calls.clone(), futexes: futexes.clone(), ..bpf });
+    })
+}
