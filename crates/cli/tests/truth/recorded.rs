@@ -19,15 +19,16 @@ const BYTES_MAX: usize = 60_000;
 /// All of them together may.
 const BYTES_MAX_ALL: usize = 3_000_000;
 
-/// Runs a case; keeps its recording where that is wanted.
+/// Runs a case. A run that is not right leaves its recording in `target/truth`, for `plimsoll report`; a right one beside its
+/// case where that is wanted.
 pub fn run(case: &Case, number: usize, seed: u64, is_recording: bool) -> Result<Outcome, Broken> {
-    if !is_recording {
-        return run::run(case, number, seed, None);
+    let file = crate::results::folder().join(format!("{}-{seed}.db", case.name.replace('/', "-")));
+    remove(&file);
+    let outcome = run::run(case, number, seed, &file)?;
+    if outcome.judgement(case) != Judgement::Right {
+        return Ok(outcome);
     }
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("run.db");
-    let outcome = run::run(case, number, seed, Some(&file))?;
-    if outcome.judgement(case) == Judgement::Right && outcome.crowded.is_none() {
+    if is_recording && outcome.crowded.is_none() {
         let mut packed = GzEncoder::new(Vec::new(), Compression::best());
         packed.write_all(&std::fs::read(&file).unwrap()).unwrap();
         let packed = packed.finish().unwrap();
@@ -38,7 +39,12 @@ pub fn run(case: &Case, number: usize, seed: u64, is_recording: bool) -> Result<
             std::fs::write(recording_of(case), packed).unwrap();
         }
     }
+    remove(&file);
     Ok(outcome)
+}
+
+fn remove(file: &Path) {
+    let _ = std::fs::remove_file(file);
 }
 
 fn unpacked(packed: &Path, to: &Path) {

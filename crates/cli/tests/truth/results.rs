@@ -146,6 +146,13 @@ impl Outcome {
     }
 }
 
+/// Where results are kept.
+pub fn folder() -> PathBuf {
+    let folder = testkit::workspace().join("target/truth");
+    std::fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
 /// The file of a series: its seed is its name, so that it can be gone on with.
 pub struct Results {
     path: PathBuf,
@@ -155,9 +162,7 @@ pub struct Results {
 impl Results {
     /// Those of a series, as far as it came: of this program and of the cases as they are.
     pub fn of(seed: u64, cases: &[Case]) -> Self {
-        let folder = testkit::workspace().join("target/truth");
-        std::fs::create_dir_all(&folder).unwrap();
-        let path = folder.join(format!("{seed}.jsonl"));
+        let path = folder().join(format!("{seed}.jsonl"));
         let text = std::fs::read_to_string(&path).unwrap_or_default();
         let is_current = |outcome: &Outcome| {
             outcome.program == crate::run::program()

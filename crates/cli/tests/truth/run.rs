@@ -147,8 +147,8 @@ impl Room {
     }
 }
 
-/// Runs a case with what a seed draws; the recording is kept where `record` says.
-pub fn run(case: &Case, number: usize, seed: u64, record: Option<&Path>) -> Result<Outcome, Broken> {
+/// Runs a case with what a seed draws; the recording is at `record` then.
+pub fn run(case: &Case, number: usize, seed: u64, record: &Path) -> Result<Outcome, Broken> {
     let drawn = case.draw(seed);
     let mut room = Room::new(case, &drawn);
     case.prepare.iter().try_for_each(|text| room.prepare(text))?;
@@ -184,7 +184,7 @@ pub fn run(case: &Case, number: usize, seed: u64, record: Option<&Path>) -> Resu
             }
             Ok(())
         };
-        put_load(case, &room, &load, seconds, record, &mut vec![&mut watch])?
+        put_load(case, &room, &load, seconds, Some(record), &mut vec![&mut watch])?
     };
     let mut outcome = Outcome::of(case, number, drawn, &report);
     outcome.crowded = crowded();

@@ -1,12 +1,12 @@
 //! `lock-contention`: the target's working threads wait for each other at one lock.
 //!
 //! Evidence: (kernel) in the probes' windows, futex waits without a time limit at one address by two threads and more, or
-//! (process) readings of where the threads stood, a fifth of the working threads' time or more; and (client) requests took
+//! waits in futex wherever that working threads ended for each other, each woken so itself (`Handovers`); or (process) readings of where the threads stood, a fifth of the working threads' time or more; and (client) requests took
 //! longer than the work in them. Threads that help and do not work (a collector's, a timer's) are left out, as idle ones wait
 //! in futex too; so are waits of threads that are without work, where no request waits (`loss`). Refuted below. Source:
 //! futex(2); the catalogue's fifth.
 
-use crate::evidence::{Client, Kernel, Process};
+use crate::evidence::{Client, Kernel, Piece, Process};
 use crate::facts::{Facts, Stand, duration, percent};
 use crate::ledger::in_target_ns;
 use crate::rule::{CauseRule, Needs, OfTarget, Verdict};
@@ -18,6 +18,8 @@ const LINE_MIN: f64 = 2.0;
 /// More readings of threads that wait for events than these: there was no work for them.
 const IDLE_MAX: f64 = 0.5;
 const READINGS_MIN: usize = 3;
+/// So many waits there must be for a reply.
+const OFTEN_MIN: f64 = 0.02;
 
 /// See the file's head.
 pub const RULE: CauseRule = CauseRule {
@@ -49,9 +51,15 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     if let (Some(calls_ns), Some(_)) = (facts.calls_window_ns(), facts.window_replies()) {
         let worst =
             facts.probes().into_iter().flat_map(|probes| &probes.futexes).filter(|f| f.waiters >= 2 && f.count > 0);
-        // Of a thread's time, what it did not wait for work.
-        let idle_ns = facts.calls(&["epoll_wait", "epoll_pwait", "epoll_pwait2", "poll", "ppoll", "select"]).1;
-        let whole_ns = (calls_ns * working.len() as f64 - idle_ns).max(1.0);
+        // Of a thread's time, what it did not wait for work. Other threads' waits for it are none of theirs.
+        let whole_ns = facts.busy_ns().unwrap_or_else(|| {
+            let idle_ns = facts.calls(&["epoll_wait", "epoll_pwait", "epoll_pwait2", "poll", "ppoll", "select"]).1;
+            (calls_ns * working.len() as f64 - idle_ns).max(1.0)
+        });
+        if let Some(kernel) = handed_on(facts) {
+            let share = kernel.1;
+            return supported(Verdict::proved(Severity::Error, title(working.len(), share), kernel.0, client), share);
+        }
         let Some(worst) = worst.max_by_key(|f| f.ns) else {
             return Verdict::refuted("no two threads of the target waited at one lock");
         };
@@ -68,7 +76,7 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
             duration(worst.ns as f64 / worst.count as f64)
         );
         let kernel = facts.piece::<Kernel>(text, "futex.wait_share", share, "ratio").from(FUTEX_SHARE.value);
-        let is_often = worst.count as f64 >= 0.02 * facts.window_replies().unwrap_or(f64::MAX);
+        let is_often = worst.count as f64 >= OFTEN_MIN * facts.window_replies().unwrap_or(f64::MAX);
         if share < FUTEX_SHARE.value || !is_often {
             return Verdict::refuted("the target's threads hardly waited at a lock").because(kernel.into());
         }
@@ -86,6 +94,21 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         return Verdict::refuted("the target's threads hardly waited at a lock").because(process.into());
     }
     supported(Verdict::proved(Severity::Warning, title(working.len(), futex), process, client), futex).confidence(0.6)
+}
+
+/// That working threads hand something on to each other, one waiting for the other, and for how much of their time.
+fn handed_on(facts: &Facts<'_>) -> Option<(Piece<Kernel>, f64)> {
+    let handovers = facts.handovers().filter(|h| h.threads >= 2 && h.whole_ns > 0.0)?;
+    let share = (handovers.handed_on_ns / handovers.whole_ns).min(1.0);
+    let is_often = handovers.count as f64 >= OFTEN_MIN * facts.window_replies()?;
+    let text = format!(
+        "{} threads woke each other from waits in futex, {} on average, {} of the time they had work",
+        handovers.threads,
+        duration(handovers.handed_on_ns / handovers.count.max(1) as f64),
+        percent(share)
+    );
+    let kernel = facts.piece::<Kernel>(text, "futex.handed_on_share", share, "ratio").from(FUTEX_SHARE.value);
+    (share >= FUTEX_SHARE.value && is_often).then_some((kernel, share))
 }
 
 fn title(threads: usize, share: f64) -> String {

@@ -29,6 +29,11 @@ pub const RULE: CauseRule = CauseRule {
     judge,
 };
 
+/// Whether waits in futex were sleeps: nobody but their own time limit ended them.
+fn slept_in_futex(facts: &Facts<'_>) -> bool {
+    facts.slept_in_futex().is_some_and(|share| share >= STOOD_MIN)
+}
+
 fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     let stands = facts.stands(&facts.working());
     if stands.readings.len() < READINGS_MIN {
@@ -41,9 +46,10 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     let (stand, share) = [Stand::Sleep, Stand::Receive, Stand::PipeWrite, Stand::Disk, Stand::Other]
         .map(of)
         .into_iter()
+        .chain(slept_in_futex(facts).then(|| of(Stand::Futex)))
         .fold((Stand::Other, 0.0), |most, one| if one.1 > most.1 { one } else { most });
     let what = match stand {
-        Stand::Sleep => "slept",
+        Stand::Sleep | Stand::Futex => "slept",
         Stand::Receive => "waited in a receive",
         Stand::PipeWrite => "waited for room in a pipe",
         Stand::Disk => "waited for a disk",

@@ -26,6 +26,7 @@ pub const EDGES: &[(&str, &[&str])] = &[
     ("disk-bound", &["log-bound"]),
     ("log-bound", &["pool-exhausted", "event-loop-blocked", "accept-queue-overflow"]),
     ("lost-wakeup", &["missing-reply"]),
+    ("worker-starvation", &["pool-exhausted", "accept-queue-overflow", "missing-reply"]),
     ("event-loop-blocked", &["accept-queue-overflow"]),
     ("stop-the-world", &["event-loop-blocked"]),
     ("garbage-collection", &["stop-the-world", "event-loop-blocked", "accept-queue-overflow"]),

@@ -1,0 +1,167 @@
+//! What real servers showed of rules that only the reference servers had been before: each mechanism built by hand, without any
+//! server's name. The servers themselves are in `truth/real`.
+#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
+
+mod common;
+
+use common::{Build, SECOND, closed};
+use diagnose::diagnose;
+use model::bpf::{BpfSample, FutexUse};
+use model::finding::{Diagnosis, Finding, Severity, Status};
+use model::snapshot::{Outgoing, Role, Snapshot, Stands};
+use model::threads::{ThreadStates, ThreadTime, Wake};
+use model::users::Users;
+use model::{ErrorKind, Recording};
+
+fn with(build: &Build, change: impl Fn(u64, &mut Snapshot)) -> Recording {
+    let mut recording = build.recording();
+    recording.snapshots.iter_mut().enumerate().for_each(|(second, snapshot)| change(second as u64, snapshot));
+    recording
+}
+
+fn of<'d>(diagnosis: &'d Diagnosis, id: &str) -> &'d Finding {
+    diagnosis.findings.iter().find(|finding| finding.id == id).unwrap()
+}
+
+#[track_caller]
+fn status(recording: &Recording, id: &str) -> Status {
+    of(&diagnose(recording), id).status
+}
+
+fn stand(snapshot: &mut Snapshot, wchan: &str) {
+    let target = snapshot.processes.iter_mut().filter(|process| process.role == Role::Target);
+    for thread in target.flat_map(|process| &mut process.threads) {
+        let stands = Stands { wchan: Some(wchan.to_owned()), syscall: None, is_running: false, ..Stands::default() };
+        (thread.state, thread.stands) = ('S', Some(stands));
+    }
+}
+
+/// Sixteen requests at a time in four threads (20 to 23) that hardly work: each takes 40 ms.
+fn waiting() -> Build {
+    closed().with(|b| b.plan.connections = 16).each(|s| {
+        (s.ok, s.in_flight, s.connections, s.response_ns) = (400, 16, 16, 40_000_000);
+        (s.target, s.idle_cores) = (vec![(0.01, 0.0); 4], 1.8);
+    })
+}
+
+/// The same with what the probes saw of its waits in futex: who woke whom, how.
+fn woken(wakes: &[(u32, &str, u32)], futexes: &[FutexUse]) -> Recording {
+    let thread = |tid| ThreadTime { tid, alive_ns: SECOND, ..ThreadTime::default() };
+    let wake = |(tid, by, waker_tid): &(u32, &str, u32)| Wake {
+        tid: *tid,
+        state: "futex".to_owned(),
+        by: (*by).to_owned(),
+        waker_tid: *waker_tid,
+        count: 50,
+        ns: 700_000_000,
+        ..Wake::default()
+    };
+    let states = ThreadStates {
+        window_ns: SECOND,
+        threads: (20..24).map(thread).collect(),
+        wakes: wakes.iter().map(wake).collect(),
+        ..ThreadStates::default()
+    };
+    with(&waiting(), |_, s| {
+        let bpf = BpfSample { calls_window_ns: SECOND, window_replies: 400, ..BpfSample::default() };
+        s.bpf = Some(BpfSample { threads: Some(states.clone()), futexes: futexes.to_vec(), ..bpf });
+        stand(s, "futex_do_wait");
+    })
+}
+
+#[test]
+fn a_lock_that_parks_each_thread_at_an_address_of_its_own_is_one_all_the_same() {
+    // A monitor: each waits at its own futex, and the one that leaves wakes the next.
+    let own = |address| FutexUse { address, waiters: 1, count: 50, ns: 700_000_000, ..FutexUse::default() };
+    let each = [own(1), own(2), own(3), own(4)];
+    let ring = [(20, "thread", 23), (21, "thread", 20), (22, "thread", 21), (23, "thread", 22)];
+    let monitor = woken(&ring, &each);
+    assert_eq!(status(&monitor, "lock-contention"), Status::Supported);
+    let text = &of(&diagnose(&monitor), "lock-contention").because[0].text;
+    assert!(text.contains("4 threads woke each other"), "{text}");
+    // One hands out work, and nobody wakes it from a futex.
+    let handed_out = woken(&[(21, "thread", 20), (22, "thread", 20), (23, "thread", 20)], &each);
+    assert_eq!(status(&handed_out, "lock-contention"), Status::Refuted);
+}
+
+#[test]
+fn a_wait_that_its_own_time_limit_ends_is_a_sleep_and_no_lock() {
+    let timed = FutexUse { address: 1, waiters: 4, count: 3, ns: 3_000, ..FutexUse::default() };
+    let slept = woken(&[(20, "interrupt", 0), (21, "interrupt", 0), (22, "interrupt", 0), (23, "interrupt", 0)], &[timed]);
+    assert_eq!(status(&slept, "lock-contention"), Status::Refuted);
+    assert_eq!(status(&slept, "pool-exhausted"), Status::Supported);
+    // Woken by somebody else, they waited for that: no sleep.
+    let handed_out = woken(&[(21, "thread", 20), (22, "thread", 20), (23, "thread", 20)], &[]);
+    assert_eq!(status(&handed_out, "pool-exhausted"), Status::Refuted);
+}
+
+/// Four workers serve for four seconds, and then nobody gets a reply; they stand in a receive.
+fn silent() -> Build {
+    waiting().with(|b| {
+        b.seconds.iter_mut().skip(4).for_each(|s| (s.ok, s.failed) = (0, vec![(ErrorKind::ReplyTimeout, 8)]));
+        b.users = Some(Users { connections: 16, served: 16, ..Users::default() });
+    })
+}
+
+#[test]
+fn clients_that_send_nothing_hold_the_workers_of_others() {
+    let held = with(&silent(), |second, s| {
+        s.network.set("outgoing_connections", 0);
+        stand(s, if second > 4 { "wait_woken" } else { "inet_csk_accept" });
+    });
+    let diagnosis = diagnose(&held);
+    let finding = of(&diagnosis, "worker-starvation");
+    assert_eq!((finding.status, finding.severity), (Status::Supported, Severity::Error), "{finding:#?}");
+    assert_eq!(diagnosis.gives.as_ref().unwrap().finding.as_deref(), Some("worker-starvation"), "{:#?}", diagnosis.gives);
+    // The same where they wait for a reply that they asked for themselves.
+    let asks = with(&silent(), |second, s| {
+        stand(s, if second > 4 { "wait_woken" } else { "inet_csk_accept" });
+        let mut outgoing = Outgoing { remote: "127.0.0.1:5432".to_owned(), ..Outgoing::default() };
+        outgoing.metrics.set("awaiting", 4);
+        s.outgoing = vec![outgoing];
+    });
+    assert_eq!(status(&asks, "worker-starvation"), Status::Refuted);
+    // Between requests they stand there too.
+    let served = with(&waiting(), |_, s| stand(s, "wait_woken"));
+    assert_eq!(status(&served, "worker-starvation"), Status::Refuted);
+}
+
+#[test]
+fn what_a_full_receiver_drops_is_not_lost_on_the_way() {
+    let lossy = |dropped| {
+        with(&closed(), move |second, s| {
+            s.network.set("tcp_retransmits", 1000 * second);
+            s.network.set("tcp_out_segments", 20_000 * second);
+            s.network.set("tcp_zero_window_drops", dropped * second);
+            s.network.set("connections_with_retransmits", 5);
+        })
+    };
+    assert_eq!(status(&lossy(0), "packet-loss"), Status::Supported);
+    assert_eq!(status(&lossy(995), "packet-loss"), Status::Refuted);
+}
+
+#[test]
+fn memory_of_connections_is_told_by_all_that_are_open_not_only_the_loads() {
+    let mib = |n: u64| n * 1_048_576;
+    let of_rss = |rss: fn(u64) -> u64| {
+        with(&closed(), move |second, s| {
+            s.network.set("connections_looked_at", 8 + 20 * second);
+            for process in s.processes.iter_mut().filter(|process| process.role == Role::Target) {
+                process.rss_bytes = Some(rss(second));
+            }
+        })
+    };
+    let each = of_rss(|second| 30_000_000 + 20 * second * 2_000_000);
+    assert_eq!(status(&each, "memory-per-connection"), Status::Supported);
+    let little = of_rss(|second| 30_000_000 + 20 * second * 20_000);
+    assert_eq!(status(&little, "memory-per-connection"), Status::Refuted);
+    let jumps = of_rss(|second| if second % 2 == 0 { 30_000_000 } else { 400_000_000 });
+    assert_eq!(status(&jumps, "memory-per-connection"), Status::Refuted);
+    let constant = with(&closed(), |second, s| {
+        s.network.set("connections_looked_at", 64);
+        for process in s.processes.iter_mut().filter(|process| process.role == Role::Target) {
+            process.rss_bytes = Some(mib(30 + 40 * second));
+        }
+    });
+    assert_eq!(status(&constant, "memory-per-connection"), Status::Refuted);
+}
