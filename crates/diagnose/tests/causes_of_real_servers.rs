@@ -6,8 +6,9 @@ mod common;
 
 use common::{Build, SECOND, closed};
 use diagnose::diagnose;
-use model::bpf::{BpfSample, FutexUse};
+use model::bpf::{BpfSample, CallUse, FutexUse};
 use model::finding::{Diagnosis, Finding, Severity, Status};
+use model::request::{Gap, IntervalRequests, Kept, Request};
 use model::snapshot::{Outgoing, Role, Snapshot, Stands};
 use model::threads::{ThreadStates, ThreadTime, Wake};
 use model::users::Users;
@@ -77,7 +78,8 @@ fn a_lock_that_parks_each_thread_at_an_address_of_its_own_is_one_all_the_same() 
     let ring = [(20, "thread", 23), (21, "thread", 20), (22, "thread", 21), (23, "thread", 22)];
     let monitor = woken(&ring, &each);
     assert_eq!(status(&monitor, "lock-contention"), Status::Supported);
-    let text = &of(&diagnose(&monitor), "lock-contention").because[0].text;
+    let diagnosis = diagnose(&monitor);
+    let text = &of(&diagnosis, "lock-contention").because[0].text;
     assert!(text.contains("4 threads woke each other"), "{text}");
     // One hands out work, and nobody wakes it from a futex.
     let handed_out = woken(&[(21, "thread", 20), (22, "thread", 20), (23, "thread", 20)], &each);
@@ -164,4 +166,41 @@ fn memory_of_connections_is_told_by_all_that_are_open_not_only_the_loads() {
         }
     });
     assert_eq!(status(&constant, "memory-per-connection"), Status::Refuted);
+}
+
+#[test]
+fn a_root_stands_before_what_it_brings_about_also_where_that_is_graver() {
+    // Requests stall together while the thread stands in D: the disk is a warning, the stalls are an error.
+    let build = common::open().each(|s| (s.response_ns, s.target) = (200_000, vec![(0.05, 0.0)]));
+    let mut recording = build.recording();
+    for (second, snapshot) in recording.snapshots.iter_mut().enumerate() {
+        stand(snapshot, "folio_wait_bit_common");
+        for process in snapshot.processes.iter_mut().filter(|process| process.role == Role::Target) {
+            process.threads.iter_mut().for_each(|thread| thread.state = 'D');
+        }
+        snapshot.host.set("pressure_io_some_ns", second as u64 * 600_000_000);
+        let read = CallUse { name: "read".to_owned(), count: 30, ns: 30 * 90_000_000, ..CallUse::default() };
+        let bpf = BpfSample { calls_window_ns: SECOND, window_replies: 400, ..BpfSample::default() };
+        snapshot.bpf = Some(BpfSample { calls: vec![read], ..bpf });
+    }
+    let gaps = [1000, 1300, 3900, 4000, 7000, 7200].map(|ms: u64| Gap {
+        from_ns: ms * 1_000_000,
+        to_ns: (ms + 80) * 1_000_000,
+        in_flight: 10,
+        connections: 10,
+        open: 64,
+        ..Gap::default()
+    });
+    let mut tick = IntervalRequests { gaps: gaps.to_vec(), ..IntervalRequests::default() };
+    for key in 0..400 {
+        let took_ns = if key % 20 == 0 { 80_000_000 } else { 200_000 };
+        let request = Request { ready_ns: SECOND, sent_ns: SECOND, ended_ns: SECOND + took_ns, ..Request::default() };
+        tick.sampled.offer(1000, Kept { key, request });
+    }
+    recording.requests.push(0, 400, &tick);
+    let diagnosis = diagnose(&recording);
+    let (disk, stalls) = (of(&diagnosis, "disk-bound"), of(&diagnosis, "event-loop-blocked"));
+    assert_eq!((disk.status, stalls.status), (Status::Supported, Status::Supported), "{disk:#?} {stalls:#?}");
+    assert!(disk.severity < stalls.severity && disk.severity > Severity::Info, "{disk:#?} {stalls:#?}");
+    assert_eq!(diagnosis.gives.as_ref().unwrap().finding.as_deref(), Some("disk-bound"), "{:#?}", diagnosis.gives);
 }

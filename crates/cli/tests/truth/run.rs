@@ -9,7 +9,8 @@ use crate::results::Outcome;
 use serde_json::Value;
 use std::fs::File;
 use std::net::TcpStream;
-use std::path::{Path, PathBuf};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -147,8 +148,8 @@ impl Room {
     }
 }
 
-/// Runs a case with what a seed draws; the recording is at `record` then.
-pub fn run(case: &Case, number: usize, seed: u64, record: &Path) -> Result<Outcome, Broken> {
+/// Runs a case with what a seed draws; the recording is called `record` then, in [`crate::results::folder`].
+pub fn run(case: &Case, number: usize, seed: u64, record: &str) -> Result<Outcome, Broken> {
     let drawn = case.draw(seed);
     let mut room = Room::new(case, &drawn);
     case.prepare.iter().try_for_each(|text| room.prepare(text))?;
@@ -214,17 +215,23 @@ fn put_load(
     room: &Room,
     load: &[String],
     seconds: f64,
-    record: Option<&Path>,
+    record: Option<&str>,
     meanwhile: &mut Vec<Meanwhile<'_>>,
 ) -> Result<Value, Broken> {
     let (out, errors) = (room.folder.path().join("report.json"), room.folder.path().join("load.log"));
     let mut command = Command::new(BIN);
     command.args(["load", &room.filled(&case.url), "-d", &format!("{seconds}s"), "--observe", &case.observe, "--json"]);
+    // A recording has the command line: nobody's folders are to be in it.
+    command.arg0("plimsoll").current_dir(crate::results::folder());
     match record {
-        Some(file) => command.arg("--record").arg(file),
+        Some(name) => command.args(["--record", name]),
         None => command.arg("--no-record"),
     };
     command.args(load).env("LANG", "C.UTF-8").stdin(Stdio::null());
+    // Those are the test's, and no flag's.
+    std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("PLIMSOLL_TRUTH")).for_each(|(name, _)| {
+        command.env_remove(name);
+    });
     command.stdout(File::create(&out).unwrap()).stderr(File::create(&errors).unwrap());
     let mut running = Family::spawn(&mut command).unwrap();
     let start = Instant::now();
