@@ -45,8 +45,13 @@ fn waiting() -> Build {
     })
 }
 
+/// Four requests at a time in four threads: as many as can wait for each other.
+fn four() -> Build {
+    waiting().each(|s| (s.ok, s.in_flight, s.connections) = (100, 4, 4))
+}
+
 /// The same with what the probes saw of its waits in futex: who woke whom, how.
-fn woken(wakes: &[(u32, &str, u32)], futexes: &[FutexUse]) -> Recording {
+fn woken(build: &Build, wakes: &[(u32, &str, u32)], futexes: &[FutexUse]) -> Recording {
     let thread = |tid| ThreadTime { tid, alive_ns: SECOND, ..ThreadTime::default() };
     let wake = |(tid, by, waker_tid): &(u32, &str, u32)| Wake {
         tid: *tid,
@@ -63,7 +68,7 @@ fn woken(wakes: &[(u32, &str, u32)], futexes: &[FutexUse]) -> Recording {
         wakes: wakes.iter().map(wake).collect(),
         ..ThreadStates::default()
     };
-    with(&waiting(), |_, s| {
+    with(build, |_, s| {
         let bpf = BpfSample { calls_window_ns: SECOND, window_replies: 400, ..BpfSample::default() };
         s.bpf = Some(BpfSample { threads: Some(states.clone()), futexes: futexes.to_vec(), ..bpf });
         stand(s, "futex_do_wait");
@@ -76,24 +81,41 @@ fn a_lock_that_parks_each_thread_at_an_address_of_its_own_is_one_all_the_same() 
     let own = |address| FutexUse { address, waiters: 1, count: 50, ns: 700_000_000, ..FutexUse::default() };
     let each = [own(1), own(2), own(3), own(4)];
     let ring = [(20, "thread", 23), (21, "thread", 20), (22, "thread", 21), (23, "thread", 22)];
-    let monitor = woken(&ring, &each);
+    let monitor = woken(&four(), &ring, &each);
     assert_eq!(status(&monitor, "lock-contention"), Status::Supported);
     let diagnosis = diagnose(&monitor);
     let text = &of(&diagnosis, "lock-contention").because[0].text;
     assert!(text.contains("4 threads woke each other"), "{text}");
     // One hands out work, and nobody wakes it from a futex.
-    let handed_out = woken(&[(21, "thread", 20), (22, "thread", 20), (23, "thread", 20)], &each);
+    let handed_out = woken(&four(), &[(21, "thread", 20), (22, "thread", 20), (23, "thread", 20)], &each);
     assert_eq!(status(&handed_out, "lock-contention"), Status::Refuted);
+}
+
+#[test]
+fn a_lock_is_for_information_where_no_core_is_left() {
+    let ring = [(20, "thread", 23), (21, "thread", 20), (22, "thread", 21), (23, "thread", 22)];
+    let severity = |recording: &Recording| of(&diagnose(recording), "lock-contention").severity;
+    assert_eq!(severity(&woken(&four(), &ring, &[FutexUse::default()])), Severity::Error);
+    let mut full = woken(&four(), &ring, &[FutexUse::default()]);
+    for (second, snapshot) in full.snapshots.iter_mut().enumerate() {
+        let cpu = snapshot.cpu.as_mut().unwrap();
+        (cpu.idle_ns, cpu.user_ns) = (0, 2 * SECOND * second as u64);
+    }
+    assert_eq!(severity(&full), Severity::Info);
 }
 
 #[test]
 fn a_wait_that_its_own_time_limit_ends_is_a_sleep_and_no_lock() {
     let timed = FutexUse { address: 1, waiters: 4, count: 3, ns: 3_000, ..FutexUse::default() };
-    let slept = woken(&[(20, "interrupt", 0), (21, "interrupt", 0), (22, "interrupt", 0), (23, "interrupt", 0)], &[timed]);
+    let slept = woken(
+        &waiting(),
+        &[(20, "interrupt", 0), (21, "interrupt", 0), (22, "interrupt", 0), (23, "interrupt", 0)],
+        &[timed],
+    );
     assert_eq!(status(&slept, "lock-contention"), Status::Refuted);
     assert_eq!(status(&slept, "pool-exhausted"), Status::Supported);
     // Woken by somebody else, they waited for that: no sleep.
-    let handed_out = woken(&[(21, "thread", 20), (22, "thread", 20), (23, "thread", 20)], &[]);
+    let handed_out = woken(&waiting(), &[(21, "thread", 20), (22, "thread", 20), (23, "thread", 20)], &[]);
     assert_eq!(status(&handed_out, "pool-exhausted"), Status::Refuted);
 }
 
@@ -114,7 +136,12 @@ fn clients_that_send_nothing_hold_the_workers_of_others() {
     let diagnosis = diagnose(&held);
     let finding = of(&diagnosis, "worker-starvation");
     assert_eq!((finding.status, finding.severity), (Status::Supported, Severity::Error), "{finding:#?}");
-    assert_eq!(diagnosis.gives.as_ref().unwrap().finding.as_deref(), Some("worker-starvation"), "{:#?}", diagnosis.gives);
+    assert_eq!(
+        diagnosis.gives.as_ref().unwrap().finding.as_deref(),
+        Some("worker-starvation"),
+        "{:#?}",
+        diagnosis.gives
+    );
     // The same where they wait for a reply that they asked for themselves.
     let asks = with(&silent(), |second, s| {
         stand(s, if second > 4 { "wait_woken" } else { "inet_csk_accept" });

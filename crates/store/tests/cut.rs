@@ -3,7 +3,7 @@
 //! A cut one has fewer ticks and snapshots, and neither totals nor a seal: those come at the end of a run.
 #![allow(clippy::unwrap_used, reason = "a test that cannot set up is a test that fails")]
 
-use flate2::read::GzDecoder;
+use lzma_rust2::XzReader;
 use model::finding::{Severity, Standing};
 use rusqlite::Connection;
 use std::fs::File;
@@ -17,7 +17,7 @@ fn recordings(folder: &Path, all: &mut Vec<PathBuf>) {
     for path in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
         match path.is_dir() {
             true => recordings(&path, all),
-            false if path.extension().is_some_and(|ending| ending == "gz") => all.push(path),
+            false if path.extension().is_some_and(|ending| ending == "xz") => all.push(path),
             false => {}
         }
     }
@@ -25,7 +25,7 @@ fn recordings(folder: &Path, all: &mut Vec<PathBuf>) {
 
 /// Unpacks a recording and takes away what was written behind a tick.
 fn cut(packed: &Path, to: &Path, share: i64) {
-    std::io::copy(&mut GzDecoder::new(File::open(packed).unwrap()), &mut File::create(to).unwrap()).unwrap();
+    std::io::copy(&mut XzReader::new(File::open(packed).unwrap(), false), &mut File::create(to).unwrap()).unwrap();
     let file = Connection::open(to).unwrap();
     let last: i64 = file.query_row("SELECT max(id) FROM tick", [], |row| row.get(0)).unwrap();
     let end_ns: i64 =

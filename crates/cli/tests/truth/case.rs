@@ -160,10 +160,8 @@ fn read_below(root: &Path, folder: &Path, all: &mut Vec<Case>) {
             continue;
         };
         let case: Case = toml::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        let mut crc = flate2::Crc::new();
-        crc.update(text.as_bytes());
         let name = path.strip_prefix(root).unwrap().to_str().unwrap().to_owned();
-        let case = Case { name, checksum: crc.sum(), folder: path, ..case };
+        let case = Case { name, checksum: crc32fast::hash(text.as_bytes()), folder: path, ..case };
         if case.of_limit.is_empty() {
             all.push(case);
             continue;
@@ -180,7 +178,8 @@ impl Case {
     pub fn missing_programs(&self) -> Vec<&str> {
         let besides = self.beside.iter().filter_map(|beside| beside.command.first());
         let own = self.command.iter().filter_map(|command| command.first());
-        let is_missing = |name: &&str| !name.starts_with('/') && !name.starts_with('{') && testkit::program(name).is_none();
+        let is_missing =
+            |name: &&str| !name.starts_with('/') && !name.starts_with('{') && testkit::program(name).is_none();
         let is_absent = |name: &&str| name.starts_with('/') && !Path::new(name).exists();
         let all = self.needs.iter().chain(own).chain(besides).map(String::as_str);
         all.filter(|name| is_missing(name) || is_absent(name)).collect()
@@ -190,7 +189,8 @@ impl Case {
     pub fn draw(&self, seed: u64) -> Drawn {
         // Cases differ under one seed.
         let mut random = StdRng::seed_from_u64(seed ^ u64::from(self.checksum) << 32);
-        let values = self.draw.iter().map(|(name, [low, high])| (name.clone(), random.random_range(*low..=*high))).collect();
+        let values =
+            self.draw.iter().map(|(name, [low, high])| (name.clone(), random.random_range(*low..=*high))).collect();
         let is_late = self.part_way && random.random_bool(0.5);
         let moment_s = (f64::from(random.random_range(25..=45_u32)) / 100.0 * self.seconds as f64).max(1.0);
         Drawn { seed, values, moment_s: is_late.then_some((moment_s * 10.0).round() / 10.0) }

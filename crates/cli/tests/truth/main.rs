@@ -7,7 +7,11 @@
 //! makes the same series again, or goes on with it where it was interrupted (its results are in `target/truth/7.jsonl`).
 //! `PLIMSOLL_TRUTH_RECORD=1` keeps small recordings of right runs beside their cases. On a machine that others use,
 //! `cpu-contention` is no wrong answer: what the load average says then is kept beside it.
-#![allow(clippy::unwrap_used, reason = "a test that cannot set up is a test that fails")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test that cannot set up is a test that fails; a series says each run as it ends"
+)]
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -32,7 +36,11 @@ fn every_case_can_be_read_and_names_causes_that_are_there() {
     for case in all {
         let expected = &case.expect;
         for id in expected.ids() {
-            assert!(judged.contains(&**id) || catalogue().any(|known| known == id), "{}: no cause is called {id}", case.name);
+            assert!(
+                judged.contains(&**id) || catalogue().any(|known| known == id),
+                "{}: no cause is called {id}",
+                case.name
+            );
         }
         // One of the catalogue that no rule judges yet can only stand beside one that can be said.
         let can_be = expected.first.iter().any(|id| judged.contains(&**id));

@@ -229,9 +229,11 @@ fn put_load(
     };
     command.args(load).env("LANG", "C.UTF-8").stdin(Stdio::null());
     // Those are the test's, and no flag's.
-    std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("PLIMSOLL_TRUTH")).for_each(|(name, _)| {
-        command.env_remove(name);
-    });
+    std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("PLIMSOLL_TRUTH")).for_each(
+        |(name, _)| {
+            command.env_remove(name);
+        },
+    );
     command.stdout(File::create(&out).unwrap()).stderr(File::create(&errors).unwrap());
     let mut running = Family::spawn(&mut command).unwrap();
     let start = Instant::now();
@@ -314,7 +316,9 @@ impl Visible {
             ("p99, ms", median_ms("response_p99_us"), self.p99_ms),
         ];
         let short = least.into_iter().filter(|(_, is, least)| least.is_some_and(|least| *is < least));
-        short.map(|(what, is, least)| format!("not visible: {what}: {is:.2}, not {:.2}", least.unwrap_or(0.0))).collect()
+        short
+            .map(|(what, is, least)| format!("not visible: {what}: {is:.2}, not {:.2}", least.unwrap_or(0.0)))
+            .collect()
     }
 }
 
@@ -329,5 +333,5 @@ fn crowded() -> Option<f64> {
 /// Where a case's recording is kept.
 pub fn recording_of(case: &Case) -> PathBuf {
     let load = case.rate_of_limit.map_or(String::new(), |rate| format!("@{rate}"));
-    case.folder.join(format!("recording{load}.gz"))
+    case.folder.join(format!("recording{load}.xz"))
 }

@@ -1,10 +1,12 @@
 //! `lock-contention`: the target's working threads wait for each other at one lock.
 //!
-//! Evidence: (kernel) in the probes' windows, futex waits without a time limit at one address by two threads and more, or
-//! waits in futex wherever that working threads ended for each other, each woken so itself (`Handovers`); or (process) readings of where the threads stood, a fifth of the working threads' time or more; and (client) requests took
-//! longer than the work in them. Threads that help and do not work (a collector's, a timer's) are left out, as idle ones wait
-//! in futex too; so are waits of threads that are without work, where no request waits (`loss`). Refuted below. Source:
-//! futex(2); the catalogue's fifth.
+//! Evidence: (kernel) in the probes' windows, waits in futex that threads ended for each other, each woken so itself, as many at a
+//! time as half of the requests in the target (`Handovers`); or futex waits without a time limit at one address by two threads
+//! and more; or (process) readings of where the threads stood, a fifth of the working threads' time or more; and (client)
+//! requests took longer than the work in them. Threads that help and do not work (a collector's, a timer's) are left out, as
+//! idle ones wait in futex too; so are waits that their own time limit ends, and waits of threads that are without work, where
+//! no request waits (`loss`). For information where the machine's cores are all busy. Refuted below. Source: futex(2); the
+//! catalogue's fifth.
 
 use crate::evidence::{Client, Kernel, Piece, Process};
 use crate::facts::{Facts, Stand, duration, percent};
@@ -18,6 +20,10 @@ const LINE_MIN: f64 = 2.0;
 /// More readings of threads that wait for events than these: there was no work for them.
 const IDLE_MAX: f64 = 0.5;
 const READINGS_MIN: usize = 3;
+/// Of the machine's cores, less than this idle is as good as none.
+const IDLE_MAX_CORES: f64 = 0.1;
+/// Waits of which so much ends by itself are sleeps.
+const SLEPT_MIN: f64 = 0.7;
 /// So many waits there must be for a reply.
 const OFTEN_MIN: f64 = 0.02;
 
@@ -45,6 +51,10 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     if in_ns < LINE_MIN * cost_ns {
         return Verdict::refuted("requests did not wait in the target").because(client.into());
     }
+    if let Some((kernel, share, threads)) = handed_on(facts, in_ns) {
+        let severity = if is_machine_full(facts) { Severity::Info } else { Severity::Error };
+        return supported(Verdict::proved(severity, title(threads, share), kernel, client), share);
+    }
     let stands = facts.stands(&working);
     let events = stands.share(Stand::Events).unwrap_or(0.0);
     let futex = stands.share(Stand::Futex).unwrap_or(0.0);
@@ -56,10 +66,6 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
             let idle_ns = facts.calls(&["epoll_wait", "epoll_pwait", "epoll_pwait2", "poll", "ppoll", "select"]).1;
             (calls_ns * working.len() as f64 - idle_ns).max(1.0)
         });
-        if let Some(kernel) = handed_on(facts) {
-            let share = kernel.1;
-            return supported(Verdict::proved(Severity::Error, title(working.len(), share), kernel.0, client), share);
-        }
         let Some(worst) = worst.max_by_key(|f| f.ns) else {
             return Verdict::refuted("no two threads of the target waited at one lock");
         };
@@ -80,7 +86,8 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         if share < FUTEX_SHARE.value || !is_often {
             return Verdict::refuted("the target's threads hardly waited at a lock").because(kernel.into());
         }
-        return supported(Verdict::proved(Severity::Error, title(working.len(), share), kernel, client), share);
+        let severity = if is_machine_full(facts) { Severity::Info } else { Severity::Error };
+        return supported(Verdict::proved(severity, title(working.len(), share), kernel, client), share);
     }
     if stands.readings.len() < READINGS_MIN {
         return Verdict::not_observable(
@@ -88,27 +95,44 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
             "fewer than three readings of where the threads stand; --observe windows times their waits",
         );
     }
+    if facts.slept_in_futex().is_some_and(|share| share >= SLEPT_MIN) {
+        return Verdict::refuted("the threads' own time limits ended their waits in futex: they slept");
+    }
     let text = format!("the {} working threads stood in futex in {} of the readings", working.len(), percent(futex));
     let process = facts.piece::<Process>(text, "target.threads_futex", futex, "ratio").from(FUTEX_STANDS.value);
     if futex < FUTEX_STANDS.value || events > IDLE_MAX {
         return Verdict::refuted("the target's threads hardly waited at a lock").because(process.into());
     }
-    supported(Verdict::proved(Severity::Warning, title(working.len(), futex), process, client), futex).confidence(0.6)
+    let severity = if is_machine_full(facts) { Severity::Info } else { Severity::Warning };
+    supported(Verdict::proved(severity, title(working.len(), futex), process, client), futex).confidence(0.6)
 }
 
-/// That working threads hand something on to each other, one waiting for the other, and for how much of their time.
-fn handed_on(facts: &Facts<'_>) -> Option<(Piece<Kernel>, f64)> {
+/// Whether no core is left: without the lock the threads would wait for a CPU instead.
+fn is_machine_full(facts: &Facts<'_>) -> bool {
+    facts.host.is_some_and(|host| host.idle_cores < IDLE_MAX_CORES * host.cores)
+}
+
+/// That threads hand something on to each other, one waiting for the other; for how much of their time, and how many.
+///
+/// Runtimes let idle threads wake each other too: so at least half of the requests that are in the target must be in such
+/// waits, and the target must not be waiting for replies of its own.
+fn handed_on(facts: &Facts<'_>, in_ns: f64) -> Option<(Piece<Kernel>, f64, usize)> {
     let handovers = facts.handovers().filter(|h| h.threads >= 2 && h.whole_ns > 0.0)?;
     let share = (handovers.handed_on_ns / handovers.whole_ns).min(1.0);
-    let is_often = handovers.count as f64 >= OFTEN_MIN * facts.window_replies()?;
+    let in_target = facts.recording.totals.requests_per_s() * in_ns / 1e9;
+    let asks =
+        facts.snapshots().filter(|s| s.outgoing.iter().any(|o| o.metrics.of("awaiting").unwrap_or(0) > 0)).count();
     let text = format!(
-        "{} threads woke each other from waits in futex, {} on average, {} of the time they had work",
+        "{} threads woke each other from waits in futex, {} on average, {} of the time they had work; {:.1} waited so at a time, with {in_target:.1} requests in the target",
         handovers.threads,
         duration(handovers.handed_on_ns / handovers.count.max(1) as f64),
-        percent(share)
+        percent(share),
+        handovers.waiting
     );
     let kernel = facts.piece::<Kernel>(text, "futex.handed_on_share", share, "ratio").from(FUTEX_SHARE.value);
-    (share >= FUTEX_SHARE.value && is_often).then_some((kernel, share))
+    let is_requests = handovers.waiting >= 0.5 * (in_target - 1.0).max(1.0);
+    let is_asking = asks * 2 >= facts.snapshots().count().max(1);
+    (share >= FUTEX_SHARE.value && is_requests && !is_asking).then_some((kernel, share, handovers.threads))
 }
 
 fn title(threads: usize, share: f64) -> String {

@@ -96,15 +96,20 @@ fn held_by_others(facts: &Facts<'_>) -> Option<Verdict<OfTarget>> {
     if longest < READINGS_MIN {
         return None;
     }
-    let text = format!("in {longest} readings one after the other all {most} workers waited in a receive on one connection, and none for a server that it asks");
-    let process = facts.piece::<Process>(text, "target.readings_all_receiving", longest as f64, "readings").from(READINGS_MIN as f64);
+    let text = format!(
+        "in {longest} readings one after the other all {most} workers waited in a receive on one connection, and none for a server that it asks"
+    );
+    let process = facts
+        .piece::<Process>(text, "target.readings_all_receiving", longest as f64, "readings")
+        .from(READINGS_MIN as f64);
     let unanswered = crate::ledger::failures(facts) + facts.recording.totals.in_flight_at_end as f64;
     let text = format!("not one request was answered meanwhile; {unanswered:.0} had no reply in all");
     let client = facts.piece::<Client>(text, "requests.unanswered", unanswered, "requests").from(1.0);
     if unanswered < 1.0 {
         return None;
     }
-    let title = format!("each of the target's {most} workers waits for a client that sends nothing: nobody else is served");
+    let title =
+        format!("each of the target's {most} workers waits for a client that sends nothing: nobody else is served");
     Some(
         Verdict::proved(Severity::Error, title, client, process)
             .explains(LossKind::Failed, 0.95, 0.8, 1.0)
