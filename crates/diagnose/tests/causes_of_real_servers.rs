@@ -96,12 +96,29 @@ fn a_lock_is_for_information_where_no_core_is_left() {
     let ring = [(20, "thread", 23), (21, "thread", 20), (22, "thread", 21), (23, "thread", 22)];
     let severity = |recording: &Recording| of(&diagnose(recording), "lock-contention").severity;
     assert_eq!(severity(&woken(&four(), &ring, &[FutexUse::default()])), Severity::Error);
-    let mut full = woken(&four(), &ring, &[FutexUse::default()]);
+    let used = |cores| four().each(move |s| s.target_summed = Some(cores));
+    let mut full = woken(&used(1.2), &ring, &[FutexUse::default()]);
     for (second, snapshot) in full.snapshots.iter_mut().enumerate() {
         let cpu = snapshot.cpu.as_mut().unwrap();
         (cpu.idle_ns, cpu.user_ns) = (0, 2 * SECOND * second as u64);
     }
     assert_eq!(severity(&full), Severity::Info);
+    // Others have the cores: that makes its lock no better.
+    let mut others = woken(&used(0.1), &ring, &[FutexUse::default()]);
+    for (second, snapshot) in others.snapshots.iter_mut().enumerate() {
+        let cpu = snapshot.cpu.as_mut().unwrap();
+        (cpu.idle_ns, cpu.user_ns) = (0, 2 * SECOND * second as u64);
+    }
+    assert_eq!(severity(&others), Severity::Error);
+}
+
+#[test]
+fn threads_that_one_gives_work_to_wait_for_no_lock_though_at_one_futex() {
+    let pool = FutexUse { address: 1, waiters: 3, count: 50, ns: 2_100_000_000, ..FutexUse::default() };
+    let given = [(21, "thread", 20), (22, "thread", 20), (23, "thread", 20)];
+    assert_eq!(status(&woken(&waiting(), &given, std::slice::from_ref(&pool)), "lock-contention"), Status::Refuted);
+    let ring = [(20, "thread", 23), (21, "thread", 20), (22, "thread", 21), (23, "thread", 22)];
+    assert_eq!(status(&woken(&waiting(), &ring, &[pool]), "lock-contention"), Status::Supported);
 }
 
 #[test]

@@ -78,7 +78,8 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     let verdict = Verdict::proved(Severity::Warning, title, process, kernel);
     let verdict = match (facts.wait_ns_per_request(), in_target_ns(facts)) {
         (Some(wait_ns), Some(in_ns)) if in_ns > 0.0 => {
-            let most = (wait_ns / in_ns).min(1.0);
+            // Where one thread serves all, every request that comes while it waits for a CPU waits with it.
+            let most = if facts.working().len() == 1 { share } else { (wait_ns / in_ns).min(1.0) };
             verdict.explains(LossKind::Slow, most / 2.0, 0.0, most)
         }
         _ => verdict,

@@ -22,6 +22,8 @@ const IDLE_MAX: f64 = 0.5;
 const READINGS_MIN: usize = 3;
 /// Of the machine's cores, less than this idle is as good as none.
 const IDLE_MAX_CORES: f64 = 0.1;
+/// Of all cores, so much is the target's part at least (`at-its-limit` has the same).
+const USED_MIN: f64 = 0.25;
 /// Waits of which so much ends by itself are sleeps.
 const SLEPT_MIN: f64 = 0.7;
 /// So many waits there must be for a reply.
@@ -73,6 +75,11 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         if worst.waiters as usize > working.len() {
             return Verdict::refuted("more threads wait at one place than work: it is where idle ones stand");
         }
+        if is_for_work(facts) {
+            return Verdict::refuted(
+                "no thread woke another that waited in futex and was woken so itself: idle ones stand there",
+            );
+        }
         let share = (worst.ns as f64 / whole_ns).min(1.0);
         let text = format!(
             "{} threads waited at one futex ({}) for {} of the time they had work, {} on average",
@@ -107,9 +114,15 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     supported(Verdict::proved(severity, title(working.len(), futex), process, client), futex).confidence(0.6)
 }
 
-/// Whether no core is left: without the lock the threads would wait for a CPU instead.
+/// Whether no core is left, and the target has its part of them: without the lock its threads would wait for a CPU instead.
 fn is_machine_full(facts: &Facts<'_>) -> bool {
-    facts.host.is_some_and(|host| host.idle_cores < IDLE_MAX_CORES * host.cores)
+    let used = facts.target_cores.unwrap_or(0.0);
+    facts.host.is_some_and(|host| host.idle_cores < IDLE_MAX_CORES * host.cores && used >= USED_MIN * host.cores)
+}
+
+/// Whether threads that wait at one futex do not wake each other: they wait for somebody to give them work.
+fn is_for_work(facts: &Facts<'_>) -> bool {
+    facts.handovers().is_some_and(|handovers| handovers.count == 0)
 }
 
 /// That threads hand something on to each other, one waiting for the other; for how much of their time, and how many.
