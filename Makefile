@@ -4,7 +4,7 @@ CARGO ?= cargo
 export CARGO_TERM_PROGRESS_WHEN ?= never
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build release check test truth truth-shares soak lint format doc fuzz audit sbom bench instructions packages man
+.PHONY: help demo build release check test truth truth-recordings truth-shares soak lint format doc fuzz audit sbom bench instructions packages man
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -28,9 +28,13 @@ test: ## all tests; installs what they run against
 check: ## what a change needs before it is shown: format, clippy, unit tests and simulation of the crates it touches
 	@scripts/check.sh
 
-truth: ## known causes, run live: is each found, first, and nothing else? writes docs/truth.md (ten minutes; RUNS=10 each so often)
-	@scripts/packages.sh test
-	PLIMSOLL_TRUTH=$(or $(CASES),all) PLIMSOLL_TRUTH_RUNS=$(or $(RUNS),1) $(CARGO) test -p plimsoll --test truth -- --nocapture
+truth: ## known causes, run live, real servers among them; writes docs/truth.md; CASES=real/nginx RUNS=10 SEED=7 (goes on where 7 was interrupted)
+	@scripts/packages.sh real
+	PLIMSOLL_TRUTH=$(or $(CASES),all) PLIMSOLL_TRUTH_RUNS=$(or $(RUNS),1) $(if $(SEED),PLIMSOLL_TRUTH_SEED=$(SEED)) $(CARGO) test -p plimsoll --test truth -- --nocapture
+
+truth-recordings: ## the recordings of known causes by which rules are tested without root, made anew: a run of each case
+	@scripts/packages.sh real
+	PLIMSOLL_TRUTH=$(or $(CASES),all) PLIMSOLL_TRUTH_RECORD=1 $(CARGO) test -p plimsoll --test truth -- --nocapture
 
 truth-shares: ## defects of known cost, run live: is the share that is stated the one they have? RUNS=10 each so often
 	PLIMSOLL_SHARES=$(or $(RUNS),10) $(CARGO) test -p plimsoll --test shares -- --nocapture

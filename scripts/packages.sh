@@ -2,13 +2,15 @@
 # Installs the Debian packages that are missing, and says which. Nothing else is changed.
 #   scripts/packages.sh build        what compiling needs
 #   scripts/packages.sh test         and what the tests run against (real servers and clients)
+#   scripts/packages.sh real         and the servers of truth/real
 #   scripts/packages.sh bench        and the peers that bench/ compares with
 #   scripts/packages.sh instructions what counting instructions needs
 #   scripts/packages.sh lint         what compiling needs, and the spell checker
 set -euo pipefail
 
 build=(gcc g++ libc6-dev make clang pkg-config libelf-dev zlib1g-dev)
-test=(python3 nginx-light curl openssl wrk apache2-utils procps util-linux iproute2 iptables haproxy redis-server redis-tools strace sysstat nmon nghttp2-client qemu-system-x86 busybox-static)
+test=(python3 nginx-light curl openssl wrk apache2-utils procps util-linux iproute2 iptables redis-server redis-tools strace sysstat nmon nghttp2-client qemu-system-x86 busybox-static)
+real=(gunicorn haproxy pgbouncer postgresql mariadb-server puma dnsmasq-base python3-psycopg2 python3-pymysql nodejs default-jdk-headless golang-go stress-ng)
 bench=(python3)
 lint=(codespell)
 instructions=(valgrind)
@@ -16,11 +18,12 @@ instructions=(valgrind)
 case "${1:-test}" in
 build) wanted=("${build[@]}") ;;
 test) wanted=("${build[@]}" "${test[@]}") ;;
+real) wanted=("${build[@]}" "${test[@]}" "${real[@]}") ;;
 bench) wanted=("${build[@]}" "${test[@]}" "${bench[@]}") ;;
 lint) wanted=("${build[@]}" "${lint[@]}") ;;
 instructions) wanted=("${build[@]}" "${instructions[@]}") ;;
 *)
-    echo "usage: $0 build|test|bench|instructions|lint (got '$1')" >&2
+    echo "usage: $0 build|test|real|bench|instructions|lint (got '$1')" >&2
     exit 2
     ;;
 esac

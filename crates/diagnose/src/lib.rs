@@ -43,6 +43,7 @@ use model::Recording;
 use model::finding::{About, Diagnosis, Finding, Loss, LossKind, Severity, Status};
 use rule::{Bearing, Needs, Verdict};
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use validity::Judged;
 
 /// A cause that can explain less of the time lost than this share is for information.
@@ -110,8 +111,10 @@ pub fn diagnose_with(recording: &Recording, history: &History) -> Diagnosis {
     findings.iter_mut().for_each(weigh);
     // A stable sort: equals stay in the registries' order.
     findings.sort_by(|a, b| place(b, &losses).total_cmp(&place(a, &losses)));
+    let severities: BTreeMap<String, Severity> = findings.iter().map(|f| (f.id.clone(), severity_rank(f))).collect();
     findings.sort_by_key(|f| {
-        (rank(f.status), Reverse(severity_rank(f)), f.about == About::Target && !f.because_of.is_empty())
+        let severity = severity_with_symptoms(f, &severities);
+        (rank(f.status), Reverse(severity), f.about == About::Target && !f.because_of.is_empty())
     });
     ledger::settle(&facts, &mut losses, &findings, slow.map(|(_, time)| time));
     let expectations = expectations::judge(&facts, &validity);
@@ -170,6 +173,16 @@ fn rank(status: Status) -> u8 {
         Status::Refuted => 2,
         Status::NotApplicable => 3,
     }
+}
+
+/// A root is as severe as the worst that it brings about: a warning that explains an error stands before it. What is for
+/// information remains so.
+fn severity_with_symptoms(finding: &Finding, severities: &BTreeMap<String, Severity>) -> Severity {
+    let own = severity_rank(finding);
+    if own == Severity::Info {
+        return own;
+    }
+    finding.causes.iter().filter_map(|id| severities.get(id)).copied().fold(own, Severity::max)
 }
 
 /// Only what is supported is as severe as its rule says.

@@ -4,6 +4,7 @@
 //! the user is root, `PLIMSOLL_TEST_NO_SKIP=1` turns every skip into a failure.
 
 pub mod certificates;
+pub mod family;
 pub mod guest;
 pub mod network;
 pub mod nginx;

@@ -1,26 +1,30 @@
-//! A case, how it is run, and what came of it.
+//! A case as its `case.toml` says it, and what a run's seed makes of it.
 
-use crate::common::{BIN, command as plimsoll, finish};
-use serde::Deserialize;
-use serde_json::Value;
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::net::TcpStream;
-use std::path::Path;
-use std::process::{Command, Stdio};
-use testkit::network::{of_its_own, of_process};
-use testkit::process::Guard;
-use testkit::wait_until;
+use std::path::{Path, PathBuf};
 
 /// What a folder of `truth/` says.
+///
+/// In commands, files, addresses and load `{port}`, `{port1}` to `{port4}`, `{dir}`, `{truth}`, `{plimsoll}` and the names of `draw`
+/// stand for what they are in a run; in proofs also `{pid}`, the target's process.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Case {
-    /// The folder's name.
+    /// The folder below `truth/`, and the load where the case has several.
     #[serde(skip)]
     pub name: String,
+    /// The folder.
+    #[serde(skip)]
+    pub folder: PathBuf,
+    /// What the file says, by checksum: a result of another text is none of this case.
+    #[serde(skip)]
+    pub checksum: u32,
     /// Arguments of `plimsoll serve`, without `--listen`.
     pub serve: Option<Vec<String>>,
-    /// Or another server's command; `{port}`, `{port1}`, `{dir}`, `{truth}` and `{plimsoll}` stand for those of the run.
+    /// Or another server's command.
     pub command: Option<Vec<String>>,
     /// Programs that it needs beside the command's own.
     #[serde(default)]
@@ -28,31 +32,86 @@ pub struct Case {
     /// Whether all of it, the load too, runs in a network of its own: with a loopback that nobody else uses, and settings of its
     /// own.
     #[serde(default)]
-    own_network: bool,
+    pub own_network: bool,
     /// Commands of a shell that come to an end before anything is started.
     #[serde(default)]
-    prepare: Vec<String>,
-    /// What else runs: backends, somebody who floods, a path that delays.
+    pub prepare: Vec<String>,
+    /// What else runs: backends, neighbours, silent clients, somebody who floods, a path that delays.
     #[serde(default)]
-    beside: Vec<Beside>,
-    url: String,
-    load: Vec<String>,
-    observe: String,
-    seconds: u64,
+    pub beside: Vec<Beside>,
+    /// Where the load goes.
+    pub url: String,
+    /// Arguments of `plimsoll load`.
+    pub load: Vec<String>,
+    /// The level that is observed.
+    pub observe: String,
+    /// How long the load is on.
+    pub seconds: u64,
+    /// Whether the server's defects begin part-way in half of the runs: `{moment}` seconds after its start.
+    #[serde(default)]
+    pub part_way: bool,
+    /// Whole numbers that a run's seed draws, each from one to another.
+    #[serde(default)]
+    pub draw: BTreeMap<String, [u64; 2]>,
+    /// The rates, as multiples of what a closed load of as many connections reaches just before: a case each.
+    #[serde(default)]
+    of_limit: Vec<f64>,
+    /// The rate of this one.
+    #[serde(skip)]
+    pub rate_of_limit: Option<f64>,
+    /// What a user sees of it: without that a run shows nothing.
+    pub visible: Option<Visible>,
+    /// That the cause is there, read by something else than plimsoll.
+    #[serde(default)]
+    pub proof: Vec<Proof>,
+    /// Why the case cannot be right yet. Its runs are listed, and count for nothing.
+    pub not_yet: Option<String>,
     /// What must be found.
     pub expect: Expected,
+    /// Files of the run's folder, by name.
     #[serde(default)]
-    files: BTreeMap<String, String>,
+    pub files: BTreeMap<String, String>,
 }
 
 /// A process beside the target.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Beside {
+pub struct Beside {
     /// Its command.
-    command: Vec<String>,
+    pub command: Vec<String>,
     /// A command of a shell that succeeds from when on it is ready.
-    ready: Option<String>,
+    pub ready: Option<String>,
+    /// Commands of a shell after that, before the next is started.
+    #[serde(default)]
+    pub prepare: Vec<String>,
+    /// It starts so far into the load, as a share of its time; before the target where that is not said.
+    pub from: Option<f64>,
+}
+
+/// What a user sees. All that is said must hold; of the later part of a run, where causes have begun.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Visible {
+    /// Requests that failed or never ended in the whole run, at least.
+    pub failed: Option<u64>,
+    /// The median of response times is at least so long in most intervals, milliseconds.
+    pub p50_ms: Option<f64>,
+    /// The same of one in a hundred.
+    pub p99_ms: Option<f64>,
+}
+
+/// A reading that shows the cause.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Proof {
+    /// What it is.
+    pub of: String,
+    /// A command of a shell; the last word that it prints is a number. Run twice a second while the load is on.
+    pub reads: String,
+    /// The last reading is greater than the first by so much at least.
+    pub grows: Option<f64>,
+    /// One of the readings is so great.
+    pub reaches: Option<f64>,
 }
 
 /// What must be found.
@@ -65,175 +124,98 @@ pub struct Expected {
     pub appear: Vec<String>,
     /// These may be above "info" beside it.
     pub also: Vec<String>,
+    /// These must not be found at all, not for information either.
+    pub never: Vec<String>,
     /// Where nothing gives: how it stands, one of these.
     pub standing: Vec<String>,
 }
 
-/// What came of a run.
-#[derive(Debug, Clone)]
-pub struct Outcome {
-    /// The id of what gives first; of a limit too.
-    pub first: Option<String>,
-    /// How it stands.
-    pub standing: String,
-    /// The sentence.
-    pub text: String,
-    /// Findings of the target above "info".
-    pub above: Vec<String>,
-    /// All of the target that were supported.
-    pub supported: Vec<String>,
-    /// Whether more wanted to run on the machine than it has cores, and by how much: the load average of the last minute.
-    pub crowded: Option<f64>,
+impl Expected {
+    /// Every id it names.
+    pub fn ids(&self) -> impl Iterator<Item = &String> {
+        [&self.first, &self.appear, &self.also, &self.never].into_iter().flatten()
+    }
+}
+
+/// What a seed makes of a case.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Drawn {
+    /// The seed: the same makes the same of the same case.
+    pub seed: u64,
+    /// What stands for which name.
+    pub values: BTreeMap<String, u64>,
+    /// When the defects begin, seconds after the server's start.
+    pub moment_s: Option<f64>,
 }
 
 /// All cases, by name.
 pub fn cases() -> Vec<Case> {
-    let folder = testkit::workspace().join("truth");
-    let mut all: Vec<Case> = std::fs::read_dir(folder)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.is_dir())
-        .map(|path| {
-            let text = std::fs::read_to_string(path.join("case.toml")).unwrap();
-            let case: Case = toml::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-            Case { name: path.file_name().unwrap().to_str().unwrap().to_owned(), ..case }
-        })
-        .collect();
+    let root = testkit::workspace().join("truth");
+    let mut all = Vec::new();
+    read_below(&root, &root, &mut all);
     all.sort_by(|a, b| a.name.cmp(&b.name));
     all
 }
 
+fn read_below(root: &Path, folder: &Path, all: &mut Vec<Case>) {
+    for path in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_dir()) {
+        let Ok(text) = std::fs::read_to_string(path.join("case.toml")) else {
+            read_below(root, &path, all);
+            continue;
+        };
+        let case: Case = toml::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let name = path.strip_prefix(root).unwrap().to_str().unwrap().to_owned();
+        let case = Case { name, checksum: crc32fast::hash(text.as_bytes()), folder: path, ..case };
+        if case.of_limit.is_empty() {
+            all.push(case);
+            continue;
+        }
+        for rate in &case.of_limit {
+            let name = format!("{}@{rate}", case.name);
+            all.push(Case { name, rate_of_limit: Some(*rate), ..case.clone() });
+        }
+    }
+}
+
 impl Case {
-    /// The program of another server that is not here.
-    pub fn missing_program(&self) -> Option<&str> {
-        let own = self.command.as_ref().and_then(|command| command.first());
-        let all = own.into_iter().chain(self.beside.iter().filter_map(|one| one.command.first())).chain(&self.needs);
-        let mut missing = all.filter(|program| *program != "{plimsoll}" && testkit::program(program).is_none());
-        missing.next().map(String::as_str)
+    /// The programs that are not here.
+    pub fn missing_programs(&self) -> Vec<&str> {
+        let besides = self.beside.iter().filter_map(|beside| beside.command.first());
+        let own = self.command.iter().filter_map(|command| command.first());
+        let is_missing =
+            |name: &&str| !name.starts_with('/') && !name.starts_with('{') && testkit::program(name).is_none();
+        let is_absent = |name: &&str| name.starts_with('/') && !Path::new(name).exists();
+        let all = self.needs.iter().chain(own).chain(besides).map(String::as_str);
+        all.filter(|name| is_missing(name) || is_absent(name)).collect()
     }
 
-    /// Starts the target, puts the load on, reads the report.
-    pub fn run(&self) -> Outcome {
-        let folder = tempfile::tempdir().unwrap();
-        // A server that gives up its rights must read its files.
-        std::fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-        let address = testkit::nginx::free_address().unwrap();
-        let port1 = testkit::nginx::free_address().unwrap().port().to_string();
-        let (port, dir) = (address.port().to_string(), folder.path().to_str().unwrap().to_owned());
-        let truth = testkit::workspace().join("truth").to_str().unwrap().to_owned();
-        let filled = |text: &str| {
-            let text = text.replace("{port}", &port).replace("{port1}", &port1);
-            text.replace("{dir}", &dir).replace("{plimsoll}", BIN).replace("{truth}", &truth)
-        };
-        let network = self.own_network.then(|| Guard::spawn(of_its_own(Command::new("sleep").arg("600"))).unwrap());
-        let placed = |mut command: Command| {
-            if let Some(network) = &network {
-                of_process(&mut command, network.pid()).unwrap();
+    /// What a seed makes of it.
+    pub fn draw(&self, seed: u64) -> Drawn {
+        // Cases differ under one seed.
+        let mut random = StdRng::seed_from_u64(seed ^ u64::from(self.checksum) << 32);
+        let values =
+            self.draw.iter().map(|(name, [low, high])| (name.clone(), random.random_range(*low..=*high))).collect();
+        let is_late = self.part_way && random.random_bool(0.5);
+        let moment_s = (f64::from(random.random_range(25..=45_u32)) / 100.0 * self.seconds as f64).max(1.0);
+        Drawn { seed, values, moment_s: is_late.then_some((moment_s * 10.0).round() / 10.0) }
+    }
+
+    /// How long the load is on with what was drawn: a cause that begins late has as long as one from the start.
+    pub fn load_s(&self, drawn: &Drawn) -> f64 {
+        self.seconds as f64 + drawn.moment_s.unwrap_or(0.0)
+    }
+
+    /// Arguments of `plimsoll serve` with what was drawn.
+    pub fn serve_words(&self, drawn: &Drawn) -> Option<Vec<String>> {
+        let mut words = self.serve.clone()?;
+        let Some(moment_s) = drawn.moment_s else { return Some(words) };
+        let mut is_defect = false;
+        for word in &mut words {
+            if is_defect {
+                word.push_str(&format!("@{}ms", (moment_s * 1e3) as u64));
             }
-            command
-        };
-        let shell = |text: &str| {
-            let mut shell = Command::new("bash");
-            shell.args(["-c", &filled(text)]).current_dir(folder.path()).stdout(Stdio::null()).stderr(Stdio::null());
-            placed(shell).status().unwrap().success()
-        };
-        for (name, text) in &self.files {
-            std::fs::write(folder.path().join(name), filled(text)).unwrap();
+            is_defect = word == "--defect";
         }
-        for text in &self.prepare {
-            assert!(shell(text), "{}: {text}", self.name);
-        }
-        let mut besides = Vec::new();
-        for beside in &self.beside {
-            let mut words = beside.command.iter().map(|word| filled(word));
-            let mut command = Command::new(words.next().unwrap());
-            command.args(words).current_dir(folder.path()).stdout(Stdio::null()).stderr(Stdio::null());
-            besides.push(Guard::spawn(&mut placed(command)).unwrap());
-            if let Some(ready) = &beside.ready {
-                wait_until(ready, || shell(ready));
-            }
-        }
-        let mut target = match (&self.serve, &self.command) {
-            (Some(serve), _) => {
-                let mut target = Command::new(BIN);
-                target
-                    .arg("serve")
-                    .args(serve.iter().map(|word| filled(word)))
-                    .args(["--listen", &address.to_string()]);
-                target
-            }
-            (None, Some(command)) => {
-                let mut words = command.iter().map(|word| filled(word));
-                let mut target = Command::new(words.next().unwrap());
-                target.args(words);
-                target
-            }
-            (None, None) => panic!("{}: no target", self.name),
-        };
-        // On a disk: a log in memory waits for nothing.
-        target.current_dir(folder.path()).env("TMPDIR", "/var/tmp").stdout(Stdio::null()).stderr(Stdio::null());
-        let _guard = Guard::spawn(&mut placed(target)).unwrap();
-        wait_until("the target listens", || match self.own_network {
-            true => shell("exec 3<>/dev/tcp/127.0.0.1/{port}"),
-            false => TcpStream::connect(address).is_ok(),
-        });
-        let (url, seconds) = (filled(&self.url), format!("{}s", self.seconds));
-        let load: Vec<String> = self.load.iter().map(|word| filled(word)).collect();
-        let mut arguments = vec!["load", &url, "-d", &seconds, "--observe", &self.observe, "--no-record", "--json"];
-        arguments.extend(load.iter().map(String::as_str));
-        let run = finish(&mut placed(plimsoll(&arguments)));
-        assert!(run.stdout.starts_with('{'), "{}: {arguments:?}:\n{}{}", self.name, run.stdout, run.stderr);
-        Outcome::of(&run.json())
+        Some(words)
     }
-}
-
-impl Outcome {
-    fn of(report: &Value) -> Self {
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let of_target = || report["findings"].as_array().unwrap().iter().filter(|f| f["about"] == "target");
-        Outcome {
-            first: report["gives"]["finding"].as_str().map(str::to_owned),
-            standing: text(&report["gives"]["standing"]),
-            text: text(&report["gives"]["text"]),
-            above: of_target().filter(|f| f["severity"] != "info").map(|f| text(&f["id"])).collect(),
-            supported: of_target().map(|f| text(&f["id"])).collect(),
-            crowded: crowded(),
-        }
-    }
-
-    /// Findings above "info" that are none of the case's.
-    pub fn wrong(&self, case: &Case) -> Vec<&str> {
-        let expect = &case.expect;
-        let is_expected =
-            |id: &str| [&expect.first, &expect.appear, &expect.also].iter().any(|ids| ids.iter().any(|i| i == id));
-        let is_crowds = |id: &str| id == "cpu-contention" && self.crowded.is_some();
-        self.above.iter().map(String::as_str).filter(|id| !is_expected(id) && !is_crowds(id)).collect()
-    }
-
-    /// Whether it is as the case says.
-    pub fn is_right(&self, case: &Case) -> bool {
-        let expect = &case.expect;
-        let is_first = expect.first.is_empty() || self.first.as_ref().is_some_and(|first| expect.first.contains(first));
-        let is_standing = expect.standing.is_empty()
-            || expect.standing.contains(&self.standing)
-            || (self.crowded.is_some() && self.first.as_deref() == Some("cpu-contention"))
-            || (self.crowded.is_some() && self.standing == "unexplained" && self.above.is_empty());
-        let appear = expect.appear.iter().all(|id| self.supported.contains(id));
-        is_first && is_standing && appear && self.wrong(case).is_empty()
-    }
-
-    /// In a line.
-    pub fn line(&self, case: &Case) -> String {
-        let mark = if self.is_right(case) { "right" } else { "WRONG" };
-        let crowd = self.crowded.map_or(String::new(), |load| format!(" (load {load:.1})"));
-        format!("{mark} {} {:?} {}{crowd}", self.standing, self.supported, self.text)
-    }
-}
-
-/// The load average of the last minute, where it is more than the machine has cores by one.
-fn crowded() -> Option<f64> {
-    let text = std::fs::read_to_string(Path::new("/proc/loadavg")).ok()?;
-    let load: f64 = text.split_whitespace().next()?.parse().ok()?;
-    let cores = std::thread::available_parallelism().ok()?.get() as f64;
-    (load > cores + 1.0).then_some(load)
 }

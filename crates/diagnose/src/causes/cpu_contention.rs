@@ -17,6 +17,9 @@ use model::finding::{LossKind, Severity};
 const WANTED_MIN: f64 = 0.1;
 /// More idle cores than this: whoever waited could have had one.
 const IDLE_MAX: f64 = 0.5;
+/// Who waits so much of the time is not let onto the cores that idle: an affinity or a cpuset keeps it where others are, or
+/// they came part-way.
+const PINNED: f64 = 0.4;
 
 /// See the file's head.
 pub const RULE: CauseRule = CauseRule {
@@ -25,6 +28,14 @@ pub const RULE: CauseRule = CauseRule {
     reads: &[&["process/threads"], &["process/neighbours"]],
     judge,
 };
+
+/// Whether others had the CPU that the target wanted, for whoever asks whose doing late replies are.
+pub(crate) fn is_contended(facts: &Facts<'_>) -> bool {
+    let others: f64 = facts.neighbours.iter().map(|neighbour| neighbour.cores).sum();
+    let waited = facts.target_threads.iter().filter_map(|thread| Some((thread.run?, thread.wait?)));
+    let is_kept = |(run, wait): (f64, f64)| run + wait >= WANTED_MIN && wait > THREAD_WAIT.value * (run + wait);
+    !facts.is_target_elsewhere() && others >= NEIGHBOURS.value && waited.into_iter().any(is_kept)
+}
 
 /// That the target waited for CPUs that others had.
 pub(super) struct Contention {
@@ -91,10 +102,12 @@ pub(super) fn contention(facts: &Facts<'_>) -> Result<Contention, Box<Verdict<Of
     if cores < NEIGHBOURS.value {
         return Err(refuted("it waited for its own threads and for the generator beside it"));
     }
-    if facts.host.is_some_and(|host| host.idle_cores > IDLE_MAX) {
+    if share < PINNED && facts.host.is_some_and(|host| host.idle_cores > IDLE_MAX) {
         return Err(refuted("cores stood idle"));
     }
     let of_time = facts.wait_ns_per_request().zip(in_target_ns(facts)).filter(|(_, in_ns)| *in_ns > 0.0);
-    let of_time = of_time.map(|(wait_ns, in_ns)| (wait_ns / in_ns).min(1.0));
+    // Where one thread serves all, every request that comes while it waits for a CPU waits with it.
+    let serves_alone = facts.working().len() == 1;
+    let of_time = of_time.map(|(wait_ns, in_ns)| if serves_alone { share } else { (wait_ns / in_ns).min(1.0) });
     Ok(Contention { waited, share, of_time, others })
 }

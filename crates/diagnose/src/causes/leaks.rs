@@ -20,6 +20,8 @@ const KEPT: f64 = 0.95;
 /// A leak of connections or descriptors is at least so many of those that ended.
 const OF_ENDED_MIN: f64 = 0.2;
 
+/// How well a line must fit readings of memory against connections (r²): the catalogue's.
+const FIT_MIN: f64 = 0.95;
 /// Of fewer connections what each takes is lost in what a program takes at its start.
 const CONNECTIONS_MIN: f64 = 32.0;
 
@@ -40,7 +42,7 @@ pub const MEMORY: CauseRule =
 pub const PER_CONNECTION: CauseRule = CauseRule {
     id: "memory-per-connection",
     needs: Needs::Connections,
-    reads: &[&["process/memory"]],
+    reads: &[&["process/memory"], &["network/connections"]],
     judge: per_connection,
 };
 
@@ -167,22 +169,26 @@ fn memory(facts: &Facts<'_>) -> Verdict<OfTarget> {
 }
 
 fn per_connection(facts: &Facts<'_>) -> Verdict<OfTarget> {
-    let before = facts.recording.snapshots.iter().find_map(|s| of_target(s, |process| process.rss_bytes));
-    let values = readings(facts, |s| of_target(s, |process| process.rss_bytes));
-    let open = facts.recording.totals.connections_max as f64;
-    let (Some(before), Some(last)) = (before, values.get(values.len() / 2)) else {
+    // Before the load too: then there are none.
+    let both = |s: &Snapshot| {
+        let memory = of_target(s, |process| process.rss_bytes)? as f64;
+        Some((s.network.of("connections_looked_at")? as f64, memory))
+    };
+    let readings: Vec<(f64, f64)> = facts.recording.snapshots.iter().filter_map(both).collect();
+    let Some((least, most)) = readings.iter().map(|(open, _)| *open).fold(None, |range: Option<(f64, f64)>, open| {
+        Some(range.map_or((open, open), |(least, most)| (least.min(open), most.max(open))))
+    }) else {
         return Verdict::not_observable(
             "memory of a connection",
-            "the target's memory was not read before and during the load",
+            "the target's memory was not read together with its connections",
         );
     };
-    if open < CONNECTIONS_MIN || steady(&values).is_some_and(|grown| grown > LEAK_MEMORY.value) {
-        return Verdict::refuted("too few connections, or memory that grows with time");
+    if most - least < CONNECTIONS_MIN || readings.len() < READINGS_MIN {
+        return Verdict::refuted("too few connections came or went");
     }
-    let each = (last - before as f64) / open;
+    let (each, fit) = line_through(&readings);
     let text = format!(
-        "its resident memory was {} more with {open:.0} connections than before: {} each",
-        show_bytes((last - before as f64).max(0.0)),
+        "its resident memory rose by {} with each connection, from {least:.0} to {most:.0} of them (r² {fit:.2})",
         show_bytes(each.max(0.0))
     );
     let process =
@@ -190,11 +196,39 @@ fn per_connection(facts: &Facts<'_>) -> Verdict<OfTarget> {
     if each < MEMORY_PER_CONNECTION.value {
         return Verdict::refuted("a connection takes little memory").because(process.into());
     }
-    let client =
-        facts.piece::<Client>(format!("{open:.0} connections were open"), "connections.max", open, "connections");
+    if fit < FIT_MIN {
+        return Verdict::refuted("its memory grew, and not as its connections did").because(process.into());
+    }
+    let text = format!("up to {most:.0} connections were established");
+    let sockets = facts.piece::<Sockets>(text, "connections_looked_at", most, "connections");
     let title = format!("each connection takes {} of the target's memory", show_bytes(each));
-    Verdict::proved(Severity::Info, title, process, client)
-        .remedy("Smaller buffers for each connection, or buffers only while a request is under way")
+    Verdict::proved(Severity::Info, title, process, sockets)
+        .remedy("Smaller buffers for each connection, or buffers only while a request is under way; limit what a slow reader can hold")
         .check("grep VmRSS /proc/PID/status, with 0, 100 and 200 connections open")
         .confidence(0.7)
+}
+
+/// The slope of the least-squares line through points, and r², the share of the spread that it explains.
+fn line_through(points: &[(f64, f64)]) -> (f64, f64) {
+    let count = points.len().max(1) as f64;
+    let mean = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / count;
+    let (x, y) = (mean(|p| p.0), mean(|p| p.1));
+    let sum = |of: &dyn Fn(f64, f64) -> f64| points.iter().map(|p| of(p.0 - x, p.1 - y)).sum::<f64>();
+    let (xx, xy, yy) = (sum(&|dx, _| dx * dx), sum(&|dx, dy| dx * dy), sum(&|_, dy| dy * dy));
+    if xx <= 0.0 || yy <= 0.0 { (0.0, 0.0) } else { (xy / xx, xy * xy / (xx * yy)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_found_and_how_well_it_fits() {
+        let (slope, fit) = line_through(&[(0.0, 5.0), (10.0, 25.0), (20.0, 45.0)]);
+        assert!((slope - 2.0).abs() < 1e-9 && (fit - 1.0).abs() < 1e-9, "{slope} {fit}");
+        let (_, fit) = line_through(&[(0.0, 5.0), (10.0, 0.0), (20.0, 5.0), (30.0, 0.0)]);
+        assert!(fit < 0.5, "{fit}");
+        assert_eq!(line_through(&[(1.0, 2.0), (1.0, 3.0)]), (0.0, 0.0));
+        assert_eq!(line_through(&[]), (0.0, 0.0));
+    }
 }

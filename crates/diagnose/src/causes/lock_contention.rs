@@ -1,19 +1,20 @@
 //! `lock-contention`: the target's working threads wait for each other at one lock.
 //!
-//! Evidence: (kernel) in the probes' windows, futex waits without a time limit at one address by two threads and more, or
-//! (process) readings of where the threads stood, a fifth of the working threads' time or more; and (client) requests took
-//! longer than the work in them. Threads that help and do not work (a collector's, a timer's) are left out, as idle ones wait
-//! in futex too; so are waits of threads that are without work, where no request waits (`loss`); and places where one thread
-//! lets others go that it does not wait for, as work is handed over so. Who held it, and whether it ran, is told where it was
-//! seen. Refuted below, and where several threads at a time are past it and wait, always as many: those are the places of a
-//! pool (`pool-exhausted`). Source:
-//! futex(2); the catalogue's fifth.
+//! Evidence: (kernel) in the probes' windows, waits in futex that threads ended for each other, each woken so itself, as many at a
+//! time as half of the requests in the target (`Handovers`); or futex waits without a time limit at one address by two threads
+//! and more; or (process) readings of where the threads stood, a fifth of the working threads' time or more; and (client)
+//! requests took longer than the work in them. Threads that help and do not work (a collector's, a timer's) are left out, as
+//! idle ones wait in futex too; so are waits that their own time limit ends; waits of threads that are without work, where
+//! no request waits (`loss`); and places where one thread lets others go that it does not wait for, as work is handed over so.
+//! Who held it, and whether it ran, is told where it was seen. For information where the target and it alone fills the machine's
+//! cores. Refuted below, and where several threads at a time are past it and wait, always as many: those are the places of a pool
+//! (`pool-exhausted`). Source: futex(2); the catalogue's fifth.
 
-use crate::evidence::{Client, Kernel, Process};
+use crate::evidence::{Client, Kernel, Piece, Process};
 use crate::facts::{Facts, Stand, duration, percent};
 use crate::ledger::in_target_ns;
 use crate::rule::{CauseRule, Needs, OfTarget, Verdict};
-use crate::thresholds::{FUTEX_SHARE, FUTEX_STANDS};
+use crate::thresholds::{FUTEX_SHARE, FUTEX_STANDS, NEIGHBOURS};
 use model::bpf::FutexUse;
 use model::finding::{Evidence, LossKind, Severity};
 use std::collections::BTreeSet;
@@ -23,6 +24,14 @@ const LINE_MIN: f64 = 2.0;
 /// More readings of threads that wait for events than these: there was no work for them.
 const IDLE_MAX: f64 = 0.5;
 const READINGS_MIN: usize = 3;
+/// Of the machine's cores, less than this idle is as good as none.
+const IDLE_MAX_CORES: f64 = 0.1;
+/// Of all cores, so much is the target's part at least (`at-its-limit` has the same).
+const USED_MIN: f64 = 0.25;
+/// Waits of which so much ends by itself are sleeps.
+const SLEPT_MIN: f64 = 0.7;
+/// So many waits there must be for a reply.
+const OFTEN_MIN: f64 = 0.02;
 
 /// See the file's head.
 pub const RULE: CauseRule = CauseRule {
@@ -55,6 +64,10 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         return Verdict::refuted("the target's threads queue for one of several places, not for a lock")
             .because(process);
     }
+    if let Some((kernel, share, threads)) = handed_on(facts, in_ns) {
+        let severity = if is_machine_full(facts) { Severity::Info } else { Severity::Error };
+        return supported(Verdict::proved(severity, title(threads, share), kernel, client), share);
+    }
     let events = stands.share(Stand::Events).unwrap_or(0.0);
     let futex = stands.share(Stand::Futex).unwrap_or(0.0);
     // A lock that processes share is another address in each: of these only where they stand is known.
@@ -65,15 +78,22 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
             facts.probes().into_iter().flat_map(|probes| &probes.futexes).filter(|f| f.waiters >= 2 && f.count > 0);
         // Where work is handed over, one side waits and another wakes it: that is no lock.
         let worst = at_one.filter(|f| facts.is_lock(f.pid, f.address) != Some(false));
-        // Of a thread's time, what it did not wait for work.
-        let idle_ns = facts.calls(&["epoll_wait", "epoll_pwait", "epoll_pwait2", "poll", "ppoll", "select"]).1;
-        let whole_ns = (calls_ns * working.len() as f64 - idle_ns).max(1.0);
+        // Of a thread's time, what it did not wait for work. Other threads' waits for it are none of theirs.
+        let whole_ns = facts.busy_ns().unwrap_or_else(|| {
+            let idle_ns = facts.calls(&["epoll_wait", "epoll_pwait", "epoll_pwait2", "poll", "ppoll", "select"]).1;
+            (calls_ns * working.len() as f64 - idle_ns).max(1.0)
+        });
         let Some(worst) = worst.max_by_key(|f| f.ns) else {
             return Verdict::refuted("no two threads of the target waited for each other at one lock");
         };
         // More waiters than work: the place where those wait that have nothing to do.
         if worst.waiters as usize > working.len() {
             return Verdict::refuted("more threads wait at one place than work: it is where idle ones stand");
+        }
+        if is_for_work(facts) && facts.is_lock(worst.pid, worst.address) != Some(true) {
+            return Verdict::refuted(
+                "no thread woke another that waited in futex and was woken so itself: idle ones stand there",
+            );
         }
         let share = (worst.ns as f64 / whole_ns).min(1.0);
         let text = format!(
@@ -84,11 +104,12 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
             duration(worst.ns as f64 / worst.count as f64)
         );
         let kernel = facts.piece::<Kernel>(text, "futex.wait_share", share, "ratio").from(FUTEX_SHARE.value);
-        let is_often = worst.count as f64 >= 0.02 * facts.window_replies().unwrap_or(f64::MAX);
+        let is_often = worst.count as f64 >= OFTEN_MIN * facts.window_replies().unwrap_or(f64::MAX);
         if share < FUTEX_SHARE.value || !is_often {
             return Verdict::refuted("the target's threads hardly waited at a lock").because(kernel.into());
         }
-        let verdict = Verdict::proved(Severity::Error, title(working.len(), share), kernel, client);
+        let severity = if is_machine_full(facts) { Severity::Info } else { Severity::Error };
+        let verdict = Verdict::proved(severity, title(working.len(), share), kernel, client);
         return supported(verdict.because_all(held_by(facts, worst)), share);
     }
     if stands.readings.len() < READINGS_MIN {
@@ -97,12 +118,52 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
             "fewer than three readings of where the threads stand; --observe windows times their waits",
         );
     }
+    if facts.slept_in_futex().is_some_and(|share| share >= SLEPT_MIN) {
+        return Verdict::refuted("the threads' own time limits ended their waits in futex: they slept");
+    }
     let text = format!("the {} working threads stood in futex in {} of the readings", working.len(), percent(futex));
     let process = facts.piece::<Process>(text, "target.threads_futex", futex, "ratio").from(FUTEX_STANDS.value);
     if futex < FUTEX_STANDS.value || events > IDLE_MAX {
         return Verdict::refuted("the target's threads hardly waited at a lock").because(process.into());
     }
-    supported(Verdict::proved(Severity::Warning, title(working.len(), futex), process, client), futex).confidence(0.6)
+    let severity = if is_machine_full(facts) { Severity::Info } else { Severity::Warning };
+    supported(Verdict::proved(severity, title(working.len(), futex), process, client), futex).confidence(0.6)
+}
+
+/// Whether no core is left, and the target, not a neighbour, has its part of them: without the lock its threads would wait for a CPU instead.
+fn is_machine_full(facts: &Facts<'_>) -> bool {
+    let used = facts.target_cores.unwrap_or(0.0);
+    let others: f64 = facts.neighbours.iter().map(|neighbour| neighbour.cores).sum();
+    let is_full = |host: crate::facts::Host| host.idle_cores < IDLE_MAX_CORES * host.cores;
+    others < NEIGHBOURS.value && facts.host.is_some_and(|host| is_full(host) && used >= USED_MIN * host.cores)
+}
+
+/// Whether threads that wait at one futex do not wake each other: they wait for somebody to give them work.
+fn is_for_work(facts: &Facts<'_>) -> bool {
+    facts.handovers().is_some_and(|handovers| handovers.count == 0)
+}
+
+/// That threads hand something on to each other, one waiting for the other; for how much of their time, and how many.
+///
+/// Runtimes let idle threads wake each other too: so at least half of the requests that are in the target must be in such
+/// waits, and the target must not be waiting for replies of its own.
+fn handed_on(facts: &Facts<'_>, in_ns: f64) -> Option<(Piece<Kernel>, f64, usize)> {
+    let handovers = facts.handovers().filter(|h| h.threads >= 2 && h.whole_ns > 0.0)?;
+    let share = (handovers.handed_on_ns / handovers.whole_ns).min(1.0);
+    let in_target = facts.recording.totals.requests_per_s() * in_ns / 1e9;
+    let asks =
+        facts.snapshots().filter(|s| s.outgoing.iter().any(|o| o.metrics.of("awaiting").unwrap_or(0) > 0)).count();
+    let text = format!(
+        "{} threads woke each other from waits in futex, {} on average, {} of the time they had work; {:.1} waited so at a time, with {in_target:.1} requests in the target",
+        handovers.threads,
+        duration(handovers.handed_on_ns / handovers.count.max(1) as f64),
+        percent(share),
+        handovers.waiting
+    );
+    let kernel = facts.piece::<Kernel>(text, "futex.handed_on_share", share, "ratio").from(FUTEX_SHARE.value);
+    let is_requests = handovers.waiting >= 0.5 * (in_target - 1.0).max(1.0);
+    let is_asking = asks * 2 >= facts.snapshots().count().max(1);
+    (share >= FUTEX_SHARE.value && is_requests && !is_asking).then_some((kernel, share, handovers.threads))
 }
 
 /// Who held it, and whether it ran meanwhile.

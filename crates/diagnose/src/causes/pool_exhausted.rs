@@ -31,6 +31,11 @@ pub const RULE: CauseRule = CauseRule {
     judge,
 };
 
+/// Whether waits in futex were sleeps: nobody but their own time limit ended them.
+fn slept_in_futex(facts: &Facts<'_>) -> bool {
+    facts.slept_in_futex().is_some_and(|share| share >= STOOD_MIN)
+}
+
 fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     let stands = facts.stands(&facts.working());
     if stands.readings.len() < READINGS_MIN {
@@ -43,7 +48,9 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     let places = stands.places().filter(|places| places.count > 1);
     let of = |stand| (stand, stands.share(stand).unwrap_or(0.0));
     let most = [Stand::Sleep, Stand::Receive, Stand::PipeWrite, Stand::Disk, Stand::Other].map(of);
-    let most = most.into_iter().fold((Stand::Other, 0.0), |most, one| if one.1 > most.1 { one } else { most });
+    let futex = slept_in_futex(facts).then(|| of(Stand::Futex));
+    let most =
+        most.into_iter().chain(futex).fold((Stand::Other, 0.0), |most, one| if one.1 > most.1 { one } else { most });
     // Those that hardly run serve, too, where each request makes one of them wait: a pool behind an event loop.
     let behind = facts.waiters().filter(|_| most.1 < STOOD_MIN);
     let (workers, stand, share) = match (places, &behind) {
@@ -52,7 +59,7 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         (None, None) => (stands.threads, most.0, most.1),
     };
     let what = match stand {
-        Stand::Sleep => "slept",
+        Stand::Sleep | Stand::Futex => "slept",
         Stand::Receive => "waited in a receive",
         Stand::PipeWrite => "waited for room in a pipe",
         Stand::Disk => "waited for a disk",

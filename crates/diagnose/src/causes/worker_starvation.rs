@@ -1,14 +1,17 @@
 //! `worker-starvation`: each worker of the target stays with one connection, and there are more connections than workers.
 //!
 //! Evidence: (client) some connections never got a reply while as many as there are workers were served; (process) the
-//! workers wait in a receive on one connection and none of them for events. Refuted where workers wait for events, or where
-//! the served are not as many as the workers (`connection-limit`). Source: measured, 4 threads and 256 work items of the
-//! kernel.
+//! workers wait in a receive on one connection and none of them for events. Or, where other clients hold the workers: (process) in
+//! several readings one after the other each worker waits in a receive, and none of them for a reply of a server that the
+//! target itself asks (`backend-wait`); and (client) meanwhile requests were under way and none was answered. Refuted where
+//! workers wait for events, or where the served are not as many as the workers (`connection-limit`). Source: measured, 4
+//! threads and 256 work items of the kernel; Gunicorn's sync workers.
 
 use crate::evidence::{Client, Process};
 use crate::facts::{Facts, Stand, percent};
 use crate::rule::{CauseRule, Needs, OfTarget, Verdict};
 use model::finding::{LossKind, Severity};
+use model::snapshot::Snapshot;
 
 /// Of the readings in which a worker was not running, so many must show it in a receive.
 const RECEIVES_MIN: f64 = 0.5;
@@ -26,6 +29,9 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     let Some(users) = facts.recording.totals.users.filter(|users| users.connections > 0) else {
         return Verdict::not_observable("connections never served", "the replies of each connection were not counted");
     };
+    if let Some(verdict) = held_by_others(facts) {
+        return verdict;
+    }
     if users.starved == 0 {
         return Verdict::refuted("no connection starved while others were served");
     }
@@ -66,6 +72,51 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         .remedy("Serve many connections with each worker (an event loop), or have as many workers as connections; until then close idle connections soon")
         .check("for t in /proc/PID/task/*; do cat $t/wchan; echo; done; ss -tn state established (Recv-Q of those that wait)")
         .confidence(0.9)
+}
+
+/// Where clients that send nothing hold all workers: nobody else is served from then on.
+fn held_by_others(facts: &Facts<'_>) -> Option<Verdict<OfTarget>> {
+    let working = facts.working();
+    // The second that a reading ends: it is made right after.
+    let is_dead = |snapshot: &Snapshot| {
+        let at_ns = snapshot.at_ns.max(0).unsigned_abs();
+        let row = facts.recording.timeline.rows().iter().rfind(|row| row.end_ns <= at_ns);
+        row.is_some_and(|row| row.counts.ok == 0 && row.gauges.connections > 0)
+    };
+    let (mut held, mut longest, mut most) = (0_usize, 0_usize, 0_usize);
+    for snapshot in facts.snapshots() {
+        let stands = facts.stands_at(snapshot, &working);
+        let asks = snapshot.outgoing.iter().any(|o| o.metrics.of("awaiting").unwrap_or(0) > 0);
+        let is_held = !stands.is_empty() && stands.iter().all(|stand| *stand == Stand::Receive);
+        held = if is_held && !asks && is_dead(snapshot) { held + 1 } else { 0 };
+        if held > longest {
+            (longest, most) = (held, stands.len());
+        }
+    }
+    if longest < READINGS_MIN {
+        return None;
+    }
+    let text = format!(
+        "in {longest} readings one after the other all {most} workers waited in a receive on one connection, and none for a server that it asks"
+    );
+    let process = facts
+        .piece::<Process>(text, "target.readings_all_receiving", longest as f64, "readings")
+        .from(READINGS_MIN as f64);
+    let unanswered = crate::ledger::failures(facts) + facts.recording.totals.in_flight_at_end as f64;
+    let text = format!("not one request was answered meanwhile; {unanswered:.0} had no reply in all");
+    let client = facts.piece::<Client>(text, "requests.unanswered", unanswered, "requests").from(1.0);
+    if unanswered < 1.0 {
+        return None;
+    }
+    let title =
+        format!("each of the target's {most} workers waits for a client that sends nothing: nobody else is served");
+    Some(
+        Verdict::proved(Severity::Error, title, client, process)
+            .explains(LossKind::Failed, 0.95, 0.8, 1.0)
+            .remedy("Read requests without holding a worker (an event loop, or a proxy in front that reads them whole), or end silent connections soon")
+            .check("for t in /proc/PID/task/*; do cat $t/wchan; echo; done; ss -tnp state established (Recv-Q 0 at the server's end, none sent)")
+            .confidence(0.85),
+    )
 }
 
 fn share(stands: &crate::facts::Stands, of: Stand) -> f64 {

@@ -36,6 +36,7 @@ pub const EDGES: &[(&str, &[&str])] = &[
     ("log-bound", &["pool-exhausted", "event-loop-blocked", "accept-queue-overflow"]),
     ("lost-wakeup", &["missing-reply"]),
     ("head-of-line", &["event-loop-blocked", "single-thread-bound", "at-its-limit"]),
+    ("worker-starvation", &["pool-exhausted", "accept-queue-overflow", "missing-reply"]),
     ("event-loop-blocked", &["accept-queue-overflow"]),
     ("neighbour-request", &["stop-the-world", "event-loop-blocked", "accept-queue-overflow"]),
     ("slow-path", &["head-of-line", "event-loop-blocked", "accept-queue-overflow", "single-thread-bound"]),

@@ -11,6 +11,7 @@
 //! explain more than all of it. Where nothing is lost, nothing of the target is above "info". What no cause explains is said.
 
 use super::concentrations;
+use crate::causes::cpu_contention::is_contended;
 use crate::causes::packet_loss::is_lossy;
 use crate::causes::pauses::slow_share;
 use crate::facts::{Facts, duration, percent};
@@ -153,15 +154,15 @@ fn way_ns(facts: &Facts<'_>) -> f64 {
 
 /// Whether slow requests were slow in the target, as far as the kernel saw: what arrived there was not answered at once, or
 /// connects took a second. Where the generator or its machine looked late, or the path is slow, it is neither; that a path loses
-/// what is sent on it is another matter ([`is_lossy`]). The kernel sees
-/// a tenth of the run: that nobody answered anything meanwhile while the generator looked on is the target's all the same.
+/// what is sent on it is another matter ([`is_lossy`]). The kernel sees a tenth of the run: that others had the target's CPU, or
+/// that nobody answered anything meanwhile while the generator looked on, is the target's all the same.
 fn is_targets(facts: &Facts<'_>) -> bool {
     let service = facts.latency(Kind::Service);
     let connect = facts.latency(Kind::Connect);
     let is_late = !connect.is_empty() && connect.max() as f64 >= thresholds::CONNECT_NS.value;
     match facts.served_ns() {
         Some(served_ns) if !service.is_empty() => {
-            is_late || served_ns >= OF_CLIENTS * service.mean() || slow_share(facts) >= IN_PAUSES
+            is_late || is_contended(facts) || served_ns >= OF_CLIENTS * service.mean() || slow_share(facts) >= IN_PAUSES
         }
         _ => true,
     }

@@ -4,6 +4,7 @@
 //! The measured window runs from the end of warm-up (of held connections, from when the last was made) to the end
 //! of the load; the drain is never part of it.
 
+mod handovers;
 mod kernel;
 mod outgoing;
 pub(crate) mod processes;

@@ -214,19 +214,19 @@ impl Facts<'_> {
 
     /// Where some threads stood.
     pub fn stands(&self, of: &BTreeSet<(ProcessId, u32)>) -> Stands {
-        let mut all = Stands { threads: of.len(), readings: Vec::new() };
-        for snapshot in self.snapshots() {
-            let mut reading = Vec::new();
-            for process in snapshot.processes.iter().filter(|process| process.role == Role::Target) {
-                let id = ProcessId { pid: process.pid, start_ticks: process.start_ticks };
-                let threads = process.threads.iter().filter(|thread| of.contains(&(id, thread.tid)));
-                reading.extend(threads.filter_map(stand));
-            }
-            if !reading.is_empty() {
-                all.readings.push(reading);
-            }
+        let readings = self.snapshots().map(|snapshot| self.stands_at(snapshot, of));
+        Stands { threads: of.len(), readings: readings.filter(|reading| !reading.is_empty()).collect() }
+    }
+
+    /// Where those of them stood that a snapshot looked at.
+    pub fn stands_at(&self, snapshot: &Snapshot, of: &BTreeSet<(ProcessId, u32)>) -> Vec<Stand> {
+        let mut reading = Vec::new();
+        for process in snapshot.processes.iter().filter(|process| process.role == Role::Target) {
+            let id = ProcessId { pid: process.pid, start_ticks: process.start_ticks };
+            let threads = process.threads.iter().filter(|thread| of.contains(&(id, thread.tid)));
+            reading.extend(threads.filter_map(stand));
         }
-        all
+        reading
     }
 
     /// The measured time, as far as it was read.

@@ -39,10 +39,11 @@ pub struct Holder<'r> {
 }
 
 impl Facts<'_> {
-    /// How threads spent all windows together.
+    /// How threads spent all windows of the probes together; `None`: it was not looked at. Only a sample that follows a window has
+    /// it.
     pub fn thread_states(&self) -> Option<&ThreadStates> {
         let states = self.recording.snapshots.iter().rev().find_map(|snapshot| snapshot.bpf.as_ref()?.threads.as_ref());
-        states.filter(|states| states.window_ns >= WINDOW_NS_MIN)
+        states.filter(|states| !states.threads.is_empty() && states.window_ns >= WINDOW_NS_MIN)
     }
 
     /// Some threads' rows of it.
