@@ -4,7 +4,7 @@
 //! target's work, so that one that is busy with a request does not explain it, and none had to wait for a CPU as long. Refuted
 //! where pauses are irregular (`event-loop-blocked`), where a quota's periods explain them (`cpu-throttled`), and where others
 //! had the CPU (`cpu-contention`). A single thread's pauses are `event-loop-blocked`. Regular: the distances' standard
-//! deviation is at most a quarter of their mean; chance has 1.
+//! deviation, an eighth left out that fits least, is at most a quarter of their mean; chance has 1.
 
 use super::pauses::{pauses, slow_share};
 use crate::evidence::{Client, Process};

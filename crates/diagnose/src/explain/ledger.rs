@@ -7,7 +7,7 @@
 //! server has at that load, and is none. *Capacity*: what was due by the clock and did not come.
 //!
 //! A cause gets no share by lasting: each rule measures what it explains, or says nothing of it; of slow requests the waits that
-//! were measured ([`super::waits`]) take the place of that, and flow to one root ([`super::flow`]). The roots of a loss never
+//! were measured (`waits`) take the place of that, and flow to one root (`flow`). The roots of a loss never
 //! explain more than all of it. Where nothing is lost, nothing of the target is above "info". What no cause explains is said.
 
 use super::concentrations;
