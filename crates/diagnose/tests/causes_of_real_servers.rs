@@ -4,10 +4,12 @@
 
 mod common;
 
-use common::{Build, SECOND, closed};
+use common::judged::{of, status};
+use common::stalled::{call, pausing, probed};
+use common::{Build, SECOND, closed, open};
 use diagnose::diagnose;
 use model::bpf::{BpfSample, CallUse, FutexUse};
-use model::finding::{Diagnosis, Finding, Severity, Status};
+use model::finding::{Severity, Status};
 use model::request::{Gap, IntervalRequests, Kept, Request};
 use model::snapshot::{Outgoing, Role, Snapshot, Stands};
 use model::threads::{ThreadStates, ThreadTime, Wake};
@@ -18,15 +20,6 @@ fn with(build: &Build, change: impl Fn(u64, &mut Snapshot)) -> Recording {
     let mut recording = build.recording();
     recording.snapshots.iter_mut().enumerate().for_each(|(second, snapshot)| change(second as u64, snapshot));
     recording
-}
-
-fn of<'d>(diagnosis: &'d Diagnosis, id: &str) -> &'d Finding {
-    diagnosis.findings.iter().find(|finding| finding.id == id).unwrap()
-}
-
-#[track_caller]
-fn status(recording: &Recording, id: &str) -> Status {
-    of(&diagnose(recording), id).status
 }
 
 fn stand(snapshot: &mut Snapshot, wchan: &str) {
@@ -215,7 +208,7 @@ fn memory_of_connections_is_told_by_all_that_are_open_not_only_the_loads() {
 #[test]
 fn a_root_stands_before_what_it_brings_about_also_where_that_is_graver() {
     // Requests stall together while the thread stands in D: the disk is a warning, the stalls are an error.
-    let build = common::open().each(|s| (s.response_ns, s.target) = (200_000, vec![(0.05, 0.0)]));
+    let build = open().each(|s| (s.response_ns, s.target) = (200_000, vec![(0.05, 0.0)]));
     let mut recording = build.recording();
     for (second, snapshot) in recording.snapshots.iter_mut().enumerate() {
         stand(snapshot, "folio_wait_bit_common");
@@ -247,4 +240,21 @@ fn a_root_stands_before_what_it_brings_about_also_where_that_is_graver() {
     assert_eq!((disk.status, stalls.status), (Status::Supported, Status::Supported), "{disk:#?} {stalls:#?}");
     assert!(disk.severity < stalls.severity && disk.severity > Severity::Info, "{disk:#?} {stalls:#?}");
     assert_eq!(diagnosis.gives.as_ref().unwrap().finding.as_deref(), Some("disk-bound"), "{:#?}", diagnosis.gives);
+}
+
+#[test]
+fn a_call_is_not_to_blame_where_others_had_the_cpu_of_who_was_in_it() {
+    // The probes saw sends of 60 ms: of a thread that was taken off its CPU within them, or that really stood there.
+    let seen = |wait: f64, cores: f64| {
+        let build = open().each(move |s| {
+            (s.response_ns, s.target) = (200_000, vec![(0.1, wait)]);
+            (s.neighbours, s.idle_cores) = ([cores, 0.0], 0.9);
+        });
+        let recording = probed(build, vec![call("writev", 20, 1_200_000_000)], Vec::new());
+        pausing(recording, &[500, 1700, 2300, 3900, 4300, 5800], 80)
+    };
+    assert_eq!(status(&seen(0.4, 1.0), "event-loop-blocked"), Status::Refuted);
+    assert_eq!(status(&seen(0.4, 1.0), "cpu-contention"), Status::Supported);
+    assert_eq!(status(&seen(0.0, 1.0), "event-loop-blocked"), Status::Supported, "it hardly waited for a CPU");
+    assert_eq!(status(&seen(0.4, 0.0), "event-loop-blocked"), Status::Supported, "nobody else had it");
 }

@@ -57,7 +57,11 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     }
     let busiest = facts.target_threads.first();
     let (run, wait) = busiest.map_or((0.0, 0.0), |thread| (thread.run.unwrap_or(0.0), thread.wait.unwrap_or(0.0)));
-    let kernel = long_call(facts, pauses.median_ns, run, wait).or_else(|| slow_call(facts, pauses.median_ns));
+    // Who is taken off its CPU within a call is long in it: where its waits for a CPU are enough to be the pauses, and others had
+    // that CPU, no call is to blame.
+    let is_kept_off = wait >= 0.5 * pauses.share && super::cpu_contention::is_contended(facts);
+    let call = long_call(facts, pauses.median_ns, run, wait).or_else(|| slow_call(facts, pauses.median_ns));
+    let kernel = call.filter(|_| !is_kept_off);
     if kernel.is_none() && super::packet_loss::is_lossy(facts) {
         return Verdict::refuted("segments were lost on the way: what does not end meanwhile is not held by a thread")
             .because(client.into());
@@ -87,7 +91,7 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
                 .from(pauses.all.len() as f64 / 2.0);
             Verdict::proved(Severity::Error, title, client, kernel)
         }
-        None if wait >= 0.5 * run && run + wait > 0.1 => {
+        None if is_kept_off || wait >= 0.5 * run && run + wait > 0.1 => {
             return Verdict::refuted("the thread had to wait for a CPU").because(client.into());
         }
         None => {

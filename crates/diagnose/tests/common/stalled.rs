@@ -9,7 +9,11 @@ use model::request::{Gap, IntervalRequests, Request};
 /// A run with pauses that begin at these moments, milliseconds, and last so long.
 pub fn paused(at_ms: &[u64], length_ms: u64, threads: usize) -> Recording {
     let build = open().each(|s| (s.response_ns, s.target) = (200_000, vec![(0.3, 0.0); threads]));
-    let mut recording = build.recording();
+    pausing(build.recording(), at_ms, length_ms)
+}
+
+/// The same of a run.
+pub fn pausing(mut recording: Recording, at_ms: &[u64], length_ms: u64) -> Recording {
     let gaps = at_ms.iter().map(|ms| Gap {
         from_ns: ms * 1_000_000,
         to_ns: (ms + length_ms) * 1_000_000,
