@@ -130,6 +130,7 @@ fn time_wait(counts: &[u64], range: &str) -> (String, serde_json::Value) {
     for (snapshot, count) in case.1.snapshots.iter_mut().zip(counts) {
         snapshot.time_wait = Some(*count);
     }
+    case.1.courses = model::courses::RunCourses::of(&case.1.snapshots);
     case.1.capsule.sysctls.insert("net.ipv4.ip_local_port_range".to_owned(), range.to_owned());
     let mut out = Vec::new();
     let style = Style { color: false, width: 80, unicode: true };
