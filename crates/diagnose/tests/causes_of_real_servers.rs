@@ -240,6 +240,11 @@ fn a_root_stands_before_what_it_brings_about_also_where_that_is_graver() {
     assert_eq!((disk.status, stalls.status), (Status::Supported, Status::Supported), "{disk:#?} {stalls:#?}");
     assert!(disk.severity < stalls.severity && disk.severity > Severity::Info, "{disk:#?} {stalls:#?}");
     assert_eq!(diagnosis.gives.as_ref().unwrap().finding.as_deref(), Some("disk-bound"), "{:#?}", diagnosis.gives);
+    // Where the same time is a log's that is synced, it is the log.
+    for bpf in recording.snapshots.iter_mut().filter_map(|snapshot| snapshot.bpf.as_mut()) {
+        bpf.calls[0].name = "fsync".to_owned();
+    }
+    assert_eq!(status(&recording, "disk-bound"), Status::Refuted);
 }
 
 #[test]

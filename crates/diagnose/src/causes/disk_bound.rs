@@ -1,9 +1,11 @@
 //! `disk-bound`: the target's threads wait for a disk.
 //!
 //! Evidence: (process) working threads stood in state D in a fifth of the readings or more; (kernel) a disk was busy, or tasks
-//! waited for I/O (PSI), half of that and more. Refuted below. Waits for a log alone are `log-bound`. Source: proc_pid_stat(5),
+//! waited for I/O (PSI), half of that and more. Refuted below, and where at least half of it is in fsync(2) and its like: that is
+//! `log-bound`. Source: proc_pid_stat(5),
 //! iostats and psi of the kernel's documentation.
 
+use super::log_bound::SYNCS;
 use crate::evidence::{Kernel, Process};
 use crate::facts::{Facts, Stand, percent};
 use crate::history::Subject;
@@ -34,6 +36,10 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     let process = facts.piece::<Process>(text, "target.threads_disk", on_disk, "ratio").from(DISK_STANDS.value);
     if on_disk < DISK_STANDS.value {
         return Verdict::refuted("hardly a thread of the target waited for a disk").because(process.into());
+    }
+    if facts.share_in_calls(&SYNCS).is_some_and(|share| share >= 0.5 * on_disk) {
+        return Verdict::refuted("its threads wait until what they wrote is on the disk: see log-bound")
+            .because(process.into());
     }
     let Some(pressure_ns) = facts.grown(Subject::Machine, "pressure_io_some_ns") else {
         return Verdict::not_observable("pressure of I/O", "the kernel does not tell how long tasks waited for I/O")

@@ -12,7 +12,8 @@ use crate::rule::{CauseRule, Needs, OfTarget, Verdict};
 use crate::thresholds::LOG_SHARE;
 use model::finding::{LossKind, Severity};
 
-const SYNCS: [&str; 5] = ["fsync", "fdatasync", "msync", "sync_file_range", "syncfs"];
+/// Calls that wait until something is on the disk.
+pub(super) const SYNCS: [&str; 5] = ["fsync", "fdatasync", "msync", "sync_file_range", "syncfs"];
 const WRITES: [&str; 4] = ["write", "writev", "pwrite64", "pwritev"];
 /// Writes of a log take as long as a thread can notice; those of a socket take microseconds.
 const WRITE_NS_MIN: f64 = 100e3;
