@@ -122,7 +122,7 @@ pub fn diagnose_with(recording: &Recording, history: &History) -> Diagnosis {
     let segments = if has == Needs::Nothing { Vec::new() } else { segments::segments(&facts) };
     let gives = match has {
         Needs::Nothing => without_load::gives(&facts, &findings),
-        _ => gives::gives(&facts, &validity, &findings, &losses),
+        _ => gives::gives(&facts, &validity, &findings, &losses, &segments),
     };
     Diagnosis {
         validity,

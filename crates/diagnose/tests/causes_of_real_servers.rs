@@ -9,7 +9,7 @@ use common::stalled::{call, pausing, probed};
 use common::{Build, SECOND, closed, open};
 use diagnose::diagnose;
 use model::bpf::{BpfSample, CallUse, FutexUse};
-use model::finding::{Severity, Status};
+use model::finding::{Severity, Standing, Status};
 use model::request::{Gap, IntervalRequests, Kept, Request};
 use model::snapshot::{Outgoing, Role, Snapshot, Stands};
 use model::threads::{ThreadStates, ThreadTime, Wake};
@@ -262,4 +262,17 @@ fn a_call_is_not_to_blame_where_others_had_the_cpu_of_who_was_in_it() {
     assert_eq!(status(&seen(0.4, 1.0), "cpu-contention"), Status::Supported);
     assert_eq!(status(&seen(0.0, 1.0), "event-loop-blocked"), Status::Supported, "it hardly waited for a CPU");
     assert_eq!(status(&seen(0.4, 0.0), "event-loop-blocked"), Status::Supported, "nobody else had it");
+}
+
+#[test]
+fn what_grew_slow_part_way_is_not_said_to_be_nothing() {
+    let from = |late_ns: u64| {
+        let mut build = open().each(|s| (s.response_ns, s.target) = (200_000, vec![(0.05, 0.0)]));
+        build.seconds.extend(build.seconds.clone());
+        let recording = (12..20).fold(build, |build, second| build.at(second, |s| s.response_ns = late_ns));
+        diagnose(&recording.recording()).gives.unwrap()
+    };
+    let late = from(20_000_000);
+    assert_ne!(late.standing, Standing::BelowItsLimit, "{late:?}");
+    assert_eq!(from(300_000).standing, Standing::BelowItsLimit);
 }

@@ -3,21 +3,34 @@
 //! A cause that explains most of a loss, at the root of its chain; or that the target is sound and which resource is full; or
 //! that it is not at its limit; or that something was lost and why is not known, with what would tell.
 
-use crate::facts::{Facts, percent};
+use crate::facts::{Facts, duration, percent};
 use model::ErrorKind;
-use model::finding::{About, Finding, Loss, LossKind, Severity, Standing, Status, Validity, ValidityState, WhatGives};
+use model::finding::{
+    About, Finding, Loss, LossKind, Segment, Severity, Standing, Status, Validity, ValidityState, WhatGives,
+};
 
 /// That all of the machine's cores are busy.
 const ALL_CORES: &str = "cpu-saturated";
 /// Findings that say only that a resource is full.
 const LIMITS: [&str; 3] = ["single-thread-bound", ALL_CORES, "at-its-limit"];
+/// Half of the requests take so many times as long, and so much longer (microseconds), before that is worth the first line; and
+/// the rate was higher by no more than this.
+const LATER_TIMES: f64 = 5.0;
+const LATER_US: f64 = 1000.0;
+const LATER_RATE: f64 = 1.1;
 /// A share of which more is all but all.
 const NEARLY_ALL: f64 = 0.95;
 /// From this share on what is not explained is said.
 const UNEXPLAINED_MIN: f64 = 0.1;
 
 /// The sentence. Findings come ranked.
-pub fn gives(facts: &Facts<'_>, validity: &Validity, findings: &[Finding], losses: &[Loss]) -> WhatGives {
+pub fn gives(
+    facts: &Facts<'_>,
+    validity: &Validity,
+    findings: &[Finding],
+    losses: &[Loss],
+    segments: &[Segment],
+) -> WhatGives {
     let supported = || findings.iter().filter(|f| f.status == Status::Supported && f.about == About::Target);
     let says = |standing, text: String, finding: Option<&Finding>| WhatGives {
         standing,
@@ -52,6 +65,9 @@ pub fn gives(facts: &Facts<'_>, validity: &Validity, findings: &[Finding], losse
         };
         return says(Standing::Unexplained, format!("{}; {why}", loss.text), None);
     }
+    if let Some(text) = grew_slow(facts, segments) {
+        return says(Standing::Unexplained, format!("{text}; why is not known"), None);
+    }
     match facts.busiest_demand() {
         Some(demand) => {
             let text =
@@ -63,6 +79,24 @@ pub fn gives(facts: &Facts<'_>, validity: &Validity, findings: &[Finding], losse
             says(Standing::Unknown, format!("nothing was lost; how full the target is was not seen ({why})"), None)
         }
     }
+}
+
+/// That half of the requests took far longer from some moment on, at no higher rate: of the run as a whole that need be no loss.
+fn grew_slow(facts: &Facts<'_>, segments: &[Segment]) -> Option<String> {
+    let (mut best, mut found) = (segments.first()?, None);
+    for segment in segments {
+        let (Some(was), Some(is)) = (best.response_p50_us, segment.response_p50_us) else { continue };
+        let is_slower = is >= LATER_TIMES * was && is - was >= LATER_US;
+        if is_slower && segment.requests_per_s <= LATER_RATE * best.requests_per_s {
+            found = found.or(Some((segment.from_s, was, is)));
+        } else if is < was {
+            best = segment;
+        }
+    }
+    let (from_s, was, is) = found?;
+    let unit = facts.recording.plan.unit();
+    let (was, is) = (duration(was * 1e3), duration(is * 1e3));
+    Some(format!("from second {from_s:.1} on half of the {unit}s took {is} and more, before that {was}"))
 }
 
 /// Whether a loss is what a full resource makes of too much load: less than was asked, all of it late, and some too late.
