@@ -8,6 +8,7 @@ use model::ErrorKind;
 use model::finding::{
     About, Finding, Loss, LossKind, Segment, Severity, Standing, Status, Validity, ValidityState, WhatGives,
 };
+use model::latency::Kind;
 
 /// That all of the machine's cores are busy.
 const ALL_CORES: &str = "cpu-saturated";
@@ -83,20 +84,27 @@ pub fn gives(
 
 /// That half of the requests took far longer from some moment on, at no higher rate: of the run as a whole that need be no loss.
 fn grew_slow(facts: &Facts<'_>, segments: &[Segment]) -> Option<String> {
-    let (mut best, mut found) = (segments.first()?, None);
+    let response = facts.latency(Kind::Response);
+    if response.is_empty() {
+        return None;
+    }
+    // In a closed loop the fast ones are so many more that they are half of all.
+    let (mut was_us, mut rate) =
+        (response.value_at_quantile(0.5) as f64 / 1e3, facts.recording.totals.requests_per_s());
+    let mut found = None;
     for segment in segments {
-        let (Some(was), Some(is)) = (best.response_p50_us, segment.response_p50_us) else { continue };
-        let is_slower = is >= LATER_TIMES * was && is - was >= LATER_US;
-        if is_slower && segment.requests_per_s <= LATER_RATE * best.requests_per_s {
-            found = found.or(Some((segment.from_s, was, is)));
-        } else if is < was {
-            best = segment;
+        let Some(is_us) = segment.response_p50_us else { continue };
+        let is_slower = is_us >= LATER_TIMES * was_us && is_us - was_us >= LATER_US;
+        if is_slower && segment.requests_per_s <= LATER_RATE * rate {
+            found = found.or(Some((segment.from_s, was_us, is_us)));
+        } else if is_us < was_us {
+            (was_us, rate) = (is_us, segment.requests_per_s);
         }
     }
-    let (from_s, was, is) = found?;
+    let (from_s, was_us, is_us) = found?;
     let unit = facts.recording.plan.unit();
-    let (was, is) = (duration(was * 1e3), duration(is * 1e3));
-    Some(format!("from second {from_s:.1} on half of the {unit}s took {is} and more, before that {was}"))
+    let (was, is) = (duration(was_us * 1e3), duration(is_us * 1e3));
+    Some(format!("from second {from_s:.1} on half of the {unit}s took {is} and more, others {was}"))
 }
 
 /// Whether a loss is what a full resource makes of too much load: less than was asked, all of it late, and some too late.
