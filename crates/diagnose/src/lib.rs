@@ -92,7 +92,7 @@ pub fn diagnose_with(recording: &Recording, history: &History) -> Diagnosis {
         .collect();
     let validity = validity::validity(&facts, &judged);
     // Without a load nothing of it could be lost, and it has no levels that could change.
-    let mut losses = if has == Needs::Nothing { Vec::new() } else { ledger::losses(&facts) };
+    let mut losses = if has == Needs::Nothing { Vec::new() } else { ledger::losses(&facts).to_vec() };
     let causes = CAUSES.iter().map(|cause| {
         let verdict = match cause.needs {
             needs if needs > has => Verdict::not_observable("what a load would show", missing),
@@ -116,7 +116,7 @@ pub fn diagnose_with(recording: &Recording, history: &History) -> Diagnosis {
         let severity = severity_with_symptoms(f, &severities);
         (rank(f.status), Reverse(severity), f.about == About::Target && !f.because_of.is_empty())
     });
-    ledger::settle(&facts, &mut losses, &findings, slow.map(|(_, time)| time));
+    ledger::settle(&facts, &mut losses, &findings, slow.map(|(_, time)| time.clone()));
     let expectations = expectations::judge(&facts, &validity);
     let summary = summary::summary(&facts, &expectations);
     let segments = if has == Needs::Nothing { Vec::new() } else { segments::segments(&facts) };

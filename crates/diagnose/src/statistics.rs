@@ -73,16 +73,24 @@ pub(crate) fn mean_95(values: &[f64]) -> Option<(f64, Option<f64>)> {
         [value] if value.is_finite() => Some((*value, None)),
         _ => {
             let Sample { count, mean, variance } = Sample::of(values)?;
-            let t = T_95.get(values.len() - 2).copied().unwrap_or(2.042);
-            Some((mean, Some(t * (variance / count).sqrt())))
+            Some((mean, Some(critical_t_95(count - 1.0) * (variance / count).sqrt())))
         }
     }
 }
 
+/// Student's t, 99 % two-sided.
 fn critical_t(freedom: f64) -> f64 {
-    // Rounded down: the wider interval.
-    let index = (freedom.max(1.0) as usize) - 1;
-    T_99.get(index).copied().unwrap_or(2.75)
+    of_table(&T_99, freedom)
+}
+
+/// Student's t, 95 % two-sided, of so many degrees of freedom; of one at the least.
+pub(crate) fn critical_t_95(freedom: f64) -> f64 {
+    of_table(&T_95, freedom)
+}
+
+/// Rounded down to whole degrees of freedom, and to 30 of more: the wider interval.
+fn of_table(table: &[f64; 30], freedom: f64) -> f64 {
+    table[(freedom.max(1.0) as usize).min(table.len()) - 1]
 }
 
 #[cfg(test)]
@@ -106,6 +114,12 @@ mod tests {
         let (mean, margin) = mean_95(&[1.0, 9.0, 5.0, 3.0, 7.0]).unwrap();
         assert!((mean - 5.0).abs() < 1e-12 && (margin.unwrap() - 2.776 * 2.0f64.sqrt()).abs() < 1e-9);
         assert_eq!((mean_95(&[3.0]), mean_95(&[]), mean_95(&[f64::NAN])), (Some((3.0, None)), None, None));
+    }
+
+    #[test]
+    fn critical_values_are_those_of_the_table_at_either_end() {
+        assert_eq!((critical_t_95(1.0), critical_t_95(2.9), critical_t_95(1e9)), (12.706, 4.303, 2.042));
+        assert_eq!((critical_t(0.0), critical_t(f64::INFINITY), critical_t(f64::NAN)), (63.657, 2.75, 63.657));
     }
 
     #[test]

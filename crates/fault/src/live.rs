@@ -50,9 +50,9 @@ pub enum Live {
     },
     /// A command of the user's, and the one that undoes it. For `sh -c`.
     Command {
-        /// Does it.
+        /// The command that makes the change.
         with: String,
-        /// Undoes it.
+        /// The command that puts things back as they were.
         without: String,
     },
 }

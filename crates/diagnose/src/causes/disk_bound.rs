@@ -5,9 +5,8 @@
 //! `log-bound`. Source: proc_pid_stat(5),
 //! iostats and psi of the kernel's documentation.
 
-use super::log_bound::SYNCS;
 use crate::evidence::{Kernel, Process};
-use crate::facts::{Facts, Stand, percent};
+use crate::facts::{Facts, SYNCS_TO_DISK, Stand, percent};
 use crate::history::Subject;
 use crate::rule::{CauseRule, Needs, OfTarget, Verdict};
 use crate::thresholds::DISK_STANDS;
@@ -37,7 +36,7 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     if on_disk < DISK_STANDS.value {
         return Verdict::refuted("hardly a thread of the target waited for a disk").because(process.into());
     }
-    if facts.share_in_calls(&SYNCS).is_some_and(|share| share >= 0.5 * on_disk) {
+    if facts.share_in_calls(&SYNCS_TO_DISK).is_some_and(|share| share >= 0.5 * on_disk) {
         return Verdict::refuted("its threads wait until what they wrote is on the disk: see log-bound")
             .because(process.into());
     }

@@ -6,14 +6,12 @@
 //! for everybody is `disk-bound`.
 
 use crate::evidence::{Client, Kernel, Process};
-use crate::facts::{Facts, Stand, duration, percent};
+use crate::facts::{Facts, SYNCS_TO_DISK, Stand, duration, percent};
 use crate::ledger::in_target_ns;
 use crate::rule::{CauseRule, Needs, OfTarget, Verdict};
 use crate::thresholds::LOG_SHARE;
 use model::finding::{LossKind, Severity};
 
-/// Calls that wait until something is on the disk.
-pub(super) const SYNCS: [&str; 5] = ["fsync", "fdatasync", "msync", "sync_file_range", "syncfs"];
 const WRITES: [&str; 4] = ["write", "writev", "pwrite64", "pwritev"];
 /// Writes of a log take as long as a thread can notice; those of a socket take microseconds.
 const WRITE_NS_MIN: f64 = 100e3;
@@ -42,9 +40,9 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     let client = facts.piece::<Client>(text, "service.mean_us", in_ns / 1e3, "us");
     let is_waiting = in_ns > 1.5 * cost_ns;
     if let (Some(replies), Some(syncs), Some(writes)) =
-        (facts.window_replies(), facts.share_in_calls(&SYNCS), facts.share_in_calls(&WRITES))
+        (facts.window_replies(), facts.share_in_calls(&SYNCS_TO_DISK), facts.share_in_calls(&WRITES))
     {
-        let (sync_count, sync_ns) = facts.calls(&SYNCS);
+        let (sync_count, sync_ns) = facts.calls(&SYNCS_TO_DISK);
         let (write_count, write_ns) = facts.calls(&WRITES);
         let is_slow_write = write_count > 0 && write_ns / write_count as f64 >= WRITE_NS_MIN;
         let (what, share, count, ns) = match syncs >= writes || !is_slow_write {

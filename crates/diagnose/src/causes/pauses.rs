@@ -30,8 +30,12 @@ const PAUSES_MIN: usize = 4;
 /// A pause of which more than this share can be the generator's own doing is none of the target's.
 const OWN_MAX: f64 = 0.5;
 
-/// The pauses; `None` where there are too few, or they take too little of the time.
-pub(crate) fn pauses(facts: &Facts<'_>) -> Option<Pauses> {
+/// The pauses; `None` where there are too few, or they take too little of the time. Looked for once.
+pub(crate) fn pauses<'f>(facts: &'f Facts<'_>) -> Option<&'f Pauses> {
+    facts.derived.pauses.get_or_init(|| found(facts)).as_ref()
+}
+
+fn found(facts: &Facts<'_>) -> Option<Pauses> {
     let response = facts.latency(Kind::Service);
     if response.is_empty() {
         return None;
@@ -123,6 +127,11 @@ pub(super) fn joined(mut spans: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
 }
 
 impl Pauses {
+    /// From and to of each, nanoseconds of the run.
+    pub(crate) fn spans(&self) -> Vec<(u64, u64)> {
+        self.all.iter().map(|gap| (gap.from_ns, gap.to_ns)).collect()
+    }
+
     /// Requests under way in one of them, the median.
     pub(super) fn in_flight(&self) -> f64 {
         median(self.all.iter().map(|gap| gap.in_flight as f64).collect())

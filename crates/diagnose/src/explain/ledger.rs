@@ -38,8 +38,12 @@ const STUCK_TIMES: u64 = 10;
 /// Requests under way at the end beyond this share were never answered.
 const UNFINISHED: f64 = 0.01;
 
-/// The losses of a run, the weightiest kind first.
-pub fn losses(facts: &Facts<'_>) -> Vec<Loss> {
+/// The losses of a run, the weightiest kind first, none of them explained yet.
+pub(crate) fn losses<'f>(facts: &'f Facts<'_>) -> &'f [Loss] {
+    facts.derived.losses.get_or_init(|| added_up(facts))
+}
+
+fn added_up(facts: &Facts<'_>) -> Vec<Loss> {
     let all = [failed(facts), starved(facts), capacity(facts), slow(facts), waiting(facts)];
     let mut losses: Vec<Loss> = all.into_iter().flatten().collect();
     losses.sort_by(|a, b| weight(b).total_cmp(&weight(a)));

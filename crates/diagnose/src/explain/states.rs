@@ -8,16 +8,13 @@
 //! Where requests were in the target for longer than its threads had anything to do (an event loop that waits for somebody
 //! else's reply), only so much is said as the threads did.
 
-use crate::facts::Facts;
+use crate::facts::{Facts, SYNCS_TO_DISK};
 use model::slow::Wait;
 use model::threads::{ThreadStates, ThreadTime};
 use std::collections::BTreeMap;
 
 /// A thread that ran less than this share of what the busiest did helps, and does not serve.
 const WORKING_SHARE: f64 = 0.1;
-/// Calls that wait for a log to be on the disk.
-const SYNCS: [&str; 3] = ["fsync", "fdatasync", "sync_file_range"];
-
 /// The parts of the time in the target that are known.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct States {
@@ -65,7 +62,7 @@ fn times(facts: &Facts<'_>, states: &ThreadStates) -> BTreeMap<Wait, f64> {
         let mut log_ns = 0.0;
         for place in &thread.waits {
             let is_write = place.call.starts_with("write") || place.call.starts_with("pwrite");
-            let is_log = place.at == "log" || SYNCS.contains(&&*place.call) || (place.at == "pipe" && is_write);
+            let is_log = place.at == "log" || SYNCS_TO_DISK.contains(&&*place.call) || (place.at == "pipe" && is_write);
             match &*place.state {
                 "disk" | "uninterruptible" if is_log => log_ns += place.ns as f64,
                 "pipe" if is_write => *ns.entry(Wait::Log).or_default() += place.ns as f64,

@@ -13,9 +13,11 @@
 //! threads ([`super::states`]): known of the windows as a whole only, so such a share may be half of itself, or so much more.
 
 use super::states::States;
-use crate::causes::{garbage_collection, pauses};
+use crate::causes::pauses::{self, Pauses};
+use crate::causes::garbage_collection;
 use crate::facts::{Facts, seconds, taken_ns};
 use crate::split::Parts;
+use crate::statistics::critical_t_95;
 use crate::thresholds::CONNECT_NS;
 use model::request::{Request, RequestEnd};
 use model::slow::{OneWait, SlowRequest, SlowTime, Wait, WaitShare};
@@ -110,13 +112,17 @@ fn place(request: &Request) -> Place {
     (request.worker, request.connection, request.life, request.ordinal, request.sent_ns)
 }
 
-/// The account of a run; `None`: no sampled request was slow.
-pub(crate) fn account(facts: &Facts<'_>) -> Option<Account> {
-    Account::of(&Knife::new(facts))
+/// The account of a run; `None`: no sampled request was slow. Made once, though many rules ask for it.
+pub(crate) fn account<'f>(facts: &'f Facts<'_>) -> Option<&'f Account> {
+    slow_time(facts).map(|(account, _)| account)
 }
 
 /// The same for people and machines, with the slowest requests.
-pub(crate) fn slow_time(facts: &Facts<'_>) -> Option<(Account, SlowTime)> {
+pub(crate) fn slow_time<'f>(facts: &'f Facts<'_>) -> Option<&'f (Account, SlowTime)> {
+    facts.derived.slow_time.get_or_init(|| cut(facts)).as_ref()
+}
+
+fn cut(facts: &Facts<'_>) -> Option<(Account, SlowTime)> {
     let knife = Knife::new(facts);
     let account = Account::of(&knife)?;
     let mean_us = account.excess_ns / account.requests.max(1) as f64 / 1e3;
@@ -167,12 +173,11 @@ impl<'r> Knife<'r> {
         let split = recording.split.sampled().iter().chain(recording.split.slowest());
         let joined: HashMap<Place, Passage> =
             split.filter_map(|one| Some((place(&one.request), one.passage.ok()?))).collect();
-        let all = pauses::pauses(facts).map_or(Vec::new(), |pauses| pauses.all);
         let mut knife = Knife {
             facts,
             joined,
             collector: garbage_collection::pauses(facts),
-            pauses: drained(facts, &all.iter().map(|gap| (gap.from_ns, gap.to_ns)).collect::<Vec<Pause>>()),
+            pauses: drained(facts, &pauses::pauses(facts).map_or(Vec::new(), Pauses::spans)),
             fast: [[0.0; WAITS]; 2],
             fast_in_server_ns: 0.0,
             has_two_clocks: recording.capsule.target_host.is_some(),
@@ -379,12 +384,5 @@ fn ratio(
     }
     let squares: f64 = stretches.values().map(|(part, whole)| (part - share * whole).powi(2)).sum();
     let error = (count / (count - 1.0) * squares).sqrt() / wholes;
-    (share, (student_95(count - 1.0) * error + by_chance).min(1.0))
-}
-
-/// Student's t, 95 % two-sided: M. Abramowitz, I. Stegun, "Handbook of Mathematical Functions", 26.7.5, to the second term.
-fn student_95(freedom: f64) -> f64 {
-    let z = 1.96_f64;
-    let (first, second) = ((z.powi(3) + z) / 4.0, (5.0 * z.powi(5) + 16.0 * z.powi(3) + 3.0 * z) / 96.0);
-    z + first / freedom + second / freedom.powi(2)
+    (share, (critical_t_95(count - 1.0) * error + by_chance).min(1.0))
 }

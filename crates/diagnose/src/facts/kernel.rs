@@ -11,6 +11,9 @@ use model::snapshot::Role;
 /// Replies in the windows below which nothing is said of one.
 const REPLIES_MIN: u64 = 20;
 
+/// System calls that return when what was written is on the disk (fsync(2), msync(2), sync_file_range(2), syncfs(2)).
+pub(crate) const SYNCS_TO_DISK: [&str; 5] = ["fsync", "fdatasync", "msync", "sync_file_range", "syncfs"];
+
 impl Facts<'_> {
     /// By how much a counter grew over the measured time; `None`: it was not read.
     pub fn grown(&self, of: Subject<'_>, name: &str) -> Option<f64> {

@@ -14,6 +14,7 @@ mod sending;
 mod stands;
 mod threads;
 
+pub(crate) use kernel::SYNCS_TO_DISK;
 pub use outgoing::Asked;
 pub use processes::{Demand, Host, NeighbourUse, Part, Span};
 pub use requests::{Band, Fast, Kinds, SLOW_BY_NS, SLOW_TIMES, kind, taken_ns};
@@ -22,16 +23,20 @@ pub use sending::Sending;
 pub use stands::{Places, Stand, Stands};
 pub use threads::Holder;
 
+use crate::causes::pauses::Pauses;
 use crate::evidence::{Origin, Piece};
+use crate::explain::waits::Account;
 use crate::history::{History, Window};
 use crate::usage::ThreadUse;
-use model::finding::Evidence;
+use model::finding::{Evidence, Loss};
 use model::latency::Kind;
 use model::plan::{Address, Pace, Think};
 use model::quantile::tail_of;
 use model::recording::Row;
+use model::slow::SlowTime;
 use model::snapshot::SamplerState;
 use model::{ErrorKind, Histogram, Recording};
+use std::cell::OnceCell;
 
 /// A recording with what is derived from it.
 #[derive(Debug)]
@@ -70,6 +75,15 @@ pub struct Facts<'r> {
     pub ended: f64,
     /// Requests by their kind.
     pub kinds: Kinds,
+    pub(crate) derived: Derived,
+}
+
+/// What several rules ask for and is dear to find out: found by the first who asks, each in the module that knows how.
+#[derive(Debug, Default)]
+pub(crate) struct Derived {
+    pub(crate) pauses: OnceCell<Option<Pauses>>,
+    pub(crate) slow_time: OnceCell<Option<(Account, SlowTime)>>,
+    pub(crate) losses: OnceCell<Vec<Loss>>,
 }
 
 impl<'r> Facts<'r> {
@@ -110,6 +124,7 @@ impl<'r> Facts<'r> {
             generator_host,
             ended: counts.ok as f64 + counts.failed as f64,
             kinds: Kinds::of(recording),
+            derived: Derived::default(),
         };
         if let Some((work_ns, utilisation)) = facts.cpu_ns_per_request().zip(facts.busiest_demand()) {
             facts.kinds.allow_queueing(recording, work_ns, utilisation);

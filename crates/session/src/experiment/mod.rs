@@ -32,10 +32,11 @@ const STEP_MAX: Duration = Duration::from_secs(2);
 const REST_FROM: f64 = 0.7;
 /// The shortest time in which two rounds are run.
 pub const TIME_MIN: Duration = Duration::from_secs(5);
-/// A request that is not answered in this time is lost, or in as many times a single one's as clients may stand in line,
+/// A request that is not answered in this time is lost. A server that takes long for a single one is given more: see [`LINE`].
 const TIMEOUT: Duration = Duration::from_secs(1);
+/// So many clients may stand in line before a request: it is given as many times what a single one takes.
 const LINE: u32 = 40;
-/// but in this at the latest.
+/// However slow the server is, a request that is not answered in this time is lost.
 const TIMEOUT_MAX: Duration = Duration::from_secs(10);
 /// A SYN is sent again after one second and after three: both must be seen (RFC 6298).
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(4);
