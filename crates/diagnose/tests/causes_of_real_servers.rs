@@ -9,9 +9,10 @@ use common::stalled::{call, pausing, probed};
 use common::{Build, SECOND, closed, open};
 use diagnose::diagnose;
 use model::bpf::{BpfSample, CallUse, FutexUse};
+use model::courses::RunCourses;
 use model::finding::{Severity, Standing, Status};
 use model::request::{Gap, IntervalRequests, Kept, Request};
-use model::snapshot::{Outgoing, Role, Snapshot, Stands};
+use model::snapshot::{ListenerSample, Outgoing, Role, Snapshot, Stands};
 use model::threads::{ThreadStates, ThreadTime, Wake};
 use model::users::Users;
 use model::{ErrorKind, Recording};
@@ -275,4 +276,59 @@ fn what_grew_slow_part_way_is_not_said_to_be_nothing() {
     let late = from(20_000_000);
     assert_ne!(late.standing, Standing::BelowItsLimit, "{late:?}");
     assert_eq!(from(300_000).standing, Standing::BelowItsLimit);
+}
+
+/// Twenty connections, of which four are served and sixteen never are; the machine has so many waiting to be accepted, and
+/// accepted, in each second.
+fn left(waiting: impl Fn(u64) -> u32, accepted: impl Fn(u64) -> u64) -> Recording {
+    let build = waiting_for_ever();
+    let mut recording = with(&build, |second, s| {
+        s.network.set("connections_looked_at", accepted(second) + u64::from(waiting(second)));
+        s.network.set("listen_overflows", 3 * second);
+        let address = "127.0.0.1:80".to_owned();
+        s.listeners =
+            vec![ListenerSample { address, waiting: waiting(second), backlog: 8, ..ListenerSample::default() }];
+    });
+    recording.courses = RunCourses::of(&recording.snapshots);
+    recording
+}
+
+fn waiting_for_ever() -> Build {
+    closed().with(|b| {
+        b.plan.connections = 20;
+        b.users = Some(Users {
+            connections: 20,
+            never_served: 16,
+            starved: 16,
+            served: 8000,
+            served_max: 2000,
+            jain_index: 0.2,
+            ..Users::default()
+        });
+    })
+}
+
+#[test]
+fn connections_that_are_left_in_the_queue_for_ever_are_beyond_a_limit() {
+    let limit = left(|_| 16, |_| 4);
+    assert_eq!(status(&limit, "connection-limit"), Status::Supported);
+    let diagnosis = diagnose(&limit);
+    let finding = of(&diagnosis, "connection-limit");
+    assert!(finding.title.contains("serves 4 connections at a time and leaves 16 more"), "{}", finding.title);
+    // That its queue is full is a consequence, and not what gives.
+    let overflow = of(&diagnosis, "accept-queue-overflow");
+    assert!(overflow.status != Status::Supported || overflow.because_of.contains(&"connection-limit".to_owned()));
+    assert_eq!(diagnosis.gives.as_ref().unwrap().finding.as_deref(), Some("connection-limit"));
+    // One that accepts slowly has more of them each second; one whose queue is empty left nobody in it.
+    assert_eq!(status(&left(|second| 16 - second as u32, |second| 4 + second), "connection-limit"), Status::Refuted);
+    assert_eq!(status(&left(|_| 0, |_| 20), "connection-limit"), Status::Refuted);
+    // It comes to an end part-way: the queue was drained.
+    assert_eq!(status(&left(|second| if second < 3 { 16 } else { 0 }, |_| 4), "connection-limit"), Status::Refuted);
+}
+
+#[test]
+fn connections_that_wait_are_beyond_no_limit_where_all_were_served() {
+    let mut recording = left(|_| 16, |_| 4);
+    recording.totals.users = Some(Users { connections: 20, served: 8000, ..Users::default() });
+    assert_eq!(status(&recording, "connection-limit"), Status::Refuted);
 }

@@ -8,6 +8,7 @@ use diagnose::diagnose;
 use model::finding::{About, Figure, LossKind, Severity, Standing, Status};
 use model::plan::*;
 use model::recording::End;
+use model::request::{IntervalRequests, Kept, Request, RequestEnd};
 use model::{ErrorKind, Event, LatencyKind};
 
 /// Something done to a sound recording.
@@ -450,6 +451,22 @@ fn keepalive_off() {
     check("one request on each of many that stay", held, &["valid", "refuted keepalive-off"]);
     let broken = closing().each(|s| (s.ok, s.failed) = (3200, vec![(ErrorKind::ClosedEarly, 3200)]));
     check("broken", broken, &["valid", "refuted keepalive-off"]);
+    // Half of the requests fail, each the second on its connection: it closes, and does not say so.
+    let unsaid = |ordinal| {
+        let mut recording =
+            closing().each(|s| (s.ok, s.failed) = (6400, vec![(ErrorKind::ClosedEarly, 6400)])).recording();
+        let end = RequestEnd::Failed(ErrorKind::ClosedEarly);
+        for stretch in 0..5 {
+            let mut tick = IntervalRequests::default();
+            let request = Request { ordinal, end, ..Request::default() };
+            (0..8).for_each(|key| tick.failed.offer(8, Kept { key, request }));
+            recording.requests.push(stretch, 8, &tick);
+        }
+        diagnose(&recording)
+    };
+    judge("closes unsaid", &unsaid(2), &["valid", "supported keepalive-off"]);
+    judge("fails at the first", &unsaid(1), &["valid", "refuted keepalive-off"]);
+    judge("fails later", &unsaid(7), &["valid", "refuted keepalive-off"]);
     let few = closed().with(|b| b.seconds.truncate(1)).each(|s| (s.ok, s.response_ns) = (9, 1000));
     check("nine", few, &["valid", "not-observable keepalive-off", "supported too-few"]);
 }

@@ -1,10 +1,15 @@
-//! `connection-limit`: the target serves so many connections and no more: further ones are closed at once, or refused by a
-//! reply.
+//! `connection-limit`: the target serves so many connections and no more: further ones are closed at once, refused by a
+//! reply, or left in the queue of its listener.
 //!
-//! Evidence: (client) failures fall on the first request of new connections, while some connections go on well; (sockets)
-//! the connections established at the target were fewer than asked for on average. Refuted where
+//! Evidence where they are turned away: (client) failures fall on the first request of new connections, while some connections
+//! go on well; (sockets) the connections established at the target were fewer than asked for on average. Refuted where
 //! failures fall on any request, where the queue of the listener overflows or descriptors are at their limit (those have
 //! names of their own), where a process ended, or where as many were established as asked for. Needs twenty failures.
+//!
+//! Evidence where they are left waiting: (client) some connections never got a reply while others were served; (sockets) some
+//! waited to be accepted in nearly every reading, while those that had been accepted stayed as many. A target that accepts
+//! slowly has more of them at each reading. So it is for any maximum of connections, and for workers that each stay with one
+//! (measured: Apache's prefork with four processes, lighttpd's and HAProxy's maximum of connections).
 
 use super::{deaths, oom_kill};
 use crate::evidence::{Client, Sockets};
@@ -13,6 +18,8 @@ use crate::history::Subject;
 use crate::rule::{CauseRule, Needs, OfTarget, Verdict};
 use model::finding::{LossKind, Severity};
 use model::request::RequestEnd;
+use model::snapshot::Snapshot;
+use model::users::Users;
 use std::collections::BTreeSet;
 
 const FAILED_MIN: usize = 20;
@@ -22,6 +29,11 @@ const FIRST_ORDINAL: u32 = 2;
 const HELD_MAX: f64 = 0.9;
 /// So many of the failures must be of first requests.
 const FIRST_MIN: f64 = 0.9;
+/// Of those left waiting: so many readings must show some in the listener's queue.
+const WAITING_READINGS: f64 = 0.9;
+const READINGS_MIN: usize = 4;
+/// By so much of the most, or by one, those that were accepted may change and stay as many.
+const AS_MANY: f64 = 0.1;
 
 /// See the file's head.
 pub const RULE: CauseRule = CauseRule {
@@ -32,6 +44,9 @@ pub const RULE: CauseRule = CauseRule {
 };
 
 fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
+    if let Some(verdict) = left_waiting(facts) {
+        return verdict;
+    }
     let failed: Vec<_> = facts.recording.requests.failed().filter(|r| matches!(r.end, RequestEnd::Failed(_))).collect();
     if failed.len() < FAILED_MIN {
         return Verdict::refuted("hardly a request failed");
@@ -74,4 +89,53 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         .remedy("Raise its maximum of connections (maxclients, max_connections, workers), or let clients share fewer connections")
         .check("ss -tn state established '( sport = :PORT )' | wc -l, while one client more tries")
         .confidence(0.85)
+}
+
+/// What the target's listeners and connections were in a reading: waiting to be accepted, and accepted.
+struct Reading {
+    waiting: u64,
+    accepted: u64,
+}
+
+/// Where the target stopped accepting, and those beyond wait in its listener's queue; `None`: not so.
+fn left_waiting(facts: &Facts<'_>) -> Option<Verdict<OfTarget>> {
+    let users: Users = facts.recording.totals.users.filter(|users| users.never_served > 0)?;
+    let served = users.connections.saturating_sub(users.never_served);
+    let readings: Vec<Reading> = facts.snapshots().filter_map(reading).collect();
+    // The first may be made while connections still come.
+    let readings = readings.get(1..).filter(|readings| readings.len() >= READINGS_MIN)?;
+    let waited = readings.iter().filter(|reading| reading.waiting > 0).count() as f64 / readings.len() as f64;
+    let most = readings.iter().map(|reading| reading.accepted).max()?;
+    let least = readings.iter().map(|reading| reading.accepted).min()?;
+    let is_constant = most.saturating_sub(least) as f64 <= (AS_MANY * most as f64).max(1.0);
+    if served == 0 || most == 0 || waited < WAITING_READINGS || !is_constant {
+        return None;
+    }
+    let mut waiting: Vec<u64> = readings.iter().map(|reading| reading.waiting).collect();
+    waiting.sort_unstable();
+    let usual = waiting[waiting.len() / 2];
+    let text = format!(
+        "{usual} connections waited to be accepted in {} of the readings, while it had accepted {most} and took no more",
+        percent(waited)
+    );
+    let sockets = facts.piece::<Sockets>(text, "listeners.waiting", usual as f64, "connections").from(1.0);
+    let text =
+        format!("{} of {} connections never got a reply, and {served} did", users.never_served, users.connections);
+    let client = facts.piece::<Client>(text, "users.never_served", users.never_served as f64, "connections").from(1.0);
+    let title =
+        format!("the target serves {most} connections at a time and leaves {usual} more waiting to be accepted");
+    let share = (users.never_served as f64 / users.starved.max(users.never_served) as f64).min(0.95);
+    Some(
+        Verdict::proved(Severity::Error, title, client, sockets)
+            .explains(LossKind::Starved, share, share * 0.8, 1.0)
+            .remedy("Raise how many connections it serves at a time (its maximum of connections, or its workers where each stays with one), close idle ones sooner, or let clients share fewer connections")
+            .check("ss -ltn (Recv-Q of the listener stays above 0); ss -tn state established '( sport = :PORT )' | wc -l")
+            .confidence(0.9),
+    )
+}
+
+fn reading(snapshot: &Snapshot) -> Option<Reading> {
+    let established = snapshot.network.of("connections_looked_at")?;
+    let waiting = snapshot.listeners.iter().map(|listener| u64::from(listener.waiting)).fold(0, u64::saturating_add);
+    Some(Reading { waiting, accepted: established.saturating_sub(waiting) })
 }

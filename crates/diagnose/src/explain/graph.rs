@@ -12,7 +12,8 @@ pub const EDGES: &[(&str, &[&str])] = &[
     ("sigpipe-death", &["process-crash", "process-restart"]),
     ("process-crash", &["process-restart", "missing-reply", "truncated-reply"]),
     ("fd-leak", &["fd-exhaustion"]),
-    ("connection-limit", &["error-status"]),
+    // Those that are left waiting fill the listener's queue.
+    ("connection-limit", &["error-status", "accept-queue-overflow"]),
     ("accept-imbalance", &["accept-queue-overflow", "event-loop-blocked"]),
     ("connection-leak", &["fd-leak", "fd-exhaustion"]),
     (
@@ -36,7 +37,7 @@ pub const EDGES: &[(&str, &[&str])] = &[
     ("log-bound", &["pool-exhausted", "event-loop-blocked", "accept-queue-overflow"]),
     ("lost-wakeup", &["missing-reply"]),
     ("head-of-line", &["event-loop-blocked", "single-thread-bound", "at-its-limit"]),
-    ("worker-starvation", &["pool-exhausted", "accept-queue-overflow", "missing-reply"]),
+    ("worker-starvation", &["connection-limit", "pool-exhausted", "accept-queue-overflow", "missing-reply"]),
     ("event-loop-blocked", &["accept-queue-overflow"]),
     ("neighbour-request", &["stop-the-world", "event-loop-blocked", "accept-queue-overflow"]),
     ("slow-path", &["head-of-line", "event-loop-blocked", "accept-queue-overflow", "single-thread-bound"]),

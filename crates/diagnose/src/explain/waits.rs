@@ -13,8 +13,8 @@
 //! threads ([`super::states`]): known of the windows as a whole only, so such a share may be half of itself, or so much more.
 
 use super::states::States;
-use crate::causes::pauses::{self, Pauses};
 use crate::causes::garbage_collection;
+use crate::causes::pauses::{self, Pauses};
 use crate::facts::{Facts, seconds, taken_ns};
 use crate::split::Parts;
 use crate::statistics::critical_t_95;
