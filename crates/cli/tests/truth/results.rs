@@ -31,6 +31,9 @@ pub struct Outcome {
     pub supported: Vec<String>,
     /// Whether more wanted to run on the machine than it has cores, and by how much: the load average of the last minute.
     pub crowded: Option<f64>,
+    /// Whether the report itself says that the hypervisor took too much of the machine's time for a result.
+    #[serde(default)]
+    pub stolen: bool,
     /// What of the loss a user should have seen and did not.
     pub invisible: Vec<String>,
     /// What should have shown that the cause was there and did not.
@@ -69,6 +72,7 @@ impl Outcome {
             above: of_target().filter(|f| f["severity"] != "info").map(|f| text(&f["id"])).collect(),
             supported: of_target().map(|f| text(&f["id"])).collect(),
             crowded: None,
+            stolen: report["validity"]["reasons"].as_array().unwrap().iter().any(|r| r["id"] == "cpu-stolen"),
             invisible: Vec::new(),
             unproved: Vec::new(),
             figures: format!(
@@ -110,6 +114,15 @@ impl Outcome {
     pub fn judgement(&self, case: &Case) -> Judgement {
         match self.is_as_expected(case) {
             _ if !self.invisible.is_empty() || !self.unproved.is_empty() => Judgement::Void,
+            // A sound server of which nothing is blamed, on a machine that somebody else had: it says nothing of the server.
+            false
+                if self.stolen
+                    && self.standing == "unexplained"
+                    && !case.expect.standing.is_empty()
+                    && self.above.is_empty() =>
+            {
+                Judgement::Void
+            }
             true => Judgement::Right,
             false => Judgement::Wrong,
         }
@@ -123,13 +136,20 @@ impl Outcome {
         }
     }
 
+    fn why_void(&self) -> String {
+        match [&*self.invisible, &*self.unproved].concat().join("; ") {
+            why if why.is_empty() => "the hypervisor took the machine's time".to_owned(),
+            why => why,
+        }
+    }
+
     /// In a line.
     pub fn line(&self, case: &Case) -> String {
         let mark = match self.judgement(case) {
             Judgement::Right => "right".to_owned(),
             Judgement::Wrong if case.not_yet.is_some() => "not yet".to_owned(),
             Judgement::Wrong => "WRONG".to_owned(),
-            Judgement::Void => format!("void ({})", [&*self.invisible, &*self.unproved].concat().join("; ")),
+            Judgement::Void => format!("void ({})", self.why_void()),
         };
         let crowd = self.crowded.map_or(String::new(), |load| format!(" (load {load:.1})"));
         let drawn: Vec<String> = self.drawn.values.iter().map(|(name, value)| format!("{name} {value}")).collect();

@@ -44,7 +44,10 @@ pub fn gives(
     let limit = supported().find(|finding| finding.id == "at-its-limit");
     let named = supported().find(|finding| LIMITS.contains(&&*finding.id));
     let lost = losses.first();
-    let is_limits = losses.iter().all(|loss| is_of_overload(facts, loss.kind));
+    // What is asked for more than it carries, and is late for that, has some that are later than others, too.
+    let is_overload = lost.is_some_and(|loss| matches!(loss.kind, LossKind::Capacity | LossKind::Waiting));
+    let is_limits =
+        losses.iter().all(|loss| is_of_overload(facts, loss.kind) || (is_overload && loss.kind == LossKind::Slow));
     if let (Some(limit), Some(named), true) = (limit.or(named), named, is_limits) {
         // Where nothing is left of the machine, another worker would have none of it: the sentence is of what is proved below it.
         let full = if named.id == ALL_CORES { &named.title } else { &limit.title };
@@ -60,8 +63,9 @@ pub fn gives(
     if let Some(loss) = lost {
         let unseen = findings.iter().filter(|f| f.about == About::Target && f.status == Status::NotObservable).count();
         let why = match (validity.state, unseen) {
-            (ValidityState::NotValid, _) => "and that may be the generator's: see below".to_owned(),
+            (ValidityState::NotValid, _) => disturbed(validity).to_owned(),
             (_, 0) => "no cause that is known here explains it".to_owned(),
+            (_, 1) => "why is not known: one cause could not be looked at, see below".to_owned(),
             (_, unseen) => format!("why is not known: {unseen} causes could not be looked at, see below"),
         };
         return says(Standing::Unexplained, format!("{}; {why}", loss.text), None);
@@ -79,6 +83,18 @@ pub fn gives(
             let why = facts.why_no_target();
             says(Standing::Unknown, format!("nothing was lost; how full the target is was not seen ({why})"), None)
         }
+    }
+}
+
+/// What of a result that is not valid may be why something was lost.
+fn disturbed(validity: &Validity) -> &'static str {
+    let is_for = |id: &str| validity.reasons.iter().any(|reason| reason.id == id);
+    if is_for("cpu-stolen") {
+        "the hypervisor took CPU time from this machine meanwhile, which may be why: see below"
+    } else if is_for("generator-starved") {
+        "others took CPU time that the generator wanted meanwhile, which may be why: see below"
+    } else {
+        "and that may be the generator's: see below"
     }
 }
 
