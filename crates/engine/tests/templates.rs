@@ -235,6 +235,19 @@ fn unique_rows_are_given_once_over_all_workers_and_then_the_load_ends() {
     }
 }
 
+#[test]
+fn unique_rows_are_given_once_to_requests_that_wait_too() {
+    let mut plan = workload(vec![request("once", "GET", "/{{id}}", "")], false, vec![rows(20, Order::Unique)]);
+    plan.pace = open(20_000.0);
+    plan.connections = 1;
+    plan.stop.duration_ns = Some(60 * S);
+    on_all(&plan, Application::default, |driver, sum, application| {
+        let all = seen(application);
+        let given: BTreeSet<String> = all.iter().map(|(target, ..)| target.clone()).collect();
+        assert_eq!((all.len(), given.len(), sum.total.counts.ok), (20, 20, 20), "{driver}");
+    });
+}
+
 /// Login, then twice a use of what it gave.
 fn session() -> Vec<HttpRequest> {
     let mut login = request("login", "POST", "/login", "{{name}}");

@@ -14,11 +14,11 @@ use crate::say::field::Field;
 use crate::say::words::{Words, words};
 use crate::workload::http::{BODY, Common, HEADERS, METHOD, statuses};
 use data::{DATA, FILES_MAX};
-use model::data::DataFile;
-use model::plan::HttpRequest;
+use model::data::{DataFile, Order};
+use model::plan::{HttpRequest, Pace};
 use model::replies::{Place, ReplyCheck, Take};
 use model::workload::http::{HttpAsked, RequestAsked};
-use model::{Secret, template};
+use model::{Scenario, Secret, template};
 
 /// Named requests.
 pub(crate) const REQUESTS: Field = Field::Own("requests_from");
@@ -99,6 +99,28 @@ fn of_request(http: &HttpAsked, asked: &RequestAsked) -> HttpAsked {
         requests: Vec::new(),
         ..http.clone()
     }
+}
+
+/// Refuses what requests that differ cannot be sent with.
+///
+/// # Errors
+/// A sequence with pipelining; rows that are given once with bursts.
+pub(crate) fn refuse(asked: &HttpAsked, scenario: &Scenario, pace: &Pace) -> Result<(), ResolveError> {
+    if asked.sequence && scenario.pipeline.is_some_and(|pipeline| pipeline > 1) {
+        return Err(ResolveError::Conflict {
+            what: SEQUENCE.into(),
+            with: Field::Pipeline.into(),
+            instead: "a user's next request waits for the reply to the one before".into(),
+        });
+    }
+    if asked.data_order == Some(Order::Unique) && matches!(pace, Pace::Burst { .. }) {
+        return Err(ResolveError::Conflict {
+            what: (DATA_ORDER, "unique").into(),
+            with: Field::Burst.into(),
+            instead: "all requests of a burst leave at once, whether there are rows for them or not".into(),
+        });
+    }
+    Ok(())
 }
 
 /// Opens the files of data.

@@ -141,13 +141,7 @@ impl Protocol for HttpProtocol {
 
     fn build(&self, made_of: &MadeOf<'_>) -> Result<Workload, ResolveError> {
         let asked: HttpAsked = made_of.scenario.asked();
-        if asked.sequence && made_of.scenario.pipeline.is_some_and(|pipeline| pipeline > 1) {
-            return Err(ResolveError::Conflict {
-                what: requests::SEQUENCE.into(),
-                with: Field::Pipeline.into(),
-                instead: "a user's next request waits for the reply to the one before".into(),
-            });
-        }
+        requests::refuse(&asked, made_of.scenario, made_of.pace)?;
         build(&asked, made_of.asked, made_of.of_url, made_of.host).map(Workload::Http1)
     }
 

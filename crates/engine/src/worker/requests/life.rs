@@ -396,7 +396,8 @@ impl<P: Protocol<Transport = Stream>, D: Driver> Worker<P, D> {
     pub(super) fn take_from_queue(&mut self, slot: Slot) {
         let connection = &self.connections[slot as usize];
         let (origin, life) = (usize::from(connection.origin), connection.life);
-        if !connection.takes_more() {
+        // What waits when all that requests are made of is used up has no end: see `is_over`.
+        if !connection.takes_more() || self.protocol.is_used_up() {
             return;
         }
         match self.origins[origin].pending.pop_front() {

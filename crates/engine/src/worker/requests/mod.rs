@@ -348,8 +348,9 @@ impl<P: Protocol<Transport = Stream>, D: Driver> Worker<P, D> {
         if self.ledger.control().is_stopped() {
             self.load_end_ns = self.load_end_ns.min(now_ns);
         }
+        let nothing_waits = self.ledger.queued() == 0 || self.protocol.is_used_up();
         let nothing_to_start = self.quota == 0 || self.protocol.is_used_up();
-        let all_is_done = nothing_to_start && self.ledger.in_flight() == 0 && self.ledger.queued() == 0;
+        let all_is_done = nothing_to_start && nothing_waits && self.ledger.in_flight() == 0;
         if now_ns >= self.load_end_ns || all_is_done {
             self.stop_load(now_ns);
         }
@@ -392,7 +393,8 @@ impl<P: Protocol<Transport = Stream>, D: Driver> Worker<P, D> {
         if !self.ledger.is_load_over() {
             return false;
         }
-        let nothing_left = self.ledger.in_flight() == 0 && self.ledger.queued() == 0;
+        let nothing_waits = self.ledger.queued() == 0 || self.protocol.is_used_up();
+        let nothing_left = self.ledger.in_flight() == 0 && nothing_waits;
         nothing_left || now_ns >= self.ledger.drain_end_ns()
     }
 
