@@ -50,6 +50,7 @@ fn plan(choices: u8) -> Http1 {
             body_sha256: (choices & 8 != 0).then(|| digest.to_owned()),
             body_regex: (choices & 16 != 0).then(|| "^a".to_owned()),
         },
+        ..HttpRequest::default()
     };
-    Http1 { requests: vec![request], keep_alive: choices & 4 == 0, head_bytes_max: 300 }
+    Http1 { requests: vec![request], keep_alive: choices & 4 == 0, head_bytes_max: 300, ..Http1::default() }
 }

@@ -37,8 +37,9 @@ fn http_plan() -> Http1 {
         headers: vec![("Host".into(), "localhost".into())],
         body: Body::default(),
         expect: Expect::default(),
+        ..HttpRequest::default()
     };
-    Http1 { requests: vec![request], keep_alive: true, head_bytes_max: 65_536 }
+    Http1 { requests: vec![request], keep_alive: true, head_bytes_max: 65_536, ..Http1::default() }
 }
 
 fn http() -> Http1Protocol {

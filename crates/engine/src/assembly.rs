@@ -200,7 +200,7 @@ fn assemble_with<K: Drivers>(parts: Parts, drivers: K) -> Result<K::Boxed, Start
     };
     match &plan.workload {
         Workload::Http1(http) => {
-            let protocol = Http1Protocol::new(http)?;
+            let protocol = Http1Protocol::of_worker(http, worker, plan.threads)?;
             let setup = setup(protocol.blobs(), Idle::Watched);
             drivers.give(parts, setup, Requests(protocol))
         }

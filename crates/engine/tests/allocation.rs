@@ -7,9 +7,12 @@ mod common;
 use common::mux::{Mux, MuxServer, frame, replies, run_protocol};
 use common::*;
 use engine::{Fleet, Message, driver};
+use model::data::{Column, DataFile, Order, PackedRows, RowBuffer, RowSource};
 use model::plan::*;
+use model::replies::{ReplyCheck, Take};
 use model::workload::websocket::{Opening, WebSocket};
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -47,6 +50,7 @@ fn allocations_of(mut plan: Plan, kind: DriverKind) -> Option<u64> {
     }
     plan.driver = kind;
     let server = Server::start(answering(match plan.workload {
+        Workload::Http1(ref http) if http.sequence => http_json,
         Workload::Http1(_) => http_ok,
         Workload::Resp(_) => resp_ok,
         Workload::WebSocket(_) | Workload::HoldWebSocket(_) => messages_back,
@@ -106,6 +110,54 @@ fn allocations_of_frames(kind: DriverKind) -> Option<u64> {
     let sum = load.join().unwrap()?;
     assert!(sum.total.counts.ok > 100 && sum.total.counts.failed == 0, "{:?}", sum.total.counts);
     Some(ALLOCATIONS.swap(0, Ordering::Relaxed))
+}
+
+/// A reply with JSON in its body for each request, whose body has no empty line.
+fn http_json(bytes: &[u8]) -> Vec<driver::sim::Action> {
+    const JSON: &[u8] =
+        b"HTTP/1.1 200 OK\r\nSet-Cookie: sid=abc; Path=/\r\nContent-Length: 34\r\n\r\n{\"n\":[1,2.5,null],\"token\":\"t-12\"}\n";
+    let heads = bytes.windows(4).filter(|window| window == b"\r\n\r\n").count();
+    vec![reply(&JSON.repeat(heads))]
+}
+
+/// Requests with values put in, and rows of data; in sequence also values taken from replies, and checks.
+fn templates(sequence: bool) -> Workload {
+    let (mut packed, mut row) = (PackedRows::new(1), RowBuffer::default());
+    for n in 0..100 {
+        row.clear();
+        row.bytes.extend_from_slice(format!("name \"{n}\"").as_bytes());
+        row.end_field();
+        assert!(packed.push(&row));
+    }
+    let data = DataFile {
+        name: String::new(),
+        path: "rows.csv".into(),
+        columns: vec![Column { name: "name".to_owned(), longest: 9 }],
+        rows: 100,
+        order: Order::Random,
+        source: RowSource(Some(Arc::new(packed))),
+    };
+    let first = HttpRequest {
+        weight: 1.0,
+        method: "POST".to_owned(),
+        target: "/{{name}}/{{uuid}}?n={{random:1..99}}&u={{user}}".into(),
+        headers: vec![("Host".into(), "local".into()), ("X-Seq".into(), "{{seq}}".into())],
+        body: Body::new(b"{\"name\": {{name}}, \"seq\": {{seq}}}".to_vec(), String::new()),
+        is_template: true,
+        ..HttpRequest::default()
+    };
+    let mut requests = vec![first];
+    if sequence {
+        let takes = ["token = json /token", "sid = cookie sid", "half = regex ,([0-9.]+),"];
+        requests[0].take = takes.iter().map(|take| Take::parse(take).unwrap()).collect();
+        let mut second = requests[0].clone();
+        second.take.clear();
+        second.headers.push(("Authorization".into(), "Bearer {{token}} {{sid}} {{half}}".into()));
+        let checks = ["json /n/1 = 2.5", "body contains token", "header Set-Cookie contains sid"];
+        second.checks = checks.iter().map(|check| ReplyCheck::parse(check, |_| None).unwrap()).collect();
+        requests.push(second);
+    }
+    Workload::Http1(Http1 { requests, keep_alive: true, head_bytes_max: 65_536, sequence, data: vec![data] })
 }
 
 /// `+OK` for each SET, nil for each GET, found by their names. A name cut in two is lost, and its user waits: the loop
@@ -180,6 +232,8 @@ fn the_loop_does_not_allocate() {
         ("resp", plan(resp())),
         ("resp, pipelined", resp_pipelined),
         ("closed", plan(http())),
+        ("templates", plan(templates(false))),
+        ("a sequence with values taken and checks", plan(templates(true))),
         ("echo", plan(echo())),
         ("open", open_pace),
         ("pipelined", pipelined),

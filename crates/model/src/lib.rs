@@ -15,9 +15,9 @@ pub mod slow;
 pub mod units;
 
 pub use load::workload::resp;
-pub use load::{expectation, hide, payload, plan, rate, scenario, secret, tls, workload};
+pub use load::{data, expectation, hide, payload, plan, rate, replies, scenario, secret, template, tls, workload};
 pub use measured::{
-    error_kind, event, head, histogram, integrity, interval, latency, outcomes, quantile, recording, request,
+    entries, error_kind, event, head, histogram, integrity, interval, latency, outcomes, quantile, recording, request,
     run_requests, split, users,
 };
 pub use seen::{

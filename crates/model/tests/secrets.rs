@@ -33,9 +33,11 @@ fn http() -> Workload {
             headers,
             body: Body::new(b"password=sesame".to_vec(), "the digest".to_owned()),
             expect: Expect::default(),
+            ..HttpRequest::default()
         }],
         keep_alive: true,
         head_bytes_max: 65_536,
+        ..Http1::default()
     })
 }
 

@@ -10,6 +10,7 @@ pub mod answer;
 pub mod check;
 pub mod csv;
 pub mod damage;
+mod entries;
 mod figures;
 pub mod flame;
 pub mod json;

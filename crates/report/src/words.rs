@@ -53,6 +53,8 @@ pub fn of_kind(kind: ErrorKind) -> &'static str {
         ErrorKind::ErrorReply => "the reply was an error",
         ErrorKind::LoginRefused => "the server refused AUTH or SELECT",
         ErrorKind::TlsRefused => "the server refused the client after the TLS handshake",
+        ErrorKind::Check => "the reply did not pass a check",
+        ErrorKind::MissingValue => "the reply had no value that was to be taken from it",
         ErrorKind::NoSocket => "there is no socket at that path",
     }
 }

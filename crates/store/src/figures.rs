@@ -3,13 +3,14 @@
 //! Error kinds and statuses go by name and code, never by position, so that a list may grow. Everything read is
 //! checked: a figure no real run could have is damage, and no sum of them can overflow.
 
+use model::entries::ENTRIES_MAX;
 use model::error_kind::ErrorExample;
 use model::interval::{Counts, ErrorCounts, Gauges, Interval};
 use model::outcomes::OutcomeCounts;
 use model::recording::{Part, Totals};
 use model::snapshot::{CpuTimes, Snapshot};
 use model::users::Users;
-use model::{ErrorKind, LatencyKind, LatencySet};
+use model::{ErrorKind, Histogram, LatencyKind};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -25,6 +26,18 @@ pub struct Figures {
     status: BTreeMap<u16, u64>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     examples: Vec<ErrorExample>,
+    /// Counts of each entry of the workload, by its place; times are only in the totals.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    entries: Vec<StoredEntry>,
+}
+
+/// What became of one entry's requests.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct StoredEntry {
+    ok: u64,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    errors: BTreeMap<String, u64>,
 }
 
 impl Figures {
@@ -36,6 +49,11 @@ impl Figures {
             connection_errors: by_name(&interval.connection_errors),
             status: interval.outcomes.seen().collect(),
             examples: interval.examples.iter().flatten().copied().collect(),
+            entries: interval
+                .entries
+                .iter()
+                .map(|entry| StoredEntry { ok: entry.ok, errors: by_name(&entry.errors) })
+                .collect(),
         }
     }
 
@@ -45,6 +63,7 @@ impl Figures {
             .values()
             .chain(self.connection_errors.values())
             .chain(self.status.values())
+            .chain(self.entries.iter().flat_map(|entry| entry.errors.values().chain([&entry.ok])))
             .copied()
             .max()
             .unwrap_or(0)
@@ -55,7 +74,11 @@ impl Figures {
     /// # Errors
     /// In words, where one is not.
     pub fn check(&self) -> Result<(), String> {
-        let mut names = self.errors.keys().chain(self.connection_errors.keys());
+        if self.entries.len() > ENTRIES_MAX + 1 {
+            return Err(format!("it has {} entries, of at most {}", self.entries.len(), ENTRIES_MAX + 1));
+        }
+        let of_entries = self.entries.iter().flat_map(|entry| entry.errors.keys());
+        let mut names = self.errors.keys().chain(self.connection_errors.keys()).chain(of_entries);
         match names.find(|name| ErrorKind::from_name(name).is_none()) {
             Some(name) => Err(format!("'{name}' is not a known kind of error")),
             None => Ok(()),
@@ -73,6 +96,13 @@ impl Figures {
         add(&mut self.errors, &later.errors);
         add(&mut self.connection_errors, &later.connection_errors);
         add(&mut self.status, &later.status);
+        if self.entries.len() < later.entries.len() {
+            self.entries.resize_with(later.entries.len(), StoredEntry::default);
+        }
+        for (into, from) in self.entries.iter_mut().zip(&later.entries) {
+            into.ok = into.ok.saturating_add(from.ok);
+            add(&mut into.errors, &from.errors);
+        }
         for example in &later.examples {
             if self.examples.iter().all(|known| known.kind != example.kind) {
                 self.examples.push(*example);
@@ -85,6 +115,11 @@ impl Figures {
         add_errors(&self.errors, &mut sum.errors);
         add_errors(&self.connection_errors, &mut sum.connection_errors);
         add_status(&self.status, &mut sum.outcomes);
+        for (place, entry) in self.entries.iter().enumerate() {
+            let into = sum.entries.of_mut(place);
+            into.ok = into.ok.saturating_add(entry.ok);
+            add_errors(&entry.errors, &mut into.errors);
+        }
         for example in &self.examples {
             let slot = &mut sum.examples[example.kind.index()];
             if slot.is_none() {
@@ -165,25 +200,43 @@ impl StoredPart {
     }
 }
 
-/// The histograms of a run's totals, each set under the name of its part; of the whole there is none.
-pub fn latencies(totals: &Totals) -> Vec<(&'static str, &LatencySet<u64>)> {
-    let mut all = vec![("", &totals.sum.latency)];
-    all.extend(totals.disturbed.as_ref().map(|part| ("disturbed", &part.sum.latency)));
-    all.extend(totals.in_windows.as_ref().map(|part| ("in_windows", &part.sum.latency)));
+/// The histograms of a run's totals, each with the name under which it is stored.
+pub fn histograms(totals: &Totals) -> Vec<(String, &Histogram<u64>)> {
+    let mut all = Vec::new();
+    let parts =
+        [("", Some(&totals.sum)), part_of("disturbed.", &totals.disturbed), part_of("in_windows.", &totals.in_windows)];
+    for (part, sum) in parts {
+        let Some(sum) = sum else { continue };
+        all.extend(LatencyKind::ALL.map(|kind| (format!("{part}{}", kind.name()), sum.latency.of(kind))));
+    }
+    all.extend(totals.sum.entries.iter().enumerate().map(|(place, entry)| (entry_name(place), &entry.response)));
     all
+}
+
+fn part_of<'a>(name: &'static str, part: &'a Option<Box<Part>>) -> (&'static str, Option<&'a Interval<u64>>) {
+    (name, part.as_deref().map(|part| &part.sum))
 }
 
 /// The same, to be filled in.
-pub fn latencies_mut(totals: &mut Totals) -> Vec<(&'static str, &mut LatencySet<u64>)> {
-    let mut all = vec![("", &mut totals.sum.latency)];
-    all.extend(totals.disturbed.as_mut().map(|part| ("disturbed", &mut part.sum.latency)));
-    all.extend(totals.in_windows.as_mut().map(|part| ("in_windows", &mut part.sum.latency)));
+pub fn histograms_mut(totals: &mut Totals) -> Vec<(String, &mut Histogram<u64>)> {
+    let mut all = Vec::new();
+    let Interval { latency, entries, .. } = &mut totals.sum;
+    let parts = [
+        ("", Some(latency)),
+        ("disturbed.", totals.disturbed.as_mut().map(|part| &mut part.sum.latency)),
+        ("in_windows.", totals.in_windows.as_mut().map(|part| &mut part.sum.latency)),
+    ];
+    for (part, latency) in parts {
+        let Some(latency) = latency else { continue };
+        all.extend(latency.each_mut().map(|(kind, histogram)| (format!("{part}{}", kind.name()), histogram)));
+    }
+    all.extend(entries.iter_mut().enumerate().map(|(place, entry)| (entry_name(place), &mut entry.response)));
     all
 }
 
-/// What a total histogram is stored as.
-pub fn histogram_name(part: &str, kind: LatencyKind) -> String {
-    if part.is_empty() { kind.name().to_owned() } else { format!("{part}.{}", kind.name()) }
+/// What the response times of an entry are stored as.
+fn entry_name(place: usize) -> String {
+    format!("entry.{place}")
 }
 
 impl StoredTotals {

@@ -4,7 +4,7 @@
 //! Every sum of what is read is guarded: no figure of a file can make one overflow.
 
 use crate::error::StoreError;
-use crate::figures::{Figures, StoredTotals, histogram_name, is_absurd, largest_count, largest_gauge, latencies_mut};
+use crate::figures::{Figures, StoredTotals, histograms_mut, is_absurd, largest_count, largest_gauge};
 use crate::histogram::{check, decode_into};
 use crate::merging::packed::MergedTick;
 use crate::merging::state::State;
@@ -36,20 +36,15 @@ impl Reader {
             decode_into(blob(&body)?, &mut histogram).map_err(|what| format!("{kind}: {what}"))?;
             Ok((kind, histogram))
         };
-        let known: Vec<String> = latencies_mut(&mut totals)
-            .iter()
-            .flat_map(|(part, _)| LatencyKind::ALL.map(|kind| histogram_name(part, kind)))
-            .collect();
+        let known: Vec<String> = histograms_mut(&mut totals).into_iter().map(|(name, _)| name).collect();
         while let Some((kind, histogram)) = rows.next(of_row)? {
             if known.contains(&kind) {
                 histograms.insert(kind, histogram);
             }
         }
-        for (part, latency) in latencies_mut(&mut totals) {
-            for kind in LatencyKind::ALL {
-                if let Some(histogram) = histograms.remove(&histogram_name(part, kind)) {
-                    *latency.of_mut(kind) = histogram;
-                }
+        for (name, into) in histograms_mut(&mut totals) {
+            if let Some(histogram) = histograms.remove(&name) {
+                *into = histogram;
             }
         }
         let found = self.found();

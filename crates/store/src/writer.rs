@@ -6,7 +6,7 @@
 //! the seal (`seal`): a small row, so that a tick costs one more page in the log.
 
 use crate::error::{StoreError, in_words, write_error};
-use crate::figures::{Figures, StoredTotals, histogram_name, latencies};
+use crate::figures::{Figures, StoredTotals, histograms};
 use crate::histogram::Encoder;
 use crate::integrity::checksum::Field;
 use crate::integrity::seal::{Books, of_seal};
@@ -224,18 +224,12 @@ impl Writer {
     ) -> rusqlite::Result<()> {
         let mut books = self.books.clone();
         let transaction = self.connection.transaction()?;
-        for (part, latency) in latencies(totals) {
-            for kind in LatencyKind::ALL {
-                let histogram = latency.of(kind);
-                if !histogram.is_empty() {
-                    let name = histogram_name(part, kind);
-                    let body = blob(&mut self.encoder, histogram)?;
-                    let fields = [Field::Text(name.as_bytes()), Field::Blob(body)];
-                    let (id, checksum) = books.add("total_histogram", &fields);
-                    let sql = "INSERT INTO total_histogram(id, kind, body, checksum) VALUES (?1, ?2, ?3, ?4)";
-                    execute(&transaction, sql, params![id, name, body, checksum])?;
-                }
-            }
+        for (name, histogram) in histograms(totals).into_iter().filter(|(_, histogram)| !histogram.is_empty()) {
+            let body = blob(&mut self.encoder, histogram)?;
+            let fields = [Field::Text(name.as_bytes()), Field::Blob(body)];
+            let (id, checksum) = books.add("total_histogram", &fields);
+            let sql = "INSERT INTO total_histogram(id, kind, body, checksum) VALUES (?1, ?2, ?3, ?4)";
+            execute(&transaction, sql, params![id, name, body, checksum])?;
         }
         let (stored, samplers) = (json(&StoredTotals::of(totals))?, json(samplers)?);
         let diagnosis = diagnosis.map(json).transpose()?;

@@ -22,12 +22,13 @@ pub fn get() -> HttpRequest {
         headers: Vec::new(),
         body: Body::default(),
         expect: Expect::default(),
+        ..HttpRequest::default()
     }
 }
 
 /// One request, again and again on kept connections.
 pub fn http1(request: HttpRequest) -> Workload {
-    Workload::Http1(Http1 { requests: vec![request], keep_alive: true, head_bytes_max: 65_536 })
+    Workload::Http1(Http1 { requests: vec![request], keep_alive: true, head_bytes_max: 65_536, ..Http1::default() })
 }
 
 /// A message of so many bytes that must come back as it went, again and again.

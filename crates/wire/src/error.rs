@@ -94,6 +94,30 @@ pub enum WireError {
         /// Its length with its head, bytes.
         length: usize,
     },
+    /// A text with braces that is no template.
+    #[error("request {request} is no template: {what}")]
+    NoTemplate {
+        /// Index in the plan's requests.
+        request: usize,
+        /// What is wrong, and where.
+        what: String,
+    },
+    /// A name between braces that nothing has.
+    #[error(
+        "request {request}: nothing is called '{name}'; expected a column of the data or a value that is taken from a reply"
+    )]
+    UnknownName {
+        /// Index in the plan's requests.
+        request: usize,
+        /// The name.
+        name: String,
+    },
+    /// The rows are not with the plan.
+    #[error("the rows of {path} are not there; a plan read back from a recording has no data")]
+    DataMissing {
+        /// The file.
+        path: String,
+    },
     /// Not a SHA-256 in hex.
     #[error("request {request}: {given:?} is not a SHA-256: expected 64 hexadecimal digits (as sha256sum prints them)")]
     Digest {

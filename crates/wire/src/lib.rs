@@ -31,7 +31,7 @@ pub fn words(workload: &Workload, detail: u32) -> Option<Cow<'static, str>> {
         return Some(words);
     }
     match workload {
-        Workload::Http1(_) => http1::words(detail),
+        Workload::Http1(http) => http1::words_of(http, detail),
         Workload::Echo(_) | Workload::Hold(_) => echo::words(detail),
         Workload::Resp(_) => resp::words(detail),
         Workload::WebSocket(_) | Workload::HoldWebSocket(_) => websocket::words(detail),

@@ -112,9 +112,9 @@ pub struct Failure {
 ///
 /// A connection's life, as the machine sees it:
 ///
-/// 1. [`connection`](Protocol::connection), then [`greeting`](Protocol::greeting); where that said something,
+/// 1. [`connection`](Protocol::connection), or [`renewed`](Protocol::renewed) after one that was lost, then [`greeting`](Protocol::greeting); where that said something,
 ///    [`greeted`](Protocol::greeted) until it is answered.
-/// 2. For each request [`next_request`](Protocol::next_request), [`source`](Protocol::source), and of a template
+/// 2. For each request [`next_of_user`](Protocol::next_of_user), [`source`](Protocol::source), and of a template
 ///    [`write`](Protocol::write). Requests of a connection are numbered from 0 as they are sent.
 /// 3. For what comes, [`feed`](Protocol::feed) as long as bytes are left; [`closed`](Protocol::closed) where the peer ends
 ///    it, [`timed_out`](Protocol::timed_out) for a request whose time is over.
@@ -144,11 +144,28 @@ pub trait Protocol: Send {
     /// The state of a fresh connection.
     fn connection(&self) -> Self::Connection;
 
+    /// The state of a connection that takes another's place, for the same user.
+    fn renewed(&self, _before: &mut Self::Connection) -> Self::Connection {
+        self.connection()
+    }
+
     /// Draws the next request of an origin. `random` is uniform over all 64 bits.
     fn next_request(&mut self, origin: u16, random: u64) -> Self::Request;
 
-    /// Which entry of the workload a request is, of several URLs or commands, by its place in the plan. Asked for single
-    /// requests that are looked at, never for each.
+    /// Draws the next request of a connection's user. Its bytes are asked for before another is drawn.
+    #[inline]
+    fn next_of_user(&mut self, _connection: &mut Self::Connection, origin: u16, random: u64) -> Self::Request {
+        self.next_request(origin, random)
+    }
+
+    /// Whether what requests are made of is used up: then no further one is drawn, and the load ends.
+    #[inline]
+    fn is_used_up(&self) -> bool {
+        false
+    }
+
+    /// Which entry of the workload a request is, of several URLs or commands, by its place in the plan. Asked for
+    /// each request that ends, where there are several.
     fn entry(&self, _request: Self::Request) -> u16 {
         0
     }

@@ -4,6 +4,7 @@ use super::values;
 use clap::Args;
 use clap::builder::{BoolishValueParser, PossibleValue, PossibleValuesParser, TypedValueParser};
 use observe::import::{FORMATS, Format};
+use resolve::import::TextKind;
 use std::path::PathBuf;
 
 /// Which text, how it is to be read, and what becomes of it.
@@ -11,8 +12,8 @@ use std::path::PathBuf;
 pub struct ImportArgs {
     /// What printed it
     #[arg(value_name = "FORMAT", value_parser = format())]
-    pub format: &'static Format,
-    /// The file with the text, or '-' for stdin
+    pub format: ImportFormat,
+    /// The file with the text, or '-' for stdin; of curl the command itself
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
     /// Time between two readings, of vmstat without -t [default: 1s]
@@ -38,8 +39,28 @@ pub struct ImportArgs {
     pub no_color: bool,
 }
 
-fn format() -> impl TypedValueParser<Value = &'static Format> {
-    let named = FORMATS.iter().map(|format| PossibleValue::new(format.name).help(format.about));
-    PossibleValuesParser::new(named)
-        .try_map(|name| FORMATS.iter().find(|format| format.name == name).ok_or("expected a format"))
+/// What a text is, and so what becomes of it.
+#[derive(Debug, Clone, Copy)]
+pub enum ImportFormat {
+    /// Another instrument's readings: a recording.
+    Readings(&'static Format),
+    /// Requests that others have written: a file for `load --requests-from`.
+    Requests(TextKind),
+}
+
+/// Texts with requests in them: name, what it is in help, kind.
+const REQUESTS: [(&str, &str, TextKind); 3] = [
+    ("har", "Requests of a browser (HTTP archive): prints a file for load --requests-from", TextKind::Har),
+    ("openapi", "Requests of an OpenAPI 3 document (JSON): prints such a file", TextKind::OpenApi),
+    ("curl", "The request of a curl command, as one word or on stdin: prints such a file", TextKind::Curl),
+];
+
+fn format() -> impl TypedValueParser<Value = ImportFormat> {
+    let readings = FORMATS.iter().map(|format| PossibleValue::new(format.name).help(format.about));
+    let requests = REQUESTS.iter().map(|(name, about, _)| PossibleValue::new(name).help(about));
+    PossibleValuesParser::new(readings.chain(requests)).try_map(|name| {
+        let readings = || FORMATS.iter().find(|format| format.name == name).map(ImportFormat::Readings);
+        let of_requests = REQUESTS.iter().find(|(known, ..)| *known == name);
+        of_requests.map(|(.., kind)| ImportFormat::Requests(*kind)).or_else(readings).ok_or("expected a format")
+    })
 }

@@ -249,6 +249,9 @@ impl Ledger {
             return;
         }
         self.interval.counts.ok += 1;
+        if self.interval.entries.is_on() {
+            self.interval.entries.succeeded(witness.entry(), at_ns.saturating_sub(stamps.intended_ns));
+        }
         self.picking.succeeded(&mut self.interval.requests, stamps, at_ns, witness);
         if stamps.intended_ns == stamps.sent_ns && stamps.first_byte_ns == at_ns && !self.can_be_late {
             return self.plain.record(at_ns.saturating_sub(stamps.sent_ns));
@@ -318,6 +321,9 @@ impl Ledger {
     fn count_failure(&mut self, stamps: &Stamps, example: ErrorExample, witness: &impl Witness) {
         self.interval.latency.record(LatencyKind::Failed, example.at_ns.saturating_sub(stamps.intended_ns));
         self.interval.counts.failed += 1;
+        if self.interval.entries.is_on() {
+            self.interval.entries.failed(witness.entry(), example.kind);
+        }
         let end = RequestEnd::Failed(example.kind);
         self.picking.failed(&mut self.interval.requests, stamps, example.at_ns, end, witness);
         self.interval.record_error(example);
@@ -513,6 +519,7 @@ impl Ledger {
     fn hand_over<D: Driver>(&mut self, driver: &mut D, connections: u64, end_ns: u64, mut empty: Box<Interval>) {
         self.complete(driver, connections, end_ns);
         empty.outcomes.count_as(&self.interval.outcomes);
+        empty.entries.count_as(&self.interval.entries);
         empty.worker = self.worker;
         empty.start_ns = end_ns;
         empty.is_drain = self.is_load_over;

@@ -15,6 +15,10 @@ use rand::{Rng, RngExt, SeedableRng};
 pub trait Witness {
     /// All but moments, worker and end.
     fn particulars(&self) -> Request;
+    /// Which entry of the workload it is, of several.
+    fn entry(&self) -> u16 {
+        0
+    }
     /// Connections that had a request under way until now, of so many requests: one each, unless it is said otherwise.
     fn busy_connections(&self, in_flight: u64) -> u64 {
         in_flight
@@ -25,6 +29,10 @@ pub trait Witness {
 impl Witness for Request {
     fn particulars(&self) -> Request {
         *self
+    }
+
+    fn entry(&self) -> u16 {
+        self.entry
     }
 }
 

@@ -19,6 +19,7 @@ pub(super) fn can_be_late(plan: &Plan) -> bool {
 pub fn reserve(interval: &mut Interval, plan: &Plan) {
     interval.latency.reserve(&recorded(plan));
     interval.outcomes.reserve(plan.workload.protocol().outcomes());
+    interval.entries.reserve(plan.workload.protocol().entries());
     interval.requests.reserve();
 }
 

@@ -2,12 +2,15 @@
 //!
 //! Its modules are reached from the root of the crate.
 
+pub mod data;
 pub mod expectation;
 pub mod hide;
 pub mod payload;
 pub mod plan;
 pub mod rate;
+pub mod replies;
 pub mod scenario;
 pub mod secret;
+pub mod template;
 pub mod tls;
 pub mod workload;

@@ -87,6 +87,10 @@ kinds! {
     /// The server refused what was shown in the TLS handshake after our side of it was done: in TLS 1.3 it judges a client
     /// certificate, or that there is none, only then.
     TlsRefused = "tls-refused",
+    /// A complete reply that a check of the request does not accept.
+    Check = "check",
+    /// A complete reply without a value that was to be taken from it.
+    MissingValue = "missing-value",
 }
 
 /// What a request was doing when it failed.

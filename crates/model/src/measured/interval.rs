@@ -5,6 +5,7 @@
 //! dropped requests and those never taken up were not started.
 
 use crate::LatencySet;
+use crate::entries::Entries;
 use crate::error_kind::{ErrorExample, ErrorKind};
 use crate::outcomes::OutcomeCounts;
 use crate::request::IntervalRequests;
@@ -237,6 +238,8 @@ pub struct Interval<C: Counter = u32> {
     pub connection_errors: ErrorCounts,
     /// Replies by outcome (measured requests only).
     pub outcomes: OutcomeCounts,
+    /// What became of each entry of the workload, where there are several (measured requests only).
+    pub entries: Entries<C>,
     /// Histograms, nanoseconds (measured requests only).
     pub latency: LatencySet<C>,
     /// The first failure of each kind in this interval.
@@ -259,16 +262,18 @@ impl<C: Counter> Interval<C> {
             errors: ErrorCounts::default(),
             connection_errors: ErrorCounts::default(),
             outcomes: OutcomeCounts::default(),
+            entries: Entries::default(),
             latency: LatencySet::new(),
             examples: [None; ErrorKind::COUNT],
             requests: IntervalRequests::default(),
         }
     }
 
-    /// An empty one that counts the same outcomes.
+    /// An empty one that counts the same outcomes and entries.
     pub fn another(&self) -> Self {
         let mut another = Interval::new(self.worker);
         another.outcomes.count_as(&self.outcomes);
+        another.entries.count_as(&self.entries);
         another.requests.reserve();
         another
     }
@@ -281,6 +286,7 @@ impl<C: Counter> Interval<C> {
         self.errors = ErrorCounts::default();
         self.connection_errors = ErrorCounts::default();
         self.outcomes.clear();
+        self.entries.clear();
         self.latency.clear();
         self.examples = [None; ErrorKind::COUNT];
         self.requests.clear();
@@ -306,6 +312,7 @@ impl Interval<u32> {
         self.gauges.add_worker(&other.gauges);
         self.connection_errors.merge(&other.connection_errors);
         self.add_tallies(other);
+        self.entries.add_worker(&other.entries);
         self.latency.add_worker(&other.latency);
         self.requests.merge(&other.requests);
     }
@@ -329,6 +336,7 @@ impl Interval<u64> {
 
     fn add_figures<D: Counter>(&mut self, other: &Interval<D>) {
         self.add_tallies(other);
+        self.entries.add(&other.entries);
         self.latency.add(&other.latency);
     }
 }

@@ -138,6 +138,11 @@ impl<C: Counter> LatencySet<C> {
         &self.histograms[kind.index()]
     }
 
+    /// Each kind with its histogram, to be filled in.
+    pub fn each_mut(&mut self) -> impl Iterator<Item = (Kind, &mut Histogram<C>)> {
+        Kind::ALL.into_iter().zip(&mut self.histograms)
+    }
+
     /// The histogram of one kind, to write to.
     #[inline]
     pub fn of_mut(&mut self, kind: Kind) -> &mut Histogram<C> {

@@ -2,6 +2,7 @@
 //!
 //! Its modules are reached from the root of the crate.
 
+pub mod entries;
 pub mod error_kind;
 pub mod event;
 pub mod head;

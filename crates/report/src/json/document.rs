@@ -171,7 +171,7 @@ pub struct Achieved {
 }
 
 /// Counts.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Totals {
     /// Taken up by a worker.
     pub started: u64,

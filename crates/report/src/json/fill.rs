@@ -224,6 +224,10 @@ fn warnings(recording: &Recording) -> Vec<Warning> {
     let totals = &recording.totals;
     let mut warnings = Vec::new();
     let mut warn = |id, text: String| warnings.push(Warning { id, text });
+    let requests = totals.sum.counts.started + totals.sum.counts.warmup;
+    if let Some(text) = crate::protocols::of(&recording.plan.workload).used_up(requests) {
+        warn("data-used-up", text);
+    }
     match recording.end {
         End::Complete => {}
         End::Interrupted => warn("interrupted", "the run was ended early; the figures cover what was done".to_owned()),

@@ -4,7 +4,7 @@
 //! (a quantile q from 10 / (1 − q) samples on). The schema in `schema/` is generated from these types.
 
 mod bpf;
-mod document;
+pub(crate) mod document;
 pub(crate) mod fill;
 mod remote;
 pub(crate) mod single;

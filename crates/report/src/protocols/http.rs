@@ -2,7 +2,8 @@
 
 use super::{Replies, Told};
 use crate::text::explain::Page;
-use crate::words::{grouped, listed};
+use crate::words::{counted, grouped, listed};
+use model::data::{DataFile, Order};
 use model::limits;
 use model::outcomes::OutcomeCounts;
 use model::plan::Http1;
@@ -36,6 +37,16 @@ impl Told for Http1 {
         if seen.is_empty() { Vec::new() } else { vec![("Status", listed(&seen))] }
     }
 
+    fn used_up(&self, requests: u64) -> Option<String> {
+        let is_used_up = |file: &&DataFile| {
+            let rounds = if self.sequence { requests.div_ceil(self.requests.len().max(1) as u64) } else { requests };
+            file.order == Order::Unique && rounds >= file.rows
+        };
+        let file = self.data.iter().find(is_used_up)?;
+        let rows = counted(file.rows, "row");
+        Some(format!("{rows} of {}, each given once, were used up: the load ended with them", file.path.display()))
+    }
+
     fn fill(&self, outcomes: &OutcomeCounts, replies: &mut Replies) {
         replies.http.status = outcomes.seen().map(|(code, n)| (name_of(code), n)).collect();
     }
@@ -50,12 +61,28 @@ fn requests(http: &Http1, page: &mut Page) {
     for request in http.requests.iter().take(REQUESTS_SHOWN_MAX) {
         let share = match http.requests.len() {
             1 => String::new(),
+            _ if http.sequence => ", in its turn".to_owned(),
             _ => format!(", {:.1} % of the requests", request.weight / total * 100.0),
         };
-        page.row("what", &format!("{} {} HTTP/1.1{share}", request.method, request.target));
+        let name = request.name.as_ref().map_or(String::new(), |name| format!("{name}: "));
+        page.row("what", &format!("{name}{} {} HTTP/1.1{share}", request.method, request.target));
+        for take in &request.take {
+            page.row("", &format!("takes {take}"));
+        }
+        for check in &request.checks {
+            page.row("", &format!("checks {check}"));
+        }
     }
     if http.requests.len() > REQUESTS_SHOWN_MAX {
         page.row("", &format!("and {} more", http.requests.len() - REQUESTS_SHOWN_MAX));
+    }
+    for file in &http.data {
+        let order = match file.order {
+            Order::Sequential => "one after another",
+            Order::Random => "at random",
+            Order::Unique => "each once",
+        };
+        page.row("data", &format!("{}, {}, {order}", file.path.display(), counted(file.rows, "row")));
     }
     let Some(first) = http.requests.first() else { return };
     for (name, value) in &first.headers {

@@ -10,6 +10,7 @@ pub(crate) mod http;
 pub(crate) mod resp;
 mod websocket;
 
+use crate::entries::{self, Entry};
 use crate::text::explain::Page;
 use model::Recording;
 use model::outcomes::OutcomeCounts;
@@ -28,6 +29,11 @@ pub(crate) trait Told {
     /// Its replies by their outcomes: paragraphs, each with its heading.
     fn paragraphs(&self, _outcomes: &OutcomeCounts) -> Vec<(&'static str, String)> {
         Vec::new()
+    }
+
+    /// What ended the load before its time, of so many requests: data that was used up.
+    fn used_up(&self, _requests: u64) -> Option<String> {
+        None
     }
 
     /// How connections that were held have ended, by their outcomes, the most frequent first.
@@ -52,7 +58,7 @@ pub(crate) fn of(workload: &Workload) -> &dyn Told {
 }
 
 /// Replies by their outcomes: each protocol's figures are empty in a run of another.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, JsonSchema)]
 pub struct Replies {
     /// HTTP's.
     #[serde(flatten)]
@@ -63,12 +69,16 @@ pub struct Replies {
     /// Those of held WebSocket connections.
     #[serde(flatten)]
     pub hold_websocket: hold_websocket::HoldWebSocketReplies,
+    /// What became of each entry of the workload: URLs, commands, named requests; empty where there is one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(default)]
+    pub entries: Vec<Entry>,
 }
 
 impl Replies {
     /// Those of a recording.
     pub(crate) fn of(recording: &Recording) -> Self {
-        let mut replies = Replies::default();
+        let mut replies = Replies { entries: entries::of(recording), ..Replies::default() };
         of(&recording.plan.workload).fill(&recording.totals.sum.outcomes, &mut replies);
         replies
     }

@@ -68,6 +68,10 @@ fn told_of(recording: &Recording, kind: ErrorKind) -> Option<&str> {
 /// Replies by their outcomes, connections and TLS, a line each.
 pub fn status<W: Write>(page: &mut Page<'_, W>, recording: &Recording) -> io::Result<()> {
     page.gap()?;
+    let counts = &recording.totals.sum.counts;
+    if let Some(text) = protocols::of(&recording.plan.workload).used_up(counts.started + counts.warmup) {
+        page.wrapped(13, (Paint::Heading, "Data".to_owned()), Paint::Warn, &text)?;
+    }
     for (heading, text) in protocols::of(&recording.plan.workload).paragraphs(&recording.totals.sum.outcomes) {
         page.wrapped(13, (Paint::Heading, heading.to_owned()), Paint::Plain, &text)?;
     }

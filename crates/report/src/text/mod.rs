@@ -128,6 +128,7 @@ pub fn write(
         slow::slowest(page, diagnosis)?;
         latency::gaps::write(page, recording)?;
         failures::errors(page, recording, options.describe)?;
+        crate::entries::write(page, recording)?;
         failures::status(page, recording)?;
         blocks::write(page, recording)?;
         generator::write(page, recording)?;

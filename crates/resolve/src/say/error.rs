@@ -2,6 +2,7 @@
 //!
 //! Fields are named as such: [`ResolveError::words`] leaves to whoever shows it how they are written.
 
+use crate::requests::{self, data};
 use crate::say::field::Field;
 use crate::say::words::{Words, words};
 use crate::workload::PROTOCOLS;
@@ -43,6 +44,20 @@ pub enum ResolveError {
         expected: Words,
         /// What came.
         got: String,
+    },
+    /// A file of data that has none.
+    BadData {
+        /// The file.
+        path: PathBuf,
+        /// Why, in half a sentence.
+        why: String,
+    },
+    /// Text with braces that is no template.
+    BadTemplate {
+        /// Where it stands.
+        field: Field,
+        /// What is wrong with it.
+        what: String,
     },
     /// Two things that cannot both be.
     Conflict {
@@ -162,6 +177,12 @@ impl ResolveError {
             E::BadValue { field, expected, got } => {
                 words![*field, ": expected ", expected, format!(", got '{}'", got.escape_debug())]
             }
+            E::BadData { path, why } => {
+                words![data::DATA, format!(": '{}' cannot be used: {why}", path.display())]
+            }
+            E::BadTemplate { field, what } => {
+                words![*field, format!(": {what}; braces that are meant as they are go with "), requests::NO_TEMPLATES]
+            }
             E::Conflict { what, with, instead } => words![what, " cannot be used with ", with, ": ", instead],
             E::OtherProtocol { what, for_protocol, url } => {
                 words![what, format!(" is for {for_protocol} URLs, got '{url}': leave it out")]
@@ -215,6 +236,8 @@ impl ResolveError {
             | ResolveError::UnknownScheme { .. }
             | ResolveError::MixedProtocols { .. }
             | ResolveError::BadValue { .. }
+            | ResolveError::BadData { .. }
+            | ResolveError::BadTemplate { .. }
             | ResolveError::Conflict { .. }
             | ResolveError::OtherWhat { .. }
             | ResolveError::OtherProtocol { .. }

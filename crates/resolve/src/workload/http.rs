@@ -8,6 +8,8 @@
 use crate::defaults::{BODY_BYTES_MAX, HTTP_PORT, HTTPS_PORT};
 use crate::host::Host;
 use crate::origin::Asked;
+use crate::requests::data::DATA;
+use crate::requests::{self, named};
 use crate::say::error::ResolveError;
 use crate::say::field::Field;
 use crate::say::words::{Words, words};
@@ -17,7 +19,7 @@ use base64::Engine as _;
 use model::limits::HEAD_BYTES_MAX;
 use model::plan::{Body, Expect, Http1, HttpRequest, Plan, Workload};
 use model::workload::Asked as _;
-use model::workload::http::HttpAsked;
+use model::workload::http::{HttpAsked, RequestAsked};
 use model::{Scenario, Secret, hide};
 use sha2::Digest as _;
 use std::path::Path;
@@ -26,11 +28,11 @@ use std::path::Path;
 const HEAD_BYTES_MIN: u32 = 64;
 
 /// The method.
-const METHOD: Field = Field::Own("method");
+pub(crate) const METHOD: Field = Field::Own("method");
 /// Header fields.
-const HEADERS: Field = Field::Own("headers");
+pub(crate) const HEADERS: Field = Field::Own("headers");
 /// Body, text or a file.
-const BODY: Field = Field::Own("body");
+pub(crate) const BODY: Field = Field::Own("body");
 /// User and password; RESP's, too.
 pub(crate) const USER: Field = Field::Own("user");
 /// Accepted statuses.
@@ -69,7 +71,23 @@ impl Protocol for HttpProtocol {
     }
 
     fn fields(&self) -> &'static [Field] {
-        &[METHOD, HEADERS, BODY, USER, EXPECT_STATUS, EXPECT_BODY, EXPECT_BODY_SHA256, DISABLE_KEEPALIVE, MAX_HEAD]
+        &[
+            METHOD,
+            HEADERS,
+            BODY,
+            USER,
+            EXPECT_STATUS,
+            EXPECT_BODY,
+            EXPECT_BODY_SHA256,
+            DISABLE_KEEPALIVE,
+            MAX_HEAD,
+            requests::REQUESTS,
+            requests::SEQUENCE,
+            DATA,
+            requests::DATA_ORDER,
+            requests::CHECK,
+            requests::NO_TEMPLATES,
+        ]
     }
 
     fn parse(&self, scheme: &'static Scheme, text: &str) -> Result<Place, String> {
@@ -91,7 +109,12 @@ impl Protocol for HttpProtocol {
 
     fn says_what_is_good(&self, scenario: &Scenario) -> bool {
         let asked: HttpAsked = scenario.asked();
-        !asked.expect_status.is_empty() || asked.expect_body.is_some() || asked.expect_body_sha256.is_some()
+        let of_request = |r: &RequestAsked| !(r.expect_status.is_empty() && r.check.is_empty());
+        !asked.expect_status.is_empty()
+            || asked.expect_body.is_some()
+            || asked.expect_body_sha256.is_some()
+            || !asked.check.is_empty()
+            || asked.requests.iter().any(of_request)
     }
 
     fn of_requests(&self, scenario: &Scenario) -> Option<Field> {
@@ -106,12 +129,20 @@ impl Protocol for HttpProtocol {
             (EXPECT_BODY_SHA256, asked.expect_body_sha256.is_some()),
             (DISABLE_KEEPALIVE, asked.disable_keepalive),
             (MAX_HEAD, asked.head_bytes_max.is_some()),
+            (requests::REQUESTS, !asked.requests.is_empty()),
+            (requests::SEQUENCE, asked.sequence),
+            (DATA, !asked.data.is_empty()),
+            (requests::DATA_ORDER, asked.data_order.is_some()),
+            (requests::CHECK, !asked.check.is_empty()),
+            (requests::NO_TEMPLATES, asked.no_templates),
         ];
         given.into_iter().find(|(_, is_given)| *is_given).map(|(field, _)| field)
     }
 
     fn build(&self, made_of: &MadeOf<'_>) -> Result<Workload, ResolveError> {
-        build(&made_of.scenario.asked(), made_of.asked, made_of.of_url, made_of.host).map(Workload::Http1)
+        let asked: HttpAsked = made_of.scenario.asked();
+        requests::refuse(&asked, made_of.scenario, made_of.pace)?;
+        build(&asked, made_of.asked, made_of.of_url, made_of.host).map(Workload::Http1)
     }
 
     fn warnings(&self, plan: &Plan, scenario: &Scenario, asked: &[Asked], found: &mut Vec<Words>) {
@@ -150,37 +181,79 @@ impl Protocol for HttpProtocol {
 
 /// Builds the workload; `of_url` gives each URL's origin.
 fn build(http: &HttpAsked, asked: &[Asked], of_url: &[u16], host: &dyn Host) -> Result<Http1, ResolveError> {
-    let body = body(http, asked.len(), host)?;
-    let method = method(http, &body)?;
-    let own = http.headers.iter().map(field).collect::<Result<Vec<_>, _>>()?;
-    for field in &own {
-        refuse_reserved(field, http.disable_keepalive)?;
-    }
-    let user = http.user.as_ref().map(user).transpose()?;
-    let expect = expect(http)?;
     let head_bytes_max = match http.head_bytes_max {
         None => HEAD_BYTES_MAX,
         Some(bytes @ HEAD_BYTES_MIN..=0x0100_0000) => bytes,
         Some(bytes) => return Err(ResolveError::bad_value(MAX_HEAD, "64B to 16MiB", bytes)),
     };
-    let requests = asked
-        .iter()
-        .zip(of_url)
-        .map(|(url, origin)| HttpRequest {
-            origin: *origin,
-            weight: url.weight,
-            method: method.clone(),
-            target: hide::secret_target(&url.parsed.place.target),
-            headers: headers(
-                &url.parsed.authority(),
-                user.or(url.parsed.place.credentials.as_ref().map(Secret::expose)),
-                &own,
-            ),
-            body: body.clone(),
-            expect: expect.clone(),
+    let checks = requests::checks(&http.check)?;
+    let mut all = match http.requests.is_empty() {
+        true => of_urls(http, asked, of_url, host)?,
+        false => named(http, asked, host)?,
+    };
+    for request in &mut all {
+        request.checks.splice(..0, checks.iter().cloned());
+    }
+    if http.sequence && all.len() > 1 && asked.len() > 1 {
+        return Err(ResolveError::Conflict {
+            what: requests::SEQUENCE.into(),
+            with: "several URLs".into(),
+            instead: words!["name the requests in a file, with ", requests::REQUESTS],
+        });
+    }
+    let data = requests::files(http)?;
+    requests::templates(http, &data, &mut all)?;
+    Ok(Http1 { requests: all, keep_alive: !http.disable_keepalive, head_bytes_max, sequence: http.sequence, data })
+}
+
+/// What is the same of all requests of one kind: of all URLs, or one named request.
+pub(crate) struct Common {
+    body: Body,
+    method: String,
+    fields: Vec<Header>,
+    expect: Expect,
+}
+
+impl Common {
+    /// `kinds`: how many there are, as bodies are bounded together.
+    pub(crate) fn of(http: &HttpAsked, kinds: usize, host: &dyn Host) -> Result<Common, ResolveError> {
+        let body = body(http, kinds, host)?;
+        let fields = http.headers.iter().map(field).collect::<Result<Vec<_>, _>>()?;
+        for field in &fields {
+            refuse_reserved(field, http.disable_keepalive)?;
+        }
+        Ok(Common { method: method(http, &body)?, body, fields, expect: expect(http)? })
+    }
+
+    pub(crate) fn request(&self, http: &HttpAsked, url: &Asked, target: &str) -> Result<HttpRequest, ResolveError> {
+        let user = http.user.as_ref().map(user).transpose()?;
+        let credentials = user.or(url.parsed.place.credentials.as_ref().map(Secret::expose));
+        Ok(HttpRequest {
+            method: self.method.clone(),
+            target: hide::secret_target(target),
+            headers: headers(&url.parsed.authority(), credentials, &self.fields),
+            body: self.body.clone(),
+            expect: self.expect.clone(),
+            ..HttpRequest::default()
         })
-        .collect();
-    Ok(Http1 { requests, keep_alive: !http.disable_keepalive, head_bytes_max })
+    }
+}
+
+/// A request to each URL.
+fn of_urls(
+    http: &HttpAsked,
+    asked: &[Asked],
+    of_url: &[u16],
+    host: &dyn Host,
+) -> Result<Vec<HttpRequest>, ResolveError> {
+    let common = Common::of(http, asked.len(), host)?;
+    let request = |(url, origin): (&Asked, &u16)| {
+        let target = &url.parsed.place.target;
+        let target = if http.no_templates { target.clone() } else { requests::with_braces(target) };
+        let request = common.request(http, url, &target)?;
+        Ok(HttpRequest { origin: *origin, weight: url.weight, ..request })
+    };
+    asked.iter().zip(of_url).map(request).collect()
 }
 
 fn method(asked: &HttpAsked, body: &Body) -> Result<String, ResolveError> {
@@ -343,7 +416,7 @@ fn expect(asked: &HttpAsked) -> Result<Expect, ResolveError> {
     Ok(Expect { status, body_sha256, body_regex: asked.expect_body.clone() })
 }
 
-fn statuses(text: &str) -> Option<(u16, u16)> {
+pub(crate) fn statuses(text: &str) -> Option<(u16, u16)> {
     let (low, high) = match text.split_once('-') {
         Some((low, high)) => (low.trim().parse().ok()?, high.trim().parse().ok()?),
         None => match text.strip_suffix("xx").or_else(|| text.strip_suffix("XX")) {

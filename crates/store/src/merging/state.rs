@@ -6,7 +6,7 @@
 //! run is damage.
 
 use crate::error::StoreError;
-use crate::figures::{Figures, StoredTotals, histogram_name, is_absurd, is_plausible, latencies, latencies_mut};
+use crate::figures::{Figures, StoredTotals, histograms, histograms_mut, is_absurd, is_plausible};
 use crate::histogram::{Encoder, decode_into};
 use crate::integrity::seal::Books;
 use crate::limits::STATE_BYTES_MAX;
@@ -15,11 +15,11 @@ use crate::reader::{Reader, fields};
 use crate::rows::Value;
 use crate::sums::Guard;
 use diagnose::history::History;
+use model::Snapshot;
 use model::courses::RunCourses;
 use model::profile::RunProfile;
 use model::recording::{Recording, STRIDE_MAX, Timeline, Totals};
 use model::run_requests::RunRequests;
-use model::{LatencyKind, Snapshot};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::io::Read;
@@ -90,19 +90,14 @@ pub(crate) fn pack(
         totals: StoredTotals::of(&recording.totals),
         first_started_ns,
     };
-    let mut histograms: Vec<(String, Vec<u8>)> = Vec::new();
-    for (part, latency) in latencies(&recording.totals) {
-        for kind in LatencyKind::ALL {
-            let histogram = latency.of(kind);
-            if !histogram.is_empty() {
-                histograms.push((histogram_name(part, kind), encoder.encode(histogram)?.to_vec()));
-            }
-        }
+    let mut blobs: Vec<(String, Vec<u8>)> = Vec::new();
+    for (name, histogram) in histograms(&recording.totals).into_iter().filter(|(_, histogram)| !histogram.is_empty()) {
+        blobs.push((name, encoder.encode(histogram)?.to_vec()));
     }
     let parts: [(&str, Vec<u8>); 3] = [
         (RECORDING, serde_json::to_vec(&stored).map_err(|error| error.to_string())?),
         (HISTORY, history.save()?),
-        (HISTOGRAMS, postcard::to_stdvec(&histograms).map_err(|error| error.to_string())?),
+        (HISTOGRAMS, postcard::to_stdvec(&blobs).map_err(|error| error.to_string())?),
     ];
     // Names and lengths first, as they are few; then the parts as they are.
     let lengths = parts.each_ref().map(|(name, part)| (*name, part.len() as u64));
@@ -136,13 +131,10 @@ impl State {
         let mut guard = Guard::default();
         stored.timeline.rows().iter().try_for_each(|row| guard.admit(&mut row.clone(), &Figures::default()))?;
         let mut totals = stored.totals.into_totals()?;
-        let histograms: Vec<(String, Vec<u8>)> = postcard::from_bytes(histograms).map_err(|error| error.to_string())?;
-        for (part, latency) in latencies_mut(&mut totals) {
-            for kind in LatencyKind::ALL {
-                let name = histogram_name(part, kind);
-                if let Some((_, body)) = histograms.iter().find(|(known, _)| *known == name) {
-                    decode_into(body, latency.of_mut(kind)).map_err(|what| format!("{name}: {what}"))?;
-                }
+        let blobs: Vec<(String, Vec<u8>)> = postcard::from_bytes(histograms).map_err(|error| error.to_string())?;
+        for (name, into) in histograms_mut(&mut totals) {
+            if let Some((_, body)) = blobs.iter().find(|(known, _)| *known == name) {
+                decode_into(body, into).map_err(|what| format!("{name}: {what}"))?;
             }
         }
         recording.timeline = stored.timeline.into_owned();

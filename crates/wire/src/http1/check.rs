@@ -25,6 +25,8 @@ pub struct Check {
 
 #[derive(Debug)]
 struct BodyCheck {
+    /// Whether the body is kept for others to look at.
+    keeps: bool,
     digest: Option<[u8; 32]>,
     regex: Option<Regex>,
 }
@@ -38,11 +40,12 @@ pub struct Seen {
 }
 
 impl Check {
-    /// Makes an expectation ready. `index` is the request's place in the plan, for errors.
+    /// Makes an expectation ready. `index` is the request's place in the plan, for errors; `keeps`: the first MiB of bodies
+    /// is kept for others to look at.
     ///
     /// # Errors
     /// A digest that is not 64 hexadecimal digits; an expression that `regex` refuses.
-    pub fn new(index: usize, expect: &Expect) -> Result<Check, WireError> {
+    pub fn new(index: usize, expect: &Expect, keeps: bool) -> Result<Check, WireError> {
         let digest = match &expect.body_sha256 {
             None => None,
             Some(hex) => {
@@ -51,7 +54,7 @@ impl Check {
         };
         let regex = expect.body_regex.as_deref().map(Regex::new).transpose();
         let regex = regex.map_err(|source| WireError::Regex { request: index, source: Box::new(source) })?;
-        let body = (digest.is_some() || regex.is_some()).then_some(BodyCheck { digest, regex });
+        let body = (keeps || digest.is_some() || regex.is_some()).then_some(BodyCheck { keeps, digest, regex });
         Ok(Check { expect: expect.clone(), body })
     }
 
@@ -67,7 +70,7 @@ impl Check {
         if body.digest.is_some() {
             seen.digest.update(piece);
         }
-        if body.regex.is_some() {
+        if body.keeps || body.regex.is_some() {
             let room = (BODY_CHECK_BYTES_MAX as usize).saturating_sub(seen.kept.len());
             seen.kept.extend_from_slice(&piece[..piece.len().min(room)]);
             seen.is_cut |= piece.len() > room;
@@ -110,6 +113,11 @@ impl BodyCheck {
 }
 
 impl Seen {
+    /// What is kept of the body.
+    pub fn kept(&self) -> &[u8] {
+        &self.kept
+    }
+
     /// Ready for the next body.
     pub fn clear(&mut self) {
         self.digest.reset();
@@ -148,7 +156,7 @@ mod tests {
     }
 
     fn check(expect: &Expect, status: u16, body: &[u8], expected: Option<(ErrorKind, u32)>) {
-        let check = Check::new(0, expect).unwrap();
+        let check = Check::new(0, expect, false).unwrap();
         let expected = expected.map(|(kind, detail)| Failure { kind, detail });
         assert_eq!(check.whole(status, body), expected, "{expect:?} {status}");
         // The second time shows that nothing of the first is left.
@@ -198,7 +206,7 @@ mod tests {
         body[limit - 6..limit].copy_from_slice(b"needle");
         check(&needle, 200, &body, None);
 
-        let (check, mut seen) = (Check::new(0, &needle).unwrap(), Seen::default());
+        let (check, mut seen) = (Check::new(0, &needle, false).unwrap(), Seen::default());
         for _ in 0..300 {
             check.see(&mut seen, &body[..16 * 1024]);
         }
@@ -210,10 +218,10 @@ mod tests {
     #[test]
     fn checks_that_cannot_be_made_are_refused() {
         for bad in ["", "abc", &ABC[1..], &format!("{ABC}0"), &ABC.replace('b', "g"), &"\u{e9}".repeat(32)] {
-            let error = Check::new(3, &expect(&[], Some(bad), None)).unwrap_err();
+            let error = Check::new(3, &expect(&[], Some(bad), None), false).unwrap_err();
             assert!(matches!(error, WireError::Digest { request: 3, .. }), "{error}");
         }
-        let error = Check::new(3, &expect(&[], None, Some("("))).unwrap_err();
+        let error = Check::new(3, &expect(&[], None, Some("(")), false).unwrap_err();
         assert!(matches!(error, WireError::Regex { request: 3, .. }), "{error}");
     }
 }

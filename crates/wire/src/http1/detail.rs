@@ -1,16 +1,28 @@
 //! The numbers that say more about an HTTP/1.1 failure than its kind, and their words.
 //!
 //! A failure is counted in the hot loop, so it carries a number; words are looked up when a report is written. Numbers
-//! are stored in recordings: never change one, add new ones. Three ranges: named details below 100, 1000 + status for
-//! an unexpected status, [`IN_BODY`] + per mille for a body that stopped part of the way.
+//! are stored in recordings: never change one, add new ones. Ranges: named details below 100, 1000 + status for
+//! an unexpected status, [`IN_BODY`] + per mille for a body that stopped part of the way, [`CHECK`] and [`MISSING_VALUE`] + the
+//! places of a request and of what was looked at in its reply.
 
 use crate::detail::details;
+use model::plan::Http1;
+use model::workload::ProtocolPlan as _;
 use std::borrow::Cow;
 
 /// Where the numbers of unexpected statuses begin: this + status.
 const STATUS: u32 = 1000;
 /// Where the numbers of bodies of known length that stopped begin: this + thousandths received.
 const IN_BODY: u32 = 0x1000_0000;
+
+/// Where the numbers of checks that a reply did not pass begin: this + 256 × the request's place in the plan + the check's.
+const CHECK: u32 = 0x2000_0000;
+/// Where those of values that a reply did not have begin, likewise.
+const MISSING_VALUE: u32 = 0x2100_0000;
+/// How many of either a request can have.
+const LOOKS_MAX: u32 = 256;
+/// Requests that are told apart.
+const ENTRIES_MAX: u32 = 0x1_0000;
 
 details! {
     /// The first bytes are not `HTTP/1.`.
@@ -94,8 +106,50 @@ pub fn in_body(came: u64, length: u64) -> u32 {
     IN_BODY + per_mille.min(999) as u32
 }
 
+/// The number of a check that a reply did not pass: of a request, and of the check, by their places.
+pub fn check(request: u32, place: usize) -> u32 {
+    CHECK + look(request, place)
+}
+
+/// The number of a value that a reply did not have.
+pub fn missing_value(request: u32, place: usize) -> u32 {
+    MISSING_VALUE + look(request, place)
+}
+
+fn look(request: u32, place: usize) -> u32 {
+    request.min(ENTRIES_MAX - 1) * LOOKS_MAX + (place as u32).min(LOOKS_MAX - 1)
+}
+
+/// The places of a request and of what was looked at in its reply.
+fn places(detail: u32, base: u32) -> Option<(usize, usize)> {
+    let look = detail.checked_sub(base).filter(|look| *look < ENTRIES_MAX * LOOKS_MAX)?;
+    Some(((look / LOOKS_MAX) as usize, (look % LOOKS_MAX) as usize))
+}
+
+/// The words of a detail with what the plan says of it.
+pub fn words_of(plan: &Http1, detail: u32) -> Option<Cow<'static, str>> {
+    let name = |place: usize| u16::try_from(place).ok().and_then(|entry| plan.entry_name(entry)).unwrap_or_default();
+    if let Some((request, place)) = places(detail, CHECK)
+        && let Some(check) = plan.requests.get(request).and_then(|request| request.checks.get(place))
+    {
+        return Some(Cow::Owned(format!("the reply to '{}' does not pass '{check}'", name(request))));
+    }
+    if let Some((request, place)) = places(detail, MISSING_VALUE)
+        && let Some(take) = plan.requests.get(request).and_then(|request| request.take.get(place))
+    {
+        return Some(Cow::Owned(format!("the reply to '{}' has no value for '{take}'", name(request))));
+    }
+    words(detail)
+}
+
 /// The words of a detail, coarse where it holds a number.
 pub fn describe(detail: u32) -> Option<&'static str> {
+    if places(detail, CHECK).is_some() {
+        return Some("a check was not passed");
+    }
+    if places(detail, MISSING_VALUE).is_some() {
+        return Some("a value was not there");
+    }
     if let Some(per_mille) = detail.checked_sub(IN_BODY) {
         return match per_mille {
             0..250 => Some("in the first quarter of the body"),

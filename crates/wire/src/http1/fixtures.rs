@@ -15,12 +15,13 @@ pub fn get() -> HttpRequest {
         headers: vec![("Host".into(), "h".into())],
         body: Body::default(),
         expect: Expect::default(),
+        ..HttpRequest::default()
     }
 }
 
 /// A protocol with one request and a limit of heads.
 pub fn protocol(request: HttpRequest, keep_alive: bool, head_bytes_max: u32) -> Http1Protocol {
-    Http1Protocol::new(&Http1 { requests: vec![request], keep_alive, head_bytes_max }).unwrap()
+    Http1Protocol::new(&Http1 { requests: vec![request], keep_alive, head_bytes_max, ..Http1::default() }).unwrap()
 }
 
 /// How a connection ends.

@@ -15,11 +15,14 @@ mod detail;
 mod fixtures;
 mod head;
 mod memo;
+mod replies;
 mod request;
+mod template;
 #[cfg(test)]
 mod tests;
+mod user;
 
-pub use detail::{Detail, describe, words};
+pub use detail::{Detail, describe, words, words_of};
 
 use crate::{Failure, Fed, Payload, Progress, Protocol, Reply, Source, Stream, WireError};
 use body::{Body, Step};
@@ -27,10 +30,14 @@ use check::{Check, Seen};
 use head::{Declared, Head};
 use memo::Memo;
 use model::ErrorKind;
+use model::limits::BODY_CHECK_BYTES_MAX;
 use model::plan::Http1;
+use replies::Looks;
 pub(crate) use request::Draw;
 use std::cell::RefCell;
 use std::sync::Arc;
+use template::Template;
+use user::{Scope, User, Users};
 
 /// Heads remembered, over all requests: with more requests than this some share a place. A power of two.
 const MEMOS_MAX: usize = 16;
@@ -45,6 +52,9 @@ pub struct Http1Protocol {
     /// By index in the plan, which is their blob's index too.
     requests: Vec<Request>,
     draws: Vec<Draw>,
+    /// Where requests differ for each user; `None`: they are the same for all.
+    users: Option<Users>,
+    written_bytes_max: usize,
     head_bytes_max: u32,
     keep_alive: bool,
     memos: RefCell<Vec<Memo>>,
@@ -58,6 +68,10 @@ struct Request {
     bytes: Arc<[u8]>,
     method: Method,
     check: Check,
+    /// It is written when it is sent.
+    template: Option<Template>,
+    /// What else is looked at in its replies.
+    looks: Option<Looks>,
 }
 
 /// Methods whose replies are framed differently.
@@ -87,6 +101,8 @@ pub struct Connection {
     length: u64,
     /// Only inside a head in pieces, or a body in pieces that is checked.
     scratch: Option<Box<Scratch>>,
+    /// Who asks, where that makes a difference.
+    user: Option<Box<User>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,21 +128,48 @@ impl Http1Protocol {
     /// # Errors
     /// Requests that cannot be written, drawn or checked: see [`WireError`].
     pub fn new(plan: &Http1) -> Result<Self, WireError> {
+        Self::of_worker(plan, 0, 1)
+    }
+
+    /// The same for one of several workers, so that numbers and rows that are given once are given once by all of them.
+    ///
+    /// # Errors
+    /// As [`Http1Protocol::new`].
+    pub fn of_worker(plan: &Http1, worker: u16, workers: u16) -> Result<Self, WireError> {
         if plan.requests.is_empty() {
             return Err(WireError::NoRequests);
         }
+        let scope = Scope::of(plan);
         let make = |(index, request): (usize, &model::plan::HttpRequest)| {
-            let bytes = request::write(index, request, plan.keep_alive)?.into();
+            let template = match request.is_template {
+                true => Some(Template::new(index, request, plan.keep_alive, &scope)?),
+                false => None,
+            };
+            let bytes = match template {
+                Some(_) => Arc::default(),
+                None => request::write(index, request, plan.keep_alive)?.into(),
+            };
+            let looks = Looks::new(index, request, &scope)?;
             let method = match request.method.as_str() {
                 "HEAD" => Method::Head,
                 "CONNECT" => Method::Connect,
                 _ => Method::Other,
             };
-            Ok(Request { bytes, method, check: Check::new(index, &request.expect)? })
+            let check = Check::new(index, &request.expect, looks.as_ref().is_some_and(Looks::wants_body))?;
+            Ok(Request { bytes, method, check, template, looks })
         };
         let requests = plan.requests.iter().enumerate().map(make).collect::<Result<Vec<_>, WireError>>()?;
         let memos = requests.len().next_power_of_two().min(MEMOS_MAX);
+        let written_bytes_max =
+            requests.iter().filter_map(|r| r.template.as_ref()).map(Template::longest).max().unwrap_or(0);
+        let are_alike = requests.iter().all(|request| request.template.is_none() && request.looks.is_none());
+        let users = match are_alike && !plan.sequence {
+            true => None,
+            false => Some(Users::new(plan, &scope, worker, workers, written_bytes_max)?),
+        };
         Ok(Http1Protocol {
+            users,
+            written_bytes_max,
             draws: Draw::by_origin(&plan.requests)?,
             memos: RefCell::new((0..memos).map(|_| Memo::new()).collect()),
             spares: RefCell::new(Vec::with_capacity(SPARES_MAX)),
@@ -217,10 +260,10 @@ impl Http1Protocol {
         connection.keep = self.keep_alive && head.persists && !is_tunnel;
         connection.length = 0;
         let body = match head.declared {
-            _ if !has_body => return (0, self.reply(connection, request.check.whole(status, &[]))),
+            _ if !has_body => return (0, self.whole(connection, request, &[])),
             Declared::Length(length) if length <= rest.len() as u64 => {
                 let length = length as usize;
-                return (length, self.reply(connection, request.check.whole(status, &rest[..length])));
+                return (length, self.whole(connection, request, &rest[..length]));
             }
             Declared::Length(length) => {
                 connection.length = length;
@@ -260,16 +303,45 @@ impl Http1Protocol {
 
     /// The body is complete.
     fn end_body(&self, connection: &mut Connection, request: &Request) -> Progress {
-        let failure = match &mut connection.scratch {
-            Some(scratch) => request.check.pieces(connection.status, &mut scratch.seen),
-            None => request.check.whole(connection.status, &[]),
-        };
+        let status = connection.status;
+        let Some(scratch) = &mut connection.scratch else { return self.whole(connection, request, &[]) };
+        let mut failure = request.check.pieces(status, &mut scratch.seen);
+        if let (None, Some(looks), Some(user)) = (failure, &request.looks, &mut connection.user) {
+            failure = looks.whole(user, status, scratch.seen.kept());
+        }
         self.reply(connection, failure)
+    }
+
+    /// The reply is there, and its body in one slice.
+    #[inline]
+    fn whole(&self, connection: &mut Connection, request: &Request, body: &[u8]) -> Progress {
+        let mut failure = request.check.whole(connection.status, body);
+        if let (None, Some(looks), Some(user)) = (failure, &request.looks, &mut connection.user) {
+            let body = &body[..body.len().min(BODY_CHECK_BYTES_MAX as usize)];
+            failure = looks.whole(user, connection.status, body);
+        }
+        self.reply(connection, failure)
+    }
+
+    /// A final head is there: in one piece, or gathered.
+    #[cold]
+    fn look_at_head(&self, connection: &mut Connection, looks: &Looks, piece: &[u8]) {
+        let Some(user) = &mut connection.user else { return };
+        match (&connection.scratch, connection.stage) {
+            (Some(scratch), Stage::Head) => {
+                let end = head::find_end(&scratch.head, 0).unwrap_or(scratch.head.len());
+                looks.head(user, &scratch.head[..end]);
+            }
+            _ => looks.head(user, piece),
+        }
     }
 
     #[inline]
     fn reply(&self, connection: &mut Connection, failure: Option<Failure>) -> Progress {
         self.reset(connection);
+        if let Some(user) = &mut connection.user {
+            user.is_well = failure.is_none();
+        }
         Progress::Reply(Reply { status: connection.status, keep: connection.keep, failure })
     }
 
@@ -331,7 +403,13 @@ impl Protocol for Http1Protocol {
     }
 
     fn connection(&self) -> Connection {
-        Connection { stage: Stage::Start, has_begun: false, keep: false, status: 0, length: 0, scratch: None }
+        let user = self.users.as_ref().map(Users::user);
+        Connection { stage: Stage::Start, has_begun: false, keep: false, status: 0, length: 0, scratch: None, user }
+    }
+
+    fn renewed(&self, before: &mut Connection) -> Connection {
+        let user = before.user.take();
+        Connection { stage: Stage::Start, has_begun: false, keep: false, status: 0, length: 0, scratch: None, user }
     }
 
     #[inline]
@@ -340,13 +418,45 @@ impl Protocol for Http1Protocol {
         Payload { blob, start: 0, length: self.requests[blob as usize].bytes.len() as u32 }
     }
 
+    #[inline]
+    fn next_of_user(&mut self, connection: &mut Connection, origin: u16, random: u64) -> Payload {
+        let step = match (&mut self.users, &mut connection.user) {
+            (Some(users), Some(user)) => users.begin(user, random),
+            _ => None,
+        };
+        match step {
+            Some(blob) => Payload { blob, start: 0, length: self.requests[blob as usize].bytes.len() as u32 },
+            None => self.next_request(origin, random),
+        }
+    }
+
+    #[inline]
+    fn is_used_up(&self) -> bool {
+        self.users.as_ref().is_some_and(Users::is_used_up)
+    }
+
     fn entry(&self, request: Payload) -> u16 {
         u16::try_from(request.blob).unwrap_or(u16::MAX)
     }
 
     #[inline]
     fn source(&self, request: Payload) -> Source {
-        Source::Blob(request)
+        match self.requests[request.blob as usize].template {
+            None => Source::Blob(request),
+            Some(_) => Source::Template,
+        }
+    }
+
+    #[inline]
+    fn written_bytes_max(&self) -> usize {
+        self.written_bytes_max
+    }
+
+    fn write(&self, connection: &mut Connection, _number: u32, request: Payload, to: &mut Vec<u8>) {
+        let template = self.requests.get(request.blob as usize).and_then(|request| request.template.as_ref());
+        if let (Some(template), Some(users), Some(user)) = (template, &self.users, &connection.user) {
+            users.write(template, user, to);
+        }
     }
 
     #[inline]
@@ -359,7 +469,7 @@ impl Protocol for Http1Protocol {
             return Fed { consumed, progress };
         }
         while consumed < bytes.len() {
-            let rest = &bytes[consumed..];
+            let (before, rest) = (consumed, &bytes[consumed..]);
             let head = match self.take_head(connection, request, rest) {
                 Headed::At(end, head) => {
                     consumed += end;
@@ -370,6 +480,12 @@ impl Protocol for Http1Protocol {
                     return Fed { consumed, progress: self.broken(connection, kind, detail as u32) };
                 }
             };
+            if let Some(looks) = &known.looks
+                && looks.wants_head()
+                && head.status >= 200
+            {
+                self.look_at_head(connection, looks, &rest[..consumed - before]);
+            }
             if connection.stage == Stage::Head {
                 self.release(connection);
                 connection.stage = Stage::Start;

@@ -7,7 +7,7 @@ use crate::WireError;
 use model::plan::HttpRequest;
 
 /// Methods that always say how long their body is, even when it is empty (RFC 9110 section 8.6).
-const METHODS_WITH_BODY: &[&str] = &["POST", "PUT", "PATCH"];
+pub const METHODS_WITH_BODY: &[&str] = &["POST", "PUT", "PATCH"];
 
 /// The bytes of a request. `index` is its place in the plan, for errors.
 ///

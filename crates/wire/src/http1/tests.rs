@@ -379,7 +379,7 @@ fn a_million_tiny_chunks_keep_nothing() {
 fn requests_with_different_heads_do_not_disturb_each_other() {
     let requests =
         (0..3 * MEMOS_MAX).map(|n| HttpRequest { method: if n % 2 == 0 { "GET" } else { "HEAD" }.into(), ..get() });
-    let plan = Http1 { requests: requests.collect(), keep_alive: true, head_bytes_max: HEAD_MAX };
+    let plan = Http1 { requests: requests.collect(), keep_alive: true, head_bytes_max: HEAD_MAX, ..Http1::default() };
     let mut protocol = Http1Protocol::new(&plan).unwrap();
     assert_eq!(protocol.blobs().len(), 3 * MEMOS_MAX);
     for round in 0..1000u64 {
@@ -394,7 +394,7 @@ fn requests_with_different_heads_do_not_disturb_each_other() {
 
 #[test]
 fn a_plan_without_requests_is_refused() {
-    let plan = Http1 { requests: vec![], keep_alive: true, head_bytes_max: HEAD_MAX };
+    let plan = Http1 { keep_alive: true, head_bytes_max: HEAD_MAX, ..Http1::default() };
     assert!(matches!(Http1Protocol::new(&plan), Err(WireError::NoRequests)));
 }
 

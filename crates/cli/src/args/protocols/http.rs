@@ -5,7 +5,9 @@
 use super::super::load::LoadArgs;
 use super::super::values;
 use super::{Flags, ProtocolArgs, SecretFlag};
-use clap::Args;
+use clap::builder::BoolishValueParser;
+use clap::{Args, ValueEnum};
+use model::data::Order;
 use model::secret::HIDDEN;
 use model::workload::http::HttpAsked;
 use model::workload::{Asked as _, What};
@@ -37,9 +39,48 @@ pub struct HttpArgs {
     /// SHA-256 that a reply's body must have [default: none]
     #[arg(long, value_name = "HEX", env = "PLIMSOLL_EXPECT_BODY_SHA256")]
     pub expect_body_sha256: Option<String>,
+    /// Check on every reply, such as 'header Content-Type contains json', 'json /status = ok', 'body contains TEXT', 'body matches REGEX', 'cookie NAME'; may be repeated [default: none]
+    #[arg(long, value_name = "CHECK", env = "PLIMSOLL_CHECK")]
+    pub check: Vec<String>,
+    /// Rows for `{{column}}` in path, header fields and body: CSV, or JSON Lines by the name .jsonl; of several files NAME=FILE for `{{NAME.column}}`; may be repeated [default: none]
+    #[arg(long, value_name = "[NAME=]FILE", env = "PLIMSOLL_DATA")]
+    pub data: Vec<String>,
+    /// In which order rows are taken [default: sequential]
+    #[arg(long, value_name = "ORDER", env = "PLIMSOLL_DATA_ORDER")]
+    pub data_order: Option<DataOrderArg>,
+    /// Named requests to the URL's server, in place of the URL: a TOML file of [[request]] tables with name, method, path, headers, body, weight, take, check, expect_status [default: the URL]
+    #[arg(long, value_name = "FILE", env = "PLIMSOLL_REQUESTS_FROM")]
+    pub requests_from: Option<PathBuf>,
+    /// Each connection is a user that sends the named requests one after another, with what it took from earlier replies
+    #[arg(long, env = "PLIMSOLL_SEQUENCE", value_parser = BoolishValueParser::new())]
+    pub sequence: bool,
+    /// Send `{{` and `}}` as they are [default: `{{seq}}`, `{{uuid}}`, `{{random:1..9}}`, `{{user}}` and columns are put in]
+    #[arg(long, env = "PLIMSOLL_NO_TEMPLATES", value_parser = BoolishValueParser::new())]
+    pub no_templates: bool,
     /// Longest head of a reply [default: 64KiB]
     #[arg(long, value_name = "SIZE", env = "PLIMSOLL_MAX_HEAD", value_parser = values::size::<u32>)]
     pub max_head: Option<u32>,
+}
+
+/// In which order rows are taken.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum DataOrderArg {
+    /// One after another, and from the first again
+    Sequential,
+    /// Each time any
+    Random,
+    /// One after another, each once; the load ends when all are used up
+    Unique,
+}
+
+impl From<DataOrderArg> for Order {
+    fn from(order: DataOrderArg) -> Self {
+        match order {
+            DataOrderArg::Sequential => Order::Sequential,
+            DataOrderArg::Random => Order::Random,
+            DataOrderArg::Unique => Order::Unique,
+        }
+    }
 }
 
 /// See the file's head. That connections are closed stands with what else connections do.
@@ -66,6 +107,13 @@ fn asked(args: &LoadArgs) -> What {
         expect_body: http.expect_body.clone(),
         disable_keepalive: args.connection.disable_keepalive,
         head_bytes_max: http.max_head,
+        // Those of a file are read where the scenario is made.
+        requests: Vec::new(),
+        sequence: http.sequence,
+        data: http.data.clone(),
+        data_order: http.data_order.map(Into::into),
+        check: http.check.clone(),
+        no_templates: http.no_templates,
     })
 }
 

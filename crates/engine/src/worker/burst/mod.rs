@@ -240,7 +240,7 @@ impl<P: Protocol<Transport = Stream>, D: Driver> BurstWorker<P, D> {
         let turn = member.turn;
         member.state = State::Connecting;
         member.connect_ns = now_ns;
-        member.protocol = self.protocol.connection();
+        member.protocol = self.protocol.renewed(&mut member.protocol);
         (member.sent, member.ends) = (0, false);
         self.connecting += 1;
         self.driver.connect(slot, first + turn as usize % count);
@@ -288,7 +288,7 @@ impl<P: Protocol<Transport = Stream>, D: Driver> BurstWorker<P, D> {
         let now_ns = self.driver.now_ns();
         let member = &mut self.members[slot as usize];
         let Some(request) = &mut member.request else { return };
-        let drawn = self.protocol.next_request(member.origin, random);
+        let drawn = self.protocol.next_of_user(&mut member.protocol, member.origin, random);
         let number = member.sent;
         request.sent = Some((number, drawn));
         member.sent += 1;

@@ -19,7 +19,7 @@ impl<P: Protocol<Transport = Stream>, D: Driver> Worker<P, D> {
     pub(super) fn start(&mut self, slot: Slot, intended_ns: u64, ready_ns: u64, sent_ns: u64) {
         let random = self.random.next_u64();
         let connection = &mut self.connections[slot as usize];
-        let request = self.protocol.next_request(connection.origin, random);
+        let request = self.protocol.next_of_user(&mut connection.protocol, connection.origin, random);
         let (driver, protocol, number) = (&mut self.driver, &self.protocol, connection.sent);
         let length = if protocol.written_bytes_max() > 0 && self.gathered.is_on() {
             self.gathered.request(driver, protocol, &mut connection.protocol, slot, number, request)
@@ -69,7 +69,7 @@ impl<P: Protocol<Transport = Stream>, D: Driver> Worker<P, D> {
     /// Whether another request may be started at all.
     #[inline]
     pub(super) fn may_start(&self) -> bool {
-        self.quota > 0 && !self.ledger.is_load_over()
+        self.quota > 0 && !self.ledger.is_load_over() && !self.protocol.is_used_up()
     }
 
     pub(super) fn on_received(&mut self, slot: Slot, at_ns: u64) {
@@ -396,7 +396,8 @@ impl<P: Protocol<Transport = Stream>, D: Driver> Worker<P, D> {
     pub(super) fn take_from_queue(&mut self, slot: Slot) {
         let connection = &self.connections[slot as usize];
         let (origin, life) = (usize::from(connection.origin), connection.life);
-        if !connection.takes_more() {
+        // What waits when all that requests are made of is used up has no end: see `is_over`.
+        if !connection.takes_more() || self.protocol.is_used_up() {
             return;
         }
         match self.origins[origin].pending.pop_front() {

@@ -348,7 +348,9 @@ impl<P: Protocol<Transport = Stream>, D: Driver> Worker<P, D> {
         if self.ledger.control().is_stopped() {
             self.load_end_ns = self.load_end_ns.min(now_ns);
         }
-        let all_is_done = self.quota == 0 && self.ledger.in_flight() == 0 && self.ledger.queued() == 0;
+        let nothing_waits = self.ledger.queued() == 0 || self.protocol.is_used_up();
+        let nothing_to_start = self.quota == 0 || self.protocol.is_used_up();
+        let all_is_done = nothing_to_start && nothing_waits && self.ledger.in_flight() == 0;
         if now_ns >= self.load_end_ns || all_is_done {
             self.stop_load(now_ns);
         }
@@ -358,7 +360,7 @@ impl<P: Protocol<Transport = Stream>, D: Driver> Worker<P, D> {
         if self.is_open_pace {
             self.release_the_last(now_ns);
         }
-        let load_end_ns = if self.ends_by_count && self.quota == 0 {
+        let load_end_ns = if (self.ends_by_count && self.quota == 0) || self.protocol.is_used_up() {
             self.ledger.last_end_ns().max(self.ledger.measured_from_ns())
         } else {
             self.load_end_ns.min(now_ns)
@@ -367,7 +369,11 @@ impl<P: Protocol<Transport = Stream>, D: Driver> Worker<P, D> {
         for connection in &mut self.connections {
             // Those that back off after a failure are not due yet.
             let since_ns = connection.waiting_since_ns;
-            if connection.waiting > 0 && self.ledger.is_measured(since_ns) && since_ns <= now_ns {
+            if connection.waiting > 0
+                && !self.protocol.is_used_up()
+                && self.ledger.is_measured(since_ns)
+                && since_ns <= now_ns
+            {
                 for _ in 0..u64::from(connection.waiting).min(self.quota) {
                     self.quota -= 1;
                     self.ledger.started(since_ns);
@@ -387,7 +393,8 @@ impl<P: Protocol<Transport = Stream>, D: Driver> Worker<P, D> {
         if !self.ledger.is_load_over() {
             return false;
         }
-        let nothing_left = self.ledger.in_flight() == 0 && self.ledger.queued() == 0;
+        let nothing_waits = self.ledger.queued() == 0 || self.protocol.is_used_up();
+        let nothing_left = self.ledger.in_flight() == 0 && nothing_waits;
         nothing_left || now_ns >= self.ledger.drain_end_ns()
     }
 

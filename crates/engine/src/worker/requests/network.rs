@@ -59,7 +59,8 @@ impl<P: Protocol<Transport = Stream>, D: Driver> Worker<P, D> {
         let address = first + (connection.address_turn % count) as usize;
         connection.state = State::Connecting;
         connection.connect_ns = now_ns;
-        connection.begin_life(self.protocol.connection(), self.requests_per_connection);
+        let protocol = self.protocol.renewed(&mut connection.protocol);
+        connection.begin_life(protocol, self.requests_per_connection);
         self.connecting += 1;
         self.set_deadline(slot, now_ns.saturating_add(self.connect_timeout_ns));
         self.driver.connect(slot, address);

@@ -55,6 +55,11 @@ impl<P: Protocol, D: Driver> Witness for Seen<'_, P, D> {
         }
     }
 
+    #[inline]
+    fn entry(&self) -> u16 {
+        self.protocol.entry(self.request.request)
+    }
+
     fn busy_connections(&self, _in_flight: u64) -> u64 {
         let others = self.connections.iter().enumerate().filter(|(slot, _)| *slot != self.slot as usize);
         1 + others.filter(|(_, connection)| !connection.outstanding.is_empty()).count() as u64

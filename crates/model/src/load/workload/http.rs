@@ -3,8 +3,10 @@
 //! Targets and header fields are secrets where they may tell who asks; of bodies length and digest are stored.
 
 use super::{FailureReplies, NamedOutcome, ProtocolPlan};
+use crate::data::{DataFile, Order};
 use crate::outcomes::OutcomeCounts;
 use crate::plan::Origin;
+use crate::replies::{ReplyCheck, Take};
 use crate::secret::{HIDDEN, Secret};
 use crate::{ErrorKind, hide};
 use schemars::JsonSchema;
@@ -41,10 +43,57 @@ pub struct HttpAsked {
     pub disable_keepalive: bool,
     /// Bound of a reply's head, bytes.
     pub head_bytes_max: Option<u32>,
+    /// Named requests to the one URL's server, in place of that URL.
+    pub requests: Vec<RequestAsked>,
+    /// Each user sends them one after another, and not by weight.
+    pub sequence: bool,
+    /// Files of data, `FILE` or `NAME=FILE`: CSV or, by their name, JSON Lines.
+    pub data: Vec<String>,
+    /// In which order rows are taken.
+    pub data_order: Option<Order>,
+    /// What every reply must have; see [`ReplyCheck::parse`].
+    pub check: Vec<String>,
+    /// Braces are sent as they are.
+    pub no_templates: bool,
+}
+
+/// A named request, as it may be asked for.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RequestAsked {
+    /// Its name; default its method and path.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Method; default GET, or POST with a body.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub method: Option<String>,
+    /// Path and query on the server of the URL.
+    pub path: Secret,
+    /// Its share of the requests, relative to the others'; default 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub weight: Option<f64>,
+    /// Header fields beside those of all requests, `Name: value`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub headers: Vec<Secret>,
+    /// Body text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub body: Option<Secret>,
+    /// Body from a file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub body_file: Option<PathBuf>,
+    /// Accepted statuses; default those of all requests.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub expect_status: Vec<String>,
+    /// What is taken from its reply; see [`Take::parse`].
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub take: Vec<String>,
+    /// What its reply must have beside what all must; see [`ReplyCheck::parse`].
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub check: Vec<String>,
 }
 
 /// An HTTP/1.1 workload.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Http1 {
     /// What is asked; drawn by weight. Never empty.
     pub requests: Vec<HttpRequest>,
@@ -52,10 +101,16 @@ pub struct Http1 {
     pub keep_alive: bool,
     /// Bound of a reply's head, bytes.
     pub head_bytes_max: u32,
+    /// Whether each user sends the requests one after another, and from the first again; otherwise they are drawn by weight.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub sequence: bool,
+    /// Files of data that requests take values from.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub data: Vec<DataFile>,
 }
 
 /// One request of a mix.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct HttpRequest {
     /// Index of its origin in the plan's `origins`.
     pub origin: u16,
@@ -73,6 +128,18 @@ pub struct HttpRequest {
     pub body: Body,
     /// What a good reply looks like.
     pub expect: Expect,
+    /// Its name; `None`: its method and target.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Whether values are put in between braces in target, header fields and body ([`crate::template`]).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_template: bool,
+    /// What is taken from its good replies.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub take: Vec<Take>,
+    /// What its replies must have beside that.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checks: Vec<ReplyCheck>,
 }
 
 /// A request's body: its bytes live in memory only.
@@ -155,9 +222,13 @@ impl ProtocolPlan for Http1 {
         outcomes.seen().filter(|(status, _)| says_failure(*status)).map(named).collect()
     }
 
+    fn entries(&self) -> usize {
+        self.requests.len()
+    }
+
     fn entry_name(&self, entry: u16) -> Option<String> {
         let request = self.requests.get(usize::from(entry))?;
-        Some(format!("{} {}", request.method, request.target))
+        Some(request.name.clone().unwrap_or_else(|| format!("{} {}", request.method, request.target)))
     }
 
     fn by_hand(&self, origin: Option<&Origin>) -> String {

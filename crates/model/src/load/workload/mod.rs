@@ -154,6 +154,11 @@ pub trait ProtocolPlan {
         String::new()
     }
 
+    /// How many entries the mix has: URLs, commands, named requests. Each of several has figures of its own.
+    fn entries(&self) -> usize {
+        1
+    }
+
     /// What is asked by an entry of the mix, as it may be shown; `None`: there is no such entry, or they have no names.
     fn entry_name(&self, _entry: u16) -> Option<String> {
         None

@@ -132,6 +132,10 @@ impl ProtocolPlan for Resp {
         tally(outcomes, self.commands.len()).1.into_iter().map(named).collect()
     }
 
+    fn entries(&self) -> usize {
+        self.commands.len()
+    }
+
     fn entry_name(&self, entry: u16) -> Option<String> {
         Some(self.commands.get(usize::from(entry))?.shown())
     }

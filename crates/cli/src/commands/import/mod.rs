@@ -1,10 +1,13 @@
-//! `plimsoll import`: another instrument's text as a recording, its report, and the head of its timeline.
+//! `plimsoll import`: another instrument's text as a recording, its report, and the head of its timeline; or requests that
+//! others have written, as a file for `load --requests-from`.
+
+mod requests;
 
 use super::output::{results, terminal};
-use crate::args::import::ImportArgs;
+use crate::args::import::{ImportArgs, ImportFormat};
 use crate::exit::{Exit, Failure};
 use model::plain::plain;
-use observe::import::{ImportError, Options};
+use observe::import::{Format, ImportError, Options};
 use report::timeline::Timeline;
 use session::importing::{ImportSpec, ImportingError, import};
 use session::{Outcome, RecordTo};
@@ -16,6 +19,10 @@ const HEAD_ROWS: usize = 10;
 
 /// Reads it.
 pub fn run(args: &ImportArgs) -> Result<Exit, Failure> {
+    let format = match args.format {
+        ImportFormat::Readings(format) => format,
+        ImportFormat::Requests(kind) => return requests::run(args, kind),
+    };
     let name = args.file.display().to_string();
     let from_stdin = args.file.as_os_str() == "-";
     let waiting = match from_stdin {
@@ -23,8 +30,8 @@ pub fn run(args: &ImportArgs) -> Result<Exit, Failure> {
         false => resolve::files::waited_for(&args.file),
     };
     let outcome = match waiting {
-        Some(waiting) => resolve::files::patiently(super::tell, &waiting, || read(args, name, from_stdin)),
-        None => read(args, name, from_stdin),
+        Some(waiting) => resolve::files::patiently(super::tell, &waiting, || read(args, format, name, from_stdin)),
+        None => read(args, format, name, from_stdin),
     }?;
     let (recording, diagnosis) = (&outcome.recording, &outcome.diagnosis);
     let kept = outcome.recorded_at.as_deref();
@@ -47,7 +54,7 @@ pub fn run(args: &ImportArgs) -> Result<Exit, Failure> {
     }
 }
 
-fn read(args: &ImportArgs, name: String, from_stdin: bool) -> Result<Outcome, Failure> {
+fn read(args: &ImportArgs, format: &'static Format, name: String, from_stdin: bool) -> Result<Outcome, Failure> {
     let mut from: Box<dyn BufRead> = if from_stdin {
         Box::new(std::io::stdin().lock())
     } else {
@@ -65,7 +72,7 @@ fn read(args: &ImportArgs, name: String, from_stdin: bool) -> Result<Outcome, Fa
         (None, false) => RecordTo::Folder(store::default_folder()?),
     };
     let spec = ImportSpec {
-        format: args.format,
+        format,
         file: if from_stdin { "stdin".to_owned() } else { name },
         options: Options {
             every_ns: args.every,

@@ -1,12 +1,15 @@
 //! From `load`'s arguments to a scenario: what was written, and nothing else.
 //!
-//! The one thing read here is the file of `--urls`, for it is a way of writing arguments.
+//! The files read here are those of `--urls` and `--requests-from`, for they are ways of writing arguments.
+
+mod requests;
 
 use super::load::LoadArgs;
 use super::protocols;
 use crate::exit::Failure;
 use model::plan::Arrivals;
 use model::scenario::WeightedUrl;
+use model::workload::What;
 use model::{Scenario, hide};
 use std::path::Path;
 
@@ -22,7 +25,10 @@ pub fn scenario_of(args: &LoadArgs) -> Result<Scenario, Failure> {
     if let Some(path) = &place.urls {
         urls.extend(read_urls(path)?);
     }
-    let what = protocols::what(args, urls.first().map(|first| &first.url))?;
+    let mut what = protocols::what(args, urls.first().map(|first| &first.url))?;
+    if let (Some(path), Some(What::Http(http))) = (&args.protocols.http.requests_from, &mut what) {
+        http.requests = requests::read(path)?;
+    }
     Ok(Scenario {
         urls,
         what,
