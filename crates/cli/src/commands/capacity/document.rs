@@ -54,8 +54,8 @@ pub fn document(about: &About, search: &Search, ran: &[Ran], ended: Option<&Ende
     let is_disturbed = matches!(ended, Some(Ended::Disturbed { .. }));
     let validity = match () {
         () if is_disturbed => ValidityState::NotValid,
+        () if states.is_empty() || states.contains(&ValidityState::Undetermined) => ValidityState::Undetermined,
         // A held step that was disturbed held all the same; a missed one would have been run again.
-        () if states.is_empty() => ValidityState::Undetermined,
         () => ValidityState::Valid,
     };
     let first = found.as_ref().map(|gives| gives.finding.id.clone());
