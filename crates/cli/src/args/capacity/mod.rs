@@ -1,7 +1,7 @@
 //! Arguments of `plimsoll capacity`: what is looked for, and all flags of `load` that say where and what.
 
-use super::load::LoadArgs;
-use super::{is_on_command_line, values};
+use crate::args::load::LoadArgs;
+use crate::args::{is_on_command_line, values};
 use crate::exit::Failure;
 use crate::flags;
 use clap::{ArgMatches, Args, ValueEnum};
@@ -9,7 +9,7 @@ use session::capacity::live::Of;
 use std::path::PathBuf;
 
 /// Flags of `load` that the search decides itself, or that no search has.
-pub(super) const NOT_ITS: &[&str] = &[
+pub(crate) const NOT_ITS: &[&str] = &[
     "duration",
     "requests",
     "rate",
