@@ -16,6 +16,7 @@ pub mod observing;
 mod run;
 mod ticks;
 pub mod tls_matrix;
+mod watch;
 pub mod watching;
 mod without_load;
 

@@ -6,6 +6,7 @@
 
 use crate::observation::{Here, Off};
 use crate::ticks::{Ticks, add_to_totals};
+pub use crate::watch::Watch;
 use diagnose::history::History;
 use diagnose::split::Joiner;
 use engine::link::Tally;
@@ -56,14 +57,6 @@ pub struct Options {
     pub observe_at: Option<ObserveAt>,
     /// Becomes true when the run is to end early (Ctrl-C).
     pub interrupted: Arc<AtomicBool>,
-}
-
-/// Sees the run while it goes, from the session's own thread.
-pub trait Watch: Send {
-    /// A tick has ended, all workers together.
-    fn on_tick(&mut self, row: &Row, plan: &Plan);
-    /// Something happened.
-    fn on_event(&mut self, event: &Event);
 }
 
 /// What a run leaves.
@@ -317,6 +310,9 @@ impl Session<'_> {
                 let text = "the run was told to end early (Ctrl-C or SIGTERM)";
                 self.event(Event::new(fleet.now_ns(), "interrupted", text));
             }
+            if self.watch.is_enough() && !fleet.control().is_stopped() {
+                fleet.control().stop();
+            }
             match fleet.receive(Duration::from_millis(50)) {
                 Some(Message::Interval(interval)) => {
                     fleet.give_back(self.ticks.push(interval));
@@ -391,6 +387,7 @@ impl Session<'_> {
             self.recording.push_event(event);
         }
         self.watch.on_tick(&tick.row, &self.recording.plan);
+        self.watch.on_interval(&tick.sum, &self.recording.plan);
         if let Some(snapshot) = snapshot {
             self.history.push(&snapshot);
             self.recording.push_snapshot(self.snapshots, snapshot);

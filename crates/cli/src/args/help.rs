@@ -50,6 +50,26 @@ pub(super) const HELPS: &[Help] = &[
         ],
     },
     Help {
+        path: &["capacity"],
+        most_used: &[
+            "slo",
+            "of",
+            "precision",
+            "time",
+            "connections",
+            "poisson",
+            "timeout",
+            "header",
+            "continue",
+            "json",
+        ],
+        examples: &[
+            ("plimsoll capacity http://HOST:8080/ --slo 'p99<50ms, errors<0.1%'", "requests a second"),
+            ("plimsoll capacity http://HOST:8080/ --of connections --slo 'p99<200ms'", "clients at once"),
+            ("plimsoll capacity resp://HOST:6379 --mix GET=80,SET=20 --slo 'p99<1ms'", "redis"),
+        ],
+    },
+    Help {
         path: &["serve"],
         most_used: &[],
         examples: &[

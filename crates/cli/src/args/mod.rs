@@ -3,6 +3,7 @@
 //! A file per command. Every flag has an environment variable `PLIMSOLL_<FLAG>`; flags win over variables.
 //! Bad input ends in one sentence and status 2. Defaults are filled in by `resolve`, not here.
 
+pub mod capacity;
 pub mod diagnose;
 pub mod environment;
 mod help;
@@ -46,6 +47,9 @@ pub enum Command {
     /// Put load on a server and measure it
     #[command(after_help = VARIABLES)]
     Load(Box<load::LoadArgs>),
+    /// Find the highest load that a server carries within an objective, and what gives first beyond it
+    #[command(after_help = VARIABLES)]
+    Capacity(Box<capacity::CapacityArgs>),
     /// Run a reference server to put load on
     #[command(after_help = VARIABLES)]
     Serve(Box<serve::ServeArgs>),
@@ -85,7 +89,9 @@ pub fn definition() -> clap::Command {
     fn hide_variables(command: clap::Command) -> clap::Command {
         command.mut_args(|arg| arg.hide_env(true)).mut_subcommands(hide_variables)
     }
-    help::with_examples(hide_variables(Cli::command()))
+    let hidden =
+        |command: clap::Command| capacity::NOT_ITS.iter().fold(command, |c, id| c.mut_arg(*id, |arg| arg.hide(true)));
+    help::with_examples(hide_variables(Cli::command().mut_subcommand("capacity", hidden)))
 }
 
 /// Why there is no command to run: help or version was asked for, or the arguments are wrong.
@@ -137,6 +143,9 @@ pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Parsed, Stoppe
     if let (Command::Load(load), Some((_, matches))) = (&mut cli.command, matches.subcommand()) {
         load.settle(matches).map_err(|failure| Stopped::Wrong(failure.of(&environment)))?;
     }
+    if let (Command::Capacity(capacity), Some((_, matches))) = (&mut cli.command, matches.subcommand()) {
+        capacity.settle(matches).map_err(|failure| Stopped::Wrong(failure.of(&environment)))?;
+    }
     Ok(Parsed { command: cli.command, environment })
 }
 
@@ -159,7 +168,11 @@ pub fn load_of(words: impl IntoIterator<Item = String>) -> Result<load::LoadArgs
 impl Command {
     /// Whether warnings are not wanted.
     pub fn is_quiet(&self) -> bool {
-        matches!(self, Command::Load(load) if load.output.quiet)
+        match self {
+            Command::Load(load) => load.output.quiet,
+            Command::Capacity(capacity) => capacity.load.output.quiet,
+            _ => false,
+        }
     }
 }
 

@@ -1,19 +1,12 @@
 //! `plimsoll demo`: the main job on embedded defaults: a reference target, its load line, what gives first, a report.
 
+use super::capacity::document::About;
+use super::capacity::{Steps, failed, own_file, pace};
 use super::interrupt;
-use super::output::progress::Shown;
-use super::output::terminal;
 use crate::args::runs::DemoArgs;
 use crate::exit::{Exit, Failure};
-use crate::flags;
-use model::Event;
-use model::plan::Plan;
-use model::recording::Row;
-use model::units::show_figure;
-use report::text::load_line::{self, LoadLine};
-use session::demo::{CPU_US, DemoError, Follow, Found, OBJECTIVE, Step};
-use session::{Options, Outcome, RecordTo, Watch};
-use std::io::Write;
+use session::demo::{CPU_US, DemoError, OBJECTIVE, demo};
+use session::{Options, RecordTo};
 
 /// Runs it.
 pub fn run(args: &DemoArgs) -> Result<Exit, Failure> {
@@ -31,71 +24,25 @@ pub fn run(args: &DemoArgs) -> Result<Exit, Failure> {
         driver_reason: String::new(),
         interrupted: interrupt::flag()?,
     };
-    let mut steps = Steps(Shown::new(args.quiet), None);
-    steps.0.say(&format!(
-        "Looking for the load line of `plimsoll serve http`, one thread, {CPU_US} µs of CPU a request ({}).",
-        OBJECTIVE.words()
+    let file = (!args.no_record).then(own_file).transpose()?;
+    let started = |error: DemoError| match error {
+        DemoError::Search(error) => failed(error),
+        error @ (DemoError::Target(_) | DemoError::Objective(_)) => Err(Failure::could_not_run(error.to_string())),
+    };
+    let demo = match demo(&program) {
+        Ok(demo) => demo,
+        Err(error) => return started(error),
+    };
+    let about = About::of(&demo.spec, "plimsoll serve http".to_owned(), pace(&demo.spec));
+    let mut steps = Steps::new(args.quiet, about, &demo.spec, file);
+    steps.shown.say(&format!(
+        "Looking for the load line of `plimsoll serve http`, one thread, {CPU_US} µs of CPU a request ({OBJECTIVE})."
     ));
-    let host = super::host();
-    let found = match session::demo::demo(&program, &host, &options, &mut steps) {
+    let found = match demo.run(&super::host(), &options, &mut steps) {
         Ok(found) => found,
-        Err(DemoError::Interrupted) => return Ok(Exit::Interrupted),
-        Err(DemoError::Resolve(error)) => return Err(Failure::could_not_run(flags::shown(&error.words()))),
-        Err(error) => return Err(Failure::could_not_run(error.to_string())),
+        Err(error) => return started(error),
     };
-    steps.0.clear();
-    print(&found, steps.1.as_deref(), args)
-}
-
-/// Shows the steps on stderr, and remembers who was last seen to disturb one.
-struct Steps(Shown, Option<String>);
-
-impl Watch for Steps {
-    fn on_tick(&mut self, row: &Row, plan: &Plan) {
-        self.0.on_tick(row, plan);
-    }
-    fn on_event(&mut self, event: &Event) {
-        self.0.on_event(event);
-    }
-}
-
-impl Follow for Steps {
-    fn on_step(&mut self, number: u32, rate_per_s: f64) {
-        self.0.label = format!("step {number}, {}/s  ", show_figure(rate_per_s.round()));
-    }
-    fn on_result(&mut self, step: &Step) {
-        self.0.say(&load_line::step(step.rate_per_s, &step.outcome.recording, step.is_met));
-    }
-    fn on_disturbed(&mut self, rate_per_s: f64, outcome: &Outcome) {
-        let busy = diagnose::busy(&outcome.recording);
-        let why = busy.clone().unwrap_or_else(|| load_line::first_reason(&outcome.diagnosis));
-        self.1 = busy.or(self.1.take());
-        self.0.say(&load_line::disturbed(rate_per_s, &why));
-    }
-}
-
-fn print(found: &Found, seen_busy: Option<&str>, args: &DemoArgs) -> Result<Exit, Failure> {
-    let mut out = std::io::stdout().lock();
-    let shown = LoadLine {
-        met_per_s: found.line.met_per_s,
-        missed_per_s: found.line.missed_per_s,
-        objective: &OBJECTIVE.words(),
-        steps: found.steps,
-        met: found.met.as_ref().map(drawn),
-        missed: found.missed.as_ref().map(drawn),
-        disturbed: found.disturbed.as_ref().map(drawn),
-        seen_busy,
-    };
-    load_line::write(&mut out, &shown, terminal::style(args.no_color))?;
-    out.flush()?;
-    Ok(if found.disturbed.is_none() { Exit::Fine } else { Exit::NotValid })
-}
-
-fn drawn(step: &Step) -> load_line::Step<'_> {
-    load_line::Step {
-        rate_per_s: step.rate_per_s,
-        recording: &step.outcome.recording,
-        diagnosis: &step.outcome.diagnosis,
-        recorded_at: step.outcome.recorded_at.as_deref(),
-    }
+    steps.shown.clear();
+    interrupt::end_at_once(&options.interrupted);
+    steps.finish(&found, false, args.no_color)
 }

@@ -2,6 +2,7 @@
 //!
 //! Results go to stdout, everything else to stderr. No command exits by itself.
 
+mod capacity;
 mod check;
 mod command_line;
 mod completions;
@@ -32,6 +33,7 @@ pub fn run(command: Command) -> Result<Exit, Failure> {
     match command {
         Command::Demo(args) => demo::run(&args),
         Command::Load(args) => load::run(*args),
+        Command::Capacity(args) => capacity::run(&args),
         Command::Runs(args) => runs::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Diagnose(args) => diagnose::run(&args),

@@ -14,7 +14,6 @@ mod held;
 mod imported;
 pub(crate) mod kernel;
 mod latency;
-pub mod load_line;
 pub(crate) mod page;
 pub(crate) mod remote;
 mod segments;

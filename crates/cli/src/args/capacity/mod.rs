@@ -1,0 +1,107 @@
+//! Arguments of `plimsoll capacity`: what is looked for, and all flags of `load` that say where and what.
+
+use crate::args::load::LoadArgs;
+use crate::args::{is_on_command_line, values};
+use crate::exit::Failure;
+use crate::flags;
+use clap::{ArgMatches, Args, ValueEnum};
+use session::capacity::live::Of;
+use std::path::PathBuf;
+
+/// Flags of `load` that the search decides itself, or that no search has.
+pub(crate) const NOT_ITS: &[&str] = &[
+    "duration",
+    "requests",
+    "rate",
+    "ramp",
+    "steps",
+    "burst",
+    "rounds",
+    "burst_at",
+    "burst_pause",
+    "warmup",
+    "drain",
+    "after",
+    "tick",
+    "expect",
+    "expect_errors",
+    "csv",
+    "explain",
+    "tls_matrix",
+];
+
+/// Arguments of `capacity`.
+#[derive(Debug, Args)]
+pub struct CapacityArgs {
+    /// What is looked for.
+    #[command(flatten)]
+    pub search: SearchArgs,
+    /// Where the load goes, what is asked, and how.
+    #[command(flatten)]
+    pub load: LoadArgs,
+}
+
+/// What is looked for.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "What is looked for")]
+pub struct SearchArgs {
+    /// What must hold: quantiles below a time and errors below a share, of response, service or first-byte
+    #[arg(long, value_name = "LIST", env = "PLIMSOLL_SLO", default_value = "p99 < 50 ms, errors < 0.1 %")]
+    pub slo: String,
+    /// What the load is a number of [default: rate]
+    #[arg(long, value_name = "WHAT", env = "PLIMSOLL_OF")]
+    pub of: Option<OfArg>,
+    /// Ends early where the line's 95 % interval is no wider than this share of it
+    #[arg(long, value_name = "PERCENT", env = "PLIMSOLL_PRECISION", default_value = "2%", value_parser = precision)]
+    pub precision: f64,
+    /// How long it may take
+    #[arg(long, value_name = "TIME", env = "PLIMSOLL_TIME", default_value = "50s", value_parser = values::duration_ns)]
+    pub time: u64,
+    /// Go on from a search's file, for another --time: its steps are not run again [default: begin anew]
+    #[arg(long = "continue", value_name = "FILE", env = "PLIMSOLL_CONTINUE")]
+    pub go_on: Option<PathBuf>,
+}
+
+/// What the load is a number of.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum OfArg {
+    /// Requests a second, due by the clock (open pace)
+    Rate,
+    /// Connections, each with its next request after the reply (closed pace); and how throughput scales over them
+    Connections,
+}
+
+impl From<OfArg> for Of {
+    fn from(arg: OfArg) -> Of {
+        match arg {
+            OfArg::Rate => Of::Rate,
+            OfArg::Connections => Of::Connections,
+        }
+    }
+}
+
+/// `2%`, from 0.1 to 50.
+fn precision(text: &str) -> Result<f64, String> {
+    let number = text.trim().strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
+    let percent = number.filter(|percent| (0.1..=50.0).contains(percent));
+    percent.map(|percent| percent / 100.0).ok_or_else(|| "expected a share from 0.1% to 50%, such as 2%".to_owned())
+}
+
+impl CapacityArgs {
+    /// As [`LoadArgs::settle`]; and refuses what the search decides itself.
+    ///
+    /// # Errors
+    /// One sentence.
+    pub fn settle(&mut self, matches: &ArgMatches) -> Result<(), Failure> {
+        if let Some(id) = NOT_ITS.iter().find(|id| is_on_command_line(matches, id)) {
+            let flag = flags::of_key(id);
+            let instead = match *id {
+                "duration" => "give --time for the whole search",
+                "expect" | "expect_errors" => "give --slo",
+                _ => "leave it out",
+            };
+            return Err(Failure::usage(format!("{flag} is not for a search, which decides its own steps: {instead}")));
+        }
+        self.load.settle(matches)
+    }
+}

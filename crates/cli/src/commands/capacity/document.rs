@@ -1,0 +1,218 @@
+//! A search as the report's document, and a document's steps as what a search goes on from.
+
+use model::finding::ValidityState;
+use model::units::show_grouped;
+use report::capacity as shown;
+use session::capacity::blocks::{Block, Counted};
+use session::capacity::decision::Verdict;
+use session::capacity::gives::{at_line, gives};
+use session::capacity::live::{Ended, Of, Ran, Spec};
+use session::capacity::objective::Objective;
+use session::capacity::scaling::{Estimate, Sample, scaling};
+use session::capacity::search::{Line, Point, Purpose, Search, Step};
+
+/// What stays the same while a search goes.
+#[derive(Debug, Clone)]
+pub struct About {
+    /// What the load is put on, without secrets.
+    pub target: String,
+    /// How requests are due, and over how many connections.
+    pub pace: String,
+    /// When it began, nanoseconds since 1970.
+    pub started_at_unix_ns: u64,
+    /// What must hold, as shown.
+    pub slo: String,
+    /// What the load is.
+    pub of: Of,
+    /// Wanted width of the interval.
+    pub precision: f64,
+}
+
+impl About {
+    /// Of a search that begins now.
+    pub fn of(spec: &Spec, target: String, pace: String) -> Self {
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+        About {
+            target,
+            pace,
+            started_at_unix_ns: u64::try_from(now.as_nanos()).unwrap_or(u64::MAX),
+            slo: Objective::words(&spec.objectives),
+            of: spec.of,
+            precision: spec.precision,
+        }
+    }
+}
+
+/// The document of what is known.
+pub fn document(about: &About, search: &Search, ran: &[Ran], ended: Option<&Ended>, took_s: f64) -> shown::Document {
+    let line = search.line();
+    let found = gives(ran, &line);
+    let (held, missed) = at_line(ran, &line);
+    let sides: Vec<&Ran> = held.into_iter().chain(missed).collect();
+    let states: Vec<ValidityState> =
+        sides.iter().filter_map(|one| one.diagnosis.as_ref()).map(|diagnosis| diagnosis.validity.state).collect();
+    let is_disturbed = matches!(ended, Some(Ended::Disturbed { .. }));
+    let validity = match () {
+        () if is_disturbed => ValidityState::NotValid,
+        () if states.is_empty() || states.contains(&ValidityState::Undetermined) => ValidityState::Undetermined,
+        // A held step that was disturbed held all the same; a missed one would have been run again.
+        () => ValidityState::Valid,
+    };
+    let first = found.as_ref().map(|gives| gives.finding.id.clone());
+    shown::Document {
+        schema: shown::SCHEMA.to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        target: about.target.clone(),
+        started_at_unix_ns: about.started_at_unix_ns,
+        took_s,
+        end: match ended {
+            None => shown::End::Partial,
+            Some(Ended::Done) => shown::End::Complete,
+            Some(Ended::Interrupted) => shown::End::Interrupted,
+            Some(Ended::Disturbed { .. }) => shown::End::Disturbed,
+        },
+        why: ended.and_then(why),
+        pace: about.pace.clone(),
+        precision: about.precision,
+        sentence: sentence(about, &line, first.as_deref()),
+        capacity: shown::Capacity {
+            load_line: line.load,
+            unit: about.of.unit().to_owned(),
+            low: line.low,
+            high: line.high,
+            slo: about.slo.clone(),
+            first_to_give: first,
+            held: line.held,
+            missed: line.missed,
+            steepness: line.steepness,
+        },
+        gives: found.map(|gives| shown::Gives { finding: gives.finding, is_new: gives.is_new }),
+        validity,
+        busy: sides.iter().find_map(|one| one.busy.clone()),
+        lag_p99_us: sides.iter().filter_map(|one| one.lag_p99_ns).max().map(|ns| ns as f64 / 1e3),
+        curve: search.points().iter().map(|point| curve(point, ran, search)).collect(),
+        scaling: (about.of == Of::Connections).then(|| scales(ran)).flatten(),
+        steps: ran.iter().map(step).collect(),
+    }
+}
+
+fn why(ended: &Ended) -> Option<String> {
+    match ended {
+        Ended::Disturbed { why, is_generator: true, load } => {
+            Some(format!("the generator is the limit at {}: {why}", show_grouped(*load)))
+        }
+        Ended::Disturbed { why, load, .. } => Some(format!("{} could not be measured: {why}", show_grouped(*load))),
+        Ended::Done | Ended::Interrupted => None,
+    }
+}
+
+/// What a colleague would say.
+pub fn sentence(about: &About, line: &Line, first: Option<&str>) -> String {
+    let (unit, slo) = (about.of.unit(), &about.slo);
+    let whole = |load: f64| show_grouped(load.max(0.0).round() as u64);
+    let then = first.map_or(String::new(), |id| format!("; then {id} gives first"));
+    match (line.load, line.low, line.high) {
+        (Some(load), Some(low), Some(high)) => {
+            let interval = format!("{}–{}", whole(low), whole(high));
+            format!("{} {unit} ({interval}, 95 %) within {slo}{then}", whole(load))
+        }
+        (None, Some(held), _) => format!("at least {} {unit} within {slo}: no higher load was decided", whole(held)),
+        (None, None, Some(missed)) => format!("below {} {unit} within {slo}: no load tried held{then}", whole(missed)),
+        _ => format!("not known: no load was decided within {slo}"),
+    }
+}
+
+fn verdict(verdict: Verdict) -> shown::Verdict {
+    match verdict {
+        Verdict::Held => shown::Verdict::Held,
+        Verdict::Missed => shown::Verdict::Missed,
+        Verdict::Undecided => shown::Verdict::Undecided,
+    }
+}
+
+fn curve(point: &Point, ran: &[Ran], search: &Search) -> shown::Point {
+    let at: Vec<&Ran> = ran.iter().filter(|one| one.step.asked == point.asked).collect();
+    let share = |objective: usize| {
+        let blocks = at.iter().flat_map(|one| &one.step.blocks);
+        Counted::sum(&blocks.map(|block| Counted::of(block, objective)).collect::<Vec<_>>()).share()
+    };
+    let mut p99: Vec<u64> = at.iter().filter_map(|one| one.response_p99_ns).collect();
+    p99.sort_unstable();
+    shown::Point {
+        load: point.load,
+        verdict: verdict(point.verdict),
+        steps: point.steps,
+        bad_shares: (0..search.settings().bounds.len()).map(share).collect(),
+        response_p99_us: p99.get(p99.len() / 2).map(|ns| *ns as f64 / 1e3),
+    }
+}
+
+/// A step as the document has it.
+pub fn step(ran: &Ran) -> shown::Step {
+    let us = |ns: Option<u64>| ns.map(|ns| ns as f64 / 1e3);
+    let of = &ran.step;
+    shown::Step {
+        purpose: of.purpose.name().to_owned(),
+        asked: of.asked,
+        load: of.load,
+        took_s: of.took_s,
+        verdict: verdict(of.verdict),
+        is_growing: of.is_growing,
+        response_p50_us: us(ran.response_p50_ns),
+        response_p99_us: us(ran.response_p99_ns),
+        recording: ran.recorded_at.as_ref().map(|path| path.display().to_string()),
+        blocks: of.blocks.iter().map(block).collect(),
+    }
+}
+
+fn block(block: &Block) -> shown::Block {
+    shown::Block { seconds: block.seconds, requests: block.requests, bad: block.bad.clone(), backlog: block.backlog }
+}
+
+/// The steps of a document, to go on from.
+pub fn known(document: &shown::Document) -> Vec<Step> {
+    let purpose = |word: &str| {
+        [Purpose::Find, Purpose::Narrow, Purpose::Hold, Purpose::Replicate].into_iter().find(|one| one.name() == word)
+    };
+    let step = |step: &shown::Step| Step {
+        asked: step.asked,
+        load: step.load,
+        took_s: step.took_s,
+        verdict: match step.verdict {
+            shown::Verdict::Held => Verdict::Held,
+            shown::Verdict::Missed => Verdict::Missed,
+            shown::Verdict::Undecided => Verdict::Undecided,
+        },
+        is_growing: step.is_growing,
+        purpose: purpose(&step.purpose).unwrap_or(Purpose::Find),
+        blocks: step
+            .blocks
+            .iter()
+            .map(|block| Block {
+                seconds: block.seconds,
+                requests: block.requests,
+                bad: block.bad.clone(),
+                backlog: block.backlog,
+            })
+            .collect(),
+    };
+    document.steps.iter().map(step).collect()
+}
+
+/// The Universal Scalability Law over the steps of a closed load.
+fn scales(ran: &[Ran]) -> Option<shown::Scaling> {
+    let sample = |one: &Ran| {
+        let seconds: f64 = one.step.blocks.iter().map(|block| block.seconds).sum();
+        let requests: u64 = one.step.blocks.iter().map(|block| block.requests).sum();
+        Sample { connections: one.step.load, per_s: if seconds > 0.0 { requests as f64 / seconds } else { 0.0 } }
+    };
+    let found = scaling(&ran.iter().map(sample).collect::<Vec<_>>())?;
+    let ends = |of: Estimate| [of.value, of.low, of.high];
+    Some(shown::Scaling {
+        single_per_s: ends(found.single_per_s),
+        contention: ends(found.contention),
+        coherency: ends(found.coherency),
+        peak_at: found.peak_at,
+        peak_per_s: found.peak_per_s,
+    })
+}

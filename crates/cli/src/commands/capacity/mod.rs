@@ -1,0 +1,266 @@
+//! `plimsoll capacity`: the search for a server's load line, shown as it narrows, kept after each step.
+//!
+//! Each step is a recording; the search is a JSON document beside them, replaced as a whole after each step, so that one that
+//! was killed can be gone on with (`--continue`). Status 0 where the line is enclosed, or no load missed; 3 where none held;
+//! 4 where the generator or its machine is what ended it; 130 where it was interrupted, with what is known by then.
+
+pub mod document;
+
+use super::output::progress::Shown;
+use super::output::{results, terminal};
+use super::{command_line, host, interrupt, raise_descriptor_limit};
+use crate::args::capacity::{CapacityArgs, OfArg};
+use crate::args::load::ObserveArg;
+use crate::args::scenario::scenario_of;
+use crate::exit::{Exit, Failure};
+use document::{About, document, known};
+use model::plan::{Plan, Segment};
+use model::recording::Row;
+use model::{Event, hide};
+use report::capacity::{Document, SCHEMA};
+use session::capacity::live::{CapacityError, Ended, Follow, Found, Of, Ran, Spec, TIME_MIN, capacity};
+use session::capacity::objective::Objective;
+use session::capacity::search::{Line, Search, Trial};
+use session::{Options, RecordTo, Watch};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// A search's file is no longer than this, bytes.
+const FILE_BYTES_MAX: u64 = 64 << 20;
+
+/// Runs it.
+pub fn run(args: &CapacityArgs) -> Result<Exit, Failure> {
+    let output = &args.load.output;
+    let time = Duration::from_nanos(args.search.time);
+    if time < TIME_MIN {
+        return Err(Failure::usage(format!(
+            "--time: expected {} s at the least, got {:.1} s: fewer have no steps on both sides of a line",
+            TIME_MIN.as_secs(),
+            time.as_secs_f64()
+        )));
+    }
+    let objectives = Objective::list(&args.search.slo).map_err(|error| Failure::usage(format!("--slo: {error}")))?;
+    let mut scenario = scenario_of(&args.load)?;
+    // What the environment says to `load` is not said to a search.
+    (scenario.requests, scenario.duration_ns, scenario.burst, scenario.after_ns) = (None, None, None, None);
+    scenario.profile = Vec::<Segment>::new();
+    let of: Of = args.search.of.unwrap_or(OfArg::Rate).into();
+    let target = scenario.urls.first().map_or_else(String::new, |url| hide::url(&url.url.expose_text()));
+    let spec = Spec {
+        seed: scenario.seed.unwrap_or(1),
+        scenario,
+        objectives,
+        of,
+        precision: args.search.precision,
+        time,
+        known: Vec::new(),
+    };
+    let about = About::of(&spec, target, pace(&spec));
+    let known = args.search.go_on.as_deref().map(|path| read(path, &about)).transpose()?.unwrap_or_default();
+    let spec = Spec { known, ..spec };
+    let own = || args.search.go_on.clone().map_or_else(own_file, Ok);
+    let file = (!output.no_record).then(|| output.record.clone().map_or_else(own, Ok)).transpose()?;
+    let mut observe_at = args.load.remote.observe_at()?;
+    if let Some(at) = observe_at.as_mut().filter(|_| !output.quiet) {
+        at.tell = Some(super::tell);
+    }
+    raise_descriptor_limit();
+    let options = Options {
+        record: if output.no_record { RecordTo::Nothing } else { RecordTo::Folder(store::default_folder()?) },
+        command: command_line::of_load(&args.load),
+        record_secrets: output.record_secrets,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        driver_reason: String::new(),
+        observe: !output.no_observe,
+        probes: output.observe.unwrap_or(ObserveArg::Light).into(),
+        observe_at,
+        interrupted: interrupt::flag()?,
+    };
+    let mut steps = Steps::new(output.quiet, about, &spec, file);
+    steps.shown.say(&format!("Looking for the load line of {} ({}).", steps.about.target, steps.about.slo));
+    let found = match capacity(&spec, &host(), &options, &mut steps) {
+        Ok(found) => found,
+        Err(error) => return failed(error),
+    };
+    steps.shown.clear();
+    interrupt::end_at_once(&options.interrupted);
+    steps.finish(&found, output.json, output.no_color)
+}
+
+/// What an error of the search means for the exit status.
+pub fn failed(error: CapacityError) -> Result<Exit, Failure> {
+    match error {
+        CapacityError::Interrupted => Ok(Exit::Interrupted),
+        CapacityError::Resolve(error) => Err(error.into()),
+        CapacityError::Run(error) => Err(error.into()),
+        error @ (CapacityError::Protocol | CapacityError::Undecidable { .. }) => Err(Failure::usage(error.to_string())),
+        error @ CapacityError::Silent { .. } => Err(Failure::could_not_run(error.to_string())),
+    }
+}
+
+/// How requests are due, in words.
+pub fn pace(spec: &Spec) -> String {
+    let connections = |default: &str| spec.scenario.connections.map_or(default.to_owned(), |n| n.to_string());
+    match (spec.of, spec.scenario.arrivals) {
+        (Of::Connections, _) => "closed loop, the next request after the reply".to_owned(),
+        (Of::Rate, Some(model::plan::Arrivals::Poisson)) => {
+            format!("open loop, Poisson arrivals, over {} connections", connections("50"))
+        }
+        (Of::Rate, _) => format!("open loop, even arrivals, over {} connections", connections("50")),
+    }
+}
+
+/// The steps of a search's file.
+fn read(path: &Path, about: &About) -> Result<Vec<session::capacity::search::Step>, Failure> {
+    let wrong = |why: String| {
+        Failure::usage(format!("--continue: expected a search's file, got '{}' ({why}): name another", path.display()))
+    };
+    let length = std::fs::metadata(path).map_err(|error| wrong(error.to_string()))?.len();
+    if length > FILE_BYTES_MAX {
+        return Err(wrong(format!("it has {length} bytes, and none is longer than 64 MiB")));
+    }
+    let text = std::fs::read(path).map_err(|error| wrong(error.to_string()))?;
+    let document: Document = serde_json::from_slice(&text).map_err(|error| wrong(error.to_string()))?;
+    let own = (&*about.target, &*about.slo, about.of.unit(), &*about.pace);
+    let its = (&*document.target, &*document.capacity.slo, &*document.capacity.unit, &*document.pace);
+    if document.schema != SCHEMA {
+        return Err(wrong(format!("it is a '{}' and not a '{SCHEMA}'", document.schema)));
+    }
+    if own != its {
+        return Err(wrong(format!("it is of {} within {}, {} over {}", its.0, its.1, its.2, its.3)));
+    }
+    Ok(known(&document))
+}
+
+/// A file of its own beside the recordings.
+pub fn own_file() -> Result<PathBuf, Failure> {
+    let runs = store::default_folder()?;
+    let folder = runs.parent().unwrap_or(&runs).join("capacity");
+    std::fs::create_dir_all(&folder).map_err(|error| cannot_keep(&folder, &error))?;
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    Ok(folder.join(format!("{}-{:09}-{}.json", now.as_secs(), now.subsec_nanos(), std::process::id())))
+}
+
+fn cannot_keep(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::could_not_run(format!(
+        "expected to keep the search in '{}', but {error}: name another place with --record, or give --no-record",
+        path.display()
+    ))
+}
+
+/// Shows the steps on stderr, and keeps the search after each.
+pub struct Steps {
+    /// Stderr.
+    pub shown: Shown,
+    about: About,
+    settings: session::capacity::search::Settings,
+    file: Option<PathBuf>,
+    failed: Option<Failure>,
+    began: std::time::Instant,
+}
+
+impl Steps {
+    /// Nothing has been run.
+    pub fn new(quiet: bool, about: About, spec: &Spec, file: Option<PathBuf>) -> Self {
+        let settings = session::capacity::search::Settings {
+            bounds: spec.objectives.iter().map(Objective::bound).collect(),
+            precision: spec.precision,
+            time_s: spec.time.as_secs_f64(),
+            beside_s: 0.0,
+            is_whole: spec.of == Of::Connections,
+            load_max: f64::INFINITY,
+            seed: spec.seed,
+        };
+        let began = std::time::Instant::now();
+        Steps { shown: Shown::new(quiet), about, settings, file, failed: None, began }
+    }
+
+    /// Prints what was found, keeps it, and says how it ended.
+    ///
+    /// # Errors
+    /// It could not be printed or kept.
+    pub fn finish(mut self, found: &Found, json: bool, no_color: bool) -> Result<Exit, Failure> {
+        let document = document(&self.about, &found.search, &found.ran, Some(&found.ended), found.took_s);
+        self.keep(&document);
+        results::to_stdout(|out| {
+            if json {
+                serde_json::to_writer_pretty(&mut *out, &document)?;
+                return std::io::Write::write_all(out, b"\n");
+            }
+            report::capacity::write(out, &document, &self.files(found), terminal::style(no_color))
+        })?;
+        if let Some(failed) = self.failed {
+            return Err(failed);
+        }
+        Ok(match (&found.ended, document.capacity.held.or(document.capacity.load_line)) {
+            (Ended::Interrupted, _) => Exit::Interrupted,
+            (Ended::Disturbed { .. }, _) => Exit::NotValid,
+            (Ended::Done, None) => Exit::ExpectationFailed,
+            (Ended::Done, Some(_)) => Exit::Fine,
+        })
+    }
+
+    /// The commands that show the recordings at the line, and the search's file.
+    fn files(&self, found: &Found) -> Vec<String> {
+        let (held, missed) = session::capacity::gives::at_line(&found.ran, &found.search.line());
+        let command = |what: &str, ran: Option<&Ran>| {
+            let path = ran.and_then(|ran| ran.recorded_at.as_deref());
+            path.map(|path| format!("{what}: {}", results::command_for(path)))
+        };
+        let file = self.file.as_ref().map(|file| format!("all steps: {}", file.display()));
+        [command("at the line", held), command("beyond it", missed), file].into_iter().flatten().collect()
+    }
+
+    fn keep(&mut self, document: &Document) {
+        let Some(path) = &self.file else { return };
+        let write = || -> std::io::Result<()> {
+            // The old one stays until the new one is whole.
+            let beside = path.with_extension("json.new");
+            std::fs::write(&beside, serde_json::to_vec_pretty(document)?)?;
+            std::fs::rename(&beside, path)
+        };
+        self.failed = write().err().map(|error| cannot_keep(path, &error));
+    }
+}
+
+impl Watch for Steps {
+    fn on_tick(&mut self, row: &Row, plan: &Plan) {
+        self.shown.on_tick(row, plan);
+    }
+    fn on_event(&mut self, _: &Event) {
+        // A step's own events (a server that is away, a backlog that is given up) are what it is run for.
+    }
+}
+
+impl Follow for Steps {
+    fn on_plan(&mut self, sentence: &str) {
+        self.shown.say(&format!("  {sentence}"));
+    }
+
+    fn on_trial(&mut self, number: usize, trial: &Trial) {
+        let load = model::units::show_grouped(trial.load.round() as u64);
+        self.shown.label = format!("step {number}, {load} {}  ", self.about.of.unit());
+    }
+
+    fn on_step(&mut self, ran: &[Ran], line: &Line) {
+        let whole = |load: Option<f64>| load.map(|load| model::units::show_grouped(load.max(0.0).round() as u64));
+        let by_now = match (whole(line.low), whole(line.high)) {
+            (Some(low), Some(high)) => format!("line in {low}–{high}"),
+            (Some(low), None) => format!("line above {low}"),
+            (None, Some(high)) => format!("line below {high}"),
+            (None, None) => String::new(),
+        };
+        if let Some(last) = ran.last() {
+            self.shown.say(&report::capacity::step(&document::step(last), &by_now));
+        }
+        let mut search = Search::new(1.0, self.settings.clone());
+        ran.iter().for_each(|one| search.observe(one.step.clone()));
+        let document = document(&self.about, &search, ran, None, self.began.elapsed().as_secs_f64());
+        self.keep(&document);
+    }
+
+    fn on_disturbed(&mut self, trial: &Trial, why: &str) {
+        let load = model::units::show_grouped(trial.load.round() as u64);
+        self.shown.say(&format!("  {load:>9}  disturbed, once more: {why}"));
+    }
+}

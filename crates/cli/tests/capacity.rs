@@ -1,0 +1,127 @@
+//! `plimsoll capacity` on servers of our own whose limit is known, and what it says to what cannot be meant.
+//!
+//! No time is asserted. A machine whose CPUs others have may disturb a search: each is given three tries.
+#![allow(clippy::unwrap_used, reason = "helpers of tests: to stop is to fail")]
+
+mod common;
+use common::*;
+use serde_json::Value;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+use testkit::process::Guard;
+
+/// Four threads that sleep 20 ms for each request: 200 a second, less what a sleep is late by.
+const LIMIT_PER_S: f64 = 200.0;
+const POOL: [&str; 2] = ["--defect", "pool-exhausted=20ms:slots=4"];
+
+fn search(url: &str, more: &[&str]) -> Run {
+    let state = tempfile::tempdir().unwrap();
+    let args = [&["capacity", url, "-q", "--json", "-c", "100"], more].concat();
+    finish(command(&args).env("XDG_STATE_HOME", state.path()))
+}
+
+#[track_caller]
+fn figure(of: &Value) -> f64 {
+    of.as_f64().unwrap_or_else(|| panic!("a figure is missing: {of}"))
+}
+
+#[test]
+fn the_limit_of_a_pool_is_found_and_named() {
+    in_three(|| {
+        let server = serve_http(&POOL);
+        let run = search(&server.url, &["--slo", "p95 < 100 ms", "--time", "30s", "--precision", "4%"]);
+        run.assert_exit(0);
+        let document = run.json();
+        let found = &document["capacity"];
+        let (low, line, high) = (figure(&found["low"]), figure(&found["load_line"]), figure(&found["high"]));
+        assert!(low <= line && line <= high, "{found:#}");
+        // The interval covers the limit, which lies within a sleep's lateness below 200.
+        assert!(low <= LIMIT_PER_S && high >= 0.97 * LIMIT_PER_S, "{found:#}");
+        assert!((line / LIMIT_PER_S - 1.0).abs() < 0.06, "{found:#}");
+        assert_eq!((&found["unit"], &found["slo"]), (&"requests/s".into(), &"p95 < 100 ms".into()));
+        assert_eq!(found["first_to_give"], "pool-exhausted", "{:#}", document["gives"]);
+        let steps = document["steps"].as_array().unwrap();
+        assert!(steps.iter().all(|step| Path::new(step["recording"].as_str().unwrap()).extension().is_some()));
+        assert!(steps.iter().any(|step| step["purpose"] == "hold"), "{found:#}");
+    });
+}
+
+#[test]
+fn clients_are_counted_in_a_closed_loop() {
+    in_three(|| {
+        // 20 ms for each of four at a time: 100 ms are enough for five rounds of four.
+        let server = serve_http(&POOL);
+        let run = search(
+            &server.url,
+            &["--of", "connections", "-c", "8", "--slo", "p95 < 110 ms", "--time", "30s", "--no-record"],
+        );
+        run.assert_exit(0);
+        let found = &run.json()["capacity"];
+        let (held, missed) = (figure(&found["held"]), figure(&found["missed"]));
+        assert!((16.0..=21.0).contains(&held) && (held..=26.0).contains(&missed), "{found:#}");
+        assert_eq!(found["unit"], "connections");
+    });
+}
+
+#[test]
+fn what_is_known_is_printed_when_it_is_interrupted_and_gone_on_with() {
+    let server = serve_http(&POOL);
+    let state = tempfile::tempdir().unwrap();
+    let file = state.path().join("search.json");
+    let path = file.to_str().unwrap();
+    let args = ["capacity", &server.url, "-q", "-c", "100", "--slo", "p95 < 100 ms", "--time", "40s", "--record", path];
+    let mut search = Guard::spawn(command(&args).env("XDG_STATE_HOME", state.path()).stdout(Stdio::null())).unwrap();
+    testkit::wait_until("a step is kept", || file.exists());
+    search.signal(2);
+    let status = search.wait(Duration::from_secs(60)).unwrap();
+    assert_eq!(status.code(), Some(130));
+    let before: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    assert_eq!((&before["schema"], &before["end"]), (&"plimsoll.capacity/1".into(), &"interrupted".into()));
+    let known = before["steps"].as_array().unwrap().len();
+    assert!(known > 0);
+
+    let go_on = |slo: &str| {
+        let args =
+            ["capacity", &server.url, "-q", "-c", "100", "--slo", slo, "--time", "8s", "--continue", path, "--json"];
+        finish(command(&args).env("XDG_STATE_HOME", state.path()))
+    };
+    let other = go_on("p95 < 90 ms");
+    other.assert_exit(2);
+    assert!(other.stderr.contains("--continue: expected a search's file"), "{}", other.stderr);
+    let after = go_on("p95 < 100 ms").json();
+    let steps = after["steps"].as_array().unwrap();
+    assert!(steps.len() > known, "{known} steps, then {}", steps.len());
+    assert_eq!(
+        &steps[..known].iter().map(|s| &s["asked"]).collect::<Vec<_>>(),
+        &before["steps"].as_array().unwrap().iter().map(|s| &s["asked"]).collect::<Vec<_>>()
+    );
+}
+
+#[test]
+fn an_objective_that_cannot_be_decided_in_the_time_is_said_beforehand() {
+    let server = serve_http(&POOL);
+    let run = search(&server.url, &["--slo", "errors < 0.01 %", "--time", "20s", "--no-record"]);
+    run.assert_exit(2);
+    assert!(run.stderr.contains("expected a time in which 'errors < 0.01 %' can be decided"), "{}", run.stderr);
+    assert!(run.stderr.contains("give --time "), "{}", run.stderr);
+}
+
+#[test]
+fn what_cannot_be_meant_is_refused_in_a_sentence() {
+    for (args, status, expected) in [
+        (&["http://127.0.0.1:1/", "--slo", "mean < 5 ms"][..], 2, "write a quantile such as p50"),
+        (&["http://127.0.0.1:1/", "--slo", "fast"], 2, "--slo: expected"),
+        (&["http://127.0.0.1:1/", "--rate", "5k/s"], 2, "--rate is not for a search"),
+        (&["http://127.0.0.1:1/", "-d", "5s"], 2, "give --time for the whole search"),
+        (&["http://127.0.0.1:1/", "--time", "1s"], 2, "--time: expected 8 s at the least"),
+        (&["http://127.0.0.1:1/", "--precision", "90%"], 2, "expected a share from 0.1% to 50%"),
+        (&["http://127.0.0.1:1/", "--continue", "/nowhere"], 2, "--continue: expected a search's file"),
+        (&["hold://127.0.0.1:1"], 2, "only single requests have a load line"),
+        (&["http://127.0.0.1:1/", "--no-record"], 1, "to answer a request, got"),
+    ] {
+        let run = plimsoll(&[&["capacity", "-q"], args].concat());
+        assert_eq!(run.status, Some(status), "{args:?}: {}", run.stderr);
+        assert!(run.stderr.contains(expected) && run.stderr.lines().count() == 1, "{args:?}: {}", run.stderr);
+    }
+}

@@ -1,0 +1,187 @@
+//! A search for the load line as a document: the line, each step with its blocks, the curve, what gives first.
+//!
+//! `capacity` has the fixed names that scripts lean on. Loads are achieved ones, in `capacity.unit`; shares are 0..=1.
+
+use model::finding::{Finding, ValidityState};
+use serde::{Deserialize, Serialize};
+
+/// The document's version.
+pub const SCHEMA: &str = "plimsoll.capacity/1";
+
+/// How a search ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum End {
+    /// The line is known as narrowly as was asked, or the time was used up.
+    Complete,
+    /// By Ctrl-C or SIGTERM.
+    Interrupted,
+    /// Steps could not be measured, or the generator was at its limit.
+    Disturbed,
+    /// It is under way, or was killed.
+    Partial,
+}
+
+/// How a step, or all of a load's, went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// Every objective was met.
+    Held,
+    /// One was not.
+    Missed,
+    /// Neither could be said.
+    Undecided,
+}
+
+impl Verdict {
+    /// The word.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Verdict::Held => "held",
+            Verdict::Missed => "missed",
+            Verdict::Undecided => "undecided",
+        }
+    }
+}
+
+/// A search.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Document {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// The tool's version.
+    pub version: String,
+    /// What the load was put on, without secrets.
+    pub target: String,
+    /// When it began, nanoseconds since 1970.
+    pub started_at_unix_ns: u64,
+    /// How long it took, seconds.
+    pub took_s: f64,
+    /// How it ended.
+    pub end: End,
+    /// Why it ended so, where it was disturbed.
+    pub why: Option<String>,
+    /// How requests were due, and over how many connections.
+    pub pace: String,
+    /// Wanted width of the interval, as a share of the line.
+    pub precision: f64,
+    /// In a sentence.
+    pub sentence: String,
+    /// The line.
+    pub capacity: Capacity,
+    /// What gives first beyond it; null: nothing that a rule found evidence of.
+    pub gives: Option<Gives>,
+    /// Whether the steps at the line may be believed.
+    pub validity: ValidityState,
+    /// Who kept CPUs busy beside.
+    pub busy: Option<String>,
+    /// The generator's lag at the line, 99th percentile, microseconds.
+    pub lag_p99_us: Option<f64>,
+    /// The curve: each load once, ascending.
+    pub curve: Vec<Point>,
+    /// How throughput scales over connections; only of `--over`.
+    pub scaling: Option<Scaling>,
+    /// Every step, in order.
+    pub steps: Vec<Step>,
+}
+
+/// The line.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Capacity {
+    /// The line; null: it was not enclosed.
+    pub load_line: Option<f64>,
+    /// What loads are a number of.
+    pub unit: String,
+    /// The ends of the 95 % interval; null where it is open.
+    pub low: Option<f64>,
+    /// See `low`.
+    pub high: Option<f64>,
+    /// What a step had to hold.
+    pub slo: String,
+    /// The finding that gives first, by id.
+    pub first_to_give: Option<String>,
+    /// The highest load that held below all that missed.
+    pub held: Option<f64>,
+    /// The lowest that missed.
+    pub missed: Option<f64>,
+    /// How steep the knee is, d ln(share of bad) / d ln(load); null at a jump, where the interval is the bracket alone.
+    pub steepness: Option<f64>,
+}
+
+/// What gives first.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Gives {
+    /// The finding, of the step at the first missed load.
+    pub finding: Finding,
+    /// Whether it was not there at the held load.
+    pub is_new: bool,
+}
+
+/// A load, and what all of its steps say.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Point {
+    /// Achieved load.
+    pub load: f64,
+    /// What they say.
+    pub verdict: Verdict,
+    /// How many they are.
+    pub steps: usize,
+    /// Shares of bad requests, by objective.
+    pub bad_shares: Vec<f64>,
+    /// 99th percentile of the response time, the median of its steps', microseconds.
+    pub response_p99_us: Option<f64>,
+}
+
+/// The Universal Scalability Law's parameters, each with the ends of its 95 % interval.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Scaling {
+    /// What one connection gets, requests a second.
+    pub single_per_s: [f64; 3],
+    /// The serial share.
+    pub contention: [f64; 3],
+    /// What each pair costs.
+    pub coherency: [f64; 3],
+    /// Where throughput turns, connections.
+    pub peak_at: Option<f64>,
+    /// The throughput there, requests a second.
+    pub peak_per_s: Option<f64>,
+}
+
+/// A step.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Step {
+    /// What for: find, narrow, hold, replicate.
+    pub purpose: String,
+    /// The load that was asked for.
+    pub asked: f64,
+    /// The load that was achieved.
+    pub load: f64,
+    /// How long it took, seconds.
+    pub took_s: f64,
+    /// How it went.
+    pub verdict: Verdict,
+    /// Whether the backlog grew.
+    pub is_growing: bool,
+    /// Median of the response time, microseconds.
+    pub response_p50_us: Option<f64>,
+    /// 99th percentile of the response time, microseconds.
+    pub response_p99_us: Option<f64>,
+    /// Its recording.
+    pub recording: Option<String>,
+    /// What it saw, in blocks of time.
+    pub blocks: Vec<Block>,
+}
+
+/// A block of a step.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Block {
+    /// Its length, seconds.
+    pub seconds: f64,
+    /// Requests that ended in it.
+    pub requests: u64,
+    /// Bad ones, by objective.
+    pub bad: Vec<u64>,
+    /// Requests at its end that were due and had not ended.
+    pub backlog: f64,
+}

@@ -1,0 +1,8 @@
+//! A search for the load line, shown: as a document (`plimsoll.capacity/1`), which is also what a search goes on from, and as
+//! text. The progress lines of its steps are here, too.
+
+mod document;
+mod text;
+
+pub use document::{Block, Capacity, Document, End, Gives, Point, SCHEMA, Scaling, Step, Verdict};
+pub use text::{step, write};

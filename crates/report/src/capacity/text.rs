@@ -1,0 +1,140 @@
+//! A search for the load line as text: one sentence, the curve, what gives first with its evidence, whether it is valid.
+
+use super::document::{Document, Point, Step};
+use crate::text::page::Page;
+use crate::text::{Paint, Style};
+use model::finding::{Finding, ValidityState};
+use model::units::{show_duration_ns, show_grouped};
+use std::io::{self, Write};
+
+/// Characters before what a line says.
+const INDENT: usize = 12;
+/// Characters of the longest bar of the curve.
+const BAR: usize = 20;
+/// Pieces of evidence that are shown.
+const EVIDENCE: usize = 3;
+
+/// A step that has ended, as a line.
+pub fn step(step: &Step, line: &str) -> String {
+    let p99 = step.response_p99_us.map_or("–".to_owned(), |us| show_duration_ns(1e3 * us));
+    let load = whole(step.load);
+    format!("  {load:>9}  p99 {p99:>9}  {:<9}  {:<9}  {line}", step.verdict.name(), step.purpose)
+}
+
+/// Writes it.
+///
+/// # Errors
+/// Those of the writer.
+pub fn write(to: &mut impl Write, document: &Document, files: &[String], style: Style) -> io::Result<()> {
+    let page = &mut Page::new(to, style);
+    row(page, Paint::Heading, "Load line", &document.sentence)?;
+    row(page, Paint::Plain, "Objective", &document.capacity.slo)?;
+    let steps = document.steps.len();
+    row(page, Paint::Plain, "Load", &format!("{}, {steps} steps in {:.0} s", document.pace, document.took_s))?;
+    curve(page, document)?;
+    if let Some(scaling) = &document.scaling {
+        scales(page, scaling)?;
+    }
+    match &document.gives {
+        Some(gives) => write_finding(page, &gives.finding, gives.is_new)?,
+        None if document.capacity.missed.is_some() => {
+            row(page, Paint::Plain, "Gives first", "not known: no rule found its evidence beyond the line")?;
+        }
+        None => {}
+    }
+    if let Some(busy) = &document.busy {
+        row(page, Paint::Plain, "Busy", &format!("{busy}: the line is that of what is left of it"))?;
+    }
+    let lag = document.lag_p99_us.map_or("–".to_owned(), |us| show_duration_ns(1e3 * us));
+    let verdict = match (&document.why, document.validity) {
+        (Some(why), state) => format!("{}: {why}", state.name()),
+        (None, ValidityState::Valid) => format!("valid: the generator kept up, lag p99 {lag}"),
+        (None, state) => format!("{}: plimsoll report says why of each step", state.name()),
+    };
+    row(page, Paint::Plain, "Verdict", &verdict)?;
+    files.iter().try_for_each(|file| row(page, Paint::Plain, "Report", file))
+}
+
+/// A load as a whole number in groups.
+fn whole(load: f64) -> String {
+    show_grouped(load.max(0.0).round() as u64)
+}
+
+/// The 99th percentile over the load, as bars on a logarithmic scale, and the share of bad requests.
+fn curve<W: Write>(page: &mut Page<'_, W>, document: &Document) -> io::Result<()> {
+    if document.curve.is_empty() {
+        return Ok(());
+    }
+    let us = document.curve.iter().filter_map(|point| point.response_p99_us).filter(|us| *us > 0.0);
+    let (least, most) = us.fold((f64::INFINITY, 0.0f64), |(least, most), us| (least.min(us), most.max(us)));
+    row(page, Paint::Heading, "Curve", &format!("{:>11}  {:>9}  {:>8}", document.capacity.unit, "p99", "bad"))?;
+    for point in &document.curve {
+        let bar = match point.response_p99_us {
+            Some(us) if most > least => {
+                1 + ((us / least).ln() / (most / least).ln() * (BAR - 1) as f64).round() as usize
+            }
+            Some(_) => 1,
+            None => 0,
+        };
+        let p99 = point.response_p99_us.map_or("–".to_owned(), |us| show_duration_ns(1e3 * us));
+        let text = format!("{:>11}  {p99:>9}  {:>8}  ", whole(point.load), worst(point));
+        page.row(&[
+            (Paint::Plain, " ".repeat(INDENT)),
+            (Paint::Plain, text),
+            (Paint::Bar, "#".repeat(bar)),
+            (Paint::Plain, format!("{} {}", " ".repeat(BAR - bar.min(BAR)), point.verdict.name())),
+        ])?;
+    }
+    if let Some(steepness) = document.capacity.steepness {
+        let text =
+            format!("at the line, 1 % more load makes {:.0} % more requests bad", 100.0 * (0.01 * steepness).exp_m1());
+        row(page, Paint::Plain, "Knee", &text)?;
+    } else if document.capacity.load_line.is_some() {
+        row(page, Paint::Plain, "Knee", "a jump: what holds below the line is lost above it")?;
+    }
+    Ok(())
+}
+
+/// The largest share of bad requests.
+fn worst(point: &Point) -> String {
+    let share = point.bad_shares.iter().copied().fold(0.0, f64::max);
+    if share == 0.0 { "none".to_owned() } else { format!("{:.2} %", 100.0 * share) }
+}
+
+fn scales<W: Write>(page: &mut Page<'_, W>, scaling: &super::Scaling) -> io::Result<()> {
+    let percent =
+        |[value, low, high]: [f64; 3]| format!("{:.3} % ({:.3}–{:.3})", 100.0 * value, 100.0 * low, 100.0 * high);
+    let [single, low, high] = scaling.single_per_s;
+    let text = format!("one connection gets {}/s ({}–{})", whole(single), whole(low), whole(high));
+    row(page, Paint::Heading, "Scaling", &text)?;
+    row(
+        page,
+        Paint::Plain,
+        "",
+        &format!("contention {}, coherency {}", percent(scaling.contention), percent(scaling.coherency)),
+    )?;
+    let turn = match (scaling.peak_at, scaling.peak_per_s) {
+        (Some(at), Some(per_s)) => format!("it turns at {} connections, with {}/s", whole(at), whole(per_s)),
+        _ => "nothing says that it turns: more connections cost no throughput here".to_owned(),
+    };
+    row(page, Paint::Plain, "", &turn)
+}
+
+fn write_finding<W: Write>(page: &mut Page<'_, W>, finding: &Finding, is_new: bool) -> io::Result<()> {
+    let share = finding
+        .explains
+        .as_ref()
+        .map_or(String::new(), |explains| format!(", {:.0} % of {}", 100.0 * explains.share, explains.of.name()));
+    let there = if is_new { "" } else { ", there at the held load, too" };
+    row(page, Paint::Heading, "Gives first", &format!("{} ({}{share}{there})", finding.title, finding.id))?;
+    for evidence in finding.because.iter().take(EVIDENCE) {
+        row(page, Paint::Plain, "", &format!("- {}", evidence.text))?;
+    }
+    row(page, Paint::Plain, "  remedy", &finding.remedy)?;
+    row(page, Paint::Plain, "  check", &finding.check_yourself)
+}
+
+fn row<W: Write>(page: &mut Page<'_, W>, paint: Paint, label: &str, text: &str) -> io::Result<()> {
+    let gap = " ".repeat(INDENT.saturating_sub(label.chars().count()));
+    page.row(&[(paint, label.to_owned()), (Paint::Plain, format!("{gap}{text}"))])
+}

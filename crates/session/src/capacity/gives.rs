@@ -1,0 +1,48 @@
+//! What gives first: the finding of the target at the first missed load that was not there at the highest held one.
+//!
+//! A cause that is there at both loads may be the reason all the same (one thread at 97 % and at 100 %): it is named, and said
+//! to have been there before. Only steps of this process have a diagnosis.
+
+use super::decision::Verdict;
+use super::live::Ran;
+use super::search::Line;
+use model::finding::{About, Diagnosis, Finding, Status};
+
+/// A finding, and whether it came with the load.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Gives {
+    /// The finding at the first missed load.
+    pub finding: Finding,
+    /// Whether it was not there at the held one.
+    pub is_new: bool,
+}
+
+/// The steps on either side of the line: of the highest load that held, and of the lowest that missed.
+pub fn at_line<'a>(ran: &'a [Ran], line: &Line) -> (Option<&'a Ran>, Option<&'a Ran>) {
+    let with = |verdict: Verdict| ran.iter().filter(move |one| one.step.verdict == verdict && one.diagnosis.is_some());
+    let is_below = |one: &&Ran| line.missed.is_none_or(|missed| one.step.load < missed);
+    let is_above = |one: &&Ran| line.held.is_none_or(|held| one.step.load > held);
+    let held = with(Verdict::Held).filter(is_below).max_by(|a, b| a.step.load.total_cmp(&b.step.load));
+    let missed = with(Verdict::Missed).filter(is_above).min_by(|a, b| a.step.load.total_cmp(&b.step.load));
+    (held, missed)
+}
+
+/// What gives first; `None`: no step missed, or none of its findings is of the target.
+pub fn gives(ran: &[Ran], line: &Line) -> Option<Gives> {
+    let (held, missed) = at_line(ran, line);
+    let missed = missed?.diagnosis.as_ref()?;
+    let before = held.and_then(|held| held.diagnosis.as_ref()).map(ids).unwrap_or_default();
+    let is_new = |finding: &Finding| !before.contains(&&*finding.id);
+    let first = missed.first_to_give();
+    let newest = missed.findings.iter().filter(|finding| is_of_target(finding)).find(|finding| is_new(finding));
+    let finding = first.filter(|finding| is_new(finding)).or(newest.filter(|_| first.is_none())).or(first)?;
+    Some(Gives { is_new: is_new(finding), finding: finding.clone() })
+}
+
+fn is_of_target(finding: &Finding) -> bool {
+    finding.status == Status::Supported && finding.about == About::Target
+}
+
+fn ids(diagnosis: &Diagnosis) -> Vec<&str> {
+    diagnosis.findings.iter().filter(|finding| is_of_target(finding)).map(|finding| &*finding.id).collect()
+}

@@ -1,0 +1,466 @@
+//! The steps of a search as runs: each has warm-up, blocks until it is decided, a short drain, and a recording of its own.
+//!
+//! First a closed run of a second says about how much the server answers at all. A step that was disturbed is run again. Where
+//! the same load is disturbed time and again, what cannot put it on is the generator, or its machine: the search ends there,
+//! and says so. A search that was interrupted goes on from the steps that its file has.
+//!
+//! Cost: what was measured in a step goes with it; its verdict, blocks and diagnosis stay.
+
+use super::blocks::{BLOCK_S, Block};
+use super::decision::{Bound, Judge, Verdict, requests_needed};
+use super::objective::Objective;
+use super::search::{Line, Search, Settings, Step, Trial};
+use crate::run::{Options, Outcome, RunError, Watch, run};
+use model::finding::{Diagnosis, Figure, ValidityState};
+use model::plan::{Pace, Plan, Segment};
+use model::recording::Row;
+use model::units::show_duration_ns;
+use model::{Event, Interval, LatencyKind, Scenario};
+use resolve::{Host, ResolveError, resolve};
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// Load before a step counts.
+const WARMUP_NS: u64 = 500_000_000;
+/// Longest wait for what is unanswered at a step's end: the next one is not to find it there.
+const DRAIN_NS: u64 = 1_000_000_000;
+/// What a step takes beside its length, seconds: warm-up, threads, the last replies, the reading of the machine.
+const BESIDE_S: f64 = 0.9;
+const CALIBRATION_NS: u64 = 1_000_000_000;
+/// The first load, as a share of what was answered in the closed run.
+const FIRST: f64 = 0.8;
+/// So often in a row a step may be disturbed before the search ends.
+const DISTURBED_MAX: usize = 4;
+/// Time before a disturbed step is run again: what disturbed it may pass.
+const PAUSE: Duration = Duration::from_millis(500);
+/// A search takes at least so long.
+pub const TIME_MIN: Duration = Duration::from_secs(8);
+
+/// What the load is a number of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Of {
+    /// Requests a second, in an open pace.
+    Rate,
+    /// Connections of a closed pace.
+    Connections,
+}
+
+impl Of {
+    /// The unit, as documents have it.
+    pub const fn unit(self) -> &'static str {
+        match self {
+            Of::Rate => "requests/s",
+            Of::Connections => "connections",
+        }
+    }
+}
+
+/// What is searched for.
+#[derive(Debug, Clone)]
+pub struct Spec {
+    /// The server, and what is asked of it; pace, length, warm-up and tick are overwritten.
+    pub scenario: Scenario,
+    /// What a step must hold.
+    pub objectives: Vec<Objective>,
+    /// What the load is.
+    pub of: Of,
+    /// Wanted width of the interval, as a share of the line.
+    pub precision: f64,
+    /// How long it may take.
+    pub time: Duration,
+    /// Steps of a search that goes on, in order.
+    pub known: Vec<Step>,
+    /// Seed of the order of replicates.
+    pub seed: u64,
+}
+
+/// Why there is no line.
+#[derive(Debug, thiserror::Error)]
+pub enum CapacityError {
+    /// A step could not be planned.
+    #[error(transparent)]
+    Resolve(#[from] ResolveError),
+    /// A step could not run.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// Such a load has no single requests.
+    #[error(
+        "expected a URL of http, https, echo, resp or ws, got one of another kind: only single requests have a load line"
+    )]
+    Protocol,
+    /// Nothing was answered.
+    #[error("expected {target} to answer a request, got {why}: check the URL and what listens there")]
+    Silent {
+        /// The server.
+        target: String,
+        /// What came instead.
+        why: String,
+    },
+    /// It was told to end before its first step.
+    #[error("interrupted before the first step had ended")]
+    Interrupted,
+    /// The objective needs more requests than there are in the time.
+    #[error(
+        "expected a time in which '{slo}' can be decided: a step needs {needed} requests, which are {step_s:.0} s at about {per_s:.0}/s, and a search some ten steps: give --time {time_s:.0}s or a lower quantile"
+    )]
+    Undecidable {
+        /// The objectives.
+        slo: String,
+        /// Requests a step needs.
+        needed: u64,
+        /// How long that takes, seconds.
+        step_s: f64,
+        /// At this rate.
+        per_s: f64,
+        /// The time in which it could be decided.
+        time_s: f64,
+    },
+}
+
+/// A step that was run, and what is kept of its run.
+#[derive(Debug, Clone)]
+pub struct Ran {
+    /// What the search has of it.
+    pub step: Step,
+    /// What was made of its run; `None` of a step that another process ran.
+    pub diagnosis: Option<Diagnosis>,
+    /// Who kept CPUs busy meanwhile.
+    pub busy: Option<String>,
+    /// Its recording.
+    pub recorded_at: Option<PathBuf>,
+    /// Median and 99th percentile of the response time, and 99th of the lag, nanoseconds.
+    pub response_p50_ns: Option<u64>,
+    /// See `response_p50_ns`.
+    pub response_p99_ns: Option<u64>,
+    /// See `response_p50_ns`.
+    pub lag_p99_ns: Option<u64>,
+}
+
+/// How a search ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ended {
+    /// The line is known as narrowly as was asked, or the time is used up.
+    Done,
+    /// It was told to.
+    Interrupted,
+    /// A load could not be put on undisturbed: by whom or what.
+    Disturbed {
+        /// What spoke against the steps.
+        why: String,
+        /// Whether it is the generator that is at its limit.
+        is_generator: bool,
+        /// Where it stands, as a number.
+        load: u64,
+    },
+}
+
+/// What a search found.
+#[derive(Debug, Clone)]
+pub struct Found {
+    /// The search.
+    pub search: Search,
+    /// Its steps, in order.
+    pub ran: Vec<Ran>,
+    /// How it ended.
+    pub ended: Ended,
+    /// How long it took, seconds.
+    pub took_s: f64,
+}
+
+/// Sees a search while it goes.
+pub trait Follow: Watch {
+    /// What it will take, once the closed run is over.
+    fn on_plan(&mut self, sentence: &str);
+    /// A step begins.
+    fn on_trial(&mut self, number: usize, trial: &Trial);
+    /// A step has ended; where the line lies by now.
+    fn on_step(&mut self, ran: &[Ran], line: &Line);
+    /// A step was disturbed, and is run again.
+    fn on_disturbed(&mut self, trial: &Trial, why: &str);
+}
+
+/// Runs a search.
+///
+/// # Errors
+/// [`CapacityError`], before anything was found out.
+pub fn capacity(
+    spec: &Spec,
+    host: &dyn Host,
+    options: &Options,
+    follow: &mut dyn Follow,
+) -> Result<Found, CapacityError> {
+    let began = Instant::now();
+    let runner = Runner { spec, host, options, bounds: spec.objectives.iter().map(Objective::bound).collect() };
+    let first = runner.first(follow)?;
+    let settings = Settings {
+        bounds: runner.bounds.clone(),
+        precision: spec.precision,
+        time_s: spec.time.saturating_sub(began.elapsed()).as_secs_f64(),
+        beside_s: BESIDE_S,
+        is_whole: spec.of == Of::Connections,
+        load_max: f64::INFINITY,
+        seed: spec.seed,
+    };
+    let mut search = Search::new(first, settings);
+    let mut ran = Vec::new();
+    for step in &spec.known {
+        // Their time was another search's.
+        search.observe(Step { took_s: 0.0, ..step.clone() });
+        ran.push(Ran::known(step.clone()));
+    }
+    let mut disturbed = 0;
+    let mut ended = Ended::Done;
+    while let Some(trial) = search.next() {
+        follow.on_trial(ran.len() + 1, &trial);
+        let at = Instant::now();
+        let (outcome, judge) = runner.trial(&trial, follow)?;
+        let took_s = at.elapsed().as_secs_f64();
+        if runner.is_interrupted() {
+            ended = Ended::Interrupted;
+            break;
+        }
+        let one = runner.ran(&trial, &outcome, judge, took_s);
+        if let Some((why, is_generator)) = disturbance(&outcome, one.step.verdict) {
+            disturbed += 1;
+            search.disturbed(took_s + PAUSE.as_secs_f64());
+            if disturbed == DISTURBED_MAX || search.left_s() <= 0.0 {
+                ended = Ended::Disturbed { why, is_generator, load: trial.load.round() as u64 };
+                break;
+            }
+            follow.on_disturbed(&trial, &why);
+            std::thread::sleep(PAUSE);
+            continue;
+        }
+        disturbed = 0;
+        search.observe(one.step.clone());
+        ran.push(one);
+        follow.on_step(&ran, &search.line());
+    }
+    if runner.is_interrupted() && ran.is_empty() {
+        return Err(CapacityError::Interrupted);
+    }
+    Ok(Found { search, ran, ended, took_s: began.elapsed().as_secs_f64() })
+}
+
+/// What speaks against a step, and whether that is the generator's own limit. What disturbs only ever adds to a time: an
+/// objective that is held all the same is held, if the load was put on.
+fn disturbance(outcome: &Outcome, verdict: Verdict) -> Option<(String, bool)> {
+    let validity = &outcome.diagnosis.validity;
+    let rate = validity.figure(Figure::Throughput).map(|verdict| verdict.state);
+    if validity.state != ValidityState::NotValid || (verdict == Verdict::Held && rate == Some(ValidityState::Valid)) {
+        return None;
+    }
+    let busy = diagnose::busy(&outcome.recording);
+    let reason = validity.reasons.first();
+    let is_generator = busy.is_none() && reason.is_some_and(|reason| reason.id.starts_with("generator-"));
+    let why = reason.map_or_else(|| "it was disturbed".to_owned(), |reason| reason.text.clone());
+    Some((busy.unwrap_or(why), is_generator))
+}
+
+impl Ran {
+    /// A step that another process ran.
+    fn known(step: Step) -> Self {
+        Ran {
+            step,
+            diagnosis: None,
+            busy: None,
+            recorded_at: None,
+            response_p50_ns: None,
+            response_p99_ns: None,
+            lag_p99_ns: None,
+        }
+    }
+}
+
+struct Runner<'a> {
+    spec: &'a Spec,
+    host: &'a dyn Host,
+    options: &'a Options,
+    bounds: Vec<Bound>,
+}
+
+impl Runner<'_> {
+    fn is_interrupted(&self) -> bool {
+        self.options.interrupted.load(Ordering::Relaxed)
+    }
+
+    /// The first load: of a search that goes on, one that was tried; else by a closed run of a second.
+    fn first(&self, follow: &mut dyn Follow) -> Result<f64, CapacityError> {
+        // As it was asked: what a search sets beside would be refused of held connections, in words nobody wrote.
+        let plan = resolve(&closed(self.spec.scenario.clone()), self.host)?.plan;
+        if matches!(plan.pace, Pace::Held { .. } | Pace::Burst { .. }) {
+            return Err(CapacityError::Protocol);
+        }
+        let scenario = closed(Scenario { duration_ns: Some(CALIBRATION_NS), ..self.base() });
+        let connections = f64::from(plan.connections);
+        let outcome = self.run(&scenario, self.options, follow)?;
+        if self.is_interrupted() {
+            return Err(CapacityError::Interrupted);
+        }
+        let totals = &outcome.recording.totals;
+        let per_s = totals.per_s(totals.in_time.ok);
+        if per_s <= 0.0 {
+            let target = outcome.recording.plan.origins.first().map_or("the server", |origin| &origin.name).to_owned();
+            let kinds = totals.sum.errors.seen().chain(totals.sum.connection_errors.seen());
+            let why: Vec<String> = kinds.map(|(kind, n)| format!("{} × {n}", kind.name())).collect();
+            let why = if why.is_empty() { "nothing in time".to_owned() } else { why.join(", ") };
+            return Err(CapacityError::Silent { target, why });
+        }
+        let first = match self.spec.of {
+            Of::Rate => FIRST * per_s,
+            Of::Connections => connections.max(1.0),
+        };
+        self.announce(per_s, follow)?;
+        Ok(self.spec.known.last().map_or(first, |step| step.asked))
+    }
+
+    /// Says how long it takes; refuses an objective that cannot be decided in that.
+    fn announce(&self, per_s: f64, follow: &mut dyn Follow) -> Result<(), CapacityError> {
+        let needed = self.bounds.iter().map(|bound| requests_needed(bound.share_max)).fold(0.0, f64::max);
+        let (step_s, time_s) = (needed / per_s, self.spec.time.as_secs_f64());
+        if step_s > time_s / 6.0 {
+            return Err(CapacityError::Undecidable {
+                slo: Objective::words(&self.spec.objectives),
+                needed: needed.ceil() as u64,
+                step_s,
+                per_s,
+                time_s: (12.0 * step_s).ceil(),
+            });
+        }
+        let time = show_duration_ns(1e9 * time_s);
+        follow.on_plan(&format!(
+            "it answers about {per_s:.0}/s; the search takes {time} at most, and ends earlier where the line is known within {} %",
+            100.0 * self.spec.precision
+        ));
+        Ok(())
+    }
+
+    /// What all runs have in common.
+    fn base(&self) -> Scenario {
+        Scenario {
+            requests: None,
+            warmup_ns: Some(WARMUP_NS),
+            drain_ns: Some(DRAIN_NS),
+            after_ns: None,
+            burst: None,
+            rounds: None,
+            tick_ns: Some((BLOCK_S * 1e9) as u64),
+            expect: Vec::new(),
+            expect_errors: Some("any".to_owned()),
+            ..self.spec.scenario.clone()
+        }
+    }
+
+    fn run(&self, scenario: &Scenario, options: &Options, watch: &mut dyn Watch) -> Result<Outcome, CapacityError> {
+        let resolved = resolve(scenario, self.host)?;
+        let options = Options { driver_reason: resolved.driver_reason, ..options.clone() };
+        Ok(run(resolved.plan, &options, watch)?)
+    }
+
+    fn trial(&self, trial: &Trial, follow: &mut dyn Follow) -> Result<(Outcome, Judge), CapacityError> {
+        let most_ns = (trial.most_s * 1e9) as u64;
+        let base = Scenario { duration_ns: Some(most_ns), ..self.base() };
+        let scenario = match self.spec.of {
+            Of::Rate => {
+                let rate = Segment { from_per_s: trial.load, to_per_s: trial.load, for_ns: most_ns };
+                Scenario { profile: vec![rate], think: None, ..base }
+            }
+            Of::Connections => closed(Scenario { connections: Some(trial.load as u32), ..base }),
+        };
+        let mut counting = Counting {
+            follow,
+            objectives: &self.spec.objectives,
+            judge: Judge::new(&self.bounds, trial.length_s),
+            is_decided: false,
+            late: None,
+        };
+        let outcome = self.run(&scenario, self.options, &mut counting)?;
+        let Counting { mut judge, late, .. } = counting;
+        if let (Some(last), late) = (judge.blocks.last_mut(), late.unwrap_or_default()) {
+            // What ended after the load, and what never did, is of the load.
+            let unfinished = outcome.recording.totals.in_flight_at_end;
+            last.requests += late.requests + unfinished;
+            for (bad, late) in last.bad.iter_mut().zip(late.bad.iter().chain(std::iter::repeat(&0))) {
+                *bad += late + unfinished;
+            }
+        }
+        Ok((outcome, judge))
+    }
+
+    fn ran(&self, trial: &Trial, outcome: &Outcome, judge: Judge, took_s: f64) -> Ran {
+        let totals = &outcome.recording.totals;
+        let counts = &totals.in_time;
+        let load = match self.spec.of {
+            Of::Rate => totals.per_s(counts.started + counts.dropped),
+            Of::Connections => trial.load,
+        };
+        let response = |quantile| totals.sum.latency.quantile(LatencyKind::Response, quantile).map(|figure| figure.ns);
+        Ran {
+            step: Step {
+                asked: trial.load,
+                load,
+                took_s,
+                verdict: judge.cut_off(),
+                is_growing: judge.is_growing(),
+                purpose: trial.purpose,
+                blocks: judge.blocks,
+            },
+            diagnosis: Some(outcome.diagnosis.clone()),
+            busy: diagnose::busy(&outcome.recording),
+            recorded_at: outcome.recorded_at.clone(),
+            response_p50_ns: response(0.5),
+            response_p99_ns: response(0.99),
+            lag_p99_ns: totals.sum.latency.quantile(LatencyKind::Lag, 0.99).map(|figure| figure.ns),
+        }
+    }
+}
+
+/// Without what only an open pace has.
+fn closed(scenario: Scenario) -> Scenario {
+    Scenario { profile: Vec::new(), arrivals: None, on_full: None, queue_capacity: None, ..scenario }
+}
+
+/// Counts a step's blocks, and ends it once it is decided.
+struct Counting<'a> {
+    follow: &'a mut dyn Follow,
+    objectives: &'a [Objective],
+    judge: Judge,
+    is_decided: bool,
+    /// What ended after the load.
+    late: Option<Block>,
+}
+
+impl Watch for Counting<'_> {
+    fn on_tick(&mut self, row: &Row, plan: &Plan) {
+        self.follow.on_tick(row, plan);
+    }
+
+    fn on_event(&mut self, event: &Event) {
+        self.follow.on_event(event);
+    }
+
+    fn on_interval(&mut self, interval: &Interval<u32>, plan: &Plan) {
+        if interval.end_ns <= plan.warmup_ns {
+            return;
+        }
+        let counts = &interval.counts;
+        let block = Block {
+            seconds: interval.end_ns.saturating_sub(interval.start_ns) as f64 / 1e9,
+            requests: counts.requests() + counts.dropped + counts.never_taken_up,
+            bad: self.objectives.iter().map(|objective| objective.bad(interval)).collect(),
+            backlog: (interval.gauges.in_flight + interval.gauges.queued) as f64,
+        };
+        if interval.is_drain || self.is_decided {
+            let late = self.late.get_or_insert(Block { bad: vec![0; block.bad.len()], ..Block::default() });
+            late.requests += block.requests;
+            late.bad.iter_mut().zip(&block.bad).for_each(|(sum, bad)| *sum += bad);
+            return;
+        }
+        self.is_decided = self.judge.push(block).is_some();
+    }
+
+    fn is_enough(&self) -> bool {
+        self.is_decided
+    }
+}

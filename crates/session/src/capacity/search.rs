@@ -1,0 +1,483 @@
+//! Which load is tried next, for how long, and where the line lies by what was seen. Pure: it runs no load, and has no clock.
+//!
+//! 1. **Find**: the load rises, or falls, by growing factors until one step held and one missed.
+//! 2. **Narrow**: the geometric middle between the highest held load and the lowest missed one, until they are as near as
+//!    was asked for, or a step is undecided: then the line is near it, and a step on either side is tried.
+//! 3. **Hold**: a longer step at the highest held load: credits, quotas and throttles show late.
+//! 4. **Replicate**: steps on both sides of the line, in random order, so that what drifts does so for both, until the
+//!    interval is narrow enough or the time is used up.
+//!
+//! What a load is said to be is decided by all of its steps together. The highest held load counts only below the lowest
+//! missed one, as in MLRsearch (RFC 9971, where the lower bound is the largest load below the smallest that failed).
+//! A step lasts for the objective over the width wanted: an overload by the share ε makes nothing late before L/ε.
+
+use super::blocks::{Block, Counted};
+use super::decision::{Bound, Verdict, is_far, judge, requests_needed};
+use super::fit::{Crossing, Group, crossing};
+
+/// First factor between two loads while the line is not enclosed; squared each time.
+const GROWTH: f64 = 1.3;
+/// and at most so much.
+const GROWTH_MAX: f64 = 4.0;
+/// Beside an undecided load the next is so many times the precision away.
+const BESIDE_UNDECIDED: f64 = 3.0;
+/// A step is at least so long, seconds.
+const STEP_S_MIN: f64 = 1.0;
+/// Steps that tell apart loads nearer than this are near the line; they are so long at least, as part of the time: a queue
+/// that is nearly full takes long to fill, and what a short step at its beginning shows is not what it comes to.
+const NEAR: f64 = 0.1;
+const NEAR_PART: f64 = 1.0 / 16.0;
+/// Part of the time that a step may take at most.
+const STEP_PART_MAX: f64 = 1.0 / 6.0;
+/// Part of the time that the longer hold takes.
+const HOLD_PART: f64 = 1.0 / 6.0;
+/// Loads so much nearer to each other than the precision are one.
+const SAME: f64 = 0.4;
+/// Steps farther from the line than this (in its logarithm) do not enter the fit: it is straight only near by.
+const FIT_REACH: f64 = 0.1;
+/// and so far where the near ones have no fit.
+const FIT_REACH_MAX: f64 = 0.3;
+/// Blocks that make a group of the fit: a second.
+const GROUP_BLOCKS: usize = 4;
+/// From so many times the bound on, a load is beyond the line whatever a fit says.
+const EXCESS_SURE: f64 = 5.0;
+/// So often a miss below a held load is tried again before it is believed.
+const DOUBTS_MAX: usize = 3;
+
+/// What is searched for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settings {
+    /// What a step must hold, all of it.
+    pub bounds: Vec<Bound>,
+    /// Wanted width of the interval, as a share of the line.
+    pub precision: f64,
+    /// Time for all steps, seconds.
+    pub time_s: f64,
+    /// What a step takes beside its length: warm-up, threads, the drain. Seconds.
+    pub beside_s: f64,
+    /// Whether loads are whole numbers, such as of connections.
+    pub is_whole: bool,
+    /// The highest load that may be tried.
+    pub load_max: f64,
+    /// Seed of the order of replicates.
+    pub seed: u64,
+}
+
+/// What a step is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// To enclose the line.
+    Find,
+    /// To enclose it more narrowly.
+    Narrow,
+    /// To see what shows late.
+    Hold,
+    /// To see whether it comes out the same again.
+    Replicate,
+}
+
+impl Purpose {
+    /// In a word.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Purpose::Find => "find",
+            Purpose::Narrow => "narrow",
+            Purpose::Hold => "hold",
+            Purpose::Replicate => "replicate",
+        }
+    }
+}
+
+/// A step to be run.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Trial {
+    /// The load to put on.
+    pub load: f64,
+    /// How long it is to be, seconds, and at most.
+    pub length_s: f64,
+    /// See `length_s`.
+    pub most_s: f64,
+    /// What for.
+    pub purpose: Purpose,
+}
+
+/// A step that was run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Step {
+    /// The load that was asked for.
+    pub asked: f64,
+    /// The load that was achieved.
+    pub load: f64,
+    /// How long it took, everything included, seconds.
+    pub took_s: f64,
+    /// What was said of it at its end.
+    pub verdict: Verdict,
+    /// Whether the backlog grew.
+    pub is_growing: bool,
+    /// What for.
+    pub purpose: Purpose,
+    /// What it saw.
+    pub blocks: Vec<Block>,
+}
+
+impl Step {
+    fn seconds(&self) -> f64 {
+        self.blocks.iter().map(|block| block.seconds).sum()
+    }
+}
+
+/// A load, and what all of its steps say.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Point {
+    /// The load that was asked for.
+    pub asked: f64,
+    /// The load that was achieved, over all steps.
+    pub load: f64,
+    /// What they say.
+    pub verdict: Verdict,
+    /// How many they are.
+    pub steps: usize,
+    /// The longest of them, seconds.
+    pub longest_s: f64,
+}
+
+/// Where the line lies.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Line {
+    /// The line; `None`: it was not enclosed.
+    pub load: Option<f64>,
+    /// The ends of its 95 % interval; `None` where it is open.
+    pub low: Option<f64>,
+    /// See `low`.
+    pub high: Option<f64>,
+    /// The highest load that held below all that missed.
+    pub held: Option<f64>,
+    /// The lowest that missed.
+    pub missed: Option<f64>,
+    /// How steep the knee is, d ln(share) / d ln(load); `None`: no fit, as at a jump.
+    pub steepness: Option<f64>,
+    /// The overload that the longest step at `held` could not have seen, as a share: the low end is lowered by it.
+    pub unseen: f64,
+}
+
+/// The search.
+#[derive(Debug, Clone)]
+pub struct Search {
+    settings: Settings,
+    first: f64,
+    steps: Vec<Step>,
+    /// Sides of the line whose replicates are due in this round: true is above.
+    due: Vec<bool>,
+    random: u64,
+    /// Loads that could not be measured.
+    disturbed: usize,
+}
+
+impl Search {
+    /// A search that tries this load first.
+    pub fn new(first: f64, settings: Settings) -> Self {
+        let random = settings.seed;
+        Search { first, settings, steps: Vec::new(), due: Vec::new(), random, disturbed: 0 }
+    }
+
+    /// What was run so far.
+    pub fn steps(&self) -> &[Step] {
+        &self.steps
+    }
+
+    /// What is searched for.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Takes a step in.
+    pub fn observe(&mut self, step: Step) {
+        self.steps.push(step);
+    }
+
+    /// Takes in that a step was disturbed: its time is gone, and it is run again.
+    pub fn disturbed(&mut self, took_s: f64) {
+        self.settings.time_s -= took_s;
+        self.disturbed += 1;
+    }
+
+    /// Steps that were disturbed.
+    pub fn times_disturbed(&self) -> usize {
+        self.disturbed
+    }
+
+    /// What is left of the time, seconds.
+    pub fn left_s(&self) -> f64 {
+        self.settings.time_s - self.steps.iter().map(|step| step.took_s).sum::<f64>()
+    }
+
+    /// Each load once, from the lowest to the highest.
+    pub fn points(&self) -> Vec<Point> {
+        let mut asked: Vec<f64> = self.steps.iter().map(|step| step.asked).collect();
+        asked.sort_by(f64::total_cmp);
+        asked.dedup();
+        asked.into_iter().map(|asked| self.point(asked)).collect()
+    }
+
+    fn point(&self, asked: f64) -> Point {
+        let steps: Vec<&Step> = self.steps.iter().filter(|step| step.asked == asked).collect();
+        let growing = steps.iter().filter(|step| step.is_growing).count();
+        let blocks: Vec<Block> = steps.iter().flat_map(|step| step.blocks.iter().cloned()).collect();
+        let seconds: f64 = steps.iter().map(|step| step.seconds()).sum();
+        let verdict =
+            if 2 * growing >= steps.len().max(1) { Verdict::Missed } else { judge(&blocks, &self.settings.bounds) };
+        Point {
+            asked,
+            load: steps.iter().map(|step| step.load * step.seconds()).sum::<f64>() / seconds.max(1e-9),
+            verdict,
+            steps: steps.len(),
+            longest_s: steps.iter().map(|step| step.seconds()).fold(0.0, f64::max),
+        }
+    }
+
+    /// How long a step must be to tell loads apart that differ by this share.
+    fn length_s(&self, load: f64, width: f64) -> f64 {
+        let late_s = self.settings.bounds.iter().map(|bound| bound.late_s).fold(0.0, f64::max);
+        let needed = self.settings.bounds.iter().map(|bound| requests_needed(bound.share_max)).fold(0.0, f64::max);
+        let most_s = (STEP_PART_MAX * self.settings.time_s).max(STEP_S_MIN);
+        let least_s = if width <= NEAR { NEAR_PART * self.settings.time_s } else { 0.0 };
+        (late_s / width).max(1.2 * needed / load.max(1e-9)).max(least_s).clamp(STEP_S_MIN, most_s)
+    }
+
+    fn hold_s(&self) -> f64 {
+        (HOLD_PART * self.settings.time_s).max(STEP_S_MIN)
+    }
+
+    /// The highest held load below the lowest missed one, and that.
+    fn bracket(points: &[Point]) -> (Option<Point>, Option<Point>) {
+        let missed = points.iter().find(|point| point.verdict == Verdict::Missed).copied();
+        let is_below = |point: &&Point| missed.is_none_or(|missed| point.asked < missed.asked);
+        let held = points.iter().rev().filter(is_below).find(|point| point.verdict == Verdict::Held).copied();
+        (held, missed)
+    }
+
+    /// What to try next; `None`: the search is over.
+    pub fn next(&mut self) -> Option<Trial> {
+        let (load, width, purpose) = self.choose()?;
+        let load = self.allowed(load);
+        let length_s = match purpose {
+            Purpose::Hold => self.hold_s(),
+            _ => self.length_s(load, width),
+        };
+        let left_s = self.left_s() - self.settings.beside_s;
+        if left_s < 0.75 * length_s {
+            return None;
+        }
+        let length_s = length_s.min(left_s);
+        let most_s = if purpose == Purpose::Hold { length_s } else { (2.0 * length_s).min(left_s) };
+        Some(Trial { load, length_s, most_s, purpose })
+    }
+
+    fn allowed(&self, load: f64) -> f64 {
+        let load = if self.settings.is_whole { load.round().max(1.0) } else { load };
+        load.min(self.settings.load_max)
+    }
+
+    fn choose(&mut self) -> Option<(f64, f64, Purpose)> {
+        let points = self.points();
+        if points.is_empty() {
+            return Some((self.first, GROWTH - 1.0, Purpose::Find));
+        }
+        let (held, missed) = Search::bracket(&points);
+        let in_doubt = missed.filter(|missed| {
+            missed.steps < DOUBTS_MAX
+                && points.iter().any(|point| point.verdict == Verdict::Held && point.asked > missed.asked)
+        });
+        if let Some(doubtful) = in_doubt {
+            return Some((doubtful.asked, self.settings.precision, Purpose::Replicate));
+        }
+        match (held, missed) {
+            (Some(held), Some(missed)) => self.between(&points, held, missed),
+            (_, None) => {
+                let highest = points.last()?.asked;
+                let is_highest = highest >= self.settings.load_max;
+                let growth = self.growth(points.last()?);
+                (!is_highest).then(|| (highest * growth, growth - 1.0, Purpose::Find))
+            }
+            (None, Some(_)) => {
+                let lowest = points.first()?.asked;
+                let is_lowest = self.settings.is_whole && lowest <= 1.0;
+                let growth = self.growth(points.first()?);
+                (!is_lowest).then(|| (lowest / growth, growth - 1.0, Purpose::Find))
+            }
+        }
+    }
+
+    /// Grows with each step that did not enclose the line. Beside an undecided load the line is near.
+    fn growth(&self, end: &Point) -> f64 {
+        if end.verdict == Verdict::Undecided {
+            return 1.0 + BESIDE_UNDECIDED * self.settings.precision;
+        }
+        let tries = self.steps.iter().filter(|step| step.purpose == Purpose::Find).count().clamp(1, 8) as i32 - 1;
+        GROWTH.powf(2f64.powi(tries)).min(GROWTH_MAX)
+    }
+
+    /// The line is enclosed: comes nearer to it, holds, replicates.
+    fn between(&mut self, points: &[Point], held: Point, missed: Point) -> Option<(f64, f64, Purpose)> {
+        let precision = self.settings.precision;
+        let ratio = missed.asked / held.asked;
+        let step = if self.settings.is_whole { 1.0 } else { 0.0 };
+        let has_undecided = points.iter().any(|p| p.asked > held.asked && p.asked < missed.asked);
+        if !has_undecided && ratio > 1.0 + precision && missed.asked - held.asked > step {
+            return Some(((held.asked * missed.asked).sqrt(), (ratio - 1.0) / 2.0, Purpose::Narrow));
+        }
+        let line = self.line();
+        let (below, above) = self.sides(points, held, missed, &line);
+        let steps_at = |load: f64| points.iter().filter(|p| p.asked == load).map(|p| p.steps).sum::<usize>();
+        let has_held = points.iter().any(|p| p.asked >= below && p.longest_s >= 0.9 * self.hold_s());
+        if !has_held && self.left_s() > self.hold_s() && steps_at(above) > 0 {
+            return Some((below, precision, Purpose::Hold));
+        }
+        let width = match (line.low, line.high, line.load) {
+            (Some(low), Some(high), Some(load)) => (high - low) / load,
+            _ => f64::INFINITY,
+        };
+        if width <= precision && steps_at(below) >= 2 && steps_at(above) >= 2 {
+            return None;
+        }
+        if self.due.is_empty() {
+            let is_first = self.coin();
+            self.due = vec![is_first, !is_first];
+        }
+        let load = if self.due.pop()? { above } else { below };
+        let purpose = if steps_at(load) == 0 { Purpose::Narrow } else { Purpose::Replicate };
+        Some((load, precision, purpose))
+    }
+
+    /// The loads on either side of the line at which steps say most about it: the ends of the bracket where these are near,
+    /// else a little below and above the estimate. A load that was tried is tried again rather than one beside it.
+    fn sides(&self, points: &[Point], held: Point, missed: Point, line: &Line) -> (f64, f64) {
+        let precision = self.settings.precision;
+        if missed.asked <= held.asked * (1.0 + precision) && line.steepness.is_none() {
+            return (held.asked, missed.asked);
+        }
+        let between = points.iter().filter(|p| p.asked > held.asked && p.asked < missed.asked);
+        let between: Vec<f64> = between.map(|p| p.asked).collect();
+        let middle = match between.get(between.len() / 2) {
+            Some(undecided) => *undecided,
+            None => (held.asked * missed.asked).sqrt(),
+        };
+        let centre = if line.steepness.is_some() { line.load.unwrap_or(middle) } else { middle };
+        let snapped = |load: f64| {
+            let near = points.iter().filter(|p| (p.asked / load).ln().abs() < SAME * precision);
+            near.min_by(|a, b| (a.asked - load).abs().total_cmp(&(b.asked - load).abs())).map_or(load, |p| p.asked)
+        };
+        (snapped(self.allowed(centre / (1.0 + precision))), snapped(self.allowed(centre * (1.0 + precision))))
+    }
+
+    /// A bit of a sequence that the seed decides (splitmix64, by Sebastiano Vigna, in the public domain).
+    fn coin(&mut self) -> bool {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.random;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) & 1 == 1
+    }
+
+    /// The crossing of the objective that is crossed first, by the steps near where the line may be: of fits about the middle
+    /// of the bracket, about its ends and about what was undecided, the first with an interval, else the first.
+    fn crossing(&self, points: &[Point]) -> Option<Crossing> {
+        let (held, missed) = Search::bracket(points);
+        let undecided: Vec<f64> = points.iter().filter(|p| p.verdict == Verdict::Undecided).map(|p| p.load).collect();
+        let ends = [held, missed].into_iter().flatten().map(|point| point.load);
+        let middle = held.zip(missed).map(|(held, missed)| (held.load * missed.load).sqrt());
+        let middles = undecided.get(undecided.len() / 2).copied().into_iter().chain(middle).chain(ends);
+        let reaches = [FIT_REACH, FIT_REACH_MAX];
+        let tried = middles.flat_map(|middle| reaches.map(|reach| (middle, reach)));
+        let inside = |(middle, reach): (f64, f64)| {
+            self.crossing_within(middle, reach).filter(|found| (found.load / middle).ln().abs() <= reach)
+        };
+        let found: Vec<Crossing> = tried.filter_map(inside).collect();
+        found.iter().find(|found| found.interval.is_some()).or(found.first()).copied()
+    }
+
+    fn crossing_within(&self, middle: f64, reach: f64) -> Option<Crossing> {
+        let near: Vec<(usize, &Step)> = self
+            .steps
+            .iter()
+            .enumerate()
+            .filter(|(_, step)| !step.is_growing && step.load > 0.0 && (step.load / middle).ln().abs() <= reach)
+            .collect();
+        let of = |(objective, bound): (usize, &Bound)| {
+            let mut groups = Vec::new();
+            for (number, step) in &near {
+                let counted: Vec<Counted> = step.blocks.iter().map(|block| Counted::of(block, objective)).collect();
+                if is_far(Counted::sum(&counted).share(), bound.share_max) {
+                    continue;
+                }
+                groups.extend(counted.chunks(GROUP_BLOCKS).map(Counted::sum).map(|group| Group {
+                    load: step.load,
+                    requests: group.requests,
+                    bad: group.bad,
+                    step: *number,
+                }));
+            }
+            crossing(&groups, bound.share_max)
+        };
+        let crossings = self.settings.bounds.iter().enumerate().filter_map(of);
+        crossings.min_by(|a, b| a.load.total_cmp(&b.load))
+    }
+
+    /// How many times the bound the share of bad ones is at a load, of the objective that is worst off.
+    fn excess(&self, asked: f64) -> f64 {
+        let of = |(objective, bound): (usize, &Bound)| {
+            let blocks = self.steps.iter().filter(|step| step.asked == asked).flat_map(|step| &step.blocks);
+            let counted: Vec<Counted> = blocks.map(|block| Counted::of(block, objective)).collect();
+            Counted::sum(&counted).share() / bound.share_max
+        };
+        self.settings.bounds.iter().enumerate().map(of).fold(0.0, f64::max)
+    }
+
+    /// Where the line lies, by all that was seen.
+    pub fn line(&self) -> Line {
+        let points = self.points();
+        let (held, missed) = Search::bracket(&points);
+        let (Some(held), Some(missed)) = (held, missed) else {
+            let of = |point: Option<Point>| point.map(|point| point.load);
+            let open = Line { low: of(held), high: of(missed), held: of(held), missed: of(missed), ..Line::default() };
+            // Where every load near by stayed undecided, all of them together may say where the line is.
+            let found = self.crossing(&points).and_then(|found| found.interval.map(|interval| (found, interval)));
+            return found.map_or(open, |(found, (low, high))| Line {
+                load: Some(found.load),
+                low: Some(low),
+                high: Some(high),
+                steepness: Some(found.steepness),
+                ..open
+            });
+        };
+        let late_s = self.settings.bounds.iter().map(|bound| bound.late_s).fold(0.0, f64::max);
+        // An overload by less than this would have made nothing late in the longest step there.
+        let unseen = (late_s / held.longest_s.max(1e-9)).min(2.0 * self.settings.precision);
+        let (mut low, mut high) = (held.load * (1.0 - unseen), missed.load);
+        let mut load = (low * high).sqrt();
+        let mut steepness = None;
+        // A line beyond a load at which many times too many were bad is the fit's mistake: the share does not go straight there.
+        let is_beyond = |found: &Crossing| found.load > missed.load && self.excess(missed.asked) >= EXCESS_SURE;
+        if let Some(found) = self.crossing(&points).filter(|found| !is_beyond(found)) {
+            match found.interval {
+                // All steps together say more than the two ends, one of which may have been chance.
+                Some(interval) => {
+                    (load, low, high, steepness) = (found.load, interval.0, interval.1, Some(found.steepness))
+                }
+                None if low <= found.load && found.load <= high => {
+                    (load, steepness) = (found.load, Some(found.steepness));
+                }
+                None => {}
+            }
+        }
+        Line {
+            load: Some(load),
+            low: Some(low),
+            high: Some(high),
+            held: Some(held.load),
+            missed: Some(missed.load),
+            steepness,
+            unseen,
+        }
+    }
+}
