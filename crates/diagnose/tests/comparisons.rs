@@ -312,6 +312,7 @@ fn a_comparison_is_judged_by_its_sound_slices() {
         at_s: f64::from(repeat),
         recording: None,
         figures: figures(cpu),
+        own_margin: None,
         disturbed: None,
         gives: None,
     };
@@ -358,6 +359,10 @@ fn a_comparison_is_judged_by_its_sound_slices() {
     assert_eq!(again, comparison);
     // Without any sound slice of B in a repeat, that repeat is none.
     comparison.slices.retain(|slice| slice.side != Side::B || slice.disturbed.is_some() || slice.repeat > 3);
+    comparison.judge();
+    assert_eq!(of(&comparison.judgements, Quantity::Cpu).repeats, 7);
+    // A number that no comparison has is one repeat among others.
+    comparison.slices[0].repeat = u32::MAX;
     comparison.judge();
     assert_eq!(of(&comparison.judgements, Quantity::Cpu).repeats, 7);
 }

@@ -21,6 +21,7 @@ pub use trend::{LeftOut, Point, Series, SeriesRun, TREND_SCHEMA, Trend, Turn, tr
 use model::recording::End;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 
 /// The document's name and version.
 pub const SCHEMA: &str = "plimsoll.comparison/1";
@@ -128,6 +129,10 @@ pub struct Slice {
     pub recording: Option<String>,
     /// What it came to.
     pub figures: Figures,
+    /// How far its throughput may be from what it was measured as, relative, at 95 %, by the spread of its own ticks; null
+    /// where they are too few. Of what differs from run to run it says nothing.
+    #[serde(default)]
+    pub own_margin: Option<f64>,
     /// What disturbed the generator meanwhile; its figures are not used then. By the generator's own signals only.
     pub disturbed: Option<String>,
     /// What gives first in it, in a sentence.
@@ -209,8 +214,8 @@ impl Comparison {
                         b: b.figures.clone(),
                     })
                 };
-                let last = self.slices.iter().map(|slice| slice.repeat).max().unwrap_or(0);
-                judge_pairs(&(1..=last).filter_map(repeat).collect::<Vec<_>>(), &bounds)
+                let numbers: BTreeSet<u32> = self.slices.iter().map(|slice| slice.repeat).collect();
+                judge_pairs(&numbers.into_iter().filter_map(repeat).collect::<Vec<_>>(), &bounds)
             }
             Pairing::Unpaired | Pairing::Single => {
                 let figures = |side| sound(side).map(|slice| slice.figures.clone()).collect::<Vec<_>>();

@@ -4,13 +4,20 @@
 
 use crate::facts::Facts;
 use crate::history::History;
+use crate::statistics::mean_95;
 use model::LatencyKind;
 use model::Recording;
 use model::plan::Pace;
 use model::quantile::{Permille, shown};
+use model::recording::Row;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+
+/// A run's ticks are put together to as many blocks: neighbours among the ticks are less independent than blocks.
+const BLOCKS_MAX: usize = 20;
+/// The spread of fewer is not told.
+const BLOCKS_MIN: usize = 4;
 
 /// A quantity that two sides are compared by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
@@ -170,6 +177,21 @@ impl Figures {
         };
         let all = QUANTITIES.iter().filter_map(|entry| Some((entry.quantity, of(entry.quantity)?)));
         Figures(all.filter(|(_, figure)| figure.is_finite()).collect())
+    }
+
+    /// How far a run's own throughput may be from what it was measured as, relative, at 95 %: by the spread of its ticks, put
+    /// together to [`BLOCKS_MAX`] at the most. It says nothing of what differs from run to run. `None` with fewer than four.
+    pub fn own_margin(recording: &Recording, history: &History) -> Option<f64> {
+        let facts = Facts::of(recording, history);
+        let rate = |rows: &[&Row]| {
+            let passed_ns: u64 = rows.iter().map(|row| row.end_ns.saturating_sub(row.start_ns)).sum();
+            let ended: f64 = rows.iter().map(|row| row.counts.arrived() as f64).sum();
+            (passed_ns > 0).then(|| ended * 1e9 / passed_ns as f64)
+        };
+        let share = facts.rows.len().div_ceil(BLOCKS_MAX).max(1);
+        let rates: Vec<f64> = facts.rows.chunks(share).filter_map(rate).collect();
+        let (mean, margin) = mean_95(&rates).filter(|_| rates.len() >= BLOCKS_MIN)?;
+        (mean > 0.0).then_some(margin? / mean)
     }
 
     /// One of them.
