@@ -42,7 +42,7 @@ fn signed(value: f64) -> String {
 
 fn points(value: f64) -> String {
     match value {
-        v if v == 0.0 => "0".to_owned(),
+        0.0 => "0".to_owned(),
         v if v < 1.0 => format!("{v:.2}"),
         v if v < 100.0 => format!("{v:.1}"),
         v => format!("{v:.0}"),
