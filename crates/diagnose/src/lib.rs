@@ -11,6 +11,7 @@ mod busy;
 pub mod catalogue;
 pub mod causes;
 pub mod check;
+pub mod comparison;
 mod expectations;
 pub mod experiment;
 pub mod explain;

@@ -1,7 +1,9 @@
 //! Medians, Welch's test of two means, and the interval of one mean, with Student's critical values.
 //!
 //! B. L. Welch, "The generalization of Student's problem when several different population variances are involved",
-//! Biometrika 34 (1947). The critical values are those of any table of Student's t, 99 % two-sided.
+//! Biometrika 34 (1947). Student's distribution itself is statrs'.
+
+use statrs::distribution::{ContinuousCDF, StudentsT};
 
 /// The middle of some values, of an even number the upper of two; 0 of none.
 pub(crate) fn median(mut values: Vec<f64>) -> f64 {
@@ -14,7 +16,7 @@ pub(crate) fn median(mut values: Vec<f64>) -> f64 {
 pub(crate) struct Sample {
     pub(crate) count: f64,
     pub(crate) mean: f64,
-    variance: f64,
+    pub(crate) variance: f64,
 }
 
 impl Sample {
@@ -37,6 +39,10 @@ pub(crate) struct Welch {
     pub(crate) difference: f64,
     /// Half the width of the difference's 99 % confidence interval.
     pub(crate) margin: f64,
+    /// The difference's standard error.
+    pub(crate) error: f64,
+    /// Degrees of freedom of its t.
+    pub(crate) freedom: f64,
 }
 
 impl Welch {
@@ -44,8 +50,9 @@ impl Welch {
         let (a, b) = (first.variance / first.count, second.variance / second.count);
         let squared = a + b;
         let below = a * a / (first.count - 1.0) + b * b / (second.count - 1.0);
-        let freedom = if below > 0.0 { squared * squared / below } else { f64::INFINITY };
-        Welch { difference: second.mean - first.mean, margin: critical_t(freedom) * squared.sqrt() }
+        let freedom = if below > 0.0 { squared * squared / below } else { first.count + second.count - 2.0 };
+        let error = squared.sqrt();
+        Welch { difference: second.mean - first.mean, margin: of_table(freedom, 0.99) * error, error, freedom }
     }
 
     /// Whether the means differ beyond the interval.
@@ -54,18 +61,6 @@ impl Welch {
     }
 }
 
-/// Student's t, 99 % two-sided, for 1 to 30 degrees of freedom.
-const T_99: [f64; 30] = [
-    63.657, 9.925, 5.841, 4.604, 4.032, 3.707, 3.499, 3.355, 3.250, 3.169, 3.106, 3.055, 3.012, 2.977, 2.947, 2.921,
-    2.898, 2.878, 2.861, 2.845, 2.831, 2.819, 2.807, 2.797, 2.787, 2.779, 2.771, 2.763, 2.756, 2.750,
-];
-
-/// Student's t, 95 % two-sided, for 1 to 30 degrees of freedom.
-const T_95: [f64; 30] = [
-    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120,
-    2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
-];
-
 /// The mean of some values, and half the width of its 95 % interval where there are two at least. `None` of no value, or of
 /// one that is no number.
 pub(crate) fn mean_95(values: &[f64]) -> Option<(f64, Option<f64>)> {
@@ -73,24 +68,25 @@ pub(crate) fn mean_95(values: &[f64]) -> Option<(f64, Option<f64>)> {
         [value] if value.is_finite() => Some((*value, None)),
         _ => {
             let Sample { count, mean, variance } = Sample::of(values)?;
-            Some((mean, Some(critical_t_95(count - 1.0) * (variance / count).sqrt())))
+            Some((mean, Some(of_table(count - 1.0, 0.95) * (variance / count).sqrt())))
         }
     }
 }
 
-/// Student's t, 99 % two-sided.
-fn critical_t(freedom: f64) -> f64 {
-    of_table(&T_99, freedom)
+/// As a table has it, which ends at 30 degrees of freedom: of more, and between two whole numbers, the wider interval.
+fn of_table(freedom: f64, confidence: f64) -> f64 {
+    critical_t(freedom.clamp(1.0, 30.0).floor(), confidence)
 }
 
-/// Student's t, 95 % two-sided, of so many degrees of freedom; of one at the least.
-pub(crate) fn critical_t_95(freedom: f64) -> f64 {
-    of_table(&T_95, freedom)
+/// How many standard errors a two-sided interval reaches to each side, by Student's t.
+pub(crate) fn critical_t(freedom: f64, confidence: f64) -> f64 {
+    let below = (0.5 + confidence.clamp(0.0, 1.0) / 2.0).min(1.0 - f64::EPSILON);
+    StudentsT::new(0.0, 1.0, freedom.max(1.0)).map_or(f64::INFINITY, |t| t.inverse_cdf(below))
 }
 
-/// Rounded down to whole degrees of freedom, and to 30 of more: the wider interval.
-fn of_table(table: &[f64; 30], freedom: f64) -> f64 {
-    table[(freedom.max(1.0) as usize).min(table.len()) - 1]
+/// How probable it is that Student's t is as far from 0 as this, or farther, on either side.
+pub(crate) fn beyond_t(freedom: f64, t: f64) -> f64 {
+    StudentsT::new(0.0, 1.0, freedom.max(1.0)).map_or(1.0, |student| 2.0 * student.cdf(-t.abs()))
 }
 
 #[cfg(test)]
@@ -104,7 +100,7 @@ mod tests {
         let second = Sample::of(&[23.0, 24.0, 25.0, 26.0]).unwrap();
         let welch = Welch::of(first, second);
         assert!((welch.difference - 4.0).abs() < 1e-12);
-        assert!((welch.margin - 3.707 * (5.0f64 / 6.0).sqrt()).abs() < 1e-9, "{welch:?}");
+        assert!((welch.margin - 3.707 * (5.0f64 / 6.0).sqrt()).abs() < 1e-3, "{welch:?}");
         assert!(welch.differs());
     }
 
@@ -112,14 +108,28 @@ mod tests {
     fn the_interval_of_a_mean_agrees_with_a_worked_example() {
         // By hand: mean 5, variance 10, standard error sqrt(2), 4 degrees of freedom.
         let (mean, margin) = mean_95(&[1.0, 9.0, 5.0, 3.0, 7.0]).unwrap();
-        assert!((mean - 5.0).abs() < 1e-12 && (margin.unwrap() - 2.776 * 2.0f64.sqrt()).abs() < 1e-9);
+        assert!((mean - 5.0).abs() < 1e-12 && (margin.unwrap() - 2.776 * 2.0f64.sqrt()).abs() < 1e-3);
         assert_eq!((mean_95(&[3.0]), mean_95(&[]), mean_95(&[f64::NAN])), (Some((3.0, None)), None, None));
     }
 
+    /// Two-sided critical values of a printed table of Student's t.
     #[test]
-    fn critical_values_are_those_of_the_table_at_either_end() {
-        assert_eq!((critical_t_95(1.0), critical_t_95(2.9), critical_t_95(1e9)), (12.706, 4.303, 2.042));
-        assert_eq!((critical_t(0.0), critical_t(f64::INFINITY), critical_t(f64::NAN)), (63.657, 2.75, 63.657));
+    fn critical_values_are_those_of_a_table() {
+        for (freedom, confidence, table) in [
+            (1.0, 0.95, 12.706),
+            (1.0, 0.99, 63.657),
+            (4.0, 0.95, 2.776),
+            (9.0, 0.98, 2.821),
+            (9.0, 0.99, 3.250),
+            (30.0, 0.95, 2.042),
+            (30.0, 0.99, 2.750),
+            (120.0, 0.95, 1.980),
+        ] {
+            let t = critical_t(freedom, confidence);
+            assert!((t / table - 1.0).abs() < 1e-3, "{freedom} {confidence}: {t}");
+            assert!((beyond_t(freedom, t) - (1.0 - confidence)).abs() < 1e-6, "{freedom} {confidence}");
+        }
+        assert_eq!((of_table(200.0, 0.95), of_table(6.9, 0.99)), (critical_t(30.0, 0.95), critical_t(6.0, 0.99)));
     }
 
     #[test]

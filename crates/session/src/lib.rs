@@ -5,6 +5,7 @@
 
 pub mod capacity;
 pub mod check;
+pub mod comparison;
 pub mod confirm;
 pub mod connections;
 pub mod demo;

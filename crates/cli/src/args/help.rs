@@ -136,6 +136,33 @@ pub(super) const HELPS: &[Help] = &[
         ],
     },
     Help {
+        path: &["ab"],
+        most_used: &["a", "b", "a-flags", "b-flags", "repeats", "tolerance", "declare", "connections", "json"],
+        examples: &[
+            ("plimsoll ab --a http://OLD:8080/ --b http://NEW:8080/ -c 32", "two servers in turn"),
+            ("plimsoll ab --a ./old.sh --b ./new.sh http://127.0.0.1:8080/", "each started by its command"),
+            ("plimsoll ab --a http://HOST/ --b http://HOST/ --b-flags=--disable-keepalive", "one, asked in two ways"),
+            ("plimsoll ab --a http://OLD/ --b http://NEW/ --declare cpu --repeats 14", "about one quantity"),
+        ],
+    },
+    Help {
+        path: &["compare"],
+        most_used: &["paired", "tolerance", "json"],
+        examples: &[
+            ("plimsoll compare RUN last", "what differs, and what cannot be told of one run each"),
+            ("plimsoll compare A1 A2 A3 A4 -- B1 B2 B3 B4", "several runs a side, with verdicts"),
+            ("plimsoll compare DIR/comparison.json --json", "what 'plimsoll ab' kept, once more"),
+        ],
+    },
+    Help {
+        path: &["trend"],
+        most_used: &[],
+        examples: &[
+            ("plimsoll trend", "of all recordings, load by load"),
+            ("plimsoll trend ./nightly --tolerance 5%", "of a folder, changes of 5 % and more"),
+        ],
+    },
+    Help {
         path: &["watch"],
         most_used: &["pid", "port", "duration", "tick", "metrics", "list", "at", "serve", "json"],
         examples: &[
@@ -173,14 +200,21 @@ pub(super) const HELPS: &[Help] = &[
     },
 ];
 
-/// What `-h` of `load` says of arguments whose help is too long for a screen.
-const IN_SHORT: [(&str, &str); 6] = [
-    ("url", "URL such as http://HOST:PORT/PATH, https://, unix:, echo://, resp://, ws:// or hold://"),
-    ("duration", "Length of the run, with -n whichever comes first [default: 10s]"),
-    ("requests", "Requests in all; with -d whichever comes first [default: no limit]"),
-    ("rate", "Open pace: due by the clock, such as 5k/s [default: closed pace]"),
-    ("expect", "Bounds, such as 'p99 < 50 ms, errors < 0.1 %' [default: half of them succeed]"),
-    ("header", "Field `Name: value`; may be repeated [default: Host, User-Agent, Accept]"),
+/// What `-h` of a command says of arguments whose help is too long for a screen.
+const IN_SHORT: [(&str, &str, &str); 13] = [
+    ("load", "url", "URL such as http://HOST:PORT/PATH, https://, unix:, echo://, resp://, ws:// or hold://"),
+    ("load", "duration", "Length of the run, with -n whichever comes first [default: 10s]"),
+    ("load", "requests", "Requests in all; with -d whichever comes first [default: no limit]"),
+    ("load", "rate", "Open pace: due by the clock, such as 5k/s [default: closed pace]"),
+    ("load", "expect", "Bounds, such as 'p99 < 50 ms, errors < 0.1 %' [default: half of them succeed]"),
+    ("load", "header", "Field `Name: value`; may be repeated [default: Host, User-Agent, Accept]"),
+    ("ab", "a", "A: a server's URL, or the command that starts it [default: none]"),
+    ("ab", "b", "B, likewise [default: none]"),
+    ("ab", "a_flags", "Flags of 'plimsoll load' for A only, as one word [default: none]"),
+    ("ab", "b_flags", "The same for B [default: none]"),
+    ("ab", "repeats", "Repeats, each of a slice of A, of B, and of A again"),
+    ("ab", "tolerance", "Changes of less do not matter"),
+    ("ab", "declare", "What verdicts are about [default: by the pace]"),
 ];
 
 /// The order of a help text: what it is, how it is called, examples, flags.
@@ -191,6 +225,9 @@ pub(super) fn with_examples(root: Command) -> Command {
     let urls = resolve::url_examples().collect::<Vec<_>>().join(", ");
     let mut root =
         root.mut_subcommand("load", |load| load.mut_arg("url", |url| url.help(format!("URL such as {urls}"))));
+    root = root.mut_subcommand("ab", |ab| {
+        ab.mut_arg("url", |url| url.help("Where the load goes, of sides that are commands"))
+    });
     for help in HELPS {
         root = at(root, help.path, help);
     }
@@ -207,6 +244,11 @@ fn at(command: Command, path: &[&'static str], help: &Help) -> Command {
 fn helped(command: Command, help: &Help) -> Command {
     let examples = shown(help.examples);
     let command = command.help_template(TEMPLATE).before_help(examples);
+    if help.path.is_empty() {
+        // The list of commands has no room beside it for what the exit statuses are.
+        let all = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        return command.after_help("'plimsoll --help' has the exit statuses too.").after_long_help(all);
+    }
     if help.most_used.is_empty() {
         return command;
     }
@@ -216,10 +258,10 @@ fn helped(command: Command, help: &Help) -> Command {
         arg.get_long().is_some_and(|long| !help.most_used.contains(&long) && long != "help" && long != "version")
     };
     let command = command.mut_args(|arg| {
-        let short = IN_SHORT.iter().find(|(id, _)| help.path == ["load"] && arg.get_id() == id);
+        let short = IN_SHORT.iter().find(|(path, id, _)| help.path == [*path] && arg.get_id() == id);
         match (is_rare(&arg), short) {
             (true, _) => arg.hide_short_help(true),
-            (false, Some((_, short))) => in_short(arg, short),
+            (false, Some((_, _, short))) => in_short(arg, short),
             (false, None) => arg,
         }
     });

@@ -4,6 +4,7 @@
 //! Bad input ends in one sentence and status 2. Defaults are filled in by `resolve`, not here.
 
 pub mod capacity;
+pub mod compare;
 pub mod diagnose;
 pub mod environment;
 mod help;
@@ -63,6 +64,15 @@ pub enum Command {
     /// Toggle the remedy of a finding, in pairs of short runs, and say whether it helps
     #[command(after_help = VARIABLES)]
     Confirm(Box<diagnose::ConfirmArgs>),
+    /// Is B worse than A: two servers under load in turn, A against itself as well
+    #[command(after_help = VARIABLES)]
+    Ab(Box<compare::ab::AbArgs>),
+    /// Compare recordings: figures, settings, what gave first
+    #[command(after_help = VARIABLES)]
+    Compare(compare::recorded::CompareArgs),
+    /// Find where the recordings of a folder changed
+    #[command(after_help = VARIABLES)]
+    Trend(compare::recorded::TrendArgs),
     /// Observe a server without putting load on it
     #[command(after_help = VARIABLES)]
     Watch(watch::WatchArgs),
@@ -146,6 +156,9 @@ pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Parsed, Stoppe
     if let (Command::Capacity(capacity), Some((_, matches))) = (&mut cli.command, matches.subcommand()) {
         capacity.settle(matches).map_err(|failure| Stopped::Wrong(failure.of(&environment)))?;
     }
+    if let Command::Ab(ab) = &mut cli.command {
+        ab.read_sides(&definition, &arguments).map_err(|failure| Stopped::Wrong(failure.of(&environment)))?;
+    }
     Ok(Parsed { command: cli.command, environment })
 }
 
@@ -171,6 +184,7 @@ impl Command {
         match self {
             Command::Load(load) => load.output.quiet,
             Command::Capacity(capacity) => capacity.load.output.quiet,
+            Command::Ab(ab) => ab.load.output.quiet,
             _ => false,
         }
     }

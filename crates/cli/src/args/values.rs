@@ -37,6 +37,17 @@ pub fn duration_ns(text: &str) -> Result<u64, String> {
     expected(units::duration_ns(text))
 }
 
+/// A share between 0 and 1, as `3%`, `3 %` or `0.03`.
+pub fn share(text: &str) -> Result<f64, String> {
+    let text = text.trim();
+    let (number, unit) = text.strip_suffix('%').map_or((text, 1.0), |number| (number.trim_end(), 0.01));
+    let share = number.parse::<f64>().map(|number| number * unit);
+    match share {
+        Ok(share) if share > 0.0 && share < 1.0 => Ok(share),
+        _ => Err("expected a share between 0 and 100 %, such as 3%".to_owned()),
+    }
+}
+
 /// A moment in nanoseconds since 1970.
 pub fn moment_ns(text: &str) -> Result<u64, String> {
     let since = humantime::parse_rfc3339_weak(text).ok().and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok());

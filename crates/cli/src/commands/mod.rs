@@ -5,6 +5,7 @@
 mod capacity;
 mod check;
 mod command_line;
+mod compare;
 mod completions;
 mod demo;
 mod diagnose;
@@ -38,6 +39,9 @@ pub fn run(command: Command) -> Result<Exit, Failure> {
         Command::Report(args) => report::run(&args),
         Command::Diagnose(args) => diagnose::run(&args),
         Command::Confirm(args) => diagnose::confirm::run(&args),
+        Command::Ab(args) => compare::ab::run(*args),
+        Command::Compare(args) => compare::recorded::run(&args),
+        Command::Trend(args) => compare::trend::run(&args),
         Command::Serve(args) => serve::run(&args),
         Command::Watch(args) => watch::run(&args),
         Command::Import(args) => import::run(&args),

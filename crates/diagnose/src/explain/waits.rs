@@ -17,7 +17,7 @@ use crate::causes::garbage_collection;
 use crate::causes::pauses::{self, Pauses};
 use crate::facts::{Facts, seconds, taken_ns};
 use crate::split::Parts;
-use crate::statistics::critical_t_95;
+use crate::statistics::critical_t;
 use crate::thresholds::CONNECT_NS;
 use model::request::{Request, RequestEnd};
 use model::slow::{OneWait, SlowRequest, SlowTime, Wait, WaitShare};
@@ -384,5 +384,5 @@ fn ratio(
     }
     let squares: f64 = stretches.values().map(|(part, whole)| (part - share * whole).powi(2)).sum();
     let error = (count / (count - 1.0) * squares).sqrt() / wholes;
-    (share, (critical_t_95(count - 1.0) * error + by_chance).min(1.0))
+    (share, (critical_t(count - 1.0, 0.95) * error + by_chance).min(1.0))
 }

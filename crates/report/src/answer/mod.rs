@@ -1,10 +1,13 @@
-//! Answers and nothing else: what gives first, with its evidence, remedy and command; what experiments and toggles decided.
+//! Answers and nothing else: what gives first, with its evidence, remedy and command; what experiments and toggles decided, how two sides
+//! compare.
 //!
 //! The report has these among its figures ([`crate::text`]); here they stand alone, for people, for pasting and for machines.
 
+pub mod comparison;
 pub mod confirmation;
 pub mod diagnosis;
 pub mod experiment;
+pub mod trend;
 
 use model::plain::plain;
 

@@ -16,13 +16,13 @@ const LOOK: Duration = Duration::from_millis(20);
 
 /// A running command.
 #[derive(Debug)]
-pub(super) struct Started {
+pub(crate) struct Started {
     child: Child,
 }
 
 impl Started {
     /// Starts it, in a process group of its own, and waits until somebody listens where the load goes.
-    pub(super) fn start(command: &str, plan: &Plan) -> Result<Self, ConfirmError> {
+    pub(crate) fn start(command: &str, plan: &Plan) -> Result<Self, ConfirmError> {
         let address = address_of(plan);
         let shown = address.map_or("a unix socket".to_owned(), |address| address.to_string());
         let failed = |why: String| ConfirmError::Command { command: command.to_owned(), address: shown.clone(), why };
@@ -56,7 +56,7 @@ impl Started {
     }
 
     /// Its process.
-    pub(super) fn pid(&self) -> u32 {
+    pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
 }

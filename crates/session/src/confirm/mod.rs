@@ -4,7 +4,7 @@
 //! panic undoes it, and after a `kill -9` `plimsoll fault undo` does. The order within pairs alternates. A command is started
 //! anew for each run. Judged by `diagnose::experiment`. Nothing is changed but what was named or is the finding's own remedy.
 
-mod command;
+pub(crate) mod command;
 mod remedy;
 
 pub use remedy::{Toggle, cpu_limit_of, remedy_of};
@@ -257,7 +257,7 @@ fn measured(outcome: &Outcome, claim: Claim) -> Arm {
 }
 
 /// Where a plan's load goes first; `None` for unix sockets.
-fn address_of(plan: &Plan) -> Option<std::net::SocketAddr> {
+pub(crate) fn address_of(plan: &Plan) -> Option<std::net::SocketAddr> {
     plan.origins.iter().flat_map(|origin| &origin.addresses).find_map(|address| match address {
         Address::Tcp(socket) => Some(*socket),
         Address::Unix(_) => None,
