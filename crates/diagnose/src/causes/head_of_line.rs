@@ -181,7 +181,7 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     let verdict = match unread {
         Some((share, count)) => {
             let text = format!(
-                "{count} slow ones lay unread in the target's socket for {} of their time (median)",
+                "{count} slow ones lay unread in the target's socket for {} of the time since they were sent (median)",
                 percent(share)
             );
             let kernel = facts.piece::<Kernel>(text, "split.socket_share", share, "ratio").from(LINE_UNREAD.value);
@@ -216,18 +216,23 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         .confidence(0.85)
 }
 
-/// Of slow cheap requests that were joined with the target's sockets: for which share of their time they lay unread (the median),
-/// and how many they are; `None`: too few.
+/// Of slow cheap requests that were joined with the target's sockets: for which share of their time since they were sent they lay
+/// unread (the median), and how many they are; `None`: too few. Those that were slow before they were sent waited for a free
+/// connection, behind those that have one, and say nothing of where these waited.
 fn unread(facts: &Facts<'_>, costly: &Costly<'_>) -> Option<(f64, usize)> {
     let split = &facts.recording.split;
+    let sent_ns = |request: &Request| request.service_ns().unwrap_or(0) as f64;
+    let is_slow_since_sent = |request: &Request| {
+        let excess_ns = facts.kinds.excess_ns(request).unwrap_or(0.0);
+        let before_ns = request.sent_ns.saturating_sub(request.ready_ns) as f64;
+        excess_ns > 0.0 && excess_ns - before_ns > crate::facts::SLOW_BY_NS
+    };
     let mut shares: Vec<f64> = split
         .sampled()
         .iter()
         .chain(split.slowest())
-        .filter(|one| {
-            one.passage.is_ok() && facts.kinds.excess_ns(&one.request).is_some() && !costly.is_one(&one.request)
-        })
-        .map(|one| Parts::of(one).socket_ns / taken_ns(&one.request).max(1.0))
+        .filter(|one| one.passage.is_ok() && is_slow_since_sent(&one.request) && !costly.is_one(&one.request))
+        .map(|one| Parts::of(one).socket_ns / sent_ns(&one.request).max(1.0))
         .collect();
     shares.sort_by(f64::total_cmp);
     (shares.len() >= JOINED_MIN).then(|| (shares[shares.len() / 2], shares.len()))
