@@ -24,8 +24,8 @@ const OF_ENDED_MIN: f64 = 0.2;
 const FIT_MIN: f64 = 0.95;
 /// Readings between none and all of them that make a line one, and not two points.
 const STEPS_MIN: usize = 2;
-/// Or so much of it is given back when they have gone.
-const RETURNED_MIN: f64 = 0.2;
+/// Or so much of it is given back as soon as they have gone: the readings end some milliseconds later, and a heap does not shrink in these.
+const RETURNED_MIN: f64 = 0.1;
 /// Of fewer connections what each takes is lost in what a program takes at its start.
 const CONNECTIONS_MIN: f64 = 32.0;
 
