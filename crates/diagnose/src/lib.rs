@@ -41,7 +41,7 @@ use explain::{gives, waits, without_load};
 use facts::Facts;
 use history::History;
 use model::Recording;
-use model::finding::{About, Diagnosis, Finding, Loss, LossKind, Severity, Status};
+use model::finding::{About, Diagnosis, Explains, Finding, Loss, LossKind, Severity, Status};
 use rule::{Bearing, Needs, Verdict};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -93,17 +93,24 @@ pub fn diagnose_with(recording: &Recording, history: &History) -> Diagnosis {
         .collect();
     let validity = validity::validity(&facts, &judged);
     // Without a load nothing of it could be lost, and it has no levels that could change.
-    let mut losses = if has == Needs::Nothing { Vec::new() } else { ledger::losses(&facts).to_vec() };
-    let causes = CAUSES.iter().map(|cause| {
-        let verdict = match cause.needs {
-            needs if needs > has => Verdict::not_observable("what a load would show", missing),
-            _ => cause.verdict(&facts),
-        };
-        within(verdict.into_finding(cause.id, About::Target), &losses)
+    let segments = if has == Needs::Nothing { Vec::new() } else { segments::segments(&facts) };
+    let (mut losses, mut causes) = judged_causes(&facts, has, missing);
+    // What begins part-way is diluted in the whole: where it is worse, the same is asked of that stretch.
+    let stretch = segments::worse::worse(&facts, &segments);
+    let cut = stretch.map(|stretch| {
+        let (from_ns, to_ns) = stretch.window_ns();
+        (stretch, segments::part::part(recording, from_ns, to_ns))
     });
+    let of_stretch = cut.as_ref().map(|(stretch, part)| (stretch, Facts::of(part, history)));
+    let mut of_time = &facts;
+    if let Some((stretch, part)) = &of_stretch
+        && explain::take_in(stretch, judged_causes(part, has, missing), &mut losses, &mut causes)
+    {
+        of_time = part;
+    }
     let mut findings: Vec<Finding> = answers.into_iter().map(|(_, _, finding)| finding).chain(causes).collect();
     graph::join(&mut findings);
-    let slow = losses.iter().any(|loss| loss.kind == LossKind::Slow).then(|| waits::slow_time(&facts)).flatten();
+    let slow = losses.iter().any(|loss| loss.kind == LossKind::Slow).then(|| waits::slow_time(of_time)).flatten();
     if let Some((account, _)) = &slow {
         explain::untie(&mut findings, account);
         explain::measure(&mut findings, account);
@@ -117,10 +124,9 @@ pub fn diagnose_with(recording: &Recording, history: &History) -> Diagnosis {
         let severity = severity_with_symptoms(f, &severities);
         (rank(f.status), Reverse(severity), f.about == About::Target && !f.because_of.is_empty())
     });
-    ledger::settle(&facts, &mut losses, &findings, slow.map(|(_, time)| time.clone()));
+    ledger::settle(&facts, of_time, &mut losses, &findings, slow.map(|(_, time)| time));
     let expectations = expectations::judge(&facts, &validity);
     let summary = summary::summary(&facts, &expectations);
-    let segments = if has == Needs::Nothing { Vec::new() } else { segments::segments(&facts) };
     let gives = match has {
         Needs::Nothing => without_load::gives(&facts, &findings),
         _ => gives::gives(&facts, &validity, &findings, &losses, &segments),
@@ -135,6 +141,20 @@ pub fn diagnose_with(recording: &Recording, history: &History) -> Diagnosis {
         held: held::held(&facts),
         segments,
     }
+}
+
+/// What was lost, and every cause's finding as far as that goes, in the registry's order.
+fn judged_causes(facts: &Facts<'_>, has: Needs, missing: &str) -> (Vec<Loss>, Vec<Finding>) {
+    let losses = if has == Needs::Nothing { Vec::new() } else { ledger::losses(facts).to_vec() };
+    let causes = CAUSES.iter().map(|cause| {
+        let verdict = match cause.needs {
+            needs if needs > has => Verdict::not_observable("what a load would show", missing),
+            _ => cause.verdict(facts),
+        };
+        within(verdict.into_finding(cause.id, About::Target), &losses)
+    });
+    let causes = causes.collect();
+    (losses, causes)
 }
 
 /// A finding of the target as far as there is a loss: above "info" only where there is one, and explaining only what is lost.
@@ -153,8 +173,13 @@ fn within(mut finding: Finding, losses: &[Loss]) -> Finding {
 
 /// What explains next to nothing of time lost is no answer to what gives.
 fn weigh(finding: &mut Finding) {
-    let is_of_time = |kind| matches!(kind, LossKind::Slow | LossKind::Waiting | LossKind::Capacity);
-    if finding.explains.is_some_and(|explains| is_of_time(explains.of) && explains.high < EXPLAINS_MIN) {
+    // Nor is what another cause brings about, where it is measured to be next to nothing.
+    let is_symptom = !finding.because_of.is_empty();
+    let is_little = |explains: Explains| {
+        let most = if is_symptom { explains.share } else { explains.high };
+        ledger::is_of_time(explains.of) && most < EXPLAINS_MIN
+    };
+    if finding.explains.is_some_and(is_little) {
         finding.severity = Severity::Info;
     }
 }

@@ -12,6 +12,7 @@ use model::event::{COLLECTOR_PAUSE, Details};
 use model::finding::{LossKind, Severity, Standing, Status};
 use model::request::Request;
 use model::snapshot::{ListenerSample, Outgoing, Role, Runtime, SamplerState, SamplerStatus, Snapshot, Stands};
+use model::threads::{ThreadStates, ThreadTime, WaitPlace};
 use model::{ErrorKind, Event, Recording};
 
 fn stands(wchan: &str) -> Option<Stands> {
@@ -138,6 +139,27 @@ fn a_backend_is_waited_for_where_replies_are_due_from_it() {
     let pool = of(&diagnosis, "pool-exhausted");
     assert_eq!((pool.status, &*pool.because_of), (Status::Supported, &["backend-wait".to_owned()][..]), "{pool:#?}");
     assert_eq!(status(&asking(0), "backend-wait"), Status::Refuted);
+    // Asked again as soon as it answered: by the sockets' clock nothing is due, and the probes see threads wait there.
+    let waited = |ns: u64| {
+        let mut recording = asking(0);
+        let place = WaitPlace {
+            state: "socket".to_owned(),
+            call: "recvfrom".to_owned(),
+            at: "backend".to_owned(),
+            ns,
+            ..WaitPlace::default()
+        };
+        let thread =
+            |tid| ThreadTime { pid: 20, tid, alive_ns: SECOND, waits: vec![place.clone()], ..ThreadTime::default() };
+        let states =
+            ThreadStates { window_ns: SECOND, threads: (20..24).map(thread).collect(), ..ThreadStates::default() };
+        for snapshot in &mut recording.snapshots {
+            snapshot.bpf = Some(BpfSample { threads: Some(states.clone()), ..BpfSample::default() });
+        }
+        recording
+    };
+    assert_eq!(status(&waited(900_000_000), "backend-wait"), Status::Supported);
+    assert_eq!(status(&waited(50_000_000), "backend-wait"), Status::Refuted);
     let alone = with(waiting(), |_, s| s.network.set("outgoing_connections", 0));
     assert_eq!(status(&alone, "backend-wait"), Status::NotApplicable);
 }

@@ -55,8 +55,15 @@ fn requests_wait_for_a_slot_where_few_connections_are_all_busy_and_all_requests_
     );
     let full = with(in_a_loop().each(|s| s.target = vec![(0.95, 0.0)]), |_, s| asks(s, 4, 4));
     assert_eq!(status(&full, "backend-limited"), Status::Refuted, "the target is full");
-    let full_backend = with(in_a_loop().each(|s| s.neighbours = [0.97, 0.0]), |_, s| asks(s, 4, 4));
-    assert_eq!(status(&full_backend, "backend-limited"), Status::Refuted, "the backend is full");
+    let beside_full = |remote: &'static str| {
+        with(in_a_loop().each(|s| s.neighbours = [0.97, 0.0]), move |_, s| {
+            asks(s, 4, 4);
+            s.outgoing[0].remote = remote.to_owned();
+        })
+    };
+    let status_beside = |remote| status(&beside_full(remote), "backend-limited");
+    assert_eq!(status_beside("127.0.0.1:5432"), Status::NotObservable, "what is full may be the backend");
+    assert_eq!(status_beside("10.0.0.7:5432"), Status::Supported, "the backend is on another machine");
     let alone = with(in_a_loop(), |_, s| s.network.set("outgoing_connections", 0));
     assert_eq!(status(&alone, "backend-limited"), Status::NotApplicable);
 }
@@ -368,7 +375,13 @@ fn names_are_waited_for_where_sockets_to_a_resolver_come_and_go() {
         })
     };
     assert_eq!(status(&looking_up(8, 8), "dns-wait"), Status::Supported);
-    assert_eq!(status(&looking_up(1, 1), "dns-wait"), Status::Refuted, "a sixteenth of the time");
+    assert_eq!(status(&looking_up(1, 1), "dns-wait"), Status::Supported, "several share one that is soon another");
+    assert_eq!(status(&looking_up(1, 0), "dns-wait"), Status::Refuted, "one that stays says nothing");
+    let now_and_then = with(in_a_loop(), |second, s| {
+        s.network.set("lookup_sockets", u64::from(second % 3 == 0));
+        s.network.set("lookup_sockets_seen", 1 + second / 3);
+    });
+    assert_eq!(status(&now_and_then, "dns-wait"), Status::Refuted, "a fiftieth of the time");
     assert_eq!(status(&looking_up(8, 0), "dns-wait"), Status::Refuted, "a resolver's own sockets, which stay");
     assert_eq!(status(&looking_up(0, 0), "dns-wait"), Status::Refuted);
     assert_eq!(status(&in_a_loop().recording(), "dns-wait"), Status::NotObservable);

@@ -193,6 +193,27 @@ fn memory_of_connections_is_told_by_all_that_are_open_not_only_the_loads() {
     };
     let each = of_rss(|second| 30_000_000 + 20 * second * 2_000_000);
     assert_eq!(status(&each, "memory-per-connection"), Status::Supported);
+    // All came at once, and went at the end: memory that goes with them is theirs, a heap that the load made grow stays.
+    let at_once = |rss: fn(u64) -> u64| {
+        with(&closed(), move |second, s| {
+            s.network.set("connections_looked_at", if (1..10).contains(&second) { 64 } else { 0 });
+            for process in s.processes.iter_mut().filter(|process| process.role == Role::Target) {
+                process.rss_bytes = Some(rss(second));
+            }
+        })
+    };
+    let all = at_once(|second| {
+        if second == 0 {
+            20_000_000
+        } else if second < 10 {
+            290_000_000
+        } else {
+            180_000_000
+        }
+    });
+    assert_eq!(status(&all, "memory-per-connection"), Status::Supported);
+    let heap = at_once(|second| if second == 0 { 20_000_000 } else { 290_000_000 });
+    assert_eq!(status(&heap, "memory-per-connection"), Status::Refuted);
     let little = of_rss(|second| 30_000_000 + 20 * second * 20_000);
     assert_eq!(status(&little, "memory-per-connection"), Status::Refuted);
     let jumps = of_rss(|second| if second % 2 == 0 { 30_000_000 } else { 400_000_000 });

@@ -4,18 +4,20 @@
 //! owed a reply; (client) more requests were in the target than it has such connections, 1.5 for each and more. They had been
 //! read: hardly one lay in a socket. By Little's law a connection was held for connections ÷ throughput, and the rest of a
 //! request's time it waited for one. Refuted where connections come and go or stand idle; where requests lie unread, so a
-//! worker is what they wait for (`pool-exhausted`, `single-thread-bound`); where the target is full; and where a process
-//! beside it, or the machine, is full: more connections would get no more out of a full backend (`backend-wait`). One connection
+//! worker is what they wait for (`pool-exhausted`, `single-thread-bound`); and where the target or the machine is full: more
+//! connections would get no more out of it. Not observable where the backend is on the target's machine and a process beside the target
+//! is full: it may be the backend (`backend-wait`); elsewhere that says nothing. One connection
 //! may carry several requests at a time, so of one nothing is said. Source: Little's law; tcp_info (tcpi_unacked,
 //! tcpi_last_data_sent).
 
 use crate::evidence::{Client, Sockets};
-use crate::facts::{Asked, Facts, duration, percent};
+use crate::facts::{Asked, Facts, NeighbourUse, duration, percent};
 use crate::history::Subject;
 use crate::ledger::in_target_ns;
 use crate::rule::{CauseRule, Needs, OfTarget, Verdict};
 use crate::thresholds::{DEMAND_FULL, SLOTS_BUSY, SLOTS_CONSTANT, SLOTS_LINE, SLOTS_UNREAD};
 use model::finding::{LossKind, Severity};
+use std::net::SocketAddr;
 
 const READINGS_MIN: usize = 3;
 /// Of the most connections that there were, so many are as many: one may be made anew at the moment of a reading.
@@ -37,6 +39,8 @@ struct Slots<'f> {
     remote: &'f str,
     /// To how many they are.
     remotes: usize,
+    /// Whether one of them is on the target's own machine.
+    is_here: bool,
     /// The most there were.
     most: u64,
     /// The share of readings with about as many.
@@ -62,6 +66,7 @@ impl<'f> Slots<'f> {
         Some(Slots {
             remote: first.remote,
             remotes: busy.len(),
+            is_here: busy.iter().any(|asked| is_loopback(asked.remote)),
             most,
             constant: as_many as f64 / open.len() as f64,
             busy: if held > 0.0 { (due / held).min(1.0) } else { 0.0 },
@@ -135,8 +140,22 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     if facts.busiest_demand().is_none_or(|demand| demand >= DEMAND_FULL.value) {
         return Verdict::refuted("the target is full, or its threads were not read").because(sockets.into());
     }
-    if let Some(full) = full_beside(facts) {
-        return Verdict::refuted(full).because(sockets.into());
+    if facts.host.is_some_and(|host| host.is_full()) {
+        return Verdict::refuted("the machine is full: more connections would get no more out of it")
+            .because(sockets.into());
+    }
+    // Only of a backend on the target's own machine somebody beside the target can be it.
+    if slots.is_here
+        && let Some(other) = full_beside(facts)
+    {
+        let text = format!("{} (pid {}) used {:.2} cores meanwhile", other.name, other.pid, other.cores);
+        let against = facts.evidence(text, "neighbours.cores", other.cores, "cores");
+        return Verdict::not_observable(
+            "whether the backend itself is full",
+            "a process beside the target used a whole core: where that is the backend, more connections would get no more out of it",
+        )
+        .because(sockets.into())
+        .although(against);
     }
     let in_line = (1.0 - 1.0 / line).clamp(0.0, 1.0);
     let title = format!("requests wait in the target for one of its {most} connections to {whom}");
@@ -154,15 +173,15 @@ fn waiting(facts: &Facts<'_>) -> f64 {
     readings.iter().sum::<f64>() / readings.len().max(1) as f64
 }
 
-/// Why more connections would get no more out of the backend, where that is on this machine: it, or the machine, is full.
-fn full_beside(facts: &Facts<'_>) -> Option<&'static str> {
-    let is_full = facts.neighbours.first().is_some_and(|other| other.cores >= DEMAND_FULL.value);
-    let is_machine_full = facts.host.is_some_and(|host| host.is_full());
-    match (is_full, is_machine_full) {
-        (true, _) => Some("a process beside the target used a whole core: the backend itself may be full"),
-        (_, true) => Some("the machine is full: more connections would get no more out of it"),
-        _ => None,
-    }
+/// The neighbour of the target that may be a backend that is full: one that uses a whole core.
+fn full_beside<'f>(facts: &'f Facts<'_>) -> Option<&'f NeighbourUse<'f>> {
+    // Those that were read are the generator's machine's.
+    facts.neighbours.first().filter(|other| !facts.is_target_elsewhere() && other.cores >= DEMAND_FULL.value)
+}
+
+/// Whether an address is one of the target's own machine, as far as the address itself tells.
+pub(super) fn is_loopback(remote: &str) -> bool {
+    remote.parse::<SocketAddr>().is_ok_and(|address| address.ip().to_canonical().is_loopback())
 }
 
 /// How much of a request's time in the target it had a connection to its backend, where requests wait for one; `None`: they do not.

@@ -1,12 +1,14 @@
 //! `backend-wait`: requests wait for a server that the target itself asks.
 //!
-//! Evidence: (sockets) connections that the target made itself have a reply due, in most readings, and for how long; (client)
-//! requests take at least that long and far longer than the work in them; the processor is free. Refuted without such
-//! connections, or where no reply is due on them. A pool of connections that is full is `backend-limited`. Source: tcp_info
-//! (tcpi_last_data_sent, tcpi_last_data_recv).
+//! Evidence: (sockets) connections that the target made itself have a reply due, in most readings, and for how long; or (kernel) its
+//! working threads waited at such connections for a fifth of the probes' windows; (client) requests take far longer than the work
+//! in them; the processor is free. Refuted without such connections, or where no reply is due on them and nobody waits there; and
+//! where the backend is on a machine that is full. A pool of connections that is full is `backend-limited`. Source: tcp_info
+//! (tcpi_last_data_sent, tcpi_last_data_recv), which tick with the kernel's clock: every 4 ms or 1 ms.
 
-use crate::evidence::{Client, Sockets};
-use crate::facts::{Facts, duration, percent};
+use super::backend_limited::is_loopback;
+use crate::evidence::{Client, Kernel, Piece, Sockets};
+use crate::facts::{Asked, Facts, duration, percent};
 use crate::ledger::in_target_ns;
 use crate::rule::{CauseRule, Needs, OfTarget, Verdict};
 use crate::thresholds::BACKEND_SHARE;
@@ -32,48 +34,101 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     let Some(asked) = all.first() else {
         return Verdict::not_applicable("the target made no connection of its own");
     };
-    let (remote, age_ns) = (asked.remote, asked.age_ns());
-    let owed =
-        (0..asked.due.len()).filter(|reading| all.iter().any(|asked| asked.due.get(*reading) > Some(&0))).count();
-    let share = owed as f64 / asked.due.len() as f64;
-    let Some(most) = asked.due.iter().max().filter(|most| **most > 0) else {
-        return Verdict::refuted("no reply was due to the target when it was looked at");
-    };
-    let text = format!(
-        "up to {most} replies were due from {remote} in {} of the readings, for {} by then",
-        percent(share),
-        duration(age_ns)
-    );
-    let sockets = facts.piece::<Sockets>(text, "outgoing.awaiting", share, "ratio").from(DUE_MIN);
     let (Some(in_ns), Some(cost_ns)) = (in_target_ns(facts), facts.cpu_ns_per_request()) else {
         return Verdict::not_observable(
             "waits for a backend",
             "no request succeeded, or the target's CPU time was not read",
-        )
-        .because(sockets.into());
+        );
     };
     let text = format!("requests were {} in the target, of which it worked {}", duration(in_ns), duration(cost_ns));
-    let client = facts.piece::<Client>(text, "service.mean_us", in_ns / 1e3, "us");
-    // A reply is met half-way on average: it takes about twice as long as it was due when it was looked at.
-    let is_much = 2.0 * age_ns >= BACKEND_SHARE.value * waiting_for_one_ns(facts, in_ns);
-    if share < DUE_MIN || !is_much || in_ns < TIMES_WORK * cost_ns {
-        return Verdict::refuted("requests hardly waited for a backend").because(sockets.into()).because(client.into());
+    let client = facts.piece::<Client>(text, "service.mean_us", in_ns / 1e3, "us").from(TIMES_WORK * cost_ns / 1e3);
+    let is_waiting = in_ns >= TIMES_WORK * cost_ns;
+    let due = Due::of(&all, asked);
+    // The clock by which sockets tell that a reply is due ticks every few milliseconds: of one that is asked again as soon as it
+    // answered, it does not tell. Threads that wait in a receive on such a connection are seen by the probes all the same.
+    let working = facts.working();
+    let at_backend = facts.share_at(&working, "backend").filter(|share| *share >= BACKEND_SHARE.value);
+    let is_due = due.share >= DUE_MIN && 2.0 * due.age_ns >= BACKEND_SHARE.value * waiting_for_one_ns(facts, in_ns);
+    if !is_waiting || (!is_due && at_backend.is_none()) {
+        let verdict = Verdict::refuted(match due.most {
+            0 => "no reply was due to the target when it was looked at",
+            _ => "requests hardly waited for a backend",
+        });
+        return verdict.because(due.piece(facts).into()).because(client.into());
     }
-    // Where requests stand in line for a connection to it, it has only the rest.
-    let at_backend = super::backend_limited::share_at_backend(facts).unwrap_or(1.0);
-    if at_backend < BACKEND_SHARE.value {
-        return Verdict::refuted("requests wait for a connection to the backend, not for its replies")
-            .because(sockets.into())
+    // A backend on a machine that is full waits for it as the target does: nobody is to be looked at first.
+    if is_loopback(due.remote) && facts.host.is_some_and(|host| host.is_full()) {
+        return Verdict::refuted("the machine is full, the backend's share of it included")
+            .because(due.piece(facts).into())
             .because(client.into());
     }
-    let explained = (at_backend * share * (1.0 - cost_ns / in_ns)).min(1.0);
+    // Where requests stand in line for a connection to it, it has only the rest.
+    let beside_line = super::backend_limited::share_at_backend(facts).unwrap_or(1.0);
+    if beside_line < BACKEND_SHARE.value {
+        return Verdict::refuted("requests wait for a connection to the backend, not for its replies")
+            .because(due.piece(facts).into())
+            .because(client.into());
+    }
+    let share = if is_due { due.share.max(at_backend.unwrap_or(0.0)) } else { at_backend.unwrap_or(0.0) };
+    let explained = (beside_line * share * (1.0 - cost_ns / in_ns)).min(1.0);
+    let remote = due.remote;
     let title = format!("requests wait for {remote}, which the target asks");
-    Verdict::proved(Severity::Error, title, sockets, client)
-        .because_all(facts.waits_at(&facts.working()))
-        .explains(LossKind::Waiting, explained, explained * 0.5, at_backend)
+    let waits = facts.waits_at(&working);
+    let verdict = match at_backend {
+        Some(share) if !is_due => {
+            let text = format!(
+                "its working threads spent {} of the probes' windows waiting at connections that it made",
+                percent(share)
+            );
+            let kernel = facts.piece::<Kernel>(text, "threads.waited_at", share, "ratio").from(BACKEND_SHARE.value);
+            Verdict::proved(Severity::Error, title, kernel, client)
+        }
+        _ => Verdict::proved(Severity::Error, title, due.piece(facts), client),
+    };
+    verdict
+        .because_all(waits)
+        .explains(LossKind::Waiting, explained, explained * 0.5, beside_line)
         .remedy(format!("Look at {remote} first; ask it less (cache, batch), at the same time instead of one after the other, or without holding a worker"))
         .check(format!("ss -tnpi dst {remote}; plimsoll load against it alone"))
         .confidence(0.85)
+}
+
+/// What was due to the target when its connections were looked at.
+struct Due<'f> {
+    /// From whom most.
+    remote: &'f str,
+    /// The most replies that it owed at a time.
+    most: u64,
+    /// Of all readings those in which somebody owed one, 0..=1.
+    share: f64,
+    /// Since when, the median, nanoseconds.
+    age_ns: f64,
+}
+
+impl<'f> Due<'f> {
+    fn of(all: &[Asked<'f>], first: &Asked<'f>) -> Self {
+        let readings = first.due.len();
+        let owed = (0..readings).filter(|at| all.iter().any(|asked| asked.due.get(*at) > Some(&0))).count();
+        Due {
+            remote: first.remote,
+            most: first.due.iter().copied().max().unwrap_or(0),
+            share: owed as f64 / readings.max(1) as f64,
+            age_ns: first.age_ns(),
+        }
+    }
+
+    fn piece(&self, facts: &Facts<'_>) -> Piece<Sockets> {
+        let text = match self.most {
+            0 => format!("no reply was due from {} at any reading", self.remote),
+            most => format!(
+                "up to {most} replies were due from {} in {} of the readings, for {} by then",
+                self.remote,
+                percent(self.share),
+                duration(self.age_ns)
+            ),
+        };
+        facts.piece::<Sockets>(text, "outgoing.awaiting", self.share, "ratio").from(DUE_MIN)
+    }
 }
 
 /// What of a request's time it can have been at a worker: the rest it stood in line for one.

@@ -2,8 +2,9 @@
 //!
 //! Evidence: (sockets) the target had sockets of its own connected to port 53, new ones again and again, and by Little's law as
 //! many at a time as a tenth of the requests under way, so that a tenth and more of their time is a lookup's; (client) requests take
-//! far longer than the work in them. Refuted where there was hardly such a socket, and where the same ones stay: a program with a
-//! resolver of its own keeps them without asking. Where a pool of threads does the lookups, requests stand in line for it, and
+//! far longer than the work in them. Resolvers that put several lookups on one socket (c-ares) close it with the last of
+//! them: where each reading finds another one, it is told from how many readings found any. Refuted where there was hardly such a socket, and where the same ones stay: a
+//! program with a resolver of its own keeps them without asking. Where a pool of threads does the lookups, requests stand in line for it, and
 //! their share of the time is larger than what is said. Questions to a local daemon over a unix socket are not seen. Source:
 //! resolver(3); getaddrinfo(3); Little's law.
 
@@ -20,6 +21,9 @@ const READINGS_MIN: usize = 3;
 const SEEN_MIN: f64 = 3.0;
 /// Requests must take so many times the work in them.
 const TIMES_WORK: f64 = 3.0;
+
+/// Of the readings with a socket, so many must have found another one than before.
+const RENEWED_MIN: f64 = 0.8;
 
 /// See the file's head.
 pub const RULE: CauseRule =
@@ -39,12 +43,22 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         );
     };
     let under_way = facts.recording.totals.requests_per_s() * in_ns / 1e9;
-    let share = (level.mean / under_way.max(f64::MIN_POSITIVE)).min(1.0);
-    let text = format!(
-        "{:.1} sockets of the target's were connected to port 53 at a time, {seen:.0} in all, and {under_way:.1} requests were under way: {} of their time",
-        level.mean,
-        percent(share)
-    );
+    let with_one = facts.snapshots().filter(|s| s.network.of("lookup_sockets") > Some(0)).count();
+    // Where each reading found another socket, each was closed when no lookup was left on it.
+    let shared = shared(with_one, read).filter(|_| seen >= RENEWED_MIN * with_one as f64 && seen >= SEEN_MIN);
+    let lookups = level.mean.max(shared.unwrap_or(0.0));
+    let share = (lookups / under_way.max(f64::MIN_POSITIVE)).min(1.0);
+    let text = match shared.filter(|shared| *shared > level.mean) {
+        Some(lookups) => format!(
+            "{with_one} of {read} readings found a socket of the target's that was connected to port 53, another one each time ({seen:.0} in all): by chance that takes {lookups:.1} lookups at a time, and {under_way:.1} requests were under way: {} of their time",
+            percent(share)
+        ),
+        None => format!(
+            "{:.1} sockets of the target's were connected to port 53 at a time, {seen:.0} in all, and {under_way:.1} requests were under way: {} of their time",
+            level.mean,
+            percent(share)
+        ),
+    };
     let sockets = facts.piece::<Sockets>(text, "lookup_sockets", share, "ratio").from(LOOKUP_SHARE.value);
     if share < LOOKUP_SHARE.value || seen < SEEN_MIN {
         return Verdict::refuted("the target hardly looked names up").because(sockets.into());
@@ -59,4 +73,25 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         .remedy("Keep what a name was (a cache in the target, or one on its machine such as nscd or dnsmasq), keep connections to backends open, or write addresses in place of names; look at the resolver too")
         .check("ss -unp dst :53; time getent ahosts NAME; resolvectl statistics")
         .confidence(0.85)
+}
+
+/// How many lookups were under way at a time, at the least, where several may share a socket that is closed with the last of them: at
+/// so many of the readings there was one. Of lookups that begin at random none is under way for e^-n of the time, where n are so on average
+/// (M/G/∞); half a reading more than was seen stands for those that were not.
+fn shared(with_one: usize, readings: usize) -> Option<f64> {
+    let none = (readings.saturating_sub(with_one) as f64 + 0.5) / (readings as f64 + 1.0);
+    (with_one > 0).then(|| -none.ln())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shared;
+
+    #[test]
+    fn a_socket_that_is_always_there_and_always_another_one_has_several_lookups() {
+        assert_eq!(shared(0, 6), None);
+        assert!(shared(1, 6).unwrap() < 0.3);
+        assert!((shared(6, 6).unwrap() - 14.0_f64.ln()).abs() < 1e-9);
+        assert!(shared(60, 60).unwrap() > shared(6, 6).unwrap());
+    }
 }

@@ -105,6 +105,22 @@ impl<'r> Costly<'r> {
         self.all.iter().filter(move |costly| costly.sent_ns < to_ns && from_ns < costly.ended_ns)
     }
 
+    /// How many of the others were slow that were beside no costly one at all, by the share of those beside none that was kept.
+    ///
+    /// Of the costly requests only some were kept. Where the others' time lies beside one of the rest, as much as these are more, they
+    /// are slow as those beside a known one: that part is taken off. At most a quarter of the share is, so that what is slow at any
+    /// time stays so.
+    fn unknown_beside(&self, facts: &Facts<'_>, others_slow: f64) -> f64 {
+        let time_ns = |request: &&&'r Request| request.ended_ns.saturating_sub(request.sent_ns) as f64;
+        let known =
+            (self.all.iter().map(|one| time_ns(&one)).sum::<f64>() / 1e9 / facts.measured_s().max(1e-9)).min(1.0);
+        let kept = (self.all.len() as f64 / (self.share * facts.ended).max(1.0)).min(1.0);
+        let unknown = (known * (1.0 / kept - 1.0)).min(1.0 - known);
+        let neither = 1.0 - known - unknown;
+        let beside_none = (others_slow * (1.0 - known) - unknown) / neither.max(f64::MIN_POSITIVE);
+        beside_none.clamp(0.75 * others_slow, others_slow)
+    }
+
     fn is_one(&self, request: &Request) -> bool {
         taken_ns(request) >= self.each_ns && self.all.contains(&request)
     }
@@ -153,7 +169,8 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         duration(costly.cheap_ns),
         percent(others.share())
     );
-    let risk = beside.share() / others.share().max(1.0 / others.count.max(1.0));
+    let unknown = costly.unknown_beside(facts, others.share());
+    let risk = beside.share() / unknown.max(1.0 / others.count.max(1.0));
     let client = facts.piece::<Client>(text, "slow.risk", risk, "ratio").from(LINE_RISK.value);
     if beside.slow < SLOW_MIN || behind.len() < COSTLY_MIN {
         return Verdict::refuted("hardly a cheap request was slow beside a costly one").because(client.into());
@@ -181,7 +198,7 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     let verdict = match unread {
         Some((share, count)) => {
             let text = format!(
-                "{count} slow ones lay unread in the target's socket for {} of their time (median)",
+                "{count} slow ones lay unread in the target's socket for {} of the time since they were sent (median)",
                 percent(share)
             );
             let kernel = facts.piece::<Kernel>(text, "split.socket_share", share, "ratio").from(LINE_UNREAD.value);
@@ -216,18 +233,23 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         .confidence(0.85)
 }
 
-/// Of slow cheap requests that were joined with the target's sockets: for which share of their time they lay unread (the median),
-/// and how many they are; `None`: too few.
+/// Of slow cheap requests that were joined with the target's sockets: for which share of their time since they were sent they lay
+/// unread (the median), and how many they are; `None`: too few. Those that were slow before they were sent waited for a free
+/// connection, behind those that have one, and say nothing of where these waited.
 fn unread(facts: &Facts<'_>, costly: &Costly<'_>) -> Option<(f64, usize)> {
     let split = &facts.recording.split;
+    let sent_ns = |request: &Request| request.service_ns().unwrap_or(0) as f64;
+    let is_slow_since_sent = |request: &Request| {
+        let excess_ns = facts.kinds.excess_ns(request).unwrap_or(0.0);
+        let before_ns = request.sent_ns.saturating_sub(request.ready_ns) as f64;
+        excess_ns > 0.0 && excess_ns - before_ns > crate::facts::SLOW_BY_NS
+    };
     let mut shares: Vec<f64> = split
         .sampled()
         .iter()
         .chain(split.slowest())
-        .filter(|one| {
-            one.passage.is_ok() && facts.kinds.excess_ns(&one.request).is_some() && !costly.is_one(&one.request)
-        })
-        .map(|one| Parts::of(one).socket_ns / taken_ns(&one.request).max(1.0))
+        .filter(|one| one.passage.is_ok() && is_slow_since_sent(&one.request) && !costly.is_one(&one.request))
+        .map(|one| Parts::of(one).socket_ns / sent_ns(&one.request).max(1.0))
         .collect();
     shares.sort_by(f64::total_cmp);
     (shares.len() >= JOINED_MIN).then(|| (shares[shares.len() / 2], shares.len()))

@@ -22,6 +22,10 @@ const OF_ENDED_MIN: f64 = 0.2;
 
 /// How well a line must fit readings of memory against connections (r²): the catalogue's.
 const FIT_MIN: f64 = 0.95;
+/// Readings between none and all of them that make a line one, and not two points.
+const STEPS_MIN: usize = 2;
+/// Or so much of it is given back as soon as they have gone: the readings end some milliseconds later, and a heap does not shrink in these.
+const RETURNED_MIN: f64 = 0.1;
 /// Of fewer connections what each takes is lost in what a program takes at its start.
 const CONNECTIONS_MIN: f64 = 32.0;
 
@@ -186,7 +190,10 @@ fn per_connection(facts: &Facts<'_>) -> Verdict<OfTarget> {
     if most - least < CONNECTIONS_MIN || readings.len() < READINGS_MIN {
         return Verdict::refuted("too few connections came or went");
     }
-    let (each, fit) = line_through(&readings);
+    // Memory is given back while they end, and after: how it rose is told as long as they came, or stayed.
+    let last_most = readings.iter().rposition(|(open, _)| *open >= most).unwrap_or(0);
+    let rising = readings.get(..=last_most).unwrap_or(&[]);
+    let (each, fit) = line_through(rising);
     let text = format!(
         "its resident memory rose by {} with each connection, from {least:.0} to {most:.0} of them (r² {fit:.2})",
         show_bytes(each.max(0.0))
@@ -196,8 +203,20 @@ fn per_connection(facts: &Facts<'_>) -> Verdict<OfTarget> {
     if each < MEMORY_PER_CONNECTION.value {
         return Verdict::refuted("a connection takes little memory").because(process.into());
     }
-    if fit < FIT_MIN {
+    if rising.len() < READINGS_MIN || fit < FIT_MIN {
         return Verdict::refuted("its memory grew, and not as its connections did").because(process.into());
+    }
+    // A heap that grows when the load begins does so with the connections, too, where they come all at once.
+    let is_ramp = rising.iter().filter(|(open, _)| *open > least && *open < most).count() >= STEPS_MIN;
+    let grown = (each * (most - least)).max(1.0);
+    // They go with the load: what is there after it, as far as it was looked at.
+    let recording = facts.recording;
+    let mut all = recording.snapshots.iter().chain(&recording.after).rev();
+    let now = all.find_map(|snapshot| of_target(snapshot, |process| process.rss_bytes));
+    let returned = rising.last().zip(now).map_or(0.0, |((_, then), now)| (then - now as f64) / grown);
+    if !is_ramp && returned < RETURNED_MIN {
+        return Verdict::refuted("its memory rose when they came, and did not fall when they went")
+            .because(process.into());
     }
     let text = format!("up to {most:.0} connections were established");
     let sockets = facts.piece::<Sockets>(text, "connections_looked_at", most, "connections");

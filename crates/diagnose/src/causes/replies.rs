@@ -13,9 +13,13 @@ use model::finding::{LossKind, Severity};
 use model::request::{Request, RequestEnd};
 use model::units::show_grouped;
 
-/// So many of the requests make it more than a single accident.
+/// So many of the requests make it more than a single accident; of fewer, so many of all that failed: what explains most failures
+/// is their cause, however many requests went well beside them.
 const SHARE_MIN: f64 = 0.001;
+const OF_FAILURES_MIN: f64 = 0.5;
 const COUNT_MIN: u64 = 3;
+/// So few of many are no accident either, from so many on.
+const FEW_MIN: u64 = 10;
 
 /// Replies that end before their length.
 pub const TRUNCATED: CauseRule =
@@ -77,6 +81,13 @@ fn corrupted(facts: &Facts<'_>) -> Verdict<OfTarget> {
     judge(facts, count, &[ErrorKind::CorruptedReply, ErrorKind::WrongContent], &words)
 }
 
+/// Whether so many failures of one kind are hardly any, beside all requests and all failures.
+fn is_accident(facts: &Facts<'_>, count: u64) -> bool {
+    let share = count as f64 / facts.ended.max(1.0);
+    let of_failures = count as f64 / crate::ledger::failures(facts).max(1.0);
+    count < COUNT_MIN || (share < SHARE_MIN && (count < FEW_MIN || of_failures < OF_FAILURES_MIN))
+}
+
 struct Words {
     none: &'static str,
     title: &'static str,
@@ -87,7 +98,7 @@ struct Words {
 
 fn judge(facts: &Facts<'_>, count: u64, kinds: &[ErrorKind], words: &Words) -> Verdict<OfTarget> {
     let share = count as f64 / facts.ended.max(1.0);
-    if count < COUNT_MIN || share < SHARE_MIN {
+    if is_accident(facts, count) {
         return Verdict::refuted(words.none);
     }
     if deaths::told(facts).is_some() || deaths::gone(facts).is_some() {
@@ -122,7 +133,7 @@ fn missing(facts: &Facts<'_>) -> Verdict<OfTarget> {
     let count = facts.errors(ErrorKind::ReplyTimeout).saturating_add(facts.errors(ErrorKind::MissingReply));
     let share = count as f64 / facts.ended.max(1.0);
     let ok = facts.recording.totals.sum.counts.ok;
-    if count < COUNT_MIN || share < SHARE_MIN {
+    if is_accident(facts, count) {
         return Verdict::refuted("every request was answered, or hardly one was not");
     }
     if deaths::told(facts).is_some() || deaths::gone(facts).is_some() {

@@ -3,7 +3,8 @@
 //! [`CLAIMS`] says which waits of slow requests are whose. A finding has those of everything it brings about
 //! ([`super::graph`]). A wait that two roots have is contested: each is given its part, the lower bound is without it, the upper
 //! bound with all of it. Waiting for a free connection is waiting for the requests that have them: it goes where their time
-//! went, and the lower bound is without it. Where the threads' states say something else than the rule, the interval spans
+//! went, and the lower bound is without it. So does what lies unread in the target's socket, where a thread's own waits are the
+//! matter: it waits for a thread that is in one. Where the threads' states say something else than the rule, the interval spans
 //! both.
 
 use super::waits::{Account, is_by_states};
@@ -24,6 +25,15 @@ const CLAIMS: &[(&str, &[Wait])] = &[
     ("backend-wait", &[Wait::Backend]),
     ("log-bound", &[Wait::Log]),
     ("disk-bound", &[Wait::Disk]),
+    ("io-throttled", &[Wait::Disk]),
+    // Pages that are read back.
+    ("swap-thrash", &[Wait::Disk]),
+    // What the thread has not read waits for the thread; where it is the only one, nobody is answered meanwhile.
+    ("head-of-line", &[Wait::Socket, Wait::Pause]),
+    // The target has sent its reply, and the kernel keeps the end of it.
+    ("nagle-delayed-ack", &[Wait::Back]),
+    // A segment that is sent again is late whichever way it goes.
+    ("packet-loss", &[Wait::There, Wait::Back, Wait::Network, Wait::ConnectAgain]),
 ];
 
 /// From this share of the slow requests' time on, connects that were made again are a matter of their own: where they are
@@ -72,8 +82,7 @@ pub(crate) fn measure(findings: &mut [Finding], account: &Account) {
     let roots: Vec<BTreeSet<Wait>> =
         findings.iter().filter(is_measured).filter(|f| f.because_of.is_empty()).map(claims).collect();
     let queue = account.share(Wait::Queue).share;
-    // What else there is of the excess: where a queue's time goes to.
-    let beside = (1.0 - queue).max(f64::EPSILON);
+    let unread = account.share(Wait::Socket).share;
     for finding in findings.iter_mut().filter(|finding| is_measured(&&**finding)) {
         let Some(estimate) = finding.explains else { continue };
         let (mut share, mut low, mut high) = (0.0, 0.0, 0.0);
@@ -87,6 +96,10 @@ pub(crate) fn measure(findings: &mut [Finding], account: &Account) {
             }
             high += one.high;
         }
+        let is_threads = waits.iter().any(|wait| is_by_states(*wait)) && !waits.contains(&Wait::Socket);
+        // What else there is of the excess: where a line's time goes to.
+        let in_line = if is_threads { queue + unread } else { queue };
+        let beside = (1.0 - in_line).max(f64::EPSILON);
         (share, high) = (share / beside, high / beside);
         // Waits of threads are known of windows as a whole: the rule's own look is another one, not a worse.
         if waits.iter().any(|wait| is_by_states(*wait)) {

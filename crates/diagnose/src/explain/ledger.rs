@@ -46,8 +46,13 @@ pub(crate) fn losses<'f>(facts: &'f Facts<'_>) -> &'f [Loss] {
 fn added_up(facts: &Facts<'_>) -> Vec<Loss> {
     let all = [failed(facts), starved(facts), capacity(facts), slow(facts), waiting(facts)];
     let mut losses: Vec<Loss> = all.into_iter().flatten().collect();
-    losses.sort_by(|a, b| weight(b).total_cmp(&weight(a)));
+    rank(&mut losses);
     losses
+}
+
+/// The weightiest first.
+pub(crate) fn rank(losses: &mut [Loss]) {
+    losses.sort_by(|a, b| weight(b).total_cmp(&weight(a)));
 }
 
 /// A reply that does not come is worse than one that comes late.
@@ -215,12 +220,23 @@ pub(crate) fn of(explains: Explains, losses: &[Loss]) -> Option<Explains> {
     Some(Explains { of: *of, ..explains })
 }
 
+/// Whether it is one of time, or of what did not come in time, and not of requests that failed.
+pub(crate) fn is_of_time(kind: LossKind) -> bool {
+    matches!(kind, LossKind::Slow | LossKind::Waiting | LossKind::Capacity)
+}
+
 /// Says of each loss how much of it the supported findings explain (roots only, and never more than all), where its time went,
-/// and where those that were lost or slow concentrate.
-pub(crate) fn settle(facts: &Facts<'_>, losses: &mut [Loss], findings: &[Finding], time: Option<SlowTime>) {
+/// and where those that were lost or slow concentrate: of losses of time by the facts of the stretch in which they are.
+pub(crate) fn settle(
+    facts: &Facts<'_>,
+    of_time: &Facts<'_>,
+    losses: &mut [Loss],
+    findings: &[Finding],
+    time: Option<&SlowTime>,
+) {
     for loss in losses {
-        loss.time = time.clone().filter(|_| loss.kind == LossKind::Slow);
-        loss.concentrated = concentrations(facts, loss.kind);
+        loss.time = time.cloned().filter(|_| loss.kind == LossKind::Slow);
+        loss.concentrated = concentrations(if is_of_time(loss.kind) { of_time } else { facts }, loss.kind);
         let roots = findings.iter().filter(|f| f.status == Status::Supported && f.because_of.is_empty());
         let explained: f64 = roots.filter_map(|f| f.explains).filter(|e| e.of == loss.kind).map(|e| e.share).sum();
         loss.unexplained = (1.0 - explained).clamp(0.0, 1.0);

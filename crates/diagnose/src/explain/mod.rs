@@ -6,8 +6,10 @@ pub(crate) mod gives;
 pub mod graph;
 pub mod ledger;
 mod states;
+mod stretch;
 pub(crate) mod waits;
 pub(crate) mod without_load;
 
 pub(crate) use concentration::concentrations;
 pub(crate) use flow::{fit, measure, untie};
+pub(crate) use stretch::take_in;

@@ -28,6 +28,8 @@ use std::collections::{BTreeMap, HashMap};
 const JOINED_MIN: usize = 20;
 /// A share that is known of the windows as a whole only may be off by so much of itself.
 const STATES_MARGIN: f64 = 0.5;
+/// Where more of the excess could not be split, the moments inside are not known.
+const UNSPLIT_MAX: f64 = 0.1;
 /// So many of the slowest are shown.
 const SLOWEST: usize = 3;
 /// Of those that stood in a pause, when this share was answered the pause's line is over.
@@ -80,9 +82,16 @@ impl Account {
         Bounded { share, low: (share - half).max(0.0), high: (share + half).min(1.0) }
     }
 
-    /// How much of it is known by the moments of single requests, or by the threads' states.
+    /// Whether it was looked at: by the threads' states, or by the moments of requests, of which those inside are known only of
+    /// requests that were joined.
     pub(crate) fn is_seen(&self, wait: Wait) -> bool {
-        self.has_states || !is_by_states(wait)
+        match wait {
+            wait if is_by_states(wait) => self.has_states,
+            Wait::There | Wait::Socket | Wait::Server | Wait::Back | Wait::Network => {
+                self.share(Wait::Unsplit).share < UNSPLIT_MAX
+            }
+            _ => true,
+        }
     }
 }
 

@@ -2,15 +2,17 @@
 //!
 //! Found in the timeline's rows ([`change`]: the method, its penalty, its false alarms): requests ended a second (under a rate
 //! that changes by plan, for each that was due), the logarithms of the intervals' p50 and p99, and the share that failed. An
-//! event of fault kind always begins a new one. Facts of a segment are asked of the history by its window. Of a run whose
+//! event of fault kind always begins a new one. Of fewer rows than that takes, only a step to something far worse is told ([`worse`]). Facts of a segment are asked of the history by its window. Of a run whose
 //! rows were merged, times are as coarse as those.
 
 pub mod change;
+pub(crate) mod part;
+pub(crate) mod worse;
 
 use crate::facts::{Facts, seconds};
 use crate::history::Window;
 use crate::statistics::median;
-use change::{Course, PIECE_MIN, changes};
+use change::{Course, PIECE_MIN, VALUES_MIN, changes};
 use model::finding::Segment;
 use model::recording::Row;
 
@@ -41,7 +43,10 @@ pub fn segments(facts: &Facts<'_>) -> Vec<Segment> {
     let mut found = Vec::new();
     for (start, end) in starts.into_iter().zip(ends) {
         let part = &rows[start..end];
-        let cuts = changes(&courses(facts, part));
+        let cuts = match part.len() < VALUES_MIN {
+            true => worse::step(part).into_iter().collect(),
+            false => changes(&courses(facts, part)),
+        };
         let firsts = std::iter::once(0).chain(cuts.iter().copied());
         let lasts = cuts.iter().copied().chain([part.len()]);
         found.extend(firsts.zip(lasts).filter_map(|(first, last)| segment(part.get(first..last)?)));

@@ -40,6 +40,24 @@ impl RunRequests {
             && self.gaps.is_sound()
     }
 
+    /// What of them ended between two moments (nanoseconds since the run's start), in which so many did: the uniform sample's
+    /// part is one of these.
+    pub fn within(&self, from_ns: u64, to_ns: u64, ended: u64) -> RunRequests {
+        let is_in = |request: &Request| request.ended_ns > from_ns && request.ended_ns <= to_ns;
+        let mut sampled = Smallest::default();
+        self.sampled
+            .iter()
+            .filter(|kept| is_in(&kept.request))
+            .for_each(|kept| sampled.offer(RUN_REQUESTS_KEPT, *kept));
+        RunRequests {
+            sampled,
+            drawn_from: ended,
+            slowest: self.slowest.that(|kept| is_in(&kept.request)),
+            failed: self.failed.that(|kept| is_in(&kept.request)),
+            gaps: self.gaps.that(|gap| gap.from_ns >= from_ns && gap.to_ns <= to_ns),
+        }
+    }
+
     /// A uniform sample of all measured requests that ended, in no order.
     pub fn sampled(&self) -> impl ExactSizeIterator<Item = &Request> {
         self.sampled.iter().map(|kept| &kept.request)
@@ -138,6 +156,11 @@ impl<T> Default for Stretches<T> {
 }
 
 impl<T: Keyed> Stretches<T> {
+    fn that(&self, is_one: impl Fn(&T) -> bool) -> Self {
+        let items = self.items.iter().filter(|(_, item)| is_one(item)).copied().collect();
+        Stretches { ticks: self.ticks, room: self.room, items }
+    }
+
     fn is_sound(&self) -> bool {
         let is_in_order = self.items.is_sorted_by_key(|(stretch, _)| *stretch);
         self.ticks > 0 && self.room.max(self.items.len()) <= RUN_EXAMPLES_KEPT && is_in_order

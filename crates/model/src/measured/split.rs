@@ -131,6 +131,16 @@ impl RunSplit {
         keep(&mut self.slowest, &tick.slowest, RUN_SPLIT_SLOWEST_KEPT);
     }
 
+    /// What of them ended between two moments, nanoseconds since the run's start. Counts are those of the kept sample, and how many
+    /// were cut is not known.
+    pub fn within(&self, from_ns: u64, to_ns: u64) -> RunSplit {
+        let is_in = |one: &&SplitRequest| one.request.ended_ns > from_ns && one.request.ended_ns <= to_ns;
+        let of = |all: &[SplitRequest]| all.iter().filter(is_in).copied().collect::<Vec<_>>();
+        let mut part = RunSplit::default();
+        part.push(&TickSplit { sampled: of(&self.sampled), slowest: of(&self.slowest), cut: 0 });
+        part
+    }
+
     /// A uniform sample of the requests that lay within windows, in no order.
     pub fn sampled(&self) -> &[SplitRequest] {
         &self.sampled

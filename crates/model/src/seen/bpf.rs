@@ -72,6 +72,119 @@ pub struct BpfSample {
     pub files: Vec<FileUse>,
 }
 
+impl BpfSample {
+    /// What was counted since an earlier sample of the same observation. What is only in samples that follow a window is taken
+    /// from `base`, the last one before that had it; a row that was beyond a list's bound then counts in full.
+    pub fn since(&self, earlier: &BpfSample, base: &BpfSample) -> BpfSample {
+        let counts = |now: &BTreeMap<String, u64>, then: &BTreeMap<String, u64>| {
+            let less =
+                |(name, n): (&String, &u64)| (name.clone(), n.saturating_sub(then.get(name).copied().unwrap_or(0)));
+            now.iter().map(less).collect::<BTreeMap<_, _>>()
+        };
+        let empty = Log2::default();
+        let histogram =
+            |(name, now): (&String, &Log2)| (name.clone(), now.since(earlier.histograms.get(name).unwrap_or(&empty)));
+        BpfSample {
+            counts: counts(&self.counts, &earlier.counts),
+            histograms: self.histograms.iter().map(histogram).collect(),
+            drops: counts(&self.drops, &earlier.drops),
+            windows: self.windows.saturating_sub(earlier.windows),
+            window_ns: self.window_ns.saturating_sub(earlier.window_ns),
+            calls_window_ns: self.calls_window_ns.saturating_sub(earlier.calls_window_ns),
+            window_replies: self.window_replies.saturating_sub(earlier.window_replies),
+            calls: rows_since(&self.calls, &earlier.calls, |a, b| a.name == b.name, CallUse::since, |call| call.ns),
+            waits: rows_since(&self.waits, &base.waits, WaitUse::is_same, WaitUse::since, |wait| wait.ns),
+            futexes: rows_since(&self.futexes, &earlier.futexes, FutexUse::is_same, FutexUse::since, |futex| futex.ns),
+            long_calls: rows_since(
+                &self.long_calls,
+                &earlier.long_calls,
+                |a, b| (&a.name, &a.at) == (&b.name, &b.at),
+                LongCall::since,
+                |call| call.ns,
+            ),
+            threads: self.threads.as_ref().map(|now| match &base.threads {
+                Some(then) => now.since(then),
+                None => now.clone(),
+            }),
+            files: rows_since(
+                &self.files,
+                &earlier.files,
+                |a, b| a.path == b.path,
+                |a, b| FileUse { path: a.path.clone(), opens: a.opens.saturating_sub(b.opens) },
+                |file| file.opens,
+            ),
+        }
+    }
+}
+
+/// Rows of a list less those of an earlier one, the largest first; rows that did not grow are left out.
+pub(crate) fn rows_since<T: Clone>(
+    now: &[T],
+    then: &[T],
+    is_same: impl Fn(&T, &T) -> bool,
+    less: impl Fn(&T, &T) -> T,
+    size: impl Fn(&T) -> u64,
+) -> Vec<T> {
+    let since = |row: &T| then.iter().find(|earlier| is_same(row, earlier)).map_or(row.clone(), |old| less(row, old));
+    let mut rows: Vec<T> = now.iter().map(since).filter(|row| size(row) > 0).collect();
+    rows.sort_by_key(|row| std::cmp::Reverse(size(row)));
+    rows
+}
+
+impl CallUse {
+    fn since(&self, then: &CallUse) -> CallUse {
+        let mut errors_by = self.errors_by.clone();
+        for (error, count) in &then.errors_by {
+            if let Some(now) = errors_by.get_mut(error) {
+                *now = now.saturating_sub(*count);
+            }
+        }
+        CallUse {
+            name: self.name.clone(),
+            count: self.count.saturating_sub(then.count),
+            errors: self.errors.saturating_sub(then.errors),
+            ns: self.ns.saturating_sub(then.ns),
+            not_ended: self.not_ended.saturating_sub(then.not_ended),
+            errors_by,
+        }
+    }
+}
+
+impl LongCall {
+    /// The longest is that of all.
+    fn since(&self, then: &LongCall) -> LongCall {
+        LongCall { count: self.count.saturating_sub(then.count), ns: self.ns.saturating_sub(then.ns), ..self.clone() }
+    }
+}
+
+impl WaitUse {
+    fn is_same(&self, other: &WaitUse) -> bool {
+        (self.tid, &self.state, &self.stack) == (other.tid, &other.state, &other.stack)
+    }
+
+    fn since(&self, then: &WaitUse) -> WaitUse {
+        WaitUse { count: self.count.saturating_sub(then.count), ns: self.ns.saturating_sub(then.ns), ..self.clone() }
+    }
+}
+
+impl FutexUse {
+    fn is_same(&self, other: &FutexUse) -> bool {
+        (self.pid, self.address) == (other.pid, other.address)
+    }
+
+    /// Threads that waited are those of all time.
+    fn since(&self, then: &FutexUse) -> FutexUse {
+        FutexUse {
+            count: self.count.saturating_sub(then.count),
+            ns: self.ns.saturating_sub(then.ns),
+            timed_count: self.timed_count.saturating_sub(then.timed_count),
+            timed_ns: self.timed_ns.saturating_sub(then.timed_ns),
+            timeouts: self.timeouts.saturating_sub(then.timeouts),
+            ..self.clone()
+        }
+    }
+}
+
 /// Openings of one file.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct FileUse {
@@ -93,6 +206,12 @@ pub struct Log2 {
 }
 
 impl Log2 {
+    /// The values that came after an earlier state of it.
+    pub fn since(&self, then: &Log2) -> Log2 {
+        let of = |(i, n): (usize, &u64)| n.saturating_sub(then.buckets.get(i).copied().unwrap_or(0));
+        Log2 { sum: self.sum.saturating_sub(then.sum), buckets: self.buckets.iter().enumerate().map(of).collect() }
+    }
+
     /// How many values there are.
     pub fn count(&self) -> u64 {
         self.buckets.iter().sum()
@@ -216,5 +335,29 @@ mod tests {
         assert_eq!(histogram.at_most(1.0), Some(7));
         assert_eq!(Log2::default().at_most(0.5), None);
         assert_eq!((Log2::edges(1), Log2::edges(64)), ((1, 1), (1 << 63, u64::MAX)));
+    }
+
+    #[test]
+    fn what_came_since_is_told_row_by_row_and_a_new_row_counts_in_full() {
+        let call = |name: &str, count, ns| CallUse { name: name.to_owned(), count, ns, ..CallUse::default() };
+        let then = BpfSample {
+            histograms: [("a".to_owned(), Log2 { sum: 3, buckets: vec![0, 1, 1] })].into(),
+            counts: [("n".to_owned(), 5)].into(),
+            window_ns: 10,
+            calls: vec![call("read", 10, 100), call("write", 4, 40)],
+            ..BpfSample::default()
+        };
+        let now = BpfSample {
+            histograms: [("a".to_owned(), Log2 { sum: 10, buckets: vec![0, 1, 1, 1] })].into(),
+            counts: [("n".to_owned(), 7), ("m".to_owned(), 2)].into(),
+            window_ns: 30,
+            calls: vec![call("read", 10, 100), call("fsync", 3, 300), call("write", 9, 80)],
+            ..BpfSample::default()
+        };
+        let since = now.since(&then, &then);
+        assert_eq!(since.calls, [call("fsync", 3, 300), call("write", 5, 40)]);
+        assert_eq!((since.counts["n"], since.counts["m"], since.window_ns), (2, 2, 20));
+        assert_eq!((since.histograms["a"].count(), since.histograms["a"].mean()), (1, Some(7.0)));
+        assert_eq!(now.since(&BpfSample::default(), &BpfSample::default()).calls.len(), 3);
     }
 }

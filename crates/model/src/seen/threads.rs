@@ -7,6 +7,7 @@
 //! without I/O that the kernel tells of, as for locks of the kernel; `futex`; `socket`; `poll`, for any of several
 //! descriptors; `pipe`; `sleep`, for a time to pass; `stopped`; `other`.
 
+use crate::bpf::rows_since;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -176,6 +177,29 @@ pub struct Pause {
     pub threads: BTreeMap<String, u64>,
 }
 
+impl ThreadTime {
+    fn is_same(&self, other: &ThreadTime) -> bool {
+        (self.pid, self.tid) == (other.pid, other.tid)
+    }
+
+    fn since(&self, then: &ThreadTime) -> ThreadTime {
+        let less = u64::saturating_sub;
+        let ns = |(state, ns): (&String, &u64)| (state.clone(), less(*ns, then.ns.get(state).copied().unwrap_or(0)));
+        ThreadTime {
+            alive_ns: less(self.alive_ns, then.alive_ns),
+            ns: self.ns.iter().map(ns).filter(|(_, ns)| *ns > 0).collect(),
+            waits: rows_since(
+                &self.waits,
+                &then.waits,
+                |a, b| (&a.state, &a.call, &a.at) == (&b.state, &b.call, &b.at),
+                |a, b| WaitPlace { count: less(a.count, b.count), ns: less(a.ns, b.ns), ..a.clone() },
+                |wait| wait.ns,
+            ),
+            ..self.clone()
+        }
+    }
+}
+
 impl Pause {
     /// The state that all threads were in; `None`: not all in the same.
     pub fn state(&self) -> Option<&str> {
@@ -187,6 +211,39 @@ impl Pause {
 }
 
 impl ThreadStates {
+    /// What came after an earlier sample of the same observation. Of the longest wait at a place, that of all time.
+    pub fn since(&self, then: &ThreadStates) -> ThreadStates {
+        let less = u64::saturating_sub;
+        ThreadStates {
+            window_ns: less(self.window_ns, then.window_ns),
+            threads: rows_since(&self.threads, &then.threads, ThreadTime::is_same, ThreadTime::since, |row| {
+                row.alive_ns
+            }),
+            others: self.others.as_ref().map(|now| then.others.as_ref().map_or(now.clone(), |old| now.since(old))),
+            wakes: rows_since(
+                &self.wakes,
+                &then.wakes,
+                |a, b| (a.tid, &a.state, &a.by, a.waker_tid) == (b.tid, &b.state, &b.by, b.waker_tid),
+                |a, b| Wake { count: less(a.count, b.count), ns: less(a.ns, b.ns), ..a.clone() },
+                |wake| wake.ns,
+            ),
+            holders: rows_since(
+                &self.holders,
+                &then.holders,
+                |a, b| (a.pid, a.address, a.tid, &a.known_by) == (b.pid, b.address, b.tid, &b.known_by),
+                |a, b| FutexHolder {
+                    waits: less(a.waits, b.waits),
+                    ns: less(a.ns, b.ns),
+                    ran_ns: less(a.ran_ns, b.ran_ns),
+                    ..a.clone()
+                },
+                |holder| holder.ns,
+            ),
+            stalls: self.stalls.iter().filter(|stall| !then.stalls.contains(stall)).cloned().collect(),
+            pauses: self.pauses.iter().filter(|pause| !then.pauses.contains(pause)).cloned().collect(),
+        }
+    }
+
     /// What a thread's waits go back to, longest wait first at each step: who woke it, who woke that one, and so on, until
     /// an interrupt, a thread of somebody else's, or one that was there already.
     pub fn chain(&self, tid: u32) -> Vec<&Wake> {
@@ -216,5 +273,33 @@ mod tests {
         let of = |tid| states.chain(tid).iter().map(|wake| wake.waker_tid).collect::<Vec<_>>();
         assert_eq!(of(1), [3, 4, 1]);
         assert_eq!((of(5), of(2)), (vec![0], vec![]));
+    }
+
+    #[test]
+    fn what_a_thread_did_since_is_the_difference_of_two_samples() {
+        let place = |count, ns| WaitPlace { call: "fsync".to_owned(), count, ns, ..WaitPlace::default() };
+        let row = |tid, run_ns, waits: Vec<WaitPlace>| ThreadTime {
+            tid,
+            alive_ns: 2 * run_ns,
+            ns: [("on-cpu".to_owned(), run_ns)].into(),
+            waits,
+            ..ThreadTime::default()
+        };
+        let stall = |from_ns| Stall { from_ns, ..Stall::default() };
+        let then = ThreadStates {
+            window_ns: 50,
+            threads: vec![row(1, 20, vec![])],
+            stalls: vec![stall(1)],
+            ..Default::default()
+        };
+        let now = ThreadStates {
+            window_ns: 90,
+            threads: vec![row(1, 50, vec![place(3, 9)]), row(2, 7, vec![])],
+            stalls: vec![stall(1), stall(2)],
+            ..Default::default()
+        };
+        let since = now.since(&then);
+        assert_eq!((since.window_ns, since.stalls), (40, vec![stall(2)]));
+        assert_eq!(since.threads, [row(1, 30, vec![place(3, 9)]), row(2, 7, vec![])]);
     }
 }

@@ -476,6 +476,12 @@ impl Timeline {
         self.stride.max(1)
     }
 
+    /// Those rows that lie between two moments (nanoseconds since the run's start) as a whole.
+    pub fn within(&self, from_ns: u64, to_ns: u64) -> Timeline {
+        let is_in = |row: &&Row| row.start_ns >= from_ns && row.end_ns <= to_ns;
+        Timeline { rows: self.rows.iter().filter(is_in).copied().collect(), ..*self }
+    }
+
     /// Adds a tick. When full, neighbours are merged in pairs and a row stands for twice as many ticks.
     pub fn push(&mut self, row: Row) {
         self.stride = self.stride.max(1);

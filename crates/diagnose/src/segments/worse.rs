@@ -1,0 +1,146 @@
+//! The stretch of a run in which it was markedly worse than before, where there is one: what it lost then is looked for there.
+//!
+//! Worse than the best segment before it, at no higher rate: half of the requests, or one in a hundred, took five times as long and
+//! a millisecond more, or one in a hundred more failed. A slow start is none, as nothing went before it. Segments that follow each
+//! other and are all worse are one stretch. A stretch of few readings or requests is none: rules could say nothing of it.
+
+use crate::facts::{Facts, seconds};
+use model::finding::Segment;
+use model::recording::Row;
+
+/// So many times as long, and so much longer (microseconds), is worse; and the rate was higher by no more than this.
+const TIMES: f64 = 5.0;
+const BY_US: f64 = 1000.0;
+const RATE: f64 = 1.1;
+/// So much more of the requests failed.
+const FAILED: f64 = 0.01;
+/// Fewer requests of a stretch in the uniform sample, or fewer snapshots, say too little.
+const SAMPLED_MIN: usize = 10;
+const SNAPSHOTS_MIN: usize = 3;
+
+/// A stretch of the run, seconds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Worse {
+    pub(crate) from_s: f64,
+    pub(crate) to_s: f64,
+    /// Whether it lasts up to the end of the load.
+    pub(crate) is_to_end: bool,
+}
+
+impl Worse {
+    /// Its window, nanoseconds since the run's start.
+    pub(crate) fn window_ns(&self) -> (u64, u64) {
+        let ns = |s: f64| (s * 1e9).round() as u64;
+        // Seconds of a segment are those of its rows: half a microsecond is what a float may be off.
+        (ns(self.from_s).saturating_sub(500), ns(self.to_s).saturating_add(500))
+    }
+
+    /// A sentence of it: what it says is so in this stretch.
+    pub(crate) fn said(&self, text: &str) -> String {
+        match self.is_to_end {
+            true => format!("from second {:.1} on, {text}", self.from_s),
+            false => format!("from second {:.1} to {:.1}, {text}", self.from_s, self.to_s),
+        }
+    }
+}
+
+/// Levels of a stretch.
+#[derive(Debug, Clone, Copy)]
+struct Levels {
+    p50_us: Option<f64>,
+    p99_us: Option<f64>,
+    failed: f64,
+    rate: f64,
+}
+
+impl Levels {
+    fn of(segment: &Segment) -> Self {
+        let share = |part: f64| if segment.requests_per_s > 0.0 { part / segment.requests_per_s } else { 0.0 };
+        Levels {
+            p50_us: segment.response_p50_us,
+            p99_us: segment.response_p99_us,
+            failed: share(segment.failed_per_s),
+            rate: segment.requests_per_s,
+        }
+    }
+
+    fn is_worse_than(&self, was: &Levels) -> bool {
+        let is_slower = |now: Option<f64>, then: Option<f64>| {
+            now.zip(then).is_some_and(|(now, then)| now >= TIMES * then && now - then >= BY_US)
+        };
+        let is_any = is_slower(self.p50_us, was.p50_us)
+            || is_slower(self.p99_us, was.p99_us)
+            || self.failed >= was.failed + FAILED;
+        is_any && self.rate <= RATE * was.rate
+    }
+
+    /// How good: by the share that failed, then by half of the requests.
+    fn is_better_than(&self, was: &Levels) -> bool {
+        let us = |levels: &Levels| levels.p50_us.unwrap_or(f64::INFINITY);
+        (self.failed, us(self)) < (was.failed, us(was))
+    }
+}
+
+/// The first such stretch of some segments.
+pub(crate) fn worse(facts: &Facts<'_>, segments: &[Segment]) -> Option<Worse> {
+    let (first, rest) = segments.split_first()?;
+    let mut best = Levels::of(first);
+    let mut found: Option<Worse> = None;
+    let end_s = segments.last()?.to_s;
+    for segment in rest {
+        let levels = Levels::of(segment);
+        match (levels.is_worse_than(&best), &mut found) {
+            (true, None) => found = Some(Worse { from_s: segment.from_s, to_s: segment.to_s, is_to_end: false }),
+            (true, Some(stretch)) => stretch.to_s = segment.to_s,
+            (false, Some(_)) => break,
+            (false, None) if levels.is_better_than(&best) => best = levels,
+            (false, None) => {}
+        }
+    }
+    let mut stretch = found?;
+    stretch.is_to_end = stretch.to_s >= end_s;
+    if stretch.is_to_end {
+        // The last row, too, which may be a rest that is in no segment.
+        stretch.to_s = facts.rows.last().map_or(stretch.to_s, |row| seconds(row.end_ns)).max(stretch.to_s);
+    }
+    is_seen(facts, &stretch).then_some(stretch)
+}
+
+fn is_seen(facts: &Facts<'_>, stretch: &Worse) -> bool {
+    let (from_ns, to_ns) = stretch.window_ns();
+    let requests = facts.recording.requests.sampled();
+    let sampled = requests.filter(|request| request.ended_ns > from_ns && request.ended_ns <= to_ns).count();
+    let is_in = |at_ns: i64| u64::try_from(at_ns).is_ok_and(|at_ns| at_ns > from_ns && at_ns <= to_ns);
+    let snapshots = facts.snapshots().filter(|snapshot| is_in(snapshot.at_ns)).count();
+    sampled >= SAMPLED_MIN && snapshots >= SNAPSHOTS_MIN
+}
+
+/// Of rows too few for changes of level to be told from noise: where all that follow are worse than all before, by as much; the
+/// place that parts them most.
+pub(crate) fn step(rows: &[&Row]) -> Option<usize> {
+    /// Rows before and after.
+    const BEFORE_MIN: usize = 2;
+    const AFTER_MIN: usize = 3;
+    let us = |ns: Option<u64>| ns.map(|ns| ns as f64 / 1e3);
+    let failed = |row: &Row| row.counts.failed as f64 / (row.counts.arrived() as f64).max(1.0);
+    let ratio = |before: &[&Row], after: &[&Row], of: &dyn Fn(&Row) -> Option<f64>| {
+        let most = before.iter().map(|row| of(row)).try_fold(0.0, |most: f64, value| Some(most.max(value?)))?;
+        // A row in which nothing ended well has no time, and is none that was quick.
+        let least = after.iter().filter_map(|row| of(row)).reduce(f64::min)?;
+        (least >= TIMES * most && least - most >= BY_US).then(|| least / most.max(1.0))
+    };
+    let apart = |at: usize| {
+        let (before, after) = rows.split_at(at);
+        let slower = [
+            ratio(before, after, &|row| us(row.response_p50_ns)),
+            ratio(before, after, &|row| us(row.response_p99_ns)),
+        ];
+        let most = before.iter().map(|row| failed(row)).fold(0.0, f64::max);
+        let least = after.iter().map(|row| failed(row)).fold(f64::INFINITY, f64::min);
+        let is_failing = least >= most + FAILED;
+        let failing = is_failing.then(|| least / most.max(FAILED));
+        slower.into_iter().chain([failing]).flatten().reduce(f64::max).map(|ratio| (at, ratio))
+    };
+    let places = BEFORE_MIN..(rows.len() + 1).saturating_sub(AFTER_MIN);
+    places.filter_map(apart).max_by(|a, b| a.1.total_cmp(&b.1)).map(|(at, _)| at)
+}
