@@ -36,6 +36,7 @@ pub use causes::{CAUSES, evidence, thresholds};
 pub use explain::{graph, ledger};
 pub use rule::{CauseRule, Rule};
 pub use rules::RULES;
+pub use statistics::critical_t;
 
 use explain::{gives, waits, without_load};
 use facts::Facts;

@@ -79,7 +79,7 @@ fn of_table(freedom: f64, confidence: f64) -> f64 {
 }
 
 /// How many standard errors a two-sided interval reaches to each side, by Student's t.
-pub(crate) fn critical_t(freedom: f64, confidence: f64) -> f64 {
+pub fn critical_t(freedom: f64, confidence: f64) -> f64 {
     let below = (0.5 + confidence.clamp(0.0, 1.0) / 2.0).min(1.0 - f64::EPSILON);
     StudentsT::new(0.0, 1.0, freedom.max(1.0)).map_or(f64::INFINITY, |t| t.inverse_cdf(below))
 }

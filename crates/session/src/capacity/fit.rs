@@ -9,6 +9,8 @@
 //! No fit where there is none to be had: fewer than two loads, too few bad ones, or a slope that may be zero. Then the
 //! bracket stands alone, as it does at a jump.
 
+use diagnose::critical_t;
+
 /// Requests and bad ones of a group at a load, and the step it is of.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Group {
@@ -76,7 +78,7 @@ pub fn crossing(groups: &[Group], share_max: f64) -> Option<Crossing> {
     let (dispersion, freedom) = dispersion(groups, mean);
     let (var_a, covariance, var_b) = information.inverse()?;
     let (var_a, covariance, var_b) = (dispersion * var_a, dispersion * covariance, dispersion * var_b);
-    let t = t_95(freedom);
+    let t = critical_t(freedom, 0.95);
     // Fieller: all x at which a + bx − ln(bound) lies within t standard errors of zero.
     let height = a - share_max.ln();
     let square = b * b - t * t * var_b;
@@ -133,22 +135,6 @@ fn dispersion(groups: &[Group], mean: impl Fn(&Group) -> f64) -> (f64, f64) {
         Some((by_step, of_steps)) if by_step > by_group => (by_step.max(1.0), of_steps),
         _ => (by_group.max(1.0), freedom.min(freedom_max)),
     }
-}
-
-/// Student's t, 95 % two-sided: Abramowitz and Stegun, 26.7.5, from the normal quantile.
-pub fn t_95(freedom: f64) -> f64 {
-    let z = 1.959_964_f64;
-    let n = freedom.max(1.0);
-    if n < 1.5 {
-        return 12.706;
-    }
-    if n < 2.5 {
-        return 4.303;
-    }
-    let g1 = (z.powi(3) + z) / 4.0;
-    let g2 = (5.0 * z.powi(5) + 16.0 * z.powi(3) + 3.0 * z) / 96.0;
-    let g3 = (3.0 * z.powi(7) + 19.0 * z.powi(5) + 17.0 * z.powi(3) - 15.0 * z) / 384.0;
-    z + g1 / n + g2 / (n * n) + g3 / (n * n * n)
 }
 
 /// Fisher's information of intercept and slope.

@@ -5,7 +5,7 @@
 //! squares on n/X, which is linear in (1, n − 1, n(n − 1)) over γ, each step weighted by X²; intervals by the jackknife over
 //! steps (B. Efron and C. Stein, Annals of Statistics 9, 1981), so that no scatter has to be assumed.
 
-use super::fit::t_95;
+use diagnose::critical_t;
 
 /// Throughput at a number of connections.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -124,7 +124,7 @@ pub fn scaling(samples: &[Sample]) -> Option<Scaling> {
     let estimate = |at: usize| {
         let mean = without.iter().map(|one| one[at]).sum::<f64>() / count;
         let variance = without.iter().map(|one| (one[at] - mean).powi(2)).sum::<f64>() * (count - 1.0) / count;
-        let margin = t_95(count - 3.0) * variance.sqrt();
+        let margin = critical_t(count - 3.0, 0.95) * variance.sqrt();
         Estimate { value: whole[at], low: (whole[at] - margin).max(0.0), high: whole[at] + margin }
     };
     let [single_per_s, contention, coherency] = [estimate(0), estimate(1), estimate(2)];

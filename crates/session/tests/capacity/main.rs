@@ -11,7 +11,7 @@ use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use session::capacity::blocks::{Block, Counted, backlog_growth_per_s, dispersion};
 use session::capacity::decision::{Bound, Judge, Verdict, judge, requests_needed};
-use session::capacity::fit::{Group, crossing, t_95};
+use session::capacity::fit::{Group, crossing};
 use session::capacity::search::{Purpose, Search, Settings, Step};
 use std::fmt::Write;
 
@@ -180,13 +180,6 @@ fn the_fit_crosses_where_the_share_does() {
     assert_eq!(crossing(&groups[..8], 0.01), None);
     let none: Vec<Group> = groups.iter().map(|group| Group { bad: 0.0, ..*group }).collect();
     assert_eq!(crossing(&none, 0.01), None);
-}
-
-#[test]
-fn students_quantiles_agree_with_the_tables() {
-    for (freedom, expected) in [(1.0, 12.706), (2.0, 4.303), (3.0, 3.182), (5.0, 2.571), (10.0, 2.228), (30.0, 2.042)] {
-        assert!((t_95(freedom) - expected).abs() < 0.03, "{freedom}: {}", t_95(freedom));
-    }
 }
 
 /// A server that holds up to a load and not beyond, without any scatter.
