@@ -3,8 +3,9 @@
 //! Evidence: (sockets) connections that the target made itself have a reply due, in most readings, and for how long; or (kernel) its
 //! working threads waited at such connections for a fifth of the probes' windows; (client) requests take far longer than the work
 //! in them; the processor is free. Refuted without such connections, or where no reply is due on them and nobody waits there; and
-//! where the backend is on a machine that is full. A pool of connections that is full is `backend-limited`. Source: tcp_info
-//! (tcpi_last_data_sent, tcpi_last_data_recv), which tick with the kernel's clock: every 4 ms or 1 ms.
+//! where the backend is on a machine that is full and owes replies for no longer than the target waits for a CPU. A pool of
+//! connections that is full is `backend-limited`. Source: tcp_info (tcpi_last_data_sent, tcpi_last_data_recv), which tick with the
+//! kernel's clock: every 4 ms or 1 ms.
 
 use super::backend_limited::is_loopback;
 use crate::evidence::{Client, Kernel, Piece, Sockets};
@@ -56,9 +57,11 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         });
         return verdict.because(due.piece(facts).into()).because(client.into());
     }
-    // A backend on a machine that is full waits for it as the target does: nobody is to be looked at first.
-    if is_loopback(due.remote) && facts.host.is_some_and(|host| host.is_full()) {
-        return Verdict::refuted("the machine is full, the backend's share of it included")
+    // On a machine that is full a backend waits for a CPU as the target does: what is due no longer than that is the machine's.
+    let of_cpu_ns = TIMES_WORK * (cost_ns + facts.wait_ns_per_request().unwrap_or(0.0));
+    let is_full = facts.host.is_some_and(|host| host.is_full());
+    if is_loopback(due.remote) && is_full && is_due && due.age_ns < of_cpu_ns {
+        return Verdict::refuted("the machine is full, and replies are due for no longer than waits for a CPU last")
             .because(due.piece(facts).into())
             .because(client.into());
     }
