@@ -211,7 +211,7 @@ pub fn capacity(
     }
     let mut disturbed = 0;
     let mut ended = Ended::Done;
-    while let Some(trial) = search.next() {
+    while let Some(trial) = search.next_trial() {
         follow.on_trial(ran.len() + 1, &trial);
         let at = Instant::now();
         let (outcome, judge) = runner.trial(&trial, follow)?;

@@ -257,7 +257,7 @@ impl Search {
     }
 
     /// What to try next; `None`: the search is over.
-    pub fn next(&mut self) -> Option<Trial> {
+    pub fn next_trial(&mut self) -> Option<Trial> {
         let (load, width, purpose) = self.choose()?;
         let load = self.allowed(load);
         let length_s = match purpose {
@@ -297,7 +297,7 @@ impl Search {
                 let highest = points.last()?.asked;
                 let is_highest = highest >= self.settings.load_max;
                 let growth = self.growth(points.last()?);
-                (!is_highest).then(|| (highest * growth, growth - 1.0, Purpose::Find))
+                (!is_highest).then_some((highest * growth, growth - 1.0, Purpose::Find))
             }
             (None, Some(_)) => {
                 let lowest = points.first()?.asked;

@@ -188,7 +188,7 @@ fn deterministic(line: f64, first: f64, is_whole: bool, load_max: f64) -> Search
         Settings { bounds: vec![LATE], precision: 0.02, time_s: 55.0, beside_s: 0.8, is_whole, load_max, seed: 1 };
     let mut search = Search::new(first, settings);
     let mut tries = 0;
-    while let Some(trial) = search.next() {
+    while let Some(trial) = search.next_trial() {
         tries += 1;
         assert!(tries < 100 && trial.load <= load_max && trial.length_s <= trial.most_s, "{trial:?}");
         let is_held = trial.load <= line;

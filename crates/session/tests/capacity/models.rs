@@ -276,7 +276,7 @@ pub fn search(model: Model, seed: u64, mut uniform: impl FnMut() -> f64) -> Sear
     let bounds = settings.bounds.clone();
     let mut search = Search::new(first, settings);
     let mut server = Server { model, uniform, now_s: 0.0, tokens: CREDIT, tokens_at_s: 0.0 };
-    while let Some(trial) = search.next() {
+    while let Some(trial) = search.next_trial() {
         let step = server.step(trial, &bounds);
         search.observe(step);
     }
