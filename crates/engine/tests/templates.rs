@@ -69,7 +69,7 @@ impl Application {
                 let number = tokens.len() + 1;
                 let token = format!("t-{number}");
                 tokens.insert(token.clone(), body.clone());
-                match self.forgets_each > 0 && number % self.forgets_each == 0 {
+                match self.forgets_each > 0 && number.is_multiple_of(self.forgets_each) {
                     true => ("200 OK", "{\"token\":null}".to_owned()),
                     false => ("200 OK", format!("{{\"more\":[1,{{}}],\"token\":\"{token}\"}}")),
                 }
