@@ -100,6 +100,18 @@ impl Failure {
         self
     }
 
+    /// What is said of it.
+    #[cfg(test)]
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// The same in other words.
+    pub fn worded(mut self, change: impl FnOnce(String) -> String) -> Self {
+        self.message = change(self.message);
+        self
+    }
+
     /// Says so on stderr, in one line, without what steers a terminal.
     pub fn show(&self) -> Exit {
         if self.exit != Exit::Fine {

@@ -17,9 +17,18 @@ use session::tls_matrix::{MatrixError, tls_matrix};
 use session::{Options, Outcome, RecordTo};
 
 /// Puts load on, or says what would be put on.
-pub fn run(mut args: LoadArgs) -> Result<Exit, Failure> {
-    args.output.no_color |= std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+pub fn run(args: LoadArgs) -> Result<Exit, Failure> {
     let scenario = scenario_of(&args)?;
+    run_scenario(args, &scenario, &|failure| failure)
+}
+
+/// The same of a scenario; `blamed` says of what was written wrongly where that stands.
+pub fn run_scenario(
+    mut args: LoadArgs,
+    scenario: &Scenario,
+    blamed: &dyn Fn(Failure) -> Failure,
+) -> Result<Exit, Failure> {
+    args.output.no_color |= std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let output = &args.output;
     intervals::refuse_with_json(output.csv.as_deref(), What::Intervals, output.json)?;
     let mut observe_at = args.remote.observe_at()?;
@@ -36,10 +45,10 @@ pub fn run(mut args: LoadArgs) -> Result<Exit, Failure> {
                 "--expect and --expect-errors cannot be used with --tls-matrix: leave them out",
             ));
         }
-        return matrix(&scenario, output);
+        return matrix(scenario, output);
     }
     let host = super::host();
-    let mut resolved = resolve(&scenario, &host)?;
+    let mut resolved = resolve(scenario, &host).map_err(|error| blamed(error.into()))?;
     if observe_at.is_some() && !has_tcp_address(&resolved.plan) {
         return Err(Failure::usage(
             "--observe-at: expected a target with a TCP address, got unix sockets, which are on this machine: leave it out",
