@@ -139,6 +139,15 @@ impl From<session::RunError> for Failure {
     }
 }
 
+impl From<session::target::TargetError> for Failure {
+    fn from(error: session::target::TargetError) -> Self {
+        match error {
+            session::target::TargetError::Group(session::MadeError::Journal(error)) => error.into(),
+            error => Failure::could_not_run(error.to_string()),
+        }
+    }
+}
+
 impl From<store::StoreError> for Failure {
     fn from(error: store::StoreError) -> Self {
         let exit = if error.is_of_place() { Exit::Usage } else { Exit::CouldNotRun };

@@ -40,7 +40,8 @@ use explain::{gives, waits, without_load};
 use facts::Facts;
 use history::History;
 use model::Recording;
-use model::finding::{About, Diagnosis, Finding, Loss, LossKind, Severity, Status};
+use model::event::TARGET_ENDED;
+use model::finding::{About, Diagnosis, Finding, Loss, LossKind, Severity, Standing, Status, WhatGives};
 use rule::{Bearing, Needs, Verdict};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -122,7 +123,7 @@ pub fn diagnose_with(recording: &Recording, history: &History) -> Diagnosis {
     let segments = if has == Needs::Nothing { Vec::new() } else { segments::segments(&facts) };
     let gives = match has {
         Needs::Nothing => without_load::gives(&facts, &findings),
-        _ => gives::gives(&facts, &validity, &findings, &losses, &segments),
+        _ => ended(recording).unwrap_or_else(|| gives::gives(&facts, &validity, &findings, &losses, &segments)),
     };
     Diagnosis {
         validity,
@@ -134,6 +135,12 @@ pub fn diagnose_with(recording: &Recording, history: &History) -> Diagnosis {
         held: held::held(&facts),
         segments,
     }
+}
+
+/// That the target which the run had started ended by itself: whatever else was found is of a server that was not there.
+fn ended(recording: &Recording) -> Option<WhatGives> {
+    let event = recording.events.iter().find(|event| event.kind == TARGET_ENDED)?;
+    Some(WhatGives { standing: Standing::Gives, text: event.text.clone(), finding: None })
 }
 
 /// A finding of the target as far as there is a loss: above "info" only where there is one, and explaining only what is lost.

@@ -64,6 +64,11 @@ pub trait Watch: Send {
     fn on_tick(&mut self, row: &Row, plan: &Plan);
     /// Something happened.
     fn on_event(&mut self, event: &Event);
+    /// What whoever started the run knows to have happened, such as that the target it started is gone; asked at each tick,
+    /// nanoseconds after the start. Each is told once.
+    fn happened(&mut self, _at_ns: i64) -> Option<Event> {
+        None
+    }
 }
 
 /// What a run leaves.
@@ -395,6 +400,9 @@ impl Session<'_> {
             self.history.push(&snapshot);
             self.recording.push_snapshot(self.snapshots, snapshot);
             self.snapshots += 1;
+        }
+        if let Some(event) = self.watch.happened(tick.row.end_ns as i64) {
+            self.event(event);
         }
         self.keep_samplers(tick.row.end_ns);
         self.give_up_if_hopeless(tick.row.end_ns, fleet);

@@ -13,19 +13,21 @@ use model::error_kind::Phase;
 use model::plan::Address;
 use model::{ErrorKind, Plan, Scenario};
 use resolve::resolve;
+use session::target::{self, Target, TargetError};
 use session::tls_matrix::{MatrixError, tls_matrix};
 use session::{Options, Outcome, RecordTo};
 
 /// Puts load on, or says what would be put on.
 pub fn run(args: LoadArgs) -> Result<Exit, Failure> {
     let scenario = scenario_of(&args)?;
-    run_scenario(args, &scenario, &|failure| failure)
+    run_scenario(args, &scenario, None, &|failure| failure)
 }
 
 /// The same of a scenario; `blamed` says of what was written wrongly where that stands.
 pub fn run_scenario(
     mut args: LoadArgs,
     scenario: &Scenario,
+    target: Option<&target::Spec>,
     blamed: &dyn Fn(Failure) -> Failure,
 ) -> Result<Exit, Failure> {
     args.output.no_color |= std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
@@ -74,11 +76,20 @@ pub fn run_scenario(
         observe_at,
         interrupted: interrupt::flag()?,
     };
+    let started = match target.map(|spec| Target::start(spec, &resolved.plan, &options.interrupted)).transpose() {
+        Err(TargetError::Interrupted) => return Ok(Exit::Interrupted),
+        started => started?,
+    };
+    shown.life = started.as_ref().map(Target::life);
     let outcome = session::run(resolved.plan, &options, &mut shown);
+    // Before the first signal ends this process at once.
+    let ended = started.map_or(Ok(()), Target::end);
     shown.clear();
     interrupt::end_at_once(&options.interrupted);
     let outcome = outcome?;
-    finish(&outcome, output, csv)
+    let exit = finish(&outcome, output, csv)?;
+    ended?;
+    Ok(exit)
 }
 
 fn has_tcp_address(plan: &Plan) -> bool {

@@ -11,6 +11,7 @@ mod keys;
 mod place;
 mod reference;
 pub mod schema;
+mod target;
 pub mod write;
 
 pub use keys::Keys;
@@ -18,6 +19,7 @@ use keys::{Key, Shape, URL};
 pub use place::Place;
 use place::Source;
 use reference::Lookup;
+use target::TargetPart;
 
 use crate::args::{self, load::LoadArgs};
 use crate::exit::Failure;
@@ -29,6 +31,8 @@ use toml::de::{DeTable, DeValue};
 const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// The table of a load.
 const LOAD: &str = "load";
+/// The table of the target.
+const TARGET: &str = "target";
 /// The key of a load's own name.
 const NAME: &str = "name";
 /// A share among URLs.
@@ -59,6 +63,8 @@ pub struct LoadPart {
 pub struct ScenarioFile {
     /// Its loads, at least one.
     pub loads: Vec<LoadPart>,
+    /// The target, where it is started for the run.
+    pub target: Option<TargetPart>,
     run: Vec<Given>,
 }
 
@@ -158,7 +164,7 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn file(&self, table: &DeTable<'_>) -> Result<ScenarioFile, Failure> {
-        let (mut run, mut loads) = (Vec::new(), None);
+        let (mut run, mut loads, mut target) = (Vec::new(), None, None);
         for (name, value) in table.iter() {
             let place = self.source.place(name.span().start);
             match (&**name.get_ref(), value.get_ref()) {
@@ -167,12 +173,16 @@ impl Reader<'_> {
                 (LOAD, other) => {
                     return Err(place.wrong(format!("load: expected a table [load], got {}", kind(other))));
                 }
+                (TARGET, DeValue::Table(table)) => target = Some(TargetPart::read(self, table, &place)?),
+                (TARGET, other) => {
+                    return Err(place.wrong(format!("target: expected a table [target], got {}", kind(other))));
+                }
                 (name, _) => match self.keys.named(name) {
                     Some(key) if key.is_of_run => run.push(self.given(key, place, value)?),
                     Some(_) => return Err(place.wrong(format!("'{name}' is a load's: write it below [load]"))),
                     None => {
                         let of_run = self.keys.all().iter().filter(|key| key.is_of_run).map(|key| &*key.name);
-                        return Err(keys::unknown(name, &place, std::iter::once(LOAD).chain(of_run)));
+                        return Err(keys::unknown(name, &place, [LOAD, TARGET].into_iter().chain(of_run)));
                     }
                 },
             }
@@ -182,7 +192,7 @@ impl Reader<'_> {
                 .place(0)
                 .wrong("expected a load, got none: write [load], and below it url = \"http://HOST:PORT/\"")
         })?;
-        Ok(ScenarioFile { loads, run })
+        Ok(ScenarioFile { loads, target, run })
     }
 
     fn loads(&self, list: &[Spanned<DeValue<'_>>]) -> Result<Vec<LoadPart>, Failure> {

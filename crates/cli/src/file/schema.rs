@@ -3,6 +3,7 @@
 //! It says which keys there are and what shape their values have; whether a text is a duration is said when it is read.
 
 use super::keys::{Key, Keys, Shape, URL};
+use super::target;
 use serde_json::{Map, Value, json};
 
 /// The schema as text.
@@ -19,6 +20,14 @@ fn schema(keys: &Keys) -> Value {
     run.insert(
         "load".to_owned(),
         json!({"description": "What load is put on; several are put on at the same time", "anyOf": [{"$ref": "#/$defs/load"}, loads]}),
+    );
+    let target: Map<String, Value> = target::KEYS
+        .iter()
+        .map(|(name, about)| ((*name).to_owned(), json!({"type": ["string", "number"], "description": about})))
+        .collect();
+    run.insert(
+        "target".to_owned(),
+        json!({"type": "object", "description": "A command that is started for the run", "properties": target, "required": ["command"], "additionalProperties": false}),
     );
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",

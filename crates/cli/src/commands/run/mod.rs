@@ -40,5 +40,6 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
     let load = file.arguments(part, &typed)?;
     let mut scenario = scenario_of(&load).map_err(blamed)?;
     ScenarioFile::weigh(part, &load, &mut scenario);
-    load::run_scenario(load, &scenario, &blamed)
+    let target = file.target.as_ref().map(|target| target.spec()).transpose()?;
+    load::run_scenario(load, &scenario, target.as_ref(), &blamed)
 }
