@@ -100,6 +100,18 @@ impl Failure {
         self
     }
 
+    /// What is said of it.
+    #[cfg(test)]
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// The same in other words.
+    pub fn worded(mut self, change: impl FnOnce(String) -> String) -> Self {
+        self.message = change(self.message);
+        self
+    }
+
     /// Says so on stderr, in one line, without what steers a terminal.
     pub fn show(&self) -> Exit {
         if self.exit != Exit::Fine {
@@ -122,6 +134,15 @@ impl From<session::RunError> for Failure {
         match error {
             session::RunError::Remote(error) => error.into(),
             session::RunError::Store(error) => error.into(),
+            error => Failure::could_not_run(error.to_string()),
+        }
+    }
+}
+
+impl From<session::target::TargetError> for Failure {
+    fn from(error: session::target::TargetError) -> Self {
+        match error {
+            session::target::TargetError::Group(session::MadeError::Journal(error)) => error.into(),
             error => Failure::could_not_run(error.to_string()),
         }
     }

@@ -42,7 +42,8 @@ use explain::{gives, waits, without_load};
 use facts::Facts;
 use history::History;
 use model::Recording;
-use model::finding::{About, Diagnosis, Explains, Finding, Loss, LossKind, Severity, Status};
+use model::event::TARGET_ENDED;
+use model::finding::{About, Diagnosis, Explains, Finding, Loss, LossKind, Severity, Standing, Status, WhatGives};
 use rule::{Bearing, Needs, Verdict};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -130,7 +131,7 @@ pub fn diagnose_with(recording: &Recording, history: &History) -> Diagnosis {
     let summary = summary::summary(&facts, &expectations);
     let gives = match has {
         Needs::Nothing => without_load::gives(&facts, &findings),
-        _ => gives::gives(&facts, &validity, &findings, &losses, &segments),
+        _ => ended(recording).unwrap_or_else(|| gives::gives(&facts, &validity, &findings, &losses, &segments)),
     };
     Diagnosis {
         validity,
@@ -156,6 +157,12 @@ fn judged_causes(facts: &Facts<'_>, has: Needs, missing: &str) -> (Vec<Loss>, Ve
     });
     let causes = causes.collect();
     (losses, causes)
+}
+
+/// That the target which the run had started ended by itself: whatever else was found is of a server that was not there.
+fn ended(recording: &Recording) -> Option<WhatGives> {
+    let event = recording.events.iter().find(|event| event.kind == TARGET_ENDED)?;
+    Some(WhatGives { standing: Standing::Gives, text: event.text.clone(), finding: None })
 }
 
 /// A finding of the target as far as there is a loss: above "info" only where there is one, and explaining only what is lost.

@@ -12,13 +12,16 @@ pub mod demo;
 pub mod embedded;
 pub mod experiment;
 pub mod importing;
+mod made;
 mod observation;
 pub mod observing;
 mod run;
+pub mod target;
 mod ticks;
 pub mod tls_matrix;
 mod watch;
 pub mod watching;
 mod without_load;
 
+pub use made::MadeError;
 pub use run::{Options, Outcome, RecordTo, RunError, Watch, run, run_on};

@@ -393,6 +393,9 @@ impl Session<'_> {
             self.recording.push_snapshot(self.snapshots, snapshot);
             self.snapshots += 1;
         }
+        if let Some(event) = self.watch.happened(tick.row.end_ns as i64) {
+            self.event(event);
+        }
         self.keep_samplers(tick.row.end_ns);
         self.give_up_if_hopeless(tick.row.end_ns, fleet);
         self.say_if_away(&tick.row);

@@ -12,6 +12,11 @@ pub trait Watch: Send {
     fn on_tick(&mut self, row: &Row, plan: &Plan);
     /// Something happened.
     fn on_event(&mut self, event: &Event);
+    /// What whoever started the run knows to have happened, such as that the target it started is gone; asked at each tick,
+    /// nanoseconds after the start. Each is told once.
+    fn happened(&mut self, _at_ns: i64) -> Option<Event> {
+        None
+    }
     /// The same tick with its histograms, before it is used again.
     fn on_interval(&mut self, _interval: &Interval<u32>, _plan: &Plan) {}
     /// Whether enough was seen: the run then ends as if it had been planned so.

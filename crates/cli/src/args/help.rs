@@ -70,6 +70,16 @@ pub(super) const HELPS: &[Help] = &[
         ],
     },
     Help {
+        path: &["run"],
+        most_used: &[],
+        examples: &[
+            ("plimsoll run FILE.toml", "what the file says"),
+            ("plimsoll run FILE.toml --explain", "what it would do, its limits and why"),
+            ("plimsoll run FILE.toml -d 5s -c 10", "shorter and smaller than the file says"),
+            ("plimsoll run --schema", "the keys of files, as a JSON Schema"),
+        ],
+    },
+    Help {
         path: &["serve"],
         most_used: &[],
         examples: &[

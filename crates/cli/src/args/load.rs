@@ -326,6 +326,13 @@ const EXCLUSIVE: &[&[&str]] = &[
     &["observe_at", "no_observe"],
 ];
 
+/// Whether something of an id has no effect, as others were given by whom it does not overrule: itself, or one that it
+/// cannot be used with.
+pub fn is_overruled(id: &str, by: &[String]) -> bool {
+    let is_by = |id: &str| by.iter().any(|given| given == id);
+    is_by(id) || EXCLUSIVE.iter().any(|group| group.contains(&id) && group.iter().any(|other| is_by(other)))
+}
+
 impl LoadArgs {
     /// Of flags that exclude each other, keeps the one on the command line and forgets those of the environment.
     /// clap's own conflicts would refuse a flag because of a variable, and flags win over variables. And keeps in mind

@@ -13,6 +13,7 @@ pub mod import;
 pub mod load;
 pub mod protocols;
 pub mod remote;
+pub mod run;
 pub mod runs;
 pub mod scenario;
 pub mod serve;
@@ -23,6 +24,7 @@ pub mod watch;
 
 use crate::exit::{Exit, Failure};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use environment::Environment;
 use std::ffi::OsString;
@@ -38,7 +40,8 @@ struct Cli {
 }
 
 /// How flags are given in the environment.
-const VARIABLES: &str = "Every flag can be given in the environment as PLIMSOLL_ and its name, such as PLIMSOLL_CONNECT_TIMEOUT=1s; flags win.";
+const VARIABLES: &str =
+    "Each flag can be set in the environment: PLIMSOLL_ and its name (PLIMSOLL_DURATION=5s). Flags win.";
 
 /// What is to be done.
 #[derive(Debug, Subcommand)]
@@ -51,6 +54,9 @@ pub enum Command {
     /// Find the highest load that a server carries within an objective, and what gives first beyond it
     #[command(after_help = VARIABLES)]
     Capacity(Box<capacity::CapacityArgs>),
+    /// Run a scenario file: the flags of load, kept and run again
+    #[command(after_help = VARIABLES)]
+    Run(Box<run::RunArgs>),
     /// Run a reference server to put load on
     #[command(after_help = VARIABLES)]
     Serve(Box<serve::ServeArgs>),
@@ -167,15 +173,70 @@ pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Parsed, Stoppe
 /// # Errors
 /// They are no arguments of `load`, in one sentence.
 pub fn load_of(words: impl IntoIterator<Item = String>) -> Result<load::LoadArgs, Failure> {
-    let words: Vec<OsString> =
-        ["plimsoll".to_owned(), "load".to_owned()].into_iter().chain(words).map(Into::into).collect();
-    match parse(words.into_iter()) {
+    let words: Vec<String> = words.into_iter().collect();
+    match parse(load_words(&words).into_iter()) {
         Ok(Parsed { command: Command::Load(load), .. }) => Ok(*load),
         Ok(_) | Err(Stopped::Asked(_) | Stopped::NoCommand(_)) => {
-            Err(Failure::usage("expected flags of 'plimsoll load' behind --, such as -H 'Name: value'"))
+            Err(Failure::usage("expected flags of 'plimsoll load', such as -H 'Name: value'"))
         }
         Err(Stopped::Wrong(failure)) => Err(failure),
     }
+}
+
+/// The definition of `load`, which no variable of the environment says anything to.
+pub fn load_definition() -> clap::Command {
+    let load = definition().get_subcommands().find(|command| command.get_name() == "load").cloned();
+    without_environment(load.unwrap_or_default())
+}
+
+/// What words behind `load` say, and nothing that the environment says.
+///
+/// # Errors
+/// They are no arguments of `load`, in one sentence.
+pub fn typed_to_load(words: &[String]) -> Result<ArgMatches, Failure> {
+    let all = ["load"].into_iter().chain(words.iter().map(String::as_str));
+    load_definition().try_get_matches_from(all).map_err(|error| match stopped(error, &load_words(words)) {
+        Stopped::Wrong(failure) => failure,
+        Stopped::Asked(_) | Stopped::NoCommand(_) => {
+            Failure::usage("expected arguments of 'plimsoll load', got none to run")
+        }
+    })
+}
+
+/// Ids of the flags of `load` that were typed behind it, or stand in the environment; and what the environment said.
+///
+/// # Errors
+/// They are no arguments of `load`, in one sentence.
+pub fn given_to_load(words: &[String]) -> Result<(Vec<String>, Environment), Failure> {
+    let definition = definition();
+    let words = load_words(words);
+    let matches = match definition.clone().try_get_matches_from(&words) {
+        Ok(matches) => matches,
+        Err(error) => match stopped(error, &words) {
+            Stopped::Wrong(failure) => return Err(failure),
+            Stopped::Asked(_) | Stopped::NoCommand(_) => {
+                return Err(Failure::usage("expected flags of 'plimsoll load' behind the file's name"));
+            }
+        },
+    };
+    let environment = Environment::of(&definition, &matches);
+    let Some((_, of_load)) = matches.subcommand() else { return Ok((Vec::new(), environment)) };
+    let is_given = |id: &&str| {
+        let source = of_load.value_source(id);
+        matches!(source, Some(ValueSource::CommandLine | ValueSource::EnvVariable))
+    };
+    // Groups of flags have ids too.
+    let ids: Vec<&str> = load_definition_ids(&definition);
+    Ok((ids.into_iter().filter(is_given).map(str::to_owned).collect(), environment))
+}
+
+fn load_definition_ids(definition: &clap::Command) -> Vec<&str> {
+    let load = definition.find_subcommand("load");
+    load.into_iter().flat_map(clap::Command::get_arguments).map(|arg| arg.get_id().as_str()).collect()
+}
+
+fn load_words(words: &[String]) -> Vec<OsString> {
+    ["plimsoll", "load"].into_iter().map(OsString::from).chain(words.iter().map(OsString::from)).collect()
 }
 
 impl Command {
@@ -185,6 +246,7 @@ impl Command {
             Command::Load(load) => load.output.quiet,
             Command::Capacity(capacity) => capacity.load.output.quiet,
             Command::Ab(ab) => ab.load.output.quiet,
+            Command::Run(run) => run.flags.iter().any(|word| matches!(&**word, "-q" | "--quiet")),
             _ => false,
         }
     }
@@ -192,7 +254,7 @@ impl Command {
 
 /// Whether a value stands on the command line and not only in the environment.
 fn is_on_command_line(matches: &ArgMatches, id: &str) -> bool {
-    matches.value_source(id) == Some(clap::parser::ValueSource::CommandLine)
+    matches.value_source(id) == Some(ValueSource::CommandLine)
 }
 
 fn stopped(error: clap::Error, arguments: &[OsString]) -> Stopped {
@@ -280,11 +342,12 @@ fn one_sentence(error: &clap::Error, arguments: &[OsString]) -> String {
 
 /// The command line as if no variable were set.
 fn without_variables(arguments: &[OsString]) -> Result<ArgMatches, clap::Error> {
-    fn bare(command: clap::Command) -> clap::Command {
-        // No variable has this name.
-        command.mut_args(|arg| if arg.get_env().is_some() { arg.env("") } else { arg }).mut_subcommands(bare)
-    }
-    bare(definition()).try_get_matches_from(arguments)
+    without_environment(definition()).try_get_matches_from(arguments)
+}
+
+fn without_environment(command: clap::Command) -> clap::Command {
+    // No variable has this name.
+    command.mut_args(|arg| if arg.get_env().is_some() { arg.env("") } else { arg }).mut_subcommands(without_environment)
 }
 
 fn exit_statuses() -> String {

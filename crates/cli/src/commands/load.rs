@@ -13,13 +13,24 @@ use model::error_kind::Phase;
 use model::plan::Address;
 use model::{ErrorKind, Plan, Scenario};
 use resolve::resolve;
+use session::target::{self, Target, TargetError};
 use session::tls_matrix::{MatrixError, tls_matrix};
 use session::{Options, Outcome, RecordTo};
 
 /// Puts load on, or says what would be put on.
-pub fn run(mut args: LoadArgs) -> Result<Exit, Failure> {
-    args.output.no_color |= std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+pub fn run(args: LoadArgs) -> Result<Exit, Failure> {
     let scenario = scenario_of(&args)?;
+    run_scenario(args, &scenario, None, &|failure| failure)
+}
+
+/// The same of a scenario; `blamed` says of what was written wrongly where that stands.
+pub fn run_scenario(
+    mut args: LoadArgs,
+    scenario: &Scenario,
+    target: Option<&target::Spec>,
+    blamed: &dyn Fn(Failure) -> Failure,
+) -> Result<Exit, Failure> {
+    args.output.no_color |= std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let output = &args.output;
     intervals::refuse_with_json(output.csv.as_deref(), What::Intervals, output.json)?;
     let mut observe_at = args.remote.observe_at()?;
@@ -36,10 +47,10 @@ pub fn run(mut args: LoadArgs) -> Result<Exit, Failure> {
                 "--expect and --expect-errors cannot be used with --tls-matrix: leave them out",
             ));
         }
-        return matrix(&scenario, output);
+        return matrix(scenario, output);
     }
     let host = super::host();
-    let mut resolved = resolve(&scenario, &host)?;
+    let mut resolved = resolve(scenario, &host).map_err(|error| blamed(error.into()))?;
     if observe_at.is_some() && !has_tcp_address(&resolved.plan) {
         return Err(Failure::usage(
             "--observe-at: expected a target with a TCP address, got unix sockets, which are on this machine: leave it out",
@@ -65,11 +76,20 @@ pub fn run(mut args: LoadArgs) -> Result<Exit, Failure> {
         observe_at,
         interrupted: interrupt::flag()?,
     };
+    let started = match target.map(|spec| Target::start(spec, &resolved.plan, &options.interrupted)).transpose() {
+        Err(TargetError::Interrupted) => return Ok(Exit::Interrupted),
+        started => started?,
+    };
+    shown.life = started.as_ref().map(Target::life);
     let outcome = session::run(resolved.plan, &options, &mut shown);
+    // Before the first signal ends this process at once.
+    let ended = started.map_or(Ok(()), Target::end);
     shown.clear();
     interrupt::end_at_once(&options.interrupted);
     let outcome = outcome?;
-    finish(&outcome, output, csv)
+    let exit = finish(&outcome, output, csv)?;
+    ended?;
+    Ok(exit)
 }
 
 fn has_tcp_address(plan: &Plan) -> bool {

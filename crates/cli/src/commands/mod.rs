@@ -19,6 +19,7 @@ mod load;
 mod man;
 mod output;
 mod report;
+mod run;
 mod runs;
 mod serve;
 mod watch;
@@ -35,6 +36,7 @@ pub fn run(command: Command) -> Result<Exit, Failure> {
         Command::Demo(args) => demo::run(&args),
         Command::Load(args) => load::run(*args),
         Command::Capacity(args) => capacity::run(&args),
+        Command::Run(args) => run::run(&args),
         Command::Runs(args) => runs::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Diagnose(args) => diagnose::run(&args),

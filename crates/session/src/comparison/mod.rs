@@ -9,9 +9,8 @@
 //!
 //! It does not run both sides at once: they would share the machine.
 
-use crate::confirm::ConfirmError;
-use crate::confirm::command::Started;
 use crate::run::{Options, Outcome, RecordTo, RunError, Watch, run};
+use crate::target::{self, Target, TargetError};
 use diagnose::comparison::{
     Comparison, Figures, Pairing, Quantity, SCHEMA, Seen, Side, Slice, differences, findings_seen,
 };
@@ -59,6 +58,8 @@ pub struct Spec {
     pub confidence: f64,
     /// What verdicts are about.
     pub declared: Vec<Quantity>,
+    /// The journal's folder, for servers that are started.
+    pub journal: PathBuf,
     /// Where the slices' recordings go; `None`: none is kept.
     pub folder: Option<PathBuf>,
 }
@@ -71,7 +72,7 @@ pub enum ComparisonError {
     Run(#[from] RunError),
     /// A side's command did not come up.
     #[error(transparent)]
-    Command(#[from] ConfirmError),
+    Target(#[from] TargetError),
     /// Nothing was answered at all.
     #[error("expected {target} to answer a request, got {why}: check what listens there")]
     Silent {
@@ -212,15 +213,21 @@ impl<'a> Bench<'a> {
             folder.join(format!("{number:03}-{}.{}", name.to_lowercase().replace(' ', "-"), store::EXTENSION))
         });
         let at_s = self.began.elapsed().as_secs_f64();
-        let started = arm.command.as_ref().map(|command| Started::start(command, &arm.plan)).transpose()?;
+        let target = arm.command.as_ref().map(|command| target::Spec::of_command(command, &spec.journal));
+        let interrupted = &self.options.interrupted;
+        let started = match target.map(|target| Target::start(&target, &arm.plan, interrupted)).transpose() {
+            Err(TargetError::Interrupted) => return Err(ComparisonError::Interrupted),
+            started => started?,
+        };
         let options = Options {
             record: file.clone().map_or(RecordTo::Nothing, RecordTo::File),
             driver_reason: arm.driver_reason.clone(),
             ..self.options.clone()
         };
         let outcome = run(arm.plan.clone(), &options, follow);
-        drop(started);
+        let ended = started.map_or(Ok(()), Target::end);
         let mut outcome = outcome?;
+        ended?;
         if let Some(error) = outcome.recording_error.take() {
             return Err(RunError::Store(error).into());
         }

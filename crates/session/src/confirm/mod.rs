@@ -4,20 +4,20 @@
 //! panic undoes it, and after a `kill -9` `plimsoll fault undo` does. The order within pairs alternates. A command is started
 //! anew for each run. Judged by `diagnose::experiment`. Nothing is changed but what was named or is the finding's own remedy.
 
-pub(crate) mod command;
 mod remedy;
 
 pub use remedy::{Toggle, cpu_limit_of, remedy_of};
 
+use crate::made::{Made, MadeError};
 use crate::run::{Options, Outcome, RecordTo, RunError, Watch, run};
-use command::Started;
+use crate::target::{self, Target, TargetError};
 use diagnose::experiment::{Arm, Claim, Confirmation, Pair};
-use fault::{ApplyError, Journal, JournalError, Live};
+use fault::Live;
 use model::LatencyKind;
 use model::finding::{Figure, Finding, ValidityState};
-use model::plan::{Address, Pace, Plan, Segment, Stop};
+use model::plan::{Pace, Plan, Segment, Stop};
 use model::recording::End;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -52,33 +52,15 @@ pub struct Spec {
 /// Why nothing was confirmed.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfirmError {
-    /// The remedy could not be made.
+    /// The remedy could not be made, or not be undone.
     #[error(transparent)]
-    Apply(#[from] ApplyError),
-    /// The journal cannot be kept.
-    #[error(transparent)]
-    Journal(#[from] JournalError),
-    /// The remedy could not be undone.
-    #[error("{what} was not undone ({why}): it stays in the journal, see `plimsoll fault list`")]
-    NotUndone {
-        /// What was changed.
-        what: String,
-        /// Why it is as it was changed.
-        why: String,
-    },
+    Made(#[from] MadeError),
     /// A run could not take place.
     #[error(transparent)]
     Run(#[from] RunError),
     /// The server's command did not come up.
-    #[error("expected '{command}' to listen at {address} within 10 s, but {why}: run it by hand")]
-    Command {
-        /// The command.
-        command: String,
-        /// Where it should have.
-        address: String,
-        /// What it did.
-        why: String,
-    },
+    #[error(transparent)]
+    Target(#[from] TargetError),
     /// Which process is to be changed is not known.
     #[error("expected to know the server's process, but {0}: name it with --pid")]
     NoProcess(String),
@@ -138,69 +120,26 @@ fn arm(
     options: &Options,
     follow: &mut dyn Follow,
 ) -> Result<Outcome, ConfirmError> {
-    let before = if with && !spec.toggle.is_of_process() { Some(Made::make(spec, None)?) } else { None };
-    let started = spec.command.as_ref().map(|command| Started::start(command, plan)).transpose()?;
-    let pid = started.as_ref().map(Started::pid).or(spec.pid);
-    let after = if with && spec.toggle.is_of_process() { Some(Made::make(spec, pid)?) } else { None };
+    let before = if with && !spec.toggle.is_of_process() { Some(make(spec, None)?) } else { None };
+    let target = spec.command.as_ref().map(|command| target::Spec::of_command(command, &spec.journal));
+    let started = target.map(|target| Target::start(&target, plan, &options.interrupted)).transpose()?;
+    let pid = started.as_ref().map(Target::pid).or(spec.pid);
+    let after = if with && spec.toggle.is_of_process() { Some(make(spec, pid)?) } else { None };
     let options = Options { record: RecordTo::Nothing, ..options.clone() };
     let outcome = run(plan.clone(), &options, follow);
     // Whatever came of the run, what was changed is put back first.
     let undone = [after, before].into_iter().flatten().try_for_each(Made::undo);
-    drop(started);
+    started.map_or(Ok(()), Target::end)?;
     undone?;
     Ok(outcome?)
 }
 
-/// A change that was made, and is undone when this is dropped.
-struct Made {
-    journal: PathBuf,
-    id: Option<u64>,
-}
-
-impl Made {
-    fn make(spec: &Spec, pid: Option<u32>) -> Result<Self, ConfirmError> {
-        let mut journal = Journal::open(&spec.journal)?;
-        let id = match &spec.toggle {
-            Toggle::Setting(setting) => {
-                let is_new =
-                    |open: &[fault::Entry], entry: &fault::Entry| open.iter().all(|other| other.id != entry.id);
-                let open = journal.entries().to_vec();
-                fault::apply(&mut journal, setting, &mut |_| {})?;
-                journal.entries().iter().find(|entry| is_new(&open, entry)).map(|entry| entry.id)
-            }
-            Toggle::Live(live) => fault::change(&mut journal, &of_process(live, pid)?, &mut |_| {})?,
-        };
-        Ok(Made { journal: spec.journal.clone(), id })
-    }
-
-    fn undo(mut self) -> Result<(), ConfirmError> {
-        let Some(id) = self.id.take() else { return Ok(()) };
-        undo(&self.journal, id)
-    }
-}
-
-impl Drop for Made {
-    fn drop(&mut self) {
-        // What cannot be undone here is in the journal, and another error is on its way.
-        if let Some(id) = self.id.take() {
-            let _ = undo(&self.journal, id);
-        }
-    }
-}
-
-fn undo(folder: &Path, id: u64) -> Result<(), ConfirmError> {
-    let mut journal = Journal::open(folder)?;
-    for undone in fault::undo_only(&mut journal, &[id], &mut |_| {})? {
-        if !undone.outcome.is_closed() {
-            let why = match undone.outcome {
-                fault::Outcome::Failed(error) => error.to_string(),
-                fault::Outcome::Foreign { found } => format!("somebody else has changed it to {found} since"),
-                _ => "it holds in another network namespace".to_owned(),
-            };
-            return Err(ConfirmError::NotUndone { what: undone.entry.what.name(), why });
-        }
-    }
-    Ok(())
+/// Makes the remedy.
+fn make(spec: &Spec, pid: Option<u32>) -> Result<Made, ConfirmError> {
+    Ok(match &spec.toggle {
+        Toggle::Setting(setting) => Made::setting(&spec.journal, setting)?,
+        Toggle::Live(live) => Made::live(&spec.journal, &of_process(live, pid)?)?,
+    })
 }
 
 /// The change of the process that serves now.
@@ -254,12 +193,4 @@ fn measured(outcome: &Outcome, claim: Claim) -> Arm {
     let figure = if claim == Claim::ResponseMeanUs { Figure::Response } else { Figure::Throughput };
     let is_disturbed = validity.figure(figure).is_some_and(|verdict| verdict.state == ValidityState::NotValid);
     Arm { value, lost_share, is_disturbed }
-}
-
-/// Where a plan's load goes first; `None` for unix sockets.
-pub(crate) fn address_of(plan: &Plan) -> Option<std::net::SocketAddr> {
-    plan.origins.iter().flat_map(|origin| &origin.addresses).find_map(|address| match address {
-        Address::Tcp(socket) => Some(*socket),
-        Address::Unix(_) => None,
-    })
 }

@@ -15,6 +15,7 @@ use model::Event;
 use model::hide;
 use model::plan::Plan;
 use model::recording::Row;
+use session::check::journal_folder;
 use session::comparison::{Arm, ComparisonError, Follow, Spec, compare};
 use session::{Options, RecordTo, Watch};
 use std::path::{Path, PathBuf};
@@ -65,9 +66,12 @@ pub fn run(mut args: AbArgs) -> Result<Exit, Failure> {
         observe_at: args.load.remote.observe_at()?,
         interrupted: interrupt::flag()?,
     };
+    let starts = a.command.is_some() || b.command.is_some();
+    let journal = if starts { journal_folder()? } else { PathBuf::new() };
     let spec = Spec {
         a,
         b,
+        journal,
         repeats: args.sides.repeats,
         slice: Duration::from_nanos(args.sides.slice),
         seed,

@@ -20,7 +20,7 @@ use model::secret::HIDDEN;
 use model::{Event, Recording};
 use session::check::journal_folder;
 use session::confirm::{ConfirmError, Follow, Spec, Toggle, confirm, cpu_limit_of, remedy_of};
-use session::{Options, RecordTo, Watch};
+use session::{MadeError, Options, RecordTo, Watch};
 use std::io::Write;
 use std::time::Duration;
 use store::Reader;
@@ -86,7 +86,7 @@ pub fn run(args: &ConfirmArgs) -> Result<Exit, Failure> {
         Ok(answer) => answer,
         Err(ConfirmError::Interrupted) => return Ok(Exit::Interrupted),
         Err(ConfirmError::Run(error)) => return Err(error.into()),
-        Err(ConfirmError::Journal(error)) => return Err(error.into()),
+        Err(ConfirmError::Made(MadeError::Journal(error))) => return Err(error.into()),
         Err(error) => return Err(Failure::could_not_run(error.to_string())),
     };
     pairs.0.clear();

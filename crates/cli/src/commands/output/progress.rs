@@ -9,6 +9,8 @@ use model::plain::plain;
 use model::plan::Plan;
 use model::recording::Row;
 use report::progress::{CLEAR, Progress};
+use session::target::Life;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Time between two draws of the live line.
@@ -31,6 +33,8 @@ pub struct Shown {
     outlet: Option<Outlet>,
     /// What stands before the live line, such as a step of a search.
     pub label: String,
+    /// Whether the target that was started for the run lives; taken when it has been said that it does not.
+    pub life: Option<Arc<Life>>,
 }
 
 impl Shown {
@@ -45,6 +49,7 @@ impl Shown {
             failed: 0,
             outlet: Outlet::start().ok().filter(|_| !quiet),
             label: String::new(),
+            life: None,
         }
     }
 
@@ -104,6 +109,12 @@ impl session::Watch for Shown {
     fn on_event(&mut self, event: &Event) {
         let text = format!("plimsoll: {}: {}", event.kind, event.text);
         self.say(&text);
+    }
+
+    fn happened(&mut self, at_ns: i64) -> Option<Event> {
+        let event = self.life.as_ref()?.event(at_ns)?;
+        self.life = None;
+        Some(event)
     }
 }
 

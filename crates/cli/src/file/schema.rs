@@ -1,0 +1,66 @@
+//! The JSON Schema of scenario files, made of the same keys as their reader: for editors, and for who writes files by program.
+//!
+//! It says which keys there are and what shape their values have; whether a text is a duration is said when it is read.
+
+use super::keys::{Key, Keys, Shape, URL};
+use super::target;
+use serde_json::{Map, Value, json};
+
+/// The schema as text.
+pub fn text() -> String {
+    format!("{:#}\n", schema(&Keys::new()))
+}
+
+fn schema(keys: &Keys) -> Value {
+    let of = |is_of_run| keys.all().iter().filter(move |key| key.is_of_run == is_of_run).map(property);
+    let mut load: Map<String, Value> = of(false).collect();
+    load.insert("name".to_owned(), json!({"type": "string", "description": "What the load is called in reports"}));
+    let mut run: Map<String, Value> = of(true).collect();
+    let loads = json!({"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/load"}});
+    run.insert(
+        "load".to_owned(),
+        json!({"description": "What load is put on; several are put on at the same time", "anyOf": [{"$ref": "#/$defs/load"}, loads]}),
+    );
+    let target: Map<String, Value> = target::KEYS
+        .iter()
+        .map(|(name, about)| ((*name).to_owned(), json!({"type": ["string", "number"], "description": about})))
+        .collect();
+    run.insert(
+        "target".to_owned(),
+        json!({"type": "object", "description": "A command that is started for the run", "properties": target, "required": ["command"], "additionalProperties": false}),
+    );
+    json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "plimsoll scenario file",
+        "type": "object",
+        "properties": run,
+        "required": ["load"],
+        "additionalProperties": false,
+        "$defs": {"load": {"type": "object", "properties": load, "required": [URL], "additionalProperties": false}},
+    })
+}
+
+fn property(key: &Key) -> (String, Value) {
+    let scalar = || match &key.values[..] {
+        [] => json!({"type": ["string", "number"]}),
+        values => json!({"enum": values}),
+    };
+    let list_of = |one: Value| json!({"anyOf": [one, {"type": "array", "items": one}]});
+    let mut schema = match key.shape {
+        Shape::Switch => json!({"type": "boolean"}),
+        Shape::OnOff => json!({"enum": ["on", "off", true, false]}),
+        Shape::One => scalar(),
+        Shape::Many if key.name == URL => {
+            let weighted = json!({
+                "type": "object",
+                "properties": {"url": {"type": "string"}, "weight": {"type": "number", "exclusiveMinimum": 0}},
+                "required": ["url"],
+                "additionalProperties": false,
+            });
+            list_of(json!({"anyOf": [{"type": "string"}, weighted]}))
+        }
+        Shape::Many => list_of(scalar()),
+    };
+    schema["description"] = Value::from(key.about.clone());
+    (key.name.clone(), schema)
+}
