@@ -15,7 +15,7 @@ pub mod slow;
 pub mod units;
 
 pub use load::workload::resp;
-pub use load::{expectation, hide, payload, plan, rate, scenario, secret, tls, workload};
+pub use load::{expectation, finding_expectation, hide, payload, phase, plan, rate, scenario, secret, tls, workload};
 pub use measured::{
     error_kind, event, head, histogram, integrity, interval, latency, outcomes, quantile, recording, request,
     run_requests, split, users,

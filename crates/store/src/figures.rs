@@ -6,6 +6,7 @@
 use model::error_kind::ErrorExample;
 use model::interval::{Counts, ErrorCounts, Gauges, Interval};
 use model::outcomes::OutcomeCounts;
+use model::phase::PHASES_MAX;
 use model::recording::{Part, Totals};
 use model::snapshot::{CpuTimes, Snapshot};
 use model::users::Users;
@@ -130,6 +131,7 @@ pub struct StoredTotals {
     users: Option<Users>,
     disturbed: Option<StoredPart>,
     in_windows: Option<StoredPart>,
+    phases: Vec<StoredPart>,
 }
 
 /// A part of a run without its histograms.
@@ -166,18 +168,20 @@ impl StoredPart {
 }
 
 /// The histograms of a run's totals, each set under the name of its part; of the whole there is none.
-pub fn latencies(totals: &Totals) -> Vec<(&'static str, &LatencySet<u64>)> {
-    let mut all = vec![("", &totals.sum.latency)];
-    all.extend(totals.disturbed.as_ref().map(|part| ("disturbed", &part.sum.latency)));
-    all.extend(totals.in_windows.as_ref().map(|part| ("in_windows", &part.sum.latency)));
+pub fn latencies(totals: &Totals) -> Vec<(String, &LatencySet<u64>)> {
+    let mut all = vec![(String::new(), &totals.sum.latency)];
+    all.extend(totals.disturbed.as_ref().map(|part| ("disturbed".to_owned(), &part.sum.latency)));
+    all.extend(totals.in_windows.as_ref().map(|part| ("in_windows".to_owned(), &part.sum.latency)));
+    all.extend(totals.phases.iter().enumerate().map(|(at, part)| (format!("phase-{at}"), &part.sum.latency)));
     all
 }
 
 /// The same, to be filled in.
-pub fn latencies_mut(totals: &mut Totals) -> Vec<(&'static str, &mut LatencySet<u64>)> {
-    let mut all = vec![("", &mut totals.sum.latency)];
-    all.extend(totals.disturbed.as_mut().map(|part| ("disturbed", &mut part.sum.latency)));
-    all.extend(totals.in_windows.as_mut().map(|part| ("in_windows", &mut part.sum.latency)));
+pub fn latencies_mut(totals: &mut Totals) -> Vec<(String, &mut LatencySet<u64>)> {
+    let mut all = vec![(String::new(), &mut totals.sum.latency)];
+    all.extend(totals.disturbed.as_mut().map(|part| ("disturbed".to_owned(), &mut part.sum.latency)));
+    all.extend(totals.in_windows.as_mut().map(|part| ("in_windows".to_owned(), &mut part.sum.latency)));
+    all.extend(totals.phases.iter_mut().enumerate().map(|(at, part)| (format!("phase-{at}"), &mut part.sum.latency)));
     all
 }
 
@@ -208,6 +212,7 @@ impl StoredTotals {
             users: totals.users,
             disturbed: totals.disturbed.as_deref().map(StoredPart::of),
             in_windows: totals.in_windows.as_deref().map(StoredPart::of),
+            phases: totals.phases.iter().map(StoredPart::of).collect(),
         }
     }
 
@@ -234,6 +239,9 @@ impl StoredTotals {
             self.figures.largest(),
             self.disturbed.as_ref().map_or(0, StoredPart::largest),
             self.in_windows.as_ref().map_or(0, StoredPart::largest),
+            self.phases.iter().map(StoredPart::largest).max().unwrap_or(0),
+            // More phases than a plan has would be memory for whoever wrote the file.
+            if self.phases.len() > PHASES_MAX { u64::MAX } else { 0 },
         ];
         if scalars.into_iter().any(is_absurd) {
             return Err("a figure of the totals is larger than can be".to_owned());
@@ -252,6 +260,7 @@ impl StoredTotals {
             users: self.users,
             disturbed: self.disturbed.map(StoredPart::into_part),
             in_windows: self.in_windows.map(StoredPart::into_part),
+            phases: self.phases.into_iter().map(|part| *part.into_part()).collect(),
             ..Totals::default()
         };
         totals.sum.start_ns = self.start_ns;

@@ -228,7 +228,7 @@ impl Writer {
             for kind in LatencyKind::ALL {
                 let histogram = latency.of(kind);
                 if !histogram.is_empty() {
-                    let name = histogram_name(part, kind);
+                    let name = histogram_name(&part, kind);
                     let body = blob(&mut self.encoder, histogram)?;
                     let fields = [Field::Text(name.as_bytes()), Field::Blob(body)];
                     let (id, checksum) = books.add("total_histogram", &fields);

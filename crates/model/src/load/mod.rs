@@ -3,8 +3,10 @@
 //! Its modules are reached from the root of the crate.
 
 pub mod expectation;
+pub mod finding_expectation;
 pub mod hide;
 pub mod payload;
+pub mod phase;
 pub mod plan;
 pub mod rate;
 pub mod scenario;

@@ -95,7 +95,7 @@ pub(crate) fn pack(
         for kind in LatencyKind::ALL {
             let histogram = latency.of(kind);
             if !histogram.is_empty() {
-                histograms.push((histogram_name(part, kind), encoder.encode(histogram)?.to_vec()));
+                histograms.push((histogram_name(&part, kind), encoder.encode(histogram)?.to_vec()));
             }
         }
     }
@@ -139,7 +139,7 @@ impl State {
         let histograms: Vec<(String, Vec<u8>)> = postcard::from_bytes(histograms).map_err(|error| error.to_string())?;
         for (part, latency) in latencies_mut(&mut totals) {
             for kind in LatencyKind::ALL {
-                let name = histogram_name(part, kind);
+                let name = histogram_name(&part, kind);
                 if let Some((_, body)) = histograms.iter().find(|(known, _)| *known == name) {
                     decode_into(body, latency.of_mut(kind)).map_err(|what| format!("{name}: {what}"))?;
                 }
