@@ -180,6 +180,8 @@ fn run_plan(workload: Workload, pace: Pace) -> Plan {
         reconnect: Backoff { first_ns: 5 * MS, max_ns: 50 * MS },
         give_up_ns: None,
         expectations: vec![],
+        finding_expectations: vec![],
+        phases: vec![],
         requests_per_connection: None,
         pipeline: 1,
         on_full: OnFull::Wait,

@@ -54,6 +54,7 @@ pub fn flag(field: Field) -> Cow<'static, str> {
         Field::Batch => "--batch",
         Field::ReceiveStamps => "--receive-stamps",
         Field::Tick => "--tick",
+        Field::Phase => "phase",
         Field::Seed => "--seed",
         Field::Insecure => "--insecure",
         Field::Ca => "--ca",

@@ -247,3 +247,88 @@ fn limits_are_a_control_group_that_is_gone_afterwards() {
     let open = finish(command(&["fault", "list"]).env("XDG_STATE_HOME", started.file._folder.path()));
     assert!(!open.stdout.contains("cgroup"), "{}", open.stdout);
 }
+
+/// A file of two phases against a server.
+fn phased(url: &str, expect: &str) -> File {
+    File::new(&format!(
+        "quiet = true\n[load]\nurl = \"{url}\"\nconnections = 2\nexpect = '''{expect}'''\n\
+         [[load.phase]]\nname = \"low\"\nrate = \"50/s\"\nfor = \"1s\"\nexpect = \"p50 < 20 s\"\n\
+         [[load.phase]]\nname = \"high\"\nramp = \"100/s..300/s\"\nfor = \"1s\"\n"
+    ))
+}
+
+#[test]
+fn phases_have_figures_and_expectations_of_their_own() {
+    let server = serve_http(&[]);
+    let folder = tempfile::tempdir().unwrap();
+    let record = folder.path().join("phases.plimsoll");
+    let record = record.to_str().unwrap();
+    let file = phased(&server.url, "rate < 100/s in phase \"high\", errors < 1 %");
+    let run = plimsoll(&["run", file.path(), "--json", "--record", record]);
+    // What is expected of the second phase cannot be met: it asks for 200 a second in the mean.
+    assert!(matches!(run.status, Some(3 | 4)), "{:?}\n{}", run.status, run.stderr);
+    let document = run.json();
+    let phases = document["phases"].as_array().unwrap();
+    let ended = |at: usize| phases[at]["requests"].as_u64().unwrap();
+    assert!((45..=55).contains(&ended(0)) && (185..=215).contains(&ended(1)), "{phases:?}");
+    assert_eq!((&phases[0]["to_s"], &phases[1]["from_s"]), (&serde_json::json!(1.0), &serde_json::json!(1.0)));
+    let expectations = document["expectations"].as_array().unwrap();
+    let state = |expected: &str| {
+        let found = expectations.iter().find(|one| one["expected"] == expected);
+        found.unwrap_or_else(|| panic!("{expected}: {expectations:?}"))["state"].as_str().unwrap().to_owned()
+    };
+    assert_ne!(state("rate < 100/s in phase \"high\""), "met");
+    assert_eq!(state("errors < 1 %"), "met");
+    assert_ne!(state("p50 < 20.0 s in phase \"low\""), "not-met");
+    let begins: Vec<&str> = document["events"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|event| event["kind"] == "phase")
+        .map(|event| event["text"].as_str().unwrap())
+        .collect();
+    assert_eq!(begins, ["phase \"low\" begins", "phase \"high\" begins"]);
+    // The recording says the same, in the same lines.
+    let again = plimsoll(&["report", record, "--json"]).json();
+    assert_eq!((&again["phases"], &again["expectations"]), (&document["phases"], &document["expectations"]));
+    let text = plimsoll(&["report", record]);
+    assert!(text.stdout.contains("\nPhases\n") && text.stdout.contains("  high"), "{}", text.stdout);
+}
+
+#[test]
+fn a_phase_that_was_not_reached_meets_nothing_and_typed_rates_take_their_place() {
+    let server = serve_http(&[]);
+    let file = phased(&server.url, "rate > 1/s in phase 'high'");
+    let run = plimsoll(&["run", file.path(), "--json", "--no-record", "-d", "1s"]);
+    run.assert_exit(3);
+    let phases = &run.json()["phases"];
+    assert_eq!((&phases[0]["is_reached"], &phases[1]["is_reached"]), (&true.into(), &false.into()), "{phases}");
+    let run = plimsoll(&[
+        "run",
+        file.path(),
+        "--json",
+        "--no-record",
+        "--rate",
+        "10/s",
+        "--expect",
+        "errors < 5 %",
+        "-d",
+        "1s",
+    ]);
+    run.assert_measured();
+    assert!(run.json().get("phases").is_none());
+}
+
+#[test]
+fn an_expectation_of_a_finding_is_judged_and_one_of_none_is_refused() {
+    let server = serve_http(&[]);
+    let load =
+        |expect: &str| plimsoll(&["load", &server.url, "-n", "50", "--json", "-q", "--no-record", "--expect", expect]);
+    let refused = load("findings excludes 'swap-trash'");
+    refused.assert_exit(2);
+    assert!(refused.stderr.contains("did you mean 'swap-thrash'?"), "{}", refused.stderr);
+    let included = load("findings includes 'swap-thrash'");
+    let state = &included.json()["expectations"][0];
+    assert!(matches!(state["state"].as_str(), Some("not-met" | "undetermined")), "{state}");
+    assert!(matches!(included.status, Some(3 | 4)), "{:?}", included.status);
+}

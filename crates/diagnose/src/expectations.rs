@@ -10,11 +10,14 @@
 
 use crate::facts::{Facts, Scope, percent};
 use crate::held;
-use model::LatencyKind;
 use model::expectation::{Expectation, Measure, Statistic, Time};
-use model::finding::{ExpectationState, Figure, Judgement, Validity, ValidityState};
+use model::finding::{ExpectationState, Figure, Finding, Judgement, Status, Validity, ValidityState};
+use model::finding_expectation::{FindingExpectation, FindingIs};
+use model::phase::LoadPhase;
 use model::plan::Pace;
+use model::recording::Part;
 use model::units::show_grouped;
+use model::{LatencyKind, LatencySet};
 
 /// Every expectation with its figure, in the order in which they were stated.
 pub(crate) fn judge(facts: &Facts<'_>, validity: &Validity) -> Vec<Judgement> {
@@ -29,6 +32,85 @@ pub(crate) fn judge(facts: &Facts<'_>, validity: &Validity) -> Vec<Judgement> {
         return half.into_iter().filter(|judgement| judgement.state != ExpectationState::Met).collect();
     }
     plan.expectations.iter().map(|expectation| one(facts, validity, expectation, true)).collect()
+}
+
+/// Every expectation of a phase, of one after the other.
+pub(crate) fn judge_phases(facts: &Facts<'_>, validity: &Validity) -> Vec<Judgement> {
+    let recording = facts.recording;
+    let phases = recording.plan.phases.iter().enumerate();
+    let of_phase = |(at, phase): (usize, &LoadPhase)| {
+        let part = recording.totals.phases.get(at);
+        let judged = |expectation: &Expectation| {
+            let got = part.map_or_else(
+                || Got { value: None, text: "the run did not reach it".to_owned(), is_bound: false },
+                |part| of_phase(part, expectation.measure),
+            );
+            let mut judgement = judgement(validity, expectation, true, got);
+            judgement.expected = format!("{expectation} in phase \"{}\"", phase.name);
+            judgement
+        };
+        phase.expectations.iter().map(judged).collect::<Vec<_>>()
+    };
+    phases.flat_map(of_phase).collect()
+}
+
+/// A figure of a phase: of the requests that ended in it.
+fn of_phase(part: &Part, measure: Measure) -> Got {
+    let counts = &part.sum.counts;
+    let bad = counts.failed.saturating_add(counts.dropped);
+    match measure {
+        Measure::Time { time, of } => {
+            let without = if time.is_of_requests() { bad } else { 0 };
+            time_of(&part.sum.latency, time, of, without)
+        }
+        Measure::Errors => {
+            let all = counts.ok.saturating_add(counts.carried_ok).saturating_add(bad);
+            share(bad, all, "requests that ended in it had no good reply")
+        }
+        Measure::Rate => {
+            let good = part.in_time.ok.saturating_add(part.in_time.carried_ok) as f64;
+            let rate = if part.measured_ns == 0 { 0.0 } else { good * 1e9 / part.measured_ns as f64 };
+            Got { value: Some(rate), text: format!("{} good replies", Measure::Rate.show(rate)), is_bound: false }
+        }
+        Measure::Connections => Got { value: None, text: "a phase has none of its own".to_owned(), is_bound: false },
+    }
+}
+
+/// Every expectation of a finding. One that could not be looked at is neither there nor absent.
+pub(crate) fn judge_findings(expectations: &[FindingExpectation], findings: &[Finding]) -> Vec<Judgement> {
+    expectations.iter().map(|expectation| of_finding(expectation, findings)).collect()
+}
+
+fn of_finding(expectation: &FindingExpectation, findings: &[Finding]) -> Judgement {
+    let finding = findings.iter().find(|finding| finding.id == expectation.id);
+    let share = finding.and_then(|finding| finding.explains).map_or(0.0, |explains| explains.share);
+    let is_supported = finding.is_some_and(|finding| finding.status == Status::Supported);
+    let holds = match expectation.is {
+        FindingIs::Excluded => !is_supported,
+        FindingIs::Included => is_supported,
+        FindingIs::Share { bound, limit } => bound.holds(if is_supported { share } else { 0.0 }, limit),
+    };
+    let (state, got) = match finding {
+        None => (ExpectationState::Undetermined, "this version does not judge it".to_owned()),
+        Some(finding) if finding.status == Status::NotObservable => {
+            (ExpectationState::Undetermined, format!("it could not be looked at: {}", finding.title))
+        }
+        Some(finding) => {
+            let got = match (is_supported, finding.explains) {
+                (true, Some(explains)) => format!("found, {} of the loss: {}", percent(explains.share), finding.title),
+                (true, None) => format!("found: {}", finding.title),
+                (false, _) => "not found".to_owned(),
+            };
+            (if holds { ExpectationState::Met } else { ExpectationState::NotMet }, got)
+        }
+    };
+    let value = match expectation.is {
+        FindingIs::Share { .. } if state != ExpectationState::Undetermined => {
+            Some(if is_supported { share } else { 0.0 })
+        }
+        _ => None,
+    };
+    Judgement { expected: expectation.to_string(), is_stated: true, state, got, value }
 }
 
 /// What a figure came to.
@@ -48,6 +130,10 @@ fn one(facts: &Facts<'_>, validity: &Validity, expectation: &Expectation, is_sta
         Measure::Rate => rate(facts, validity),
         Measure::Connections => connections(facts),
     };
+    judgement(validity, expectation, is_stated, got)
+}
+
+fn judgement(validity: &Validity, expectation: &Expectation, is_stated: bool, got: Got) -> Judgement {
     let holds = got.value.is_some_and(|value| expectation.bound.holds(value, expectation.limit));
     // What is at least so much is not shown to be below anything.
     let is_shown = !(got.is_bound && expectation.bound.is_upper());
@@ -86,7 +172,13 @@ fn scope<'a, 'r>(facts: &'a Facts<'r>, validity: &Validity) -> (&'a Scope<'r>, b
 
 fn of_time(facts: &Facts<'_>, validity: &Validity, time: Time, of: Statistic) -> Got {
     let (scope, is_quiet) = scope(facts, validity);
-    let (kind, latency) = (time.kind(), &scope.latency);
+    let without = if time.is_of_requests() { without_reply(facts, scope, is_quiet, time.kind()) } else { 0 };
+    time_of(&scope.latency, time, of, without)
+}
+
+/// A figure of a time, where so many requests that were due have none.
+fn time_of(latency: &LatencySet<u64>, time: Time, of: Statistic, without: u64) -> Got {
+    let kind = time.kind();
     let measure = Measure::Time { time, of };
     let there = latency.count(kind);
     let none = |text: &str| Got { value: None, text: text.to_owned(), is_bound: false };
@@ -100,7 +192,6 @@ fn of_time(facts: &Facts<'_>, validity: &Validity, time: Time, of: Statistic) ->
         }
         Statistic::Max => latency.max(kind),
         Statistic::Quantile(quantile) => {
-            let without = if time.is_of_requests() { without_reply(facts, scope, is_quiet, kind) } else { 0 };
             let rank = quantile * (there + without) as f64 / there as f64;
             if rank > 1.0 {
                 let share = there as f64 / (there + without) as f64;

@@ -127,7 +127,9 @@ pub fn diagnose_with(recording: &Recording, history: &History) -> Diagnosis {
         (rank(f.status), Reverse(severity), f.about == About::Target && !f.because_of.is_empty())
     });
     ledger::settle(&facts, of_time, &mut losses, &findings, slow.map(|(_, time)| time));
-    let expectations = expectations::judge(&facts, &validity);
+    let mut expectations = expectations::judge(&facts, &validity);
+    expectations.extend(expectations::judge_phases(&facts, &validity));
+    expectations.extend(expectations::judge_findings(&recording.plan.finding_expectations, &findings));
     let summary = summary::summary(&facts, &expectations);
     let gives = match has {
         Needs::Nothing => without_load::gives(&facts, &findings),

@@ -102,6 +102,8 @@ fn plan(workload: Workload) -> Plan {
             handshake_only: false,
         }),
         expectations: Vec::new(),
+        finding_expectations: Vec::new(),
+        phases: Vec::new(),
     }
 }
 

@@ -8,21 +8,79 @@ use crate::say::field::Field;
 use crate::say::words::{Words, words};
 use crate::workload::{Protocol, hold};
 use model::Scenario;
-use model::expectation::{Expectation, Measure, Time};
+use model::expectation::{Expectation, ExpectationError, Measure, Time};
+use model::finding_expectation::FindingExpectation;
+use model::phase::LoadPhase;
 use model::plan::Pace;
 
-/// The plan's expectations. Empty: nothing was said.
+/// What a plan expects. Empty: nothing was said.
+#[derive(Debug, Default)]
+pub(super) struct Expected {
+    /// Of the run's figures.
+    pub(super) of_run: Vec<Expectation>,
+    /// Of its findings.
+    pub(super) of_findings: Vec<FindingExpectation>,
+    /// The phases, each with what is expected of it.
+    pub(super) phases: Vec<LoadPhase>,
+}
+
+impl Expected {
+    /// Takes in a list; what names no phase is of `phase`, or of the run.
+    fn add(&mut self, text: &str, phase: Option<usize>) -> Result<(), ResolveError> {
+        let bad = |error: ExpectationError| ResolveError::bad_value(Field::Expect, error.expected, error.got);
+        if text.trim().is_empty() {
+            Expectation::list(text).map_err(bad)?;
+        }
+        for piece in text.split(',') {
+            if let Some(of_finding) = FindingExpectation::read(piece) {
+                if phase.is_some() {
+                    let expected = "a bound on a figure, as findings are of the whole run";
+                    return Err(ResolveError::bad_value(Field::Expect, expected, piece.trim()));
+                }
+                self.of_findings.push(of_finding.map_err(bad)?);
+                continue;
+            }
+            let (figure, named) = self.split_phase(piece)?;
+            let list = Expectation::list(figure).map_err(bad)?;
+            match named.or(phase) {
+                Some(at) => self.phases[at].expectations.extend(list),
+                None => self.of_run.extend(list),
+            }
+        }
+        Ok(())
+    }
+
+    /// `p99 < 50 ms in phase "hold"`.
+    fn split_phase<'t>(&self, piece: &'t str) -> Result<(&'t str, Option<usize>), ResolveError> {
+        let Some((figure, name)) = piece.split_once(" in phase ") else { return Ok((piece, None)) };
+        let name = name.trim().trim_matches(['"', '\'']);
+        let at = self.phases.iter().position(|phase| phase.name == name);
+        let known: Vec<String> = self.phases.iter().map(|phase| format!("\"{}\"", phase.name)).collect();
+        let expected = match known.is_empty() {
+            true => "a load that has phases".to_owned(),
+            false => format!("one of the phases {}", known.join(", ")),
+        };
+        let at = at.ok_or_else(|| ResolveError::bad_value(Field::Expect, expected, name))?;
+        Ok((figure, Some(at)))
+    }
+}
+
+/// The plan's expectations.
 pub(super) fn build(
     scenario: &Scenario,
     protocol: &dyn Protocol,
     has_tls: bool,
     pace: &Pace,
-) -> Result<Vec<Expectation>, ResolveError> {
-    let mut all = Vec::new();
+    phases: Vec<LoadPhase>,
+) -> Result<Expected, ResolveError> {
+    let mut expected = Expected { phases, ..Expected::default() };
     for text in &scenario.expect {
-        let list = Expectation::list(text).map_err(|e| ResolveError::bad_value(Field::Expect, e.expected, e.got))?;
-        all.extend(list);
+        expected.add(text, None)?;
     }
+    for (at, phase) in scenario.phases.iter().enumerate() {
+        phase.expect.iter().try_for_each(|text| expected.add(text, Some(at)))?;
+    }
+    let all = &mut expected.of_run;
     let is_of_errors = |expectation: &Expectation| expectation.measure == Measure::Errors;
     if let Some(text) = &scenario.expect_errors {
         if all.iter().any(is_of_errors) {
@@ -38,7 +96,8 @@ pub(super) fn build(
     if protocol.says_what_is_good(scenario) && !all.iter().any(is_of_errors) {
         all.push(Expectation::NO_ERRORS);
     }
-    for expectation in &all {
+    let of_phases = expected.phases.iter().flat_map(|phase| &phase.expectations);
+    for expectation in expected.of_run.iter().chain(of_phases) {
         let measure = expectation.measure;
         let missing: Option<Words> = match measure {
             Measure::Connections if !protocol.is_held() => Some("hold:// holds connections".into()),
@@ -55,7 +114,7 @@ pub(super) fn build(
             return Err(ResolveError::bad_value(Field::Expect, expected, measure));
         }
     }
-    Ok(all)
+    Ok(expected)
 }
 
 #[cfg(test)]
@@ -72,8 +131,16 @@ mod tests {
     fn check(change: impl FnOnce(&mut Scenario), protocol: &dyn Protocol, pace: &Pace, expected: &str) {
         let mut scenario = Scenario::default();
         change(&mut scenario);
-        let got = match build(&scenario, protocol, false, pace) {
-            Ok(all) => all.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
+        let phases = crate::pace::phases::phases(&scenario, 0);
+        let got = match build(&scenario, protocol, false, pace, phases) {
+            Ok(Expected { of_run, of_findings, phases }) => {
+                let of_run = of_run.iter().map(ToString::to_string);
+                let of_phases = phases
+                    .iter()
+                    .flat_map(|phase| phase.expectations.iter().map(|one| format!("{one} in {}", phase.name)));
+                let all = of_run.chain(of_findings.iter().map(ToString::to_string)).chain(of_phases);
+                all.collect::<Vec<_>>().join(", ")
+            }
             Err(error) => error.to_string(),
         };
         assert_eq!(got, expected);
@@ -101,6 +168,34 @@ mod tests {
             },
             "errors < 1 %",
         );
+    }
+
+    #[test]
+    fn phases_and_findings_have_expectations_of_their_own() {
+        use model::phase::PhaseAsked;
+        use model::plan::Segment;
+        let with = |run: &str, of_phase: &str| {
+            let (run, of_phase) = (run.to_owned(), of_phase.to_owned());
+            move |s: &mut Scenario| {
+                let segment = Segment { from_per_s: 1.0, to_per_s: 1.0, for_ns: 1_000_000_000 };
+                s.expect = vec![run];
+                let expect = if of_phase.is_empty() { Vec::new() } else { vec![of_phase] };
+                s.phases = vec![PhaseAsked { name: "hold".to_owned(), segment, expect }];
+            }
+        };
+        let http = |change, expected: &str| check(change, &HttpProtocol, &CLOSED, expected);
+        let all = "p99 < 5ms in phase \"hold\", findings excludes 'swap-thrash', rate > 1/s, share of 'x' < 10 %";
+        http(
+            with(all, "errors < 1 %"),
+            "rate > 1.00/s, findings excludes \"swap-thrash\", share of \"x\" < 10.0 %, p99 < 5.00 ms in hold, errors < 1 % in hold",
+        );
+        http(with("p99 < 5ms in phase \"spike\"", ""), "expect: expected one of the phases \"hold\", got 'spike'");
+        http(
+            with("p99 < 5ms", "findings excludes 'x'"),
+            "expect: expected a bound on a figure, as findings are of the whole run, got 'findings excludes \\'x\\''",
+        );
+        let none = |s: &mut Scenario| s.expect = vec!["p99 < 5ms in phase hold".to_owned()];
+        check(none, &HttpProtocol, &CLOSED, "expect: expected a load that has phases, got 'hold'");
     }
 
     #[test]

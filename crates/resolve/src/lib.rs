@@ -77,6 +77,8 @@ impl Choice {
 pub fn resolve(scenario: &Scenario, host: &dyn Host) -> Result<Resolved, ResolveError> {
     let machine = host.machine();
     let mut choices = Vec::new();
+    let with_profile = pace::phases::as_profile(scenario, &mut choices)?;
+    let scenario: &Scenario = &with_profile;
     let asked = take_apart(scenario)?;
     let protocol = one_protocol(&asked)?;
     let first = &asked[0];
@@ -105,7 +107,9 @@ pub fn resolve(scenario: &Scenario, host: &dyn Host) -> Result<Resolved, Resolve
         (None, None) => pace::pace(scenario, &stop, warmup_ns)?,
     };
 
-    let expectations = expectations::build(scenario, protocol, first.parsed.has_tls(), &pace)?;
+    let phases = pace::phases::phases(scenario, warmup_ns);
+    let expected = expectations::build(scenario, protocol, first.parsed.has_tls(), &pace, phases)?;
+    let expectations::Expected { of_run: expectations, of_findings: finding_expectations, phases } = expected;
 
     let tls = match first.parsed.has_tls() {
         true => {
@@ -170,6 +174,8 @@ pub fn resolve(scenario: &Scenario, host: &dyn Host) -> Result<Resolved, Resolve
         seed: scenario.seed.unwrap_or_else(|| host.random_seed()),
         tls,
         expectations,
+        finding_expectations,
+        phases,
     };
     let mut warnings = warnings::find(&plan, scenario, &asked, &unused, &machine);
     warnings.append(&mut fallbacks);

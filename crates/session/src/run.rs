@@ -4,6 +4,8 @@
 //! recording and shows progress. It never blocks a worker. A recording that can no longer be written is given up with
 //! its reason; the run goes on and is reported from memory.
 
+mod remarks;
+
 use crate::observation::{Here, Off};
 use crate::ticks::{Ticks, add_to_totals};
 pub use crate::watch::Watch;
@@ -11,13 +13,13 @@ use diagnose::history::History;
 use diagnose::split::Joiner;
 use engine::link::Tally;
 use engine::{Fleet, Message, StartError};
-use model::limits::GONE_NS;
 use model::plan::Plan;
 use model::recording::{Capsule, End, Recording, Row, Tick};
-use model::units::{show_duration_ns, show_grouped};
+use model::units::show_duration_ns;
 use model::users::Users;
 use model::{Event, Snapshot};
 use observe::{Extent, FOLLOW_NICE, Observation};
+use remarks::Away;
 use remote::{Elsewhere, ObserveAt, RemoteError};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -196,15 +198,6 @@ const WHOLE_AGAIN_NS: u64 = 100_000_000;
 /// Time after which a recording is told anew how the samplers fare, nanoseconds.
 const SAMPLERS_EVERY_NS: u64 = 10_000_000_000;
 
-/// A target that takes no connections.
-#[derive(Clone, Copy, Default)]
-struct Away {
-    since_ns: u64,
-    /// Connections that it was asked for meanwhile.
-    asked: u64,
-    is_said: bool,
-}
-
 struct Session<'a> {
     recording: Recording,
     /// All that was read so far; the recording keeps only some snapshots.
@@ -376,6 +369,11 @@ impl Session<'_> {
         self.mark(&mut tick.row, snapshot.as_ref());
         let (warmup_ns, is_ramp_warmup) = (self.recording.plan.warmup_ns, self.recording.plan.is_ramp_warmup());
         add_to_totals(&mut self.recording.totals, &tick, warmup_ns, is_ramp_warmup);
+        let Recording { totals, plan, .. } = &mut self.recording;
+        if let Some(part) = totals.add_to_phase(&plan.phases, &tick.row) {
+            part.sum.latency.add(&tick.sum.latency);
+        }
+        self.say_if_phase_begins(&tick.row);
         self.recording.timeline.push(tick.row);
         self.recording.requests.push(tick.sum.sequence, tick.row.counts.requests(), &tick.sum.requests);
         if diagnose::slow::is_last_slow(self.recording.timeline.rows()) {
@@ -439,52 +437,6 @@ impl Session<'_> {
             self.append(|writer| writer.keep_samplers(&samplers));
             self.recording.samplers = samplers;
         }
-    }
-
-    /// Ends a run whose target was never there. Once something has connected, what comes later may heal.
-    fn give_up_if_hopeless(&mut self, now_ns: u64, fleet: &Fleet) {
-        let Some(give_up_ns) = self.recording.plan.give_up_ns else { return };
-        if now_ns < give_up_ns || self.recording.has_connected() || fleet.control().is_stopped() {
-            return;
-        }
-        fleet.control().stop();
-        let after = show_duration_ns(give_up_ns as f64);
-        let text = format!("nothing had connected within {after}, so the run was given up (--give-up)");
-        self.event(Event::new(i64::try_from(now_ns).unwrap_or(i64::MAX), model::event::GAVE_UP, text));
-    }
-
-    /// Says of a target that is gone for long that the run goes on, where nothing but a count ends it, and when it is back.
-    fn say_if_away(&mut self, row: &Row) {
-        let at_ns = i64::try_from(row.end_ns).unwrap_or(i64::MAX);
-        if !row.is_nobody_there() {
-            if let Some(Away { since_ns, is_said: true, .. }) = self.away.take() {
-                let after = show_duration_ns(row.start_ns.saturating_sub(since_ns) as f64);
-                let text = format!("connections are taken again, after {after} without any");
-                self.event(Event::new(at_ns, model::event::TARGET_BACK, text));
-            }
-            return;
-        }
-        let away = self.away.get_or_insert(Away { since_ns: row.start_ns, ..Away::default() });
-        away.asked = away.asked.saturating_add(row.counts.connect_failed);
-        let Away { since_ns, asked, is_said } = *away;
-        let Some(requests) =
-            self.recording.plan.stop.requests.filter(|_| self.recording.plan.stop.duration_ns.is_none())
-        else {
-            return;
-        };
-        let is_long = asked > 0 && row.end_ns.saturating_sub(since_ns) >= GONE_NS;
-        if is_said || !is_long || !self.recording.has_connected() {
-            return;
-        }
-        self.away = Some(Away { since_ns, asked, is_said: true });
-        let text = format!(
-            "nobody has taken a connection for {}: the run goes on until its {} {}s are done, for the target may come back; \
-             Ctrl-C ends it with its report, and -d bounds it",
-            show_duration_ns(GONE_NS as f64),
-            show_grouped(requests),
-            self.recording.plan.unit()
-        );
-        self.event(Event::new(at_ns, model::event::TARGET_AWAY, text));
     }
 
     /// Says of a tick what disturbed the generator in it, and whether the observer's probes had a window in it.

@@ -37,6 +37,8 @@ pub(crate) fn plan_without_load(name: String, interval_ns: u64) -> Plan {
         give_up_ns: None,
         after_ns: 0,
         expectations: Vec::new(),
+        finding_expectations: Vec::new(),
+        phases: Vec::new(),
         requests_per_connection: None,
         pipeline: 1,
         on_full: OnFull::Wait,

@@ -7,6 +7,7 @@ use model::entries::ENTRIES_MAX;
 use model::error_kind::ErrorExample;
 use model::interval::{Counts, ErrorCounts, Gauges, Interval};
 use model::outcomes::OutcomeCounts;
+use model::phase::PHASES_MAX;
 use model::recording::{Part, Totals};
 use model::snapshot::{CpuTimes, Snapshot};
 use model::users::Users;
@@ -165,6 +166,7 @@ pub struct StoredTotals {
     users: Option<Users>,
     disturbed: Option<StoredPart>,
     in_windows: Option<StoredPart>,
+    phases: Vec<StoredPart>,
 }
 
 /// A part of a run without its histograms.
@@ -209,6 +211,9 @@ pub fn histograms(totals: &Totals) -> Vec<(String, &Histogram<u64>)> {
         let Some(sum) = sum else { continue };
         all.extend(LatencyKind::ALL.map(|kind| (format!("{part}{}", kind.name()), sum.latency.of(kind))));
     }
+    for (at, part) in totals.phases.iter().enumerate() {
+        all.extend(LatencyKind::ALL.map(|kind| (format!("phase-{at}.{}", kind.name()), part.sum.latency.of(kind))));
+    }
     all.extend(totals.sum.entries.iter().enumerate().map(|(place, entry)| (entry_name(place), &entry.response)));
     all
 }
@@ -229,6 +234,10 @@ pub fn histograms_mut(totals: &mut Totals) -> Vec<(String, &mut Histogram<u64>)>
     for (part, latency) in parts {
         let Some(latency) = latency else { continue };
         all.extend(latency.each_mut().map(|(kind, histogram)| (format!("{part}{}", kind.name()), histogram)));
+    }
+    for (at, part) in totals.phases.iter_mut().enumerate() {
+        let latency = part.sum.latency.each_mut();
+        all.extend(latency.map(|(kind, histogram)| (format!("phase-{at}.{}", kind.name()), histogram)));
     }
     all.extend(entries.iter_mut().enumerate().map(|(place, entry)| (entry_name(place), &mut entry.response)));
     all
@@ -261,6 +270,7 @@ impl StoredTotals {
             users: totals.users,
             disturbed: totals.disturbed.as_deref().map(StoredPart::of),
             in_windows: totals.in_windows.as_deref().map(StoredPart::of),
+            phases: totals.phases.iter().map(StoredPart::of).collect(),
         }
     }
 
@@ -287,6 +297,9 @@ impl StoredTotals {
             self.figures.largest(),
             self.disturbed.as_ref().map_or(0, StoredPart::largest),
             self.in_windows.as_ref().map_or(0, StoredPart::largest),
+            self.phases.iter().map(StoredPart::largest).max().unwrap_or(0),
+            // More phases than a plan has would be memory for whoever wrote the file.
+            if self.phases.len() > PHASES_MAX { u64::MAX } else { 0 },
         ];
         if scalars.into_iter().any(is_absurd) {
             return Err("a figure of the totals is larger than can be".to_owned());
@@ -305,6 +318,7 @@ impl StoredTotals {
             users: self.users,
             disturbed: self.disturbed.map(StoredPart::into_part),
             in_windows: self.in_windows.map(StoredPart::into_part),
+            phases: self.phases.into_iter().map(|part| *part.into_part()).collect(),
             ..Totals::default()
         };
         totals.sum.start_ns = self.start_ns;

@@ -10,6 +10,7 @@ use crate::merging::packed::MergedTick;
 use crate::merging::state::State;
 use crate::reader::{Reader, fields, into_text, json};
 use crate::rows::{Table, Value};
+use model::phase::phase_of;
 use model::recording::{Recording, Row, Totals};
 use model::{Histogram, LatencyKind};
 use std::collections::BTreeMap;
@@ -69,6 +70,7 @@ impl Reader {
             totals.sum.gauges = recording.timeline.rows().last().map_or(totals.sum.gauges, |row| row.gauges);
         }
         let (mut all, mut disturbed, mut in_windows) = (Rows::default(), Rows::default(), Rows::default());
+        let mut phases: BTreeMap<u64, usize> = BTreeMap::new();
         while let Some((number, row, figures)) = ticks.next_with_figures()? {
             all.insert(number);
             let counts = if row.end_ns <= recording.plan.warmup_ns { row.counts.of_requests() } else { row.counts };
@@ -91,6 +93,9 @@ impl Reader {
                     rows.insert(number);
                 }
             }
+            if totals.add_to_phase(&recording.plan.phases, &row).is_some() {
+                phases.extend(phase_of(&recording.plan.phases, &row).map(|at| (number, at)));
+            }
         }
         let tick_ns = recording.plan.tick_ns;
         let add = |totals: &mut Totals, tick: u64, known: LatencyKind, body: &[u8]| {
@@ -102,6 +107,7 @@ impl Reader {
                     .as_mut()
                     .filter(|_| in_windows.contains(&tick) && LatencyKind::OF_WINDOWS.contains(&known))
                     .map(|part| &mut part.sum),
+                phases.get(&tick).and_then(|at| totals.phases.get_mut(*at)).map(|part| &mut part.sum),
             ];
             for sum in into.into_iter().flatten() {
                 // It was checked for the whole, and the parts hold less.

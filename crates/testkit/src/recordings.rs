@@ -60,6 +60,8 @@ pub fn plan(workload: Workload, origins: Vec<Origin>) -> Plan {
         give_up_ns: None,
         after_ns: 0,
         expectations: Vec::new(),
+        finding_expectations: Vec::new(),
+        phases: Vec::new(),
         requests_per_connection: None,
         pipeline: 1,
         on_full: OnFull::Wait,

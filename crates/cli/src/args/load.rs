@@ -53,7 +53,7 @@ pub struct LoadArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Expected (exit status 3 where it is not met)")]
 pub struct ExpectArgs {
-    /// Bounds on figures, such as 'p99 < 50 ms, errors < 0.1 %, rate > 1k/s'; also mean, max, and of service, first-byte, connect or tls, such as 'connect p99 < 5 ms'; with hold:// connections; may be repeated [default: half of the requests succeed]
+    /// Bounds on figures, such as 'p99 < 50 ms, errors < 0.1 %, rate > 1k/s'; also mean, max, and of service, first-byte, connect or tls, such as 'connect p99 < 5 ms'; with hold:// connections; 'findings excludes swap-thrash'; may be repeated [default: half of the requests succeed]
     #[arg(long, value_name = "LIST", env = "PLIMSOLL_EXPECT")]
     pub expect: Vec<String>,
     /// How many requests may have no good reply, such as 'below 1 %', none or any [default: none with --expect-status, --expect-body and --expect-body-sha256]

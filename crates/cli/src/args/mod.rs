@@ -13,7 +13,6 @@ pub mod import;
 pub mod load;
 pub mod protocols;
 pub mod remote;
-pub mod run;
 pub mod runs;
 pub mod scenario;
 pub mod serve;
@@ -23,6 +22,7 @@ mod values;
 pub mod watch;
 
 use crate::exit::{Exit, Failure};
+use crate::file::RunArgs;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -56,7 +56,7 @@ pub enum Command {
     Capacity(Box<capacity::CapacityArgs>),
     /// Run a scenario file: the flags of load, kept and run again
     #[command(after_help = VARIABLES)]
-    Run(Box<run::RunArgs>),
+    Run(Box<RunArgs>),
     /// Run a reference server to put load on
     #[command(after_help = VARIABLES)]
     Serve(Box<serve::ServeArgs>),

@@ -51,6 +51,7 @@ pub fn run_scenario(
     }
     let host = super::host();
     let mut resolved = resolve(scenario, &host).map_err(|error| blamed(error.into()))?;
+    known_findings(&resolved.plan).map_err(blamed)?;
     if observe_at.is_some() && !has_tcp_address(&resolved.plan) {
         return Err(Failure::usage(
             "--observe-at: expected a target with a TCP address, got unix sockets, which are on this machine: leave it out",
@@ -90,6 +91,16 @@ pub fn run_scenario(
     let exit = finish(&outcome, output, csv)?;
     ended?;
     Ok(exit)
+}
+
+/// Refuses an expectation of a finding that nobody could ever find.
+fn known_findings(plan: &Plan) -> Result<(), Failure> {
+    let Some(wrong) = plan.finding_expectations.iter().find(|one| !diagnose::ids().any(|id| id == one.id)) else {
+        return Ok(());
+    };
+    let nearest = diagnose::ids().min_by_key(|id| strsim::levenshtein(id, &wrong.id)).unwrap_or_default();
+    let got = &wrong.id;
+    Err(Failure::usage(format!("--expect: expected the id of a finding, got '{got}': did you mean '{nearest}'?")))
 }
 
 fn has_tcp_address(plan: &Plan) -> bool {

@@ -7,7 +7,9 @@
 //!
 //! Not read here: what a text means, which is clap's and `resolve`'s to say. Costs some milliseconds before the run.
 
+mod args;
 mod keys;
+mod phase;
 mod place;
 mod reference;
 pub mod schema;
@@ -21,8 +23,11 @@ use place::Source;
 use reference::Lookup;
 use target::TargetPart;
 
-use crate::args::{self, load::LoadArgs};
+pub use args::RunArgs;
+
+use crate::args::load::LoadArgs;
 use crate::exit::Failure;
+use model::phase::PhaseAsked;
 use std::path::Path;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -33,6 +38,8 @@ const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 const LOAD: &str = "load";
 /// The table of the target.
 const TARGET: &str = "target";
+/// The tables of a load's phases.
+const PHASE: &str = "phase";
 /// The key of a load's own name.
 const NAME: &str = "name";
 /// A share among URLs.
@@ -56,6 +63,7 @@ pub struct LoadPart {
     given: Vec<Given>,
     /// The shares of its URLs, in their order.
     weights: Vec<f64>,
+    phases: Vec<PhaseAsked>,
 }
 
 /// A scenario file as it was read.
@@ -103,12 +111,12 @@ impl ScenarioFile {
     /// # Errors
     /// They contradict each other, or cannot be read.
     pub fn arguments(&self, load: &LoadPart, typed: &[String]) -> Result<LoadArgs, Failure> {
-        let (typed_or_set, environment) = args::given_to_load(typed)?;
+        let (typed_or_set, environment) = crate::args::given_to_load(typed)?;
         let given = self.run.iter().chain(&load.given);
-        let kept = given.filter(|given| !args::load::is_overruled(&given.key.id, &typed_or_set));
+        let kept = given.filter(|given| !crate::args::load::is_overruled(&given.key.id, &typed_or_set));
         let words: Vec<String> =
             kept.flat_map(|given| given.words.iter().cloned()).chain(typed.iter().cloned()).collect();
-        args::load_of(words).map_err(|failure| self.placed(load, failure.of(&environment)))
+        crate::args::load_of(words).map_err(|failure| self.placed(load, failure.of(&environment)))
     }
 
     /// A failure that names flags, with the place of the first that stands in the file, and under the key's name there.
@@ -117,12 +125,18 @@ impl ScenarioFile {
         failure.worded(|message| placed(&message, &given, &load.place))
     }
 
-    /// Gives the URLs of a load the shares they have in the file, if they are the file's.
-    pub fn weigh(load: &LoadPart, args: &LoadArgs, scenario: &mut model::Scenario) {
+    /// Gives a scenario what a load says in the file and no flag could: the shares of its URLs, and phases; each where nothing
+    /// that was typed or stands in the environment takes its place.
+    pub fn complete(load: &LoadPart, args: &LoadArgs, scenario: &mut model::Scenario) {
         let of_file = load.given.iter().find(|given| given.key.name == URL);
         // Those that were typed win, and have no share.
         if of_file.is_some_and(|given| given.words == args.place.url) {
             scenario.urls.iter_mut().zip(&load.weights).for_each(|(url, weight)| url.weight = *weight);
+        }
+        let says_rate = |given: &Given| ["rate", "ramp", "steps"].contains(&&*given.key.name);
+        // A rate of the file beside its phases is a mistake, which the plan says.
+        if scenario.profile.is_empty() || load.given.iter().any(says_rate) {
+            scenario.phases.clone_from(&load.phases);
         }
     }
 }
@@ -207,10 +221,12 @@ impl Reader<'_> {
     }
 
     fn load(&self, table: &DeTable<'_>, place: &Place) -> Result<LoadPart, Failure> {
-        let mut load = LoadPart { name: None, place: place.clone(), given: Vec::new(), weights: Vec::new() };
+        let mut load =
+            LoadPart { name: None, place: place.clone(), given: Vec::new(), weights: Vec::new(), phases: Vec::new() };
         for (name, value) in table.iter() {
             let place = self.source.place(name.span().start);
             match &**name.get_ref() {
+                PHASE => load.phases = phase::read(self, value)?,
                 NAME => load.name = Some(self.text(NAME, value)?.0),
                 name => match self.keys.named(name) {
                     Some(key) if key.is_of_run => {
@@ -224,7 +240,7 @@ impl Reader<'_> {
                     Some(key) => load.given.push(self.given(key, place, value)?),
                     None => {
                         let of_load = self.keys.all().iter().filter(|key| !key.is_of_run).map(|key| &*key.name);
-                        return Err(keys::unknown(name, &place, std::iter::once(NAME).chain(of_load)));
+                        return Err(keys::unknown(name, &place, [NAME, PHASE].into_iter().chain(of_load)));
                     }
                 },
             }

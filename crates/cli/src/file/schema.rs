@@ -3,7 +3,7 @@
 //! It says which keys there are and what shape their values have; whether a text is a duration is said when it is read.
 
 use super::keys::{Key, Keys, Shape, URL};
-use super::target;
+use super::{phase, target};
 use serde_json::{Map, Value, json};
 
 /// The schema as text.
@@ -15,6 +15,7 @@ fn schema(keys: &Keys) -> Value {
     let of = |is_of_run| keys.all().iter().filter(move |key| key.is_of_run == is_of_run).map(property);
     let mut load: Map<String, Value> = of(false).collect();
     load.insert("name".to_owned(), json!({"type": "string", "description": "What the load is called in reports"}));
+    load.insert("phase".to_owned(), phases());
     let mut run: Map<String, Value> = of(true).collect();
     let loads = json!({"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/load"}});
     run.insert(
@@ -38,6 +39,23 @@ fn schema(keys: &Keys) -> Value {
         "additionalProperties": false,
         "$defs": {"load": {"type": "object", "properties": load, "required": [URL], "additionalProperties": false}},
     })
+}
+
+fn phases() -> Value {
+    let of = |(name, about): &(&str, &str)| {
+        let shape = match *name {
+            "expect" => json!({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}),
+            "name" => json!({"type": "string"}),
+            _ => json!({"type": ["string", "number"]}),
+        };
+        let mut shape = shape;
+        shape["description"] = Value::from(*about);
+        ((*name).to_owned(), shape)
+    };
+    let properties: Map<String, Value> = phase::KEYS.iter().map(of).collect();
+    let one =
+        json!({"type": "object", "properties": properties, "required": ["name", "for"], "additionalProperties": false});
+    json!({"type": "array", "description": "Rates one after another, each with a name and figures of its own", "items": one})
 }
 
 fn property(key: &Key) -> (String, Value) {

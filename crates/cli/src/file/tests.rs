@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot set up is a test that fails")]
 
 use super::*;
+use crate::args;
 use crate::args::scenario::scenario_of;
 use model::Scenario;
 use proptest::prelude::*;
@@ -19,7 +20,7 @@ fn scenario(text: &str, typed: &[&str], lookup: Lookup<'_>) -> Result<Scenario, 
     let typed: Vec<String> = typed.iter().map(|word| (*word).to_owned()).collect();
     let args = file.arguments(load, &typed)?;
     let mut scenario = scenario_of(&args).map_err(|failure| file.placed(load, failure))?;
-    ScenarioFile::weigh(load, &args, &mut scenario);
+    ScenarioFile::complete(load, &args, &mut scenario);
     Ok(scenario)
 }
 

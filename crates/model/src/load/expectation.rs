@@ -311,14 +311,14 @@ fn show_share(share: f64) -> String {
 }
 
 /// What stands before a bound, the bound, and what follows.
-fn split_bound(text: &str) -> Option<(&str, Bound, &str)> {
+pub(crate) fn split_bound(text: &str) -> Option<(&str, Bound, &str)> {
     Bound::WRITTEN.iter().find_map(|(sign, bound)| {
         let (figure, limit) = text.split_once(sign)?;
         Some((figure, *bound, limit))
     })
 }
 
-fn share(text: &str) -> Result<f64, ExpectationError> {
+pub(crate) fn share(text: &str) -> Result<f64, ExpectationError> {
     let text = text.trim();
     if text.eq_ignore_ascii_case("none") {
         return Ok(0.0);
@@ -327,7 +327,7 @@ fn share(text: &str) -> Result<f64, ExpectationError> {
     percent.filter(|p| (0.0..=100.0).contains(p)).map(|p| p / 100.0).ok_or_else(|| wrong(text, SHARE))
 }
 
-fn wrong(got: &str, expected: &str) -> ExpectationError {
+pub(crate) fn wrong(got: &str, expected: &str) -> ExpectationError {
     ExpectationError { got: got.to_owned(), expected: expected.to_owned() }
 }
 

@@ -4,8 +4,10 @@
 
 pub mod data;
 pub mod expectation;
+pub mod finding_expectation;
 pub mod hide;
 pub mod payload;
+pub mod phase;
 pub mod plan;
 pub mod rate;
 pub mod replies;

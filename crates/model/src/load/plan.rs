@@ -5,7 +5,9 @@
 //! length or number and digest are kept.
 
 use crate::expectation::Expectation;
+use crate::finding_expectation::FindingExpectation;
 pub use crate::payload::{Content, Sizes};
+use crate::phase::LoadPhase;
 use crate::tls::TlsPlan;
 pub use crate::workload::Workload;
 pub use crate::workload::echo::Echo;
@@ -74,6 +76,12 @@ pub struct Plan {
     /// What is expected of the figures, each by its own; empty: nothing was said.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub expectations: Vec<Expectation>,
+    /// What is expected of the findings; empty: nothing was said.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub finding_expectations: Vec<FindingExpectation>,
+    /// Named parts of an open pace; empty: there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub phases: Vec<LoadPhase>,
 }
 
 /// A scheme, host and port that requests go to.

@@ -3,6 +3,7 @@
 //! Every field is optional or has the user's own text; `resolve::resolve` makes a [`crate::Plan`] of it or says
 //! in one sentence why it cannot. Units are parsed already ([`crate::units`]).
 
+use crate::phase::PhaseAsked;
 use crate::plan::{Arrivals, Batch, BurstAt, DriverKind, OnFull, Segment, Think};
 use crate::secret::Secret;
 use crate::tls::TlsAsked;
@@ -45,6 +46,8 @@ pub struct Scenario {
     pub drain_ns: Option<u64>,
     /// Rate profile of an open pace; empty: closed.
     pub profile: Vec<Segment>,
+    /// Named parts of an open pace, in the place of a profile.
+    pub phases: Vec<PhaseAsked>,
     /// How arrivals fall.
     pub arrivals: Option<Arrivals>,
     /// So many at one moment; their number is that of the connections.

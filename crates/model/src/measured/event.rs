@@ -39,6 +39,9 @@ pub const TARGET_BACK: &str = "target-back";
 /// Kind of the event that says that a target which the run had started ended by itself.
 pub const TARGET_ENDED: &str = "target-ended";
 
+/// Kind of the event that says that a phase begins.
+pub const PHASE: &str = "phase";
+
 /// Kind of the event that says how many of another kind ([`Details::of_kind`], [`Details::times`]) were not kept on their
 /// way to the recording. [`Events`] counts it instead of keeping it.
 pub const EVENTS_LOST: &str = "events-lost";

@@ -2,6 +2,7 @@
 //!
 //! Data only; [`super::fill`] fills them in. A field that is added needs a doc comment: it becomes the schema's text.
 
+use super::parts::{PhaseFigures, WithoutWindows};
 use super::remote::Remote;
 use super::single::SingleRequests;
 use super::split::Split;
@@ -75,6 +76,9 @@ pub struct Document<R = Vec<IntervalRow>> {
     /// The stretches of the measured time in which throughput, response time and failures kept their levels, in order: one,
     /// where nothing changed. Of a run of more than 600 intervals their ends are as coarse as those of its timeline.
     pub segments: Vec<Segment>,
+    /// The phases of the load, in order; only of a run that has some.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub phases: Vec<PhaseFigures>,
     /// What held connections came to; only of a run that held some.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub held: Option<HeldLine>,
@@ -274,21 +278,6 @@ pub struct Users {
     pub time_p99_us: Option<f64>,
     /// Which of these are lower bounds.
     pub at_least: Vec<&'static str>,
-}
-
-/// The figures without the intervals in which a window of the observer's probes lay.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-pub struct WithoutWindows {
-    /// Share of the measured time that is left, 0..=1.
-    pub share: f64,
-    /// Requests that ended, a second of that time.
-    pub rate_per_s: f64,
-    /// Response time, microseconds.
-    pub response_p50_us: Option<f64>,
-    /// Response time, microseconds.
-    pub response_p99_us: Option<f64>,
-    /// Whether they differ from the whole run's by more than windows are known to cost.
-    pub is_beyond_cost: bool,
 }
 
 /// A distribution, microseconds. A quantile q is null with fewer than 10 / (1 − q) samples.

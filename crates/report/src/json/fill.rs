@@ -4,6 +4,7 @@
 
 use super::SCHEMA;
 use super::document::*;
+use super::parts::{PhaseFigures, WithoutWindows};
 use super::remote::Remote;
 use super::single::SingleRequests;
 use super::split::Split;
@@ -74,6 +75,7 @@ impl Document {
             generator: generator(recording),
             intervals: recording.timeline.rows().iter().map(IntervalRow::of).collect(),
             segments: diagnosis.segments.clone(),
+            phases: PhaseFigures::of(recording),
             held: diagnosis.held.clone(),
             capacity: None,
             import: capsule.import.clone(),
@@ -124,6 +126,7 @@ impl Document {
             generator: self.generator,
             intervals,
             segments: self.segments,
+            phases: self.phases,
             held: self.held,
             capacity: self.capacity,
             import: self.import,

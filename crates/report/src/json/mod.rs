@@ -6,6 +6,7 @@
 mod bpf;
 pub(crate) mod document;
 pub(crate) mod fill;
+mod parts;
 mod remote;
 pub(crate) mod single;
 pub(crate) mod split;

@@ -197,6 +197,15 @@ fn workers(plan: &Plan) -> String {
 fn expected(plan: &Plan) -> String {
     let shown =
         |expectations: &[Expectation]| expectations.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    let of_phases = plan.phases.iter().flat_map(|phase| {
+        phase.expectations.iter().map(move |expectation| format!("{expectation} in phase \"{}\"", phase.name))
+    });
+    let more: Vec<String> = of_phases.chain(plan.finding_expectations.iter().map(ToString::to_string)).collect();
+    if !more.is_empty() {
+        let of_run = plan.expectations.iter().map(ToString::to_string);
+        let all: Vec<String> = of_run.chain(more).collect();
+        return format!("{}; else the exit status is 3", all.join(", "));
+    }
     match &plan.expectations[..] {
         [] if plan.workload.protocol().is_until_failure() => {
             "nothing: connections are added until something gives".to_owned()

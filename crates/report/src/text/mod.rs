@@ -119,6 +119,7 @@ pub fn write(
         findings::write(page, diagnosis, options)?;
     } else {
         headline::write(page, recording, diagnosis, options)?;
+        latency::phases::write(page, recording)?;
         segments::write(page, diagnosis)?;
         held::write(page, recording, diagnosis)?;
         latency::table(page, recording)?;

@@ -104,6 +104,8 @@ fields! {
     ReceiveStamps = "receive_stamps",
     /// Length of an interval.
     Tick = "tick",
+    /// A named part of the load.
+    Phase = "phase",
     /// Seed.
     Seed = "seed",
     /// No certificate is verified.

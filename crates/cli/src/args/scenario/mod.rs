@@ -57,6 +57,7 @@ pub fn scenario_of(args: &LoadArgs) -> Result<Scenario, Failure> {
             .next()
             .map(|profile| profile.0.clone())
             .unwrap_or_default(),
+        phases: Vec::new(),
         arrivals: pace.poisson.then_some(Arrivals::Poisson),
         burst: pace.burst,
         rounds: pace.rounds,

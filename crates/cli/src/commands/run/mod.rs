@@ -1,10 +1,9 @@
 //! `plimsoll run`: a scenario file, run as `load` runs its flags; or the file of a command line, or the files' schema.
 
 use super::load;
-use crate::args::run::RunArgs;
 use crate::args::scenario::scenario_of;
 use crate::exit::{Exit, Failure};
-use crate::file::{ScenarioFile, schema, write};
+use crate::file::{RunArgs, ScenarioFile, schema, write};
 use std::io::Write;
 
 /// Runs a file, or prints what was asked for.
@@ -39,7 +38,7 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
     let blamed = |failure| file.placed(part, failure);
     let load = file.arguments(part, &typed)?;
     let mut scenario = scenario_of(&load).map_err(blamed)?;
-    ScenarioFile::weigh(part, &load, &mut scenario);
+    ScenarioFile::complete(part, &load, &mut scenario);
     let target = file.target.as_ref().map(|target| target.spec()).transpose()?;
     load::run_scenario(load, &scenario, target.as_ref(), &blamed)
 }

@@ -4,10 +4,12 @@
 //! full, snapshots are thinned; the recording file on disk keeps every one.
 
 mod disturbance;
+mod part;
 mod thinning;
 mod timeline;
 
 pub use disturbance::Disturbance;
+pub use part::Part;
 pub use thinning::thin_and_keep;
 pub use timeline::Timeline;
 
@@ -17,6 +19,7 @@ use crate::event::{Event, Events};
 use crate::integrity::Integrity;
 use crate::interval::{Counts, Gauges, Interval};
 use crate::latency::Kind;
+use crate::phase::{LoadPhase, phase_of};
 use crate::plan::Plan;
 use crate::profile::RunProfile;
 use crate::run_requests::RunRequests;
@@ -154,6 +157,8 @@ pub struct Totals {
     pub disturbed: Option<Box<Part>>,
     /// What was measured in intervals that a window of the observer's probes lay in; `None`: in none.
     pub in_windows: Option<Box<Part>>,
+    /// What was measured in each phase of the plan that was reached; empty without phases.
+    pub phases: Vec<Part>,
     /// How the replies were spread over the connections; `None` where nobody counted: of held connections, bursts, and
     /// of runs that were cut off.
     pub users: Option<Users>,
@@ -177,6 +182,7 @@ impl Default for Totals {
             first_request_ns: None,
             disturbed: None,
             in_windows: None,
+            phases: Vec::new(),
             users: None,
             connections_max: 0,
             held_at_end: None,
@@ -220,6 +226,17 @@ impl Totals {
         })
     }
 
+    /// The part of the phase that a tick belongs to, with the tick's counters and time; its histograms are added apart.
+    pub fn add_to_phase(&mut self, phases: &[LoadPhase], row: &Row) -> Option<&mut Part> {
+        let at = phase_of(phases, row)?;
+        if self.phases.len() <= at {
+            self.phases.resize_with(at + 1, Part::default);
+        }
+        let part = &mut self.phases[at];
+        part.add_row(row);
+        Some(part)
+    }
+
     fn without(&self, part: &Part, kinds: &[Kind]) -> Option<Part> {
         let measured_ns = self.measured_ns.checked_sub(part.measured_ns).filter(|ns| *ns > 0)?;
         let mut sum = Interval::new(0);
@@ -246,42 +263,6 @@ impl Totals {
     /// A count of [`Totals::in_time`] as a rate, a second.
     pub fn per_s(&self, count: u64) -> f64 {
         if self.measured_ns == 0 { 0.0 } else { count as f64 * 1e9 / self.measured_ns as f64 }
-    }
-}
-
-/// A part of a run's intervals, summed: to be looked at by itself, or taken out of the whole.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Part {
-    /// Everything summed, the drain included where it belongs to the part.
-    pub sum: Interval<u64>,
-    /// The counters up to the end of the load, as [`Totals::in_time`].
-    pub in_time: Counts,
-    /// How long its intervals were together, the drain excluded, nanoseconds.
-    pub measured_ns: u64,
-    /// How many they were, the drain excluded.
-    pub intervals: u64,
-}
-
-impl Default for Part {
-    fn default() -> Self {
-        Part { sum: Interval::new(0), in_time: Counts::default(), measured_ns: 0, intervals: 0 }
-    }
-}
-
-impl Part {
-    /// Takes in a tick's counters and its time; its histograms are added to `sum` apart.
-    pub fn add_row(&mut self, row: &Row) {
-        self.sum.counts.add(&row.counts);
-        if !row.is_drain {
-            self.in_time.add(&row.counts);
-            self.measured_ns = self.measured_ns.saturating_add(row.end_ns.saturating_sub(row.start_ns));
-            self.intervals += 1;
-        }
-    }
-
-    /// Completed requests a second of the part's time, failed ones included.
-    pub fn requests_per_s(&self) -> f64 {
-        if self.measured_ns == 0 { 0.0 } else { self.in_time.arrived() as f64 * 1e9 / self.measured_ns as f64 }
     }
 }
 

@@ -5,6 +5,7 @@
 //! single outlier does not squeeze the rest. A bar's length is the share of requests, linear, from zero.
 
 pub mod gaps;
+pub mod phases;
 
 use super::page::Page;
 use super::{Paint, Style};

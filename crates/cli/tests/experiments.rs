@@ -1,0 +1,106 @@
+//! Every file of `experiments/` runs at a small scale, and what it says of its server is so.
+#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
+
+mod common;
+
+use common::*;
+use serde_json::Value;
+use std::net::TcpListener;
+use std::path::Path;
+
+/// A file of the folder: its name, the flags and texts that make it small, and what must be so.
+struct Experiment {
+    name: &'static str,
+    flags: &'static [&'static str],
+    texts: &'static [(&'static str, &'static str)],
+    claim: fn(&Value),
+}
+
+const EXPERIMENTS: &[Experiment] = &[
+    Experiment {
+        name: "held",
+        flags: &["-c", "20", "-d", "2s"],
+        texts: &[("connections >= 200", "connections >= 20")],
+        claim: held,
+    },
+    Experiment {
+        name: "spike",
+        flags: &[],
+        texts: &[("\"10s\"", "\"2s\""), ("\"3s\"", "\"1s\""), ("\"20s\"", "\"4s\"")],
+        claim: spike,
+    },
+    Experiment { name: "nginx", flags: &["-d", "2s"], texts: &[], claim: nginx },
+    Experiment { name: "mix", flags: &["-n", "4000"], texts: &[], claim: mix },
+];
+
+fn held(document: &Value) {
+    assert_eq!(document["achieved"]["connections"].as_u64(), Some(20), "{}", document["achieved"]);
+    assert!(document["totals"]["ok"].as_u64() > Some(20), "{}", document["totals"]);
+}
+
+fn spike(document: &Value) {
+    let phases = document["phases"].as_array().unwrap();
+    let names: Vec<&str> = phases.iter().map(|phase| phase["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["hold", "spike", "after"]);
+    let mean = |at: usize| phases[at]["response"]["mean_us"].as_f64().unwrap();
+    // A queue of some hundred milliseconds, beside a reply that takes about two.
+    assert!(mean(1) > 5.0 * mean(0), "{phases:?}");
+    let ended: u64 = phases.iter().map(|phase| phase["requests"].as_u64().unwrap()).sum();
+    assert_eq!(Some(ended), document["totals"]["requests"].as_u64(), "each request is of one phase");
+}
+
+fn nginx(document: &Value) {
+    assert_eq!(document["totals"]["failed"].as_u64(), Some(0), "{}", document["totals"]);
+    assert!(document["totals"]["ok"].as_u64() > Some(500), "{}", document["totals"]);
+}
+
+fn mix(document: &Value) {
+    let of = |name: &str| document["totals"][name].as_f64().unwrap();
+    let share = of("failed") / of("requests");
+    assert!((0.08..0.12).contains(&share), "{share}");
+}
+
+/// The file with other ports, so that tests do not meet; programs are those of this build.
+fn small(experiment: &Experiment, root: &Path, folder: &Path) -> String {
+    let read = |name: &str| std::fs::read_to_string(root.join("experiments").join(name)).unwrap();
+    let (mut text, mut conf) = (read(&format!("{}.toml", experiment.name)), read("nginx.conf"));
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+    let written = (7790..7800).map(|port: u16| port.to_string()).find(|port| text.contains(port)).unwrap();
+    text = text.replace(&written, &port);
+    conf = conf.replace(&written, &port);
+    for (from, to) in experiment.texts {
+        assert!(text.contains(from), "{}: '{from}'", experiment.name);
+        text = text.replace(from, to);
+    }
+    std::fs::create_dir(folder.join("experiments")).unwrap();
+    std::fs::write(folder.join("experiments/nginx.conf"), conf).unwrap();
+    text.replace("\"plimsoll serve", &format!("\"{BIN} serve"))
+}
+
+#[test]
+fn every_experiment_runs_and_its_claim_holds() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
+    let mut files: Vec<String> = std::fs::read_dir(root.join("experiments"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter_map(|name| name.strip_suffix(".toml").map(str::to_owned))
+        .collect();
+    files.sort();
+    let mut known: Vec<&str> = EXPERIMENTS.iter().map(|experiment| experiment.name).collect();
+    known.sort_unstable();
+    assert_eq!(files, known, "each file has its claim here");
+    for experiment in EXPERIMENTS {
+        if experiment.name == "nginx" && std::process::Command::new("nginx").arg("-v").output().is_err() {
+            testkit::skip("nginx is not installed");
+            continue;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("experiment.toml");
+        std::fs::write(&file, small(experiment, root, folder.path())).unwrap();
+        let words = [&["run", file.to_str().unwrap()], experiment.flags, &["--json", "-q", "--no-record"]].concat();
+        let run = finish(command(&words).current_dir(folder.path()).env("XDG_STATE_HOME", folder.path()));
+        // What the tests beside it took of the CPU may make a bound missed, or the result not valid: the claim is looked at.
+        assert!(matches!(run.status, Some(0 | 3 | 4)), "{}: {:?}\n{}", experiment.name, run.status, run.stderr);
+        (experiment.claim)(&run.json());
+    }
+}
