@@ -49,7 +49,7 @@ impl Service for Application {
                 seen.push(read.clone());
                 seen.len()
             };
-            let is_last = self.closes_each > 0 && number % self.closes_each == 0;
+            let is_last = self.closes_each > 0 && number.is_multiple_of(self.closes_each);
             actions.push(reply(self.answer(&read, is_last).as_bytes()));
             if is_last {
                 actions.push(Action::Close { after_ns: 0 });
@@ -69,7 +69,7 @@ impl Application {
                 let number = tokens.len() + 1;
                 let token = format!("t-{number}");
                 tokens.insert(token.clone(), body.clone());
-                match self.forgets_each > 0 && number % self.forgets_each == 0 {
+                match self.forgets_each > 0 && number.is_multiple_of(self.forgets_each) {
                     true => ("200 OK", "{\"token\":null}".to_owned()),
                     false => ("200 OK", format!("{{\"more\":[1,{{}}],\"token\":\"{token}\"}}")),
                 }
