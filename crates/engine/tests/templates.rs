@@ -49,7 +49,7 @@ impl Service for Application {
                 seen.push(read.clone());
                 seen.len()
             };
-            let is_last = self.closes_each > 0 && number % self.closes_each == 0;
+            let is_last = self.closes_each > 0 && number.is_multiple_of(self.closes_each);
             actions.push(reply(self.answer(&read, is_last).as_bytes()));
             if is_last {
                 actions.push(Action::Close { after_ns: 0 });
