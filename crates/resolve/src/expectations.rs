@@ -187,7 +187,7 @@ mod tests {
         let all = "p99 < 5ms in phase \"hold\", findings excludes 'swap-thrash', rate > 1/s, share of 'x' < 10 %";
         http(
             with(all, "errors < 1 %"),
-            "rate > 1.00/s, findings excludes \"swap-thrash\", share of \"x\" < 10.0 %, p99 < 5.00 ms in hold, errors < 1 % in hold",
+            "rate > 1/s, findings excludes \"swap-thrash\", share of \"x\" < 10.0 %, p99 < 5.00 ms in hold, errors < 1 % in hold",
         );
         http(with("p99 < 5ms in phase \"spike\"", ""), "expect: expected one of the phases \"hold\", got 'spike'");
         http(

@@ -51,18 +51,7 @@ pub(super) const HELPS: &[Help] = &[
     },
     Help {
         path: &["capacity"],
-        most_used: &[
-            "slo",
-            "of",
-            "precision",
-            "time",
-            "connections",
-            "poisson",
-            "timeout",
-            "header",
-            "continue",
-            "json",
-        ],
+        most_used: &["slo", "of", "precision", "time", "connections", "poisson", "continue", "json"],
         examples: &[
             ("plimsoll capacity http://HOST:8080/ --slo 'p99<50ms, errors<0.1%'", "requests a second"),
             ("plimsoll capacity http://HOST:8080/ --of connections --slo 'p99<200ms'", "clients at once"),

@@ -31,6 +31,17 @@ impl Run {
         }
     }
 
+    /// Of a load whose report is JSON: an expectation was not met, whether or not the tests beside it took the generator's CPU.
+    pub fn assert_unmet(&self) {
+        let document = self.json();
+        match self.status {
+            Some(4) => assert_valid_or_disturbed(&document),
+            _ => self.assert_exit(3),
+        }
+        let is_unmet = |expectation: &serde_json::Value| expectation["state"] == "not-met";
+        assert!(document["expectations"].as_array().unwrap().iter().any(is_unmet), "{document:#}");
+    }
+
     pub fn json(&self) -> serde_json::Value {
         serde_json::from_str(&self.stdout).unwrap_or_else(|e| panic!("{e}:\n{}\n{}", self.stdout, self.stderr))
     }

@@ -72,7 +72,9 @@ impl Outcome {
             above: of_target().filter(|f| f["severity"] != "info").map(|f| text(&f["id"])).collect(),
             supported: of_target().map(|f| text(&f["id"])).collect(),
             crowded: None,
-            stolen: report["validity"]["reasons"].as_array().unwrap().iter().any(|r| r["id"] == "cpu-stolen"),
+            stolen: report["validity"]["reasons"]
+                .as_array()
+                .is_some_and(|all| all.iter().any(|r| r["id"] == "cpu-stolen")),
             invisible: Vec::new(),
             unproved: Vec::new(),
             figures: format!(

@@ -12,7 +12,9 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 /// Intervals that phases may be made of, nanoseconds: the longest that fits is taken.
-const TICKS_NS: [u64; 4] = [1_000_000_000, 500_000_000, 200_000_000, d::TICK_SHORT_NS];
+const TICKS_NS: [u64; 5] = [1_000_000_000, 500_000_000, 250_000_000, 200_000_000, TENTH_NS];
+/// Lengths of phases are multiples of the shortest of them.
+const TENTH_NS: u64 = 100_000_000;
 
 /// The scenario with its phases as a profile, and with intervals whose boundaries are those of the phases.
 pub(crate) fn as_profile<'a>(
@@ -68,7 +70,7 @@ pub(crate) fn as_profile<'a>(
             return Err(ResolveError::bad_value(Field::Tick, expected, show_duration_ns(tick_ns as f64)));
         }
         None => {
-            let odd = lengths().find(|ns| ns % d::TICK_SHORT_NS != 0).unwrap_or_default();
+            let odd = lengths().find(|ns| ns % TENTH_NS != 0).unwrap_or_default();
             let whole: u64 = lengths().fold(0, u64::saturating_add);
             let longest = if whole < d::SHORT_RUN_NS { d::TICK_SHORT_NS } else { d::TICK_NS };
             let found = TICKS_NS.into_iter().find(|tick_ns| *tick_ns <= longest && fits(*tick_ns));
@@ -127,7 +129,7 @@ mod tests {
         check(&scenario(&[5000, 10_000]), "tick Some(1000) ms, ends [5000, 15000]");
         check(&scenario(&[5000, 2500]), "tick Some(500) ms, ends [5000, 7500]");
         check(&scenario(&[5000, 5600]), "tick Some(200) ms, ends [5000, 10600]");
-        check(&scenario(&[1000, 1000]), "tick Some(100) ms, ends [1000, 2000]");
+        check(&scenario(&[1000, 1000]), "tick Some(250) ms, ends [1000, 2000]");
         check(
             &scenario(&[1050, 1000]),
             "phase: expected lengths in whole tenths of a second, those of phases and of warm-up, got '1.05 s'",
