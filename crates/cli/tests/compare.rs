@@ -41,7 +41,7 @@ fn a_server_is_not_said_to_differ_from_itself_and_every_slice_is_kept() {
     assert_eq!(judgement(&document, "throughput")["state"], "not-declared", "the rate is given");
     let slices = document["slices"].as_array().unwrap();
     assert!(slices.len() >= 9, "{slices:?}");
-    for side in ["a", "a-again", "b"] {
+    for side in ["a", "again-a", "b"] {
         assert!(sides(&document).iter().filter(|one| **one == side).count() >= 3, "{side}");
     }
     // The order is the seed's, and not the same in each repeat.

@@ -86,14 +86,14 @@ fn simulated(seed: u64, repeats: u32, noise: Noise, paired_sd: f64, change: f64)
     };
     (0..repeats)
         .map(|_| {
-            let mut order = [Side::A, Side::AAgain, Side::B];
+            let mut order = [Side::A, Side::AgainA, Side::B];
             order.shuffle(random);
             let mut repeat = Repeat { a: Figures::default(), a_again: None, b: Figures::default() };
             for side in order {
                 let figures = slice(side, random);
                 match side {
                     Side::A => repeat.a = figures,
-                    Side::AAgain => repeat.a_again = Some(figures),
+                    Side::AgainA => repeat.a_again = Some(figures),
                     Side::B => repeat.b = figures,
                 }
             }
@@ -342,7 +342,7 @@ fn a_comparison_is_judged_by_its_sound_slices() {
         let noise = f64::from(repeat % 3) * 0.2;
         comparison.slices.extend([
             slice(repeat, Side::A, 100.0 + noise),
-            slice(repeat, Side::AAgain, 100.4 - noise),
+            slice(repeat, Side::AgainA, 100.4 - noise),
             // One that something disturbed, and once more.
             Slice { disturbed: Some("busy".to_owned()), ..slice(repeat, Side::B, 900.0) },
             slice(repeat, Side::B, 110.0 + noise * 0.7),

@@ -16,7 +16,7 @@ use report::text::Style;
 fn compared(repeats: u32) -> Comparison {
     let mut slices = Vec::new();
     for repeat in 1..=repeats {
-        let sides = if repeat % 2 == 0 { [Side::A, Side::B, Side::AAgain] } else { [Side::B, Side::AAgain, Side::A] };
+        let sides = if repeat % 2 == 0 { [Side::A, Side::B, Side::AgainA] } else { [Side::B, Side::AgainA, Side::A] };
         for side in sides {
             let n = slices.len() as f64;
             let noise = 1.0 + 0.004 * (n * 2.1).sin();
@@ -88,7 +88,7 @@ fn a_comparison_reads_well() {
     insta::assert_snapshot!("comparison_interrupted", text(&interrupted, 100));
     let mut single = compared(1);
     single.pairing = Pairing::Single;
-    single.slices.retain(|slice| slice.side != Side::AAgain);
+    single.slices.retain(|slice| slice.side != Side::AgainA);
     single.judge();
     insta::assert_snapshot!("comparison_single", text(&single, 100));
 }

@@ -101,7 +101,7 @@ pub enum Side {
     /// A.
     A,
     /// A again, which tells how much nothing comes to.
-    AAgain,
+    AgainA,
     /// B.
     B,
 }
@@ -110,7 +110,7 @@ impl Side {
     /// The letter that stands for it.
     pub const fn letter(self) -> char {
         match self {
-            Side::A | Side::AAgain => 'a',
+            Side::A | Side::AgainA => 'a',
             Side::B => 'b',
         }
     }
@@ -204,10 +204,10 @@ impl Comparison {
         self.judgements = match self.pairing {
             Pairing::Paired => {
                 let of = |side: Side, repeat: u32| sound(side).rfind(|slice| slice.repeat == repeat);
-                let has_again = self.slices.iter().any(|slice| slice.side == Side::AAgain);
+                let has_again = self.slices.iter().any(|slice| slice.side == Side::AgainA);
                 let repeat = |number: u32| {
                     let (a, b) = (of(Side::A, number)?, of(Side::B, number)?);
-                    let again = of(Side::AAgain, number);
+                    let again = of(Side::AgainA, number);
                     (again.is_some() || !has_again).then(|| Repeat {
                         a: a.figures.clone(),
                         a_again: again.map(|again| again.figures.clone()),

@@ -76,7 +76,7 @@ pub fn write(to: &mut impl Write, comparison: &Comparison, style: Style) -> io::
 pub fn slice(slice: &Slice) -> String {
     let name = match slice.side {
         Side::A => "A",
-        Side::AAgain => "A again",
+        Side::AgainA => "A again",
         Side::B => "B",
     };
     let of = |quantity| slice.figures.get(quantity).map(|figure| shown_figure(quantity, figure));
@@ -105,7 +105,7 @@ fn how(comparison: &Comparison) -> String {
             };
             let slices = comparison.slice_s.map_or(String::new(), |s| format!(" of {s} s slices in random order"));
             let seed = comparison.seed.map_or(String::new(), |seed| format!(" (seed {seed})"));
-            let has_again = comparison.slices.iter().any(|slice| slice.side == Side::AAgain);
+            let has_again = comparison.slices.iter().any(|slice| slice.side == Side::AgainA);
             let twice = if has_again { ", A twice in each" } else { "" };
             vec![format!("{repeats}{slices}{seed}{twice}")]
         }

@@ -104,7 +104,7 @@ pub fn compare(spec: &Spec, options: &Options, follow: &mut dyn Follow) -> Resul
     let mut bench = Bench::new(spec, options);
     let mut random = StdRng::seed_from_u64(spec.seed);
     for repeat in 1..=spec.repeats {
-        let mut order = [Side::A, Side::AAgain, Side::B];
+        let mut order = [Side::A, Side::AgainA, Side::B];
         order.shuffle(&mut random);
         match bench.repeat(repeat, order, follow) {
             Ok(()) => {}
@@ -204,7 +204,7 @@ impl<'a> Bench<'a> {
         let arm = if side == Side::B { &spec.b } else { &spec.a };
         let name = match side {
             Side::A => "A",
-            Side::AAgain => "A again",
+            Side::AgainA => "A again",
             Side::B => "B",
         };
         follow.on_begin(&format!("repeat {repeat} of {}, {name}{note}", spec.repeats));

@@ -74,7 +74,7 @@ fn the_page_has_every_model() {
 fn table(all: &[(Model, Figures)], seeds: u64) -> String {
     let mut text = format!("{seeds} searches of 55 s on each model, precision 2 %.\n\n");
     text.push_str(
-        "| model | error, median | error, 95th | covers | width, median | decided rightly | undecided | took |\n",
+        "| model | error, median | error, 95th | covers | width, median | decided rightly | undecided | took | open |\n",
     );
     text.push_str("|---|---|---|---|---|---|---|---|---|\n");
     for (model, found) in all {
