@@ -42,6 +42,14 @@ pub const TARGET_ENDED: &str = "target-ended";
 /// Kind of the event that says that a phase begins.
 pub const PHASE: &str = "phase";
 
+/// Kind of the event that says that a fault acts from now on: its number ([`Details::fault`]) and its name
+/// ([`Details::of_kind`]).
+pub const FAULT_BEGAN: &str = "fault-began";
+/// Kind of the event that says that all that a fault did is undone.
+pub const FAULT_UNDONE: &str = "fault-undone";
+/// Kind of the event that says that a fault was not done, or could not be undone, and why.
+pub const FAULT_REFUSED: &str = "fault-refused";
+
 /// Kind of the event that says how many of another kind ([`Details::of_kind`], [`Details::times`]) were not kept on their
 /// way to the recording. [`Events`] counts it instead of keeping it.
 pub const EVENTS_LOST: &str = "events-lost";
@@ -140,9 +148,12 @@ pub struct Details {
     /// How many like events it stands for, where more than one or where their number is what it says.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub times: Option<u64>,
-    /// The kind of event that it is about.
+    /// The kind of event that it is about; of a fault its name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub of_kind: Option<String>,
+    /// The number of the run's fault that it is about, counted from 1 in the order in which they were asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fault: Option<u32>,
     /// The server's certificate: kind and size of its key, such as `rsa-2048`, `ecdsa-p256`, `ed25519`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub certificate: Option<String>,
@@ -314,6 +325,7 @@ mod tests {
                 socket_local: text(3),
                 socket_remote: text(4),
                 of_kind: text(5),
+                fault: numbers.1,
                 certificate: text(6),
                 certificate_bits,
             }
