@@ -39,7 +39,8 @@ pub(crate) fn judge_phases(facts: &Facts<'_>, validity: &Validity) -> Vec<Judgem
     let recording = facts.recording;
     let phases = recording.plan.phases.iter().enumerate();
     let of_phase = |(at, phase): (usize, &LoadPhase)| {
-        let part = recording.totals.phases.get(at);
+        let tick_ns = recording.plan.tick_ns;
+        let part = recording.totals.phases.get(at).filter(|part| part.is_reached(tick_ns));
         let judged = |expectation: &Expectation| {
             let got = part.map_or_else(
                 || Got { value: None, text: "the run did not reach it".to_owned(), is_bound: false },

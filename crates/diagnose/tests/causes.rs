@@ -275,6 +275,18 @@ fn a_full_worker_is_named_where_another_had_room_and_a_full_machine_else() {
 }
 
 #[test]
+fn a_target_that_others_did_not_let_run_is_not_at_its_limit() {
+    // Nobody is seen beside it: who lives shorter than a tick is in no list.
+    let had = |run, wait| {
+        closed()
+            .each(move |s| (s.target, s.idle_cores, s.neighbours) = (vec![(run, wait)], 0.0, [0.0, 0.0]))
+            .recording()
+    };
+    assert_eq!(status(&had(0.50, 0.48), "at-its-limit"), Status::Supported);
+    assert_eq!(status(&had(0.17, 0.81), "at-its-limit"), Status::Refuted);
+}
+
+#[test]
 fn neighbours_are_to_blame_only_where_there_are_some() {
     let crowded = |neighbours| {
         closed().each(move |s| (s.target, s.idle_cores, s.neighbours) = (vec![(0.5, 0.4)], 0.0, neighbours))

@@ -2,7 +2,8 @@
 //!
 //! Evidence: (process) the busiest thread ran or waited for a CPU at least 85 % of the time, or (kernel) the machine's cores
 //! were all busy and the target used some; and (client) requests came without a pause: every interval ended some. For
-//! information, and only where nothing else was found (the report's second line says so). Refuted with time to spare.
+//! information, and only where nothing else was found (the report's second line says so). Refuted with time to spare, and where
+//! it had less than a quarter of the CPU time that it wanted: who else ran is then its limit, seen as a neighbour or not.
 
 use crate::evidence::{Client, Process};
 use crate::facts::{Facts, percent};
@@ -11,6 +12,9 @@ use crate::segments::usual;
 use crate::thresholds::DEMAND_FULL;
 use model::finding::Severity;
 use model::units::show_figure;
+
+/// The least of the CPU time it wanted that it must have had, as a share.
+const HAD_MIN: f64 = 0.25;
 
 /// See the file's head.
 pub const RULE: CauseRule = CauseRule {
@@ -42,6 +46,9 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         facts.host.is_some_and(|host| host.idle_cores < 0.1 * host.cores) && target >= 0.25 * cores.max(1.0);
     if run + wait < DEMAND_FULL.value && !is_machine_full {
         return Verdict::refuted("it had time to spare").because(process.into());
+    }
+    if run < HAD_MIN * (run + wait) {
+        return Verdict::refuted("others had the CPU time that it wanted").because(process.into());
     }
     let rate = facts.recording.totals.requests_per_s();
     let unit = facts.recording.plan.unit();

@@ -55,7 +55,7 @@ impl PhaseFigures {
                 name: phase.name.clone(),
                 from_s: phase.start_ns as f64 / 1e9,
                 to_s: phase.end_ns as f64 / 1e9,
-                is_reached: part.intervals > 0,
+                is_reached: part.is_reached(recording.plan.tick_ns),
                 requests: counts.requests(),
                 failed: counts.failed,
                 dropped: counts.dropped,

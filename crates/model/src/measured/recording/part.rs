@@ -33,6 +33,12 @@ impl Part {
         }
     }
 
+    /// Whether the load came so far, of a phase: half of a tick of it or more. A load that ends where a phase would begin ends
+    /// somewhat late, and that is no phase.
+    pub fn is_reached(&self, tick_ns: u64) -> bool {
+        self.measured_ns > 0 && self.measured_ns.saturating_mul(2) >= tick_ns
+    }
+
     /// Completed requests a second of the part's time, failed ones included.
     pub fn requests_per_s(&self) -> f64 {
         if self.measured_ns == 0 { 0.0 } else { self.in_time.arrived() as f64 * 1e9 / self.measured_ns as f64 }

@@ -20,7 +20,7 @@ pub fn write<W: Write>(page: &mut Page<'_, W>, recording: &Recording) -> io::Res
     for (at, phase) in phases.iter().enumerate() {
         let when = format!("{:.1} s to {:.1} s", phase.start_ns as f64 / 1e9, phase.end_ns as f64 / 1e9);
         let head = (Paint::Dim, format!("  {:widest$}  {when:>18}  ", phase.name));
-        let Some(part) = recording.totals.phases.get(at).filter(|part| part.intervals > 0) else {
+        let Some(part) = recording.totals.phases.get(at).filter(|part| part.is_reached(recording.plan.tick_ns)) else {
             page.line(&[head, (Paint::Warn, "not reached".to_owned())])?;
             continue;
         };
