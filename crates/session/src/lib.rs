@@ -11,6 +11,7 @@ pub mod connections;
 pub mod demo;
 pub mod embedded;
 pub mod experiment;
+pub mod faults;
 pub mod importing;
 mod made;
 mod observation;

@@ -4,7 +4,7 @@
 
 use crate::args::host::{FaultCommand, ListArgs, UndoArgs};
 use crate::exit::{Exit, Failure};
-use ::fault::{Change, Entry, Journal, Outcome, Undone};
+use ::fault::{Entry, Journal, Outcome, Undone};
 use model::plain::plain;
 use model::units::show_duration_ns;
 use session::check::journal_folder;
@@ -40,7 +40,7 @@ fn undo(args: &UndoArgs) -> Result<Exit, Failure> {
 /// What became of an entry: a line where it is closed, a sentence where it stays open.
 fn said(Undone { entry, outcome }: &Undone) -> Result<String, String> {
     let (name, before, after) = (entry.what.name(), entry.what.before(), entry.what.after());
-    if let (Change::Command { .. }, Outcome::PutBack) = (&entry.what, outcome) {
+    if let (true, Outcome::PutBack) = (entry.what.is_blind(), outcome) {
         return Ok(format!("command '{after}' undone by '{before}'"));
     }
     match outcome {
