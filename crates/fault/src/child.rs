@@ -1,6 +1,6 @@
 //! A program that runs as long as its fault lasts, such as stress-ng: started with a mark, and ended with all it started.
 //!
-//! The mark stands in its environment (`PLIMSOLL_FAULT`), which its children have from it, and is in the journal before it is
+//! The mark stands in its environment (`PLIMSOLL_FAULT_MARK`), which its children have from it, and is in the journal before it is
 //! started: so all of it is found and killed after a `kill -9` of plimsoll, and nothing else is. It has a process group and,
 //! where it wants one, a folder of its own, which is removed. What clears its environment would not be found.
 
@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// Where the mark stands.
-const VARIABLE: &str = "PLIMSOLL_FAULT";
+const VARIABLE: &str = "PLIMSOLL_FAULT_MARK";
 /// How the names of folders begin that are made here: no other is ever removed.
 const NAME: &str = "plimsoll-fault-";
 /// More than any environment that one of these programs has, bytes.

@@ -95,7 +95,8 @@ struct Member {
 }
 
 impl Group {
-    fn planned(
+    /// What would be made for these processes, in whichever version has the controller.
+    pub(crate) fn planned(
         all: &[Process],
         [one, two]: [&'static str; 2],
         [limits_one, limits_two]: &[Limits; 2],

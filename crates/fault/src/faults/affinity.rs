@@ -26,7 +26,7 @@ pub(crate) const KIND: Kind = Kind {
     undone: Undoing::Back("each thread's as it was"),
     parse: |words| {
         let who = words.who()?;
-        let cpus = words.parsed("CPUs such as 0 or 0-1,3", |word| parsed(word).map(|set| written(&set)))?;
+        let cpus = words.parsed("CPUs such as 0 or 0-1,3", normal)?;
         Ok(Arc::new(Pinning { who, cpus }))
     },
 };
@@ -127,6 +127,11 @@ impl Reversible for Affinity {
 
 fn cpus_of(thread: u32) -> Option<String> {
     Some(written(&sched_getaffinity(Some(id_of(thread).ok()?)).ok()?))
+}
+
+/// A list of CPUs as the kernel writes it; `None`: it is none.
+pub(crate) fn normal(text: &str) -> Option<String> {
+    parsed(text).map(|set| written(&set))
 }
 
 /// `0-1,3`, as the kernel writes lists (cpuset(7)).

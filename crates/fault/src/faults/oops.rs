@@ -100,7 +100,7 @@ mod tests {
         let text = format!("oops {} DEBUG SEGFAULT", listener.local_addr().unwrap());
         let server = std::thread::spawn(move || {
             let (mut stream, _) = listener.accept().unwrap();
-            let mut got = [0; 32];
+            let mut got = [0; 29];
             stream.read_exact(&mut got).unwrap();
             got
         });
