@@ -54,7 +54,9 @@ impl Begun {
                     }
                 }
                 Deed::Act(mut act) => {
+                    watch(Step::Permitted);
                     act.begin()?;
+                    watch(Step::Changed);
                     begun.acts.push(act);
                 }
             }
@@ -77,24 +79,35 @@ impl Begun {
     ///
     /// # Errors
     /// [`EndError`] of the first that could not be undone; the others are.
-    pub fn end(mut self) -> Result<Vec<String>, EndError> {
-        self.undo()
+    pub fn end(self) -> Result<Vec<String>, EndError> {
+        self.end_watched(&mut |_| {})
     }
 
-    fn undo(&mut self) -> Result<Vec<String>, EndError> {
+    /// The same; `watch` is told of each thing that is put back when it is.
+    ///
+    /// # Errors
+    /// As [`Begun::end`].
+    pub fn end_watched(mut self, watch: &mut dyn FnMut(Step)) -> Result<Vec<String>, EndError> {
+        self.undo(watch)
+    }
+
+    fn undo(&mut self, watch: &mut dyn FnMut(Step)) -> Result<Vec<String>, EndError> {
         let (changes, acts) = (std::mem::take(&mut self.changes), std::mem::take(&mut self.acts));
         let mut said = Vec::new();
         let mut failed = None;
         for mut act in acts.into_iter().rev() {
             match act.end() {
-                Ok(words) => said.extend(words),
+                Ok(words) => {
+                    watch(Step::PutBack);
+                    said.extend(words);
+                }
                 Err(error) => failed = failed.or(Some(EndError::Act(error))),
             }
         }
         if changes.is_empty() {
             return failed.map_or(Ok(said), Err);
         }
-        for undone in undo_only(&mut Journal::open(&self.journal)?, &changes, &mut |_| {})? {
+        for undone in undo_only(&mut Journal::open(&self.journal)?, &changes, watch)? {
             let (what, before) = (undone.entry.what.name(), undone.entry.what.before());
             let why = match undone.outcome {
                 Outcome::Gone => {
@@ -122,7 +135,7 @@ impl Drop for Begun {
     fn drop(&mut self) {
         // What cannot be undone here is in the journal, and another error is on its way.
         if !self.is_over() {
-            let _ = self.undo();
+            let _ = self.undo(&mut |_| {});
         }
     }
 }
