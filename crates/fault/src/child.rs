@@ -1,8 +1,9 @@
 //! A program that runs as long as its fault lasts, such as stress-ng: started with a mark, and ended with all it started.
 //!
 //! The mark stands in its environment (`PLIMSOLL_FAULT_MARK`), which its children have from it, and is in the journal before it is
-//! started: so all of it is found and killed after a `kill -9` of plimsoll, and nothing else is. It has a process group and,
-//! where it wants one, a folder of its own, which is removed. What clears its environment would not be found.
+//! started: so all of it is found and killed after a `kill -9` of plimsoll, and nothing else is. What descends from who has the
+//! mark is ended, too. It has a process group and, where it wants one, a folder of its own, which is removed. A program that
+//! clears its environment, or writes over it (setproctitle), and whose parent has ended, would not be found.
 
 use crate::change::Reversible;
 use crate::error::ApplyError;
@@ -43,8 +44,8 @@ impl Child {
         Child { mark, program: program.to_owned(), arguments, folder }
     }
 
-    /// The processes that have the mark.
-    fn processes(&self) -> impl Iterator<Item = Process> {
+    /// The processes that have the mark, and all that descends from them.
+    fn processes(&self) -> Vec<Process> {
         let wanted = format!("{VARIABLE}={}", self.mark);
         let is_it = move |pid: &u32| {
             let mut text = Vec::new();
@@ -52,7 +53,9 @@ impl Child {
             let read = read.and_then(|file| file.take(ENVIRONMENT_BYTES_MAX).read_to_end(&mut text));
             read.is_ok() && text.split(|b| *b == 0).any(|entry| entry == wanted.as_bytes())
         };
-        all().filter(is_it).filter_map(|pid| Process::of(pid).ok())
+        let with_tree = crate::process::with_descendants(all().filter(is_it).collect());
+        let is_other = |pid: &u32| *pid > 1 && *pid != std::process::id();
+        with_tree.into_iter().filter(is_other).filter_map(|pid| Process::of(pid).ok()).collect()
     }
 
     fn start(&self) -> Result<(), ApplyError> {
@@ -74,16 +77,15 @@ impl Child {
 
     fn end(&self) -> Result<(), ApplyError> {
         for _ in 0..CHILD_LOOKS {
-            let mut is_there = false;
-            for process in self.processes() {
-                is_there = true;
+            let all = self.processes();
+            if all.is_empty() {
+                return self.remove_folder();
+            }
+            for process in all {
                 // One that has ended meanwhile needs none.
                 let _ = crate::faults::signal::send(process.pid, process.started, Signal::KILL);
                 // A child of this very process would stay as a zombie; of nobody else's is this one told.
                 let _ = id_of(process.pid).map(|id| waitpid(Some(id), WaitOptions::NOHANG));
-            }
-            if !is_there {
-                return self.remove_folder();
             }
             std::thread::sleep(LOOK);
         }
@@ -121,7 +123,7 @@ impl Reversible for Child {
     fn found(&self) -> Result<Option<String>, ApplyError> {
         // It may have ended by itself, and left its folder.
         let is_there = self.folder.as_ref().is_some_and(|folder| std::fs::symlink_metadata(folder).is_ok());
-        Ok(Some(if is_there || self.processes().next().is_some() { AFTER } else { BEFORE }.to_owned()))
+        Ok(Some(if is_there || !self.processes().is_empty() { AFTER } else { BEFORE }.to_owned()))
     }
 
     fn may(&self) -> Result<(), ApplyError> {

@@ -78,13 +78,7 @@ impl Who {
             return Err(not_found("there is none".to_owned()));
         }
         if self.with_tree {
-            let children = children();
-            let mut at = 0;
-            while let Some(pid) = pids.get(at).copied() {
-                let new: Vec<u32> = children.get(&pid).into_iter().flatten().copied().collect();
-                pids.extend(new.into_iter().filter(|new| !pids.contains(new)).collect::<Vec<_>>());
-                at += 1;
-            }
+            pids = with_descendants(pids);
         }
         pids.sort_unstable();
         pids.dedup();
@@ -127,6 +121,21 @@ pub(crate) fn is_there(pid: u32, started: u64) -> bool {
 pub(crate) fn stat(pid: u32) -> Option<String> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     Some(text.rsplit_once(") ")?.1.to_owned())
+}
+
+/// Processes, and all that descends from them.
+pub(crate) fn with_descendants(mut pids: Vec<u32>) -> Vec<u32> {
+    if pids.is_empty() {
+        return pids;
+    }
+    let children = children();
+    let mut at = 0;
+    while let Some(pid) = pids.get(at).copied() {
+        let new: Vec<u32> = children.get(&pid).into_iter().flatten().copied().collect();
+        pids.extend(new.into_iter().filter(|new| !pids.contains(new)).collect::<Vec<_>>());
+        at += 1;
+    }
+    pids
 }
 
 /// All processes' children.

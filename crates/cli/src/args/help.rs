@@ -185,6 +185,9 @@ pub(super) const HELPS: &[Help] = &[
         path: &["fault"],
         most_used: &[],
         examples: &[
+            ("plimsoll fault --list", "every fault, what it needs and how it is undone"),
+            ("plimsoll fault stop port:8080 --for 5s", "who listens there, stopped for 5 s"),
+            ("sudo plimsoll fault cpu-limit 1234 0.5 --dry-run", "what would be done, and which rights are missing"),
             ("plimsoll fault list", "what was changed of this host and is not put back"),
             ("sudo plimsoll fault undo", "put all of it back"),
         ],

@@ -73,7 +73,8 @@ pub(crate) const KIND: Kind = Kind {
         if !has_timeout {
             arguments.extend(["--timeout".to_owned(), format!("{TIMEOUT_S_MAX}s")]);
         }
-        arguments.push("--quiet".to_owned());
+        // A worker that writes its name over its environment would write over the mark, too.
+        arguments.extend(["--keep-name", "--quiet"].map(str::to_owned));
         Ok(Arc::new(Stressing { arguments }))
     },
 };
@@ -106,7 +107,7 @@ mod tests {
             Ok::<_, String>(asked.plan(&super::super::Nobody).unwrap()[0].words())
         };
         let said = words("'cpu 2 io 2 vm 1 vm-bytes 128M hdd 2 timeout 30s'").unwrap();
-        let line = "stress-ng --cpu 2 --io 2 --vm 1 --vm-bytes 128M --hdd 2 --timeout 30s --quiet";
+        let line = "stress-ng --cpu 2 --io 2 --vm 1 --vm-bytes 128M --hdd 2 --timeout 30s --keep-name --quiet";
         assert_eq!(said, format!("{line}: not running → running"));
         assert_eq!(words("cpu 2 io 2 vm 1 vm-bytes 128M hdd 2 timeout 30s").unwrap(), said, "without quotes");
         assert!(words("cpu 1").unwrap().contains("--timeout 3600s"));

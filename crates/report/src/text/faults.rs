@@ -6,7 +6,7 @@ use crate::json::{Fault, FaultState};
 use model::recording::Recording;
 use std::io::{self, Write};
 
-const INDENT: usize = 11;
+const INDENT: usize = 13;
 
 /// Writes the lines.
 pub fn write<W: Write>(page: &mut Page<'_, W>, recording: &Recording) -> io::Result<()> {

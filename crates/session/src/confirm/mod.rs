@@ -170,6 +170,7 @@ fn short(plan: &Plan, length: Duration) -> Plan {
     short.timeouts.connect_ns = plan.timeouts.connect_ns.min(TIMEOUT_NS);
     short.give_up_ns = Some(TIMEOUT_NS);
     short.expectations = Vec::new();
+    short.faults = Vec::new();
     short
 }
 

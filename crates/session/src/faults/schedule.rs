@@ -183,11 +183,8 @@ impl Work {
         let (kind, text) = match made {
             Ok((begun, words)) => {
                 self.begun.push((number, begun));
-                let until = match (asked.kind().undone, fault.for_ns) {
-                    (Undoing::Never(_), _) => "",
-                    (_, None) => ", to the end of the load",
-                    (_, Some(_)) => "",
-                };
+                let is_to_the_end = fault.for_ns.is_none() && matches!(asked.kind().undone, Undoing::Back(_));
+                let until = if is_to_the_end { ", to the end of the load" } else { "" };
                 (FAULT_BEGAN, format!("fault {}: {words}{until}", fault.fault))
             }
             Err(error) => (FAULT_REFUSED, format!("fault {} was not done: {error}", fault.fault)),
