@@ -93,10 +93,10 @@ fn faults_are_told_by_what_became_of_each() {
     let text = text(&case, Style { color: false, width: 140, unicode: true });
     let lines: Vec<&str> = text.lines().skip_while(|line| !line.starts_with("Faults")).take(5).map(str::trim).collect();
     let expected = [
-        "Faults       1.001 s  fault stop target: process 7: running → stopped; undone at 3.003 s",
-        "2.002 s  fault kill 12: SIGKILL to process 12 (x)",
-        "3.000 s  fault nice 12 5 was not done: there is no such process",
-        "4.001 s  fault nice 13 5: niceness of process 13: 0 → 5; fault nice 13 5 was not undone: somebody else has changed it to 7 since",
+        "Faults       1.001 s: fault stop target: process 7: running → stopped; undone at 3.003 s",
+        "2.002 s: fault kill 12: SIGKILL to process 12 (x)",
+        "3.000 s: fault nice 12 5 was not done: there is no such process",
+        "4.001 s: fault nice 13 5: niceness of process 13: 0 → 5; fault nice 13 5 was not undone: somebody else has changed it to 7 since",
         "stop 12: the load ended before its moment at 90.000 s",
     ];
     assert_eq!(lines.iter().map(|line| line.replace('\u{a0}', " ")).collect::<Vec<_>>(), expected);

@@ -78,7 +78,7 @@ pub struct Document<R = Vec<IntervalRow>> {
     /// where nothing changed. Of a run of more than 600 intervals their ends are as coarse as those of its timeline.
     pub segments: Vec<Segment>,
     /// The phases of the load, in order; only of a run that has some.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub phases: Vec<PhaseFigures>,
     /// What held connections came to; only of a run that held some.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -30,13 +30,13 @@ fn words(fault: &Fault) -> (Paint, String) {
         (FaultState::NotReached, _) => {
             (Paint::Warn, format!("{}: the load ended before its moment at {at:.3} s", fault.fault))
         }
-        (FaultState::Refused, _) => (Paint::Bad, format!("{at:.3} s  {}", said(0))),
-        (FaultState::Done, _) => (Paint::Plain, format!("{at:.3} s  {}", said(0))),
+        (FaultState::Refused, _) => (Paint::Bad, format!("{at:.3} s: {}", said(0))),
+        (FaultState::Done, _) => (Paint::Plain, format!("{at:.3} s: {}", said(0))),
         (FaultState::Undone, Some(undone)) => {
-            (Paint::Plain, format!("{at:.3} s  {}; undone at {undone:.3} s", said(0)))
+            (Paint::Plain, format!("{at:.3} s: {}; undone at {undone:.3} s", said(0)))
         }
         (FaultState::Undone | FaultState::NotUndone, _) => {
-            (Paint::Bad, format!("{at:.3} s  {}", fault.said.join("; ")))
+            (Paint::Bad, format!("{at:.3} s: {}", fault.said.join("; ")))
         }
     }
 }

@@ -110,7 +110,7 @@ fn list() -> Result<Exit, Failure> {
         say(&format!("    needs: {}", kind.needs))?;
         let not = if matches!(kind.undone, Undoing::Never(_)) { "cannot be" } else { "undone" };
         say(&format!("    {not}{}", undone_words(kind.undone)))?;
-        say(&format!("    such as: plimsoll fault {} {}", kind.name, kind.example))?;
+        say(&format!("    such as: {} {}", kind.name, kind.example))?;
     }
     Ok(Exit::Fine)
 }
