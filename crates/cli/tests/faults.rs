@@ -94,7 +94,7 @@ fn what_is_none_is_refused_before_anything_is_done() {
     let own = std::process::id().to_string();
     let cases: [(&[&str], i32, &str); 9] = [
         (&["fault"], 2, "NAME"),
-        (&["fault", "stpo", "12"], 2, "did you mean 'stop'?"),
+        (&["fault", "sotp", "12"], 2, "did you mean 'stop'?"),
         (&["fault", "nice", "12", "77"], 2, "a niceness from -20 to 19, got '77'"),
         (&["fault", "kill", &own, "--for", "1s"], 2, "cannot be undone"),
         (&["fault", "stop", "1"], 1, "process 1, which no fault touches"),
@@ -252,7 +252,7 @@ fn a_command_line_with_faults_is_a_file_with_faults() {
     assert!(explained.stdout.contains("stop target at 1.00 s for 2.00 s"), "{}", explained.stdout);
     assert!(explained.stdout.contains("kill port:80 at 3.00 s"), "{}", explained.stdout);
     // A fault that is none is said with its place.
-    std::fs::write(&file, "[[fault]]\nfault = \"stpo target\"\nat = \"1s\"\n[load]\nurl = \"http://127.0.0.1:1/\"\n")
+    std::fs::write(&file, "[[fault]]\nfault = \"sotp target\"\nat = \"1s\"\n[load]\nurl = \"http://127.0.0.1:1/\"\n")
         .unwrap();
     let run = plimsoll(&["run", text(&file)]);
     run.assert_exit(2);

@@ -90,7 +90,7 @@ fn faults_are_told_by_what_became_of_each() {
     ];
     assert_eq!(told, expected);
     assert_eq!((&document["faults"][0]["took_ms"], &document["faults"][0]["asked_for_s"]), (&2.5.into(), &2.0.into()));
-    let text = text(&case, Style { color: false, width: 140, unicode: true });
+    let text = text(&case, Style { color: false, width: 180, unicode: true });
     let lines: Vec<&str> = text.lines().skip_while(|line| !line.starts_with("Faults")).take(5).map(str::trim).collect();
     let expected = [
         "Faults       1.001 s: fault stop target: process 7: running → stopped; undone at 3.003 s",

@@ -11,7 +11,6 @@ mod driver;
 mod expectations;
 #[cfg(test)]
 mod fake;
-mod faults;
 pub mod files;
 mod host;
 pub mod import;
@@ -88,7 +87,7 @@ pub fn resolve(scenario: &Scenario, host: &dyn Host) -> Result<Resolved, Resolve
     }
     tls::refuse(scenario, first)?;
     refuse_unused_fields(scenario)?;
-    faults::check(scenario)?;
+    pace::faults::check(scenario)?;
 
     let closes = protocol.closes_after_each(scenario);
     let burst = burst::pace(scenario, closes)?;

@@ -310,7 +310,7 @@ mod tests {
 
     #[test]
     fn a_name_that_is_none_is_answered_with_one_like_it() {
-        let error = Asked::parse("stpo 12").unwrap_err().to_string();
+        let error = Asked::parse("sotp 12").unwrap_err().to_string();
         assert!(error.contains("did you mean 'stop'?") && error.contains("--list"), "{error}");
         assert!(Asked::parse("").unwrap_err().to_string().contains("got ''"));
         assert!(matches!(Asked::parse("stop 'x"), Err(BadArgument::Quotes { .. })));
