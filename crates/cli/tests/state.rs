@@ -87,7 +87,7 @@ fn undo_touches_nothing_that_a_fix_never_changes() {
         let run = undone_in_a_namespace("", &format!("{force}--journal {path}"));
         run.assert_exit(1);
         assert_eq!(run.stdout, "33\n");
-        let words = format!("{NOT_OURS}: expected a setting that plimsoll changes, and it never changes this one");
+        let words = format!("{NOT_OURS}: expected a value that plimsoll sets, and it never sets this");
         assert!(run.stderr.contains(&words), "{}", run.stderr);
     }
     assert!(plimsoll(&["fault", "list", "--journal", path]).stdout.contains(NOT_OURS), "it stays in the journal");
@@ -95,7 +95,7 @@ fn undo_touches_nothing_that_a_fix_never_changes() {
     write_journal(folder.path(), "net.core.somaxconn", "128 -1", "33");
     let run = undone_in_a_namespace("", &format!("--force --journal {path}"));
     run.assert_exit(1);
-    assert!(run.stderr.contains("net.core.somaxconn: expected a setting that plimsoll changes"), "{}", run.stderr);
+    assert!(run.stderr.contains("net.core.somaxconn: expected a value that plimsoll sets"), "{}", run.stderr);
 }
 
 #[test]

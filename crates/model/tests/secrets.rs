@@ -103,6 +103,7 @@ fn plan(workload: Workload) -> Plan {
         }),
         expectations: Vec::new(),
         finding_expectations: Vec::new(),
+        faults: Vec::new(),
         phases: Vec::new(),
     }
 }

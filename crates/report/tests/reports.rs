@@ -59,6 +59,50 @@ fn where_a_run_changed_is_one_line() {
 }
 
 #[test]
+fn faults_are_told_by_what_became_of_each() {
+    use model::event::{Details, FAULT_BEGAN, FAULT_REFUSED, FAULT_UNDONE};
+    let mut case = cases().swap_remove(0);
+    let asked = ["stop target@1s:2s", "kill 12@2s", "nice 12 5@3s:1s", "nice 13 5@4s:1s", "stop 12@90s"];
+    case.1.plan.faults = asked.iter().map(|text| model::fault::LoadFault::parse(text).unwrap()).collect();
+    let mut tell = |fault: u32, kind: &str, at_ms: i64, text: &str| {
+        let details = Details { fault: Some(fault), took_ns: Some(2_500_000), ..Details::default() };
+        case.1.push_event(model::Event::new(at_ms * 1_000_000, kind, text).with(details));
+    };
+    tell(1, FAULT_BEGAN, 1001, "fault stop target: process 7: running → stopped");
+    tell(2, FAULT_BEGAN, 2002, "fault kill 12: SIGKILL to process 12 (x)");
+    tell(1, FAULT_UNDONE, 3003, "fault stop target is undone");
+    tell(3, FAULT_REFUSED, 3004, "fault nice 12 5 was not done: there is no such process");
+    tell(4, FAULT_BEGAN, 4001, "fault nice 13 5: niceness of process 13: 0 → 5");
+    tell(4, FAULT_REFUSED, 5001, "fault nice 13 5 was not undone: somebody else has changed it to 7 since");
+    let document = serde_json::to_value(document(&case)).unwrap();
+    let told: Vec<String> = document["faults"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|f| format!("{} {} {} {} {}", f["number"], f["name"], f["state"], f["at_s"], f["undone_at_s"]))
+        .collect();
+    let expected = [
+        "1 \"stop\" \"undone\" 1.001 3.003",
+        "2 \"kill\" \"done\" 2.002 null",
+        "3 \"nice\" \"refused\" null null",
+        "4 \"nice\" \"not-undone\" 4.001 null",
+        "5 \"stop\" \"not-reached\" null null",
+    ];
+    assert_eq!(told, expected);
+    assert_eq!((&document["faults"][0]["took_ms"], &document["faults"][0]["asked_for_s"]), (&2.5.into(), &2.0.into()));
+    let text = text(&case, Style { color: false, width: 180, unicode: true });
+    let lines: Vec<&str> = text.lines().skip_while(|line| !line.starts_with("Faults")).take(5).map(str::trim).collect();
+    let expected = [
+        "Faults       1.001 s: fault stop target: process 7: running → stopped; undone at 3.003 s",
+        "2.002 s: fault kill 12: SIGKILL to process 12 (x)",
+        "3.000 s: fault nice 12 5 was not done: there is no such process",
+        "4.001 s: fault nice 13 5: niceness of process 13: 0 → 5; fault nice 13 5 was not undone: somebody else has changed it to 7 since",
+        "stop 12: the load ended before its moment at 90.000 s",
+    ];
+    assert_eq!(lines.iter().map(|line| line.replace('\u{a0}', " ")).collect::<Vec<_>>(), expected);
+}
+
+#[test]
 fn text_in_ascii_and_in_colour() {
     let case = &cases()[0];
     let ascii = text(case, Style { color: false, width: 80, unicode: false });

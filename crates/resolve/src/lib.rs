@@ -87,6 +87,7 @@ pub fn resolve(scenario: &Scenario, host: &dyn Host) -> Result<Resolved, Resolve
     }
     tls::refuse(scenario, first)?;
     refuse_unused_fields(scenario)?;
+    pace::faults::check(scenario)?;
 
     let closes = protocol.closes_after_each(scenario);
     let burst = burst::pace(scenario, closes)?;
@@ -176,6 +177,7 @@ pub fn resolve(scenario: &Scenario, host: &dyn Host) -> Result<Resolved, Resolve
         expectations,
         finding_expectations,
         phases,
+        faults: scenario.faults.clone(),
     };
     let mut warnings = warnings::find(&plan, scenario, &asked, &unused, &machine);
     warnings.append(&mut fallbacks);

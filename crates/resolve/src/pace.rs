@@ -3,6 +3,7 @@
 //! An open profile starts when warm-up ends: during warm-up its first rate holds. After its last segment the end
 //! rate holds, so a profile never ends a run by itself; it only gives the default duration.
 
+pub(crate) mod faults;
 pub(crate) mod phases;
 
 use crate::defaults::DURATION_NS;

@@ -185,7 +185,10 @@ pub(super) const HELPS: &[Help] = &[
         path: &["fault"],
         most_used: &[],
         examples: &[
-            ("plimsoll fault list", "what was changed of this host and is not put back"),
+            ("plimsoll fault --list", "every fault, and how it is undone"),
+            ("plimsoll fault stop port:8080 --for 5s", "who listens there stops for 5 s"),
+            ("plimsoll fault nice 1234 19 --dry-run", "what would be done, what is missing"),
+            ("plimsoll fault list", "what is not undone"),
             ("sudo plimsoll fault undo", "put all of it back"),
         ],
     },

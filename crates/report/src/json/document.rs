@@ -2,6 +2,7 @@
 //!
 //! Data only; [`super::fill`] fills them in. A field that is added needs a doc comment: it becomes the schema's text.
 
+use super::faults::Fault;
 use super::parts::{PhaseFigures, WithoutWindows};
 use super::remote::Remote;
 use super::single::SingleRequests;
@@ -77,7 +78,7 @@ pub struct Document<R = Vec<IntervalRow>> {
     /// where nothing changed. Of a run of more than 600 intervals their ends are as coarse as those of its timeline.
     pub segments: Vec<Segment>,
     /// The phases of the load, in order; only of a run that has some.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub phases: Vec<PhaseFigures>,
     /// What held connections came to; only of a run that held some.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -91,7 +92,7 @@ pub struct Document<R = Vec<IntervalRow>> {
     /// Who was watched, of a recording of `plimsoll watch`; no load was put on then, and what is of one says nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub watched: Option<String>,
-    /// Faults and what they did.
+    /// The faults of the run, in the order in which they were asked for, and what became of each.
     pub faults: Vec<Fault>,
     /// What was read of the host and the processes.
     pub observed: Observed,
@@ -427,25 +428,6 @@ pub struct Capacity {
     pub slo: String,
     /// Id of the finding that says what gives first; null when none does.
     pub first_to_give: Option<String>,
-}
-
-/// A fault and what it did.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-pub struct Fault {
-    /// Its name.
-    pub name: String,
-    /// When, seconds since the run's start.
-    pub at_s: f64,
-    /// When it was undone; null: it was not.
-    pub undone_at_s: Option<f64>,
-    /// Requests that failed through it.
-    pub failed_requests: u64,
-    /// Connections aborted through it.
-    pub aborted_connections: u64,
-    /// The first success after it, seconds since the run's start; null: there was none.
-    pub first_success_s: Option<f64>,
-    /// When all was as before; null: never.
-    pub recovered_s: Option<f64>,
 }
 
 /// What was read of the host and the processes. Null: could not be read.

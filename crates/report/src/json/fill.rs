@@ -4,6 +4,7 @@
 
 use super::SCHEMA;
 use super::document::*;
+use super::faults::Fault;
 use super::parts::{PhaseFigures, WithoutWindows};
 use super::remote::Remote;
 use super::single::SingleRequests;
@@ -80,7 +81,7 @@ impl Document {
             capacity: None,
             import: capsule.import.clone(),
             watched: capsule.watched.clone(),
-            faults: Vec::new(),
+            faults: Fault::all_of(recording),
             observed: observed(
                 &recording.courses,
                 &recording.snapshots,

@@ -22,6 +22,7 @@ pub(crate) const NOT_ITS: &[&str] = &[
     "warmup",
     "drain",
     "after",
+    "fault",
     "tick",
     "expect",
     "expect_errors",
