@@ -16,8 +16,8 @@ pub mod units;
 
 pub use load::workload::resp;
 pub use load::{
-    data, expectation, finding_expectation, hide, payload, phase, plan, rate, replies, scenario, secret, template, tls,
-    workload,
+    abort, data, expectation, finding_expectation, hide, payload, phase, plan, rate, replies, scenario, secret,
+    template, tls, workload,
 };
 pub use measured::{
     entries, error_kind, event, head, histogram, integrity, interval, latency, outcomes, quantile, recording, request,

@@ -24,4 +24,4 @@ pub mod watching;
 mod without_load;
 
 pub use made::MadeError;
-pub use run::{Options, Outcome, RecordTo, RunError, Watch, run, run_on};
+pub use run::{Load, Options, Outcome, RecordTo, RunError, Watch, run, run_on, run_together, run_together_on};

@@ -6,6 +6,7 @@ use super::parts::{PhaseFigures, WithoutWindows};
 use super::remote::Remote;
 use super::single::SingleRequests;
 use super::split::Split;
+use crate::canary::Canary;
 use crate::observed::{Courses, Readings};
 use crate::profile::Profile;
 use crate::protocols::Replies;
@@ -13,7 +14,7 @@ use model::Plan;
 use model::event::Details;
 use model::finding::{Finding, HeldLine, Judgement, Loss, Remark, Segment, Validity, WhatGives};
 use model::integrity::Damage;
-use model::recording::End;
+use model::recording::{End, LoadRole};
 use model::snapshot::{Runtime, SamplerStatus};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -111,6 +112,26 @@ pub struct Document<R = Vec<IntervalRow>> {
     pub gives: Option<WhatGives>,
     /// What users lost, the weightiest first, each with the part of it that no finding explains. Empty: nothing was lost.
     pub losses: Vec<Loss>,
+    /// What this load is called, of several that were put on together; all else here is of it, but for the readings of the machine
+    /// and `generator`, which are of all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub load: Option<String>,
+    /// The other loads that were put on together with this one, which is the main one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub loads: Vec<LoadBeside>,
+}
+
+/// A load that was put on together with the main one.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct LoadBeside {
+    /// What it is called.
+    pub name: String,
+    /// What it is among the others.
+    pub role: LoadRole,
+    /// What the canary came to; null of any other load.
+    pub canary: Option<Canary>,
+    /// Its report.
+    pub report: Document,
 }
 
 /// What wrote the report.

@@ -94,7 +94,15 @@ impl Document {
             judged,
             gives: diagnosis.gives.clone(),
             losses: diagnosis.losses.clone(),
+            load: capsule.together.as_ref().and_then(|together| together.this()).map(|load| load.name.clone()),
+            loads: Vec::new(),
         }
+    }
+
+    /// The same with the other loads of the run.
+    #[must_use]
+    pub fn with_loads(self, loads: Vec<LoadBeside>) -> Self {
+        Document { loads, ..self }
     }
 
     /// The same with other intervals.
@@ -140,6 +148,8 @@ impl Document {
             judged: self.judged,
             gives: self.gives,
             losses: self.losses,
+            load: self.load,
+            loads: self.loads,
         }
     }
 }
