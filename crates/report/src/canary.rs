@@ -4,7 +4,7 @@
 //! that its timeline was merged, to a row of that. A request that was due and had not ended counts as not answered.
 
 use crate::figures::s;
-use crate::words::{counted, duration, of_kind};
+use crate::words::{counted, duration, grouped, of_kind};
 use model::LatencyKind;
 use model::plan::Pace;
 use model::recording::{Recording, Row};
@@ -71,7 +71,8 @@ impl Canary {
     /// In a sentence or two.
     pub fn words(&self, recording: &Recording) -> String {
         let every = duration((self.every_s * 1e9) as u64);
-        let mut text = format!("{} of {} answered, one every {every}", self.answered, counted(self.asked, "request"));
+        let mut text =
+            format!("{} of {} answered, one every {every}", grouped(self.answered), counted(self.asked, "request"));
         if let Some(ms) = self.slowest_ms.filter(|_| self.answered > 0 || self.unanswered_at_end > 0) {
             text += &format!(", the slowest after {}", duration((ms * 1e6) as u64));
         }

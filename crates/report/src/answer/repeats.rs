@@ -10,7 +10,7 @@ use diagnose::repeats::{RepeatedExpectation, RepeatedFigure, RepeatedLoad, Repea
 use model::recording::End;
 use std::io::{self, Write};
 
-const INDENT: usize = 13;
+const INDENT: usize = 16;
 
 /// Writes it.
 ///

@@ -2,11 +2,10 @@
 //!
 //! Data only; [`super::fill`] fills them in. A field that is added needs a doc comment: it becomes the schema's text.
 
-use super::parts::{PhaseFigures, WithoutWindows};
+use super::parts::{LoadBeside, PhaseFigures, WithoutWindows};
 use super::remote::Remote;
 use super::single::SingleRequests;
 use super::split::Split;
-use crate::canary::Canary;
 use crate::observed::{Courses, Readings};
 use crate::profile::Profile;
 use crate::protocols::Replies;
@@ -14,7 +13,7 @@ use model::Plan;
 use model::event::Details;
 use model::finding::{Finding, HeldLine, Judgement, Loss, Remark, Segment, Validity, WhatGives};
 use model::integrity::Damage;
-use model::recording::{End, LoadRole};
+use model::recording::End;
 use model::snapshot::{Runtime, SamplerStatus};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -78,7 +77,7 @@ pub struct Document<R = Vec<IntervalRow>> {
     /// where nothing changed. Of a run of more than 600 intervals their ends are as coarse as those of its timeline.
     pub segments: Vec<Segment>,
     /// The phases of the load, in order; only of a run that has some.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub phases: Vec<PhaseFigures>,
     /// What held connections came to; only of a run that held some.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -117,21 +116,8 @@ pub struct Document<R = Vec<IntervalRow>> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub load: Option<String>,
     /// The other loads that were put on together with this one, which is the main one.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub loads: Vec<LoadBeside>,
-}
-
-/// A load that was put on together with the main one.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-pub struct LoadBeside {
-    /// What it is called.
-    pub name: String,
-    /// What it is among the others.
-    pub role: LoadRole,
-    /// What the canary came to; null of any other load.
-    pub canary: Option<Canary>,
-    /// Its report.
-    pub report: Document,
 }
 
 /// What wrote the report.

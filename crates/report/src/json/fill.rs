@@ -4,7 +4,7 @@
 
 use super::SCHEMA;
 use super::document::*;
-use super::parts::{PhaseFigures, WithoutWindows};
+use super::parts::{LoadBeside, PhaseFigures, WithoutWindows};
 use super::remote::Remote;
 use super::single::SingleRequests;
 use super::split::Split;

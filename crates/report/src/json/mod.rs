@@ -12,6 +12,7 @@ pub(crate) mod single;
 pub(crate) mod split;
 
 pub use document::*;
+pub use parts::LoadBeside;
 pub use remote::Remote;
 
 use model::recording::Row;
