@@ -101,6 +101,7 @@ fn set(scenario: &mut Scenario, field: &str, value: &str) {
         "expect-body-sha256" => scenario.ask(|asked: &mut HttpAsked| asked.expect_body_sha256 = text()),
         "give-up" => scenario.give_up_ns = value.parse().ok(),
         "expect" => scenario.expect.push(value.to_owned()),
+        "abort-when" => scenario.abort_when.push(value.to_owned()),
         "expect-errors" => scenario.expect_errors = Some(value.to_owned()),
         "connect-to" => scenario.connect_to = text(),
         "resolve" => scenario.resolve.push(value.to_owned()),

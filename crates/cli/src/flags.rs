@@ -20,6 +20,7 @@ pub fn flag(field: Field) -> Cow<'static, str> {
         Field::UrlWeight => "weight of a URL",
         Field::Expect => "--expect",
         Field::ExpectErrors => "--expect-errors",
+        Field::AbortWhen => "--abort-when",
         Field::ConnectTo => "--connect-to",
         Field::Resolve => "--resolve",
         Field::UnixSocket => "--unix-socket",

@@ -31,6 +31,20 @@ const EXPERIMENTS: &[Experiment] = &[
     },
     Experiment { name: "nginx", flags: &["-d", "2s"], texts: &[], claim: nginx },
     Experiment { name: "mix", flags: &["-n", "4000"], texts: &[], claim: mix },
+    Experiment { name: "two-loads", flags: &["-d", "2s"], texts: &[], claim: two_loads },
+    Experiment {
+        name: "slow-clients",
+        flags: &["-d", "2s"],
+        texts: &[("connections = 200", "connections = 20")],
+        claim: slow_clients,
+    },
+    Experiment {
+        name: "canary",
+        flags: &["-d", "3s"],
+        texts: &[("\"timeout 3 plimsoll", "\"timeout 1 plimsoll")],
+        claim: canary,
+    },
+    Experiment { name: "data", flags: &["-d", "2s"], texts: &[], claim: data },
 ];
 
 fn held(document: &Value) {
@@ -60,6 +74,45 @@ fn mix(document: &Value) {
     assert!((0.08..0.12).contains(&share), "{share}");
 }
 
+fn two_loads(document: &Value) {
+    assert_eq!(document["load"], "users");
+    let batch = &document["loads"][0];
+    assert_eq!(batch["name"], "batch");
+    assert!(batch["report"]["totals"]["ok"].as_u64() > Some(100), "{}", batch["report"]["totals"]);
+    // A user finds requests of the batch job before its own: alone it would wait for little more than its own 2 ms.
+    let mean_us = document["latency"]["response"]["mean_us"].as_f64();
+    assert!(mean_us > Some(6000.0), "{mean_us:?}");
+    assert!(document["loads"][1]["canary"]["answered"].as_u64() > Some(0), "{}", document["loads"][1]["canary"]);
+}
+
+fn slow_clients(document: &Value) {
+    let slow = &document["loads"][0]["report"];
+    assert_eq!((&document["load"], &document["achieved"]["connections"]), (&"fast".into(), &4.into()));
+    assert_eq!(slow["achieved"]["connections"], 20, "{}", slow["achieved"]);
+    assert!(
+        slow["totals"]["ok"].as_u64() > Some(0) && document["totals"]["ok"].as_u64() > Some(20),
+        "{}",
+        slow["totals"]
+    );
+}
+
+fn canary(document: &Value) {
+    let events = document["events"].as_array().unwrap();
+    assert!(events.iter().any(|event| event["kind"] == "target-restarted"), "{events:?}");
+    let canary = &document["loads"][0]["canary"];
+    assert!(canary["answered"].as_u64() > Some(1), "{canary}");
+    // It was there again: a load that goes on for three times as long as the server lives has replies from more than one.
+    assert!(document["totals"]["ok"].as_u64() > Some(0), "{}", document["totals"]);
+}
+
+fn data(document: &Value) {
+    assert_eq!(document["totals"]["failed"].as_u64(), Some(0), "{}", document["totals"]);
+    let entries = document["totals"]["entries"].as_array().unwrap();
+    let names: Vec<&str> = entries.iter().map(|entry| entry["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["login", "look", "buy"]);
+    assert!(entries.iter().all(|entry| entry["ok"].as_u64() > Some(0)), "{entries:?}");
+}
+
 /// The file with other ports, so that tests do not meet; programs are those of this build.
 fn small(experiment: &Experiment, root: &Path, folder: &Path) -> String {
     let read = |name: &str| std::fs::read_to_string(root.join("experiments").join(name)).unwrap();
@@ -72,9 +125,13 @@ fn small(experiment: &Experiment, root: &Path, folder: &Path) -> String {
         assert!(text.contains(from), "{}: '{from}'", experiment.name);
         text = text.replace(from, to);
     }
-    std::fs::create_dir(folder.join("experiments")).unwrap();
-    std::fs::write(folder.join("experiments/nginx.conf"), conf).unwrap();
-    text.replace("\"plimsoll serve", &format!("\"{BIN} serve"))
+    let files = folder.join("experiments");
+    std::fs::create_dir(&files).unwrap();
+    for name in ["shop.py", "shop-requests.toml", "users.csv"] {
+        std::fs::write(files.join(name), read(name)).unwrap();
+    }
+    std::fs::write(files.join("nginx.conf"), conf).unwrap();
+    text.replace("\"plimsoll serve", &format!("\"{BIN} serve")).replace("1 plimsoll serve", &format!("1 {BIN} serve"))
 }
 
 #[test]
@@ -83,6 +140,7 @@ fn every_experiment_runs_and_its_claim_holds() {
     let mut files: Vec<String> = std::fs::read_dir(root.join("experiments"))
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| !name.ends_with("-requests.toml"))
         .filter_map(|name| name.strip_suffix(".toml").map(str::to_owned))
         .collect();
     files.sort();
@@ -90,8 +148,12 @@ fn every_experiment_runs_and_its_claim_holds() {
     known.sort_unstable();
     assert_eq!(files, known, "each file has its claim here");
     for experiment in EXPERIMENTS {
-        if experiment.name == "nginx" && std::process::Command::new("nginx").arg("-v").output().is_err() {
-            testkit::skip("nginx is not installed");
+        let needs = [("nginx", "nginx", "-v"), ("data", "python3", "--version")];
+        let missing = needs.iter().find(|(name, program, flag)| {
+            *name == experiment.name && std::process::Command::new(program).arg(flag).output().is_err()
+        });
+        if let Some((_, program, _)) = missing {
+            testkit::skip(&format!("{program} is not installed"));
             continue;
         }
         let folder = tempfile::tempdir().unwrap();

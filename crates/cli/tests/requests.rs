@@ -267,3 +267,38 @@ fn what_others_have_written_becomes_a_file_that_load_runs() {
         assert_eq!(run.stderr.trim_end().lines().count(), 1, "{}", run.stderr);
     }
 }
+
+/// A file beyond what is kept of one in memory is read row by row: the generator stays smaller than it.
+#[test]
+fn a_file_larger_than_its_share_of_memory_is_not_held_in_memory() {
+    use std::io::Write;
+    const ROWS: u32 = 1_500_000;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("rows.csv");
+    let mut file = std::io::BufWriter::new(std::fs::File::create(&path).unwrap());
+    let pad = "x".repeat(110);
+    writeln!(file, "id,pad").unwrap();
+    (0..ROWS).for_each(|row| writeln!(file, "{row},{pad}").unwrap());
+    drop(file);
+    let bytes = std::fs::metadata(&path).unwrap().len();
+    let server = serve_http(&[]);
+    let url = format!("{}?n={{{{id}}}}", server.url);
+    let run = plimsoll(&[
+        "load",
+        &url,
+        "-n",
+        "200",
+        "-c",
+        "2",
+        "--data",
+        path.to_str().unwrap(),
+        "--json",
+        "-q",
+        "--no-record",
+        "--no-observe",
+    ]);
+    let document = run.json();
+    assert_eq!(document["totals"]["ok"], 200, "{}", document["totals"]);
+    let peak = document["generator"]["peak_rss_bytes"].as_u64().unwrap();
+    assert!(peak < bytes * 3 / 4, "{peak} of {bytes}");
+}

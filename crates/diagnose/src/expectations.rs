@@ -10,12 +10,14 @@
 
 use crate::facts::{Facts, Scope, percent};
 use crate::held;
+use model::abort::AbortWhen;
+use model::event::ABORTED;
 use model::expectation::{Expectation, Measure, Statistic, Time};
 use model::finding::{ExpectationState, Figure, Finding, Judgement, Status, Validity, ValidityState};
 use model::finding_expectation::{FindingExpectation, FindingIs};
 use model::phase::LoadPhase;
 use model::plan::Pace;
-use model::recording::Part;
+use model::recording::{Part, Recording};
 use model::units::show_grouped;
 use model::{LatencyKind, LatencySet};
 
@@ -112,6 +114,23 @@ fn of_finding(expectation: &FindingExpectation, findings: &[Finding]) -> Judgeme
         _ => None,
     };
     Judgement { expected: expectation.to_string(), is_stated: true, state, got, value }
+}
+
+/// What was not to be gone on with: not met by the one that ended the run, met by the others.
+pub(crate) fn judge_aborts(recording: &Recording) -> Vec<Judgement> {
+    let ended = recording.events.iter().find(|event| event.kind == ABORTED);
+    let one = |when: &AbortWhen| {
+        let written = when.to_string();
+        let its = ended.filter(|event| event.details.of_kind.as_ref() == Some(&written));
+        Judgement {
+            expected: format!("never {written}"),
+            is_stated: true,
+            state: if its.is_some() { ExpectationState::NotMet } else { ExpectationState::Met },
+            got: its.map_or_else(|| "it never was".to_owned(), |event| event.text.clone()),
+            value: None,
+        }
+    };
+    recording.plan.abort_when.iter().map(one).collect()
 }
 
 /// What a figure came to.

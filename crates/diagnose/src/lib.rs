@@ -21,6 +21,7 @@ mod held;
 pub mod history;
 pub mod limits;
 pub mod quiet;
+pub mod repeats;
 pub mod rule;
 pub mod rules;
 pub mod segments;
@@ -42,7 +43,7 @@ use explain::{gives, waits, without_load};
 use facts::Facts;
 use history::History;
 use model::Recording;
-use model::event::TARGET_ENDED;
+use model::event::{ABORTED, TARGET_ENDED};
 use model::finding::{About, Diagnosis, Explains, Finding, Loss, LossKind, Severity, Standing, Status, WhatGives};
 use rule::{Bearing, Needs, Verdict};
 use std::cmp::Reverse;
@@ -130,6 +131,7 @@ pub fn diagnose_with(recording: &Recording, history: &History) -> Diagnosis {
     let mut expectations = expectations::judge(&facts, &validity);
     expectations.extend(expectations::judge_phases(&facts, &validity));
     expectations.extend(expectations::judge_findings(&recording.plan.finding_expectations, &findings));
+    expectations.extend(expectations::judge_aborts(recording));
     let summary = summary::summary(&facts, &expectations);
     let gives = match has {
         Needs::Nothing => without_load::gives(&facts, &findings),
@@ -161,9 +163,11 @@ fn judged_causes(facts: &Facts<'_>, has: Needs, missing: &str) -> (Vec<Loss>, Ve
     (losses, causes)
 }
 
-/// That the target which the run had started ended by itself: whatever else was found is of a server that was not there.
+/// That the target which the run had started ended by itself: whatever else was found is of a server that was not there. Or that
+/// the run was ended early, and why.
 fn ended(recording: &Recording) -> Option<WhatGives> {
-    let event = recording.events.iter().find(|event| event.kind == TARGET_ENDED)?;
+    let of = |kind: &str| recording.events.iter().find(|event| event.kind == kind);
+    let event = of(TARGET_ENDED).or_else(|| of(ABORTED))?;
     Some(WhatGives { standing: Standing::Gives, text: event.text.clone(), finding: None })
 }
 

@@ -93,12 +93,19 @@ impl Links {
     }
 }
 
-impl Fleet {
-    /// Starts the load, a thread for each worker. Returns when it has begun.
-    ///
-    /// # Errors
-    /// [`StartError`], before any connection was made.
-    pub fn start(plan: &Plan) -> Result<Self, StartError> {
+/// A fleet whose threads set themselves up. Dropped before it begins, it ends them.
+struct Starting {
+    messages: Receiver<Message>,
+    empties: Vec<SyncSender<Box<Interval>>>,
+    control: Control,
+    handles: Vec<JoinHandle<()>>,
+    starts: Vec<SyncSender<u64>>,
+    ready: Receiver<Result<u32, StartError>>,
+    ids: Vec<u32>,
+}
+
+impl Starting {
+    fn of(plan: &Plan) -> Result<Self, StartError> {
         let Links { messages, empties, control, shares, rendezvous } = Links::of(plan);
         let plan = Arc::new(plan.clone());
         let (mut handles, mut starts) = (Vec::new(), Vec::new());
@@ -115,20 +122,49 @@ impl Fleet {
             handles.push(thread);
             starts.push(start_sender);
         }
-        drop(ready_sender);
-        let mut ids = Vec::with_capacity(handles.len());
-        for _ in 0..handles.len() {
+        Ok(Starting { messages, empties, control, handles, starts, ready, ids: Vec::new() })
+    }
+
+    /// Waits until every worker is ready.
+    fn ready(mut self) -> Result<Self, StartError> {
+        for _ in 0..self.handles.len() {
             // Dropping `starts` on an error ends the threads that are ready.
-            match ready.recv() {
-                Ok(outcome) => ids.push(outcome?),
+            match self.ready.recv() {
+                Ok(outcome) => self.ids.push(outcome?),
                 Err(_) => break,
             }
         }
-        let origin_ns = monotonic_ns();
+        Ok(self)
+    }
+
+    fn begin(self, origin_ns: u64) -> Fleet {
+        let Starting { messages, empties, control, handles, starts, ready: _, ids } = self;
         for start in &starts {
             let _ = start.send(origin_ns);
         }
-        Ok(Fleet { messages, empties, control, crew: Crew::Threads { handles, ids }, origin_ns })
+        Fleet { messages, empties, control, crew: Crew::Threads { handles, ids }, origin_ns }
+    }
+}
+
+impl Fleet {
+    /// Starts the load, a thread for each worker. Returns when it has begun.
+    ///
+    /// # Errors
+    /// [`StartError`], before any connection was made.
+    pub fn start(plan: &Plan) -> Result<Self, StartError> {
+        let started = Starting::of(plan)?.ready()?;
+        Ok(started.begin(monotonic_ns()))
+    }
+
+    /// Starts several loads on one clock: each has its own workers, and all begin at the same moment, once all are ready.
+    ///
+    /// # Errors
+    /// [`StartError`], before any connection was made.
+    pub fn start_together(plans: &[&Plan]) -> Result<Vec<Self>, StartError> {
+        let starting = plans.iter().map(|plan| Starting::of(plan)).collect::<Result<Vec<_>, _>>()?;
+        let ready = starting.into_iter().map(Starting::ready).collect::<Result<Vec<_>, _>>()?;
+        let origin_ns = monotonic_ns();
+        Ok(ready.into_iter().map(|starting| starting.begin(origin_ns)).collect())
     }
 
     /// A simulated load: `network` makes each worker's network, by its share. Its clock stands still until

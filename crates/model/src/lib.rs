@@ -16,7 +16,7 @@ pub mod units;
 
 pub use load::workload::resp;
 pub use load::{
-    data, expectation, fault, finding_expectation, hide, payload, phase, plan, rate, replies, scenario, secret,
+    abort, data, expectation, fault, finding_expectation, hide, payload, phase, plan, rate, replies, scenario, secret,
     template, tls, workload,
 };
 pub use measured::{

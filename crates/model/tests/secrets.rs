@@ -104,6 +104,7 @@ fn plan(workload: Workload) -> Plan {
         expectations: Vec::new(),
         finding_expectations: Vec::new(),
         faults: Vec::new(),
+        abort_when: Vec::new(),
         phases: Vec::new(),
     }
 }

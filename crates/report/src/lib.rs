@@ -7,6 +7,7 @@
 
 pub mod agreement;
 pub mod answer;
+pub mod canary;
 pub mod capacity;
 pub mod check;
 pub mod csv;

@@ -8,6 +8,7 @@ use crate::say::field::Field;
 use crate::say::words::{Words, words};
 use crate::workload::{Protocol, hold};
 use model::Scenario;
+use model::abort::AbortWhen;
 use model::expectation::{Expectation, ExpectationError, Measure, Time};
 use model::finding_expectation::FindingExpectation;
 use model::phase::LoadPhase;
@@ -98,23 +99,37 @@ pub(super) fn build(
     }
     let of_phases = expected.phases.iter().flat_map(|phase| &phase.expectations);
     for expectation in expected.of_run.iter().chain(of_phases) {
-        let measure = expectation.measure;
-        let missing: Option<Words> = match measure {
-            Measure::Connections if !protocol.is_held() => Some("hold:// holds connections".into()),
-            Measure::Time { time: Time::Tls, .. } if !has_tls => Some("a URL with TLS has handshakes".into()),
-            Measure::Rate | Measure::Time { time: Time::Response | Time::Service | Time::FirstByte, .. }
-                if matches!(pace, Pace::Held { every_ns: None, .. }) =>
-            {
-                Some(words!["a run with ", hold::EVERY, " has replies"])
-            }
-            Measure::Errors | Measure::Rate | Measure::Connections | Measure::Time { .. } => None,
-        };
-        if let Some(who_has) = missing {
-            let expected = words!["a figure that this run has (only ", who_has, ")"];
-            return Err(ResolveError::bad_value(Field::Expect, expected, measure));
-        }
+        there_is(expectation.measure, Field::Expect, protocol.is_held(), has_tls, pace)?;
     }
     Ok(expected)
+}
+
+/// When the run ends early.
+pub(super) fn abort_when(scenario: &Scenario, has_tls: bool, pace: &Pace) -> Result<Vec<AbortWhen>, ResolveError> {
+    let one = |text: &String| {
+        let bad = |error: ExpectationError| ResolveError::bad_value(Field::AbortWhen, error.expected, error.got);
+        let when = AbortWhen::read(text).map_err(bad)?;
+        there_is(when.is.measure, Field::AbortWhen, matches!(pace, Pace::Held { .. }), has_tls, pace)?;
+        Ok(when)
+    };
+    scenario.abort_when.iter().map(one).collect()
+}
+
+/// Refuses a figure that a run does not have.
+fn there_is(measure: Measure, field: Field, is_held: bool, has_tls: bool, pace: &Pace) -> Result<(), ResolveError> {
+    let missing: Option<Words> = match measure {
+        Measure::Connections if !is_held => Some("hold:// holds connections".into()),
+        Measure::Time { time: Time::Tls, .. } if !has_tls => Some("a URL with TLS has handshakes".into()),
+        Measure::Rate | Measure::Time { time: Time::Response | Time::Service | Time::FirstByte, .. }
+            if matches!(pace, Pace::Held { every_ns: None, .. }) =>
+        {
+            Some(words!["a run with ", hold::EVERY, " has replies"])
+        }
+        Measure::Errors | Measure::Rate | Measure::Connections | Measure::Time { .. } => None,
+    };
+    let Some(who_has) = missing else { return Ok(()) };
+    let expected = words!["a figure that this run has (only ", who_has, ")"];
+    Err(ResolveError::bad_value(field, expected, measure))
 }
 
 #[cfg(test)]

@@ -112,6 +112,8 @@ pub fn resolve(scenario: &Scenario, host: &dyn Host) -> Result<Resolved, Resolve
     let expected = expectations::build(scenario, protocol, first.parsed.has_tls(), &pace, phases)?;
     let expectations::Expected { of_run: expectations, of_findings: finding_expectations, phases } = expected;
 
+    let abort_when = expectations::abort_when(scenario, first.parsed.has_tls(), &pace)?;
+
     let tls = match first.parsed.has_tls() {
         true => {
             let names = asked.iter().map(|url| url.parsed.server_name()).collect();
@@ -176,6 +178,7 @@ pub fn resolve(scenario: &Scenario, host: &dyn Host) -> Result<Resolved, Resolve
         tls,
         expectations,
         finding_expectations,
+        abort_when,
         phases,
         faults: scenario.faults.clone(),
     };

@@ -25,4 +25,6 @@ pub mod watching;
 mod without_load;
 
 pub use made::MadeError;
-pub use run::{Options, Outcome, RecordTo, RunError, Watch, run, run_on, run_with_faults};
+pub use run::{
+    Load, Options, Outcome, RecordTo, RunError, Watch, run, run_on, run_together, run_together_on, run_with_faults,
+};

@@ -4,29 +4,34 @@
 //! recording and shows progress. It never blocks a worker. A recording that can no longer be written is given up with
 //! its reason; the run goes on and is reported from memory.
 
+mod abort;
 mod remarks;
+mod shared;
+mod start;
+mod together;
 
-use crate::faults::{FaultError, Ready, Running, Setup};
-use crate::observation::{Here, Off};
+use crate::faults::{FaultError, Running};
 use crate::ticks::{Ticks, add_to_totals};
 pub use crate::watch::Watch;
+use abort::Aborting;
 use diagnose::history::History;
 use diagnose::split::Joiner;
 use engine::link::Tally;
 use engine::{Fleet, Message, StartError};
-use model::plan::Plan;
-use model::recording::{Capsule, End, Recording, Row, Tick};
+use model::recording::{End, Recording, Row, Tick};
 use model::units::show_duration_ns;
 use model::users::Users;
 use model::{Event, Snapshot};
 use observe::{Extent, FOLLOW_NICE, Observation};
 use remarks::Away;
-use remote::{Elsewhere, ObserveAt, RemoteError};
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use remote::{ObserveAt, RemoteError};
+pub use start::{run, run_on, run_with_faults};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use store::{StoreError, Writer};
+pub use together::{Load, run_together, run_together_on};
 
 /// Where the recording goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -103,129 +108,8 @@ pub enum RunError {
     },
 }
 
-/// Runs a plan to its end.
-///
-/// # Errors
-/// [`RunError`], before any load was put on (or after a panic of a worker).
-pub fn run(plan: Plan, options: &Options, watch: &mut dyn Watch) -> Result<Outcome, RunError> {
-    run_on(plan, options, watch, Fleet::start)
-}
-
-/// The same with what the plan's faults need to know: where the journal is, and the target that was started for the run.
-///
-/// # Errors
-/// As [`run`]; [`RunError::Fault`] where a fault could not be done.
-pub fn run_with_faults(
-    plan: Plan,
-    options: &Options,
-    setup: &Setup,
-    watch: &mut dyn Watch,
-) -> Result<Outcome, RunError> {
-    run_all(plan, options, setup, watch, Fleet::start)
-}
-
-/// Runs a plan to its end on workers that `start` makes: on the machine's threads, or simulated ones, whose run is a
-/// function of its seed ([`Fleet::simulated`]).
-///
-/// # Errors
-/// As [`run`].
-pub fn run_on(
-    plan: Plan,
-    options: &Options,
-    watch: &mut dyn Watch,
-    start: impl FnOnce(&Plan) -> Result<Fleet, StartError>,
-) -> Result<Outcome, RunError> {
-    run_all(plan, options, &Setup::default(), watch, start)
-}
-
-fn run_all(
-    plan: Plan,
-    options: &Options,
-    setup: &Setup,
-    watch: &mut dyn Watch,
-    start: impl FnOnce(&Plan) -> Result<Fleet, StartError>,
-) -> Result<Outcome, RunError> {
-    let faults = Ready::check(&plan, setup)?;
-    let recording_file = match &options.record {
-        RecordTo::Folder(folder) => {
-            store::probe(folder)?;
-            Some(folder.as_path())
-        }
-        RecordTo::File(_) | RecordTo::Nothing => None,
-    };
-    let mut capsule = observe::capsule();
-    capsule.version.clone_from(&options.version);
-    capsule.command.clone_from(&options.command);
-    capsule.driver = plan.driver.name().to_owned();
-    capsule.driver_reason.clone_from(&options.driver_reason);
-    let mut observation: Box<dyn Observation> = match (options.observe, &options.observe_at) {
-        (true, Some(at)) => Box::new(Elsewhere::start(&plan, options.probes, at, &options.interrupted)?),
-        (true, None) => Box::new(Here::start(&plan, options.probes)),
-        (false, _) => Box::new(Off),
-    };
-    capsule.target_host = observation.target_host();
-    // From here on only the workers know what is sent in the place of `***`.
-    let hidden = model::hide::plan(&plan);
-    let kept = options.record_secrets.then(|| model::hide::plan_kept(&plan));
-    let writer = open_writer(&options.record, recording_file, &capsule, kept.as_ref().unwrap_or(&hidden))?;
-
-    let recorded_at = writer.as_ref().map(|w| w.path().to_owned());
-    let before = observation.before();
-    let since_process_start_ns = observe::own::since_process_start_ns();
-
-    let mut fleet = start(&plan)?;
-    let faults = faults.map(|ready| ready.start(fleet.origin_ns())).transpose().map_err(RunError::FaultThread)?;
-    let tick_ns = plan.tick_ns;
-    let mut session = Session {
-        recording: Recording::new(capsule, hidden),
-        history: History::default(),
-        joiner: Joiner::new(plan.pipeline),
-        writer,
-        recording_error: None,
-        observation,
-        snapshots: 0,
-        ticks: Ticks::new(fleet.workers(), tick_ns),
-        tallies: Vec::new(),
-        last_row: None,
-        last_snapshot: None,
-        away: None,
-        samplers_due_ns: 0,
-        workers_left: fleet.workers(),
-        whole_ns: 0,
-        has_read_on: false,
-        faults,
-        watch,
-    };
-    let before = before.map(|before| session.observation.place(before, fleet.origin_ns()));
-    if let Some(mut before) = before {
-        session.join(&mut before);
-        session.keep_snapshot(before);
-    }
-    session.follow_aside(&mut fleet, &options.interrupted);
-    let load_end_ns = fleet.now_ns();
-    session.end_faults();
-    let panicked = fleet.join();
-    if panicked > 0 {
-        return Err(RunError::Panicked { count: panicked });
-    }
-    session.read_on(load_end_ns, &options.interrupted);
-    Ok(session.finish(recorded_at, since_process_start_ns))
-}
-
-fn open_writer(
-    record: &RecordTo,
-    folder: Option<&Path>,
-    capsule: &Capsule,
-    plan: &Plan,
-) -> Result<Option<Writer>, StoreError> {
-    match (record, folder) {
-        (RecordTo::File(path), _) => Writer::create(path, capsule, plan).map(Some),
-        (RecordTo::Folder(_), Some(folder)) => {
-            Writer::create(&store::new_path(folder, capsule, plan), capsule, plan).map(Some)
-        }
-        (RecordTo::Folder(_) | RecordTo::Nothing, _) => Ok(None),
-    }
-}
+/// Why every load of a run ends early, once one has said so.
+pub(crate) type EndOfAll = Arc<OnceLock<String>>;
 
 /// Time after a reading of everything before which a drain does not ask for another, nanoseconds.
 const WHOLE_AGAIN_NS: u64 = 100_000_000;
@@ -260,7 +144,17 @@ struct Session<'a> {
     whole_ns: u64,
     /// What is done to the target meanwhile.
     faults: Option<Running>,
+    /// Tells every load of the run; `None`: this one is alone.
+    broadcaster: Option<shared::Broadcaster>,
     watch: &'a mut dyn Watch,
+    /// What ends the run early.
+    aborting: Aborting,
+    /// Said by the load that ends the run early: every load of it then ends.
+    end_of_all: EndOfAll,
+    /// The recording's file.
+    recorded_at: Option<PathBuf>,
+    /// How old this process was before the load.
+    since_process_start_ns: Option<u64>,
 }
 
 impl Session<'_> {
@@ -343,6 +237,7 @@ impl Session<'_> {
                 fleet.control().stop();
             }
             self.tell_faults();
+            self.end_with_the_others(fleet);
             match fleet.receive(Duration::from_millis(50)) {
                 Some(Message::Interval(interval)) => {
                     fleet.give_back(self.ticks.push(interval));
@@ -367,14 +262,22 @@ impl Session<'_> {
     /// Tells what faults have done.
     fn tell_faults(&mut self) {
         for event in self.faults.as_ref().map(Running::take_events).unwrap_or_default() {
-            self.event(event);
+            self.tell_fault(event);
         }
     }
 
     /// The load is over: what faults have done is undone.
     fn end_faults(&mut self) {
         for event in self.faults.as_ref().map(Running::end).unwrap_or_default() {
-            self.event(event);
+            self.tell_fault(event);
+        }
+    }
+
+    /// Of the target, which is every load's: where there are several, each finds it among what was observed.
+    fn tell_fault(&mut self, event: Event) {
+        match &self.broadcaster {
+            Some(broadcaster) => broadcaster.tell(&event),
+            None => self.event(event),
         }
     }
 
@@ -435,6 +338,7 @@ impl Session<'_> {
             self.watch.on_event(&event);
             self.recording.push_event(event);
         }
+        self.abort_if_due(&tick, fleet);
         self.watch.on_tick(&tick.row, &self.recording.plan);
         self.watch.on_interval(&tick.sum, &self.recording.plan);
         if let Some(snapshot) = snapshot {
@@ -563,7 +467,7 @@ impl Session<'_> {
         self.recording_error = Some(error);
     }
 
-    fn finish(mut self, recorded_at: Option<PathBuf>, since_process_start_ns: Option<u64>) -> Outcome {
+    fn finish(mut self) -> Outcome {
         let is_after_load = self.has_read_on;
         for mut snapshot in self.observation.finish() {
             self.join(&mut snapshot);
@@ -583,7 +487,7 @@ impl Session<'_> {
         totals.cpu_system_ns = usage.system_ns;
         totals.peak_rss_bytes = usage.peak_rss_bytes;
         totals.first_request_ns =
-            totals.first_request_ns.map(|first_ns| first_ns + since_process_start_ns.unwrap_or(0));
+            totals.first_request_ns.map(|first_ns| first_ns + self.since_process_start_ns.unwrap_or(0));
         if self.recording.end == End::Partial {
             self.recording.end = End::Complete;
         }
@@ -594,6 +498,7 @@ impl Session<'_> {
             let finished = writer.finish(&self.recording.totals, &self.recording.samplers, end, Some(&diagnosis));
             self.recording_error = finished.err();
         }
-        Outcome { recording: self.recording, diagnosis, recorded_at, recording_error: self.recording_error }
+        let Session { recording, recorded_at, recording_error, .. } = self;
+        Outcome { recording, diagnosis, recorded_at, recording_error }
     }
 }

@@ -39,6 +39,7 @@ pub(crate) fn plan_without_load(name: String, interval_ns: u64) -> Plan {
         expectations: Vec::new(),
         finding_expectations: Vec::new(),
         faults: Vec::new(),
+        abort_when: Vec::new(),
         phases: Vec::new(),
         requests_per_connection: None,
         pipeline: 1,

@@ -62,6 +62,7 @@ pub fn plan(workload: Workload, origins: Vec<Origin>) -> Plan {
         expectations: Vec::new(),
         finding_expectations: Vec::new(),
         faults: Vec::new(),
+        abort_when: Vec::new(),
         phases: Vec::new(),
         requests_per_connection: None,
         pipeline: 1,

@@ -45,6 +45,9 @@ pub struct LoadArgs {
     /// What is done to the target meanwhile.
     #[command(flatten)]
     pub faults: FaultArgs,
+    /// Whether the target still answers.
+    #[command(flatten)]
+    pub canary: CanaryArgs,
     /// What becomes of the results.
     #[command(flatten)]
     pub output: OutputArgs,
@@ -63,6 +66,21 @@ pub struct ExpectArgs {
     /// How many requests may have no good reply, such as 'below 1 %', none or any [default: none with --expect-status, --expect-body and --expect-body-sha256]
     #[arg(long, value_name = "SHARE", env = "PLIMSOLL_EXPECT_ERRORS")]
     pub expect_errors: Option<String>,
+    /// End the run early when a figure is so for so long, such as 'errors > 10 % for 5s' (all of the last 5 s together); also rate, mean, p99 and others; may be repeated [default: it runs to its end]
+    #[arg(long, value_name = "WHEN", env = "PLIMSOLL_ABORT_WHEN")]
+    pub abort_when: Vec<String>,
+}
+
+/// One request now and then beside the load, which asks only whether the target still answers.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Canary")]
+pub struct CanaryArgs {
+    /// Ask this URL once in a while beside the load, on a connection of its own, and report apart how many were answered, the slowest, and since when none was [default: none]
+    #[arg(long, value_name = "URL", env = "PLIMSOLL_CANARY")]
+    pub canary: Option<String>,
+    /// Time from one of its requests to the next [default: 1s]
+    #[arg(long, value_name = "TIME", env = "PLIMSOLL_CANARY_EVERY", value_parser = values::duration_ns)]
+    pub canary_every: Option<u64>,
 }
 
 /// What is done to the target or its host meanwhile.

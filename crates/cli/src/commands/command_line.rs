@@ -30,6 +30,9 @@ fn secrets(args: &LoadArgs) -> Vec<Written> {
     for url in &args.place.url {
         add(None, url, hide::url(url));
     }
+    if let Some(url) = &args.canary.canary {
+        add(Some((None, "canary")), url, hide::url(url));
+    }
     for flag in protocols::secrets(&args.protocols) {
         add(Some((flag.short, flag.long)), &flag.written, flag.shown);
     }
@@ -97,6 +100,7 @@ mod tests {
         check(&["--mix", "AUTH x=1,PING", "resp://h"], &["--mix", "AUTH ***=1,PING", "resp://h"]);
         check(&["-b", "password=x", "http://h/"], &["-b", "***", "http://h/"]);
         check(&["-b@file", "http://h/"], &["-b@file", "http://h/"]);
+        check(&["--canary", "http://a:b@h/", "http://h/"], &["--canary", "http://***@h/", "http://h/"]);
         // What only looks like it stays.
         check(&["-c8", "-t", "8", "-b", "8", "http://h/"], &["-c8", "-t", "8", "-b", "***", "http://h/"]);
     }

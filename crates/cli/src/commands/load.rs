@@ -1,35 +1,38 @@
 //! `plimsoll load`: a scenario from the arguments, a plan from the scenario, the run, its report.
 //!
-//! Warnings go to stderr before any load is put on. With `--explain` the plan is printed and nothing runs.
+//! Warnings go to stderr before any load is put on. With `--explain` the plan is printed and nothing runs. Several loads
+//! together, and a canary beside one, are [`super::loads`].
 
+use super::loads::{Asked, Loads, Repeat};
 use super::output::intervals::{self, Csv, What};
 use super::output::progress::Shown;
-use super::output::{results, terminal};
-use super::{command_line, explain, interrupt};
+use super::output::{results, terminal, together};
+use super::{command_line, explain, interrupt, repeats};
 use crate::args::load::{LoadArgs, ObserveArg, OutputArgs};
 use crate::args::scenario::scenario_of;
 use crate::exit::{Exit, Failure};
 use model::error_kind::Phase;
 use model::plan::Address;
+use model::recording::LoadRole;
 use model::{ErrorKind, Plan, Scenario};
-use resolve::resolve;
-use session::faults::Setup;
-use session::target::{self, Target, TargetError};
+use session::target;
 use session::tls_matrix::{MatrixError, tls_matrix};
 use session::{Options, Outcome, RecordTo};
 
 /// Puts load on, or says what would be put on.
 pub fn run(args: LoadArgs) -> Result<Exit, Failure> {
-    let scenario = scenario_of(&args)?;
-    run_scenario(args, &scenario, None, &|failure| failure)
+    let main = Asked { name: "load".to_owned(), role: LoadRole::Main, scenario: scenario_of(&args)? };
+    run_scenarios(args, vec![main], None, Repeat::Once, &|_, failure| failure)
 }
 
-/// The same of a scenario; `blamed` says of what was written wrongly where that stands.
-pub fn run_scenario(
+/// The same of scenarios that are run together, the main one first; `blamed` says of what was written wrongly in the load of a
+/// number where that stands.
+pub fn run_scenarios(
     mut args: LoadArgs,
-    scenario: &Scenario,
+    mut asked: Vec<Asked>,
     target: Option<&target::Spec>,
-    blamed: &dyn Fn(Failure) -> Failure,
+    repeat: Repeat,
+    blamed: &dyn Fn(usize, Failure) -> Failure,
 ) -> Result<Exit, Failure> {
     args.output.no_color |= std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let output = &args.output;
@@ -39,32 +42,45 @@ pub fn run_scenario(
         at.tell = Some(super::tell);
     }
     super::raise_descriptor_limit();
+    if let Some(url) = &args.canary.canary {
+        let canary = Asked::canary(url, args.canary.canary_every, &asked[0].scenario);
+        asked.retain(|load| load.role != LoadRole::Canary);
+        asked.push(canary);
+    } else if args.canary.canary_every.is_some() && asked.iter().all(|load| load.role != LoadRole::Canary) {
+        return Err(Failure::usage("--canary-every is of a canary, and there is none: give --canary URL"));
+    }
     if args.tls.tls_matrix {
         if observe_at.is_some() {
             return Err(Failure::usage("--observe-at cannot be used with --tls-matrix: leave one of them out"));
         }
-        if !scenario.expect.is_empty() || scenario.expect_errors.is_some() {
+        let scenario = &asked[0].scenario;
+        let expects =
+            !scenario.expect.is_empty() || scenario.expect_errors.is_some() || !scenario.abort_when.is_empty();
+        if expects || asked.len() > 1 {
             return Err(Failure::usage(
-                "--expect and --expect-errors cannot be used with --tls-matrix: leave them out",
+                "--expect, --expect-errors, --abort-when and --canary cannot be used with --tls-matrix: leave them out",
             ));
         }
         return matrix(scenario, output);
     }
-    let host = super::host();
-    let mut resolved = resolve(scenario, &host).map_err(|error| blamed(error.into()))?;
-    known_findings(&resolved.plan).map_err(blamed)?;
-    if observe_at.is_some() && !has_tcp_address(&resolved.plan) {
+    if matches!(repeat, Repeat::Times(_)) && output.csv.is_some() {
+        return Err(Failure::usage("--csv is of one run: leave it out, or repeats"));
+    }
+    let loads = Loads::resolve(asked, &super::host(), blamed)?;
+    for (at, load) in loads.all.iter().enumerate() {
+        known_findings(&load.resolved.plan).map_err(|failure| blamed(at, failure))?;
+    }
+    if observe_at.is_some() && !loads.all.iter().any(|load| has_tcp_address(&load.resolved.plan)) {
         return Err(Failure::usage(
             "--observe-at: expected a target with a TCP address, got unix sockets, which are on this machine: leave it out",
         ));
     }
     if output.explain {
-        resolved.plan = model::hide::plan(&resolved.plan);
-        return explain::run(&resolved, output);
+        return explain::run(loads, target, repeat, output);
     }
     let mut shown = Shown::new(output.quiet);
-    for warning in &resolved.warnings {
-        shown.say(&format!("plimsoll: warning: {}", crate::flags::shown(warning)));
+    for (load, warning) in loads.warnings() {
+        shown.say(&format!("plimsoll: warning: {load}{}", crate::flags::shown(warning)));
     }
     let csv = output.csv.as_deref().map(|path| Csv::open(path, What::Intervals)).transpose()?;
     let options = Options {
@@ -72,25 +88,19 @@ pub fn run_scenario(
         command: command_line::of_load(&args),
         record_secrets: args.output.record_secrets,
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        driver_reason: resolved.driver_reason,
+        driver_reason: loads.all[0].resolved.driver_reason.clone(),
         observe: !args.output.no_observe,
         probes: args.output.observe.unwrap_or(ObserveArg::Light).into(),
         observe_at,
         interrupted: interrupt::flag()?,
     };
-    let started = match target.map(|spec| Target::start(spec, &resolved.plan, &options.interrupted)).transpose() {
-        Err(TargetError::Interrupted) => return Ok(Exit::Interrupted),
-        started => started?,
-    };
-    shown.life = started.as_ref().map(Target::life);
-    let setup = Setup { journal: None, started: started.as_ref().map(Target::started) };
-    let outcome = session::run_with_faults(resolved.plan, &options, &setup, &mut shown);
-    // Before the first signal ends this process at once.
-    let ended = started.map_or(Ok(()), Target::end);
+    if let Repeat::Times(times) = repeat {
+        return repeats::run(times, &loads, target, &options, &mut shown, output);
+    }
+    let Some((outcomes, ended)) = loads.put_on(target, &options, &mut shown)? else { return Ok(Exit::Interrupted) };
     shown.clear();
     interrupt::end_at_once(&options.interrupted);
-    let outcome = outcome?;
-    let exit = finish(&outcome, output, csv)?;
+    let exit = finish(&outcomes, output, csv)?;
     ended?;
     Ok(exit)
 }
@@ -151,32 +161,41 @@ fn matrix(scenario: &Scenario, output: &OutputArgs) -> Result<Exit, Failure> {
 }
 
 /// Prints the report and says how it went. A recording that could not be kept makes the run fail, after its report.
-fn finish(outcome: &Outcome, output: &OutputArgs, csv: Option<Csv>) -> Result<Exit, Failure> {
-    let (recording, diagnosis) = (&outcome.recording, &outcome.diagnosis);
-    let kept = outcome.recorded_at.as_deref();
+fn finish(outcomes: &[Outcome], output: &OutputArgs, csv: Option<Csv>) -> Result<Exit, Failure> {
+    let shown: Vec<together::Part<'_>> = outcomes.iter().map(together::Part::of_outcome).collect();
+    let main = &shown[0];
     if output.json {
-        results::json(recording, diagnosis, kept)?;
+        together::json(&shown)?;
     } else if csv.as_ref().is_some_and(Csv::is_stdout) {
-        results::text_aside(recording, diagnosis, kept, output.no_color);
-    } else {
-        results::text(recording, diagnosis, kept, output.no_color)?;
-    }
-    let mut exit = results::exit_of(recording, diagnosis);
-    if let Some(csv) = csv {
-        csv.write(recording.timeline.rows().iter().copied())?;
-    }
-    if let Some(error) = &outcome.recording_error {
-        exit = exit.worst(Failure::could_not_run(format!("the recording is partial: {error}")).show());
-    }
-    if !recording.has_connected() && outcome.recording_error.is_none() {
-        let failure = Failure::could_not_run(no_connection(outcome));
-        // Who interrupts a run is not told that it could not be run; why nothing had come of it is still of use.
-        if exit == Exit::CouldNotRun {
-            return Err(failure);
+        match outcomes {
+            [_] => results::text_aside(main.recording, main.diagnosis, main.kept, output.no_color),
+            _ => together::text_aside(&shown, output.no_color),
         }
-        failure.show();
+    } else {
+        together::text(&shown, false, output.no_color)?;
+    }
+    let mut exit = together::exit_of(&shown);
+    if let Some(csv) = csv {
+        csv.write(main.recording.timeline.rows().iter().copied())?;
+    }
+    for outcome in outcomes {
+        if let Some(error) = &outcome.recording_error {
+            exit = exit.worst(Failure::could_not_run(format!("the recording is partial: {error}")).show());
+        }
+        if !outcome.recording.has_connected() && outcome.recording_error.is_none() && !is_canary(outcome) {
+            let failure = Failure::could_not_run(no_connection(outcome));
+            // Who interrupts a run is not told that it could not be run; why nothing had come of it is still of use.
+            if exit == Exit::CouldNotRun {
+                return Err(failure);
+            }
+            failure.show();
+        }
     }
     Ok(exit)
+}
+
+fn is_canary(outcome: &Outcome) -> bool {
+    outcome.recording.capsule.together.as_ref().is_some_and(|together| together.is_canary())
 }
 
 /// Why no request ever got a connection, in one sentence.

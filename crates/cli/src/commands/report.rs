@@ -6,12 +6,16 @@
 
 use super::flame;
 use super::output::intervals::{Csv, What, refuse_with_json};
-use super::output::{results, terminal, timeline};
+use super::output::{results, terminal, timeline, together};
 use crate::args::runs::ReportArgs;
 use crate::exit::{Exit, Failure};
+use model::Recording;
+use model::finding::Diagnosis;
 use model::plain::plain;
+use model::recording::{LoadOfRun, LoadRole};
 use report::timeline::Timeline;
 use std::io::Write;
+use std::path::{Path, PathBuf};
 use store::Reader;
 
 /// Shows it.
@@ -53,14 +57,50 @@ pub fn run(args: &ReportArgs) -> Result<Exit, Failure> {
     if let Some(file) = &args.requests {
         Csv::open(file, What::Requests)?.write_with(|mut out| report::csv::requests::write(&mut out, &recording))?;
     }
+    let beside = beside(&recording, &path);
+    let mut parts = vec![together::Part { recording: &recording, diagnosis: &diagnosis, kept: Some(&path) }];
+    parts.extend(beside.iter().map(|(recording, diagnosis, path)| together::Part {
+        recording,
+        diagnosis,
+        kept: Some(path),
+    }));
+    let exit = match (args.exit_status, beside.is_empty()) {
+        (true, false) => together::exit_of(&parts).worst(exit),
+        _ => exit,
+    };
     if args.json {
-        results::json_of(&reader, &recording, &diagnosis, &path)?;
+        results::json_of(&reader, &recording, &diagnosis, &path, together::beside(&parts[1..]))?;
     } else if args.csv.is_none() && args.requests.is_none() {
-        let show = if args.all { results::text_with_all } else { results::text };
-        show(&recording, &diagnosis, Some(&path), args.no_color)?;
+        together::text(&parts, args.all, args.no_color)?;
         if let Some(reason) = reader.partial_reason()? {
             writeln!(std::io::stdout(), "\nThis recording is partial: {}", plain(&reason))?;
         }
     }
     Ok(exit)
+}
+
+/// The other loads of a run, where this is the main one's recording; one that cannot be read is said, and left out.
+fn beside(recording: &Recording, path: &Path) -> Vec<(Recording, Diagnosis, PathBuf)> {
+    let Some(together) = &recording.capsule.together else { return Vec::new() };
+    if together.this().is_none_or(|this| this.role != LoadRole::Main) {
+        return Vec::new();
+    }
+    let others = together.loads.iter().filter(|load| load.role != LoadRole::Main);
+    let read = |load: &LoadOfRun| {
+        // A name in the same folder, and no path that leads out of it.
+        let name = Path::new(load.recording.as_deref()?).file_name()?;
+        let path = path.with_file_name(name);
+        let loaded = Reader::open(&path).and_then(|reader| reader.load_with_history());
+        let (mut recording, history) = match loaded {
+            Ok(loaded) => loaded,
+            Err(error) => {
+                super::warn(&format!("the load '{}' is left out: {error}", load.name));
+                return None;
+            }
+        };
+        recording.plan = model::hide::plan(&recording.plan);
+        let diagnosis = diagnose::diagnose_with(&recording, &history);
+        Some((recording, diagnosis, path))
+    };
+    others.filter_map(read).collect()
 }

@@ -2,7 +2,7 @@
 //!
 //! So a flag that is added to `load` is a key of files too, with the same units, the same errors and the same default. A
 //! switch is `true` or `false`; a flag that may be repeated takes a list. What belongs to the whole run and not to one load
-//! (results, and where the target is observed) stands at the top of a file, the rest under `[load]`.
+//! (results, where the target is observed, the canary) stands at the top of a file, the rest under `[load]`.
 
 use super::place::Place;
 use crate::args;
@@ -16,7 +16,7 @@ use strsim::levenshtein;
 const SLIPS_MAX: usize = 3;
 /// Groups of flags that are the whole run's.
 const OF_RUN: &[&str] =
-    &["Results", "Target on another machine", "Faults (undone when their time or the load is over)"];
+    &["Results", "Target on another machine", "Canary", "Faults (undone when their time or the load is over)"];
 /// Flags that only make sense where they are typed.
 const TYPED_ONLY: &[&str] = &["help", "version", "explain", "tls_matrix"];
 

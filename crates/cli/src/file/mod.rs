@@ -8,6 +8,7 @@
 //! Not read here: what a text means, which is clap's and `resolve`'s to say. Costs some milliseconds before the run.
 
 mod args;
+pub mod canary;
 mod fault;
 mod keys;
 mod phase;
@@ -17,6 +18,7 @@ pub mod schema;
 mod target;
 pub mod write;
 
+use canary::CanaryPart;
 pub use keys::Keys;
 use keys::{Key, Shape, URL};
 pub use place::Place;
@@ -28,6 +30,7 @@ pub use args::RunArgs;
 
 use crate::args::load::LoadArgs;
 use crate::exit::Failure;
+use diagnose::repeats::REPEATS_MAX;
 use model::phase::PhaseAsked;
 use std::path::Path;
 use toml::Spanned;
@@ -41,6 +44,12 @@ const LOAD: &str = "load";
 const TARGET: &str = "target";
 /// The tables of a load's phases.
 const PHASE: &str = "phase";
+/// The table of the canary, or the key of its URL.
+const CANARY: &str = "canary";
+/// The key that says how often all is run.
+const REPEATS: &str = "repeats";
+/// The key that makes a load the main one.
+const MAIN: &str = "main";
 /// The key of a load's own name.
 const NAME: &str = "name";
 /// A share among URLs.
@@ -57,8 +66,10 @@ struct Given {
 /// A load of a file.
 #[derive(Debug, Clone)]
 pub struct LoadPart {
-    /// Its name, if it has one.
+    /// Its name; of one that has none, what it is called all the same.
     pub name: Option<String>,
+    /// Whether it is said to be the main one.
+    pub is_main: bool,
     /// Where it begins.
     pub place: Place,
     given: Vec<Given>,
@@ -74,6 +85,10 @@ pub struct ScenarioFile {
     pub loads: Vec<LoadPart>,
     /// The target, where it is started for the run.
     pub target: Option<TargetPart>,
+    /// The canary, where it is more than a URL.
+    pub canary: Option<CanaryPart>,
+    /// How often all is run; `None`: once.
+    pub repeats: Option<u32>,
     run: Vec<Given>,
 }
 
@@ -180,6 +195,7 @@ struct Reader<'a> {
 impl Reader<'_> {
     fn file(&self, table: &DeTable<'_>) -> Result<ScenarioFile, Failure> {
         let (mut run, mut loads, mut target) = (Vec::new(), None, None);
+        let (mut canary, mut repeats) = (None, None);
         for (name, value) in table.iter() {
             let place = self.source.place(name.span().start);
             match (&**name.get_ref(), value.get_ref()) {
@@ -189,6 +205,8 @@ impl Reader<'_> {
                     return Err(place.wrong(format!("load: expected a table [load], got {}", kind(other))));
                 }
                 (TARGET, DeValue::Table(table)) => target = Some(TargetPart::read(self, table, &place)?),
+                (CANARY, DeValue::Table(table)) => canary = Some(CanaryPart::read(self, table, &place)?),
+                (REPEATS, _) => repeats = Some(self.repeats(value)?),
                 (TARGET, other) => {
                     return Err(place.wrong(format!("target: expected a table [target], got {}", kind(other))));
                 }
@@ -201,7 +219,7 @@ impl Reader<'_> {
                     Some(_) => return Err(place.wrong(format!("'{name}' is a load's: write it below [load]"))),
                     None => {
                         let of_run = self.keys.all().iter().filter(|key| key.is_of_run).map(|key| &*key.name);
-                        return Err(keys::unknown(name, &place, [LOAD, TARGET].into_iter().chain(of_run)));
+                        return Err(keys::unknown(name, &place, [LOAD, TARGET, REPEATS].into_iter().chain(of_run)));
                     }
                 },
             }
@@ -211,7 +229,7 @@ impl Reader<'_> {
                 .place(0)
                 .wrong("expected a load, got none: write [load], and below it url = \"http://HOST:PORT/\"")
         })?;
-        Ok(ScenarioFile { loads, target, run })
+        Ok(ScenarioFile { loads: in_order(loads)?, target, canary, repeats, run })
     }
 
     fn loads(&self, list: &[Spanned<DeValue<'_>>]) -> Result<Vec<LoadPart>, Failure> {
@@ -226,11 +244,27 @@ impl Reader<'_> {
     }
 
     fn load(&self, table: &DeTable<'_>, place: &Place) -> Result<LoadPart, Failure> {
-        let mut load =
-            LoadPart { name: None, place: place.clone(), given: Vec::new(), weights: Vec::new(), phases: Vec::new() };
+        self.load_without(table, place, &[])
+    }
+
+    /// A load's table, without keys that were read by others.
+    fn load_without(&self, table: &DeTable<'_>, place: &Place, without: &[&str]) -> Result<LoadPart, Failure> {
+        let mut load = LoadPart {
+            name: None,
+            is_main: false,
+            place: place.clone(),
+            given: Vec::new(),
+            weights: Vec::new(),
+            phases: Vec::new(),
+        };
         for (name, value) in table.iter() {
             let place = self.source.place(name.span().start);
             match &**name.get_ref() {
+                name if without.contains(&name) => {}
+                MAIN => match value.get_ref() {
+                    DeValue::Boolean(is_main) => load.is_main = *is_main,
+                    other => return Err(place.wrong(format!("main: expected true or false, got {}", kind(other)))),
+                },
                 PHASE => load.phases = phase::read(self, value)?,
                 NAME => load.name = Some(self.text(NAME, value)?.0),
                 name => match self.keys.named(name) {
@@ -245,12 +279,19 @@ impl Reader<'_> {
                     Some(key) => load.given.push(self.given(key, place, value)?),
                     None => {
                         let of_load = self.keys.all().iter().filter(|key| !key.is_of_run).map(|key| &*key.name);
-                        return Err(keys::unknown(name, &place, [NAME, PHASE].into_iter().chain(of_load)));
+                        return Err(keys::unknown(name, &place, [NAME, MAIN, PHASE].into_iter().chain(of_load)));
                     }
                 },
             }
         }
         Ok(load)
+    }
+
+    fn repeats(&self, value: &Spanned<DeValue<'_>>) -> Result<u32, Failure> {
+        let (text, place) = self.text(REPEATS, value)?;
+        let number = text.parse::<u32>().ok().filter(|number| (1..=REPEATS_MAX).contains(number));
+        let wrong = || format!("repeats: expected a number from 1 to {REPEATS_MAX}, got '{}'", text.escape_debug());
+        number.ok_or_else(|| place.wrong(wrong()))
     }
 
     /// URLs: one, or a list, each a text or a table with its share.
@@ -341,6 +382,32 @@ impl Reader<'_> {
 
 fn is_table(value: &Spanned<DeValue<'_>>) -> bool {
     matches!(value.get_ref(), DeValue::Table(_))
+}
+
+/// The main load first: the one that is said to be, else the first. Names are told apart.
+fn in_order(mut loads: Vec<LoadPart>) -> Result<Vec<LoadPart>, Failure> {
+    let said: Vec<usize> = (0..loads.len()).filter(|at| loads[*at].is_main).collect();
+    if let [_, second, ..] = said[..] {
+        return Err(loads[second].place.wrong("main: expected one main load, got another: leave it out here"));
+    }
+    let is_alone = loads.len() == 1;
+    for at in 0..loads.len() {
+        let name = loads[at]
+            .name
+            .clone()
+            .unwrap_or_else(|| if is_alone { LOAD.to_owned() } else { format!("load-{}", at + 1) });
+        let is_taken = name == CANARY || loads[..at].iter().any(|other| other.name.as_ref() == Some(&name));
+        if is_taken || name.trim().is_empty() {
+            let shown = name.escape_debug();
+            return Err(loads[at].place.wrong(format!("name: expected one that no other load has, got '{shown}'")));
+        }
+        loads[at].name = Some(name);
+    }
+    if let [main] = said[..] {
+        let main = loads.remove(main);
+        loads.insert(0, main);
+    }
+    Ok(loads)
 }
 
 /// What a value is, in words.

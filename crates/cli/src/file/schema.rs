@@ -3,7 +3,7 @@
 //! It says which keys there are and what shape their values have; whether a text is a duration is said when it is read.
 
 use super::keys::{Key, Keys, Shape, URL};
-use super::{fault, phase, target};
+use super::{canary, fault, phase, target};
 use serde_json::{Map, Value, json};
 
 /// The schema as text.
@@ -15,16 +15,30 @@ fn schema(keys: &Keys) -> Value {
     let of = |is_of_run| keys.all().iter().filter(move |key| key.is_of_run == is_of_run).map(property);
     let mut load: Map<String, Value> = of(false).collect();
     load.insert("name".to_owned(), json!({"type": "string", "description": "What the load is called in reports"}));
+    load.insert(
+        "main".to_owned(),
+        json!({"type": "boolean", "description": "Whether the report is of it first [default: of the first load]"}),
+    );
     load.insert("phase".to_owned(), phases());
+    let mut beside: Map<String, Value> =
+        load.iter().filter(|(key, _)| canary::has(key)).map(|(key, value)| (key.clone(), value.clone())).collect();
+    beside.insert(canary::EVERY.to_owned(), json!({"type": ["string", "number"], "description": canary::EVERY_ABOUT}));
     let mut run: Map<String, Value> = of(true).collect();
     let loads = json!({"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/load"}});
     run.insert(
         "load".to_owned(),
         json!({"description": "What load is put on; several are put on at the same time", "anyOf": [{"$ref": "#/$defs/load"}, loads]}),
     );
+    run.insert(
+        "repeats".to_owned(),
+        json!({"type": ["string", "integer"], "description": "How often all is run, with what the runs come to together [default: 1]"}),
+    );
+    let url = run.remove("canary").unwrap_or_default();
+    let about = "A request once in a while beside the loads, reported apart: its URL, or a table";
+    run.insert("canary".to_owned(), json!({"description": about, "anyOf": [url, {"$ref": "#/$defs/canary"}]}));
     let target: Map<String, Value> = target::KEYS
         .iter()
-        .map(|(name, about)| ((*name).to_owned(), json!({"type": ["string", "number"], "description": about})))
+        .map(|(name, about)| ((*name).to_owned(), json!({"type": target::types(name), "description": about})))
         .collect();
     run.insert(
         "target".to_owned(),
@@ -37,7 +51,10 @@ fn schema(keys: &Keys) -> Value {
         "properties": run,
         "required": ["load"],
         "additionalProperties": false,
-        "$defs": {"load": {"type": "object", "properties": load, "required": [URL], "additionalProperties": false}},
+        "$defs": {
+            "load": {"type": "object", "properties": load, "required": [URL], "additionalProperties": false},
+            "canary": {"type": "object", "properties": beside, "required": [URL], "additionalProperties": false},
+        },
     })
 }
 

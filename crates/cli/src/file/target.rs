@@ -6,10 +6,10 @@ use super::place::Place;
 use super::{Reader, keys};
 use crate::exit::Failure;
 use model::units;
-use session::target::{Limits, Spec, UP};
+use session::target::{Addresses, Limits, Spec, UP};
 use std::path::PathBuf;
 use std::time::Duration;
-use toml::de::DeTable;
+use toml::de::{DeTable, DeValue};
 
 /// Every key, and what it is; for errors and for the schema.
 pub const KEYS: &[(&str, &str)] = &[
@@ -22,7 +22,21 @@ pub const KEYS: &[(&str, &str)] = &[
     ("output", "File for what it prints [default: one of its own in $XDG_STATE_HOME/plimsoll/targets]"),
     ("cpus", "CPUs' worth of time it may use, such as 0.5; makes a control group, as root [default: no limit]"),
     ("memory", "Memory it may use, such as 256MiB; makes a control group, as root [default: no limit]"),
+    ("restart", "What happens where it ends by itself: 'never', or 'on-exit', it is started again [default: never]"),
+    (
+        "namespace",
+        "A network namespace of its own, as root: true, or its address in it, the second of four such as 10.77.0.2 [default: none; with true 198.18.0.2]",
+    ),
 ];
+
+/// What may stand behind a key, in the schema's words.
+pub fn types(key: &str) -> &'static [&'static str] {
+    match key {
+        "namespace" => &["string", "boolean"],
+        "restart" => &["string"],
+        _ => &["string", "number"],
+    }
+}
 
 /// As it stands in a file.
 #[derive(Debug, Clone)]
@@ -38,6 +52,8 @@ impl TargetPart {
             ready_within: UP,
             output: None,
             limits: Limits::default(),
+            restart: false,
+            namespace: None,
             journal: PathBuf::new(),
         };
         for (name, value) in table.iter() {
@@ -45,6 +61,10 @@ impl TargetPart {
             let name = &**name.get_ref();
             if KEYS.iter().all(|(known, _)| *known != name) {
                 return Err(keys::unknown(name, &name_place, KEYS.iter().map(|(known, _)| *known)));
+            }
+            if let ("namespace", DeValue::Boolean(is_wanted)) = (name, value.get_ref()) {
+                spec.namespace = is_wanted.then_some(Addresses::DEFAULT);
+                continue;
             }
             let (text, place) = reader.text(name, value)?;
             let wrong =
@@ -65,6 +85,18 @@ impl TargetPart {
                     let cpus = text.parse::<f64>().ok().filter(|cpus| *cpus >= 0.01 && cpus.is_finite());
                     spec.limits.cpus =
                         Some(cpus.ok_or_else(|| wrong("CPUs' worth of time of at least 0.01, such as 1.5"))?);
+                }
+                "restart" => {
+                    spec.restart = match &*text {
+                        "on-exit" => true,
+                        "never" => false,
+                        _ => return Err(wrong("'on-exit' or 'never'")),
+                    };
+                }
+                "namespace" => {
+                    let addresses = text.parse().ok().and_then(Addresses::of_target);
+                    let expected = "true, or an IPv4 address that is the second of four, such as 10.77.0.2";
+                    spec.namespace = Some(addresses.ok_or_else(|| wrong(expected))?);
                 }
                 _ => {
                     let bytes = units::size_bytes(&text).map_err(|error| wrong(error.expected))?;

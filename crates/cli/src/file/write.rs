@@ -70,7 +70,9 @@ fn secrets(load: &LoadArgs) -> Vec<(String, String)> {
     let of_flags = args::protocols::secrets(&load.protocols).into_iter();
     let of_flags = of_flags.filter(|flag| flag.shown != flag.written).map(|flag| (flag.long.to_owned(), flag.written));
     let urls = load.place.url.iter().filter(|url| hide::url(url) != **url);
-    of_flags.chain(urls.map(|url| (URL.to_owned(), url.clone()))).collect()
+    let canary = load.canary.canary.iter().filter(|url| hide::url(url) != **url);
+    let of_urls = urls.map(|url| (URL.to_owned(), url.clone()));
+    of_flags.chain(of_urls).chain(canary.map(|url| ("canary".to_owned(), url.clone()))).collect()
 }
 
 struct Writing<'a> {

@@ -8,7 +8,7 @@ pub mod decide;
 mod differences;
 mod means;
 mod quantity;
-mod ranks;
+pub(crate) mod ranks;
 mod sentence;
 mod trend;
 

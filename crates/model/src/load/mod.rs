@@ -2,6 +2,7 @@
 //!
 //! Its modules are reached from the root of the crate.
 
+pub mod abort;
 pub mod data;
 pub mod expectation;
 pub mod fault;

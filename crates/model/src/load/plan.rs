@@ -4,6 +4,7 @@
 //! What is secret in it is a [`crate::Secret`], which is neither stored nor shown; of request bodies and what TLS reads from files
 //! length or number and digest are kept.
 
+use crate::abort::AbortWhen;
 use crate::expectation::Expectation;
 use crate::fault::LoadFault;
 use crate::finding_expectation::FindingExpectation;
@@ -80,6 +81,9 @@ pub struct Plan {
     /// What is expected of the findings; empty: nothing was said.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub finding_expectations: Vec<FindingExpectation>,
+    /// When the run ends early; empty: never.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub abort_when: Vec<AbortWhen>,
     /// Named parts of an open pace; empty: there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub phases: Vec<LoadPhase>,

@@ -25,6 +25,8 @@ pub struct Scenario {
     pub expect: Vec<String>,
     /// Bound on errors, such as `below 1 %`.
     pub expect_errors: Option<String>,
+    /// When the run ends early, such as `errors > 10 % for 5s`, each entry one.
+    pub abort_when: Vec<String>,
     /// Connect to this `HOST:PORT` (or `unix:PATH`), whatever the URL says.
     pub connect_to: Option<String>,
     /// `HOST:PORT:ADDRESS` entries that override name resolution.

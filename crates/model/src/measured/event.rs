@@ -25,6 +25,12 @@ pub const PROBES_LIMITED: &str = "probes-limited";
 /// Kind of the event that says that a run was ended early, as nothing had connected.
 pub const GAVE_UP: &str = "gave-up";
 
+/// Kind of the event that says that a run was ended early, as something was so that it was not to go on with
+/// ([`crate::abort`]; which, as it is written: [`Details::of_kind`]).
+pub const ABORTED: &str = "aborted";
+/// Kind of the event that says that a load was ended early, as another load of the same run had ended the run.
+pub const ENDED_TOGETHER: &str = "ended-together";
+
 /// Kind of the event that says that the load has ended and the machine is read on.
 pub const LOAD_ENDED: &str = "load-ended";
 
@@ -60,6 +66,13 @@ pub const OTHER_KINDS: &str = "other-kinds";
 /// and what came after are never one.
 pub fn is_fault(kind: &str) -> bool {
     kind == "fault" || kind.starts_with("fault-")
+}
+
+/// Whether an event of this kind is about the load alone that tells it, and not about the target, the machine or the run.
+pub fn is_of_one_load(kind: &str) -> bool {
+    const KINDS: [&str; 7] =
+        [TLS_FAILED, GAVE_UP, ABORTED, TARGET_AWAY, TARGET_BACK, "worker-failed", "recording-stopped"];
+    KINDS.contains(&kind)
 }
 
 /// One event of a run.

@@ -7,6 +7,7 @@ pub mod comparison;
 pub mod confirmation;
 pub mod diagnosis;
 pub mod experiment;
+pub mod repeats;
 pub mod trend;
 
 use model::plain::plain;

@@ -3,7 +3,7 @@
 //! Data only; [`super::fill`] fills them in. A field that is added needs a doc comment: it becomes the schema's text.
 
 use super::faults::Fault;
-use super::parts::{PhaseFigures, WithoutWindows};
+use super::parts::{LoadBeside, PhaseFigures, WithoutWindows};
 use super::remote::Remote;
 use super::single::SingleRequests;
 use super::split::Split;
@@ -112,6 +112,13 @@ pub struct Document<R = Vec<IntervalRow>> {
     pub gives: Option<WhatGives>,
     /// What users lost, the weightiest first, each with the part of it that no finding explains. Empty: nothing was lost.
     pub losses: Vec<Loss>,
+    /// What this load is called, of several that were put on together; all else here is of it, but for the readings of the machine
+    /// and `generator`, which are of all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub load: Option<String>,
+    /// The other loads that were put on together with this one, which is the main one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub loads: Vec<LoadBeside>,
 }
 
 /// What wrote the report.

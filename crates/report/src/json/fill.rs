@@ -5,7 +5,7 @@
 use super::SCHEMA;
 use super::document::*;
 use super::faults::Fault;
-use super::parts::{PhaseFigures, WithoutWindows};
+use super::parts::{LoadBeside, PhaseFigures, WithoutWindows};
 use super::remote::Remote;
 use super::single::SingleRequests;
 use super::split::Split;
@@ -95,7 +95,15 @@ impl Document {
             judged,
             gives: diagnosis.gives.clone(),
             losses: diagnosis.losses.clone(),
+            load: capsule.together.as_ref().and_then(|together| together.this()).map(|load| load.name.clone()),
+            loads: Vec::new(),
         }
+    }
+
+    /// The same with the other loads of the run.
+    #[must_use]
+    pub fn with_loads(self, loads: Vec<LoadBeside>) -> Self {
+        Document { loads, ..self }
     }
 
     /// The same with other intervals.
@@ -141,6 +149,8 @@ impl Document {
             judged: self.judged,
             gives: self.gives,
             losses: self.losses,
+            load: self.load,
+            loads: self.loads,
         }
     }
 }

@@ -14,6 +14,7 @@ pub(crate) mod split;
 
 pub use document::*;
 pub use faults::{Fault, FaultState};
+pub use parts::LoadBeside;
 pub use remote::Remote;
 
 use model::recording::Row;

@@ -1,8 +1,9 @@
-//! Parts of a run in the document: its phases, and what lies outside the observer's windows.
+//! Parts of a run in the document: its phases, what lies outside the observer's windows, loads put on beside it.
 
-use super::document::Quantiles;
+use super::document::{Document, Quantiles};
+use crate::canary::Canary;
 use model::LatencyKind;
-use model::recording::Recording;
+use model::recording::{LoadRole, Recording};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -65,4 +66,17 @@ impl PhaseFigures {
         };
         recording.plan.phases.iter().enumerate().map(one).collect()
     }
+}
+
+/// A load that was put on together with the main one.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct LoadBeside {
+    /// What it is called.
+    pub name: String,
+    /// What it is among the others.
+    pub role: LoadRole,
+    /// What the canary came to; null of any other load.
+    pub canary: Option<Canary>,
+    /// Its report.
+    pub report: Document,
 }

@@ -42,6 +42,9 @@ pub fn words(explained: &Explained<'_>) -> String {
     page.row("workers", &workers(plan));
     page.row("results", explained.results);
     page.row("expected", &expected(plan));
+    for when in &plan.abort_when {
+        page.row("ended early", &format!("when {when} (--abort-when)"));
+    }
     page.row("seed", &plan.seed.to_string());
     page.heading("Chosen, because it was left open");
     for (what, value, why) in explained.choices {

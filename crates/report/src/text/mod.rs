@@ -20,6 +20,7 @@ pub(crate) mod remote;
 mod segments;
 mod slow;
 mod split;
+pub mod together;
 
 use crate::{Describe, damage, words};
 use model::Recording;
@@ -102,7 +103,17 @@ pub fn write(
     diagnosis: &Diagnosis,
     options: &Options<'_>,
 ) -> io::Result<()> {
-    let page = &mut Page::new(to, options.style);
+    write_part(&mut Page::new(to, options.style), recording, diagnosis, options, false)
+}
+
+/// The same on a page; of a load `beside` another, without what was read of the machine.
+fn write_part<W: Write>(
+    page: &mut Page<'_, W>,
+    recording: &Recording,
+    diagnosis: &Diagnosis,
+    options: &Options<'_>,
+    beside: bool,
+) -> io::Result<()> {
     if let Some(damage) = damage::sentence(&recording.integrity) {
         page.wrapped(0, (Paint::Plain, String::new()), Paint::Bad, &words::capitalized(&damage))?;
         page.gap()?;
@@ -133,9 +144,11 @@ pub fn write(
         crate::entries::write(page, recording)?;
         failures::status(page, recording)?;
         blocks::write(page, recording)?;
-        generator::write(page, recording)?;
-        kernel::write(page, &recording.snapshots)?;
-        crate::profile::write(page, &recording.profile)?;
+        if !beside {
+            generator::write(page, recording)?;
+            kernel::write(page, &recording.snapshots)?;
+            crate::profile::write(page, &recording.profile)?;
+        }
         findings::write(page, diagnosis, options)?;
     }
     if let Some(kept) = options.kept {

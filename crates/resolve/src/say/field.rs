@@ -36,6 +36,8 @@ fields! {
     Expect = "expect",
     /// The bound on errors.
     ExpectErrors = "expect_errors",
+    /// When the run ends early.
+    AbortWhen = "abort_when",
     /// Where connections go, whatever the URL says.
     ConnectTo = "connect_to",
     /// Addresses that override name resolution.

@@ -3,8 +3,9 @@
 use super::Session;
 use engine::Fleet;
 use model::Event;
+use model::event::Details;
 use model::limits::GONE_NS;
-use model::recording::Row;
+use model::recording::{Row, Tick};
 use model::units::{show_duration_ns, show_grouped};
 
 /// A target that takes no connections.
@@ -31,6 +32,32 @@ impl Session<'_> {
             })
             .collect();
         events.into_iter().for_each(|event| self.keep_event(event));
+    }
+
+    /// Ends the run where something is so with which it was not to go on (`--abort-when`).
+    pub(super) fn abort_if_due(&mut self, tick: &Tick, fleet: &Fleet) {
+        if fleet.control().is_stopped() {
+            return;
+        }
+        let Some((when, what)) = self.aborting.push(tick) else { return };
+        fleet.control().stop();
+        let at = show_duration_ns(tick.row.end_ns as f64);
+        let text = format!("the run was ended early, after {at}: {what} (--abort-when {when})");
+        // Another load may have ended it just before: then that is why.
+        let _ = self.end_of_all.set(text.clone());
+        let details = Details { of_kind: Some(when.to_string()), ..Details::default() };
+        let at_ns = i64::try_from(tick.row.end_ns).unwrap_or(i64::MAX);
+        self.event(Event::new(at_ns, model::event::ABORTED, text).with(details));
+    }
+
+    /// Ends this load where another has ended the run.
+    pub(super) fn end_with_the_others(&mut self, fleet: &mut Fleet) {
+        if fleet.control().is_stopped() {
+            return;
+        }
+        let Some(why) = self.end_of_all.get().cloned() else { return };
+        fleet.control().stop();
+        self.event(Event::new(fleet.now_ns(), model::event::ENDED_TOGETHER, why));
     }
 
     /// Ends a run whose target was never there. Once something has connected, what comes later may heal.

@@ -1,4 +1,5 @@
 //! The simulation's own list of what passed, and single requests held against it.
+#![allow(dead_code, reason = "each test file uses its part of this")]
 
 use engine::driver::sim::Passed;
 use model::recording::Recording;

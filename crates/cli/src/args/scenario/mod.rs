@@ -18,19 +18,7 @@ const URLS_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 /// The scenario that the arguments of `load` say.
 pub fn scenario_of(args: &LoadArgs) -> Result<Scenario, Failure> {
-    let LoadArgs {
-        place,
-        protocols: _,
-        pace,
-        connection,
-        tls,
-        machine,
-        remote: _,
-        expect,
-        faults,
-        output: _,
-        of_protocols: _,
-    } = args;
+    let LoadArgs { place, protocols: _, pace, connection, tls, machine, expect, faults, .. } = args;
     let mut urls: Vec<WeightedUrl> =
         place.url.iter().map(|url| WeightedUrl { url: hide::secret_url(url), weight: 1.0 }).collect();
     if let Some(path) = &place.urls {
@@ -45,6 +33,7 @@ pub fn scenario_of(args: &LoadArgs) -> Result<Scenario, Failure> {
         what,
         expect: expect.expect.clone(),
         expect_errors: expect.expect_errors.clone(),
+        abort_when: expect.abort_when.clone(),
         connect_to: place.connect_to.clone(),
         resolve: place.resolve.clone(),
         unix_socket: place.unix_socket.clone(),

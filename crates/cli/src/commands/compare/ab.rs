@@ -145,6 +145,8 @@ fn refuse(load: &LoadArgs) -> Result<(), Failure> {
         Some("--ramp, --steps and --burst have no level to compare: give --rate or a closed pace")
     } else if !load.expect.expect.is_empty() || load.expect.expect_errors.is_some() {
         Some("--expect is of one run: say by --tolerance what may differ")
+    } else if !load.expect.abort_when.is_empty() || load.canary.canary.is_some() {
+        Some("--abort-when and --canary are of one run: leave them out")
     } else if load.output.csv.is_some() || load.output.explain {
         Some("--csv and --explain are of one run: leave them out")
     } else if load.tls.tls_matrix {

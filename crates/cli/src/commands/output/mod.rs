@@ -6,3 +6,4 @@ pub mod progress;
 pub mod results;
 pub mod terminal;
 pub mod timeline;
+pub mod together;

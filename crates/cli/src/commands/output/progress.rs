@@ -5,6 +5,7 @@
 use super::outlet::Outlet;
 use super::terminal;
 use model::Event;
+use model::event::TARGET_ENDED;
 use model::plain::plain;
 use model::plan::Plan;
 use model::recording::Row;
@@ -113,7 +114,9 @@ impl session::Watch for Shown {
 
     fn happened(&mut self, at_ns: i64) -> Option<Event> {
         let event = self.life.as_ref()?.event(at_ns)?;
-        self.life = None;
+        if event.kind == TARGET_ENDED {
+            self.life = None;
+        }
         Some(event)
     }
 }

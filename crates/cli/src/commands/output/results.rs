@@ -6,7 +6,7 @@ use model::Recording;
 use model::error_kind::ErrorExample;
 use model::finding::{Diagnosis, ExpectationState, ValidityState};
 use model::recording::End;
-use report::json::Document;
+use report::json::{Document, LoadBeside};
 use report::text::{Kept, Options, Style};
 use std::borrow::Cow;
 use std::io::{BufWriter, StdoutLock, Write};
@@ -71,11 +71,17 @@ pub fn json(recording: &Recording, diagnosis: &Diagnosis, kept: Option<&Path>) -
     to_stdout(|out| Document::of(recording, diagnosis, &describe, path.as_deref()).write(out))
 }
 
-/// Writes a recording's report as JSON to stdout, with every interval of the file.
-pub fn json_of(reader: &Reader, recording: &Recording, diagnosis: &Diagnosis, path: &Path) -> Result<(), Failure> {
+/// Writes a recording's report as JSON to stdout, with every interval of the file, and the reports of loads beside it.
+pub fn json_of(
+    reader: &Reader,
+    recording: &Recording,
+    diagnosis: &Diagnosis,
+    path: &Path,
+    beside: Vec<LoadBeside>,
+) -> Result<(), Failure> {
     let path = path.display().to_string();
     let describe = |example: &ErrorExample| words_of(recording, example);
-    let document = Document::of(recording, diagnosis, &describe, Some(&path));
+    let document = Document::of(recording, diagnosis, &describe, Some(&path)).with_loads(beside);
     to_stdout(|out| document.with_rows(reader.intervals()).write(out))
 }
 
@@ -122,6 +128,6 @@ pub fn command_for(path: &Path) -> String {
 }
 
 /// The protocol's words for an error's detail.
-fn words_of(recording: &Recording, example: &ErrorExample) -> Option<Cow<'static, str>> {
+pub fn words_of(recording: &Recording, example: &ErrorExample) -> Option<Cow<'static, str>> {
     if example.detail == 0 { None } else { wire::words(&recording.plan.workload, example.detail) }
 }

@@ -1,9 +1,11 @@
 //! `plimsoll run`: a scenario file, run as `load` runs its flags; or the file of a command line, or the files' schema.
 
 use super::load;
+use super::loads::{Asked, Repeat};
 use crate::args::scenario::scenario_of;
 use crate::exit::{Exit, Failure};
-use crate::file::{RunArgs, ScenarioFile, schema, write};
+use crate::file::{LoadPart, RunArgs, ScenarioFile, schema, write};
+use model::recording::LoadRole;
 use std::io::Write;
 
 /// Runs a file, or prints what was asked for.
@@ -31,14 +33,30 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
     if args.explain && !typed.iter().any(|word| word == "--explain") {
         typed.push("--explain".to_owned());
     }
-    let [part] = &file.loads[..] else {
-        let second = &file.loads[1].place;
-        return Err(second.wrong("expected one load, got several: this version puts on one, leave the others out"));
-    };
-    let blamed = |failure| file.placed(part, failure);
-    let load = file.arguments(part, &typed)?;
-    let mut scenario = scenario_of(&load).map_err(blamed)?;
-    ScenarioFile::complete(part, &load, &mut scenario);
+    let (mut main, mut asked) = (None, Vec::with_capacity(file.loads.len() + 1));
+    for (at, part) in file.loads.iter().enumerate() {
+        let load = file.arguments(part, &typed)?;
+        let mut scenario = scenario_of(&load).map_err(|failure| file.placed(part, failure))?;
+        ScenarioFile::complete(part, &load, &mut scenario);
+        let role = if at == 0 { LoadRole::Main } else { LoadRole::Beside };
+        asked.push(Asked { name: part.name.clone().unwrap_or_default(), role, scenario });
+        main.get_or_insert(load);
+    }
+    let Some(main) = main else { return Err(Failure::usage("expected a load, got none: write one below [load]")) };
+    if let Some(canary) = &file.canary {
+        // What is typed behind the file's name is said of its loads.
+        let args = file.arguments(&canary.load, &[])?;
+        let mut scenario = scenario_of(&args).map_err(|failure| file.placed(&canary.load, failure))?;
+        ScenarioFile::complete(&canary.load, &args, &mut scenario);
+        asked.push(Asked::as_canary(scenario, main.canary.canary_every.or(canary.every_ns)));
+    }
+    let parts: Vec<&LoadPart> = file.loads.iter().chain(file.canary.iter().map(|canary| &canary.load)).collect();
+    // A canary that is a URL alone has no part of its own.
+    let blamed = |at: usize, failure| file.placed(parts.get(at).copied().unwrap_or(parts[0]), failure);
     let target = file.target.as_ref().map(|target| target.spec()).transpose()?;
-    load::run_scenario(load, &scenario, target.as_ref(), &blamed)
+    let repeat = match file.repeats {
+        None | Some(1) => Repeat::Once,
+        Some(times) => Repeat::Times(times),
+    };
+    load::run_scenarios(main, asked, target.as_ref(), repeat, &blamed)
 }

@@ -7,11 +7,13 @@ mod disturbance;
 mod part;
 mod thinning;
 mod timeline;
+mod together;
 
 pub use disturbance::Disturbance;
 pub use part::Part;
 pub use thinning::thin_and_keep;
 pub use timeline::Timeline;
+pub use together::{LoadOfRun, LoadRole, Together};
 
 use crate::courses::RunCourses;
 use crate::error_kind::{ErrorExample, ErrorKind};
@@ -104,6 +106,9 @@ pub struct Capsule {
     /// Who was watched, of a recording of `plimsoll watch`, such as "port 8080"; no load was put on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub watched: Option<String>,
+    /// Which of several loads that were put on together it is of; `None`: there was no other.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub together: Option<Together>,
 }
 
 impl Capsule {

@@ -1,0 +1,88 @@
+//! The same run several times, with what all of them come to (`repeats` of a scenario file).
+//!
+//! Everything is resolved once, so every run has the same plan and the same seed; a target that is started is started anew for
+//! each. A line is said of each run as it ends; Ctrl-C ends the run under way and gives what is known.
+
+use super::interrupt;
+use super::loads::Loads;
+use super::output::progress::Shown;
+use super::output::{results, terminal, together};
+use crate::args::load::OutputArgs;
+use crate::exit::{Exit, Failure};
+use diagnose::repeats::{RepeatedLoad, Repeats, SCHEMA};
+use model::recording::End;
+use session::{Options, RecordTo, target};
+use std::path::Path;
+use std::sync::atomic::Ordering;
+
+/// Runs them, and prints what they come to.
+pub fn run(
+    times: u32,
+    loads: &Loads,
+    target: Option<&target::Spec>,
+    options: &Options,
+    shown: &mut Shown,
+    output: &OutputArgs,
+) -> Result<Exit, Failure> {
+    let is_alone = loads.all.len() == 1;
+    let named = |name: &String| RepeatedLoad::new((!is_alone).then(|| name.clone()));
+    let mut repeats = Repeats {
+        schema: SCHEMA.to_owned(),
+        version: options.version.clone(),
+        started_at_unix_ns: 0,
+        end: End::Complete,
+        asked: times,
+        made: 0,
+        loads: loads.all.iter().map(|load| named(&load.name)).collect(),
+    };
+    let mut exit = Exit::Fine;
+    for number in 1..=times {
+        shown.label = format!("run {number} of {times}  ");
+        let options = Options { record: numbered(&options.record, number), ..options.clone() };
+        let Some((outcomes, ended)) = loads.put_on(target, &options, shown)? else {
+            repeats.end = End::Interrupted;
+            break;
+        };
+        let parts: Vec<together::Part<'_>> = outcomes.iter().map(together::Part::of_outcome).collect();
+        exit = exit.worst(together::exit_of(&parts));
+        for (load, part) in repeats.loads.iter_mut().zip(&parts) {
+            load.push(part.recording, part.diagnosis, part.kept.map(|path| path.display().to_string()));
+        }
+        if number == 1 {
+            repeats.started_at_unix_ns = parts[0].recording.capsule.started_at_unix_ns;
+        }
+        repeats.made = number;
+        for outcome in &outcomes {
+            if let Some(error) = &outcome.recording_error {
+                exit = exit.worst(Failure::could_not_run(format!("the recording is partial: {error}")).show());
+            }
+        }
+        shown.say(&report::answer::repeats::run(number, &repeats));
+        ended?;
+        if options.interrupted.load(Ordering::Relaxed) {
+            repeats.end = End::Interrupted;
+            break;
+        }
+    }
+    shown.clear();
+    interrupt::end_at_once(&options.interrupted);
+    if repeats.end == End::Interrupted {
+        exit = exit.worst(Exit::Interrupted);
+    }
+    results::to_stdout(|out| match output.json {
+        true => {
+            serde_json::to_writer_pretty(&mut *out, &repeats)?;
+            std::io::Write::write_all(out, b"\n")
+        }
+        false => report::answer::repeats::write(out, &repeats, terminal::style(output.no_color)),
+    })?;
+    Ok(exit)
+}
+
+/// Where the recording of a run of a number goes: `run.plimsoll` becomes `run-1.plimsoll`.
+fn numbered(record: &RecordTo, number: u32) -> RecordTo {
+    let RecordTo::File(path) = record else { return record.clone() };
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    let extension = path.extension().map_or(store::EXTENSION.into(), |extension| extension.to_string_lossy());
+    RecordTo::File(Path::new(path).with_file_name(format!("{stem}-{number}.{extension}")))
+}

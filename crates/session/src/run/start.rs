@@ -1,0 +1,200 @@
+//! How a run begins and ends: its recording and its observation before the load, its figures and its diagnosis after it.
+
+use super::abort::Aborting;
+use super::{EndOfAll, Options, Outcome, RecordTo, RunError, Session, Watch};
+use crate::faults::{Ready, Running, Setup};
+use crate::observation::{Here, Off};
+use crate::ticks::Ticks;
+use diagnose::history::History;
+use diagnose::split::Joiner;
+use engine::{Fleet, StartError};
+use model::plan::Plan;
+use model::recording::{Capsule, Recording};
+use observe::Observation;
+use remote::Elsewhere;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use store::{StoreError, Writer};
+
+/// Runs a plan to its end.
+///
+/// # Errors
+/// [`RunError`], before any load was put on (or after a panic of a worker).
+pub fn run(plan: Plan, options: &Options, watch: &mut dyn Watch) -> Result<Outcome, RunError> {
+    run_on(plan, options, watch, Fleet::start)
+}
+
+/// The same with what the plan's faults need to know: where the journal is, and the target that was started for the run.
+///
+/// # Errors
+/// As [`run`]; [`RunError::Fault`] where a fault could not be done.
+pub fn run_with_faults(
+    plan: Plan,
+    options: &Options,
+    setup: &Setup,
+    watch: &mut dyn Watch,
+) -> Result<Outcome, RunError> {
+    run_all(plan, options, setup, watch, Fleet::start)
+}
+
+/// Runs a plan to its end on workers that `start` makes: on the machine's threads, or simulated ones, whose run is a
+/// function of its seed ([`Fleet::simulated`]).
+///
+/// # Errors
+/// As [`run`].
+pub fn run_on(
+    plan: Plan,
+    options: &Options,
+    watch: &mut dyn Watch,
+    start: impl FnOnce(&Plan) -> Result<Fleet, StartError>,
+) -> Result<Outcome, RunError> {
+    run_all(plan, options, &Setup::default(), watch, start)
+}
+
+fn run_all(
+    plan: Plan,
+    options: &Options,
+    setup: &Setup,
+    watch: &mut dyn Watch,
+    start: impl FnOnce(&Plan) -> Result<Fleet, StartError>,
+) -> Result<Outcome, RunError> {
+    let ready = Ready::check(&plan, setup)?;
+    let folder = probed(&options.record)?;
+    let capsule = capsule(options, &plan, &options.driver_reason);
+    let observation = observation(options, &plan)?;
+    let path = path_of(&options.record, folder, &capsule, &plan);
+    let prepared = Prepared::new(&plan, capsule, path, options, observation)?;
+    let fleet = start(&plan)?;
+    let faults = begin(ready, &fleet)?;
+    let mut session = prepared.session(&fleet, watch, EndOfAll::default());
+    session.faults = faults;
+    session.carry_through(fleet, &options.interrupted)
+}
+
+/// Begins the faults of a run whose workers have begun.
+pub(super) fn begin(ready: Option<Ready>, fleet: &Fleet) -> Result<Option<Running>, RunError> {
+    ready.map(|ready| ready.start(fleet.origin_ns())).transpose().map_err(RunError::FaultThread)
+}
+
+/// The folder of the recording, tried before anything is done.
+pub(super) fn probed(record: &RecordTo) -> Result<Option<&Path>, StoreError> {
+    match record {
+        RecordTo::Folder(folder) => {
+            store::probe(folder)?;
+            Ok(Some(folder.as_path()))
+        }
+        RecordTo::File(_) | RecordTo::Nothing => Ok(None),
+    }
+}
+
+/// The recording's file; `None`: there is to be none.
+pub(super) fn path_of(record: &RecordTo, folder: Option<&Path>, capsule: &Capsule, plan: &Plan) -> Option<PathBuf> {
+    match (record, folder) {
+        (RecordTo::File(path), _) => Some(path.clone()),
+        (RecordTo::Folder(_), Some(folder)) => Some(store::new_path(folder, capsule, plan)),
+        (RecordTo::Folder(_) | RecordTo::Nothing, _) => None,
+    }
+}
+
+pub(super) fn capsule(options: &Options, plan: &Plan, driver_reason: &str) -> Capsule {
+    let mut capsule = observe::capsule();
+    capsule.version.clone_from(&options.version);
+    capsule.command.clone_from(&options.command);
+    capsule.driver = plan.driver.name().to_owned();
+    capsule.driver_reason = driver_reason.to_owned();
+    capsule
+}
+
+/// What reads the machine that a plan's load goes to.
+pub(super) fn observation(options: &Options, plan: &Plan) -> Result<Box<dyn Observation>, RunError> {
+    Ok(match (options.observe, &options.observe_at) {
+        (true, Some(at)) => Box::new(Elsewhere::start(plan, options.probes, at, &options.interrupted)?),
+        (true, None) => Box::new(Here::start(plan, options.probes)),
+        (false, _) => Box::new(Off),
+    })
+}
+
+/// All of a run but its workers, before they start.
+pub(super) struct Prepared {
+    capsule: Capsule,
+    hidden: Plan,
+    writer: Option<Writer>,
+    recorded_at: Option<PathBuf>,
+    observation: Box<dyn Observation>,
+    before: Option<model::Snapshot>,
+    since_process_start_ns: Option<u64>,
+}
+
+impl Prepared {
+    pub(super) fn new(
+        plan: &Plan,
+        mut capsule: Capsule,
+        path: Option<PathBuf>,
+        options: &Options,
+        mut observation: Box<dyn Observation>,
+    ) -> Result<Self, RunError> {
+        capsule.target_host = observation.target_host();
+        // From here on only the workers know what is sent in the place of `***`.
+        let hidden = model::hide::plan(plan);
+        let kept = options.record_secrets.then(|| model::hide::plan_kept(plan));
+        let writer = path.map(|path| Writer::create(&path, &capsule, kept.as_ref().unwrap_or(&hidden))).transpose()?;
+        let recorded_at = writer.as_ref().map(|w| w.path().to_owned());
+        let before = observation.before();
+        let since_process_start_ns = observe::own::since_process_start_ns();
+        Ok(Prepared { capsule, hidden, writer, recorded_at, observation, before, since_process_start_ns })
+    }
+
+    /// The session of a fleet that has just begun.
+    pub(super) fn session<'a>(self, fleet: &Fleet, watch: &'a mut dyn Watch, end_of_all: EndOfAll) -> Session<'a> {
+        let Prepared { capsule, hidden, writer, recorded_at, observation, before, since_process_start_ns } = self;
+        let plan = &hidden;
+        let (joiner, aborting) = (Joiner::new(plan.pipeline), Aborting::of(plan));
+        let ticks = Ticks::new(fleet.workers(), plan.tick_ns);
+        let mut session = Session {
+            recording: Recording::new(capsule, hidden),
+            history: History::default(),
+            joiner,
+            writer,
+            recording_error: None,
+            observation,
+            snapshots: 0,
+            ticks,
+            tallies: Vec::new(),
+            last_row: None,
+            last_snapshot: None,
+            away: None,
+            samplers_due_ns: 0,
+            workers_left: fleet.workers(),
+            whole_ns: 0,
+            has_read_on: false,
+            faults: None,
+            broadcaster: None,
+            watch,
+            aborting,
+            end_of_all,
+            recorded_at,
+            since_process_start_ns,
+        };
+        if let Some(before) = before {
+            let mut before = session.observation.place(before, fleet.origin_ns());
+            session.join(&mut before);
+            session.keep_snapshot(before);
+        }
+        session
+    }
+}
+
+impl Session<'_> {
+    /// From the load's first moment to the diagnosis.
+    pub(super) fn carry_through(mut self, mut fleet: Fleet, interrupted: &AtomicBool) -> Result<Outcome, RunError> {
+        self.follow_aside(&mut fleet, interrupted);
+        let load_end_ns = fleet.now_ns();
+        self.end_faults();
+        let panicked = fleet.join();
+        if panicked > 0 {
+            return Err(RunError::Panicked { count: panicked });
+        }
+        self.read_on(load_end_ns, interrupted);
+        Ok(self.finish())
+    }
+}
