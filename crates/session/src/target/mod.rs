@@ -3,7 +3,7 @@
 //! It has a process group of its own, which Ctrl-C on the terminal does not reach, and which is ended whatever comes of the
 //! run: with SIGTERM, and what is left after some seconds with SIGKILL. Where this process is killed itself, `setpriv`
 //! (util-linux), if it is installed, has the kernel tell the command. What it prints goes to a file. Limits on it are a
-//! control group's ([`group`]), journalled and undone. How it is found out that it listens: by connecting to where the load
+//! control group's (`group`), journalled and undone. How it is found out that it listens: by connecting to where the load
 //! goes, or by a line it prints. It is restarted while a run goes only by a fault ([`fault::Starter`]): one that
 //! ends by itself is an event, and the report's first line.
 
