@@ -2,7 +2,7 @@
 //!
 //! `cpu 2 io 2 vm 1 vm-bytes 128M hdd 2 timeout 30s` is `stress-ng --cpu 2 --io 2 --vm 1 --vm-bytes 128M --hdd 2 --timeout
 //! 30s`. Bounded: it ends by itself after its timeout, an hour where none is named. It works in a folder of its own, which is
-//! removed with what it wrote. Ended at once (SIGKILL), with all its workers ([`crate::child`]).
+//! removed with what it wrote. Ended at once (SIGKILL), with all its workers (`crate::child`).
 
 use super::{Around, Deed, Fault, Kind, Undoing};
 use crate::change::Change;

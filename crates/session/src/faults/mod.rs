@@ -1,7 +1,7 @@
 //! The faults of a run: understood and asked for their rights before any load, done on the run's clock, undone at its end.
 //!
-//! A thread of their own does them ([`schedule`]), never a worker: what a fault takes is no lag. Whom `target` means is looked
-//! up when a fault is due ([`around`]). Each is told by events ([`model::event::FAULT_BEGAN`]). What changes a host is
+//! A thread of their own does them (`schedule`), never a worker: what a fault takes is no lag. Whom `target` means is looked
+//! up when a fault is due (`around`). Each is told by events ([`model::event::FAULT_BEGAN`]). What changes a host is
 //! [`fault`]'s, journalled first.
 
 mod around;

@@ -8,7 +8,7 @@ use crate::interval::{Counts, Interval};
 pub struct Part {
     /// Everything summed, the drain included where it belongs to the part.
     pub sum: Interval<u64>,
-    /// The counters up to the end of the load, as [`Totals::in_time`].
+    /// The counters up to the end of the load, as [`crate::recording::Totals::in_time`].
     pub in_time: Counts,
     /// How long its intervals were together, the drain excluded, nanoseconds.
     pub measured_ns: u64,
