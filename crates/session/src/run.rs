@@ -7,6 +7,7 @@
 mod remarks;
 
 use crate::observation::{Here, Off};
+use crate::outages::Outages;
 use crate::ticks::{Ticks, add_to_totals};
 pub use crate::watch::Watch;
 use diagnose::history::History;
@@ -153,6 +154,7 @@ pub fn run_on(
         observation,
         snapshots: 0,
         ticks: Ticks::new(fleet.workers(), tick_ns),
+        outages: Outages::new(fleet.workers()),
         tallies: Vec::new(),
         last_row: None,
         last_snapshot: None,
@@ -209,6 +211,8 @@ struct Session<'a> {
     observation: Box<dyn Observation>,
     snapshots: u64,
     ticks: Ticks,
+    /// When nothing succeeded.
+    outages: Outages,
     /// What each connection was asked and gave, of the workers that have ended.
     tallies: Vec<Tally>,
     /// The tick before, and the latest reading of the machine: what tells whether the generator was disturbed since.
@@ -315,6 +319,7 @@ impl Session<'_> {
                 Some(Message::Finished(finished)) => {
                     self.workers_left -= 1;
                     self.ticks.worker_ended(finished.worker);
+                    self.outages.worker_ended(finished.worker);
                     self.finished(&finished);
                     self.complete_ticks(fleet);
                 }
@@ -324,6 +329,9 @@ impl Session<'_> {
         }
         while let Some(tick) = self.ticks.take_oldest() {
             self.tick(tick, fleet);
+        }
+        if let Some(event) = self.outages.finish() {
+            self.keep_event(event);
         }
     }
 
@@ -390,6 +398,9 @@ impl Session<'_> {
             self.history.push(&snapshot);
             self.recording.push_snapshot(self.snapshots, snapshot);
             self.snapshots += 1;
+        }
+        for event in self.outages.push(&tick.sum.requests.outages) {
+            self.keep_event(event);
         }
         if let Some(event) = self.watch.happened(tick.row.end_ns as i64) {
             self.event(event);

@@ -6,6 +6,7 @@ pub mod data;
 pub mod expectation;
 pub mod finding_expectation;
 pub mod hide;
+pub mod on_error;
 pub mod payload;
 pub mod phase;
 pub mod plan;

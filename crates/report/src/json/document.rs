@@ -2,6 +2,7 @@
 //!
 //! Data only; [`super::fill`] fills them in. A field that is added needs a doc comment: it becomes the schema's text.
 
+use super::faults::Fault;
 use super::parts::{PhaseFigures, WithoutWindows};
 use super::remote::Remote;
 use super::single::SingleRequests;
@@ -91,7 +92,7 @@ pub struct Document<R = Vec<IntervalRow>> {
     /// Who was watched, of a recording of `plimsoll watch`; no load was put on then, and what is of one says nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub watched: Option<String>,
-    /// Faults and what they did.
+    /// Faults, and what else befell the target: what it did, and how long until all was as before.
     pub faults: Vec<Fault>,
     /// What was read of the host and the processes.
     pub observed: Observed,
@@ -187,6 +188,14 @@ pub struct Totals {
     pub failed: u64,
     /// Unfinished: still under way when the run ended.
     pub in_flight_at_end: u64,
+    /// Attempts at the requests that were started: one each, and the retries.
+    pub attempts: u64,
+    /// Attempts beyond the first of a request (`--on-error`).
+    pub retries: u64,
+    /// Requests that failed for want of a retry that the budget did not allow (`--retry-budget`).
+    pub retries_denied: u64,
+    /// Attempts for each request that was started; null: none was.
+    pub amplification: Option<f64>,
     /// Never started.
     pub dropped: u64,
     /// Due before the end of the load, and the generator had not come to them by then; never started.
@@ -427,25 +436,6 @@ pub struct Capacity {
     pub slo: String,
     /// Id of the finding that says what gives first; null when none does.
     pub first_to_give: Option<String>,
-}
-
-/// A fault and what it did.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-pub struct Fault {
-    /// Its name.
-    pub name: String,
-    /// When, seconds since the run's start.
-    pub at_s: f64,
-    /// When it was undone; null: it was not.
-    pub undone_at_s: Option<f64>,
-    /// Requests that failed through it.
-    pub failed_requests: u64,
-    /// Connections aborted through it.
-    pub aborted_connections: u64,
-    /// The first success after it, seconds since the run's start; null: there was none.
-    pub first_success_s: Option<f64>,
-    /// When all was as before; null: never.
-    pub recovered_s: Option<f64>,
 }
 
 /// What was read of the host and the processes. Null: could not be read.

@@ -5,6 +5,7 @@
 
 mod bpf;
 pub(crate) mod document;
+mod faults;
 pub(crate) mod fill;
 mod parts;
 mod remote;
@@ -12,6 +13,7 @@ pub(crate) mod single;
 pub(crate) mod split;
 
 pub use document::*;
+pub use faults::Fault;
 pub use remote::Remote;
 
 use model::recording::Row;

@@ -7,6 +7,7 @@
 mod blocks;
 pub mod explain;
 mod failures;
+mod faults;
 pub(crate) mod findings;
 mod generator;
 pub(crate) mod headline;
@@ -120,6 +121,7 @@ pub fn write(
     } else {
         headline::write(page, recording, diagnosis, options)?;
         latency::phases::write(page, recording)?;
+        faults::write(page, recording, diagnosis)?;
         segments::write(page, diagnosis)?;
         held::write(page, recording, diagnosis)?;
         latency::table(page, recording)?;
