@@ -181,6 +181,7 @@ fn run_plan(workload: Workload, pace: Pace) -> Plan {
         give_up_ns: None,
         expectations: vec![],
         finding_expectations: vec![],
+        faults: vec![],
         phases: vec![],
         requests_per_connection: None,
         pipeline: 1,

@@ -6,6 +6,7 @@ use crate::args::environment::Environment;
 use crate::flags;
 use model::plain::plain;
 use resolve::ResolveError;
+use session::faults::FaultError;
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -134,6 +135,8 @@ impl From<session::RunError> for Failure {
         match error {
             session::RunError::Remote(error) => error.into(),
             session::RunError::Store(error) => error.into(),
+            session::RunError::Fault(FaultError::Bad(error)) => Failure::usage(error.to_string()),
+            session::RunError::Fault(FaultError::Journal(error)) => error.into(),
             error => Failure::could_not_run(error.to_string()),
         }
     }

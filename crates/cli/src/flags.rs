@@ -57,6 +57,7 @@ pub fn flag(field: Field) -> Cow<'static, str> {
         Field::ReceiveStamps => "--receive-stamps",
         Field::Tick => "--tick",
         Field::Phase => "phase",
+        Field::Fault => "--fault",
         Field::Seed => "--seed",
         Field::Insecure => "--insecure",
         Field::Ca => "--ca",

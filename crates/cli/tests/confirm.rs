@@ -173,7 +173,7 @@ fn a_neighbour_that_was_named_is_stopped_and_goes_on() {
     let run = plimsoll(&[&args[..], &["--stop", &pid, "-d", "500ms", "--repeats", "3", "--json", "-q"]].concat());
     // It sleeps: to stop it helps nobody.
     assert!(matches!(run.status, Some(3 | 4)), "{:?} {}", run.status, run.stderr);
-    assert_eq!(run.json()["toggle"], format!("process {pid} stopped"));
+    assert_eq!(run.json()["toggle"], format!("stop {pid}"));
     let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
     assert!(state.contains(") S "), "{state}");
 }

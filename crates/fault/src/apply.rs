@@ -3,11 +3,12 @@
 //! In this order nothing is ever changed that the journal on the disk does not name. Who watches is told each step;
 //! ending the process at any of them leaves what [`crate::undo()`] puts right.
 
+use crate::change::Change;
 use crate::error::{ApplyError, JournalError};
-use crate::journal::{Change, Closed, Journal};
+use crate::faults::sysctl::Sysctl;
+use crate::journal::{Closed, Journal};
 use crate::place;
-use crate::sysctl::{self, Writable};
-use model::check::{Setting, is_fixable};
+use model::check::Setting;
 
 /// How far a change, or its undoing, has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,6 +32,8 @@ pub enum Step {
 pub enum Applied {
     /// It was made.
     Changed {
+        /// Its number in the journal.
+        id: u64,
         /// The value before.
         before: String,
     },
@@ -38,25 +41,25 @@ pub enum Applied {
     AlreadySo,
 }
 
-/// Sets a kernel setting, journalled.
+/// Makes a change, journalled.
 ///
 /// # Errors
 /// [`ApplyError`]: nothing was changed, and nothing is journalled as done.
-pub fn apply(journal: &mut Journal, setting: &Setting, watch: &mut dyn FnMut(Step)) -> Result<Applied, ApplyError> {
-    check_known(&setting.name, &setting.value)?;
-    let after = sysctl::words(&setting.value);
-    let before = sysctl::read(&setting.name)?;
-    if before == after {
+pub fn make(journal: &mut Journal, change: &Change, watch: &mut dyn FnMut(Step)) -> Result<Applied, ApplyError> {
+    let kind = change.kind();
+    kind.check()?;
+    if kind.before() == kind.after() {
         return Ok(Applied::AlreadySo);
     }
-    // What could not be put back is not changed.
-    check_known(&setting.name, &before)?;
-    let writable = Writable::open(&setting.name)?;
+    kind.may()?;
     watch(Step::Permitted);
-    let change = Change::Sysctl { name: setting.name.clone(), before: before.clone(), after: after.clone() };
-    let id = journal.begin(change, place::boot(), network_of(&setting.name))?;
+    let id = journal.begin(change.clone(), place::boot(), kind.network())?;
     watch(Step::Journalled);
-    if let Err(refused) = writable.set(&after) {
+    if let Err(refused) = kind.set(&kind.after()) {
+        if kind.is_in_parts() {
+            // Where that fails too, the entry stays open, for `fault undo`.
+            kind.set(&kind.before())?;
+        }
         journal.close(id, Closed::Refused)?;
         return Err(refused);
     }
@@ -66,33 +69,37 @@ pub fn apply(journal: &mut Journal, setting: &Setting, watch: &mut dyn FnMut(Ste
     if marked.is_ok() {
         watch(Step::Marked);
     }
-    Ok(Applied::Changed { before })
+    Ok(Applied::Changed { id, before: kind.before() })
 }
 
-/// The value before, where the change could be made now; asks for the right and changes nothing.
+/// Asks for the right to make a change and to undo it; changes nothing.
 ///
 /// # Errors
-/// [`ApplyError`], as [`apply`] would.
-pub fn would_apply(setting: &Setting) -> Result<Applied, ApplyError> {
-    check_known(&setting.name, &setting.value)?;
-    let before = sysctl::read(&setting.name)?;
-    if before == sysctl::words(&setting.value) {
-        return Ok(Applied::AlreadySo);
-    }
-    check_known(&setting.name, &before)?;
-    Writable::open(&setting.name)?;
-    Ok(Applied::Changed { before })
+/// [`ApplyError`], as [`make`] would.
+pub fn may(change: &Change) -> Result<(), ApplyError> {
+    let kind = change.kind();
+    kind.check()?;
+    if kind.before() == kind.after() { Ok(()) } else { kind.may() }
 }
 
-/// Refuses what no fix changes, whoever asks for it.
-pub(crate) fn check_known(name: &str, value: &str) -> Result<(), ApplyError> {
-    match is_fixable(name, value) {
-        true => Ok(()),
-        false => Err(ApplyError::NotOurs { name: name.to_owned(), value: value.to_owned() }),
-    }
+/// Sets a kernel setting, journalled.
+///
+/// # Errors
+/// As [`make`].
+pub fn apply(journal: &mut Journal, setting: &Setting, watch: &mut dyn FnMut(Step)) -> Result<Applied, ApplyError> {
+    make(journal, &Change::Sysctl(Sysctl::planned(setting)?), watch)
 }
 
-/// Settings of the network hold in one namespace only, or are the same seen from each (network_namespaces(7)).
-fn network_of(name: &str) -> Option<u64> {
-    if name.starts_with("net.") { place::network() } else { None }
+/// What would become of a setting, where the change could be made now; asks for the right and changes nothing. `None`: it
+/// is so already.
+///
+/// # Errors
+/// As [`apply`].
+pub fn would_apply(setting: &Setting) -> Result<Option<Change>, ApplyError> {
+    let change = Change::Sysctl(Sysctl::planned(setting)?);
+    if change.before() == change.after() {
+        return Ok(None);
+    }
+    may(&change)?;
+    Ok(Some(change))
 }

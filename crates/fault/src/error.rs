@@ -66,6 +66,14 @@ impl From<StateError> for JournalError {
     }
 }
 
+fn never(pid: u32) -> String {
+    if pid == std::process::id() {
+        "plimsoll itself".to_owned()
+    } else {
+        format!("process {pid}, which no fault touches")
+    }
+}
+
 fn by(pid: Option<u32>) -> String {
     pid.map(|pid| format!(" (process {pid})")).unwrap_or_default()
 }
@@ -80,9 +88,7 @@ pub enum ApplyError {
         name: String,
     },
     /// A setting, or a value of one, that no fix makes.
-    #[error(
-        "{name}: expected a setting that plimsoll changes, and it never changes this one to '{value}': set it by hand"
-    )]
+    #[error("{name}: expected a value that plimsoll sets, and it never sets this to '{value}': set it by hand")]
     NotOurs {
         /// The setting.
         name: String,
@@ -115,6 +121,30 @@ pub enum ApplyError {
         /// What the kernel said.
         reason: String,
     },
+    /// Nobody is there whom the user named.
+    #[error("expected a process for {named}, but {reason}: name it by its id")]
+    NobodyNamed {
+        /// As it was named, in words.
+        named: String,
+        /// Why there is none.
+        reason: String,
+    },
+    /// Process 1 or plimsoll itself.
+    #[error("expected processes that may be changed, and among them is {}: name others", never(*pid))]
+    NeverTouched {
+        /// The process.
+        pid: u32,
+    },
+    /// Something that the fault needs is not there, or fails.
+    #[error("{name}: expected {expected}, but {reason}")]
+    Missing {
+        /// What the fault is about.
+        name: String,
+        /// What it needs.
+        expected: String,
+        /// What there is in its place, and what to do about it.
+        reason: String,
+    },
     /// A command of the user's failed.
     #[error("expected the command '{}' to end well, but {reason}: run it by hand", command.escape_debug())]
     Command {
@@ -133,6 +163,16 @@ impl ApplyError {
         ApplyError::Unreadable { name: name.to_owned(), reason: plain(error) }
     }
 
+    /// A right that would be needed; `reason` says why it is.
+    pub(crate) fn missing_right(name: &str, reason: &str) -> Self {
+        ApplyError::NotPermitted { name: name.to_owned(), reason: reason.to_owned() }
+    }
+
+    /// What plimsoll never makes of something.
+    pub(crate) fn not_ours(name: &str, value: &str) -> Self {
+        ApplyError::NotOurs { name: name.to_owned(), value: value.to_owned() }
+    }
+
     /// The error of opening or writing a setting.
     pub(crate) fn of_write(name: &str, value: &str, error: &io::Error) -> Self {
         let (name, reason) = (name.to_owned(), plain(error));
@@ -149,4 +189,49 @@ impl ApplyError {
 pub(crate) fn plain(error: &io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or(&text).to_lowercase()
+}
+
+/// Why what was asked for is no fault: the user's to put right before anything is done.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BadArgument {
+    /// No fault has this name.
+    #[error("expected the name of a fault, got '{}': `plimsoll fault --list` has them all{}", got.escape_debug(), near(like.as_deref()))]
+    Unknown {
+        /// What came.
+        got: String,
+        /// A name that is much like it.
+        like: Option<&'static str>,
+    },
+    /// An argument is not what the fault takes.
+    #[error("fault {fault}: expected {expected}, got {got}; it is written `{takes}`")]
+    Argument {
+        /// The fault's name.
+        fault: &'static str,
+        /// What was expected.
+        expected: String,
+        /// What came.
+        got: String,
+        /// How it is written.
+        takes: String,
+    },
+    /// It has a length, and nothing of it can be undone.
+    #[error("fault {fault}: expected no length, as it cannot be undone ({why}); got one of {got}")]
+    NoLength {
+        /// The fault's name.
+        fault: &'static str,
+        /// Why it cannot be undone.
+        why: &'static str,
+        /// The length, in words.
+        got: String,
+    },
+    /// A quote or backslash has no end.
+    #[error("expected a fault whose quotes are closed, got '{}'", got.escape_debug())]
+    Quotes {
+        /// What came.
+        got: String,
+    },
+}
+
+fn near(like: Option<&str>) -> String {
+    like.map(|like| format!("; did you mean '{like}'?")).unwrap_or_default()
 }

@@ -5,6 +5,7 @@
 //! listing. One process at a time (flock(2), which ends with the process). Emptied when nothing is open. What it says is
 //! acted on with root's rights, so folder and files must be the user's or root's, and nobody else's to write.
 
+use crate::change::Change;
 use crate::error::{JournalError, plain};
 use crate::limits::{JOURNAL_BYTES_MAX, LOCK_RETRY, LOCK_WAIT};
 use rustix::fs::{FlockOperation, OFlags};
@@ -20,94 +21,6 @@ use std::time::Instant;
 const FILE: &str = "journal.jsonl";
 /// What is locked: a file of its own, which is never replaced.
 const LOCK: &str = "lock";
-
-/// What was changed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "kebab-case")]
-pub enum Change {
-    /// A kernel setting.
-    Sysctl {
-        /// Its name.
-        name: String,
-        /// What it was.
-        before: String,
-        /// What it was to become.
-        after: String,
-    },
-    /// The limits of open descriptors of a process: the soft one and the hard one, with a blank between.
-    Descriptors {
-        /// The process.
-        pid: u32,
-        /// When it began, clock ticks since boot.
-        started: u64,
-        /// What they were.
-        before: String,
-        /// What they were to become.
-        after: String,
-    },
-    /// The niceness of a process and its threads.
-    Nice {
-        /// The process.
-        pid: u32,
-        /// When it began, clock ticks since boot.
-        started: u64,
-        /// What it was.
-        before: String,
-        /// What it was to become.
-        after: String,
-    },
-    /// Whether a process is stopped: `running` or `stopped`.
-    Stop {
-        /// The process.
-        pid: u32,
-        /// When it began, clock ticks since boot.
-        started: u64,
-        /// What it was.
-        before: String,
-        /// What it was to become.
-        after: String,
-    },
-    /// A control group's CPU limit.
-    CpuLimit {
-        /// Its file.
-        file: String,
-        /// What it was.
-        before: String,
-        /// What it was to become.
-        after: String,
-    },
-    /// What a command of the user's did: it, and the one that undoes it.
-    Command {
-        /// Undoes it.
-        before: String,
-        /// Did it.
-        after: String,
-    },
-}
-
-impl Change {
-    /// What is changed, in words: `net.core.somaxconn`, `niceness of process 1234`.
-    pub fn name(&self) -> String {
-        match self {
-            Change::Sysctl { name, .. } => name.clone(),
-            Change::Descriptors { pid, .. } => format!("descriptors of process {pid}"),
-            Change::Nice { pid, .. } => format!("niceness of process {pid}"),
-            Change::Stop { pid, .. } => format!("process {pid}"),
-            Change::CpuLimit { file, .. } => file.clone(),
-            Change::Command { .. } => "command".to_owned(),
-        }
-    }
-
-    /// What it was before; of a command the one that undoes it.
-    pub fn before(&self) -> &str {
-        crate::live::before_of(self)
-    }
-
-    /// What it was to become; of a command the command.
-    pub fn after(&self) -> &str {
-        crate::live::after_of(self)
-    }
-}
 
 /// A change that is not undone yet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -322,9 +235,11 @@ fn parse(folder: &Path, text: &[u8]) -> Result<Contents, JournalError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::faults::sysctl::Sysctl;
 
     fn change(n: u32) -> Change {
-        Change::Sysctl { name: format!("net.test.n{n}"), before: "1".to_owned(), after: "2".to_owned() }
+        let name = format!("net.test.n{n}");
+        Change::Sysctl(Sysctl { name, before: "1".to_owned(), after: "2".to_owned() })
     }
 
     fn with_three(folder: &Path) -> Vec<u8> {

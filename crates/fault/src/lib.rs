@@ -1,21 +1,29 @@
-//! Changes a host, journalled first and always undone; drops connections.
+//! Changes a host and what runs on it, journalled first and always undone; drops connections.
 //!
-//! Every lasting change is written to the journal and on the disk before it is made ([`apply()`]), so that [`undo()`] puts
-//! it back after a crash, a `kill -9` or another user's run. What does not last (a dropped connection, [`sockets`]) is
-//! not journalled. Judges nothing: which change helps is for diagnosis. Cost: an fsync a change.
+//! Every fault is a file in [`faults`], with its line in [`FAULTS`]. It plans what it does ([`Deed`]); a change that lasts is
+//! written to the journal and on the disk before it is made ([`Begun::make`]), so that [`undo()`] puts it back after a crash,
+//! a `kill -9` or another user's run. What cannot be undone (a killed process, a dropped connection) says so and is not
+//! journalled. Judges nothing: which change helps is for diagnosis. Cost: an fsync a change.
 
 mod apply;
+mod begun;
+mod change;
+mod child;
 mod error;
+pub mod faults;
+mod group;
 mod journal;
 mod limits;
-mod live;
 mod place;
+mod process;
 pub mod sockets;
-mod sysctl;
 mod undo;
+mod words;
 
-pub use apply::{Applied, Step, apply, would_apply};
-pub use error::{ApplyError, JournalError};
-pub use journal::{Change, Entry, Journal};
-pub use live::{Live, change, planned};
+pub use apply::{Applied, Step, apply, make, may, would_apply};
+pub use begun::{Begun, EndError};
+pub use change::Change;
+pub use error::{ApplyError, BadArgument, JournalError};
+pub use faults::{Act, Around, Asked, Deed, FAULTS, Fault, Kind, Starter, Undoing};
+pub use journal::{Entry, Journal};
 pub use undo::{Outcome, Undone, undo, undo_only};

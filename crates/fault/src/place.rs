@@ -26,3 +26,14 @@ pub(crate) fn now_unix_ns() -> u64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }
+
+/// A word that nothing else on this machine is named by: this process, and the moment.
+pub(crate) fn mark() -> String {
+    format!("{}-{}", std::process::id(), now_unix_ns())
+}
+
+/// Whether a word is a mark by its form.
+pub(crate) fn is_mark(word: &str) -> bool {
+    let is_number = |part: &str| !part.is_empty() && part.len() <= 20 && part.bytes().all(|b| b.is_ascii_digit());
+    word.split_once('-').is_some_and(|(pid, at)| is_number(pid) && is_number(at))
+}

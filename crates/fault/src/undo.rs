@@ -4,12 +4,13 @@
 //! nobody can look: it is undone by the other command, which must bear being run twice). A value that
 //! is neither what it was nor what we made it is somebody else's, and is left unless forced. A change of before the
 //! machine's last start is gone by itself; one in another network namespace is put back from there. An entry that names
-//! what no fix changes is none of ours, whatever the journal says: it is refused, also by force.
+//! what plimsoll never changes is none of ours, whatever the journal says: it is refused, also by force.
 
-use crate::apply::{Step, check_known};
+use crate::apply::Step;
+use crate::change::Change;
 use crate::error::{ApplyError, JournalError};
-use crate::journal::{Change, Closed, Entry, Journal};
-use crate::{live, place};
+use crate::journal::{Closed, Entry, Journal};
+use crate::place;
 
 /// What became of one entry.
 #[derive(Debug)]
@@ -92,7 +93,7 @@ fn undo_those(
     let mut all = Vec::new();
     let entries = journal.entries().to_vec();
     for entry in entries.iter().rev().filter(|entry| is_it(entry)).cloned() {
-        let outcome = put_back(&entry, origin(&entries, &entry), force, watch).unwrap_or_else(Outcome::Failed);
+        let outcome = put_back(&entry, &origin(&entries, &entry), force, watch).unwrap_or_else(Outcome::Failed);
         let how = match &outcome {
             Outcome::PutBack | Outcome::Forced { .. } => Some(Closed::PutBack),
             Outcome::AsBefore => Some(Closed::AsBefore),
@@ -110,8 +111,8 @@ fn undo_those(
 }
 
 /// The value before the first of several changes to one thing: found again, all of them are as before.
-fn origin<'a>(entries: &'a [Entry], entry: &'a Entry) -> &'a str {
-    let of_same = |other: &&'a Entry| {
+fn origin(entries: &[Entry], entry: &Entry) -> String {
+    let of_same = |other: &&Entry| {
         is_same(&other.what, &entry.what) && other.network == entry.network && other.boot == entry.boot
     };
     entries.iter().find(of_same).unwrap_or(entry).what.before()
@@ -119,21 +120,14 @@ fn origin<'a>(entries: &'a [Entry], entry: &'a Entry) -> &'a str {
 
 /// Whether two changes are of one thing. What commands do is each its own.
 fn is_same(one: &Change, other: &Change) -> bool {
-    let started = |change: &Change| match change {
-        Change::Descriptors { started, .. } | Change::Nice { started, .. } | Change::Stop { started, .. } => *started,
-        Change::Sysctl { .. } | Change::CpuLimit { .. } | Change::Command { .. } => 0,
-    };
-    let is_command = matches!(one, Change::Command { .. });
-    one.name() == other.name() && started(one) == started(other) && (!is_command || one == other)
+    let is_blind = one.is_blind() || other.is_blind();
+    one.kind().identity() == other.kind().identity() && (!is_blind || one == other)
 }
 
 fn put_back(entry: &Entry, origin: &str, force: bool, watch: &mut dyn FnMut(Step)) -> Result<Outcome, ApplyError> {
-    let (before, after) = (entry.what.before(), entry.what.after());
-    if let Change::Sysctl { name, .. } = &entry.what {
-        for value in [before, after] {
-            check_known(name, value)?;
-        }
-    }
+    let kind = entry.what.kind();
+    let (before, after) = (kind.before(), kind.after());
+    kind.check()?;
     let boot = place::boot();
     if !boot.is_empty() && !entry.boot.is_empty() && boot != entry.boot {
         return Ok(Outcome::Restarted);
@@ -144,16 +138,15 @@ fn put_back(entry: &Entry, origin: &str, force: bool, watch: &mut dyn FnMut(Step
             process => Outcome::OtherNetwork { process },
         });
     }
-    let Some(found) = live::found(&entry.what)? else { return Ok(Outcome::Gone) };
-    let is_command = matches!(entry.what, Change::Command { .. });
-    if !is_command && (found == before || found == origin) {
+    let Some(found) = kind.found()? else { return Ok(Outcome::Gone) };
+    if !kind.is_blind() && (found == before || found == origin) {
         return Ok(Outcome::AsBefore);
     }
     let is_ours = found == after;
     if !is_ours && !force {
         return Ok(Outcome::Foreign { found });
     }
-    live::set(&entry.what, before)?;
+    kind.set(&before)?;
     watch(Step::PutBack);
     Ok(if is_ours { Outcome::PutBack } else { Outcome::Forced { found } })
 }

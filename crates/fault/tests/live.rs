@@ -4,7 +4,7 @@
 
 mod common;
 use common::*;
-use fault::{Journal, Live, Outcome, Step, change, undo, undo_only};
+use fault::{Applied, Asked, Change, Deed, Journal, Outcome, Step, faults::Nobody, make, undo, undo_only};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use testkit::process::Guard;
@@ -30,25 +30,44 @@ fn nice(pid: u32) -> String {
     text.rsplit_once(") ").unwrap().1.split(' ').nth(16).unwrap().to_owned()
 }
 
-fn live(what: &str, pid: u32, folder: &Path) -> Live {
+/// The change that a fault makes of a process.
+fn change(what: &str, pid: u32, folder: &Path) -> Change {
     let file = folder.join("toggled").display().to_string();
-    match what {
-        "descriptors" => Live::Descriptors { pid, limit: Some(33) },
-        "nice" => Live::Nice { pid, nice: 7 },
-        "stop" => Live::Stop { pid },
-        _ => Live::Command { with: format!("echo on > {file}"), without: format!("echo off > {file}") },
+    let text = match what {
+        "descriptors" => format!("descriptors {pid} 33"),
+        "nice" => format!("nice {pid} 7"),
+        "stop" => format!("stop {pid}"),
+        "affinity" => format!("affinity {pid} 0"),
+        _ => format!("command 'echo on > {file}' 'echo off > {file}'"),
+    };
+    let mut deeds = Asked::parse(&text).unwrap().plan(&Nobody).unwrap();
+    match deeds.pop() {
+        Some(Deed::Change(change)) if deeds.is_empty() => change,
+        other => panic!("{other:?}"),
     }
 }
 
+fn made(journal: &mut Journal, change: &Change) -> u64 {
+    match make(journal, change, &mut |_| {}).unwrap() {
+        Applied::Changed { id, .. } => id,
+        Applied::AlreadySo => panic!("{change:?} is so already"),
+    }
+}
+
+fn cpus(pid: u32) -> String {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    text.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap().trim().to_owned()
+}
+
 /// All that may be changed of it, and the file of the command.
-fn seen(pid: u32, folder: &Path) -> [String; 4] {
+fn seen(pid: u32, folder: &Path) -> [String; 5] {
     let file = std::fs::read_to_string(folder.join("toggled")).unwrap_or_else(|_| "off".to_owned());
     // A process that was just sent a signal may not have taken it.
     let stopped = if state(pid) == "T" { "stopped" } else { "running" };
-    [limits(pid), nice(pid), stopped.to_owned(), file.trim().to_owned()]
+    [limits(pid), nice(pid), stopped.to_owned(), cpus(pid), file.trim().to_owned()]
 }
 
-const KINDS: [&str; 4] = ["descriptors", "nice", "stop", "command"];
+const KINDS: [&str; 5] = ["descriptors", "nice", "stop", "affinity", "command"];
 
 /// `WHAT PID FOLDER STOP`: changes, says each step, and waits for ever at the one of this number.
 #[test]
@@ -66,7 +85,7 @@ fn worker() {
         }
         stop -= 1;
     };
-    change(&mut journal, &live(&words[0], pid, folder), &mut watch).unwrap().unwrap();
+    make(&mut journal, &change(&words[0], pid, folder), &mut watch).unwrap();
 }
 
 #[test]
@@ -101,10 +120,10 @@ fn another_process_of_the_same_id_and_what_others_changed_is_left() {
     let mut journal = Journal::open(folder.path()).unwrap();
     let mut target = sleeper();
     let before = seen(target.pid(), folder.path());
-    let nice = change(&mut journal, &live("nice", target.pid(), folder.path()), &mut |_| {}).unwrap().unwrap();
-    let descriptors =
-        change(&mut journal, &live("descriptors", target.pid(), folder.path()), &mut |_| {}).unwrap().unwrap();
-    assert_eq!(change(&mut journal, &live("nice", target.pid(), folder.path()), &mut |_| {}).unwrap(), None, "is so");
+    let nice = made(&mut journal, &change("nice", target.pid(), folder.path()));
+    let descriptors = made(&mut journal, &change("descriptors", target.pid(), folder.path()));
+    let again = make(&mut journal, &change("nice", target.pid(), folder.path()), &mut |_| {}).unwrap();
+    assert_eq!(again, Applied::AlreadySo);
     // Only the one that was asked for.
     let undone = undo_only(&mut journal, &[nice], &mut |_| {}).unwrap();
     assert!(matches!(undone.as_slice(), [one] if matches!(one.outcome, Outcome::PutBack)), "{undone:?}");
@@ -133,8 +152,9 @@ fn a_command_that_fails_is_undone_at_once_and_said() {
     let folder = tempfile::tempdir().unwrap();
     let mut journal = Journal::open(folder.path()).unwrap();
     let file = folder.path().join("toggled").display().to_string();
-    let half = Live::Command { with: format!("echo on > {file}; false"), without: format!("echo off > {file}") };
-    let error = change(&mut journal, &half, &mut |_| {}).unwrap_err().to_string();
+    let half = Asked::parse(&format!("command 'echo on > {file}; false' 'echo off > {file}'")).unwrap();
+    let [Deed::Change(half)] = &half.plan(&Nobody).unwrap()[..] else { panic!("it is one change") };
+    let error = make(&mut journal, half, &mut |_| {}).unwrap_err().to_string();
     assert!(error.contains("expected the command") && error.contains("exit status: 1"), "{error}");
     assert_eq!(std::fs::read_to_string(&file).unwrap().trim(), "off");
     assert_eq!(journal.entries(), []);

@@ -17,8 +17,8 @@ pub mod units;
 
 pub use load::workload::resp;
 pub use load::{
-    data, expectation, finding_expectation, hide, on_error, payload, phase, plan, rate, replies, scenario, secret,
-    template, tls, workload,
+    data, expectation, fault, finding_expectation, hide, on_error, payload, phase, plan, rate, replies, scenario,
+    secret, template, tls, workload,
 };
 pub use measured::{
     entries, error_kind, event, head, histogram, integrity, interval, latency, outcomes, quantile, recording, request,

@@ -105,6 +105,7 @@ fn plan(workload: Workload) -> Plan {
         }),
         expectations: Vec::new(),
         finding_expectations: Vec::new(),
+        faults: Vec::new(),
         phases: Vec::new(),
     }
 }

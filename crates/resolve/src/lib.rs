@@ -11,6 +11,7 @@ mod driver;
 mod expectations;
 #[cfg(test)]
 mod fake;
+mod faults;
 pub mod files;
 mod host;
 pub mod import;
@@ -88,6 +89,7 @@ pub fn resolve(scenario: &Scenario, host: &dyn Host) -> Result<Resolved, Resolve
     }
     tls::refuse(scenario, first)?;
     refuse_unused_fields(scenario)?;
+    faults::check(scenario)?;
 
     let closes = protocol.closes_after_each(scenario);
     let burst = burst::pace(scenario, closes)?;
@@ -179,6 +181,7 @@ pub fn resolve(scenario: &Scenario, host: &dyn Host) -> Result<Resolved, Resolve
         expectations,
         finding_expectations,
         phases,
+        faults: scenario.faults.clone(),
     };
     let mut warnings = warnings::find(&plan, scenario, &asked, &unused, &machine);
     warnings.append(&mut fallbacks);

@@ -109,7 +109,10 @@ pub fn fix(check: &Check, journal: &Path) -> Result<Vec<Fix>, JournalError> {
     Ok(settings
         .into_iter()
         .filter_map(|setting| {
-            let applied = fault::apply(&mut journal, setting, &mut |_| {});
+            let applied = fault::apply(&mut journal, setting, &mut |_| {}).map(|applied| match applied {
+                Applied::Changed { before, .. } => Some(before),
+                Applied::AlreadySo => None,
+            });
             outcome(setting, applied, FixOutcome::Applied)
         })
         .collect())
@@ -117,7 +120,8 @@ pub fn fix(check: &Check, journal: &Path) -> Result<Vec<Fix>, JournalError> {
 
 /// What [`fix`] would do, as far as can be told without doing it: the right to write is asked for.
 pub fn would_fix(check: &Check) -> Vec<Fix> {
-    let would = |setting| outcome(setting, fault::would_apply(setting), FixOutcome::WouldApply);
+    let before = |setting| Ok(fault::would_apply(setting)?.map(|change| change.before()));
+    let would = |setting| outcome(setting, before(setting), FixOutcome::WouldApply);
     settings_of(check).into_iter().filter_map(would).collect()
 }
 
@@ -126,10 +130,11 @@ fn settings_of(check: &Check) -> Vec<&Setting> {
     check.items.iter().filter(|item| is_wanted(item.standing)).filter_map(|item| item.fix.as_ref()).collect()
 }
 
-fn outcome(setting: &Setting, applied: Result<Applied, ApplyError>, made: FixOutcome) -> Option<Fix> {
-    let (before, outcome, reason) = match applied {
-        Ok(Applied::AlreadySo) => return None,
-        Ok(Applied::Changed { before }) => (Some(before), made, String::new()),
+/// What is told of a change; `before` is none where it was so already.
+fn outcome(setting: &Setting, before: Result<Option<String>, ApplyError>, made: FixOutcome) -> Option<Fix> {
+    let (before, outcome, reason) = match before {
+        Ok(None) => return None,
+        Ok(Some(before)) => (Some(before), made, String::new()),
         Err(refused) => (None, FixOutcome::Refused, refused.to_string()),
     };
     Some(Fix { name: setting.name.clone(), before, after: setting.value.clone(), outcome, reason })

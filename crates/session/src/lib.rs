@@ -11,6 +11,7 @@ pub mod connections;
 pub mod demo;
 pub mod embedded;
 pub mod experiment;
+pub mod faults;
 pub mod importing;
 mod made;
 mod observation;
@@ -25,4 +26,4 @@ pub mod watching;
 mod without_load;
 
 pub use made::MadeError;
-pub use run::{Options, Outcome, RecordTo, RunError, Watch, run, run_on};
+pub use run::{Options, Outcome, RecordTo, RunError, Watch, run, run_on, run_with_faults};

@@ -6,6 +6,7 @@
 
 mod remarks;
 
+use crate::faults::{FaultError, Ready, Running, Setup};
 use crate::observation::{Here, Off};
 use crate::outages::Outages;
 use crate::ticks::{Ticks, add_to_totals};
@@ -87,6 +88,12 @@ pub enum RunError {
     /// The workers could not be started.
     #[error(transparent)]
     Start(#[from] StartError),
+    /// A fault of the plan could not be done.
+    #[error(transparent)]
+    Fault(#[from] FaultError),
+    /// There is no thread for the faults.
+    #[error("expected a thread for the run's faults, but {0}: end other processes")]
+    FaultThread(std::io::Error),
     /// A worker's thread panicked: a defect of plimsoll.
     #[error(
         "{count} of the generator's workers ended by a panic, so the figures are incomplete; please report this with the message above"
@@ -105,6 +112,19 @@ pub fn run(plan: Plan, options: &Options, watch: &mut dyn Watch) -> Result<Outco
     run_on(plan, options, watch, Fleet::start)
 }
 
+/// The same with what the plan's faults need to know: where the journal is, and the target that was started for the run.
+///
+/// # Errors
+/// As [`run`]; [`RunError::Fault`] where a fault could not be done.
+pub fn run_with_faults(
+    plan: Plan,
+    options: &Options,
+    setup: &Setup,
+    watch: &mut dyn Watch,
+) -> Result<Outcome, RunError> {
+    run_all(plan, options, setup, watch, Fleet::start)
+}
+
 /// Runs a plan to its end on workers that `start` makes: on the machine's threads, or simulated ones, whose run is a
 /// function of its seed ([`Fleet::simulated`]).
 ///
@@ -116,6 +136,17 @@ pub fn run_on(
     watch: &mut dyn Watch,
     start: impl FnOnce(&Plan) -> Result<Fleet, StartError>,
 ) -> Result<Outcome, RunError> {
+    run_all(plan, options, &Setup::default(), watch, start)
+}
+
+fn run_all(
+    plan: Plan,
+    options: &Options,
+    setup: &Setup,
+    watch: &mut dyn Watch,
+    start: impl FnOnce(&Plan) -> Result<Fleet, StartError>,
+) -> Result<Outcome, RunError> {
+    let faults = Ready::check(&plan, setup)?;
     let recording_file = match &options.record {
         RecordTo::Folder(folder) => {
             store::probe(folder)?;
@@ -144,6 +175,7 @@ pub fn run_on(
     let since_process_start_ns = observe::own::since_process_start_ns();
 
     let mut fleet = start(&plan)?;
+    let faults = faults.map(|ready| ready.start(fleet.origin_ns())).transpose().map_err(RunError::FaultThread)?;
     let tick_ns = plan.tick_ns;
     let mut session = Session {
         recording: Recording::new(capsule, hidden),
@@ -163,6 +195,7 @@ pub fn run_on(
         workers_left: fleet.workers(),
         whole_ns: 0,
         has_read_on: false,
+        faults,
         watch,
     };
     let before = before.map(|before| session.observation.place(before, fleet.origin_ns()));
@@ -172,6 +205,7 @@ pub fn run_on(
     }
     session.follow_aside(&mut fleet, &options.interrupted);
     let load_end_ns = fleet.now_ns();
+    session.end_faults();
     let panicked = fleet.join();
     if panicked > 0 {
         return Err(RunError::Panicked { count: panicked });
@@ -228,6 +262,8 @@ struct Session<'a> {
     has_read_on: bool,
     /// The end of the last tick of which everything was read.
     whole_ns: u64,
+    /// What is done to the target meanwhile.
+    faults: Option<Running>,
     watch: &'a mut dyn Watch,
 }
 
@@ -310,6 +346,7 @@ impl Session<'_> {
             if self.watch.is_enough() && !fleet.control().is_stopped() {
                 fleet.control().stop();
             }
+            self.tell_faults();
             match fleet.receive(Duration::from_millis(50)) {
                 Some(Message::Interval(interval)) => {
                     fleet.give_back(self.ticks.push(interval));
@@ -332,6 +369,20 @@ impl Session<'_> {
         }
         if let Some(event) = self.outages.finish() {
             self.keep_event(event);
+        }
+    }
+
+    /// Tells what faults have done.
+    fn tell_faults(&mut self) {
+        for event in self.faults.as_ref().map(Running::take_events).unwrap_or_default() {
+            self.event(event);
+        }
+    }
+
+    /// The load is over: what faults have done is undone.
+    fn end_faults(&mut self) {
+        for event in self.faults.as_ref().map(Running::end).unwrap_or_default() {
+            self.event(event);
         }
     }
 

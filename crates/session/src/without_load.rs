@@ -38,6 +38,7 @@ pub(crate) fn plan_without_load(name: String, interval_ns: u64) -> Plan {
         after_ns: 0,
         expectations: Vec::new(),
         finding_expectations: Vec::new(),
+        faults: Vec::new(),
         phases: Vec::new(),
         requests_per_connection: None,
         pipeline: 1,

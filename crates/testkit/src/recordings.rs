@@ -61,6 +61,7 @@ pub fn plan(workload: Workload, origins: Vec<Origin>) -> Plan {
         after_ns: 0,
         expectations: Vec::new(),
         finding_expectations: Vec::new(),
+        faults: Vec::new(),
         phases: Vec::new(),
         requests_per_connection: None,
         pipeline: 1,

@@ -44,6 +44,30 @@ pub struct CheckArgs {
     pub no_color: bool,
 }
 
+/// One fault by hand, or what is done about changes of this host.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub struct FaultArgs {
+    /// What is done about changes of this host.
+    #[command(subcommand)]
+    pub command: Option<FaultCommand>,
+    /// The fault and its arguments, such as: stop 1234, or nice port:8080 19
+    #[arg(value_name = "NAME ARGUMENTS", required_unless_present = "list", allow_negative_numbers = true)]
+    pub words: Vec<String>,
+    /// List every fault: its arguments, what it does and needs, how it is undone
+    #[arg(long, env = "PLIMSOLL_LIST", value_parser = BoolishValueParser::new())]
+    pub list: bool,
+    /// Undo it after this time, or with Ctrl-C [default: it stays until `plimsoll fault undo`]
+    #[arg(long = "for", value_name = "TIME", env = "PLIMSOLL_FOR", value_parser = values::duration_ns)]
+    pub for_ns: Option<u64>,
+    /// Say what would be done and which rights are missing, and do nothing
+    #[arg(long, env = "PLIMSOLL_DRY_RUN", value_parser = BoolishValueParser::new())]
+    pub dry_run: bool,
+    /// The folder of the journal of changes, where nobody but you and root may write [default: $XDG_STATE_HOME/plimsoll/journal]
+    #[arg(long, value_name = "DIR", env = "PLIMSOLL_JOURNAL")]
+    pub journal: Option<PathBuf>,
+}
+
 /// What is done about changes of this host.
 #[derive(Debug, Subcommand)]
 pub enum FaultCommand {

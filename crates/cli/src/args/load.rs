@@ -11,6 +11,7 @@ use super::{is_on_command_line, values::CpuList};
 use crate::exit::Failure;
 use clap::builder::BoolishValueParser;
 use clap::{ArgMatches, Args, ValueEnum};
+use model::fault::LoadFault;
 use model::plan::{Batch, BurstAt, DriverKind, OnError, OnFull, Think};
 use std::path::PathBuf;
 
@@ -41,6 +42,9 @@ pub struct LoadArgs {
     /// What is expected of the figures.
     #[command(flatten)]
     pub expect: ExpectArgs,
+    /// What is done to the target meanwhile.
+    #[command(flatten)]
+    pub faults: FaultArgs,
     /// What becomes of the results.
     #[command(flatten)]
     pub output: OutputArgs,
@@ -59,6 +63,15 @@ pub struct ExpectArgs {
     /// How many requests may have no good reply, such as 'below 1 %', none or any [default: none with --expect-status, --expect-body and --expect-body-sha256]
     #[arg(long, value_name = "SHARE", env = "PLIMSOLL_EXPECT_ERRORS")]
     pub expect_errors: Option<String>,
+}
+
+/// What is done to the target or its host meanwhile.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Faults (undone when their time or the load is over)")]
+pub struct FaultArgs {
+    /// Do something to the target or its host at a moment of the run, and for how long, such as 'stop target@10s:5s'; `plimsoll fault --list` has them all; may be repeated [default: nothing]
+    #[arg(long, value_name = "NAME[ ARGS]@TIME[:TIME]", env = "PLIMSOLL_FAULT", value_parser = values::fault)]
+    pub fault: Vec<LoadFault>,
 }
 
 /// Where the load goes.

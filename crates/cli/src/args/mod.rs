@@ -92,9 +92,9 @@ pub enum Command {
     /// Is this host ready for a load: each limit, what it allows, what changes it
     #[command(after_help = VARIABLES)]
     Check(Box<host::CheckArgs>),
-    /// Put back what was changed of this host
-    #[command(subcommand)]
-    Fault(host::FaultCommand),
+    /// Do something to a server or its host, and undo it; put back what was changed
+    #[command(after_help = VARIABLES)]
+    Fault(host::FaultArgs),
     /// Drop connections of this host by the address of their other end
     Drop(host::DropArgs),
     /// Print completions for a shell

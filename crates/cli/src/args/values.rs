@@ -1,5 +1,6 @@
 //! Texts of flags into values. An error says only what was expected: clap shows the flag and what came.
 
+use model::fault::LoadFault;
 use model::plan::{Batch, OnError, Segment, Sizes, Think};
 use model::units::{self, UnitError};
 use resolve::{defaults, pace};
@@ -30,6 +31,13 @@ fn expected<T>(result: Result<T, UnitError>) -> Result<T, String> {
 pub fn count<T: TryFrom<u64>>(text: &str) -> Result<T, String> {
     let count = expected(units::count(text))?;
     T::try_from(count).map_err(|_| "expected a smaller count".to_owned())
+}
+
+/// A fault of a run, whose words one of the faults understands.
+pub fn fault(text: &str) -> Result<LoadFault, String> {
+    let fault = LoadFault::parse(text)?;
+    session::faults::understood(&fault).map_err(|error| error.to_string())?;
+    Ok(fault)
 }
 
 /// Nanoseconds.

@@ -13,6 +13,7 @@ use model::error_kind::Phase;
 use model::plan::Address;
 use model::{ErrorKind, Plan, Scenario};
 use resolve::resolve;
+use session::faults::Setup;
 use session::target::{self, Target, TargetError};
 use session::tls_matrix::{MatrixError, tls_matrix};
 use session::{Options, Outcome, RecordTo};
@@ -82,7 +83,8 @@ pub fn run_scenario(
         started => started?,
     };
     shown.life = started.as_ref().map(Target::life);
-    let outcome = session::run(resolved.plan, &options, &mut shown);
+    let setup = Setup { journal: None, started: started.as_ref().map(Target::started) };
+    let outcome = session::run_with_faults(resolved.plan, &options, &setup, &mut shown);
     // Before the first signal ends this process at once.
     let ended = started.map_or(Ok(()), Target::end);
     shown.clear();

@@ -15,7 +15,8 @@ use strsim::levenshtein;
 /// The most letters that a slip of the keyboard changes.
 const SLIPS_MAX: usize = 3;
 /// Groups of flags that are the whole run's.
-const OF_RUN: &[&str] = &["Results", "Target on another machine"];
+const OF_RUN: &[&str] =
+    &["Results", "Target on another machine", "Faults (undone when their time or the load is over)"];
 /// Flags that only make sense where they are typed.
 const TYPED_ONLY: &[&str] = &["help", "version", "explain", "tls_matrix"];
 

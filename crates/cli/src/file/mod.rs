@@ -8,6 +8,7 @@
 //! Not read here: what a text means, which is clap's and `resolve`'s to say. Costs some milliseconds before the run.
 
 mod args;
+mod fault;
 mod keys;
 mod phase;
 mod place;
@@ -191,6 +192,10 @@ impl Reader<'_> {
                 (TARGET, other) => {
                     return Err(place.wrong(format!("target: expected a table [target], got {}", kind(other))));
                 }
+                (name, DeValue::Array(list)) if name == fault::FAULT && list.iter().any(is_table) => {
+                    let key = self.keys.named(name).ok_or_else(|| place.wrong("fault: expected no such key"))?;
+                    run.push(fault::read(self, key, place, list)?);
+                }
                 (name, _) => match self.keys.named(name) {
                     Some(key) if key.is_of_run => run.push(self.given(key, place, value)?),
                     Some(_) => return Err(place.wrong(format!("'{name}' is a load's: write it below [load]"))),
@@ -332,6 +337,10 @@ impl Reader<'_> {
         };
         Ok((text, place))
     }
+}
+
+fn is_table(value: &Spanned<DeValue<'_>>) -> bool {
+    matches!(value.get_ref(), DeValue::Table(_))
 }
 
 /// What a value is, in words.

@@ -3,7 +3,7 @@
 //! It says which keys there are and what shape their values have; whether a text is a duration is said when it is read.
 
 use super::keys::{Key, Keys, Shape, URL};
-use super::{phase, target};
+use super::{fault, phase, target};
 use serde_json::{Map, Value, json};
 
 /// The schema as text.
@@ -76,6 +76,19 @@ fn property(key: &Key) -> (String, Value) {
                 "additionalProperties": false,
             });
             list_of(json!({"anyOf": [{"type": "string"}, weighted]}))
+        }
+        Shape::Many if key.name == fault::FAULT => {
+            let properties: Map<String, Value> = fault::KEYS
+                .iter()
+                .map(|(name, about)| ((*name).to_owned(), json!({"type": ["string", "number"], "description": about})))
+                .collect();
+            let table = json!({
+                "type": "object",
+                "properties": properties,
+                "required": ["fault", "at"],
+                "additionalProperties": false,
+            });
+            list_of(json!({"anyOf": [{"type": "string"}, table]}))
         }
         Shape::Many => list_of(scalar()),
     };

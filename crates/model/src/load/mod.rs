@@ -4,6 +4,7 @@
 
 pub mod data;
 pub mod expectation;
+pub mod fault;
 pub mod finding_expectation;
 pub mod hide;
 pub mod on_error;

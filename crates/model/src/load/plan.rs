@@ -5,6 +5,7 @@
 //! length or number and digest are kept.
 
 use crate::expectation::Expectation;
+use crate::fault::LoadFault;
 use crate::finding_expectation::FindingExpectation;
 pub use crate::on_error::OnError;
 pub use crate::payload::{Content, Sizes};
@@ -86,6 +87,9 @@ pub struct Plan {
     /// Named parts of an open pace; empty: there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub phases: Vec<LoadPhase>,
+    /// What is done to the target or its host meanwhile, in the order in which it was asked for; empty: nothing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub faults: Vec<LoadFault>,
 }
 
 /// A scheme, host and port that requests go to.

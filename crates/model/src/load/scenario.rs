@@ -3,6 +3,7 @@
 //! Every field is optional or has the user's own text; `resolve::resolve` makes a [`crate::Plan`] of it or says
 //! in one sentence why it cannot. Units are parsed already ([`crate::units`]).
 
+use crate::fault::LoadFault;
 use crate::phase::PhaseAsked;
 use crate::plan::{Arrivals, Batch, BurstAt, DriverKind, OnError, OnFull, Segment, Think};
 use crate::secret::Secret;
@@ -96,6 +97,8 @@ pub struct Scenario {
     pub seed: Option<u64>,
     /// TLS.
     pub tls: TlsAsked,
+    /// Faults, in the order in which they were asked for.
+    pub faults: Vec<LoadFault>,
 }
 
 impl Scenario {

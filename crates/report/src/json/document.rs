@@ -2,6 +2,7 @@
 //!
 //! Data only; [`super::fill`] fills them in. A field that is added needs a doc comment: it becomes the schema's text.
 
+use super::effects::Disruption;
 use super::faults::Fault;
 use super::parts::{PhaseFigures, WithoutWindows};
 use super::remote::Remote;
@@ -92,8 +93,10 @@ pub struct Document<R = Vec<IntervalRow>> {
     /// Who was watched, of a recording of `plimsoll watch`; no load was put on then, and what is of one says nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub watched: Option<String>,
-    /// Faults, and what else befell the target: what it did, and how long until all was as before.
+    /// The faults of the run, in the order in which they were asked for, and what became of each.
     pub faults: Vec<Fault>,
+    /// What else befell the target: it died and came back, or nothing succeeded for a while.
+    pub disruptions: Vec<Disruption>,
     /// What was read of the host and the processes.
     pub observed: Observed,
     /// What happened, oldest first; of each kind at most as many as a recording keeps.

@@ -1,99 +1,100 @@
-//! Faults, and what else befell the target, as the document has them: what was done, for whom it failed, how long until as before.
+//! The faults of a run, `faults` of the document: what was asked for, and by the run's events what became of each.
+//!
+//! Nothing is judged here: what a fault cost, and when all was as before, is diagnosis' to say ([`super::effects`]).
 
+use super::effects::Effects;
+use model::Event;
+use model::event::{FAULT_BEGAN, FAULT_REFUSED, FAULT_UNDONE};
 use model::finding::Diagnosis;
-use model::recovery::{Connections, Memory, Recovery, Resolution, Return};
+use model::recording::Recording;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// A fault of the run, or a disruption that nobody asked for.
+/// A fault of the run.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Fault {
-    /// Its name; of what nobody asked for `process-crash`, `oom-kill`, `process-restart` or `outage`.
+    /// Its number, from 1 in the order in which they were asked for: `events[].fault`.
+    pub number: u32,
+    /// Its name, such as `stop`.
     pub name: String,
-    /// Its number among the run's faults, from 1 on; null: nobody asked for it.
-    pub number: Option<u32>,
-    /// What was done or happened, in a sentence.
-    pub what: String,
-    /// When, seconds since the run's start.
-    pub at_s: f64,
-    /// When it was undone; null: it was not.
+    /// As it was asked for, name and arguments.
+    pub fault: String,
+    /// What became of it.
+    pub state: FaultState,
+    /// When it was asked to be done, seconds since the run's start.
+    pub asked_at_s: f64,
+    /// How long it was asked to last, seconds; null: to the end of the load, or it cannot be undone.
+    pub asked_for_s: Option<f64>,
+    /// When it began to act, seconds since the run's start; null: it was not done.
+    pub at_s: Option<f64>,
+    /// How long the doing took, milliseconds; null likewise.
+    pub took_ms: Option<f64>,
+    /// When it was undone, seconds since the run's start; null: it was not, or cannot be.
     pub undone_at_s: Option<f64>,
-    /// Why it was not done, or could not be undone; null: nothing was wrong with it.
-    pub refused: Option<String>,
-    /// Until when its figures are counted: until all was as before, the next disruption, or the end of the load.
-    pub until_s: f64,
-    /// Requests that failed through it.
-    pub failed_requests: u64,
-    /// Of these, requests that got no connection.
-    pub refused_requests: u64,
-    /// Requests whose connection was cut.
-    pub aborted_requests: u64,
-    /// Requests without an answer in time.
-    pub unanswered_requests: u64,
-    /// The most that failed in one interval, a second.
-    pub failed_per_s_max: f64,
-    /// Connections aborted through it.
-    pub aborted_connections: u64,
-    /// The last success before it, seconds since the run's start; null: nothing was interrupted.
-    pub last_success_s: Option<f64>,
-    /// The first failure; null: there was none, or it is not known.
-    pub first_failure_s: Option<f64>,
-    /// The first success after it, seconds since the run's start; null: nothing was interrupted, or there was none.
-    pub first_success_s: Option<f64>,
-    /// How long nothing succeeded, in all; null: to the end of the run.
-    pub outage_s: Option<f64>,
-    /// In how many spans.
-    pub outages: u32,
-    /// Successes a second: before, the worst, and since when they are back.
-    pub throughput_per_s: Option<Return>,
-    /// The 99th percentile of the response time, microseconds, likewise.
-    pub response_p99_us: Option<Return>,
-    /// When all was as before; null: not until `until_s`.
-    pub recovered_s: Option<f64>,
-    /// By how much the throughput went beyond that before, as a share of it; null: it did not.
-    pub overshoot: Option<f64>,
-    /// The target's resident memory; null: it was not read.
-    pub memory_bytes: Option<Memory>,
-    /// Its connections; null: their number changes anyway.
-    pub connections: Option<Connections>,
-    /// How exact all of this is.
-    pub resolution: Resolution,
+    /// What was done, what was undone, and why it was not, a sentence each.
+    pub said: Vec<String>,
+    /// What it did to the load, and how long until all was as before.
+    #[serde(flatten)]
+    pub effects: Effects,
 }
 
-/// All of a diagnosis.
-pub fn of(diagnosis: &Diagnosis) -> Vec<Fault> {
-    diagnosis.recoveries.iter().map(Fault::of).collect()
+/// What became of a fault.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum FaultState {
+    /// The load ended before its moment.
+    NotReached,
+    /// It was not done: `said` has why.
+    Refused,
+    /// It was done, and nothing says that it was undone: it cannot be, or the recording ends before.
+    Done,
+    /// It was done and undone.
+    Undone,
+    /// It was done, and could not be undone: `said` has why, and the journal (`plimsoll fault list`) what.
+    NotUndone,
 }
 
 impl Fault {
-    fn of(recovery: &Recovery) -> Self {
-        let r = recovery.clone();
-        Fault {
-            name: r.name,
-            number: r.fault,
-            what: r.what,
-            at_s: r.at_s,
-            undone_at_s: r.undone_at_s,
-            refused: r.refused,
-            until_s: r.until_s,
-            failed_requests: r.failed.requests,
-            refused_requests: r.failed.refused,
-            aborted_requests: r.failed.aborted,
-            unanswered_requests: r.failed.unanswered,
-            failed_per_s_max: r.failed.per_s_max,
-            aborted_connections: r.aborted_connections,
-            last_success_s: r.last_success_s,
-            first_failure_s: r.first_failure_s,
-            first_success_s: r.first_success_s,
-            outage_s: r.outage_s,
-            outages: r.outages,
-            throughput_per_s: r.throughput,
-            response_p99_us: r.response_p99_us,
-            recovered_s: r.recovered_s,
-            overshoot: r.overshoot,
-            memory_bytes: r.memory,
-            connections: r.connections,
-            resolution: r.resolution,
+    /// The same with what each did.
+    pub fn with_effects(recording: &Recording, diagnosis: &Diagnosis) -> Vec<Self> {
+        let mut all = Fault::all_of(recording);
+        for fault in &mut all {
+            let of_it = diagnosis.recoveries.iter().find(|recovery| recovery.fault == Some(fault.number));
+            fault.effects = of_it.map(Effects::of).unwrap_or_default();
         }
+        all
+    }
+
+    /// Those of a recording, in the order in which they were asked for.
+    pub fn all_of(recording: &Recording) -> Vec<Self> {
+        let faults = recording.plan.faults.iter().zip(1_u32..);
+        faults
+            .map(|(asked, number)| {
+                let own = || recording.events.iter().filter(|event| event.details.fault == Some(number));
+                let first = |kind: &str| own().find(|event| event.kind == kind);
+                let (began, undone, refused) = (first(FAULT_BEGAN), first(FAULT_UNDONE), first(FAULT_REFUSED));
+                let state = match (began, undone, refused) {
+                    (None, _, None) => FaultState::NotReached,
+                    (None, _, Some(_)) => FaultState::Refused,
+                    (Some(_), _, Some(_)) => FaultState::NotUndone,
+                    (Some(_), Some(_), None) => FaultState::Undone,
+                    (Some(_), None, None) => FaultState::Done,
+                };
+                let s = |event: &Event| event.at_ns as f64 / 1e9;
+                Fault {
+                    number,
+                    name: asked.name().to_owned(),
+                    fault: asked.fault.clone(),
+                    state,
+                    asked_at_s: crate::figures::s(asked.at_ns),
+                    asked_for_s: asked.for_ns.map(crate::figures::s),
+                    at_s: began.map(s),
+                    took_ms: began.and_then(|event| event.details.took_ns).map(|ns| ns as f64 / 1e6),
+                    undone_at_s: undone.map(s),
+                    effects: Effects::default(),
+                    said: own().map(|event| event.text.clone()).collect(),
+                }
+            })
+            .collect()
     }
 }

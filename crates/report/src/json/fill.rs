@@ -4,6 +4,8 @@
 
 use super::SCHEMA;
 use super::document::*;
+use super::effects::Disruption;
+use super::faults::Fault;
 use super::parts::{PhaseFigures, WithoutWindows};
 use super::remote::Remote;
 use super::single::SingleRequests;
@@ -80,7 +82,8 @@ impl Document {
             capacity: None,
             import: capsule.import.clone(),
             watched: capsule.watched.clone(),
-            faults: super::faults::of(diagnosis),
+            faults: Fault::with_effects(recording, diagnosis),
+            disruptions: Disruption::all_of(diagnosis),
             observed: observed(
                 &recording.courses,
                 &recording.snapshots,
@@ -132,6 +135,7 @@ impl Document {
             import: self.import,
             watched: self.watched,
             faults: self.faults,
+            disruptions: self.disruptions,
             observed: self.observed,
             events: self.events,
             events_lost: self.events_lost,

@@ -5,6 +5,7 @@
 
 mod bpf;
 pub(crate) mod document;
+mod effects;
 mod faults;
 pub(crate) mod fill;
 mod parts;
@@ -13,7 +14,8 @@ pub(crate) mod single;
 pub(crate) mod split;
 
 pub use document::*;
-pub use faults::Fault;
+pub use effects::{Disruption, Effects};
+pub use faults::{Fault, FaultState};
 pub use remote::Remote;
 
 use model::recording::Row;

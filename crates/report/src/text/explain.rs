@@ -35,6 +35,9 @@ pub fn words(explained: &Explained<'_>) -> String {
     what(plan, &mut page);
     tls(plan, &mut page);
     when(plan, &mut page);
+    for (at, fault) in plan.faults.iter().enumerate() {
+        page.row(if at == 0 { "faults" } else { "" }, &fault.to_string());
+    }
     page.row("connections", &connections(plan));
     page.row("workers", &workers(plan));
     page.row("results", explained.results);

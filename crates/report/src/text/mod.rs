@@ -5,6 +5,7 @@
 //! colour is not also in words.
 
 mod blocks;
+mod disruptions;
 pub mod explain;
 mod failures;
 mod faults;
@@ -121,7 +122,8 @@ pub fn write(
     } else {
         headline::write(page, recording, diagnosis, options)?;
         latency::phases::write(page, recording)?;
-        faults::write(page, recording, diagnosis)?;
+        faults::write(page, recording)?;
+        disruptions::write(page, recording, diagnosis)?;
         segments::write(page, diagnosis)?;
         held::write(page, recording, diagnosis)?;
         latency::table(page, recording)?;

@@ -110,6 +110,8 @@ fields! {
     Tick = "tick",
     /// A named part of the load.
     Phase = "phase",
+    /// Something done to the target or its host.
+    Fault = "fault",
     /// Seed.
     Seed = "seed",
     /// No certificate is verified.

@@ -6,13 +6,14 @@
 
 mod remedy;
 
-pub use remedy::{Toggle, cpu_limit_of, remedy_of};
+pub use remedy::{cpu_limit_of, is_read_at_start, remedy_of};
 
-use crate::made::{Made, MadeError};
+use crate::faults::Whom;
+use crate::made::MadeError;
 use crate::run::{Options, Outcome, RecordTo, RunError, Watch, run};
 use crate::target::{self, Target, TargetError};
 use diagnose::experiment::{Arm, Claim, Confirmation, Pair};
-use fault::Live;
+use fault::{Asked, Begun};
 use model::LatencyKind;
 use model::finding::{Figure, Finding, ValidityState};
 use model::plan::{Pace, Plan, Segment, Stop};
@@ -38,7 +39,7 @@ pub struct Spec {
     /// The process that is changed, where the server is not started here.
     pub pid: Option<u32>,
     /// The remedy.
-    pub toggle: Toggle,
+    pub toggle: Asked,
     /// Pairs of runs.
     pub pairs: u32,
     /// Length of each run.
@@ -108,7 +109,7 @@ pub fn confirm(spec: &Spec, options: &Options, follow: &mut dyn Follow) -> Resul
         return Err(ConfirmError::Interrupted);
     }
     let end = if is_interrupted() { End::Interrupted } else { End::Complete };
-    let toggle = spec.toggle.words(spec.pid);
+    let toggle = remedy::words(&spec.toggle, spec.pid);
     Ok(Confirmation::of(&spec.version, &spec.finding.id, &toggle, claim, end, pairs))
 }
 
@@ -120,36 +121,31 @@ fn arm(
     options: &Options,
     follow: &mut dyn Follow,
 ) -> Result<Outcome, ConfirmError> {
-    let before = if with && !spec.toggle.is_of_process() { Some(make(spec, None)?) } else { None };
+    let before = if with && !spec.toggle.is_of_target() { Some(make(spec, None)?) } else { None };
     let target = spec.command.as_ref().map(|command| target::Spec::of_command(command, &spec.journal));
     let started = target.map(|target| Target::start(&target, plan, &options.interrupted)).transpose()?;
     let pid = started.as_ref().map(Target::pid).or(spec.pid);
-    let after = if with && spec.toggle.is_of_process() { Some(make(spec, pid)?) } else { None };
+    let after = if with && spec.toggle.is_of_target() { Some(make(spec, pid)?) } else { None };
     let options = Options { record: RecordTo::Nothing, ..options.clone() };
     let outcome = run(plan.clone(), &options, follow);
     // Whatever came of the run, what was changed is put back first.
-    let undone = [after, before].into_iter().flatten().try_for_each(Made::undo);
+    let undone = [after, before].into_iter().flatten().try_for_each(|made| made.end().map(drop));
     started.map_or(Ok(()), Target::end)?;
-    undone?;
+    undone.map_err(MadeError::from)?;
     Ok(outcome?)
 }
 
 /// Makes the remedy.
-fn make(spec: &Spec, pid: Option<u32>) -> Result<Made, ConfirmError> {
-    Ok(match &spec.toggle {
-        Toggle::Setting(setting) => Made::setting(&spec.journal, setting)?,
-        Toggle::Live(live) => Made::live(&spec.journal, &of_process(live, pid)?)?,
-    })
-}
-
-/// The change of the process that serves now.
-fn of_process(live: &Live, pid: Option<u32>) -> Result<Live, ConfirmError> {
-    let known = || pid.ok_or_else(|| ConfirmError::NoProcess("none was named or found".to_owned()));
-    Ok(match live {
-        Live::Descriptors { limit, .. } => Live::Descriptors { pid: known()?, limit: *limit },
-        Live::Nice { nice, .. } => Live::Nice { pid: known()?, nice: *nice },
-        other => other.clone(),
-    })
+fn make(spec: &Spec, pid: Option<u32>) -> Result<Begun, ConfirmError> {
+    if spec.toggle.is_of_target() && pid.is_none() {
+        return Err(ConfirmError::NoProcess("none was named or found".to_owned()));
+    }
+    let made = spec
+        .toggle
+        .plan(&Whom::process(pid))
+        .and_then(|deeds| Begun::make(&spec.journal, deeds, &mut |_| {}))
+        .map_err(MadeError::from)?;
+    Ok(made)
 }
 
 /// The recording's load, shorter, and with less patience.

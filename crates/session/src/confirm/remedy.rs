@@ -1,58 +1,26 @@
-//! Which remedies can be set from outside, and what they are set to where nothing else is said.
+//! Which remedies can be set from outside, and what they are set to where nothing else is said. Each is a fault ([`fault`]),
+//! as it is something that is changed and undone.
 
-use fault::Live;
-use model::check::Setting;
+use fault::Asked;
 use std::path::Path;
 
 /// Connections that may wait for accept, with the remedy of a queue that overflows: the kernel's default since 5.4.
-const SOMAXCONN: &str = "4096";
+const SOMAXCONN: &str = "sysctl net.core.somaxconn 4096";
+/// As many descriptors as a server's hard limit allows.
+const DESCRIPTORS: &str = "descriptors target hard";
 /// The niceness that a starved server is given.
-const NICE: i32 = -10;
-
-/// A remedy that can be made and undone.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Toggle {
-    /// A kernel setting.
-    Setting(Setting),
-    /// Something of a process or control group, or two commands. The process of descriptors and niceness is the server's,
-    /// whichever it is when they are set.
-    Live(Live),
-}
-
-impl Toggle {
-    /// Whether it is set on the server's process, and so after that was started.
-    pub(super) fn is_of_process(&self) -> bool {
-        matches!(self, Toggle::Live(Live::Descriptors { .. } | Live::Nice { .. }))
-    }
-
-    /// In words.
-    pub(super) fn words(&self, pid: Option<u32>) -> String {
-        let server = pid.map_or("the server".to_owned(), |pid| format!("process {pid}"));
-        match self {
-            Toggle::Setting(setting) => format!("{} = {}", setting.name, setting.value),
-            Toggle::Live(Live::Descriptors { limit: Some(limit), .. }) => format!("{limit} descriptors for {server}"),
-            Toggle::Live(Live::Descriptors { limit: None, .. }) => {
-                format!("as many descriptors for {server} as its hard limit allows")
-            }
-            Toggle::Live(Live::Nice { nice, .. }) => format!("niceness {nice} for {server}"),
-            Toggle::Live(Live::Stop { pid }) => format!("process {pid} stopped"),
-            Toggle::Live(Live::CpuLimit { file, value }) => format!("{file} = {value}"),
-            Toggle::Live(Live::Command { with, .. }) => format!("'{with}'"),
-        }
-    }
-}
+const NICE: &str = "nice target -10";
 
 /// The remedy of a finding that can be set from outside; else why there is none.
 ///
 /// # Errors
 /// A sentence that says what must be named.
-pub fn remedy_of(finding: &str, pid: Option<u32>) -> Result<Toggle, String> {
+pub fn remedy_of(finding: &str, pid: Option<u32>) -> Result<Asked, String> {
+    let parsed = |text: &str| Asked::parse(text).map_err(|error| error.to_string());
     match finding {
-        "fd-exhaustion" => Ok(Toggle::Live(Live::Descriptors { pid: 0, limit: None })),
-        "accept-queue-overflow" => {
-            Ok(Toggle::Setting(Setting { name: "net.core.somaxconn".to_owned(), value: SOMAXCONN.to_owned() }))
-        }
-        "cpu-contention" => Ok(Toggle::Live(Live::Nice { pid: 0, nice: NICE })),
+        "fd-exhaustion" => parsed(DESCRIPTORS),
+        "accept-queue-overflow" => parsed(SOMAXCONN),
+        "cpu-contention" => parsed(NICE),
         "cpu-throttled" => {
             let pid = pid.ok_or(
                 "the server's process is not known: name it with --pid, or its group's limit with --cpu-limit",
@@ -60,11 +28,25 @@ pub fn remedy_of(finding: &str, pid: Option<u32>) -> Result<Toggle, String> {
             let (file, value) = cpu_limit_of(pid).ok_or_else(|| {
                 format!("no CPU limit of the control group of process {pid} is to be seen: name it with --cpu-limit")
             })?;
-            Ok(Toggle::Live(Live::CpuLimit { file, value: value.to_owned() }))
+            let words = ["cpu-limit".to_owned(), file, value.to_owned()];
+            Asked::of_words(&words).map_err(|error| error.to_string())
         }
         other => Err(format!(
             "the remedy of {other} cannot be set from outside by itself: say how with --with COMMAND --without COMMAND, or name what to toggle (--sysctl, --descriptors, --nice, --stop, --cpu-limit)"
         )),
+    }
+}
+
+/// Whether a server reads what is changed only when it begins to listen.
+pub fn is_read_at_start(remedy: &Asked) -> bool {
+    remedy.text().starts_with("sysctl net.core.somaxconn ")
+}
+
+/// A remedy in words, with the process that it is made for.
+pub(super) fn words(remedy: &Asked, pid: Option<u32>) -> String {
+    match pid.filter(|_| remedy.is_of_target()) {
+        Some(pid) => format!("{} (process {pid})", remedy.text()),
+        None => remedy.text(),
     }
 }
 

@@ -5,8 +5,9 @@
 //! `plimsoll fault undo` removes it too; whatever still runs in it is then ended, by id. Needs the right to make groups,
 //! which is root's unless it was given away. Not made: limits on anything else.
 
-use crate::made::{Made, MadeError};
-use fault::Live;
+use crate::made::MadeError;
+use fault::faults::command::Commands;
+use fault::{Begun, Change, Deed};
 use std::path::Path;
 
 /// Where control groups are.
@@ -27,7 +28,7 @@ pub struct Limits {
 #[derive(Debug)]
 pub(super) struct Group {
     folders: Vec<String>,
-    made: Made,
+    made: Begun,
 }
 
 impl Group {
@@ -39,7 +40,8 @@ impl Group {
         let is_unified = Path::new(ROOT).join("cgroup.controllers").exists();
         let files = files(limits, is_unified, &format!("plimsoll-{}", std::process::id()));
         let folders: Vec<String> = files.iter().map(|file| file.folder.clone()).collect();
-        let made = Made::live(journal, &Live::Command { with: with(&files), without: without(&folders) })?;
+        let commands = Commands { after: with(&files), before: without(&folders) };
+        let made = Begun::make(journal, vec![Deed::Change(Change::Command(commands))], &mut |_| {})?;
         Ok(Some(Group { folders, made }))
     }
 
@@ -50,7 +52,7 @@ impl Group {
 
     /// Removes it.
     pub(super) fn undo(self) -> Result<(), MadeError> {
-        self.made.undo()
+        Ok(self.made.end().map(drop)?)
     }
 }
 

@@ -4,13 +4,16 @@
 //! run: with SIGTERM, and what is left after some seconds with SIGKILL. Where this process is killed itself, `setpriv`
 //! (util-linux), if it is installed, has the kernel tell the command. What it prints goes to a file. Limits on it are a
 //! control group's ([`group`]), journalled and undone. How it is found out that it listens: by connecting to where the load
-//! goes, or by a line it prints. It is not restarted while a run goes: one that ends is an event, and the report's first line.
+//! goes, or by a line it prints. It is restarted while a run goes only by a fault ([`fault::Starter`]): one that
+//! ends by itself is an event, and the report's first line.
 
 mod group;
 
 pub use group::Limits;
 
+use crate::faults::Started;
 use crate::made::MadeError;
+use fault::Starter;
 use group::Group;
 use model::Event;
 use model::event::TARGET_ENDED;
@@ -24,7 +27,7 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -142,15 +145,19 @@ impl Target {
             return Err(not_ready("somebody else listens there already: end it first".to_owned()));
         }
         let group = Group::make(&spec.limits, &spec.journal)?;
-        let child = spawn(spec, group.as_ref()).map_err(|error| match error {
+        let line = format!("{}exec {}", group.as_ref().map(Group::join).unwrap_or_default(), spec.command);
+        let child = spawn(&line, spec.output.as_deref(), Output::New).map_err(|error| match error {
             Spawn::Output(path, source) => TargetError::Output { path, source },
             Spawn::Command(error) => not_ready(error.to_string()),
         })?;
         let life = Life {
-            pid: child.id(),
+            command: spec.command.clone(),
+            line,
+            pid: AtomicU32::new(child.id()),
             child: Mutex::new(child),
             started: Instant::now(),
             output: spec.output.clone(),
+            is_away: AtomicBool::new(false),
             is_over: AtomicBool::new(false),
         };
         let target = Target { life: Arc::new(life), group };
@@ -179,7 +186,12 @@ impl Target {
 
     /// Its process.
     pub fn pid(&self) -> u32 {
-        self.life.pid
+        self.life.pid()
+    }
+
+    /// It, as faults know it.
+    pub fn started(&self) -> Started {
+        Started(self.life())
     }
 
     /// What tells whether it lives.
@@ -210,17 +222,31 @@ impl Drop for Target {
 /// Whether a command lives.
 #[derive(Debug)]
 pub struct Life {
-    pid: u32,
+    /// As it was given.
+    command: String,
+    /// For `sh -c`, with its control group.
+    line: String,
+    pid: AtomicU32,
     child: Mutex<Child>,
     started: Instant,
     output: Option<PathBuf>,
+    /// A fault has ended it, and is to start it again.
+    is_away: AtomicBool,
     /// It was ended here: its id may be another's by now.
     is_over: AtomicBool,
 }
 
 impl Life {
+    /// Its process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.pid.load(Ordering::Relaxed)
+    }
+
     /// How it ended by itself, as half a sentence; `None`: it lives.
     pub fn ended(&self) -> Option<String> {
+        if self.is_away.load(Ordering::Relaxed) {
+            return None;
+        }
         let status = self.child.lock().unwrap_or_else(PoisonError::into_inner).try_wait().ok().flatten()?;
         let after = show_duration_ns(self.started.elapsed().as_nanos() as f64);
         let last = self.last_line().map(|line| format!("; the last it printed is '{line}'"));
@@ -251,16 +277,22 @@ impl Life {
         if self.is_over.swap(true, Ordering::Relaxed) {
             return;
         }
-        let group = i32::try_from(self.pid).ok().and_then(Pid::from_raw);
+        self.end_now(&mut self.child.lock().unwrap_or_else(PoisonError::into_inner), false);
+    }
+
+    /// Ends it and all it started: as it is asked to, or at once.
+    fn end_now(&self, child: &mut Child, at_once: bool) {
+        let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         let signal = |signal| {
             // A group that is gone needs none.
             let _ = group.map(|group| kill_process_group(group, signal));
         };
-        let mut child = self.child.lock().unwrap_or_else(PoisonError::into_inner);
-        signal(Signal::TERM);
-        let began = Instant::now();
-        while matches!(child.try_wait(), Ok(None)) && began.elapsed() < DOWN {
-            std::thread::sleep(LOOK);
+        if !at_once {
+            signal(Signal::TERM);
+            let began = Instant::now();
+            while matches!(child.try_wait(), Ok(None)) && began.elapsed() < DOWN {
+                std::thread::sleep(LOOK);
+            }
         }
         // Those of its children that did not listen, and itself.
         signal(Signal::KILL);
@@ -268,26 +300,68 @@ impl Life {
     }
 }
 
+impl Starter for Life {
+    fn command(&self) -> String {
+        self.command.clone()
+    }
+
+    fn end(&self, at_once: bool) -> Result<(), String> {
+        let mut child = self.child.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.is_over.load(Ordering::Relaxed) {
+            return Err("the run has ended it".to_owned());
+        }
+        self.is_away.store(true, Ordering::Relaxed);
+        self.end_now(&mut child, at_once);
+        Ok(())
+    }
+
+    fn start(&self) -> Result<u32, String> {
+        let mut child = self.child.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.is_over.load(Ordering::Relaxed) {
+            return Err("the run has ended it".to_owned());
+        }
+        *child = spawn(&self.line, self.output.as_deref(), Output::GoesOn).map_err(|error| match error {
+            Spawn::Output(path, error) => format!("its output cannot be written to '{}': {error}", path.display()),
+            Spawn::Command(error) => error.to_string(),
+        })?;
+        let pid = child.id();
+        self.pid.store(pid, Ordering::Relaxed);
+        self.is_away.store(false, Ordering::Relaxed);
+        Ok(pid)
+    }
+}
+
+/// Where what a command prints goes in its file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Output {
+    New,
+    /// Behind what is there.
+    GoesOn,
+}
+
 enum Spawn {
     Output(PathBuf, std::io::Error),
     Command(std::io::Error),
 }
 
-fn spawn(spec: &Spec, group: Option<&Group>) -> Result<Child, Spawn> {
-    let line = format!("{}exec {}", group.map(Group::join).unwrap_or_default(), spec.command);
+fn spawn(line: &str, output: Option<&Path>, where_to: Output) -> Result<Child, Spawn> {
     let mut command = if is_installed("setpriv") {
         let mut command = Command::new("setpriv");
-        command.args(["--pdeathsig", "TERM", "--", "sh", "-c", &line]);
+        command.args(["--pdeathsig", "TERM", "--", "sh", "-c", line]);
         command
     } else {
         let mut command = Command::new("sh");
-        command.args(["-c", &line]);
+        command.args(["-c", line]);
         command
     };
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
-    if let Some(path) = &spec.output {
-        let failed = |error| Spawn::Output(path.clone(), error);
-        let file = File::create(path).map_err(failed)?;
+    if let Some(path) = output {
+        let failed = |error| Spawn::Output(path.to_owned(), error);
+        let file = match where_to {
+            Output::New => File::create(path),
+            Output::GoesOn => File::options().append(true).open(path),
+        };
+        let file = file.map_err(failed)?;
         command.stderr(file.try_clone().map_err(failed)?).stdout(file);
     }
     command.spawn().map_err(Spawn::Command)

@@ -18,8 +18,19 @@ const URLS_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 /// The scenario that the arguments of `load` say.
 pub fn scenario_of(args: &LoadArgs) -> Result<Scenario, Failure> {
-    let LoadArgs { place, protocols: _, pace, connection, tls, machine, remote: _, expect, output: _, of_protocols: _ } =
-        args;
+    let LoadArgs {
+        place,
+        protocols: _,
+        pace,
+        connection,
+        tls,
+        machine,
+        remote: _,
+        expect,
+        faults,
+        output: _,
+        of_protocols: _,
+    } = args;
     let mut urls: Vec<WeightedUrl> =
         place.url.iter().map(|url| WeightedUrl { url: hide::secret_url(url), weight: 1.0 }).collect();
     if let Some(path) = &place.urls {
@@ -81,6 +92,7 @@ pub fn scenario_of(args: &LoadArgs) -> Result<Scenario, Failure> {
         tick_ns: machine.tick,
         seed: machine.seed,
         tls: tls.asked(),
+        faults: faults.fault.clone(),
     })
 }
 

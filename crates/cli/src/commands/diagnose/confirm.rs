@@ -11,15 +11,14 @@ use crate::commands::output::{results, terminal};
 use crate::commands::{host, interrupt, raise_descriptor_limit};
 use crate::exit::{Exit, Failure};
 use ::diagnose::experiment::{Claim, Confirmed, Pair};
-use ::fault::Live;
-use model::check::{Setting, is_fixable};
+use ::fault::Asked;
 use model::finding::{About, Diagnosis, Finding, Status};
 use model::plan::{Address, Plan};
 use model::recording::{End, Row};
 use model::secret::HIDDEN;
 use model::{Event, Recording};
 use session::check::journal_folder;
-use session::confirm::{ConfirmError, Follow, Spec, Toggle, confirm, cpu_limit_of, remedy_of};
+use session::confirm::{ConfirmError, Follow, Spec, confirm, cpu_limit_of, is_read_at_start, remedy_of};
 use session::{MadeError, Options, RecordTo, Watch};
 use std::io::Write;
 use std::time::Duration;
@@ -52,8 +51,7 @@ pub fn run(args: &ConfirmArgs) -> Result<Exit, Failure> {
     };
     let toggle = toggled(&args.toggle, pid)
         .and_then(|told| told.map_or_else(|| remedy_of(&finding.id, pid).map_err(Failure::usage), Ok))?;
-    let needs_restart = matches!(&toggle, Toggle::Setting(setting) if setting.name == "net.core.somaxconn");
-    if needs_restart && command.is_none() {
+    if is_read_at_start(&toggle) && command.is_none() {
         return Err(Failure::usage(
             "--against: expected the command that starts the server, as net.core.somaxconn is read when it listens",
         ));
@@ -171,35 +169,31 @@ fn listener(plan: &Plan) -> Option<u32> {
     observe::target::find(&addresses).ok()?.into_iter().min()
 }
 
-/// What was named to be toggled.
-fn toggled(args: &ToggleArgs, pid: Option<u32>) -> Result<Option<Toggle>, Failure> {
-    if let Some(text) = &args.sysctl {
-        let setting =
-            text.split_once('=').map(|(name, value)| Setting { name: name.to_owned(), value: value.to_owned() });
-        return match setting.filter(|setting| is_fixable(&setting.name, &setting.value)) {
-            Some(setting) => Ok(Some(Toggle::Setting(setting))),
-            None => {
-                let known: Vec<&str> = model::check::FIXABLE.iter().map(|(name, _)| *name).collect();
-                Err(Failure::usage(format!("--sysctl: expected NAME=VALUE of {}, got '{text}'", known.join(", "))))
-            }
-        };
-    }
-    if let Some(value) = &args.cpu_limit {
-        let file = pid.and_then(cpu_limit_of).map(|(file, _)| file).ok_or_else(|| {
-            Failure::usage("--cpu-limit: expected a running server whose control group has a CPU limit: name its process with --pid")
-        })?;
-        return Ok(Some(Toggle::Live(Live::CpuLimit { file, value: value.clone() })));
-    }
-    let live = match args {
-        ToggleArgs { descriptors: Some(limit), .. } => Some(Live::Descriptors { pid: 0, limit: Some(*limit) }),
-        ToggleArgs { nice: Some(nice), .. } => Some(Live::Nice { pid: 0, nice: *nice }),
-        ToggleArgs { stop: Some(pid), .. } => Some(Live::Stop { pid: *pid }),
-        ToggleArgs { with_command: Some(with), without: Some(without), .. } => {
-            Some(Live::Command { with: with.clone(), without: without.clone() })
+/// What was named to be toggled, as a fault.
+fn toggled(args: &ToggleArgs, pid: Option<u32>) -> Result<Option<Asked>, Failure> {
+    let words = match args {
+        ToggleArgs { sysctl: Some(text), .. } => {
+            let (name, value) = text.split_once('=').unwrap_or((text, ""));
+            vec!["sysctl".to_owned(), name.to_owned(), value.to_owned()]
         }
-        _ => None,
+        ToggleArgs { cpu_limit: Some(value), .. } => {
+            let file = pid.and_then(cpu_limit_of).map(|(file, _)| file).ok_or_else(|| {
+                Failure::usage("--cpu-limit: expected a running server whose control group has a CPU limit: name its process with --pid")
+            })?;
+            vec!["cpu-limit".to_owned(), file, value.clone()]
+        }
+        ToggleArgs { descriptors: Some(limit), .. } => {
+            vec!["descriptors".to_owned(), "target".to_owned(), limit.to_string()]
+        }
+        ToggleArgs { nice: Some(nice), .. } => vec!["nice".to_owned(), "target".to_owned(), nice.to_string()],
+        ToggleArgs { stop: Some(pid), .. } => vec!["stop".to_owned(), pid.to_string()],
+        ToggleArgs { with_command: Some(with), without: Some(without), .. } => {
+            vec!["command".to_owned(), with.clone(), without.clone()]
+        }
+        _ => return Ok(None),
     };
-    Ok(live.map(Toggle::Live))
+    let flag = if args.sysctl.is_some() { "--sysctl: expected NAME=VALUE: " } else { "" };
+    Asked::of_words(&words).map(Some).map_err(|error| Failure::usage(format!("{flag}{error}")))
 }
 
 /// Shows the runs on stderr.

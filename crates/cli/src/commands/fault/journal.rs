@@ -2,24 +2,16 @@
 //!
 //! A line for each change on stdout. Status 1 where one is left: each says why, on stderr.
 
-use crate::args::host::{FaultCommand, ListArgs, UndoArgs};
+use super::say;
+use crate::args::host::{ListArgs, UndoArgs};
 use crate::exit::{Exit, Failure};
-use ::fault::{Change, Entry, Journal, Outcome, Undone};
-use model::plain::plain;
+use ::fault::{Entry, Journal, Outcome, Undone};
 use model::units::show_duration_ns;
 use session::check::journal_folder;
-use std::io::Write;
 use std::time::SystemTime;
 
-/// Carries out `plimsoll fault undo` or `plimsoll fault list`.
-pub fn run(command: &FaultCommand) -> Result<Exit, Failure> {
-    match command {
-        FaultCommand::Undo(args) => undo(args),
-        FaultCommand::List(args) => list(args),
-    }
-}
-
-fn undo(args: &UndoArgs) -> Result<Exit, Failure> {
+/// Puts back what is open.
+pub fn undo(args: &UndoArgs) -> Result<Exit, Failure> {
     let folder = args.journal.clone().map_or_else(journal_folder, Ok)?;
     // A journal that was never kept is not made only to be found empty.
     if Journal::list(&folder)?.is_empty() {
@@ -40,7 +32,7 @@ fn undo(args: &UndoArgs) -> Result<Exit, Failure> {
 /// What became of an entry: a line where it is closed, a sentence where it stays open.
 fn said(Undone { entry, outcome }: &Undone) -> Result<String, String> {
     let (name, before, after) = (entry.what.name(), entry.what.before(), entry.what.after());
-    if let (Change::Command { .. }, Outcome::PutBack) = (&entry.what, outcome) {
+    if let (true, Outcome::PutBack) = (entry.what.is_blind(), outcome) {
         return Ok(format!("command '{after}' undone by '{before}'"));
     }
     match outcome {
@@ -68,7 +60,8 @@ fn said(Undone { entry, outcome }: &Undone) -> Result<String, String> {
     }
 }
 
-fn list(args: &ListArgs) -> Result<Exit, Failure> {
+/// Lists what is open.
+pub fn list(args: &ListArgs) -> Result<Exit, Failure> {
     let folder = args.journal.clone().map_or_else(journal_folder, Ok)?;
     let entries = Journal::list(&folder)?;
     if entries.is_empty() {
@@ -76,11 +69,6 @@ fn list(args: &ListArgs) -> Result<Exit, Failure> {
     }
     entries.iter().try_for_each(|entry| say(&listed(entry)))?;
     Ok(Exit::Fine)
-}
-
-/// A line on stdout: what a journal says must not steer the terminal.
-fn say(line: &str) -> std::io::Result<()> {
-    writeln!(std::io::stdout(), "{}", plain(line))
 }
 
 fn listed(entry: &Entry) -> String {

@@ -1,0 +1,187 @@
+//! Faults of more than one step (a control group made and entered, a program with its children) are undone whenever plimsoll
+//! is killed: real groups, real processes of the test's own, real SIGKILLs.
+#![allow(clippy::unwrap_used, reason = "helpers of tests: to stop is to fail")]
+#![allow(clippy::print_stdout, reason = "a worker speaks to its test by stdout")]
+
+mod common;
+use common::*;
+use fault::faults::Nobody;
+use fault::{Asked, Begun, Deed, Journal, Step, undo};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use testkit::process::Guard;
+
+/// Faults of control groups, and the file that shows each in version 1 and 2.
+const GROUPS: [(&str, &str, &str, &[&str]); 4] = [
+    ("cpu-limit", "0.5", "cpu", &["cpu.cfs_quota_us", "cpu.max"]),
+    ("pids-limit", "50", "pids", &["pids.max"]),
+    ("memory-limit", "64MiB", "memory", &["memory.limit_in_bytes", "memory.max"]),
+    ("cpuset", "0", "cpuset", &["cpuset.cpus"]),
+];
+
+fn sleeper() -> Guard {
+    Guard::spawn(Command::new("sleep").arg("600").stdout(Stdio::null())).unwrap()
+}
+
+fn deeds(text: &str) -> Result<Vec<Deed>, fault::ApplyError> {
+    let deeds = Asked::parse(text).unwrap().plan(&Nobody)?;
+    deeds.iter().try_for_each(Deed::may)?;
+    Ok(deeds)
+}
+
+/// The groups of a process, a line a hierarchy.
+fn groups(pid: u32) -> String {
+    std::fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap()
+}
+
+/// `FOLDER STOP FAULT`: does it, says each step, and waits for ever at the one of this number.
+#[test]
+fn worker() {
+    let Some(words) = work() else { return };
+    let (folder, mut stop) = (Path::new(&words[0]), words[1].parse::<i32>().unwrap());
+    let mut watch = |step: Step| {
+        println!("{step:?}");
+        if stop == 0 {
+            println!("stopped");
+            loop {
+                std::thread::park();
+            }
+        }
+        stop -= 1;
+    };
+    Begun::make(folder, deeds(&words[2..].join(" ")).unwrap(), &mut watch).unwrap().leave();
+}
+
+/// Killed at each step of a change: what the journal has is undone, and `is_as_before`.
+fn killed_at_each_step(fault: &str, is_made: impl Fn() -> bool, is_as_before: impl Fn() -> bool) {
+    // Permitted, journalled, changed, marked.
+    for stop in 0..4 {
+        let folder = tempfile::tempdir().unwrap();
+        let mut killed = Worker::start(&[folder.path().to_str().unwrap(), &stop.to_string(), fault]);
+        assert!(killed.says("stopped"), "{fault}");
+        killed.kill();
+        if stop >= 2 {
+            testkit::wait_until("it is made", &is_made);
+        }
+        let mut journal = Journal::open(folder.path()).unwrap();
+        assert_eq!(journal.entries().len(), usize::from(stop >= 1), "{fault} {stop}");
+        let undone = undo(&mut journal, false, &mut |_| {}).unwrap();
+        assert!(undone.iter().all(|undone| undone.outcome.is_closed()), "{fault} {stop}: {undone:?}");
+        testkit::wait_until("it is as before", &is_as_before);
+        assert_eq!(journal.entries(), []);
+    }
+}
+
+#[test]
+fn processes_are_moved_back_out_of_groups_and_these_removed() {
+    if !testkit::is_root() {
+        return testkit::skip("control groups need root");
+    }
+    for (name, value, controller, files) in GROUPS {
+        let target = sleeper();
+        let text = format!("{name} {} {value}", target.pid());
+        let planned = match deeds(&text) {
+            Ok(planned) => planned,
+            Err(error) => {
+                testkit::skip(&format!("{name}: {error}"));
+                continue;
+            }
+        };
+        let said = planned[0].words();
+        assert!(files.iter().any(|file| said.contains(file)), "{said}");
+        let before = groups(target.pid());
+        let folder_of = |text: &str| {
+            let line = text.lines().find(|line| line.contains("plimsoll-fault-"))?;
+            Some(line.rsplit('/').next()?.to_owned())
+        };
+        killed_at_each_step(&text, || folder_of(&groups(target.pid())).is_some(), || groups(target.pid()) == before);
+        // While it holds, a child that is born is in it, too, and leaves it with the others.
+        let folder = tempfile::tempdir().unwrap();
+        let mut shell = Command::new("sh");
+        let mut shell = Guard::spawn(shell.args(["-c", "read line; sleep 600 & wait"]).stdin(Stdio::piped())).unwrap();
+        let outside = groups(shell.pid());
+        let text = format!("{name} {} {value}", shell.pid());
+        let begun = Begun::make(folder.path(), deeds(&text).unwrap(), &mut |_| {}).unwrap();
+        let inside = groups(shell.pid());
+        let group = folder_of(&inside).unwrap();
+        drop(shell.child().stdin.take());
+        let child = testkit::wait_for("a child", || {
+            let path = format!("/proc/{0}/task/{0}/children", shell.pid());
+            std::fs::read_to_string(path).unwrap().split_whitespace().next()?.parse::<u32>().ok()
+        });
+        assert_eq!(groups(child), inside, "{name}");
+        let limits: Vec<_> = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"]
+            .iter()
+            .map(|root| format!("{root}/{controller}"))
+            .chain(["/sys/fs/cgroup".to_owned()])
+            .filter(|root| Path::new(root).exists())
+            .collect();
+        assert!(!limits.is_empty());
+        begun.end().unwrap();
+        assert_eq!((groups(shell.pid()), groups(child)), (outside.clone(), outside), "{name}");
+        for root in limits {
+            let left = std::fs::read_dir(root).unwrap().flatten().any(|entry| *entry.file_name() == *group);
+            assert!(!left, "{name}: the group is removed");
+        }
+        // SAFETY of ids: the child is the shell's own, which lives.
+        rustix::process::kill_process(
+            rustix::process::Pid::from_raw(i32::try_from(child).unwrap()).unwrap(),
+            rustix::process::Signal::KILL,
+        )
+        .unwrap();
+    }
+}
+
+#[test]
+fn a_limit_holds_while_it_is_there() {
+    if !testkit::is_root() {
+        return testkit::skip("control groups need root");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "read line; (true) && echo born || echo refused; read line; (true) && echo born"]);
+    let mut shell = Guard::spawn(shell.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null())).unwrap();
+    let text = format!("pids-limit {} 1", shell.pid());
+    let deeds = match deeds(&text) {
+        Ok(deeds) => deeds,
+        Err(error) => return testkit::skip(&error.to_string()),
+    };
+    use std::io::{BufRead, BufReader, Write};
+    let mut input = shell.child().stdin.take().unwrap();
+    let mut output = BufReader::new(shell.child().stdout.take().unwrap()).lines();
+    let begun = Begun::make(folder.path(), deeds, &mut |_| {}).unwrap();
+    writeln!(input, "now").unwrap();
+    let first = output.next().transpose().unwrap();
+    // A shell that may not fork says so, or ends.
+    assert_ne!(first.as_deref(), Some("born"));
+    begun.end().unwrap();
+    if first.is_some() {
+        writeln!(input, "now").unwrap();
+        assert_eq!(output.next().unwrap().unwrap(), "born");
+    }
+}
+
+#[test]
+fn stress_is_ended_with_all_its_workers_and_its_folder() {
+    if testkit::program("stress-ng").is_none() {
+        return testkit::skip("stress-ng is not installed");
+    }
+    let is_stress = |pid: &u32| {
+        let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environment.windows(20).any(|part| part == b"PLIMSOLL_FAULT_MARK=")
+    };
+    let count = || {
+        let all = std::fs::read_dir("/proc").unwrap().flatten();
+        all.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok()).filter(is_stress).count()
+    };
+    let folders = || {
+        let all = std::fs::read_dir(std::env::temp_dir()).unwrap().flatten();
+        all.filter(|entry| entry.file_name().to_string_lossy().starts_with("plimsoll-fault-")).count()
+    };
+    let before = folders();
+    killed_at_each_step(
+        "stress cpu 1 hdd 1 hdd-bytes 4M timeout 60s",
+        || count() >= 2,
+        || count() == 0 && folders() == before,
+    );
+}
