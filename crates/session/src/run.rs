@@ -231,8 +231,6 @@ fn open_writer(
 
 /// Time after a reading of everything before which a drain does not ask for another, nanoseconds.
 const WHOLE_AGAIN_NS: u64 = 100_000_000;
-/// Time after which a recording is told anew how the samplers fare, nanoseconds.
-const SAMPLERS_EVERY_NS: u64 = 10_000_000_000;
 
 struct Session<'a> {
     recording: Recording,
@@ -486,19 +484,6 @@ impl Session<'_> {
             return Extent::Whole;
         }
         Extent::Due
-    }
-
-    /// Keeps how the samplers fare, for a recording that is cut off: whoever reads it is to know what was not looked at.
-    fn keep_samplers(&mut self, now_ns: u64) {
-        if now_ns < self.samplers_due_ns || self.writer.is_none() {
-            return;
-        }
-        self.samplers_due_ns = now_ns.saturating_add(SAMPLERS_EVERY_NS);
-        let samplers = self.observation.statuses();
-        if samplers != self.recording.samplers {
-            self.append(|writer| writer.keep_samplers(&samplers));
-            self.recording.samplers = samplers;
-        }
     }
 
     /// Says of a tick what disturbed the generator in it, and whether the observer's probes had a window in it.

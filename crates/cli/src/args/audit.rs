@@ -9,7 +9,7 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 pub struct AuditArgs {
     /// A run's id or the beginning of it, a file, or 'last'; without, the figures are those given
-    #[arg(value_name = "RUN", conflicts_with_all = ["throughput", "rate", "latency", "concurrency", "duration", "requests", "bytes"])]
+    #[arg(value_name = "RUN")]
     pub run: Option<String>,
     /// The folder recordings are in [default: $XDG_STATE_HOME/plimsoll/runs]
     #[arg(long, value_name = "DIR", env = "PLIMSOLL_FOLDER")]
@@ -29,31 +29,31 @@ pub struct AuditArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Figures by hand")]
 pub struct FigureArgs {
-    /// Requests that were answered, such as 228.12/s
-    #[arg(long, value_name = "RATE", value_parser = values::per_s)]
+    /// Requests that were answered, such as 228.12/s [default: not known]
+    #[arg(long, value_name = "RATE", env = "PLIMSOLL_THROUGHPUT", value_parser = values::per_s)]
     pub throughput: Option<f64>,
-    /// Requests that were asked for, such as 3000/s
-    #[arg(long, value_name = "RATE", value_parser = values::per_s)]
+    /// Requests that were asked for, such as 3000/s [default: not known]
+    #[arg(long, value_name = "RATE", env = "PLIMSOLL_RATE", value_parser = values::per_s)]
     pub rate: Option<f64>,
-    /// Their mean response time, such as 43.72ms
-    #[arg(long, value_name = "TIME", value_parser = values::duration_ns)]
+    /// Their mean response time, such as 43.72ms [default: not known]
+    #[arg(long, value_name = "TIME", env = "PLIMSOLL_LATENCY", value_parser = values::duration_ns)]
     pub latency: Option<u64>,
-    /// Connections, each with one request under way at the most
-    #[arg(long, value_name = "N", value_parser = values::count::<u32>)]
+    /// Connections, each with one request under way at the most [default: not known]
+    #[arg(long, value_name = "N", env = "PLIMSOLL_CONCURRENCY", value_parser = values::count::<u32>)]
     pub concurrency: Option<u32>,
-    /// Bytes of a request and its reply, at the least, such as 26MB
-    #[arg(long, value_name = "SIZE", value_parser = values::size::<u64>)]
+    /// Bytes of a request and its reply, at the least, such as 26MB [default: not known]
+    #[arg(long, value_name = "SIZE", env = "PLIMSOLL_SIZE", value_parser = values::size::<u64>)]
     pub size: Option<u64>,
-    /// What the link carries, such as 10Gbit
-    #[arg(long, value_name = "BITS", value_parser = values::bits_per_s)]
+    /// What the link carries, such as 10Gbit [default: not known]
+    #[arg(long, value_name = "BITS", env = "PLIMSOLL_LINK", value_parser = values::bits_per_s)]
     pub link: Option<f64>,
-    /// How long it took, such as 10s
-    #[arg(long, value_name = "TIME", value_parser = values::duration_ns)]
+    /// How long it took, such as 10s [default: not known]
+    #[arg(long, value_name = "TIME", env = "PLIMSOLL_DURATION", value_parser = values::duration_ns)]
     pub duration: Option<u64>,
-    /// Requests in all
-    #[arg(long, value_name = "N", value_parser = values::count::<u64>)]
+    /// Requests in all [default: not known]
+    #[arg(long, value_name = "N", env = "PLIMSOLL_REQUESTS", value_parser = values::count::<u64>)]
     pub requests: Option<u64>,
-    /// Bytes in all, such as 2.3GB
-    #[arg(long, value_name = "SIZE", value_parser = values::size::<u64>)]
+    /// Bytes in all, such as 2.3GB [default: not known]
+    #[arg(long, value_name = "SIZE", env = "PLIMSOLL_BYTES", value_parser = values::size::<u64>)]
     pub bytes: Option<u64>,
 }

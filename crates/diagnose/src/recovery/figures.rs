@@ -17,22 +17,28 @@ const OVERSHOOT_MIN: f64 = 0.05;
 /// Connections whose number varies by more than this share before have no level.
 const CONNECTIONS_VARY: f64 = 0.1;
 
-/// What a disruption did until a moment; all was as before since another (nanoseconds since the run's start).
-pub(super) fn of(facts: &Facts<'_>, disruption: &Disruption, since_ns: u64, until_ns: u64) -> Recovery {
+/// What a disruption did until a moment (nanoseconds since the run's start), after those told before.
+pub(super) fn of(facts: &Facts<'_>, disruption: &Disruption, told: &[Recovery], until_ns: u64) -> Recovery {
     let Disruption { fault, name, what, at_ns, undone_ns, refused, is_done, spans } = disruption;
-    let rows = |from_ns: u64, to_ns: u64| -> Vec<&Row> {
-        facts.rows.iter().copied().filter(|row| row.end_ns > from_ns && row.start_ns < to_ns).collect()
-    };
+    // The interval in which another disruption begins is that one's.
+    let is_whole = |row: &Row| row.end_ns <= until_ns || (until_ns == facts.end_ns && row.start_ns < until_ns);
+    // What earlier ones did is no level to come back to.
+    let is_disrupted =
+        |row: &Row| told.iter().any(|other| seconds(row.end_ns) > other.at_s && seconds(row.start_ns) < other.until_s);
     let before: Vec<&Row> =
-        facts.rows.iter().copied().filter(|row| row.end_ns <= *at_ns && row.start_ns >= since_ns).collect();
-    let after = if *is_done { rows(*at_ns, until_ns) } else { Vec::new() };
+        facts.rows.iter().copied().filter(|row| row.end_ns <= *at_ns && !is_disrupted(row)).collect();
+    let after: Vec<&Row> =
+        facts.rows.iter().copied().filter(|row| *is_done && row.end_ns > *at_ns && is_whole(row)).collect();
     let first_success_ns = spans.first().and_then(|span| span.to_ns);
     let back_from_ns = first_success_ns.unwrap_or(0);
     let throughput = of_rows(facts, &before, &after, Good::High, back_from_ns);
     let response = of_rows(facts, &before, &after, Good::Low, back_from_ns);
     let recovered_s = recovered(*at_ns, spans, [throughput, response]).filter(|_| *is_done);
-    let counted_ns = recovered_s.map_or(until_ns, |s| ((s * 1e9) as u64).clamp(*at_ns, until_ns));
-    let counted = if *is_done { rows(*at_ns, counted_ns.max(at_ns.saturating_add(1))) } else { Vec::new() };
+    // A fault may come after the load, of which nothing is counted.
+    let until_ns = if *is_done { until_ns } else { *at_ns };
+    let counted_ns = recovered_s.map_or(until_ns, |s| (s * 1e9) as u64).min(until_ns).max(*at_ns);
+    let counted: Vec<&Row> =
+        after.iter().copied().filter(|row| row.start_ns < counted_ns.max(at_ns.saturating_add(1))).collect();
     let longest_ns = after.iter().map(|row| length_ns(row)).max().unwrap_or(facts.recording.plan.tick_ns);
     let readings = facts.history.readings(Metric::new(Subject::All(Role::Target), "rss_bytes"));
     let lengths = spans.iter().map(|span| Some(span.to_ns?.saturating_sub(span.from_ns)));
@@ -56,7 +62,8 @@ pub(super) fn of(facts: &Facts<'_>, disruption: &Disruption, since_ns: u64, unti
         response_p99_us: response,
         recovered_s,
         overshoot: throughput.and_then(|figure| overshoot(facts, &before, &after, figure)),
-        memory: memory(&readings, *at_ns, counted_ns.max(at_ns.saturating_add(2 * longest_ns))).filter(|_| *is_done),
+        memory: memory(&readings, *at_ns, counted_ns.max(at_ns.saturating_add(longest_ns.saturating_mul(2))))
+            .filter(|_| *is_done),
         connections: connections(&before, &after, back_from_ns),
         resolution: Resolution {
             moments_s: moments_s(),

@@ -68,8 +68,7 @@ pub fn recoveries(facts: &Facts<'_>) -> Vec<Recovery> {
     for (at, disruption) in all.iter().enumerate() {
         let next = all.iter().skip(at + 1).find(|next| next.is_done && next.at_ns > disruption.at_ns);
         let until_ns = next.map_or(facts.end_ns, |next| next.at_ns.min(facts.end_ns));
-        let since_s = told.iter().filter_map(|before| before.recovered_s).fold(0.0, f64::max);
-        told.push(figures::of(facts, disruption, (since_s * 1e9) as u64, until_ns));
+        told.push(figures::of(facts, disruption, &told, until_ns));
     }
     told
 }

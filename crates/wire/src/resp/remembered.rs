@@ -53,7 +53,7 @@ mod tests {
     #[test]
     fn keys_are_remembered_each_by_itself() {
         let remembered = Remembered::new(130);
-        [0, 63, 64, 129].map(|key| remembered.acknowledged(key));
+        [0, 63, 64, 129].into_iter().for_each(|key| remembered.acknowledged(key));
         let known: Vec<u32> = (0..200).filter(|key| remembered.has(*key)).collect();
         assert_eq!(known, [0, 63, 64, 129]);
         remembered.forget(64);

@@ -334,7 +334,7 @@ fn an_acknowledged_value_that_is_gone_is_a_lost_write_once() {
     let mut plan = plan(vec![set, get]);
     (plan.keys, plan.verify_writes) = (1, true);
     let mut protocol = RespProtocol::new(&plan, 0, 1).unwrap();
-    let mut drawn = |protocol: &mut RespProtocol, command: u32| {
+    let drawn = |protocol: &mut RespProtocol, command: u32| {
         (0..).map(|random| protocol.next_request(0, mix(random))).find(|drawn| drawn.command == command).unwrap()
     };
     let reply = |protocol: &RespProtocol, request: Drawn, bytes: &[u8]| match protocol

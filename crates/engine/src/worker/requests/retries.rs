@@ -122,7 +122,9 @@ impl<R: Copy> Retries<R> {
 impl<P: Protocol<Transport = Stream>, D: Driver> Worker<P, D> {
     /// Whether a request of which so many attempts have failed, the last for this reason, gets another one.
     fn may_retry(&mut self, failed: u32, kind: ErrorKind, intended_ns: u64) -> bool {
-        if self.ledger.is_load_over() || self.retries.len() == self.retries.room() {
+        // What is lost is not there at the next attempt either.
+        let is_final = kind == ErrorKind::LostWrite;
+        if is_final || self.ledger.is_load_over() || self.retries.len() == self.retries.room() {
             return false;
         }
         match self.retries.policy {
