@@ -42,6 +42,8 @@ pub fn flag(field: Field) -> Cow<'static, str> {
         Field::BurstPause => "--burst-pause",
         Field::Think => "--think",
         Field::OnFull => "--on-full",
+        Field::OnError => "--on-error",
+        Field::RetryBudget => "--retry-budget",
         Field::Queue => "--queue",
         Field::Threads => "-t",
         Field::Pin => "--pin",

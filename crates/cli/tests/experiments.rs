@@ -45,7 +45,52 @@ const EXPERIMENTS: &[Experiment] = &[
         claim: canary,
     },
     Experiment { name: "data", flags: &["-d", "2s"], texts: &[], claim: data },
+    Experiment { name: "name-service", flags: &["-d", "2s"], texts: &[], claim: name_service },
+    Experiment { name: "name-service-crash-fail-fast", flags: &["-d", "3s"], texts: SOON, claim: state_is_lost },
+    Experiment { name: "name-service-crash-wait", flags: &["-d", "3s"], texts: SOON, claim: state_is_lost },
+    Experiment { name: "name-service-crash-retry", flags: &["-d", "3s"], texts: SOON, claim: retries_are_bounded },
+    Experiment {
+        name: "name-service-crash-durable",
+        flags: &["-d", "3s"],
+        texts: &[SOON[0], ("/tmp/plimsoll-names.journal", "names.journal")],
+        claim: state_is_kept,
+    },
 ];
+
+/// The crash, so early that a short run has something to read after it.
+const SOON: &[(&str, &str)] = &[("at = \"10s\"", "at = \"1s\"")];
+
+/// Little's law: no more requests are under way than there are clients.
+fn name_service(document: &Value) {
+    let mean_us = document["latency"]["response"]["mean_us"].as_f64().unwrap();
+    let under_way = document["achieved"]["rate_per_s"].as_f64().unwrap() * mean_us / 1e6;
+    assert!(under_way > 0.0 && under_way <= 200.0 * 1.05, "{under_way}");
+    let audit = document["judged"].as_array().unwrap().iter().find(|finding| finding["id"] == "figure-audit").unwrap();
+    assert_eq!(audit["status"], "refuted", "{audit:#}");
+}
+
+fn crashed(document: &Value) -> u64 {
+    assert_eq!(document["faults"][0]["state"], "done", "{:#}", document["faults"]);
+    document["totals"]["errors"]["lost-write"].as_u64().unwrap_or(0)
+}
+
+fn state_is_lost(document: &Value) {
+    assert!(crashed(document) > 0, "{}", document["totals"]["errors"]);
+    let lost = |finding: &Value| finding["id"] == "state-lost" && finding["severity"] != "info";
+    assert!(document["findings"].as_array().unwrap().iter().any(lost), "{:#}", document["findings"]);
+}
+
+fn state_is_kept(document: &Value) {
+    assert_eq!(crashed(document), 0, "{}", document["totals"]["errors"]);
+}
+
+/// At most a tenth of the requests, whatever happens.
+fn retries_are_bounded(document: &Value) {
+    state_is_lost(document);
+    let of = |name: &str| document["totals"][name].as_f64().unwrap();
+    assert!(of("retries") <= 0.1 * of("started"), "{}", document["totals"]);
+    assert_eq!(of("attempts"), of("started") + of("retries"));
+}
 
 fn held(document: &Value) {
     assert_eq!(document["achieved"]["connections"].as_u64(), Some(20), "{}", document["achieved"]);

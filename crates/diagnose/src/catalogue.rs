@@ -63,10 +63,9 @@ pub const SERVER: &[Cause] = &[
         "process-restart",
         &[("a new process listens on the port", "network/listeners"), ("outage and first success", CLIENT)],
     ),
-    lacking(
+    cause(
         "state-lost",
-        &[("the process was replaced", "bpf/lifecycle")],
-        "acknowledged writes are not read again after a restart yet",
+        &[("the process ended or was replaced", "bpf/lifecycle"), ("acknowledged values that are gone", CLIENT)],
     ),
     cause(
         "oom-kill",

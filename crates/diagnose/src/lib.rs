@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod agreement;
+pub mod audit;
 mod busy;
 pub mod catalogue;
 pub mod causes;
@@ -21,6 +22,7 @@ mod held;
 pub mod history;
 pub mod limits;
 pub mod quiet;
+pub mod recovery;
 pub mod repeats;
 pub mod rule;
 pub mod rules;
@@ -132,7 +134,8 @@ pub fn diagnose_with(recording: &Recording, history: &History) -> Diagnosis {
     expectations.extend(expectations::judge_phases(&facts, &validity));
     expectations.extend(expectations::judge_findings(&recording.plan.finding_expectations, &findings));
     expectations.extend(expectations::judge_aborts(recording));
-    let summary = summary::summary(&facts, &expectations);
+    let recoveries = recovery::recoveries(&facts);
+    let summary = summary::summary(&facts, &expectations, &recoveries);
     let gives = match has {
         Needs::Nothing => without_load::gives(&facts, &findings),
         _ => ended(recording).unwrap_or_else(|| gives::gives(&facts, &validity, &findings, &losses, &segments)),
@@ -146,6 +149,7 @@ pub fn diagnose_with(recording: &Recording, history: &History) -> Diagnosis {
         losses,
         held: held::held(&facts),
         segments,
+        recoveries,
     }
 }
 

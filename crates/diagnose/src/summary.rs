@@ -6,13 +6,16 @@
 
 use crate::busy;
 use crate::facts::{Facts, duration, percent};
+use crate::recovery::sentence::sentence;
 use crate::rules::starved_users;
+use crate::statistics::median;
 use model::ErrorKind;
 use model::finding::{ExpectationState, Judgement, Remark};
 use model::limits::GONE_NS;
 use model::plan::Pace;
 use model::recording::Row;
-use model::units::show_grouped;
+use model::recovery::Recovery;
+use model::units::{show_figure, show_grouped};
 use model::{Event, LatencyKind};
 
 /// Failures that say that nobody was there to be connected to.
@@ -39,11 +42,13 @@ const UNFINISHED: f64 = 0.01;
 /// A target whose busiest thread waits for a CPU for so much of what it wants to run, on a machine that others use, is
 /// measured beside them: a healthy thread on a shared machine waits for 4 %, beside one busy loop on its CPU for half.
 const CROWDED_WAIT: f64 = 0.25;
+/// Attempts for each request of an interval from which on retries are a storm.
+const STORM_TIMES: f64 = 2.0;
 /// A thread that wants less of the time than this is not held up by much, whatever share of it.
 const WANTED_MIN: f64 = 0.1;
 
 /// The remarks on a run.
-pub(crate) fn summary(facts: &Facts<'_>, expectations: &[Judgement]) -> Vec<Remark> {
+pub(crate) fn summary(facts: &Facts<'_>, expectations: &[Judgement], recoveries: &[Recovery]) -> Vec<Remark> {
     if facts.recording.capsule.why_no_load().is_some() {
         return Vec::new();
     }
@@ -56,6 +61,8 @@ pub(crate) fn summary(facts: &Facts<'_>, expectations: &[Judgement]) -> Vec<Rema
             None => all.extend(away(facts).map(|text| remark("target-away", text))),
         },
     }
+    all.extend(disrupted(facts, recoveries).map(|text| remark("disrupted", text)));
+    all.extend(storm(facts).map(|text| remark("retry-storm", text)));
     all.extend(errors_only(facts).map(|text| remark("errors-only", text)));
     all.extend(unasked(facts).map(|text| remark("unsolicited-replies", text)));
     all.extend(starved(facts).map(|text| remark("users-starved", text)));
@@ -66,6 +73,50 @@ pub(crate) fn summary(facts: &Facts<'_>, expectations: &[Judgement]) -> Vec<Rema
     all.extend(not_met.map(|e| remark("expectation-not-met", format!("expected {}, got {}", e.expected, e.got))));
     all.extend(crowded(facts).map(|text| remark("target-crowded", text)));
     all
+}
+
+/// What happened at a second of the run, for whom, how long until as before: of faults, and of what the target came back from by
+/// itself. One that died for good is told as that.
+fn disrupted(facts: &Facts<'_>, recoveries: &[Recovery]) -> Option<String> {
+    let is_told = |recovery: &&Recovery| {
+        let is_fault = recovery.fault.is_some() || recovery.name == "fault";
+        is_fault || (recovery.first_success_s.is_some() && recovery.has_done_anything())
+    };
+    let told: Vec<&Recovery> = recoveries.iter().filter(is_told).collect();
+    // The one that took most from the load.
+    let lost = |recovery: &&&Recovery| (recovery.has_done_anything(), recovery.failed.requests, recovery.outages);
+    let worst = told.iter().rev().max_by_key(lost)?;
+    let more = match told.len() - 1 {
+        0 => String::new(),
+        1 => " (and one more disruption)".to_owned(),
+        n => format!(" (and {n} more disruptions)"),
+    };
+    Some(format!("{}{more}", sentence(worst, facts.recording.plan.unit())))
+}
+
+/// Retries made the load a multiple of what was meant, when the target could bear it least.
+fn storm(facts: &Facts<'_>) -> Option<String> {
+    // Where users wait for their retries, few requests are started: what was meant is then the usual load.
+    let length_s = |row: &Row| row.end_ns.saturating_sub(row.start_ns) as f64 / 1e9;
+    let usual = median(facts.rows.iter().map(|row| row.counts.started as f64 / length_s(row)).collect());
+    let meant = |row: &Row| (row.counts.started as f64).max(usual * length_s(row)).max(1.0);
+    let times = |row: &&&Row| row.counts.attempts() as f64 / meant(row);
+    let worst = facts.rows.iter().filter(|row| row.counts.retries > 0).max_by(|a, b| times(a).total_cmp(&times(b)))?;
+    let most = times(&worst);
+    if most < STORM_TIMES {
+        return None;
+    }
+    let (counts, at_s) = (&facts.recording.totals.sum.counts, worst.start_ns as f64 / 1e9);
+    let whole = counts.attempts() as f64 / counts.started.max(1) as f64;
+    let unit = facts.recording.plan.unit();
+    Some(format!(
+        "a retry storm: {} attempts for {} {unit}s at second {at_s:.1}, {} times what was meant ({} times over the run); a budget \
+         (--retry-budget 10%), longer waits and jitter bound it",
+        show_grouped(worst.counts.attempts()),
+        grouped(meant(worst)),
+        show_figure(most),
+        show_figure(whole)
+    ))
 }
 
 fn grouped(figure: f64) -> String {

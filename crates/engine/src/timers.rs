@@ -16,6 +16,8 @@ pub enum Timer {
     Deadline,
     /// A user has thought long enough.
     Think,
+    /// A request that failed is to be tried again; in the place of a connection stands that of the request.
+    Retry,
 }
 
 /// The timers of one worker.

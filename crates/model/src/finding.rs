@@ -2,6 +2,7 @@
 //! each, and of the part of the run in which nothing disturbed the generator.
 
 use crate::ErrorKind;
+use crate::recovery::Recovery;
 use crate::slow::{Concentration, SlowTime};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -483,6 +484,9 @@ pub struct Diagnosis {
     /// The stretches of the measured time in which the figures kept their levels, in order: one, where nothing changed.
     #[serde(default)]
     pub segments: Vec<Segment>,
+    /// What faults did, and what befell the target by itself, oldest first: for whom, and how long until all was as before.
+    #[serde(default)]
+    pub recoveries: Vec<Recovery>,
 }
 
 /// A stretch of a run in which throughput, response time and failures kept their levels.

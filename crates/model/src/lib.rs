@@ -10,14 +10,15 @@ pub mod limits;
 mod load;
 mod measured;
 pub mod plain;
+pub mod recovery;
 mod seen;
 pub mod slow;
 pub mod units;
 
 pub use load::workload::resp;
 pub use load::{
-    abort, data, expectation, fault, finding_expectation, hide, payload, phase, plan, rate, replies, scenario, secret,
-    template, tls, workload,
+    abort, data, expectation, fault, finding_expectation, hide, on_error, payload, phase, plan, rate, replies,
+    scenario, secret, template, tls, workload,
 };
 pub use measured::{
     entries, error_kind, event, head, histogram, integrity, interval, latency, outcomes, quantile, recording, request,

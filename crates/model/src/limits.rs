@@ -40,6 +40,15 @@ pub const REQUESTS_FULL_TICKS: u64 = 600;
 pub const GAPS_KEPT: usize = 8;
 /// The longest gaps kept of a tick of all workers.
 pub const TICK_GAPS_KEPT: usize = 512;
+/// The longest outages kept of a worker's interval.
+pub const OUTAGES_KEPT: usize = 8;
+/// Outages kept of a tick of all workers.
+pub const TICK_OUTAGES_KEPT: usize = 4096;
+/// An outage shorter than this is no event of a run, nanoseconds.
+pub const OUTAGE_NS_MIN: u64 = 10_000_000;
+/// While connections are refused, one of a run's tries again so long after, nanoseconds: how exactly it is known when they are
+/// taken again.
+pub const LOOKOUT_NS: u64 = 2_000_000;
 /// A pause of replies shorter than this is as any between two, nanoseconds.
 pub const GAP_NS_MIN: u64 = 5_000_000;
 /// Requests of a run that are kept in memory as a uniform sample (those of every interval stay in the recording file).

@@ -4,8 +4,8 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests: to stop is to fail")]
 
 use model::plan::{
-    Backoff, Body, Content, DriverKind, Expect, Http1, HttpRequest, OnFull, Origin, Pace, Plan, Sizes, Stop, Think,
-    Timeouts, Workload,
+    Backoff, Body, Content, DriverKind, Expect, Http1, HttpRequest, OnError, OnFull, Origin, Pace, Plan, Sizes, Stop,
+    Think, Timeouts, Workload,
 };
 use model::resp::{KeyDistribution, Login, Resp, RespAsked, RespCommand, RespExpect};
 use model::scenario::{Scenario, WeightedUrl};
@@ -54,6 +54,7 @@ fn resp() -> Workload {
         content: Content::Text,
         value_seed: 1,
         validate: true,
+        verify_writes: false,
         logins: vec![Login { auth: true, password: Secret::from("sesame"), ..Login::default() }],
     })
 }
@@ -78,6 +79,7 @@ fn plan(workload: Workload) -> Plan {
         warmup_ns: 0,
         drain_ns: 0,
         timeouts: Timeouts { connect_ns: 1, reply_ns: 1 },
+        on_error: OnError::FailFast,
         reconnect: Backoff { first_ns: 1, max_ns: 1 },
         give_up_ns: None,
         after_ns: 0,

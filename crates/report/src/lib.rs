@@ -7,6 +7,7 @@
 
 pub mod agreement;
 pub mod answer;
+pub mod audit;
 pub mod canary;
 pub mod capacity;
 pub mod check;

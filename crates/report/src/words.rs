@@ -54,6 +54,7 @@ pub fn of_kind(kind: ErrorKind) -> &'static str {
         ErrorKind::LoginRefused => "the server refused AUTH or SELECT",
         ErrorKind::TlsRefused => "the server refused the client after the TLS handshake",
         ErrorKind::Check => "the reply did not pass a check",
+        ErrorKind::LostWrite => "a value whose write had been acknowledged was gone when it was read",
         ErrorKind::MissingValue => "the reply had no value that was to be taken from it",
         ErrorKind::NoSocket => "there is no socket at that path",
     }
@@ -170,6 +171,9 @@ pub fn of_plan(plan: &Plan) -> String {
             format!("held, {messages}, {} new connections until all are there", rate(*connects_per_s))
         }
     }];
+    if !plan.on_error.is_fail_fast() {
+        parts.push(format!("on failure {}", plan.on_error));
+    }
     parts.push(counted(u64::from(plan.connections), "connection"));
     if let Some(tls) = &plan.tls {
         let sessions = if tls.resume { "" } else { ", no session resumed" };

@@ -50,6 +50,7 @@ pub(super) fn pace(scenario: &Scenario, closes: Option<Field>) -> Result<Option<
         (Field::RequestsPerConnection, scenario.requests_per_connection.is_some()),
         (closes.unwrap_or(Field::Burst), closes.is_some()),
         (Field::OnFull, scenario.on_full.is_some()),
+        (Field::OnError, scenario.on_error.is_some()),
         (Field::Queue, scenario.queue_capacity.is_some()),
         (Field::Batch, scenario.batch.is_some()),
     ];

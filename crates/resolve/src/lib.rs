@@ -14,6 +14,7 @@ mod fake;
 pub mod files;
 mod host;
 pub mod import;
+mod on_error;
 mod origin;
 pub mod pace;
 mod requests;
@@ -135,6 +136,7 @@ pub fn resolve(scenario: &Scenario, host: &dyn Host) -> Result<Resolved, Resolve
     let tables = sizing::tables(connections, likely_driver, &machine);
     let threads = sizing::threads(scenario, connections, is_local, machine.cores, tables, &mut choices)?;
     let (on_full, queue_capacity) = sizing::queue(scenario, &pace, threads, &mut choices)?;
+    let on_error = on_error::policy(scenario, &workload)?;
     let batch = sizing::batch(scenario, connections, threads, pipeline, &mut choices)?;
     let mut fallbacks = Vec::new();
     let (driver, choice) = driver::driver(scenario.driver, &pace, batch, host, &mut fallbacks)?;
@@ -163,6 +165,7 @@ pub fn resolve(scenario: &Scenario, host: &dyn Host) -> Result<Resolved, Resolve
         warmup_ns,
         drain_ns,
         timeouts,
+        on_error,
         reconnect: Backoff { first_ns: defaults::BACKOFF_FIRST_NS, max_ns: defaults::BACKOFF_MAX_NS },
         give_up_ns: sizing::give_up_ns(scenario)?,
         after_ns: sizing::after_ns(scenario)?,

@@ -11,6 +11,7 @@ mod start;
 mod together;
 
 use crate::faults::{FaultError, Running};
+use crate::outages::Outages;
 use crate::ticks::{Ticks, add_to_totals};
 pub use crate::watch::Watch;
 use abort::Aborting;
@@ -113,8 +114,6 @@ pub(crate) type EndOfAll = Arc<OnceLock<String>>;
 
 /// Time after a reading of everything before which a drain does not ask for another, nanoseconds.
 const WHOLE_AGAIN_NS: u64 = 100_000_000;
-/// Time after which a recording is told anew how the samplers fare, nanoseconds.
-const SAMPLERS_EVERY_NS: u64 = 10_000_000_000;
 
 struct Session<'a> {
     recording: Recording,
@@ -127,6 +126,8 @@ struct Session<'a> {
     observation: Box<dyn Observation>,
     snapshots: u64,
     ticks: Ticks,
+    /// When nothing succeeded.
+    outages: Outages,
     /// What each connection was asked and gave, of the workers that have ended.
     tallies: Vec<Tally>,
     /// The tick before, and the latest reading of the machine: what tells whether the generator was disturbed since.
@@ -247,6 +248,7 @@ impl Session<'_> {
                 Some(Message::Finished(finished)) => {
                     self.workers_left -= 1;
                     self.ticks.worker_ended(finished.worker);
+                    self.outages.worker_ended(finished.worker);
                     self.finished(&finished);
                     self.complete_ticks(fleet);
                 }
@@ -256,6 +258,9 @@ impl Session<'_> {
         }
         while let Some(tick) = self.ticks.take_oldest() {
             self.tick(tick, fleet);
+        }
+        if let Some(event) = self.outages.finish() {
+            self.keep_event(event);
         }
     }
 
@@ -346,6 +351,9 @@ impl Session<'_> {
             self.recording.push_snapshot(self.snapshots, snapshot);
             self.snapshots += 1;
         }
+        for event in self.outages.push(&tick.sum.requests.outages) {
+            self.keep_event(event);
+        }
         if let Some(event) = self.watch.happened(tick.row.end_ns as i64) {
             self.event(event);
         }
@@ -379,19 +387,6 @@ impl Session<'_> {
             return Extent::Whole;
         }
         Extent::Due
-    }
-
-    /// Keeps how the samplers fare, for a recording that is cut off: whoever reads it is to know what was not looked at.
-    fn keep_samplers(&mut self, now_ns: u64) {
-        if now_ns < self.samplers_due_ns || self.writer.is_none() {
-            return;
-        }
-        self.samplers_due_ns = now_ns.saturating_add(SAMPLERS_EVERY_NS);
-        let samplers = self.observation.statuses();
-        if samplers != self.recording.samplers {
-            self.append(|writer| writer.keep_samplers(&samplers));
-            self.recording.samplers = samplers;
-        }
     }
 
     /// Says of a tick what disturbed the generator in it, and whether the observer's probes had a window in it.

@@ -2,7 +2,7 @@
 
 use crate::run::RecordTo;
 use model::plan::{
-    Backoff, Content, DriverKind, Echo, OnFull, Origin, Pace, Plan, Sizes, Stop, Think, Timeouts, Workload,
+    Backoff, Content, DriverKind, Echo, OnError, OnFull, Origin, Pace, Plan, Sizes, Stop, Think, Timeouts, Workload,
 };
 use model::recording::Capsule;
 use store::{StoreError, Writer};
@@ -44,6 +44,7 @@ pub(crate) fn plan_without_load(name: String, interval_ns: u64) -> Plan {
         requests_per_connection: None,
         pipeline: 1,
         on_full: OnFull::Wait,
+        on_error: OnError::FailFast,
         queue_capacity: 0,
         driver: DriverKind::Epoll,
         batch: None,

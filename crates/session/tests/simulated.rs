@@ -134,6 +134,20 @@ fn case(seed: u64) -> Case {
         leap_ns: None,
         dies_ns: r.random_bool(0.1).then(|| moment(&mut r)),
     };
+    // Of a stream of its own, so that what a seed decides else stays.
+    let mut p = SmallRng::seed_from_u64(seed ^ 0x706f_6c69_6379);
+    let retry = |p: &mut SmallRng| OnError::Retry {
+        times: p.random_range(1..6),
+        backoff_ns: p.random_range(0..50) * MS,
+        jitter: [0.0, 0.5, 1.0][p.random_range(0..3)],
+        budget: [None, Some(0.0), Some(0.1), Some(1.0)][p.random_range(0..4)],
+    };
+    let on_error = match p.random_range(0..4) {
+        0 => OnError::Wait,
+        1 => retry(&mut p),
+        _ => OnError::FailFast,
+    };
+    let plan = Plan { on_error, ..plan };
     let stopped = r.random_bool(0.2).then(|| (r.random_range(0..threads), moment(&mut r), r.random_range(5..900) * MS));
     let session = SimSession {
         give_back_after_ns: [0, 0, 30 * MS, 450 * MS][r.random_range(0..4)],
@@ -199,6 +213,8 @@ fn check_books(recording: &Recording, says: &dyn Fn(&str) -> String) {
     assert_eq!(totals.sum.latency.of(LatencyKind::Response).len(), counts.ok, "{}", says("each success its time"));
     assert_eq!(totals.sum.latency.of(LatencyKind::Failed).len(), counts.failed, "{}", says("each failure its time"));
 
+    check_attempts(recording, says);
+
     // The timeline adds up to the totals, and what is in time to the rows before the drain.
     let rows = recording.timeline.rows();
     let sum = |of: fn(&Row) -> u64, rows: &mut dyn Iterator<Item = &Row>| rows.map(of).sum::<u64>();
@@ -214,6 +230,22 @@ fn check_books(recording: &Recording, says: &dyn Fn(&str) -> String) {
     }
     let in_time = sum(|row| row.counts.arrived(), &mut rows.iter().filter(|row| !row.is_drain));
     assert_eq!(in_time, totals.in_time.arrived(), "{}", says("rows before the drain"));
+}
+
+/// What a policy owes: attempts are bounded by it, and without one there is one for each request.
+fn check_attempts(recording: &Recording, says: &dyn Fn(&str) -> String) {
+    let counts = &recording.totals.sum.counts;
+    match recording.plan.on_error {
+        OnError::FailFast => assert_eq!((counts.retries, counts.retries_denied), (0, 0), "{}", says("no policy")),
+        OnError::Wait => assert_eq!(counts.retries_denied, 0, "{}", says("waiting has no budget")),
+        OnError::Retry { times, budget, .. } => {
+            assert!(counts.retries <= u64::from(times) * counts.started, "{}", says("retries of each request"));
+            if let Some(share) = budget {
+                // Each worker keeps its own, and no one spends what it has not earned.
+                assert!(counts.retries as f64 <= share * counts.started as f64 + 1e-6, "{}", says("budget"));
+            }
+        }
+    }
 }
 
 fn check(seed: u64) {
@@ -283,6 +315,7 @@ fn check(seed: u64) {
     let weights: f64 = plan.origins.iter().map(|o| o.weight).sum();
     let is_sound = case.weather.refuse + case.weather.blackhole + case.weather.reset == 0.0
         && case.weather.dies_ns.is_none()
+        && counts.retries == 0
         && case.target.answers_one_in == 1;
     if matches!(plan.pace, Pace::Open { .. }) && is_sound && plan.on_full == OnFull::Wait && unfinished == 0 {
         for (origin, sent) in plan.origins.iter().zip(&sent) {
@@ -352,6 +385,7 @@ fn check(seed: u64) {
 /// Connections that are held, or bursts, from the same seed.
 fn check_held_or_burst(seed: u64) {
     let mut case = case(seed);
+    case.plan.on_error = OnError::FailFast;
     let mut r = SmallRng::seed_from_u64(!seed);
     let message = Echo { sizes: Sizes::Fixed(BYTES), content: Content::Text };
     let plan = &mut case.plan;

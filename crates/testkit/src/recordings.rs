@@ -67,6 +67,7 @@ pub fn plan(workload: Workload, origins: Vec<Origin>) -> Plan {
         requests_per_connection: None,
         pipeline: 1,
         on_full: OnFull::Wait,
+        on_error: OnError::FailFast,
         queue_capacity: 1000,
         driver: DriverKind::Epoll,
         batch: None,

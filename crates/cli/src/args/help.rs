@@ -125,6 +125,15 @@ pub(super) const HELPS: &[Help] = &[
         ],
     },
     Help {
+        path: &["audit"],
+        most_used: &["throughput", "latency", "concurrency", "rate", "size", "link", "json"],
+        examples: &[
+            ("plimsoll audit --throughput 228.12/s --latency 43.72ms --concurrency 10", "Little's law"),
+            ("plimsoll audit --rate 3000/s --size 26MB --link 10Gbit", "what the link carries"),
+            ("plimsoll audit last --link 1Gbit", "a run's figures against each other and a link"),
+        ],
+    },
+    Help {
         path: &["confirm"],
         most_used: &["against", "pid", "repeats", "duration", "stop", "nice", "sysctl", "with", "without", "json"],
         examples: &[

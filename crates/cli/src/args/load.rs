@@ -12,7 +12,7 @@ use crate::exit::Failure;
 use clap::builder::BoolishValueParser;
 use clap::{ArgMatches, Args, ValueEnum};
 use model::fault::LoadFault;
-use model::plan::{Batch, BurstAt, DriverKind, OnFull, Think};
+use model::plan::{Batch, BurstAt, DriverKind, OnError, OnFull, Think};
 use std::path::PathBuf;
 
 /// Arguments of `load`.
@@ -172,6 +172,12 @@ pub struct PaceArgs {
     /// Open pace: what a due request does when no connection is free [default: wait]
     #[arg(long, value_name = "WHAT", env = "PLIMSOLL_ON_FULL")]
     pub on_full: Option<OnFullArg>,
+    /// What a client does when a request fails: fail-fast; wait until its connection is there again; or retry:N:BACKOFF[:JITTER], up to N more attempts, the first after BACKOFF, each further one after twice as long, up to JITTER (such as 50%) sooner [default: fail-fast]
+    #[arg(long, value_name = "POLICY", env = "PLIMSOLL_ON_ERROR", value_parser = values::on_error)]
+    pub on_error: Option<OnError>,
+    /// With --on-error retry: the share of the requests that may be retries, such as 10%; beyond it a request that fails has failed [default: any]
+    #[arg(long, value_name = "SHARE", env = "PLIMSOLL_RETRY_BUDGET", value_parser = values::share)]
+    pub retry_budget: Option<f64>,
     /// Open pace: requests that may wait for a connection, per worker [default: 10 s of the highest rate, 1024 to 262144]
     #[arg(long, value_name = "N", env = "PLIMSOLL_QUEUE", value_parser = values::count::<u32>)]
     pub queue: Option<u32>,

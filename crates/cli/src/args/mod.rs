@@ -3,6 +3,7 @@
 //! A file per command. Every flag has an environment variable `PLIMSOLL_<FLAG>`; flags win over variables.
 //! Bad input ends in one sentence and status 2. Defaults are filled in by `resolve`, not here.
 
+pub mod audit;
 pub mod capacity;
 pub mod compare;
 pub mod diagnose;
@@ -67,6 +68,9 @@ pub enum Command {
     /// Say what gives first in a recording, and why
     #[command(after_help = VARIABLES)]
     Diagnose(diagnose::DiagnoseArgs),
+    /// Say which figures of a load cannot be true: of a recording, or given by hand
+    #[command(after_help = VARIABLES)]
+    Audit(audit::AuditArgs),
     /// Toggle the remedy of a finding, in pairs of short runs, and say whether it helps
     #[command(after_help = VARIABLES)]
     Confirm(Box<diagnose::ConfirmArgs>),

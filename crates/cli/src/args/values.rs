@@ -1,7 +1,7 @@
 //! Texts of flags into values. An error says only what was expected: clap shows the flag and what came.
 
 use model::fault::LoadFault;
-use model::plan::{Batch, Segment, Sizes, Think};
+use model::plan::{Batch, OnError, Segment, Sizes, Think};
 use model::units::{self, UnitError};
 use resolve::{defaults, pace};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -87,6 +87,33 @@ pub fn steps(text: &str) -> Result<Profile, String> {
 /// `5ms..20ms`.
 pub fn think(text: &str) -> Result<Think, String> {
     expected(pace::parse_think(text))
+}
+
+/// A rate that was measured, such as `228.12/s`.
+pub fn per_s(text: &str) -> Result<f64, String> {
+    expected(units::rate_per_s(text))
+}
+
+/// What a link carries, such as `10Gbit`, `100Mbit/s`.
+pub fn bits_per_s(text: &str) -> Result<f64, String> {
+    let error = || "expected a link's rate such as 10Gbit, 100Mbit/s or 64kbit".to_owned();
+    let text = text.trim().trim_end_matches("/s");
+    let at = text.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(error)?;
+    let (number, unit) = text.split_at(at);
+    let scale = match unit.trim().to_ascii_lowercase().as_str() {
+        "bit" => 1.0,
+        "kbit" => 1e3,
+        "mbit" => 1e6,
+        "gbit" => 1e9,
+        "tbit" => 1e12,
+        _ => return Err(error()),
+    };
+    number.parse::<f64>().ok().map(|number| number * scale).filter(|bits| *bits > 0.0).ok_or_else(error)
+}
+
+/// `fail-fast`, `wait` or `retry:N:BACKOFF[:JITTER]`.
+pub fn on_error(text: &str) -> Result<OnError, String> {
+    text.parse::<OnError>().map_err(|error| error.to_string())
 }
 
 /// `16..32`.

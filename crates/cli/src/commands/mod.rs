@@ -2,6 +2,7 @@
 //!
 //! Results go to stdout, everything else to stderr. No command exits by itself.
 
+mod audit;
 mod capacity;
 mod check;
 mod command_line;
@@ -42,6 +43,7 @@ pub fn run(command: Command) -> Result<Exit, Failure> {
         Command::Runs(args) => runs::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Diagnose(args) => diagnose::run(&args),
+        Command::Audit(args) => audit::run(&args),
         Command::Confirm(args) => diagnose::confirm::run(&args),
         Command::Ab(args) => compare::ab::run(*args),
         Command::Compare(args) => compare::recorded::run(&args),

@@ -49,6 +49,7 @@ pub mod sigpipe_death;
 pub mod single_thread_bound;
 pub mod slow_path;
 pub mod softirq_bound;
+pub mod state_lost;
 pub mod stop_the_world;
 pub mod swap_thrash;
 pub mod syn_queue_full;
@@ -67,6 +68,7 @@ pub const CAUSES: &[&CauseRule] = &[
     &sigpipe_death::RULE,
     &oom_kill::RULE,
     &process_restart::RULE,
+    &state_lost::RULE,
     &kernel_trouble::RULE,
     &fd_exhaustion::RULE,
     &worker_starvation::RULE,

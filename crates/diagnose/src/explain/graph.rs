@@ -10,7 +10,7 @@ use model::finding::{Finding, Status};
 pub const EDGES: &[(&str, &[&str])] = &[
     ("oom-kill", &["process-crash", "process-restart"]),
     ("sigpipe-death", &["process-crash", "process-restart"]),
-    ("process-crash", &["process-restart", "missing-reply", "truncated-reply"]),
+    ("process-crash", &["process-restart", "state-lost", "missing-reply", "truncated-reply"]),
     ("fd-leak", &["fd-exhaustion"]),
     // Those that are left waiting fill the listener's queue.
     ("connection-limit", &["error-status", "accept-queue-overflow"]),

@@ -8,16 +8,13 @@
 //! warm-up, as the times of those are not in the sum).
 //! Refuted where all that can be checked holds. The link's capacity is not read, and that is said.
 
+use crate::audit::{FULL as UNDER, fits};
 use crate::facts::{Facts, percent};
 use crate::rule::{Bearing, Needs, Rule, Verdict};
 use model::LatencyKind;
 use model::finding::{About, Evidence, Severity};
 use model::recording::End;
 
-/// How much more time than there was may be spent in requests: the histogram's third digit, twice over, and rounding.
-const OVER: f64 = 1.02;
-/// How much less of it may be, after what the workers took between a reply and the next request.
-const UNDER: f64 = 0.8;
 /// Successes needed to compare times.
 const SAMPLES_MIN: u64 = 1000;
 /// One account held against another; `holds` is `None` where it could not be checked.
@@ -199,7 +196,7 @@ fn little(facts: &Facts<'_>) -> Vec<Check> {
         spent_ns / ok as f64 / 1e6,
     );
     let evidence = facts.evidence(text, "audit.concurrency", concurrency, "requests");
-    let mut checks = vec![Check { holds: Some(concurrency <= users * OVER), evidence }];
+    let mut checks = vec![Check { holds: Some(fits(concurrency, users)), evidence }];
 
     // How full the users' time was can only be said where nothing else took it.
     let longest_ns = facts.latency(LatencyKind::Response).max().max(facts.latency(LatencyKind::Failed).max()) as f64;

@@ -8,6 +8,8 @@
 //! Accounting, over a run: `started = ok + failed + unfinished`; what was dropped or never taken up was not started.
 //! Requests due before measuring began are warm-up: they are counted apart, and in rates only where they end after it.
 
+mod failing;
+mod outage;
 pub mod picking;
 mod room;
 mod stamps;
@@ -17,11 +19,12 @@ pub use stamps::Stamps;
 
 use crate::driver::{Driver, Wake};
 use crate::link::{Control, Finished, Message, Tally, WorkerLink};
-use model::error_kind::{ErrorExample, ErrorKind};
+use model::error_kind::{ErrorExample, ErrorKind, Phase};
 use model::interval::{Counts, LATE_NS_MIN};
 use model::plan::Plan;
-use model::request::{Gap, Request, RequestEnd};
+use model::request::Gap;
 use model::{Histogram, Interval, LatencyKind};
+use outage::Outages;
 use picking::{Picking, Witness};
 use room::{can_be_late, reserved};
 
@@ -70,6 +73,8 @@ pub struct Ledger {
     plain: Histogram<u32>,
     /// Which single requests are kept.
     picking: Picking,
+    /// Since when nothing succeeds.
+    outages: Outages,
 
     /// User and system CPU time, and time spent runnable without a CPU, at the last cut.
     cpu_ns: (u64, u64),
@@ -107,6 +112,7 @@ impl Ledger {
             unqueued: 0,
             plain: reserved(),
             picking: Picking::new(plan.seed, worker),
+            outages: Outages::new(worker),
             cpu_ns: (0, 0),
             cpu_wait_ns: 0,
             turn_cpu_ns: 0,
@@ -245,6 +251,9 @@ impl Ledger {
     #[inline]
     pub fn succeeded(&mut self, stamps: &Stamps, at_ns: u64, witness: &impl Witness) {
         self.look_for_gap(at_ns, witness);
+        if self.outages.is_open() {
+            self.outages.succeeded(&mut self.interval.requests, at_ns);
+        }
         if !self.ended(stamps.intended_ns, at_ns, true) {
             return;
         }
@@ -264,26 +273,6 @@ impl Ledger {
         }
         if self.can_be_late {
             latency.record(LatencyKind::Undelayed, at_ns.saturating_sub(stamps.ready_ns));
-        }
-    }
-
-    /// A request that was sent failed. Whether it was a measured one.
-    pub fn failed(&mut self, stamps: &Stamps, example: ErrorExample, witness: &impl Witness) -> bool {
-        self.look_for_gap(example.at_ns, witness);
-        let is_measured = self.ended(stamps.intended_ns, example.at_ns, false);
-        if is_measured {
-            self.count_failure(stamps, example, witness);
-        }
-        is_measured
-    }
-
-    /// A request that was started and never got a connection failed.
-    pub fn failed_unsent(&mut self, intended_ns: u64, example: ErrorExample) {
-        // It was never in flight: put there, so that it leaves by the same door.
-        self.in_flight += 1;
-        if self.ended(intended_ns, example.at_ns, false) {
-            let stamps = Stamps { intended_ns, ready_ns: intended_ns, ..Stamps::default() };
-            self.count_failure(&stamps, example, &Request { origin: example.origin, ..Request::default() });
         }
     }
 
@@ -318,17 +307,6 @@ impl Ledger {
         false
     }
 
-    fn count_failure(&mut self, stamps: &Stamps, example: ErrorExample, witness: &impl Witness) {
-        self.interval.latency.record(LatencyKind::Failed, example.at_ns.saturating_sub(stamps.intended_ns));
-        self.interval.counts.failed += 1;
-        if self.interval.entries.is_on() {
-            self.interval.entries.failed(witness.entry(), example.kind);
-        }
-        let end = RequestEnd::Failed(example.kind);
-        self.picking.failed(&mut self.interval.requests, stamps, example.at_ns, end, witness);
-        self.interval.record_error(example);
-    }
-
     /// The status of a measured reply.
     #[inline]
     pub fn status(&mut self, stamps: &Stamps, status: u16) {
@@ -341,27 +319,6 @@ impl Ledger {
     #[inline]
     pub fn outcome(&mut self, outcome: u16) {
         self.interval.outcomes.record(outcome);
-    }
-
-    /// At the end: a request that was sent has no end yet.
-    pub fn unfinished(&mut self, stamps: &Stamps, now_ns: u64, witness: &impl Witness) {
-        if self.is_measured(stamps.intended_ns) {
-            self.picking.failed(&mut self.interval.requests, stamps, now_ns, RequestEnd::Unfinished, witness);
-            let latency = &mut self.interval.latency;
-            latency.record(LatencyKind::ResponseCensored, now_ns.saturating_sub(stamps.intended_ns));
-            latency.record(LatencyKind::ServiceCensored, now_ns.saturating_sub(stamps.sent_ns));
-        }
-    }
-
-    /// At the end: a request that was started still waits for a connection.
-    pub fn unfinished_unsent(&mut self, intended_ns: u64, ready_ns: u64, now_ns: u64, known: &Request) {
-        if self.is_measured(intended_ns) {
-            let stamps = Stamps { intended_ns, ready_ns, ..Stamps::default() };
-            self.picking.failed(&mut self.interval.requests, &stamps, now_ns, RequestEnd::Unfinished, known);
-            let latency = &mut self.interval.latency;
-            latency.record(LatencyKind::ResponseCensored, now_ns.saturating_sub(intended_ns));
-            latency.record(LatencyKind::QueueCensored, now_ns.saturating_sub(ready_ns));
-        }
     }
 
     // Connections.
@@ -395,6 +352,9 @@ impl Ledger {
 
     /// Counts what befell a connection while no request was its to fail.
     pub fn connection_error(&mut self, example: ErrorExample) {
+        if example.phase == Phase::Connect {
+            self.outages.failed(self.last_end_ns, example.at_ns);
+        }
         self.interval.connection_errors.record(example.kind);
         let slot = &mut self.interval.examples[example.kind.index()];
         if slot.is_none() {
@@ -556,6 +516,7 @@ impl Ledger {
             interval.latency.of_mut(kind).add(&self.plain);
         }
         self.plain.reset();
+        self.outages.cut(&mut interval.requests);
     }
 
     /// The worker has ended: the last interval, and how it ended.

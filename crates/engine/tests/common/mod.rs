@@ -84,6 +84,7 @@ pub fn plan(workload: Workload) -> Plan {
         // A busy machine must not look like a silent peer.
         drain_ns: 20 * S,
         timeouts: Timeouts { connect_ns: 20 * S, reply_ns: 20 * S },
+        on_error: OnError::FailFast,
         reconnect: Backoff { first_ns: 5 * MS, max_ns: 50 * MS },
         queue_capacity: 10_000,
         tick_ns: 100 * MS,
@@ -114,6 +115,7 @@ pub fn resp() -> Workload {
         content: Content::Binary,
         value_seed: 3,
         validate: true,
+        verify_writes: false,
         logins: vec![],
     })
 }

@@ -8,6 +8,7 @@ pub mod expectation;
 pub mod fault;
 pub mod finding_expectation;
 pub mod hide;
+pub mod on_error;
 pub mod payload;
 pub mod phase;
 pub mod plan;

@@ -8,6 +8,7 @@ use crate::abort::AbortWhen;
 use crate::expectation::Expectation;
 use crate::fault::LoadFault;
 use crate::finding_expectation::FindingExpectation;
+pub use crate::on_error::OnError;
 pub use crate::payload::{Content, Sizes};
 use crate::phase::LoadPhase;
 use crate::tls::TlsPlan;
@@ -46,6 +47,9 @@ pub struct Plan {
     pub drain_ns: u64,
     /// Bounds on waiting.
     pub timeouts: Timeouts,
+    /// What becomes of a request after an attempt at it failed.
+    #[serde(default, skip_serializing_if = "OnError::is_fail_fast")]
+    pub on_error: OnError,
     /// What happens after a connection is lost or refused.
     pub reconnect: Backoff,
     /// How long a run goes on in which nothing has ever connected, nanoseconds; `None`: to its end. Looked at once a tick.

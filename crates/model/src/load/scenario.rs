@@ -5,7 +5,7 @@
 
 use crate::fault::LoadFault;
 use crate::phase::PhaseAsked;
-use crate::plan::{Arrivals, Batch, BurstAt, DriverKind, OnFull, Segment, Think};
+use crate::plan::{Arrivals, Batch, BurstAt, DriverKind, OnError, OnFull, Segment, Think};
 use crate::secret::Secret;
 use crate::tls::TlsAsked;
 use crate::workload::{Asked, What};
@@ -65,6 +65,10 @@ pub struct Scenario {
     pub think: Option<Think>,
     /// When no connection is free.
     pub on_full: Option<OnFull>,
+    /// What becomes of a request after an attempt at it failed.
+    pub on_error: Option<OnError>,
+    /// Which share of the requests may be retries, 0 to 1.
+    pub retry_budget: Option<f64>,
     /// Capacity of the queue for a free connection.
     pub queue_capacity: Option<u32>,
     /// Workers.

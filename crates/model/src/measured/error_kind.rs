@@ -91,6 +91,38 @@ kinds! {
     Check = "check",
     /// A complete reply without a value that was to be taken from it.
     MissingValue = "missing-value",
+    /// RESP: a value whose write had been acknowledged is not there any more (`--verify-writes`).
+    LostWrite = "lost-write",
+}
+
+/// What a failure is to who asked: what kinds have in common.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FailureClass {
+    /// No connection could be had.
+    Refused,
+    /// A connection was cut.
+    Aborted,
+    /// Nothing came in time.
+    Unanswered,
+    /// What came is not the reply that was due; or the generator's own trouble.
+    Other,
+}
+
+impl ErrorKind {
+    /// What the failure is to who asked.
+    pub const fn class(self) -> FailureClass {
+        use ErrorKind::*;
+        match self {
+            NameNotFound | Refused | Unreachable | ConnectFailed | NoSocket | LoginRefused | TlsRefused => {
+                FailureClass::Refused
+            }
+            Reset | ClosedEarly | TruncatedReply | TlsBroken | TlsHandshake | Io => FailureClass::Aborted,
+            ConnectTimeout | ReplyTimeout | QueueTimeout | MissingReply | ShortReply => FailureClass::Unanswered,
+            AddressNotAvailable | TooManyFiles | OutOfMemory | BadFraming | HeadTooLarge | UnsolicitedReply
+            | UnexpectedStatus | WrongContent | PaddedReply | CorruptedReply | ErrorReply | Check | MissingValue
+            | LostWrite => FailureClass::Other,
+        }
+    }
 }
 
 /// What a request was doing when it failed.

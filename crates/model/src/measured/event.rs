@@ -56,6 +56,11 @@ pub const FAULT_UNDONE: &str = "fault-undone";
 /// Kind of the event that says that a fault was not done, or could not be undone, and why.
 pub const FAULT_REFUSED: &str = "fault-refused";
 
+/// Kind of the event that says that no request of any worker succeeded from its moment on, the last success, for so long
+/// ([`Details::took_ns`]; none: until the run's end), though some failed ([`Details::times`] attempts, the first and the last at
+/// [`Details::first_failed_ns`] and [`Details::last_failed_ns`]).
+pub const OUTAGE: &str = "outage";
+
 /// Kind of the event that says how many of another kind ([`Details::of_kind`], [`Details::times`]) were not kept on their
 /// way to the recording. [`Events`] counts it instead of keeping it.
 pub const EVENTS_LOST: &str = "events-lost";
@@ -158,6 +163,12 @@ pub struct Details {
     /// How long it took, nanoseconds, where it began at its moment and had an end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub took_ns: Option<u64>,
+    /// The first failure in it, nanoseconds since the run's start.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub first_failed_ns: Option<u64>,
+    /// The last failure in it, nanoseconds since the run's start.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_failed_ns: Option<u64>,
     /// How many like events it stands for, where more than one or where their number is what it says.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub times: Option<u64>,
@@ -329,6 +340,8 @@ mod tests {
                 exit_code: numbers.4,
                 call_argument: large.0,
                 times: large.1,
+                first_failed_ns: large.1,
+                last_failed_ns: large.0,
                 port: large.2,
                 left_core: large.3,
                 took_ns: large.4,

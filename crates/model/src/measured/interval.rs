@@ -6,7 +6,7 @@
 
 use crate::LatencySet;
 use crate::entries::Entries;
-use crate::error_kind::{ErrorExample, ErrorKind};
+use crate::error_kind::{ErrorExample, ErrorKind, FailureClass};
 use crate::outcomes::OutcomeCounts;
 use crate::request::IntervalRequests;
 use hdrhistogram::Counter;
@@ -59,6 +59,10 @@ pub struct Counts {
     /// Time the worker could have run and was not given a CPU, nanoseconds (run-queue wait, `schedstat`); 0 where the
     /// kernel does not say.
     pub cpu_wait_ns: u64,
+    /// Attempts at requests beyond the first of each (`--on-error`).
+    pub retries: u64,
+    /// Requests that failed for want of a retry that the budget did not allow (`--retry-budget`).
+    pub retries_denied: u64,
     /// Time by which turns of the worker's loop were late, nanoseconds: it was to wake at a moment and woke later, or a
     /// turn took longer than the CPU time it used; each beyond [`LATE_NS_MIN`]. Whatever stopped it: another process, a
     /// quota, the hypervisor, a signal.
@@ -91,6 +95,8 @@ impl Counts {
         self.cpu_user_ns += other.cpu_user_ns;
         self.cpu_system_ns += other.cpu_system_ns;
         self.cpu_wait_ns += other.cpu_wait_ns;
+        self.retries += other.retries;
+        self.retries_denied += other.retries_denied;
         self.late_ns += other.late_ns;
     }
 
@@ -117,8 +123,15 @@ impl Counts {
             cpu_user_ns: self.cpu_user_ns.saturating_sub(part.cpu_user_ns),
             cpu_system_ns: self.cpu_system_ns.saturating_sub(part.cpu_system_ns),
             cpu_wait_ns: self.cpu_wait_ns.saturating_sub(part.cpu_wait_ns),
+            retries: self.retries.saturating_sub(part.retries),
+            retries_denied: self.retries_denied.saturating_sub(part.retries_denied),
             late_ns: self.late_ns.saturating_sub(part.late_ns),
         }
+    }
+
+    /// Attempts at the requests that were started, first ones and retries.
+    pub fn attempts(&self) -> u64 {
+        self.started.saturating_add(self.retries)
     }
 
     /// Requests that ended.
@@ -140,7 +153,20 @@ impl Counts {
     /// an interval cut in warm-up. Bytes, connections and CPU time are not told apart and are zero here.
     pub fn of_requests(&self) -> Counts {
         let Counts { started, ok, failed, dropped, never_taken_up, warmup, carried_ok, carried_failed, .. } = *self;
-        Counts { started, ok, failed, dropped, never_taken_up, warmup, carried_ok, carried_failed, ..Counts::default() }
+        let Counts { retries, retries_denied, .. } = *self;
+        Counts {
+            started,
+            ok,
+            failed,
+            dropped,
+            never_taken_up,
+            warmup,
+            carried_ok,
+            carried_failed,
+            retries,
+            retries_denied,
+            ..Counts::default()
+        }
     }
 }
 
@@ -195,6 +221,11 @@ impl ErrorCounts {
     /// How many of one kind.
     pub fn of(&self, kind: ErrorKind) -> u64 {
         self.counts[kind.index()]
+    }
+
+    /// How many of the kinds of a class.
+    pub fn of_class(&self, class: FailureClass) -> u64 {
+        self.seen().filter(|(kind, _)| kind.class() == class).map(|(_, count)| count).sum()
     }
 
     /// All together.

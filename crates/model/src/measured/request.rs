@@ -8,7 +8,8 @@
 
 use crate::ErrorKind;
 use crate::limits::{
-    GAPS_KEPT, REQUESTS_FAILED_KEPT, REQUESTS_FULL_TICKS, REQUESTS_KEPT, REQUESTS_SLOWEST_KEPT, TICK_GAPS_KEPT,
+    GAPS_KEPT, OUTAGES_KEPT, REQUESTS_FAILED_KEPT, REQUESTS_FULL_TICKS, REQUESTS_KEPT, REQUESTS_SLOWEST_KEPT,
+    TICK_GAPS_KEPT, TICK_OUTAGES_KEPT,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -185,6 +186,24 @@ impl Gap {
     }
 }
 
+/// A span in which no request of a worker ended well, though some failed or a connection could not be had: from its last
+/// success to its next. Moments are nanoseconds since the run's start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Outage {
+    /// The worker.
+    pub worker: u16,
+    /// The last success before it; 0: there was none.
+    pub from_ns: u64,
+    /// The next success; `None`: there was none up to the end of the interval.
+    pub to_ns: Option<u64>,
+    /// The first failure in it.
+    pub first_failed_ns: u64,
+    /// The last failure in it.
+    pub last_failed_ns: u64,
+    /// Attempts in it that failed: requests, or attempts to connect without one.
+    pub failed: u64,
+}
+
 /// How many gaps are kept of a stretch of a run: enough that a pause of all workers is among them with each one's part.
 pub(crate) fn gaps_of_stretch(gaps: &[Gap]) -> usize {
     let workers = gaps.iter().map(|gap| usize::from(gap.worker) + 1).max().unwrap_or(0);
@@ -202,6 +221,9 @@ pub struct IntervalRequests {
     pub failed: Smallest,
     /// The longest gaps that ended in it.
     pub gaps: Vec<Gap>,
+    /// The longest outages that ended in it, and of each worker the one that had not. On their way to the session only, which
+    /// makes events of what is common to all workers ([`crate::event::OUTAGE`]).
+    pub outages: Vec<Outage>,
 }
 
 /// Which of an interval's sets of requests.
@@ -227,6 +249,7 @@ impl IntervalRequests {
         self.slowest.kept.reserve_exact(REQUESTS_SLOWEST_KEPT);
         self.failed.kept.reserve_exact(REQUESTS_FAILED_KEPT);
         self.gaps.reserve_exact(GAPS_KEPT);
+        self.outages.reserve_exact(OUTAGES_KEPT + 1);
     }
 
     /// Empties it, keeping the memory.
@@ -236,6 +259,7 @@ impl IntervalRequests {
             set.bound = None;
         }
         self.gaps.clear();
+        self.outages.clear();
     }
 
     /// Adds one without asking whether it belongs there: what was kept is read again.
@@ -268,12 +292,27 @@ impl IntervalRequests {
         }
     }
 
+    /// Keeps an outage that has ended, if it is among the longest of its worker.
+    pub fn offer_outage(&mut self, outage: Outage) {
+        if self.outages.len() < OUTAGES_KEPT {
+            return self.outages.push(outage);
+        }
+        let length_ns = |outage: &Outage| outage.to_ns.unwrap_or(u64::MAX).saturating_sub(outage.from_ns);
+        if let Some(shortest) = self.outages.iter_mut().min_by_key(|kept| length_ns(kept))
+            && length_ns(&outage) > length_ns(shortest)
+        {
+            *shortest = outage;
+        }
+    }
+
     /// Takes in what another worker kept of the same tick, or what was kept of a neighbouring one.
     pub fn merge(&mut self, other: &IntervalRequests) {
         self.sampled.merge(REQUESTS_KEPT, &other.sampled);
         self.slowest.merge(REQUESTS_SLOWEST_KEPT, &other.slowest);
         self.failed.merge(REQUESTS_FAILED_KEPT, &other.failed);
         other.gaps.iter().for_each(|gap| self.keep_gap(TICK_GAPS_KEPT, *gap));
+        let room = TICK_OUTAGES_KEPT.saturating_sub(self.outages.len());
+        self.outages.extend(other.outages.iter().take(room));
     }
 
     /// Leaves of a tick so late in a long run only a part: the first [`REQUESTS_FULL_TICKS`] are kept whole, and of later ones
@@ -327,6 +366,17 @@ mod tests {
         }
         even.merge(&odd);
         assert_eq!(keys(&even.sampled), keys(&all.sampled));
+    }
+
+    #[test]
+    fn the_longest_outages_stay_and_one_that_has_not_ended_is_beside_them() {
+        let mut requests = IntervalRequests::default();
+        requests.reserve();
+        let room = requests.outages.capacity();
+        (0..100).for_each(|ms| requests.offer_outage(Outage { to_ns: Some(ms), ..Outage::default() }));
+        requests.outages.push(Outage::default());
+        assert_eq!((requests.outages.len(), requests.outages.capacity()), (OUTAGES_KEPT + 1, room));
+        assert!(requests.outages.iter().all(|outage| outage.to_ns.is_none_or(|ns| ns >= 100 - OUTAGES_KEPT as u64)));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //!
 //! Data only; [`super::fill`] fills them in. A field that is added needs a doc comment: it becomes the schema's text.
 
+use super::effects::Disruption;
 use super::faults::Fault;
 use super::parts::{LoadBeside, PhaseFigures, WithoutWindows};
 use super::remote::Remote;
@@ -94,6 +95,8 @@ pub struct Document<R = Vec<IntervalRow>> {
     pub watched: Option<String>,
     /// The faults of the run, in the order in which they were asked for, and what became of each.
     pub faults: Vec<Fault>,
+    /// What else befell the target: it died and came back, or nothing succeeded for a while.
+    pub disruptions: Vec<Disruption>,
     /// What was read of the host and the processes.
     pub observed: Observed,
     /// What happened, oldest first; of each kind at most as many as a recording keeps.
@@ -195,6 +198,14 @@ pub struct Totals {
     pub failed: u64,
     /// Unfinished: still under way when the run ended.
     pub in_flight_at_end: u64,
+    /// Attempts at the requests that were started: one each, and the retries.
+    pub attempts: u64,
+    /// Attempts beyond the first of a request (`--on-error`).
+    pub retries: u64,
+    /// Requests that failed for want of a retry that the budget did not allow (`--retry-budget`).
+    pub retries_denied: u64,
+    /// Attempts for each request that was started; null: none was.
+    pub amplification: Option<f64>,
     /// Never started.
     pub dropped: u64,
     /// Due before the end of the load, and the generator had not come to them by then; never started.

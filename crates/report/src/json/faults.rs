@@ -1,9 +1,11 @@
 //! The faults of a run, `faults` of the document: what was asked for, and by the run's events what became of each.
 //!
-//! Nothing is judged here: what a fault cost, and when all was as before, is not its to say.
+//! Nothing is judged here: what a fault cost, and when all was as before, is diagnosis' to say ([`super::effects`]).
 
+use super::effects::Effects;
 use model::Event;
 use model::event::{FAULT_BEGAN, FAULT_REFUSED, FAULT_UNDONE};
+use model::finding::Diagnosis;
 use model::recording::Recording;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -31,6 +33,9 @@ pub struct Fault {
     pub undone_at_s: Option<f64>,
     /// What was done, what was undone, and why it was not, a sentence each.
     pub said: Vec<String>,
+    /// What it did to the load, and how long until all was as before.
+    #[serde(flatten)]
+    pub effects: Effects,
 }
 
 /// What became of a fault.
@@ -50,6 +55,16 @@ pub enum FaultState {
 }
 
 impl Fault {
+    /// The same with what each did.
+    pub fn with_effects(recording: &Recording, diagnosis: &Diagnosis) -> Vec<Self> {
+        let mut all = Fault::all_of(recording);
+        for fault in &mut all {
+            let of_it = diagnosis.recoveries.iter().find(|recovery| recovery.fault == Some(fault.number));
+            fault.effects = of_it.map(Effects::of).unwrap_or_default();
+        }
+        all
+    }
+
     /// Those of a recording, in the order in which they were asked for.
     pub fn all_of(recording: &Recording) -> Vec<Self> {
         let faults = recording.plan.faults.iter().zip(1_u32..);
@@ -76,6 +91,7 @@ impl Fault {
                     at_s: began.map(s),
                     took_ms: began.and_then(|event| event.details.took_ns).map(|ns| ns as f64 / 1e6),
                     undone_at_s: undone.map(s),
+                    effects: Effects::default(),
                     said: own().map(|event| event.text.clone()).collect(),
                 }
             })

@@ -4,6 +4,7 @@
 
 use super::SCHEMA;
 use super::document::*;
+use super::effects::Disruption;
 use super::faults::Fault;
 use super::parts::{LoadBeside, PhaseFigures, WithoutWindows};
 use super::remote::Remote;
@@ -81,7 +82,8 @@ impl Document {
             capacity: None,
             import: capsule.import.clone(),
             watched: capsule.watched.clone(),
-            faults: Fault::all_of(recording),
+            faults: Fault::with_effects(recording, diagnosis),
+            disruptions: Disruption::all_of(diagnosis),
             observed: observed(
                 &recording.courses,
                 &recording.snapshots,
@@ -141,6 +143,7 @@ impl Document {
             import: self.import,
             watched: self.watched,
             faults: self.faults,
+            disruptions: self.disruptions,
             observed: self.observed,
             events: self.events,
             events_lost: self.events_lost,
@@ -305,6 +308,10 @@ fn totals(recording: &Recording) -> Totals {
         ok: c.ok,
         failed: c.failed,
         in_flight_at_end: recording.totals.in_flight_at_end,
+        attempts: c.attempts(),
+        retries: c.retries,
+        retries_denied: c.retries_denied,
+        amplification: (c.started > 0).then(|| c.attempts() as f64 / c.started as f64),
         dropped: c.dropped,
         never_taken_up: c.never_taken_up,
         carried_over: c.carried_ok + c.carried_failed,

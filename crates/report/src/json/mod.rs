@@ -5,6 +5,7 @@
 
 mod bpf;
 pub(crate) mod document;
+mod effects;
 mod faults;
 pub(crate) mod fill;
 mod parts;
@@ -13,6 +14,7 @@ pub(crate) mod single;
 pub(crate) mod split;
 
 pub use document::*;
+pub use effects::{Disruption, Effects};
 pub use faults::{Fault, FaultState};
 pub use parts::LoadBeside;
 pub use remote::Remote;

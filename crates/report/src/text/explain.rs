@@ -226,6 +226,9 @@ fn all_limits(plan: &Plan, page: &mut Page) {
     let and_tls = if plan.tls.is_some() { ", TLS handshake included" } else { "" };
     page.row("connect timeout", &format!("{}{and_tls}", duration(plan.timeouts.connect_ns)));
     page.row("reply timeout", &format!("{}, also for a free connection", duration(plan.timeouts.reply_ns)));
+    if !plan.on_error.is_fail_fast() {
+        page.row("when it fails", &plan.on_error.to_string());
+    }
     page.row(
         "reconnect after",
         &format!("{} to {}", duration(plan.reconnect.first_ns), duration(plan.reconnect.max_ns)),

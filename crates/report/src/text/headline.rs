@@ -112,7 +112,22 @@ fn how_much<W: Write>(page: &mut Page<'_, W>, recording: &Recording, quiet: Opti
             second.extend([(Paint::Plain, ", ".to_owned()), (Paint::Warn, format!("{} {what}", grouped(n)))]);
         }
     }
-    page.line(&second)
+    page.line(&second)?;
+    if counts.retries == 0 {
+        return Ok(());
+    }
+    let times = counts.attempts() as f64 / counts.started.max(1) as f64;
+    let denied = match counts.retries_denied {
+        0 => String::new(),
+        n => format!(", {} more were beyond the budget", grouped(n)),
+    };
+    let text = format!(
+        "{} attempts, {} of them retries: {} for each {unit}{denied}",
+        grouped(counts.attempts()),
+        grouped(counts.retries),
+        figure(times)
+    );
+    page.wrapped(INDENT, (Paint::Plain, String::new()), Paint::Warn, &text)
 }
 
 fn how_fast<W: Write>(page: &mut Page<'_, W>, recording: &Recording, quiet: Option<&Quiet>) -> io::Result<()> {

@@ -5,6 +5,7 @@
 //! colour is not also in words.
 
 mod blocks;
+mod disruptions;
 pub mod explain;
 mod failures;
 mod faults;
@@ -133,6 +134,7 @@ fn write_part<W: Write>(
         headline::write(page, recording, diagnosis, options)?;
         latency::phases::write(page, recording)?;
         faults::write(page, recording)?;
+        disruptions::write(page, recording, diagnosis)?;
         segments::write(page, diagnosis)?;
         held::write(page, recording, diagnosis)?;
         latency::table(page, recording)?;

@@ -80,6 +80,10 @@ fields! {
     Think = "think",
     /// What happens when no connection is free.
     OnFull = "on_full",
+    /// What becomes of a request after an attempt at it failed.
+    OnError = "on_error",
+    /// Which share of the requests may be retries.
+    RetryBudget = "retry_budget",
     /// How many may wait for one.
     Queue = "queue",
     /// Workers.

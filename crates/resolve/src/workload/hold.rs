@@ -146,6 +146,7 @@ pub(super) fn refuse_other_paces(s: &Scenario, url: &str) -> Result<(), ResolveE
         (Field::Pipeline, s.pipeline.is_some()),
         (Field::RequestsPerConnection, s.requests_per_connection.is_some()),
         (Field::OnFull, s.on_full.is_some()),
+        (Field::OnError, s.on_error.is_some()),
         (Field::Queue, s.queue_capacity.is_some()),
         (Field::Batch, s.batch.is_some()),
         (Field::ReceiveStamps, s.receive_stamps == Some(true)),

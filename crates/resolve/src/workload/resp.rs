@@ -47,6 +47,7 @@ const MIXED: Field = Field::Own("mix");
 const KEYS_FIELD: Field = Field::Own("keys");
 /// What every key begins with.
 const KEY_PREFIX: Field = Field::Own("key_prefix");
+const VERIFY_WRITES: Field = Field::Own("verify_writes");
 /// Sizes of values.
 const VALUE_SIZE: Field = Field::Own("value_size");
 
@@ -75,7 +76,7 @@ impl Protocol for RespProtocol {
     }
 
     fn fields(&self) -> &'static [Field] {
-        &[MIXED, KEYS_FIELD, KEY_PREFIX, VALUE_SIZE, USER, CONTENT]
+        &[MIXED, KEYS_FIELD, KEY_PREFIX, VALUE_SIZE, VERIFY_WRITES, USER, CONTENT]
     }
 
     fn parse(&self, scheme: &'static Scheme, text: &str) -> Result<Place, String> {
@@ -136,8 +137,12 @@ fn build(resp: &RespAsked, value_seed: u64, asked: &[Asked], of_url: &[u16]) -> 
         let got = format!("{} bytes", key_prefix.len());
         return Err(ResolveError::bad_value(KEY_PREFIX, format!("at most {PREFIX_BYTES_MAX} bytes"), got));
     }
+    let commands = parse_mix(&resp.mix.as_ref().map_or(MIX.into(), Secret::expose_text))?;
+    if resp.verify_writes {
+        refuse_unverifiable(&commands)?;
+    }
     Ok(Resp {
-        commands: parse_mix(&resp.mix.as_ref().map_or(MIX.into(), Secret::expose_text))?,
+        commands,
         keys,
         key_prefix,
         key_distribution: resp.key_distribution.unwrap_or(KeyDistribution::Uniform),
@@ -145,8 +150,27 @@ fn build(resp: &RespAsked, value_seed: u64, asked: &[Asked], of_url: &[u16]) -> 
         content: resp.content.unwrap_or(Content::Text),
         value_seed,
         validate: !resp.no_validate,
+        verify_writes: resp.verify_writes,
         logins: logins(resp, asked, of_url)?,
     })
+}
+
+/// What was written can be looked for only where nothing else takes it away, and something reads it.
+fn refuse_unverifiable(commands: &[RespCommand]) -> Result<(), ResolveError> {
+    let conflict = |with: String, instead: &str| {
+        Err(ResolveError::Conflict { what: VERIFY_WRITES.into(), with: with.into(), instead: instead.into() })
+    };
+    let shape = |command: &RespCommand| command.shown().to_ascii_uppercase();
+    let is = |shapes: &[&str]| commands.iter().any(|command| shapes.contains(&&*shape(command)));
+    let allowed = ["GET {KEY}", "SET {KEY} {VALUE}", "PING"];
+    if let Some(other) = commands.iter().find(|command| !allowed.contains(&&*shape(command))) {
+        let name = other.shown();
+        return conflict(format!("'{name}'"), "what it does to values is not known, use a mix of GET and SET alone");
+    }
+    if !is(&allowed[..1]) || !is(&allowed[1..2]) {
+        return conflict("a mix without both GET and SET".to_owned(), "what is to be looked for is written and read");
+    }
+    Ok(())
 }
 
 /// Bursts have their connections made for them, without a moment for AUTH or SELECT.

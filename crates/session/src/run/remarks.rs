@@ -1,4 +1,4 @@
-//! What is said of a run while it goes: that nobody is there, that somebody is again, that a phase begins.
+//! What is said of a run while it goes: how its samplers fare, that nobody is there, that somebody is again, that a phase begins.
 
 use super::Session;
 use engine::Fleet;
@@ -17,7 +17,23 @@ pub(super) struct Away {
     is_said: bool,
 }
 
+/// Time after which a recording is told anew how the samplers fare, nanoseconds.
+const SAMPLERS_EVERY_NS: u64 = 10_000_000_000;
+
 impl Session<'_> {
+    /// Keeps how the samplers fare, for a recording that is cut off: whoever reads it is to know what was not looked at.
+    pub(super) fn keep_samplers(&mut self, now_ns: u64) {
+        if now_ns < self.samplers_due_ns || self.writer.is_none() {
+            return;
+        }
+        self.samplers_due_ns = now_ns.saturating_add(SAMPLERS_EVERY_NS);
+        let samplers = self.observation.statuses();
+        if samplers != self.recording.samplers {
+            self.append(|writer| writer.keep_samplers(&samplers));
+            self.recording.samplers = samplers;
+        }
+    }
+
     /// Marks the beginning of each phase that a tick has in it, at its own moment.
     pub(super) fn say_if_phase_begins(&mut self, row: &Row) {
         if row.is_drain {

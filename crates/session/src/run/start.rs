@@ -4,6 +4,7 @@ use super::abort::Aborting;
 use super::{EndOfAll, Options, Outcome, RecordTo, RunError, Session, Watch};
 use crate::faults::{Ready, Running, Setup};
 use crate::observation::{Here, Off};
+use crate::outages::Outages;
 use crate::ticks::Ticks;
 use diagnose::history::History;
 use diagnose::split::Joiner;
@@ -159,6 +160,7 @@ impl Prepared {
             observation,
             snapshots: 0,
             ticks,
+            outages: Outages::new(fleet.workers()),
             tallies: Vec::new(),
             last_row: None,
             last_snapshot: None,

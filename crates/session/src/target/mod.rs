@@ -3,10 +3,10 @@
 //! It has a process group of its own, which Ctrl-C on the terminal does not reach, and which is ended whatever comes of the
 //! run: with SIGTERM, and what is left after some seconds with SIGKILL. Where this process is killed itself, `setpriv`
 //! (util-linux), if it is installed, has the kernel tell the command. What it prints goes to a file. Limits on it are a
-//! control group's ([`group`]), journalled and undone. How it is found out that it listens: by connecting to where the load
+//! control group's (`group`), journalled and undone. How it is found out that it listens: by connecting to where the load
 //! goes, or by a line it prints. One that ends while a run goes is an event, and the report's first line; with
-//! [`Spec::restart`] it is started again, at the next tick, and that is an event; so it is by a fault. It may have a network namespace of its own
-//! ([`namespace`]).
+//! [`Spec::restart`] it is started again, at the next tick, and that is an event; so it is by a fault. It may have a network
+//! namespace of its own (`namespace`).
 
 mod group;
 mod life;

@@ -199,6 +199,7 @@ pub fn diagnosis() -> Diagnosis {
         }],
         held: None,
         segments: Vec::new(),
+        recoveries: Vec::new(),
     }
 }
 

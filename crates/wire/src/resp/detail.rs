@@ -45,6 +45,8 @@ details! {
     NilInstead = 33, "nil came where another reply was due";
     /// An array that was not due.
     ArrayInstead = 34, "an array came where another reply was due";
+    /// A value that was acknowledged is gone.
+    LostWrite = 35, "nil came for a key whose SET had been acknowledged before this GET left: the write is lost";
     /// The value's length is not the key's.
     ValueLength = 40, "the value is not as long as the one its key has: another client's, or of a run with other --value-size, --seed or --content (--key-prefix keeps apart, --no-validate accepts any)";
     /// The value's bytes are not the key's.

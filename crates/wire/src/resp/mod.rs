@@ -10,6 +10,7 @@ mod command;
 mod detail;
 mod keys;
 mod reader;
+mod remembered;
 #[cfg(test)]
 mod tests;
 
@@ -27,6 +28,7 @@ use model::limits::ECHO_BYTES_MAX;
 use model::plan::Sizes;
 use model::resp::{COMMANDS_MAX, Login, Outcome, Resp, RespExpect, error_word, reply_code};
 use reader::{Reader, Token};
+use remembered::Remembered;
 use std::sync::Arc;
 
 /// RESP2 for one worker.
@@ -41,6 +43,8 @@ pub struct RespProtocol {
     validate: bool,
     /// The longest request, bytes.
     longest: usize,
+    /// Keys whose write was acknowledged, where they are remembered.
+    remembered: Option<Remembered>,
     /// For each origin: what is said first, and how many replies are due.
     greetings: Vec<(Vec<u8>, u8)>,
 }
@@ -52,6 +56,8 @@ pub struct Drawn {
     pub command: u32,
     /// The key's number; 0 where the command has none.
     pub key: u32,
+    /// Whether the key's value had been acknowledged when this was drawn, where that is remembered.
+    pub is_acknowledged: bool,
 }
 
 /// The state of one connection.
@@ -108,6 +114,7 @@ impl RespProtocol {
             value_seed: plan.value_seed,
             validate: plan.validate,
             longest,
+            remembered: plan.verify_writes.then(|| Remembered::new(plan.keys.max(1))),
             greetings: plan.logins.iter().map(greeting).collect(),
         })
     }
@@ -137,9 +144,22 @@ impl RespProtocol {
                 return;
             }
             (_, RespExpect::Any) => return,
-            (Token::Simple, RespExpect::Ok) if connection.reader.word() == b"OK" => return,
+            (Token::Simple, RespExpect::Ok) if connection.reader.word() == b"OK" => {
+                if let Some(remembered) = &self.remembered
+                    && self.commands[request.command as usize].has_value()
+                {
+                    remembered.acknowledged(request.key);
+                }
+                return;
+            }
             (Token::Simple, RespExpect::Pong) if connection.reader.word() == b"PONG" => return,
             (Token::Integer, RespExpect::Integer) | (Token::Array, RespExpect::Array) => return,
+            (Token::Nil, RespExpect::Value) if request.is_acknowledged => {
+                if let Some(remembered) = &self.remembered {
+                    remembered.forget(request.key);
+                }
+                return connection.fail(ErrorKind::LostWrite, Detail::LostWrite);
+            }
             (Token::Nil, RespExpect::Value) => return connection.outcome = Outcome::Nil,
             (Token::Bulk(length), RespExpect::Value) => {
                 if self.validate {
@@ -223,7 +243,8 @@ impl Protocol for RespProtocol {
     fn next_request(&mut self, _origin: u16, random: u64) -> Drawn {
         let command = self.draw.next(random);
         let key = if self.commands[command as usize].has_key { self.keys.next(mix(random)) } else { 0 };
-        Drawn { command, key }
+        let is_acknowledged = self.remembered.as_ref().is_some_and(|remembered| remembered.has(key));
+        Drawn { command, key, is_acknowledged }
     }
 
     fn entry(&self, request: Drawn) -> u16 {

@@ -35,6 +35,9 @@ pub struct RespArgs {
     /// Take any value: by default one that is not its key's (made from key, --seed and --content) is a failure
     #[arg(long, env = "PLIMSOLL_NO_VALIDATE", value_parser = BoolishValueParser::new())]
     pub no_validate: bool,
+    /// Remember which keys' SET was acknowledged: a GET that leaves after it and finds nothing is a failure, lost-write. Takes a bit for each of --keys, each worker knows its own; the mix has GET and SET alone
+    #[arg(long, env = "PLIMSOLL_VERIFY_WRITES", value_parser = BoolishValueParser::new())]
+    pub verify_writes: bool,
 }
 
 /// See the file's head. Who logs in is said as for HTTP, of what values are made as for echo.
@@ -51,6 +54,7 @@ fn asked(args: &LoadArgs) -> What {
         value_sizes: resp.value_size.clone(),
         content: args.protocols.echo.content.map(Into::into),
         no_validate: resp.no_validate,
+        verify_writes: resp.verify_writes,
         user: args.protocols.http.user.as_deref().map(Secret::from),
     })
 }

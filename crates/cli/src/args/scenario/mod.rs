@@ -65,6 +65,8 @@ pub fn scenario_of(args: &LoadArgs) -> Result<Scenario, Failure> {
         burst_pause_ns: pace.burst_pause,
         think: pace.think,
         on_full: pace.on_full.map(Into::into),
+        on_error: pace.on_error,
+        retry_budget: pace.retry_budget,
         queue_capacity: pace.queue,
         threads: machine.threads,
         pin: machine.pin.as_ref().map(|list| list.0.clone()).unwrap_or_default(),

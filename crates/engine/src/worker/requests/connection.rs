@@ -32,6 +32,8 @@ pub struct InFlight<R> {
     pub received: u32,
     /// Where it ends in all that the connection was given to send, bytes.
     pub ends_at: u64,
+    /// Attempts at it that have failed.
+    pub failed: u32,
     /// Its moments.
     pub stamps: Stamps,
 }
@@ -161,6 +163,8 @@ pub struct Connection<C, R> {
     pub waiting: u16,
     /// Closed pace: since when.
     pub waiting_since_ns: u64,
+    /// Closed pace: the first of the requests that are to be tried again as soon as it is there.
+    pub retry: u32,
     /// When the connect began.
     pub connect_ns: u64,
     /// When TCP was there, where a TLS handshake follows.
@@ -210,6 +214,7 @@ impl<C, R> Connection<C, R> {
             length: 0,
             received: 0,
             ends_at: 0,
+            failed: 0,
             stamps,
         });
     }
@@ -217,6 +222,12 @@ impl<C, R> Connection<C, R> {
     /// A request leaves, as the last of what the connection was given; `length`: bytes.
     #[inline]
     pub fn push(&mut self, request: R, length: u64, stamps: Stamps) {
+        self.push_again(request, length, stamps, 0);
+    }
+
+    /// The same of one of which so many attempts have failed.
+    #[inline]
+    pub fn push_again(&mut self, request: R, length: u64, stamps: Stamps, failed: u32) {
         self.given += length;
         self.outstanding.push(InFlight {
             request,
@@ -224,6 +235,7 @@ impl<C, R> Connection<C, R> {
             length: length.min(u64::from(u32::MAX)) as u32,
             received: 0,
             ends_at: self.given,
+            failed,
             stamps,
         });
         self.sent = self.sent.wrapping_add(1);
@@ -242,7 +254,7 @@ mod tests {
     use super::*;
 
     fn request(number: u32) -> InFlight<u32> {
-        InFlight { request: number, number, length: 0, received: 0, ends_at: 0, stamps: Stamps::default() }
+        InFlight { request: number, number, length: 0, received: 0, ends_at: 0, failed: 0, stamps: Stamps::default() }
     }
 
     #[test]

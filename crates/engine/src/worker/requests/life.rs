@@ -2,6 +2,7 @@
 
 use super::connection::{InFlight, State};
 use super::network::Why;
+use super::retries::NONE;
 use super::seen::Seen;
 use super::{Pending, Worker};
 use crate::driver::{Driver, Slot, send_request};
@@ -177,12 +178,21 @@ impl<P: Protocol<Transport = Stream>, D: Driver> Worker<P, D> {
         failure: Option<Failure>,
         at_ns: u64,
     ) {
-        let seen = Seen::of(&self.driver, &self.protocol, &self.connections, &self.origins, slot, request, status);
         self.ledger.status(&request.stamps, status);
         match failure {
-            None => self.ledger.succeeded(&request.stamps, at_ns, &seen),
+            None => {
+                let seen =
+                    Seen::of(&self.driver, &self.protocol, &self.connections, &self.origins, slot, request, status);
+                self.ledger.succeeded(&request.stamps, at_ns, &seen);
+            }
             Some(Failure { kind, detail }) => {
                 let why = Why::failure(Failure { kind, detail }, Phase::Reply);
+                if self.retries.is_on() && self.try_again(slot, request, why, at_ns) {
+                    self.connections[slot as usize].before_ns = at_ns.saturating_sub(request.stamps.sent_ns);
+                    return;
+                }
+                let seen =
+                    Seen::of(&self.driver, &self.protocol, &self.connections, &self.origins, slot, request, status);
                 let example = Self::example(why, self.connections[slot as usize].origin, at_ns);
                 self.ledger.failed(&request.stamps, example, &seen);
             }
@@ -197,6 +207,9 @@ impl<P: Protocol<Transport = Stream>, D: Driver> Worker<P, D> {
         let connection = &mut self.connections[slot as usize];
         let origin = connection.origin;
         let Some(request) = connection.outstanding.pop() else { return };
+        if self.retries.is_on() && self.try_again(slot, &request, why, at_ns) {
+            return;
+        }
         let seen = Seen::of(&self.driver, &self.protocol, &self.connections, &self.origins, slot, &request, 0);
         self.ledger.failed(&request.stamps, Self::example(why, origin, at_ns), &seen);
     }
@@ -208,6 +221,7 @@ impl<P: Protocol<Transport = Stream>, D: Driver> Worker<P, D> {
 
     /// `count` places on an open connection can take a request each.
     pub(super) fn places_are_free(&mut self, slot: Slot, count: u16, at_ns: u64) {
+        let count = self.without_held_back(count);
         if self.is_open_pace {
             for _ in 0..count {
                 self.take_from_queue(slot);
@@ -228,8 +242,15 @@ impl<P: Protocol<Transport = Stream>, D: Driver> Worker<P, D> {
         }
     }
 
+    /// Of so many users whose request has ended those that are free: the others' is to be tried again.
+    #[inline]
+    fn without_held_back(&mut self, count: u16) -> u16 {
+        if self.held_back == 0 { count } else { count.saturating_sub(std::mem::take(&mut self.held_back)) }
+    }
+
     /// Closed pace: users begin to think before their next request; without think time they are due at once.
     pub(super) fn users_think(&mut self, slot: Slot, count: u16, from_ns: u64) {
+        let count = self.without_held_back(count);
         if self.is_open_pace || self.ledger.is_load_over() {
             return;
         }
@@ -266,8 +287,12 @@ impl<P: Protocol<Transport = Stream>, D: Driver> Worker<P, D> {
 
     /// Closed pace: the connection is there, users that waited for it send.
     pub(super) fn waiting_users_start(&mut self, slot: Slot, now_ns: u64) {
+        if self.retries.len() > 0 {
+            self.due_retries_start(slot, now_ns);
+        }
         let connection = &mut self.connections[slot as usize];
-        let (waiting, since_ns) = (connection.waiting, connection.waiting_since_ns);
+        // Whoever looked out for the target may be there before the next attempt of these was due.
+        let (waiting, since_ns) = (connection.waiting, connection.waiting_since_ns.min(now_ns));
         let room = connection.limit.saturating_sub(connection.sent).min(u32::from(waiting)) as u16;
         connection.waiting -= room;
         self.gather(room);
@@ -283,6 +308,12 @@ impl<P: Protocol<Transport = Stream>, D: Driver> Worker<P, D> {
 
     /// Closed pace: users that waited for a connection that cannot be had: their requests have failed.
     pub(super) fn waiting_users_fail(&mut self, slot: Slot, why: Why, now_ns: u64) {
+        if self.retries.is_on() {
+            self.due_retries_fail(slot, why, now_ns);
+            if self.retries.waits() {
+                return;
+            }
+        }
         let connection = &mut self.connections[slot as usize];
         let (waiting, since_ns, origin) = (connection.waiting, connection.waiting_since_ns, connection.origin);
         for _ in 0..waiting {
@@ -290,7 +321,10 @@ impl<P: Protocol<Transport = Stream>, D: Driver> Worker<P, D> {
                 break;
             }
             self.count_started(since_ns);
-            self.fail_unsent(origin, since_ns, why, now_ns);
+            let pending = Pending { intended_ns: since_ns, ready_ns: since_ns, retry: NONE };
+            if !self.first_attempt_failed(slot, pending, origin, why, now_ns) {
+                self.connections[slot as usize].waiting -= 1;
+            }
         }
     }
 
@@ -344,7 +378,7 @@ impl<P: Protocol<Transport = Stream>, D: Driver> Worker<P, D> {
             self.ledger.dropped(intended_ns);
         } else {
             self.count_started(intended_ns);
-            self.origins[origin].pending.push_back(Pending { intended_ns, ready_ns: now_ns });
+            self.origins[origin].pending.push_back(Pending { intended_ns, ready_ns: now_ns, retry: NONE });
             self.ledger.enqueued();
         }
     }
@@ -381,7 +415,7 @@ impl<P: Protocol<Transport = Stream>, D: Driver> Worker<P, D> {
     }
 
     /// Open pace: a connection of the origin that can take a request. Places of closed connections are void.
-    fn take_free(&mut self, origin: usize) -> Option<Slot> {
+    pub(super) fn take_free(&mut self, origin: usize) -> Option<Slot> {
         while let Some((slot, life)) = self.origins[origin].free.pop_front() {
             let connection = &self.connections[slot as usize];
             let wanted = if self.handshake_only { State::Down } else { State::Open };
@@ -404,6 +438,9 @@ impl<P: Protocol<Transport = Stream>, D: Driver> Worker<P, D> {
             Some(pending) => {
                 self.ledger.dequeued();
                 let now_ns = self.driver.now_ns();
+                if pending.retry != NONE {
+                    return self.send_again(slot, pending.retry, now_ns);
+                }
                 self.take_up(slot, pending.intended_ns, pending.ready_ns, now_ns);
             }
             None => self.origins[origin].free.push_back((slot, life)),
@@ -412,6 +449,9 @@ impl<P: Protocol<Transport = Stream>, D: Driver> Worker<P, D> {
 
     /// Open pace: requests that have waited for a connection as long as for a reply have failed.
     pub(super) fn expire_queued(&mut self, now_ns: u64) {
+        if self.retries.waits() {
+            return;
+        }
         for origin in 0..self.origins.len() {
             while let Some(pending) = self.origins[origin].pending.front().copied() {
                 if pending.ready_ns.saturating_add(self.reply_timeout_ns) > now_ns {
@@ -421,6 +461,7 @@ impl<P: Protocol<Transport = Stream>, D: Driver> Worker<P, D> {
                 self.ledger.dequeued();
                 let at_ns = pending.ready_ns.saturating_add(self.reply_timeout_ns);
                 let why = Why::kind(ErrorKind::QueueTimeout, Phase::Queue);
+                self.forget_retry(pending.retry);
                 self.fail_unsent(origin as u16, pending.intended_ns, why, at_ns);
             }
         }
@@ -428,9 +469,15 @@ impl<P: Protocol<Transport = Stream>, D: Driver> Worker<P, D> {
 
     /// Open pace: the oldest waiting request of an origin that cannot be connected to has failed.
     pub(super) fn fail_one_queued(&mut self, origin: u16, why: Why, now_ns: u64) {
+        if self.retries.waits() {
+            return;
+        }
         if let Some(pending) = self.origins[usize::from(origin)].pending.pop_front() {
             self.ledger.dequeued();
-            self.fail_unsent(origin, pending.intended_ns, why, now_ns);
+            if pending.retry != NONE {
+                return self.retry_failed_unsent(pending.retry, why, now_ns);
+            }
+            self.first_attempt_failed(0, pending, origin, why, now_ns);
         }
     }
 }

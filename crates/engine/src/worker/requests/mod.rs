@@ -12,6 +12,7 @@ mod gathered;
 mod handshakes;
 mod life;
 mod network;
+mod retries;
 mod seen;
 
 use super::Work;
@@ -29,6 +30,7 @@ use model::plan::{OnFull, Pace, Plan, Think};
 use network::Why;
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
+use retries::Retries;
 use seen::Seen;
 use std::collections::VecDeque;
 use wire::{Protocol, Stream};
@@ -47,6 +49,8 @@ const CONNECTING_MAX: u64 = 256;
 struct Pending {
     intended_ns: u64,
     ready_ns: u64,
+    /// The place of what is known of earlier attempts; [`retries::NONE`]: there was none.
+    retry: u32,
 }
 
 /// What a worker keeps for each origin.
@@ -95,6 +99,10 @@ pub struct Worker<P: Protocol<Transport = Stream>, D: Driver> {
     reply_timeout_ns: u64,
     backoff_first_ns: u64,
     backoff_max_ns: u64,
+    /// Whether one connection of this worker tries again soon while there is none: see `network`.
+    looks_out: bool,
+    /// Until when its attempts are of the lookout alone.
+    lookout_until_ns: u64,
     wake: Wake,
     stamped_by_kernel: bool,
     /// Closed pace: a reply's stamp serves as the moment of the request that follows it. Each read is stamped; or replies
@@ -108,8 +116,9 @@ pub struct Worker<P: Protocol<Transport = Stream>, D: Driver> {
 
     /// When the load ends at the latest.
     load_end_ns: u64,
-    /// Measured requests this worker may still start.
+    /// Measured requests this worker may still start, and could at first.
     quota: u64,
+    quota_at_first: u64,
     ends_by_count: bool,
     /// The first connection whose first connect has not begun.
     unmade: Slot,
@@ -119,6 +128,10 @@ pub struct Worker<P: Protocol<Transport = Stream>, D: Driver> {
     wakes_ns: u64,
     /// What the protocol has written and is sent together.
     gathered: Gathered,
+    /// Requests between two attempts.
+    retries: Retries<P::Request>,
+    /// Closed pace: users of the connection at hand whose request has failed and is to be tried again: they are not free.
+    held_back: u16,
 }
 
 impl<P: Protocol<Transport = Stream>, D: Driver> Worker<P, D> {
@@ -158,6 +171,7 @@ impl<P: Protocol<Transport = Stream>, D: Driver> Worker<P, D> {
             failures: 0,
             waiting: 0,
             waiting_since_ns: 0,
+            retry: retries::NONE,
             connect_ns: 0,
             tcp_ns: 0,
             deadline_ns: u64::MAX,
@@ -168,9 +182,10 @@ impl<P: Protocol<Transport = Stream>, D: Driver> Worker<P, D> {
         });
         let think = if let Pace::Closed { think } = plan.pace { think } else { Think::None };
         let timers_each = 3 + if think == Think::None { 0 } else { usize::from(plan.pipeline) };
+        let retries = Retries::new(plan, share.slots.len(), schedule.is_some());
         Worker {
             connections: connections.collect(),
-            timers: Timers::with_capacity(share.slots.len() * timers_each + 16),
+            timers: Timers::with_capacity(share.slots.len() * timers_each + retries.room() + 16),
             origins,
             driver,
             protocol,
@@ -189,6 +204,8 @@ impl<P: Protocol<Transport = Stream>, D: Driver> Worker<P, D> {
             reply_timeout_ns: plan.timeouts.reply_ns,
             backoff_first_ns: plan.reconnect.first_ns,
             backoff_max_ns: plan.reconnect.max_ns,
+            looks_out: share.worker == 0 && !handshake_only,
+            lookout_until_ns: 0,
             wake: plan.batch.map_or(Wake::First, |b| Wake::Batch { completions: b.completions, delay_ns: b.delay_ns }),
             stamped_by_kernel: plan.receive_stamps,
             reply_stamps_serve: (D::STAMPS_EACH_READ || plan.batch.is_some()) && !plan.receive_stamps,
@@ -196,11 +213,14 @@ impl<P: Protocol<Transport = Stream>, D: Driver> Worker<P, D> {
             tickets_come: None,
             load_end_ns: plan.planned_ns().unwrap_or(u64::MAX),
             quota: share.requests.unwrap_or(u64::MAX),
+            quota_at_first: share.requests.unwrap_or(u64::MAX),
             ends_by_count: share.requests.is_some(),
             unmade: 0,
             connecting: 0,
             wakes_ns: u64::MAX,
             gathered,
+            retries,
+            held_back: 0,
         }
     }
 
@@ -313,6 +333,7 @@ impl<P: Protocol<Transport = Stream>, D: Driver> Worker<P, D> {
             }
             Timer::Deadline => self.on_deadline(slot, due_ns, now_ns),
             // A loop that wakes late must not start what is due after the end.
+            Timer::Retry => self.retry_is_due(slot, now_ns),
             Timer::Think if due_ns < self.load_end_ns => self.user_is_due(slot, due_ns, now_ns),
             Timer::Think => {}
         }
@@ -350,6 +371,7 @@ impl<P: Protocol<Transport = Stream>, D: Driver> Worker<P, D> {
         }
         let nothing_waits = self.ledger.queued() == 0 || self.protocol.is_used_up();
         let nothing_to_start = self.quota == 0 || self.protocol.is_used_up();
+        let nothing_waits = nothing_waits && (self.retries.len() == 0 || self.protocol.is_used_up());
         let all_is_done = nothing_to_start && nothing_waits && self.ledger.in_flight() == 0;
         if now_ns >= self.load_end_ns || all_is_done {
             self.stop_load(now_ns);
@@ -471,10 +493,11 @@ impl<P: Protocol<Transport = Stream>, D: Driver> Work for Worker<P, D> {
         }
         for (origin, number) in self.origins.iter().zip(0..) {
             let known = Request { origin: number, ..Request::default() };
-            for pending in &origin.pending {
+            for pending in origin.pending.iter().filter(|pending| pending.retry == retries::NONE) {
                 self.ledger.unfinished_unsent(pending.intended_ns, pending.ready_ns, now_ns, &known);
             }
         }
+        self.retries_are_unfinished(now_ns);
         let tallies = self.connections.iter().map(Connection::tally_at_end).collect();
         let Worker { mut driver, ledger, .. } = *self;
         ledger.finish(&mut driver, None, tallies);

@@ -7,6 +7,7 @@ use crate::errors::kind_of_errno;
 use crate::ledger::Ledger;
 use crate::timers::Timer;
 use model::error_kind::{ErrorKind, Phase};
+use model::limits::LOOKOUT_NS;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use wire::tls::Fault;
@@ -14,6 +15,9 @@ use wire::{Failure, Progress, Protocol, Stream};
 
 /// What tells the randomness of greetings from that of requests.
 const GREETING_SEED: u64 = 0x6772_6565_7469_6e67;
+
+/// The connection that looks out for a target that is gone.
+const LOOKOUT: Slot = 0;
 
 /// Why a connection could not be had, as facts.
 #[derive(Debug, Clone, Copy)]
@@ -143,6 +147,9 @@ impl<P: Protocol<Transport = Stream>, D: Driver> Worker<P, D> {
     /// A connect failed: by the kernel's word, by TLS's, or by our deadline.
     pub(super) fn on_connect_failed(&mut self, slot: Slot, why: Why) {
         let now_ns = self.driver.now_ns();
+        if slot == LOOKOUT && now_ns < self.lookout_until_ns {
+            return self.look_out(now_ns);
+        }
         let connection = &mut self.connections[slot as usize];
         let origin = connection.origin;
         let addresses = self.origins[usize::from(origin)].addresses.1;
@@ -279,7 +286,7 @@ impl<P: Protocol<Transport = Stream>, D: Driver> Worker<P, D> {
         self.set_deadline(slot, u64::MAX);
         self.users_think(slot, ended, at_ns);
         if failures == 0 {
-            if !self.ledger.is_load_over() && (self.quota > 0 || self.ledger.queued() > 0) {
+            if !self.ledger.is_load_over() && (self.quota > 0 || self.ledger.queued() > 0 || self.retries.len() > 0) {
                 let now_ns = self.driver.now_ns();
                 self.connect(slot, now_ns);
             }
@@ -295,11 +302,30 @@ impl<P: Protocol<Transport = Stream>, D: Driver> Worker<P, D> {
         let doublings = rounds.saturating_sub(1).min(32);
         let wait_ns = self.backoff_first_ns.saturating_mul(1 << doublings).min(self.backoff_max_ns);
         let at_ns = now_ns.saturating_add(wait_ns);
-        if connection.waiting > 0 {
+        if connection.waiting > 0 && !self.retries.waits() {
             // Their requests have just failed; the next ones are due when there is another attempt.
             connection.waiting_since_ns = connection.waiting_since_ns.max(at_ns);
         }
+        // Where nothing is left, nobody would know when the target is back but to within the backoff.
+        let is_lookout = slot == LOOKOUT && self.looks_out && self.ledger.open() == 0 && self.ledger.last_end_ns() > 0;
+        if slot == LOOKOUT {
+            self.lookout_until_ns = if is_lookout { at_ns } else { 0 };
+        }
+        let at_ns = if is_lookout { at_ns.min(now_ns.saturating_add(LOOKOUT_NS)) } else { at_ns };
         self.timers.push(at_ns, slot, Timer::Connect);
+    }
+
+    /// The connection that looks out for the target was refused before it was due to try for its users: their requests do not
+    /// fail by it, and it counts as no attempt of theirs.
+    #[cold]
+    fn look_out(&mut self, now_ns: u64) {
+        let connection = &mut self.connections[LOOKOUT as usize];
+        connection.state = State::Down;
+        connection.address_turn = connection.address_turn.wrapping_add(1);
+        self.connecting -= 1;
+        self.set_deadline(LOOKOUT, u64::MAX);
+        let at_ns = self.lookout_until_ns.min(now_ns.saturating_add(LOOKOUT_NS));
+        self.timers.push(at_ns, LOOKOUT, Timer::Connect);
     }
 
     /// Sets when the connection will have taken too long.

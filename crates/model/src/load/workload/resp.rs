@@ -77,6 +77,8 @@ pub struct RespAsked {
     pub content: Option<Content>,
     /// Values are not compared.
     pub no_validate: bool,
+    /// A value whose write was acknowledged must be there when it is read.
+    pub verify_writes: bool,
     /// `user:password` for AUTH.
     pub user: Option<Secret>,
 }
@@ -100,6 +102,9 @@ pub struct Resp {
     pub value_seed: u64,
     /// Whether values that come back must be the ones their keys have.
     pub validate: bool,
+    /// Whether a value whose write was acknowledged must be there when it is read. Takes a bit for each key.
+    #[serde(default)]
+    pub verify_writes: bool,
     /// What is said first on a connection, for each origin.
     pub logins: Vec<Login>,
 }

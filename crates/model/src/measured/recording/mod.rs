@@ -16,7 +16,7 @@ pub use timeline::Timeline;
 pub use together::{LoadOfRun, LoadRole, Together};
 
 use crate::courses::RunCourses;
-use crate::error_kind::{ErrorExample, ErrorKind};
+use crate::error_kind::{ErrorExample, ErrorKind, FailureClass};
 use crate::event::{Event, Events};
 use crate::integrity::Integrity;
 use crate::interval::{Counts, Gauges, Interval};
@@ -297,6 +297,13 @@ pub struct Row {
     pub failed_p50_ns: Option<u64>,
     /// See `failed_p50_ns`.
     pub failed_p99_ns: Option<u64>,
+    /// Of the failed requests those that got no connection, whose connection was cut, and that got no answer in time
+    /// ([`crate::error_kind::FailureClass`]).
+    pub failed_refused: u64,
+    /// See `failed_refused`.
+    pub failed_aborted: u64,
+    /// See `failed_refused`.
+    pub failed_unanswered: u64,
     /// Sum of the response times of successes, nanoseconds: for Little's law.
     pub response_sum_ns: u64,
     /// CPU share of the busiest worker in the row, 0..=1.
@@ -404,6 +411,9 @@ impl Row {
             lag_p99_ns: quantile(Kind::Lag, 0.99).map(|figure| figure.ns),
             failed_p50_ns: quantile(Kind::Failed, 0.50).map(|figure| figure.ns),
             failed_p99_ns: quantile(Kind::Failed, 0.99).map(|figure| figure.ns),
+            failed_refused: sum.errors.of_class(FailureClass::Refused),
+            failed_aborted: sum.errors.of_class(FailureClass::Aborted),
+            failed_unanswered: sum.errors.of_class(FailureClass::Unanswered),
             response_sum_ns: if response.is_empty() { 0 } else { (response.mean() * response.len() as f64) as u64 },
             worker_busy_max: shares.busy,
             worker_wait_max: shares.wait,
@@ -427,6 +437,9 @@ impl Row {
         self.lag_p99_ns = self.lag_p99_ns.max(later.lag_p99_ns);
         self.failed_p50_ns = self.failed_p50_ns.max(later.failed_p50_ns);
         self.failed_p99_ns = self.failed_p99_ns.max(later.failed_p99_ns);
+        self.failed_refused = self.failed_refused.saturating_add(later.failed_refused);
+        self.failed_aborted = self.failed_aborted.saturating_add(later.failed_aborted);
+        self.failed_unanswered = self.failed_unanswered.saturating_add(later.failed_unanswered);
         self.is_drain &= later.is_drain;
         self.response_sum_ns = self.response_sum_ns.saturating_add(later.response_sum_ns);
         self.worker_busy_max = self.worker_busy_max.max(later.worker_busy_max);
