@@ -21,6 +21,7 @@ mod requests;
 mod rows;
 mod schema;
 mod sums;
+mod times;
 mod writer;
 
 pub use error::StoreError;

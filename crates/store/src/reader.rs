@@ -144,9 +144,21 @@ impl Reader {
     /// # Errors
     /// As [`Reader::load`].
     pub fn load_with_history(&self) -> Result<(Recording, History), StoreError> {
+        self.load_with_history_and(|_| ())
+    }
+
+    /// The same, every snapshot that is in the file being shown to `each` on the way, as [`Reader::load_with`] does.
+    ///
+    /// # Errors
+    /// As [`Reader::load`].
+    pub fn load_with_history_and(
+        &self,
+        mut each: impl FnMut(&Snapshot),
+    ) -> Result<(Recording, History), StoreError> {
         let (older, newer) = (Cell::new(0), RefCell::new(History::default()));
         let recording = self.load_each(
             &mut |number, snapshot| {
+                each(snapshot);
                 if number >= older.get() {
                     newer.borrow_mut().push(snapshot);
                 }

@@ -13,6 +13,7 @@ mod drop;
 mod explain;
 mod fault;
 mod flame;
+mod html;
 mod import;
 mod interrupt;
 mod load;

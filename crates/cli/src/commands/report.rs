@@ -5,11 +5,13 @@
 //! run. Of a damaged recording what is left is shown, and first what is not.
 
 use super::flame;
+use super::html::{self, Read};
 use super::output::intervals::{Csv, What, refuse_with_json};
 use super::output::{results, terminal, timeline};
 use crate::args::runs::ReportArgs;
 use crate::exit::{Exit, Failure};
 use model::plain::plain;
+use report::html::course::Course;
 use report::timeline::Timeline;
 use std::io::Write;
 use store::Reader;
@@ -21,14 +23,18 @@ pub fn run(args: &ReportArgs) -> Result<Exit, Failure> {
     let folder = || args.folder.clone().map_or_else(store::default_folder, Ok);
     let path = store::find(folder, &args.run)?;
     let reader = Reader::open(&path)?;
-    let (mut recording, history) = reader.load_with_history()?;
+    let mut course = Course::default();
+    let (mut recording, history) = match args.html {
+        Some(_) => reader.load_with_history_and(|snapshot| course.push(snapshot))?,
+        None => reader.load_with_history()?,
+    };
     // One that was made with --record-secrets, or before secrets were hidden, has them still.
     recording.plan = model::hide::plan(&recording.plan);
     let diagnosis = diagnose::diagnose_with(&recording, &history);
     let exit = if args.exit_status { results::exit_of_recorded(&recording, &diagnosis) } else { Exit::Fine };
     let has_place_for_damage = args.flame.is_none()
         && args.timeline.is_none()
-        && ((args.csv.is_none() && args.requests.is_none()) || args.json);
+        && ((args.csv.is_none() && args.requests.is_none()) || args.json || args.html.is_some());
     if let Some(damage) = report::damage::sentence(&recording.integrity).filter(|_| !has_place_for_damage) {
         // Nothing is left to do where stderr is closed.
         let _ = writeln!(std::io::stderr(), "plimsoll: warning: {}", plain(&damage));
@@ -53,9 +59,13 @@ pub fn run(args: &ReportArgs) -> Result<Exit, Failure> {
     if let Some(file) = &args.requests {
         Csv::open(file, What::Requests)?.write_with(|mut out| report::csv::requests::write(&mut out, &recording))?;
     }
+    if let Some(to) = &args.html {
+        let read = Read { reader: &reader, path: &path, recording: &recording, diagnosis: &diagnosis, course };
+        html::run(read, to)?;
+    }
     if args.json {
         results::json_of(&reader, &recording, &diagnosis, &path)?;
-    } else if args.csv.is_none() && args.requests.is_none() {
+    } else if args.csv.is_none() && args.requests.is_none() && args.html.is_none() {
         let show = if args.all { results::text_with_all } else { results::text };
         show(&recording, &diagnosis, Some(&path), args.no_color)?;
         if let Some(reason) = reader.partial_reason()? {

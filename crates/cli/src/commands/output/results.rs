@@ -122,6 +122,6 @@ pub fn command_for(path: &Path) -> String {
 }
 
 /// The protocol's words for an error's detail.
-fn words_of(recording: &Recording, example: &ErrorExample) -> Option<Cow<'static, str>> {
+pub fn words_of(recording: &Recording, example: &ErrorExample) -> Option<Cow<'static, str>> {
     if example.detail == 0 { None } else { wire::words(&recording.plan.workload, example.detail) }
 }
