@@ -9,6 +9,8 @@ const AXIS_WIDTH = 62;
 const FONT = "11px system-ui, sans-serif";
 const STEPS_S = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200];
 
+const POWERS_OF_TWO = Array.from({ length: 50 }, (_, power) => 2 ** power);
+
 export interface Item { name: string; colour: () => string; dash: number[]; mark?: "square" }
 
 /** A list of lines with what each is under the cursor. */
@@ -73,6 +75,8 @@ export function upright(unit: Unit, log: boolean): uPlot.Axis {
     ticks: { show: false },
     space: 26,
     values: (_u, splits) => splits.map((value) => (value == null ? "" : short(unit, value))),
+    ...(unit === "bytes" ? { incrs: POWERS_OF_TWO } : {}),
+    filter: (_u, splits) => splits,
     ...(log ? { splits: (_u: uPlot, _axis: number, min: number, max: number) => decades(min, max) } : {}),
   };
 }
@@ -165,10 +169,12 @@ export function mark(u: uPlot, marks: Mark[], named: boolean): void {
   ctx.restore();
 }
 
+/** Dashes tell lines apart where colours do not. */
+const DASHES: number[][] = [[], [7, 3], [2, 2], [10, 3, 2, 3], [4, 4], [12, 4], [1, 3], [6, 2, 1, 2]];
+
 /** Lines of a chart in their order: what failed and what was asked for look the same in every one. */
 export function style(role: "plain" | "asked" | "bad", place: number): { colour: () => string; dash: number[] } {
-  const dashes: number[][] = [[], [7, 3], [2, 2], [10, 3, 2, 3], [4, 4], [12, 4], [1, 3], [6, 2, 1, 2]];
-  const dash = dashes[place % dashes.length] ?? [];
+  const dash = DASHES[place % DASHES.length] ?? [];
   if (role === "bad") return { colour: () => theme().bad, dash: place === 0 ? [] : [3, 2] };
   if (role === "asked") return { colour: () => theme().asked, dash: [4, 4] };
   return { colour: () => theme().lines[place % 8] ?? theme().text, dash };

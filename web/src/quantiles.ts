@@ -62,6 +62,8 @@ export function drawQuantiles(figure: HTMLElement, data: Data): void {
         grid: { stroke: () => theme().grid, width: 1 },
         ticks: { stroke: () => theme().grid, size: 4 },
         splits: () => [1, 2, 10, 100, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9].filter((x) => x <= Math.max(most, 10)),
+        filter: (_u, splits) => splits,
+        space: 30,
         values: (_u, splits) => splits.map((x) => (x === 2 ? "50 %" : quantile(x))),
       },
       upright("ns", true),

@@ -32,9 +32,6 @@ export function theme(): Theme {
   };
 }
 
-/** Dashes tell lines apart where colours do not. */
-export const DASHES: number[][] = [[], [7, 3], [2, 2], [10, 3, 2, 3], [4, 4], [12, 4], [1, 3], [6, 2, 1, 2]];
-
 /** Calls back when colours have changed. */
 export function onTheme(changed: () => void): void {
   for (const query of ["(prefers-color-scheme: dark)", "print"]) {

@@ -14,7 +14,7 @@ interface Drawn {
   times: number[];
   texts: (at: number | null) => string[];
   names: string[];
-  means: (stretch: Stretch) => (string)[];
+  means: (stretch: Stretch) => string[];
 }
 
 /** All charts over time. */
@@ -53,7 +53,7 @@ export class Course {
     };
     const texts = (at: number | null) => columns.map((values) => said(chart.unit, at == null ? null : values[at]));
     const means = (stretch: Stretch) => columns.map((values) => said(chart.unit, mean(times, values, stretch)));
-    this.draw(figure, options, [times, ...drawable], { legend, times, texts, means, names: items.map((item) => item.name) }, chart.id === "throughput", 150);
+    this.draw(figure, options, [times, ...drawable], { legend, times, texts, means, names: items.map((item) => item.name) }, false, 150);
   }
 
   /** Draws the map of response times. */
@@ -180,7 +180,7 @@ export class Course {
       return first >= 0 && last >= first ? row(first, last) : ["0", "–", "–"];
     };
     const texts = (at: number | null) => (at == null ? ["", "", ""] : row(at, at));
-    this.draw(figure, options, [times, times.map(() => least)], { legend, times, texts, means: within, names }, false, 240);
+    this.draw(figure, options, [times, times.map(() => least)], { legend, times, texts, means: within, names }, true, 240);
   }
 
   private length(): number {

@@ -133,19 +133,6 @@ pub fn of_load(recording: &Recording, rows: &[Row]) -> Vec<Chart> {
     let is_whole = |row: &Row| !row.is_drain && 4 * length(row) >= longest;
     vec![
         chart(
-            "throughput",
-            "Throughput",
-            format!("{unit}s a second: asked for, ended well, failed"),
-            Unit::PerS,
-            false,
-            vec![
-                line("asked for", Role::Asked, of(&|row| is_whole(row).then(|| plan.mean_rate_per_s(row.start_ns, row.end_ns)).flatten())),
-                line("ok", Role::Plain, of(&|row| rate(row.counts.ok_arrived(), row).filter(|_| is_whole(row)))),
-                line("failed", Role::Bad, of(&|row| rate(row.counts.failed, row).filter(|_| is_whole(row)))),
-                line("dropped", Role::Bad, of(&|row| rate(row.counts.dropped, row).filter(|_| is_whole(row)))),
-            ],
-        ),
-        chart(
             "response",
             "Response and failures",
             "time from when a request was due, successes and failures apart; logarithmic".to_owned(),
@@ -156,6 +143,23 @@ pub fn of_load(recording: &Recording, rows: &[Row]) -> Vec<Chart> {
                 line("response p99", Role::Plain, of(&|row| ns(row.response_p99_ns))),
                 line("failed p50", Role::Bad, of(&|row| ns(row.failed_p50_ns))),
                 line("lag p99, the generator’s own", Role::Asked, of(&|row| ns(row.lag_p99_ns).filter(|ns| *ns > 0.0))),
+            ],
+        ),
+        chart(
+            "throughput",
+            "Throughput",
+            format!("{unit}s a second: asked for, ended well, failed"),
+            Unit::PerS,
+            false,
+            vec![
+                line(
+                    "asked for",
+                    Role::Asked,
+                    of(&|row| is_whole(row).then(|| plan.mean_rate_per_s(row.start_ns, row.end_ns)).flatten()),
+                ),
+                line("ok", Role::Plain, of(&|row| rate(row.counts.ok_arrived(), row).filter(|_| is_whole(row)))),
+                line("failed", Role::Bad, of(&|row| rate(row.counts.failed, row).filter(|_| is_whole(row)))),
+                line("dropped", Role::Bad, of(&|row| rate(row.counts.dropped, row).filter(|_| is_whole(row)))),
             ],
         ),
         chart(
@@ -201,13 +205,34 @@ fn without_idle_lines(mut chart: Chart) -> Chart {
 pub fn of_course(course: &Course) -> Vec<Chart> {
     let readings = course.readings();
     let groups = [
-        (Group::Cpu, "cpu", "Processors", "processors used: by the machine, the target and its busiest threads, the generator"),
-        (Group::Memory, "memory", "Memory", "the target’s by kind, and the kernel’s for sockets"),
-        (Group::Sockets, "sockets", "Sockets", "TCP sockets by state in the target’s network namespace, and the target’s descriptors"),
+        (
+            Group::Cpu,
+            "cpu",
+            "Processors",
+            "processors used: by the machine, the target and its busiest threads, the generator",
+        ),
+        (Group::Memory, "memory", "Memory", "the target’s, by kind"),
+        (
+            Group::KernelMemory,
+            "kernel-memory",
+            "Kernel memory",
+            "of the machine: buffers of sockets, and the slab, in which sockets are",
+        ),
+        (
+            Group::Sockets,
+            "sockets",
+            "Sockets",
+            "TCP sockets by state in the target’s network namespace, and the target’s descriptors",
+        ),
         (Group::Queue, "queue", "Accept queue", "connections that the target has not accepted yet"),
         (Group::QueueBytes, "bytes", "Socket queues", "bytes that wait in the target’s connections"),
         (Group::Losses, "losses", "Losses", "of the target’s network namespace, a second; those that there were"),
-        (Group::Pressure, "pressure", "Pressure", "the share of the time in which somebody waited for a resource (PSI), and throttling"),
+        (
+            Group::Pressure,
+            "pressure",
+            "Pressure",
+            "the share of the time in which somebody waited for a resource (PSI), and throttling",
+        ),
     ];
     let chart = |(group, id, title, about): (Group, &'static str, &'static str, &str)| {
         let role = |name: &str| match (group, name) {

@@ -6,9 +6,9 @@
 
 use super::unit::Unit;
 use diagnose::usage::HostTime;
+use model::Snapshot;
 use model::metrics::Metrics;
 use model::snapshot::{ProcessSample, Role};
-use model::Snapshot;
 use std::collections::BTreeMap;
 
 /// Points of a line at most.
@@ -25,6 +25,8 @@ pub enum Group {
     Cpu,
     /// Memory by kind.
     Memory,
+    /// The kernel's.
+    KernelMemory,
     /// Sockets and descriptors.
     Sockets,
     /// Connections that wait to be accepted.
@@ -81,7 +83,7 @@ impl Group {
     pub fn unit(self) -> Unit {
         match self {
             Group::Cpu => Unit::Cpus,
-            Group::Memory | Group::QueueBytes => Unit::Bytes,
+            Group::Memory | Group::KernelMemory | Group::QueueBytes => Unit::Bytes,
             Group::Sockets | Group::Queue => Unit::Count,
             Group::Losses => Unit::PerS,
             Group::Pressure => Unit::Share,
@@ -252,8 +254,8 @@ impl Course {
         ] {
             self.level(Group::Memory, place, words, of(&|p| p.metrics.of(name)));
         }
-        self.level(Group::Memory, 5, "socket buffers", snapshot.socket_memory_bytes.map(|bytes| bytes as f64));
-        self.level(Group::Memory, 6, "kernel slab", snapshot.slab_bytes.map(|bytes| bytes as f64));
+        self.level(Group::KernelMemory, 0, "socket buffers", snapshot.socket_memory_bytes.map(|bytes| bytes as f64));
+        self.level(Group::KernelMemory, 1, "slab", snapshot.slab_bytes.map(|bytes| bytes as f64));
         self.level(Group::Sockets, 3, "target’s descriptors", of(&|p| p.descriptors));
     }
 
@@ -299,8 +301,7 @@ mod tests {
         one.run_ns = Some(run_ms * 1_000_000);
         let mut of = process(Role::Target, 5, "server", vec![one]);
         of.rss_bytes = Some(resident);
-        let mut snapshot =
-            Snapshot { at_ns: at_s * SECOND_NS as i64, processes: vec![of], ..Snapshot::default() };
+        let mut snapshot = Snapshot { at_ns: at_s * SECOND_NS as i64, processes: vec![of], ..Snapshot::default() };
         snapshot.network.set_if("tcp_retransmits", Some(0));
         snapshot
     }
@@ -308,7 +309,9 @@ mod tests {
     #[test]
     fn counters_are_rates_levels_are_levels_and_no_loss_is_no_line() {
         let mut course = Course::default();
-        [(0, 100, 10), (1, 600, 20), (3, 600, 30)].into_iter().for_each(|(at, run, rss)| course.push(&snapshot(at, run, rss)));
+        [(0, 100, 10), (1, 600, 20), (3, 600, 30)]
+            .into_iter()
+            .for_each(|(at, run, rss)| course.push(&snapshot(at, run, rss)));
         let readings = course.readings();
         let of = |name: &str| readings.iter().find(|reading| reading.name == name).map(|reading| &reading.values[..]);
         assert_eq!(of("thread worker (7)"), Some(&[None, Some(0.5), Some(0.0)][..]));

@@ -7,7 +7,8 @@ use super::charts::{self, Chart};
 use super::flames;
 use super::heat;
 use super::pack::{Column, Columns};
-use crate::figures::{common_gaps, s};
+use crate::figures::s;
+use crate::text::latency::gaps::told;
 use model::LatencyKind;
 use model::event::COLLECTOR_PAUSE;
 use model::request::{Request, RequestEnd};
@@ -18,6 +19,8 @@ use std::io;
 const OF_TENFOLD: i32 = 20;
 /// Events that are marked on the axis of time: those that come often would cover it.
 const MARKS_MAX: usize = 60;
+/// Pauses that are shaded, the longest.
+const PAUSES_MAX: usize = 200;
 /// Single requests that are drawn.
 const REQUESTS_MAX: usize = 6000;
 
@@ -166,11 +169,13 @@ fn spans(report: &Report<'_>) -> Vec<Span> {
     if warmup_ns > 0 {
         spans.push(Span { from_s: 0.0, to_s: s(warmup_ns), kind: "warmup" });
     }
-    let mut stretch = |from_ns: u64, to_ns: u64, kind: &'static str| {
-        match spans.iter_mut().rfind(|span| span.kind == kind).filter(|last| (last.to_s - s(from_ns)).abs() < 1e-6) {
-            Some(last) => last.to_s = s(to_ns),
-            None => spans.push(Span { from_s: s(from_ns), to_s: s(to_ns), kind }),
-        }
+    let mut stretch = |from_ns: u64, to_ns: u64, kind: &'static str| match spans
+        .iter_mut()
+        .rfind(|span| span.kind == kind)
+        .filter(|last| (last.to_s - s(from_ns)).abs() < 1e-6)
+    {
+        Some(last) => last.to_s = s(to_ns),
+        None => spans.push(Span { from_s: s(from_ns), to_s: s(to_ns), kind }),
     };
     for row in &report.rows {
         if row.in_window {
@@ -180,7 +185,12 @@ fn spans(report: &Report<'_>) -> Vec<Span> {
             stretch(row.start_ns, row.end_ns, "drain");
         }
     }
-    let gaps = common_gaps(report.recording);
-    spans.extend(gaps.iter().take(MARKS_MAX).map(|gap| Span { from_s: s(gap.from_ns), to_s: s(gap.to_ns), kind: "pause" }));
+    // Those that the text tells of: shorter ones are in the map.
+    let gaps = told(report.recording).map_or_else(Vec::new, |(_, gaps)| gaps);
+    spans.extend(gaps.iter().take(PAUSES_MAX).map(|gap| Span {
+        from_s: s(gap.from_ns),
+        to_s: s(gap.to_ns),
+        kind: "pause",
+    }));
     spans
 }

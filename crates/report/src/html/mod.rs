@@ -69,10 +69,9 @@ impl Report<'_> {
         let document = Document::of(self.recording, self.diagnosis, self.describe, self.kept.map(|kept| kept.path));
         let charts: Vec<charts::Chart> = match self.recording.capsule.why_no_load() {
             Some(_) => charts::of_course(&self.course),
-            None => charts::of_load(self.recording, &self.rows)
-                .into_iter()
-                .chain(charts::of_course(&self.course))
-                .collect(),
+            None => {
+                charts::of_load(self.recording, &self.rows).into_iter().chain(charts::of_course(&self.course)).collect()
+            }
         };
         let page = frame::Frame {
             title: &sections::title(self),

@@ -35,14 +35,21 @@ pub fn speed(report: &Report<'_>) -> Vec<Markup> {
 }
 
 fn cell(figure: Option<AtLeast>) -> Cell {
-    Cell { text: figure.map_or("–".to_owned(), bounded), value: figure.map(|figure| figure.ns as f64), paint: Paint::Plain }
+    Cell {
+        text: figure.map_or("–".to_owned(), bounded),
+        value: figure.map(|figure| figure.ns as f64),
+        paint: Paint::Plain,
+    }
 }
 
 /// Quantiles of every kind that was measured.
 fn quantiles(report: &Report<'_>) -> Table {
     let latency = &report.recording.totals.sum.latency;
-    let titles: Vec<&str> =
-        ["latency", "count"].into_iter().chain(QUANTILES.iter().map(|(_, name)| *name)).chain(["max", "from … to …"]).collect();
+    let titles: Vec<&str> = ["latency", "count"]
+        .into_iter()
+        .chain(QUANTILES.iter().map(|(_, name)| *name))
+        .chain(["max", "from … to …"])
+        .collect();
     let mut columns = figures(&titles);
     if let Some((_, is_figure)) = columns.last_mut() {
         *is_figure = false;
@@ -131,10 +138,8 @@ fn of_split(split: &Split) -> Markup {
     sum.push(Cell::text(""));
     rows.push(sum);
     let bars = split.bands.iter().map(|band| {
-        let parts: Vec<(&str, f64)> = ROWS
-            .iter()
-            .map(|(name, _, part)| (*name, part(&band.parts).unwrap_or(0.0).max(0.0)))
-            .collect();
+        let parts: Vec<(&str, f64)> =
+            ROWS.iter().map(|(name, _, part)| (*name, part(&band.parts).unwrap_or(0.0).max(0.0))).collect();
         (near(band), shown(band.response_us), parts)
     });
     let bars: Vec<(String, String, Vec<(&str, f64)>)> = bars.collect();
@@ -150,7 +155,7 @@ fn of_split(split: &Split) -> Markup {
             ul.legend { @for (i, part) in present.iter().enumerate() { li { span class={ "swatch part" (i) } aria-hidden="true" {} (ROWS[*part].0) } } }
         }
         (Table { caption: "Split: the mean of the requests near a quantile, part by part".to_owned(), columns, rows }.markup())
-        p.dim { (said_of(split)) }
+        p.hint { (said_of(split)) }
     }
 }
 

@@ -8,7 +8,8 @@ use super::{Report, numbers, target};
 use crate::figures::rfc3339;
 use crate::json::Document;
 use crate::text::findings::{PIECES_MAX, proof, unseen};
-use crate::text::{Options, Paint, blocks, failures, generator, headline, held, imported, latency, segments, slow};
+use crate::text::page::Span;
+use crate::text::{Options, Paint, failures, generator, headline, held, imported, latency, segments, slow};
 use crate::words::{capitalized, counted, grouped, of_plan};
 use crate::{damage, entries};
 use maud::{Markup, PreEscaped, html};
@@ -166,13 +167,19 @@ fn cards(rows: &[Row]) -> Markup {
 }
 
 /// Parts of a line that only blanks set apart in a text.
-fn set_apart(line: &[crate::text::page::Span]) -> Vec<crate::text::page::Span> {
-    let one = |(paint, text): &crate::text::page::Span| {
+fn set_apart(line: &[Span]) -> Vec<Span> {
+    let one = |(i, (paint, text)): (usize, &Span)| {
         let trimmed = text.trim_start_matches(' ');
         let gap = text.len() - trimmed.len() > 1;
-        (*paint, if gap { format!(" · {trimmed}") } else { text.clone() })
+        // What follows the large figure stands on a line of its own.
+        let is_first = line[..i].iter().all(|(paint, _)| *paint == Paint::Strong);
+        match gap {
+            true if is_first => (*paint, trimmed.to_owned()),
+            true => (*paint, format!(" · {trimmed}")),
+            false => (*paint, text.clone()),
+        }
     };
-    line.iter().map(one).collect()
+    line.iter().enumerate().map(one).collect()
 }
 
 /// Where the time of slow requests went, as a bar, and where they concentrate.
@@ -252,9 +259,6 @@ pub(super) fn command(text: &str) -> Markup {
 
 fn course(report: &Report<'_>, charts: &[Chart]) -> io::Result<Vec<Markup>> {
     let pauses = lines::rows(|page| latency::gaps::write(page, report.recording))?;
-    let marks = lines::rows(|page| blocks::write(page, report.recording))?;
-    // The text's own picture of it is a picture here.
-    let _ = marks;
     if charts.is_empty() && report.heat.is_empty() {
         return Ok(Vec::new());
     }
@@ -280,14 +284,17 @@ fn course(report: &Report<'_>, charts: &[Chart]) -> io::Result<Vec<Markup>> {
         }
     });
     Ok(vec![html! {
-        p.hint { "One axis of time and one cursor for all of these. Choose a stretch with the mouse, or with Shift and the arrow keys; another with Ctrl to set beside it. " span.legend { span.swatch.window {} "probes’ windows " span.swatch.warmup {} "warm-up and drain " span.swatch.pause {} "pauses of all replies" } }
-        div #selection aria-live="polite" {}
-        (list(&pauses))
-        @for (i, chart) in charts.iter().enumerate() {
-            (figure(chart))
-            @if i == 0 { @if let Some(heat) = &heat { (heat) } }
+        p.hint {
+            "One axis of time and one cursor for all of these. Choose a stretch with the mouse, or with Shift and the arrow \
+             keys; another with Ctrl to set beside it. Shaded: "
+            span.key { span.swatch.window {} "probes’ windows" }
+            span.key { span.swatch.warmup {} "warm-up and drain" }
+            span.key { span.swatch.pause {} "pauses of all replies" }
         }
-        @if charts.is_empty() { @if let Some(heat) = &heat { (heat) } }
+        (list(&pauses))
+        @if let Some(heat) = &heat { (heat) }
+        @for chart in charts { (figure(chart)) }
+        div #selection {}
     }])
 }
 
@@ -343,7 +350,12 @@ fn all_findings(report: &Report<'_>) -> io::Result<Vec<Markup>> {
                 LossKind::Waiting => "the waiting",
                 LossKind::Capacity => "what was not carried",
             };
-            format!("explains {:.0} % of {of} ({:.0} to {:.0} %)", 100.0 * part.share, 100.0 * part.low, 100.0 * part.high)
+            format!(
+                "explains {:.0} % of {of} ({:.0} to {:.0} %)",
+                100.0 * part.share,
+                100.0 * part.low,
+                100.0 * part.high
+            )
         });
         Ok(html! {
             article class={ "finding " (paint) } id={ "finding-" (finding.id) } {
@@ -356,7 +368,12 @@ fn all_findings(report: &Report<'_>) -> io::Result<Vec<Markup>> {
     let cards = supported.iter().map(card).collect::<io::Result<Vec<Markup>>>()?;
     let row = |finding: &&Finding| {
         let why: Vec<&str> = finding.because.iter().map(|evidence| &*evidence.text).collect();
-        vec![Cell::text(&*finding.id), Cell::text(finding.status.name()), Cell::text(&*finding.title), Cell::text(why.join("; "))]
+        vec![
+            Cell::text(&*finding.id),
+            Cell::text(finding.status.name()),
+            Cell::text(&*finding.title),
+            Cell::text(why.join("; ")),
+        ]
     };
     let judged = Table {
         caption: format!("{} that were looked for and not found, each with why", counted(others.len() as u64, "cause")),

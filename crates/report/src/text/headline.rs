@@ -34,11 +34,7 @@ pub fn write<W: Write>(
 }
 
 /// What must be known first, then the questions with their answers.
-pub(crate) fn facts<W: Write>(
-    page: &mut Page<'_, W>,
-    recording: &Recording,
-    diagnosis: &Diagnosis,
-) -> io::Result<()> {
+pub(crate) fn facts<W: Write>(page: &mut Page<'_, W>, recording: &Recording, diagnosis: &Diagnosis) -> io::Result<()> {
     for remark in &diagnosis.summary {
         page.wrapped(2, (Paint::Plain, String::new()), Paint::Bad, &capitalized(&remark.text))?;
     }
