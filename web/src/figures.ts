@@ -3,9 +3,17 @@
 
 export type Unit = "per-s" | "ns" | "bytes" | "cpus" | "share" | "count";
 
+/** So many digits behind the point; what lies in the middle goes to the even one, as in Rust. */
+function fixed(value: number, digits: number): string {
+  const scaled = value * 10 ** digits;
+  const isMiddle = Number.isInteger(value * 2 ** (digits + 1)) && Math.abs(scaled % 1) === 0.5;
+  if (!isMiddle) return value.toFixed(digits);
+  return (2 * Math.round(scaled / 2) / 10 ** digits).toFixed(digits);
+}
+
 function threeFigures(value: number): string {
   const size = Math.abs(value);
-  return value.toFixed(size >= 99.95 ? 0 : size >= 9.995 ? 1 : 2);
+  return fixed(value, size >= 99.95 ? 0 : size >= 9.995 ? 1 : 2);
 }
 
 /** A whole number with its digits in groups: `2,281,234`. */
@@ -42,7 +50,7 @@ export function duration(ns: number): string {
 
 function bytes(value: number): string {
   const size = Math.abs(value);
-  if (size < 1024) return `${value.toFixed(0)} B`;
+  if (size < 1024) return `${fixed(value, 0)} B`;
   if (size < 1_048_576) return `${threeFigures(value / 1024)} KiB`;
   if (size < 1_073_741_824) return `${threeFigures(value / 1_048_576)} MiB`;
   return `${threeFigures(value / 1_073_741_824)} GiB`;
@@ -52,9 +60,9 @@ function percent(share: number): string {
   if (share === 0) return "0 %";
   if (share === 100) return "100 %";
   if (share < 0.01) return "< 0.01 %";
-  if (share < 1) return `${share.toFixed(2)} %`;
+  if (share < 1) return `${fixed(share, 2)} %`;
   if (share > 99.9 && share < 100) return `${Math.min(share, 99.99).toFixed(2)} %`;
-  return `${share.toFixed(1)} %`;
+  return `${fixed(share, 1)} %`;
 }
 
 /** A figure in its unit. */
@@ -63,7 +71,7 @@ export function shown(unit: Unit, value: number): string {
     case "per-s": return `${value < 10_000 ? figure(value) : count(value)}/s`;
     case "ns": return value === 0 ? "0" : duration(value);
     case "bytes": return bytes(value);
-    case "cpus": return value.toFixed(2);
+    case "cpus": return fixed(value, 2);
     case "share": return percent(100 * value);
     case "count": return count(value);
   }

@@ -121,10 +121,12 @@ export function shade(u: uPlot, spans: Span[]): void {
   for (const span of spans) {
     const from = u.valToPos(span.from_s, "x", true);
     const to = Math.max(u.valToPos(span.to_s, "x", true), from + 1.5);
+    // Many thin ones would shade all of it.
+    const isThin = to - from < 3 * devicePixelRatio;
     ctx.fillStyle = span.kind === "window" ? colours.window : span.kind === "pause" ? colours.pause : colours.warmup;
     // Windows are a band at the foot, pauses one at the head: shades alone would not tell them apart.
     if (span.kind === "pause") ctx.fillRect(from, top, to - from, 7 * devicePixelRatio);
-    else ctx.fillRect(from, top, to - from, height);
+    else if (!isThin) ctx.fillRect(from, top, to - from, height);
     if (span.kind === "window") {
       ctx.fillStyle = colours.dim;
       ctx.fillRect(from, top + height - 3 * devicePixelRatio, to - from, 3 * devicePixelRatio);

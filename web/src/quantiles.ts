@@ -49,7 +49,7 @@ export function drawQuantiles(figure: HTMLElement, data: Data): void {
   const plot = new uPlot({
     width: Math.max(place.clientWidth, 200),
     height,
-    padding: [8, 24, 0, 0],
+    padding: [8, 28, 0, 0],
     legend: { show: false },
     cursor: { y: false, drag: { x: false, y: false }, points: { size: 7 } },
     scales: { x: { time: false, distr: 3, log: 10, range: () => [1, Math.max(most, 10)] }, y: logarithmic() },
@@ -61,7 +61,7 @@ export function drawQuantiles(figure: HTMLElement, data: Data): void {
         stroke: () => theme().dim,
         grid: { stroke: () => theme().grid, width: 1 },
         ticks: { stroke: () => theme().grid, size: 4 },
-        splits: () => [1, 2, 10, 100, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9].filter((x) => x <= Math.max(most, 10)),
+        splits: (u) => [1, ...(u.width > 500 ? [2] : []), 10, 100, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9].filter((x) => x <= Math.max(most, 10)),
         filter: (_u, splits) => splits,
         space: 30,
         values: (_u, splits) => splits.map((x) => (x === 2 ? "50 %" : quantile(x))),

@@ -202,7 +202,7 @@ export class Course {
       ...options,
       width: Math.max(place.clientWidth, 200),
       height,
-      padding: [8, 12, 0, 0],
+      padding: [8, 28, 0, 0],
       legend: { show: false },
       scales: { x: { time: false, range: () => [this.zoomed?.from ?? 0, this.zoomed?.to ?? head.end_s] }, ...options.scales },
       cursor: { y: false, drag: { x: true, y: false, setScale: false }, points: { size: 7 } },

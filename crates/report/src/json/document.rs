@@ -78,6 +78,7 @@ pub struct Document<R = Vec<IntervalRow>> {
     pub segments: Vec<Segment>,
     /// The phases of the load, in order; only of a run that has some.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(default)]
     pub phases: Vec<PhaseFigures>,
     /// What held connections came to; only of a run that held some.
     #[serde(skip_serializing_if = "Option::is_none")]
