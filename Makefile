@@ -84,7 +84,7 @@ web: ## the script and style of the HTML report, from web/ into crates/report/as
 test-web: ## the HTML report in headless Chromium: no error, no request, axe, keyboard, phone, paper; SHOTS=1 keeps pictures
 	@SHOTS=$(SHOTS) scripts/test-web.sh
 
-pictures: ## docs/pictures/report.png: a report of a server with a global lock, as a browser shows it
+pictures: ## docs/pictures/report*.png: pages of recordings of truth/, as a browser shows them
 	@scripts/pictures.sh
 
 packages: ## install the Debian packages that everything here needs

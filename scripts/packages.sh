@@ -15,7 +15,7 @@ real=(apache2-bin lighttpd uwsgi-core uwsgi-plugin-python3 php-fpm python3-waitr
 bench=(python3)
 lint=(codespell)
 instructions=(valgrind)
-web=(chromium fonts-dejavu-core)
+web=(chromium fonts-dejavu-core xz-utils)
 
 case "${1:-test}" in
 build) wanted=("${build[@]}") ;;

@@ -5,7 +5,7 @@ import { chromium } from "playwright-core";
 
 const [, , page_file = "", picture = ""] = process.argv;
 const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox"] });
-const page = await browser.newPage({ viewport: { width: 1080, height: 1350 }, deviceScaleFactor: 1.5, colorScheme: "light" });
+const page = await browser.newPage({ viewport: { width: 1080, height: 1200 }, colorScheme: "light" });
 await page.goto(pathToFileURL(resolve(page_file)).href);
 await page.waitForFunction(() => document.documentElement.dataset.drawn === "all");
 await page.screenshot({ path: picture });

@@ -11,6 +11,9 @@ use model::Recording;
 use model::recording::Row;
 use serde::Serialize;
 
+/// From this share of a bound on it is near.
+const NEAR: f64 = 0.1;
+
 /// A chart.
 #[derive(Debug, Clone)]
 pub struct Chart {
@@ -201,6 +204,18 @@ fn without_idle_lines(mut chart: Chart) -> Chart {
     chart
 }
 
+/// A bound that nothing comes near would make lines of all else, and none is drawn alone.
+fn without_far_bounds(mut chart: Chart) -> Chart {
+    let most = |role: &dyn Fn(Role) -> bool| {
+        let lines = chart.lines.iter().filter(|line| role(line.role));
+        lines.flat_map(|line| line.values.iter().flatten()).copied().fold(0.0, f64::max)
+    };
+    if most(&|role| role != Role::Asked) < NEAR * most(&|role| role == Role::Asked) {
+        chart.lines.retain(|line| line.role != Role::Asked);
+    }
+    chart
+}
+
 /// Charts of what was read of machine and target.
 pub fn of_course(course: &Course) -> Vec<Chart> {
     let readings = course.readings();
@@ -256,7 +271,12 @@ pub fn of_course(course: &Course) -> Vec<Chart> {
         };
         without_idle_lines(chart)
     };
-    groups.map(chart).into_iter().filter(|chart| !chart.lines.is_empty() && course.at_ns().len() > 1).collect()
+    groups
+        .map(chart)
+        .map(without_far_bounds)
+        .into_iter()
+        .filter(|chart| !chart.lines.is_empty() && course.at_ns().len() > 1)
+        .collect()
 }
 
 /// The middle of each interval, seconds: where its point is drawn.

@@ -172,7 +172,7 @@ fn spans(report: &Report<'_>) -> Vec<Span> {
     let mut stretch = |from_ns: u64, to_ns: u64, kind: &'static str| match spans
         .iter_mut()
         .rfind(|span| span.kind == kind)
-        .filter(|last| (last.to_s - s(from_ns)).abs() < 1e-6)
+        .filter(|last| (last.to_s - s(from_ns)).abs() < 0.01)
     {
         Some(last) => last.to_s = s(to_ns),
         None => spans.push(Span { from_s: s(from_ns), to_s: s(to_ns), kind }),

@@ -13,8 +13,9 @@ use crate::text::{Options, Paint, failures, generator, headline, held, imported,
 use crate::words::{capitalized, counted, grouped, of_plan};
 use crate::{damage, entries};
 use maud::{Markup, PreEscaped, html};
-use model::finding::{Finding, LossKind, Severity, Standing, Status};
+use model::finding::{Finding, Severity, Standing, Status};
 use model::recording::End;
+use model::snapshot::SamplerState;
 use std::io;
 
 /// Events in the table.
@@ -58,17 +59,17 @@ fn section(id: &str, title: &str, parts: &[Markup]) -> Markup {
 pub fn body(report: &Report<'_>, document: &Document, charts: &[Chart]) -> io::Result<Markup> {
     let has_load = report.recording.capsule.why_no_load().is_none();
     let parts: Vec<(&str, &str, Markup)> = [
-        ("speed", "How fast", if has_load { numbers::speed(report) } else { Vec::new() }),
-        ("course", "Over time", course(report, charts)?),
-        ("outcomes", "What became of the requests", if has_load { outcomes(report)? } else { Vec::new() }),
-        ("target", "The target", target::parts(report)?),
-        ("findings", "Everything that was looked for", all_findings(report)?),
-        ("sure", "Generator and validity", sure(report)?),
-        ("events", "Events", vec![events(report)]),
-        ("again", "Do it again", again(report, document)),
+        ("speed", "How fast", "How fast", if has_load { numbers::speed(report) } else { Vec::new() }),
+        ("course", "Over time", "Over time", course(report, charts)?),
+        ("outcomes", "Outcomes", "What became of the requests", if has_load { outcomes(report)? } else { Vec::new() }),
+        ("target", "Target", "The target", target::parts(report)?),
+        ("findings", "Causes", "Everything that was looked for", all_findings(report)?),
+        ("sure", "Validity", "Generator and validity", sure(report)?),
+        ("events", "Events", "Events", vec![events(report)]),
+        ("again", "Do it again", "Do it again", again(report, document)),
     ]
     .into_iter()
-    .map(|(id, title, parts)| (id, title, section(id, title, &parts)))
+    .map(|(id, short, title, parts)| (id, short, section(id, title, &parts)))
     .filter(|(_, _, part)| !part.0.is_empty())
     .collect();
     Ok(html! {
@@ -76,7 +77,7 @@ pub fn body(report: &Report<'_>, document: &Document, charts: &[Chart]) -> io::R
         (header(report)?)
         nav aria-label="Contents" { ul {
             li { a href="#verdict" { "Verdict" } }
-            @for (id, title, _) in &parts { li { a href={ "#" (id) } { (title) } } }
+            @for (id, short, _) in &parts { li { a href={ "#" (id) } { (short) } } }
         } }
         main {
             (verdict(report)?)
@@ -343,19 +344,8 @@ fn all_findings(report: &Report<'_>) -> io::Result<Vec<Markup>> {
             Severity::Error => "bad",
         };
         let explains = finding.explains.map(|part| {
-            let of = match part.of {
-                LossKind::Failed => "the failures",
-                LossKind::Starved => "the starving",
-                LossKind::Slow => "the slow requests’ time",
-                LossKind::Waiting => "the waiting",
-                LossKind::Capacity => "what was not carried",
-            };
-            format!(
-                "explains {:.0} % of {of} ({:.0} to {:.0} %)",
-                100.0 * part.share,
-                100.0 * part.low,
-                100.0 * part.high
-            )
+            let [share, low, high] = [part.share, part.low, part.high].map(|share| 100.0 * share);
+            format!("explains {share:.0} % ({low:.0} to {high:.0} %) of the loss: {}", part.of.name())
         });
         Ok(html! {
             article class={ "finding " (paint) } id={ "finding-" (finding.id) } {
@@ -419,7 +409,11 @@ fn sure(report: &Report<'_>) -> io::Result<Vec<Markup>> {
             .samplers
             .iter()
             .map(|sampler| {
-                let state = format!("{:?}", sampler.status).to_lowercase();
+                let state = match sampler.status {
+                    SamplerState::Active => "active",
+                    SamplerState::Disabled => "disabled",
+                    SamplerState::Failed => "failed",
+                };
                 vec![Cell::text(&*sampler.name), Cell::text(state), Cell::text(&*sampler.reason)]
             })
             .collect(),
