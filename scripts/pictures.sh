@@ -5,12 +5,14 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/packages.sh web
 ${CARGO:-cargo} build -p plimsoll
+program=$PWD/target/debug/plimsoll
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 (cd web && { [ node_modules/.package-lock.json -nt package-lock.json ] || npm ci --no-audit --no-fund --silent; })
 picture() {
     xz -dc "truth/$1/recording.xz" >"$folder/$1.plimsoll"
-    target/debug/plimsoll report "$folder/$1.plimsoll" --html "$folder/$1.html"
+    # From within its folder: the page names the recording as it was named.
+    (cd "$folder" && "$program" report "$1.plimsoll" --html "$1.html")
     (cd web && node picture.mjs "$folder/$1.html" "../docs/pictures/$2.png")
 }
 picture http-global-lock report
