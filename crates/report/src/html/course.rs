@@ -1,6 +1,6 @@
 //! What was read of the machine and the target over time: a line a reading, a point a snapshot.
 //!
-//! It is shown every snapshot of a recording, as it is read; more than [`POINTS_MAX`] are merged in pairs (of rates the mean, of
+//! It is shown every snapshot of a recording, as it is read; more than 4,096 are merged in pairs (of rates the mean, of
 //! levels the larger), so its memory has a bound. Counters become rates since the last snapshot that had them. A reading that
 //! is missing leaves a gap, and is no zero.
 

@@ -1,6 +1,6 @@
 //! Flame graphs as the page has them: a tree of calls and a table of names, which its script draws, zooms and searches.
 //!
-//! At most [`NODES_MAX`] nodes of each are kept, those of the stacks counted most; what was left out is said.
+//! At most 20,000 nodes of each are drawn, those of the stacks counted most; the table beside it is made of all.
 
 use super::pack::{Column, Columns};
 use crate::words::{counted, duration};

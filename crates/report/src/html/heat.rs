@@ -1,7 +1,7 @@
 //! Response times over time, as a map: a column a tick, a cell for each twentieth of a decade.
 //!
 //! More ticks than a screen has dots are merged in pairs, as those of a timeline are: no request is lost, only how fine
-//! they stand. Cost: at most [`COLUMNS_MAX`] columns of at most 250 cells.
+//! they stand. Cost: at most 1,440 columns of at most 250 cells.
 
 use super::pack::{Column, Columns};
 use model::Histogram;

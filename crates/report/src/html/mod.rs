@@ -1,7 +1,7 @@
 //! The report as one page of HTML: a file that needs nothing else, for people who look before they read.
 //!
-//! Words and figures are those of the text report: its lines are taken as they are ([`lines`]) and set in another type. What is
-//! drawn goes along packed ([`pack`]) and is drawn by the script in `assets/`, which is made of `web/` and checked to be
+//! Words and figures are those of the text report: its lines are taken as they are (`lines`) and set in another type. What is
+//! drawn goes along packed (`pack`) and is drawn by the script in `assets/`, which is made of `web/` and checked to be
 //! (`crates/report/tests/html.rs`). The page asks nobody for anything: its Content-Security-Policy allows its own script and
 //! style by their hashes, and nothing more. What came from outside is text, or packed: it can end no element.
 //!

@@ -112,6 +112,13 @@ pub fn segments(report: &Report<'_>) -> Markup {
     table.markup()
 }
 
+/// A band as a bar: its name, its mean, its parts in microseconds.
+struct Bar {
+    name: String,
+    response: String,
+    parts: [(&'static str, f64); ROWS.len()],
+}
+
 /// Where the time of requests went: a column a band.
 fn of_split(split: &Split) -> Markup {
     if let Some(why) = &split.why_not {
@@ -137,20 +144,22 @@ fn of_split(split: &Split) -> Markup {
     sum.extend(split.bands.iter().map(|band| Cell::figure(Some(band.response_us), shown).painted(Paint::Strong)));
     sum.push(Cell::text(""));
     rows.push(sum);
-    let bars = split.bands.iter().map(|band| {
-        let parts: Vec<(&str, f64)> =
-            ROWS.iter().map(|(name, _, part)| (*name, part(&band.parts).unwrap_or(0.0).max(0.0))).collect();
-        (near(band), shown(band.response_us), parts)
-    });
-    let bars: Vec<(String, String, Vec<(&str, f64)>)> = bars.collect();
-    let present: Vec<usize> =
-        (0..ROWS.len()).filter(|i| bars.iter().any(|(_, _, parts)| parts[*i].1 >= 0.05)).collect();
+    let bars: Vec<Bar> = split
+        .bands
+        .iter()
+        .map(|band| Bar {
+            name: near(band),
+            response: shown(band.response_us),
+            parts: ROWS.map(|(name, _, part)| (name, part(&band.parts).unwrap_or(0.0).max(0.0))),
+        })
+        .collect();
+    let present: Vec<usize> = (0..ROWS.len()).filter(|i| bars.iter().any(|bar| bar.parts[*i].1 >= 0.05)).collect();
     html! {
         h3 #split { "Where the time of requests went" }
         figure.split {
-            @for (band, response, parts) in &bars {
-                @let shown: Vec<(&str, f64)> = present.iter().map(|i| parts[*i]).collect();
-                div.band { span { (band) } (bar(&shown)) span.figure { (response) } }
+            @for one in &bars {
+                @let shown: Vec<(&str, f64)> = present.iter().map(|i| one.parts[*i]).collect();
+                div.band { span { (one.name) } (bar(&shown)) span.figure { (one.response) } }
             }
             ul.legend { @for (i, part) in present.iter().enumerate() { li { span class={ "swatch part" (i) } aria-hidden="true" {} (ROWS[*part].0) } } }
         }
