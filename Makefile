@@ -4,7 +4,7 @@ CARGO ?= cargo
 export CARGO_TERM_PROGRESS_WHEN ?= never
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build release check test truth truth-recordings truth-shares soak lint format doc fuzz audit sbom bench instructions packages man
+.PHONY: help demo build release check test truth truth-recordings truth-shares soak lint format doc fuzz audit sbom bench instructions packages man web test-web pictures
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -77,6 +77,15 @@ instructions: ## instruction counts of the hot loop and the parsers, against the
 
 man: ## man pages and completions into target/man
 	$(CARGO) run -q -p plimsoll -- man --dir target/man
+
+web: ## the script and style of the HTML report, from web/ into crates/report/assets (needs npm; building the program does not)
+	@scripts/web.sh
+
+test-web: ## the HTML report in headless Chromium: no error, no request, axe, keyboard, phone, paper; SHOTS=1 keeps pictures
+	@SHOTS=$(SHOTS) scripts/test-web.sh
+
+pictures: ## docs/pictures/report*.png: pages of recordings of truth/, as a browser shows them
+	@scripts/pictures.sh
 
 packages: ## install the Debian packages that everything here needs
 	@scripts/packages.sh bench

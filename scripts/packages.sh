@@ -6,6 +6,7 @@
 #   scripts/packages.sh bench        and the peers that bench/ compares with
 #   scripts/packages.sh instructions what counting instructions needs
 #   scripts/packages.sh lint         what compiling needs, and the spell checker
+#   scripts/packages.sh web          a browser, for the tests of the HTML report
 set -euo pipefail
 
 build=(gcc g++ libc6-dev make clang pkg-config libelf-dev zlib1g-dev)
@@ -14,6 +15,7 @@ real=(apache2-bin lighttpd uwsgi-core uwsgi-plugin-python3 php-fpm python3-waitr
 bench=(python3)
 lint=(codespell)
 instructions=(valgrind)
+web=(chromium fonts-dejavu-core xz-utils)
 
 case "${1:-test}" in
 build) wanted=("${build[@]}") ;;
@@ -21,9 +23,10 @@ test) wanted=("${build[@]}" "${test[@]}") ;;
 real) wanted=("${build[@]}" "${test[@]}" "${real[@]}") ;;
 bench) wanted=("${build[@]}" "${test[@]}" "${bench[@]}") ;;
 lint) wanted=("${build[@]}" "${lint[@]}") ;;
+web) wanted=("${web[@]}") ;;
 instructions) wanted=("${build[@]}" "${instructions[@]}") ;;
 *)
-    echo "usage: $0 build|test|real|bench|instructions|lint (got '$1')" >&2
+    echo "usage: $0 build|test|real|bench|instructions|lint|web (got '$1')" >&2
     exit 2
     ;;
 esac

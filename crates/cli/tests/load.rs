@@ -369,6 +369,9 @@ fn a_recording_shows_the_same_report_again() {
     assert_eq!(first["validity"], second["validity"]);
     let listed = plimsoll(&["runs", "--folder", folder.path().to_str().unwrap()]);
     assert!(listed.stdout.contains("one"), "{}", listed.stdout);
+    // What it came to: the figure, whether to believe it, what gives first.
+    let verdict = listed.stdout.lines().find(|line| line.starts_with("    ")).unwrap_or_default();
+    assert!(verdict.contains(" requests/s, "), "{}", listed.stdout);
     let csv = plimsoll(&["report", path, "--csv", "-"]);
     assert!(csv.stdout.lines().count() > 1 && csv.stdout.starts_with("start_s"), "{}", csv.stdout);
 }

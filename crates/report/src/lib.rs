@@ -1,4 +1,5 @@
-//! Recordings and findings for people and machines: text, JSON, CSV, flame graphs, a progress line, a table of runs.
+//! Recordings and findings for people and machines: text, HTML, JSON, CSV, flame graphs, a progress line, a table of
+//! runs.
 //!
 //! Pure: it is given a recording and a diagnosis and writes to what it is handed. It judges nothing (that is
 //! `diagnose`), and reads no file. What
@@ -16,6 +17,7 @@ pub mod damage;
 mod entries;
 mod figures;
 pub mod flame;
+pub mod html;
 pub mod json;
 pub mod observed;
 pub mod profile;

@@ -96,7 +96,7 @@ pub(crate) fn write<W: Write>(page: &mut Page<'_, W>, run: &RunProfile) -> io::R
 }
 
 /// From leaf to function: the innermost frame that says something, and the innermost function of the program above it.
-fn places(stacks: &Stacks) -> Vec<(String, u64)> {
+pub(crate) fn places(stacks: &Stacks) -> Vec<(String, u64)> {
     let mut sums: BTreeMap<String, u64> = BTreeMap::new();
     for stack in stacks.each() {
         let sum = sums.entry(place(&stack.frames)).or_default();

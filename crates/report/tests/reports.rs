@@ -309,8 +309,9 @@ fn a_row_that_cannot_be_read_is_an_error_of_the_writing() {
 #[test]
 fn runs_are_a_table() {
     use model::Head;
+    use model::finding::{Standing, ValidityState, WhatGives};
     use model::recording::End;
-    use report::runs::{Run, write};
+    use report::runs::{Run, Verdict, write};
     let head = |requests, end, target: &str| {
         Ok(Head {
             started_at_unix_ns: 1_753_971_753_000_000_000,
@@ -320,13 +321,18 @@ fn runs_are_a_table() {
             is_damaged: false,
         })
     };
-    let run = |id: &str, head| Run { id: id.to_owned(), head };
-    let runs = [
+    let run = |id: &str, head| Run { id: id.to_owned(), head, verdict: None };
+    let mut runs = [
         run("20250731-142233-localhost-1a2b", head(2_281_234, End::Complete, "http://localhost:8080")),
         run("20250731-150000-localhost-00ff", head(12, End::Interrupted, "http://localhost:8080 and 2 more")),
         run("20250731-151500-echo-beef", head(0, End::Partial, "echo://127.0.0.1:7\x1b[2J")),
         run("old", Err("old.plimsoll is damaged: its table 'tick' is missing".to_owned())),
     ];
+    let text = "its one worker is full (97 % of a core)".to_owned();
+    let gives = WhatGives { standing: Standing::AtItsLimit, text, finding: Some("single-thread-bound".to_owned()) };
+    let verdict = |validity, gives| Verdict { rate_per_s: 228_123.4, unit: "request".to_owned(), validity, gives };
+    runs[0].verdict = Some(verdict(ValidityState::Valid, Some(gives)));
+    runs[1].verdict = Some(verdict(ValidityState::NotValid, None));
     let style = Style { color: false, width: 80, unicode: true };
     let mut out = Vec::new();
     write(&mut out, &runs, style).unwrap();

@@ -9,15 +9,30 @@ use crate::index::{Index, Stamps};
 use crate::limits::{HOST_NAME_MAX, LIST_CHECKS_BYTES_MAX, NAMES_TRIED_MAX};
 use crate::open::log_files;
 use crate::{EXTENSION, Reader};
+use model::finding::{ValidityState, WhatGives};
 use model::recording::Capsule;
 use model::{Head, Plan};
+use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
+/// What a run came to, as it was said at its end.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// Requests that ended, a second of measured time.
+    pub rate_per_s: f64,
+    /// What such a request is called.
+    pub unit: String,
+    /// Whether the figures may be believed.
+    pub validity: ValidityState,
+    /// What gives first.
+    pub gives: Option<WhatGives>,
+}
+
 /// One file of the folder.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Summary {
     /// Its name without the extension.
     pub id: String,
@@ -25,6 +40,8 @@ pub struct Summary {
     pub path: PathBuf,
     /// What it holds, or why that cannot be read.
     pub head: Result<Head, StoreError>,
+    /// What it came to; `None` of a run that did not come to its end, and where no load was put on.
+    pub verdict: Option<Verdict>,
 }
 
 /// The folder of recordings: `runs` in [`state::folder`]. It need not be there; where it is, nobody else can write there.
@@ -75,17 +92,21 @@ pub fn list(folder: &Path) -> Result<Vec<Summary>, StoreError> {
         let log = if has_log { log_files(&path).next() } else { None };
         let stamps = || Stamps::of(&path, log.as_deref());
         let before = stamps();
-        let head = match before.and_then(|before| index.head(&id, before)) {
+        let read = match before.and_then(|before| index.known(&id, before)) {
             Some(known) => Ok(known),
             None => {
-                let head = read_head(&path, before);
-                if let (Ok(head), Some(before)) = (&head, before) {
-                    index.note(&id, before, stamps(), head);
+                let read = read_head(&path, before);
+                if let (Ok(read), Some(before)) = (&read, before) {
+                    index.note(&id, before, stamps(), read);
                 }
-                head
+                read
             }
         };
-        summaries.push(Summary { id, path, head });
+        let (head, verdict) = match read {
+            Ok((head, verdict)) => (Ok(head), verdict),
+            Err(error) => (Err(error), None),
+        };
+        summaries.push(Summary { id, path, head, verdict });
     }
     index.keep();
     let started = |summary: &Summary| summary.head.as_ref().map_or(u64::MAX, |head| head.started_at_unix_ns);
@@ -94,13 +115,15 @@ pub fn list(folder: &Path) -> Result<Vec<Summary>, StoreError> {
 }
 
 /// What a list shows of a file, with every row checked where that does not take long.
-fn read_head(path: &Path, stamps: Option<Stamps>) -> Result<Head, StoreError> {
+fn read_head(path: &Path, stamps: Option<Stamps>) -> Result<(Head, Option<Verdict>), StoreError> {
     let reader = Reader::open(path)?;
     let mut head = reader.head()?;
     if stamps.is_some_and(|stamps| stamps.size() <= LIST_CHECKS_BYTES_MAX) {
         head.is_damaged = reader.check()?.is_damaged();
     }
-    Ok(head)
+    // Of one whose verdict cannot be read the head is what there is.
+    let verdict = reader.verdict().unwrap_or_default();
+    Ok((head, verdict))
 }
 
 /// The file that is meant by a path, an id, the beginning of one, or `last`. The folder is asked for where a path is not

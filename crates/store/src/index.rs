@@ -6,8 +6,9 @@
 //! ([`state::existing`]): elsewhere it could say of a recording what is not in it. It is replaced as a whole by rename(2), so
 //! two lists at once cannot harm each other: the last one stays, and each was right.
 //!
-//! Cost: a stat(2) a recording, and some 200 bytes of file and memory.
+//! Cost: a stat(2) a recording, and some 400 bytes of file and memory.
 
+use crate::folder::Verdict;
 use crate::integrity::checksum::{Field, of_row};
 use crate::limits::{INDEX_BYTES_MAX, INDEX_SETTLED_MS};
 use model::Head;
@@ -23,7 +24,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 pub const NAME: &str = ".index";
 
 /// What it is, with the version of what stands in it: another version is another file.
-const FIRST_LINE: &str = "plimsoll index 1";
+const FIRST_LINE: &str = "plimsoll index 2";
 
 /// A file as it was when it was read: nothing changes without one of these.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -79,6 +80,7 @@ impl Stamps {
 struct Entry {
     stamps: Stamps,
     head: Head,
+    verdict: Option<Verdict>,
 }
 
 /// The index of a folder.
@@ -104,17 +106,18 @@ impl Index {
     }
 
     /// What is known of a file that has these stamps.
-    pub fn head(&mut self, id: &str, stamps: Stamps) -> Option<Head> {
+    pub fn known(&mut self, id: &str, stamps: Stamps) -> Option<(Head, Option<Verdict>)> {
         let entry = self.before.get(id).filter(|entry| entry.stamps == stamps)?.clone();
-        let head = entry.head.clone();
+        let known = (entry.head.clone(), entry.verdict.clone());
         self.after.insert(id.to_owned(), entry);
-        Some(head)
+        Some(known)
     }
 
     /// Notes what was read of a file between its stamps before and after.
-    pub fn note(&mut self, id: &str, before: Stamps, after: Option<Stamps>, head: &Head) {
+    pub fn note(&mut self, id: &str, before: Stamps, after: Option<Stamps>, read: &(Head, Option<Verdict>)) {
         if after == Some(before) && before.is_settled(self.now_ns) {
-            self.after.insert(id.to_owned(), Entry { stamps: before, head: head.clone() });
+            let (head, verdict) = read.clone();
+            self.after.insert(id.to_owned(), Entry { stamps: before, head, verdict });
             self.is_changed = true;
         }
     }

@@ -21,10 +21,11 @@ mod requests;
 mod rows;
 mod schema;
 mod sums;
+mod times;
 mod writer;
 
 pub use error::StoreError;
-pub use folder::{Summary, default_folder, find, list, new_path, probe};
+pub use folder::{Summary, Verdict, default_folder, find, list, new_path, probe};
 pub use reader::Reader;
 pub use sums::Intervals;
 pub use writer::Writer;

@@ -7,6 +7,7 @@
 
 use crate::error::{StoreError, read_error};
 use crate::figures::{StoredTotals, is_plausible};
+use crate::folder::Verdict;
 use crate::integrity::damage::Found;
 use crate::integrity::log;
 use crate::integrity::seal::{self, Seal, Sealed};
@@ -144,9 +145,18 @@ impl Reader {
     /// # Errors
     /// As [`Reader::load`].
     pub fn load_with_history(&self) -> Result<(Recording, History), StoreError> {
+        self.load_with_history_and(|_| ())
+    }
+
+    /// The same, every snapshot that is in the file being shown to `each` on the way, as [`Reader::load_with`] does.
+    ///
+    /// # Errors
+    /// As [`Reader::load`].
+    pub fn load_with_history_and(&self, mut each: impl FnMut(&Snapshot)) -> Result<(Recording, History), StoreError> {
         let (older, newer) = (Cell::new(0), RefCell::new(History::default()));
         let recording = self.load_each(
             &mut |number, snapshot| {
+                each(snapshot);
                 if number >= older.get() {
                     newer.borrow_mut().push(snapshot);
                 }
@@ -242,6 +252,23 @@ impl Reader {
     /// [`StoreError::Damaged`] or [`StoreError::Read`].
     pub fn stored_diagnosis(&self) -> Result<Option<Diagnosis>, StoreError> {
         self.json_of_run_or_none("diagnosis")
+    }
+
+    /// What the run came to, as it was said at its end; `None` of one that did not come to it, and where no load was put on.
+    ///
+    /// # Errors
+    /// [`StoreError::Damaged`] or [`StoreError::Read`].
+    pub fn verdict(&self) -> Result<Option<Verdict>, StoreError> {
+        let capsule = self.json_of_run_or_none::<Capsule>("capsule")?.unwrap_or_default();
+        let stored = self.json_of_run_or_none::<StoredTotals>("totals")?.and_then(|totals| totals.into_totals().ok());
+        let (Some(diagnosis), Some(totals)) = (self.stored_diagnosis()?, stored) else { return Ok(None) };
+        let verdict = Verdict {
+            rate_per_s: totals.requests_per_s(),
+            unit: self.plan()?.unit().to_owned(),
+            validity: diagnosis.validity.state,
+            gives: diagnosis.gives,
+        };
+        Ok(Some(verdict).filter(|_| capsule.why_no_load().is_none()))
     }
 
     /// Why a partial recording stops where it does, if that could still be noted.

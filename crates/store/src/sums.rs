@@ -170,7 +170,7 @@ fn known_kind(name: &str) -> Result<LatencyKind, String> {
     known.ok_or_else(|| format!("'{name}' is not a known kind of latency"))
 }
 
-fn blob(value: &Value) -> Result<&[u8], String> {
+pub(crate) fn blob(value: &Value) -> Result<&[u8], String> {
     match value {
         Value::Blob(bytes) => Ok(bytes),
         _ => Err("it is not a histogram".to_owned()),

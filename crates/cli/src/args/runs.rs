@@ -34,6 +34,9 @@ pub struct ReportArgs {
     /// Write every interval as CSV to a file, or to stdout with '-' [default: not written]
     #[arg(long, value_name = "FILE", env = "PLIMSOLL_CSV")]
     pub csv: Option<PathBuf>,
+    /// Write the report as one page of HTML that needs nothing else: charts, tables, flame graphs, the JSON inside; to stdout with '-' [default: not written]
+    #[arg(long, value_name = "FILE", env = "PLIMSOLL_HTML", conflicts_with_all = ["timeline", "flame"])]
+    pub html: Option<PathBuf>,
     /// Write the single requests that were kept (a uniform sample, the slowest, failures) as CSV to a file, or to stdout with '-' [default: not written]
     #[arg(long, value_name = "FILE", env = "PLIMSOLL_REQUESTS", conflicts_with_all = ["timeline", "csv"])]
     pub requests: Option<PathBuf>,

@@ -66,6 +66,33 @@ fn draw(args: &ReportArgs, flame: &Flame<'_>, recording: &Recording, out: &mut i
     out.flush()
 }
 
+/// The graphs of a page: of the whole run, and where the run had slow windows, of these apart.
+///
+/// # Errors
+/// Those of the recording.
+pub fn all(reader: &Reader, recording: &Recording) -> Result<Vec<report::html::flames::Flame>, Failure> {
+    let mut windows = slow_windows(recording.timeline.rows());
+    if let Some(from_ns) = reader.snapshots_from_ns()? {
+        windows.retain(|window| i64::try_from(window.to_ns).is_ok_and(|to_ns| to_ns > from_ns));
+    }
+    let length_ns = windows.iter().map(|window| window.to_ns - window.from_ns).sum();
+    let mut flames = Vec::new();
+    for kind in [Kind::OnCpu, Kind::OffCpu] {
+        let stacks = recording.profile.of(kind);
+        if stacks.total() == 0 {
+            continue;
+        }
+        flames.push(report::html::flames::Flame { kind, stacks: stacks.clone(), slow: None });
+        if !windows.is_empty() {
+            let stacks = sum(reader, kind, |period| is_in(&windows, period))?.stacks().clone();
+            if stacks.total() > 0 {
+                flames.push(report::html::flames::Flame { kind, stacks, slow: Some((windows.len(), length_ns)) });
+            }
+        }
+    }
+    Ok(flames)
+}
+
 /// The stacks of some periods together.
 fn sum(
     reader: &Reader,

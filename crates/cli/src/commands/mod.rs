@@ -14,6 +14,7 @@ mod drop;
 mod explain;
 mod fault;
 mod flame;
+mod html;
 mod import;
 mod interrupt;
 mod load;

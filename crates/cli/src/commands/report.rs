@@ -5,6 +5,7 @@
 //! run. Of a damaged recording what is left is shown, and first what is not.
 
 use super::flame;
+use super::html::{self, Read};
 use super::output::intervals::{Csv, What, refuse_with_json};
 use super::output::{results, terminal, timeline, together};
 use crate::args::runs::ReportArgs;
@@ -13,6 +14,7 @@ use model::Recording;
 use model::finding::Diagnosis;
 use model::plain::plain;
 use model::recording::{LoadOfRun, LoadRole};
+use report::html::course::Course;
 use report::timeline::Timeline;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -25,14 +27,18 @@ pub fn run(args: &ReportArgs) -> Result<Exit, Failure> {
     let folder = || args.folder.clone().map_or_else(store::default_folder, Ok);
     let path = store::find(folder, &args.run)?;
     let reader = Reader::open(&path)?;
-    let (mut recording, history) = reader.load_with_history()?;
+    let mut course = Course::default();
+    let (mut recording, history) = match args.html {
+        Some(_) => reader.load_with_history_and(|snapshot| course.push(snapshot))?,
+        None => reader.load_with_history()?,
+    };
     // One that was made with --record-secrets, or before secrets were hidden, has them still.
     recording.plan = model::hide::plan(&recording.plan);
     let diagnosis = diagnose::diagnose_with(&recording, &history);
     let exit = if args.exit_status { results::exit_of_recorded(&recording, &diagnosis) } else { Exit::Fine };
     let has_place_for_damage = args.flame.is_none()
         && args.timeline.is_none()
-        && ((args.csv.is_none() && args.requests.is_none()) || args.json);
+        && ((args.csv.is_none() && args.requests.is_none()) || args.json || args.html.is_some());
     if let Some(damage) = report::damage::sentence(&recording.integrity).filter(|_| !has_place_for_damage) {
         // Nothing is left to do where stderr is closed.
         let _ = writeln!(std::io::stderr(), "plimsoll: warning: {}", plain(&damage));
@@ -57,6 +63,10 @@ pub fn run(args: &ReportArgs) -> Result<Exit, Failure> {
     if let Some(file) = &args.requests {
         Csv::open(file, What::Requests)?.write_with(|mut out| report::csv::requests::write(&mut out, &recording))?;
     }
+    if let Some(to) = &args.html {
+        let read = Read { reader: &reader, path: &path, recording: &recording, diagnosis: &diagnosis, course };
+        html::run(read, to)?;
+    }
     let beside = beside(&recording, &path);
     let mut parts = vec![together::Part { recording: &recording, diagnosis: &diagnosis, kept: Some(&path) }];
     parts.extend(beside.iter().map(|(recording, diagnosis, path)| together::Part {
@@ -70,7 +80,7 @@ pub fn run(args: &ReportArgs) -> Result<Exit, Failure> {
     };
     if args.json {
         results::json_of(&reader, &recording, &diagnosis, &path, together::beside(&parts[1..]))?;
-    } else if args.csv.is_none() && args.requests.is_none() {
+    } else if args.csv.is_none() && args.requests.is_none() && args.html.is_none() {
         together::text(&parts, args.all, args.no_color)?;
         if let Some(reason) = reader.partial_reason()? {
             writeln!(std::io::stdout(), "\nThis recording is partial: {}", plain(&reason))?;

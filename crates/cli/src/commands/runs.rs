@@ -1,17 +1,26 @@
-//! `plimsoll runs`: the recordings of a folder, oldest first.
+//! `plimsoll runs`: the recordings of a folder, oldest first, each with what it came to.
 
 use super::output::terminal;
 use crate::args::runs::RunsArgs;
 use crate::exit::{Exit, Failure};
-use report::runs::Run;
+use report::runs::{Run, Verdict};
 
 /// Lists them.
 pub fn run(args: &RunsArgs) -> Result<Exit, Failure> {
     let folder = args.folder.clone().map_or_else(store::default_folder, Ok)?;
     let runs: Vec<Run> = store::list(&folder)?
         .into_iter()
-        .map(|summary| Run { id: summary.id, head: summary.head.map_err(|error| error.to_string()) })
+        .map(|summary| Run {
+            id: summary.id,
+            head: summary.head.map_err(|error| error.to_string()),
+            verdict: summary.verdict.map(shown),
+        })
         .collect();
     report::runs::write(&mut std::io::stdout().lock(), &runs, terminal::style(false))?;
     Ok(Exit::Fine)
+}
+
+fn shown(verdict: store::Verdict) -> Verdict {
+    let store::Verdict { rate_per_s, unit, validity, gives } = verdict;
+    Verdict { rate_per_s, unit, validity, gives }
 }

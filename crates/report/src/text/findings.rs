@@ -33,7 +33,7 @@ pub fn write<W: Write>(page: &mut Page<'_, W>, diagnosis: &Diagnosis, options: &
 }
 
 /// What was missing, and all that could not be judged for want of it.
-fn unseen(diagnosis: &Diagnosis) -> Vec<(String, Vec<&str>)> {
+pub(crate) fn unseen(diagnosis: &Diagnosis) -> Vec<(String, Vec<&str>)> {
     let mut unseen: Vec<(String, Vec<&str>)> = Vec::new();
     for finding in diagnosis.findings.iter().filter(|f| f.status == Status::NotObservable) {
         let missing: Vec<&str> = finding.because.iter().map(|evidence| evidence.text.as_str()).collect();
@@ -57,7 +57,7 @@ fn supported<W: Write>(page: &mut Page<'_, W>, finding: &Finding, options: &Opti
 }
 
 /// What proves a finding, what to do, how to check it by hand.
-pub(super) fn proof<W: Write>(page: &mut Page<'_, W>, finding: &Finding, options: &Options<'_>) -> io::Result<()> {
+pub(crate) fn proof<W: Write>(page: &mut Page<'_, W>, finding: &Finding, options: &Options<'_>) -> io::Result<()> {
     let mut label = "  because";
     let shown = if options.all { usize::MAX } else { PIECES_MAX };
     for evidence in finding.because.iter().take(shown) {

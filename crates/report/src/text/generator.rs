@@ -22,6 +22,12 @@ const WAIT_SHOWN_MIN: f64 = 0.05;
 
 /// Writes the lines.
 pub fn write<W: Write>(page: &mut Page<'_, W>, recording: &Recording) -> io::Result<()> {
+    cost(page, recording)?;
+    machines(page, recording)
+}
+
+/// What the load cost.
+pub(crate) fn cost<W: Write>(page: &mut Page<'_, W>, recording: &Recording) -> io::Result<()> {
     let totals = &recording.totals;
     let cpu_s = (totals.cpu_user_ns.saturating_add(totals.cpu_system_ns)) as f64 / 1e9;
     let mut cost = vec![format!("{cpu_s:.2} CPU-s")];
@@ -58,6 +64,11 @@ pub fn write<W: Write>(page: &mut Page<'_, W>, recording: &Recording) -> io::Res
     if !how.is_empty() {
         page.wrapped(INDENT, (Paint::Plain, String::new()), Paint::Dim, &listed(&how))?;
     }
+    Ok(())
+}
+
+/// The target's processes, and the machines.
+pub(crate) fn machines<W: Write>(page: &mut Page<'_, W>, recording: &Recording) -> io::Result<()> {
     target(page, recording)?;
     host(page, recording)
 }

@@ -27,14 +27,14 @@ pub fn write<W: Write>(
     diagnosis: &Diagnosis,
     options: &Options<'_>,
 ) -> io::Result<()> {
-    let names: Vec<&str> = recording.plan.origins.iter().map(|o| o.name.as_str()).collect();
-    let target = match names.as_slice() {
-        [first, rest @ ..] if rest.len() > 2 => format!("{first} and {} more", rest.len()),
-        _ => names.join(", "),
-    };
-    page.line(&[(Paint::Strong, target), (Paint::Dim, format!("  {}", of_plan(&recording.plan)))])?;
+    page.line(&[(Paint::Strong, target(recording)), (Paint::Dim, format!("  {}", of_plan(&recording.plan)))])?;
     gives(page, diagnosis, options)?;
     page.gap()?;
+    facts(page, recording, diagnosis)
+}
+
+/// What must be known first, then the questions with their answers.
+pub(crate) fn facts<W: Write>(page: &mut Page<'_, W>, recording: &Recording, diagnosis: &Diagnosis) -> io::Result<()> {
     for remark in &diagnosis.summary {
         page.wrapped(2, (Paint::Plain, String::new()), Paint::Bad, &capitalized(&remark.text))?;
     }
@@ -47,21 +47,35 @@ pub fn write<W: Write>(
     asked_for(page, recording)
 }
 
+/// What the load was put on.
+pub(crate) fn target(recording: &Recording) -> String {
+    let names: Vec<&str> = recording.plan.origins.iter().map(|o| o.name.as_str()).collect();
+    match names.as_slice() {
+        [first, rest @ ..] if rest.len() > 2 => format!("{first} and {} more", rest.len()),
+        _ => names.join(", "),
+    }
+}
+
 /// The sentence, and of the finding it speaks of what proves it.
 pub(crate) fn gives<W: Write>(page: &mut Page<'_, W>, diagnosis: &Diagnosis, options: &Options<'_>) -> io::Result<()> {
     let Some(gives) = &diagnosis.gives else { return Ok(()) };
-    let paint = match gives.standing {
-        Standing::Gives => Paint::Bad,
-        Standing::Unexplained | Standing::SeenWithoutLoad => Paint::Warn,
-        Standing::AtItsLimit | Standing::BelowItsLimit => Paint::Good,
-        Standing::Unknown => Paint::Plain,
-    };
+    let paint = of_standing(gives.standing);
     let id = gives.finding.as_ref().map_or(String::new(), |id| format!(" [{id}]"));
     page.wrapped(0, (Paint::Plain, String::new()), paint, &format!("{}{id}", capitalized(&gives.text)))?;
     slow::bar(page, diagnosis)?;
     match diagnosis.first_to_give() {
         Some(finding) => findings::proof(page, finding, options),
         None => Ok(()),
+    }
+}
+
+/// How well it is.
+pub(crate) fn of_standing(standing: Standing) -> Paint {
+    match standing {
+        Standing::Gives => Paint::Bad,
+        Standing::Unexplained | Standing::SeenWithoutLoad => Paint::Warn,
+        Standing::AtItsLimit | Standing::BelowItsLimit => Paint::Good,
+        Standing::Unknown => Paint::Plain,
     }
 }
 

@@ -4,23 +4,23 @@
 //! A line is never longer than the width except where a word is; 80 columns are enough for everything. Nothing in
 //! colour is not also in words.
 
-mod blocks;
-mod disruptions;
+pub(crate) mod blocks;
+pub(crate) mod disruptions;
 pub mod explain;
-mod failures;
-mod faults;
+pub(crate) mod failures;
+pub(crate) mod faults;
 pub(crate) mod findings;
-mod generator;
+pub(crate) mod generator;
 pub(crate) mod headline;
-mod held;
-mod imported;
+pub(crate) mod held;
+pub(crate) mod imported;
 pub(crate) mod kernel;
-mod latency;
+pub(crate) mod latency;
 pub(crate) mod page;
 pub(crate) mod remote;
-mod segments;
-mod slow;
-mod split;
+pub(crate) mod segments;
+pub(crate) mod slow;
+pub(crate) mod split;
 pub mod together;
 
 use crate::{Describe, damage, words};

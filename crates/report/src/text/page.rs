@@ -1,28 +1,44 @@
-//! A page of text: lines of painted spans, wrapped to a width, safe for any terminal.
+//! A page of text: lines of painted spans, wrapped to a width, safe for any terminal; or the same lines kept as they are,
+//! for a page that is not text.
 //!
 //! The one place that writes escape sequences, folds to ASCII and takes control characters out of what came from
 //! outside. Widths count characters: East Asian wide ones in a target's name may run over.
 
 use super::{Paint, Style};
 use model::plain::plain;
-use std::io::{self, Write};
+use std::io::{self, Sink, Write};
 
 /// A first part that ends in a blank and is no longer than this is a label, characters.
-const LABEL_MAX: usize = 20;
+pub(crate) const LABEL_MAX: usize = 20;
+/// Wider than any line: of a page whose lines are kept.
+const UNBROKEN: usize = usize::MAX / 2;
 
 /// A line's parts.
 pub type Span = (Paint, String);
 
 /// Writes lines.
 pub struct Page<'w, W: Write> {
-    to: &'w mut W,
+    to: To<'w, W>,
     style: Style,
+}
+
+/// Where lines go.
+enum To<'w, W: Write> {
+    Text(&'w mut W),
+    Lines(&'w mut Vec<Vec<Span>>),
+}
+
+impl<'w> Page<'w, Sink> {
+    /// A page whose lines are kept, unbroken however long, a gap as a line without spans.
+    pub fn keeping(lines: &'w mut Vec<Vec<Span>>) -> Self {
+        Page { to: To::Lines(lines), style: Style { color: true, width: UNBROKEN, unicode: true } }
+    }
 }
 
 impl<'w, W: Write> Page<'w, W> {
     /// A page on a writer.
     pub fn new(to: &'w mut W, style: Style) -> Self {
-        Page { to, style }
+        Page { to: To::Text(to), style }
     }
 
     /// How it is drawn.
@@ -32,7 +48,13 @@ impl<'w, W: Write> Page<'w, W> {
 
     /// An empty line.
     pub fn gap(&mut self) -> io::Result<()> {
-        writeln!(self.to)
+        match &mut self.to {
+            To::Text(to) => writeln!(to),
+            To::Lines(lines) => {
+                lines.push(Vec::new());
+                Ok(())
+            }
+        }
     }
 
     /// One line; blanks at its end are left out. What is wider than the page goes on below the text behind its label.
@@ -48,15 +70,24 @@ impl<'w, W: Write> Page<'w, W> {
     /// A row of a table, a path or a command: as wide as it is, as it means nothing in two parts.
     pub fn row(&mut self, spans: &[Span]) -> io::Result<()> {
         let last = spans.iter().rposition(|(_, text)| !text.trim_end().is_empty());
-        for (i, (paint, text)) in spans.iter().enumerate().take(last.map_or(0, |last| last + 1)) {
-            let text = if Some(i) == last { text.trim_end() } else { text };
-            let text = self.safe(text);
-            match paint.code() {
-                Some(code) if self.style.color => write!(self.to, "\x1b[{code}m{text}\x1b[0m")?,
-                _ => self.to.write_all(text.as_bytes())?,
+        let spans = spans.iter().enumerate().take(last.map_or(0, |last| last + 1));
+        let spans = spans.map(|(i, (paint, text))| (paint, if Some(i) == last { text.trim_end() } else { text }));
+        match &mut self.to {
+            To::Lines(lines) => {
+                lines.push(spans.map(|(paint, text)| (*paint, plain(text).into_owned())).collect());
+                Ok(())
+            }
+            To::Text(to) => {
+                for (paint, text) in spans {
+                    let text = safe(text, self.style.unicode);
+                    match paint.code() {
+                        Some(code) if self.style.color => write!(to, "\x1b[{code}m{text}\x1b[0m")?,
+                        _ => to.write_all(text.as_bytes())?,
+                    }
+                }
+                writeln!(to)
             }
         }
-        writeln!(self.to)
     }
 
     /// A label, then text wrapped beside it and indented below it.
@@ -69,19 +100,19 @@ impl<'w, W: Write> Page<'w, W> {
         }
         Ok(())
     }
+}
 
-    fn safe(&self, text: &str) -> String {
-        let mut safe = String::with_capacity(text.len());
-        // A name must not steer the terminal.
-        for c in plain(text).chars() {
-            match c {
-                '\u{a0}' => safe.push(' '),
-                c if self.style.unicode || c.is_ascii() => safe.push(c),
-                c => safe.push_str(ascii(c)),
-            }
+/// A name must not steer the terminal.
+fn safe(text: &str, is_unicode: bool) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for c in plain(text).chars() {
+        match c {
+            '\u{a0}' => safe.push(' '),
+            c if is_unicode || c.is_ascii() => safe.push(c),
+            c => safe.push_str(ascii(c)),
         }
-        safe
     }
+    safe
 }
 
 /// The nearest ASCII.

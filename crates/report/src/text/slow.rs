@@ -54,12 +54,12 @@ pub fn bar<W: Write>(page: &mut Page<'_, W>, diagnosis: &Diagnosis) -> io::Resul
 }
 
 /// A share to a whole per cent: a bar has no more.
-fn whole_percent(share: f64) -> String {
+pub(crate) fn whole_percent(share: f64) -> String {
     if share < 0.01 { "< 1 %".to_owned() } else { format!("{:.0} %", 100.0 * share) }
 }
 
 /// The parts with their words, the largest first, what is small together at the end.
-fn parts(waits: &[WaitShare]) -> Vec<(&'static str, f64)> {
+pub(crate) fn parts(waits: &[WaitShare]) -> Vec<(&'static str, f64)> {
     let mut sorted: Vec<&WaitShare> = waits.iter().collect();
     sorted.sort_by(|a, b| b.share.total_cmp(&a.share));
     let is_shown = |(i, part): &(usize, &&WaitShare)| *i < GLYPHS.len() - 1 && part.share >= SHOWN_MIN;

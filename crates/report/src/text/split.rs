@@ -11,9 +11,9 @@ use std::io::{self, Write};
 const INDENT: usize = 13;
 
 /// A part: its name, what it is, and the part of a band; `None`: it is not known apart from another.
-type Row = (&'static str, &'static str, fn(&SplitParts) -> Option<f64>);
+pub(crate) type Row = (&'static str, &'static str, fn(&SplitParts) -> Option<f64>);
 
-const ROWS: [Row; 9] = [
+pub(crate) const ROWS: [Row; 9] = [
     ("lag", "the generator's own", |parts| Some(parts.lag_us)),
     ("queue", "for a free connection", |parts| Some(parts.queue_us)),
     ("connect", "for its own connection to be made", |parts| Some(parts.connect_us)),
@@ -39,7 +39,7 @@ pub fn write<W: Write>(page: &mut Page<'_, W>, recording: &Recording) -> io::Res
     for (name, meaning, part) in ROWS {
         let cells: Vec<Option<f64>> = split.bands.iter().map(|band| part(&band.parts)).collect();
         // A part that nobody waited in is no news.
-        if cells.iter().all(|cell| cell.is_none_or(|us| us.abs() < 0.05)) {
+        if is_no_news(&cells) {
             continue;
         }
         let cells: String =
@@ -55,17 +55,22 @@ pub fn write<W: Write>(page: &mut Page<'_, W>, recording: &Recording) -> io::Res
     page.wrapped(2, (Paint::Plain, String::new()), Paint::Dim, &said_of(&split))
 }
 
-fn near(band: &SplitBand) -> String {
+/// Whether nobody waited in a part.
+pub(crate) fn is_no_news(cells: &[Option<f64>]) -> bool {
+    cells.iter().all(|cell| cell.is_none_or(|us| us.abs() < 0.05))
+}
+
+pub(crate) fn near(band: &SplitBand) -> String {
     if band.from_rank.is_some() { format!("near {}", band.band) } else { band.band.to_owned() }
 }
 
-fn shown(us: f64) -> String {
+pub(crate) fn shown(us: f64) -> String {
     // Of two clocks a way may be less than nothing by what they are off; their sum is not.
     if us < 0.0 { format!("-{}", length((-us * 1e3) as u64)) } else { length((us * 1e3) as u64) }
 }
 
 /// What the figures are of.
-fn said_of(split: &Split) -> String {
+pub(crate) fn said_of(split: &Split) -> String {
     let mut text = format!(
         "means of {} requests within windows of the probes, {} of them joined with the target's sockets",
         show_grouped(split.requests),

@@ -39,7 +39,7 @@ pub fn write<W: Write>(page: &mut Page<'_, W>, recording: &Recording) -> io::Res
 }
 
 /// The pauses worth telling, the longest first, and from which length on they are told, nanoseconds.
-fn told(recording: &Recording) -> Option<(u64, Vec<Gap>)> {
+pub(crate) fn told(recording: &Recording) -> Option<(u64, Vec<Gap>)> {
     let service = recording.totals.sum.latency.of(LatencyKind::Service);
     let median_ns = if service.is_empty() { 0 } else { service.value_at_quantile(0.5) };
     let gaps = common_gaps(recording);

@@ -23,14 +23,14 @@ const BINS_MAX: usize = 14;
 const SERIES: [&[u64]; 4] =
     [&[100, 125, 160, 200, 250, 315, 400, 500, 630, 800], &[100, 160, 250, 400, 630], &[100, 200, 500], &[100]];
 
-const QUANTILES: [(u64, &str); 4] = [(500, "p50"), (900, "p90"), (990, "p99"), (999, "p99.9")];
+pub(crate) const QUANTILES: [(u64, &str); 4] = [(500, "p50"), (900, "p90"), (990, "p99"), (999, "p99.9")];
 /// Where a page is too narrow for all of them.
 const FEWER: [(u64, &str); 3] = [(500, "p50"), (990, "p99"), (999, "p99.9")];
 /// Columns that the table of all of them takes.
 const TABLE_WIDTH: usize = 68;
 
 /// What each kind measures, in the order of the table.
-const KINDS: [(LatencyKind, &str, &str); 8] = [
+pub(crate) const KINDS: [(LatencyKind, &str, &str); 8] = [
     (LatencyKind::Response, "response", "from when it was due to its reply"),
     (LatencyKind::Service, "service", "from sending it to its reply"),
     (LatencyKind::FirstByte, "first byte", "from sending it to the reply's first byte"),
@@ -121,14 +121,14 @@ pub fn bars<W: Write>(page: &mut Page<'_, W>, recording: &Recording) -> io::Resu
 }
 
 /// One row of bars: responses from `low_ns` on and below the next row's.
-struct Bin {
-    low_ns: u64,
-    high_ns: u64,
-    count: u64,
+pub(crate) struct Bin {
+    pub(crate) low_ns: u64,
+    pub(crate) high_ns: u64,
+    pub(crate) count: u64,
 }
 
 impl Bin {
-    fn label(&self) -> String {
+    pub(crate) fn label(&self) -> String {
         let ((low, low_unit), (high, high_unit)) = (split(self.low_ns), split(self.high_ns));
         if low_unit == high_unit {
             format!("{low} – {high} {high_unit}")
@@ -138,7 +138,7 @@ impl Bin {
     }
 }
 
-fn bins(h: &Histogram<u64>) -> Vec<Bin> {
+pub(crate) fn bins(h: &Histogram<u64>) -> Vec<Bin> {
     let (low, high) = (h.value_at_quantile(0.001).max(1), h.value_at_quantile(0.999).max(1));
     // The coarsest, decades, needs at most fourteen rows for the whole range.
     let edges_ns = SERIES

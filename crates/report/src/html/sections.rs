@@ -1,0 +1,489 @@
+//! The parts of the page, in the order of its questions: what gives, how much, how fast, when, of what; then how sure, and how
+//! to do it again.
+
+use super::charts::Chart;
+use super::lines::{self, Row, list, shown, spans};
+use super::table::{Cell, Table, texts};
+use super::{Report, numbers, target};
+use crate::figures::rfc3339;
+use crate::json::Document;
+use crate::text::findings::{PIECES_MAX, proof, unseen};
+use crate::text::page::Span;
+use crate::text::{Options, Paint, failures, generator, headline, held, imported, latency, segments, slow};
+use crate::words::{capitalized, counted, grouped, of_plan};
+use crate::{damage, entries};
+use maud::{Markup, PreEscaped, html};
+use model::finding::{Finding, Severity, Standing, Status};
+use model::recording::End;
+use model::snapshot::SamplerState;
+use std::io;
+
+/// Events in the table.
+const EVENTS_MAX: usize = 500;
+
+/// What the page is called.
+pub fn title(report: &Report<'_>) -> String {
+    format!("{} – plimsoll", shown(&target_of(report)).chars().take(80).collect::<String>())
+}
+
+/// What its document is saved as.
+pub fn file_name(report: &Report<'_>) -> String {
+    let time: String = rfc3339(report.recording.capsule.started_at_unix_ns).chars().take(19).collect();
+    format!("plimsoll-{}.json", time.replace([':', 'T'], "-"))
+}
+
+fn target_of(report: &Report<'_>) -> String {
+    match (&report.recording.capsule.import, &report.recording.capsule.watched) {
+        (Some(import), _) => import.name(),
+        (None, Some(whom)) => format!("watch {whom}"),
+        (None, None) => headline::target(report.recording),
+    }
+}
+
+/// A part with its heading; nothing where it has nothing to say.
+fn section(id: &str, title: &str, parts: &[Markup]) -> Markup {
+    html! {
+        @if parts.iter().any(|part| !part.0.is_empty()) {
+            section id=(id) aria-labelledby={ (id) "-title" } {
+                h2 id={ (id) "-title" } { (title) }
+                @for part in parts { (part) }
+            }
+        }
+    }
+}
+
+/// All of the page but its data.
+///
+/// # Errors
+/// Those of the parts of the text report.
+pub fn body(report: &Report<'_>, document: &Document, charts: &[Chart]) -> io::Result<Markup> {
+    let has_load = report.recording.capsule.why_no_load().is_none();
+    let parts: Vec<(&str, &str, Markup)> = [
+        ("speed", "How fast", "How fast", if has_load { numbers::speed(report) } else { Vec::new() }),
+        ("course", "Over time", "Over time", course(report, charts)?),
+        ("outcomes", "Outcomes", "What became of the requests", if has_load { outcomes(report)? } else { Vec::new() }),
+        ("target", "Target", "The target", target::parts(report)?),
+        ("findings", "Causes", "Everything that was looked for", all_findings(report)?),
+        ("sure", "Validity", "Generator and validity", sure(report)?),
+        ("events", "Events", "Events", vec![events(report)]),
+        ("again", "Do it again", "Do it again", again(report, document)),
+    ]
+    .into_iter()
+    .map(|(id, short, title, parts)| (id, short, section(id, title, &parts)))
+    .filter(|(_, _, part)| !part.0.is_empty())
+    .collect();
+    Ok(html! {
+        a.skip href="#verdict" { "To the verdict" }
+        (header(report)?)
+        nav aria-label="Contents" { ul {
+            li { a href="#verdict" { "Verdict" } }
+            @for (id, short, _) in &parts { li { a href={ "#" (id) } { (short) } } }
+        } }
+        main {
+            (verdict(report)?)
+            @for (_, _, part) in &parts { (part) }
+        }
+        footer { p { "Written by plimsoll " (shown(&report.recording.capsule.version)) ". The file needs nothing else: it can be kept, sent and printed." } }
+        div #status .hidden role="status" aria-live="polite" {}
+    })
+}
+
+/// The mark of a load line: a circle with a line through it.
+const MARK: &str = "<svg class=\"mark\" viewBox=\"0 0 32 32\" aria-hidden=\"true\"><circle cx=\"16\" cy=\"16\" r=\"10\"/><path d=\"M1 16h30\"/></svg>";
+
+fn header(report: &Report<'_>) -> io::Result<Markup> {
+    let recording = report.recording;
+    let started = rfc3339(recording.capsule.started_at_unix_ns);
+    let minute = started.chars().take(16).collect::<String>().replace('T', " ");
+    Ok(html! {
+        header {
+            p.brand { (PreEscaped(MARK)) "plimsoll" }
+            h1 { (shown(&target_of(report))) }
+            @if recording.capsule.why_no_load().is_none() {
+                p.plan { (shown(&of_plan(&recording.plan))) }
+            } @else {
+                p.plan { "no load was put on" }
+            }
+            p.when {
+                time datetime=(started) { (minute) " UTC" }
+                @if let Some(kept) = report.kept { " · " code { (shown(kept.command)) } }
+            }
+            @if let Some(text) = damage::sentence(&recording.integrity) { p.alert { (capitalized(&shown(&text))) } }
+        }
+    })
+}
+
+fn verdict(report: &Report<'_>) -> io::Result<Markup> {
+    let (recording, diagnosis) = (report.recording, report.diagnosis);
+    let standing = diagnosis.gives.as_ref().map_or(Standing::Unknown, |gives| gives.standing);
+    let mood = lines::class(headline::of_standing(standing)).unwrap_or("plain");
+    let facts = match (&recording.capsule.import, &recording.capsule.watched) {
+        (Some(import), _) => lines::rows(|page| imported::write(page, recording, import))?,
+        (None, Some(_)) => Vec::new(),
+        (None, None) => lines::rows(|page| headline::facts(page, recording, diagnosis))?,
+    };
+    // Remarks have no label; they stand first.
+    let (remarks, facts): (Vec<Row>, Vec<Row>) = facts.into_iter().partition(|row| row.label.1.is_empty());
+    let changed = lines::rows(|page| segments::write(page, diagnosis))?;
+    let held = lines::rows(|page| held::write(page, recording, diagnosis))?;
+    Ok(html! {
+        section #verdict aria-labelledby="verdict-title" {
+            div class={ "gives " (mood) } {
+                h2 #verdict-title {
+                    @match &diagnosis.gives {
+                        Some(gives) => {
+                            (capitalized(&shown(&gives.text)))
+                            @if let Some(id) = &gives.finding { " " a.id href={ "#finding-" (id) } { (id) } }
+                        },
+                        None => "Verdict",
+                    }
+                }
+                @for row in &remarks { @for line in &row.lines { p.alert { (spans(line)) } } }
+                (slow_time(report)?)
+                @if let Some(finding) = diagnosis.first_to_give() { (evidence(finding, &report.options())?) }
+            }
+            (cards(&facts))
+            (list(&changed))
+            (list(&held))
+        }
+    })
+}
+
+/// How much, how fast, how sure, and what was asked for: the figure large, what is to be known of it below.
+fn cards(rows: &[Row]) -> Markup {
+    html! {
+        @if !rows.is_empty() {
+            div.cards {
+                @for row in rows {
+                    div.card {
+                        h3 { (row.label.1) }
+                        @for (i, line) in row.lines.iter().enumerate() {
+                            p class=[(i == 0).then_some("first")] { (spans(&set_apart(line))) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Parts of a line that only blanks set apart in a text.
+fn set_apart(line: &[Span]) -> Vec<Span> {
+    let one = |(i, (paint, text)): (usize, &Span)| {
+        let trimmed = text.trim_start_matches(' ');
+        let gap = text.len() - trimmed.len() > 1;
+        // What follows the large figure stands on a line of its own.
+        let is_first = line[..i].iter().all(|(paint, _)| *paint == Paint::Strong);
+        match gap {
+            true if is_first => (*paint, trimmed.to_owned()),
+            true => (*paint, format!(" · {trimmed}")),
+            false => (*paint, text.clone()),
+        }
+    };
+    line.iter().enumerate().map(one).collect()
+}
+
+/// Where the time of slow requests went, as a bar, and where they concentrate.
+fn slow_time(report: &Report<'_>) -> io::Result<Markup> {
+    let losses = &report.diagnosis.losses;
+    let time = losses.iter().find_map(|loss| loss.time.as_ref());
+    let parts = time.map(|time| slow::parts(&time.waits)).unwrap_or_default();
+    let places: Vec<&str> =
+        losses.iter().filter_map(|loss| loss.concentrated.first()).map(|place| &*place.text).collect();
+    let slowest = lines::rows(|page| slow::slowest(page, report.diagnosis))?;
+    Ok(html! {
+        @if !parts.is_empty() {
+            figure.split {
+                figcaption { "Where the slow requests’ time went" }
+                (bar(&parts))
+                ul.legend {
+                    @for (i, (words, share)) in parts.iter().enumerate() {
+                        li { span class={ "swatch part" (i) } aria-hidden="true" {} (words) " " b { (slow::whole_percent(*share)) } }
+                    }
+                }
+                @if !slowest.is_empty() {
+                    details { summary { "The slowest requests, each cut into its waits" } (list(&slowest)) }
+                }
+            }
+        }
+        @for place in places { p.where { (capitalized(&shown(place))) } }
+    })
+}
+
+/// A bar in parts. What they are stands in words beside it.
+pub(super) fn bar<T>(parts: &[(T, f64)]) -> Markup {
+    let total: f64 = parts.iter().map(|(_, share)| share).sum();
+    let widths: Vec<f64> = parts.iter().map(|(_, share)| 1000.0 * share / total.max(f64::EPSILON)).collect();
+    let from = |i: usize| widths[..i].iter().sum::<f64>();
+    html! {
+        svg.bar viewBox="0 0 1000 20" preserveAspectRatio="none" aria-hidden="true" {
+            @for (i, width) in widths.iter().enumerate() {
+                @if *width > 0.0 {
+                    rect class={ "part" (i) } x=(format!("{:.1}", from(i))) y="0" width=(format!("{:.1}", (width - 3.0).max(1.0))) height="20" {}
+                }
+            }
+        }
+    }
+}
+
+/// What proves a finding, what to do, how to check it by hand.
+pub(super) fn evidence(finding: &Finding, options: &Options<'_>) -> io::Result<Markup> {
+    let rows = lines::rows(|page| proof(page, finding, options))?;
+    Ok(html! {
+        dl.proof {
+            @for row in &rows {
+                div {
+                    dt { (row.label.1.trim()) }
+                    dd {
+                        @if row.label.1.trim() == "check" {
+                            @for line in &row.lines { (command(line.iter().map(|(_, text)| text.as_str()).collect::<String>().trim())) }
+                        } @else {
+                            @for line in row.lines.iter().take(PIECES_MAX) { p { (spans(line)) } }
+                            @if row.lines.len() > PIECES_MAX {
+                                details {
+                                    summary { (counted((row.lines.len() - PIECES_MAX) as u64, "more piece")) " of evidence" }
+                                    @for line in row.lines.iter().skip(PIECES_MAX) { p { (spans(line)) } }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    })
+}
+
+/// A command that is there to be copied.
+pub(super) fn command(text: &str) -> Markup {
+    html! { div.command { code { (shown(text)) } } }
+}
+
+fn course(report: &Report<'_>, charts: &[Chart]) -> io::Result<Vec<Markup>> {
+    let pauses = lines::rows(|page| latency::gaps::write(page, report.recording))?;
+    if charts.is_empty() && report.heat.is_empty() {
+        return Ok(Vec::new());
+    }
+    let figure = |chart: &Chart| {
+        html! {
+            figure.chart id={ "chart-" (chart.id) } data-chart=(chart.id) {
+                figcaption { h3 { (chart.title) } p { (chart.about) } }
+                div.plot {}
+                details.figures { summary { "Figures of this chart" } (chart.table().markup()) }
+            }
+        }
+    };
+    let heat = (!report.heat.is_empty()).then(|| {
+        html! {
+            figure.chart id="chart-heat" data-chart="heat" {
+                figcaption {
+                    h3 { "Response times" }
+                    p { "how many requests took how long, when: the darker, the more; single requests as dots (○ slowest, × failed); logarithmic" }
+                }
+                div.plot {}
+                details.figures { summary { "Figures of this chart" } (numbers::segments(report)) (numbers::distribution(report)) }
+            }
+        }
+    });
+    Ok(vec![html! {
+        p.hint {
+            "One axis of time and one cursor for all of these. Choose a stretch with the mouse, or with Shift and the arrow \
+             keys; another with Ctrl to set beside it. Shaded: "
+            span.key { span.swatch.window {} "probes’ windows" }
+            span.key { span.swatch.warmup {} "warm-up and drain" }
+            span.key { span.swatch.pause {} "pauses of all replies" }
+        }
+        (list(&pauses))
+        @if let Some(heat) = &heat { (heat) }
+        @for chart in charts { (figure(chart)) }
+        div #selection {}
+    }])
+}
+
+fn outcomes(report: &Report<'_>) -> io::Result<Vec<Markup>> {
+    let recording = report.recording;
+    let failed = lines::rows(|page| failures::errors(page, recording, report.describe))?;
+    let status = lines::rows(|page| failures::status(page, recording))?;
+    let losses: Vec<&str> = report.diagnosis.losses.iter().map(|loss| &*loss.text).collect();
+    Ok(vec![html! {
+        @if !losses.is_empty() {
+            h3 { "What users lost" }
+            ul { @for loss in losses { li { (capitalized(&shown(loss))) } } }
+        }
+        (groups(&failed))
+        (numbers::by_entry(&entries::of(recording)))
+        (list(&status))
+    }])
+}
+
+/// Rows under headings that stand alone on a line.
+fn groups(rows: &[Row]) -> Markup {
+    html! {
+        @for row in rows {
+            @if row.label.1.is_empty() {
+                @for line in &row.lines {
+                    @if line.iter().all(|(paint, _)| *paint == Paint::Heading) { h3 { (spans(line)) } } @else { p { (spans(line)) } }
+                }
+            } @else {
+                dl.counts { div { dt class=[lines::class(row.label.0)] { (row.label.1) } dd { @for line in &row.lines { p { (spans(line)) } } } } }
+            }
+        }
+    }
+}
+
+fn all_findings(report: &Report<'_>) -> io::Result<Vec<Markup>> {
+    let diagnosis = report.diagnosis;
+    let supported: Vec<&Finding> = diagnosis.findings.iter().filter(|f| f.status == Status::Supported).collect();
+    let others: Vec<&Finding> = diagnosis.findings.iter().filter(|f| f.status != Status::Supported).collect();
+    if diagnosis.findings.is_empty() {
+        return Ok(Vec::new());
+    }
+    let card = |finding: &&Finding| -> io::Result<Markup> {
+        let paint = match finding.severity {
+            Severity::Info => "plain",
+            Severity::Warning => "warn",
+            Severity::Error => "bad",
+        };
+        let explains = finding.explains.map(|part| {
+            let [share, low, high] = [part.share, part.low, part.high].map(|share| 100.0 * share);
+            format!("explains {share:.0} % ({low:.0} to {high:.0} %) of the loss: {}", part.of.name())
+        });
+        Ok(html! {
+            article class={ "finding " (paint) } id={ "finding-" (finding.id) } {
+                h3 { (capitalized(&shown(&finding.title))) " " span.id { (finding.id) } }
+                @if let Some(explains) = explains { p.dim { (explains) } }
+                (evidence(finding, &report.options())?)
+            }
+        })
+    };
+    let cards = supported.iter().map(card).collect::<io::Result<Vec<Markup>>>()?;
+    let row = |finding: &&Finding| {
+        let why: Vec<&str> = finding.because.iter().map(|evidence| &*evidence.text).collect();
+        vec![
+            Cell::text(&*finding.id),
+            Cell::text(finding.status.name()),
+            Cell::text(&*finding.title),
+            Cell::text(why.join("; ")),
+        ]
+    };
+    let judged = Table {
+        caption: format!("{} that were looked for and not found, each with why", counted(others.len() as u64, "cause")),
+        columns: texts(&["cause", "status", "what it is", "because"]),
+        rows: others.iter().map(row).collect(),
+    };
+    let unseen = unseen(diagnosis);
+    Ok(vec![html! {
+        @if supported.is_empty() { p { "No cause was found that the evidence supports." } }
+        @for card in &cards { (card) }
+        @if !unseen.is_empty() {
+            h3 { "Could not be judged" }
+            p.dim { "What could not be read is never taken for fine." }
+            ul { @for (why, ids) in &unseen { li { b { (ids.join(", ")) } ": " (shown(why)) } } }
+        }
+        @if !others.is_empty() { details { summary { (judged.caption) } (judged.markup()) } }
+    }])
+}
+
+fn sure(report: &Report<'_>) -> io::Result<Vec<Markup>> {
+    let recording = report.recording;
+    let generator = match recording.capsule.why_no_load() {
+        None => lines::rows(|page| generator::cost(page, recording))?,
+        Some(_) => Vec::new(),
+    };
+    let verdicts = Table {
+        caption: "Each figure, and what of it can be the generator’s".to_owned(),
+        columns: texts(&["figure", "verdict", "why"]),
+        rows: report
+            .diagnosis
+            .validity
+            .figures
+            .iter()
+            .map(|verdict| {
+                vec![Cell::text(verdict.figure.name()), Cell::text(verdict.state.name()), Cell::text(&*verdict.text)]
+            })
+            .collect(),
+    };
+    let samplers = Table {
+        caption: format!("{}: how each fared", counted(recording.samplers.len() as u64, "sampler")),
+        columns: texts(&["sampler", "state", "reason"]),
+        rows: recording
+            .samplers
+            .iter()
+            .map(|sampler| {
+                let state = match sampler.status {
+                    SamplerState::Active => "active",
+                    SamplerState::Disabled => "disabled",
+                    SamplerState::Failed => "failed",
+                };
+                vec![Cell::text(&*sampler.name), Cell::text(state), Cell::text(&*sampler.reason)]
+            })
+            .collect(),
+    };
+    Ok(vec![html! {
+        (list(&generator))
+        (verdicts.markup())
+        @if !samplers.rows.is_empty() { details { summary { (samplers.caption) } (samplers.markup()) } }
+    }])
+}
+
+fn events(report: &Report<'_>) -> Markup {
+    let events = &report.recording.events;
+    let row = |event: &model::Event| {
+        let at_s = event.at_ns as f64 / 1e9;
+        vec![
+            Cell::figure(Some(at_s), |at_s| format!("{at_s:.2} s")),
+            Cell::text(&*event.kind),
+            Cell::text(&*event.text),
+        ]
+    };
+    let table = Table {
+        caption: counted(events.len() as u64, "event"),
+        columns: texts(&["time", "kind", "what happened"]),
+        rows: events.iter().take(EVENTS_MAX).map(row).collect(),
+    };
+    let lost: Vec<String> = events.lost().iter().map(|(kind, n)| format!("{} more of {kind}", grouped(*n))).collect();
+    html! {
+        (table.markup())
+        @if events.len() > EVENTS_MAX { p.dim { "The others are in the JSON." } }
+        @if !lost.is_empty() { p.dim { "Not kept: " (lost.join(", ")) } }
+    }
+}
+
+fn again(report: &Report<'_>, document: &Document) -> Vec<Markup> {
+    let capsule = &report.recording.capsule;
+    let words: Vec<String> = capsule
+        .command
+        .iter()
+        .map(|word| shlex::try_quote(word).map_or_else(|_| word.clone(), |quoted| quoted.into_owned()))
+        .collect();
+    let end = match report.recording.end {
+        End::Complete => "as planned",
+        End::Interrupted => "ended early",
+        End::Partial => "stops in the middle",
+    };
+    let facts = [
+        ("plimsoll", capsule.version.clone()),
+        ("kernel", format!("Linux {}", capsule.kernel)),
+        ("processor", capsule.cpu.clone()),
+        ("memory", model::units::show_bytes(capsule.memory_bytes as f64)),
+        ("driver", capsule.driver.clone()),
+        ("seed", report.recording.plan.seed.to_string()),
+        ("end", end.to_owned()),
+    ];
+    let settings = Table {
+        caption: "Settings of the machine and limits of the generator".to_owned(),
+        columns: texts(&["setting", "value"]),
+        rows: document
+            .host
+            .sysctls
+            .iter()
+            .chain(&document.host.limits)
+            .map(|(name, value)| vec![Cell::text(&**name), Cell::text(&**value)])
+            .collect(),
+    };
+    vec![html! {
+        @if !words.is_empty() { (command(&words.join(" "))) }
+        dl.facts { @for (name, value) in facts { @if !value.is_empty() { div { dt { (name) } dd { p { (shown(&value)) } } } } } }
+        @if !settings.rows.is_empty() { details { summary { (settings.caption) } (settings.markup()) } }
+        p #download { "All figures are in this file, as JSON (" code { (document.schema) } ")." }
+    }]
+}

@@ -1,0 +1,260 @@
+//! The report as a page: it asks for nothing, nothing ends an element, its bundle is fresh, and a day of seconds stays small.
+//!
+//! The pages are left in `target/pages`, where `make test-web` opens them in a browser.
+#![allow(clippy::unwrap_used, reason = "helpers of tests: to stop is to fail")]
+
+mod common;
+use common::*;
+use model::interval::Counts;
+use model::profile::{Folding, Kind};
+use model::recording::Row;
+use model::snapshot::{Role, Snapshot};
+use model::{Histogram, LatencyKind};
+use report::html::course::Course;
+use report::html::flames::Flame;
+use report::html::heat::Heat;
+use report::html::unit::Unit;
+use report::html::{BUNDLE_HASH, Report, SCRIPT};
+use sha2::{Digest, Sha256};
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use testkit::recordings::{process, thread};
+
+/// What a hostile server may send, and a thread may be called.
+const HOSTILE: &str = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'`&<!--\u{202e}\0";
+const DAY_S: u64 = 86_400;
+
+fn report<'a>(case: &'a Case, course: Course, heat: Heat, flames: Vec<Flame>) -> Report<'a> {
+    let rows = case.1.timeline.rows().to_vec();
+    Report { recording: &case.1, diagnosis: &case.2, describe: &describe, kept: None, rows, heat, course, flames }
+}
+
+fn page(name: &str, report: &Report<'_>) -> String {
+    let mut out = Vec::new();
+    report.write(&mut out).unwrap();
+    let folder = testkit::workspace().join("target/pages");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join(format!("{name}.html")), &out).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+fn map(rows: &[Row]) -> Heat {
+    let mut heat = Heat::default();
+    for row in rows {
+        let mut times = Histogram::<u64>::new();
+        for part in 0..40u64 {
+            let ns = row.response_p50_ns.unwrap_or(0) * (20 + part) / 40;
+            times.record_n(ns, row.counts.ok * (40 - part) / 800);
+        }
+        heat.push(row.start_ns, row.end_ns, &times);
+    }
+    heat
+}
+
+fn snapshots(seconds: u64, name: &str) -> Vec<Snapshot> {
+    let one = |second: u64| {
+        let mut worker = thread(7, name);
+        worker.run_ns = Some(second * 400_000_000 + second % 7 * 10_000_000);
+        let mut target = process(Role::Target, 5, name, vec![worker]);
+        target.rss_bytes = Some((20 << 20) + second * 4096);
+        target.user_ns = Some(second * 300_000_000);
+        target.system_ns = Some(second * 100_000_000);
+        target.descriptors = Some(60 + second % 5);
+        let mut snapshot =
+            Snapshot { at_ns: (second * SECOND_NS) as i64, processes: vec![target], ..Snapshot::default() };
+        snapshot.network.set_if("tcp_established", Some(50 + second % 3));
+        snapshot.network.set_if("tcp_retransmits", Some(second / 10));
+        snapshot
+    };
+    (0..=seconds).map(one).collect()
+}
+
+fn course(snapshots: &[Snapshot]) -> Course {
+    let mut course = Course::default();
+    snapshots.iter().for_each(|snapshot| course.push(snapshot));
+    course
+}
+
+fn flame(name: &str) -> Vec<Flame> {
+    let mut folding = Folding::new(1000);
+    for (stack, count) in [(vec![name, "main", "work", name], 700), (vec![name, "main", "wait_[k]"], 300)] {
+        folding.add(&stack, count);
+    }
+    let stacks = folding.stacks().clone();
+    vec![
+        Flame { kind: Kind::OnCpu, stacks: stacks.clone(), slow: None },
+        Flame { kind: Kind::OffCpu, stacks, slow: Some((2, 5_000_000_000)) },
+    ]
+}
+
+#[test]
+fn every_case_is_a_page_that_asks_for_nothing() {
+    for case in cases() {
+        let heat = map(case.1.timeline.rows());
+        let html = page(case.0, &report(&case, course(&snapshots(10, "worker")), heat, flame("server")));
+        assert!(html.contains("default-src 'none'"), "{}", case.0);
+        // Only the page's own parts: what it names outside itself is text.
+        for asks in ["src=", "<link rel=\"stylesheet\"", "@import", "url(", "style=\"", "<iframe", "<object"] {
+            let markup = html.split("<script type=\"text/plain\"").next().unwrap();
+            assert!(!markup.contains(asks), "{}: {asks}", case.0);
+        }
+        assert_eq!(html.matches("<script").count(), 3 + SCRIPT.matches("<script").count(), "{}", case.0);
+        let text = {
+            let mut out = Vec::new();
+            let style = report::text::Style { color: false, width: 100_000, unicode: true };
+            let options = report::text::Options { style, describe: &describe, all: true, kept: None };
+            report::text::write(&mut out, &case.1, &case.2, &options).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        // The words of the text report, as they are.
+        let visible = html.replace('\u{a0}', " ").replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&");
+        for label in ["  how fast", "  how sure"] {
+            let line = text.lines().find_map(|line| line.strip_prefix(label));
+            if let Some(said) = line.map(|line| line.trim().replace('\u{a0}', " ")) {
+                assert!(visible.contains(&said), "{}: {said}", case.0);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_came_from_outside_changes_nothing_but_text() {
+    let mut case = cases().swap_remove(1);
+    let long = HOSTILE.repeat(1500);
+    case.1.plan.origins[0].name = long.clone();
+    case.1.capsule.command = vec!["plimsoll".to_owned(), long.clone()];
+    case.1.capsule.kernel = HOSTILE.to_owned();
+    case.1.push_event(model::Event::new(5, HOSTILE.to_owned(), long.clone()));
+    if let Some(finding) = case.2.findings.first_mut() {
+        finding.title = long.clone();
+        finding.because.iter_mut().for_each(|evidence| evidence.text = HOSTILE.to_owned());
+    }
+    let heat = map(case.1.timeline.rows());
+    let html = page("hostile", &report(&case, course(&snapshots(10, HOSTILE)), heat, flame(&long)));
+    let scripts = 3 + SCRIPT.matches("<script").count();
+    assert_eq!((html.matches("<script").count(), html.matches("<img").count()), (scripts, 0));
+    assert!(html.contains("&lt;/script&gt;") && !html.contains('\u{202e}') && !html.contains('\0'));
+    assert!(html.len() < 600_000, "{}", html.len());
+}
+
+#[test]
+fn a_day_of_seconds_is_a_file_of_less_than_five_megabytes() {
+    let mut case = cases().swap_remove(0);
+    // A load that breathes and is never twice the same: an easy one would say little of the size.
+    let mut random = 1u64;
+    let mut next = |most: u64| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (random >> 33) % most
+    };
+    let mut rows = Vec::new();
+    for second in 0..DAY_S {
+        let ok = 20_000 + (second % 3600) * 3 + next(2000);
+        let p50_ns = 400_000 + next(90_000) + second % 600 * 500;
+        rows.push(Row {
+            start_ns: second * SECOND_NS,
+            end_ns: (second + 1) * SECOND_NS,
+            counts: Counts { started: ok, ok, failed: next(40) / 38, ..Counts::default() },
+            response_p50_ns: Some(p50_ns),
+            response_p99_ns: Some(p50_ns * 3 + next(900_000)),
+            lag_p99_ns: Some(20_000 + next(20_000)),
+            worker_busy_max: next(300) as f64 / 1000.0,
+            in_window: second % 60 == 0,
+            ..Row::default()
+        });
+    }
+    case.1.totals.measured_ns = DAY_S * SECOND_NS;
+    let heat = map(&rows);
+    let mut report = report(&case, course(&snapshots(DAY_S, "worker")), heat, flame("server"));
+    report.rows = rows;
+    let html = page("day", &report);
+    println!("a day of seconds: {} bytes", html.len());
+    assert!(html.len() < 5_000_000, "{}", html.len());
+}
+
+#[test]
+fn quantiles_and_the_map_hold_what_the_recording_does() {
+    let case = cases().swap_remove(0);
+    let heat = map(case.1.timeline.rows());
+    let total = heat.total();
+    let html = page("healthy", &report(&case, Course::default(), heat, Vec::new()));
+    assert!(total > 0 && html.contains("data-chart=\"heat\"") && html.contains("data-chart=\"throughput\""));
+    let p99 = case.1.totals.sum.latency.quantile(LatencyKind::Response, 0.99).unwrap();
+    assert!(html.contains(&format!("data-value=\"{}\"", p99.ns)), "{}", p99.ns);
+}
+
+#[test]
+fn the_script_says_figures_as_the_text_does() {
+    let values = [
+        0.0,
+        0.004,
+        0.5,
+        0.9996,
+        1.0,
+        7.0,
+        99.96,
+        999.4,
+        1234.5,
+        9999.0,
+        12_345.0,
+        1e6,
+        43_720_000.0,
+        1e9,
+        119e9,
+        600e9,
+    ];
+    let mut fresh = String::from("[\n");
+    for unit in Unit::ALL {
+        for value in values.into_iter().filter(|value| unit != Unit::Share || *value <= 1.0) {
+            let name = serde_json::to_value(unit).unwrap();
+            let _ = writeln!(fresh, "  [{name}, {value}, {}],", serde_json::to_value(unit.shown(value)).unwrap());
+        }
+    }
+    let fresh = fresh.trim_end_matches(",\n").to_owned() + "\n]\n";
+    let path = testkit::workspace().join("web/tests/figures.json");
+    if std::env::var_os("UPDATE_WEB").is_some() {
+        std::fs::write(&path, &fresh).unwrap();
+    }
+    let kept = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(kept == fresh, "web/tests/figures.json is stale: run this test once with UPDATE_WEB=1, then make test-web");
+}
+
+#[test]
+fn the_bundle_is_made_of_the_sources_that_are_there() {
+    let web = testkit::workspace().join("web");
+    let mut paths: Vec<PathBuf> =
+        ["package.json", "package-lock.json", "tsconfig.json", "vite.config.ts"].iter().map(PathBuf::from).collect();
+    below(&web, Path::new("src"), &mut paths);
+    paths.sort_by(|a, b| a.as_os_str().as_encoded_bytes().cmp(b.as_os_str().as_encoded_bytes()));
+    let mut hash = Sha256::new();
+    for path in paths {
+        hash.update(path.as_os_str().as_encoded_bytes());
+        hash.update([0]);
+        hash.update(std::fs::read(web.join(&path)).unwrap());
+        hash.update([0]);
+    }
+    let assets = Path::new(env!("CARGO_MANIFEST_DIR")).join("assets");
+    let of_file = |name: &str| hex(&Sha256::digest(std::fs::read(assets.join(name)).unwrap()));
+    let is = format!(
+        "sources {}\nscript {}\nstyle {}\n",
+        hex(&hash.finalize()),
+        of_file("report.js"),
+        of_file("report.css")
+    );
+    assert!(is == BUNDLE_HASH, "crates/report/assets is not made of web/ as it is: run scripts/web.sh (make web)");
+    assert!(!SCRIPT.contains("</script") && !SCRIPT.contains("<!--"), "the script would end its own element");
+}
+
+fn below(root: &Path, folder: &Path, paths: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(root.join(folder)).unwrap() {
+        let entry = entry.unwrap();
+        let path = folder.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() { below(root, &path, paths) } else { paths.push(path) }
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}

@@ -1,0 +1,197 @@
+// Flame graphs: callers above what they call, as wide as what was counted in it. Zoomed by a click or Enter, searched by text.
+import { duration, grouped, shown } from "./figures";
+import { onTheme, theme } from "./theme";
+import type { Data, Flame } from "./unpack";
+
+const ROW = 18;
+const KERNEL = "_[k]";
+const INLINED = "_[i]";
+
+interface Node { name: string; own: number; total: number; parent: Node | null; children: Node[]; depth: number }
+
+export function drawFlame(figure: HTMLElement, data: Data, flame: Flame): void {
+  const place = figure.querySelector<HTMLElement>(".plot");
+  if (!place) return;
+  const root = tree(data, flame);
+  let top = root;
+  let focus: Node = root;
+  let wanted = "";
+  let boxes: { node: Node; x: number; width: number }[] = [];
+
+  const tools = document.createElement("p");
+  tools.className = "tools";
+  const id = `search-${flame.id}`;
+  const label = document.createElement("label");
+  label.htmlFor = id;
+  label.textContent = "Search ";
+  const search = document.createElement("input");
+  search.id = id;
+  search.type = "search";
+  search.autocomplete = "off";
+  const found = document.createElement("span");
+  found.className = "dim";
+  const reset = document.createElement("button");
+  reset.type = "button";
+  reset.textContent = "Whole graph";
+  tools.append(label, search, " ", reset, " ", found);
+  const canvas = document.createElement("canvas");
+  canvas.tabIndex = 0;
+  canvas.setAttribute("role", "application");
+  canvas.setAttribute("aria-roledescription", "flame graph");
+  const said = document.createElement("p");
+  said.className = "said";
+  said.setAttribute("aria-live", "polite");
+  place.append(tools, canvas, said);
+
+  const amount = (count: number) => (flame.unit === "µs" ? duration(count * 1e3) : `${grouped(count)} ${flame.unit}`);
+  const isFound = (node: Node) => wanted !== "" && node.name.toLowerCase().includes(wanted);
+  const words = (node: Node) =>
+    `${plain(node.name)}: ${amount(node.total)}, ${shown("share", node.total / Math.max(root.total, 1))}` +
+    (node.own > 0 && node.children.length > 0 ? `; in itself ${amount(node.own)}` : "");
+
+  function draw(): void {
+    const width = place!.clientWidth;
+    const colours = theme();
+    const chain: Node[] = [];
+    for (let node: Node | null = top; node; node = node.parent) chain.unshift(node);
+    boxes = [];
+    let deepest = chain.length;
+    for (const node of chain.slice(0, -1)) boxes.push({ node, x: 0, width });
+    const spread = (node: Node, x: number, room: number): void => {
+      boxes.push({ node, x, width: room });
+      deepest = Math.max(deepest, node.depth + 1);
+      let at = x;
+      for (const child of node.children) {
+        const part = (room * child.total) / Math.max(node.total, 1);
+        if (part >= 0.6) spread(child, at, part);
+        at += part;
+      }
+    };
+    spread(top, 0, width);
+    const ratio = devicePixelRatio;
+    canvas.style.width = `${width}px`;
+    canvas.style.height = `${deepest * ROW}px`;
+    canvas.width = width * ratio;
+    canvas.height = deepest * ROW * ratio;
+    const ctx = canvas.getContext("2d");
+    if (!ctx) return;
+    ctx.scale(ratio, ratio);
+    ctx.font = "12px system-ui, sans-serif";
+    ctx.textBaseline = "middle";
+    for (const { node, x, width: room } of boxes) {
+      const y = node.depth * ROW;
+      const hue = node.name.endsWith(KERNEL) ? colours.lines[1] : node.name.endsWith(INLINED) ? colours.lines[2] : colours.lines[0];
+      ctx.globalAlpha = isFound(node) ? 0.95 : wanted ? 0.12 : 0.16 + 0.14 * spreadOf(node.name);
+      ctx.fillStyle = isFound(node) ? colours.text : (hue ?? colours.text);
+      ctx.fillRect(x + 0.5, y + 0.5, Math.max(room - 1, 0.6), ROW - 1);
+      ctx.globalAlpha = 1;
+      if (node === focus) {
+        ctx.strokeStyle = colours.text;
+        ctx.lineWidth = 2;
+        ctx.strokeRect(x + 1, y + 1, Math.max(room - 2, 1), ROW - 2);
+      }
+      if (room > 30) {
+        ctx.fillStyle = isFound(node) ? colours.ground : colours.text;
+        const text = fitted(ctx, plain(node.name), room - 8);
+        if (text) ctx.fillText(text, x + 4, y + ROW / 2 + 0.5);
+      }
+    }
+    canvas.setAttribute("aria-label", `Flame graph. Arrow keys go from frame to frame, Enter zooms, Escape shows all. ${words(focus)}`);
+  }
+
+  function go(node: Node): void {
+    focus = node;
+    said.textContent = words(node);
+    draw();
+  }
+
+  function zoom(node: Node): void {
+    top = node;
+    go(node);
+  }
+
+  const under = (event: MouseEvent): Node | null => {
+    const { left, top: above } = canvas.getBoundingClientRect();
+    const [x, row] = [event.clientX - left, Math.floor((event.clientY - above) / ROW)];
+    return boxes.find((box) => box.node.depth === row && x >= box.x && x < box.x + box.width)?.node ?? null;
+  };
+  canvas.addEventListener("mousemove", (event) => {
+    const node = under(event);
+    if (node && node !== focus) go(node);
+  });
+  canvas.addEventListener("click", (event) => {
+    const node = under(event);
+    if (node) zoom(node === top ? root : node);
+  });
+  canvas.addEventListener("keydown", (event) => {
+    const siblings = focus.parent?.children ?? [focus];
+    const at = siblings.indexOf(focus);
+    const to: Record<string, Node | undefined> = {
+      ArrowDown: focus.children[0],
+      ArrowUp: focus.parent ?? undefined,
+      ArrowRight: siblings[at + 1],
+      ArrowLeft: siblings[at - 1],
+    };
+    if (event.key === "Enter") zoom(focus);
+    else if (event.key === "Escape") zoom(root);
+    else if (event.key in to) {
+      const node = to[event.key];
+      if (node) go(node);
+    } else return;
+    event.preventDefault();
+  });
+  search.addEventListener("input", () => {
+    wanted = search.value.trim().toLowerCase();
+    const sum = (node: Node): number => (isFound(node) ? node.total : node.children.reduce((all, child) => all + sum(child), 0));
+    found.textContent = wanted === "" ? "" : `found in ${shown("share", sum(root) / Math.max(root.total, 1))}`;
+    draw();
+  });
+  reset.addEventListener("click", () => {
+    search.value = "";
+    wanted = "";
+    found.textContent = "";
+    zoom(root);
+  });
+  onTheme(draw);
+  new ResizeObserver(draw).observe(place);
+  draw();
+}
+
+function tree(data: Data, flame: Flame): Node {
+  const root: Node = { name: "all", own: 0, total: 0, parent: null, children: [], depth: 0 };
+  const parents = data.whole(flame.parents);
+  const names = data.whole(flame.of_names);
+  const counts = data.whole(flame.counts);
+  const nodes: Node[] = [];
+  for (let i = 0; i < parents.length; i++) {
+    // A caller stands before what it calls; a file that says otherwise is not followed.
+    const parent = nodes[(parents[i] ?? 0) - 1] ?? root;
+    const own = counts[i] ?? 0;
+    const node: Node = { name: flame.names[names[i] ?? -1] ?? "?", own, total: own, parent, children: [], depth: parent.depth + 1 };
+    parent.children.push(node);
+    nodes.push(node);
+  }
+  for (let i = nodes.length - 1; i >= 0; i--) {
+    const node = nodes[i];
+    if (node?.parent) node.parent.total += node.total;
+  }
+  for (const node of [root, ...nodes]) node.children.sort((a, b) => b.total - a.total);
+  return root;
+}
+
+function plain(name: string): string {
+  return name.replace(/_\[[ki]\]$/, "");
+}
+
+/** A number of a name, 0..1: neighbours differ a little. */
+function spreadOf(name: string): number {
+  let hash = 7;
+  for (let i = 0; i < name.length; i++) hash = (hash * 31 + name.charCodeAt(i)) % 997;
+  return hash / 997;
+}
+
+function fitted(ctx: CanvasRenderingContext2D, text: string, room: number): string {
+  if (ctx.measureText(text).width <= room) return text;
+  const letters = Math.floor((room / ctx.measureText(text).width) * text.length) - 1;
+  return letters >= 3 ? `${text.slice(0, letters)}…` : "";
+}

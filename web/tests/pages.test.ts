@@ -1,0 +1,172 @@
+// Every page in target/pages, in a browser: no error, no request, nothing that axe finds, the JSON's numbers, one cursor, the
+// keyboard alone. SHOTS=1 leaves pictures in web/shots. No test asserts a time: that of opening a day is printed.
+import { AxeBuilder } from "@axe-core/playwright";
+import assert from "node:assert/strict";
+import { mkdirSync, readdirSync } from "node:fs";
+import { resolve } from "node:path";
+import { after, before, test } from "node:test";
+import { pathToFileURL } from "node:url";
+import { type Browser, type Page, chromium } from "playwright-core";
+import { shown } from "../src/figures.js";
+
+const FOLDER = resolve(process.env.PLIMSOLL_PAGES ?? "../target/pages");
+const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
+/** Long enough for a machine that does much else: what hangs longer has hung. */
+const GUARD_MS = 120_000;
+const names = readdirSync(FOLDER).filter((name) => name.endsWith(".html")).sort();
+
+interface Look { scheme?: "light" | "dark"; width?: number; print?: boolean }
+
+let browser: Browser;
+before(async () => {
+  browser = await chromium.launch({ executablePath: CHROMIUM, args: ["--no-sandbox"] });
+});
+after(() => browser.close());
+
+/** Opens a page, hands it over, and sees to it that nothing went wrong in it and nobody was asked for anything. */
+async function opened(name: string, look: Look, use: (page: Page) => Promise<void>): Promise<void> {
+  const context = await browser.newContext({
+    viewport: { width: look.width ?? 1180, height: 900 },
+    colorScheme: look.scheme ?? "light",
+  });
+  const page = await context.newPage();
+  page.setDefaultTimeout(GUARD_MS);
+  const wrong: string[] = [];
+  const file = pathToFileURL(resolve(FOLDER, name)).href;
+  page.on("console", (message) => { if (["error", "warning"].includes(message.type())) wrong.push(message.text()); });
+  page.on("pageerror", (error) => wrong.push(String(error)));
+  page.on("dialog", (dialog) => { wrong.push(`dialog: ${dialog.message()}`); void dialog.dismiss(); });
+  page.on("request", (request) => { if (request.url() !== file && !request.url().startsWith("data:")) wrong.push(`request: ${request.url()}`); });
+  if (look.print) await page.emulateMedia({ media: "print" });
+  await page.goto(file);
+  await page.waitForFunction(() => document.documentElement.dataset.drawn === "all");
+  await use(page);
+  assert.deepEqual(wrong, [], name);
+  await context.close();
+}
+
+async function shot(page: Page, name: string): Promise<void> {
+  if (!process.env.SHOTS) return;
+  mkdirSync("shots", { recursive: true });
+  await page.screenshot({ path: `shots/${name}.png`, fullPage: true });
+}
+
+/** The document in the page, as its button saves it. */
+async function document_of(page: Page): Promise<{ intervals: { t_s: number; length_s: number; ok: number; failed: number }[]; latency: { response: { p99_us: number | null } } }> {
+  const text = await page.evaluate(async () => {
+    const packed = Uint8Array.from(atob(document.getElementById("document")?.textContent ?? ""), (c) => c.charCodeAt(0));
+    return new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"))).text();
+  });
+  return JSON.parse(text);
+}
+
+test("there are pages to look at", () => {
+  assert.ok(names.length > 5, `expected pages in ${FOLDER}, found ${names.length}: cargo test -p plimsoll-report --test html writes them`);
+});
+
+/** Axe takes seconds on a busy machine: of pages of one make some. */
+const looked_at = names.filter((name) => !/^(all_failed|few|generator_lag|nothing|partial|quiet|ten_million|undetermined|unfinished|day)\.html$/.test(name));
+
+for (const name of names) {
+  const is_looked_at = looked_at.includes(name);
+  test(`${name} opens without an error or a request${is_looked_at ? ", and axe finds nothing" : ""}`, async () => {
+    await opened(name, {}, async (page) => {
+      if (!is_looked_at) return;
+      const result = await new AxeBuilder({ page }).analyze();
+      assert.deepEqual(result.violations.map((one) => `${one.id}: ${one.nodes[0]?.html.slice(0, 200)} ${one.nodes[0]?.failureSummary}`), []);
+      await shot(page, `${name}-light`);
+    });
+  });
+}
+
+const first = names.find((name) => name.startsWith("healthy")) ?? names[0] ?? "";
+const all = [first, ...(names.includes("hostile.html") ? ["hostile.html"] : [])];
+
+for (const name of all) {
+  test(`${name} in the dark, on a phone, on paper`, async () => {
+    await opened(name, { scheme: "dark" }, async (page) => {
+      const result = await new AxeBuilder({ page }).withRules(["color-contrast"]).analyze();
+      assert.deepEqual(result.violations.map((one) => one.nodes.map((node) => node.failureSummary)), []);
+      await shot(page, `${name}-dark`);
+    });
+    await opened(name, { width: 390 }, async (page) => {
+      const room = await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
+      assert.ok((room[0] ?? 0) <= (room[1] ?? 0), `${name} is wider than a phone: ${room}`);
+      await shot(page, `${name}-phone`);
+    });
+    await opened(name, { print: true }, async (page) => {
+      assert.equal(await page.locator("nav").isVisible(), false);
+      await shot(page, `${name}-print`);
+    });
+  });
+}
+
+test("charts hold the document's numbers, and all cursors are at one moment", async () => {
+  await opened(first, {}, async (page) => {
+    const { intervals } = await document_of(page);
+    assert.ok(intervals.length > 3);
+    const chart = page.locator("#chart-throughput .plot");
+    await chart.focus();
+    for (const key of ["Home", "ArrowRight", "ArrowRight", "ArrowLeft", "ArrowRight"]) await page.keyboard.press(key);
+    const third = intervals[2]!;
+    assert.equal(Number(await chart.getAttribute("aria-valuenow")), third.t_s + third.length_s / 2);
+    assert.match((await chart.getAttribute("aria-valuetext")) ?? "", new RegExp(`ok ${shown("per-s", third.ok / third.length_s)}`));
+    const moments = await page.locator("#course .plot[role=slider]").evaluateAll((plots) => plots.map((plot) => Number(plot.getAttribute("aria-valuenow"))));
+    assert.ok(moments.length > 3);
+    for (const moment of moments) assert.ok(Math.abs(moment - third.t_s - third.length_s / 2) <= third.length_s, `${moments}`);
+    const lefts = await page.locator("#course .plot").evaluateAll((plots) => plots.map((plot) => Number((plot as HTMLElement).dataset.moment)));
+    assert.ok(lefts.every((left) => Math.abs(left - lefts[0]!) < 1), `${lefts}`);
+  });
+});
+
+test("the mouse on one chart moves the cursor of all, and a stretch is chosen for all", async () => {
+  await opened(first, {}, async (page) => {
+    const over = page.locator("#chart-throughput .u-over");
+    await over.scrollIntoViewIfNeeded();
+    const box = (await over.boundingBox())!;
+    await page.mouse.move(box.x + box.width * 0.3, box.y + 40);
+    await page.mouse.down();
+    await page.mouse.move(box.x + box.width * 0.7, box.y + 40, { steps: 5 });
+    const lefts = await page.locator("#course .plot").evaluateAll((plots) => plots.map((plot) => Number((plot as HTMLElement).dataset.moment)));
+    assert.ok(lefts.every((left) => Math.abs(left - box.width * 0.7) < 2), `${lefts}`);
+    await page.mouse.up();
+    await page.locator("#selection table").waitFor();
+    assert.match((await page.locator("#selection").textContent()) ?? "", /Throughput: ok/);
+  });
+});
+
+test("with the keyboard alone: a stretch, a table sorted, a flame graph zoomed and searched", async () => {
+  await opened(first, {}, async (page) => {
+    await page.locator("#chart-throughput .plot").focus();
+    for (const key of ["Home", "ArrowRight", "Shift+ArrowRight", "Shift+ArrowRight"]) await page.keyboard.press(key);
+    assert.match((await page.locator("#selection caption").textContent()) ?? "", /stretch/);
+    await page.keyboard.press("Escape");
+    assert.equal(await page.locator("#selection table").count(), 0);
+    const title = page.locator("#speed thead th").nth(1);
+    await title.locator("button").focus();
+    await page.keyboard.press("Enter");
+    assert.equal(await title.getAttribute("aria-sort"), "ascending");
+    const counts = await page.locator("#speed table").first().locator("tbody tr td:nth-child(2)").evaluateAll((cells) => cells.map((cell) => Number((cell as HTMLElement).dataset.value)));
+    assert.deepEqual(counts, [...counts].sort((a, b) => a - b));
+    const flame = page.locator("figure.flame canvas");
+    if ((await flame.count()) > 0) {
+      await flame.first().focus();
+      await page.keyboard.press("ArrowDown");
+      await page.keyboard.press("Enter");
+      assert.match((await page.locator("figure.flame .said").first().textContent()) ?? "", /%/);
+      await page.locator("figure.flame input").first().fill("wait");
+      assert.match((await page.locator("figure.flame .tools").first().textContent()) ?? "", /found in/);
+    }
+  });
+});
+
+test("a day of seconds opens", { skip: !names.includes("day.html") }, async () => {
+  await opened("day.html", {}, async (page) => {
+    const marks = await page.evaluate(() => performance.getEntriesByType("mark").map((mark) => `${mark.name} ${mark.startTime.toFixed(0)} ms`));
+    console.log(`a day of seconds: ${marks.join(", ")}`);
+    await page.locator("#chart-throughput .plot").focus();
+    await page.keyboard.press("End");
+    assert.match((await page.locator("#chart-throughput .plot").getAttribute("aria-valuetext")) ?? "", /^23:59:59/);
+    await shot(page, "day");
+  });
+});
