@@ -3,7 +3,8 @@
 //! The target is one thread on one CPU that burns a stated CPU time for each request, so that on two cores it gives
 //! first and not the generator. The search is that of [`crate::capacity`], shorter and less narrow.
 
-use crate::capacity::live::{CapacityError, Follow, Found, Of, Spec, capacity};
+use crate::capacity::axis::Of;
+use crate::capacity::live::{CapacityError, Follow, Found, Spec, capacity};
 use crate::capacity::objective::Objective;
 use crate::embedded::Embedded;
 use crate::run::Options;

@@ -1,18 +1,19 @@
 //! The steps of a search as runs: each has warm-up, blocks until it is decided, a short drain, and a recording of its own.
 //!
-//! First a closed run of a second says about how much the server answers at all. A step that was disturbed is run again. Where
+//! First a closed run of a second says about how much the server answers at all, and what a request moves ([`Axis`]). A step that was disturbed is run again. Where
 //! the same load is disturbed time and again, what cannot put it on is the generator, or its machine: the search ends there,
 //! and says so. A search that was interrupted goes on from the steps that its file has.
 //!
 //! Cost: what was measured in a step goes with it; its verdict, blocks and diagnosis stay.
 
+use super::axis::{Axis, AxisError, Of, closed, warmup_ns};
 use super::blocks::{BLOCK_S, Block};
 use super::decision::{Bound, Judge, Verdict, requests_needed};
 use super::objective::Objective;
 use super::search::{Line, Search, Settings, Step, Trial};
 use crate::run::{Options, Outcome, RunError, Watch, run};
 use model::finding::{Diagnosis, Figure, ValidityState};
-use model::plan::{Pace, Plan, Segment};
+use model::plan::{Pace, Plan};
 use model::recording::Row;
 use model::units::show_duration_ns;
 use model::{Event, Interval, LatencyKind, Scenario};
@@ -21,40 +22,19 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// Load before a step counts.
-const WARMUP_NS: u64 = 500_000_000;
 /// Longest wait for what is unanswered at a step's end: the next one is not to find it there.
 const DRAIN_NS: u64 = 1_000_000_000;
-/// What a step takes beside its length, seconds: warm-up, threads, the last replies, the reading of the machine.
-const BESIDE_S: f64 = 0.9;
+/// What a step takes beside its length and its warm-up, seconds: threads, the last replies, the reading of the machine.
+const BESIDE_S: f64 = 0.4;
 const CALIBRATION_NS: u64 = 1_000_000_000;
-/// The first load, as a share of what was answered in the closed run.
-const FIRST: f64 = 0.8;
+/// Steps that a search has room for at least.
+const STEPS_MIN: f64 = 10.0;
 /// So often in a row a step may be disturbed before the search ends.
 const DISTURBED_MAX: usize = 4;
 /// Time before a disturbed step is run again: what disturbed it may pass.
 const PAUSE: Duration = Duration::from_millis(500);
 /// A search takes at least so long.
 pub const TIME_MIN: Duration = Duration::from_secs(8);
-
-/// What the load is a number of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Of {
-    /// Requests a second, in an open pace.
-    Rate,
-    /// Connections of a closed pace.
-    Connections,
-}
-
-impl Of {
-    /// The unit, as documents have it.
-    pub const fn unit(self) -> &'static str {
-        match self {
-            Of::Rate => "requests/s",
-            Of::Connections => "connections",
-        }
-    }
-}
 
 /// What is searched for.
 #[derive(Debug, Clone)]
@@ -89,6 +69,9 @@ pub enum CapacityError {
         "expected a URL of http, https, echo, resp or ws, got one of another kind: only single requests have a load line"
     )]
     Protocol,
+    /// What the load is a number of is not in the scenario.
+    #[error(transparent)]
+    Axis(#[from] AxisError),
     /// Nothing was answered.
     #[error("expected {target} to answer a request, got {why}: check the URL and what listens there")]
     Silent {
@@ -100,6 +83,16 @@ pub enum CapacityError {
     /// It was told to end before its first step.
     #[error("interrupted before the first step had ended")]
     Interrupted,
+    /// Users think for so long that there is no time for steps.
+    #[error(
+        "expected a time in which users ask more than once: a step's warm-up is {warmup_s:.1} s, twice the time they think, and a search some ten steps: give --time {time_s:.0}s or a shorter --think"
+    )]
+    Thinking {
+        /// What a step takes beside its length, seconds.
+        warmup_s: f64,
+        /// The time in which there are enough steps, seconds.
+        time_s: f64,
+    },
     /// The objective needs more requests than there are in the time.
     #[error(
         "expected a time in which '{slo}' can be decided: a step needs {needed} requests, which are {step_s:.0} s at about {per_s:.0}/s, and a search some ten steps: give --time {time_s:.0}s or a lower quantile"
@@ -191,15 +184,19 @@ pub fn capacity(
     follow: &mut dyn Follow,
 ) -> Result<Found, CapacityError> {
     let began = Instant::now();
-    let runner = Runner { spec, host, options, bounds: spec.objectives.iter().map(Objective::bound).collect() };
-    let first = runner.first(follow)?;
+    let scenario = spec.of.scenario(spec.scenario.clone())?;
+    let bounds = spec.objectives.iter().map(Objective::bound).collect();
+    let runner = Runner { spec, scenario, host, options, bounds };
+    let axis = runner.calibrate(follow)?;
+    let first = spec.known.last().map_or(axis.first(spec.scenario.connections), |step| step.asked);
     let settings = Settings {
         bounds: runner.bounds.clone(),
         precision: spec.precision,
         time_s: spec.time.saturating_sub(began.elapsed()).as_secs_f64(),
-        beside_s: BESIDE_S,
-        is_whole: spec.of == Of::Connections,
-        load_max: f64::INFINITY,
+        beside_s: runner.beside_s(),
+        requests: axis.requests(),
+        is_whole: spec.of.is_closed(),
+        load_max: spec.of.load_max(),
         seed: spec.seed,
     };
     let mut search = Search::new(first, settings);
@@ -214,13 +211,13 @@ pub fn capacity(
     while let Some(trial) = search.next_trial() {
         follow.on_trial(ran.len() + 1, &trial);
         let at = Instant::now();
-        let (outcome, judge) = runner.trial(&trial, follow)?;
+        let (outcome, judge) = runner.trial(&axis, &trial, follow)?;
         let took_s = at.elapsed().as_secs_f64();
         if runner.is_interrupted() {
             ended = Ended::Interrupted;
             break;
         }
-        let one = runner.ran(&trial, &outcome, judge, took_s);
+        let one = ran_of(&axis, &trial, &outcome, judge, took_s);
         if let Some((why, is_generator)) = disturbance(&outcome, one.step.verdict) {
             disturbed += 1;
             search.disturbed(took_s + PAUSE.as_secs_f64());
@@ -275,6 +272,8 @@ impl Ran {
 
 struct Runner<'a> {
     spec: &'a Spec,
+    /// Of the axis.
+    scenario: Scenario,
     host: &'a dyn Host,
     options: &'a Options,
     bounds: Vec<Bound>,
@@ -285,40 +284,57 @@ impl Runner<'_> {
         self.options.interrupted.load(Ordering::Relaxed)
     }
 
-    /// The first load: of a search that goes on, one that was tried; else by a closed run of a second.
-    fn first(&self, follow: &mut dyn Follow) -> Result<f64, CapacityError> {
+    /// A closed run of a second, without thinking: what the server answers at all.
+    fn calibrate(&self, follow: &mut dyn Follow) -> Result<Axis, CapacityError> {
         // As it was asked: what a search sets beside would be refused of held connections, in words nobody wrote.
         let plan = resolve(&closed(self.spec.scenario.clone()), self.host)?.plan;
         if matches!(plan.pace, Pace::Held { .. } | Pace::Burst { .. }) {
             return Err(CapacityError::Protocol);
         }
-        let scenario = closed(Scenario { duration_ns: Some(CALIBRATION_NS), ..self.base() });
-        let connections = f64::from(plan.connections);
+        self.spec.of.check(&plan)?;
+        let connections = match self.spec.of {
+            // How many there are is what is looked for.
+            Of::Users => None,
+            _ => self.scenario.connections,
+        };
+        let scenario = closed(Scenario {
+            duration_ns: Some(CALIBRATION_NS),
+            warmup_ns: Some(0),
+            think: None,
+            connections,
+            ..self.base()
+        });
         let outcome = self.run(&scenario, self.options, follow)?;
         if self.is_interrupted() {
             return Err(CapacityError::Interrupted);
         }
         let totals = &outcome.recording.totals;
-        let per_s = totals.per_s(totals.in_time.ok);
-        if per_s <= 0.0 {
+        let axis = Axis::of(self.spec.of, &self.scenario, totals);
+        if axis.per_s() <= 0.0 {
             let target = outcome.recording.plan.origins.first().map_or("the server", |origin| &origin.name).to_owned();
             let kinds = totals.sum.errors.seen().chain(totals.sum.connection_errors.seen());
             let why: Vec<String> = kinds.map(|(kind, n)| format!("{} × {n}", kind.name())).collect();
             let why = if why.is_empty() { "nothing in time".to_owned() } else { why.join(", ") };
             return Err(CapacityError::Silent { target, why });
         }
-        let first = match self.spec.of {
-            Of::Rate => FIRST * per_s,
-            Of::Connections => connections.max(1.0),
-        };
-        self.announce(per_s, follow)?;
-        Ok(self.spec.known.last().map_or(first, |step| step.asked))
+        self.announce(&axis, follow)?;
+        Ok(axis)
+    }
+
+    /// What a step takes beside its length, seconds.
+    fn beside_s(&self) -> f64 {
+        BESIDE_S + warmup_ns(self.spec.of, &self.scenario) as f64 / 1e9
     }
 
     /// Says how long it takes; refuses an objective that cannot be decided in that.
-    fn announce(&self, per_s: f64, follow: &mut dyn Follow) -> Result<(), CapacityError> {
+    fn announce(&self, axis: &Axis, follow: &mut dyn Follow) -> Result<(), CapacityError> {
+        let per_s = axis.per_s();
         let needed = self.bounds.iter().map(|bound| requests_needed(bound.share_max)).fold(0.0, f64::max);
         let (step_s, time_s) = (needed / per_s, self.spec.time.as_secs_f64());
+        let beside_s = self.beside_s();
+        if beside_s > time_s / STEPS_MIN {
+            return Err(CapacityError::Thinking { warmup_s: beside_s, time_s: (STEPS_MIN * beside_s).ceil() });
+        }
         if step_s > time_s / 6.0 {
             return Err(CapacityError::Undecidable {
                 slo: Objective::words(&self.spec.objectives),
@@ -329,8 +345,9 @@ impl Runner<'_> {
             });
         }
         let time = show_duration_ns(1e9 * time_s);
+        let each = axis.each().map_or(String::new(), |each| format!(", {each}"));
         follow.on_plan(&format!(
-            "it answers about {per_s:.0}/s; the search takes {time} at most, and ends earlier where the line is known within {} %",
+            "it answers about {per_s:.0}/s{each}; the search takes {time} at most, and ends earlier where the line is known within {} %",
             100.0 * self.spec.precision
         ));
         Ok(())
@@ -340,7 +357,7 @@ impl Runner<'_> {
     fn base(&self) -> Scenario {
         Scenario {
             requests: None,
-            warmup_ns: Some(WARMUP_NS),
+            warmup_ns: Some(warmup_ns(self.spec.of, &self.scenario)),
             drain_ns: Some(DRAIN_NS),
             after_ns: None,
             burst: None,
@@ -348,7 +365,7 @@ impl Runner<'_> {
             tick_ns: Some((BLOCK_S * 1e9) as u64),
             expect: Vec::new(),
             expect_errors: Some("any".to_owned()),
-            ..self.spec.scenario.clone()
+            ..self.scenario.clone()
         }
     }
 
@@ -358,16 +375,10 @@ impl Runner<'_> {
         Ok(run(resolved.plan, &options, watch)?)
     }
 
-    fn trial(&self, trial: &Trial, follow: &mut dyn Follow) -> Result<(Outcome, Judge), CapacityError> {
+    fn trial(&self, axis: &Axis, trial: &Trial, follow: &mut dyn Follow) -> Result<(Outcome, Judge), CapacityError> {
         let most_ns = (trial.most_s * 1e9) as u64;
         let base = Scenario { duration_ns: Some(most_ns), ..self.base() };
-        let scenario = match self.spec.of {
-            Of::Rate => {
-                let rate = Segment { from_per_s: trial.load, to_per_s: trial.load, for_ns: most_ns };
-                Scenario { profile: vec![rate], think: None, ..base }
-            }
-            Of::Connections => closed(Scenario { connections: Some(trial.load as u32), ..base }),
-        };
+        let scenario = axis.put(trial.load, most_ns, base);
         let mut counting = Counting {
             follow,
             objectives: &self.spec.objectives,
@@ -387,38 +398,29 @@ impl Runner<'_> {
         }
         Ok((outcome, judge))
     }
-
-    fn ran(&self, trial: &Trial, outcome: &Outcome, judge: Judge, took_s: f64) -> Ran {
-        let totals = &outcome.recording.totals;
-        let counts = &totals.in_time;
-        let load = match self.spec.of {
-            Of::Rate => totals.per_s(counts.started + counts.dropped),
-            Of::Connections => trial.load,
-        };
-        let response = |quantile| totals.sum.latency.quantile(LatencyKind::Response, quantile).map(|figure| figure.ns);
-        Ran {
-            step: Step {
-                asked: trial.load,
-                load,
-                took_s,
-                verdict: judge.cut_off(),
-                is_growing: judge.is_growing(),
-                purpose: trial.purpose,
-                blocks: judge.blocks,
-            },
-            diagnosis: Some(outcome.diagnosis.clone()),
-            busy: diagnose::busy(&outcome.recording),
-            recorded_at: outcome.recorded_at.clone(),
-            response_p50_ns: response(0.5),
-            response_p99_ns: response(0.99),
-            lag_p99_ns: totals.sum.latency.quantile(LatencyKind::Lag, 0.99).map(|figure| figure.ns),
-        }
-    }
 }
 
-/// Without what only an open pace has.
-fn closed(scenario: Scenario) -> Scenario {
-    Scenario { profile: Vec::new(), arrivals: None, on_full: None, queue_capacity: None, ..scenario }
+fn ran_of(axis: &Axis, trial: &Trial, outcome: &Outcome, judge: Judge, took_s: f64) -> Ran {
+    let totals = &outcome.recording.totals;
+    let load = axis.achieved(trial.load, totals);
+    let response = |quantile| totals.sum.latency.quantile(LatencyKind::Response, quantile).map(|figure| figure.ns);
+    Ran {
+        step: Step {
+            asked: trial.load,
+            load,
+            took_s,
+            verdict: judge.cut_off(),
+            is_growing: judge.is_growing(),
+            purpose: trial.purpose,
+            blocks: judge.blocks,
+        },
+        diagnosis: Some(outcome.diagnosis.clone()),
+        busy: diagnose::busy(&outcome.recording),
+        recorded_at: outcome.recorded_at.clone(),
+        response_p50_ns: response(0.5),
+        response_p99_ns: response(0.99),
+        lag_p99_ns: totals.sum.latency.quantile(LatencyKind::Lag, 0.99).map(|figure| figure.ns),
+    }
 }
 
 /// Counts a step's blocks, and ends it once it is decided.

@@ -3,11 +3,12 @@
 //! A file an axis: what a step saw ([`blocks`]), whether it held ([`decision`]), which load is next and where the line lies
 //! ([`search`]), the fit that narrows it ([`fit`]), what gives beyond it ([`gives`]), how throughput scales over connections
 //! ([`scaling`]); all of these pure.
-//! What is asked ([`objective`]), and the steps as runs ([`live`]). What the method is good for, model by model, is measured
+//! What the load is a number of ([`axis`]), what is asked ([`objective`]), and the steps as runs ([`live`]). What the method is good for, model by model, is measured
 //! in `crates/session/tests/capacity`, which writes the table of docs/capacity.md.
 //!
-//! Not here: surfaces over two axes, and handshakes, bytes or users as the axis.
+//! Not here: surfaces over two axes.
 
+pub mod axis;
 pub mod blocks;
 pub mod decision;
 pub mod fit;

@@ -44,6 +44,25 @@ const EXCESS_SURE: f64 = 5.0;
 /// So often a miss below a held load is tried again before it is believed.
 const DOUBTS_MAX: usize = 3;
 
+/// How many requests a second a load comes to, about: a step lasts until there were enough of them.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Requests {
+    /// For each of the load's units.
+    pub per_load: f64,
+    /// And so many at the most.
+    pub per_s_max: f64,
+}
+
+impl Requests {
+    /// A load that is a number of requests a second.
+    pub const RATE: Requests = Requests { per_load: 1.0, per_s_max: f64::INFINITY };
+
+    /// Of a load.
+    pub fn per_s(&self, load: f64) -> f64 {
+        (load * self.per_load).min(self.per_s_max)
+    }
+}
+
 /// What is searched for.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
@@ -55,6 +74,8 @@ pub struct Settings {
     pub time_s: f64,
     /// What a step takes beside its length: warm-up, threads, the drain. Seconds.
     pub beside_s: f64,
+    /// How many requests a load is.
+    pub requests: Requests,
     /// Whether loads are whole numbers, such as of connections.
     pub is_whole: bool,
     /// The highest load that may be tried.
@@ -241,7 +262,10 @@ impl Search {
         let needed = self.settings.bounds.iter().map(|bound| requests_needed(bound.share_max)).fold(0.0, f64::max);
         let most_s = (STEP_PART_MAX * self.settings.time_s).max(STEP_S_MIN);
         let least_s = if width <= NEAR { NEAR_PART * self.settings.time_s } else { 0.0 };
-        (late_s / width).max(1.2 * needed / load.max(1e-9)).max(least_s).clamp(STEP_S_MIN, most_s)
+        (late_s / width)
+            .max(1.2 * needed / self.settings.requests.per_s(load).max(1e-9))
+            .max(least_s)
+            .clamp(STEP_S_MIN, most_s)
     }
 
     fn hold_s(&self) -> f64 {

@@ -12,7 +12,7 @@ use rand::{RngExt, SeedableRng};
 use session::capacity::blocks::{Block, Counted, backlog_growth_per_s, dispersion};
 use session::capacity::decision::{Bound, Judge, Verdict, judge, requests_needed};
 use session::capacity::fit::{Group, crossing};
-use session::capacity::search::{Purpose, Search, Settings, Step};
+use session::capacity::search::{Purpose, Requests, Search, Settings, Step};
 use std::fmt::Write;
 
 /// Seeds of each model where nobody asks for more.
@@ -184,8 +184,16 @@ fn the_fit_crosses_where_the_share_does() {
 
 /// A server that holds up to a load and not beyond, without any scatter.
 fn deterministic(line: f64, first: f64, is_whole: bool, load_max: f64) -> Search {
-    let settings =
-        Settings { bounds: vec![LATE], precision: 0.02, time_s: 55.0, beside_s: 0.8, is_whole, load_max, seed: 1 };
+    let settings = Settings {
+        bounds: vec![LATE],
+        precision: 0.02,
+        time_s: 55.0,
+        beside_s: 0.8,
+        requests: Requests::RATE,
+        is_whole,
+        load_max,
+        seed: 1,
+    };
     let mut search = Search::new(first, settings);
     let mut tries = 0;
     while let Some(trial) = search.next_trial() {

@@ -5,7 +5,7 @@
 
 use session::capacity::blocks::{BLOCK_S, Block};
 use session::capacity::decision::{Bound, Judge, Verdict};
-use session::capacity::search::{Search, Settings, Step, Trial};
+use session::capacity::search::{Requests, Search, Settings, Step, Trial};
 
 /// Discarded at the beginning of a step, seconds; and what a step takes beside.
 pub const WARMUP_S: f64 = 0.5;
@@ -269,6 +269,7 @@ pub fn search(model: Model, seed: u64, mut uniform: impl FnMut() -> f64) -> Sear
         precision: 0.02,
         time_s: 55.0,
         beside_s: BESIDE_S,
+        requests: Requests::RATE,
         is_whole: false,
         load_max: f64::INFINITY,
         seed,

@@ -5,7 +5,7 @@ use crate::args::{is_on_command_line, values};
 use crate::exit::Failure;
 use crate::flags;
 use clap::{ArgMatches, Args, ValueEnum};
-use session::capacity::live::Of;
+use session::capacity::axis::Of;
 use std::path::PathBuf;
 
 /// Flags of `load` that the search decides itself, or that no search has.
@@ -33,6 +33,10 @@ pub(crate) const NOT_ITS: &[&str] = &[
     "explain",
     "tls_matrix",
 ];
+
+/// Flags of an open pace, and of a closed one: a search has the one or the other, by what its load is a number of.
+const OPEN_ONLY: &[&str] = &["poisson", "on_full", "queue"];
+const CLOSED_ONLY: &[&str] = &["think"];
 
 /// Arguments of `capacity`.
 #[derive(Debug, Args)]
@@ -73,6 +77,12 @@ pub enum OfArg {
     Rate,
     /// Connections, each with its next request after the reply (closed pace); and how throughput scales over them
     Connections,
+    /// Users: connections that think before each request, for as long as --think says (closed pace)
+    Users,
+    /// TLS handshakes a second: requests that each have a connection of their own; in full unless --resume is on (open pace)
+    Handshakes,
+    /// Bytes a second, both ways: requests as large as they are, at the rate that makes so many (open pace)
+    Bytes,
 }
 
 impl From<OfArg> for Of {
@@ -80,6 +90,9 @@ impl From<OfArg> for Of {
         match arg {
             OfArg::Rate => Of::Rate,
             OfArg::Connections => Of::Connections,
+            OfArg::Users => Of::Users,
+            OfArg::Handshakes => Of::Handshakes,
+            OfArg::Bytes => Of::Bytes,
         }
     }
 }
@@ -105,6 +118,19 @@ impl CapacityArgs {
                 _ => "leave it out",
             };
             return Err(Failure::usage(format!("{flag} is not for a search, which decides its own steps: {instead}")));
+        }
+        let of = Of::from(self.search.of.unwrap_or(OfArg::Rate));
+        let (others, of_what) = match of {
+            Of::Users => (OPEN_ONLY, "users, who ask after a reply"),
+            Of::Connections => (OPEN_ONLY, "connections, of which each asks after its reply"),
+            Of::Rate | Of::Handshakes | Of::Bytes => (CLOSED_ONLY, "a rate, by which requests are due by the clock"),
+        };
+        if let Some(id) = others.iter().find(|id| is_on_command_line(matches, id)) {
+            let (flag, unit) = (flags::of_key(id), of.unit());
+            let message = format!(
+                "{flag} says nothing to {unit}, the load of this search ({of_what}): leave it out, or give another --of"
+            );
+            return Err(Failure::usage(message));
         }
         self.load.settle(matches)
     }

@@ -3,10 +3,11 @@
 use model::finding::ValidityState;
 use model::units::show_grouped;
 use report::capacity as shown;
+use session::capacity::axis::Of;
 use session::capacity::blocks::{Block, Counted};
 use session::capacity::decision::Verdict;
 use session::capacity::gives::{at_line, gives};
-use session::capacity::live::{Ended, Of, Ran, Spec};
+use session::capacity::live::{Ended, Ran, Spec};
 use session::capacity::objective::Objective;
 use session::capacity::scaling::{Estimate, Sample, scaling};
 use session::capacity::search::{Line, Point, Purpose, Search, Step};

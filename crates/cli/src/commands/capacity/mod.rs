@@ -14,11 +14,13 @@ use crate::args::load::ObserveArg;
 use crate::args::scenario::scenario_of;
 use crate::exit::{Exit, Failure};
 use document::{About, document, known};
-use model::plan::{Plan, Segment};
+use model::plan::{Arrivals, Plan, Segment, Think};
 use model::recording::Row;
+use model::units::show_duration_ns;
 use model::{Event, hide};
 use report::capacity::{Document, SCHEMA};
-use session::capacity::live::{CapacityError, Ended, Follow, Found, Of, Ran, Spec, TIME_MIN, capacity};
+use session::capacity::axis::Of;
+use session::capacity::live::{CapacityError, Ended, Follow, Found, Ran, Spec, TIME_MIN, capacity};
 use session::capacity::objective::Objective;
 use session::capacity::search::{Line, Search, Trial};
 use session::{Options, RecordTo, Watch};
@@ -93,20 +95,42 @@ pub fn failed(error: CapacityError) -> Result<Exit, Failure> {
         CapacityError::Interrupted => Ok(Exit::Interrupted),
         CapacityError::Resolve(error) => Err(error.into()),
         CapacityError::Run(error) => Err(error.into()),
-        error @ (CapacityError::Protocol | CapacityError::Undecidable { .. }) => Err(Failure::usage(error.to_string())),
+        error @ (CapacityError::Protocol
+        | CapacityError::Axis(_)
+        | CapacityError::Thinking { .. }
+        | CapacityError::Undecidable { .. }) => Err(Failure::usage(error.to_string())),
         error @ CapacityError::Silent { .. } => Err(Failure::could_not_run(error.to_string())),
     }
 }
 
 /// How requests are due, in words.
 pub fn pace(spec: &Spec) -> String {
-    let connections = |default: &str| spec.scenario.connections.map_or(default.to_owned(), |n| n.to_string());
-    match (spec.of, spec.scenario.arrivals) {
-        (Of::Connections, _) => "closed loop, the next request after the reply".to_owned(),
-        (Of::Rate, Some(model::plan::Arrivals::Poisson)) => {
-            format!("open loop, Poisson arrivals, over {} connections", connections("50"))
+    let scenario = &spec.scenario;
+    let connections = scenario.connections.unwrap_or(resolve::defaults::CONNECTIONS);
+    let arrivals = match scenario.arrivals {
+        Some(Arrivals::Poisson) => "Poisson arrivals",
+        _ => "even arrivals",
+    };
+    let open = format!("open loop, {arrivals}, over {connections} connections");
+    match spec.of {
+        Of::Connections => "closed loop, the next request after the reply".to_owned(),
+        Of::Users => {
+            let think = match scenario.think.unwrap_or(Think::None) {
+                Think::None => "nothing".to_owned(),
+                Think::FixedNs(ns) => show_duration_ns(ns as f64),
+                Think::UniformNs(least, most) => {
+                    format!("{} to {}", show_duration_ns(least as f64), show_duration_ns(most as f64))
+                }
+                Think::ExponentialNs(ns) => format!("{} on average, exponentially", show_duration_ns(ns as f64)),
+            };
+            format!("closed loop, users think for {think} after each reply")
         }
-        (Of::Rate, _) => format!("open loop, even arrivals, over {} connections", connections("50")),
+        Of::Handshakes => {
+            let kind = if scenario.tls.resume == Some(true) { "resumed where the server does" } else { "in full" };
+            format!("open loop, {arrivals}, a connection and a handshake each ({kind}), {connections} at once")
+        }
+        Of::Bytes => format!("{open}, bytes of requests and replies"),
+        Of::Rate => open,
     }
 }
 
@@ -167,8 +191,9 @@ impl Steps {
             precision: spec.precision,
             time_s: spec.time.as_secs_f64(),
             beside_s: 0.0,
-            is_whole: spec.of == Of::Connections,
-            load_max: f64::INFINITY,
+            requests: session::capacity::search::Requests::RATE,
+            is_whole: spec.of.is_closed(),
+            load_max: spec.of.load_max(),
             seed: spec.seed,
         };
         let began = std::time::Instant::now();
