@@ -5,6 +5,7 @@ use super::capacity::{Steps, failed, own_file, pace};
 use super::interrupt;
 use crate::args::runs::DemoArgs;
 use crate::exit::{Exit, Failure};
+use session::capacity::live::CapacityError;
 use session::demo::{CPU_US, DemoError, OBJECTIVE, demo};
 use session::{Options, RecordTo};
 
@@ -26,6 +27,15 @@ pub fn run(args: &DemoArgs) -> Result<Exit, Failure> {
     };
     let file = (!args.no_record).then(own_file).transpose()?;
     let started = |error: DemoError| match error {
+        // It has no flags to be told of; and who uses its CPUs is the machine's doing.
+        DemoError::Search(CapacityError::Undecidable { per_s, busy, .. }) => {
+            let why = busy.unwrap_or_else(|| "it is too slow for the demo: see 'plimsoll capacity --help'".to_owned());
+            super::tell(&format!(
+                "plimsoll: no load line: the target answers only {per_s:.0} requests/s here, of which half a minute says too \
+                 little; {why}"
+            ));
+            Ok(Exit::NotValid)
+        }
         DemoError::Search(error) => failed(error),
         error @ (DemoError::Target(_) | DemoError::Objective(_)) => Err(Failure::could_not_run(error.to_string())),
     };

@@ -47,17 +47,20 @@ pub fn requests_needed(share_max: f64) -> f64 {
     BOUNDARY / -(1.0 - share_max).ln()
 }
 
-/// What the blocks say of one objective; `Undecided`: nothing yet.
-fn judge_one(blocks: &[Counted], share_max: f64) -> Verdict {
-    let sum = Counted::sum(blocks);
+/// How much likelier a sum is under its own share than at the bound, as a logarithm, were its requests independent.
+pub fn likelihood_ratio(sum: Counted, share_max: f64) -> f64 {
     let share = sum.share();
     // x ln(x / y), which is 0 at 0.
     let part = |count: f64, ratio: f64| if count > 0.0 { count * ratio.ln() } else { 0.0 };
-    let good = sum.requests - sum.bad;
-    let ratio = part(sum.bad, share / share_max) + part(good, (1.0 - share) / (1.0 - share_max));
-    match ratio / dispersion(blocks) {
+    part(sum.bad, share / share_max) + part(sum.requests - sum.bad, (1.0 - share) / (1.0 - share_max))
+}
+
+/// What the blocks say of one objective; `Undecided`: nothing yet.
+fn judge_one(blocks: &[Counted], share_max: f64) -> Verdict {
+    let sum = Counted::sum(blocks);
+    match likelihood_ratio(sum, share_max) / dispersion(blocks) {
         ratio if ratio < BOUNDARY => Verdict::Undecided,
-        _ if share > share_max => Verdict::Missed,
+        _ if sum.share() > share_max => Verdict::Missed,
         _ => Verdict::Held,
     }
 }

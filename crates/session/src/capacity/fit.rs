@@ -40,13 +40,15 @@ const BAD_MIN: f64 = 20.0;
 /// Loads nearer to each other than this are one. Bad ones must have been seen at two: none at all at a load says that the
 /// share is smaller there, and not on what line.
 const LOADS_APART: f64 = 0.002;
-/// Newton's steps, more than it ever took.
-const ITERATIONS: usize = 60;
+/// Steepnesses that are tried: from hardly any, to a share that is e times as large 0.03 % farther on.
+const STEEPNESS: (f64, f64) = (1.0, 3000.0);
+/// The line is looked for as far out as this share of the lowest load, and the inverse of it of the highest.
+const OUTSIDE: f64 = 0.8;
+/// Steps of a search for a highest or an end.
+const HALVINGS: usize = 40;
 
 /// Fits, and crosses the bound; `None` where there is no fit to be had.
 pub fn crossing(groups: &[Group], share_max: f64) -> Option<Crossing> {
-    let (centre, unit) = scale(groups)?;
-    let x = |group: &Group| (group.load - centre) / unit;
     let bad: f64 = groups.iter().map(|group| group.bad).sum();
     let requests: f64 = groups.iter().map(|group| group.requests).sum();
     let mut with_bad: Vec<f64> = groups.iter().filter(|group| group.bad > 0.0).map(|group| group.load).collect();
@@ -55,57 +57,75 @@ pub fn crossing(groups: &[Group], share_max: f64) -> Option<Crossing> {
     if with_bad.len() < 2 || groups.len() < 6 || bad < BAD_MIN || requests <= bad {
         return None;
     }
-    let (mut a, mut b) = ((bad / requests).ln(), 0.0f64);
-    let mut information = Information::default();
-    for _ in 0..ITERATIONS {
-        information = Information::default();
-        let (mut score_a, mut score_b) = (0.0, 0.0);
-        for group in groups {
-            let mean = group.requests * (a + b * x(group)).clamp(-50.0, 5.0).exp();
-            score_a += group.bad - mean;
-            score_b += x(group) * (group.bad - mean);
-            information.add(mean, x(group));
-        }
-        let (step_a, step_b) = information.solve(score_a, score_b)?;
-        // A whole step may overshoot where it starts far away.
-        let shorter = (2.0 / step_a.abs().max(step_b.abs()).max(1e-300)).min(1.0);
-        (a, b) = (a + shorter * step_a, b + shorter * step_b);
-        if step_a.abs().max(step_b.abs()) < 1e-9 {
-            break;
-        }
-    }
-    let mean = |group: &Group| group.requests * (a + b * x(group)).clamp(-50.0, 5.0).exp();
+    let loads = by_load(groups);
+    let (low, high) = (loads.first()?.load * OUTSIDE, loads.last()?.load / OUTSIDE);
+    // The likelihood has one top over the line (and, for each line, one over the steepness), so thirds find it.
+    let load = highest(low.ln(), high.ln(), |line| profile(&loads, share_max, line.exp()).0).exp();
+    let (top, steepness) = profile(&loads, share_max, load);
+    let mean = |group: &Group| group.requests * share_max * (group.load / load).powf(steepness);
     let (dispersion, freedom) = dispersion(groups, mean);
-    let (var_a, covariance, var_b) = information.inverse()?;
-    let (var_a, covariance, var_b) = (dispersion * var_a, dispersion * covariance, dispersion * var_b);
     let t = critical_t(freedom, 0.95);
-    // Fieller: all x at which a + bx − ln(bound) lies within t standard errors of zero.
-    let height = a - share_max.ln();
-    let square = b * b - t * t * var_b;
-    if b <= 0.0 {
-        return None;
+    let is_within = |line: f64| 2.0 * (top - profile(&loads, share_max, line).0) <= t * t * dispersion;
+    let end = |outermost: f64| {
+        if is_within(outermost) {
+            return None;
+        }
+        let (mut inside, mut outside) = (load, outermost);
+        for _ in 0..HALVINGS {
+            let middle = (inside * outside).sqrt();
+            if is_within(middle) { inside = middle } else { outside = middle }
+        }
+        Some(outside)
+    };
+    let interval = end(low).zip(end(high));
+    (load > low && load < high).then_some(Crossing { load, interval, steepness })
+}
+
+/// The likelihood's logarithm where the line is here, with the steepness that suits it best; and that steepness.
+fn profile(loads: &[Group], share_max: f64, line: f64) -> (f64, f64) {
+    let likelihood = |steepness: f64| -> f64 {
+        let of = |group: &Group| {
+            let log_share = share_max.ln() + steepness * (group.load / line).ln();
+            group.bad * log_share - group.requests * log_share.min(5.0).exp()
+        };
+        loads.iter().map(of).sum()
+    };
+    let log = highest(STEEPNESS.0.ln(), STEEPNESS.1.ln(), |log| likelihood(log.exp()));
+    (likelihood(log.exp()), log.exp())
+}
+
+/// Where a function of one top is highest.
+fn highest(mut low: f64, mut high: f64, of: impl Fn(f64) -> f64) -> f64 {
+    // The golden section: a point of each step serves the next.
+    let golden = (5f64.sqrt() - 1.0) / 2.0;
+    let (mut left, mut right) = (high - golden * (high - low), low + golden * (high - low));
+    let (mut at_left, mut at_right) = (of(left), of(right));
+    for _ in 0..HALVINGS {
+        if at_left >= at_right {
+            (high, right, at_right) = (right, left, at_left);
+            left = high - golden * (high - low);
+            at_left = of(left);
+        } else {
+            (low, left, at_left) = (left, right, at_right);
+            right = low + golden * (high - low);
+            at_right = of(right);
+        }
     }
-    let half = a_linear(height, b, t, covariance);
-    let constant = height * height - t * t * var_a;
-    let root = (half * half - square * constant).max(0.0).sqrt();
-    let at = |x: f64| centre + unit * x;
-    let load = at(-height / b);
-    let interval = (square > 0.0).then(|| (at((-half - root) / square).max(0.0), at((-half + root) / square)));
-    (load > 0.0).then(|| Crossing { load, interval, steepness: b * load / unit })
+    (low + high) / 2.0
 }
 
-/// Half of the linear term of Fieller's equation.
-fn a_linear(height: f64, b: f64, t: f64, covariance: f64) -> f64 {
-    height * b - t * t * covariance
-}
-
-/// Mean and spread of the loads; `None` of one load.
-fn scale(groups: &[Group]) -> Option<(f64, f64)> {
-    let count = groups.len() as f64;
-    let centre = groups.iter().map(|group| group.load).sum::<f64>() / count;
-    let variance = groups.iter().map(|group| (group.load - centre).powi(2)).sum::<f64>() / count;
-    let unit = variance.sqrt();
-    (unit > 1e-6 * centre).then_some((centre, unit))
+/// All groups of a load as one, from the lowest to the highest.
+fn by_load(groups: &[Group]) -> Vec<Group> {
+    let mut sorted = groups.to_vec();
+    sorted.sort_by(|a, b| a.load.total_cmp(&b.load));
+    let mut loads: Vec<Group> = Vec::new();
+    for group in sorted {
+        match loads.last_mut().filter(|last| last.load == group.load) {
+            Some(last) => (last.requests, last.bad) = (last.requests + group.requests, last.bad + group.bad),
+            None => loads.push(group),
+        }
+    }
+    loads
 }
 
 /// Pearson's, of groups and of steps, whichever is larger; with its degrees of freedom.
@@ -134,40 +154,5 @@ fn dispersion(groups: &[Group], mean: impl Fn(&Group) -> f64) -> (f64, f64) {
     match of(&steps) {
         Some((by_step, of_steps)) if by_step > by_group => (by_step.max(1.0), of_steps),
         _ => (by_group.max(1.0), freedom.min(freedom_max)),
-    }
-}
-
-/// Fisher's information of intercept and slope.
-#[derive(Debug, Clone, Copy, Default)]
-struct Information {
-    aa: f64,
-    ab: f64,
-    bb: f64,
-}
-
-impl Information {
-    fn add(&mut self, weight: f64, x: f64) {
-        self.aa += weight;
-        self.ab += weight * x;
-        self.bb += weight * x * x;
-    }
-
-    fn determinant(&self) -> Option<f64> {
-        let determinant = self.aa * self.bb - self.ab * self.ab;
-        (determinant > 1e-12 * self.aa * self.bb && determinant.is_finite()).then_some(determinant)
-    }
-
-    fn solve(&self, score_a: f64, score_b: f64) -> Option<(f64, f64)> {
-        let determinant = self.determinant()?;
-        Some((
-            (self.bb * score_a - self.ab * score_b) / determinant,
-            (self.aa * score_b - self.ab * score_a) / determinant,
-        ))
-    }
-
-    /// Variances of the intercept and the slope, and between them their covariance.
-    fn inverse(&self) -> Option<(f64, f64, f64)> {
-        let determinant = self.determinant()?;
-        Some((self.bb / determinant, -self.ab / determinant, self.aa / determinant))
     }
 }

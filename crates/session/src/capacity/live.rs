@@ -1,8 +1,8 @@
 //! The steps of a search as runs: each has warm-up, blocks until it is decided, a short drain, and a recording of its own.
 //!
-//! First a closed run of a second says about how much the server answers at all, and what a request moves ([`Axis`]). A step that was disturbed is run again. Where
-//! the same load is disturbed time and again, what cannot put it on is the generator, or its machine: the search ends there,
-//! and says so. A search that was interrupted goes on from the steps that its file has.
+//! First a closed run of a second says about how much the server answers at all, and what a request moves ([`Axis`]). A step
+//! that was disturbed is run again. Where the same load is disturbed time and again, what cannot put it on is the generator,
+//! or its machine: the search ends there, and says so. A search that was interrupted goes on from the steps that its file has.
 //!
 //! Cost: what was measured in a step goes with it; its verdict, blocks and diagnosis stay.
 
@@ -95,10 +95,11 @@ pub enum CapacityError {
     },
     /// The objective needs more requests than there are in the time.
     #[error(
-        "expected a time in which '{slo}' can be decided: a step needs {needed} requests, which are {step_s:.0} s at about {per_s:.0}/s, and a search some ten steps: give --time {time_s:.0}s or a lower quantile"
+        "expected a time in which '{slo}' can be decided: a step needs {needed} requests, which are {step_s:.0} s at about {per_s:.0}/s, and a search some ten steps: give --time {time_s:.0}s, a lower quantile or a larger share of errors{}",
+        .busy.as_ref().map_or(String::new(), |busy| format!(" ({busy})"))
     )]
     Undecidable {
-        /// The objectives.
+        /// The objective that needs most.
         slo: String,
         /// Requests a step needs.
         needed: u64,
@@ -108,6 +109,8 @@ pub enum CapacityError {
         per_s: f64,
         /// The time in which it could be decided.
         time_s: f64,
+        /// Who kept this machine's CPUs busy meanwhile, which may be why so few are answered.
+        busy: Option<String>,
     },
 }
 
@@ -317,7 +320,7 @@ impl Runner<'_> {
             let why = if why.is_empty() { "nothing in time".to_owned() } else { why.join(", ") };
             return Err(CapacityError::Silent { target, why });
         }
-        self.announce(&axis, follow)?;
+        self.announce(&axis, diagnose::busy(&outcome.recording), follow)?;
         Ok(axis)
     }
 
@@ -327,9 +330,11 @@ impl Runner<'_> {
     }
 
     /// Says how long it takes; refuses an objective that cannot be decided in that.
-    fn announce(&self, axis: &Axis, follow: &mut dyn Follow) -> Result<(), CapacityError> {
+    fn announce(&self, axis: &Axis, busy: Option<String>, follow: &mut dyn Follow) -> Result<(), CapacityError> {
         let per_s = axis.per_s();
-        let needed = self.bounds.iter().map(|bound| requests_needed(bound.share_max)).fold(0.0, f64::max);
+        let of = |at: usize| self.bounds.get(at).map_or(0.0, |bound| requests_needed(bound.share_max));
+        let hardest = (0..self.bounds.len()).max_by(|a, b| of(*a).total_cmp(&of(*b))).unwrap_or_default();
+        let needed = of(hardest);
         let (step_s, time_s) = (needed / per_s, self.spec.time.as_secs_f64());
         let beside_s = self.beside_s();
         if beside_s > time_s / STEPS_MIN {
@@ -337,11 +342,16 @@ impl Runner<'_> {
         }
         if step_s > time_s / 6.0 {
             return Err(CapacityError::Undecidable {
-                slo: Objective::words(&self.spec.objectives),
+                slo: self
+                    .spec
+                    .objectives
+                    .get(hardest)
+                    .map_or(String::new(), |one| Objective::words(std::slice::from_ref(one))),
                 needed: needed.ceil() as u64,
                 step_s,
                 per_s,
                 time_s: (12.0 * step_s).ceil(),
+                busy,
             });
         }
         let time = show_duration_ns(1e9 * time_s);

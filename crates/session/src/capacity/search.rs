@@ -11,8 +11,8 @@
 //! missed one, as in MLRsearch (RFC 9971, where the lower bound is the largest load below the smallest that failed).
 //! A step lasts for the objective over the width wanted: an overload by the share ε makes nothing late before L/ε.
 
-use super::blocks::{Block, Counted};
-use super::decision::{Bound, Verdict, is_far, judge, requests_needed};
+use super::blocks::{Block, Counted, dispersion};
+use super::decision::{Bound, Verdict, is_far, judge, likelihood_ratio, requests_needed};
 use super::fit::{Crossing, Group, crossing};
 
 /// First factor between two loads while the line is not enclosed; squared each time.
@@ -41,6 +41,10 @@ const FIT_REACH_MAX: f64 = 0.3;
 const GROUP_BLOCKS: usize = 4;
 /// From so many times the bound on, a load is beyond the line whatever a fit says.
 const EXCESS_SURE: f64 = 5.0;
+/// Steps so near (in the logarithm of their load) say how bad requests come at the line.
+const BURSTS_REACH: f64 = 0.05;
+/// Half the square of the standard errors that make sure: two and a bit.
+const SURE: f64 = 2.5;
 /// So often a miss below a held load is tried again before it is believed.
 const DOUBTS_MAX: usize = 3;
 
@@ -421,20 +425,21 @@ impl Search {
     }
 
     fn crossing_within(&self, middle: f64, reach: f64) -> Option<Crossing> {
-        let near: Vec<(usize, &Step)> = self
-            .steps
-            .iter()
-            .enumerate()
-            .filter(|(_, step)| !step.is_growing && step.load > 0.0 && (step.load / middle).ln().abs() <= reach)
-            .collect();
+        let is_near = |step: &Step| step.load > 0.0 && (step.load / middle).ln().abs() <= reach;
+        let near: Vec<(usize, &Step)> = self.steps.iter().enumerate().filter(|(_, step)| is_near(step)).collect();
         let of = |(objective, bound): (usize, &Bound)| {
+            let counted = |step: &Step| -> Vec<Counted> {
+                step.blocks.iter().map(|block| Counted::of(block, objective)).collect()
+            };
+            // A load is left out as a whole: without its worst steps alone it would seem better than it is.
+            let is_beyond = |asked: f64| {
+                let steps = || near.iter().map(|(_, step)| *step).filter(|step| step.asked == asked);
+                let sums: Vec<Counted> = steps().map(|step| Counted::sum(&counted(step))).collect();
+                steps().all(|step| step.is_growing) || is_far(Counted::sum(&sums).share(), bound.share_max)
+            };
             let mut groups = Vec::new();
-            for (number, step) in &near {
-                let counted: Vec<Counted> = step.blocks.iter().map(|block| Counted::of(block, objective)).collect();
-                if is_far(Counted::sum(&counted).share(), bound.share_max) {
-                    continue;
-                }
-                groups.extend(counted.chunks(GROUP_BLOCKS).map(Counted::sum).map(|group| Group {
+            for (number, step) in near.iter().filter(|(_, step)| !is_beyond(step.asked)) {
+                groups.extend(counted(step).chunks(GROUP_BLOCKS).map(Counted::sum).map(|group| Group {
                     load: step.load,
                     requests: group.requests,
                     bad: group.bad,
@@ -443,18 +448,58 @@ impl Search {
             }
             crossing(&groups, bound.share_max)
         };
-        let crossings = self.settings.bounds.iter().enumerate().filter_map(of);
+        // What misses first is what the line is of: where that has no fit, another objective's is not the line's.
+        let bounds = self.settings.bounds.iter().enumerate();
+        let binding = Search::bracket(&self.points()).1.map(|missed| self.worst(missed.asked));
+        let crossings = bounds.filter(|(at, _)| binding.is_none_or(|binding| binding == *at)).filter_map(of);
         crossings.min_by(|a, b| a.load.total_cmp(&b.load))
     }
 
-    /// How many times the bound the share of bad ones is at a load, of the objective that is worst off.
-    fn excess(&self, asked: f64) -> f64 {
-        let of = |(objective, bound): (usize, &Bound)| {
-            let blocks = self.steps.iter().filter(|step| step.asked == asked).flat_map(|step| &step.blocks);
-            let counted: Vec<Counted> = blocks.map(|block| Counted::of(block, objective)).collect();
-            Counted::sum(&counted).share() / bound.share_max
+    /// How many times its bound the share of bad ones of an objective is at a load.
+    fn excess(&self, asked: f64, objective: usize) -> f64 {
+        let blocks = self.steps.iter().filter(|step| step.asked == asked).flat_map(|step| &step.blocks);
+        let counted: Vec<Counted> = blocks.map(|block| Counted::of(block, objective)).collect();
+        Counted::sum(&counted).share() / self.settings.bounds[objective].share_max
+    }
+
+    /// The objective that is worst off at a load.
+    fn worst(&self, asked: f64) -> usize {
+        let excess = |at: &usize| self.excess(asked, *at);
+        let all = 0..self.settings.bounds.len();
+        all.max_by(|a, b| excess(a).total_cmp(&excess(b))).unwrap_or_default()
+    }
+
+    /// How far bad ones come in bursts near a load, of one objective: what scatters at one load does so beside it, too, and
+    /// where none was bad nothing tells that they would come one by one.
+    fn dispersion_near(&self, load: f64, objective: usize) -> f64 {
+        let is_near = |step: &&Step| !step.is_growing && (step.load / load).ln().abs() <= BURSTS_REACH;
+        let of = |step: &Step| {
+            let counted: Vec<Counted> = step.blocks.iter().map(|block| Counted::of(block, objective)).collect();
+            dispersion(&counted)
         };
-        self.settings.bounds.iter().enumerate().map(of).fold(0.0, f64::max)
+        self.steps.iter().filter(is_near).map(of).fold(1.0, f64::max)
+    }
+
+    /// The highest load below `missed` from which on, all loads up to there taken together, too few were bad for the line to
+    /// lie below: more load is never less bad. Of a load that held farther away its own steps are enough.
+    fn surely_held(&self, points: &[Point], missed: Point) -> Option<f64> {
+        let mut counted = vec![Counted::default(); self.settings.bounds.len()];
+        let dispersions: Vec<f64> =
+            (0..self.settings.bounds.len()).map(|at| self.dispersion_near(missed.load, at)).collect();
+        points.iter().rev().filter(|point| point.asked < missed.asked).find_map(|point| {
+            let steps = self.steps.iter().filter(|step| step.asked == point.asked);
+            for block in steps.flat_map(|step| &step.blocks) {
+                for (objective, sum) in counted.iter_mut().enumerate() {
+                    *sum = Counted::sum(&[*sum, Counted::of(block, objective)]);
+                }
+            }
+            let bounds = self.settings.bounds.iter().zip(&counted).zip(&dispersions);
+            let is_sure = |((bound, sum), dispersion): ((&Bound, &Counted), &f64)| {
+                sum.share() < bound.share_max && likelihood_ratio(*sum, bound.share_max) >= SURE * dispersion
+            };
+            let is_beside = (missed.load / point.load).ln() > BURSTS_REACH && point.verdict == Verdict::Held;
+            (is_beside || bounds.into_iter().all(is_sure)).then_some(point.load)
+        })
     }
 
     /// Where the line lies, by all that was seen.
@@ -477,11 +522,14 @@ impl Search {
         let late_s = self.settings.bounds.iter().map(|bound| bound.late_s).fold(0.0, f64::max);
         // An overload by less than this would have made nothing late in the longest step there.
         let unseen = (late_s / held.longest_s.max(1e-9)).min(2.0 * self.settings.precision);
-        let (mut low, mut high) = (held.load * (1.0 - unseen), missed.load);
-        let mut load = (low * high).sqrt();
+        let sure = self.surely_held(&points, missed).unwrap_or(0.0);
+        let (mut low, mut high) = (sure.min(held.load) * (1.0 - unseen), missed.load);
+        let mut load = (held.load * (1.0 - unseen) * missed.load).sqrt();
         let mut steepness = None;
         // A line beyond a load at which many times too many were bad is the fit's mistake: the share does not go straight there.
-        let is_beyond = |found: &Crossing| found.load > missed.load && self.excess(missed.asked) >= EXCESS_SURE;
+        let is_beyond = |found: &Crossing| {
+            found.load > missed.load && self.excess(missed.asked, self.worst(missed.asked)) >= EXCESS_SURE
+        };
         if let Some(found) = self.crossing(&points).filter(|found| !is_beyond(found)) {
             match found.interval {
                 // All steps together say more than the two ends, one of which may have been chance.

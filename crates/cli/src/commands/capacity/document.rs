@@ -72,7 +72,7 @@ pub fn document(about: &About, search: &Search, ran: &[Ran], ended: Option<&Ende
             Some(Ended::Interrupted) => shown::End::Interrupted,
             Some(Ended::Disturbed { .. }) => shown::End::Disturbed,
         },
-        why: ended.and_then(why),
+        why: ended.and_then(|ended| why(ended, about.of.unit())),
         pace: about.pace.clone(),
         precision: about.precision,
         sentence: sentence(about, &line, first.as_deref()),
@@ -97,12 +97,14 @@ pub fn document(about: &About, search: &Search, ran: &[Ran], ended: Option<&Ende
     }
 }
 
-fn why(ended: &Ended) -> Option<String> {
+fn why(ended: &Ended, unit: &str) -> Option<String> {
     match ended {
         Ended::Disturbed { why, is_generator: true, load } => {
-            Some(format!("the generator is the limit at {}: {why}", show_grouped(*load)))
+            Some(format!("the generator is the limit at {} {unit}: {why}", show_grouped(*load)))
         }
-        Ended::Disturbed { why, load, .. } => Some(format!("{} could not be measured: {why}", show_grouped(*load))),
+        Ended::Disturbed { why, load, .. } => {
+            Some(format!("{} {unit} could not be put on undisturbed: {why}", show_grouped(*load)))
+        }
         Ended::Done | Ended::Interrupted => None,
     }
 }
@@ -111,7 +113,10 @@ fn why(ended: &Ended) -> Option<String> {
 pub fn sentence(about: &About, line: &Line, first: Option<&str>) -> String {
     let (unit, slo) = (about.of.unit(), &about.slo);
     let whole = |load: f64| show_grouped(load.max(0.0).round() as u64);
-    let then = first.map_or(String::new(), |id| format!("; then {id} gives first"));
+    let then = first.map_or(String::new(), |id| match id {
+        "at-its-limit" => "; then the server is full".to_owned(),
+        id => format!("; then {id} gives first"),
+    });
     match (line.load, line.low, line.high) {
         (Some(load), Some(low), Some(high)) => {
             let interval = format!("{}–{}", whole(low), whole(high));
