@@ -172,7 +172,7 @@ pub struct PaceArgs {
     /// Open pace: what a due request does when no connection is free [default: wait]
     #[arg(long, value_name = "WHAT", env = "PLIMSOLL_ON_FULL")]
     pub on_full: Option<OnFullArg>,
-    /// What a client does when a request fails: fail-fast; wait until its connection is there again; or retry:N:BACKOFF[:JITTER], up to N more attempts, the first after BACKOFF, each further one after twice as long, up to JITTER (such as 50%) sooner [default: fail-fast]
+    /// What a client does when a request fails: fail-fast; wait until its connection is there again; or `retry:N:BACKOFF[:JITTER]`, up to N more attempts, the first after BACKOFF, each further one after twice as long, up to JITTER (such as 50%) sooner [default: fail-fast]
     #[arg(long, value_name = "POLICY", env = "PLIMSOLL_ON_ERROR", value_parser = values::on_error)]
     pub on_error: Option<OnError>,
     /// With --on-error retry: the share of the requests that may be retries, such as 10%; beyond it a request that fails has failed [default: any]

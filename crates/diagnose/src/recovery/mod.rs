@@ -126,6 +126,9 @@ fn by_themselves(facts: &Facts<'_>, all: &mut Vec<Disruption>) {
     }
 }
 
+/// Kind of the event that says that a process of the target ended.
+const TARGET_EXIT: &str = "target-exit";
+
 /// A disruption that nobody asked for, with the name of what befell the target about then.
 fn unasked(facts: &Facts<'_>, span: Span) -> Disruption {
     let slack_ns = facts.recording.plan.tick_ns.saturating_mul(2);
@@ -137,16 +140,18 @@ fn unasked(facts: &Facts<'_>, span: Span) -> Disruption {
     };
     let is_bad =
         |event: &Event| event.details.signal.is_some() || event.details.exit_code.is_some_and(|code| code != 0);
-    let known: [(&str, &str, fn(&Event) -> bool); 6] = [
-        ("target-oom-kill", "oom-kill", |_| true),
-        ("target-exit", "process-crash", is_bad),
-        ("target-gone", "process-crash", |_| true),
-        (model::event::TARGET_ENDED, "process-crash", |_| true),
-        ("target-restarted", "process-restart", |_| true),
-        ("target-executed", "process-restart", |_| true),
+    let known = [
+        ("target-oom-kill", "oom-kill"),
+        (TARGET_EXIT, "process-crash"),
+        ("target-gone", "process-crash"),
+        (model::event::TARGET_ENDED, "process-crash"),
+        ("target-restarted", "process-restart"),
+        ("target-executed", "process-restart"),
     ];
+    // A process that ends as it should is no crash.
+    let is_one = |event: &Event| event.kind != TARGET_EXIT || is_bad(event);
     let events = || facts.recording.events.iter().filter(is_then);
-    let found = known.iter().find_map(|(kind, name, is_one)| {
+    let found = known.iter().find_map(|(kind, name)| {
         let event = events().find(|event| event.kind == *kind && is_one(event))?;
         Some((*name, event.text.clone()))
     });

@@ -64,7 +64,7 @@ impl Of {
     /// It has none of what the axis is about.
     pub fn scenario(self, mut scenario: Scenario) -> Result<Scenario, AxisError> {
         match self {
-            Of::Users if think_ns(&scenario) == 0 => return Err(AxisError::NoThink),
+            Of::Users if think_ns(&scenario) == 0 => return Err(AxisError::NoThinkTime),
             Of::Handshakes => {
                 match &mut scenario.what {
                     Some(What::Http(http)) => http.disable_keepalive = true,
@@ -96,7 +96,7 @@ pub enum AxisError {
     #[error(
         "expected how long users think between a reply and their next request, got nothing: give --think, such as exp:1s"
     )]
-    NoThink,
+    NoThinkTime,
     /// Plain connections have no handshake.
     #[error(
         "expected a URL of https, wss or echo+tls for handshakes, got one without TLS: name one, or leave --of out"
@@ -245,7 +245,7 @@ mod tests {
 
     #[test]
     fn what_an_axis_is_about_must_be_there() {
-        assert_eq!(Of::Users.scenario(Scenario::default()), Err(AxisError::NoThink));
+        assert_eq!(Of::Users.scenario(Scenario::default()), Err(AxisError::NoThinkTime));
         let handshakes = Of::Handshakes.scenario(Scenario::default()).unwrap();
         assert_eq!((handshakes.requests_per_connection, handshakes.tls.resume), (Some(1), Some(false)));
         let mut resumed = Scenario::default();

@@ -48,7 +48,7 @@ pub struct HttpArgs {
     /// In which order rows are taken [default: sequential]
     #[arg(long, value_name = "ORDER", env = "PLIMSOLL_DATA_ORDER")]
     pub data_order: Option<DataOrderArg>,
-    /// Named requests to the URL's server, in place of the URL: a TOML file of [[request]] tables with name, method, path, headers, body, weight, take, check, expect_status [default: the URL]
+    /// Named requests to the URL's server, in place of the URL: a TOML file of `[[request]]` tables with name, method, path, headers, body, weight, take, check, expect_status [default: the URL]
     #[arg(long, value_name = "FILE", env = "PLIMSOLL_REQUESTS_FROM")]
     pub requests_from: Option<PathBuf>,
     /// Each connection is a user that sends the named requests one after another, with what it took from earlier replies
