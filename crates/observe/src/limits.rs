@@ -137,6 +137,10 @@ pub(crate) const PORTS_MAX: usize = 8;
 pub(crate) const CONNECTIONS_MAX: usize = 2048;
 /// Connections that are not established and whose state is counted at one reading.
 pub(crate) const STATES_MAX: usize = 16_384;
+/// Epoll instances whose list of watched descriptors is read at one reading …
+pub(crate) const EPOLLS_MAX: usize = 16;
+/// … of processes with at most so many descriptors: the kernel writes a line for each, and nobody gets events meanwhile.
+pub(crate) const EPOLL_WATCHED_MAX: u64 = 4096;
 /// Shortest time between two looks through the target's descriptors for its listening sockets, nanoseconds.
 pub(crate) const OWNERS_EVERY_NS: i64 = 10_000_000_000;
 /// Descriptors that such a look goes through, of all processes together: looking at each costs a microsecond.
