@@ -2,7 +2,7 @@
 
 use super::window::{Why, Window};
 use super::{Living, Names, PROBES, Probe, Reading, Runs};
-use crate::limits::{CALLS_ENOUGH, CALLS_LOOK_NS};
+use crate::limits::{CALLS_ENOUGH, CALLS_LOOK_NS, CALLS_NS_MIN, LIGHT_ENOUGH, LIGHT_LOOK_NS, LIGHT_NS_MIN};
 use crate::observer::ObserveSpec;
 use crate::source::bpf::{BpfError, Programs, Scope};
 use crate::source::clock;
@@ -276,8 +276,10 @@ impl Family {
         if !looks || self.window.enough.is_some() || now_ns < self.window.look_ns {
             return;
         }
-        self.window.look_ns = now_ns.saturating_add(CALLS_LOOK_NS);
-        if self.doings().saturating_sub(self.window.doings) < CALLS_ENOUGH {
+        let (look_ns, enough) =
+            if may_end_early { (LIGHT_LOOK_NS, LIGHT_ENOUGH) } else { (CALLS_LOOK_NS, CALLS_ENOUGH) };
+        self.window.look_ns = now_ns.saturating_add(look_ns);
+        if self.doings().saturating_sub(self.window.doings) < enough {
             return;
         }
         if may_end_early {
@@ -326,7 +328,10 @@ impl Family {
             }
         }
         let (replies, doings) = (self.replies(), self.doings());
-        self.window.open(why, now_ns, clock::monotonic_ns(), length_ns, replies, doings);
+        let since_ns = clock::monotonic_ns();
+        self.window.open(why, now_ns, since_ns, length_ns, replies, doings);
+        let least_ns = if self.level == Level::Light { LIGHT_NS_MIN } else { CALLS_NS_MIN };
+        self.window.look_ns = since_ns.saturating_add(least_ns);
     }
 
     /// Closes the window where its time is up.
