@@ -63,8 +63,33 @@ pub fn interval_of_ratio(of: &[Option<f64>], to: &[Option<f64>]) -> Option<Inter
     Some(Interval { count, middle: mean.exp(), low: (mean - half).exp(), high: (mean + half).exp() })
 }
 
+/// The median of the ratios `of[i] / to[i]` of the rounds in which both have a value, with its 95 % interval by order statistics
+/// (W. J. Conover, "Practical Nonparametric Statistics", 1999, 3.2): whatever the ratios' distribution, and a round that was
+/// disturbed moves it no more than any other. None with fewer than six, of which no interval is so sure.
+pub fn interval_of_median_ratio(of: &[Option<f64>], to: &[Option<f64>]) -> Option<Interval> {
+    let mut ratios: Vec<f64> =
+        of.iter().zip(to).filter_map(|(of, to)| Some((*of)? / (*to)?)).filter(|ratio| ratio.is_finite()).collect();
+    ratios.sort_by(f64::total_cmp);
+    let count = ratios.len();
+    // How many of `count` fair coins show heads at most so many times, in 2.5 of a hundred throws: as a sum of logarithms, as
+    // 0.5 to the power of some hundreds is no longer a number that can be added up.
+    let mut log_term = -(count as f64) * std::f64::consts::LN_2;
+    let (mut sum, mut rank) = (log_term.exp(), 0);
+    while sum <= 0.025 {
+        rank += 1;
+        log_term += ((count - rank + 1) as f64 / rank as f64).ln();
+        sum += log_term.exp();
+    }
+    let low = rank.checked_sub(1)?;
+    let middle = (ratios[(count - 1) / 2] + ratios[count / 2]) / 2.0;
+    Some(Interval { count, middle, low: ratios[low], high: ratios[count - 1 - low] })
+}
+
 /// The 97.5 % quantile of Student's t, by degrees of freedom; beyond the table, the next lower entry, which is wider.
 fn t_975(degrees: usize) -> f64 {
+    if degrees >= 100 {
+        return 1.984;
+    }
     const TABLE: [f64; 20] = [
         12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
         2.120, 2.110, 2.101, 2.093, 2.086,
@@ -109,6 +134,26 @@ mod tests {
         let of = [Some(1.0), Some(10.0), Some(100.0)];
         let to = [Some(10.0), Some(1.0), Some(50.0)];
         assert_eq!(ratios(&of, &to).unwrap().median, 2.0);
+    }
+
+    #[test]
+    fn the_interval_of_a_median_is_of_ranks() {
+        let ratios = |n: u32| -> Vec<Option<f64>> { (1..=n).map(|i| Some(f64::from(i))).collect() };
+        let of = |n: u32| interval_of_median_ratio(&ratios(n), &vec![Some(1.0); n as usize]);
+        assert_eq!(of(0), None);
+        assert_eq!(of(5), None, "all five on one side of the median: once in 16");
+        // Ranks of the binomial distribution's table.
+        for (n, low, high) in [(6, 1.0, 6.0), (10, 2.0, 9.0), (20, 6.0, 15.0), (100, 40.0, 61.0)] {
+            let interval = of(n).unwrap();
+            assert_eq!((interval.low, interval.high), (low, high), "{n}");
+            assert_eq!(interval.middle, f64::from(n + 1) / 2.0);
+        }
+        let many = of(2000).unwrap();
+        assert!(many.low > 950.0 && many.high < 1051.0, "{many:?}");
+        // One that was disturbed.
+        let mut wild = ratios(20);
+        wild[19] = Some(1e9);
+        assert_eq!(interval_of_median_ratio(&wild, &[Some(1.0); 20]).unwrap().high, 15.0);
     }
 
     #[test]

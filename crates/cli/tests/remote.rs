@@ -4,7 +4,9 @@
 
 mod common;
 use common::*;
+use model::Snapshot;
 use std::io::{BufRead, BufReader};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -80,6 +82,23 @@ fn load(pair: &Pair, token: Option<&str>, extra: &[&str]) -> Command {
     load
 }
 
+/// The counters of both ends' networks, by what only one of them did: the generator's connected, and nobody to it; the
+/// target's was connected to. And what the one sent over the cable the other received.
+fn the_generators_network_is_its_own(file: &Path) {
+    let recording = store::Reader::open(file).unwrap().load().unwrap();
+    let grown = |of: &dyn Fn(&Snapshot) -> Option<u64>| {
+        let readings: Vec<u64> = recording.snapshots.iter().filter_map(of).collect();
+        assert!(readings.len() >= 2, "{} readings", readings.len());
+        readings[readings.len() - 1] - readings[0]
+    };
+    let own = |name: &'static str| move |s: &Snapshot| s.generator_host.as_ref()?.network.of(name);
+    assert!(grown(&own("tcp_active_opens")) >= 4 && grown(&own("tcp_passive_opens")) == 0);
+    assert!(grown(&|s| s.network.of("tcp_passive_opens")) >= 4);
+    let sent = grown(&|s| s.generator_host.as_ref()?.interfaces.values().find_map(|of| of.of("sent_bytes")));
+    // A request a millisecond and a half, of some hundred bytes with its headers.
+    assert!(sent > 10_000, "{sent} bytes");
+}
+
 #[test]
 fn a_target_elsewhere_is_in_the_report_as_one_here_would_be() {
     let Some(pair) = pair() else { return };
@@ -112,6 +131,7 @@ fn a_target_elsewhere_is_in_the_report_as_one_here_would_be() {
         assert_eq!(status(name), "active", "{name}");
     }
     wait_until("the observer says that it is over", || observer.has_said("ended after"));
+    the_generators_network_is_its_own(&file);
     let report = plimsoll(&["report", file.to_str().unwrap(), "--no-color"]);
     assert!(report.stdout.contains("Target's host") && report.stdout.contains("clock offset"), "{}", report.stdout);
     let shown = plimsoll(&["report", file.to_str().unwrap(), "--timeline=rss_bytes,memory_free_bytes"]);

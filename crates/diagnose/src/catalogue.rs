@@ -196,10 +196,13 @@ pub const SERVER: &[Cause] = &[
             ("connections that have ended", CLIENT),
         ],
     ),
-    lacking(
+    cause(
         "lost-wakeup",
-        &[("data that lies unread", CONNECTIONS), ("threads in epoll_wait, and at which instance", STANDS)],
-        "which connections an epoll instance watches",
+        &[
+            ("data that lies unread", CONNECTIONS),
+            ("threads in epoll_wait, and at which instance", STANDS),
+            ("which of the connections with unread data that instance watches, and whether by edge", CONNECTIONS),
+        ],
     ),
     cause(
         "thundering-herd",

@@ -311,6 +311,15 @@ fn data_that_lies_unread_is_a_lost_wake_up_only_while_nobody_works() {
     assert_eq!(status(&stuck(0.001, 0), "lost-wakeup"), Status::Supported);
     assert_eq!(status(&stuck(0.6, 0), "lost-wakeup"), Status::Refuted, "it is at work");
     assert_eq!(status(&stuck(0.001, 8), "lost-wakeup"), Status::Refuted, "they were not accepted yet");
+    let mut seen = stuck(0.001, 0);
+    for snapshot in &mut seen.snapshots {
+        snapshot.network.set("unread_watched_connections", 8);
+        snapshot.network.set("unread_edge_connections", 7);
+    }
+    let diagnosis = diagnose(&seen);
+    let finding = of(&diagnosis, "lost-wakeup");
+    assert!(finding.because.iter().any(|e| e.text.contains("8 connections") && e.text.contains("7 of them by edge")));
+    assert!(finding.confidence > 0.9, "{finding:?}");
 }
 
 #[test]

@@ -7,12 +7,15 @@ use common::{Build, closed, open};
 use diagnose::diagnose;
 use model::bpf::{BpfSample, FutexUse};
 use model::finding::{Diagnosis, Finding, Loss, LossKind, Severity, Status};
+use model::limits::REQUESTS_KEPT;
 use model::request::{Gap, IntervalRequests, Kept, Request, RequestEnd};
 use model::slow::{Dimension, SlowTime, Wait, WaitShare};
 use model::split::{Passage, SplitRequest, TickSplit};
 use model::threads::{FutexHolder, ThreadStates, ThreadTime, WaitPlace};
 use model::{ErrorKind, Recording};
 use proptest::prelude::*;
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
 
 const MS: u64 = 1_000_000;
 
@@ -311,6 +314,46 @@ fn failures_concentrate_by_entry_and_successes_are_not_mixed_in() {
     let failed = diagnosis.losses.iter().find(|loss| loss.kind == LossKind::Failed).unwrap();
     let text = &failed.concentrated[0].text;
     assert_eq!(text, "failed ones are of the plan's URL or command 2: 100 % of them, 5.6 % of the others");
+}
+
+/// A thousand requests that a pause held up, a thousand that were slow by themselves, and a thousand quick ones, of which the
+/// recording keeps 128 a tick: the share of the slow time that a cause is said to explain is within three points of the truth
+/// in 95 of a hundred such runs at the least.
+#[test]
+fn of_a_thousand_requests_of_each_cause_the_sample_says_its_share() {
+    let (mut within, mut all) = (0, 0);
+    for seed in 1..=60u64 {
+        let mut random = SmallRng::seed_from_u64(seed);
+        let (mut in_pauses, mut by_themselves) = (0, 0);
+        let mut recording = served().recording();
+        for second in 0..10 {
+            let begin = second * 1000 * MS;
+            let (from, to) = (begin + 500 * MS, begin + 580 * MS);
+            let mut requests: Vec<Request> = (0..100).map(|n| request(n, begin + n * 3 * MS, MS / 2)).collect();
+            for n in 0..100 {
+                let (waited, took) = (random.random_range(2..80) * MS, random.random_range(2..120) * MS);
+                requests.push(request(n, to - waited, waited + MS / 2));
+                requests.push(request(n, begin + n * 3 * MS, took + MS / 2));
+                (in_pauses, by_themselves) = (in_pauses + waited, by_themselves + took);
+            }
+            let mut tick = IntervalRequests { gaps: vec![gap(from, to)], ..IntervalRequests::default() };
+            for request in &requests {
+                tick.sampled.offer(REQUESTS_KEPT, Kept { key: random.random(), request: *request });
+            }
+            recording.requests.push(second, requests.len() as u64, &tick);
+        }
+        let diagnosis = diagnose(&recording);
+        is_whole(time(&diagnosis));
+        let truth = in_pauses as f64 / (in_pauses + by_themselves) as f64;
+        let stop = of(&diagnosis, "stop-the-world");
+        let stated = stop.explains.map(|explains| explains.share);
+        assert!(stop.status == Status::Supported && stated.is_some(), "seed {seed}: {stop:#?}");
+        for said in [share(&diagnosis, Wait::Pause).share, stated.unwrap_or_default()] {
+            all += 1;
+            within += u32::from((said - truth).abs() <= 0.03);
+        }
+    }
+    assert!(f64::from(within) >= 0.95 * f64::from(all), "{within} of {all}");
 }
 
 proptest! {

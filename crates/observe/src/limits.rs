@@ -51,6 +51,16 @@ pub(crate) const CALLS_NS_MIN: i64 = 200_000_000;
 /// How often it is looked after that.
 #[cfg(feature = "bpf")]
 pub(crate) const CALLS_LOOK_NS: i64 = 100_000_000;
+/// The same of the light probes, which see receives and sends alone, and whose windows each run has: of 5,000 requests a
+/// hundredth is 50.
+#[cfg(feature = "bpf")]
+pub(crate) const LIGHT_ENOUGH: u64 = 10_000;
+/// But for so long at least, nanoseconds: two delayed acknowledgements.
+#[cfg(feature = "bpf")]
+pub(crate) const LIGHT_NS_MIN: i64 = 100_000_000;
+/// How often it is looked after that: more often, as what it ends is dearer than the look.
+#[cfg(feature = "bpf")]
+pub(crate) const LIGHT_LOOK_NS: i64 = 20_000_000;
 /// Places where threads wait that are kept, the longest waits first.
 #[cfg(feature = "bpf")]
 pub(crate) const WAITS_MAX: usize = 20;
@@ -137,6 +147,10 @@ pub(crate) const PORTS_MAX: usize = 8;
 pub(crate) const CONNECTIONS_MAX: usize = 2048;
 /// Connections that are not established and whose state is counted at one reading.
 pub(crate) const STATES_MAX: usize = 16_384;
+/// Epoll instances whose list of watched descriptors is read at one reading …
+pub(crate) const EPOLLS_MAX: usize = 16;
+/// … of processes with at most so many descriptors: the kernel writes a line for each, and nobody gets events meanwhile.
+pub(crate) const EPOLL_WATCHED_MAX: u64 = 4096;
 /// Shortest time between two looks through the target's descriptors for its listening sockets, nanoseconds.
 pub(crate) const OWNERS_EVERY_NS: i64 = 10_000_000_000;
 /// Descriptors that such a look goes through, of all processes together: looking at each costs a microsecond.

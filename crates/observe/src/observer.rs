@@ -33,6 +33,8 @@ pub struct ObserveSpec {
     pub own_pid: u32,
     /// Whether a run's requests go to those addresses over TCP: only then single requests are looked for.
     pub has_requests: bool,
+    /// Whether it is known that those requests are without TLS: the light probes then leave its handshakes out.
+    pub is_plain: bool,
     /// Which probes run in the kernel.
     pub probes: Level,
     /// Sockets whose state they keep, at the most.
@@ -76,6 +78,7 @@ impl Default for ObserveSpec {
             addresses: Vec::new(),
             own_pid: 0,
             has_requests: false,
+            is_plain: false,
             probes: Level::default(),
             sockets_max: BPF_SOCKETS_MAX,
             windows: WindowShare::default(),

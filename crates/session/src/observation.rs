@@ -57,6 +57,7 @@ impl Here {
             addresses,
             own_pid: std::process::id(),
             has_requests,
+            is_plain: plan.tls.is_none(),
             probes,
             windows: windows(plan),
             ..ObserveSpec::default()

@@ -1,12 +1,14 @@
 //! `lost-wakeup`: data lies unread at the target while all its threads wait for events.
 //!
 //! Evidence: (sockets) connections with unread data in nearly every reading; (process) the serving threads stood in a wait for
-//! events in nearly every one, and hardly ran; requests without a reply say that it matters. Refuted where nothing lies
+//! events in nearly every one, and hardly ran; requests without a reply say that it matters. Where the sockets are known that an
+//! epoll instance watches, it is said for which of them a thread waits. Refuted where nothing lies
 //! unread, or threads run: a busy server has unread data too. Source: epoll(7), on edge-triggered notification.
 
 use crate::evidence::{Process, Sockets};
 use crate::facts::{Facts, Stand, percent};
 use crate::rule::{CauseRule, Needs, OfTarget, Verdict};
+use model::Snapshot;
 use model::finding::{LossKind, Severity};
 
 const NEARLY_ALL: f64 = 0.8;
@@ -67,14 +69,33 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     if !lost {
         return Verdict::refuted("every request was answered").because(sockets.into());
     }
+    let watched = watched(facts);
+    let is_by_edge = watched.is_some_and(|(_, by_edge)| by_edge > 0);
+    let watched = watched.filter(|(all, _)| *all > 0).map(|(all, by_edge)| {
+        let text = format!(
+            "up to {all} connections whose data lay unread from one reading to the next were watched by an epoll instance \
+             at which a thread waited, {by_edge} of them by edge"
+        );
+        facts.evidence(text, "unread_watched_connections", all as f64, "connections")
+    });
     Verdict::proved(
         Severity::Error,
         "data lies unread at the target while its threads wait for events: a wake-up was lost",
         sockets,
         process,
     )
+    .because_all(watched)
     .explains(LossKind::Failed, 0.9, 0.5, 1.0)
     .remedy("With edge-triggered epoll, receive until EAGAIN before waiting again; or use level-triggered")
-    .check("ss -tn 'sport = :PORT': Recv-Q above 0 and still; cat /proc/PID/task/*/wchan")
-    .confidence(0.9)
+    .check("ss -tne 'sport = :PORT': Recv-Q above 0 and still; cat /proc/PID/task/*/wchan; grep tfd /proc/PID/fdinfo/*")
+    // By edge nobody is told of it a second time: then it is that very connection for which a thread waits in vain.
+    .confidence(if is_by_edge { 0.95 } else { 0.9 })
+}
+
+/// Of the connections whose data lay unread from one reading to the next, the most that were watched where a thread waited,
+/// and by edge; `None`: nobody looked.
+fn watched(facts: &Facts<'_>) -> Option<(u64, u64)> {
+    let of =
+        |s: &Snapshot| Some((s.network.of("unread_watched_connections")?, s.network.of("unread_edge_connections")?));
+    facts.snapshots().filter_map(of).max()
 }

@@ -25,6 +25,7 @@ pub mod network {
     pub mod connections;
     pub mod conntrack;
     pub mod counters;
+    mod epolls;
     mod growth;
     pub mod interfaces;
     pub mod listeners;

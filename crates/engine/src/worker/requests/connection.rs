@@ -2,7 +2,9 @@
 
 use crate::ledger::Stamps;
 use crate::link::Tally;
+use std::cell::Cell;
 use std::collections::VecDeque;
+use std::net::{SocketAddr, SocketAddrV4};
 
 /// What a connection is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -179,6 +181,8 @@ pub struct Connection<C, R> {
     pub heard_ns: u64,
     /// Framed protocols: what was said and is no request.
     pub said: Said,
+    /// Our end in this life, once it was asked for; an IPv6 one is asked for each time, as it is four times as long.
+    pub local: Cell<Option<SocketAddrV4>>,
 }
 
 impl<C, R> Connection<C, R> {
@@ -195,6 +199,19 @@ impl<C, R> Connection<C, R> {
         self.limit = limit;
         self.given = 0;
         self.said = Said::default();
+        self.local = Cell::default();
+    }
+
+    /// Our end of it: `ask` is a system call, and a connection has many requests that are kept.
+    pub fn local(&self, ask: impl FnOnce() -> Option<SocketAddr>) -> Option<SocketAddr> {
+        if let Some(known) = self.local.get() {
+            return Some(known.into());
+        }
+        let asked = ask();
+        if let Some(SocketAddr::V4(v4)) = asked {
+            self.local.set(Some(v4));
+        }
+        asked
     }
 
     /// Whether it may be given another request.

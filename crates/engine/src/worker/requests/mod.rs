@@ -32,6 +32,7 @@ use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use retries::Retries;
 use seen::Seen;
+use std::cell::Cell;
 use std::collections::VecDeque;
 use wire::{Protocol, Stream};
 
@@ -179,6 +180,7 @@ impl<P: Protocol<Transport = Stream>, D: Driver> Worker<P, D> {
             tally: Tally { waits_since_ms: u32::MAX, ..Tally::default() },
             heard_ns: 0,
             said: Said::default(),
+            local: Cell::default(),
         });
         let think = if let Pace::Closed { think } = plan.pace { think } else { Think::None };
         let timers_each = 3 + if think == Think::None { 0 } else { usize::from(plan.pipeline) };

@@ -40,7 +40,7 @@ impl<P: Protocol, D: Driver> Witness for Seen<'_, P, D> {
         let addresses = self.origins.get(usize::from(connection.origin)).map_or(1, |origin| origin.addresses.1.max(1));
         Request {
             connect_ns: connection.connect_ns,
-            local: self.driver.local(self.slot),
+            local: connection.local(|| self.driver.local(self.slot)),
             before_ns: (self.request.number > 0 && connection.before_ns > 0).then_some(connection.before_ns),
             connection: self.slot,
             life: connection.life,

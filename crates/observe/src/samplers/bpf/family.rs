@@ -2,7 +2,7 @@
 
 use super::window::{Why, Window};
 use super::{Living, Names, PROBES, Probe, Reading, Runs};
-use crate::limits::{CALLS_ENOUGH, CALLS_LOOK_NS};
+use crate::limits::{CALLS_ENOUGH, CALLS_LOOK_NS, CALLS_NS_MIN, LIGHT_ENOUGH, LIGHT_LOOK_NS, LIGHT_NS_MIN};
 use crate::observer::ObserveSpec;
 use crate::source::bpf::{BpfError, Programs, Scope};
 use crate::source::clock;
@@ -31,6 +31,10 @@ pub(crate) struct Family {
     running: Vec<Running>,
     /// Those to be loaded, the next one last.
     pending: Vec<&'static Probe>,
+    /// Those that are of no use to the target as it is; they are loaded with the reading that finds it otherwise.
+    waiting: Vec<&'static Probe>,
+    /// The target's processes at the last reading.
+    targets: Vec<Living>,
     spec: ObserveSpec,
     /// Moment 0 of the run's clock, as the monotonic clock has it; `None`: nobody has said.
     origin_ns: Option<i64>,
@@ -60,6 +64,8 @@ impl Family {
             scope: None,
             running: Vec::new(),
             pending: Vec::new(),
+            waiting: Vec::new(),
+            targets: Vec::new(),
             spec: spec.clone(),
             origin_ns: None,
             known: BTreeSet::new(),
@@ -86,6 +92,7 @@ impl Family {
     pub(crate) fn load_next(&mut self) -> bool {
         let Some(probe) = self.pending.pop() else { return false };
         if self.scope.is_none() {
+            // The types of all that may be loaded are read at once.
             let objects = std::iter::once(probe).chain(self.pending.iter().copied()).map(|probe| probe.object);
             match Scope::new(objects, super::LOCATE) {
                 Ok(scope) => self.scope = Some(self.fill(scope)),
@@ -97,7 +104,19 @@ impl Family {
                 }
             }
         }
-        let Some(scope) = &mut self.scope else { return false };
+        if probe.waits_for(&self.targets).is_some() {
+            self.waiting.push(probe);
+        } else {
+            self.load(probe);
+        }
+        if self.pending.is_empty() && self.level == Level::Full {
+            self.window.open_since_ns = Some(clock::monotonic_ns());
+        }
+        !self.pending.is_empty()
+    }
+
+    fn load(&mut self, probe: &'static Probe) {
+        let Some(scope) = &mut self.scope else { return };
         let bound: &[u64] = &[0, u64::from(self.spec.sockets_max), 0, 0];
         let generator: &[u64] = &[u64::from(self.spec.own_pid)];
         let settings = [("bound", bound), ("generator", generator)];
@@ -112,10 +131,6 @@ impl Family {
             Err(failure) => (None, Some(failure)),
         };
         self.running.push(Running { probe, programs, failure, remark: None, has_read: false });
-        if self.pending.is_empty() && self.level == Level::Full {
-            self.window.open_since_ns = Some(clock::monotonic_ns());
-        }
-        !self.pending.is_empty()
     }
 
     fn fill(&mut self, mut scope: Scope) -> Scope {
@@ -153,10 +168,14 @@ impl Family {
 
     /// Reads everything into the snapshot; what happened to the target goes to `events`.
     pub(crate) fn sample(&mut self, snapshot: &mut Snapshot, events: &mut Vec<Event>) {
+        let living = snapshot.processes.iter().filter(|process| process.role == Role::Target);
+        self.targets = living.clone().map(|process| Living { pid: process.pid, runtime: process.runtime }).collect();
+        let wanted = self.waiting.extract_if(.., |probe| probe.waits_for(&self.targets).is_none());
+        for probe in wanted.collect::<Vec<_>>() {
+            self.load(probe);
+        }
         let Some(scope) = &self.scope else { return };
-        let mut targets = Vec::new();
-        for process in snapshot.processes.iter().filter(|process| process.role == Role::Target) {
-            targets.push(Living { pid: process.pid, runtime: process.runtime });
+        for process in living {
             if self.known.insert(process.pid) {
                 scope.add_target(process.pid);
             }
@@ -197,7 +216,7 @@ impl Family {
                 origin_ns,
                 at_ns: snapshot.at_ns,
                 window_ended,
-                targets: &targets,
+                targets: &self.targets,
                 remark: None,
                 window_from_ns: closed_since_ns.map(|(from_ns, _)| from_ns.saturating_sub(origin_ns)),
                 attached,
@@ -257,8 +276,10 @@ impl Family {
         if !looks || self.window.enough.is_some() || now_ns < self.window.look_ns {
             return;
         }
-        self.window.look_ns = now_ns.saturating_add(CALLS_LOOK_NS);
-        if self.doings().saturating_sub(self.window.doings) < CALLS_ENOUGH {
+        let (look_ns, enough) =
+            if may_end_early { (LIGHT_LOOK_NS, LIGHT_ENOUGH) } else { (CALLS_LOOK_NS, CALLS_ENOUGH) };
+        self.window.look_ns = now_ns.saturating_add(look_ns);
+        if self.doings().saturating_sub(self.window.doings) < enough {
             return;
         }
         if may_end_early {
@@ -307,7 +328,10 @@ impl Family {
             }
         }
         let (replies, doings) = (self.replies(), self.doings());
-        self.window.open(why, now_ns, clock::monotonic_ns(), length_ns, replies, doings);
+        let since_ns = clock::monotonic_ns();
+        self.window.open(why, now_ns, since_ns, length_ns, replies, doings);
+        let least_ns = if self.level == Level::Light { LIGHT_NS_MIN } else { CALLS_NS_MIN };
+        self.window.look_ns = since_ns.saturating_add(least_ns);
     }
 
     /// Closes the window where its time is up.
@@ -353,6 +377,9 @@ impl Family {
                 (Some((status, reason)), ..) => (*status, reason.clone()),
                 (None, None, _) if self.level >= probe.level() && probe.not_wanted(&self.spec).is_some() => {
                     (SamplerState::Disabled, probe.not_wanted(&self.spec).unwrap_or_default().to_owned())
+                }
+                (None, None, _) if self.waiting.iter().any(|waiting| waiting.name == probe.name) => {
+                    (SamplerState::Disabled, probe.waits_for(&self.targets).unwrap_or_default().to_owned())
                 }
                 (None, None, _) | (None, Some(Running { has_read: false, .. }), None) if self.level >= probe.level() => (
                     SamplerState::Disabled,

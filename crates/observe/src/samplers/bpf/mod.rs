@@ -114,9 +114,21 @@ pub fn level(name: &str) -> Option<Level> {
 impl Probe {
     /// Why it is not loaded for a target, though the level has it; `None`: it is.
     fn not_wanted(&self, spec: &ObserveSpec) -> Option<&'static str> {
-        let is_for_requests = self.name == exchanges::PROBE.name;
-        (is_for_requests && !spec.has_requests)
-            .then_some("there are no requests over TCP whose response time could be split")
+        match self.name {
+            name if name == exchanges::PROBE.name && !spec.has_requests => {
+                Some("there are no requests over TCP whose response time could be split")
+            }
+            name if name == tls::PROBE.name && spec.is_plain && spec.probes == Level::Light => {
+                Some("the load is without TLS: the target's own handshakes with others are seen with --observe windows")
+            }
+            _ => None,
+        }
+    }
+
+    /// Why it is not loaded as long as the target's processes are these; `None`: it is. Loading it takes a millisecond or two.
+    fn waits_for(&self, targets: &[Living]) -> Option<&'static str> {
+        (self.name == collector::PROBE.name && targets.iter().all(|target| target.runtime.is_none()))
+            .then_some(collector::NO_RUNTIME)
     }
 
     /// The lowest level that it runs at.

@@ -5,7 +5,7 @@
 //! for those after a slow tick. A run that may end at any moment has a tenth of what has passed, so its windows begin short
 //! and grow. Nothing is attached here, and nothing is read: the clock is given.
 
-use crate::limits::{CALLS_NS_MIN, WINDOW_EVERY, WINDOW_NS_LEAST, WINDOW_NS_MAX, WINDOW_NS_MIN, WINDOW_SPARES_NS};
+use crate::limits::{WINDOW_EVERY, WINDOW_NS_LEAST, WINDOW_NS_MAX, WINDOW_NS_MIN, WINDOW_SPARES_NS};
 use crate::observer::WindowShare;
 use crate::source::clock;
 
@@ -129,7 +129,6 @@ impl Window {
         // Detaching takes about as long as attaching.
         self.ends_ns = length_ns.map(|length_ns| attached_ns.saturating_add((length_ns - took_ns).max(took_ns)));
         (self.replies, self.doings, self.enough) = (replies, doings, None);
-        self.look_ns = since_ns.saturating_add(CALLS_NS_MIN);
         self.begun += 1;
     }
 

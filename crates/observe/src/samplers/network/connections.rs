@@ -3,14 +3,15 @@
 //! Its connections are those of the ports it listens on, its own end of them. Of at most 2,048 established ones
 //! `tcp_info` is read and of at most 16,384 others the state, for at most eight ports; with more it is a sample, in the
 //! order of the kernel's hash, and the status says so. What the kernel counts by connection is summed up as it grows, so
-//! that nothing goes with a connection that ends but what it counted after its last reading (`growth.rs`).
+//! that nothing goes with a connection that ends but what it counted after its last reading (`growth.rs`). Of those whose
+//! data lies unread from one reading to the next it is told whether a thread waits where they are watched (`epolls.rs`).
 //! Cost: two requests a port and family a second; each walks through the table of connections of the machine, and a reading
 //! is not repeated before two hundred times its CPU time (0.5 % of a core). With more than 50,000 sockets only
 //! established ones are asked for: where they are the target's, 2,048 are found at once; where they are not, the walk goes
 //! through all and stalls them, so it is made once and no more. Another namespace needs CAP_SYS_ADMIN.
 
-use super::folder;
 use super::growth::Growth;
+use super::{epolls, folder};
 use crate::limits::{CONNECTIONS_MAX, PORTS_MAX, STATES_MAX, WALK_NS_MAX, WALK_SOCKETS_MAX, WALK_SPARING};
 use crate::metric::{Metric, counter, gauge};
 use crate::samplers::{Entry, SECOND, Sampler};
@@ -34,6 +35,14 @@ const METRICS: &[Metric] = &[
     gauge("connections_closing", "connections", "LAST-ACK and CLOSING", "closed at both ends, not done"),
     gauge("receive_queue_bytes", "bytes", "idiag_rqueue", "came and were not read by the target"),
     gauge("receive_queue_connections", "connections", "idiag_rqueue", "that have such bytes"),
+    gauge("unread_again_connections", "connections", "idiag_rqueue", "that had such bytes at the reading before, too"),
+    gauge(
+        "unread_watched_connections",
+        "connections",
+        "fdinfo, tfd",
+        "of those, watched by an epoll instance at which a thread waits",
+    ),
+    gauge("unread_edge_connections", "connections", "fdinfo, events", "of these, watched by edge (EPOLLET)"),
     gauge("send_queue_bytes", "bytes", "idiag_wqueue", "written by the target and not acknowledged"),
     gauge("rtt_p50_ns", "ns", "tcpi_rtt", "smoothed round trip, median of the connections"),
     gauge("rtt_p99_ns", "ns", "tcpi_rtt", "the same, 99th percentile"),
@@ -77,17 +86,19 @@ struct Connections {
     /// Many sockets, and few of them the target's.
     is_elsewhere: bool,
     growth: Growth<4>,
+    /// Cookies of those that had unread data.
+    unread: BTreeSet<u64>,
 }
 
 impl Connections {
     fn new(walk_max: u64) -> Self {
-        let growth = Growth::default();
-        Connections { leaves_out: None, due_ns: i64::MIN, walk_max, is_elsewhere: false, growth }
+        let (growth, unread) = (Growth::default(), BTreeSet::new());
+        Connections { leaves_out: None, due_ns: i64::MIN, walk_max, is_elsewhere: false, growth, unread }
     }
 }
 
 impl Sampler for Connections {
-    fn sample(&mut self, _: &mut Buffers, snapshot: &mut Snapshot) -> Result<(), SampleError> {
+    fn sample(&mut self, buffers: &mut Buffers, snapshot: &mut Snapshot) -> Result<(), SampleError> {
         if snapshot.at_ns < self.due_ns {
             return Ok(());
         }
@@ -118,6 +129,7 @@ impl Sampler for Connections {
         self.leaves_out = (!left_out.is_empty()).then(|| left_out.join("; "));
         aggregate(&read.found, read.has_states, &mut snapshot.network);
         self.count(&read, &mut snapshot.network);
+        self.still_unread(&read.found, buffers, snapshot);
         Ok(())
     }
 
@@ -127,6 +139,22 @@ impl Sampler for Connections {
 }
 
 impl Connections {
+    /// Of which connections data lies unread since the reading before, and whether a thread waits for them.
+    fn still_unread(&mut self, found: &[Connection], buffers: &mut Buffers, snapshot: &mut Snapshot) {
+        let unread = || found.iter().filter(|c| !is_coming(c) && c.received_bytes > 0);
+        let again: BTreeSet<u64> =
+            unread().filter(|c| self.unread.contains(&c.cookie)).map(|c| u64::from(c.inode)).collect();
+        self.unread = unread().map(|c| c.cookie).collect();
+        snapshot.network.set("unread_again_connections", again.len() as u64);
+        if again.is_empty() {
+            return;
+        }
+        if let Some(watched) = epolls::watched(buffers, snapshot, &again) {
+            snapshot.network.set("unread_watched_connections", watched.by_waiting);
+            snapshot.network.set("unread_edge_connections", watched.by_edge);
+        }
+    }
+
     /// What grows, of those that have ended too.
     fn count(&mut self, read: &Ports, metrics: &mut Metrics) {
         let infos = read.found.iter().filter_map(|c| Some((c.cookie, c.info.as_ref()?)));
@@ -226,8 +254,7 @@ fn aggregate(found: &[Connection], has_states: bool, metrics: &mut Metrics) {
     for (name, states) in states.into_iter().filter(|_| has_states) {
         metrics.set(name, in_states(states));
     }
-    // In SYN-RECV the two fields hold other things.
-    let whole = || found.iter().filter(|c| !matches!(c.state, 3 | 12));
+    let whole = || found.iter().filter(|c| !is_coming(c));
     metrics.set("receive_queue_bytes", whole().map(|c| u64::from(c.received_bytes)).sum());
     metrics.set("receive_queue_connections", whole().filter(|c| c.received_bytes > 0).count() as u64);
     metrics.set("send_queue_bytes", whole().map(|c| u64::from(c.sent_bytes)).sum());
@@ -248,6 +275,11 @@ fn aggregate(found: &[Connection], has_states: bool, metrics: &mut Metrics) {
     metrics.set("connections_app_limited", count(&|info| info.is_app_limited));
     let received = sorted(infos.iter().map(|info| u64::from(info.last_received_ms)));
     metrics.set_if("last_received_p50_ns", quantile(&received, 0.5).map(|ms| ms.saturating_mul(1_000_000)));
+}
+
+/// In SYN-RECV, where the sizes of its queues hold other things.
+fn is_coming(connection: &Connection) -> bool {
+    matches!(connection.state, 3 | 12)
 }
 
 pub(super) fn sorted(values: impl Iterator<Item = u64>) -> Vec<u64> {

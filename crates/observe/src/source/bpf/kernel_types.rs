@@ -2,21 +2,24 @@
 //! numbers of the hooks that they attach to.
 //!
 //! libbpf reads all of it (5.5 MB, 150,000 types) for each object, and searches it from the start for each name: that was
-//! two thirds of what loading cost. Here it is read once, some pages at a time, and what is kept is some kilobytes. It is
-//! given to libbpf as its file of the kernel's types (what BTFGen does beforehand for kernels without any).
+//! two thirds of what loading cost. Here it is read once, in place where the kernel lets it be mapped (6.16), else some pages
+//! at a time, and what is kept is some kilobytes. It is given to libbpf as its file of the kernel's types (what BTFGen does
+//! beforehand for kernels without any).
 //! Not here: types of modules; what the programs read and where they attach is in the kernel itself.
-//! Cost: 5 to 10 ms of a CPU and no memory to speak of. Format: Documentation/bpf/btf.rst, include/uapi/linux/btf.h.
+//! Cost: 3 to 10 ms of a CPU and no memory to speak of. Format: Documentation/bpf/btf.rst, include/uapi/linux/btf.h.
+
+mod source;
 
 use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::{Composite, Enum};
 use libbpf_rs::{AsRawLibbpf, OpenObject};
 use rustix::fs::MemfdFlags;
+use source::{CHUNK, Source};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{CStr, OsStr};
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 const MAGIC: u16 = 0xeb9f;
@@ -26,8 +29,6 @@ const HEADER: usize = 24;
 const TYPE: usize = 12;
 /// Of each so many types the place is kept; the others are found from there on.
 const STRIDE: usize = 64;
-/// Bytes read at a time: the kernel gives no more at once.
-const CHUNK: u64 = 4096;
 /// Longest name that is read: the kernel's symbols have 512 characters at the most (KSYM_NAME_LEN).
 const NAME_MAX: u64 = 512;
 /// Types inside of types inside of types.
@@ -197,14 +198,12 @@ impl Type {
     }
 }
 
-/// A file of types, read piece by piece.
+/// A file of types.
 struct Walk {
-    file: File,
+    source: Source,
     /// Where types and names begin, and how long they are.
     types: (u64, u64),
     names: (u64, u64),
-    chunk: Vec<u8>,
-    chunk_at: u64,
     /// The names that are wanted, by where they stand.
     found: BTreeMap<u32, String>,
     /// Where every [`STRIDE`]th type stands.
@@ -213,34 +212,20 @@ struct Walk {
 
 impl Walk {
     fn open(path: &Path) -> io::Result<Self> {
-        let file = File::open(path)?;
+        let source = Source::open(path)?;
         let mut header = [0; HEADER];
-        file.read_exact_at(&mut header, 0)?;
+        source.read_at(&mut header, 0)?;
         if u16::from_ne_bytes([header[0], header[1]]) != MAGIC {
             return Err(malformed("another format"));
         }
         let [length, types, types_length, names, names_length] = [1, 2, 3, 4, 5].map(|i| u64::from(word(&header, i)));
         Ok(Walk {
-            file,
+            source,
             types: (length + types, types_length),
             names: (length + names, names_length),
-            chunk: Vec::new(),
-            chunk_at: 0,
             found: BTreeMap::new(),
             places: Vec::new(),
         })
-    }
-
-    /// The bytes from a place on, within `end`: so many at least, and as many as are at hand.
-    fn bytes(&mut self, at: u64, least: usize, end: u64) -> io::Result<&[u8]> {
-        let is_at_hand = at >= self.chunk_at && at + least as u64 <= self.chunk_at + self.chunk.len() as u64;
-        if !is_at_hand {
-            self.chunk.resize(end.saturating_sub(at).min(CHUNK) as usize, 0);
-            self.chunk_at = at;
-            self.file.read_exact_at(&mut self.chunk, at)?;
-        }
-        let bytes = self.chunk.get((at - self.chunk_at) as usize..).unwrap_or_default();
-        if bytes.len() < least { Err(malformed("the end of the file in the midst of a type")) } else { Ok(bytes) }
     }
 
     /// Finds where the wanted names stand.
@@ -253,7 +238,7 @@ impl Walk {
         let (mut at, end) = (from, from + length);
         let mut found = BTreeMap::new();
         while at < end {
-            let bytes = self.bytes(at, 1, end)?;
+            let bytes = self.source.bytes(at, 1, end)?;
             let mut used = 0;
             for zero in memchr::memchr_iter(0, bytes) {
                 let name = bytes.get(used..zero).unwrap_or_default();
@@ -267,7 +252,7 @@ impl Walk {
             }
             // The name that the chunk cuts is read again with the next one.
             at += if used == 0 { bytes.len() as u64 } else { used as u64 };
-            self.chunk.clear();
+            self.source.forget();
         }
         self.found = found;
         Ok(())
@@ -282,7 +267,7 @@ impl Walk {
         let (mut at, end) = (self.types.0, self.types.0 + self.types.1);
         let mut id = 0_u32;
         while at < end {
-            let bytes = self.bytes(at, TYPE, end)?;
+            let bytes = self.source.bytes(at, TYPE, end)?;
             let mut used = 0;
             while let Some(header) = bytes.get(used..used + TYPE) {
                 let of_type = Type::of(at + used as u64, header);
@@ -313,7 +298,7 @@ impl Walk {
 
     fn type_at(&mut self, at: u64) -> io::Result<Type> {
         let end = self.types.0 + self.types.1;
-        Ok(Type::of(at, self.bytes(at, TYPE, end)?))
+        Ok(Type::of(at, self.source.bytes(at, TYPE, end)?))
     }
 
     /// The type of a number, from 1 on.
@@ -331,14 +316,14 @@ impl Walk {
     /// What stands after what all types begin with.
     fn parts(&self, of_type: &Type) -> io::Result<Vec<u8>> {
         let mut parts = vec![0; of_type.rest()?];
-        self.file.read_exact_at(&mut parts, of_type.at + TYPE as u64)?;
+        self.source.read_at(&mut parts, of_type.at + TYPE as u64)?;
         Ok(parts)
     }
 
     fn name_at(&self, name: u32) -> io::Result<String> {
         let left = self.names.1.saturating_sub(u64::from(name)).min(NAME_MAX);
         let mut bytes = vec![0; left as usize];
-        self.file.read_exact_at(&mut bytes, self.names.0 + u64::from(name))?;
+        self.source.read_at(&mut bytes, self.names.0 + u64::from(name))?;
         let name = CStr::from_bytes_until_nul(&bytes).map_err(|_| malformed("a name without an end"))?;
         Ok(name.to_string_lossy().into_owned())
     }
@@ -541,6 +526,19 @@ mod tests {
         let of_all = all.type_by_name::<Enum<'_>>("skb_drop_reason").unwrap();
         assert_eq!(reasons.len(), of_all.len());
         assert!(reasons.values().any(|name| name == "SKB_DROP_REASON_NO_SOCKET"), "{reasons:?}");
+    }
+
+    #[test]
+    fn a_copy_that_is_read_says_the_same_as_what_is_mapped() {
+        let Ok(of_kernel) = KernelTypes::read(Path::new(BTF), &wanted()) else {
+            return testkit::skip("this kernel does not describe its types");
+        };
+        let copy = tempfile::NamedTempFile::new().unwrap();
+        std::fs::copy(BTF, copy.path()).unwrap();
+        let of_copy = KernelTypes::read(copy.path(), &wanted()).unwrap();
+        assert_eq!(of_copy.hooks(), of_kernel.hooks());
+        let short = |types: &KernelTypes| std::fs::read(types.path()).unwrap();
+        assert_eq!(short(&of_copy), short(&of_kernel));
     }
 
     #[test]

@@ -25,13 +25,16 @@ pub(super) const PROBE: Probe = Probe {
     read,
 };
 
+/// Why it is not there for most targets.
+pub(super) const NO_RUNTIME: &str = "no known language runtime is mapped by the target";
+
 /// Bytes of a record (`struct record`).
 const RECORD: usize = 40;
 
 fn read(programs: &mut Programs, reading: &mut Reading<'_>) -> Result<(), BpfError> {
     let with_runtime: Vec<_> = reading.targets.iter().filter(|target| target.runtime.is_some()).collect();
     if with_runtime.is_empty() {
-        reading.remark = Some((SamplerState::Disabled, "no known language runtime is mapped by the target".to_owned()));
+        reading.remark = Some((SamplerState::Disabled, NO_RUNTIME.to_owned()));
         return Ok(());
     }
     let pids = with_runtime.iter().map(|target| target.pid);
