@@ -1,7 +1,7 @@
 //! Two sides compared: what differs, by how much and from … to …, what is alike within a tolerance, what cannot be told yet.
 //!
-//! [`quantity`]: what is compared. [`decide`]: the method, its verdicts and what they are worth (`tests/comparisons.rs` has the
-//! simulation study; docs/comparing.md its table). [`ranks`] and [`means`]: the estimates. [`differences`]: what else is not the
+//! `quantity`: what is compared. [`decide`]: the method, its verdicts and what they are worth (`tests/comparisons.rs` has the
+//! simulation study; docs/comparing.md its table). `ranks` and `means`: the estimates. `differences`: what else is not the
 //! same of the runs. [`Comparison`] is the document, `plimsoll.comparison/1`. Pure: slices were run by `session::comparison`.
 
 pub mod decide;

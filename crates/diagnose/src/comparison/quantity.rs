@@ -180,7 +180,7 @@ impl Figures {
     }
 
     /// How far a run's own throughput may be from what it was measured as, relative, at 95 %: by the spread of its ticks, put
-    /// together to [`BLOCKS_MAX`] at the most. It says nothing of what differs from run to run. `None` with fewer than four.
+    /// together to `BLOCKS_MAX` at the most. It says nothing of what differs from run to run. `None` with fewer than four.
     pub fn own_margin(recording: &Recording, history: &History) -> Option<f64> {
         let facts = Facts::of(recording, history);
         let rate = |rows: &[&Row]| {

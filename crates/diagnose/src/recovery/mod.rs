@@ -4,7 +4,7 @@
 //! fault explains ([`OUTAGE`]); that has the name of what befell the target about then, if that is known. The moments of the last success
 //! before, the first failure and the first success are those of requests: each worker notes them, and while connections are
 //! refused one of them tries again every [`LOOKOUT_NS`]. What is counted or compared a second is as exact as the run's
-//! intervals ([`figures`], [`back`]).
+//! intervals (`figures`, `back`).
 //!
 //! Not here: why it happened. Causes have their rules, which the same events are evidence of.
 

@@ -2,7 +2,7 @@
 //!
 //! Found in the timeline's rows ([`change`]: the method, its penalty, its false alarms): requests ended a second (under a rate
 //! that changes by plan, for each that was due), the logarithms of the intervals' p50 and p99, and the share that failed. An
-//! event of fault kind always begins a new one. Of fewer rows than that takes, only a step to something far worse is told ([`worse`]). Facts of a segment are asked of the history by its window. Of a run whose
+//! event of fault kind always begins a new one. Of fewer rows than that takes, only a step to something far worse is told (`worse`). Facts of a segment are asked of the history by its window. Of a run whose
 //! rows were merged, times are as coarse as those.
 
 pub mod change;

@@ -2,9 +2,10 @@
 //!
 //! Quasi-Poisson regression with a logarithmic link on groups of a second (P. McCullagh and J. A. Nelder, "Generalized
 //! Linear Models", 1989, chapters 6 and 9): groups without a bad one count as what they are. For M/M/1 the line is exact,
-//! P(T > L) = exp(−(μ − λ)L); for any queue with light tails it is so near its limit. The interval of the crossing is
-//! Fieller's (E. C. Fieller, "Some problems in interval estimation", JRSS B 16, 1954), with Student's t. The dispersion is
-//! the larger of the groups' and the steps': what drifts, or lasts for longer than a group, shows between steps.
+//! P(T > L) = exp(−(μ − λ)L); for any queue with light tails it is so near its limit. The interval of the crossing is that of its
+//! profile likelihood (the same book, chapter 7): all lines whose log likelihood is within half of Student's t squared times the
+//! dispersion of the highest. The dispersion is the larger of the groups' and the steps': what drifts, or lasts for longer than a
+//! group, shows between steps.
 //!
 //! No fit where there is none to be had: fewer than two loads, too few bad ones, or a slope that may be zero. Then the
 //! bracket stands alone, as it does at a jump.
