@@ -148,7 +148,7 @@ fn probes_run_where_the_target_is_and_their_events_have_the_runs_time() {
 
 fn probes_run_where_the_target_is() {
     let Some(pair) = pair() else { return };
-    if !std::path::Path::new("/sys/kernel/btf/vmlinux").exists() {
+    if !Path::new("/sys/kernel/btf/vmlinux").exists() {
         return testkit::skip("probes need a kernel with BTF");
     }
     let (target, observer) = (target(&pair), observer(&pair, TOKEN));
