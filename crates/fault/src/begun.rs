@@ -107,7 +107,10 @@ impl Begun {
         if changes.is_empty() {
             return failed.map_or(Ok(said), Err);
         }
-        for undone in undo_only(&mut Journal::open(&self.journal)?, &changes, watch)? {
+        let mut journal = Journal::open(&self.journal)?;
+        let ours = journal.entries().iter().filter(|entry| changes.contains(&entry.id));
+        said.extend(ours.filter_map(|entry| entry.what.kind().told()));
+        for undone in undo_only(&mut journal, &changes, watch)? {
             let (what, before) = (undone.entry.what.name(), undone.entry.what.before());
             let why = match undone.outcome {
                 Outcome::Gone => {

@@ -14,6 +14,7 @@ use crate::faults::nice::Nice;
 use crate::faults::signal::Stop;
 use crate::faults::sysctl::Sysctl;
 use crate::group::Group;
+use crate::network::firewall::Firewall;
 use serde::{Deserialize, Serialize};
 use std::fmt::Debug;
 
@@ -37,6 +38,8 @@ pub enum Change {
     Group(Group),
     /// A program that runs as long as its fault lasts.
     Child(Child),
+    /// Rules for packets, in a table of their own.
+    Firewall(Firewall),
     /// What a command of the user's did, and the one that undoes it.
     Command(Commands),
 }
@@ -53,6 +56,7 @@ impl Change {
             Change::CpuLimit(change) => change,
             Change::Group(change) => change,
             Change::Child(change) => change,
+            Change::Firewall(change) => change,
             Change::Command(change) => change,
         }
     }
@@ -124,6 +128,11 @@ pub(crate) trait Reversible: Debug {
     /// Whether nobody can look what is there now: then it is undone whatever is found, and must bear being undone twice.
     fn is_blind(&self) -> bool {
         false
+    }
+
+    /// What it has come to while it lasted, in words; asked for before it is put back.
+    fn told(&self) -> Option<String> {
+        None
     }
 
     /// Whether one that failed may have done a part of it, which is then put back.

@@ -14,6 +14,7 @@ pub mod faults;
 mod group;
 mod journal;
 mod limits;
+pub mod network;
 mod place;
 mod process;
 pub mod sockets;

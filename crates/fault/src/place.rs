@@ -21,6 +21,17 @@ pub(crate) fn process_in_network(network: u64) -> Option<u32> {
     entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).find(is_in)
 }
 
+/// The number of a process's network namespace; `None` where it cannot be read.
+pub(crate) fn network_of(pid: u32) -> Option<u64> {
+    std::fs::metadata(format!("/proc/{pid}/ns/net")).map(|ns| ns.ino()).ok()
+}
+
+/// A number that nothing else is named by: drawn for this process, and of the moment.
+pub(crate) fn token() -> u64 {
+    use std::hash::BuildHasher;
+    std::hash::RandomState::new().hash_one((std::process::id(), now_unix_ns()))
+}
+
 /// Nanoseconds since 1970.
 pub(crate) fn now_unix_ns() -> u64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();

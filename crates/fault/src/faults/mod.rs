@@ -11,10 +11,12 @@ pub mod cpu_limit;
 pub mod cpuset;
 pub mod descriptors;
 pub mod io_limit;
+pub mod loss;
 pub mod memory_limit;
 pub mod nice;
 pub mod oops;
 pub mod pids_limit;
+pub mod port;
 pub mod restart;
 pub mod signal;
 pub mod stress;
@@ -44,6 +46,10 @@ pub const FAULTS: &[Kind] = &[
     pids_limit::KIND,
     io_limit::KIND,
     stress::KIND,
+    port::REFUSED,
+    port::RESET,
+    port::DROPPED,
+    loss::KIND,
     sysctl::KIND,
     command::KIND,
 ];
