@@ -9,7 +9,9 @@ use crate::figures::rfc3339;
 use crate::json::Document;
 use crate::text::findings::{PIECES_MAX, proof, unseen};
 use crate::text::page::Span;
-use crate::text::{Options, Paint, failures, generator, headline, held, imported, latency, segments, slow};
+use crate::text::{
+    Options, Paint, disruptions, failures, faults, generator, headline, held, imported, latency, segments, slow,
+};
 use crate::words::{capitalized, counted, grouped, of_plan};
 use crate::{damage, entries};
 use maud::{Markup, PreEscaped, html};
@@ -59,6 +61,7 @@ fn section(id: &str, title: &str, parts: &[Markup]) -> Markup {
 pub fn body(report: &Report<'_>, document: &Document, charts: &[Chart]) -> io::Result<Markup> {
     let has_load = report.recording.capsule.why_no_load().is_none();
     let parts: Vec<(&str, &str, Markup)> = [
+        ("broke", "Faults", "What was done, and what came of it", broke(report)?),
         ("speed", "How fast", "How fast", if has_load { numbers::speed(report) } else { Vec::new() }),
         ("course", "Over time", "Over time", course(report, charts)?),
         ("outcomes", "Outcomes", "What became of the requests", if has_load { outcomes(report)? } else { Vec::new() }),
@@ -86,6 +89,13 @@ pub fn body(report: &Report<'_>, document: &Document, charts: &[Chart]) -> io::R
         footer { p { "Written by plimsoll " (shown(&report.recording.capsule.version)) ". The file needs nothing else: it can be kept, sent and printed." } }
         div #status .hidden role="status" aria-live="polite" {}
     })
+}
+
+/// Faults, and what they or what befell the target by itself did to the load.
+fn broke(report: &Report<'_>) -> io::Result<Vec<Markup>> {
+    let done = lines::rows(|page| faults::write(page, report.recording))?;
+    let told = lines::rows(|page| disruptions::write(page, report.recording, report.diagnosis))?;
+    Ok(vec![list(&done), list(&told)])
 }
 
 /// The mark of a load line: a circle with a line through it.
