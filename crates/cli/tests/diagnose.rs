@@ -155,7 +155,7 @@ fn what_was_watched_is_diagnosed_without_a_load() {
     let sentence = live["gives"]["text"].as_str().unwrap();
     assert!(sentence.contains("load"), "what was not seen is said: {sentence}");
     // A full worker, or a machine that is full of others: in neither case is it said that users lost nothing by it.
-    let limits = ["single-thread-bound", "cpu-saturated", "cpu-contention"];
+    let limits = ["single-thread-bound", "cpu-saturated", "cpu-contention", "neighbour"];
     if let Some(finding) = live["gives"]["finding"].as_str() {
         assert!(limits.contains(&finding), "{sentence}");
         assert_eq!(live["gives"]["standing"], "seen-without-load");
