@@ -9,7 +9,6 @@ use libfuzzer_sys::fuzz_target;
 use model::plan::{Content, Sizes};
 use model::resp::{KeyDistribution, Login, Resp, RespCommand, RespExpect};
 use plimsoll_fuzz::{cut, exchange};
-use std::sync::LazyLock;
 use wire::resp::{Drawn, RespProtocol};
 use wire::{Progress, Protocol};
 
@@ -28,17 +27,21 @@ const EXPECTED: [RespExpect; 6] = [
 fuzz_target!(|input: &[u8]| {
     let [choices, seed @ ..] = input else { return };
     let Some((seed, reply)) = seed.split_first_chunk::<8>() else { return };
-    let protocol = &*PROTOCOL;
+    PROTOCOL.with(|protocol| alike(protocol, *choices, *seed, reply));
+});
+
+/// However a reply is cut, it must come to the same.
+fn alike(protocol: &RespProtocol, choices: u8, seed: [u8; 8], reply: &[u8]) {
     let command = u32::from(choices & 7) % EXPECTED.len() as u32;
-    let requests = [Drawn { command, key: 0 }; OUTSTANDING];
+    let requests = [Drawn { command, key: 0, is_acknowledged: false }; OUTSTANDING];
     let then_closed = choices & 8 != 0;
 
     let whole = exchange(protocol, &requests, [reply], then_closed);
-    let pieces = cut(reply, u64::from_le_bytes(*seed));
+    let pieces = cut(reply, u64::from_le_bytes(seed));
     assert_eq!(exchange(protocol, &requests, pieces.iter().copied(), then_closed), whole, "in pieces");
     assert_eq!(exchange(protocol, &requests, reply.chunks(1), then_closed), whole, "byte by byte");
     assert_eq!(greeted(protocol, pieces), greeted(protocol, vec![reply]), "as a greeting");
-});
+}
 
 /// How the answer to a greeting ends.
 fn greeted(protocol: &RespProtocol, pieces: Vec<&[u8]>) -> Progress {
@@ -54,7 +57,11 @@ fn greeted(protocol: &RespProtocol, pieces: Vec<&[u8]>) -> Progress {
     Progress::More
 }
 
-static PROTOCOL: LazyLock<RespProtocol> = LazyLock::new(|| {
+thread_local! {
+    static PROTOCOL: RespProtocol = protocol();
+}
+
+fn protocol() -> RespProtocol {
     let command = |expect| RespCommand {
         name: "X".to_owned(),
         weight: 1.0,
@@ -71,7 +78,9 @@ static PROTOCOL: LazyLock<RespProtocol> = LazyLock::new(|| {
         content: Content::Text,
         value_seed: 0,
         validate: true,
+        // What one reply leaves behind would change what the next one comes to.
+        verify_writes: false,
         logins: vec![Login { auth: true, database: Some(1), ..Login::default() }],
     };
     RespProtocol::new(&plan, 0, 1).expect("a plan of this target")
-});
+}
