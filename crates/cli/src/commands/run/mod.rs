@@ -1,7 +1,7 @@
 //! `plimsoll run`: a scenario file, run as `load` runs its flags; or the file of a command line, or the files' schema.
 
 use super::load;
-use super::loads::{Asked, Repeat};
+use super::load::together::{Asked, Repeat};
 use crate::args::scenario::scenario_of;
 use crate::exit::{Exit, Failure};
 use crate::file::{LoadPart, RunArgs, ScenarioFile, schema, write};

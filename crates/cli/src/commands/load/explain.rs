@@ -3,7 +3,7 @@
 //! With `--json` the same as a document: the plan as it would be recorded, warnings and choices beside it.
 //! Secrets are not in the plan that is handed over here ([`model::hide`]), for terminals are shared.
 
-use super::loads::{Loads, Repeat, ResolvedLoad};
+use super::together::{Loads, Repeat, ResolvedLoad};
 use crate::args::load::OutputArgs;
 use crate::exit::{Exit, Failure};
 use crate::flags;
@@ -94,7 +94,7 @@ fn results(output: &OutputArgs) -> String {
         (None, false) => "recording in the default folder".to_owned(),
     };
     let csv = match &output.csv {
-        Some(path) if super::output::intervals::is_stdout(path) => {
+        Some(path) if crate::commands::output::intervals::is_stdout(path) => {
             ", intervals as CSV on stdout, the report on stderr".to_owned()
         }
         Some(path) => format!(", intervals as CSV in {}", path.display()),

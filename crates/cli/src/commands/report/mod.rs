@@ -4,12 +4,14 @@
 //! CSV have every tick of the file, one at a time. Status 0 when something could be shown, with `--exit-status` that of the
 //! run. Of a damaged recording what is left is shown, and first what is not.
 
-use super::flame;
-use super::html::{self, Read};
+mod flame;
+mod html;
+
 use super::output::intervals::{Csv, What, refuse_with_json};
 use super::output::{results, terminal, timeline, together};
 use crate::args::runs::ReportArgs;
 use crate::exit::{Exit, Failure};
+use html::Read;
 use model::Recording;
 use model::finding::Diagnosis;
 use model::plain::plain;

@@ -3,11 +3,11 @@
 //! Everything is resolved once, so every run has the same plan and the same seed; a target that is started is started anew for
 //! each. A line is said of each run as it ends; Ctrl-C ends the run under way and gives what is known.
 
-use super::interrupt;
-use super::loads::Loads;
-use super::output::progress::Shown;
-use super::output::{results, terminal, together};
+use super::together::Loads;
 use crate::args::load::OutputArgs;
+use crate::commands::interrupt;
+use crate::commands::output::progress::Shown;
+use crate::commands::output::{results, terminal, together};
 use crate::exit::{Exit, Failure};
 use diagnose::repeats::{RepeatedLoad, Repeats, SCHEMA};
 use model::recording::End;

@@ -3,7 +3,7 @@
 //! Where nobody says how many workers a load has, several loads share what one would have had. A canary has one worker and asks
 //! by the clock until every other load has ended.
 
-use super::output::progress::Shown;
+use crate::commands::output::progress::Shown;
 use crate::exit::Failure;
 use model::Scenario;
 use model::hide;

@@ -1,7 +1,7 @@
 //! `plimsoll report --html`: a recording as one page that needs nothing else, with every tick of the file.
 
 use super::flame;
-use super::output::results;
+use crate::commands::output::results;
 use crate::exit::{Exit, Failure};
 use model::error_kind::ErrorExample;
 use model::finding::Diagnosis;

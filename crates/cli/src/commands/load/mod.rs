@@ -1,13 +1,16 @@
 //! `plimsoll load`: a scenario from the arguments, a plan from the scenario, the run, its report.
 //!
 //! Warnings go to stderr before any load is put on. With `--explain` the plan is printed and nothing runs. Several loads
-//! together, and a canary beside one, are [`super::loads`].
+//! together, and a canary beside one, are [`together`].
 
-use super::loads::{Asked, Loads, Repeat};
+mod explain;
+mod repeats;
+pub mod together;
+
 use super::output::intervals::{self, Csv, What};
 use super::output::progress::Shown;
-use super::output::{results, terminal, together};
-use super::{command_line, explain, interrupt, repeats};
+use super::output::{results, terminal, together as shown_together};
+use super::{command_line, interrupt};
 use crate::args::load::{LoadArgs, ObserveArg, OutputArgs};
 use crate::args::scenario::scenario_of;
 use crate::exit::{Exit, Failure};
@@ -18,6 +21,7 @@ use model::{ErrorKind, Plan, Scenario};
 use session::target;
 use session::tls_matrix::{MatrixError, tls_matrix};
 use session::{Options, Outcome, RecordTo};
+use together::{Asked, Loads, Repeat};
 
 /// Puts load on, or says what would be put on.
 pub fn run(args: LoadArgs) -> Result<Exit, Failure> {
@@ -162,19 +166,19 @@ fn matrix(scenario: &Scenario, output: &OutputArgs) -> Result<Exit, Failure> {
 
 /// Prints the report and says how it went. A recording that could not be kept makes the run fail, after its report.
 fn finish(outcomes: &[Outcome], output: &OutputArgs, csv: Option<Csv>) -> Result<Exit, Failure> {
-    let shown: Vec<together::Part<'_>> = outcomes.iter().map(together::Part::of_outcome).collect();
+    let shown: Vec<shown_together::Part<'_>> = outcomes.iter().map(shown_together::Part::of_outcome).collect();
     let main = &shown[0];
     if output.json {
-        together::json(&shown)?;
+        shown_together::json(&shown)?;
     } else if csv.as_ref().is_some_and(Csv::is_stdout) {
         match outcomes {
             [_] => results::text_aside(main.recording, main.diagnosis, main.kept, output.no_color),
-            _ => together::text_aside(&shown, output.no_color),
+            _ => shown_together::text_aside(&shown, output.no_color),
         }
     } else {
-        together::text(&shown, false, output.no_color)?;
+        shown_together::text(&shown, false, output.no_color)?;
     }
-    let mut exit = together::exit_of(&shown);
+    let mut exit = shown_together::exit_of(&shown);
     if let Some(csv) = csv {
         csv.write(main.recording.timeline.rows().iter().copied())?;
     }
