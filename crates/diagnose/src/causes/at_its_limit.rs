@@ -13,7 +13,7 @@ use crate::thresholds::DEMAND_FULL;
 use model::finding::Severity;
 use model::units::show_figure;
 
-/// The least of the CPU time it wanted that it must have had, as a share.
+/// The least of the CPU time it wanted that its busiest thread must have had, as a share; or of a core, all of them together.
 const HAD_MIN: f64 = 0.25;
 
 /// See the file's head.
@@ -47,7 +47,8 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     if run + wait < DEMAND_FULL.value && !is_machine_full {
         return Verdict::refuted("it had time to spare").because(process.into());
     }
-    if run < HAD_MIN * (run + wait) {
+    // Many threads on few cores wait for each other: then the target as a whole had cores.
+    if run < HAD_MIN * (run + wait) && target < HAD_MIN {
         return Verdict::refuted("others had the CPU time that it wanted").because(process.into());
     }
     let rate = facts.recording.totals.requests_per_s();

@@ -4,6 +4,7 @@
 //! that it is not at its limit; or that something was lost and why is not known, with what would tell.
 
 use crate::facts::{Facts, duration, percent};
+use crate::thresholds::DEMAND_FULL;
 use model::ErrorKind;
 use model::finding::{
     About, Finding, Loss, LossKind, Segment, Severity, Standing, Status, Validity, ValidityState, WhatGives,
@@ -74,6 +75,13 @@ pub fn gives(
         return says(Standing::Unexplained, format!("{text}; why is not known"), None);
     }
     match facts.busiest_demand() {
+        Some(demand) if demand >= DEMAND_FULL.value => {
+            let text = format!(
+                "nothing was lost; its busiest thread wants {} of a core, so it is near its limit, or others keep it from running",
+                percent(demand)
+            );
+            says(Standing::Unknown, text, None)
+        }
         Some(demand) => {
             let text =
                 format!("not at its limit: nothing gives yet (its busiest thread wants {} of a core)", percent(demand));

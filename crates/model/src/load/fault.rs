@@ -76,6 +76,6 @@ mod tests {
             assert!(parsed(bad).unwrap_err().contains("such as"), "{bad}");
         }
         let fault = LoadFault::parse("stop target@10s:5s").unwrap();
-        assert_eq!((fault.name(), fault.to_string()), ("stop", "stop target at 10.00 s for 5.00 s".to_owned()));
+        assert_eq!((fault.name(), fault.to_string()), ("stop", "stop target at 10.0 s for 5.00 s".to_owned()));
     }
 }

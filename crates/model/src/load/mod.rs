@@ -2,11 +2,9 @@
 //!
 //! Its modules are reached from the root of the crate.
 
-pub mod abort;
 pub mod data;
 pub mod expectation;
 pub mod fault;
-pub mod finding_expectation;
 pub mod hide;
 pub mod on_error;
 pub mod payload;
@@ -19,3 +17,5 @@ pub mod secret;
 pub mod template;
 pub mod tls;
 pub mod workload;
+
+pub use expectation::{abort, finding_expectation};

@@ -7,12 +7,14 @@
 //! response time, or the connections held. Of a recording that stops before there was anything to judge it is undetermined. Where that is not `valid` and enough of the run was quiet, the quiet part is
 //! judged in its place.
 
+pub mod harm;
+pub mod quiet;
+
 use crate::NO_CONNECTION;
 use crate::facts::{Facts, Scope, duration, percent, quantile_name};
-use crate::harm::{self, Added, Harm, NEVER_TAKEN_UP_MAX, SHARE_MAX};
-use crate::quiet;
 use crate::rule::Bearing;
 use crate::rules::generator_cpu;
+use harm::{Added, Harm, NEVER_TAKEN_UP_MAX, SHARE_MAX};
 use model::LatencyKind as Kind;
 use model::Recording;
 use model::finding::{Figure, FigureVerdict, Finding, Reason, Severity, Status, Validity, ValidityState};

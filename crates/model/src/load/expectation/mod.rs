@@ -3,6 +3,9 @@
 //!
 //! `diagnose` judges them; one that is not met is exit status 3.
 
+pub mod abort;
+pub mod finding_expectation;
+
 use crate::LatencyKind;
 use crate::units::{duration_ns, rate_per_s, show_count, show_duration_ns};
 use schemars::JsonSchema;
