@@ -8,8 +8,10 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 cargo build --quiet --release -p plimsoll
 LEVEL=${1:-light} SECONDS_=${2:-10} exec python3 - <<'PYTHON'
-import collections, ctypes, json, os, platform, struct, subprocess, tempfile, time
+import collections, ctypes, json, os, platform, signal, struct, subprocess, sys, tempfile, time
 
+# Ended early, it still ends nginx and turns the account off.
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
 level, seconds = os.environ["LEVEL"], os.environ["SECONDS_"]
 SWITCH = "/proc/sys/kernel/bpf_stats_enabled"
 # bpf(2), and of linux/bpf.h its commands and where `struct bpf_prog_info` has what is read.
