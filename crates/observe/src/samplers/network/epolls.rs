@@ -36,7 +36,7 @@ pub(super) fn watched(buffers: &mut Buffers, snapshot: &Snapshot, sockets: &BTre
             found.take(text, sockets);
         }
     }
-    is_any_read.then(|| Watched { by_waiting: found.all.len() as u64, by_edge: found.by_edge.len() as u64 })
+    is_any_read.then_some(Watched { by_waiting: found.all.len() as u64, by_edge: found.by_edge.len() as u64 })
 }
 
 /// The instances at which threads of the target wait, each once.
