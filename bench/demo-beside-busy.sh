@@ -16,8 +16,8 @@ found = collections.Counter()
 
 def judge(run, loop):
     said = run.stdout + run.stderr
-    # "this machine is busy: NAME (pid) takes x cores", and it is the loop that is named.
-    names = re.search(r"\(%d\) takes [0-9.]+ cores" % loop.pid, " ".join(said.split()))
+    # "this machine is busy: NAME (pid N) takes x cores", and it is the loop that is named.
+    names = re.search(r"\((?:pid )?%d\) takes [0-9.]+ cores" % loop.pid, " ".join(said.split()))
     blames = "generator-cpu" in said or "was the bottleneck" in said
     line = next((line for line in run.stdout.splitlines() if line.startswith("Load line")), None)
     has_line = run.returncode == 0 and line is not None and "not-valid" not in said

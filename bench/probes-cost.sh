@@ -8,8 +8,10 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 cargo build --quiet --release -p plimsoll
 LEVEL=${1:-light} SECONDS_=${2:-10} exec python3 - <<'PYTHON'
-import collections, ctypes, json, os, platform, struct, subprocess, tempfile, time
+import collections, ctypes, json, os, platform, signal, struct, subprocess, sys, tempfile, time
 
+# Ended early, it still ends nginx and turns the account off.
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
 level, seconds = os.environ["LEVEL"], os.environ["SECONDS_"]
 SWITCH = "/proc/sys/kernel/bpf_stats_enabled"
 # bpf(2), and of linux/bpf.h its commands and where `struct bpf_prog_info` has what is read.
@@ -59,13 +61,14 @@ with tempfile.TemporaryDirectory() as folder:
         target_before = cpu_ns(children)
         command = ["taskset", "-c", "1", "target/release/plimsoll", "load", f"http://127.0.0.1:{port}/", "-c", "64", "-t", "1",
                    "-d", f"{seconds}s", "--observe", level, "--no-record", "--json", "-q"]
-        load = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        # Into a file: a pipe that nobody reads meanwhile would hold it up.
+        load = subprocess.Popen(command, stdout=open(f"{folder}/report", "w"))
         # A program's account goes with it, and it goes with the run: the last that was seen of each counts.
         last = {}
         while load.poll() is None:
             last.update({number: told for number, told in programs().items() if number not in others})
             time.sleep(0.02)
-        document = json.loads(load.stdout.read())
+        document = json.load(open(f"{folder}/report"))
         target_ns = cpu_ns(children) - target_before
     finally:
         open(SWITCH, "w").write(str(before))
