@@ -8,8 +8,6 @@
 
 pub mod agreement;
 pub mod answer;
-pub mod audit;
-pub mod canary;
 pub mod capacity;
 pub mod check;
 pub mod csv;

@@ -16,7 +16,6 @@ pub mod importing;
 mod made;
 mod observation;
 pub mod observing;
-mod outages;
 mod run;
 pub mod target;
 mod ticks;

@@ -5,13 +5,13 @@
 //! its reason; the run goes on and is reported from memory.
 
 mod abort;
+mod outages;
 mod remarks;
 mod shared;
 mod start;
 mod together;
 
 use crate::faults::{FaultError, Running};
-use crate::outages::Outages;
 use crate::ticks::{Ticks, add_to_totals};
 pub use crate::watch::Watch;
 use abort::Aborting;
@@ -24,6 +24,7 @@ use model::units::show_duration_ns;
 use model::users::Users;
 use model::{Event, Snapshot};
 use observe::{Extent, FOLLOW_NICE, Observation};
+use outages::Outages;
 use remarks::Away;
 use remote::{ObserveAt, RemoteError};
 pub use start::{run, run_on, run_with_faults};

@@ -9,7 +9,7 @@ mod common;
 use common::*;
 use model::LatencyKind;
 use model::finding::Diagnosis;
-use model::recording::End;
+use model::recording::{End, Row, Timeline};
 use rusqlite::Connection;
 use std::path::{Path, PathBuf};
 use store::{Reader, StoreError};
@@ -273,6 +273,12 @@ fn recordings_whose_events_have_no_details_are_read_as_they_are() {
     // What this version writes reads alike.
     let mut now = Reader::open(&changed(&folder.path().join("."), "")).unwrap().load().unwrap();
     now.split = whole.split.clone();
+    // Classes of failures were not counted then.
+    let rows = now.timeline.rows().iter();
+    now.timeline = rows.fold(Timeline::default(), |mut kept, row| {
+        kept.push(Row { failed_refused: 0, failed_aborted: 0, failed_unanswered: 0, ..*row });
+        kept
+    });
     assert!(now == whole, "they differ");
     std::fs::copy(FORMAT_3, &path).unwrap();
     assert!(whole.events.iter().all(|event| event.details.pid == Some(7)), "{:?}", whole.events);

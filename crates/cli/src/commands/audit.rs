@@ -6,7 +6,7 @@ use super::output::{results, terminal};
 use crate::args::audit::{AuditArgs, FigureArgs};
 use crate::exit::{Exit, Failure};
 use diagnose::audit::{Figures, audit, of_run};
-use report::audit::Document;
+use report::answer::audit::Document;
 use store::Reader;
 
 /// Audits it.

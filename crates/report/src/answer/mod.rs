@@ -3,6 +3,8 @@
 //!
 //! The report has these among its figures ([`crate::text`]); here they stand alone, for people, for pasting and for machines.
 
+pub mod audit;
+pub mod canary;
 pub mod comparison;
 pub mod confirmation;
 pub mod diagnosis;

@@ -1,7 +1,7 @@
 //! Parts of a run in the document: its phases, what lies outside the observer's windows, loads put on beside it.
 
 use super::document::{Document, Quantiles};
-use crate::canary::Canary;
+use crate::answer::canary::Canary;
 use model::LatencyKind;
 use model::recording::{LoadRole, Recording};
 use schemars::JsonSchema;

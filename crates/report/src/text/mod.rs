@@ -8,7 +8,6 @@ pub(crate) mod blocks;
 pub(crate) mod disruptions;
 pub mod explain;
 pub(crate) mod failures;
-pub(crate) mod faults;
 pub(crate) mod findings;
 pub(crate) mod generator;
 pub(crate) mod headline;
@@ -20,8 +19,10 @@ pub(crate) mod page;
 pub(crate) mod remote;
 pub(crate) mod segments;
 pub(crate) mod slow;
-pub(crate) mod split;
 pub mod together;
+
+pub(crate) use disruptions::faults;
+pub(crate) use slow::split;
 
 use crate::{Describe, damage, words};
 use model::Recording;

@@ -5,7 +5,7 @@
 
 use super::page::Page;
 use super::{Options, Paint, Style, headline, write_part};
-use crate::canary::Canary;
+use crate::answer::canary::Canary;
 use crate::figures::{Permille, quantile};
 use crate::words::{bounded, figure, grouped};
 use model::LatencyKind;

@@ -7,7 +7,7 @@ use model::Recording;
 use model::error_kind::ErrorExample;
 use model::finding::{Diagnosis, ExpectationState};
 use model::recording::LoadRole;
-use report::canary::Canary;
+use report::answer::canary::Canary;
 use report::json::{Document, LoadBeside};
 use report::text::together::LoadShown;
 use report::text::{Kept, Options, Style};

@@ -1,6 +1,8 @@
 //! What befell the target, by a fault or by itself, for whom, and how long until all was as before: a block for each disruption, only where there
 //! was one.
 
+pub(crate) mod faults;
+
 use super::Paint;
 use super::page::Page;
 use crate::words::{counted, listed, rate};

@@ -1,8 +1,8 @@
 //! What was done to the target or its host meanwhile, and when: a line a fault, in the order in which they were asked for.
 
-use super::Paint;
-use super::page::Page;
 use crate::json::{Fault, FaultState};
+use crate::text::Paint;
+use crate::text::page::Page;
 use model::recording::Recording;
 use std::io::{self, Write};
 

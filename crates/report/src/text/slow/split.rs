@@ -1,8 +1,8 @@
 //! Where the time of requests went: a column a band, a row a part, the sum last. Where nothing could be split, why.
 
-use super::Paint;
-use super::page::Page;
 use crate::json::split::{Split, SplitBand, SplitParts};
+use crate::text::Paint;
+use crate::text::page::Page;
 use crate::words::length;
 use model::Recording;
 use model::units::show_grouped;

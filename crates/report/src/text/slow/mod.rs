@@ -3,6 +3,8 @@
 //! A bar's length is shared out to whole cells by largest remainder, so it is always full. Waits below [`SHOWN_MIN`] and beyond
 //! the glyphs there are go into the last part. The same figures are in the document (`losses[].time`).
 
+pub(crate) mod split;
+
 use super::Paint;
 use super::page::{Page, Span};
 use crate::words::length;
