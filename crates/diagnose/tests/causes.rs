@@ -55,6 +55,21 @@ fn a_process_that_died_is_named_by_how_it_died() {
     // An operator's kill -9 is none for want of memory.
     let by_hand = died(vec![ended("target-exit", Some(9), 20)]);
     assert_eq!((status(&by_hand, "oom-kill"), status(&by_hand, "process-crash")), (Status::Refuted, Status::Supported));
+    // What the run itself asked for has no remedy.
+    let fault = |at_s: u64, name: &str| {
+        let details = Details { of_kind: Some(name.to_owned()), fault: Some(1), ..Details::default() };
+        Event::new((at_s * SECOND) as i64, model::event::FAULT_BEGAN, "it began").with(details)
+    };
+    let remedy = |began: Event| {
+        let diagnosis = diagnose(&died(vec![began, ended("target-exit", Some(9), 20)]));
+        diagnosis.findings.iter().find(|finding| finding.id == "process-crash").unwrap().clone()
+    };
+    let asked = remedy(fault(5, "kill"));
+    assert!(asked.title.contains("as the fault 'kill' of this run asked"), "{}", asked.title);
+    assert!(asked.remedy.starts_with("None: it was asked for"), "{}", asked.remedy);
+    for other in [fault(2, "kill"), fault(5, "nice")] {
+        assert!(!remedy(other).title.contains("asked"));
+    }
     // Without probes it is gone, and how is not known.
     let mut gone = died(vec![ended("target-gone", None, 20)]);
     gone.samplers.iter_mut().filter(|s| s.name.starts_with("bpf/")).for_each(|s| s.status = SamplerState::Disabled);
