@@ -285,8 +285,8 @@ fn prove(symptom: &Symptom) {
                 match design.lacks(defect) {
                     None => {
                         let shows = || (symptom.shows)(&mut Ported::start(design.name, workers, Some(asked)));
-                        // What is shared out by chance, or cut short by a busy machine, may be there at the second look.
-                        assert!(shows() || shows(), "{asked} does not show on {}", design.name);
+                        // What is shared out by chance, or cut short by a busy machine, may be there only at a later look.
+                        assert!((0..4).any(|_| shows()), "{asked} does not show on {}", design.name);
                     }
                     Some(missing) => is_refused(design.name, asked, missing.why_not()),
                 }
