@@ -4,6 +4,7 @@ mod common;
 
 use common::*;
 use std::cell::Cell;
+use std::path::Path;
 
 #[test]
 fn the_demo_finds_the_line_and_what_gives_first() {
@@ -21,7 +22,7 @@ fn the_demo_finds_the_line_and_what_gives_first() {
         tries.set(tries.get() + 1);
         let run = demo();
         if is_valid(&run) {
-            finds_the_line(&run);
+            finds_the_line(&run, state.path());
         } else {
             assert_eq!(tries.get(), 3, "disturbed, once more: {}", run.stdout);
             testkit::skip(&format!("this machine is too busy to measure on, three times: {}", run.stdout));
@@ -29,7 +30,7 @@ fn the_demo_finds_the_line_and_what_gives_first() {
     });
 }
 
-fn finds_the_line(run: &Run) {
+fn finds_the_line(run: &Run, state: &Path) {
     run.assert_exit(0);
     assert!(!run.stdout.contains("not-valid"), "{}", run.stdout);
     let line = run.stdout.lines().find(|line| line.starts_with("Load line")).unwrap_or("");
@@ -40,7 +41,7 @@ fn finds_the_line(run: &Run) {
         assert!(run.stdout.contains(words), "{words} is missing in\n{}", run.stdout);
     }
     let path = run.stdout.lines().rev().find_map(|line| line.split("plimsoll report ").nth(1)).unwrap_or("");
-    let report = plimsoll(&["report", path, "--json"]);
+    let report = finish(command(&["report", path, "--json"]).env("XDG_STATE_HOME", state));
     report.assert_exit(0);
     assert_eq!(report.json()["validity"]["valid"], true);
 }

@@ -1,7 +1,8 @@
 //! What gives first: the finding of the target at the first missed load that was not there at the highest held one.
 //!
 //! A cause that is there at both loads may be the reason all the same (one thread at 97 % and at 100 %): it is named, and said
-//! to have been there before. Only steps of this process have a diagnosis.
+//! to have been there before. The first missed load may be so near the line that nothing is found there; then the next one that
+//! missed speaks. Only steps of this process have a diagnosis.
 
 use super::decision::Verdict;
 use super::live::Ran;
@@ -30,7 +31,15 @@ pub fn at_line<'a>(ran: &'a [Ran], line: &Line) -> (Option<&'a Ran>, Option<&'a 
 /// What gives first; `None`: no step missed, or none of its findings is of the target.
 pub fn gives(ran: &[Ran], line: &Line) -> Option<Gives> {
     let (held, missed) = at_line(ran, line);
-    let missed = missed?.diagnosis.as_ref()?;
+    let from = missed?.step.load;
+    let mut beyond: Vec<&Ran> =
+        ran.iter().filter(|one| one.step.verdict == Verdict::Missed && one.step.load >= from).collect();
+    beyond.sort_by(|a, b| a.step.load.total_cmp(&b.step.load));
+    beyond.into_iter().filter_map(|one| one.diagnosis.as_ref()).find_map(|missed| gives_at(missed, held))
+}
+
+/// What gives at a missed load, with the highest held one beside it.
+fn gives_at(missed: &Diagnosis, held: Option<&Ran>) -> Option<Gives> {
     let before = held.and_then(|held| held.diagnosis.as_ref()).map(ids).unwrap_or_default();
     let is_new = |finding: &Finding| !before.contains(&&*finding.id);
     let first = missed.first_to_give();
