@@ -211,11 +211,17 @@ fn messages_come_back_and_each_byte_is_counted() {
             let name = format!("{driver} {text} {compress} × {pipeline}");
             assert_eq!((c.ok, c.failed, heard.messages), (2001, 0, 2001), "{name}: {:?}", sum.total.errors);
             sum.assert_connected(driver, 4, c.connected);
-            assert_eq!(heard.keys.len() as u64, c.connected, "{name}");
+            // All may have come back before the last connection's answer was read.
+            let asked = heard.keys.len() as u64;
+            assert!((c.connected..=4).contains(&asked), "{name}: {asked}");
             let distinct: std::collections::BTreeSet<_> = heard.keys.iter().collect();
             assert_eq!(distinct.len(), heard.keys.len(), "{name}: a key for each connection");
             let answer = SWITCH.len() + ACCEPT_BYTES + if compress { DEFLATE.len() } else { 0 };
-            assert_eq!(c.bytes_received, heard.echoed + c.connected * answer as u64, "{name}");
+            let answers = (c.bytes_received - heard.echoed).div_ceil(answer as u64);
+            assert!((c.connected..=asked).contains(&answers), "{name}: {answers}");
+            if asked == c.connected {
+                assert_eq!(c.bytes_received, heard.echoed + asked * answer as u64, "{name}");
+            }
         });
     }
 }
