@@ -204,10 +204,10 @@ pub trait Act: Debug + Send {
     /// What is missing.
     fn may(&self) -> Result<(), ApplyError>;
 
-    /// Does it.
+    /// Acts, at once; what has a second half is in between until [`Act::end`].
     ///
     /// # Errors
-    /// It could not be done.
+    /// It could not be done, and nothing of it was.
     fn begin(&mut self) -> Result<(), ApplyError>;
 
     /// Does its second half, where it has one, once; what was done, in words.
