@@ -315,7 +315,7 @@ fn a_death_of_memory_is_told() {
     let at = |word: &str| lines.iter().position(|line| line.contains(word));
     let gone = at("target-gone:").unwrap_or_else(|| panic!("{}\n{}", shown.stdout, run.stdout));
     if let Some(kill) = at("kernel-oom-kill:") {
-        assert!(kill.abs_diff(gone) <= 12, "the kill and the end stand together:\n{}", shown.stdout);
+        assert!(kill.abs_diff(gone) <= 10, "the kill and the end stand together:\n{}", shown.stdout);
         let signals = lines.iter().filter(|line| line.contains("took SIGKILL")).count();
         assert!(signals <= 1, "it is told once that the process was killed:\n{}", shown.stdout);
     } else if std::fs::File::open("/dev/kmsg").is_ok() {
