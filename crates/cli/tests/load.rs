@@ -25,8 +25,8 @@ fn nginx_counts_what_we_count() {
     assert_eq!(doc["totals"]["status"]["200"], 3000);
     assert_eq!(doc["achieved"]["connections"], 20);
     assert!(doc["latency"]["response"]["p99_us"].as_f64().unwrap() > 0.0);
-    // Of an unoptimised program, half of it pages of its own file.
-    assert!(doc["generator"]["peak_rss_bytes"].as_u64().unwrap() < 48 << 20, "{}", doc["generator"]);
+    // Of an unoptimised program, five sixths of it pages of its own file: 36 MiB as this was written.
+    assert!(doc["generator"]["peak_rss_bytes"].as_u64().unwrap() < 40 << 20, "{}", doc["generator"]);
     // The server's own log agrees: the log is written at each request's end.
     let log = nginx.folder().join("logs/access.log");
     let lines = || std::fs::read_to_string(&log).unwrap_or_default().lines().count();
