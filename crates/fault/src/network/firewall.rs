@@ -85,7 +85,7 @@ impl Firewall {
     fn script(&self) -> String {
         let Port { port, is_loopback, .. } = self.port;
         let from = if is_loopback { "iifname \"lo\" " } else { "" };
-        // Whose answer leaves: of the target's, on whichever way.
+        // What goes back leaves by the interface that it came by.
         let back = if is_loopback { "oifname \"lo\" " } else { "" };
         let comes = format!("{from}tcp dport {port}");
         let goes_back = format!("{back}tcp sport {port}");

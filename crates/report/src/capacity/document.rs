@@ -112,10 +112,13 @@ pub struct Capacity {
 /// What gives first.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Gives {
-    /// The finding, of the step at the first missed load.
+    /// The finding, of a step at the lowest missed load that shows one.
     pub finding: Finding,
     /// Whether it was not there at the held load.
     pub is_new: bool,
+    /// That load, where it is not the lowest that missed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_load: Option<f64>,
 }
 
 /// A load, and what all of its steps say.

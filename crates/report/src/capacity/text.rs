@@ -1,9 +1,9 @@
 //! A search for the load line as text: one sentence, the curve, what gives first with its evidence, whether it is valid.
 
-use super::document::{Document, Point, Step};
+use super::document::{Document, Gives, Point, Step};
 use crate::text::page::Page;
 use crate::text::{Paint, Style};
-use model::finding::{Finding, ValidityState};
+use model::finding::ValidityState;
 use model::units::{show_duration_ns, show_grouped};
 use std::io::{self, Write};
 
@@ -36,7 +36,7 @@ pub fn write(to: &mut impl Write, document: &Document, files: &[String], style: 
         scales(page, scaling)?;
     }
     match &document.gives {
-        Some(gives) => write_finding(page, &gives.finding, gives.is_new)?,
+        Some(gives) => write_finding(page, gives)?,
         None if document.capacity.missed.is_some() => {
             row(page, Paint::Plain, "Gives first", "not known: no rule found its evidence beyond the line")?;
         }
@@ -120,12 +120,17 @@ fn scales<W: Write>(page: &mut Page<'_, W>, scaling: &super::Scaling) -> io::Res
     row(page, Paint::Plain, "", &turn)
 }
 
-fn write_finding<W: Write>(page: &mut Page<'_, W>, finding: &Finding, is_new: bool) -> io::Result<()> {
+fn write_finding<W: Write>(page: &mut Page<'_, W>, gives: &Gives) -> io::Result<()> {
+    let finding = &gives.finding;
     let share = finding
         .explains
         .as_ref()
         .map_or(String::new(), |explains| format!(", {:.0} % of {}", 100.0 * explains.share, explains.of.name()));
-    let there = if is_new { "" } else { ", there at the held load, too" };
+    let there = match (gives.is_new, gives.at_load) {
+        (false, _) => ", there at the held load, too".to_owned(),
+        (true, Some(load)) => format!(", seen at {}", whole(load)),
+        (true, None) => String::new(),
+    };
     row(page, Paint::Heading, "Gives first", &format!("{} ({}{share}{there})", finding.title, finding.id))?;
     for evidence in finding.because.iter().take(EVIDENCE) {
         row(page, Paint::Plain, "", &format!("- {}", evidence.text))?;

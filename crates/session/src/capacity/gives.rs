@@ -16,6 +16,8 @@ pub struct Gives {
     pub finding: Finding,
     /// Whether it was not there at the held one.
     pub is_new: bool,
+    /// The missed load at which it was found, where that is not the lowest.
+    pub at: Option<f64>,
 }
 
 /// The steps on either side of the line: of the highest load that held, and of the lowest that missed.
@@ -35,7 +37,10 @@ pub fn gives(ran: &[Ran], line: &Line) -> Option<Gives> {
     let mut beyond: Vec<&Ran> =
         ran.iter().filter(|one| one.step.verdict == Verdict::Missed && one.step.load >= from).collect();
     beyond.sort_by(|a, b| a.step.load.total_cmp(&b.step.load));
-    beyond.into_iter().filter_map(|one| one.diagnosis.as_ref()).find_map(|missed| gives_at(missed, held))
+    beyond.into_iter().find_map(|one| {
+        let gives = gives_at(one.diagnosis.as_ref()?, held)?;
+        Some(Gives { at: (one.step.load > from).then_some(one.step.load), ..gives })
+    })
 }
 
 /// What gives at a missed load, with the highest held one beside it.
@@ -45,7 +50,7 @@ fn gives_at(missed: &Diagnosis, held: Option<&Ran>) -> Option<Gives> {
     let first = missed.first_to_give();
     let newest = missed.findings.iter().filter(|finding| is_of_target(finding)).find(|finding| is_new(finding));
     let finding = first.filter(|finding| is_new(finding)).or(newest.filter(|_| first.is_none())).or(first)?;
-    Some(Gives { is_new: is_new(finding), finding: finding.clone() })
+    Some(Gives { is_new: is_new(finding), finding: finding.clone(), at: None })
 }
 
 fn is_of_target(finding: &Finding) -> bool {
@@ -54,4 +59,68 @@ fn is_of_target(finding: &Finding) -> bool {
 
 fn ids(diagnosis: &Diagnosis) -> Vec<&str> {
     diagnosis.findings.iter().filter(|finding| is_of_target(finding)).map(|finding| &*finding.id).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::search::{Purpose, Step};
+    use super::*;
+    use model::finding::Severity;
+
+    fn finding(id: &str) -> Finding {
+        Finding {
+            id: id.to_owned(),
+            about: About::Target,
+            status: Status::Supported,
+            severity: Severity::Info,
+            title: String::new(),
+            because: Vec::new(),
+            remedy: String::new(),
+            check_yourself: String::new(),
+            confidence: 1.0,
+            causes: Vec::new(),
+            because_of: Vec::new(),
+            explains: None,
+        }
+    }
+
+    fn ran(load: f64, verdict: Verdict, ids: &[&str]) -> Ran {
+        Ran {
+            step: Step {
+                asked: load,
+                load,
+                took_s: 1.0,
+                verdict,
+                is_growing: false,
+                purpose: Purpose::Find,
+                blocks: Vec::new(),
+            },
+            diagnosis: Some(Diagnosis { findings: ids.iter().map(|id| finding(id)).collect(), ..Diagnosis::default() }),
+            busy: None,
+            recorded_at: None,
+            response_p50_ns: None,
+            response_p99_ns: None,
+            lag_p99_ns: None,
+        }
+    }
+
+    fn said(missed: &[(f64, &[&str])]) -> Option<(String, bool, Option<f64>)> {
+        let mut all = vec![ran(100.0, Verdict::Held, &["there-before"])];
+        all.extend(missed.iter().map(|(load, ids)| ran(*load, Verdict::Missed, ids)));
+        let line = Line { held: Some(100.0), missed: Some(110.0), ..Line::default() };
+        gives(&all, &line).map(|gives| (gives.finding.id, gives.is_new, gives.at))
+    }
+
+    #[test]
+    fn what_came_with_the_load_gives_and_what_was_there_before_is_said_to_have_been() {
+        assert_eq!(said(&[(110.0, &["full"])]), Some(("full".to_owned(), true, None)));
+        assert_eq!(said(&[(110.0, &["there-before"])]), Some(("there-before".to_owned(), false, None)));
+        assert_eq!(said(&[(110.0, &[])]), None);
+    }
+
+    #[test]
+    fn where_the_first_missed_load_shows_nothing_the_next_one_that_does_speaks_and_is_named() {
+        let beyond: &[(f64, &[&str])] = &[(150.0, &["far"]), (110.0, &[]), (130.0, &["near"]), (120.0, &[])];
+        assert_eq!(said(beyond), Some(("near".to_owned(), true, Some(130.0))));
+    }
 }

@@ -87,7 +87,7 @@ pub fn document(about: &About, search: &Search, ran: &[Ran], ended: Option<&Ende
             missed: line.missed,
             steepness: line.steepness,
         },
-        gives: found.map(|gives| shown::Gives { finding: gives.finding, is_new: gives.is_new }),
+        gives: found.map(|gives| shown::Gives { finding: gives.finding, is_new: gives.is_new, at_load: gives.at }),
         validity,
         busy: sides.iter().find_map(|one| one.busy.clone()),
         lag_p99_us: sides.iter().filter_map(|one| one.lag_p99_ns).max().map(|ns| ns as f64 / 1e3),
