@@ -7,6 +7,7 @@
 use engine::driver::sim::{Action, Service, Sim, Weather};
 use engine::{Fleet, Message, SimSession};
 use gungraun::{library_benchmark, library_benchmark_group, main};
+use model::on_error::OnError;
 use model::plan::*;
 use model::resp::{KeyDistribution, Resp, RespCommand, RespExpect};
 use model::{Histogram, Interval, LatencyKind};
@@ -58,6 +59,7 @@ fn resp() -> RespProtocol {
         content: Content::Text,
         value_seed: 3,
         validate: false,
+        verify_writes: false,
         logins: vec![],
     };
     RespProtocol::new(&plan, 0, 1).expect("a plan of this bench")
@@ -185,6 +187,7 @@ fn run_plan(workload: Workload, pace: Pace) -> Plan {
         faults: vec![],
         abort_when: vec![],
         phases: vec![],
+        on_error: OnError::FailFast,
         requests_per_connection: None,
         pipeline: 1,
         on_full: OnFull::Wait,
