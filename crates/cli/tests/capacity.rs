@@ -57,6 +57,34 @@ fn the_limit_of_a_pool_is_found() {
 }
 
 #[test]
+fn a_line_in_bytes_or_in_users_is_that_of_the_same_server() {
+    in_three(|| {
+        let server = serve_http(&POOL);
+        let common = ["--slo", "p90 < 150 ms", "--time", "12s", "--no-record"];
+        let run = search(&server.url, &[&common[..], &["--of", "bytes"]].concat());
+        run.assert_exit(0);
+        let document = run.json();
+        // What a request moved, both ways, by a run of its own: the same bytes at no more than the limit.
+        let one =
+            plimsoll(&["load", &server.url, "-n", "20", "-c", "1", "-q", "--json", "--no-record", "--no-observe"]);
+        let totals = &one.json()["totals"];
+        let each = (figure(&totals["bytes_sent"]) + figure(&totals["bytes_received"])) / 20.0;
+        let held = figure(&document["capacity"]["held"]) / each;
+        assert!((0.5 * LIMIT_PER_S..=1.03 * LIMIT_PER_S).contains(&held), "{held}/s of {each} bytes: {document:#}");
+        assert_eq!(document["capacity"]["unit"], "bytes/s");
+
+        // Each asks once in what it thinks and waits: so many are no more than the limit a second (Little's law).
+        let thinking = [&common[..], &["--of", "users", "--think", "300ms"]].concat();
+        let run = search(&server.url, &thinking[..]);
+        run.assert_exit(0);
+        let found = &run.json()["capacity"];
+        let held = figure(&found["held"]);
+        assert!((0.5 * LIMIT_PER_S * 0.32..=LIMIT_PER_S * 0.45).contains(&held), "{found:#}");
+        assert_eq!(found["unit"], "users");
+    });
+}
+
+#[test]
 fn clients_are_counted_in_a_closed_loop() {
     in_three(|| {
         // 20 ms for each of four at a time: 100 ms are enough for five rounds of four.
@@ -127,6 +155,14 @@ fn what_cannot_be_meant_is_refused_in_a_sentence() {
         (&["http://127.0.0.1:1/", "--precision", "90%"], 2, "expected a share from 0.1% to 50%"),
         (&["http://127.0.0.1:1/", "--continue", "/nowhere"], 2, "--continue: expected a search's file"),
         (&["hold://127.0.0.1:1"], 2, "only single requests have a load line"),
+        (&["http://127.0.0.1:1/", "--of", "handshakes"], 2, "expected a URL of https, wss or echo+tls"),
+        (&["http://127.0.0.1:1/", "--of", "users"], 2, "give --think"),
+        (
+            &["http://127.0.0.1:1/", "--of", "users", "--think", "exp:1s", "--poisson"],
+            2,
+            "--poisson says nothing to users",
+        ),
+        (&["http://127.0.0.1:1/", "--think", "1s"], 2, "--think says nothing to requests/s"),
         (&["http://127.0.0.1:1/", "--no-record"], 1, "to answer a request, got"),
     ] {
         let run = plimsoll(&[&["capacity", "-q"], args].concat());

@@ -121,7 +121,7 @@ pub fn pace(spec: &Spec) -> String {
                 Think::UniformNs(least, most) => {
                     format!("{} to {}", show_duration_ns(least as f64), show_duration_ns(most as f64))
                 }
-                Think::ExponentialNs(ns) => format!("{} on average, exponentially", show_duration_ns(ns as f64)),
+                Think::ExponentialNs(ns) => format!("{} on average (exponential)", show_duration_ns(ns as f64)),
             };
             format!("closed loop, users think for {think} after each reply")
         }
