@@ -316,6 +316,30 @@ fn failures_concentrate_by_entry_and_successes_are_not_mixed_in() {
     assert_eq!(text, "failed ones are of the plan's URL or command 2: 100 % of them, 5.6 % of the others");
 }
 
+/// Failures with so many bytes sent each beside replies to a hundred bytes: whether their size is said.
+fn is_size_of_failures_said(sent_bytes: u32) -> bool {
+    let failing = closed().each(|second| second.failed = vec![(ErrorKind::Refused, 50)]);
+    let recording = seconds(failing.recording(), |second| {
+        let one = |n: u64| {
+            let (end, sent_bytes) = match n % 10 {
+                3 => (RequestEnd::Failed(ErrorKind::Refused), sent_bytes),
+                _ => (RequestEnd::Ok, 100),
+            };
+            Request { end, sent_bytes, ..request(n, second * 1000 * MS + n * 10 * MS, MS) }
+        };
+        ((0..100).map(one).collect(), Vec::new())
+    });
+    let diagnosis = diagnose(&recording);
+    let failed = diagnosis.losses.iter().find(|loss| loss.kind == LossKind::Failed).unwrap();
+    failed.concentrated.iter().any(|place| place.text.contains("bytes sent"))
+}
+
+#[test]
+fn what_never_left_has_no_size() {
+    assert!(is_size_of_failures_said(5000));
+    assert!(!is_size_of_failures_said(0));
+}
+
 /// A thousand requests that a pause held up, a thousand that were slow by themselves, and a thousand quick ones, of which the
 /// recording keeps 128 a tick: the share of the slow time that a cause is said to explain is within three points of the truth
 /// in 95 of a hundred such runs at the least.

@@ -69,14 +69,16 @@ fn of(facts: &Facts<'_>, request: &Request) -> Vec<Place> {
         .before_ns
         .zip(fast)
         .is_some_and(|(before_ns, fast_ns)| before_ns as f64 > (SLOW_TIMES * fast_ns).max(fast_ns + SLOW_BY_NS));
-    vec![
+    let mut places = vec![
         (Dimension::Ordinal, u64::from(request.ordinal == 1)),
         (Dimension::Predecessor, u64::from(is_behind)),
         (Dimension::Entry, u64::from(request.entry)),
-        (Dimension::Size, u64::from(request.sent_bytes.checked_ilog2().unwrap_or(0))),
         (Dimension::Worker, u64::from(request.worker)),
         (Dimension::Address, u64::from(request.origin) << 16 | u64::from(request.address)),
-    ]
+    ];
+    // One that never left has no size: that it was not sent is what its failure says already.
+    places.extend(request.sent_bytes.checked_ilog2().map(|log2| (Dimension::Size, u64::from(log2))));
+    places
 }
 
 /// A place in words; `None`: that they are not somewhere is no news.
