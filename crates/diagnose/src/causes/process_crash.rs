@@ -40,7 +40,7 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     };
     let who = event.details.process.as_deref().unwrap_or("of the target");
     let asked = fault(facts, event.at_ns);
-    let by = asked.map_or(String::new(), |name| format!(", as the fault '{name}' of this run asked"));
+    let by = asked.map_or(String::new(), |name| format!(", by this run's own fault '{name}'"));
     let title = format!("the target's process {who} {how} at second {at_s:.1}{by}");
     let verdict = match told.is_some() {
         true => Verdict::proved(Severity::Error, title, deaths::kernel(facts, event), lost),
@@ -50,7 +50,7 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     if asked.is_some() {
         return verdict
             .remedy("None: it was asked for. What it did to the load, and how long until all was as before, is what to look at")
-            .check("plimsoll report RUN --timeline");
+            .check("plimsoll report last --timeline");
     }
     verdict
         .remedy("Read its log and its core: the last call and the signal say where; a supervisor starts it again, and does not mend it")
