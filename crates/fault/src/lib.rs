@@ -15,6 +15,7 @@ mod group;
 mod journal;
 mod limits;
 pub mod network;
+mod per_thread;
 mod place;
 mod process;
 pub mod sockets;

@@ -200,36 +200,6 @@ pub(crate) fn is_of_same_user(pid: u32) -> bool {
     are("Uid:", rustix::process::getuid().as_raw()) && are("Gid:", rustix::process::getgid().as_raw())
 }
 
-/// A value that each thread of a process has for itself: that of most (the first thread's) before, and those that differed.
-///
-/// What is found is the value after as long as every thread has that or its own value before: a change that was killed half
-/// way is ours, too.
-pub(crate) fn found_per_thread(
-    pid: u32,
-    (before, others, after): (&str, &BTreeMap<u32, String>, &str),
-    value_of: impl Fn(u32) -> Option<String>,
-) -> String {
-    let own = |thread: u32| others.get(&thread).map_or(before, String::as_str);
-    let values: Vec<(u32, String)> =
-        threads(pid).filter_map(|thread| value_of(thread).map(|value| (thread, value))).collect();
-    if values.iter().all(|(thread, value)| value == own(*thread)) {
-        return before.to_owned();
-    }
-    let foreign = values.iter().find(|(thread, value)| value != after && value != own(*thread));
-    foreign.map_or(after, |(_, value)| value).to_owned()
-}
-
-/// The value of a process's first thread, and of those threads that have another.
-pub(crate) fn values_per_thread(
-    pid: u32,
-    value_of: impl Fn(u32) -> Option<String>,
-) -> Result<(String, BTreeMap<u32, String>), ApplyError> {
-    let before = value_of(pid).ok_or_else(|| gone(pid))?;
-    let others = threads(pid).filter_map(|thread| Some((thread, value_of(thread)?)));
-    let others = others.filter(|(_, value)| *value != before).collect();
-    Ok((before, others))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -262,16 +232,5 @@ mod tests {
             rustix::process::kill_process(id_of(process.pid).unwrap(), rustix::process::Signal::KILL).unwrap();
         }
         child.wait().unwrap();
-    }
-
-    #[test]
-    fn half_of_a_change_is_ours_and_anything_else_is_foreign() {
-        let pid = std::process::id();
-        let others = BTreeMap::new();
-        let found = |value: &str| found_per_thread(pid, ("1", &others, "2"), |_| Some(value.to_owned()));
-        assert_eq!([found("1"), found("2"), found("3")], ["1", "2", "3"]);
-        let mixed =
-            found_per_thread(pid, ("1", &others, "2"), |thread| Some(if thread == pid { "2" } else { "1" }.to_owned()));
-        assert_eq!(mixed, "2");
     }
 }

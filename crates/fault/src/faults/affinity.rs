@@ -6,14 +6,10 @@
 use super::{Around, Deed, Fault, Kind, Undoing};
 use crate::change::{Change, Reversible};
 use crate::error::ApplyError;
-use crate::process::{
-    CAP_SYS_NICE, Process, Who, found_per_thread, has_capability, id_of, is_of_same_user, is_there, threads,
-    values_per_thread,
-};
-use rustix::io::Errno;
+use crate::per_thread::PerThread;
+use crate::process::{CAP_SYS_NICE, Who, has_capability, id_of, is_of_same_user};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// What is said of it.
@@ -40,7 +36,13 @@ struct Pinning {
 impl Fault for Pinning {
     fn plan(&self, around: &dyn Around) -> Result<Vec<Deed>, ApplyError> {
         let all = self.who.find(around)?;
-        all.iter().map(|process| Ok(Deed::Change(Change::Affinity(Affinity::planned(process, &self.cpus)?)))).collect()
+        all.iter()
+            .map(|process| {
+                Ok(Deed::Change(Change::Affinity(Affinity {
+                    of: PerThread::planned(process, self.cpus.clone(), cpus_of)?,
+                })))
+            })
+            .collect()
     }
 
     fn who(&self) -> Option<&Who> {
@@ -51,72 +53,49 @@ impl Fault for Pinning {
 /// The CPUs of a process and its threads.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Affinity {
-    pid: u32,
-    started: u64,
-    before: String,
-    after: String,
-    /// Of threads that had others before.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    threads: BTreeMap<u32, String>,
-}
-
-impl Affinity {
-    fn planned(process: &Process, cpus: &str) -> Result<Self, ApplyError> {
-        let (before, threads) = values_per_thread(process.pid, cpus_of)?;
-        Ok(Affinity { pid: process.pid, started: process.started, before, after: cpus.to_owned(), threads })
-    }
+    #[serde(flatten)]
+    of: PerThread,
 }
 
 impl Reversible for Affinity {
     fn name(&self) -> String {
-        format!("CPUs of process {}", self.pid)
+        format!("CPUs of process {}", self.of.pid())
     }
 
     fn identity(&self) -> String {
-        format!("{} of {}", self.name(), self.started)
+        self.of.identity(&self.name())
     }
 
     fn before(&self) -> String {
-        self.before.clone()
+        self.of.before.clone()
     }
 
     fn after(&self) -> String {
-        self.after.clone()
+        self.of.after.clone()
     }
 
     fn found(&self) -> Result<Option<String>, ApplyError> {
-        if !is_there(self.pid, self.started) {
-            return Ok(None);
-        }
-        Ok(Some(found_per_thread(self.pid, (&self.before, &self.threads, &self.after), cpus_of)))
+        Ok(self.of.found(cpus_of))
     }
 
     fn may(&self) -> Result<(), ApplyError> {
-        match has_capability(CAP_SYS_NICE) || is_of_same_user(self.pid) {
+        match has_capability(CAP_SYS_NICE) || is_of_same_user(self.of.pid()) {
             true => Ok(()),
             false => Err(ApplyError::missing_right(&self.name(), "it is another user's, and CAP_SYS_NICE is missing")),
         }
     }
 
     fn set(&self, value: &str) -> Result<(), ApplyError> {
-        let is_back = value == self.before;
-        for thread in threads(self.pid) {
-            let value = if is_back { self.threads.get(&thread).map_or(value, String::as_str) } else { value };
+        self.of.set(&self.name(), value, |thread, value| {
             let set = parsed(value).ok_or_else(|| ApplyError::not_ours(&self.name(), value))?;
-            match sched_setaffinity(Some(id_of(thread)?), &set) {
-                // One that has just ended needs none.
-                Ok(()) | Err(Errno::SRCH) => {}
-                Err(error) => return Err(ApplyError::of_write(&self.name(), value, &error.into())),
-            }
-        }
-        Ok(())
+            Ok(sched_setaffinity(thread, &set))
+        })
     }
 
     fn check(&self) -> Result<(), ApplyError> {
-        let mut all = [&self.before, &self.after].into_iter().chain(self.threads.values());
-        match all.all(|value| parsed(value).is_some()) {
+        match self.of.values().all(|value| parsed(value).is_some()) {
             true => Ok(()),
-            false => Err(ApplyError::not_ours(&self.name(), &self.after)),
+            false => Err(ApplyError::not_ours(&self.name(), &self.of.after)),
         }
     }
 

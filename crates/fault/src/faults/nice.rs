@@ -7,14 +7,10 @@
 use super::{Around, Deed, Fault, Kind, Undoing};
 use crate::change::{Change, Reversible};
 use crate::error::ApplyError;
-use crate::process::{
-    CAP_SYS_NICE, Process, Who, found_per_thread, has_capability, id_of, is_of_same_user, is_there, threads,
-    values_per_thread,
-};
-use rustix::io::Errno;
+use crate::per_thread::PerThread;
+use crate::process::{CAP_SYS_NICE, Who, has_capability, id_of, is_of_same_user};
 use rustix::process::{Resource, getpriority_process, getrlimit, setpriority_process};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// What is said of it.
@@ -45,7 +41,13 @@ struct Renicing {
 impl Fault for Renicing {
     fn plan(&self, around: &dyn Around) -> Result<Vec<Deed>, ApplyError> {
         let all = self.who.find(around)?;
-        all.iter().map(|process| Ok(Deed::Change(Change::Nice(Nice::planned(process, self.nice)?)))).collect()
+        all.iter()
+            .map(|process| {
+                Ok(Deed::Change(Change::Nice(Nice {
+                    of: PerThread::planned(process, self.nice.to_string(), niceness)?,
+                })))
+            })
+            .collect()
     }
 
     fn who(&self) -> Option<&Who> {
@@ -56,44 +58,29 @@ impl Fault for Renicing {
 /// The niceness of a process and its threads.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Nice {
-    pid: u32,
-    started: u64,
-    before: String,
-    after: String,
-    /// Of threads that had another before.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    threads: BTreeMap<u32, String>,
-}
-
-impl Nice {
-    fn planned(process: &Process, nice: i32) -> Result<Self, ApplyError> {
-        let (before, threads) = values_per_thread(process.pid, niceness)?;
-        Ok(Nice { pid: process.pid, started: process.started, before, after: nice.to_string(), threads })
-    }
+    #[serde(flatten)]
+    of: PerThread,
 }
 
 impl Reversible for Nice {
     fn name(&self) -> String {
-        format!("niceness of process {}", self.pid)
+        format!("niceness of process {}", self.of.pid())
     }
 
     fn identity(&self) -> String {
-        format!("{} of {}", self.name(), self.started)
+        self.of.identity(&self.name())
     }
 
     fn before(&self) -> String {
-        self.before.clone()
+        self.of.before.clone()
     }
 
     fn after(&self) -> String {
-        self.after.clone()
+        self.of.after.clone()
     }
 
     fn found(&self) -> Result<Option<String>, ApplyError> {
-        if !is_there(self.pid, self.started) {
-            return Ok(None);
-        }
-        Ok(Some(found_per_thread(self.pid, (&self.before, &self.threads, &self.after), niceness)))
+        Ok(self.of.found(niceness))
     }
 
     fn may(&self) -> Result<(), ApplyError> {
@@ -101,13 +88,12 @@ impl Reversible for Nice {
             return Ok(());
         }
         let name = self.name();
-        if !is_of_same_user(self.pid) {
+        if !is_of_same_user(self.of.pid()) {
             return Err(ApplyError::missing_right(&name, "it is another user's, and CAP_SYS_NICE is missing"));
         }
         // getrlimit(2), RLIMIT_NICE: down to 20 less the limit.
         let lowest = getrlimit(Resource::Nice).current.map_or(-20, |limit| 20 - i64::try_from(limit).unwrap_or(40));
-        let wanted = [&self.before, &self.after].into_iter().chain(self.threads.values());
-        let least = wanted.filter_map(|nice| nice.parse::<i64>().ok()).min().unwrap_or(-20);
+        let least = self.of.values().filter_map(|nice| nice.parse::<i64>().ok()).min().unwrap_or(-20);
         match least >= lowest {
             true => Ok(()),
             false => Err(ApplyError::missing_right(&name, "to lower it, as undoing does, needs CAP_SYS_NICE")),
@@ -115,24 +101,16 @@ impl Reversible for Nice {
     }
 
     fn set(&self, value: &str) -> Result<(), ApplyError> {
-        let is_back = value == self.before;
-        for thread in threads(self.pid) {
-            let value = if is_back { self.threads.get(&thread).map_or(value, String::as_str) } else { value };
+        self.of.set(&self.name(), value, |thread, value| {
             let nice: i32 = value.parse().map_err(|_| ApplyError::not_ours(&self.name(), value))?;
-            match setpriority_process(Some(id_of(thread)?), nice) {
-                // One that has just ended needs none.
-                Ok(()) | Err(Errno::SRCH) => {}
-                Err(error) => return Err(ApplyError::of_write(&self.name(), value, &error.into())),
-            }
-        }
-        Ok(())
+            Ok(setpriority_process(thread, nice))
+        })
     }
 
     fn check(&self) -> Result<(), ApplyError> {
-        let mut all = [&self.before, &self.after].into_iter().chain(self.threads.values());
-        match all.all(|value| value.parse().is_ok_and(|nice| is_niceness(&nice))) {
+        match self.of.values().all(|value| value.parse().is_ok_and(|nice| is_niceness(&nice))) {
             true => Ok(()),
-            false => Err(ApplyError::not_ours(&self.name(), &self.after)),
+            false => Err(ApplyError::not_ours(&self.name(), &self.of.after)),
         }
     }
 
