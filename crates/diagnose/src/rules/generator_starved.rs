@@ -80,11 +80,12 @@ fn readings(facts: &Facts<'_>, taken: &Taken) -> Vec<Evidence> {
     let late = facts.whole.mean_over_rows(harm::worst_late);
     if late > 0.0 {
         let longest = facts.rows.iter().map(|row| row.gauges.reap_delay_ns_max).max().unwrap_or(0);
-        let text = format!(
-            "turns of a worker's loop were late for {} of the time, and a reply may have waited {} to be seen",
-            percent(late),
-            duration(longest as f64)
-        );
+        // Where the kernel stamps what comes, none is seen late.
+        let seen = match longest {
+            0 => String::new(),
+            ns => format!(", and a reply may have waited {} to be seen", duration(ns as f64)),
+        };
+        let text = format!("turns of a worker's loop were late for {} of the time{seen}", percent(late));
         all.push(facts.evidence(text, "generator.worker_late", late, "ratio"));
     }
     all
