@@ -160,6 +160,28 @@ fn a_server_that_closes_is_seen_by_its_closes() {
     assert_ne!(one(&closes).finding.as_deref(), Some("keepalive-off"));
 }
 
+/// On a machine that others disturb all the time, what an experiment decides does not hang on how many rounds were quiet: none
+/// of three, one, or two.
+#[test]
+fn a_machine_that_is_always_disturbed_does_not_keep_what_is_counted_from_being_told() {
+    for quiet in 0..=3 {
+        let mut closes = reuse(300.0, 300.0, 300.0);
+        for step in &mut closes {
+            step.is_disturbed = step.round >= quiet;
+            if step.dose == KEPT {
+                (step.connected, step.closed) = (100, 100);
+            }
+        }
+        check(&one(&closes), Status::Supported, Some("keepalive-off"), "closes after each reply");
+    }
+    // Two quiet rounds are believed rather than a third that was not.
+    let mut slots = slots(4.0, 20.0, Some(0.2));
+    for step in slots.iter_mut().filter(|step| step.round == 1) {
+        (step.is_disturbed, step.throughput_per_s) = (true, 1.0);
+    }
+    check(&one(&slots), Status::Supported, Some("pool-exhausted"), "serves 4 requests at a time");
+}
+
 fn idle(limit: f64, kind: &str, turned_away: u64) -> Vec<Step> {
     rounds(Experiment::Idle, &[0.0, 2.0, 3.0, 16.0, 256.0], |step, beside, _| {
         if beside >= limit {

@@ -1,9 +1,9 @@
 //! The steps of an experiment, as judges ask for them: by dose, by round, with intervals over the rounds.
 //!
 //! A dose's response is the mean over its rounds with Student's 95 % interval: rounds are a handful and independent, requests
-//! of a step are neither. Rounds in which the generator's own figures were not valid are left out where others are left.
+//! of a step are neither. Rounds in which the generator's own figures were not valid are left out where two others are left.
 
-use super::{Experiment, Response};
+use super::{Experiment, ROUNDS_MIN, Response};
 use crate::statistics::mean_95;
 use model::units::show_duration_ns;
 use schemars::JsonSchema;
@@ -121,11 +121,12 @@ impl<'a> Steps<'a> {
         doses
     }
 
-    /// The steps of a dose, those left out that were disturbed, where others are left.
+    /// The steps of a dose, those left out that were disturbed, where enough others are left to decide by: where the whole
+    /// machine is disturbed, one round that happened not to be would count for less than none.
     pub(super) fn at(&self, dose: f64) -> Vec<&'a Step> {
         let all: Vec<&Step> = self.all.iter().copied().filter(|step| step.dose == dose).collect();
         let quiet: Vec<&Step> = all.iter().copied().filter(|step| !step.is_disturbed).collect();
-        if quiet.is_empty() { all } else { quiet }
+        if quiet.len() < ROUNDS_MIN { all } else { quiet }
     }
 
     /// The mean of something over the rounds of a dose.
