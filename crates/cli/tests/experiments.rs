@@ -35,7 +35,11 @@ const EXPERIMENTS: &[Experiment] = &[
     Experiment {
         name: "slow-clients",
         flags: &["-d", "2s"],
-        texts: &[("connections = 200", "connections = 20")],
+        texts: &[
+            ("connections = 200", "connections = 20"),
+            ("at = \"3s\"", "at = \"500ms\""),
+            ("for = \"4s\"", "for = \"1s\""),
+        ],
         claim: slow_clients,
     },
     Experiment {
@@ -131,6 +135,10 @@ fn two_loads(document: &Value) {
 }
 
 fn slow_clients(document: &Value) {
+    for fault in document["faults"].as_array().unwrap() {
+        assert_eq!(fault["state"], "undone", "{fault}");
+        assert!(fault.to_string().contains("100 connections made"), "{fault}");
+    }
     let slow = &document["loads"][0]["report"];
     assert_eq!((&document["load"], &document["achieved"]["connections"]), (&"fast".into(), &4.into()));
     assert_eq!(slow["achieved"]["connections"], 20, "{}", slow["achieved"]);

@@ -147,6 +147,9 @@ pub(crate) trait Reversible: Debug {
         None
     }
 
+    /// Clears away what has no effect any more, once it is as before; it does not matter whether that succeeds.
+    fn tidy(&self) {}
+
     /// Whether one that failed may have done a part of it, which is then put back.
     fn is_in_parts(&self) -> bool {
         false

@@ -76,13 +76,15 @@ pub const FAULTS: &[Kind] = &[
 pub(crate) const NOT_FAULTS: &[(&str, &str)] = &[
     (
         "clock-step",
-        "the clock that says the date is one for the whole machine: a time namespace holds other clocks, and only what is          started in it has it (time_namespaces(7)); start the target with faketime(1)",
+        "the machine has one clock of the date, and a time namespace holds others, set before anything runs in it \
+         (time_namespaces(7)): start the target with faketime(1)",
     ),
     (
         "fsync-fails",
-        "a kernel fails writes only where it was built to (CONFIG_FAIL_MAKE_REQUEST, device mapper); disk-full below a file          system in a file does it on any kernel, see docs/faults.md",
+        "a kernel fails writes by itself only where it is built to (CONFIG_FAIL_MAKE_REQUEST, device mapper): disk-full below \
+         a file system in a file does it on any, see docs/faults.md",
     ),
-    ("disk-slow", "io-limit does it, for the processes that are named"),
+    ("disk-slow", "io-limit does it, for processes that are named"),
     ("half-open", "syn-flood does it: connections that a server has answered and whose client never goes on"),
 ];
 

@@ -186,6 +186,9 @@ impl Reversible for Helper {
             std::thread::sleep(LOOK);
         }
         match self.said()?.state {
+            State::Works(report) if processes.is_empty() => {
+                Some(format!("{}; its process had ended before the fault's end", report.words()))
+            }
             State::Works(report) => Some(report.words()),
             State::Refused(_) => None,
         }

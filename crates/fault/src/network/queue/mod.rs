@@ -202,13 +202,12 @@ impl QueueRules {
     fn remove(&self) -> Result<(), ApplyError> {
         for program in self.programs()? {
             for rule in self.rules() {
-                while self.ran(program, "-C", &rule)?.is_ok() {
-                    self.ran(program, "-D", &rule)?.map_err(|reason| program.failed(&["-D", &rule[0]], reason))?;
+                let removed = self.ran(program, "-D", &rule)?;
+                if self.ran(program, "-C", &rule)?.is_ok() {
+                    let reason = removed.err().unwrap_or_else(|| "it stands there twice: run it again".to_owned());
+                    return Err(program.failed(&["-D", &rule[0]], reason));
                 }
             }
-        }
-        if !self.is_table_others {
-            self.remove_tables();
         }
         Ok(())
     }
@@ -309,6 +308,12 @@ impl Reversible for QueueRules {
 
     fn network(&self) -> Option<u64> {
         Some(self.port.network)
+    }
+
+    fn tidy(&self) {
+        if !self.is_table_others {
+            self.remove_tables();
+        }
     }
 
     fn is_in_parts(&self) -> bool {
