@@ -357,7 +357,7 @@ fn differs(comparison: &Comparison) -> Vec<Markup> {
         (settings.markup())
         @if !comparison.findings.is_empty() {
             h3 { "What was found" }
-            ul { @for finding in &comparison.findings { li { (found(finding)) } } }
+            ul { @for finding in &comparison.findings { li { (lines::shown(&found(finding))) } } }
         }
     }]
 }
