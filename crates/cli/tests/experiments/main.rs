@@ -239,7 +239,7 @@ fn hold(first: usize) {
         }
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("experiment.toml");
-        std::fs::write(&file, small(experiment, &root, folder.path())).unwrap();
+        std::fs::write(&file, small(experiment, root, folder.path())).unwrap();
         let begun = std::time::Instant::now();
         let words = [&["run", file.to_str().unwrap()], experiment.flags, &["--json", "-q", "--no-record"]].concat();
         let run =
