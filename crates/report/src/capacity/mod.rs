@@ -2,7 +2,9 @@
 //! text. The progress lines of its steps are here, too.
 
 mod document;
+mod surface;
 mod text;
 
 pub use document::{Block, Capacity, Document, End, Gives, Point, SCHEMA, Scaling, Step, Verdict};
+pub use surface::{Cell, SURFACE_SCHEMA, Spanned, Surface, write_surface};
 pub use text::{step, write};

@@ -113,8 +113,15 @@ fn scales<W: Write>(page: &mut Page<'_, W>, scaling: &super::Scaling) -> io::Res
         "",
         &format!("contention {}, coherency {}", percent(scaling.contention), percent(scaling.coherency)),
     )?;
-    let turn = match (scaling.peak_at, scaling.peak_per_s) {
-        (Some(at), Some(per_s)) => format!("it turns at {} connections, with {}/s", whole(at), whole(per_s)),
+    let ends = match (scaling.peak_low, scaling.peak_high) {
+        (Some(low), Some(high)) => format!(" ({}–{}, 95 %)", whole(low), whole(high)),
+        _ => String::new(),
+    };
+    let turn = match (scaling.peak_at, scaling.peak_per_s, scaling.peak_low) {
+        (Some(at), Some(per_s), _) => format!("it turns at {} connections{ends}, with {}/s", whole(at), whole(per_s)),
+        (_, _, Some(low)) => {
+            format!("nothing says that it turns; if it does, not before {} connections (95 %)", whole(low))
+        }
         _ => "nothing says that it turns: more connections cost no throughput here".to_owned(),
     };
     row(page, Paint::Plain, "", &turn)

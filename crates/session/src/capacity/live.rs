@@ -10,6 +10,7 @@ use super::axis::{Axis, AxisError, Of, closed, warmup_ns};
 use super::blocks::{BLOCK_S, Block};
 use super::decision::{Bound, Judge, Verdict, requests_needed};
 use super::objective::Objective;
+use super::over::OverError;
 use super::search::{Line, Search, Settings, Step, Trial};
 use crate::run::{Options, Outcome, RunError, Watch, run};
 use model::finding::{Diagnosis, Figure, ValidityState};
@@ -72,6 +73,9 @@ pub enum CapacityError {
     /// What the load is a number of is not in the scenario.
     #[error(transparent)]
     Axis(#[from] AxisError),
+    /// The load has no such parameter as it is to be varied over.
+    #[error(transparent)]
+    Over(#[from] OverError),
     /// Nothing was answered.
     #[error("expected {target} to answer a request, got {why}: check the URL and what listens there")]
     Silent {
@@ -112,6 +116,13 @@ pub enum CapacityError {
         /// Who kept this machine's CPUs busy meanwhile, which may be why so few are answered.
         busy: Option<String>,
     },
+}
+
+impl CapacityError {
+    /// Whether another load on the same server may well have a line.
+    pub fn is_of_this_load(&self) -> bool {
+        matches!(self, Self::Silent { .. } | Self::Undecidable { .. } | Self::Thinking { .. })
+    }
 }
 
 /// A step that was run, and what is kept of its run.

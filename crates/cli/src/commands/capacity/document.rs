@@ -9,7 +9,7 @@ use session::capacity::decision::Verdict;
 use session::capacity::gives::{at_line, gives};
 use session::capacity::live::{Ended, Ran, Spec};
 use session::capacity::objective::Objective;
-use session::capacity::scaling::{Estimate, Sample, scaling};
+use session::capacity::scaling::{Estimate, Sample, Turn, scaling};
 use session::capacity::search::{Line, Point, Purpose, Search, Step};
 
 /// What stays the same while a search goes.
@@ -214,11 +214,18 @@ fn scales(ran: &[Ran]) -> Option<shown::Scaling> {
     };
     let found = scaling(&ran.iter().map(sample).collect::<Vec<_>>())?;
     let ends = |of: Estimate| [of.value, of.low, of.high];
+    let (turn, peak_low) = match found.turn {
+        Turn::At(at, per_s) => (Some((at, per_s)), Some(at.low)),
+        Turn::NotBefore(low) => (None, Some(low)),
+        Turn::Unknown => (None, None),
+    };
     Some(shown::Scaling {
         single_per_s: ends(found.single_per_s),
         contention: ends(found.contention),
         coherency: ends(found.coherency),
-        peak_at: found.peak_at,
-        peak_per_s: found.peak_per_s,
+        peak_at: turn.map(|(at, _)| at.value),
+        peak_low,
+        peak_high: turn.map(|(at, _)| at.high),
+        peak_per_s: turn.map(|(_, per_s)| per_s),
     })
 }
