@@ -108,7 +108,7 @@ fn a_map_has_a_figure_and_a_letter_in_each_cell() {
     insta::assert_snapshot!("surface", shown);
     assert!(shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
     let plain = text(&two(), false);
-    assert!(plain.contains("40.0ka") && plain.contains("11.0kb") && plain.contains(">3,000"), "{plain}");
+    assert!(plain.contains("40.0k a") && plain.contains("11.0k b") && plain.contains(">3,000"), "{plain}");
 }
 
 #[test]

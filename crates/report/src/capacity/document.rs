@@ -120,6 +120,21 @@ pub struct Gives {
     /// That load, where it is not the lowest that missed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_load: Option<f64>,
+    /// What would be carried without it; null: the evidence does not allow that sum.
+    #[serde(default)]
+    pub without: Option<Without>,
+}
+
+/// A bound on what would be carried without what gives first: the held load times the cores that there were over those that were
+/// used, as a request's CPU time stays what it was.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Without {
+    /// At most so much, in `capacity.unit`.
+    pub at_most: f64,
+    /// Cores that the target used at the held load, and the generator where it is on the same machine.
+    pub cores_used: f64,
+    /// Cores that nobody used there.
+    pub cores_idle: f64,
 }
 
 /// A load, and what all of its steps say.

@@ -5,6 +5,6 @@ mod document;
 mod surface;
 mod text;
 
-pub use document::{Block, Capacity, Document, End, Gives, Point, SCHEMA, Scaling, Step, Verdict};
+pub use document::{Block, Capacity, Document, End, Gives, Point, SCHEMA, Scaling, Step, Verdict, Without};
 pub use surface::{Cell, SURFACE_SCHEMA, Spanned, Surface, write_surface};
 pub use text::{step, write};

@@ -200,7 +200,7 @@ fn figure(surface: &Surface, cell: &Cell, unicode: bool) -> String {
     let letter = cell
         .gives()
         .and_then(|id| surface.causes().iter().map(|(id, _)| *id).zip('a'..='z').find(|(one, _)| *one == id));
-    let letter = letter.map_or(String::new(), |(_, letter)| letter.to_string());
+    let letter = letter.map_or(String::new(), |(_, letter)| format!(" {letter}"));
     match (cell.load(), &cell.why) {
         (Some((load, is_least)), _) => {
             let least = if is_least { if unicode { "≥" } else { ">" } } else { "" };

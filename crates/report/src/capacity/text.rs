@@ -36,7 +36,7 @@ pub fn write(to: &mut impl Write, document: &Document, files: &[String], style: 
         scales(page, scaling)?;
     }
     match &document.gives {
-        Some(gives) => write_finding(page, gives)?,
+        Some(gives) => write_finding(page, gives, &document.capacity.unit)?,
         None if document.capacity.missed.is_some() => {
             row(page, Paint::Plain, "Gives first", "not known: no rule found its evidence beyond the line")?;
         }
@@ -127,7 +127,7 @@ fn scales<W: Write>(page: &mut Page<'_, W>, scaling: &super::Scaling) -> io::Res
     row(page, Paint::Plain, "", &turn)
 }
 
-fn write_finding<W: Write>(page: &mut Page<'_, W>, gives: &Gives) -> io::Result<()> {
+fn write_finding<W: Write>(page: &mut Page<'_, W>, gives: &Gives, unit: &str) -> io::Result<()> {
     let finding = &gives.finding;
     let share = finding
         .explains
@@ -141,6 +141,15 @@ fn write_finding<W: Write>(page: &mut Page<'_, W>, gives: &Gives) -> io::Result<
     row(page, Paint::Heading, "Gives first", &format!("{} ({}{share}{there})", finding.title, finding.id))?;
     for evidence in finding.because.iter().take(EVIDENCE) {
         row(page, Paint::Plain, "", &format!("- {}", evidence.text))?;
+    }
+    if let Some(without) = &gives.without {
+        let text = format!(
+            "at most {} {unit} would be carried: at the held load {:.2} cores were used and {:.2} idle, and a request costs what it did there",
+            whole(without.at_most),
+            without.cores_used,
+            without.cores_idle
+        );
+        row(page, Paint::Plain, "  without", &text)?;
     }
     row(page, Paint::Plain, "  remedy", &finding.remedy)?;
     row(page, Paint::Plain, "  check", &finding.check_yourself)

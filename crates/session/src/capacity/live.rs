@@ -12,6 +12,7 @@ use super::decision::{Bound, Judge, Verdict, requests_needed};
 use super::objective::Objective;
 use super::over::OverError;
 use super::search::{Line, Search, Settings, Step, Trial};
+use super::without::Cores;
 use crate::run::{Options, Outcome, RunError, Watch, run};
 use model::finding::{Diagnosis, Figure, ValidityState};
 use model::plan::{Pace, Plan};
@@ -134,6 +135,8 @@ pub struct Ran {
     pub diagnosis: Option<Diagnosis>,
     /// Who kept CPUs busy meanwhile.
     pub busy: Option<String>,
+    /// What the CPUs of the target's machine did meanwhile; `None`: it was not read.
+    pub cores: Option<Cores>,
     /// Its recording.
     pub recorded_at: Option<PathBuf>,
     /// Median and 99th percentile of the response time, and 99th of the lag, nanoseconds.
@@ -271,11 +274,12 @@ fn disturbance(outcome: &Outcome, verdict: Verdict) -> Option<(String, bool)> {
 
 impl Ran {
     /// A step that another process ran.
-    fn known(step: Step) -> Self {
+    pub(super) fn known(step: Step) -> Self {
         Ran {
             step,
             diagnosis: None,
             busy: None,
+            cores: None,
             recorded_at: None,
             response_p50_ns: None,
             response_p99_ns: None,
@@ -437,6 +441,7 @@ fn ran_of(axis: &Axis, trial: &Trial, outcome: &Outcome, judge: Judge, took_s: f
         },
         diagnosis: Some(outcome.diagnosis.clone()),
         busy: diagnose::busy(&outcome.recording),
+        cores: Cores::of(&outcome.recording),
         recorded_at: outcome.recorded_at.clone(),
         response_p50_ns: response(0.5),
         response_p99_ns: response(0.99),

@@ -355,8 +355,7 @@ fn both(one: &Event, other: &Event) -> Option<Event> {
     }
     let mut both = Event::new(from_ns, event::OUTAGE, "no request of any generator succeeded");
     both.details.took_ns = to_ns.and_then(|to_ns| u64::try_from(to_ns.saturating_sub(from_ns)).ok());
-    let add = |one: Option<u64>, other: Option<u64>| Some(one?.saturating_add(other?));
-    both.details.times = add(one.details.times, other.details.times);
+    both.details.times = one.details.times.zip(other.details.times).map(|(one, other)| one.saturating_add(other));
     both.details.first_failed_ns = one.details.first_failed_ns.min(other.details.first_failed_ns);
     both.details.last_failed_ns = one.details.last_failed_ns.max(other.details.last_failed_ns);
     Some(both)

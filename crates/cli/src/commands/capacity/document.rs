@@ -6,11 +6,12 @@ use report::capacity as shown;
 use session::capacity::axis::Of;
 use session::capacity::blocks::{Block, Counted};
 use session::capacity::decision::Verdict;
-use session::capacity::gives::{at_line, gives};
+use session::capacity::gives::{Gives, at_line, gives};
 use session::capacity::live::{Ended, Ran, Spec};
 use session::capacity::objective::Objective;
 use session::capacity::scaling::{Estimate, Sample, Turn, scaling};
 use session::capacity::search::{Line, Point, Purpose, Search, Step};
+use session::capacity::without::without;
 
 /// What stays the same while a search goes.
 #[derive(Debug, Clone)]
@@ -87,13 +88,27 @@ pub fn document(about: &About, search: &Search, ran: &[Ran], ended: Option<&Ende
             missed: line.missed,
             steepness: line.steepness,
         },
-        gives: found.map(|gives| shown::Gives { finding: gives.finding, is_new: gives.is_new, at_load: gives.at }),
+        gives: found.map(|gives| shown_gives(gives, about.of, &line, ran)),
         validity,
         busy: sides.iter().find_map(|one| one.busy.clone()),
         lag_p99_us: sides.iter().filter_map(|one| one.lag_p99_ns).max().map(|ns| ns as f64 / 1e3),
         curve: search.points().iter().map(|point| curve(point, ran, search)).collect(),
         scaling: (about.of == Of::Connections).then(|| scales(ran)).flatten(),
         steps: ran.iter().map(step).collect(),
+    }
+}
+
+fn shown_gives(gives: Gives, of: Of, line: &Line, ran: &[Ran]) -> shown::Gives {
+    let without = line.held.and_then(|held| without(&gives.finding.id, of, held, ran));
+    shown::Gives {
+        finding: gives.finding,
+        is_new: gives.is_new,
+        at_load: gives.at,
+        without: without.map(|without| shown::Without {
+            at_most: without.at_most,
+            cores_used: without.cores.target + without.cores.generator,
+            cores_idle: without.cores.idle,
+        }),
     }
 }
 
