@@ -197,14 +197,14 @@ const A: &[Row] = &[
         by: By::Run {
             name: "stress-neighbour",
             says: |d| {
-                let p99 = |at: usize| ms(&d["phases"][at]["response"]["p99_us"]);
+                let mean = |at: usize| ms(&d["phases"][at]["response"]["mean_us"]);
                 let canary = &d["loads"][0]["canary"];
                 Some(format!(
-                    "not reproduced: this kernel bears it ({}); the service's p99 went from {} to {} and back to {}; {} of the canary's {} were answered, the slowest after {:.0} ms",
+                    "not reproduced: this kernel bears it ({}); the service's mean response time went from {} to {} and back to {}; {} of the canary's {} were answered, the slowest after {:.0} ms",
                     judged(d, "kernel-trouble")?,
-                    p99(0)?,
-                    p99(1)?,
-                    p99(2)?,
+                    mean(0)?,
+                    mean(1)?,
+                    mean(2)?,
                     canary["answered"],
                     canary["asked"],
                     canary["slowest_ms"].as_f64()?,
