@@ -1,7 +1,7 @@
 // Figures in words, by the rules of the text report (crates/model/src/units.rs, crates/report/src/words.rs);
 // tests/figures.json holds both sides to the same.
 
-export type Unit = "per-s" | "ns" | "bytes" | "cpus" | "share" | "count";
+export type Unit = "per-s" | "ns" | "bytes" | "cpus" | "share" | "count" | "times";
 
 /** So many digits behind the point; what lies in the middle goes to the even one, as in Rust. */
 function fixed(value: number, digits: number): string {
@@ -74,12 +74,14 @@ export function shown(unit: Unit, value: number): string {
     case "cpus": return fixed(value, 2);
     case "share": return percent(100 * value);
     case "count": return count(value);
+    case "times": return value > 0 && value < 0.01 ? "< 0.01 ×" : `${count(value)} ×`;
   }
 }
 
 /** The same with as few digits as it needs, for an axis. */
 export function short(unit: Unit, value: number): string {
   if (value === 0) return "0";
+  if (unit === "times") return `${Number(value.toPrecision(3))} ×`;
   const text = unit === "cpus" ? String(Number(value.toFixed(3))) : shown(unit, value);
   return text.replace(/^(-?[\d,]+\.\d*?)0+(?=\D|$)/, "$1").replace(/\.(?=\D|$)/, "");
 }

@@ -3,6 +3,7 @@ import "uplot/dist/uPlot.min.css";
 import "./style.css";
 import { drawFlame } from "./flame";
 import { drawQuantiles } from "./quantiles";
+import { drawPlot } from "./scatter";
 import { tables } from "./tables";
 import { Course } from "./time";
 import { type Data, data, inflated } from "./unpack";
@@ -28,11 +29,13 @@ function download(): void {
 function figures(packed: Data): { figure: HTMLElement; draw: () => void }[] {
   const course = new Course(packed);
   const all: { figure: HTMLElement; draw: () => void }[] = [];
-  for (const figure of document.querySelectorAll<HTMLElement>("figure[data-chart], figure[data-flame]")) {
-    const { chart, flame } = figure.dataset;
+  for (const figure of document.querySelectorAll<HTMLElement>("figure[data-chart], figure[data-flame], figure[data-plot]")) {
+    const { chart, flame, plot } = figure.dataset;
     const lines = packed.head.charts.find(({ id }) => id === chart);
     const graph = packed.head.flames.find(({ id }) => id === flame);
-    if (chart === "quantiles") all.push({ figure, draw: () => drawQuantiles(figure, packed) });
+    const points = packed.head.plots.find(({ id }) => id === plot);
+    if (points) all.push({ figure, draw: () => drawPlot(figure, packed, points) });
+    else if (chart === "quantiles") all.push({ figure, draw: () => drawQuantiles(figure, packed) });
     else if (chart === "heat") all.push({ figure, draw: () => course.heat(figure) });
     else if (lines) all.push({ figure, draw: () => course.lines(figure, lines) });
     else if (graph) all.push({ figure, draw: () => drawFlame(figure, packed, graph) });

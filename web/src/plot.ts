@@ -11,7 +11,19 @@ const STEPS_S = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 
 
 const POWERS_OF_TWO = Array.from({ length: 50 }, (_, power) => 2 ** power);
 
-export interface Item { name: string; colour: () => string; dash: number[]; mark?: "square" }
+export type Shape = "none" | "disc" | "ring" | "cross" | "triangle";
+/** A line of a legend; a shape stands for points, a stretch for what is shaded. */
+export interface Item { name: string; colour: () => string; dash: number[]; shape?: Shape | "stretch"; hasLine?: boolean }
+
+/** The shapes of points, in a box of 26 by 8. */
+const SHAPES: Record<Shape | "stretch", string> = {
+  none: "",
+  disc: "M10 4a3 3 0 1 0 6 0a3 3 0 1 0 -6 0z",
+  ring: "M10 4a3 3 0 1 0 6 0a3 3 0 1 0 -6 0z",
+  cross: "M10 1l6 6m0 -6l-6 6",
+  triangle: "M13 0.5l4 7h-8z",
+  stretch: "M4 0h18v8h-18z",
+};
 
 /** A list of lines with what each is under the cursor. */
 export class Legend {
@@ -28,9 +40,15 @@ export class Legend {
       sample.setAttribute("class", "sample");
       sample.setAttribute("aria-hidden", "true");
       const line = document.createElementNS("http://www.w3.org/2000/svg", "path");
-      line.setAttribute("d", "M0 4h26");
+      line.setAttribute("d", item.hasLine === false ? "" : "M0 4h26");
       line.setAttribute("stroke-dasharray", item.dash.join(" "));
       sample.append(line);
+      if (item.shape && item.shape !== "none") {
+        const shape = document.createElementNS("http://www.w3.org/2000/svg", "path");
+        shape.setAttribute("d", SHAPES[item.shape]);
+        shape.setAttribute("class", item.shape);
+        sample.append(shape);
+      }
       const output = document.createElement("span");
       output.className = "value";
       entry.append(sample, item.name, " ", output);
@@ -43,7 +61,10 @@ export class Legend {
   }
 
   paint(): void {
-    this.items.forEach((item, i) => this.samples[i]?.setAttribute("stroke", item.colour()));
+    this.items.forEach((item, i) => {
+      this.samples[i]?.setAttribute("stroke", item.colour());
+      this.samples[i]?.setAttribute("fill", item.colour());
+    });
   }
 
   show(texts: string[]): void {

@@ -5,6 +5,8 @@ export interface Theme {
   dim: string;
   grid: string;
   ground: string;
+  good: string;
+  warn: string;
   bad: string;
   asked: string;
   lines: string[];
@@ -22,6 +24,8 @@ export function theme(): Theme {
     dim: of("dim"),
     grid: of("grid"),
     ground: of("ground"),
+    good: of("good"),
+    warn: of("warn"),
     bad: of("bad"),
     asked: of("dim"),
     lines: [1, 2, 3, 4, 5, 6, 7, 8].map((n) => of(`line${n}`)),

@@ -9,6 +9,28 @@ export interface Mark { s: number; kind: string; text: string }
 export interface Span { from_s: number; to_s: number; kind: "window" | "warmup" | "drain" | "pause" }
 export interface Quantiles { name: string; at: number; ns: number; bound_from: number | null }
 export interface Flame { id: string; unit: string; names: string[]; parents: number; of_names: number; counts: number }
+export interface Axis { name: string; unit: Unit; log: boolean; from_zero: boolean }
+export interface Series {
+  name: string;
+  shape: "none" | "disc" | "ring" | "cross" | "triangle";
+  line: "none" | "whole" | "dashed";
+  tone: "first" | "second" | "good" | "warn" | "bad" | "dim";
+  computed: boolean;
+  x: number;
+  y: number;
+  notes: string[];
+}
+export interface Plot {
+  id: string;
+  x: Axis;
+  y: Axis;
+  height: number;
+  nothing: string | null;
+  series: Series[];
+  stretches: { from: number; to: number; name: string }[];
+  levels: { at: number; name: string }[];
+  uprights: { at: number; name: string }[];
+}
 interface ColumnHead { scale: number; values: number; bytes: number }
 
 interface Head {
@@ -21,6 +43,7 @@ interface Head {
   requests: { ended_us: number; response_us: number; what: number } | null;
   quantiles: Quantiles[];
   flames: Flame[];
+  plots: Plot[];
   marks: Mark[];
   spans: Span[];
 }

@@ -330,6 +330,7 @@ fn a_comparison_is_judged_by_its_sound_slices() {
         tolerance: TOLERANCE,
         confidence: CONFIDENCE,
         declared: vec![Quantity::Cpu],
+        command: Vec::new(),
         sentence: String::new(),
         judgements: Vec::new(),
         differences: Vec::new(),

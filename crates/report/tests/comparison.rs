@@ -2,75 +2,13 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests: to stop is to fail")]
 
 mod common;
+use common::answers::compared;
 use common::fresh;
-use diagnose::comparison::{
-    Comparison, Difference, Figures, FindingSeen, LeftOut, Pairing, Quantity, SCHEMA, SeriesRun, Side, Slice, Trend,
-    trend,
-};
+use diagnose::comparison::{Comparison, Figures, LeftOut, Pairing, Quantity, SCHEMA, SeriesRun, Side, Trend, trend};
 use model::Recording;
 use model::recording::{Capsule, End};
 use report::answer::comparison;
 use report::text::Style;
-
-/// B takes 10 % more CPU and answers as fast; noise is a fixed pattern.
-fn compared(repeats: u32) -> Comparison {
-    let mut slices = Vec::new();
-    for repeat in 1..=repeats {
-        let sides = if repeat % 2 == 0 { [Side::A, Side::B, Side::AgainA] } else { [Side::B, Side::AgainA, Side::A] };
-        for side in sides {
-            let n = slices.len() as f64;
-            let noise = 1.0 + 0.004 * (n * 2.1).sin();
-            let more = if side == Side::B { 1.1 } else { 1.0 };
-            let figures = [
-                (Quantity::Throughput, 12_000.0 * noise),
-                (Quantity::P50, 900.0 * noise),
-                (Quantity::P99, 4000.0 * (1.0 + 0.3 * (n * 1.3).cos())),
-                (Quantity::Cpu, 60.0 * more * noise),
-                (Quantity::Failures, 0.0),
-            ];
-            slices.push(Slice {
-                repeat,
-                side,
-                at_s: 5.0 * n,
-                recording: Some(format!("{n:03}.plimsoll")),
-                figures: Figures(figures.into()),
-                own_margin: (repeat == 1).then_some(0.008),
-                disturbed: None,
-                gives: None,
-            });
-        }
-    }
-    let mut comparison = Comparison {
-        schema: SCHEMA.to_owned(),
-        version: "0.1.0".to_owned(),
-        started_at_unix_ns: 1_753_971_753_000_000_000,
-        a: "http://127.0.0.1:8080/".to_owned(),
-        b: "http://127.0.0.1:8081/".to_owned(),
-        end: End::Complete,
-        pairing: Pairing::Paired,
-        repeats,
-        slice_s: Some(4.0),
-        seed: Some(7),
-        tolerance: 0.03,
-        confidence: 0.98,
-        declared: vec![Quantity::Throughput, Quantity::P99, Quantity::Cpu, Quantity::Failures],
-        sentence: String::new(),
-        judgements: Vec::new(),
-        differences: vec![Difference { name: "plan.origins.0.name".to_owned(), a: "a".to_owned(), b: "b".to_owned() }],
-        findings: vec![FindingSeen {
-            id: "cpu-saturated".to_owned(),
-            a: 1,
-            of_a: 20,
-            b: 10,
-            of_b: 10,
-            first_a: 0,
-            first_b: 9,
-        }],
-        slices,
-    };
-    comparison.judge();
-    comparison
-}
 
 fn text(comparison: &Comparison, width: usize) -> String {
     let mut out = Vec::new();

@@ -15,7 +15,7 @@ pub struct RunsArgs {
 /// Which recording, and how it is shown.
 #[derive(Debug, Args)]
 pub struct ReportArgs {
-    /// A run's id or the beginning of it, a file, or 'last'
+    /// A run's id or the beginning of it, a file, or 'last'; or the .json of a search for the load line or of a comparison
     #[arg(value_name = "RUN", default_value = "last")]
     pub run: String,
     /// The folder recordings are in [default: $XDG_STATE_HOME/plimsoll/runs]

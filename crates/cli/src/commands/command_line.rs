@@ -2,6 +2,7 @@
 //!
 //! Secrets are looked for by what the arguments came to, not by the shape of words: `-kuNAME:PASSWORD` has one, too.
 
+use crate::args::compare::ab::SidesArgs;
 use crate::args::load::LoadArgs;
 use crate::args::protocols;
 use model::hide;
@@ -14,6 +15,27 @@ pub fn whole() -> Vec<String> {
 /// The words of `load`: credentials, header fields, bodies, URLs and mixes as [`hide`] shows them.
 pub fn of_load(args: &LoadArgs) -> Vec<String> {
     hidden(whole(), &secrets(args))
+}
+
+/// The words of `ab`: those of its load, and what is of either side.
+pub fn of_ab(sides: &SidesArgs, load: &LoadArgs, loads: &[LoadArgs; 2]) -> Vec<String> {
+    hidden(whole(), &secrets_of_ab(sides, load, loads))
+}
+
+fn secrets_of_ab(sides: &SidesArgs, load: &LoadArgs, loads: &[LoadArgs; 2]) -> Vec<Written> {
+    let mut found = secrets(load);
+    for (flag, url) in [("a", &sides.a), ("b", &sides.b)] {
+        if url.contains("://") {
+            found.push(Written { flag: Some((None, flag)), written: url.clone(), shown: hide::url(url) });
+        }
+    }
+    for (flag, more, load) in [("a-flags", &sides.a_flags, &loads[0]), ("b-flags", &sides.b_flags, &loads[1])] {
+        let Some((more, words)) = more.as_ref().and_then(|more| Some((more, shlex::split(more)?))) else { continue };
+        let shown = hidden(words, &secrets(load));
+        let shown = shlex::try_join(shown.iter().map(String::as_str)).unwrap_or_else(|_| "***".to_owned());
+        found.push(Written { flag: Some((None, flag)), written: more.clone(), shown });
+    }
+    found
 }
 
 /// An argument that may be or hold a secret.
@@ -79,6 +101,17 @@ mod tests {
             panic!("{written:?}")
         };
         assert_eq!(hidden(words, &secrets(&args))[2..], *shown);
+    }
+
+    #[test]
+    fn secrets_of_either_side_are_hidden() {
+        let words =
+            ["plimsoll", "ab", "--a", "http://a:b@h/", "--b=http://h/?token=x", "--b-flags", "-H 'Cookie: c' -c 8"];
+        let words = words.map(str::to_owned).to_vec();
+        let Ok(Parsed { command: Command::Ab(args), .. }) = parse(words.iter().map(OsString::from)) else { panic!() };
+        let secrets = secrets_of_ab(&args.sides, &args.load, args.loads.as_ref().unwrap());
+        let shown = ["--a", "http://***@h/", "--b=http://h/?token=***", "--b-flags", "-H 'Cookie: ***' -c 8"];
+        assert_eq!(hidden(words, &secrets)[2..], shown);
     }
 
     #[test]

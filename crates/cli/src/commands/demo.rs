@@ -43,7 +43,7 @@ pub fn run(args: &DemoArgs) -> Result<Exit, Failure> {
         Ok(demo) => demo,
         Err(error) => return started(error),
     };
-    let about = About::of(&demo.spec, "plimsoll serve http".to_owned(), pace(&demo.spec));
+    let about = About::of(&demo.spec, "plimsoll serve http".to_owned(), pace(&demo.spec), super::command_line::whole());
     let mut steps = Steps::new(args.quiet, about, &demo.spec, file);
     steps.shown.say(&format!(
         "Looking for the load line of `plimsoll serve http`, one thread, {CPU_US} µs of CPU a request ({OBJECTIVE})."

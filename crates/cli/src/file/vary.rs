@@ -40,9 +40,9 @@ impl Texts {
         while let Some(start) = rest.find('{') {
             let (before, from) = rest.split_at(start);
             filled += before;
-            if from.starts_with("{{") {
+            if let Some(template) = from.strip_prefix("{{") {
                 filled += "{{";
-                rest = &from[2..];
+                rest = template;
                 // Of a template all up to its end is its own.
                 let end = rest.find("}}").map_or(0, |end| end + 2);
                 filled += &rest[..end];

@@ -73,6 +73,10 @@ pub fn two_loads(document: &Value) {
 }
 
 pub fn slow_clients(document: &Value) {
+    for fault in document["faults"].as_array().unwrap() {
+        assert_eq!(fault["state"], "undone", "{fault}");
+        assert!(fault.to_string().contains("100 connections made"), "{fault}");
+    }
     let slow = &document["loads"][0]["report"];
     assert_eq!((&document["load"], &document["achieved"]["connections"]), (&"fast".into(), &4.into()));
     assert_eq!(slow["achieved"]["connections"], 20, "{}", slow["achieved"]);

@@ -46,7 +46,11 @@ const EXPERIMENTS: &[Experiment] = &[
     Experiment {
         name: "slow-clients",
         flags: &["-d", "2s"],
-        texts: &[("connections = 200", "connections = 20")],
+        texts: &[
+            ("connections = 200", "connections = 20"),
+            ("at = \"3s\"", "at = \"500ms\""),
+            ("for = \"4s\"", "for = \"1s\""),
+        ],
         claim: slow_clients,
     },
     Experiment {
@@ -236,7 +240,7 @@ fn hold(first: usize) {
         }
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("experiment.toml");
-        std::fs::write(&file, small(experiment, &root, folder.path())).unwrap();
+        std::fs::write(&file, small(experiment, root, folder.path())).unwrap();
         let begun = std::time::Instant::now();
         let words = [&["run", file.to_str().unwrap()], experiment.flags, &["--json", "-q", "--no-record"]].concat();
         let run =

@@ -180,6 +180,9 @@ pub struct Comparison {
     pub confidence: f64,
     /// What verdicts are about.
     pub declared: Vec<Quantity>,
+    /// The command line, without secrets; empty in files of older versions.
+    #[serde(default)]
+    pub command: Vec<String>,
     /// The answer in a sentence or a few.
     pub sentence: String,
     /// Every quantity.

@@ -93,7 +93,7 @@ pub fn slice(slice: &Slice) -> String {
     format!("repeat {}, {name:7}  {}{failed}{disturbed}", slice.repeat, shown.join(", "))
 }
 
-fn how(comparison: &Comparison) -> String {
+pub(crate) fn how(comparison: &Comparison) -> String {
     let whole = comparison.whole_repeats();
     let mut parts = match comparison.pairing {
         Pairing::Paired => {
@@ -127,12 +127,12 @@ fn how(comparison: &Comparison) -> String {
     parts.join("; ")
 }
 
-fn percent(share: f64) -> String {
+pub(crate) fn percent(share: f64) -> String {
     let text = format!("{:.2}", 100.0 * share);
     format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
-fn set_apart(comparison: &Comparison) -> Option<String> {
+pub(crate) fn set_apart(comparison: &Comparison) -> Option<String> {
     let mut disturbed = comparison.slices.iter().filter_map(|slice| slice.disturbed.as_ref());
     // Its first sentence: what to do about it is the same each time.
     let first = disturbed.next()?.split(". ").next().unwrap_or_default();
@@ -145,7 +145,7 @@ fn set_apart(comparison: &Comparison) -> Option<String> {
 }
 
 /// What single runs tell by their own ticks.
-fn within(comparison: &Comparison) -> Option<String> {
+pub(crate) fn within(comparison: &Comparison) -> Option<String> {
     if comparison.pairing != Pairing::Single {
         return None;
     }
@@ -183,7 +183,7 @@ fn table<W: Write>(page: &mut Page<'_, W>, comparison: &Comparison) -> io::Resul
 }
 
 /// `+12.1 % (+8.1 to +16.2)`.
-fn shown(quantity: Quantity, change: Change) -> String {
+pub(crate) fn shown(quantity: Quantity, change: Change) -> String {
     let value = shown_change(quantity, change.value);
     let bare = |value: f64| {
         let text = shown_change(quantity, value);
@@ -196,7 +196,7 @@ fn shown(quantity: Quantity, change: Change) -> String {
 }
 
 /// How far from nothing A may be from itself.
-fn floor(quantity: Quantity, change: Change) -> String {
+pub(crate) fn floor(quantity: Quantity, change: Change) -> String {
     match (change.low, change.high) {
         (Some(low), Some(high)) => {
             let text = shown_change(quantity, low.abs().max(high.abs()));
@@ -206,7 +206,7 @@ fn floor(quantity: Quantity, change: Change) -> String {
     }
 }
 
-fn verdict(judgement: &Judgement, comparison: &Comparison) -> String {
+pub(crate) fn verdict(judgement: &Judgement, comparison: &Comparison) -> String {
     let more = judgement.more_repeats.map_or(String::new(), |more| format!(" ({more} more)"));
     match judgement.state {
         State::Different if judgement.is_worse => "worse".to_owned(),
@@ -222,7 +222,7 @@ fn verdict(judgement: &Judgement, comparison: &Comparison) -> String {
     }
 }
 
-fn paint_of(judgement: &Judgement) -> Paint {
+pub(crate) fn paint_of(judgement: &Judgement) -> Paint {
     match judgement.state {
         State::Different if judgement.is_worse => Paint::Bad,
         State::Different | State::Equivalent => Paint::Good,
@@ -292,7 +292,7 @@ fn picture<W: Write>(page: &mut Page<'_, W>, comparison: &Comparison, quantity: 
     Ok(())
 }
 
-fn found(finding: &FindingSeen) -> String {
+pub(crate) fn found(finding: &FindingSeen) -> String {
     let of = |seen: u32, of: u32, first: u32| {
         let first = if first > 0 { format!(", first in {first}") } else { String::new() };
         format!("{seen} of {of}{first}")

@@ -66,6 +66,12 @@ pub struct Document {
     pub pace: String,
     /// Wanted width of the interval, as a share of the line.
     pub precision: f64,
+    /// The command line, without secrets; empty in files of older versions.
+    #[serde(default)]
+    pub command: Vec<String>,
+    /// What had to hold, one by one, in the order of every list of shares; empty in files of older versions.
+    #[serde(default)]
+    pub objectives: Vec<Objective>,
     /// In a sentence.
     pub sentence: String,
     /// The line.
@@ -84,6 +90,17 @@ pub struct Document {
     pub scaling: Option<Scaling>,
     /// Every step, in order.
     pub steps: Vec<Step>,
+}
+
+/// What had to hold.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Objective {
+    /// As it is written.
+    pub text: String,
+    /// The share of bad requests that it allows.
+    pub allowed: f64,
+    /// The time beyond which a request is bad, microseconds; null: only failures are.
+    pub late_us: Option<f64>,
 }
 
 /// The line.
@@ -174,6 +191,38 @@ pub struct Step {
     pub recording: Option<String>,
     /// What it saw, in blocks of time.
     pub blocks: Vec<Block>,
+}
+
+impl Document {
+    /// The recordings of the highest step that held and of the lowest that missed.
+    pub fn recordings_at_line(&self) -> [Option<&str>; 2] {
+        let of = |load: Option<f64>, verdict: Verdict| {
+            let near = |step: &Step| (step.load - load.unwrap_or(f64::NAN)).abs();
+            let with = self.steps.iter().filter(|step| step.verdict == verdict && step.recording.is_some());
+            let finite = with.filter(|step| near(step).is_finite());
+            finite.min_by(|a, b| near(a).total_cmp(&near(b)))?.recording.as_deref()
+        };
+        [of(self.capacity.held, Verdict::Held), of(self.capacity.missed, Verdict::Missed)]
+    }
+}
+
+impl Step {
+    /// How many requests ended in it.
+    pub fn requests(&self) -> u64 {
+        self.blocks.iter().map(|block| block.requests).sum()
+    }
+
+    /// Requests that ended in a second.
+    pub fn per_s(&self) -> Option<f64> {
+        let seconds: f64 = self.blocks.iter().map(|block| block.seconds).sum();
+        (seconds > 0.0).then(|| self.requests() as f64 / seconds)
+    }
+
+    /// The share of bad requests by an objective's place; `None`: nothing ended.
+    pub fn bad_share(&self, objective: usize) -> Option<f64> {
+        let bad: u64 = self.blocks.iter().filter_map(|block| block.bad.get(objective)).sum();
+        (self.requests() > 0).then(|| (bad as f64 / self.requests() as f64).min(1.0))
+    }
 }
 
 /// A block of a step.

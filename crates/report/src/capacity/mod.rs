@@ -4,5 +4,6 @@
 mod document;
 mod text;
 
-pub use document::{Block, Capacity, Document, End, Gives, Point, SCHEMA, Scaling, Step, Verdict};
+pub use document::{Block, Capacity, Document, End, Gives, Objective, Point, SCHEMA, Scaling, Step, Verdict};
+pub(crate) use text::{given, knee, scaling, sure, worst};
 pub use text::{step, write};

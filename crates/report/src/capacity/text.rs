@@ -1,6 +1,6 @@
 //! A search for the load line as text: one sentence, the curve, what gives first with its evidence, whether it is valid.
 
-use super::document::{Document, Gives, Point, Step};
+use super::document::{Document, Gives, Step};
 use crate::text::page::Page;
 use crate::text::{Paint, Style};
 use model::finding::ValidityState;
@@ -45,14 +45,30 @@ pub fn write(to: &mut impl Write, document: &Document, files: &[String], style: 
     if let Some(busy) = &document.busy {
         row(page, Paint::Plain, "Busy", &format!("{busy}: the line is that of what is left of it"))?;
     }
+    row(page, Paint::Plain, "Verdict", &sure(document))?;
+    files.iter().try_for_each(|file| row(page, Paint::Plain, "Report", file))
+}
+
+/// Whether it may be believed.
+pub(crate) fn sure(document: &Document) -> String {
     let lag = document.lag_p99_us.map_or("–".to_owned(), |us| show_duration_ns(1e3 * us));
-    let verdict = match (&document.why, document.validity) {
+    match (&document.why, document.validity) {
         (Some(why), state) => format!("{}: {why}", state.name()),
         (None, ValidityState::Valid) => format!("valid: the generator kept up, lag p99 {lag}"),
         (None, state) => format!("{}: plimsoll report says why of each step", state.name()),
-    };
-    row(page, Paint::Plain, "Verdict", &verdict)?;
-    files.iter().try_for_each(|file| row(page, Paint::Plain, "Report", file))
+    }
+}
+
+/// How sharp the line is; `None`: there is none.
+pub(crate) fn knee(document: &Document) -> Option<String> {
+    match (document.capacity.steepness, document.capacity.load_line) {
+        (Some(steepness), _) => {
+            let more = 100.0 * (0.01 * steepness).exp_m1();
+            Some(format!("at the line, 1 % more load makes {more:.0} % more requests bad"))
+        }
+        (None, Some(_)) => Some("a jump: what holds below the line is lost above it".to_owned()),
+        (None, None) => None,
+    }
 }
 
 /// A load as a whole number in groups.
@@ -77,7 +93,7 @@ fn curve<W: Write>(page: &mut Page<'_, W>, document: &Document) -> io::Result<()
             None => 0,
         };
         let p99 = point.response_p99_us.map_or("–".to_owned(), |us| show_duration_ns(1e3 * us));
-        let text = format!("{:>11}  {p99:>9}  {:>8}  ", whole(point.load), worst(point));
+        let text = format!("{:>11}  {p99:>9}  {:>8}  ", whole(point.load), worst(&point.bad_shares));
         page.row(&[
             (Paint::Plain, " ".repeat(INDENT)),
             (Paint::Plain, text),
@@ -85,44 +101,54 @@ fn curve<W: Write>(page: &mut Page<'_, W>, document: &Document) -> io::Result<()
             (Paint::Plain, format!("{} {}", " ".repeat(BAR - bar.min(BAR)), point.verdict.name())),
         ])?;
     }
-    if let Some(steepness) = document.capacity.steepness {
-        let text =
-            format!("at the line, 1 % more load makes {:.0} % more requests bad", 100.0 * (0.01 * steepness).exp_m1());
-        row(page, Paint::Plain, "Knee", &text)?;
-    } else if document.capacity.load_line.is_some() {
-        row(page, Paint::Plain, "Knee", "a jump: what holds below the line is lost above it")?;
+    knee(document).map_or(Ok(()), |text| row(page, Paint::Plain, "Knee", &text))
+}
+
+/// The largest share of bad requests.
+pub(crate) fn worst(shares: &[f64]) -> String {
+    let share = shares.iter().copied().fold(0.0, f64::max);
+    if share == 0.0 { "none".to_owned() } else { format!("{:.2} %", 100.0 * share) }
+}
+
+fn scales<W: Write>(page: &mut Page<'_, W>, of: &super::Scaling) -> io::Result<()> {
+    let mut label = "Scaling";
+    for text in scaling(of) {
+        let paint = if label.is_empty() { Paint::Plain } else { Paint::Heading };
+        row(page, paint, std::mem::take(&mut label), &text)?;
     }
     Ok(())
 }
 
-/// The largest share of bad requests.
-fn worst(point: &Point) -> String {
-    let share = point.bad_shares.iter().copied().fold(0.0, f64::max);
-    if share == 0.0 { "none".to_owned() } else { format!("{:.2} %", 100.0 * share) }
-}
-
-fn scales<W: Write>(page: &mut Page<'_, W>, scaling: &super::Scaling) -> io::Result<()> {
+/// What a connection gets, what connections cost each other, and where it turns.
+pub(crate) fn scaling(scaling: &super::Scaling) -> [String; 3] {
     let percent =
         |[value, low, high]: [f64; 3]| format!("{:.3} % ({:.3}–{:.3})", 100.0 * value, 100.0 * low, 100.0 * high);
     let [single, low, high] = scaling.single_per_s;
-    let text = format!("one connection gets {}/s ({}–{})", whole(single), whole(low), whole(high));
-    row(page, Paint::Heading, "Scaling", &text)?;
-    row(
-        page,
-        Paint::Plain,
-        "",
-        &format!("contention {}, coherency {}", percent(scaling.contention), percent(scaling.coherency)),
-    )?;
     let turn = match (scaling.peak_at, scaling.peak_per_s) {
         (Some(at), Some(per_s)) => format!("it turns at {} connections, with {}/s", whole(at), whole(per_s)),
         _ => "nothing says that it turns: more connections cost no throughput here".to_owned(),
     };
-    row(page, Paint::Plain, "", &turn)
+    [
+        format!("one connection gets {}/s ({}–{})", whole(single), whole(low), whole(high)),
+        format!("contention {}, coherency {}", percent(scaling.contention), percent(scaling.coherency)),
+        turn,
+    ]
 }
 
 fn write_finding<W: Write>(page: &mut Page<'_, W>, gives: &Gives) -> io::Result<()> {
     let finding = &gives.finding;
-    let share = finding
+    row(page, Paint::Heading, "Gives first", &format!("{} ({}{})", finding.title, finding.id, given(gives)))?;
+    for evidence in finding.because.iter().take(EVIDENCE) {
+        row(page, Paint::Plain, "", &format!("- {}", evidence.text))?;
+    }
+    row(page, Paint::Plain, "  remedy", &finding.remedy)?;
+    row(page, Paint::Plain, "  check", &finding.check_yourself)
+}
+
+/// How much of the loss a finding explains, and at which loads it was seen.
+pub(crate) fn given(gives: &Gives) -> String {
+    let share = gives
+        .finding
         .explains
         .as_ref()
         .map_or(String::new(), |explains| format!(", {:.0} % of {}", 100.0 * explains.share, explains.of.name()));
@@ -131,12 +157,7 @@ fn write_finding<W: Write>(page: &mut Page<'_, W>, gives: &Gives) -> io::Result<
         (true, Some(load)) => format!(", seen at {}", whole(load)),
         (true, None) => String::new(),
     };
-    row(page, Paint::Heading, "Gives first", &format!("{} ({}{share}{there})", finding.title, finding.id))?;
-    for evidence in finding.because.iter().take(EVIDENCE) {
-        row(page, Paint::Plain, "", &format!("- {}", evidence.text))?;
-    }
-    row(page, Paint::Plain, "  remedy", &finding.remedy)?;
-    row(page, Paint::Plain, "  check", &finding.check_yourself)
+    share + &there
 }
 
 fn row<W: Write>(page: &mut Page<'_, W>, paint: Paint, label: &str, text: &str) -> io::Result<()> {

@@ -7,6 +7,7 @@ use super::charts::{self, Chart};
 use super::flames;
 use super::heat;
 use super::pack::{Column, Columns};
+use super::plots::{self, Plot};
 use crate::figures::s;
 use crate::text::latency::gaps::told;
 use model::LatencyKind;
@@ -24,7 +25,7 @@ const PAUSES_MAX: usize = 200;
 /// Single requests that are drawn.
 const REQUESTS_MAX: usize = 6000;
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 struct Head {
     /// The middle of each interval, seconds.
     intervals: Column,
@@ -37,6 +38,8 @@ struct Head {
     requests: Option<Requests>,
     quantiles: Vec<Quantiles>,
     flames: Vec<flames::Places>,
+    /// Pictures without an axis of time.
+    plots: Vec<plots::Places>,
     marks: Vec<Mark>,
     /// Stretches of time that are shaded, with why.
     spans: Vec<Span>,
@@ -97,10 +100,22 @@ pub(super) fn packed(report: &Report<'_>, charts: &[Chart]) -> io::Result<String
         requests: requests(report, &mut columns),
         quantiles: quantiles(report, &mut columns),
         flames: report.flames.iter().map(|flame| flame.packed(&mut columns)).collect(),
+        plots: Vec::new(),
         marks: marks(report),
         spans: spans(report),
     };
     columns.packed(&head)
+}
+
+/// Pictures without an axis of time, packed.
+///
+/// # Errors
+/// None that can come: the writing is to memory.
+pub(super) fn packed_plots(plots: &[Plot]) -> io::Result<String> {
+    let mut columns = Columns::default();
+    let none = columns.push_whole([]);
+    let plots = plots.iter().map(|plot| plot.packed(&mut columns)).collect();
+    columns.packed(&Head { intervals: none, snapshots: none, plots, ..Head::default() })
 }
 
 fn requests(report: &Report<'_>, to: &mut Columns) -> Option<Requests> {

@@ -7,7 +7,9 @@
 //!
 //! Without its script the page is whole but for pictures: every chart has its figures as a table.
 
+pub mod capacity;
 pub mod charts;
+pub mod comparison;
 pub mod course;
 mod data;
 pub mod flames;
@@ -16,6 +18,8 @@ pub mod heat;
 mod lines;
 mod numbers;
 mod pack;
+mod page;
+pub mod plots;
 mod sections;
 mod table;
 mod target;
@@ -74,11 +78,11 @@ impl Report<'_> {
             }
         };
         let page = frame::Frame {
-            title: &sections::title(self),
+            title: &page::title(&sections::target_of(self)),
             body: sections::body(self, &document, &charts)?,
             data: &data::packed(self, &charts)?,
             document: &pack::encoded(&[&serde_json::to_vec(&document)?])?,
-            name: &sections::file_name(self),
+            name: &page::file_name("", self.recording.capsule.started_at_unix_ns),
         };
         to.write_all(page.markup().into_string().as_bytes())
     }

@@ -3,9 +3,9 @@
 
 use super::charts::Chart;
 use super::lines::{self, Row, list, shown, spans};
+use super::page::{Page, Part};
 use super::table::{Cell, Table, texts};
 use super::{Report, numbers, target};
-use crate::figures::rfc3339;
 use crate::json::Document;
 use crate::text::findings::{PIECES_MAX, proof, unseen};
 use crate::text::page::Span;
@@ -14,7 +14,7 @@ use crate::text::{
 };
 use crate::words::{capitalized, counted, grouped, of_plan};
 use crate::{damage, entries};
-use maud::{Markup, PreEscaped, html};
+use maud::{Markup, html};
 use model::finding::{Finding, Severity, Standing, Status};
 use model::recording::End;
 use model::snapshot::SamplerState;
@@ -23,34 +23,12 @@ use std::io;
 /// Events in the table.
 const EVENTS_MAX: usize = 500;
 
-/// What the page is called.
-pub fn title(report: &Report<'_>) -> String {
-    format!("{} – plimsoll", shown(&target_of(report)).chars().take(80).collect::<String>())
-}
-
-/// What its document is saved as.
-pub fn file_name(report: &Report<'_>) -> String {
-    let time: String = rfc3339(report.recording.capsule.started_at_unix_ns).chars().take(19).collect();
-    format!("plimsoll-{}.json", time.replace([':', 'T'], "-"))
-}
-
-fn target_of(report: &Report<'_>) -> String {
+/// What the run was of.
+pub(super) fn target_of(report: &Report<'_>) -> String {
     match (&report.recording.capsule.import, &report.recording.capsule.watched) {
         (Some(import), _) => import.name(),
         (None, Some(whom)) => format!("watch {whom}"),
         (None, None) => headline::target(report.recording),
-    }
-}
-
-/// A part with its heading; nothing where it has nothing to say.
-fn section(id: &str, title: &str, parts: &[Markup]) -> Markup {
-    html! {
-        @if parts.iter().any(|part| !part.0.is_empty()) {
-            section id=(id) aria-labelledby={ (id) "-title" } {
-                h2 id={ (id) "-title" } { (title) }
-                @for part in parts { (part) }
-            }
-        }
     }
 }
 
@@ -59,36 +37,30 @@ fn section(id: &str, title: &str, parts: &[Markup]) -> Markup {
 /// # Errors
 /// Those of the parts of the text report.
 pub fn body(report: &Report<'_>, document: &Document, charts: &[Chart]) -> io::Result<Markup> {
-    let has_load = report.recording.capsule.why_no_load().is_none();
-    let parts: Vec<(&str, &str, Markup)> = [
-        ("broke", "Faults", "What was done, and what came of it", broke(report)?),
-        ("speed", "How fast", "How fast", if has_load { numbers::speed(report) } else { Vec::new() }),
-        ("course", "Over time", "Over time", course(report, charts)?),
-        ("outcomes", "Outcomes", "What became of the requests", if has_load { outcomes(report)? } else { Vec::new() }),
-        ("target", "Target", "The target", target::parts(report)?),
-        ("findings", "Causes", "Everything that was looked for", all_findings(report)?),
-        ("sure", "Validity", "Generator and validity", sure(report)?),
-        ("events", "Events", "Events", vec![events(report)]),
-        ("again", "Do it again", "Do it again", again(report, document)),
-    ]
-    .into_iter()
-    .map(|(id, short, title, parts)| (id, short, section(id, title, &parts)))
-    .filter(|(_, _, part)| !part.0.is_empty())
-    .collect();
-    Ok(html! {
-        a.skip href="#verdict" { "To the verdict" }
-        (header(report)?)
-        nav aria-label="Contents" { ul {
-            li { a href="#verdict" { "Verdict" } }
-            @for (id, short, _) in &parts { li { a href={ "#" (id) } { (short) } } }
-        } }
-        main {
-            (verdict(report)?)
-            @for (_, _, part) in &parts { (part) }
-        }
-        footer { p { "Written by plimsoll " (shown(&report.recording.capsule.version)) ". The file needs nothing else: it can be kept, sent and printed." } }
-        div #status .hidden role="status" aria-live="polite" {}
-    })
+    let recording = report.recording;
+    let has_load = recording.capsule.why_no_load().is_none();
+    let of_load = |parts: io::Result<Vec<Markup>>| if has_load { parts } else { Ok(Vec::new()) };
+    let page = Page {
+        heading: target_of(report),
+        plan: if has_load { of_plan(&recording.plan) } else { "no load was put on".to_owned() },
+        started_at_unix_ns: recording.capsule.started_at_unix_ns,
+        command: report.kept.map(|kept| kept.command),
+        alert: damage::sentence(&recording.integrity),
+        version: &recording.capsule.version,
+        verdict: verdict(report)?,
+        parts: vec![
+            Part::new("broke", "Faults", "What was done, and what came of it", broke(report)?),
+            Part::new("speed", "How fast", "How fast", of_load(Ok(numbers::speed(report)))?),
+            Part::new("course", "Over time", "Over time", course(report, charts)?),
+            Part::new("outcomes", "Outcomes", "What became of the requests", of_load(outcomes(report))?),
+            Part::new("target", "Target", "The target", target::parts(report)?),
+            Part::new("findings", "Causes", "Everything that was looked for", all_findings(report)?),
+            Part::new("sure", "Validity", "Generator and validity", sure(report)?),
+            Part::new("events", "Events", "Events", vec![events(report)]),
+            Part::new("again", "Do it again", "Do it again", again(report, document)),
+        ],
+    };
+    Ok(page.markup())
 }
 
 /// Faults, and what they or what befell the target by itself did to the load.
@@ -96,31 +68,6 @@ fn broke(report: &Report<'_>) -> io::Result<Vec<Markup>> {
     let done = lines::rows(|page| faults::write(page, report.recording))?;
     let told = lines::rows(|page| disruptions::write(page, report.recording, report.diagnosis))?;
     Ok(vec![list(&done), list(&told)])
-}
-
-/// The mark of a load line: a circle with a line through it.
-const MARK: &str = "<svg class=\"mark\" viewBox=\"0 0 32 32\" aria-hidden=\"true\"><circle cx=\"16\" cy=\"16\" r=\"10\"/><path d=\"M1 16h30\"/></svg>";
-
-fn header(report: &Report<'_>) -> io::Result<Markup> {
-    let recording = report.recording;
-    let started = rfc3339(recording.capsule.started_at_unix_ns);
-    let minute = started.chars().take(16).collect::<String>().replace('T', " ");
-    Ok(html! {
-        header {
-            p.brand { (PreEscaped(MARK)) "plimsoll" }
-            h1 { (shown(&target_of(report))) }
-            @if recording.capsule.why_no_load().is_none() {
-                p.plan { (shown(&of_plan(&recording.plan))) }
-            } @else {
-                p.plan { "no load was put on" }
-            }
-            p.when {
-                time datetime=(started) { (minute) " UTC" }
-                @if let Some(kept) = report.kept { " · " code { (shown(kept.command)) } }
-            }
-            @if let Some(text) = damage::sentence(&recording.integrity) { p.alert { (capitalized(&shown(&text))) } }
-        }
-    })
 }
 
 fn verdict(report: &Report<'_>) -> io::Result<Markup> {
@@ -160,7 +107,7 @@ fn verdict(report: &Report<'_>) -> io::Result<Markup> {
 }
 
 /// How much, how fast, how sure, and what was asked for: the figure large, what is to be known of it below.
-fn cards(rows: &[Row]) -> Markup {
+pub(super) fn cards(rows: &[Row]) -> Markup {
     html! {
         @if !rows.is_empty() {
             div.cards {
@@ -266,6 +213,13 @@ pub(super) fn evidence(finding: &Finding, options: &Options<'_>) -> io::Result<M
 /// A command that is there to be copied.
 pub(super) fn command(text: &str) -> Markup {
     html! { div.command { code { (shown(text)) } } }
+}
+
+/// The same of the words of a command line; nothing where they are not known.
+pub(super) fn command_line(words: &[String]) -> Markup {
+    let quoted = |word: &String| shlex::try_quote(word).map_or_else(|_| word.clone(), |quoted| quoted.into_owned());
+    let words: Vec<String> = words.iter().map(quoted).collect();
+    html! { @if !words.is_empty() { (command(&words.join(" "))) } }
 }
 
 fn course(report: &Report<'_>, charts: &[Chart]) -> io::Result<Vec<Markup>> {
@@ -460,11 +414,6 @@ fn events(report: &Report<'_>) -> Markup {
 
 fn again(report: &Report<'_>, document: &Document) -> Vec<Markup> {
     let capsule = &report.recording.capsule;
-    let words: Vec<String> = capsule
-        .command
-        .iter()
-        .map(|word| shlex::try_quote(word).map_or_else(|_| word.clone(), |quoted| quoted.into_owned()))
-        .collect();
     let end = match report.recording.end {
         End::Complete => "as planned",
         End::Interrupted => "ended early",
@@ -491,7 +440,7 @@ fn again(report: &Report<'_>, document: &Document) -> Vec<Markup> {
             .collect(),
     };
     vec![html! {
-        @if !words.is_empty() { (command(&words.join(" "))) }
+        (command_line(&capsule.command))
         dl.facts { @for (name, value) in facts { @if !value.is_empty() { div { dt { (name) } dd { p { (shown(&value)) } } } } } }
         @if !settings.rows.is_empty() { details { summary { (settings.caption) } (settings.markup()) } }
         p #download { "All figures are in this file, as JSON (" code { (document.schema) } ")." }

@@ -65,10 +65,10 @@ impl Table {
             @if !self.rows.is_empty() {
                 div.scroll {
                     table.sortable {
-                        caption { (self.caption) }
+                        caption { (shown(&self.caption)) }
                         thead { tr {
                             @for (title, is_figure) in &self.columns {
-                                th scope="col" class=[is_figure.then_some("figure")] { (title) }
+                                th scope="col" class=[is_figure.then_some("figure")] { (shown(title)) }
                             }
                         } }
                         tbody {

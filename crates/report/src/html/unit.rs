@@ -22,11 +22,13 @@ pub enum Unit {
     Share,
     /// A number.
     Count,
+    /// So many times something else.
+    Times,
 }
 
 impl Unit {
     /// All of them.
-    pub const ALL: [Unit; 6] = [Unit::PerS, Unit::Ns, Unit::Bytes, Unit::Cpus, Unit::Share, Unit::Count];
+    pub const ALL: [Unit; 7] = [Unit::PerS, Unit::Ns, Unit::Bytes, Unit::Cpus, Unit::Share, Unit::Count, Unit::Times];
 
     /// What a value is multiplied by to be kept as a whole number.
     pub fn scale(self) -> f64 {
@@ -35,6 +37,7 @@ impl Unit {
             Unit::PerS | Unit::Count => 100.0,
             Unit::Cpus => 1000.0,
             Unit::Share => 100_000.0,
+            Unit::Times => 1e6,
         }
     }
 
@@ -48,6 +51,8 @@ impl Unit {
             Unit::Cpus => format!("{value:.2}"),
             Unit::Share => percent(100.0 * value),
             Unit::Count => show_count(value),
+            Unit::Times if value > 0.0 && value < 0.01 => "< 0.01 ×".to_owned(),
+            Unit::Times => format!("{} ×", show_count(value)),
         }
     }
 }

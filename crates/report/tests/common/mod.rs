@@ -1,6 +1,8 @@
 //! Recordings built by hand, a case each, for the snapshots of every form of report.
 #![allow(dead_code, reason = "each test file uses its part of this")]
 
+pub mod answers;
+
 use model::error_kind::ErrorExample;
 use model::finding::{
     About, Diagnosis, Evidence, Figure, FigureVerdict, Finding, Quiet, Reason, Remark, Severity, Validity,

@@ -158,6 +158,7 @@ impl<'a> Bench<'a> {
                 tolerance: spec.tolerance,
                 confidence: spec.confidence,
                 declared: spec.declared.clone(),
+                command: options.command.clone(),
                 sentence: String::new(),
                 judgements: Vec::new(),
                 differences: Vec::new(),

@@ -27,6 +27,9 @@ pub struct CompareArgs {
     /// Print the comparison as JSON
     #[arg(long, env = "PLIMSOLL_JSON", value_parser = BoolishValueParser::new())]
     pub json: bool,
+    /// Write the comparison as one page of HTML that needs nothing else: intervals, slices in run order, the JSON inside; to stdout with '-' [default: not written]
+    #[arg(long, value_name = "FILE", env = "PLIMSOLL_HTML")]
+    pub html: Option<PathBuf>,
     /// Print without colours, as with NO_COLOR
     #[arg(long, env = "PLIMSOLL_NO_COLOR", value_parser = BoolishValueParser::new())]
     pub no_color: bool,

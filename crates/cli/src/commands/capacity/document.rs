@@ -11,6 +11,10 @@ use session::capacity::live::{Ended, Ran, Spec};
 use session::capacity::objective::Objective;
 use session::capacity::scaling::{Estimate, Sample, scaling};
 use session::capacity::search::{Line, Point, Purpose, Search, Step};
+use std::path::Path;
+
+/// A search's file is no longer than this, bytes.
+const FILE_BYTES_MAX: u64 = 64 << 20;
 
 /// What stays the same while a search goes.
 #[derive(Debug, Clone)]
@@ -23,6 +27,10 @@ pub struct About {
     pub started_at_unix_ns: u64,
     /// What must hold, as shown.
     pub slo: String,
+    /// The same one by one.
+    pub objectives: Vec<shown::Objective>,
+    /// The command line, without secrets.
+    pub command: Vec<String>,
     /// What the load is.
     pub of: Of,
     /// Wanted width of the interval.
@@ -31,17 +39,32 @@ pub struct About {
 
 impl About {
     /// Of a search that begins now.
-    pub fn of(spec: &Spec, target: String, pace: String) -> Self {
+    pub fn of(spec: &Spec, target: String, pace: String, command: Vec<String>) -> Self {
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         About {
             target,
             pace,
             started_at_unix_ns: u64::try_from(now.as_nanos()).unwrap_or(u64::MAX),
             slo: Objective::words(&spec.objectives),
+            objectives: objectives(&spec.objectives),
+            command,
             of: spec.of,
             precision: spec.precision,
         }
     }
+}
+
+/// Objectives as the document has them.
+fn objectives(all: &[Objective]) -> Vec<shown::Objective> {
+    let one = |objective: &Objective| {
+        let bound = objective.bound();
+        shown::Objective {
+            text: Objective::words(std::slice::from_ref(objective)),
+            allowed: bound.share_max,
+            late_us: (bound.late_s > 0.0).then_some(1e6 * bound.late_s),
+        }
+    };
+    all.iter().map(one).collect()
 }
 
 /// The document of what is known.
@@ -75,6 +98,8 @@ pub fn document(about: &About, search: &Search, ran: &[Ran], ended: Option<&Ende
         why: ended.and_then(|ended| why(ended, about.of.unit())),
         pace: about.pace.clone(),
         precision: about.precision,
+        command: about.command.clone(),
+        objectives: about.objectives.clone(),
         sentence: sentence(about, &line, first.as_deref()),
         capacity: shown::Capacity {
             load_line: line.load,
@@ -173,6 +198,26 @@ pub fn step(ran: &Ran) -> shown::Step {
 
 fn block(block: &Block) -> shown::Block {
     shown::Block { seconds: block.seconds, requests: block.requests, bad: block.bad.clone(), backlog: block.backlog }
+}
+
+/// A search that was kept. What older files do not have is made of what they do.
+///
+/// # Errors
+/// Why it is none, in words.
+pub fn read(path: &Path) -> Result<shown::Document, String> {
+    let length = std::fs::metadata(path).map_err(|error| error.to_string())?.len();
+    if length > FILE_BYTES_MAX {
+        return Err(format!("it has {length} bytes, and none is longer than 64 MiB"));
+    }
+    let text = std::fs::read(path).map_err(|error| error.to_string())?;
+    let mut document: shown::Document = serde_json::from_slice(&text).map_err(|error| error.to_string())?;
+    if document.schema != shown::SCHEMA {
+        return Err(format!("it is a '{}' and not a '{}'", document.schema, shown::SCHEMA));
+    }
+    if document.objectives.is_empty() {
+        document.objectives = Objective::list(&document.capacity.slo).map(|all| objectives(&all)).unwrap_or_default();
+    }
+    Ok(document)
 }
 
 /// The steps of a document, to go on from.

@@ -18,17 +18,14 @@ use model::plan::{Arrivals, Plan, Segment, Think};
 use model::recording::Row;
 use model::units::show_duration_ns;
 use model::{Event, hide};
-use report::capacity::{Document, SCHEMA};
+use report::capacity::{Document, End};
 use session::capacity::axis::Of;
-use session::capacity::live::{CapacityError, Ended, Follow, Found, Ran, Spec, TIME_MIN, capacity};
+use session::capacity::live::{CapacityError, Follow, Found, Ran, Spec, TIME_MIN, capacity};
 use session::capacity::objective::Objective;
 use session::capacity::search::{Line, Search, Trial};
 use session::{Options, RecordTo, Watch};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-
-/// A search's file is no longer than this, bytes.
-const FILE_BYTES_MAX: u64 = 64 << 20;
 
 /// Runs it.
 pub fn run(args: &CapacityArgs) -> Result<Exit, Failure> {
@@ -57,7 +54,7 @@ pub fn run(args: &CapacityArgs) -> Result<Exit, Failure> {
         time,
         known: Vec::new(),
     };
-    let about = About::of(&spec, target, pace(&spec));
+    let about = About::of(&spec, target, pace(&spec), command_line::of_load(&args.load));
     let known = args.search.go_on.as_deref().map(|path| read(path, &about)).transpose()?.unwrap_or_default();
     let spec = Spec { known, ..spec };
     let own = || args.search.go_on.clone().map_or_else(own_file, Ok);
@@ -139,17 +136,9 @@ fn read(path: &Path, about: &About) -> Result<Vec<session::capacity::search::Ste
     let wrong = |why: String| {
         Failure::usage(format!("--continue: expected a search's file, got '{}' ({why}): name another", path.display()))
     };
-    let length = std::fs::metadata(path).map_err(|error| wrong(error.to_string()))?.len();
-    if length > FILE_BYTES_MAX {
-        return Err(wrong(format!("it has {length} bytes, and none is longer than 64 MiB")));
-    }
-    let text = std::fs::read(path).map_err(|error| wrong(error.to_string()))?;
-    let document: Document = serde_json::from_slice(&text).map_err(|error| wrong(error.to_string()))?;
+    let document = document::read(path).map_err(wrong)?;
     let own = (&*about.target, &*about.slo, about.of.unit(), &*about.pace);
     let its = (&*document.target, &*document.capacity.slo, &*document.capacity.unit, &*document.pace);
-    if document.schema != SCHEMA {
-        return Err(wrong(format!("it is a '{}' and not a '{SCHEMA}'", document.schema)));
-    }
     if own != its {
         return Err(wrong(format!("it is of {} within {}, {} over {}", its.0, its.1, its.2, its.3)));
     }
@@ -170,6 +159,26 @@ fn cannot_keep(path: &Path, error: &std::io::Error) -> Failure {
         "expected to keep the search in '{}', but {error}: name another place with --record, or give --no-record",
         path.display()
     ))
+}
+
+/// The commands that show the recordings at the line, and the search's file.
+pub fn files(document: &Document, file: Option<&Path>) -> Vec<String> {
+    let [held, missed] = document.recordings_at_line();
+    let command =
+        |what: &str, path: Option<&str>| path.map(|path| format!("{what}: {}", results::command_for(Path::new(path))));
+    let file = file.map(|file| format!("all steps: plimsoll report {}", file.display()));
+    [command("at the line", held), command("beyond it", missed), file].into_iter().flatten().collect()
+}
+
+/// What a search's end means for the exit status.
+pub fn exit_of(document: &Document) -> Exit {
+    match (document.end, document.capacity.held.or(document.capacity.load_line)) {
+        (End::Partial, _) => Exit::CouldNotRun,
+        (End::Interrupted, _) => Exit::Interrupted,
+        (End::Disturbed, _) => Exit::NotValid,
+        (End::Complete, None) => Exit::ExpectationFailed,
+        (End::Complete, Some(_)) => Exit::Fine,
+    }
 }
 
 /// Shows the steps on stderr, and keeps the search after each.
@@ -212,28 +221,12 @@ impl Steps {
                 serde_json::to_writer_pretty(&mut *out, &document)?;
                 return std::io::Write::write_all(out, b"\n");
             }
-            report::capacity::write(out, &document, &self.files(found), terminal::style(no_color))
+            report::capacity::write(out, &document, &files(&document, self.file.as_deref()), terminal::style(no_color))
         })?;
         if let Some(failed) = self.failed {
             return Err(failed);
         }
-        Ok(match (&found.ended, document.capacity.held.or(document.capacity.load_line)) {
-            (Ended::Interrupted, _) => Exit::Interrupted,
-            (Ended::Disturbed { .. }, _) => Exit::NotValid,
-            (Ended::Done, None) => Exit::ExpectationFailed,
-            (Ended::Done, Some(_)) => Exit::Fine,
-        })
-    }
-
-    /// The commands that show the recordings at the line, and the search's file.
-    fn files(&self, found: &Found) -> Vec<String> {
-        let (held, missed) = session::capacity::gives::at_line(&found.ran, &found.search.line());
-        let command = |what: &str, ran: Option<&Ran>| {
-            let path = ran.and_then(|ran| ran.recorded_at.as_deref());
-            path.map(|path| format!("{what}: {}", results::command_for(path)))
-        };
-        let file = self.file.as_ref().map(|file| format!("all steps: {}", file.display()));
-        [command("at the line", held), command("beyond it", missed), file].into_iter().flatten().collect()
+        Ok(exit_of(&document))
     }
 
     fn keep(&mut self, document: &Document) {

@@ -8,7 +8,7 @@ use crate::args::compare::ab::AbArgs;
 use crate::args::load::{LoadArgs, ObserveArg};
 use crate::args::scenario::scenario_of;
 use crate::commands::output::progress::Shown;
-use crate::commands::{host, interrupt, raise_descriptor_limit};
+use crate::commands::{command_line, host, interrupt, raise_descriptor_limit};
 use crate::exit::{Exit, Failure};
 use diagnose::comparison::{Comparison, Quantity, Slice};
 use model::Event;
@@ -32,6 +32,7 @@ pub fn run(mut args: AbArgs) -> Result<Exit, Failure> {
         return Err(Failure::usage("--slice: expected 500ms at the least: each is a run with its own connections"));
     }
     let loads = args.loads.take().ok_or_else(|| Failure::usage("expected two sides: give --a and --b"))?;
+    let command = command_line::of_ab(&args.sides, &args.load, &loads);
     let [a, b] = *loads;
     let quiet = args.load.output.quiet;
     let mut shown = Shown::new(quiet);
@@ -57,7 +58,7 @@ pub fn run(mut args: AbArgs) -> Result<Exit, Failure> {
     raise_descriptor_limit();
     let options = Options {
         record: RecordTo::Nothing,
-        command: Vec::new(),
+        command,
         record_secrets: output.record_secrets,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         driver_reason: String::new(),
@@ -91,7 +92,8 @@ pub fn run(mut args: AbArgs) -> Result<Exit, Failure> {
     slices.shown.clear();
     interrupt::end_at_once(&options.interrupted);
     slices.on_repeat(&comparison);
-    print(&comparison, file.as_deref(), output.json, output.no_color)?;
+    let shown = super::Shown { file: file.as_deref(), json: output.json, html: None, no_color: output.no_color };
+    print(&comparison, file.as_deref(), &shown)?;
     match slices.failed {
         Some(failed) => Err(failed),
         None => Ok(exit_of(&comparison)),

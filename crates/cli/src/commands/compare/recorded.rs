@@ -3,8 +3,9 @@
 //! Two runs have no repeats: what differs is shown, and that one run each cannot tell chance from change. Several runs a side
 //! are judged, in pairs only where the user says that they were made in turn.
 
-use super::{exit_of, print};
+use super::{Shown, again, exit_of, print};
 use crate::args::compare::recorded::CompareArgs;
+use crate::commands::command_line;
 use crate::exit::{Exit, Failure};
 use diagnose::comparison::{
     Comparison, Figures, Pairing, Quantity, REPEATS_MAX, SCHEMA, Seen, Side, Slice, differences, findings_seen,
@@ -22,11 +23,10 @@ const SLICES_MAX: usize = 6 * REPEATS_MAX as usize;
 
 /// Compares them, or shows one again.
 pub fn run(args: &CompareArgs) -> Result<Exit, Failure> {
+    let shown = Shown { file: None, json: args.json, html: args.html.as_deref(), no_color: args.no_color };
     if let ([path], []) = (&args.a[..], &args.b[..]) {
         if path.ends_with(".json") {
-            let comparison = kept(Path::new(path))?;
-            print(&comparison, None, args.json, args.no_color)?;
-            return Ok(exit_of(&comparison));
+            return again(Path::new(path), &shown);
         }
         return Err(Failure::usage("expected two runs, or the file of a comparison, got one run: name another"));
     }
@@ -56,7 +56,7 @@ pub fn run(args: &CompareArgs) -> Result<Exit, Failure> {
     }
     let [a, b] = [read(args, Side::A, a)?, read(args, Side::B, b)?];
     let comparison = compared(args, &a, &b);
-    print(&comparison, None, args.json, args.no_color)?;
+    print(&comparison, None, &shown)?;
     Ok(exit_of(&comparison))
 }
 
@@ -120,6 +120,7 @@ fn compared(args: &CompareArgs, a: &[Run], b: &[Run]) -> Comparison {
         tolerance: args.bounds.tolerance,
         confidence: args.bounds.confidence,
         declared,
+        command: command_line::whole(),
         sentence: String::new(),
         judgements: Vec::new(),
         differences: match (a.first(), b.first()) {
@@ -150,7 +151,10 @@ fn slice(number: u32, run: &Run, first_ns: u64) -> Slice {
 }
 
 /// What was kept, judged anew.
-fn kept(path: &Path) -> Result<Comparison, Failure> {
+///
+/// # Errors
+/// It is no comparison, or longer than any.
+pub fn kept(path: &Path) -> Result<Comparison, Failure> {
     let wrong = |why: String| {
         Failure::could_not_run(format!("expected a comparison in '{}', but {why}: check its path", path.display()))
     };

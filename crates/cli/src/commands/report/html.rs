@@ -49,17 +49,25 @@ pub fn run(read: Read<'_>, to: &Path) -> Result<Exit, Failure> {
         course: whole_course(reader, recording, course)?,
         flames: flame::all(reader, recording)?,
     };
+    put(to, |out| page.write(out))?;
+    Ok(Exit::Fine)
+}
+
+/// Writes a page to a file, or to stdout with `-`.
+///
+/// # Errors
+/// Those of the page and of the file.
+pub fn put(to: &Path, write: impl FnOnce(&mut Vec<u8>) -> std::io::Result<()>) -> Result<(), Failure> {
     let refused = |error: std::io::Error| {
         Failure::could_not_run(format!("expected to write the page to {}, but {error}", to.display()))
     };
     // All of it is made before the file is touched.
     let mut bytes = Vec::new();
-    page.write(&mut bytes).map_err(refused)?;
+    write(&mut bytes).map_err(refused)?;
     match to.as_os_str() == "-" {
-        true => results::to_stdout(|out| out.write_all(&bytes))?,
-        false => std::fs::write(to, &bytes).map_err(refused)?,
+        true => results::to_stdout(|out| out.write_all(&bytes)),
+        false => std::fs::write(to, &bytes).map_err(refused),
     }
-    Ok(Exit::Fine)
 }
 
 /// Of a run so long that old ticks were merged, the file has the newest snapshots only: what is kept of the others in memory

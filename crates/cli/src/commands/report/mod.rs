@@ -2,10 +2,11 @@
 //!
 //! Diagnosis is a function of the recording, so an old run profits from rules that came later. The JSON document and
 //! CSV have every tick of the file, one at a time. Status 0 when something could be shown, with `--exit-status` that of the
-//! run. Of a damaged recording what is left is shown, and first what is not.
+//! run. Of a damaged recording what is left is shown, and first what is not. Files of searches and comparisons are in `kept`.
 
 mod flame;
-mod html;
+pub mod html;
+mod kept;
 
 use super::output::intervals::{Csv, What, refuse_with_json};
 use super::output::{results, terminal, timeline, together};
@@ -26,6 +27,9 @@ use store::Reader;
 pub fn run(args: &ReportArgs) -> Result<Exit, Failure> {
     refuse_with_json(args.csv.as_deref(), What::Intervals, args.json)?;
     refuse_with_json(args.requests.as_deref(), What::Requests, args.json)?;
+    if args.run.ends_with(".json") {
+        return kept::run(args, Path::new(&args.run));
+    }
     let folder = || args.folder.clone().map_or_else(store::default_folder, Ok);
     let path = store::find(folder, &args.run)?;
     let reader = Reader::open(&path)?;
