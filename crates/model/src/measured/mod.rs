@@ -15,5 +15,6 @@ pub mod quantile;
 pub mod recording;
 pub mod request;
 pub mod run_requests;
+mod shift;
 pub mod split;
 pub mod users;

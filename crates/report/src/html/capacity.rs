@@ -10,7 +10,7 @@ use super::sections::{cards, command, command_line, evidence};
 use super::table::{Cell, Table};
 use super::unit::Unit;
 use super::{data, frame, lines, pack};
-use crate::capacity::{Document, End, Step, Verdict, given, knee, scaling, sure, worst};
+use crate::capacity::{Document, End, Step, Verdict, given, knee, scaling, sure, without, worst};
 use crate::text::{Options, Paint, Style};
 use crate::words::{capitalized, counted};
 use maud::{Markup, html};
@@ -136,6 +136,9 @@ fn verdict(document: &Document) -> io::Result<Markup> {
                             }
                         }
                         (evidence(&gives.finding, &options)?)
+                        @if let Some(text) = without(gives, &found.unit) {
+                            p { "Without it " (lines::shown(&text)) }
+                        }
                     },
                     None if found.missed.is_some() => {
                         p { "What gives first is not known: no rule found its evidence beyond the line." }
