@@ -65,6 +65,7 @@ fn experiment(name: &str) -> Value {
         }
         Err(_) => document["gives"]["text"].as_str().unwrap_or_default().to_owned(),
     };
+    let says = says.replace(record.path().to_str().unwrap(), "$XDG_STATE_HOME");
     json!({"seconds": seconds, "status": run.status, "says": says, "document": document})
 }
 
@@ -155,9 +156,16 @@ fn machine(experiments: &BTreeMap<&str, Value>) -> String {
     let Some(document) = experiments.values().find(of_one).map(|made| &made["document"]) else { return String::new() };
     let host = &document["host"];
     let gib = host["memory_bytes"].as_f64().unwrap_or(0.0) / f64::from(1 << 30);
+    let is_disturbed = |made: &&Value| made["says"].as_str().is_some_and(|says| says.contains("holds CPUs"));
+    let others = match experiments.values().filter(is_disturbed).count() {
+        0 => String::new(),
+        n => format!(
+            " Others used its cores meanwhile: {n} of the experiments name them first, and figures in brackets are those of runs that were disturbed."
+        ),
+    };
     let profile = if cfg!(debug_assertions) { "the development build" } else { "the release build" };
     format!(
-        "Machine: {}, {gib:.0} GiB, a virtual one. Kernel {}. plimsoll {}, {profile}. {}.\n\n",
+        "Machine: {}, {gib:.0} GiB, a virtual one. Kernel {}. plimsoll {}, {profile}. {}.{others}\n\n",
         text(&host["cpu"]),
         text(&host["kernel"]),
         text(&document["tool"]["version"]),
