@@ -1,6 +1,6 @@
 //! Floods of connections: made and left at once, or begun and never gone on with.
 //!
-//! A process of the fault's own makes them ([`crate::clients::flood`], [`crate::clients::syn`]). Connections go where the user says. SYNs
+//! A process of the fault's own makes them (`crate::clients::flood`, `crate::clients::syn`). Connections go where the user says. SYNs
 //! go to a port of this host alone, from addresses of the loopback network, and what answers these is dropped, by rules of
 //! their own; so nothing of a SYN flood leaves the machine, and whoever listens on another interface alone is not reached.
 //! What a server has half open when it ends is given up by its kernel at the next answer that it sends.

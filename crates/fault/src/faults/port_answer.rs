@@ -1,6 +1,6 @@
 //! A port that answers every HTTP request with one status: a backend that is up and of no use, without a proxy in front of it.
 //!
-//! A process of the fault's own answers ([`crate::answer`]), and the firewall sends new connections of this host there; open ones are
+//! A process of the fault's own answers (`crate::answer`), and the firewall sends new connections of this host there; open ones are
 //! reset, so that who keeps connections to the backend notices ([`crate::network::firewall::Packets::Redirected`]). The server itself
 //! is not asked, and sees clients that fall silent. Only what this host connects to itself by the loopback interface: a
 //! proxy and its backend on one machine or in one namespace.

@@ -1,6 +1,6 @@
 //! Clients beside the load that read slowly, write slowly or say nothing: how a server fares with who holds on and asks little.
 //!
-//! A process of the fault's own has them ([`crate::clients`]). They ask by HTTP/1.1, or what `text` says. A slow writer's request
+//! A process of the fault's own has them (`crate::clients`). They ask by HTTP/1.1, or what `text` says. A slow writer's request
 //! has a header of a thousand bytes, so that at 30 ms a byte it takes half a minute (slowloris). Connections that are held by a
 //! load and counted in its report are a load of their own (`hold://`); these are for beside one. What the server does to
 //! them is said at the end: how many it closed, and after how long the first.

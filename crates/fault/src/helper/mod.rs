@@ -1,9 +1,9 @@
 //! A process of a fault's own, which does what must go on while the fault lasts: packets held, clients that are slow.
 //!
 //! Apart from plimsoll's own, so that what it costs is not taken for the generator's, and so that it can be ended whoever
-//! is left. It is this same program, started with [`ARGUMENT`], as a program with a mark ([`crate::child`]): the journal knows
+//! is left. It is this same program, started with [`ARGUMENT`], as a program with a mark (`crate::child`): the journal knows
 //! the mark before it is started. Its job is in its environment. In its folder it writes whether it could begin and what
-//! it did ([`State`]), ten times a second, and when it is asked to (SIGUSR1). Told to end (SIGTERM) it lets go what it holds; else it is killed. It ends by itself
+//! it did (`State`), ten times a second, and when it is asked to (SIGUSR1). Told to end (SIGTERM) it lets go what it holds; else it is killed. It ends by itself
 //! after an hour. Cost: a process; what else, the jobs say.
 
 mod inside;
@@ -31,7 +31,7 @@ use std::time::Instant;
 pub const ARGUMENT: &str = "fault-helper";
 /// Where its job stands, as JSON.
 const JOB: &str = "PLIMSOLL_FAULT_JOB";
-/// The file in its folder that has its [`State`].
+/// The file in its folder that has its `State`.
 const STATE: &str = "state.json";
 
 /// The command that starts a helper: this program with [`ARGUMENT`], unless a test says otherwise.

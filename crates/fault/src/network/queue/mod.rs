@@ -5,7 +5,7 @@
 //! out. The rule lets packets pass while nobody takes them (`--queue-bypass`): a process that was killed does not cut the
 //! port off. Rules are for packets that come; on the loopback interface those that go back come there, too. Each kind has a hook of
 //! its own, as a packet that comes back from a queue goes on with the next hook and not with the next rule: so different
-//! kinds hold together on one port, and the same kind not twice. Needs CAP_NET_ADMIN. Cost: see [`path`].
+//! kinds hold together on one port, and the same kind not twice. Needs CAP_NET_ADMIN. Cost: see `path`.
 
 mod message;
 pub(crate) mod path;
