@@ -97,7 +97,14 @@ pub const ROWS: &[Row] = &[
     Row {
         id: "A7",
         published: "\"only for idle ones, traffic is limited\"",
-        by: By::NotYet("connections and message rate as a surface"),
+        by: By::Command {
+            serve: Some("serve http --workers 1 --listen 127.0.0.1:7747"),
+            line: "plimsoll capacity http://127.0.0.1:7747/ --of users --over think=100ms,1s,10s --slo 'p99<50ms' -q",
+            says: |d| {
+                let (_, map) = d.as_str()?.split_once("think")?;
+                Some(format!("think{}", map.split("\n\n").next()?.replace('\n', "; ")))
+            },
+        },
     },
     Row {
         id: "A8",
