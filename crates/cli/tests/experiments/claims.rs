@@ -233,3 +233,11 @@ pub fn what_did_not_fit_was_swapped(document: &Value) {
     assert!(document["loads"][0]["canary"]["answered"].as_u64() > Some(1), "{}", document["loads"][0]["canary"]);
     assert!(!std::fs::read_to_string("/proc/swaps").unwrap().contains("plimsoll-proxy"), "its swap is gone with it");
 }
+
+pub fn result_is_of_both(document: &Value) {
+    let generators = document["generators"]["generators"].as_array().unwrap();
+    assert_eq!((generators.len(), &document["achieved"]["connections"]), (2, &200.into()), "{generators:?}");
+    let ok = document["totals"]["ok"].as_u64().unwrap();
+    // Nothing is lost of a histogram: each success is in it once.
+    assert!(ok > 100 && document["latency"]["response"]["count"].as_u64() == Some(ok), "{}", document["totals"]);
+}

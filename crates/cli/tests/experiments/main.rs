@@ -230,6 +230,21 @@ fn the_other_half_runs_and_its_claims_hold() {
     hold(1);
 }
 
+/// The one that is a script.
+#[test]
+fn two_generators_have_one_result() {
+    let folder = tempfile::tempdir().unwrap();
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+    let text = std::fs::read_to_string(testkit::workspace().join("experiments/two-generators.sh")).unwrap();
+    let script = folder.path().join("two-generators.sh");
+    std::fs::write(&script, text.replace("7789", &port)).unwrap();
+    let mut command = std::process::Command::new("sh");
+    command.arg(&script).args(["1", "--json"]).env("XDG_STATE_HOME", folder.path());
+    let run = finish(with_own_path(&mut command));
+    assert!(matches!(run.status, Some(0 | 4)), "{:?}\n{}", run.status, run.stderr);
+    result_is_of_both(&run.json());
+}
+
 /// Runs every second experiment, from this one on.
 fn hold(first: usize) {
     let root = testkit::workspace();

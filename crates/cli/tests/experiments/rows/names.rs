@@ -115,7 +115,21 @@ pub const ROWS: &[Row] = &[
     Row {
         id: "E7",
         published: "two generators, two results",
-        by: By::NotYet("recordings of several generators as one result"),
+        by: By::Command {
+            serve: None,
+            line: "sh experiments/two-generators.sh 10 --json",
+            says: |d| {
+                let each = d["generators"]["generators"].as_array()?;
+                let each: Option<Vec<String>> =
+                    each.iter().map(|one| Some(thousands(one["requests_per_s"].as_f64()?))).collect();
+                Some(format!(
+                    "{} requests/s of one result, of {} and its own 99th percentile, {}: histograms are added, and not means",
+                    thousands(d["achieved"]["rate_per_s"].as_f64()?),
+                    each?.join(" and "),
+                    ms(&d["latency"]["response"]["p99_us"])?,
+                ))
+            },
+        },
     },
     Row {
         id: "E8",

@@ -49,7 +49,7 @@ pub const ROWS: &[Row] = &[
                         .as_array()?;
                 let is_kept = found.iter().any(|one| one["id"] == "memory-kept");
                 Some(format!(
-                    "nginx' worker {:.0} MiB with 40 slow clients; {}",
+                    "nginx, {:.0} MiB with 40 slow clients; {}",
                     run["target_memory_bytes_max"].as_f64()? / MIB,
                     if is_kept {
                         "found: memory-kept"
@@ -135,7 +135,11 @@ pub const ROWS: &[Row] = &[
                     all.iter().map(|b| Some(format!("{b}: {}", of("nginx", b)?))).collect();
                 let ours: Option<Vec<String>> =
                     all.iter().map(|b| Some(format!("{b}: {}", of("plimsoll", b)?))).collect();
-                Some(format!("nginx: {}. plimsoll: {}", nginx?.join("; "), ours?.join("; ")))
+                Some(format!(
+                    "nginx: {}. plimsoll, which keeps idle connections to its origin, and in its cache only what says how long it is fresh: {}",
+                    nginx?.join("; "),
+                    ours?.join("; ")
+                ))
             },
         },
     },
