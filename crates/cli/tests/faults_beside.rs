@@ -202,3 +202,12 @@ fn what_it_would_do_is_said_and_not_done() {
     run.assert_exit(2);
     assert!(run.stderr.contains("time namespace") && run.stderr.lines().count() == 1, "{}", run.stderr);
 }
+
+#[test]
+fn a_helper_without_a_job_says_so_and_writes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = finish(command(&["fault-helper"]).current_dir(folder.path()));
+    run.assert_exit(1);
+    assert!(run.stderr.contains("this is started by a fault alone"), "{}", run.stderr);
+    assert!(std::fs::read_dir(folder.path()).unwrap().next().is_none());
+}
