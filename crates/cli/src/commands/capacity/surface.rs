@@ -17,7 +17,7 @@ use model::recording::Row;
 use model::units::{show_duration_ns, show_grouped};
 use report::capacity::{Cell, End, SURFACE_SCHEMA, Spanned, Surface, write_surface};
 use session::capacity::live::{CapacityError, Ended, Follow, Found, Ran, Spec, TIME_MIN};
-use session::capacity::over::Over;
+use session::capacity::over::{Over, Parameter};
 use session::capacity::search::{Line, Search, Trial};
 use session::capacity::surface::{CELLS_MAX, FollowSurface, Known, SurfaceEnded, cells, spec_at, surface};
 use session::{Options, Watch};
@@ -76,6 +76,16 @@ pub fn run(args: &CapacityArgs, base: Spec, target: String, options: &Options) -
     map.finish(ended, output.json, output.no_color)
 }
 
+/// How requests are due, without what is varied.
+fn pace_over(base: &Spec, over: &[Over]) -> String {
+    let pace = pace(base);
+    let is_over_connections = over.iter().any(|one| one.of == Parameter::Connections);
+    match pace.rsplit_once(", over ") {
+        Some((before, _)) if is_over_connections => format!("{before}, over as many connections as each place says"),
+        _ => pace,
+    }
+}
+
 /// The cells of a surface's file that is gone on with.
 fn read(path: &Path, own: &Surface) -> Result<Vec<Cell>, Failure> {
     let wrong = |why: String| {
@@ -131,7 +141,7 @@ impl Map {
             started_at_unix_ns: about.started_at_unix_ns,
             took_s: 0.0,
             end: End::Partial,
-            pace: pace(&base),
+            pace: pace_over(&base, over),
             slo: about.slo.clone(),
             unit: base.of.unit().to_owned(),
             precision: base.precision,
