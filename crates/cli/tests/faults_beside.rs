@@ -78,14 +78,15 @@ fn listening(command: &mut Command) -> (Guard, String) {
     (process, port)
 }
 
-/// Intervals that lie within a fault, from when it was done to when its undoing could begin, but the first of them.
+/// Intervals that lie within a fault, from when it was done to when its undoing could begin, whichever end their moment is; but
+/// the first of them.
 fn during<'a>(document: &'a Value, fault: &Value) -> Vec<&'a Value> {
     let of = |name: &str| fault[name].as_f64().unwrap();
     let (from, to) = (of("at_s") + of("took_ms") / 1e3, of("asked_at_s") + of("asked_for_s"));
     let rows = document["intervals"].as_array().unwrap();
     let ticks: Vec<f64> = rows.iter().map(|row| row["t_s"].as_f64().unwrap()).collect();
     let tick = ticks.windows(2).map(|pair| pair[1] - pair[0]).fold(f64::INFINITY, f64::min);
-    rows.iter().zip(ticks).filter(|(_, t)| *t - tick >= from && *t <= to).map(|(row, _)| row).skip(1).collect()
+    rows.iter().zip(ticks).filter(|(_, t)| *t - tick >= from && *t + tick <= to).map(|(row, _)| row).skip(1).collect()
 }
 
 #[test]
@@ -200,4 +201,13 @@ fn what_it_would_do_is_said_and_not_done() {
     let run = plimsoll(&["fault", "clock-step", "5s"]);
     run.assert_exit(2);
     assert!(run.stderr.contains("time namespace") && run.stderr.lines().count() == 1, "{}", run.stderr);
+}
+
+#[test]
+fn a_helper_without_a_job_says_so_and_writes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = finish(command(&["fault-helper"]).current_dir(folder.path()));
+    run.assert_exit(1);
+    assert!(run.stderr.contains("this is started by a fault alone"), "{}", run.stderr);
+    assert!(std::fs::read_dir(folder.path()).unwrap().next().is_none());
 }

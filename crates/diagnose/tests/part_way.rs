@@ -118,7 +118,7 @@ fn a_fault_of_the_run_that_acted_then_is_named_with_the_stretch() {
     };
     let with = |events: &[Event]| {
         let mut recording = syncing(with_requests(&slow_from_then()));
-        recording.events.extend(events.iter().cloned());
+        events.iter().cloned().for_each(|event| recording.events.push(event));
         said(&diagnose(&recording)).1.to_owned()
     };
     let delay = [event(FAULT_BEGAN, FROM, 1, "port-delay"), event(FAULT_UNDONE, LENGTH, 1, "port-delay")];

@@ -1,7 +1,7 @@
 //! Clients that are slow or say nothing, so many at a time: what holds a server's connections and buffers and asks little.
 //!
-//! One thread and one epoll for all. A slow reader asks, and reads so many bytes a second from a receive buffer as small as the
-//! kernel allows, so that the rest stays with the server; once nothing more comes it asks again. A slow writer sends its
+//! One thread and one epoll for all. A slow reader asks, and reads so many bytes a second from a receive buffer as small as that
+//! allows, so that the rest stays with the server; once nothing more comes it asks again. A slow writer sends its
 //! request a byte at a time. Who says nothing holds its connection. One that the server ends, or that could not be made, is
 //! counted and made again a tenth of a second later. Replies are not parsed: that is for the load. They end with
 //! this process, at once. Cost: a descriptor a client, two system calls an act.
@@ -38,8 +38,9 @@ const CONNECT: Duration = Duration::from_secs(10);
 const WRITE_EVERY_NS_MIN: u64 = 1_000_000;
 /// Events taken at once.
 const EVENTS: usize = 1024;
-/// A slow reader's receive buffer, bytes: the kernel makes of it what its own minimum is (tcp(7)).
-const RECEIVE_BYTES: usize = 1024;
+/// A slow reader's receive buffer: so many times what it reads at once, bytes, so that as much is always there. The kernel
+/// doubles it, for what it keeps beside the data, and has a minimum of its own (tcp(7)).
+const RECEIVE_TIMES: usize = 2;
 /// Descriptors beside those of clients.
 const SPARE: u64 = 32;
 
@@ -174,28 +175,25 @@ impl Clients {
     fn happened(&mut self, at: usize, flags: epoll::EventFlags, now: Instant) {
         use epoll::EventFlags as Flags;
         let Some(client) = self.clients.get_mut(at) else { return };
-        match std::mem::replace(&mut client.phase, Phase::None) {
-            Phase::Connecting(socket, _) if flags.intersects(Flags::OUT | Flags::ERR | Flags::HUP) => {
-                match socket.take_error() {
-                    Ok(None) => {
-                        client.phase = Phase::Open(socket, now);
-                        self.open += 1;
-                        self.counts.opened += 1;
-                    }
-                    Ok(Some(error)) | Err(error) => self.not_made(&error),
+        if matches!(client.phase, Phase::Connecting(..)) && flags.intersects(Flags::OUT | Flags::ERR | Flags::HUP) {
+            let Phase::Connecting(socket, _) = std::mem::replace(&mut client.phase, Phase::None) else { return };
+            match socket.take_error() {
+                Ok(None) => {
+                    client.phase = Phase::Open(socket, now);
+                    self.open += 1;
+                    self.counts.opened += 1;
                 }
+                Ok(Some(error)) | Err(error) => return self.not_made(&error),
             }
-            phase @ Phase::Open(..) => {
-                client.phase = phase;
-                // A slow reader finds the end where it reads it, behind what is before.
-                let reads = matches!(self.manner, Manner::Reads { .. });
-                if flags.contains(Flags::ERR) {
-                    self.closed(at, now);
-                } else if !reads && flags.intersects(Flags::IN | Flags::HUP | Flags::RDHUP) {
-                    self.take_all(at, now);
-                }
+        }
+        // What came with that it is made is not told again. A slow reader finds the end where it reads it, behind what is before.
+        if matches!(self.clients[at].phase, Phase::Open(..)) {
+            let reads = matches!(self.manner, Manner::Reads { .. });
+            if flags.contains(Flags::ERR) {
+                self.closed(at, now);
+            } else if !reads && flags.intersects(Flags::IN | Flags::HUP | Flags::RDHUP) {
+                self.take_all(at, now);
             }
-            other => client.phase = other,
         }
     }
 
@@ -216,7 +214,8 @@ impl Clients {
     }
 
     fn begun(&self, at: usize) -> io::Result<Socket> {
-        let socket = connecting(self.to, matches!(self.manner, Manner::Reads { .. }).then_some(RECEIVE_BYTES))?;
+        let socket =
+            connecting(self.to, matches!(self.manner, Manner::Reads { .. }).then_some(RECEIVE_TIMES * self.act_bytes))?;
         let flags = epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::RDHUP | epoll::EventFlags::ET;
         epoll::add(&self.epoll, &socket, epoll::EventData::new_u64(at as u64), flags)?;
         Ok(socket)

@@ -1,12 +1,13 @@
 //! A port that answers every HTTP request with one status: a backend that is up and of no use, without a proxy in front of it.
 //!
-//! A process of the fault's own answers (`crate::answer`), and the firewall sends new connections of this host there; open ones are
-//! reset, so that who keeps connections to the backend notices ([`crate::network::firewall::Packets::Redirected`]). The server itself
-//! is not asked, and sees clients that fall silent. Only what this host connects to itself by the loopback interface: a
+//! A process of the fault's own answers (`crate::answer`), and the firewall sends new connections of this host there
+//! ([`crate::network::firewall::Packets::Redirected`]). Open ones are ended ([`crate::sockets`]), so that who keeps connections to the
+//! backend, or waits for a reply, notices; one that the kernel cannot end, or to another address of this host, is reset when
+//! it is spoken on. Only what this host connects to itself by the loopback interface: a
 //! proxy and its backend on one machine or in one namespace.
 
 use super::port::port;
-use super::{Around, Deed, Fault, Kind, Undoing};
+use super::{Act, Around, Deed, Fault, Kind, Undoing};
 use crate::answer::free_port;
 use crate::change::Change;
 use crate::error::ApplyError;
@@ -14,7 +15,9 @@ use crate::helper::{Helper, Job};
 use crate::limits::DELAY_NS_MAX;
 use crate::network::Port;
 use crate::network::firewall::{Firewall, Packets};
+use crate::sockets::{DropError, State, drop_all};
 use model::units::duration_ns;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 /// See the file's head.
@@ -22,7 +25,7 @@ pub(crate) const KIND: Kind = Kind {
     name: "port-answer",
     takes: "PORT STATUS [after TIME]",
     example: "8080 503",
-    does: "answers every HTTP request to a port with a status, in the server's place; what is open is reset first",
+    does: "answers every HTTP request to a port with a status, in the server's place; what is open is ended first",
     needs: "CAP_NET_ADMIN, nftables, a kernel with NAT; only loopback",
     undone: Undoing::Back("the table of its rules is removed, and who answered is ended; an hour at the longest"),
     parse: |words| {
@@ -49,7 +52,37 @@ impl Fault for Answering {
             free_port().map_err(|error| ApplyError::unreadable("a free port of the loopback interface", &error))?;
         let helper = Helper::planned(Job::Answers { port: to, status: self.status, after_ns: self.after_ns })?;
         let rules = Firewall::new(Port::named(self.port, false)?, Packets::Redirected { to });
-        // Who answers is there before the first is sent to it, and until after the last.
-        Ok(vec![Deed::Change(Change::Helper(helper)), Deed::Change(Change::Firewall(rules))])
+        let open = Open { to: [(Ipv4Addr::LOCALHOST, self.port).into(), (Ipv6Addr::LOCALHOST, self.port).into()] };
+        // Who answers is there before the first is sent to it, and until after the last; and who is ended comes to it.
+        let changes = [Change::Helper(helper), Change::Firewall(rules)].map(Deed::Change);
+        Ok(changes.into_iter().chain([Deed::Act(Box::new(open))]).collect())
+    }
+}
+
+/// Connections that are open to a server: what is done to them once is not undone.
+#[derive(Debug)]
+struct Open {
+    to: [SocketAddr; 2],
+}
+
+impl Act for Open {
+    fn words(&self) -> String {
+        format!("connections open to port {} (loopback): ended", self.to[0].port())
+    }
+
+    /// The right is that of the rules.
+    fn may(&self) -> Result<(), ApplyError> {
+        Ok(())
+    }
+
+    fn begin(&mut self) -> Result<(), ApplyError> {
+        match drop_all(State::Established, &self.to) {
+            Ok(_) | Err(DropError::NotSupported { .. }) => Ok(()),
+            Err(error) => Err(ApplyError::Missing {
+                name: format!("port {}", self.to[0].port()),
+                expected: "to end connections that are open".to_owned(),
+                reason: error.to_string(),
+            }),
+        }
     }
 }

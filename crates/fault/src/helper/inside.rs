@@ -3,7 +3,7 @@
 //! One thread. Between two steps of its work it sleeps until something comes or is due, and writes down what it did where that
 //! has changed.
 
-use super::job::Work;
+use super::job::{Job, Work};
 use super::{Said, State, own_job, say};
 use crate::limits::{HELPER_LIFE, HELPER_REPORT};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -18,16 +18,11 @@ use std::time::{Duration, Instant};
 /// # Errors
 /// Why it could not begin, a sentence; who started it reads it in the folder, too.
 pub fn run() -> Result<(), String> {
+    // Whoever starts it by hand has no job for it, and no folder that is its own.
+    let job = own_job()?;
     let folder = std::env::current_dir().map_err(|error| format!("expected a folder to work in, but {error}"))?;
     let words = Words::default();
-    let begun = own_job().and_then(|job| {
-        for (signal, flag) in [(SIGTERM, &words.end), (SIGUSR1, &words.say)] {
-            signal_hook::flag::register(signal, Arc::clone(flag)).map_err(|error| format!("signals: {error}"))?;
-        }
-        job.check().map_err(|error| error.to_string())?;
-        job.begun()
-    });
-    match begun {
+    match begun(&job, &words) {
         Ok(mut work) => {
             work_on(work.as_mut(), &folder, &words);
             Ok(())
@@ -44,6 +39,14 @@ pub fn run() -> Result<(), String> {
 struct Words {
     end: Arc<AtomicBool>,
     say: Arc<AtomicBool>,
+}
+
+fn begun(job: &Job, words: &Words) -> Result<Box<dyn Work>, String> {
+    for (signal, flag) in [(SIGTERM, &words.end), (SIGUSR1, &words.say)] {
+        signal_hook::flag::register(signal, Arc::clone(flag)).map_err(|error| format!("signals: {error}"))?;
+    }
+    job.check().map_err(|error| error.to_string())?;
+    job.begun()
 }
 
 fn work_on(work: &mut dyn Work, folder: &Path, words: &Words) {

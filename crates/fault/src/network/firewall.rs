@@ -123,7 +123,8 @@ impl Firewall {
             // What is redirected has another port when it comes, and those that answer it have it when they leave.
             Packets::Redirected { .. } => {
                 let back = format!("{goes_back} tcp flags & (psh | fin) != 0x0 counter reject with tcp reset");
-                (vec![format!("{comes} counter reject with tcp reset")], vec![back])
+                // A reset passes, so that the server learns of the end, too.
+                (vec![format!("{comes} tcp flags & rst == 0x0 counter reject with tcp reset")], vec![back])
             }
             Packets::Unanswered => {
                 (vec![format!("{from}ip daddr {SYN_NETWORK} tcp sport {port} counter drop")], vec![])

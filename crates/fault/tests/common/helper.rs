@@ -57,8 +57,10 @@ pub fn work_until() {
         stop -= 1;
     };
     for deed in deeds(&words[2..].join(" ")) {
-        let Deed::Change(change) = deed else { panic!("it is a change") };
-        make(&mut journal, &change, &mut watch).unwrap();
+        match deed {
+            Deed::Change(change) => drop(make(&mut journal, &change, &mut watch).unwrap()),
+            Deed::Act(mut act) => act.begin().unwrap(),
+        }
     }
 }
 

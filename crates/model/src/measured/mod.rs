@@ -15,6 +15,5 @@ pub mod quantile;
 pub mod recording;
 pub mod request;
 pub mod run_requests;
-mod shift;
 pub mod split;
 pub mod users;

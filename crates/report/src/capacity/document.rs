@@ -142,16 +142,16 @@ pub struct Gives {
     pub without: Option<Without>,
 }
 
-/// A bound on what would be carried without what gives first: the held load times the cores that there were over those that were
-/// used, as a request's CPU time stays what it was.
+/// A bound on what would be carried without what gives first: the held load times the machine's cores over those that were used, as
+/// a request's CPU time stays what it was.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Without {
     /// At most so much, in `capacity.unit`.
     pub at_most: f64,
     /// Cores that the target used at the held load, and the generator where it is on the same machine.
     pub cores_used: f64,
-    /// Cores that nobody used there.
-    pub cores_idle: f64,
+    /// Cores of the target's machine, whoever used them.
+    pub cores_all: f64,
 }
 
 /// A load, and what all of its steps say.

@@ -159,10 +159,10 @@ fn write_finding<W: Write>(page: &mut Page<'_, W>, gives: &Gives, unit: &str) ->
 pub(crate) fn without(gives: &Gives, unit: &str) -> Option<String> {
     let without = gives.without?;
     Some(format!(
-        "at most {} {unit} would be carried: at the held load {:.2} cores were used and {:.2} idle, and a request costs what it did there",
+        "at most {} {unit} would be carried: at the held load {:.2} of {:.2} cores were used, and a request costs what it did there",
         whole(without.at_most),
         without.cores_used,
-        without.cores_idle
+        without.cores_all
     ))
 }
 

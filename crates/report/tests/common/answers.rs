@@ -137,7 +137,7 @@ fn document(unit: &str, pace: &str, steps: Vec<Step>) -> Document {
             finding: single_thread(),
             is_new: true,
             at_load: None,
-            without: Some(Without { at_most: 16_200.0, cores_used: 1.11, cores_idle: 0.89 }),
+            without: Some(Without { at_most: 16_200.0, cores_used: 1.11, cores_all: 2.0 }),
         }),
         validity: ValidityState::Valid,
         busy: None,

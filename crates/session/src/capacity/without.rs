@@ -1,16 +1,17 @@
 //! What a server would carry without its first cause, where the evidence allows that sum: a bound, and never a figure of its own.
 //!
 //! Of two causes it does: one thread that is full while other cores have nothing to do (`single-thread-bound`), and a quota
-//! (`cpu-throttled`). Without them the server could have the CPU time that nobody used. A request costs so much CPU time of the
-//! machine as it did at the highest loads that held: that of the target, and of the generator where it runs on the same machine, as more
-//! requests cost that more, too. So it is at most
+//! (`cpu-throttled`). Without them the server could have all CPUs of its machine, those too that others use meanwhile. A request costs
+//! so much CPU time of the machine as it did at the highest loads that held: that of the target, and of the generator where it runs on
+//! the same machine, as more requests cost that more, too. So it is at most
 //!
 //! ```text
-//! held load × (cores used by them + cores idle) / cores used by them
+//! held load × cores of the machine / cores used by them
 //! ```
 //!
 //! and of the steps that held near the line the largest such figure counts. It is a bound because whatever gives next, and every cost
 //! of sharing, comes below it: it assumes that a request does not become cheaper than at the line, where batches are as large as they get.
+//! Idle cores in the place of all would be nearer the truth beside no neighbour, and no bound beside one that gives way.
 //! That CPU time bounds throughput by cost a request is the utilisation law (E. D. Lazowska and others, "Quantitative System
 //! Performance", 1984, chapter 3: U = X·D).
 //!
@@ -41,8 +42,8 @@ pub struct Cores {
     pub target: f64,
     /// The generator, where it is on the same machine; else none.
     pub generator: f64,
-    /// Nobody.
-    pub idle: f64,
+    /// All there are, whoever used them.
+    pub all: f64,
 }
 
 impl Cores {
@@ -65,11 +66,11 @@ impl Cores {
             used.sum::<f64>()
         };
         let generator = if last.generator_host.is_none() { of_role(Role::Generator) } else { 0.0 };
-        let idle = if passed_ns > 0.0 { host.idle_ns / passed_ns } else { return None };
-        Some(Cores { target: of_role(Role::Target), generator, idle })
+        (passed_ns > 0.0).then(|| Cores { target: of_role(Role::Target), generator, all: host.total_ns / passed_ns })
     }
 
-    fn used(&self) -> f64 {
+    /// By target and generator.
+    pub fn used(&self) -> f64 {
         self.target + self.generator
     }
 }
@@ -91,7 +92,7 @@ pub fn without(id: &str, of: Of, held: f64, ran: &[Ran]) -> Option<Without> {
     let is_near = |one: &&Ran| one.step.verdict == Verdict::Held && (NEAR * held..=held).contains(&one.step.load);
     let bound = |one: &Ran| {
         let cores = one.cores.filter(|cores| cores.used() >= USED_MIN)?;
-        Some(Without { at_most: one.step.load * (cores.used() + cores.idle) / cores.used(), cores })
+        Some(Without { at_most: one.step.load * cores.all.max(cores.used()) / cores.used(), cores })
     };
     ran.iter().filter(is_near).filter_map(bound).max_by(|a, b| a.at_most.total_cmp(&b.at_most))
 }
@@ -116,13 +117,13 @@ mod tests {
 
     #[test]
     fn it_is_the_load_times_the_cores_there_are_over_those_used() {
-        let cores = |target, generator, idle| Some(Cores { target, generator, idle });
+        let cores = |target, generator| Some(Cores { target, generator, all: 3.75 });
         let steps = [
             // Far below the line a request costs more, as nothing is done together.
-            ran(500.0, Verdict::Held, cores(0.9, 0.1, 3.0)),
-            ran(950.0, Verdict::Held, cores(1.0, 0.25, 2.5)),
-            ran(1000.0, Verdict::Held, cores(1.0, 0.25, 2.5)),
-            ran(1100.0, Verdict::Missed, cores(1.0, 0.0, 9.0)),
+            ran(500.0, Verdict::Held, cores(0.9, 0.1)),
+            ran(950.0, Verdict::Held, cores(1.0, 0.25)),
+            ran(1000.0, Verdict::Held, cores(1.0, 0.25)),
+            ran(1100.0, Verdict::Missed, cores(0.1, 0.0)),
         ];
         let found = |id, of| without(id, of, 1000.0, &steps).map(|without| without.at_most);
         assert_eq!(found("single-thread-bound", Of::Rate), Some(3000.0));
@@ -130,7 +131,7 @@ mod tests {
         assert_eq!(found("single-thread-bound", Of::Users), None);
         assert_eq!(found("nagle-delayed-ack", Of::Rate), None);
         assert_eq!(without("cpu-throttled", Of::Rate, 1000.0, &[ran(1000.0, Verdict::Held, None)]), None);
-        let idle = ran(1000.0, Verdict::Held, cores(0.001, 0.0, 2.0));
+        let idle = ran(1000.0, Verdict::Held, cores(0.001, 0.0));
         assert_eq!(without("cpu-throttled", Of::Rate, 1000.0, &[idle]), None);
     }
 }

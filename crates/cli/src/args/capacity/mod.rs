@@ -61,13 +61,13 @@ pub struct SearchArgs {
     /// What the load is a number of [default: rate]
     #[arg(long, value_name = "WHAT", env = "PLIMSOLL_OF")]
     pub of: Option<OfArg>,
-    /// Ends early where the line's 95 % interval is no wider than this share of it
+    /// Ends early where the line's 95 % interval is no wider than this share of it; where it is not given, 10 % with --over
     #[arg(long, value_name = "PERCENT", env = "PLIMSOLL_PRECISION", default_value = "2%", value_parser = precision)]
     pub precision: f64,
-    /// How long it may take
+    /// How long it may take; where it is not given, 12 s for each place of --over
     #[arg(long, value_name = "TIME", env = "PLIMSOLL_TIME", default_value = "50s", value_parser = values::duration_ns)]
     pub time: u64,
-    /// Find the line over a parameter of the load, at each of its values: size=16B..64KiB, connections=10..1k, think=100ms..10s; twice for a surface
+    /// Find the line over a parameter of the load, at each of its values: size=16B..64KiB, connections=10..1k, think=100ms..10s; twice for a surface [default: one line, of the load as it is]
     #[arg(long, value_name = "NAME=VALUES", env = "PLIMSOLL_OVER", value_parser = Over::parse, num_args = 1)]
     pub over: Vec<Over>,
     /// Go on from a search's file, for another --time: its steps are not run again [default: begin anew]

@@ -131,8 +131,8 @@ fn shown_gives(gives: Gives, of: Of, line: &Line, ran: &[Ran]) -> shown::Gives {
         at_load: gives.at,
         without: without.map(|without| shown::Without {
             at_most: without.at_most,
-            cores_used: without.cores.target + without.cores.generator,
-            cores_idle: without.cores.idle,
+            cores_used: without.cores.used(),
+            cores_all: without.cores.all,
         }),
     }
 }

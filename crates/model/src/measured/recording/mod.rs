@@ -6,6 +6,7 @@
 mod disturbance;
 mod generators;
 mod part;
+mod shift;
 mod thinning;
 mod timeline;
 mod together;
