@@ -79,14 +79,21 @@ fn listening(command: &mut Command) -> (Guard, String) {
 }
 
 /// Intervals that lie within a fault, from when it was done to when its undoing could begin, whichever end their moment is; but
-/// the first of them.
+/// the first and the last of them, as ticks are not all of one length.
 fn during<'a>(document: &'a Value, fault: &Value) -> Vec<&'a Value> {
     let of = |name: &str| fault[name].as_f64().unwrap();
     let (from, to) = (of("at_s") + of("took_ms") / 1e3, of("asked_at_s") + of("asked_for_s"));
     let rows = document["intervals"].as_array().unwrap();
     let ticks: Vec<f64> = rows.iter().map(|row| row["t_s"].as_f64().unwrap()).collect();
     let tick = ticks.windows(2).map(|pair| pair[1] - pair[0]).fold(f64::INFINITY, f64::min);
-    rows.iter().zip(ticks).filter(|(_, t)| *t - tick >= from && *t + tick <= to).map(|(row, _)| row).skip(1).collect()
+    let rows: Vec<&Value> = rows
+        .iter()
+        .zip(ticks)
+        .filter(|(_, t)| *t - tick >= from && *t + tick <= to)
+        .map(|(row, _)| row)
+        .skip(1)
+        .collect();
+    rows.split_last().map_or_else(Vec::new, |(_, rows)| rows.to_vec())
 }
 
 #[test]

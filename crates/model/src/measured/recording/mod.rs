@@ -5,6 +5,7 @@
 
 mod disturbance;
 mod generators;
+mod head;
 mod part;
 mod shift;
 mod thinning;
@@ -13,6 +14,7 @@ mod together;
 
 pub use disturbance::Disturbance;
 pub use generators::{Generator, Generators, RunClock};
+pub use head::Head;
 pub use part::Part;
 pub use thinning::thin_and_keep;
 pub use timeline::Timeline;
