@@ -1,6 +1,6 @@
 // What all charts share: axes, legends with the figures under the cursor, shaded stretches and marks, the keyboard.
 import uPlot from "uplot";
-import { moment, short, shown, type Unit } from "./figures";
+import { finer, moment, short, shown, type Unit } from "./figures";
 import { type Theme, theme } from "./theme";
 import type { Mark, Span } from "./unpack";
 
@@ -30,9 +30,9 @@ export class Legend {
   private readonly outputs: HTMLElement[] = [];
   private readonly samples: SVGElement[] = [];
 
-  constructor(figure: HTMLElement, private readonly items: Item[]) {
+  constructor(figure: HTMLElement, private readonly items: Item[], isLive = true) {
     const list = document.createElement("ul");
-    list.className = "legend live";
+    list.className = isLive ? "legend live" : "legend still";
     for (const item of items) {
       const entry = document.createElement("li");
       const sample = document.createElementNS("http://www.w3.org/2000/svg", "svg");
@@ -51,7 +51,8 @@ export class Legend {
       }
       const output = document.createElement("span");
       output.className = "value";
-      entry.append(sample, item.name, " ", output);
+      entry.append(sample, item.name);
+      if (isLive) entry.append(" ", output);
       list.append(entry);
       this.outputs.push(output);
       this.samples.push(sample);
@@ -95,11 +96,18 @@ export function upright(unit: Unit, log: boolean): uPlot.Axis {
     grid: { stroke: () => theme().grid, width: 1 },
     ticks: { show: false },
     space: 26,
-    values: (_u, splits) => splits.map((value) => (value == null ? "" : short(unit, value))),
+    values: (_u, splits) => labels(unit, splits),
     ...(unit === "bytes" ? { incrs: POWERS_OF_TWO } : {}),
     filter: (_u, splits) => splits,
     ...(log ? { splits: (_u: uPlot, _axis: number, min: number, max: number) => decades(min, max) } : {}),
   };
+}
+
+/** Figures of an axis: as short as they can be, and never two alike. */
+function labels(unit: Unit, splits: (number | null)[]): string[] {
+  const texts = splits.map((value) => (value == null ? "" : short(unit, value)));
+  const isPlain = texts.every((text, i) => text === "" || texts.indexOf(text) === i);
+  return isPlain ? texts : splits.map((value) => (value == null ? "" : finer(unit, value)));
 }
 
 /** Powers of ten; with two and five of each where there are few. */
@@ -148,6 +156,10 @@ export function shade(u: uPlot, spans: Span[]): void {
     // Windows are a band at the foot, pauses one at the head: shades alone would not tell them apart.
     if (span.kind === "pause") ctx.fillRect(from, top, to - from, 7 * devicePixelRatio);
     else if (!isThin) ctx.fillRect(from, top, to - from, height);
+    if (span.kind === "disruption") {
+      ctx.fillStyle = colours.warn;
+      ctx.fillRect(from, top, to - from, 3 * devicePixelRatio);
+    }
     if (span.kind === "window") {
       ctx.fillStyle = colours.dim;
       ctx.fillRect(from, top + height - 3 * devicePixelRatio, to - from, 3 * devicePixelRatio);

@@ -47,7 +47,7 @@ export function drawPlot(figure: HTMLElement, data: Data, plot: Plot): void {
   const legend = new Legend(figure, [
     ...items,
     ...stretches.map((name) => ({ name, colour: () => theme().window, dash: [], shape: "stretch" as const, hasLine: false })),
-  ]);
+  ], false);
   const told = document.createElement("p");
   told.className = "said";
 
@@ -75,17 +75,15 @@ export function drawPlot(figure: HTMLElement, data: Data, plot: Plot): void {
       y: { ...(y.log ? { distr: 3, log: 10 } : {}), range: (_u, least, most) => range(y, least, most, plot.levels.map(({ at }) => at)) },
     },
     axes: [below(x), { ...upright(y.unit, y.log), ...(y.log && plot.nothing != null ? named(plot.nothing, y, floor) : {}) }],
-    series: [{}, ...series.map((one, i): uPlot.Series => ({
-      scale: "y",
-      stroke: one.line === "none" ? "transparent" : colour(i),
-      dash: dash(one.line),
-      width: 1.6,
-      spanGaps: true,
-      points: { show: false },
-    }))],
+    // Drawn below: uPlot would join points by their place on the axis, and not in their own order.
+    series: [{}, ...series.map((): uPlot.Series => ({ scale: "y", stroke: "transparent", points: { show: false } }))],
     hooks: {
       drawClear: [(u) => beneath(u, plot)],
       draw: [(u) => {
+        series.forEach((one, place) => {
+          const { at, values } = each[place] ?? { at: [], values: [] };
+          if (one.line !== "none") join(u, at, values.map(onAxis), dash(one.line), colour(place)());
+        });
         entries.forEach((entry) => {
           const shape = series[entry.series]?.shape ?? "none";
           if (shape !== "none") mark(u, entry.x, onAxis(entry.y), shape, colour(entry.series)(), entry === points[now]);
@@ -168,7 +166,7 @@ function below(of: Axis): uPlot.Axis {
     ...(values ? { values } : {}),
     ...(filter ? { filter } : {}),
     ...(splits ? { splits } : {}),
-    ...(of.unit === "count" ? { incrs: WHOLE } : incrs ? { incrs } : {}),
+    ...(of.unit === "count" && !of.log ? { incrs: WHOLE } : incrs ? { incrs } : {}),
   };
 }
 
@@ -236,6 +234,22 @@ function beneath(u: uPlot, plot: Plot): void {
   ctx.restore();
 }
 
+function join(u: uPlot, at: number[], values: number[], dash: number[], colour: string): void {
+  const { ctx, bbox } = u;
+  const ratio = devicePixelRatio;
+  ctx.save();
+  ctx.beginPath();
+  ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
+  ctx.clip();
+  ctx.strokeStyle = colour;
+  ctx.lineWidth = 1.6 * ratio;
+  ctx.setLineDash(dash.map((length) => length * ratio));
+  ctx.beginPath();
+  at.forEach((x, i) => ctx.lineTo(u.valToPos(x, "x", true), u.valToPos(values[i] ?? 0, "y", true)));
+  ctx.stroke();
+  ctx.restore();
+}
+
 function mark(u: uPlot, x: number, y: number, shape: Shape, colour: string, isChosen: boolean): void {
   const { ctx } = u;
   const ratio = devicePixelRatio;
@@ -243,6 +257,7 @@ function mark(u: uPlot, x: number, y: number, shape: Shape, colour: string, isCh
   if (!Number.isFinite(left) || !Number.isFinite(top)) return;
   const size = (isChosen ? 5.5 : 4) * ratio;
   ctx.save();
+  ctx.setLineDash([]);
   ctx.strokeStyle = colour;
   ctx.lineWidth = (isChosen ? 2.6 : 1.8) * ratio;
   ctx.beginPath();

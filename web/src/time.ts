@@ -3,7 +3,7 @@ import uPlot from "uplot";
 import { duration, grouped, moment } from "./figures";
 import { Legend, fromZero, logarithmic, mark, said, seconds, shade, style, upright } from "./plot";
 import { onTheme, theme } from "./theme";
-import type { Chart, Data, Values } from "./unpack";
+import type { Chart, Data, Span, Values } from "./unpack";
 
 export interface Stretch { from: number; to: number }
 
@@ -31,7 +31,7 @@ export class Course {
 
   /** Draws a chart of lines into its figure. */
   lines(figure: HTMLElement, chart: Chart): void {
-    const times = this.data.whole(chart.observed ? this.data.head.snapshots : this.data.head.intervals);
+    const times = this.data.whole(chart.times);
     const columns = chart.lines.map((line) => this.data.column(line.column));
     let plain = 0;
     let bad = 0;
@@ -51,9 +51,10 @@ export class Course {
         points: { size: 4 },
       }))],
     };
+    const silences = chart.silences.map(([from_s, to_s]): Span => ({ from_s, to_s, kind: "pause" }));
     const texts = (at: number | null) => columns.map((values) => said(chart.unit, at == null ? null : values[at]));
     const means = (stretch: Stretch) => columns.map((values) => said(chart.unit, mean(times, values, stretch)));
-    this.draw(figure, options, [times, ...drawable], { legend, times, texts, means, names: items.map((item) => item.name) }, false, 150);
+    this.draw(figure, options, [times, ...drawable], { legend, times, texts, means, names: items.map((item) => item.name) }, false, 150, silences);
   }
 
   /** Draws the map of response times. */
@@ -194,6 +195,7 @@ export class Course {
     about: Omit<Drawn, "plot" | "figure">,
     named: boolean,
     height: number,
+    silences: Span[] = [],
   ): void {
     const place = figure.querySelector<HTMLElement>(".plot");
     if (!place) return;
@@ -208,7 +210,7 @@ export class Course {
       cursor: { y: false, drag: { x: true, y: false, setScale: false }, points: { size: 7 } },
       series: options.series ?? [],
       hooks: {
-        drawClear: [(u) => shade(u, head.spans)],
+        drawClear: [(u) => shade(u, [...head.spans, ...silences])],
         drawAxes: options.hooks?.drawAxes ?? [],
         draw: [(u) => mark(u, head.marks, named), (u) => this.drawStretches(u)],
         setCursor: [(u) => this.moved(u)],

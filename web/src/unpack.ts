@@ -3,10 +3,10 @@
 import type { Unit } from "./figures";
 
 export interface Line { name: string; role: "plain" | "asked" | "bad"; column: number }
-export interface Chart { id: string; unit: Unit; log: boolean; observed: boolean; lines: Line[] }
+export interface Chart { id: string; unit: Unit; log: boolean; times: number; silences: [number, number][]; lines: Line[] }
 export interface Heat { cells: number; from: number; to: number; lengths: number; places: number; counts: number }
 export interface Mark { s: number; kind: string; text: string }
-export interface Span { from_s: number; to_s: number; kind: "window" | "warmup" | "drain" | "pause" }
+export interface Span { from_s: number; to_s: number; kind: "window" | "warmup" | "drain" | "pause" | "disruption" }
 export interface Quantiles { name: string; at: number; ns: number; bound_from: number | null }
 export interface Flame { id: string; unit: string; names: string[]; parents: number; of_names: number; counts: number }
 export interface Axis { name: string; unit: Unit; log: boolean; from_zero: boolean }

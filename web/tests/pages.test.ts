@@ -51,13 +51,46 @@ async function shot(page: Page, name: string): Promise<void> {
   await page.screenshot({ path: `shots/${name}.png`, fullPage: true });
 }
 
+/** What tests read of the document of a run, of a search and of a comparison. */
+interface OfRun { intervals: { t_s: number; length_s: number; ok: number; failed: number }[]; latency: { response: { p99_us: number | null } } }
+interface OfSearch {
+  objectives: { allowed: number }[];
+  capacity: { load_line: number };
+  steps: { asked: number; load: number; response_p99_us: number; blocks: { requests: number; bad: number[] }[] }[];
+}
+interface OfComparison { slices: { figures: Record<string, number> }[] }
+
 /** The document in the page, as its button saves it. */
-async function document_of(page: Page): Promise<{ intervals: { t_s: number; length_s: number; ok: number; failed: number }[]; latency: { response: { p99_us: number | null } } }> {
+async function document_of<T>(page: Page): Promise<T> {
   const text = await page.evaluate(async () => {
     const packed = Uint8Array.from(atob(document.getElementById("document")?.textContent ?? ""), (c) => c.charCodeAt(0));
     return new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"))).text();
   });
-  return JSON.parse(text);
+  return JSON.parse(text) as T;
+}
+
+/** All points of a picture, by the keyboard alone: where each is, and what is said of it. */
+async function points_of(page: Page, id: string): Promise<{ x: number; y: number; text: string }[]> {
+  const plot = page.locator(`#chart-${id} .plot`);
+  await plot.focus();
+  await page.keyboard.press("Home");
+  const points = [];
+  for (let before = ""; ; ) {
+    const at = await plot.evaluate((place) => (place as HTMLElement).dataset.point ?? "");
+    const text = (await plot.getAttribute("aria-valuetext")) ?? "";
+    if (at + text === before) return points;
+    before = at + text;
+    const [x, y] = at.split(" ").map(Number);
+    points.push({ x: x!, y: y!, text });
+    await page.keyboard.press("ArrowRight");
+  }
+}
+
+/** Near enough for columns that keep so many digits. */
+function alike(is: number[], wanted: number[], what: string): void {
+  const sorted = (all: number[]) => [...all].sort((a, b) => a - b);
+  assert.equal(is.length, wanted.length, what);
+  sorted(is).forEach((value, i) => assert.ok(Math.abs(value - sorted(wanted)[i]!) <= 1e-4 * Math.abs(value) + 0.006, `${what}: ${value}`));
 }
 
 test("there are pages to look at", () => {
@@ -65,7 +98,7 @@ test("there are pages to look at", () => {
 });
 
 /** Axe takes seconds on a busy machine: of pages of one make some. */
-const looked_at = names.filter((name) => !/^(all_failed|few|generator_lag|nothing|partial|quiet|ten_million|undetermined|unfinished|day)\.html$/.test(name));
+const looked_at = names.filter((name) => !/^(all_failed|few|generator_lag|nothing|partial|quiet|ten_million|undetermined|unfinished|day|capacity-interrupted|capacity-nothing|comparison-single)\.html$/.test(name));
 
 for (const name of names) {
   const is_looked_at = looked_at.includes(name);
@@ -80,7 +113,8 @@ for (const name of names) {
 }
 
 const first = names.find((name) => name.startsWith("healthy")) ?? names[0] ?? "";
-const all = [first, ...(names.includes("hostile.html") ? ["hostile.html"] : [])];
+const others = ["hostile.html", "capacity.html", "capacity-connections.html", "capacity-hostile.html", "comparison.html", "comparison-hostile.html"];
+const all = [first, ...others.filter((name) => names.includes(name))];
 
 for (const name of all) {
   test(`${name} in the dark, on a phone, on paper`, async () => {
@@ -103,7 +137,7 @@ for (const name of all) {
 
 test("charts hold the document's numbers, and all cursors are at one moment", async () => {
   await opened(first, {}, async (page) => {
-    const { intervals } = await document_of(page);
+    const { intervals } = await document_of<OfRun>(page);
     assert.ok(intervals.length > 3);
     const chart = page.locator("#chart-throughput .plot");
     await chart.focus();
@@ -156,6 +190,51 @@ test("with the keyboard alone: a stretch, a table sorted, a flame graph zoomed a
       assert.match((await page.locator("figure.flame .said").first().textContent()) ?? "", /%/);
       await page.locator("figure.flame input").first().fill("wait");
       assert.match((await page.locator("figure.flame .tools").first().textContent()) ?? "", /found in/);
+    }
+  });
+});
+
+test("the pictures of a search hold its steps", { skip: !names.includes("capacity.html") }, async () => {
+  await opened("capacity.html", {}, async (page) => {
+    const { steps, objectives, capacity } = await document_of<OfSearch>(page);
+    const over = (step: OfSearch["steps"][number]) => Math.max(...objectives.map(({ allowed }, place) => {
+      const sum = (of: (block: OfSearch["steps"][number]["blocks"][number]) => number) => step.blocks.reduce((all, block) => all + of(block), 0);
+      return sum(({ bad }) => bad[place] ?? 0) / sum(({ requests }) => requests) / allowed;
+    }));
+    const order = await points_of(page, "order");
+    assert.deepEqual(order.map(({ x }) => x), steps.map((_, i) => i + 1));
+    alike(order.map(({ y }) => y), steps.map(({ load }) => load), "loads in order");
+    const near = steps.filter(({ load }) => load >= capacity.load_line / 2 && load <= capacity.load_line * 2);
+    const line = await points_of(page, "line");
+    alike(line.map(({ y }) => y), near.map(over), "bad requests over what is allowed");
+    assert.match(line.find(({ y }) => y === 0)?.text ?? "", /none bad/);
+    const latency = await points_of(page, "latency");
+    alike(latency.filter(({ text }) => text.startsWith("p99")).map(({ y }) => y / 1e3), steps.map((step) => step.response_p99_us), "p99");
+    alike((await points_of(page, "achieved")).map(({ x }) => x), steps.map(({ asked }) => asked), "asked");
+    await page.keyboard.press("Escape");
+    assert.equal(await page.locator("#chart-achieved .plot").getAttribute("aria-valuetext"), "no point chosen");
+    // The mouse says the same as the keyboard.
+    const over_plot = page.locator("#chart-order .u-over");
+    await over_plot.scrollIntoViewIfNeeded();
+    const box = (await over_plot.boundingBox())!;
+    await page.mouse.move(box.x + box.width - 20, box.y + 20, { steps: 3 });
+    for (let x = box.width - 20; x > 0 && (await page.locator("#chart-order .said").textContent()) === ""; x -= 8) await page.mouse.move(box.x + x, box.y + 20);
+    assert.match((await page.locator("#chart-order .said").textContent()) ?? "", /(held|missed|undecided): step/);
+    const title = page.locator("#steps thead th").nth(3);
+    await title.locator("button").focus();
+    await page.keyboard.press("Enter");
+    const loads = await page.locator("#steps tbody tr td:nth-child(4)").evaluateAll((cells) => cells.map((cell) => Number((cell as HTMLElement).dataset.value)));
+    assert.deepEqual(loads, steps.map(({ load }) => load).sort((a, b) => a - b));
+  });
+});
+
+test("the pictures of a comparison hold its slices, in the order they were run", { skip: !names.includes("comparison.html") }, async () => {
+  await opened("comparison.html", {}, async (page) => {
+    const { slices } = await document_of<OfComparison>(page);
+    for (const [id, of, scale] of [["slices-p99", "p99", 1e3], ["slices-throughput", "throughput", 1]] as const) {
+      const points = await points_of(page, id);
+      assert.deepEqual(points.map(({ x }) => x), slices.map((_, i) => i + 1));
+      alike(points.map(({ y }) => y), slices.map(({ figures }) => figures[of]! * scale), id);
     }
   });
 });

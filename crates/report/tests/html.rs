@@ -6,13 +6,15 @@
 mod common;
 use common::*;
 use model::interval::Counts;
+use model::plan::{Arrivals, Pace, Segment};
 use model::profile::{Folding, Kind};
-use model::recording::Row;
+use model::recording::{LoadRole, Row};
 use model::snapshot::{Role, Snapshot};
 use model::{Histogram, LatencyKind};
 use report::html::course::Course;
 use report::html::flames::Flame;
 use report::html::heat::Heat;
+use report::html::loads::Beside;
 use report::html::unit::Unit;
 use report::html::{BUNDLE_HASH, Report, SCRIPT};
 use sha2::{Digest, Sha256};
@@ -26,7 +28,8 @@ const DAY_S: u64 = 86_400;
 
 fn report<'a>(case: &'a Case, course: Course, heat: Heat, flames: Vec<Flame>) -> Report<'a> {
     let rows = case.1.timeline.rows().to_vec();
-    Report { recording: &case.1, diagnosis: &case.2, describe: &describe, kept: None, rows, heat, course, flames }
+    let (recording, diagnosis, kept, beside) = (&case.1, &case.2, None, Vec::new());
+    Report { recording, diagnosis, describe: &describe, kept, rows, heat, course, flames, beside }
 }
 
 fn page(name: &str, report: &Report<'_>) -> String {
@@ -169,6 +172,58 @@ fn a_day_of_seconds_is_a_file_of_less_than_five_megabytes() {
     let html = page("day", &report);
     println!("a day of seconds: {} bytes", html.len());
     assert!(html.len() < 5_000_000, "{}", html.len());
+}
+
+fn load<'a>(
+    place: usize,
+    name: &'a str,
+    role: LoadRole,
+    (recording, diagnosis): (&'a model::Recording, &'a model::finding::Diagnosis),
+) -> Beside<'a> {
+    let rows = recording.timeline.rows().to_vec();
+    Beside { name, role, recording, diagnosis, describe: &describe, kept: None, rows, place }
+}
+
+#[test]
+fn loads_put_on_together_are_one_page_with_the_canarys_time_line() {
+    let mut cases = cases();
+    let (beside, mut main) = (cases.swap_remove(1), cases.swap_remove(0));
+    main.1.push_event(model::Event::new(
+        4 * SECOND_NS as i64,
+        "fault".to_owned(),
+        "stop: pid 4242 was stopped".to_owned(),
+    ));
+    let every = Segment { from_per_s: 1.0, to_per_s: 1.0, for_ns: SECOND_NS };
+    let mut plan = main.1.plan.clone();
+    plan.pace = Pace::Open { profile: vec![every], arrivals: Arrivals::Constant };
+    let mut canary = model::Recording::new(main.1.capsule.clone(), plan);
+    for second in 0..10u64 {
+        let ok = u64::from(!(4..8).contains(&second));
+        let mut row = Row { start_ns: second * SECOND_NS, end_ns: (second + 1) * SECOND_NS, ..Row::default() };
+        (row.counts.ok, row.counts.started, row.response_sum_ns) = (ok, 1, ok * 900_000);
+        canary.timeline.push(row);
+    }
+    let counts = &mut canary.totals.sum.counts;
+    (counts.ok, counts.started) = (6, 10);
+    let diagnosis = model::finding::Diagnosis::default();
+    let heat = map(main.1.timeline.rows());
+    let mut report = report(&main, course(&snapshots(10, "worker")), heat, Vec::new());
+    report.beside = vec![
+        load(0, "batch", LoadRole::Beside, (&beside.1, &beside.2)),
+        load(1, "canary", LoadRole::Canary, (&canary, &diagnosis)),
+    ];
+    let html = page("together", &report);
+    for chart in ["load0-response", "load0-throughput", "canary"] {
+        assert!(html.contains(&format!("data-chart=\"{chart}\"")), "{chart}");
+    }
+    let says = |text: &str| assert!(html.contains(text), "'{text}' is not on the page");
+    says("id=\"loads\"");
+    says("no answer from second 4.0 to second 8.0");
+    says("Load ‘batch’: throughput");
+    // A load alone says nothing of others.
+    let mut out = Vec::new();
+    Report { beside: Vec::new(), ..report }.write(&mut out).unwrap();
+    assert!(!String::from_utf8(out).unwrap().contains("id=\"loads\""));
 }
 
 #[test]

@@ -18,19 +18,32 @@ const NEAR: f64 = 0.1;
 #[derive(Debug, Clone)]
 pub struct Chart {
     /// Its id in the page.
-    pub id: &'static str,
+    pub id: String,
     /// Its title.
-    pub title: &'static str,
+    pub title: String,
     /// What it shows, in a sentence.
     pub about: String,
     /// In what its lines are counted.
     pub unit: Unit,
     /// Whether its axis is logarithmic.
     pub is_log: bool,
-    /// Whether its points are snapshots, and not intervals.
-    pub is_observed: bool,
+    /// When its points are.
+    pub times: Times,
     /// Its lines.
     pub lines: Vec<Drawn>,
+    /// Stretches shaded in it and in no other, seconds: in which nothing was answered.
+    pub silences: Vec<(f64, f64)>,
+}
+
+/// When the points of a chart are.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Times {
+    /// In the middle of the main load's intervals.
+    Intervals,
+    /// Where snapshots were taken.
+    Snapshots,
+    /// At these seconds.
+    Own(Vec<f64>),
 }
 
 /// A line of it.
@@ -59,10 +72,11 @@ pub enum Role {
 /// Where the page finds a chart's lines.
 #[derive(Debug, Clone, Serialize)]
 pub struct Places {
-    id: &'static str,
+    id: String,
     unit: Unit,
     log: bool,
-    observed: bool,
+    times: Column,
+    silences: Vec<(f64, f64)>,
     lines: Vec<LinePlace>,
 }
 
@@ -74,18 +88,24 @@ struct LinePlace {
 }
 
 impl Chart {
-    /// Packs its lines.
-    pub fn packed(&self, to: &mut Columns) -> Places {
+    /// Packs its lines; `intervals` and `snapshots` are the columns of their moments.
+    pub fn packed(&self, to: &mut Columns, intervals: Column, snapshots: Column) -> Places {
+        let times = match &self.times {
+            Times::Intervals => intervals,
+            Times::Snapshots => snapshots,
+            Times::Own(seconds) => to.push(1e6, seconds.iter().map(|s| Some(*s))),
+        };
         let line = |line: &Drawn| LinePlace {
             name: super::lines::shown(&line.name),
             role: line.role,
             column: to.push(self.unit.scale(), line.values.iter().copied()),
         };
         Places {
-            id: self.id,
+            id: self.id.clone(),
             unit: self.unit,
             log: self.is_log,
-            observed: self.is_observed,
+            times,
+            silences: self.silences.clone(),
             lines: self.lines.iter().map(line).collect(),
         }
     }
@@ -122,14 +142,15 @@ pub fn of_load(recording: &Recording, rows: &[Row]) -> Vec<Chart> {
     let length = |row: &Row| row.end_ns.saturating_sub(row.start_ns);
     let rate = |count: u64, row: &Row| (length(row) > 0).then(|| per_s(count, length(row)));
     let ns = |ns: Option<u64>| ns.map(|ns| ns as f64);
-    let chart = |id, title, about: String, unit, is_log, lines: Vec<Drawn>| Chart {
-        id,
-        title,
+    let chart = |id: &str, title: &str, about: String, unit, is_log, lines: Vec<Drawn>| Chart {
+        id: id.to_owned(),
+        title: title.to_owned(),
         about,
         unit,
         is_log,
-        is_observed: false,
+        times: Times::Intervals,
         lines,
+        silences: Vec::new(),
     };
     // A rate of a piece that is much shorter than the others is no rate: the run's end.
     let longest = rows.iter().map(length).max().unwrap_or(0);
@@ -248,6 +269,13 @@ pub fn of_course(course: &Course) -> Vec<Chart> {
             "Pressure",
             "the share of the time in which somebody waited for a resource (PSI), and throttling",
         ),
+        (
+            Group::States,
+            "states",
+            "Threads",
+            "of the time of the target’s threads in the probes’ windows, the share in each state",
+        ),
+        (Group::Waits, "waits", "Waits", "of the same time, the share that they waited at each place; the longest"),
     ];
     let chart = |(group, id, title, about): (Group, &'static str, &'static str, &str)| {
         let role = |name: &str| match (group, name) {
@@ -261,13 +289,14 @@ pub fn of_course(course: &Course) -> Vec<Chart> {
             values: reading.values.clone(),
         });
         let chart = Chart {
-            id,
-            title,
+            id: id.to_owned(),
+            title: title.to_owned(),
             about: about.to_owned(),
             unit: group.unit(),
             is_log: false,
-            is_observed: true,
+            times: Times::Snapshots,
             lines: lines.collect(),
+            silences: Vec::new(),
         };
         without_idle_lines(chart)
     };

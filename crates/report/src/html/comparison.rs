@@ -276,8 +276,11 @@ fn slices(comparison: &Comparison, quantity: Quantity) -> Plot {
     let sound = |side: Side| move |slice: &Slice| slice.side == side && slice.disturbed.is_none();
     let mut plot = Plot::new(
         format!("slices-{}", quantity.name()),
-        capitalized(words(quantity)),
-        quantity.entry().about.to_lowercase(),
+        match quantity {
+            Quantity::P50 | Quantity::P99 => words(quantity).to_owned(),
+            _ => capitalized(words(quantity)),
+        },
+        quantity.entry().about,
         Axis::new("slice", Unit::Count),
         Axis::new(words(quantity), unit),
     );

@@ -9,6 +9,7 @@ use diagnose::usage::HostTime;
 use model::Snapshot;
 use model::metrics::Metrics;
 use model::snapshot::{ProcessSample, Role};
+use model::threads::STATES;
 use std::collections::BTreeMap;
 
 /// Points of a line at most.
@@ -17,6 +18,10 @@ const POINTS_MAX: usize = 4096;
 const THREADS_SHOWN: usize = 6;
 /// Threads that are followed.
 const THREADS_MAX: usize = 256;
+/// Places of waits of which there is a line: those that were waited at longest.
+const WAITS_SHOWN: usize = 8;
+/// Places of waits that are followed.
+const WAITS_MAX: usize = 256;
 
 /// Which chart a line is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -37,6 +42,10 @@ pub enum Group {
     Losses,
     /// Time that somebody waited for a resource (PSI), throttling.
     Pressure,
+    /// How the target's threads spent the windows of the probes.
+    States,
+    /// At what they waited there.
+    Waits,
 }
 
 /// A line.
@@ -74,8 +83,19 @@ pub struct Course {
     at_ns: Vec<i64>,
     lines: BTreeMap<Key, Kept>,
     before: Option<Snapshot>,
+    windows: Windows,
     stride: u64,
     seen: u64,
+}
+
+/// What threads had spent when they were last looked at, nanoseconds.
+#[derive(Debug, Clone, Default)]
+struct Windows {
+    alive_ns: u64,
+    states: BTreeMap<String, u64>,
+    waits: BTreeMap<String, u64>,
+    /// Numbers of places, by their names.
+    places: BTreeMap<String, usize>,
 }
 
 impl Group {
@@ -86,7 +106,7 @@ impl Group {
             Group::Memory | Group::KernelMemory | Group::QueueBytes => Unit::Bytes,
             Group::Sockets | Group::Queue => Unit::Count,
             Group::Losses => Unit::PerS,
-            Group::Pressure => Unit::Share,
+            Group::Pressure | Group::States | Group::Waits => Unit::Share,
         }
     }
 }
@@ -120,6 +140,7 @@ impl Course {
         self.memory(snapshot);
         self.network(snapshot);
         self.pressure(snapshot);
+        self.threads(snapshot);
         let points = self.at_ns.len();
         self.lines.values_mut().for_each(|line| line.values.resize(points, None));
         self.before = Some(Snapshot {
@@ -141,11 +162,17 @@ impl Course {
             self.lines.iter().filter(|(key, _)| key.id.1 != 0).map(|(key, line)| (key, line.sum)).collect();
         threads.sort_by(|a, b| b.1.total_cmp(&a.1));
         threads.truncate(THREADS_SHOWN);
+        let mut waits: Vec<(&Key, f64)> =
+            self.lines.iter().filter(|(key, _)| key.group == Group::Waits).map(|(key, line)| (key, line.sum)).collect();
+        waits.sort_by(|a, b| b.1.total_cmp(&a.1));
+        waits.truncate(WAITS_SHOWN);
         let is_shown = |key: &Key, line: &Kept| {
             let has_any = line.values.iter().flatten().next().is_some();
-            let is_news = key.group != Group::Losses || line.sum > 0.0;
+            let is_silent = matches!(key.group, Group::Losses | Group::States | Group::Waits);
+            let is_news = !is_silent || line.sum > 0.0;
             let is_first = key.id.1 == 0 || (line.sum > 0.0 && threads.iter().any(|(thread, _)| *thread == key));
-            has_any && is_news && is_first
+            let is_wait = key.group != Group::Waits || waits.iter().any(|(wait, _)| *wait == key);
+            has_any && is_news && is_first && is_wait
         };
         let reading = |(key, line): (&Key, &Kept)| Reading {
             group: key.group,
@@ -240,6 +267,60 @@ impl Course {
         }
     }
 
+    /// Shares of the time that threads lived in windows since the last snapshot; without a window there is no point.
+    fn threads(&mut self, snapshot: &Snapshot) {
+        let Some(seen) = snapshot.bpf.as_ref().and_then(|bpf| bpf.threads.as_ref()) else { return };
+        let (mut alive_ns, mut states, mut waits) = (0u64, BTreeMap::new(), BTreeMap::new());
+        for thread in seen.threads.iter().chain(&seen.others) {
+            alive_ns = alive_ns.saturating_add(thread.alive_ns);
+            for (state, ns) in &thread.ns {
+                let sum: &mut u64 = states.entry(state.clone()).or_default();
+                *sum = sum.saturating_add(*ns);
+            }
+            for wait in &thread.waits {
+                let name = match (&*wait.call, wait.remote.as_deref().unwrap_or(&wait.at)) {
+                    ("none", _) => format!("{}, in no call", wait.state),
+                    (call, "none") => format!("{}, in {call}", wait.state),
+                    (call, at) => format!("{}, in {call} at {at}", wait.state),
+                };
+                let sum: &mut u64 = waits.entry(name).or_default();
+                *sum = sum.saturating_add(wait.ns);
+            }
+        }
+        let before = std::mem::take(&mut self.windows);
+        let places = before.places;
+        self.windows = Windows { alive_ns, states, waits, places };
+        let passed_ns = alive_ns.saturating_sub(before.alive_ns);
+        if passed_ns == 0 {
+            return;
+        }
+        let share = |now: u64, then: Option<&u64>| {
+            (now.saturating_sub(then.copied().unwrap_or(0)) as f64 / passed_ns as f64).min(1.0)
+        };
+        for (place, state) in STATES.iter().enumerate() {
+            let value = share(self.windows.states.get(*state).copied().unwrap_or(0), before.states.get(*state));
+            self.part(Group::States, place, state, value);
+        }
+        for (name, ns) in std::mem::take(&mut self.windows.waits) {
+            let value = share(ns, before.waits.get(&name));
+            let next = self.windows.places.len();
+            let known = self.windows.places.get(&name).copied();
+            if let Some(place) = known.or((next < WAITS_MAX).then_some(next)) {
+                self.windows.places.insert(name.clone(), place);
+                self.part(Group::Waits, place, &name, value);
+            }
+            self.windows.waits.insert(name, ns);
+        }
+    }
+
+    /// A share of a time.
+    fn part(&mut self, group: Group, place: usize, name: &str, value: f64) {
+        if let Some((line, ..)) = self.line(group, place, (0, 0), name) {
+            line.sum += value;
+            line.values.push(Some(value));
+        }
+    }
+
     fn memory(&mut self, snapshot: &Snapshot) {
         let of = |of: &dyn Fn(&ProcessSample) -> Option<u64>| {
             let target = snapshot.processes.iter().filter(|process| process.role == Role::Target);
@@ -294,6 +375,8 @@ impl Course {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use model::bpf::BpfSample;
+    use model::threads::{ThreadStates, ThreadTime, WaitPlace};
     use testkit::recordings::{SECOND_NS, process, thread};
 
     fn snapshot(at_s: i64, run_ms: u64, resident: u64) -> Snapshot {
@@ -317,6 +400,39 @@ mod tests {
         assert_eq!(of("thread worker (7)"), Some(&[None, Some(0.5), Some(0.0)][..]));
         assert_eq!(of("target, resident"), Some(&[Some(10.0), Some(20.0), Some(30.0)][..]));
         assert!(readings.iter().all(|reading| reading.group != Group::Losses), "{readings:?}");
+    }
+
+    #[test]
+    fn what_threads_waited_for_is_a_share_of_the_windows_since_the_last_snapshot() {
+        let spent = |alive_ns: u64, futex_ns: u64| ThreadTime {
+            threads: 1,
+            alive_ns,
+            ns: [("futex".to_owned(), futex_ns), ("on-cpu".to_owned(), alive_ns - futex_ns)].into(),
+            waits: vec![WaitPlace {
+                state: "futex".to_owned(),
+                call: "futex".to_owned(),
+                at: "none".to_owned(),
+                ns: futex_ns,
+                ..WaitPlace::default()
+            }],
+            ..ThreadTime::default()
+        };
+        let mut course = Course::default();
+        // The third has had no window since the second.
+        for (at, time) in [(0, spent(0, 0)), (1, spent(100, 20)), (2, spent(100, 20)), (3, spent(300, 120))] {
+            let mut snapshot = snapshot(at, 0, 10);
+            let threads = ThreadStates { threads: vec![time], ..ThreadStates::default() };
+            snapshot.bpf = Some(BpfSample { threads: Some(threads), ..BpfSample::default() });
+            course.push(&snapshot);
+        }
+        let readings = course.readings();
+        let of = |group, name: &str| {
+            let is_it = |reading: &&Reading| reading.group == group && reading.name == name;
+            readings.iter().find(is_it).map(|reading| &reading.values[..])
+        };
+        assert_eq!(of(Group::States, "futex"), Some(&[None, Some(0.2), None, Some(0.5)][..]));
+        assert_eq!(of(Group::Waits, "futex, in futex"), Some(&[None, Some(0.2), None, Some(0.5)][..]));
+        assert!(of(Group::States, "disk").is_none(), "what was never so is no line");
     }
 
     #[test]

@@ -56,7 +56,7 @@ struct Mark {
 struct Span {
     from_s: f64,
     to_s: f64,
-    /// `window`, `warmup`, `drain` or `pause`.
+    /// `window`, `warmup`, `drain`, `disruption` or `pause`.
     kind: &'static str,
 }
 
@@ -89,8 +89,9 @@ pub(super) fn packed(report: &Report<'_>, charts: &[Chart]) -> io::Result<String
     let intervals = columns.push(1e6, seconds(charts::middles_s(&report.rows)));
     let at_s = report.course.at_ns().iter().map(|ns| *ns as f64 / 1e9).collect();
     let snapshots = columns.push(1e6, seconds(at_s));
-    let charts = charts.iter().map(|chart| chart.packed(&mut columns)).collect();
-    let end_s = report.rows.last().map_or(0.0, |row| s(row.end_ns));
+    let charts = charts.iter().map(|chart| chart.packed(&mut columns, intervals, snapshots)).collect();
+    let rows = std::iter::once(&report.rows).chain(report.beside.iter().map(|load| &load.rows));
+    let end_s = rows.filter_map(|rows| Some(s(rows.last()?.end_ns))).fold(0.0, f64::max);
     let head = Head {
         intervals,
         snapshots,
@@ -200,6 +201,11 @@ fn spans(report: &Report<'_>) -> Vec<Span> {
             stretch(row.start_ns, row.end_ns, "drain");
         }
     }
+    let disrupted = report.diagnosis.recoveries.iter().filter(|recovery| recovery.until_s > recovery.at_s);
+    spans.extend(disrupted.take(PAUSES_MAX).map(|recovery| {
+        let back_s = recovery.recovered_s.map_or(recovery.until_s, |s| recovery.at_s + s);
+        Span { from_s: recovery.at_s, to_s: back_s.clamp(recovery.at_s, recovery.until_s), kind: "disruption" }
+    }));
     // Those that the text tells of: shorter ones are in the map.
     let gaps = told(report.recording).map_or_else(Vec::new, |(_, gaps)| gaps);
     spans.extend(gaps.iter().take(PAUSES_MAX).map(|gap| Span {

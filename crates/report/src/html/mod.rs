@@ -16,6 +16,7 @@ pub mod flames;
 mod frame;
 pub mod heat;
 mod lines;
+pub mod loads;
 mod numbers;
 mod pack;
 mod page;
@@ -31,6 +32,7 @@ use crate::text::{Kept, Options, Style};
 use course::Course;
 use flames::Flame;
 use heat::Heat;
+use loads::Beside;
 use model::Recording;
 use model::finding::Diagnosis;
 use model::recording::Row;
@@ -56,6 +58,8 @@ pub struct Report<'a> {
     pub course: Course,
     /// Where the target ran and waited.
     pub flames: Vec<Flame>,
+    /// Loads that were put on beside it.
+    pub beside: Vec<Beside<'a>>,
 }
 
 impl std::fmt::Debug for Report<'_> {
@@ -70,13 +74,15 @@ impl Report<'_> {
     /// # Errors
     /// Those of the writer.
     pub fn write(&self, to: &mut impl Write) -> io::Result<()> {
-        let document = Document::of(self.recording, self.diagnosis, self.describe, self.kept.map(|kept| kept.path));
-        let charts: Vec<charts::Chart> = match self.recording.capsule.why_no_load() {
-            Some(_) => charts::of_course(&self.course),
-            None => {
-                charts::of_load(self.recording, &self.rows).into_iter().chain(charts::of_course(&self.course)).collect()
-            }
+        let document = Document::of(self.recording, self.diagnosis, self.describe, self.kept.map(|kept| kept.path))
+            .with_loads(self.beside.iter().map(Beside::document).collect());
+        let of_load = match self.recording.capsule.why_no_load() {
+            Some(_) => Vec::new(),
+            None => charts::of_load(self.recording, &self.rows),
         };
+        let beside = self.beside.iter().flat_map(Beside::charts);
+        let charts: Vec<charts::Chart> =
+            of_load.into_iter().chain(beside).chain(charts::of_course(&self.course)).collect();
         let page = frame::Frame {
             title: &page::title(&sections::target_of(self)),
             body: sections::body(self, &document, &charts)?,

@@ -29,7 +29,7 @@ pub fn speed(report: &Report<'_>) -> Vec<Markup> {
             }
             div.plot {}
         }
-        (quantiles(report).markup())
+        (quantiles(report.recording).markup())
         @if let Some(split) = Split::of(report.recording) { (of_split(&split)) }
     }]
 }
@@ -43,8 +43,8 @@ fn cell(figure: Option<AtLeast>) -> Cell {
 }
 
 /// Quantiles of every kind that was measured.
-fn quantiles(report: &Report<'_>) -> Table {
-    let latency = &report.recording.totals.sum.latency;
+pub fn quantiles(recording: &model::Recording) -> Table {
+    let latency = &recording.totals.sum.latency;
     let titles: Vec<&str> = ["latency", "count"]
         .into_iter()
         .chain(QUANTILES.iter().map(|(_, name)| *name))

@@ -5,7 +5,7 @@ use super::charts::Chart;
 use super::lines::{self, Row, list, shown, spans};
 use super::page::{Page, Part};
 use super::table::{Cell, Table, texts};
-use super::{Report, numbers, target};
+use super::{Report, loads, numbers, target};
 use crate::json::Document;
 use crate::text::findings::{PIECES_MAX, proof, unseen};
 use crate::text::page::Span;
@@ -50,6 +50,7 @@ pub fn body(report: &Report<'_>, document: &Document, charts: &[Chart]) -> io::R
         verdict: verdict(report)?,
         parts: vec![
             Part::new("broke", "Faults", "What was done, and what came of it", broke(report)?),
+            Part::new("loads", "Loads", "The loads, put on together", loads::parts(report)?),
             Part::new("speed", "How fast", "How fast", of_load(Ok(numbers::speed(report)))?),
             Part::new("course", "Over time", "Over time", course(report, charts)?),
             Part::new("outcomes", "Outcomes", "What became of the requests", of_load(outcomes(report))?),
@@ -230,7 +231,7 @@ fn course(report: &Report<'_>, charts: &[Chart]) -> io::Result<Vec<Markup>> {
     let figure = |chart: &Chart| {
         html! {
             figure.chart id={ "chart-" (chart.id) } data-chart=(chart.id) {
-                figcaption { h3 { (chart.title) } p { (chart.about) } }
+                figcaption { h3 { (shown(&chart.title)) } p { (shown(&chart.about)) } }
                 div.plot {}
                 details.figures { summary { "Figures of this chart" } (chart.table().markup()) }
             }
@@ -255,12 +256,30 @@ fn course(report: &Report<'_>, charts: &[Chart]) -> io::Result<Vec<Markup>> {
             span.key { span.swatch.window {} "probes’ windows" }
             span.key { span.swatch.warmup {} "warm-up and drain" }
             span.key { span.swatch.pause {} "pauses of all replies" }
+            @if report.diagnosis.recoveries.iter().any(|recovery| recovery.until_s > recovery.at_s) {
+                span.key { span.swatch.disruption {} "disruptions, until all was as before" }
+            }
         }
         (list(&pauses))
         @if let Some(heat) = &heat { (heat) }
         @for chart in charts { (figure(chart)) }
         div #selection {}
+        (not_of_stretches(report, charts))
     }])
+}
+
+/// What of a chosen stretch is not known.
+fn not_of_stretches(report: &Report<'_>, charts: &[Chart]) -> Markup {
+    let has_states = charts.iter().any(|chart| chart.id == "states");
+    html! {
+        p.hint { (match (has_states, report.flames.is_empty()) {
+            (true, true) => "Of a chosen stretch there are the means of all lines, those of threads and waits too.",
+            (true, false) => "Of a chosen stretch there are the means of all lines, those of threads and waits too. Flame graphs are of the \
+                whole run and of its slow windows.",
+            (false, _) => "Of a chosen stretch there are the means of all lines. What the target’s threads waited for in it the recording does \
+                not hold: that takes --observe windows or full.",
+        }) }
+    }
 }
 
 fn outcomes(report: &Report<'_>) -> io::Result<Vec<Markup>> {
@@ -280,7 +299,7 @@ fn outcomes(report: &Report<'_>) -> io::Result<Vec<Markup>> {
 }
 
 /// Rows under headings that stand alone on a line.
-fn groups(rows: &[Row]) -> Markup {
+pub(super) fn groups(rows: &[Row]) -> Markup {
     html! {
         @for row in rows {
             @if row.label.1.is_empty() {

@@ -80,7 +80,7 @@ pub fn write(to: &mut impl Write, loads: &[LoadShown<'_>], style: Style) -> io::
 }
 
 /// One verdict on all of them: what was not met or may not be believed, each with its load's name.
-fn verdict<W: Write>(page: &mut Page<'_, W>, loads: &[LoadShown<'_>]) -> io::Result<()> {
+pub(crate) fn verdict<W: Write>(page: &mut Page<'_, W>, loads: &[LoadShown<'_>]) -> io::Result<()> {
     let mut said = false;
     for load in loads {
         let is_canary = load.role == LoadRole::Canary;
@@ -105,7 +105,7 @@ fn verdict<W: Write>(page: &mut Page<'_, W>, loads: &[LoadShown<'_>]) -> io::Res
     page.wrapped(0, (Paint::Plain, String::new()), Paint::Good, text)
 }
 
-fn how(state: ExpectationState) -> &'static str {
+pub(crate) fn how(state: ExpectationState) -> &'static str {
     match state {
         ExpectationState::Met => "met",
         ExpectationState::NotMet => "not met",
@@ -113,7 +113,7 @@ fn how(state: ExpectationState) -> &'static str {
     }
 }
 
-fn paint_of(state: ExpectationState) -> Paint {
+pub(crate) fn paint_of(state: ExpectationState) -> Paint {
     match state {
         ExpectationState::Met => Paint::Good,
         ExpectationState::NotMet => Paint::Bad,

@@ -76,7 +76,7 @@ fn write(out: &mut impl Write, parts: &[Part<'_>], all: bool, style: Style) -> s
 }
 
 /// The protocol's words for the errors of a recording.
-fn describing(recording: &Recording) -> impl Fn(&ErrorExample) -> Option<Cow<'static, str>> {
+pub fn describing(recording: &Recording) -> impl Fn(&ErrorExample) -> Option<Cow<'static, str>> {
     move |example| results::words_of(recording, example)
 }
 

@@ -1,17 +1,19 @@
 //! `plimsoll report --html`: a recording as one page that needs nothing else, with every tick of the file.
 
 use super::flame;
-use crate::commands::output::results;
+use crate::commands::output::{results, together};
 use crate::exit::{Exit, Failure};
 use model::error_kind::ErrorExample;
 use model::finding::Diagnosis;
+use model::recording::LoadRole;
 use model::{LatencyKind, Recording};
 use report::html::Report;
 use report::html::course::Course;
 use report::html::heat::Heat;
+use report::html::loads::Beside;
 use report::text::Kept;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use store::Reader;
 
 /// A recording, and all that was read on the way to it.
@@ -27,18 +29,42 @@ pub struct Read<'a> {
     pub diagnosis: &'a Diagnosis,
     /// Its snapshots as lines.
     pub course: Course,
+    /// Loads that were put on beside it.
+    pub beside: &'a [Other],
 }
+
+/// Another load of a run: what was measured, what is made of it, where its recording is.
+pub type Other = (Recording, Diagnosis, PathBuf);
 
 /// Writes the page to a file, or to stdout with `-`.
 ///
 /// # Errors
 /// Those of the recording and of the file.
 pub fn run(read: Read<'_>, to: &Path) -> Result<Exit, Failure> {
-    let Read { reader, path, recording, diagnosis, course } = read;
+    let Read { reader, path, recording, diagnosis, course, beside } = read;
     let mut heat = Heat::default();
     reader.each_histogram(LatencyKind::Response, |from_ns, to_ns, times| heat.push(from_ns, to_ns, times))?;
     let (shown, command) = (path.display().to_string(), results::command_for(path));
     let describe = |example: &ErrorExample| results::words_of(recording, example);
+    let places: Vec<(String, String)> =
+        beside.iter().map(|(.., path)| (path.display().to_string(), results::command_for(path))).collect();
+    let describes: Vec<_> = beside.iter().map(|(recording, ..)| together::describing(recording)).collect();
+    let mut others = Vec::with_capacity(beside.len());
+    for (place, (((recording, diagnosis, path), (shown, command)), describe)) in
+        beside.iter().zip(&places).zip(&describes).enumerate()
+    {
+        let this = recording.capsule.together.as_ref().and_then(|together| together.this());
+        others.push(Beside {
+            name: this.map_or("load", |this| &this.name),
+            role: this.map_or(LoadRole::Beside, |this| this.role),
+            recording,
+            diagnosis,
+            describe,
+            kept: Some(Kept { path: shown, command }),
+            rows: Reader::open(path)?.intervals().collect::<Result<Vec<_>, _>>()?,
+            place,
+        });
+    }
     let page = Report {
         recording,
         diagnosis,
@@ -48,6 +74,7 @@ pub fn run(read: Read<'_>, to: &Path) -> Result<Exit, Failure> {
         heat,
         course: whole_course(reader, recording, course)?,
         flames: flame::all(reader, recording)?,
+        beside: others,
     };
     put(to, |out| page.write(out))?;
     Ok(Exit::Fine)

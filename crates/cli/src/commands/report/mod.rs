@@ -12,15 +12,14 @@ use super::output::intervals::{Csv, What, refuse_with_json};
 use super::output::{results, terminal, timeline, together};
 use crate::args::runs::ReportArgs;
 use crate::exit::{Exit, Failure};
-use html::Read;
+use html::{Other, Read};
 use model::Recording;
-use model::finding::Diagnosis;
 use model::plain::plain;
 use model::recording::{LoadOfRun, LoadRole};
 use report::html::course::Course;
 use report::timeline::Timeline;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use store::Reader;
 
 /// Shows it.
@@ -69,11 +68,18 @@ pub fn run(args: &ReportArgs) -> Result<Exit, Failure> {
     if let Some(file) = &args.requests {
         Csv::open(file, What::Requests)?.write_with(|mut out| report::csv::requests::write(&mut out, &recording))?;
     }
+    let beside = beside(&recording, &path);
     if let Some(to) = &args.html {
-        let read = Read { reader: &reader, path: &path, recording: &recording, diagnosis: &diagnosis, course };
+        let read = Read {
+            reader: &reader,
+            path: &path,
+            recording: &recording,
+            diagnosis: &diagnosis,
+            course,
+            beside: &beside,
+        };
         html::run(read, to)?;
     }
-    let beside = beside(&recording, &path);
     let mut parts = vec![together::Part { recording: &recording, diagnosis: &diagnosis, kept: Some(&path) }];
     parts.extend(beside.iter().map(|(recording, diagnosis, path)| together::Part {
         recording,
@@ -96,7 +102,7 @@ pub fn run(args: &ReportArgs) -> Result<Exit, Failure> {
 }
 
 /// The other loads of a run, where this is the main one's recording; one that cannot be read is said, and left out.
-fn beside(recording: &Recording, path: &Path) -> Vec<(Recording, Diagnosis, PathBuf)> {
+fn beside(recording: &Recording, path: &Path) -> Vec<Other> {
     let Some(together) = &recording.capsule.together else { return Vec::new() };
     if together.this().is_none_or(|this| this.role != LoadRole::Main) {
         return Vec::new();
