@@ -127,6 +127,28 @@ fn what_is_known_is_printed_when_it_is_interrupted_and_gone_on_with() {
     other.assert_exit(2);
     assert!(other.stderr.contains("--continue: expected a search's file"), "{}", other.stderr);
     let after = go_on("p95 < 100 ms").json();
+    // What was kept is shown again: as it was printed, and as a page; of a file of an older version, too.
+    let mut older = after.clone();
+    let fields = older.as_object_mut().unwrap();
+    assert!(fields.remove("objectives").is_some() && fields.remove("command").is_some());
+    std::fs::write(&file, serde_json::to_vec(&older).unwrap()).unwrap();
+    let again = plimsoll(&["report", path, "--json"]);
+    again.assert_exit(0);
+    assert_eq!((&again.json()["capacity"], &again.json()["objectives"]), (&after["capacity"], &after["objectives"]));
+    assert!(plimsoll(&["report", path]).stdout.starts_with("Load line"));
+    let pages = testkit::workspace().join("target/pages");
+    std::fs::create_dir_all(&pages).unwrap();
+    let page = pages.join("capacity-real.html");
+    plimsoll(&["report", path, "--html", page.to_str().unwrap()]).assert_exit(0);
+    let html = std::fs::read_to_string(&page).unwrap();
+    assert!(
+        html.contains("data-plot=\"line\"")
+            && html.contains(after["sentence"].as_str().unwrap().split(" < ").next().unwrap())
+    );
+    let none = state.path().join("none.json");
+    let none = plimsoll(&["report", none.to_str().unwrap()]);
+    none.assert_exit(1);
+    assert!(none.stderr.contains("expected a search's or a comparison's file"), "{}", none.stderr);
     let steps = after["steps"].as_array().unwrap();
     assert!(steps.len() > known, "{known} steps, then {}", steps.len());
     assert_eq!(

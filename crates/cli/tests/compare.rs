@@ -54,6 +54,23 @@ fn a_server_is_not_said_to_differ_from_itself_and_every_slice_is_kept() {
     let file = kept.join("comparison.json");
     let again = plimsoll(&["compare", text(&file), "--json"]);
     assert_eq!(again.json()["judgements"], document["judgements"], "what was kept is judged to the same");
+    let command = document["command"].as_array().unwrap();
+    assert!(command.iter().any(|word| word == "ab"), "{command:?}");
+    // The same as a page, by either command.
+    let pages = testkit::workspace().join("target/pages");
+    std::fs::create_dir_all(&pages).unwrap();
+    let page = pages.join("comparison-real.html");
+    for command in ["report", "compare"] {
+        plimsoll(&[command, text(&file), "--html", text(&page)]).assert_exit(0);
+        let html = std::fs::read_to_string(&page).unwrap();
+        assert!(
+            html.contains("data-plot=\"slices-throughput\"") && html.contains("plimsoll.comparison/1"),
+            "{command}"
+        );
+    }
+    let refused_flag = plimsoll(&["report", text(&file), "--csv", "-"]);
+    refused_flag.assert_exit(2);
+    assert!(refused_flag.stderr.contains("--csv is of one run"), "{}", refused_flag.stderr);
     let refused = plimsoll(&[&args[..], &more].concat());
     refused.assert_exit(2);
     assert!(refused.stderr.contains("name another"), "{}", refused.stderr);

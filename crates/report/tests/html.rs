@@ -204,7 +204,7 @@ fn loads_put_on_together_are_one_page_with_the_canarys_time_line() {
         canary.timeline.push(row);
     }
     let counts = &mut canary.totals.sum.counts;
-    (counts.ok, counts.started) = (6, 10);
+    (counts.ok, counts.failed, counts.started) = (6, 4, 10);
     let diagnosis = model::finding::Diagnosis::default();
     let heat = map(main.1.timeline.rows());
     let mut report = report(&main, course(&snapshots(10, "worker")), heat, Vec::new());

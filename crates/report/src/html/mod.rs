@@ -7,23 +7,19 @@
 //!
 //! Without its script the page is whole but for pictures: every chart has its figures as a table.
 
-pub mod capacity;
+mod answers;
 pub mod charts;
-pub mod comparison;
 pub mod course;
 mod data;
 pub mod flames;
 mod frame;
 pub mod heat;
 mod lines;
-pub mod loads;
-mod numbers;
 mod pack;
 mod page;
 pub mod plots;
-mod sections;
+mod run;
 mod table;
-mod target;
 pub mod unit;
 
 use crate::Describe;
@@ -38,7 +34,9 @@ use model::finding::Diagnosis;
 use model::recording::Row;
 use std::io::{self, Write};
 
+pub use answers::{capacity, comparison};
 pub use frame::{BUNDLE_HASH, SCRIPT};
+pub use run::loads;
 
 /// What the page is made of.
 pub struct Report<'a> {
@@ -84,8 +82,8 @@ impl Report<'_> {
         let charts: Vec<charts::Chart> =
             of_load.into_iter().chain(beside).chain(charts::of_course(&self.course)).collect();
         let page = frame::Frame {
-            title: &page::title(&sections::target_of(self)),
-            body: sections::body(self, &document, &charts)?,
+            title: &page::title(&run::sections::target_of(self)),
+            body: run::sections::body(self, &document, &charts)?,
             data: &data::packed(self, &charts)?,
             document: &pack::encoded(&[&serde_json::to_vec(&document)?])?,
             name: &page::file_name("", self.recording.capsule.started_at_unix_ns),

@@ -4,13 +4,13 @@
 //! Steps are drawn at the loads they achieved. Objectives of one search are put on one scale: the share of bad requests as a
 //! multiple of what the objective allows, of the objective that is worst off. The line is where that is 1.
 
-use super::page::{Page, Part, file_name, title};
-use super::plots::{At, Axis, Line, Plot, Point, Series, Shape, Stretch, Tone};
-use super::sections::{cards, command, command_line, evidence};
-use super::table::{Cell, Table};
-use super::unit::Unit;
-use super::{data, frame, lines, pack};
 use crate::capacity::{Document, End, Step, Verdict, given, knee, scaling, sure, without, worst};
+use crate::html::page::{Page, Part, file_name, title};
+use crate::html::plots::{At, Axis, Line, Plot, Point, Series, Shape, Stretch, Tone};
+use crate::html::run::sections::{cards, command, command_line, evidence};
+use crate::html::table::{Cell, Table};
+use crate::html::unit::Unit;
+use crate::html::{data, frame, lines, pack};
 use crate::text::{Options, Paint, Style};
 use crate::words::{capitalized, counted};
 use maud::{Markup, html};

@@ -1,10 +1,10 @@
 //! Tables of figures: quantiles, the distribution, parts of a response time, stretches, entries.
 
-use super::Report;
-use super::sections::bar;
-use super::table::{Cell, Table, figures};
 use crate::entries::Entry;
 use crate::figures::{Permille, quantile};
+use crate::html::Report;
+use crate::html::run::sections::bar;
+use crate::html::table::{Cell, Table, figures};
 use crate::json::split::Split;
 use crate::text::Paint;
 use crate::text::latency::{KINDS, QUANTILES, bins};
@@ -122,7 +122,7 @@ struct Bar {
 /// Where the time of requests went: a column a band.
 fn of_split(split: &Split) -> Markup {
     if let Some(why) = &split.why_not {
-        return html! { p.dim { "where the time of requests went is not known: " (super::lines::shown(why)) } };
+        return html! { p.dim { "where the time of requests went is not known: " (crate::html::lines::shown(why)) } };
     }
     let mut titles = vec!["part".to_owned()];
     titles.extend(split.bands.iter().map(near));

@@ -1,11 +1,12 @@
 //! The parts of the page, in the order of its questions: what gives, how much, how fast, when, of what; then how sure, and how
 //! to do it again.
 
-use super::charts::Chart;
-use super::lines::{self, Row, list, shown, spans};
-use super::page::{Page, Part};
-use super::table::{Cell, Table, texts};
-use super::{Report, loads, numbers, target};
+use crate::html::Report;
+use crate::html::charts::Chart;
+use crate::html::lines::{self, Row, list, shown, spans};
+use crate::html::page::{Page, Part};
+use crate::html::run::{loads, numbers, target};
+use crate::html::table::{Cell, Table, texts};
 use crate::json::Document;
 use crate::text::findings::{PIECES_MAX, proof, unseen};
 use crate::text::page::Span;
@@ -24,7 +25,7 @@ use std::io;
 const EVENTS_MAX: usize = 500;
 
 /// What the run was of.
-pub(super) fn target_of(report: &Report<'_>) -> String {
+pub(in crate::html) fn target_of(report: &Report<'_>) -> String {
     match (&report.recording.capsule.import, &report.recording.capsule.watched) {
         (Some(import), _) => import.name(),
         (None, Some(whom)) => format!("watch {whom}"),
@@ -108,7 +109,7 @@ fn verdict(report: &Report<'_>) -> io::Result<Markup> {
 }
 
 /// How much, how fast, how sure, and what was asked for: the figure large, what is to be known of it below.
-pub(super) fn cards(rows: &[Row]) -> Markup {
+pub(in crate::html) fn cards(rows: &[Row]) -> Markup {
     html! {
         @if !rows.is_empty() {
             div.cards {
@@ -169,7 +170,7 @@ fn slow_time(report: &Report<'_>) -> io::Result<Markup> {
 }
 
 /// A bar in parts. What they are stands in words beside it.
-pub(super) fn bar<T>(parts: &[(T, f64)]) -> Markup {
+pub(in crate::html) fn bar<T>(parts: &[(T, f64)]) -> Markup {
     let total: f64 = parts.iter().map(|(_, share)| share).sum();
     let widths: Vec<f64> = parts.iter().map(|(_, share)| 1000.0 * share / total.max(f64::EPSILON)).collect();
     let from = |i: usize| widths[..i].iter().sum::<f64>();
@@ -185,7 +186,7 @@ pub(super) fn bar<T>(parts: &[(T, f64)]) -> Markup {
 }
 
 /// What proves a finding, what to do, how to check it by hand.
-pub(super) fn evidence(finding: &Finding, options: &Options<'_>) -> io::Result<Markup> {
+pub(in crate::html) fn evidence(finding: &Finding, options: &Options<'_>) -> io::Result<Markup> {
     let rows = lines::rows(|page| proof(page, finding, options))?;
     Ok(html! {
         dl.proof {
@@ -212,12 +213,12 @@ pub(super) fn evidence(finding: &Finding, options: &Options<'_>) -> io::Result<M
 }
 
 /// A command that is there to be copied.
-pub(super) fn command(text: &str) -> Markup {
+pub(in crate::html) fn command(text: &str) -> Markup {
     html! { div.command { code { (shown(text)) } } }
 }
 
 /// The same of the words of a command line; nothing where they are not known.
-pub(super) fn command_line(words: &[String]) -> Markup {
+pub(in crate::html) fn command_line(words: &[String]) -> Markup {
     let quoted = |word: &String| shlex::try_quote(word).map_or_else(|_| word.clone(), |quoted| quoted.into_owned());
     let words: Vec<String> = words.iter().map(quoted).collect();
     html! { @if !words.is_empty() { (command(&words.join(" "))) } }
@@ -299,7 +300,7 @@ fn outcomes(report: &Report<'_>) -> io::Result<Vec<Markup>> {
 }
 
 /// Rows under headings that stand alone on a line.
-pub(super) fn groups(rows: &[Row]) -> Markup {
+pub(in crate::html) fn groups(rows: &[Row]) -> Markup {
     html! {
         @for row in rows {
             @if row.label.1.is_empty() {

@@ -4,13 +4,13 @@
 //! Words and figures are those of the text ([`crate::answer::comparison`]). Intervals of relative changes share one axis that
 //! is logarithmic in the ratio of B to A: half as much and twice as much are as far from no change.
 
-use super::page::{Page, Part, file_name, title};
-use super::plots::{At, Axis, Plot, Point, Series, Shape, Tone};
-use super::sections::{cards, command_line};
-use super::table::{Cell, Table, figures, texts};
-use super::unit::Unit;
-use super::{data, frame, lines, pack};
 use crate::answer::comparison::{floor, found, how, paint_of, set_apart, shown, verdict, within};
+use crate::html::page::{Page, Part, file_name, title};
+use crate::html::plots::{At, Axis, Plot, Point, Series, Shape, Tone};
+use crate::html::run::sections::{cards, command_line};
+use crate::html::table::{Cell, Table, figures, texts};
+use crate::html::unit::Unit;
+use crate::html::{data, frame, lines, pack};
 use crate::text::Paint;
 use crate::words::{capitalized, counted};
 use diagnose::comparison::{

@@ -1,10 +1,10 @@
 //! The target as its machine saw it: processes, what the kernel's probes saw, where it ran and waited.
 
-use super::Report;
-use super::flames::Flame;
-use super::lines::{self, list};
-use super::sections::bar;
-use super::table::{Cell, Table, figures};
+use crate::html::Report;
+use crate::html::flames::Flame;
+use crate::html::lines::{self, list};
+use crate::html::run::sections::bar;
+use crate::html::table::{Cell, Table, figures};
 use crate::profile::places;
 use crate::text::{generator, kernel};
 use crate::words::{counted, percent};

@@ -4,13 +4,14 @@
 //! carried them is one, and is in the page already. All are on the main load's axis of time: they share one clock, so faults
 //! and disruptions are marked in each.
 
-use super::charts::{Chart, Drawn, Role, Times, middles_s, of_load};
-use super::lines::{self, list, shown};
-use super::table::{Cell, Table, figures};
-use super::unit::Unit;
-use super::{Report, numbers};
 use crate::answer::canary::Canary;
 use crate::figures::{Permille, quantile};
+use crate::html::Report;
+use crate::html::charts::{Chart, Drawn, Role, Times, middles_s, of_load};
+use crate::html::lines::{self, list, shown};
+use crate::html::run::numbers;
+use crate::html::table::{Cell, Table, figures};
+use crate::html::unit::Unit;
 use crate::json::{Document, LoadBeside};
 use crate::text::together::{LoadShown, how, paint_of, verdict};
 use crate::text::{Kept, Options, Paint, failures};
@@ -53,7 +54,7 @@ impl std::fmt::Debug for Beside<'_> {
 
 impl Beside<'_> {
     /// Its report as a document.
-    pub(super) fn document(&self) -> LoadBeside {
+    pub(in crate::html) fn document(&self) -> LoadBeside {
         let path = self.kept.map(|kept| kept.path);
         LoadBeside {
             name: self.name.to_owned(),
@@ -64,7 +65,7 @@ impl Beside<'_> {
     }
 
     /// Its course on the main load's axis.
-    pub(super) fn charts(&self) -> Vec<Chart> {
+    pub(in crate::html) fn charts(&self) -> Vec<Chart> {
         if self.place >= CHARTED_MAX && self.role != LoadRole::Canary {
             return Vec::new();
         }
@@ -212,10 +213,10 @@ fn own(load: &Beside<'_>) -> io::Result<Markup> {
         h3 id={ "load" (load.place) } { "Load ‘" (shown(load.name)) "’" }
         p { (capitalized(&shown(&of_plan(&load.recording.plan)))) }
         (numbers::quantiles(load.recording).markup())
-        (super::sections::groups(&failed))
+        (crate::html::run::sections::groups(&failed))
         (numbers::by_entry(&entries::of(load.recording)))
         (list(&status))
         @if let Some(chart) = charts.first() { p { a href={ "#chart-" (chart.id) } { "Its course" } } }
-        @if let Some(kept) = load.kept { (super::sections::command(kept.command)) }
+        @if let Some(kept) = load.kept { (crate::html::run::sections::command(kept.command)) }
     })
 }
