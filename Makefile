@@ -4,7 +4,7 @@ CARGO ?= cargo
 export CARGO_TERM_PROGRESS_WHEN ?= never
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build release check test truth truth-recordings truth-shares soak lint format doc fuzz audit sbom bench instructions packages man web test-web pictures
+.PHONY: help demo build release check test truth truth-recordings truth-shares cases soak lint format doc fuzz audit sbom bench instructions packages man web test-web pictures
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -38,6 +38,10 @@ truth-recordings: ## the recordings of known causes by which rules are tested wi
 
 truth-shares: ## defects of known cost, run live: is the share that is stated the one they have? RUNS=10 each so often
 	PLIMSOLL_SHARES=$(or $(RUNS),10) $(CARGO) test -p plimsoll --test shares -- --nocapture
+
+cases: ## the published investigations, run again; writes docs/cases.md (twenty minutes, as root); CASES=proxy-swap,B7 runs those anew
+	@scripts/packages.sh test
+	PLIMSOLL_CASES=$(or $(CASES),all) $(CARGO) test -p plimsoll --test experiments -- --nocapture the_page_of_cases
 
 soak: ## whole runs on the simulated network, seeds nobody has tried, for SECONDS (default: an hour)
 	PLIMSOLL_SIM_SECONDS=$(or $(SECONDS),3600) $(CARGO) test -p plimsoll-session --test simulated -- --nocapture

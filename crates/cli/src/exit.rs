@@ -158,6 +158,15 @@ impl From<store::StoreError> for Failure {
     }
 }
 
+impl From<session::generators::MergeError> for Failure {
+    fn from(error: session::generators::MergeError) -> Self {
+        match error {
+            session::generators::MergeError::Store(error) => error.into(),
+            error => Failure::usage(error.to_string()),
+        }
+    }
+}
+
 impl From<fault::JournalError> for Failure {
     fn from(error: fault::JournalError) -> Self {
         let exit = if error.is_of_place() { Exit::Usage } else { Exit::CouldNotRun };

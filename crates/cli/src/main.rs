@@ -11,6 +11,9 @@ mod flags;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    if std::env::args_os().nth(1).is_some_and(|first| first == fault::helper::ARGUMENT) {
+        return help_a_fault();
+    }
     let done = match args::parse(std::env::args_os()) {
         Ok(args::Parsed { command, environment }) => {
             if !command.is_quiet() {
@@ -25,4 +28,15 @@ fn main() -> ExitCode {
         Err(failure) => (failure.show(), failure.is_of_stdout()),
     };
     exit.worst(commands::flush(is_said)).into()
+}
+
+/// This process is a fault's own: it does its job, and what it could not do its parent says.
+fn help_a_fault() -> ExitCode {
+    match fault::helper::run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(reason) => {
+            commands::warn(&reason);
+            ExitCode::FAILURE
+        }
+    }
 }

@@ -158,6 +158,56 @@ fn what_is_known_is_printed_when_it_is_interrupted_and_gone_on_with() {
 }
 
 #[test]
+fn a_surface_is_gone_on_with_and_is_the_limit_at_each_place() {
+    in_three(|| {
+        // Four at a time, 20 ms each: two connections get half of what sixteen do.
+        let server = serve_http(&POOL);
+        let state = tempfile::tempdir().unwrap();
+        let file = state.path().join("surface.json");
+        let path = file.to_str().unwrap();
+        let args = ["capacity", &server.url, "-q", "--json", "--over", "connections=2,16", "--time", "16s", "--slo"];
+        let first = [&args[..], &["p90 < 100 ms", "--record", path]].concat();
+        let mut search =
+            Guard::spawn(command(&first).env("XDG_STATE_HOME", state.path()).stdout(Stdio::null())).unwrap();
+        let ends = || -> Vec<Value> {
+            let Ok(text) = std::fs::read(&file) else { return Vec::new() };
+            let document: Value = serde_json::from_slice(&text).unwrap();
+            let of =
+                |cell: &Value| if cell["why"].is_null() { cell["search"]["end"].clone() } else { "disturbed".into() };
+            document["cells"].as_array().unwrap().iter().map(of).collect()
+        };
+        testkit::wait_until("one place was searched", || {
+            ends().iter().any(|end| end == "complete" || end == "disturbed")
+        });
+        search.signal(2);
+        let status = search.wait(Duration::from_secs(60)).unwrap();
+        let before: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+        assert_eq!((status.code(), &before["end"]), (Some(130), &"interrupted".into()));
+        let known: Vec<bool> = ends().iter().map(|end| end == "complete").collect();
+
+        let go_on = |slo: &str| {
+            let args = [&args[..], &[slo, "--continue", path]].concat();
+            finish(command(&args).env("XDG_STATE_HOME", state.path()))
+        };
+        let other = go_on("p90 < 90 ms");
+        assert_eq!(other.status, Some(2), "{}", other.stderr);
+        assert!(other.stderr.contains("--continue: expected a surface's file"), "{}", other.stderr);
+        let run = go_on("p90 < 100 ms");
+        run.assert_exit(0);
+        let after = run.json();
+        assert_eq!((&after["schema"], &after["end"]), (&"plimsoll.surface/1".into(), &"complete".into()));
+        for (at, (is_known, limit)) in known.iter().zip([LIMIT_PER_S / 2.0, LIMIT_PER_S]).enumerate() {
+            let cell = &after["cells"][at];
+            assert!(!is_known || cell["search"] == before["cells"][at]["search"], "it is not searched again");
+            let held = figure(&cell["search"]["capacity"]["held"]);
+            assert!((0.5 * limit..=1.03 * limit).contains(&held), "{limit}: {held}");
+        }
+        let sentence = after["sentence"].as_str().unwrap();
+        assert!(sentence.contains("(connections 2)") && sentence.contains("(connections 16)"), "{sentence}");
+    });
+}
+
+#[test]
 fn an_objective_that_cannot_be_decided_in_the_time_is_said_beforehand() {
     let server = serve_http(&POOL);
     let run = search(&server.url, &["--slo", "errors < 0.01 %", "--time", "20s", "--no-record"]);
@@ -185,6 +235,21 @@ fn what_cannot_be_meant_is_refused_in_a_sentence() {
             "--poisson says nothing to users",
         ),
         (&["http://127.0.0.1:1/", "--think", "1s"], 2, "--think says nothing to requests/s"),
+        (&["http://127.0.0.1:1/", "--over", "speed=1..2"], 2, "expected NAME=FROM..TO"),
+        (&["http://127.0.0.1:1/", "--over", "size=1..2"], 2, "write {size} into an http URL"),
+        (&["http://127.0.0.1:1/", "--over", "connections=9"], 2, "expected from 2 to 6 values"),
+        (&["http://127.0.0.1:1/", "--of", "connections", "--over", "connections=1..9"], 2, "what is searched for"),
+        (&["http://127.0.0.1:1/", "--over", "think=1s,2s"], 2, "expected --of users"),
+        (
+            &["http://127.0.0.1:1/", "--over", "connections=1..9", "--over", "connections=1..9"],
+            2,
+            "one parameter or two different ones",
+        ),
+        (
+            &["http://127.0.0.1:1/", "--over", "connections=1..9", "--time", "20s"],
+            2,
+            "40 s at the least for 5 searches",
+        ),
         (&["http://127.0.0.1:1/", "--no-record"], 1, "to answer a request, got"),
     ] {
         let run = plimsoll(&[&["capacity", "-q"], args].concat());

@@ -31,6 +31,7 @@ mod statistics;
 mod summary;
 pub mod usage;
 mod validity;
+pub mod variants;
 
 pub use busy::busy;
 pub use causes::{CAUSES, evidence, thresholds};

@@ -8,8 +8,10 @@
 use crate::comparison::{Figures, QUANTITIES, Quantity, ranks};
 use model::finding::{Diagnosis, ExpectationState, Status, ValidityState};
 use model::recording::{End, Recording};
+use model::snapshot::Snapshot;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// The document's name and version.
 pub const SCHEMA: &str = "plimsoll.repeats/1";
@@ -108,6 +110,14 @@ pub struct RepeatedRun {
     pub figures: Figures,
     /// Why they are not used; null where they are.
     pub left_out: Option<String>,
+    /// The most resident memory of the target, all its processes together, bytes; null where it was not read.
+    pub target_memory_bytes_max: Option<u64>,
+    /// The most that its deleted and temporary files took on disks, bytes; null where they were not read.
+    pub target_files_bytes_max: Option<u64>,
+    /// Connections that it had to others, in the mean of all readings; null where they were not read.
+    pub target_backends_mean: Option<f64>,
+    /// Failed requests by kind.
+    pub errors: BTreeMap<String, u64>,
     /// What gives first in it.
     pub gives: Option<String>,
 }
@@ -126,6 +136,10 @@ impl RepeatedLoad {
             recording: kept,
             figures: Figures::of(recording, &history),
             left_out: left_out(recording, diagnosis),
+            target_memory_bytes_max: recording.snapshots.iter().filter_map(resident).max(),
+            target_files_bytes_max: recording.snapshots.iter().filter_map(files).max(),
+            target_backends_mean: backends(recording),
+            errors: recording.totals.sum.errors.seen().map(|(kind, n)| (kind.name().to_owned(), n)).collect(),
             gives: diagnosis.gives.as_ref().map(|gives| gives.text.clone()),
         });
         for judgement in &diagnosis.expectations {
@@ -184,6 +198,21 @@ fn figure(quantity: Quantity, values: &[f64]) -> Option<RepeatedFigure> {
         most: values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
         runs: values.len() as u32,
     })
+}
+
+fn resident(snapshot: &Snapshot) -> Option<u64> {
+    crate::causes::leaks::of_target(snapshot, |process| process.rss_bytes)
+}
+
+fn files(snapshot: &Snapshot) -> Option<u64> {
+    let of = |name: &str| crate::causes::leaks::of_target(snapshot, |process| process.metrics.of(name));
+    [of("files_deleted_bytes"), of("files_temporary_bytes")].into_iter().flatten().reduce(u64::saturating_add)
+}
+
+fn backends(recording: &Recording) -> Option<f64> {
+    let read = recording.snapshots.iter().filter_map(|snapshot| snapshot.network.of("outgoing_connections"));
+    let (sum, n) = read.fold((0u64, 0u64), |(sum, n), connections| (sum.saturating_add(connections), n + 1));
+    (n > 0).then(|| sum as f64 / n as f64)
 }
 
 /// Why a run's figures are not used.

@@ -37,6 +37,27 @@ fn dead() -> Build {
     closed().with(|b| b.seconds.iter_mut().skip(5).for_each(|s| (s.ok, s.failed) = (0, vec![(ErrorKind::Refused, 90)])))
 }
 
+/// The clock goes on: whoever waits for a connection to a dead target has failed because of it, and until it is back only.
+#[test]
+fn requests_that_waited_for_a_dead_target_are_explained_by_its_death() {
+    let share = |back_at: usize| {
+        let waiting = vec![(ErrorKind::Refused, 10), (ErrorKind::QueueTimeout, 990)];
+        let build = closed().with(|b| {
+            b.events = vec![ended("target-exit", Some(11), 20)];
+            for (at, second) in b.seconds.iter_mut().enumerate().skip(5) {
+                let ok = if at >= back_at { 100 } else { 0 };
+                (second.ok, second.failed) = (ok, waiting.clone());
+            }
+        });
+        let diagnosis = diagnose(&build.recording());
+        let finding = diagnosis.findings.iter().find(|finding| finding.id == "process-crash").unwrap();
+        assert_eq!(finding.status, Status::Supported);
+        finding.explains.as_ref().unwrap().share
+    };
+    assert!(share(99) > 0.99, "{}", share(99));
+    assert!((0.3..0.5).contains(&share(7)), "{}", share(7));
+}
+
 #[test]
 fn a_process_that_died_is_named_by_how_it_died() {
     let died = |events: Vec<Event>| dead().with(|b| b.events = events).recording();

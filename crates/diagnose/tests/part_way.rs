@@ -8,9 +8,10 @@ use common::stalled::call;
 use common::{Build, SECOND, closed};
 use diagnose::diagnose;
 use model::bpf::BpfSample;
+use model::event::{Details, FAULT_BEGAN, FAULT_UNDONE};
 use model::finding::{Diagnosis, LossKind, Severity, Standing, Status};
 use model::request::{IntervalRequests, Kept, Request, RequestEnd};
-use model::{ErrorKind, Recording};
+use model::{ErrorKind, Event, Recording};
 
 /// When it begins, seconds, and how long the run is.
 const FROM: u64 = 3;
@@ -107,6 +108,34 @@ fn a_cause_that_begins_part_way_is_named_with_its_window() {
     // Where it was so from the start it is the whole run's.
     let all_along = syncing(with_requests(&levels(|_| (800, 20_000_000))));
     assert!(!said(&diagnose(&all_along)).1.starts_with("from second"));
+}
+
+#[test]
+fn a_fault_of_the_run_that_acted_then_is_named_with_the_stretch() {
+    let event = |kind: &str, at_s: u64, number: u32, name: &str| {
+        let details = Details { fault: Some(number), of_kind: Some(name.to_owned()), ..Details::default() };
+        Event::new((at_s * SECOND).cast_signed(), kind, "it was asked for").with(details)
+    };
+    let with = |events: &[Event]| {
+        let mut recording = syncing(with_requests(&slow_from_then()));
+        events.iter().cloned().for_each(|event| recording.events.push(event));
+        said(&diagnose(&recording)).1.to_owned()
+    };
+    let delay = [event(FAULT_BEGAN, FROM, 1, "port-delay"), event(FAULT_UNDONE, LENGTH, 1, "port-delay")];
+    let text = with(&delay);
+    assert!(
+        text.starts_with("from second 3.0 on, while this run's own fault port-delay acted, requests wait"),
+        "{text}"
+    );
+    let nice = [event(FAULT_BEGAN, 0, 2, "nice"), event(FAULT_UNDONE, LENGTH, 2, "nice")];
+    let text = with(&[delay.as_slice(), nice.as_slice()].concat());
+    assert!(text.contains("while this run's own faults port-delay, nice acted, requests wait"), "{text}");
+    // One of a moment, one that was over early, and one of before.
+    let kill = [event(FAULT_BEGAN, FROM, 1, "kill")];
+    let short = [event(FAULT_BEGAN, FROM, 2, "stop"), event(FAULT_UNDONE, FROM + 1, 2, "stop")];
+    let before = [event(FAULT_BEGAN, 1, 3, "stress"), event(FAULT_UNDONE, FROM, 3, "stress")];
+    let text = with(&[kill.as_slice(), &short, &before].concat());
+    assert!(text.starts_with("from second 3.0 on, requests wait"), "{text}");
 }
 
 #[test]

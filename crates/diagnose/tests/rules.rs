@@ -245,6 +245,12 @@ fn figure_audit() {
     for (name, change) in cases {
         judge(name, &broken(*change), &["not-valid", id]);
     }
+    // A failure that was answered and tried again is a reply more than requests.
+    let retried = broken(|r| {
+        r.totals.sum.outcomes.add(503, 5);
+        r.totals.sum.counts.retries = 5;
+    });
+    judge("retried", &retried, &["valid", "refuted figure-audit"]);
     // Times too short for the load that was there: half of every reply's wait is missing.
     judge("times too short", &diagnose(&closed().each(|s| s.response_ns = 4_000_000).recording()), &["not-valid", id]);
     // The same where the workers' own work explains it.

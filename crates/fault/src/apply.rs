@@ -59,6 +59,7 @@ pub fn make(journal: &mut Journal, change: &Change, watch: &mut dyn FnMut(Step))
         if kind.is_in_parts() {
             // Where that fails too, the entry stays open, for `fault undo`.
             kind.set(&kind.before())?;
+            kind.tidy();
         }
         journal.close(id, Closed::Refused)?;
         return Err(refused);

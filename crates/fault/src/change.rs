@@ -10,11 +10,14 @@ use crate::faults::affinity::Affinity;
 use crate::faults::command::Commands;
 use crate::faults::cpu_limit::GroupLimit;
 use crate::faults::descriptors::Descriptors;
+use crate::faults::disk_full::Filler;
 use crate::faults::nice::Nice;
 use crate::faults::signal::Stop;
 use crate::faults::sysctl::Sysctl;
 use crate::group::Group;
+use crate::helper::Helper;
 use crate::network::firewall::Firewall;
+use crate::network::queue::QueueRules;
 use serde::{Deserialize, Serialize};
 use std::fmt::Debug;
 
@@ -40,6 +43,12 @@ pub enum Change {
     Child(Child),
     /// Rules for packets, in a table of their own.
     Firewall(Firewall),
+    /// A process of a fault's own: clients, or who holds packets.
+    Helper(Helper),
+    /// Rules that give packets to a process.
+    Queue(QueueRules),
+    /// A file that takes the space of a file system.
+    Filler(Filler),
     /// What a command of the user's did, and the one that undoes it.
     Command(Commands),
 }
@@ -57,6 +66,9 @@ impl Change {
             Change::Group(change) => change,
             Change::Child(change) => change,
             Change::Firewall(change) => change,
+            Change::Helper(change) => change,
+            Change::Queue(change) => change,
+            Change::Filler(change) => change,
             Change::Command(change) => change,
         }
     }
@@ -134,6 +146,9 @@ pub(crate) trait Reversible: Debug {
     fn told(&self) -> Option<String> {
         None
     }
+
+    /// Clears away what has no effect any more, once it is as before; it does not matter whether that succeeds.
+    fn tidy(&self) {}
 
     /// Whether one that failed may have done a part of it, which is then put back.
     fn is_in_parts(&self) -> bool {

@@ -44,8 +44,13 @@ impl Child {
         Child { mark, program: program.to_owned(), arguments, folder }
     }
 
+    /// Its folder, where it has one.
+    pub(crate) fn folder(&self) -> Option<&Path> {
+        self.folder.as_deref()
+    }
+
     /// The processes that have the mark, and all that descends from them.
-    fn processes(&self) -> Vec<Process> {
+    pub(crate) fn processes(&self) -> Vec<Process> {
         let wanted = format!("{VARIABLE}={}", self.mark);
         let is_it = move |pid: &u32| {
             let mut text = Vec::new();
@@ -58,7 +63,8 @@ impl Child {
         with_tree.into_iter().filter(is_other).filter_map(|pid| Process::of(pid).ok()).collect()
     }
 
-    fn start(&self) -> Result<(), ApplyError> {
+    /// Starts it; `with` has the last word on its command.
+    pub(crate) fn start(&self, with: impl FnOnce(&mut Command)) -> Result<(), ApplyError> {
         let failed = |error: io::Error| ApplyError::Missing {
             name: self.program.clone(),
             expected: "it to start".to_owned(),
@@ -72,10 +78,12 @@ impl Child {
             std::fs::DirBuilder::new().mode(0o700).create(folder).map_err(failed)?;
             command.current_dir(folder);
         }
+        with(&mut command);
         command.spawn().map(drop).map_err(failed)
     }
 
-    fn end(&self) -> Result<(), ApplyError> {
+    /// Kills it with all that it started, and removes its folder.
+    pub(crate) fn end(&self) -> Result<(), ApplyError> {
         for _ in 0..CHILD_LOOKS {
             let all = self.processes();
             if all.is_empty() {
@@ -141,7 +149,7 @@ impl Reversible for Child {
     }
 
     fn set(&self, value: &str) -> Result<(), ApplyError> {
-        if value == BEFORE { self.end() } else { self.start() }
+        if value == BEFORE { self.end() } else { self.start(|_| {}) }
     }
 
     /// Only what has a mark of ours is killed, and only a folder that has one is removed.

@@ -202,6 +202,14 @@ pub enum BadArgument {
         /// A name that is much like it.
         like: Option<&'static str>,
     },
+    /// It has a name, and cannot be done.
+    #[error("there is no fault {name}: {why}")]
+    NoFault {
+        /// What it would be called.
+        name: &'static str,
+        /// Why there is none, and what does the same.
+        why: &'static str,
+    },
     /// An argument is not what the fault takes.
     #[error("fault {fault}: expected {expected}, got {got}; it is written `{takes}`")]
     Argument {

@@ -56,7 +56,7 @@ pub(crate) enum Closed {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "line", rename_all = "kebab-case")]
 enum Line {
-    Change(Entry),
+    Change(Box<Entry>),
     Done { id: u64 },
     Closed { id: u64, how: Closed },
 }
@@ -116,7 +116,7 @@ impl Journal {
     pub(crate) fn begin(&mut self, what: Change, boot: String, network: Option<u64>) -> Result<u64, JournalError> {
         let (pid, at_unix_ns) = (std::process::id(), crate::place::now_unix_ns());
         let entry = Entry { id: self.next_id, what, boot, network, pid, at_unix_ns, done: false };
-        self.append(&Line::Change(entry.clone()))?;
+        self.append(&Line::Change(Box::new(entry.clone())))?;
         self.next_id += 1;
         self.open.push(entry);
         Ok(self.next_id - 1)
@@ -221,7 +221,7 @@ fn parse(folder: &Path, text: &[u8]) -> Result<Contents, JournalError> {
                     return Err(damaged());
                 }
                 read.last_id = entry.id;
-                read.open.push(entry);
+                read.open.push(*entry);
             }
             Line::Done { id } => {
                 read.open.iter_mut().filter(|entry| entry.id == id).for_each(|entry| entry.done = true);

@@ -5,13 +5,16 @@
 //! a `kill -9` or another user's run. What cannot be undone (a killed process, a dropped connection) says so and is not
 //! journalled. Judges nothing: which change helps is for diagnosis. Cost: an fsync a change.
 
+mod answer;
 mod apply;
 mod begun;
 mod change;
 mod child;
+mod clients;
 mod error;
 pub mod faults;
 mod group;
+pub mod helper;
 mod journal;
 mod limits;
 pub mod network;

@@ -9,7 +9,11 @@ use crate::faults::Around;
 use rustix::process::Pid;
 use std::collections::BTreeMap;
 
-/// CAP_SYS_NICE, capabilities(7).
+/// CAP_NET_ADMIN, capabilities(7).
+pub(crate) const CAP_NET_ADMIN: u32 = 12;
+/// CAP_NET_RAW.
+pub(crate) const CAP_NET_RAW: u32 = 13;
+/// CAP_SYS_NICE.
 pub(crate) const CAP_SYS_NICE: u32 = 23;
 /// CAP_SYS_RESOURCE.
 pub(crate) const CAP_SYS_RESOURCE: u32 = 24;

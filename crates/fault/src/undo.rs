@@ -140,6 +140,7 @@ fn put_back(entry: &Entry, origin: &str, force: bool, watch: &mut dyn FnMut(Step
     }
     let Some(found) = kind.found()? else { return Ok(Outcome::Gone) };
     if !kind.is_blind() && (found == before || found == origin) {
+        kind.tidy();
         return Ok(Outcome::AsBefore);
     }
     let is_ours = found == after;
@@ -148,5 +149,6 @@ fn put_back(entry: &Entry, origin: &str, force: bool, watch: &mut dyn FnMut(Step
     }
     kind.set(&before)?;
     watch(Step::PutBack);
+    kind.tidy();
     Ok(if is_ours { Outcome::PutBack } else { Outcome::Forced { found } })
 }

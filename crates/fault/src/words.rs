@@ -74,6 +74,14 @@ impl<'a> Words<'a> {
         })
     }
 
+    /// `HOST:PORT`, not looked up.
+    pub(crate) fn address(&mut self) -> Result<String, BadArgument> {
+        self.parsed("the server's HOST:PORT", |word| {
+            let (host, port) = word.rsplit_once(':')?;
+            (!host.is_empty() && port.parse::<u16>().is_ok_and(|port| port > 0)).then(|| word.to_owned())
+        })
+    }
+
     /// That no word is left.
     pub(crate) fn end(&mut self) -> Result<(), BadArgument> {
         match self.words.pop_front() {

@@ -21,7 +21,7 @@ pub use load::{
     scenario, secret, template, tls, workload,
 };
 pub use measured::{
-    entries, error_kind, event, head, histogram, integrity, interval, latency, outcomes, quantile, recording, request,
+    entries, error_kind, event, histogram, integrity, interval, latency, outcomes, quantile, recording, request,
     run_requests, split, users,
 };
 pub use seen::{
@@ -31,12 +31,11 @@ pub use seen::{
 pub use error_kind::{ErrorKind, Phase};
 pub use event::Event;
 pub use finding::{Finding, Status};
-pub use head::Head;
 pub use histogram::Histogram;
 pub use interval::{Counts, Interval};
 pub use latency::{Kind as LatencyKind, LatencySet};
 pub use plan::Plan;
-pub use recording::Recording;
+pub use recording::{Head, Recording};
 pub use request::{Gap, Request};
 pub use scenario::Scenario;
 pub use secret::Secret;

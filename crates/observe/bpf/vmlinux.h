@@ -167,6 +167,7 @@ struct sock {
 };
 struct inet_sock {
 	struct sock sk;
+	__be16 inet_sport;
 };
 struct inet_connection_sock {
 	struct inet_sock icsk_inet;

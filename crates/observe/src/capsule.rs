@@ -5,7 +5,7 @@
 
 use crate::source::clock;
 use crate::source::proc::{Buffers, lines, number_after};
-use model::recording::Capsule;
+use model::recording::{Capsule, RunClock};
 use rustix::process::{Resource, getrlimit};
 use std::collections::BTreeMap;
 
@@ -54,6 +54,17 @@ pub fn capsule() -> Capsule {
         limits: LIMITS.iter().map(|(name, resource)| ((*name).to_owned(), limit(*resource))).collect(),
         ..Capsule::default()
     }
+}
+
+/// When a run began that did so at this moment of CLOCK_MONOTONIC, by clocks that another run's beginning can be compared with;
+/// `None` where the kernel does not say which boot it is.
+pub fn run_clock(monotonic_ns: u64) -> Option<RunClock> {
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    // A time namespace has a CLOCK_MONOTONIC of its own; a kernel without them has one.
+    let namespace = std::fs::read_link("/proc/self/ns/time").map(|link| link.display().to_string()).unwrap_or_default();
+    let wall_ns = u64::try_from(i128::from(monotonic_ns) + clock::wall_offset_ns()).ok()?;
+    let id = format!("{} {namespace}", boot.trim()).trim_end().to_owned();
+    Some(RunClock { id, monotonic_ns, wall_ns, wall_error_ns: clock::wall_error_ns() })
 }
 
 /// The CPU's model and the machine's cores, in words.

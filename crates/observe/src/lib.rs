@@ -22,7 +22,7 @@ mod source;
 pub mod target;
 mod watch;
 
-pub use capsule::capsule;
+pub use capsule::{capsule, run_clock};
 pub use limits::{BPF_SOCKETS_MAX, PROCESSES_MAX, THREADS_MAX};
 pub use observation::{FOLLOW_NICE, Observation};
 pub use observer::{Extent, ObserveSpec, Observer, WindowShare};

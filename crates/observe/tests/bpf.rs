@@ -60,6 +60,30 @@ fn a_process_that_is_killed_says_by_what_and_where() {
     assert!(exit.text.contains("was ended by SIGKILL, in the system call clock_nanosleep"), "{exit:?}");
 }
 
+#[test]
+fn a_process_that_a_thread_of_many_ends_names_that_threads_call() {
+    if !can_run() || testkit::program("python3").is_none() {
+        return;
+    }
+    // The first thread, and others, wait elsewhere; one writes to a pipe that nobody reads.
+    let code = "import os, signal, threading, time\n\
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)\n\
+        [threading.Thread(target=time.sleep, args=(100,), daemon=True).start() for _ in range(3)]\n\
+        r, w = os.pipe(); os.close(r)\n\
+        threading.Thread(target=os.write, args=(w, b'x')).start()\n\
+        time.sleep(100)";
+    let mut target = shell(&format!("exec python3 -c \"{code}\""));
+    let mut observer = observer(of(target.pid(), Level::Light));
+    go(&mut target);
+    target.wait(LONG).expect("it dies of the signal");
+    observer.snapshot(1);
+    let events = observer.take_events();
+    // What finds the program may be a shell, with children of its own.
+    let is_it = |event: &&model::Event| event.kind == "target-exit" && event.details.signal == Some(libc::SIGPIPE);
+    let exit = events.iter().find(is_it).expect("its end is seen");
+    assert!(exit.text.contains("was ended by SIGPIPE, in the system call write of descriptor"), "{exit:?}");
+}
+
 /// Until a process waits in the kernel, in a call if one is given: it is not on a CPU, and does not wait for one either.
 fn wait_until_it_waits(process: &Guard, call: Option<i64>) {
     let stands = format!("/proc/{}/syscall", process.pid());

@@ -4,6 +4,7 @@
 mod common;
 use common::{cases, describe, fresh};
 use diagnose::repeats::{RepeatedLoad, Repeats, SCHEMA};
+use diagnose::variants::{Axis, Value, Variant, Variants};
 use model::finding::{ExpectationState, Judgement};
 use model::plan::{Arrivals, Pace, Segment};
 use model::recording::{End, LoadRole};
@@ -81,4 +82,49 @@ fn repeats_read_well_and_are_a_document() {
     let document = serde_json::to_value(&repeats).unwrap();
     assert!(fresh("plimsoll.repeats-1", &schema).is_valid(&document), "{document}");
     assert_eq!(serde_json::from_value::<Repeats>(document).unwrap(), repeats);
+}
+
+#[test]
+fn variants_read_well_and_are_a_document() {
+    let case = cases().swap_remove(0);
+    let variant = |design: &str, size: &str, more: u64, state: ExpectationState| {
+        let (mut recording, mut diagnosis) = (case.1.clone(), case.2.clone());
+        recording.totals.in_time.ok += more;
+        diagnosis.expectations = vec![judgement(state, "")];
+        let mut load = RepeatedLoad::new(None);
+        load.push(&recording, &diagnosis, Some(format!("/runs/{design}-{size}.plimsoll")));
+        let repeats = Repeats {
+            schema: SCHEMA.to_owned(),
+            version: "0.1.0".to_owned(),
+            started_at_unix_ns: 1,
+            end: End::Complete,
+            asked: 1,
+            made: 1,
+            loads: vec![load],
+        };
+        let values = [("design", design), ("size", size)];
+        let values = values.map(|(axis, value)| Value { axis: axis.to_owned(), value: value.to_owned() }).to_vec();
+        Variant { values, repeats }
+    };
+    let axis =
+        |name: &str, values: [&str; 2]| Axis { name: name.to_owned(), values: values.map(str::to_owned).to_vec() };
+    let variants = Variants {
+        schema: diagnose::variants::SCHEMA.to_owned(),
+        version: "0.1.0".to_owned(),
+        end: End::Complete,
+        asked: 4,
+        axes: vec![axis("design", ["fork", "epoll"]), axis("size", ["16", "4KiB"])],
+        variants: vec![
+            variant("fork", "16", 0, ExpectationState::NotMet),
+            variant("fork", "4KiB", 1000, ExpectationState::Met),
+            variant("epoll", "16", 90_000, ExpectationState::Undetermined),
+        ],
+    };
+    let mut out = Vec::new();
+    report::answer::variants::write(&mut out, &variants, Style { color: false, width: 100, unicode: true }).unwrap();
+    insta::assert_snapshot!("variants", String::from_utf8(out).unwrap());
+    let schema = schemars::schema_for!(Variants).to_value();
+    let document = serde_json::to_value(&variants).unwrap();
+    assert!(fresh("plimsoll.variants-1", &schema).is_valid(&document), "{document}");
+    assert_eq!(serde_json::from_value::<Variants>(document).unwrap(), variants);
 }

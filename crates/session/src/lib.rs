@@ -12,6 +12,7 @@ pub mod demo;
 pub mod embedded;
 pub mod experiment;
 pub mod faults;
+pub mod generators;
 pub mod importing;
 mod made;
 mod observation;

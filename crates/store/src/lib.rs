@@ -12,6 +12,7 @@ mod folder;
 mod histogram;
 mod index;
 mod integrity;
+mod joining;
 pub mod limits;
 mod merging;
 mod migrate;
@@ -26,6 +27,7 @@ mod writer;
 
 pub use error::StoreError;
 pub use folder::{Summary, Verdict, default_folder, find, list, new_path, probe};
+pub use joining::{Joined, join};
 pub use reader::Reader;
 pub use sums::Intervals;
 pub use writer::Writer;

@@ -165,7 +165,7 @@ impl Reader {
     }
 }
 
-fn known_kind(name: &str) -> Result<LatencyKind, String> {
+pub(crate) fn known_kind(name: &str) -> Result<LatencyKind, String> {
     let known = LatencyKind::ALL.into_iter().find(|kind| kind.name() == name);
     known.ok_or_else(|| format!("'{name}' is not a known kind of latency"))
 }

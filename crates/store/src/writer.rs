@@ -16,10 +16,10 @@ use crate::requests::{self, split};
 use crate::schema;
 use hdrhistogram::Counter;
 use model::finding::Diagnosis;
-use model::recording::{Capsule, End, Tick, Totals};
+use model::recording::{Capsule, End, Row, Tick, Totals};
 use model::snapshot::SamplerStatus;
 use model::split::TickSplit;
-use model::{Event, Histogram, LatencyKind, Plan, Snapshot};
+use model::{Event, Histogram, Interval, LatencyKind, Plan, Snapshot};
 use rusqlite::{Connection, OpenFlags, Transaction, params};
 use serde::Serialize;
 use std::fs::OpenOptions;
@@ -94,8 +94,8 @@ impl Writer {
         let failed = |error| write_error(&self.path, &error);
         let mut books = self.books.clone();
         let transaction = self.connection.transaction().map_err(failed)?;
-        if let Some(tick) = tick {
-            append_tick(&transaction, &mut books, &mut self.encoder, tick).map_err(failed)?;
+        if let Some(Tick { sum, row }) = tick {
+            append_tick(&transaction, &mut books, &mut self.encoder, sum, row).map_err(failed)?;
         }
         if let Some(snapshot) = snapshot {
             append_snapshot(&transaction, &mut books, snapshot).map_err(failed)?;
@@ -107,6 +107,24 @@ impl Writer {
         self.books = books;
         if let Some(tick) = tick.filter(|tick| tick.row.counts.started > 0) {
             self.first_started_ns.get_or_insert(tick.row.start_ns);
+        }
+        Ok(())
+    }
+
+    /// Keeps one tick whose counts may be more than a single generator's.
+    ///
+    /// # Errors
+    /// As [`Writer::append`].
+    pub(crate) fn append_sum(&mut self, sum: &Interval<u64>, row: &Row) -> Result<(), StoreError> {
+        self.check_still_there()?;
+        let failed = |error| write_error(&self.path, &error);
+        let mut books = self.books.clone();
+        let transaction = self.connection.transaction().map_err(failed)?;
+        append_tick(&transaction, &mut books, &mut self.encoder, sum, row).map_err(failed)?;
+        seal(&transaction, &books).and_then(|()| transaction.commit()).map_err(failed)?;
+        self.books = books;
+        if row.counts.started > 0 {
+            self.first_started_ns.get_or_insert(row.start_ns);
         }
         Ok(())
     }
@@ -147,6 +165,27 @@ impl Writer {
         Ok(())
     }
 
+    /// Keeps the capsule again, in place of the one that the file was made with: of what is known only once the load begins.
+    ///
+    /// # Errors
+    /// As [`Writer::append`].
+    pub fn keep_capsule(&mut self, capsule: &Capsule) -> Result<(), StoreError> {
+        self.check_still_there()?;
+        self.write_capsule(capsule).map_err(|error| write_error(&self.path, &error))
+    }
+
+    fn write_capsule(&mut self, capsule: &Capsule) -> rusqlite::Result<()> {
+        let mut books = self.books.clone();
+        let transaction = self.connection.transaction()?;
+        let capsule = json(capsule)?;
+        execute(&transaction, "UPDATE run SET capsule = ?1", [&capsule])?;
+        books.set_run("capsule", &[Field::Text(capsule.as_bytes())]);
+        seal(&transaction, &books)?;
+        transaction.commit()?;
+        self.books = books;
+        Ok(())
+    }
+
     /// Keeps how the samplers fare, in place of what was kept of it: for a recording that is cut off.
     ///
     /// # Errors
@@ -173,14 +212,39 @@ impl Writer {
     /// # Errors
     /// As [`Writer::append`]; the file then stays partial.
     pub fn finish(
-        mut self,
+        self,
         totals: &Totals,
         samplers: &[SamplerStatus],
         end: End,
         diagnosis: Option<&Diagnosis>,
     ) -> Result<PathBuf, StoreError> {
+        self.close(totals, samplers, end, None, diagnosis)
+    }
+
+    /// The same of what is not whole though all that there is has been kept, and why it is not.
+    ///
+    /// # Errors
+    /// As [`Writer::finish`].
+    pub fn finish_partial(
+        self,
+        totals: &Totals,
+        samplers: &[SamplerStatus],
+        reason: &str,
+        diagnosis: Option<&Diagnosis>,
+    ) -> Result<PathBuf, StoreError> {
+        self.close(totals, samplers, End::Partial, Some(reason), diagnosis)
+    }
+
+    fn close(
+        mut self,
+        totals: &Totals,
+        samplers: &[SamplerStatus],
+        end: End,
+        reason: Option<&str>,
+        diagnosis: Option<&Diagnosis>,
+    ) -> Result<PathBuf, StoreError> {
         self.check_still_there()?;
-        self.write_end(totals, samplers, end, diagnosis).map_err(|error| write_error(&self.path, &error))?;
+        self.write_end(totals, samplers, (end, reason), diagnosis).map_err(|error| write_error(&self.path, &error))?;
         // Both only tidy up: a reader that holds the file keeps the log beside it, and all is still read.
         let _ = self.connection.pragma_update(None, "wal_checkpoint", "TRUNCATE");
         let _ = self.connection.pragma_update(None, "journal_mode", "DELETE");
@@ -219,7 +283,7 @@ impl Writer {
         &mut self,
         totals: &Totals,
         samplers: &[SamplerStatus],
-        end: End,
+        (end, reason): (End, Option<&str>),
         diagnosis: Option<&Diagnosis>,
     ) -> rusqlite::Result<()> {
         let mut books = self.books.clone();
@@ -233,9 +297,9 @@ impl Writer {
         }
         let (stored, samplers) = (json(&StoredTotals::of(totals))?, json(samplers)?);
         let diagnosis = diagnosis.map(json).transpose()?;
-        let update = "UPDATE run SET totals = ?1, samplers = ?2, diagnosis = ?3, end = ?4";
-        execute(&transaction, update, params![stored, samplers, diagnosis, end_name(end)])?;
-        self.head.note(&mut books, end, None);
+        let update = "UPDATE run SET totals = ?1, samplers = ?2, diagnosis = ?3, end = ?4, reason = ?5";
+        execute(&transaction, update, params![stored, samplers, diagnosis, end_name(end), reason])?;
+        self.head.note(&mut books, end, reason);
         for (part, text) in
             [("totals", Some(&stored)), ("samplers", Some(&samplers)), ("diagnosis", diagnosis.as_ref())]
         {
@@ -350,13 +414,13 @@ fn target_of(plan: &Plan) -> String {
     }
 }
 
-fn append_tick(
+fn append_tick<C: Counter>(
     transaction: &Transaction<'_>,
     books: &mut Books,
     encoder: &mut Encoder,
-    tick: &Tick,
+    sum: &Interval<C>,
+    row: &Row,
 ) -> rusqlite::Result<()> {
-    let Tick { sum, row } = tick;
     let (sequence, row, figures) = (clamped(sum.sequence), json(row)?, json(&Figures::of(sum))?);
     let fields = [Field::Integer(sequence), Field::Text(row.as_bytes()), Field::Text(figures.as_bytes())];
     let (tick, checksum) = books.add("tick", &fields);

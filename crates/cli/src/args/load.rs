@@ -238,7 +238,7 @@ pub struct MachineArgs {
 }
 
 /// What becomes of the results.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Results")]
 pub struct OutputArgs {
     /// Print what would run, its limits and why, and put no load on

@@ -1,15 +1,50 @@
 //! Arguments of `plimsoll runs`, `plimsoll report` and `plimsoll demo`.
 
+use crate::args::values;
 use clap::builder::BoolishValueParser;
-use clap::{Args, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
 /// Which recordings.
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct RunsArgs {
     /// The folder they are in [default: $XDG_STATE_HOME/plimsoll/runs]
     #[arg(long, value_name = "DIR", env = "PLIMSOLL_FOLDER")]
     pub folder: Option<PathBuf>,
+    /// What else is done with recordings.
+    #[command(subcommand)]
+    pub action: Option<RunsAction>,
+}
+
+/// What else is done with recordings.
+#[derive(Debug, Subcommand)]
+pub enum RunsAction {
+    /// Make the recordings of several generators one: counts and histograms summed, on one clock
+    Merge(MergeArgs),
+}
+
+/// Which recordings are made one.
+#[derive(Debug, Args)]
+pub struct MergeArgs {
+    /// The file of the new recording
+    #[arg(value_name = "OUT")]
+    pub out: PathBuf,
+    /// Runs by id, the beginning of it, file or 'last': each generator's, that put on one load together
+    #[arg(value_name = "RUN", required = true)]
+    pub runs: Vec<String>,
+    /// How far the clocks of different machines may have been apart from true time, where their recordings do not say [default: as the kernel of each said]
+    #[arg(long, value_name = "DURATION", env = "PLIMSOLL_CLOCK_BOUND", value_parser = values::duration_ns)]
+    pub clock_bound: Option<u64>,
+    /// The folder recordings are in [default: $XDG_STATE_HOME/plimsoll/runs]
+    #[arg(long, value_name = "DIR", env = "PLIMSOLL_FOLDER")]
+    pub folder: Option<PathBuf>,
+    /// Print the report of the new recording as JSON
+    #[arg(long, env = "PLIMSOLL_JSON", value_parser = BoolishValueParser::new())]
+    pub json: bool,
+    /// Print without colours, as with NO_COLOR
+    #[arg(long, env = "PLIMSOLL_NO_COLOR", value_parser = BoolishValueParser::new())]
+    pub no_color: bool,
 }
 
 /// Which recording, and how it is shown.

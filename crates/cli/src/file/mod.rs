@@ -16,6 +16,7 @@ mod place;
 mod reference;
 pub mod schema;
 mod target;
+mod vary;
 pub mod write;
 
 use canary::CanaryPart;
@@ -25,6 +26,7 @@ pub use place::Place;
 use place::Source;
 use reference::Lookup;
 use target::TargetPart;
+use vary::{Texts, VARY, Vary};
 
 pub use args::RunArgs;
 
@@ -78,6 +80,15 @@ pub struct LoadPart {
     phases: Vec<PhaseAsked>,
 }
 
+/// A variant of a file.
+#[derive(Debug)]
+pub struct Variant {
+    /// Each axis of `[vary]` with its value's name; empty where nothing varies.
+    pub values: Vec<(String, String)>,
+    /// The file with those values in it.
+    pub file: ScenarioFile,
+}
+
 /// A scenario file as it was read.
 #[derive(Debug, Clone)]
 pub struct ScenarioFile {
@@ -93,11 +104,11 @@ pub struct ScenarioFile {
 }
 
 impl ScenarioFile {
-    /// Reads a file.
+    /// Reads a file: its variants, one where nothing varies.
     ///
     /// # Errors
     /// It cannot be read, or what is wrong in it, with its place.
-    pub fn read(path: &Path) -> Result<Self, Failure> {
+    pub fn read(path: &Path) -> Result<Vec<Variant>, Failure> {
         let shown = path.display();
         let bytes = resolve::files::read(path, FILE_BYTES_MAX, crate::commands::tell).map_err(|error| match error.kind() {
             std::io::ErrorKind::FileTooLarge => Failure::usage(format!(
@@ -112,14 +123,27 @@ impl ScenarioFile {
         ScenarioFile::parse(&text, &shown.to_string(), &reference::environment)
     }
 
-    fn parse(text: &str, name: &str, lookup: Lookup<'_>) -> Result<Self, Failure> {
+    fn parse(text: &str, name: &str, lookup: Lookup<'_>) -> Result<Vec<Variant>, Failure> {
         let source = Source { name, text };
         let table = DeTable::parse(text).map_err(|error| {
             let place = source.place(error.span().map_or(0, |span| span.start));
             // The parser's own words, without the line: it may have a secret in it.
             place.wrong(format!("expected TOML, but {}", error.message().replace('\n', ", ")))
         })?;
-        Reader { source, keys: Keys::new(), lookup }.file(table.get_ref())
+        let (keys, none) = (Keys::new(), Texts::default());
+        let table = table.get_ref();
+        let reader = Reader { source, keys: &keys, lookup, texts: &none };
+        let vary = table.iter().find(|(name, _)| name.get_ref() == VARY).map(|(_, value)| Vary::read(&reader, value));
+        let Some(vary) = vary.transpose()? else {
+            return Ok(vec![Variant { values: Vec::new(), file: reader.file(table)? }]);
+        };
+        let mut variants = Vec::new();
+        for combination in vary.combinations() {
+            let file = Reader { texts: &combination.texts, ..reader }.file(table)?;
+            vary.refuse_unused(&combination.texts)?;
+            variants.push(Variant { values: combination.values, file });
+        }
+        Ok(variants)
     }
 
     /// The arguments of one of its loads, with what was typed behind the file's name, which wins.
@@ -186,10 +210,13 @@ fn placed(message: &str, given: &[&Given], load: &Place) -> String {
 }
 
 /// What reading needs all the time.
+#[derive(Clone, Copy)]
 struct Reader<'a> {
     source: Source<'a>,
-    keys: Keys,
+    keys: &'a Keys,
     lookup: Lookup<'a>,
+    /// What varies, as it is in this variant.
+    texts: &'a Texts,
 }
 
 impl Reader<'_> {
@@ -206,6 +233,7 @@ impl Reader<'_> {
                 }
                 (TARGET, DeValue::Table(table)) => target = Some(TargetPart::read(self, table, &place)?),
                 (CANARY, DeValue::Table(table)) => canary = Some(CanaryPart::read(self, table, &place)?),
+                (VARY, _) => {}
                 (REPEATS, _) => repeats = Some(self.repeats(value)?),
                 (TARGET, other) => {
                     return Err(place.wrong(format!("target: expected a table [target], got {}", kind(other))));
@@ -219,7 +247,11 @@ impl Reader<'_> {
                     Some(_) => return Err(place.wrong(format!("'{name}' is a load's: write it below [load]"))),
                     None => {
                         let of_run = self.keys.all().iter().filter(|key| key.is_of_run).map(|key| &*key.name);
-                        return Err(keys::unknown(name, &place, [LOAD, TARGET, REPEATS].into_iter().chain(of_run)));
+                        return Err(keys::unknown(
+                            name,
+                            &place,
+                            [LOAD, TARGET, REPEATS, VARY].into_iter().chain(of_run),
+                        ));
                     }
                 },
             }
@@ -340,6 +372,16 @@ impl Reader<'_> {
     fn given(&self, key: &Key, place: Place, value: &Spanned<DeValue<'_>>) -> Result<Given, Failure> {
         let flag = format!("--{}", key.name);
         let given = |words| Given { key: key.clone(), words, place };
+        let varied = value.get_ref().as_str().map(|text| (text, self.texts.filled_in(text)));
+        match varied.filter(|(text, varied)| text != varied) {
+            Some((_, varied)) if varied.is_empty() => return Ok(given(Vec::new())),
+            Some((_, varied)) if key.shape == Shape::Switch => match &*varied {
+                "true" => return Ok(given(vec![flag])),
+                "false" => return Ok(given(Vec::new())),
+                _ => {}
+            },
+            _ => {}
+        }
         let all: Vec<&Spanned<DeValue<'_>>> = match (key.shape, value.get_ref()) {
             (Shape::Switch, DeValue::Boolean(is_on)) => return Ok(given(if *is_on { vec![flag] } else { Vec::new() })),
             (Shape::Switch, other) => {
@@ -357,8 +399,8 @@ impl Reader<'_> {
             let (text, place) = self.text(&key.name, one)?;
             let word = format!("{flag}={text}");
             if let Err(expected) = self.keys.check(&word) {
-                // What was written, and not the variable it stands for.
-                let got = one.get_ref().as_str().unwrap_or(&text);
+                // What was written, and not the variable of the environment it stands for.
+                let got = one.get_ref().as_str().map_or(text, |written| self.texts.filled_in(written));
                 return Err(place.wrong(format!("{}: {expected}, got '{}'", key.name, got.escape_debug())));
             }
             words.push(word);
@@ -370,7 +412,7 @@ impl Reader<'_> {
     fn text(&self, name: &str, value: &Spanned<DeValue<'_>>) -> Result<(String, Place), Failure> {
         let place = self.source.place(value.span().start);
         let text = match value.get_ref() {
-            DeValue::String(text) => reference::filled_in(text, self.lookup)
+            DeValue::String(text) => reference::filled_in(&self.texts.filled_in(text), self.lookup)
                 .map_err(|sentence| place.wrong(format!("{name}: {sentence}")))?,
             DeValue::Integer(number) if number.radix() == 10 => number.as_str().to_owned(),
             DeValue::Float(number) => number.as_str().to_owned(),

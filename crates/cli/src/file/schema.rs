@@ -3,7 +3,7 @@
 //! It says which keys there are and what shape their values have; whether a text is a duration is said when it is read.
 
 use super::keys::{Key, Keys, Shape, URL};
-use super::{canary, fault, phase, target};
+use super::{canary, fault, phase, target, vary};
 use serde_json::{Map, Value, json};
 
 /// The schema as text.
@@ -33,6 +33,7 @@ fn schema(keys: &Keys) -> Value {
         "repeats".to_owned(),
         json!({"type": ["string", "integer"], "description": "How often all is run, with what the runs come to together [default: 1]"}),
     );
+    run.insert(vary::VARY.to_owned(), vary::schema());
     let url = run.remove("canary").unwrap_or_default();
     let about = "A request once in a while beside the loads, reported apart: its URL, or a table";
     run.insert("canary".to_owned(), json!({"description": about, "anyOf": [url, {"$ref": "#/$defs/canary"}]}));
@@ -76,14 +77,16 @@ fn phases() -> Value {
 }
 
 fn property(key: &Key) -> (String, Value) {
+    // What varies stands in a text, whatever else the key may be.
+    let or_varied = |one: Value| json!({"anyOf": [one, {"type": "string", "pattern": "[{].+[}]"}]});
     let scalar = || match &key.values[..] {
         [] => json!({"type": ["string", "number"]}),
-        values => json!({"enum": values}),
+        values => or_varied(json!({"enum": values})),
     };
     let list_of = |one: Value| json!({"anyOf": [one, {"type": "array", "items": one}]});
     let mut schema = match key.shape {
-        Shape::Switch => json!({"type": "boolean"}),
-        Shape::OnOff => json!({"enum": ["on", "off", true, false]}),
+        Shape::Switch => or_varied(json!({"type": "boolean"})),
+        Shape::OnOff => or_varied(json!({"enum": ["on", "off", true, false]})),
         Shape::One => scalar(),
         Shape::Many if key.name == URL => {
             let weighted = json!({

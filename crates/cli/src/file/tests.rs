@@ -15,7 +15,7 @@ fn lookup(name: &str) -> Option<String> {
 
 /// The scenario of a file of one load.
 fn scenario(text: &str, typed: &[&str], lookup: Lookup<'_>) -> Result<Scenario, Failure> {
-    let file = ScenarioFile::parse(text, "f.toml", lookup)?;
+    let file = ScenarioFile::parse(text, "f.toml", lookup)?.swap_remove(0).file;
     let load = &file.loads[0];
     let typed: Vec<String> = typed.iter().map(|word| (*word).to_owned()).collect();
     let args = file.arguments(load, &typed)?;
@@ -209,4 +209,65 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn each_combination_of_what_varies_is_a_variant() {
+    let text = "[vary]\nserver = [{ name = \"plain\", scheme = \"http\", c = 3 }, { name = \"tls\", scheme = \"https\", c = 4 }]\n\
+        path = [\"a\", 7]\n[target]\ncommand = \"x {path}\"\n[load]\nurl = \"{scheme}://h/{path}\"\nconnections = \"{c}\"\n\
+        header = \"X: {\\\"other\\\": {{path}}}\"";
+    let variants = ScenarioFile::parse(text, "f.toml", &lookup).unwrap();
+    let of = |variant: &Variant| {
+        let load = &variant.file.loads[0];
+        let scenario = scenario_of(&variant.file.arguments(load, &[]).unwrap()).unwrap();
+        let values: Vec<String> = variant.values.iter().map(|(axis, value)| format!("{axis}={value}")).collect();
+        (values.join(" "), scenario.urls[0].url.expose_text().into_owned(), scenario.connections)
+    };
+    let all: Vec<_> = variants.iter().map(of).collect();
+    let expected = [
+        ("server=plain path=a", "http://h/a", 3),
+        ("server=plain path=7", "http://h/7", 3),
+        ("server=tls path=a", "https://h/a", 4),
+        ("server=tls path=7", "https://h/7", 4),
+    ];
+    assert_eq!(all, expected.map(|(values, url, c)| (values.to_owned(), url.to_owned(), Some(c))));
+}
+
+#[test]
+fn what_varies_wrongly_is_said_with_its_place() {
+    let load = "[load]\nurl = \"http://h/{x}\"\nconnections = \"{y}\"\n";
+    let of = |vary: &str, expected: &str| wrong(&format!("[vary]\n{vary}\n{load}"), expected);
+    wrong(&format!("vary = 3\n{load}"), "f.toml:1:8: vary: expected a table [vary], got a number");
+    of("", "f.toml:1:1: vary: expected a list of values, such as size = [16, 4096], got none");
+    of("x = 3", "f.toml:2:1: x: expected a list of values, got a number");
+    of("x = []", "f.toml:2:1: x: expected a list of values, got an empty one");
+    of("x = [1, 1]", "f.toml:2:9: x: expected different values, got '1' twice");
+    of("X = [1]", "f.toml:2:1: vary: expected names of small letters, digits and '-', got 'X'");
+    of("x = [1]\ny = [1]\nz = [1]", "f.toml:4:1: expected a text with '{z}' in it, got none: z would vary nothing");
+    of("x = [{ x = 1 }]", "f.toml:2:6: x: expected a name in each table, such as { name = \"small\", … }");
+    of("x = [{ name = 1 }]", "f.toml:2:6: x: expected texts beside the name, got none: write the name alone");
+    of(
+        "x = [{ name = 1, x = 2 }, 3, 4, { name = 5, y = 6 }]",
+        "f.toml:2:33: x: expected x as in the first value, got y",
+    );
+    of("x = [1]\nz = [{ name = 1, x = 2 }]", "f.toml:3:1: expected each name to stand for one text, got 'x' twice");
+    of("x = [1]\ny = [\"many\"]", "f.toml:6:15: connections: expected a count such as 50, 10k or 1m, got 'many'");
+    let many: Vec<String> = (0..201).map(|n| n.to_string()).collect();
+    of(
+        &format!("x = [{}]", many.join(",")),
+        "f.toml:1:1: vary: expected at most 200 variants, got more: leave values out",
+    );
+}
+
+#[test]
+fn a_key_that_comes_to_nothing_is_left_out_and_a_switch_may_vary() {
+    let text = "[vary]\ntls = [{ name = \"off\", s = \"http\", k = \"\", r = \"\" }, { name = \"on\", s = \"https\", k = \"true\", r = \"off\" }]\n\
+        [load]\nurl = \"{s}://h/\"\ninsecure = \"{k}\"\nresume = \"{r}\"";
+    let variants = ScenarioFile::parse(text, "f.toml", &lookup).unwrap();
+    let args = |variant: &Variant| variant.file.arguments(&variant.file.loads[0], &[]).unwrap();
+    let of =
+        |words: &[&str]| scenario_of(&args::load_of(words.iter().map(|word| (*word).to_owned())).unwrap()).unwrap();
+    assert_eq!(scenario_of(&args(&variants[0])).unwrap(), of(&["http://h/"]));
+    assert_eq!(scenario_of(&args(&variants[1])).unwrap(), of(&["https://h/", "--insecure", "--resume", "off"]));
+    wrong(&text.replace("\"true\"", "\"yes\""), "f.toml:5:12: insecure: expected true or false, got a text");
 }

@@ -49,12 +49,26 @@ pub(super) fn lost_from(facts: &Facts<'_>, at_ns: i64) -> Option<(Piece<Client>,
     if seen.is_empty() || (!then && failed <= 0.0) {
         return None;
     }
-    let words: Vec<String> =
-        seen.iter().map(|(kind, count)| format!("{} × {}", show_grouped(*count), kind.name())).collect();
+    let lost: f64 = seen.iter().map(|(_, count)| *count as f64).sum();
+    let waited = waited_in_vain(facts, at_ns, lost);
+    let shown = |(kind, count): &(ErrorKind, u64)| format!("{} × {}", show_grouped(*count), kind.name());
+    let words: Vec<String> = seen.iter().chain(waited.as_ref()).map(shown).collect();
     let text = format!("the load lost connections to it: {}", words.join(", "));
-    let count: f64 = seen.iter().map(|(_, count)| *count as f64).sum();
+    let count = lost + waited.map_or(0.0, |(_, count)| count as f64);
     let share = (count / crate::ledger::failures(facts).max(1.0)).min(1.0);
     Some((facts.piece(text, "errors.lost_connections", count, "failures"), share))
+}
+
+/// Requests that waited for a connection while there was nobody to connect to: from a moment on until one succeeds. Of the failures
+/// of that time `lost` have another name.
+fn waited_in_vain(facts: &Facts<'_>, at_ns: i64, lost: f64) -> Option<(ErrorKind, u64)> {
+    let at_ns = u64::try_from(at_ns).unwrap_or(0);
+    let from = facts.rows.iter().skip_while(|row| row.end_ns <= at_ns);
+    let until_back = from.take_while(|row| row.start_ns <= at_ns || row.counts.ok == 0);
+    let failed: f64 = until_back.map(|row| row.counts.failed as f64).sum();
+    let all = facts.errors(ErrorKind::QueueTimeout);
+    let waited = all.min((failed - lost).max(0.0) as u64);
+    (waited > 0).then_some((ErrorKind::QueueTimeout, waited))
 }
 
 /// What the kernel told of an end.

@@ -56,7 +56,7 @@ fn readings(facts: &Facts<'_>, of: impl Fn(&Snapshot) -> Option<u64>) -> Vec<f64
 }
 
 /// Something of all the target's processes together; `None` where none was read.
-pub(super) fn of_target(
+pub(crate) fn of_target(
     snapshot: &Snapshot,
     of: impl Fn(&model::snapshot::ProcessSample) -> Option<u64>,
 ) -> Option<u64> {

@@ -64,7 +64,9 @@ pub fn failed(failed: &Failed, unit: &str) -> String {
         .map(|(count, word)| format!("{} {word}", show_grouped(count)))
         .collect();
     let s = if failed.requests == 1 { "" } else { "s" };
-    format!("{} {unit}{s} failed ({})", show_grouped(failed.requests), named.join(", "))
+    let all = format!("{} {unit}{s} failed", show_grouped(failed.requests));
+    // Where none is of a class, as with replies that say failure, there is nothing to tell apart.
+    if known == 0 { all } else { format!("{all} ({})", named.join(", ")) }
 }
 
 /// How long until as before.

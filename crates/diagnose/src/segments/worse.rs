@@ -5,6 +5,8 @@
 //! other and are all worse are one stretch. A stretch of few readings or requests is none: rules could say nothing of it.
 
 use crate::facts::{Facts, seconds};
+use model::Event;
+use model::event::{FAULT_BEGAN, FAULT_UNDONE};
 use model::finding::Segment;
 use model::recording::Row;
 
@@ -19,12 +21,14 @@ const SAMPLED_MIN: usize = 10;
 const SNAPSHOTS_MIN: usize = 3;
 
 /// A stretch of the run, seconds.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Worse {
     pub(crate) from_s: f64,
     pub(crate) to_s: f64,
     /// Whether it lasts up to the end of the load.
     pub(crate) is_to_end: bool,
+    /// Names of the run's own faults that acted for half of it and more: what is found then may be their doing.
+    pub(crate) faults: Vec<String>,
 }
 
 impl Worse {
@@ -37,9 +41,14 @@ impl Worse {
 
     /// A sentence of it: what it says is so in this stretch.
     pub(crate) fn said(&self, text: &str) -> String {
+        let of_run = match self.faults.as_slice() {
+            [] => String::new(),
+            [one] => format!("while this run's own fault {one} acted, "),
+            all => format!("while this run's own faults {} acted, ", all.join(", ")),
+        };
         match self.is_to_end {
-            true => format!("from second {:.1} on, {text}", self.from_s),
-            false => format!("from second {:.1} to {:.1}, {text}", self.from_s, self.to_s),
+            true => format!("from second {:.1} on, {of_run}{text}", self.from_s),
+            false => format!("from second {:.1} to {:.1}, {of_run}{text}", self.from_s, self.to_s),
         }
     }
 }
@@ -90,7 +99,10 @@ pub(crate) fn worse(facts: &Facts<'_>, segments: &[Segment]) -> Option<Worse> {
     for segment in rest {
         let levels = Levels::of(segment);
         match (levels.is_worse_than(&best), &mut found) {
-            (true, None) => found = Some(Worse { from_s: segment.from_s, to_s: segment.to_s, is_to_end: false }),
+            (true, None) => {
+                found =
+                    Some(Worse { from_s: segment.from_s, to_s: segment.to_s, is_to_end: false, faults: Vec::new() });
+            }
             (true, Some(stretch)) => stretch.to_s = segment.to_s,
             (false, Some(_)) => break,
             (false, None) if levels.is_better_than(&best) => best = levels,
@@ -103,7 +115,21 @@ pub(crate) fn worse(facts: &Facts<'_>, segments: &[Segment]) -> Option<Worse> {
         // The last row, too, which may be a rest that is in no segment.
         stretch.to_s = facts.rows.last().map_or(stretch.to_s, |row| seconds(row.end_ns)).max(stretch.to_s);
     }
+    stretch.faults = acting(facts, &stretch);
     is_seen(facts, &stretch).then_some(stretch)
+}
+
+/// Faults that acted for half of a stretch and more, in the order in which they began. What cannot be undone acts at a moment.
+fn acting(facts: &Facts<'_>, stretch: &Worse) -> Vec<String> {
+    let events = &facts.recording.events;
+    let of_kind = |kind: &'static str| events.iter().filter(move |event| event.kind == kind);
+    let ends = |began: &Event| of_kind(FAULT_UNDONE).find(|undone| undone.details.fault == began.details.fault);
+    let s = |event: &Event| event.at_ns as f64 / 1e9;
+    let acted = of_kind(FAULT_BEGAN).filter_map(|began| {
+        let both_s = s(ends(began)?).min(stretch.to_s) - s(began).max(stretch.from_s);
+        (both_s * 2.0 >= stretch.to_s - stretch.from_s).then(|| began.details.of_kind.clone())?
+    });
+    acted.collect()
 }
 
 fn is_seen(facts: &Facts<'_>, stretch: &Worse) -> bool {

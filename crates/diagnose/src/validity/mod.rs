@@ -39,12 +39,38 @@ impl Judged<'_> {
 /// The verdicts of a run.
 pub(crate) fn validity(facts: &Facts<'_>, judged: &[Judged<'_>]) -> Validity {
     if !is_nothing_measured(facts.recording) {
-        return of_what_is_there(facts, judged);
+        return of_generators(of_what_is_there(facts, judged), facts.recording);
     }
     // Where there are no figures nothing speaks against them; they are not valid for that.
     let text = "the recording stops before anything had ended: there is nothing to judge".to_owned();
     let reason = Reason { id: "nothing-measured".to_owned(), text };
     Validity::of(ValidityState::Undetermined, vec![reason])
+}
+
+/// The verdict on what several generators measured: no better than that on any of them, as its requests are among the others.
+fn of_generators(mut validity: Validity, recording: &Recording) -> Validity {
+    let Some(all) = &recording.capsule.generators else { return validity };
+    let mut worst = validity.state;
+    for generator in all.generators.iter().filter(|generator| generator.validity != ValidityState::Valid) {
+        worst = worst.max(generator.validity);
+        for reason in &generator.reasons {
+            let text = format!("generator '{}': {}", generator.name, reason.text);
+            validity.reasons.push(Reason { id: reason.id.clone(), text });
+        }
+        for own in &generator.figures {
+            let figure = validity.figures.iter_mut().find(|verdict| verdict.figure == own.figure);
+            if let Some(figure) = figure.filter(|figure| figure.state < own.state) {
+                figure.state = own.state;
+                figure.because_of.extend(own.because_of.iter().cloned());
+            }
+        }
+    }
+    if worst > validity.state {
+        // What was set apart as quiet is not the answer: the others' doubts are about all of the run.
+        validity.quiet.iter_mut().for_each(|quiet| quiet.is_used = false);
+    }
+    (validity.state, validity.valid) = (worst, worst == ValidityState::Valid);
+    validity
 }
 
 /// Whether a recording that is not whole holds nothing that a verdict could be about.

@@ -8,6 +8,9 @@ use super::port::{NEEDS, Rules, UNDONE, port};
 use crate::network::firewall::{LOSS_MAX_PPM, Packets};
 use std::sync::Arc;
 
+/// What a share is.
+pub(super) const SHARE: &str = "a share from 0.0001% to 90%";
+
 /// What is said of it.
 pub(crate) const KIND: Kind = Kind {
     name: "loss",
@@ -18,13 +21,13 @@ pub(crate) const KIND: Kind = Kind {
     undone: UNDONE,
     parse: |words| {
         let port = port(words)?;
-        let ppm = words.parsed("a share from 0.0001% to 90%", share)?;
+        let ppm = words.parsed(SHARE, share)?;
         Ok(Arc::new(Rules { port, is_any_interface: words.take("any-interface"), packets: Packets::Lost { ppm } }))
     },
 };
 
 /// A share in percent, as parts of a million.
-fn share(word: &str) -> Option<u32> {
+pub(super) fn share(word: &str) -> Option<u32> {
     let percent: f64 = word.strip_suffix('%')?.trim_end().parse().ok()?;
     let ppm = (percent * 1e4).round();
     (1.0..=f64::from(LOSS_MAX_PPM)).contains(&ppm).then_some(ppm as u32)

@@ -10,14 +10,19 @@ pub mod command;
 pub mod cpu_limit;
 pub mod cpuset;
 pub mod descriptors;
+pub mod disk_full;
+pub mod flood;
 pub mod io_limit;
 pub mod loss;
 pub mod memory_limit;
 pub mod nice;
 pub mod oops;
+pub mod packets;
 pub mod pids_limit;
 pub mod port;
+pub mod port_answer;
 pub mod restart;
+pub mod rude_clients;
 pub mod signal;
 pub mod stress;
 pub mod sysctl;
@@ -50,8 +55,37 @@ pub const FAULTS: &[Kind] = &[
     port::RESET,
     port::DROPPED,
     loss::KIND,
+    packets::DELAY,
+    packets::RATE,
+    packets::REORDER,
+    packets::DUPLICATE,
+    packets::CORRUPT,
+    port_answer::KIND,
+    rude_clients::READERS,
+    rude_clients::WRITERS,
+    rude_clients::SILENT,
+    flood::CONNECTIONS,
+    flood::SYN,
+    disk_full::KIND,
     sysctl::KIND,
     command::KIND,
+];
+
+/// What is often asked for and cannot be done and undone from outside: what it would be called, and why, with what does
+/// the same.
+pub(crate) const NOT_FAULTS: &[(&str, &str)] = &[
+    (
+        "clock-step",
+        "the machine has one clock of the date, and a time namespace holds others, set before anything runs in it \
+         (time_namespaces(7)): start the target with faketime(1)",
+    ),
+    (
+        "fsync-fails",
+        "a kernel fails writes by itself only where it is built to (CONFIG_FAIL_MAKE_REQUEST, device mapper): disk-full below \
+         a file system in a file does it on any, see docs/faults.md",
+    ),
+    ("disk-slow", "io-limit does it, for processes that are named"),
+    ("half-open", "syn-flood does it: connections that a server has answered and whose client never goes on"),
 ];
 
 /// What is said of a fault before it is done.
@@ -244,6 +278,9 @@ impl Asked {
     pub fn of_words(words: &[String]) -> Result<Self, BadArgument> {
         let name = words.first().map_or("", String::as_str);
         let Some(kind) = FAULTS.iter().find(|kind| kind.name == name) else {
+            if let Some((name, why)) = NOT_FAULTS.iter().find(|(other, _)| *other == name) {
+                return Err(BadArgument::NoFault { name, why });
+            }
             let near = |kind: &&Kind| strsim::damerau_levenshtein(kind.name, name) <= 2;
             let like = FAULTS.iter().find(near).map(|kind| kind.name);
             return Err(BadArgument::Unknown { got: name.to_owned(), like });
@@ -311,6 +348,15 @@ mod tests {
             let error =
                 Asked::parse(&format!("{} {} and more of it", kind.name, kind.example)).unwrap_err().to_string();
             assert!(error.contains(kind.name) && error.contains(kind.takes), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_done_is_refused_with_the_reason() {
+        for (name, why) in NOT_FAULTS {
+            assert!(FAULTS.iter().all(|kind| kind.name != *name));
+            let error = Asked::parse(&format!("{name} now")).unwrap_err().to_string();
+            assert!(error.contains(name) && error.contains(why), "{error}");
         }
     }
 

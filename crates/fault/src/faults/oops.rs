@@ -23,10 +23,7 @@ pub(crate) const KIND: Kind = Kind {
     needs: "a connection to the server",
     undone: Undoing::Never("what crashed has crashed"),
     parse: |words| {
-        let address = words.parsed("the server's HOST:PORT", |word| {
-            let (host, port) = word.rsplit_once(':')?;
-            (!host.is_empty() && port.parse::<u16>().is_ok_and(|port| port > 0)).then(|| word.to_owned())
-        })?;
+        let address = words.address()?;
         let mut command = Vec::new();
         while words.has_more() {
             command.push(words.next("a word of the command")?);

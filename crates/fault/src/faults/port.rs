@@ -71,11 +71,7 @@ pub(crate) struct Rules {
 
 impl Fault for Rules {
     fn plan(&self, _: &dyn Around) -> Result<Vec<Deed>, ApplyError> {
-        let port = Port::here(self.port, self.is_any_interface).map_err(|error| ApplyError::Missing {
-            name: format!("port {}", self.port),
-            expected: error.expected().to_owned(),
-            reason: error.reason().to_owned(),
-        })?;
+        let port = Port::named(self.port, self.is_any_interface)?;
         Ok(vec![Deed::Change(Change::Firewall(Firewall::new(port, self.packets)))])
     }
 }

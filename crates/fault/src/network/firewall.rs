@@ -1,4 +1,4 @@
-//! Packets of a port refused, answered by a reset, or lost: rules of nftables, in a table of their own.
+//! Packets of a port refused, answered by a reset, lost, or given to another port: rules of nftables, in a table of their own.
 //!
 //! A fault is one table, made by one transaction and removed by one, whatever else stands in the firewall; its name is in
 //! the journal before. Rules sit at the receiving side, before those of the host's own firewall: what is lost on a sender's
@@ -16,6 +16,8 @@ use serde_json::Value;
 const NFT: Program = Program { name: "nft", package: "nftables" };
 /// What the name of every table of ours begins with; sixteen hexadecimal digits follow.
 const PREFIX: &str = "plimsoll_";
+/// The addresses that SYNs of ours come from: within the loopback network, so of nobody else's.
+pub(crate) const SYN_NETWORK: &str = "127.77.0.0/16";
 /// Most parts of a million that are lost: beyond, nothing is left to measure.
 pub(crate) const LOSS_MAX_PPM: u32 = 900_000;
 
@@ -34,6 +36,13 @@ pub enum Packets {
         /// Parts of a million.
         ppm: u32,
     },
+    /// New connections go to another port of this host; what comes of older ones is answered by a reset.
+    Redirected {
+        /// The other port.
+        to: u16,
+    },
+    /// Answers to the addresses that SYNs of ours come from are dropped: else this host itself would refuse them.
+    Unanswered,
 }
 
 impl Packets {
@@ -43,6 +52,8 @@ impl Packets {
             Packets::Reset => "reset".to_owned(),
             Packets::Dropped => "dropped".to_owned(),
             Packets::Lost { ppm } => format!("{} % lost", f64::from(ppm) / 1e4),
+            Packets::Redirected { to } => format!("new connections to port {to}, open ones reset"),
+            Packets::Unanswered => format!("answers to {SYN_NETWORK} dropped"),
         }
     }
 }
@@ -109,8 +120,22 @@ impl Firewall {
                 }
                 (input, vec![])
             }
+            // What is redirected has another port when it comes, and those that answer it have it when they leave.
+            Packets::Redirected { .. } => {
+                let back = format!("{goes_back} tcp flags & (psh | fin) != 0x0 counter reject with tcp reset");
+                // A reset passes, so that the server learns of the end, too.
+                (vec![format!("{comes} tcp flags & rst == 0x0 counter reject with tcp reset")], vec![back])
+            }
+            Packets::Unanswered => {
+                (vec![format!("{from}ip daddr {SYN_NETWORK} tcp sport {port} counter drop")], vec![])
+            }
         };
         let mut script = format!("add table inet {}\n", self.table);
+        if let Packets::Redirected { to } = self.packets {
+            let table = &self.table;
+            script += &format!("add chain inet {table} nat {{ type nat hook output priority -100; }}\n");
+            script += &format!("add rule inet {table} nat {back}tcp dport {port} counter redirect to :{to}\n");
+        }
         for (hook, rules) in [("input", input), ("output", output)] {
             if !rules.is_empty() {
                 let table = &self.table;
@@ -167,6 +192,9 @@ impl Reversible for Firewall {
     fn check(&self) -> Result<(), ApplyError> {
         let is_fit = match self.packets {
             Packets::Lost { ppm } => (1..=LOSS_MAX_PPM).contains(&ppm),
+            // Only what this host itself connects to is seen before it leaves.
+            Packets::Redirected { to } => to > 0 && self.port.is_loopback,
+            Packets::Unanswered => self.port.is_loopback,
             Packets::Refused | Packets::Reset | Packets::Dropped => true,
         };
         if is_ours(&self.table) && self.port.is_allowed() && is_fit {
@@ -193,6 +221,8 @@ impl Reversible for Firewall {
                 Packets::Reset => "answered by a reset",
                 Packets::Dropped => "dropped",
                 Packets::Lost { .. } => "lost",
+                Packets::Redirected { .. } => "redirected or answered by a reset",
+                Packets::Unanswered => "of answers dropped",
             }
         ))
     }

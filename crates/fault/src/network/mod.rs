@@ -1,12 +1,15 @@
-//! What is done to packets: whose they are, and the rules by which they are refused, answered by a reset, dropped or lost.
+//! What is done to packets: whose they are, and the two means by which it is done.
 //!
-//! [`firewall`] has rules in a table of its own (nftables). Only packets of a port that was named are touched. In the host's own
-//! network namespace these are those of the loopback interface alone: a fault must not reach who only shares the machine. Not
-//! here: packets that are held back, put in another order or doubled.
+//! [`firewall`] has rules in a table of its own (nftables), by which packets are refused, answered by a reset, dropped, lost or
+//! sent elsewhere; [`queue`] gives them to a process, which holds, changes or doubles them. Only packets of a port that was named
+//! are touched. In the host's own network namespace these are those of the loopback interface alone: a fault must not
+//! reach who only shares the machine.
 
 pub mod firewall;
 mod program;
+pub mod queue;
 
+use crate::error::ApplyError;
 use crate::place;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -65,6 +68,15 @@ impl Port {
             true if is_host => Err(PortError::Host),
             _ => Ok(Port { port, is_loopback: !is_any_interface, network }),
         }
+    }
+
+    /// The same, with the error of a fault.
+    pub(crate) fn named(port: u16, is_any_interface: bool) -> Result<Self, ApplyError> {
+        Port::here(port, is_any_interface).map_err(|error| ApplyError::Missing {
+            name: format!("port {port}"),
+            expected: error.expected().to_owned(),
+            reason: error.reason().to_owned(),
+        })
     }
 
     /// What a journal says of a port, looked at as input is.

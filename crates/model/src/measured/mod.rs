@@ -5,7 +5,6 @@
 pub mod entries;
 pub mod error_kind;
 pub mod event;
-pub mod head;
 pub mod histogram;
 pub mod integrity;
 pub mod interval;

@@ -271,6 +271,20 @@ impl IntervalRequests {
         }
     }
 
+    /// Takes one into a set, if it is among the smallest that the set has room for.
+    pub fn offer(&mut self, set: Set, kept: Kept) {
+        match set {
+            Set::Sampled => self.sampled.offer(REQUESTS_KEPT, kept),
+            Set::Slowest => self.slowest.offer(REQUESTS_SLOWEST_KEPT, kept),
+            Set::Failed => self.failed.offer(REQUESTS_FAILED_KEPT, kept),
+        }
+    }
+
+    /// Takes in a gap, if it is among the longest that a tick has room for.
+    pub fn offer_any_gap(&mut self, gap: Gap) {
+        self.keep_gap(TICK_GAPS_KEPT, gap);
+    }
+
     /// Whether nothing is kept.
     pub fn is_empty(&self) -> bool {
         self.sampled.is_empty() && self.slowest.is_empty() && self.failed.is_empty() && self.gaps.is_empty()

@@ -5,7 +5,7 @@
 //! many, two neighbouring stretches become one.
 
 use crate::limits::{RUN_EXAMPLES_KEPT, RUN_REQUESTS_KEPT};
-use crate::request::{Gap, IntervalRequests, Kept, Request, RequestEnd, Smallest, gaps_of_stretch};
+use crate::request::{Gap, IntervalRequests, Kept, Request, RequestEnd, Set, Smallest, gaps_of_stretch};
 use serde::{Deserialize, Serialize};
 
 /// So many requests of a stretch are kept.
@@ -61,6 +61,14 @@ impl RunRequests {
     /// A uniform sample of all measured requests that ended, in no order.
     pub fn sampled(&self) -> impl ExactSizeIterator<Item = &Request> {
         self.sampled.iter().map(|kept| &kept.request)
+    }
+
+    /// Every request with the key it is kept by, and of which set it is.
+    pub fn kept(&self) -> impl Iterator<Item = (Set, Kept)> + '_ {
+        let stretches =
+            |set, of: &'_ Stretches<Kept>| of.items.iter().map(move |(_, kept)| (set, *kept)).collect::<Vec<_>>();
+        let sampled = self.sampled.iter().map(|kept| (Set::Sampled, *kept));
+        sampled.chain(stretches(Set::Slowest, &self.slowest)).chain(stretches(Set::Failed, &self.failed))
     }
 
     /// How many requests the sample was drawn from.

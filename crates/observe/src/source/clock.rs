@@ -38,6 +38,17 @@ pub(crate) fn suspended_ns() -> u64 {
     u64::try_from(offset_ns(ClockId::Boottime).max(0)).unwrap_or(u64::MAX)
 }
 
+/// How far CLOCK_REALTIME may be from true time, nanoseconds, by the kernel's own account (`maxerror`, adjtimex(2)), which grows by
+/// 500 ppm from one correction to the next; `None`: nobody synchronises it.
+pub(crate) fn wall_error_ns() -> Option<u64> {
+    // SAFETY: an integer-only structure of the kernel's, for which all zeros is a value: no mode, so nothing is changed.
+    let mut asked: libc::timex = unsafe { std::mem::zeroed() };
+    // SAFETY: the pointer is to a live, exclusively borrowed structure, which the call only fills in.
+    let state = unsafe { libc::adjtimex(&raw mut asked) };
+    let is_synchronised = state >= 0 && state != libc::TIME_ERROR && asked.status & libc::STA_UNSYNC == 0;
+    is_synchronised.then(|| u64::try_from(asked.maxerror).unwrap_or(u64::MAX).saturating_mul(1000))
+}
+
 fn offset_ns(clock: ClockId) -> i128 {
     let (mut width_ns, mut offset) = (i128::MAX, 0);
     for _ in 0..ATTEMPTS {

@@ -11,6 +11,7 @@ pub mod diagnosis;
 pub mod experiment;
 pub mod repeats;
 pub mod trend;
+pub mod variants;
 
 use model::plain::plain;
 

@@ -3,13 +3,14 @@
 //! `capacity` has the fixed names that scripts lean on. Loads are achieved ones, in `capacity.unit`; shares are 0..=1.
 
 use model::finding::{Finding, ValidityState};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The document's version.
 pub const SCHEMA: &str = "plimsoll.capacity/1";
 
 /// How a search ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum End {
     /// The line is known as narrowly as was asked, or the time was used up.
@@ -23,7 +24,7 @@ pub enum End {
 }
 
 /// How a step, or all of a load's, went.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// Every objective was met.
@@ -46,7 +47,7 @@ impl Verdict {
 }
 
 /// A search.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Document {
     /// [`SCHEMA`].
     pub schema: String,
@@ -93,7 +94,7 @@ pub struct Document {
 }
 
 /// What had to hold.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Objective {
     /// As it is written.
     pub text: String,
@@ -104,7 +105,7 @@ pub struct Objective {
 }
 
 /// The line.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Capacity {
     /// The line; null: it was not enclosed.
     pub load_line: Option<f64>,
@@ -127,7 +128,7 @@ pub struct Capacity {
 }
 
 /// What gives first.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Gives {
     /// The finding, of a step at the lowest missed load that shows one.
     pub finding: Finding,
@@ -136,10 +137,25 @@ pub struct Gives {
     /// That load, where it is not the lowest that missed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_load: Option<f64>,
+    /// What would be carried without it; null: the evidence does not allow that sum.
+    #[serde(default)]
+    pub without: Option<Without>,
+}
+
+/// A bound on what would be carried without what gives first: the held load times the machine's cores over those that were used, as
+/// a request's CPU time stays what it was.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Without {
+    /// At most so much, in `capacity.unit`.
+    pub at_most: f64,
+    /// Cores that the target used at the held load, and the generator where it is on the same machine.
+    pub cores_used: f64,
+    /// Cores of the target's machine, whoever used them.
+    pub cores_all: f64,
 }
 
 /// A load, and what all of its steps say.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Point {
     /// Achieved load.
     pub load: f64,
@@ -154,7 +170,7 @@ pub struct Point {
 }
 
 /// The Universal Scalability Law's parameters, each with the ends of its 95 % interval.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Scaling {
     /// What one connection gets, requests a second.
     pub single_per_s: [f64; 3],
@@ -162,14 +178,20 @@ pub struct Scaling {
     pub contention: [f64; 3],
     /// What each pair costs.
     pub coherency: [f64; 3],
-    /// Where throughput turns, connections.
+    /// Where throughput turns, connections; null: nothing says that it does.
     pub peak_at: Option<f64>,
+    /// The ends of its 95 % interval; where it is not known, it is not before `peak_low`.
+    #[serde(default)]
+    pub peak_low: Option<f64>,
+    /// See `peak_low`.
+    #[serde(default)]
+    pub peak_high: Option<f64>,
     /// The throughput there, requests a second.
     pub peak_per_s: Option<f64>,
 }
 
 /// A step.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Step {
     /// What for: find, narrow, hold, replicate.
     pub purpose: String,
@@ -226,7 +248,7 @@ impl Step {
 }
 
 /// A block of a step.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Block {
     /// Its length, seconds.
     pub seconds: f64,

@@ -2,8 +2,10 @@
 //! text. The progress lines of its steps are here, too.
 
 mod document;
+mod surface;
 mod text;
 
-pub use document::{Block, Capacity, Document, End, Gives, Objective, Point, SCHEMA, Scaling, Step, Verdict};
-pub(crate) use text::{given, knee, scaling, sure, worst};
+pub use document::{Block, Capacity, Document, End, Gives, Objective, Point, SCHEMA, Scaling, Step, Verdict, Without};
+pub use surface::{Cell, SURFACE_SCHEMA, Spanned, Surface, write_surface};
+pub(crate) use text::{given, knee, scaling, sure, without, worst};
 pub use text::{step, write};

@@ -36,7 +36,7 @@ pub fn write(to: &mut impl Write, document: &Document, files: &[String], style: 
         scales(page, scaling)?;
     }
     match &document.gives {
-        Some(gives) => write_finding(page, gives)?,
+        Some(gives) => write_finding(page, gives, &document.capacity.unit)?,
         None if document.capacity.missed.is_some() => {
             row(page, Paint::Plain, "Gives first", "not known: no rule found its evidence beyond the line")?;
         }
@@ -124,8 +124,15 @@ pub(crate) fn scaling(scaling: &super::Scaling) -> [String; 3] {
     let percent =
         |[value, low, high]: [f64; 3]| format!("{:.3} % ({:.3}–{:.3})", 100.0 * value, 100.0 * low, 100.0 * high);
     let [single, low, high] = scaling.single_per_s;
-    let turn = match (scaling.peak_at, scaling.peak_per_s) {
-        (Some(at), Some(per_s)) => format!("it turns at {} connections, with {}/s", whole(at), whole(per_s)),
+    let ends = match (scaling.peak_low, scaling.peak_high) {
+        (Some(low), Some(high)) => format!(" ({}–{}, 95 %)", whole(low), whole(high)),
+        _ => String::new(),
+    };
+    let turn = match (scaling.peak_at, scaling.peak_per_s, scaling.peak_low) {
+        (Some(at), Some(per_s), _) => format!("it turns at {} connections{ends}, with {}/s", whole(at), whole(per_s)),
+        (_, _, Some(low)) => {
+            format!("nothing says that it turns; if it does, not before {} connections (95 %)", whole(low))
+        }
         _ => "nothing says that it turns: more connections cost no throughput here".to_owned(),
     };
     [
@@ -135,14 +142,28 @@ pub(crate) fn scaling(scaling: &super::Scaling) -> [String; 3] {
     ]
 }
 
-fn write_finding<W: Write>(page: &mut Page<'_, W>, gives: &Gives) -> io::Result<()> {
+fn write_finding<W: Write>(page: &mut Page<'_, W>, gives: &Gives, unit: &str) -> io::Result<()> {
     let finding = &gives.finding;
     row(page, Paint::Heading, "Gives first", &format!("{} ({}{})", finding.title, finding.id, given(gives)))?;
     for evidence in finding.because.iter().take(EVIDENCE) {
         row(page, Paint::Plain, "", &format!("- {}", evidence.text))?;
     }
+    if let Some(text) = without(gives, unit) {
+        row(page, Paint::Plain, "  without", &text)?;
+    }
     row(page, Paint::Plain, "  remedy", &finding.remedy)?;
     row(page, Paint::Plain, "  check", &finding.check_yourself)
+}
+
+/// What would be carried without what gives first; `None` where the evidence does not allow that sum.
+pub(crate) fn without(gives: &Gives, unit: &str) -> Option<String> {
+    let without = gives.without?;
+    Some(format!(
+        "at most {} {unit} would be carried: at the held load {:.2} of {:.2} cores were used, and a request costs what it did there",
+        whole(without.at_most),
+        without.cores_used,
+        without.cores_all
+    ))
 }
 
 /// How much of the loss a finding explains, and at which loads it was seen.

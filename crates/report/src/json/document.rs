@@ -119,6 +119,9 @@ pub struct Document<R = Vec<IntervalRow>> {
     /// and `generator`, which are of all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub load: Option<String>,
+    /// Of a recording that was merged of several generators': each of them, with its own verdict; `generator` is all together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generators: Option<model::recording::Generators>,
     /// The other loads that were put on together with this one, which is the main one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub loads: Vec<LoadBeside>,

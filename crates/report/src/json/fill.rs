@@ -98,6 +98,7 @@ impl Document {
             gives: diagnosis.gives.clone(),
             losses: diagnosis.losses.clone(),
             load: capsule.together.as_ref().and_then(|together| together.this()).map(|load| load.name.clone()),
+            generators: capsule.generators.clone(),
             loads: Vec::new(),
         }
     }
@@ -153,6 +154,7 @@ impl Document {
             gives: self.gives,
             losses: self.losses,
             load: self.load,
+            generators: self.generators,
             loads: self.loads,
         }
     }

@@ -10,6 +10,7 @@ pub mod explain;
 pub(crate) mod failures;
 pub(crate) mod findings;
 pub(crate) mod generator;
+pub(crate) mod generators;
 pub(crate) mod headline;
 pub(crate) mod held;
 pub(crate) mod imported;
@@ -148,6 +149,7 @@ fn write_part<W: Write>(
         failures::status(page, recording)?;
         blocks::write(page, recording)?;
         if !beside {
+            generators::write(page, recording)?;
             generator::write(page, recording)?;
             kernel::write(page, &recording.snapshots)?;
             crate::profile::write(page, &recording.profile)?;

@@ -4,7 +4,7 @@ use super::single_thread;
 use diagnose::comparison::{Comparison, Difference, Figures, FindingSeen, Pairing, Quantity, SCHEMA, Side, Slice};
 use model::finding::ValidityState;
 use model::recording::End;
-use report::capacity::{self, Block, Capacity, Document, Gives, Objective, Point, Scaling, Step, Verdict};
+use report::capacity::{self, Block, Capacity, Document, Gives, Objective, Point, Scaling, Step, Verdict, Without};
 
 /// B takes 10 % more CPU and answers as fast; noise is a fixed pattern.
 pub fn compared(repeats: u32) -> Comparison {
@@ -133,7 +133,12 @@ fn document(unit: &str, pace: &str, steps: Vec<Step>) -> Document {
             missed: load_of(Verdict::Missed).reduce(f64::min),
             steepness: Some(30.0),
         },
-        gives: Some(Gives { finding: single_thread(), is_new: true, at_load: None }),
+        gives: Some(Gives {
+            finding: single_thread(),
+            is_new: true,
+            at_load: None,
+            without: Some(Without { at_most: 16_200.0, cores_used: 1.11, cores_all: 2.0 }),
+        }),
         validity: ValidityState::Valid,
         busy: None,
         lag_p99_us: Some(41.0),
@@ -178,6 +183,8 @@ pub fn search_over_connections() -> Document {
         coherency: [0.0004, 0.00035, 0.00045],
         peak_at: Some(49.5),
         peak_per_s: Some(law(49.5)),
+        peak_low: Some(46.0),
+        peak_high: Some(53.0),
     });
     document
 }

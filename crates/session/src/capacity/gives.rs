@@ -97,6 +97,7 @@ mod tests {
             },
             diagnosis: Some(Diagnosis { findings: ids.iter().map(|id| finding(id)).collect(), ..Diagnosis::default() }),
             busy: None,
+            cores: None,
             recorded_at: None,
             response_p50_ns: None,
             response_p99_ns: None,

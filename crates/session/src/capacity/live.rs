@@ -10,7 +10,9 @@ use super::axis::{Axis, AxisError, Of, closed, warmup_ns};
 use super::blocks::{BLOCK_S, Block};
 use super::decision::{Bound, Judge, Verdict, requests_needed};
 use super::objective::Objective;
+use super::over::OverError;
 use super::search::{Line, Search, Settings, Step, Trial};
+use super::without::Cores;
 use crate::run::{Options, Outcome, RunError, Watch, run};
 use model::finding::{Diagnosis, Figure, ValidityState};
 use model::plan::{Pace, Plan};
@@ -72,6 +74,9 @@ pub enum CapacityError {
     /// What the load is a number of is not in the scenario.
     #[error(transparent)]
     Axis(#[from] AxisError),
+    /// The load has no such parameter as it is to be varied over.
+    #[error(transparent)]
+    Over(#[from] OverError),
     /// Nothing was answered.
     #[error("expected {target} to answer a request, got {why}: check the URL and what listens there")]
     Silent {
@@ -114,6 +119,13 @@ pub enum CapacityError {
     },
 }
 
+impl CapacityError {
+    /// Whether another load on the same server may well have a line.
+    pub fn is_of_this_load(&self) -> bool {
+        matches!(self, Self::Silent { .. } | Self::Undecidable { .. } | Self::Thinking { .. })
+    }
+}
+
 /// A step that was run, and what is kept of its run.
 #[derive(Debug, Clone)]
 pub struct Ran {
@@ -123,6 +135,8 @@ pub struct Ran {
     pub diagnosis: Option<Diagnosis>,
     /// Who kept CPUs busy meanwhile.
     pub busy: Option<String>,
+    /// What the CPUs of the target's machine did meanwhile; `None`: it was not read.
+    pub cores: Option<Cores>,
     /// Its recording.
     pub recorded_at: Option<PathBuf>,
     /// Median and 99th percentile of the response time, and 99th of the lag, nanoseconds.
@@ -260,11 +274,12 @@ fn disturbance(outcome: &Outcome, verdict: Verdict) -> Option<(String, bool)> {
 
 impl Ran {
     /// A step that another process ran.
-    fn known(step: Step) -> Self {
+    pub(super) fn known(step: Step) -> Self {
         Ran {
             step,
             diagnosis: None,
             busy: None,
+            cores: None,
             recorded_at: None,
             response_p50_ns: None,
             response_p99_ns: None,
@@ -426,6 +441,7 @@ fn ran_of(axis: &Axis, trial: &Trial, outcome: &Outcome, judge: Judge, took_s: f
         },
         diagnosis: Some(outcome.diagnosis.clone()),
         busy: diagnose::busy(&outcome.recording),
+        cores: Cores::of(&outcome.recording),
         recorded_at: outcome.recorded_at.clone(),
         response_p50_ns: response(0.5),
         response_p99_ns: response(0.99),

@@ -2,8 +2,15 @@
 //!
 //! N. J. Gunther, "Guerrilla Capacity Planning", 2007, chapter 4: γ is what one connection gets, α the share that is serial
 //! (contention), β what each pair costs (coherency); it turns at n* = √((1 − α)/β). For a closed load only. Fitted by least
-//! squares on n/X, which is linear in (1, n − 1, n(n − 1)) over γ, each step weighted by X²; intervals by the jackknife over
-//! steps (B. Efron and C. Stein, Annals of Statistics 9, 1981), so that no scatter has to be assumed.
+//! squares on n/X = a + b(n − 1) + cn(n − 1), which is linear in a = 1/γ, b = α/γ and c = β/γ, each step weighted by X².
+//!
+//! Intervals: α = b/a, β = c/a and n*² = (a − b)/c are ratios of two such figures, whose interval is Fieller's (E. C. Fieller,
+//! "Some problems in interval estimation", Journal of the Royal Statistical Society B 16, 1954): all ratios r for which the
+//! numerator less r times the denominator may be none. It is exact for figures that scatter normally, keeps its coverage where the
+//! denominator may be near none, and is open then: so a turn that the steps do not show has a lower end and no upper one. How a, b
+//! and c scatter is told by the jackknife over steps (B. Efron and C. Stein, Annals of Statistics 9, 1981), so that no scatter has to
+//! be assumed. What it comes to on curves whose parameters are known is held by a test, with its table in
+//! docs/decisions/2026-11-24-turn-of-a-curve.md.
 
 use diagnose::critical_t;
 
@@ -36,17 +43,26 @@ pub struct Scaling {
     pub contention: Estimate,
     /// What each pair costs, as a share.
     pub coherency: Estimate,
-    /// Where it turns, connections; `None`: nothing says that it does.
-    pub peak_at: Option<f64>,
-    /// The throughput there.
-    pub peak_per_s: Option<f64>,
+    /// Where it turns.
+    pub turn: Turn,
+}
+
+/// Where throughput turns, connections.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Turn {
+    /// There, with its 95 % interval, and the throughput there, requests a second.
+    At(Estimate, f64),
+    /// Nothing says that it does; if it does, not before so many.
+    NotBefore(f64),
+    /// Nothing can be said of it.
+    Unknown,
 }
 
 /// Steps that a fit needs: three parameters, and two to tell how sure they are.
 const STEPS_MIN: usize = 5;
 
-/// γ, α, β.
-fn parameters(samples: &[Sample]) -> Option<[f64; 3]> {
+/// The sums of the fit.
+fn normal(samples: &[Sample]) -> [[f64; 4]; 3] {
     let mut normal = [[0.0f64; 4]; 3];
     for sample in samples.iter().filter(|sample| sample.per_s > 0.0) {
         let n = sample.connections;
@@ -60,6 +76,12 @@ fn parameters(samples: &[Sample]) -> Option<[f64; 3]> {
             normal[row][3] += weight * x[row] * y;
         }
     }
+    normal
+}
+
+/// γ, α, β.
+fn parameters(samples: &[Sample]) -> Option<[f64; 3]> {
+    let normal = normal(samples);
     let [constant, linear, square] = solve(normal)?;
     // Neither cost can be below none: without it the other is fitted again.
     let (constant, linear, square) = match (linear < 0.0, square < 0.0) {
@@ -107,31 +129,79 @@ fn solve_two(normal: &[[f64; 4]; 3], kept: usize) -> Option<[f64; 2]> {
     found.iter().all(|value| value.is_finite()).then_some(found)
 }
 
-/// Fits the law; `None`: too few steps, or nothing was answered.
+/// A figure with its variance, of two that go with each other.
+#[derive(Debug, Clone, Copy)]
+struct Part {
+    value: f64,
+    variance: f64,
+}
+
+/// The ratios above none that two figures may have, with `t` standard errors: Fieller's set, of which the upper end may be open.
+/// `None`: it says nothing.
+fn ratio(above: Part, below: Part, covariance: f64, t: f64) -> Option<(f64, f64)> {
+    // r is in it where (above − r·below)² ≤ t² Var(above − r·below): a quadratic in r.
+    let square = below.value.powi(2) - t * t * below.variance;
+    let half = above.value * below.value - t * t * covariance;
+    let rest = above.value.powi(2) - t * t * above.variance;
+    let root = (half * half - square * rest).max(0.0).sqrt();
+    let (one, other) = ((half - root) / square, (half + root) / square);
+    let (least, most) = (one.min(other), one.max(other));
+    match () {
+        () if !least.is_finite() || !most.is_finite() => None,
+        // The denominator is not none.
+        () if square > 0.0 => Some((least.max(0.0), most)).filter(|(_, most)| *most > 0.0),
+        // It may be none: what is beyond the larger root is in it. Where the smaller one is above none, so is what is below that.
+        () if half * half > square * rest && least <= 0.0 => Some((most.max(0.0), f64::INFINITY)),
+        () => None,
+    }
+}
+
+/// Fits the law; `None`: too few steps, steps that scatter too much, or nothing was answered.
 pub fn scaling(samples: &[Sample]) -> Option<Scaling> {
     if samples.len() < STEPS_MIN {
         return None;
     }
     let whole = parameters(samples)?;
+    let linear = solve(normal(samples))?;
     let without: Vec<[f64; 3]> = (0..samples.len())
         .map(|left_out| {
             let rest: Vec<Sample> =
                 samples.iter().enumerate().filter(|(at, _)| *at != left_out).map(|(_, sample)| *sample).collect();
-            parameters(&rest)
+            solve(normal(&rest))
         })
         .collect::<Option<_>>()?;
     let count = samples.len() as f64;
-    let estimate = |at: usize| {
-        let mean = without.iter().map(|one| one[at]).sum::<f64>() / count;
-        let variance = without.iter().map(|one| (one[at] - mean).powi(2)).sum::<f64>() * (count - 1.0) / count;
-        let margin = critical_t(count - 3.0, 0.95) * variance.sqrt();
-        Estimate { value: whole[at], low: (whole[at] - margin).max(0.0), high: whole[at] + margin }
+    let mean = [0, 1, 2].map(|at: usize| without.iter().map(|one| one[at]).sum::<f64>() / count);
+    let covariance = |a: usize, b: usize| {
+        without.iter().map(|one| (one[a] - mean[a]) * (one[b] - mean[b])).sum::<f64>() * (count - 1.0) / count
     };
-    let [single_per_s, contention, coherency] = [estimate(0), estimate(1), estimate(2)];
-    // A cost of pairs that may be none says nothing of a turn.
-    let turns = coherency.low > 0.0 && contention.value < 1.0;
-    let peak_at = turns.then(|| ((1.0 - contention.value) / coherency.value).sqrt());
-    Some(Scaling { single_per_s, contention, coherency, peak_at, peak_per_s: peak_at.map(|n| law(whole, n)) })
+    let t = critical_t(count - 3.0, 0.95);
+    let part = |at: usize| Part { value: linear[at], variance: covariance(at, at) };
+    let margin = t * covariance(0, 0).sqrt();
+    let (least, most) = (linear[0] - margin, linear[0] + margin);
+    let ends = |value: f64, ends: Option<(f64, f64)>| {
+        let (low, high) = ends.unwrap_or((0.0, f64::INFINITY));
+        // A cost that was fitted below none stands at none.
+        Estimate { value, low: low.min(value), high: high.max(value) }
+    };
+    let single = (1.0 / most, if least > 0.0 { 1.0 / least } else { f64::INFINITY });
+    let of_single = |at: usize| ends(whole[at], ratio(part(at), part(0), covariance(at, 0), t));
+    let parallel =
+        Part { value: linear[0] - linear[1], variance: covariance(0, 0) + covariance(1, 1) - 2.0 * covariance(0, 1) };
+    let squared = ratio(parallel, part(2), covariance(0, 2) - covariance(1, 2), t);
+    let turn = match squared.map(|(low, high)| (low.sqrt(), high.sqrt())) {
+        None => Turn::Unknown,
+        Some((low, high)) if high.is_infinite() => Turn::NotBefore(low),
+        Some((low, high)) if whole[2] > 0.0 && whole[1] < 1.0 => {
+            let at = ((1.0 - whole[1]) / whole[2]).sqrt();
+            Turn::At(Estimate { value: at, low: low.min(at), high: high.max(at) }, law(whole, at))
+        }
+        Some(_) => Turn::Unknown,
+    };
+    let (single_per_s, contention, coherency) = (ends(whole[0], Some(single)), of_single(1), of_single(2));
+    // Steps that scatter so much that a single connection may get anything say nothing of the others either.
+    let is_bounded = [single_per_s, contention, coherency].iter().all(|one| one.high.is_finite());
+    is_bounded.then_some(Scaling { single_per_s, contention, coherency, turn })
 }
 
 fn law([gamma, alpha, beta]: [f64; 3], n: f64) -> f64 {
@@ -164,15 +234,79 @@ mod tests {
             assert!((estimate.value / truth - 1.0).abs() < 0.1, "{estimate:?} {truth}");
             assert!(estimate.low <= truth && truth <= estimate.high, "{estimate:?} {truth}");
         }
-        let turn = (0.95f64 / 0.0005).sqrt();
-        assert!((found.peak_at.unwrap() / turn - 1.0).abs() < 0.1, "{:?} {turn}", found.peak_at);
+        let truth = (0.95f64 / 0.0005).sqrt();
+        let Turn::At(turn, per_s) = found.turn else { panic!("{:?}", found.turn) };
+        assert!(turn.low <= truth && truth <= turn.high && turn.high < 1.3 * turn.low, "{turn:?} {truth}");
+        assert!((per_s / law([1000.0, 0.05, 0.0005], truth) - 1.0).abs() < 0.05, "{per_s}");
     }
 
     #[test]
     fn a_server_that_only_saturates_has_no_turn() {
         let found = scaling(&samples([1000.0, 0.1, 0.0], 0.01)).unwrap();
-        assert_eq!(found.peak_at, None, "{found:?}");
+        assert!(matches!(found.turn, Turn::NotBefore(at) if at > 100.0), "{found:?}");
         assert!((found.contention.value - 0.1).abs() < 0.02, "{found:?}");
+    }
+
+    /// Curves of known parameters whose points scatter: how often each interval has the truth in it. The table is in
+    /// docs/decisions/2026-11-24-turn-of-a-curve.md.
+    #[test]
+    fn intervals_cover_what_they_say() {
+        use rand::rngs::StdRng;
+        use rand::{RngExt, SeedableRng};
+        const SEEDS: u64 = 500;
+        let few = [1.0, 2.0, 3.0, 5.0, 8.0, 13.0];
+        // Scatter of a point as a share of it; `uneven`: three times that at both ends.
+        for (of, counts, scatter, uneven) in [
+            ([1000.0, 0.05, 0.0005], &COUNTS[..], 0.02, false),
+            ([1000.0, 0.05, 0.0005], &COUNTS, 0.1, false),
+            ([1000.0, 0.05, 0.0005], &COUNTS, 0.03, true),
+            ([1000.0, 0.02, 0.00001], &COUNTS, 0.05, false),
+            ([1000.0, 0.1, 0.0], &COUNTS, 0.02, false),
+            ([500.0, 0.3, 0.01], &few, 0.03, false),
+        ] {
+            let (mut covered, mut open) = ([0u32; 4], 0u32);
+            for seed in 0..SEEDS {
+                let mut random = StdRng::seed_from_u64(seed);
+                // Twelve uniform ones less six: normal as far as matters here.
+                let mut normal = || (0..12).map(|_| random.random::<f64>()).sum::<f64>() - 6.0;
+                let last = counts.len() - 1;
+                let sample = |(at, n): (usize, &f64)| {
+                    let own = if uneven && (at == 0 || at == last) { 3.0 * scatter } else { scatter };
+                    Sample { connections: *n, per_s: law(of, *n) * (own * normal()).exp() }
+                };
+                let drawn: Vec<Sample> = counts.iter().enumerate().map(sample).collect();
+                let Some(found) = scaling(&drawn) else {
+                    // It claims nothing.
+                    covered.iter_mut().for_each(|count| *count += 1);
+                    continue;
+                };
+                let is_in = |one: Estimate, truth: f64| u32::from(one.low <= truth && truth <= one.high);
+                covered[0] += is_in(found.single_per_s, of[0]);
+                covered[1] += is_in(found.contention, of[1]);
+                covered[2] += is_in(found.coherency, of[2]);
+                let truth = ((1.0 - of[1]) / of[2]).sqrt();
+                covered[3] += match found.turn {
+                    Turn::At(turn, _) => is_in(turn, truth),
+                    Turn::NotBefore(low) => {
+                        open += 1;
+                        u32::from(low <= truth)
+                    }
+                    Turn::Unknown => 1,
+                };
+            }
+            let percent = |count: u32| 100.0 * f64::from(count) / SEEDS as f64;
+            println!(
+                "{of:?}, {} counts, {scatter}, {uneven}: {:?}, open {}",
+                counts.len(),
+                covered.map(percent),
+                percent(open)
+            );
+            assert!(
+                covered.iter().all(|count| percent(*count) >= 89.0),
+                "{of:?} {scatter}: {:?}",
+                covered.map(percent)
+            );
+        }
     }
 
     #[test]

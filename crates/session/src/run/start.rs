@@ -147,7 +147,11 @@ impl Prepared {
 
     /// The session of a fleet that has just begun.
     pub(super) fn session<'a>(self, fleet: &Fleet, watch: &'a mut dyn Watch, end_of_all: EndOfAll) -> Session<'a> {
-        let Prepared { capsule, hidden, writer, recorded_at, observation, before, since_process_start_ns } = self;
+        let Prepared { mut capsule, hidden, mut writer, recorded_at, observation, before, since_process_start_ns } =
+            self;
+        // A simulated fleet has no such clock.
+        capsule.clock = Some(fleet.origin_ns()).filter(|ns| *ns > 0).and_then(observe::run_clock);
+        let kept = writer.as_mut().filter(|_| capsule.clock.is_some()).map(|writer| writer.keep_capsule(&capsule));
         let plan = &hidden;
         let (joiner, aborting) = (Joiner::new(plan.pipeline), Aborting::of(plan));
         let ticks = Ticks::new(fleet.workers(), plan.tick_ns);
@@ -177,6 +181,9 @@ impl Prepared {
             recorded_at,
             since_process_start_ns,
         };
+        if let Some(Err(error)) = kept {
+            session.stop_recording(error);
+        }
         if let Some(before) = before {
             let mut before = session.observation.place(before, fleet.origin_ns());
             session.join(&mut before);

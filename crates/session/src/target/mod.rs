@@ -98,8 +98,8 @@ impl Spec {
 /// There is no such folder, or it is not the user's alone.
 pub fn output_file() -> Result<PathBuf, state::StateError> {
     let folder = state::made(&state::folder()?.join("targets"))?;
-    let ms = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
-    Ok(folder.join(format!("{ms}-{}.log", std::process::id())))
+    let ns = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+    Ok(folder.join(format!("{ns}-{}.log", std::process::id())))
 }
 
 /// Why a target is not there.

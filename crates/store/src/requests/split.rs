@@ -79,19 +79,29 @@ fn unpack(bytes: &[u8]) -> Result<TickSplit, String> {
 impl Reader {
     /// What is known of single requests on the target's machine.
     pub(crate) fn load_split(&self, recording: &mut Recording) -> Result<(), StoreError> {
+        self.each_split(|split| {
+            recording.split.push(&split);
+            Ok(())
+        })
+    }
+
+    /// Hands over what is known of them, reading by reading.
+    pub(crate) fn each_split(
+        &self,
+        mut each: impl FnMut(TickSplit) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
         if !self.has_table("split") {
             return Ok(());
         }
         let mut rows = self.table("split", &["body"]);
-        loop {
-            let row = rows.next(|_, values| {
-                let [body] = fields(values)?;
-                let Value::Blob(body) = body else { return Err("it is no packed value".to_owned()) };
-                unpack(&body)
-            })?;
-            let Some(split) = row else { return Ok(()) };
-            recording.split.push(&split);
+        while let Some(split) = rows.next(|_, values| {
+            let [body] = fields(values)?;
+            let Value::Blob(body) = body else { return Err("it is no packed value".to_owned()) };
+            unpack(&body)
+        })? {
+            each(split)?;
         }
+        Ok(())
     }
 }
 

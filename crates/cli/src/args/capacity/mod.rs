@@ -4,8 +4,10 @@ use crate::args::load::LoadArgs;
 use crate::args::{is_on_command_line, values};
 use crate::exit::Failure;
 use crate::flags;
+use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, ValueEnum};
 use session::capacity::axis::Of;
+use session::capacity::over::Over;
 use std::path::PathBuf;
 
 /// Flags of `load` that the search decides itself, or that no search has.
@@ -59,15 +61,30 @@ pub struct SearchArgs {
     /// What the load is a number of [default: rate]
     #[arg(long, value_name = "WHAT", env = "PLIMSOLL_OF")]
     pub of: Option<OfArg>,
-    /// Ends early where the line's 95 % interval is no wider than this share of it
+    /// Ends early where the line's 95 % interval is no wider than this share of it; where it is not given, 10 % with --over
     #[arg(long, value_name = "PERCENT", env = "PLIMSOLL_PRECISION", default_value = "2%", value_parser = precision)]
     pub precision: f64,
-    /// How long it may take
+    /// How long it may take; where it is not given, 12 s for each place of --over
     #[arg(long, value_name = "TIME", env = "PLIMSOLL_TIME", default_value = "50s", value_parser = values::duration_ns)]
     pub time: u64,
+    /// Find the line over a parameter of the load, at each of its values: size=16B..64KiB, connections=10..1k, think=100ms..10s; twice for a surface [default: one line, of the load as it is]
+    #[arg(long, value_name = "NAME=VALUES", env = "PLIMSOLL_OVER", value_parser = Over::parse, num_args = 1)]
+    pub over: Vec<Over>,
     /// Go on from a search's file, for another --time: its steps are not run again [default: begin anew]
     #[arg(long = "continue", value_name = "FILE", env = "PLIMSOLL_CONTINUE")]
     pub go_on: Option<PathBuf>,
+    /// Which of --time and --precision were given: one search and a surface have other defaults.
+    #[arg(skip)]
+    pub given: Given,
+}
+
+/// Which were given.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Given {
+    /// `--time`.
+    pub time: bool,
+    /// `--precision`.
+    pub precision: bool,
 }
 
 /// What the load is a number of.
@@ -132,6 +149,8 @@ impl CapacityArgs {
             );
             return Err(Failure::usage(message));
         }
+        let is_given = |id| matches.value_source(id).is_some_and(|source| source != ValueSource::DefaultValue);
+        self.search.given = Given { time: is_given("time"), precision: is_given("precision") };
         self.load.settle(matches)
     }
 }

@@ -6,15 +6,16 @@ use report::capacity as shown;
 use session::capacity::axis::Of;
 use session::capacity::blocks::{Block, Counted};
 use session::capacity::decision::Verdict;
-use session::capacity::gives::{at_line, gives};
+use session::capacity::gives::{Gives, at_line, gives};
 use session::capacity::live::{Ended, Ran, Spec};
 use session::capacity::objective::Objective;
-use session::capacity::scaling::{Estimate, Sample, scaling};
+use session::capacity::scaling::{Estimate, Sample, Turn, scaling};
 use session::capacity::search::{Line, Point, Purpose, Search, Step};
+use session::capacity::without::without;
 use std::path::Path;
 
 /// A search's file is no longer than this, bytes.
-const FILE_BYTES_MAX: u64 = 64 << 20;
+pub const FILE_BYTES_MAX: u64 = 64 << 20;
 
 /// What stays the same while a search goes.
 #[derive(Debug, Clone)]
@@ -112,13 +113,27 @@ pub fn document(about: &About, search: &Search, ran: &[Ran], ended: Option<&Ende
             missed: line.missed,
             steepness: line.steepness,
         },
-        gives: found.map(|gives| shown::Gives { finding: gives.finding, is_new: gives.is_new, at_load: gives.at }),
+        gives: found.map(|gives| shown_gives(gives, about.of, &line, ran)),
         validity,
         busy: sides.iter().find_map(|one| one.busy.clone()),
         lag_p99_us: sides.iter().filter_map(|one| one.lag_p99_ns).max().map(|ns| ns as f64 / 1e3),
         curve: search.points().iter().map(|point| curve(point, ran, search)).collect(),
         scaling: (about.of == Of::Connections).then(|| scales(ran)).flatten(),
         steps: ran.iter().map(step).collect(),
+    }
+}
+
+fn shown_gives(gives: Gives, of: Of, line: &Line, ran: &[Ran]) -> shown::Gives {
+    let without = line.held.and_then(|held| without(&gives.finding.id, of, held, ran));
+    shown::Gives {
+        finding: gives.finding,
+        is_new: gives.is_new,
+        at_load: gives.at,
+        without: without.map(|without| shown::Without {
+            at_most: without.at_most,
+            cores_used: without.cores.used(),
+            cores_all: without.cores.all,
+        }),
     }
 }
 
@@ -259,11 +274,18 @@ fn scales(ran: &[Ran]) -> Option<shown::Scaling> {
     };
     let found = scaling(&ran.iter().map(sample).collect::<Vec<_>>())?;
     let ends = |of: Estimate| [of.value, of.low, of.high];
+    let (turn, peak_low) = match found.turn {
+        Turn::At(at, per_s) => (Some((at, per_s)), Some(at.low)),
+        Turn::NotBefore(low) => (None, Some(low)),
+        Turn::Unknown => (None, None),
+    };
     Some(shown::Scaling {
         single_per_s: ends(found.single_per_s),
         contention: ends(found.contention),
         coherency: ends(found.coherency),
-        peak_at: found.peak_at,
-        peak_per_s: found.peak_per_s,
+        peak_at: turn.map(|(at, _)| at.value),
+        peak_low,
+        peak_high: turn.map(|(at, _)| at.high),
+        peak_per_s: turn.map(|(_, per_s)| per_s),
     })
 }

@@ -5,6 +5,7 @@
 //! 4 where the generator or its machine is what ended it; 130 where it was interrupted, with what is known by then.
 
 pub mod document;
+mod surface;
 
 use super::output::progress::Shown;
 use super::output::{results, terminal};
@@ -31,6 +32,7 @@ use std::time::Duration;
 pub fn run(args: &CapacityArgs) -> Result<Exit, Failure> {
     let output = &args.load.output;
     let time = Duration::from_nanos(args.search.time);
+    let is_surface = !args.search.over.is_empty();
     if time < TIME_MIN {
         return Err(Failure::usage(format!(
             "--time: expected {} s at the least, got {:.1} s: fewer have no steps on both sides of a line",
@@ -54,27 +56,16 @@ pub fn run(args: &CapacityArgs) -> Result<Exit, Failure> {
         time,
         known: Vec::new(),
     };
+    if is_surface {
+        let options = options(args)?;
+        return surface::run(args, spec, target, &options);
+    }
     let about = About::of(&spec, target, pace(&spec), command_line::of_load(&args.load));
     let known = args.search.go_on.as_deref().map(|path| read(path, &about)).transpose()?.unwrap_or_default();
     let spec = Spec { known, ..spec };
     let own = || args.search.go_on.clone().map_or_else(own_file, Ok);
     let file = (!output.no_record).then(|| output.record.clone().map_or_else(own, Ok)).transpose()?;
-    let mut observe_at = args.load.remote.observe_at()?;
-    if let Some(at) = observe_at.as_mut().filter(|_| !output.quiet) {
-        at.tell = Some(super::tell);
-    }
-    raise_descriptor_limit();
-    let options = Options {
-        record: if output.no_record { RecordTo::Nothing } else { RecordTo::Folder(store::default_folder()?) },
-        command: command_line::of_load(&args.load),
-        record_secrets: output.record_secrets,
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        driver_reason: String::new(),
-        observe: !output.no_observe,
-        probes: output.observe.unwrap_or(ObserveArg::Light).into(),
-        observe_at,
-        interrupted: interrupt::flag()?,
-    };
+    let options = options(args)?;
     let mut steps = Steps::new(output.quiet, about, &spec, file);
     steps.shown.say(&format!("Looking for the load line of {} ({}).", steps.about.target, steps.about.slo));
     let found = match capacity(&spec, &host(), &options, &mut steps) {
@@ -86,6 +77,27 @@ pub fn run(args: &CapacityArgs) -> Result<Exit, Failure> {
     steps.finish(&found, output.json, output.no_color)
 }
 
+/// How each step is run.
+fn options(args: &CapacityArgs) -> Result<Options, Failure> {
+    let output = &args.load.output;
+    let mut observe_at = args.load.remote.observe_at()?;
+    if let Some(at) = observe_at.as_mut().filter(|_| !output.quiet) {
+        at.tell = Some(super::tell);
+    }
+    raise_descriptor_limit();
+    Ok(Options {
+        record: if output.no_record { RecordTo::Nothing } else { RecordTo::Folder(store::default_folder()?) },
+        command: command_line::of_load(&args.load),
+        record_secrets: output.record_secrets,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        driver_reason: String::new(),
+        observe: !output.no_observe,
+        probes: output.observe.unwrap_or(ObserveArg::Light).into(),
+        observe_at,
+        interrupted: interrupt::flag()?,
+    })
+}
+
 /// What an error of the search means for the exit status.
 pub fn failed(error: CapacityError) -> Result<Exit, Failure> {
     match error {
@@ -94,6 +106,7 @@ pub fn failed(error: CapacityError) -> Result<Exit, Failure> {
         CapacityError::Run(error) => Err(error.into()),
         error @ (CapacityError::Protocol
         | CapacityError::Axis(_)
+        | CapacityError::Over(_)
         | CapacityError::Thinking { .. }
         | CapacityError::Undecidable { .. }) => Err(Failure::usage(error.to_string())),
         error @ CapacityError::Silent { .. } => Err(Failure::could_not_run(error.to_string())),
@@ -181,6 +194,30 @@ pub fn exit_of(document: &Document) -> Exit {
     }
 }
 
+/// What a search has, of which only the steps are known: for what is said of it while it goes.
+fn settings_of(spec: &Spec) -> session::capacity::search::Settings {
+    session::capacity::search::Settings {
+        bounds: spec.objectives.iter().map(Objective::bound).collect(),
+        precision: spec.precision,
+        time_s: spec.time.as_secs_f64(),
+        beside_s: 0.0,
+        requests: session::capacity::search::Requests::RATE,
+        is_whole: spec.of.is_closed(),
+        load_max: spec.of.load_max(),
+        seed: spec.seed,
+    }
+}
+
+/// Writes a document in the place of the one that is there, which stays until the new one is whole.
+fn keep_whole(path: &Path, document: &impl serde::Serialize) -> Result<(), Failure> {
+    let write = || -> std::io::Result<()> {
+        let beside = path.with_extension("json.new");
+        std::fs::write(&beside, serde_json::to_vec_pretty(document)?)?;
+        std::fs::rename(&beside, path)
+    };
+    write().map_err(|error| cannot_keep(path, &error))
+}
+
 /// Shows the steps on stderr, and keeps the search after each.
 pub struct Steps {
     /// Stderr.
@@ -195,16 +232,7 @@ pub struct Steps {
 impl Steps {
     /// Nothing has been run.
     pub fn new(quiet: bool, about: About, spec: &Spec, file: Option<PathBuf>) -> Self {
-        let settings = session::capacity::search::Settings {
-            bounds: spec.objectives.iter().map(Objective::bound).collect(),
-            precision: spec.precision,
-            time_s: spec.time.as_secs_f64(),
-            beside_s: 0.0,
-            requests: session::capacity::search::Requests::RATE,
-            is_whole: spec.of.is_closed(),
-            load_max: spec.of.load_max(),
-            seed: spec.seed,
-        };
+        let settings = settings_of(spec);
         let began = std::time::Instant::now();
         Steps { shown: Shown::new(quiet), about, settings, file, failed: None, began }
     }
@@ -231,13 +259,7 @@ impl Steps {
 
     fn keep(&mut self, document: &Document) {
         let Some(path) = &self.file else { return };
-        let write = || -> std::io::Result<()> {
-            // The old one stays until the new one is whole.
-            let beside = path.with_extension("json.new");
-            std::fs::write(&beside, serde_json::to_vec_pretty(document)?)?;
-            std::fs::rename(&beside, path)
-        };
-        self.failed = write().err().map(|error| cannot_keep(path, &error));
+        self.failed = keep_whole(path, document).err();
     }
 }
 

@@ -16,11 +16,19 @@ use std::io::Write;
 
 /// Prints it.
 pub fn run(loads: Loads, target: Option<&target::Spec>, repeat: Repeat, output: &OutputArgs) -> Result<Exit, Failure> {
+    let mut stdout = std::io::stdout();
+    match output.json {
+        true => writeln!(stdout, "{:#}", document(loads, target, repeat))?,
+        false => stdout.write_all(text(&hidden(loads), target, repeat, output).as_bytes())?,
+    }
+    Ok(Exit::Fine)
+}
+
+/// Plans without secrets.
+fn hidden(loads: Loads) -> Vec<ResolvedLoad> {
     let mut loads = loads.all;
     loads.iter_mut().for_each(|load| load.resolved.plan = model::hide::plan(&load.resolved.plan));
-    let text = if output.json { json(&loads, target, repeat)? } else { text(&loads, target, repeat, output) };
-    std::io::stdout().write_all(text.as_bytes())?;
-    Ok(Exit::Fine)
+    loads
 }
 
 fn text(loads: &[ResolvedLoad], target: Option<&target::Spec>, repeat: Repeat, output: &OutputArgs) -> String {
@@ -56,7 +64,9 @@ fn warnings(resolved: &Resolved) -> Vec<String> {
     resolved.warnings.iter().map(flags::shown).collect()
 }
 
-fn json(loads: &[ResolvedLoad], target: Option<&target::Spec>, repeat: Repeat) -> Result<String, Failure> {
+/// The same as a document.
+pub fn document(loads: Loads, target: Option<&target::Spec>, repeat: Repeat) -> serde_json::Value {
+    let loads = hidden(loads);
     let one = |load: &ResolvedLoad| {
         let choices: Vec<_> = (load.resolved.choices.iter())
             .map(|choice| serde_json::json!({"what": choice.what, "value": choice.value, "why": choice.why}))
@@ -82,9 +92,7 @@ fn json(loads: &[ResolvedLoad], target: Option<&target::Spec>, repeat: Repeat) -
     if let Repeat::Times(times) = repeat {
         document["repeats"] = times.into();
     }
-    serde_json::to_string_pretty(&document).map(|text| text + "\n").map_err(|error| {
-        Failure::could_not_run(format!("the plan cannot be written as JSON ({error}); please report this"))
-    })
+    document
 }
 
 fn results(output: &OutputArgs) -> String {

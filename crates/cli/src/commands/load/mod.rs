@@ -6,6 +6,9 @@
 mod explain;
 mod repeats;
 pub mod together;
+mod variants;
+
+pub use variants::{Wanted, run as run_variants};
 
 use super::output::intervals::{self, Csv, What};
 use super::output::progress::Shown;
@@ -21,6 +24,8 @@ use model::{ErrorKind, Plan, Scenario};
 use session::target;
 use session::tls_matrix::{MatrixError, tls_matrix};
 use session::{Options, Outcome, RecordTo};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use together::{Asked, Loads, Repeat};
 
 /// Puts load on, or says what would be put on.
@@ -46,13 +51,7 @@ pub fn run_scenarios(
         at.tell = Some(super::tell);
     }
     super::raise_descriptor_limit();
-    if let Some(url) = &args.canary.canary {
-        let canary = Asked::canary(url, args.canary.canary_every, &asked[0].scenario);
-        asked.retain(|load| load.role != LoadRole::Canary);
-        asked.push(canary);
-    } else if args.canary.canary_every.is_some() && asked.iter().all(|load| load.role != LoadRole::Canary) {
-        return Err(Failure::usage("--canary-every is of a canary, and there is none: give --canary URL"));
-    }
+    with_canary(&args, &mut asked)?;
     if args.tls.tls_matrix {
         if observe_at.is_some() {
             return Err(Failure::usage("--observe-at cannot be used with --tls-matrix: leave one of them out"));
@@ -70,15 +69,7 @@ pub fn run_scenarios(
     if matches!(repeat, Repeat::Times(_)) && output.csv.is_some() {
         return Err(Failure::usage("--csv is of one run: leave it out, or repeats"));
     }
-    let loads = Loads::resolve(asked, &super::host(), blamed)?;
-    for (at, load) in loads.all.iter().enumerate() {
-        known_findings(&load.resolved.plan).map_err(|failure| blamed(at, failure))?;
-    }
-    if observe_at.is_some() && !loads.all.iter().any(|load| has_tcp_address(&load.resolved.plan)) {
-        return Err(Failure::usage(
-            "--observe-at: expected a target with a TCP address, got unix sockets, which are on this machine: leave it out",
-        ));
-    }
+    let loads = loads_of(asked, observe_at.is_some(), blamed)?;
     if output.explain {
         return explain::run(loads, target, repeat, output);
     }
@@ -87,17 +78,7 @@ pub fn run_scenarios(
         shown.say(&format!("plimsoll: warning: {load}{}", crate::flags::shown(warning)));
     }
     let csv = output.csv.as_deref().map(|path| Csv::open(path, What::Intervals)).transpose()?;
-    let options = Options {
-        record: record_to(output)?,
-        command: command_line::of_load(&args),
-        record_secrets: args.output.record_secrets,
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        driver_reason: loads.all[0].resolved.driver_reason.clone(),
-        observe: !args.output.no_observe,
-        probes: args.output.observe.unwrap_or(ObserveArg::Light).into(),
-        observe_at,
-        interrupted: interrupt::flag()?,
-    };
+    let options = options(&args, &loads, observe_at, interrupt::flag()?)?;
     if let Repeat::Times(times) = repeat {
         return repeats::run(times, &loads, target, &options, &mut shown, output);
     }
@@ -107,6 +88,53 @@ pub fn run_scenarios(
     let exit = finish(&outcomes, output, csv)?;
     ended?;
     Ok(exit)
+}
+
+/// The canary that was typed takes the place of the file's.
+fn with_canary(args: &LoadArgs, asked: &mut Vec<Asked>) -> Result<(), Failure> {
+    if let Some(url) = &args.canary.canary {
+        let canary = Asked::canary(url, args.canary.canary_every, &asked[0].scenario);
+        asked.retain(|load| load.role != LoadRole::Canary);
+        asked.push(canary);
+    } else if args.canary.canary_every.is_some() && asked.iter().all(|load| load.role != LoadRole::Canary) {
+        return Err(Failure::usage("--canary-every is of a canary, and there is none: give --canary URL"));
+    }
+    Ok(())
+}
+
+/// Loads, resolved, of which nothing is known to be impossible.
+fn loads_of(asked: Vec<Asked>, is_remote: bool, blamed: &dyn Fn(usize, Failure) -> Failure) -> Result<Loads, Failure> {
+    let loads = Loads::resolve(asked, &super::host(), blamed)?;
+    for (at, load) in loads.all.iter().enumerate() {
+        known_findings(&load.resolved.plan).map_err(|failure| blamed(at, failure))?;
+    }
+    if is_remote && !loads.all.iter().any(|load| has_tcp_address(&load.resolved.plan)) {
+        return Err(Failure::usage(
+            "--observe-at: expected a target with a TCP address, got unix sockets, which are on this machine: leave it out",
+        ));
+    }
+    Ok(loads)
+}
+
+/// How a run of these loads is made.
+fn options(
+    args: &LoadArgs,
+    loads: &Loads,
+    observe_at: Option<remote::ObserveAt>,
+    interrupted: Arc<AtomicBool>,
+) -> Result<Options, Failure> {
+    let output = &args.output;
+    Ok(Options {
+        record: record_to(output)?,
+        command: command_line::of_load(args),
+        record_secrets: output.record_secrets,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        driver_reason: loads.all[0].resolved.driver_reason.clone(),
+        observe: !output.no_observe,
+        probes: output.observe.unwrap_or(ObserveArg::Light).into(),
+        observe_at,
+        interrupted,
+    })
 }
 
 /// Refuses an expectation of a finding that nobody could ever find.

@@ -24,6 +24,28 @@ pub fn run(
     shown: &mut Shown,
     output: &OutputArgs,
 ) -> Result<Exit, Failure> {
+    let (repeats, exit) = all(times, loads, target, options, shown, "")?;
+    shown.clear();
+    interrupt::end_at_once(&options.interrupted);
+    results::to_stdout(|out| match output.json {
+        true => {
+            serde_json::to_writer_pretty(&mut *out, &repeats)?;
+            std::io::Write::write_all(out, b"\n")
+        }
+        false => report::answer::repeats::write(out, &repeats, terminal::style(output.no_color)),
+    })?;
+    Ok(exit)
+}
+
+/// Runs them; `of` says of what, before each line of progress.
+pub(super) fn all(
+    times: u32,
+    loads: &Loads,
+    target: Option<&target::Spec>,
+    options: &Options,
+    shown: &mut Shown,
+    of: &str,
+) -> Result<(Repeats, Exit), Failure> {
     let is_alone = loads.all.len() == 1;
     let named = |name: &String| RepeatedLoad::new((!is_alone).then(|| name.clone()));
     let mut repeats = Repeats {
@@ -37,7 +59,7 @@ pub fn run(
     };
     let mut exit = Exit::Fine;
     for number in 1..=times {
-        shown.label = format!("run {number} of {times}  ");
+        shown.label = format!("{of}run {number} of {times}  ");
         let options = Options { record: numbered(&options.record, number), ..options.clone() };
         let Some((outcomes, ended)) = loads.put_on(target, &options, shown)? else {
             repeats.end = End::Interrupted;
@@ -57,30 +79,21 @@ pub fn run(
                 exit = exit.worst(Failure::could_not_run(format!("the recording is partial: {error}")).show());
             }
         }
-        shown.say(&report::answer::repeats::run(number, &repeats));
+        shown.say(&format!("{of}{}", report::answer::repeats::run(number, &repeats)));
         ended?;
         if options.interrupted.load(Ordering::Relaxed) {
             repeats.end = End::Interrupted;
             break;
         }
     }
-    shown.clear();
-    interrupt::end_at_once(&options.interrupted);
     if repeats.end == End::Interrupted {
         exit = exit.worst(Exit::Interrupted);
     }
-    results::to_stdout(|out| match output.json {
-        true => {
-            serde_json::to_writer_pretty(&mut *out, &repeats)?;
-            std::io::Write::write_all(out, b"\n")
-        }
-        false => report::answer::repeats::write(out, &repeats, terminal::style(output.no_color)),
-    })?;
-    Ok(exit)
+    Ok((repeats, exit))
 }
 
 /// Where the recording of a run of a number goes: `run.plimsoll` becomes `run-1.plimsoll`.
-fn numbered(record: &RecordTo, number: u32) -> RecordTo {
+pub(super) fn numbered(record: &RecordTo, number: u32) -> RecordTo {
     let RecordTo::File(path) = record else { return record.clone() };
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
     let extension = path.extension().map_or(store::EXTENSION.into(), |extension| extension.to_string_lossy());

@@ -4,12 +4,17 @@
 //! full, snapshots are thinned; the recording file on disk keeps every one.
 
 mod disturbance;
+mod generators;
+mod head;
 mod part;
+mod shift;
 mod thinning;
 mod timeline;
 mod together;
 
 pub use disturbance::Disturbance;
+pub use generators::{Generator, Generators, RunClock};
+pub use head::Head;
 pub use part::Part;
 pub use thinning::thin_and_keep;
 pub use timeline::Timeline;
@@ -109,6 +114,13 @@ pub struct Capsule {
     /// Which of several loads that were put on together it is of; `None`: there was no other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub together: Option<Together>,
+    /// When the load began, by clocks that other runs' can be compared with; `None` of a simulated run, of an import, and before
+    /// the load has begun.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock: Option<RunClock>,
+    /// Of a recording that was made of several generators': theirs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generators: Option<Generators>,
 }
 
 impl Capsule {

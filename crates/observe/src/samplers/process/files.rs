@@ -1,6 +1,6 @@
 //! The target's limit of open descriptors (`/proc/<pid>/limits`), and the files among them that take space nobody sees:
 //! deleted ones that are still open, and temporary ones, with their bytes (`/proc/<pid>/fd`).
-//! Temporary is what lies in a folder whose name begins or ends with `tmp` or `temp`. Of the first 1,024 descriptors
+//! A file that is open several times is one. Temporary is what lies in a folder whose name begins or ends with `tmp` or `temp`. Of the first 1,024 descriptors
 //! only: looking at each costs a microsecond, and a server may have a million.
 //! Cost: one file opened for each process and one link read for each of these descriptors a second. Another user's
 //! process needs CAP_SYS_PTRACE.
@@ -11,6 +11,7 @@ use crate::samplers::{Entry, SECOND, Sampler, first_failure, living_id, of_targe
 use crate::source::proc::{Buffers, SampleError, lines, words};
 use model::Snapshot;
 use model::metrics::Metrics;
+use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -79,6 +80,8 @@ fn soft_limit(limits: &[u8]) -> Option<u64> {
 fn look(folder: &str, metrics: &mut Metrics) -> Result<u64, SampleError> {
     let of = |source| SampleError::of(folder, source);
     let (mut deleted, mut temporary, mut looked_at) = ([0u64; 2], [0u64; 2], 0);
+    // A cache opens the same file for each of its clients.
+    let mut seen = BTreeSet::new();
     for entry in std::fs::read_dir(folder).map_err(of)?.take(FILES_MAX) {
         let path = entry.map_err(of)?.path();
         looked_at += 1;
@@ -93,7 +96,7 @@ fn look(folder: &str, metrics: &mut Metrics) -> Result<u64, SampleError> {
             continue;
         }
         let Ok(file) = std::fs::metadata(&path) else { continue };
-        if !file.is_file() {
+        if !file.is_file() || !seen.insert((file.dev(), file.ino())) {
             continue;
         }
         // A name may end like that and be there all the same.
@@ -152,5 +155,20 @@ mod tests {
         assert!(metrics.of("files_deleted_bytes").unwrap() >= 300_000, "{metrics:?}");
         assert!(metrics.of("files_temporary").unwrap() >= 1, "{metrics:?}");
         assert!(metrics.of("files_temporary_bytes").unwrap() >= 100_000, "{metrics:?}");
+    }
+
+    #[test]
+    fn a_file_that_is_open_several_times_takes_its_space_once() {
+        let folder = tempfile::tempdir_in("/tmp").unwrap();
+        let (fds, path) = (folder.path().join("fd"), folder.path().join("file"));
+        std::fs::write(&path, [1; 100_000]).unwrap();
+        std::fs::create_dir(&fds).unwrap();
+        for descriptor in ["3", "4", "5"] {
+            std::os::unix::fs::symlink(&path, fds.join(descriptor)).unwrap();
+        }
+        let mut metrics = Metrics::default();
+        assert_eq!(look(fds.to_str().unwrap(), &mut metrics).unwrap(), 3);
+        let own_bytes = std::fs::metadata(&path).unwrap().blocks() * 512;
+        assert_eq!((metrics.of("files_temporary"), metrics.of("files_temporary_bytes")), (Some(1), Some(own_bytes)));
     }
 }

@@ -2,6 +2,7 @@
 #define COUNTS_MAX 7
 #define HISTOGRAMS_MAX 1
 #include "plimsoll.bpf.h"
+#include <bpf/bpf_endian.h>
 
 enum { SIGNALS, EXITS, THREAD_EXITS, FORKS, OOM_KILLS, RECORDS_LOST, TARGETS_LOST };
 enum { SIGNAL = 1, EXIT, OOM_KILL };
@@ -52,6 +53,17 @@ struct {
 	__type(value, struct sender);
 } senders SEC(".maps");
 
+/* What a thread was doing as a signal came of that, SIGPIPE of a write: a process ends with its last thread, whose own call may be
+ * any other. `code` is the signal, and only the thread and its call are filled in. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1024);
+	__type(key, u32);
+	__type(value, struct record);
+} callers SEC(".maps");
+
+static const struct record no_caller;
+
 /* Members of `signal` are read as BPF_CORE_READ does: of one that is followed as a pointer, the verifier asks whether it
  * may be trusted, and looks through all of the kernel's types for that. */
 static __always_inline struct record *new_record(u32 kind, struct task_struct *task, u32 pid, u32 tid)
@@ -96,47 +108,6 @@ static __always_inline s32 code_of(struct kernel_siginfo *info)
 	if ((unsigned long)info > 1)
 		return BPF_CORE_READ(info, si_code);
 	return info ? code : 0;
-}
-
-SEC("tp_btf/signal_generate")
-int BPF_PROG(on_send, int sig, struct kernel_siginfo *info, struct task_struct *task)
-{
-	u32 tgid = tgid_of(task);
-	struct sender sender = { .signal = sig };
-	if (!is_target(tgid))
-		return 0;
-	/* Positive: the kernel itself sends it, whoever is running. */
-	if (code_of(info) <= 0)
-		sender.pid = current_tgid();
-	bpf_map_update_elem(&senders, &tgid, &sender, BPF_ANY);
-	return 0;
-}
-
-SEC("tp_btf/signal_deliver")
-int BPF_PROG(on_signal, int sig, struct kernel_siginfo *info)
-{
-	struct task_struct *task = bpf_get_current_task_btf();
-	u32 tgid = tgid_of(task);
-	struct sender *sender;
-	struct record *r;
-	int ends_by;
-	if (!is_target(tgid))
-		return 0;
-	add(SIGNALS, 1);
-	/* A signal that ends the process reaches its threads as SIGKILL (kernel/signal.c, complete_signal). */
-	ends_by = BPF_CORE_READ(task, signal, group_exit_code) & 0x7f;
-	if (sig == SIGKILL && ends_by)
-		sig = ends_by;
-	r = new_record(SIGNAL, task, tgid, tid_of(task));
-	if (!r)
-		return 0;
-	r->code = sig;
-	r->detail = code_of(info);
-	sender = bpf_map_lookup_elem(&senders, &tgid);
-	if (sender && sender->signal == sig)
-		r->from = sender->pid;
-	bpf_ringbuf_submit(r, 0);
-	return 0;
 }
 
 /* The last system call and its first argument. */
@@ -185,14 +156,73 @@ static __always_inline void read_socket(struct record *r, struct task_struct *ta
 	}
 	r->family = family;
 	r->local_port = BPF_CORE_READ(sk, __sk_common.skc_num);
+	/* Of a connection that was reset the number is gone (__inet_put_port), and the port of its segments is not. */
+	if (!r->local_port)
+		r->local_port = bpf_ntohs(BPF_CORE_READ((struct inet_sock *)sk, inet_sport));
 	r->remote_port = BPF_CORE_READ(sk, __sk_common.skc_dport);
+}
+
+SEC("tp_btf/signal_generate")
+int BPF_PROG(on_send, int sig, struct kernel_siginfo *info, struct task_struct *task)
+{
+	u32 tgid = tgid_of(task);
+	struct sender sender = { .signal = sig };
+	struct record *caller;
+	if (!is_target(tgid))
+		return 0;
+	/* Positive: the kernel itself sends it, whoever is running. */
+	if (code_of(info) <= 0)
+		sender.pid = current_tgid();
+	bpf_map_update_elem(&senders, &tgid, &sender, BPF_ANY);
+	if (task != bpf_get_current_task_btf()) {
+		bpf_map_delete_elem(&callers, &tgid);
+		return 0;
+	}
+	if (bpf_map_update_elem(&callers, &tgid, &no_caller, BPF_ANY))
+		return 0;
+	caller = bpf_map_lookup_elem(&callers, &tgid);
+	if (!caller)
+		return 0;
+	caller->code = sig;
+	caller->tid = tid_of(task);
+	BPF_CORE_READ_INTO(&caller->comm, task, comm);
+	read_last_call(caller);
+	read_socket(caller, task);
+	return 0;
+}
+
+SEC("tp_btf/signal_deliver")
+int BPF_PROG(on_signal, int sig, struct kernel_siginfo *info)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	u32 tgid = tgid_of(task);
+	struct sender *sender;
+	struct record *r;
+	int ends_by;
+	if (!is_target(tgid))
+		return 0;
+	add(SIGNALS, 1);
+	/* A signal that ends the process reaches its threads as SIGKILL (kernel/signal.c, complete_signal). */
+	ends_by = BPF_CORE_READ(task, signal, group_exit_code) & 0x7f;
+	if (sig == SIGKILL && ends_by)
+		sig = ends_by;
+	r = new_record(SIGNAL, task, tgid, tid_of(task));
+	if (!r)
+		return 0;
+	r->code = sig;
+	r->detail = code_of(info);
+	sender = bpf_map_lookup_elem(&senders, &tgid);
+	if (sender && sender->signal == sig)
+		r->from = sender->pid;
+	bpf_ringbuf_submit(r, 0);
+	return 0;
 }
 
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(on_exit, struct task_struct *p)
 {
 	u32 tgid = tgid_of(p);
-	struct record *r;
+	struct record *r, *caller;
 	s32 code;
 	if (!is_target(tgid))
 		return 0;
@@ -210,8 +240,22 @@ int BPF_PROG(on_exit, struct task_struct *p)
 	if (!r)
 		return 0;
 	r->code = code ? code : p->exit_code;
-	read_last_call(r);
-	read_socket(r, p);
+	caller = bpf_map_lookup_elem(&callers, &tgid);
+	if (caller && caller->code == (r->code & 0x7f)) {
+		r->tid = caller->tid;
+		r->detail = caller->detail;
+		r->argument = caller->argument;
+		r->family = caller->family;
+		r->local_port = caller->local_port;
+		r->remote_port = caller->remote_port;
+		__builtin_memcpy(r->local, caller->local, sizeof(r->local));
+		__builtin_memcpy(r->remote, caller->remote, sizeof(r->remote));
+		__builtin_memcpy(r->comm, caller->comm, sizeof(r->comm));
+	} else {
+		read_last_call(r);
+		read_socket(r, p);
+	}
+	bpf_map_delete_elem(&callers, &tgid);
 	bpf_ringbuf_submit(r, 0);
 	return 0;
 }

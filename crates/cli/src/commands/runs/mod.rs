@@ -1,12 +1,17 @@
-//! `plimsoll runs`: the recordings of a folder, oldest first, each with what it came to.
+//! `plimsoll runs`: the recordings of a folder, oldest first, each with what it came to; and what else is done with recordings.
+
+mod merge;
 
 use super::output::terminal;
-use crate::args::runs::RunsArgs;
+use crate::args::runs::{RunsAction, RunsArgs};
 use crate::exit::{Exit, Failure};
 use report::runs::{Run, Verdict};
 
-/// Lists them.
+/// Lists them, or does what else is asked.
 pub fn run(args: &RunsArgs) -> Result<Exit, Failure> {
+    if let Some(RunsAction::Merge(args)) = &args.action {
+        return merge::run(args);
+    }
     let folder = args.folder.clone().map_or_else(store::default_folder, Ok)?;
     let runs: Vec<Run> = store::list(&folder)?
         .into_iter()

@@ -1,6 +1,6 @@
 //! What a list of recordings shows of one.
 
-use crate::recording::End;
+use super::End;
 use serde::{Deserialize, Serialize};
 
 /// What a list shows of a readable recording.

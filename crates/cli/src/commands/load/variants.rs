@@ -1,0 +1,163 @@
+//! Every variant of a scenario file (`[vary]`), one after the other, with one answer of all of them.
+//!
+//! All are resolved before the first is run, so that what is wrong in the last costs no time. A target that is started is
+//! started anew for each. With `repeats` each variant is run so often, one variant after the other: what drifts over an hour does so
+//! between variants, too. Two sides are compared better, in turn and in random order, by `plimsoll ab`.
+
+use super::repeats::{all, numbered};
+use super::together::{Asked, Loads, Repeat};
+use super::{explain, loads_of, options, with_canary};
+use crate::args::load::{LoadArgs, OutputArgs};
+use crate::commands::output::progress::Shown;
+use crate::commands::output::{intervals, results, terminal};
+use crate::commands::{interrupt, tell};
+use crate::exit::{Exit, Failure};
+use diagnose::variants::{Axis, SCHEMA, Value, Variant, Variants, named};
+use model::recording::End;
+use session::{Options, target};
+use std::io::Write;
+use std::sync::atomic::Ordering;
+
+/// A variant as it was written.
+pub struct Wanted<'a> {
+    /// Each axis with its value's name.
+    pub values: Vec<(String, String)>,
+    /// The main load's arguments.
+    pub args: LoadArgs,
+    /// Its loads, the main one first.
+    pub asked: Vec<Asked>,
+    /// What is started for it.
+    pub target: Option<target::Spec>,
+    /// How often it is run.
+    pub repeat: Repeat,
+    /// Says of what was written wrongly in the load of a number where that stands.
+    pub blamed: Box<dyn Fn(usize, Failure) -> Failure + 'a>,
+}
+
+/// A variant that can be run.
+struct Ready {
+    values: Vec<Value>,
+    args: LoadArgs,
+    loads: Loads,
+    target: Option<target::Spec>,
+    repeat: Repeat,
+}
+
+impl Ready {
+    fn of(wanted: Wanted<'_>) -> Result<Self, Failure> {
+        let Wanted { values, args, mut asked, target, repeat, blamed } = wanted;
+        with_canary(&args, &mut asked)?;
+        if args.tls.tls_matrix {
+            return Err(Failure::usage("--tls-matrix cannot be used with [vary]: leave one of them out"));
+        }
+        intervals::refuse_with_json(args.output.csv.as_deref(), intervals::What::Intervals, args.output.json)?;
+        if args.output.csv.is_some() {
+            return Err(Failure::usage("--csv is of one run: leave it out, or [vary]"));
+        }
+        let loads = loads_of(asked, args.remote.observe_at()?.is_some(), &*blamed)?;
+        let values = values.into_iter().map(|(axis, value)| Value { axis, value }).collect();
+        Ok(Ready { values, args, loads, target, repeat })
+    }
+
+    fn times(&self) -> u32 {
+        match self.repeat {
+            Repeat::Once => 1,
+            Repeat::Times(times) => times,
+        }
+    }
+}
+
+/// Runs all of them, and prints what they come to.
+pub fn run(wanted: Vec<Wanted<'_>>) -> Result<Exit, Failure> {
+    crate::commands::raise_descriptor_limit();
+    let ready = wanted.into_iter().map(Ready::of).collect::<Result<Vec<Ready>, Failure>>()?;
+    let Some(first) = ready.first() else { return Err(Failure::usage("expected a variant, got none")) };
+    let mut output = first.args.output.clone();
+    output.no_color |= std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    if output.explain {
+        return explained(ready, &output);
+    }
+    let mut shown = Shown::new(output.quiet);
+    let interrupted = interrupt::flag()?;
+    let mut variants = Variants {
+        schema: SCHEMA.to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        end: End::Complete,
+        asked: ready.len() as u32,
+        axes: axes(&ready),
+        variants: Vec::new(),
+    };
+    let (mut exit, mut failed) = (Exit::Fine, None);
+    for (at, one) in ready.iter().enumerate() {
+        for (load, warning) in one.loads.warnings() {
+            shown.say(&format!("plimsoll: warning: {load}{}", crate::flags::shown(warning)));
+        }
+        let mut observe_at = one.args.remote.observe_at()?;
+        if let Some(at) = observe_at.as_mut().filter(|_| !output.quiet) {
+            at.tell = Some(tell);
+        }
+        let options = options(&one.args, &one.loads, observe_at, interrupted.clone())?;
+        let options = Options { record: numbered(&options.record, at as u32 + 1), ..options };
+        let of = format!("variant {} of {}, {}: ", at + 1, ready.len(), named(&one.values));
+        match all(one.times(), &one.loads, one.target.as_ref(), &options, &mut shown, &of) {
+            Ok((repeats, of_variant)) => {
+                exit = exit.worst(of_variant);
+                variants.end = repeats.end;
+                variants.variants.push(Variant { values: one.values.clone(), repeats });
+            }
+            // What is known is said all the same.
+            Err(failure) => failed = Some(failure.worded(|text| format!("{}: {text}", named(&one.values)))),
+        }
+        if failed.is_some() || variants.end == End::Interrupted || interrupted.load(Ordering::Relaxed) {
+            break;
+        }
+    }
+    shown.clear();
+    interrupt::end_at_once(&interrupted);
+    if let (Some(_), true) = (&failed, variants.variants.is_empty()) {
+        return failed.map_or(Ok(exit), Err);
+    }
+    results::to_stdout(|out| match output.json {
+        true => {
+            serde_json::to_writer_pretty(&mut *out, &variants)?;
+            out.write_all(b"\n")
+        }
+        false => report::answer::variants::write(out, &variants, terminal::style(output.no_color)),
+    })?;
+    failed.map_or(Ok(exit), Err)
+}
+
+fn axes(ready: &[Ready]) -> Vec<Axis> {
+    let mut axes: Vec<Axis> = Vec::new();
+    for Value { axis, value } in ready.iter().flat_map(|one| &one.values) {
+        match axes.iter_mut().find(|known| known.name == *axis) {
+            Some(known) if known.values.contains(value) => {}
+            Some(known) => known.values.push(value.clone()),
+            None => axes.push(Axis { name: axis.clone(), values: vec![value.clone()] }),
+        }
+    }
+    axes
+}
+
+/// `--explain` of every variant.
+fn explained(ready: Vec<Ready>, output: &OutputArgs) -> Result<Exit, Failure> {
+    let mut stdout = std::io::stdout();
+    let mut documents = Vec::new();
+    for one in ready {
+        let values = one.values.clone();
+        let target = one.target.as_ref();
+        if output.json {
+            let plan = explain::document(one.loads, target, one.repeat);
+            documents.push(serde_json::json!({"values": values, "explained": plan}));
+        } else {
+            writeln!(stdout, "Variant {}\n", named(&values))?;
+            explain::run(one.loads, target, one.repeat, output)?;
+            writeln!(stdout)?;
+        }
+    }
+    if output.json {
+        let document = serde_json::json!({"variants": documents});
+        writeln!(stdout, "{document:#}")?;
+    }
+    Ok(Exit::Fine)
+}

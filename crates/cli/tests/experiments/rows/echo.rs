@@ -1,0 +1,132 @@
+//! Rows of what was published of an echo server in the kernel, as far as its users see it.
+
+use super::*;
+
+pub const ROWS: &[Row] = &[
+    Row {
+        id: "C1",
+        published: "100 to 300 µs in the kernel, up to 20,000 µs with a thread each, at 1,000 clients",
+        by: By::NotYet("the module"),
+    },
+    Row {
+        id: "C2",
+        published: "seven designs proposed, none compared",
+        by: By::Run {
+            name: "echo-designs",
+            says: |d| {
+                let mut all: Vec<(f64, &str)> = Vec::new();
+                for one in d["variants"].as_array()? {
+                    if value(one, "clients")? == "64" && value(one, "size")? == "16" {
+                        all.push((
+                            one["repeats"]["loads"][0]["runs"][0]["figures"]["throughput"].as_f64()?,
+                            value(one, "design")?,
+                        ));
+                    }
+                }
+                all.sort_by(|a, b| b.0.total_cmp(&a.0));
+                let shown: Vec<String> =
+                    all.iter().map(|(rate, design)| format!("{design} {}", thousands(*rate))).collect();
+                Some(format!("64 clients, 16 bytes, requests/s of one run each: {}", shown.join(", ")))
+            },
+        },
+    },
+    Row {
+        id: "C3",
+        published: "1,000 threads behind a barrier, one message each: a mean of 38 ms; connects not timed",
+        by: By::Command {
+            serve: Some("serve echo --listen 127.0.0.1:7742"),
+            line: "plimsoll load echo://127.0.0.1:7742 --burst 1000 --rounds 50 --size 16..32 -q --json --no-record",
+            says: |d| {
+                let of = |kind: &str, q: &str| ms(&d["latency"][kind][q]);
+                Some(format!(
+                    "echo p50 {}, p99 {}; connect p50 {}, p99 {}",
+                    of("response", "p50_us")?,
+                    of("response", "p99_us")?,
+                    of("connect", "p50_us")?,
+                    of("connect", "p99_us")?
+                ))
+            },
+        },
+    },
+    Row {
+        id: "C4",
+        published: "the barrier let 1 to 10 % of the threads start late",
+        by: By::Command {
+            serve: Some("serve echo --listen 127.0.0.1:7742"),
+            line: "plimsoll load echo://127.0.0.1:7742 --burst 1000 --rounds 20 --size 16..32 -q --json --no-record",
+            says: |d| {
+                Some(format!(
+                    "all released at one moment; the skew is their lag: p50 {}, p99 {}",
+                    ms(&d["latency"]["lag"]["p50_us"])?,
+                    ms(&d["latency"]["lag"]["p99_us"])?
+                ))
+            },
+        },
+    },
+    Row {
+        id: "C5",
+        published: "random texts of 16 to 32 bytes (a NUL byte crashes the module)",
+        by: By::Run { name: "size-sweep", says: |d| size_sweep(d, "up to a NUL") },
+    },
+    Row {
+        id: "C6",
+        published: "counters of 100,000 and 50,000, explained by the read of the shutdown",
+        by: By::NotYet("the client's, the target's and the kernel's counts side by side; a run's own are audited"),
+    },
+    Row {
+        id: "C7",
+        published: "4,096 bytes fine, 4,100 \"validation failed\"; a reply of whole buffers hangs",
+        by: By::Run {
+            name: "size-sweep",
+            says: |d| Some(format!("{}; {}", size_sweep(d, "one receive for each")?, size_sweep(d, "whole buffers")?)),
+        },
+    },
+    Row {
+        id: "C8",
+        published: "ASLR off, performance governor, no turbo, one CPU",
+        by: By::NotYet("`--isolate`; `--pin` pins, and `check` names governor and turbo"),
+    },
+    Row {
+        id: "C9",
+        published: "bound 2,000 to 5,000 µs with outliers, unbound best, high priority no gain",
+        by: By::NotYet("the module"),
+    },
+    Row {
+        id: "C10",
+        published: "clients that connect and then wait: unanswered",
+        by: By::Run {
+            name: "idle-sweep",
+            says: |d| {
+                let failures = |design, idle| {
+                    Some(100.0 * run_of(d, &[("design", design), ("idle", idle)])?["figures"]["failures"].as_f64()?)
+                };
+                Some(format!(
+                    "a pool of 64 threads fails {:.1} % with 63 silent clients, {:.0} % with 64, {:.0} % with 128; one loop {:.1} % with 128",
+                    failures("pool of 64", "63")?,
+                    failures("pool of 64", "64")?,
+                    failures("pool of 64", "128")?,
+                    failures("epoll-edge", "128")?,
+                ))
+            },
+        },
+    },
+    Row {
+        id: "C11",
+        published: "sockets in TIME-WAIT, and a module that drops them",
+        by: By::Command {
+            serve: Some("serve echo --listen 127.0.0.1:7743"),
+            line: "plimsoll load echo://127.0.0.1:7743 --requests-per-connection 1 -n 2000 -c 4 -q --no-record >/dev/null; plimsoll drop time-wait --to 127.0.0.1:7743",
+            says: |d| Some(d.as_str()?.split_whitespace().collect::<Vec<_>>().join(" ")),
+        },
+    },
+    Row {
+        id: "C12",
+        published: "a printf left in made the mean better, and nobody knew why",
+        by: By::Command {
+            serve: None,
+            line: "plimsoll ab --a 'plimsoll serve echo --listen 127.0.0.1:7744' --b 'plimsoll serve echo --defect cpu-heavy=20us --listen 127.0.0.1:7744' \
+                   echo://127.0.0.1:7744 -c 8 --slice 1s --repeats 8 -q",
+            says: |d| Some(format!("B does 20 µs more of work for each: {}", first_sentence(d)?)),
+        },
+    },
+];

@@ -1,0 +1,79 @@
+//! Of a recording that was merged of several generators': a line for each, with how its clock was laid beside the others'.
+
+use super::Paint;
+use super::page::Page;
+use crate::words::{counted, duration, figure, grouped, percent};
+use model::finding::ValidityState;
+use model::recording::{End, Generator, Generators, Recording};
+use std::io::{self, Write};
+
+const INDENT: usize = 13;
+/// Where all measured at once for less of the whole time than this, that is said as a warning: the rate is over the whole.
+const TOGETHER_MIN: f64 = 0.9;
+
+/// Writes them; nothing of one generator's recording.
+pub(crate) fn write<W: Write>(page: &mut Page<'_, W>, recording: &Recording) -> io::Result<()> {
+    let Some(all) = &recording.capsule.generators else { return Ok(()) };
+    page.gap()?;
+    let head = format!("{}, merged: counts and histograms are sums", counted(all.generators.len() as u64, "generator"));
+    page.wrapped(INDENT, (Paint::Heading, "Generators".to_owned()), Paint::Plain, &head)?;
+    for generator in &all.generators {
+        let paint = if generator.validity == ValidityState::Valid { Paint::Plain } else { Paint::Bad };
+        page.wrapped(INDENT, (Paint::Plain, String::new()), paint, &line(generator))?;
+    }
+    together(page, recording, all)
+}
+
+fn line(generator: &Generator) -> String {
+    let Generator { name, connections, requests, requests_per_s, offset_ns, offset_bound_ns, .. } = generator;
+    let mut text = format!(
+        "{name}: {}, {}/s over {}",
+        counted(*requests, "request"),
+        figure(*requests_per_s),
+        counted(u64::from(*connections), "connection")
+    );
+    if *offset_ns > 0 {
+        text += &format!(", began {} later", duration(*offset_ns));
+        if *offset_bound_ns > 0 {
+            text += &format!(" (± {})", duration(*offset_bound_ns));
+        }
+    } else if *offset_bound_ns > 0 {
+        text += &format!(", began first (± {})", duration(*offset_bound_ns));
+    }
+    if let Some(ns) = generator.lag_p99_ns {
+        text += &format!(", lag p99 {}", duration(ns));
+    }
+    text += match generator.end {
+        End::Complete => "",
+        End::Interrupted => ", interrupted",
+        End::Partial => ", partial",
+    };
+    if generator.is_damaged {
+        text += ", damaged";
+    }
+    text += &format!(": {}", generator.validity.name().replace('-', " "));
+    if generator.has_readings {
+        text += "; the readings of host and target are its";
+    }
+    text
+}
+
+fn together<W: Write>(page: &mut Page<'_, W>, recording: &Recording, all: &Generators) -> io::Result<()> {
+    let whole_ns = recording.totals.measured_ns.max(1);
+    let share = all.together_ns as f64 / whole_ns as f64;
+    let text = format!(
+        "all of them measured at once for {} of the {}, {} of it{}",
+        duration(all.together_ns),
+        duration(whole_ns),
+        percent(100.0 * share),
+        if share < TOGETHER_MIN { ": rates are over the whole" } else { "" }
+    );
+    let paint = if share < TOGETHER_MIN { Paint::Warn } else { Paint::Dim };
+    page.wrapped(INDENT, (Paint::Plain, String::new()), paint, &text)?;
+    let without: u64 = all.generators.iter().filter(|generator| generator.requests == 0).count() as u64;
+    if without > 0 {
+        let text = format!("{} ended no request", grouped(without));
+        page.wrapped(INDENT, (Paint::Plain, String::new()), Paint::Warn, &text)?;
+    }
+    Ok(())
+}
