@@ -251,6 +251,17 @@ fn figure_audit() {
         r.totals.sum.counts.retries = 5;
     });
     judge("retried", &retried, &["valid", "refuted figure-audit"]);
+    // What was under way as the warm-up ended was sent before, and ended after: as many requests as connections, and no more.
+    let sent_before = |requests: u64| {
+        let mut recording = closed().recording();
+        recording.plan.warmup_ns = 1;
+        let least = u64::from(recording.plan.workload.protocol().least_bytes().0);
+        let counts = &mut recording.totals.sum.counts;
+        counts.bytes_sent = (counts.ok - requests) * least;
+        diagnose(&recording)
+    };
+    judge("sent in the warm-up", &sent_before(2), &["valid", "refuted figure-audit"]);
+    judge("more than can be under way", &sent_before(1_000), &["not-valid", id]);
     // Times too short for the load that was there: half of every reply's wait is missing.
     judge("times too short", &diagnose(&closed().each(|s| s.response_ns = 4_000_000).recording()), &["not-valid", id]);
     // The same where the workers' own work explains it.

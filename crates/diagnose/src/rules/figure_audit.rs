@@ -144,11 +144,15 @@ fn bytes(facts: &Facts<'_>) -> Vec<Check> {
     }
     let (request, reply) = facts.recording.plan.workload.protocol().least_bytes();
     let counts = &facts.recording.totals.sum.counts;
+    // What was under way when the warm-up ended was sent, and partly received, in it, and ended after it.
+    let plan = &facts.recording.plan;
+    let under_way = if plan.warmup_ns > 0 { u64::from(plan.connections) * u64::from(plan.pipeline) } else { 0 };
+    let whole = counts.ok.saturating_sub(under_way);
     [("sent", counts.bytes_sent, request), ("received", counts.bytes_received, reply)]
         .into_iter()
         .map(|(what, bytes, least)| {
-            let due = u128::from(counts.ok) * u128::from(least);
-            let text = format!("{bytes} bytes {what}; {} successes need {due} at the least", counts.ok);
+            let due = u128::from(whole) * u128::from(least);
+            let text = format!("{bytes} bytes {what}; {whole} successes need {due} at the least");
             let metric = if what == "sent" { "totals.bytes_sent" } else { "totals.bytes_received" };
             Check { holds: Some(u128::from(bytes) >= due), evidence: facts.evidence(text, metric, bytes as f64, "B") }
         })
