@@ -255,7 +255,7 @@ fn figure_audit() {
     let sent_before = |requests: u64| {
         let mut recording = closed().recording();
         recording.plan.warmup_ns = 1;
-        let least = u64::from(recording.plan.workload.protocol().least_bytes().0);
+        let least = recording.plan.workload.protocol().least_bytes().0;
         let counts = &mut recording.totals.sum.counts;
         counts.bytes_sent = (counts.ok - requests) * least;
         diagnose(&recording)
