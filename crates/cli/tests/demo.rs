@@ -40,8 +40,16 @@ fn finds_the_line(run: &Run, state: &Path) {
     for words in ["single-thread-bound", "valid", "Report", "p99 < 10.0 ms", "remedy", "check"] {
         assert!(run.stdout.contains(words), "{words} is missing in\n{}", run.stdout);
     }
-    let path = run.stdout.lines().rev().find_map(|line| line.split("plimsoll report ").nth(1)).unwrap_or("");
-    let report = finish(command(&["report", path, "--json"]).env("XDG_STATE_HOME", state));
-    report.assert_exit(0);
-    assert_eq!(report.json()["validity"]["valid"], true);
+    let of = |which: &str| {
+        let line = run.stdout.lines().find_map(|line| line.strip_prefix("Report")?.trim().strip_prefix(which));
+        let path = line
+            .and_then(|line| line.split("plimsoll report ").nth(1))
+            .unwrap_or_else(|| panic!("no report {which} in\n{}", run.stdout));
+        let report = finish(command(&["report", path.trim(), "--json"]).env("XDG_STATE_HOME", state));
+        report.assert_exit(0);
+        report.json()
+    };
+    assert_eq!(of("at the line:")["validity"]["valid"], true);
+    // Steps beyond the line are told apart from it, and the search as a whole can be read again.
+    assert!(of("all steps:")["steps"].as_array().is_some_and(|steps| steps.len() > 3), "{}", run.stdout);
 }
