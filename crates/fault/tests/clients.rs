@@ -1,7 +1,6 @@
 //! Clients that are slow, silent or too many reach a real server, are counted, and are gone after; in network namespaces of
 //! their own. And a port that answers in a server's place.
 #![allow(clippy::unwrap_used, reason = "helpers of tests: to stop is to fail")]
-#![allow(clippy::print_stdout, reason = "a worker speaks to its test by stdout")]
 
 mod common;
 #[path = "common/helper.rs"]

@@ -1,6 +1,5 @@
 //! A small file system is full while the fault lasts and free after: one that the test mounted, in a mount namespace of its own.
 #![allow(clippy::unwrap_used, reason = "helpers of tests: to stop is to fail")]
-#![allow(clippy::print_stdout, reason = "a worker speaks to its test by stdout")]
 
 mod common;
 #[path = "common/helper.rs"]

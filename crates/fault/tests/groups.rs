@@ -6,7 +6,7 @@
 mod common;
 use common::*;
 use fault::faults::Nobody;
-use fault::{Asked, Begun, Deed, Journal, Step, undo};
+use fault::{Asked, Begun, Deed, Journal, undo};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use testkit::process::Guard;
@@ -39,18 +39,8 @@ fn groups(pid: u32) -> String {
 #[test]
 fn worker() {
     let Some(words) = work() else { return };
-    let (folder, mut stop) = (Path::new(&words[0]), words[1].parse::<i32>().unwrap());
-    let mut watch = |step: Step| {
-        println!("{step:?}");
-        if stop == 0 {
-            println!("stopped");
-            loop {
-                std::thread::park();
-            }
-        }
-        stop -= 1;
-    };
-    Begun::make(folder, deeds(&words[2..].join(" ")).unwrap(), &mut watch).unwrap().leave();
+    let (folder, stop) = (Path::new(&words[0]), words[1].parse().unwrap());
+    Begun::make(folder, deeds(&words[2..].join(" ")).unwrap(), &mut stopped_at(stop)).unwrap().leave();
 }
 
 /// Killed at each step of a change: what the journal has is undone, and `is_as_before`.

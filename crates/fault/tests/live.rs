@@ -1,10 +1,9 @@
 //! Changes of what runs are put back whenever their process is killed: real processes of the test's own, real SIGKILLs.
 #![allow(clippy::unwrap_used, reason = "helpers of tests: to stop is to fail")]
-#![allow(clippy::print_stdout, reason = "a worker speaks to its test by stdout")]
 
 mod common;
 use common::*;
-use fault::{Applied, Asked, Change, Deed, Journal, Outcome, Step, faults::Nobody, make, undo, undo_only};
+use fault::{Applied, Asked, Change, Deed, Journal, Outcome, faults::Nobody, make, undo, undo_only};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use testkit::process::Guard;
@@ -73,19 +72,9 @@ const KINDS: [&str; 5] = ["descriptors", "nice", "stop", "affinity", "command"];
 #[test]
 fn worker() {
     let Some(words) = work() else { return };
-    let (pid, folder, mut stop) = (words[1].parse().unwrap(), Path::new(&words[2]), words[3].parse::<i32>().unwrap());
+    let (pid, folder, stop) = (words[1].parse().unwrap(), Path::new(&words[2]), words[3].parse().unwrap());
     let mut journal = Journal::open(folder).unwrap();
-    let mut watch = |step: Step| {
-        println!("{step:?}");
-        if stop == 0 {
-            println!("stopped");
-            loop {
-                std::thread::park();
-            }
-        }
-        stop -= 1;
-    };
-    make(&mut journal, &change(&words[0], pid, folder), &mut watch).unwrap();
+    make(&mut journal, &change(&words[0], pid, folder), &mut stopped_at(stop)).unwrap();
 }
 
 #[test]

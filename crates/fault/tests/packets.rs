@@ -1,12 +1,11 @@
 //! Packets of a port are refused, reset, dropped and lost for real, and are again as before; in network namespaces of their own.
 #![allow(clippy::unwrap_used, reason = "helpers of tests: to stop is to fail")]
-#![allow(clippy::print_stdout, reason = "a worker speaks to its test by stdout")]
 
 mod common;
 use common::*;
 use fault::{Asked, Begun, Change, Deed, Journal, Outcome, Step, faults::Nobody, make, undo};
 use std::io::{ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::time::Duration;
 
@@ -37,26 +36,6 @@ fn has_nft() -> bool {
 fn tables() -> usize {
     let output = std::process::Command::new("nft").args(["list", "tables"]).output().unwrap();
     String::from_utf8_lossy(&output.stdout).matches("plimsoll_").count()
-}
-
-/// Says what it hears, on every connection, for as long as the test lives.
-fn echo() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    std::thread::spawn(move || {
-        for connection in listener.incoming() {
-            std::thread::spawn(move || {
-                let mut connection = connection.unwrap();
-                let mut bytes = [0; 4096];
-                while let Ok(count @ 1..) = connection.read(&mut bytes) {
-                    if connection.write_all(&bytes[..count]).is_err() {
-                        break;
-                    }
-                }
-            });
-        }
-    });
-    address
 }
 
 /// Whether a connection says back what it is told, or how it fails.
@@ -145,19 +124,8 @@ fn lost() -> u64 {
 #[test]
 fn worker() {
     let Some(words) = work() else { return };
-    let mut stop = words[1].parse::<i32>().unwrap();
     let mut journal = Journal::open(Path::new(&words[0])).unwrap();
-    let mut watch = |step: Step| {
-        println!("{step:?}");
-        if stop == 0 {
-            println!("stopped");
-            loop {
-                std::thread::park();
-            }
-        }
-        stop -= 1;
-    };
-    make(&mut journal, &change("port-dropped 9"), &mut watch).unwrap();
+    make(&mut journal, &change("port-dropped 9"), &mut stopped_at(words[1].parse().unwrap())).unwrap();
 }
 
 #[test]

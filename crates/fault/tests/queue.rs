@@ -9,7 +9,7 @@ mod helpers;
 use common::*;
 use helpers::*;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -40,26 +40,6 @@ fn ruleset() -> String {
 
 fn is_as_before() -> bool {
     ruleset().is_empty() && helpers().is_empty()
-}
-
-/// Says what it hears, on every connection, for as long as the test lives.
-fn echo() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    std::thread::spawn(move || {
-        for connection in listener.incoming() {
-            std::thread::spawn(move || {
-                let mut connection = connection.unwrap();
-                let mut bytes = vec![0; 64 << 10];
-                while let Ok(count @ 1..) = connection.read(&mut bytes) {
-                    if connection.write_all(&bytes[..count]).is_err() {
-                        break;
-                    }
-                }
-            });
-        }
-    });
-    address
 }
 
 fn connect(address: SocketAddr) -> TcpStream {

@@ -4,7 +4,7 @@
 
 mod common;
 use common::*;
-use fault::{Applied, ApplyError, Journal, Outcome, Step, apply, undo};
+use fault::{Applied, ApplyError, Journal, Outcome, apply, undo};
 use model::check::Setting;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
@@ -43,17 +43,7 @@ fn outcomes(folder: &Path, force: bool) -> Vec<String> {
 fn worker() {
     let Some(words) = work() else { return };
     let [what, folder, stop] = [&words[0], &words[1], &words[2]];
-    let (mut stop, folder) = (stop.parse::<i32>().unwrap(), Path::new(folder));
-    let mut watch = |step: Step| {
-        println!("{step:?}");
-        if stop == 0 {
-            println!("stopped");
-            loop {
-                std::thread::park();
-            }
-        }
-        stop -= 1;
-    };
+    let (mut watch, folder) = (stopped_at(stop.parse().unwrap()), Path::new(folder));
     let mut journal = Journal::open(folder).unwrap();
     match &**what {
         "apply" => {

@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "each test file uses its part of this")]
 
 use super::common::*;
-use fault::{Asked, Begun, Deed, Journal, Step, faults::Nobody, make, undo};
+use fault::{Asked, Begun, Deed, Journal, faults::Nobody, make, undo};
 use std::path::Path;
 
 /// Has helpers started by the test named `helper`, which calls [`help`].
@@ -44,18 +44,8 @@ pub fn helpers() -> Vec<u32> {
 /// `FOLDER STOP FAULT…`: does it, says each step, and waits for ever at the one of this number.
 pub fn work_until() {
     let Some(words) = work() else { return };
-    let mut stop = words[1].parse::<i32>().unwrap();
+    let mut watch = stopped_at(words[1].parse().unwrap());
     let mut journal = Journal::open(Path::new(&words[0])).unwrap();
-    let mut watch = |step: Step| {
-        println!("{step:?}");
-        if stop == 0 {
-            println!("stopped");
-            loop {
-                std::thread::park();
-            }
-        }
-        stop -= 1;
-    };
     for deed in deeds(&words[2..].join(" ")) {
         match deed {
             Deed::Change(change) => drop(make(&mut journal, &change, &mut watch).unwrap()),

@@ -4,8 +4,11 @@
 //! killed ([`Worker`]).
 #![allow(dead_code, reason = "each test file uses its part of this")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot set up is a test that fails")]
+#![allow(clippy::print_stdout, reason = "a worker speaks to its test by stdout")]
 
-use std::io::{BufRead, BufReader};
+use fault::Step;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use testkit::process::Guard;
@@ -42,6 +45,40 @@ pub fn inside(test: &str) -> bool {
 /// What this process was started to do, where it is a worker.
 pub fn work() -> Option<Vec<String>> {
     Some(std::env::var(WORK).ok()?.split(' ').map(str::to_owned).collect())
+}
+
+/// Says each step, and at the one of this number waits for ever, for its test to kill it. Of a negative one never.
+pub fn stopped_at(mut stop: i32) -> impl FnMut(Step) {
+    move |step| {
+        println!("{step:?}");
+        if stop == 0 {
+            println!("stopped");
+            loop {
+                std::thread::park();
+            }
+        }
+        stop -= 1;
+    }
+}
+
+/// Says what it hears, on every connection, for as long as the test lives.
+pub fn echo() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for connection in listener.incoming() {
+            std::thread::spawn(move || {
+                let mut connection = connection.unwrap();
+                let mut bytes = vec![0; 64 << 10];
+                while let Ok(count @ 1..) = connection.read(&mut bytes) {
+                    if connection.write_all(&bytes[..count]).is_err() {
+                        break;
+                    }
+                }
+            });
+        }
+    });
+    address
 }
 
 /// A process that does one thing and may be stopped on its way.
