@@ -13,6 +13,8 @@ use crate::helper::job::Work;
 use crate::helper::report::{Packets, Report};
 use crate::helper::why;
 use crate::limits::PACKETS_HELD_MAX;
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
 use rustix::io::Errno;
 use rustix::net::netlink::{NETFILTER, SocketAddrNetlink};
 use rustix::net::sockopt::{set_socket_recv_buffer_size, set_socket_recv_buffer_size_force};
@@ -60,7 +62,7 @@ pub(crate) struct Path {
     last: Option<Instant>,
     /// When the narrow path is free again, to the port and from it.
     free: [Option<Instant>; 2],
-    random: u64,
+    random: SmallRng,
     again: Option<Socket>,
     counts: Packets,
     buffer: Vec<u8>,
@@ -97,7 +99,7 @@ impl Path {
             order: 0,
             last: None,
             free: [None; 2],
-            random: seed | 1,
+            random: SmallRng::seed_from_u64(seed),
             again,
             counts: Packets::default(),
             buffer: vec![0; DATAGRAM_BYTES],
@@ -107,15 +109,7 @@ impl Path {
 
     /// Whether one of so many of a million is drawn.
     fn is_drawn(&mut self, ppm: u32) -> bool {
-        self.draw() % 1_000_000 < u64::from(ppm)
-    }
-
-    /// xorshift64*, Vigna 2016, doi:10.1145/2845077.
-    fn draw(&mut self) -> u64 {
-        self.random ^= self.random >> 12;
-        self.random ^= self.random << 25;
-        self.random ^= self.random >> 27;
-        self.random.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11
+        self.random.random_ratio(ppm, 1_000_000)
     }
 
     fn take(&mut self, now: Instant) {
@@ -138,7 +132,7 @@ impl Path {
         let mut changed = None;
         let leaves = match self.treatment {
             Treatment::Delayed { by_ns, jitter_ns } => {
-                let more = if jitter_ns > 0 { self.draw() % (jitter_ns + 1) } else { 0 };
+                let more = self.random.random_range(0..=jitter_ns);
                 let leaves = now + Duration::from_nanos(by_ns + more);
                 let leaves = self.last.map_or(leaves, |last| last.max(leaves));
                 self.last = Some(leaves);
@@ -196,7 +190,7 @@ impl Path {
             return None;
         }
         let mut changed = bytes.to_vec();
-        let drawn = self.draw();
+        let drawn = self.random.random();
         let is_changed = spoil(&mut changed, drawn, is_undetected);
         self.counts.corrupted += u64::from(is_changed);
         is_changed.then_some(changed)
