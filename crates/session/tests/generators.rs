@@ -2,6 +2,9 @@
 //! what does not belong together is refused.
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
+mod common;
+
+use common::*;
 use engine::driver::Setup;
 use engine::driver::sim::{Action, Service, Sim, Weather};
 use engine::share::Share;
@@ -10,13 +13,9 @@ use model::plan::*;
 use model::recording::{End, Row};
 use model::{Event, LatencyKind};
 use session::generators::{Merged, Spec, merge};
-use session::{Options, Outcome, RecordTo, Watch, run_on};
+use session::{Outcome, RecordTo, Watch, run_on};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use testkit::recordings;
-
-const MS: u64 = 1_000_000;
 
 struct Echoes(u64);
 
@@ -60,17 +59,7 @@ fn plan(seed: u64, rate_per_s: f64) -> Plan {
 
 fn recorded(folder: &Path, name: &str, plan: Plan) -> (PathBuf, Outcome) {
     let path = folder.join(format!("{name}.plimsoll"));
-    let options = Options {
-        record: RecordTo::File(path.clone()),
-        command: vec![],
-        version: "test".to_owned(),
-        driver_reason: String::new(),
-        record_secrets: false,
-        observe: false,
-        probes: model::bpf::Level::default(),
-        observe_at: None,
-        interrupted: Arc::new(AtomicBool::new(false)),
-    };
+    let options = options(RecordTo::File(path.clone()));
     let outcome = run_on(plan, &options, &mut Silent, |plan| {
         Fleet::simulated(plan, SimSession::default(), |setup: &Setup, share: &Share| {
             let weather = Weather { delay_ns: (10_000, 200_000), ..Weather::default() };

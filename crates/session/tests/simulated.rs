@@ -18,7 +18,7 @@ use model::recording::{Recording, Row};
 use model::{Event, LatencyKind};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
-use session::{Options, Outcome, RecordTo, Watch, run_on};
+use session::{Outcome, RecordTo, Watch, run_on};
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -172,17 +172,7 @@ fn go(case: &Case) -> (Recording, Vec<Vec<Passed>>) {
 
 /// The same with all that the run left.
 fn go_recorded(case: &Case, record: RecordTo) -> (Outcome, Vec<Vec<Passed>>) {
-    let options = Options {
-        record,
-        command: vec![],
-        version: "test".to_owned(),
-        driver_reason: String::new(),
-        record_secrets: false,
-        observe: false,
-        probes: model::bpf::Level::default(),
-        observe_at: None,
-        interrupted: Arc::new(AtomicBool::new(false)),
-    };
+    let options = options(record);
     let logs: Vec<Log> = (0..case.plan.threads).map(|_| Arc::new(Mutex::new(Vec::new()))).collect();
     let network = |setup: &Setup, share: &Share| {
         let leap_ns = case.stopped.filter(|(worker, ..)| *worker == share.worker).map(|(_, at, long)| (at, long));

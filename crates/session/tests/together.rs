@@ -13,10 +13,9 @@ use model::abort::AbortWhen;
 use model::plan::*;
 use model::recording::{End, LoadRole, Recording, Row};
 use model::{Event, LatencyKind, event};
-use session::{Load, Options, Outcome, RecordTo, Watch, run_together_on};
+use session::{Load, Outcome, RecordTo, Watch, run_together_on};
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use testkit::recordings;
 
@@ -86,17 +85,7 @@ fn load(name: &str, role: LoadRole, plan: Plan) -> Load {
 
 /// Each load's outcome, and the lists of what passed, by load and worker.
 fn go(loads: &[Load], record: RecordTo, dies_ns: Option<u64>) -> (Vec<Outcome>, Vec<Vec<Vec<Passed>>>, Told) {
-    let options = Options {
-        record,
-        command: vec![],
-        version: "test".to_owned(),
-        driver_reason: String::new(),
-        record_secrets: false,
-        observe: false,
-        probes: model::bpf::Level::default(),
-        observe_at: None,
-        interrupted: Arc::new(AtomicBool::new(false)),
-    };
+    let options = options(record);
     let logs: Vec<Vec<Log>> =
         loads.iter().map(|load| (0..load.plan.threads).map(|_| Arc::new(Mutex::new(Vec::new()))).collect()).collect();
     let start = |plans: &[&Plan]| {

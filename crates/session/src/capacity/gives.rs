@@ -85,24 +85,17 @@ mod tests {
     }
 
     fn ran(load: f64, verdict: Verdict, ids: &[&str]) -> Ran {
-        Ran {
-            step: Step {
-                asked: load,
-                load,
-                took_s: 1.0,
-                verdict,
-                is_growing: false,
-                purpose: Purpose::Find,
-                blocks: Vec::new(),
-            },
-            diagnosis: Some(Diagnosis { findings: ids.iter().map(|id| finding(id)).collect(), ..Diagnosis::default() }),
-            busy: None,
-            cores: None,
-            recorded_at: None,
-            response_p50_ns: None,
-            response_p99_ns: None,
-            lag_p99_ns: None,
-        }
+        let step = Step {
+            asked: load,
+            load,
+            took_s: 1.0,
+            verdict,
+            is_growing: false,
+            purpose: Purpose::Find,
+            blocks: Vec::new(),
+        };
+        let diagnosis = Diagnosis { findings: ids.iter().map(|id| finding(id)).collect(), ..Diagnosis::default() };
+        Ran { diagnosis: Some(diagnosis), ..Ran::known(step) }
     }
 
     fn said(missed: &[(f64, &[&str])]) -> Option<(String, bool, Option<f64>)> {

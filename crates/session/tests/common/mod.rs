@@ -1,17 +1,35 @@
-//! The simulation's own list of what passed, and single requests held against it.
+//! The simulation's own list of what passed, and single requests held against it. And what runs of tests have in common.
 #![allow(dead_code, reason = "each test file uses its part of this")]
 
 use engine::driver::sim::Passed;
 use model::recording::Recording;
 use model::request::RequestEnd;
 use model::{Gap, LatencyKind, Request};
+use session::{Options, RecordTo};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 pub const MS: u64 = 1_000_000;
 /// A histogram of three digits is within so much of what was recorded.
 pub const RESOLUTION: f64 = 0.001;
 /// Every request and every reply is so long.
 pub const BYTES: u32 = 16;
+
+/// A run that nothing is read beside.
+pub fn options(record: RecordTo) -> Options {
+    Options {
+        record,
+        command: vec![],
+        version: "test".to_owned(),
+        driver_reason: String::new(),
+        record_secrets: false,
+        observe: false,
+        probes: model::bpf::Level::default(),
+        observe_at: None,
+        interrupted: Arc::new(AtomicBool::new(false)),
+    }
+}
 
 /// A request by the simulation's list: on which connection, to which address, when sent, when its last byte came.
 #[derive(Debug, Clone, Copy)]
