@@ -87,7 +87,7 @@ pub struct Document {
     pub lag_p99_us: Option<f64>,
     /// The curve: each load once, ascending.
     pub curve: Vec<Point>,
-    /// How throughput scales over connections; only of `--over`.
+    /// How throughput scales over connections; only of `--of connections`.
     pub scaling: Option<Scaling>,
     /// Every step, in order.
     pub steps: Vec<Step>,
