@@ -10,12 +10,17 @@ set -eu
 proxy=$1 address=$2 rate=$3 size=$4 buffering=$5 buffers=$6 swap=${7-}
 folder=$(mktemp -d /var/tmp/plimsoll-proxy.XXXXXX)
 servers=
+swaps=
 end() {
     trap '' TERM INT
-    for pid in $servers; do kill "$pid" || true; done
+    # Of those that have ended by themselves there is nothing to end.
+    for pid in $servers; do if kill -0 "$pid" 2>/dev/null; then kill "$pid"; fi; done
     wait
     # Only now: what was swapped of them is read back into memory that they may not have.
-    if [ -n "$swap" ]; then swapoff "$folder/swap" || true; fi
+    if [ -n "$swaps" ] && ! swapoff "$swaps"; then
+        echo "$swaps is still in use as swap, and stays: 'swapoff $swaps', then remove $folder" >&2
+        exit 1
+    fi
     rm -rf "$folder"
 }
 trap end EXIT
@@ -25,6 +30,10 @@ mkdir "$folder/www"
 head -c "${size}M" /dev/urandom >"$folder/www/file"
 echo here >"$folder/www/small"
 if [ "$rate" != - ]; then
+    if [ "$(readlink /proc/self/ns/net)" = "$(readlink /proc/1/ns/net)" ]; then
+        echo "expected a network namespace of its own for a link of $rate, got the host's: its own link would be made so slow" >&2
+        exit 2
+    fi
     tc qdisc add dev eth0 root tbf rate "$rate" burst 256k latency 50ms
 fi
 if [ -n "$swap" ]; then
@@ -32,6 +41,7 @@ if [ -n "$swap" ]; then
     chmod 600 "$folder/swap"
     mkswap -q "$folder/swap"
     swapon "$folder/swap"
+    swaps=$folder/swap
 fi
 origin=127.0.0.1:$((${address##*:} + 1))
 plimsoll serve http --root "$folder/www" --listen "$origin" &

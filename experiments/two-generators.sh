@@ -12,11 +12,14 @@ seconds=${1:-10}
 [ $# -eq 0 ] || shift
 folder=$(mktemp -d)
 server=
-trap 'kill $server 2>/dev/null; rm -rf "$folder"' EXIT
+trap 'if [ -n "$server" ] && kill -0 $server 2>/dev/null; then kill $server; fi; rm -rf "$folder"' EXIT
 trap 'exit 130' INT TERM
 plimsoll serve names --listen 127.0.0.1:7789 >"$folder/listens" &
 server=$!
-until grep -q listening "$folder/listens"; do sleep 0.05; done
+until grep -q listening "$folder/listens"; do
+    kill -0 $server || exit 1
+    sleep 0.05
+done
 generate() {
     plimsoll load resp://127.0.0.1:7789 -c 100 --mix GET=80,SET=20 -d "${seconds}s" -q --record "$folder/$1.plimsoll" >"$folder/$1.txt"
 }
