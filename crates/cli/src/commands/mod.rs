@@ -56,7 +56,7 @@ pub fn run(command: Command) -> Result<Exit, Failure> {
 }
 
 /// This machine, as plans are made on it.
-fn host() -> SystemHost {
+pub fn host() -> SystemHost {
     SystemHost::new(engine::driver::uring::available, engine::tls::NAMES).telling(tell)
 }
 
