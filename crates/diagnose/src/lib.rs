@@ -102,11 +102,12 @@ pub fn diagnose_with(recording: &Recording, history: &History) -> Diagnosis {
     let (mut losses, mut causes) = judged_causes(&facts, has, missing);
     // What begins part-way is diluted in the whole: where it is worse, the same is asked of that stretch.
     let stretch = segments::worse::worse(&facts, &segments);
-    let cut = stretch.map(|stretch| {
+    let seen = stretch.as_ref().filter(|stretch| stretch.is_seen(&facts));
+    let cut = seen.map(|stretch| {
         let (from_ns, to_ns) = stretch.window_ns();
         (stretch, segments::part::part(recording, from_ns, to_ns))
     });
-    let of_stretch = cut.as_ref().map(|(stretch, part)| (stretch, Facts::of(part, history)));
+    let of_stretch = cut.as_ref().map(|(stretch, part)| (*stretch, Facts::of(part, history)));
     let mut of_time = &facts;
     if let Some((stretch, part)) = &of_stretch
         && explain::take_in(stretch, judged_causes(part, has, missing), &mut losses, &mut causes)
@@ -138,7 +139,10 @@ pub fn diagnose_with(recording: &Recording, history: &History) -> Diagnosis {
     let summary = summary::summary(&facts, &expectations, &recoveries);
     let gives = match has {
         Needs::Nothing => without_load::gives(&facts, &findings),
-        _ => ended(recording).unwrap_or_else(|| gives::gives(&facts, &validity, &findings, &losses, &segments)),
+        _ => ended(recording).unwrap_or_else(|| {
+            let gives = gives::gives(&facts, &validity, &findings, &losses, &segments);
+            gives::with_own_faults(gives, stretch.as_ref())
+        }),
     };
     Diagnosis {
         validity,

@@ -401,3 +401,44 @@ fn threads_as_many_as_requests_are_no_loop() {
     assert_eq!(status(&paused(&pauses, 80, 4), "event-loop-blocked"), Status::Supported);
     assert_eq!(status(&paused(&pauses, 80, 10), "event-loop-blocked"), Status::Refuted);
 }
+
+#[test]
+fn swap_is_to_blame_where_tasks_wait_for_it() {
+    // Pages a second read back, and how long of each second some task, or all, waited for memory.
+    let swapping = |pages: u64, some_ms: u64, all_ms: u64| {
+        let mut recording = closed().each(|s| s.response_ns = 50 * MS).recording();
+        for (second, s) in (0..).zip(&mut recording.snapshots) {
+            s.host.set("swap_in_pages", pages * second);
+            s.host.set("pressure_memory_some_ns", some_ms * MS * second);
+            s.host.set("pressure_memory_full_ns", all_ms * MS * second);
+            s.processes.iter_mut().for_each(|process| process.metrics.set("major_faults", pages * second));
+        }
+        recording
+    };
+    let title = |recording: &Recording| of(&diagnose(recording), "swap-thrash").title.clone();
+    assert_eq!(status(&swapping(5000, 120, 0), "swap-thrash"), Status::Supported);
+    assert_eq!(status(&swapping(5000, 60, 60), "swap-thrash"), Status::Supported, "all of them, though seldom");
+    let unhurried = swapping(5000, 60, 20);
+    assert_eq!(status(&unhurried, "swap-thrash"), Status::Refuted);
+    assert!(title(&unhurried).contains("nobody waited for them long"), "{}", title(&unhurried));
+    let cold = swapping(5, 500, 500);
+    assert_eq!(status(&cold, "swap-thrash"), Status::Refuted);
+    assert!(title(&cold).contains("hardly a page"), "{}", title(&cold));
+}
+
+#[test]
+fn requests_that_stand_still_for_lost_segments_are_no_loop() {
+    // Six pauses of ten requests, and so many segments sent again in all, which are few of the millions that were sent.
+    let lossy = |again_per_s: u64| {
+        let mut recording = paused(&[1000, 1300, 3900, 4000, 7000, 7200], 80, 4);
+        for (second, snapshot) in (0..).zip(&mut recording.snapshots) {
+            snapshot.network.set("tcp_retransmits", again_per_s * second);
+            snapshot.network.set("tcp_out_segments", 1_000_000 * second);
+            snapshot.network.set("connections_with_retransmits", 10);
+        }
+        recording
+    };
+    assert_eq!(status(&lossy(8), "event-loop-blocked"), Status::Refuted);
+    assert_eq!(status(&lossy(8), "packet-loss"), Status::Refuted, "of all that was sent it is little");
+    assert_eq!(status(&lossy(1), "event-loop-blocked"), Status::Supported);
+}

@@ -3,8 +3,8 @@
 //! Evidence: (client) pauses in which several requests were under way and none ended; and (kernel) calls of the target that
 //! took as long as such a pause and are none for work (a sleep, a file, a receive), or (process) the thread ran meanwhile:
 //! on average at least for half of the time that the pauses took, or ran and waited for a CPU so, with no wait as long as a
-//! pause (kernel). Refuted where as many threads do the work as requests were under way, where pauses come at regular times over several threads (`stop-the-world`), and where the thread
-//! had to wait for a CPU as long. Needs four pauses of 10 ms.
+//! pause (kernel). Refuted where as many threads do the work as requests were under way, where pauses come at regular times over several threads (`stop-the-world`), where the thread
+//! had to wait for a CPU as long, and where segments were sent again, as many as requests stood still. Needs four pauses of 10 ms.
 
 use super::pauses::{pauses, slow_share};
 use crate::evidence::{Client, Kernel, Piece, Process};
@@ -62,7 +62,9 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     let is_kept_off = wait >= 0.5 * pauses.share && super::cpu_contention::is_contended(facts);
     let call = long_call(facts, pauses.median_ns, run, wait).or_else(|| slow_call(facts, pauses.median_ns));
     let kernel = call.filter(|_| !is_kept_off);
-    if kernel.is_none() && super::packet_loss::is_lossy(facts) {
+    let stalled = pauses.all.len() as f64 * pauses.in_flight();
+    let is_lossy = super::packet_loss::is_lossy(facts) || super::packet_loss::has_sent_again(facts, stalled);
+    if kernel.is_none() && is_lossy {
         return Verdict::refuted("segments were lost on the way: what does not end meanwhile is not held by a thread")
             .because(client.into());
     }

@@ -44,6 +44,12 @@ pub(crate) fn is_lossy(facts: &Facts<'_>) -> bool {
     lost(facts).is_some_and(is_much) && connections(facts) > 0
 }
 
+/// Whether at least so many segments were sent again, some by connections of the target: each request that stands still for a lost
+/// segment has one, however few they are of all that were sent.
+pub(crate) fn has_sent_again(facts: &Facts<'_>, segments: f64) -> bool {
+    lost(facts).is_some_and(|(_, again, _)| again >= segments) && connections(facts) > 0
+}
+
 fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     let Some((share, again, out)) = lost(facts) else {
         return Verdict::not_observable(

@@ -1,14 +1,14 @@
 //! `swap-thrash`: memory that the target needs is fetched back from swap, again and again.
 //!
 //! Evidence: (kernel) a hundred pages a second and more were read back from swap, and tasks waited for memory a tenth of
-//! the time (PSI); (process) page faults of the target waited for a disk. Refuted without either; cold pages that went to
+//! the time, or all of them a twentieth (PSI); (process) page faults of the target waited for a disk. Refuted without either; cold pages that went to
 //! swap once are none. Source: psi of the kernel's documentation; vmstat's pswpin.
 
 use crate::evidence::{Kernel, Process};
 use crate::facts::{Facts, percent};
 use crate::history::Subject;
 use crate::rule::{CauseRule, Needs, OfTarget, Verdict};
-use crate::thresholds::{FAULTS_MIN, MEMORY_PRESSURE, SWAPPED_IN};
+use crate::thresholds::{FAULTS_MIN, MEMORY_PRESSURE, MEMORY_PRESSURE_FULL, SWAPPED_IN};
 use model::finding::{LossKind, Severity};
 
 /// See the file's head.
@@ -24,14 +24,21 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         );
     };
     let rate = pages / measured_s;
-    let pressure = facts.grown(Subject::Machine, "pressure_memory_some_ns").map(|ns| ns / 1e9 / measured_s);
-    let text = format!(
-        "{rate:.0} pages a second were read back from swap; tasks waited for memory {} of the time",
-        pressure.map_or("an unknown part".to_owned(), percent)
-    );
+    let waited = |name| facts.grown(Subject::Machine, name).map(|ns| ns / 1e9 / measured_s);
+    let (some, all) = (waited("pressure_memory_some_ns"), waited("pressure_memory_full_ns"));
+    let said = |share: Option<f64>| share.map_or("an unknown part".to_owned(), percent);
+    let waits = format!("some task waited for memory {} of the time, all of them {}", said(some), said(all));
+    let text = format!("{rate:.0} pages a second were read back from swap; {waits}");
     let kernel = facts.piece::<Kernel>(text, "swap_in_pages", rate, "1/s").from(SWAPPED_IN.value);
-    if rate < SWAPPED_IN.value || pressure.is_some_and(|share| share < MEMORY_PRESSURE.value) {
+    if rate < SWAPPED_IN.value {
         return Verdict::refuted("hardly a page was read back from swap").because(kernel.into());
+    }
+    // Where nobody counts waits, the faults have to do.
+    let is_short = |share: Option<f64>, least: f64| share.is_none_or(|share| share < least);
+    let is_read = some.is_some() || all.is_some();
+    if is_read && is_short(some, MEMORY_PRESSURE.value) && is_short(all, MEMORY_PRESSURE_FULL.value) {
+        return Verdict::refuted(format!("pages were read back from swap, and nobody waited for them long: {waits}"))
+            .because(kernel.into());
     }
     let faults = facts.target_grown("major_faults").unwrap_or(0.0) / measured_s;
     let process = facts

@@ -101,6 +101,7 @@ thresholds! {
     PATH_UNACKED: 3.0, "segments", ["path-limited"], "segments under way on a connection that sends", "a delayed acknowledgement is due at every second segment (RFC 9293, 3.8.6.3): more are a queue's; measured: 52";
     SWAPPED_IN: 100.0, "pages/s", ["swap-thrash"], "pages read back from swap", "at 10 ms a page and core, a core's whole time";
     MEMORY_PRESSURE: 0.10, "ratio", ["swap-thrash"], "time in which some task waited for memory", "the catalogue's (PSI some)";
+    MEMORY_PRESSURE_FULL: 0.05, "ratio", ["swap-thrash"], "time in which every task that was not idle waited for memory", "the catalogue's (PSI full)";
     WAITING_TIMES: 2.0, "ratio", ["waiting"], "time in the target over its own work, run-queue wait and the queueing of its utilisation", "queueing in front of a shared processor is work ÷ (1 − utilisation) (M/M/1); twice that is more than its scatter";
     WAITING_NS: 500e3, "ns", ["waiting"], "time in the target beyond its work", "shorter waits are wake-ups";
     SLOW_TIME: 0.10, "ratio", ["slow"], "time of slow requests beyond the fast band, of all requests' time", "clean servers on a quiet machine have less than 2 %";

@@ -4,6 +4,7 @@
 //! that it is not at its limit; or that something was lost and why is not known, with what would tell.
 
 use crate::facts::{Facts, duration, percent};
+use crate::segments::worse::Worse;
 use crate::thresholds::DEMAND_FULL;
 use model::ErrorKind;
 use model::finding::{
@@ -22,6 +23,8 @@ const LATER_US: f64 = 1000.0;
 const LATER_RATE: f64 = 1.1;
 /// A share of which more is all but all.
 const NEARLY_ALL: f64 = 0.95;
+/// Behind what was seen and not explained.
+const NOT_KNOWN: &str = "; why is not known";
 /// From this share on what is not explained is said.
 const UNEXPLAINED_MIN: f64 = 0.1;
 
@@ -72,7 +75,7 @@ pub fn gives(
         return says(Standing::Unexplained, format!("{}; {why}", loss.text), None);
     }
     if let Some(text) = grew_slow(facts, segments) {
-        return says(Standing::Unexplained, format!("{text}; why is not known"), None);
+        return says(Standing::Unexplained, format!("{text}{NOT_KNOWN}"), None);
     }
     match facts.busiest_demand() {
         Some(demand) if demand >= DEMAND_FULL.value => {
@@ -91,6 +94,18 @@ pub fn gives(
             let why = facts.why_no_target();
             says(Standing::Unknown, format!("nothing was lost; how full the target is was not seen ({why})"), None)
         }
+    }
+}
+
+/// The sentence, with the run's own faults that acted where the run was worse: they may be why, and what is named their doing.
+pub(crate) fn with_own_faults(gives: WhatGives, stretch: Option<&Worse>) -> WhatGives {
+    let is_lost = matches!(gives.standing, Standing::Gives | Standing::Unexplained);
+    match stretch.filter(|_| is_lost).and_then(|stretch| stretch.may_be_why(&gives.text)) {
+        Some(why) => {
+            let seen = gives.text.strip_suffix(NOT_KNOWN).unwrap_or(&gives.text);
+            WhatGives { text: format!("{seen}; {why}"), ..gives }
+        }
+        None => gives,
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! Worse than the best segment before it, at no higher rate: half of the requests, or one in a hundred, took five times as long and
 //! a millisecond more, or one in a hundred more failed. A slow start is none, as nothing went before it. Segments that follow each
-//! other and are all worse are one stretch. A stretch of few readings or requests is none: rules could say nothing of it.
+//! other and are all worse are one stretch. Of one of few readings or requests rules could say nothing ([`Worse::is_seen`]): it has
+//! its times, and the run's own faults that acted then.
 
 use crate::facts::{Facts, seconds};
 use model::Event;
@@ -19,6 +20,8 @@ const FAILED: f64 = 0.01;
 /// Fewer requests of a stretch in the uniform sample, or fewer snapshots, say too little.
 const SAMPLED_MIN: usize = 10;
 const SNAPSHOTS_MIN: usize = 3;
+/// What a fault of the run is called in sentences.
+const OWN: &str = "this run's own fault";
 
 /// A stretch of the run, seconds.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,8 +30,16 @@ pub(crate) struct Worse {
     pub(crate) to_s: f64,
     /// Whether it lasts up to the end of the load.
     pub(crate) is_to_end: bool,
-    /// Names of the run's own faults that acted for half of it and more: what is found then may be their doing.
-    pub(crate) faults: Vec<String>,
+    /// The run's own faults that acted for half of it and more: what is found then may be their doing.
+    pub(crate) faults: Vec<Acting>,
+}
+
+/// One of the run's own faults that was undone: its name, and from when to when it acted, seconds.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Acting {
+    name: String,
+    from_s: f64,
+    to_s: f64,
 }
 
 impl Worse {
@@ -39,12 +50,32 @@ impl Worse {
         (ns(self.from_s).saturating_sub(500), ns(self.to_s).saturating_add(500))
     }
 
+    /// What of the run's own may be why, behind a sentence of the whole run; nothing where that names a fault already.
+    pub(crate) fn may_be_why(&self, sentence: &str) -> Option<String> {
+        let acted = |fault: &Acting| format!("{} from second {:.1} to {:.1}", fault.name, fault.from_s, fault.to_s);
+        let all: Vec<String> = self.faults.iter().map(acted).collect();
+        let faults = if all.len() == 1 { "" } else { "s" };
+        let is_named = all.is_empty() || sentence.contains(OWN);
+        (!is_named).then(|| format!("{OWN}{faults} acted meanwhile ({}), which may be why", all.join(", ")))
+    }
+
+    /// Whether there are readings and requests enough of it to ask rules about it alone.
+    pub(crate) fn is_seen(&self, facts: &Facts<'_>) -> bool {
+        let (from_ns, to_ns) = self.window_ns();
+        let requests = facts.recording.requests.sampled();
+        let sampled = requests.filter(|request| request.ended_ns > from_ns && request.ended_ns <= to_ns).count();
+        let is_in = |at_ns: i64| u64::try_from(at_ns).is_ok_and(|at_ns| at_ns > from_ns && at_ns <= to_ns);
+        let snapshots = facts.snapshots().filter(|snapshot| is_in(snapshot.at_ns)).count();
+        sampled >= SAMPLED_MIN && snapshots >= SNAPSHOTS_MIN
+    }
+
     /// A sentence of it: what it says is so in this stretch.
     pub(crate) fn said(&self, text: &str) -> String {
-        let of_run = match self.faults.as_slice() {
+        let names: Vec<&str> = self.faults.iter().map(|fault| &*fault.name).collect();
+        let of_run = match names.as_slice() {
             [] => String::new(),
-            [one] => format!("while this run's own fault {one} acted, "),
-            all => format!("while this run's own faults {} acted, ", all.join(", ")),
+            [one] => format!("while {OWN} {one} acted, "),
+            all => format!("while {OWN}s {} acted, ", all.join(", ")),
         };
         match self.is_to_end {
             true => format!("from second {:.1} on, {of_run}{text}", self.from_s),
@@ -116,29 +147,22 @@ pub(crate) fn worse(facts: &Facts<'_>, segments: &[Segment]) -> Option<Worse> {
         stretch.to_s = facts.rows.last().map_or(stretch.to_s, |row| seconds(row.end_ns)).max(stretch.to_s);
     }
     stretch.faults = acting(facts, &stretch);
-    is_seen(facts, &stretch).then_some(stretch)
+    Some(stretch)
 }
 
 /// Faults that acted for half of a stretch and more, in the order in which they began. What cannot be undone acts at a moment.
-fn acting(facts: &Facts<'_>, stretch: &Worse) -> Vec<String> {
+fn acting(facts: &Facts<'_>, stretch: &Worse) -> Vec<Acting> {
     let events = &facts.recording.events;
     let of_kind = |kind: &'static str| events.iter().filter(move |event| event.kind == kind);
     let ends = |began: &Event| of_kind(FAULT_UNDONE).find(|undone| undone.details.fault == began.details.fault);
     let s = |event: &Event| event.at_ns as f64 / 1e9;
     let acted = of_kind(FAULT_BEGAN).filter_map(|began| {
-        let both_s = s(ends(began)?).min(stretch.to_s) - s(began).max(stretch.from_s);
-        (both_s * 2.0 >= stretch.to_s - stretch.from_s).then(|| began.details.of_kind.clone())?
+        let (from_s, to_s) = (s(began), s(ends(began)?));
+        let both_s = to_s.min(stretch.to_s) - from_s.max(stretch.from_s);
+        let name = began.details.of_kind.clone()?;
+        (both_s * 2.0 >= stretch.to_s - stretch.from_s).then_some(Acting { name, from_s, to_s })
     });
     acted.collect()
-}
-
-fn is_seen(facts: &Facts<'_>, stretch: &Worse) -> bool {
-    let (from_ns, to_ns) = stretch.window_ns();
-    let requests = facts.recording.requests.sampled();
-    let sampled = requests.filter(|request| request.ended_ns > from_ns && request.ended_ns <= to_ns).count();
-    let is_in = |at_ns: i64| u64::try_from(at_ns).is_ok_and(|at_ns| at_ns > from_ns && at_ns <= to_ns);
-    let snapshots = facts.snapshots().filter(|snapshot| is_in(snapshot.at_ns)).count();
-    sampled >= SAMPLED_MIN && snapshots >= SNAPSHOTS_MIN
 }
 
 /// Of rows too few for changes of level to be told from noise: where all that follow are worse than all before, by as much; the
