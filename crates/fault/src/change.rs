@@ -4,6 +4,7 @@
 //! type of the fault's own file, and a line in each of two lists here. Its name in the journal must not be changed, or what
 //! an earlier plimsoll left cannot be undone.
 
+use crate::attributes::Attributes;
 use crate::child::Child;
 use crate::error::ApplyError;
 use crate::faults::affinity::Affinity;
@@ -49,6 +50,8 @@ pub enum Change {
     Queue(QueueRules),
     /// A file that takes the space of a file system.
     Filler(Filler),
+    /// Attributes of the kernel: governors, turbo, who takes interrupts.
+    Attributes(Attributes),
     /// What a command of the user's did, and the one that undoes it.
     Command(Commands),
 }
@@ -69,6 +72,7 @@ impl Change {
             Change::Helper(change) => change,
             Change::Queue(change) => change,
             Change::Filler(change) => change,
+            Change::Attributes(change) => change,
             Change::Command(change) => change,
         }
     }

@@ -7,6 +7,7 @@
 
 mod answer;
 mod apply;
+mod attributes;
 mod begun;
 mod change;
 mod child;
@@ -18,6 +19,7 @@ pub mod helper;
 mod journal;
 mod limits;
 pub mod network;
+mod numbered;
 mod per_thread;
 mod place;
 mod process;

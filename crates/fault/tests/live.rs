@@ -167,3 +167,32 @@ fn a_journal_that_names_other_files_is_not_obeyed() {
         assert_eq!(std::fs::read_to_string(&victim).unwrap(), "50000 100000");
     }
 }
+
+/// A process of which a thread has another niceness than the first, which a journal must keep, and be read with.
+#[test]
+fn threads_that_differ_get_each_its_own_back_from_a_journal_that_is_read_anew() {
+    let mut server = Command::new("python3");
+    let script = "import os, threading, time\ndef own():\n os.nice(5)\n time.sleep(600)\n\
+                  threading.Thread(target=own, daemon=True).start()\ntime.sleep(600)";
+    if testkit::program("python3").is_none() {
+        return testkit::skip("python3 is not installed");
+    }
+    let target = Guard::spawn(server.args(["-c", script])).unwrap();
+    let all = |pid: u32| {
+        let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+        let stats = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("stat")).ok());
+        let mut all: Vec<String> =
+            stats.map(|stat| stat.rsplit_once(") ").unwrap().1.split(' ').nth(16).unwrap().to_owned()).collect();
+        all.sort();
+        all
+    };
+    testkit::wait_until("a thread has its own niceness", || all(target.pid()) == ["0", "5"]);
+    let folder = tempfile::tempdir().unwrap();
+    made(&mut Journal::open(folder.path()).unwrap(), &change("nice", target.pid(), folder.path()));
+    assert_eq!(all(target.pid()), ["7", "7"]);
+    // Another process would open it so.
+    let mut journal = Journal::open(folder.path()).unwrap();
+    let undone = undo(&mut journal, false, &mut |_| {}).unwrap();
+    assert!(undone.iter().all(|undone| matches!(undone.outcome, Outcome::PutBack)), "{undone:?}");
+    assert_eq!(all(target.pid()), ["0", "5"]);
+}

@@ -12,6 +12,8 @@ pub mod cpuset;
 pub mod descriptors;
 pub mod disk_full;
 pub mod flood;
+pub mod frequency;
+pub mod interrupts;
 pub mod io_limit;
 pub mod loss;
 pub mod memory_limit;
@@ -67,6 +69,9 @@ pub const FAULTS: &[Kind] = &[
     flood::CONNECTIONS,
     flood::SYN,
     disk_full::KIND,
+    frequency::GOVERNOR,
+    frequency::TURBO,
+    interrupts::KIND,
     sysctl::KIND,
     command::KIND,
 ];
