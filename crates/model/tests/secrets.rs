@@ -75,6 +75,7 @@ fn plan(workload: Workload) -> Plan {
         connections: 1,
         threads: 1,
         pin: Vec::new(),
+        isolation: None,
         stop: Stop { duration_ns: Some(1), requests: None },
         warmup_ns: 0,
         drain_ns: 0,

@@ -64,6 +64,9 @@ pub(super) fn threads(
         (None, 0) if is_local => {
             (cores.div_ceil(2), format!("half of {cores} CPUs: the target is on this machine and needs the others"))
         }
+        (None, 0) if scenario.isolate && cores > 1 => {
+            (cores - 1, format!("one for each of {cores} CPUs, but for one that takes the interrupts (--isolate)"))
+        }
         (None, 0) => (cores, format!("one for each of {cores} CPUs")),
     };
     let (wanted, why) = if wanted < least && scenario.threads.is_none() {

@@ -303,3 +303,22 @@ fn every_protocol_is_found_by_its_schemes_and_has_its_part_of_a_scenario() {
     let names: Vec<&str> = workload::PROTOCOLS.iter().map(|protocol| protocol.name()).collect();
     assert_eq!(names, model::workload::NAMES);
 }
+
+#[test]
+fn an_isolated_machine_gives_each_its_own_cpus() {
+    // Generator, target, interrupts.
+    let of = |url: &str, pin: &[u16], threads: Option<u16>| {
+        let change = |s: &mut Scenario| (s.isolate, s.pin, s.threads) = (true, pin.to_vec(), threads);
+        let plan = resolved(&[url], change).unwrap().plan;
+        let isolation = plan.isolation.unwrap();
+        (plan.pin, isolation.target_cpus, isolation.interrupt_cpus)
+    };
+    let (here, away) = ("http://127.0.0.1/", "http://four.test/");
+    assert_eq!(of(here, &[], None), (vec![2, 3], vec![0, 1], vec![]), "two of four are too few to give one away");
+    assert_eq!(of(here, &[], Some(1)), (vec![3], vec![1, 2], vec![0]));
+    assert_eq!(of(here, &[1], None), (vec![1], vec![2, 3], vec![0]));
+    assert_eq!(of(here, &[0, 1, 2, 3], None), (vec![0, 1, 2, 3], vec![], vec![]));
+    assert_eq!(of(away, &[], None), (vec![1, 2, 3], vec![], vec![0]), "one is left for the interrupts");
+    assert_eq!(of(away, &[], Some(4)), (vec![0, 1, 2, 3], vec![], vec![]));
+    assert_eq!(resolved(&[here], |_| {}).unwrap().plan.isolation, None);
+}

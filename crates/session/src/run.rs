@@ -12,6 +12,7 @@ mod start;
 mod together;
 
 use crate::faults::{FaultError, Running};
+use crate::isolation::Isolation;
 use crate::ticks::{Ticks, add_to_totals};
 pub use crate::watch::Watch;
 use abort::Aborting;
@@ -146,6 +147,8 @@ struct Session<'a> {
     whole_ns: u64,
     /// What is done to the target meanwhile.
     faults: Option<Running>,
+    /// What holds the machine still meanwhile.
+    isolation: Option<Isolation>,
     /// Tells every load of the run; `None`: this one is alone.
     broadcaster: Option<shared::Broadcaster>,
     watch: &'a mut dyn Watch,
@@ -275,6 +278,20 @@ impl Session<'_> {
     /// The load is over: what faults have done is undone.
     fn end_faults(&mut self) {
         for event in self.faults.as_ref().map(Running::end).unwrap_or_default() {
+            self.tell_fault(event);
+        }
+    }
+
+    /// Tells what was set to hold the machine still, and what could not be.
+    pub(crate) fn tell_isolation(&mut self) {
+        for event in self.isolation.as_mut().map(Isolation::take_events).unwrap_or_default() {
+            self.tell_fault(event);
+        }
+    }
+
+    /// The load is over: the machine is as before.
+    fn end_isolation(&mut self, at_ns: i64) {
+        for event in self.isolation.take().map(|mut isolation| isolation.end(at_ns)).unwrap_or_default() {
             self.tell_fault(event);
         }
     }

@@ -29,6 +29,7 @@ pub(crate) fn plan_without_load(name: String, interval_ns: u64) -> Plan {
         connections: 0,
         threads: 0,
         pin: Vec::new(),
+        isolation: None,
         stop: Stop { duration_ns: None, requests: Some(0) },
         warmup_ns: 0,
         drain_ns: 0,

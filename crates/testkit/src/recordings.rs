@@ -52,6 +52,7 @@ pub fn plan(workload: Workload, origins: Vec<Origin>) -> Plan {
         connections: 1,
         threads: 1,
         pin: Vec::new(),
+        isolation: None,
         stop: Stop { duration_ns: Some(10 * SECOND_NS), requests: None },
         warmup_ns: 0,
         drain_ns: SECOND_NS,

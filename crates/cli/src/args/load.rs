@@ -220,6 +220,9 @@ pub struct MachineArgs {
     /// CPUs to pin workers to, such as 0,1 or 0-3 [default: not pinned]
     #[arg(long, value_name = "CPUS", env = "PLIMSOLL_PIN", value_parser = values::cpus)]
     pub pin: Option<CpuList>,
+    /// Hold this machine still meanwhile, as far as it can be, and undo it after: generator and target on CPUs of their own, interrupts on others, governor performance, no turbo, no randomised addresses of a target that the run starts; the report says what could be set and what could not
+    #[arg(long, env = "PLIMSOLL_ISOLATE", value_parser = BoolishValueParser::new())]
+    pub isolate: bool,
     /// How sockets are driven [default: by pace and kernel, --explain says which and why]
     #[arg(long, value_name = "DRIVER", env = "PLIMSOLL_DRIVER")]
     pub driver: Option<DriverArg>,

@@ -54,6 +54,7 @@ impl TargetPart {
             limits: Limits::default(),
             restart: false,
             namespace: None,
+            fixed_addresses: false,
             journal: PathBuf::new(),
         };
         for (name, value) in table.iter() {

@@ -223,7 +223,8 @@ pub fn buffers_are_what_a_proxy_takes(document: &Value) {
         (run["target_memory_bytes_max"].as_u64().unwrap(), run["target_files_bytes_max"].as_u64().unwrap_or(0))
     };
     let ((large, _), (few, files), (off, no_files)) = (memory("1024 of 256k"), memory("16 of 32k"), memory("off"));
-    assert!(large > few + (10 << 20) && large > off + (10 << 20), "{large} {few} {off}");
+    // A busy machine reads few of these moments, and not all clients wait at one: no more than the order is claimed.
+    assert!(large > few + (4 << 20) && large > off + (8 << 20), "{large} {few} {off}");
     assert!(files > (4 << 20) && no_files < (1 << 20), "what does not fit is in files: {files} {no_files}");
 }
 

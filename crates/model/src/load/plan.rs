@@ -39,6 +39,9 @@ pub struct Plan {
     pub threads: u16,
     /// CPUs the workers are pinned to, worker i to `pin[i % len]`; empty: not pinned.
     pub pin: Vec<u16>,
+    /// Whether the machine is held still for the run, and which CPUs are whose; null: it is taken as it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub isolation: Option<Isolation>,
     /// When the load ends.
     pub stop: Stop,
     /// Load before the figures count, nanoseconds.
@@ -94,6 +97,15 @@ pub struct Plan {
     /// What is done to the target or its host meanwhile, in the order in which it was asked for; empty: nothing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<LoadFault>,
+}
+
+/// Who has which CPUs while a machine is held still for a run; the generator's workers have those of [`Plan::pin`].
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Isolation {
+    /// The target's; empty: none is left for it, or it is on another machine.
+    pub target_cpus: Vec<u16>,
+    /// Those that take the interrupts of devices; empty: none is left for them.
+    pub interrupt_cpus: Vec<u16>,
 }
 
 /// A scheme, host and port that requests go to.

@@ -75,6 +75,8 @@ pub struct Scenario {
     pub threads: Option<u16>,
     /// CPUs to pin workers to.
     pub pin: Vec<u16>,
+    /// Whether the machine is held still for the run.
+    pub isolate: bool,
     /// Connect timeout, nanoseconds.
     pub connect_timeout_ns: Option<u64>,
     /// When a run is given up in which nothing has connected, nanoseconds; 0: never.

@@ -56,6 +56,17 @@ pub const FAULT_UNDONE: &str = "fault-undone";
 /// Kind of the event that says that a fault was not done, or could not be undone, and why.
 pub const FAULT_REFUSED: &str = "fault-refused";
 
+/// Kind of the event that says that something was set to hold the machine still for the run ([`Details::of_kind`] has what).
+pub const ISOLATED: &str = "isolated";
+/// Kind of the event that says that it was so before.
+pub const ISOLATED_ALREADY: &str = "isolated-already";
+/// Kind of the event that says that it could not be set, and why.
+pub const NOT_ISOLATED: &str = "not-isolated";
+/// Kind of the event that says that it is as it was before.
+pub const ISOLATION_UNDONE: &str = "isolation-undone";
+/// Kind of the event that says that it could not be put back, and why.
+pub const ISOLATION_NOT_UNDONE: &str = "isolation-not-undone";
+
 /// Kind of the event that says that no request of any worker succeeded from its moment on, the last success, for so long
 /// ([`Details::took_ns`]; none: until the run's end), though some failed ([`Details::times`] attempts, the first and the last at
 /// [`Details::first_failed_ns`] and [`Details::last_failed_ns`]).

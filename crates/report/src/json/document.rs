@@ -4,6 +4,7 @@
 
 use super::effects::Disruption;
 use super::faults::Fault;
+use super::isolation::Isolated;
 use super::parts::{LoadBeside, PhaseFigures, WithoutWindows};
 use super::remote::Remote;
 use super::single::SingleRequests;
@@ -95,6 +96,8 @@ pub struct Document<R = Vec<IntervalRow>> {
     pub watched: Option<String>,
     /// The faults of the run, in the order in which they were asked for, and what became of each.
     pub faults: Vec<Fault>,
+    /// What held the machine still for the run (`--isolate`), and what could not be set; empty: nothing was asked for.
+    pub isolation: Vec<Isolated>,
     /// What else befell the target: it died and came back, or nothing succeeded for a while.
     pub disruptions: Vec<Disruption>,
     /// What was read of the host and the processes.

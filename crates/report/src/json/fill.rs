@@ -6,6 +6,7 @@ use super::SCHEMA;
 use super::document::*;
 use super::effects::Disruption;
 use super::faults::Fault;
+use super::isolation::Isolated;
 use super::parts::{LoadBeside, PhaseFigures, WithoutWindows};
 use super::remote::Remote;
 use super::single::SingleRequests;
@@ -83,6 +84,7 @@ impl Document {
             import: capsule.import.clone(),
             watched: capsule.watched.clone(),
             faults: Fault::with_effects(recording, diagnosis),
+            isolation: Isolated::all_of(recording),
             disruptions: Disruption::all_of(diagnosis),
             observed: observed(
                 &recording.courses,
@@ -144,6 +146,7 @@ impl Document {
             import: self.import,
             watched: self.watched,
             faults: self.faults,
+            isolation: self.isolation,
             disruptions: self.disruptions,
             observed: self.observed,
             events: self.events,

@@ -8,6 +8,7 @@ pub(crate) mod document;
 mod effects;
 mod faults;
 pub(crate) mod fill;
+mod isolation;
 mod parts;
 mod remote;
 pub(crate) mod single;
@@ -16,6 +17,7 @@ pub(crate) mod split;
 pub use document::*;
 pub use effects::{Disruption, Effects};
 pub use faults::{Fault, FaultState};
+pub use isolation::{Isolated, IsolatedState};
 pub use parts::LoadBeside;
 pub use remote::Remote;
 

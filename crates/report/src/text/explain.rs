@@ -191,6 +191,9 @@ fn workers(plan: &Plan) -> String {
         let cpus: Vec<String> = plan.pin.iter().map(u16::to_string).collect();
         text += &format!(", pinned to CPU {}", cpus.join(","));
     }
+    if plan.isolation.is_some() {
+        text += ", the machine held still for the run (--isolate)";
+    }
     if let Some(batch) = plan.batch {
         text += &format!(", {} completions reaped together or after {}", batch.completions, duration(batch.delay_ns));
     }

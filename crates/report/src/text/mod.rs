@@ -14,6 +14,7 @@ pub(crate) mod generators;
 pub(crate) mod headline;
 pub(crate) mod held;
 pub(crate) mod imported;
+pub(crate) mod isolation;
 pub(crate) mod kernel;
 pub(crate) mod latency;
 pub(crate) mod page;
@@ -151,6 +152,7 @@ fn write_part<W: Write>(
         if !beside {
             generators::write(page, recording)?;
             generator::write(page, recording)?;
+            isolation::write(page, recording)?;
             kernel::write(page, &recording.snapshots)?;
             crate::profile::write(page, &recording.profile)?;
         }

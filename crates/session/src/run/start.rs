@@ -4,6 +4,7 @@ use super::abort::Aborting;
 use super::outages::Outages;
 use super::{EndOfAll, Options, Outcome, RecordTo, RunError, Session, Watch};
 use crate::faults::{Ready, Running, Setup};
+use crate::isolation::Isolation;
 use crate::observation::{Here, Off};
 use crate::ticks::Ticks;
 use diagnose::history::History;
@@ -65,10 +66,11 @@ fn run_all(
     let observation = observation(options, &plan)?;
     let path = path_of(&options.record, folder, &capsule, &plan);
     let prepared = Prepared::new(&plan, capsule, path, options, observation)?;
+    let isolation = Isolation::begin(&plan, setup);
     let fleet = start(&plan)?;
     let faults = begin(ready, &fleet)?;
     let mut session = prepared.session(&fleet, watch, EndOfAll::default());
-    session.faults = faults;
+    (session.faults, session.isolation) = (faults, isolation);
     session.carry_through(fleet, &options.interrupted)
 }
 
@@ -174,6 +176,7 @@ impl Prepared {
             whole_ns: 0,
             has_read_on: false,
             faults: None,
+            isolation: None,
             broadcaster: None,
             watch,
             aborting,
@@ -196,9 +199,11 @@ impl Prepared {
 impl Session<'_> {
     /// From the load's first moment to the diagnosis.
     pub(super) fn carry_through(mut self, mut fleet: Fleet, interrupted: &AtomicBool) -> Result<Outcome, RunError> {
+        self.tell_isolation();
         self.follow_aside(&mut fleet, interrupted);
         let load_end_ns = fleet.now_ns();
         self.end_faults();
+        self.end_isolation(load_end_ns);
         let panicked = fleet.join();
         if panicked > 0 {
             return Err(RunError::Panicked { count: panicked });

@@ -10,6 +10,7 @@ use super::shared::{Broadcaster, shared};
 use super::start::{Prepared, begin, capsule, observation, path_of, probed};
 use super::{EndOfAll, Options, Outcome, RunError, Watch};
 use crate::faults::{Ready, Setup};
+use crate::isolation::Isolation;
 use engine::link::Control;
 use engine::{Fleet, StartError};
 use model::plan::{Origin, Plan};
@@ -75,6 +76,7 @@ pub fn run_together_on(
         let observation: Box<dyn Observation> = Box::new(observation);
         prepared.push(Prepared::new(&load.plan, capsule, path, options, observation)?);
     }
+    let mut isolation = Isolation::begin(&everywhere, setup);
     let fleets = start(&loads.iter().map(|load| &load.plan).collect::<Vec<_>>())?;
 
     // A load without workers has no clock, and no faults either.
@@ -94,12 +96,12 @@ pub fn run_together_on(
             let one = OneOf { load, watch, broadcaster: broadcaster.as_ref(), left };
             let end_of_all = EndOfAll::clone(&end_of_all);
             // The first load's, which is the main one.
-            let (faults, broadcaster) = (faults.take(), broadcaster.clone());
+            let (faults, isolation, broadcaster) = (faults.take(), isolation.take(), broadcaster.clone());
             let carry_through = move || {
                 let mut one = one;
                 let _ended = Ended { load, left };
                 let mut session = prepared.session(&fleet, &mut one, end_of_all);
-                (session.faults, session.broadcaster) = (faults, broadcaster);
+                (session.faults, session.isolation, session.broadcaster) = (faults, isolation, broadcaster);
                 session.carry_through(fleet, &options.interrupted)
             };
             let thread = std::thread::Builder::new().name("load".to_owned()).spawn_scoped(scope, carry_through);

@@ -27,6 +27,9 @@ const RESTARTS_MAX: u32 = 100;
 /// Kind of the event that says that a target's command ended and was started again.
 const TARGET_RESTARTED: &str = "target-restarted";
 
+/// Starts a program with address space randomisation off (personality(2)), which all that it starts inherits.
+const FIXING: &str = "setarch";
+
 /// What a shell does before it becomes the command.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Enter {
@@ -74,6 +77,15 @@ impl Life {
     /// Its process.
     pub(crate) fn pid(&self) -> u32 {
         self.running().child.id()
+    }
+
+    /// Whether its addresses are the same each time; else half a sentence that says why not.
+    pub(crate) fn has_fixed_addresses(&self) -> Result<(), String> {
+        match is_installed(FIXING) {
+            true if self.spec.fixed_addresses => Ok(()),
+            true => Err("it was not started so".to_owned()),
+            false => Err(format!("{FIXING} (of the package util-linux) is not installed")),
+        }
     }
 
     pub(super) fn age(&self) -> Duration {
@@ -206,15 +218,16 @@ fn signal(pid: u32, signal: Signal) {
 /// Starts the command; what it prints goes into a new file, or on in the one that is there.
 pub(super) fn spawn(spec: &Spec, enter: &Enter, goes_on: bool) -> Result<Child, Spawn> {
     let line = format!("{}exec {}{}", enter.before, enter.through, spec.command);
-    let mut command = if is_installed("setpriv") {
-        let mut command = Command::new("setpriv");
-        command.args(["--pdeathsig", "TERM", "--", "sh", "-c", &line]);
-        command
-    } else {
-        let mut command = Command::new("sh");
-        command.args(["-c", &line]);
-        command
-    };
+    let mut words: Vec<&str> = Vec::new();
+    if is_installed("setpriv") {
+        words.extend(["setpriv", "--pdeathsig", "TERM", "--"]);
+    }
+    if spec.fixed_addresses && is_installed(FIXING) {
+        words.extend([FIXING, "--addr-no-randomize"]);
+    }
+    words.extend(["sh", "-c", &line]);
+    let mut command = Command::new(words[0]);
+    command.args(&words[1..]);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
     if let Some(path) = &spec.output {
         let failed = |error| Spawn::Output(path.clone(), error);

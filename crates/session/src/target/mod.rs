@@ -52,6 +52,8 @@ pub struct Spec {
     pub restart: bool,
     /// The addresses of a network namespace of its own; `None`: it is in this one.
     pub namespace: Option<Addresses>,
+    /// Whether its addresses are the same each time it is started, where `setarch` (util-linux) is installed: no ASLR.
+    pub fixed_addresses: bool,
     /// The journal's folder.
     pub journal: PathBuf,
 }
@@ -67,6 +69,7 @@ impl Spec {
             limits: Limits::default(),
             restart: false,
             namespace: None,
+            fixed_addresses: false,
             journal: journal.to_owned(),
         }
     }

@@ -69,6 +69,7 @@ pub fn scenario_of(args: &LoadArgs) -> Result<Scenario, Failure> {
         retry_budget: pace.retry_budget,
         queue_capacity: pace.queue,
         threads: machine.threads,
+        isolate: machine.isolate,
         pin: machine.pin.as_ref().map(|list| list.0.clone()).unwrap_or_default(),
         connect_timeout_ns: connection.connect_timeout,
         give_up_ns: connection.give_up,

@@ -151,10 +151,14 @@ impl Loads {
         shown: &mut Shown,
     ) -> Result<Option<Left>, Failure> {
         let main = &self.all[0].resolved;
-        let started = match target.map(|spec| Target::start(spec, &main.plan, &options.interrupted)).transpose() {
-            Err(TargetError::Interrupted) => return Ok(None),
-            started => started?,
-        };
+        let isolated =
+            |spec: &target::Spec| target::Spec { fixed_addresses: main.plan.isolation.is_some(), ..spec.clone() };
+        let target = target.map(isolated);
+        let started =
+            match target.as_ref().map(|spec| Target::start(spec, &main.plan, &options.interrupted)).transpose() {
+                Err(TargetError::Interrupted) => return Ok(None),
+                started => started?,
+            };
         shown.life = started.as_ref().map(Target::life);
         let setup = Setup { journal: None, started: started.as_ref().map(Target::started) };
         let outcomes = match &self.all[..] {

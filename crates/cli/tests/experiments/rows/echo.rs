@@ -84,7 +84,11 @@ pub const ROWS: &[Row] = &[
     Row {
         id: "C8",
         published: "ASLR off, performance governor, no turbo, one CPU",
-        by: By::NotYet("`--isolate`; `--pin` pins, and `check` names governor and turbo"),
+        by: By::Command {
+            serve: Some("serve echo --workers 1 --listen 127.0.0.1:7759"),
+            line: "plimsoll load echo://127.0.0.1:7759 -c 8 -d 2s --isolate -q --json --no-record",
+            says: isolated,
+        },
     },
     Row {
         id: "C9",
@@ -130,3 +134,19 @@ pub const ROWS: &[Row] = &[
         },
     },
 ];
+
+/// What was set and undone, and what could not be; each by its name.
+fn isolated(document: &Value) -> Option<String> {
+    let all = document["isolation"].as_array().filter(|all| !all.is_empty())?;
+    let of = |states: &[&str]| {
+        let those = all.iter().filter(|one| one["state"].as_str().is_some_and(|state| states.contains(&state)));
+        let names: Vec<&str> = those.filter_map(|one| one["what"].as_str()).collect();
+        if names.is_empty() { "nothing".to_owned() } else { names.join(", ") }
+    };
+    Some(format!(
+        "set, and undone where it lasts: {}; so before: {}; not to be had on this machine: {}",
+        of(&["set", "undone"]),
+        of(&["was-so"]),
+        of(&["not-set"])
+    ))
+}

@@ -11,7 +11,8 @@ use crate::json::Document;
 use crate::text::findings::{PIECES_MAX, proof, unseen};
 use crate::text::page::Span;
 use crate::text::{
-    Options, Paint, disruptions, failures, faults, generator, headline, held, imported, latency, segments, slow,
+    Options, Paint, disruptions, failures, faults, generator, headline, held, imported, isolation, latency, segments,
+    slow,
 };
 use crate::words::{capitalized, counted, grouped, of_plan};
 use crate::{damage, entries};
@@ -373,6 +374,7 @@ fn sure(report: &Report<'_>) -> io::Result<Vec<Markup>> {
         None => lines::rows(|page| generator::cost(page, recording))?,
         Some(_) => Vec::new(),
     };
+    let isolated = lines::rows(|page| isolation::write(page, recording))?;
     let verdicts = Table {
         caption: "Each figure, and what of it can be the generator’s".to_owned(),
         columns: texts(&["figure", "verdict", "why"]),
@@ -404,6 +406,7 @@ fn sure(report: &Report<'_>) -> io::Result<Vec<Markup>> {
     };
     Ok(vec![html! {
         (list(&generator))
+        (list(&isolated))
         (verdicts.markup())
         @if !samplers.rows.is_empty() { details { summary { (samplers.caption) } (samplers.markup()) } }
     }])
