@@ -4,7 +4,6 @@
 //! type of the fault's own file, and a line in each of two lists here. Its name in the journal must not be changed, or what
 //! an earlier plimsoll left cannot be undone.
 
-use crate::attributes::Attributes;
 use crate::child::Child;
 use crate::error::ApplyError;
 use crate::faults::affinity::Affinity;
@@ -19,6 +18,7 @@ use crate::group::Group;
 use crate::helper::Helper;
 use crate::network::firewall::Firewall;
 use crate::network::queue::QueueRules;
+use crate::values::attributes::Attributes;
 use serde::{Deserialize, Serialize};
 use std::fmt::Debug;
 

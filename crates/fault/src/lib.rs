@@ -7,7 +7,6 @@
 
 mod answer;
 mod apply;
-mod attributes;
 mod begun;
 mod change;
 mod child;
@@ -19,12 +18,11 @@ pub mod helper;
 mod journal;
 mod limits;
 pub mod network;
-mod numbered;
-mod per_thread;
 mod place;
 mod process;
 pub mod sockets;
 mod undo;
+mod values;
 mod words;
 
 pub use apply::{Applied, Step, apply, make, may, would_apply};

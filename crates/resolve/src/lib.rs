@@ -14,7 +14,6 @@ mod fake;
 pub mod files;
 mod host;
 pub mod import;
-mod isolation;
 mod on_error;
 mod origin;
 pub mod pace;
@@ -136,7 +135,7 @@ pub fn resolve(scenario: &Scenario, host: &dyn Host) -> Result<Resolved, Resolve
     let likely_driver = scenario.driver.or(by_itself.then_some(DriverKind::Rings));
     let tables = sizing::tables(connections, likely_driver, &machine);
     let threads = sizing::threads(scenario, connections, is_local, machine.cores, tables, &mut choices)?;
-    let (pin, isolation) = isolation::isolation(scenario, pin, threads, is_local, &machine, &mut choices);
+    let (pin, isolation) = sizing::isolation::isolation(scenario, pin, threads, is_local, &machine, &mut choices);
     let (on_full, queue_capacity) = sizing::queue(scenario, &pace, threads, &mut choices)?;
     let on_error = on_error::policy(scenario, &workload)?;
     let batch = sizing::batch(scenario, connections, threads, pipeline, &mut choices)?;

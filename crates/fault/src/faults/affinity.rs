@@ -6,8 +6,8 @@
 use super::{Around, Deed, Fault, Kind, Undoing};
 use crate::change::{Change, Reversible};
 use crate::error::ApplyError;
-use crate::per_thread::PerThread;
 use crate::process::{CAP_SYS_NICE, Who, has_capability, id_of, is_of_same_user};
+use crate::values::per_thread::PerThread;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;

@@ -4,9 +4,9 @@
 //! long as its neighbours sleep. Guests mostly see neither. Source: Documentation/admin-guide/pm/cpufreq.rst.
 
 use super::{Around, Deed, Fault, Kind, Undoing};
-use crate::attributes::{AttributeOf, Attributes};
 use crate::change::Change;
 use crate::error::ApplyError;
+use crate::values::attributes::{AttributeOf, Attributes};
 use std::sync::Arc;
 
 /// What is said of the governor.

@@ -4,10 +4,10 @@
 //! would place them anew within seconds, so that is refused. Source: Documentation/core-api/irq/irq-affinity.rst.
 
 use super::{Around, Deed, Fault, Kind, Undoing, affinity};
-use crate::attributes::{AttributeOf, Attributes};
 use crate::change::Change;
 use crate::error::ApplyError;
 use crate::process;
+use crate::values::attributes::{AttributeOf, Attributes};
 use std::sync::Arc;
 
 /// What is said of it.

@@ -3,6 +3,8 @@
 //! Each default is one expression here, with its reason; each choice that depends on the machine is told as a
 //! [`Choice`], so that `--explain` can show it.
 
+pub(super) mod isolation;
+
 use crate::Choice;
 use crate::defaults as d;
 use crate::host::Machine;

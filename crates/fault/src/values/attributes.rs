@@ -76,7 +76,7 @@ impl AttributeOf {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attributes {
     of: AttributeOf,
-    #[serde(with = "crate::numbered")]
+    #[serde(with = "crate::values::numbered")]
     before: BTreeMap<u32, String>,
     after: String,
 }

@@ -12,7 +12,7 @@ use model::plan::Isolation;
 const CPUS_WITH_INTERRUPTS: usize = 3;
 
 /// The CPUs that workers are pinned to, and whose the others are.
-pub(super) fn isolation(
+pub(crate) fn isolation(
     scenario: &Scenario,
     pin: Vec<u16>,
     threads: u16,

@@ -18,7 +18,7 @@ pub struct PerThread {
     pub(crate) before: String,
     pub(crate) after: String,
     /// Of threads that had another before.
-    #[serde(default, with = "crate::numbered", skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default, with = "crate::values::numbered", skip_serializing_if = "BTreeMap::is_empty")]
     threads: BTreeMap<u32, String>,
 }
 
