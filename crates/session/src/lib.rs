@@ -14,7 +14,6 @@ pub mod experiment;
 pub mod faults;
 pub mod generators;
 pub mod importing;
-mod isolation;
 mod made;
 mod observation;
 pub mod observing;

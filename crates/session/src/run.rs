@@ -5,6 +5,7 @@
 //! its reason; the run goes on and is reported from memory.
 
 mod abort;
+mod isolation;
 mod outages;
 mod remarks;
 mod shared;
@@ -12,7 +13,6 @@ mod start;
 mod together;
 
 use crate::faults::{FaultError, Running};
-use crate::isolation::Isolation;
 use crate::ticks::{Ticks, add_to_totals};
 pub use crate::watch::Watch;
 use abort::Aborting;
@@ -20,6 +20,7 @@ use diagnose::history::History;
 use diagnose::split::Joiner;
 use engine::link::Tally;
 use engine::{Fleet, Message, StartError};
+use isolation::Isolation;
 use model::recording::{End, Recording, Row, Tick};
 use model::units::show_duration_ns;
 use model::users::Users;

@@ -1,10 +1,10 @@
 //! How a run begins and ends: its recording and its observation before the load, its figures and its diagnosis after it.
 
 use super::abort::Aborting;
+use super::isolation::Isolation;
 use super::outages::Outages;
 use super::{EndOfAll, Options, Outcome, RecordTo, RunError, Session, Watch};
 use crate::faults::{Ready, Running, Setup};
-use crate::isolation::Isolation;
 use crate::observation::{Here, Off};
 use crate::ticks::Ticks;
 use diagnose::history::History;

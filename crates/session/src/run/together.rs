@@ -6,11 +6,11 @@
 //! ([`model::recording::Together`]). What belongs to the process (its CPU time, its memory) is in each, for all loads
 //! together. Faults are those of the main load's plan, and every load is told of them. A canary ends when every other load has. Cost: two threads a load that mostly sleep, and a copy of each reading.
 
+use super::isolation::Isolation;
 use super::shared::{Broadcaster, shared};
 use super::start::{Prepared, begin, capsule, observation, path_of, probed};
 use super::{EndOfAll, Options, Outcome, RunError, Watch};
 use crate::faults::{Ready, Setup};
-use crate::isolation::Isolation;
 use engine::link::Control;
 use engine::{Fleet, StartError};
 use model::plan::{Origin, Plan};
