@@ -1,10 +1,7 @@
-//! Changes of what runs are put back whenever their process is killed: real processes of the test's own, real SIGKILLs.
+//! Changes of what runs are put back from whom they were made of, and from nobody else: real processes of the test's own.
 #![allow(clippy::unwrap_used, reason = "helpers of tests: to stop is to fail")]
 
-mod common;
-use common::*;
 use fault::{Applied, Asked, Change, Deed, Journal, Outcome, faults::Nobody, make, undo, undo_only};
-use std::path::Path;
 use std::process::{Command, Stdio};
 use testkit::process::Guard;
 
@@ -19,27 +16,14 @@ fn limits(pid: u32) -> String {
     line.split_whitespace().skip(3).take(2).collect::<Vec<_>>().join(" ")
 }
 
-fn state(pid: u32) -> String {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
-    text.rsplit_once(") ").unwrap().1[..1].to_owned()
-}
-
 fn nice(pid: u32) -> String {
     let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
     text.rsplit_once(") ").unwrap().1.split(' ').nth(16).unwrap().to_owned()
 }
 
-/// The change that a fault makes of a process.
-fn change(what: &str, pid: u32, folder: &Path) -> Change {
-    let file = folder.join("toggled").display().to_string();
-    let text = match what {
-        "descriptors" => format!("descriptors {pid} 33"),
-        "nice" => format!("nice {pid} 7"),
-        "stop" => format!("stop {pid}"),
-        "affinity" => format!("affinity {pid} 0"),
-        _ => format!("command 'echo on > {file}' 'echo off > {file}'"),
-    };
-    let mut deeds = Asked::parse(&text).unwrap().plan(&Nobody).unwrap();
+/// The change that a fault makes.
+fn change(text: &str) -> Change {
+    let mut deeds = Asked::parse(text).unwrap().plan(&Nobody).unwrap();
     match deeds.pop() {
         Some(Deed::Change(change)) if deeds.is_empty() => change,
         other => panic!("{other:?}"),
@@ -53,76 +37,28 @@ fn made(journal: &mut Journal, change: &Change) -> u64 {
     }
 }
 
-fn cpus(pid: u32) -> String {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    text.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap().trim().to_owned()
-}
-
-/// All that may be changed of it, and the file of the command.
-fn seen(pid: u32, folder: &Path) -> [String; 5] {
-    let file = std::fs::read_to_string(folder.join("toggled")).unwrap_or_else(|_| "off".to_owned());
-    // A process that was just sent a signal may not have taken it.
-    let stopped = if state(pid) == "T" { "stopped" } else { "running" };
-    [limits(pid), nice(pid), stopped.to_owned(), cpus(pid), file.trim().to_owned()]
-}
-
-const KINDS: [&str; 5] = ["descriptors", "nice", "stop", "affinity", "command"];
-
-/// `WHAT PID FOLDER STOP`: changes, says each step, and waits for ever at the one of this number.
-#[test]
-fn worker() {
-    let Some(words) = work() else { return };
-    let (pid, folder, stop) = (words[1].parse().unwrap(), Path::new(&words[2]), words[3].parse().unwrap());
-    let mut journal = Journal::open(folder).unwrap();
-    make(&mut journal, &change(&words[0], pid, folder), &mut stopped_at(stop)).unwrap();
-}
-
-#[test]
-fn killed_at_any_step_every_kind_is_put_back() {
-    for (at, what) in KINDS.iter().enumerate() {
-        // Permitted, journalled, changed, marked.
-        for stop in 0..4 {
-            let target = sleeper();
-            let folder = tempfile::tempdir().unwrap();
-            let before = seen(target.pid(), folder.path());
-            let path = folder.path().to_str().unwrap();
-            let mut killed = Worker::start(&[what, &target.pid().to_string(), path, &stop.to_string()]);
-            assert!(killed.says("stopped"));
-            killed.kill();
-            let is_made = stop >= 2;
-            testkit::wait_until("the change is as far as it came", || {
-                (seen(target.pid(), folder.path())[at] != before[at]) == is_made
-            });
-            assert_eq!(Journal::list(folder.path()).unwrap().len(), usize::from(stop >= 1), "{what} {stop}");
-            let mut journal = Journal::open(folder.path()).unwrap();
-            let undone = undo(&mut journal, false, &mut |_| {}).unwrap();
-            assert!(undone.iter().all(|undone| undone.outcome.is_closed()), "{what} {stop}: {undone:?}");
-            testkit::wait_until("it is as before", || seen(target.pid(), folder.path()) == before);
-            assert_eq!(journal.entries(), [], "{what} {stop}");
-        }
-    }
-}
-
 #[test]
 fn another_process_of_the_same_id_and_what_others_changed_is_left() {
     let folder = tempfile::tempdir().unwrap();
     let mut journal = Journal::open(folder.path()).unwrap();
     let mut target = sleeper();
-    let before = seen(target.pid(), folder.path());
-    let nice = made(&mut journal, &change("nice", target.pid(), folder.path()));
-    let descriptors = made(&mut journal, &change("descriptors", target.pid(), folder.path()));
-    let again = make(&mut journal, &change("nice", target.pid(), folder.path()), &mut |_| {}).unwrap();
+    let before = (nice(target.pid()), limits(target.pid()));
+    let [renice, limit] =
+        ["nice PID 7", "descriptors PID 33"].map(|text| text.replace("PID", &target.pid().to_string()));
+    let reniced = made(&mut journal, &change(&renice));
+    let limited = made(&mut journal, &change(&limit));
+    let again = make(&mut journal, &change(&renice), &mut |_| {}).unwrap();
     assert_eq!(again, Applied::AlreadySo);
     // Only the one that was asked for.
-    let undone = undo_only(&mut journal, &[nice], &mut |_| {}).unwrap();
+    let undone = undo_only(&mut journal, &[reniced], &mut |_| {}).unwrap();
     assert!(matches!(undone.as_slice(), [one] if matches!(one.outcome, Outcome::PutBack)), "{undone:?}");
-    assert_eq!(seen(target.pid(), folder.path())[1], before[1]);
-    assert_ne!(seen(target.pid(), folder.path())[0], before[0]);
+    assert_eq!(nice(target.pid()), before.0);
+    assert_ne!(limits(target.pid()), before.1);
     // Somebody else gave it another limit meanwhile: left, and forced back.
     let output = Command::new("prlimit").args(["--pid", &target.pid().to_string(), "--nofile=44"]).output();
     match output {
         Ok(output) if output.status.success() => {
-            let undone = undo_only(&mut journal, &[descriptors], &mut |_| {}).unwrap();
+            let undone = undo_only(&mut journal, &[limited], &mut |_| {}).unwrap();
             assert!(matches!(&undone[0].outcome, Outcome::Foreign { found } if found.starts_with("44 ")), "{undone:?}");
             assert_eq!(limits(target.pid()), "44 44");
         }
@@ -141,9 +77,8 @@ fn a_command_that_fails_is_undone_at_once_and_said() {
     let folder = tempfile::tempdir().unwrap();
     let mut journal = Journal::open(folder.path()).unwrap();
     let file = folder.path().join("toggled").display().to_string();
-    let half = Asked::parse(&format!("command 'echo on > {file}; false' 'echo off > {file}'")).unwrap();
-    let [Deed::Change(half)] = &half.plan(&Nobody).unwrap()[..] else { panic!("it is one change") };
-    let error = make(&mut journal, half, &mut |_| {}).unwrap_err().to_string();
+    let half = change(&format!("command 'echo on > {file}; false' 'echo off > {file}'"));
+    let error = make(&mut journal, &half, &mut |_| {}).unwrap_err().to_string();
     assert!(error.contains("expected the command") && error.contains("exit status: 1"), "{error}");
     assert_eq!(std::fs::read_to_string(&file).unwrap().trim(), "off");
     assert_eq!(journal.entries(), []);
@@ -188,7 +123,7 @@ fn threads_that_differ_get_each_its_own_back_from_a_journal_that_is_read_anew() 
     };
     testkit::wait_until("a thread has its own niceness", || all(target.pid()) == ["0", "5"]);
     let folder = tempfile::tempdir().unwrap();
-    made(&mut Journal::open(folder.path()).unwrap(), &change("nice", target.pid(), folder.path()));
+    made(&mut Journal::open(folder.path()).unwrap(), &change(&format!("nice {} 7", target.pid())));
     assert_eq!(all(target.pid()), ["7", "7"]);
     // Another process would open it so.
     let mut journal = Journal::open(folder.path()).unwrap();

@@ -3,10 +3,9 @@
 
 mod common;
 use common::*;
-use fault::{Asked, Begun, Change, Deed, Journal, Outcome, Step, faults::Nobody, make, undo};
+use fault::{Asked, Begun, Deed, faults::Nobody};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::path::Path;
 use std::time::Duration;
 
 /// How long a connect that is to say nothing is listened to.
@@ -14,13 +13,6 @@ const SILENCE: Duration = Duration::from_millis(300);
 
 fn deeds(text: &str) -> Vec<Deed> {
     Asked::parse(text).unwrap().plan(&Nobody).unwrap()
-}
-
-fn change(text: &str) -> Change {
-    match deeds(text).pop() {
-        Some(Deed::Change(change)) => change,
-        other => panic!("{other:?}"),
-    }
 }
 
 /// Whether nft is here; it says why not.
@@ -118,36 +110,6 @@ fn lost() -> u64 {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let after = |part: &str| part.split_whitespace().next().and_then(|word| word.parse::<u64>().ok());
     text.split("counter packets ").skip(1).filter_map(after).sum()
-}
-
-/// `FOLDER STOP`: makes the rules, says each step, and waits for ever at the one of this number.
-#[test]
-fn worker() {
-    let Some(words) = work() else { return };
-    let mut journal = Journal::open(Path::new(&words[0])).unwrap();
-    make(&mut journal, &change("port-dropped 9"), &mut stopped_at(words[1].parse().unwrap())).unwrap();
-}
-
-#[test]
-fn killed_at_any_step_the_rules_are_removed() {
-    if !has_nft() || !inside("killed_at_any_step_the_rules_are_removed") {
-        return;
-    }
-    let steps = [Step::Permitted, Step::Journalled, Step::Changed, Step::Marked];
-    for (stop, step) in steps.iter().enumerate() {
-        let folder = tempfile::tempdir().unwrap();
-        let mut worker = Worker::start(&[&folder.path().display().to_string(), &stop.to_string()]);
-        assert!(worker.says("stopped"), "{step:?}");
-        worker.kill();
-        assert_eq!(tables(), usize::from(stop >= 2), "{step:?}");
-        let undone = undo(&mut Journal::open(folder.path()).unwrap(), false, &mut |_| {}).unwrap();
-        assert!(undone.iter().all(|undone| undone.outcome.is_closed()), "{undone:?}");
-        assert_eq!(undone.len(), usize::from(stop >= 1));
-        if stop >= 2 {
-            assert!(matches!(undone[0].outcome, Outcome::PutBack), "{undone:?}");
-        }
-        assert_eq!((tables(), Journal::list(folder.path()).unwrap().len()), (0, 0));
-    }
 }
 
 #[test]

@@ -18,11 +18,6 @@ fn helper() {
     help();
 }
 
-#[test]
-fn worker() {
-    work_until();
-}
-
 /// Whether the programs are here; it says why not.
 fn has_iptables() -> bool {
     let is_there = testkit::program("iptables").is_some() && testkit::program("nft").is_some();
@@ -195,19 +190,6 @@ fn kinds_hold_together_on_a_port_and_the_same_kind_not_twice() {
     run("iptables", &["-t", "mangle", "-A", "INPUT", "-p", "tcp", "--dport", "9", "-j", "ACCEPT"]);
     begin(folder.path(), &format!("port-delay {port} 20ms")).end().unwrap();
     assert!(ruleset().contains("tcp dport 9") && !ruleset().contains("queue"), "{}", ruleset());
-}
-
-#[test]
-fn killed_at_any_step_packets_pass_as_before() {
-    if !has_iptables() || !inside("killed_at_any_step_packets_pass_as_before") {
-        return;
-    }
-    let address = echo();
-    for (fault, steps) in [("port-delay PORT 30ms", 8), ("port-corrupt PORT 5%", 8)] {
-        let fault = fault.replace("PORT", &address.port().to_string());
-        killed_at_each_of(steps, &fault, is_as_before);
-        exchange(&mut connect(address));
-    }
 }
 
 #[test]

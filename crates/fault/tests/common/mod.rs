@@ -16,30 +16,50 @@ use testkit::process::Guard;
 const INSIDE: &str = "FAULT_TEST_INSIDE";
 const WORK: &str = "FAULT_TEST_WORK";
 
+/// Arguments with which a program of tests runs one of them, and lets it speak.
+pub fn only(test: &str) -> [&str; 4] {
+    ["--exact", test, "--nocapture", "--test-threads=1"]
+}
+
 fn again(test: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", test, "--nocapture", "--test-threads=1"]).stdin(Stdio::null());
+    command.args(only(test)).stdin(Stdio::null());
     command
 }
 
 /// Whether this is the run inside the namespace. Outside it starts that run, and fails where it fails.
 pub fn inside(test: &str) -> bool {
-    if std::env::var_os(INSIDE).is_some() {
+    if is_inside() {
         return true;
     }
     if !testkit::is_root() {
         testkit::skip("a network namespace needs root");
         return false;
     }
-    let mut command = again(test);
-    let output = testkit::network::of_its_own(command.env(INSIDE, test)).output().unwrap();
-    let text = String::from_utf8_lossy(&output.stdout);
-    assert!(
-        output.status.success() && text.contains("1 passed"),
-        "{text}\n{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    passes(testkit::network::of_its_own(again(test).env(INSIDE, test)));
     false
+}
+
+/// The run inside a network namespace, in which whatever it mounts is seen by nobody else either, with this in its environment;
+/// what it printed. Needs root and unshare(1).
+pub fn run_inside_with_mounts(test: &str, (name, value): (&str, &str)) -> String {
+    let mut command = Command::new("unshare");
+    command.arg("--mount").arg(std::env::current_exe().unwrap()).args(only(test)).env(INSIDE, test);
+    passes(testkit::network::of_its_own(command.env(name, value)))
+}
+
+/// Whether this is such a run.
+pub fn is_inside() -> bool {
+    std::env::var_os(INSIDE).is_some()
+}
+
+/// Runs a test of this program in a process of its own, which must pass; what it printed.
+pub fn passes(command: &mut Command) -> String {
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && text.contains("1 passed"), "{text}\n{said}");
+    text
 }
 
 /// What this process was started to do, where it is a worker.
@@ -49,15 +69,22 @@ pub fn work() -> Option<Vec<String>> {
 
 /// Says each step, and at the one of this number waits for ever, for its test to kill it. Of a negative one never.
 pub fn stopped_at(mut stop: i32) -> impl FnMut(Step) {
+    stopped_when(move |_| {
+        stop -= 1;
+        stop == -1
+    })
+}
+
+/// The same at the first step that is the one.
+pub fn stopped_when(mut is_it: impl FnMut(Step) -> bool) -> impl FnMut(Step) {
     move |step| {
         println!("{step:?}");
-        if stop == 0 {
+        if is_it(step) {
             println!("stopped");
             loop {
                 std::thread::park();
             }
         }
-        stop -= 1;
     }
 }
 
@@ -104,14 +131,17 @@ impl Worker {
 
     /// Waits for a line with this word; whether it came.
     pub fn says(&mut self, word: &str) -> bool {
+        self.lines_until(word).last().is_some_and(|line| line.contains(word))
+    }
+
+    /// What it says up to the line with this word, which is the last; to its end where it does not come.
+    pub fn lines_until(&mut self, word: &str) -> Vec<String> {
+        let mut lines: Vec<String> = Vec::new();
         let mut line = String::new();
-        while self.output.read_line(&mut line).unwrap() > 0 {
-            if line.contains(word) {
-                return true;
-            }
-            line.clear();
+        while !lines.last().is_some_and(|line| line.contains(word)) && self.output.read_line(&mut line).unwrap() > 0 {
+            lines.push(std::mem::take(&mut line).trim_end().to_owned());
         }
-        false
+        lines
     }
 
     pub fn ends_well(&mut self) {
