@@ -44,9 +44,9 @@ pub use validity::{harm, quiet};
 use explain::{gives, waits, without_load};
 use facts::Facts;
 use history::History;
-use model::Recording;
 use model::event::{ABORTED, TARGET_ENDED};
 use model::finding::{About, Diagnosis, Explains, Finding, Loss, LossKind, Severity, Standing, Status, WhatGives};
+use model::{Event, Recording};
 use rule::{Bearing, Needs, Verdict};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -139,7 +139,7 @@ pub fn diagnose_with(recording: &Recording, history: &History) -> Diagnosis {
     let summary = summary::summary(&facts, &expectations, &recoveries);
     let gives = match has {
         Needs::Nothing => without_load::gives(&facts, &findings),
-        _ => ended(recording).unwrap_or_else(|| {
+        _ => ended(recording, &findings).unwrap_or_else(|| {
             let gives = gives::gives(&facts, &validity, &findings, &losses, &segments);
             gives::with_own_faults(gives, stretch.as_ref())
         }),
@@ -171,12 +171,24 @@ fn judged_causes(facts: &Facts<'_>, has: Needs, missing: &str) -> (Vec<Loss>, Ve
     (losses, causes)
 }
 
-/// That the target which the run had started ended by itself: whatever else was found is of a server that was not there. Or that
-/// the run was ended early, and why.
-fn ended(recording: &Recording) -> Option<WhatGives> {
+/// That the target which the run had started ended by itself, and of what, where that is found: whatever else was found is of a
+/// server that was not there. Or that the run was ended early, and why.
+fn ended(recording: &Recording, findings: &[Finding]) -> Option<WhatGives> {
     let of = |kind: &str| recording.events.iter().find(|event| event.kind == kind);
-    let event = of(TARGET_ENDED).or_else(|| of(ABORTED))?;
-    Some(WhatGives { standing: Standing::Gives, text: event.text.clone(), finding: None })
+    let says = |text: String, finding: Option<String>| WhatGives { standing: Standing::Gives, text, finding };
+    let Some(event) = of(TARGET_ENDED) else { return of(ABORTED).map(|event| says(event.text.clone(), None)) };
+    Some(match findings.iter().find(|finding| is_end_of(finding, event)) {
+        Some(finding) => says(format!("{}; {}", finding.title, event.text), Some(finding.id.clone())),
+        None => says(event.text.clone(), None),
+    })
+}
+
+/// Whether a finding says of what the target's command ended: it ended by the signal that the finding is about.
+fn is_end_of(finding: &Finding, event: &Event) -> bool {
+    let signal = causes::deaths::NAMED.iter().find(|(id, _)| *id == finding.id).map(|(_, signal)| *signal);
+    // A shell that had started what the signal ended exits with 128 more than its number.
+    let of_shell = event.details.exit_code.map(|code| code - 128);
+    signal.is_some() && finding.status == Status::Supported && (event.details.signal == signal || of_shell == signal)
 }
 
 /// A finding of the target as far as there is a loss: above "info" only where there is one, and explaining only what is lost.

@@ -103,6 +103,29 @@ fn a_process_that_died_is_named_by_how_it_died() {
     assert_eq!(status(&harmless, "process-crash"), Status::Refuted);
 }
 
+/// The run had started it itself, and saw it end: of what is the first line where the signal is the finding's.
+#[test]
+fn what_ended_a_command_of_the_run_is_the_first_line_where_it_has_a_name() {
+    const GONE: &str = "the target's command is gone: it ended after 5.00 s";
+    let gives = |signal: i32, command: Details| {
+        let end = Event::new(5 * SECOND as i64, model::event::TARGET_ENDED, GONE).with(command);
+        let build = dead().with(|b| b.events = vec![ended("target-exit", Some(signal), 20), end]);
+        diagnose(&build.recording()).gives.unwrap()
+    };
+    let by_signal = |signal: i32| Details { signal: Some(signal), ..Details::default() };
+    let of_shell = |exit_code: i32| Details { exit_code: Some(exit_code), ..Details::default() };
+    for command in [by_signal(13), of_shell(128 + 13)] {
+        let first = gives(13, command);
+        assert_eq!((first.standing, first.finding.as_deref()), (Standing::Gives, Some("sigpipe-death")));
+        assert!(first.text.contains("died of SIGPIPE at second 5.0") && first.text.ends_with(GONE), "{}", first.text);
+    }
+    // One of its processes died of that; the command did not. Or what it died of has no name, or is not known.
+    for (signal, command) in [(13, of_shell(1)), (13, by_signal(15)), (11, by_signal(11)), (13, Details::default())] {
+        let first = gives(signal, command);
+        assert_eq!((&*first.text, first.finding), (GONE, None));
+    }
+}
+
 #[test]
 fn a_queue_that_overflows_needs_a_listener_or_late_connects() {
     let overflowing = |waiting: u32| {

@@ -116,6 +116,9 @@ pub fn waits_for_acknowledgements(document: &Value) {
 
 pub fn died_of_sigpipe(document: &Value) {
     assert!(found(document, "sigpipe-death"), "{:#}", document["findings"]);
+    let gives = &document["gives"];
+    assert_eq!(gives["finding"], "sigpipe-death", "it is the first line: {gives}");
+    assert!(gives["text"].as_str().unwrap().contains("died of SIGPIPE"), "{gives}");
     let events = document["events"].as_array().unwrap();
     let end = events.iter().find(|event| event["kind"] == "target-exit").unwrap();
     // The thread that wrote, and not the one that ended last.

@@ -14,6 +14,8 @@ const LOST: [ErrorKind; 5] =
 pub(super) const SIGKILL: i32 = 9;
 /// SIGPIPE, signal(7).
 pub(super) const SIGPIPE: i32 = 13;
+/// Findings that say of what a process was ended, and the signal that does it.
+pub(crate) const NAMED: [(&str, i32); 2] = [("sigpipe-death", SIGPIPE), ("oom-kill", SIGKILL)];
 
 /// The end of a process of the target by a signal, or with a code that is not 0, as the kernel's probe told it: the first.
 pub(super) fn told<'f>(facts: &'f Facts<'_>) -> Option<&'f Event> {

@@ -13,7 +13,7 @@ pub mod connection_limit;
 pub mod cpu_contention;
 pub mod cpu_saturated;
 pub mod cpu_throttled;
-mod deaths;
+pub(crate) mod deaths;
 pub mod disk_bound;
 pub mod dns_wait;
 pub mod error_status;

@@ -5,14 +5,14 @@
 use super::{LOOK, Spec};
 use fault::Starter;
 use model::Event;
-use model::event::TARGET_ENDED;
+use model::event::{Details, TARGET_ENDED};
 use model::units::show_duration_ns;
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -94,10 +94,10 @@ impl Life {
 
     /// How it ended by itself, as half a sentence; `None`: it lives.
     pub fn ended(&self) -> Option<String> {
-        self.ended_of(&mut self.running())
+        self.ended_of(&mut self.running()).map(|(words, _)| words)
     }
 
-    fn ended_of(&self, running: &mut Running) -> Option<String> {
+    fn ended_of(&self, running: &mut Running) -> Option<(String, ExitStatus)> {
         if running.is_away {
             return None;
         }
@@ -106,7 +106,7 @@ impl Life {
         let last = self.last_line().map(|line| format!("; the last it printed is '{line}'"));
         let kept = self.spec.output.as_ref().map(|path| format!(" ({})", path.display()));
         let said = last.map(|last| format!("{last}{}", kept.unwrap_or_default()));
-        Some(format!("it ended after {after} ({status}){}", said.unwrap_or_default()))
+        Some((format!("it ended after {after} ({status}){}", said.unwrap_or_default()), status))
     }
 
     /// That it ended by itself, as an event of a run; it is started again where that was asked for.
@@ -115,10 +115,11 @@ impl Life {
         if running.is_over {
             return None;
         }
-        let ended = self.ended_of(&mut running)?;
+        let (ended, status) = self.ended_of(&mut running)?;
         let gone = |why: &str| {
             let text = format!("the target's command is gone: {ended}{why}");
-            Some(Event::new(at_ns, TARGET_ENDED, text))
+            let details = Details { signal: status.signal(), exit_code: status.code(), ..Details::default() };
+            Some(Event::new(at_ns, TARGET_ENDED, text).with(details))
         };
         if !self.spec.restart {
             return gone("");
