@@ -1,15 +1,21 @@
 //! A target that is killed and started again under load: what the report says of it, what each policy of the clients makes of
-//! it, and what a crash loses; and the audit of figures by hand.
-#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
+//! it, what a crash loses, and whether the target's own log has the same moments; and the audit of figures by hand.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "in a test, a panic is the report; two clocks' figures are for people"
+)]
 
 mod common;
 
-use common::{command, established, finish, plimsoll};
+use common::{command, established, finish, in_three, plimsoll};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
+use testkit::nginx::Prepared;
 use testkit::process::Guard;
 use testkit::wait_until;
 
@@ -122,6 +128,80 @@ fn under_each_policy_a_request_is_one_request() {
         let all = ["ok", "failed", "in_flight_at_end"].map(|name| count(&document, name)).iter().sum::<u64>();
         assert_eq!(count(&document, "started"), all, "{}", document["totals"]);
     }
+}
+
+/// How far the report's moments of an outage may be from those of the target's own log, seconds.
+const AGREEMENT_S: f64 = 0.01;
+
+/// A real server that writes the moment of each request into its own log is killed in the middle of a load, and started again.
+/// Both tell of the same outage, by the machine's one wall clock: nobody here wrote the server's part.
+#[test]
+fn an_outage_is_where_the_targets_own_log_has_it() {
+    let server = match Prepared::new("access_log logs/stamps stamps;") {
+        Ok(server) => server,
+        Err(error) => return testkit::skip(&error.to_string()),
+    };
+    in_three(|| {
+        let [last, first, outage] = apart_from_its_log(&server);
+        println!(
+            "the report less the log: last success {:+.2} ms, first success {:+.2} ms, outage {:+.2} ms",
+            1e3 * last,
+            1e3 * first,
+            1e3 * outage
+        );
+        for apart in [last, first, outage] {
+            assert!(
+                apart.abs() <= AGREEMENT_S,
+                "last success, first success, outage: {last}, {first}, {outage} s apart"
+            );
+        }
+    });
+}
+
+/// How much later the report has the last success before an outage and the first after it than the target's log, and how much
+/// longer the outage; seconds.
+fn apart_from_its_log(server: &Prepared) -> [f64; 3] {
+    let log = server.folder().join("logs/stamps");
+    // Of a try before.
+    let _ = std::fs::remove_file(&log);
+    let (file, state) = (server.folder().join("outage.toml"), server.folder().join("state"));
+    let start = server.command();
+    let words = std::iter::once(start.get_program()).chain(start.get_args()).map(|word| word.to_str().unwrap());
+    let written = format!(
+        "json = true\n\n[target]\ncommand = \"{}\"\n\n\
+         [[fault]]\nfault = \"restart target kill\"\nat = \"1s\"\nfor = \"700ms\"\n\n\
+         [load]\nurl = \"http://{}/\"\nrate = \"1000/s\"\nconnections = 16\nduration = \"3s\"\nexpect-errors = \"any\"\n",
+        words.collect::<Vec<_>>().join(" "),
+        server.address()
+    );
+    std::fs::write(&file, written).unwrap();
+    let run = finish(command(&["run", file.to_str().unwrap(), "-q"]).env("XDG_STATE_HOME", &state));
+    let document = run.json();
+    let fault = &document["faults"][0];
+    assert_eq!((&fault["state"], &fault["outages"]), (&"undone".into(), &1.into()), "{fault:#}");
+    // When the run's second 0 was by the wall clock.
+    let recording = store::Reader::open(Path::new(document["recording"].as_str().unwrap())).unwrap().load().unwrap();
+    let began_s = recording.capsule.clock.unwrap().wall_ns as f64 / 1e9;
+    let of_run = |name: &str| began_s + fault[name].as_f64().unwrap_or_else(|| panic!("{name}: {fault:#}"));
+
+    let text = std::fs::read_to_string(&log).unwrap();
+    let stamps: Vec<f64> = text
+        .lines()
+        .map(|line| {
+            let (stamp, status) = line.split_once(' ').unwrap();
+            assert_eq!(status, "200", "{line}");
+            stamp.parse().unwrap()
+        })
+        .collect();
+    assert!(stamps.len() > 1000, "{} lines, {}", stamps.len(), document["totals"]);
+    let longest = stamps.windows(2).max_by(|a, b| (a[1] - a[0]).total_cmp(&(b[1] - b[0]))).unwrap();
+    assert!(longest[1] - longest[0] >= 0.7, "it was away for as long: {longest:?}");
+    let outage_s = fault["outage_s"].as_f64().unwrap();
+    [
+        of_run("last_success_s") - longest[0],
+        of_run("first_success_s") - longest[1],
+        outage_s - (longest[1] - longest[0]),
+    ]
 }
 
 /// The store crashes as it is asked to: without a journal what it had acknowledged is gone, with one nothing is.

@@ -4,7 +4,7 @@ use crate::port::Reserved;
 use crate::process::Guard;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -18,8 +18,55 @@ const PORTS: u32 = 20_000;
 #[derive(Debug)]
 pub struct Nginx {
     process: Guard,
+    prepared: Prepared,
+}
+
+/// An nginx that somebody else starts, such as a run whose target it is, and ends.
+#[derive(Debug)]
+pub struct Prepared {
+    program: PathBuf,
     port: Reserved,
     folder: TempDir,
+}
+
+impl Prepared {
+    /// The folder, port and configuration of [`Nginx::start`]. `server` may log by the format `stamps`: the moment in seconds since
+    /// 1970 with milliseconds, and the status.
+    ///
+    /// # Errors
+    /// Where nginx is not installed, or its folder cannot be made.
+    pub fn new(server: &str) -> io::Result<Self> {
+        let program = crate::program("nginx").ok_or_else(|| {
+            io::Error::new(io::ErrorKind::NotFound, "nginx is not installed (scripts/packages.sh test)")
+        })?;
+        let prepared = Prepared { program, port: Reserved::new()?, folder: tempfile::tempdir()? };
+        let folder = prepared.folder();
+        for name in ["www", "logs"] {
+            std::fs::create_dir(folder.join(name))?;
+        }
+        std::fs::write(folder.join("www/index.html"), "x".repeat(612))?;
+        std::fs::write(folder.join("nginx.conf"), configuration(folder, prepared.address(), server))?;
+        open_to_all(folder)?;
+        Ok(prepared)
+    }
+
+    /// What starts it.
+    pub fn command(&self) -> Command {
+        let mut command = Command::new(&self.program);
+        let folder = self.folder();
+        command.args(["-e", "stderr", "-p"]).arg(folder).arg("-c").arg(folder.join("nginx.conf"));
+        command
+    }
+
+    /// Where it is to listen.
+    pub fn address(&self) -> SocketAddr {
+        self.port.address()
+    }
+
+    /// Its own folder, which paths in its configuration are relative to.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
 }
 
 impl Nginx {
@@ -29,29 +76,9 @@ impl Nginx {
     /// # Errors
     /// Where nginx is not installed, cannot be started, or does not listen in the end.
     pub fn start(server: &str) -> io::Result<Self> {
-        let program = crate::program("nginx").ok_or_else(|| {
-            io::Error::new(io::ErrorKind::NotFound, "nginx is not installed (scripts/packages.sh test)")
-        })?;
-        let folder = tempfile::tempdir()?;
-        let port = Reserved::new()?;
-        let root = folder.path().join("www");
-        std::fs::create_dir(&root)?;
-        std::fs::write(root.join("index.html"), "x".repeat(612))?;
-        let file = folder.path().join("nginx.conf");
-        std::fs::write(&file, configuration(folder.path(), port.address(), server))?;
-        open_to_all(folder.path())?;
-        let mut command = Command::new(program);
-        std::fs::create_dir(folder.path().join("logs"))?;
-        command
-            .arg("-e")
-            .arg("stderr")
-            .arg("-p")
-            .arg(folder.path())
-            .arg("-c")
-            .arg(&file)
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
-        let mut nginx = Nginx { process: Guard::spawn(&mut command)?, port, folder };
+        let prepared = Prepared::new(server)?;
+        let process = Guard::spawn(prepared.command().stdout(Stdio::null()).stderr(Stdio::null()))?;
+        let mut nginx = Nginx { process, prepared };
         let address = nginx.address();
         nginx.process.until_it_listens("nginx", address)?;
         Ok(nginx)
@@ -59,17 +86,17 @@ impl Nginx {
 
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
-        self.port.address()
+        self.prepared.address()
     }
 
     /// Its document root.
-    pub fn root(&self) -> std::path::PathBuf {
-        self.folder.path().join("www")
+    pub fn root(&self) -> PathBuf {
+        self.folder().join("www")
     }
 
     /// Its own folder, which paths in its configuration are relative to.
     pub fn folder(&self) -> &Path {
-        self.folder.path()
+        self.prepared.folder()
     }
 
     /// Its master process.
@@ -110,7 +137,7 @@ fn configuration(folder: &Path, address: SocketAddr, server: &str) -> String {
     format!(
         "daemon off; {user} worker_processes 1; pid {at}/pid; error_log stderr error;\n\
          events {{ worker_connections 4096; }}\n\
-         http {{\n  access_log off; keepalive_requests 100000000; keepalive_timeout 75s;\n  \
+         http {{\n  log_format stamps '$msec $status'; access_log off; keepalive_requests 100000000; keepalive_timeout 75s;\n  \
          client_body_temp_path {at}/body; proxy_temp_path {at}/proxy; fastcgi_temp_path {at}/fastcgi;\n  \
          uwsgi_temp_path {at}/uwsgi; scgi_temp_path {at}/scgi;\n  \
          server {{ listen {address}; root {at}/www; {server} }}\n}}\n"
