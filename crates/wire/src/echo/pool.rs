@@ -6,8 +6,8 @@
 use crate::random::SplitMix64;
 use model::plan::Content;
 
-/// Smallest pool, bytes: payloads of one size still begin at many places.
-pub const POOL_BYTES_MIN: usize = 1024 * 1024;
+/// Smallest pool, bytes: payloads of one size still begin at many places, and a core's second cache holds all of it.
+pub const POOL_BYTES_MIN: usize = 64 * 1024;
 /// Largest pool, bytes: twice the largest payload.
 pub const POOL_BYTES_MAX: usize = 2 * model::limits::ECHO_BYTES_MAX as usize;
 
