@@ -30,8 +30,16 @@ mkdir "$folder/www"
 head -c "${size}M" /dev/urandom >"$folder/www/file"
 echo here >"$folder/www/small"
 if [ "$rate" != - ]; then
-    if [ "$(readlink /proc/self/ns/net)" = "$(readlink /proc/1/ns/net)" ]; then
-        echo "expected a network namespace of its own for a link of $rate, got the host's: its own link would be made so slow" >&2
+    # Of a network namespace that was made for it, the address is one for measurements (RFC 2544), on its only link.
+    case "$address" in
+    198.1[89].*) ;;
+    *)
+        echo "expected an address of 198.18.0.0/15 for a link of $rate, got $address: the host's own link would be made so slow" >&2
+        exit 2
+        ;;
+    esac
+    if ! ip -o address show dev eth0 | grep -qF " ${address%:*}/"; then
+        echo "expected ${address%:*} on eth0 of a network namespace of its own, got none: have 'namespace' in [target]" >&2
         exit 2
     fi
     tc qdisc add dev eth0 root tbf rate "$rate" burst 256k latency 50ms
