@@ -57,11 +57,16 @@ impl Drop for Family {
         }
         let _ = self.child.kill();
         let _ = self.child.wait();
-        for (pid, start_ticks) in started {
-            // An id may be another's by now: its start tells.
-            if stat(pid).is_some_and(|(_, ticks)| ticks == start_ticks) {
-                signal(pid, libc::SIGKILL);
-            }
+        kill(&started);
+    }
+}
+
+/// Ends processes, each known with its start, with SIGKILL.
+pub(crate) fn kill(all: &[(u32, u64)]) {
+    for (pid, start_ticks) in all {
+        // An id may be another's by now: its start tells.
+        if stat(*pid).is_some_and(|(_, ticks)| ticks == *start_ticks) {
+            signal(*pid, libc::SIGKILL);
         }
     }
 }

@@ -1,5 +1,6 @@
 //! A real nginx with a configuration of its own, on a free port of the loopback, ended with the test.
 
+use crate::family;
 use crate::port::Reserved;
 use crate::process::Guard;
 use std::io;
@@ -77,11 +78,29 @@ impl Nginx {
     /// Where nginx is not installed, cannot be started, or does not listen in the end.
     pub fn start(server: &str) -> io::Result<Self> {
         let prepared = Prepared::new(server)?;
-        let process = Guard::spawn(prepared.command().stdout(Stdio::null()).stderr(Stdio::null()))?;
+        let process = spawn(&prepared)?;
         let mut nginx = Nginx { process, prepared };
         let address = nginx.address();
         nginx.process.until_it_listens("nginx", address)?;
         Ok(nginx)
+    }
+
+    /// Ends it and its workers with SIGKILL, as a crash would. Its folder stays.
+    pub fn kill(&mut self) {
+        let workers = family::descendants(self.pid());
+        self.process.signal(libc::SIGKILL);
+        self.process.wait(crate::HANG_GUARD);
+        family::kill(&workers);
+    }
+
+    /// Starts it again at the same place, after [`Nginx::kill`].
+    ///
+    /// # Errors
+    /// As [`Nginx::start`].
+    pub fn start_again(&mut self) -> io::Result<()> {
+        self.process = spawn(&self.prepared)?;
+        let address = self.address();
+        self.process.until_it_listens("nginx", address)
     }
 
     /// Where it listens.
@@ -111,6 +130,10 @@ impl Drop for Nginx {
         self.process.signal(libc::SIGTERM);
         let _ = self.process.wait(Duration::from_secs(5));
     }
+}
+
+fn spawn(prepared: &Prepared) -> io::Result<Guard> {
+    Guard::spawn(prepared.command().stdout(Stdio::null()).stderr(Stdio::null()))
 }
 
 /// A port of the loopback that was free a moment ago: for what listens without reusing addresses; all else wants a
