@@ -8,8 +8,8 @@ use libfuzzer_sys::fuzz_target;
 use model::plan::{Body, Expect, Http1, HttpRequest};
 use plimsoll_fuzz::{cut, exchange};
 use std::sync::LazyLock;
-use wire::http1::Http1Protocol;
-use wire::{Payload, Protocol};
+use wire::Protocol;
+use wire::http1::{Drawn, Http1Protocol};
 
 /// Requests outstanding at once.
 const OUTSTANDING: usize = 4;
@@ -21,7 +21,7 @@ fuzz_target!(|input: &[u8]| {
     let then_closed = choices & 32 != 0;
 
     let mut protocol = Http1Protocol::new(plan).expect("a plan of this target");
-    let request: Payload = protocol.next_request(0, 0);
+    let request: Drawn = protocol.next_request(0, 0);
     let requests = [request; OUTSTANDING];
     let whole = exchange(&protocol, &requests, [reply], then_closed);
     let pieces = cut(reply, u64::from_le_bytes(*seed));

@@ -114,7 +114,7 @@ fn echo_reply(mut protocol: EchoProtocol) -> u64 {
 #[library_benchmark]
 #[bench::http(http())]
 fn next_request(mut protocol: Http1Protocol) -> u64 {
-    (0..TIMES).map(|random| u64::from(protocol.next_request(0, black_box(random)).length)).sum()
+    (0..TIMES).map(|random| u64::from(protocol.next_request(0, black_box(random)).request)).sum()
 }
 
 #[library_benchmark]

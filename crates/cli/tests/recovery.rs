@@ -15,7 +15,7 @@ use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
-use testkit::nginx::Prepared;
+use testkit::nginx::{Nginx, Prepared};
 use testkit::process::Guard;
 use testkit::wait_until;
 
@@ -46,9 +46,12 @@ fn ask(port: u16, what: &str) -> String {
 
 /// A load on it that goes on until it is told to end, while the server is disrupted as `disrupt` does; the report.
 fn under(port: u16, flags: &[&str], disrupt: impl FnOnce()) -> Value {
-    let url = format!("resp://127.0.0.1:{port}");
-    let mut arguments =
-        vec!["load", &url, "-c", "4", "-t", "1", "-d", "3s", "--tick", "100ms", "--no-record", "--json"];
+    under_url(&format!("resp://127.0.0.1:{port}"), port, flags, disrupt)
+}
+
+/// The same of any URL on a port.
+fn under_url(url: &str, port: u16, flags: &[&str], disrupt: impl FnOnce()) -> Value {
+    let mut arguments = vec!["load", url, "-c", "4", "-t", "1", "-d", "3s", "--tick", "100ms", "--no-record", "--json"];
     arguments.extend(flags);
     let mut load = command(&arguments);
     std::thread::scope(|scope| {
@@ -224,6 +227,75 @@ fn acknowledged_writes_are_lost_without_a_journal_and_not_with_one() {
             // Where the crash was too short to be seen from outside, only one source knows of it.
             false => assert_ne!(finding["status"], "refuted", "{finding:#}"),
         }
+    }
+}
+
+/// A real store of files, killed and started again: with its folder nothing is lost, without it what had been acknowledged is.
+#[test]
+fn files_that_were_acknowledged_are_lost_with_their_folder_and_not_with_the_process() {
+    let methods = "create_full_put_path on; dav_methods PUT DELETE;";
+    for (mix, is_wiped) in [("GET=50,PUT=50", false), ("GET=50,PUT=50", true), ("GET=50,PUT=40,DELETE=10", true)] {
+        let mut server = match Nginx::start(methods) {
+            Ok(server) => server,
+            Err(why) => return testkit::skip(&why.to_string()),
+        };
+        let url = format!("http://{}/items/{{{{key}}}}", server.address());
+        let flags = ["--verify-writes", "--mix", mix, "--keys", "200", "-b", "value of {{key}}"];
+        let port = server.address().port();
+        let document = under_url(&url, port, &flags, || {
+            server.kill();
+            if is_wiped {
+                std::fs::remove_dir_all(server.root().join("items")).unwrap();
+            }
+            std::thread::sleep(Duration::from_millis(300));
+            server.start_again().unwrap();
+        });
+        let errors = &document["totals"]["errors"];
+        let lost = errors["lost-write"].as_u64().unwrap_or(0);
+        assert_eq!(lost > 0, is_wiped, "{mix}: {errors}");
+        // Each of the keys once, by the one worker.
+        assert!(lost <= 200, "{mix}: {errors}");
+        let of_reads = &document["totals"]["entries"][0];
+        assert!(of_reads["name"].as_str().is_some_and(|name| name.starts_with("GET /items/")), "{of_reads:#}");
+        let findings = [&document["findings"], &document["judged"]].map(|all| all.as_array().unwrap().clone()).concat();
+        let finding = findings.iter().find(|finding| finding["id"] == "state-lost").unwrap();
+        match is_wiped {
+            true => assert_eq!(
+                (&finding["status"], &finding["severity"]),
+                (&"supported".into(), &"error".into()),
+                "{finding:#}"
+            ),
+            false => assert_eq!(finding["status"], "refuted", "{finding:#}"),
+        }
+    }
+}
+
+/// Where a server that has lost nothing could seem to have, writes are not looked for.
+#[test]
+fn writes_of_http_that_cannot_be_looked_for_are_refused_in_one_sentence() {
+    let url = "http://127.0.0.1:1/items/{{key}}";
+    for (arguments, said) in [
+        (
+            &["http://127.0.0.1:1/items"][..],
+            "--verify-writes cannot be used with requests without '{{key}}': write it where",
+        ),
+        (&[url], "without both GET and PUT"),
+        (&[url, "--mix", "GET,PURGE,PUT"], "'PURGE /items/{{key}}': what it does to values is not known"),
+        (&[url, "http://127.0.0.1:2/items/{{key}}", "--mix", "GET,PUT"], "several servers"),
+        (&[url, "http://127.0.0.1:1/other/{{key}}", "--mix", "GET,PUT"], "give both the same path"),
+        (&[url, "--mix", "GET,PUT,DELETE", "--on-error", "wait"], "--on-error and DELETE"),
+        (&[url, "--mix", "GET,PUT,DELETE", "--keys", "3", "-t", "4"], "--keys: expected at least 4 keys"),
+        (&[url, "--mix", "GET=50,PUT=50", "-H", "X-User: {{user}}"], "a header field of its own for each user"),
+        (&["resp://127.0.0.1:1,127.0.0.1:2", "--mix", "GET,SET"], "several servers"),
+    ] {
+        let run = plimsoll(&[&["load", "--verify-writes"], arguments].concat());
+        run.assert_exit(2);
+        assert!(run.stderr.contains(said) && run.stderr.lines().count() == 1, "{arguments:?}: {}", run.stderr);
+    }
+    for (flag, said) in [("--keys=5", "--keys cannot be used with"), ("--mix=GET=0", "--mix: expected METHOD=WEIGHT")] {
+        let run = plimsoll(&["load", "http://127.0.0.1:1/", flag]);
+        run.assert_exit(2);
+        assert!(run.stderr.contains(said), "{flag}: {}", run.stderr);
     }
 }
 

@@ -209,8 +209,8 @@ fn what_cannot_be_is_said_before_any_load() {
     let run = plimsoll(&["load", "resp://:secret@127.0.0.1:1", "--burst", "3"]);
     run.assert_exit(2);
     assert!(run.stderr.contains("AUTH or a database") && !run.stderr.contains("secret"), "{}", run.stderr);
-    let run = plimsoll(&["load", "http://127.0.0.1:1/", "--mix", "GET"]);
-    assert!(run.stderr.contains("--mix is for resp URLs"), "{}", run.stderr);
+    let run = plimsoll(&["load", "http://127.0.0.1:1/", "--key-prefix", "k"]);
+    assert!(run.stderr.contains("--key-prefix is for resp URLs"), "{}", run.stderr);
 }
 
 /// Our own client and our own server agree on what was asked, in the words only they have.

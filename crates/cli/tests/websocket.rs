@@ -136,7 +136,10 @@ fn a_close_is_told_with_its_code() {
 #[test]
 fn what_cannot_be_meant_is_refused_in_one_sentence() {
     for (arguments, why) in [
-        (&["ws://127.0.0.1:1/", "--mix", "GET"][..], "--mix is for resp URLs, got 'ws://127.0.0.1:1/': leave it out"),
+        (
+            &["ws://127.0.0.1:1/", "--mix", "GET"][..],
+            "--mix is for http or resp URLs, got 'ws://127.0.0.1:1/': leave it out",
+        ),
         (
             &["http://127.0.0.1:1/", "--compress"],
             "--compress is for ws or hold+ws URLs, got 'http://127.0.0.1:1/': leave it out",

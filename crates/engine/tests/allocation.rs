@@ -157,7 +157,14 @@ fn templates(sequence: bool) -> Workload {
         second.checks = checks.iter().map(|check| ReplyCheck::parse(check, |_| None).unwrap()).collect();
         requests.push(second);
     }
-    Workload::Http1(Http1 { requests, keep_alive: true, head_bytes_max: 65_536, sequence, data: vec![data] })
+    Workload::Http1(Http1 {
+        requests,
+        keep_alive: true,
+        head_bytes_max: 65_536,
+        sequence,
+        data: vec![data],
+        keys: None,
+    })
 }
 
 /// `+OK` for each SET, nil for each GET, found by their names. A name cut in two is lost, and its user waits: the loop

@@ -117,7 +117,7 @@ fn request(name: &str, method: &str, target: &str, body: &str) -> HttpRequest {
 }
 
 fn workload(requests: Vec<HttpRequest>, sequence: bool, data: Vec<DataFile>) -> Plan {
-    plan(Workload::Http1(Http1 { requests, keep_alive: true, head_bytes_max: 65_536, sequence, data }))
+    plan(Workload::Http1(Http1 { requests, keep_alive: true, head_bytes_max: 65_536, sequence, data, keys: None }))
 }
 
 /// Rows `0,name-0` and so on, of columns `id` and `name`.

@@ -138,6 +138,7 @@ pub fn resolve(scenario: &Scenario, host: &dyn Host) -> Result<Resolved, Resolve
     let (pin, isolation) = sizing::isolation::isolation(scenario, pin, threads, is_local, &machine, &mut choices);
     let (on_full, queue_capacity) = sizing::queue(scenario, &pace, threads, &mut choices)?;
     let on_error = on_error::policy(scenario, &workload)?;
+    requests::keyed::refuse_deletes(&workload, threads, on_error)?;
     let batch = sizing::batch(scenario, connections, threads, pipeline, &mut choices)?;
     let mut fallbacks = Vec::new();
     let (driver, choice) = driver::driver(scenario.driver, &pace, batch, host, &mut fallbacks)?;

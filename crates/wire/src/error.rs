@@ -118,6 +118,16 @@ pub enum WireError {
         /// The file.
         path: String,
     },
+    /// Keys that workers cannot share out.
+    #[error(
+        "{keys} keys cannot be shared out to {workers} workers, each of which deletes its own alone; use as many keys at least, or fewer threads"
+    )]
+    TooFewKeys {
+        /// How many there are.
+        keys: u32,
+        /// Who are to have some each.
+        workers: u16,
+    },
     /// Not a SHA-256 in hex.
     #[error("request {request}: {given:?} is not a SHA-256: expected 64 hexadecimal digits (as sha256sum prints them)")]
     Digest {

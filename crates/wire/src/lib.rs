@@ -12,6 +12,7 @@ mod error;
 pub mod http1;
 mod protocol;
 mod random;
+mod remembered;
 pub mod resp;
 pub mod tls;
 pub mod websocket;
@@ -19,6 +20,7 @@ pub mod websocket;
 pub use error::WireError;
 pub use protocol::{Datagrams, Failure, Fed, Payload, Progress, Protocol, Reply, Source, Stream, Transport};
 pub use random::SplitMix64;
+pub use remembered::AsSent;
 
 use model::plan::Workload;
 use std::borrow::Cow;

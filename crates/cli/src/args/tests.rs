@@ -197,7 +197,7 @@ fn flags_of_another_protocol_are_refused_and_shared_ones_are_not() {
         ("resp://h --disable-keepalive", "--disable-keepalive is for http URLs, got 'resp://h': leave it out"),
         ("hold://h --header A:1", "-H is for http, ws or hold+ws URLs, got 'hold://h': leave it out"),
         ("http://h --sent-only", "--sent-only is for hold URLs, got 'http://h': leave it out"),
-        ("--tls-matrix --keys 3", "--keys is for resp URLs, got none: leave it out"),
+        ("--tls-matrix --key-prefix k", "--key-prefix is for resp URLs, got none: leave it out"),
     ] {
         assert!(said(arguments).contains(expected), "{arguments}: {}", said(arguments));
     }

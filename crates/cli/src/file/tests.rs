@@ -102,8 +102,8 @@ fn what_is_wrong_has_its_place() {
         "f.toml:2:8: user: expected the variable NOT_SET to be set, as 'env:NOT_SET' refers to it: set it",
     );
     wrong(
-        "[load]\nurl = 'http://h/'\n  mix = 'GET=1'",
-        "f.toml:3:3: mix is for resp URLs, got 'http://h/': leave it out",
+        "[load]\nurl = 'http://h/'\n  key-prefix = 'k'",
+        "f.toml:3:3: key-prefix is for resp URLs, got 'http://h/': leave it out",
     );
     wrong(
         "[load]\nurl = 'http://h/'\nrate = '5/s'\nramp = '1/s..2/s:3s'",

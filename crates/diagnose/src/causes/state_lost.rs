@@ -1,6 +1,6 @@
 //! `state-lost`: values whose write had been acknowledged were gone when they were read, after the target had been away.
 //!
-//! Evidence: (replies) a GET that left after the acknowledgement found nothing ([`ErrorKind::LostWrite`], `--verify-writes`); and
+//! Evidence: (replies) a read that left after the acknowledgement found nothing ([`ErrorKind::LostWrite`], `--verify-writes`); and
 //! (kernel, process) a process of the target ended or was replaced, or (client) nothing succeeded for a while. Not observable
 //! where nobody remembered what was acknowledged, nor where values are gone of a target that was never seen to be away: they may
 //! have expired, been evicted, or deleted by others. Refuted where nothing was missed. Source: the name service of the catalogue.
@@ -12,24 +12,24 @@ use crate::rule::{CauseRule, Needs, OfTarget, Verdict};
 use model::ErrorKind;
 use model::event::{FAULT_BEGAN, OUTAGE};
 use model::finding::{LossKind, Severity};
-use model::plan::Workload;
 use model::units::{show_duration_ns, show_grouped};
 
 /// See the file's head.
 pub const RULE: CauseRule = CauseRule { id: "state-lost", needs: Needs::Connections, reads: &[], judge };
 
 fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
-    let Workload::Resp(resp) = &facts.recording.plan.workload else {
-        return Verdict::not_applicable("writes are remembered of resp:// loads alone");
-    };
-    if !resp.verify_writes {
-        return Verdict::not_observable(
-            "acknowledged writes read again",
-            "nobody remembered what was acknowledged: --verify-writes does",
-        );
+    match facts.recording.plan.workload.protocol().verifies_writes() {
+        None => return Verdict::not_applicable("the load writes nothing that it could read again by a key"),
+        Some(false) => {
+            return Verdict::not_observable(
+                "acknowledged writes read again",
+                "nobody remembered what was acknowledged: --verify-writes does",
+            );
+        }
+        Some(true) => {}
     }
     let gone = facts.errors(ErrorKind::LostWrite);
-    let text = format!("{} values whose SET had been acknowledged were gone when they were read", show_grouped(gone));
+    let text = format!("{} values whose write had been acknowledged were gone when they were read", show_grouped(gone));
     let replies = facts.piece::<Replies>(text, "errors.lost-write", gone as f64, "values");
     if gone == 0 {
         return Verdict::refuted("every acknowledged value that was read again was there").because(replies.into());
@@ -61,6 +61,6 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     verdict
         .explains(LossKind::Failed, share, share, share)
         .remedy("Make a write durable before it is acknowledged (a journal with fdatasync, redis' appendfsync always, a replica), or say in the contract that it is not")
-        .check("SET a value, kill -9 the server, start it again, GET the value")
+        .check("Write a value, kill -9 the server, start it again, read the value")
         .confidence(0.95)
 }

@@ -9,6 +9,8 @@ use std::fmt;
 
 /// The longest text between braces, bytes.
 const NAME_BYTES_MAX: usize = 200;
+/// What names a key, where requests have keys and neither a column nor a value taken is called so.
+pub const KEY: &str = "key";
 /// Characters of a bad name that an error shows.
 const SHOWN_MAX: usize = 40;
 

@@ -91,7 +91,7 @@ kinds! {
     Check = "check",
     /// A complete reply without a value that was to be taken from it.
     MissingValue = "missing-value",
-    /// RESP: a value whose write had been acknowledged is not there any more (`--verify-writes`).
+    /// A value whose write had been acknowledged is not there any more (`--verify-writes`).
     LostWrite = "lost-write",
 }
 

@@ -1,5 +1,6 @@
 //! What is told of HTTP: requests of the mix, what a good reply has, statuses.
 
+use super::resp::drawn;
 use super::{Replies, Told};
 use crate::text::explain::Page;
 use crate::words::{counted, grouped, listed};
@@ -83,6 +84,12 @@ fn requests(http: &Http1, page: &mut Page) {
             Order::Unique => "each once",
         };
         page.row("data", &format!("{}, {}, {order}", file.path.display(), counted(file.rows, "row")));
+    }
+    if let Some(keys) = &http.keys {
+        page.row("keys", &format!("1 to {}, {}", keys.count, drawn(keys.distribution)));
+        if keys.verify_writes {
+            page.row("", "a read that finds nothing of an acknowledged write is a failure, lost-write");
+        }
     }
     let Some(first) = http.requests.first() else { return };
     for (name, value) in &first.headers {

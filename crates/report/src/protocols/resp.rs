@@ -74,11 +74,7 @@ fn commands(resp: &Resp, page: &mut Page) {
         };
         page.row("", &format!("a good reply is {due}"));
     }
-    let drawn = match resp.key_distribution {
-        KeyDistribution::Uniform => "each as often as any other".to_owned(),
-        KeyDistribution::Zipf(exponent) => format!("Zipf with exponent {exponent}"),
-        KeyDistribution::Sequential => "one after another".to_owned(),
-    };
+    let drawn = drawn(resp.key_distribution);
     let last = format!("{}{:012}", resp.key_prefix, resp.keys - 1);
     page.row("keys", &format!("{}{:012} to {last}, {drawn}", resp.key_prefix, 0));
     page.row("values", &format!("{}, seed {}", made_of(&resp.values, resp.content), resp.value_seed));
@@ -90,6 +86,15 @@ fn commands(resp: &Resp, page: &mut Page) {
         let select = login.database.map(|database| format!("SELECT {database}"));
         let said: Vec<String> = auth.into_iter().chain(select).collect();
         page.row("said first", &said.join("; "));
+    }
+}
+
+/// How keys are drawn.
+pub(super) fn drawn(distribution: KeyDistribution) -> String {
+    match distribution {
+        KeyDistribution::Uniform => "each as often as any other".to_owned(),
+        KeyDistribution::Zipf(exponent) => format!("Zipf with exponent {exponent}"),
+        KeyDistribution::Sequential => "one after another".to_owned(),
     }
 }
 

@@ -5,6 +5,7 @@
 //! asked for: requests that use one must stand in a sequence, behind the one that takes it.
 
 pub(crate) mod data;
+pub(crate) mod keyed;
 
 use crate::defaults::WEIGHT_MAX;
 use crate::host::Host;
@@ -36,6 +37,33 @@ pub(crate) const REQUESTS_MAX: usize = 1024;
 /// Checks of a request at most, and values taken by it.
 const LOOKS_MAX: usize = 64;
 
+/// Requests to each URL: one, or of each method of a mix.
+///
+/// # Errors
+/// What contradicts itself or a limit; a file that cannot be read.
+pub(crate) fn of_urls(
+    http: &HttpAsked,
+    asked: &[Asked],
+    of_url: &[u16],
+    host: &dyn Host,
+) -> Result<Vec<HttpRequest>, ResolveError> {
+    let kinds = keyed::mixed(http)?;
+    let common = |(http, weight): &(HttpAsked, f64)| {
+        Common::of(http, asked.len() * kinds.len(), host).map(|common| (common, *weight))
+    };
+    let commons = kinds.iter().map(common).collect::<Result<Vec<_>, _>>()?;
+    let mut all = Vec::new();
+    for (url, origin) in asked.iter().zip(of_url) {
+        let target = &url.parsed.place.target;
+        let target = if http.no_templates { target.clone() } else { with_braces(target) };
+        for (common, weight) in &commons {
+            let request = common.request(http, url, &target)?;
+            all.push(HttpRequest { origin: *origin, weight: url.weight * weight, ..request });
+        }
+    }
+    Ok(all)
+}
+
 /// The named requests, all to the server of the one URL.
 ///
 /// # Errors
@@ -45,8 +73,8 @@ pub(crate) fn named(http: &HttpAsked, asked: &[Asked], host: &dyn Host) -> Resul
     let [url] = asked else {
         return conflict("several URLs".into(), "name the one server that all requests go to".into());
     };
-    for (field, is_given) in [(METHOD, http.method.is_some()), (BODY, http.body.is_some() || http.body_file.is_some())]
-    {
+    let own = [(METHOD, http.method.is_some()), (BODY, keyed::has_body(http)), (keyed::MIXED, http.mix.is_some())];
+    for (field, is_given) in own {
         if is_given {
             return conflict(field.into(), "each request has its own".into());
         }
@@ -272,6 +300,9 @@ pub(crate) fn templates(
             for name in template::names(&pieces) {
                 let is_column = files.iter().any(|file| file.column(name).is_some());
                 if is_column || taken.iter().any(|known| known == name) {
+                    continue;
+                }
+                if name == template::KEY && !all_taken.iter().any(|known| known == name) {
                     continue;
                 }
                 if all_taken.iter().any(|known| known == name) {

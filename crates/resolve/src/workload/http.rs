@@ -9,11 +9,12 @@ use crate::defaults::{BODY_BYTES_MAX, HTTP_PORT, HTTPS_PORT};
 use crate::host::Host;
 use crate::origin::Asked;
 use crate::requests::data::DATA;
-use crate::requests::{self, named};
+use crate::requests::{self, keyed, named, of_urls};
 use crate::say::error::ResolveError;
 use crate::say::field::Field;
 use crate::say::words::{Words, words};
 use crate::url::{Endpoint, Place, unix, web};
+use crate::workload::resp::{KEY_DISTRIBUTION, KEYS_FIELD, MIXED, VERIFY_WRITES};
 use crate::workload::{Link, MadeOf, Protocol, Scheme};
 use base64::Engine as _;
 use model::limits::HEAD_BYTES_MAX;
@@ -87,6 +88,10 @@ impl Protocol for HttpProtocol {
             requests::DATA_ORDER,
             requests::CHECK,
             requests::NO_TEMPLATES,
+            MIXED,
+            KEYS_FIELD,
+            KEY_DISTRIBUTION,
+            VERIFY_WRITES,
         ]
     }
 
@@ -135,6 +140,10 @@ impl Protocol for HttpProtocol {
             (requests::DATA_ORDER, asked.data_order.is_some()),
             (requests::CHECK, !asked.check.is_empty()),
             (requests::NO_TEMPLATES, asked.no_templates),
+            (MIXED, asked.mix.is_some()),
+            (KEYS_FIELD, asked.keys.is_some()),
+            (KEY_DISTRIBUTION, asked.key_distribution.is_some()),
+            (VERIFY_WRITES, asked.verify_writes),
         ];
         given.into_iter().find(|(_, is_given)| *is_given).map(|(field, _)| field)
     }
@@ -203,7 +212,9 @@ fn build(http: &HttpAsked, asked: &[Asked], of_url: &[u16], host: &dyn Host) -> 
     }
     let data = requests::files(http)?;
     requests::templates(http, &data, &mut all)?;
-    Ok(Http1 { requests: all, keep_alive: !http.disable_keepalive, head_bytes_max, sequence: http.sequence, data })
+    let keys = keyed::keys(http, &data, &mut all)?;
+    let (keep_alive, sequence) = (!http.disable_keepalive, http.sequence);
+    Ok(Http1 { requests: all, keep_alive, head_bytes_max, sequence, data, keys })
 }
 
 /// What is the same of all requests of one kind: of all URLs, or one named request.
@@ -237,23 +248,6 @@ impl Common {
             ..HttpRequest::default()
         })
     }
-}
-
-/// A request to each URL.
-fn of_urls(
-    http: &HttpAsked,
-    asked: &[Asked],
-    of_url: &[u16],
-    host: &dyn Host,
-) -> Result<Vec<HttpRequest>, ResolveError> {
-    let common = Common::of(http, asked.len(), host)?;
-    let request = |(url, origin): (&Asked, &u16)| {
-        let target = &url.parsed.place.target;
-        let target = if http.no_templates { target.clone() } else { requests::with_braces(target) };
-        let request = common.request(http, url, &target)?;
-        Ok(HttpRequest { origin: *origin, weight: url.weight, ..request })
-    };
-    asked.iter().zip(of_url).map(request).collect()
 }
 
 fn method(asked: &HttpAsked, body: &Body) -> Result<String, ResolveError> {
@@ -431,7 +425,7 @@ pub(crate) fn statuses(text: &str) -> Option<(u16, u16)> {
 }
 
 /// RFC 9110 §5.6.2.
-fn is_token(text: &str) -> bool {
+pub(crate) fn is_token(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))
 }
 

@@ -42,12 +42,15 @@ const COMMANDS: &[(&str, &str, RespExpect)] = &[
 ];
 
 /// Commands with their weights.
-const MIXED: Field = Field::Own("mix");
+pub(crate) const MIXED: Field = Field::Own("mix");
 /// Distinct keys.
-const KEYS_FIELD: Field = Field::Own("keys");
+pub(crate) const KEYS_FIELD: Field = Field::Own("keys");
 /// What every key begins with.
 const KEY_PREFIX: Field = Field::Own("key_prefix");
-const VERIFY_WRITES: Field = Field::Own("verify_writes");
+/// How keys are drawn.
+pub(crate) const KEY_DISTRIBUTION: Field = Field::Own("key_distribution");
+/// What was acknowledged must be there.
+pub(crate) const VERIFY_WRITES: Field = Field::Own("verify_writes");
 /// Sizes of values.
 const VALUE_SIZE: Field = Field::Own("value_size");
 
@@ -76,7 +79,7 @@ impl Protocol for RespProtocol {
     }
 
     fn fields(&self) -> &'static [Field] {
-        &[MIXED, KEYS_FIELD, KEY_PREFIX, VALUE_SIZE, VERIFY_WRITES, USER, CONTENT]
+        &[MIXED, KEYS_FIELD, KEY_PREFIX, KEY_DISTRIBUTION, VALUE_SIZE, VERIFY_WRITES, USER, CONTENT]
     }
 
     fn parse(&self, scheme: &'static Scheme, text: &str) -> Result<Place, String> {
@@ -140,6 +143,7 @@ fn build(resp: &RespAsked, value_seed: u64, asked: &[Asked], of_url: &[u16]) -> 
     let commands = parse_mix(&resp.mix.as_ref().map_or(MIX.into(), Secret::expose_text))?;
     if resp.verify_writes {
         refuse_unverifiable(&commands)?;
+        refuse_several_servers(of_url.iter().copied())?;
     }
     Ok(Resp {
         commands,
@@ -171,6 +175,20 @@ fn refuse_unverifiable(commands: &[RespCommand]) -> Result<(), ResolveError> {
         return conflict("a mix without both GET and SET".to_owned(), "what is to be looked for is written and read");
     }
     Ok(())
+}
+
+/// What one server acknowledged is not looked for at another.
+pub(crate) fn refuse_several_servers(origins: impl IntoIterator<Item = u16>) -> Result<(), ResolveError> {
+    let mut origins = origins.into_iter();
+    let first = origins.next();
+    match origins.find(|other| Some(*other) != first) {
+        None => Ok(()),
+        Some(_) => Err(ResolveError::Conflict {
+            what: VERIFY_WRITES.into(),
+            with: "several servers".into(),
+            instead: "what one has acknowledged need not be at another, put load on them in separate runs".into(),
+        }),
+    }
 }
 
 /// Bursts have their connections made for them, without a moment for AUTH or SELECT.

@@ -93,6 +93,9 @@ details! {
     NoMatch = 41, "the regular expression matches nowhere in the body";
     /// Regular expression, body too long.
     NoMatchInPart = 42, "the regular expression matches nowhere in the body's first MiB, which is all that is looked at";
+
+    /// What was acknowledged of a key is gone.
+    LostWrite = 50, "404 or 410 came for a key whose write had been acknowledged before this request left: the write is lost";
 }
 
 /// The number of an unexpected status.

@@ -1,7 +1,7 @@
 //! What the tests of this module share: a plan to begin with, and an engine's loop without an engine.
 
-use super::{Connection, Http1Protocol};
-use crate::{Payload, Progress, Protocol};
+use super::{Connection, Drawn, Http1Protocol};
+use crate::{Progress, Protocol};
 use model::ErrorKind;
 use model::plan::{Body, Expect, Http1, HttpRequest};
 
@@ -38,7 +38,7 @@ pub fn exchange<'a>(
     pieces: impl IntoIterator<Item = &'a [u8]>,
     end: End,
 ) -> Vec<String> {
-    let request = Payload { blob: 0, start: 0, length: protocol.requests[0].bytes.len() as u32 };
+    let request = Drawn::default();
     let mut connection = protocol.connection();
     let mut outcomes = Vec::new();
     let mut begun = false;

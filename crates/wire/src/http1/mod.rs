@@ -14,6 +14,7 @@ mod detail;
 #[cfg(test)]
 mod fixtures;
 mod head;
+mod keyed;
 mod memo;
 mod replies;
 mod request;
@@ -24,10 +25,12 @@ mod user;
 
 pub use detail::{Detail, describe, words, words_of};
 
-use crate::{Failure, Fed, Payload, Progress, Protocol, Reply, Source, Stream, WireError};
+use crate::random::mix;
+use crate::{AsSent, Failure, Fed, Payload, Progress, Protocol, Reply, Source, Stream, WireError};
 use body::{Body, Step};
 use check::{Check, Seen};
 use head::{Declared, Head};
+use keyed::Keyed;
 use memo::Memo;
 use model::ErrorKind;
 use model::limits::BODY_CHECK_BYTES_MAX;
@@ -54,6 +57,8 @@ pub struct Http1Protocol {
     draws: Vec<Draw>,
     /// Where requests differ for each user; `None`: they are the same for all.
     users: Option<Users>,
+    /// Where requests name keys.
+    keyed: Option<Keyed>,
     written_bytes_max: usize,
     head_bytes_max: u32,
     keep_alive: bool,
@@ -62,7 +67,18 @@ pub struct Http1Protocol {
     spares: RefCell<Vec<Box<Scratch>>>,
 }
 
-/// What is known of a request when its reply comes.
+/// A request that is sent: which, and the key it names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Drawn {
+    /// Its place in the plan.
+    pub request: u32,
+    /// The key's number, from 0 on; 0 where requests name none.
+    pub key: u32,
+    /// What was known of the key when this was drawn, where that is remembered.
+    pub as_sent: AsSent,
+}
+
+/// What is known of a request of the plan when a reply to it comes.
 #[derive(Debug)]
 struct Request {
     bytes: Arc<[u8]>,
@@ -167,7 +183,9 @@ impl Http1Protocol {
             true => None,
             false => Some(Users::new(plan, &scope, worker, workers, written_bytes_max)?),
         };
+        let names_key = |index: usize| requests[index].template.as_ref().is_some_and(Template::names_key);
         Ok(Http1Protocol {
+            keyed: Keyed::new(plan, names_key, worker, workers)?,
             users,
             written_bytes_max,
             draws: Draw::by_origin(&plan.requests)?,
@@ -179,14 +197,69 @@ impl Http1Protocol {
         })
     }
 
+    /// Takes bytes that came while a request was the oldest outstanding one.
+    #[inline]
+    fn take(&self, connection: &mut Connection, request: u32, bytes: &[u8]) -> Fed {
+        let known = &self.requests[request as usize];
+        connection.has_begun = true;
+        let mut consumed = 0;
+        if let Stage::Body(body) = connection.stage {
+            let (consumed, progress) = self.take_body(connection, known, body, bytes);
+            return Fed { consumed, progress };
+        }
+        while consumed < bytes.len() {
+            let (before, rest) = (consumed, &bytes[consumed..]);
+            let head = match self.take_head(connection, request, rest) {
+                Headed::At(end, head) => {
+                    consumed += end;
+                    head
+                }
+                Headed::More => break,
+                Headed::Bad(kind, detail) => {
+                    return Fed { consumed, progress: self.broken(connection, kind, detail as u32) };
+                }
+            };
+            if let Some(looks) = &known.looks
+                && looks.wants_head()
+                && head.status >= 200
+            {
+                self.look_at_head(connection, looks, &rest[..consumed - before]);
+            }
+            if connection.stage == Stage::Head {
+                self.release(connection);
+                connection.stage = Stage::Start;
+            }
+            if head.status >= 200 {
+                let (taken, progress) = self.begin_body(connection, known, head, &bytes[consumed..]);
+                return Fed { consumed: consumed + taken, progress };
+            }
+            if head.status == 101 {
+                let progress = self.broken(connection, ErrorKind::BadFraming, Detail::Upgrade as u32);
+                return Fed { consumed, progress };
+            }
+        }
+        Fed { consumed: bytes.len(), progress: Progress::More }
+    }
+
+    /// What became of a request, with what that says of the key it names.
+    #[inline]
+    fn of_key(&self, connection: &mut Connection, drawn: Drawn, progress: Progress) -> Progress {
+        let (Some(keyed), Progress::Reply(mut reply)) = (&self.keyed, progress) else { return progress };
+        reply.failure = keyed.judge(drawn, reply.status, reply.failure);
+        if let Some(user) = &mut connection.user {
+            user.is_well = reply.failure.is_none();
+        }
+        Progress::Reply(reply)
+    }
+
     /// Takes (more of) a head.
     #[inline]
-    fn take_head(&self, connection: &mut Connection, request: Payload, bytes: &[u8]) -> Headed {
+    fn take_head(&self, connection: &mut Connection, request: u32, bytes: &[u8]) -> Headed {
         if connection.stage == Stage::Head {
             return self.gather_head(connection, bytes);
         }
         let mut memos = self.memos.borrow_mut();
-        let place = request.blob as usize & (memos.len() - 1);
+        let place = request as usize & (memos.len() - 1);
         let memo = &mut memos[place];
         if let Some((end, head)) = memo.recognise(bytes)
             && end <= self.head_bytes_max as usize
@@ -395,7 +468,7 @@ impl Http1Protocol {
 
 impl Protocol for Http1Protocol {
     type Connection = Connection;
-    type Request = Payload;
+    type Request = Drawn;
     type Transport = Stream;
 
     fn blobs(&self) -> Vec<Arc<[u8]>> {
@@ -413,21 +486,30 @@ impl Protocol for Http1Protocol {
     }
 
     #[inline]
-    fn next_request(&mut self, origin: u16, random: u64) -> Payload {
-        let blob = self.draws.get(usize::from(origin)).map_or(0, |draw| draw.next(random));
-        Payload { blob, start: 0, length: self.requests[blob as usize].bytes.len() as u32 }
+    fn next_request(&mut self, origin: u16, random: u64) -> Drawn {
+        let request = self.draws.get(usize::from(origin)).map_or(0, |draw| draw.next(random));
+        Drawn { request, ..Drawn::default() }
     }
 
     #[inline]
-    fn next_of_user(&mut self, connection: &mut Connection, origin: u16, random: u64) -> Payload {
-        let step = match (&mut self.users, &mut connection.user) {
-            (Some(users), Some(user)) => users.begin(user, random),
-            _ => None,
+    fn next_of_user(&mut self, connection: &mut Connection, origin: u16, random: u64) -> Drawn {
+        let (Some(users), Some(user)) = (&mut self.users, &mut connection.user) else {
+            return self.next_request(origin, random);
         };
-        match step {
-            Some(blob) => Payload { blob, start: 0, length: self.requests[blob as usize].bytes.len() as u32 },
+        let step = users.begin(user, random);
+        let mut drawn = match step {
+            Some(request) => Drawn { request, ..Drawn::default() },
             None => self.next_request(origin, random),
+        };
+        if let Some(keyed) = &mut self.keyed {
+            // A round of a sequence has one key, as it has one row of data.
+            if step.is_none_or(|step| step == 0) {
+                user.key = keyed.next(mix(!random));
+            }
+            drawn.key = user.key;
+            drawn.as_sent = keyed.sent(drawn.request, user.key);
         }
+        drawn
     }
 
     #[inline]
@@ -435,14 +517,15 @@ impl Protocol for Http1Protocol {
         self.users.as_ref().is_some_and(Users::is_used_up)
     }
 
-    fn entry(&self, request: Payload) -> u16 {
-        u16::try_from(request.blob).unwrap_or(u16::MAX)
+    fn entry(&self, drawn: Drawn) -> u16 {
+        u16::try_from(drawn.request).unwrap_or(u16::MAX)
     }
 
     #[inline]
-    fn source(&self, request: Payload) -> Source {
-        match self.requests[request.blob as usize].template {
-            None => Source::Blob(request),
+    fn source(&self, drawn: Drawn) -> Source {
+        let request = &self.requests[drawn.request as usize];
+        match request.template {
+            None => Source::Blob(Payload { blob: drawn.request, start: 0, length: request.bytes.len() as u32 }),
             Some(_) => Source::Template,
         }
     }
@@ -452,69 +535,35 @@ impl Protocol for Http1Protocol {
         self.written_bytes_max
     }
 
-    fn write(&self, connection: &mut Connection, _number: u32, request: Payload, to: &mut Vec<u8>) {
-        let template = self.requests.get(request.blob as usize).and_then(|request| request.template.as_ref());
-        if let (Some(template), Some(users), Some(user)) = (template, &self.users, &connection.user) {
+    fn write(&self, connection: &mut Connection, _number: u32, drawn: Drawn, to: &mut Vec<u8>) {
+        let template = self.requests.get(drawn.request as usize).and_then(|request| request.template.as_ref());
+        if let (Some(template), Some(users), Some(user)) = (template, &self.users, &mut connection.user) {
+            // A request that is tried again may be another user's now.
+            user.key = drawn.key;
             users.write(template, user, to);
         }
     }
 
     #[inline]
-    fn feed(&self, connection: &mut Connection, request: Payload, bytes: &[u8]) -> Fed {
-        let known = &self.requests[request.blob as usize];
-        connection.has_begun = true;
-        let mut consumed = 0;
-        if let Stage::Body(body) = connection.stage {
-            let (consumed, progress) = self.take_body(connection, known, body, bytes);
-            return Fed { consumed, progress };
-        }
-        while consumed < bytes.len() {
-            let (before, rest) = (consumed, &bytes[consumed..]);
-            let head = match self.take_head(connection, request, rest) {
-                Headed::At(end, head) => {
-                    consumed += end;
-                    head
-                }
-                Headed::More => break,
-                Headed::Bad(kind, detail) => {
-                    return Fed { consumed, progress: self.broken(connection, kind, detail as u32) };
-                }
-            };
-            if let Some(looks) = &known.looks
-                && looks.wants_head()
-                && head.status >= 200
-            {
-                self.look_at_head(connection, looks, &rest[..consumed - before]);
-            }
-            if connection.stage == Stage::Head {
-                self.release(connection);
-                connection.stage = Stage::Start;
-            }
-            if head.status >= 200 {
-                let (taken, progress) = self.begin_body(connection, known, head, &bytes[consumed..]);
-                return Fed { consumed: consumed + taken, progress };
-            }
-            if head.status == 101 {
-                let progress = self.broken(connection, ErrorKind::BadFraming, Detail::Upgrade as u32);
-                return Fed { consumed, progress };
-            }
-        }
-        Fed { consumed: bytes.len(), progress: Progress::More }
+    fn feed(&self, connection: &mut Connection, drawn: Drawn, bytes: &[u8]) -> Fed {
+        let Fed { consumed, progress } = self.take(connection, drawn.request, bytes);
+        Fed { consumed, progress: self.of_key(connection, drawn, progress) }
     }
 
-    fn closed(&self, connection: &mut Connection, request: Payload) -> Progress {
-        match connection.stage {
+    fn closed(&self, connection: &mut Connection, drawn: Drawn) -> Progress {
+        let progress = match connection.stage {
             Stage::Body(body) if body.ends_with_close() => {
-                self.end_body(connection, &self.requests[request.blob as usize])
+                self.end_body(connection, &self.requests[drawn.request as usize])
             }
             _ => {
                 let place = Self::place(connection);
                 self.broken(connection, ErrorKind::ClosedEarly, place)
             }
-        }
+        };
+        self.of_key(connection, drawn, progress)
     }
 
-    fn timed_out(&self, connection: &mut Connection, _number: u32, _request: Payload) -> Failure {
+    fn timed_out(&self, connection: &mut Connection, _number: u32, _drawn: Drawn) -> Failure {
         let detail = Self::place(connection);
         self.reset(connection);
         Failure { kind: ErrorKind::ReplyTimeout, detail }

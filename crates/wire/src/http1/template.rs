@@ -27,6 +27,8 @@ pub struct Template {
     /// What is written behind the head, whose length it names; `None`: the head has all.
     body: Option<Vec<Part>>,
     longest: usize,
+    /// Whether the target names a key.
+    names_key: bool,
 }
 
 #[derive(Debug)]
@@ -85,6 +87,7 @@ impl Template {
         head.text(request.method.as_bytes());
         head.text(b" ");
         head.template(request.target.expose(), Place::Target)?;
+        let names_key = head.parts.iter().any(|part| matches!(part, Part::Value(Known::Key, _)));
         head.text(b" HTTP/1.1\r\n");
         for (name, value) in &request.headers {
             head.text(name.as_bytes());
@@ -121,7 +124,12 @@ impl Template {
         if u32::try_from(longest).is_err() {
             return Err(WireError::RequestTooLarge { request: index, length: longest });
         }
-        Ok(Template { head: head.finish(), body, longest })
+        Ok(Template { head: head.finish(), body, longest, names_key })
+    }
+
+    /// Whether the target names a key.
+    pub fn names_key(&self) -> bool {
+        self.names_key
     }
 
     /// The most that it writes, bytes.

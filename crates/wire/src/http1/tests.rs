@@ -310,7 +310,7 @@ fn a_head_in_single_bytes_costs_linear_time() {
 fn endless_heads_stop_at_the_limit_and_their_memory_is_given_back() {
     let limit = 64 * 1024;
     let get = protocol(get(), true, limit);
-    let request = Payload { blob: 0, start: 0, length: 1 };
+    let request = Drawn::default();
     let endless = format!("HTTP/1.1 200 OK\r\n{}", "X: y\r\n".repeat(10 * 1024 * 1024 / 6));
     for size in [1usize, 7, 4096, endless.len()] {
         let mut connection = get.connection();
@@ -338,7 +338,7 @@ fn endless_heads_stop_at_the_limit_and_their_memory_is_given_back() {
 #[test]
 fn memory_for_pieces_is_bounded_over_many_connections() {
     let get = protocol(get(), true, HEAD_MAX);
-    let request = Payload { blob: 0, start: 0, length: 1 };
+    let request = Drawn::default();
     let mut connections: Vec<_> = (0..4 * SPARES_MAX).map(|_| get.connection()).collect();
     for connection in &mut connections {
         assert_eq!(get.feed(connection, request, b"HTTP").progress, Progress::More);
@@ -357,7 +357,7 @@ fn a_million_tiny_chunks_keep_nothing() {
     let expect = Expect { body_regex: Some("x".into()), ..Expect::default() };
     for request in [get(), HttpRequest { expect, ..get() }] {
         let protocol = protocol(request, true, HEAD_MAX);
-        let payload = Payload { blob: 0, start: 0, length: 1 };
+        let payload = Drawn::default();
         let mut connection = protocol.connection();
         let head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
         assert_eq!(protocol.feed(&mut connection, payload, head).progress, Progress::More);
@@ -384,7 +384,7 @@ fn requests_with_different_heads_do_not_disturb_each_other() {
     assert_eq!(protocol.blobs().len(), 3 * MEMOS_MAX);
     for round in 0..1000u64 {
         let request = protocol.next_request(0, round.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        let body = if request.blob % 2 == 0 { "x".repeat(round as usize % 3) } else { String::new() };
+        let body = if request.request % 2 == 0 { "x".repeat(round as usize % 3) } else { String::new() };
         let reply = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", round % 3);
         let fed = protocol.feed(&mut protocol.connection(), request, reply.as_bytes());
         assert_eq!(fed.consumed, reply.len());

@@ -11,6 +11,7 @@ use crate::WireError;
 use crate::random::mix;
 use model::data::{DataFile, Order, RowBuffer, Rows};
 use model::plan::Http1;
+use model::template::KEY;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
@@ -25,6 +26,8 @@ pub enum Known {
     Column(u16, u16),
     /// A value taken from a reply, by its place among all.
     Taken(u16),
+    /// The number of the key.
+    Key,
 }
 
 /// What names there are.
@@ -32,6 +35,7 @@ pub enum Known {
 pub struct Scope {
     files: Vec<DataFile>,
     taken: Vec<String>,
+    has_keys: bool,
 }
 
 impl Scope {
@@ -43,16 +47,17 @@ impl Scope {
                 taken.push(take.name.clone());
             }
         }
-        Scope { files: plan.data.clone(), taken }
+        Scope { files: plan.data.clone(), taken, has_keys: plan.keys.is_some() }
     }
 
-    /// What a name stands for: a value that is taken, or a column.
+    /// What a name stands for: a value that is taken, a column, or the key.
     pub fn named(&self, name: &str) -> Option<Known> {
         if let Some(taken) = self.taken(name) {
             return Some(Known::Taken(taken));
         }
         let column = |(file, data): (usize, &DataFile)| Some(Known::Column(file as u16, data.column(name)? as u16));
-        self.files.iter().enumerate().find_map(column)
+        let key = (self.has_keys && name == KEY).then_some(Known::Key);
+        self.files.iter().enumerate().find_map(column).or(key)
     }
 
     /// The place of a value that is taken.
@@ -82,6 +87,8 @@ pub struct User {
     seq: u64,
     /// Random bits of that request.
     random: u64,
+    /// The key of that request, from 0 on; in a sequence, of the round.
+    pub key: u32,
     /// The row of each file.
     rows: Box<[u64]>,
     /// What was taken in this round; empty: nothing.
@@ -159,6 +166,7 @@ impl Users {
             number,
             seq: 0,
             random: 0,
+            key: 0,
             rows: vec![0; self.files.len()].into(),
             taken: (0..self.taken).map(|_| Vec::with_capacity(64)).collect(),
             step: 0,
@@ -223,6 +231,7 @@ impl Users {
         let values = |known: Known, put: &mut dyn FnMut(&[u8])| match known {
             Known::Seq => template::number(user.seq, put),
             Known::User => template::number(user.number, put),
+            Known::Key => template::number(u64::from(user.key) + 1, put),
             Known::Column(file, column) => {
                 let place = usize::from(file);
                 let (Some(file), Some(row)) = (self.files.get(place), user.rows.get(place)) else { return };

@@ -10,7 +10,6 @@ mod command;
 mod detail;
 mod keys;
 mod reader;
-mod remembered;
 #[cfg(test)]
 mod tests;
 
@@ -21,6 +20,7 @@ pub use keys::{Keys, Zipf};
 use crate::echo::pool;
 use crate::http1::Draw;
 use crate::random::{below, mix, size};
+use crate::remembered::{AsSent, Remembered};
 use crate::{Failure, Fed, Progress, Protocol, Reply, Source, Stream, WireError};
 use command::Command;
 use model::ErrorKind;
@@ -28,7 +28,6 @@ use model::limits::ECHO_BYTES_MAX;
 use model::plan::Sizes;
 use model::resp::{COMMANDS_MAX, Login, Outcome, Resp, RespExpect, error_word, reply_code};
 use reader::{Reader, Token};
-use remembered::Remembered;
 use std::sync::Arc;
 
 /// RESP2 for one worker.
@@ -56,8 +55,8 @@ pub struct Drawn {
     pub command: u32,
     /// The key's number; 0 where the command has none.
     pub key: u32,
-    /// Whether the key's value had been acknowledged when this was drawn, where that is remembered.
-    pub is_acknowledged: bool,
+    /// What was known of the key when this was drawn, where that is remembered.
+    pub as_sent: AsSent,
 }
 
 /// The state of one connection.
@@ -114,7 +113,7 @@ impl RespProtocol {
             value_seed: plan.value_seed,
             validate: plan.validate,
             longest,
-            remembered: plan.verify_writes.then(|| Remembered::new(plan.keys.max(1))),
+            remembered: plan.verify_writes.then(|| Remembered::new(plan.keys.max(1), false)),
             greetings: plan.logins.iter().map(greeting).collect(),
         })
     }
@@ -148,16 +147,13 @@ impl RespProtocol {
                 if let Some(remembered) = &self.remembered
                     && self.commands[request.command as usize].has_value()
                 {
-                    remembered.acknowledged(request.key);
+                    remembered.acknowledged(request.key, request.as_sent);
                 }
                 return;
             }
             (Token::Simple, RespExpect::Pong) if connection.reader.word() == b"PONG" => return,
             (Token::Integer, RespExpect::Integer) | (Token::Array, RespExpect::Array) => return,
-            (Token::Nil, RespExpect::Value) if request.is_acknowledged => {
-                if let Some(remembered) = &self.remembered {
-                    remembered.forget(request.key);
-                }
+            (Token::Nil, RespExpect::Value) if self.is_lost(request) => {
                 return connection.fail(ErrorKind::LostWrite, Detail::LostWrite);
             }
             (Token::Nil, RespExpect::Value) => return connection.outcome = Outcome::Nil,
@@ -178,6 +174,12 @@ impl RespProtocol {
             _ => Detail::ArrayInstead,
         };
         connection.fail(ErrorKind::WrongContent, wrong);
+    }
+
+    /// Whether nil is the loss of what had been acknowledged.
+    #[inline]
+    fn is_lost(&self, request: Drawn) -> bool {
+        self.remembered.as_ref().is_some_and(|remembered| remembered.is_lost(request.key, request.as_sent))
     }
 
     #[inline]
@@ -243,8 +245,8 @@ impl Protocol for RespProtocol {
     fn next_request(&mut self, _origin: u16, random: u64) -> Drawn {
         let command = self.draw.next(random);
         let key = if self.commands[command as usize].has_key { self.keys.next(mix(random)) } else { 0 };
-        let is_acknowledged = self.remembered.as_ref().is_some_and(|remembered| remembered.has(key));
-        Drawn { command, key, is_acknowledged }
+        let as_sent = self.remembered.as_ref().map(|remembered| remembered.sent(key)).unwrap_or_default();
+        Drawn { command, key, as_sent }
     }
 
     fn entry(&self, request: Drawn) -> u16 {

@@ -54,7 +54,7 @@ pub struct HttpArgs {
     /// Each connection is a user that sends the named requests one after another, with what it took from earlier replies
     #[arg(long, env = "PLIMSOLL_SEQUENCE", value_parser = BoolishValueParser::new())]
     pub sequence: bool,
-    /// Send `{{` and `}}` as they are [default: `{{seq}}`, `{{uuid}}`, `{{random:1..9}}`, `{{user}}` and columns are put in]
+    /// Send `{{` and `}}` as they are [default: `{{seq}}`, `{{uuid}}`, `{{random:1..9}}`, `{{user}}`, `{{key}}` and columns are put in]
     #[arg(long, env = "PLIMSOLL_NO_TEMPLATES", value_parser = BoolishValueParser::new())]
     pub no_templates: bool,
     /// Longest head of a reply [default: 64KiB]
@@ -83,9 +83,12 @@ impl From<DataOrderArg> for Order {
     }
 }
 
-/// See the file's head. That connections are closed stands with what else connections do.
+/// That connections are closed stands with what else connections do, and keys and mixes with those of RESP.
+const ALSO: &[&str] = &["disable_keepalive", "mix", "keys", "key_distribution", "verify_writes"];
+
+/// See the file's head.
 pub(super) const FLAGS: Flags =
-    Flags { protocol: HttpAsked::PROTOCOL, own: HttpArgs::augment_args, also: &["disable_keepalive"], asked, secrets };
+    Flags { protocol: HttpAsked::PROTOCOL, own: HttpArgs::augment_args, also: ALSO, asked, secrets };
 
 fn asked(args: &LoadArgs) -> What {
     let http = &args.protocols.http;
@@ -114,6 +117,10 @@ fn asked(args: &LoadArgs) -> What {
         data_order: http.data_order.map(Into::into),
         check: http.check.clone(),
         no_templates: http.no_templates,
+        mix: args.protocols.resp.mix.clone(),
+        keys: args.protocols.resp.keys,
+        key_distribution: args.protocols.resp.key_distribution,
+        verify_writes: args.protocols.resp.verify_writes,
     })
 }
 

@@ -1,4 +1,4 @@
-//! Arguments of `load` for RESP: commands, keys, values.
+//! Arguments of `load` for RESP: commands, keys, values. Mix and keys are HTTP's, too.
 //!
 //! Texts only; `resolve` reads the mix and knows the defaults that the help names.
 
@@ -17,10 +17,10 @@ use resolve::parse_key_distribution;
 #[derive(Debug, Args)]
 #[command(next_help_heading = "What (resp)")]
 pub struct RespArgs {
-    /// Commands with their weights: GET, SET, DEL, INCR, PING, FLUSHALL, SAVE, LOAD, LOADALL, REMOVE, REMOVEALL, OOPS, or any written out, such as 'HSET h:{key} f {value}=5', whose reply may be anything but an error [default: GET=80,SET=20]
+    /// Commands with their weights: GET, SET, DEL, INCR, PING, FLUSHALL, SAVE, LOAD, LOADALL, REMOVE, REMOVEALL, OOPS, or any written out, such as 'HSET h:{key} f {value}=5', whose reply may be anything but an error; of http methods, such as GET=50,PUT=50, PUT, POST and PATCH with the body [default: GET=80,SET=20; of http --method]
     #[arg(long, value_name = "COMMAND=WEIGHT,...", env = "PLIMSOLL_MIX")]
     pub mix: Option<String>,
-    /// Distinct keys: the prefix and a number of twelve digits [default: 10k]
+    /// Distinct keys: the prefix and a number of twelve digits; of http `{{key}}`, a number from 1 on [default: 10k]
     #[arg(long, value_name = "N", env = "PLIMSOLL_KEYS", value_parser = values::count::<u32>)]
     pub keys: Option<u32>,
     /// How keys are drawn: uniform, sequential, zipf or zipf:S [default: uniform; S 0.99]
@@ -35,7 +35,7 @@ pub struct RespArgs {
     /// Take any value: by default one that is not its key's (made from key, --seed and --content) is a failure
     #[arg(long, env = "PLIMSOLL_NO_VALIDATE", value_parser = BoolishValueParser::new())]
     pub no_validate: bool,
-    /// Remember which keys' SET was acknowledged: a GET that leaves after it and finds nothing is a failure, lost-write. Takes a bit for each of --keys, each worker knows its own; the mix has GET and SET alone
+    /// Remember which keys' write was acknowledged: a read that leaves after it and finds nothing is a failure, lost-write. Takes a bit for each of --keys, each worker knows its own. Of resp the mix has GET and SET alone; of http PUT, POST and PATCH write `{{key}}`, GET and HEAD read it, 404 and 410 are nothing, and DELETE takes it away
     #[arg(long, env = "PLIMSOLL_VERIFY_WRITES", value_parser = BoolishValueParser::new())]
     pub verify_writes: bool,
 }

@@ -7,6 +7,7 @@ use crate::data::{DataFile, Order};
 use crate::outcomes::OutcomeCounts;
 use crate::plan::Origin;
 use crate::replies::{ReplyCheck, Take};
+use crate::resp::KeyDistribution;
 use crate::secret::{HIDDEN, Secret};
 use crate::{ErrorKind, hide};
 use schemars::JsonSchema;
@@ -55,6 +56,14 @@ pub struct HttpAsked {
     pub check: Vec<String>,
     /// Braces are sent as they are.
     pub no_templates: bool,
+    /// Methods with their weights, `GET=80,PUT=20`: each is a request to each URL.
+    pub mix: Option<String>,
+    /// Distinct keys, where requests name one.
+    pub keys: Option<u32>,
+    /// How keys are drawn.
+    pub key_distribution: Option<KeyDistribution>,
+    /// What was acknowledged of a key must be there when it is read.
+    pub verify_writes: bool,
 }
 
 /// A named request, as it may be asked for.
@@ -107,6 +116,60 @@ pub struct Http1 {
     /// Files of data that requests take values from.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub data: Vec<DataFile>,
+    /// The keys, where requests name one (`{{key}}`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keys: Option<HttpKeys>,
+}
+
+/// The keys that requests name.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct HttpKeys {
+    /// How many there are: the numbers from 1 to this. At least 1.
+    pub count: u32,
+    /// How they are drawn.
+    pub distribution: KeyDistribution,
+    /// Whether what was acknowledged of a key must be there when it is read. Takes a bit for each key, and four bytes where a
+    /// request deletes.
+    pub verify_writes: bool,
+}
+
+/// What a request does to the thing that its target names, by its method (RFC 9110 section 9.3, RFC 5789).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Use {
+    /// GET, HEAD: 404 or 410 says that there is nothing.
+    Reads,
+    /// PUT, POST, PATCH: it is there once that is acknowledged.
+    Writes,
+    /// DELETE.
+    Deletes,
+    /// OPTIONS, TRACE: nothing (RFC 9110 section 9.2.1).
+    Nothing,
+    /// Any other method: nobody knows.
+    Unknown,
+}
+
+impl Use {
+    /// Of a method, as sent.
+    pub fn of(method: &str) -> Use {
+        match method {
+            "GET" | "HEAD" => Use::Reads,
+            "PUT" | "POST" | "PATCH" => Use::Writes,
+            "DELETE" => Use::Deletes,
+            "OPTIONS" | "TRACE" => Use::Nothing,
+            _ => Use::Unknown,
+        }
+    }
+
+    /// Whether a status says that there is nothing under the target.
+    pub fn is_nothing(status: u16) -> bool {
+        matches!(status, 404 | 410)
+    }
+
+    /// Whether a status says that what was asked for is done: 2xx, but not 202, which only promises it (RFC 9110 section
+    /// 15.3.3).
+    pub fn is_done(status: u16) -> bool {
+        matches!(status, 200..=299) && status != 202
+    }
 }
 
 /// One request of a mix.
@@ -214,7 +277,10 @@ impl ProtocolPlan for Http1 {
     }
 
     fn failures_by_name(&self, outcomes: &OutcomeCounts) -> Vec<NamedOutcome> {
-        let says_failure = |status: u16| !self.requests.iter().all(|request| request.expect.accepts(status));
+        // Of keys that are looked for, to find nothing is as good as a value where none was acknowledged.
+        let is_good_news = |status: u16| Use::is_nothing(status) && self.verifies_writes() == Some(true);
+        let is_failure = |status: u16| !self.requests.iter().all(|request| request.expect.accepts(status));
+        let says_failure = |status: u16| is_failure(status) && !is_good_news(status);
         let named = |(status, count): (u16, u64)| {
             let name = if status == 0 { "outside 100 to 599".to_owned() } else { status.to_string() };
             NamedOutcome { name: format!("status {name}"), metric: format!("status.{status}"), count }
@@ -235,6 +301,11 @@ impl ProtocolPlan for Http1 {
         let origin = origin.map_or("URL", |origin| &origin.name);
         let target = self.requests.first().map_or("/", |request| request.target.shown());
         format!("curl -sv -o /dev/null '{origin}{target}'")
+    }
+
+    fn verifies_writes(&self) -> Option<bool> {
+        let writes = self.requests.iter().any(|request| Use::of(&request.method) == Use::Writes);
+        self.keys.as_ref().filter(|_| writes).map(|keys| keys.verify_writes)
     }
 
     fn each_secret(&mut self, change: &mut dyn FnMut(&mut Secret)) {

@@ -164,6 +164,11 @@ pub trait ProtocolPlan {
         None
     }
 
+    /// Whether what writes acknowledged is looked for when it is read; `None`: nothing is written that could be read again.
+    fn verifies_writes(&self) -> Option<bool> {
+        None
+    }
+
     /// Hands over every secret it holds.
     fn each_secret(&mut self, _change: &mut dyn FnMut(&mut Secret)) {}
 

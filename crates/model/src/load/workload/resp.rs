@@ -156,6 +156,10 @@ impl ProtocolPlan for Resp {
         format!("redis-cli {to} {}", command.replace("{key}", &key).replace("{value}", "x"))
     }
 
+    fn verifies_writes(&self) -> Option<bool> {
+        Some(self.verify_writes)
+    }
+
     fn each_secret(&mut self, change: &mut dyn FnMut(&mut Secret)) {
         self.logins.iter_mut().for_each(|login| change(&mut login.password));
         self.commands.iter_mut().flat_map(|command| &mut command.words).for_each(change);
