@@ -205,6 +205,18 @@ mod tests {
     }
 
     #[test]
+    fn a_request_that_is_tried_again_by_another_user_names_the_key_it_had() {
+        let mut protocol = Http1Protocol::new(&plan(&["GET", "PUT"], 1000)).unwrap();
+        let [mut one, mut other] = [protocol.connection(), protocol.connection()];
+        let [first, second] = [11, 12].map(mix);
+        let drawn = protocol.next_of_user(&mut one, 0, first);
+        assert_ne!(protocol.next_of_user(&mut other, 0, second).key, drawn.key);
+        let mut bytes = Vec::new();
+        protocol.write(&mut other, 0, drawn, &mut bytes);
+        assert!(String::from_utf8(bytes).unwrap().contains(&format!("/items/{} ", drawn.key + 1)));
+    }
+
+    #[test]
     fn a_reply_that_ends_with_the_connection_is_judged_as_any() {
         let mut protocol = Http1Protocol::new(&plan(&["HEAD", "PATCH"], 1)).unwrap();
         let random = &mut 3;
@@ -253,10 +265,11 @@ mod tests {
         let mut keys = BTreeSet::new();
         for random in 0..50 {
             let put = protocol.next_of_user(&mut connection, 0, mix(random));
+            let key = put.key;
             let put = protocol.feed(&mut connection, put, b"HTTP/1.1 201 C\r\nContent-Length: 0\r\n\r\n").progress;
             assert!(matches!(put, Progress::Reply(_)));
             let drawn = protocol.next_of_user(&mut connection, 0, mix(random + 1000));
-            assert_eq!(drawn.request, 1);
+            assert_eq!((drawn.request, drawn.key), (1, key));
             keys.insert(drawn.key);
             let get = protocol.feed(&mut connection, drawn, b"HTTP/1.1 404 N\r\nContent-Length: 0\r\n\r\n").progress;
             assert!(matches!(get, Progress::Reply(reply) if reply.failure.is_none()));
