@@ -122,6 +122,7 @@ pub fn diagnose_with(recording: &Recording, history: &History) -> Diagnosis {
         explain::measure(&mut findings, account);
     }
     explain::fit(&mut findings, &losses);
+    ledger::pass_on(&mut findings);
     findings.iter_mut().for_each(weigh);
     // A stable sort: equals stay in the registries' order.
     findings.sort_by(|a, b| place(b, &losses).total_cmp(&place(a, &losses)));

@@ -9,8 +9,10 @@ use common::{Build, SECOND, closed};
 use diagnose::diagnose;
 use model::bpf::{BpfSample, FutexUse, Log2};
 use model::event::{COLLECTOR_PAUSE, Details};
-use model::finding::{LossKind, Severity, Standing, Status};
+use model::finding::{Finding, LossKind, Severity, Standing, Status};
+use model::plan::{Content, Sizes, Workload};
 use model::request::Request;
+use model::resp::{KeyDistribution, Resp, RespCommand, RespExpect};
 use model::snapshot::{ListenerSample, Outgoing, Role, Runtime, SamplerState, SamplerStatus, Snapshot, Stands};
 use model::threads::{ThreadStates, ThreadTime, WaitPlace};
 use model::{ErrorKind, Event, Recording};
@@ -124,6 +126,43 @@ fn what_ended_a_command_of_the_run_is_the_first_line_where_it_has_a_name() {
         let first = gives(signal, command);
         assert_eq!((&*first.text, first.finding), (GONE, None));
     }
+}
+
+/// A store that dies, comes back empty, and is asked for what it had acknowledged.
+fn lost_its_writes(verify_writes: bool) -> Recording {
+    let build = dead().with(|b| {
+        b.events = vec![ended("target-exit", Some(9), 20)];
+        b.seconds.iter_mut().skip(6).for_each(|s| (s.ok, s.failed) = (5000, vec![(ErrorKind::LostWrite, 200)]));
+        let command = RespCommand::new("GET".to_owned(), 1.0, vec!["GET".to_owned()], RespExpect::Value);
+        b.plan.workload = Workload::Resp(Resp {
+            commands: vec![command],
+            keys: 2000,
+            key_prefix: "key:".to_owned(),
+            key_distribution: KeyDistribution::Uniform,
+            values: Sizes::Fixed(8),
+            content: Content::Text,
+            value_seed: 1,
+            validate: false,
+            verify_writes,
+            logins: Vec::new(),
+        });
+    });
+    build.recording()
+}
+
+#[test]
+fn what_a_crash_lost_of_acknowledged_writes_is_the_crashs() {
+    let diagnosis = diagnose(&lost_its_writes(true));
+    let (crash, lost) = (of(&diagnosis, "process-crash"), of(&diagnosis, "state-lost"));
+    assert_eq!((crash.status, lost.status), (Status::Supported, Status::Supported));
+    assert_eq!(lost.because_of, ["process-crash"]);
+    // 90 requests were refused, and 800 found nothing.
+    let share = |finding: &Finding| finding.explains.unwrap().share;
+    assert!(share(lost) > 0.85 && share(crash) > 0.95, "{} {}", share(lost), share(crash));
+    let first = diagnosis.gives.as_ref().unwrap();
+    assert_eq!(first.finding.as_deref(), Some("process-crash"));
+    assert!(!first.text.contains("unexplained"), "{}", first.text);
+    assert_eq!(status(&lost_its_writes(false), "state-lost"), Status::NotObservable);
 }
 
 #[test]

@@ -24,6 +24,8 @@ use model::units::show_grouped;
 
 /// The generator's own limits: no loss of the target's.
 const OWN: [ErrorKind; 3] = [ErrorKind::TooManyFiles, ErrorKind::AddressNotAvailable, ErrorKind::OutOfMemory];
+/// Findings that count failures which those that bring them about do not count, as they are of another kind.
+const APART: [&str; 1] = ["state-lost"];
 /// So many requests must have been slow before the time in them is a loss.
 const SLOW_MIN: f64 = 10.0;
 /// So much of what was due must be missing.
@@ -218,6 +220,27 @@ pub(crate) fn of(explains: Explains, losses: &[Loss]) -> Option<Explains> {
     };
     let of = akin.iter().find(|kind| losses.iter().any(|loss| loss.kind == **kind))?;
     Some(Explains { of: *of, ..explains })
+}
+
+/// Gives what brought failures about those that only its symptom counts: what a crash lost of acknowledged writes is the crash's,
+/// too. Each goes to one root, the first found.
+pub(crate) fn pass_on(findings: &mut [Finding]) {
+    let apart = findings.iter().filter(|f| f.status == Status::Supported && APART.contains(&&*f.id));
+    let passed: Vec<(String, Explains)> = apart
+        .filter_map(|symptom| {
+            let explains = symptom.explains.filter(|explains| explains.of == LossKind::Failed)?;
+            let is_root = |id: &&String| findings.iter().any(|f| f.id == **id && f.because_of.is_empty());
+            Some((symptom.because_of.iter().find(is_root)?.clone(), explains))
+        })
+        .collect();
+    for (root, more) in passed {
+        let of_root = findings.iter_mut().find(|f| f.id == root).and_then(|root| root.explains.as_mut());
+        if let Some(own) = of_root.filter(|own| own.of == LossKind::Failed) {
+            let sum = |own: f64, more: f64| (own + more).min(1.0);
+            (own.share, own.low, own.high) =
+                (sum(own.share, more.share), sum(own.low, more.low), sum(own.high, more.high));
+        }
+    }
 }
 
 /// Whether it is one of time, or of what did not come in time, and not of requests that failed.
