@@ -10,7 +10,7 @@ use model::plan::{Content, Sizes};
 use model::resp::{KeyDistribution, Login, Resp, RespCommand, RespExpect};
 use plimsoll_fuzz::{cut, exchange};
 use wire::resp::{Drawn, RespProtocol};
-use wire::{Progress, Protocol};
+use wire::{AsSent, Progress, Protocol};
 
 /// Requests outstanding at once.
 const OUTSTANDING: usize = 4;
@@ -33,7 +33,7 @@ fuzz_target!(|input: &[u8]| {
 /// However a reply is cut, it must come to the same.
 fn alike(protocol: &RespProtocol, choices: u8, seed: [u8; 8], reply: &[u8]) {
     let command = u32::from(choices & 7) % EXPECTED.len() as u32;
-    let requests = [Drawn { command, key: 0, is_acknowledged: false }; OUTSTANDING];
+    let requests = [Drawn { command, key: 0, as_sent: AsSent::default() }; OUTSTANDING];
     let then_closed = choices & 8 != 0;
 
     let whole = exchange(protocol, &requests, [reply], then_closed);

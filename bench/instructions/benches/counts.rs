@@ -175,6 +175,7 @@ fn run_plan(workload: Workload, pace: Pace) -> Plan {
         connections: 64,
         threads: 1,
         pin: vec![],
+        isolation: None,
         stop: Stop { duration_ns: None, requests: Some(REQUESTS) },
         warmup_ns: 0,
         drain_ns: 500 * MS,

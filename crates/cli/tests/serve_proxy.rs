@@ -345,3 +345,27 @@ fn what_cannot_be_meant_or_done_is_said_in_one_sentence() {
     let total = memory_bytes(&ServeOptions::default(), &options, 40, OBJECT as u64).total.to_string();
     assert!(run.stdout.contains(&total), "{total}: {}", run.stdout);
 }
+
+#[test]
+fn how_many_buffers_fit_is_recommended() {
+    let words = |more: &[&'static str]| {
+        let all = ["serve", "proxy", "--origin", "http://127.0.0.1:1", "--explain", "--buffer-size", "32KiB"];
+        plimsoll(&[&all, more].concat())
+    };
+    let run = words(&["--within", "1GiB", "--slow-connections", "1000", "--object", "26MB"]);
+    run.assert_exit(0);
+    let (line, after) = run.stdout.split_once("--buffers ").unwrap();
+    assert!(line.contains("1000 slow connections of 24.8 MiB each, within 1.00 GiB"), "{}", run.stdout);
+    let buffers: u64 = after.split(' ').next().unwrap().parse().unwrap();
+    // 1 GiB of 1000 is a little more than a mebibyte each: 32 of these buffers, less what a connection takes beside.
+    assert!((30..=32).contains(&buffers), "{}", run.stdout);
+    assert!(
+        after.contains(&format!("proxy_buffers {buffers} 32k")) && after.contains("--buffers 794"),
+        "{}",
+        run.stdout
+    );
+    let none = words(&["--within", "1MiB", "--slow-connections", "1000", "--object", "26MB"]);
+    assert!(none.stdout.contains("not even one buffer of 32k each fits"), "{}", none.stdout);
+    words(&["--within", "1GiB"]).assert_exit(2);
+    words(&["--object", "1MB"]).assert_exit(2);
+}

@@ -51,6 +51,25 @@ pub fn memory_bytes(
     }
 }
 
+/// The most buffers a connection can have, so that all this fits into `memory_bytes`; no more than an object fills. `None`: not
+/// even one each does.
+#[must_use]
+pub fn buffers_within(
+    options: &ServeOptions,
+    proxy: &ProxyOptions,
+    slow_connections: u64,
+    object_bytes: u64,
+    most_bytes: u64,
+) -> Option<usize> {
+    let one = ProxyOptions { buffering: true, buffers: 1, ..proxy.clone() };
+    let least = memory_bytes(options, &one, slow_connections, object_bytes.max(1));
+    let left = most_bytes.checked_sub(least.total)?;
+    let size = proxy.buffer_bytes.max(1) as u64;
+    let more = left / slow_connections.max(1).saturating_mul(size + ALLOCATION_BYTES);
+    let filled = object_bytes.max(1).div_ceil(size);
+    usize::try_from(more.saturating_add(1).min(filled)).ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -68,6 +87,22 @@ mod tests {
         assert_eq!(check(&proxy, 1), (4096 + 32_784, 0, 2 * (4096 + 32_784)));
         assert_eq!(check(&proxy, 600_000).1, 2 * (600_000 - (512 << 10)));
         assert_eq!(check(&proxy, 26_000_000), (4096 + 16 * 32_784, 2 << 20, 2 * (4096 + 16 * 32_784)));
+        // As many as fit, and one more does not.
+        for (slow, object, most) in
+            [(40, 26_000_000, 1 << 30), (1000, 26_000_000, 1 << 30), (2, 600_000, 1 << 20), (7, 1, 1 << 20)]
+        {
+            let buffers = buffers_within(&options, &proxy, slow, object, most).unwrap();
+            let total = |buffers| {
+                let proxy = ProxyOptions { buffers, temp_bytes_max: 0, ..proxy.clone() };
+                memory_bytes(&options, &proxy, slow, object).total
+            };
+            let is_whole = buffers as u64 * (32 << 10) >= object;
+            assert!(
+                total(buffers) <= most && (is_whole || total(buffers + 1) > most),
+                "{slow} {object} {most}: {buffers}"
+            );
+        }
+        assert_eq!(buffers_within(&options, &proxy, 1000, 26_000_000, 1 << 20), None);
         let off = ProxyOptions { buffering: false, ..proxy };
         assert_eq!(check(&off, 26_000_000), (4096 + 32_784, 0, 2 * (4096 + 32_784)));
     }

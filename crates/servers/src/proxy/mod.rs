@@ -35,7 +35,7 @@ use crate::stop::Stop;
 use crate::workers::Ready;
 
 pub use counters::ProxyCounters;
-pub use memory::{MemoryEstimate, memory_bytes};
+pub use memory::{MemoryEstimate, buffers_within, memory_bytes};
 pub use origins::{Balance, Origin, OriginError};
 
 /// What both sides counted.

@@ -146,6 +146,14 @@ pub const ROWS: &[Row] = &[
     Row {
         id: "B10",
         published: "\"how much buffer should each connection get?\"",
-        by: By::NotYet("a recommendation from sizes, connections and memory; `serve proxy --explain` has the sums"),
+        by: By::Command {
+            serve: None,
+            line: "plimsoll serve proxy --origin http://127.0.0.1:1 --buffer-size 32KiB --explain --within 1GiB --slow-connections 1000 --object 26MB",
+            says: |d| {
+                let (_, recommended) = d.as_str()?.split_once("1000 slow connections of")?;
+                let words: Vec<&str> = recommended.split_whitespace().collect();
+                Some(format!("1000 slow connections of {}", words.join(" ")))
+            },
+        },
     },
 ];
