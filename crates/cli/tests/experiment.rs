@@ -11,9 +11,8 @@ use testkit::process::Guard;
 
 /// The result of some experiments on a server.
 fn tried(url: &str, only: &str, more: &[&str]) -> Value {
-    let args =
-        [&["diagnose", url, "--experiment", "--for", "15s", "--json", "-q", "--no-record", "--only", only], more]
-            .concat();
+    let args = [&["diagnose", url, "--experiment", "--for", "8s", "--json", "-q", "--no-record", "--only", only], more]
+        .concat();
     let run = plimsoll(&args);
     run.assert_exit(0);
     run.json()

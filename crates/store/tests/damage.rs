@@ -9,7 +9,7 @@ use model::integrity::Integrity;
 use std::path::{Path, PathBuf};
 use store::{Reader, StoreError};
 
-/// All that a report or a list could show, as text, and whether damage is said.
+/// All that a report or a list could show, as text, and whether damage is said; where it is, the text is not asked for.
 fn shown(path: &Path) -> Result<(String, bool), StoreError> {
     let reader = Reader::open(path)?;
     let mut recording = reader.load()?;
@@ -21,7 +21,11 @@ fn shown(path: &Path) -> Result<(String, bool), StoreError> {
     head.is_damaged = false;
     assert_eq!(integrity, Integrity { without_checksums: false, ..integrity.clone() });
     let rest = (head, reader.stored_diagnosis()?, reader.partial_reason()?);
-    Ok((format!("{recording:?}\n{rows:?}\n{profiles:?}\n{rest:?}"), integrity.is_damaged()))
+    let text = match integrity.is_damaged() {
+        true => String::new(),
+        false => format!("{recording:?}\n{rows:?}\n{profiles:?}\n{rest:?}"),
+    };
+    Ok((text, integrity.is_damaged()))
 }
 
 /// A recording, and its log if it has one.
