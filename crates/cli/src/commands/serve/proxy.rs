@@ -54,7 +54,7 @@ fn recommend(
 ) -> std::io::Result<()> {
     let bytes = |n: u64| show_bytes(n as f64);
     let size = proxy.buffer_bytes as u64;
-    let size_words = if size % 1024 == 0 { format!("{}k", size / 1024) } else { size.to_string() };
+    let size_words = if size.is_multiple_of(1024) { format!("{}k", size / 1024) } else { size.to_string() };
     let of = |buffers: usize| {
         let proxy = ProxyOptions { buffering: true, buffers, ..proxy.clone() };
         proxy::memory_bytes(options, &proxy, connections, object)
