@@ -71,7 +71,12 @@ pub const ROWS: &[Row] = &[
     Row {
         id: "C6",
         published: "counters of 100,000 and 50,000, explained by the read of the shutdown",
-        by: By::NotYet("the client's, the target's and the kernel's counts side by side; a run's own are audited"),
+        by: By::Command {
+            serve: None,
+            line: "f=$(mktemp); plimsoll serve echo --listen 127.0.0.1:7761 >$f & s=$!; sleep 1; \
+                   plimsoll load echo://127.0.0.1:7761 -c 50 -n 10000 --requests-per-connection 1 -q --json --no-record; kill $s; wait $s; cat $f; rm $f",
+            says: counted_alike,
+        },
     },
     Row {
         id: "C7",
@@ -148,5 +153,44 @@ fn isolated(document: &Value) -> Option<String> {
         of(&["set", "undone"]),
         of(&["was-so"]),
         of(&["not-set"])
+    ))
+}
+
+/// What the client, the target and the kernel counted of one load, and whether they agree.
+fn counted_alike(printed: &Value) -> Option<String> {
+    let (document, of_target) = printed.as_str()?.split_once("\nlistening on")?;
+    let document: Value = serde_json::from_str(document).ok()?;
+    let totals = &document["totals"];
+    let client = |name: &str| totals[name].as_u64();
+    let target = |name: &str| {
+        let line = of_target.lines().find(|line| line.split_whitespace().next() == Some(name))?;
+        line.split_whitespace().nth(1)?.parse::<u64>().ok()
+    };
+    let kernel = |name: &str| document["observed"]["metrics"]["network"][name]["delta"].as_u64();
+    let connected = totals["connections"]["connected"].as_u64()?;
+    let errors: u64 =
+        ["recv_error", "send_error", "memory_error", "accept_error", "work_error"].into_iter().filter_map(target).sum();
+    let is_alike = client("ok") == target("recv")
+        && target("recv") == target("send")
+        && client("bytes_sent") == target("bytes_in")
+        && client("bytes_received") == target("bytes_out")
+        && target("shutdown") == Some(connected)
+        && kernel("tcp_active_opens") >= Some(connected)
+        && kernel("tcp_passive_opens") >= Some(connected);
+    Some(format!(
+        "client: {} requests answered over {connected} connections, {} bytes each way; target: recv {}, send {}, shutdown {}, \
+         {errors} errors; kernel: {} opened, {} accepted. {}",
+        client("ok")?,
+        client("bytes_sent")?,
+        target("recv")?,
+        target("send")?,
+        target("shutdown")?,
+        kernel("tcp_active_opens")?,
+        kernel("tcp_passive_opens")?,
+        if is_alike {
+            "They agree; together with the reads of a shutdown the target reads twice a request, as was published"
+        } else {
+            "They do not agree"
+        }
     ))
 }
