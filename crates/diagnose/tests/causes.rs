@@ -10,7 +10,7 @@ use diagnose::diagnose;
 use model::bpf::{BpfSample, FutexUse, Log2};
 use model::event::{COLLECTOR_PAUSE, Details};
 use model::finding::{Finding, LossKind, Severity, Standing, Status};
-use model::plan::{Content, Sizes, Workload};
+use model::plan::{Content, Isolation, Sizes, Workload};
 use model::request::Request;
 use model::resp::{KeyDistribution, Resp, RespCommand, RespExpect};
 use model::snapshot::{ListenerSample, Outgoing, Role, Runtime, SamplerState, SamplerStatus, Snapshot, Stands};
@@ -370,6 +370,26 @@ fn a_full_worker_is_named_where_another_had_room_and_a_full_machine_else() {
     assert_eq!((alone.standing, full.standing), (Standing::AtItsLimit, Standing::AtItsLimit), "{alone:?} {full:?}");
     assert!(alone.text.starts_with("sound: its one worker is full"), "{alone:?}");
     assert!(full.text.starts_with("sound: all cores are busy"), "{full:?}");
+}
+
+#[test]
+fn workers_that_are_kept_off_idle_cores_are_not_told_to_be_more() {
+    let said = |wait: f64, isolation: Option<Isolation>| {
+        let mut build = closed().each(move |s| (s.target, s.idle_cores) = (vec![(0.96 - wait, wait); 2], 0.9));
+        build.plan.isolation = isolation;
+        let diagnosis = diagnose(&build.recording());
+        let limit = of(&diagnosis, "at-its-limit").clone();
+        (limit.title, limit.remedy)
+    };
+    let (free, remedy) = said(0.0, None);
+    assert!(
+        free.ends_with("stand idle, which more workers could have") && remedy.starts_with("More workers"),
+        "{free}"
+    );
+    let (kept, remedy) = said(0.48, None);
+    assert!(kept.contains("is not let onto them") && remedy.starts_with("Let it run on the cores"), "{kept} {remedy}");
+    let (isolated, remedy) = said(0.48, Some(Isolation::default()));
+    assert!(isolated.contains("; --isolate keeps it off") && remedy.starts_with("Leave --isolate out"), "{isolated}");
 }
 
 #[test]

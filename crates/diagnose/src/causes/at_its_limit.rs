@@ -16,6 +16,10 @@ use model::units::show_figure;
 /// The least of the CPU time it wanted that its busiest thread must have had, as a share; or of a core, all of them together.
 const HAD_MIN: f64 = 0.25;
 
+/// Whose busiest thread waits for a CPU so much of the time while cores stand idle is not let onto those: another worker would wait
+/// with it.
+const KEPT_OFF_WAIT: f64 = 0.25;
+
 /// See the file's head.
 pub const RULE: CauseRule = CauseRule {
     id: "at-its-limit",
@@ -70,14 +74,26 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         _ => format!("the machine's {cores:.0} cores are all busy, {target:.2} with it"),
     };
     let idle = facts.host.map_or(0.0, |host| host.idle_cores);
-    let more = match full >= 1 && idle >= 0.5 {
-        true => format!("; {idle:.1} cores of this machine stand idle, which more workers could have"),
-        false => String::new(),
+    let is_kept_off = idle >= 0.5 && wait >= KEPT_OFF_WAIT;
+    let is_isolated = facts.recording.plan.isolation.is_some();
+    let more = match (full >= 1 && idle >= 0.5, is_kept_off, is_isolated) {
+        (false, ..) => String::new(),
+        (true, true, true) => format!("; --isolate keeps it off the {idle:.1} cores of this machine that stand idle"),
+        (true, true, false) => {
+            format!("; {idle:.1} cores of this machine stand idle, and it is not let onto them (an affinity, a cpuset)")
+        }
+        (true, false, _) => format!("; {idle:.1} cores of this machine stand idle, which more workers could have"),
     };
     Verdict::proved(Severity::Info, format!("{what}{more}"), process, client)
-        .remedy(match idle >= 0.5 {
-            true => "More workers, up to the cores that stand idle; or make each request cheaper",
-            false => "More or faster cores, or make each request cheaper: report --flame on-cpu shows where it runs",
+        .remedy(match (idle >= 0.5, is_kept_off, is_isolated) {
+            (true, true, true) => "Leave --isolate out to let it have them; or make each request cheaper",
+            (true, true, false) => {
+                "Let it run on the cores that stand idle (taskset, cpusets, CPUAffinity=); or make each request cheaper"
+            }
+            (true, false, _) => "More workers, up to the cores that stand idle; or make each request cheaper",
+            (false, ..) => {
+                "More or faster cores, or make each request cheaper: report --flame on-cpu shows where it runs"
+            }
         })
         .check(format!("top -H -p {}", thread.pid))
         .confidence(0.9)
