@@ -22,6 +22,7 @@ impl Default for FakeHost {
             machine: Machine {
                 cores: 4,
                 cpus_online: vec![0, 1, 2, 3],
+                cpus_allowed: vec![0, 1, 2, 3],
                 local_ports: Some((32_768, 60_999)),
                 files_max: Some(20_000),
                 memory_available_bytes: None,

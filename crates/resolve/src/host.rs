@@ -49,6 +49,8 @@ pub struct Machine {
     pub cores: u16,
     /// Numbers of the CPUs that are online.
     pub cpus_online: Vec<u16>,
+    /// Those of them that this process may run on: its affinity, and a container's cpuset.
+    pub cpus_allowed: Vec<u16>,
     /// First and last port the kernel gives to connections, `net.ipv4.ip_local_port_range`.
     pub local_ports: Option<(u16, u16)>,
     /// Descriptors this process may open at the most: the hard limit, to which a run raises the soft one.
@@ -119,6 +121,11 @@ impl Host for SystemHost {
         Machine {
             cores,
             cpus_online: cpu_list(&read("/sys/devices/system/cpu/online")),
+            cpus_allowed: read("/proc/self/status")
+                .lines()
+                .find_map(|line| line.strip_prefix("Cpus_allowed_list:"))
+                .map(cpu_list)
+                .unwrap_or_default(),
             local_ports: port_range(&read("/proc/sys/net/ipv4/ip_local_port_range")),
             files_max: rustix::process::getrlimit(rustix::process::Resource::Nofile).maximum,
             memory_available_bytes: memory_available(&read("/proc/meminfo")),

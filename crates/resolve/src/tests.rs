@@ -321,4 +321,9 @@ fn an_isolated_machine_gives_each_its_own_cpus() {
     assert_eq!(of(away, &[], None), (vec![1, 2, 3], vec![], vec![0]), "one is left for the interrupts");
     assert_eq!(of(away, &[], Some(4)), (vec![0, 1, 2, 3], vec![], vec![]));
     assert_eq!(resolved(&[here], |_| {}).unwrap().plan.isolation, None);
+    // A container that has two of the four.
+    let mut host = FakeHost::default();
+    host.machine.cpus_allowed = vec![0, 1];
+    let plan = resolve(&Scenario { isolate: true, threads: Some(1), ..scenario(&[here]) }, &host).unwrap().plan;
+    assert_eq!((plan.pin, plan.isolation.unwrap().target_cpus), (vec![1], vec![0]));
 }

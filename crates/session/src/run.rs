@@ -283,17 +283,25 @@ impl Session<'_> {
         }
     }
 
-    /// Tells what was set to hold the machine still, and what could not be.
-    pub(crate) fn tell_isolation(&mut self) {
+    /// Keeps what was set to hold the machine still, and what could not be: it is for the report, and no news meanwhile.
+    pub(crate) fn keep_isolation(&mut self) {
         for event in self.isolation.as_mut().map(Isolation::take_events).unwrap_or_default() {
-            self.tell_fault(event);
+            self.keep_of_machine(event);
         }
     }
 
     /// The load is over: the machine is as before.
     fn end_isolation(&mut self, at_ns: i64) {
         for event in self.isolation.take().map(|mut isolation| isolation.end(at_ns)).unwrap_or_default() {
-            self.tell_fault(event);
+            self.keep_of_machine(event);
+        }
+    }
+
+    /// Of the machine, which is every load's.
+    fn keep_of_machine(&mut self, event: Event) {
+        match &self.broadcaster {
+            Some(broadcaster) => broadcaster.tell(&event),
+            None => self.keep_event(event),
         }
     }
 

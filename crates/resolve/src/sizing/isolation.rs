@@ -1,6 +1,7 @@
 //! Which CPUs are whose while a machine is held still for a run (`--isolate`): the generator's, the target's, the interrupts'.
 //!
-//! The generator has those that were named, else the last ones, one a worker. A target on this machine has the others, but for
+//! Only of those that this process may run on: a container has no others. The generator has those that were named, else the last
+//! ones, one a worker. A target on this machine has the others, but for
 //! the first of three and more, which takes the interrupts of devices. Where the target is elsewhere all the others do.
 
 use crate::Choice;
@@ -23,12 +24,12 @@ pub(crate) fn isolation(
     if !scenario.isolate {
         return (pin, None);
     }
-    let online = &machine.cpus_online;
+    let allowed = &machine.cpus_allowed;
     let pin = match pin.is_empty() {
-        true => online[online.len().saturating_sub(usize::from(threads))..].to_vec(),
+        true => allowed[allowed.len().saturating_sub(usize::from(threads))..].to_vec(),
         false => pin,
     };
-    let mut rest: Vec<u16> = online.iter().copied().filter(|cpu| !pin.contains(cpu)).collect();
+    let mut rest: Vec<u16> = allowed.iter().copied().filter(|cpu| !pin.contains(cpu)).collect();
     let interrupts = match (is_local, rest.len()) {
         (false, _) => std::mem::take(&mut rest),
         (true, CPUS_WITH_INTERRUPTS..) => vec![rest.remove(0)],

@@ -199,7 +199,7 @@ impl Prepared {
 impl Session<'_> {
     /// From the load's first moment to the diagnosis.
     pub(super) fn carry_through(mut self, mut fleet: Fleet, interrupted: &AtomicBool) -> Result<Outcome, RunError> {
-        self.tell_isolation();
+        self.keep_isolation();
         self.follow_aside(&mut fleet, interrupted);
         let load_end_ns = fleet.now_ns();
         self.end_faults();

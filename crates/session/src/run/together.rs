@@ -142,6 +142,10 @@ fn with_all_origins(loads: &[Load]) -> Plan {
             plan.origins.push(origin.clone());
         }
     }
+    // Whichever of them asks for it, there is one machine.
+    if let Some(asks) = loads.iter().map(|load| &load.plan).find(|plan| plan.isolation.is_some()) {
+        (plan.isolation, plan.pin) = (asks.isolation.clone(), asks.pin.clone());
+    }
     plan
 }
 

@@ -151,9 +151,8 @@ impl Loads {
         shown: &mut Shown,
     ) -> Result<Option<Left>, Failure> {
         let main = &self.all[0].resolved;
-        let isolated =
-            |spec: &target::Spec| target::Spec { fixed_addresses: main.plan.isolation.is_some(), ..spec.clone() };
-        let target = target.map(isolated);
+        let fixed_addresses = self.all.iter().any(|load| load.resolved.plan.isolation.is_some());
+        let target = target.map(|spec| target::Spec { fixed_addresses, ..spec.clone() });
         let started =
             match target.as_ref().map(|spec| Target::start(spec, &main.plan, &options.interrupted)).transpose() {
                 Err(TargetError::Interrupted) => return Ok(None),
