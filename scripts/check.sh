@@ -2,6 +2,7 @@
 # Checks what a change touches, quickly: formatting, the house's rules, clippy and unit tests of each crate with changed
 # files, and the simulation where an engine or what judges it changed.
 #   scripts/check.sh [REVISION]   what differs from there, committed or not (default: the branch's base on origin, else HEAD)
+# And that fuzz targets and instruction counts still compile.
 # Not here: tests of the whole program and of what uses a changed crate. `make test` runs all.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -39,4 +40,10 @@ run "$cargo" test --quiet -p plimsoll-testkit --test house
 if grep -qE '^crates/(model|wire|engine|session|diagnose)/' <<<"$changed"; then
     run "$cargo" test --quiet -p plimsoll-engine --test sim
     PLIMSOLL_SIM_SEEDS=500 run "$cargo" test --quiet -p plimsoll-session --test simulated
+fi
+# Fuzz targets and instruction counts are workspaces of their own: nothing else sees that a changed type breaks them.
+if grep -qE '^(crates|fuzz|bench/instructions)/' <<<"$changed"; then
+    export CARGO_TARGET_DIR="$PWD/target/apart"
+    run "$cargo" check --quiet --manifest-path fuzz/Cargo.toml --bins
+    run "$cargo" check --quiet --manifest-path bench/instructions/Cargo.toml --benches
 fi

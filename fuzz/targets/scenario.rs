@@ -47,6 +47,7 @@ impl Host for FixedHost {
         Machine {
             cores: 2,
             cpus_online: vec![0, 1],
+            cpus_allowed: vec![0, 1],
             local_ports: Some((32768, 60999)),
             files_max: Some(20_000),
             memory_available_bytes: None,
