@@ -59,13 +59,13 @@ pub struct ProxyArgs {
     /// Say what it will take in memory and temp files, and end
     #[arg(long, env = "PLIMSOLL_EXPLAIN", value_parser = BoolishValueParser::new())]
     pub explain: bool,
-    /// With --explain: how many buffers each connection can have in this much memory, for --slow-connections that are sent an --object each
+    /// With --explain: how many buffers each connection can have in this much memory, for --slow-connections that are sent an --object each [default: not reckoned]
     #[arg(long, value_name = "SIZE", env = "PLIMSOLL_WITHIN", requires_all = ["explain", "slow_connections", "object"], value_parser = values::size::<u64>)]
     pub within: Option<u64>,
-    /// With --within: connections whose clients read slower than the origin writes
+    /// With --within: connections whose clients read slower than the origin writes [default: none, --within needs it]
     #[arg(long, value_name = "N", env = "PLIMSOLL_SLOW_CONNECTIONS", requires = "within", value_parser = values::count::<u64>)]
     pub slow_connections: Option<u64>,
-    /// With --within: size of a reply, such as the largest that many ask for
+    /// With --within: size of a reply, such as the largest that many ask for [default: none, --within needs it]
     #[arg(long, value_name = "SIZE", env = "PLIMSOLL_OBJECT", requires = "within", value_parser = values::size::<u64>)]
     pub object: Option<u64>,
     /// What every server is told.
