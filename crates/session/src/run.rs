@@ -374,6 +374,7 @@ impl Session<'_> {
         self.watch.on_tick(&tick.row, &self.recording.plan);
         self.watch.on_interval(&tick.sum, &self.recording.plan);
         if let Some(snapshot) = snapshot {
+            self.watch.on_snapshot(&snapshot);
             self.history.push(&snapshot);
             self.recording.push_snapshot(self.snapshots, snapshot);
             self.snapshots += 1;
@@ -387,8 +388,41 @@ impl Session<'_> {
         self.keep_samplers(tick.row.end_ns);
         self.give_up_if_hopeless(tick.row.end_ns, fleet);
         self.say_if_away(&tick.row);
+        self.tell_standing(&tick.row);
         self.ticks.recycle(tick);
         self.merge();
+    }
+
+    /// Says how the run stands, where somebody wants to know: as if it had ended with this tick.
+    fn tell_standing(&mut self, row: &Row) {
+        if row.is_drain || !self.watch.wants_standing() {
+            return;
+        }
+        let (totals, end) = (&mut self.recording.totals, self.recording.end);
+        let before = (
+            totals.measured_from_ns,
+            totals.measured_ns,
+            totals.in_flight_at_end,
+            totals.cpu_user_ns,
+            totals.cpu_system_ns,
+        );
+        let from_ns = totals.measured_from_ns.max(self.recording.plan.warmup_ns).min(row.end_ns);
+        (totals.measured_from_ns, totals.measured_ns) = (from_ns, row.end_ns - from_ns);
+        totals.in_flight_at_end = row.gauges.in_flight;
+        let usage = observe::own::rusage();
+        (totals.cpu_user_ns, totals.cpu_system_ns) = (usage.user_ns, usage.system_ns);
+        self.recording.end = End::Complete;
+        let diagnosis = diagnose::diagnose_with(&self.recording, &self.history);
+        self.watch.on_standing(&self.recording, &diagnosis);
+        self.recording.end = end;
+        let totals = &mut self.recording.totals;
+        (
+            totals.measured_from_ns,
+            totals.measured_ns,
+            totals.in_flight_at_end,
+            totals.cpu_user_ns,
+            totals.cpu_system_ns,
+        ) = before;
     }
 
     /// Lets the recording merge its old ticks, where it has many.

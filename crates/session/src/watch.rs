@@ -2,9 +2,10 @@
 //!
 //! Called on the session's own thread, which gives way to the workers. What takes long here holds up the recording's ticks.
 
+use model::finding::Diagnosis;
 use model::plan::Plan;
 use model::recording::Row;
-use model::{Event, Interval};
+use model::{Event, Interval, Recording, Snapshot};
 
 /// Sees the run while it goes, from the session's own thread.
 pub trait Watch: Send {
@@ -19,6 +20,14 @@ pub trait Watch: Send {
     }
     /// The same tick with its histograms, before it is used again.
     fn on_interval(&mut self, _interval: &Interval<u32>, _plan: &Plan) {}
+    /// The machine and the target were read.
+    fn on_snapshot(&mut self, _snapshot: &Snapshot) {}
+    /// Whether it wants to know how the run stands: asked once a tick, for that takes the session's thread a while.
+    fn wants_standing(&mut self) -> bool {
+        false
+    }
+    /// How the run stands: what was measured so far, and what would be said of it if it ended now.
+    fn on_standing(&mut self, _recording: &Recording, _diagnosis: &Diagnosis) {}
     /// Whether enough was seen: the run then ends as if it had been planned so.
     fn is_enough(&self) -> bool {
         false

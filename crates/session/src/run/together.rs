@@ -13,9 +13,10 @@ use super::{EndOfAll, Options, Outcome, RunError, Watch};
 use crate::faults::{Ready, Setup};
 use engine::link::Control;
 use engine::{Fleet, StartError};
+use model::finding::Diagnosis;
 use model::plan::{Origin, Plan};
 use model::recording::{LoadOfRun, LoadRole, Row, Together};
-use model::{Event, Interval, event};
+use model::{Event, Interval, Recording, Snapshot, event};
 use observe::Observation;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -214,6 +215,20 @@ impl Watch for OneOf<'_, '_> {
         if self.is_main() {
             self.watch().on_interval(interval, plan);
         }
+    }
+
+    fn on_snapshot(&mut self, snapshot: &Snapshot) {
+        if self.is_main() {
+            self.watch().on_snapshot(snapshot);
+        }
+    }
+
+    fn wants_standing(&mut self) -> bool {
+        self.is_main() && self.watch().wants_standing()
+    }
+
+    fn on_standing(&mut self, recording: &Recording, diagnosis: &Diagnosis) {
+        self.watch().on_standing(recording, diagnosis);
     }
 
     fn is_enough(&self) -> bool {

@@ -4,11 +4,12 @@
 
 use super::outlet::Outlet;
 use super::terminal;
-use model::Event;
 use model::event::TARGET_ENDED;
+use model::finding::Diagnosis;
 use model::plain::plain;
 use model::plan::Plan;
 use model::recording::Row;
+use model::{Event, Interval, Recording, Snapshot};
 use report::progress::{CLEAR, Progress};
 use session::target::Life;
 use std::sync::Arc;
@@ -34,6 +35,8 @@ pub struct Shown {
     outlet: Option<Outlet>,
     /// What stands before the live line, such as a step of a search.
     pub label: String,
+    /// Others who see the run: a page, a view of the terminal.
+    pub also: Vec<Box<dyn session::Watch>>,
     /// Whether the target that was started for the run lives; taken when it has been said that it does not.
     pub life: Option<Arc<Life>>,
 }
@@ -50,6 +53,7 @@ impl Shown {
             failed: 0,
             outlet: Outlet::start().ok().filter(|_| !quiet),
             label: String::new(),
+            also: Vec::new(),
             life: None,
         }
     }
@@ -81,6 +85,7 @@ impl Shown {
 
 impl session::Watch for Shown {
     fn on_tick(&mut self, row: &Row, plan: &Plan) {
+        self.also.iter_mut().for_each(|other| other.on_tick(row, plan));
         if row.start_ns == 0 {
             self.failed = 0;
             self.logged_ns = 0;
@@ -107,7 +112,25 @@ impl session::Watch for Shown {
         }
     }
 
+    fn on_interval(&mut self, interval: &Interval<u32>, plan: &Plan) {
+        self.also.iter_mut().for_each(|other| other.on_interval(interval, plan));
+    }
+
+    fn on_snapshot(&mut self, snapshot: &Snapshot) {
+        self.also.iter_mut().for_each(|other| other.on_snapshot(snapshot));
+    }
+
+    fn wants_standing(&mut self) -> bool {
+        // Each is asked: it may count how long ago it was told.
+        self.also.iter_mut().fold(false, |wanted, other| other.wants_standing() || wanted)
+    }
+
+    fn on_standing(&mut self, recording: &Recording, diagnosis: &Diagnosis) {
+        self.also.iter_mut().for_each(|other| other.on_standing(recording, diagnosis));
+    }
+
     fn on_event(&mut self, event: &Event) {
+        self.also.iter_mut().for_each(|other| other.on_event(event));
         let text = format!("plimsoll: {}: {}", event.kind, event.text);
         self.say(&text);
     }
