@@ -152,7 +152,7 @@ export function drawFlame(figure: HTMLElement, data: Data, flame: Flame): void {
     found.textContent = "";
     zoom(root);
   });
-  onTheme(draw);
+  onTheme(figure, draw);
   new ResizeObserver(draw).observe(place);
   draw();
 }

@@ -2,6 +2,7 @@
 import "uplot/dist/uPlot.min.css";
 import "./style.css";
 import { drawFlame } from "./flame";
+import { live } from "./live";
 import { drawQuantiles } from "./quantiles";
 import { drawPlot } from "./scatter";
 import { tables } from "./tables";
@@ -25,12 +26,12 @@ function download(): void {
   place.append(" ", button);
 }
 
-/** What draws each figure, in the order of the page. */
-function figures(packed: Data): { figure: HTMLElement; draw: () => void }[] {
-  const course = new Course(packed);
+/** What draws each figure that is not drawn yet, in the order of the page. */
+function figures(packed: Data, course: Course): { figure: HTMLElement; draw: () => void }[] {
   const all: { figure: HTMLElement; draw: () => void }[] = [];
   for (const figure of document.querySelectorAll<HTMLElement>("figure[data-chart], figure[data-flame], figure[data-plot]")) {
-    const { chart, flame, plot } = figure.dataset;
+    const { chart, flame, plot, drawn } = figure.dataset;
+    if (drawn != null) continue;
     const lines = packed.head.charts.find(({ id }) => id === chart);
     const graph = packed.head.flames.find(({ id }) => id === flame);
     const points = packed.head.plots.find(({ id }) => id === plot);
@@ -40,16 +41,21 @@ function figures(packed: Data): { figure: HTMLElement; draw: () => void }[] {
     else if (lines) all.push({ figure, draw: () => course.lines(figure, lines) });
     else if (graph) all.push({ figure, draw: () => drawFlame(figure, packed, graph) });
   }
-  return all;
+  return all.map(({ figure, draw }) => ({ figure, draw: () => { figure.dataset.drawn = ""; draw(); } }));
 }
 
 async function start(): Promise<void> {
   const root = document.documentElement;
   root.classList.add("scripted");
+  if (root.classList.contains("live")) {
+    live((packed, course) => figures(packed, course).forEach(({ draw }) => draw()));
+    return;
+  }
   tables();
   download();
   // Charts that are not on the screen yet are drawn when nothing else is to be done.
-  const waiting = figures(await data());
+  const packed = await data();
+  const waiting = figures(packed, new Course(packed));
   const isNear = ({ figure }: { figure: HTMLElement }) => figure.getBoundingClientRect().top < 2 * innerHeight;
   const soon = waiting.filter(isNear);
   const later = waiting.filter((one) => !isNear(one));

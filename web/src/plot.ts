@@ -29,6 +29,7 @@ const SHAPES: Record<Shape | "stretch", string> = {
 export class Legend {
   private readonly outputs: HTMLElement[] = [];
   private readonly samples: SVGElement[] = [];
+  private readonly list: HTMLElement;
 
   constructor(figure: HTMLElement, private readonly items: Item[], isLive = true) {
     const list = document.createElement("ul");
@@ -58,7 +59,13 @@ export class Legend {
       this.samples.push(sample);
     }
     figure.querySelector(".plot")?.before(list);
+    this.list = list;
     this.paint();
+  }
+
+  /** Takes it away. */
+  remove(): void {
+    this.list.remove();
   }
 
   paint(): void {

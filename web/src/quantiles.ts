@@ -77,7 +77,7 @@ export function drawQuantiles(figure: HTMLElement, data: Data): void {
       }],
     },
   }, [all, ...columns] as uPlot.AlignedData, place);
-  onTheme(() => { legend.paint(); plot.redraw(false); });
+  onTheme(place, () => { legend.paint(); plot.redraw(false); });
   new ResizeObserver(() => {
     if (place.clientWidth > 0 && place.clientWidth !== plot.width) plot.setSize({ width: place.clientWidth, height });
   }).observe(place);

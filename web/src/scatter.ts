@@ -121,7 +121,7 @@ export function drawPlot(figure: HTMLElement, data: Data, plot: Plot): void {
     event.preventDefault();
     choose(Math.min(Math.max(to, 0), points.length - 1));
   });
-  onTheme(() => { legend.paint(); u.redraw(false); });
+  onTheme(place, () => { legend.paint(); u.redraw(false); });
   new ResizeObserver(() => {
     if (place.clientWidth > 0 && place.clientWidth !== u.width) u.setSize({ width: place.clientWidth, height });
   }).observe(place);

@@ -1,12 +1,12 @@
 // Tables that sort by a click on a column's title, and copy as text; commands that copy.
 
-export function tables(): void {
-  for (const table of document.querySelectorAll<HTMLTableElement>("table.sortable")) sortable(table);
-  for (const command of document.querySelectorAll<HTMLElement>(".command")) {
+export function tables(within: ParentNode = document): void {
+  for (const table of within.querySelectorAll<HTMLTableElement>("table.sortable")) sortable(table);
+  for (const command of within.querySelectorAll<HTMLElement>(".command")) {
     command.append(copyButton("Copy the command", () => command.querySelector("code")?.textContent ?? ""));
   }
   // What is wider than a phone can be moved by the keyboard too.
-  for (const scroll of document.querySelectorAll<HTMLElement>(".scroll")) {
+  for (const scroll of within.querySelectorAll<HTMLElement>(".scroll")) {
     scroll.tabIndex = 0;
     scroll.setAttribute("role", "group");
     scroll.setAttribute("aria-label", scroll.querySelector("caption")?.firstChild?.textContent ?? "Table");

@@ -36,9 +36,14 @@ export function theme(): Theme {
   };
 }
 
-/** Calls back when colours have changed. */
-export function onTheme(changed: () => void): void {
-  for (const query of ["(prefers-color-scheme: dark)", "print"]) {
-    matchMedia(query).addEventListener("change", changed);
+const painted = new Map<HTMLElement, () => void>();
+
+/** Calls back when colours have changed, for as long as the element that is painted is in the page. */
+export function onTheme(of: HTMLElement, changed: () => void): void {
+  if (painted.size === 0) {
+    const all = () => painted.forEach((one, element) => { if (element.isConnected) one(); });
+    for (const query of ["(prefers-color-scheme: dark)", "print"]) matchMedia(query).addEventListener("change", all);
   }
+  for (const element of painted.keys()) if (!element.isConnected) painted.delete(element);
+  painted.set(of, changed);
 }

@@ -10,6 +10,8 @@ export interface Stretch { from: number; to: number }
 interface Drawn {
   plot: uPlot;
   figure: HTMLElement;
+  /** Takes up what is shown now; false: that cannot be shown in the same lines. */
+  refresh: () => boolean;
   legend: Legend | null;
   times: number[];
   texts: (at: number | null) => string[];
@@ -19,26 +21,49 @@ interface Drawn {
 
 /** All charts over time. */
 export class Course {
-  private readonly drawn: Drawn[] = [];
+  private drawn: Drawn[] = [];
   private stretches: Stretch[] = [];
   private zoomed: Stretch | null = null;
   private isMoving = false;
   private now: number | null = null;
 
-  constructor(private readonly data: Data) {
-    onTheme(() => this.drawn.forEach(({ plot, legend }) => { legend?.paint(); plot.redraw(false); }));
+  constructor(private data: Data) {
+    onTheme(document.body, () => this.drawn.forEach(({ plot, legend }) => { legend?.paint(); plot.redraw(false); }));
+  }
+
+  /** Of a run that goes on: shows what it has come to. Charts whose lines are others now are taken away, to be drawn anew. */
+  update(data: Data): void {
+    this.data = data;
+    this.drawn = this.drawn.filter((drawn) => {
+      const { plot, figure, legend } = drawn;
+      if (figure.isConnected && drawn.refresh()) {
+        figure.querySelector(".plot")?.setAttribute("aria-valuemax", data.head.end_s.toFixed(3));
+        this.tell(drawn, this.now);
+        return true;
+      }
+      plot.destroy();
+      legend?.remove();
+      delete figure.dataset.drawn;
+      return false;
+    });
+    if (this.stretches.length > 0 && !document.getElementById("selection")?.contains(document.activeElement)) this.panel();
+  }
+
+  /** Whether a stretch is being chosen with the mouse just now. */
+  isBusy(): boolean {
+    return this.drawn.some(({ plot }) => plot.select.width > 0);
   }
 
   /** Draws a chart of lines into its figure. */
   lines(figure: HTMLElement, chart: Chart): void {
-    const times = this.data.whole(chart.times);
-    const columns = chart.lines.map((line) => this.data.column(line.column));
+    let times = this.data.whole(chart.times);
+    let columns = chart.lines.map((line) => this.data.column(line.column));
     let plain = 0;
     let bad = 0;
     const styles = chart.lines.map(({ role }) => style(role, role === "bad" ? bad++ : role === "asked" ? 0 : plain++));
     const items = chart.lines.map((line, i) => ({ name: line.name, colour: styles[i]!.colour, dash: styles[i]!.dash }));
     const legend = new Legend(figure, items);
-    const drawable = chart.log ? columns.map((values) => values.map((v) => (v != null && v > 0 ? v : null))) : columns;
+    const drawable = () => (chart.log ? columns.map((values) => values.map((v) => (v != null && v > 0 ? v : null))) : columns);
     const options: Partial<uPlot.Options> = {
       scales: { y: chart.log ? logarithmic() : fromZero(chart.unit) },
       axes: [seconds(() => this.length()), upright(chart.unit, chart.log)],
@@ -51,42 +76,29 @@ export class Course {
         points: { size: 4 },
       }))],
     };
-    const silences = chart.silences.map(([from_s, to_s]): Span => ({ from_s, to_s, kind: "pause" }));
+    let silences = stretches(chart);
     const texts = (at: number | null) => columns.map((values) => said(chart.unit, at == null ? null : values[at]));
     const means = (stretch: Stretch) => columns.map((values) => said(chart.unit, mean(times, values, stretch)));
-    this.draw(figure, options, [times, ...drawable], { legend, times, texts, means, names: items.map((item) => item.name) }, false, 150, silences);
+    const names = items.map((item) => item.name);
+    const refresh = () => {
+      const now = this.data.head.charts.find(({ id }) => id === chart.id);
+      const isSame = now?.lines.length === names.length && now.lines.every((line, i) => line.name === names[i] && line.role === chart.lines[i]?.role);
+      if (!now || !isSame) return false;
+      times = this.data.whole(now.times);
+      columns = now.lines.map((line) => this.data.column(line.column));
+      silences = stretches(now);
+      drawn.times = times;
+      drawn.plot.setData([times, ...drawable()] as uPlot.AlignedData);
+      return true;
+    };
+    const drawn = this.draw(figure, options, [times, ...drawable()], { legend, times, texts, means, names, refresh }, false, 150, () => silences);
   }
 
   /** Draws the map of response times. */
   heat(figure: HTMLElement): void {
-    const { head } = this.data;
-    if (!head.heat) return;
-    const { heat } = head;
-    const from = this.data.whole(heat.from).map((ns) => ns / 1e9);
-    const to = this.data.whole(heat.to).map((ns) => ns / 1e9);
-    const lengths = this.data.whole(heat.lengths);
-    const places = this.data.whole(heat.places);
-    const counts = this.data.whole(heat.counts);
-    const requests = head.requests && {
-      ended: this.data.whole(head.requests.ended_us),
-      response: this.data.whole(head.requests.response_us),
-      what: this.data.whole(head.requests.what),
-    };
-    const starts: number[] = [];
-    lengths.reduce((sum, length) => { starts.push(sum); return sum + length; }, 0);
-    const edge = (place: number) => 10 ** (place / heat.cells);
-    let low = Infinity;
-    let high = 0;
-    for (const place of places) { low = Math.min(low, place); high = Math.max(high, place); }
-    const longest = requests ? requests.response.reduce((most, us) => Math.max(most, us * 1000), 0) : 0;
-    const least = Math.max(edge(low), 1);
-    const most = Math.max(edge(high + 1), longest);
-    let densest = 0;
-    lengths.forEach((length, i) => {
-      const seconds = Math.max((to[i] ?? 0) - (from[i] ?? 0), 1e-3);
-      for (let k = starts[i] ?? 0; k < (starts[i] ?? 0) + length; k++) densest = Math.max(densest, (counts[k] ?? 0) / seconds);
-    });
-    const times = from.map((start, i) => (start + (to[i] ?? start)) / 2);
+    let map = read(this.data);
+    if (!map) return;
+    let { edge, from, to, lengths, places, counts, requests, starts, least, most, densest, times } = map;
     /** Quantile, and how many there are, of some columns of the map. */
     const of = (first: number, last: number, quantile: number): [number, number] => {
       const sums = new Map<number, number>();
@@ -181,7 +193,15 @@ export class Course {
       return first >= 0 && last >= first ? row(first, last) : ["0", "–", "–"];
     };
     const texts = (at: number | null) => (at == null ? ["", "", ""] : row(at, at));
-    this.draw(figure, options, [times, times.map(() => least)], { legend, times, texts, means: within, names }, true, 240);
+    const refresh = () => {
+      map = read(this.data);
+      if (!map) return false;
+      ({ edge, from, to, lengths, places, counts, requests, starts, least, most, densest, times } = map);
+      drawn.times = times;
+      drawn.plot.setData([times, times.map(() => least)]);
+      return true;
+    };
+    const drawn = this.draw(figure, options, [times, times.map(() => least)], { legend, times, texts, means: within, names, refresh }, true, 240);
   }
 
   private length(): number {
@@ -195,24 +215,22 @@ export class Course {
     about: Omit<Drawn, "plot" | "figure">,
     named: boolean,
     height: number,
-    silences: Span[] = [],
-  ): void {
-    const place = figure.querySelector<HTMLElement>(".plot");
-    if (!place) return;
-    const { head } = this.data;
+    silences: () => Span[] = () => [],
+  ): Drawn {
+    const place = figure.querySelector<HTMLElement>(".plot") ?? figure;
     const plot = new uPlot({
       ...options,
       width: Math.max(place.clientWidth, 200),
       height,
       padding: [8, 28, 0, 0],
       legend: { show: false },
-      scales: { x: { time: false, range: () => [this.zoomed?.from ?? 0, this.zoomed?.to ?? head.end_s] }, ...options.scales },
+      scales: { x: { time: false, range: () => [this.zoomed?.from ?? 0, this.zoomed?.to ?? this.data.head.end_s] }, ...options.scales },
       cursor: { y: false, drag: { x: true, y: false, setScale: false }, points: { size: 7 } },
       series: options.series ?? [],
       hooks: {
-        drawClear: [(u) => shade(u, [...head.spans, ...silences])],
+        drawClear: [(u) => shade(u, [...this.data.head.spans, ...silences()])],
         drawAxes: options.hooks?.drawAxes ?? [],
-        draw: [(u) => mark(u, head.marks, named), (u) => this.drawStretches(u)],
+        draw: [(u) => mark(u, this.data.head.marks, named), (u) => this.drawStretches(u)],
         setCursor: [(u) => this.moved(u)],
         setSelect: [(u) => this.selected(u)],
       },
@@ -223,7 +241,8 @@ export class Course {
     new ResizeObserver(() => {
       if (place.clientWidth > 0 && place.clientWidth !== plot.width) plot.setSize({ width: place.clientWidth, height });
     }).observe(place);
-    this.tell(drawn, null);
+    this.tell(drawn, this.now);
+    return drawn;
   }
 
   /** The cursor of one chart moved: that of all others follows. */
@@ -389,6 +408,45 @@ export class Course {
     scroll.append(table);
     place.append(buttons, scroll);
   }
+}
+
+/** Stretches that are shaded in one chart alone. */
+function stretches(chart: Chart): Span[] {
+  return chart.silences.map(([from_s, to_s]): Span => ({ from_s, to_s, kind: "pause" }));
+}
+
+/** The map of response times; null where there is none. */
+function read(data: Data) {
+  const { head } = data;
+  if (!head.heat) return null;
+  const { heat } = head;
+  const from = data.whole(heat.from).map((ns) => ns / 1e9);
+  const to = data.whole(heat.to).map((ns) => ns / 1e9);
+  const lengths = data.whole(heat.lengths);
+  const places = data.whole(heat.places);
+  const counts = data.whole(heat.counts);
+  const requests = head.requests && {
+    ended: data.whole(head.requests.ended_us),
+    response: data.whole(head.requests.response_us),
+    what: data.whole(head.requests.what),
+  };
+  const starts: number[] = [];
+  lengths.reduce((sum, length) => { starts.push(sum); return sum + length; }, 0);
+  const edge = (place: number) => 10 ** (place / heat.cells);
+  let low = Infinity;
+  let high = 0;
+  for (const place of places) { low = Math.min(low, place); high = Math.max(high, place); }
+  const longest = requests ? requests.response.reduce((most, us) => Math.max(most, us * 1000), 0) : 0;
+  // Before anything has ended there is no lowest.
+  const least = Number.isFinite(low) ? Math.max(edge(low), 1) : 1e5;
+  const most = Math.max(edge(high + 1), longest, least * 10);
+  let densest = 0;
+  lengths.forEach((length, i) => {
+    const seconds = Math.max((to[i] ?? 0) - (from[i] ?? 0), 1e-3);
+    for (let k = starts[i] ?? 0; k < (starts[i] ?? 0) + length; k++) densest = Math.max(densest, (counts[k] ?? 0) / seconds);
+  });
+  const times = from.map((start, i) => (start + (to[i] ?? start)) / 2);
+  return { edge, from, to, lengths, places, counts, requests, starts, least, most, densest, times };
 }
 
 /** The place of the time that is nearest. */

@@ -106,7 +106,10 @@ export class Data {
 
 /** The text of an element of the page, inflated. */
 export async function inflated(id: string): Promise<Uint8Array> {
-  const text = document.getElementById(id)?.textContent ?? "";
+  return inflate(document.getElementById(id)?.textContent ?? "");
+}
+
+async function inflate(text: string): Promise<Uint8Array> {
   const packed = atob(text);
   const bytes = new Uint8Array(packed.length);
   for (let i = 0; i < packed.length; i++) bytes[i] = packed.charCodeAt(i);
@@ -116,7 +119,12 @@ export async function inflated(id: string): Promise<Uint8Array> {
 
 /** What is drawn. */
 export async function data(): Promise<Data> {
-  const all = await inflated("data");
+  return unpacked(document.getElementById("data")?.textContent ?? "");
+}
+
+/** The same of a text. */
+export async function unpacked(text: string): Promise<Data> {
+  const all = await inflate(text);
   const length = new DataView(all.buffer).getUint32(0, true);
   const head = JSON.parse(new TextDecoder().decode(all.subarray(4, 4 + length))) as Head;
   return new Data(head, all.subarray(4 + length));

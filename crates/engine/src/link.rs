@@ -6,7 +6,7 @@
 use crate::driver::Driver;
 use model::Interval;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender};
 
 pub use model::users::Tally;
@@ -64,6 +64,8 @@ pub struct Finished {
 pub struct Control {
     state: Arc<AtomicU8>,
     ramps_ended: Arc<AtomicUsize>,
+    /// The factor of the planned rate less one, as bits: so that nothing said is the plan.
+    faster_bits: Arc<AtomicU64>,
 }
 
 impl Control {
@@ -75,6 +77,17 @@ impl Control {
     /// No new requests; those in flight are waited for, shortly.
     pub fn stop(&self) {
         self.state.store(1, Ordering::Relaxed);
+    }
+
+    /// An open pace goes on at so many times its planned rate, from each worker's next request but one on.
+    pub fn set_rate_factor(&self, factor: f64) {
+        self.faster_bits.store((factor - 1.0).to_bits(), Ordering::Relaxed);
+    }
+
+    /// How many times the planned rate is wanted now.
+    #[inline]
+    pub fn rate_factor(&self) -> f64 {
+        1.0 + f64::from_bits(self.faster_bits.load(Ordering::Relaxed))
     }
 
     /// No further connections: something gave while they were added.

@@ -63,22 +63,24 @@ impl Schedule {
         };
         if *arrivals == Arrivals::Poisson && part.step.is_finite() {
             schedule.cumulative = 0.0;
-            schedule.step(random);
+            schedule.step(1.0, random);
         }
         Some(schedule)
     }
 
-    /// The next due moment; `u64::MAX` when no more will be due (the rate has fallen to zero for good).
-    pub fn next(&mut self, random: &mut SmallRng) -> u64 {
+    /// The next due moment; `u64::MAX` when no more will be due (the rate has fallen to zero for good). After it requests come
+    /// so many times as often as was planned.
+    pub fn next(&mut self, factor: f64, random: &mut SmallRng) -> u64 {
         let due_ns = self.moment_ns();
-        self.step(random);
+        self.step(factor, random);
         due_ns
     }
 
-    fn step(&mut self, random: &mut SmallRng) {
+    fn step(&mut self, factor: f64, random: &mut SmallRng) {
+        let step = self.step / factor;
         self.cumulative += match self.arrivals {
-            Arrivals::Constant => self.step,
-            Arrivals::Poisson => exponential(random) * self.step,
+            Arrivals::Constant => step,
+            Arrivals::Poisson => exponential(random) * step,
         };
     }
 
@@ -148,7 +150,7 @@ mod tests {
             let mut schedule = Schedule::of(&pace, Part::equal(worker, workers), &mut random).unwrap();
             let mut last = 0;
             loop {
-                let due = schedule.next(&mut random);
+                let due = schedule.next(1.0, &mut random);
                 assert!(due >= last, "moments never go back");
                 last = due;
                 if due >= until_ns {
@@ -171,6 +173,29 @@ mod tests {
             let all = dues(&[flat(1000.0)], Arrivals::Constant, workers, 5_000_000_000);
             assert_eq!(all.len(), 5000);
             assert!(all.iter().enumerate().all(|(k, due)| due.abs_diff(k as u64 * 1_000_000) <= 1), "{workers}");
+        }
+    }
+
+    #[test]
+    fn a_rate_that_is_changed_in_the_middle_is_that_rate_from_there_on_and_no_moment_is_lost() {
+        for arrivals in [Arrivals::Constant, Arrivals::Poisson] {
+            let pace = Pace::Open { profile: vec![flat(1000.0)], arrivals };
+            let mut random = SmallRng::seed_from_u64(7);
+            let mut schedule = Schedule::of(&pace, Part::equal(0, 1), &mut random).unwrap();
+            let (mut counts, mut last) = ([0u32; 3], 0);
+            loop {
+                // A worker asks for the next when one is due.
+                let factor = [1.0, 3.0, 0.5][(last / 2_000_000_000).min(2) as usize];
+                last = schedule.next(factor, &mut random);
+                if last >= 6_000_000_000 {
+                    break;
+                }
+                counts[(last / 2_000_000_000) as usize] += 1;
+            }
+            for (count, wanted) in counts.into_iter().zip([2000.0, 6000.0, 1000.0]) {
+                let off = (f64::from(count) - wanted).abs();
+                assert!(off <= if arrivals == Arrivals::Constant { 2.0 } else { 5.0 * wanted.sqrt() }, "{counts:?}");
+            }
         }
     }
 
@@ -206,7 +231,7 @@ mod tests {
             let part = Part::of_share(share, 0, 3);
             let mut random = SmallRng::seed_from_u64(1);
             let mut schedule = Schedule::of(&pace, part, &mut random).unwrap();
-            std::iter::from_fn(|| Some(schedule.next(&mut random))).take_while(|due| *due < 2_000_000_000).count()
+            std::iter::from_fn(|| Some(schedule.next(1.0, &mut random))).take_while(|due| *due < 2_000_000_000).count()
         });
         assert!(counts[0].abs_diff(1500) <= 1 && counts[1].abs_diff(500) <= 1 && counts[2] == 0, "{counts:?}");
     }

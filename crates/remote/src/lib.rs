@@ -26,7 +26,7 @@ pub use dial::ObserveAt;
 pub use failure::{Came, RemoteError};
 pub use observation::Elsewhere;
 pub use server::{Say, ServeError, ServeOptions, Serving};
-pub use tls::{Fingerprint, TlsError, Trust};
+pub use tls::{Fingerprint, TlsError, Trust, page_identity};
 pub use token::{NoToken, Token};
 pub use watching::watch;
 

@@ -84,9 +84,28 @@ fn library<E: ToString>(doing: &'static str) -> impl Fn(E) -> TlsError {
 /// # Errors
 /// [`TlsError`].
 pub(super) fn server(files: Option<(&Path, &Path)>) -> Result<(Arc<ServerConfig>, Fingerprint), TlsError> {
+    serving(files, &["plimsoll-observe.invalid".to_owned()], ALPN)
+}
+
+/// The same for a page that browsers ask for by HTTP/1.1; `names`: what a certificate that is made is for.
+///
+/// # Errors
+/// [`TlsError`].
+pub fn page_identity(
+    files: Option<(&Path, &Path)>,
+    names: &[String],
+) -> Result<(Arc<ServerConfig>, Fingerprint), TlsError> {
+    serving(files, names, b"http/1.1")
+}
+
+fn serving(
+    files: Option<(&Path, &Path)>,
+    names: &[String],
+    alpn: &[u8],
+) -> Result<(Arc<ServerConfig>, Fingerprint), TlsError> {
     let (chain, key) = match files {
         Some((chain, key)) => (certificates(chain)?, private_key(key)?),
-        None => made()?,
+        None => made(names)?,
     };
     let fingerprint = match chain.first() {
         Some(first) => Fingerprint::of(first),
@@ -98,7 +117,7 @@ pub(super) fn server(files: Option<(&Path, &Path)>) -> Result<(Arc<ServerConfig>
         .with_no_client_auth()
         .with_single_cert(chain, key)
         .map_err(library("use certificate and key together"))?;
-    config.alpn_protocols = vec![ALPN.to_vec()];
+    config.alpn_protocols = vec![alpn.to_vec()];
     config.send_tls13_tickets = 0;
     config.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
     Ok((Arc::new(config), fingerprint))
@@ -134,9 +153,8 @@ fn provider() -> Arc<CryptoProvider> {
     Arc::new(aws_lc_rs::default_provider())
 }
 
-fn made() -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), TlsError> {
+fn made(names: &[String]) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), TlsError> {
     let key = rcgen::KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256).map_err(library("make a key"))?;
-    let names = vec!["plimsoll-observe.invalid".to_owned()];
     let params = rcgen::CertificateParams::new(names).map_err(library("make a certificate"))?;
     let certificate = params.self_signed(&key).map_err(library("sign the certificate"))?;
     Ok((vec![certificate.der().clone()], PrivatePkcs8KeyDer::from(key.serialize_der()).into()))

@@ -68,6 +68,11 @@ impl Token {
         std::str::from_utf8(self.0.expose()).unwrap_or_default()
     }
 
+    /// Whether a text is this token; takes as long wherever they differ.
+    pub fn is(&self, text: &str) -> bool {
+        aws_lc_rs::constant_time::verify_slices_are_equal(self.0.expose(), text.as_bytes()).is_ok()
+    }
+
     /// The proof of a side on a connection, in hex.
     pub fn proof(&self, side: Side, binding: &Binding) -> String {
         hex(hmac::sign(&self.key(), &said(side, binding)).as_ref())

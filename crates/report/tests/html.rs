@@ -29,7 +29,7 @@ const DAY_S: u64 = 86_400;
 fn report<'a>(case: &'a Case, course: Course, heat: Heat, flames: Vec<Flame>) -> Report<'a> {
     let rows = case.1.timeline.rows().to_vec();
     let (recording, diagnosis, kept, beside) = (&case.1, &case.2, None, Vec::new());
-    Report { recording, diagnosis, describe: &describe, kept, rows, heat, course, flames, beside }
+    Report { recording, diagnosis, describe: &describe, kept, rows, heat, course, flames, beside, goes_on: false }
 }
 
 fn page(name: &str, report: &Report<'_>) -> String {
@@ -49,7 +49,7 @@ fn map(rows: &[Row]) -> Heat {
             let ns = row.response_p50_ns.unwrap_or(0) * (20 + part) / 40;
             times.record_n(ns, row.counts.ok * (40 - part) / 800);
         }
-        heat.push(row.start_ns, row.end_ns, &times);
+        heat.push(row.start_ns, row.end_ns, times.iter_recorded());
     }
     heat
 }

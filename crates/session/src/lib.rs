@@ -14,6 +14,7 @@ pub mod experiment;
 pub mod faults;
 pub mod generators;
 pub mod importing;
+pub mod live;
 mod made;
 mod observation;
 pub mod observing;

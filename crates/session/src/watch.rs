@@ -28,6 +28,10 @@ pub trait Watch: Send {
     }
     /// How the run stands: what was measured so far, and what would be said of it if it ended now.
     fn on_standing(&mut self, _recording: &Recording, _diagnosis: &Diagnosis) {}
+    /// The rate of an open pace from now on, as a factor of what was planned; each wish is told once.
+    fn rate_factor(&mut self) -> Option<f64> {
+        None
+    }
     /// Whether enough was seen: the run then ends as if it had been planned so.
     fn is_enough(&self) -> bool {
         false

@@ -6,6 +6,7 @@
 use crate::run::{Outcome, RecordTo};
 use crate::without_load::{open, plan_without_load};
 use diagnose::history::History;
+use model::finding::Diagnosis;
 use model::recording::{Capsule, End};
 use model::watched::{Watched, Whom};
 use model::{Event, Recording, Snapshot};
@@ -76,6 +77,15 @@ impl Keeper {
                 self.give_up(error);
             }
         }
+    }
+
+    /// How it stands: what was read so far, and what would be said of it if it ended now, so many nanoseconds after its start.
+    pub fn standing(&mut self, at_ns: u64) -> (&Recording, Diagnosis) {
+        self.recording.totals.measured_ns = at_ns;
+        self.recording.end = End::Complete;
+        let diagnosis = diagnose::diagnose_with(&self.recording, &self.history);
+        self.recording.end = End::Partial;
+        (&self.recording, diagnosis)
     }
 
     /// What came of it.

@@ -80,6 +80,23 @@ impl Writer {
         &self.path
     }
 
+    /// Puts a plan in the place of the one that it was made with: the run goes on by another.
+    ///
+    /// # Errors
+    /// As [`Writer::append`].
+    pub fn keep_plan(&mut self, plan: &Plan) -> Result<(), StoreError> {
+        self.check_still_there()?;
+        let failed = |error| write_error(&self.path, &error);
+        let plan = json(plan).map_err(failed)?;
+        let mut books = self.books.clone();
+        let transaction = self.connection.transaction().map_err(failed)?;
+        execute(&transaction, "UPDATE run SET plan = ?1 WHERE id = 1", params![plan]).map_err(failed)?;
+        books.set_run("plan", &[Field::Text(plan.as_bytes())]);
+        seal(&transaction, &books).and_then(|()| transaction.commit()).map_err(failed)?;
+        self.books = books;
+        Ok(())
+    }
+
     /// Keeps one tick (`None`: only what else there is), a snapshot, events. All of it or, on an error, nothing.
     ///
     /// # Errors

@@ -3,6 +3,7 @@
 //! Names follow wrk, ab, oha and curl where those agree. Nothing is filled in here: a flag that was not given
 //! is absent from the scenario, and `resolve` knows the default that the help text names.
 
+use super::live::LiveArgs;
 use super::protocols::{self, ProtocolArgs};
 use super::remote::RemoteArgs;
 use super::tls::TlsArgs;
@@ -274,6 +275,9 @@ pub struct OutputArgs {
     /// Print without colours, as with NO_COLOR
     #[arg(long, env = "PLIMSOLL_NO_COLOR", value_parser = BoolishValueParser::new())]
     pub no_color: bool,
+    /// The page of the run while it goes on.
+    #[command(flatten)]
+    pub live: LiveArgs,
 }
 
 /// Which probes run.

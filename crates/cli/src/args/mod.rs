@@ -11,6 +11,7 @@ pub mod environment;
 mod help;
 pub mod host;
 pub mod import;
+pub mod live;
 pub mod load;
 pub mod protocols;
 pub mod remote;

@@ -1,5 +1,6 @@
 //! Arguments of `plimsoll watch`.
 
+use super::live::LiveArgs;
 use super::load::ObserveArg;
 use super::remote::LinkArgs;
 use super::values;
@@ -79,6 +80,9 @@ pub struct WatchArgs {
     /// Write a recording here, which 'plimsoll diagnose' and 'plimsoll report' read [default: none is kept]
     #[arg(long, value_name = "FILE", env = "PLIMSOLL_RECORD", conflicts_with = "serve")]
     pub record: Option<PathBuf>,
+    /// The page of what is watched, while it is.
+    #[command(flatten)]
+    pub live: LiveArgs,
     /// Print one JSON document at the end
     #[arg(long, env = "PLIMSOLL_JSON", value_parser = BoolishValueParser::new())]
     pub json: bool,

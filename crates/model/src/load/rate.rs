@@ -46,19 +46,7 @@ impl Plan {
 
     /// Requests due between two moments after the start; `None` but for an open pace.
     pub fn due_between(&self, from_ns: u64, to_ns: u64) -> Option<f64> {
-        let profile = self.profile()?;
-        let (mut due, mut end_ns) = (0.0, 0);
-        for piece in pieces(profile) {
-            let (low_ns, high_ns) = (from_ns.max(piece.start_ns), to_ns.min(piece.end_ns));
-            if high_ns > low_ns {
-                due += piece.segment.due_between(low_ns - piece.start_ns, high_ns - piece.start_ns);
-            }
-            end_ns = piece.end_ns;
-        }
-        if let Some(last) = profile.last() {
-            due += last.to_per_s * (to_ns.saturating_sub(from_ns.max(end_ns)) as f64 / 1e9);
-        }
-        due.is_finite().then_some(due.max(0.0))
+        Some(due_between(self.profile()?, from_ns, to_ns)).filter(|due| due.is_finite())
     }
 
     /// The mean rate asked for between two moments, requests a second; `None` but for an open pace.
@@ -87,6 +75,50 @@ impl Plan {
     }
 }
 
+fn due_between(profile: &[Segment], from_ns: u64, to_ns: u64) -> f64 {
+    let (mut due, mut end_ns) = (0.0f64, 0);
+    for piece in pieces(profile) {
+        let (low_ns, high_ns) = (from_ns.max(piece.start_ns), to_ns.min(piece.end_ns));
+        if high_ns > low_ns {
+            due += piece.segment.due_between(low_ns - piece.start_ns, high_ns - piece.start_ns);
+        }
+        end_ns = piece.end_ns;
+    }
+    if let Some(last) = profile.last() {
+        due += last.to_per_s * (to_ns.saturating_sub(from_ns.max(end_ns)) as f64 / 1e9);
+    }
+    due.max(0.0)
+}
+
+/// A profile as it is until a moment after the start, and from then on so many times as high.
+pub fn scaled_from(profile: &[Segment], at_ns: u64, factor: f64) -> Vec<Segment> {
+    let times = |segment: Segment| Segment {
+        from_per_s: segment.from_per_s * factor,
+        to_per_s: segment.to_per_s * factor,
+        ..segment
+    };
+    let (mut scaled, mut end_ns) = (Vec::with_capacity(profile.len() + 1), 0);
+    for piece in pieces(profile) {
+        end_ns = piece.end_ns;
+        if piece.end_ns <= at_ns {
+            scaled.push(*piece.segment);
+        } else if piece.start_ns >= at_ns {
+            scaled.push(times(*piece.segment));
+        } else {
+            let into_ns = at_ns - piece.start_ns;
+            let now_per_s = piece.segment.rate_per_s(into_ns);
+            scaled.push(Segment { to_per_s: now_per_s, for_ns: into_ns, ..*piece.segment });
+            scaled.push(times(Segment { from_per_s: now_per_s, for_ns: piece.end_ns - at_ns, ..*piece.segment }));
+        }
+    }
+    // Its end rate holds.
+    if let Some(last_per_s) = profile.last().map(|last| last.to_per_s).filter(|_| end_ns <= at_ns) {
+        let until = Segment { from_per_s: last_per_s, to_per_s: last_per_s, for_ns: at_ns - end_ns };
+        scaled.extend([until, times(Segment { for_ns: 1_000_000_000, ..until })]);
+    }
+    scaled
+}
+
 /// A segment and when it is, after the start.
 struct Piece<'a> {
     segment: &'a Segment,
@@ -108,6 +140,20 @@ mod tests {
     use super::*;
 
     const S: u64 = 1_000_000_000;
+
+    #[test]
+    fn a_profile_that_is_scaled_from_a_moment_on_is_as_before_until_then() {
+        let ramp = Segment { from_per_s: 0.0, to_per_s: 400.0, for_ns: 4 * S };
+        let flat = Segment { from_per_s: 100.0, to_per_s: 100.0, for_ns: 2 * S };
+        let before = [ramp, flat];
+        for at_ns in [0, S, 4 * S, 5 * S, 6 * S, 9 * S] {
+            let after = scaled_from(&before, at_ns, 2.5);
+            assert_eq!(due_between(&after, 0, at_ns), due_between(&before, 0, at_ns), "{at_ns}");
+            let rest = |profile: &[Segment]| due_between(profile, at_ns, 20 * S);
+            assert!((rest(&after) - 2.5 * rest(&before)).abs() < 1e-6, "{at_ns}");
+        }
+        assert_eq!(scaled_from(&[], S, 2.0), []);
+    }
 
     #[test]
     fn a_segment_is_a_trapezium() {

@@ -34,6 +34,9 @@ pub const ENDED_TOGETHER: &str = "ended-together";
 /// Kind of the event that says that the load has ended and the machine is read on.
 pub const LOAD_ENDED: &str = "load-ended";
 
+/// Kind of the event that says that whoever watches the run has changed its rate.
+pub const RATE_CHANGED: &str = "rate-changed";
+
 /// Kind of the event that says that a language runtime held its program for its collector ([`Details::took_ns`]).
 pub const COLLECTOR_PAUSE: &str = "collector-pause";
 

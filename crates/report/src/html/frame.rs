@@ -25,19 +25,22 @@ pub struct Frame<'a> {
     pub document: &'a str,
     /// What the document is saved as.
     pub name: &'a str,
+    /// Whether it is filled by the server that it came from, which it may then ask.
+    pub is_live: bool,
 }
 
 impl Frame<'_> {
     /// The whole file.
     pub fn markup(&self) -> Markup {
+        let connect = if self.is_live { "; connect-src 'self'" } else { "" };
         let policy = format!(
-            "default-src 'none'; script-src '{}'; style-src '{}'; img-src data:; base-uri 'none'; form-action 'none'",
+            "default-src 'none'; script-src '{}'; style-src '{}'; img-src data:; base-uri 'none'; form-action 'none'{connect}",
             hash(SCRIPT),
             hash(STYLE)
         );
         html! {
             (DOCTYPE)
-            html lang="en" {
+            html lang="en" class=[self.is_live.then_some("live")] {
                 head {
                     meta charset="utf-8";
                     meta http-equiv="Content-Security-Policy" content=(policy);

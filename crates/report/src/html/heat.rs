@@ -4,7 +4,6 @@
 //! they stand. Cost: at most 1,440 columns of at most 250 cells.
 
 use super::pack::{Column, Columns};
-use model::Histogram;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -44,10 +43,10 @@ pub struct Places {
 }
 
 impl Heat {
-    /// Takes in what ended well in a tick.
-    pub fn push(&mut self, from_ns: u64, to_ns: u64, times: &Histogram<u64>) {
+    /// Takes in what ended well in a tick: how many requests took how many nanoseconds.
+    pub fn push(&mut self, from_ns: u64, to_ns: u64, times: impl Iterator<Item = (u64, u64)>) {
         let mut cells = BTreeMap::new();
-        for (ns, count) in times.iter_recorded() {
+        for (ns, count) in times {
             *cells.entry(cell_of(ns)).or_insert(0u64) += count;
         }
         let part = Part { from_ns, to_ns, cells };
@@ -124,6 +123,7 @@ fn cell_of(ns: u64) -> u16 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use model::Histogram;
 
     #[test]
     fn no_request_is_lost_however_many_ticks_there_are() {
@@ -132,7 +132,7 @@ mod tests {
         for tick in 0..ticks {
             let mut times = Histogram::<u64>::new();
             times.record_n(1000 * (tick % 7 + 1), 2);
-            heat.push(tick, tick + 1, &times);
+            heat.push(tick, tick + 1, times.iter_recorded());
         }
         assert!(heat.len() <= COLUMNS_MAX && heat.total() == 2 * ticks, "{} {}", heat.len(), heat.total());
         assert!(heat.columns.windows(2).all(|pair| pair[0].to_ns == pair[1].from_ns));

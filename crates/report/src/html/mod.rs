@@ -15,6 +15,7 @@ pub mod flames;
 mod frame;
 pub mod heat;
 mod lines;
+pub mod live;
 mod pack;
 mod page;
 pub mod plots;
@@ -58,6 +59,8 @@ pub struct Report<'a> {
     pub flames: Vec<Flame>,
     /// Loads that were put on beside it.
     pub beside: Vec<Beside<'a>>,
+    /// Whether the run goes on: it is then shown as if it ended now.
+    pub goes_on: bool,
 }
 
 impl std::fmt::Debug for Report<'_> {
@@ -74,19 +77,14 @@ impl Report<'_> {
     pub fn write(&self, to: &mut impl Write) -> io::Result<()> {
         let document = Document::of(self.recording, self.diagnosis, self.describe, self.kept.map(|kept| kept.path))
             .with_loads(self.beside.iter().map(Beside::document).collect());
-        let of_load = match self.recording.capsule.why_no_load() {
-            Some(_) => Vec::new(),
-            None => charts::of_load(self.recording, &self.rows),
-        };
-        let beside = self.beside.iter().flat_map(Beside::charts);
-        let charts: Vec<charts::Chart> =
-            of_load.into_iter().chain(beside).chain(charts::of_course(&self.course)).collect();
+        let charts = self.charts();
         let page = frame::Frame {
             title: &page::title(&run::sections::target_of(self)),
             body: run::sections::body(self, &document, &charts)?,
             data: &data::packed(self, &charts)?,
             document: &pack::encoded(&[&serde_json::to_vec(&document)?])?,
             name: &page::file_name("", self.recording.capsule.started_at_unix_ns),
+            is_live: false,
         };
         to.write_all(page.markup().into_string().as_bytes())
     }

@@ -23,6 +23,8 @@ pub(super) struct Page<'a> {
     pub alert: Option<String>,
     /// The version that made what is shown.
     pub version: &'a str,
+    /// Whether what is shown goes on.
+    pub goes_on: bool,
     /// The first part.
     pub verdict: Markup,
     /// All others; those that have nothing to say are left out.
@@ -74,7 +76,10 @@ impl Page<'_> {
                 (self.verdict)
                 @for part in &parts { (part.markup()) }
             }
-            footer { p { "Written by plimsoll " (shown(self.version)) ". The file needs nothing else: it can be kept, sent and printed." } }
+            footer { p {
+                "Written by plimsoll " (shown(self.version)) ". "
+                (if self.goes_on { "The run goes on; this becomes its report when it has ended." } else { "The file needs nothing else: it can be kept, sent and printed." })
+            } }
             div #status .hidden role="status" aria-live="polite" {}
         }
     }

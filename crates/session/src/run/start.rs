@@ -121,6 +121,8 @@ pub(super) fn observation(options: &Options, plan: &Plan) -> Result<Box<dyn Obse
 pub(super) struct Prepared {
     capsule: Capsule,
     hidden: Plan,
+    /// The same as the file has it, where that keeps secrets.
+    kept: Option<Plan>,
     writer: Option<Writer>,
     recorded_at: Option<PathBuf>,
     observation: Box<dyn Observation>,
@@ -144,13 +146,21 @@ impl Prepared {
         let recorded_at = writer.as_ref().map(|w| w.path().to_owned());
         let before = observation.before();
         let since_process_start_ns = observe::own::since_process_start_ns();
-        Ok(Prepared { capsule, hidden, writer, recorded_at, observation, before, since_process_start_ns })
+        Ok(Prepared { capsule, hidden, kept, writer, recorded_at, observation, before, since_process_start_ns })
     }
 
     /// The session of a fleet that has just begun.
     pub(super) fn session<'a>(self, fleet: &Fleet, watch: &'a mut dyn Watch, end_of_all: EndOfAll) -> Session<'a> {
-        let Prepared { mut capsule, hidden, mut writer, recorded_at, observation, before, since_process_start_ns } =
-            self;
+        let Prepared {
+            mut capsule,
+            hidden,
+            kept: kept_plan,
+            mut writer,
+            recorded_at,
+            observation,
+            before,
+            since_process_start_ns,
+        } = self;
         // A simulated fleet has no such clock.
         capsule.clock = Some(fleet.origin_ns()).filter(|ns| *ns > 0).and_then(observe::run_clock);
         let kept = writer.as_mut().filter(|_| capsule.clock.is_some()).map(|writer| writer.keep_capsule(&capsule));
@@ -159,6 +169,7 @@ impl Prepared {
         let ticks = Ticks::new(fleet.workers(), plan.tick_ns);
         let mut session = Session {
             recording: Recording::new(capsule, hidden),
+            kept_plan,
             history: History::default(),
             joiner,
             writer,

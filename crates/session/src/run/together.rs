@@ -231,6 +231,10 @@ impl Watch for OneOf<'_, '_> {
         self.watch().on_standing(recording, diagnosis);
     }
 
+    fn rate_factor(&mut self) -> Option<f64> {
+        if self.is_main() { self.watch().rate_factor() } else { None }
+    }
+
     fn is_enough(&self) -> bool {
         match self.load.role {
             LoadRole::Canary => self.left.load(Ordering::Acquire) == 0,

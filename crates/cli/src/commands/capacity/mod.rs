@@ -7,6 +7,7 @@
 pub mod document;
 mod surface;
 
+use super::output::live::Live;
 use super::output::progress::Shown;
 use super::output::{results, terminal};
 use super::{command_line, host, interrupt, raise_descriptor_limit};
@@ -57,6 +58,9 @@ pub fn run(args: &CapacityArgs) -> Result<Exit, Failure> {
         time,
         known: Vec::new(),
     };
+    if is_surface && output.live.live.is_some() {
+        return Err(Failure::usage("--live shows one search, not the map of --over: leave one of them out"));
+    }
     if is_surface {
         let options = options(args)?;
         return surface::run(args, spec, target, &options);
@@ -68,6 +72,7 @@ pub fn run(args: &CapacityArgs) -> Result<Exit, Failure> {
     let file = (!output.no_record).then(|| output.record.clone().map_or_else(own, Ok)).transpose()?;
     let options = options(args)?;
     let mut steps = Steps::new(output.quiet, about, &spec, file);
+    steps.show_live(Live::start(&output.live, &steps.about.target, None, &options.interrupted)?);
     steps.shown.say(&format!("Looking for the load line of {} ({}).", steps.about.target, steps.about.slo));
     let found = match capacity(&spec, &host(), &options, &mut steps) {
         Ok(found) => found,
@@ -228,6 +233,8 @@ pub struct Steps {
     file: Option<PathBuf>,
     failed: Option<Failure>,
     began: std::time::Instant,
+    /// The page of the step that is run.
+    live: Option<Live>,
 }
 
 impl Steps {
@@ -235,7 +242,13 @@ impl Steps {
     pub fn new(quiet: bool, about: About, spec: &Spec, file: Option<PathBuf>) -> Self {
         let settings = settings_of(spec);
         let began = std::time::Instant::now();
-        Steps { shown: Shown::new(quiet), about, settings, file, failed: None, began }
+        Steps { shown: Shown::new(quiet), about, settings, file, failed: None, began, live: None }
+    }
+
+    /// Shows each step on a page while it is run.
+    fn show_live(&mut self, live: Option<Live>) {
+        self.shown.also.extend(live.iter().map(|live| Box::new(live.clone()) as Box<dyn Watch>));
+        self.live = live;
     }
 
     /// Prints what was found, keeps it, and says how it ended.
@@ -252,6 +265,13 @@ impl Steps {
             }
             report::capacity::write(out, &document, &files(&document, self.file.as_deref()), terminal::style(no_color))
         })?;
+        self.shown.also.clear();
+        if let Some(live) = self.live.take() {
+            let mut page = Vec::new();
+            let command = self.file.as_deref().map(results::command_for);
+            report::html::capacity::write(&mut page, &document, command.as_deref())?;
+            live.end(page);
+        }
         if let Some(failed) = self.failed {
             return Err(failed);
         }
@@ -293,6 +313,9 @@ impl Follow for Steps {
     fn on_trial(&mut self, number: usize, trial: &Trial) {
         let load = model::units::show_grouped(trial.load.round() as u64);
         self.shown.label = format!("step {number}, {load} {}  ", self.about.of.unit());
+        if let Some(live) = &self.live {
+            live.label(&self.shown.label);
+        }
     }
 
     fn on_step(&mut self, ran: &[Ran], line: &Line) {

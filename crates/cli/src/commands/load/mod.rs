@@ -11,6 +11,7 @@ mod variants;
 pub use variants::{Wanted, run as run_variants};
 
 use super::output::intervals::{self, Csv, What};
+use super::output::live::Live;
 use super::output::progress::Shown;
 use super::output::{results, terminal, together as shown_together};
 use super::{command_line, interrupt};
@@ -53,6 +54,9 @@ pub fn run_scenarios(
     super::raise_descriptor_limit();
     with_canary(&args, &mut asked)?;
     if args.tls.tls_matrix {
+        if output.live.live.is_some() {
+            return Err(Failure::usage("--live cannot be used with --tls-matrix: leave one of them out"));
+        }
         if observe_at.is_some() {
             return Err(Failure::usage("--observe-at cannot be used with --tls-matrix: leave one of them out"));
         }
@@ -69,6 +73,9 @@ pub fn run_scenarios(
     if matches!(repeat, Repeat::Times(_)) && output.csv.is_some() {
         return Err(Failure::usage("--csv is of one run: leave it out, or repeats"));
     }
+    if output.live.live.is_some() && matches!(repeat, Repeat::Times(_)) {
+        return Err(Failure::usage("--live shows one run: leave it out, or repeats"));
+    }
     let loads = loads_of(asked, observe_at.is_some(), blamed)?;
     if output.explain {
         return explain::run(loads, target, repeat, output);
@@ -82,10 +89,20 @@ pub fn run_scenarios(
     if let Repeat::Times(times) = repeat {
         return repeats::run(times, &loads, target, &options, &mut shown, output);
     }
+    let plan = &loads.all[0].resolved.plan;
+    let what = plan.origins.first().map_or("a run", |origin| &origin.name);
+    let live = Live::start(&output.live, what, Some(plan), &options.interrupted)?;
+    shown.also.extend(live.iter().map(|live| Box::new(live.clone()) as Box<dyn session::Watch>));
     let Some((outcomes, ended)) = loads.put_on(target, &options, &mut shown)? else { return Ok(Exit::Interrupted) };
     shown.clear();
+    shown.also.clear();
     interrupt::end_at_once(&options.interrupted);
-    let exit = finish(&outcomes, output, csv)?;
+    let exit = finish(&outcomes, output, csv);
+    if let Some(live) = live {
+        let Outcome { recording, diagnosis, recorded_at, .. } = &outcomes[0];
+        live.end_with(recording, diagnosis, recorded_at.as_deref())?;
+    }
+    let exit = exit?;
     ended?;
     Ok(exit)
 }

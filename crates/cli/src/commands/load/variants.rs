@@ -51,6 +51,9 @@ impl Ready {
             return Err(Failure::usage("--tls-matrix cannot be used with [vary]: leave one of them out"));
         }
         intervals::refuse_with_json(args.output.csv.as_deref(), intervals::What::Intervals, args.output.json)?;
+        if args.output.live.live.is_some() {
+            return Err(Failure::usage("--live shows one run: leave it out, or [vary]"));
+        }
         if args.output.csv.is_some() {
             return Err(Failure::usage("--csv is of one run: leave it out, or [vary]"));
         }

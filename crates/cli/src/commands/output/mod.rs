@@ -1,6 +1,7 @@
 //! Where commands print: results on stdout, progress on stderr, intervals into files; what the terminal can show.
 
 pub mod intervals;
+pub mod live;
 pub mod outlet;
 pub mod progress;
 pub mod results;

@@ -122,11 +122,16 @@ impl session::Watch for Shown {
 
     fn wants_standing(&mut self) -> bool {
         // Each is asked: it may count how long ago it was told.
-        self.also.iter_mut().fold(false, |wanted, other| other.wants_standing() || wanted)
+        let wanted: Vec<bool> = self.also.iter_mut().map(|other| other.wants_standing()).collect();
+        wanted.contains(&true)
     }
 
     fn on_standing(&mut self, recording: &Recording, diagnosis: &Diagnosis) {
         self.also.iter_mut().for_each(|other| other.on_standing(recording, diagnosis));
+    }
+
+    fn rate_factor(&mut self) -> Option<f64> {
+        self.also.iter_mut().find_map(|other| other.rate_factor())
     }
 
     fn on_event(&mut self, event: &Event) {

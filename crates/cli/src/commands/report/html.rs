@@ -41,9 +41,17 @@ pub type Other = (Recording, Diagnosis, PathBuf);
 /// # Errors
 /// Those of the recording and of the file.
 pub fn run(read: Read<'_>, to: &Path) -> Result<Exit, Failure> {
+    written(read, |page| put(to, |out| page.write(out)))??;
+    Ok(Exit::Fine)
+}
+
+/// Makes the page of what was read, and hands it over to be written.
+fn written<T>(read: Read<'_>, write: impl FnOnce(&Report<'_>) -> T) -> Result<T, Failure> {
     let Read { reader, path, recording, diagnosis, course, beside } = read;
     let mut heat = Heat::default();
-    reader.each_histogram(LatencyKind::Response, |from_ns, to_ns, times| heat.push(from_ns, to_ns, times))?;
+    reader.each_histogram(LatencyKind::Response, |from_ns, to_ns, times| {
+        heat.push(from_ns, to_ns, times.iter_recorded())
+    })?;
     let (shown, command) = (path.display().to_string(), results::command_for(path));
     let describe = |example: &ErrorExample| results::words_of(recording, example);
     let places: Vec<(String, String)> =
@@ -75,9 +83,26 @@ pub fn run(read: Read<'_>, to: &Path) -> Result<Exit, Failure> {
         course: whole_course(reader, recording, course)?,
         flames: flame::all(reader, recording)?,
         beside: others,
+        goes_on: false,
     };
-    put(to, |out| page.write(out))?;
-    Ok(Exit::Fine)
+    Ok(write(&page))
+}
+
+/// The page of a recording, with its other loads.
+///
+/// # Errors
+/// Those of the recording.
+pub fn page_of(path: &Path) -> Result<Vec<u8>, Failure> {
+    let reader = Reader::open(path)?;
+    let mut course = Course::default();
+    let (mut recording, history) = reader.load_with_history_and(|snapshot| course.push(snapshot))?;
+    recording.plan = model::hide::plan(&recording.plan);
+    let diagnosis = diagnose::diagnose_with(&recording, &history);
+    let beside = super::beside(&recording, path);
+    let (recording, diagnosis, beside) = (&recording, &diagnosis, &*beside);
+    let mut page = Vec::new();
+    written(Read { reader: &reader, path, recording, diagnosis, course, beside }, |report| report.write(&mut page))??;
+    Ok(page)
 }
 
 /// Writes a page to a file, or to stdout with `-`.

@@ -7,6 +7,7 @@
 mod serve;
 
 use super::interrupt;
+use super::output::live::Live;
 use super::output::outlet::Outlet;
 use super::output::{terminal, timeline};
 use crate::args::watch::WatchArgs;
@@ -20,9 +21,9 @@ use remote::{ObserveAt, RemoteError, watch};
 use report::answer::{self, diagnosis::Answer};
 use report::timeline::Timeline;
 use report::watched::{Document, write_end};
-use session::RecordTo;
 use session::observing::{ObserveError, observe};
 use session::watching::{Keeper, WatchSpec};
+use session::{RecordTo, Watch};
 use std::io::Write;
 use std::time::Duration;
 
@@ -68,8 +69,18 @@ pub fn run(args: &WatchArgs) -> Result<Exit, Failure> {
         ));
     }
     let mut keeper = Keeper::start(&spec)?;
+    let mut live = Live::start(&args.live, "watch", None, &interrupted)?;
     let each = |snapshot: &Snapshot, events: &[Event]| {
         keeper.push(snapshot, events);
+        if let Some(live) = &mut live {
+            let at_ns = u64::try_from(snapshot.at_ns).unwrap_or(0);
+            live.at(at_ns, args.duration);
+            live.on_snapshot(snapshot);
+            if live.wants_standing() {
+                let (recording, diagnosis) = keeper.standing(at_ns);
+                live.on_standing(recording, &diagnosis);
+            }
+        }
         if !args.json {
             rows.show(snapshot, events);
             // Nobody reads on: the signal's way out.
@@ -111,6 +122,9 @@ pub fn run(args: &WatchArgs) -> Result<Exit, Failure> {
         }
     }
     out.flush()?;
+    if let Some(live) = live {
+        live.end_with(&outcome.recording, &outcome.diagnosis, outcome.recorded_at.as_deref())?;
+    }
     match outcome.recording_error {
         Some(error) => Err(error.into()),
         None => Ok(Exit::Fine),

@@ -361,7 +361,7 @@ impl<P: Protocol<Transport = Stream>, D: Driver> Worker<P, D> {
     /// The moment that is due next; the one after it takes its place.
     fn take_due(&mut self) -> u64 {
         let next_ns = match &mut self.schedule {
-            Some(schedule) => schedule.next(&mut self.random),
+            Some(schedule) => schedule.next(self.ledger.control().rate_factor(), &mut self.random),
             None => u64::MAX,
         };
         std::mem::replace(&mut self.next_due_ns, next_ns)

@@ -442,7 +442,7 @@ impl<P: Protocol<Transport = Stream>, D: Driver> Work for Worker<P, D> {
         self.driver.begin(origin_ns);
         self.ledger.begin(&mut self.driver);
         if let Some(schedule) = &mut self.schedule {
-            self.next_due_ns = schedule.next(&mut self.random);
+            self.next_due_ns = schedule.next(1.0, &mut self.random);
         }
     }
 

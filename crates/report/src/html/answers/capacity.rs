@@ -40,6 +40,7 @@ pub fn write(to: &mut impl Write, document: &Document, command: Option<&str>) ->
         command,
         alert: alert(document),
         version: &document.version,
+        goes_on: false,
         verdict: verdict(document)?,
         parts: vec![
             Part::new("line", "Load line", "The load line", drawn(&plots, &["line", "order"])),
@@ -54,6 +55,7 @@ pub fn write(to: &mut impl Write, document: &Document, command: Option<&str>) ->
         data: &data::packed_plots(&plots)?,
         document: &pack::encoded(&[&serde_json::to_vec(document)?])?,
         name: &file_name("capacity-", document.started_at_unix_ns),
+        is_live: false,
     };
     to.write_all(frame.markup().into_string().as_bytes())
 }

@@ -49,6 +49,7 @@ pub fn body(report: &Report<'_>, document: &Document, charts: &[Chart]) -> io::R
         command: report.kept.map(|kept| kept.command),
         alert: damage::sentence(&recording.integrity),
         version: &recording.capsule.version,
+        goes_on: report.goes_on,
         verdict: verdict(report)?,
         parts: vec![
             Part::new("broke", "Faults", "What was done, and what came of it", broke(report)?),
@@ -438,6 +439,7 @@ fn events(report: &Report<'_>) -> Markup {
 fn again(report: &Report<'_>, document: &Document) -> Vec<Markup> {
     let capsule = &report.recording.capsule;
     let end = match report.recording.end {
+        _ if report.goes_on => "the run goes on",
         End::Complete => "as planned",
         End::Interrupted => "ended early",
         End::Partial => "stops in the middle",
@@ -466,6 +468,6 @@ fn again(report: &Report<'_>, document: &Document) -> Vec<Markup> {
         (command_line(&capsule.command))
         dl.facts { @for (name, value) in facts { @if !value.is_empty() { div { dt { (name) } dd { p { (shown(&value)) } } } } } }
         @if !settings.rows.is_empty() { details { summary { (settings.caption) } (settings.markup()) } }
-        p #download { "All figures are in this file, as JSON (" code { (document.schema) } ")." }
+        @if !report.goes_on { p #download { "All figures are in this file, as JSON (" code { (document.schema) } ")." } }
     }]
 }
