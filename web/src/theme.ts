@@ -36,9 +36,9 @@ export function theme(): Theme {
   };
 }
 
-/** Calls back when colours have changed. */
-export function onTheme(changed: () => void): void {
-  for (const query of ["(prefers-color-scheme: dark)", "print"]) {
-    matchMedia(query).addEventListener("change", changed);
-  }
+/** Calls back when colours have changed, until what it gives back is called. */
+export function onTheme(changed: () => void): () => void {
+  const queries = ["(prefers-color-scheme: dark)", "print"].map((query) => matchMedia(query));
+  queries.forEach((query) => query.addEventListener("change", changed));
+  return () => queries.forEach((query) => query.removeEventListener("change", changed));
 }

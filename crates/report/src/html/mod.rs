@@ -17,6 +17,7 @@ pub mod heat;
 mod lines;
 mod pack;
 mod page;
+pub mod periods;
 pub mod plots;
 mod run;
 mod table;
