@@ -89,7 +89,8 @@ function figureOf(place: HTMLElement, kind: string, data: Data, a: Stretch, b: S
   figure.tabIndex = -1;
   const caption = figure.appendChild(document.createElement("figcaption"));
   const title = caption.appendChild(document.createElement("h3"));
-  title.textContent = `${TITLES[kind]}, ${b ? "B against A" : `A: ${say(a)}`}`;
+  const titled = (what: string) => { title.textContent = `${TITLES[kind]}, ${what}`; };
+  titled(b ? "A and B" : `A: ${say(a)}`);
   const about = (text: string) => { caption.appendChild(document.createElement("p")).textContent = text; };
 
   const flame = data.head.flames.find(({ id }) => id === kind);
@@ -112,11 +113,14 @@ function figureOf(place: HTMLElement, kind: string, data: Data, a: Stretch, b: S
   if (!one) return { figure };
   const length = data.head.end_s;
   if (isBoth) {
+    titled("B against A");
     about(`A: ${extent(ofA, flame.unit, length)}`);
     about(`B: ${extent(ofB, flame.unit, length)}`);
     about("Each frame is as wide as its share of B. ▲ that is larger than its share of A, ▼ smaller, by so many percentage points");
+    if (flame.unit === "samples") about(`A change of less than ${chance(ofA.total, ofB.total).toFixed(1)} points can be chance: so many samples tell no more`);
   } else {
-    about(`${b ? `${one === ofA ? "A" : "B"} alone, ` : ""}${extent(one, flame.unit, length)}`);
+    if (b) titled(one === ofA ? "A alone" : "B alone");
+    about(`${b ? `${one === ofA ? "A" : "B"}: ` : ""}${extent(one, flame.unit, length)}`);
   }
   if (periods.merged > 1) about(`${periods.merged} of the recording’s ticks are together in one period here`);
   if (periods.left_out > 0) about(`without ${amount(flame.unit, periods.left_out)} of the whole run in stacks that the graph has no room for`);
@@ -148,6 +152,14 @@ function why(data: Data, kind: string, periods: Periods, stretch: Stretch, all: 
     return "no stack was counted in it: the probes’ windows, which are shaded, lie elsewhere. With --observe full there is one in each tick.";
   }
   return kind === "off-cpu" ? "no stack was counted in it: none of the target’s threads was seen to wait." : "no stack was counted in it: nothing of the target ran when samples were taken.";
+}
+
+/**
+ * How far apart two shares of so many samples come by chance, in percentage points: 95 % of the differences of two binomial
+ * shares are within 1.96 standard errors, which are largest for a share of one half.
+ */
+function chance(a: number, b: number): number {
+  return 100 * 1.96 * Math.sqrt(0.25 / a + 0.25 / b);
 }
 
 /** The change of a frame's share from A to B, in percentage points, with its sign. */
@@ -204,9 +216,9 @@ function differences(root: Node, title: string): HTMLElement {
   const table = document.createElement("table");
   table.className = "sortable";
   const more = sorted.length - ROWS_MAX;
-  table.createCaption().textContent = `${title}: each function’s share of A and of B, with what it calls${more > 0 ? `; ${grouped(more)} more changed less` : ""}`;
+  table.createCaption().textContent = `${title}: each function’s share of A and of B, with what it calls; change in percentage points${more > 0 ? `; ${grouped(more)} more changed less` : ""}`;
   const head = table.createTHead().insertRow();
-  ["frame", "A", "B", "change, points"].forEach((text, i) => {
+  ["frame", "A", "B", "change"].forEach((text, i) => {
     const cell = head.appendChild(document.createElement("th"));
     cell.scope = "col";
     cell.textContent = text;

@@ -286,6 +286,9 @@ test("a chosen stretch has its flame graphs, two have their difference, by the k
     const changes = rows.map(([name]) => { const [x, y] = before_and_after(name === "futex" ? "futex_[k]" : name!); return Math.abs(y - x); });
     assert.deepEqual(changes, [...changes].sort((x, y) => y - x), "what changed most is first");
     assert.ok((await label("on-cpu")).includes(`all: 100 % of B (${shown_count(in_b.all)} samples), 100 % of A (${shown_count(in_a.all)} samples)`), await label("on-cpu"));
+    // 1.96 standard errors of two shares of one half.
+    const chance = (196 * Math.sqrt(0.25 / in_a.all + 0.25 / in_b.all)).toFixed(1);
+    assert.ok(((await flame("on-cpu").locator("figcaption").textContent()) ?? "").includes(`less than ${chance} points can be chance`), chance);
     const title = table.locator("thead th").nth(2);
     await title.locator("button").focus();
     await page.keyboard.press("Enter");

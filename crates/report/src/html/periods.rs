@@ -181,7 +181,7 @@ impl Periods {
     fn halve(&mut self) {
         let all = std::mem::take(&mut self.parts);
         // The last one stands for fewer than the others where it is alone, or not yet full.
-        self.pending += if all.len() % 2 == 0 { self.stride } else { 0 };
+        self.pending += if all.len().is_multiple_of(2) { self.stride } else { 0 };
         for (i, part) in all.into_iter().enumerate() {
             match self.parts.last_mut().filter(|_| i % 2 == 1) {
                 Some(last) => last.merge(part),
