@@ -263,6 +263,19 @@ fn a_page_has_the_stacks_of_each_period_and_says_why_where_there_are_none() {
     );
     assert!(!html.contains("data-none-on-cpu"));
 
+    // A run so long that its file has merged what is older than its sixth second.
+    let mut flame = by_period(Kind::OnCpu, &(0..10).collect::<Vec<_>>(), ran);
+    let late = by_period(Kind::OnCpu, &(6..10).collect::<Vec<_>>(), ran);
+    flame.periods = late.periods.map(|mut periods| {
+        periods.known_since(6 * SECOND_NS as i64);
+        periods
+    });
+    let heat = map(case.1.timeline.rows());
+    let html = page("stretches-merged", &report(&case, course(&snapshots(10, "worker")), heat, vec![flame]));
+    assert!(
+        html.contains("Stacks are known by stretch from 6.00 s on: of older ticks the file has those of all together.")
+    );
+
     case.1.samplers.clear();
     let heat = map(case.1.timeline.rows());
     let html = page("stretches-none", &report(&case, course(&snapshots(10, "worker")), heat, Vec::new()));
