@@ -1,18 +1,53 @@
 // Flame graphs: callers above what they call, as wide as what was counted in it. Zoomed by a click or Enter, searched by text.
 import { duration, grouped, shown } from "./figures";
-import { onTheme, theme } from "./theme";
+import { type Theme, onTheme, theme } from "./theme";
 import type { Data, Flame } from "./unpack";
 
 const ROW = 18;
 const KERNEL = "_[k]";
 const INLINED = "_[i]";
 
-interface Node { name: string; own: number; total: number; parent: Node | null; children: Node[]; depth: number }
+/** A frame; `before` is its total in what it is set against. */
+export interface Node { name: string; own: number; total: number; before: number; parent: Node | null; children: Node[]; depth: number }
+
+/** How frames are said and painted: a colour with how much of it shows. */
+export interface Look {
+  title: string;
+  words: (node: Node) => string;
+  /** What stands in a frame before its name; where it has no room, its first letter may stand alone. */
+  mark: (node: Node) => string;
+  colour: (node: Node, colours: Theme) => [string, number];
+}
 
 export function drawFlame(figure: HTMLElement, data: Data, flame: Flame): void {
   const place = figure.querySelector<HTMLElement>(".plot");
   if (!place) return;
-  const root = tree(data, flame);
+  const root = tree(data, flame, data.whole(flame.counts));
+  drawTree(place, `search-${flame.id}`, root, plainLook(flame.unit, root));
+}
+
+/** What was counted, in its unit. */
+export function amount(unit: string, count: number): string {
+  return unit === "µs" ? duration(count * 1e3) : `${grouped(count)} ${unit}`;
+}
+
+/** Frames of the target, of its kernel and inlined ones in colours of their own. */
+export function plainLook(unit: string, root: Node): Look {
+  return {
+    title: "Flame graph",
+    words: (node) =>
+      `${plain(node.name)}: ${amount(unit, node.total)}, ${shown("share", node.total / Math.max(root.total, 1))}` +
+      (node.own > 0 && node.children.length > 0 ? `; in itself ${amount(unit, node.own)}` : ""),
+    mark: () => "",
+    colour: (node, colours) => {
+      const hue = node.name.endsWith(KERNEL) ? colours.lines[1] : node.name.endsWith(INLINED) ? colours.lines[2] : colours.lines[0];
+      return [hue ?? colours.text, 0.16 + 0.14 * spreadOf(node.name)];
+    },
+  };
+}
+
+/** Draws a tree of calls into its place; what it gives back lets go of it. */
+export function drawTree(place: HTMLElement, id: string, root: Node, look: Look): () => void {
   let top = root;
   let focus: Node = root;
   let wanted = "";
@@ -20,7 +55,6 @@ export function drawFlame(figure: HTMLElement, data: Data, flame: Flame): void {
 
   const tools = document.createElement("p");
   tools.className = "tools";
-  const id = `search-${flame.id}`;
   const label = document.createElement("label");
   label.htmlFor = id;
   label.textContent = "Search ";
@@ -43,14 +77,11 @@ export function drawFlame(figure: HTMLElement, data: Data, flame: Flame): void {
   said.setAttribute("aria-live", "polite");
   place.append(tools, canvas, said);
 
-  const amount = (count: number) => (flame.unit === "µs" ? duration(count * 1e3) : `${grouped(count)} ${flame.unit}`);
   const isFound = (node: Node) => wanted !== "" && node.name.toLowerCase().includes(wanted);
-  const words = (node: Node) =>
-    `${plain(node.name)}: ${amount(node.total)}, ${shown("share", node.total / Math.max(root.total, 1))}` +
-    (node.own > 0 && node.children.length > 0 ? `; in itself ${amount(node.own)}` : "");
+  const { words } = look;
 
   function draw(): void {
-    const width = place!.clientWidth;
+    const width = place.clientWidth;
     const colours = theme();
     const chain: Node[] = [];
     for (let node: Node | null = top; node; node = node.parent) chain.unshift(node);
@@ -80,9 +111,9 @@ export function drawFlame(figure: HTMLElement, data: Data, flame: Flame): void {
     ctx.textBaseline = "middle";
     for (const { node, x, width: room } of boxes) {
       const y = node.depth * ROW;
-      const hue = node.name.endsWith(KERNEL) ? colours.lines[1] : node.name.endsWith(INLINED) ? colours.lines[2] : colours.lines[0];
-      ctx.globalAlpha = isFound(node) ? 0.95 : wanted ? 0.12 : 0.16 + 0.14 * spreadOf(node.name);
-      ctx.fillStyle = isFound(node) ? colours.text : (hue ?? colours.text);
+      const [colour, strength] = look.colour(node, colours);
+      ctx.globalAlpha = isFound(node) ? 0.95 : wanted ? 0.12 : strength;
+      ctx.fillStyle = isFound(node) ? colours.text : colour;
       ctx.fillRect(x + 0.5, y + 0.5, Math.max(room - 1, 0.6), ROW - 1);
       ctx.globalAlpha = 1;
       if (node === focus) {
@@ -90,13 +121,13 @@ export function drawFlame(figure: HTMLElement, data: Data, flame: Flame): void {
         ctx.lineWidth = 2;
         ctx.strokeRect(x + 1, y + 1, Math.max(room - 2, 1), ROW - 2);
       }
-      if (room > 30) {
+      if (room > 20) {
         ctx.fillStyle = isFound(node) ? colours.ground : colours.text;
-        const text = fitted(ctx, plain(node.name), room - 8);
+        const text = fitted(ctx, look.mark(node), plain(node.name), room - 8);
         if (text) ctx.fillText(text, x + 4, y + ROW / 2 + 0.5);
       }
     }
-    canvas.setAttribute("aria-label", `Flame graph. Arrow keys go from frame to frame, Enter zooms, Escape shows all. ${words(focus)}`);
+    canvas.setAttribute("aria-label", `${look.title}. Arrow keys go from frame to frame, Enter zooms, Escape shows all. ${words(focus)}`);
   }
 
   function go(node: Node): void {
@@ -152,34 +183,39 @@ export function drawFlame(figure: HTMLElement, data: Data, flame: Flame): void {
     found.textContent = "";
     zoom(root);
   });
-  onTheme(figure, draw);
-  new ResizeObserver(draw).observe(place);
+  onTheme(place, draw);
+  const resized = new ResizeObserver(draw);
+  resized.observe(place);
   draw();
+  return () => resized.disconnect();
 }
 
-function tree(data: Data, flame: Flame): Node {
-  const root: Node = { name: "all", own: 0, total: 0, parent: null, children: [], depth: 0 };
+/** The frames of a graph with these counts, a count a node; those that were counted neither here nor before are left out. */
+export function tree(data: Data, flame: Flame, counts: number[], before: number[] = []): Node {
+  const root: Node = { name: "all", own: 0, total: 0, before: 0, parent: null, children: [], depth: 0 };
   const parents = data.whole(flame.parents);
   const names = data.whole(flame.of_names);
-  const counts = data.whole(flame.counts);
   const nodes: Node[] = [];
   for (let i = 0; i < parents.length; i++) {
     // A caller stands before what it calls; a file that says otherwise is not followed.
     const parent = nodes[(parents[i] ?? 0) - 1] ?? root;
     const own = counts[i] ?? 0;
-    const node: Node = { name: flame.names[names[i] ?? -1] ?? "?", own, total: own, parent, children: [], depth: parent.depth + 1 };
-    parent.children.push(node);
+    const node: Node = { name: flame.names[names[i] ?? -1] ?? "?", own, total: own, before: before[i] ?? 0, parent, children: [], depth: parent.depth + 1 };
     nodes.push(node);
   }
   for (let i = nodes.length - 1; i >= 0; i--) {
     const node = nodes[i];
-    if (node?.parent) node.parent.total += node.total;
+    if (!node?.parent) continue;
+    node.parent.total += node.total;
+    node.parent.before += node.before;
+    if (node.total > 0 || node.before > 0) node.parent.children.push(node);
   }
-  for (const node of [root, ...nodes]) node.children.sort((a, b) => b.total - a.total);
+  for (const node of [root, ...nodes]) node.children.sort((a, b) => b.total - a.total || b.before - a.before);
   return root;
 }
 
-function plain(name: string): string {
+/** A frame's name without its mark. */
+export function plain(name: string): string {
   return name.replace(/_\[[ki]\]$/, "");
 }
 
@@ -190,8 +226,14 @@ function spreadOf(name: string): number {
   return hash / 997;
 }
 
-function fitted(ctx: CanvasRenderingContext2D, text: string, room: number): string {
-  if (ctx.measureText(text).width <= room) return text;
-  const letters = Math.floor((room / ctx.measureText(text).width) * text.length) - 1;
-  return letters >= 3 ? `${text.slice(0, letters)}…` : "";
+/** A mark and a name in so much room: the name may be cut. */
+function fitted(ctx: CanvasRenderingContext2D, mark: string, name: string, room: number): string {
+  const width = (text: string) => ctx.measureText(text).width;
+  // Which way it changed, where there is no room for by how much.
+  if (mark !== "" && width(mark) > room) return width(mark.slice(0, 1)) <= room ? mark.slice(0, 1) : "";
+  const before = mark === "" ? "" : `${mark}  `;
+  if (width(before + name) <= room) return before + name;
+  let letters = Math.floor(((room - width(before)) / width(name)) * name.length);
+  while (letters >= 3 && width(`${before}${name.slice(0, letters)}…`) > room) letters--;
+  return letters >= 3 ? `${before}${name.slice(0, letters)}…` : mark;
 }

@@ -13,7 +13,8 @@ export function tables(within: ParentNode = document): void {
   }
 }
 
-function sortable(table: HTMLTableElement): void {
+/** Lets a click on a column's title sort a table, and a button copy it. */
+export function sortable(table: HTMLTableElement): void {
   const titles = [...table.querySelectorAll<HTMLTableCellElement>("thead th")];
   titles.forEach((title, column) => {
     const button = document.createElement("button");

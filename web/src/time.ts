@@ -2,6 +2,7 @@
 import uPlot from "uplot";
 import { duration, grouped, moment } from "./figures";
 import { Legend, fromZero, logarithmic, mark, said, seconds, shade, style, upright } from "./plot";
+import { drawStacks, toStacks } from "./stacks";
 import { onTheme, theme } from "./theme";
 import type { Chart, Data, Span, Values } from "./unpack";
 
@@ -305,9 +306,12 @@ export class Course {
       event.preventDefault();
       const s = times[Math.min(Math.max(to, 0), times.length - 1)] ?? 0;
       if (event.shiftKey) {
-        const [first] = this.stretches;
-        const start = first ? (this.now != null && Math.abs(this.now - first.to) < 1e-9 ? first.from : first.to) : this.now ?? s;
-        this.choose([{ from: Math.min(start, s), to: Math.max(start, s) }]);
+        // With Ctrl the second one, beside the first.
+        const first = event.ctrlKey || event.metaKey ? this.stretches[0] : undefined;
+        const growing = this.stretches[first ? 1 : 0];
+        const start = growing ? (this.now != null && Math.abs(this.now - growing.to) < 1e-9 ? growing.from : growing.to) : this.now ?? s;
+        const stretch = { from: Math.min(start, s), to: Math.max(start, s) };
+        this.choose(first ? [first, stretch] : [stretch]);
       }
       this.at(s, null);
     });
@@ -359,9 +363,10 @@ export class Course {
     const place = document.getElementById("selection");
     if (!place) return;
     place.replaceChildren();
+    const name = (stretch: Stretch) => `${moment(stretch.from, this.length())} to ${moment(stretch.to, this.length())}`;
+    drawStacks(this.data, this.stretches, name);
     const [a, b] = this.stretches;
     if (!a) return;
-    const name = (stretch: Stretch) => `${moment(stretch.from, this.length())} to ${moment(stretch.to, this.length())}`;
     const table = document.createElement("table");
     const caption = table.createCaption();
     caption.textContent = b ? "Means of two stretches" : "Means of a stretch";
@@ -397,6 +402,7 @@ export class Course {
       made.addEventListener("click", run);
       buttons.append(made, " ");
     };
+    button(b ? "Flame graphs of both" : "Flame graphs", toStacks);
     button("Zoom to A", () => this.zoom(a));
     button("Whole run", () => this.zoom(null));
     button("Clear", () => { this.zoom(null); this.choose([]); });

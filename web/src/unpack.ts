@@ -1,6 +1,6 @@
 // What the page carries, unpacked by the browser itself: base64, zlib (RFC 1950), then columns of differences in varints.
 // See crates/report/src/html/pack.rs for the other side.
-import type { Unit } from "./figures";
+import type { Unit } from "./figures.js";
 
 export interface Line { name: string; role: "plain" | "asked" | "bad"; column: number }
 export interface Chart { id: string; unit: Unit; log: boolean; times: number; silences: [number, number][]; lines: Line[] }
@@ -8,7 +8,18 @@ export interface Heat { cells: number; from: number; to: number; lengths: number
 export interface Mark { s: number; kind: string; text: string }
 export interface Span { from_s: number; to_s: number; kind: "window" | "warmup" | "drain" | "pause" | "disruption" }
 export interface Quantiles { name: string; at: number; ns: number; bound_from: number | null }
-export interface Flame { id: string; unit: string; names: string[]; parents: number; of_names: number; counts: number }
+export interface Flame { id: string; unit: string; names: string[]; parents: number; of_names: number; counts: number; periods: Periods | null }
+export interface Periods {
+  from_s: number;
+  to_s: number;
+  counted_s: number;
+  lengths: number;
+  nodes: number;
+  counts: number;
+  merged: number;
+  since_s: number | null;
+  left_out: number;
+}
 export interface Axis { name: string; unit: Unit; log: boolean; from_zero: boolean }
 export interface Series {
   name: string;

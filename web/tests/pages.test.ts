@@ -2,12 +2,14 @@
 // keyboard alone. SHOTS=1 leaves pictures in web/shots. No test asserts a time: that of opening a day is printed.
 import { AxeBuilder } from "@axe-core/playwright";
 import assert from "node:assert/strict";
-import { mkdirSync, readdirSync } from "node:fs";
+import { mkdirSync, readFileSync, readdirSync } from "node:fs";
 import { resolve } from "node:path";
 import { after, before, test } from "node:test";
 import { pathToFileURL } from "node:url";
+import { inflateSync } from "node:zlib";
 import { type Browser, type Page, chromium } from "playwright-core";
-import { shown } from "../src/figures.js";
+import { grouped as shown_count, shown } from "../src/figures.js";
+import { Data, type Periods } from "../src/unpack.js";
 
 const FOLDER = resolve(process.env.PLIMSOLL_PAGES ?? "../target/pages");
 const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
@@ -51,6 +53,17 @@ async function shot(page: Page, name: string): Promise<void> {
   await page.screenshot({ path: `shots/${name}.png`, fullPage: true });
 }
 
+/** Axe finds nothing on the page as it stands; leaves a picture of the flame graphs of stretches. */
+async function looks(page: Page, name: string): Promise<void> {
+  const result = await new AxeBuilder({ page }).include("#course").analyze();
+  assert.deepEqual(result.violations.map((one) => `${one.id}: ${one.nodes[0]?.html.slice(0, 200)} ${one.nodes[0]?.failureSummary}`), [], name);
+  if (!process.env.SHOTS) return;
+  mkdirSync("shots", { recursive: true });
+  await page.evaluate(() => document.querySelector("#selection")?.scrollIntoView({ block: "start" }));
+  await page.screenshot({ path: `shots/${name}.png` });
+  await page.locator("#stacks").screenshot({ path: `shots/${name}-stacks.png` });
+}
+
 /** What tests read of the document of a run, of a search and of a comparison. */
 interface OfRun { intervals: { t_s: number; length_s: number; ok: number; failed: number }[]; latency: { response: { p99_us: number | null } } }
 interface OfSearch {
@@ -67,6 +80,48 @@ async function document_of<T>(page: Page): Promise<T> {
     return new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"))).text();
   });
   return JSON.parse(text) as T;
+}
+
+/** What a page carries for its script, unpacked here. */
+function packed_of(name: string): Data {
+  const [, text] = /id="data"[^>]*>([^<]*)</.exec(readFileSync(resolve(FOLDER, name), "utf8")) ?? [];
+  const all = inflateSync(Buffer.from(text ?? "", "base64"));
+  const length = all.readUInt32LE(0);
+  return new Data(JSON.parse(all.toString("utf8", 4, 4 + length)), all.subarray(4 + length));
+}
+
+/** What was counted in the periods whose middle lies in a stretch: of all nodes, and of those with a name on their way. */
+function counted(data: Data, kind: string, from: number, to: number): { all: number; with_name: (name: string) => number } {
+  const flame = data.head.flames.find(({ id }) => id === kind)!;
+  const { from_s, to_s, lengths, nodes, counts } = flame.periods as Periods;
+  const [starts, ends, sizes] = [from_s, to_s, lengths].map((column) => data.whole(column)) as [number[], number[], number[]];
+  const [numbers, times] = [data.whole(nodes), data.whole(counts)];
+  const [parents, of_names] = [data.whole(flame.parents), data.whole(flame.of_names)];
+  const taken: [number, number][] = [];
+  let at = 0;
+  sizes.forEach((size, i) => {
+    const middle = (starts[i]! + ends[i]!) / 2;
+    if (middle >= from && middle <= to) for (let k = at; k < at + size; k++) taken.push([numbers[k]!, times[k]!]);
+    at += size;
+  });
+  const sum = (some: [number, number][]) => some.reduce((all, [, count]) => all + count, 0);
+  const has = (node: number, name: string): boolean => flame.names[of_names[node]!] === name || (parents[node]! > 0 && has(parents[node]! - 1, name));
+  return { all: sum(taken), with_name: (name) => sum(taken.filter(([node]) => has(node, name))) };
+}
+
+/** Chooses seconds by the keyboard alone: as many steps from the start of the axis, then as many with Shift. */
+async function choose(page: Page, steps: number, length: number, beside = false): Promise<void> {
+  await page.locator("#chart-throughput .plot").focus();
+  await page.keyboard.press("Home");
+  for (let i = 0; i < steps; i++) await page.keyboard.press("ArrowRight");
+  for (let i = 0; i < length; i++) await page.keyboard.press(beside ? "Control+Shift+ArrowRight" : "Shift+ArrowRight");
+}
+
+/** The stretch that a title of the table of means names. */
+async function chosen(page: Page, name: "A" | "B"): Promise<[number, number]> {
+  const text = (await page.locator("#selection thead th").filter({ hasText: `${name}:` }).textContent()) ?? "";
+  const [from, to] = [...text.matchAll(/([\d.]+) s/g)].map(([, s]) => Number(s));
+  return [from!, to!];
 }
 
 /** All points of a picture, by the keyboard alone: where each is, and what is said of it. */
@@ -191,6 +246,117 @@ test("with the keyboard alone: a stretch, a table sorted, a flame graph zoomed a
       await page.locator("figure.flame input").first().fill("wait");
       assert.match((await page.locator("figure.flame .tools").first().textContent()) ?? "", /found in/);
     }
+  });
+});
+
+test("a chosen stretch has its flame graphs, two have their difference, by the keyboard alone", { skip: !names.includes("stretches.html") }, async () => {
+  await opened("stretches.html", {}, async (page) => {
+    const data = packed_of("stretches.html");
+    const flame = (kind: string) => page.locator(`#stacks figure[data-stacks=${kind}]`);
+    await choose(page, 1, 2);
+    const label = async (kind: string) => (await flame(kind).locator("canvas").getAttribute("aria-label")) ?? "";
+    const a = await chosen(page, "A");
+    const in_a = counted(data, "on-cpu", ...a);
+    assert.ok(in_a.all > 0 && in_a.all < counted(data, "on-cpu", 0, 1e9).all, `${in_a.all}`);
+    await flame("on-cpu").locator("canvas").waitFor();
+    assert.ok((await label("on-cpu")).includes(`all: ${shown_count(in_a.all)} samples, 100 %`), `${await label("on-cpu")}, wanted ${in_a.all}`);
+    assert.match((await flame("off-cpu").locator("figcaption").textContent()) ?? "", /of threads’ time/);
+    await page.locator("#selection").getByRole("button", { name: "Flame graphs" }).focus();
+    await page.keyboard.press("Enter");
+    for (const key of ["ArrowDown", "ArrowDown", "ArrowDown", "Enter"]) await page.keyboard.press(key);
+    assert.match((await flame("on-cpu").locator(".said").textContent()) ?? "", /^serve: /);
+    await flame("on-cpu").locator("input").fill("compress");
+    const share = shown("share", in_a.with_name("compress") / in_a.all);
+    assert.ok(((await flame("on-cpu").locator(".tools").textContent()) ?? "").includes(`found in ${share}`), share);
+    await looks(page, "stretch");
+
+    await choose(page, 5, 3, true);
+    assert.deepEqual(await chosen(page, "A"), a);
+    const in_b = counted(data, "on-cpu", ...(await chosen(page, "B")));
+    const table = flame("on-cpu").locator("table");
+    await table.waitFor();
+    const before_and_after = (name: string) => [in_a, in_b].map((all) => all.with_name(name) / all.all) as [number, number];
+    const rows = await table.locator("tbody tr").evaluateAll((all) => all.map((row) => [...(row as HTMLTableRowElement).cells].map((cell) => cell.textContent ?? "")));
+    assert.deepEqual(rows.map(([name]) => name).sort(), ["compress", "futex", "lock", "main", "parse", "serve", "server"]);
+    for (const [name, ofA, ofB, change] of rows) {
+      const [x, y] = before_and_after(name === "futex" ? "futex_[k]" : name!);
+      assert.deepEqual([ofA, ofB], [shown("share", x), shown("share", y)], name!);
+      assert.ok(Math.abs(Number(change!.replace("−", "-").replace("±", "")) - 100 * (y - x)) <= 0.051, `${name}: ${change}`);
+    }
+    const changes = rows.map(([name]) => { const [x, y] = before_and_after(name === "futex" ? "futex_[k]" : name!); return Math.abs(y - x); });
+    assert.deepEqual(changes, [...changes].sort((x, y) => y - x), "what changed most is first");
+    assert.ok((await label("on-cpu")).includes(`all: 100 % of B (${shown_count(in_b.all)} samples), 100 % of A (${shown_count(in_a.all)} samples)`), await label("on-cpu"));
+    // 1.96 standard errors of two shares of one half.
+    const chance = (196 * Math.sqrt(0.25 / in_a.all + 0.25 / in_b.all)).toFixed(1);
+    assert.ok(((await flame("on-cpu").locator("figcaption").textContent()) ?? "").includes(`less than ${chance} points can be chance`), chance);
+    const title = table.locator("thead th").nth(2);
+    await title.locator("button").focus();
+    await page.keyboard.press("Enter");
+    const values = await table.locator("tbody tr td:nth-child(3)").evaluateAll((cells) => cells.map((cell) => Number((cell as HTMLElement).dataset.value)));
+    assert.deepEqual(values, [...values].sort((x, y) => x - y));
+    await flame("on-cpu").locator("canvas").focus();
+    for (let i = 0; i < 4; i++) await page.keyboard.press("ArrowDown");
+    assert.match((await flame("on-cpu").locator(".said").textContent()) ?? "", / of B \(.* of A \(.*change [+−][\d.]+ percentage points/);
+    await looks(page, "stretches");
+
+    await page.locator("#chart-throughput .plot").focus();
+    await page.keyboard.press("Escape");
+    await page.waitForFunction(() => document.querySelector("#stacks")?.childElementCount === 0);
+    // Where the probes saw nothing, words say so.
+    await choose(page, 7, 1);
+    await page.waitForFunction(() => document.querySelector("#stacks figure") != null);
+    assert.match((await flame("off-cpu").textContent()) ?? "", /no stack was counted in it/);
+  });
+  for (const look of [{ scheme: "dark" }, { width: 390 }] as const) {
+    await opened("stretches.html", look, async (page) => {
+      await choose(page, 1, 2);
+      await choose(page, 5, 3, true);
+      await page.locator("#stacks table").first().waitFor();
+      const room = await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
+      assert.ok((room[0] ?? 0) <= (room[1] ?? 0), `wider than its screen: ${room}`);
+      await looks(page, `stretches-${"width" in look ? "phone" : "dark"}`);
+    });
+  }
+});
+
+test("the periods of a recording are together the whole run, node for node", () => {
+  for (const name of names.filter((name) => /^(truth-|stretches|day)/.test(name))) {
+    const data = packed_of(name);
+    for (const { id, counts, periods } of data.head.flames) {
+      // Of a run whose older ticks were merged the newest periods are only a part of it.
+      if (!periods || periods.since_s != null) continue;
+      assert.equal(periods.left_out, 0, name);
+      const sums = data.whole(counts).map(() => 0);
+      data.whole(periods.nodes).forEach((node, i) => { sums[node]! += data.whole(periods.counts)[i]!; });
+      assert.deepEqual(sums, data.whole(counts), `${name}: ${id}`);
+      const [from, to] = [data.whole(periods.from_s), data.whole(periods.to_s)];
+      assert.ok(from.every((s, i) => s < to[i]! && (i === 0 || s >= from[i - 1]!)), `${name}: ${id}`);
+    }
+  }
+});
+
+test("a stretch of a run without stacks says why it has no flame graph", { skip: !names.includes("stretches-none.html") }, async () => {
+  await opened("stretches-none.html", {}, async (page) => {
+    await choose(page, 1, 2);
+    await page.locator("#stacks figure").first().waitFor();
+    for (const kind of ["on-cpu", "off-cpu"]) {
+      const words = await page.locator(`#stacks figure[data-stacks=${kind}]`).textContent();
+      assert.match(words ?? "", new RegExp(`There is no flame graph of it: expected ${kind} stacks.*--observe windows or full`));
+    }
+    await looks(page, "stretches-none");
+  });
+});
+
+test("of ticks that were merged it is said from when on stacks are known", { skip: !names.includes("stretches-merged.html") }, async () => {
+  await opened("stretches-merged.html", {}, async (page) => {
+    const figure = page.locator("#stacks figure[data-stacks=on-cpu]");
+    await choose(page, 1, 2);
+    await figure.waitFor();
+    assert.match((await figure.textContent()) ?? "", /no stack of it is known: stacks are known by stretch from 6\.0 s on/);
+    await page.keyboard.press("Escape");
+    await choose(page, 6, 2);
+    await figure.locator("canvas").waitFor();
+    assert.match((await figure.textContent()) ?? "", /counted from 6\.0 s to 9\.0 s/);
   });
 });
 

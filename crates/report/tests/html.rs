@@ -7,7 +7,7 @@ mod common;
 use common::*;
 use model::interval::Counts;
 use model::plan::{Arrivals, Pace, Segment};
-use model::profile::{Folding, Kind};
+use model::profile::{Folding, Kind, Period, Stacks};
 use model::recording::{LoadRole, Row};
 use model::snapshot::{Role, Snapshot};
 use model::{Histogram, LatencyKind};
@@ -15,6 +15,7 @@ use report::html::course::Course;
 use report::html::flames::Flame;
 use report::html::heat::Heat;
 use report::html::loads::Beside;
+use report::html::periods::Periods;
 use report::html::unit::Unit;
 use report::html::{BUNDLE_HASH, Report, SCRIPT};
 use sha2::{Digest, Sha256};
@@ -85,9 +86,32 @@ fn flame(name: &str) -> Vec<Flame> {
     }
     let stacks = folding.stacks().clone();
     vec![
-        Flame { kind: Kind::OnCpu, stacks: stacks.clone(), slow: None },
-        Flame { kind: Kind::OffCpu, stacks, slow: Some((2, 5_000_000_000)) },
+        Flame { kind: Kind::OnCpu, stacks: stacks.clone(), slow: None, periods: None },
+        Flame { kind: Kind::OffCpu, stacks, slow: Some((2, 5_000_000_000)), periods: None },
     ]
+}
+
+/// A run's stacks with those of each of some seconds: of one second what stands in it, and how often.
+fn by_period(kind: Kind, seconds: &[u64], stacks_of: impl Fn(u64) -> Vec<(Vec<String>, u64)>) -> Flame {
+    let folded = |second: u64| {
+        let mut folding = Folding::default();
+        stacks_of(second).iter().for_each(|(frames, count)| folding.add(frames, *count));
+        folding.into_stacks()
+    };
+    let mut whole = Folding::default();
+    seconds.iter().for_each(|second| whole.merge(&folded(*second)));
+    let stacks = whole.into_stacks();
+    let mut periods = Periods::of(&stacks);
+    for second in seconds {
+        let ns = |second: u64| (second * SECOND_NS) as i64;
+        periods.push(&Period { from_ns: ns(*second), to_ns: ns(second + 1), stacks: folded(*second) });
+    }
+    assert_eq!(periods.total(), stacks.total());
+    Flame { kind, stacks, slow: None, periods: Some(periods) }
+}
+
+fn frames(text: &str) -> Vec<String> {
+    text.split(';').map(str::to_owned).collect()
 }
 
 #[test]
@@ -140,6 +164,44 @@ fn what_came_from_outside_changes_nothing_but_text() {
     assert!(html.len() < 600_000, "{}", html.len());
 }
 
+/// Of 2,000 stacks that a busy server has, 60 in each second.
+fn a_day_of_stacks() -> (Stacks, Periods) {
+    let frames_of = |at: u64| {
+        let (part, step) = (at % 7, at % 90);
+        frames(&format!("server;main;serve;part{part};step{step};leaf{at}"))
+    };
+    let of_second = |second: u64| {
+        (0..60u64).map(move |i| {
+            let random = (second * 60 + i + 1)
+                .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+                .rotate_left(31)
+                .wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            ((random >> 40) % 2000, 1 + (random >> 20) % 40)
+        })
+    };
+    let mut sums = vec![0; 2000];
+    (0..DAY_S).flat_map(of_second).for_each(|(at, count)| sums[at as usize] += count);
+    let mut whole = Folding::default();
+    (0..2000).zip(&sums).for_each(|(at, sum)| whole.add(&frames_of(at), *sum));
+    let whole = whole.into_stacks();
+    let mut periods = Periods::of(&whole);
+    for second in 0..DAY_S {
+        // A tree with a twig for each stack: folding 5,000,000 would take longer than all other tests.
+        let mut stacks = Stacks::default();
+        for (at, count) in of_second(second) {
+            for (depth, name) in frames_of(at).into_iter().enumerate() {
+                let caller = if depth == 0 { 0 } else { stacks.nodes.len() as u32 };
+                stacks.nodes.push((caller, stacks.names.len() as u32, if depth == 5 { count } else { 0 }));
+                stacks.names.push(name);
+            }
+        }
+        let ns = |second: u64| (second * SECOND_NS) as i64;
+        periods.push(&Period { from_ns: ns(second), to_ns: ns(second + 1), stacks });
+    }
+    assert_eq!(periods.total(), whole.total());
+    (whole, periods)
+}
+
 #[test]
 fn a_day_of_seconds_is_a_file_of_less_than_five_megabytes() {
     let mut case = cases().swap_remove(0);
@@ -167,11 +229,61 @@ fn a_day_of_seconds_is_a_file_of_less_than_five_megabytes() {
     }
     case.1.totals.measured_ns = DAY_S * SECOND_NS;
     let heat = map(&rows);
-    let mut report = report(&case, course(&snapshots(DAY_S, "worker")), heat, flame("server"));
+    let (stacks, periods) = a_day_of_stacks();
+    let one = |kind: Kind| Flame { kind, stacks: stacks.clone(), slow: None, periods: Some(periods.clone()) };
+    let flames = vec![one(Kind::OnCpu), one(Kind::OffCpu)];
+    let mut report = report(&case, course(&snapshots(DAY_S, "worker")), heat, flames);
     report.rows = rows;
     let html = page("day", &report);
-    println!("a day of seconds: {} bytes", html.len());
+    let periods = report.flames.iter().flat_map(|flame| &flame.periods).map(Periods::len);
+    println!("a day of seconds: {} bytes, stacks of {:?} periods", html.len(), periods.collect::<Vec<_>>());
     assert!(html.len() < 5_000_000, "{}", html.len());
+}
+
+#[test]
+fn a_page_has_the_stacks_of_each_period_and_says_why_where_there_are_none() {
+    let mut case = cases().swap_remove(0);
+    // From its fourth second on the server waits for a lock, and compresses no more.
+    let ran = |second: u64| {
+        let is_late = second >= 4;
+        vec![
+            (frames("server;main;serve;parse"), 40),
+            (frames("server;main;serve;compress"), if is_late { 5 } else { 50 }),
+            (frames("server;main;serve;lock;futex_[k]"), if is_late { 60 + second } else { 2 }),
+            (frames("server;main;serve;serve;parse"), 7),
+        ]
+    };
+    let waited = |second: u64| vec![(frames("server;main;wait;epoll_wait_[k]"), 900_000 - 1000 * second)];
+    let flames =
+        vec![by_period(Kind::OnCpu, &(0..10).collect::<Vec<_>>(), ran), by_period(Kind::OffCpu, &[2, 3, 6], waited)];
+    let heat = map(case.1.timeline.rows());
+    let html = page("stretches", &report(&case, course(&snapshots(10, "worker")), heat, flames));
+    assert!(
+        html.contains("id=\"stacks\"") && html.contains("the flame graphs of where the target ran and waited in it")
+    );
+    assert!(!html.contains("data-none-on-cpu"));
+
+    // A run so long that its file has merged what is older than its sixth second.
+    let mut flame = by_period(Kind::OnCpu, &(0..10).collect::<Vec<_>>(), ran);
+    let late = by_period(Kind::OnCpu, &(6..10).collect::<Vec<_>>(), ran);
+    flame.periods = late.periods.map(|mut periods| {
+        periods.known_since(6 * SECOND_NS as i64);
+        periods
+    });
+    let heat = map(case.1.timeline.rows());
+    let html = page("stretches-merged", &report(&case, course(&snapshots(10, "worker")), heat, vec![flame]));
+    assert!(
+        html.contains("Stacks are known by stretch from 6.00 s on: of older ticks the file has those of all together.")
+    );
+
+    case.1.samplers.clear();
+    let heat = map(case.1.timeline.rows());
+    let html = page("stretches-none", &report(&case, course(&snapshots(10, "worker")), heat, Vec::new()));
+    for kind in ["on-cpu", "off-cpu"] {
+        let why =
+            format!("data-none-{kind}=\"expected {kind} stacks in the recording, but it says nothing of the sampler");
+        assert!(html.contains(&why) && html.contains("record with --observe windows or full\""), "{why}");
+    }
 }
 
 fn load<'a>(

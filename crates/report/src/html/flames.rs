@@ -3,13 +3,11 @@
 //! At most 20,000 nodes of each are drawn, those of the stacks counted most; the table beside it is made of all.
 
 use super::pack::{Column, Columns};
+use super::periods::{self, Periods};
 use crate::words::{counted, duration};
 use model::plain::plain;
-use model::profile::{Folding, Kind, Stacks};
+use model::profile::{Kind, Stacks};
 use serde::Serialize;
-
-/// Nodes of a graph at most.
-const NODES_MAX: usize = 20_000;
 
 /// Stacks to draw.
 #[derive(Debug, Clone)]
@@ -20,6 +18,8 @@ pub struct Flame {
     pub stacks: Stacks,
     /// Where they are of slow windows only: their number and length together, nanoseconds.
     pub slow: Option<(usize, u64)>,
+    /// The same period by period, where they are of the whole run and known so.
+    pub periods: Option<Periods>,
 }
 
 /// Where the page finds one.
@@ -32,6 +32,8 @@ pub struct Places {
     parents: Column,
     of_names: Column,
     counts: Column,
+    /// What of it was counted when.
+    periods: Option<periods::Places>,
 }
 
 impl Flame {
@@ -71,17 +73,9 @@ impl Flame {
 
     /// Packs it.
     pub fn packed(&self, to: &mut Columns) -> Places {
-        let cut;
-        let stacks = if self.stacks.nodes.len() <= NODES_MAX {
-            &self.stacks
-        } else {
-            let mut folding = Folding::new(NODES_MAX);
-            for stack in self.stacks.top(usize::MAX) {
-                folding.add(&stack.frames, stack.count);
-            }
-            cut = folding.stacks().clone();
-            &cut
-        };
+        // Numbers of nodes are those of one tree in all of it.
+        let drawable = periods::drawable(&self.stacks);
+        let stacks = self.periods.as_ref().map_or(&*drawable, Periods::tree);
         Places {
             id: self.id(),
             unit: self.kind.unit(),
@@ -89,6 +83,7 @@ impl Flame {
             parents: to.push_whole(stacks.nodes.iter().map(|(parent, ..)| u64::from(*parent))),
             of_names: to.push_whole(stacks.nodes.iter().map(|(_, name, _)| u64::from(*name))),
             counts: to.push_whole(stacks.nodes.iter().map(|(.., count)| *count)),
+            periods: self.periods.as_ref().and_then(|periods| periods.packed(to)),
         }
     }
 }

@@ -18,6 +18,7 @@ mod lines;
 pub mod live;
 mod pack;
 mod page;
+pub mod periods;
 pub mod plots;
 mod run;
 mod table;

@@ -5,7 +5,9 @@ use crate::exit::{Exit, Failure};
 use diagnose::slow::{Window, is_in, slow_windows};
 use model::Recording;
 use model::profile::{Folding, Kind, Stacks};
-use report::flame::{Flame, why_none};
+use report::flame::{Flame as Drawing, why_none};
+use report::html::flames::Flame;
+use report::html::periods::Periods;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use store::{Reader, StoreError};
@@ -25,18 +27,18 @@ pub fn run(args: &ReportArgs, kind: Kind, reader: &Reader, recording: &Recording
         return Err(Failure::could_not_run(why_none(recording, kind, args.slow.then_some(windows.len()))));
     }
     let length_ns = windows.iter().map(|window| window.to_ns - window.from_ns).sum();
-    let flame = Flame { kind, stacks, slow: args.slow.then_some((windows.len(), length_ns)) };
+    let drawing = Drawing { kind, stacks, slow: args.slow.then_some((windows.len(), length_ns)) };
     match &args.output {
         None => {
             let mut out = BufWriter::new(std::io::stdout().lock());
-            draw(args, &flame, recording, &mut out)?;
+            draw(args, &drawing, recording, &mut out)?;
         }
         Some(path) => {
             let refused = |error: std::io::Error| {
                 Failure::could_not_run(format!("expected to write the flame graph to {}, but {error}", path.display()))
             };
             let mut out = BufWriter::new(File::create(path).map_err(refused)?);
-            draw(args, &flame, recording, &mut out).map_err(refused)?;
+            draw(args, &drawing, recording, &mut out).map_err(refused)?;
         }
     }
     Ok(Exit::Fine)
@@ -58,21 +60,22 @@ fn leave_out_merged(windows: &mut Vec<Window>, reader: &Reader) -> Result<(), Fa
     Ok(())
 }
 
-fn draw(args: &ReportArgs, flame: &Flame<'_>, recording: &Recording, out: &mut impl Write) -> std::io::Result<()> {
+fn draw(args: &ReportArgs, drawing: &Drawing<'_>, recording: &Recording, out: &mut impl Write) -> std::io::Result<()> {
     match args.folded {
-        true => flame.write_folded(out)?,
-        false => flame.write_svg(out, recording)?,
+        true => drawing.write_folded(out)?,
+        false => drawing.write_svg(out, recording)?,
     }
     out.flush()
 }
 
-/// The graphs of a page: of the whole run, and where the run had slow windows, of these apart.
+/// The graphs of a page: of the whole run, with its stacks period by period, and where it had slow windows, of these apart.
 ///
 /// # Errors
 /// Those of the recording.
-pub fn all(reader: &Reader, recording: &Recording) -> Result<Vec<report::html::flames::Flame>, Failure> {
+pub fn all(reader: &Reader, recording: &Recording) -> Result<Vec<Flame>, Failure> {
     let mut windows = slow_windows(recording.timeline.rows());
-    if let Some(from_ns) = reader.snapshots_from_ns()? {
+    let since_ns = reader.snapshots_from_ns()?;
+    if let Some(from_ns) = since_ns {
         windows.retain(|window| i64::try_from(window.to_ns).is_ok_and(|to_ns| to_ns > from_ns));
     }
     let length_ns = windows.iter().map(|window| window.to_ns - window.from_ns).sum();
@@ -82,12 +85,23 @@ pub fn all(reader: &Reader, recording: &Recording) -> Result<Vec<report::html::f
         if stacks.total() == 0 {
             continue;
         }
-        flames.push(report::html::flames::Flame { kind, stacks: stacks.clone(), slow: None });
-        if !windows.is_empty() {
-            let stacks = sum(reader, kind, |period| is_in(&windows, period))?.stacks().clone();
-            if stacks.total() > 0 {
-                flames.push(report::html::flames::Flame { kind, stacks, slow: Some((windows.len(), length_ns)) });
+        let mut periods = Periods::of(stacks);
+        if let Some(from_ns) = since_ns {
+            periods.known_since(from_ns);
+        }
+        let mut of_slow = Folding::default();
+        for profile in reader.profiles() {
+            let profile = profile?;
+            let Some(period) = profile.of(kind) else { continue };
+            periods.push(period);
+            if is_in(&windows, period) {
+                of_slow.merge(&period.stacks);
             }
+        }
+        flames.push(Flame { kind, stacks: stacks.clone(), slow: None, periods: Some(periods) });
+        if of_slow.stacks().total() > 0 {
+            let slow = Some((windows.len(), length_ns));
+            flames.push(Flame { kind, stacks: of_slow.into_stacks(), slow, periods: None });
         }
     }
     Ok(flames)

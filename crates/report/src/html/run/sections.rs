@@ -1,10 +1,12 @@
 //! The parts of the page, in the order of its questions: what gives, how much, how fast, when, of what; then how sure, and how
 //! to do it again.
 
+use crate::flame::why_none;
 use crate::html::Report;
 use crate::html::charts::Chart;
 use crate::html::lines::{self, Row, list, shown, spans};
 use crate::html::page::{Page, Part};
+use crate::html::periods::Periods;
 use crate::html::run::{loads, numbers, target};
 use crate::html::table::{Cell, Table, texts};
 use crate::json::Document;
@@ -14,10 +16,11 @@ use crate::text::{
     Options, Paint, disruptions, failures, faults, generator, headline, held, imported, isolation, latency, segments,
     slow,
 };
-use crate::words::{capitalized, counted, grouped, of_plan};
+use crate::words::{capitalized, counted, duration, grouped, of_plan};
 use crate::{damage, entries};
 use maud::{Markup, html};
 use model::finding::{Finding, Severity, Standing, Status};
+use model::profile::Kind;
 use model::recording::End;
 use model::snapshot::SamplerState;
 use std::io;
@@ -255,7 +258,7 @@ fn course(report: &Report<'_>, charts: &[Chart]) -> io::Result<Vec<Markup>> {
     Ok(vec![html! {
         p.hint {
             "One axis of time and one cursor for all of these. Choose a stretch with the mouse, or with Shift and the arrow \
-             keys; another with Ctrl to set beside it. Shaded: "
+             keys; another with Ctrl held as well, to set beside it. Shaded: "
             span.key { span.swatch.window {} "probes’ windows" }
             span.key { span.swatch.warmup {} "warm-up and drain" }
             span.key { span.swatch.pause {} "pauses of all replies" }
@@ -267,21 +270,43 @@ fn course(report: &Report<'_>, charts: &[Chart]) -> io::Result<Vec<Markup>> {
         @if let Some(heat) = &heat { (heat) }
         @for chart in charts { (figure(chart)) }
         div #selection {}
-        (not_of_stretches(report, charts))
+        (stacks(report))
+        (of_stretches(report, charts))
     }])
 }
 
-/// What of a chosen stretch is not known.
-fn not_of_stretches(report: &Report<'_>, charts: &[Chart]) -> Markup {
+/// Where the script puts the flame graphs of chosen stretches, with the reason for each kind that the recording has none of.
+fn stacks(report: &Report<'_>) -> Markup {
+    let reason = |kind: Kind| {
+        let has_some = report.flames.iter().any(|flame| flame.kind == kind);
+        (!has_some).then(|| shown(&why_none(report.recording, kind, None)))
+    };
+    html! { div #stacks data-none-on-cpu=[reason(Kind::OnCpu)] data-none-off-cpu=[reason(Kind::OffCpu)] {} }
+}
+
+/// What of a chosen stretch is known, and what is not.
+fn of_stretches(report: &Report<'_>, charts: &[Chart]) -> Markup {
     let has_states = charts.iter().any(|chart| chart.id == "states");
+    let periods: Vec<&Periods> = report.flames.iter().filter_map(|flame| flame.periods.as_ref()).collect();
+    let since_ns = periods.iter().find_map(|periods| periods.since_ns());
     html! {
-        p.hint { (match (has_states, report.flames.is_empty()) {
-            (true, true) => "Of a chosen stretch there are the means of all lines, those of threads and waits too.",
-            (true, false) => "Of a chosen stretch there are the means of all lines, those of threads and waits too. Flame graphs are of the \
-                whole run and of its slow windows.",
-            (false, _) => "Of a chosen stretch there are the means of all lines. What the target’s threads waited for in it the recording does \
-                not hold: that takes --observe windows or full.",
-        }) }
+        p.hint {
+            "Of a chosen stretch there are the means of all lines"
+            @if has_states { ", those of threads and waits too" }
+            @if periods.is_empty() { "." } @else {
+                ", and the flame graphs of where the target ran and waited in it; of two, what is different between them."
+            }
+            @if let Some(since_ns) = since_ns {
+                " Stacks are known by stretch from " (duration(since_ns)) " on: of older ticks the file has those of all together."
+            }
+            @match (has_states, periods.is_empty()) {
+                (true, true) => " There is no flame graph of it: the recording holds no stacks.",
+                (false, true) => " What the target’s threads waited for in it the recording does not hold: that takes --observe windows \
+                    or full.",
+                (false, false) => " How its threads spent it the recording does not hold: that takes --observe windows or full.",
+                (true, false) => "",
+            }
+        }
     }
 }
 
