@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The pages that the tests left in target/pages, and that of a run that goes on, opened in headless Chromium (web/tests). Without npm it skips, and says so.
+# The pages that the tests left in target/pages, those of a run that goes on and of a folder,
+# opened in headless Chromium (web/tests). Without npm it skips, and says so.
 #   PLIMSOLL_TEST_NO_SKIP=1   what cannot run here fails
 #   SHOTS=1                   leaves pictures of the pages in web/shots
 set -euo pipefail
@@ -11,7 +12,7 @@ if ! command -v npm >/dev/null; then
 fi
 scripts/packages.sh web
 [ -e target/pages/healthy.html ] || ${CARGO:-cargo} test -p plimsoll-report --test html
-# Whose page is opened while a run goes on.
+# Whose pages are opened: of a run that goes on, of a folder.
 ${CARGO:-cargo} build --quiet -p plimsoll
 cd web
 [ node_modules/.package-lock.json -nt package-lock.json ] || npm ci --no-audit --no-fund --silent

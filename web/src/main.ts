@@ -2,6 +2,7 @@
 import "uplot/dist/uPlot.min.css";
 import "./style.css";
 import { drawFlame } from "./flame";
+import { library } from "./library";
 import { live } from "./live";
 import { drawQuantiles } from "./quantiles";
 import { drawPlot } from "./scatter";
@@ -49,6 +50,10 @@ async function start(): Promise<void> {
   root.classList.add("scripted");
   if (root.classList.contains("live")) {
     live((packed, course) => figures(packed, course).forEach(({ draw }) => draw()));
+    return;
+  }
+  if (root.classList.contains("library")) {
+    library();
     return;
   }
   tables();

@@ -102,7 +102,6 @@ impl Failure {
     }
 
     /// What is said of it.
-    #[cfg(test)]
     pub fn message(&self) -> &str {
         &self.message
     }

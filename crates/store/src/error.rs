@@ -27,6 +27,20 @@ pub enum StoreError {
         /// The file.
         path: PathBuf,
     },
+    /// It is being written, or was until a short while ago.
+    #[error("{} is being written, or was a minute ago: end its run first, or wait", path.display())]
+    GoesOn {
+        /// The file.
+        path: PathBuf,
+    },
+    /// It could not be deleted.
+    #[error("cannot delete {}: {reason}", path.display())]
+    Delete {
+        /// The file.
+        path: PathBuf,
+        /// The system's words.
+        reason: String,
+    },
     /// The file could not be made.
     #[error(
         "cannot make the recording {}: {reason}; name another file with --record FILE, or go without with --no-record",

@@ -6,7 +6,7 @@
 
 use crate::error::StoreError;
 use crate::index::{Index, Stamps};
-use crate::limits::{HOST_NAME_MAX, LIST_CHECKS_BYTES_MAX, NAMES_TRIED_MAX};
+use crate::limits::{GOES_ON_MS, HOST_NAME_MAX, LIST_CHECKS_BYTES_MAX, NAMES_TRIED_MAX};
 use crate::open::log_files;
 use crate::{EXTENSION, Reader};
 use model::finding::{ValidityState, WhatGives};
@@ -158,6 +158,38 @@ pub fn find(folder: impl FnOnce() -> Result<PathBuf, StoreError>, wanted: &str) 
             Err(StoreError::Ambiguous { wanted: wanted.to_owned(), ids })
         }
     }
+}
+
+/// The file of exactly this id.
+///
+/// # Errors
+/// [`StoreError::NoSuchRun`], or [`StoreError::Read`] of the folder.
+pub fn named(folder: &Path, id: &str) -> Result<PathBuf, StoreError> {
+    let none = || StoreError::NoSuchRun { wanted: id.to_owned(), folder: folder.to_owned() };
+    files(folder)?.into_iter().find(|file| file.id == id).map(|file| file.path).ok_or_else(none)
+}
+
+/// Deletes the recording of exactly this id, with what SQLite keeps beside it. One that may be of a run that goes on is not.
+///
+/// # Errors
+/// [`StoreError::GoesOn`], [`StoreError::NoSuchRun`], [`StoreError::Delete`], or [`StoreError::Read`] of the folder.
+pub fn delete(folder: &Path, id: &str) -> Result<(), StoreError> {
+    let path = named(folder, id)?;
+    let touched = |path: &Path| path.symlink_metadata().and_then(|metadata| metadata.modified()).ok();
+    let logs: Vec<PathBuf> = log_files(&path).filter(|log| log.symlink_metadata().is_ok()).collect();
+    // A log is gone when its run has ended; of a run that was killed it stays, and grows no more.
+    let is_fresh = |log: &PathBuf| {
+        touched(log).is_some_and(|at| at.elapsed().is_ok_and(|since| since < Duration::from_millis(GOES_ON_MS)))
+    };
+    if logs.iter().any(is_fresh) {
+        return Err(StoreError::GoesOn { path });
+    }
+    // The recording last: what is left of one is a recording still.
+    for file in logs.iter().chain([&path]) {
+        let failed = |error: std::io::Error| StoreError::Delete { path: file.clone(), reason: error.to_string() };
+        std::fs::remove_file(file).map_err(failed)?;
+    }
+    Ok(())
 }
 
 /// A file named like a recording. In the order of a list of names.

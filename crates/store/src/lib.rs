@@ -26,7 +26,7 @@ mod times;
 mod writer;
 
 pub use error::StoreError;
-pub use folder::{Summary, Verdict, default_folder, find, list, new_path, probe};
+pub use folder::{Summary, Verdict, default_folder, delete, find, list, named, new_path, probe};
 pub use joining::{Joined, join};
 pub use reader::Reader;
 pub use sums::Intervals;

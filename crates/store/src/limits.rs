@@ -44,3 +44,6 @@ pub const INDEX_BYTES_MAX: u64 = 64 * 1024 * 1024;
 pub const INDEX_SETTLED_MS: i64 = 2000;
 /// How often a log that does not read well is read again: it may be written just now.
 pub const LOG_READ_TIMES: usize = 3;
+
+/// A recording whose log was written so short a time ago may be of a run that goes on, milliseconds: longer than the longest tick.
+pub const GOES_ON_MS: u64 = 90_000;

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use clap::builder::BoolishValueParser;
-use session::live::Spec;
+use session::pages::Spec;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 

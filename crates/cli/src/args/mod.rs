@@ -20,6 +20,7 @@ pub mod scenario;
 pub mod serve;
 pub mod shell;
 pub mod tls;
+pub mod ui;
 mod values;
 pub mod watch;
 
@@ -64,6 +65,8 @@ pub enum Command {
     Serve(Box<serve::ServeArgs>),
     /// List recordings
     Runs(runs::RunsArgs),
+    /// Look through recordings in a browser: find, open, compare, delete
+    Ui(ui::UiArgs),
     /// Show a recording again
     Report(runs::ReportArgs),
     /// Say what gives first in a recording, and why

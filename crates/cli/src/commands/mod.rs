@@ -21,6 +21,7 @@ mod report;
 mod run;
 mod runs;
 mod serve;
+mod ui;
 mod watch;
 
 use crate::args::Command;
@@ -37,6 +38,7 @@ pub fn run(command: Command) -> Result<Exit, Failure> {
         Command::Capacity(args) => capacity::run(&args),
         Command::Run(args) => run::run(&args),
         Command::Runs(args) => runs::run(&args),
+        Command::Ui(args) => ui::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Diagnose(args) => diagnose::run(&args),
         Command::Audit(args) => audit::run(&args),

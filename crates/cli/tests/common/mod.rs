@@ -2,8 +2,10 @@
 #![allow(dead_code, reason = "each test file uses its part of this")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot set up is a test that fails")]
 
-use std::io::{BufRead, BufReader, PipeReader, PipeWriter, Write};
+use std::io::{BufRead, BufReader, PipeReader, PipeWriter, Read, Write};
+use std::net::TcpStream;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 use testkit::nginx::Nginx;
 use testkit::process::Guard;
 
@@ -186,4 +188,21 @@ pub const fn libc_sigstop() -> i32 {
 
 pub const fn libc_sigcont() -> i32 {
     18
+}
+
+/// Asks `HOST:PORT` by HTTP/1.1: an answer's status, head and body.
+pub fn ask(host: &str, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> (u16, String, String) {
+    let mut stream = TcpStream::connect(host).unwrap();
+    // Longer than any answer takes on a machine that does much else.
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let mut head = format!("{method} {path} HTTP/1.1\r\nConnection: close\r\nContent-Length: {}\r\n", body.len());
+    if !headers.iter().any(|(name, _)| *name == "Host") {
+        head += &format!("Host: {host}\r\n");
+    }
+    headers.iter().for_each(|(name, value)| head += &format!("{name}: {value}\r\n"));
+    stream.write_all(format!("{head}\r\n{body}").as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (head.split(' ').nth(1).unwrap().parse().unwrap(), head.to_owned(), body.to_owned())
 }

@@ -25,14 +25,14 @@ pub struct Frame<'a> {
     pub document: &'a str,
     /// What the document is saved as.
     pub name: &'a str,
-    /// Whether it is filled by the server that it came from, which it may then ask.
-    pub is_live: bool,
+    /// As what it asks the server that it came from, `live` or `library`; `None`: it asks nobody.
+    pub asks: Option<&'static str>,
 }
 
 impl Frame<'_> {
     /// The whole file.
     pub fn markup(&self) -> Markup {
-        let connect = if self.is_live { "; connect-src 'self'" } else { "" };
+        let connect = if self.asks.is_some() { "; connect-src 'self'" } else { "" };
         let policy = format!(
             "default-src 'none'; script-src '{}'; style-src '{}'; img-src data:; base-uri 'none'; form-action 'none'{connect}",
             hash(SCRIPT),
@@ -40,7 +40,7 @@ impl Frame<'_> {
         );
         html! {
             (DOCTYPE)
-            html lang="en" class=[self.is_live.then_some("live")] {
+            html lang="en" class=[self.asks] {
                 head {
                     meta charset="utf-8";
                     meta http-equiv="Content-Security-Policy" content=(policy);

@@ -95,7 +95,7 @@ pub fn shell(what: &str, orders: Orders) -> String {
         }
         div #page { header { p.brand { "plimsoll" } h1 { (what) } } }
     };
-    let frame = Frame { title: &page::title(&what), body, data: "", document: "", name: "", is_live: true };
+    let frame = Frame { title: &page::title(&what), body, data: "", document: "", name: "", asks: Some("live") };
     frame.markup().into_string()
 }
 

@@ -14,6 +14,7 @@ mod data;
 pub mod flames;
 mod frame;
 pub mod heat;
+pub mod library;
 mod lines;
 pub mod live;
 mod pack;
@@ -85,7 +86,7 @@ impl Report<'_> {
             data: &data::packed(self, &charts)?,
             document: &pack::encoded(&[&serde_json::to_vec(&document)?])?,
             name: &page::file_name("", self.recording.capsule.started_at_unix_ns),
-            is_live: false,
+            asks: None,
         };
         to.write_all(page.markup().into_string().as_bytes())
     }

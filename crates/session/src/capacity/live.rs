@@ -18,7 +18,7 @@ use model::finding::{Diagnosis, Figure, ValidityState};
 use model::plan::{Pace, Plan};
 use model::recording::Row;
 use model::units::show_duration_ns;
-use model::{Event, Interval, LatencyKind, Scenario};
+use model::{Event, Interval, LatencyKind, Recording, Scenario, Snapshot};
 use resolve::{Host, ResolveError, resolve};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -468,7 +468,20 @@ impl Watch for Counting<'_> {
         self.follow.on_event(event);
     }
 
+    fn on_snapshot(&mut self, snapshot: &Snapshot) {
+        self.follow.on_snapshot(snapshot);
+    }
+
+    fn wants_standing(&mut self) -> bool {
+        self.follow.wants_standing()
+    }
+
+    fn on_standing(&mut self, recording: &Recording, diagnosis: &Diagnosis) {
+        self.follow.on_standing(recording, diagnosis);
+    }
+
     fn on_interval(&mut self, interval: &Interval<u32>, plan: &Plan) {
+        self.follow.on_interval(interval, plan);
         if interval.end_ns <= plan.warmup_ns {
             return;
         }

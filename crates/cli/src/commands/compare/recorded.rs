@@ -60,6 +60,29 @@ pub fn run(args: &CompareArgs) -> Result<Exit, Failure> {
     Ok(exit_of(&comparison))
 }
 
+/// The page of one recording beside another.
+///
+/// # Errors
+/// They cannot be read, or have no load.
+pub fn page_of(a: &Path, b: &Path) -> Result<Vec<u8>, Failure> {
+    #[derive(clap::Parser)]
+    struct Typed {
+        #[command(flatten)]
+        args: CompareArgs,
+    }
+    let words = ["compare".as_ref(), a.as_os_str(), b.as_os_str()];
+    let Typed { args } = clap::Parser::try_parse_from(words).map_err(|error| Failure::usage(error.to_string()))?;
+    let [of_a, of_b] = [read(&args, Side::A, &args.a[..1])?, read(&args, Side::B, &args.a[1..])?];
+    let comparison = Comparison { command: words_of(a, b), ..compared(&args, &of_a, &of_b) };
+    let mut page = Vec::new();
+    report::html::comparison::write(&mut page, &comparison, None)?;
+    Ok(page)
+}
+
+fn words_of(a: &Path, b: &Path) -> Vec<String> {
+    ["plimsoll".into(), "compare".into(), a.display().to_string(), b.display().to_string()].to_vec()
+}
+
 /// A recording with what is made of it.
 struct Run {
     side: Side,

@@ -18,7 +18,8 @@ use report::html::course::Course;
 use report::html::heat::Heat;
 use report::html::live::{Orders, Progress, shell};
 use session::Watch;
-use session::live::{LiveError, Order, Server};
+use session::pages::PageError;
+use session::pages::live::{Order, Server};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -68,8 +69,8 @@ impl Live {
             (true, _) => Orders::Stop,
         };
         let server = Server::start(&spec, shell(what, orders))?;
-        crate::commands::tell(&format!("live page: {}", server.url()));
-        if let Some(fingerprint) = server.fingerprint().filter(|_| spec.certificate.is_none()) {
+        crate::commands::tell(&format!("live page: {}", server.serving().url()));
+        if let Some(fingerprint) = server.serving().fingerprint().filter(|_| spec.certificate.is_none()) {
             crate::commands::tell(&format!(
                 "live page: a browser will warn of its certificate, which was made now; its SHA-256 is {fingerprint}"
             ));
@@ -213,8 +214,8 @@ impl Watch for Live {
     }
 }
 
-impl From<LiveError> for Failure {
-    fn from(error: LiveError) -> Self {
+impl From<PageError> for Failure {
+    fn from(error: PageError) -> Self {
         Failure::could_not_run(error.to_string())
     }
 }

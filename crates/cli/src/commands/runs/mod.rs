@@ -6,6 +6,8 @@ use super::output::terminal;
 use crate::args::runs::{RunsAction, RunsArgs};
 use crate::exit::{Exit, Failure};
 use report::runs::{Run, Verdict};
+use std::path::Path;
+use store::{StoreError, Summary};
 
 /// Lists them, or does what else is asked.
 pub fn run(args: &RunsArgs) -> Result<Exit, Failure> {
@@ -13,16 +15,21 @@ pub fn run(args: &RunsArgs) -> Result<Exit, Failure> {
         return merge::run(args);
     }
     let folder = args.folder.clone().map_or_else(store::default_folder, Ok)?;
-    let runs: Vec<Run> = store::list(&folder)?
-        .into_iter()
-        .map(|summary| Run {
-            id: summary.id,
-            head: summary.head.map_err(|error| error.to_string()),
-            verdict: summary.verdict.map(shown),
-        })
-        .collect();
-    report::runs::write(&mut std::io::stdout().lock(), &runs, terminal::style(false))?;
+    report::runs::write(&mut std::io::stdout().lock(), &listed(&folder)?, terminal::style(false))?;
     Ok(Exit::Fine)
+}
+
+/// The recordings of a folder, oldest first.
+///
+/// # Errors
+/// The folder cannot be read.
+pub fn listed(folder: &Path) -> Result<Vec<Run>, StoreError> {
+    let run = |summary: Summary| Run {
+        id: summary.id,
+        head: summary.head.map_err(|error| error.to_string()),
+        verdict: summary.verdict.map(shown),
+    };
+    Ok(store::list(folder)?.into_iter().map(run).collect())
 }
 
 fn shown(verdict: store::Verdict) -> Verdict {

@@ -55,7 +55,7 @@ pub fn write(to: &mut impl Write, document: &Document, command: Option<&str>) ->
         data: &data::packed_plots(&plots)?,
         document: &pack::encoded(&[&serde_json::to_vec(document)?])?,
         name: &file_name("capacity-", document.started_at_unix_ns),
-        is_live: false,
+        asks: None,
     };
     to.write_all(frame.markup().into_string().as_bytes())
 }

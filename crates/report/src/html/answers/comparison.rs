@@ -78,7 +78,7 @@ pub fn write(to: &mut impl Write, comparison: &Comparison, command: Option<&str>
         data: &data::packed_plots(&plots)?,
         document: &pack::encoded(&[&serde_json::to_vec(comparison)?])?,
         name: &file_name("comparison-", comparison.started_at_unix_ns),
-        is_live: false,
+        asks: None,
     };
     to.write_all(frame.markup().into_string().as_bytes())
 }
