@@ -134,6 +134,21 @@ fn unsafe_stands_only_where_the_house_allows_it() {
     }
 }
 
+/// tokio has its rooms (invariant 15), and the engine is none of them.
+#[test]
+fn tokio_stands_only_where_the_house_allows_it() {
+    let allowed = ["crates/servers/src/names", "crates/session/src/pages"];
+    for file in sources() {
+        let inside = file.strip_prefix(testkit::workspace()).unwrap();
+        let is_test = inside.components().any(|c| c.as_os_str() == "tests");
+        let text = fs::read_to_string(&file).unwrap();
+        let uses = text.lines().any(|line| line.split("//").next().unwrap_or("").contains("tokio::"));
+        if uses && !is_test {
+            assert!(allowed.iter().any(|a| inside.starts_with(a)), "{} uses tokio", inside.display());
+        }
+    }
+}
+
 #[test]
 fn pure_crates_know_no_io_no_clock_no_threads() {
     for file in sources() {

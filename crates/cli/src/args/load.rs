@@ -3,7 +3,7 @@
 //! Names follow wrk, ab, oha and curl where those agree. Nothing is filled in here: a flag that was not given
 //! is absent from the scenario, and `resolve` knows the default that the help text names.
 
-use super::live::LiveArgs;
+use super::pages::live::LiveArgs;
 use super::protocols::{self, ProtocolArgs};
 use super::remote::RemoteArgs;
 use super::tls::TlsArgs;

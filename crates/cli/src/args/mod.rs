@@ -11,8 +11,8 @@ pub mod environment;
 mod help;
 pub mod host;
 pub mod import;
-pub mod live;
 pub mod load;
+pub mod pages;
 pub mod protocols;
 pub mod remote;
 pub mod runs;
@@ -20,7 +20,6 @@ pub mod scenario;
 pub mod serve;
 pub mod shell;
 pub mod tls;
-pub mod ui;
 mod values;
 pub mod watch;
 
@@ -66,7 +65,7 @@ pub enum Command {
     /// List recordings
     Runs(runs::RunsArgs),
     /// Look through recordings in a browser: find, open, compare, delete
-    Ui(ui::UiArgs),
+    Ui(pages::ui::UiArgs),
     /// Show a recording again
     Report(runs::ReportArgs),
     /// Say what gives first in a recording, and why

@@ -1,7 +1,7 @@
 //! Arguments of `plimsoll watch`.
 
-use super::live::LiveArgs;
 use super::load::ObserveArg;
+use super::pages::live::LiveArgs;
 use super::remote::LinkArgs;
 use super::values;
 use clap::Args;

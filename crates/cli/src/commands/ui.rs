@@ -5,7 +5,7 @@
 
 use super::output::outlet::Outlet;
 use super::{compare, interrupt, report as reported, runs};
-use crate::args::ui::UiArgs;
+use crate::args::pages::ui::UiArgs;
 use crate::exit::{Exit, Failure};
 use session::pages::library::{Answer, Library, serve};
 use std::path::PathBuf;

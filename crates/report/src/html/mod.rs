@@ -14,14 +14,13 @@ mod data;
 pub mod flames;
 mod frame;
 pub mod heat;
-pub mod library;
 mod lines;
-pub mod live;
 mod pack;
 mod page;
 pub mod periods;
 pub mod plots;
 mod run;
+mod served;
 mod table;
 pub mod unit;
 
@@ -40,6 +39,7 @@ use std::io::{self, Write};
 pub use answers::{capacity, comparison};
 pub use frame::{BUNDLE_HASH, SCRIPT};
 pub use run::loads;
+pub use served::{library, live};
 
 /// What the page is made of.
 pub struct Report<'a> {

@@ -5,7 +5,7 @@
 //! to show; while nobody looks none is made at all.
 
 use super::results;
-use crate::args::live::LiveArgs;
+use crate::args::pages::live::LiveArgs;
 use crate::commands::report::html as kept;
 use crate::exit::Failure;
 use model::error_kind::ErrorExample;

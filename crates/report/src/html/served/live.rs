@@ -4,9 +4,8 @@
 //! once; its script puts each frame in the place of the one before and keeps what was drawn, opened and chosen. What a browser
 //! may ask for, the shell's policy says: of the server that it came from, frames and orders, and nothing else.
 
-use super::frame::Frame;
-use super::page;
-use super::{Report, charts, data, run};
+use crate::html::frame::Frame;
+use crate::html::{Report, charts, data, lines, loads, page, run};
 use crate::json::Document;
 use maud::html;
 use serde::Serialize;
@@ -62,19 +61,19 @@ impl Report<'_> {
     }
 
     /// Its charts over time.
-    pub(super) fn charts(&self) -> Vec<charts::Chart> {
+    pub(in crate::html) fn charts(&self) -> Vec<charts::Chart> {
         let of_load = match self.recording.capsule.why_no_load() {
             Some(_) => Vec::new(),
             None => charts::of_load(self.recording, &self.rows),
         };
-        let beside = self.beside.iter().flat_map(super::loads::Beside::charts);
+        let beside = self.beside.iter().flat_map(loads::Beside::charts);
         of_load.into_iter().chain(beside).chain(charts::of_course(&self.course)).collect()
     }
 }
 
 /// The page around the frames; `what` is shown until the first has come.
 pub fn shell(what: &str, orders: Orders) -> String {
-    let what = super::lines::shown(what);
+    let what = lines::shown(what);
     let body = html! {
         div #live role="region" aria-label="The run as it goes" {
             p.state { span.dot aria-hidden="true" {} span #live-state role="status" { "Waiting for the first reading" } " " span #live-time {} }

@@ -1,9 +1,9 @@
 //! The page of a folder of recordings: each with what it came to, to be searched, sorted, opened, compared, deleted.
 
-use super::frame::Frame;
-use super::lines::shown;
-use super::page;
 use crate::figures::rfc3339;
+use crate::html::frame::Frame;
+use crate::html::lines::shown;
+use crate::html::page;
 use crate::runs::{Run, Verdict};
 use crate::words::{counted, figure, grouped};
 use maud::{Markup, html};
@@ -124,15 +124,16 @@ mod tests {
     fn names_are_text_and_addresses_lead_nowhere_else() {
         let id = "a/../b?c#<script>\"é";
         let run = Run { id: id.to_owned(), head: Err("</td><script>alert(1)</script>".to_owned()), verdict: None };
-        let head = Head { target: "http://x/</th><script>alert(2)</script>".to_owned(), ..Head::default() };
-        let page = page(&[run, Run { id: id.to_owned(), head: Ok(head), verdict: None }], "/f<older>");
-        assert!(!page.contains("<script>alert") && page.contains("/f&lt;older&gt;"), "{page}");
-        assert!(page.contains("href=\"/run/a%2F..%2Fb%3Fc%23%3Cscript%3E%22%C3%A9\""));
-        assert!(page.contains("connect-src 'self'"));
+        let target = "http://x/</th><script>alert(2)</script>".to_owned();
+        let head = Head { started_at_unix_ns: 0, target, requests: 1, end: End::Partial, is_damaged: false };
+        let text = page(&[run, Run { id: id.to_owned(), head: Ok(head), verdict: None }], "/f<older>");
+        assert!(!text.contains("<script>alert") && text.contains("/f&lt;older&gt;"), "{text}");
+        assert!(text.contains("href=\"/run/a%2F..%2Fb%3Fc%23%3Cscript%3E%22%C3%A9\""));
+        assert!(text.contains("connect-src 'self'"));
     }
 
     #[test]
     fn of_an_empty_folder_it_says_what_makes_one() {
-        assert!(super::page(&[], "/f").contains("plimsoll load URL"));
+        assert!(page(&[], "/f").contains("plimsoll load URL"));
     }
 }
