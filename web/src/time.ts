@@ -135,6 +135,16 @@ export class Course {
       ctx.beginPath();
       ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
       ctx.clip();
+      // A column is of a whole interval; where nothing was answered in a part of it, none of it belongs there.
+      ctx.save();
+      ctx.beginPath();
+      ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
+      for (const { from_s, to_s, kind } of this.data.head.spans) {
+        if (kind !== "pause") continue;
+        const left = u.valToPos(from_s, "x", true);
+        ctx.rect(left, bbox.top, u.valToPos(to_s, "x", true) - left, bbox.height);
+      }
+      ctx.clip("evenodd");
       for (let i = 0; i < lengths.length; i++) {
         const x0 = u.valToPos(from[i] ?? 0, "x", true);
         const x1 = u.valToPos(to[i] ?? 0, "x", true);
@@ -151,6 +161,7 @@ export class Course {
           ctx.fillRect(Math.floor(x0), Math.floor(y0), Math.max(Math.ceil(x1) - Math.floor(x0), 1), Math.max(Math.ceil(y1) - Math.floor(y0), 1));
         }
       }
+      ctx.restore();
       if (requests) {
         for (let i = 0; i < requests.ended.length; i++) {
           const x = u.valToPos((requests.ended[i] ?? 0) / 1e6, "x", true);
