@@ -8,6 +8,7 @@ pub mod document;
 mod surface;
 
 use super::output::progress::Shown;
+use super::output::view::When;
 use super::output::{results, terminal};
 use super::{command_line, host, interrupt, raise_descriptor_limit};
 use crate::args::capacity::{CapacityArgs, OfArg};
@@ -68,6 +69,7 @@ pub fn run(args: &CapacityArgs) -> Result<Exit, Failure> {
     let file = (!output.no_record).then(|| output.record.clone().map_or_else(own, Ok)).transpose()?;
     let options = options(args)?;
     let mut steps = Steps::new(output.quiet, about, &spec, file);
+    steps.shown.draw(When::of(output, true), &options.interrupted);
     steps.shown.say(&format!("Looking for the load line of {} ({}).", steps.about.target, steps.about.slo));
     let found = match capacity(&spec, &host(), &options, &mut steps) {
         Ok(found) => found,

@@ -12,6 +12,7 @@ pub use variants::{Wanted, run as run_variants};
 
 use super::output::intervals::{self, Csv, What};
 use super::output::progress::Shown;
+use super::output::view::When;
 use super::output::{results, terminal, together as shown_together};
 use super::{command_line, interrupt};
 use crate::args::load::{LoadArgs, ObserveArg, OutputArgs};
@@ -79,6 +80,7 @@ pub fn run_scenarios(
     }
     let csv = output.csv.as_deref().map(|path| Csv::open(path, What::Intervals)).transpose()?;
     let options = options(&args, &loads, observe_at, interrupt::flag()?)?;
+    shown.draw(When::of(output, matches!(repeat, Repeat::Times(_))), &options.interrupted);
     if let Repeat::Times(times) = repeat {
         return repeats::run(times, &loads, target, &options, &mut shown, output);
     }
