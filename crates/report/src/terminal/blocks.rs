@@ -16,11 +16,13 @@ use std::collections::VecDeque;
 /// Where text begins beside its label.
 pub const INDENT: usize = 11;
 /// Where what is over time begins beside its figure.
-const FIGURE: usize = 11;
-/// Rows of what is over time, where there is room.
-const CHART_ROWS: usize = 5;
-/// Threads shown at a glance.
-const THREADS: usize = 8;
+const FIGURE: usize = 13;
+/// Rows of what is over time: at the least, to be read well, and where there is room to spare.
+const CHART_ROWS: [usize; 3] = [1, 2, 10];
+/// Threads shown at a glance, and where there is room to spare.
+const THREADS: [usize; 2] = [3, 12];
+/// Lines of what was told, at a glance.
+const TOLD: usize = 3;
 
 /// A line that has a label; empty: that of the line above.
 pub fn labelled(label: &str, paint: Paint, text: impl Into<String>) -> Spans {
@@ -44,7 +46,7 @@ fn parts(label: &str, parts: &[String], width: usize) -> Spans {
 
 /// What is run, and how far it has come: always there.
 pub fn head<'a>(view: &'a View, looks: Looks, width: usize) -> Block<'a> {
-    Block::new(0, 2, 3, move |rows| {
+    Block::new(0, [2, 3, 3], move |rows| {
         let time = view.row.as_ref().map_or_else(|| "begins".to_owned(), |row| progress(view, row).time());
         let room = width.saturating_sub(time.chars().count() + 2);
         let label = view.label.trim_end();
@@ -77,17 +79,25 @@ pub fn progress<'a>(view: &View, row: &'a model::recording::Row) -> Progress<'a>
 /// What was measured: rate and response time over time, connections, failures.
 pub fn measured<'a>(view: &'a View, looks: Looks, width: usize) -> Vec<Block<'a>> {
     vec![
-        rates(view, looks, width),
+        rates(view, looks, width).group(),
         p99s(view, looks, width),
-        response(view, width),
-        load(view, width),
+        response(view, width).group(),
+        load(view, width).group(),
         failed(view, width),
     ]
 }
 
-/// What is known of target and generator, and what gives first.
-pub fn known<'a>(view: &'a View, width: usize) -> Vec<Block<'a>> {
-    vec![stands(view, width), doubts(view, width), target(view, width), generator(view, width), told(view, width)]
+/// What is known of target and generator, and what gives first; other findings in full, or in a line each.
+pub fn known<'a>(view: &'a View, width: usize, in_full: bool) -> Vec<Block<'a>> {
+    let findings = if in_full { findings(view, width).group() } else { others(view, width) };
+    vec![
+        stands(view, width).group(),
+        doubts(view, width),
+        findings,
+        target(view, width).group(),
+        generator(view, width),
+        told(view, width).group(),
+    ]
 }
 
 fn rates<'a>(view: &'a View, looks: Looks, width: usize) -> Block<'a> {
@@ -115,7 +125,7 @@ struct Course<'a> {
 }
 
 fn over_time<'a>(view: &'a View, looks: Looks, width: usize, rank: u8, course: Course<'a>) -> Block<'a> {
-    Block::new(rank, 1, CHART_ROWS, move |rows| {
+    Block::new(rank, CHART_ROWS, move |rows| {
         let cells = width.saturating_sub(INDENT + FIGURE);
         let values: Vec<Option<f64>> = course.values.iter().copied().collect();
         let wide = spark::widened(&values, cells, view.ticks_at_end());
@@ -144,7 +154,7 @@ fn over_time<'a>(view: &'a View, looks: Looks, width: usize, rank: u8, course: C
 
 fn response<'a>(view: &'a View, width: usize) -> Block<'a> {
     // In a row of one the p99 is not said twice; in two each figure has its place.
-    Block::new(3, 1, 3, move |rows| {
+    Block::new(3, [1, 3, 3], move |rows| {
         let of = |named: &[(&str, Option<AtLeast>)]| -> Vec<String> {
             named.iter().filter_map(|(name, value)| Some(format!("{name} {}", bounded((*value)?)))).collect()
         };
@@ -174,7 +184,7 @@ fn load<'a>(view: &'a View, width: usize) -> Block<'a> {
     let gauges = view.row.map(|row| row.gauges).unwrap_or_default();
     let mut facts = vec![counted(gauges.connections, "connection"), format!("{} in flight", grouped(gauges.in_flight))];
     facts.push(format!("{} queued", grouped(gauges.queued)));
-    Block::of(4, vec![parts("load", &facts, width)])
+    Block::of(4, vec![parts("load", &facts, width)], 0)
 }
 
 /// Kinds of failure, the most frequent first.
@@ -187,19 +197,19 @@ pub fn by_kind(counts: &ErrorCounts) -> Vec<(ErrorKind, u64)> {
 fn failed<'a>(view: &'a View, width: usize) -> Block<'a> {
     let (kinds, of_connections) = (by_kind(&view.errors), by_kind(&view.connection_errors));
     let lines = 1 + kinds.len() + of_connections.len();
-    Block::new(4, 1, lines, move |rows| {
+    Block::new(4, [1, lines, lines], move |rows| {
         let ended = view.ok + view.failed;
         let share = if ended > 0 { 100.0 * view.failed as f64 / ended as f64 } else { 0.0 };
         let mut facts = vec![format!("{} ({})", counted(view.failed, view.unit), percent(share))];
+        if rows < lines {
+            facts.extend(kinds.iter().chain(&of_connections).take(1).map(|(kind, _)| kind.name().to_owned()));
+        }
         let connections = view.connection_errors.total();
         if connections > 0 {
             facts.push(counted(connections, "connection"));
         }
         if view.dropped > 0 {
             facts.push(format!("{} dropped", grouped(view.dropped)));
-        }
-        if rows < lines {
-            facts.extend(kinds.iter().chain(&of_connections).take(1).map(|(kind, _)| kind.name().to_owned()));
         }
         let mut all = vec![parts("failed", &facts, width)];
         if view.failed > 0
@@ -224,12 +234,13 @@ pub fn of_failure(kind: ErrorKind, count: u64, more: &str) -> Spans {
 
 fn stands<'a>(view: &'a View, width: usize) -> Block<'a> {
     let Some(standing) = &view.standing else {
-        return Block::of(5, vec![labelled("so far", Paint::Dim, "nothing can be said yet")]);
+        return Block::of(5, vec![labelled("so far", Paint::Dim, "Nothing can be said yet")], 0);
     };
     let (paint, text) = standing.sentence();
     let mut lines = fold(&labelled("so far", paint, text), width);
+    let sentence = lines.len();
     lines.extend(standing.proof.iter().flat_map(|line| fold(line, width)));
-    Block::of(5, lines)
+    Block::of(5, lines, sentence).enough(sentence)
 }
 
 fn doubts<'a>(view: &'a View, width: usize) -> Block<'a> {
@@ -238,20 +249,20 @@ fn doubts<'a>(view: &'a View, width: usize) -> Block<'a> {
         let label = if at == 0 { "doubtful" } else { "" };
         fold(&labelled(label, Paint::Warn, doubt.clone()), width)
     });
-    Block::of(6, lines.collect())
+    Block::of(8, lines.collect(), usize::MAX)
 }
 
 fn target<'a>(view: &'a View, width: usize) -> Block<'a> {
     let threads = &view.threads.busiest;
     let Some(first) = threads.first() else {
-        return Block::of(7, vec![labelled("target", Paint::Dim, "no thread of it is seen")]);
+        return Block::of(6, vec![labelled("target", Paint::Dim, "no thread of it is seen")], 0);
     };
     let mut facts = vec![of_thread(first)];
     facts.extend(view.threads.cpus.map(|cpus| format!("{cpus:.2} CPUs in all")));
     facts.extend(first.sleeps_in.as_ref().map(|at| format!("in {at}")));
     let mut lines = vec![parts("target", &facts, width)];
-    lines.extend(threads[1..].iter().take(THREADS).map(|thread| labelled("", Paint::Plain, of_thread(thread))));
-    Block::of(7, lines)
+    lines.extend(threads[1..].iter().take(THREADS[1] - 1).map(|thread| labelled("", Paint::Plain, of_thread(thread))));
+    Block::of(6, lines, 0).enough(THREADS[0])
 }
 
 /// A thread, its share of a CPU, and what it did.
@@ -260,11 +271,11 @@ pub fn of_thread(thread: &threads::Use) -> String {
 }
 
 fn generator<'a>(view: &'a View, width: usize) -> Block<'a> {
-    let Some(row) = &view.row else { return Block::of(8, Vec::new()) };
+    let Some(row) = &view.row else { return Block::of(7, Vec::new(), 0) };
     let mut facts = vec![format!("{} busy", percent(100.0 * row.worker_busy_max))];
     facts.push(format!("{} without a CPU", percent(100.0 * row.worker_wait_max)));
     facts.extend(row.lag_p99_ns.map(|ns| format!("{} p99 {}", LatencyKind::Lag.name(), duration(ns))));
-    Block::of(8, vec![parts("generator", &facts, width)])
+    Block::of(7, vec![parts("generator", &facts, width)], 0)
 }
 
 fn told<'a>(view: &'a View, width: usize) -> Block<'a> {
@@ -272,5 +283,21 @@ fn told<'a>(view: &'a View, width: usize) -> Block<'a> {
         let label = if at == 0 { "told" } else { "" };
         fold(&labelled(label, Paint::Plain, text.clone()), width)
     });
-    Block::of(9, lines.collect())
+    Block::of(9, lines.collect(), 0).enough(TOLD)
+}
+
+/// Other findings, in a line each.
+fn others<'a>(view: &'a View, width: usize) -> Block<'a> {
+    let others = view.standing.iter().flat_map(|standing| &standing.others);
+    let lines = others
+        .enumerate()
+        .flat_map(|(at, (paint, text))| fold(&labelled(if at == 0 { "and" } else { "" }, *paint, text.clone()), width));
+    Block::of(8, lines.collect(), usize::MAX)
+}
+
+/// Other findings with their evidence, and what could not be judged.
+fn findings<'a>(view: &'a View, width: usize) -> Block<'a> {
+    let lines = view.standing.iter().flat_map(|standing| &standing.findings).skip_while(|line| line.is_empty());
+    let lines = lines.flat_map(|line| if line.is_empty() { vec![Vec::new()] } else { fold(line, width) });
+    Block::of(10, lines.collect(), 0)
 }

@@ -49,7 +49,7 @@ fn run(buffer: &mut Buffer, area: Rect, view: &View, looks: Looks) {
     if area.width < TWO_COLUMNS {
         let mut all = vec![head];
         all.extend(blocks::measured(view, looks, width));
-        all.extend(blocks::known(view, width));
+        all.extend(blocks::known(view, width, false));
         write(buffer, area, &fit(&all, rows), looks);
         return;
     }
@@ -61,7 +61,7 @@ fn run(buffer: &mut Buffer, area: Rect, view: &View, looks: Looks) {
     let right = Rect { x: left.right() + BETWEEN, width: area.right() - left.right() - BETWEEN, ..below };
     let rows = usize::from(below.height);
     write(buffer, left, &fit(&blocks::measured(view, looks, usize::from(left.width)), rows), looks);
-    write(buffer, right, &fit(&blocks::known(view, usize::from(right.width)), rows), looks);
+    write(buffer, right, &fit(&blocks::known(view, usize::from(right.width), true), rows), looks);
 }
 
 /// A page that may be longer than there is room, and what its last line says.

@@ -37,13 +37,11 @@ pub fn details(view: &View, width: usize) -> Vec<Spans> {
         stands.extend(standing.findings.iter().cloned());
     }
     section("As it stands", if stands.is_empty() { nothing("Nothing can be said yet") } else { stands });
-    let failures = match &view.standing {
-        Some(standing) if !standing.failures.is_empty() => trimmed(&standing.failures),
-        _ => {
-            let of = |counts, more| by_kind(counts).into_iter().map(move |(kind, count)| of_failure(kind, count, more));
-            of(&view.errors, "").chain(of(&view.connection_errors, ", without a request")).collect()
-        }
-    };
+    let of = |counts, more| by_kind(counts).into_iter().map(move |(kind, count)| of_failure(kind, count, more));
+    let kinds = of(&view.errors, "").chain(of(&view.connection_errors, ", without a request"));
+    // Of those that were there when it was last asked how it stands, the first examples are known.
+    let examples = view.standing.iter().flat_map(|standing| standing.failures.iter().cloned());
+    let failures: Vec<Spans> = kinds.chain(examples).collect();
     section("Failures", if failures.is_empty() { nothing("None") } else { failures });
     let threads = view.threads.busiest.iter().map(|thread| {
         let at = thread.sleeps_in.as_ref().map_or(String::new(), |at| format!(" in {at}"));
@@ -54,11 +52,6 @@ pub fn details(view: &View, width: usize) -> Vec<Spans> {
     let told: Vec<Spans> = view.told.iter().map(|text| indented(Paint::Plain, text.clone())).collect();
     section("What was told", if told.is_empty() { nothing("Nothing") } else { told });
     lines
-}
-
-/// Without the blank line that sets them apart in a report.
-fn trimmed(lines: &[Spans]) -> Vec<Spans> {
-    lines.iter().skip_while(|line| line.is_empty()).cloned().collect()
 }
 
 /// The keys.

@@ -14,7 +14,7 @@ pub fn rows(values: &[Option<f64>], cells: usize, rows: usize, unicode: bool) ->
     let heights: Vec<usize> = shown
         .iter()
         .map(|value| match value {
-            Some(value) if top > 0.0 => ((value / top * steps as f64).round() as usize).clamp(1, steps),
+            Some(value) if top > 0.0 => ((value / top * steps as f64).round() as usize).clamp(1, steps.max(1)),
             Some(_) => 1,
             None => 0,
         })

@@ -99,34 +99,14 @@ fn state(letter: char) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use testkit::recordings;
 
     fn snapshot(at_ns: i64, threads: &[(u32, u64)]) -> Snapshot {
         let threads = threads.iter().map(|(tid, run_ns)| ThreadSample {
-            tid: *tid,
-            name: format!("worker\u{1b}{tid}"),
-            state: 'R',
-            core: None,
             run_ns: Some(*run_ns),
-            wait_ns: None,
-            user_ns: None,
-            system_ns: None,
-            switches: None,
-            stands: None,
+            ..recordings::thread(*tid, &format!("worker\u{1b}{tid}"))
         });
-        let process = ProcessSample {
-            role: Role::Target,
-            pid: 7,
-            start_ticks: 1,
-            name: "server".to_owned(),
-            rss_bytes: None,
-            descriptors: None,
-            user_ns: None,
-            system_ns: None,
-            threads: threads.collect(),
-            threads_total: 2,
-            runtime: None,
-            metrics: Default::default(),
-        };
+        let process = recordings::process(Role::Target, 7, "server", threads.collect());
         Snapshot { at_ns, processes: vec![process], ..Snapshot::default() }
     }
 

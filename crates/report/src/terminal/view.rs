@@ -6,7 +6,7 @@ use crate::Describe;
 use crate::text::page::{Page, Span};
 use crate::text::{Options, Paint, Style, failures, findings, headline};
 use crate::words::{capitalized, of_plan};
-use model::finding::{Diagnosis, ValidityState};
+use model::finding::{Diagnosis, Finding, Status, ValidityState};
 use model::interval::ErrorCounts;
 use model::latency::AtLeast;
 use model::plain::plain;
@@ -150,6 +150,8 @@ pub struct Standing {
     pub(super) doubts: Vec<String>,
     /// The evidence of what gives first, its remedy, a command that checks it.
     pub(super) proof: Vec<Vec<Span>>,
+    /// Other findings that are there, and do not speak against the figures, each in a line.
+    pub(super) others: Vec<Span>,
     /// Failures by kind, with their first examples.
     pub(super) failures: Vec<Vec<Span>>,
     /// All other findings, and what could not be judged.
@@ -169,6 +171,14 @@ impl Standing {
             let id = gives.finding.as_ref().map_or(String::new(), |id| format!(" [{id}]"));
             (headline::of_standing(gives.standing), format!("{}{id}", capitalized(&gives.text)))
         });
+        let first = diagnosis.gives.as_ref().and(diagnosis.first_to_give());
+        let is_other = |finding: &&Finding| {
+            finding.status == Status::Supported
+                && first.is_none_or(|first| first.id != finding.id)
+                && diagnosis.validity.reasons.iter().all(|reason| reason.id != finding.id)
+        };
+        let others = diagnosis.findings.iter().filter(is_other);
+        let others = others.map(|one| (findings::of_severity(one.severity), format!("{} ({})", one.title, one.id)));
         let is_doubtful = diagnosis.validity.state != ValidityState::Valid;
         let doubts = diagnosis.validity.reasons.iter().filter(|_| is_doubtful).map(|reason| reason.text.clone());
         // What a page of text would say; kept lines cannot fail to be written.
@@ -180,11 +190,8 @@ impl Standing {
         Standing {
             gives,
             doubts: doubts.collect(),
-            proof: diagnosis
-                .gives
-                .as_ref()
-                .and(diagnosis.first_to_give())
-                .map_or(Vec::new(), |finding| kept(&|page| findings::proof(page, finding, &options))),
+            proof: first.map_or(Vec::new(), |finding| kept(&|page| findings::proof(page, finding, &options))),
+            others: others.collect(),
             failures: kept(&|page| failures::errors(page, recording, describe)),
             findings: kept(&|page| findings::write(page, diagnosis, &options)),
             quantiles: [p50, p99, p999, latency.max(LatencyKind::Response)],
