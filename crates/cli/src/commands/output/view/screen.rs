@@ -14,10 +14,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// To the alternate screen, without a cursor, all blank.
-const ENTER: &[u8] = b"\x1b[?1049h\x1b[?25l\x1b[2J";
+/// To the alternate screen, without a cursor, all blank; what is pasted comes as that (xterm's 2004), and not as keys.
+const ENTER: &[u8] = b"\x1b[?1049h\x1b[?2004h\x1b[?25l\x1b[2J";
 /// Back, as it was.
-const LEAVE: &[u8] = b"\x1b[0m\x1b[?25h\x1b[?1049l";
+const LEAVE: &[u8] = b"\x1b[0m\x1b[?25h\x1b[?2004l\x1b[?1049l";
 /// All blank, with nothing left of what was drawn.
 pub const BLANK: &[u8] = b"\x1b[0m\x1b[2J";
 
