@@ -95,6 +95,7 @@ impl Terminal {
             assert!(history.contains(word), "no '{word}' in:\n{history}");
         }
         assert!(!history.contains(KEYS), "the view is still there:\n{history}");
+        assert!(!history.contains("Failed to"), "the terminal could not be put back:\n{history}");
         self.is_sane();
     }
 
@@ -200,6 +201,20 @@ fn signals_give_the_terminal_back_and_a_stopped_run_goes_on_in_its_view() {
     wait_until("its end", || terminal.history().contains("after=130\n"));
     assert!(terminal.history().contains("how much"), "{}", terminal.history());
     terminal.is_sane();
+}
+
+#[test]
+fn a_terminal_that_is_closed_ends_the_run_and_its_recording_is_kept() {
+    let server = serve_http(&[]);
+    let Some(terminal) = Terminal::new(80, 24) else { return };
+    let file = terminal.folder.path().join("run.plimsoll");
+    terminal.run(&format!("load -d 600s -c 4 --record {} {}", file.display(), server.url));
+    terminal.shows(&[KEYS, "rate"]);
+    let pid = program(&terminal);
+    terminal.tmux(&["kill-server"]);
+    wait_until("its end", || !std::path::Path::new("/proc").join(&pid).exists());
+    let kept = plimsoll(&["report", file.to_str().unwrap(), "--json"]);
+    assert_eq!(kept.json()["end"], "interrupted", "{}", kept.stderr);
 }
 
 /// The id of the program that the terminal's shell started.

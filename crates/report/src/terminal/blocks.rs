@@ -18,7 +18,7 @@ pub const INDENT: usize = 11;
 /// Where what is over time begins beside its figure.
 const FIGURE: usize = 13;
 /// Rows of what is over time: at the least, to be read well, and where there is room to spare.
-const CHART_ROWS: [usize; 3] = [1, 2, 10];
+const CHART_ROWS: [usize; 3] = [1, 2, 6];
 /// Threads shown at a glance, and where there is room to spare.
 const THREADS: [usize; 2] = [3, 12];
 /// Lines of what was told, at a glance.
@@ -89,15 +89,15 @@ pub fn measured<'a>(view: &'a View, looks: Looks, width: usize) -> Vec<Block<'a>
 
 /// What is known of target and generator, and what gives first; other findings in full, or in a line each.
 pub fn known<'a>(view: &'a View, width: usize, in_full: bool) -> Vec<Block<'a>> {
-    let findings = if in_full { findings(view, width).group() } else { others(view, width) };
-    vec![
-        stands(view, width).group(),
-        doubts(view, width),
-        findings,
-        target(view, width).group(),
-        generator(view, width),
-        told(view, width).group(),
-    ]
+    let mut blocks = vec![stands(view, width).group(), doubts(view, width)];
+    if !in_full {
+        blocks.push(others(view, width));
+    }
+    blocks.extend([target(view, width).group(), generator(view, width), told(view, width).group()]);
+    if in_full {
+        blocks.push(findings(view, width).group());
+    }
+    blocks
 }
 
 fn rates<'a>(view: &'a View, looks: Looks, width: usize) -> Block<'a> {
@@ -137,7 +137,7 @@ fn over_time<'a>(view: &'a View, looks: Looks, width: usize, rank: u8, course: C
         let beside = [
             (Paint::Strong, course.now.clone()),
             (Paint::Dim, top.map_or(String::new(), |top| format!("max {}", (course.shown)(top)))),
-            (Paint::Dim, if seen > 1 { format!("in {} s", figure(span_s)) } else { String::new() }),
+            (Paint::Dim, if seen > 1 { format!("over {} s", figure(span_s)) } else { String::new() }),
         ];
         let mut beside = beside.into_iter();
         let mut label = course.label;

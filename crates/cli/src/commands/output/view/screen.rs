@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal, getpgrp, getpid, kill_current_process_group, 
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetpgrp, tcgetwinsize, tcsetattr};
 use signal_hook::consts::{SIGCONT, SIGTSTP};
 use signal_hook::flag;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -57,9 +57,12 @@ impl Screen {
         screen.is_entered.then_some(screen)
     }
 
-    /// Whether it is entered.
-    pub fn is_entered(&self) -> bool {
-        self.is_entered
+    /// Writes on it, while it is entered.
+    ///
+    /// # Errors
+    /// Those of write(2).
+    pub fn write(&self, bytes: &[u8]) -> io::Result<()> {
+        if self.is_entered { write_bytes(&io::stderr(), bytes) } else { Ok(()) }
     }
 
     /// Enters it, as it may be after the process was stopped: `false` where it is another's by now.
@@ -170,21 +173,4 @@ impl Stops {
 /// Ends the process as Ctrl-\ does.
 pub fn quit() {
     let _ = kill_current_process_group(Signal::QUIT);
-}
-
-/// What is written goes to stderr's descriptor when it is flushed, and not by its handle, whose lock would hold up the end.
-#[derive(Default)]
-pub struct Out(Vec<u8>);
-
-impl Write for Out {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        let written = write_bytes(&io::stderr(), &self.0);
-        self.0.clear();
-        written
-    }
 }

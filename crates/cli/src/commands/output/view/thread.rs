@@ -2,15 +2,15 @@
 
 use super::Shared;
 use super::keys::{Wish, turn};
-use super::screen::{self, BLANK, Out, Screen, Stops};
+use super::screen::{self, BLANK, Screen, Stops};
 use crossterm::event::{Event, poll, read};
 use ratatui::backend::CrosstermBackend;
 use ratatui::layout::Rect;
 use ratatui::{Terminal, TerminalOptions, Viewport};
 use report::terminal::{Looks, draw};
-use std::io::Write;
-use std::sync::MutexGuard;
+use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 /// Time between two drawings of what is new, at the least.
@@ -41,9 +41,17 @@ pub fn run(shared: &Shared, interrupted: &AtomicBool, looks: Looks) {
 /// Puts the terminal back, whoever holds it: soon if it is let go of, else as far as that can be done without.
 pub fn leave(shared: &Shared) {
     for _ in 0..HOLD_WAITS {
-        if let Ok(mut screen) = shared.screen.try_lock() {
-            screen.leave();
-            break;
+        match shared.screen.try_lock() {
+            Ok(mut screen) => {
+                screen.leave();
+                break;
+            }
+            // Who panicked with it has let go of it.
+            Err(TryLockError::Poisoned(left)) => {
+                left.into_inner().leave();
+                break;
+            }
+            Err(TryLockError::WouldBlock) => {}
         }
         std::thread::sleep(HOLD_WAIT);
     }
@@ -63,6 +71,33 @@ impl Drop for Ended<'_> {
     }
 }
 
+/// What is drawn goes to the screen when it is flushed, and not by stderr's handle, whose lock would hold up the end. Only
+/// then is the screen held: whoever panics while drawing does not.
+struct Out<'a> {
+    bytes: Vec<u8>,
+    shared: &'a Shared,
+}
+
+impl Write for Out<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.bytes.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let bytes = std::mem::take(&mut self.bytes);
+        // Not told to ratatui, which would have it said on stderr, of all places.
+        if hold(self.shared).write(&bytes).is_err() {
+            self.shared.is_closing.store(true, Ordering::Release);
+        }
+        Ok(())
+    }
+}
+
+fn hold(shared: &Shared) -> MutexGuard<'_, Screen> {
+    shared.screen.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 struct Drawing<'a> {
     shared: &'a Shared,
     stops: &'a Stops,
@@ -71,7 +106,7 @@ struct Drawing<'a> {
     beyond: usize,
     size: (u16, u16),
     /// `None`: all is to be drawn anew.
-    terminal: Option<Terminal<CrosstermBackend<Out>>>,
+    terminal: Option<Terminal<CrosstermBackend<Out<'a>>>>,
     drawn_at: Option<Instant>,
 }
 
@@ -128,13 +163,9 @@ impl Drawing<'_> {
         }
     }
 
-    fn screen(&self) -> MutexGuard<'_, Screen> {
-        self.shared.screen.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-    }
-
     /// Stops the process with the terminal as it was before; `None` where it goes on in the background.
     fn stop(&mut self, with_group: bool) -> Option<()> {
-        self.screen().leave();
+        hold(self.shared).leave();
         self.stops.stop(with_group);
         self.go_on()
     }
@@ -142,20 +173,14 @@ impl Drawing<'_> {
     /// Takes the terminal again; `None` where it is another's by now.
     fn go_on(&mut self) -> Option<()> {
         self.terminal = None;
-        self.screen().enter_again().then_some(())
+        hold(self.shared).enter_again().then_some(())
     }
 
-    fn draw(&mut self, view: &report::terminal::View) -> std::io::Result<()> {
-        let shared = self.shared;
-        let screen = shared.screen.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if !screen.is_entered() {
-            return Err(std::io::ErrorKind::NotConnected.into());
-        }
+    fn draw(&mut self, view: &report::terminal::View) -> io::Result<()> {
         if self.terminal.is_none() {
             self.size = screen::size().unwrap_or(self.size);
             let (width, height) = self.size;
-            let mut out = Out::default();
-            out.write_all(BLANK)?;
+            let out = Out { bytes: BLANK.to_vec(), shared: self.shared };
             let viewport = Viewport::Fixed(Rect { x: 0, y: 0, width, height });
             self.terminal = Some(Terminal::with_options(CrosstermBackend::new(out), TerminalOptions { viewport })?);
         }
