@@ -23,6 +23,7 @@ pub mod progress;
 pub(crate) mod protocols;
 pub mod runs;
 pub mod samplers;
+pub mod terminal;
 pub mod text;
 pub mod timeline;
 pub mod tls_matrix;

@@ -38,7 +38,7 @@ impl Progress<'_> {
     /// least important first.
     pub fn live(&self, width: usize, unicode: bool) -> String {
         let mut parts = vec![self.time()];
-        parts.extend(self.planned_ns.map(|planned_ns| bar(self.elapsed_ns, planned_ns, unicode)));
+        parts.extend(self.planned_ns.map(|planned_ns| bar(self.elapsed_ns, planned_ns, BAR_CELLS, unicode)));
         parts.extend(self.facts());
         let mut line = String::new();
         for part in parts {
@@ -58,7 +58,8 @@ impl Progress<'_> {
         plain(format!("{}: {}", self.time(), self.facts().join(", ")), unicode)
     }
 
-    fn time(&self) -> String {
+    /// How long it has gone on, and of how long.
+    pub(crate) fn time(&self) -> String {
         let elapsed = format!("{:.0}", self.elapsed_ns as f64 / 1e9);
         match self.planned_ns {
             // Both in seconds: a length in minutes beside them would be read as one of them.
@@ -90,11 +91,12 @@ impl Progress<'_> {
     }
 }
 
-fn bar(elapsed_ns: u64, planned_ns: u64, unicode: bool) -> String {
+/// So much of a length, in so many cells.
+pub(crate) fn bar(elapsed_ns: u64, planned_ns: u64, cells: usize, unicode: bool) -> String {
     let share = if planned_ns == 0 { 1.0 } else { (elapsed_ns as f64 / planned_ns as f64).min(1.0) };
-    let full = (share * BAR_CELLS as f64) as usize;
+    let full = (share * cells as f64) as usize;
     let (on, off) = if unicode { ("━", "─") } else { ("=", "-") };
-    format!("{}{}", on.repeat(full), off.repeat(BAR_CELLS - full))
+    format!("{}{}", on.repeat(full), off.repeat(cells.saturating_sub(full)))
 }
 
 fn plain(line: String, unicode: bool) -> String {

@@ -436,8 +436,11 @@ impl Session<'_> {
         let usage = observe::own::rusage();
         (totals.cpu_user_ns, totals.cpu_system_ns) = (usage.user_ns, usage.system_ns);
         self.recording.end = End::Complete;
+        // Without them a reading would be taken for one that nobody made.
+        self.recording.samplers = self.observation.statuses();
         let diagnosis = diagnose::diagnose_with(&self.recording, &self.history);
         self.watch.on_standing(&self.recording, &diagnosis);
+        self.recording.samplers.clear();
         self.recording.end = end;
         let totals = &mut self.recording.totals;
         (

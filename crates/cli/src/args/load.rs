@@ -272,6 +272,9 @@ pub struct OutputArgs {
     /// Print no progress and no warnings
     #[arg(short, long, env = "PLIMSOLL_QUIET", value_parser = BoolishValueParser::new())]
     pub quiet: bool,
+    /// Draw no view of the run on the terminal while it goes, but one line
+    #[arg(long, env = "PLIMSOLL_NO_TUI", value_parser = BoolishValueParser::new())]
+    pub no_tui: bool,
     /// Print without colours, as with NO_COLOR
     #[arg(long, env = "PLIMSOLL_NO_COLOR", value_parser = BoolishValueParser::new())]
     pub no_color: bool,

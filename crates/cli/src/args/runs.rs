@@ -122,6 +122,9 @@ pub struct DemoArgs {
     /// Print no progress
     #[arg(short, long, env = "PLIMSOLL_QUIET", value_parser = BoolishValueParser::new())]
     pub quiet: bool,
+    /// Draw no view of the search on the terminal while it goes, but one line
+    #[arg(long, env = "PLIMSOLL_NO_TUI", value_parser = BoolishValueParser::new())]
+    pub no_tui: bool,
     /// Print without colours, as with NO_COLOR
     #[arg(long, env = "PLIMSOLL_NO_COLOR", value_parser = BoolishValueParser::new())]
     pub no_color: bool,

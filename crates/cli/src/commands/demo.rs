@@ -3,6 +3,7 @@
 use super::capacity::document::About;
 use super::capacity::{Steps, failed, own_file, pace};
 use super::interrupt;
+use super::output::view::When;
 use crate::args::runs::DemoArgs;
 use crate::exit::{Exit, Failure};
 use session::capacity::live::CapacityError;
@@ -45,6 +46,8 @@ pub fn run(args: &DemoArgs) -> Result<Exit, Failure> {
     };
     let about = About::of(&demo.spec, "plimsoll serve http".to_owned(), pace(&demo.spec), super::command_line::whole());
     let mut steps = Steps::new(args.quiet, about, &demo.spec, file);
+    let when = When { never: args.no_tui, no_color: args.no_color, of_many: true };
+    steps.shown.draw(when, &options.interrupted);
     steps.shown.say(&format!(
         "Looking for the load line of `plimsoll serve http`, one thread, {CPU_US} µs of CPU a request ({OBJECTIVE})."
     ));

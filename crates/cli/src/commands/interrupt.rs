@@ -17,9 +17,8 @@ pub fn end_at_once(interrupted: &AtomicBool) {
 pub fn flag() -> Result<Arc<AtomicBool>, Failure> {
     let interrupted = Arc::new(AtomicBool::new(false));
     let seen = Arc::new(AtomicBool::new(false));
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     // Who starts us with nohup wants the run to outlive the terminal.
-    let hangup = (!is_ignored(SIGHUP, &status)).then_some(SIGHUP);
+    let hangup = (!is_ignored_here(SIGHUP)).then_some(SIGHUP);
     for signal in [SIGINT, SIGTERM].into_iter().chain(hangup) {
         // In this order: the second signal finds the flag set. One that comes before both are there is seen all the same.
         flag::register(signal, Arc::clone(&seen))
@@ -31,6 +30,11 @@ pub fn flag() -> Result<Arc<AtomicBool>, Failure> {
         interrupted.store(true, Ordering::Relaxed);
     }
     Ok(interrupted)
+}
+
+/// Whether this process ignores a signal: who started it wants that so.
+pub fn is_ignored_here(signal: i32) -> bool {
+    is_ignored(signal, &std::fs::read_to_string("/proc/self/status").unwrap_or_default())
 }
 
 /// Whether a process ignores a signal, by its `/proc/<pid>/status` (proc_pid_status(5): `SigIgn`, a mask in hex).

@@ -64,13 +64,19 @@ pub fn host() -> SystemHost {
 
 /// Says on stderr what is waited for.
 pub fn tell(sentence: &str) {
-    let _ = writeln!(std::io::stderr(), "plimsoll: {}", plain(sentence));
+    let line = format!("plimsoll: {}", plain(sentence));
+    if !output::view::keep(&line) {
+        let _ = writeln!(std::io::stderr(), "{line}");
+    }
 }
 
 /// Says on stderr what looks like a mistake.
 pub fn warn(sentence: &str) {
-    // Nothing is left to do where stderr is closed.
-    let _ = writeln!(std::io::stderr(), "plimsoll: warning: {}", plain(sentence));
+    let line = format!("plimsoll: warning: {}", plain(sentence));
+    if !output::view::keep(&line) {
+        // Nothing is left to do where stderr is closed.
+        let _ = writeln!(std::io::stderr(), "{line}");
+    }
 }
 
 /// Lets this process open as many descriptors as the hard limit allows: the soft one is a default for select(2) users.

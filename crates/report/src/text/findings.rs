@@ -46,12 +46,17 @@ pub(crate) fn unseen(diagnosis: &Diagnosis) -> Vec<(String, Vec<&str>)> {
     unseen
 }
 
-fn supported<W: Write>(page: &mut Page<'_, W>, finding: &Finding, options: &Options<'_>) -> io::Result<()> {
-    let paint = match finding.severity {
+/// How bad it is.
+pub(crate) fn of_severity(severity: Severity) -> Paint {
+    match severity {
         Severity::Info => Paint::Plain,
         Severity::Warning => Paint::Warn,
         Severity::Error => Paint::Bad,
-    };
+    }
+}
+
+fn supported<W: Write>(page: &mut Page<'_, W>, finding: &Finding, options: &Options<'_>) -> io::Result<()> {
+    let paint = of_severity(finding.severity);
     page.wrapped(9, (Paint::Heading, "Finding".to_owned()), paint, &format!("{} ({})", finding.title, finding.id))?;
     proof(page, finding, options)
 }

@@ -11,10 +11,10 @@ use crate::figures::{Permille, quantile, requested_per_s, without_windows};
 use crate::words::{
     bounded, byte_rate, capitalized, counted, duration, figure, grouped, listed, of_plan, percent, rate,
 };
-use model::LatencyKind;
 use model::finding::{Diagnosis, ExpectationState, Figure, FigureVerdict, Quiet, Standing, Validity, ValidityState};
 use model::latency::AtLeast;
 use model::recording::{End, Recording};
+use model::{LatencyKind, Plan};
 use std::io::{self, Write};
 
 /// Where text begins beside the three questions.
@@ -49,7 +49,12 @@ pub(crate) fn facts<W: Write>(page: &mut Page<'_, W>, recording: &Recording, dia
 
 /// What the load was put on.
 pub(crate) fn target(recording: &Recording) -> String {
-    let names: Vec<&str> = recording.plan.origins.iter().map(|o| o.name.as_str()).collect();
+    target_of(&recording.plan)
+}
+
+/// What a load is put on.
+pub(crate) fn target_of(plan: &Plan) -> String {
+    let names: Vec<&str> = plan.origins.iter().map(|o| o.name.as_str()).collect();
     match names.as_slice() {
         [first, rest @ ..] if rest.len() > 2 => format!("{first} and {} more", rest.len()),
         _ => names.join(", "),

@@ -103,7 +103,7 @@ impl<'w, W: Write> Page<'w, W> {
 }
 
 /// A name must not steer the terminal.
-fn safe(text: &str, is_unicode: bool) -> String {
+pub(crate) fn safe(text: &str, is_unicode: bool) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in plain(text).chars() {
         match c {
@@ -167,7 +167,7 @@ pub fn joined(text: &str) -> String {
 
 /// Painted text in lines of at most `width` characters, broken at blanks; all but the first begin below the text behind
 /// the first line's label.
-fn fold(spans: &[Span], width: usize) -> Vec<Vec<Span>> {
+pub(crate) fn fold(spans: &[Span], width: usize) -> Vec<Vec<Span>> {
     let text: String = spans.iter().map(|(_, text)| text.as_str()).collect();
     let text = joined(&text);
     let paints: Vec<Paint> = spans.iter().flat_map(|(paint, text)| text.chars().map(|_| *paint)).collect();

@@ -198,7 +198,7 @@ fn snapshots(r: &mut Recording) {
     }
 }
 
-fn single_thread() -> Finding {
+pub fn single_thread() -> Finding {
     let evidence = |text: &str, metric: &str, value: f64| Evidence {
         text: text.to_owned(),
         metric: metric.to_owned(),
@@ -228,7 +228,7 @@ fn single_thread() -> Finding {
     }
 }
 
-fn not_observable() -> Finding {
+pub fn not_observable() -> Finding {
     Finding {
         id: "accept-queue-overflow".to_owned(),
         about: About::Target,

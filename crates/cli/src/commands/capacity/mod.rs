@@ -9,6 +9,7 @@ mod surface;
 
 use super::output::live::Live;
 use super::output::progress::Shown;
+use super::output::view::When;
 use super::output::{results, terminal};
 use super::{command_line, host, interrupt, raise_descriptor_limit};
 use crate::args::capacity::{CapacityArgs, OfArg};
@@ -72,6 +73,7 @@ pub fn run(args: &CapacityArgs) -> Result<Exit, Failure> {
     let file = (!output.no_record).then(|| output.record.clone().map_or_else(own, Ok)).transpose()?;
     let options = options(args)?;
     let mut steps = Steps::new(output.quiet, about, &spec, file);
+    steps.shown.draw(When::of(output, true), &options.interrupted);
     steps.show_live(Live::start(&output.live, &steps.about.target, None, &options.interrupted)?);
     steps.shown.say(&format!("Looking for the load line of {} ({}).", steps.about.target, steps.about.slo));
     let found = match capacity(&spec, &host(), &options, &mut steps) {
@@ -247,7 +249,7 @@ impl Steps {
 
     /// Shows each step on a page while it is run.
     fn show_live(&mut self, live: Option<Live>) {
-        self.shown.also.extend(live.iter().map(|live| Box::new(live.clone()) as Box<dyn Watch>));
+        live.iter().for_each(|live| self.shown.show_live(live));
         self.live = live;
     }
 

@@ -8,13 +8,15 @@ use super::document::{About, FILE_BYTES_MAX, document, known};
 use super::{failed, keep_whole, own_file, pace, settings_of};
 use crate::args::capacity::CapacityArgs;
 use crate::commands::output::progress::Shown;
+use crate::commands::output::view::When;
 use crate::commands::output::{results, terminal};
 use crate::commands::{command_line, host, interrupt};
 use crate::exit::{Exit, Failure};
-use model::Event;
+use model::finding::Diagnosis;
 use model::plan::Plan;
 use model::recording::Row;
 use model::units::{show_duration_ns, show_grouped};
+use model::{Event, Interval, Recording, Snapshot};
 use report::capacity::{Cell, End, SURFACE_SCHEMA, Spanned, Surface, write_surface};
 use session::capacity::live::{CapacityError, Ended, Follow, Found, Ran, Spec, TIME_MIN};
 use session::capacity::over::{Over, Parameter};
@@ -57,6 +59,7 @@ pub fn run(args: &CapacityArgs, base: Spec, target: String, options: &Options) -
     let base = Spec { time, precision, ..base };
     let command = command_line::of_load(&args.load);
     let mut map = Map::new(base.clone(), over, target, command, output.quiet)?;
+    map.shown.draw(When::of(output, true), &options.interrupted);
     let own = || search.go_on.clone().map_or_else(own_file, Ok);
     map.file = (!output.no_record).then(|| output.record.clone().map_or_else(own, Ok)).transpose()?;
     if let Some(path) = &search.go_on {
@@ -268,6 +271,18 @@ impl FollowSurface for Map {
 impl Watch for Map {
     fn on_tick(&mut self, row: &Row, plan: &Plan) {
         self.shown.on_tick(row, plan);
+    }
+    fn on_interval(&mut self, interval: &Interval<u32>, plan: &Plan) {
+        self.shown.on_interval(interval, plan);
+    }
+    fn on_snapshot(&mut self, snapshot: &Snapshot) {
+        self.shown.on_snapshot(snapshot);
+    }
+    fn wants_standing(&mut self) -> bool {
+        self.shown.wants_standing()
+    }
+    fn on_standing(&mut self, recording: &Recording, diagnosis: &Diagnosis) {
+        self.shown.on_standing(recording, diagnosis);
     }
     fn on_event(&mut self, _: &Event) {
         // As of one search: a step's own events are what it is run for.

@@ -13,6 +13,7 @@ pub use variants::{Wanted, run as run_variants};
 use super::output::intervals::{self, Csv, What};
 use super::output::live::Live;
 use super::output::progress::Shown;
+use super::output::view::When;
 use super::output::{results, terminal, together as shown_together};
 use super::{command_line, interrupt};
 use crate::args::load::{LoadArgs, ObserveArg, OutputArgs};
@@ -86,13 +87,14 @@ pub fn run_scenarios(
     }
     let csv = output.csv.as_deref().map(|path| Csv::open(path, What::Intervals)).transpose()?;
     let options = options(&args, &loads, observe_at, interrupt::flag()?)?;
+    shown.draw(When::of(output, matches!(repeat, Repeat::Times(_))), &options.interrupted);
     if let Repeat::Times(times) = repeat {
         return repeats::run(times, &loads, target, &options, &mut shown, output);
     }
     let plan = &loads.all[0].resolved.plan;
     let what = plan.origins.first().map_or("a run", |origin| &origin.name);
     let live = Live::start(&output.live, what, Some(plan), &options.interrupted)?;
-    shown.also.extend(live.iter().map(|live| Box::new(live.clone()) as Box<dyn session::Watch>));
+    live.iter().for_each(|live| shown.show_live(live));
     let Some((outcomes, ended)) = loads.put_on(target, &options, &mut shown)? else { return Ok(Exit::Interrupted) };
     shown.clear();
     shown.also.clear();

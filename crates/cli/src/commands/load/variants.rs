@@ -9,6 +9,7 @@ use super::together::{Asked, Loads, Repeat};
 use super::{explain, loads_of, options, with_canary};
 use crate::args::load::{LoadArgs, OutputArgs};
 use crate::commands::output::progress::Shown;
+use crate::commands::output::view::When;
 use crate::commands::output::{intervals, results, terminal};
 use crate::commands::{interrupt, tell};
 use crate::exit::{Exit, Failure};
@@ -82,6 +83,7 @@ pub fn run(wanted: Vec<Wanted<'_>>) -> Result<Exit, Failure> {
     }
     let mut shown = Shown::new(output.quiet);
     let interrupted = interrupt::flag()?;
+    shown.draw(When::of(&output, true), &interrupted);
     let mut variants = Variants {
         schema: SCHEMA.to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),

@@ -89,6 +89,11 @@ impl Live {
         })))))
     }
 
+    /// What to open in a browser.
+    pub fn url(&self) -> String {
+        self.inner().server.serving().url()
+    }
+
     fn inner(&self) -> MutexGuard<'_, Inner> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,4 +1,4 @@
-//! Where commands print: results on stdout, progress on stderr, intervals into files; what the terminal can show.
+//! Where commands print: results on stdout, progress on stderr, or a view of it on the whole terminal, intervals into files; what the terminal can show.
 
 pub mod intervals;
 pub mod live;
@@ -8,3 +8,4 @@ pub mod results;
 pub mod terminal;
 pub mod timeline;
 pub mod together;
+pub mod view;

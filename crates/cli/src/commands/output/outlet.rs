@@ -147,7 +147,11 @@ fn write_line(to: &impl AsFd, mut line: String) -> io::Result<()> {
     write_bytes(to, line.as_bytes())
 }
 
-fn write_bytes(to: &impl AsFd, mut left: &[u8]) -> io::Result<()> {
+/// All of it, to the descriptor, however long that takes.
+///
+/// # Errors
+/// Those of write(2).
+pub fn write_bytes(to: &impl AsFd, mut left: &[u8]) -> io::Result<()> {
     while !left.is_empty() {
         match rustix::io::write(to, left) {
             Ok(0) => return Err(ErrorKind::WriteZero.into()),

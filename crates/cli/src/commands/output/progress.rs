@@ -1,9 +1,12 @@
-//! Progress on stderr while a run goes: one live line on a terminal, a line every ten seconds elsewhere.
+//! Progress on stderr while a run goes: a view of all of it, or one live line, on a terminal, a line every ten seconds
+//! elsewhere.
 //!
 //! Draws at most ten times a second, whatever the tick. A stderr that nobody reads holds nothing up: see [`Outlet`].
 
+use super::live::Live;
 use super::outlet::Outlet;
 use super::terminal;
+use super::view::{View, When};
 use model::event::TARGET_ENDED;
 use model::finding::Diagnosis;
 use model::plain::plain;
@@ -13,6 +16,7 @@ use model::{Event, Interval, Recording, Snapshot};
 use report::progress::{CLEAR, Progress};
 use session::target::Life;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 /// Time between two draws of the live line.
@@ -37,6 +41,8 @@ pub struct Shown {
     pub label: String,
     /// Others who see the run: a page, a view of the terminal.
     pub also: Vec<Box<dyn session::Watch>>,
+    /// Draws the run on the whole terminal.
+    view: Option<View>,
     /// Whether the target that was started for the run lives; taken when it has been said that it does not.
     pub life: Option<Arc<Life>>,
 }
@@ -54,12 +60,21 @@ impl Shown {
             outlet: Outlet::start().ok().filter(|_| !quiet),
             label: String::new(),
             also: Vec::new(),
+            view: None,
             life: None,
         }
     }
 
-    /// Takes the live line away, before something else is printed.
+    /// Runs that are worth it are drawn on the whole terminal, where there is one; a key there may set `interrupted`.
+    pub fn draw(&mut self, when: When, interrupted: &Arc<AtomicBool>) {
+        if !self.quiet {
+            self.view = View::new(when, interrupted);
+        }
+    }
+
+    /// Takes the live line or the view away, before something else is printed.
     pub fn clear(&mut self) {
+        self.close_view();
         self.erase();
         if let Some(outlet) = &self.outlet {
             // Of stdout, where nothing was written.
@@ -74,8 +89,38 @@ impl Shown {
         }
     }
 
-    /// Prints a line of its own.
+    /// Puts the terminal back, and prints what was said meanwhile.
+    fn close_view(&mut self) {
+        let kept = self.view.as_mut().map(View::close).unwrap_or_default();
+        kept.iter().for_each(|line| self.print(line));
+    }
+
+    /// The run is seen on a page, too, of which the view says where it is: what was printed of it cannot be seen meanwhile.
+    pub fn show_live(&mut self, live: &Live) {
+        self.also.push(Box::new(live.clone()));
+        if let Some(view) = &self.view {
+            view.remark(&format!("live page: {}", live.url()));
+        }
+    }
+
+    /// Prints a line of its own; while a view is drawn, later.
     pub fn say(&mut self, text: &str) {
+        if let Some(view) = &self.view {
+            view.remark(text);
+        }
+        self.keep_or_print(text);
+    }
+
+    fn keep_or_print(&mut self, text: &str) {
+        if self.view.as_ref().is_some_and(View::has_closed) {
+            self.close_view();
+        }
+        if !self.view.as_ref().is_some_and(|view| view.keep(text)) {
+            self.print(text);
+        }
+    }
+
+    fn print(&mut self, text: &str) {
         self.erase();
         if let Some(outlet) = &self.outlet {
             outlet.remark(plain(text).to_string());
@@ -91,6 +136,12 @@ impl session::Watch for Shown {
             self.logged_ns = 0;
         }
         self.failed += row.counts.failed;
+        if self.view.as_ref().is_some_and(View::has_closed) {
+            self.close_view();
+        }
+        if self.view.as_mut().is_some_and(|view| view.tick(row, plan, &self.label)) {
+            return;
+        }
         let Some(outlet) = self.outlet.as_ref().filter(|_| !self.quiet) else { return };
         let progress = Progress {
             row,
@@ -114,20 +165,24 @@ impl session::Watch for Shown {
 
     fn on_interval(&mut self, interval: &Interval<u32>, plan: &Plan) {
         self.also.iter_mut().for_each(|other| other.on_interval(interval, plan));
+        self.view.iter().for_each(|view| view.interval(interval));
     }
 
     fn on_snapshot(&mut self, snapshot: &Snapshot) {
         self.also.iter_mut().for_each(|other| other.on_snapshot(snapshot));
+        self.view.iter().for_each(|view| view.snapshot(snapshot));
     }
 
     fn wants_standing(&mut self) -> bool {
         // Each is asked: it may count how long ago it was told.
-        let wanted: Vec<bool> = self.also.iter_mut().map(|other| other.wants_standing()).collect();
+        let mut wanted: Vec<bool> = self.also.iter_mut().map(|other| other.wants_standing()).collect();
+        wanted.push(self.view.as_mut().is_some_and(View::wants_standing));
         wanted.contains(&true)
     }
 
     fn on_standing(&mut self, recording: &Recording, diagnosis: &Diagnosis) {
         self.also.iter_mut().for_each(|other| other.on_standing(recording, diagnosis));
+        self.view.iter_mut().for_each(|view| view.standing(recording, diagnosis));
     }
 
     fn rate_factor(&mut self) -> Option<f64> {
@@ -136,8 +191,8 @@ impl session::Watch for Shown {
 
     fn on_event(&mut self, event: &Event) {
         self.also.iter_mut().for_each(|other| other.on_event(event));
-        let text = format!("plimsoll: {}: {}", event.kind, event.text);
-        self.say(&text);
+        self.view.iter().for_each(|view| view.event(event));
+        self.keep_or_print(&format!("plimsoll: {}: {}", event.kind, event.text));
     }
 
     fn happened(&mut self, at_ns: i64) -> Option<Event> {
