@@ -33,7 +33,11 @@ pub fn draw(frame: &mut Frame<'_>, view: &View, looks: Looks) -> usize {
     let (beyond, said) = match looks.which {
         Which::Run => {
             run(buffer, body, view, looks);
-            (0, "q ends the run  d details  ? keys".to_owned())
+            let keys = "q ends the run  d details  ? keys";
+            let with_page = format!("{keys}  page {}", view.page);
+            // An address that is cut off leads nowhere.
+            let has_room = !view.page.is_empty() && with_page.chars().count() <= width;
+            (0, if has_room { with_page } else { keys.to_owned() })
         }
         Which::Details => page(buffer, body, &pages::details(view, width), looks, "d back"),
         Which::Help => page(buffer, body, &pages::help(width), looks, "? back"),

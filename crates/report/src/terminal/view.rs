@@ -45,16 +45,19 @@ pub struct View {
     pub(super) standing: Option<Standing>,
     /// What was told, the oldest first, made plain.
     pub(super) told: VecDeque<String>,
+    /// Where the run is seen in a browser, too; empty: nowhere.
+    pub(super) page: String,
 }
 
 impl View {
     /// A run begins; what was told before stays.
     pub fn begin(&mut self, plan: &Plan) {
         let told = std::mem::take(&mut self.told);
-        let label = std::mem::take(&mut self.label);
+        let (label, page) = (std::mem::take(&mut self.label), std::mem::take(&mut self.page));
         *self = View {
             label,
             told,
+            page,
             target: headline::target_of(plan),
             plan: of_plan(plan),
             unit: plan.unit(),
@@ -116,6 +119,11 @@ impl View {
     /// Something was said that is no event of the run.
     pub fn remark(&mut self, text: &str) {
         keep(&mut self.told, EVENTS_MAX, plain(text.trim()).into_owned());
+    }
+
+    /// Where the run is seen in a browser, too.
+    pub fn page(&mut self, url: &str) {
+        self.page = plain(url).into_owned();
     }
 
     /// How the run stands.

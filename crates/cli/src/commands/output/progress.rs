@@ -99,7 +99,7 @@ impl Shown {
     pub fn show_live(&mut self, live: &Live) {
         self.also.push(Box::new(live.clone()));
         if let Some(view) = &self.view {
-            view.remark(&format!("live page: {}", live.url()));
+            view.page(&live.url());
         }
     }
 

@@ -191,6 +191,11 @@ impl View {
         self.hand_over(|view| view.remark(line));
     }
 
+    /// Where the run is seen in a browser, too.
+    pub fn page(&self, url: &str) {
+        self.hand_over(|view| view.page(url));
+    }
+
     /// Whether it is time to ask how the run stands.
     pub fn wants_standing(&mut self) -> bool {
         let pause = ASK_EVERY.max(self.took * ASK_RARELY);
