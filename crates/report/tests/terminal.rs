@@ -89,7 +89,11 @@ fn it_reads_well_at_every_size() {
     }
     let mut labelled = view.clone();
     labelled.label("step 3, 5,000 requests/s  ");
-    assert!(drawn(&labelled, LOOKS, 80, 24).0.starts_with("step 3, 5,000 requests/s  http://localhost:8080 "));
+    for load in ["3,286", "4,272", "7,220", "5,554"] {
+        labelled.remark(&format!("      {load}  p99    585 µs  held       find       line above 3,286"));
+    }
+    insta::assert_snapshot!("search_80x24", drawn(&labelled, LOOKS, 80, 24).0);
+    insta::assert_snapshot!("search_40x10", drawn(&labelled, LOOKS, 40, 10).0);
 }
 
 #[test]

@@ -21,8 +21,8 @@ const FIGURE: usize = 13;
 const CHART_ROWS: [usize; 3] = [1, 2, 6];
 /// Threads shown at a glance, and where there is room to spare.
 const THREADS: [usize; 2] = [3, 12];
-/// Lines of what was told, at a glance.
-const TOLD: usize = 3;
+/// Lines of what was told, at a glance; of a search.
+const TOLD: [usize; 2] = [3, 8];
 
 /// A line that has a label; empty: that of the line above.
 pub fn labelled(label: &str, paint: Paint, text: impl Into<String>) -> Spans {
@@ -283,7 +283,9 @@ fn told<'a>(view: &'a View, width: usize) -> Block<'a> {
         let label = if at == 0 { "told" } else { "" };
         fold(&labelled(label, Paint::Plain, text.clone()), width)
     });
-    Block::of(9, lines.collect(), 0).enough(TOLD)
+    // Of a search it has the steps, which are what is waited for.
+    let (rank, enough) = if view.label.is_empty() { (9, TOLD[0]) } else { (1, TOLD[1]) };
+    Block::of(rank, lines.collect(), 0).enough(enough)
 }
 
 /// Other findings, in a line each.

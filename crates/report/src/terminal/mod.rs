@@ -5,7 +5,7 @@
 //! keys, and when to draw are the command's part. Nothing is told by colour alone, and nothing that came from outside reaches
 //! the terminal with its control characters. Memory is bounded: see [`limits`].
 //!
-//! What a terminal has no room for is left out, the least important first ([`fit`]); below [`LEAST`] one line is left.
+//! What a terminal has no room for is left out, the least important first (`fit`); below [`LEAST`] one line is left.
 
 mod blocks;
 mod draw;
