@@ -1,7 +1,7 @@
 //! The view of a run that goes on, for a whole terminal: rate and response time over time, connections, failures by kind, the
 //! target's busiest thread, what gives first as it stands, events; a page of details, and one of keys.
 //!
-//! Pure: what was read goes into a [`View`], and [`draw`] puts it on a frame. Putting a terminal into another mode, reading its
+//! Pure: what was read goes into a [`View`], and [`draw()`] puts it on a frame. Putting a terminal into another mode, reading its
 //! keys, and when to draw are the command's part. Nothing is told by colour alone, and nothing that came from outside reaches
 //! the terminal with its control characters. Memory is bounded: see [`limits`].
 //!
