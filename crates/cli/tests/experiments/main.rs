@@ -14,9 +14,8 @@ mod claims;
 mod rows;
 
 use claims::*;
-use common::{BIN, command, finish, own_address};
+use common::{BIN, command, finish, own_address, plimsoll};
 use serde_json::Value;
-use std::net::TcpListener;
 use std::path::Path;
 
 /// A file of the folder: its name, the flags and texts that make it small, and what must be so.
@@ -184,7 +183,7 @@ fn with_own_path(command: &mut std::process::Command) -> &mut std::process::Comm
 fn small(experiment: &Experiment, root: &Path, folder: &Path) -> String {
     let read = |name: &str| std::fs::read_to_string(root.join("experiments").join(name)).unwrap();
     let (mut text, mut conf) = (read(&format!("{}.toml", experiment.name)), read("nginx.conf"));
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+    let port = testkit::nginx::free_address().unwrap().port().to_string();
     for (from, to) in experiment.texts {
         assert!(text.contains(from), "{}: '{from}'", experiment.name);
         text = text.replace(from, to);
@@ -234,7 +233,7 @@ fn the_other_half_runs_and_its_claims_hold() {
 #[test]
 fn two_generators_have_one_result() {
     let folder = tempfile::tempdir().unwrap();
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+    let port = testkit::nginx::free_address().unwrap().port().to_string();
     let text = std::fs::read_to_string(testkit::workspace().join("experiments/two-generators.sh")).unwrap();
     let script = folder.path().join("two-generators.sh");
     std::fs::write(&script, text.replace("7789", &port)).unwrap();
@@ -257,12 +256,24 @@ fn hold(first: usize) {
         let file = folder.path().join("experiment.toml");
         std::fs::write(&file, small(experiment, root, folder.path())).unwrap();
         let begun = std::time::Instant::now();
-        let words = [&["run", file.to_str().unwrap()], experiment.flags, &["--json", "-q", "--no-record"]].concat();
+        let words = [&["run", file.to_str().unwrap()], experiment.flags, &["--json", "-q"]].concat();
         let run =
             finish(with_own_path(&mut command(&words)).current_dir(folder.path()).env("XDG_STATE_HOME", folder.path()));
         println!("{}: {} ms", experiment.name, begun.elapsed().as_millis());
         // What the tests beside it took of the CPU may make a bound missed, or the result not valid: the claim is looked at.
         assert!(matches!(run.status, Some(0 | 3 | 4)), "{}: {:?}\n{}", experiment.name, run.status, run.stderr);
         (experiment.claim)(&run.json());
+        leave_page(experiment.name, &folder.path().join("plimsoll/runs"));
     }
+}
+
+/// Leaves the page of the experiment's last recording where `make test-web` opens it in a browser.
+fn leave_page(name: &str, runs: &Path) {
+    let recordings = std::fs::read_dir(runs).unwrap().map(|entry| entry.unwrap().path());
+    let last =
+        recordings.filter(|path| path.extension().is_some_and(|extension| extension == "plimsoll")).max().unwrap();
+    let pages = testkit::workspace().join("target/pages");
+    std::fs::create_dir_all(&pages).unwrap();
+    let page = pages.join(format!("experiment-{name}.html"));
+    plimsoll(&["report", last.to_str().unwrap(), "--html", page.to_str().unwrap()]).assert_exit(0);
 }
