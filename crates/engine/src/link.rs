@@ -64,8 +64,9 @@ pub struct Finished {
 pub struct Control {
     state: Arc<AtomicU8>,
     ramps_ended: Arc<AtomicUsize>,
-    /// The factor of the planned rate less one, as bits: so that nothing said is the plan.
-    faster_bits: Arc<AtomicU64>,
+    /// The factor of the planned rate, as bits, and from when on it is wanted; no bits: as planned.
+    rate_bits: Arc<AtomicU64>,
+    rate_from_ns: Arc<AtomicU64>,
 }
 
 impl Control {
@@ -79,15 +80,20 @@ impl Control {
         self.state.store(1, Ordering::Relaxed);
     }
 
-    /// An open pace goes on at so many times its planned rate, from each worker's next request but one on.
-    pub fn set_rate_factor(&self, factor: f64) {
-        self.faster_bits.store((factor - 1.0).to_bits(), Ordering::Relaxed);
+    /// From a moment on an open pace goes on at so many times its planned rate. Workers know of it with their next tick, so the
+    /// moment is that or later; and the moment before must be over, as each worker knows of one alone.
+    pub fn set_rate(&self, from_ns: u64, factor: f64) {
+        self.rate_from_ns.store(from_ns, Ordering::Relaxed);
+        self.rate_bits.store(factor.to_bits(), Ordering::Release);
     }
 
-    /// How many times the planned rate is wanted now.
+    /// How many times the planned rate is wanted, and from when on; `None`: as planned.
     #[inline]
-    pub fn rate_factor(&self) -> f64 {
-        1.0 + f64::from_bits(self.faster_bits.load(Ordering::Relaxed))
+    pub fn rate(&self) -> Option<(u64, f64)> {
+        match self.rate_bits.load(Ordering::Acquire) {
+            0 => None,
+            bits => Some((self.rate_from_ns.load(Ordering::Relaxed), f64::from_bits(bits))),
+        }
     }
 
     /// No further connections: something gave while they were added.

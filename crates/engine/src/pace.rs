@@ -6,6 +6,7 @@
 //! of that mean in the place of the step (time change of a unit-rate process).
 
 use model::plan::{Arrivals, Pace, Segment, Think};
+use model::rate::scaled_from;
 use rand::RngExt;
 use rand::rngs::SmallRng;
 
@@ -40,8 +41,11 @@ pub struct Schedule {
     profile: Vec<Segment>,
     arrivals: Arrivals,
     step: f64,
-    /// The integral of the rate at which the next request is due.
+    /// The integral of the rate at which the next request is due, and at which the last was that was given.
     cumulative: f64,
+    given: f64,
+    /// How many times as planned the rate is.
+    factor: f64,
     segment: usize,
     /// Start of `segment`, and the integral of the rate until then.
     segment_start_ns: f64,
@@ -57,30 +61,50 @@ impl Schedule {
             arrivals: *arrivals,
             step: part.step,
             cumulative: part.offset,
+            given: 0.0,
+            factor: 1.0,
             segment: 0,
             segment_start_ns: 0.0,
             segment_start_cumulative: 0.0,
         };
         if *arrivals == Arrivals::Poisson && part.step.is_finite() {
             schedule.cumulative = 0.0;
-            schedule.step(1.0, random);
+            schedule.step(random);
         }
         Some(schedule)
     }
 
-    /// The next due moment; `u64::MAX` when no more will be due (the rate has fallen to zero for good). After it requests come
-    /// so many times as often as was planned.
-    pub fn next(&mut self, factor: f64, random: &mut SmallRng) -> u64 {
+    /// The next due moment; `u64::MAX` when no more will be due (the rate has fallen to zero for good).
+    pub fn next(&mut self, random: &mut SmallRng) -> u64 {
         let due_ns = self.moment_ns();
-        self.step(factor, random);
+        self.given = self.cumulative;
+        self.step(random);
         due_ns
     }
 
-    fn step(&mut self, factor: f64, random: &mut SmallRng) {
-        let step = self.step / factor;
+    /// From a moment on the rate is so many times as planned. When the request is due now whose moment was given last; `None`:
+    /// the rate is that already. The whole's spacing stays, as each worker goes through the same profile.
+    #[inline]
+    pub fn change(&mut self, from_ns: u64, factor: f64) -> Option<u64> {
+        if factor == self.factor { None } else { Some(self.changed(from_ns, factor)) }
+    }
+
+    #[cold]
+    fn changed(&mut self, from_ns: u64, factor: f64) -> u64 {
+        self.profile = scaled_from(&self.profile, from_ns, factor / self.factor);
+        self.factor = factor;
+        // What was due before the moment is due as before: the profile is gone through anew.
+        (self.segment, self.segment_start_ns, self.segment_start_cumulative) = (0, 0.0, 0.0);
+        let next = std::mem::replace(&mut self.cumulative, self.given);
+        let due_ns = self.moment_ns();
+        self.cumulative = next;
+        due_ns
+    }
+
+    fn step(&mut self, random: &mut SmallRng) {
         self.cumulative += match self.arrivals {
-            Arrivals::Constant => step,
-            Arrivals::Poisson => exponential(random) * step,
+            Arrivals::Constant => self.step,
+            Arrivals::Poisson => exponential(random) * self.step,
         };
     }
 
@@ -150,7 +174,7 @@ mod tests {
             let mut schedule = Schedule::of(&pace, Part::equal(worker, workers), &mut random).unwrap();
             let mut last = 0;
             loop {
-                let due = schedule.next(1.0, &mut random);
+                let due = schedule.next(&mut random);
                 assert!(due >= last, "moments never go back");
                 last = due;
                 if due >= until_ns {
@@ -176,26 +200,51 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_rate_that_is_changed_in_the_middle_is_that_rate_from_there_on_and_no_moment_is_lost() {
-        for arrivals in [Arrivals::Constant, Arrivals::Poisson] {
-            let pace = Pace::Open { profile: vec![flat(1000.0)], arrivals };
-            let mut random = SmallRng::seed_from_u64(7);
-            let mut schedule = Schedule::of(&pace, Part::equal(0, 1), &mut random).unwrap();
-            let (mut counts, mut last) = ([0u32; 3], 0);
-            loop {
-                // A worker asks for the next when one is due.
-                let factor = [1.0, 3.0, 0.5][(last / 2_000_000_000).min(2) as usize];
-                last = schedule.next(factor, &mut random);
-                if last >= 6_000_000_000 {
-                    break;
+    /// All moments of some workers until then, of whom each hears of a change at some request of its own before it.
+    fn changed(arrivals: Arrivals, workers: u16, changes: &[(u64, f64)], until_ns: u64) -> Vec<u64> {
+        let pace = Pace::Open { profile: vec![flat(1000.0)], arrivals };
+        let mut all = Vec::new();
+        for worker in 0..workers {
+            let mut random = SmallRng::seed_from_u64(u64::from(worker) + 1);
+            let mut schedule = Schedule::of(&pace, Part::equal(worker, workers), &mut random).unwrap();
+            let (mut due, mut changes) = (schedule.next(&mut random), changes.iter().peekable());
+            while due < until_ns {
+                if let Some((from_ns, factor)) = changes.next_if(|(from_ns, _)| due + 100_000_000 >= *from_ns) {
+                    due = schedule.change(*from_ns, *factor).unwrap();
+                    assert_eq!(schedule.change(*from_ns, *factor), None, "once");
+                    continue;
                 }
-                counts[(last / 2_000_000_000) as usize] += 1;
+                all.push(due);
+                due = schedule.next(&mut random);
             }
-            for (count, wanted) in counts.into_iter().zip([2000.0, 6000.0, 1000.0]) {
-                let off = (f64::from(count) - wanted).abs();
-                assert!(off <= if arrivals == Arrivals::Constant { 2.0 } else { 5.0 * wanted.sqrt() }, "{counts:?}");
+        }
+        all.sort_unstable();
+        all
+    }
+
+    #[test]
+    fn a_rate_that_is_changed_is_that_rate_from_its_moment_on_and_evenly_spaced_over_any_number_of_workers() {
+        const S: u64 = 1_000_000_000;
+        for workers in [1, 2, 7] {
+            for arrivals in [Arrivals::Constant, Arrivals::Poisson] {
+                let all = changed(arrivals, workers, &[(2 * S, 4.0), (4 * S, 0.5)], 6 * S);
+                let count = |from, to| all.iter().filter(|due| (from..to).contains(*due)).count() as f64;
+                for (counted, wanted) in
+                    [(count(0, 2 * S), 2000.0), (count(2 * S, 4 * S), 8000.0), (count(4 * S, 6 * S), 1000.0)]
+                {
+                    let slack = if arrivals == Arrivals::Constant { 1.0 } else { 5.0 * f64::sqrt(wanted) };
+                    assert!(
+                        (counted - wanted).abs() <= slack,
+                        "{workers} workers, {arrivals:?}: {counted} of {wanted}"
+                    );
+                }
             }
+            let all = changed(Arrivals::Constant, workers, &[(2 * S, 4.0)], 3 * S);
+            let gaps = all.windows(2).filter(|pair| pair[0] > 2 * S + 1_000_000).map(|pair| pair[1] - pair[0]);
+            assert!(
+                gaps.into_iter().all(|gap| gap.abs_diff(250_000) <= 2),
+                "{workers} workers keep the whole's spacing"
+            );
         }
     }
 
@@ -231,7 +280,7 @@ mod tests {
             let part = Part::of_share(share, 0, 3);
             let mut random = SmallRng::seed_from_u64(1);
             let mut schedule = Schedule::of(&pace, part, &mut random).unwrap();
-            std::iter::from_fn(|| Some(schedule.next(1.0, &mut random))).take_while(|due| *due < 2_000_000_000).count()
+            std::iter::from_fn(|| Some(schedule.next(&mut random))).take_while(|due| *due < 2_000_000_000).count()
         });
         assert!(counts[0].abs_diff(1500) <= 1 && counts[1].abs_diff(500) <= 1 && counts[2] == 0, "{counts:?}");
     }

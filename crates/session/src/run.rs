@@ -7,6 +7,7 @@
 mod abort;
 mod isolation;
 mod outages;
+mod rate;
 mod remarks;
 mod shared;
 mod start;
@@ -21,8 +22,7 @@ use diagnose::split::Joiner;
 use engine::link::Tally;
 use engine::{Fleet, Message, StartError};
 use isolation::Isolation;
-use model::plan::{Pace, Plan};
-use model::rate::scaled_from;
+use model::plan::Plan;
 use model::recording::{End, Recording, Row, Tick};
 use model::units::show_duration_ns;
 use model::users::Users;
@@ -124,6 +124,8 @@ struct Session<'a> {
     recording: Recording,
     /// The plan as the file has it, where that keeps secrets.
     kept_plan: Option<Plan>,
+    /// The rate that was last asked for while the run went on.
+    rate: rate::Changed,
     /// All that was read so far; the recording keeps only some snapshots.
     history: History,
     /// Joins single requests with what the target's machine saw of them.
@@ -272,25 +274,6 @@ impl Session<'_> {
         if let Some(event) = self.outages.finish() {
             self.keep_event(event);
         }
-    }
-
-    /// Whoever watches may want another rate of an open pace: the plan is from now on what was asked for.
-    fn change_rate(&mut self, fleet: &mut Fleet) {
-        let Some(factor) = self.watch.rate_factor() else { return };
-        let (now_ns, before) = (fleet.now_ns(), fleet.control().rate_factor());
-        let Pace::Open { profile, .. } = &mut self.recording.plan.pace else { return };
-        // What is planned from here on is a factor times as high already.
-        *profile = scaled_from(profile, u64::try_from(now_ns).unwrap_or(0), factor / before);
-        fleet.control().set_rate_factor(factor);
-        let mut kept = self.kept_plan.take();
-        if let Some(kept) = &mut kept {
-            kept.pace.clone_from(&self.recording.plan.pace);
-        }
-        let plan = kept.as_ref().unwrap_or(&self.recording.plan).clone();
-        self.append(|writer| writer.keep_plan(&plan));
-        self.kept_plan = kept;
-        let text = format!("the rate is {:.0} % of what was planned from here on", 100.0 * factor);
-        self.event(Event::new(now_ns, model::event::RATE_CHANGED, text));
     }
 
     /// Tells what faults have done.

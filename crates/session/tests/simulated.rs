@@ -172,6 +172,11 @@ fn go(case: &Case) -> (Recording, Vec<Vec<Passed>>) {
 
 /// The same with all that the run left.
 fn go_recorded(case: &Case, record: RecordTo) -> (Outcome, Vec<Vec<Passed>>) {
+    go_watched(case, record, &mut Silent)
+}
+
+/// The same, seen by somebody.
+fn go_watched(case: &Case, record: RecordTo, watch: &mut dyn Watch) -> (Outcome, Vec<Vec<Passed>>) {
     let options = options(record);
     let logs: Vec<Log> = (0..case.plan.threads).map(|_| Arc::new(Mutex::new(Vec::new()))).collect();
     let network = |setup: &Setup, share: &Share| {
@@ -181,9 +186,72 @@ fn go_recorded(case: &Case, record: RecordTo) -> (Outcome, Vec<Vec<Passed>>) {
         Sim::new(setup, Box::new(service), Weather { leap_ns, ..case.weather }, seed)
             .logged(Arc::clone(&logs[usize::from(share.worker)]))
     };
-    let outcome =
-        run_on(case.plan.clone(), &options, &mut Silent, |plan| Fleet::simulated(plan, case.session, network));
+    let outcome = run_on(case.plan.clone(), &options, watch, |plan| Fleet::simulated(plan, case.session, network));
     (outcome.unwrap(), logs.iter().map(|log| log.lock().unwrap().clone()).collect())
+}
+
+/// Wishes for other rates: at which tick, how many times what was planned.
+struct Faster(Vec<(u64, f64)>);
+
+impl Watch for Faster {
+    fn on_tick(&mut self, row: &Row, _: &Plan) {
+        self.0.iter_mut().for_each(|(tick, _)| *tick = tick.saturating_sub(u64::from(row.end_ns > 0)));
+    }
+    fn on_event(&mut self, _: &Event) {}
+    fn rate_factor(&mut self) -> Option<f64> {
+        (self.0.first()?.0 == 0).then(|| self.0.remove(0).1)
+    }
+}
+
+/// What is asked for after a change is what the recording's plan then says, from its moment on, by any number of workers, also
+/// where a worker's next request was far away.
+#[test]
+fn a_rate_that_is_changed_is_kept_to_the_request() {
+    for (threads, rate, changes) in [
+        (1, 4.0, vec![(10, 100.0)]),
+        (3, 4.0, vec![(10, 100.0)]),
+        (4, 2000.0, vec![(5, 0.25), (12, 2.0), (12, 1.0)]),
+        (2, 1000.0, vec![(3, 0.01)]),
+    ] {
+        let case = Case {
+            plan: Plan {
+                pace: Pace::Open { profile: vec![flat(rate, 3 * S)], arrivals: Arrivals::Constant },
+                connections: 64,
+                threads,
+                stop: Stop { duration_ns: Some(3 * S), requests: None },
+                queue_capacity: 100_000,
+                driver: DriverKind::Sim,
+                tick_ns: 100 * MS,
+                ..recordings::plan(
+                    Workload::Echo(Echo { sizes: Sizes::Fixed(BYTES), content: Content::Text }),
+                    vec![origin(0, 1.0, 1)],
+                )
+            },
+            target: Target { delay_ns: (0, MS), answers_one_in: 1, state: 1 },
+            weather: Weather::default(),
+            stopped: None,
+            session: SimSession::default(),
+        };
+        let says = format!("{threads} workers, {rate}/s, {changes:?}");
+        let wished = changes.len();
+        let (outcome, logs) = go_watched(&case, RecordTo::Nothing, &mut Faster(changes));
+        let recording = outcome.recording;
+        let changed: Vec<u64> = recording
+            .events
+            .iter()
+            .filter(|event| event.kind == model::event::RATE_CHANGED)
+            .map(|event| event.at_ns as u64)
+            .collect();
+        assert_eq!(changed.len(), wished, "{says}");
+        let sent: Vec<u64> = exchanges(&logs).iter().map(|exchange| exchange.sent_ns).collect();
+        let moments: Vec<u64> = [0].into_iter().chain(changed).chain([3 * S]).collect();
+        for pair in moments.windows(2) {
+            let due = recording.plan.due_between(pair[0], pair[1]).unwrap();
+            let counted = sent.iter().filter(|at| (pair[0]..pair[1]).contains(at)).count() as f64;
+            let slack = f64::from(threads) + 1.0;
+            assert!((counted - due).abs() <= slack, "{says}: {due} due in {pair:?}, {counted} sent");
+        }
+    }
 }
 
 /// The ⌈q·n⌉-th of some figures in order.

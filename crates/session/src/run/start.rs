@@ -170,6 +170,7 @@ impl Prepared {
         let mut session = Session {
             recording: Recording::new(capsule, hidden),
             kept_plan,
+            rate: Default::default(),
             history: History::default(),
             joiner,
             writer,

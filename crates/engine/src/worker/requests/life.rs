@@ -358,10 +358,21 @@ impl<P: Protocol<Transport = Stream>, D: Driver> Worker<P, D> {
         }
     }
 
+    /// Open pace: what is due next is due by the rate that is wanted now.
+    #[inline]
+    pub(super) fn follow_rate(&mut self) {
+        let Some((from_ns, factor)) = self.ledger.control().rate() else { return };
+        let changed = self.schedule.as_mut().and_then(|schedule| schedule.change(from_ns, factor));
+        // Where no more may be started, none is due.
+        if let Some(due_ns) = changed.filter(|_| self.next_due_ns != u64::MAX) {
+            self.next_due_ns = due_ns;
+        }
+    }
+
     /// The moment that is due next; the one after it takes its place.
     fn take_due(&mut self) -> u64 {
         let next_ns = match &mut self.schedule {
-            Some(schedule) => schedule.next(self.ledger.control().rate_factor(), &mut self.random),
+            Some(schedule) => schedule.next(&mut self.random),
             None => u64::MAX,
         };
         std::mem::replace(&mut self.next_due_ns, next_ns)

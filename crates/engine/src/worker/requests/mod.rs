@@ -287,6 +287,7 @@ impl<P: Protocol<Transport = Stream>, D: Driver> Worker<P, D> {
         while let Some((due_ns, slot, timer)) = self.timers.pop(now_ns) {
             self.on_timer(due_ns, slot, timer, now_ns);
         }
+        self.follow_rate();
         if self.next_due_ns <= now_ns {
             self.release_due(now_ns, RELEASE_BATCH);
         }
@@ -442,7 +443,7 @@ impl<P: Protocol<Transport = Stream>, D: Driver> Work for Worker<P, D> {
         self.driver.begin(origin_ns);
         self.ledger.begin(&mut self.driver);
         if let Some(schedule) = &mut self.schedule {
-            self.next_due_ns = schedule.next(1.0, &mut self.random);
+            self.next_due_ns = schedule.next(&mut self.random);
         }
     }
 
