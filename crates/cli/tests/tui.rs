@@ -297,3 +297,21 @@ fn without_a_terminal_nothing_is_drawn() {
     run.assert_measured();
     assert!(!run.stderr.contains('\u{1b}') && !run.stdout.contains(KEYS), "{}", run.stderr);
 }
+
+#[test]
+fn the_view_says_where_the_live_page_is() {
+    let server = serve_http(&[]);
+    for (columns, flags) in [(100, "--live 127.0.0.1:0"), (80, "--live 127.0.0.1:0 --live-control")] {
+        let Some(terminal) = Terminal::new(columns, 30) else { return };
+        terminal.run(&format!("load {} -d 60s -c 4 --no-record {flags}", server.url));
+        if columns == 100 {
+            terminal.shows(&[KEYS, "page http://127.0.0.1:"]);
+        }
+        // With a token it is longer than the last line: it is among what was told.
+        terminal.shows(&[KEYS]);
+        terminal.press("d");
+        terminal.shows(&["live page: http://127.0.0.1:", "d back"]);
+        terminal.press("q");
+        terminal.ends_with(130, &["live page: http://127.0.0.1:", "how much"]);
+    }
+}

@@ -18,16 +18,32 @@ pub trait Watch: Send {
     fn happened(&mut self, _at_ns: i64) -> Option<Event> {
         None
     }
+    /// Whom it shows the run to, where it stands between: who wants to see what it does not look at itself.
+    fn passes_on_to(&mut self) -> Option<&mut dyn Watch> {
+        None
+    }
     /// The same tick with its histograms, before it is used again.
-    fn on_interval(&mut self, _interval: &Interval<u32>, _plan: &Plan) {}
+    fn on_interval(&mut self, interval: &Interval<u32>, plan: &Plan) {
+        if let Some(next) = self.passes_on_to() {
+            next.on_interval(interval, plan);
+        }
+    }
     /// The machine and the target were read.
-    fn on_snapshot(&mut self, _snapshot: &Snapshot) {}
+    fn on_snapshot(&mut self, snapshot: &Snapshot) {
+        if let Some(next) = self.passes_on_to() {
+            next.on_snapshot(snapshot);
+        }
+    }
     /// Whether it wants to know how the run stands: asked once a tick, for that takes the session's thread a while.
     fn wants_standing(&mut self) -> bool {
-        false
+        self.passes_on_to().is_some_and(|next| next.wants_standing())
     }
     /// How the run stands: what was measured so far, and what would be said of it if it ended now.
-    fn on_standing(&mut self, _recording: &Recording, _diagnosis: &Diagnosis) {}
+    fn on_standing(&mut self, recording: &Recording, diagnosis: &Diagnosis) {
+        if let Some(next) = self.passes_on_to() {
+            next.on_standing(recording, diagnosis);
+        }
+    }
     /// The rate of an open pace from now on, as a factor of what was planned; each wish is told once.
     fn rate_factor(&mut self) -> Option<f64> {
         None

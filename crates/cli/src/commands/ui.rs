@@ -17,7 +17,7 @@ const SETTLE: Duration = Duration::from_millis(500);
 /// How long a signal may wait to be heeded.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// Serves.
+/// Shows them until it is told to end; says where before the first page can be asked for.
 pub fn run(args: &UiArgs) -> Result<Exit, Failure> {
     let folder = args.folder.clone().map_or_else(store::default_folder, Ok)?;
     let interrupted = interrupt::flag()?;

@@ -121,9 +121,14 @@ impl View {
         keep(&mut self.told, EVENTS_MAX, plain(text.trim()).into_owned());
     }
 
-    /// Where the run is seen in a browser, too.
+    /// Where the run is seen in a browser, too: below the view where there is room for it, and among what was told.
     pub fn page(&mut self, url: &str) {
-        self.page = plain(url).into_owned();
+        let page = plain(url);
+        if self.page == page {
+            return;
+        }
+        self.page = page.into_owned();
+        self.remark(&format!("live page: {url}"));
     }
 
     /// How the run stands.

@@ -18,7 +18,7 @@ use model::finding::{Diagnosis, Figure, ValidityState};
 use model::plan::{Pace, Plan};
 use model::recording::Row;
 use model::units::show_duration_ns;
-use model::{Event, Interval, LatencyKind, Recording, Scenario, Snapshot};
+use model::{Event, Interval, LatencyKind, Scenario};
 use resolve::{Host, ResolveError, resolve};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -468,16 +468,8 @@ impl Watch for Counting<'_> {
         self.follow.on_event(event);
     }
 
-    fn on_snapshot(&mut self, snapshot: &Snapshot) {
-        self.follow.on_snapshot(snapshot);
-    }
-
-    fn wants_standing(&mut self) -> bool {
-        self.follow.wants_standing()
-    }
-
-    fn on_standing(&mut self, recording: &Recording, diagnosis: &Diagnosis) {
-        self.follow.on_standing(recording, diagnosis);
+    fn passes_on_to(&mut self) -> Option<&mut dyn Watch> {
+        Some(self.follow)
     }
 
     fn on_interval(&mut self, interval: &Interval<u32>, plan: &Plan) {

@@ -17,11 +17,10 @@ use crate::args::load::ObserveArg;
 use crate::args::scenario::scenario_of;
 use crate::exit::{Exit, Failure};
 use document::{About, document, known};
-use model::finding::Diagnosis;
 use model::plan::{Arrivals, Plan, Segment, Think};
 use model::recording::Row;
 use model::units::show_duration_ns;
-use model::{Event, Interval, Recording, Snapshot, hide};
+use model::{Event, hide};
 use report::capacity::{Document, End};
 use session::capacity::axis::Of;
 use session::capacity::live::{CapacityError, Follow, Found, Ran, Spec, TIME_MIN, capacity};
@@ -290,17 +289,8 @@ impl Watch for Steps {
     fn on_tick(&mut self, row: &Row, plan: &Plan) {
         self.shown.on_tick(row, plan);
     }
-    fn on_interval(&mut self, interval: &Interval<u32>, plan: &Plan) {
-        self.shown.on_interval(interval, plan);
-    }
-    fn on_snapshot(&mut self, snapshot: &Snapshot) {
-        self.shown.on_snapshot(snapshot);
-    }
-    fn wants_standing(&mut self) -> bool {
-        self.shown.wants_standing()
-    }
-    fn on_standing(&mut self, recording: &Recording, diagnosis: &Diagnosis) {
-        self.shown.on_standing(recording, diagnosis);
+    fn passes_on_to(&mut self) -> Option<&mut dyn Watch> {
+        Some(&mut self.shown)
     }
     fn on_event(&mut self, _: &Event) {
         // A step's own events (a server that is away, a backlog that is given up) are what it is run for.

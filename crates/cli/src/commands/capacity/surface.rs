@@ -12,11 +12,10 @@ use crate::commands::output::view::When;
 use crate::commands::output::{results, terminal};
 use crate::commands::{command_line, host, interrupt};
 use crate::exit::{Exit, Failure};
-use model::finding::Diagnosis;
+use model::Event;
 use model::plan::Plan;
 use model::recording::Row;
 use model::units::{show_duration_ns, show_grouped};
-use model::{Event, Interval, Recording, Snapshot};
 use report::capacity::{Cell, End, SURFACE_SCHEMA, Spanned, Surface, write_surface};
 use session::capacity::live::{CapacityError, Ended, Follow, Found, Ran, Spec, TIME_MIN};
 use session::capacity::over::{Over, Parameter};
@@ -272,17 +271,8 @@ impl Watch for Map {
     fn on_tick(&mut self, row: &Row, plan: &Plan) {
         self.shown.on_tick(row, plan);
     }
-    fn on_interval(&mut self, interval: &Interval<u32>, plan: &Plan) {
-        self.shown.on_interval(interval, plan);
-    }
-    fn on_snapshot(&mut self, snapshot: &Snapshot) {
-        self.shown.on_snapshot(snapshot);
-    }
-    fn wants_standing(&mut self) -> bool {
-        self.shown.wants_standing()
-    }
-    fn on_standing(&mut self, recording: &Recording, diagnosis: &Diagnosis) {
-        self.shown.on_standing(recording, diagnosis);
+    fn passes_on_to(&mut self) -> Option<&mut dyn Watch> {
+        Some(&mut self.shown)
     }
     fn on_event(&mut self, _: &Event) {
         // As of one search: a step's own events are what it is run for.

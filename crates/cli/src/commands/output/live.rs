@@ -1,10 +1,11 @@
 //! The live page: how a run stands, handed to the page's server as often as somebody looks and as it costs next to nothing.
 //!
-//! A frame is made on the session's thread, which gives way to the workers, of the recording as it is. After one that took
-//! some time none is made for a hundred times as long, so the page takes at most a hundredth of a core however much there is
-//! to show; while nobody looks none is made at all.
+//! A frame is made on the session's thread, which gives way to the workers, of the recording as it is; seldom, so that it takes
+//! at most a hundredth of a core however much there is to show, and while nobody looks not at all. What is read meanwhile is
+//! taken in, so that who comes late has all of it.
 
 use super::results;
+use super::seldom::Seldom;
 use crate::args::pages::live::LiveArgs;
 use crate::commands::report::html as kept;
 use crate::exit::Failure;
@@ -23,12 +24,10 @@ use session::pages::live::{Order, Server};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Time between two frames at least.
 const FRAME_EVERY: Duration = Duration::from_millis(200);
-/// So many times what a frame took passes before the next.
-const REST: u32 = 100;
 /// How long whoever looks is waited for at the end, to fetch the report.
 const FETCH: Duration = Duration::from_secs(10);
 
@@ -44,10 +43,7 @@ struct Inner {
     elapsed_ns: u64,
     planned_ns: Option<u64>,
     label: String,
-    /// When the frame that is being made was asked for.
-    asked: Option<Instant>,
-    /// Not before then comes the next.
-    due: Instant,
+    seldom: Seldom,
     factor: Option<f64>,
 }
 
@@ -83,8 +79,7 @@ impl Live {
             elapsed_ns: 0,
             planned_ns: None,
             label: String::new(),
-            asked: None,
-            due: Instant::now(),
+            seldom: Seldom::new(FRAME_EVERY),
             factor: None,
         })))))
     }
@@ -126,15 +121,16 @@ impl Live {
     /// The same of a run whose report is made of its recording; where that is not kept, of what is in memory.
     ///
     /// # Errors
-    /// The recording cannot be read.
+    /// None that can come: the writing is to memory.
     pub fn end_with(
         self,
         recording: &Recording,
         diagnosis: &Diagnosis,
         recorded_at: Option<&Path>,
     ) -> Result<(), Failure> {
-        let page = match recorded_at {
-            Some(path) => kept::page_of(path)?,
+        // A recording that cannot be read is no reason to show nothing.
+        let page = match recorded_at.and_then(|path| kept::page_of(path).ok()) {
+            Some(page) => page,
             None => {
                 let mut page = Vec::new();
                 self.inner().report(recording, diagnosis, false, |report| report.write(&mut page))?;
@@ -200,22 +196,29 @@ impl Watch for Live {
 
     fn wants_standing(&mut self) -> bool {
         let mut inner = self.inner();
-        let now = Instant::now();
-        let is_wanted = inner.server.viewers() > 0 && (now >= inner.due || inner.server.is_awaited());
-        inner.asked = is_wanted.then_some(now);
-        is_wanted
+        if inner.server.viewers() == 0 {
+            return false;
+        }
+        // Who has just come is shown something at once.
+        if inner.server.is_awaited() {
+            inner.seldom.asks_now();
+            return true;
+        }
+        inner.seldom.asks()
     }
 
     fn on_standing(&mut self, recording: &Recording, diagnosis: &Diagnosis) {
         let mut inner = self.inner();
-        let Some(asked) = inner.asked.take() else { return };
+        if !inner.seldom.has_asked() {
+            return;
+        }
         let s = |ns: u64| ns as f64 / 1e9;
         let (elapsed_s, planned_s, label) = (s(inner.elapsed_ns), inner.planned_ns.map(s), inner.label.clone());
         let progress = Progress { elapsed_s, planned_s, label: &label };
         if let Ok(frame) = inner.report(recording, diagnosis, true, |report| report.frame(progress)) {
             inner.server.show(frame);
         }
-        inner.due = asked + FRAME_EVERY.max(asked.elapsed() * REST);
+        inner.seldom.answered();
     }
 }
 

@@ -5,6 +5,7 @@ pub mod live;
 pub mod outlet;
 pub mod progress;
 pub mod results;
+mod seldom;
 pub mod terminal;
 pub mod timeline;
 pub mod together;

@@ -98,8 +98,8 @@ impl Shown {
     /// The run is seen on a page, too, of which the view says where it is: what was printed of it cannot be seen meanwhile.
     pub fn show_live(&mut self, live: &Live) {
         self.also.push(Box::new(live.clone()));
-        if let Some(view) = &self.view {
-            view.page(&live.url());
+        if let Some(view) = &mut self.view {
+            view.page(live.url());
         }
     }
 

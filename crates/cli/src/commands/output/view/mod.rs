@@ -9,6 +9,7 @@ mod keys;
 mod screen;
 mod thread;
 
+use super::seldom::Seldom;
 use crate::args::load::OutputArgs;
 use model::finding::Diagnosis;
 use model::plain::plain;
@@ -20,14 +21,12 @@ use screen::Screen;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Shortest run that is worth looking at, nanoseconds.
 const WORTH_NS: u64 = 3_000_000_000;
 /// Time between two questions how the run stands, at the least.
 const ASK_EVERY: Duration = Duration::from_secs(2);
-/// So many times as long as the last answer took passes before the next question: a hundredth of the time is spent on them.
-const ASK_RARELY: u32 = 100;
 /// How long the drawing thread is waited for: a terminal that takes nothing any more holds nobody up.
 const CLOSE: Duration = Duration::from_secs(1);
 /// Lines that are kept until the view has gone.
@@ -59,9 +58,9 @@ pub struct View {
     when: When,
     interrupted: Arc<AtomicBool>,
     drawn: Option<Drawn>,
-    asked_at: Option<Instant>,
-    /// How long the last answer took.
-    took: Duration,
+    seldom: Seldom,
+    /// Where the run is seen in a browser, too; empty: nowhere.
+    page: String,
 }
 
 /// A view that is drawn.
@@ -135,8 +134,8 @@ impl View {
             when,
             interrupted: Arc::clone(interrupted),
             drawn: None,
-            asked_at: None,
-            took: Duration::ZERO,
+            seldom: Seldom::new(ASK_EVERY),
+            page: String::new(),
         })
     }
 
@@ -157,10 +156,14 @@ impl View {
         if is_first && is_worth && self.drawn.is_none() && !self.interrupted.load(Ordering::Relaxed) {
             self.open();
         }
+        let page = &self.page;
         self.hand_over(|view| {
             view.label(label);
             if is_first {
                 view.begin(plan);
+                if !page.is_empty() {
+                    view.page(page);
+                }
             }
             view.row(row);
         })
@@ -192,18 +195,13 @@ impl View {
     }
 
     /// Where the run is seen in a browser, too.
-    pub fn page(&self, url: &str) {
-        self.hand_over(|view| view.page(url));
+    pub fn page(&mut self, url: String) {
+        self.page = url;
     }
 
     /// Whether it is time to ask how the run stands.
     pub fn wants_standing(&mut self) -> bool {
-        let pause = ASK_EVERY.max(self.took * ASK_RARELY);
-        let is_due = self.is_drawn() && self.asked_at.is_none_or(|at| at.elapsed() >= pause);
-        if is_due {
-            self.asked_at = Some(Instant::now());
-        }
-        is_due
+        self.is_drawn() && self.seldom.asks()
     }
 
     /// How the run stands, as it was asked for, or others did.
@@ -213,7 +211,7 @@ impl View {
             let standing = Standing::of(recording, diagnosis, &describe);
             self.hand_over(|view| view.standing(standing));
         }
-        self.took = self.asked_at.map_or(Duration::ZERO, |at| at.elapsed());
+        self.seldom.answered();
     }
 
     /// Puts the terminal back, where it was drawn; what was kept meanwhile, in its order.
@@ -250,7 +248,7 @@ impl View {
             thread::run(&of_thread, &interrupted, looks);
             drop(alive);
         };
-        self.asked_at = Some(Instant::now());
+        self.seldom.put_off();
         match std::thread::Builder::new().name("view".to_owned()).spawn(work) {
             Ok(_) => self.drawn = Some(Drawn { shared, ended }),
             Err(_) => {
