@@ -170,7 +170,7 @@ fn what_is_ordered_is_done_and_only_from_the_page_itself() {
         "--json",
         "--no-record",
     ]);
-    let cookie = format!("plimsoll-live={}", shown.token());
+    let cookie = format!("plimsoll-{}={}", shown.host().rsplit(':').next().unwrap(), shown.token());
     let origin = format!("http://{}", shown.host());
     let order = |headers: &[(&str, &str)], body: &str| shown.ask("POST", "/order", headers, body).0;
     // Neither page nor frames nor orders without the token.
@@ -214,6 +214,37 @@ fn what_is_ordered_is_done_and_only_from_the_page_itself() {
     let intervals = document["intervals"].as_array().unwrap();
     let most = intervals.iter().filter_map(|one| one["requests"].as_u64()).max().unwrap();
     assert!((540..=1300).contains(&most), "an interval after the change: {most}");
+}
+
+#[test]
+fn where_there_is_no_rate_none_is_changed_and_two_runs_are_controlled_beside_each_other() {
+    let server = serve_http(&[]);
+    let control = || {
+        let flags = ["-d", "60s", "-c", "2", "--live", "127.0.0.1:0", "--live-control", "--no-record"];
+        Shown::start(&[&["load", &*server.url][..], &flags].concat())
+    };
+    let both = [control(), control()];
+    let cookie: Vec<String> = both
+        .iter()
+        .map(|shown| {
+            let (status, head, _) = shown.ask("GET", &format!("/?token={}", shown.token()), &[], "");
+            assert_eq!(status, 303);
+            let set = head.lines().find_map(|line| line.strip_prefix("set-cookie: ")).unwrap();
+            set.split(';').next().unwrap().to_owned()
+        })
+        .collect();
+    // As a browser sends them: those of all ports of a host.
+    let cookies = cookie.join("; ");
+    assert_ne!(cookie[0].split('=').next(), cookie[1].split('=').next());
+    for shown in both {
+        let origin = format!("http://{}", shown.host());
+        let from_page = [("Cookie", &*cookies), ("Origin", &*origin)];
+        assert!(!shown.ask("GET", "/", &from_page, "").2.contains("id=\"order-rate\""));
+        let (status, _, why) = shown.ask("POST", "/order", &from_page, "{\"rate-factor\": 2}");
+        assert!(status == 409 && why.contains("--rate"), "{why}");
+        assert_eq!(shown.ask("POST", "/order", &from_page, "\"stop\"").0, 202);
+        assert_eq!(shown.end().status, Some(130));
+    }
 }
 
 #[test]
@@ -340,6 +371,7 @@ fn what_cannot_be_shown_is_said_before_any_load() {
         (&["load", url, "--live", "nowhere"][..], "goes behind the URL"),
         (&["load", "--live", url], "goes behind the URL"),
         (&["load", url, "--live-control"], "--live"),
+        (&["ab", "--a", url, "--b", url, "--live"], "leave it out"),
         (&["capacity", url, "--slo", "p99<1ms", "--over", "size=1..2", "--live"], "--over"),
     ] {
         let run = plimsoll(args);

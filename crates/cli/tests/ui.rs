@@ -27,13 +27,13 @@ impl Ui {
     }
 
     fn get(&self, path: &str) -> (u16, String) {
-        let cookie = format!("plimsoll-live={}", self.token);
+        let cookie = format!("plimsoll-{}={}", self.host.rsplit(':').next().unwrap(), self.token);
         let (status, _, body) = ask(&self.host, "GET", path, &[("Cookie", &cookie)], "");
         (status, body)
     }
 
     fn delete(&self, id: &str, origin: &str) -> (u16, String) {
-        let cookie = format!("plimsoll-live={}", self.token);
+        let cookie = format!("plimsoll-{}={}", self.host.rsplit(':').next().unwrap(), self.token);
         let body = serde_json::json!({ "id": id }).to_string();
         let (status, _, body) = ask(&self.host, "POST", "/delete", &[("Cookie", &cookie), ("Origin", origin)], &body);
         (status, body)

@@ -10,9 +10,6 @@
 use remote::Token;
 use std::net::IpAddr;
 
-/// The cookie's name.
-const COOKIE: &str = "plimsoll-live";
-
 /// Who may.
 #[derive(Debug)]
 pub struct Access {
@@ -24,6 +21,8 @@ pub struct Access {
     pub takes_orders: bool,
     /// What whoever asks must have.
     pub token: Option<Token>,
+    /// The cookie that it comes in. Browsers send a host's cookies to all of its ports, so each server has a name of its own.
+    pub cookie: String,
 }
 
 /// Why somebody may not.
@@ -53,7 +52,7 @@ impl Access {
             return Err(Refused::Host);
         }
         match &self.token {
-            Some(token) if !cookies.into_iter().flat_map(sent).any(|sent| token.is(sent)) => Err(Refused::Token),
+            Some(token) if !self.sent(cookies.unwrap_or_default()).any(|sent| token.is(sent)) => Err(Refused::Token),
             _ => Ok(()),
         }
     }
@@ -77,16 +76,16 @@ impl Access {
     ///
     /// # Errors
     /// It is another token, or there is none.
-    pub fn cookie(&self, given: &str) -> Result<String, Refused> {
+    pub fn set_cookie(&self, given: &str) -> Result<String, Refused> {
         let token = self.token.as_ref().filter(|token| token.is(given)).ok_or(Refused::Token)?;
         let secure = if self.has_tls { "; Secure" } else { "" };
-        Ok(format!("{COOKIE}={}; HttpOnly; SameSite=Strict; Path=/{secure}", token.text()))
+        Ok(format!("{}={}; HttpOnly; SameSite=Strict; Path=/{secure}", self.cookie, token.text()))
     }
-}
 
-/// The tokens among cookies.
-fn sent(cookies: &str) -> impl Iterator<Item = &str> {
-    cookies.split(';').filter_map(|one| one.trim().strip_prefix(COOKIE)?.strip_prefix('='))
+    /// The tokens among cookies.
+    fn sent<'a>(&'a self, cookies: &'a str) -> impl Iterator<Item = &'a str> {
+        cookies.split(';').filter_map(|one| one.trim().strip_prefix(&*self.cookie)?.strip_prefix('='))
+    }
 }
 
 /// Whether a host, perhaps with a port, is this machine by name or by address.
@@ -104,7 +103,7 @@ mod tests {
 
     fn access(is_local: bool, takes_orders: bool, has_token: bool) -> Access {
         let token = has_token.then(|| Token::parse("0123456789abcdef").unwrap());
-        Access { is_local, has_tls: !is_local, takes_orders, token }
+        Access { is_local, has_tls: !is_local, takes_orders, token, cookie: "plimsoll-7".to_owned() }
     }
 
     #[test]
@@ -125,12 +124,15 @@ mod tests {
         for access in [access(false, false, true), access(true, true, true)] {
             let host = Some("127.0.0.1:1");
             assert_eq!(access.may_look(host, None), Err(Refused::Token));
-            for wrong in ["", "plimsoll-live=", "plimsoll-live=0123456789abcdee", "other=0123456789abcdef"] {
+            for wrong in ["", "plimsoll-7=", "plimsoll-7=0123456789abcdee", "other=0123456789abcdef"] {
                 assert_eq!(access.may_look(host, Some(wrong)), Err(Refused::Token), "{wrong}");
             }
-            assert_eq!(access.may_look(host, Some("a=b; plimsoll-live=0123456789abcdef")), Ok(()));
-            assert_eq!(access.cookie("0123456789abcdee"), Err(Refused::Token));
-            let cookie = access.cookie("0123456789abcdef").unwrap();
+            assert_eq!(access.may_look(host, Some("a=b; plimsoll-7=0123456789abcdef")), Ok(()));
+            // Beside that of another server of this host, whose name begins alike.
+            let two = Some("plimsoll-70=fedcba9876543210; plimsoll-7=0123456789abcdef");
+            assert_eq!(access.may_look(host, two), Ok(()));
+            assert_eq!(access.set_cookie("0123456789abcdee"), Err(Refused::Token));
+            let cookie = access.set_cookie("0123456789abcdef").unwrap();
             assert!(cookie.contains("HttpOnly; SameSite=Strict") && cookie.contains("Secure") == access.has_tls);
         }
     }

@@ -48,7 +48,7 @@ async fn admitted(State(access): State<Arc<Access>>, request: Request, next: Nex
     let may = access.may_look(text(headers, &header::HOST), text(headers, &header::COOKIE));
     let mut response = match (may, token(request.uri())) {
         // The address that was printed: the token goes into a cookie, and out of the address.
-        (Ok(()) | Err(Refused::Token), Some(given)) if request.uri().path() == "/" => match access.cookie(given) {
+        (Ok(()) | Err(Refused::Token), Some(given)) if request.uri().path() == "/" => match access.set_cookie(given) {
             Ok(cookie) => {
                 let headers = [(header::SET_COOKIE, cookie), (header::LOCATION, "/".to_owned())];
                 (StatusCode::SEE_OTHER, headers).into_response()

@@ -89,7 +89,9 @@ impl Serving {
             }
             false => (None, None),
         };
-        let access = Arc::new(Access { is_local, has_tls: config.is_some(), takes_orders: spec.takes_orders, token });
+        let cookie = format!("plimsoll-{}", address.port());
+        let access =
+            Arc::new(Access { is_local, has_tls: config.is_some(), takes_orders: spec.takes_orders, token, cookie });
         let routes = answers::to_the_admitted(routes(&access), &access);
         let (end, ended) = oneshot::channel();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(PageError::Thread)?;

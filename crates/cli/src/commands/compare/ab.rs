@@ -151,6 +151,8 @@ fn refuse(load: &LoadArgs) -> Result<(), Failure> {
         Some("--abort-when and --canary are of one run: leave them out")
     } else if load.output.csv.is_some() || load.output.explain {
         Some("--csv and --explain are of one run: leave them out")
+    } else if load.output.live.live.is_some() {
+        Some("--live shows one run: leave it out")
     } else if load.tls.tls_matrix {
         Some("--tls-matrix compares by itself: leave it out")
     } else {

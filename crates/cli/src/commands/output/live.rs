@@ -64,7 +64,7 @@ impl Live {
             (true, Some(Pace::Open { .. })) => Orders::StopAndRate,
             (true, _) => Orders::Stop,
         };
-        let server = Server::start(&spec, shell(what, orders))?;
+        let server = Server::start(&spec, shell(what, orders), orders == Orders::StopAndRate)?;
         crate::commands::tell(&format!("live page: {}", server.serving().url()));
         if let Some(fingerprint) = server.serving().fingerprint().filter(|_| spec.certificate.is_none()) {
             crate::commands::tell(&format!(

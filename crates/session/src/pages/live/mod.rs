@@ -50,6 +50,8 @@ struct Shared {
     /// How often it was fetched.
     fetched: AtomicUsize,
     orders: SyncSender<Order>,
+    /// Whether there is a rate to change.
+    has_rate: bool,
 }
 
 /// A page that is served.
@@ -61,11 +63,11 @@ pub struct Server {
 }
 
 impl Server {
-    /// Listens, and shows `shell` until there is something to show in it.
+    /// Listens, and shows `shell` until there is something to show in it. `has_rate`: the run has a rate to change.
     ///
     /// # Errors
     /// [`PageError`].
-    pub fn start(spec: &Spec, shell: String) -> Result<Self, PageError> {
+    pub fn start(spec: &Spec, shell: String, has_rate: bool) -> Result<Self, PageError> {
         let (order, orders) = sync_channel(ORDERS_MAX);
         let shared = Arc::new(Shared {
             shell,
@@ -74,6 +76,7 @@ impl Server {
             report: OnceLock::new(),
             fetched: AtomicUsize::new(0),
             orders: order,
+            has_rate,
         });
         let of = |access: &Arc<Access>| routes::routes(Arc::clone(&shared), Arc::clone(access));
         let serving = Serving::start(spec, of)?;

@@ -97,6 +97,10 @@ async fn order(access: Arc<Access>, State(shared): Page, headers: HeaderMap, bod
     }
     let order = match serde_json::from_slice(&body) {
         Ok(Asked::Stop) => Order::Stop,
+        Ok(Asked::RateFactor(_)) if !shared.has_rate => {
+            let text = "this run has no rate to change: only an open pace (--rate) has";
+            return sentence(StatusCode::CONFLICT, text);
+        }
         Ok(Asked::RateFactor(factor)) if factor.is_finite() && factor > 0.0 && factor <= RATE_FACTOR_MAX => {
             Order::Rate(factor)
         }
