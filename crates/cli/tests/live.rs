@@ -134,6 +134,11 @@ fn a_run_is_shown_while_it_goes_and_its_report_when_it_has_ended() {
     let at = |frame: &serde_json::Value| frame["elapsed_s"].as_f64().unwrap();
     assert!(at(&first) < at(&second) && second["planned_s"] == 6.0, "{first}");
     assert!(second["body"].as_str().unwrap().contains("id=\"chart-throughput\""));
+    // Its figures are those of what was measured so far, as far as a machine that does much else lets it.
+    let body = second["body"].as_str().unwrap();
+    let figure = body.split(" requests/s").next().unwrap().rsplit(['>', ' ']).next().unwrap();
+    let per_s: f64 = figure.replace(',', "").parse().unwrap();
+    assert!((200.0..=320.0).contains(&per_s), "{per_s}");
     assert!(!second["data"].as_str().unwrap().is_empty());
     // Who comes late gets all of it at once.
     let mut late = Events::of(&shown, "");
