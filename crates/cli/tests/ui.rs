@@ -125,3 +125,14 @@ fn an_empty_folder_and_one_that_is_not_there_say_what_makes_a_recording() {
         assert!(Ui::start(&folder).get("/").1.contains("plimsoll load URL"));
     }
 }
+
+#[test]
+fn what_cannot_be_served_is_said_with_the_next_step() {
+    let run = plimsoll(&["ui", "nonsense"]);
+    run.assert_exit(2);
+    assert!(run.stderr.contains("such as 127.0.0.1:7546"), "{}", run.stderr);
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let run = plimsoll(&["ui", &taken.local_addr().unwrap().to_string()]);
+    run.assert_exit(1);
+    assert!(run.stderr.contains("choose another address"), "{}", run.stderr);
+}

@@ -42,10 +42,7 @@ impl LiveArgs {
 }
 
 fn address(text: &str) -> Result<SocketAddr, String> {
-    text.parse().map_err(|_| {
-        "expected an address and a port, such as 127.0.0.1:7546 or [::1]:7546; without one, --live goes behind the URL"
-            .to_owned()
-    })
+    super::address(text).map_err(|why| format!("{why}; without one, --live goes behind the URL"))
 }
 
 #[cfg(test)]

@@ -2,3 +2,10 @@
 
 pub mod live;
 pub mod ui;
+
+use std::net::SocketAddr;
+
+/// Where to listen.
+fn address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| "expected an address and a port, such as 127.0.0.1:7546 or [::1]:7546".to_owned())
+}

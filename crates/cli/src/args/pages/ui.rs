@@ -12,7 +12,7 @@ const ADDRESS: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCAL
 #[derive(Debug, Args)]
 pub struct UiArgs {
     /// Where to listen; elsewhere than on loopback by TLS [default: 127.0.0.1:7547, or another port where that one is taken]
-    #[arg(value_name = "ADDRESS:PORT")]
+    #[arg(value_name = "ADDRESS:PORT", value_parser = super::address)]
     pub address: Option<SocketAddr>,
     /// The folder recordings are in [default: $XDG_STATE_HOME/plimsoll/runs]
     #[arg(long, value_name = "DIR", env = "PLIMSOLL_FOLDER")]
