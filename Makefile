@@ -4,7 +4,7 @@ CARGO ?= cargo
 export CARGO_TERM_PROGRESS_WHEN ?= never
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build release check test truth truth-recordings truth-shares cases soak lint format doc fuzz audit sbom bench instructions packages man web test-web pictures
+.PHONY: help demo build release check test truth truth-recordings truth-shares cases soak kernel static lint format doc fuzz audit sbom bench instructions packages man web test-web pictures
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -42,6 +42,15 @@ truth-shares: ## defects of known cost, run live: is the share that is stated th
 cases: ## the published investigations, run again; writes docs/cases.md (twenty minutes, as root); CASES=proxy-swap,B7 runs those anew
 	@scripts/packages.sh test
 	PLIMSOLL_CASES=$(or $(CASES),all) $(CARGO) test -p plimsoll --test experiments -- --nocapture the_page_of_cases
+
+static: ## the program with nothing to load beside it, for any Linux of this architecture: target/static/plimsoll
+	@scripts/packages.sh build
+	@scripts/static.sh
+
+kernel: static ## echo in the kernel beside nine ways in user space, in guests; writes docs/kernel.md (ten minutes, no root needed)
+	@scripts/packages.sh kernel
+	@scripts/guest.sh 6.1 6.12
+	PLIMSOLL_KERNEL=$(CURDIR)/target/static/plimsoll $(CARGO) test -p plimsoll --test kernel -- --nocapture the_comparison
 
 soak: ## whole runs on the simulated network, seeds nobody has tried, for SECONDS (default: an hour)
 	PLIMSOLL_SIM_SECONDS=$(or $(SECONDS),3600) $(CARGO) test -p plimsoll-session --test simulated -- --nocapture

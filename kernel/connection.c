@@ -45,10 +45,10 @@ int echo_conn_receive(struct echo_conn *conn, int flags)
 	int got = kernel_recvmsg(conn->sock, &msg, &vec, 1, vec.iov_len, flags);
 
 #ifdef PLIMSOLL_ECHO_BROKEN
-	/* The fault that a broken build is for: each 1000th message is written to where nothing is. */
+	/* The fault that a broken build is for: one message is written to where nothing is. */
 	static atomic_t messages;
 
-	if (got > 0 && atomic_inc_return(&messages) % 1000 == 0)
+	if (got > 0 && atomic_inc_return(&messages) == 1000)
 		WRITE_ONCE(*(int *)NULL, got);
 #endif
 	if (got > 0) {

@@ -26,7 +26,7 @@ MODULE_PARM_DESC(backlog, "connections that may wait to be taken (4096)");
 
 static char *model = "callback";
 module_param(model, charp, 0444);
-MODULE_PARM_DESC(model, "what serves connections: workqueue (a work item each), kthread (a thread each), callback (a work item per event)");
+MODULE_PARM_DESC(model, "workqueue (a work item each), kthread (a thread each), callback (a work item per event)");
 
 static char *flags = "unbound";
 module_param(flags, charp, 0444);

@@ -11,6 +11,9 @@ cd "$(dirname "$0")/.."
 # Of these, and what they need: disks and sockets' diagnosis (`plimsoll drop time-wait`).
 wanted=(virtio_pci virtio_blk tcp_diag)
 
+# With it the compiler's warnings and sparse's are errors.
+sparse=$(command -v sparse || true)
+
 # Unpacks a kernel's image: vmlinuz, and the modules in the order in which they can be loaded.
 fetch() {
     local series=$1 folder=$2 meta package release work
@@ -68,9 +71,10 @@ build() {
         # The kernel's build writes where the sources are; ours stay clean.
         mkdir -p "$folder/$name"
         cp kernel/*.c kernel/*.h kernel/Kbuild kernel/Makefile "$folder/$name/"
-        if ! make -s -C "$folder/$name" KDIR="$headers" BROKEN=$broken >"$folder/$name.log" 2>&1; then
+        if ! make -s -C "$folder/$name" KDIR="$headers" BROKEN=$broken ${sparse:+C=2} >"$folder/$name.log" 2>&1 ||
+            grep -qE 'warning:|error:' "$folder/$name.log"; then
             cat "$folder/$name.log" >&2
-            echo "the module does not build for Linux $release" >&2
+            echo "the module does not build for Linux $release without a warning" >&2
             return 1
         fi
         cp "$folder/$name/plimsoll_echo.ko" "$folder/$name.ko"

@@ -6,11 +6,18 @@
 #   scripts/packages.sh bench        and the peers that bench/ compares with
 #   scripts/packages.sh instructions what counting instructions needs
 #   scripts/packages.sh lint         what compiling needs, and the spell checker
+#   scripts/packages.sh kernel       and the headers of a newer kernel, with what looks at C for the kernel
 #   scripts/packages.sh web          a browser, for the tests of the HTML report
 set -euo pipefail
 
 build=(gcc g++ libc6-dev make clang pkg-config libelf-dev zlib1g-dev)
 test=(python3 nginx-light curl openssl tmux wrk apache2-utils procps util-linux iproute2 iptables redis-server redis-tools strace sysstat nmon nghttp2-client qemu-system-x86 busybox-static stress-ng nftables)
+kernel=()
+if [ "$(uname -m)" = x86_64 ]; then
+    # To build the echo module of kernel/ for the kernel that is booted in a guest.
+    test+=(kmod xz-utils linux-headers-cloud-amd64)
+    kernel=(linux-headers-6.12-cloud-amd64 sparse)
+fi
 real=(apache2-bin lighttpd uwsgi-core uwsgi-plugin-python3 php-fpm python3-waitress gunicorn haproxy pgbouncer postgresql mariadb-server puma dnsmasq-base python3-psycopg2 python3-pymysql nodejs default-jdk-headless golang-go)
 bench=(python3)
 lint=(codespell)
@@ -20,13 +27,14 @@ web=(chromium fonts-dejavu-core xz-utils)
 case "${1:-test}" in
 build) wanted=("${build[@]}") ;;
 test) wanted=("${build[@]}" "${test[@]}") ;;
+kernel) wanted=("${build[@]}" "${test[@]}" "${kernel[@]}") ;;
 real) wanted=("${build[@]}" "${test[@]}" "${real[@]}") ;;
 bench) wanted=("${build[@]}" "${test[@]}" "${bench[@]}") ;;
 lint) wanted=("${build[@]}" "${lint[@]}") ;;
 web) wanted=("${web[@]}") ;;
 instructions) wanted=("${build[@]}" "${instructions[@]}") ;;
 *)
-    echo "usage: $0 build|test|real|bench|instructions|lint|web (got '$1')" >&2
+    echo "usage: $0 build|test|real|bench|instructions|lint|kernel|web (got '$1')" >&2
     exit 2
     ;;
 esac

@@ -1,4 +1,4 @@
-//! Texts of sar, nmon and vmstat: whatever comes, nothing may panic, and snapshots go forward.
+//! Texts of sar, nmon, vmstat and of the kernel's log: whatever comes, nothing may panic, and snapshots go forward.
 //!
 //! Input: a byte that says which format, and the text. Memory is bounded by run.sh.
 #![no_main]

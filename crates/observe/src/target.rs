@@ -68,6 +68,15 @@ pub enum NotFound {
         /// Where the load goes.
         address: Address,
     },
+    /// Something listens, and all descriptors were seen: none is of that socket.
+    #[error(
+        "no process has the socket that listens on {address}: it is the kernel's own, as a module has, or that of a process \
+         outside this PID namespace; what the kernel does for it is in the machine's CPU time alone"
+    )]
+    NoProcess {
+        /// Where the load goes.
+        address: Address,
+    },
     /// The kernel's tables cannot be read.
     #[error("{} cannot be read: {source}", path.display())]
     Unreadable {
@@ -112,8 +121,7 @@ pub fn find(addresses: &[Address]) -> Result<Vec<u32>, NotFound> {
         inodes.extend(found);
     }
     let Some(address) = listened else { return Err(why) };
-    let pids = holders(&inodes)?;
-    if pids.is_empty() { Err(NotFound::NotPermitted { address }) } else { Ok(pids) }
+    holders(&inodes, &address)
 }
 
 /// Whether there is a process of this id, also where `/proc` does not show it to this user (`hidepid` of proc(5)): the
@@ -140,10 +148,7 @@ pub fn find_port(port: u16) -> Result<(Vec<u32>, Vec<Address>), NotFound> {
     if inodes.is_empty() {
         return Err(NotFound::NobodyListens { address: any });
     }
-    let pids = holders(&inodes)?;
-    if pids.is_empty() {
-        return Err(NotFound::NotPermitted { address: any });
-    }
+    let pids = holders(&inodes, &any)?;
     // Where this process is not, looking the addresses up again would find others' sockets.
     let addresses: BTreeSet<SocketAddr> = listeners.iter().filter(|_| is_here).map(|l| l.address).collect();
     Ok((pids, addresses.into_iter().map(Address::Tcp).collect()))
@@ -300,14 +305,18 @@ fn unix_listener(row: &[u8]) -> Option<(PathBuf, u64)> {
         .flatten()
 }
 
-/// The processes with a descriptor of one of the sockets, ascending. Those that may not be looked into are passed over.
-fn holders(inodes: &BTreeSet<u64>) -> Result<Vec<u32>, NotFound> {
+/// The processes with a descriptor of one of the sockets that listen at an address, ascending. Those that may not be looked into
+/// are passed over.
+///
+/// # Errors
+/// Where there is none: whether that is so, or some could not be looked into.
+fn holders(inodes: &BTreeSet<u64>, address: &Address) -> Result<Vec<u32>, NotFound> {
     let unreadable = |source: rustix::io::Errno| NotFound::Unreadable { path: "/proc".into(), source: source.into() };
     let proc = openat(CWD, "/proc", FOLDER, Mode::empty()).map_err(unreadable)?;
     let mut entries_buffer = Vec::with_capacity(ENTRIES_BYTES);
     let mut links_buffer = Vec::with_capacity(ENTRIES_BYTES);
     let mut entries = RawDir::new(&proc, entries_buffer.spare_capacity_mut());
-    let mut pids = Vec::new();
+    let (mut pids, mut is_any_refused) = (Vec::new(), false);
     while let Some(entry) = entries.next() {
         let entry = entry.map_err(unreadable)?;
         let Some(pid) = entry.file_name().to_str().ok().and_then(|name| name.parse::<u32>().ok()) else { continue };
@@ -318,12 +327,25 @@ fn holders(inodes: &BTreeSet<u64>) -> Result<Vec<u32>, NotFound> {
             None => threads_of(&proc, pid)
                 .any(|thread| holds(&proc, &format!("{pid}/task/{thread}/fd"), inodes, buffer) == Some(true)),
         };
+        is_any_refused |= !found && !is_open(&proc, pid);
         if found {
             pids.push(pid);
         }
     }
     pids.sort_unstable();
-    Ok(served_by(pids))
+    match (pids.is_empty(), is_any_refused) {
+        (true, true) => Err(NotFound::NotPermitted { address: address.clone() }),
+        (true, false) => Err(NotFound::NoProcess { address: address.clone() }),
+        (false, _) => Ok(served_by(pids)),
+    }
+}
+
+/// Whether a process lets us look into its descriptors (readlink asks for the same as this link, proc(5)), or is gone.
+fn is_open(proc: &OwnedFd, pid: u32) -> bool {
+    use rustix::io::Errno;
+    let mut link = [MaybeUninit::uninit(); LINK_BYTES];
+    let read = readlinkat_raw(proc, format!("{pid}/cwd"), &mut link);
+    !matches!(read, Err(Errno::ACCESS | Errno::PERM))
 }
 
 /// Of the holders of a socket those that serve it. The first process of a PID namespace, process 1 of the host or of a

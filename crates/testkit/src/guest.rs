@@ -47,6 +47,19 @@ pub struct Guest {
     folder: PathBuf,
 }
 
+/// What the guest's clock is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Clock {
+    /// Ours: how much is done in a second depends on what else this machine does.
+    Running,
+    /// One that counts the guest's instructions, [`NS_PER_INSTRUCTION`] each, and skips the time in which it would wait: nothing here
+    /// changes what is done there in a second. Of one CPU only: QEMU has several take turns then.
+    Counted,
+}
+
+/// What an instruction takes by [`Clock::Counted`].
+pub const NS_PER_INSTRUCTION: u32 = 4;
+
 /// What is booted.
 #[derive(Debug)]
 pub struct Boot<'b> {
@@ -56,6 +69,8 @@ pub struct Boot<'b> {
     pub script: &'b str,
     /// Of the guest.
     pub cpus: u32,
+    /// Of the guest.
+    pub clock: Clock,
     /// Further arguments of its kernel, such as `slub_debug=FZPU`.
     pub kernel_arguments: &'b str,
     /// Show the console as it comes, for who waits.
@@ -111,7 +126,10 @@ impl Guest {
     pub fn run(&self, program: &Path, arguments: &str, at_most: Duration) -> io::Result<Ran> {
         let files = with_libraries(program, "/bin/program")?;
         let script = format!("/bin/program {arguments}");
-        self.boot(&Boot { files, script: &script, cpus: 1, kernel_arguments: "", is_shown: false }, at_most)
+        self.boot(
+            &Boot { files, script: &script, cpus: 1, clock: Clock::Running, kernel_arguments: "", is_shown: false },
+            at_most,
+        )
     }
 
     /// Boots, runs a script, and waits for its end.
@@ -126,6 +144,9 @@ impl Guest {
         let mut qemu = Command::new(&self.qemu);
         qemu.args(["-M", "q35,accel=tcg", "-m", "2G", "-nographic", "-no-reboot", "-nodefaults", "-serial", "stdio"]);
         qemu.args(["-smp", &boot.cpus.to_string()]);
+        if boot.clock == Clock::Counted {
+            qemu.args(["-icount", &format!("shift={},sleep=off", NS_PER_INSTRUCTION.ilog2())]);
+        }
         qemu.args(["-append", &format!("console=ttyS0 panic=-1 quiet {}", boot.kernel_arguments)]);
         qemu.args(["-drive", &format!("file={},if=virtio,format=raw", disk.display())]);
         qemu.arg("-kernel").arg(self.folder.join("vmlinuz"));
@@ -143,7 +164,9 @@ impl Guest {
         if status.is_some() {
             let unpacked = Command::new("tar").arg("-xf").arg(&disk).arg("-C").arg(results.path()).status()?;
             if !unpacked.success() {
-                return Err(io::Error::other(format!("what the guest left cannot be unpacked: tar ended with {unpacked}")));
+                return Err(io::Error::other(format!(
+                    "what the guest left cannot be unpacked: tar ended with {unpacked}"
+                )));
             }
         }
         Ok(Ran { console, kernel, status, results })
@@ -193,7 +216,7 @@ fn read_console(stdout: impl io::Read, is_shown: bool) -> io::Result<String> {
     while reader.read_until(b'\n', &mut line)? > 0 {
         let text = String::from_utf8_lossy(&line);
         if is_shown {
-            eprint!("{text}");
+            io::Write::write_all(&mut io::stderr(), text.as_bytes())?;
         }
         console.push_str(&text);
         line.clear();

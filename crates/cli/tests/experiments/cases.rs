@@ -18,7 +18,7 @@ const HEAD: &str = "# Published investigations, run again
 
 Five investigations of network servers that others published, each of their observations as a command, and what it gave on one
 machine. Made by `make cases` of real runs; do not edit. Figures of another machine differ, and those of a virtual one from
-hour to hour: what is of interest is whether the same is seen, and whether it is explained. `not yet`: there is no command.
+hour to hour: what is of interest is whether the same is seen, and whether it is explained.
 
 ";
 
@@ -145,7 +145,11 @@ fn told(row: &Row, experiments: &BTreeMap<&str, Value>, commands: &BTreeMap<&str
             let beside = serve.map_or(String::new(), |words| format!("`plimsoll serve {}` and ", &words[6..]));
             (format!("{beside}`{}`", cell(line)), of(commands.get(row.id), says))
         }
-        By::NotYet(why) => ("not yet".to_owned(), why.to_owned()),
+        By::Kernel { says } => {
+            let page = std::fs::read_to_string(testkit::workspace().join("docs/kernel.md")).unwrap_or_default();
+            let said = says(&page).unwrap_or_else(|| "it gave no such figure".to_owned());
+            ("`make kernel`".to_owned(), format!("{said} ([all of it](kernel.md))"))
+        }
     }
 }
 

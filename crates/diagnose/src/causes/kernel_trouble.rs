@@ -4,10 +4,12 @@
 //! error of a disk, or a full table of connections or neighbours; (client) within seconds of it requests failed or were slow.
 //! Refuted where nothing of that happened then: what is in the log is told all the same. What has a name of its own (`oom-kill`,
 //! `syn-queue-full`, `tcp-memory`, a process's segfault: `process-crash`) is not counted here. Not observable where the log
-//! cannot be read.
+//! cannot be read. Without a load (a console's text that was imported, a machine that was watched) a fault in the kernel is told by
+//! the log and (process) the task in which it was, which does not outlive it; what it cost was not seen. A fault has a
+//! fingerprint in the log's text (`observe`'s `source/kernel_text.rs`), by which one is known again.
 
 use super::pauses::excess_within;
-use crate::evidence::{Client, Kernel};
+use crate::evidence::{Client, Kernel, Piece, Process};
 use crate::facts::{Facts, percent, seconds};
 use crate::rule::{CauseRule, Needs, OfTarget, Verdict};
 use crate::thresholds::TROUBLE_LOSS;
@@ -38,7 +40,7 @@ const AFTER_NS: u64 = 3_000_000_000;
 
 /// See the file's head.
 pub const RULE: CauseRule =
-    CauseRule { id: "kernel-trouble", needs: Needs::Connections, reads: &[&["host/kernel_log"]], judge };
+    CauseRule { id: "kernel-trouble", needs: Needs::Nothing, reads: &[&["host/kernel_log", "import/dmesg"]], judge };
 
 fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     let word = |event: &Event| TROUBLE.iter().find(|(kind, _)| *kind == event.kind).map(|(_, word)| *word);
@@ -55,6 +57,16 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     let at_s = seconds(u64::try_from(first.at_ns).unwrap_or(0));
     let text = format!("the kernel's log: {}; at {at_s:.1} s \"{}\"", all.join(", "), first.text);
     let kernel = facts.piece::<Kernel>(text, "kernel_log_events", kinds.values().sum::<u64>() as f64, "records");
+    // The worst may be the end of it (a panic); where it began is what has a place.
+    let fault = events().find(|event| event.text.contains(", fingerprint "));
+    let place = fault.filter(|fault| fault.text != first.text).map(|fault| {
+        let at_s = seconds(u64::try_from(fault.at_ns).unwrap_or(0));
+        let text = format!("at {at_s:.1} s \"{}\"", fault.text);
+        facts.piece::<Kernel>(text, "kernel_log_events", fault.details.times.unwrap_or(1) as f64, "records")
+    });
+    if facts.recording.capsule.why_no_load().is_some() {
+        return without_load(facts, events(), word(first).unwrap_or_default(), at_s, kernel, place);
+    }
     let spans = spans(events());
     let rows = facts.rows.iter().filter(|row| is_in(row, &spans));
     let failed = rows.map(|row| row.counts.failed).fold(0, u64::saturating_add) as f64;
@@ -77,12 +89,41 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
             .because(kernel.into())
             .because(client.into());
     }
-    let title = format!("the kernel was in trouble: {}, at {at_s:.1} s", word(first).unwrap_or_default());
-    Verdict::proved(Severity::Error, title, kernel, client)
-        .explains(kind, share, (share - by_chance).max(0.0), share)
+    let title = title(word(first).unwrap_or_default(), at_s);
+    let verdict = Verdict::proved(Severity::Error, title, kernel, client);
+    let verdict = place.into_iter().fold(verdict, |verdict, place| verdict.because(place.into()));
+    advised(verdict.explains(kind, share, (share - by_chance).max(0.0), share))
+}
+
+fn title(word: &str, at_s: f64) -> String {
+    format!("the kernel was in trouble: {word}, at {at_s:.1} s")
+}
+
+fn advised(verdict: Verdict<OfTarget>) -> Verdict<OfTarget> {
+    verdict
         .remedy("Read the log around that moment; what it names (a driver, a disk, a file system, memory) comes before the server")
         .check("dmesg -T --level=emerg,alert,crit,err,warn | tail -50; journalctl -k -p warning")
         .confidence(0.75)
+}
+
+/// Of a recording in which nobody asked for anything.
+fn without_load<'e>(
+    facts: &Facts<'_>,
+    mut events: impl Iterator<Item = &'e Event>,
+    word: &str,
+    at_s: f64,
+    kernel: Piece<Kernel>,
+    place: Option<Piece<Kernel>>,
+) -> Verdict<OfTarget> {
+    let Some((event, name)) = events.find_map(|event| Some((event, event.details.process.as_ref()?))) else {
+        return Verdict::not_observable("whether requests failed or stalled then", "no load was put on")
+            .because(kernel.into());
+    };
+    let pid = event.details.pid.map_or(String::new(), |pid| format!(" (pid {pid})"));
+    let text = format!("it was in {name}{pid}, which does not outlive it");
+    let process = facts.piece::<Process>(text, "kernel_log_events", 1.0, "tasks");
+    let verdict = Verdict::proved(Severity::Error, title(word, at_s), kernel, process);
+    advised(place.into_iter().fold(verdict, |verdict, place| verdict.because(place.into())))
 }
 
 /// The worst first.

@@ -6,6 +6,7 @@
 //! where the meaning is the same, else those of [`names`]; what has neither is listed as not taken.
 //! Memory is bounded whatever the length of the text. To add a format: a file beside the others, a line in [`FORMATS`].
 
+mod dmesg;
 mod lines;
 pub mod names;
 mod nmon;
@@ -40,7 +41,7 @@ pub struct Format {
 }
 
 /// Every format.
-pub const FORMATS: &[Format] = &[sar::FORMAT, nmon::FORMAT, vmstat::FORMAT];
+pub const FORMATS: &[Format] = &[sar::FORMAT, nmon::FORMAT, vmstat::FORMAT, dmesg::FORMAT];
 
 /// What the text itself does not say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -28,7 +28,7 @@ const RESTARTS_MAX: u32 = 100;
 const TARGET_RESTARTED: &str = "target-restarted";
 
 /// Starts a program with address space randomisation off (personality(2)), which all that it starts inherits.
-const FIXING: &str = "setarch";
+const AT_FIXED_ADDRESSES: [&str; 2] = ["setarch", "--addr-no-randomize"];
 
 /// What a shell does before it becomes the command.
 #[derive(Debug, Clone, Default)]
@@ -81,10 +81,10 @@ impl Life {
 
     /// Whether its addresses are the same each time; else half a sentence that says why not.
     pub(crate) fn has_fixed_addresses(&self) -> Result<(), String> {
-        match is_installed(FIXING) {
+        match works(&AT_FIXED_ADDRESSES) {
             true if self.spec.fixed_addresses => Ok(()),
             true => Err("it was not started so".to_owned()),
-            false => Err(format!("{FIXING} (of the package util-linux) is not installed")),
+            false => Err("setarch (of the package util-linux) is not installed, or cannot fix addresses".to_owned()),
         }
     }
 
@@ -220,11 +220,11 @@ fn signal(pid: u32, signal: Signal) {
 pub(super) fn spawn(spec: &Spec, enter: &Enter, goes_on: bool) -> Result<Child, Spawn> {
     let line = format!("{}exec {}{}", enter.before, enter.through, spec.command);
     let mut words: Vec<&str> = Vec::new();
-    if is_installed("setpriv") {
-        words.extend(["setpriv", "--pdeathsig", "TERM", "--"]);
+    if works(&DYING_WITH_US) {
+        words.extend(DYING_WITH_US);
     }
-    if spec.fixed_addresses && is_installed(FIXING) {
-        words.extend([FIXING, "--addr-no-randomize"]);
+    if spec.fixed_addresses && works(&AT_FIXED_ADDRESSES) {
+        words.extend(AT_FIXED_ADDRESSES);
     }
     words.extend(["sh", "-c", &line]);
     let mut command = Command::new(words[0]);
@@ -239,7 +239,12 @@ pub(super) fn spawn(spec: &Spec, enter: &Enter, goes_on: bool) -> Result<Child, 
     command.spawn().map_err(Spawn::Command)
 }
 
-fn is_installed(program: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|folder| Path::new(&folder).join(program).is_file())
+/// Has the command end when this process does, however it ends.
+const DYING_WITH_US: [&str; 4] = ["setpriv", "--pdeathsig", "TERM", "--"];
+
+/// Whether a program that runs another one is there and knows these flags: busybox has some of these programs with fewer.
+fn works(words: &[&str]) -> bool {
+    let mut command = Command::new(words[0]);
+    command.args(&words[1..]).arg("true").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
 }

@@ -15,8 +15,8 @@ pub enum By {
     Run { name: &'static str, says: fn(&Value) -> Option<String> },
     /// A line for a shell, beside a server: `serve` with its words. JSON is read as such, else what it printed.
     Command { serve: Option<&'static str>, line: &'static str, says: fn(&Value) -> Option<String> },
-    /// Nothing yet, and what there is instead.
-    NotYet(&'static str),
+    /// The page that `make kernel` writes.
+    Kernel { says: fn(&str) -> Option<String> },
 }
 
 /// An observation.

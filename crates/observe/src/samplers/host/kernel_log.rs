@@ -8,8 +8,8 @@ use crate::limits::{LOG_EVENTS_MAX, LOG_RECORDS_MAX};
 use crate::metric::{Metric, counter};
 use crate::samplers::{Entry, SECOND, Sampler};
 use crate::source::clock::monotonic_ns;
+use crate::source::kernel_text::KernelText;
 use crate::source::proc::{Buffers, SampleError};
-use model::event::Details;
 use model::{Event, Snapshot};
 use rustix::fs::{Mode, OFlags, SeekFrom};
 use rustix::io::Errno;
@@ -30,39 +30,14 @@ pub(crate) const ENTRY: Entry = Entry {
     cost: "1 read a second",
     every_ns: SECOND,
     metrics: METRICS,
-    make: || Box::new(KernelLog { log: None, buffer: vec![0; RECORD_BYTES], events: Vec::new(), count: 0, lost: 0 }),
+    make: || Box::new(KernelLog::default()),
 };
 
-/// What is looked for, the first that fits counts: kind of event, a part of the text.
-const TROUBLE: &[(&str, &str)] = &[
-    ("kernel-oom-kill", "Out of memory: Killed process"),
-    ("kernel-oom-kill", "emory cgroup out of memory: Killed process"),
-    ("kernel-allocation-failure", "page allocation failure"),
-    ("kernel-hung-task", "blocked for more than"),
-    ("kernel-soft-lockup", "soft lockup"),
-    ("kernel-hard-lockup", "hard LOCKUP"),
-    ("kernel-stall", "detected stall"),
-    ("kernel-stall", "self-detected stall"),
-    ("kernel-bug", "BUG: "),
-    ("kernel-bug", "kernel BUG at"),
-    ("kernel-oops", "Oops: "),
-    ("kernel-oops", "general protection fault"),
-    ("kernel-panic", "Kernel panic"),
-    ("kernel-warning", "WARNING: "),
-    ("kernel-syn-flooding", "Possible SYN flooding"),
-    ("kernel-tcp-memory", "TCP: out of memory"),
-    ("kernel-orphans", "too many orphaned sockets"),
-    ("kernel-conntrack-full", "table full, dropping packet"),
-    ("kernel-neighbour-full", "neighbour: arp_cache: neighbor table overflow"),
-    ("kernel-segfault", "segfault at"),
-    ("kernel-trap", "trap invalid opcode"),
-    ("kernel-io-error", "I/O error, dev"),
-];
-
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct KernelLog {
     log: Option<OwnedFd>,
     buffer: Vec<u8>,
+    text: KernelText,
     events: Vec<Event>,
     count: u64,
     lost: u64,
@@ -78,8 +53,19 @@ impl KernelLog {
                 Ok(log)
             });
             self.log = Some(log.map_err(refused)?);
+            self.buffer = vec![0; RECORD_BYTES];
         }
         self.log.as_ref().ok_or_else(|| SampleError::nothing("/dev/kmsg is not open"))
+    }
+}
+
+/// Takes events in, as far as there is room; all of them are counted.
+fn keep(new: impl IntoIterator<Item = Event>, events: &mut Vec<Event>, count: &mut u64) {
+    for event in new {
+        *count += 1;
+        if *count <= LOG_EVENTS_MAX as u64 {
+            events.push(event);
+        }
     }
 }
 
@@ -100,32 +86,31 @@ fn refused(error: Errno) -> SampleError {
 impl Sampler for KernelLog {
     fn sample(&mut self, buffers: &mut Buffers, snapshot: &mut Snapshot) -> Result<(), SampleError> {
         self.open(buffers.root())?;
-        let Some(log) = &self.log else { return Ok(()) };
+        let KernelLog { log, buffer, text, events, count, lost } = self;
+        let Some(log) = log else { return Ok(()) };
         let now_ns = i128::from(monotonic_ns());
         for _ in 0..LOG_RECORDS_MAX {
-            let record = match rustix::io::read(log, &mut self.buffer[..]) {
+            let record = match rustix::io::read(&*log, &mut buffer[..]) {
                 Ok(0) | Err(Errno::AGAIN) => break,
-                Ok(length) => &self.buffer[..length],
+                Ok(length) => &buffer[..length],
                 Err(Errno::PIPE) => {
-                    self.lost += 1;
+                    *lost += 1;
                     continue;
                 }
                 // A record longer than it can be is passed over by the kernel.
                 Err(Errno::INTR | Errno::INVAL) => continue,
                 Err(error) => return Err(refused(error)),
             };
-            let Some((kind, text, stamp_ns)) = trouble(record) else { continue };
-            self.count += 1;
-            if self.count <= LOG_EVENTS_MAX as u64 {
-                // When it was said, but never after now: the clocks are not the same.
-                let ago_ns = (now_ns - i128::from(stamp_ns)).max(0);
-                let at_ns = snapshot.at_ns.saturating_sub(i64::try_from(ago_ns).unwrap_or(i64::MAX));
-                let details = known_of(&text);
-                self.events.push(Event::new(at_ns, kind, text).with(details));
-            }
+            let Some((line, stamp_ns)) = said(record) else { continue };
+            // When it was said, but never after now: the clocks are not the same.
+            let ago_ns = (now_ns - i128::from(stamp_ns)).max(0);
+            let at_ns = snapshot.at_ns.saturating_sub(i64::try_from(ago_ns).unwrap_or(i64::MAX));
+            keep(text.line(at_ns, &line), events, count);
         }
-        snapshot.host.set("kernel_log_events", self.count);
-        snapshot.host.set("kernel_log_lost", self.lost);
+        // A fault's lines are written at once: what has not come by now does not.
+        keep(text.end(), events, count);
+        snapshot.host.set("kernel_log_events", *count);
+        snapshot.host.set("kernel_log_lost", *lost);
         Ok(())
     }
 
@@ -140,8 +125,8 @@ impl Sampler for KernelLog {
 }
 
 /// `6,339,5140900,-;text`: facility and level in one number, sequence, microseconds, flags; then the text, and in lines
-/// that begin with a blank what else is known. Returns kind, text and nanoseconds.
-fn trouble(record: &[u8]) -> Option<(&'static str, String, u64)> {
+/// that begin with a blank what else is known. Returns text and nanoseconds of what the kernel itself says.
+fn said(record: &[u8]) -> Option<(String, u64)> {
     let record = String::from_utf8_lossy(record);
     let (head, text) = record.split_once(';')?;
     let mut head = head.split(',');
@@ -151,33 +136,7 @@ fn trouble(record: &[u8]) -> Option<(&'static str, String, u64)> {
     if priority >> 3 != 0 {
         return None;
     }
-    let text = text.lines().next()?;
-    let (kind, _) = TROUBLE.iter().find(|(_, part)| text.contains(part))?;
-    Some((kind, text.chars().take(300).collect(), stamp_us.saturating_mul(1000)))
-}
-
-/// The process that the kernel names: `Killed process 812 (nginx)`, `task nginx:812 blocked`, `nginx[812]: segfault`. Its id
-/// is that of the initial PID namespace.
-fn known_of(text: &str) -> Details {
-    let found = || {
-        if let Some((_, rest)) = text.split_once("Killed process ") {
-            let (pid, rest) = rest.split_once(" (")?;
-            return Some((rest.split_once(')')?.0, pid));
-        }
-        if let Some((_, rest)) = text.split_once("task ")
-            && text.contains("blocked for more than")
-        {
-            return rest.split_once(' ')?.0.rsplit_once(':');
-        }
-        let (name, rest) = text.split_once('[').filter(|_| text.contains("segfault at") || text.contains("trap "))?;
-        Some((name, rest.split_once("]:")?.0))
-    };
-    let known = found().and_then(|(name, pid)| Some((name, pid.parse().ok()?)));
-    known.map_or_else(Details::default, |(name, pid)| Details {
-        pid: Some(pid),
-        process: Some(name.to_owned()),
-        ..Details::default()
-    })
+    Some((text.lines().next()?.to_owned(), stamp_us.saturating_mul(1000)))
 }
 
 #[cfg(test)]
@@ -185,51 +144,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_process_that_the_kernel_names_is_known_by_its_fields() {
-        for (text, name) in [
-            ("Memory cgroup out of memory: Killed process 812 (nginx) total-vm:1kB", "nginx"),
-            ("INFO: task a:b:812 blocked for more than 120 seconds.", "a:b"),
-            ("a.out[812]: segfault at 0 ip 000055 sp 00007f error 6 in a.out", "a.out"),
-        ] {
-            let known = known_of(text);
-            assert_eq!((known.pid, known.process.as_deref()), (Some(812), Some(name)), "{text}");
-        }
-        for text in
-            ["Killed process x (nginx)", "Killed process 812", "BUG: [812]: x", "task blocked for more than", ""]
-        {
-            assert!(known_of(text).is_empty(), "{text}");
-        }
-    }
-
-    /// Texts as kernels 6.1 to 6.18 write them.
-    #[test]
-    fn each_kind_of_trouble_is_known() {
-        for (kind, text) in [
-            ("kernel-oom-kill", "Out of memory: Killed process 812 (nginx) total-vm:1kB, anon-rss:2kB"),
-            ("kernel-oom-kill", "Memory cgroup out of memory: Killed process 812 (nginx) total-vm:1kB"),
-            ("kernel-allocation-failure", "nginx: page allocation failure: order:4, mode:0x40dc0(GFP_KERNEL)"),
-            ("kernel-hung-task", "INFO: task nginx:812 blocked for more than 120 seconds."),
-            ("kernel-soft-lockup", "watchdog: BUG: soft lockup - CPU#1 stuck for 26s! [nginx:812]"),
-            ("kernel-bug", "BUG: kernel NULL pointer dereference, address: 0000000000000010"),
-            ("kernel-oops", "Oops: 0002 [#1] PREEMPT SMP NOPTI"),
-            ("kernel-oops", "Oops: general protection fault, probably for non-canonical address"),
-            ("kernel-stall", "rcu: INFO: rcu_preempt self-detected stall on CPU"),
-            (
-                "kernel-syn-flooding",
-                "TCP: request_sock_TCP: Possible SYN flooding on port 0.0.0.0:8080. Sending cookies.",
-            ),
-            ("kernel-conntrack-full", "nf_conntrack: nf_conntrack: table full, dropping packet"),
-            ("kernel-segfault", "a.out[77]: segfault at 0 ip 000055 sp 00007f error 6 in a.out"),
-        ] {
-            let found = trouble(format!("4,812,5140900,-;{text}\n SUBSYSTEM=x\n").as_bytes());
-            assert_eq!(found, Some((kind, text.to_owned(), 5_140_900_000)), "{text}");
-        }
+    fn a_record_is_its_text_and_its_moment() {
+        let record = b"4,812,5140900,-;BUG: x\n SUBSYSTEM=x\n";
+        assert_eq!(said(record), Some(("BUG: x".to_owned(), 5_140_900_000)));
     }
 
     #[test]
-    fn talk_and_claims_of_processes_are_no_trouble() {
+    fn claims_of_processes_and_what_is_cut_are_not_the_kernels() {
         for record in [
-            "6,1,2,-;eth0: link up",
             "12,1,2,-;Out of memory: Killed process 1 (init)",
             "4,1,2,-",
             "4,1;BUG: x",
@@ -238,9 +160,9 @@ mod tests {
             "",
             ";",
         ] {
-            assert_eq!(trouble(record.as_bytes()), None, "{record}");
+            assert_eq!(said(record.as_bytes()), None, "{record}");
         }
-        assert!(trouble(b"4,1,2,-;BUG: \xff\xfe").is_some());
+        assert!(said(b"4,1,2,-;BUG: \xff\xfe").is_some());
     }
 
     #[test]
