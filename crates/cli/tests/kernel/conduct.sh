@@ -32,6 +32,19 @@ for model in workqueue kthread callback; do
     echo "proved: $model echoes, and is removed"
 done
 
+# Sends that take a part: a large buffer, little room to send from, and a client that reads late.
+room=$(cat /proc/sys/net/ipv4/tcp_wmem)
+echo 4096 16384 16384 >/proc/sys/net/ipv4/tcp_wmem
+load model=callback buffer=1048576
+head -c 12000000 /dev/urandom >in
+nc 127.0.0.1 7000 <in | (sleep 1 && cat >out)
+cmp in out || fail "what was sent in parts came back as something else"
+[ "$(count send_partial)" -gt 0 ] || fail "nothing was sent in parts"
+until_so is_settled
+unload
+echo "$room" >/proc/sys/net/ipv4/tcp_wmem
+echo "proved: sent in parts"
+
 # Silent clients. With a work item for each, as many as there may be of these keep everybody else out.
 silent() {
     plimsoll load hold://127.0.0.1:7000 -c "$1" --every never -d 60s --no-record --observe none -q >/dev/null 2>&1 &

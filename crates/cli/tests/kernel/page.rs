@@ -124,11 +124,10 @@ pub fn write(all: &Comparison<'_>) -> String {
         "# An echo in the kernel: is it worth it, and when?\n\n\
          Published in 2022: an echo server as a kernel module, 100 to 300 µs, against one in user space with a thread for each client, up to \
          20,000 µs at a thousand. Here the same is asked of three ways to do it in the kernel and nine in user space, in one guest, with \
-         the same clients. Made by `make kernel` of real runs; do not edit. It took {} s; kernels {} and {} under QEMU {}.\n\n",
+         the same clients. Made by `make kernel` of real runs; do not edit. It took {} s; kernels {} and {} under QEMU (accel=tcg).\n\n",
         all.took.as_secs(),
         all.kernels[0],
-        all.kernels[1],
-        "(accel=tcg)"
+        all.kernels[1]
     );
     let _ = writeln!(page, "**{}**\n", verdict(&designs, all));
     page.push_str(

@@ -24,7 +24,7 @@ pub fn run(
     shown: &mut Shown,
     output: &OutputArgs,
 ) -> Result<Exit, Failure> {
-    let (repeats, exit) = all(times, loads, target, options, shown, "")?;
+    let (repeats, exit) = all(times, loads, target, options, shown)?;
     shown.clear();
     interrupt::end_at_once(&options.interrupted);
     results::to_stdout(|out| match output.json {
@@ -37,36 +37,51 @@ pub fn run(
     Ok(exit)
 }
 
-/// Runs them; `of` says of what, before each line of progress.
-pub(super) fn all(
-    times: u32,
-    loads: &Loads,
-    target: Option<&target::Spec>,
-    options: &Options,
-    shown: &mut Shown,
-    of: &str,
-) -> Result<(Repeats, Exit), Failure> {
-    let is_alone = loads.all.len() == 1;
-    let named = |name: &String| RepeatedLoad::new((!is_alone).then(|| name.clone()));
-    let mut repeats = Repeats {
-        schema: SCHEMA.to_owned(),
-        version: options.version.clone(),
-        started_at_unix_ns: 0,
-        end: End::Complete,
-        asked: times,
-        made: 0,
-        loads: loads.all.iter().map(|load| named(&load.name)).collect(),
-    };
-    let mut exit = Exit::Fine;
-    for number in 1..=times {
-        shown.label = format!("{of}run {number} of {times}  ");
+/// Runs of the same, as they are made.
+pub(super) struct Series {
+    /// What they come to so far.
+    pub repeats: Repeats,
+    /// The worst of their statuses.
+    pub exit: Exit,
+}
+
+impl Series {
+    /// None is made yet.
+    pub(super) fn new(times: u32, loads: &Loads, version: &str) -> Self {
+        let is_alone = loads.all.len() == 1;
+        let named = |name: &String| RepeatedLoad::new((!is_alone).then(|| name.clone()));
+        let repeats = Repeats {
+            schema: SCHEMA.to_owned(),
+            version: version.to_owned(),
+            started_at_unix_ns: 0,
+            end: End::Complete,
+            asked: times,
+            made: 0,
+            loads: loads.all.iter().map(|load| named(&load.name)).collect(),
+        };
+        Series { repeats, exit: Exit::Fine }
+    }
+
+    /// Makes one more; `of` says of what, before each line of progress. Interrupted, it is the last one.
+    pub(super) fn one(
+        &mut self,
+        loads: &Loads,
+        target: Option<&target::Spec>,
+        options: &Options,
+        shown: &mut Shown,
+        of: &str,
+    ) -> Result<(), Failure> {
+        let Series { repeats, exit } = self;
+        let number = repeats.made + 1;
+        shown.label = format!("{of}run {number} of {}  ", repeats.asked);
         let options = Options { record: numbered(&options.record, number), ..options.clone() };
         let Some((outcomes, ended)) = loads.put_on(target, &options, shown)? else {
             repeats.end = End::Interrupted;
-            break;
+            *exit = exit.worst(Exit::Interrupted);
+            return Ok(());
         };
         let parts: Vec<together::Part<'_>> = outcomes.iter().map(together::Part::of_outcome).collect();
-        exit = exit.worst(together::exit_of(&parts));
+        *exit = exit.worst(together::exit_of(&parts));
         for (load, part) in repeats.loads.iter_mut().zip(&parts) {
             load.push(part.recording, part.diagnosis, part.kept.map(|path| path.display().to_string()));
         }
@@ -76,20 +91,32 @@ pub(super) fn all(
         repeats.made = number;
         for outcome in &outcomes {
             if let Some(error) = &outcome.recording_error {
-                exit = exit.worst(Failure::could_not_run(format!("the recording is partial: {error}")).show());
+                *exit = exit.worst(Failure::could_not_run(format!("the recording is partial: {error}")).show());
             }
         }
-        shown.say(&format!("{of}{}", report::answer::repeats::run(number, &repeats)));
+        shown.say(&format!("{of}{}", report::answer::repeats::run(number, repeats)));
         ended?;
         if options.interrupted.load(Ordering::Relaxed) {
             repeats.end = End::Interrupted;
-            break;
+            *exit = exit.worst(Exit::Interrupted);
         }
+        Ok(())
     }
-    if repeats.end == End::Interrupted {
-        exit = exit.worst(Exit::Interrupted);
+}
+
+/// Runs them one after the other.
+fn all(
+    times: u32,
+    loads: &Loads,
+    target: Option<&target::Spec>,
+    options: &Options,
+    shown: &mut Shown,
+) -> Result<(Repeats, Exit), Failure> {
+    let mut series = Series::new(times, loads, &options.version);
+    while series.repeats.made < times && series.repeats.end == End::Complete {
+        series.one(loads, target, options, shown, "")?;
     }
-    Ok((repeats, exit))
+    Ok((series.repeats, series.exit))
 }
 
 /// Where the recording of a run of a number goes: `run.plimsoll` becomes `run-1.plimsoll`.

@@ -1,10 +1,10 @@
 //! Every variant of a scenario file (`[vary]`), one after the other, with one answer of all of them.
 //!
 //! All are resolved before the first is run, so that what is wrong in the last costs no time. A target that is started is
-//! started anew for each. With `repeats` each variant is run so often, one variant after the other: what drifts over an hour does so
-//! between variants, too. Two sides are compared better, in turn and in random order, by `plimsoll ab`.
+//! started anew for each. With `repeats` all variants are run once, then all of them again in the other direction, and so on: what drifts
+//! meanwhile does so for each alike. Two sides are compared better, in random order and with a verdict, by `plimsoll ab`.
 
-use super::repeats::{all, numbered};
+use super::repeats::{Series, numbered};
 use super::together::{Asked, Loads, Repeat};
 use super::{explain, loads_of, options, with_canary};
 use crate::args::load::{LoadArgs, OutputArgs};
@@ -92,30 +92,42 @@ pub fn run(wanted: Vec<Wanted<'_>>) -> Result<Exit, Failure> {
         axes: axes(&ready),
         variants: Vec::new(),
     };
-    let (mut exit, mut failed) = (Exit::Fine, None);
-    for (at, one) in ready.iter().enumerate() {
-        for (load, warning) in one.loads.warnings() {
-            shown.say(&format!("plimsoll: warning: {load}{}", crate::flags::shown(warning)));
-        }
+    let mut started = Vec::new();
+    for (number, one) in (1..).zip(&ready) {
         let mut observe_at = one.args.remote.observe_at()?;
         if let Some(at) = observe_at.as_mut().filter(|_| !output.quiet) {
             at.tell = Some(tell);
         }
         let options = options(&one.args, &one.loads, observe_at, interrupted.clone())?;
-        let options = Options { record: numbered(&options.record, at as u32 + 1), ..options };
-        let of = format!("variant {} of {}, {}: ", at + 1, ready.len(), named(&one.values));
-        match all(one.times(), &one.loads, one.target.as_ref(), &options, &mut shown, &of) {
-            Ok((repeats, of_variant)) => {
-                exit = exit.worst(of_variant);
-                variants.end = repeats.end;
-                variants.variants.push(Variant { values: one.values.clone(), repeats });
+        let options = Options { record: numbered(&options.record, number), ..options };
+        let series = Series::new(one.times(), &one.loads, &options.version);
+        started.push((options, series));
+    }
+    let mut failed = None;
+    for at in in_turn(ready.iter().map(Ready::times).collect()) {
+        let (one, (options, series)) = (&ready[at], &mut started[at]);
+        if series.repeats.made == 0 {
+            for (load, warning) in one.loads.warnings() {
+                shown.say(&format!("plimsoll: warning: {load}{}", crate::flags::shown(warning)));
             }
-            // What is known is said all the same.
-            Err(failure) => failed = Some(failure.worded(|text| format!("{}: {text}", named(&one.values)))),
         }
+        let of = format!("variant {} of {}, {}: ", at + 1, ready.len(), named(&one.values));
+        if let Err(failure) = series.one(&one.loads, one.target.as_ref(), options, &mut shown, &of) {
+            failed = Some(failure.worded(|text| format!("{}: {text}", named(&one.values))));
+        }
+        variants.end = series.repeats.end;
         if failed.is_some() || variants.end == End::Interrupted || interrupted.load(Ordering::Relaxed) {
             break;
         }
+    }
+    // What is known is said, also where a later run failed.
+    let mut exit = Exit::Fine;
+    for (one, (_, series)) in ready.iter().zip(started).filter(|(_, (_, series))| series.repeats.made > 0) {
+        exit = exit.worst(series.exit);
+        variants.variants.push(Variant { values: one.values.clone(), repeats: series.repeats });
+    }
+    if variants.end == End::Interrupted {
+        exit = exit.worst(Exit::Interrupted);
     }
     shown.clear();
     interrupt::end_at_once(&interrupted);
@@ -130,6 +142,19 @@ pub fn run(wanted: Vec<Wanted<'_>>) -> Result<Exit, Failure> {
         false => report::answer::variants::write(out, &variants, terminal::style(output.no_color)),
     })?;
     failed.map_or(Ok(exit), Err)
+}
+
+/// Which variant comes when, each as often as it is asked for: all of them in order, then in the other direction, and so on.
+fn in_turn(times: Vec<u32>) -> Vec<usize> {
+    let round = |round: u32| {
+        let asked = times.iter().enumerate().filter(move |(_, times)| round < **times).map(|(at, _)| at);
+        let mut all: Vec<usize> = asked.collect();
+        if round % 2 == 1 {
+            all.reverse();
+        }
+        all
+    };
+    (0..times.iter().copied().max().unwrap_or(0)).flat_map(round).collect()
 }
 
 fn axes(ready: &[Ready]) -> Vec<Axis> {
@@ -165,4 +190,16 @@ fn explained(ready: Vec<Ready>, output: &OutputArgs) -> Result<Exit, Failure> {
         writeln!(stdout, "{document:#}")?;
     }
     Ok(Exit::Fine)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::in_turn;
+
+    #[test]
+    fn variants_are_run_in_turn_there_and_back() {
+        assert_eq!(in_turn(vec![3, 1, 3]), [0, 1, 2, 2, 0, 0, 2]);
+        assert_eq!(in_turn(vec![1, 1]), [0, 1]);
+        assert!(in_turn(Vec::new()).is_empty());
+    }
 }
