@@ -19,7 +19,12 @@ fetch() {
     local series=$1 folder=$2 meta package release work
     meta=linux-image-cloud-amd64
     [ "$series" = 6.1 ] || meta=linux-image-$series-cloud-amd64
-    package=$(apt-cache depends "$meta" 2>/dev/null | awk '/Depends: linux-image/ { print $2; exit }')
+    # The one whose headers are installed, which may not be the newest, so that our module can be built for it.
+    release=$(find /usr/src -maxdepth 1 -name "linux-headers-$series.*-cloud-amd64" -printf '%f\n' | sort -V | tail -n 1)
+    package=${release/headers/image}
+    if [ -z "$package" ] || ! apt-cache show "$package" >/dev/null 2>&1; then
+        package=$(apt-cache depends "$meta" 2>/dev/null | awk '/Depends: linux-image/ { print $2; exit }')
+    fi
     if [ -z "$package" ]; then
         echo "apt knows no $meta; tests that boot Linux $series will skip" >&2
         return 0
