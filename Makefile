@@ -61,7 +61,7 @@ doc: ## the crates' documentation, target/doc
 
 fuzz: ## every fuzz target for SECONDS (default 20) each, two at a time; for an hour: SECONDS=3600
 	@scripts/packages.sh build
-	@ls fuzz/seeds | xargs -P 2 -I NAME fuzz/run.sh NAME $(or $(SECONDS),20)
+	@fuzz/run.sh all $(or $(SECONDS),20)
 
 audit: ## licences, sources and advisories of everything we depend on
 	@command -v cargo-deny >/dev/null || $(CARGO) install cargo-deny --locked
