@@ -20,10 +20,11 @@ build: ## everything, unoptimised
 	@scripts/packages.sh build
 	$(CARGO) build --workspace --all-targets
 
+# Most tests of a load wait for it to end: with as many at once as there are cores, these would be idle half of the time.
 test: ## all tests; installs what they run against
 	@scripts/packages.sh test
 	@scripts/guest.sh
-	$(CARGO) test --workspace --no-fail-fast
+	RUST_TEST_THREADS=$(or $(RUST_TEST_THREADS),4) $(CARGO) test --workspace --no-fail-fast
 
 check: ## what a change needs before it is shown: format, clippy, unit tests and simulation of the crates it touches
 	@scripts/check.sh
@@ -70,7 +71,7 @@ doc: ## the crates' documentation, target/doc
 
 fuzz: ## every fuzz target for SECONDS (default 20) each, two at a time; for an hour: SECONDS=3600
 	@scripts/packages.sh build
-	@ls fuzz/seeds | xargs -P 2 -I NAME fuzz/run.sh NAME $(or $(SECONDS),20)
+	@fuzz/run.sh all $(or $(SECONDS),20)
 
 audit: ## licences, sources and advisories of everything we depend on
 	@command -v cargo-deny >/dev/null || $(CARGO) install cargo-deny --locked

@@ -1,7 +1,9 @@
 #!/bin/sh
 # Fuzzes one target for some seconds:  fuzz/run.sh TARGET SECONDS [further libFuzzer options]
+# or every target, two at a time:      fuzz/run.sh all SECONDS
 #
 # Works on stable Rust, without cargo-fuzz and without AddressSanitizer: rustc's own coverage passes feed libFuzzer.
+# All are built by one call of cargo, for a call of each would leave a core idle while it links.
 # With --target the flags reach the fuzzed code only, not build scripts and macros. Finds are kept in fuzz/artifacts/,
 # new inputs in fuzz/corpus/; to run one again: fuzz/run.sh TARGET 0 FILE.
 # Exit status: 0 nothing found, 1 a find or no build, 2 bad usage.
@@ -15,8 +17,8 @@ target=$1
 seconds=$2
 shift 2
 fuzz=$(cd "$(dirname "$0")" && pwd)
-if [ ! -d "$fuzz/seeds/$target" ]; then
-    echo "$0: no target '$target'; there are: $(ls "$fuzz/seeds" | tr '\n' ' ')" >&2
+if [ "$target" != all ] && [ ! -d "$fuzz/seeds/$target" ]; then
+    echo "$0: no target '$target'; there are: all $(ls "$fuzz/seeds" | tr '\n' ' ')" >&2
     exit 2
 fi
 triple=$(rustc -vV | sed -n 's/^host: //p')
@@ -24,8 +26,16 @@ triple=$(rustc -vV | sed -n 's/^host: //p')
 export CARGO_TARGET_DIR="$fuzz/target"
 export RUSTFLAGS="--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
--Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1 -Clink-dead-code"
-cargo build --quiet --release --manifest-path "$fuzz/Cargo.toml" --target "$triple" --bin "$target"
+-Cllvm-args=-sanitizer-coverage-trace-compares"
+build() {
+    cargo build --quiet --release --manifest-path "$fuzz/Cargo.toml" --target "$triple" "$@"
+}
+if [ "$target" = all ]; then
+    build --bins
+    ls "$fuzz/seeds" | xargs -P 2 -I NAME "$0" NAME "$seconds" "$@"
+    exit
+fi
+build --bin "$target"
 
 corpus="$fuzz/corpus/$target"
 artifacts="$fuzz/artifacts/$target"

@@ -12,9 +12,13 @@ if ! command -v npm >/dev/null; then
 fi
 scripts/packages.sh web
 [ -e target/pages/healthy.html ] || ${CARGO:-cargo} test -p plimsoll-report --test html
-# Whose pages are opened: of a run that goes on, of a folder.
-${CARGO:-cargo} build --quiet -p plimsoll
+# Whose pages are opened: of a run that goes on, of a folder. What the tests left will do: built alone it has other features
+# of what it depends on, so that half of it would be compiled again.
+program=target/debug/plimsoll
+if [ ! -e $program ] || [ -n "$(find crates Cargo.toml Cargo.lock -newer $program -print -quit)" ]; then
+    ${CARGO:-cargo} build --quiet -p plimsoll
+fi
 cd web
 [ node_modules/.package-lock.json -nt package-lock.json ] || npm ci --no-audit --no-fund --silent
 npx --no-install tsc -p tests/tsconfig.json
-node --test --test-reporter=spec tests/built/tests/*.test.js
+node --test --test-concurrency=2 --test-reporter=spec tests/built/tests/*.test.js

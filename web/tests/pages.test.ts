@@ -4,7 +4,7 @@ import { AxeBuilder } from "@axe-core/playwright";
 import assert from "node:assert/strict";
 import { mkdirSync, readFileSync, readdirSync } from "node:fs";
 import { resolve } from "node:path";
-import { after, before, test } from "node:test";
+import { after, before, describe, test } from "node:test";
 import { pathToFileURL } from "node:url";
 import { inflateSync } from "node:zlib";
 import { type Browser, type Page, chromium } from "playwright-core";
@@ -155,40 +155,43 @@ test("there are pages to look at", () => {
 /** Axe takes seconds on a busy machine: of pages of one make some. */
 const looked_at = names.filter((name) => !/^(all_failed|few|generator_lag|nothing|partial|quiet|ten_million|undetermined|unfinished|day|capacity-interrupted|capacity-nothing|comparison-single)\.html$/.test(name));
 
-for (const name of names) {
-  const is_looked_at = looked_at.includes(name);
-  test(`${name} opens without an error or a request${is_looked_at ? ", and axe finds nothing" : ""}`, async () => {
-    await opened(name, {}, async (page) => {
-      if (!is_looked_at) return;
-      const result = await new AxeBuilder({ page }).analyze();
-      assert.deepEqual(result.violations.map((one) => `${one.id}: ${one.nodes[0]?.html.slice(0, 200)} ${one.nodes[0]?.failureSummary}`), []);
-      await shot(page, `${name}-light`);
-    });
-  });
-}
-
 const first = names.find((name) => name.startsWith("healthy")) ?? names[0] ?? "";
 const others = ["hostile.html", "capacity.html", "capacity-connections.html", "capacity-hostile.html", "comparison.html", "comparison-hostile.html"];
 const all = [first, ...others.filter((name) => names.includes(name))];
 
-for (const name of all) {
-  test(`${name} in the dark, on a phone, on paper`, async () => {
-    await opened(name, { scheme: "dark" }, async (page) => {
-      const result = await new AxeBuilder({ page }).withRules(["color-contrast"]).analyze();
-      assert.deepEqual(result.violations.map((one) => one.nodes.map((node) => node.failureSummary)), []);
-      await shot(page, `${name}-dark`);
+/** Two pages at once: opening one is waiting for several processes in turn. */
+describe("every page", { concurrency: 2 }, () => {
+  for (const name of names) {
+    const is_looked_at = looked_at.includes(name);
+    test(`${name} opens without an error or a request${is_looked_at ? ", and axe finds nothing" : ""}`, async () => {
+      await opened(name, {}, async (page) => {
+        if (!is_looked_at) return;
+        const result = await new AxeBuilder({ page }).analyze();
+        assert.deepEqual(result.violations.map((one) => `${one.id}: ${one.nodes[0]?.html.slice(0, 200)} ${one.nodes[0]?.failureSummary}`), []);
+        await shot(page, `${name}-light`);
+      });
     });
-    await opened(name, { width: 390 }, async (page) => {
-      const room = await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
-      assert.ok((room[0] ?? 0) <= (room[1] ?? 0), `${name} is wider than a phone: ${room}`);
-      await shot(page, `${name}-phone`);
+  }
+
+  for (const name of all) {
+    test(`${name} in the dark, on a phone, on paper`, async () => {
+      await opened(name, { scheme: "dark" }, async (page) => {
+        const result = await new AxeBuilder({ page }).withRules(["color-contrast"]).analyze();
+        assert.deepEqual(result.violations.map((one) => one.nodes.map((node) => node.failureSummary)), []);
+        await shot(page, `${name}-dark`);
+      });
+      await opened(name, { width: 390 }, async (page) => {
+        const room = await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
+        assert.ok((room[0] ?? 0) <= (room[1] ?? 0), `${name} is wider than a phone: ${room}`);
+        await shot(page, `${name}-phone`);
+      });
+      await opened(name, { print: true }, async (page) => {
+        assert.equal(await page.locator("nav").isVisible(), false);
+        await shot(page, `${name}-print`);
+      });
     });
-    await opened(name, { print: true }, async (page) => {
-      assert.equal(await page.locator("nav").isVisible(), false);
-      await shot(page, `${name}-print`);
-    });
-  });
-}
+  }
+});
 
 test("charts hold the document's numbers, and all cursors are at one moment", async () => {
   await opened(first, {}, async (page) => {
