@@ -73,8 +73,8 @@ pub struct Boot<'b> {
     pub clock: Clock,
     /// Further arguments of its kernel, such as `slub_debug=FZPU`.
     pub kernel_arguments: &'b str,
-    /// Show the console as it comes, for who waits.
-    pub is_shown: bool,
+    /// Lines of the console that begin with this are shown as they come, for who waits.
+    pub shown: Option<&'static str>,
 }
 
 /// What was done there.
@@ -127,7 +127,7 @@ impl Guest {
         let files = with_libraries(program, "/bin/program")?;
         let script = format!("/bin/program {arguments}");
         self.boot(
-            &Boot { files, script: &script, cpus: 1, clock: Clock::Running, kernel_arguments: "", is_shown: false },
+            &Boot { files, script: &script, cpus: 1, clock: Clock::Running, kernel_arguments: "", shown: None },
             at_most,
         )
     }
@@ -153,8 +153,8 @@ impl Guest {
         qemu.arg("-initrd").arg(archive).stdin(Stdio::null()).stdout(Stdio::piped());
         let mut guest = Guard::spawn(&mut qemu)?;
         let stdout = guest.child().stdout.take().ok_or_else(|| io::Error::other("QEMU has no standard output"))?;
-        let is_shown = boot.is_shown;
-        let reader = std::thread::spawn(move || read_console(stdout, is_shown));
+        let shown = boot.shown;
+        let reader = std::thread::spawn(move || read_console(stdout, shown));
         guest.wait(at_most);
         drop(guest);
         let console = reader.join().map_err(|_| io::Error::other("the console's reader panicked"))??;
@@ -210,12 +210,12 @@ pub fn with_libraries(program: &Path, to: &str) -> io::Result<Vec<(PathBuf, Stri
 }
 
 /// All of it, as text; what is no UTF-8 is replaced.
-fn read_console(stdout: impl io::Read, is_shown: bool) -> io::Result<String> {
+fn read_console(stdout: impl io::Read, shown: Option<&str>) -> io::Result<String> {
     let (mut console, mut line) = (String::new(), Vec::new());
     let mut reader = BufReader::new(stdout);
     while reader.read_until(b'\n', &mut line)? > 0 {
         let text = String::from_utf8_lossy(&line);
-        if is_shown {
+        if shown.is_some_and(|mark| text.starts_with(mark)) {
             io::Write::write_all(&mut io::stderr(), text.as_bytes())?;
         }
         console.push_str(&text);

@@ -31,7 +31,7 @@ fn in_guest(series: &str, module: &str, script: &str, kernel_arguments: &str) ->
     let mut files = with_libraries(env!("CARGO_BIN_EXE_plimsoll").as_ref(), "/bin/plimsoll").unwrap();
     files.push((module, "/plimsoll_echo.ko".to_owned()));
     let script = format!("{WORDS}{script}");
-    let boot = Boot { files, script: &script, cpus: 2, clock: Clock::Running, kernel_arguments, is_shown: false };
+    let boot = Boot { files, script: &script, cpus: 2, clock: Clock::Running, kernel_arguments, shown: None };
     Some(guest.boot(&boot, LONG).unwrap())
 }
 

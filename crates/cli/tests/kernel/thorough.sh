@@ -19,9 +19,10 @@ for model in workqueue callback; do
     slabs >before
     new_each 100000
     slabs >after
-    is "$model: connections" "$(count accepted)" 102000
+    # At the end some clients have connected and there is no message left for them.
+    [ "$(count accepted)" -ge 102000 ] || fail "$model: $(count accepted) connections"
     is "$model: messages" "$(count recv)" 102000
-    is "$model: ends of streams" "$(count shutdown)" 102000
+    is "$model: ends of streams" "$(count shutdown)" "$(count accepted)"
     cat /proc/plimsoll_echo | sed "s/^/counter $model /"
     sed "s/^/before $model /" before
     sed "s/^/after $model /" after
