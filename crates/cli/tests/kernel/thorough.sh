@@ -22,7 +22,7 @@ for model in workqueue callback; do
     # At the end some clients have connected and there is no message left for them.
     [ "$(count accepted)" -ge 102000 ] || fail "$model: $(count accepted) connections"
     is "$model: messages" "$(count recv)" 102000
-    is "$model: ends of streams" "$(count shutdown)" "$(count accepted)"
+    is "$model: ends" $(($(count shutdown) + $(count error_recv_reset) + $(count error_send_reset))) "$(count accepted)"
     cat /proc/plimsoll_echo | sed "s/^/counter $model /"
     sed "s/^/before $model /" before
     sed "s/^/after $model /" after
