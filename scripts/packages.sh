@@ -10,7 +10,7 @@
 set -euo pipefail
 
 build=(gcc g++ libc6-dev make clang pkg-config libelf-dev zlib1g-dev)
-test=(python3 nginx-light curl openssl tmux wrk apache2-utils procps util-linux iproute2 iptables redis-server redis-tools strace sysstat nmon nghttp2-client qemu-system-x86 busybox-static stress-ng nftables)
+test=(python3 nginx-light curl openssl tmux wrk apache2-utils procps util-linux iproute2 iptables redis-server redis-tools nats-server strace sysstat nmon nghttp2-client qemu-system-x86 busybox-static stress-ng nftables)
 real=(apache2-bin lighttpd uwsgi-core uwsgi-plugin-python3 php-fpm python3-waitress gunicorn haproxy pgbouncer postgresql mariadb-server puma dnsmasq-base python3-psycopg2 python3-pymysql nodejs default-jdk-headless golang-go)
 bench=(python3)
 lint=(codespell)
