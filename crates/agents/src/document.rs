@@ -117,6 +117,9 @@ pub struct Asked {
     pub command: Vec<String>,
     /// The tool's version.
     pub version: String,
+    /// Bytes that the stream of the run may hold: what is beyond is refused by NATS, and nothing that was acknowledged makes way
+    /// for it.
+    pub stream_bytes_max: u64,
 }
 
 /// Why a plan cannot be given to agents, in a sentence.
@@ -196,7 +199,18 @@ impl Document {
             files.push(FileOf { chunks: sealed.len() as u64, name, sha256: digest(&bytes) });
             parts.push(Parts(sealed));
         }
-        let Asked { agents, labels, on_lost, lost_after_ns, workers, driver_reason, observe, command, version } = asked;
+        let Asked {
+            agents,
+            labels,
+            on_lost,
+            lost_after_ns,
+            workers,
+            driver_reason,
+            observe,
+            command,
+            version,
+            stream_bytes_max: _,
+        } = asked;
         let target = plan.origins.first().map_or_else(String::new, |origin| hide::url(&origin.name));
         let written_at_unix_ns = std::time::SystemTime::now()
             .duration_since(std::time::UNIX_EPOCH)

@@ -10,8 +10,6 @@ pub const CHUNK_BYTES: usize = 512 * 1024;
 pub const PLAN_BYTES_MAX: usize = 900 * 1024;
 /// Bytes of all files of data of a plan.
 pub const FILES_BYTES_MAX: u64 = 64 * 1024 * 1024;
-/// Bytes that the stream of a run may hold: what is beyond is refused by NATS, and nothing that was acknowledged makes way for it.
-pub const STREAM_BYTES_MAX: i64 = 1024 * 1024 * 1024;
 /// How long the stream of a run that nobody came back to is kept.
 pub const STREAM_AGE_MAX: Duration = Duration::from_secs(24 * 3600);
 /// For how long NATS passes over a message that it has had already.
@@ -46,6 +44,8 @@ pub const ALIVE_EVERY: Duration = Duration::from_millis(500);
 pub const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// How long an agent tries to hand over its recording after its run, before it keeps it for itself.
 pub const DELIVER_FOR: Duration = Duration::from_secs(60);
+/// The same where the run's own stream is full: it does not become emptier.
+pub const DELIVER_FULL_FOR: Duration = Duration::from_secs(3);
 /// Ticks that wait to be handed over; of more the oldest are left to the recording.
 pub const TICKS_WAITING_MAX: usize = 4096;
 /// How long after the planned end of a run agents that are alive are waited for.

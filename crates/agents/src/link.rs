@@ -5,7 +5,7 @@
 //! read from files or the environment, and never said.
 
 use crate::error::AgentsError;
-use crate::limits::{DUPLICATES_WITHIN, STREAM_AGE_MAX, STREAM_BYTES_MAX};
+use crate::limits::{DUPLICATES_WITHIN, STREAM_AGE_MAX};
 use crate::subject;
 use async_nats::jetstream::context::CreateStreamErrorKind;
 use async_nats::jetstream::stream::{Config, DiscardPolicy, StorageType};
@@ -123,11 +123,11 @@ impl Link {
     ///
     /// # Errors
     /// [`AgentsError::Stream`].
-    pub async fn make_stream(&self, run: &str) -> Result<(), AgentsError> {
+    pub async fn make_stream(&self, run: &str, bytes_max: u64) -> Result<(), AgentsError> {
         let config = |replicas| Config {
             name: subject::stream(run),
             subjects: vec![subject::all(run)],
-            max_bytes: STREAM_BYTES_MAX,
+            max_bytes: i64::try_from(bytes_max).unwrap_or(i64::MAX),
             max_age: STREAM_AGE_MAX,
             discard: DiscardPolicy::New,
             storage: StorageType::File,

@@ -180,7 +180,7 @@ pub struct Alive {
     pub agent: String,
     /// What it does.
     pub doing: Doing,
-    /// What it cannot do at the moment.
+    /// What it cannot do at the moment; of one that is idle, what it has given up.
     pub trouble: Option<String>,
 }
 

@@ -23,18 +23,30 @@ pub struct Nats {
 }
 
 impl Nats {
-    /// Starts one alone; `more` is added to what is said of JetStream.
+    /// Starts one alone; `of_jetstream` is added to what is said of JetStream.
     ///
     /// # Errors
     /// Where nats-server is not installed, cannot be started, or is not ready in the end.
-    pub fn start(more: &str) -> io::Result<Self> {
-        let mut nats = Nats::prepare(more, "alone", None)?;
+    pub fn start(of_jetstream: &str) -> io::Result<Self> {
+        Nats::start_with(of_jetstream, "")
+    }
+
+    /// The same; `more` is added to its configuration.
+    ///
+    /// # Errors
+    /// As [`Nats::start`].
+    pub fn start_with(of_jetstream: &str, more: &str) -> io::Result<Self> {
+        let mut nats = Nats::prepare((of_jetstream, more), "alone", None)?;
         nats.until_ready()?;
         Ok(nats)
     }
 
     /// Makes and spawns one; `routes`: the cluster's.
-    fn prepare(more: &str, name: &str, routes: Option<(&[SocketAddr], Reserved)>) -> io::Result<Self> {
+    fn prepare(
+        (of_jetstream, more): (&str, &str),
+        name: &str,
+        routes: Option<(&[SocketAddr], Reserved)>,
+    ) -> io::Result<Self> {
         let program = crate::program("nats-server").ok_or_else(|| {
             io::Error::new(io::ErrorKind::NotFound, "nats-server is not installed (scripts/packages.sh test)")
         })?;
@@ -49,9 +61,9 @@ impl Nats {
             false => format!("cluster {{ name: c, listen: \"{}\", routes: [{}] }}\n", own.address(), routes.join(", ")),
         };
         let store = folder.path().join("store");
-        let jetstream = format!("jetstream {{ store_dir: \"{}\"\n{more} }}", store.display());
+        let jetstream = format!("jetstream {{ store_dir: \"{}\"\n{of_jetstream} }}", store.display());
         let configuration = format!(
-            "server_name: {name}\nlisten: \"{}\"\nhttp: \"{}\"\n{cluster}{jetstream}\n",
+            "server_name: {name}\nlisten: \"{}\"\nhttp: \"{}\"\n{cluster}{jetstream}\n{more}\n",
             clients.address(),
             monitor.address(),
         );
@@ -120,7 +132,7 @@ impl Cluster {
         let peers = routes.each_ref().map(Reserved::address);
         let mut nodes = Vec::new();
         for (route, at) in routes.into_iter().zip(1..) {
-            nodes.push(Nats::prepare("", &format!("n{at}"), Some((&peers, route)))?);
+            nodes.push(Nats::prepare(("", ""), &format!("n{at}"), Some((&peers, route)))?);
         }
         for node in &mut nodes {
             node.until_ready()?;

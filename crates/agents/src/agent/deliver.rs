@@ -6,7 +6,7 @@
 
 use super::Own;
 use crate::document::hex;
-use crate::limits::{CHUNK_BYTES, DELIVER_FOR, TICKS_WAITING_MAX};
+use crate::limits::{CHUNK_BYTES, DELIVER_FOR, DELIVER_FULL_FOR, TICKS_WAITING_MAX};
 use crate::message::{State, write};
 use crate::subject;
 use sha2::{Digest, Sha256};
@@ -168,9 +168,10 @@ impl Deliverer {
                 self.way.set(None);
                 return true;
             };
+            let within = if why.contains("maximum bytes exceeded") { DELIVER_FULL_FOR } else { DELIVER_FOR };
             self.way.set(Some(format!("handing over its {what} failed: {}", crate::message::tamed(&why))));
             let ended = *load_ended.lock().unwrap_or_else(PoisonError::into_inner);
-            if ended.is_some_and(|at| at.elapsed() > DELIVER_FOR) {
+            if ended.is_some_and(|at| at.elapsed() > within) {
                 return false;
             }
             tokio::time::sleep(pause).await;

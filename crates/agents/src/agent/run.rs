@@ -192,6 +192,12 @@ impl Part {
         }
         drop(outbox);
         let is_whole = self.until_delivered(delivering, &way).await;
+        if !is_whole {
+            // Its last word: it is not lost, and will not hand over more.
+            self.own.set(Doing::Idle, None);
+            self.say_alive(&way).await;
+            let _ = self.own.link.client.flush().await;
+        }
         match outcome {
             _ if began.load(Ordering::Relaxed) && !is_whole => {
                 let why = way.trouble().unwrap_or_default();

@@ -9,7 +9,7 @@ use crate::document::{Document, OnLost, hex};
 use crate::error::AgentsError;
 use crate::limits::{CHUNK_BYTES, END_GRACE};
 use crate::link::Link;
-use crate::message::{Alive, Begin, Deal, ShareOf, State, Stop, read, tamed, write};
+use crate::message::{Alive, Begin, Deal, Doing, ShareOf, State, Stop, read, tamed, write};
 use crate::subject::{self, What};
 use async_nats::Subscriber;
 use async_nats::jetstream::consumer::DeliverPolicy;
@@ -47,8 +47,12 @@ pub(super) struct Known {
     pub(super) is_delivered: bool,
     /// Nothing is heard of it any more.
     pub(super) is_lost: bool,
+    /// Why its recording will not come, though it is well.
+    pub(super) kept_back: Option<String>,
     /// Ticks are here until then, nanoseconds since the run's start.
     pub(super) until_ns: u64,
+    /// Requests that it had started by then, warm-up excluded.
+    pub(super) started: u64,
     /// Whether what it measured counts yet.
     pub(super) has_measured: bool,
     heard: Instant,
@@ -233,7 +237,7 @@ impl Follower {
     }
 
     /// Follows until every agent has handed its recording over, or cannot.
-    pub(super) async fn to_the_end(&mut self, conduct: &mut Conduct<'_>) -> Result<(), AgentsError> {
+    pub(super) async fn follow_to_end(&mut self, conduct: &mut Conduct<'_>) -> Result<(), AgentsError> {
         let since = *self.begun_at.get_or_insert_with(Instant::now);
         let planned = self.document.planned_ns.map(Duration::from_nanos);
         while !self.agents.iter().all(Known::is_settled) {
@@ -315,7 +319,9 @@ impl Follower {
             failed: None,
             is_delivered: false,
             is_lost: false,
+            kept_back: None,
             until_ns: 0,
+            started: 0,
             has_measured: false,
             heard: Instant::now(),
             trouble: None,
@@ -340,6 +346,7 @@ impl Follower {
         let kept = known.tick_file.write_all(&length).and_then(|()| known.tick_file.write_all(body));
         kept.map_err(AgentsError::io("expected to keep an agent's tick"))?;
         (known.last_tick, known.ticks) = (Some(number), known.ticks + 1);
+        known.started = known.started.saturating_add(row.counts.started);
         if !row.is_drain {
             known.until_ns = known.until_ns.max(row.end_ns);
             known.has_measured |= row.end_ns > warmup_ns;
@@ -355,10 +362,13 @@ impl Follower {
         let Some(known) = self.agents.iter_mut().find(|known| known.share.agent == alive.agent) else { return };
         known.heard = Instant::now();
         let trouble = alive.trouble.as_deref().map(tamed);
+        if alive.doing == Doing::Idle && !known.is_delivered {
+            known.kept_back = trouble.clone();
+        }
         if trouble != known.trouble
             && let Some(trouble) = &trouble
         {
-            (conduct.tell)(&format!("agent '{}': {trouble}; it tries again", alive.agent));
+            (conduct.tell)(&format!("agent '{}': {trouble}", alive.agent));
         }
         known.trouble = trouble;
     }
@@ -399,7 +409,9 @@ impl Follower {
             return;
         }
         let mut lost = Vec::new();
-        for known in self.agents.iter_mut().filter(|known| !known.is_delivered && known.failed.is_none()) {
+        let may_be_lost =
+            |known: &&mut Known| !known.is_delivered && known.failed.is_none() && known.kept_back.is_none();
+        for known in self.agents.iter_mut().filter(may_be_lost) {
             let is_lost = known.heard.elapsed() > lost_after;
             if known.is_lost != is_lost {
                 known.is_lost = is_lost;
@@ -427,7 +439,7 @@ impl Follower {
 impl Known {
     /// Whether nothing more is to come of it.
     fn is_settled(&self) -> bool {
-        self.is_delivered || self.is_lost || (self.failed.is_some() && self.began.is_none())
+        self.is_delivered || self.is_lost || self.kept_back.is_some() || (self.failed.is_some() && self.began.is_none())
     }
 
     fn state(&mut self, state: Option<State>) {

@@ -145,11 +145,11 @@ pub fn load(
             "expected at least a worker for each agent: use more (--threads) or fewer agents".to_owned(),
         ));
     }
-    let run = fresh();
+    let (run, bytes_max) = (fresh(), asked.stream_bytes_max);
     let (document, files) = Document::new(plan, &run, asked, token).map_err(AgentsError::Usage)?;
     runtime()?.block_on(async {
         let link = nats.connect("plimsoll load").await?;
-        publish(&link, &run, &document, files).await?;
+        publish(&link, &run, &document, files, bytes_max).await?;
         (conduct.tell)(&format!("run {run}: `plimsoll attach {run}` takes over if this process ends"));
         conducted(&link, &run, document, &mut conduct).await
     })
@@ -196,8 +196,14 @@ pub(crate) async fn who(link: &Link, within: Duration) -> Vec<Card> {
 }
 
 /// Lays a plan into the stream of its run.
-async fn publish(link: &Link, run: &str, document: &Document, files: Vec<Parts>) -> Result<(), AgentsError> {
-    link.make_stream(run).await?;
+async fn publish(
+    link: &Link,
+    run: &str,
+    document: &Document,
+    files: Vec<Parts>,
+    bytes_max: u64,
+) -> Result<(), AgentsError> {
+    link.make_stream(run, bytes_max).await?;
     let failed = |why: String| AgentsError::stream("to keep the plan", why);
     for (index, Parts(parts)) in files.into_iter().enumerate() {
         for (at, part) in parts.into_iter().enumerate() {
@@ -225,7 +231,7 @@ async fn conducted(
         let _ = link.streams.delete_stream(subject::stream(run)).await;
         return Err(error);
     }
-    follower.to_the_end(conduct).await?;
+    follower.follow_to_end(conduct).await?;
     let outcome = result::made(&follower, conduct)?;
     // All of it is in the recording: NATS need keep nothing.
     let _ = link.streams.delete_stream(subject::stream(run)).await;
@@ -391,6 +397,7 @@ mod tests {
             observe: false,
             command: Vec::new(),
             version: "1".to_owned(),
+            stream_bytes_max: 1,
         };
         Document::new(&plan, "r", asked, None).unwrap().0
     }

@@ -107,28 +107,26 @@ fn rebuilt(follower: &Follower, known: &Known, conduct: &Conduct<'_>) -> Result<
     (capsule.version, capsule.command) = (conduct.version.clone(), follower.document.command.clone());
     let plan = engine::plan_of(&follower.plan, &known.share.range());
     let mut writer = Writer::create(&path, &capsule, &plan)?;
-    for tick in ticks(&follower.ticks_of(&known.share.agent))? {
-        writer.append_carried(&tick)?;
-    }
+    each_tick(&follower.ticks_of(&known.share.agent), |tick| Ok(writer.append_carried(tick).map(drop)?))?;
     writer.mark_partial("it was made of an agent's ticks, as its own recording did not come")?;
     Ok(Some(path))
 }
 
-fn ticks(path: &Path) -> Result<Vec<Vec<u8>>, AgentsError> {
+/// Each tick of a file of ours, one in memory at a time.
+fn each_tick(path: &Path, mut take: impl FnMut(&[u8]) -> Result<(), AgentsError>) -> Result<(), AgentsError> {
     let failed = || AgentsError::io("expected an agent's ticks");
     let mut file = BufReader::new(File::open(path).map_err(failed())?);
-    let mut all = Vec::new();
-    let mut length = [0; 4];
+    let (mut length, mut body) = ([0; 4], Vec::new());
     while file.read_exact(&mut length).is_ok() {
         let length = u32::from_be_bytes(length);
         if length > TICK_BYTES_MAX {
             break;
         }
-        let mut body = vec![0; length as usize];
+        body.resize(length as usize, 0);
         file.read_exact(&mut body).map_err(failed())?;
-        all.push(body);
+        take(&body)?;
     }
-    Ok(all)
+    Ok(())
 }
 
 /// What an agent did not put on, or of which nothing is known.
@@ -143,6 +141,9 @@ fn shortfall(follower: &Follower, known: &Known, has_recording: bool) -> Option<
         planned_ns.map_or(1.0, |planned_ns| planned_ns.saturating_sub(until_ns) as f64 / planned_ns.max(1) as f64);
     let at = show_duration_ns(until_ns as f64);
     let what = match (&known.failed, known.is_lost) {
+        _ if known.kept_back.is_some() => {
+            format!("its recording did not come: {}", known.kept_back.as_deref().unwrap_or_default())
+        }
         (Some(why), _) => format!("it could not go on: {why}"),
         (None, true) => format!(
             "it was lost: nothing was heard of it for {}",
@@ -152,11 +153,16 @@ fn shortfall(follower: &Follower, known: &Known, has_recording: bool) -> Option<
     };
     let share = own * missing;
     let rest = match until_ns {
+        _ if planned_ns.is_some_and(|planned_ns| until_ns >= planned_ns) => {
+            "its counts and histograms are all here, what it read of its machine is not".to_owned()
+        }
         0 => format!("nothing is known of its {:.0} % of the load", 100.0 * own),
         _ => format!("of its {:.0} % of the load nothing is known from {at} on", 100.0 * own),
     };
-    let kept = match (known.is_lost, known.kept_at.as_str()) {
-        (true, path) if !path.is_empty() => format!("; if it lives, its recording is {path} on its machine"),
+    let kept = match known.kept_at.as_str() {
+        "" => String::new(),
+        path if known.kept_back.is_some() => format!("; it is {path} on its machine"),
+        path if known.is_lost => format!("; if it lives, its recording is {path} on its machine"),
         _ => String::new(),
     };
     Some(Shortfall { name: known.share.agent.clone(), text: format!("{what}; {rest}{kept}"), share })

@@ -72,8 +72,8 @@ pub struct AgentArgs {
     )]
     pub allow_target: Vec<Allowed>,
     /// Take no share of more requests a second, and no load without a rate [default: any]
-    #[arg(long, value_name = "RATE", env = "PLIMSOLL_RATE_MAX", value_parser = values::count::<u64>, help_heading = "What its owner allows")]
-    pub rate_max: Option<u64>,
+    #[arg(long, value_name = "RATE", env = "PLIMSOLL_RATE_MAX", value_parser = values::per_s, help_heading = "What its owner allows")]
+    pub rate_max: Option<f64>,
     /// Take no share of more connections [default: any]
     #[arg(long, value_name = "N", env = "PLIMSOLL_CONNECTIONS_MAX", value_parser = values::count::<u32>, help_heading = "What its owner allows")]
     pub connections_max: Option<u32>,
@@ -168,6 +168,9 @@ pub struct ByAgentsArgs {
     /// How long agents are waited for
     #[arg(long, value_name = "TIME", env = "PLIMSOLL_AGENTS_WAIT", default_value = WAIT, value_parser = values::duration_ns)]
     pub agents_wait: u64,
+    /// How much of NATS' storage the run may take, until its result is made
+    #[arg(long, value_name = "SIZE", env = "PLIMSOLL_STREAM_MAX", default_value = "1GiB", value_parser = values::size::<u64>)]
+    pub stream_max: u64,
     /// What is done when an agent is lost
     #[arg(long, value_name = "WHAT", env = "PLIMSOLL_ON_LOST", default_value = "continue")]
     pub on_lost: OnLostArg,

@@ -40,6 +40,7 @@ pub(crate) const NOT_ITS: &[&str] = &[
     "nats_credentials",
     "agent_label",
     "agents_wait",
+    "stream_max",
     "on_lost",
     "lost_after",
 ];

@@ -47,7 +47,7 @@ pub fn agent(args: &AgentArgs) -> Result<Exit, Failure> {
         labels: args.label.clone(),
         workers: args.cores.unwrap_or(u16::try_from(cores).unwrap_or(u16::MAX).min(agents::limits::WORKERS_MAX)),
         allowed: args.allow_target.clone(),
-        rate_max: args.rate_max.map(|rate| rate as f64),
+        rate_max: args.rate_max,
         connections_max: args.connections_max,
         token: args.token()?,
         version: VERSION.to_owned(),
@@ -190,7 +190,7 @@ pub fn put_on(
     options: &Options,
     shown: &mut Shown,
 ) -> Result<Outcome, Failure> {
-    let ByAgentsArgs { agent_label, lost_after, agents_wait, .. } = &args.by_agents;
+    let ByAgentsArgs { agent_label, lost_after, agents_wait, stream_max, .. } = &args.by_agents;
     if let Some(label) = agent_label.iter().find(|label| !is_label(label)) {
         return Err(Failure::usage(format!("--agent-label: expected a label such as zone=a, got '{}'", plain(label))));
     }
@@ -204,6 +204,7 @@ pub fn put_on(
         observe: options.observe,
         command: options.command.clone(),
         version: VERSION.to_owned(),
+        stream_bytes_max: *stream_max,
     };
     let token = args.remote.link.token()?;
     let conduct = conduct(options.record.clone(), *agents_wait, Arc::clone(&options.interrupted), shown);
