@@ -2,7 +2,7 @@
 //!
 //! What carries it is NATS: messages for questions and the word to begin, a JetStream stream a run for all that must not be lost (plan,
 //! shares, states, ticks, recordings), acknowledged and told apart by (run, agent, number). An agent runs what a run on one machine
-//! runs ([`session::run_on`]) on some of the plan's workers ([`engine::plan_of`]); the result is that of [`session::generators`].
+//! runs ([`session::run_among_others`]) on some of the plan's workers ([`engine::plan_of`]); the result is that of [`session::generators`].
 //! A run without agents starts nothing of this. Every bound is in [`limits`].
 //! Not here: placing agents on machines; bursts, faults and searches over several agents.
 #![forbid(unsafe_code)]

@@ -170,7 +170,8 @@ impl Part {
                 has_begun.store(true, Ordering::Relaxed);
                 u64::try_from(at_ns).ok()
             };
-            let outcome = session::run_on(part, &options, &mut watch, |_| Fleet::start_part(&whole, &range, when));
+            let outcome =
+                session::run_among_others(part, &options, &mut watch, |_| Fleet::start_part(&whole, &range, when));
             let outcome = match outcome {
                 Ok(outcome) => outcome.recording_error.map_or(Ok(()), |error| Err(error.to_string())),
                 Err(error) => Err(error.to_string()),

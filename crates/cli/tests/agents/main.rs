@@ -166,6 +166,25 @@ fn agents_of_unequal_capacity_put_on_what_one_process_would_have() {
     assert!(files_of_agents(&place).is_empty(), "{:?}", files_of_agents(&place));
 }
 
+/// An agent lives on from run to run: what one took is not the next one's.
+#[test]
+fn what_an_agent_took_for_one_run_is_not_the_next_ones() {
+    let Some(nats) = nats() else { return };
+    let place = Place::new(&nats.url());
+    let server = serve_http(&[]);
+    let _agent = place.agent("a", &["--cores", "1"]);
+    let took = |more: &[&str]| {
+        let run = finish(&mut place.load(&server.url, "1", more));
+        run.assert_measured();
+        std::fs::remove_file(place.file("all.plimsoll")).unwrap();
+        wait_until("it is idle again", || place.listed().iter().all(|one| one["state"] == "idle"));
+        run.json()["generator"]["cpu_seconds"].as_f64().unwrap()
+    };
+    let much = took(&["-n", "60000", "-c", "8"]);
+    let little = took(&["--rate", "20", "-n", "10", "-c", "1"]);
+    assert!(little < much, "{little} {much}");
+}
+
 /// What agents have kept for themselves.
 fn files_of_agents(place: &Place) -> Vec<PathBuf> {
     let folder = place.file("plimsoll/agents");
