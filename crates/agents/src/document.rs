@@ -13,6 +13,9 @@ use model::{data::DataFile, hide};
 use remote::Token;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 /// What is done when an agent is lost.
@@ -317,8 +320,14 @@ impl Document {
         let ending =
             Path::new(&file.name).extension().and_then(|ending| ending.to_str()).filter(|ending| is_name(ending));
         let path = folder.join(format!("data-{index}.{}", ending.unwrap_or("csv")));
-        std::fs::write(&path, &bytes).map_err(|error| format!("its data cannot be kept: {error}"))?;
-        let read = resolve::data_rows(&path, data.order).map_err(|error| error.to_string())?;
+        let mut made = OpenOptions::new();
+        let kept =
+            made.write(true).create_new(true).mode(0o600).open(&path).and_then(|mut file| file.write_all(&bytes));
+        kept.map_err(|error| format!("its data cannot be kept: {error}"))?;
+        let read = resolve::data_rows(&path, data.order);
+        // Rows are in memory, or read through what is open: a name in a folder would only outlive them.
+        let _ = std::fs::remove_file(&path);
+        let read = read.map_err(|error| error.to_string())?;
         if (read.rows, &read.columns) != (data.rows, &data.columns) {
             return Err(broken());
         }
