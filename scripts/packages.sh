@@ -11,7 +11,7 @@
 set -euo pipefail
 
 build=(gcc g++ libc6-dev make clang pkg-config libelf-dev zlib1g-dev)
-test=(python3 nginx-light curl openssl tmux wrk apache2-utils procps util-linux iproute2 iptables redis-server redis-tools strace sysstat nmon nghttp2-client qemu-system-x86 busybox-static stress-ng nftables)
+test=(python3 nginx-light curl openssl tmux wrk apache2-utils procps util-linux iproute2 iptables redis-server redis-tools nats-server strace sysstat nmon nghttp2-client qemu-system-x86 busybox-static stress-ng nftables)
 kernel=()
 if [ "$(uname -m)" = x86_64 ]; then
     # To build the echo module of kernel/ for the kernel that is booted in a guest.

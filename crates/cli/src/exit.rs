@@ -90,6 +90,11 @@ impl Failure {
         Failure { exit: Exit::CouldNotRun, message: message.into(), is_of_stdout: false }
     }
 
+    /// It was told to end before there was anything to show: status 130.
+    pub fn interrupted(message: impl Into<String>) -> Self {
+        Failure { exit: Exit::Interrupted, message: message.into(), is_of_stdout: false }
+    }
+
     /// Whether it is that stdout could not be written.
     pub fn is_of_stdout(&self) -> bool {
         self.is_of_stdout

@@ -10,13 +10,14 @@ use crate::driver::clock::monotonic_ns;
 use crate::driver::sim::Sim;
 use crate::driver::{Setup, thread};
 use crate::link::{Control, MESSAGES_MAX, Message, SPARE_INTERVALS, WorkerLink};
-use crate::share::{Share, shares};
+use crate::share::{Share, shares, shares_of};
 use crate::start_error::StartError;
 use crate::worker::Work;
 use crate::worker::burst::Rendezvous;
 use model::Interval;
 use model::plan::Plan;
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
@@ -71,15 +72,14 @@ struct Links {
 }
 
 impl Links {
-    fn of(plan: &Plan) -> Self {
-        let shares = shares(plan);
+    fn of(plan: &Plan, shares: Vec<Share>) -> Self {
         let control = Control::new();
         let (to_session, messages) = sync_channel(shares.len() * MESSAGES_MAX);
         let mut empties = Vec::with_capacity(shares.len());
         let links = shares.into_iter().map(|share| {
             let (empty_sender, empty_receiver) = sync_channel(SPARE_INTERVALS + 1);
             for _ in 0..SPARE_INTERVALS {
-                let mut empty = Box::new(Interval::new(share.worker));
+                let mut empty = Box::new(Interval::new(share.index));
                 crate::ledger::reserve(&mut empty, plan);
                 // There is room: the channel was made one larger.
                 let _ = empty_sender.try_send(empty);
@@ -88,8 +88,9 @@ impl Links {
             let link = WorkerLink { messages: to_session.clone(), empties: empty_receiver, control: control.clone() };
             (share, link)
         });
-        let shares = links.collect();
-        Links { messages, empties, control, shares, rendezvous: Arc::new(Rendezvous::new(plan.threads)) }
+        let shares: Vec<_> = links.collect();
+        let rendezvous = Arc::new(Rendezvous::new(shares.len() as u16));
+        Links { messages, empties, control, shares, rendezvous }
     }
 }
 
@@ -105,14 +106,14 @@ struct Starting {
 }
 
 impl Starting {
-    fn of(plan: &Plan) -> Result<Self, StartError> {
-        let Links { messages, empties, control, shares, rendezvous } = Links::of(plan);
+    fn of(plan: &Plan, shares: Vec<Share>) -> Result<Self, StartError> {
+        let Links { messages, empties, control, shares, rendezvous } = Links::of(plan, shares);
         let plan = Arc::new(plan.clone());
         let (mut handles, mut starts) = (Vec::new(), Vec::new());
         let (ready_sender, ready) = sync_channel::<Result<u32, StartError>>(shares.len());
         for (share, link) in shares {
             let (start_sender, start) = sync_channel::<u64>(1);
-            let worker = share.worker;
+            let worker = share.index;
             let parts = Parts { plan: Arc::clone(&plan), share, link, rendezvous: Arc::clone(&rendezvous) };
             let ready = ready_sender.clone();
             let thread = std::thread::Builder::new()
@@ -152,8 +153,23 @@ impl Fleet {
     /// # Errors
     /// [`StartError`], before any connection was made.
     pub fn start(plan: &Plan) -> Result<Self, StartError> {
-        let started = Starting::of(plan)?.ready()?;
+        let started = Starting::of(plan, shares(plan))?.ready()?;
         Ok(started.begin(monotonic_ns()))
+    }
+
+    /// Starts some of a plan's workers; the others are in other processes. `when` is asked once, when all of these are ready:
+    /// it waits for the moment at which the load begins everywhere, and says when that was on CLOCK_MONOTONIC, nanoseconds;
+    /// `None`: it is not to begin.
+    ///
+    /// # Errors
+    /// [`StartError`], before any connection was made.
+    pub fn start_part(
+        plan: &Plan,
+        workers: &Range<u16>,
+        when: impl FnOnce() -> Option<u64>,
+    ) -> Result<Self, StartError> {
+        let started = Starting::of(plan, shares_of(plan, workers))?.ready()?;
+        Ok(started.begin(when().ok_or(StartError::NotBegun)?))
     }
 
     /// Starts several loads on one clock: each has its own workers, and all begin at the same moment, once all are ready.
@@ -161,7 +177,7 @@ impl Fleet {
     /// # Errors
     /// [`StartError`], before any connection was made.
     pub fn start_together(plans: &[&Plan]) -> Result<Vec<Self>, StartError> {
-        let starting = plans.iter().map(|plan| Starting::of(plan)).collect::<Result<Vec<_>, _>>()?;
+        let starting = plans.iter().map(|plan| Starting::of(plan, shares(plan))).collect::<Result<Vec<_>, _>>()?;
         let ready = starting.into_iter().map(Starting::ready).collect::<Result<Vec<_>, _>>()?;
         let origin_ns = monotonic_ns();
         Ok(ready.into_iter().map(|starting| starting.begin(origin_ns)).collect())
@@ -177,7 +193,7 @@ impl Fleet {
         session: SimSession,
         network: impl Fn(&Setup, &Share) -> Sim,
     ) -> Result<Self, StartError> {
-        let Links { messages, empties, control, shares, rendezvous } = Links::of(plan);
+        let Links { messages, empties, control, shares, rendezvous } = Links::of(plan, shares(plan));
         let plan = Arc::new(plan.clone());
         let mut workers = Vec::with_capacity(shares.len());
         for (share, link) in shares {
@@ -304,7 +320,7 @@ fn work(parts: Parts, ready: &SyncSender<Result<u32, StartError>>, start: &Recei
 }
 
 fn set_up(parts: Parts) -> Result<Box<dyn Work>, StartError> {
-    let (plan, worker) = (&parts.plan, parts.share.worker);
+    let (plan, worker) = (&parts.plan, parts.share.index);
     if !plan.pin.is_empty() {
         let cpu = plan.pin[usize::from(worker) % plan.pin.len()];
         thread::pin(cpu).map_err(|source| StartError::Pin { worker, cpu, source })?;

@@ -19,4 +19,5 @@ pub mod worker;
 
 pub use fleet::{Fleet, SimSession};
 pub use link::{Control, Finished, Message};
+pub use share::plan_of;
 pub use start_error::StartError;

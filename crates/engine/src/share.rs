@@ -6,7 +6,8 @@
 //! and each origin gets its weight of it, whatever the numbers.
 
 use crate::pace::Part;
-use model::plan::{Pace, Plan};
+use model::plan::{Pace, Plan, Segment};
+use std::ops::Range;
 
 /// A connection of a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,8 +21,12 @@ pub struct Dealt {
 /// One worker's part.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Share {
-    /// Its index, from 0.
+    /// Its number among all workers of the plan, from 0: what is its own follows from it.
     pub worker: u16,
+    /// Its index among the workers of this process, from 0: other ones may be elsewhere.
+    pub index: u16,
+    /// How many workers there are in this process.
+    pub workers_here: u16,
     /// Its connections.
     pub slots: Vec<Dealt>,
     /// Measured requests it may start; `None`: as many as there is time for.
@@ -70,6 +75,8 @@ pub fn shares(plan: &Plan) -> Vec<Share> {
             };
             Share {
                 worker,
+                index: worker,
+                workers_here: workers,
                 slots,
                 requests: quotas.as_ref().map(|quotas| quotas[index]),
                 arrivals,
@@ -77,6 +84,42 @@ pub fn shares(plan: &Plan) -> Vec<Share> {
             }
         })
         .collect()
+}
+
+/// The shares of some of a plan's workers, where others are in other processes.
+pub fn shares_of(plan: &Plan, workers: &Range<u16>) -> Vec<Share> {
+    let own = shares(plan).into_iter().filter(|share| workers.contains(&share.worker));
+    let mut own: Vec<Share> = own.zip(0..).map(|(share, index)| Share { index, ..share }).collect();
+    let workers_here = own.len() as u16;
+    own.iter_mut().for_each(|share| share.workers_here = workers_here);
+    own
+}
+
+/// What some of a plan's workers do, as a plan: for the recording and the judging of the process that they are in. The load
+/// itself is put on by the whole plan, as each worker's part of it follows from its number among all.
+pub fn plan_of(plan: &Plan, workers: &Range<u16>) -> Plan {
+    let all = shares(plan);
+    let own = || all.iter().filter(|share| workers.contains(&share.worker));
+    let connections: usize = own().map(|share| share.slots.len()).sum();
+    let rate = |part: &Part| if part.step.is_finite() { 1.0 / part.step } else { 0.0 };
+    let of_rate: f64 = own().map(|share| rate(&share.arrivals)).sum();
+    let mut part = plan.clone();
+    part.connections = connections as u32;
+    part.threads = own().count() as u16;
+    part.stop.requests = plan.stop.requests.map(|_| own().filter_map(|share| share.requests).sum());
+    match &mut part.pace {
+        Pace::Open { profile, .. } => {
+            for Segment { from_per_s, to_per_s, .. } in profile {
+                *from_per_s *= of_rate;
+                *to_per_s *= of_rate;
+            }
+        }
+        Pace::Held { connects_per_s, .. } => {
+            *connects_per_s *= connections as f64 / f64::from(plan.connections.max(1));
+        }
+        Pace::Closed { .. } | Pace::Burst { .. } => {}
+    }
+    part
 }
 
 /// The connections of each worker: in turn, origin by origin.
@@ -224,5 +267,31 @@ mod tests {
         assert_eq!(requests, [Some(7), Some(4)], "by connections: three and two");
         assert_eq!(apportion(7, &[1.0, 1.0, 1.0]), [3, 2, 2]);
         assert_eq!(apportion(0, &[1.0, 2.0]), [0, 0]);
+    }
+
+    /// However the workers lie in processes, together they are the plan.
+    #[test]
+    fn parts_of_a_plan_are_together_the_whole() {
+        for (connections, threads, weights) in [(12, 5, &[1.0][..]), (7, 6, &[3.0, 1.0]), (9, 9, &[0.1; 8])] {
+            let mut plan = plan(connections, threads, weights);
+            plan.stop.requests = Some(1001);
+            let all = shares(&plan);
+            for cuts in [vec![0, threads], vec![0, 1, threads], vec![0, 2, 3, 5, threads]] {
+                let ranges: Vec<Range<u16>> = cuts.windows(2).map(|pair| pair[0]..pair[1]).collect();
+                let parts: Vec<Share> = ranges.iter().flat_map(|range| shares_of(&plan, range)).collect();
+                let whole: Vec<Share> =
+                    parts.into_iter().map(|s| Share { index: s.worker, workers_here: threads, ..s }).collect();
+                assert_eq!(whole, all);
+                let plans: Vec<Plan> = ranges.iter().map(|range| plan_of(&plan, range)).collect();
+                assert_eq!(plans.iter().map(|p| p.connections).sum::<u32>(), connections);
+                assert_eq!(plans.iter().map(|p| p.threads).sum::<u16>(), threads);
+                assert_eq!(plans.iter().filter_map(|p| p.stop.requests).sum::<u64>(), 1001);
+                let rate = |plan: &Plan| match &plan.pace {
+                    Pace::Open { profile, .. } => profile[0].from_per_s,
+                    _ => 0.0,
+                };
+                assert!((plans.iter().map(rate).sum::<f64>() - 1000.0).abs() < 1e-6);
+            }
+        }
     }
 }

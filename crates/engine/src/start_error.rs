@@ -42,6 +42,9 @@ pub enum StartError {
         /// The kernel's reason.
         source: io::Error,
     },
+    /// Whoever was to say when the load begins said that it does not.
+    #[error("the load was not begun: the word to begin did not come")]
+    NotBegun,
     /// The plan asks for the simulated network.
     #[error("the driver 'sim' is for tests of the engine; use --driver uring or --driver epoll")]
     SimDriver,

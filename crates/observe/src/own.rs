@@ -26,6 +26,11 @@ pub fn rusage() -> Usage {
     Usage { user_ns, system_ns, peak_rss_bytes: peak_kib.saturating_mul(1024) }
 }
 
+/// The most memory is counted anew from here on (proc_pid_clear_refs(5)); where the kernel refuses, it stays what it was.
+pub fn forget_peak() {
+    let _ = std::fs::write("/proc/self/clear_refs", "5");
+}
+
 /// Nanoseconds since this process was started (`execve` does not restart it); `None` where `/proc` cannot be read.
 ///
 /// The start is known to a clock tick only (`starttime` of proc(5)), so this is up to 10 ms too long, never too short.

@@ -16,7 +16,7 @@ pub mod frame;
 pub mod limits;
 pub mod message;
 mod observation;
-mod offset;
+pub mod offset;
 mod server;
 mod tls;
 mod token;
@@ -30,8 +30,8 @@ pub use tls::{Fingerprint, TlsError, Trust, page_identity};
 pub use token::{NoToken, Token};
 pub use watching::watch;
 
-/// CLOCK_MONOTONIC, nanoseconds.
-fn monotonic_ns() -> i64 {
+/// CLOCK_MONOTONIC now, nanoseconds.
+pub fn monotonic_ns() -> i64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     time.tv_sec.saturating_mul(1_000_000_000).saturating_add(time.tv_nsec)
 }

@@ -27,6 +27,7 @@ mod workload;
 
 pub use driver::choose_driver;
 pub use host::{Host, Machine, SystemHost};
+pub use requests::data::data_rows;
 pub use say::error::ResolveError;
 pub use say::field::Field;
 pub use say::words::Words;

@@ -31,7 +31,7 @@ use observe::{Extent, FOLLOW_NICE, Observation};
 use outages::Outages;
 use remarks::Away;
 use remote::{ObserveAt, RemoteError};
-pub use start::{run, run_on, run_with_faults};
+pub use start::{run, run_among_others, run_on, run_with_faults};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -167,6 +167,8 @@ struct Session<'a> {
     recorded_at: Option<PathBuf>,
     /// How old this process was before the load.
     since_process_start_ns: Option<u64>,
+    /// CPU time of this process that is not the run's.
+    used_before: observe::own::Usage,
 }
 
 impl Session<'_> {
@@ -549,8 +551,8 @@ impl Session<'_> {
             let (from_ns, length_ns) = (totals.measured_from_ns, totals.measured_ns);
             totals.users = Some(Users::of(&self.tallies, ms(from_ns), ms(from_ns.saturating_add(length_ns))));
         }
-        totals.cpu_user_ns = usage.user_ns;
-        totals.cpu_system_ns = usage.system_ns;
+        totals.cpu_user_ns = usage.user_ns.saturating_sub(self.used_before.user_ns);
+        totals.cpu_system_ns = usage.system_ns.saturating_sub(self.used_before.system_ns);
         totals.peak_rss_bytes = usage.peak_rss_bytes;
         totals.first_request_ns =
             totals.first_request_ns.map(|first_ns| first_ns + self.since_process_start_ns.unwrap_or(0));

@@ -9,10 +9,12 @@ use engine::driver::Setup;
 use engine::driver::sim::{Action, Service, Sim, Weather};
 use engine::share::Share;
 use engine::{Fleet, SimSession};
+use model::finding::{Figure, ValidityState};
 use model::plan::*;
-use model::recording::{End, Row};
+use model::recording::{End, Row, Shortfall};
 use model::{Event, LatencyKind};
-use session::generators::{Merged, Spec, merge};
+use session::generators::clock::Offset;
+use session::generators::{Merged, OfAgents, Spec, merge};
 use session::{Outcome, RecordTo, Watch, run_on};
 use std::path::{Path, PathBuf};
 use testkit::recordings;
@@ -77,6 +79,7 @@ fn spec(runs: &[&PathBuf], out: PathBuf) -> Spec {
         clock_bound_ns: Some(MS),
         version: "test".to_owned(),
         command: vec![],
+        agents: None,
     }
 }
 
@@ -114,6 +117,42 @@ fn merged_quantiles_are_those_of_all_requests_pooled() {
     assert_eq!(generators[0].offset_ns, 0);
     let workers: std::collections::BTreeSet<u16> = again.requests.sampled().map(|request| request.worker).collect();
     assert_eq!(workers.len(), 6, "each generator's workers are told apart: {workers:?}");
+}
+
+/// As many agents as a run may have, a worker each, of one plan: every histogram is that of all requests pooled, the plan is what
+/// was asked of all, and what one of them did not put on speaks against the rate and not against the times.
+#[test]
+fn sixty_four_agents_are_one_load_and_what_is_missing_of_it_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut whole = plan(7, 320.0);
+    (whole.threads, whole.connections) = (64, 128);
+    let made: Vec<(PathBuf, Outcome)> = (0..64u16)
+        .map(|worker| {
+            let part = Plan { seed: u64::from(worker), ..engine::plan_of(&whole, &(worker..worker + 1)) };
+            recorded(folder.path(), &format!("a{worker}"), part)
+        })
+        .collect();
+    let mut pooled = model::Interval::<u64>::new(0);
+    made.iter().for_each(|(_, outcome)| pooled.add(&outcome.recording.totals.sum));
+    let result = |shortfalls: Vec<Shortfall>, name: &str| {
+        let offsets = vec![Offset::default(); made.len()];
+        let agents = OfAgents { plan: whole.clone(), offsets, shortfalls, events: Vec::new() };
+        let runs: Vec<&PathBuf> = made.iter().map(|(path, _)| path).collect();
+        merge(&Spec { agents: Some(agents), clock_bound_ns: None, ..spec(&runs, folder.path().join(name)) }).unwrap()
+    };
+    let Merged { recording, diagnosis, .. } = result(Vec::new(), "whole.plimsoll");
+    for kind in LatencyKind::ALL {
+        assert_eq!(recording.totals.sum.latency.of(kind), pooled.latency.of(kind), "{}", kind.name());
+    }
+    assert_eq!((recording.plan.threads, recording.plan.connections), (64, 128));
+    assert!(diagnosis.validity.valid, "{:?}", diagnosis.validity.reasons);
+    let short = |share| vec![Shortfall { name: "a9".to_owned(), text: "it was lost".to_owned(), share }];
+    let little = result(short(0.005), "little.plimsoll").diagnosis.validity;
+    assert!(little.valid, "{:?}", little.reasons);
+    let much = result(short(0.2), "much.plimsoll").diagnosis.validity;
+    let state = |figure| much.figures.iter().find(|verdict| verdict.figure == figure).unwrap().state;
+    assert_eq!((state(Figure::Throughput), state(Figure::Response)), (ValidityState::NotValid, ValidityState::Valid));
+    assert!(!much.valid && much.reasons.iter().any(|reason| reason.id == "agent-lost"), "{:?}", much.reasons);
 }
 
 #[test]

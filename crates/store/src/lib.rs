@@ -27,7 +27,7 @@ mod writer;
 
 pub use error::StoreError;
 pub use folder::{Summary, Verdict, default_folder, delete, find, list, named, new_path, probe};
-pub use joining::{Joined, join};
+pub use joining::{Joined, carried, join};
 pub use reader::Reader;
 pub use sums::Intervals;
 pub use writer::Writer;

@@ -6,6 +6,7 @@
 pub mod certificates;
 pub mod family;
 pub mod guest;
+pub mod nats;
 pub mod network;
 pub mod nginx;
 pub mod port;

@@ -50,6 +50,14 @@ pub(super) const HELPS: &[Help] = &[
         ],
     },
     Help {
+        path: &["agent"],
+        most_used: &[],
+        examples: &[(
+            "plimsoll agent --nats nats://HUB:4222 --allow-target 10.1.0.0/16:8080",
+            "for loads with --agents N --nats nats://HUB:4222",
+        )],
+    },
+    Help {
         path: &["capacity"],
         most_used: &["slo", "of", "precision", "time", "connections", "poisson", "continue", "json"],
         examples: &[

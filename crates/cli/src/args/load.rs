@@ -3,6 +3,7 @@
 //! Names follow wrk, ab, oha and curl where those agree. Nothing is filled in here: a flag that was not given
 //! is absent from the scenario, and `resolve` knows the default that the help text names.
 
+use super::agents::ByAgentsArgs;
 use super::pages::live::LiveArgs;
 use super::protocols::{self, ProtocolArgs};
 use super::remote::RemoteArgs;
@@ -40,6 +41,9 @@ pub struct LoadArgs {
     /// Where the target is observed.
     #[command(flatten)]
     pub remote: RemoteArgs,
+    /// Who puts it on.
+    #[command(flatten)]
+    pub by_agents: ByAgentsArgs,
     /// What is expected of the figures.
     #[command(flatten)]
     pub expect: ExpectArgs,

@@ -3,6 +3,7 @@
 //! A file per command. Every flag has an environment variable `PLIMSOLL_<FLAG>`; flags win over variables.
 //! Bad input ends in one sentence and status 2. Defaults are filled in by `resolve`, not here.
 
+pub mod agents;
 pub mod audit;
 pub mod capacity;
 pub mod compare;
@@ -48,17 +49,26 @@ const VARIABLES: &str =
 /// What is to be done.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// The main job on embedded defaults: a reference server, its load line, what gives first
+    /// The main job on embedded defaults: a server, its load line, what gives first
     Demo(runs::DemoArgs),
     /// Put load on a server and measure it
     #[command(after_help = VARIABLES)]
     Load(Box<load::LoadArgs>),
-    /// Find the highest load that a server carries within an objective, and what gives first beyond it
+    /// Find the highest load a server carries within an objective, and what gives first
     #[command(after_help = VARIABLES)]
     Capacity(Box<capacity::CapacityArgs>),
     /// Run a scenario file: the flags of load, kept and run again
     #[command(after_help = VARIABLES)]
     Run(Box<RunArgs>),
+    /// Put load on for runs of other machines, on the targets that its owner allows
+    #[command(after_help = VARIABLES)]
+    Agent(Box<agents::AgentArgs>),
+    /// List agents: what each does, its version, how far its clock is from this one
+    #[command(after_help = VARIABLES)]
+    Agents(agents::AgentsArgs),
+    /// Take over a run that agents put on, whose controller is gone; or list such runs
+    #[command(after_help = VARIABLES)]
+    Attach(agents::AttachArgs),
     /// Run a reference server to put load on
     #[command(after_help = VARIABLES)]
     Serve(Box<serve::ServeArgs>),
@@ -253,6 +263,7 @@ impl Command {
             Command::Load(load) => load.output.quiet,
             Command::Capacity(capacity) => capacity.load.output.quiet,
             Command::Ab(ab) => ab.load.output.quiet,
+            Command::Attach(attach) => attach.quiet,
             Command::Run(run) => run.flags.iter().any(|word| matches!(&**word, "-q" | "--quiet")),
             _ => false,
         }

@@ -74,13 +74,18 @@ impl LinkArgs {
 
     /// The token that was given, if one was.
     pub fn token(&self) -> Result<Option<Token>, Failure> {
-        let text = match (&self.token_file, std::env::var_os(TOKEN_VARIABLE)) {
-            (Some(path), _) => read(path)?,
-            (None, Some(text)) => text.into_string().map_err(|_| not_text("the variable PLIMSOLL_TOKEN"))?,
-            (None, None) => return Ok(None),
-        };
-        Token::parse(&text).map(Some).map_err(|error| Failure::usage(error.to_string()))
+        token_of(self.token_file.as_deref())
     }
+}
+
+/// The token of a file, or of the environment.
+pub fn token_of(file: Option<&Path>) -> Result<Option<Token>, Failure> {
+    let text = match (file, std::env::var_os(TOKEN_VARIABLE)) {
+        (Some(path), _) => read(path)?,
+        (None, Some(text)) => text.into_string().map_err(|_| not_text("the variable PLIMSOLL_TOKEN"))?,
+        (None, None) => return Ok(None),
+    };
+    Token::parse(&text).map(Some).map_err(|error| Failure::usage(error.to_string()))
 }
 
 fn read(path: &Path) -> Result<String, Failure> {

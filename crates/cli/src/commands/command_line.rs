@@ -55,6 +55,10 @@ fn secrets(args: &LoadArgs) -> Vec<Written> {
     if let Some(url) = &args.canary.canary {
         add(Some((None, "canary")), url, hide::url(url));
     }
+    if let Some(url) = &args.by_agents.nats {
+        let shown: Vec<String> = url.split(',').map(hide::url).collect();
+        add(Some((None, "nats")), url, shown.join(","));
+    }
     for flag in protocols::secrets(&args.protocols) {
         add(Some((flag.short, flag.long)), &flag.written, flag.shown);
     }

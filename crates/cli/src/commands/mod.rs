@@ -2,6 +2,7 @@
 //!
 //! Results go to stdout, everything else to stderr. No command exits by itself.
 
+mod agents;
 mod audit;
 mod capacity;
 mod check;
@@ -37,6 +38,9 @@ pub fn run(command: Command) -> Result<Exit, Failure> {
         Command::Load(args) => load::run(*args),
         Command::Capacity(args) => capacity::run(&args),
         Command::Run(args) => run::run(&args),
+        Command::Agent(args) => agents::agent(&args),
+        Command::Agents(args) => agents::list(&args),
+        Command::Attach(args) => agents::attach(&args),
         Command::Runs(args) => runs::run(&args),
         Command::Ui(args) => ui::run(&args),
         Command::Report(args) => report::run(&args),

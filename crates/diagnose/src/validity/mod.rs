@@ -19,8 +19,11 @@ use model::LatencyKind as Kind;
 use model::Recording;
 use model::finding::{Figure, FigureVerdict, Finding, Reason, Severity, Status, Validity, ValidityState};
 use model::plan::Pace;
-use model::recording::End;
+use model::recording::{End, SHORTFALL_MAX};
 use model::units::show_grouped;
+
+/// The reason's id where part of a load was not put on, as an agent was lost or could not.
+pub const AGENT_LOST: &str = "agent-lost";
 
 /// A rule's answer with what it means for the figures.
 pub(crate) struct Judged<'f> {
@@ -65,12 +68,32 @@ fn of_generators(mut validity: Validity, recording: &Recording) -> Validity {
             }
         }
     }
+    // What was asked for was not put on: the rate is not the target's answer to it. Times are those of what was put on.
+    for short in all.shortfalls.iter().filter(|short| short.share > SHORTFALL_MAX) {
+        worst = ValidityState::NotValid;
+        let text = format!("agent '{}': {}", short.name, short.text);
+        validity.reasons.push(Reason { id: AGENT_LOST.to_owned(), text });
+        let asked = asked_of(recording);
+        let rate = validity.figures.iter_mut().find(|verdict| verdict.figure == asked);
+        if let Some(figure) = rate {
+            figure.state = ValidityState::NotValid;
+            figure.because_of.push(AGENT_LOST.to_owned());
+        }
+    }
     if worst > validity.state {
         // What was set apart as quiet is not the answer: the others' doubts are about all of the run.
         validity.quiet.iter_mut().for_each(|quiet| quiet.is_used = false);
     }
     (validity.state, validity.valid) = (worst, worst == ValidityState::Valid);
     validity
+}
+
+/// The figure that says how much of what was asked for was put on.
+fn asked_of(recording: &Recording) -> Figure {
+    match recording.plan.pace {
+        Pace::Held { .. } => Figure::Connections,
+        Pace::Closed { .. } | Pace::Open { .. } | Pace::Burst { .. } => Figure::Throughput,
+    }
 }
 
 /// Whether a recording that is not whole holds nothing that a verdict could be about.

@@ -95,6 +95,31 @@ pub fn plan_kept(plan: &Plan) -> Plan {
     each_secret(plan, Secret::kept)
 }
 
+/// Whether nothing is in a plan but what may be shown: all that is sent can be read from the stored one.
+pub fn is_without_secrets(plan: &Plan) -> bool {
+    let hidden = self::plan(plan);
+    secrets(plan) == secrets(&hidden) && plan.workload == hidden.workload
+}
+
+/// The bytes of all secrets of a plan, in its own order: for whoever carries it where [`with_secrets`] puts them back.
+pub fn secrets(plan: &Plan) -> Vec<Vec<u8>> {
+    let found = std::cell::RefCell::new(Vec::new());
+    each_secret(plan, |secret| {
+        found.borrow_mut().push(secret.expose().to_vec());
+        secret.clone()
+    });
+    found.into_inner()
+}
+
+/// A plan that was read back, with the secrets that [`secrets`] had taken from it; `None` where they are not as many.
+pub fn with_secrets(plan: &Plan, bytes: Vec<Vec<u8>>) -> Option<Plan> {
+    let (count, left) = (secrets(plan).len(), std::cell::RefCell::new(bytes.into_iter()));
+    if left.borrow().len() != count {
+        return None;
+    }
+    Some(each_secret(plan, |secret| secret.with_bytes(left.borrow_mut().next().unwrap_or_default())))
+}
+
 fn each_secret(plan: &Plan, become_: impl Fn(&Secret) -> Secret) -> Plan {
     let mut plan = plan.clone();
     let mut change = |secret: &mut Secret| *secret = become_(secret);

@@ -54,6 +54,12 @@ impl Secret {
         Secret { bytes, shown: self.shown.clone(), is_kept: false }
     }
 
+    /// The same place with other bytes: what is shown there stays.
+    #[must_use]
+    pub fn with_bytes(&self, bytes: Vec<u8>) -> Self {
+        Secret { bytes, ..self.clone() }
+    }
+
     /// One that serde writes out in clear, for who asked for just that. Shown it is as little as any other.
     #[must_use]
     pub fn kept(&self) -> Self {

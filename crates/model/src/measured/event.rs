@@ -19,6 +19,13 @@ pub const OBSERVER_LOST: &str = "observer-lost";
 /// Kind of the event that says that it is seen again.
 pub const OBSERVER_BACK: &str = "observer-back";
 
+/// Kind of the event that says that nothing is heard of an agent any more.
+pub const AGENT_LOST: &str = "agent-lost";
+/// Kind of the event that says that it is heard again.
+pub const AGENT_BACK: &str = "agent-back";
+/// Kind of the event that says that an agent began after the moment at which all were to begin.
+pub const AGENT_LATE: &str = "agent-late";
+
 /// Kind of the event that says that an observer on another machine runs cheaper probes than it was asked for.
 pub const PROBES_LIMITED: &str = "probes-limited";
 

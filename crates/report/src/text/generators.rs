@@ -21,6 +21,10 @@ pub(crate) fn write<W: Write>(page: &mut Page<'_, W>, recording: &Recording) -> 
         let paint = if generator.validity == ValidityState::Valid { Paint::Plain } else { Paint::Bad };
         page.wrapped(INDENT, (Paint::Plain, String::new()), paint, &line(generator))?;
     }
+    for short in &all.shortfalls {
+        let text = format!("{}: {}", short.name, short.text);
+        page.wrapped(INDENT, (Paint::Plain, String::new()), Paint::Bad, &text)?;
+    }
     together(page, recording, all)
 }
 

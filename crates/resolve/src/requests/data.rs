@@ -40,6 +40,14 @@ pub(crate) fn open(written: &str, order: Order) -> Result<DataFile, ResolveError
     open_with(written, order, MEMORY_BYTES_MAX)
 }
 
+/// The rows of a file that is known already, read from where it lies now.
+///
+/// # Errors
+/// As of any file of data.
+pub fn data_rows(path: &Path, order: Order) -> Result<DataFile, ResolveError> {
+    open(&path.to_string_lossy(), order)
+}
+
 fn open_with(written: &str, order: Order, memory_bytes_max: usize) -> Result<DataFile, ResolveError> {
     let (name, path) = match written.split_once('=') {
         // A path with an equals sign in it has a slash before that, or is written ./so.

@@ -15,9 +15,9 @@ pub mod plan;
 use clock::{Beginning, Offset};
 use diagnose::history::History;
 use model::finding::Diagnosis;
-use model::recording::{Capsule, End, Generator, Generators, Recording, Totals};
+use model::recording::{Capsule, End, Generator, Generators, Recording, Shortfall, Totals};
 use model::snapshot::Role;
-use model::{Event, LatencyKind, Snapshot, event};
+use model::{Event, LatencyKind, Plan, Snapshot, event};
 use std::path::{Path, PathBuf};
 use store::{Joined, Reader, StoreError, Writer};
 
@@ -39,6 +39,22 @@ pub struct Spec {
     pub version: String,
     /// The command line.
     pub command: Vec<String>,
+    /// What is known beyond the recordings, where they are of agents of one run; `None`: nothing.
+    pub agents: Option<OfAgents>,
+}
+
+/// What is known of the agents of a run beyond their recordings.
+#[derive(Debug, Clone)]
+pub struct OfAgents {
+    /// What all of them together were to do.
+    pub plan: Plan,
+    /// How long after the first one each recording's generator began, in the recordings' order: measured while they ran, and so not
+    /// taken from what the recordings say of their clocks.
+    pub offsets: Vec<Offset>,
+    /// What was not put on.
+    pub shortfalls: Vec<Shortfall>,
+    /// What befell agents, on the first one's clock.
+    pub events: Vec<Event>,
 }
 
 /// Why recordings were not made one.
@@ -138,7 +154,9 @@ impl Source {
 /// # Errors
 /// [`MergeError`].
 pub fn merge(spec: &Spec) -> Result<Merged, MergeError> {
-    if !(2..=GENERATORS_MAX).contains(&spec.runs.len()) {
+    // Of several agents one may be all that is left.
+    let least = if spec.agents.is_some() { 1 } else { 2 };
+    if !(least..=GENERATORS_MAX).contains(&spec.runs.len()) {
         return Err(MergeError::Count(spec.runs.len()));
     }
     if spec.out.exists() {
@@ -146,19 +164,26 @@ pub fn merge(spec: &Spec) -> Result<Merged, MergeError> {
     }
     let mut sources = spec.runs.iter().map(|path| read(path)).collect::<Result<Vec<_>, _>>()?;
     let beginnings: Vec<Beginning<'_>> = sources.iter().map(|one| Beginning::of(&one.name, &one.recording)).collect();
-    let offsets = clock::offsets(&beginnings, spec.clock_bound_ns)?;
+    let offsets = match &spec.agents {
+        Some(agents) => agents.offsets.clone(),
+        None => clock::offsets(&beginnings, spec.clock_bound_ns)?,
+    };
     sources.iter_mut().zip(offsets).for_each(|(source, offset)| source.offset = offset);
     sources.sort_by_key(|source| source.offset.ns);
     let named: Vec<plan::Named<'_>> = sources
         .iter()
         .map(|source| plan::Named { name: &source.name, plan: &source.recording.plan, offset_ns: source.offset.ns })
         .collect();
-    let plan = plan::merged(&named)?;
+    let mut plan = plan::merged(&named)?;
+    if let Some(agents) = &spec.agents {
+        // What was asked for, and not only of those whose recordings are there.
+        plan = model::hide::plan(&agents.plan);
+    }
     let together_ns = overlap(&sources)?;
     let read_by = sources.iter().position(Source::has_seen_target).unwrap_or(0);
     let capsule = capsule(spec, &sources, together_ns, read_by);
     let writer = Writer::create(&spec.out, &capsule, &plan)?;
-    write(writer, &sources, plan.warmup_ns, read_by, &spec.out).inspect_err(|_| {
+    write(writer, &sources, plan.warmup_ns, read_by, spec).inspect_err(|_| {
         // Ours and of no use: best effort.
         let _ = std::fs::remove_file(&spec.out);
     })
@@ -225,6 +250,7 @@ fn capsule(spec: &Spec, sources: &[Source], together_ns: u64, read_by: usize) ->
         }
     };
     let generators = sources.iter().enumerate().map(|(at, source)| of(at, source)).collect();
+    let shortfalls = spec.agents.as_ref().map_or_else(Vec::new, |agents| agents.shortfalls.clone());
     let first = sources.first().map(|source| &source.recording.capsule);
     let read = sources.get(read_by).map(|source| &source.recording.capsule);
     Capsule {
@@ -232,7 +258,7 @@ fn capsule(spec: &Spec, sources: &[Source], together_ns: u64, read_by: usize) ->
         command: spec.command.clone(),
         started_at_unix_ns: first.map_or(0, |capsule| capsule.started_at_unix_ns),
         clock: first.and_then(|capsule| capsule.clock.clone()),
-        generators: Some(Generators { generators, together_ns }),
+        generators: Some(Generators { generators, together_ns, shortfalls }),
         ..read.cloned().unwrap_or_default()
     }
 }
@@ -243,7 +269,7 @@ fn write(
     sources: &[Source],
     warmup_ns: u64,
     read_by: usize,
-    out: &Path,
+    spec: &Spec,
 ) -> Result<Merged, MergeError> {
     let mut workers_before = 0u16;
     let joined: Vec<Joined<'_>> = sources
@@ -259,10 +285,13 @@ fn write(
     if let Some(source) = sources.get(read_by) {
         snapshots(source, &mut writer)?;
     }
-    writer.append(None, None, &events(sources, read_by))?;
+    let mut events = events(sources, read_by);
+    events.extend(spec.agents.iter().flat_map(|agents| agents.events.iter().cloned()));
+    events.sort_by_key(|event| event.at_ns);
+    writer.append(None, None, &events)?;
     let samplers = sources.get(read_by).map_or_else(Vec::new, |source| source.recording.samplers.clone());
     writer.keep_samplers(&samplers)?;
-    let reader = Reader::open(out)?;
+    let reader = Reader::open(&spec.out)?;
     let (mut recording, history): (Recording, History) = reader.load_with_history()?;
     drop(reader);
     settle(&mut recording.totals, sources);
@@ -320,7 +349,6 @@ fn events(sources: &[Source], read_by: usize) -> Vec<Event> {
             all.push(event);
         }
     }
-    all.sort_by_key(|event| event.at_ns);
     all
 }
 

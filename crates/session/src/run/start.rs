@@ -13,6 +13,7 @@ use engine::{Fleet, StartError};
 use model::plan::Plan;
 use model::recording::{Capsule, Recording};
 use observe::Observation;
+use observe::own::Usage;
 use remote::Elsewhere;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -36,7 +37,7 @@ pub fn run_with_faults(
     setup: &Setup,
     watch: &mut dyn Watch,
 ) -> Result<Outcome, RunError> {
-    run_all(plan, options, setup, watch, Fleet::start)
+    run_all(plan, options, setup, watch, Prepared::new, Fleet::start)
 }
 
 /// Runs a plan to its end on workers that `start` makes: on the machine's threads, or simulated ones, whose run is a
@@ -50,14 +51,32 @@ pub fn run_on(
     watch: &mut dyn Watch,
     start: impl FnOnce(&Plan) -> Result<Fleet, StartError>,
 ) -> Result<Outcome, RunError> {
-    run_all(plan, options, &Setup::default(), watch, start)
+    run_all(plan, options, &Setup::default(), watch, Prepared::new, start)
 }
+
+/// The same in a process that does other things before it and after: what CPU time that took, the memory it had at most and its age are
+/// not the run's.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_among_others(
+    plan: Plan,
+    options: &Options,
+    watch: &mut dyn Watch,
+    start: impl FnOnce(&Plan) -> Result<Fleet, StartError>,
+) -> Result<Outcome, RunError> {
+    run_all(plan, options, &Setup::default(), watch, Prepared::among_others, start)
+}
+
+/// Makes all of a run but its workers.
+type Prepare = fn(&Plan, Capsule, Option<PathBuf>, &Options, Box<dyn Observation>) -> Result<Prepared, RunError>;
 
 fn run_all(
     plan: Plan,
     options: &Options,
     setup: &Setup,
     watch: &mut dyn Watch,
+    prepare: Prepare,
     start: impl FnOnce(&Plan) -> Result<Fleet, StartError>,
 ) -> Result<Outcome, RunError> {
     let ready = Ready::check(&plan, setup)?;
@@ -65,7 +84,7 @@ fn run_all(
     let capsule = capsule(options, &plan, &options.driver_reason);
     let observation = observation(options, &plan)?;
     let path = path_of(&options.record, folder, &capsule, &plan);
-    let prepared = Prepared::new(&plan, capsule, path, options, observation)?;
+    let prepared = prepare(&plan, capsule, path, options, observation)?;
     let isolation = Isolation::begin(&plan, setup);
     let fleet = start(&plan)?;
     let faults = begin(ready, &fleet)?;
@@ -128,9 +147,24 @@ pub(super) struct Prepared {
     observation: Box<dyn Observation>,
     before: Option<model::Snapshot>,
     since_process_start_ns: Option<u64>,
+    /// What the process had used before, of what is not the run's.
+    used_before: Usage,
 }
 
 impl Prepared {
+    /// As [`Prepared::new`], in a process that did other things before.
+    fn among_others(
+        plan: &Plan,
+        capsule: Capsule,
+        path: Option<PathBuf>,
+        options: &Options,
+        observation: Box<dyn Observation>,
+    ) -> Result<Self, RunError> {
+        observe::own::forget_peak();
+        let prepared = Prepared::new(plan, capsule, path, options, observation)?;
+        Ok(Prepared { since_process_start_ns: None, used_before: observe::own::rusage(), ..prepared })
+    }
+
     pub(super) fn new(
         plan: &Plan,
         mut capsule: Capsule,
@@ -146,7 +180,18 @@ impl Prepared {
         let recorded_at = writer.as_ref().map(|w| w.path().to_owned());
         let before = observation.before();
         let since_process_start_ns = observe::own::since_process_start_ns();
-        Ok(Prepared { capsule, hidden, kept, writer, recorded_at, observation, before, since_process_start_ns })
+        let used_before = Usage::default();
+        Ok(Prepared {
+            capsule,
+            hidden,
+            kept,
+            writer,
+            recorded_at,
+            observation,
+            before,
+            since_process_start_ns,
+            used_before,
+        })
     }
 
     /// The session of a fleet that has just begun.
@@ -160,6 +205,7 @@ impl Prepared {
             observation,
             before,
             since_process_start_ns,
+            used_before,
         } = self;
         // A simulated fleet has no such clock.
         capsule.clock = Some(fleet.origin_ns()).filter(|ns| *ns > 0).and_then(observe::run_clock);
@@ -195,6 +241,7 @@ impl Prepared {
             end_of_all,
             recorded_at,
             since_process_start_ns,
+            used_before,
         };
         if let Some(Err(error)) = kept {
             session.stop_recording(error);

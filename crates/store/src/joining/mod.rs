@@ -9,6 +9,7 @@
 //! Not here: whether the recordings belong together, by how much their clocks differ, and the verdict (`session`). Cost: a pass over
 //! each file, a tick of each in memory.
 
+pub mod carried;
 mod ticks;
 
 use crate::error::StoreError;

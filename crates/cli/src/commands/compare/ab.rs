@@ -153,6 +153,8 @@ fn refuse(load: &LoadArgs) -> Result<(), Failure> {
         Some("--csv and --explain are of one run: leave them out")
     } else if load.output.live.live.is_some() {
         Some("--live shows one run: leave it out")
+    } else if load.by_agents.agents.is_some() {
+        Some("--agents cannot be used with ab yet: leave it out")
     } else if load.tls.tls_matrix {
         Some("--tls-matrix compares by itself: leave it out")
     } else {

@@ -15,7 +15,8 @@ use super::output::live::Live;
 use super::output::progress::Shown;
 use super::output::view::When;
 use super::output::{results, terminal, together as shown_together};
-use super::{command_line, interrupt};
+use super::{agents, command_line, interrupt};
+use crate::args::agents::ByAgentsArgs;
 use crate::args::load::{LoadArgs, ObserveArg, OutputArgs};
 use crate::args::scenario::scenario_of;
 use crate::exit::{Exit, Failure};
@@ -69,6 +70,7 @@ pub fn run_scenarios(
                 "--expect, --expect-errors, --abort-when and --canary cannot be used with --tls-matrix: leave them out",
             ));
         }
+        ByAgentsArgs::refuse(&args, "--tls-matrix")?;
         return matrix(scenario, output);
     }
     if matches!(repeat, Repeat::Times(_)) && output.csv.is_some() {
@@ -76,6 +78,14 @@ pub fn run_scenarios(
     }
     if output.live.live.is_some() && matches!(repeat, Repeat::Times(_)) {
         return Err(Failure::usage("--live shows one run: leave it out, or repeats"));
+    }
+    if args.by_agents.agents.is_some() {
+        agents::refuse(&args, asked.len() > 1)?;
+        if target.is_some() || matches!(repeat, Repeat::Times(_)) {
+            return Err(Failure::usage(
+                "a target that is started, and repeats, cannot be used with --agents yet: leave them out",
+            ));
+        }
     }
     let loads = loads_of(asked, observe_at.is_some(), blamed)?;
     if output.explain {
@@ -92,6 +102,12 @@ pub fn run_scenarios(
         return repeats::run(times, &loads, target, &options, &mut shown, output);
     }
     let plan = &loads.all[0].resolved.plan;
+    if let Some(count) = args.by_agents.agents {
+        let outcome = agents::put_on(&args, plan, count, &options, &mut shown);
+        shown.clear();
+        interrupt::end_at_once(&options.interrupted);
+        return finish(&[outcome?], output, csv);
+    }
     let what = plan.origins.first().map_or("a run", |origin| &origin.name);
     let live = Live::start(&output.live, what, Some(plan), &options.interrupted)?;
     live.iter().for_each(|live| shown.show_live(live));

@@ -7,6 +7,7 @@
 use super::repeats::{Series, numbered};
 use super::together::{Asked, Loads, Repeat};
 use super::{explain, loads_of, options, with_canary};
+use crate::args::agents::ByAgentsArgs;
 use crate::args::load::{LoadArgs, OutputArgs};
 use crate::commands::output::progress::Shown;
 use crate::commands::output::view::When;
@@ -51,6 +52,7 @@ impl Ready {
         if args.tls.tls_matrix {
             return Err(Failure::usage("--tls-matrix cannot be used with [vary]: leave one of them out"));
         }
+        ByAgentsArgs::refuse(&args, "[vary]")?;
         intervals::refuse_with_json(args.output.csv.as_deref(), intervals::What::Intervals, args.output.json)?;
         if args.output.live.live.is_some() {
             return Err(Failure::usage("--live shows one run: leave it out, or [vary]"));

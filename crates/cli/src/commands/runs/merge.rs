@@ -28,6 +28,7 @@ pub fn run(args: &MergeArgs) -> Result<Exit, Failure> {
         clock_bound_ns: args.clock_bound,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         command,
+        agents: None,
     };
     let merged = merge(&spec)?;
     if let Some(why) = &merged.why_partial {

@@ -146,7 +146,7 @@ impl<P: Protocol<Transport = Stream>, D: Driver> BurstWorker<P, D> {
             members: share.slots.iter().map(member).collect(),
             driver,
             protocol,
-            ledger: Ledger::new(plan, share.worker, link, 0),
+            ledger: Ledger::new(plan, share.index, link, 0),
             rendezvous: Attendance(rendezvous),
             random: SmallRng::seed_from_u64(plan.seed ^ (u64::from(share.worker) << 48)),
             phase: if rounds == 0 { Phase::Over } else { Phase::Pause { until_ns: 0 } },

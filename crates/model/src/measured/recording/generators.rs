@@ -71,4 +71,21 @@ pub struct Generators {
     pub generators: Vec<Generator>,
     /// How long all of them measured at once, nanoseconds.
     pub together_ns: u64,
+    /// What was not put on of a load that was divided over agents: of each that was lost or could not go on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shortfalls: Vec<Shortfall>,
 }
+
+/// What an agent did not put on of its share.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Shortfall {
+    /// The agent.
+    pub name: String,
+    /// What happened, and what was not done for it, in a sentence.
+    pub text: String,
+    /// How much of the whole load that is, 0..=1.
+    pub share: f64,
+}
+
+/// A shortfall of a smaller share of the load than this moves no figure by more, and leaves the verdict as it is.
+pub const SHORTFALL_MAX: f64 = 0.01;

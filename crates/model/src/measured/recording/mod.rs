@@ -13,7 +13,7 @@ mod timeline;
 mod together;
 
 pub use disturbance::Disturbance;
-pub use generators::{Generator, Generators, RunClock};
+pub use generators::{Generator, Generators, RunClock, SHORTFALL_MAX, Shortfall};
 pub use head::Head;
 pub use part::Part;
 pub use thinning::thin_and_keep;

@@ -1,0 +1,490 @@
+//! Follows a run in its stream: what each agent said, its ticks, its recording; and who is lost.
+//!
+//! All of it can be read again from the stream's beginning, so a controller that takes over knows what the one before it knew. Ticks
+//! and recordings go to files as they come; in memory is what the progress needs. A message that comes twice counts once.
+
+use super::Conduct;
+use crate::agent::of_workers;
+use crate::document::{Document, OnLost, hex};
+use crate::error::AgentsError;
+use crate::limits::{CHUNK_BYTES, END_GRACE};
+use crate::link::Link;
+use crate::message::{Alive, Begin, Deal, Doing, ShareOf, State, Stop, read, tamed, write};
+use crate::subject::{self, What};
+use async_nats::Subscriber;
+use async_nats::jetstream::consumer::DeliverPolicy;
+use async_nats::jetstream::consumer::pull::{Ordered, OrderedConfig};
+use futures_util::StreamExt;
+use model::recording::{Capsule, Row};
+use model::{Event, Plan};
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// How often it looks at clocks.
+const LOOK: Duration = Duration::from_millis(50);
+/// Ticks that are shown only once all agents have come so far wait for no more than so many later ones.
+const ROWS_WAITING_MAX: usize = 4;
+/// How long NATS keeps a request for more messages.
+const CONSUMER_EXPIRES: Duration = Duration::from_secs(4);
+/// A silent stream is asked for its end after so long.
+const QUIET: Duration = Duration::from_millis(400);
+
+/// What is known of an agent.
+pub(super) struct Known {
+    pub(super) share: ShareOf,
+    pub(super) capsule: Option<Box<Capsule>>,
+    pub(super) kept_at: String,
+    /// On its own clock, and after the moment that it was told.
+    pub(super) began: Option<(i64, u64)>,
+    pub(super) failed: Option<String>,
+    /// Its recording is here whole.
+    pub(super) is_delivered: bool,
+    /// Nothing is heard of it any more.
+    pub(super) is_lost: bool,
+    /// Why its recording will not come, though it is well.
+    pub(super) kept_back: Option<String>,
+    /// Ticks are here until then, nanoseconds since the run's start.
+    pub(super) until_ns: u64,
+    /// Requests that it had started by then, warm-up excluded.
+    pub(super) started: u64,
+    /// Whether what it measured counts yet.
+    pub(super) has_measured: bool,
+    heard: Instant,
+    trouble: Option<String>,
+    ticks: u64,
+    last_tick: Option<u64>,
+    chunks: u64,
+    digest: Sha256,
+    tick_file: File,
+    recording_file: File,
+}
+
+/// Follows a run.
+pub(super) struct Follower {
+    link: Link,
+    pub(super) run: String,
+    pub(super) document: Document,
+    /// The plan of all workers together, once they are dealt.
+    pub(super) plan: Plan,
+    pub(super) folder: TempDir,
+    /// In the order in which they were dealt.
+    pub(super) agents: Vec<Known>,
+    pub(super) events: Vec<Event>,
+    deal: Option<Deal>,
+    begin: Option<Begin>,
+    begun_at: Option<Instant>,
+    is_stopped: bool,
+    next: u64,
+    messages: Option<Ordered>,
+    alive: Subscriber,
+    rows: BTreeMap<u64, (usize, Row)>,
+    shown: u64,
+}
+
+impl Follower {
+    /// From the stream's beginning.
+    pub(super) async fn new(link: &Link, run: &str, document: Document) -> Result<Self, AgentsError> {
+        let alive = link.client.subscribe(subject::alive(run)).await;
+        let alive = alive.map_err(|error| AgentsError::stream("to hear of the agents", error))?;
+        let folder = tempfile::tempdir().map_err(AgentsError::io("expected a folder for what comes of the agents"))?;
+        Ok(Follower {
+            link: link.clone(),
+            run: run.to_owned(),
+            plan: document.shown.clone(),
+            document,
+            folder,
+            agents: Vec::new(),
+            events: Vec::new(),
+            deal: None,
+            begin: None,
+            begun_at: None,
+            is_stopped: false,
+            next: 1,
+            messages: None,
+            alive,
+            rows: BTreeMap::new(),
+            shown: 0,
+        })
+    }
+
+    pub(super) fn deal(&self) -> Option<&Deal> {
+        self.deal.as_ref()
+    }
+
+    pub(super) fn begin(&self) -> Option<&Begin> {
+        self.begin.as_ref()
+    }
+
+    pub(super) fn names(&self) -> Vec<String> {
+        self.agents.iter().map(|known| known.share.agent.clone()).collect()
+    }
+
+    pub(super) fn are_all_ready_or_failed(&self) -> bool {
+        self.agents.iter().all(|known| known.capsule.is_some())
+            || self.agents.iter().any(|known| known.failed.is_some())
+    }
+
+    /// Why the load cannot begin.
+    pub(super) fn why_not_ready(&self) -> Option<String> {
+        let why = |known: &Known| {
+            let name = &known.share.agent;
+            match &known.failed {
+                Some(why) => Some(format!("'{name}' cannot: {why}")),
+                None if known.capsule.is_none() => Some(format!("'{name}' is not")),
+                None => None,
+            }
+        };
+        let all: Vec<String> = self.agents.iter().filter_map(why).collect();
+        (!all.is_empty()).then(|| all.join("; "))
+    }
+
+    /// The file of an agent's recording.
+    pub(super) fn recording_of(&self, agent: &str) -> PathBuf {
+        self.folder.path().join(agent).with_extension(store::EXTENSION)
+    }
+
+    /// The file of its ticks, each after its length (4 bytes, big-endian).
+    pub(super) fn ticks_of(&self, agent: &str) -> PathBuf {
+        self.folder.path().join(agent).with_extension("ticks")
+    }
+
+    /// Reads what is in the stream already.
+    pub(super) async fn catch_up(&mut self) -> Result<(), AgentsError> {
+        while let Some((subject, body)) = self.message(QUIET).await? {
+            self.take_in(&subject, &body)?;
+        }
+        // What was said before this process began is no sign of life, and its absence none of death.
+        self.agents.iter_mut().for_each(|known| known.heard = Instant::now());
+        Ok(())
+    }
+
+    /// The next message of the stream; `None`: none came in time.
+    async fn message(&mut self, within: Duration) -> Result<Option<(String, Vec<u8>)>, AgentsError> {
+        let until = Instant::now() + within;
+        if self.messages.is_none() {
+            self.messages = self.opened().await?;
+        }
+        let Some(messages) = &mut self.messages else {
+            tokio::time::sleep_until(until.into()).await;
+            return Ok(None);
+        };
+        match tokio::time::timeout_at(until.into(), messages.next()).await {
+            Err(_) => Ok(None),
+            Ok(Some(Ok(message))) => {
+                let sequence = message.info().map_or(self.next, |info| info.stream_sequence);
+                if sequence < self.next {
+                    return Ok(None);
+                }
+                self.next = sequence + 1;
+                Ok(Some((message.subject.to_string(), message.payload.to_vec())))
+            }
+            Ok(Some(Err(_)) | None) => {
+                // A node is gone, or the link was cut: from the next message on, when there is a way again.
+                self.messages = None;
+                tokio::time::sleep(LOOK).await;
+                Ok(None)
+            }
+        }
+    }
+
+    /// `None`: not at the moment.
+    async fn opened(&self) -> Result<Option<Ordered>, AgentsError> {
+        use async_nats::jetstream::context::GetStreamErrorKind;
+        let stream = match self.link.streams.get_stream(subject::stream(&self.run)).await {
+            Ok(stream) => stream,
+            Err(error) => {
+                let is_gone = matches!(error.kind(), GetStreamErrorKind::JetStream(ref error)
+                    if error.error_code() == async_nats::jetstream::ErrorCode::STREAM_NOT_FOUND);
+                return if is_gone { Err(AgentsError::NoRun(self.run.clone())) } else { Ok(None) };
+            }
+        };
+        let deliver_policy = DeliverPolicy::ByStartSequence { start_sequence: self.next };
+        // A consumer whose node is gone is missed after half of that.
+        let config = OrderedConfig { deliver_policy, max_expires: CONSUMER_EXPIRES, ..OrderedConfig::default() };
+        let Ok(consumer) = stream.create_consumer(config).await else { return Ok(None) };
+        Ok(consumer.messages().await.ok())
+    }
+
+    /// Follows until something is so.
+    ///
+    /// # Errors
+    /// [`AgentsError::NotReady`]: it was not in time; [`AgentsError::Interrupted`].
+    pub(super) async fn until(
+        &mut self,
+        within: Duration,
+        conduct: &Conduct<'_>,
+        is_so: impl Fn(&Self) -> bool,
+    ) -> Result<(), AgentsError> {
+        let since = Instant::now();
+        while !is_so(self) {
+            conduct.check()?;
+            if since.elapsed() > within {
+                let why =
+                    self.why_not_ready().unwrap_or_else(|| "NATS does not give back what was put there".to_owned());
+                return Err(AgentsError::NotReady(format!("{why} after {} s", within.as_secs())));
+            }
+            if let Some((subject, body)) = self.message(LOOK).await? {
+                self.take_in(&subject, &body)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Follows until every agent has handed its recording over, or cannot.
+    pub(super) async fn follow_to_end(&mut self, conduct: &mut Conduct<'_>) -> Result<(), AgentsError> {
+        let since = *self.begun_at.get_or_insert_with(Instant::now);
+        let planned = self.document.planned_ns.map(Duration::from_nanos);
+        while !self.agents.iter().all(Known::is_settled) {
+            if let Some((subject, body)) = self.message(LOOK).await? {
+                self.take_in(&subject, &body)?;
+            }
+            while let Ok(Some(said)) = tokio::time::timeout(Duration::ZERO, self.alive.next()).await {
+                if let Some(alive) = read::<Alive>(&said.payload) {
+                    self.is_alive(&alive, conduct);
+                }
+            }
+            self.show(conduct);
+            self.look_for_lost(conduct).await;
+            if conduct.interrupted.load(Ordering::Relaxed) {
+                self.stop("the run was told to end early (Ctrl-C or SIGTERM)").await;
+            }
+            let is_overdue = planned.is_some_and(|planned| since.elapsed() > planned + END_GRACE);
+            if is_overdue {
+                for known in self.agents.iter_mut().filter(|known| !known.is_settled()) {
+                    known.is_lost = true;
+                }
+            }
+        }
+        self.shown = u64::MAX;
+        Ok(())
+    }
+
+    /// Stops every agent's load.
+    async fn stop(&mut self, why: &str) {
+        if self.is_stopped {
+            return;
+        }
+        let stop = write(&Stop { why: why.to_owned() });
+        let subject = subject::word(&self.run, "stop");
+        self.is_stopped = self.link.put(&subject, &format!("{}/stop", self.run), stop).await.is_ok();
+    }
+
+    fn take_in(&mut self, subject: &str, body: &[u8]) -> Result<(), AgentsError> {
+        let run = self.run.clone();
+        match subject::what(&run, subject) {
+            Some(What::Word("deal")) if self.deal.is_none() => {
+                let deal = read::<Deal>(body).and_then(|deal| deal.workers().map(|workers| (deal, workers)));
+                let Some((deal, workers)) = deal else { return Ok(()) };
+                self.plan = of_workers(&self.document.shown, workers);
+                for share in &deal.shares {
+                    let known = self.known(share.clone())?;
+                    self.agents.push(known);
+                }
+                self.deal = Some(deal);
+            }
+            Some(What::Word("begin")) if self.begin.is_none() => {
+                self.begin = read(body);
+                self.begun_at = self.begin.as_ref().map(|_| Instant::now());
+            }
+            Some(What::Word("stop")) => self.is_stopped = true,
+            Some(What::Agent { name, what }) => {
+                let Some(at) = self.agents.iter().position(|known| known.share.agent == name) else { return Ok(()) };
+                self.agents[at].heard = Instant::now();
+                match what {
+                    "state" => self.agents[at].state(read(body)),
+                    "tick" => self.tick(at, body)?,
+                    "recording" => self.agents[at].chunk(body)?,
+                    _ => {}
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn known(&self, share: ShareOf) -> Result<Known, AgentsError> {
+        let made = |path: PathBuf| {
+            File::create_new(path).map_err(AgentsError::io("expected a file for what comes of an agent"))
+        };
+        Ok(Known {
+            capsule: None,
+            kept_at: String::new(),
+            began: None,
+            failed: None,
+            is_delivered: false,
+            is_lost: false,
+            kept_back: None,
+            until_ns: 0,
+            started: 0,
+            has_measured: false,
+            heard: Instant::now(),
+            trouble: None,
+            ticks: 0,
+            last_tick: None,
+            chunks: 0,
+            digest: Sha256::new(),
+            tick_file: made(self.ticks_of(&share.agent))?,
+            recording_file: made(self.recording_of(&share.agent))?,
+            share,
+        })
+    }
+
+    fn tick(&mut self, at: usize, body: &[u8]) -> Result<(), AgentsError> {
+        let Some((number, row)) = store::carried::row(body) else { return Ok(()) };
+        let warmup_ns = self.plan.warmup_ns;
+        let known = &mut self.agents[at];
+        if known.last_tick.is_some_and(|last| number <= last) {
+            return Ok(());
+        }
+        let length = u32::try_from(body.len()).unwrap_or(0).to_be_bytes();
+        let kept = known.tick_file.write_all(&length).and_then(|()| known.tick_file.write_all(body));
+        kept.map_err(AgentsError::io("expected to keep an agent's tick"))?;
+        (known.last_tick, known.ticks) = (Some(number), known.ticks + 1);
+        known.started = known.started.saturating_add(row.counts.started);
+        if !row.is_drain {
+            known.until_ns = known.until_ns.max(row.end_ns);
+            known.has_measured |= row.end_ns > warmup_ns;
+        }
+        let key = row.end_ns.div_ceil(self.plan.tick_ns.max(1));
+        let (count, sum) = self.rows.entry(key).or_insert_with(|| (0, Row { is_drain: true, ..Row::default() }));
+        *count += 1;
+        add(sum, &row, *count == 1);
+        Ok(())
+    }
+
+    fn is_alive(&mut self, alive: &Alive, conduct: &Conduct<'_>) {
+        let Some(known) = self.agents.iter_mut().find(|known| known.share.agent == alive.agent) else { return };
+        known.heard = Instant::now();
+        let trouble = alive.trouble.as_deref().map(tamed);
+        if alive.doing == Doing::Idle && !known.is_delivered {
+            known.kept_back = trouble.clone();
+        }
+        if trouble != known.trouble
+            && let Some(trouble) = &trouble
+        {
+            (conduct.tell)(&format!("agent '{}': {trouble}", alive.agent));
+        }
+        known.trouble = trouble;
+    }
+
+    /// Shows the ticks that all agents have come to.
+    fn show(&mut self, conduct: &mut Conduct<'_>) {
+        let awaited = self.agents.iter().filter(|known| !known.is_settled()).count();
+        while let Some((key, (count, row))) = self.rows.first_key_value() {
+            if *count < awaited && self.rows.len() <= ROWS_WAITING_MAX {
+                break;
+            }
+            if *key > self.shown && !row.is_drain {
+                self.shown = *key;
+                conduct.watch.on_tick(row, &self.plan);
+            }
+            self.rows.pop_first();
+        }
+    }
+
+    /// Whether all is read that is in the stream. Where NATS does not answer it is this process that is cut off, and who is silent for
+    /// it may be well.
+    async fn has_heard_all(&mut self) -> bool {
+        let Ok(stream) = self.link.streams.get_stream(subject::stream(&self.run)).await else {
+            self.agents.iter_mut().for_each(|known| known.heard = Instant::now());
+            return false;
+        };
+        let is_read = stream.cached_info().state.last_sequence < self.next;
+        if !is_read {
+            self.messages = None;
+        }
+        is_read
+    }
+
+    async fn look_for_lost(&mut self, conduct: &mut Conduct<'_>) {
+        let lost_after = Duration::from_nanos(self.document.lost_after_ns);
+        let is_silent = |known: &Known| !known.is_settled() && known.heard.elapsed() > lost_after;
+        if self.agents.iter().any(is_silent) && !self.has_heard_all().await {
+            return;
+        }
+        let mut lost = Vec::new();
+        let may_be_lost =
+            |known: &&mut Known| !known.is_delivered && known.failed.is_none() && known.kept_back.is_none();
+        for known in self.agents.iter_mut().filter(may_be_lost) {
+            let is_lost = known.heard.elapsed() > lost_after;
+            if known.is_lost != is_lost {
+                known.is_lost = is_lost;
+                lost.push((known.share.agent.clone(), is_lost, known.until_ns));
+            }
+        }
+        for (name, is_lost, until_ns) in lost {
+            let (kind, text) = match is_lost {
+                true => (
+                    model::event::AGENT_LOST,
+                    format!("agent '{name}' is lost: nothing was heard of it for {} s", lost_after.as_secs_f64()),
+                ),
+                false => (model::event::AGENT_BACK, format!("agent '{name}' is heard again")),
+            };
+            let event = Event::new(i64::try_from(until_ns).unwrap_or(i64::MAX), kind, text);
+            conduct.watch.on_event(&event);
+            self.events.push(event);
+            if is_lost && self.document.on_lost == OnLost::Stop {
+                self.stop(&format!("agent '{name}' is lost, and the run was to stop then (--on-lost)")).await;
+            }
+        }
+    }
+}
+
+impl Known {
+    /// Whether nothing more is to come of it.
+    fn is_settled(&self) -> bool {
+        self.is_delivered || self.is_lost || self.kept_back.is_some() || (self.failed.is_some() && self.began.is_none())
+    }
+
+    fn state(&mut self, state: Option<State>) {
+        match state {
+            Some(State::Ready { capsule, kept_at }) => (self.capsule, self.kept_at) = (Some(capsule), tamed(&kept_at)),
+            Some(State::Began { at_ns, late_ns }) => self.began = Some((at_ns, late_ns)),
+            Some(State::Failed { why }) => self.failed = Some(tamed(&why)),
+            Some(State::Delivered { chunks, sha256, .. }) => {
+                self.is_delivered = chunks == self.chunks && sha256 == hex(&self.digest.clone().finalize());
+                if !self.is_delivered {
+                    self.failed = Some("its recording did not come as it was sent".to_owned());
+                    self.is_lost = true;
+                }
+            }
+            None => {}
+        }
+    }
+
+    /// A part of its recording. They come in their order, each once: NATS passes over what it has had.
+    fn chunk(&mut self, body: &[u8]) -> Result<(), AgentsError> {
+        if self.is_delivered || body.len() > CHUNK_BYTES {
+            return Ok(());
+        }
+        self.digest.update(body);
+        self.chunks += 1;
+        self.recording_file.write_all(body).map_err(AgentsError::io("expected to keep an agent's recording"))
+    }
+}
+
+/// Adds an agent's row of the same moment, for the eye: quantiles are the larger ones.
+fn add(sum: &mut Row, row: &Row, is_first: bool) {
+    if is_first {
+        *sum = *row;
+        return;
+    }
+    sum.counts.add(&row.counts);
+    sum.gauges.add_worker(&row.gauges);
+    sum.start_ns = sum.start_ns.min(row.start_ns);
+    sum.end_ns = sum.end_ns.max(row.end_ns);
+    sum.is_drain &= row.is_drain;
+    for (into, from) in [
+        (&mut sum.response_p50_ns, row.response_p50_ns),
+        (&mut sum.response_p99_ns, row.response_p99_ns),
+        (&mut sum.lag_p99_ns, row.lag_p99_ns),
+    ] {
+        *into = (*into).max(from);
+    }
+}

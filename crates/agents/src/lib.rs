@@ -1,0 +1,26 @@
+//! A load of many machines as one: agents that put on shares of a plan, and the controller that makes one result of them.
+//!
+//! What carries it is NATS: messages for questions and the word to begin, a JetStream stream a run for all that must not be lost (plan,
+//! shares, states, ticks, recordings), acknowledged and told apart by (run, agent, number). An agent runs what a run on one machine
+//! runs ([`session::run_among_others`]) on some of the plan's workers ([`engine::plan_of`]); the result is that of [`session::generators`].
+//! A run without agents starts nothing of this. Every bound is in [`limits`].
+//! Not here: placing agents on machines; bursts, faults and searches over several agents.
+#![forbid(unsafe_code)]
+
+mod agent;
+pub mod allow;
+mod clock;
+mod controller;
+mod document;
+mod error;
+pub mod limits;
+mod link;
+pub mod message;
+mod sealed;
+mod subject;
+
+pub use agent::{Options as AgentOptions, serve};
+pub use controller::{Conduct, Listed, Open, attach, list, load, open_runs};
+pub use document::{Asked, OnLost};
+pub use error::AgentsError;
+pub use link::Nats;

@@ -1,0 +1,52 @@
+//! Every bound of what travels between agents and a controller, and of how long one waits for the other.
+
+use std::time::Duration;
+
+/// Number of the words that both sides speak; raised with any change of a message.
+pub const PROTOCOL: u32 = 1;
+/// Bytes of a message's body: below the megabyte that a NATS server allows by default, with room for headers and sealing.
+pub const CHUNK_BYTES: usize = 512 * 1024;
+/// Bytes of a plan as a message: one that is longer has bodies or certificates for which a stream is the wrong place.
+pub const PLAN_BYTES_MAX: usize = 900 * 1024;
+/// Bytes of all files of data of a plan.
+pub const FILES_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// How long the stream of a run that nobody came back to is kept.
+pub const STREAM_AGE_MAX: Duration = Duration::from_secs(24 * 3600);
+/// For how long NATS passes over a message that it has had already.
+pub const DUPLICATES_WITHIN: Duration = Duration::from_secs(120);
+/// Agents of a run: as many as recordings can be merged.
+pub const AGENTS_MAX: usize = session::generators::GENERATORS_MAX;
+/// Workers that an agent may say it has.
+pub const WORKERS_MAX: u16 = 1024;
+/// Characters of an agent's name, and of a label.
+pub const NAME_MAX: usize = 48;
+/// Labels of an agent.
+pub const LABELS_MAX: usize = 32;
+
+/// How long the answers to a question to all agents are collected.
+pub const WHO_FOR: Duration = Duration::from_millis(250);
+/// How long one agent's answer is waited for.
+pub const ANSWER_WITHIN: Duration = Duration::from_secs(3);
+/// How long an agent waits for the next word of a run that it has agreed to, until it is free again.
+pub const AGREED_FOR: Duration = Duration::from_secs(60);
+/// How long agents may take to be ready, until the run is given up.
+pub const READY_WITHIN: Duration = Duration::from_secs(20);
+/// From the word to begin to the moment itself: time for it to reach every agent.
+pub const BEGIN_AFTER: Duration = Duration::from_millis(150);
+/// How late an agent may hear the word and still begin at the common moment: its requests are then due at the same moments as if
+/// it had heard in time, and what is overdue is its lag. Later, it begins when it hears.
+pub const LATE_MAX: Duration = Duration::from_millis(20);
+/// Exchanges of stamps by which a clock is laid beside the controller's.
+pub const EXCHANGES: usize = 24;
+/// Time between two signs of life of an agent in a run.
+pub const ALIVE_EVERY: Duration = Duration::from_millis(500);
+/// How often an agent looks into the stream for a word that it may have missed.
+pub const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How long an agent tries to hand over its recording after its run, before it keeps it for itself.
+pub const DELIVER_FOR: Duration = Duration::from_secs(60);
+/// The same where the run's own stream is full: it does not become emptier.
+pub const DELIVER_FULL_FOR: Duration = Duration::from_secs(3);
+/// Ticks that wait to be handed over; of more the oldest are left to the recording.
+pub const TICKS_WAITING_MAX: usize = 4096;
+/// How long after the planned end of a run agents that are alive are waited for.
+pub const END_GRACE: Duration = Duration::from_secs(90);

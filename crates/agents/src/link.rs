@@ -1,0 +1,220 @@
+//! The way to NATS: addresses, TLS, who asks, and the runtime that drives it.
+//!
+//! One thread does all of it, and only where agents were asked for: a run on one machine starts no runtime. A link that breaks is
+//! made again by async-nats for as long as it takes; what waits meanwhile has bounds of its own. Passwords, seeds and tokens are
+//! read from files or the environment, and never said.
+
+use crate::error::AgentsError;
+use crate::limits::{DUPLICATES_WITHIN, STREAM_AGE_MAX};
+use crate::subject;
+use async_nats::jetstream::context::CreateStreamErrorKind;
+use async_nats::jetstream::stream::{Config, DiscardPolicy, StorageType};
+use async_nats::jetstream::{self, Context};
+use async_nats::{Client, ConnectOptions, HeaderMap};
+use model::Secret;
+use model::hide;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Bytes of a file of credentials.
+const CREDENTIALS_BYTES_MAX: u64 = 64 * 1024;
+/// How often it is tried whether the other end is there: a cut link says nothing by itself.
+const PING_EVERY: Duration = Duration::from_secs(5);
+/// Servers of a cluster that may be named.
+const SERVERS_MAX: usize = 16;
+
+/// How to get there.
+#[derive(Debug, Clone)]
+pub struct Nats {
+    /// `nats://HOST:PORT` or `tls://HOST:PORT`, several with commas between.
+    pub url: Secret,
+    /// Authorities that are trusted (PEM); `None`: the system's.
+    pub ca: Option<PathBuf>,
+    /// A file of credentials (JWT and seed), or of an nkey's seed alone.
+    pub credentials: Option<PathBuf>,
+}
+
+/// A link to NATS.
+#[derive(Debug, Clone)]
+pub struct Link {
+    /// Messages.
+    pub client: Client,
+    /// Streams.
+    pub streams: Context,
+}
+
+impl Nats {
+    /// The servers, as may be shown.
+    pub fn shown(&self) -> String {
+        let text = self.url.expose_text();
+        text.split(',').map(|one| hide::url(one.trim())).collect::<Vec<_>>().join(",")
+    }
+
+    /// Connects.
+    ///
+    /// # Errors
+    /// [`AgentsError::Usage`], [`AgentsError::Connect`].
+    pub async fn connect(&self, name: &str) -> Result<Link, AgentsError> {
+        let text = self.url.expose_text();
+        let servers: Vec<String> =
+            text.split(',').map(|one| one.trim().to_owned()).filter(|one| !one.is_empty()).collect();
+        let refused = |why: &str| {
+            let got = self.shown();
+            AgentsError::Usage(format!(
+                "--nats: expected nats://HOST:PORT or tls://HOST:PORT, several with commas between, got '{got}'{why}"
+            ))
+        };
+        if servers.is_empty() || servers.len() > SERVERS_MAX {
+            return Err(refused(""));
+        }
+        let is_known = |one: &String| one.starts_with("nats://") || one.starts_with("tls://") || !one.contains("://");
+        if !servers.iter().all(is_known) {
+            return Err(refused(""));
+        }
+        let addresses = servers.iter().map(|one| one.parse::<async_nats::ServerAddr>());
+        let addresses = addresses.collect::<Result<Vec<_>, _>>().map_err(|_| refused(""))?;
+        let mut options = ConnectOptions::new()
+            .name(name)
+            .connection_timeout(Duration::from_secs(5))
+            .request_timeout(Some(Duration::from_secs(5)))
+            .ping_interval(PING_EVERY)
+            .require_tls(servers.iter().all(|one| one.starts_with("tls://")));
+        if let Some(ca) = &self.ca {
+            if let Err(error) = std::fs::File::open(ca) {
+                let shown = ca.display();
+                return Err(AgentsError::Usage(format!(
+                    "--nats-ca: expected a file that can be read, got '{shown}' ({error})"
+                )));
+            }
+            options = options.add_root_certificates(ca.clone());
+        }
+        if let Some(path) = &self.credentials {
+            options = self.with_credentials(options, path)?;
+        }
+        let client = options.connect(addresses).await.map_err(|error| {
+            let why = crate::message::tamed(&error.to_string());
+            AgentsError::Connect { url: self.shown(), why }
+        })?;
+        let streams = jetstream::new(client.clone());
+        Ok(Link { client, streams })
+    }
+
+    fn with_credentials(&self, options: ConnectOptions, path: &std::path::Path) -> Result<ConnectOptions, AgentsError> {
+        let shown = path.display();
+        let bytes = resolve::files::read(path, CREDENTIALS_BYTES_MAX, |_| ()).map_err(|error| {
+            AgentsError::Usage(format!("--nats-credentials: expected a file that can be read, got '{shown}' ({error})"))
+        })?;
+        let text = String::from_utf8_lossy(&bytes);
+        let refused = || {
+            AgentsError::Usage(format!(
+                "--nats-credentials: expected a file of credentials as nsc writes them, or an nkey's seed (SU…), got neither in '{shown}'"
+            ))
+        };
+        match text.trim() {
+            seed if seed.starts_with("SU") && !seed.contains(char::is_whitespace) => Ok(options.nkey(seed.to_owned())),
+            _ => options.credentials(&text).map_err(|_| refused()),
+        }
+    }
+}
+
+impl Link {
+    /// Makes the stream of a run: on three nodes where there are as many, on one otherwise. Nothing that was acknowledged makes way
+    /// for what comes later.
+    ///
+    /// # Errors
+    /// [`AgentsError::Stream`].
+    pub async fn make_stream(&self, run: &str, bytes_max: u64) -> Result<(), AgentsError> {
+        let config = |replicas| Config {
+            name: subject::stream(run),
+            subjects: vec![subject::all(run)],
+            max_bytes: i64::try_from(bytes_max).unwrap_or(i64::MAX),
+            max_age: STREAM_AGE_MAX,
+            discard: DiscardPolicy::New,
+            storage: StorageType::File,
+            num_replicas: replicas,
+            duplicate_window: DUPLICATES_WITHIN,
+            ..Config::default()
+        };
+        let made = match self.streams.create_stream(config(3)).await {
+            // One node alone has no replicas; of a smaller cluster there are not enough peers.
+            Err(error) if matches!(error.kind(), CreateStreamErrorKind::JetStream(_)) => {
+                self.streams.create_stream(config(1)).await
+            }
+            made => made,
+        };
+        made.map(drop).map_err(|error| AgentsError::stream("a stream for the run", error))
+    }
+
+    /// Puts a message into a stream, once; `id` tells it from all others.
+    ///
+    /// # Errors
+    /// In NATS' words: it was not acknowledged, and may or may not be there.
+    pub async fn put(&self, subject: &str, id: &str, body: Vec<u8>) -> Result<(), String> {
+        let mut headers = HeaderMap::new();
+        headers.insert(async_nats::header::NATS_MESSAGE_ID, id);
+        self.put_with(subject, headers, body).await
+    }
+
+    /// Puts the first message of a subject into a stream; `false`: somebody else's is there.
+    ///
+    /// # Errors
+    /// As [`Link::put`].
+    pub async fn put_first(&self, subject: &str, body: Vec<u8>) -> Result<bool, String> {
+        let mut headers = HeaderMap::new();
+        headers.insert(async_nats::header::NATS_EXPECTED_LAST_SUBJECT_SEQUENCE, "0");
+        match self.put_with(subject, headers, body).await {
+            Ok(()) => Ok(true),
+            Err(why) if why.contains("wrong last sequence") => Ok(false),
+            Err(why) => Err(why),
+        }
+    }
+
+    async fn put_with(&self, subject: &str, headers: HeaderMap, body: Vec<u8>) -> Result<(), String> {
+        let sent = self.streams.publish_with_headers(subject.to_owned(), headers, body.into()).await;
+        let acknowledged = sent.map_err(|error| error.to_string())?.await;
+        acknowledged.map(drop).map_err(|error| error.to_string())
+    }
+
+    /// The last message of a subject in the stream of a run; `None`: there is none.
+    ///
+    /// # Errors
+    /// In NATS' words.
+    pub async fn last(&self, run: &str, subject: &str) -> Result<Option<Vec<u8>>, String> {
+        use async_nats::jetstream::stream::LastRawMessageErrorKind;
+        let stream = self.streams.get_stream_no_info(subject::stream(run)).await.map_err(|error| error.to_string())?;
+        match stream.get_last_raw_message_by_subject(subject).await {
+            Ok(message) => Ok(Some(message.payload.to_vec())),
+            Err(error) if matches!(error.kind(), LastRawMessageErrorKind::NoMessageFound) => Ok(None),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    /// Asks one agent; `None`: it did not answer in time.
+    pub async fn ask(&self, subject: &str, body: Vec<u8>, within: Duration) -> Option<Vec<u8>> {
+        let asked = self.client.request(subject.to_owned(), body.into());
+        tokio::time::timeout(within, asked).await.ok()?.ok().map(|answer| answer.payload.to_vec())
+    }
+}
+
+/// A runtime of the caller's thread alone.
+///
+/// # Errors
+/// The machine would not.
+pub fn runtime() -> Result<tokio::runtime::Runtime, AgentsError> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(AgentsError::io("a runtime for NATS cannot be made"))
+}
+
+/// Some letters that no other has: of runs, of an agent's start.
+pub fn fresh() -> String {
+    let mut bytes = [0; 4];
+    // Without the kernel's randomness the moment and the process have to do.
+    if aws_lc_rs::rand::fill(&mut bytes).is_err() {
+        let mixed =
+            remote::monotonic_ns().unsigned_abs().wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ u64::from(std::process::id());
+        bytes = (mixed as u32).to_be_bytes();
+    }
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

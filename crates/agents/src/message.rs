@@ -1,0 +1,273 @@
+//! What agents and controllers say to each other, as JSON. Each is checked when it is read: it may come from anybody who may speak
+//! on that NATS.
+
+use crate::limits::{LABELS_MAX, NAME_MAX, WORKERS_MAX};
+use model::recording::Capsule;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// What an agent does at the moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Doing {
+    /// Nothing: it can be had.
+    Idle,
+    /// It has agreed to a run that has not begun.
+    Agreed,
+    /// It puts load on.
+    Running,
+    /// Its load is over; its recording is on its way.
+    Delivering,
+}
+
+impl Doing {
+    /// In words.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Doing::Idle => "idle",
+            Doing::Agreed => "agreed to a run",
+            Doing::Running => "running",
+            Doing::Delivering => "delivering",
+        }
+    }
+}
+
+/// What an agent says of itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Card {
+    /// Its name; no two have the same.
+    pub name: String,
+    /// Made anew with each start: two agents of one name are told apart by it.
+    pub instance: String,
+    /// The tool's version.
+    pub version: String,
+    /// [`crate::limits::PROTOCOL`] of its side.
+    pub protocol: u32,
+    /// Its machine: CPU and cores in words.
+    pub cpu: String,
+    /// Workers that it can give.
+    pub workers: u16,
+    /// What its owner calls it by.
+    pub labels: Vec<String>,
+    /// Targets that its owner allows, as they were written.
+    pub targets: Vec<String>,
+    /// What it does.
+    pub doing: Doing,
+    /// The run it does that for.
+    pub run: Option<String>,
+}
+
+/// A request to be part of a run, whose plan is in its stream.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Take {
+    /// The run.
+    pub run: String,
+    /// The version of the tool that asks.
+    pub version: String,
+    /// [`crate::limits::PROTOCOL`] of that side.
+    pub protocol: u32,
+}
+
+/// The answer to [`Take`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "answer", rename_all = "kebab-case")]
+pub enum Taken {
+    /// It will.
+    Agreed {
+        /// Workers that it gives.
+        workers: u16,
+    },
+    /// It will not.
+    Refused {
+        /// Why, in a sentence.
+        why: String,
+    },
+}
+
+/// Which of all workers are an agent's.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShareOf {
+    /// The agent.
+    pub agent: String,
+    /// Its first worker's number.
+    pub first: u16,
+    /// How many it has.
+    pub workers: u16,
+}
+
+impl ShareOf {
+    /// The numbers of its workers.
+    pub fn range(&self) -> std::ops::Range<u16> {
+        self.first..self.first.saturating_add(self.workers)
+    }
+}
+
+/// Who does what: said once, and never changed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Deal {
+    /// Each agent with its workers; together they are all of them.
+    pub shares: Vec<ShareOf>,
+}
+
+impl Deal {
+    /// How many workers there are in all; `None`: the shares are not one after another, or too many.
+    pub fn workers(&self) -> Option<u16> {
+        self.shares.iter().try_fold(0u16, |next, share| {
+            let is_next = share.first == next && share.workers >= 1 && is_name(&share.agent);
+            next.checked_add(share.workers).filter(|_| is_next)
+        })
+    }
+}
+
+/// When an agent is to begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Moment {
+    /// On its own CLOCK_MONOTONIC, nanoseconds.
+    pub at_ns: i64,
+    /// Its clock less the controller's, nanoseconds.
+    pub offset_ns: i64,
+    /// The true offset is at most so far from that, nanoseconds.
+    pub bound_ns: u64,
+}
+
+/// The word to begin, for each agent on its own clock.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Begin {
+    /// By the agents' names.
+    pub moments: BTreeMap<String, Moment>,
+}
+
+/// How an agent fares in a run: in its stream, acknowledged.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "state", rename_all = "kebab-case")]
+pub enum State {
+    /// Its workers wait for the word.
+    Ready {
+        /// Its machine, for a recording that has to be made without it.
+        capsule: Box<Capsule>,
+        /// Where its own recording lies.
+        kept_at: String,
+    },
+    /// It cannot, or could not go on.
+    Failed {
+        /// Why, in a sentence.
+        why: String,
+    },
+    /// It has begun.
+    Began {
+        /// On its own CLOCK_MONOTONIC, nanoseconds.
+        at_ns: i64,
+        /// After the moment that it was told, nanoseconds.
+        late_ns: u64,
+    },
+    /// Its recording has been handed over whole.
+    Delivered {
+        /// In so many pieces,
+        chunks: u64,
+        /// of so many bytes.
+        bytes: u64,
+        /// SHA-256 of all of it, in hex.
+        sha256: String,
+        /// Ticks that it could not hand over as they came; they are in the recording.
+        ticks_left_out: u64,
+    },
+}
+
+/// A sign of life: not kept, and nothing depends on one alone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Alive {
+    /// The agent.
+    pub agent: String,
+    /// What it does.
+    pub doing: Doing,
+    /// What it cannot do at the moment; of one that is idle, what it has given up.
+    pub trouble: Option<String>,
+}
+
+/// Stops the load of all agents.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stop {
+    /// Why, in a few words.
+    pub why: String,
+}
+
+/// Whether a text can be an agent's name, a run's or a label: it is part of subjects, of file names and of sentences.
+pub fn is_name(text: &str) -> bool {
+    (1..=NAME_MAX).contains(&text.len())
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-".contains(&b))
+        && !text.starts_with('-')
+}
+
+/// What can be said of an agent's name that was refused.
+pub const NAMES: &str = "1 to 48 letters, digits, '-' and '_'";
+
+impl Card {
+    /// Whether it is one that an agent can have sent.
+    pub fn is_sound(&self) -> bool {
+        let short = |text: &str| text.len() <= 256;
+        is_name(&self.name)
+            && is_name(&self.instance)
+            && (1..=WORKERS_MAX).contains(&self.workers)
+            && self.labels.len() <= LABELS_MAX
+            && self.labels.iter().all(|label| is_label(label))
+            && self.targets.len() <= 256
+            && self.targets.iter().all(|target| short(target))
+            && short(&self.version)
+            && short(&self.cpu)
+            && self.run.as_deref().is_none_or(is_name)
+    }
+}
+
+/// Whether a text can be a label: a word, or one with a value, `zone=a`.
+pub fn is_label(text: &str) -> bool {
+    let (word, value) = text.split_once('=').unwrap_or((text, "_"));
+    is_name(word) && is_name(value)
+}
+
+/// A message of a kind; `None`: it is none.
+pub fn read<T: for<'de> Deserialize<'de>>(bytes: &[u8]) -> Option<T> {
+    serde_json::from_slice(bytes).ok()
+}
+
+/// A message in bytes.
+pub fn write<T: Serialize>(message: &T) -> Vec<u8> {
+    // Of these types none has what JSON cannot say.
+    serde_json::to_vec(message).unwrap_or_default()
+}
+
+/// A text of the other side as it may be shown: bounded, on one line, without control characters.
+pub fn tamed(text: &str) -> String {
+    text.chars().take(400).map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_safe_in_subjects_and_files() {
+        for name in ["a", "host-1", "host_2-77"] {
+            assert!(is_name(name), "{name}");
+        }
+        for name in ["", "-x", "a.b", "a*", ">", "a b", "../x", "ä", &"x".repeat(NAME_MAX + 1)] {
+            assert!(!is_name(name), "{name}");
+        }
+        assert!(is_label("zone=a") && is_label("big") && !is_label("zone=") && !is_label("a=b=c"));
+    }
+
+    #[test]
+    fn a_deal_covers_every_worker_once() {
+        let share = |agent: &str, first, workers| ShareOf { agent: agent.to_owned(), first, workers };
+        let workers = |shares| Deal { shares }.workers();
+        assert_eq!(workers(vec![share("a", 0, 2), share("b", 2, 1)]), Some(3));
+        for wrong in [
+            vec![share("a", 0, 2), share("b", 1, 1)],
+            vec![share("a", 1, 2)],
+            vec![share("a", 0, 0)],
+            vec![share("a", 0, u16::MAX), share("b", u16::MAX, 1)],
+            vec![share("a.b", 0, 1)],
+        ] {
+            assert_eq!(workers(wrong), None);
+        }
+    }
+}

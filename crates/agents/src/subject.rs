@@ -1,0 +1,102 @@
+//! Where on NATS which words are said. A run has subjects and a stream of its own, so that who may see one run need see no other.
+
+/// The question who is there.
+pub const WHO: &str = "plimsoll.agents.who";
+
+/// Asked of one agent: what its clock says.
+pub fn clock(agent: &str) -> String {
+    format!("plimsoll.agent.{agent}.clock")
+}
+
+/// Asked of one agent: to be part of a run.
+pub fn take(agent: &str) -> String {
+    format!("plimsoll.agent.{agent}.take")
+}
+
+/// Asked of one agent: to forget a run that it has agreed to.
+pub fn leave(agent: &str) -> String {
+    format!("plimsoll.agent.{agent}.leave")
+}
+
+/// Signs of life of a run's agents; not in its stream.
+pub fn alive(run: &str) -> String {
+    format!("plimsoll.alive.{run}")
+}
+
+/// The stream of a run.
+pub fn stream(run: &str) -> String {
+    format!("PLIMSOLL_{run}")
+}
+
+/// The run of a stream.
+pub fn run_of(stream: &str) -> Option<&str> {
+    stream.strip_prefix("PLIMSOLL_").filter(|run| crate::message::is_name(run))
+}
+
+/// All that is in the stream of a run.
+pub fn all(run: &str) -> String {
+    format!("plimsoll.run.{run}.>")
+}
+
+/// One of the words of a run's controller: `plan`, `deal`, `begin`, `stop`.
+pub fn word(run: &str, word: &str) -> String {
+    format!("plimsoll.run.{run}.{word}")
+}
+
+/// All of them.
+pub fn words(run: &str) -> String {
+    format!("plimsoll.run.{run}.*")
+}
+
+/// A file of data of a plan.
+pub fn file(run: &str, index: usize) -> String {
+    format!("plimsoll.run.{run}.file.{index}")
+}
+
+/// What an agent says in a run: `state`, `tick`, `recording`.
+pub fn of_agent(run: &str, agent: &str, what: &str) -> String {
+    format!("plimsoll.run.{run}.agent.{agent}.{what}")
+}
+
+/// What a message of a run's stream is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum What<'s> {
+    /// A word of the controller.
+    Word(&'s str),
+    /// Something of an agent.
+    Agent {
+        /// Its name.
+        name: &'s str,
+        /// `state`, `tick` or `recording`.
+        what: &'s str,
+    },
+    /// Part of a file of data.
+    File,
+}
+
+/// What a message is by its subject; `None`: it is not of this run.
+pub fn what<'s>(run: &str, subject: &'s str) -> Option<What<'s>> {
+    let rest = subject.strip_prefix("plimsoll.run.")?.strip_prefix(run)?.strip_prefix('.')?;
+    let parts: Vec<&str> = rest.split('.').collect();
+    match parts[..] {
+        [word] => Some(What::Word(word)),
+        ["agent", name, what] => Some(What::Agent { name, what }),
+        ["file", _] => Some(What::File),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn subjects_say_what_a_message_is() {
+        assert_eq!(what("r1", &word("r1", "deal")), Some(What::Word("deal")));
+        assert_eq!(what("r1", &of_agent("r1", "a", "tick")), Some(What::Agent { name: "a", what: "tick" }));
+        assert_eq!(what("r1", &file("r1", 0)), Some(What::File));
+        assert_eq!(what("r1", &word("r11", "deal")), None);
+        assert_eq!(run_of(&stream("r1")), Some("r1"));
+        assert_eq!(run_of("OTHER"), None);
+    }
+}

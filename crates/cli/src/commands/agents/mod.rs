@@ -1,0 +1,225 @@
+//! `plimsoll agent`, `agents` and `attach`, and a load that agents put on.
+//!
+//! `agent` serves until Ctrl-C or SIGTERM; a run that is under way is ended first, and handed over. `agents` lists who is there; `attach`
+//! takes a run over, or lists those that go on. Results are those of `load`.
+
+use super::output::progress::Shown;
+use super::output::together as shown_together;
+use super::{interrupt, tell};
+use crate::args::agents::{AgentArgs, AgentsArgs, AttachArgs, ByAgentsArgs};
+use crate::args::load::LoadArgs;
+use crate::exit::{Exit, Failure};
+use agents::message::{NAMES, is_label, is_name};
+use agents::{AgentOptions, AgentsError, Asked, Conduct, Listed};
+use model::Plan;
+use model::plain::plain;
+use model::units::show_duration_ns;
+use serde_json::json;
+use session::{Options, Outcome, RecordTo};
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Serves as an agent.
+pub fn agent(args: &AgentArgs) -> Result<Exit, Failure> {
+    super::raise_descriptor_limit();
+    let name = match &args.name {
+        Some(name) => name.clone(),
+        None => default_name(),
+    };
+    if !is_name(&name) {
+        return Err(Failure::usage(format!("--name: expected {NAMES}, got '{}'", plain(&name))));
+    }
+    if let Some(label) = args.label.iter().find(|label| !is_label(label)) {
+        return Err(Failure::usage(format!(
+            "--label: expected a word such as big, or one with a value such as zone=a, got '{}'",
+            plain(label)
+        )));
+    }
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
+    let folder = store::default_folder()?.with_file_name("agents");
+    store::probe(&folder)?;
+    let options = AgentOptions {
+        name,
+        labels: args.label.clone(),
+        workers: args.cores.unwrap_or(u16::try_from(cores).unwrap_or(u16::MAX).min(agents::limits::WORKERS_MAX)),
+        allowed: args.allow_target.clone(),
+        rate_max: args.rate_max,
+        connections_max: args.connections_max,
+        token: args.token()?,
+        version: VERSION.to_owned(),
+        folder,
+        tell,
+        interrupted: interrupt::flag()?,
+    };
+    agents::serve(&args.nats.nats(), options)?;
+    Ok(Exit::Fine)
+}
+
+/// The machine's name as far as it can be part of one, and the process.
+fn default_name() -> String {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let short = host.trim().split('.').next().unwrap_or_default();
+    let host: String = short.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').take(32).collect();
+    let host = host.trim_start_matches('-');
+    format!("{}-{}", if host.is_empty() { "agent" } else { host }, std::process::id())
+}
+
+/// Lists agents.
+pub fn list(args: &AgentsArgs) -> Result<Exit, Failure> {
+    let listed = agents::list(&args.nats.nats())?;
+    let mut stdout = std::io::stdout().lock();
+    if args.json {
+        let all: Vec<serde_json::Value> = listed.iter().map(as_json).collect();
+        writeln!(stdout, "{}", json!({ "schema": "plimsoll.agents/1", "agents": all }))?;
+        return Ok(Exit::Fine);
+    }
+    if listed.is_empty() {
+        tell("no agent answers there: start one with `plimsoll agent`");
+    }
+    for Listed { card, clock } in &listed {
+        let state = match &card.run {
+            Some(run) => format!("{} {run}", card.doing.name()),
+            None => card.doing.name().to_owned(),
+        };
+        let clock = match clock {
+            Some(clock) => format!(
+                "clock {}{} ± {}",
+                if clock.offset_ns < 0 { "−" } else { "+" },
+                show_duration_ns(clock.offset_ns.unsigned_abs() as f64),
+                show_duration_ns(clock.bound_ns as f64)
+            ),
+            None => "its clock does not answer".to_owned(),
+        };
+        let other =
+            if card.version == VERSION { String::new() } else { format!(" (another than this, {VERSION}: refused)") };
+        let labels = if card.labels.is_empty() { String::new() } else { format!(", labels {}", card.labels.join(" ")) };
+        let line = format!(
+            "{}: {state}, version {}{other}, {} workers, {clock}, may load {}{labels}",
+            card.name,
+            card.version,
+            card.workers,
+            card.targets.join(" ")
+        );
+        writeln!(stdout, "{}", plain(&line))?;
+    }
+    Ok(Exit::Fine)
+}
+
+fn as_json(Listed { card, clock }: &Listed) -> serde_json::Value {
+    json!({
+        "name": card.name,
+        "state": card.doing,
+        "run": card.run,
+        "version": card.version,
+        "cpu": card.cpu,
+        "workers": card.workers,
+        "labels": card.labels,
+        "targets": card.targets,
+        "clock": clock.map(|clock| json!({ "offset_ns": clock.offset_ns, "bound_ns": clock.bound_ns })),
+    })
+}
+
+/// Takes a run over, or lists those that go on.
+pub fn attach(args: &AttachArgs) -> Result<Exit, Failure> {
+    let nats = args.nats.nats();
+    let Some(run) = &args.run else {
+        let mut stdout = std::io::stdout().lock();
+        let open = agents::open_runs(&nats)?;
+        if open.is_empty() {
+            tell("no run goes on there");
+        }
+        for one in open {
+            writeln!(stdout, "{}", plain(&format!("{}: {} agents, {}", one.run, one.agents, one.target)))?;
+        }
+        return Ok(Exit::Fine);
+    };
+    let record = match (&args.record, args.no_record) {
+        (Some(file), _) => RecordTo::File(file.clone()),
+        (None, true) => RecordTo::Nothing,
+        (None, false) => RecordTo::Folder(store::default_folder()?),
+    };
+    let interrupted = interrupt::flag()?;
+    let mut shown = Shown::new(args.quiet);
+    let conduct = conduct(record, args.agents_wait, Arc::clone(&interrupted), &mut shown);
+    let outcome = agents::attach(&nats, run, conduct);
+    shown.clear();
+    interrupt::end_at_once(&interrupted);
+    let outcome = outcome?;
+    let parts = [shown_together::Part::of_outcome(&outcome)];
+    if args.json {
+        shown_together::json(&parts)?;
+    } else {
+        let no_color = args.no_color || std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        shown_together::text(&parts, false, no_color)?;
+    }
+    Ok(shown_together::exit_of(&parts))
+}
+
+fn conduct<'w>(record: RecordTo, wait_ns: u64, interrupted: Arc<AtomicBool>, shown: &'w mut Shown) -> Conduct<'w> {
+    let wait = Duration::from_nanos(wait_ns);
+    Conduct { record, wait, version: VERSION.to_owned(), interrupted, tell, watch: shown }
+}
+
+/// Refuses what agents cannot do yet, before anything is done.
+pub fn refuse(args: &LoadArgs, is_several: bool) -> Result<(), Failure> {
+    let output = &args.output;
+    let wrong = [
+        (is_several, "a canary or several loads"),
+        (args.remote.observe_at.is_some(), "--observe-at"),
+        (output.live.live.is_some(), "--live"),
+        (!args.place.source.is_empty(), "--source"),
+        (output.record_secrets, "--record-secrets"),
+    ];
+    match wrong.iter().find(|(is_there, _)| *is_there) {
+        Some((_, what)) => {
+            Err(Failure::usage(format!("{what} cannot be used with --agents yet: leave one of them out")))
+        }
+        None => args.by_agents.on_lost().map(drop),
+    }
+}
+
+/// Puts a plan on by agents.
+pub fn put_on(
+    args: &LoadArgs,
+    plan: &Plan,
+    count: u16,
+    options: &Options,
+    shown: &mut Shown,
+) -> Result<Outcome, Failure> {
+    let ByAgentsArgs { agent_label, lost_after, agents_wait, stream_max, .. } = &args.by_agents;
+    if let Some(label) = agent_label.iter().find(|label| !is_label(label)) {
+        return Err(Failure::usage(format!("--agent-label: expected a label such as zone=a, got '{}'", plain(label))));
+    }
+    let asked = Asked {
+        agents: count,
+        labels: agent_label.clone(),
+        on_lost: args.by_agents.on_lost()?,
+        lost_after_ns: *lost_after,
+        workers: args.machine.threads,
+        driver_reason: options.driver_reason.clone(),
+        observe: options.observe,
+        command: options.command.clone(),
+        version: VERSION.to_owned(),
+        stream_bytes_max: *stream_max,
+    };
+    let token = args.remote.link.token()?;
+    let conduct = conduct(options.record.clone(), *agents_wait, Arc::clone(&options.interrupted), shown);
+    Ok(agents::load(&args.by_agents.nats()?, plan, asked, token.as_ref(), conduct)?)
+}
+
+impl From<AgentsError> for Failure {
+    fn from(error: AgentsError) -> Self {
+        match error {
+            AgentsError::Merge(error) => error.into(),
+            AgentsError::Store(error) => error.into(),
+            AgentsError::Run(error) => error.into(),
+            AgentsError::Interrupted => Failure::interrupted(error.to_string()),
+            error if error.is_usage() => Failure::usage(error.to_string()),
+            error => Failure::could_not_run(error.to_string()),
+        }
+    }
+}
