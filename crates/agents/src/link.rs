@@ -5,7 +5,7 @@
 //! read from files or the environment, and never said.
 
 use crate::error::AgentsError;
-use crate::limits::{DUPLICATES_WITHIN, STREAM_AGE_MAX};
+use crate::limits::{ANSWER_WITHIN, DUPLICATES_WITHIN, STREAM_AGE_MAX};
 use crate::subject;
 use async_nats::jetstream::context::CreateStreamErrorKind;
 use async_nats::jetstream::stream::{Config, DiscardPolicy, StorageType};
@@ -187,6 +187,11 @@ impl Link {
             Err(error) if matches!(error.kind(), LastRawMessageErrorKind::NoMessageFound) => Ok(None),
             Err(error) => Err(error.to_string()),
         }
+    }
+
+    /// Waits until what was said has left, for as long as one waits for an answer: NATS may be gone.
+    pub async fn flush(&self) {
+        let _ = tokio::time::timeout(ANSWER_WITHIN, self.client.flush()).await;
     }
 
     /// Asks one agent; `None`: it did not answer in time.

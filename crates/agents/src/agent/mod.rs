@@ -168,7 +168,7 @@ async fn serving(nats: &Nats, options: Options) -> Result<(), AgentsError> {
         }
     });
     // Who came before this one learns of it.
-    let _ = own.link.client.flush().await;
+    own.link.flush().await;
     own.tell(&format!(
         "agent '{name}' at {} waits for runs: {} workers, load may go to {}",
         nats.shown(),
@@ -200,7 +200,7 @@ async fn serving(nats: &Nats, options: Options) -> Result<(), AgentsError> {
         }
     }
     clock.abort();
-    let _ = own.link.client.flush().await;
+    own.link.flush().await;
     Ok(())
 }
 

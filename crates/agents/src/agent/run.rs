@@ -197,7 +197,7 @@ impl Part {
             // Its last word: it is not lost, and will not hand over more.
             self.own.set(Doing::Idle, None);
             self.say_alive(&way).await;
-            let _ = self.own.link.client.flush().await;
+            self.own.link.flush().await;
         }
         match outcome {
             _ if began.load(Ordering::Relaxed) && !is_whole => {

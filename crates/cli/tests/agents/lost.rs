@@ -113,6 +113,16 @@ fn nats_that_does_not_answer_for_a_while_delays_and_loses_nothing() {
     assert_whole(&run, 2, 1200);
 }
 
+#[test]
+fn an_agent_whose_nats_is_gone_still_ends_when_it_is_told_to() {
+    let Some(mut nats) = nats() else { return };
+    let place = Place::new(&nats.url());
+    let mut agent = place.agent("a", &[]);
+    nats.kill();
+    agent.signal(15);
+    assert_eq!(agent.wait(testkit::HANG_GUARD).and_then(|status| status.code()), Some(0));
+}
+
 /// A way to NATS that can be cut: nothing comes through then, and nobody is told.
 struct Way {
     url: String,
