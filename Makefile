@@ -48,10 +48,10 @@ static: ## the program with nothing to load beside it, for any Linux of this arc
 	@scripts/packages.sh build
 	@scripts/static.sh
 
-kernel: static ## echo in the kernel beside nine ways in user space, in guests; writes docs/kernel.md (ten minutes, no root needed)
+kernel: static ## echo in the kernel beside nine ways in user space, in guests; writes docs/kernel.md (ten minutes, no root needed); PART=burst does that section anew
 	@scripts/packages.sh kernel
 	@scripts/guest.sh 6.1 6.12
-	PLIMSOLL_KERNEL=$(CURDIR)/target/static/plimsoll $(CARGO) test -p plimsoll --test kernel -- --nocapture the_comparison
+	PLIMSOLL_KERNEL=$(CURDIR)/target/static/plimsoll $(if $(PART),PLIMSOLL_KERNEL_PART=$(PART)) $(CARGO) test -p plimsoll --test kernel -- --nocapture the_comparison
 
 soak: ## whole runs on the simulated network, seeds nobody has tried, for SECONDS (default: an hour)
 	PLIMSOLL_SIM_SECONDS=$(or $(SECONDS),3600) $(CARGO) test -p plimsoll-session --test simulated -- --nocapture

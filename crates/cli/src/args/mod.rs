@@ -99,7 +99,7 @@ pub enum Command {
     /// Observe a server without putting load on it
     #[command(after_help = VARIABLES)]
     Watch(watch::WatchArgs),
-    /// Put another instrument's text (sar, nmon, vmstat, dmesg) on a timeline, as a recording
+    /// Put another instrument's text (sar, nmon, dmesg) on a timeline, as a recording
     #[command(after_help = VARIABLES)]
     Import(import::ImportArgs),
     /// Is this host ready for a load: each limit, what it allows, what changes it

@@ -36,7 +36,7 @@ const SAME: f64 = 0.01;
 /// Those of a folder, in the order of the experiment's variants.
 pub fn bursts(folder: &Path) -> Vec<Burst> {
     let of = |number: usize| {
-        let recording = store::Reader::open(&folder.join(format!("burst-{number}.plimsoll"))).ok()?.load().ok()?;
+        let recording = store::Reader::open(&folder.join(format!("burst-{number}-1.plimsoll"))).ok()?.load().ok()?;
         let ranks = |kind| {
             let times = recording.totals.sum.latency.of(kind);
             let at = |rank: usize| times.value_at_quantile((rank as f64 + 0.5) / RANKS as f64) as f64 / 1e6;
@@ -133,7 +133,7 @@ pub fn write(all: &Comparison<'_>) -> String {
     page.push_str(
         "## What these figures can carry\n\n\
          The guest has one CPU, which client and server share, and a clock that counts its instructions, four nanoseconds each (QEMU's \
-         `-icount`). So nothing that others do on the machine shows, and two runs of the same come out nearly the same. What they can carry: how \
+         `-icount`). So nothing that others do on the machine shows, and two runs of the same come out nearly the same, but for a thousand threads, whose order is another each time. What they can carry: how \
          many instructions a design takes, who waits for whom, and who is never answered. What they cannot: caches, the price of crossing \
          into the kernel on a real CPU (an instruction like another here), several CPUs at once. As client and server share a CPU, `plimsoll` calls \
          every run at full load \"not valid\", and is right: these are costs, not how fast a server is.\n\n",
@@ -142,7 +142,7 @@ pub fn write(all: &Comparison<'_>) -> String {
     sizes(&mut page, &rows(&all.documents["sizes"]));
     flags(&mut page, all);
     idle(&mut page, &rows(&all.documents["idle"]));
-    burst(&mut page, all);
+    burst(&mut page, &all.documents["burst"], &all.bursts);
     conduct(&mut page, all);
     page
 }
@@ -340,19 +340,29 @@ fn idle(page: &mut String, rows: &[Row<'_>]) {
         };
         let _ = writeln!(page, "| {server} | {} |", idle.iter().map(of).collect::<Vec<_>>().join(" | "));
     }
-    page.push_str(
-        "\nThe few percent that fail beside a thousand silent ones came while these were still connecting.\n\n",
-    );
+    page.push('\n');
 }
 
-fn burst(page: &mut String, all: &Comparison<'_>) {
-    let rows = rows(&all.documents["burst"]);
+const BURST: &str = "## A thousand at one moment\n";
+
+/// The page with another section of bursts.
+pub fn with_burst(page: &str, document: &Value, bursts: &[Burst]) -> String {
+    let (before, rest) = page.split_once(BURST).unwrap();
+    let mut whole = before.to_owned();
+    burst(&mut whole, document, bursts);
+    whole + &rest[rest.find("\n## ").unwrap() + 1..]
+}
+
+fn burst(page: &mut String, document: &Value, bursts: &[Burst]) {
+    let rows = rows(document);
+    assert_eq!(rows.len(), bursts.len(), "a recording of each variant");
+    page.push_str(BURST);
     page.push_str(
-        "## A thousand at one moment\n\nThe published experiment: a thousand clients, connected, released at once, a message each, five rounds. \
+        "\nThe published experiment: a thousand clients, connected, released at once, a message each, five rounds. \
          On the left as it was published, a time for each rank; on the right all of the times on a scale that shows their ends, and with the connects, which \
          it did not time.\n\n![a burst of a thousand](pictures/kernel-burst.svg)\n\n| server | echo p50 | p99 | slowest | connect p50 | p99 | failed |\n|---|---|---|---|---|---|---|\n",
     );
-    for (row, burst) in rows.iter().zip(&all.bursts) {
+    for (row, burst) in rows.iter().zip(bursts) {
         let at = |of: &[f64], rank: usize| of.get(rank).map_or("–".to_owned(), |ms| format!("{ms:.0} ms"));
         let failed = 100.0 * row.figure("failures").unwrap_or(0.0);
         let _ = writeln!(
@@ -461,12 +471,12 @@ pub fn designs_picture(all: &Comparison<'_>) -> String {
 }
 
 /// The published picture and a better one.
-pub fn burst_picture(all: &Comparison<'_>) -> String {
-    let rows = rows(&all.documents["burst"]);
+pub fn burst_picture(document: &Value, bursts: &[Burst]) -> String {
+    let rows = rows(document);
     let (top, height, width) = (50.0, 300.0, 360.0);
     let mut body = String::new();
     let lefts = [60.0, 520.0];
-    let most = all.bursts.iter().flat_map(|burst| &burst.echo_ms).fold(1.0_f64, |a, b| a.max(*b));
+    let most = bursts.iter().flat_map(|burst| &burst.echo_ms).fold(1.0_f64, |a, b| a.max(*b));
     let (low, high) = (0.1_f64.log10(), 10_000_f64.log10());
     let by_rank = |rank: f64| lefts[0] + width * rank / RANKS as f64;
     let linear = |ms: f64| top + height * (1.0 - ms / most);
@@ -494,7 +504,7 @@ pub fn burst_picture(all: &Comparison<'_>) -> String {
     for (rank, label) in [(0.0, "all"), (900.0, "1 in 10"), (990.0, "1 in 100"), (999.0, "1 in 1000")] {
         body += &text((lefts[1] - 6.0, share(rank) + 4.0), "end", label);
     }
-    for (at, (row, burst)) in rows.iter().zip(&all.bursts).enumerate() {
+    for (at, (row, burst)) in rows.iter().zip(bursts).enumerate() {
         let colour = COLOURS[at % COLOURS.len()];
         let line = |points: Vec<(f64, f64)>, dash: &str| {
             let points: Vec<String> = points.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
