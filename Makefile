@@ -20,11 +20,10 @@ build: ## everything, unoptimised
 	@scripts/packages.sh build
 	$(CARGO) build --workspace --all-targets
 
-# Most tests of a load wait for it to end: with as many at once as there are cores, these would be idle half of the time.
 test: ## all tests; installs what they run against
 	@scripts/packages.sh test
 	@scripts/guest.sh
-	RUST_TEST_THREADS=$(or $(RUST_TEST_THREADS),4) $(CARGO) test --workspace --no-fail-fast
+	$(CARGO) test --workspace --no-fail-fast
 
 check: ## what a change needs before it is shown: format, clippy, unit tests and simulation of the crates it touches
 	@scripts/check.sh
