@@ -10,9 +10,9 @@ triple=$(rustc -vV | sed -n 's/^host: //p')
 RUSTFLAGS="${RUSTFLAGS:-} -C target-feature=+crt-static" cargo build --release --target "$triple" -p plimsoll
 mkdir -p target/static
 strip -o target/static/plimsoll "target/$triple/release/plimsoll"
-kind=$(file -b target/static/plimsoll 2>/dev/null || true)
-if ldd target/static/plimsoll >/dev/null 2>&1 && ! ldd target/static/plimsoll 2>&1 | grep -q 'statically linked'; then
-    echo "target/static/plimsoll needs shared libraries: $(ldd target/static/plimsoll)" >&2
+# A program that needs nothing at run time names no library.
+if needed=$(readelf -d target/static/plimsoll | grep NEEDED); then
+    echo "target/static/plimsoll needs shared libraries: $needed" >&2
     exit 1
 fi
-echo "target/static/plimsoll: $(stat -c %s target/static/plimsoll) bytes${kind:+, $kind}"
+echo "target/static/plimsoll: $(stat -c %s target/static/plimsoll) bytes, nothing else is needed"

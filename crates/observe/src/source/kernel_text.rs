@@ -88,7 +88,7 @@ impl KernelText {
         events
     }
 
-    /// Nothing more comes for now: what was under way is told as far as it is known.
+    /// The fault whose lines were still coming, as far as they came: for who has read all there is.
     pub(crate) fn end(&mut self) -> Option<Event> {
         self.open.take().map(Open::told)
     }
