@@ -45,6 +45,15 @@ unload
 echo "$room" >/proc/sys/net/ipv4/tcp_wmem
 echo "proved: sent in parts"
 
+# A server that is no process is said to be the kernel's own, and not to be looked for with more rights.
+load
+plimsoll load echo://127.0.0.1:7000 -n 10 --no-record -q >out 2>&1
+tr '\n' ' ' <out | tr -s ' ' >line
+grep -q "it is the kernel's own" line || { cat out && fail "it is not said whose the socket is"; }
+grep -q "cannot be seen: run as root" line && fail "root is told to be root"
+unload
+echo "proved: whose the socket is"
+
 # Silent clients. With a work item for each, as many as there may be of these keep everybody else out.
 silent() {
     plimsoll load hold://127.0.0.1:7000 -c "$1" --every never -d 60s --no-record --observe none -q >/dev/null 2>&1 &

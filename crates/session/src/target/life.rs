@@ -248,3 +248,15 @@ fn works(words: &[&str]) -> bool {
     command.args(&words[1..]).arg("true").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     command.status().is_ok_and(|status| status.success())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::works;
+
+    #[test]
+    fn a_program_without_the_flag_or_that_is_not_there_does_not_work() {
+        assert!(works(&["env", "--"]));
+        assert!(!works(&["env", "--no-such-flag"]), "as busybox's setpriv has no --pdeathsig");
+        assert!(!works(&["no-such-program"]));
+    }
+}
