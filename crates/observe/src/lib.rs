@@ -8,6 +8,7 @@
 pub mod capsule;
 mod census;
 pub mod import;
+mod kernel_text;
 mod limits;
 pub mod list;
 pub mod metric;

@@ -6,7 +6,7 @@
 //! `syn-queue-full`, `tcp-memory`, a process's segfault: `process-crash`) is not counted here. Not observable where the log
 //! cannot be read. Without a load (a console's text that was imported, a machine that was watched) a fault in the kernel is told by
 //! the log and (process) the task in which it was, which does not outlive it; what it cost was not seen. A fault has a
-//! fingerprint in the log's text (`observe`'s `source/kernel_text.rs`), by which one is known again.
+//! fingerprint in the log's text (`observe`'s `kernel_text.rs`), by which one is known again.
 
 use super::pauses::excess_within;
 use crate::evidence::{Client, Kernel, Piece, Process};

@@ -2,12 +2,12 @@
 //!
 //! A line is `[   12.345678] text`, with seconds since boot; what a console has before the bracket is passed over, and lines
 //! without a time are other programs' and are passed over, too. `dmesg -T` has days instead of seconds and is told so. Trouble
-//! becomes events, as the sampler `host/kernel_log` has them (`source::kernel_text`).
+//! becomes events, as the sampler `host/kernel_log` has them (`kernel_text`).
 
 use super::lines::Lines;
 use super::series::Place;
 use super::{Format, ImportError, Options, Taken};
-use crate::source::kernel_text::KernelText;
+use crate::kernel_text::KernelText;
 
 pub(super) const FORMAT: Format = Format {
     name: "dmesg",

@@ -7,7 +7,6 @@ pub(crate) mod bpf;
 pub(crate) mod cgroup;
 pub(crate) mod clock;
 pub(crate) mod descriptors;
-pub(crate) mod kernel_text;
 pub(crate) mod namespace;
 pub(crate) mod proc;
 pub(crate) mod route;

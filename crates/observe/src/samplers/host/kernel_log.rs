@@ -4,11 +4,11 @@
 //! Not limited to a container. Its clock is the scheduler's, which may differ from CLOCK_MONOTONIC by some milliseconds.
 //! Cost: one system call a second while nothing is said. Where `kernel.dmesg_restrict` is 1 it needs CAP_SYSLOG.
 
+use crate::kernel_text::KernelText;
 use crate::limits::{LOG_EVENTS_MAX, LOG_RECORDS_MAX};
 use crate::metric::{Metric, counter};
 use crate::samplers::{Entry, SECOND, Sampler};
 use crate::source::clock::monotonic_ns;
-use crate::source::kernel_text::KernelText;
 use crate::source::proc::{Buffers, SampleError};
 use model::{Event, Snapshot};
 use rustix::fs::{Mode, OFlags, SeekFrom};
