@@ -477,11 +477,14 @@ pub fn burst_picture(document: &Value, bursts: &[Burst]) -> String {
     let mut body = String::new();
     let lefts = [60.0, 520.0];
     let most = bursts.iter().flat_map(|burst| &burst.echo_ms).fold(1.0_f64, |a, b| a.max(*b));
-    let (low, high) = (0.1_f64.log10(), 10_000_f64.log10());
+    // Whole powers of ten around all times.
+    let times = || bursts.iter().flat_map(|burst| burst.echo_ms.iter().chain(&burst.connect_ms)).copied();
+    let low = times().fold(f64::MAX, f64::min).max(0.001).log10().floor();
+    let high = times().fold(0.01, f64::max).log10().ceil();
     let by_rank = |rank: f64| lefts[0] + width * rank / RANKS as f64;
     let linear = |ms: f64| top + height * (1.0 - ms / most);
     // Of the right one: how many of them took longer, on a scale by tens.
-    let by_time = |ms: f64| lefts[1] + width * ((ms.max(0.1).log10() - low) / (high - low)).min(1.0);
+    let by_time = |ms: f64| lefts[1] + width * ((ms.log10() - low) / (high - low)).clamp(0.0, 1.0);
     let share = |rank: f64| top + height * (1.0 - (RANKS as f64 / (RANKS as f64 - rank)).log10() / 3.0);
     body += &text((lefts[0], 20.0), "start", "As published: echo time by rank, ms");
     body += &text((lefts[1], 20.0), "start", "How many took longer (echo; dashed: connect), ms");
@@ -497,9 +500,13 @@ pub fn burst_picture(document: &Value, bursts: &[Burst]) -> String {
         let rank = RANKS as f64 * f64::from(step) / 4.0;
         body += &text((by_rank(rank), top + height + 18.0), "middle", &format!("{rank:.0}"));
     }
-    for power in -1..=4 {
-        let ms = 10_f64.powi(power);
-        body += &text((by_time(ms), top + height + 18.0), "middle", &format!("{ms}"));
+    for power in low as i32..=high as i32 {
+        for factor in [1.0, 2.0, 5.0] {
+            let ms = factor * 10_f64.powi(power);
+            if ms <= 10_f64.powf(high) {
+                body += &text((by_time(ms), top + height + 18.0), "middle", &format!("{ms}"));
+            }
+        }
     }
     for (rank, label) in [(0.0, "all"), (900.0, "1 in 10"), (990.0, "1 in 100"), (999.0, "1 in 1000")] {
         body += &text((lefts[1] - 6.0, share(rank) + 4.0), "end", label);
@@ -520,7 +527,14 @@ pub fn burst_picture(document: &Value, bursts: &[Burst]) -> String {
         body += &line(right(&burst.connect_ms), " stroke-dasharray=\"4 3\"");
         let (x, y) = (60.0 + 280.0 * (at % 3) as f64, 396.0 + 20.0 * (at / 3) as f64);
         let _ = write!(body, "<rect x=\"{x}\" y=\"{:.0}\" width=\"12\" height=\"12\" fill=\"{colour}\"/>", y - 10.0);
-        body += &text((x + 18.0, y), "start", row.values[0]);
+        // One that leaves half of them out is not quick: it looks so.
+        let failed = row.figure("failures").unwrap_or(0.0);
+        let of = if failed > 0.01 {
+            format!(", the {:.0} % that it answered", 100.0 * (1.0 - failed))
+        } else {
+            String::new()
+        };
+        body += &text((x + 18.0, y), "start", &format!("{}{of}", row.values[0]));
     }
     svg(920, 430, &body)
 }

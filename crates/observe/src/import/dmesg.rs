@@ -33,6 +33,12 @@ fn parse(lines: &mut Lines<'_>, _: &Options, taken: &mut Taken) -> Result<(), Im
             }
             continue;
         };
+        if last_ns.is_none() {
+            taken.note(format!(
+                "seconds count from the log's first line, which is of {:.6} s after boot",
+                at_ns as f64 / NS_PER_S
+            ));
+        }
         // What is said on another CPU may be written a little late.
         let at_ns = at_ns.max(last_ns.unwrap_or(at_ns));
         last_ns = Some(at_ns);
@@ -107,6 +113,10 @@ mod tests {
         assert_eq!(events, [(8_500_000_000, "kernel-bug"), (9_000_000_000, "kernel-panic")]);
         assert!(imported.events[0].text.contains("at f [m], fingerprint "), "{}", imported.events[0].text);
         assert_eq!(imported.about.span_ns, 9_000_000_000);
+        assert_eq!(
+            imported.about.notes,
+            ["seconds count from the log's first line, which is of 1.000000 s after boot"]
+        );
         let of_days = "[Wed Nov 25 10:00:00 2026] BUG: x\n";
         let refused = read(&FORMAT, &mut Cursor::new(of_days), &Options::default()).unwrap_err();
         assert!(refused.to_string().contains("dmesg without -T"), "{refused}");

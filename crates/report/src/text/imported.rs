@@ -32,7 +32,12 @@ pub fn write<W: Write>(page: &mut Page<'_, W>, recording: &Recording, import: &I
         true => format!("{} to {}", rfc3339(started_ns), rfc3339(started_ns.saturating_add(import.span_ns))),
         false => "no time of day in the text".to_owned(),
     };
-    let every = if import.samples > 1 { format!(", every {}", length(import.interval_ns)) } else { String::new() };
+    // Of a log, whose lines come as they come, the most frequent distance says nothing.
+    let is_regular = import.interval_ns.saturating_mul(import.samples.saturating_sub(1)) >= import.span_ns / 2;
+    let every = match import.samples > 1 && is_regular {
+        true => format!(", every {}", length(import.interval_ns)),
+        false => String::new(),
+    };
     let samples = counted(import.samples, "moment");
     part("when", Paint::Plain, &format!("{when}: {}, {samples}{every}", length(import.span_ns)))?;
     let did = did(recording);
