@@ -53,7 +53,7 @@ kernel: static ## echo in the kernel beside nine ways in user space, in guests; 
 	PLIMSOLL_KERNEL=$(CURDIR)/target/static/plimsoll $(if $(PART),PLIMSOLL_KERNEL_PART=$(PART)) $(CARGO) test -p plimsoll --test kernel -- --nocapture the_comparison
 
 soak: ## whole runs on the simulated network, seeds nobody has tried, for SECONDS (default: an hour)
-	PLIMSOLL_SIM_SECONDS=$(or $(SECONDS),3600) $(CARGO) test -p plimsoll-session --test simulated -- --nocapture
+	PLIMSOLL_SIM_SECONDS=$(or $(SECONDS),3600) $(CARGO) test -p plimsoll-session --test runs simulated:: -- --nocapture
 
 lint: ## formatting, spelling, clippy and rustdoc, warnings denied
 	@scripts/packages.sh lint
