@@ -5,16 +5,16 @@
 //! read from files or the environment, and never said.
 
 use crate::error::AgentsError;
-use crate::limits::{ANSWER_WITHIN, DUPLICATES_WITHIN, STREAM_AGE_MAX};
+use crate::limits::{AGAIN_AFTER, ANSWER_WITHIN, DUPLICATES_WITHIN, REMOVED_WITHIN, STREAM_AGE_MAX};
 use crate::subject;
-use async_nats::jetstream::context::CreateStreamErrorKind;
+use async_nats::jetstream::context::{CreateStreamErrorKind, DeleteStreamErrorKind};
 use async_nats::jetstream::stream::{Config, DiscardPolicy, StorageType};
-use async_nats::jetstream::{self, Context};
+use async_nats::jetstream::{self, Context, ErrorCode};
 use async_nats::{Client, ConnectOptions, HeaderMap};
 use model::Secret;
 use model::hide;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Bytes of a file of credentials.
 const CREDENTIALS_BYTES_MAX: u64 = 64 * 1024;
@@ -186,6 +186,24 @@ impl Link {
             Ok(message) => Ok(Some(message.payload.to_vec())),
             Err(error) if matches!(error.kind(), LastRawMessageErrorKind::NoMessageFound) => Ok(None),
             Err(error) => Err(error.to_string()),
+        }
+    }
+
+    /// Takes the stream of a run away, with all that is in it. Tried until NATS has answered, as a node that died a moment ago has to
+    /// be replaced first; not for ever: what is left is gone after [`STREAM_AGE_MAX`], or by `nats stream rm`.
+    pub async fn remove_stream(&self, run: &str) -> bool {
+        let until = Instant::now() + REMOVED_WITHIN;
+        loop {
+            let is_gone = match self.streams.delete_stream(subject::stream(run)).await.map_err(|error| error.kind()) {
+                Ok(_) => true,
+                // Somebody else took it away, or an earlier try of ours whose answer was lost.
+                Err(DeleteStreamErrorKind::JetStream(error)) => error.error_code() == ErrorCode::STREAM_NOT_FOUND,
+                Err(_) => false,
+            };
+            if is_gone || Instant::now() >= until {
+                return is_gone;
+            }
+            tokio::time::sleep(AGAIN_AFTER).await;
         }
     }
 

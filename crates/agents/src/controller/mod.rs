@@ -10,7 +10,7 @@ mod result;
 use crate::clock;
 use crate::document::{Asked, Document, Parts};
 use crate::error::AgentsError;
-use crate::limits::{AGENTS_MAX, ANSWER_WITHIN, BEGIN_AFTER, PROTOCOL, READY_WITHIN, WHO_FOR};
+use crate::limits::{AGENTS_MAX, ANSWER_WITHIN, BEGIN_AFTER, PROTOCOL, READY_WITHIN, STREAM_AGE_MAX, WHO_FOR};
 use crate::link::{Link, Nats, fresh, runtime};
 use crate::message::{Begin, Card, Deal, Doing, Moment, ShareOf, Stop, Take, Taken, read, tamed, write};
 use crate::subject;
@@ -228,14 +228,25 @@ async fn conducted(
         for name in follower.names() {
             leave(link, run, &name, &conduct.version).await;
         }
-        let _ = link.streams.delete_stream(subject::stream(run)).await;
+        remove(link, run, conduct).await;
         return Err(error);
     }
     follower.follow_to_end(conduct).await?;
     let outcome = result::made(&follower, conduct)?;
     // All of it is in the recording: NATS need keep nothing.
-    let _ = link.streams.delete_stream(subject::stream(run)).await;
+    remove(link, run, conduct).await;
     Ok(outcome)
+}
+
+/// Leaves nothing of a run behind, or says what is left.
+async fn remove(link: &Link, run: &str, conduct: &Conduct<'_>) {
+    if !link.remove_stream(run).await {
+        (conduct.tell)(&format!(
+            "NATS did not take away what it had of run {run}: it goes by itself within {} h, or by `nats stream rm {}`",
+            STREAM_AGE_MAX.as_secs() / 3600,
+            subject::stream(run)
+        ));
+    }
 }
 
 /// Deals and begins, unless that was done.

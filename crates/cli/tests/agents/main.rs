@@ -3,6 +3,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod kills;
 mod lost;
 use common::*;
 use serde_json::Value;
