@@ -7,6 +7,7 @@ use crate::capacity::axis::Of;
 use crate::capacity::live::{CapacityError, Follow, Found, Spec, capacity};
 use crate::capacity::objective::Objective;
 use crate::embedded::Embedded;
+use crate::hands::ThisProcess;
 use crate::run::Options;
 use model::Scenario;
 use model::scenario::WeightedUrl;
@@ -81,6 +82,6 @@ impl Demo {
     /// # Errors
     /// [`DemoError::Search`].
     pub fn run(&self, host: &dyn Host, options: &Options, follow: &mut dyn Follow) -> Result<Found, DemoError> {
-        Ok(capacity(&self.spec, host, options, follow)?)
+        Ok(capacity(&self.spec, host, options, &mut ThisProcess, follow)?)
     }
 }
