@@ -73,7 +73,8 @@ impl Hands for Generators {
                 break;
             }
         }
-        let mut diagnosis = Diagnosis::default();
+        let mut diagnosis =
+            Diagnosis { validity: Validity::of(ValidityState::Valid, Vec::new()), ..Diagnosis::default() };
         if matches!(plan.pace, Pace::Open { .. }) && per_s > can_per_s {
             let reason = Reason { id: "generator-cpu".to_owned(), text: "generator 'a': it is full".to_owned() };
             diagnosis.validity = Validity::of(ValidityState::NotValid, vec![reason]);

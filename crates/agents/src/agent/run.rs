@@ -126,8 +126,8 @@ struct Ends<'a> {
 struct TakenOn {
     /// The time after which one counts as lost; `None`: no share is dealt anew.
     lost_after: Option<Duration>,
-    /// How many times its own share its owner allows; `None`: any.
-    factor_max: Option<f64>,
+    /// At most so many times its own share.
+    factor_max: f64,
     /// From when on it puts on how many times its own.
     rate: Arc<Mutex<Option<(u64, f64)>>>,
 }
@@ -138,7 +138,7 @@ impl TakenOn {
         if self.lost_after.is_none() {
             return;
         }
-        let factor = self.factor_max.map_or(factor, |most| factor.min(most));
+        let factor = factor.min(self.factor_max);
         *self.rate.lock().unwrap_or_else(PoisonError::into_inner) = Some((from_ns, factor));
     }
 }
@@ -198,7 +198,8 @@ impl Part {
         let taken_on = TakenOn {
             lost_after: (document.on_lost == OnLost::Redistribute)
                 .then_some(Duration::from_nanos(document.lost_after_ns)),
-            factor_max,
+            // All of the load at the most, where it alone is left.
+            factor_max: factor_max.unwrap_or(f64::INFINITY).min(f64::from(workers) / f64::from(share.workers.max(1))),
             rate: Arc::clone(&rate),
         };
         let (begin, to_begin) = channel::<Option<Moment>>();

@@ -338,7 +338,10 @@ impl Follower {
                 self.begun_at = self.begin.as_ref().map(|_| Instant::now());
             }
             Some(What::Word("stop")) => self.is_stopped = true,
-            Some(What::Word(word)) if subject::redeal_of(word) == Some(self.redeals.len()) => {
+            Some(What::Word(word))
+                if self.document.on_lost == OnLost::Redistribute
+                    && subject::redeal_of(word) == Some(self.redeals.len()) =>
+            {
                 if let Some(redeal) = read::<Redeal>(body).filter(Redeal::is_sound) {
                     let at_ns = i64::try_from(redeal.from_ns).unwrap_or(i64::MAX);
                     self.events.push(Event::new(at_ns, model::event::AGENT_REDEALT, redeal::said(&redeal)));

@@ -287,7 +287,7 @@ fn what_is_not_to_be_gone_on_with_is_judged_of_all_agents_and_ends_all_of_them()
     let place = Place::new(&nats.url());
     let server = serve_http(&[]);
     let _agents = place.agents(&["a", "b"]);
-    let missing = format!("{}status?code=500", server.url);
+    let missing = format!("{}is-not-there", server.url);
     let more = ["--rate", "300", "-c", "4", "--tick", "200ms", "-d", "4s", "--abort-when"];
     // Between two agents a rate is half of this each.
     let whole = finish(&mut place.load(&server.url, "2", &[&more[..], &["rate < 200/s for 1s"]].concat()));

@@ -164,7 +164,7 @@ fn a_forged_deal_moves_nothing_beyond_what_was_agreed() {
     let place = Place::new(&nats.url());
     let server = counting_server();
     let url = format!("http://{}/", server.address());
-    let _a = place.agent("a", &["--cores", "1", "--rate-max", "150"]);
+    let _a = place.agent("a", &["--cores", "1"]);
     let forge = |on_lost: &str| {
         let more = ["--rate", "100", "-d", "4s", "-c", "2", "--tick", "200ms", "--on-lost", on_lost];
         let load = place.begin(&url, "1", &more);
@@ -190,6 +190,7 @@ fn a_forged_deal_moves_nothing_beyond_what_was_agreed() {
     };
     let as_asked = forge("continue");
     assert!(as_asked.abs_diff(400) <= 1, "{as_asked}");
+    // Alone it has all of the load already.
     let dealt = forge("redistribute");
-    assert!((400..=602).contains(&dealt), "{dealt}");
+    assert!(dealt.abs_diff(400) <= 1, "{dealt}");
 }

@@ -36,7 +36,7 @@ fn a_search_by_agents_finds_the_line_of_the_server_and_each_step_is_of_all_of_th
         let found = &document["capacity"];
         let held = found["held"].as_f64().unwrap_or_else(|| panic!("{document:#}"));
         let missed = found["missed"].as_f64().unwrap_or_else(|| panic!("{document:#}"));
-        assert!(held <= 1.03 * LIMIT_PER_S && held >= 0.6 * LIMIT_PER_S && missed > held, "{found:#}");
+        assert!((0.6 * LIMIT_PER_S..=1.03 * LIMIT_PER_S).contains(&held) && missed > held, "{found:#}");
         assert!(document["pace"].as_str().unwrap().ends_with("over 40 connections, by 2 agents"), "{document:#}");
         for step in steps(&document) {
             let of = recording_of(&step);
