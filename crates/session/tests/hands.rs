@@ -16,7 +16,7 @@ use session::capacity::objective::Objective;
 use session::capacity::search::{Line, Trial};
 use session::{Hands, Options, Outcome, RecordTo, RunError, Watch};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// What the target carries a second.
@@ -97,11 +97,15 @@ impl Hands for Generators {
     }
 }
 
+/// As no time passes, a search ends after so many steps.
+const STEPS: usize = 25;
+
 /// What was said.
 #[derive(Default)]
 struct Said {
     added: Vec<String>,
     disturbed: Vec<String>,
+    interrupted: Arc<AtomicBool>,
 }
 
 impl Watch for Said {
@@ -112,7 +116,9 @@ impl Watch for Said {
 impl Follow for Said {
     fn on_plan(&mut self, _: &str) {}
     fn on_trial(&mut self, _: usize, _: &Trial) {}
-    fn on_step(&mut self, _: &[Ran], _: &Line) {}
+    fn on_step(&mut self, ran: &[Ran], _: &Line) {
+        self.interrupted.store(ran.len() >= STEPS, Ordering::Relaxed);
+    }
     fn on_disturbed(&mut self, _: &Trial, why: &str) {
         self.disturbed.push(why.to_owned());
     }
@@ -132,6 +138,7 @@ fn search(hands: &mut Generators) -> (Found, Said) {
         known: Vec::new(),
         seed: 1,
     };
+    let mut said = Said::default();
     let options = Options {
         record: RecordTo::Nothing,
         command: Vec::new(),
@@ -141,10 +148,9 @@ fn search(hands: &mut Generators) -> (Found, Said) {
         observe: false,
         probes: model::bpf::Level::None,
         observe_at: None,
-        interrupted: Arc::new(AtomicBool::new(false)),
+        interrupted: Arc::clone(&said.interrupted),
     };
     let host = SystemHost::new(engine::driver::uring::available, engine::tls::NAMES);
-    let mut said = Said::default();
     let found = capacity(&spec, &host, &options, hands, &mut said).unwrap();
     (found, said)
 }
@@ -153,7 +159,7 @@ fn search(hands: &mut Generators) -> (Found, Said) {
 fn generators_that_suffice_find_the_targets_line() {
     let (found, said) = search(&mut Generators::new(2, 2, 10_000.0));
     let line = found.search.line();
-    assert_eq!(found.ended, Ended::Done);
+    assert_eq!(found.ended, Ended::Interrupted);
     assert!(line.held.unwrap() <= LIMIT_PER_S && line.missed.unwrap() >= LIMIT_PER_S, "{line:?}");
     assert!(line.missed.unwrap() < 1.1 * line.held.unwrap(), "{line:?}");
     assert!(said.added.is_empty() && said.disturbed.is_empty());
@@ -161,10 +167,10 @@ fn generators_that_suffice_find_the_targets_line() {
 
 #[test]
 fn where_the_generators_are_the_limit_more_are_called_until_the_target_is() {
-    let mut hands = Generators::new(1, 4, 450.0);
+    let mut hands = Generators::new(1, 4, 700.0);
     let (found, said) = search(&mut hands);
     let line = found.search.line();
-    assert_eq!((hands.now, found.ended), (4, Ended::Done), "{said:?}", said = said.added);
+    assert_eq!((hands.now, found.ended), (4, Ended::Interrupted), "{said:?}", said = said.added);
     assert!(line.held.unwrap() <= LIMIT_PER_S && line.missed.unwrap() >= LIMIT_PER_S, "{line:?}");
     assert_eq!(said.added, ["1 are the limit: 2 from here on", "2 are the limit: 4 from here on"]);
 }
