@@ -13,7 +13,6 @@ pub mod embedded;
 pub mod experiment;
 pub mod faults;
 pub mod generators;
-mod hands;
 pub mod importing;
 mod made;
 mod observation;
@@ -27,9 +26,8 @@ mod watch;
 pub mod watching;
 mod without_load;
 
-pub use hands::{Hands, ThisProcess};
 pub use made::MadeError;
 pub use run::{
-    Aborting, Load, Options, Outcome, RecordTo, RunError, Watch, run, run_among_others, run_on, run_together,
-    run_together_on, run_with_faults,
+    Aborting, Hands, Load, Options, Outcome, RecordTo, RunError, ThisProcess, Watch, run, run_among_others, run_on,
+    run_together, run_together_on, run_with_faults,
 };

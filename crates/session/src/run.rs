@@ -5,6 +5,7 @@
 //! its reason; the run goes on and is reported from memory.
 
 mod abort;
+mod hands;
 mod isolation;
 mod outages;
 mod rate;
@@ -21,6 +22,7 @@ use diagnose::history::History;
 use diagnose::split::Joiner;
 use engine::link::Tally;
 use engine::{Fleet, Message, StartError};
+pub use hands::{Hands, ThisProcess};
 use isolation::Isolation;
 use model::plan::Plan;
 use model::recording::{End, Recording, Row, Tick};

@@ -10,8 +10,7 @@
 use super::live::{CapacityError, Follow, Found, Spec, capacity};
 use super::over::{Over, OverError};
 use super::search::Step;
-use crate::hands::Hands;
-use crate::run::Options;
+use crate::run::{Hands, Options};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;

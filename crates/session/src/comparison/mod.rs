@@ -9,8 +9,7 @@
 //!
 //! It does not run both sides at once: they would share the machine.
 
-use crate::hands::Hands;
-use crate::run::{Options, Outcome, RecordTo, RunError, Watch};
+use crate::run::{Hands, Options, Outcome, RecordTo, RunError, Watch};
 use crate::target::{self, Target, TargetError};
 use diagnose::comparison::{
     Comparison, Figures, Pairing, Quantity, SCHEMA, Seen, Side, Slice, differences, findings_seen,

@@ -3,7 +3,7 @@
 //! A search, a comparison and repeats are series of loads, and need not know where the workers of each are. What this process does
 //! itself is [`ThisProcess`]; whoever has generators on other machines puts loads on by them and gives back what such a load left.
 
-use crate::run::{Options, Outcome, RunError, Watch, run};
+use super::{Options, Outcome, RunError, Watch, run};
 use model::plan::Plan;
 use std::time::Duration;
 
