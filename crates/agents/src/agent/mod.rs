@@ -130,7 +130,7 @@ pub fn serve(nats: &Nats, options: Options) -> Result<(), AgentsError> {
 
 async fn serving(nats: &Nats, options: Options) -> Result<(), AgentsError> {
     let link = nats.connect(&format!("plimsoll agent {}", options.name)).await?;
-    let others = controller::who(&link, WHO_FOR).await;
+    let others = controller::who(&link, WHO_FOR, &[]).await;
     if let Some(other) = others.iter().find(|card| card.name == options.name) {
         return Err(AgentsError::Usage(format!(
             "expected a name that no other agent has, got '{}', which is there ({}): give another (--name)",

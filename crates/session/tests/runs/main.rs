@@ -6,5 +6,6 @@
 mod common;
 
 mod generators;
+mod hands;
 mod simulated;
 mod together;
