@@ -97,9 +97,11 @@ pub(super) fn said(redeal: &Redeal) -> String {
 /// How much of its own share of the load an agent that was lost owes, 0..=1, where `until_ns` is known of it: until the others took it
 /// on, and what nobody did. `None`: its share was not dealt anew.
 pub(super) fn owed(redeals: &[Redeal], name: &str, own: f64, until_ns: u64, planned_ns: u64) -> Option<f64> {
-    let first = redeals.iter().find(|redeal| redeal.lost.iter().any(|lost| lost == name))?;
+    let first = redeals.iter().position(|redeal| redeal.lost.iter().any(|lost| lost == name))?;
     let planned = planned_ns.max(1) as f64;
-    let gap = first.from_ns.min(planned_ns).saturating_sub(until_ns) as f64 / planned;
+    // By then it may have had a part of another's share.
+    let before = first.checked_sub(1).and_then(|before| redeals.get(before)?.factors.get(name).copied());
+    let gap = before.unwrap_or(1.0) * redeals[first].from_ns.min(planned_ns).saturating_sub(until_ns) as f64 / planned;
     // What nobody puts on is shared by those that are lost at the time.
     let of_nobody = redeals.iter().enumerate().filter(|(_, redeal)| redeal.lost.iter().any(|lost| lost == name));
     let nobody: f64 = of_nobody
@@ -175,7 +177,10 @@ mod tests {
         assert_eq!(owed(&one, "b", third, 6 * S, 10 * S), Some(0.0));
         assert!((owed(&one, "b", third, 2 * S, 4 * S).unwrap() - third / 2.0).abs() < 1e-9);
         // A tenth of the whole nobody put on for 5 of 10 s; then the second was lost, and of a half nobody did.
-        let two = [redeal(&["b"], 5, 0.1), redeal(&["b", "c"], 8, 0.5)];
+        let mut two = [redeal(&["b"], 5, 0.1), redeal(&["b", "c"], 8, 0.5)];
         assert!((owed(&two, "b", third, 5 * S, 10 * S).unwrap() - (0.1 * 0.3 + 0.25 * 0.2)).abs() < 1e-9);
+        // The second had a part of the first one's by then.
+        two[0].factors.insert("c".to_owned(), 1.35);
+        assert!((owed(&two, "c", third, 6 * S, 10 * S).unwrap() - (0.45 * 0.2 + 0.25 * 0.2)).abs() < 1e-9);
     }
 }

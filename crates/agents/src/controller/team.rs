@@ -131,7 +131,8 @@ impl Hands for Team {
         let idle = if before < most { self.idle().len() } else { 0 };
         let after = (2 * before).min(most).min(before + idle);
         self.now = u16::try_from(after).unwrap_or(self.now);
-        (after > before).then(|| format!("{before} agents are the limit: {after} from here on"))
+        let (agents, are) = if before == 1 { ("agent", "is") } else { ("agents", "are") };
+        (after > before).then(|| format!("{before} {agents} {are} the limit: {after} from here on"))
     }
 
     fn standing(&mut self) -> Option<String> {

@@ -283,6 +283,13 @@ pub fn capacity(
 /// What speaks against a step, and whether that is the generator's own limit. What disturbs only ever adds to a time: an
 /// objective that is held all the same is held, if the load was put on.
 fn disturbance(outcome: &Outcome, verdict: Verdict) -> Option<(String, bool)> {
+    if !outcome.recording.has_connected() {
+        // A server that is gone does not miss an objective: nothing was put on it.
+        let kinds = outcome.recording.totals.sum.errors.seen();
+        let why: Vec<String> = kinds.map(|(kind, n)| format!("{} × {n}", kind.name())).collect();
+        let why = if why.is_empty() { "nothing in time".to_owned() } else { why.join(", ") };
+        return Some((format!("the server takes no connection any more ({why})"), false));
+    }
     let validity = &outcome.diagnosis.validity;
     let rate = validity.figure(Figure::Throughput).map(|verdict| verdict.state);
     if validity.state != ValidityState::NotValid || (verdict == Verdict::Held && rate == Some(ValidityState::Valid)) {

@@ -26,6 +26,8 @@ struct Generators {
     now: u16,
     most: u16,
     each_per_s: f64,
+    /// From this many loads on the server is gone.
+    gone_from: usize,
     /// So many loads fail at first, after the first closed run, as nobody is there.
     away: u32,
     /// Rates that were asked for.
@@ -34,7 +36,7 @@ struct Generators {
 
 impl Generators {
     fn new(now: u16, most: u16, each_per_s: f64) -> Self {
-        Generators { now, most, each_per_s, away: 0, asked: Vec::new() }
+        Generators { now, most, each_per_s, gone_from: usize::MAX, away: 0, asked: Vec::new() }
     }
 }
 
@@ -60,10 +62,14 @@ impl Hands for Generators {
             (interval.start_ns, interval.end_ns) = (tick * plan.tick_ns, (tick + 1) * plan.tick_ns);
             let requests = (per_s * plan.tick_ns as f64 / 1e9).round() as u64;
             (interval.counts.started, interval.counts.ok) = (requests, requests);
+            if self.asked.len() > self.gone_from {
+                (interval.counts.ok, interval.counts.failed) = (0, requests);
+            }
             let response_ns = if per_s > LIMIT_PER_S { 500_000_000 } else { 1_000_000 };
-            interval.latency.record_n(LatencyKind::Response, response_ns, requests as u32);
+            interval.latency.record_n(LatencyKind::Response, response_ns, interval.counts.ok as u32);
             if interval.end_ns > plan.warmup_ns {
                 totals.in_time.add(&interval.counts);
+                totals.sum.counts.add(&interval.counts);
                 totals.measured_ns += plan.tick_ns;
             }
             watch.on_tick(&Row::default(), &plan);
@@ -200,4 +206,15 @@ fn who_is_away_for_a_while_costs_time_and_nothing_that_is_known() {
     let Ended::Disturbed { why, is_generator, .. } = &found.ended else { panic!("{:?}", found.ended) };
     assert_eq!((&**why, is_generator), ("expected 2 agents, got 1", &false));
     assert_eq!((found.search.line().held, found.ran.len()), (None, 0));
+}
+
+/// One that is gone misses no objective, and so there is no line between what it held and what it was not there for.
+#[test]
+fn a_server_that_is_gone_in_the_midst_of_a_search_makes_no_line() {
+    let mut hands = Generators { gone_from: 1, ..Generators::new(2, 2, 10_000.0) };
+    let (found, said) = search(&mut hands);
+    let Ended::Disturbed { why, is_generator, .. } = &found.ended else { panic!("{:?}", found.ended) };
+    assert_eq!((&**why, is_generator), ("the server takes no connection any more (nothing in time)", &false));
+    assert_eq!((said.disturbed.len(), found.ran.len()), (3, 1));
+    assert_eq!((found.search.line().load, found.search.line().missed), (None, None));
 }
