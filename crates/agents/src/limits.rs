@@ -23,8 +23,9 @@ pub const NAME_MAX: usize = 48;
 /// Labels of an agent.
 pub const LABELS_MAX: usize = 32;
 
-/// For how long it is tried to take the stream of a run away: a cluster needs some seconds to put another node in a dead one's place.
-pub const REMOVED_WITHIN: Duration = Duration::from_secs(15);
+/// For how long NATS is asked again to make a run's stream, or to take it away: a cluster needs some seconds to put another node in a
+/// dead one's place.
+pub const ANSWERED_WITHIN: Duration = Duration::from_secs(15);
 /// Pause between two tries of what NATS did not do.
 pub const AGAIN_AFTER: Duration = Duration::from_millis(200);
 /// How long the answers to a question to all agents are collected.

@@ -52,7 +52,7 @@ pub(super) async fn take_part(own: &Arc<Own>, run: &str, reply: Option<async_nat
             return;
         }
     };
-    super::answer(own, reply, write(&Taken::Agreed { workers: own.options.workers })).await;
+    own.agree(reply).await;
     own.tell(&format!("run {run} agreed to: {}", crate::message::tamed(&agreed.document.target)));
     let folder = agreed.folder.clone();
     let how = Part { own: Arc::clone(own), run: run.to_owned(), words }.go(agreed).await;

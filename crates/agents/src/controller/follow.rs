@@ -5,6 +5,7 @@
 
 use super::Conduct;
 use super::joint::Joint;
+use super::reading::Reading;
 use super::redeal::{self, Left, redealt};
 use crate::agent::of_workers;
 use crate::document::{Document, OnLost, hex};
@@ -14,8 +15,6 @@ use crate::link::Link;
 use crate::message::{Alive, Begin, Deal, Doing, Done, Redeal, ShareOf, State, Stop, read, tamed, write};
 use crate::subject::{self, What};
 use async_nats::Subscriber;
-use async_nats::jetstream::consumer::DeliverPolicy;
-use async_nats::jetstream::consumer::pull::{Ordered, OrderedConfig};
 use futures_util::StreamExt;
 use model::recording::{Capsule, Tick};
 use model::{Event, Plan};
@@ -30,8 +29,6 @@ use tempfile::TempDir;
 
 /// How often it looks at clocks.
 const LOOK: Duration = Duration::from_millis(50);
-/// How long NATS keeps a request for more messages.
-const CONSUMER_EXPIRES: Duration = Duration::from_secs(4);
 /// A silent stream is asked for its end after so long.
 const QUIET: Duration = Duration::from_millis(400);
 
@@ -89,8 +86,7 @@ pub(super) struct Follower {
     aborted: Option<String>,
     /// Another controller has said that it has the result.
     is_done: bool,
-    next: u64,
-    messages: Option<Ordered>,
+    reading: Reading,
     alive: Subscriber,
     joint: Joint,
     shown_ns: u64,
@@ -123,8 +119,7 @@ impl Follower {
             aborting: Aborting::default(),
             aborted: None,
             is_done: false,
-            next: 1,
-            messages: None,
+            reading: Reading::new(link, run),
             alive,
             joint: Joint::new(waiting_max),
             shown_ns: 0,
@@ -179,59 +174,12 @@ impl Follower {
 
     /// Reads what is in the stream already.
     pub(super) async fn catch_up(&mut self) -> Result<(), AgentsError> {
-        while let Some((subject, body)) = self.message(QUIET).await? {
+        while let Some((subject, body)) = self.reading.message(QUIET).await? {
             self.take_in(&subject, &body)?;
         }
         // What was said before this process began is no sign of life, and its absence none of death.
         self.agents.iter_mut().for_each(|known| known.heard = Instant::now());
         Ok(())
-    }
-
-    /// The next message of the stream; `None`: none came in time.
-    async fn message(&mut self, within: Duration) -> Result<Option<(String, Vec<u8>)>, AgentsError> {
-        let until = Instant::now() + within;
-        if self.messages.is_none() {
-            self.messages = self.opened().await?;
-        }
-        let Some(messages) = &mut self.messages else {
-            tokio::time::sleep_until(until.into()).await;
-            return Ok(None);
-        };
-        match tokio::time::timeout_at(until.into(), messages.next()).await {
-            Err(_) => Ok(None),
-            Ok(Some(Ok(message))) => {
-                let sequence = message.info().map_or(self.next, |info| info.stream_sequence);
-                if sequence < self.next {
-                    return Ok(None);
-                }
-                self.next = sequence + 1;
-                Ok(Some((message.subject.to_string(), message.payload.to_vec())))
-            }
-            Ok(Some(Err(_)) | None) => {
-                // A node is gone, or the link was cut: from the next message on, when there is a way again.
-                self.messages = None;
-                tokio::time::sleep(LOOK).await;
-                Ok(None)
-            }
-        }
-    }
-
-    /// `None`: not at the moment.
-    async fn opened(&self) -> Result<Option<Ordered>, AgentsError> {
-        use async_nats::jetstream::context::GetStreamErrorKind;
-        let stream = match self.link.streams.get_stream(subject::stream(&self.run)).await {
-            Ok(stream) => stream,
-            Err(error) => {
-                let is_gone = matches!(error.kind(), GetStreamErrorKind::JetStream(ref error)
-                    if error.error_code() == async_nats::jetstream::ErrorCode::STREAM_NOT_FOUND);
-                return if is_gone { Err(AgentsError::NoRun(self.run.clone())) } else { Ok(None) };
-            }
-        };
-        let deliver_policy = DeliverPolicy::ByStartSequence { start_sequence: self.next };
-        // A consumer whose node is gone is missed after half of that.
-        let config = OrderedConfig { deliver_policy, max_expires: CONSUMER_EXPIRES, ..OrderedConfig::default() };
-        let Ok(consumer) = stream.create_consumer(config).await else { return Ok(None) };
-        Ok(consumer.messages().await.ok())
     }
 
     /// Follows until something is so.
@@ -252,7 +200,7 @@ impl Follower {
                     self.why_not_ready().unwrap_or_else(|| "NATS does not give back what was put there".to_owned());
                 return Err(AgentsError::NotReady(format!("{why} after {} s", within.as_secs())));
             }
-            if let Some((subject, body)) = self.message(LOOK).await? {
+            if let Some((subject, body)) = self.reading.message(LOOK).await? {
                 self.take_in(&subject, &body)?;
             }
         }
@@ -264,7 +212,7 @@ impl Follower {
         let since = *self.begun_at.get_or_insert_with(Instant::now);
         let planned = self.document.planned_ns.map(Duration::from_nanos);
         while !self.agents.iter().all(Known::is_settled) {
-            match self.message(LOOK).await {
+            match self.reading.message(LOOK).await {
                 Err(AgentsError::NoRun(run)) => return Err(self.why_gone(run).await),
                 message => {
                     if let Some((subject, body)) = message? {
@@ -463,15 +411,11 @@ impl Follower {
     /// Whether all is read that is in the stream. Where NATS does not answer it is this process that is cut off, and who is silent for
     /// it may be well.
     async fn has_heard_all(&mut self) -> bool {
-        let Ok(stream) = self.link.streams.get_stream(subject::stream(&self.run)).await else {
+        let is_read = self.reading.is_read_to_end().await;
+        if is_read.is_none() {
             self.agents.iter_mut().for_each(|known| known.heard = Instant::now());
-            return false;
-        };
-        let is_read = stream.cached_info().state.last_sequence < self.next;
-        if !is_read {
-            self.messages = None;
         }
-        is_read
+        is_read.unwrap_or(false)
     }
 
     async fn look_for_lost(&mut self, conduct: &mut Conduct<'_>) {
@@ -545,7 +489,7 @@ impl Follower {
         }
         let read_until = Instant::now() + QUIET;
         while self.redeals.len() <= number && Instant::now() < read_until {
-            match self.message(LOOK).await {
+            match self.reading.message(LOOK).await {
                 Ok(Some((subject, body))) => {
                     if let Err(error) = self.take_in(&subject, &body) {
                         (conduct.tell)(&error.to_string());

@@ -94,7 +94,9 @@ pub(super) fn of_no_use(card: &Card, version: &str, labels: &[String]) -> Option
 
 /// Asks an agent, unless its card says why it would be of no use.
 async fn asked(link: &Link, run: &str, document: &Document, conduct: &Conduct<'_>, card: &Card) -> Result<u16, String> {
-    if let Some(why) = of_no_use(card, &conduct.version, &document.labels) {
+    // One that has agreed to this very run, and whose answer was lost, is asked again.
+    let is_ours = card.doing == Doing::Agreed && card.run.as_deref() == Some(run);
+    if let Some(why) = of_no_use(card, &conduct.version, &document.labels).filter(|_| !is_ours) {
         return Err(why);
     }
     let take = Take { run: run.to_owned(), version: conduct.version.clone(), protocol: PROTOCOL };

@@ -7,6 +7,7 @@
 mod follow;
 mod gather;
 mod joint;
+mod reading;
 mod redeal;
 mod result;
 mod team;
@@ -28,7 +29,7 @@ use model::Plan;
 use remote::offset::Estimate;
 use remote::{Token, monotonic_ns};
 use session::{Outcome, RecordTo, Watch};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -171,7 +172,11 @@ fn put_on(
     let (document, files) = Document::new(plan, &run, asked, token).map_err(AgentsError::Usage)?;
     runtime()?.block_on(async {
         let link = nats.connect("plimsoll load").await?;
-        publish(&link, &run, &document, files, bytes_max).await?;
+        link.make_stream(&run, bytes_max).await?;
+        if let Err(error) = publish(&link, &run, &document, files).await {
+            remove(&link, &run, &conduct).await;
+            return Err(error);
+        }
         if conduct.series.is_none() {
             (conduct.tell)(&format!("run {run}: `plimsoll attach {run}` takes over if this process ends"));
         }
@@ -223,18 +228,12 @@ pub(crate) async fn who(link: &Link, within: Duration, names: &[String]) -> Vec<
 }
 
 /// Lays a plan into the stream of its run.
-async fn publish(
-    link: &Link,
-    run: &str,
-    document: &Document,
-    files: Vec<Parts>,
-    bytes_max: u64,
-) -> Result<(), AgentsError> {
-    link.make_stream(run, bytes_max).await?;
+async fn publish(link: &Link, run: &str, document: &Document, files: Vec<Parts>) -> Result<(), AgentsError> {
     let failed = |why: String| AgentsError::stream("to keep the plan", why);
     for (index, Parts(parts)) in files.into_iter().enumerate() {
         for (at, part) in parts.into_iter().enumerate() {
-            link.put(&subject::file(run, index), &format!("{run}/file/{index}/{at}"), part).await.map_err(failed)?;
+            let id = format!("{run}/file/{index}/{at}");
+            link.put_patiently(&subject::file(run, index), &id, part).await.map_err(failed)?;
         }
     }
     link.put_first(&subject::word(run, "plan"), write(document)).await.map_err(failed).map(drop)
@@ -252,10 +251,13 @@ async fn conducted(
     let waiting_max = if is_decisive { DECISIVE_TICKS_WAITING_MAX } else { TICKS_SHOWN_WAITING_MAX };
     let mut follower = Follower::new(link, run, document, waiting_max).await?;
     follower.catch_up().await?;
-    if let Err(error) = begun(link, run, &mut follower, conduct).await {
+    let mut agreed = Vec::new();
+    if let Err(error) = begun(link, run, &mut follower, conduct, &mut agreed).await {
         let stop = Stop { why: error.to_string(), is_enough: false };
         let _ = link.put(&subject::word(run, "stop"), &format!("{run}/stop"), write(&stop)).await;
-        for name in follower.names() {
+        // Also those whose shares were not read back.
+        let names: BTreeSet<String> = follower.names().into_iter().chain(agreed).collect();
+        for name in names {
             leave(link, run, &name, &conduct.version).await;
         }
         remove(link, run, conduct).await;
@@ -288,11 +290,18 @@ async fn remove(link: &Link, run: &str, conduct: &Conduct<'_>) {
     }
 }
 
-/// Deals and begins, unless that was done.
-async fn begun(link: &Link, run: &str, follower: &mut Follower, conduct: &mut Conduct<'_>) -> Result<(), AgentsError> {
+/// Deals and begins, unless that was done; `names`: of agents that have agreed with this controller.
+async fn begun(
+    link: &Link,
+    run: &str,
+    follower: &mut Follower,
+    conduct: &mut Conduct<'_>,
+    names: &mut Vec<String>,
+) -> Result<(), AgentsError> {
     let failed = |why: String| AgentsError::stream("to keep what was dealt", why);
     if follower.deal().is_none() {
         let agreed = gathered(link, run, &follower.document, conduct).await?;
+        names.extend(agreed.iter().map(|(name, _)| name.clone()));
         let deal = dealt(&agreed, &follower.document);
         if !link.put_first(&subject::word(run, "deal"), write(&deal)).await.map_err(failed)? {
             (conduct.tell)("another controller has dealt: this one follows");
