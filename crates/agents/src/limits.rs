@@ -67,3 +67,7 @@ pub const REDEAL_AFTER: Duration = Duration::from_millis(500);
 /// An agent whose share may be dealt anew ends its load by itself when NATS has not answered it for this share of the time after which
 /// it counts as lost: before the others begin with it.
 pub const CUT_OFF_SHARE: f64 = 0.8;
+/// Within that time it asks so often.
+pub const LOOKS_WITHIN_LOST: u32 = 10;
+/// The least time after which an agent may count as lost where its share is dealt anew: of a shorter one signs of life are too seldom.
+pub const LOST_AFTER_MIN: Duration = Duration::from_secs(1);

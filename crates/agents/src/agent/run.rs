@@ -10,6 +10,7 @@ use crate::allow;
 use crate::document::{Document, OnLost};
 use crate::limits::{
     AGREED_FOR, ALIVE_EVERY, BEGIN_AFTER, CHUNK_BYTES, CUT_OFF_SHARE, FILES_BYTES_MAX, LATE_MAX, LOOK_EVERY,
+    LOOKS_WITHIN_LOST,
 };
 use crate::message::{Alive, Begin, Deal, Doing, Moment, Redeal, State, Stop, Taken, read, write};
 use crate::subject::{self, What};
@@ -331,7 +332,10 @@ impl Part {
         way: &Way,
     ) -> Result<(), String> {
         let (begins, stops) = (subject::word(&self.run, "begin"), subject::word(&self.run, "stop"));
-        let mut look = tokio::time::interval(LOOK_EVERY);
+        // One that takes NATS' answers for a lease asks often enough to have several within it.
+        let look_every = taken_on.lost_after.map_or(LOOK_EVERY, |after| LOOK_EVERY.min(after / LOOKS_WITHIN_LOST));
+        let mut look = tokio::time::interval(look_every);
+        look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut alive = tokio::time::interval(ALIVE_EVERY);
         let (mut is_told, since) = (false, Instant::now());
         // When NATS answered last; the number of the second deal that is next; why it puts on nothing any more.
@@ -359,13 +363,16 @@ impl Part {
                 _ = look.tick() => {
                     let subject = if is_told { &stops } else { &begins };
                     // Where NATS does not answer the load goes on; it is asked again.
-                    let last = tokio::time::timeout(LOOK_EVERY, self.own.link.last(&self.run, subject)).await;
+                    let last = tokio::time::timeout(look_every, self.own.link.last(&self.run, subject)).await;
                     if matches!(last, Ok(Ok(_))) {
                         answered = Instant::now();
                     }
                     if is_told && taken_on.lost_after.is_some() {
                         let next = subject::word(&self.run, &subject::redeal(redeals));
-                        let found = tokio::time::timeout(LOOK_EVERY, self.own.link.last(&self.run, &next)).await;
+                        let found = tokio::time::timeout(look_every, self.own.link.last(&self.run, &next)).await;
+                        if matches!(found, Ok(Ok(_))) {
+                            answered = Instant::now();
+                        }
                         redeal = found.ok().and_then(Result::ok).flatten().map(|bytes| (redeals, bytes));
                     }
                     word = last.ok().and_then(Result::ok).flatten().map(|bytes| (!is_told, bytes));

@@ -16,7 +16,7 @@ use crate::clock;
 use crate::document::{Asked, Document, OnLost, Parts};
 use crate::error::AgentsError;
 use crate::limits::{
-    AGENTS_MAX, BEGIN_AFTER, DECISIVE_TICKS_WAITING_MAX, PROTOCOL, READY_WITHIN, STREAM_AGE_MAX,
+    AGENTS_MAX, BEGIN_AFTER, DECISIVE_TICKS_WAITING_MAX, LOST_AFTER_MIN, PROTOCOL, READY_WITHIN, STREAM_AGE_MAX,
     TICKS_SHOWN_WAITING_MAX, WHO_FOR,
 };
 use crate::link::{Link, Nats, fresh, runtime};
@@ -167,6 +167,13 @@ fn put_on(
     }
     if let (OnLost::Redistribute, Some(why)) = (asked.on_lost, redeal::unfit(plan)) {
         return Err(AgentsError::Usage(why.to_owned()));
+    }
+    if asked.on_lost == OnLost::Redistribute && Duration::from_nanos(asked.lost_after_ns) < LOST_AFTER_MIN {
+        return Err(AgentsError::Usage(format!(
+            "--lost-after: expected {} s at the least with --on-lost redistribute, got {:.1} s: signs of life are too seldom for less",
+            LOST_AFTER_MIN.as_secs(),
+            asked.lost_after_ns as f64 / 1e9
+        )));
     }
     let (run, bytes_max) = (fresh(), asked.stream_bytes_max);
     let (document, files) = Document::new(plan, &run, asked, token).map_err(AgentsError::Usage)?;

@@ -48,7 +48,7 @@ fn the_others_put_on_a_killed_agents_share_and_what_was_not_put_on_is_said() {
     let server = counting_server();
     let url = format!("http://{}/", server.address());
     let agents = place.agents(&["a", "b", "c"]);
-    let more = ["--rate", "300", "-d", "14s", "-c", "9", "--tick", "200ms", "--lost-after", "1500ms"];
+    let more = ["--rate", "300", "-d", "14s", "-c", "9", "--tick", "200ms", "--lost-after", "2500ms"];
     let load = place.begin(&url, "3", &[&more[..], &["--on-lost", "redistribute"]].concat());
     place.until_running("b");
     std::thread::sleep(Duration::from_secs(1));
@@ -94,7 +94,7 @@ fn one_whose_owner_allows_no_more_takes_on_nothing_and_that_is_said() {
     let url = format!("http://{}/", server.address());
     let _free = place.agent("free", &["--cores", "1", "--rate-max", "120"]);
     let lost = place.agent("lost", &["--cores", "1"]);
-    let more = ["--rate", "200", "-d", "10s", "-c", "4", "--tick", "200ms", "--lost-after", "1s"];
+    let more = ["--rate", "200", "-d", "10s", "-c", "4", "--tick", "200ms", "--lost-after", "2s"];
     let load = place.begin(&url, "2", &[&more[..], &["--on-lost", "redistribute"]].concat());
     place.until_running("lost");
     std::thread::sleep(Duration::from_secs(1));
@@ -155,6 +155,7 @@ fn what_cannot_be_dealt_anew_is_refused_before_anything_is_put_on() {
     };
     refused(&["-d", "1s"], "is for loads that have a rate");
     refused(&["--rate", "100", "-n", "100"], "with a count of requests (-n)");
+    refused(&["--rate", "100", "-d", "1s", "--lost-after", "900ms"], "expected 1 s at the least");
 }
 
 /// Whoever can speak on NATS cannot have an agent put on more than its owner allows, nor what was not asked for.
