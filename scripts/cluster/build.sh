@@ -16,7 +16,9 @@ missing=()
 for program in "${programs[@]}"; do
     [ -x "$folder/$program" ] || missing+=("k8s.io/kubernetes/cmd/$program")
 done
-[ -x "$folder/pause" ] || missing+=(./pause)
+for program in pause dns; do
+    [ -x "$folder/$program" ] || missing+=("./$program")
+done
 if [ ${#missing[@]} -gt 0 ]; then
     go=$(command -v go || echo /usr/local/go/bin/go)
     if ! [ -x "$go" ]; then

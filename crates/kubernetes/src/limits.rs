@@ -24,5 +24,5 @@ pub const ASK_EVERY: Duration = Duration::from_millis(500);
 pub const ENDED_MAX: i32 = 1;
 /// How long agents are to run without one that ends, until it is said that they run.
 pub const STEADY_FOR: Duration = Duration::from_secs(3);
-/// For how long there may be no pod until it is asked why.
+/// For how long pods may not run until it is asked why.
 pub const POD_WITHIN: Duration = Duration::from_secs(3);

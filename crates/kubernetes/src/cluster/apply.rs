@@ -118,9 +118,11 @@ async fn wait(
         if steady.is_some_and(|(since, _)| agents == 0 || since.elapsed() >= STEADY_FOR) {
             return Ok(());
         }
-        let is_pod_missing = now.pods < usize::from(agents) + usize::from(is_placed);
-        if is_pod_missing && begun.elapsed() > POD_WITHIN {
-            now.hindered.extend(why_no_pod(cluster, wanted, now.pods).await);
+        if now.hindered.is_empty() && !is_all_there && begun.elapsed() > POD_WITHIN {
+            for (why, is_no_use) in warnings(cluster, wanted).await {
+                now.broken = now.broken.or_else(|| is_no_use.then(|| why.clone()));
+                now.hindered.push(why);
+            }
         }
         let hindered = now.hindered.join("; ");
         if let Some(why) = now.broken {
@@ -164,18 +166,26 @@ fn progress(now: &Seen, is_placed: bool, agents: u16, hindered: &str) -> String 
     if hindered.is_empty() { state } else { format!("{state}: {hindered}") }
 }
 
-/// Why there is no pod, as the cluster says of what was to make it: the last warning of each.
-async fn why_no_pod(cluster: &Cluster, wanted: &Wanted, there: usize) -> Vec<String> {
+/// Why a pod is not there or does not begin, as the cluster says of it: the last warning of each kind, and whether waiting is no use.
+async fn warnings(cluster: &Cluster, wanted: &Wanted) -> Vec<(String, bool)> {
     let events: Api<Event> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
+    // Who may not read events is not told, and waits.
+    let Ok(list) = events.list(&ListParams::default().fields("type=Warning")).await else { return Vec::new() };
+    let is_of_us = |event: &&Event| {
+        let name = event.involved_object.name.as_deref().unwrap_or_default();
+        name == wanted.name || name.starts_with(&format!("{}-", wanted.name))
+    };
+    let last = |reason: &str| {
+        let of_reason = list.items.iter().filter(is_of_us).filter(|event| event.reason.as_deref() == Some(reason));
+        of_reason.filter_map(|event| event.message.clone()).next_back()
+    };
     let mut all = Vec::new();
-    for name in [wanted.name.clone(), objects::nats_name(&wanted.name)] {
-        let asked = ListParams::default().fields(&format!("involvedObject.name={name},type=Warning"));
-        // Who may not read events is not told, and waits.
-        let Ok(list) = events.list(&asked).await else { continue };
-        let last = list.items.into_iter().filter(|event| event.reason.as_deref() == Some("FailedCreate"));
-        if let Some(message) = last.filter_map(|event| event.message).next_back() {
-            all.push(format!("{there} pods are there, and no more can be made: {message}"));
-        }
+    if let Some(message) = last("FailedCreate") {
+        let is_refused = message.contains("forbidden");
+        all.push((format!("pods cannot be made ({message})"), is_refused));
+    }
+    if let Some(message) = last("FailedMount") {
+        all.push((format!("pods cannot be set up ({message})"), false));
     }
     all
 }
