@@ -92,9 +92,6 @@ impl KubernetesError {
             403 if status.message.contains("quota") => {
                 "ask for fewer --agents, --cores or --memory, or for a larger quota".to_owned()
             }
-            403 if status.message.contains("PodSecurity") => {
-                "leave --observe out, or use a namespace whose pods may have that".to_owned()
-            }
             403 => {
                 format!("ask who runs the cluster for that right in namespace {namespace}, or give another --context")
             }

@@ -12,7 +12,7 @@ pub const CORES_MAX: u16 = 1024;
 pub const MEMORY_BYTES_MIN: u64 = 64 << 20;
 /// The least room of JetStream: a run's stream takes a gibibyte unless less was asked for.
 pub const STORAGE_BYTES_MIN: u64 = 256 << 20;
-/// The user that everything runs as, unless `--observe` asks for root: one that no system has an account for.
+/// The user that everything runs as: one that no system has an account for.
 pub const USER: i64 = 65532;
 /// How long an agent may take to end: it ends the run that is under way, and tries for a minute to hand it over.
 pub const END_WITHIN_S: i64 = 90;

@@ -22,8 +22,6 @@ pub struct Wanted {
     pub cores: u16,
     /// Memory of each.
     pub memory_bytes: u64,
-    /// Agents have the rights that probes in the kernel need.
-    pub observe: bool,
     /// Targets that agents may load, as `plimsoll agent --allow-target` takes them.
     pub allow_target: Vec<String>,
     /// Labels of the agents.

@@ -17,7 +17,6 @@ fn wanted() -> Wanted {
         agents: 4,
         cores: 1,
         memory_bytes: 512 << 20,
-        observe: false,
         // What no address is of: who uses the base says what is allowed.
         allow_target: vec!["nothing.invalid".to_owned()],
         labels: Vec::new(),
@@ -63,7 +62,7 @@ fn what_is_written_is_what_is_applied() {
 }
 
 #[test]
-fn agents_have_no_right_that_nobody_asked_for() {
+fn nothing_that_is_placed_has_any_right() {
     let all = read(&wanted());
     assert_eq!(one(&all, "ServiceAccount")["automountServiceAccountToken"], false);
     for (kind, name) in [("Job", "agent"), ("StatefulSet", "nats")] {
@@ -88,17 +87,6 @@ fn agents_have_no_right_that_nobody_asked_for() {
         let volumes = pod["volumes"].as_array().cloned().unwrap_or_default();
         assert!(volumes.iter().all(|volume| volume.get("hostPath").is_none()), "{volumes:?}");
     }
-    let mut wanted = wanted();
-    wanted.observe = true;
-    let all = read(&wanted);
-    let pod = &one(&all, "Job")["spec"]["template"]["spec"];
-    let rights = &pod["containers"][0]["securityContext"];
-    assert_eq!(rights["capabilities"], json!({ "drop": ["ALL"], "add": ["BPF", "PERFMON", "SYSLOG"] }));
-    assert_eq!((&rights["privileged"], &rights["readOnlyRootFilesystem"]), (&json!(false), &json!(true)));
-    assert_eq!(pod["securityContext"]["runAsUser"], 0);
-    // Of NATS nobody said so.
-    let nats = &one(&all, "StatefulSet")["spec"]["template"]["spec"];
-    assert_eq!(nats["securityContext"]["runAsUser"], 65532);
 }
 
 #[test]

@@ -17,6 +17,8 @@ use testkit::wait_until;
 pub const PLIMSOLL: &str = "localhost/plimsoll:test";
 pub const NATS: &str = "localhost/nats:test";
 const PAUSE: &str = "localhost/pause:test";
+/// The program in the image of the agents, such as the static one: that of the tests where it is not set.
+const STATIC: &str = "PLIMSOLL_TEST_STATIC";
 /// Where Debian has the programs that give pods their network.
 pub const CNI: &str = "/usr/lib/cni";
 
@@ -27,11 +29,8 @@ pub struct Node {
 /// Makes the images, once for all nodes.
 pub fn images(machine: &Machine, programs: &Path) -> io::Result<Vec<PathBuf>> {
     let nats = testkit::program("nats-server").unwrap();
-    let all = [
-        (PLIMSOLL, PathBuf::from(env!("CARGO_BIN_EXE_plimsoll")), "65532:65532"),
-        (NATS, nats, "0"),
-        (PAUSE, programs.join("pause"), "65535"),
-    ];
+    let plimsoll = std::env::var_os(STATIC).map_or_else(|| env!("CARGO_BIN_EXE_plimsoll").into(), PathBuf::from);
+    let all = [(PLIMSOLL, plimsoll, "65532:65532"), (NATS, nats, "0"), (PAUSE, programs.join("pause"), "65535")];
     all.into_iter().map(|(name, program, user)| image(machine, name, &program, user)).collect()
 }
 

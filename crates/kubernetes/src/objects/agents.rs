@@ -16,9 +16,6 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use std::collections::BTreeMap;
 
-/// What probes in the kernel need, and a container's root has not: to load them, to read what they count, to name what is in the
-/// kernel. Other users' processes, for which more would be needed, a pod does not see.
-const OF_PROBES: &[&str] = &["BPF", "PERFMON", "SYSLOG"];
 /// Where Secrets are seen in the pod.
 const SECRETS: &str = "/etc/plimsoll";
 /// Where an agent keeps what it has of a run.
@@ -62,7 +59,7 @@ fn pod(wanted: &Wanted) -> PodSpec {
         restart_policy: Some("OnFailure".to_owned()),
         termination_grace_period_seconds: Some(END_WITHIN_S),
         affinity: Some(apart(wanted)),
-        security_context: Some(of_pod(wanted.observe)),
+        security_context: Some(of_pod()),
         containers: vec![Container {
             name: "agent".to_owned(),
             image: Some(wanted.image.clone()),
@@ -83,7 +80,7 @@ fn pod(wanted: &Wanted) -> PodSpec {
                 EnvVar { name: "XDG_STATE_HOME".to_owned(), value: Some(STATE.to_owned()), ..EnvVar::default() },
             ]),
             resources: Some(exactly(wanted.cores.to_string(), wanted.memory_bytes)),
-            security_context: Some(of_container(if wanted.observe { OF_PROBES } else { &[] })),
+            security_context: Some(of_container()),
             // What it said last is then the reason why it ended.
             termination_message_policy: Some("FallbackToLogsOnError".to_owned()),
             volume_mounts: (!mounts.is_empty()).then_some(mounts),

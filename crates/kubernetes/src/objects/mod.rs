@@ -88,29 +88,23 @@ fn metadata(wanted: &Wanted, name: String, component: &str) -> ObjectMeta {
     }
 }
 
-/// What holds for all containers of a pod: that of an agent that observes is root, as capabilities that are added to a container
-/// are only root's.
-fn of_pod(is_root: bool) -> PodSecurityContext {
-    let user = if is_root { 0 } else { USER };
+/// What holds for all containers of a pod.
+fn of_pod() -> PodSecurityContext {
     PodSecurityContext {
-        run_as_non_root: Some(!is_root),
-        run_as_user: Some(user),
-        run_as_group: Some(user),
-        fs_group: Some(user),
+        run_as_non_root: Some(true),
+        run_as_user: Some(USER),
+        run_as_group: Some(USER),
+        fs_group: Some(USER),
         seccomp_profile: Some(SeccompProfile { type_: "RuntimeDefault".to_owned(), ..SeccompProfile::default() }),
         ..PodSecurityContext::default()
     }
 }
 
-/// No right but those that are named.
-fn of_container(rights: &[&str]) -> SecurityContext {
-    let named: Vec<String> = rights.iter().map(|right| (*right).to_owned()).collect();
+/// No right at all: an agent loads no probes, and what it reads of its host everybody may read.
+fn of_container() -> SecurityContext {
     SecurityContext {
         allow_privilege_escalation: Some(false),
-        capabilities: Some(Capabilities {
-            drop: Some(vec!["ALL".to_owned()]),
-            add: (!named.is_empty()).then_some(named),
-        }),
+        capabilities: Some(Capabilities { drop: Some(vec!["ALL".to_owned()]), add: None }),
         privileged: Some(false),
         read_only_root_filesystem: Some(true),
         ..SecurityContext::default()

@@ -121,7 +121,7 @@ fn pod(wanted: &Wanted, image: &str, storage_bytes: u64, is_claimed: bool) -> Po
         service_account_name: Some(wanted.name.clone()),
         automount_service_account_token: Some(false),
         enable_service_links: Some(false),
-        security_context: Some(of_pod(false)),
+        security_context: Some(of_pod()),
         containers: vec![Container {
             name: "nats".to_owned(),
             image: Some(image.to_owned()),
@@ -139,7 +139,7 @@ fn pod(wanted: &Wanted, image: &str, storage_bytes: u64, is_claimed: bool) -> Po
                 ..Probe::default()
             }),
             resources: Some(exactly("1".to_owned(), MEMORY_BYTES)),
-            security_context: Some(of_container(&[])),
+            security_context: Some(of_container()),
             termination_message_policy: Some("FallbackToLogsOnError".to_owned()),
             volume_mounts: Some(vec![mount("configuration", "/etc/nats", true), mount(DATA, "/data", false)]),
             ..Container::default()

@@ -67,9 +67,6 @@ pub struct WantedArgs {
     /// Memory of each
     #[arg(long, value_name = "SIZE", env = "PLIMSOLL_MEMORY", default_value = "512MiB", value_parser = values::size::<u64>)]
     pub memory: u64,
-    /// Run agents as root with the rights BPF, PERFMON and SYSLOG, for probes in the kernel
-    #[arg(long, env = "PLIMSOLL_OBSERVE", value_parser = BoolishValueParser::new())]
-    pub observe: bool,
     /// What agents allow.
     #[command(flatten)]
     pub allow: AllowArgs,
@@ -208,7 +205,6 @@ impl WantedArgs {
             agents: self.agents,
             cores: self.cores,
             memory_bytes: self.memory,
-            observe: self.observe,
             allow_target: self.allow.allow_target.iter().map(|one| one.written().to_owned()).collect(),
             labels: self.allow.label.clone(),
             rate_max: self.allow.rate_max,
