@@ -31,8 +31,10 @@ const PROGRAMS: &str = "PLIMSOLL_TEST_KUBERNETES";
 /// A part of the name of the scenarios that are wanted: all, where it is not set.
 const CHOSEN: &str = "PLIMSOLL_TEST_SCENARIO";
 
+type Scenario = fn(&Cluster);
+
 /// What is done with one cluster, as it takes half a minute to be there.
-const SCENARIOS: &[(&str, fn(&Cluster))] = &[
+const SCENARIOS: &[(&str, Scenario)] = &[
     ("kubectl", what_is_applied_by_kubectl_is_the_same_and_is_taken_away),
     ("load", four_agents_load_a_server_and_nothing_is_left),
     ("killed", an_apply_that_is_killed_can_be_undone),
@@ -300,6 +302,12 @@ fn an_apply_that_is_killed_can_be_undone(cluster: &Cluster) {
         let all = cluster.list(kinds, Some("killed"));
         found
             .insert(all.iter().filter(|one| one["metadata"]["labels"]["app.kubernetes.io/name"] == "plimsoll").count());
+        // And so can a delete that is.
+        let mut delete =
+            Guard::spawn(cluster.kubernetes("delete", "killed", &["--quiet"]).stderr(Stdio::null())).unwrap();
+        std::thread::sleep(Duration::from_millis(after_ms / 4));
+        delete.signal(9);
+        assert!(delete.wait(testkit::HANG_GUARD).is_some());
         cluster.delete("killed");
     }
     assert!(found.len() > 1 && found.iter().any(|there| *there > 0), "killed with so many objects there: {found:?}");
@@ -330,6 +338,15 @@ fn what_hinders_is_said_with_what_to_do(cluster: &Cluster) {
     cluster.delete("hindered");
     let large = [&["--cores", "1000", "--wait", "5s"], &own_nats[..]].concat();
     refused(cluster.apply("hindered", &large), &["has no node", "Insufficient cpu", undo]);
+    cluster.delete("hindered");
+    let mut waiting = cluster.apply("hindered", &[&["--cores", "1000"], &own_nats[..]].concat());
+    let said = fs::File::create(cluster.machine.file("said")).unwrap();
+    let mut waiting = Guard::spawn(waiting.stdout(Stdio::null()).stderr(said)).unwrap();
+    let said = || fs::read_to_string(cluster.machine.file("said")).unwrap();
+    cluster.until("it waits", || said().contains("0 of 1 agents run"));
+    waiting.signal(2);
+    assert_eq!(waiting.wait(testkit::HANG_GUARD).and_then(|status| status.code()), Some(130), "{}", said());
+    assert!(said().contains("interrupted; what was made is there") && said().contains(undo), "{}", said());
     cluster.delete("hindered");
     let secret = [&["--token-secret", "not-there", "--wait", "10s"], &own_nats[..]].concat();
     refused(cluster.apply("hindered", &secret), &["secret \"not-there\" not found", undo]);
