@@ -48,6 +48,7 @@ static: ## the program with nothing to load beside it, for any Linux of this arc
 	@scripts/static.sh
 
 image: static ## the container image of it (OCI, target/image/plimsoll.oci.tar), and what it is made of; IMAGE=registry.example/plimsoll:1 names it
+	@command -v cargo-cyclonedx >/dev/null || $(CARGO) install cargo-cyclonedx --locked
 	@scripts/image.sh
 
 test-cluster: ## agents in a real cluster of Kubernetes' own programs, as root; builds them once (ten minutes, needs Go)

@@ -348,13 +348,14 @@ fn what_hinders_is_said_with_what_to_do(cluster: &Cluster) {
     assert_eq!(waiting.wait(testkit::HANG_GUARD).and_then(|status| status.code()), Some(130), "{}", said());
     assert!(said().contains("interrupted; what was made is there") && said().contains(undo), "{}", said());
     cluster.delete("hindered");
-    let secret = [&["--token-secret", "not-there", "--wait", "10s"], &own_nats[..]].concat();
-    refused(cluster.apply("hindered", &secret), &["secret \"not-there\" not found", undo]);
-    cluster.delete("hindered");
     cluster.kubectl(&["create", "quota", "few", "--hard", "pods=1", "--namespace", "hindered"]);
     let two = ["--nats", "nats://192.0.2.1:4222", "--agents", "2"];
     refused(cluster.apply("hindered", &two), &["pods cannot be made", "exceeded quota: few", undo]);
     cluster.kubectl(&["delete", "quota", "few", "--namespace", "hindered"]);
+    cluster.delete("hindered");
+    // What was said of the Job before is no reason any more.
+    let secret = [&["--token-secret", "not-there", "--wait", "10s"], &own_nats[..]].concat();
+    refused(cluster.apply("hindered", &secret), &["secret \"not-there\" not found", undo]);
     cluster.delete("hindered");
     // What somebody else made of that name is left alone, by both.
     cluster.kubectl(&["create", "serviceaccount", "plimsoll", "--namespace", "hindered"]);

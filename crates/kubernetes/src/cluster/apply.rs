@@ -4,14 +4,15 @@
 //! Where something fails or is interrupted, what was made stays to be looked at, and the sentence says what takes it away.
 
 use super::pods::{Seen, seen};
-use super::{Cluster, Conduct, Place, run};
+use super::{Cluster, Conduct, Place, makers, run};
 use crate::error::KubernetesError;
 use crate::labels::MANAGED_BY;
 use crate::limits::{ASK_EVERY, POD_WITHIN, STEADY_FOR};
 use crate::objects::{self, Object};
 use crate::wanted::{Nats, Wanted};
-use k8s_openapi::api::core::v1::Event;
+use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::api::{Api, ListParams, Patch, PatchParams};
+use std::collections::{BTreeMap, HashSet};
 use std::time::{Duration, Instant};
 
 /// What was put there.
@@ -68,9 +69,8 @@ async fn refuse_what_is_not_ours(cluster: &Cluster, object: &Object) -> Result<(
     let there = there.map_err(|error| {
         KubernetesError::of(format!("look for {kind} '{}'", object.name), &cluster.namespace, error)
     })?;
-    let is_ours = |labels: &std::collections::BTreeMap<String, String>| {
-        labels.get(MANAGED_BY.0).is_some_and(|whose| whose == MANAGED_BY.1)
-    };
+    let is_ours =
+        |labels: &BTreeMap<String, String>| labels.get(MANAGED_BY.0).is_some_and(|whose| whose == MANAGED_BY.1);
     match there {
         Some(other) if !other.metadata.labels.as_ref().is_some_and(is_ours) => {
             Err(KubernetesError::NotOurs { kind, name: object.name.clone() })
@@ -108,7 +108,8 @@ async fn wait(
         if conduct.is_interrupted() {
             return Err(KubernetesError::Interrupted { undo });
         }
-        let mut now = seen(&cluster.pods(&wanted.name).await?);
+        let pods = cluster.pods(&wanted.name).await?;
+        let mut now = seen(&pods);
         let is_nats_there = !is_placed || now.nats > 0;
         let is_all_there = is_nats_there && now.agents >= usize::from(agents);
         steady = match steady {
@@ -119,7 +120,7 @@ async fn wait(
             return Ok(());
         }
         if now.hindered.is_empty() && !is_all_there && begun.elapsed() > POD_WITHIN {
-            for (why, is_no_use) in warnings(cluster, wanted).await {
+            for (why, is_no_use) in warnings(cluster, wanted, &pods).await {
                 now.broken = now.broken.or_else(|| is_no_use.then(|| why.clone()));
                 now.hindered.push(why);
             }
@@ -167,14 +168,17 @@ fn progress(now: &Seen, is_placed: bool, agents: u16, hindered: &str) -> String 
 }
 
 /// Why a pod is not there or does not begin, as the cluster says of it: the last warning of each kind, and whether waiting is no use.
-async fn warnings(cluster: &Cluster, wanted: &Wanted) -> Vec<(String, bool)> {
+/// What was said of others of the same name, that were there before, is not meant.
+async fn warnings(cluster: &Cluster, wanted: &Wanted, pods: &[Pod]) -> Vec<(String, bool)> {
+    let mut own: HashSet<String> = pods.iter().filter_map(|pod| pod.metadata.uid.clone()).collect();
+    for resource in makers() {
+        let there = cluster.labelled(&resource, Some(&wanted.name)).await.unwrap_or_default();
+        own.extend(there.into_iter().filter_map(|object| object.metadata.uid));
+    }
     let events: Api<Event> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
     // Who may not read events is not told, and waits.
     let Ok(list) = events.list(&ListParams::default().fields("type=Warning")).await else { return Vec::new() };
-    let is_of_us = |event: &&Event| {
-        let name = event.involved_object.name.as_deref().unwrap_or_default();
-        name == wanted.name || name.starts_with(&format!("{}-", wanted.name))
-    };
+    let is_of_us = |event: &&Event| event.involved_object.uid.as_ref().is_some_and(|uid| own.contains(uid));
     let last = |reason: &str| {
         let of_reason = list.items.iter().filter(is_of_us).filter(|event| event.reason.as_deref() == Some(reason));
         of_reason.filter_map(|event| event.message.clone()).next_back()

@@ -96,17 +96,22 @@ impl Cluster {
     }
 }
 
+/// The kinds of what makes pods.
+fn makers() -> Vec<ApiResource> {
+    vec![ApiResource::erase::<Job>(&()), ApiResource::erase::<StatefulSet>(&())]
+}
+
 /// The kinds of what is made, those first that make others.
 fn made() -> Vec<ApiResource> {
-    vec![
-        ApiResource::erase::<Job>(&()),
-        ApiResource::erase::<StatefulSet>(&()),
+    let mut all = makers();
+    all.extend([
         ApiResource::erase::<Service>(&()),
         ApiResource::erase::<ConfigMap>(&()),
         ApiResource::erase::<ServiceAccount>(&()),
         ApiResource::erase::<Pod>(&()),
         ApiResource::erase::<PersistentVolumeClaim>(&()),
-    ]
+    ]);
+    all
 }
 
 /// The kinds of what the cluster makes of these, with their labels, and takes away itself.
