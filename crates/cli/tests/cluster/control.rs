@@ -40,7 +40,7 @@ impl Control {
              --service-account-key-file {key} --service-account-signing-key-file {key} \
              --service-cluster-ip-range 10.99.0.0/24 --token-auth-file {tokens} --bind-address 127.0.0.1 \
              --advertise-address 127.0.0.1 --endpoint-reconciler-type none --cert-dir {folder} \
-             --authorization-mode RBAC",
+             --authorization-mode RBAC --kubelet-preferred-address-types InternalIP",
             key = path("accounts.key"),
             tokens = path("tokens"),
             folder = certificates.display()
@@ -70,6 +70,13 @@ impl Control {
             processes.push(machine.start(name, programs.join(name), &words(args))?);
         }
         Ok(Control { _processes: processes, ..control })
+    }
+
+    /// kubectl, that goes on.
+    pub fn kubectl_on(&self, machine: &Machine, name: &str, args: &[&str]) -> io::Result<Guard> {
+        let own = ["--kubeconfig".to_owned(), self.kubeconfig.display().to_string()];
+        let all: Vec<String> = own.into_iter().chain(args.iter().map(|arg| (*arg).to_owned())).collect();
+        machine.start(name, self.programs.join("kubectl"), &all)
     }
 
     /// What kubectl says.

@@ -92,7 +92,7 @@ impl Cluster {
         let begun = std::time::Instant::now();
         while !is_so() {
             if begun.elapsed() > testkit::HANG_GUARD {
-                let said: Vec<String> = ["kube-apiserver", "kube-controller-manager", "kubelet-0", "containerd-0"]
+                let said: Vec<String> = ["kube-apiserver", "kube-controller-manager", "kubelet-0", "port-forward"]
                     .map(|name| format!("{name}:\n{}", self.machine.log(name)))
                     .into();
                 panic!("in vain: {what}\n{}", said.join("\n"));
@@ -268,9 +268,13 @@ fn four_agents_load_a_server_and_nothing_is_left(cluster: &Cluster) {
         pods.iter().filter(of_agents).map(|pod| pod["spec"]["nodeName"].as_str().unwrap()).collect();
     assert_eq!((agents.len(), hosts.len()), (4, usize::from(NODES)), "apart where there are hosts: {hosts:?}");
 
-    let nats = format!("nats://{}:4222", cluster.name_nats("load"));
+    // As `apply` has said: from outside, NATS is reached through the API server.
+    let forward = ["--namespace", "load", "port-forward", "service/plimsoll-nats", "4222"];
+    let _forward = cluster.control.kubectl_on(&cluster.machine, "port-forward", &forward).unwrap();
+    cluster.until("NATS is reached", || cluster.machine.log("port-forward").contains("Forwarding from 127.0.0.1:4222"));
+    let nats = "nats://127.0.0.1:4222";
     let recording = cluster.machine.file("all.plimsoll");
-    let load = ["load", &url, "--rate", "400", "-n", "1201", "-c", "8", "--json", "--agents", "4", "--nats", &nats];
+    let load = ["load", &url, "--rate", "400", "-n", "1201", "-c", "8", "--json", "--agents", "4", "--nats", nats];
     let more = ["--agent-label", "place=cluster", "--record", recording.to_str().unwrap()];
     let run = finish(cluster.plimsoll(&[&load[..], &more].concat()));
     run.assert_measured();

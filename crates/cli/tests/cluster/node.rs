@@ -108,10 +108,10 @@ impl Node {
         }
         let kubelet = format!(
             "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n\
-             address: 127.0.0.1\nport: {port}\nreadOnlyPort: 0\nhealthzPort: 0\n\
+             address: {ADDRESS}\nport: {port}\nreadOnlyPort: 0\nhealthzPort: 0\n\
              containerRuntimeEndpoint: 'unix://{socket}'\ncgroupDriver: cgroupfs\ncgroupRoot: /{group}\n\
              enforceNodeAllocatable: []\nfailCgroupV1: false\nfailSwapOn: false\noomScoreAdj: 0\n\
-             authentication: {{anonymous: {{enabled: false}}, webhook: {{enabled: false}}}}\n\
+             authentication: {{anonymous: {{enabled: true}}, webhook: {{enabled: false}}}}\n\
              authorization: {{mode: AlwaysAllow}}\nclusterDomain: cluster.local\nclusterDNS: ['{ADDRESS}']\n\
              makeIPTablesUtilChains: false\nlocalStorageCapacityIsolation: false\npodLogsDir: '{logs}'\n\
              evictionHard: {{memory.available: 50Mi, nodefs.available: '0%', imagefs.available: '0%'}}\n",
