@@ -238,6 +238,19 @@ fn what_is_applied_by_kubectl_is_the_same_and_is_taken_away(cluster: &Cluster) {
     // Once more does no harm.
     let said = cluster.delete("printed").stderr;
     assert!(said.contains("nothing called plimsoll is in namespace printed"), "{said}");
+    // Two beside each other: each by its name, or both.
+    for name in ["one", "two"] {
+        finish(cluster.apply("printed", &["--name", name, "--wait", "0s"])).assert_exit(0);
+    }
+    let names = |cluster: &Cluster| {
+        let all = cluster.list("jobs", Some("printed"));
+        all.iter().map(|job| job["metadata"]["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(names(cluster), ["one", "two"]);
+    finish(cluster.kubernetes("delete", "printed", &["--name", "one"])).assert_exit(0);
+    assert_eq!(names(cluster), ["two"]);
+    finish(cluster.kubernetes("delete", "printed", &["--all"])).assert_exit(0);
+    cluster.assert_empty("printed");
 }
 
 fn four_agents_load_a_server_and_nothing_is_left(cluster: &Cluster) {
@@ -245,7 +258,16 @@ fn four_agents_load_a_server_and_nothing_is_left(cluster: &Cluster) {
     let counters = cluster.machine.file("counters");
     let server = cluster.serve(&["--control", counters.to_str().unwrap()]);
     let url = server.url.clone();
-    let apply = cluster.apply("load", &["--agents", "4", "--label", "place=cluster"]);
+    // What the example changes is taken as well.
+    let example = testkit::workspace().join("deploy/kustomize/example");
+    cluster.kubectl(&["apply", "--dry-run=server", "--kustomize", example.to_str().unwrap()]);
+    // Plans are sealed with a token that the pods have from a Secret.
+    let token = cluster.machine.file("token");
+    fs::write(&token, "b1946ac92492d2347c6235b4d2611184b1946ac92492d2347c6235b4d2611184").unwrap();
+    let from = format!("--from-file=word={}", token.display());
+    cluster.kubectl(&["create", "secret", "generic", "sealing", &from, "--namespace", "load"]);
+    let wanted = ["--agents", "4", "--label", "place=cluster", "--token-secret", "sealing/word"];
+    let apply = cluster.apply("load", &wanted);
     let applied = std::thread::scope(|scope| {
         let applied = scope.spawn(|| finish(apply));
         cluster.name_nats("load");
@@ -255,7 +277,7 @@ fn four_agents_load_a_server_and_nothing_is_left(cluster: &Cluster) {
     assert!(applied.stderr.contains("4 agents run in namespace load"), "{}", applied.stderr);
     assert!(applied.stdout.contains("port-forward service/plimsoll-nats 4222"), "{}", applied.stdout);
     // To apply the same once more changes nothing.
-    finish(cluster.apply("load", &["--agents", "4", "--label", "place=cluster"])).assert_exit(0);
+    finish(cluster.apply("load", &wanted)).assert_exit(0);
     // Other agents in place of these: what a Job has made cannot be changed.
     let other = finish(cluster.apply("load", &["--agents", "3"]));
     other.assert_exit(1);
@@ -275,7 +297,11 @@ fn four_agents_load_a_server_and_nothing_is_left(cluster: &Cluster) {
     let nats = "nats://127.0.0.1:4222";
     let recording = cluster.machine.file("all.plimsoll");
     let load = ["load", &url, "--rate", "400", "-n", "1201", "-c", "8", "--json", "--agents", "4", "--nats", nats];
-    let more = ["--agent-label", "place=cluster", "--record", recording.to_str().unwrap()];
+    let own = ["--agent-label", "place=cluster", "--record", recording.to_str().unwrap()];
+    let refused = finish(cluster.plimsoll(&[&load[..], &own, &["--agents-wait", "2s"]].concat()));
+    refused.assert_exit(1);
+    assert!(refused.stderr.contains("token"), "{}", refused.stderr);
+    let more = [&own[..], &["--token-file", token.to_str().unwrap()]].concat();
     let run = finish(cluster.plimsoll(&[&load[..], &more].concat()));
     run.assert_measured();
     let document = run.json();
@@ -289,6 +315,7 @@ fn four_agents_load_a_server_and_nothing_is_left(cluster: &Cluster) {
     let counted: Value = serde_json::from_str(&counted.stdout).unwrap_or_else(|_| panic!("{}", counted.stdout));
     let seen = counted["counters"]["requests"].as_u64().unwrap_or_else(|| panic!("{counted:#}"));
     assert_eq!((count("/totals/started"), count("/totals/ok"), parts, seen), (1201, 1201, 1201, 1201));
+    cluster.kubectl(&["delete", "secret", "sealing", "--namespace", "load"]);
     let said = cluster.delete("load").stderr;
     assert!(said.contains("taken away from namespace load: Job plimsoll"), "{said}");
 }
