@@ -9,6 +9,7 @@ mod common;
 mod control;
 mod machine;
 mod node;
+mod own_nats;
 
 use common::Run;
 use control::Control;
@@ -37,6 +38,7 @@ type Scenario = fn(&Cluster);
 const SCENARIOS: &[(&str, Scenario)] = &[
     ("kubectl", what_is_applied_by_kubectl_is_the_same_and_is_taken_away),
     ("load", four_agents_load_a_server_and_nothing_is_left),
+    ("own-nats", own_nats::ones_own_nats_is_reached_with_what_is_in_secrets),
     ("killed", an_apply_that_is_killed_can_be_undone),
     ("hindered", what_hinders_is_said_with_what_to_do),
 ];
