@@ -4,7 +4,7 @@ CARGO ?= cargo
 export CARGO_TERM_PROGRESS_WHEN ?= never
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build release check test truth truth-recordings truth-shares cases kills soak kernel static lint format doc fuzz audit sbom bench instructions packages man web test-web pictures
+.PHONY: help demo build release check test truth truth-recordings truth-shares cases kills soak kernel static lint format doc fuzz audit sbom bench instructions packages man web test-web pictures image test-cluster
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -46,6 +46,14 @@ cases: ## the published investigations, run again; writes docs/cases.md (twenty 
 static: ## the program with nothing to load beside it, for any Linux of this architecture: target/static/plimsoll
 	@scripts/packages.sh build
 	@scripts/static.sh
+
+image: static ## the container image of it (OCI, target/image/plimsoll.oci.tar), and what it is made of; IMAGE=registry.example/plimsoll:1 names it
+	@command -v cargo-cyclonedx >/dev/null || $(CARGO) install cargo-cyclonedx --locked
+	@scripts/image.sh
+
+test-cluster: ## agents in a real cluster of Kubernetes' own programs, as root; builds them once (ten minutes, needs Go)
+	@scripts/packages.sh cluster
+	PLIMSOLL_TEST_KUBERNETES="$$(scripts/cluster/build.sh)" $(CARGO) test -p plimsoll --test cluster -- --nocapture
 
 kernel: static ## echo in the kernel beside nine ways in user space, in guests; writes docs/kernel.md (ten minutes, no root needed); PART=burst does that section anew
 	@scripts/packages.sh kernel

@@ -7,6 +7,7 @@
 #   scripts/packages.sh instructions what counting instructions needs
 #   scripts/packages.sh lint         what compiling needs, and the spell checker
 #   scripts/packages.sh kernel       and the headers of a newer kernel, with what looks at C for the kernel
+#   scripts/packages.sh cluster      and what a cluster's nodes are made of
 #   scripts/packages.sh web          a browser, for the tests of the HTML report
 set -euo pipefail
 
@@ -19,6 +20,7 @@ if [ "$(uname -m)" = x86_64 ]; then
     kernel=(linux-headers-6.12-cloud-amd64 sparse)
 fi
 real=(apache2-bin lighttpd uwsgi-core uwsgi-plugin-python3 php-fpm python3-waitress gunicorn haproxy pgbouncer postgresql mariadb-server puma dnsmasq-base python3-psycopg2 python3-pymysql nodejs default-jdk-headless golang-go)
+cluster=(etcd-server containerd runc containernetworking-plugins iptables)
 bench=(python3)
 lint=(codespell)
 instructions=(valgrind)
@@ -29,12 +31,13 @@ build) wanted=("${build[@]}") ;;
 test) wanted=("${build[@]}" "${test[@]}") ;;
 kernel) wanted=("${build[@]}" "${test[@]}" "${kernel[@]}") ;;
 real) wanted=("${build[@]}" "${test[@]}" "${real[@]}") ;;
+cluster) wanted=("${build[@]}" "${test[@]}" "${cluster[@]}") ;;
 bench) wanted=("${build[@]}" "${test[@]}" "${bench[@]}") ;;
 lint) wanted=("${build[@]}" "${lint[@]}") ;;
 web) wanted=("${web[@]}") ;;
 instructions) wanted=("${build[@]}" "${instructions[@]}") ;;
 *)
-    echo "usage: $0 build|test|real|bench|instructions|lint|kernel|web (got '$1')" >&2
+    echo "usage: $0 build|test|real|bench|instructions|lint|kernel|cluster|web (got '$1')" >&2
     exit 2
     ;;
 esac

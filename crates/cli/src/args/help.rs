@@ -58,6 +58,31 @@ pub(super) const HELPS: &[Help] = &[
         )],
     },
     Help {
+        path: &["kubernetes"],
+        most_used: &[],
+        examples: &[
+            ("plimsoll kubernetes apply --image IMAGE --allow-target shop:80", "four agents, and NATS"),
+            ("plimsoll kubernetes manifest --image IMAGE --allow-target shop:80", "the same, for kubectl"),
+            ("plimsoll kubernetes delete", "nothing is left of it"),
+        ],
+    },
+    Help {
+        path: &["kubernetes", "apply"],
+        most_used: &["image", "agents", "cores", "memory", "allow-target", "nats", "namespace", "name", "wait"],
+        examples: &[
+            ("plimsoll kubernetes apply --image IMAGE --allow-target shop:80", "four agents, and NATS"),
+            ("plimsoll kubernetes apply --image IMAGE --allow-target shop:80 --nats tls://HUB", "your NATS"),
+        ],
+    },
+    Help {
+        path: &["kubernetes", "manifest"],
+        most_used: &["image", "agents", "cores", "memory", "allow-target", "nats", "namespace", "name"],
+        examples: &[
+            ("plimsoll kubernetes manifest --image IMAGE --allow-target shop:80", "for kubectl apply -f -"),
+            ("plimsoll kubernetes manifest --image IMAGE --allow-target shop:80 --agents 16", "sixteen"),
+        ],
+    },
+    Help {
         path: &["capacity"],
         most_used: &["slo", "of", "precision", "time", "connections", "poisson", "continue", "json"],
         examples: &[
@@ -266,7 +291,7 @@ fn helped(command: Command, help: &Help) -> Command {
     if help.path.is_empty() {
         // The list of commands has no room beside it for what the exit statuses are.
         let all = command.get_after_help().map(ToString::to_string).unwrap_or_default();
-        return command.after_help("'plimsoll --help' has the exit statuses too.").after_long_help(all);
+        return command.after_help(None::<&str>).after_long_help(all);
     }
     if help.most_used.is_empty() {
         return command;

@@ -69,6 +69,8 @@ pub enum Command {
     /// Take over a run that agents put on, whose controller is gone; or list such runs
     #[command(after_help = VARIABLES)]
     Attach(agents::AttachArgs),
+    /// Place agents by Kubernetes: print a manifest, apply it, take it away
+    Kubernetes(agents::kubernetes::KubernetesArgs),
     /// Run a reference server to put load on
     #[command(after_help = VARIABLES)]
     Serve(Box<serve::ServeArgs>),

@@ -41,6 +41,7 @@ pub fn run(command: Command) -> Result<Exit, Failure> {
         Command::Agent(args) => agents::agent(&args),
         Command::Agents(args) => agents::list(&args),
         Command::Attach(args) => agents::attach(&args),
+        Command::Kubernetes(args) => agents::kubernetes::run(&args),
         Command::Runs(args) => runs::run(&args),
         Command::Ui(args) => ui::run(&args),
         Command::Report(args) => report::run(&args),

@@ -2,6 +2,8 @@
 //!
 //! What proves who asks comes from files: a password in `--nats` works, and everybody on the machine can read it there.
 
+pub mod kubernetes;
+
 use super::load::LoadArgs;
 use super::remote::token_of;
 use super::values;

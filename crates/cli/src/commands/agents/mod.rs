@@ -3,6 +3,8 @@
 //! `agent` serves until Ctrl-C or SIGTERM; a run that is under way is ended first, and handed over. `agents` lists who is there; `attach`
 //! takes a run over, or lists those that go on. Results are those of `load`.
 
+pub mod kubernetes;
+
 use super::output::progress::Shown;
 use super::output::together as shown_together;
 use super::{interrupt, tell};

@@ -1,0 +1,77 @@
+//! `plimsoll kubernetes`: agents as objects of a cluster, printed, put there, taken away.
+//!
+//! Progress goes to stderr. On stdout is the manifest; or, in lines that can be pasted, what is done next with agents that run.
+
+use super::super::{interrupt, tell};
+use crate::args::agents::kubernetes::{ApplyArgs, DeleteArgs, KubernetesArgs, KubernetesCommand, ManifestArgs};
+use crate::exit::{Exit, Failure};
+use kubernetes::{Conduct, KubernetesError, Nats, objects};
+use std::io::Write;
+use std::time::Duration;
+
+/// Does it.
+pub fn run(args: &KubernetesArgs) -> Result<Exit, Failure> {
+    match &args.command {
+        KubernetesCommand::Manifest(args) => manifest(args),
+        KubernetesCommand::Apply(args) => apply(args),
+        KubernetesCommand::Delete(args) => delete(args),
+    }
+}
+
+fn manifest(args: &ManifestArgs) -> Result<Exit, Failure> {
+    let text = kubernetes::yaml::manifest(&args.wanted.wanted()?)?;
+    std::io::stdout().lock().write_all(text.as_bytes())?;
+    Ok(Exit::Fine)
+}
+
+fn apply(args: &ApplyArgs) -> Result<Exit, Failure> {
+    let wanted = args.wanted.wanted()?;
+    let place = args.place.place(args.wanted.namespace.as_ref());
+    let applied = kubernetes::apply(&place, &wanted, &conduct(args.wait, args.quiet)?)?;
+    let namespace = &applied.namespace;
+    match applied.agents {
+        Some(agents) => tell(&format!("{agents} agents run in namespace {namespace}")),
+        None => tell(&format!("agents are asked for in namespace {namespace}; it was not waited until they run")),
+    }
+    let mut stdout = std::io::stdout().lock();
+    let url = match &wanted.nats {
+        Nats::There { url, .. } => url.clone(),
+        Nats::Placed { .. } => {
+            let service = objects::nats_name(&wanted.name);
+            writeln!(stdout, "kubectl --namespace {namespace} port-forward service/{service} 4222 &")?;
+            "nats://127.0.0.1:4222".to_owned()
+        }
+    };
+    writeln!(stdout, "plimsoll agents --nats {url}")?;
+    writeln!(stdout, "plimsoll load URL --agents {} --nats {url}", wanted.agents)?;
+    writeln!(stdout, "{}", applied.undo)?;
+    Ok(Exit::Fine)
+}
+
+fn delete(args: &DeleteArgs) -> Result<Exit, Failure> {
+    let name = (!args.all).then_some(args.name.as_str());
+    let place = args.place.place(args.namespace.as_ref());
+    let deleted = kubernetes::delete(&place, name, &conduct(args.wait, args.quiet)?)?;
+    if deleted.objects.is_empty() {
+        let of = name.map(|name| format!(" called {name}")).unwrap_or_default();
+        tell(&format!("nothing{of} is in namespace {}", deleted.namespace));
+    } else {
+        tell(&format!("taken away from namespace {}: {}", deleted.namespace, deleted.objects.join(", ")));
+    }
+    Ok(Exit::Fine)
+}
+
+fn conduct(wait_ns: u64, is_quiet: bool) -> Result<Conduct, Failure> {
+    let tell: fn(&str) = if is_quiet { |_| () } else { tell };
+    Ok(Conduct { wait: Duration::from_nanos(wait_ns), interrupted: interrupt::flag()?, tell })
+}
+
+impl From<KubernetesError> for Failure {
+    fn from(error: KubernetesError) -> Self {
+        match error {
+            KubernetesError::Interrupted { .. } => Failure::interrupted(error.to_string()),
+            error if error.is_usage() => Failure::usage(error.to_string()),
+            error => Failure::could_not_run(error.to_string()),
+        }
+    }
+}
