@@ -1,5 +1,5 @@
 //! A load that agents put on, from outside: real agents, a real nats-server, and what becomes of a run when one of them dies.
-#![allow(clippy::unwrap_used, reason = "helpers of tests: to stop is to fail")]
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "helpers of tests: to stop is to fail")]
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -43,6 +43,9 @@ impl Place {
             .args(["--nats", &self.url])
             .args(&self.more)
             .env("XDG_STATE_HOME", self.folder.path())
+            // Of this test, not flags of the program.
+            .env_remove("PLIMSOLL_KILLS")
+            .env_remove("PLIMSOLL_KILLS_SEED")
             .stdin(Stdio::null());
         command
     }
