@@ -4,7 +4,7 @@ CARGO ?= cargo
 export CARGO_TERM_PROGRESS_WHEN ?= never
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build release check test truth truth-recordings truth-shares cases soak kernel static lint format doc fuzz audit sbom bench instructions packages man web test-web pictures image test-cluster
+.PHONY: help demo build release check test truth truth-recordings truth-shares cases kills soak kernel static lint format doc fuzz audit sbom bench instructions packages man web test-web pictures image test-cluster
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -60,8 +60,12 @@ kernel: static ## echo in the kernel beside nine ways in user space, in guests; 
 	@scripts/guest.sh 6.1 6.12
 	PLIMSOLL_KERNEL=$(CURDIR)/target/static/plimsoll $(if $(PART),PLIMSOLL_KERNEL_PART=$(PART)) $(CARGO) test -p plimsoll --test kernel -- --nocapture the_comparison
 
+kills: ## agents, controllers and nodes of NATS killed at random moments, KILLS (default 100) of each, against what the server counted
+	@scripts/packages.sh test
+	PLIMSOLL_KILLS=$(or $(KILLS),100) $(CARGO) test -p plimsoll --test agents -- --nocapture kills::
+
 soak: ## whole runs on the simulated network, seeds nobody has tried, for SECONDS (default: an hour)
-	PLIMSOLL_SIM_SECONDS=$(or $(SECONDS),3600) $(CARGO) test -p plimsoll-session --test simulated -- --nocapture
+	PLIMSOLL_SIM_SECONDS=$(or $(SECONDS),3600) $(CARGO) test -p plimsoll-session --test runs simulated:: -- --nocapture
 
 lint: ## formatting, spelling, clippy and rustdoc, warnings denied
 	@scripts/packages.sh lint

@@ -38,8 +38,8 @@ if [ ${#packages[@]} -gt 0 ]; then
 fi
 run "$cargo" test --quiet -p plimsoll-testkit --test house
 if grep -qE '^crates/(model|wire|engine|session|diagnose)/' <<<"$changed"; then
-    run "$cargo" test --quiet -p plimsoll-engine --test sim
-    PLIMSOLL_SIM_SEEDS=500 run "$cargo" test --quiet -p plimsoll-session --test simulated
+    run "$cargo" test --quiet -p plimsoll-engine --test engine sim::
+    PLIMSOLL_SIM_SEEDS=500 run "$cargo" test --quiet -p plimsoll-session --test runs simulated::
 fi
 # Fuzz targets and instruction counts are workspaces of their own: nothing else sees that a changed type breaks them.
 if grep -qE '^(crates|fuzz|bench/instructions)/' <<<"$changed"; then

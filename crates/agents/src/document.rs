@@ -25,6 +25,8 @@ pub enum OnLost {
     /// The others go on with their own shares.
     #[default]
     Continue,
+    /// The others put on its share as well, from a moment on that is said.
+    Redistribute,
     /// The run ends.
     Stop,
 }
@@ -134,9 +136,6 @@ fn unfit(plan: &Plan) -> Option<&'static str> {
         () if !plan.faults.is_empty() => Some(
             "faults cannot be done while agents put the load on yet: leave --fault out, `plimsoll fault` does one by hand",
         ),
-        () if !plan.abort_when.is_empty() => {
-            Some("--abort-when is judged by one generator, and several are not judged together yet: leave it out")
-        }
         () if plan.isolation.is_some() => Some("--isolate is of one machine, and agents have their own: leave it out"),
         () if !plan.pin.is_empty() => Some("--pin is of one machine's CPUs, and agents have their own: leave it out"),
         () if plan.after_ns > 0 => Some("--after reads one machine on, and agents do not do that yet: leave it out"),

@@ -46,6 +46,9 @@ pub enum AgentsError {
         "expected a run that goes on, got '{0}', of which NATS has nothing: it has ended, or `plimsoll attach` without a name lists those there are"
     )]
     NoRun(String),
+    /// Another controller of the run was done first.
+    #[error("run {0} has ended, and another command that follows it has its result: this one has nothing to add")]
+    TakenAway(String),
     /// Nothing came back of a run.
     #[error("expected recordings of the run's agents, but none was left: {0}")]
     Nothing(String),
@@ -66,8 +69,8 @@ pub enum AgentsError {
         /// Its reason.
         source: std::io::Error,
     },
-    /// It was told to end before it had begun.
-    #[error("interrupted before the load began")]
+    /// It was told to end before anything was measured.
+    #[error("interrupted before anything was measured")]
     Interrupted,
 }
 

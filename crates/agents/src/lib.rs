@@ -4,7 +4,8 @@
 //! shares, states, ticks, recordings), acknowledged and told apart by (run, agent, number). An agent runs what a run on one machine
 //! runs ([`session::run_among_others`]) on some of the plan's workers ([`engine::plan_of`]); the result is that of [`session::generators`].
 //! A run without agents starts nothing of this. Every bound is in [`limits`].
-//! Not here: placing agents on machines; bursts, faults and searches over several agents.
+//! A search and a comparison are series of such loads, put on by a [`Team`].
+//! Not here: placing agents on machines; bursts and faults over several agents.
 #![forbid(unsafe_code)]
 
 mod agent;
@@ -20,7 +21,7 @@ mod sealed;
 mod subject;
 
 pub use agent::{Options as AgentOptions, serve};
-pub use controller::{Conduct, Listed, Open, attach, list, load, open_runs};
+pub use controller::{Conduct, Listed, Open, Team, TeamSpec, attach, list, load, open_runs};
 pub use document::{Asked, OnLost};
 pub use error::AgentsError;
 pub use link::Nats;

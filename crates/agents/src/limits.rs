@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// Number of the words that both sides speak; raised with any change of a message.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;
 /// Bytes of a message's body: below the megabyte that a NATS server allows by default, with room for headers and sealing.
 pub const CHUNK_BYTES: usize = 512 * 1024;
 /// Bytes of a plan as a message: one that is longer has bodies or certificates for which a stream is the wrong place.
@@ -23,6 +23,11 @@ pub const NAME_MAX: usize = 48;
 /// Labels of an agent.
 pub const LABELS_MAX: usize = 32;
 
+/// For how long NATS is asked again to make a run's stream, or to take it away: a cluster needs some seconds to put another node in a
+/// dead one's place.
+pub const ANSWERED_WITHIN: Duration = Duration::from_secs(15);
+/// Pause between two tries of what NATS did not do.
+pub const AGAIN_AFTER: Duration = Duration::from_millis(200);
 /// How long the answers to a question to all agents are collected.
 pub const WHO_FOR: Duration = Duration::from_millis(250);
 /// How long one agent's answer is waited for.
@@ -50,3 +55,15 @@ pub const DELIVER_FULL_FOR: Duration = Duration::from_secs(3);
 pub const TICKS_WAITING_MAX: usize = 4096;
 /// How long after the planned end of a run agents that are alive are waited for.
 pub const END_GRACE: Duration = Duration::from_secs(90);
+/// Ticks that are shown only once all agents have come so far wait for no more than so many later ones.
+pub const TICKS_SHOWN_WAITING_MAX: usize = 4;
+/// The same where it is decided by ticks when a load has lasted long enough, or is not to be gone on with: an agent that is slow is waited for until
+/// it is lost, at the longest.
+pub const DECISIVE_TICKS_WAITING_MAX: usize = 256;
+/// How long the same agents as before are waited for, until others take their place in a series of loads.
+pub const SAME_AGENTS_FOR: Duration = Duration::from_secs(3);
+/// From the word that a lost agent's share is dealt anew to the moment itself, beside two ticks: time for it to reach every agent.
+pub const REDEAL_AFTER: Duration = Duration::from_millis(500);
+/// An agent whose share may be dealt anew ends its load by itself when NATS has not answered it for this share of the time after which
+/// it counts as lost: before the others begin with it.
+pub const CUT_OFF_SHARE: f64 = 0.8;

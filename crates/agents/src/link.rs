@@ -5,16 +5,16 @@
 //! read from files or the environment, and never said.
 
 use crate::error::AgentsError;
-use crate::limits::{ANSWER_WITHIN, DUPLICATES_WITHIN, STREAM_AGE_MAX};
+use crate::limits::{AGAIN_AFTER, ANSWER_WITHIN, ANSWERED_WITHIN, DUPLICATES_WITHIN, STREAM_AGE_MAX};
 use crate::subject;
-use async_nats::jetstream::context::CreateStreamErrorKind;
+use async_nats::jetstream::context::{CreateStreamErrorKind, DeleteStreamErrorKind, PublishError, PublishErrorKind};
 use async_nats::jetstream::stream::{Config, DiscardPolicy, StorageType};
-use async_nats::jetstream::{self, Context};
+use async_nats::jetstream::{self, Context, ErrorCode};
 use async_nats::{Client, ConnectOptions, HeaderMap};
 use model::Secret;
 use model::hide;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Bytes of a file of credentials.
 const CREDENTIALS_BYTES_MAX: u64 = 64 * 1024;
@@ -135,14 +135,22 @@ impl Link {
             duplicate_window: DUPLICATES_WITHIN,
             ..Config::default()
         };
-        let made = match self.streams.create_stream(config(3)).await {
-            // One node alone has no replicas; of a smaller cluster there are not enough peers.
-            Err(error) if matches!(error.kind(), CreateStreamErrorKind::JetStream(_)) => {
-                self.streams.create_stream(config(1)).await
+        let until = Instant::now() + ANSWERED_WITHIN;
+        loop {
+            let made = match self.streams.create_stream(config(3)).await {
+                // One node alone has no replicas; of a smaller cluster there are not enough peers.
+                Err(error) if matches!(error.kind(), CreateStreamErrorKind::JetStream(_)) => {
+                    self.streams.create_stream(config(1)).await
+                }
+                made => made,
+            };
+            match made {
+                Ok(_) => return Ok(()),
+                // A node that died a moment ago has to be replaced first. Made twice, the same stream is one.
+                Err(error) if error.kind() == CreateStreamErrorKind::TimedOut && Instant::now() < until => {}
+                Err(error) => return Err(AgentsError::stream("a stream for the run", error)),
             }
-            made => made,
-        };
-        made.map(drop).map_err(|error| AgentsError::stream("a stream for the run", error))
+        }
     }
 
     /// Puts a message into a stream, once; `id` tells it from all others.
@@ -152,27 +160,51 @@ impl Link {
     pub async fn put(&self, subject: &str, id: &str, body: Vec<u8>) -> Result<(), String> {
         let mut headers = HeaderMap::new();
         headers.insert(async_nats::header::NATS_MESSAGE_ID, id);
-        self.put_with(subject, headers, body).await
+        self.put_with(subject, headers, body).await.map_err(|error| error.to_string())
     }
 
-    /// Puts the first message of a subject into a stream; `false`: somebody else's is there.
+    /// The same; where NATS does not answer, tried until it does, for as long as a cluster needs to put another node in a dead one's
+    /// place.
+    ///
+    /// # Errors
+    /// As [`Link::put`].
+    pub async fn put_patiently(&self, subject: &str, id: &str, body: Vec<u8>) -> Result<(), String> {
+        let until = Instant::now() + ANSWERED_WITHIN;
+        loop {
+            let mut headers = HeaderMap::new();
+            headers.insert(async_nats::header::NATS_MESSAGE_ID, id);
+            match self.put_with(subject, headers, body.clone()).await {
+                Err(error) if is_unanswered(&error) && Instant::now() < until => tokio::time::sleep(AGAIN_AFTER).await,
+                put => return put.map_err(|error| error.to_string()),
+            }
+        }
+    }
+
+    /// Puts the first message of a subject into a stream, as patiently; `false`: somebody else's is there.
     ///
     /// # Errors
     /// As [`Link::put`].
     pub async fn put_first(&self, subject: &str, body: Vec<u8>) -> Result<bool, String> {
-        let mut headers = HeaderMap::new();
-        headers.insert(async_nats::header::NATS_EXPECTED_LAST_SUBJECT_SEQUENCE, "0");
-        match self.put_with(subject, headers, body).await {
-            Ok(()) => Ok(true),
-            Err(why) if why.contains("wrong last sequence") => Ok(false),
-            Err(why) => Err(why),
+        let until = Instant::now() + ANSWERED_WITHIN;
+        let mut is_again = false;
+        loop {
+            let mut headers = HeaderMap::new();
+            headers.insert(async_nats::header::NATS_EXPECTED_LAST_SUBJECT_SEQUENCE, "0");
+            match self.put_with(subject, headers, body.clone()).await {
+                Ok(()) => return Ok(true),
+                // After a try that was not answered it may be our own.
+                Err(error) if error.kind() == PublishErrorKind::WrongLastSequence => return Ok(is_again),
+                Err(error) if is_unanswered(&error) && Instant::now() < until => {
+                    is_again = true;
+                    tokio::time::sleep(AGAIN_AFTER).await;
+                }
+                Err(error) => return Err(error.to_string()),
+            }
         }
     }
 
-    async fn put_with(&self, subject: &str, headers: HeaderMap, body: Vec<u8>) -> Result<(), String> {
-        let sent = self.streams.publish_with_headers(subject.to_owned(), headers, body.into()).await;
-        let acknowledged = sent.map_err(|error| error.to_string())?.await;
-        acknowledged.map(drop).map_err(|error| error.to_string())
+    async fn put_with(&self, subject: &str, headers: HeaderMap, body: Vec<u8>) -> Result<(), PublishError> {
+        self.streams.publish_with_headers(subject.to_owned(), headers, body.into()).await?.await.map(drop)
     }
 
     /// The last message of a subject in the stream of a run; `None`: there is none.
@@ -189,6 +221,24 @@ impl Link {
         }
     }
 
+    /// Takes the stream of a run away, with all that is in it. Tried until NATS has answered, as a node that died a moment ago has to
+    /// be replaced first; not for ever: what is left is gone after [`STREAM_AGE_MAX`], or by `nats stream rm`.
+    pub async fn remove_stream(&self, run: &str) -> bool {
+        let until = Instant::now() + ANSWERED_WITHIN;
+        loop {
+            let is_gone = match self.streams.delete_stream(subject::stream(run)).await.map_err(|error| error.kind()) {
+                Ok(_) => true,
+                // Somebody else took it away, or an earlier try of ours whose answer was lost.
+                Err(DeleteStreamErrorKind::JetStream(error)) => error.error_code() == ErrorCode::STREAM_NOT_FOUND,
+                Err(_) => false,
+            };
+            if is_gone || Instant::now() >= until {
+                return is_gone;
+            }
+            tokio::time::sleep(AGAIN_AFTER).await;
+        }
+    }
+
     /// Waits until what was said has left, for as long as one waits for an answer: NATS may be gone.
     pub async fn flush(&self) {
         let _ = tokio::time::timeout(ANSWER_WITHIN, self.client.flush()).await;
@@ -199,6 +249,11 @@ impl Link {
         let asked = self.client.request(subject.to_owned(), body.into());
         tokio::time::timeout(within, asked).await.ok()?.ok().map(|answer| answer.payload.to_vec())
     }
+}
+
+/// Whether nobody answered: the link is cut, or the stream has no leader just now.
+fn is_unanswered(error: &PublishError) -> bool {
+    matches!(error.kind(), PublishErrorKind::TimedOut | PublishErrorKind::BrokenPipe | PublishErrorKind::StreamNotFound)
 }
 
 /// A runtime of the caller's thread alone.

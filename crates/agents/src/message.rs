@@ -1,7 +1,7 @@
 //! What agents and controllers say to each other, as JSON. Each is checked when it is read: it may come from anybody who may speak
 //! on that NATS.
 
-use crate::limits::{LABELS_MAX, NAME_MAX, WORKERS_MAX};
+use crate::limits::{AGENTS_MAX, LABELS_MAX, NAME_MAX, WORKERS_MAX};
 use model::recording::Capsule;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -119,6 +119,31 @@ impl Deal {
     }
 }
 
+/// A second deal: those that are left put on the share of lost ones as well. Its number is in its subject, and the last one holds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Redeal {
+    /// Whose shares are dealt: where they live they put on nothing any more.
+    pub lost: Vec<String>,
+    /// From when on, nanoseconds after the load's beginning.
+    pub from_ns: u64,
+    /// How many times what it was dealt at first each of the others puts on from there.
+    pub factors: BTreeMap<String, f64>,
+    /// How much of the whole nobody puts on from there, as owners do not allow it, 0..=1.
+    pub left: f64,
+}
+
+impl Redeal {
+    /// Whether it is one that a controller can have sent.
+    pub fn is_sound(&self) -> bool {
+        let is_factor = |factor: &f64| (1.0..=f64::from(WORKERS_MAX) * AGENTS_MAX as f64).contains(factor);
+        !self.lost.is_empty()
+            && self.lost.len() <= AGENTS_MAX
+            && self.factors.len() <= AGENTS_MAX
+            && self.factors.values().all(is_factor)
+            && (0.0..=1.0).contains(&self.left)
+    }
+}
+
 /// When an agent is to begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Moment {
@@ -147,6 +172,9 @@ pub enum State {
         capsule: Box<Capsule>,
         /// Where its own recording lies.
         kept_at: String,
+        /// How many times its share its owner allows; `None`: any.
+        #[serde(default)]
+        factor_max: Option<f64>,
     },
     /// It cannot, or could not go on.
     Failed {
@@ -189,6 +217,17 @@ pub struct Alive {
 pub struct Stop {
     /// Why, in a few words.
     pub why: String,
+    /// Whoever follows the run has seen enough: the load ends as if it had been planned so, and not early.
+    #[serde(default)]
+    pub is_enough: bool,
+}
+
+/// The last word of a controller: it has the result, and takes the run's stream away. Not kept.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Done {
+    /// The run.
+    pub done: String,
 }
 
 /// Whether a text can be an agent's name, a run's or a label: it is part of subjects, of file names and of sentences.

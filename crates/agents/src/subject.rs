@@ -38,9 +38,20 @@ pub fn all(run: &str) -> String {
     format!("plimsoll.run.{run}.>")
 }
 
-/// One of the words of a run's controller: `plan`, `deal`, `begin`, `stop`.
+/// One of the words of a run's controller: `plan`, `deal`, `begin`, `stop`, `redeal-0` and on.
 pub fn word(run: &str, word: &str) -> String {
     format!("plimsoll.run.{run}.{word}")
+}
+
+/// The word of a second deal, by its number.
+pub fn redeal(number: usize) -> String {
+    format!("redeal-{number}")
+}
+
+/// The number of a second deal by its word.
+pub fn redeal_of(word: &str) -> Option<usize> {
+    let number = word.strip_prefix("redeal-")?.parse().ok()?;
+    (number < crate::limits::AGENTS_MAX && word == redeal(number)).then_some(number)
 }
 
 /// All of them.
@@ -96,6 +107,8 @@ mod tests {
         assert_eq!(what("r1", &of_agent("r1", "a", "tick")), Some(What::Agent { name: "a", what: "tick" }));
         assert_eq!(what("r1", &file("r1", 0)), Some(What::File));
         assert_eq!(what("r1", &word("r11", "deal")), None);
+        assert_eq!([redeal_of("redeal-7"), redeal_of(&redeal(0))], [Some(7), Some(0)]);
+        assert_eq!(["redeal-", "redeal-07", "redeal-99", "redeal--1", "deal"].map(redeal_of), [None; 5]);
         assert_eq!(run_of(&stream("r1")), Some("r1"));
         assert_eq!(run_of("OTHER"), None);
     }

@@ -141,6 +141,8 @@ impl From<session::RunError> for Failure {
             session::RunError::Store(error) => error.into(),
             session::RunError::Fault(FaultError::Bad(error)) => Failure::usage(error.to_string()),
             session::RunError::Fault(FaultError::Journal(error)) => error.into(),
+            session::RunError::ByOthers { text, is_usage: true } => Failure::usage(text),
+            session::RunError::Interrupted => Failure::interrupted(error.to_string()),
             error => Failure::could_not_run(error.to_string()),
         }
     }

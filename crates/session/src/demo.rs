@@ -7,7 +7,7 @@ use crate::capacity::axis::Of;
 use crate::capacity::live::{CapacityError, Follow, Found, Spec, capacity};
 use crate::capacity::objective::Objective;
 use crate::embedded::Embedded;
-use crate::run::Options;
+use crate::run::{Options, ThisProcess};
 use model::Scenario;
 use model::scenario::WeightedUrl;
 use resolve::Host;
@@ -81,6 +81,6 @@ impl Demo {
     /// # Errors
     /// [`DemoError::Search`].
     pub fn run(&self, host: &dyn Host, options: &Options, follow: &mut dyn Follow) -> Result<Found, DemoError> {
-        Ok(capacity(&self.spec, host, options, follow)?)
+        Ok(capacity(&self.spec, host, options, &mut ThisProcess, follow)?)
     }
 }

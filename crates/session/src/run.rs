@@ -5,6 +5,7 @@
 //! its reason; the run goes on and is reported from memory.
 
 mod abort;
+mod hands;
 mod isolation;
 mod outages;
 mod rate;
@@ -16,11 +17,12 @@ mod together;
 use crate::faults::{FaultError, Running};
 use crate::ticks::{Ticks, add_to_totals};
 pub use crate::watch::Watch;
-use abort::Aborting;
+pub use abort::Aborting;
 use diagnose::history::History;
 use diagnose::split::Joiner;
 use engine::link::Tally;
 use engine::{Fleet, Message, StartError};
+pub use hands::{Hands, ThisProcess};
 use isolation::Isolation;
 use model::plan::Plan;
 use model::recording::{End, Recording, Row, Tick};
@@ -104,6 +106,17 @@ pub enum RunError {
     /// There is no thread for the faults.
     #[error("expected a thread for the run's faults, but {0}: end other processes")]
     FaultThread(std::io::Error),
+    /// Others were to put it on, and could not; in their words.
+    #[error("{text}")]
+    ByOthers {
+        /// Why.
+        text: String,
+        /// What was asked is at fault: it cannot be put on by them, now or later.
+        is_usage: bool,
+    },
+    /// It was told to end before anything was measured.
+    #[error("interrupted before anything was measured")]
+    Interrupted,
     /// A worker's thread panicked: a defect of plimsoll.
     #[error(
         "{count} of the generator's workers ended by a panic, so the figures are incomplete; please report this with the message above"

@@ -48,6 +48,11 @@ pub trait Watch: Send {
     fn rate_factor(&mut self) -> Option<f64> {
         None
     }
+    /// The same from a moment on that is said, nanoseconds after the start: with the tick that begins then, or with the next where that is
+    /// over. Each wish is told once.
+    fn rate_from(&mut self) -> Option<(u64, f64)> {
+        self.rate_factor().map(|factor| (0, factor))
+    }
     /// Whether enough was seen: the run then ends as if it had been planned so.
     fn is_enough(&self) -> bool {
         false

@@ -60,6 +60,8 @@ pub struct Options {
 struct Now {
     doing: Doing,
     run: Option<String>,
+    /// It has looked at the run's plan, and said that it takes part: who asks again did not hear it.
+    has_said_so: bool,
 }
 
 /// What all parts of an agent share.
@@ -80,18 +82,28 @@ impl Own {
     }
 
     fn set(&self, doing: Doing, run: Option<&str>) {
-        *self.now.lock().unwrap_or_else(PoisonError::into_inner) = Now { doing, run: run.map(str::to_owned) };
+        *self.now.lock().unwrap_or_else(PoisonError::into_inner) =
+            Now { doing, run: run.map(str::to_owned), has_said_so: false };
     }
 
-    /// Agrees to a run, unless it has another one.
-    fn begin(&self, run: &str) -> Result<(), String> {
+    /// Agrees to a run, unless it has another one; `true`: it had agreed to this one already.
+    fn begin(&self, run: &str) -> Result<bool, String> {
         let mut now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
+        if now.doing == Doing::Agreed && now.has_said_so && now.run.as_deref() == Some(run) {
+            return Ok(true);
+        }
         if now.doing != Doing::Idle {
             let other = now.run.clone().unwrap_or_default();
             return Err(format!("it is busy with run {other} ({})", now.doing.name()));
         }
-        *now = Now { doing: Doing::Agreed, run: Some(run.to_owned()) };
-        Ok(())
+        *now = Now { doing: Doing::Agreed, run: Some(run.to_owned()), has_said_so: false };
+        Ok(false)
+    }
+
+    /// Says that it takes part.
+    async fn agree(&self, to: Option<async_nats::Subject>) {
+        self.now.lock().unwrap_or_else(PoisonError::into_inner).has_said_so = true;
+        answer(self, to, write(&Taken::Agreed { workers: self.options.workers })).await;
     }
 
     fn has_left(&self, run: &str) -> bool {
@@ -99,7 +111,7 @@ impl Own {
     }
 
     fn card(&self) -> Card {
-        let Now { doing, run } = self.now();
+        let Now { doing, run, .. } = self.now();
         let Options { name, version, workers, labels, allowed, .. } = &self.options;
         Card {
             name: name.clone(),
@@ -130,7 +142,7 @@ pub fn serve(nats: &Nats, options: Options) -> Result<(), AgentsError> {
 
 async fn serving(nats: &Nats, options: Options) -> Result<(), AgentsError> {
     let link = nats.connect(&format!("plimsoll agent {}", options.name)).await?;
-    let others = controller::who(&link, WHO_FOR).await;
+    let others = controller::who(&link, WHO_FOR, &[]).await;
     if let Some(other) = others.iter().find(|card| card.name == options.name) {
         return Err(AgentsError::Usage(format!(
             "expected a name that no other agent has, got '{}', which is there ({}): give another (--name)",
@@ -142,7 +154,7 @@ async fn serving(nats: &Nats, options: Options) -> Result<(), AgentsError> {
         instance: fresh(),
         cpu: observe::capsule().cpu,
         link,
-        now: Mutex::new(Now { doing: Doing::Idle, run: None }),
+        now: Mutex::new(Now { doing: Doing::Idle, run: None, has_said_so: false }),
         left: Mutex::new(None),
         options,
     });
@@ -226,9 +238,16 @@ async fn taken(own: &Arc<Own>, asked: Message) -> Option<tokio::task::JoinHandle
         answer(own, asked.reply, refuse(why)).await;
         return None;
     }
-    if let Err(why) = own.begin(&take.run) {
-        answer(own, asked.reply, refuse(why)).await;
-        return None;
+    match own.begin(&take.run) {
+        Ok(false) => {}
+        Ok(true) => {
+            own.agree(asked.reply).await;
+            return None;
+        }
+        Err(why) => {
+            answer(own, asked.reply, refuse(why)).await;
+            return None;
+        }
     }
     let own = Arc::clone(own);
     Some(tokio::spawn(async move {

@@ -6,14 +6,17 @@
 
 use super::Own;
 use super::deliver::{Outbox, Way};
-use crate::document::Document;
-use crate::limits::{AGREED_FOR, ALIVE_EVERY, BEGIN_AFTER, CHUNK_BYTES, FILES_BYTES_MAX, LATE_MAX, LOOK_EVERY};
-use crate::message::{Alive, Begin, Deal, Doing, Moment, State, Stop, Taken, read, write};
-use crate::{allow, subject};
+use crate::allow;
+use crate::document::{Document, OnLost};
+use crate::limits::{
+    AGREED_FOR, ALIVE_EVERY, BEGIN_AFTER, CHUNK_BYTES, CUT_OFF_SHARE, FILES_BYTES_MAX, LATE_MAX, LOOK_EVERY,
+};
+use crate::message::{Alive, Begin, Deal, Doing, Moment, Redeal, State, Stop, Taken, read, write};
+use crate::subject::{self, What};
 use async_nats::Subscriber;
 use engine::Fleet;
 use futures_util::StreamExt;
-use model::plan::{DriverKind, Pace};
+use model::plan::{DriverKind, Pace, Segment};
 use model::recording::Row;
 use model::{Event, Interval, Plan};
 use remote::monotonic_ns;
@@ -49,7 +52,7 @@ pub(super) async fn take_part(own: &Arc<Own>, run: &str, reply: Option<async_nat
             return;
         }
     };
-    super::answer(own, reply, write(&Taken::Agreed { workers: own.options.workers })).await;
+    own.agree(reply).await;
     own.tell(&format!("run {run} agreed to: {}", crate::message::tamed(&agreed.document.target)));
     let folder = agreed.folder.clone();
     let how = Part { own: Arc::clone(own), run: run.to_owned(), words }.go(agreed).await;
@@ -67,6 +70,8 @@ async fn fetch(own: &Own, run: &str) -> Result<Agreed, String> {
         return Err(format!("it is version {}, and the run is of {theirs}: install the same on both", options.version));
     }
     let mut plan = document.open(run, options.token.as_ref())?;
+    // Of all agents together, which the controller sees.
+    plan.abort_when.clear();
     let (allowed, shown) = (options.allowed.clone(), plan.clone());
     let checked = tokio::task::spawn_blocking(move || allow::check(&allowed, &shown)).await;
     checked.map_err(|_| "its targets could not be looked up".to_owned())??;
@@ -107,6 +112,35 @@ pub(crate) fn of_workers(plan: &Plan, workers: u16) -> Plan {
     whole.queue_capacity = u32::try_from(all.div_ceil(u64::from(workers.max(1)))).unwrap_or(u32::MAX).max(1);
     whole.threads = workers;
     whole
+}
+
+/// What ends a load before its time.
+struct Ends<'a> {
+    /// It was told to end.
+    early: &'a AtomicBool,
+    /// Enough was seen of it.
+    enough: &'a AtomicBool,
+}
+
+/// What it takes on of the shares of others.
+struct TakenOn {
+    /// The time after which one counts as lost; `None`: no share is dealt anew.
+    lost_after: Option<Duration>,
+    /// At most so many times its own share.
+    factor_max: f64,
+    /// From when on it puts on how many times its own.
+    rate: Arc<Mutex<Option<(u64, f64)>>>,
+}
+
+impl TakenOn {
+    /// No more than its owner allows, whoever says so.
+    fn begin(&self, from_ns: u64, factor: f64) {
+        if self.lost_after.is_none() {
+            return;
+        }
+        let factor = factor.min(self.factor_max);
+        *self.rate.lock().unwrap_or_else(PoisonError::into_inner) = Some((from_ns, factor));
+    }
 }
 
 /// An agent's part in a run.
@@ -157,15 +191,27 @@ impl Part {
             observe_at: None,
             interrupted: Arc::clone(&stop),
         };
+        let enough = Arc::new(AtomicBool::new(false));
+        let has_enough = Arc::clone(&enough);
+        let factor_max = self.factor_max(&part);
+        let rate = Arc::new(Mutex::new(None));
+        let taken_on = TakenOn {
+            lost_after: (document.on_lost == OnLost::Redistribute)
+                .then_some(Duration::from_nanos(document.lost_after_ns)),
+            // All of the load at the most, where it alone is left.
+            factor_max: factor_max.unwrap_or(f64::INFINITY).min(f64::from(workers) / f64::from(share.workers.max(1))),
+            rate: Arc::clone(&rate),
+        };
         let (begin, to_begin) = channel::<Option<Moment>>();
         let (ended, mut has_ended) = tokio::sync::oneshot::channel::<Result<(), String>>();
         let (of_load, kept_at) = (outbox.clone(), path.display().to_string());
         let began = Arc::new(AtomicBool::new(false));
         let has_begun = Arc::clone(&began);
         let thread = std::thread::Builder::new().name("run".to_owned()).spawn(move || {
-            let mut watch = Carrier { outbox: of_load.clone(), packer: Packer::default(), row: None };
+            let mut watch =
+                Carrier { outbox: of_load.clone(), packer: Packer::default(), row: None, is_enough: has_enough, rate };
             let when = || {
-                of_load.state(State::Ready { capsule: Box::new(observe::capsule()), kept_at });
+                of_load.state(State::Ready { capsule: Box::new(observe::capsule()), kept_at, factor_max });
                 let at_ns = wait_for_word(&to_begin, &of_load)?;
                 has_begun.store(true, Ordering::Relaxed);
                 u64::try_from(at_ns).ok()
@@ -182,7 +228,8 @@ impl Part {
             outbox.state(State::Failed { why: format!("no thread for the load: {error}") });
             return format!("was not begun: {error}");
         }
-        let outcome = self.follow(&begin, &stop, &began, &mut has_ended, &way).await;
+        let ends = Ends { early: &stop, enough: &enough };
+        let outcome = self.follow(&begin, &ends, &began, &taken_on, &mut has_ended, &way).await;
         *load_ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
         self.own.set(Doing::Delivering, Some(&self.run));
         if let Err(why) = &outcome {
@@ -223,7 +270,7 @@ impl Part {
             ));
         }
         if let (Some(most), Pace::Open { profile, .. }) = (options.rate_max, &part.pace) {
-            let peak = profile.iter().map(|segment| segment.from_per_s.max(segment.to_per_s)).fold(0.0, f64::max);
+            let peak = peak_per_s(profile);
             if peak > most {
                 return Err(format!(
                     "its owner allows {most} requests a second (--rate-max), and its share has {peak:.0}"
@@ -231,6 +278,13 @@ impl Part {
             }
         }
         Ok(())
+    }
+
+    /// How many times its share its owner allows; `None`: any.
+    fn factor_max(&self, part: &Plan) -> Option<f64> {
+        let Pace::Open { profile, .. } = &part.pace else { return None };
+        let peak = peak_per_s(profile);
+        self.own.options.rate_max.filter(|_| peak > 0.0).map(|most| (most / peak).max(1.0))
     }
 
     /// A word of the controller's: as it is said, or from the stream where it was missed. `None`: it was not said in time.
@@ -270,8 +324,9 @@ impl Part {
     async fn follow(
         &mut self,
         begin: &std::sync::mpsc::Sender<Option<Moment>>,
-        stop: &AtomicBool,
+        ends: &Ends<'_>,
         began: &AtomicBool,
+        taken_on: &TakenOn,
         ended: &mut tokio::sync::oneshot::Receiver<Result<(), String>>,
         way: &Way,
     ) -> Result<(), String> {
@@ -279,21 +334,40 @@ impl Part {
         let mut look = tokio::time::interval(LOOK_EVERY);
         let mut alive = tokio::time::interval(ALIVE_EVERY);
         let (mut is_told, since) = (false, Instant::now());
+        // When NATS answered last; the number of the second deal that is next; why it puts on nothing any more.
+        let (mut answered, mut redeals, mut is_out) = (Instant::now(), 0, None);
         loop {
             let mut word: Option<(bool, Vec<u8>)> = None;
+            let mut redeal: Option<(usize, Vec<u8>)> = None;
             tokio::select! {
                 outcome = &mut *ended => {
+                    if let Some(why) = is_out {
+                        return Err(why);
+                    }
                     return outcome.unwrap_or_else(|_| Err("a thread of it ended by a panic: please report this".to_owned()));
                 }
                 Some(message) = self.words.next() => {
                     if *message.subject == *begins || *message.subject == *stops {
                         word = Some((*message.subject == *begins, message.payload.to_vec()));
                     }
+                    if let Some(What::Word(word)) = subject::what(&self.run, &message.subject)
+                        && let Some(number) = subject::redeal_of(word).filter(|number| *number >= redeals)
+                    {
+                        redeal = Some((number, message.payload.to_vec()));
+                    }
                 }
                 _ = look.tick() => {
                     let subject = if is_told { &stops } else { &begins };
                     // Where NATS does not answer the load goes on; it is asked again.
                     let last = tokio::time::timeout(LOOK_EVERY, self.own.link.last(&self.run, subject)).await;
+                    if matches!(last, Ok(Ok(_))) {
+                        answered = Instant::now();
+                    }
+                    if is_told && taken_on.lost_after.is_some() {
+                        let next = subject::word(&self.run, &subject::redeal(redeals));
+                        let found = tokio::time::timeout(LOOK_EVERY, self.own.link.last(&self.run, &next)).await;
+                        redeal = found.ok().and_then(Result::ok).flatten().map(|bytes| (redeals, bytes));
+                    }
                     word = last.ok().and_then(Result::ok).flatten().map(|bytes| (!is_told, bytes));
                 }
                 _ = alive.tick() => self.say_alive(way).await,
@@ -309,16 +383,42 @@ impl Part {
                     let _ = begin.send(moment);
                 }
                 Some((false, bytes)) => {
-                    let why = read::<Stop>(&bytes).map(|stop| crate::message::tamed(&stop.why)).unwrap_or_default();
-                    if !stop.swap(true, Ordering::Relaxed) {
-                        self.own.tell(&format!("run {} is stopped: {why}", self.run));
+                    let said = read::<Stop>(&bytes).unwrap_or(Stop { why: String::new(), is_enough: false });
+                    if said.is_enough {
+                        ends.enough.store(true, Ordering::Relaxed);
+                    } else if !ends.early.swap(true, Ordering::Relaxed) {
+                        self.own.tell(&format!("run {} is stopped: {}", self.run, crate::message::tamed(&said.why)));
                     }
                     let _ = begin.send(None);
                 }
                 _ => {}
             }
+            if let Some((number, bytes)) = redeal
+                && let Some(said) = read::<Redeal>(&bytes).filter(Redeal::is_sound)
+            {
+                redeals = number + 1;
+                if said.lost.contains(&self.own.options.name) {
+                    is_out.get_or_insert_with(|| "it was taken for lost, and the others put on its share".to_owned());
+                } else if let Some(factor) = said.factors.get(&self.own.options.name) {
+                    taken_on.begin(said.from_ns, *factor);
+                }
+            }
+            if let Some(after) = taken_on.lost_after
+                && began.load(Ordering::Relaxed)
+                && answered.elapsed() > after.mul_f64(CUT_OFF_SHARE)
+            {
+                let cut_off = answered.elapsed().as_secs_f64();
+                is_out.get_or_insert_with(|| {
+                    format!("it was cut off from NATS for {cut_off:.1} s and has ended its load, as the others are to put on its share")
+                });
+            }
+            if let Some(why) = &is_out
+                && !ends.enough.swap(true, Ordering::Relaxed)
+            {
+                self.own.tell(&format!("run {}: {why}", self.run));
+            }
             if self.is_to_end() {
-                stop.store(true, Ordering::Relaxed);
+                ends.early.store(true, Ordering::Relaxed);
                 let _ = begin.send(None);
             }
             if !is_told && (since.elapsed() > AGREED_FOR || self.own.has_left(&self.run)) {
@@ -345,6 +445,11 @@ impl Part {
     }
 }
 
+/// The highest rate of a profile, requests a second.
+fn peak_per_s(profile: &[Segment]) -> f64 {
+    profile.iter().map(|segment| segment.from_per_s.max(segment.to_per_s)).fold(0.0, f64::max)
+}
+
 /// Waits for the word to begin, and then for the moment. `None`: the load is not to begin.
 fn wait_for_word(to_begin: &Receiver<Option<Moment>>, outbox: &Outbox) -> Option<i64> {
     let moment = to_begin.recv().ok()??;
@@ -367,6 +472,9 @@ struct Carrier {
     outbox: Outbox,
     packer: Packer,
     row: Option<Row>,
+    is_enough: Arc<AtomicBool>,
+    /// A wish for another rate.
+    rate: Arc<Mutex<Option<(u64, f64)>>>,
 }
 
 impl Watch for Carrier {
@@ -375,6 +483,14 @@ impl Watch for Carrier {
     }
 
     fn on_event(&mut self, _event: &Event) {}
+
+    fn is_enough(&self) -> bool {
+        self.is_enough.load(Ordering::Relaxed)
+    }
+
+    fn rate_from(&mut self) -> Option<(u64, f64)> {
+        self.rate.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
 
     fn on_interval(&mut self, interval: &Interval<u32>, _plan: &Plan) {
         if let Some(row) = self.row.take()

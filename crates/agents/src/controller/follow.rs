@@ -4,21 +4,22 @@
 //! and recordings go to files as they come; in memory is what the progress needs. A message that comes twice counts once.
 
 use super::Conduct;
+use super::joint::Joint;
+use super::reading::Reading;
+use super::redeal::{self, Left, redealt};
 use crate::agent::of_workers;
 use crate::document::{Document, OnLost, hex};
 use crate::error::AgentsError;
 use crate::limits::{CHUNK_BYTES, END_GRACE};
 use crate::link::Link;
-use crate::message::{Alive, Begin, Deal, Doing, ShareOf, State, Stop, read, tamed, write};
+use crate::message::{Alive, Begin, Deal, Doing, Done, Redeal, ShareOf, State, Stop, read, tamed, write};
 use crate::subject::{self, What};
 use async_nats::Subscriber;
-use async_nats::jetstream::consumer::DeliverPolicy;
-use async_nats::jetstream::consumer::pull::{Ordered, OrderedConfig};
 use futures_util::StreamExt;
-use model::recording::{Capsule, Row};
+use model::recording::{Capsule, Tick};
 use model::{Event, Plan};
+use session::Aborting;
 use sha2::{Digest, Sha256};
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write;
 use std::path::PathBuf;
@@ -28,10 +29,6 @@ use tempfile::TempDir;
 
 /// How often it looks at clocks.
 const LOOK: Duration = Duration::from_millis(50);
-/// Ticks that are shown only once all agents have come so far wait for no more than so many later ones.
-const ROWS_WAITING_MAX: usize = 4;
-/// How long NATS keeps a request for more messages.
-const CONSUMER_EXPIRES: Duration = Duration::from_secs(4);
 /// A silent stream is asked for its end after so long.
 const QUIET: Duration = Duration::from_millis(400);
 
@@ -40,6 +37,8 @@ pub(super) struct Known {
     pub(super) share: ShareOf,
     pub(super) capsule: Option<Box<Capsule>>,
     pub(super) kept_at: String,
+    /// How many times its share its owner allows; `None`: any.
+    factor_max: Option<f64>,
     /// On its own clock, and after the moment that it was told.
     pub(super) began: Option<(i64, u64)>,
     pub(super) failed: Option<String>,
@@ -76,20 +75,31 @@ pub(super) struct Follower {
     /// In the order in which they were dealt.
     pub(super) agents: Vec<Known>,
     pub(super) events: Vec<Event>,
+    /// Second deals, in their order.
+    pub(super) redeals: Vec<Redeal>,
     deal: Option<Deal>,
     begin: Option<Begin>,
     begun_at: Option<Instant>,
     is_stopped: bool,
-    next: u64,
-    messages: Option<Ordered>,
+    /// What ends the run early (`--abort-when`), and why it did.
+    aborting: Aborting,
+    aborted: Option<String>,
+    /// Another controller has said that it has the result.
+    is_done: bool,
+    reading: Reading,
     alive: Subscriber,
-    rows: BTreeMap<u64, (usize, Row)>,
-    shown: u64,
+    joint: Joint,
+    shown_ns: u64,
 }
 
 impl Follower {
-    /// From the stream's beginning.
-    pub(super) async fn new(link: &Link, run: &str, document: Document) -> Result<Self, AgentsError> {
+    /// From the stream's beginning; a tick that all agents are to have come to waits for no more than so many later ones.
+    pub(super) async fn new(
+        link: &Link,
+        run: &str,
+        document: Document,
+        waiting_max: usize,
+    ) -> Result<Self, AgentsError> {
         let alive = link.client.subscribe(subject::alive(run)).await;
         let alive = alive.map_err(|error| AgentsError::stream("to hear of the agents", error))?;
         let folder = tempfile::tempdir().map_err(AgentsError::io("expected a folder for what comes of the agents"))?;
@@ -101,15 +111,18 @@ impl Follower {
             folder,
             agents: Vec::new(),
             events: Vec::new(),
+            redeals: Vec::new(),
             deal: None,
             begin: None,
             begun_at: None,
             is_stopped: false,
-            next: 1,
-            messages: None,
+            aborting: Aborting::default(),
+            aborted: None,
+            is_done: false,
+            reading: Reading::new(link, run),
             alive,
-            rows: BTreeMap::new(),
-            shown: 0,
+            joint: Joint::new(waiting_max),
+            shown_ns: 0,
         })
     }
 
@@ -144,6 +157,11 @@ impl Follower {
         (!all.is_empty()).then(|| all.join("; "))
     }
 
+    /// Whether every agent has handed over all that it measured.
+    pub(super) fn has_everything(&self) -> bool {
+        self.agents.iter().all(|known| known.is_delivered)
+    }
+
     /// The file of an agent's recording.
     pub(super) fn recording_of(&self, agent: &str) -> PathBuf {
         self.folder.path().join(agent).with_extension(store::EXTENSION)
@@ -156,59 +174,12 @@ impl Follower {
 
     /// Reads what is in the stream already.
     pub(super) async fn catch_up(&mut self) -> Result<(), AgentsError> {
-        while let Some((subject, body)) = self.message(QUIET).await? {
+        while let Some((subject, body)) = self.reading.message(QUIET).await? {
             self.take_in(&subject, &body)?;
         }
         // What was said before this process began is no sign of life, and its absence none of death.
         self.agents.iter_mut().for_each(|known| known.heard = Instant::now());
         Ok(())
-    }
-
-    /// The next message of the stream; `None`: none came in time.
-    async fn message(&mut self, within: Duration) -> Result<Option<(String, Vec<u8>)>, AgentsError> {
-        let until = Instant::now() + within;
-        if self.messages.is_none() {
-            self.messages = self.opened().await?;
-        }
-        let Some(messages) = &mut self.messages else {
-            tokio::time::sleep_until(until.into()).await;
-            return Ok(None);
-        };
-        match tokio::time::timeout_at(until.into(), messages.next()).await {
-            Err(_) => Ok(None),
-            Ok(Some(Ok(message))) => {
-                let sequence = message.info().map_or(self.next, |info| info.stream_sequence);
-                if sequence < self.next {
-                    return Ok(None);
-                }
-                self.next = sequence + 1;
-                Ok(Some((message.subject.to_string(), message.payload.to_vec())))
-            }
-            Ok(Some(Err(_)) | None) => {
-                // A node is gone, or the link was cut: from the next message on, when there is a way again.
-                self.messages = None;
-                tokio::time::sleep(LOOK).await;
-                Ok(None)
-            }
-        }
-    }
-
-    /// `None`: not at the moment.
-    async fn opened(&self) -> Result<Option<Ordered>, AgentsError> {
-        use async_nats::jetstream::context::GetStreamErrorKind;
-        let stream = match self.link.streams.get_stream(subject::stream(&self.run)).await {
-            Ok(stream) => stream,
-            Err(error) => {
-                let is_gone = matches!(error.kind(), GetStreamErrorKind::JetStream(ref error)
-                    if error.error_code() == async_nats::jetstream::ErrorCode::STREAM_NOT_FOUND);
-                return if is_gone { Err(AgentsError::NoRun(self.run.clone())) } else { Ok(None) };
-            }
-        };
-        let deliver_policy = DeliverPolicy::ByStartSequence { start_sequence: self.next };
-        // A consumer whose node is gone is missed after half of that.
-        let config = OrderedConfig { deliver_policy, max_expires: CONSUMER_EXPIRES, ..OrderedConfig::default() };
-        let Ok(consumer) = stream.create_consumer(config).await else { return Ok(None) };
-        Ok(consumer.messages().await.ok())
     }
 
     /// Follows until something is so.
@@ -229,7 +200,7 @@ impl Follower {
                     self.why_not_ready().unwrap_or_else(|| "NATS does not give back what was put there".to_owned());
                 return Err(AgentsError::NotReady(format!("{why} after {} s", within.as_secs())));
             }
-            if let Some((subject, body)) = self.message(LOOK).await? {
+            if let Some((subject, body)) = self.reading.message(LOOK).await? {
                 self.take_in(&subject, &body)?;
             }
         }
@@ -241,18 +212,28 @@ impl Follower {
         let since = *self.begun_at.get_or_insert_with(Instant::now);
         let planned = self.document.planned_ns.map(Duration::from_nanos);
         while !self.agents.iter().all(Known::is_settled) {
-            if let Some((subject, body)) = self.message(LOOK).await? {
-                self.take_in(&subject, &body)?;
+            match self.reading.message(LOOK).await {
+                Err(AgentsError::NoRun(run)) => return Err(self.why_gone(run).await),
+                message => {
+                    if let Some((subject, body)) = message? {
+                        self.take_in(&subject, &body)?;
+                    }
+                }
             }
             while let Ok(Some(said)) = tokio::time::timeout(Duration::ZERO, self.alive.next()).await {
                 if let Some(alive) = read::<Alive>(&said.payload) {
                     self.is_alive(&alive, conduct);
                 }
+                self.is_done |= read::<Done>(&said.payload).is_some_and(|done| done.done == self.run);
             }
             self.show(conduct);
             self.look_for_lost(conduct).await;
             if conduct.interrupted.load(Ordering::Relaxed) {
-                self.stop("the run was told to end early (Ctrl-C or SIGTERM)").await;
+                self.stop("the run was told to end early (Ctrl-C or SIGTERM)", false).await;
+            } else if let Some(why) = self.aborted.clone() {
+                self.stop(&why, true).await;
+            } else if conduct.watch.is_enough() {
+                self.stop("enough was seen", true).await;
             }
             let is_overdue = planned.is_some_and(|planned| since.elapsed() > planned + END_GRACE);
             if is_overdue {
@@ -261,16 +242,26 @@ impl Follower {
                 }
             }
         }
-        self.shown = u64::MAX;
+        while let Some(tick) = self.joint.take_oldest() {
+            self.show_one(&tick, conduct);
+        }
         Ok(())
     }
 
-    /// Stops every agent's load.
-    async fn stop(&mut self, why: &str) {
+    /// Why the stream of a run is gone in the midst of it: another controller has taken it away, if it says so.
+    async fn why_gone(&mut self, run: String) -> AgentsError {
+        while let Ok(Some(said)) = tokio::time::timeout(QUIET, self.alive.next()).await {
+            self.is_done |= read::<Done>(&said.payload).is_some_and(|done| done.done == self.run);
+        }
+        if self.is_done { AgentsError::TakenAway(run) } else { AgentsError::NoRun(run) }
+    }
+
+    /// Stops every agent's load: early, or as if it had been planned so.
+    async fn stop(&mut self, why: &str, is_enough: bool) {
         if self.is_stopped {
             return;
         }
-        let stop = write(&Stop { why: why.to_owned() });
+        let stop = write(&Stop { why: why.to_owned(), is_enough });
         let subject = subject::word(&self.run, "stop");
         self.is_stopped = self.link.put(&subject, &format!("{}/stop", self.run), stop).await.is_ok();
     }
@@ -286,6 +277,8 @@ impl Follower {
                     let known = self.known(share.clone())?;
                     self.agents.push(known);
                 }
+                self.joint.begin(self.agents.len(), self.plan.tick_ns);
+                self.aborting = Aborting::of(&self.plan);
                 self.deal = Some(deal);
             }
             Some(What::Word("begin")) if self.begin.is_none() => {
@@ -293,13 +286,32 @@ impl Follower {
                 self.begun_at = self.begin.as_ref().map(|_| Instant::now());
             }
             Some(What::Word("stop")) => self.is_stopped = true,
+            Some(What::Word(word))
+                if self.document.on_lost == OnLost::Redistribute
+                    && subject::redeal_of(word) == Some(self.redeals.len()) =>
+            {
+                if let Some(redeal) = read::<Redeal>(body).filter(Redeal::is_sound) {
+                    let at_ns = i64::try_from(redeal.from_ns).unwrap_or(i64::MAX);
+                    self.events.push(Event::new(at_ns, model::event::AGENT_REDEALT, redeal::said(&redeal)));
+                    self.redeals.push(redeal);
+                }
+            }
             Some(What::Agent { name, what }) => {
                 let Some(at) = self.agents.iter().position(|known| known.share.agent == name) else { return Ok(()) };
                 self.agents[at].heard = Instant::now();
                 match what {
-                    "state" => self.agents[at].state(read(body)),
+                    "state" => {
+                        let state = read(body);
+                        if matches!(state, Some(State::Failed { .. } | State::Delivered { .. })) {
+                            self.joint.ended(at);
+                        }
+                        self.agents[at].state(state);
+                    }
                     "tick" => self.tick(at, body)?,
-                    "recording" => self.agents[at].chunk(body)?,
+                    "recording" => {
+                        self.joint.ended(at);
+                        self.agents[at].chunk(body)?;
+                    }
                     _ => {}
                 }
             }
@@ -315,6 +327,7 @@ impl Follower {
         Ok(Known {
             capsule: None,
             kept_at: String::new(),
+            factor_max: None,
             began: None,
             failed: None,
             is_delivered: false,
@@ -336,7 +349,8 @@ impl Follower {
     }
 
     fn tick(&mut self, at: usize, body: &[u8]) -> Result<(), AgentsError> {
-        let Some((number, row)) = store::carried::row(body) else { return Ok(()) };
+        let Some((interval, row)) = store::carried::tick(body) else { return Ok(()) };
+        let number = interval.sequence;
         let warmup_ns = self.plan.warmup_ns;
         let known = &mut self.agents[at];
         if known.last_tick.is_some_and(|last| number <= last) {
@@ -351,10 +365,7 @@ impl Follower {
             known.until_ns = known.until_ns.max(row.end_ns);
             known.has_measured |= row.end_ns > warmup_ns;
         }
-        let key = row.end_ns.div_ceil(self.plan.tick_ns.max(1));
-        let (count, sum) = self.rows.entry(key).or_insert_with(|| (0, Row { is_drain: true, ..Row::default() }));
-        *count += 1;
-        add(sum, &row, *count == 1);
+        self.joint.push(at, interval, &row);
         Ok(())
     }
 
@@ -373,33 +384,38 @@ impl Follower {
         known.trouble = trouble;
     }
 
-    /// Shows the ticks that all agents have come to.
+    /// Shows the ticks that all agents have come to, and ends the run with the one that is not to be gone on from.
     fn show(&mut self, conduct: &mut Conduct<'_>) {
-        let awaited = self.agents.iter().filter(|known| !known.is_settled()).count();
-        while let Some((key, (count, row))) = self.rows.first_key_value() {
-            if *count < awaited && self.rows.len() <= ROWS_WAITING_MAX {
-                break;
-            }
-            if *key > self.shown && !row.is_drain {
-                self.shown = *key;
-                conduct.watch.on_tick(row, &self.plan);
-            }
-            self.rows.pop_first();
+        while let Some(tick) = self.joint.take(|at| !self.agents[at].is_settled()) {
+            self.show_one(&tick, conduct);
+        }
+    }
+
+    fn show_one(&mut self, tick: &Tick, conduct: &mut Conduct<'_>) {
+        let Tick { sum, row } = tick;
+        // What comes late is counted, and for the eye it is over.
+        if row.end_ns > self.shown_ns && !row.is_drain {
+            self.shown_ns = row.end_ns;
+            conduct.watch.on_tick(row, &self.plan);
+        }
+        conduct.watch.on_interval(sum, &self.plan);
+        if self.aborted.is_none()
+            && let Some(event) = self.aborting.ended_by(tick)
+        {
+            self.aborted = Some(event.text.clone());
+            conduct.watch.on_event(&event);
+            self.events.push(event);
         }
     }
 
     /// Whether all is read that is in the stream. Where NATS does not answer it is this process that is cut off, and who is silent for
     /// it may be well.
     async fn has_heard_all(&mut self) -> bool {
-        let Ok(stream) = self.link.streams.get_stream(subject::stream(&self.run)).await else {
+        let is_read = self.reading.is_read_to_end().await;
+        if is_read.is_none() {
             self.agents.iter_mut().for_each(|known| known.heard = Instant::now());
-            return false;
-        };
-        let is_read = stream.cached_info().state.last_sequence < self.next;
-        if !is_read {
-            self.messages = None;
         }
-        is_read
+        is_read.unwrap_or(false)
     }
 
     async fn look_for_lost(&mut self, conduct: &mut Conduct<'_>) {
@@ -430,7 +446,57 @@ impl Follower {
             conduct.watch.on_event(&event);
             self.events.push(event);
             if is_lost && self.document.on_lost == OnLost::Stop {
-                self.stop(&format!("agent '{name}' is lost, and the run was to stop then (--on-lost)")).await;
+                self.stop(&format!("agent '{name}' is lost, and the run was to stop then (--on-lost)"), false).await;
+            }
+        }
+        if self.document.on_lost == OnLost::Redistribute {
+            self.redeal(conduct).await;
+        }
+    }
+
+    /// Deals the shares of those that put nothing on any more to the others, once for each of them.
+    async fn redeal(&mut self, conduct: &mut Conduct<'_>) {
+        let is_out = |known: &Known| known.is_lost || (known.failed.is_some() && known.began.is_some());
+        let is_dealt = |name: &String| self.redeals.last().is_some_and(|redeal| redeal.lost.contains(name));
+        let out: Vec<String> =
+            self.agents.iter().filter(|known| is_out(known)).map(|known| known.share.agent.clone()).collect();
+        let before = self.redeals.last().map_or(&[][..], |redeal| &redeal.lost);
+        // One that came back was told that it is out.
+        let lost: Vec<String> =
+            before.iter().cloned().chain(out.iter().filter(|name| !is_dealt(name)).cloned()).collect();
+        if lost.len() == before.len() || self.is_stopped {
+            return;
+        }
+        let is_left = |known: &&Known| !lost.contains(&known.share.agent) && !known.is_settled();
+        let left: Vec<Left> = self
+            .agents
+            .iter()
+            .filter(is_left)
+            .map(|known| Left { share: known.share.clone(), factor_max: known.factor_max })
+            .collect();
+        let until_ns = self.agents.iter().filter(is_left).map(|known| known.until_ns).max().unwrap_or(0);
+        let Some(redeal) = redealt(lost, &left, self.plan.threads, until_ns, self.plan.tick_ns) else { return };
+        // Too late for it to begin, nothing is to be dealt.
+        if self.plan.planned_ns().is_some_and(|planned_ns| redeal.from_ns >= planned_ns) {
+            return;
+        }
+        let number = self.redeals.len();
+        let word = subject::word(&self.run, &subject::redeal(number));
+        // What another controller has dealt is read in the stream, as this one is; where it is not kept it is tried again.
+        if let Ok(true) = self.link.put_first(&word, write(&redeal)).await {
+            let at_ns = i64::try_from(redeal.from_ns).unwrap_or(i64::MAX);
+            conduct.watch.on_event(&Event::new(at_ns, model::event::AGENT_REDEALT, redeal::said(&redeal)));
+        }
+        let read_until = Instant::now() + QUIET;
+        while self.redeals.len() <= number && Instant::now() < read_until {
+            match self.reading.message(LOOK).await {
+                Ok(Some((subject, body))) => {
+                    if let Err(error) = self.take_in(&subject, &body) {
+                        (conduct.tell)(&error.to_string());
+                    }
+                }
+                Ok(None) => {}
+                Err(_) => return,
             }
         }
     }
@@ -444,7 +510,9 @@ impl Known {
 
     fn state(&mut self, state: Option<State>) {
         match state {
-            Some(State::Ready { capsule, kept_at }) => (self.capsule, self.kept_at) = (Some(capsule), tamed(&kept_at)),
+            Some(State::Ready { capsule, kept_at, factor_max }) => {
+                (self.capsule, self.kept_at, self.factor_max) = (Some(capsule), tamed(&kept_at), factor_max);
+            }
             Some(State::Began { at_ns, late_ns }) => self.began = Some((at_ns, late_ns)),
             Some(State::Failed { why }) => self.failed = Some(tamed(&why)),
             Some(State::Delivered { chunks, sha256, .. }) => {
@@ -466,25 +534,5 @@ impl Known {
         self.digest.update(body);
         self.chunks += 1;
         self.recording_file.write_all(body).map_err(AgentsError::io("expected to keep an agent's recording"))
-    }
-}
-
-/// Adds an agent's row of the same moment, for the eye: quantiles are the larger ones.
-fn add(sum: &mut Row, row: &Row, is_first: bool) {
-    if is_first {
-        *sum = *row;
-        return;
-    }
-    sum.counts.add(&row.counts);
-    sum.gauges.add_worker(&row.gauges);
-    sum.start_ns = sum.start_ns.min(row.start_ns);
-    sum.end_ns = sum.end_ns.max(row.end_ns);
-    sum.is_drain &= row.is_drain;
-    for (into, from) in [
-        (&mut sum.response_p50_ns, row.response_p50_ns),
-        (&mut sum.response_p99_ns, row.response_p99_ns),
-        (&mut sum.lag_p99_ns, row.lag_p99_ns),
-    ] {
-        *into = (*into).max(from);
     }
 }

@@ -6,6 +6,7 @@
 
 use super::Conduct;
 use super::follow::{Follower, Known};
+use super::redeal::owed;
 use crate::error::AgentsError;
 use crate::limits::LATE_MAX;
 use model::Event;
@@ -151,10 +152,21 @@ fn shortfall(follower: &Follower, known: &Known, has_recording: bool) -> Option<
         ),
         (None, false) => "nothing was measured by it".to_owned(),
     };
-    let share = own * missing;
+    let dealt =
+        planned_ns.and_then(|planned_ns| owed(&follower.redeals, &known.share.agent, own, until_ns, planned_ns));
+    let share = dealt.unwrap_or(own * missing);
+    let taken_on =
+        follower.redeals.iter().find(|redeal| redeal.lost.contains(&known.share.agent)).filter(|_| dealt.is_some());
     let rest = match until_ns {
         _ if planned_ns.is_some_and(|planned_ns| until_ns >= planned_ns) => {
             "its counts and histograms are all here, what it read of its machine is not".to_owned()
+        }
+        _ if let Some(redeal) = taken_on => {
+            let to = show_duration_ns(redeal.from_ns as f64);
+            format!(
+                "of its {:.0} % of the load nothing is known from {at} to {to}, when the others took it on",
+                100.0 * own
+            )
         }
         0 => format!("nothing is known of its {:.0} % of the load", 100.0 * own),
         _ => format!("of its {:.0} % of the load nothing is known from {at} on", 100.0 * own),

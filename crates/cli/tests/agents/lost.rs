@@ -124,13 +124,13 @@ fn an_agent_whose_nats_is_gone_still_ends_when_it_is_told_to() {
 }
 
 /// A way to NATS that can be cut: nothing comes through then, and nobody is told.
-struct Way {
-    url: String,
+pub struct Way {
+    pub url: String,
     is_cut: Arc<AtomicBool>,
 }
 
 impl Way {
-    fn to(address: SocketAddr) -> Self {
+    pub fn to(address: SocketAddr) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("nats://{}", listener.local_addr().unwrap());
         let is_cut = Arc::new(AtomicBool::new(false));
@@ -158,7 +158,7 @@ impl Way {
         Way { url, is_cut }
     }
 
-    fn cut(&self, is_cut: bool) {
+    pub fn cut(&self, is_cut: bool) {
         self.is_cut.store(is_cut, Ordering::Relaxed);
     }
 }
@@ -215,9 +215,13 @@ fn two_controllers_of_one_run_and_two_runs_at_once_do_not_mix() {
     let out = place.file("second.plimsoll");
     let second = finish(&mut place.command(&["attach", &run, "--json", "--record", out.to_str().unwrap()]));
     let first = place.ended(load);
-    // Who is done first has the result and takes the run away; the other has the same, or is told so.
-    let results: Vec<&Run> = [&first, &second].into_iter().filter(|run| !run.stdout.is_empty()).collect();
+    // Who is done first has the result and takes the run away; the other has the same, or says that it is had, and has not failed.
+    let (results, told): (Vec<&Run>, Vec<&Run>) = [&first, &second].into_iter().partition(|run| !run.stdout.is_empty());
     assert!(!results.is_empty(), "{}{}", first.stderr, second.stderr);
+    for run in told {
+        run.assert_exit(0);
+        assert!(run.stderr.contains("another command that follows it has its result"), "{}", run.stderr);
+    }
     for run in results {
         assert_whole(run, 2, 900);
     }
@@ -274,4 +278,27 @@ fn a_clock_that_is_two_seconds_off_changes_nothing() {
     // Both measured at once: were the clock believed, there would be 2 s between them.
     assert!(count(&document, "/generators/together_ns") > 1_500_000_000, "{:#}", document["generators"]);
     assert!(generators(&document).iter().all(|one| count(one, "/offset_ns") < 500_000_000));
+}
+
+/// A rate is that of all of them, as is a share of failures.
+#[test]
+fn what_is_not_to_be_gone_on_with_is_judged_of_all_agents_and_ends_all_of_them() {
+    let Some(nats) = nats() else { return };
+    let place = Place::new(&nats.url());
+    let server = serve_http(&[]);
+    let _agents = place.agents(&["a", "b"]);
+    let missing = format!("{}is-not-there", server.url);
+    let more = ["--rate", "300", "-c", "4", "--tick", "200ms", "-d", "4s", "--abort-when"];
+    // Between two agents a rate is half of this each.
+    let whole = finish(&mut place.load(&server.url, "2", &[&more[..], &["rate < 200/s for 1s"]].concat()));
+    assert!(!whole.stderr.contains("--abort-when"), "{}", whole.stderr);
+    std::fs::remove_file(place.file("all.plimsoll")).unwrap();
+    wait_until("both are idle", || place.listed().iter().all(|one| one["state"] == "idle"));
+    let run = finish(&mut place.load(&missing, "2", &[&more[..], &["errors > 50 % for 1s"]].concat()));
+    assert!(matches!(run.status, Some(3 | 4)), "{}{}", run.stdout, run.stderr);
+    let document = run.json();
+    assert!(count(&document, "/totals/started") < 1100, "it ended before its time");
+    let aborted = |event: &&Value| event["kind"] == "aborted";
+    assert_eq!(document["events"].as_array().unwrap().iter().filter(aborted).count(), 1, "{:#}", document["events"]);
+    assert!(generators(&document).iter().all(|one| one["end"] == "complete"), "{:#}", document["generators"]);
 }

@@ -3,7 +3,10 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod kills;
 mod lost;
+mod redealt;
+mod series;
 use common::*;
 use serde_json::Value;
 use std::fs::File;
@@ -356,10 +359,17 @@ fn what_is_not_allowed_or_not_there_yet_is_refused_in_a_sentence() {
     refused(&["--rate", "90", "-c", "2"], 1, "its owner allows 1 connections (--connections-max), and its share has 2");
     refused(&["--rate", "200", "-c", "1"], 1, "and its share has 200");
     drop(limited);
-    refused(&["--on-lost", "redistribute"], 2, "not there yet");
+    let range = plimsoll(&["load", &server.url, "--agents", "1..3", "--nats", &place.url]);
+    range.assert_exit(2);
+    assert!(range.stderr.contains("only a search"), "{}", range.stderr);
     refused(&["-H", "Authorization: x"], 2, "only sealed");
     refused(&["--burst", "2"], 2, "bursts cannot be put on by several agents yet");
     refused(&["--canary", &server.url], 2, "--agents");
+    for number in ["0", "65", "65535", "3..2"] {
+        let run = plimsoll(&["load", &server.url, "--agents", number, "--nats", &place.url]);
+        run.assert_exit(2);
+        assert!(run.stderr.contains("expected from 1 to 64 agents"), "{number}: {}", run.stderr);
+    }
     let none = plimsoll(&["load", &server.url, "--agents", "1"]);
     none.assert_exit(2);
     assert!(none.stderr.contains("give --nats"), "{}", none.stderr);

@@ -23,6 +23,8 @@ pub const OBSERVER_BACK: &str = "observer-back";
 pub const AGENT_LOST: &str = "agent-lost";
 /// Kind of the event that says that it is heard again.
 pub const AGENT_BACK: &str = "agent-back";
+/// Kind of the event that says that the other agents put on the share of a lost one, and from when on.
+pub const AGENT_REDEALT: &str = "agent-redealt";
 /// Kind of the event that says that an agent began after the moment at which all were to begin.
 pub const AGENT_LATE: &str = "agent-late";
 

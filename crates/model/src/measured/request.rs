@@ -119,7 +119,7 @@ impl Smallest {
 
     /// The largest key; `None`: there is none.
     pub fn largest(&self) -> Option<u64> {
-        self.kept.iter().map(|kept| kept.key).max()
+        self.bound.or_else(|| self.kept.iter().map(|kept| kept.key).max())
     }
 
     /// Takes one in, if it is among the `room` smallest. Allocates only where room was not reserved.
@@ -131,12 +131,20 @@ impl Smallest {
         if self.bound.is_some_and(|bound| new.key >= bound) {
             return;
         }
-        if let Some(largest) = self.kept.iter_mut().max_by_key(|kept| kept.key)
-            && new.key < largest.key
-        {
-            *largest = new;
+        // Looked through once: the largest, which may have to go, and the one below it, which may then be the largest.
+        let (mut at, mut largest, mut below) = (0, None, None);
+        for (index, Kept { key, .. }) in self.kept.iter().enumerate() {
+            if largest.is_none_or(|largest| *key > largest) {
+                (at, below, largest) = (index, largest, Some(*key));
+            } else if below.is_none_or(|below| *key > below) {
+                below = Some(*key);
+            }
         }
-        self.bound = self.largest();
+        if largest.is_some_and(|largest| new.key < largest) {
+            self.kept[at] = new;
+            largest = below.max(Some(new.key));
+        }
+        self.bound = largest;
     }
 
     /// Leaves only the `room` smallest.
@@ -367,6 +375,16 @@ mod tests {
         assert_eq!((keys(&down), down.largest()), (keys(&up), Some(9)));
         up.cut(3);
         assert_eq!(keys(&up), [0, 1, 2]);
+    }
+
+    #[test]
+    fn the_largest_key_is_known_after_each_whatever_comes_equal_keys_too() {
+        let mut set = Smallest::default();
+        for key in (0..500).map(|n: u64| n * 7919 % 101) {
+            set.offer(7, kept(key));
+            assert_eq!(set.largest(), keys(&set).last().copied());
+        }
+        assert_eq!(keys(&set), [0, 0, 0, 0, 0, 1, 1]);
     }
 
     #[test]

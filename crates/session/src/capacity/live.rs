@@ -13,7 +13,7 @@ use super::objective::Objective;
 use super::over::OverError;
 use super::search::{Line, Search, Settings, Step, Trial};
 use super::without::Cores;
-use crate::run::{Options, Outcome, RunError, Watch, run};
+use crate::run::{Hands, Options, Outcome, RunError, Watch};
 use model::finding::{Diagnosis, Figure, ValidityState};
 use model::plan::{Pace, Plan};
 use model::recording::Row;
@@ -33,6 +33,8 @@ const CALIBRATION_NS: u64 = 1_000_000_000;
 const STEPS_MIN: f64 = 10.0;
 /// So often in a row a step may be disturbed before the search ends.
 const DISTURBED_MAX: usize = 4;
+/// After so many in a row that the generators could not put on, more of them are called where there are any: one may be chance.
+const LIMITED_MAX: usize = 2;
 /// Time before a disturbed step is run again: what disturbed it may pass.
 const PAUSE: Duration = Duration::from_millis(500);
 /// A search takes at least so long.
@@ -188,9 +190,11 @@ pub trait Follow: Watch {
     fn on_step(&mut self, ran: &[Ran], line: &Line);
     /// A step was disturbed, and is run again.
     fn on_disturbed(&mut self, trial: &Trial, why: &str);
+    /// The generators were the limit, and more of them put on what comes; in a sentence.
+    fn on_added(&mut self, what: &str);
 }
 
-/// Runs a search.
+/// Runs a search whose steps are put on by `hands`.
 ///
 /// # Errors
 /// [`CapacityError`], before anything was found out.
@@ -198,12 +202,13 @@ pub fn capacity(
     spec: &Spec,
     host: &dyn Host,
     options: &Options,
+    hands: &mut dyn Hands,
     follow: &mut dyn Follow,
 ) -> Result<Found, CapacityError> {
     let began = Instant::now();
     let scenario = spec.of.scenario(spec.scenario.clone())?;
     let bounds = spec.objectives.iter().map(Objective::bound).collect();
-    let runner = Runner { spec, scenario, host, options, bounds };
+    let mut runner = Runner { spec, scenario, host, options, hands, bounds };
     let axis = runner.calibrate(follow)?;
     let first = spec.known.last().map_or(axis.first(spec.scenario.connections), |step| step.asked);
     let settings = Settings {
@@ -223,22 +228,39 @@ pub fn capacity(
         search.observe(Step { took_s: 0.0, ..step.clone() });
         ran.push(Ran::known(step.clone()));
     }
-    let mut disturbed = 0;
+    let (mut disturbed, mut limited) = (0, 0);
     let mut ended = Ended::Done;
     while let Some(trial) = search.next_trial() {
         follow.on_trial(ran.len() + 1, &trial);
         let at = Instant::now();
-        let (outcome, judge) = runner.trial(&axis, &trial, follow)?;
+        let tried = runner.trial(&axis, &trial, follow);
         let took_s = at.elapsed().as_secs_f64();
         if runner.is_interrupted() {
             ended = Ended::Interrupted;
             break;
         }
-        let one = ran_of(&axis, &trial, &outcome, judge, took_s);
-        if let Some((why, is_generator)) = disturbance(&outcome, one.step.verdict) {
+        let (one, against) = match tried {
+            Ok((outcome, judge)) => {
+                let one = ran_of(&axis, &trial, &outcome, judge, took_s);
+                let against = disturbance(&outcome, one.step.verdict);
+                (Some(one), against)
+            }
+            // Who is away may come back, and what is known stays known.
+            Err(CapacityError::Run(RunError::ByOthers { text, is_usage: false })) => (None, Some((text, false))),
+            Err(error) => return Err(error),
+        };
+        if let Some((why, is_generator)) = against {
             disturbed += 1;
+            limited = if is_generator { limited + 1 } else { 0 };
             search.disturbed(took_s + PAUSE.as_secs_f64());
-            if disturbed == DISTURBED_MAX || search.left_s() <= 0.0 {
+            let is_out_of_time = search.left_s() <= 0.0;
+            let added = if limited >= LIMITED_MAX && !is_out_of_time { runner.hands.add() } else { None };
+            if let Some(added) = &added {
+                (disturbed, limited) = (0, 0);
+                follow.on_added(added);
+            } else if disturbed == DISTURBED_MAX || is_out_of_time {
+                let standing = if is_generator { runner.hands.standing() } else { None };
+                let why = standing.map_or(why.clone(), |standing| format!("{why} ({standing})"));
                 ended = Ended::Disturbed { why, is_generator, load: trial.load.round() as u64 };
                 break;
             }
@@ -246,7 +268,8 @@ pub fn capacity(
             std::thread::sleep(PAUSE);
             continue;
         }
-        disturbed = 0;
+        (disturbed, limited) = (0, 0);
+        let Some(one) = one else { continue };
         search.observe(one.step.clone());
         ran.push(one);
         follow.on_step(&ran, &search.line());
@@ -260,6 +283,13 @@ pub fn capacity(
 /// What speaks against a step, and whether that is the generator's own limit. What disturbs only ever adds to a time: an
 /// objective that is held all the same is held, if the load was put on.
 fn disturbance(outcome: &Outcome, verdict: Verdict) -> Option<(String, bool)> {
+    if !outcome.recording.has_connected() {
+        // A server that is gone does not miss an objective: nothing was put on it.
+        let kinds = outcome.recording.totals.sum.errors.seen();
+        let why: Vec<String> = kinds.map(|(kind, n)| format!("{} × {n}", kind.name())).collect();
+        let why = if why.is_empty() { "nothing in time".to_owned() } else { why.join(", ") };
+        return Some((format!("the server takes no connection any more ({why})"), false));
+    }
     let validity = &outcome.diagnosis.validity;
     let rate = validity.figure(Figure::Throughput).map(|verdict| verdict.state);
     if validity.state != ValidityState::NotValid || (verdict == Verdict::Held && rate == Some(ValidityState::Valid)) {
@@ -294,6 +324,7 @@ struct Runner<'a> {
     scenario: Scenario,
     host: &'a dyn Host,
     options: &'a Options,
+    hands: &'a mut dyn Hands,
     bounds: Vec<Bound>,
 }
 
@@ -303,7 +334,7 @@ impl Runner<'_> {
     }
 
     /// A closed run of a second, without thinking: what the server answers at all.
-    fn calibrate(&self, follow: &mut dyn Follow) -> Result<Axis, CapacityError> {
+    fn calibrate(&mut self, follow: &mut dyn Follow) -> Result<Axis, CapacityError> {
         // As it was asked: what a search sets beside would be refused of held connections, in words nobody wrote.
         let plan = resolve(&closed(self.spec.scenario.clone()), self.host)?.plan;
         if matches!(plan.pace, Pace::Held { .. } | Pace::Burst { .. }) {
@@ -322,10 +353,10 @@ impl Runner<'_> {
             connections,
             ..self.base()
         });
-        let outcome = self.run(&scenario, self.options, follow)?;
-        if self.is_interrupted() {
-            return Err(CapacityError::Interrupted);
-        }
+        let outcome = match self.run(&scenario, follow) {
+            _ if self.is_interrupted() => return Err(CapacityError::Interrupted),
+            outcome => outcome?,
+        };
         let totals = &outcome.recording.totals;
         let axis = Axis::of(self.spec.of, &self.scenario, totals);
         if axis.per_s() <= 0.0 {
@@ -341,7 +372,8 @@ impl Runner<'_> {
 
     /// What a step takes beside its length, seconds.
     fn beside_s(&self) -> f64 {
-        BESIDE_S + warmup_ns(self.spec.of, &self.scenario) as f64 / 1e9
+        let beside_s = self.hands.beside().map_or(BESIDE_S, |beside| beside.as_secs_f64().max(BESIDE_S));
+        beside_s + warmup_ns(self.spec.of, &self.scenario) as f64 / 1e9
     }
 
     /// Says how long it takes; refuses an objective that cannot be decided in that.
@@ -394,24 +426,30 @@ impl Runner<'_> {
         }
     }
 
-    fn run(&self, scenario: &Scenario, options: &Options, watch: &mut dyn Watch) -> Result<Outcome, CapacityError> {
+    fn run(&mut self, scenario: &Scenario, watch: &mut dyn Watch) -> Result<Outcome, CapacityError> {
         let resolved = resolve(scenario, self.host)?;
-        let options = Options { driver_reason: resolved.driver_reason, ..options.clone() };
-        Ok(run(resolved.plan, &options, watch)?)
+        let options = Options { driver_reason: resolved.driver_reason, ..self.options.clone() };
+        Ok(self.hands.put_on(resolved.plan, &options, watch)?)
     }
 
-    fn trial(&self, axis: &Axis, trial: &Trial, follow: &mut dyn Follow) -> Result<(Outcome, Judge), CapacityError> {
+    fn trial(
+        &mut self,
+        axis: &Axis,
+        trial: &Trial,
+        follow: &mut dyn Follow,
+    ) -> Result<(Outcome, Judge), CapacityError> {
+        let spec = self.spec;
         let most_ns = (trial.most_s * 1e9) as u64;
         let base = Scenario { duration_ns: Some(most_ns), ..self.base() };
         let scenario = axis.put(trial.load, most_ns, base);
         let mut counting = Counting {
             follow,
-            objectives: &self.spec.objectives,
+            objectives: &spec.objectives,
             judge: Judge::new(&self.bounds, trial.length_s),
             is_decided: false,
             late: None,
         };
-        let outcome = self.run(&scenario, self.options, &mut counting)?;
+        let outcome = self.run(&scenario, &mut counting)?;
         let Counting { mut judge, late, .. } = counting;
         if let (Some(last), late) = (judge.blocks.last_mut(), late.unwrap_or_default()) {
             // What ended after the load, and what never did, is of the load.

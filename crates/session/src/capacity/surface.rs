@@ -10,7 +10,7 @@
 use super::live::{CapacityError, Follow, Found, Spec, capacity};
 use super::over::{Over, OverError};
 use super::search::Step;
-use crate::run::Options;
+use crate::run::{Hands, Options};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
@@ -65,7 +65,7 @@ pub fn spec_at(base: &Spec, over: &[Over], values: &[u64]) -> Result<Spec, OverE
     Ok(Spec { scenario, ..base.clone() })
 }
 
-/// Searches every cell that is not known. `base`: what all searches have in common, with the time of each.
+/// Searches every cell that is not known, by `hands`. `base`: what all searches have in common, with the time of each.
 ///
 /// # Errors
 /// [`CapacityError`] that every search would have.
@@ -74,6 +74,7 @@ pub fn surface(
     over: &[Over],
     host: &dyn Host,
     options: &Options,
+    hands: &mut dyn Hands,
     follow: &mut dyn FollowSurface,
 ) -> Result<SurfaceEnded, CapacityError> {
     let cells = cells(over);
@@ -82,7 +83,7 @@ pub fn surface(
     for at in order {
         let Known::Steps(known) = follow.known(at) else { continue };
         let spec = Spec { known, ..spec_at(base, over, &cells[at])? };
-        let found = capacity(&spec, host, options, follow.on_cell(at, &spec));
+        let found = capacity(&spec, host, options, hands, follow.on_cell(at, &spec));
         match found {
             Ok(found) => follow.on_found(at, Ok(&found)),
             Err(CapacityError::Interrupted) => return Ok(SurfaceEnded::Interrupted),

@@ -9,7 +9,7 @@
 //!
 //! It does not run both sides at once: they would share the machine.
 
-use crate::run::{Options, Outcome, RecordTo, RunError, Watch, run};
+use crate::run::{Hands, Options, Outcome, RecordTo, RunError, Watch};
 use crate::target::{self, Target, TargetError};
 use diagnose::comparison::{
     Comparison, Figures, Pairing, Quantity, SCHEMA, Seen, Side, Slice, differences, findings_seen,
@@ -96,12 +96,17 @@ pub trait Follow: Watch {
     fn on_repeat(&mut self, comparison: &Comparison);
 }
 
-/// Compares them.
+/// Compares them; every slice is put on by `hands`.
 ///
 /// # Errors
 /// [`ComparisonError`], before the first repeat was whole; a later one ends the comparison, which is marked partial.
-pub fn compare(spec: &Spec, options: &Options, follow: &mut dyn Follow) -> Result<Comparison, ComparisonError> {
-    let mut bench = Bench::new(spec, options);
+pub fn compare(
+    spec: &Spec,
+    options: &Options,
+    hands: &mut dyn Hands,
+    follow: &mut dyn Follow,
+) -> Result<Comparison, ComparisonError> {
+    let mut bench = Bench::new(spec, options, hands);
     let mut random = StdRng::seed_from_u64(spec.seed);
     for repeat in 1..=spec.repeats {
         let mut order = [Side::A, Side::AgainA, Side::B];
@@ -130,6 +135,7 @@ pub fn compare(spec: &Spec, options: &Options, follow: &mut dyn Follow) -> Resul
 struct Bench<'a> {
     spec: &'a Spec,
     options: &'a Options,
+    hands: &'a mut dyn Hands,
     began: Instant,
     comparison: Comparison,
     seen: Vec<Seen>,
@@ -138,11 +144,12 @@ struct Bench<'a> {
 }
 
 impl<'a> Bench<'a> {
-    fn new(spec: &'a Spec, options: &'a Options) -> Self {
+    fn new(spec: &'a Spec, options: &'a Options, hands: &'a mut dyn Hands) -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
         Bench {
             spec,
             options,
+            hands,
             began: Instant::now(),
             comparison: Comparison {
                 schema: SCHEMA.to_owned(),
@@ -225,9 +232,12 @@ impl<'a> Bench<'a> {
             driver_reason: arm.driver_reason.clone(),
             ..self.options.clone()
         };
-        let outcome = run(arm.plan.clone(), &options, follow);
+        let outcome = self.hands.put_on(arm.plan.clone(), &options, follow);
         let ended = started.map_or(Ok(()), Target::end);
-        let mut outcome = outcome?;
+        let mut outcome = match outcome {
+            Err(RunError::Interrupted) => return Err(ComparisonError::Interrupted),
+            outcome => outcome?,
+        };
         ended?;
         if let Some(error) = outcome.recording_error.take() {
             return Err(RunError::Store(error).into());

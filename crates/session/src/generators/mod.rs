@@ -23,6 +23,8 @@ use store::{Joined, Reader, StoreError, Writer};
 
 /// Most recordings that are made one.
 pub const GENERATORS_MAX: usize = 64;
+/// Events of each generator beside those that every load has of its own.
+const OF_EACH: [&str; 2] = ["interrupted", event::RATE_CHANGED];
 /// Snapshots that are written at a time.
 const BATCH: usize = 256;
 
@@ -174,11 +176,11 @@ pub fn merge(spec: &Spec) -> Result<Merged, MergeError> {
         .iter()
         .map(|source| plan::Named { name: &source.name, plan: &source.recording.plan, offset_ns: source.offset.ns })
         .collect();
-    let mut plan = plan::merged(&named)?;
-    if let Some(agents) = &spec.agents {
+    let plan = match &spec.agents {
+        None => plan::merged(&named)?,
         // What was asked for, and not only of those whose recordings are there.
-        plan = model::hide::plan(&agents.plan);
-    }
+        Some(agents) => plan::of_agents(&named).map(|()| model::hide::plan(&agents.plan))?,
+    };
     let together_ns = overlap(&sources)?;
     let read_by = sources.iter().position(Source::has_seen_target).unwrap_or(0);
     let capsule = capsule(spec, &sources, together_ns, read_by);
@@ -336,7 +338,7 @@ fn events(sources: &[Source], read_by: usize) -> Vec<Event> {
     let mut all = common_outages(sources);
     for (at, source) in sources.iter().enumerate() {
         for event in source.recording.events.iter().filter(|event| event.kind != event::OUTAGE) {
-            let is_of_load = event::is_of_one_load(&event.kind) || event.kind == "interrupted";
+            let is_of_load = event::is_of_one_load(&event.kind) || OF_EACH.contains(&&*event.kind);
             let is_of_fault = event::is_fault(&event.kind) && !source.recording.plan.faults.is_empty();
             if at != read_by && !is_of_load && !is_of_fault {
                 continue;

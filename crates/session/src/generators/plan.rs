@@ -22,11 +22,14 @@ pub struct Named<'a> {
 /// Part of a plan, as text that is the same where the part is.
 type Part = (&'static str, fn(&Plan) -> String);
 
+/// The name of the pace among what must be the same.
+const PACE: &str = "the pace";
+
 /// What must be the same, with its name.
 const SAME: &[Part] = &[
     ("what is asked", |plan| text(&plan.workload)),
     ("the targets", |plan| text(&plan.origins)),
-    ("the pace", |plan| text(&pace_of(plan))),
+    (PACE, |plan| text(&pace_of(plan))),
     ("the warm-up", |plan| text(&plan.warmup_ns)),
     ("the tick", |plan| text(&plan.tick_ns)),
     ("the timeouts", |plan| text(&plan.timeouts)),
@@ -68,13 +71,30 @@ pub fn merged(named: &[Named<'_>]) -> Result<Plan, MergeError> {
     }
     let mut plan = first.plan.clone();
     for other in others {
-        let differs = |(_, part): &&Part| part(first.plan) != part(other.plan);
-        if let Some((what, _)) = SAME.iter().find(differs) {
-            return Err(MergeError::Different { what, one: first.name.to_owned(), other: other.name.to_owned() });
-        }
+        same(first, other, |_| true)?;
         add(&mut plan, other)?;
     }
     Ok(plan)
+}
+
+/// Holds the plans of agents of one run against each other: the whole is known, and the rates of each may have been changed meanwhile,
+/// as it took on what another was to do.
+///
+/// # Errors
+/// [`MergeError::Different`].
+pub fn of_agents(named: &[Named<'_>]) -> Result<(), MergeError> {
+    let Some((first, others)) = named.split_first() else { return Err(MergeError::Count(0)) };
+    others.iter().try_for_each(|other| same(first, other, |what| what != PACE))
+}
+
+fn same(first: &Named<'_>, other: &Named<'_>, matters: impl Fn(&str) -> bool) -> Result<(), MergeError> {
+    let differs = |(what, part): &&Part| matters(what) && part(first.plan) != part(other.plan);
+    match SAME.iter().find(differs) {
+        Some((what, _)) => {
+            Err(MergeError::Different { what, one: first.name.to_owned(), other: other.name.to_owned() })
+        }
+        None => Ok(()),
+    }
 }
 
 fn add(plan: &mut Plan, other: &Named<'_>) -> Result<(), MergeError> {

@@ -6,7 +6,9 @@
 //! that answers nothing at all is found by a bound on the rate. Cost: a pass over one histogram a tick for each condition on a
 //! time, and some 48 bytes for each tick of the stretch.
 
+use model::Event;
 use model::abort::AbortWhen;
+use model::event::Details;
 use model::expectation::{Bound, Expectation, Measure, Statistic};
 use model::plan::Plan;
 use model::recording::Tick;
@@ -15,7 +17,7 @@ use std::collections::VecDeque;
 
 /// The conditions of a run.
 #[derive(Debug, Default)]
-pub(super) struct Aborting {
+pub struct Aborting {
     conditions: Vec<Condition>,
     from_ns: u64,
 }
@@ -53,14 +55,25 @@ impl Piece {
 }
 
 impl Aborting {
-    pub(super) fn of(plan: &Plan) -> Self {
+    /// Those of a plan.
+    pub fn of(plan: &Plan) -> Self {
         let one = |when: &AbortWhen| Condition { when: *when, pieces: VecDeque::new() };
         let from_ns = plan.warmup_ns.saturating_add(plan.ramp_ns());
         Aborting { conditions: plan.abort_when.iter().map(one).collect(), from_ns }
     }
 
+    /// Takes a tick in: the event that ends the run with it, where a condition is so.
+    pub fn ended_by(&mut self, tick: &Tick) -> Option<Event> {
+        let (when, what) = self.push(tick)?;
+        let at = show_duration_ns(tick.row.end_ns as f64);
+        let text = format!("the run was ended early, after {at}: {what} (--abort-when {when})");
+        let details = Details { of_kind: Some(when.to_string()), ..Details::default() };
+        let at_ns = i64::try_from(tick.row.end_ns).unwrap_or(i64::MAX);
+        Some(Event::new(at_ns, model::event::ABORTED, text).with(details))
+    }
+
     /// Takes a tick in: the condition that is so, and what the figure was, in half a sentence.
-    pub(super) fn push(&mut self, tick: &Tick) -> Option<(AbortWhen, String)> {
+    fn push(&mut self, tick: &Tick) -> Option<(AbortWhen, String)> {
         let row = &tick.row;
         if row.is_drain || row.start_ns < self.from_ns {
             return None;

@@ -36,9 +36,9 @@ impl Session<'_> {
         if self.rate.from_ns > 0 && now_ns < self.rate.from_ns.saturating_add(tick_ns) {
             return;
         }
-        let Some(factor) = self.watch.rate_factor() else { return };
+        let Some((wanted_ns, factor)) = self.watch.rate_from() else { return };
         let Pace::Open { profile, .. } = &mut self.recording.plan.pace else { return };
-        let from_ns = now_ns.saturating_add(TOLD_NS).div_ceil(tick_ns).saturating_mul(tick_ns);
+        let from_ns = now_ns.saturating_add(TOLD_NS).max(wanted_ns).div_ceil(tick_ns).saturating_mul(tick_ns);
         *profile = scaled_from(profile, from_ns, factor / self.rate.factor);
         self.rate = Changed { factor, from_ns };
         fleet.control().set_rate(from_ns, factor);

@@ -3,7 +3,6 @@
 use super::Session;
 use engine::Fleet;
 use model::Event;
-use model::event::Details;
 use model::limits::GONE_NS;
 use model::recording::{Row, Tick};
 use model::units::{show_duration_ns, show_grouped};
@@ -55,15 +54,11 @@ impl Session<'_> {
         if fleet.control().is_stopped() {
             return;
         }
-        let Some((when, what)) = self.aborting.push(tick) else { return };
+        let Some(event) = self.aborting.ended_by(tick) else { return };
         fleet.control().stop();
-        let at = show_duration_ns(tick.row.end_ns as f64);
-        let text = format!("the run was ended early, after {at}: {what} (--abort-when {when})");
         // Another load may have ended it just before: then that is why.
-        let _ = self.end_of_all.set(text.clone());
-        let details = Details { of_kind: Some(when.to_string()), ..Details::default() };
-        let at_ns = i64::try_from(tick.row.end_ns).unwrap_or(i64::MAX);
-        self.event(Event::new(at_ns, model::event::ABORTED, text).with(details));
+        let _ = self.end_of_all.set(event.text.clone());
+        self.event(event);
     }
 
     /// Ends this load where another has ended the run.

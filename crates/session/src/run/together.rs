@@ -231,8 +231,8 @@ impl Watch for OneOf<'_, '_> {
         self.watch().on_standing(recording, diagnosis);
     }
 
-    fn rate_factor(&mut self) -> Option<f64> {
-        if self.is_main() { self.watch().rate_factor() } else { None }
+    fn rate_from(&mut self) -> Option<(u64, f64)> {
+        if self.is_main() { self.watch().rate_from() } else { None }
     }
 
     fn is_enough(&self) -> bool {

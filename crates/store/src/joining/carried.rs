@@ -64,8 +64,8 @@ pub fn row(bytes: &[u8]) -> Option<(u64, Row)> {
     Some((head.sequence, head.row))
 }
 
-/// All of it; `None`: it is not a tick, or one with figures that no run can have.
-fn read(bytes: &[u8]) -> Option<(Box<Interval<u64>>, Row)> {
+/// All of it, its number in the sum; `None`: it is not a tick, or one with figures that no run can have.
+pub fn tick(bytes: &[u8]) -> Option<(Box<Interval<u64>>, Row)> {
     let (head, mut rest) = head(bytes)?;
     let Head { sequence, row, figures } = head;
     figures.check().ok()?;
@@ -106,7 +106,7 @@ impl Writer {
     /// # Errors
     /// As [`Writer::append`].
     pub fn append_carried(&mut self, bytes: &[u8]) -> Result<bool, StoreError> {
-        let Some((sum, row)) = read(bytes) else { return Ok(false) };
+        let Some((sum, row)) = tick(bytes) else { return Ok(false) };
         self.append_sum(&sum, &row)?;
         Ok(true)
     }
@@ -131,7 +131,7 @@ mod tests {
         let (sum, row) = tick();
         let bytes = Packer::default().pack(&sum, &row).unwrap();
         assert_eq!(super::row(&bytes), Some((7, row)));
-        let (back, back_row) = read(&bytes).unwrap();
+        let (back, back_row) = super::tick(&bytes).unwrap();
         assert_eq!((back_row, back.counts, back.sequence), (row, sum.counts, 7));
         for kind in LatencyKind::ALL {
             let pairs = |from: Vec<(u64, u64)>| from;
@@ -146,14 +146,14 @@ mod tests {
         let bytes = Packer::default().pack(&sum, &row).unwrap();
         for cut in 0..bytes.len() {
             // Cut between two histograms it is a tick with fewer of them; it stops nothing.
-            let _ = read(&bytes[..cut]);
-            assert!(cut > 600 || read(&bytes[..cut.min(40)]).is_none());
+            let _ = super::tick(&bytes[..cut]);
+            assert!(cut > 600 || super::tick(&bytes[..cut.min(40)]).is_none());
         }
         for at in 0..bytes.len() {
             let mut changed = bytes.clone();
             changed[at] ^= 0xff;
-            let _ = (read(&changed), super::row(&changed));
+            let _ = (super::tick(&changed), super::row(&changed));
         }
-        assert!(read(&[0xff; 64]).is_none());
+        assert!(super::tick(&[0xff; 64]).is_none());
     }
 }

@@ -9,6 +9,7 @@ use super::remote::token_of;
 use super::values;
 use crate::exit::Failure;
 use agents::allow::Allowed;
+use agents::limits::AGENTS_MAX;
 use agents::{Nats, OnLost};
 use clap::builder::BoolishValueParser;
 use clap::{Args, ValueEnum};
@@ -145,19 +146,43 @@ pub struct AttachArgs {
 pub enum OnLostArg {
     /// The others go on with their own shares
     Continue,
-    /// Its share is dealt anew: not there yet
+    /// The others put on its share as well, from a moment on that is said: of a load with a rate and a duration
     Redistribute,
     /// The run ends
     Stop,
+}
+
+/// How many agents: so many, or at first the one number and at most the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Count {
+    /// At first.
+    pub least: u16,
+    /// At most.
+    pub most: u16,
+}
+
+impl Count {
+    /// `3`, or `2..8`.
+    fn parse(text: &str) -> Result<Self, String> {
+        let number = |text: &str| {
+            let number = text.trim().parse::<u16>().ok();
+            number.filter(|number| (1..=AGENTS_MAX).contains(&usize::from(*number)))
+        };
+        let (least, most) = text.split_once("..").unwrap_or((text, text));
+        let count = number(least).zip(number(most)).filter(|(least, most)| least <= most);
+        let wrong =
+            || format!("expected from 1 to {AGENTS_MAX} agents, such as 3, or of a search a range such as 2..8");
+        count.map(|(least, most)| Count { least, most }).ok_or_else(wrong)
+    }
 }
 
 /// How a load is divided over agents.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Agents on many machines")]
 pub struct ByAgentsArgs {
-    /// Have so many agents (`plimsoll agent`) put the load on, each a share of it, and make one result of what they measured [default: none, this process puts it on]
-    #[arg(long, value_name = "N", env = "PLIMSOLL_AGENTS", value_parser = clap::value_parser!(u16).range(1..))]
-    pub agents: Option<u16>,
+    /// Have so many agents (`plimsoll agent`) put the load on, each a share of it, and make one result of what they measured; of a search 2..8: two at first, and up to eight where they are the limit [default: none, this process puts it on]
+    #[arg(long, value_name = "N", env = "PLIMSOLL_AGENTS", value_parser = Count::parse)]
+    pub agents: Option<Count>,
     /// The NATS servers (JetStream on) where they are: nats://HOST:PORT or tls://HOST:PORT, several with commas between [default: none]
     #[arg(long, value_name = "URL", env = "PLIMSOLL_NATS")]
     pub nats: Option<String>,
@@ -192,14 +217,22 @@ impl ByAgentsArgs {
         Ok(self.link.to(url))
     }
 
+    /// How many agents put on a load that is no search; `None`: this process does.
+    pub fn count(&self) -> Result<Option<u16>, Failure> {
+        match self.agents {
+            Some(Count { least, most }) if least != most => Err(Failure::usage(format!(
+                "--agents: expected one number, got {least}..{most}: only a search (`plimsoll capacity`) calls more agents as it goes"
+            ))),
+            agents => Ok(agents.map(|agents| agents.least)),
+        }
+    }
+
     /// What is done when an agent is lost.
-    pub fn on_lost(&self) -> Result<OnLost, Failure> {
+    pub fn on_lost(&self) -> OnLost {
         match self.on_lost {
-            OnLostArg::Continue => Ok(OnLost::Continue),
-            OnLostArg::Stop => Ok(OnLost::Stop),
-            OnLostArg::Redistribute => Err(Failure::usage(
-                "--on-lost redistribute: dealing a lost agent's share anew is not there yet: use continue or stop",
-            )),
+            OnLostArg::Continue => OnLost::Continue,
+            OnLostArg::Redistribute => OnLost::Redistribute,
+            OnLostArg::Stop => OnLost::Stop,
         }
     }
 
@@ -208,6 +241,20 @@ impl ByAgentsArgs {
         match load.by_agents.agents {
             Some(_) => Err(Failure::usage(format!("--agents cannot be used with {command} yet: leave it out"))),
             None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_of_agents_is_one_that_there_can_be() {
+        assert_eq!(Count::parse("3"), Ok(Count { least: 3, most: 3 }));
+        assert_eq!(Count::parse("2..8"), Ok(Count { least: 2, most: 8 }));
+        for wrong in ["", "0", "65", "65535", "-1", "8..2", "1..65", "..3", "3..", "1..2..3", "two"] {
+            assert!(Count::parse(wrong).unwrap_err().starts_with("expected from 1 to 64 agents"), "{wrong}");
         }
     }
 }

@@ -34,15 +34,7 @@ pub(crate) const NOT_ITS: &[&str] = &[
     "csv",
     "explain",
     "tls_matrix",
-    "agents",
-    "nats",
-    "nats_ca",
-    "nats_credentials",
-    "agent_label",
-    "agents_wait",
-    "stream_max",
     "on_lost",
-    "lost_after",
 ];
 
 /// Flags of an open pace, and of a closed one: a search has the one or the other, by what its load is a number of.

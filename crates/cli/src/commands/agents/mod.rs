@@ -8,16 +8,16 @@ pub mod kubernetes;
 use super::output::progress::Shown;
 use super::output::together as shown_together;
 use super::{interrupt, tell};
-use crate::args::agents::{AgentArgs, AgentsArgs, AttachArgs, ByAgentsArgs};
+use crate::args::agents::{AgentArgs, AgentsArgs, AttachArgs, ByAgentsArgs, Count};
 use crate::args::load::LoadArgs;
 use crate::exit::{Exit, Failure};
 use agents::message::{NAMES, is_label, is_name};
-use agents::{AgentOptions, AgentsError, Asked, Conduct, Listed};
+use agents::{AgentOptions, AgentsError, Asked, Conduct, Listed, OnLost, Team, TeamSpec};
 use model::Plan;
 use model::plain::plain;
 use model::units::show_duration_ns;
 use serde_json::json;
-use session::{Options, Outcome, RecordTo};
+use session::{Hands, Options, Outcome, RecordTo, ThisProcess};
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -150,7 +150,13 @@ pub fn attach(args: &AttachArgs) -> Result<Exit, Failure> {
     let outcome = agents::attach(&nats, run, conduct);
     shown.clear();
     interrupt::end_at_once(&interrupted);
-    let outcome = outcome?;
+    let outcome = match outcome {
+        Err(error @ AgentsError::TakenAway(_)) => {
+            tell(&error.to_string());
+            return Ok(Exit::Fine);
+        }
+        outcome => outcome?,
+    };
     let parts = [shown_together::Part::of_outcome(&outcome)];
     if args.json {
         shown_together::json(&parts)?;
@@ -163,7 +169,7 @@ pub fn attach(args: &AttachArgs) -> Result<Exit, Failure> {
 
 fn conduct<'w>(record: RecordTo, wait_ns: u64, interrupted: Arc<AtomicBool>, shown: &'w mut Shown) -> Conduct<'w> {
     let wait = Duration::from_nanos(wait_ns);
-    Conduct { record, wait, version: VERSION.to_owned(), interrupted, tell, watch: shown }
+    Conduct { record, wait, version: VERSION.to_owned(), interrupted, tell, watch: shown, series: None }
 }
 
 /// Refuses what agents cannot do yet, before anything is done.
@@ -180,37 +186,88 @@ pub fn refuse(args: &LoadArgs, is_several: bool) -> Result<(), Failure> {
         Some((_, what)) => {
             Err(Failure::usage(format!("{what} cannot be used with --agents yet: leave one of them out")))
         }
-        None => args.by_agents.on_lost().map(drop),
+        None => Ok(()),
     }
 }
 
-/// Puts a plan on by agents.
+/// Puts a plan on by agents; `None`: another command that follows the run has its result, and that was said.
 pub fn put_on(
     args: &LoadArgs,
     plan: &Plan,
     count: u16,
     options: &Options,
     shown: &mut Shown,
-) -> Result<Outcome, Failure> {
-    let ByAgentsArgs { agent_label, lost_after, agents_wait, stream_max, .. } = &args.by_agents;
-    if let Some(label) = agent_label.iter().find(|label| !is_label(label)) {
-        return Err(Failure::usage(format!("--agent-label: expected a label such as zone=a, got '{}'", plain(label))));
-    }
+) -> Result<Option<Outcome>, Failure> {
     let asked = Asked {
-        agents: count,
-        labels: agent_label.clone(),
-        on_lost: args.by_agents.on_lost()?,
-        lost_after_ns: *lost_after,
-        workers: args.machine.threads,
         driver_reason: options.driver_reason.clone(),
         observe: options.observe,
         command: options.command.clone(),
-        version: VERSION.to_owned(),
-        stream_bytes_max: *stream_max,
+        ..asked(args, count, args.by_agents.on_lost())?
     };
     let token = args.remote.link.token()?;
-    let conduct = conduct(options.record.clone(), *agents_wait, Arc::clone(&options.interrupted), shown);
-    Ok(agents::load(&args.by_agents.nats()?, plan, asked, token.as_ref(), conduct)?)
+    let interrupted = Arc::clone(&options.interrupted);
+    let conduct = conduct(options.record.clone(), args.by_agents.agents_wait, interrupted, shown);
+    match agents::load(&args.by_agents.nats()?, plan, asked, token.as_ref(), conduct) {
+        Err(error @ AgentsError::TakenAway(_)) => {
+            tell(&error.to_string());
+            Ok(None)
+        }
+        outcome => Ok(Some(outcome?)),
+    }
+}
+
+/// What a load of so many agents asks for; what is only known with each load is to be filled in.
+fn asked(args: &LoadArgs, agents: u16, on_lost: OnLost) -> Result<Asked, Failure> {
+    let ByAgentsArgs { agent_label, lost_after, stream_max, .. } = &args.by_agents;
+    if let Some(label) = agent_label.iter().find(|label| !is_label(label)) {
+        return Err(Failure::usage(format!("--agent-label: expected a label such as zone=a, got '{}'", plain(label))));
+    }
+    Ok(Asked {
+        agents,
+        labels: agent_label.clone(),
+        on_lost,
+        lost_after_ns: *lost_after,
+        workers: args.machine.threads,
+        driver_reason: String::new(),
+        observe: true,
+        command: Vec::new(),
+        version: VERSION.to_owned(),
+        stream_bytes_max: *stream_max,
+    })
+}
+
+/// Agents for the steps of a search, where they were asked for. `is_by_connections`: the number of connections is what is looked for.
+pub fn team_of_search(args: &LoadArgs, is_by_connections: bool) -> Result<Option<Team>, Failure> {
+    // A step of which an agent was lost is put on again: nothing more is to be learned of it.
+    team_of(args, is_by_connections, OnLost::Stop)
+}
+
+/// Agents for a series of loads, where they were asked for.
+pub fn team(args: &LoadArgs) -> Result<Option<Team>, Failure> {
+    args.by_agents.count()?;
+    team_of(args, false, args.by_agents.on_lost())
+}
+
+fn team_of(args: &LoadArgs, is_by_connections: bool, on_lost: OnLost) -> Result<Option<Team>, Failure> {
+    let Some(Count { least, most }) = args.by_agents.agents else { return Ok(None) };
+    refuse(args, false)?;
+    Ok(Some(Team::new(TeamSpec {
+        nats: args.by_agents.nats()?,
+        asked: asked(args, least, on_lost)?,
+        agents: least..=most,
+        is_by_connections,
+        token: args.remote.link.token()?,
+        wait: Duration::from_nanos(args.by_agents.agents_wait),
+        tell,
+    })))
+}
+
+/// Those who put a series on: the agents that were asked for, or this process.
+pub fn hands<'t>(team: &'t mut Option<Team>, own: &'t mut ThisProcess) -> &'t mut dyn Hands {
+    match team {
+        Some(team) => team,
+        None => own,
+    }
 }
 
 impl From<AgentsError> for Failure {

@@ -11,7 +11,8 @@ use super::output::live::Live;
 use super::output::progress::Shown;
 use super::output::view::When;
 use super::output::{results, terminal};
-use super::{command_line, host, interrupt, raise_descriptor_limit};
+use super::{agents, command_line, host, interrupt, raise_descriptor_limit};
+use crate::args::agents::{ByAgentsArgs, Count};
 use crate::args::capacity::{CapacityArgs, OfArg};
 use crate::args::load::ObserveArg;
 use crate::args::scenario::scenario_of;
@@ -26,7 +27,7 @@ use session::capacity::axis::Of;
 use session::capacity::live::{CapacityError, Follow, Found, Ran, Spec, TIME_MIN, capacity};
 use session::capacity::objective::Objective;
 use session::capacity::search::{Line, Search, Trial};
-use session::{Options, RecordTo, Watch};
+use session::{Options, RecordTo, ThisProcess, Watch};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -58,14 +59,16 @@ pub fn run(args: &CapacityArgs) -> Result<Exit, Failure> {
         time,
         known: Vec::new(),
     };
+    let mut team = agents::team_of_search(&args.load, of.is_closed())?;
     if is_surface && output.live.live.is_some() {
         return Err(Failure::usage("--live shows one search, not the map of --over: leave one of them out"));
     }
     if is_surface {
         let options = options(args)?;
-        return surface::run(args, spec, target, &options);
+        return surface::run(args, spec, target, &options, &mut team);
     }
-    let about = About::of(&spec, target, pace(&spec), command_line::of_load(&args.load));
+    let pace = format!("{}{}", pace(&spec), by_agents(&args.load.by_agents));
+    let about = About::of(&spec, target, pace, command_line::of_load(&args.load));
     let known = args.search.go_on.as_deref().map(|path| read(path, &about)).transpose()?.unwrap_or_default();
     let spec = Spec { known, ..spec };
     let own = || args.search.go_on.clone().map_or_else(own_file, Ok);
@@ -75,7 +78,8 @@ pub fn run(args: &CapacityArgs) -> Result<Exit, Failure> {
     steps.shown.draw(When::of(output, true), &options.interrupted);
     steps.show_live(Live::start(&output.live, &steps.about.target, None, &options.interrupted)?);
     steps.shown.say(&format!("Looking for the load line of {} ({}).", steps.about.target, steps.about.slo));
-    let found = match capacity(&spec, &host(), &options, &mut steps) {
+    let mut own = ThisProcess;
+    let found = match capacity(&spec, &host(), &options, agents::hands(&mut team, &mut own), &mut steps) {
         Ok(found) => found,
         Err(error) => return failed(error),
     };
@@ -151,14 +155,33 @@ pub fn pace(spec: &Spec) -> String {
     }
 }
 
+/// Between how requests are due and by how many agents.
+const BY: &str = ", by ";
+
+/// By how many agents a search is made, in words behind how requests are due; nothing where it is by this process.
+fn by_agents(args: &ByAgentsArgs) -> String {
+    match args.agents {
+        None => String::new(),
+        Some(Count { least: 1, most: 1 }) => format!("{BY}1 agent"),
+        Some(Count { least, most }) if least == most => format!("{BY}{least} agents"),
+        Some(Count { least, most }) => format!("{BY}{least} to {most} agents"),
+    }
+}
+
+/// How requests are due, whoever puts them on: the line is the server's.
+fn without_agents(pace: &str) -> &str {
+    let is_by = |(_, by): &(&str, &str)| by.ends_with(" agents") || *by == "1 agent";
+    pace.rsplit_once(BY).filter(is_by).map_or(pace, |(before, _)| before)
+}
+
 /// The steps of a search's file.
 fn read(path: &Path, about: &About) -> Result<Vec<session::capacity::search::Step>, Failure> {
     let wrong = |why: String| {
         Failure::usage(format!("--continue: expected a search's file, got '{}' ({why}): name another", path.display()))
     };
     let document = document::read(path).map_err(wrong)?;
-    let own = (&*about.target, &*about.slo, about.of.unit(), &*about.pace);
-    let its = (&*document.target, &*document.capacity.slo, &*document.capacity.unit, &*document.pace);
+    let own = (&*about.target, &*about.slo, about.of.unit(), without_agents(&about.pace));
+    let its = (&*document.target, &*document.capacity.slo, &*document.capacity.unit, without_agents(&document.pace));
     if own != its {
         return Err(wrong(format!("it is of {} within {}, {} over {}", its.0, its.1, its.2, its.3)));
     }
@@ -330,5 +353,9 @@ impl Follow for Steps {
     fn on_disturbed(&mut self, trial: &Trial, why: &str) {
         let load = model::units::show_grouped(trial.load.round() as u64);
         self.shown.say(&format!("  {load:>9}  disturbed, once more: {why}"));
+    }
+
+    fn on_added(&mut self, what: &str) {
+        self.shown.say(&format!("  {what}"));
     }
 }

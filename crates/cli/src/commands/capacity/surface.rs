@@ -10,8 +10,9 @@ use crate::args::capacity::CapacityArgs;
 use crate::commands::output::progress::Shown;
 use crate::commands::output::view::When;
 use crate::commands::output::{results, terminal};
-use crate::commands::{command_line, host, interrupt};
+use crate::commands::{agents, command_line, host, interrupt};
 use crate::exit::{Exit, Failure};
+use ::agents::Team;
 use model::Event;
 use model::plan::Plan;
 use model::recording::Row;
@@ -21,7 +22,7 @@ use session::capacity::live::{CapacityError, Ended, Follow, Found, Ran, Spec, TI
 use session::capacity::over::{Over, Parameter};
 use session::capacity::search::{Line, Search, Trial};
 use session::capacity::surface::{CELLS_MAX, FollowSurface, Known, SurfaceEnded, cells, spec_at, surface};
-use session::{Options, Watch};
+use session::{Options, ThisProcess, Watch};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -31,7 +32,13 @@ const CELL_TIME: Duration = Duration::from_secs(12);
 const PRECISION: f64 = 0.1;
 
 /// Searches it.
-pub fn run(args: &CapacityArgs, base: Spec, target: String, options: &Options) -> Result<Exit, Failure> {
+pub fn run(
+    args: &CapacityArgs,
+    base: Spec,
+    target: String,
+    options: &Options,
+    team: &mut Option<Team>,
+) -> Result<Exit, Failure> {
     let (search, output) = (&args.search, &args.load.output);
     let over = &search.over;
     let is_twice = matches!(&over[..], [one, other] if one.of == other.of);
@@ -69,7 +76,8 @@ pub fn run(args: &CapacityArgs, base: Spec, target: String, options: &Options) -
         "Looking for the load line of {} ({}) at {count} places: {whole} at most.",
         map.surface.target, map.surface.slo
     ));
-    let ended = match surface(&base, over, &host(), options, &mut map) {
+    let mut own = ThisProcess;
+    let ended = match surface(&base, over, &host(), options, agents::hands(team, &mut own), &mut map) {
         Ok(ended) => ended,
         Err(error) => return failed(error),
     };
@@ -299,5 +307,9 @@ impl Follow for Map {
     fn on_disturbed(&mut self, trial: &Trial, why: &str) {
         let load = show_grouped(trial.load.round() as u64);
         self.shown.say(&format!("  {}, {load}: disturbed, once more: {why}", self.place(self.at)));
+    }
+
+    fn on_added(&mut self, what: &str) {
+        self.shown.say(&format!("  {}: {what}", self.place(self.at)));
     }
 }

@@ -8,7 +8,7 @@ use crate::args::compare::ab::AbArgs;
 use crate::args::load::{LoadArgs, ObserveArg};
 use crate::args::scenario::scenario_of;
 use crate::commands::output::progress::Shown;
-use crate::commands::{command_line, host, interrupt, raise_descriptor_limit};
+use crate::commands::{agents, command_line, host, interrupt, raise_descriptor_limit};
 use crate::exit::{Exit, Failure};
 use diagnose::comparison::{Comparison, Quantity, Slice};
 use model::Event;
@@ -17,7 +17,7 @@ use model::plan::Plan;
 use model::recording::Row;
 use session::check::journal_folder;
 use session::comparison::{Arm, ComparisonError, Follow, Spec, compare};
-use session::{Options, RecordTo, Watch};
+use session::{Options, RecordTo, ThisProcess, Watch};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -34,6 +34,9 @@ pub fn run(mut args: AbArgs) -> Result<Exit, Failure> {
     let loads = args.loads.take().ok_or_else(|| Failure::usage("expected two sides: give --a and --b"))?;
     let command = command_line::of_ab(&args.sides, &args.load, &loads);
     let [a, b] = *loads;
+    if [&a, &b].iter().any(|side| side.by_agents.agents != args.load.by_agents.agents) {
+        return Err(Failure::usage("--agents is of both sides alike: give it beside --a and --b"));
+    }
     let quiet = args.load.output.quiet;
     let mut shown = Shown::new(quiet);
     let a = arm("--a", &args.sides.a, a, args.sides.slice, args.load.machine.seed, &mut shown)?;
@@ -68,6 +71,12 @@ pub fn run(mut args: AbArgs) -> Result<Exit, Failure> {
         interrupted: interrupt::flag()?,
     };
     let starts = a.command.is_some() || b.command.is_some();
+    let mut team = agents::team(&args.load)?;
+    if team.is_some() && starts {
+        return Err(Failure::usage(
+            "a side that is a command cannot be used with --agents yet, as its server is on this machine: give URLs",
+        ));
+    }
     let journal = if starts { journal_folder()? } else { PathBuf::new() };
     let spec = Spec {
         a,
@@ -83,7 +92,8 @@ pub fn run(mut args: AbArgs) -> Result<Exit, Failure> {
     };
     let file = folder.map(|folder| folder.join(FILE));
     let mut slices = Slices { shown, file: file.clone(), failed: None };
-    let comparison = match compare(&spec, &options, &mut slices) {
+    let mut own = ThisProcess;
+    let comparison = match compare(&spec, &options, agents::hands(&mut team, &mut own), &mut slices) {
         Ok(comparison) => comparison,
         Err(ComparisonError::Interrupted) => return Ok(Exit::Interrupted),
         Err(ComparisonError::Run(error)) => return Err(error.into()),
@@ -153,8 +163,6 @@ fn refuse(load: &LoadArgs) -> Result<(), Failure> {
         Some("--csv and --explain are of one run: leave them out")
     } else if load.output.live.live.is_some() {
         Some("--live shows one run: leave it out")
-    } else if load.by_agents.agents.is_some() {
-        Some("--agents cannot be used with ab yet: leave it out")
     } else if load.tls.tls_matrix {
         Some("--tls-matrix compares by itself: leave it out")
     } else {

@@ -81,10 +81,9 @@ pub fn run_scenarios(
     }
     if args.by_agents.agents.is_some() {
         agents::refuse(&args, asked.len() > 1)?;
-        if target.is_some() || matches!(repeat, Repeat::Times(_)) {
-            return Err(Failure::usage(
-                "a target that is started, and repeats, cannot be used with --agents yet: leave them out",
-            ));
+        args.by_agents.count()?;
+        if target.is_some() {
+            return Err(Failure::usage("a target that is started cannot be used with --agents yet: leave it out"));
         }
     }
     let loads = loads_of(asked, observe_at.is_some(), blamed)?;
@@ -99,19 +98,25 @@ pub fn run_scenarios(
     let options = options(&args, &loads, observe_at, interrupt::flag()?)?;
     shown.draw(When::of(output, matches!(repeat, Repeat::Times(_))), &options.interrupted);
     if let Repeat::Times(times) = repeat {
-        return repeats::run(times, &loads, target, &options, &mut shown, output);
+        let mut team = agents::team(&args)?;
+        return repeats::run(times, &loads, target, &options, &mut team, &mut shown, output);
     }
     let plan = &loads.all[0].resolved.plan;
-    if let Some(count) = args.by_agents.agents {
+    if let Some(count) = args.by_agents.count()? {
         let outcome = agents::put_on(&args, plan, count, &options, &mut shown);
         shown.clear();
         interrupt::end_at_once(&options.interrupted);
-        return finish(&[outcome?], output, csv);
+        return match outcome? {
+            Some(outcome) => finish(&[outcome], output, csv),
+            None => Ok(Exit::Fine),
+        };
     }
     let what = plan.origins.first().map_or("a run", |origin| &origin.name);
     let live = Live::start(&output.live, what, Some(plan), &options.interrupted)?;
     live.iter().for_each(|live| shown.show_live(live));
-    let Some((outcomes, ended)) = loads.put_on(target, &options, &mut shown)? else { return Ok(Exit::Interrupted) };
+    let Some((outcomes, ended)) = loads.put_on(target, &options, &mut None, &mut shown)? else {
+        return Ok(Exit::Interrupted);
+    };
     shown.clear();
     shown.also.clear();
     interrupt::end_at_once(&options.interrupted);

@@ -9,6 +9,7 @@ use crate::commands::interrupt;
 use crate::commands::output::progress::Shown;
 use crate::commands::output::{results, terminal, together};
 use crate::exit::{Exit, Failure};
+use agents::Team;
 use diagnose::repeats::{RepeatedLoad, Repeats, SCHEMA};
 use model::recording::End;
 use session::{Options, RecordTo, target};
@@ -21,10 +22,11 @@ pub fn run(
     loads: &Loads,
     target: Option<&target::Spec>,
     options: &Options,
+    team: &mut Option<Team>,
     shown: &mut Shown,
     output: &OutputArgs,
 ) -> Result<Exit, Failure> {
-    let (repeats, exit) = all(times, loads, target, options, shown)?;
+    let (repeats, exit) = all(times, loads, target, options, team, shown)?;
     shown.clear();
     interrupt::end_at_once(&options.interrupted);
     results::to_stdout(|out| match output.json {
@@ -68,6 +70,7 @@ impl Series {
         loads: &Loads,
         target: Option<&target::Spec>,
         options: &Options,
+        team: &mut Option<Team>,
         shown: &mut Shown,
         of: &str,
     ) -> Result<(), Failure> {
@@ -75,7 +78,7 @@ impl Series {
         let number = repeats.made + 1;
         shown.label = format!("{of}run {number} of {}  ", repeats.asked);
         let options = Options { record: numbered(&options.record, number), ..options.clone() };
-        let Some((outcomes, ended)) = loads.put_on(target, &options, shown)? else {
+        let Some((outcomes, ended)) = loads.put_on(target, &options, team, shown)? else {
             repeats.end = End::Interrupted;
             *exit = exit.worst(Exit::Interrupted);
             return Ok(());
@@ -110,11 +113,12 @@ fn all(
     loads: &Loads,
     target: Option<&target::Spec>,
     options: &Options,
+    team: &mut Option<Team>,
     shown: &mut Shown,
 ) -> Result<(Repeats, Exit), Failure> {
     let mut series = Series::new(times, loads, &options.version);
     while series.repeats.made < times && series.repeats.end == End::Complete {
-        series.one(loads, target, options, shown, "")?;
+        series.one(loads, target, options, team, shown, "")?;
     }
     Ok((series.repeats, series.exit))
 }

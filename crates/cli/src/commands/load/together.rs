@@ -5,6 +5,7 @@
 
 use crate::commands::output::progress::Shown;
 use crate::exit::Failure;
+use agents::Team;
 use model::Scenario;
 use model::hide;
 use model::plan::{DriverKind, Pace, Segment, Stop};
@@ -13,7 +14,7 @@ use model::scenario::WeightedUrl;
 use resolve::{Choice, Host, Resolved, Words, resolve};
 use session::faults::Setup;
 use session::target::{self, Target, TargetError};
-use session::{Load, Options, Outcome};
+use session::{Hands, Load, Options, Outcome, RunError};
 
 /// Time between two requests of a canary where none is said, nanoseconds.
 pub const CANARY_EVERY_NS: u64 = 1_000_000_000;
@@ -140,7 +141,8 @@ impl Loads {
         })
     }
 
-    /// Puts them on, at a target that is started for them and ended after. `None`: interrupted before.
+    /// Puts them on, at a target that is started for them and ended after; by a team of agents, where there is one and one load.
+    /// `None`: interrupted before.
     ///
     /// # Errors
     /// The target did not come up, or the run could not take place.
@@ -148,6 +150,7 @@ impl Loads {
         &self,
         target: Option<&target::Spec>,
         options: &Options,
+        team: &mut Option<Team>,
         shown: &mut Shown,
     ) -> Result<Option<Left>, Failure> {
         let main = &self.all[0].resolved;
@@ -160,16 +163,22 @@ impl Loads {
             };
         shown.life = started.as_ref().map(Target::life);
         let setup = Setup { journal: None, started: started.as_ref().map(Target::started) };
-        let outcomes = match &self.all[..] {
-            [one] => {
+        let outcomes = match (&self.all[..], team) {
+            ([one], Some(team)) => team.put_on(one.resolved.plan.clone(), options, shown).map(|outcome| vec![outcome]),
+            ([one], None) => {
                 session::run_with_faults(one.resolved.plan.clone(), options, &setup, shown).map(|outcome| vec![outcome])
             }
-            several => session::run_together(&several.iter().map(load).collect::<Vec<_>>(), options, &setup, shown),
+            (several, _) => {
+                session::run_together(&several.iter().map(load).collect::<Vec<_>>(), options, &setup, shown)
+            }
         };
         // Before the first signal ends this process at once.
         let ended = started.map_or(Ok(()), Target::end);
         shown.clear();
-        Ok(Some((outcomes?, ended)))
+        match outcomes {
+            Err(RunError::Interrupted) => Ok(None),
+            outcomes => Ok(Some((outcomes?, ended))),
+        }
     }
 }
 

@@ -7,12 +7,11 @@
 use super::repeats::{Series, numbered};
 use super::together::{Asked, Loads, Repeat};
 use super::{explain, loads_of, options, with_canary};
-use crate::args::agents::ByAgentsArgs;
 use crate::args::load::{LoadArgs, OutputArgs};
 use crate::commands::output::progress::Shown;
 use crate::commands::output::view::When;
 use crate::commands::output::{intervals, results, terminal};
-use crate::commands::{interrupt, tell};
+use crate::commands::{agents, interrupt, tell};
 use crate::exit::{Exit, Failure};
 use diagnose::variants::{Axis, SCHEMA, Value, Variant, Variants, named};
 use model::recording::End;
@@ -52,7 +51,11 @@ impl Ready {
         if args.tls.tls_matrix {
             return Err(Failure::usage("--tls-matrix cannot be used with [vary]: leave one of them out"));
         }
-        ByAgentsArgs::refuse(&args, "[vary]")?;
+        if args.by_agents.count()?.is_some() && (target.is_some() || asked.len() > 1) {
+            return Err(Failure::usage(
+                "a target that is started, and several loads, cannot be used with --agents yet: leave them out",
+            ));
+        }
         intervals::refuse_with_json(args.output.csv.as_deref(), intervals::What::Intervals, args.output.json)?;
         if args.output.live.live.is_some() {
             return Err(Failure::usage("--live shows one run: leave it out, or [vary]"));
@@ -103,18 +106,18 @@ pub fn run(wanted: Vec<Wanted<'_>>) -> Result<Exit, Failure> {
         let options = options(&one.args, &one.loads, observe_at, interrupted.clone())?;
         let options = Options { record: numbered(&options.record, number), ..options };
         let series = Series::new(one.times(), &one.loads, &options.version);
-        started.push((options, series));
+        started.push((options, series, agents::team(&one.args)?));
     }
     let mut failed = None;
     for at in in_turn(ready.iter().map(Ready::times).collect()) {
-        let (one, (options, series)) = (&ready[at], &mut started[at]);
+        let (one, (options, series, team)) = (&ready[at], &mut started[at]);
         if series.repeats.made == 0 {
             for (load, warning) in one.loads.warnings() {
                 shown.say(&format!("plimsoll: warning: {load}{}", crate::flags::shown(warning)));
             }
         }
         let of = format!("variant {} of {}, {}: ", at + 1, ready.len(), named(&one.values));
-        if let Err(failure) = series.one(&one.loads, one.target.as_ref(), options, &mut shown, &of) {
+        if let Err(failure) = series.one(&one.loads, one.target.as_ref(), options, team, &mut shown, &of) {
             failed = Some(failure.worded(|text| format!("{}: {text}", named(&one.values))));
         }
         variants.end = series.repeats.end;
@@ -124,7 +127,7 @@ pub fn run(wanted: Vec<Wanted<'_>>) -> Result<Exit, Failure> {
     }
     // What is known is said, also where a later run failed.
     let mut exit = Exit::Fine;
-    for (one, (_, series)) in ready.iter().zip(started).filter(|(_, (_, series))| series.repeats.made > 0) {
+    for (one, (_, series, _)) in ready.iter().zip(started).filter(|(_, (_, series, _))| series.repeats.made > 0) {
         exit = exit.worst(series.exit);
         variants.variants.push(Variant { values: one.values.clone(), repeats: series.repeats });
     }

@@ -1,0 +1,106 @@
+//! What the first lines say where the figures alone would mislead: of several workers and origins, of targets that stand
+//! still, die or serve only some. On real servers; nothing here looks at how long something took.
+
+use crate::common::*;
+use std::io::Read;
+use std::process::Stdio;
+use std::time::Duration;
+use testkit::process::Guard;
+
+/// What a run said: its text, and the same as a document.
+fn both(args: &[&str]) -> (String, serde_json::Value) {
+    let text = plimsoll(&[args, &["--no-record", "-q"]].concat());
+    let json = plimsoll(&[args, &["--no-record", "-q", "--json"]].concat());
+    (text.stdout, json.json())
+}
+
+#[test]
+fn all_that_is_due_leaves_whatever_the_workers_and_origins() {
+    let (first, second) = (serve_http(&[]), serve_http(&[]));
+    for (threads, connections) in [("2", "10"), ("2", "2"), ("3", "4")] {
+        let args = ["load", &first.url, &second.url, "--rate", "500", "-d", "1s", "-t", threads, "-c", connections];
+        let run = plimsoll(&[&args[..], &["--json", "--no-record", "-q"]].concat());
+        run.assert_measured();
+        let totals = &run.json()["totals"];
+        let (ok, started) = (totals["ok"].as_u64().unwrap(), totals["started"].as_u64().unwrap());
+        assert_eq!((ok, &totals["in_flight_at_end"]), (started, &0.into()), "{threads} workers: {totals}");
+        assert!(due(totals).abs_diff(500) <= 4, "{threads} workers: {totals}");
+    }
+}
+
+#[test]
+fn a_target_that_stands_still_is_in_the_quantiles() {
+    let server = serve_http(&[]);
+    let args = ["load", &server.url, "--rate", "500", "-d", "3s", "--drain", "1s", "-c", "50", "--json", "--no-record"];
+    let load = std::thread::spawn({
+        let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
+        move || plimsoll(&args.iter().map(String::as_str).collect::<Vec<_>>())
+    });
+    wait_for_load(&server);
+    std::thread::sleep(Duration::from_millis(1500));
+    server.process.signal(libc_sigstop());
+    let run = load.join().unwrap();
+    server.process.signal(libc_sigcont());
+    // More than half of them may have had no reply.
+    if run.status != Some(3) {
+        run.assert_measured();
+    }
+    let doc = run.json();
+    let response = &doc["latency"]["response"];
+    assert!(doc["totals"]["in_flight_at_end"].as_u64().unwrap() > 500, "{}", doc["totals"]);
+    assert!(response["at_least"].as_array().unwrap().contains(&"p99_us".into()), "{response}");
+    assert!(response["p99_us"].as_f64().unwrap() > 1e6, "half of them waited a second and more: {response}");
+    assert_eq!(doc["summary"][0]["id"], "unfinished", "{}", doc["summary"]);
+    // It stood still to the end: one pause of all, with what waited.
+    let gap = &doc["single_requests"]["gaps"][0];
+    assert!(gap["length_us"].as_f64().unwrap() > 1e6 && gap["in_flight"].as_u64().unwrap() > 10, "{gap}");
+}
+
+#[test]
+fn a_target_that_dies_is_the_first_line() {
+    let mut server = serve_http(&[]);
+    let url = server.url.clone();
+    let load = std::thread::spawn(move || plimsoll(&["load", &url, "-d", "6s", "-c", "10", "--no-record", "-q"]));
+    wait_for_load(&server);
+    std::thread::sleep(Duration::from_secs(2));
+    server.process.child().kill().unwrap();
+    let _ = server.process.child().wait();
+    let said = load.join().unwrap().stdout;
+    let first = said.lines().skip_while(|line| !line.is_empty()).skip(1).take(3).collect::<Vec<_>>().join(" ");
+    assert!(first.contains("The target died at second"), "{said}");
+}
+
+#[test]
+fn a_generator_that_was_stopped_does_not_read_as_a_slow_target() {
+    let server = serve_http(&[]);
+    for pace in [&["-c", "4"][..], &["-c", "4", "--rate", "500"]] {
+        let args = [&["load", &server.url, "-d", "6s", "--no-record", "-q"], pace].concat();
+        let mut load = Guard::spawn(command(&args).stdout(Stdio::piped())).unwrap();
+        wait_for_load(&server);
+        std::thread::sleep(Duration::from_millis(1500));
+        load.signal(libc_sigstop());
+        std::thread::sleep(Duration::from_millis(2000));
+        load.signal(libc_sigcont());
+        let mut said = String::new();
+        load.child().stdout.take().unwrap().read_to_string(&mut said).unwrap();
+        let _ = load.child().wait();
+        // What is left may stand for the run, and then says so; all of it may not.
+        assert!(said.contains("not valid"), "{pace:?}:\n{said}");
+        assert!(!said.contains("nothing speaks against the figures"), "{pace:?}:\n{said}");
+        // Nobody answered for two seconds, and that was not the target's doing.
+        assert!(!said.contains("Pauses     longest 2."), "{pace:?}:\n{said}");
+    }
+}
+
+#[test]
+fn users_that_starve_are_the_first_line() {
+    // A thread for a connection, and eight of them: the ninth and all after it wait for ever.
+    let server = serve(&["serve", "echo", "--design", "pool", "--workers", "8", "--listen", "127.0.0.1:0"]);
+    let (text, doc) = both(&["load", &server.url, "-c", "40", "-d", "2s"]);
+    assert!(text.contains("32 of 40 connections never got a reply"), "{text}");
+    let users = &doc["users"];
+    assert_eq!((&users["connections"], &users["never_served"]), (&40.into(), &32.into()), "{users}");
+    // Most of the users' time was spent waiting for nothing, which no quantile over requests shows.
+    let (of_users, of_requests) = (&users["time_p50_us"], &doc["latency"]["response"]["p50_us"]);
+    assert!(of_users.as_f64().unwrap() > 100.0 * of_requests.as_f64().unwrap(), "{of_users} beside {of_requests}");
+}

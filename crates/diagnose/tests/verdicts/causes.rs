@@ -1,0 +1,486 @@
+//! Causes of a target: a case where each must appear, what looks alike and must not, and what it cannot see.
+
+use crate::common::judged::{of, sampled, status, waiting, with};
+use crate::common::stalled::{call, paused, probed};
+use crate::common::{Build, SECOND, closed};
+use diagnose::diagnose;
+use model::bpf::{BpfSample, FutexUse, Log2};
+use model::event::{COLLECTOR_PAUSE, Details};
+use model::finding::{Finding, LossKind, Severity, Standing, Status};
+use model::plan::{Content, Isolation, Sizes, Workload};
+use model::request::Request;
+use model::resp::{KeyDistribution, Resp, RespCommand, RespExpect};
+use model::snapshot::{ListenerSample, Outgoing, Role, Runtime, SamplerState, SamplerStatus, Snapshot, Stands};
+use model::threads::{ThreadStates, ThreadTime, WaitPlace};
+use model::{ErrorKind, Event, Recording};
+
+fn stands(wchan: &str) -> Option<Stands> {
+    Some(Stands { wchan: Some(wchan.to_owned()), syscall: None, is_running: false, ..Stands::default() })
+}
+
+/// Lets each thread of the target stand in a function of the kernel.
+fn stand(snapshot: &mut Snapshot, wchan: &str) {
+    let target = snapshot.processes.iter_mut().filter(|process| process.role == Role::Target);
+    for thread in target.flat_map(|process| &mut process.threads) {
+        (thread.state, thread.stands) = ('S', stands(wchan));
+    }
+}
+
+fn ended(kind: &str, signal: Option<i32>, pid: u32) -> Event {
+    let details = Details { signal, pid: Some(pid), process: Some("server".to_owned()), ..Details::default() };
+    Event::new(5 * SECOND as i64, kind, "it ended").with(details)
+}
+
+/// A target that serves for five seconds and is not there any more.
+fn dead() -> Build {
+    closed().with(|b| b.seconds.iter_mut().skip(5).for_each(|s| (s.ok, s.failed) = (0, vec![(ErrorKind::Refused, 90)])))
+}
+
+/// The clock goes on: whoever waits for a connection to a dead target has failed because of it, and until it is back only.
+#[test]
+fn requests_that_waited_for_a_dead_target_are_explained_by_its_death() {
+    let share = |back_at: usize| {
+        let waiting = vec![(ErrorKind::Refused, 10), (ErrorKind::QueueTimeout, 990)];
+        let build = closed().with(|b| {
+            b.events = vec![ended("target-exit", Some(11), 20)];
+            for (at, second) in b.seconds.iter_mut().enumerate().skip(5) {
+                let ok = if at >= back_at { 100 } else { 0 };
+                (second.ok, second.failed) = (ok, waiting.clone());
+            }
+        });
+        let diagnosis = diagnose(&build.recording());
+        let finding = diagnosis.findings.iter().find(|finding| finding.id == "process-crash").unwrap();
+        assert_eq!(finding.status, Status::Supported);
+        finding.explains.as_ref().unwrap().share
+    };
+    assert!(share(99) > 0.99, "{}", share(99));
+    assert!((0.3..0.5).contains(&share(7)), "{}", share(7));
+}
+
+#[test]
+fn a_process_that_died_is_named_by_how_it_died() {
+    let died = |events: Vec<Event>| dead().with(|b| b.events = events).recording();
+    let crash = died(vec![ended("target-exit", Some(11), 20)]);
+    assert_eq!(status(&crash, "process-crash"), Status::Supported);
+    assert_eq!(status(&crash, "sigpipe-death"), Status::Refuted);
+    let diagnosis = diagnose(&crash);
+    let gives = diagnosis.gives.as_ref().unwrap();
+    assert_eq!((gives.standing, gives.finding.as_deref()), (Standing::Gives, Some("process-crash")), "{gives:?}");
+    assert!(diagnosis.losses.iter().any(|loss| loss.kind == LossKind::Failed), "{:?}", diagnosis.losses);
+
+    let pipe = died(vec![ended("target-exit", Some(13), 20)]);
+    assert_eq!((status(&pipe, "sigpipe-death"), status(&pipe, "process-crash")), (Status::Supported, Status::Refuted));
+    let killed = died(vec![ended("target-oom-kill", None, 20), ended("target-exit", Some(9), 20)]);
+    assert_eq!((status(&killed, "oom-kill"), status(&killed, "process-crash")), (Status::Supported, Status::Refuted));
+    // An operator's kill -9 is none for want of memory.
+    let by_hand = died(vec![ended("target-exit", Some(9), 20)]);
+    assert_eq!((status(&by_hand, "oom-kill"), status(&by_hand, "process-crash")), (Status::Refuted, Status::Supported));
+    // What the run itself asked for has no remedy.
+    let fault = |at_s: u64, name: &str| {
+        let details = Details { of_kind: Some(name.to_owned()), fault: Some(1), ..Details::default() };
+        Event::new((at_s * SECOND) as i64, model::event::FAULT_BEGAN, "it began").with(details)
+    };
+    let remedy = |began: Event| {
+        let diagnosis = diagnose(&died(vec![began, ended("target-exit", Some(9), 20)]));
+        diagnosis.findings.iter().find(|finding| finding.id == "process-crash").unwrap().clone()
+    };
+    let asked = remedy(fault(5, "kill"));
+    assert!(asked.title.ends_with("by this run's own fault 'kill'"), "{}", asked.title);
+    assert!(asked.remedy.starts_with("None: it was asked for"), "{}", asked.remedy);
+    for other in [fault(2, "kill"), fault(5, "nice")] {
+        assert!(!remedy(other).title.contains("own fault"));
+    }
+    // Without probes it is gone, and how is not known.
+    let mut gone = died(vec![ended("target-gone", None, 20)]);
+    gone.samplers.iter_mut().filter(|s| s.name.starts_with("bpf/")).for_each(|s| s.status = SamplerState::Disabled);
+    assert_eq!(status(&gone, "process-crash"), Status::Supported);
+    assert_eq!(status(&gone, "sigpipe-death"), Status::NotObservable);
+    // A child that had done its work.
+    let child = closed().with(|b| b.events = vec![ended("target-exit", None, 21)]).recording();
+    assert_eq!(status(&child, "process-crash"), Status::Refuted);
+    let harmless = closed().with(|b| b.events = vec![ended("target-exit", Some(15), 21)]).recording();
+    assert_eq!(status(&harmless, "process-crash"), Status::Refuted);
+}
+
+/// The run had started it itself, and saw it end: of what is the first line where the signal is the finding's.
+#[test]
+fn what_ended_a_command_of_the_run_is_the_first_line_where_it_has_a_name() {
+    const GONE: &str = "the target's command is gone: it ended after 5.00 s";
+    let gives = |signal: i32, command: Details| {
+        let end = Event::new(5 * SECOND as i64, model::event::TARGET_ENDED, GONE).with(command);
+        let build = dead().with(|b| b.events = vec![ended("target-exit", Some(signal), 20), end]);
+        diagnose(&build.recording()).gives.unwrap()
+    };
+    let by_signal = |signal: i32| Details { signal: Some(signal), ..Details::default() };
+    let of_shell = |exit_code: i32| Details { exit_code: Some(exit_code), ..Details::default() };
+    for command in [by_signal(13), of_shell(128 + 13)] {
+        let first = gives(13, command);
+        assert_eq!((first.standing, first.finding.as_deref()), (Standing::Gives, Some("sigpipe-death")));
+        assert!(first.text.contains("died of SIGPIPE at second 5.0") && first.text.ends_with(GONE), "{}", first.text);
+    }
+    // One of its processes died of that; the command did not. Or what it died of has no name, or is not known.
+    for (signal, command) in [(13, of_shell(1)), (13, by_signal(15)), (11, by_signal(11)), (13, Details::default())] {
+        let first = gives(signal, command);
+        assert_eq!((&*first.text, first.finding), (GONE, None));
+    }
+}
+
+/// A store that dies, comes back empty, and is asked for what it had acknowledged.
+fn lost_its_writes(verify_writes: bool) -> Recording {
+    let build = dead().with(|b| {
+        b.events = vec![ended("target-exit", Some(9), 20)];
+        b.seconds.iter_mut().skip(6).for_each(|s| (s.ok, s.failed) = (5000, vec![(ErrorKind::LostWrite, 200)]));
+        let command = RespCommand::new("GET".to_owned(), 1.0, vec!["GET".to_owned()], RespExpect::Value);
+        b.plan.workload = Workload::Resp(Resp {
+            commands: vec![command],
+            keys: 2000,
+            key_prefix: "key:".to_owned(),
+            key_distribution: KeyDistribution::Uniform,
+            values: Sizes::Fixed(8),
+            content: Content::Text,
+            value_seed: 1,
+            validate: false,
+            verify_writes,
+            logins: Vec::new(),
+        });
+    });
+    build.recording()
+}
+
+#[test]
+fn what_a_crash_lost_of_acknowledged_writes_is_the_crashs() {
+    let diagnosis = diagnose(&lost_its_writes(true));
+    let (crash, lost) = (of(&diagnosis, "process-crash"), of(&diagnosis, "state-lost"));
+    assert_eq!((crash.status, lost.status), (Status::Supported, Status::Supported));
+    assert_eq!(lost.because_of, ["process-crash"]);
+    // 90 requests were refused, and 800 found nothing.
+    let share = |finding: &Finding| finding.explains.unwrap().share;
+    assert!(share(lost) > 0.85 && share(crash) > 0.95, "{} {}", share(lost), share(crash));
+    let first = diagnosis.gives.as_ref().unwrap();
+    assert_eq!(first.finding.as_deref(), Some("process-crash"));
+    assert!(!first.text.contains("unexplained"), "{}", first.text);
+    assert_eq!(status(&lost_its_writes(false), "state-lost"), Status::NotObservable);
+}
+
+#[test]
+fn a_queue_that_overflows_needs_a_listener_or_late_connects() {
+    let overflowing = |waiting: u32| {
+        with(closed(), move |second, s| {
+            s.network.set("listen_overflows", 10 * second);
+            s.listeners =
+                vec![ListenerSample { waiting, backlog: 8, address: "127.0.0.1:80".to_owned(), ..Default::default() }];
+        })
+    };
+    assert_eq!(status(&overflowing(9), "accept-queue-overflow"), Status::Supported);
+    assert_eq!(status(&overflowing(0), "accept-queue-overflow"), Status::Refuted, "another server's on this host");
+    let still = with(closed(), |_, s| s.network.set("listen_overflows", 14));
+    assert_eq!(status(&still, "accept-queue-overflow"), Status::Refuted, "of before the run");
+    assert_eq!(status(&closed().recording(), "accept-queue-overflow"), Status::NotObservable);
+}
+
+#[test]
+fn descriptors_at_their_limit_need_somebody_who_was_turned_away() {
+    let open_of = |open: u64, build: Build| {
+        with(build, move |_, s| {
+            for process in s.processes.iter_mut().filter(|process| process.role == Role::Target) {
+                process.descriptors = Some(open);
+                process.metrics.set("descriptors_limit", 40);
+            }
+        })
+    };
+    let failing = || closed().each(|s| s.failed = vec![(ErrorKind::ReplyTimeout, 3)]);
+    assert_eq!(status(&open_of(40, failing()), "fd-exhaustion"), Status::Supported);
+    assert_eq!(status(&open_of(20, failing()), "fd-exhaustion"), Status::Refuted);
+    assert_eq!(status(&open_of(40, closed()), "fd-exhaustion"), Status::Refuted);
+}
+
+#[test]
+fn forty_milliseconds_are_nagles_only_with_delayed_acks() {
+    let slow = |acks: u64, service_ms: u64| {
+        let mut recording = with(waiting(), move |second, s| s.network.set("delayed_acks", acks * second));
+        sampled(&mut recording, 100, |n| Request {
+            ready_ns: n,
+            sent_ns: SECOND,
+            ended_ns: SECOND + service_ms * 1_000_000,
+            ordinal: 1 + n as u32 % 10,
+            ..Request::default()
+        });
+        recording
+    };
+    let found = slow(390, 44);
+    assert_eq!(status(&found, "nagle-delayed-ack"), Status::Supported);
+    assert_eq!(of(&diagnose(&found), "nagle-delayed-ack").severity, Severity::Error);
+    assert_eq!(status(&slow(3, 44), "nagle-delayed-ack"), Status::Refuted, "a timer of 40 ms");
+    assert_eq!(status(&slow(390, 200), "nagle-delayed-ack"), Status::Refuted, "TCP_CORK's 200 ms");
+}
+
+#[test]
+fn a_backend_is_waited_for_where_replies_are_due_from_it() {
+    let asking = |due: u64| {
+        with(waiting(), move |_, s| {
+            s.network.set("outgoing_connections", 4);
+            let mut metrics = model::metrics::Metrics::default();
+            metrics.set("awaiting", due);
+            metrics.set("awaiting_p50_ns", 20_000_000);
+            s.outgoing = vec![Outgoing { remote: "10.0.0.7:5432".to_owned(), metrics }];
+            stand(s, "wait_woken");
+        })
+    };
+    let found = asking(4);
+    assert_eq!(status(&found, "backend-wait"), Status::Supported);
+    let diagnosis = diagnose(&found);
+    assert_eq!(diagnosis.first_to_give().unwrap().id, "backend-wait");
+    // Its workers are all taken because of it.
+    let pool = of(&diagnosis, "pool-exhausted");
+    assert_eq!((pool.status, &*pool.because_of), (Status::Supported, &["backend-wait".to_owned()][..]), "{pool:#?}");
+    assert_eq!(status(&asking(0), "backend-wait"), Status::Refuted);
+    // Asked again as soon as it answered: by the sockets' clock nothing is due, and the probes see threads wait there.
+    let waited = |ns: u64| {
+        let mut recording = asking(0);
+        let place = WaitPlace {
+            state: "socket".to_owned(),
+            call: "recvfrom".to_owned(),
+            at: "backend".to_owned(),
+            ns,
+            ..WaitPlace::default()
+        };
+        let thread =
+            |tid| ThreadTime { pid: 20, tid, alive_ns: SECOND, waits: vec![place.clone()], ..ThreadTime::default() };
+        let states =
+            ThreadStates { window_ns: SECOND, threads: (20..24).map(thread).collect(), ..ThreadStates::default() };
+        for snapshot in &mut recording.snapshots {
+            snapshot.bpf = Some(BpfSample { threads: Some(states.clone()), ..BpfSample::default() });
+        }
+        recording
+    };
+    assert_eq!(status(&waited(900_000_000), "backend-wait"), Status::Supported);
+    assert_eq!(status(&waited(50_000_000), "backend-wait"), Status::Refuted);
+    let alone = with(waiting(), |_, s| s.network.set("outgoing_connections", 0));
+    assert_eq!(status(&alone, "backend-wait"), Status::NotApplicable);
+}
+
+#[test]
+fn a_log_is_told_by_the_calls_that_write_it() {
+    let syncing = |ns| probed(waiting(), vec![call("fsync", 400, ns)], Vec::new());
+    assert_eq!(status(&syncing(3_000_000_000), "log-bound"), Status::Supported);
+    assert_eq!(status(&syncing(100_000_000), "log-bound"), Status::Refuted);
+    let pipe = probed(waiting(), vec![call("write", 400, 3_000_000_000)], Vec::new());
+    assert_eq!(status(&pipe, "log-bound"), Status::Supported);
+    let pipe = with(waiting(), |_, s| stand(s, "anon_pipe_write"));
+    assert_eq!(status(&pipe, "log-bound"), Status::Supported, "by where the threads stand, without probes");
+}
+
+#[test]
+fn a_lock_is_waited_for_by_threads_that_work() {
+    let futex =
+        |waiters, ns| FutexUse { waiters, ns, count: 200, place: "[heap]+0x40".to_owned(), ..FutexUse::default() };
+    let locked = probed(waiting(), vec![call("futex", 200, 2_500_000_000)], vec![futex(4, 2_500_000_000)]);
+    assert_eq!(status(&locked, "lock-contention"), Status::Supported);
+    let hardly = probed(waiting(), vec![call("futex", 200, 100_000_000)], vec![futex(4, 100_000_000)]);
+    assert_eq!(status(&hardly, "lock-contention"), Status::Refuted);
+    // One thread works; those that help it stand in futex for want of work.
+    let helped = waiting().each(|s| s.target = vec![(0.8, 0.0), (0.001, 0.0), (0.001, 0.0), (0.001, 0.0)]);
+    let helped = probed(helped, vec![call("futex", 200, 2_500_000_000)], vec![futex(3, 2_500_000_000)]);
+    assert_eq!(status(&helped, "lock-contention"), Status::NotApplicable);
+    let mut unseen = waiting().recording();
+    let is_needed = |name: &str| ["bpf/syscalls", "process/stands"].contains(&name);
+    for sampler in unseen.samplers.iter_mut().filter(|sampler| is_needed(&sampler.name)) {
+        (sampler.status, sampler.reason) = (SamplerState::Disabled, "not asked for".to_owned());
+    }
+    let diagnosis = diagnose(&unseen);
+    let finding = of(&diagnosis, "lock-contention");
+    assert_eq!(finding.status, Status::NotObservable);
+    let why = &finding.because[0].text;
+    assert!(why.contains("bpf/syscalls") && why.contains("process/stands: not asked for"), "{why}");
+}
+
+#[test]
+fn pauses_at_regular_times_over_several_threads_stop_the_world() {
+    let regular = [1000, 2000, 3000, 4000, 5000, 6000];
+    let irregular = [1000, 1300, 3900, 4000, 7000, 7200];
+    let all = paused(&regular, 80, 2);
+    assert_eq!(
+        (status(&all, "stop-the-world"), status(&all, "event-loop-blocked")),
+        (Status::Supported, Status::Refuted)
+    );
+    let one = paused(&regular, 80, 1);
+    assert_eq!(
+        (status(&one, "stop-the-world"), status(&one, "event-loop-blocked")),
+        (Status::Refuted, Status::Supported)
+    );
+    let any = paused(&irregular, 80, 1);
+    assert_eq!(
+        (status(&any, "stop-the-world"), status(&any, "event-loop-blocked")),
+        (Status::Refuted, Status::Supported)
+    );
+    let few = paused(&regular[..3], 80, 2);
+    assert_eq!(
+        (status(&few, "stop-the-world"), status(&few, "event-loop-blocked")),
+        (Status::Refuted, Status::Refuted)
+    );
+    let short = paused(&regular, 4, 2);
+    assert_eq!(status(&short, "stop-the-world"), Status::Refuted);
+}
+
+/// A target in a JVM of which every twentieth request takes 80 ms, and which collects at these moments, milliseconds.
+fn collecting(at_ms: &[i64], took_ms: u64, is_seen: bool) -> Recording {
+    let mut recording = paused(&[], 0, 4);
+    for snapshot in &mut recording.snapshots {
+        let target = snapshot.processes.iter_mut().filter(|process| process.role == Role::Target);
+        target.for_each(|process| process.runtime = Some(Runtime::Jvm));
+    }
+    let status = if is_seen { SamplerState::Active } else { SamplerState::Disabled };
+    let sampler = |name: &str, status| SamplerStatus { name: name.to_owned(), status, reason: "stripped".to_owned() };
+    recording.samplers.push(sampler("process/runtimes", SamplerState::Active));
+    recording.samplers.push(sampler("bpf/collector", status));
+    for at_ms in at_ms {
+        let details = Details { took_ns: Some(took_ms * 1_000_000), ..Details::default() };
+        recording.events.push(Event::new(at_ms * 1_000_000, COLLECTOR_PAUSE, "it paused").with(details));
+    }
+    recording
+}
+
+#[test]
+fn a_collector_is_to_blame_where_slow_requests_waited_for_it() {
+    let waited = collecting(&[1000, 2000, 3000], 85, true);
+    assert_eq!(status(&waited, "garbage-collection"), Status::Supported);
+    let diagnosis = diagnose(&waited);
+    let explains = of(&diagnosis, "garbage-collection").explains.as_ref().unwrap();
+    assert!(explains.share > 0.95, "{explains:?}");
+    // It collected, and slow requests were slow at other moments.
+    assert_eq!(status(&collecting(&[3000, 4000, 5000], 85, true), "garbage-collection"), Status::Refuted);
+    assert_eq!(status(&collecting(&[], 0, true), "garbage-collection"), Status::Refuted, "shorter ones are no events");
+    assert_eq!(status(&collecting(&[], 0, false), "garbage-collection"), Status::NotObservable);
+    let mut without = collecting(&[], 0, true);
+    let target = without.snapshots.iter_mut().flat_map(|snapshot| &mut snapshot.processes);
+    target.for_each(|process| process.runtime = None);
+    assert_eq!(status(&without, "garbage-collection"), Status::NotApplicable);
+}
+
+#[test]
+fn a_full_worker_is_named_where_another_had_room_and_a_full_machine_else() {
+    let said = |idle_cores: f64| {
+        let build = closed().each(move |s| (s.target, s.idle_cores) = (vec![(0.93, 0.0)], idle_cores));
+        diagnose(&build.recording()).gives.unwrap()
+    };
+    let (alone, full) = (said(0.9), said(0.02));
+    assert_eq!((alone.standing, full.standing), (Standing::AtItsLimit, Standing::AtItsLimit), "{alone:?} {full:?}");
+    assert!(alone.text.starts_with("sound: its one worker is full"), "{alone:?}");
+    assert!(full.text.starts_with("sound: all cores are busy"), "{full:?}");
+}
+
+#[test]
+fn workers_that_are_kept_off_idle_cores_are_not_told_to_be_more() {
+    let said = |wait: f64, isolation: Option<Isolation>| {
+        let mut build = closed().each(move |s| (s.target, s.idle_cores) = (vec![(0.96 - wait, wait); 2], 0.9));
+        build.plan.isolation = isolation;
+        let diagnosis = diagnose(&build.recording());
+        let limit = of(&diagnosis, "at-its-limit").clone();
+        (limit.title, limit.remedy)
+    };
+    let (free, remedy) = said(0.0, None);
+    assert!(
+        free.ends_with("stand idle, which more workers could have") && remedy.starts_with("More workers"),
+        "{free}"
+    );
+    let (kept, remedy) = said(0.48, None);
+    assert!(kept.contains("is not let onto them") && remedy.starts_with("Let it run on the cores"), "{kept} {remedy}");
+    let (isolated, remedy) = said(0.48, Some(Isolation::default()));
+    assert!(isolated.contains("; --isolate keeps it off") && remedy.starts_with("Leave --isolate out"), "{isolated}");
+}
+
+#[test]
+fn a_target_that_others_did_not_let_run_is_not_at_its_limit() {
+    // Nobody is seen beside it: who lives shorter than a tick is in no list.
+    let had = |run, wait| {
+        closed()
+            .each(move |s| (s.target, s.idle_cores, s.neighbours) = (vec![(run, wait)], 0.0, [0.0, 0.0]))
+            .recording()
+    };
+    assert_eq!(status(&had(0.50, 0.48), "at-its-limit"), Status::Supported);
+    assert_eq!(status(&had(0.17, 0.81), "at-its-limit"), Status::Refuted);
+}
+
+#[test]
+fn neighbours_are_to_blame_only_where_there_are_some() {
+    let crowded = |neighbours| {
+        closed().each(move |s| (s.target, s.idle_cores, s.neighbours) = (vec![(0.5, 0.4)], 0.0, neighbours))
+    };
+    assert_eq!(status(&crowded([0.6, 0.4]).recording(), "cpu-contention"), Status::Supported);
+    assert_eq!(status(&crowded([0.0, 0.0]).recording(), "cpu-contention"), Status::Refuted, "the generator beside it");
+    let idle = crowded([0.6, 0.4]).each(|s| s.target = vec![(0.5, 0.02)]);
+    assert_eq!(status(&idle.recording(), "cpu-contention"), Status::Refuted);
+}
+
+#[test]
+fn data_that_lies_unread_is_a_lost_wake_up_only_while_nobody_works() {
+    let stuck = |run: f64, waiting: u32| {
+        let build =
+            closed().each(move |s| (s.target, s.failed) = (vec![(run, 0.0)], vec![(ErrorKind::ReplyTimeout, 8)]));
+        with(build, move |_, s| {
+            s.network.set("receive_queue_connections", 8);
+            s.listeners = vec![ListenerSample { waiting, backlog: 8, ..ListenerSample::default() }];
+            stand(s, "do_epoll_wait");
+        })
+    };
+    assert_eq!(status(&stuck(0.001, 0), "lost-wakeup"), Status::Supported);
+    assert_eq!(status(&stuck(0.6, 0), "lost-wakeup"), Status::Refuted, "it is at work");
+    assert_eq!(status(&stuck(0.001, 8), "lost-wakeup"), Status::Refuted, "they were not accepted yet");
+    let mut seen = stuck(0.001, 0);
+    for snapshot in &mut seen.snapshots {
+        snapshot.network.set("unread_watched_connections", 8);
+        snapshot.network.set("unread_edge_connections", 7);
+    }
+    let diagnosis = diagnose(&seen);
+    let finding = of(&diagnosis, "lost-wakeup");
+    assert!(finding.because.iter().any(|e| e.text.contains("8 connections") && e.text.contains("7 of them by edge")));
+    assert!(finding.confidence > 0.9, "{finding:?}");
+}
+
+#[test]
+fn where_nothing_is_lost_nothing_is_above_info() {
+    // A tenth of a millisecond each, of which half is work: nothing waits, nothing is slow.
+    let sound = closed().each(|s| (s.response_ns, s.in_flight, s.target) = (100_000, 1, vec![(0.32, 0.0)]));
+    let sound = sound.with(|b| b.plan.connections = 1).each(|s| s.connections = 1);
+    let closing = sound.clone().with(|b| (b.connected, b.closed) = (64_000, 64_000));
+    let diagnosis = diagnose(&closing.recording());
+    let finding = of(&diagnosis, "keepalive-off");
+    assert_eq!((finding.status, finding.severity), (Status::Supported, Severity::Info), "{:?}", diagnosis.losses);
+    let gives = diagnose(&sound.recording()).gives.unwrap();
+    assert_eq!(gives.standing, Standing::BelowItsLimit, "{gives:?}");
+    assert!(gives.text.starts_with("not at its limit: nothing gives yet"), "{gives:?}");
+    let full = sound.each(|s| s.target = vec![(0.92, 0.02)]);
+    let gives = diagnose(&full.recording()).gives.unwrap();
+    assert_eq!(gives.standing, Standing::AtItsLimit, "{gives:?}");
+    assert_eq!(
+        gives.text,
+        "sound: its one worker is full (92 % of a core); 1.3 cores of this machine stand idle, which more workers could have"
+    );
+}
+
+#[test]
+fn slow_requests_are_slow_beside_their_own_kind() {
+    // Two URLs, one a hundred times as costly as the other: neither is slow.
+    let mut recording = closed().each(|s| s.response_ns = 5_000_000).recording();
+    sampled(&mut recording, 400, |n| {
+        let entry = n as u16 % 2;
+        let took_ns = if entry == 0 { 100_000 } else { 10_000_000 };
+        Request { entry, ready_ns: SECOND, sent_ns: SECOND, ended_ns: SECOND + took_ns, ..Request::default() }
+    });
+    let losses = diagnose(&recording).losses;
+    assert!(losses.iter().all(|loss| loss.kind != LossKind::Slow), "{losses:?}");
+    // One of twenty takes fifty times as long as others of its kind.
+    let recording = paused(&[], 0, 1);
+    let losses = diagnose(&recording).losses;
+    let slow = losses.iter().find(|loss| loss.kind == LossKind::Slow).unwrap();
+    assert!((slow.share - 0.95).abs() < 0.02 && slow.unexplained == 1.0, "{losses:?}");
+    // The kernel saw the target answer at once: it was the client that looked late.
+    let mut seen = recording.clone();
+    for snapshot in &mut seen.snapshots {
+        let histogram = Log2 { sum: 500_000, buckets: vec![0, 0, 0, 100] };
+        let histograms = [("sockets.service_ns".to_owned(), histogram)].into();
+        snapshot.bpf = Some(BpfSample { histograms, ..BpfSample::default() });
+    }
+    let losses = diagnose(&seen).losses;
+    assert!(losses.iter().all(|loss| loss.kind != LossKind::Slow), "{losses:?}");
+}

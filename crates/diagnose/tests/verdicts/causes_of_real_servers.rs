@@ -1,0 +1,352 @@
+//! What real servers showed of rules that only the reference servers had been before: each mechanism built by hand, without any
+//! server's name. The servers themselves are in `truth/real`.
+
+use crate::common::judged::{of, status};
+use crate::common::stalled::{call, pausing, probed};
+use crate::common::{Build, SECOND, closed, open};
+use diagnose::diagnose;
+use model::bpf::{BpfSample, CallUse, FutexUse};
+use model::courses::RunCourses;
+use model::finding::{Severity, Standing, Status};
+use model::request::{Gap, IntervalRequests, Kept, Request};
+use model::snapshot::{ListenerSample, Outgoing, Role, Snapshot, Stands};
+use model::threads::{ThreadStates, ThreadTime, Wake};
+use model::users::Users;
+use model::{ErrorKind, Recording};
+
+fn with(build: &Build, change: impl Fn(u64, &mut Snapshot)) -> Recording {
+    let mut recording = build.recording();
+    recording.snapshots.iter_mut().enumerate().for_each(|(second, snapshot)| change(second as u64, snapshot));
+    recording
+}
+
+fn stand(snapshot: &mut Snapshot, wchan: &str) {
+    let target = snapshot.processes.iter_mut().filter(|process| process.role == Role::Target);
+    for thread in target.flat_map(|process| &mut process.threads) {
+        let stands = Stands { wchan: Some(wchan.to_owned()), syscall: None, is_running: false, ..Stands::default() };
+        (thread.state, thread.stands) = ('S', Some(stands));
+    }
+}
+
+/// Sixteen requests at a time in four threads (20 to 23) that hardly work: each takes 40 ms.
+fn waiting() -> Build {
+    closed().with(|b| b.plan.connections = 16).each(|s| {
+        (s.ok, s.in_flight, s.connections, s.response_ns) = (400, 16, 16, 40_000_000);
+        (s.target, s.idle_cores) = (vec![(0.01, 0.0); 4], 1.8);
+    })
+}
+
+/// Four requests at a time in four threads: as many as can wait for each other.
+fn four() -> Build {
+    waiting().each(|s| (s.ok, s.in_flight, s.connections) = (100, 4, 4))
+}
+
+/// The same with what the probes saw of its waits in futex: who woke whom, how.
+fn woken(build: &Build, wakes: &[(u32, &str, u32)], futexes: &[FutexUse]) -> Recording {
+    let thread = |tid| ThreadTime { tid, alive_ns: SECOND, ..ThreadTime::default() };
+    let wake = |(tid, by, waker_tid): &(u32, &str, u32)| Wake {
+        tid: *tid,
+        state: "futex".to_owned(),
+        by: (*by).to_owned(),
+        waker_tid: *waker_tid,
+        count: 50,
+        ns: 700_000_000,
+        ..Wake::default()
+    };
+    let states = ThreadStates {
+        window_ns: SECOND,
+        threads: (20..24).map(thread).collect(),
+        wakes: wakes.iter().map(wake).collect(),
+        ..ThreadStates::default()
+    };
+    with(build, |_, s| {
+        let bpf = BpfSample { calls_window_ns: SECOND, window_replies: 400, ..BpfSample::default() };
+        s.bpf = Some(BpfSample { threads: Some(states.clone()), futexes: futexes.to_vec(), ..bpf });
+        stand(s, "futex_do_wait");
+    })
+}
+
+#[test]
+fn a_lock_that_parks_each_thread_at_an_address_of_its_own_is_one_all_the_same() {
+    // A monitor: each waits at its own futex, and the one that leaves wakes the next.
+    let own = |address| FutexUse { address, waiters: 1, count: 50, ns: 700_000_000, ..FutexUse::default() };
+    let each = [own(1), own(2), own(3), own(4)];
+    let ring = [(20, "thread", 23), (21, "thread", 20), (22, "thread", 21), (23, "thread", 22)];
+    let monitor = woken(&four(), &ring, &each);
+    assert_eq!(status(&monitor, "lock-contention"), Status::Supported);
+    let diagnosis = diagnose(&monitor);
+    let text = &of(&diagnosis, "lock-contention").because[0].text;
+    assert!(text.contains("4 threads woke each other"), "{text}");
+    // One hands out work, and nobody wakes it from a futex.
+    let handed_out = woken(&four(), &[(21, "thread", 20), (22, "thread", 20), (23, "thread", 20)], &each);
+    assert_eq!(status(&handed_out, "lock-contention"), Status::Refuted);
+}
+
+#[test]
+fn a_lock_is_for_information_where_no_core_is_left() {
+    let ring = [(20, "thread", 23), (21, "thread", 20), (22, "thread", 21), (23, "thread", 22)];
+    let severity = |recording: &Recording| of(&diagnose(recording), "lock-contention").severity;
+    assert_eq!(severity(&woken(&four(), &ring, &[FutexUse::default()])), Severity::Error);
+    let used = |cores| four().each(move |s| s.target_summed = Some(cores));
+    let mut full = woken(&used(1.2), &ring, &[FutexUse::default()]);
+    for (second, snapshot) in full.snapshots.iter_mut().enumerate() {
+        let cpu = snapshot.cpu.as_mut().unwrap();
+        (cpu.idle_ns, cpu.user_ns) = (0, 2 * SECOND * second as u64);
+    }
+    assert_eq!(severity(&full), Severity::Info);
+    // Others have the cores: that makes its lock no better.
+    let mut others = woken(&used(0.1), &ring, &[FutexUse::default()]);
+    for (second, snapshot) in others.snapshots.iter_mut().enumerate() {
+        let cpu = snapshot.cpu.as_mut().unwrap();
+        (cpu.idle_ns, cpu.user_ns) = (0, 2 * SECOND * second as u64);
+    }
+    assert_eq!(severity(&others), Severity::Error);
+}
+
+#[test]
+fn threads_that_one_gives_work_to_wait_for_no_lock_though_at_one_futex() {
+    let pool = FutexUse { address: 1, waiters: 3, count: 50, ns: 2_100_000_000, ..FutexUse::default() };
+    let given = [(21, "thread", 20), (22, "thread", 20), (23, "thread", 20)];
+    assert_eq!(status(&woken(&waiting(), &given, std::slice::from_ref(&pool)), "lock-contention"), Status::Refuted);
+    let ring = [(20, "thread", 23), (21, "thread", 20), (22, "thread", 21), (23, "thread", 22)];
+    assert_eq!(status(&woken(&waiting(), &ring, &[pool]), "lock-contention"), Status::Supported);
+}
+
+#[test]
+fn a_wait_that_its_own_time_limit_ends_is_a_sleep_and_no_lock() {
+    let timed = FutexUse { address: 1, waiters: 4, count: 3, ns: 3_000, ..FutexUse::default() };
+    let slept = woken(
+        &waiting(),
+        &[(20, "interrupt", 0), (21, "interrupt", 0), (22, "interrupt", 0), (23, "interrupt", 0)],
+        &[timed],
+    );
+    assert_eq!(status(&slept, "lock-contention"), Status::Refuted);
+    assert_eq!(status(&slept, "pool-exhausted"), Status::Supported);
+    // Woken by somebody else, they waited for that: no sleep.
+    let handed_out = woken(&waiting(), &[(21, "thread", 20), (22, "thread", 20), (23, "thread", 20)], &[]);
+    assert_eq!(status(&handed_out, "pool-exhausted"), Status::Refuted);
+}
+
+/// Four workers serve for four seconds, and then nobody gets a reply; they stand in a receive.
+fn silent() -> Build {
+    waiting().with(|b| {
+        b.seconds.iter_mut().skip(4).for_each(|s| (s.ok, s.failed) = (0, vec![(ErrorKind::ReplyTimeout, 8)]));
+        b.users = Some(Users { connections: 16, served: 16, ..Users::default() });
+    })
+}
+
+#[test]
+fn clients_that_send_nothing_hold_the_workers_of_others() {
+    let held = with(&silent(), |second, s| {
+        s.network.set("outgoing_connections", 0);
+        stand(s, if second > 4 { "wait_woken" } else { "inet_csk_accept" });
+    });
+    let diagnosis = diagnose(&held);
+    let finding = of(&diagnosis, "worker-starvation");
+    assert_eq!((finding.status, finding.severity), (Status::Supported, Severity::Error), "{finding:#?}");
+    assert_eq!(
+        diagnosis.gives.as_ref().unwrap().finding.as_deref(),
+        Some("worker-starvation"),
+        "{:#?}",
+        diagnosis.gives
+    );
+    // The same where they wait for a reply that they asked for themselves.
+    let asks = with(&silent(), |second, s| {
+        stand(s, if second > 4 { "wait_woken" } else { "inet_csk_accept" });
+        let mut outgoing = Outgoing { remote: "127.0.0.1:5432".to_owned(), ..Outgoing::default() };
+        outgoing.metrics.set("awaiting", 4);
+        s.outgoing = vec![outgoing];
+    });
+    assert_eq!(status(&asks, "worker-starvation"), Status::Refuted);
+    // Between requests they stand there too.
+    let served = with(&waiting(), |_, s| stand(s, "wait_woken"));
+    assert_eq!(status(&served, "worker-starvation"), Status::Refuted);
+}
+
+#[test]
+fn what_a_full_receiver_drops_is_not_lost_on_the_way() {
+    let lossy = |dropped| {
+        with(&closed(), move |second, s| {
+            s.network.set("tcp_retransmits", 1000 * second);
+            s.network.set("tcp_out_segments", 20_000 * second);
+            s.network.set("tcp_zero_window_drops", dropped * second);
+            s.network.set("connections_with_retransmits", 5);
+        })
+    };
+    assert_eq!(status(&lossy(0), "packet-loss"), Status::Supported);
+    assert_eq!(status(&lossy(995), "packet-loss"), Status::Refuted);
+}
+
+#[test]
+fn memory_of_connections_is_told_by_all_that_are_open_not_only_the_loads() {
+    let mib = |n: u64| n * 1_048_576;
+    let of_rss = |rss: fn(u64) -> u64| {
+        with(&closed(), move |second, s| {
+            s.network.set("connections_looked_at", 8 + 20 * second);
+            for process in s.processes.iter_mut().filter(|process| process.role == Role::Target) {
+                process.rss_bytes = Some(rss(second));
+            }
+        })
+    };
+    let each = of_rss(|second| 30_000_000 + 20 * second * 2_000_000);
+    assert_eq!(status(&each, "memory-per-connection"), Status::Supported);
+    // All came at once, and went at the end: memory that goes with them is theirs, a heap that the load made grow stays.
+    let at_once = |rss: fn(u64) -> u64| {
+        with(&closed(), move |second, s| {
+            s.network.set("connections_looked_at", if (1..10).contains(&second) { 64 } else { 0 });
+            for process in s.processes.iter_mut().filter(|process| process.role == Role::Target) {
+                process.rss_bytes = Some(rss(second));
+            }
+        })
+    };
+    let all = at_once(|second| {
+        if second == 0 {
+            20_000_000
+        } else if second < 10 {
+            290_000_000
+        } else {
+            180_000_000
+        }
+    });
+    assert_eq!(status(&all, "memory-per-connection"), Status::Supported);
+    let heap = at_once(|second| if second == 0 { 20_000_000 } else { 290_000_000 });
+    assert_eq!(status(&heap, "memory-per-connection"), Status::Refuted);
+    let little = of_rss(|second| 30_000_000 + 20 * second * 20_000);
+    assert_eq!(status(&little, "memory-per-connection"), Status::Refuted);
+    let jumps = of_rss(|second| if second % 2 == 0 { 30_000_000 } else { 400_000_000 });
+    assert_eq!(status(&jumps, "memory-per-connection"), Status::Refuted);
+    let constant = with(&closed(), |second, s| {
+        s.network.set("connections_looked_at", 64);
+        for process in s.processes.iter_mut().filter(|process| process.role == Role::Target) {
+            process.rss_bytes = Some(mib(30 + 40 * second));
+        }
+    });
+    assert_eq!(status(&constant, "memory-per-connection"), Status::Refuted);
+}
+
+#[test]
+fn a_root_stands_before_what_it_brings_about_also_where_that_is_graver() {
+    // Requests stall together while the thread stands in D: the disk is a warning, the stalls are an error.
+    let build = open().each(|s| (s.response_ns, s.target) = (200_000, vec![(0.05, 0.0)]));
+    let mut recording = build.recording();
+    for (second, snapshot) in recording.snapshots.iter_mut().enumerate() {
+        stand(snapshot, "folio_wait_bit_common");
+        for process in snapshot.processes.iter_mut().filter(|process| process.role == Role::Target) {
+            process.threads.iter_mut().for_each(|thread| thread.state = 'D');
+        }
+        snapshot.host.set("pressure_io_some_ns", second as u64 * 600_000_000);
+        let read = CallUse { name: "read".to_owned(), count: 30, ns: 30 * 90_000_000, ..CallUse::default() };
+        let bpf = BpfSample { calls_window_ns: SECOND, window_replies: 400, ..BpfSample::default() };
+        snapshot.bpf = Some(BpfSample { calls: vec![read], ..bpf });
+    }
+    let gaps = [1000, 1300, 3900, 4000, 7000, 7200].map(|ms: u64| Gap {
+        from_ns: ms * 1_000_000,
+        to_ns: (ms + 80) * 1_000_000,
+        in_flight: 10,
+        connections: 10,
+        open: 64,
+        ..Gap::default()
+    });
+    let mut tick = IntervalRequests { gaps: gaps.to_vec(), ..IntervalRequests::default() };
+    for key in 0..400 {
+        let took_ns = if key % 20 == 0 { 80_000_000 } else { 200_000 };
+        let request = Request { ready_ns: SECOND, sent_ns: SECOND, ended_ns: SECOND + took_ns, ..Request::default() };
+        tick.sampled.offer(1000, Kept { key, request });
+    }
+    recording.requests.push(0, 400, &tick);
+    let diagnosis = diagnose(&recording);
+    let (disk, stalls) = (of(&diagnosis, "disk-bound"), of(&diagnosis, "event-loop-blocked"));
+    assert_eq!((disk.status, stalls.status), (Status::Supported, Status::Supported), "{disk:#?} {stalls:#?}");
+    assert!(disk.severity < stalls.severity && disk.severity > Severity::Info, "{disk:#?} {stalls:#?}");
+    assert_eq!(diagnosis.gives.as_ref().unwrap().finding.as_deref(), Some("disk-bound"), "{:#?}", diagnosis.gives);
+    // Where the same time is a log's that is synced, it is the log.
+    for bpf in recording.snapshots.iter_mut().filter_map(|snapshot| snapshot.bpf.as_mut()) {
+        bpf.calls[0].name = "fsync".to_owned();
+    }
+    assert_eq!(status(&recording, "disk-bound"), Status::Refuted);
+}
+
+#[test]
+fn a_call_is_not_to_blame_where_others_had_the_cpu_of_who_was_in_it() {
+    // The probes saw sends of 60 ms: of a thread that was taken off its CPU within them, or that really stood there.
+    let seen = |wait: f64, cores: f64| {
+        let build = open().each(move |s| {
+            (s.response_ns, s.target) = (200_000, vec![(0.1, wait)]);
+            (s.neighbours, s.idle_cores) = ([cores, 0.0], 0.9);
+        });
+        let recording = probed(build, vec![call("writev", 20, 1_200_000_000)], Vec::new());
+        pausing(recording, &[500, 1700, 2300, 3900, 4300, 5800], 80)
+    };
+    assert_eq!(status(&seen(0.4, 1.0), "event-loop-blocked"), Status::Refuted);
+    assert_eq!(status(&seen(0.4, 1.0), "cpu-contention"), Status::Supported);
+    assert_eq!(status(&seen(0.0, 1.0), "event-loop-blocked"), Status::Supported, "it hardly waited for a CPU");
+    assert_eq!(status(&seen(0.4, 0.0), "event-loop-blocked"), Status::Supported, "nobody else had it");
+}
+
+#[test]
+fn what_grew_slow_part_way_is_not_said_to_be_nothing() {
+    let from = |late_ns: u64| {
+        let mut build = open().each(|s| (s.response_ns, s.target) = (200_000, vec![(0.05, 0.0)]));
+        build.seconds.extend(build.seconds.clone());
+        let recording = (12..20).fold(build, |build, second| build.at(second, |s| s.response_ns = late_ns));
+        diagnose(&recording.recording()).gives.unwrap()
+    };
+    let late = from(20_000_000);
+    assert_ne!(late.standing, Standing::BelowItsLimit, "{late:?}");
+    assert_eq!(from(300_000).standing, Standing::BelowItsLimit);
+}
+
+/// Twenty connections, of which four are served and sixteen never are; the machine has so many waiting to be accepted, and
+/// accepted, in each second.
+fn left(waiting: impl Fn(u64) -> u32, accepted: impl Fn(u64) -> u64) -> Recording {
+    let build = waiting_for_ever();
+    let mut recording = with(&build, |second, s| {
+        s.network.set("connections_looked_at", accepted(second) + u64::from(waiting(second)));
+        s.network.set("listen_overflows", 3 * second);
+        let address = "127.0.0.1:80".to_owned();
+        s.listeners =
+            vec![ListenerSample { address, waiting: waiting(second), backlog: 8, ..ListenerSample::default() }];
+    });
+    recording.courses = RunCourses::of(&recording.snapshots);
+    recording
+}
+
+fn waiting_for_ever() -> Build {
+    closed().with(|b| {
+        b.plan.connections = 20;
+        b.users = Some(Users {
+            connections: 20,
+            never_served: 16,
+            starved: 16,
+            served: 8000,
+            served_max: 2000,
+            jain_index: 0.2,
+            ..Users::default()
+        });
+    })
+}
+
+#[test]
+fn connections_that_are_left_in_the_queue_for_ever_are_beyond_a_limit() {
+    let limit = left(|_| 16, |_| 4);
+    assert_eq!(status(&limit, "connection-limit"), Status::Supported);
+    let diagnosis = diagnose(&limit);
+    let finding = of(&diagnosis, "connection-limit");
+    assert!(finding.title.contains("serves 4 connections at a time and leaves 16 more"), "{}", finding.title);
+    // That its queue is full is a consequence, and not what gives.
+    let overflow = of(&diagnosis, "accept-queue-overflow");
+    assert!(overflow.status != Status::Supported || overflow.because_of.contains(&"connection-limit".to_owned()));
+    assert_eq!(diagnosis.gives.as_ref().unwrap().finding.as_deref(), Some("connection-limit"));
+    // One that accepts slowly has more of them each second; one whose queue is empty left nobody in it.
+    assert_eq!(status(&left(|second| 16 - second as u32, |second| 4 + second), "connection-limit"), Status::Refuted);
+    assert_eq!(status(&left(|_| 0, |_| 20), "connection-limit"), Status::Refuted);
+    // It comes to an end part-way: the queue was drained.
+    assert_eq!(status(&left(|second| if second < 3 { 16 } else { 0 }, |_| 4), "connection-limit"), Status::Refuted);
+}
+
+#[test]
+fn connections_that_wait_are_beyond_no_limit_where_all_were_served() {
+    let mut recording = left(|_| 16, |_| 4);
+    recording.totals.users = Some(Users { connections: 20, served: 8000, ..Users::default() });
+    assert_eq!(status(&recording, "connection-limit"), Status::Refuted);
+}

@@ -1,0 +1,441 @@
+//! Causes of processes, memory, disks and neighbours: a case where each must appear, and what looks alike and must not.
+
+use crate::common::judged::{of, sampled, status, waiting, with};
+use crate::common::stalled::{call, paused, probed};
+use crate::common::{Build, SECOND, closed};
+use diagnose::diagnose;
+use model::bpf::{BpfSample, FutexUse, Log2};
+use model::finding::{LossKind, Severity, Status};
+use model::request::{IntervalRequests, Kept, Request, RequestEnd};
+use model::snapshot::{Neighbour, Role, Runtime, SamplerState, SamplerStatus, Snapshot, Stands, Switches};
+use model::split::{Passage, SplitRequest, TickSplit};
+use model::threads::{FutexHolder, ThreadStates, ThreadTime};
+use model::{ErrorKind, Event, Recording};
+
+const MS: u64 = 1_000_000;
+
+/// Requests of two entries: one of ten is of the second, takes so long, and its reply has so many bytes; others 1 ms.
+fn mixed(costly_ms: u64, bytes: u32, in_target_ms: Option<u64>) -> Recording {
+    let mut recording = closed().each(|s| s.response_ns = 5 * MS).recording();
+    let request = |n: u64| {
+        let is_costly = n.is_multiple_of(10);
+        // Of the cheap ones some stand behind a costly one.
+        let cheap_ms = if n % 10 == 1 { costly_ms } else { 1 };
+        let took_ms = if is_costly { costly_ms } else { cheap_ms };
+        Request {
+            entry: u16::from(is_costly),
+            received_bytes: if is_costly { bytes } else { 200 },
+            ready_ns: SECOND,
+            sent_ns: SECOND,
+            ended_ns: SECOND + took_ms * MS,
+            ..Request::default()
+        }
+    };
+    sampled(&mut recording, 400, request);
+    if let Some(in_target_ms) = in_target_ms {
+        let split = |n: u64| {
+            let request = request(n);
+            let took_ns = if request.entry == 1 { in_target_ms * MS } else { MS / 2 };
+            let passage = Passage { arrived_ns: SECOND, read_ns: SECOND, written_ns: SECOND + took_ns };
+            SplitRequest { key: n, request, passage: Ok(passage) }
+        };
+        recording.split.push(&TickSplit { sampled: (0..100).map(split).collect(), ..TickSplit::default() });
+    }
+    recording
+}
+
+#[test]
+fn a_path_is_slow_where_the_target_takes_longer_for_it() {
+    let found = mixed(20, 200, Some(19));
+    assert_eq!(status(&found, "slow-path"), Status::Supported);
+    let diagnosis = diagnose(&found);
+    let finding = of(&diagnosis, "slow-path");
+    assert_eq!(finding.explains.as_ref().map(|explains| explains.of), Some(LossKind::Slow), "{finding:#?}");
+    assert!(finding.explains.is_some_and(|explains| explains.share > 0.9), "{finding:#?}");
+    assert_eq!(status(&mixed(20, 200, Some(1)), "slow-path"), Status::Refuted, "it waits elsewhere");
+    assert_eq!(status(&mixed(20, 200 * 20, Some(19)), "slow-path"), Status::Refuted, "its replies are as much larger");
+    assert_eq!(status(&mixed(4, 200, Some(4)), "slow-path"), Status::Refuted, "four times is not five");
+    assert_eq!(status(&mixed(20, 200, None), "slow-path"), Status::NotObservable);
+    assert_eq!(status(&paused(&[], 0, 1), "slow-path"), Status::NotApplicable, "one URL");
+}
+
+/// Pauses of 80 ms each second, and requests of others in five seconds of windows: so many, each so long.
+fn others(requests: u64, took_ns: u64) -> Recording {
+    let mut recording = paused(&[1000, 2000, 3000, 4000, 5000, 6000], 80, 1);
+    for snapshot in &mut recording.snapshots {
+        let mut bpf = BpfSample { window_ns: 5 * SECOND, ..BpfSample::default() };
+        bpf.counts.insert("sockets.others_requests".to_owned(), requests);
+        let mut buckets = vec![0; 65 - took_ns.leading_zeros() as usize];
+        *buckets.last_mut().unwrap() = requests;
+        let histogram = Log2 { sum: requests * took_ns, buckets };
+        bpf.histograms.insert("sockets.others_service_ns".to_owned(), histogram);
+        snapshot.bpf = Some(bpf);
+    }
+    recording
+}
+
+#[test]
+fn another_clients_request_is_to_blame_where_it_takes_as_long_as_a_pause() {
+    let found = others(2, 80 * MS);
+    assert_eq!(status(&found, "neighbour-request"), Status::Supported);
+    let diagnosis = diagnose(&found);
+    let blocked = of(&diagnosis, "event-loop-blocked");
+    assert!(blocked.because_of.contains(&"neighbour-request".to_owned()), "{blocked:#?}");
+    assert_eq!(status(&others(1, 80 * MS), "neighbour-request"), Status::Refuted, "one may be a victim");
+    assert_eq!(status(&others(50, MS), "neighbour-request"), Status::Refuted, "theirs are quick");
+    assert_eq!(status(&others(50, 80 * MS), "neighbour-request"), Status::Refuted, "theirs stall with ours");
+    assert_eq!(status(&others(0, MS), "neighbour-request"), Status::Refuted, "there are none");
+    let calm = paused(&[], 0, 1);
+    assert_eq!(status(&calm, "neighbour-request"), Status::Refuted);
+    assert_eq!(status(&paused(&[1000, 2000, 3000, 4000], 80, 1), "neighbour-request"), Status::NotObservable);
+}
+
+#[test]
+fn failing_fast_is_a_trap_and_no_cause() {
+    let failing = |failed_ns: u64, share: u64| {
+        let build = closed().each(move |s| {
+            (s.ok, s.failed) = (6400 - 64 * share, vec![(ErrorKind::UnexpectedStatus, 64 * share)]);
+        });
+        let mut recording = build.recording();
+        let failed = recording.totals.sum.latency.of_mut(model::LatencyKind::Failed);
+        failed.reset();
+        failed.record_n(failed_ns, 640 * share);
+        let mut tick = IntervalRequests::default();
+        for key in 0..40 {
+            let request = Request {
+                end: RequestEnd::Failed(ErrorKind::UnexpectedStatus),
+                received_bytes: 60,
+                ..Request::default()
+            };
+            tick.failed.offer(1000, Kept { key, request });
+        }
+        recording.requests.push(0, 40, &tick);
+        recording
+    };
+    let trap = failing(MS, 20);
+    assert_eq!(status(&trap, "fast-failures"), Status::Supported);
+    assert_eq!(of(&diagnose(&trap), "fast-failures").severity, Severity::Info);
+    assert_eq!(status(&failing(30 * MS, 20), "fast-failures"), Status::Refuted, "timeouts take long");
+    assert_eq!(status(&failing(MS, 2), "fast-failures"), Status::Refuted, "two of a hundred");
+    assert_eq!(status(&closed().recording(), "fast-failures"), Status::NotApplicable);
+}
+
+#[test]
+fn memory_is_kept_where_it_is_there_after_the_load() {
+    let kept = |after_bytes: u64, after_s: &[i64]| {
+        let mut recording = with(closed(), |second, s| {
+            for process in s.processes.iter_mut().filter(|process| process.role == Role::Target) {
+                process.rss_bytes = Some((10 << 20) + second.min(5) * (20 << 20));
+            }
+        });
+        let last = recording.snapshots.last().unwrap().clone();
+        recording.after = after_s
+            .iter()
+            .map(|second| {
+                let mut snapshot = Snapshot { at_ns: last.at_ns + second * SECOND as i64, ..last.clone() };
+                let target = snapshot.processes.iter_mut().filter(|process| process.role == Role::Target);
+                target.for_each(|process| process.rss_bytes = Some(after_bytes));
+                snapshot
+            })
+            .collect();
+        recording
+    };
+    let after = [0, 1, 2, 3, 4];
+    assert_eq!(status(&kept(100 << 20, &after), "memory-kept"), Status::Supported);
+    assert_eq!(status(&kept(30 << 20, &after), "memory-kept"), Status::Refuted, "most of it came back");
+    assert_eq!(status(&kept(100 << 20, &after[..2]), "memory-kept"), Status::NotObservable);
+    assert_eq!(status(&kept(100 << 20, &[]), "memory-kept"), Status::NotObservable);
+}
+
+#[test]
+fn the_kernels_trouble_counts_where_requests_failed_at_that_moment() {
+    let troubled = |kind: &str, at_s: u64| {
+        closed()
+            .with(|b| {
+                b.events = vec![Event::new((5 * SECOND) as i64, kind, "BUG: unable to handle page fault")];
+                b.seconds[usize::try_from(at_s).unwrap()].failed = vec![(ErrorKind::ClosedEarly, 200)];
+            })
+            .recording()
+    };
+    assert_eq!(status(&troubled("kernel-bug", 5), "kernel-trouble"), Status::Supported);
+    assert_eq!(status(&troubled("kernel-bug", 0), "kernel-trouble"), Status::Refuted, "at another moment");
+    assert_eq!(status(&troubled("kernel-oom-kill", 5), "kernel-trouble"), Status::Refuted, "it has a name of its own");
+    assert_eq!(status(&closed().recording(), "kernel-trouble"), Status::Refuted);
+}
+
+/// Four workers that wait for a disk for so much of the windows.
+fn on_disk(share: f64, build: Build, change: impl Fn(u64, &mut Snapshot)) -> Recording {
+    with(build, move |second, s| {
+        let ns = |share: f64| (share * SECOND as f64) as u64;
+        let thread = |tid: u32| ThreadTime {
+            threads: 1,
+            pid: 20,
+            tid,
+            alive_ns: SECOND,
+            ns: [("disk".to_owned(), ns(share)), ("poll".to_owned(), ns(1.0 - share))].into(),
+            ..ThreadTime::default()
+        };
+        let threads = s.processes.iter().find(|process| process.role == Role::Target).unwrap();
+        let threads = threads.threads.iter().map(|one| thread(one.tid)).collect();
+        let states = ThreadStates { window_ns: SECOND, threads, ..ThreadStates::default() };
+        s.bpf = Some(BpfSample { threads: Some(states), ..BpfSample::default() });
+        change(second, s);
+    })
+}
+
+#[test]
+fn a_limit_on_a_disk_holds_where_it_is_used_and_threads_wait() {
+    let limited = |written_a_second: u64, share: f64| {
+        on_disk(share, waiting(), move |second, s| {
+            for process in s.processes.iter_mut().filter(|process| process.role == Role::Target) {
+                process.metrics.set("cgroup_io_writes_limit_per_s", 20);
+                process.metrics.set("cgroup_io_writes", written_a_second * second);
+            }
+        })
+    };
+    assert_eq!(status(&limited(19, 0.9), "io-throttled"), Status::Supported);
+    assert_eq!(status(&limited(5, 0.9), "io-throttled"), Status::Refuted, "the disk is slow, not the limit low");
+    assert_eq!(status(&limited(19, 0.02), "io-throttled"), Status::Refuted, "nobody waits for it");
+    assert_eq!(status(&on_disk(0.9, waiting(), |_, _| ()), "io-throttled"), Status::NotApplicable);
+}
+
+#[test]
+fn a_neighbour_is_named_by_what_it_holds() {
+    let crowded = |neighbours| {
+        closed().each(move |s| (s.target, s.idle_cores, s.neighbours) = (vec![(0.5, 0.4)], 0.0, neighbours))
+    };
+    let busy = crowded([0.9, 0.1]).recording();
+    assert_eq!(status(&busy, "neighbour"), Status::Supported);
+    let diagnosis = diagnose(&busy);
+    assert!(of(&diagnosis, "neighbour").title.contains("yes (pid 30)"), "{:#?}", of(&diagnosis, "neighbour"));
+    assert_eq!(of(&diagnosis, "cpu-contention").because_of, ["neighbour"]);
+    assert_eq!(status(&crowded([0.0, 0.0]).recording(), "neighbour"), Status::Refuted);
+    let spread = crowded([0.2, 0.2]).recording();
+    assert_eq!((status(&spread, "neighbour"), status(&spread, "cpu-contention")), (Status::Refuted, Status::Supported));
+
+    let disk = |own_bytes: u64, waits: f64| {
+        on_disk(waits, waiting(), move |second, s| {
+            let neighbour = Neighbour {
+                pid: 40,
+                name: "dd".to_owned(),
+                disk_written_bytes: Some(second * (100 << 20)),
+                ..Neighbour::default()
+            };
+            s.disk_neighbours = vec![neighbour];
+            for process in s.processes.iter_mut().filter(|process| process.role == Role::Target) {
+                process.metrics.set("io_disk_read_bytes", 0);
+                process.metrics.set("io_disk_write_bytes", own_bytes * second);
+            }
+        })
+    };
+    let beside = disk(1 << 20, 0.6);
+    assert_eq!(status(&beside, "neighbour"), Status::Supported);
+    assert!(of(&diagnose(&beside), "neighbour").title.contains("dd (pid 40) holds the disk"));
+    assert_eq!(status(&disk(400 << 20, 0.6), "neighbour"), Status::Refuted, "the target itself wrote most");
+    assert_eq!(status(&disk(1 << 20, 0.01), "neighbour"), Status::Refuted, "the target waits for no disk");
+
+    let memory = |available: u64, faults: u64| {
+        with(waiting(), move |second, s| {
+            s.host.set("memory_total_bytes", 8 << 30);
+            s.host.set("memory_available_bytes", available);
+            let taker =
+                Neighbour { pid: 41, name: "python3".to_owned(), rss_bytes: Some(6 << 30), ..Neighbour::default() };
+            s.memory_neighbours = vec![taker];
+            for process in s.processes.iter_mut().filter(|process| process.role == Role::Target) {
+                process.metrics.set("major_faults", faults * second);
+            }
+        })
+    };
+    let taken = memory(200 << 20, 50);
+    assert_eq!(status(&taken, "neighbour"), Status::Supported);
+    assert!(of(&diagnose(&taken), "neighbour").title.contains("python3 (pid 41) has the memory"));
+    assert_eq!(status(&memory(4 << 30, 50), "neighbour"), Status::Refuted, "half of it is free");
+    assert_eq!(status(&memory(200 << 20, 0), "neighbour"), Status::Refuted, "the target lacks none");
+}
+
+/// Four workers, of whose windows half went by at one futex, and who let them go.
+fn handed(holders: &[(u32, &str, u64)], waits_too: bool) -> Recording {
+    let futex = FutexUse {
+        pid: 20,
+        address: 64,
+        waiters: 4,
+        count: 400,
+        ns: 2_500 * MS,
+        place: "[heap]+0x40".to_owned(),
+        ..FutexUse::default()
+    };
+    let mut recording = probed(waiting(), vec![call("futex", 400, 2_500 * MS)], vec![futex]);
+    for bpf in recording.snapshots.iter_mut().filter_map(|snapshot| snapshot.bpf.as_mut()) {
+        let holder = |(tid, known_by, ran_ns): &(u32, &str, u64)| FutexHolder {
+            pid: 20,
+            address: 64,
+            tid: *tid,
+            name: format!("thread-{tid}"),
+            known_by: (*known_by).to_owned(),
+            waits: 100,
+            ns: 1_000 * MS,
+            ran_ns: *ran_ns,
+            ..FutexHolder::default()
+        };
+        let in_futex = if waits_too { 600 * MS } else { 0 };
+        let thread = |tid| ThreadTime {
+            threads: 1,
+            pid: 20,
+            tid,
+            alive_ns: SECOND,
+            ns: [("futex".to_owned(), in_futex), ("poll".to_owned(), SECOND - in_futex)].into(),
+            ..ThreadTime::default()
+        };
+        bpf.threads = Some(ThreadStates {
+            window_ns: SECOND,
+            threads: (20..24).map(thread).collect(),
+            holders: holders.iter().map(holder).collect(),
+            ..ThreadStates::default()
+        });
+    }
+    recording
+}
+
+#[test]
+fn a_lock_is_held_in_turn_and_work_is_handed_over() {
+    let in_turn = [(20, "releaser", 100 * MS), (21, "releaser", 900 * MS), (22, "releaser", 900 * MS)];
+    let lock = handed(&in_turn, true);
+    assert_eq!(status(&lock, "lock-contention"), Status::Supported);
+    let diagnosis = diagnose(&lock);
+    let held = of(&diagnosis, "lock-contention").because.iter().find(|e| e.metric == "futex.holder_ran").unwrap();
+    assert!(held.text.contains("3 threads held it in turn") && held.value.is_some_and(|v| v > 0.6), "{held:?}");
+    assert_eq!(
+        status(&handed(&[(30, "releaser", MS)], true), "lock-contention"),
+        Status::Refuted,
+        "one wakes the others"
+    );
+    assert_eq!(status(&handed(&in_turn, false), "lock-contention"), Status::Refuted, "those that wake never wait");
+    let owned = handed(&[(30, "owner", 10 * MS)], true);
+    assert_eq!(status(&owned, "lock-contention"), Status::Supported, "the mutex says who has it");
+    let diagnosis = diagnose(&owned);
+    let held = of(&diagnosis, "lock-contention").because.iter().find(|e| e.metric == "futex.holder_ran").unwrap();
+    assert!(held.text.contains("it waits under the lock"), "{held:?}");
+}
+
+#[test]
+fn short_pauses_of_a_collector_count_by_their_sum() {
+    let collecting = |pause_ms_a_second: u64| {
+        let mut recording = with(waiting(), move |second, s| {
+            let target = s.processes.iter_mut().filter(|process| process.role == Role::Target);
+            target.for_each(|process| process.runtime = Some(Runtime::Jvm));
+            let pauses = second * pause_ms_a_second;
+            let histogram = Log2 { sum: pauses * MS, buckets: [vec![0; 20], vec![pauses]].concat() };
+            let histograms = [("collector.pause_ns".to_owned(), histogram)].into();
+            s.bpf = Some(BpfSample { histograms, ..BpfSample::default() });
+        });
+        for name in ["process/runtimes", "bpf/collector"] {
+            let (name, status, reason) = (name.to_owned(), SamplerState::Active, String::new());
+            recording.samplers.push(SamplerStatus { name, status, reason });
+        }
+        recording
+    };
+    let held = collecting(300);
+    assert_eq!(status(&held, "garbage-collection"), Status::Supported);
+    let diagnosis = diagnose(&held);
+    let explains = of(&diagnosis, "garbage-collection").explains.unwrap();
+    assert!((explains.share - 0.3).abs() < 0.05, "{explains:?}");
+    assert_eq!(status(&collecting(20), "garbage-collection"), Status::Refuted);
+}
+
+#[test]
+fn some_replies_wait_for_a_delayed_ack_where_a_probe_saw_it() {
+    let some = |acks: u64, pairs: u64, waited_ms: u64| {
+        let mut recording = with(waiting(), move |second, s| {
+            s.network.set("delayed_acks", acks * second);
+            let mut bpf = BpfSample { calls_window_ns: SECOND, window_replies: 400, ..BpfSample::default() };
+            bpf.counts.insert("delayed_acks.pairs".to_owned(), pairs);
+            s.bpf = Some(bpf);
+        });
+        sampled(&mut recording, 400, move |n| Request {
+            ready_ns: SECOND,
+            sent_ns: SECOND,
+            ended_ns: SECOND + if n.is_multiple_of(16) { waited_ms * MS } else { MS },
+            ordinal: 2 + n as u32,
+            ..Request::default()
+        });
+        recording
+    };
+    // 400 a second, of which a sixteenth wait: 25, and as many in the second of the windows.
+    let found = some(25, 20, 43);
+    assert_eq!(status(&found, "nagle-delayed-ack"), Status::Supported);
+    let diagnosis = diagnose(&found);
+    let explains = of(&diagnosis, "nagle-delayed-ack").explains.unwrap();
+    assert!(explains.share > 0.95, "{explains:?}");
+    assert_eq!(status(&some(25, 0, 43), "nagle-delayed-ack"), Status::Refuted, "no probe saw one wait");
+    assert_eq!(status(&some(2, 20, 43), "nagle-delayed-ack"), Status::Refuted, "no ACK for each");
+    assert_eq!(status(&some(25, 20, 60), "nagle-delayed-ack"), Status::Refuted, "another time");
+}
+
+#[test]
+fn a_pool_behind_an_event_loop_is_known_by_how_often_its_threads_wait() {
+    let pool = |waits_a_second: u64| {
+        let build = waiting().each(|s| s.target = [vec![(0.05, 0.0)], vec![(0.0003, 0.0); 4]].concat());
+        with(build, move |second, s| {
+            let target = s.processes.iter_mut().filter(|process| process.role == Role::Target);
+            for (at, thread) in target.flat_map(|process| &mut process.threads).enumerate() {
+                let wchan = if at == 0 { "do_epoll_wait" } else { "hrtimer_nanosleep" };
+                let stands = Stands { wchan: Some(wchan.to_owned()), ..Stands::default() };
+                (thread.state, thread.stands) = ('S', Some(stands));
+                let voluntary = second * if at == 0 { 900 } else { waits_a_second };
+                thread.switches = Some(Switches { voluntary, involuntary: 0 });
+            }
+        })
+    };
+    let found = pool(100);
+    assert_eq!(status(&found, "pool-exhausted"), Status::Supported);
+    assert!(of(&diagnose(&found), "pool-exhausted").title.contains("4 workers"));
+    assert_eq!(status(&pool(10), "pool-exhausted"), Status::Refuted, "timers of its own sleep at other times");
+}
+
+#[test]
+fn threads_as_many_as_requests_are_no_loop() {
+    let pauses = [1000, 1300, 3900, 4000, 7000, 7200];
+    assert_eq!(status(&paused(&pauses, 80, 4), "event-loop-blocked"), Status::Supported);
+    assert_eq!(status(&paused(&pauses, 80, 10), "event-loop-blocked"), Status::Refuted);
+}
+
+#[test]
+fn swap_is_to_blame_where_tasks_wait_for_it() {
+    // Pages a second read back, and how long of each second some task, or all, waited for memory.
+    let swapping = |pages: u64, some_ms: u64, all_ms: u64| {
+        let mut recording = closed().each(|s| s.response_ns = 50 * MS).recording();
+        for (second, s) in (0..).zip(&mut recording.snapshots) {
+            s.host.set("swap_in_pages", pages * second);
+            s.host.set("pressure_memory_some_ns", some_ms * MS * second);
+            s.host.set("pressure_memory_full_ns", all_ms * MS * second);
+            s.processes.iter_mut().for_each(|process| process.metrics.set("major_faults", pages * second));
+        }
+        recording
+    };
+    let title = |recording: &Recording| of(&diagnose(recording), "swap-thrash").title.clone();
+    assert_eq!(status(&swapping(5000, 120, 0), "swap-thrash"), Status::Supported);
+    assert_eq!(status(&swapping(5000, 60, 60), "swap-thrash"), Status::Supported, "all of them, though seldom");
+    let unhurried = swapping(5000, 60, 20);
+    assert_eq!(status(&unhurried, "swap-thrash"), Status::Refuted);
+    assert!(title(&unhurried).contains("nobody waited for them long"), "{}", title(&unhurried));
+    let cold = swapping(5, 500, 500);
+    assert_eq!(status(&cold, "swap-thrash"), Status::Refuted);
+    assert!(title(&cold).contains("hardly a page"), "{}", title(&cold));
+}
+
+#[test]
+fn requests_that_stand_still_for_lost_segments_are_no_loop() {
+    // Six pauses of ten requests, and so many segments sent again in all, which are few of the millions that were sent.
+    let lossy = |again_per_s: u64| {
+        let mut recording = paused(&[1000, 1300, 3900, 4000, 7000, 7200], 80, 4);
+        for (second, snapshot) in (0..).zip(&mut recording.snapshots) {
+            snapshot.network.set("tcp_retransmits", again_per_s * second);
+            snapshot.network.set("tcp_out_segments", 1_000_000 * second);
+            snapshot.network.set("connections_with_retransmits", 10);
+        }
+        recording
+    };
+    assert_eq!(status(&lossy(8), "event-loop-blocked"), Status::Refuted);
+    assert_eq!(status(&lossy(8), "packet-loss"), Status::Refuted, "of all that was sent it is little");
+    assert_eq!(status(&lossy(1), "event-loop-blocked"), Status::Supported);
+}

@@ -1,0 +1,179 @@
+//! What the first lines of a report must say: of a target that died, was silent, failed, or served only some.
+
+use crate::common::{Build, SECOND, check, closed, judge, open};
+use diagnose::diagnose;
+use model::finding::{Diagnosis, Severity};
+use model::interval::Counts;
+use model::recording::Row;
+use model::users::Users;
+use model::{ErrorKind, Event};
+
+fn remarks(diagnosis: &Diagnosis) -> Vec<(&str, &str)> {
+    diagnosis.summary.iter().map(|remark| (&*remark.id, &*remark.text)).collect()
+}
+
+/// Dead in the middle of the sixth second: then every connect is refused.
+fn dead() -> Build {
+    closed().with(|b| {
+        b.connect_failed = 1200;
+        b.seconds[5].ok = 3200;
+        for second in &mut b.seconds[6..] {
+            (second.ok, second.failed, second.connections) = (0, vec![(ErrorKind::Refused, 300)], 0);
+        }
+    })
+}
+
+fn exited(at_ns: u64) -> Event {
+    let text = "the target's process nginx (77) was ended by SIGKILL, in its own code".to_owned();
+    Event::new(at_ns as i64, "target-exit", text)
+}
+
+const DEAD: [&str; 3] = ["valid", "supported not-steady", "supported connections-not-reached"];
+
+#[test]
+fn a_target_that_died_is_said_with_second_signal_and_rate() {
+    assert!(remarks(&check("sound", closed(), &["valid"])).is_empty());
+    let killed = dead().with(|b| b.events.push(exited(5_500_000_000)));
+    let diagnosis = check("killed", killed, &DEAD);
+    let [(id, text)] = remarks(&diagnosis)[..] else { panic!("{:?}", diagnosis.summary) };
+    assert_eq!(id, "target-died");
+    assert!(text.starts_with("the target died at second 5.5") && text.contains("SIGKILL"), "{text}");
+    assert!(text.contains("6,400 requests/s succeeded until then"), "{text}");
+    // Nobody saw it go, and nobody is there.
+    let diagnosis = check("refused", dead(), &DEAD);
+    let said = remarks(&diagnosis)[0].1;
+    assert!(said.starts_with("nobody took connections from second 6.0 on"), "{said}");
+    // One of its workers went, and the others served on; the last one goes when the run is over.
+    let served_on = closed().with(|b| b.events = vec![exited(3 * SECOND), exited(10 * SECOND)]);
+    assert!(remarks(&check("served on", served_on, &["valid"])).is_empty());
+    // A server that makes a process for each connection: one ends every moment, and resets are not far.
+    let forks = closed().with(|b| b.events = (0..100).map(|i| exited(i * SECOND / 10)).collect());
+    let forks = forks.at(9, |s| s.failed = vec![(ErrorKind::Reset, 3)]);
+    assert!(remarks(&check("forks", forks, &["valid"])).is_empty());
+}
+
+#[test]
+fn silence_and_errors_are_said() {
+    let failing = |kind: ErrorKind| closed().each(move |s| (s.ok, s.failed) = (0, vec![(kind, 640)]));
+    let said = |build: Build, expected: &[&str]| {
+        let diagnosis = diagnose(&build.recording());
+        judge("failing", &diagnosis, expected);
+        let [remark] = &diagnosis.summary[..] else { panic!("{:?}", diagnosis.summary) };
+        (remark.id.clone(), remark.text.clone())
+    };
+    let silent = said(failing(ErrorKind::ReplyTimeout), &["valid", "refuted too-few"]);
+    assert_eq!(silent.0, "never-answered");
+    assert!(silent.1.contains("no request was ever answered: all 6,400 failed (reply-timeout)"), "{silent:?}");
+    let nobody = failing(ErrorKind::Refused).with(|b| b.connected = 0);
+    assert!(said(nobody, &["undetermined"]).1.starts_with("no connection was ever made"));
+    let errors = failing(ErrorKind::UnexpectedStatus).with(|b| b.status = vec![(503, 6400)]);
+    let errors = said(errors, &["valid", "refuted too-few", "supported error-status"]);
+    assert_eq!(errors.0, "errors-only");
+    assert!(errors.1.starts_with("every reply said failure (6,400 of 6,400, mostly status 503)"), "{errors:?}");
+    // A handshake that is refused, as of WebSocket by a server of HTTP.
+    let refused = failing(ErrorKind::UnexpectedStatus).with(|b| b.connected = 0);
+    let refused = said(refused, &["undetermined"]);
+    assert_eq!(refused.0, "errors-only");
+    assert!(refused.1.starts_with("no connection got as far as its first request: each was refused"), "{refused:?}");
+}
+
+#[test]
+fn bytes_that_nobody_asked_for_are_said_where_they_are_many() {
+    let padded = |count| {
+        let mut recording = closed().recording();
+        recording.totals.sum.connection_errors.add(ErrorKind::UnsolicitedReply, count);
+        diagnose(&recording)
+    };
+    assert!(padded(0).summary.is_empty() && padded(3).summary.is_empty());
+    let summary = padded(64_000).summary;
+    assert_eq!(summary[0].id, "unsolicited-replies");
+    let text = "bytes that no request had asked for came on 64,000 connections, behind a reply or between two";
+    assert!(summary[0].text.starts_with(text), "{summary:?}");
+}
+
+#[test]
+fn users_that_starve_are_said_and_found() {
+    let some = |connections, never_served, starved| {
+        closed().with(move |b| {
+            b.users = Some(Users {
+                connections,
+                never_served,
+                starved,
+                served_max: 10_000,
+                served: 64_000,
+                jain_index: 0.2,
+                starved_since_ms: Some(0),
+                ..Users::default()
+            });
+        })
+    };
+    let diagnosis = check("8 of 40 served", some(40, 32, 32), &["valid", "supported starved-users"]);
+    assert_eq!(diagnosis.findings[0].severity, Severity::Error);
+    assert_eq!(remarks(&diagnosis)[0].0, "users-starved");
+    assert!(remarks(&diagnosis)[0].1.starts_with("32 of 40 connections never got a reply"), "{:?}", diagnosis.summary);
+    let diagnosis = check("20 of 60 served", some(60, 10, 40), &["valid", "supported starved-users"]);
+    assert!(
+        remarks(&diagnosis)[0].1.starts_with("40 of 60 connections starved, 10 of them never"),
+        "{:?}",
+        diagnosis.summary
+    );
+    check("one of a thousand", some(1000, 1, 1), &["valid", "supported starved-users"]);
+    check("all served", some(40, 0, 0), &["valid", "refuted starved-users"]);
+    check("not counted", closed().with(|b| b.users = None), &["valid", "not-observable starved-users"]);
+}
+
+#[test]
+fn what_had_not_ended_is_said_where_it_reaches_a_quantile() {
+    let stuck = |n: u64| {
+        open().with(|b| (b.in_flight_at_end, b.unfinished) = (n, (2_500_000_000, n))).at(9, move |s| {
+            (s.ok, s.in_flight) = (5010 - n, 10);
+        })
+    };
+    let diagnosis = check("a tenth", stuck(2766), &["valid"]);
+    let text = remarks(&diagnosis)[0].1;
+    assert!(text.starts_with("2,766 of 50,010 requests (5.5 %) were unfinished") && text.contains("2.50 s"), "{text}");
+    let response = diagnosis.validity.figure(model::finding::Figure::Response).unwrap();
+    assert!(response.text.starts_with("p99 ≥ 2.50 s"), "{response:?}");
+    assert!(remarks(&check("ten", stuck(10), &["valid"])).is_empty());
+}
+
+#[test]
+fn who_had_the_targets_cpu_is_said_and_the_figures_stand() {
+    // It wants all of a CPU, and a neighbour has most of it.
+    let crowded = || closed().each(|s| (s.target, s.neighbours, s.idle_cores) = (vec![(0.4, 0.6)], [1.2, 0.02], 0.0));
+    let said = check("crowded", crowded(), &["valid"]);
+    let [("target-crowded", text)] = remarks(&said)[..] else { panic!("{:?}", said.summary) };
+    assert!(text.contains("yes (pid 30) takes 1.2 cores") && text.contains("60 %"), "{text}");
+    let none = |what: &str, build: Build| {
+        let diagnosis = diagnose(&build.recording());
+        assert!(remarks(&diagnosis).iter().all(|(id, _)| *id != "target-crowded"), "{what}: {:?}", diagnosis.summary);
+    };
+    // Its own threads stand in each other's way.
+    none("alone", crowded().each(|s| s.neighbours = [0.02, 0.02]));
+    none("on another CPU", crowded().each(|s| s.target = vec![(0.4, 0.02)]));
+    none("hardly awake", crowded().each(|s| s.target = vec![(0.03, 0.03)]));
+    none("nobody looked", crowded().with(|b| b.has_target = false));
+}
+
+#[test]
+fn a_target_that_was_away_for_long_and_came_back_is_said() {
+    // After ten seconds nobody is there for so long, which so many connections were refused by; then it goes on.
+    let away = |for_s: u64, refused: u64| {
+        let mut recording = closed().recording();
+        let last = *recording.timeline.rows().last().unwrap();
+        for second in 10..40 {
+            let mut row = Row { start_ns: second * SECOND, end_ns: (second + 1) * SECOND, ..last };
+            row.counts.connected = 1;
+            if second < 10 + for_s {
+                row.counts = Counts { connect_failed: refused, ..Counts::default() };
+                row.gauges.connections = 0;
+            }
+            recording.timeline.push(row);
+        }
+        diagnose(&recording).summary.into_iter().find(|remark| remark.id == "target-away").map(|remark| remark.text)
+    };
+    let said = away(12, 3).unwrap();
+    assert!(said.starts_with("nobody took connections from second 10.0 to 22.0"), "{said}");
+    assert_eq!(away(9, 3), None, "a restart");
+    assert_eq!(away(12, 0), None, "nobody asked");
+}

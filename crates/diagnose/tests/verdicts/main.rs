@@ -1,0 +1,20 @@
+//! What is said of a run: causes, validity, expectations, recoveries; where each must appear, and what looks alike.
+#![allow(clippy::unwrap_used, reason = "a test that cannot set up is a test that fails")]
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod causes;
+mod causes_network;
+mod causes_of_real_servers;
+mod causes_page;
+mod causes_processes;
+mod expectations;
+mod first_lines;
+mod held;
+mod part_way;
+mod recovery;
+mod remote;
+mod rules;
+mod validity;
+mod waits;

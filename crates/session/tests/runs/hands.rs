@@ -1,0 +1,220 @@
+//! A search whose steps others put on: what it does where they are the limit, are away, or are more.
+//!
+//! Their loads are made up: each request is answered in a moment below the target's limit and late above it, and a load that is more than
+//! the generators can put on is not valid, by a reason of the generator's. No time passes in a step.
+
+use model::finding::{Diagnosis, Reason, Validity, ValidityState};
+use model::plan::{Pace, Plan};
+use model::recording::{Capsule, Row};
+use model::scenario::WeightedUrl;
+use model::{Event, Interval, LatencyKind, Recording, Scenario};
+use resolve::SystemHost;
+use session::capacity::axis::Of;
+use session::capacity::live::{Ended, Follow, Found, Ran, Spec, capacity};
+use session::capacity::objective::Objective;
+use session::capacity::search::{Line, Trial};
+use session::{Hands, Options, Outcome, RecordTo, RunError, Watch};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// What the target carries a second.
+const LIMIT_PER_S: f64 = 1000.0;
+
+/// Generators, each of which puts on so much.
+struct Generators {
+    now: u16,
+    most: u16,
+    each_per_s: f64,
+    /// From this many loads on the server is gone.
+    gone_from: usize,
+    /// So many loads fail at first, after the first closed run, as nobody is there.
+    away: u32,
+    /// Rates that were asked for.
+    asked: Vec<f64>,
+}
+
+impl Generators {
+    fn new(now: u16, most: u16, each_per_s: f64) -> Self {
+        Generators { now, most, each_per_s, gone_from: usize::MAX, away: 0, asked: Vec::new() }
+    }
+}
+
+impl Hands for Generators {
+    fn put_on(&mut self, plan: Plan, _: &Options, watch: &mut dyn Watch) -> Result<Outcome, RunError> {
+        let can_per_s = self.each_per_s * f64::from(self.now);
+        let per_s = match &plan.pace {
+            Pace::Open { profile, .. } => {
+                if self.away > 0 {
+                    self.away -= 1;
+                    return Err(RunError::ByOthers { text: "expected 2 agents, got 1".to_owned(), is_usage: false });
+                }
+                self.asked.push(profile[0].from_per_s);
+                profile[0].from_per_s
+            }
+            _ => can_per_s.min(LIMIT_PER_S),
+        };
+        let ticks = plan.planned_ns().unwrap().div_ceil(plan.tick_ns);
+        let mut recording = Recording::new(Capsule::default(), plan.clone());
+        let totals = &mut recording.totals;
+        for tick in 0..ticks {
+            let mut interval = Interval::<u32>::new(0);
+            (interval.start_ns, interval.end_ns) = (tick * plan.tick_ns, (tick + 1) * plan.tick_ns);
+            let requests = (per_s * plan.tick_ns as f64 / 1e9).round() as u64;
+            (interval.counts.started, interval.counts.ok) = (requests, requests);
+            if self.asked.len() > self.gone_from {
+                (interval.counts.ok, interval.counts.failed) = (0, requests);
+            }
+            let response_ns = if per_s > LIMIT_PER_S { 500_000_000 } else { 1_000_000 };
+            interval.latency.record_n(LatencyKind::Response, response_ns, interval.counts.ok as u32);
+            if interval.end_ns > plan.warmup_ns {
+                totals.in_time.add(&interval.counts);
+                totals.sum.counts.add(&interval.counts);
+                totals.measured_ns += plan.tick_ns;
+            }
+            watch.on_tick(&Row::default(), &plan);
+            watch.on_interval(&interval, &plan);
+            if watch.is_enough() {
+                break;
+            }
+        }
+        let mut diagnosis =
+            Diagnosis { validity: Validity::of(ValidityState::Valid, Vec::new()), ..Diagnosis::default() };
+        if matches!(plan.pace, Pace::Open { .. }) && per_s > can_per_s {
+            let reason = Reason { id: "generator-cpu".to_owned(), text: "generator 'a': it is full".to_owned() };
+            diagnosis.validity = Validity::of(ValidityState::NotValid, vec![reason]);
+        }
+        Ok(Outcome { recording, diagnosis, recorded_at: None, recording_error: None })
+    }
+
+    fn beside(&self) -> Option<Duration> {
+        Some(Duration::from_millis(1))
+    }
+
+    fn add(&mut self) -> Option<String> {
+        let before = self.now;
+        self.now = (2 * before).min(self.most);
+        (self.now > before).then(|| format!("{before} are the limit: {} from here on", self.now))
+    }
+
+    fn standing(&mut self) -> Option<String> {
+        Some(format!("{} of them", self.now))
+    }
+}
+
+/// As no time passes, a search ends after so many steps.
+const STEPS: usize = 25;
+
+/// What was said.
+#[derive(Default)]
+struct Said {
+    added: Vec<String>,
+    disturbed: Vec<String>,
+    interrupted: Arc<AtomicBool>,
+}
+
+impl Watch for Said {
+    fn on_tick(&mut self, _: &Row, _: &Plan) {}
+    fn on_event(&mut self, _: &Event) {}
+}
+
+impl Follow for Said {
+    fn on_plan(&mut self, _: &str) {}
+    fn on_trial(&mut self, _: usize, _: &Trial) {}
+    fn on_step(&mut self, ran: &[Ran], _: &Line) {
+        self.interrupted.store(ran.len() >= STEPS, Ordering::Relaxed);
+    }
+    fn on_disturbed(&mut self, _: &Trial, why: &str) {
+        self.disturbed.push(why.to_owned());
+    }
+    fn on_added(&mut self, what: &str) {
+        self.added.push(what.to_owned());
+    }
+}
+
+fn search(hands: &mut Generators) -> (Found, Said) {
+    let url = WeightedUrl { url: "http://127.0.0.1:1/".into(), weight: 1.0 };
+    let spec = Spec {
+        scenario: Scenario { urls: vec![url], connections: Some(8), threads: Some(1), ..Scenario::default() },
+        objectives: Objective::list("p95 < 50 ms").unwrap(),
+        of: Of::Rate,
+        precision: 0.05,
+        time: Duration::from_secs(20),
+        known: Vec::new(),
+        seed: 1,
+    };
+    let mut said = Said::default();
+    let options = Options {
+        record: RecordTo::Nothing,
+        command: Vec::new(),
+        record_secrets: false,
+        version: "1".to_owned(),
+        driver_reason: String::new(),
+        observe: false,
+        probes: model::bpf::Level::None,
+        observe_at: None,
+        interrupted: Arc::clone(&said.interrupted),
+    };
+    let host = SystemHost::new(engine::driver::uring::available, engine::tls::NAMES);
+    let found = capacity(&spec, &host, &options, hands, &mut said).unwrap();
+    (found, said)
+}
+
+#[test]
+fn generators_that_suffice_find_the_targets_line() {
+    let (found, said) = search(&mut Generators::new(2, 2, 10_000.0));
+    let line = found.search.line();
+    assert_eq!(found.ended, Ended::Interrupted);
+    assert!(line.held.unwrap() <= LIMIT_PER_S && line.missed.unwrap() >= LIMIT_PER_S, "{line:?}");
+    assert!(line.missed.unwrap() < 1.1 * line.held.unwrap(), "{line:?}");
+    assert!(said.added.is_empty() && said.disturbed.is_empty());
+}
+
+#[test]
+fn where_the_generators_are_the_limit_more_are_called_until_the_target_is() {
+    let mut hands = Generators::new(1, 4, 700.0);
+    let (found, said) = search(&mut hands);
+    let line = found.search.line();
+    // No more than are needed.
+    assert_eq!((hands.now, found.ended), (2, Ended::Interrupted), "{said:?}", said = said.added);
+    assert!(line.held.unwrap() <= LIMIT_PER_S && line.missed.unwrap() >= LIMIT_PER_S, "{line:?}");
+    assert_eq!(said.added, ["1 are the limit: 2 from here on"]);
+}
+
+#[test]
+fn where_there_are_no_more_the_search_says_that_the_generators_are_the_limit_and_claims_no_line_of_the_target() {
+    let mut hands = Generators::new(1, 2, 200.0);
+    let (found, said) = search(&mut hands);
+    let Ended::Disturbed { why, is_generator, load } = &found.ended else { panic!("{:?}", found.ended) };
+    assert!(is_generator, "{why}");
+    assert_eq!(why, "generator 'a': it is full (2 of them)");
+    assert!(*load > 400, "{load}");
+    assert_eq!(said.added.len(), 1);
+    // What was not put on is neither held nor missed.
+    assert!(found.ran.iter().all(|one| one.step.asked <= 400.0), "{:?}", found.ran.len());
+    assert_eq!(found.search.line().missed, None);
+}
+
+#[test]
+fn who_is_away_for_a_while_costs_time_and_nothing_that_is_known() {
+    let mut hands = Generators { away: 2, ..Generators::new(2, 2, 10_000.0) };
+    let (found, said) = search(&mut hands);
+    assert_eq!(said.disturbed, ["expected 2 agents, got 1"; 2]);
+    assert!(found.search.line().held.is_some());
+    let mut gone = Generators { away: u32::MAX, ..Generators::new(2, 2, 10_000.0) };
+    let (found, _) = search(&mut gone);
+    let Ended::Disturbed { why, is_generator, .. } = &found.ended else { panic!("{:?}", found.ended) };
+    assert_eq!((&**why, is_generator), ("expected 2 agents, got 1", &false));
+    assert_eq!((found.search.line().held, found.ran.len()), (None, 0));
+}
+
+/// One that is gone misses no objective, and so there is no line between what it held and what it was not there for.
+#[test]
+fn a_server_that_is_gone_in_the_midst_of_a_search_makes_no_line() {
+    let mut hands = Generators { gone_from: 1, ..Generators::new(2, 2, 10_000.0) };
+    let (found, said) = search(&mut hands);
+    let Ended::Disturbed { why, is_generator, .. } = &found.ended else { panic!("{:?}", found.ended) };
+    assert_eq!((&**why, is_generator), ("the server takes no connection any more (nothing in time)", &false));
+    assert_eq!((said.disturbed.len(), found.ran.len()), (3, 1));
+    assert_eq!((found.search.line().load, found.search.line().missed), (None, None));
+}
