@@ -201,7 +201,7 @@ fn a_node_of_three_killed_at_any_moment_costs_nothing() {
         let round = format!("seed {seed}, round {round}, node {at} killed after {moment:?}");
         ends.take(&run, seen, None, &round);
         let began = Instant::now();
-        cluster.nodes[at].start_again().unwrap();
+        cluster.nodes[at].join_again().unwrap();
         is_clean(&place);
         println!("{round}: all is as before {:?} later", began.elapsed());
     }
