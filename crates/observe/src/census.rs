@@ -129,12 +129,20 @@ struct Process {
 }
 
 impl Census {
-    /// Which of the listed ids to read, in this order: the target's processes, and of the others at most `others_max`. Also
-    /// how many are left for another time.
-    pub(crate) fn plan(&self, listed: &[u32], target_max: usize, others_max: usize) -> (Vec<u32>, usize) {
-        let (mut new, mut known, mut others) = (Vec::new(), Vec::new(), Vec::new());
+    /// Which of the listed ids to read, in this order: the target's processes, those that were named as such (`roots`), and of the
+    /// others at most `others_max`. Also how many are left for another time.
+    pub(crate) fn plan(
+        &self,
+        listed: &[u32],
+        roots: &BTreeSet<u32>,
+        target_max: usize,
+        others_max: usize,
+    ) -> (Vec<u32>, usize) {
+        let (mut named, mut new, mut known, mut others) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for pid in listed {
             match self.processes.get(pid) {
+                // On a machine with many processes they would otherwise wait for their turn, and the target with them.
+                None if roots.contains(pid) => named.push(*pid),
                 None => new.push(*pid),
                 Some(process) if process.is_target => known.push((process.start_ticks, *pid)),
                 Some(process) => others.push((process, *pid)),
@@ -143,6 +151,8 @@ impl Census {
         known.sort_unstable();
         let mut left = known.len().saturating_sub(target_max) + new.len() + others.len();
         known.truncate(target_max);
+        left += named.len().saturating_sub(target_max);
+        named.truncate(target_max);
         new.truncate(others_max / 2);
         // Those that ran last time first, then who was not read for longest.
         others.sort_by_key(|(process, _)| (std::cmp::Reverse(process.charged_last_ns), process.reading));
@@ -152,7 +162,7 @@ impl Census {
         left -= new.len() + others.len();
         known.extend(others.into_iter().map(|(process, pid)| (process.start_ticks, pid)));
         known.sort_unstable();
-        (known.into_iter().map(|(_, pid)| pid).chain(new).collect(), left)
+        (known.into_iter().map(|(_, pid)| pid).chain(named).chain(new).collect(), left)
     }
 
     /// The target's processes, the oldest first.
@@ -342,7 +352,7 @@ mod tests {
         for (lines, now_ticks) in readings.iter().zip((1000..).step_by(100)) {
             let mut listed: Vec<u32> = lines.iter().map(|line| line.0).collect();
             listed.sort_unstable();
-            let (plan, left) = census.plan(&listed, 1024, 512);
+            let (plan, left) = census.plan(&listed, &roots, 1024, 512);
             assert_eq!((plan.len(), left), (lines.len(), 0));
             let read =
                 plan.iter().map(|pid| (*pid, lines.iter().find(|line| line.0 == *pid).map(|line| reading(*line))));
@@ -514,12 +524,23 @@ mod tests {
     }
 
     #[test]
+    fn a_target_that_is_named_is_read_at_once_however_many_others_there_are() {
+        let listed: Vec<u32> = (100..1000).collect();
+        let roots = BTreeSet::from([998, 999]);
+        let (plan, left) = Census::default().plan(&listed, &roots, 10, 40);
+        assert_eq!((&plan[..2], plan.len(), left), (&[998, 999][..], 22, 900 - 22));
+        // No more of them than a target may have.
+        let (plan, left) = Census::default().plan(&listed, &listed.iter().copied().collect(), 10, 40);
+        assert_eq!((plan.len(), left), (10, 890));
+    }
+
+    #[test]
     fn of_very_many_all_are_read_in_turn() {
         let mut census = Census::default();
         let listed: Vec<u32> = (100..300).collect();
         let mut read = BTreeSet::new();
         for now_ticks in 0..20 {
-            let (plan, left) = census.plan(&listed, 10, 40);
+            let (plan, left) = census.plan(&listed, &BTreeSet::new(), 10, 40);
             assert!(plan.len() <= 40 && left >= 160, "{} and {left}", plan.len());
             read.extend(plan.iter().copied());
             let lines = plan.iter().map(|pid| (*pid, Some(reading((*pid, 1, 5, now_ticks, 0))))).collect();

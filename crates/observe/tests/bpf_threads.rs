@@ -158,7 +158,8 @@ fn states_add_up_to_the_time_that_each_thread_lived_and_are_what_it_did() {
     // Every moment of every thread is in one state.
     for thread in states.threads.iter().chain(&states.others) {
         let sum: u64 = thread.ns.values().sum();
-        assert!(sum.abs_diff(thread.alive_ns) <= thread.alive_ns / 100, "{thread:?}");
+        // One that begins or ends at the window's edge has a moment of it on either side.
+        assert!(sum.abs_diff(thread.alive_ns) <= (thread.alive_ns / 100).max(MS / 10), "{thread:?}");
     }
     // Those that were there all the time lived as long as the window.
     for name in

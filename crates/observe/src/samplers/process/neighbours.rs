@@ -131,7 +131,7 @@ impl Sampler for Neighbours {
         let is_whole_pass = is_due || std::mem::take(&mut self.is_wanted);
         let plan = if is_whole_pass {
             self.list(buffers)?;
-            let (plan, left) = self.census.plan(&self.listed, SUMMED_MAX, OTHERS_MAX);
+            let (plan, left) = self.census.plan(&self.listed, &roots, SUMMED_MAX, OTHERS_MAX);
             self.left = left;
             plan
         } else {
