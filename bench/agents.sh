@@ -35,11 +35,24 @@ nats = f"nats://127.0.0.1:{port}"
 quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
 start("nats-server", "-js", "-sd", state.name + "/nats", "-a", "127.0.0.1", "-p", str(port), **quiet)
 
+def until(what, is_so):
+    began = time.monotonic()
+    while not is_so():
+        if time.monotonic() - began > 60:
+            raise SystemExit(f"waited 60 s in vain until {what}")
+        time.sleep(0.1)
+
+def listens():
+    try:
+        socket.create_connection(("127.0.0.1", port)).close()
+        return True
+    except OSError:
+        return False
+
 def agents(number, before=0):
     for n in range(before, number):
         start(program, "agent", "--nats", nats, "--name", f"a{n}", "--cores", "1", "--allow-target", "127.0.0.1", **quiet)
-    while len(listed()) < number:
-        time.sleep(0.1)
+    until_idle(number)
 
 def listed():
     done = subprocess.run([program, "agents", "--nats", nats, "--json"], env=environment, text=True, capture_output=True)
@@ -52,8 +65,7 @@ def load(*arguments):
     return json.loads(done.stdout)
 
 def until_idle(number):
-    while len(listed()) < number:
-        time.sleep(0.1)
+    until(f"{number} agents are idle", lambda: len(listed()) >= number)
 
 def interval(values):
     """The median, and the two of the sorted values between which the true one is in 95 of 100 cases (binomial)."""
@@ -90,6 +102,7 @@ class Sink:
             pass
 
 try:
+    until("NATS listens", listens)
     agents(1)
     server = start(program, "serve", "http", "--listen", "127.0.0.1:0", stdout=subprocess.PIPE, text=True)
     url = next(word for line in server.stdout for word in line.split() if word.startswith("http://"))
