@@ -127,9 +127,35 @@ fn succeeded(row: &Row) -> f64 {
     row.counts.ok as f64 + row.counts.carried_ok as f64
 }
 
+/// The end of a target, for good.
+pub(crate) struct Death<'f> {
+    at_s: f64,
+    /// What was seen of it; `None`: only that nobody took connections any more.
+    event: Option<&'f Event>,
+    /// Requests that succeeded a second until then.
+    rate_per_s: f64,
+}
+
+impl Death<'_> {
+    /// In words.
+    pub(crate) fn said(&self) -> String {
+        match self.event {
+            Some(_) => format!("the target died at second {:.1}", self.at_s),
+            None => format!("nobody took connections from second {:.1} on", self.at_s),
+        }
+    }
+}
+
+fn died(facts: &Facts<'_>) -> Option<String> {
+    let death = death(facts)?;
+    let of = death.event.map(|event| format!(" ({})", event.text)).unwrap_or_default();
+    let (rate, unit) = (grouped(death.rate_per_s), facts.recording.plan.unit());
+    Some(format!("{}{of}: {rate} {unit}s/s succeeded until then, none after", death.said()))
+}
+
 /// The target stopped answering for good, and it is known why: it ended, or nobody was there any more. That one of its
 /// processes ended is not enough: a server may make one for each connection.
-fn died(facts: &Facts<'_>) -> Option<String> {
+pub(crate) fn death<'f>(facts: &Facts<'f>) -> Option<Death<'f>> {
     let last = facts.rows.iter().rposition(|row| succeeded(row) > 0.0)?;
     let rest = &facts.rows[last + 1..];
     let until_ns = facts.rows[last].end_ns;
@@ -144,7 +170,7 @@ fn died(facts: &Facts<'_>) -> Option<String> {
     let is_gone = ends.iter().any(|event| event.kind == "target-gone") || failed_since(until_ns, &LOST);
     // What the kernel said of its end tells more than that it is gone.
     let said = ends.iter().find(|event| event.kind != "target-gone").or(ends.first());
-    let event = said.filter(|_| is_gone && (!rest.is_empty() || failed_since(until_ns, &GONE)));
+    let event = said.copied().filter(|_| is_gone && (!rest.is_empty() || failed_since(until_ns, &GONE)));
     let failed_after: f64 = rest.iter().map(|row| row.counts.failed as f64 + row.counts.connect_failed as f64).sum();
     let at_ns = match event {
         Some(event) => u64::try_from(event.at_ns).unwrap_or(0),
@@ -156,14 +182,8 @@ fn died(facts: &Facts<'_>) -> Option<String> {
         let row_ns = row.end_ns.min(at_ns.max(row.start_ns + 1)).saturating_sub(row.start_ns);
         (ok + succeeded(row), ns + row_ns as f64)
     });
-    let rate = if lived_ns > 0.0 { ok * 1e9 / lived_ns } else { 0.0 };
-    let while_it_lived =
-        format!("{} {}s/s succeeded until then, none after", grouped(rate), facts.recording.plan.unit());
-    let at_s = at_ns as f64 / 1e9;
-    Some(match event {
-        Some(event) => format!("the target died at second {at_s:.1} ({}): {while_it_lived}", event.text),
-        None => format!("nobody took connections from second {at_s:.1} on: {while_it_lived}"),
-    })
+    let rate_per_s = if lived_ns > 0.0 { ok * 1e9 / lived_ns } else { 0.0 };
+    Some(Death { at_s: at_ns as f64 / 1e9, event, rate_per_s })
 }
 
 /// Nobody took connections for long, and it is not known that nobody will any more: the longest time.

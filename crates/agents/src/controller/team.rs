@@ -40,8 +40,8 @@ pub struct TeamSpec {
 #[derive(Debug)]
 pub struct Team {
     spec: TeamSpec,
-    /// How many are asked for now.
-    now: u16,
+    /// How many the next load asks for.
+    wanted: u16,
     /// Those of the load before.
     names: Vec<String>,
     /// The most that a load took beside its length.
@@ -51,8 +51,8 @@ pub struct Team {
 impl Team {
     /// Of whoever is there when the first load comes.
     pub fn new(spec: TeamSpec) -> Self {
-        let now = *spec.agents.start();
-        Team { spec, now, names: Vec::new(), beside: None }
+        let wanted = *spec.agents.start();
+        Team { spec, wanted, names: Vec::new(), beside: None }
     }
 
     /// Who could be had, beside those of the load before.
@@ -89,8 +89,8 @@ impl Hands for Team {
         let began = Instant::now();
         let is_closed = matches!(plan.pace, Pace::Closed { .. });
         let agents = match self.spec.is_by_connections && is_closed {
-            true => u32::from(self.now).min(plan.connections.max(1)) as u16,
-            false => self.now,
+            true => u32::from(self.wanted).min(plan.connections.max(1)) as u16,
+            false => self.wanted,
         };
         let asked = Asked {
             agents,
@@ -112,7 +112,7 @@ impl Hands for Team {
         };
         let (outcome, names) = put_on(&self.spec.nats, &plan, asked, self.spec.token.as_ref(), conduct)?;
         self.say_changed(&names);
-        if names.len() >= self.names.len() || names.len() >= usize::from(self.now) {
+        if names.len() >= self.names.len() || names.len() >= usize::from(self.wanted) {
             self.names = names;
         }
         let totals = &outcome.recording.totals;
@@ -127,16 +127,16 @@ impl Hands for Team {
 
     fn add(&mut self) -> Option<String> {
         let most = usize::from(*self.spec.agents.end()).min(AGENTS_MAX);
-        let before = usize::from(self.now);
+        let before = usize::from(self.wanted);
         let idle = if before < most { self.idle().len() } else { 0 };
         let after = (2 * before).min(most).min(before + idle);
-        self.now = u16::try_from(after).unwrap_or(self.now);
+        self.wanted = u16::try_from(after).unwrap_or(self.wanted);
         let (agents, are) = if before == 1 { ("agent", "is") } else { ("agents", "are") };
         (after > before).then(|| format!("{before} {agents} {are} the limit: {after} from here on"))
     }
 
     fn standing(&mut self) -> Option<String> {
-        let (have, idle) = (usize::from(self.now), self.idle().len());
+        let (have, idle) = (usize::from(self.wanted), self.idle().len());
         let there_are = format!("{have} agent{} put it on", if have == 1 { "" } else { "s" });
         let most = (have + idle).min(AGENTS_MAX);
         Some(match most - have.min(most) {

@@ -5,7 +5,9 @@
 
 use crate::facts::{Facts, duration, percent};
 use crate::segments::worse::Worse;
+use crate::summary::death;
 use crate::thresholds::DEMAND_FULL;
+use crate::validity::AGENT_LOST;
 use model::ErrorKind;
 use model::finding::{
     About, Finding, Loss, LossKind, Segment, Severity, Standing, Status, Validity, ValidityState, WhatGives,
@@ -72,7 +74,16 @@ pub fn gives(
             (_, 1) => "why is not known: one cause could not be looked at, see below".to_owned(),
             (_, unseen) => format!("why is not known: {unseen} causes could not be looked at, see below"),
         };
-        return says(Standing::Unexplained, format!("{}; {why}", loss.text), None);
+        // What is plain to see comes first: that it died, and not that it was slow before.
+        let seen = match death(facts).filter(|_| validity.state != ValidityState::NotValid) {
+            Some(death) => match losses.iter().find(|loss| loss.kind == LossKind::Failed) {
+                Some(failed) => format!("{}, as {}", failed.text, death.said()),
+                None => death.said(),
+            },
+            None => loss.text.clone(),
+        };
+        let text = format!("{seen}; {why}");
+        return says(Standing::Unexplained, text, None);
     }
     if let Some(text) = grew_slow(facts, segments) {
         return says(Standing::Unexplained, format!("{text}{NOT_KNOWN}"), None);
@@ -112,7 +123,9 @@ pub(crate) fn with_own_faults(gives: WhatGives, stretch: Option<&Worse>) -> What
 /// What of a result that is not valid may be why something was lost.
 fn disturbed(validity: &Validity) -> &'static str {
     let is_for = |id: &str| validity.reasons.iter().any(|reason| reason.id == id);
-    if is_for("cpu-stolen") {
+    if is_for(AGENT_LOST) {
+        "an agent was lost meanwhile, which may be why: see below"
+    } else if is_for("cpu-stolen") {
         "the hypervisor took CPU time from this machine meanwhile, which may be why: see below"
     } else if is_for("generator-starved") {
         "others took CPU time that the generator wanted meanwhile, which may be why: see below"

@@ -43,6 +43,12 @@ fn a_target_that_died_is_said_with_second_signal_and_rate() {
     let diagnosis = check("refused", dead(), &DEAD);
     let said = remarks(&diagnosis)[0].1;
     assert!(said.starts_with("nobody took connections from second 6.0 on"), "{said}");
+    // No cause can be looked at, and still the first line has what is plain to see.
+    let gives = diagnosis.gives.as_ref().unwrap().text.clone();
+    assert!(
+        gives.contains("had no good reply, as nobody took connections from second 6.0 on; why is not known"),
+        "{gives}"
+    );
     // One of its workers went, and the others served on; the last one goes when the run is over.
     let served_on = closed().with(|b| b.events = vec![exited(3 * SECOND), exited(10 * SECOND)]);
     assert!(remarks(&check("served on", served_on, &["valid"])).is_empty());

@@ -9,7 +9,7 @@ use kubernetes::{Conduct, KubernetesError, Nats, objects};
 use std::io::Write;
 use std::time::Duration;
 
-/// Does it.
+/// Prints the objects, puts them into a cluster, or takes them away.
 pub fn run(args: &KubernetesArgs) -> Result<Exit, Failure> {
     match &args.command {
         KubernetesCommand::Manifest(args) => manifest(args),
