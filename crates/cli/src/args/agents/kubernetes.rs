@@ -34,13 +34,19 @@ pub enum KubernetesCommand {
     Delete(DeleteArgs),
 }
 
-/// Which cluster, and where in it.
+/// Which cluster, and how long is waited for it.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Cluster")]
 pub struct PlaceArgs {
     /// A context of the kubeconfig [default: its current one]
     #[arg(long, value_name = "NAME", env = "PLIMSOLL_CONTEXT")]
     pub context: Option<String>,
+    /// How long is waited until all agents run, or nothing is left of them (they end the run that is under way); 0s: not at all
+    #[arg(long, value_name = "TIME", env = "PLIMSOLL_WAIT", default_value = WAIT, value_parser = values::duration_ns)]
+    pub wait: u64,
+    /// No progress
+    #[arg(short, long, env = "PLIMSOLL_QUIET", value_parser = BoolishValueParser::new())]
+    pub quiet: bool,
 }
 
 /// What is placed.
@@ -137,12 +143,6 @@ pub struct ApplyArgs {
     /// Where.
     #[command(flatten)]
     pub place: PlaceArgs,
-    /// How long is waited until all agents run; 0s: not at all
-    #[arg(long, help_heading = "Cluster", value_name = "TIME", env = "PLIMSOLL_WAIT", default_value = WAIT, value_parser = values::duration_ns)]
-    pub wait: u64,
-    /// No progress
-    #[arg(short, long, help_heading = "Cluster", env = "PLIMSOLL_QUIET", value_parser = BoolishValueParser::new())]
-    pub quiet: bool,
 }
 
 /// Arguments of `plimsoll kubernetes delete`.
@@ -160,12 +160,6 @@ pub struct DeleteArgs {
     /// Where.
     #[command(flatten)]
     pub place: PlaceArgs,
-    /// How long is waited until nothing is left: an agent ends the run that is under way; 0s: not at all
-    #[arg(long, help_heading = "Cluster", value_name = "TIME", env = "PLIMSOLL_WAIT", default_value = WAIT, value_parser = values::duration_ns)]
-    pub wait: u64,
-    /// No progress
-    #[arg(short, long, help_heading = "Cluster", env = "PLIMSOLL_QUIET", value_parser = BoolishValueParser::new())]
-    pub quiet: bool,
 }
 
 impl PlaceArgs {

@@ -3,7 +3,9 @@
 //! Progress goes to stderr. On stdout is the manifest; or, in lines that can be pasted, what is done next with agents that run.
 
 use super::super::{interrupt, tell};
-use crate::args::agents::kubernetes::{ApplyArgs, DeleteArgs, KubernetesArgs, KubernetesCommand, ManifestArgs};
+use crate::args::agents::kubernetes::{
+    ApplyArgs, DeleteArgs, KubernetesArgs, KubernetesCommand, ManifestArgs, PlaceArgs,
+};
 use crate::exit::{Exit, Failure};
 use kubernetes::{Conduct, KubernetesError, Nats, objects};
 use std::io::Write;
@@ -27,7 +29,7 @@ fn manifest(args: &ManifestArgs) -> Result<Exit, Failure> {
 fn apply(args: &ApplyArgs) -> Result<Exit, Failure> {
     let wanted = args.wanted.wanted()?;
     let place = args.place.place(args.wanted.namespace.as_ref());
-    let applied = kubernetes::apply(&place, &wanted, &conduct(args.wait, args.quiet)?)?;
+    let applied = kubernetes::apply(&place, &wanted, &conduct(&args.place)?)?;
     let namespace = &applied.namespace;
     match applied.agents {
         Some(agents) => tell(&format!("{agents} agents run in namespace {namespace}")),
@@ -51,7 +53,7 @@ fn apply(args: &ApplyArgs) -> Result<Exit, Failure> {
 fn delete(args: &DeleteArgs) -> Result<Exit, Failure> {
     let name = (!args.all).then_some(args.name.as_str());
     let place = args.place.place(args.namespace.as_ref());
-    let deleted = kubernetes::delete(&place, name, &conduct(args.wait, args.quiet)?)?;
+    let deleted = kubernetes::delete(&place, name, &conduct(&args.place)?)?;
     if deleted.objects.is_empty() {
         let of = name.map(|name| format!(" called {name}")).unwrap_or_default();
         tell(&format!("nothing{of} is in namespace {}", deleted.namespace));
@@ -61,9 +63,9 @@ fn delete(args: &DeleteArgs) -> Result<Exit, Failure> {
     Ok(Exit::Fine)
 }
 
-fn conduct(wait_ns: u64, is_quiet: bool) -> Result<Conduct, Failure> {
-    let tell: fn(&str) = if is_quiet { |_| () } else { tell };
-    Ok(Conduct { wait: Duration::from_nanos(wait_ns), interrupted: interrupt::flag()?, tell })
+fn conduct(args: &PlaceArgs) -> Result<Conduct, Failure> {
+    let tell: fn(&str) = if args.quiet { |_| () } else { tell };
+    Ok(Conduct { wait: Duration::from_nanos(args.wait), interrupted: interrupt::flag()?, tell })
 }
 
 impl From<KubernetesError> for Failure {
