@@ -33,11 +33,12 @@ pub(crate) fn sentence(who: &[String]) -> String {
     format!("this machine is busy: {}", who.join(", "))
 }
 
-/// The processes that use the machine, each with what it takes; empty where they take too little together.
+/// The processes that use the machine and do not work for the target, each with what it takes; empty where they take too little
+/// together.
 pub(crate) fn neighbours(facts: &Facts<'_>) -> Vec<String> {
-    if facts.neighbours.iter().map(|n| n.cores).sum::<f64>() < CORES_MIN {
+    if facts.strangers().map(|n| n.cores).sum::<f64>() < CORES_MIN {
         return Vec::new();
     }
-    let named = facts.neighbours.iter().filter(|n| n.cores >= NAMED_MIN).take(NAMED_MAX);
+    let named = facts.strangers().filter(|n| n.cores >= NAMED_MIN).take(NAMED_MAX);
     named.map(|n| format!("{} (pid {}) takes {:.1} cores", n.name, n.pid, n.cores)).collect()
 }

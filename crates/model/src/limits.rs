@@ -93,3 +93,5 @@ pub const RESP_ELEMENTS_MAX: u32 = 16 * 1024 * 1024;
 pub const BODY_CHECK_BYTES_MAX: u32 = 1024 * 1024;
 /// Requests that wait for a free connection, per worker, at the most (open pace).
 pub const QUEUE_MAX: u32 = 262_144;
+/// Wake-ups of a target's threads, and holders of the futexes that they waited for, that a reading tells, those of the longest waits.
+pub const THREAD_EDGES_KEPT: usize = 64;

@@ -103,9 +103,6 @@ pub(crate) const THREAD_ROWS_COUNTED_MAX: usize = 4096;
 /// Threads without an event in a window whose state is read after it: some 30 microseconds each.
 #[cfg(feature = "bpf")]
 pub(crate) const UNTOUCHED_MAX: usize = 512;
-/// Wake-ups and holders of futexes that are told, those of the longest waits.
-#[cfg(feature = "bpf")]
-pub(crate) const EDGES_MAX: usize = 64;
 /// Those that are kept from window to window.
 #[cfg(feature = "bpf")]
 pub(crate) const EDGES_COUNTED_MAX: usize = 4096;

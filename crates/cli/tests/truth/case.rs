@@ -135,6 +135,11 @@ impl Expected {
     pub fn ids(&self) -> impl Iterator<Item = &String> {
         [&self.first, &self.appear, &self.also, &self.never].into_iter().flatten()
     }
+
+    /// Whether one of those that are expected is among what brought a finding about.
+    pub fn explains(&self, because_of: &[String]) -> bool {
+        [&self.first, &self.appear].into_iter().flatten().any(|id| because_of.contains(id))
+    }
 }
 
 /// What a seed makes of a case.

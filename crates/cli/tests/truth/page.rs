@@ -8,12 +8,11 @@ use std::fmt::Write;
 const HEAD: &str = "# Truth
 
 What was found of causes that are known: each folder of `truth/` is a case, run live. `right`: what must be first was, what must
-appear did, and nothing else of the target was above \"info\". Made by `make truth`; do not edit.
+appear did, and nothing else of the target was above \"info\" but what these bring about. Made by `make truth`; do not edit.
 
 A run counts only if its cause was there (readings of the kernel's and the servers' own, which plimsoll has no part in) and its
-loss was to be seen by a user; the others are `void`, and so is that of a sound server of which nothing is blamed while the
-hypervisor took so much of the machine's time that its result is not valid. `not yet`: the case says why it cannot be right, and is not among the
-pooled ones. A crowded machine (load average above its cores by one, other processes running) shows `cpu-contention` rightly.
+loss was to be seen by a user; the others are `void`, and so is that of a sound server of which nothing is blamed in a report that
+says itself that it is no result. `not yet`: the case says why it cannot be right, and is not among the pooled ones. A crowded machine (load average above its cores by one, other processes running) shows `cpu-contention` rightly.
 
 ";
 

@@ -81,7 +81,10 @@ fn outcome(case: &Case, diagnosis: &Diagnosis) -> Outcome {
             serde_json::to_value(gives.standing).unwrap().as_str().unwrap_or_default().to_owned()
         }),
         text: gives.map_or(String::new(), |gives| gives.text.clone()),
-        above: of_target().filter(|f| f.severity > Severity::Info).map(|f| f.id.clone()).collect(),
+        above: of_target()
+            .filter(|f| f.severity > Severity::Info && !case.expect.explains(&f.because_of))
+            .map(|f| f.id.clone())
+            .collect(),
         supported: of_target().map(|f| f.id.clone()).collect(),
         ..Outcome::of(case, 0, case.draw(0), &serde_json::json!({"findings": []}))
     }

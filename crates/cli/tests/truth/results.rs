@@ -25,15 +25,16 @@ pub struct Outcome {
     pub standing: String,
     /// The sentence.
     pub text: String,
-    /// Findings of the target above "info".
+    /// Findings of the target above "info" that nothing the case expects brought about: what follows from a cause is no other one.
     pub above: Vec<String>,
     /// All of the target that were supported.
     pub supported: Vec<String>,
     /// Whether more wanted to run on the machine than it has cores, and by how much: the load average of the last minute.
     pub crowded: Option<f64>,
-    /// Whether the report itself says that the hypervisor took too much of the machine's time for a result.
+    /// Whether the report itself says that the run is no result: others took too much of the machine's time, or the generator had
+    /// not enough of it.
     #[serde(default)]
-    pub stolen: bool,
+    pub no_result: bool,
     /// What of the loss a user should have seen and did not.
     pub invisible: Vec<String>,
     /// What should have shown that the cause was there and did not.
@@ -57,6 +58,7 @@ impl Outcome {
     /// What a report says.
     pub fn of(case: &Case, run: usize, drawn: Drawn, report: &Value) -> Self {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let ids = |value: &Value| -> Vec<String> { value.as_array().into_iter().flatten().map(text).collect() };
         let of_target = || report["findings"].as_array().unwrap().iter().filter(|f| f["about"] == "target");
         let response = &report["latency"]["response"];
         let ms = |name: &str| response[name].as_f64().map_or("–".to_owned(), |us| format!("{:.1}", us / 1e3));
@@ -69,12 +71,13 @@ impl Outcome {
             first: report["gives"]["finding"].as_str().map(str::to_owned),
             standing: text(&report["gives"]["standing"]),
             text: text(&report["gives"]["text"]),
-            above: of_target().filter(|f| f["severity"] != "info").map(|f| text(&f["id"])).collect(),
+            above: of_target()
+                .filter(|f| f["severity"] != "info" && !case.expect.explains(&ids(&f["because_of"])))
+                .map(|f| text(&f["id"]))
+                .collect(),
             supported: of_target().map(|f| text(&f["id"])).collect(),
             crowded: None,
-            stolen: report["validity"]["reasons"]
-                .as_array()
-                .is_some_and(|all| all.iter().any(|r| r["id"] == "cpu-stolen")),
+            no_result: report["validity"]["state"] == "not-valid",
             invisible: Vec::new(),
             unproved: Vec::new(),
             figures: format!(
@@ -116,9 +119,9 @@ impl Outcome {
     pub fn judgement(&self, case: &Case) -> Judgement {
         match self.is_as_expected(case) {
             _ if !self.invisible.is_empty() || !self.unproved.is_empty() => Judgement::Void,
-            // A sound server of which nothing is blamed, on a machine that somebody else had: it says nothing of the server.
+            // A sound server of which nothing is blamed, in a run that says itself that it is no result: it says nothing of the server.
             false
-                if self.stolen
+                if self.no_result
                     && self.standing == "unexplained"
                     && !case.expect.standing.is_empty()
                     && self.above.is_empty() =>
@@ -140,7 +143,7 @@ impl Outcome {
 
     fn why_void(&self) -> String {
         match [&*self.invisible, &*self.unproved].concat().join("; ") {
-            why if why.is_empty() => "the hypervisor took the machine's time".to_owned(),
+            why if why.is_empty() => "the report says itself that it is no result".to_owned(),
             why => why,
         }
     }

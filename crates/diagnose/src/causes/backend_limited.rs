@@ -173,10 +173,13 @@ fn waiting(facts: &Facts<'_>) -> f64 {
     readings.iter().sum::<f64>() / readings.len().max(1) as f64
 }
 
-/// The neighbour of the target that may be a backend that is full: one that uses a whole core.
+/// The neighbour of the target that may be a backend that is full: one that uses a whole core. Where it is known which of them are
+/// backends, one of those.
 fn full_beside<'f>(facts: &'f Facts<'_>) -> Option<&'f NeighbourUse<'f>> {
+    let is_known = facts.neighbours.iter().any(|other| other.is_backend);
     // Those that were read are the generator's machine's.
-    facts.neighbours.first().filter(|other| !facts.is_target_elsewhere() && other.cores >= DEMAND_FULL.value)
+    let mut others = facts.neighbours.iter().filter(|other| other.is_backend || !is_known);
+    others.next().filter(|other| !facts.is_target_elsewhere() && other.cores >= DEMAND_FULL.value)
 }
 
 /// Whether an address is one of the target's own machine, as far as the address itself tells.

@@ -16,6 +16,7 @@ use crate::evidence::{Client, Sockets};
 use crate::facts::{Facts, percent};
 use crate::history::Subject;
 use crate::rule::{CauseRule, Needs, OfTarget, Verdict};
+use model::ErrorKind;
 use model::finding::{LossKind, Severity};
 use model::request::RequestEnd;
 use model::snapshot::Snapshot;
@@ -83,7 +84,12 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     if held.mean >= HELD_MAX * asked as f64 || held.max == 0 {
         return Verdict::refuted("the target held all connections").because(client.into()).because(sockets.into());
     }
-    let title = format!("the target serves {} connections and turns further ones away", well.len());
+    // Those that are left without a reply fail by their time limit, those that are turned away by what comes.
+    let is_late =
+        |end: RequestEnd| matches!(end, RequestEnd::Failed(ErrorKind::ReplyTimeout | ErrorKind::ConnectTimeout));
+    let late = failed.iter().filter(|request| is_late(request.end)).count();
+    let does = if 2 * late > failed.len() { "leaves further ones without a reply" } else { "turns further ones away" };
+    let title = format!("the target serves {} connections and {does}", well.len());
     Verdict::proved(Severity::Error, title, client, sockets)
         .explains(LossKind::Failed, first, first * 0.9, 1.0)
         .remedy("Raise its maximum of connections (maxclients, max_connections, workers), or let clients share fewer connections")

@@ -2,7 +2,7 @@
 //!
 //! Evidence: (process) the busiest thread of the target waited for a CPU more than 20 % of what it wanted to run; (kernel)
 //! others than the target and the generator used at least a quarter of a core meanwhile, and hardly a core was idle. Refuted
-//! where the target's own threads, or the generator beside it, are all that ran: that is no fault of a neighbour. A quota's
+//! where the target's own threads, servers that it asks, or the generator beside it are all that ran: that is no fault of a neighbour. A quota's
 //! stops are `cpu-throttled`, which schedstat does not count. Source: sched-stats(5) of the kernel's documentation.
 
 use crate::busy;
@@ -31,7 +31,7 @@ pub const RULE: CauseRule = CauseRule {
 
 /// Whether others had the CPU that the target wanted, for whoever asks whose doing late replies are.
 pub(crate) fn is_contended(facts: &Facts<'_>) -> bool {
-    let others: f64 = facts.neighbours.iter().map(|neighbour| neighbour.cores).sum();
+    let others: f64 = facts.strangers().map(|neighbour| neighbour.cores).sum();
     let waited = facts.target_threads.iter().filter_map(|thread| Some((thread.run?, thread.wait?)));
     let is_kept = |(run, wait): (f64, f64)| run + wait >= WANTED_MIN && wait > THREAD_WAIT.value * (run + wait);
     !facts.is_target_elsewhere() && others >= NEIGHBOURS.value && waited.into_iter().any(is_kept)
@@ -91,7 +91,7 @@ pub(super) fn contention(facts: &Facts<'_>) -> Result<Contention, Box<Verdict<Of
     if wanted < WANTED_MIN || share <= THREAD_WAIT.value {
         return Err(Box::new(Verdict::refuted("the target had the CPU it wanted").because(waited.into())));
     }
-    let cores: f64 = facts.neighbours.iter().map(|neighbour| neighbour.cores).sum();
+    let cores: f64 = facts.strangers().map(|neighbour| neighbour.cores).sum();
     let who = busy::neighbours(facts);
     let text = match who.is_empty() {
         true => format!("others used {cores:.2} cores"),
@@ -100,7 +100,7 @@ pub(super) fn contention(facts: &Facts<'_>) -> Result<Contention, Box<Verdict<Of
     let others = facts.piece::<Kernel>(text, "neighbours.cores", cores, "cores").from(NEIGHBOURS.value);
     let refuted = |why| Box::new(Verdict::refuted(why).because(waited.clone().into()).because(others.clone().into()));
     if cores < NEIGHBOURS.value {
-        return Err(refuted("it waited for its own threads and for the generator beside it"));
+        return Err(refuted("it waited for its own threads, for servers that it asks, or for the generator beside it"));
     }
     if share < PINNED && facts.host.is_some_and(|host| host.idle_cores > IDLE_MAX) {
         return Err(refuted("cores stood idle"));

@@ -68,7 +68,9 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         return Verdict::refuted("segments were lost on the way: what does not end meanwhile is not held by a thread")
             .because(client.into());
     }
-    let is_few = |waits: u64| waits.saturating_mul(2) < pauses.all.len() as u64;
+    // The waits were counted in the probes' windows alone: of the pauses as many as fall there.
+    let in_windows = pauses.all.len() as f64 * windows_share(facts);
+    let is_few = |waits: u64| 2.0 * (waits as f64) < in_windows;
     let title = format!("all requests of a thread stall together, for {} at a time", duration(pauses.median_ns));
     let verdict = match kernel {
         Some(kernel) => Verdict::proved(Severity::Error, title, client, kernel),
@@ -85,12 +87,12 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         None if run + wait >= 0.5 * pauses.share && long_waits(facts, pauses.median_ns).is_some_and(is_few) => {
             let waits = long_waits(facts, pauses.median_ns).unwrap_or(0);
             let text = format!(
-                "it ran or wanted a CPU {} of the time, and only {waits} of its waits for one were a quarter as long as a pause",
+                "it ran or wanted a CPU {} of the time, and only {waits} of its waits for one were a quarter as long as a pause, \
+                 with {in_windows:.1} pauses in the same time",
                 percent(run + wait)
             );
-            let kernel = facts
-                .piece::<Kernel>(text, "runqueue.long_waits", waits as f64, "waits")
-                .from(pauses.all.len() as f64 / 2.0);
+            let kernel =
+                facts.piece::<Kernel>(text, "runqueue.long_waits", waits as f64, "waits").from(in_windows / 2.0);
             Verdict::proved(Severity::Error, title, client, kernel)
         }
         None if is_kept_off || wait >= 0.5 * run && run + wait > 0.1 => {
@@ -148,6 +150,13 @@ fn slow_call(facts: &Facts<'_>, pause_ns: f64) -> Option<Piece<Kernel>> {
         call.count
     );
     Some(facts.piece::<Kernel>(text, "syscalls.mean_us", each_ns / 1e3, "us").from(pause_ns / 2e3))
+}
+
+/// Of the time that was observed, what lay in the probes' windows, 0..=1; 1 where that is not known.
+fn windows_share(facts: &Facts<'_>) -> f64 {
+    let windows_ns = facts.thread_states().map(|states| states.window_ns as f64).or_else(|| facts.calls_window_ns());
+    let whole_ns = facts.history.whole().map(|whole| whole.length_ns() as f64).filter(|ns| *ns > 0.0);
+    windows_ns.zip(whole_ns).map_or(1.0, |(windows_ns, whole_ns)| (windows_ns / whole_ns).min(1.0))
 }
 
 /// How many of the target's waits for a CPU were at least a quarter as long as a pause, as the kernel saw them; `None`: it was

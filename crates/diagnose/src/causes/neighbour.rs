@@ -5,7 +5,8 @@
 //! and (kernel) one program, by the CPU time, disk bytes or memory of its processes, had a quarter of a core, half of what all
 //! others and the target moved to and from disks, or took an eighth of the machine's memory while next to none was free. It is
 //! named with its process. Refuted where the target waits for none of them, or nobody else had it. Looks alike: a database
-//! that works for the target, which is a backend (`backend-wait`): what it uses ends with the load. Source: the catalogue.
+//! that works for the target, which is a backend (`backend-wait`): what it uses ends with the load, and where it listens at an
+//! address that the target has connections to, it is no neighbour. Source: the catalogue.
 
 use super::{cpu_contention, disk_bound};
 use crate::evidence::{Kernel, Process};
@@ -76,7 +77,7 @@ fn most<'a>(uses: impl Iterator<Item = (&'a str, u32, f64)>) -> Option<Program<'
 
 fn of_cpu(facts: &Facts<'_>) -> Option<Verdict<OfTarget>> {
     let contention = cpu_contention::contention(facts).ok()?;
-    let program = most(facts.neighbours.iter().map(|n| (n.name, n.pid, n.cores)))?;
+    let program = most(facts.strangers().map(|n| (n.name, n.pid, n.cores)))?;
     if program.used < NEIGHBOURS.value {
         return None;
     }
@@ -106,7 +107,8 @@ fn used<'a>(
     for snapshot in facts.snapshots() {
         last.extend(list(snapshot).iter().map(|neighbour| ((neighbour.pid, neighbour.start_ticks), neighbour)));
     }
-    last.into_values().filter_map(|n| Some((&*n.name, n.pid, value(n)?))).collect()
+    // What a backend uses, it uses for the target.
+    last.into_values().filter(|n| !n.is_backend).filter_map(|n| Some((&*n.name, n.pid, value(n)?))).collect()
 }
 
 fn of_disk(facts: &Facts<'_>) -> Option<Verdict<OfTarget>> {

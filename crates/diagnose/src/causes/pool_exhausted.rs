@@ -31,11 +31,6 @@ pub const RULE: CauseRule = CauseRule {
     judge,
 };
 
-/// Whether waits in futex were sleeps: nobody but their own time limit ended them.
-fn slept_in_futex(facts: &Facts<'_>) -> bool {
-    facts.slept_in_futex().is_some_and(|share| share >= STOOD_MIN)
-}
-
 fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     let stands = facts.stands(&facts.working());
     if stands.readings.len() < READINGS_MIN {
@@ -48,11 +43,13 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     let places = stands.places().filter(|places| places.count > 1);
     let of = |stand| (stand, stands.share(stand).unwrap_or(0.0));
     let most = [Stand::Sleep, Stand::Receive, Stand::PipeWrite, Stand::Disk, Stand::Other].map(of);
-    let futex = slept_in_futex(facts).then(|| of(Stand::Futex));
-    let most =
-        most.into_iter().chain(futex).fold((Stand::Other, 0.0), |most, one| if one.1 > most.1 { one } else { most });
+    let most = most.into_iter().fold((Stand::Other, 0.0), |most, one| if one.1 > most.1 { one } else { most });
+    // A wait in futex that nobody but its own time limit ended is a sleep (Ruby's, Java's, Python's). Whoever hands out work to those
+    // that sleep so waits there for them, and is none of them.
+    let sleepers = Some(facts.sleepers_in_futex(STOOD_MIN)).filter(|sleepers| most.1 < STOOD_MIN && sleepers.len() > 1);
+    let slept = sleepers.map(|sleepers| (Stand::Futex, sleepers));
     // Those that hardly run serve, too, where each request makes one of them wait: a pool behind an event loop.
-    let behind = facts.waiters().filter(|_| most.1 < STOOD_MIN);
+    let behind = slept.or_else(|| facts.waiters().filter(|_| most.1 < STOOD_MIN));
     let (workers, stand, share) = match (places, &behind) {
         (Some(places), _) => (places.count, places.wait, of(places.wait).1 + places.queued),
         (None, Some((wait, threads))) => (threads.len(), *wait, facts.stands(threads).share(*wait).unwrap_or(0.0)),

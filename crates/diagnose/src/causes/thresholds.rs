@@ -52,7 +52,7 @@ thresholds! {
     DISK_STANDS: 0.20, "ratio", ["disk-bound", "io-throttled", "neighbour"], "working threads' time, or readings of them, in waits for a disk", "as log-bound";
     BACKEND_SHARE: 0.20, "ratio", ["backend-wait"], "median age of the replies that backends owe over the target's own time", "as log-bound";
     SLOTS_CONSTANT: 0.75, "ratio", ["backend-limited"], "readings with as many connections to backends", "three of four: one reading may find one being made anew";
-    SLOTS_BUSY: 0.7, "ratio", ["backend-limited"], "connections to backends on which a reply is due", "measured: 80 to 100 % where they are a bound; of a pool with room some are idle";
+    SLOTS_BUSY: 0.6, "ratio", ["backend-limited"], "connections to backends on which a reply is due", "measured: 67 to 100 % where they are a bound (HAProxy keeps an idle one beside four); of a pool with room some are idle";
     SLOTS_LINE: 1.5, "ratio", ["backend-limited"], "requests in the target for each connection to a backend", "as pool-exhausted: half as many again stand in line; measured: 0.9 to 1.0 without a bound, 7 and 14 with one";
     SLOTS_UNREAD: 0.25, "ratio", ["backend-limited"], "requests unread in sockets over those in line", "a target that waits for a connection has read its requests; one that waits for a worker has not";
     LOOKUP_SHARE: 0.10, "ratio", ["dns-wait"], "sockets to a resolver over requests under way", "by Little's law that share of a request's time: less is no answer to what gives";

@@ -7,7 +7,9 @@
 //! sleep, though it is a futex to the kernel (Ruby's, Java's and Python's sleeps are).
 
 use super::Facts;
-use model::threads::ThreadTime;
+use crate::history::ProcessId;
+use model::limits::THREAD_EDGES_KEPT;
+use model::threads::{ThreadStates, ThreadTime};
 use std::collections::BTreeSet;
 
 /// Waits of threads that wake each other.
@@ -30,6 +32,14 @@ fn busy_ns(thread: &ThreadTime) -> f64 {
     thread.alive_ns.saturating_sub(thread.ns.get("poll").copied().unwrap_or(0)) as f64
 }
 
+/// Of some threads' waits in futex, nanoseconds: those of which it is told what ended them, and all.
+fn waits_told(states: &ThreadStates, of: &BTreeSet<u32>) -> (f64, f64) {
+    let told = states.wakes.iter().filter(|wake| wake.state == "futex" && of.contains(&wake.tid));
+    let all = states.threads.iter().filter(|thread| of.contains(&thread.tid));
+    let all_ns: f64 = all.filter_map(|thread| thread.ns.get("futex")).map(|ns| *ns as f64).sum();
+    (told.map(|wake| wake.ns as f64).sum(), all_ns)
+}
+
 impl Facts<'_> {
     /// Who of the target's threads wakes whom. Of all, not of those alone that worked most: who waits for a lock hardly runs.
     pub fn handovers(&self) -> Option<Handovers> {
@@ -46,6 +56,13 @@ impl Facts<'_> {
             all.handed_on_ns += wake.ns as f64;
             all.count = all.count.saturating_add(wake.count);
         }
+        // With twenty threads four hundred pairs wake each other, of which a reading tells the longest: the other waits of the same
+        // threads ended alike.
+        let (told_ns, waited_ns) = waits_told(states, &both);
+        if states.wakes.len() >= THREAD_EDGES_KEPT && told_ns > 0.0 && waited_ns > told_ns {
+            all.handed_on_ns *= waited_ns / told_ns;
+            all.count = (all.count as f64 * waited_ns / told_ns) as u64;
+        }
         all.whole_ns = states.threads.iter().filter(|thread| both.contains(&thread.tid)).map(busy_ns).sum();
         all.waiting = all.handed_on_ns / states.window_ns as f64;
         Some(all)
@@ -57,6 +74,18 @@ impl Facts<'_> {
         let working: BTreeSet<u32> = self.working().iter().map(|(_, tid)| *tid).collect();
         let own = self.thread_states()?.threads.iter().filter(|thread| working.contains(&thread.tid));
         Some(own.map(busy_ns).sum()).filter(|ns: &f64| *ns > 0.0)
+    }
+
+    /// The working threads whose waits in futex their own time limit ended, by so much of their time: they sleep there.
+    pub fn sleepers_in_futex(&self, share_min: f64) -> BTreeSet<(ProcessId, u32)> {
+        let Some(states) = self.thread_states() else { return BTreeSet::new() };
+        let waited = |tid: u32, by: &str| -> f64 {
+            let waits = states.wakes.iter().filter(|wake| wake.state == "futex" && wake.tid == tid);
+            waits.filter(|wake| by.is_empty() || wake.by == by).map(|wake| wake.ns as f64).sum()
+        };
+        let sleeps =
+            |tid: u32| Some(waited(tid, "")).filter(|all| *all > 0.0).map(|all| waited(tid, "interrupt") / all);
+        self.working().into_iter().filter(|(_, tid)| sleeps(*tid).is_some_and(|share| share >= share_min)).collect()
     }
 
     /// The share of the working threads' waits in futex that their own time limit ended, by their time; `None`: they were

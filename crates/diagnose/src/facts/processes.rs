@@ -49,6 +49,15 @@ pub struct NeighbourUse<'r> {
     pub name: &'r str,
     /// Cores it used on average over the measured window.
     pub cores: f64,
+    /// The target has connections to it: what it uses, it uses for the target.
+    pub is_backend: bool,
+}
+
+impl<'r> super::Facts<'r> {
+    /// The neighbours that do not work for the target: what a backend uses is the target's own load, and ends with it.
+    pub fn strangers(&self) -> impl Iterator<Item = &NeighbourUse<'r>> {
+        self.neighbours.iter().filter(|neighbour| !neighbour.is_backend)
+    }
 }
 
 /// What a host did over the measured window.
@@ -182,9 +191,9 @@ fn neighbours(history: &History, window: Window) -> Vec<NeighbourUse<'_>> {
     let passed_ns = window.length_ns() as f64;
     let mut uses: Vec<NeighbourUse<'_>> = history
         .other_processes()
-        .filter_map(|(id, name)| {
+        .filter_map(|(id, name, is_backend)| {
             let used = history.growth(Metric::new(Subject::Neighbour(id), "cpu_ns"), window).ok()?;
-            Some(NeighbourUse { pid: id.pid, name, cores: used.value / passed_ns })
+            Some(NeighbourUse { pid: id.pid, name, cores: used.value / passed_ns, is_backend })
         })
         .collect();
     uses.sort_by(|a, b| b.cores.total_cmp(&a.cores));

@@ -104,6 +104,9 @@ struct NeighbourSeen {
     name: String,
     cpu: Track<Growth>,
     last: (i64, u64),
+    /// The target had connections to it.
+    #[serde(default)]
+    is_backend: bool,
 }
 
 impl History {
@@ -199,6 +202,7 @@ impl History {
                 name: neighbour.name.clone(),
                 cpu: Track::default(),
                 last: at_first,
+                is_backend: false,
             });
             let (since_ns, before_ns) = seen.last;
             if since_ns < snapshot.at_ns {
@@ -206,6 +210,7 @@ impl History {
                 seen.cpu.grew(&self.axis, at, since_ns, grown);
             }
             seen.last = (snapshot.at_ns, neighbour.cpu_ns);
+            seen.is_backend |= neighbour.is_backend;
             if seen.name != neighbour.name {
                 seen.name.clone_from(&neighbour.name);
             }
@@ -266,9 +271,9 @@ impl History {
         self.tasks.threads_in(role, window.from_ns, window.to_ns)
     }
 
-    /// The other processes of the generator's machine, each with its name.
-    pub fn other_processes(&self) -> impl Iterator<Item = (ProcessId, &str)> {
-        self.neighbours.iter().map(|(id, seen)| (*id, &*seen.name))
+    /// The other processes of the generator's machine, each with its name, and whether the target asks it.
+    pub fn other_processes(&self) -> impl Iterator<Item = (ProcessId, &str, bool)> {
+        self.neighbours.iter().map(|(id, seen)| (*id, &*seen.name, seen.is_backend))
     }
 
     /// The generator's machine: the target's, or one of its own.

@@ -10,6 +10,7 @@ use model::courses::RunCourses;
 use model::finding::{Severity, Standing, Status};
 use model::request::{Gap, IntervalRequests, Kept, Request};
 use model::snapshot::{ListenerSample, Outgoing, Role, Snapshot, Stands};
+use model::split::{Passage, SplitRequest, TickSplit};
 use model::threads::{ThreadStates, ThreadTime, Wake};
 use model::users::Users;
 use model::{ErrorKind, Recording};
@@ -122,9 +123,68 @@ fn a_wait_that_its_own_time_limit_ends_is_a_sleep_and_no_lock() {
     );
     assert_eq!(status(&slept, "lock-contention"), Status::Refuted);
     assert_eq!(status(&slept, "pool-exhausted"), Status::Supported);
+    // Of two that sleep the others, which hand out work and wait for it, are none.
+    let two = woken(
+        &waiting(),
+        &[(20, "interrupt", 0), (21, "interrupt", 0), (22, "thread", 20), (23, "thread", 21)],
+        std::slice::from_ref(&FutexUse::default()),
+    );
+    assert!(
+        of(&diagnose(&two), "pool-exhausted").title.starts_with("all 2 workers"),
+        "{:#?}",
+        of(&diagnose(&two), "pool-exhausted")
+    );
     // Woken by somebody else, they waited for that: no sleep.
     let handed_out = woken(&waiting(), &[(21, "thread", 20), (22, "thread", 20), (23, "thread", 20)], &[]);
     assert_eq!(status(&handed_out, "pool-exhausted"), Status::Refuted);
+}
+
+#[test]
+fn threads_wait_for_a_lock_only_where_requests_are_in_their_hands() {
+    let ring = [(20, "thread", 23), (21, "thread", 20), (22, "thread", 21), (23, "thread", 22)];
+    let in_hand = |ms: u64| {
+        let mut recording = woken(&four(), &ring, &[FutexUse::default()]);
+        let split = |n: u64| {
+            let sent_ns = SECOND + n * 30_000_000;
+            let request = Request {
+                intended_ns: sent_ns,
+                ready_ns: sent_ns,
+                sent_ns,
+                ended_ns: sent_ns + 40_000_000,
+                ..Request::default()
+            };
+            let (arrived_ns, written_ns) = (sent_ns + 10_000, sent_ns + 39_000_000);
+            let passage = Ok(Passage { arrived_ns, read_ns: written_ns - ms * 1_000_000, written_ns });
+            SplitRequest { key: n, request, passage }
+        };
+        recording.split.push(&TickSplit { sampled: (0..100).map(split).collect(), ..TickSplit::default() });
+        recording
+    };
+    assert_eq!(status(&in_hand(38), "lock-contention"), Status::Supported);
+    assert_eq!(status(&in_hand(1), "lock-contention"), Status::Refuted, "they lay unread: the threads idle");
+    let few = woken(&four().each(|s| s.ok = 20), &ring, &[FutexUse::default()]);
+    assert_eq!(status(&few, "lock-contention"), Status::Refuted, "less than one request at a time");
+}
+
+#[test]
+fn waits_beyond_the_rows_that_are_told_count_as_those_that_are() {
+    // Four threads waited 700 ms each of a second, of which 64 rows tell a twentieth.
+    let told = |rows: usize| {
+        let wakes: Vec<(u32, &str, u32)> = (0..rows as u32).map(|n| (20 + n % 4, "thread", 20 + (n + 1) % 4)).collect();
+        let mut recording = woken(&four(), &wakes, &[FutexUse::default()]);
+        for bpf in recording.snapshots.iter_mut().filter_map(|snapshot| snapshot.bpf.as_mut()) {
+            let states = bpf.threads.as_mut().unwrap();
+            states.wakes.iter_mut().for_each(|wake| (wake.ns, wake.count) = (2_187_500, 5));
+            states.threads.iter_mut().for_each(|thread| thread.ns = [("futex".to_owned(), 700_000_000)].into());
+        }
+        recording
+    };
+    assert_eq!(status(&told(64), "lock-contention"), Status::Supported);
+    assert_eq!(
+        status(&told(63), "lock-contention"),
+        Status::Refuted,
+        "all of them are told: the other waits did not end"
+    );
 }
 
 /// Four workers serve for four seconds, and then nobody gets a reply; they stand in a receive.

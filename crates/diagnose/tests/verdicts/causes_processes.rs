@@ -210,6 +210,10 @@ fn a_neighbour_is_named_by_what_it_holds() {
     assert!(of(&diagnosis, "neighbour").title.contains("yes (pid 30)"), "{:#?}", of(&diagnosis, "neighbour"));
     assert_eq!(of(&diagnosis, "cpu-contention").because_of, ["neighbour"]);
     assert_eq!(status(&crowded([0.0, 0.0]).recording(), "neighbour"), Status::Refuted);
+    // A server that the target asks works for it.
+    let mut asked = crowded([0.9, 0.1]).recording();
+    asked.snapshots.iter_mut().flat_map(|s| &mut s.neighbours).for_each(|n| n.is_backend = n.pid == 30);
+    assert_eq!((status(&asked, "neighbour"), status(&asked, "cpu-contention")), (Status::Refuted, Status::Refuted));
     let spread = crowded([0.2, 0.2]).recording();
     assert_eq!((status(&spread, "neighbour"), status(&spread, "cpu-contention")), (Status::Refuted, Status::Supported));
 
@@ -232,6 +236,9 @@ fn a_neighbour_is_named_by_what_it_holds() {
     assert_eq!(status(&beside, "neighbour"), Status::Supported);
     assert!(of(&diagnose(&beside), "neighbour").title.contains("dd (pid 40) holds the disk"));
     assert_eq!(status(&disk(400 << 20, 0.6), "neighbour"), Status::Refuted, "the target itself wrote most");
+    let mut database = disk(1 << 20, 0.6);
+    database.snapshots.iter_mut().flat_map(|s| &mut s.disk_neighbours).for_each(|n| n.is_backend = true);
+    assert_eq!(status(&database, "neighbour"), Status::Refuted, "it writes for the target");
     assert_eq!(status(&disk(1 << 20, 0.01), "neighbour"), Status::Refuted, "the target waits for no disk");
 
     let memory = |available: u64, faults: u64| {

@@ -211,6 +211,9 @@ pub struct Neighbour {
     pub cpu_ns: u64,
     /// The CPU it last ran on.
     pub core: Option<u32>,
+    /// It holds a socket that listens where the target has connections to: what it uses, it uses for the target.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_backend: bool,
     /// Bytes it had fetched from disks since the observation began; `None`: not for us to see.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disk_read_bytes: Option<u64>,

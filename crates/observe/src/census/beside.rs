@@ -71,5 +71,7 @@ pub(super) fn neighbour(pid: u32, process: &Process) -> Neighbour {
         name: process.name.clone(),
         cpu_ns: process.charged_ns,
         core: process.core,
+        // Whom the target asks is known by its sockets: `samplers/network/backends.rs`.
+        is_backend: false,
     }
 }

@@ -22,6 +22,7 @@ pub mod host {
 }
 pub mod network {
     //! The network stack: of the target's network namespace, or where no target is known, of the generator's.
+    mod backends;
     pub mod connections;
     pub mod conntrack;
     pub mod counters;

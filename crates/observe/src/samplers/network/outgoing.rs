@@ -6,9 +6,13 @@
 //! the eight remote addresses with most connections are kept. With more than 50,000 sockets nothing is read.
 //! A reply is due where data was sent after the last that came, and where nothing has come yet. The kernel keeps that to a millisecond, with a clock of one
 //! to ten; a shorter wait is not seen. Connections that begin and end between two readings are not seen at all.
+//! Which of the neighbours that were read before (`process/neighbours`) these connections go to is told by the listening socket that
+//! they share a network namespace with: a process that holds it works for the target. Looked at where a remote address or a
+//! neighbour is new.
 //! Cost: two netlink requests a second; a reading is not repeated before two hundred times its CPU time (0.5 % of a core).
 //! Another namespace needs CAP_SYS_ADMIN, another user's process CAP_SYS_PTRACE.
 
+use super::backends::Backends;
 use super::connections::{quantile, sorted};
 use super::folder;
 use super::growth::Growth;
@@ -77,6 +81,7 @@ struct OutgoingConnections {
     known: BTreeMap<u64, bool>,
     /// The processes for which that holds.
     of: Vec<(u32, u64)>,
+    backends: Backends,
     counters: BTreeMap<SocketAddr, Growth<1>>,
     leaves_out: Option<String>,
 }
@@ -102,6 +107,7 @@ impl Sampler for OutgoingConnections {
         let (mut found, is_whole) = in_network_of(pid, || read(&ports, has_ipv6))?
             .map_err(|error| SampleError::Refused { reason: error.to_string() })?;
         let is_cut = self.keep_own(&pids, &mut found)?;
+        self.backends.mark(pid, found.iter().map(|connection| connection.remote).collect(), snapshot)?;
         snapshot.outgoing = self.by_remote(&found, is_whole, &mut snapshot.network);
         self.leaves_out = left_out(is_whole, is_cut);
         // What is there before the load must not put off the first look at the load.

@@ -13,11 +13,12 @@ mod told;
 mod untouched;
 
 use super::{Probe, Reading, Runs, object};
-use crate::limits::{EDGES_COUNTED_MAX, EDGES_MAX, STALLS_MAX, THREAD_ROWS_COUNTED_MAX, THREAD_ROWS_MAX};
+use crate::limits::{EDGES_COUNTED_MAX, STALLS_MAX, THREAD_ROWS_COUNTED_MAX, THREAD_ROWS_MAX};
 use crate::source::bpf::symbols::areas::Areas;
 use crate::source::bpf::{BpfError, Entry, Programs, names};
 use crate::source::clock;
 use crate::source::stat::ticks_ns;
+use model::limits::THREAD_EDGES_KEPT;
 use model::threads::{DESCRIPTORS, FutexHolder, STATES, Stall, ThreadStates, ThreadTime, WaitPlace, Wake};
 use std::collections::BTreeMap;
 use told::{Pauses, PlaceUse, half, remote, signed_half};
@@ -380,7 +381,7 @@ impl State {
             count: *count,
             ns: *ns,
         };
-        wakes.into_iter().take(EDGES_MAX).map(told).collect()
+        wakes.into_iter().take(THREAD_EDGES_KEPT).map(told).collect()
     }
 
     fn holders(&self, threads: &[ThreadTime]) -> Vec<FutexHolder> {
@@ -404,7 +405,7 @@ impl State {
                 ran_ns: *ran_ns,
             }
         };
-        holders.into_iter().take(EDGES_MAX).map(told).collect()
+        holders.into_iter().take(THREAD_EDGES_KEPT).map(told).collect()
     }
 }
 
