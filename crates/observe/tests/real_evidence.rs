@@ -167,6 +167,40 @@ fn a_clients_connections_on_the_same_machine_are_not_the_targets() {
     assert_eq!(theirs.network.of("outgoing_connections"), Some(5));
 }
 
+/// Listens, and has a process of its own that works: as servers with workers do.
+const WORKS: &str = "
+import os, socket
+listener = socket.socket(); listener.bind(('127.0.0.1', 0)); listener.listen()
+own = os.getpid()
+worker = os.fork()
+while worker == 0 and os.getppid() == own: pass
+if worker == 0: os._exit(0)
+print(listener.getsockname()[1], flush=True)
+os.waitpid(worker, 0)
+";
+
+#[test]
+fn a_neighbour_that_the_target_asks_is_told_from_a_stranger() {
+    let Some(python) = testkit::program("python3") else { return testkit::skip("python3 is not installed") };
+    let start = || talking(Command::new(&python).args(["-c", WORKS]));
+    let ((backend, port), (stranger, _)) = (start(), start());
+    let worker = |of: u32| {
+        let children = std::fs::read_to_string(format!("/proc/{of}/task/{of}/children")).unwrap();
+        children.trim().parse::<u32>().unwrap()
+    };
+    let (asked, other) = (worker(backend.pid()), worker(stranger.pid()));
+    let _asks = TcpStream::connect(format!("127.0.0.1:{port}")).unwrap();
+    let mut observer = observer(std::process::id());
+    let mut at_ns = 0;
+    let told = wait_for("both workers to be among the neighbours", || {
+        at_ns += 60_000_000_000;
+        let snapshot = observer.snapshot(at_ns);
+        let of = |pid: u32| Some(snapshot.neighbours.iter().find(|neighbour| neighbour.pid == pid)?.is_backend);
+        of(asked).zip(of(other))
+    });
+    assert_eq!(told, (true, false));
+}
+
 /// Listens with a backlog of two, connects to itself eight times, accepts none.
 const OVERFLOWS: &str = "
 import socket, sys

@@ -1,10 +1,11 @@
 //! `disk-bound`: the target's threads wait for a disk.
 //!
 //! Evidence: (process) working threads stood in state D in a fifth of the readings or more; (kernel) a disk was busy, or tasks
-//! waited for I/O (PSI), half of that and more. Refuted below, and where at least half of it is in fsync(2) and its like: that is
-//! `log-bound`. Source: proc_pid_stat(5),
+//! waited for I/O (PSI), half of that and more. Refuted below, and where at least half of it is in fsync(2) and its like, or at the file of a log: that
+//! is `log-bound`. Source: proc_pid_stat(5),
 //! iostats and psi of the kernel's documentation.
 
+use super::log_bound::AT_LOG;
 use crate::evidence::{Kernel, Process};
 use crate::facts::{Facts, SYNCS_TO_DISK, Stand, percent};
 use crate::history::Subject;
@@ -39,6 +40,9 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     if facts.share_in_calls(&SYNCS_TO_DISK).is_some_and(|share| share >= 0.5 * on_disk) {
         return Verdict::refuted("its threads wait until what they wrote is on the disk: see log-bound")
             .because(process.into());
+    }
+    if facts.share_standing_at(&facts.working(), AT_LOG).is_some_and(|share| share >= 0.5 * on_disk) {
+        return Verdict::refuted("its threads wait at the file of a log: see log-bound").because(process.into());
     }
     let Some(pressure_ns) = facts.grown(Subject::Machine, "pressure_io_some_ns") else {
         return Verdict::not_observable("pressure of I/O", "the kernel does not tell how long tasks waited for I/O")

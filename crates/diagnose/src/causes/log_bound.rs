@@ -1,8 +1,8 @@
 //! `log-bound`: requests wait until a line of a log is written.
 //!
 //! Evidence: (kernel) fsync(2) and its like, or writes to files and pipes, took a fifth of the working threads' time or more in
-//! the probes' windows; (client) requests took longer than the work in them, or (process) threads stood in a pipe's write or
-//! in state D. Refuted below. PSI is no evidence: measured, 1.86 ms a line, of which it saw 8 of 372 ms. A device that is slow
+//! the probes' windows, or, where none lay in the time, (process) threads stood in calls at the file of a log, or in a pipe's
+//! write; and (client) requests took longer than the work in them. Refuted below. PSI is no evidence: measured, 1.86 ms a line, of which it saw 8 of 372 ms. A device that is slow
 //! for everybody is `disk-bound`.
 
 use crate::evidence::{Client, Kernel, Process};
@@ -16,6 +16,8 @@ const WRITES: [&str; 4] = ["write", "writev", "pwrite64", "pwritev"];
 /// Writes of a log take as long as a thread can notice; those of a socket take microseconds.
 const WRITE_NS_MIN: f64 = 100e3;
 const STOOD_MIN: f64 = 0.2;
+/// A file that is written at its end, as the observer calls it.
+pub(super) const AT_LOG: &str = "log";
 const READINGS_MIN: usize = 3;
 
 /// See the file's head.
@@ -36,6 +38,7 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     let stands = facts.stands(&facts.working());
     let in_pipe = stands.share(Stand::PipeWrite).unwrap_or(0.0);
     let on_disk = stands.share(Stand::Disk).unwrap_or(0.0);
+    let at_log = facts.share_standing_at(&facts.working(), AT_LOG).unwrap_or(0.0);
     let text = format!("requests were {} in the target, of which it worked {}", duration(in_ns), duration(cost_ns));
     let client = facts.piece::<Client>(text, "service.mean_us", in_ns / 1e3, "us");
     let is_waiting = in_ns > 1.5 * cost_ns;
@@ -78,6 +81,13 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
             "waits for a log",
             "fewer than three readings of where the threads stand; --observe windows times their calls",
         );
+    }
+    if at_log >= STOOD_MIN && is_waiting {
+        let text =
+            format!("its working threads stood in calls at the file of a log in {} of the readings", percent(at_log));
+        let process = facts.piece::<Process>(text, "target.threads_at_log", at_log, "ratio").from(STOOD_MIN);
+        let title = format!("requests wait until a line of a log is written, in {} of the readings", percent(at_log));
+        return supported(Verdict::proved(Severity::Error, title, process, client), at_log);
     }
     let text = format!("its working threads stood in a write to a full pipe in {} of the readings", percent(in_pipe));
     let process = facts.piece::<Process>(text, "target.threads_pipe_write", in_pipe, "ratio").from(STOOD_MIN);

@@ -21,7 +21,7 @@ const LIMITS: [&str; 3] = ["single-thread-bound", ALL_CORES, "at-its-limit"];
 /// Half of the requests take so many times as long, and so much longer (microseconds), before that is worth the first line; and
 /// the rate was higher by no more than this.
 const LATER_TIMES: f64 = 5.0;
-const LATER_US: f64 = 1000.0;
+const LATER_US: f64 = 400.0;
 const LATER_RATE: f64 = 1.1;
 /// A share of which more is all but all.
 const NEARLY_ALL: f64 = 0.95;

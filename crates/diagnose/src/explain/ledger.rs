@@ -183,7 +183,7 @@ fn waiting(facts: &Facts<'_>) -> Option<Loss> {
     // Half of the requests are not looked at late; what the kernel saw may end at the first part of a reply.
     let service = facts.latency(Kind::Service);
     let half_ns = (!service.is_empty()).then(|| service.value_at_quantile(0.5) as f64 - way_ns(facts))?;
-    let in_target_ns = facts.served_ns().map_or(half_ns, |served_ns| served_ns.max(half_ns));
+    let in_target_ns = facts.usually_served_ns().map_or(half_ns, |served_ns| served_ns.max(half_ns));
     let work_ns = facts.cpu_ns_per_request()? + facts.wait_ns_per_request().unwrap_or(0.0);
     let demand = facts.busiest_demand()?;
     // What any server has at this utilisation: of a processor that is shared, work ÷ (1 − utilisation).

@@ -126,12 +126,6 @@ impl Stands {
         let so = self.readings.iter().flatten().filter(|stand| **stand == of).count();
         (all > 0).then(|| so as f64 / all as f64)
     }
-
-    /// The share of readings for which something is so; `None` without one.
-    pub fn readings_that(&self, is_so: impl Fn(&[Stand]) -> bool) -> Option<f64> {
-        let so = self.readings.iter().filter(|reading| is_so(reading)).count();
-        (!self.readings.is_empty()).then(|| so as f64 / self.readings.len() as f64)
-    }
 }
 
 /// A thread that ran for less of the time serves nothing, unless it left a CPU more often than [`SWITCHES_MIN`] a second.
@@ -216,6 +210,23 @@ impl Facts<'_> {
     pub fn stands(&self, of: &BTreeSet<(ProcessId, u32)>) -> Stands {
         let readings = self.snapshots().map(|snapshot| self.stands_at(snapshot, of));
         Stands { threads: of.len(), readings: readings.filter(|reading| !reading.is_empty()).collect() }
+    }
+
+    /// The share of all readings of some threads that found them waiting at a descriptor of a kind (`log`, `pipe`, `backend` …), 0..=1;
+    /// `None`: none of them was read.
+    pub fn share_standing_at(&self, of: &BTreeSet<(ProcessId, u32)>, kind: &str) -> Option<f64> {
+        let (mut all, mut there) = (0_usize, 0_usize);
+        for snapshot in self.snapshots() {
+            for process in snapshot.processes.iter().filter(|process| process.role == Role::Target) {
+                let id = ProcessId { pid: process.pid, start_ticks: process.start_ticks };
+                for thread in process.threads.iter().filter(|thread| of.contains(&(id, thread.tid))) {
+                    let Some(stands) = &thread.stands else { continue };
+                    all += 1;
+                    there += usize::from(!stands.is_running && stands.at.as_deref() == Some(kind));
+                }
+            }
+        }
+        (all > 0).then(|| there as f64 / all as f64)
     }
 
     /// Where those of them stood that a snapshot looked at.

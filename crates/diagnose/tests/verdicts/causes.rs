@@ -426,6 +426,18 @@ fn data_that_lies_unread_is_a_lost_wake_up_only_while_nobody_works() {
     assert_eq!(status(&stuck(0.001, 0), "lost-wakeup"), Status::Supported);
     assert_eq!(status(&stuck(0.6, 0), "lost-wakeup"), Status::Refuted, "it is at work");
     assert_eq!(status(&stuck(0.001, 8), "lost-wakeup"), Status::Refuted, "they were not accepted yet");
+    // It was at work before it was stuck: what it did then is not held against it.
+    let later = closed().each(|s| (s.target, s.failed) = (vec![(0.6, 0.0)], vec![(ErrorKind::ReplyTimeout, 8)]));
+    let from = |second: u64| {
+        let build = (second as usize..later.seconds.len())
+            .fold(later.clone(), |build, at| build.at(at, |s| s.target = vec![(0.0, 0.0)]));
+        with(build, move |at, s| {
+            s.network.set("receive_queue_connections", if at > second { 8 } else { 0 });
+            stand(s, "do_epoll_wait");
+        })
+    };
+    assert_eq!(status(&from(4), "lost-wakeup"), Status::Supported);
+    assert_eq!(status(&from(later.seconds.len() as u64 - 2), "lost-wakeup"), Status::Refuted, "for two readings only");
     let mut seen = stuck(0.001, 0);
     for snapshot in &mut seen.snapshots {
         snapshot.network.set("unread_watched_connections", 8);
@@ -483,4 +495,24 @@ fn slow_requests_are_slow_beside_their_own_kind() {
     }
     let losses = diagnose(&seen).losses;
     assert!(losses.iter().all(|loss| loss.kind != LossKind::Slow), "{losses:?}");
+}
+
+#[test]
+fn what_a_few_requests_take_is_no_wait_of_all() {
+    let served = |buckets: Vec<u64>, sum: u64| {
+        let mut recording = closed().each(|s| (s.response_ns, s.target) = (60_000, vec![(0.05, 0.0)])).recording();
+        for snapshot in &mut recording.snapshots {
+            let histograms = [("sockets.service_ns".to_owned(), Log2 { sum, buckets: buckets.clone() })].into();
+            snapshot.bpf = Some(BpfSample { histograms, ..BpfSample::default() });
+        }
+        diagnose(&recording).losses.iter().any(|loss| loss.kind == LossKind::Waiting)
+    };
+    let counts = |of: [(usize, u64); 2]| {
+        let mut buckets = vec![0; 27];
+        of.into_iter().for_each(|(bucket, count)| buckets[bucket] = count);
+        buckets
+    };
+    // Two of a hundred take 50 ms, the others 20 µs: a millisecond on average.
+    assert!(!served(counts([(15, 98), (26, 2)]), 98 * 20_000 + 2 * 50_000_000));
+    assert!(served(counts([(15, 2), (21, 98)]), 2 * 20_000 + 98 * 1_500_000), "nearly all take 1.5 ms");
 }

@@ -327,6 +327,24 @@ fn a_root_stands_before_what_it_brings_about_also_where_that_is_graver() {
 }
 
 #[test]
+fn threads_that_stand_at_a_log_wait_for_it_also_where_no_call_was_counted() {
+    let at = |kind: &'static str, state: char| {
+        with(&waiting(), move |_, s| {
+            stand(s, "folio_wait_bit");
+            let target = s.processes.iter_mut().filter(|process| process.role == Role::Target);
+            for thread in target.flat_map(|process| &mut process.threads) {
+                thread.state = state;
+                thread.stands.as_mut().unwrap().at = Some(kind.to_owned());
+            }
+        })
+    };
+    assert_eq!(status(&at("log", 'D'), "log-bound"), Status::Supported);
+    assert_eq!(status(&at("log", 'D'), "disk-bound"), Status::Refuted, "the log has a name of its own");
+    assert_ne!(status(&at("file", 'D'), "log-bound"), Status::Supported);
+    assert_ne!(status(&at("client", 'S'), "log-bound"), Status::Supported);
+}
+
+#[test]
 fn a_call_is_not_to_blame_where_others_had_the_cpu_of_who_was_in_it() {
     // The probes saw sends of 60 ms: of a thread that was taken off its CPU within them, or that really stood there.
     let seen = |wait: f64, cores: f64| {
@@ -351,8 +369,10 @@ fn what_grew_slow_part_way_is_not_said_to_be_nothing() {
         let recording = (12..20).fold(build, |build, second| build.at(second, |s| s.response_ns = late_ns));
         diagnose(&recording.recording()).gives.unwrap()
     };
-    let late = from(20_000_000);
-    assert_ne!(late.standing, Standing::BelowItsLimit, "{late:?}");
+    for late_ns in [20_000_000, 1_000_000] {
+        let late = from(late_ns);
+        assert_ne!(late.standing, Standing::BelowItsLimit, "{late:?}");
+    }
     assert_eq!(from(300_000).standing, Standing::BelowItsLimit);
 }
 
