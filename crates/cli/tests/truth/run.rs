@@ -335,7 +335,9 @@ impl Visible {
             all.sort_by(f64::total_cmp);
             all.get(all.len() / 2).copied().unwrap_or(0.0)
         };
-        let failed = number(&report["totals"]["failed"]) + number(&report["totals"]["in_flight_at_end"]);
+        // Bytes that nobody asked for fail no request.
+        let unasked = number(&report["totals"]["connection_errors"]["unsolicited-reply"]);
+        let failed = number(&report["totals"]["failed"]) + number(&report["totals"]["in_flight_at_end"]) + unasked;
         let least = [
             ("failed requests", failed, self.failed.map(|n| n as f64)),
             ("p50, ms", median_ms("response_p50_us"), self.p50_ms),

@@ -2,7 +2,7 @@
 //! while the processor is free.
 //!
 //! Evidence: (process) the working threads stood in one kind of wait that is none for work (a sleep, a receive, a lock) in
-//! most readings, two of them at least; or several threads did, always as many, and the others stood in futex: they queue for one
+//! most readings, two of them at least, or in poll(2) while connections waited to be accepted; or several threads did, always as many, and the others stood in futex: they queue for one
 //! of so many places (connections of a pool, permits); or threads that hardly run did, each time a request came: a pool behind an
 //! event loop; (client) requests took at least 1.5 times what one wait takes, and far longer than
 //! the work in them; a processor was free. Refuted where threads wait for events, or run. What they wait for has a name of
@@ -43,7 +43,12 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     let places = stands.places().filter(|places| places.count > 1);
     let of = |stand| (stand, stands.share(stand).unwrap_or(0.0));
     let most = [Stand::Sleep, Stand::Receive, Stand::PipeWrite, Stand::Disk, Stand::Other].map(of);
-    let most = most.into_iter().fold((Stand::Other, 0.0), |most, one| if one.1 > most.1 { one } else { most });
+    // One that waits in poll(2) while connections wait to be accepted waits for something else: a sleep of Ruby's, too.
+    let polling = (Stand::Events, facts.share_polling_beside_a_queue(&facts.working()).unwrap_or(0.0));
+    let most = most
+        .into_iter()
+        .chain([polling])
+        .fold((Stand::Other, 0.0), |most, one| if one.1 > most.1 { one } else { most });
     // A wait in futex that nobody but its own time limit ended is a sleep (Ruby's, Java's, Python's). Whoever hands out work to those
     // that sleep so waits there for them, and is none of them.
     let sleepers = Some(facts.sleepers_in_futex(STOOD_MIN)).filter(|sleepers| most.1 < STOOD_MIN && sleepers.len() > 1);
@@ -59,6 +64,7 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         Stand::Sleep | Stand::Futex => "slept",
         Stand::Receive => "waited in a receive",
         Stand::PipeWrite => "waited for room in a pipe",
+        Stand::Events => "waited in poll(2), and took none of the connections that waited,",
         Stand::Disk => "waited for a disk",
         _ => "waited for the same thing",
     };

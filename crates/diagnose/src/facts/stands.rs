@@ -70,6 +70,9 @@ fn stand(thread: &ThreadSample) -> Option<Stand> {
     )
 }
 
+/// Kernel functions in which poll(2) and select(2) wait, and epoll(7) does not.
+const POLLS: [&str; 3] = ["poll_schedule_timeout", "do_select", "do_sys_poll"];
+
 /// Where the serving threads stood, over all readings of the measured time.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Stands {
@@ -215,6 +218,25 @@ impl Facts<'_> {
     /// The share of all readings of some threads that found them waiting at a descriptor of a kind (`log`, `pipe`, `backend` …), 0..=1;
     /// `None`: none of them was read.
     pub fn share_standing_at(&self, of: &BTreeSet<(ProcessId, u32)>, kind: &str) -> Option<f64> {
+        self.share_that(of, |_, _, stands| !stands.is_running && stands.at.as_deref() == Some(kind))
+    }
+
+    /// The share of all readings of some threads that found them in poll(2) or select(2) while connections waited to be accepted, 0..=1;
+    /// `None`: none of them was read.
+    ///
+    /// Whoever waits for a connection there is woken by one: it waits for something else. Ruby sleeps so in a program's first thread.
+    pub fn share_polling_beside_a_queue(&self, of: &BTreeSet<(ProcessId, u32)>) -> Option<f64> {
+        self.share_that(of, |snapshot, thread, stands| {
+            let polls = stands.wchan.as_deref().is_some_and(|name| POLLS.iter().any(|poll| name.starts_with(poll)));
+            polls && thread.state == 'S' && snapshot.listeners.iter().any(|listener| listener.waiting > 0)
+        })
+    }
+
+    fn share_that(
+        &self,
+        of: &BTreeSet<(ProcessId, u32)>,
+        is_so: impl Fn(&Snapshot, &ThreadSample, &model::snapshot::Stands) -> bool,
+    ) -> Option<f64> {
         let (mut all, mut there) = (0_usize, 0_usize);
         for snapshot in self.snapshots() {
             for process in snapshot.processes.iter().filter(|process| process.role == Role::Target) {
@@ -222,7 +244,7 @@ impl Facts<'_> {
                 for thread in process.threads.iter().filter(|thread| of.contains(&(id, thread.tid))) {
                     let Some(stands) = &thread.stands else { continue };
                     all += 1;
-                    there += usize::from(!stands.is_running && stands.at.as_deref() == Some(kind));
+                    there += usize::from(is_so(snapshot, thread, stands));
                 }
             }
         }

@@ -140,6 +140,20 @@ fn a_wait_that_its_own_time_limit_ends_is_a_sleep_and_no_lock() {
 }
 
 #[test]
+fn workers_that_poll_beside_connections_that_wait_wait_for_something_else() {
+    let polling = |wchan: &'static str, queued: u32| {
+        let recording = with(&waiting(), move |_, s| {
+            stand(s, wchan);
+            s.listeners = vec![ListenerSample { waiting: queued, backlog: 128, ..ListenerSample::default() }];
+        });
+        status(&recording, "pool-exhausted")
+    };
+    assert_eq!(polling("poll_schedule_timeout.constprop.0", 12), Status::Supported);
+    assert_eq!(polling("poll_schedule_timeout.constprop.0", 0), Status::Refuted, "they wait for work");
+    assert_eq!(polling("ep_poll", 12), Status::Refuted, "another thread accepts for them");
+}
+
+#[test]
 fn threads_wait_for_a_lock_only_where_requests_are_in_their_hands() {
     let ring = [(20, "thread", 23), (21, "thread", 20), (22, "thread", 21), (23, "thread", 22)];
     let in_hand = |ms: u64| {
