@@ -87,6 +87,20 @@ fn what_is_wrong_is_one_sentence_with_its_place_and_status_2() {
 }
 
 #[test]
+fn a_file_that_is_not_there_is_bad_usage() {
+    let folder = tempfile::tempdir().unwrap();
+    for path in [folder.path().join("none.toml"), folder.path().to_owned()] {
+        let run = plimsoll(&["run", path.to_str().unwrap()]);
+        run.assert_exit(2);
+        assert!(
+            run.stderr.contains("expected a scenario file") && run.stderr.contains("check its path"),
+            "{}",
+            run.stderr
+        );
+    }
+}
+
+#[test]
 fn a_command_line_becomes_a_file_that_runs() {
     let server = serve_http(&[]);
     let line = format!("load {} -n 30 -c 1 --json -q --no-record -u me:hunter2", server.url);

@@ -86,8 +86,6 @@ fn serves(at: SocketAddr, remote: SocketAddr) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-
     #[test]
     fn a_socket_serves_its_own_address_and_one_of_all_addresses_the_loopback_too() {
         let serves = |at: &str, remote: &str| super::serves(at.parse().unwrap(), remote.parse().unwrap());
