@@ -81,7 +81,7 @@ fn what_is_wrong_is_one_sentence_with_its_place_and_status_2() {
         "3:1: connections: expected 1 to 4000000 connections, got '0'",
     );
     let missing = plimsoll(&["run", "/nowhere/at/all.toml"]);
-    missing.assert_exit(1);
+    missing.assert_exit(2);
     assert!(missing.stderr.contains("/nowhere/at/all.toml"), "{}", missing.stderr);
     plimsoll(&["run"]).assert_exit(2);
 }
