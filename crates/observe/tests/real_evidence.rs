@@ -189,8 +189,11 @@ fn a_neighbour_that_the_target_asks_is_told_from_a_stranger() {
         children.trim().parse::<u32>().unwrap()
     };
     let (asked, other) = (worker(backend.pid()), worker(stranger.pid()));
-    let _asks = TcpStream::connect(format!("127.0.0.1:{port}")).unwrap();
-    let mut observer = observer(std::process::id());
+    let asks = format!(
+        "import socket, sys; s = socket.create_connection(('127.0.0.1', {port})); print('ready', flush=True); sys.stdin.readline()"
+    );
+    let (target, _) = talking(Command::new(&python).args(["-c", &asks]));
+    let mut observer = observer(target.pid());
     let mut at_ns = 0;
     let told = wait_for("both workers to be among the neighbours", || {
         at_ns += 60_000_000_000;

@@ -103,12 +103,15 @@ fn used<'a>(
     list: fn(&Snapshot) -> &[Neighbour],
     value: fn(&Neighbour) -> Option<f64>,
 ) -> Vec<(&'a str, u32, f64)> {
-    let mut last: BTreeMap<(u32, u64), &'a Neighbour> = BTreeMap::new();
-    for snapshot in facts.snapshots() {
-        last.extend(list(snapshot).iter().map(|neighbour| ((neighbour.pid, neighbour.start_ticks), neighbour)));
+    let mut last: BTreeMap<(u32, u64), (&'a Neighbour, bool)> = BTreeMap::new();
+    for neighbour in facts.snapshots().flat_map(list) {
+        let (seen, is_backend) = last.entry((neighbour.pid, neighbour.start_ticks)).or_insert((neighbour, false));
+        // Not every reading looks whom the target asks.
+        (*seen, *is_backend) = (neighbour, *is_backend || neighbour.is_backend);
     }
     // What a backend uses, it uses for the target.
-    last.into_values().filter(|n| !n.is_backend).filter_map(|n| Some((&*n.name, n.pid, value(n)?))).collect()
+    let strangers = last.into_values().filter(|(_, is_backend)| !is_backend);
+    strangers.filter_map(|(n, _)| Some((&*n.name, n.pid, value(n)?))).collect()
 }
 
 fn of_disk(facts: &Facts<'_>) -> Option<Verdict<OfTarget>> {

@@ -237,7 +237,7 @@ fn a_neighbour_is_named_by_what_it_holds() {
     assert!(of(&diagnose(&beside), "neighbour").title.contains("dd (pid 40) holds the disk"));
     assert_eq!(status(&disk(400 << 20, 0.6), "neighbour"), Status::Refuted, "the target itself wrote most");
     let mut database = disk(1 << 20, 0.6);
-    database.snapshots.iter_mut().flat_map(|s| &mut s.disk_neighbours).for_each(|n| n.is_backend = true);
+    database.snapshots[2].disk_neighbours.iter_mut().for_each(|n| n.is_backend = true);
     assert_eq!(status(&database, "neighbour"), Status::Refuted, "it writes for the target");
     assert_eq!(status(&disk(1 << 20, 0.01), "neighbour"), Status::Refuted, "the target waits for no disk");
 
