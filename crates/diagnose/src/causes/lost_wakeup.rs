@@ -1,7 +1,7 @@
 //! `lost-wakeup`: data lies unread at the target while all its threads wait for events.
 //!
-//! Evidence: (sockets) connections with unread data in nearly every reading, or in all of the last ones, where it began part-way;
-//! (process) since then the serving threads stood in a wait for events in nearly every one, and hardly ran; requests without a
+//! Evidence: (sockets) connections with unread data in nearly every reading; (process) the serving threads stood in a wait for
+//! events in nearly every one, and hardly ran; or, where it began part-way, both in all of the last readings; requests without a
 //! reply say that it matters. Where the sockets are known that an
 //! epoll instance watches, it is said for which of them a thread waits. Refuted where nothing lies
 //! unread, or threads run: a busy server has unread data too. Source: epoll(7), on edge-triggered notification.
@@ -39,9 +39,14 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     }
     let with = unread.iter().filter(|connections| **connections > 0).count() as f64 / unread.len() as f64;
     let most = unread.iter().max().copied().unwrap_or(0);
-    // Since when it has lain there until the end.
-    let last = unread.iter().rev().take_while(|connections| **connections > 0).count();
-    let since_ns = read().nth(unread.len() - last).map_or(i64::MAX, |snapshot| snapshot.at_ns);
+    // A thread that missed its wake-up did nothing since: all are looked at, and not only those that work.
+    let threads = facts.all_threads();
+    let waits = |reading: &[Stand]| reading.contains(&Stand::Events) && !reading.contains(&Stand::Running);
+    let is_stuck = |s: &&Snapshot| unread_of(s) > 0 && waits(&facts.stands_at(s, &threads));
+    // Since when it has been so until the end.
+    let all: Vec<&Snapshot> = read().collect();
+    let last = all.iter().rev().take_while(|snapshot| is_stuck(snapshot)).count();
+    let since_ns = all.get(all.len() - last).map_or(i64::MAX, |snapshot| snapshot.at_ns);
     let readings = match last {
         all if all == unread.len() => format!("in all {all} readings"),
         _ if last >= READINGS_MIN => {
@@ -61,11 +66,8 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         return Verdict::refuted("what lies unread is of connections that were not accepted yet")
             .because(sockets.into());
     }
-    // A thread that missed its wake-up did nothing since: all are looked at, and not only those that work.
-    let threads = facts.all_threads();
     let stands: Vec<Vec<Stand>> =
         looked().map(|snapshot| facts.stands_at(snapshot, &threads)).filter(|reading| !reading.is_empty()).collect();
-    let waits = |reading: &[Stand]| reading.contains(&Stand::Events) && !reading.contains(&Stand::Running);
     let run = demand_since(facts, since_ns);
     if stands.len() < READINGS_MIN {
         return Verdict::not_observable(
