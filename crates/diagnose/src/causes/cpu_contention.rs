@@ -1,9 +1,9 @@
 //! `cpu-contention`: other processes had the CPU that the target wanted.
 //!
-//! Evidence: (process) the busiest thread of the target waited for a CPU more than 20 % of what it wanted to run; (kernel)
-//! others than the target and the generator used at least a quarter of a core meanwhile, and hardly a core was idle. Refuted
-//! where the target's own threads, servers that it asks, or the generator beside it are all that ran: that is no fault of a neighbour. A quota's
-//! stops are `cpu-throttled`, which schedstat does not count. Source: sched-stats(5) of the kernel's documentation.
+//! Evidence: (process) the busiest thread of the target waited for a CPU more than 20 % of what it wanted to run; (kernel) others
+//! than the target and the generator used at least a quarter of a core meanwhile, and hardly a core was idle. Refuted where the
+//! target's own threads, servers that it asks, or the generator beside it are all that ran: that is no fault of a neighbour. A
+//! quota's stops are `cpu-throttled`, which schedstat does not count. Source: sched-stats(5) of the kernel's documentation.
 
 use crate::busy;
 use crate::evidence::{Kernel, Piece, Process};

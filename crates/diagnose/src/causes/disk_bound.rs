@@ -1,9 +1,8 @@
 //! `disk-bound`: the target's threads wait for a disk.
 //!
 //! Evidence: (process) working threads stood in state D in a fifth of the readings or more; (kernel) a disk was busy, or tasks
-//! waited for I/O (PSI), half of that and more. Refuted below, and where at least half of it is in fsync(2) and its like, or at the file of a log: that
-//! is `log-bound`. Source: proc_pid_stat(5),
-//! iostats and psi of the kernel's documentation.
+//! waited for I/O (PSI), half of that and more. Refuted below, and where at least half of it is in fsync(2) and its like, or at
+//! the file of a log: that is `log-bound`. Source: proc_pid_stat(5), iostats and psi of the kernel's documentation.
 
 use super::log_bound::AT_LOG;
 use crate::evidence::{Kernel, Process};

@@ -2,9 +2,9 @@
 //!
 //! Evidence: (sockets) connections with unread data in nearly every reading; (process) the serving threads stood in a wait for
 //! events in nearly every one, and hardly ran; or, where it began part-way, both in all of the last readings; requests without a
-//! reply say that it matters. Where the sockets are known that an
-//! epoll instance watches, it is said for which of them a thread waits. Refuted where nothing lies
-//! unread, or threads run: a busy server has unread data too. Source: epoll(7), on edge-triggered notification.
+//! reply say that it matters. Where the sockets are known that an epoll instance watches, it is said for which of them a thread
+//! waits. Refuted where nothing lies unread, or threads run: a busy server has unread data too. Source: epoll(7), on
+//! edge-triggered notification.
 
 use crate::evidence::{Process, Sockets};
 use crate::facts::{Facts, Stand, percent};

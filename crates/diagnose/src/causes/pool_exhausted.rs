@@ -1,13 +1,13 @@
-//! `pool-exhausted`: all of the target's workers wait for the same thing, and further requests stand in line for a worker
-//! while the processor is free.
+//! `pool-exhausted`: all of the target's workers wait for the same thing, and further requests stand in line for a worker while
+//! the processor is free.
 //!
-//! Evidence: (process) the working threads stood in one kind of wait that is none for work (a sleep, a receive, a lock) in
-//! most readings, two of them at least, or in poll(2) while connections waited to be accepted; or several threads did, always as many, and the others stood in futex: they queue for one
-//! of so many places (connections of a pool, permits); or threads that hardly run did, each time a request came: a pool behind an
-//! event loop; (client) requests took at least 1.5 times what one wait takes, and far longer than
-//! the work in them; a processor was free. Refuted where threads wait for events, or run. What they wait for has a name of
-//! its own, and is then the root. Source: Little's law: with k workers, throughput is k ÷ the wait, and the rest is the
-//! line.
+//! Evidence: (process) the working threads stood in one kind of wait that is none for work (a sleep, a receive, a lock) in most
+//! readings, two of them at least, or in poll(2) while connections waited to be accepted; or several threads did, always as many,
+//! and the others stood in futex: they queue for one of so many places (connections of a pool, permits); or threads that hardly
+//! run did, each time a request came: a pool behind an event loop; (client) requests took at least 1.5 times what one wait takes,
+//! and far longer than the work in them; a processor was free. Refuted where threads wait for events, or run. What they wait for
+//! has a name of its own, and is then the root. Source: Little's law: with k workers, throughput is k ÷ the wait, and the rest is
+//! the line.
 
 use crate::evidence::{Client, Process};
 use crate::facts::{Facts, Stand, duration, percent};

@@ -1,9 +1,9 @@
 //! Which cause brings about which: declared, and joined into chains of what was found, so that the root stands first.
 //!
-//! An edge says that the first can bring about the second; of findings that are both supported the second is then because of
-//! the first. A chain leads over what could not be observed, and ends at what is refuted: memory that grows blocks a loop by swapping,
-//! and where nothing was swapped it did not. Edges point one way: there is no ring (a test holds it). What slows everything a little (a crowded machine) has
-//! no edge: that it is there does not say that it brought about what else is.
+//! An edge says that the first can bring about the second; of findings that are both supported the second is then because of the
+//! first. A chain leads over what could not be observed, and ends at what is refuted: memory that grows blocks a loop by
+//! swapping, and where nothing was swapped it did not. Edges point one way: there is no ring (a test holds it). What slows
+//! everything a little (a crowded machine) has no edge: that it is there does not say that it brought about what else is.
 
 use model::finding::{Finding, Status};
 
