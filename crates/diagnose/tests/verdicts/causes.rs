@@ -402,6 +402,17 @@ fn a_target_that_others_did_not_let_run_is_not_at_its_limit() {
 }
 
 #[test]
+fn a_machine_is_full_of_threads_that_wait_though_a_core_idles_for_moments() {
+    let with = |wait: f64, idle: f64| {
+        let build = closed().each(move |s| (s.target, s.idle_cores) = (vec![(0.4, wait); 4], idle));
+        status(&build.recording(), "at-its-limit")
+    };
+    assert_eq!(with(0.3, 0.28), Status::Supported, "14 % idle, and more than a thread waits all the time");
+    assert_eq!(with(0.3, 0.5), Status::Refuted, "a quarter idles");
+    assert_eq!(with(0.1, 0.28), Status::Refuted, "hardly a thread waits");
+}
+
+#[test]
 fn neighbours_are_to_blame_only_where_there_are_some() {
     let crowded = |neighbours| {
         closed().each(move |s| (s.target, s.idle_cores, s.neighbours) = (vec![(0.5, 0.4)], 0.0, neighbours))

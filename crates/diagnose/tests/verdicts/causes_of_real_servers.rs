@@ -5,7 +5,7 @@ use crate::common::judged::{of, status};
 use crate::common::stalled::{call, pausing, probed};
 use crate::common::{Build, SECOND, closed, open};
 use diagnose::diagnose;
-use model::bpf::{BpfSample, CallUse, FutexUse};
+use model::bpf::{BpfSample, CallUse, FutexUse, Log2};
 use model::courses::RunCourses;
 use model::finding::{Severity, Standing, Status};
 use model::request::{Gap, IntervalRequests, Kept, Request};
@@ -373,6 +373,25 @@ fn a_call_is_not_to_blame_where_others_had_the_cpu_of_who_was_in_it() {
     assert_eq!(status(&seen(0.4, 1.0), "cpu-contention"), Status::Supported);
     assert_eq!(status(&seen(0.0, 1.0), "event-loop-blocked"), Status::Supported, "it hardly waited for a CPU");
     assert_eq!(status(&seen(0.4, 0.0), "event-loop-blocked"), Status::Supported, "nobody else had it");
+}
+
+#[test]
+fn waits_for_a_cpu_are_few_beside_the_pauses_of_the_time_in_which_they_were_counted() {
+    // Two long waits, counted in all of the run or in an eighth of it, and six pauses.
+    let seen = |window_ns: u64| {
+        let build = open().each(|s| (s.response_ns, s.target) = (200_000, vec![(0.02, 0.3)]));
+        let mut recording = pausing(build.recording(), &[500, 1700, 2300, 3900, 4300, 5800], 80);
+        let mut buckets = vec![0; 27];
+        buckets[26] = 2;
+        for snapshot in &mut recording.snapshots {
+            let histograms =
+                [("runqueue.wait_ns".to_owned(), Log2 { sum: 100_000_000, buckets: buckets.clone() })].into();
+            snapshot.bpf = Some(BpfSample { calls_window_ns: window_ns, histograms, ..BpfSample::default() });
+        }
+        status(&recording, "event-loop-blocked")
+    };
+    assert_eq!(seen(30 * SECOND), Status::Supported);
+    assert_eq!(seen(SECOND), Status::Refuted, "of six pauses less than one lay in the windows: the waits are many");
 }
 
 #[test]
