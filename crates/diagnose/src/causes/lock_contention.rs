@@ -41,8 +41,6 @@ const IN_HAND_MIN: f64 = 0.1;
 const SPLIT_MIN: usize = 8;
 /// With fewer requests in the target at a time nobody waits for another's.
 const REQUESTS_MIN: f64 = 1.5;
-/// So many times the threads that work may wait at one place: the thread that accepts waits at an interpreter's lock, too.
-const WAITERS_MAX: f64 = 1.5;
 
 /// See the file's head.
 pub const RULE: CauseRule = CauseRule {
@@ -107,7 +105,7 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
             return Verdict::refuted("no two threads of the target waited for each other at one lock");
         };
         // More waiters than work: the place where those wait that have nothing to do.
-        if worst.waiters as f64 > WAITERS_MAX * working.len() as f64 {
+        if worst.waiters as usize > working.len() {
             return Verdict::refuted("more threads wait at one place than work: it is where idle ones stand");
         }
         if is_for_work(facts) && facts.is_lock(worst.pid, worst.address) != Some(true) {

@@ -42,6 +42,7 @@ fn requests_wait_for_a_slot_where_few_connections_are_all_busy_and_all_requests_
     assert_eq!(diagnosis.first_to_give().unwrap().id, "backend-limited", "{:?}", diagnosis.gives);
     assert_eq!(status(&asking(&[2], 2, 0), "backend-wait"), Status::Refuted, "an eighth of the time is at the backend");
     assert_eq!(status(&asking(&[16], 16, 0), "backend-limited"), Status::Refuted, "a connection for each request");
+    assert_eq!(status(&asking(&[6], 4, 0), "backend-limited"), Status::Supported, "a third of them is kept in reserve");
     assert_eq!(status(&asking(&[4], 1, 0), "backend-limited"), Status::Refuted, "connections stand idle");
     assert_eq!(status(&asking(&[1, 4, 2, 8], 8, 0), "backend-limited"), Status::Refuted, "they come and go");
     assert_eq!(status(&asking(&[4], 4, 12), "backend-limited"), Status::Refuted, "requests wait for a worker");

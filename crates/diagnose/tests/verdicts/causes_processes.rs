@@ -91,6 +91,32 @@ fn another_clients_request_is_to_blame_where_it_takes_as_long_as_a_pause() {
 }
 
 #[test]
+fn those_beyond_a_limit_are_turned_away_or_left_without_a_reply() {
+    let said = |kind: ErrorKind| {
+        let build = closed().with(|b| b.plan.connections = 16).each(|s| s.failed = vec![(kind, 8)]);
+        let mut recording = with(build, |_, s| s.network.set("connections_looked_at", 8));
+        for second in 0..6 {
+            let mut tick = IntervalRequests::default();
+            for key in 0..8 {
+                let (connection, sent_ns) = (key as u32, SECOND * (second + 1));
+                let at = Request { sent_ns, ended_ns: sent_ns + MS, connection, ..Request::default() };
+                let served = Request { ordinal: 9, ..at };
+                let beyond = Request { ordinal: 1, end: RequestEnd::Failed(kind), ..at };
+                tick.sampled.offer(1000, Kept { key, request: served });
+                tick.failed.offer(1000, Kept { key, request: beyond });
+            }
+            recording.requests.push(second, 8, &tick);
+        }
+        let diagnosis = diagnose(&recording);
+        let finding = of(&diagnosis, "connection-limit");
+        assert_eq!(finding.status, Status::Supported, "{finding:#?}");
+        finding.title.clone()
+    };
+    assert!(said(ErrorKind::Reset).ends_with("turns further ones away"));
+    assert!(said(ErrorKind::ReplyTimeout).ends_with("leaves further ones without a reply"));
+}
+
+#[test]
 fn failing_fast_is_a_trap_and_no_cause() {
     let failing = |failed_ns: u64, share: u64| {
         let build = closed().each(move |s| {
