@@ -15,7 +15,7 @@ use crate::evidence::{Client, Kernel, Piece, Process};
 use crate::facts::{Facts, Stand, duration, percent};
 use crate::ledger::in_target_ns;
 use crate::rule::{CauseRule, Needs, OfTarget, Verdict};
-use crate::thresholds::{FUTEX_SHARE, FUTEX_STANDS, NEIGHBOURS};
+use crate::thresholds::{FUTEX_SHARE, FUTEX_STANDS, IN_HAND, NEIGHBOURS};
 use model::bpf::FutexUse;
 use model::finding::{Evidence, LossKind, Severity};
 use std::collections::BTreeSet;
@@ -33,10 +33,6 @@ const USED_MIN: f64 = 0.25;
 const SLEPT_MIN: f64 = 0.7;
 /// So many waits there must be for a reply.
 const OFTEN_MIN: f64 = 0.02;
-/// Of the time that requests took, so much they must have been in the target's hands, read and not answered: whoever waits at a lock
-/// has one in hand. Measured: 4 % of a pool that idles on a full machine, under 1 % where replies wait for an acknowledgement, 45 % and
-/// more with a lock.
-const IN_HAND_MIN: f64 = 0.1;
 /// Fewer requests that were split say nothing of it.
 const SPLIT_MIN: usize = 8;
 /// With fewer requests in the target at a time nobody waits for another's.
@@ -66,7 +62,7 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     if in_ns < LINE_MIN * cost_ns {
         return Verdict::refuted("requests did not wait in the target").because(client.into());
     }
-    if let Some(in_hand) = in_hand(facts).filter(|share| *share < IN_HAND_MIN) {
+    if let Some(in_hand) = in_hand(facts).filter(|share| *share < IN_HAND.value) {
         let text = format!(
             "of the time that requests took, {} was between their being read by the target and its reply",
             percent(in_hand)
@@ -184,8 +180,8 @@ fn handed_on(facts: &Facts<'_>, in_ns: f64) -> Option<(Piece<Kernel>, f64, usize
     (share >= FUTEX_SHARE.value && is_requests && !is_asking).then_some((kernel, share, handovers.threads))
 }
 
-/// Of the time that requests took, how much lay between the target's reading them and its reply; of those of the uniform sample that
-/// were split, `None`: too few were.
+/// How much of the time that requests took lay between their being read by the target and its reply, by those of the uniform sample whose
+/// time was split; `None`: too few were.
 fn in_hand(facts: &Facts<'_>) -> Option<f64> {
     let split = facts.recording.split.sampled().iter().filter_map(|one| {
         let passage = one.passage.ok()?;
