@@ -57,9 +57,12 @@ pub fn gives(
     if let (Some(limit), Some(named), true) = (limit.or(named), named, is_limits) {
         // Where nothing is left of the machine, another worker would have none of it: the sentence is of what is proved below it.
         let full = if named.id == ALL_CORES { &named.title } else { &limit.title };
+        // It is a limit that somebody else has made lower.
+        let taken = supported().find(|finding| finding.id == "neighbour");
+        let taken = taken.map_or(String::new(), |neighbour| format!("; {}", neighbour.title));
         let text = match lost.filter(|loss| loss.kind == LossKind::Failed) {
-            Some(loss) => format!("{full}, and it is asked for more: {}", loss.text),
-            None => format!("sound: {full}"),
+            Some(loss) => format!("{full}{taken}, and it is asked for more: {}", loss.text),
+            None => format!("sound: {full}{taken}"),
         };
         return says(Standing::AtItsLimit, text, Some(named));
     }

@@ -413,6 +413,19 @@ fn a_machine_is_full_of_threads_that_wait_though_a_core_idles_for_moments() {
 }
 
 #[test]
+fn a_limit_that_a_neighbour_has_made_lower_says_so_in_the_first_line() {
+    let said = |neighbours: [f64; 2]| {
+        let build =
+            closed().each(move |s| (s.target, s.idle_cores, s.neighbours) = (vec![(0.5, 0.4)], 0.0, neighbours));
+        diagnose(&build.recording()).gives.unwrap()
+    };
+    let beside = said([0.9, 0.0]);
+    assert_eq!(beside.standing, Standing::AtItsLimit, "{beside:?}");
+    assert!(beside.text.ends_with("; yes (pid 30) holds CPUs that the target wants: 0.9 cores"), "{beside:?}");
+    assert!(!said([0.0, 0.0]).text.contains("holds CPUs"));
+}
+
+#[test]
 fn neighbours_are_to_blame_only_where_there_are_some() {
     let crowded = |neighbours| {
         closed().each(move |s| (s.target, s.idle_cores, s.neighbours) = (vec![(0.5, 0.4)], 0.0, neighbours))
