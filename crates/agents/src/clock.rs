@@ -26,6 +26,15 @@ pub fn answer(received_ns: i64) -> Vec<u8> {
     write(&Stamps { received_ns, sent_ns: monotonic_ns() })
 }
 
+/// The clocks of several agents, all at once. `Err`: the name of one that did not answer.
+pub async fn measure_all(link: &Link, agents: Vec<String>) -> Result<Vec<(String, Estimate)>, String> {
+    let asked = agents.into_iter().map(|name| async move {
+        let found = measure(link, &name).await;
+        found.map(|clock| (name.clone(), clock)).ok_or(name)
+    });
+    futures_util::future::try_join_all(asked).await
+}
+
 /// The agent's clock less ours; `None`: it did not answer.
 pub async fn measure(link: &Link, agent: &str) -> Option<Estimate> {
     let (subject, mut clock) = (subject::clock(agent), Clock::default());

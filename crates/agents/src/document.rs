@@ -7,7 +7,7 @@
 use crate::limits::{CHUNK_BYTES, FILES_BYTES_MAX, PLAN_BYTES_MAX, PROTOCOL};
 use crate::message::{self, is_name};
 use crate::sealed::Seal;
-use model::plan::{Pace, Plan, Workload};
+use model::plan::{Plan, Workload};
 use model::tls::{Trusted, Verify};
 use model::{data::DataFile, hide};
 use remote::Token;
@@ -130,9 +130,6 @@ pub struct Asked {
 /// Why a plan cannot be given to agents, in a sentence.
 fn unfit(plan: &Plan) -> Option<&'static str> {
     match () {
-        () if matches!(plan.pace, Pace::Burst { .. }) => Some(
-            "bursts cannot be put on by several agents yet, as their moments would not be one: leave --agents or --burst out",
-        ),
         () if !plan.faults.is_empty() => Some(
             "faults cannot be done while agents put the load on yet: leave --fault out, `plimsoll fault` does one by hand",
         ),

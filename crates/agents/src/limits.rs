@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// Number of the words that both sides speak; raised with any change of a message.
-pub const PROTOCOL: u32 = 2;
+pub const PROTOCOL: u32 = 3;
 /// Bytes of a message's body: below the megabyte that a NATS server allows by default, with room for headers and sealing.
 pub const CHUNK_BYTES: usize = 512 * 1024;
 /// Bytes of a plan as a message: one that is longer has bodies or certificates for which a stream is the wrong place.
@@ -41,6 +41,10 @@ pub const BEGIN_AFTER: Duration = Duration::from_millis(150);
 /// How late an agent may hear the word and still begin at the common moment: its requests are then due at the same moments as if
 /// it had heard in time, and what is overdue is its lag. Later, it begins when it hears.
 pub const LATE_MAX: Duration = Duration::from_millis(20);
+/// From the word to release a burst to the moment itself, beside [`RELEASE_ROUND_TRIPS`]: time for a thread to be woken at both ends.
+pub const RELEASE_AFTER: Duration = Duration::from_millis(20);
+/// And so many times the longest way there and back to an agent, as its clock was just laid beside the controller's.
+pub const RELEASE_ROUND_TRIPS: u32 = 4;
 /// Exchanges of stamps by which a clock is laid beside the controller's.
 pub const EXCHANGES: usize = 24;
 /// Time between two signs of life of an agent in a run.

@@ -144,7 +144,7 @@ impl Redeal {
     }
 }
 
-/// When an agent is to begin.
+/// When an agent is to begin, or to release a burst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Moment {
     /// On its own CLOCK_MONOTONIC, nanoseconds.
@@ -155,9 +155,9 @@ pub struct Moment {
     pub bound_ns: u64,
 }
 
-/// The word to begin, for each agent on its own clock.
+/// A common moment, for each agent on its own clock: the word to begin, and the word to release a burst.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Begin {
+pub struct Moments {
     /// By the agents' names.
     pub moments: BTreeMap<String, Moment>,
 }
@@ -186,6 +186,18 @@ pub enum State {
         /// On its own CLOCK_MONOTONIC, nanoseconds.
         at_ns: i64,
         /// After the moment that it was told, nanoseconds.
+        late_ns: u64,
+    },
+    /// Its connections are ready for a burst, and it waits for the word to release it.
+    Met {
+        /// Which one, from 0 on.
+        round: u32,
+    },
+    /// It heard that word too late for the moment, and released the burst when it heard.
+    ReleasedLate {
+        /// Which one, from 0 on.
+        round: u32,
+        /// After the moment, nanoseconds.
         late_ns: u64,
     },
     /// Its recording has been handed over whole.

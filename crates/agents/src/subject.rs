@@ -38,7 +38,7 @@ pub fn all(run: &str) -> String {
     format!("plimsoll.run.{run}.>")
 }
 
-/// One of the words of a run's controller: `plan`, `deal`, `begin`, `stop`, `redeal-0` and on.
+/// One of the words of a run's controller: `plan`, `deal`, `begin`, `stop`, `redeal-0` and on, `release-0` and on.
 pub fn word(run: &str, word: &str) -> String {
     format!("plimsoll.run.{run}.{word}")
 }
@@ -52,6 +52,17 @@ pub fn redeal(number: usize) -> String {
 pub fn redeal_of(word: &str) -> Option<usize> {
     let number = word.strip_prefix("redeal-")?.parse().ok()?;
     (number < crate::limits::AGENTS_MAX && word == redeal(number)).then_some(number)
+}
+
+/// The word that releases a burst, by its number.
+pub fn release(round: u32) -> String {
+    format!("release-{round}")
+}
+
+/// The number of a burst by the word that releases it.
+pub fn release_of(word: &str) -> Option<u32> {
+    let round = word.strip_prefix("release-")?.parse().ok()?;
+    (word == release(round)).then_some(round)
 }
 
 /// All of them.
@@ -109,6 +120,8 @@ mod tests {
         assert_eq!(what("r1", &word("r11", "deal")), None);
         assert_eq!([redeal_of("redeal-7"), redeal_of(&redeal(0))], [Some(7), Some(0)]);
         assert_eq!(["redeal-", "redeal-07", "redeal-99", "redeal--1", "deal"].map(redeal_of), [None; 5]);
+        assert_eq!([release_of("release-7"), release_of(&release(0))], [Some(7), Some(0)]);
+        assert_eq!(["release-", "release-07", "release--1", "redeal-1"].map(release_of), [None; 4]);
         assert_eq!(run_of(&stream("r1")), Some("r1"));
         assert_eq!(run_of("OTHER"), None);
     }

@@ -72,7 +72,7 @@ struct Links {
 }
 
 impl Links {
-    fn of(plan: &Plan, shares: Vec<Share>) -> Self {
+    fn of(plan: &Plan, shares: Vec<Share>, rendezvous: Arc<Rendezvous>) -> Self {
         let control = Control::new();
         let (to_session, messages) = sync_channel(shares.len() * MESSAGES_MAX);
         let mut empties = Vec::with_capacity(shares.len());
@@ -89,7 +89,6 @@ impl Links {
             (share, link)
         });
         let shares: Vec<_> = links.collect();
-        let rendezvous = Arc::new(Rendezvous::new(shares.len() as u16));
         Links { messages, empties, control, shares, rendezvous }
     }
 }
@@ -105,9 +104,21 @@ struct Starting {
     ids: Vec<u32>,
 }
 
+/// All shares of a plan, and where their workers meet.
+fn whole(plan: &Plan) -> (Vec<Share>, Arc<Rendezvous>) {
+    let shares = shares(plan);
+    let rendezvous = Arc::new(Rendezvous::new(shares.len() as u16));
+    (shares, rendezvous)
+}
+
 impl Starting {
-    fn of(plan: &Plan, shares: Vec<Share>) -> Result<Self, StartError> {
-        let Links { messages, empties, control, shares, rendezvous } = Links::of(plan, shares);
+    fn alone(plan: &Plan) -> Result<Self, StartError> {
+        let (shares, rendezvous) = whole(plan);
+        Self::of(plan, shares, rendezvous)
+    }
+
+    fn of(plan: &Plan, shares: Vec<Share>, rendezvous: Arc<Rendezvous>) -> Result<Self, StartError> {
+        let Links { messages, empties, control, shares, rendezvous } = Links::of(plan, shares, rendezvous);
         let plan = Arc::new(plan.clone());
         let (mut handles, mut starts) = (Vec::new(), Vec::new());
         let (ready_sender, ready) = sync_channel::<Result<u32, StartError>>(shares.len());
@@ -153,11 +164,12 @@ impl Fleet {
     /// # Errors
     /// [`StartError`], before any connection was made.
     pub fn start(plan: &Plan) -> Result<Self, StartError> {
-        let started = Starting::of(plan, shares(plan))?.ready()?;
+        let started = Starting::alone(plan)?.ready()?;
         Ok(started.begin(monotonic_ns()))
     }
 
-    /// Starts some of a plan's workers; the others are in other processes. `when` is asked once, when all of these are ready:
+    /// Starts some of a plan's workers; the others are in other processes, and `rendezvous` is where those of a burst meet
+    /// ([`Rendezvous::among_others`]). `when` is asked once, when all of these are ready:
     /// it waits for the moment at which the load begins everywhere, and says when that was on CLOCK_MONOTONIC, nanoseconds;
     /// `None`: it is not to begin.
     ///
@@ -166,9 +178,10 @@ impl Fleet {
     pub fn start_part(
         plan: &Plan,
         workers: &Range<u16>,
+        rendezvous: Arc<Rendezvous>,
         when: impl FnOnce() -> Option<u64>,
     ) -> Result<Self, StartError> {
-        let started = Starting::of(plan, shares_of(plan, workers))?.ready()?;
+        let started = Starting::of(plan, shares_of(plan, workers), rendezvous)?.ready()?;
         Ok(started.begin(when().ok_or(StartError::NotBegun)?))
     }
 
@@ -177,7 +190,7 @@ impl Fleet {
     /// # Errors
     /// [`StartError`], before any connection was made.
     pub fn start_together(plans: &[&Plan]) -> Result<Vec<Self>, StartError> {
-        let starting = plans.iter().map(|plan| Starting::of(plan, shares(plan))).collect::<Result<Vec<_>, _>>()?;
+        let starting = plans.iter().map(|plan| Starting::alone(plan)).collect::<Result<Vec<_>, _>>()?;
         let ready = starting.into_iter().map(Starting::ready).collect::<Result<Vec<_>, _>>()?;
         let origin_ns = monotonic_ns();
         Ok(ready.into_iter().map(|starting| starting.begin(origin_ns)).collect())
@@ -193,7 +206,8 @@ impl Fleet {
         session: SimSession,
         network: impl Fn(&Setup, &Share) -> Sim,
     ) -> Result<Self, StartError> {
-        let Links { messages, empties, control, shares, rendezvous } = Links::of(plan, shares(plan));
+        let (shares, rendezvous) = whole(plan);
+        let Links { messages, empties, control, shares, rendezvous } = Links::of(plan, shares, rendezvous);
         let plan = Arc::new(plan.clone());
         let mut workers = Vec::with_capacity(shares.len());
         for (share, link) in shares {

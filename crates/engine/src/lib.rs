@@ -21,3 +21,4 @@ pub use fleet::{Fleet, SimSession};
 pub use link::{Control, Finished, Message};
 pub use share::plan_of;
 pub use start_error::StartError;
+pub use worker::burst::Rendezvous;

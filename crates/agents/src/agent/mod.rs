@@ -5,6 +5,7 @@
 //! speaks with NATS; the load has its own, as ever.
 //! Not here: what all agents together are to do ([`crate::controller`]).
 
+mod bursts;
 mod deliver;
 mod run;
 

@@ -5,6 +5,7 @@
 //! pace every n-th request, of a Poisson process a thinned one, of unique rows those that are nobody else's.
 
 use super::Own;
+use super::bursts::Bursts;
 use super::deliver::{Outbox, Way};
 use crate::allow;
 use crate::document::{Document, OnLost};
@@ -12,10 +13,10 @@ use crate::limits::{
     AGREED_FOR, ALIVE_EVERY, BEGIN_AFTER, CHUNK_BYTES, CUT_OFF_SHARE, FILES_BYTES_MAX, LATE_MAX, LOOK_EVERY,
     LOOKS_WITHIN_LOST,
 };
-use crate::message::{Alive, Begin, Deal, Doing, Moment, Redeal, State, Stop, Taken, read, write};
+use crate::message::{Alive, Deal, Doing, Moment, Moments, Redeal, State, Stop, Taken, read, write};
 use crate::subject::{self, What};
 use async_nats::Subscriber;
-use engine::Fleet;
+use engine::{Fleet, Rendezvous};
 use futures_util::StreamExt;
 use model::plan::{DriverKind, Pace, Segment};
 use model::recording::Row;
@@ -25,7 +26,7 @@ use session::{Options, RecordTo, Watch};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use store::carried::Packer;
 
@@ -123,6 +124,12 @@ struct Ends<'a> {
     enough: &'a AtomicBool,
 }
 
+/// The way to the load that waits for its beginning, and when that was, on the agent's own CLOCK_MONOTONIC, nanoseconds.
+struct Beginning<'a> {
+    word: &'a std::sync::mpsc::Sender<Option<Moment>>,
+    began: &'a OnceLock<i64>,
+}
+
 /// What it takes on of the shares of others.
 struct TakenOn {
     /// The time after which one counts as lost; `None`: no share is dealt anew.
@@ -206,19 +213,24 @@ impl Part {
         let (begin, to_begin) = channel::<Option<Moment>>();
         let (ended, mut has_ended) = tokio::sync::oneshot::channel::<Result<(), String>>();
         let (of_load, kept_at) = (outbox.clone(), path.display().to_string());
-        let began = Arc::new(AtomicBool::new(false));
+        let began = Arc::new(OnceLock::new());
         let has_begun = Arc::clone(&began);
+        let telling = outbox.clone();
+        let rendezvous =
+            Arc::new(Rendezvous::among_others(share.workers, move |round| telling.state(State::Met { round })));
+        let mut bursts = Bursts::of(&whole, &document, Arc::clone(&rendezvous), outbox.clone());
         let thread = std::thread::Builder::new().name("run".to_owned()).spawn(move || {
             let mut watch =
                 Carrier { outbox: of_load.clone(), packer: Packer::default(), row: None, is_enough: has_enough, rate };
             let when = || {
                 of_load.state(State::Ready { capsule: Box::new(observe::capsule()), kept_at, factor_max });
                 let at_ns = wait_for_word(&to_begin, &of_load)?;
-                has_begun.store(true, Ordering::Relaxed);
+                let _ = has_begun.set(at_ns);
                 u64::try_from(at_ns).ok()
             };
-            let outcome =
-                session::run_among_others(part, &options, &mut watch, |_| Fleet::start_part(&whole, &range, when));
+            let outcome = session::run_among_others(part, &options, &mut watch, |_| {
+                Fleet::start_part(&whole, &range, rendezvous, when)
+            });
             let outcome = match outcome {
                 Ok(outcome) => outcome.recording_error.map_or(Ok(()), |error| Err(error.to_string())),
                 Err(error) => Err(error.to_string()),
@@ -230,13 +242,16 @@ impl Part {
             return format!("was not begun: {error}");
         }
         let ends = Ends { early: &stop, enough: &enough };
-        let outcome = self.follow(&begin, &ends, &began, &taken_on, &mut has_ended, &way).await;
+        let beginning = Beginning { word: &begin, began: &began };
+        let outcome = self.follow(&beginning, &ends, &taken_on, &mut bursts, &mut has_ended, &way).await;
+        // It can tell no more: nobody is to wait for it at the end of the line.
+        drop(bursts);
         *load_ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
         self.own.set(Doing::Delivering, Some(&self.run));
         if let Err(why) = &outcome {
             outbox.state(State::Failed { why: why.clone() });
         }
-        if began.load(Ordering::Relaxed) {
+        if began.get().is_some() {
             outbox.recording(path.clone());
         }
         drop(outbox);
@@ -248,7 +263,7 @@ impl Part {
             self.own.link.flush().await;
         }
         match outcome {
-            _ if began.load(Ordering::Relaxed) && !is_whole => {
+            _ if began.get().is_some() && !is_whole => {
                 let why = way.trouble().unwrap_or_default();
                 format!("has ended, and its recording could not be handed over ({why}): it is {}", path.display())
             }
@@ -324,13 +339,14 @@ impl Part {
     /// While the load is prepared and put on: passes the words to begin and to stop on.
     async fn follow(
         &mut self,
-        begin: &std::sync::mpsc::Sender<Option<Moment>>,
+        beginning: &Beginning<'_>,
         ends: &Ends<'_>,
-        began: &AtomicBool,
         taken_on: &TakenOn,
+        bursts: &mut Option<Bursts>,
         ended: &mut tokio::sync::oneshot::Receiver<Result<(), String>>,
         way: &Way,
     ) -> Result<(), String> {
+        let Beginning { word: begin, began } = *beginning;
         let (begins, stops) = (subject::word(&self.run, "begin"), subject::word(&self.run, "stop"));
         // One that takes NATS' answers for a lease asks often enough to have several within it.
         let look_every = taken_on.lost_after.map_or(LOOK_EVERY, |after| LOOK_EVERY.min(after / LOOKS_WITHIN_LOST));
@@ -343,6 +359,7 @@ impl Part {
         loop {
             let mut word: Option<(bool, Vec<u8>)> = None;
             let mut redeal: Option<(usize, Vec<u8>)> = None;
+            let mut release: Option<(u32, Vec<u8>)> = None;
             tokio::select! {
                 outcome = &mut *ended => {
                     if let Some(why) = is_out {
@@ -358,6 +375,11 @@ impl Part {
                         && let Some(number) = subject::redeal_of(word).filter(|number| *number >= redeals)
                     {
                         redeal = Some((number, message.payload.to_vec()));
+                    }
+                    if let Some(What::Word(word)) = subject::what(&self.run, &message.subject)
+                        && let Some(round) = subject::release_of(word)
+                    {
+                        release = Some((round, message.payload.to_vec()));
                     }
                 }
                 _ = look.tick() => {
@@ -375,17 +397,22 @@ impl Part {
                         }
                         redeal = found.ok().and_then(Result::ok).flatten().map(|bytes| (redeals, bytes));
                     }
+                    if is_told && let Some(next) = bursts.as_ref().map(|bursts| bursts.next) {
+                        let word = subject::word(&self.run, &subject::release(next));
+                        let found = tokio::time::timeout(look_every, self.own.link.last(&self.run, &word)).await;
+                        release = found.ok().and_then(Result::ok).flatten().map(|bytes| (next, bytes));
+                    }
                     word = last.ok().and_then(Result::ok).flatten().map(|bytes| (!is_told, bytes));
                 }
                 _ = alive.tick() => self.say_alive(way).await,
             }
-            if began.load(Ordering::Relaxed) && self.own.now().doing == Doing::Agreed {
+            if began.get().is_some() && self.own.now().doing == Doing::Agreed {
                 self.own.set(Doing::Running, Some(&self.run));
             }
             match word {
                 Some((true, bytes)) if !is_told => {
                     let moment =
-                        read::<Begin>(&bytes).and_then(|begin| begin.moments.get(&self.own.options.name).copied());
+                        read::<Moments>(&bytes).and_then(|said| said.moments.get(&self.own.options.name).copied());
                     is_told = true;
                     let _ = begin.send(moment);
                 }
@@ -410,8 +437,13 @@ impl Part {
                     taken_on.begin(said.from_ns, *factor);
                 }
             }
+            if let (Some(bursts), Some(origin_ns)) = (bursts.as_mut(), began.get()) {
+                let name = &self.own.options.name;
+                let why = release.and_then(|(round, bytes)| bursts.release(round, &bytes, name, *origin_ns));
+                is_out = is_out.or(why).or_else(|| bursts.waited_in_vain());
+            }
             if let Some(after) = taken_on.lost_after
-                && began.load(Ordering::Relaxed)
+                && began.get().is_some()
                 && answered.elapsed() > after.mul_f64(CUT_OFF_SHARE)
             {
                 let cut_off = answered.elapsed().as_secs_f64();

@@ -7,12 +7,13 @@ use super::Conduct;
 use super::joint::Joint;
 use super::reading::Reading;
 use super::redeal::{self, Left, redealt};
+use super::release::Released;
 use crate::agent::of_workers;
 use crate::document::{Document, OnLost, hex};
 use crate::error::AgentsError;
 use crate::limits::{CHUNK_BYTES, END_GRACE};
 use crate::link::Link;
-use crate::message::{Alive, Begin, Deal, Doing, Done, Redeal, ShareOf, State, Stop, read, tamed, write};
+use crate::message::{Alive, Deal, Doing, Done, Moments, Redeal, ShareOf, State, Stop, read, tamed, write};
 use crate::subject::{self, What};
 use async_nats::Subscriber;
 use futures_util::StreamExt;
@@ -50,6 +51,10 @@ pub(super) struct Known {
     pub(super) kept_back: Option<String>,
     /// Ticks are here until then, nanoseconds since the run's start.
     pub(super) until_ns: u64,
+    /// Bursts that it was ready for.
+    pub(super) met: u32,
+    /// Bursts that it released late, and the latest of them, nanoseconds.
+    pub(super) late_releases: (u32, u64),
     /// Requests that it had started by then, warm-up excluded.
     pub(super) started: u64,
     /// Whether what it measured counts yet.
@@ -66,7 +71,7 @@ pub(super) struct Known {
 
 /// Follows a run.
 pub(super) struct Follower {
-    link: Link,
+    pub(super) link: Link,
     pub(super) run: String,
     pub(super) document: Document,
     /// The plan of all workers together, once they are dealt.
@@ -77,10 +82,12 @@ pub(super) struct Follower {
     pub(super) events: Vec<Event>,
     /// Second deals, in their order.
     pub(super) redeals: Vec<Redeal>,
+    /// Bursts that were released.
+    pub(super) released: Released,
     deal: Option<Deal>,
-    begin: Option<Begin>,
+    begin: Option<Moments>,
     begun_at: Option<Instant>,
-    is_stopped: bool,
+    pub(super) is_stopped: bool,
     /// What ends the run early (`--abort-when`), and why it did.
     aborting: Aborting,
     aborted: Option<String>,
@@ -112,6 +119,7 @@ impl Follower {
             agents: Vec::new(),
             events: Vec::new(),
             redeals: Vec::new(),
+            released: Released::default(),
             deal: None,
             begin: None,
             begun_at: None,
@@ -130,7 +138,7 @@ impl Follower {
         self.deal.as_ref()
     }
 
-    pub(super) fn begin(&self) -> Option<&Begin> {
+    pub(super) fn begin(&self) -> Option<&Moments> {
         self.begin.as_ref()
     }
 
@@ -172,9 +180,11 @@ impl Follower {
         self.folder.path().join(agent).with_extension("ticks")
     }
 
-    /// Reads what is in the stream already.
+    /// Reads what is in the stream already, and not what is put there meanwhile: while a load goes on that has no end.
     pub(super) async fn catch_up(&mut self) -> Result<(), AgentsError> {
-        while let Some((subject, body)) = self.reading.message(QUIET).await? {
+        let last = self.reading.last().await;
+        while last.is_none_or(|last| !self.reading.has_read(last)) {
+            let Some((subject, body)) = self.reading.message(QUIET).await? else { break };
             self.take_in(&subject, &body)?;
         }
         // What was said before this process began is no sign of life, and its absence none of death.
@@ -228,6 +238,7 @@ impl Follower {
             }
             self.show(conduct);
             self.look_for_lost(conduct).await;
+            self.release().await?;
             if conduct.interrupted.load(Ordering::Relaxed) {
                 self.stop("the run was told to end early (Ctrl-C or SIGTERM)", false).await;
             } else if let Some(why) = self.aborted.clone() {
@@ -296,6 +307,11 @@ impl Follower {
                     self.redeals.push(redeal);
                 }
             }
+            Some(What::Word(word)) if subject::release_of(word) == Some(self.released.rounds) => {
+                if let Some(moments) = read::<Moments>(body) {
+                    self.released.add(&moments);
+                }
+            }
             Some(What::Agent { name, what }) => {
                 let Some(at) = self.agents.iter().position(|known| known.share.agent == name) else { return Ok(()) };
                 self.agents[at].heard = Instant::now();
@@ -334,6 +350,8 @@ impl Follower {
             is_lost: false,
             kept_back: None,
             until_ns: 0,
+            met: 0,
+            late_releases: (0, 0),
             started: 0,
             has_measured: false,
             heard: Instant::now(),
@@ -487,24 +505,27 @@ impl Follower {
             let at_ns = i64::try_from(redeal.from_ns).unwrap_or(i64::MAX);
             conduct.watch.on_event(&Event::new(at_ns, model::event::AGENT_REDEALT, redeal::said(&redeal)));
         }
-        let read_until = Instant::now() + QUIET;
-        while self.redeals.len() <= number && Instant::now() < read_until {
-            match self.reading.message(LOOK).await {
-                Ok(Some((subject, body))) => {
-                    if let Err(error) = self.take_in(&subject, &body) {
-                        (conduct.tell)(&error.to_string());
-                    }
-                }
-                Ok(None) => {}
-                Err(_) => return,
+        // Where the way to it breaks, that shows in what follows.
+        if let Err(error) = self.read_back(|follower| follower.redeals.len() > number).await {
+            (conduct.tell)(&error.to_string());
+        }
+    }
+
+    /// Reads what was just put into the stream, with all before it, for a short while.
+    pub(super) async fn read_back(&mut self, is_there: impl Fn(&Self) -> bool) -> Result<(), AgentsError> {
+        let until = Instant::now() + QUIET;
+        while !is_there(self) && Instant::now() < until {
+            if let Some((subject, body)) = self.reading.message(LOOK).await? {
+                self.take_in(&subject, &body)?;
             }
         }
+        Ok(())
     }
 }
 
 impl Known {
     /// Whether nothing more is to come of it.
-    fn is_settled(&self) -> bool {
+    pub(super) fn is_settled(&self) -> bool {
         self.is_delivered || self.is_lost || self.kept_back.is_some() || (self.failed.is_some() && self.began.is_none())
     }
 
@@ -514,6 +535,11 @@ impl Known {
                 (self.capsule, self.kept_at, self.factor_max) = (Some(capsule), tamed(&kept_at), factor_max);
             }
             Some(State::Began { at_ns, late_ns }) => self.began = Some((at_ns, late_ns)),
+            Some(State::Met { round }) => self.met = self.met.max(round.saturating_add(1)),
+            Some(State::ReleasedLate { late_ns, .. }) => {
+                let (count, latest_ns) = self.late_releases;
+                self.late_releases = (count + 1, latest_ns.max(late_ns));
+            }
             Some(State::Failed { why }) => self.failed = Some(tamed(&why)),
             Some(State::Delivered { chunks, sha256, .. }) => {
                 self.is_delivered = chunks == self.chunks && sha256 == hex(&self.digest.clone().finalize());

@@ -9,6 +9,7 @@ mod gather;
 mod joint;
 mod reading;
 mod redeal;
+mod release;
 mod result;
 mod team;
 
@@ -20,7 +21,7 @@ use crate::limits::{
     TICKS_SHOWN_WAITING_MAX, WHO_FOR,
 };
 use crate::link::{Link, Nats, fresh, runtime};
-use crate::message::{Begin, Card, Done, Moment, Stop, Take, read, tamed, write};
+use crate::message::{Card, Done, Moment, Moments, Stop, Take, read, tamed, write};
 use crate::subject;
 use follow::Follower;
 use futures_util::{StreamExt, TryStreamExt};
@@ -320,23 +321,23 @@ async fn begun(
         if let Some(why) = follower.why_not_ready() {
             return Err(AgentsError::NotReady(why));
         }
-        let mut clocks = Vec::new();
-        for name in follower.names() {
-            let found = clock::measure(link, &name).await;
-            clocks.push((
-                name.clone(),
-                found.ok_or_else(|| AgentsError::NotReady(format!("the clock of '{name}' does not answer")))?,
-            ));
-        }
+        let clocks = clock::measure_all(link, follower.names()).await;
+        let clocks = clocks.map_err(|name| AgentsError::NotReady(format!("the clock of '{name}' does not answer")))?;
         conduct.check()?;
-        let at_ns = monotonic_ns().saturating_add(i64::try_from(BEGIN_AFTER.as_nanos()).unwrap_or(0));
-        let moment =
-            |Estimate { offset_ns, bound_ns }| Moment { at_ns: at_ns.saturating_add(offset_ns), offset_ns, bound_ns };
-        let begin = Begin { moments: clocks.into_iter().map(|(name, clock)| (name, moment(clock))).collect() };
+        let begin = moments(&clocks, monotonic_ns().saturating_add_unsigned(BEGIN_AFTER.as_nanos() as u64));
         link.put_first(&subject::word(run, "begin"), write(&begin)).await.map_err(failed)?;
         follower.until(READY_WITHIN, conduct, |follower| follower.begin().is_some()).await?;
     }
     Ok(())
+}
+
+/// A moment of the controller's clock, on each agent's own.
+fn moments(clocks: &[(String, Estimate)], at_ns: i64) -> Moments {
+    let moment = |(name, clock): &(String, Estimate)| {
+        let Estimate { offset_ns, bound_ns } = *clock;
+        (name.clone(), Moment { at_ns: at_ns.saturating_add(offset_ns), offset_ns, bound_ns })
+    };
+    Moments { moments: clocks.iter().map(moment).collect() }
 }
 
 async fn leave(link: &Link, run: &str, name: &str, version: &str) {

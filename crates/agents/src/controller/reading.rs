@@ -78,13 +78,24 @@ impl Reading {
     /// Whether all is read that is in the stream, as NATS says just now; `None`: it does not answer. Where there is more, another
     /// consumer goes on.
     pub(super) async fn is_read_to_end(&mut self) -> Option<bool> {
-        let stream = self.link.streams.get_stream(subject::stream(&self.run)).await.ok()?;
+        let last = self.last().await?;
         self.heard = Instant::now();
-        let is_read = stream.cached_info().state.last_sequence < self.next;
+        let is_read = self.has_read(last);
         if !is_read {
             self.messages = None;
         }
         Some(is_read)
+    }
+
+    /// The number of the stream's last message, as NATS says just now; `None`: it does not answer.
+    pub(super) async fn last(&self) -> Option<u64> {
+        let stream = self.link.streams.get_stream(subject::stream(&self.run)).await.ok()?;
+        Some(stream.cached_info().state.last_sequence)
+    }
+
+    /// Whether all is read up to that number.
+    pub(super) fn has_read(&self, last: u64) -> bool {
+        last < self.next
     }
 
     /// `None`: not at the moment.

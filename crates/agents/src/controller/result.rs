@@ -49,6 +49,17 @@ pub(super) fn made(follower: &Follower, conduct: &Conduct<'_>) -> Result<Outcome
             events.push(Event::new(0, model::event::AGENT_LATE, text));
         }
     }
+    for known in &follower.agents {
+        let (count, latest_ns) = known.late_releases;
+        if count > 0 {
+            let text = format!(
+                "agent '{}' heard the word for {count} bursts too late, and released them up to {} after the others",
+                known.share.agent,
+                show_duration_ns(latest_ns as f64)
+            );
+            events.push(Event::new(0, model::event::AGENT_LATE, text));
+        }
+    }
     let out = match &conduct.record {
         RecordTo::File(path) => path.clone(),
         RecordTo::Folder(folder) => {
@@ -63,7 +74,13 @@ pub(super) fn made(follower: &Follower, conduct: &Conduct<'_>) -> Result<Outcome
         clock_bound_ns: None,
         version: conduct.version.clone(),
         command: follower.document.command.clone(),
-        agents: Some(OfAgents { plan: follower.plan.clone(), offsets: offsets(follower, &taken), shortfalls, events }),
+        agents: Some(OfAgents {
+            plan: follower.plan.clone(),
+            offsets: offsets(follower, &taken),
+            shortfalls,
+            events,
+            release_bound_ns: follower.released.bound_ns,
+        }),
     };
     let merged = merge(&spec)?;
     let recorded_at = (conduct.record != RecordTo::Nothing).then_some(out);

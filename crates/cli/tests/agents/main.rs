@@ -1,6 +1,7 @@
 //! A load that agents put on, from outside: real agents, a real nats-server, and what becomes of a run when one of them dies.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "helpers of tests: to stop is to fail")]
 
+mod bursts;
 #[path = "../common/mod.rs"]
 mod common;
 mod kills;
@@ -366,7 +367,6 @@ fn what_is_not_allowed_or_not_there_yet_is_refused_in_a_sentence() {
     range.assert_exit(2);
     assert!(range.stderr.contains("only a search"), "{}", range.stderr);
     refused(&["-H", "Authorization: x"], 2, "only sealed");
-    refused(&["--burst", "2"], 2, "bursts cannot be put on by several agents yet");
     refused(&["--canary", &server.url], 2, "--agents");
     for number in ["0", "65", "65535", "3..2"] {
         let run = plimsoll(&["load", &server.url, "--agents", number, "--nats", &place.url]);

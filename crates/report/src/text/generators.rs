@@ -3,6 +3,7 @@
 use super::Paint;
 use super::page::Page;
 use crate::words::{counted, duration, figure, grouped, percent};
+use model::LatencyKind;
 use model::finding::ValidityState;
 use model::recording::{End, Generator, Generators, Recording};
 use std::io::{self, Write};
@@ -74,6 +75,16 @@ fn together<W: Write>(page: &mut Page<'_, W>, recording: &Recording, all: &Gener
     );
     let paint = if share < TOGETHER_MIN { Paint::Warn } else { Paint::Dim };
     page.wrapped(INDENT, (Paint::Plain, String::new()), paint, &text)?;
+    if let Some(bound_ns) = all.release_bound_ns {
+        let skew = recording.totals.sum.latency.quantile(LatencyKind::Lag, 0.99);
+        let skew = skew
+            .map_or_else(String::new, |p99| format!(", and 99 % of requests left within {} of it", duration(p99.ns)));
+        let text = format!(
+            "every burst had one moment for all of them, their clocks being at one within {}{skew}",
+            duration(bound_ns)
+        );
+        page.wrapped(INDENT, (Paint::Plain, String::new()), Paint::Dim, &text)?;
+    }
     let without: u64 = all.generators.iter().filter(|generator| generator.requests == 0).count() as u64;
     if without > 0 {
         let text = format!("{} ended no request", grouped(without));

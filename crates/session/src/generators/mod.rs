@@ -57,6 +57,8 @@ pub struct OfAgents {
     pub shortfalls: Vec<Shortfall>,
     /// What befell agents, on the first one's clock.
     pub events: Vec<Event>,
+    /// Of bursts: within what the moments of two of them were one, nanoseconds.
+    pub release_bound_ns: Option<u64>,
 }
 
 /// Why recordings were not made one.
@@ -252,7 +254,9 @@ fn capsule(spec: &Spec, sources: &[Source], together_ns: u64, read_by: usize) ->
         }
     };
     let generators = sources.iter().enumerate().map(|(at, source)| of(at, source)).collect();
-    let shortfalls = spec.agents.as_ref().map_or_else(Vec::new, |agents| agents.shortfalls.clone());
+    let agents = spec.agents.as_ref();
+    let shortfalls = agents.map_or_else(Vec::new, |agents| agents.shortfalls.clone());
+    let release_bound_ns = agents.and_then(|agents| agents.release_bound_ns);
     let first = sources.first().map(|source| &source.recording.capsule);
     let read = sources.get(read_by).map(|source| &source.recording.capsule);
     Capsule {
@@ -260,7 +264,7 @@ fn capsule(spec: &Spec, sources: &[Source], together_ns: u64, read_by: usize) ->
         command: spec.command.clone(),
         started_at_unix_ns: first.map_or(0, |capsule| capsule.started_at_unix_ns),
         clock: first.and_then(|capsule| capsule.clock.clone()),
-        generators: Some(Generators { generators, together_ns, shortfalls }),
+        generators: Some(Generators { generators, together_ns, shortfalls, release_bound_ns }),
         ..read.cloned().unwrap_or_default()
     }
 }

@@ -133,7 +133,7 @@ fn sixty_four_agents_are_one_load_and_what_is_missing_of_it_is_said() {
     made.iter().for_each(|(_, outcome)| pooled.add(&outcome.recording.totals.sum));
     let result = |shortfalls: Vec<Shortfall>, name: &str| {
         let offsets = vec![Offset::default(); made.len()];
-        let agents = OfAgents { plan: whole.clone(), offsets, shortfalls, events: Vec::new() };
+        let agents = OfAgents { plan: whole.clone(), offsets, shortfalls, events: Vec::new(), release_bound_ns: None };
         let runs: Vec<&PathBuf> = made.iter().map(|(path, _)| path).collect();
         merge(&Spec { agents: Some(agents), clock_bound_ns: None, ..spec(&runs, folder.path().join(name)) }).unwrap()
     };

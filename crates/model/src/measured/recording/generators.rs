@@ -74,6 +74,10 @@ pub struct Generators {
     /// What was not put on of a load that was divided over agents: of each that was lost or could not go on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shortfalls: Vec<Shortfall>,
+    /// Of bursts over several agents: the moments of release of any two of them were one to within that, nanoseconds, as their clocks
+    /// were laid beside the controller's before each burst. The skew (the lag) is after each agent's own moment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub release_bound_ns: Option<u64>,
 }
 
 /// What an agent did not put on of its share.

@@ -1,0 +1,86 @@
+//! Bursts of several agents: released at one moment, whoever is slow, cut off or dies.
+
+use super::common::*;
+use super::lost::Way;
+use super::*;
+use std::time::Duration;
+
+/// Twelve requests a burst, and time between two for what a test does to the agents.
+fn begin(place: &Place, url: &str, agents: &str, rounds: &str, more: &[&str]) -> Guard {
+    let bursts = ["--burst", "12", "--rounds", rounds, "--burst-pause", "400ms", "--tick", "200ms"];
+    place.begin(url, agents, &[&bursts[..], more].concat())
+}
+
+#[test]
+fn a_burst_of_several_agents_waits_for_all_of_them_and_has_one_moment() {
+    let Some(nats) = nats() else { return };
+    let place = Place::new(&nats.url());
+    let server = serve_http(&[]);
+    let agents = place.agents(&["a", "b", "c"]);
+    let load = begin(&place, &server.url, "3", "6", &[]);
+    place.until_running("b");
+    // The others cannot go on without it, and nobody has to be told.
+    agents[1].signal(19);
+    std::thread::sleep(Duration::from_secs(1));
+    agents[1].signal(18);
+    let run = place.ended(load);
+    let document = assert_whole(&run, 3, 72);
+    assert!(generators(&document).iter().all(|one| count(one, "/requests") == 24), "{:#}", document["generators"]);
+    // One machine has one clock, and of two estimates neither is further off than its bound.
+    assert!(count(&document, "/generators/release_bound_ns") > 0, "{:#}", document["generators"]);
+    let text = plimsoll(&["report", place.file("all.plimsoll").to_str().unwrap()]);
+    assert!(text.stdout.contains("every burst had one moment for all of them"), "{}", text.stdout);
+    assert!(text.stdout.contains("99 % of requests left within"), "{}", text.stdout);
+}
+
+#[test]
+fn bursts_go_on_without_an_agent_that_is_lost_and_under_another_controller() {
+    let Some(nats) = nats() else { return };
+    let place = Place::new(&nats.url());
+    let server = serve_http(&[]);
+    let agents = place.agents(&["a", "b", "c"]);
+    let load = begin(&place, &server.url, "3", "6", &["--lost-after", "1500ms"]);
+    let run = place.run();
+    place.until_running("b");
+    load.signal(9);
+    drop(load);
+    agents[1].signal(9);
+    let out = place.file("attached.plimsoll");
+    let attached = finish(&mut place.command(&["attach", &run, "--json", "--record", out.to_str().unwrap()]));
+    attached.assert_exit(4);
+    let document = attached.json();
+    let of = |name: &str| generators(&document).into_iter().find(|one| one["name"] == name);
+    for name in ["a", "c"] {
+        let one = of(name).unwrap();
+        assert_eq!((&one["end"], count(&one, "/requests")), (&"complete".into(), 24), "{one:#}");
+    }
+    let short = &document["generators"]["shortfalls"];
+    assert_eq!((short.as_array().map(Vec::len), &short[0]["name"]), (Some(1), &"b".into()), "{short:#}");
+}
+
+#[test]
+fn an_agent_that_was_taken_for_lost_releases_no_burst_of_its_own() {
+    let Some(nats) = nats() else { return };
+    let place = Place::new(&nats.url());
+    let server = serve_http(&[]);
+    let way = Way::to(nats.address());
+    let _near = place.agent("near", &["--cores", "1"]);
+    let mut far =
+        command(&["agent", "--name", "far", "--cores", "1", "--allow-target", "127.0.0.1", "--nats", &way.url]);
+    far.env("XDG_STATE_HOME", place.folder.path()).stdin(Stdio::null());
+    let _far = place.agent_as("far", far);
+    let load = begin(&place, &server.url, "2", "12", &["--lost-after", "1500ms"]);
+    place.until_running("far");
+    way.cut(true);
+    wait_until("it is missed", || std::fs::read_to_string(place.file("said")).unwrap().contains("agent 'far' is lost"));
+    way.cut(false);
+    let run = place.ended(load);
+    let document = run.json();
+    let of = |name: &str| generators(&document).into_iter().find(|one| one["name"] == name);
+    assert_eq!(count(&of("near").unwrap(), "/requests"), 12 * 6, "{:#}", document["generators"]);
+    let short = &document["generators"]["shortfalls"][0];
+    let text = short["text"].as_str().unwrap();
+    assert!(text.contains("without it, as they took it for lost") || text.contains("it was lost"), "{text}");
+    let log = || std::fs::read_to_string(place.file("far.log")).unwrap();
+    wait_until("it has ended its load", || log().contains("without it, as they took it for lost"));
+}
