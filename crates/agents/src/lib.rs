@@ -5,7 +5,7 @@
 //! runs ([`session::run_among_others`]) on some of the plan's workers ([`engine::plan_of`]); the result is that of [`session::generators`].
 //! A run without agents starts nothing of this. Every bound is in [`limits`].
 //! A search and a comparison are series of such loads, put on by a [`Team`].
-//! Not here: placing agents on machines; bursts and faults over several agents.
+//! Not here: placing agents on machines; faults over several agents.
 #![forbid(unsafe_code)]
 
 mod agent;
