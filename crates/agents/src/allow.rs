@@ -98,6 +98,25 @@ fn is_in(address: IpAddr, network: IpAddr, bits: u8) -> bool {
     }
 }
 
+/// Whether a connection may go to an observer there, `HOST:PORT`. Names are looked up, which may take a while.
+///
+/// # Errors
+/// In a sentence: what is not allowed.
+pub fn check_observer(allowed: &[Allowed], observer: &str) -> Result<(), String> {
+    let shown = crate::message::tamed(observer);
+    let found =
+        observer.to_socket_addrs().map_err(|error| format!("the observer at {shown} cannot be looked up: {error}"))?;
+    let mut addresses = found.map(Address::Tcp).peekable();
+    if addresses.peek().is_some() && addresses.all(|address| allowed.iter().any(|one| one.covers(&address))) {
+        return Ok(());
+    }
+    let all: Vec<&str> = allowed.iter().map(Allowed::written).collect();
+    Err(format!(
+        "its owner allows {} (--allow-target), and not the observer at {shown}: allow that too, or have it reached over NATS (nats:NAME)",
+        all.join(", ")
+    ))
+}
+
 /// Whether load may go to every address of a plan. Names are looked up, which may take a while.
 ///
 /// # Errors

@@ -7,6 +7,7 @@
 use crate::limits::{CHUNK_BYTES, FILES_BYTES_MAX, PLAN_BYTES_MAX, PROTOCOL};
 use crate::message::{self, is_name};
 use crate::sealed::Seal;
+use model::bpf::Level;
 use model::plan::{Plan, Workload};
 use model::tls::{Trusted, Verify};
 use model::{data::DataFile, hide};
@@ -54,11 +55,14 @@ pub struct Document {
     pub command: Vec<String>,
     /// Whether agents read their own hosts meanwhile.
     pub observe: bool,
+    /// Where the target's machine is read, by the first of the agents.
+    #[serde(default)]
+    pub observe_at: Option<ObserveAt>,
     /// The workers that were asked for; `None`: as many as agents give.
     pub workers: Option<u16>,
     /// Why this driver.
     pub driver_reason: String,
-    /// Its length, drain included, nanoseconds; `None`: a count ends it.
+    /// Its length, drain and what is read after it included, nanoseconds; `None`: a count ends it.
     pub planned_ns: Option<u64>,
     /// The plan without its secrets.
     pub shown: Plan,
@@ -66,6 +70,19 @@ pub struct Document {
     body: Body,
     /// Its files of data, in the order in which the plan has them.
     pub files: Vec<FileOf>,
+}
+
+/// An observer on the target's machine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ObserveAt {
+    /// `HOST:PORT`, or `nats:NAME` where it is reached over NATS.
+    pub address: String,
+    /// SHA-256 of the certificate that is taken, in hex; `None`: any, as the token proves who it is.
+    pub fingerprint: Option<String>,
+    /// How long it is tried again, nanoseconds.
+    pub wait_ns: u64,
+    /// Which probes it is asked for.
+    pub probes: Level,
 }
 
 /// A file of data, whose parts are messages of their own.
@@ -118,6 +135,8 @@ pub struct Asked {
     pub driver_reason: String,
     /// Whether agents read their own hosts meanwhile.
     pub observe: bool,
+    /// Where the target's machine is read; the observer has the token that seals the plan.
+    pub observe_at: Option<ObserveAt>,
     /// The command line, without secrets.
     pub command: Vec<String>,
     /// The tool's version.
@@ -135,7 +154,6 @@ fn unfit(plan: &Plan) -> Option<&'static str> {
         ),
         () if plan.isolation.is_some() => Some("--isolate is of one machine, and agents have their own: leave it out"),
         () if !plan.pin.is_empty() => Some("--pin is of one machine's CPUs, and agents have their own: leave it out"),
-        () if plan.after_ns > 0 => Some("--after reads one machine on, and agents do not do that yet: leave it out"),
         () if plan.tls.as_ref().is_some_and(|tls| tls.identity.is_some()) => {
             Some("a client certificate's key is not sent to agents: leave --cert and --key out")
         }
@@ -158,6 +176,9 @@ impl Document {
     pub fn new(plan: &Plan, run: &str, asked: Asked, token: Option<&Token>) -> Result<(Self, Vec<Parts>), String> {
         if let Some(why) = unfit(plan) {
             return Err(why.to_owned());
+        }
+        if asked.observe_at.is_some() && token.is_none() {
+            return Err("--observe-at: the observer wants a token: give it, and the same to the agents (--token-file or PLIMSOLL_TOKEN)".to_owned());
         }
         let data = data_of(plan);
         let is_plain = hide::is_without_secrets(plan) && data.is_empty();
@@ -206,6 +227,7 @@ impl Document {
             workers,
             driver_reason,
             observe,
+            observe_at,
             command,
             version,
             stream_bytes_max: _,
@@ -225,9 +247,10 @@ impl Document {
             lost_after_ns,
             command,
             observe,
+            observe_at,
             workers,
             driver_reason,
-            planned_ns: plan.planned_ns().map(|ns| ns.saturating_add(plan.drain_ns)),
+            planned_ns: plan.planned_ns().map(|ns| ns.saturating_add(plan.drain_ns).saturating_add(plan.after_ns)),
             shown: hide::plan(plan),
             body,
             files,

@@ -41,6 +41,9 @@ pub enum AgentsError {
     /// Agents agreed, and did not become ready.
     #[error("expected every agent to be ready, but {0}: nothing was put on")]
     NotReady(String),
+    /// The observer is not there.
+    #[error("expected an observer on NATS (--observe-at, --at), but {0}")]
+    Observer(String),
     /// The run is not there.
     #[error(
         "expected a run that goes on, got '{0}', of which NATS has nothing: it has ended, or `plimsoll attach` without a name lists those there are"

@@ -5,6 +5,7 @@
 //! runs ([`session::run_among_others`]) on some of the plan's workers ([`engine::plan_of`]); the result is that of [`session::generators`].
 //! A run without agents starts nothing of this. Every bound is in [`limits`].
 //! A search and a comparison are series of such loads, put on by a [`Team`].
+//! An observer on the target's machine is reached over the same NATS ([`observers`]).
 //! Not here: placing agents on machines; faults over several agents.
 #![forbid(unsafe_code)]
 
@@ -17,11 +18,12 @@ mod error;
 pub mod limits;
 mod link;
 pub mod message;
+pub mod observers;
 mod sealed;
 mod subject;
 
 pub use agent::{Options as AgentOptions, serve};
 pub use controller::{Conduct, Listed, Open, Team, TeamSpec, attach, list, load, open_runs};
-pub use document::{Asked, OnLost};
+pub use document::{Asked, ObserveAt, OnLost};
 pub use error::AgentsError;
 pub use link::Nats;

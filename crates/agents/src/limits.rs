@@ -18,6 +18,12 @@ pub const DUPLICATES_WITHIN: Duration = Duration::from_secs(120);
 pub const AGENTS_MAX: usize = session::generators::GENERATORS_MAX;
 /// Workers that an agent may say it has.
 pub const WORKERS_MAX: u16 = 1024;
+/// Observers that are listed.
+pub const OBSERVERS_MAX: usize = 1024;
+/// Streams to an observer at once: it has places for few clients, and strangers take those of who is no client yet.
+pub const RELAYS_MAX: usize = 64;
+/// Bytes of one message of such a stream.
+pub const RELAY_CHUNK_BYTES: usize = 64 * 1024;
 /// Characters of an agent's name, and of a label.
 pub const NAME_MAX: usize = 48;
 /// Labels of an agent.
@@ -53,8 +59,8 @@ pub const ALIVE_EVERY: Duration = Duration::from_millis(500);
 pub const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// How long an agent tries to hand over its recording after its run, before it keeps it for itself.
 pub const DELIVER_FOR: Duration = Duration::from_secs(60);
-/// The same where the run's own stream is full: it does not become emptier.
-pub const DELIVER_FULL_FOR: Duration = Duration::from_secs(3);
+/// The same where the run's own stream is full, which does not become emptier, or gone: the run was given up, or somebody has its result.
+pub const DELIVER_HOPELESS_FOR: Duration = Duration::from_secs(3);
 /// Ticks that wait to be handed over; of more the oldest are left to the recording.
 pub const TICKS_WAITING_MAX: usize = 4096;
 /// How long after the planned end of a run agents that are alive are waited for.

@@ -7,8 +7,10 @@
 use crate::error::AgentsError;
 use crate::limits::{AGAIN_AFTER, ANSWER_WITHIN, ANSWERED_WITHIN, DUPLICATES_WITHIN, STREAM_AGE_MAX};
 use crate::subject;
-use async_nats::jetstream::context::{CreateStreamErrorKind, DeleteStreamErrorKind, PublishError, PublishErrorKind};
-use async_nats::jetstream::stream::{Config, DiscardPolicy, StorageType};
+use async_nats::jetstream::context::{
+    CreateStreamErrorKind, DeleteStreamErrorKind, GetStreamErrorKind, PublishError, PublishErrorKind,
+};
+use async_nats::jetstream::stream::{Config, DiscardPolicy, StorageType, Stream};
 use async_nats::jetstream::{self, Context, ErrorCode};
 use async_nats::{Client, ConnectOptions, HeaderMap};
 use model::Secret;
@@ -236,6 +238,22 @@ impl Link {
                 return is_gone;
             }
             tokio::time::sleep(AGAIN_AFTER).await;
+        }
+    }
+
+    /// The stream of a run: its state as NATS says just now, or `None`: it does not answer.
+    ///
+    /// # Errors
+    /// [`AgentsError::NoRun`]: NATS says that there is none.
+    pub async fn stream_of(&self, run: &str) -> Result<Option<Stream>, AgentsError> {
+        match self.streams.get_stream(subject::stream(run)).await {
+            Ok(stream) => Ok(Some(stream)),
+            Err(error) => match error.kind() {
+                GetStreamErrorKind::JetStream(error) if error.error_code() == ErrorCode::STREAM_NOT_FOUND => {
+                    Err(AgentsError::NoRun(run.to_owned()))
+                }
+                _ => Ok(None),
+            },
         }
     }
 

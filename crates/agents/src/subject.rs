@@ -3,6 +3,24 @@
 /// The question who is there.
 pub const WHO: &str = "plimsoll.agents.who";
 
+/// The question which observers are there.
+pub const OBSERVERS: &str = "plimsoll.observers.who";
+
+/// Asked of one observer: a stream of bytes to it.
+pub fn observer(name: &str) -> String {
+    format!("plimsoll.observer.{name}.open")
+}
+
+/// What is said to an observer on a stream.
+pub fn to_observer(name: &str, stream: &str) -> String {
+    format!("plimsoll.observer.{name}.{stream}.to")
+}
+
+/// What it says there.
+pub fn from_observer(name: &str, stream: &str) -> String {
+    format!("plimsoll.observer.{name}.{stream}.from")
+}
+
 /// Asked of one agent: what its clock says.
 pub fn clock(agent: &str) -> String {
     format!("plimsoll.agent.{agent}.clock")

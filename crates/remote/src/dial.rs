@@ -17,7 +17,7 @@ use model::units::show_duration_ns;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, Connection};
 use std::io;
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -25,8 +25,10 @@ use std::time::{Duration, Instant};
 /// Where a target is observed, and how one knows who answers there.
 #[derive(Debug, Clone)]
 pub struct ObserveAt {
-    /// `HOST:PORT`.
+    /// `HOST:PORT`, or what it is called where `via` leads to it.
     pub address: String,
+    /// Dial this: a way that leads there. `None`: the address.
+    pub via: Option<SocketAddr>,
     /// What both sides have.
     pub token: Token,
     /// Which certificate is taken.
@@ -44,6 +46,7 @@ pub struct ObserveAt {
 pub(super) struct Dialer {
     /// As it was written.
     pub address: String,
+    via: Option<SocketAddr>,
     config: Arc<ClientConfig>,
     name: ServerName<'static>,
     token: Token,
@@ -66,15 +69,9 @@ impl Dialer {
     /// # Errors
     /// [`RemoteError::Address`], [`RemoteError::Tls`].
     pub fn new(at: &ObserveAt, start: Start) -> Result<Self, RemoteError> {
-        let not_one = || RemoteError::Address { got: at.address.clone() };
-        let (host, port) = at.address.rsplit_once(':').ok_or_else(not_one)?;
-        let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
-        if bare.is_empty() || !port.parse::<u16>().is_ok_and(|port| port > 0) {
-            return Err(not_one());
-        }
-        let (config, name) = tls::client(&at.trust, bare)?;
+        let (config, name) = tls::client(&at.trust, host_of(at)?)?;
         let (address, token, version) = (at.address.clone(), at.token.clone(), at.version.clone());
-        Ok(Dialer { address, config, name, token, version, start })
+        Ok(Dialer { address, via: at.via, config, name, token, version, start })
     }
 
     /// Dials until there is a connection, or what came will not pass, or it was tried for so long, or someone interrupts.
@@ -150,7 +147,13 @@ impl Dialer {
     }
 
     fn connect(&self) -> Result<Channel, RemoteError> {
-        let addresses = self.address.to_socket_addrs().map_err(|error| self.not_reached(Came::NoAddress(error)))?;
+        let addresses: Vec<SocketAddr> = match self.via {
+            Some(via) => vec![via],
+            None => {
+                let found = self.address.to_socket_addrs();
+                found.map_err(|error| self.not_reached(Came::NoAddress(error)))?.collect()
+            }
+        };
         let mut came = Came::NoAddress(io::Error::new(io::ErrorKind::NotFound, "none was found"));
         for address in addresses {
             match TcpStream::connect_timeout(&address, CONNECT_WAIT) {
@@ -183,6 +186,20 @@ impl Dialer {
             _ => Err(LinkError::Told("it answered something else than was asked".to_owned())),
         }
     }
+}
+
+/// Whose certificate it is to be: the host of an address, or what stands after a scheme where another way leads there.
+fn host_of(at: &ObserveAt) -> Result<&str, RemoteError> {
+    let not_one = || RemoteError::Address { got: at.address.clone() };
+    let (host, port) = at.address.rsplit_once(':').ok_or_else(not_one)?;
+    if at.via.is_some() {
+        return Ok(port);
+    }
+    let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    if bare.is_empty() || !port.parse::<u16>().is_ok_and(|port| port > 0) {
+        return Err(not_one());
+    }
+    Ok(bare)
 }
 
 /// An exchange whose answer has come just now.

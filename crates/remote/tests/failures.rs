@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 fn at(address: SocketAddr, token: &Token, wait: Duration) -> ObserveAt {
     let (address, version) = (address.to_string(), "0.1.0".to_owned());
-    ObserveAt { address, token: token.clone(), trust: Trust::Token, wait, tell: None, version }
+    ObserveAt { address, token: token.clone(), trust: Trust::Token, wait, tell: None, via: None, version }
 }
 
 /// Watches a little; how many readings there were.

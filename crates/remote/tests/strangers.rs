@@ -51,6 +51,7 @@ impl Observer {
     fn at(&self) -> ObserveAt {
         ObserveAt {
             address: self.address.to_string(),
+            via: None,
             token: self.token.clone(),
             trust: Trust::Token,
             wait: Duration::ZERO,

@@ -6,7 +6,8 @@
 
 use super::Own;
 use crate::document::hex;
-use crate::limits::{CHUNK_BYTES, DELIVER_FOR, DELIVER_FULL_FOR, TICKS_WAITING_MAX};
+use crate::error::AgentsError;
+use crate::limits::{CHUNK_BYTES, DELIVER_FOR, DELIVER_HOPELESS_FOR, TICKS_WAITING_MAX};
 use crate::message::{State, write};
 use crate::subject;
 use sha2::{Digest, Sha256};
@@ -168,11 +169,14 @@ impl Deliverer {
                 self.way.set(None);
                 return true;
             };
-            let within = if why.contains("maximum bytes exceeded") { DELIVER_FULL_FOR } else { DELIVER_FOR };
             self.way.set(Some(format!("handing over its {what} failed: {}", crate::message::tamed(&why))));
             let ended = *load_ended.lock().unwrap_or_else(PoisonError::into_inner);
-            if ended.is_some_and(|at| at.elapsed() > within) {
-                return false;
+            if let Some(ended) = ended {
+                let is_hopeless = why.contains("maximum bytes exceeded")
+                    || matches!(self.own.link.stream_of(&self.run).await, Err(AgentsError::NoRun(_)));
+                if ended.elapsed() > if is_hopeless { DELIVER_HOPELESS_FOR } else { DELIVER_FOR } {
+                    return false;
+                }
             }
             tokio::time::sleep(pause).await;
             pause = (2 * pause).min(longest);

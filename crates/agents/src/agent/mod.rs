@@ -7,6 +7,7 @@
 
 mod bursts;
 mod deliver;
+mod observing;
 mod run;
 
 pub(crate) use run::of_workers;

@@ -151,6 +151,7 @@ mod tests {
             workers,
             driver_reason: String::new(),
             observe: false,
+            observe_at: None,
             command: Vec::new(),
             version: "1".to_owned(),
             stream_bytes_max: 1,

@@ -22,6 +22,7 @@ use crate::limits::{
 };
 use crate::link::{Link, Nats, fresh, runtime};
 use crate::message::{Card, Done, Moment, Moments, Stop, Take, read, tamed, write};
+use crate::observers::{self, Observer};
 use crate::subject;
 use follow::Follower;
 use futures_util::{StreamExt, TryStreamExt};
@@ -88,19 +89,20 @@ impl Conduct<'_> {
     }
 }
 
-/// Who is there, with each one's clock.
+/// The agents that are there, with each one's clock, and the observers.
 ///
 /// # Errors
 /// [`AgentsError`]: NATS cannot be reached.
-pub fn list(nats: &Nats) -> Result<Vec<Listed>, AgentsError> {
+pub fn list(nats: &Nats) -> Result<(Vec<Listed>, Vec<Observer>), AgentsError> {
     runtime()?.block_on(async {
         let link = nats.connect("plimsoll agents").await?;
+        let (cards, observers) = tokio::join!(who(&link, 2 * WHO_FOR, &[]), observers::who(&link, 2 * WHO_FOR, None));
         let mut listed = Vec::new();
-        for card in who(&link, 2 * WHO_FOR, &[]).await {
+        for card in cards {
             let clock = clock::measure(&link, &card.name).await;
             listed.push(Listed { card, clock });
         }
-        Ok(listed)
+        Ok((listed, observers))
     })
 }
 

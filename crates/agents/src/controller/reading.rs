@@ -5,11 +5,8 @@
 
 use crate::error::AgentsError;
 use crate::link::Link;
-use crate::subject;
-use async_nats::jetstream::ErrorCode;
 use async_nats::jetstream::consumer::DeliverPolicy;
 use async_nats::jetstream::consumer::pull::{Ordered, OrderedConfig};
-use async_nats::jetstream::context::GetStreamErrorKind;
 use futures_util::StreamExt;
 use std::time::{Duration, Instant};
 
@@ -89,7 +86,7 @@ impl Reading {
 
     /// The number of the stream's last message, as NATS says just now; `None`: it does not answer.
     pub(super) async fn last(&self) -> Option<u64> {
-        let stream = self.link.streams.get_stream(subject::stream(&self.run)).await.ok()?;
+        let stream = self.link.stream_of(&self.run).await.ok()??;
         Some(stream.cached_info().state.last_sequence)
     }
 
@@ -100,14 +97,7 @@ impl Reading {
 
     /// `None`: not at the moment.
     async fn opened(&self) -> Result<Option<Ordered>, AgentsError> {
-        let stream = match self.link.streams.get_stream(subject::stream(&self.run)).await {
-            Ok(stream) => stream,
-            Err(error) => {
-                let is_gone = matches!(error.kind(), GetStreamErrorKind::JetStream(ref error)
-                    if error.error_code() == ErrorCode::STREAM_NOT_FOUND);
-                return if is_gone { Err(AgentsError::NoRun(self.run.clone())) } else { Ok(None) };
-            }
-        };
+        let Some(stream) = self.link.stream_of(&self.run).await? else { return Ok(None) };
         let deliver_policy = DeliverPolicy::ByStartSequence { start_sequence: self.next };
         let config = OrderedConfig { deliver_policy, max_expires: CONSUMER_EXPIRES, ..OrderedConfig::default() };
         let Ok(consumer) = stream.create_consumer(config).await else { return Ok(None) };

@@ -15,6 +15,7 @@ use clap::builder::BoolishValueParser;
 use clap::{ArgMatches, Args, ValueEnum};
 use model::fault::LoadFault;
 use model::plan::{Batch, BurstAt, DriverKind, OnError, OnFull, Think};
+use remote::ObserveAt;
 use std::path::PathBuf;
 
 /// Arguments of `load`.
@@ -385,6 +386,16 @@ pub fn is_overruled(id: &str, by: &[String]) -> bool {
 }
 
 impl LoadArgs {
+    /// Where this process reads the target's machine, if not here; a way there over NATS is opened. Of a load that agents put on it is
+    /// one of these that does.
+    pub fn observe_at(&self) -> Result<Option<ObserveAt>, Failure> {
+        let address = self.remote.observe_at.as_ref().filter(|_| self.by_agents.agents.is_none());
+        let Some(address) = address else { return Ok(None) };
+        let mut at = self.remote.link.at(address, || self.by_agents.nats("--observe-at nats:NAME"))?;
+        at.tell = (!self.output.quiet).then_some(crate::commands::tell);
+        Ok(Some(at))
+    }
+
     /// Of flags that exclude each other, keeps the one on the command line and forgets those of the environment.
     /// clap's own conflicts would refuse a flag because of a variable, and flags win over variables. And keeps in mind
     /// which flags of single protocols were given.

@@ -100,7 +100,7 @@ pub enum Command {
     Trend(compare::recorded::TrendArgs),
     /// Observe a server without putting load on it
     #[command(after_help = VARIABLES)]
-    Watch(watch::WatchArgs),
+    Watch(Box<watch::WatchArgs>),
     /// Put another instrument's text (sar, nmon, dmesg) on a timeline, as a recording
     #[command(after_help = VARIABLES)]
     Import(import::ImportArgs),

@@ -4,7 +4,9 @@
 
 use super::values;
 use crate::exit::Failure;
+use agents::{Nats, observers};
 use clap::Args;
+use model::bpf::Level;
 use remote::{Fingerprint, ObserveAt, Token, Trust};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -18,7 +20,7 @@ const FILE_BYTES_MAX: u64 = 4096;
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Target on another machine")]
 pub struct RemoteArgs {
-    /// Observe the target where it runs: the address of `plimsoll watch --serve` there [default: observe it on this machine]
+    /// Observe the target where it runs: the address of `plimsoll watch --serve` there, or nats:NAME where it is reached over NATS (--nats) [default: observe it on this machine]
     #[arg(long, value_name = "HOST:PORT", env = "PLIMSOLL_OBSERVE_AT")]
     pub observe_at: Option<String>,
     /// Who answers there.
@@ -47,16 +49,9 @@ fn fingerprint(text: &str) -> Result<Fingerprint, String> {
     Fingerprint::parse(text).ok_or_else(|| "expected 64 hex digits, as `plimsoll watch --serve` prints them".to_owned())
 }
 
-impl RemoteArgs {
-    /// Where the target is observed, if not here.
-    pub fn observe_at(&self) -> Result<Option<ObserveAt>, Failure> {
-        self.observe_at.as_ref().map(|address| self.link.at(address)).transpose()
-    }
-}
-
 impl LinkArgs {
-    /// The observer at an address.
-    pub fn at(&self, address: &str) -> Result<ObserveAt, Failure> {
+    /// The observer at an address; where that is a name on NATS, `nats` says which, and a way there is opened.
+    pub fn at(&self, address: &str, nats: impl FnOnce() -> Result<Nats, Failure>) -> Result<ObserveAt, Failure> {
         let Some(token) = self.token()? else {
             return Err(Failure::usage(format!(
                 "expected the observer's token in the variable {TOKEN_VARIABLE} or a file (--token-file), got neither: \
@@ -69,7 +64,23 @@ impl LinkArgs {
             (None, None) => Trust::Token,
         };
         let (wait, version) = (Duration::from_nanos(self.observe_wait), env!("CARGO_PKG_VERSION").to_owned());
-        Ok(ObserveAt { address: address.to_owned(), token, trust, wait, tell: None, version })
+        let via = match observers::name_of(address) {
+            Some(name) => Some(observers::open(&nats()?, name, wait)?),
+            None => None,
+        };
+        Ok(ObserveAt { address: address.to_owned(), via, token, trust, wait, tell: None, version })
+    }
+
+    /// The same for agents, one of which goes there.
+    pub fn of_agents(&self, address: &str, probes: Level) -> Result<agents::ObserveAt, Failure> {
+        if self.observe_ca.is_some() {
+            return Err(Failure::usage(
+                "--observe-ca cannot be used with --agents, which have files of their own: name the certificate (--observe-fingerprint)",
+            ));
+        }
+        let (address, wait_ns) = (address.to_owned(), self.observe_wait);
+        let fingerprint = self.observe_fingerprint.map(|fingerprint| fingerprint.to_string());
+        Ok(agents::ObserveAt { address, fingerprint, wait_ns, probes })
     }
 
     /// The token that was given, if one was.

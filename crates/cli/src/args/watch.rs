@@ -1,5 +1,6 @@
 //! Arguments of `plimsoll watch`.
 
+use super::agents::NatsLinkArgs;
 use super::load::ObserveArg;
 use super::pages::live::LiveArgs;
 use super::remote::LinkArgs;
@@ -55,7 +56,22 @@ pub struct WatchArgs {
         help_heading = "Target on another machine"
     )]
     pub level_max: Option<ObserveArg>,
-    /// Observe on another machine: the address of `plimsoll watch --serve` there [default: this machine]
+    /// With --serve: be reached over NATS too (--nats), by this name: `--observe-at nats:NAME` [default: the machine's name and the process]
+    #[arg(
+        long,
+        value_name = "NAME",
+        env = "PLIMSOLL_NAME",
+        requires = "serve",
+        help_heading = "Target on another machine"
+    )]
+    pub name: Option<String>,
+    /// The NATS servers over which an observer is reached, nats://HOST:PORT or tls://HOST:PORT, several with commas between [default: none]
+    #[arg(long, value_name = "URL", env = "PLIMSOLL_NATS", help_heading = "Target on another machine")]
+    pub nats: Option<String>,
+    /// Who asks there.
+    #[command(flatten, next_help_heading = "Target on another machine")]
+    pub nats_link: NatsLinkArgs,
+    /// Observe on another machine: the address of `plimsoll watch --serve` there, or nats:NAME [default: this machine]
     #[arg(long, value_name = "HOST:PORT", env = "PLIMSOLL_AT", help_heading = "Target on another machine")]
     pub at: Option<String>,
     /// Who is at the other end.

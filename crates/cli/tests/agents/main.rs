@@ -6,6 +6,7 @@ mod bursts;
 mod common;
 mod kills;
 mod lost;
+mod observing;
 mod redealt;
 mod series;
 use common::*;

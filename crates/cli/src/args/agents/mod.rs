@@ -34,6 +34,14 @@ pub struct NatsLinkArgs {
 }
 
 impl NatsLinkArgs {
+    /// The way to NATS where a flag wants one.
+    pub fn wanted(&self, url: Option<&str>, flag: &str) -> Result<Nats, Failure> {
+        let missing = || {
+            Failure::usage(format!("{flag}: expected the NATS servers to ask, got none: give --nats nats://HOST:4222"))
+        };
+        Ok(self.to(url.ok_or_else(missing)?))
+    }
+
     fn to(&self, url: &str) -> Nats {
         Nats { url: Secret::from(url), ca: self.nats_ca.clone(), credentials: self.nats_credentials.clone() }
     }
@@ -207,14 +215,9 @@ pub struct ByAgentsArgs {
 }
 
 impl ByAgentsArgs {
-    /// The way to NATS.
-    pub fn nats(&self) -> Result<Nats, Failure> {
-        let url = self.nats.as_ref().ok_or_else(|| {
-            Failure::usage(
-                "--agents: expected the NATS servers where agents are, got none: give --nats nats://HOST:4222",
-            )
-        })?;
-        Ok(self.link.to(url))
+    /// The way to NATS, which a flag wants.
+    pub fn nats(&self, flag: &str) -> Result<Nats, Failure> {
+        self.link.wanted(self.nats.as_deref(), flag)
     }
 
     /// How many agents put on a load that is no search; `None`: this process does.

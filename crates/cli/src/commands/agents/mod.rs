@@ -9,7 +9,7 @@ use super::output::progress::Shown;
 use super::output::together as shown_together;
 use super::{interrupt, tell};
 use crate::args::agents::{AgentArgs, AgentsArgs, AttachArgs, ByAgentsArgs, Count};
-use crate::args::load::LoadArgs;
+use crate::args::load::{LoadArgs, ObserveArg};
 use crate::exit::{Exit, Failure};
 use agents::message::{NAMES, is_label, is_name};
 use agents::{AgentOptions, AgentsError, Asked, Conduct, Listed, OnLost, Team, TeamSpec};
@@ -30,7 +30,7 @@ pub fn agent(args: &AgentArgs) -> Result<Exit, Failure> {
     super::raise_descriptor_limit();
     let name = match &args.name {
         Some(name) => name.clone(),
-        None => default_name(),
+        None => default_name("agent"),
     };
     if !is_name(&name) {
         return Err(Failure::usage(format!("--name: expected {NAMES}, got '{}'", plain(&name))));
@@ -62,21 +62,21 @@ pub fn agent(args: &AgentArgs) -> Result<Exit, Failure> {
 }
 
 /// The machine's name as far as it can be part of one, and the process.
-fn default_name() -> String {
+pub fn default_name(otherwise: &str) -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let short = host.trim().split('.').next().unwrap_or_default();
     let host: String = short.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').take(32).collect();
     let host = host.trim_start_matches('-');
-    format!("{}-{}", if host.is_empty() { "agent" } else { host }, std::process::id())
+    format!("{}-{}", if host.is_empty() { otherwise } else { host }, std::process::id())
 }
 
 /// Lists agents.
 pub fn list(args: &AgentsArgs) -> Result<Exit, Failure> {
-    let listed = agents::list(&args.nats.nats())?;
+    let (listed, observers) = agents::list(&args.nats.nats())?;
     let mut stdout = std::io::stdout().lock();
     if args.json {
         let all: Vec<serde_json::Value> = listed.iter().map(as_json).collect();
-        writeln!(stdout, "{}", json!({ "schema": "plimsoll.agents/1", "agents": all }))?;
+        writeln!(stdout, "{}", json!({ "schema": "plimsoll.agents/1", "agents": all, "observers": observers }))?;
         return Ok(Exit::Fine);
     }
     if listed.is_empty() {
@@ -106,6 +106,10 @@ pub fn list(args: &AgentsArgs) -> Result<Exit, Failure> {
             card.workers,
             card.targets.join(" ")
         );
+        writeln!(stdout, "{}", plain(&line))?;
+    }
+    for one in &observers {
+        let line = format!("observer nats:{}: version {}, fingerprint {}", one.name, one.version, one.fingerprint);
         writeln!(stdout, "{}", plain(&line))?;
     }
     Ok(Exit::Fine)
@@ -177,7 +181,6 @@ pub fn refuse(args: &LoadArgs, is_several: bool) -> Result<(), Failure> {
     let output = &args.output;
     let wrong = [
         (is_several, "a canary or several loads"),
-        (args.remote.observe_at.is_some(), "--observe-at"),
         (output.live.live.is_some(), "--live"),
         (!args.place.source.is_empty(), "--source"),
         (output.record_secrets, "--record-secrets"),
@@ -207,7 +210,7 @@ pub fn put_on(
     let token = args.remote.link.token()?;
     let interrupted = Arc::clone(&options.interrupted);
     let conduct = conduct(options.record.clone(), args.by_agents.agents_wait, interrupted, shown);
-    match agents::load(&args.by_agents.nats()?, plan, asked, token.as_ref(), conduct) {
+    match agents::load(&args.by_agents.nats("--agents")?, plan, asked, token.as_ref(), conduct) {
         Err(error @ AgentsError::TakenAway(_)) => {
             tell(&error.to_string());
             Ok(None)
@@ -222,6 +225,7 @@ fn asked(args: &LoadArgs, agents: u16, on_lost: OnLost) -> Result<Asked, Failure
     if let Some(label) = agent_label.iter().find(|label| !is_label(label)) {
         return Err(Failure::usage(format!("--agent-label: expected a label such as zone=a, got '{}'", plain(label))));
     }
+    let probes = args.output.observe.unwrap_or(ObserveArg::Light).into();
     Ok(Asked {
         agents,
         labels: agent_label.clone(),
@@ -230,6 +234,12 @@ fn asked(args: &LoadArgs, agents: u16, on_lost: OnLost) -> Result<Asked, Failure
         workers: args.machine.threads,
         driver_reason: String::new(),
         observe: true,
+        observe_at: args
+            .remote
+            .observe_at
+            .as_ref()
+            .map(|address| args.remote.link.of_agents(address, probes))
+            .transpose()?,
         command: Vec::new(),
         version: VERSION.to_owned(),
         stream_bytes_max: *stream_max,
@@ -252,7 +262,7 @@ fn team_of(args: &LoadArgs, is_by_connections: bool, on_lost: OnLost) -> Result<
     let Some(Count { least, most }) = args.by_agents.agents else { return Ok(None) };
     refuse(args, false)?;
     Ok(Some(Team::new(TeamSpec {
-        nats: args.by_agents.nats()?,
+        nats: args.by_agents.nats("--agents")?,
         asked: asked(args, least, on_lost)?,
         agents: least..=most,
         is_by_connections,

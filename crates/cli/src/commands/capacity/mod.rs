@@ -91,10 +91,6 @@ pub fn run(args: &CapacityArgs) -> Result<Exit, Failure> {
 /// How each step is run.
 fn options(args: &CapacityArgs) -> Result<Options, Failure> {
     let output = &args.load.output;
-    let mut observe_at = args.load.remote.observe_at()?;
-    if let Some(at) = observe_at.as_mut().filter(|_| !output.quiet) {
-        at.tell = Some(super::tell);
-    }
     raise_descriptor_limit();
     Ok(Options {
         record: if output.no_record { RecordTo::Nothing } else { RecordTo::Folder(store::default_folder()?) },
@@ -104,7 +100,7 @@ fn options(args: &CapacityArgs) -> Result<Options, Failure> {
         driver_reason: String::new(),
         observe: !output.no_observe,
         probes: output.observe.unwrap_or(ObserveArg::Light).into(),
-        observe_at,
+        observe_at: args.load.observe_at()?,
         interrupted: interrupt::flag()?,
     })
 }

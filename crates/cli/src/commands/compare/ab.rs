@@ -67,7 +67,7 @@ pub fn run(mut args: AbArgs) -> Result<Exit, Failure> {
         driver_reason: String::new(),
         observe: !output.no_observe,
         probes: output.observe.unwrap_or(ObserveArg::Light).into(),
-        observe_at: args.load.remote.observe_at()?,
+        observe_at: args.load.observe_at()?,
         interrupted: interrupt::flag()?,
     };
     let starts = a.command.is_some() || b.command.is_some();

@@ -49,17 +49,14 @@ pub fn run_scenarios(
     args.output.no_color |= std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let output = &args.output;
     intervals::refuse_with_json(output.csv.as_deref(), What::Intervals, output.json)?;
-    let mut observe_at = args.remote.observe_at()?;
-    if let Some(at) = observe_at.as_mut().filter(|_| !output.quiet) {
-        at.tell = Some(super::tell);
-    }
+    let is_remote = args.remote.observe_at.is_some();
     super::raise_descriptor_limit();
     with_canary(&args, &mut asked)?;
     if args.tls.tls_matrix {
         if output.live.live.is_some() {
             return Err(Failure::usage("--live cannot be used with --tls-matrix: leave one of them out"));
         }
-        if observe_at.is_some() {
+        if is_remote {
             return Err(Failure::usage("--observe-at cannot be used with --tls-matrix: leave one of them out"));
         }
         let scenario = &asked[0].scenario;
@@ -86,7 +83,7 @@ pub fn run_scenarios(
             return Err(Failure::usage("a target that is started cannot be used with --agents yet: leave it out"));
         }
     }
-    let loads = loads_of(asked, observe_at.is_some(), blamed)?;
+    let loads = loads_of(asked, is_remote, blamed)?;
     if output.explain {
         return explain::run(loads, target, repeat, output);
     }
@@ -95,7 +92,7 @@ pub fn run_scenarios(
         shown.say(&format!("plimsoll: warning: {load}{}", crate::flags::shown(warning)));
     }
     let csv = output.csv.as_deref().map(|path| Csv::open(path, What::Intervals)).transpose()?;
-    let options = options(&args, &loads, observe_at, interrupt::flag()?)?;
+    let options = options(&args, &loads, args.observe_at()?, interrupt::flag()?)?;
     shown.draw(When::of(output, matches!(repeat, Repeat::Times(_))), &options.interrupted);
     if let Repeat::Times(times) = repeat {
         let mut team = agents::team(&args)?;

@@ -11,7 +11,7 @@ use crate::args::load::{LoadArgs, OutputArgs};
 use crate::commands::output::progress::Shown;
 use crate::commands::output::view::When;
 use crate::commands::output::{intervals, results, terminal};
-use crate::commands::{agents, interrupt, tell};
+use crate::commands::{agents, interrupt};
 use crate::exit::{Exit, Failure};
 use diagnose::variants::{Axis, SCHEMA, Value, Variant, Variants, named};
 use model::recording::End;
@@ -63,7 +63,7 @@ impl Ready {
         if args.output.csv.is_some() {
             return Err(Failure::usage("--csv is of one run: leave it out, or [vary]"));
         }
-        let loads = loads_of(asked, args.remote.observe_at()?.is_some(), &*blamed)?;
+        let loads = loads_of(asked, args.remote.observe_at.is_some(), &*blamed)?;
         let values = values.into_iter().map(|(axis, value)| Value { axis, value }).collect();
         Ok(Ready { values, args, loads, target, repeat })
     }
@@ -99,11 +99,7 @@ pub fn run(wanted: Vec<Wanted<'_>>) -> Result<Exit, Failure> {
     };
     let mut started = Vec::new();
     for (number, one) in (1..).zip(&ready) {
-        let mut observe_at = one.args.remote.observe_at()?;
-        if let Some(at) = observe_at.as_mut().filter(|_| !output.quiet) {
-            at.tell = Some(tell);
-        }
-        let options = options(&one.args, &one.loads, observe_at, interrupted.clone())?;
+        let options = options(&one.args, &one.loads, one.args.observe_at()?, interrupted.clone())?;
         let options = Options { record: numbered(&options.record, number), ..options };
         let series = Series::new(one.times(), &one.loads, &options.version);
         started.push((options, series, agents::team(&one.args)?));

@@ -91,7 +91,10 @@ pub fn run(args: &WatchArgs) -> Result<Exit, Failure> {
     };
     let watched = match (&args.at, whom) {
         (Some(address), whom) => {
-            let at = ObserveAt { tell: Some(super::tell), ..args.link.at(address)? };
+            let at = ObserveAt {
+                tell: Some(super::tell),
+                ..args.link.at(address, || args.nats_link.wanted(args.nats.as_deref(), "--at nats:NAME"))?
+            };
             watch(&at, whom, duration, tick, probes, &interrupted, each).map_err(Failure::from)
         }
         (None, Some(whom)) => observe(whom, duration, tick, probes, &interrupted, each).map_err(Failure::from),

@@ -5,9 +5,11 @@
 
 use crate::args::remote::TOKEN_VARIABLE;
 use crate::args::watch::WatchArgs;
+use crate::commands::agents::default_name;
 use crate::commands::interrupt;
 use crate::commands::output::outlet::Outlet;
 use crate::exit::{Exit, Failure};
+use agents::observers;
 use model::bpf::Level;
 use model::plain::plain;
 use model::watched::Whom;
@@ -48,9 +50,21 @@ pub fn run(args: &WatchArgs, address: SocketAddr) -> Result<Exit, Failure> {
     let level_max = args.level_max.map_or(Level::Full, Level::from);
     let stop = interrupt::flag()?;
     let serving = Serving::bind(ServeOptions { address, token, certificate, whom, level_max, version })?;
+    let relay = match &args.nats {
+        Some(url) => {
+            let name = args.name.clone().unwrap_or_else(|| default_name("observer"));
+            let (nats, fingerprint) = (args.nats_link.wanted(Some(url), "--nats")?, serving.fingerprint().to_string());
+            let version = env!("CARGO_PKG_VERSION").to_owned();
+            Some((observers::serve(&nats, &name, serving.address(), fingerprint, version)?, name, nats.shown()))
+        }
+        None => None,
+    };
     let outlet = Outlet::start().map_err(|error| Failure::could_not_run(format!("expected a thread, but {error}")))?;
     for line in announced(&serving, made.as_ref()) {
         outlet.result(line);
+    }
+    if let Some((_, name, nats)) = &relay {
+        outlet.result(format!("  over NATS    --observe-at nats:{name} --nats {}", plain(nats)));
     }
     outlet.settle(SETTLE)?;
     let lines = outlet.clone();

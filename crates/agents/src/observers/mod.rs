@@ -1,0 +1,100 @@
+//! Observers that are reached over NATS: where a run has no way to the target's machine, but both have one to the same NATS.
+//!
+//! What goes through is what goes over TCP otherwise ([`remote`]): TLS from end to end, with both sides' proofs of the token in it, so
+//! NATS carries bytes that it cannot read, and who may speak there gets no further than who may connect. At the observer's machine the
+//! relay connects to the observer's own port; at the other end it is a port of this machine's loopback, which takes what is dialled there.
+//! `nats:NAME` is such an observer's address.
+
+mod far;
+mod near;
+mod stream;
+
+pub use far::{Served, serve};
+pub(crate) use near::listen;
+pub use near::open;
+
+use crate::limits::OBSERVERS_MAX;
+use crate::link::Link;
+use crate::message::{is_name, read, tamed};
+use crate::subject;
+use futures_util::StreamExt;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// How an address begins that is an observer's name on NATS.
+const SCHEME: &str = "nats:";
+
+/// The name in an address of an observer on NATS; `None`: it is another address.
+pub fn name_of(address: &str) -> Option<&str> {
+    address.strip_prefix(SCHEME)
+}
+
+/// What an observer says of itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Observer {
+    /// Its name; no two have the same.
+    pub name: String,
+    /// Made anew with each start.
+    pub instance: String,
+    /// The tool's version.
+    pub version: String,
+    /// [`crate::limits::PROTOCOL`] of its side.
+    pub protocol: u32,
+    /// SHA-256 of its certificate, in hex.
+    pub fingerprint: String,
+}
+
+impl Observer {
+    /// Whether it is one that an observer can have sent.
+    fn is_sound(&self) -> bool {
+        is_name(&self.name) && is_name(&self.instance) && self.version.len() <= 64 && self.fingerprint.len() == 64
+    }
+}
+
+/// A wish for a stream of bytes to an observer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Open {
+    /// Which stream; part of its subjects.
+    stream: String,
+    /// [`crate::limits::PROTOCOL`] of the side that asks.
+    protocol: u32,
+}
+
+/// The answer to it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "answer", rename_all = "kebab-case")]
+enum Opened {
+    /// It is there.
+    Open,
+    /// It is not.
+    Refused {
+        /// Why, in a sentence.
+        why: String,
+    },
+}
+
+/// The observers that answer within a time, each once, by name; no longer than until that one has, if one is named.
+pub(crate) async fn who(link: &Link, within: Duration, name: Option<&str>) -> Vec<Observer> {
+    let inbox = link.client.new_inbox();
+    let mut found: BTreeMap<(String, String), Observer> = BTreeMap::new();
+    let Ok(mut answers) = link.client.subscribe(inbox.clone()).await else { return Vec::new() };
+    if link.client.publish_with_reply(subject::OBSERVERS, inbox, Vec::new().into()).await.is_err() {
+        return Vec::new();
+    }
+    let until = Instant::now() + within;
+    while let Ok(Some(answer)) =
+        tokio::time::timeout(until.saturating_duration_since(Instant::now()), answers.next()).await
+    {
+        if found.len() < OBSERVERS_MAX
+            && let Some(one) = read::<Observer>(&answer.payload).filter(Observer::is_sound)
+        {
+            let is_it = name.is_some_and(|name| name == one.name);
+            found.insert((one.name.clone(), one.instance.clone()), Observer { version: tamed(&one.version), ..one });
+            if is_it {
+                break;
+            }
+        }
+    }
+    found.into_values().collect()
+}
