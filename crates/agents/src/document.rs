@@ -58,6 +58,9 @@ pub struct Document {
     /// Where the target's machine is read, by the first of the agents.
     #[serde(default)]
     pub observe_at: Option<ObserveAt>,
+    /// Machines behind it, by the same.
+    #[serde(default)]
+    pub behind: Vec<BehindOf>,
     /// The workers that were asked for; `None`: as many as agents give.
     pub workers: Option<u16>,
     /// Why this driver.
@@ -83,6 +86,15 @@ pub struct ObserveAt {
     pub wait_ns: u64,
     /// Which probes it is asked for.
     pub probes: Level,
+}
+
+/// An observer on a machine behind the target.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BehindOf {
+    /// The observer.
+    pub at: ObserveAt,
+    /// The port that is looked at there; `None`: whatever the observer was started for.
+    pub port: Option<u16>,
 }
 
 /// A file of data, whose parts are messages of their own.
@@ -137,6 +149,8 @@ pub struct Asked {
     pub observe: bool,
     /// Where the target's machine is read; the observer has the token that seals the plan.
     pub observe_at: Option<ObserveAt>,
+    /// Machines behind it, which are read too.
+    pub behind: Vec<BehindOf>,
     /// The command line, without secrets.
     pub command: Vec<String>,
     /// The tool's version.
@@ -177,8 +191,8 @@ impl Document {
         if let Some(why) = unfit(plan) {
             return Err(why.to_owned());
         }
-        if asked.observe_at.is_some() && token.is_none() {
-            return Err("--observe-at: the observer wants a token: give it, and the same to the agents (--token-file or PLIMSOLL_TOKEN)".to_owned());
+        if (asked.observe_at.is_some() || !asked.behind.is_empty()) && token.is_none() {
+            return Err("--observe-at, --behind: an observer wants a token: give it, and the same to the agents (--token-file or PLIMSOLL_TOKEN)".to_owned());
         }
         let data = data_of(plan);
         let is_plain = hide::is_without_secrets(plan) && data.is_empty();
@@ -228,6 +242,7 @@ impl Document {
             driver_reason,
             observe,
             observe_at,
+            behind,
             command,
             version,
             stream_bytes_max: _,
@@ -248,6 +263,7 @@ impl Document {
             command,
             observe,
             observe_at,
+            behind,
             workers,
             driver_reason,
             planned_ns: plan.planned_ns().map(|ns| ns.saturating_add(plan.drain_ns).saturating_add(plan.after_ns)),

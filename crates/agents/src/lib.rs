@@ -24,6 +24,6 @@ mod subject;
 
 pub use agent::{Options as AgentOptions, serve};
 pub use controller::{Conduct, Listed, Open, Team, TeamSpec, attach, list, load, open_runs};
-pub use document::{Asked, ObserveAt, OnLost};
+pub use document::{Asked, BehindOf, ObserveAt, OnLost};
 pub use error::AgentsError;
 pub use link::Nats;

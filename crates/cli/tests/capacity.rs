@@ -204,6 +204,15 @@ fn a_surface_is_gone_on_with_and_is_the_limit_at_each_place() {
         }
         let sentence = after["sentence"].as_str().unwrap();
         assert!(sentence.contains("(connections 2)") && sentence.contains("(connections 16)"), "{sentence}");
+        // The file is shown again, as text, as the same document, and as a page.
+        let shown = plimsoll(&["report", path]);
+        shown.assert_exit(0);
+        let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(words(&shown.stdout).contains(&words(sentence)), "{}", shown.stdout);
+        assert_eq!(plimsoll(&["report", path, "--json"]).json(), after);
+        let page = state.path().join("surface.html");
+        plimsoll(&["report", path, "--html", page.to_str().unwrap()]).assert_exit(0);
+        assert!(std::fs::read_to_string(page).unwrap().contains("plimsoll.surface/1"));
     });
 }
 

@@ -41,7 +41,7 @@ pub use rules::RULES;
 pub use statistics::critical_t;
 pub use validity::{harm, quiet};
 
-use explain::{gives, waits, without_load};
+use explain::{behind, gives, waits, without_load};
 use facts::Facts;
 use history::History;
 use model::event::{ABORTED, TARGET_ENDED};
@@ -142,7 +142,7 @@ pub fn diagnose_with(recording: &Recording, history: &History) -> Diagnosis {
         Needs::Nothing => without_load::gives(&facts, &findings),
         _ => ended(recording, &findings).unwrap_or_else(|| {
             let gives = gives::gives(&facts, &validity, &findings, &losses, &segments);
-            gives::with_own_faults(gives, stretch.as_ref())
+            behind::with_behind(gives::with_own_faults(gives, stretch.as_ref()), &facts)
         }),
     };
     Diagnosis {
@@ -176,7 +176,8 @@ fn judged_causes(facts: &Facts<'_>, has: Needs, missing: &str) -> (Vec<Loss>, Ve
 /// server that was not there. Or that the run was ended early, and why.
 fn ended(recording: &Recording, findings: &[Finding]) -> Option<WhatGives> {
     let of = |kind: &str| recording.events.iter().find(|event| event.kind == kind);
-    let says = |text: String, finding: Option<String>| WhatGives { standing: Standing::Gives, text, finding };
+    let says =
+        |text: String, finding: Option<String>| WhatGives { standing: Standing::Gives, text, finding, behind: None };
     let Some(event) = of(TARGET_ENDED) else { return of(ABORTED).map(|event| says(event.text.clone(), None)) };
     Some(match findings.iter().find(|finding| is_end_of(finding, event)) {
         Some(finding) => says(format!("{}; {}", finding.title, event.text), Some(finding.id.clone())),

@@ -236,6 +236,20 @@ pub struct WhatGives {
     pub text: String,
     /// The finding it speaks of, by id.
     pub finding: Option<String>,
+    /// Where that is a wait for another server: what was found there, where it was observed too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub behind: Option<Behind>,
+}
+
+/// What was found at a machine behind the target, which the target waits for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Behind {
+    /// The observer there, as it was written.
+    pub observer: String,
+    /// The first finding, by id; `None`: nothing was found.
+    pub finding: Option<String>,
+    /// In a sentence.
+    pub text: String,
 }
 
 /// Why a result is not valid.

@@ -5,9 +5,10 @@
 
 mod common;
 use common::answers::{compared, search, search_over_connections};
+use common::surfaces;
 use diagnose::comparison::{Comparison, Pairing, Side};
 use model::recording::End;
-use report::capacity::{self, Document, Verdict};
+use report::capacity::{self, Document, Surface, Verdict};
 use report::html::SCRIPT;
 use report::text::Style;
 
@@ -32,6 +33,12 @@ fn kept(name: &str, out: Vec<u8>) -> String {
 fn page_of_search(name: &str, document: &Document) -> String {
     let mut out = Vec::new();
     report::html::capacity::write(&mut out, document, Some("plimsoll report search.json")).unwrap();
+    kept(name, out)
+}
+
+fn page_of_surface(name: &str, surface: &Surface) -> String {
+    let mut out = Vec::new();
+    report::html::surface::write(&mut out, surface, Some("plimsoll report surface.json")).unwrap();
     kept(name, out)
 }
 
@@ -93,6 +100,27 @@ fn a_search_without_a_line_or_without_a_step_has_its_page() {
     document.end = capacity::End::Partial;
     let html = page_of_search("capacity-nothing", &document);
     assert!(!html.contains("<figure") && visible(&html).contains("0 steps"));
+}
+
+#[test]
+fn a_surface_is_a_map_of_figures_and_shades_or_a_curve_and_a_table_of_all_cells() {
+    let html = page_of_surface("surface", &surfaces::two());
+    let text = visible(&html);
+    for said in
+        ["40.0k a", "11.0k b", "≥3,000", "a: at-its-limit gives first", "size ↓ connections →", "64.0 KiB", "36,000"]
+    {
+        assert!(text.contains(said), "'{said}' is not on the page");
+    }
+    assert!(text.contains("expected an answer, got none") && text.contains("It was interrupted"), "{text}");
+    // Darkest where the line is highest, and an outline where there is none.
+    assert!(html.contains("fill-opacity=\"1.00\"") && html.contains("fill-opacity=\"0.28\""));
+    assert_eq!(html.matches("fill=\"none\" stroke=\"currentColor\"").count(), 2);
+    let html = page_of_surface("surface-of-one", &surfaces::one());
+    assert!(html.contains("data-plot=\"over\""));
+    let mut hostile = surfaces::two();
+    hostile.target = HOSTILE.to_owned();
+    hostile.cells[4].why = Some(HOSTILE.to_owned());
+    page_of_surface("surface-hostile", &hostile);
 }
 
 #[test]

@@ -329,7 +329,12 @@ fn runs_are_a_table() {
         run("old", Err("old.plimsoll is damaged: its table 'tick' is missing".to_owned())),
     ];
     let text = "its one worker is full (97 % of a core)".to_owned();
-    let gives = WhatGives { standing: Standing::AtItsLimit, text, finding: Some("single-thread-bound".to_owned()) };
+    let gives = WhatGives {
+        standing: Standing::AtItsLimit,
+        text,
+        finding: Some("single-thread-bound".to_owned()),
+        behind: None,
+    };
     let verdict = |validity, gives| Verdict { rate_per_s: 228_123.4, unit: "request".to_owned(), validity, gives };
     runs[0].verdict = Some(verdict(ValidityState::Valid, Some(gives)));
     runs[1].verdict = Some(verdict(ValidityState::NotValid, None));

@@ -25,6 +25,7 @@ fn view(threads: &[&str]) -> View {
         standing: HowItStands::Gives,
         text: "one thread of the target is full while the machine is not, and requests wait for it".to_owned(),
         finding: Some(finding.id.clone()),
+        behind: None,
     });
     diagnosis.findings = vec![finding, neighbour(), not_observable()];
     let mut view = View::default();

@@ -5,6 +5,7 @@
 //! its reason; the run goes on and is reported from memory.
 
 mod abort;
+mod behind;
 mod hands;
 mod isolation;
 mod outages;
@@ -18,6 +19,8 @@ use crate::faults::{FaultError, Running};
 use crate::ticks::{Ticks, add_to_totals};
 pub use crate::watch::Watch;
 pub use abort::Aborting;
+use behind::Behind;
+pub use behind::BehindSpec;
 use diagnose::history::History;
 use diagnose::split::Joiner;
 use engine::link::Tally;
@@ -71,6 +74,8 @@ pub struct Options {
     pub probes: model::bpf::Level,
     /// Where the target is observed; `None`: on this host.
     pub observe_at: Option<ObserveAt>,
+    /// Machines behind the target that are observed too; of several loads none.
+    pub behind: Vec<BehindSpec>,
     /// Becomes true when the run is to end early (Ctrl-C).
     pub interrupted: Arc<AtomicBool>,
 }
@@ -106,6 +111,9 @@ pub enum RunError {
     /// There is no thread for the faults.
     #[error("expected a thread for the run's faults, but {0}: end other processes")]
     FaultThread(std::io::Error),
+    /// There is no thread for a machine behind the target.
+    #[error("expected a thread for an observer behind the target, but {0}: end other processes")]
+    BehindThread(std::io::Error),
     /// Others were to put it on, and could not; in their words.
     #[error("{text}")]
     ByOthers {
@@ -169,6 +177,8 @@ struct Session<'a> {
     faults: Option<Running>,
     /// What holds the machine still meanwhile.
     isolation: Option<Isolation>,
+    /// What is behind the target.
+    behind: Option<Behind>,
     /// Tells every load of the run; `None`: this one is alone.
     broadcaster: Option<shared::Broadcaster>,
     watch: &'a mut dyn Watch,

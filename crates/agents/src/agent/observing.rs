@@ -6,45 +6,65 @@
 
 use super::{Options, Own};
 use crate::allow;
-use crate::document::ObserveAt;
+use crate::document::{Document, ObserveAt};
 use crate::message::tamed;
 use crate::observers;
 use model::bpf::Level;
 use remote::{Fingerprint, Trust};
+use session::BehindSpec;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// An observer that the agent's load is to have.
+/// The observers that the agent's load is to have.
+#[derive(Default)]
 pub(super) struct Observing {
-    pub(super) at: remote::ObserveAt,
+    /// The target's.
+    pub(super) at: Option<remote::ObserveAt>,
+    /// Those behind it.
+    pub(super) behind: Vec<BehindSpec>,
     pub(super) probes: Level,
-    /// The way to it over NATS.
-    way: Option<tokio::task::JoinHandle<()>>,
+    /// The ways to them over NATS.
+    ways: Vec<tokio::task::JoinHandle<()>>,
 }
 
 impl Drop for Observing {
     fn drop(&mut self) {
-        if let Some(way) = &self.way {
-            way.abort();
-        }
+        self.ways.iter().for_each(tokio::task::JoinHandle::abort);
     }
 }
 
-/// Whether its owner allows a connection to an observer.
+/// Whether its owner allows connections to the observers of a run.
 ///
 /// # Errors
 /// In a sentence: it does not.
-pub(super) async fn check(options: &Options, asked: Option<&ObserveAt>) -> Result<(), String> {
-    let Some(asked) = asked.filter(|asked| observers::name_of(&asked.address).is_none()) else { return Ok(()) };
-    let (allowed, address) = (options.allowed.clone(), asked.address.clone());
-    let checked = tokio::task::spawn_blocking(move || allow::check_observer(&allowed, &address)).await;
-    checked.map_err(|_| "the observer's address could not be looked up".to_owned())?
+pub(super) async fn check(options: &Options, document: &Document) -> Result<(), String> {
+    let all = document.observe_at.iter().chain(document.behind.iter().map(|behind| &behind.at));
+    for asked in all.filter(|asked| observers::name_of(&asked.address).is_none()) {
+        let (allowed, address) = (options.allowed.clone(), asked.address.clone());
+        let checked = tokio::task::spawn_blocking(move || allow::check_observer(&allowed, &address)).await;
+        checked.map_err(|_| "the observer's address could not be looked up".to_owned())??;
+    }
+    Ok(())
 }
 
 impl Observing {
-    /// Finds the way, without going it: that the load does when it is prepared.
-    pub(super) async fn begin(own: &Arc<Own>, asked: &ObserveAt) -> Result<Self, String> {
-        let token = own.options.token.clone().ok_or("the observer wants a token, and it has none (--token-file)")?;
+    /// Finds the ways, without going them: that the load does when it is prepared.
+    pub(super) async fn begin(own: &Arc<Own>, document: &Document) -> Result<Self, String> {
+        let mut observing = Observing::default();
+        if let Some(asked) = &document.observe_at {
+            observing.probes = asked.probes;
+            observing.at = Some(observing.way(own, asked).await?);
+        }
+        for behind in &document.behind {
+            observing.probes = behind.at.probes;
+            let at = observing.way(own, &behind.at).await?;
+            observing.behind.push(BehindSpec { at, port: behind.port });
+        }
+        Ok(observing)
+    }
+
+    async fn way(&mut self, own: &Arc<Own>, asked: &ObserveAt) -> Result<remote::ObserveAt, String> {
+        let token = own.options.token.clone().ok_or("an observer wants a token, and it has none (--token-file)")?;
         let trust = match &asked.fingerprint {
             None => Trust::Token,
             Some(text) => {
@@ -52,15 +72,15 @@ impl Observing {
             }
         };
         let wait = Duration::from_nanos(asked.wait_ns);
-        let (via, way) = match observers::name_of(&asked.address) {
-            None => (None, None),
+        let via = match observers::name_of(&asked.address) {
+            None => None,
             Some(name) => {
                 let (via, way) = observers::listen(&own.link, name, wait).await.map_err(|error| error.to_string())?;
-                (Some(via), Some(way))
+                self.ways.push(way);
+                Some(via)
             }
         };
         let (address, version) = (tamed(&asked.address), own.options.version.clone());
-        let at = remote::ObserveAt { address, via, token, trust, wait, tell: None, version };
-        Ok(Observing { at, probes: asked.probes, way })
+        Ok(remote::ObserveAt { address, via, token, trust, wait, tell: None, version })
     }
 }

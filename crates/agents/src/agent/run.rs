@@ -78,7 +78,7 @@ async fn fetch(own: &Own, run: &str) -> Result<Agreed, String> {
     let (allowed, shown) = (options.allowed.clone(), plan.clone());
     let checked = tokio::task::spawn_blocking(move || allow::check(&allowed, &shown)).await;
     checked.map_err(|_| "its targets could not be looked up".to_owned())??;
-    observing::check(options, document.observe_at.as_ref()).await?;
+    observing::check(options, &document).await?;
     if let (Some(most), Pace::Closed { .. } | Pace::Held { .. }) = (options.rate_max, &plan.pace) {
         return Err(format!(
             "its owner allows {most} requests a second (--rate-max), and this load has no rate (--rate)"
@@ -189,17 +189,18 @@ impl Part {
             return format!("refused: {why}");
         }
         // Of all of them the first reads the target's machine, and its readings are the result's.
-        let observing = match document.observe_at.as_ref().filter(|_| share.first == 0) {
-            Some(asked) => match Observing::begin(&self.own, asked).await {
-                Ok(observing) => Some(observing),
-                Err(why) => {
-                    outbox.state(State::Failed { why: why.clone() });
-                    drop(outbox);
-                    let _ = delivering.await;
-                    return format!("cannot see the target: {why}");
-                }
-            },
-            None => None,
+        let observing = match share.first {
+            0 => Observing::begin(&self.own, &document).await,
+            _ => Ok(Observing::default()),
+        };
+        let observing = match observing {
+            Ok(observing) => observing,
+            Err(why) => {
+                outbox.state(State::Failed { why: why.clone() });
+                drop(outbox);
+                let _ = delivering.await;
+                return format!("cannot see the target: {why}");
+            }
         };
         let path = folder.with_extension(store::EXTENSION);
         let stop = Arc::new(AtomicBool::new(false));
@@ -210,8 +211,9 @@ impl Part {
             version: self.own.options.version.clone(),
             driver_reason,
             observe: document.observe,
-            probes: observing.as_ref().map_or(model::bpf::Level::None, |observing| observing.probes),
-            observe_at: observing.as_ref().map(|observing| observing.at.clone()),
+            probes: observing.probes,
+            observe_at: observing.at.clone(),
+            behind: observing.behind.clone(),
             interrupted: Arc::clone(&stop),
         };
         let enough = Arc::new(AtomicBool::new(false));

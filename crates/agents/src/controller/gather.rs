@@ -152,6 +152,7 @@ mod tests {
             driver_reason: String::new(),
             observe: false,
             observe_at: None,
+            behind: Vec::new(),
             command: Vec::new(),
             version: "1".to_owned(),
             stream_bytes_max: 1,

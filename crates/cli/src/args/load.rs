@@ -6,7 +6,7 @@
 use super::agents::ByAgentsArgs;
 use super::pages::live::LiveArgs;
 use super::protocols::{self, ProtocolArgs};
-use super::remote::RemoteArgs;
+use super::remote::{BehindArg, RemoteArgs};
 use super::tls::TlsArgs;
 use super::values::{self, Profile};
 use super::{is_on_command_line, values::CpuList};
@@ -16,6 +16,7 @@ use clap::{ArgMatches, Args, ValueEnum};
 use model::fault::LoadFault;
 use model::plan::{Batch, BurstAt, DriverKind, OnError, OnFull, Think};
 use remote::ObserveAt;
+use session::BehindSpec;
 use std::path::PathBuf;
 
 /// Arguments of `load`.
@@ -394,6 +395,18 @@ impl LoadArgs {
         let mut at = self.remote.link.at(address, || self.by_agents.nats("--observe-at nats:NAME"))?;
         at.tell = (!self.output.quiet).then_some(crate::commands::tell);
         Ok(Some(at))
+    }
+
+    /// The machines behind the target that this process has observed; as [`LoadArgs::observe_at`].
+    pub fn behind(&self) -> Result<Vec<BehindSpec>, Failure> {
+        let own = self.remote.behind.iter().filter(|_| self.by_agents.agents.is_none());
+        let spec = |behind: &BehindArg| {
+            let nats = || self.by_agents.nats("--behind nats:NAME");
+            let mut at = self.remote.link.at(&behind.observer, nats)?;
+            at.tell = (!self.output.quiet).then_some(crate::commands::tell);
+            Ok(BehindSpec { at, port: behind.port })
+        };
+        own.map(spec).collect()
     }
 
     /// Of flags that exclude each other, keeps the one on the command line and forgets those of the environment.

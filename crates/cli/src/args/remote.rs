@@ -23,6 +23,9 @@ pub struct RemoteArgs {
     /// Observe the target where it runs: the address of `plimsoll watch --serve` there, or nats:NAME where it is reached over NATS (--nats) [default: observe it on this machine]
     #[arg(long, value_name = "HOST:PORT", env = "PLIMSOLL_OBSERVE_AT")]
     pub observe_at: Option<String>,
+    /// Observe a machine behind the target too, which the target asks: the address of `plimsoll watch --serve` there, with =PORT of what listens there on it; may be repeated [default: none]
+    #[arg(long, value_name = "HOST:PORT", env = "PLIMSOLL_BEHIND", value_delimiter = ',', value_parser = behind)]
+    pub behind: Vec<BehindArg>,
     /// Who answers there.
     #[command(flatten)]
     pub link: LinkArgs,
@@ -43,6 +46,27 @@ pub struct LinkArgs {
     /// How long the observer is tried again before the run where it cannot be reached, closes the connection or is busy; 0s: it is tried once
     #[arg(long, value_name = "TIME", env = "PLIMSOLL_OBSERVE_WAIT", default_value = "5s", value_parser = values::duration_ns)]
     pub observe_wait: u64,
+}
+
+/// A machine behind the target: its observer's address, and the port that is looked at there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BehindArg {
+    /// `HOST:PORT`, or `nats:NAME`.
+    pub observer: String,
+    /// `None`: whatever the observer was started for.
+    pub port: Option<u16>,
+}
+
+fn behind(text: &str) -> Result<BehindArg, String> {
+    let expected =
+        || format!("expected an observer's address, HOST:PORT or nats:NAME, with =PORT if wanted, got '{text}'");
+    let (observer, port) = match text.split_once('=') {
+        Some((observer, port)) => {
+            (observer, Some(port.parse::<u16>().ok().filter(|port| *port > 0).ok_or_else(expected)?))
+        }
+        None => (text, None),
+    };
+    if observer.contains(':') { Ok(BehindArg { observer: observer.to_owned(), port }) } else { Err(expected()) }
 }
 
 fn fingerprint(text: &str) -> Result<Fingerprint, String> {

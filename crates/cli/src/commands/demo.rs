@@ -22,6 +22,7 @@ pub fn run(args: &DemoArgs) -> Result<Exit, Failure> {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         observe: true,
         observe_at: None,
+        behind: Vec::new(),
         probes: model::bpf::Level::Light,
         driver_reason: String::new(),
         interrupted: interrupt::flag()?,

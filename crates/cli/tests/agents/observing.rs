@@ -75,8 +75,12 @@ fn one_of_the_agents_reads_the_targets_machine_where_its_owner_allows_that() {
     nowhere.assert_exit(1);
     assert!(nowhere.stderr.contains("none of the name 'db' answers (there are web)"), "{}", nowhere.stderr);
     wait_until("both are idle", || place.listed().iter().all(|one| one["state"] == "idle"));
-    let over_nats = load("nats:web", &["--after", "1s"]);
+    let behind = format!("nats:web={}", observed.address().rsplit(':').next().unwrap());
+    let over_nats = load("nats:web", &["--after", "1s", "--behind", &behind]);
     let document = assert_whole(&over_nats, 2, 400);
+    let events = document["events"].as_array().unwrap();
+    let has = |kind: &str| events.iter().any(|event| event["kind"] == kind);
+    assert!(has("behind") && has("load-ended"), "{events:#?}");
     assert_observed(&document, "nats:web");
     assert!(generators(&document).iter().any(|one| one["name"] == "a" && one["has_readings"] == true));
     drop(agents);

@@ -4,6 +4,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod behind;
 mod host;
 mod observed;
 mod secrets;

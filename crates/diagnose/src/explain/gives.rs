@@ -43,6 +43,7 @@ pub fn gives(
         standing,
         text,
         finding: finding.map(|finding| finding.id.clone()),
+        behind: None,
     };
     if let Some(first) = supported().find(|finding| finding.severity > Severity::Info) {
         return says(Standing::Gives, format!("{}{}", first.title, explained(first, losses)), Some(first));

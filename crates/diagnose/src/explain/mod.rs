@@ -1,5 +1,6 @@
 //! What was lost and where its time went, which of the causes found brought it about, and the sentence that says what gives first.
 
+pub(crate) mod behind;
 mod concentration;
 mod flow;
 pub(crate) mod gives;

@@ -15,6 +15,7 @@ pub(crate) fn gives(facts: &Facts<'_>, findings: &[Finding]) -> WhatGives {
         standing,
         text,
         finding: finding.map(|finding| finding.id.clone()),
+        behind: None,
     };
     if let Some(first) = of_target().find(|finding| finding.status == Status::Supported) {
         let text = format!("{}; what it costs users was not seen, as no load was put on", first.title);

@@ -19,6 +19,11 @@ pub const OBSERVER_LOST: &str = "observer-lost";
 /// Kind of the event that says that it is seen again.
 pub const OBSERVER_BACK: &str = "observer-back";
 
+/// Kind of the event that says what was found at a machine behind the target, which the target asks: its observer
+/// ([`Details::socket_local`]), the port that it serves ([`Details::port`]; none: whatever its observer was started for), the first
+/// finding's id ([`Details::of_kind`]; none: nothing was found).
+pub const BEHIND: &str = "behind";
+
 /// Kind of the event that says that nothing is heard of an agent any more.
 pub const AGENT_LOST: &str = "agent-lost";
 /// Kind of the event that says that it is heard again.

@@ -119,7 +119,7 @@ impl Surface {
     }
 
     /// What gives first, in the order of the cells, with how many.
-    fn causes(&self) -> Vec<(&str, usize)> {
+    pub(crate) fn causes(&self) -> Vec<(&str, usize)> {
         let mut causes: Vec<(&str, usize)> = Vec::new();
         for id in self.cells.iter().filter_map(Cell::gives) {
             match causes.iter_mut().find(|(known, _)| *known == id) {
@@ -130,10 +130,34 @@ impl Surface {
         causes
     }
 
-    fn place(&self, cell: &Cell) -> String {
+    pub(crate) fn place(&self, cell: &Cell) -> String {
         let all: Vec<String> =
             self.over.iter().zip(&cell.at).map(|(one, value)| format!("{} {}", one.name, one.show(*value))).collect();
         all.join(", ")
+    }
+
+    /// The highest line, 0 where none is known.
+    pub(crate) fn highest(&self) -> f64 {
+        self.cells.iter().filter_map(|cell| cell.load()).map(|(load, _)| load).fold(0.0, f64::max)
+    }
+
+    /// The figure of a cell, with the letter of what gives first.
+    pub(crate) fn figure(&self, cell: &Cell, unicode: bool) -> String {
+        let letter = cell
+            .gives()
+            .and_then(|id| self.causes().iter().map(|(id, _)| *id).zip('a'..='z').find(|(one, _)| *one == id));
+        let letter = letter.map_or(String::new(), |(_, letter)| format!(" {letter}"));
+        match (cell.load(), &cell.why) {
+            (Some((load, is_least)), _) => {
+                let least = if is_least { if unicode { "≥" } else { ">" } } else { "" };
+                format!("{least}{}{letter}", show_count(load.round()))
+            }
+            (None, Some(_)) => if unicode { "–" } else { "-" }.to_owned(),
+            (None, None) => match cell.search.as_ref().and_then(|search| search.capacity.missed) {
+                Some(missed) => format!("<{}{letter}", show_count(missed.round())),
+                None => "?".to_owned(),
+            },
+        }
     }
 }
 
@@ -191,31 +215,8 @@ fn shade(load: f64, highest: f64, unicode: bool) -> &'static str {
     found.map_or("", |(_, shade, ascii)| if unicode { shade } else { ascii })
 }
 
-fn highest(surface: &Surface) -> f64 {
-    surface.cells.iter().filter_map(|cell| cell.load()).map(|(load, _)| load).fold(0.0, f64::max)
-}
-
-/// The figure of a cell, with the letter of what gives first.
-fn figure(surface: &Surface, cell: &Cell, unicode: bool) -> String {
-    let letter = cell
-        .gives()
-        .and_then(|id| surface.causes().iter().map(|(id, _)| *id).zip('a'..='z').find(|(one, _)| *one == id));
-    let letter = letter.map_or(String::new(), |(_, letter)| format!(" {letter}"));
-    match (cell.load(), &cell.why) {
-        (Some((load, is_least)), _) => {
-            let least = if is_least { if unicode { "≥" } else { ">" } } else { "" };
-            format!("{least}{}{letter}", show_count(load.round()))
-        }
-        (None, Some(_)) => if unicode { "–" } else { "-" }.to_owned(),
-        (None, None) => match cell.search.as_ref().and_then(|search| search.capacity.missed) {
-            Some(missed) => format!("<{}{letter}", show_count(missed.round())),
-            None => "?".to_owned(),
-        },
-    }
-}
-
 fn map<W: Write>(page: &mut Page<'_, W>, surface: &Surface, rows: &Spanned, columns: &Spanned) -> io::Result<()> {
-    let (unicode, top) = (page.style().unicode, highest(surface));
+    let (unicode, top) = (page.style().unicode, surface.highest());
     let head: String = columns.values.iter().map(|value| format!("{:>CELL$}", columns.show(*value))).collect();
     page.row(&[(Paint::Dim, format!("{} by {}, {}", rows.name, columns.name, surface.unit))])?;
     page.row(&[(Paint::Dim, format!("{:NAME$}{head}", ""))])?;
@@ -225,7 +226,7 @@ fn map<W: Write>(page: &mut Page<'_, W>, surface: &Surface, rows: &Spanned, colu
             let mark = cell.load().map_or("  ", |(load, _)| shade(load, top, unicode));
             spans.push((Paint::Plain, "  ".to_owned()));
             spans.push((Paint::Bar, mark.to_owned()));
-            spans.push((Paint::Plain, format!("{:>width$}", figure(surface, cell, unicode), width = CELL - 4)));
+            spans.push((Paint::Plain, format!("{:>width$}", surface.figure(cell, unicode), width = CELL - 4)));
         }
         page.row(&spans)?;
     }
@@ -251,7 +252,7 @@ fn map<W: Write>(page: &mut Page<'_, W>, surface: &Surface, rows: &Spanned, colu
 
 fn list<W: Write>(page: &mut Page<'_, W>, surface: &Surface) -> io::Result<()> {
     let Some(over) = surface.over.first() else { return Ok(()) };
-    let (unicode, top) = (page.style().unicode, highest(surface));
+    let (unicode, top) = (page.style().unicode, surface.highest());
     page.row(&[(Paint::Dim, format!("{:>INDENT$}  {:>10}  {}", over.name, "line", surface.unit))])?;
     for cell in &surface.cells {
         let value = cell.at.first().map_or(String::new(), |value| over.show(*value));
@@ -264,7 +265,7 @@ fn list<W: Write>(page: &mut Page<'_, W>, surface: &Surface) -> io::Result<()> {
             Some(format!("{}–{}", show_count(low.max(0.0).round()), show_count(high.round())))
         });
         page.row(&[
-            (Paint::Plain, format!("{value:>INDENT$}  {:>10}  ", figure(surface, cell, unicode))),
+            (Paint::Plain, format!("{value:>INDENT$}  {:>10}  ", surface.figure(cell, unicode))),
             (Paint::Bar, "#".repeat(length)),
             (Paint::Dim, format!("{} {}", " ".repeat(BAR - length.min(BAR)), interval.unwrap_or_default())),
         ])?;

@@ -36,7 +36,7 @@ use model::finding::Diagnosis;
 use model::recording::Row;
 use std::io::{self, Write};
 
-pub use answers::{capacity, comparison};
+pub use answers::{capacity, comparison, surface};
 pub use frame::{BUNDLE_HASH, SCRIPT};
 pub use run::loads;
 pub use served::{library, live};

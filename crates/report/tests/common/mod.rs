@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test file uses its part of this")]
 
 pub mod answers;
+pub mod surfaces;
 
 use model::error_kind::ErrorExample;
 use model::finding::{

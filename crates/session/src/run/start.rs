@@ -1,6 +1,7 @@
 //! How a run begins and ends: its recording and its observation before the load, its figures and its diagnosis after it.
 
 use super::abort::Aborting;
+use super::behind::Behind;
 use super::isolation::Isolation;
 use super::outages::Outages;
 use super::{EndOfAll, Options, Outcome, RecordTo, RunError, Session, Watch};
@@ -10,6 +11,7 @@ use crate::ticks::Ticks;
 use diagnose::history::History;
 use diagnose::split::Joiner;
 use engine::{Fleet, StartError};
+use model::bpf::Level;
 use model::plan::Plan;
 use model::recording::{Capsule, Recording};
 use observe::Observation;
@@ -85,11 +87,13 @@ fn run_all(
     let observation = observation(options, &plan)?;
     let path = path_of(&options.record, folder, &capsule, &plan);
     let prepared = prepare(&plan, capsule, path, options, observation)?;
+    let probes = if options.observe { options.probes } else { Level::None };
+    let behind = Behind::start(&options.behind, plan.tick_ns, probes, &options.version, &options.interrupted)?;
     let isolation = Isolation::begin(&plan, setup);
     let fleet = start(&plan)?;
     let faults = begin(ready, &fleet)?;
     let mut session = prepared.session(&fleet, watch, EndOfAll::default());
-    (session.faults, session.isolation) = (faults, isolation);
+    (session.faults, session.isolation, session.behind) = (faults, isolation, Some(behind));
     session.carry_through(fleet, &options.interrupted)
 }
 
@@ -235,6 +239,7 @@ impl Prepared {
             has_read_on: false,
             faults: None,
             isolation: None,
+            behind: None,
             broadcaster: None,
             watch,
             aborting,
@@ -263,6 +268,9 @@ impl Session<'_> {
         let load_end_ns = fleet.now_ns();
         self.end_faults();
         self.end_isolation(load_end_ns);
+        for event in self.behind.take().map(|behind| behind.end(load_end_ns)).unwrap_or_default() {
+            self.event(event);
+        }
         let panicked = fleet.join();
         if panicked > 0 {
             return Err(RunError::Panicked { count: panicked });

@@ -27,6 +27,7 @@ pub fn options(record: RecordTo) -> Options {
         observe: false,
         probes: model::bpf::Level::default(),
         observe_at: None,
+        behind: Vec::new(),
         interrupted: Arc::new(AtomicBool::new(false)),
     }
 }

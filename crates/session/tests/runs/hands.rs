@@ -153,6 +153,7 @@ fn search(hands: &mut Generators) -> (Found, Said) {
         observe: false,
         probes: model::bpf::Level::None,
         observe_at: None,
+        behind: Vec::new(),
         interrupted: Arc::clone(&said.interrupted),
     };
     let host = SystemHost::new(engine::driver::uring::available, engine::tls::NAMES);

@@ -188,7 +188,7 @@ pub fn diagnosis() -> Diagnosis {
             because_of: Vec::new(),
             explains: Some(model::finding::Explains { share: 0.5, low: 0.25, high: 0.75, of: LossKind::Slow }),
         }],
-        gives: Some(WhatGives { standing: Standing::Gives, text: "t".to_owned(), finding: None }),
+        gives: Some(WhatGives { standing: Standing::Gives, text: "t".to_owned(), finding: None, behind: None }),
         losses: vec![Loss {
             kind: LossKind::Slow,
             share: 0.5,

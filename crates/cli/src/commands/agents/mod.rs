@@ -10,9 +10,10 @@ use super::output::together as shown_together;
 use super::{interrupt, tell};
 use crate::args::agents::{AgentArgs, AgentsArgs, AttachArgs, ByAgentsArgs, Count};
 use crate::args::load::{LoadArgs, ObserveArg};
+use crate::args::remote::BehindArg;
 use crate::exit::{Exit, Failure};
 use agents::message::{NAMES, is_label, is_name};
-use agents::{AgentOptions, AgentsError, Asked, Conduct, Listed, OnLost, Team, TeamSpec};
+use agents::{AgentOptions, AgentsError, Asked, BehindOf, Conduct, Listed, OnLost, Team, TeamSpec};
 use model::Plan;
 use model::plain::plain;
 use model::units::show_duration_ns;
@@ -226,6 +227,10 @@ fn asked(args: &LoadArgs, agents: u16, on_lost: OnLost) -> Result<Asked, Failure
         return Err(Failure::usage(format!("--agent-label: expected a label such as zone=a, got '{}'", plain(label))));
     }
     let probes = args.output.observe.unwrap_or(ObserveArg::Light).into();
+    let behind = |behind: &BehindArg| {
+        let at = args.remote.link.of_agents(&behind.observer, probes)?;
+        Ok::<_, Failure>(BehindOf { at, port: behind.port })
+    };
     Ok(Asked {
         agents,
         labels: agent_label.clone(),
@@ -240,6 +245,7 @@ fn asked(args: &LoadArgs, agents: u16, on_lost: OnLost) -> Result<Asked, Failure
             .as_ref()
             .map(|address| args.remote.link.of_agents(address, probes))
             .transpose()?,
+        behind: args.remote.behind.iter().map(behind).collect::<Result<_, _>>()?,
         command: Vec::new(),
         version: VERSION.to_owned(),
         stream_bytes_max: *stream_max,

@@ -5,7 +5,7 @@
 //! 4 where the generator or its machine is what ended it; 130 where it was interrupted, with what is known by then.
 
 pub mod document;
-mod surface;
+pub mod surface;
 
 use super::output::live::Live;
 use super::output::progress::Shown;
@@ -101,6 +101,7 @@ fn options(args: &CapacityArgs) -> Result<Options, Failure> {
         observe: !output.no_observe,
         probes: output.observe.unwrap_or(ObserveArg::Light).into(),
         observe_at: args.load.observe_at()?,
+        behind: args.load.behind()?,
         interrupted: interrupt::flag()?,
     })
 }

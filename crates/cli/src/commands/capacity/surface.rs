@@ -69,7 +69,7 @@ pub fn run(
     let own = || search.go_on.clone().map_or_else(own_file, Ok);
     map.file = (!output.no_record).then(|| output.record.clone().map_or_else(own, Ok)).transpose()?;
     if let Some(path) = &search.go_on {
-        map.surface.cells = read(path, &map.surface)?;
+        map.surface.cells = cells_of(path, &map.surface)?;
     }
     let whole = show_duration_ns(time.as_nanos() as f64 * count as f64);
     map.shown.say(&format!(
@@ -96,20 +96,46 @@ fn pace_over(base: &Spec, over: &[Over]) -> String {
     }
 }
 
+/// A surface that was kept.
+///
+/// # Errors
+/// In a few words, to go into a sentence: it is none, or cannot be read.
+pub fn read(path: &Path) -> Result<Surface, String> {
+    let length = std::fs::metadata(path).map_err(|error| error.to_string())?.len();
+    if length > FILE_BYTES_MAX {
+        return Err(format!("it has {length} bytes, and none is longer than 64 MiB"));
+    }
+    let text = std::fs::read(path).map_err(|error| error.to_string())?;
+    let surface: Surface = serde_json::from_slice(&text).map_err(|error| error.to_string())?;
+    // Of another version's document not all need be there.
+    let places = surface.over.iter().map(|one| one.values.len()).product::<usize>();
+    match () {
+        () if surface.schema != SURFACE_SCHEMA => {
+            Err(format!("it is a '{}' and not a '{SURFACE_SCHEMA}'", surface.schema))
+        }
+        () if surface.over.is_empty() || surface.cells.len() != places => {
+            Err(format!("it has {} cells, where its values make {places}", surface.cells.len()))
+        }
+        () => Ok(surface),
+    }
+}
+
+/// What a surface means for the exit status.
+pub fn exit_of(surface: &Surface) -> Exit {
+    let is_any = surface.cells.iter().any(|cell| cell.load().is_some());
+    match (surface.end, is_any) {
+        (End::Interrupted | End::Partial, _) => Exit::Interrupted,
+        (_, true) => Exit::Fine,
+        (_, false) => Exit::ExpectationFailed,
+    }
+}
+
 /// The cells of a surface's file that is gone on with.
-fn read(path: &Path, own: &Surface) -> Result<Vec<Cell>, Failure> {
+fn cells_of(path: &Path, own: &Surface) -> Result<Vec<Cell>, Failure> {
     let wrong = |why: String| {
         Failure::usage(format!("--continue: expected a surface's file, got '{}' ({why}): name another", path.display()))
     };
-    let length = std::fs::metadata(path).map_err(|error| wrong(error.to_string()))?.len();
-    if length > FILE_BYTES_MAX {
-        return Err(wrong(format!("it has {length} bytes, and none is longer than 64 MiB")));
-    }
-    let text = std::fs::read(path).map_err(|error| wrong(error.to_string()))?;
-    let its: Surface = serde_json::from_slice(&text).map_err(|error| wrong(error.to_string()))?;
-    if its.schema != SURFACE_SCHEMA {
-        return Err(wrong(format!("it is a '{}' and not a '{SURFACE_SCHEMA}'", its.schema)));
-    }
+    let its = read(path).map_err(wrong)?;
     let asked = |of: &Surface| (of.target.clone(), of.slo.clone(), of.unit.clone(), of.pace.clone(), of.over.clone());
     let places = |of: &Surface| of.cells.iter().map(|cell| cell.at.clone()).collect::<Vec<_>>();
     if asked(&its) != asked(own) || places(&its) != places(own) {
@@ -227,12 +253,7 @@ impl Map {
         if let Some(failed) = self.failed {
             return Err(failed);
         }
-        let is_any = self.surface.cells.iter().any(|cell| cell.load().is_some());
-        Ok(match (ended, is_any) {
-            (SurfaceEnded::Interrupted, _) => Exit::Interrupted,
-            (SurfaceEnded::Done, true) => Exit::Fine,
-            (SurfaceEnded::Done, false) => Exit::ExpectationFailed,
-        })
+        Ok(exit_of(&self.surface))
     }
 }
 

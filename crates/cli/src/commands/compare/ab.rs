@@ -68,6 +68,7 @@ pub fn run(mut args: AbArgs) -> Result<Exit, Failure> {
         observe: !output.no_observe,
         probes: output.observe.unwrap_or(ObserveArg::Light).into(),
         observe_at: args.load.observe_at()?,
+        behind: args.load.behind()?,
         interrupted: interrupt::flag()?,
     };
     let starts = a.command.is_some() || b.command.is_some();

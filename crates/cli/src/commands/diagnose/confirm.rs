@@ -77,6 +77,7 @@ pub fn run(args: &ConfirmArgs) -> Result<Exit, Failure> {
         observe: true,
         probes: model::bpf::Level::None,
         observe_at: None,
+        behind: Vec::new(),
         interrupted: interrupt::flag()?,
     };
     let mut pairs = Pairs(Shown::new(args.quiet));

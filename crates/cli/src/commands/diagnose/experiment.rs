@@ -61,6 +61,7 @@ pub fn run(args: &DiagnoseArgs) -> Result<Exit, Failure> {
         observe: true,
         probes: model::bpf::Level::None,
         observe_at: None,
+        behind: Vec::new(),
         interrupted: interrupt::flag()?,
     };
     let mut steps = Steps { shown: Shown::new(of.quiet), file: file.clone(), failed: None };

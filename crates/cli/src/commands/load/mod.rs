@@ -83,6 +83,11 @@ pub fn run_scenarios(
             return Err(Failure::usage("a target that is started cannot be used with --agents yet: leave it out"));
         }
     }
+    if asked.len() > 1 && !args.remote.behind.is_empty() {
+        return Err(Failure::usage(
+            "--behind cannot be used with a canary or several loads yet: leave one of them out",
+        ));
+    }
     let loads = loads_of(asked, is_remote, blamed)?;
     if output.explain {
         return explain::run(loads, target, repeat, output);
@@ -170,6 +175,7 @@ fn options(
         observe: !output.no_observe,
         probes: output.observe.unwrap_or(ObserveArg::Light).into(),
         observe_at,
+        behind: args.behind()?,
         interrupted,
     })
 }
@@ -202,6 +208,7 @@ fn matrix(scenario: &Scenario, output: &OutputArgs) -> Result<Exit, Failure> {
         // Handshakes of many short runs: nothing is observed but their latency.
         probes: model::bpf::Level::None,
         observe_at: None,
+        behind: Vec::new(),
         interrupted: interrupt::flag()?,
     };
     let host = super::host();

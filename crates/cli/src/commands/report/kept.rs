@@ -1,6 +1,6 @@
-//! `plimsoll report FILE.json`: a search for the load line or a comparison that was kept, shown again.
+//! `plimsoll report FILE.json`: a search for the load line, a surface of lines or a comparison that was kept, shown again.
 //!
-//! Both are documents beside recordings, and say themselves what they are. Comparisons are judged anew, as recordings are.
+//! All are documents beside recordings, and say themselves what they are. Comparisons are judged anew, as recordings are.
 
 use super::html;
 use crate::args::runs::ReportArgs;
@@ -9,6 +9,7 @@ use crate::commands::compare;
 use crate::commands::output::{results, terminal};
 use crate::exit::{Exit, Failure};
 use diagnose::comparison::SCHEMA as COMPARISON;
+use report::capacity::{SURFACE_SCHEMA, write_surface};
 use serde::Deserialize;
 use std::path::Path;
 
@@ -24,17 +25,17 @@ struct Named {
 /// It is neither, cannot be read, or is asked for what only runs have.
 pub fn run(args: &ReportArgs, path: &Path) -> Result<Exit, Failure> {
     refuse(args)?;
-    let is_comparison = std::fs::File::open(path)
+    let named = std::fs::File::open(path)
         .ok()
-        .and_then(|file| serde_json::from_reader::<_, Named>(std::io::BufReader::new(file)).ok())
-        .is_some_and(|named| named.schema == COMPARISON);
-    let exit = match is_comparison {
-        true => {
+        .and_then(|file| serde_json::from_reader::<_, Named>(std::io::BufReader::new(file)).ok());
+    let exit = match named.as_ref().map(|named| &*named.schema) {
+        Some(COMPARISON) => {
             let shown =
                 compare::Shown { file: None, json: args.json, html: args.html.as_deref(), no_color: args.no_color };
             compare::again(path, &shown)?
         }
-        false => search(args, path)?,
+        Some(SURFACE_SCHEMA) => surface(args, path)?,
+        _ => search(args, path)?,
     };
     Ok(if args.exit_status { exit } else { Exit::Fine })
 }
@@ -53,6 +54,25 @@ fn refuse(args: &ReportArgs) -> Result<(), Failure> {
         ))),
         None => Ok(()),
     }
+}
+
+fn surface(args: &ReportArgs, path: &Path) -> Result<Exit, Failure> {
+    let surface = capacity::surface::read(path).map_err(|why| {
+        Failure::could_not_run(format!("expected a surface's file in '{}', but {why}: check its path", path.display()))
+    })?;
+    if let Some(to) = &args.html {
+        let command = results::command_for(path);
+        html::put(to, |out| report::html::surface::write(out, &surface, Some(&command)))?;
+    }
+    if args.json {
+        results::to_stdout(|out| {
+            serde_json::to_writer_pretty(&mut *out, &surface)?;
+            std::io::Write::write_all(out, b"\n")
+        })?;
+    } else if args.html.is_none() {
+        results::to_stdout(|out| write_surface(out, &surface, None, terminal::style(args.no_color)))?;
+    }
+    Ok(capacity::surface::exit_of(&surface))
 }
 
 fn search(args: &ReportArgs, path: &Path) -> Result<Exit, Failure> {

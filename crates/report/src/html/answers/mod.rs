@@ -1,4 +1,5 @@
-//! Pages of what several runs came to together: a search for the load line, a comparison.
+//! Pages of what several runs came to together: a search for the load line, the same over parameters of the load, a comparison.
 
 pub mod capacity;
 pub mod comparison;
+pub mod surface;
