@@ -1,14 +1,15 @@
 //! `event-loop-blocked`: one piece of work holds a thread of the target, and all requests on it stall together.
 //!
 //! Evidence: (client) pauses in which several requests were under way and none ended; and (kernel) calls of the target that
-//! took as long as such a pause and are none for work (a sleep, a file, a receive), or (process) the thread ran meanwhile:
+//! took as long as such a pause and are none for work (a sleep, a file, a receive), or (process) the only working thread slept in as
+//! many readings as half of the pauses' time, or the thread ran meanwhile:
 //! on average at least for half of the time that the pauses took, or ran and waited for a CPU so, with no wait as long as a
 //! pause (kernel). Refuted where as many threads do the work as requests were under way, where pauses come at regular times over several threads (`stop-the-world`), where the thread
 //! had to wait for a CPU as long, and where segments were sent again, as many as requests stood still. Needs four pauses of 10 ms.
 
 use super::pauses::{pauses, slow_share};
 use crate::evidence::{Client, Kernel, Piece, Process};
-use crate::facts::{Facts, duration, percent};
+use crate::facts::{Facts, Stand, duration, percent};
 use crate::rule::{CauseRule, Needs, OfTarget, Verdict};
 use crate::thresholds::{PAUSED_SHARE, PERIODIC};
 use model::bpf::LongCall;
@@ -31,6 +32,9 @@ const FOR_WORK: [&str; 11] = [
 
 /// Kinds of descriptors at which a thread waits for work.
 const AT_WORK: [&str; 4] = ["listener", "client", "epoll", "event"];
+
+/// Fewer readings of where the thread stood say nothing.
+const READINGS_MIN: usize = 5;
 
 /// See the file's head.
 pub const RULE: CauseRule =
@@ -72,9 +76,11 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     let in_windows = pauses.all.len() as f64 * windows_share(facts);
     let is_few = |waits: u64| 2.0 * (waits as f64) < in_windows;
     let title = format!("all requests of a thread stall together, for {} at a time", duration(pauses.median_ns));
-    let verdict = match kernel {
-        Some(kernel) => Verdict::proved(Severity::Error, title, client, kernel),
-        None if run >= 0.5 * pauses.share && wait < 0.5 * run && working >= 1 => {
+    let stood = stood(facts, pauses.share);
+    let verdict = match (kernel, stood) {
+        (Some(kernel), _) => Verdict::proved(Severity::Error, title, client, kernel),
+        (None, Some(process)) => Verdict::proved(Severity::Error, title, client, process),
+        (None, None) if run >= 0.5 * pauses.share && wait < 0.5 * run && working >= 1 => {
             let text = format!(
                 "its busiest thread ran {} of the time, and hardly waited for a CPU ({})",
                 percent(run),
@@ -84,7 +90,7 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
             Verdict::proved(Severity::Error, title, client, process)
         }
         // On a crowded machine its work takes as many times longer as others share its CPU: many short waits, none as long.
-        None if run + wait >= 0.5 * pauses.share && long_waits(facts, pauses.median_ns).is_some_and(is_few) => {
+        (None, None) if run + wait >= 0.5 * pauses.share && long_waits(facts, pauses.median_ns).is_some_and(is_few) => {
             let waits = long_waits(facts, pauses.median_ns).unwrap_or(0);
             let text = format!(
                 "it ran or wanted a CPU {} of the time, and only {waits} of its waits for one were a quarter as long as a pause, \
@@ -95,10 +101,10 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
                 facts.piece::<Kernel>(text, "runqueue.long_waits", waits as f64, "waits").from(in_windows / 2.0);
             Verdict::proved(Severity::Error, title, client, kernel)
         }
-        None if is_kept_off || wait >= 0.5 * run && run + wait > 0.1 => {
+        (None, None) if is_kept_off || wait >= 0.5 * run && run + wait > 0.1 => {
             return Verdict::refuted("the thread had to wait for a CPU").because(client.into());
         }
-        None => {
+        (None, None) => {
             let missing = "pauses are one piece of evidence; which call, or what its thread did meanwhile, was not seen: --observe windows";
             return Verdict::not_observable("what holds a thread", missing).because(client.into());
         }
@@ -134,6 +140,22 @@ fn long_call(facts: &Facts<'_>, pause_ns: f64, run: f64, wait: f64) -> Option<Pi
         call.longest_tid
     );
     Some(facts.piece::<Kernel>(text, "syscalls.long_mean_us", each_ns / 1e3, "us").from(pause_ns / 2e3))
+}
+
+/// That the only thread which does the work slept, or waited for a disk, in as many of the readings as half of the pauses' time.
+fn stood(facts: &Facts<'_>, paused: f64) -> Option<Piece<Process>> {
+    let working = facts.working();
+    let stands = facts.stands(&working);
+    if working.len() != 1 || stands.readings.len() < READINGS_MIN {
+        return None;
+    }
+    let of = |stand| stands.share(stand).unwrap_or(0.0);
+    let (slept, at_disk) = (of(Stand::Sleep), of(Stand::Disk));
+    let share = slept + at_disk;
+    let what = if slept >= at_disk { "slept" } else { "waited for a disk" };
+    let text = format!("its only working thread {what} in {} of the readings", percent(share));
+    let piece = facts.piece::<Process>(text, "target.threads_in_one_wait", share, "ratio").from(0.5 * paused);
+    (share > 0.0 && share >= 0.5 * paused).then_some(piece)
 }
 
 /// A call that takes as long as a pause on average.

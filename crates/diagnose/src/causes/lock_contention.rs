@@ -135,6 +135,10 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     if facts.slept_in_futex().is_some_and(|share| share >= SLEPT_MIN) {
         return Verdict::refuted("the threads' own time limits ended their waits in futex: they slept");
     }
+    // Where those that serve sleep, the others wait for work.
+    if facts.sleepers_in_futex(SLEPT_MIN).len() > 1 {
+        return Verdict::refuted("threads' own time limits ended the waits in futex of several of them: they slept");
+    }
     let text = format!("the {} working threads stood in futex in {} of the readings", working.len(), percent(futex));
     let process = facts.piece::<Process>(text, "target.threads_futex", futex, "ratio").from(FUTEX_STANDS.value);
     if futex < FUTEX_STANDS.value || events > IDLE_MAX {

@@ -4,7 +4,7 @@
 //! Evidence: (process) the working threads stood in one kind of wait that is none for work (a sleep, a receive, a lock) in most
 //! readings, two of them at least, or in poll(2) while connections waited to be accepted; or several threads did, always as many,
 //! and the others stood in futex: they queue for one of so many places (connections of a pool, permits); or threads that hardly
-//! run did, each time a request came: a pool behind an event loop; (client) requests took at least 1.5 times what one wait takes,
+//! run did, each time a request came: a pool behind an event loop; or the only working thread slept, once for each reply; (client) requests took at least 1.5 times what one wait takes,
 //! and far longer than the work in them; a processor was free. Refuted where threads wait for events, or run. What they wait for
 //! has a name of its own, and is then the root. Source: Little's law: with k workers, throughput is k ÷ the wait, and the rest is
 //! the line.
@@ -20,6 +20,10 @@ const STOOD_MIN: f64 = 0.7;
 const READINGS_MIN: usize = 3;
 /// Requests must take so many times the work in them.
 const TIMES_WORK: f64 = 5.0;
+/// A thread that serves alone sleeps in each request, and not in one of many: that is an event loop's (`event-loop-blocked`).
+const SLEEPS_MIN: f64 = 0.5;
+/// Fewer sleeps in the windows say nothing of how often there is one.
+const SLEEPS_COUNTED_MIN: u64 = 5;
 /// The line in front of the workers: requests under way for each of them.
 const LINE_MIN: f64 = 1.5;
 
@@ -77,7 +81,12 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         None => format!("its {workers} working threads {what} in {} of the readings", percent(share)),
     };
     let process = facts.piece::<Process>(text, "target.threads_in_one_wait", share, "ratio").from(STOOD_MIN);
-    if workers < 2 || share < STOOD_MIN || facts.busiest_demand().is_none_or(|demand| demand >= DEMAND_FULL.value) {
+    let is_alone =
+        workers == 1 && stand == Stand::Sleep && sleeps_a_reply(facts).is_some_and(|each| each >= SLEEPS_MIN);
+    if (workers < 2 && !is_alone)
+        || share < STOOD_MIN
+        || facts.busiest_demand().is_none_or(|demand| demand >= DEMAND_FULL.value)
+    {
         return Verdict::refuted("the target's workers were not all in the same wait").because(process.into());
     }
     let Some((in_ns, cost_ns)) = in_target_ns(facts).zip(facts.cpu_ns_per_request()) else {
@@ -105,6 +114,9 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         Some(_) => {
             format!("the target has {workers} places for work that waits, and requests stand in line for one of them")
         }
+        None if is_alone => {
+            "the target's only worker waits in each request, and the others stand in line for it".to_owned()
+        }
         None => format!("all {workers} workers of the target wait at once, and requests stand in line for one of them"),
     };
     Verdict::proved(Severity::Error, title, process, client)
@@ -113,4 +125,11 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         .remedy("Have more workers than wait at a time (requests a second × the time of one wait), or do not wait in a worker (an event loop)")
         .check("for t in /proc/PID/task/*; do cat $t/wchan; echo; done | sort | uniq -c")
         .confidence(0.8)
+}
+
+/// How often the target slept for each reply, by the sleeps in the probes' windows; `None`: there were hardly any.
+fn sleeps_a_reply(facts: &Facts<'_>) -> Option<f64> {
+    let (count, rate) = (facts.calls(&["nanosleep", "clock_nanosleep"]).0, facts.recording.totals.requests_per_s());
+    let window_s = facts.calls_window_ns()? / 1e9;
+    (count >= SLEEPS_COUNTED_MIN && rate > 0.0).then(|| count as f64 / window_s / rate)
 }

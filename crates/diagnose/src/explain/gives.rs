@@ -27,6 +27,12 @@ const LATER_RATE: f64 = 1.1;
 const NEARLY_ALL: f64 = 0.95;
 /// Behind what was seen and not explained.
 const NOT_KNOWN: &str = "; why is not known";
+/// A finding of what is there after the load: nothing was late for it.
+const AFTERWARDS: &str = "memory-kept";
+/// Of requests that wait in the target for nothing that a rule knows.
+const UNSEEN_WAIT: &str = "they wait there for nothing that is seen from here";
+/// What tells more of it.
+const EXPERIMENT: &str = "`plimsoll diagnose URL --experiment` tells whether requests wait for each other";
 /// From this share on what is not explained is said.
 const UNEXPLAINED_MIN: f64 = 0.1;
 
@@ -71,9 +77,11 @@ pub fn gives(
         return says(Standing::Unknown, "nothing ever connected: what the target can do is not known".to_owned(), None);
     }
     if let Some(loss) = lost {
-        let unseen = findings.iter().filter(|f| f.about == About::Target && f.status == Status::NotObservable).count();
+        let may_be = |f: &&Finding| f.about == About::Target && f.status == Status::NotObservable && f.id != AFTERWARDS;
+        let unseen = findings.iter().filter(may_be).count();
         let why = match (validity.state, unseen) {
             (ValidityState::NotValid, _) => disturbed(validity).to_owned(),
+            (_, 0) if loss.kind == LossKind::Waiting => UNSEEN_WAIT.to_owned(),
             (_, 0) => "no cause that is known here explains it".to_owned(),
             (_, 1) => "why is not known: one cause could not be looked at, see below".to_owned(),
             (_, unseen) => format!("why is not known: {unseen} causes could not be looked at, see below"),
@@ -86,7 +94,12 @@ pub fn gives(
             },
             None => loss.text.clone(),
         };
-        let text = format!("{seen}; {why}");
+        // Tasks of a language's own runtime wait where no thread stands: from outside it shows that they do.
+        let next = match loss.kind == LossKind::Waiting && validity.state != ValidityState::NotValid {
+            true => format!("; {EXPERIMENT}"),
+            false => String::new(),
+        };
+        let text = format!("{seen}; {why}{next}");
         return says(Standing::Unexplained, text, None);
     }
     if let Some(text) = grew_slow(facts, segments) {

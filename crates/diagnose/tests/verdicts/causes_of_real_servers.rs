@@ -140,6 +140,70 @@ fn a_wait_that_its_own_time_limit_ends_is_a_sleep_and_no_lock() {
 }
 
 #[test]
+fn where_several_sleep_by_their_own_time_limits_the_others_that_stand_in_futex_have_no_lock() {
+    let of_four = |sleepers: usize| {
+        let wakes: Vec<(u32, &str, u32)> = (20..24)
+            .map(|tid| if tid < 20 + sleepers as u32 { (tid, "interrupt", 0) } else { (tid, "thread", 99) })
+            .collect();
+        let mut recording = woken(&waiting(), &wakes, &[]);
+        // Their calls were not counted: where they stand is all that is known.
+        for bpf in recording.snapshots.iter_mut().filter_map(|snapshot| snapshot.bpf.as_mut()) {
+            (bpf.calls_window_ns, bpf.window_replies) = (0, 0);
+        }
+        status(&recording, "lock-contention")
+    };
+    assert_eq!([of_four(2), of_four(3)], [Status::Refuted; 2]);
+    assert_eq!(of_four(1), Status::Supported, "one that sleeps may be who has it");
+}
+
+/// A target of one thread, which stands there, and slept so often in the windows, which are so long.
+fn alone(wchan: &'static str, sleeps: u64, window_ns: u64) -> Recording {
+    let build = waiting().each(|s| s.target = vec![(0.01, 0.0)]);
+    with(&build, move |_, s| {
+        stand(s, wchan);
+        let bpf = BpfSample { calls_window_ns: window_ns, window_replies: 400, ..BpfSample::default() };
+        s.bpf = Some(BpfSample { calls: vec![call("clock_nanosleep", sleeps, 2_000_000 * sleeps)], ..bpf });
+    })
+}
+
+#[test]
+fn a_worker_that_is_alone_is_a_pool_of_one_where_it_waits_in_each_request() {
+    let found = alone("hrtimer_nanosleep", 400, SECOND);
+    assert_eq!(status(&found, "pool-exhausted"), Status::Supported);
+    assert!(of(&diagnose(&found), "pool-exhausted").title.contains("only worker"));
+    assert_eq!(
+        status(&alone("hrtimer_nanosleep", 40, SECOND), "pool-exhausted"),
+        Status::Refuted,
+        "one request in ten does it"
+    );
+    assert_eq!(
+        status(&alone("hrtimer_nanosleep", 3, SECOND / 100), "pool-exhausted"),
+        Status::Refuted,
+        "hardly a sleep was seen"
+    );
+    assert_eq!(status(&alone("ep_poll", 400, SECOND), "pool-exhausted"), Status::Refuted, "it waits for work");
+}
+
+#[test]
+fn a_loop_that_slept_while_nothing_ended_is_held_also_where_no_call_was_counted() {
+    let stood = |wchan: &'static str, pause_ms: u64| {
+        let build = open().each(|s| (s.response_ns, s.target) = (200_000, vec![(0.01, 0.0)]));
+        let recording = with(&build, move |_, s| stand(s, wchan));
+        status(&pausing(recording, &[500, 1700, 2300, 3900, 4300, 5800], pause_ms), "event-loop-blocked")
+    };
+    assert_eq!(stood("hrtimer_nanosleep", 80), Status::Supported);
+    assert_eq!(stood("ep_poll", 80), Status::NotObservable, "it waited for work");
+}
+
+#[test]
+fn what_waits_where_no_thread_stands_has_a_next_step_in_the_first_line() {
+    let gives = diagnose(&alone("ep_poll", 0, SECOND)).gives.unwrap();
+    assert_eq!(gives.standing, Standing::Unexplained);
+    let next = "`plimsoll diagnose URL --experiment` tells whether requests wait for each other";
+    assert!(gives.text.ends_with(next), "{}", gives.text);
+}
+
+#[test]
 fn workers_that_poll_beside_connections_that_wait_wait_for_something_else() {
     let polling = |wchan: &'static str, queued: u32| {
         let recording = with(&waiting(), move |_, s| {

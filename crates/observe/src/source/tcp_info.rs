@@ -22,6 +22,8 @@ pub(crate) struct TcpInfo {
     pub(crate) retransmits: u32,
     /// Bytes that have come.
     pub(crate) received_bytes: Option<u64>,
+    /// Segments that came and had data in them.
+    pub(crate) data_segments_received: Option<u32>,
     /// Segments sent that had data in them.
     pub(crate) data_segments_sent: Option<u32>,
     /// Bytes in the send buffer that were not sent yet.
@@ -54,6 +56,7 @@ impl TcpInfo {
             rtt_us: u32_at(68)?,
             retransmits: u32_at(100)?,
             received_bytes: u64_at(128),
+            data_segments_received: u32_at(152),
             data_segments_sent: u32_at(156),
             not_sent_bytes: u32_at(144),
             rtt_min_us: u32_at(148),

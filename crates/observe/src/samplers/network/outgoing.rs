@@ -5,7 +5,9 @@
 //! family, at most 16,384 descriptors are looked through for their owners, and only when one is there that was not before;
 //! the eight remote addresses with most connections are kept. With more than 50,000 sockets nothing is read.
 //! A reply is due where data was sent after the last that came, and where nothing has come yet. The kernel keeps that to a millisecond, with a clock of one
-//! to ten; a shorter wait is not seen. Connections that begin and end between two readings are not seen at all.
+//! to ten. Who asks again in the tick in which the reply came has both at one moment: there a reply is due where one segment more was
+//! sent than replies have come, if these have all had as many segments, four at the most. Where they have not, such a wait is not seen,
+//! nor is one that is shorter than a tick. Connections that begin and end between two readings are not seen at all.
 //! Which of the neighbours that were read before (`process/neighbours`) these connections go to is told by the listening socket that
 //! they share a network namespace with: a process that holds it works for the target. Looked at where a remote address or a
 //! neighbour is new.
@@ -33,6 +35,9 @@ use model::metrics::Metrics;
 use model::snapshot::Outgoing;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
+
+/// Segments of a reply by which replies are counted.
+const REPLY_SEGMENTS_MAX: u32 = 4;
 
 const METRICS: &[Metric] = &[
     gauge("outgoing_connections", "connections", "sock_diag", "that the target made itself; absent: not read"),
@@ -187,6 +192,18 @@ impl OutgoingConnections {
     }
 }
 
+/// Whether so many segments were sent and came as there are where each question has one and each reply as many, and a question was
+/// asked after the last reply.
+fn is_asked_once_more(info: &TcpInfo) -> bool {
+    let (Some(sent), Some(received)) = (info.data_segments_sent, info.data_segments_received) else { return false };
+    let are_replies = |number: u32| {
+        received
+            .checked_div(number)
+            .is_some_and(|each| (1..=REPLY_SEGMENTS_MAX).contains(&each) && each.saturating_mul(number) == received)
+    };
+    are_replies(sent.saturating_sub(1)) && !are_replies(sent)
+}
+
 fn aggregate(connections: &[&Connection]) -> Metrics {
     let mut metrics = Metrics::default();
     // States of net/tcp_states.h.
@@ -207,7 +224,10 @@ fn aggregate(connections: &[&Connection]) -> Metrics {
     // Both are kept with the same clock, so the earlier of the two is the one longer ago. Where nothing has come yet, the second
     // is since the connection was made, of which a first question may be no tick away.
     let is_first = |info: &TcpInfo| info.received_bytes == Some(0) && info.data_segments_sent > Some(0);
-    let awaits = |info: &TcpInfo| info.last_sent_ms < info.last_received_ms || is_first(info);
+    let awaits = |info: &TcpInfo| {
+        let is_tie = info.last_sent_ms == info.last_received_ms;
+        info.last_sent_ms < info.last_received_ms || is_first(info) || (is_tie && is_asked_once_more(info))
+    };
     let awaiting = infos.iter().filter(|(c, info)| c.state == 1 && awaits(info));
     let awaiting = sorted(awaiting.map(|(_, info)| ms(info.last_sent_ms)));
     metrics.set("awaiting", awaiting.len() as u64);
@@ -285,6 +305,26 @@ mod tests {
         assert_eq!(due(first(Some(9), Some(1))), (0, None), "it has come");
         assert_eq!(due(first(Some(0), Some(0))), (0, None), "nothing was asked");
         assert_eq!(due(first(None, None)), (0, None), "of an old kernel it is not known");
+    }
+
+    #[test]
+    fn where_it_was_asked_and_answered_in_one_tick_segments_say_which_was_last() {
+        let due = |last_sent_ms, sent, received| {
+            let counted = |info| TcpInfo {
+                received_bytes: Some(900),
+                data_segments_sent: Some(sent),
+                data_segments_received: Some(received),
+                ..info
+            };
+            let found = [connection("10.0.0.2:80", 1, 1, info(last_sent_ms, 20, 0).map(counted))];
+            OutgoingConnections::default().by_remote(&found, true, &mut Metrics::default())[0].metrics.of("awaiting")
+        };
+        let tie = |sent, received| due(20, sent, received);
+        assert_eq!([tie(8, 7), tie(8, 14), tie(8, 28)], [Some(1); 3], "asked an eighth time, answered seven times");
+        assert_eq!([tie(7, 7), tie(7, 14), tie(7, 28)], [Some(0); 3], "answered each time");
+        // Replies that differ, longer ones, and what can be read both ways.
+        assert_eq!([tie(8, 13), tie(8, 35), tie(2, 2), tie(0, 0), tie(1, 0)], [Some(0); 5]);
+        assert_eq!(due(21, 8, 7), Some(0), "a reply came later");
     }
 
     #[test]
