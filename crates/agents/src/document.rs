@@ -168,9 +168,6 @@ fn unfit(plan: &Plan) -> Option<&'static str> {
         ),
         () if plan.isolation.is_some() => Some("--isolate is of one machine, and agents have their own: leave it out"),
         () if !plan.pin.is_empty() => Some("--pin is of one machine's CPUs, and agents have their own: leave it out"),
-        () if plan.tls.as_ref().is_some_and(|tls| tls.identity.is_some()) => {
-            Some("a client certificate's key is not sent to agents: leave --cert and --key out")
-        }
         () => None,
     }
 }
@@ -199,7 +196,7 @@ impl Document {
         let seal = token.and_then(|token| Seal::new(token, run));
         if !is_plain && seal.is_none() {
             let what = if data.is_empty() {
-                "what is asked has secrets in it (header fields, a body, a password)"
+                "what is asked has secrets in it (header fields, a body, a password, a certificate's key)"
             } else {
                 "rows of data may be secrets"
             };

@@ -331,6 +331,47 @@ fn rows_that_are_unique_stay_so_and_secrets_are_sealed() {
     assert!(!holds(nats.folder(), b"sesame-17"));
 }
 
+/// Its key goes to agents sealed, and not at all without a token.
+#[test]
+fn a_client_certificate_is_shown_by_agents_that_have_the_token() {
+    let Some(nats) = nats() else { return };
+    let place = Place::new(&nats.url());
+    let authority = Authority::new().unwrap();
+    let sign = |name: &str, usage| {
+        let (certificate, key) = authority.sign(&[name], |params| params.extended_key_usages = vec![usage]).unwrap();
+        write(place.folder.path(), name, &certificate, &key).unwrap()
+    };
+    let (pem, key) = sign("127.0.0.1", rcgen::ExtendedKeyUsagePurpose::ServerAuth);
+    let [ca, token] = ["ca.pem", "token"].map(|name| place.file(name));
+    std::fs::write(&ca, authority.certificate().pem()).unwrap();
+    std::fs::write(&token, "0123456789abcdef0123456789abcdef").unwrap();
+    let port = testkit::port::Reserved::new().unwrap();
+    let server = format!(
+        "listen {} ssl; ssl_certificate {}; ssl_certificate_key {}; ssl_client_certificate {}; ssl_verify_client on;",
+        port.address(),
+        pem.display(),
+        key.display(),
+        ca.display()
+    );
+    let Ok(_nginx) = testkit::nginx::Nginx::start(&server) else {
+        testkit::skip("nginx is not installed (scripts/packages.sh test)");
+        return;
+    };
+    let (pem, key) = sign("someone", rcgen::ExtendedKeyUsagePurpose::ClientAuth);
+    let (url, token) = (format!("https://{}/", port.address()), token.to_str().unwrap());
+    let files = ["--ca", ca.to_str().unwrap(), "--cert", pem.to_str().unwrap(), "--key", key.to_str().unwrap()];
+    let more = [&files[..], &["--rate", "100", "-n", "40", "-c", "4", "--tick", "200ms"]].concat();
+    let without = finish(&mut place.load(&url, "2", &more));
+    without.assert_exit(2);
+    assert!(without.stderr.contains("only sealed"), "{}", without.stderr);
+    let _agents = ["a", "b"].map(|name| place.agent(name, &["--cores", "1", "--token-file", token]));
+    let run = finish(&mut place.load(&url, "2", &[&more[..], &["--token-file", token]].concat()));
+    let document = assert_whole(&run, 2, 40);
+    assert_eq!(document["totals"]["status"]["200"], 40, "{:#}", document["totals"]);
+    let secret = std::fs::read_to_string(&key).unwrap();
+    assert!(!holds(nats.folder(), secret.lines().nth(1).unwrap().as_bytes()));
+}
+
 /// Whether a file of a folder has these bytes in it.
 fn holds(folder: &Path, bytes: &[u8]) -> bool {
     std::fs::read_dir(folder).unwrap().any(|entry| {
