@@ -12,11 +12,12 @@ mod outages;
 mod rate;
 mod remarks;
 mod shared;
+mod standing;
 mod start;
 mod together;
 
 use crate::faults::{FaultError, Running};
-use crate::ticks::{Ticks, add_to_totals};
+use crate::ticks::Ticks;
 pub use crate::watch::Watch;
 pub use abort::Aborting;
 use behind::Behind;
@@ -36,6 +37,7 @@ use observe::{Extent, FOLLOW_NICE, Observation};
 use outages::Outages;
 use remarks::Away;
 use remote::{ObserveAt, RemoteError};
+pub use standing::Standing;
 pub use start::{run, run_among_others, run_on, run_with_faults};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -385,15 +387,8 @@ impl Session<'_> {
         let snapshot = snapshots.pop();
         snapshots.into_iter().for_each(|earlier| self.keep_snapshot(earlier));
         self.mark(&mut tick.row, snapshot.as_ref());
-        let (warmup_ns, is_ramp_warmup) = (self.recording.plan.warmup_ns, self.recording.plan.is_ramp_warmup());
-        add_to_totals(&mut self.recording.totals, &tick, warmup_ns, is_ramp_warmup);
-        let Recording { totals, plan, .. } = &mut self.recording;
-        if let Some(part) = totals.add_to_phase(&plan.phases, &tick.row) {
-            part.sum.latency.add(&tick.sum.latency);
-        }
+        standing::add(&mut self.recording, &tick);
         self.say_if_phase_begins(&tick.row);
-        self.recording.timeline.push(tick.row);
-        self.recording.requests.push(tick.sum.sequence, tick.row.counts.requests(), &tick.sum.requests);
         if diagnose::slow::is_last_slow(self.recording.timeline.rows()) {
             self.observation.hint_slow();
         }
@@ -425,39 +420,11 @@ impl Session<'_> {
         self.merge();
     }
 
-    /// Says how the run stands, where somebody wants to know: as if it had ended with this tick.
     fn tell_standing(&mut self, row: &Row) {
-        if row.is_drain || !self.watch.wants_standing() {
-            return;
-        }
-        let (totals, end) = (&mut self.recording.totals, self.recording.end);
-        let before = (
-            totals.measured_from_ns,
-            totals.measured_ns,
-            totals.in_flight_at_end,
-            totals.cpu_user_ns,
-            totals.cpu_system_ns,
-        );
-        let from_ns = totals.measured_from_ns.max(self.recording.plan.warmup_ns).min(row.end_ns);
-        (totals.measured_from_ns, totals.measured_ns) = (from_ns, row.end_ns - from_ns);
-        totals.in_flight_at_end = row.gauges.in_flight;
         let usage = observe::own::rusage();
-        (totals.cpu_user_ns, totals.cpu_system_ns) = (usage.user_ns, usage.system_ns);
-        self.recording.end = End::Complete;
-        // Without them a reading would be taken for one that nobody made.
-        self.recording.samplers = self.observation.statuses();
-        let diagnosis = diagnose::diagnose_with(&self.recording, &self.history);
-        self.watch.on_standing(&self.recording, &diagnosis);
-        self.recording.samplers.clear();
-        self.recording.end = end;
-        let totals = &mut self.recording.totals;
-        (
-            totals.measured_from_ns,
-            totals.measured_ns,
-            totals.in_flight_at_end,
-            totals.cpu_user_ns,
-            totals.cpu_system_ns,
-        ) = before;
+        let samplers = || self.observation.statuses();
+        let used = (usage.user_ns, usage.system_ns);
+        standing::tell(&mut self.recording, &self.history, row, samplers, used, self.watch);
     }
 
     /// Lets the recording merge its old ticks, where it has many.

@@ -19,7 +19,7 @@ use async_nats::Subscriber;
 use futures_util::StreamExt;
 use model::recording::{Capsule, Tick};
 use model::{Event, Plan};
-use session::Aborting;
+use session::{Aborting, Standing};
 use sha2::{Digest, Sha256};
 use std::fs::File;
 use std::io::Write;
@@ -97,6 +97,8 @@ pub(super) struct Follower {
     alive: Subscriber,
     joint: Joint,
     shown_ns: u64,
+    /// How it stands, from the first tick that is shown on.
+    standing: Option<Standing>,
 }
 
 impl Follower {
@@ -131,6 +133,7 @@ impl Follower {
             alive,
             joint: Joint::new(waiting_max),
             shown_ns: 0,
+            standing: None,
         })
     }
 
@@ -417,6 +420,10 @@ impl Follower {
             conduct.watch.on_tick(row, &self.plan);
         }
         conduct.watch.on_interval(sum, &self.plan);
+        let capsule = self.agents.iter().find_map(|known| known.capsule.as_deref());
+        let capsule = || Capsule { version: conduct.version.clone(), ..capsule.cloned().unwrap_or_default() };
+        let began = || Standing::new(capsule(), self.plan.clone());
+        self.standing.get_or_insert_with(began).push(tick, conduct.watch);
         if self.aborted.is_none()
             && let Some(event) = self.aborting.ended_by(tick)
         {

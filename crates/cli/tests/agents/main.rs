@@ -5,6 +5,7 @@ mod bursts;
 #[path = "../common/mod.rs"]
 mod common;
 mod kills;
+mod live;
 mod lost;
 mod observing;
 mod redealt;

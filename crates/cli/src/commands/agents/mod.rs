@@ -182,7 +182,6 @@ pub fn refuse(args: &LoadArgs, is_several: bool) -> Result<(), Failure> {
     let output = &args.output;
     let wrong = [
         (is_several, "a canary or several loads"),
-        (output.live.live.is_some(), "--live"),
         (!args.place.source.is_empty(), "--source"),
         (output.record_secrets, "--record-secrets"),
     ];

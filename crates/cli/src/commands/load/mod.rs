@@ -104,20 +104,22 @@ pub fn run_scenarios(
         return repeats::run(times, &loads, target, &options, &mut team, &mut shown, output);
     }
     let plan = &loads.all[0].resolved.plan;
-    if let Some(count) = args.by_agents.count()? {
-        let outcome = agents::put_on(&args, plan, count, &options, &mut shown);
-        shown.clear();
-        interrupt::end_at_once(&options.interrupted);
-        return match outcome? {
-            Some(outcome) => finish(&[outcome], output, csv),
-            None => Ok(Exit::Fine),
-        };
-    }
     let what = plan.origins.first().map_or("a run", |origin| &origin.name);
-    let live = Live::start(&output.live, what, Some(plan), &options.interrupted)?;
+    let by_agents = args.by_agents.count()?;
+    // Who has ended the load of agents from the page has ended it; their rates they are told before.
+    let live = Live::start(&output.live, what, Some(plan).filter(|_| by_agents.is_none()), &options.interrupted)?;
     live.iter().for_each(|live| shown.show_live(live));
-    let Some((outcomes, ended)) = loads.put_on(target, &options, &mut None, &mut shown)? else {
-        return Ok(Exit::Interrupted);
+    let put_on = match by_agents {
+        Some(count) => {
+            let outcome = agents::put_on(&args, plan, count, &options, &mut shown);
+            shown.clear();
+            outcome?.map(|outcome| (vec![outcome], Ok(())))
+        }
+        None => loads.put_on(target, &options, &mut None, &mut shown)?,
+    };
+    let Some((outcomes, ended)) = put_on else {
+        shown.clear();
+        return Ok(if by_agents.is_some() { Exit::Fine } else { Exit::Interrupted });
     };
     shown.clear();
     shown.also.clear();
