@@ -33,8 +33,6 @@ const USED_MIN: f64 = 0.25;
 const SLEPT_MIN: f64 = 0.7;
 /// So many waits there must be for a reply.
 const OFTEN_MIN: f64 = 0.02;
-/// Fewer requests that were split say nothing of it.
-const SPLIT_MIN: usize = 8;
 /// With fewer requests in the target at a time nobody waits for another's.
 const REQUESTS_MIN: f64 = 1.5;
 
@@ -62,7 +60,7 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     if in_ns < LINE_MIN * cost_ns {
         return Verdict::refuted("requests did not wait in the target").because(client.into());
     }
-    if let Some(in_hand) = in_hand(facts).filter(|share| *share < IN_HAND.value) {
+    if let Some(in_hand) = facts.share_until_written(|passage| passage.read_ns).filter(|share| *share < IN_HAND.value) {
         let text = format!(
             "of the time that requests took, {} was between their being read by the target and its reply",
             percent(in_hand)
@@ -182,24 +180,6 @@ fn handed_on(facts: &Facts<'_>, in_ns: f64) -> Option<(Piece<Kernel>, f64, usize
     let is_requests = in_target >= REQUESTS_MIN && handovers.waiting >= 0.5 * (in_target - 1.0).max(1.0);
     let is_asking = asks * 2 >= facts.snapshots().count().max(1);
     (share >= FUTEX_SHARE.value && is_requests && !is_asking).then_some((kernel, share, handovers.threads))
-}
-
-/// How much of the time that requests took lay between their being read by the target and its reply, by those of the uniform sample whose
-/// time was split; `None`: too few were.
-fn in_hand(facts: &Facts<'_>) -> Option<f64> {
-    let split = facts.recording.split.sampled().iter().filter_map(|one| {
-        let passage = one.passage.ok()?;
-        let is_measured = one.request.ended_ns > facts.start_ns && one.request.ended_ns <= facts.end_ns;
-        let took_ns = one.request.ended_ns.saturating_sub(one.request.sent_ns);
-        is_measured.then(|| (passage.written_ns.saturating_sub(passage.read_ns), took_ns))
-    });
-    let (mut count, mut in_hand_ns, mut took_ns) = (0, 0.0, 0.0);
-    for (of_it_ns, all_ns) in split {
-        count += 1;
-        in_hand_ns += of_it_ns as f64;
-        took_ns += all_ns as f64;
-    }
-    (count >= SPLIT_MIN && took_ns > 0.0).then(|| in_hand_ns / took_ns)
 }
 
 /// Who held it, and whether it ran meanwhile.

@@ -173,7 +173,14 @@ fn is_targets(facts: &Facts<'_>) -> bool {
     let is_late = !connect.is_empty() && connect.max() as f64 >= thresholds::CONNECT_NS.value;
     match facts.served_ns() {
         Some(served_ns) if !service.is_empty() => {
-            is_late || is_contended(facts) || served_ns >= OF_CLIENTS * service.mean() || slow_share(facts) >= IN_PAUSES
+            // What lay unread in its socket was the target's to read: a thread that serves others first is not seen in how long it serves.
+            let is_there =
+                || facts.share_until_written(|passage| passage.arrived_ns).is_some_and(|share| share >= OF_CLIENTS);
+            is_late
+                || is_contended(facts)
+                || served_ns >= OF_CLIENTS * service.mean()
+                || slow_share(facts) >= IN_PAUSES
+                || is_there()
         }
         _ => true,
     }

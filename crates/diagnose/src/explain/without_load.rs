@@ -3,7 +3,7 @@
 //! What users lost is not in it, so no cause is said to give: what is there is named, and that its cost was not seen. Of a
 //! text without processes only the machine is told.
 
-use crate::causes::thresholds::{MACHINE_BUSY, SWAPPED_IN};
+use crate::causes::thresholds::{DEMAND_FULL, MACHINE_BUSY, SWAPPED_IN};
 use crate::facts::{Facts, percent};
 use crate::history::Subject;
 use model::finding::{About, Finding, Standing, Status, WhatGives};
@@ -26,6 +26,13 @@ pub(crate) fn gives(facts: &Facts<'_>, findings: &[Finding]) -> WhatGives {
         0 => String::new(),
         unseen => format!("; {unseen} causes could not be judged, most for want of a load"),
     };
+    if let Some(demand) = facts.busiest_demand().filter(|demand| *demand >= DEMAND_FULL.value) {
+        let text = format!(
+            "the target's busiest thread wants {} of a core, so it is near its limit, or others keep it from running{rest}",
+            percent(demand)
+        );
+        return says(Standing::Unknown, text, None);
+    }
     if let Some(demand) = facts.busiest_demand() {
         let text = format!(
             "nothing gives that can be told without a load: the target's busiest thread wants {} of a core{rest}",

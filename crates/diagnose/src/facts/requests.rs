@@ -7,9 +7,11 @@
 //! has at its utilisation ρ is taken off first: work × ρ ÷ (1 − ρ) (M/M/1, as of a processor that is shared), the work being
 //! that of a quick request: the CPU time of a mean one, and no more than the fast band.
 
+use super::Facts;
 use crate::thresholds::DEMAND_FULL;
 use model::Recording;
 use model::request::{Request, RequestEnd};
+use model::split::{Passage, SplitRequest};
 use std::collections::BTreeMap;
 
 /// A slow request took so many times the fast band of its kind.
@@ -18,6 +20,8 @@ pub const SLOW_TIMES: f64 = 3.0;
 pub const SLOW_BY_NS: f64 = 1e6;
 /// A kind of which fewer were sampled has no band.
 const KIND_MIN: usize = 8;
+/// Fewer requests that were split say nothing of all.
+const SPLIT_MIN: usize = 8;
 
 /// The fast band of one kind of request.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -64,6 +68,23 @@ pub fn kind(request: &Request) -> Kind {
 /// What a request took from when the generator took it up: its own lag is none of the target's.
 pub fn taken_ns(request: &Request) -> f64 {
     request.ended_ns.saturating_sub(request.ready_ns) as f64
+}
+
+impl Facts<'_> {
+    /// How much of the time that requests took from being sent lay between a moment of their passage and the end of their reply's sending,
+    /// 0..=1, by those of the uniform sample whose time was split; `None`: too few were.
+    pub fn share_until_written(&self, from: impl Fn(&Passage) -> u64) -> Option<f64> {
+        let (mut count, mut of_it_ns, mut took_ns) = (0, 0.0, 0.0);
+        for one in self.recording.split.sampled() {
+            let SplitRequest { request, passage: Ok(passage), .. } = one else { continue };
+            if request.ended_ns > self.start_ns && request.ended_ns <= self.end_ns {
+                count += 1;
+                of_it_ns += passage.written_ns.saturating_sub(from(passage)) as f64;
+                took_ns += request.ended_ns.saturating_sub(request.sent_ns) as f64;
+            }
+        }
+        (count >= SPLIT_MIN && took_ns > 0.0).then(|| of_it_ns / took_ns)
+    }
 }
 
 impl Kinds {

@@ -183,3 +183,17 @@ fn a_target_that_was_away_for_long_and_came_back_is_said() {
     assert_eq!(away(9, 3), None, "a restart");
     assert_eq!(away(12, 0), None, "nobody asked");
 }
+
+#[test]
+fn of_what_was_watched_without_a_load_a_full_thread_is_not_said_to_be_nothing() {
+    let watched = |run: f64, wait: f64| {
+        let mut recording = open().each(|s| s.target = vec![(run, wait)]).recording();
+        recording.capsule.watched = Some("port 80".to_owned());
+        diagnose(&recording).gives.unwrap().text
+    };
+    // It ran for half of the time, and wanted all of it: no core was left, and whose doing that was is not told.
+    let full = watched(0.5, 0.48);
+    assert!(full.contains("98 % of a core, so it is near its limit, or others keep it from running"), "{full}");
+    let idle = watched(0.1, 0.01);
+    assert!(idle.starts_with("nothing gives that can be told without a load"), "{idle}");
+}
