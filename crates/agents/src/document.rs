@@ -4,7 +4,7 @@
 //! or not at all. Rows of data may be anything, so they are sealed always. What an agent makes of it is checked as any plan from outside:
 //! nothing in it can be more than the types allow.
 
-use crate::limits::{CHUNK_BYTES, FILES_BYTES_MAX, PLAN_BYTES_MAX, PROTOCOL};
+use crate::limits::{BEHIND_MAX, CHUNK_BYTES, FILES_BYTES_MAX, PLAN_BYTES_MAX, PROTOCOL};
 use crate::message::{self, is_name};
 use crate::sealed::Seal;
 use model::bpf::Level;
@@ -288,6 +288,7 @@ impl Document {
             && plan.tick_ns >= 1_000_000
             && plan.pipeline >= 1
             && document.agents >= 1
+            && document.behind.len() <= BEHIND_MAX
             && document.labels.iter().all(|label| message::is_label(label))
             && unfit(plan).is_none();
         is_sound.then_some(document)

@@ -18,6 +18,8 @@ pub const DUPLICATES_WITHIN: Duration = Duration::from_secs(120);
 pub const AGENTS_MAX: usize = session::generators::GENERATORS_MAX;
 /// Workers that an agent may say it has.
 pub const WORKERS_MAX: u16 = 1024;
+/// Machines behind the target of a run.
+pub const BEHIND_MAX: usize = 8;
 /// Observers that are listed.
 pub const OBSERVERS_MAX: usize = 1024;
 /// Streams to an observer at once: it has places for few clients, and strangers take those of who is no client yet.

@@ -6,6 +6,7 @@
 
 use crate::error::AgentsError;
 use crate::limits::{AGAIN_AFTER, ANSWER_WITHIN, ANSWERED_WITHIN, DUPLICATES_WITHIN, STREAM_AGE_MAX};
+use crate::message::read;
 use crate::subject;
 use async_nats::jetstream::context::{
     CreateStreamErrorKind, DeleteStreamErrorKind, GetStreamErrorKind, PublishError, PublishErrorKind,
@@ -13,8 +14,10 @@ use async_nats::jetstream::context::{
 use async_nats::jetstream::stream::{Config, DiscardPolicy, StorageType, Stream};
 use async_nats::jetstream::{self, Context, ErrorCode};
 use async_nats::{Client, ConnectOptions, HeaderMap};
+use futures_util::StreamExt;
 use model::Secret;
 use model::hide;
+use serde::Deserialize;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -260,6 +263,26 @@ impl Link {
     /// Waits until what was said has left, for as long as one waits for an answer: NATS may be gone.
     pub async fn flush(&self) {
         let _ = tokio::time::timeout(ANSWER_WITHIN, self.client.flush()).await;
+    }
+
+    /// Asks everybody on a subject, and hands over what each says that is read as a `T`, until the time is up or `take` says that it is enough.
+    pub async fn ask_all<T: for<'de> Deserialize<'de>>(
+        &self,
+        subject: &'static str,
+        within: Duration,
+        mut take: impl FnMut(T) -> bool,
+    ) {
+        let inbox = self.client.new_inbox();
+        let Ok(mut answers) = self.client.subscribe(inbox.clone()).await else { return };
+        if self.client.publish_with_reply(subject, inbox, Vec::new().into()).await.is_err() {
+            return;
+        }
+        let until = tokio::time::Instant::now() + within;
+        while let Ok(Some(answer)) = tokio::time::timeout_at(until, answers.next()).await {
+            if read::<T>(&answer.payload).is_some_and(&mut take) {
+                return;
+            }
+        }
     }
 
     /// Asks one agent; `None`: it did not answer in time.

@@ -421,10 +421,8 @@ impl Session<'_> {
     }
 
     fn tell_standing(&mut self, row: &Row) {
-        let usage = observe::own::rusage();
-        let samplers = || self.observation.statuses();
-        let used = (usage.user_ns, usage.system_ns);
-        standing::tell(&mut self.recording, &self.history, row, samplers, used, self.watch);
+        let known = || standing::Known { samplers: self.observation.statuses(), used: observe::own::rusage() };
+        standing::tell(&mut self.recording, &self.history, row, known, self.watch);
     }
 
     /// Lets the recording merge its old ticks, where it has many.

@@ -72,6 +72,12 @@ impl Outbox {
         (outbox, deliverer)
     }
 
+    /// A line at whose end nobody stands.
+    #[cfg(test)]
+    pub(super) fn to_nobody() -> Self {
+        Outbox { line: unbounded_channel().0, waiting: Arc::default(), left_out: Arc::default() }
+    }
+
     /// How it fares.
     pub(super) fn state(&self, state: State) {
         // Nobody is at the end only when all is over.

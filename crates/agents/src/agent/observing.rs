@@ -56,9 +56,8 @@ impl Observing {
             observing.at = Some(observing.way(own, asked).await?);
         }
         for behind in &document.behind {
-            observing.probes = behind.at.probes;
             let at = observing.way(own, &behind.at).await?;
-            observing.behind.push(BehindSpec { at, port: behind.port });
+            observing.behind.push(BehindSpec { at, port: behind.port, probes: behind.at.probes });
         }
         Ok(observing)
     }

@@ -79,7 +79,7 @@ async fn fetch(own: &Own, run: &str) -> Result<Agreed, String> {
     let checked = tokio::task::spawn_blocking(move || allow::check(&allowed, &shown)).await;
     checked.map_err(|_| "its targets could not be looked up".to_owned())??;
     observing::check(options, &document).await?;
-    if let (Some(most), Pace::Closed { .. } | Pace::Held { .. }) = (options.rate_max, &plan.pace) {
+    if let (Some(most), Pace::Closed { .. } | Pace::Held { .. } | Pace::Burst { .. }) = (options.rate_max, &plan.pace) {
         return Err(format!(
             "its owner allows {most} requests a second (--rate-max), and this load has no rate (--rate)"
         ));
@@ -414,7 +414,7 @@ impl Part {
                         }
                         redeal = found.ok().and_then(Result::ok).flatten().map(|bytes| (redeals, bytes));
                     }
-                    if is_told && let Some(next) = bursts.as_ref().map(|bursts| bursts.next) {
+                    if is_told && let Some(next) = bursts.as_ref().and_then(Bursts::awaited) {
                         let word = subject::word(&self.run, &subject::release(next));
                         let found = tokio::time::timeout(look_every, self.own.link.last(&self.run, &word)).await;
                         release = found.ok().and_then(Result::ok).flatten().map(|bytes| (next, bytes));

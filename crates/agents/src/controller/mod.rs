@@ -21,11 +21,11 @@ use crate::limits::{
     TICKS_SHOWN_WAITING_MAX, WHO_FOR,
 };
 use crate::link::{Link, Nats, fresh, runtime};
-use crate::message::{Card, Done, Moment, Moments, Stop, Take, read, tamed, write};
+use crate::message::{Card, Done, Moment, Moments, Stop, Take, tamed, write};
 use crate::observers::{self, Observer};
 use crate::subject;
 use follow::Follower;
-use futures_util::{StreamExt, TryStreamExt};
+use futures_util::TryStreamExt;
 use gather::{dealt, gathered};
 use model::Plan;
 use remote::offset::Estimate;
@@ -34,7 +34,7 @@ use session::{Outcome, RecordTo, Watch};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 pub use team::{Team, TeamSpec};
 
 /// An agent as the list has it.
@@ -217,23 +217,14 @@ pub fn attach(nats: &Nats, run: &str, mut conduct: Conduct<'_>) -> Result<Outcom
 
 /// The agents that answer within a time, each once, by name; not longer than until all of `names` have, where there are any.
 pub(crate) async fn who(link: &Link, within: Duration, names: &[String]) -> Vec<Card> {
-    let inbox = link.client.new_inbox();
     let mut found: BTreeMap<(String, String), Card> = BTreeMap::new();
-    let Ok(mut answers) = link.client.subscribe(inbox.clone()).await else { return Vec::new() };
-    if link.client.publish_with_reply(subject::WHO, inbox, Vec::new().into()).await.is_err() {
-        return Vec::new();
-    }
-    let until = Instant::now() + within;
-    while let Ok(Some(answer)) =
-        tokio::time::timeout(until.saturating_duration_since(Instant::now()), answers.next()).await
-    {
-        if let Some(card) = read::<Card>(&answer.payload).filter(Card::is_sound) {
+    link.ask_all(subject::WHO, within, |card: Card| {
+        if card.is_sound() {
             found.insert((card.name.clone(), card.instance.clone()), card);
         }
-        if !names.is_empty() && names.iter().all(|name| found.keys().any(|(known, _)| known == name)) {
-            break;
-        }
-    }
+        !names.is_empty() && names.iter().all(|name| found.keys().any(|(known, _)| known == name))
+    })
+    .await;
     found.into_values().collect()
 }
 

@@ -48,8 +48,6 @@ pub(super) fn made(follower: &Follower, conduct: &Conduct<'_>) -> Result<Outcome
                 format!("agent '{}' began {} after the others", known.share.agent, show_duration_ns(late_ns as f64));
             events.push(Event::new(0, model::event::AGENT_LATE, text));
         }
-    }
-    for known in &follower.agents {
         let (count, latest_ns) = known.late_releases;
         if count > 0 {
             let text = format!(

@@ -15,12 +15,11 @@ pub use near::open;
 
 use crate::limits::OBSERVERS_MAX;
 use crate::link::Link;
-use crate::message::{is_name, read, tamed};
+use crate::message::{is_name, tamed};
 use crate::subject;
-use futures_util::StreamExt;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How an address begins that is an observer's name on NATS.
 const SCHEME: &str = "nats:";
@@ -76,25 +75,15 @@ enum Opened {
 
 /// The observers that answer within a time, each once, by name; no longer than until that one has, if one is named.
 pub(crate) async fn who(link: &Link, within: Duration, name: Option<&str>) -> Vec<Observer> {
-    let inbox = link.client.new_inbox();
     let mut found: BTreeMap<(String, String), Observer> = BTreeMap::new();
-    let Ok(mut answers) = link.client.subscribe(inbox.clone()).await else { return Vec::new() };
-    if link.client.publish_with_reply(subject::OBSERVERS, inbox, Vec::new().into()).await.is_err() {
-        return Vec::new();
-    }
-    let until = Instant::now() + within;
-    while let Ok(Some(answer)) =
-        tokio::time::timeout(until.saturating_duration_since(Instant::now()), answers.next()).await
-    {
-        if found.len() < OBSERVERS_MAX
-            && let Some(one) = read::<Observer>(&answer.payload).filter(Observer::is_sound)
-        {
-            let is_it = name.is_some_and(|name| name == one.name);
+    link.ask_all(subject::OBSERVERS, within, |one: Observer| {
+        let is_one = one.is_sound() && found.len() < OBSERVERS_MAX;
+        let is_it = is_one && name.is_some_and(|name| name == one.name);
+        if is_one {
             found.insert((one.name.clone(), one.instance.clone()), Observer { version: tamed(&one.version), ..one });
-            if is_it {
-                break;
-            }
         }
-    }
+        is_it
+    })
+    .await;
     found.into_values().collect()
 }

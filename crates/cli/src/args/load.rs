@@ -11,8 +11,10 @@ use super::tls::TlsArgs;
 use super::values::{self, Profile};
 use super::{is_on_command_line, values::CpuList};
 use crate::exit::Failure;
+use agents::limits::BEHIND_MAX;
 use clap::builder::BoolishValueParser;
 use clap::{ArgMatches, Args, ValueEnum};
+use model::bpf::Level;
 use model::fault::LoadFault;
 use model::plan::{Batch, BurstAt, DriverKind, OnError, OnFull, Think};
 use remote::ObserveAt;
@@ -302,7 +304,7 @@ pub enum ObserveArg {
     Full,
 }
 
-impl From<ObserveArg> for model::bpf::Level {
+impl From<ObserveArg> for Level {
     fn from(arg: ObserveArg) -> Self {
         match arg {
             ObserveArg::None => Self::None,
@@ -310,6 +312,13 @@ impl From<ObserveArg> for model::bpf::Level {
             ObserveArg::Windows => Self::Windows,
             ObserveArg::Full => Self::Full,
         }
+    }
+}
+
+impl OutputArgs {
+    /// Which probes observe the target.
+    pub fn probes(&self) -> Level {
+        self.observe.unwrap_or(ObserveArg::Light).into()
     }
 }
 
@@ -377,6 +386,7 @@ const EXCLUSIVE: &[&[&str]] = &[
     &["record", "no_record"],
     &["observe", "no_observe"],
     &["observe_at", "no_observe"],
+    &["behind", "no_observe"],
 ];
 
 /// Whether something of an id has no effect, as others were given by whom it does not overrule: itself, or one that it
@@ -404,8 +414,12 @@ impl LoadArgs {
             let nats = || self.by_agents.nats("--behind nats:NAME");
             let mut at = self.remote.link.at(&behind.observer, nats)?;
             at.tell = (!self.output.quiet).then_some(crate::commands::tell);
-            Ok(BehindSpec { at, port: behind.port })
+            Ok(BehindSpec { at, port: behind.port, probes: self.output.probes() })
         };
+        if self.remote.behind.len() > BEHIND_MAX {
+            let got = self.remote.behind.len();
+            return Err(Failure::usage(format!("--behind: expected at most {BEHIND_MAX} machines, got {got}")));
+        }
         own.map(spec).collect()
     }
 
@@ -442,6 +456,7 @@ impl LoadArgs {
             "observe" => self.output.observe.is_some(),
             "no_observe" => self.output.no_observe,
             "observe_at" => self.remote.observe_at.is_some(),
+            "behind" => !self.remote.behind.is_empty(),
             _ => false,
         }
     }
@@ -458,6 +473,7 @@ impl LoadArgs {
             "observe" => self.output.observe = None,
             "no_observe" => self.output.no_observe = false,
             "observe_at" => self.remote.observe_at = None,
+            "behind" => self.remote.behind.clear(),
             _ => {}
         }
     }

@@ -56,14 +56,8 @@ pub struct WatchArgs {
         help_heading = "Target on another machine"
     )]
     pub level_max: Option<ObserveArg>,
-    /// With --serve: be reached over NATS too (--nats), by this name: `--observe-at nats:NAME` [default: the machine's name and the process]
-    #[arg(
-        long,
-        value_name = "NAME",
-        env = "PLIMSOLL_NAME",
-        requires = "serve",
-        help_heading = "Target on another machine"
-    )]
+    /// With --serve and --nats: be reached over NATS too, by this name: `--observe-at nats:NAME` [default: the machine's name and the process]
+    #[arg(long, value_name = "NAME", env = "PLIMSOLL_NAME", help_heading = "Target on another machine")]
     pub name: Option<String>,
     /// The NATS servers over which an observer is reached, nats://HOST:PORT or tls://HOST:PORT, several with commas between [default: none]
     #[arg(long, value_name = "URL", env = "PLIMSOLL_NATS", help_heading = "Target on another machine")]

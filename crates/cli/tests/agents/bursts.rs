@@ -65,10 +65,7 @@ fn an_agent_that_was_taken_for_lost_releases_no_burst_of_its_own() {
     let server = serve_http(&[]);
     let way = Way::to(nats.address());
     let _near = place.agent("near", &["--cores", "1"]);
-    let mut far =
-        command(&["agent", "--name", "far", "--cores", "1", "--allow-target", "127.0.0.1", "--nats", &way.url]);
-    far.env("XDG_STATE_HOME", place.folder.path()).stdin(Stdio::null());
-    let _far = place.agent_as("far", far);
+    let _far = place.agent_by("far", &way.url);
     let load = begin(&place, &server.url, "2", "12", &["--lost-after", "1500ms"]);
     place.until_running("far");
     way.cut(true);

@@ -170,10 +170,7 @@ fn an_agent_that_is_cut_off_for_a_while_loses_nothing_and_for_ever_is_named() {
     let server = serve_http(&[]);
     let way = Way::to(nats.address());
     let _near = place.agent("near", &["--cores", "1"]);
-    let mut far =
-        command(&["agent", "--name", "far", "--cores", "1", "--allow-target", "127.0.0.1", "--nats", &way.url]);
-    far.env("XDG_STATE_HOME", place.folder.path()).stdin(Stdio::null());
-    let _far = place.agent_as("far", far);
+    let _far = place.agent_by("far", &way.url);
     let more = ["--rate", "300", "-d", "4s", "-c", "2", "--tick", "200ms"];
     let load = place.begin(&server.url, "2", &[&more[..], &["--lost-after", "30s"]].concat());
     place.until_running("far");

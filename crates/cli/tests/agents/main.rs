@@ -66,6 +66,14 @@ impl Place {
         agent
     }
 
+    /// Starts an agent that has another way to NATS.
+    fn agent_by(&self, name: &str, url: &str) -> Guard {
+        let mut command =
+            command(&["agent", "--name", name, "--cores", "1", "--allow-target", "127.0.0.1", "--nats", url]);
+        command.env("XDG_STATE_HOME", self.folder.path()).stdin(Stdio::null());
+        self.agent_as(name, command)
+    }
+
     fn agents(&self, names: &[&str]) -> Vec<Guard> {
         names.iter().map(|name| self.agent(name, &["--cores", "1"])).collect()
     }
@@ -403,6 +411,7 @@ fn what_is_not_allowed_or_not_there_yet_is_refused_in_a_sentence() {
     drop(of_elsewhere);
     let limited = place.agent("l", &["--rate-max", "100", "--connections-max", "1"]);
     refused(&[], 1, "'l': its owner allows 100 requests a second (--rate-max), and this load has no rate");
+    refused(&["--burst", "2"], 1, "its owner allows 100 requests a second (--rate-max), and this load has no rate");
     refused(&["--rate", "90", "-c", "2"], 1, "its owner allows 1 connections (--connections-max), and its share has 2");
     refused(&["--rate", "200", "-c", "1"], 1, "and its share has 200");
     drop(limited);

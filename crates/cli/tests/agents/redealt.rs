@@ -137,10 +137,7 @@ fn an_agent_that_is_cut_off_ends_its_load_before_the_others_begin_with_it() {
     let url = format!("http://{}/", server.address());
     let way = lost::Way::to(nats.address());
     let _near = place.agent("near", &["--cores", "1"]);
-    let mut far =
-        command(&["agent", "--name", "far", "--cores", "1", "--allow-target", "127.0.0.1", "--nats", &way.url]);
-    far.env("XDG_STATE_HOME", place.folder.path()).stdin(Stdio::null());
-    let _far = place.agent_as("far", far);
+    let _far = place.agent_by("far", &way.url);
     let more = ["--rate", "200", "-d", "16s", "-c", "4", "--tick", "200ms", "--lost-after", "4s"];
     let load = place.begin(&url, "2", &[&more[..], &["--on-lost", "redistribute"]].concat());
     place.until_running("far");

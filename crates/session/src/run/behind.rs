@@ -31,6 +31,8 @@ pub struct BehindSpec {
     pub at: ObserveAt,
     /// The port that it serves the target on; `None`: whoever the observer was started for.
     pub port: Option<u16>,
+    /// Which probes it is asked for.
+    pub probes: Level,
 }
 
 /// Those that are watched.
@@ -54,7 +56,6 @@ impl Behind {
     pub(crate) fn start(
         specs: &[BehindSpec],
         tick_ns: u64,
-        probes: Level,
         version: &str,
         interrupted: &AtomicBool,
     ) -> Result<Self, RunError> {
@@ -65,7 +66,7 @@ impl Behind {
             let (spec_of_thread, stop, version) = (spec.clone(), Arc::clone(&behind.stop), version.to_owned());
             // Only the first is waited for.
             let ready = move || ready.send(()).unwrap_or_default();
-            let watching = move || watched(&spec_of_thread, tick_ns, probes, version, &stop, ready);
+            let watching = move || watched(&spec_of_thread, tick_ns, version, &stop, ready);
             let thread = std::thread::Builder::new().name("behind".to_owned()).spawn(watching);
             behind.watched.push(One { spec: spec.clone(), thread: thread.map_err(RunError::BehindThread)? });
             readies.push(is_ready);
@@ -115,7 +116,6 @@ impl Drop for Behind {
 fn watched(
     spec: &BehindSpec,
     tick_ns: u64,
-    probes: Level,
     version: String,
     stop: &AtomicBool,
     ready: impl Fn(),
@@ -130,7 +130,7 @@ fn watched(
         version,
     })?;
     let watched =
-        remote::watch(&spec.at, whom, None, Duration::from_nanos(tick_ns), probes, stop, |snapshot, events| {
+        remote::watch(&spec.at, whom, None, Duration::from_nanos(tick_ns), spec.probes, stop, |snapshot, events| {
             ready();
             keeper.push(snapshot, events);
         })?;
@@ -142,6 +142,8 @@ fn found(spec: &BehindSpec, outcome: Option<Outcome>, at_ns: i64) -> Event {
     let address = plain(&spec.at.address).into_owned();
     let details =
         |of_kind| Details { socket_local: Some(address.clone()), port: spec.port, of_kind, ..Details::default() };
+    // The causes that want a load to be judged are many, and no news here.
+    let first_part = |text: String| text.split("; ").next().unwrap_or_default().to_owned();
     let Some(Outcome { diagnosis, .. }) = outcome else {
         let text = format!("at {address} nothing is known: its observer could not be followed to the end");
         return Event::new(at_ns, BEHIND, text).with(details(None));
@@ -153,7 +155,7 @@ fn found(spec: &BehindSpec, outcome: Option<Outcome>, at_ns: i64) -> Event {
             Event::new(at_ns, BEHIND, text).with(details(Some(first.id.clone())))
         }
         None => {
-            let text = diagnosis.gives.map_or_else(|| "nothing was found".to_owned(), |gives| gives.text);
+            let text = diagnosis.gives.map_or_else(|| "nothing was found".to_owned(), |gives| first_part(gives.text));
             Event::new(at_ns, BEHIND, format!("at {address}, watched as a target of its own: {text}"))
                 .with(details(None))
         }

@@ -9,6 +9,7 @@ use diagnose::history::History;
 use model::plan::Plan;
 use model::recording::{Capsule, End, Recording, Row, Tick};
 use model::snapshot::{SamplerState, SamplerStatus};
+use observe::own::Usage;
 
 /// A run's ticks so far.
 #[derive(Debug)]
@@ -26,11 +27,12 @@ impl Standing {
     /// Takes a tick in, and says how the run stands where that is wanted.
     pub fn push(&mut self, tick: &Tick, watch: &mut dyn Watch) {
         add(&mut self.recording, tick);
-        let samplers = || {
+        let known = || {
             let reason = "agents read their own machines, and hand that over at the end".to_owned();
-            vec![SamplerStatus { name: "observe/all".to_owned(), status: SamplerState::Disabled, reason }]
+            let status = SamplerStatus { name: "observe/all".to_owned(), status: SamplerState::Disabled, reason };
+            Known { samplers: vec![status], used: Usage::default() }
         };
-        tell(&mut self.recording, &self.history, &tick.row, samplers, (0, 0), watch);
+        tell(&mut self.recording, &self.history, &tick.row, known, watch);
     }
 }
 
@@ -46,19 +48,26 @@ pub(super) fn add(recording: &mut Recording, tick: &Tick) {
     recording.requests.push(tick.sum.sequence, tick.row.counts.requests(), &tick.sum.requests);
 }
 
-/// Says how the run stands, where somebody wants to know: as if it had ended with this tick. `used`: CPU time of the generator, in user and
-/// system mode, nanoseconds.
+/// What the generator's own process knows of itself, asked only where somebody wants to know how the run stands.
+pub(super) struct Known {
+    /// How its samplers fare.
+    pub(super) samplers: Vec<SamplerStatus>,
+    /// What it used.
+    pub(super) used: Usage,
+}
+
+/// Says how the run stands, where somebody wants to know: as if it had ended with this tick.
 pub(super) fn tell(
     recording: &mut Recording,
     history: &History,
     row: &Row,
-    samplers: impl FnOnce() -> Vec<SamplerStatus>,
-    used: (u64, u64),
+    known: impl FnOnce() -> Known,
     watch: &mut dyn Watch,
 ) {
     if row.is_drain || !watch.wants_standing() {
         return;
     }
+    let Known { samplers, used } = known();
     let (totals, end) = (&mut recording.totals, recording.end);
     let before = (
         totals.measured_from_ns,
@@ -70,10 +79,10 @@ pub(super) fn tell(
     let from_ns = totals.measured_from_ns.max(recording.plan.warmup_ns).min(row.end_ns);
     (totals.measured_from_ns, totals.measured_ns) = (from_ns, row.end_ns - from_ns);
     totals.in_flight_at_end = row.gauges.in_flight;
-    (totals.cpu_user_ns, totals.cpu_system_ns) = used;
+    (totals.cpu_user_ns, totals.cpu_system_ns) = (used.user_ns, used.system_ns);
     recording.end = End::Complete;
     // Without them a reading would be taken for one that nobody made.
-    recording.samplers = samplers();
+    recording.samplers = samplers;
     let diagnosis = diagnose::diagnose_with(recording, history);
     watch.on_standing(recording, &diagnosis);
     recording.samplers.clear();

@@ -11,7 +11,6 @@ use crate::ticks::Ticks;
 use diagnose::history::History;
 use diagnose::split::Joiner;
 use engine::{Fleet, StartError};
-use model::bpf::Level;
 use model::plan::Plan;
 use model::recording::{Capsule, Recording};
 use observe::Observation;
@@ -87,8 +86,7 @@ fn run_all(
     let observation = observation(options, &plan)?;
     let path = path_of(&options.record, folder, &capsule, &plan);
     let prepared = prepare(&plan, capsule, path, options, observation)?;
-    let probes = if options.observe { options.probes } else { Level::None };
-    let behind = Behind::start(&options.behind, plan.tick_ns, probes, &options.version, &options.interrupted)?;
+    let behind = Behind::start(&options.behind, plan.tick_ns, &options.version, &options.interrupted)?;
     let isolation = Isolation::begin(&plan, setup);
     let fleet = start(&plan)?;
     let faults = begin(ready, &fleet)?;

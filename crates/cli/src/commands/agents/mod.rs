@@ -9,7 +9,7 @@ use super::output::progress::Shown;
 use super::output::together as shown_together;
 use super::{interrupt, tell};
 use crate::args::agents::{AgentArgs, AgentsArgs, AttachArgs, ByAgentsArgs, Count};
-use crate::args::load::{LoadArgs, ObserveArg};
+use crate::args::load::LoadArgs;
 use crate::args::remote::BehindArg;
 use crate::exit::{Exit, Failure};
 use agents::message::{NAMES, is_label, is_name};
@@ -225,7 +225,7 @@ fn asked(args: &LoadArgs, agents: u16, on_lost: OnLost) -> Result<Asked, Failure
     if let Some(label) = agent_label.iter().find(|label| !is_label(label)) {
         return Err(Failure::usage(format!("--agent-label: expected a label such as zone=a, got '{}'", plain(label))));
     }
-    let probes = args.output.observe.unwrap_or(ObserveArg::Light).into();
+    let probes = args.output.probes();
     let behind = |behind: &BehindArg| {
         let at = args.remote.link.of_agents(&behind.observer, probes)?;
         Ok::<_, Failure>(BehindOf { at, port: behind.port })

@@ -14,7 +14,6 @@ use super::output::{results, terminal};
 use super::{agents, command_line, host, interrupt, raise_descriptor_limit};
 use crate::args::agents::{ByAgentsArgs, Count};
 use crate::args::capacity::{CapacityArgs, OfArg};
-use crate::args::load::ObserveArg;
 use crate::args::scenario::scenario_of;
 use crate::exit::{Exit, Failure};
 use document::{About, document, known};
@@ -99,7 +98,7 @@ fn options(args: &CapacityArgs) -> Result<Options, Failure> {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         driver_reason: String::new(),
         observe: !output.no_observe,
-        probes: output.observe.unwrap_or(ObserveArg::Light).into(),
+        probes: output.probes(),
         observe_at: args.load.observe_at()?,
         behind: args.load.behind()?,
         interrupted: interrupt::flag()?,

@@ -5,7 +5,7 @@
 
 use super::{FILE, exit_of, print};
 use crate::args::compare::ab::AbArgs;
-use crate::args::load::{LoadArgs, ObserveArg};
+use crate::args::load::LoadArgs;
 use crate::args::scenario::scenario_of;
 use crate::commands::output::progress::Shown;
 use crate::commands::{agents, command_line, host, interrupt, raise_descriptor_limit};
@@ -66,7 +66,7 @@ pub fn run(mut args: AbArgs) -> Result<Exit, Failure> {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         driver_reason: String::new(),
         observe: !output.no_observe,
-        probes: output.observe.unwrap_or(ObserveArg::Light).into(),
+        probes: output.probes(),
         observe_at: args.load.observe_at()?,
         behind: args.load.behind()?,
         interrupted: interrupt::flag()?,

@@ -17,7 +17,7 @@ use super::output::view::When;
 use super::output::{results, terminal, together as shown_together};
 use super::{agents, command_line, interrupt};
 use crate::args::agents::ByAgentsArgs;
-use crate::args::load::{LoadArgs, ObserveArg, OutputArgs};
+use crate::args::load::{LoadArgs, OutputArgs};
 use crate::args::scenario::scenario_of;
 use crate::exit::{Exit, Failure};
 use model::error_kind::Phase;
@@ -106,7 +106,7 @@ pub fn run_scenarios(
     let plan = &loads.all[0].resolved.plan;
     let what = plan.origins.first().map_or("a run", |origin| &origin.name);
     let by_agents = args.by_agents.count()?;
-    // Who has ended the load of agents from the page has ended it; their rates they are told before.
+    // From the page a load of agents can be ended. Its rate cannot be changed, so the page is not told that there is one.
     let live = Live::start(&output.live, what, Some(plan).filter(|_| by_agents.is_none()), &options.interrupted)?;
     live.iter().for_each(|live| shown.show_live(live));
     let put_on = match by_agents {
@@ -175,7 +175,7 @@ fn options(
         version: env!("CARGO_PKG_VERSION").to_owned(),
         driver_reason: loads.all[0].resolved.driver_reason.clone(),
         observe: !output.no_observe,
-        probes: output.observe.unwrap_or(ObserveArg::Light).into(),
+        probes: output.probes(),
         observe_at,
         behind: args.behind()?,
         interrupted,

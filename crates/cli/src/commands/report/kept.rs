@@ -50,7 +50,7 @@ fn refuse(args: &ReportArgs) -> Result<(), Failure> {
     ];
     match flag.into_iter().find(|(_, is_given)| *is_given) {
         Some((flag, _)) => Err(Failure::usage(format!(
-            "{flag} is of one run, and a .json is a search's or a comparison's file: leave it out, or name one of its runs"
+            "{flag} is of one run, and a .json is a search's, a surface's or a comparison's file: leave it out, or name one of its runs"
         ))),
         None => Ok(()),
     }
