@@ -24,7 +24,7 @@ pub struct RemoteArgs {
     #[arg(long, value_name = "HOST:PORT", env = "PLIMSOLL_OBSERVE_AT")]
     pub observe_at: Option<String>,
     /// Observe a machine behind the target too, which the target asks: the address of `plimsoll watch --serve` there, with =PORT of what listens there on it; may be repeated [default: none]
-    #[arg(long, value_name = "HOST:PORT", env = "PLIMSOLL_BEHIND", value_delimiter = ',', value_parser = behind)]
+    #[arg(long, value_name = "HOST:PORT[=PORT]", env = "PLIMSOLL_BEHIND", value_delimiter = ',', value_parser = behind)]
     pub behind: Vec<BehindArg>,
     /// Who answers there.
     #[command(flatten)]

@@ -11,6 +11,7 @@ use crate::html::table::{Cell as TableCell, Table};
 use crate::html::unit::Unit;
 use crate::html::{data, frame, lines, pack};
 use crate::text::Paint;
+use crate::words::capitalized;
 use maud::{Markup, html};
 use model::units::show_grouped;
 use std::io::{self, Write};
@@ -45,7 +46,7 @@ pub fn write(to: &mut impl Write, surface: &Surface, again: Option<&str>) -> io:
         goes_on: false,
         verdict: verdict(surface),
         parts: vec![
-            Part::new("surface", "Surface", "The load line over it", drawn),
+            Part::new("surface", "Surface", "The surface", drawn),
             Part::new("cells", "Cells", "Each cell", vec![cells(surface).markup()]),
             Part::new(
                 "again",
@@ -91,7 +92,7 @@ fn verdict(surface: &Surface) -> Markup {
     ];
     html! {
         section #verdict aria-labelledby="verdict-title" {
-            div class={ "gives " (mood) } { h2 #verdict-title { "Load line: " (lines::shown(&surface.sentence)) } }
+            div class={ "gives " (mood) } { h2 #verdict-title { (lines::shown(&capitalized(&surface.sentence))) } }
             (cards(&facts))
         }
     }
