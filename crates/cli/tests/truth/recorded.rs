@@ -49,8 +49,13 @@ pub fn run(case: &Case, number: usize, seed: u64, is_recording: bool) -> Result<
     Ok(outcome)
 }
 
+/// With the parts that a run leaves which was killed: the next one of that name would be refused.
 fn remove(file: &Path) {
-    let _ = std::fs::remove_file(file);
+    for part in ["", "-wal", "-shm"] {
+        let mut name = file.as_os_str().to_owned();
+        name.push(part);
+        let _ = std::fs::remove_file(name);
+    }
 }
 
 /// A folder in which people have their files, of which something is in a file.

@@ -15,7 +15,7 @@ use crate::evidence::{Client, Kernel, Piece, Process};
 use crate::facts::{Facts, Stand, duration, percent};
 use crate::ledger::in_target_ns;
 use crate::rule::{CauseRule, Needs, OfTarget, Verdict};
-use crate::thresholds::{FUTEX_SHARE, FUTEX_STANDS, IN_HAND, NEIGHBOURS};
+use crate::thresholds::{FUTEX_SHARE, FUTEX_STANDS, IN_HAND, IN_HAND_TIMES, NEIGHBOURS};
 use model::bpf::FutexUse;
 use model::finding::{Evidence, LossKind, Severity};
 use std::collections::BTreeSet;
@@ -60,7 +60,7 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     if in_ns < LINE_MIN * cost_ns {
         return Verdict::refuted("requests did not wait in the target").because(client.into());
     }
-    if let Some(in_hand) = facts.share_until_written(|passage| passage.read_ns).filter(|share| *share < IN_HAND.value) {
+    if let Some(in_hand) = facts.in_hand().filter(|share| *share < IN_HAND.value) {
         let text = format!(
             "of the time that requests took, {} was between their being read by the target and its reply",
             percent(in_hand)
@@ -178,8 +178,10 @@ fn handed_on(facts: &Facts<'_>, in_ns: f64) -> Option<(Piece<Kernel>, f64, usize
     );
     let kernel = facts.piece::<Kernel>(text, "futex.handed_on_share", share, "ratio").from(FUTEX_SHARE.value);
     let is_requests = in_target >= REQUESTS_MIN && handovers.waiting >= 0.5 * (in_target - 1.0).max(1.0);
+    // Who waits for a lock has a request in hand, and by Little's law as many are so at a time as come in the time that each is.
+    let is_idle = facts.in_hand().is_some_and(|share| handovers.waiting > IN_HAND_TIMES.value * share * in_target);
     let is_asking = asks * 2 >= facts.snapshots().count().max(1);
-    (share >= FUTEX_SHARE.value && is_requests && !is_asking).then_some((kernel, share, handovers.threads))
+    (share >= FUTEX_SHARE.value && is_requests && !is_idle && !is_asking).then_some((kernel, share, handovers.threads))
 }
 
 /// Who held it, and whether it ran meanwhile.

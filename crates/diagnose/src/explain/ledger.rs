@@ -14,7 +14,7 @@ use super::concentrations;
 use crate::causes::cpu_contention::is_contended;
 use crate::causes::packet_loss::is_lossy;
 use crate::causes::pauses::slow_share;
-use crate::facts::{Facts, duration, percent};
+use crate::facts::{Facts, SLOW_BY_NS, duration, percent};
 use crate::thresholds;
 use model::ErrorKind;
 use model::finding::{Explains, Finding, Loss, LossKind, Status};
@@ -173,14 +173,14 @@ fn is_targets(facts: &Facts<'_>) -> bool {
     let is_late = !connect.is_empty() && connect.max() as f64 >= thresholds::CONNECT_NS.value;
     match facts.served_ns() {
         Some(served_ns) if !service.is_empty() => {
-            // What lay unread in its socket was the target's to read: a thread that serves others first is not seen in how long it serves.
-            let is_there =
-                || facts.share_until_written(|passage| passage.arrived_ns).is_some_and(|share| share >= OF_CLIENTS);
+            // What lies long unread in its socket stands behind others there, which is not seen in how long it serves each. Shorter, it is
+            // how long any thread takes to wake, or to have a CPU.
+            let unread_ns = facts.mean_of_split(|passage, _| passage.read_ns.saturating_sub(passage.arrived_ns));
             is_late
                 || is_contended(facts)
                 || served_ns >= OF_CLIENTS * service.mean()
                 || slow_share(facts) >= IN_PAUSES
-                || is_there()
+                || unread_ns.is_some_and(|ns| ns >= SLOW_BY_NS)
         }
         _ => true,
     }

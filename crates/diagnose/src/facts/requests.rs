@@ -71,19 +71,26 @@ pub fn taken_ns(request: &Request) -> f64 {
 }
 
 impl Facts<'_> {
-    /// How much of the time that requests took from being sent lay between a moment of their passage and the end of their reply's sending,
-    /// 0..=1, by those of the uniform sample whose time was split; `None`: too few were.
-    pub fn share_until_written(&self, from: impl Fn(&Passage) -> u64) -> Option<f64> {
-        let (mut count, mut of_it_ns, mut took_ns) = (0, 0.0, 0.0);
+    /// The mean of what is taken from the passage of each request, and from the request, nanoseconds: of those of the uniform sample whose
+    /// time was split; `None`: too few were.
+    pub fn mean_of_split(&self, of: impl Fn(&Passage, &Request) -> u64) -> Option<f64> {
+        let (mut count, mut sum_ns) = (0_usize, 0.0);
         for one in self.recording.split.sampled() {
             let SplitRequest { request, passage: Ok(passage), .. } = one else { continue };
             if request.ended_ns > self.start_ns && request.ended_ns <= self.end_ns {
                 count += 1;
-                of_it_ns += passage.written_ns.saturating_sub(from(passage)) as f64;
-                took_ns += request.ended_ns.saturating_sub(request.sent_ns) as f64;
+                sum_ns += of(passage, request) as f64;
             }
         }
-        (count >= SPLIT_MIN && took_ns > 0.0).then(|| of_it_ns / took_ns)
+        (count >= SPLIT_MIN).then(|| sum_ns / count as f64)
+    }
+
+    /// How much of the time that requests took from being sent they were in the target's hand, read and not yet answered, 0..=1; `None`:
+    /// too few were split.
+    pub fn in_hand(&self) -> Option<f64> {
+        let took_ns = self.mean_of_split(|_, request| request.ended_ns.saturating_sub(request.sent_ns))?;
+        let in_hand_ns = self.mean_of_split(|passage, _| passage.written_ns.saturating_sub(passage.read_ns))?;
+        (took_ns > 0.0).then(|| in_hand_ns / took_ns)
     }
 }
 
