@@ -20,10 +20,11 @@ build: ## everything, unoptimised
 	@scripts/packages.sh build
 	$(CARGO) build --workspace --all-targets
 
+# Most tests wait for time to pass: four at a time on two cores take two thirds as long as two at a time.
 test: ## all tests; installs what they run against
 	@scripts/packages.sh test
 	@scripts/guest.sh
-	$(CARGO) test --workspace --no-fail-fast
+	RUST_TEST_THREADS=$(or $(RUST_TEST_THREADS),4) $(CARGO) test --workspace --no-fail-fast
 
 check: ## what a change needs before it is shown: format, clippy, unit tests and simulation of the crates it touches
 	@scripts/check.sh

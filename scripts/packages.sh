@@ -19,7 +19,7 @@ if [ "$(uname -m)" = x86_64 ]; then
     test+=(kmod xz-utils linux-headers-cloud-amd64)
     kernel=(linux-headers-6.12-cloud-amd64 sparse)
 fi
-real=(apache2-bin lighttpd caddy varnish squid yaws starman php-cli python3-tornado python3-twisted uwsgi-core uwsgi-plugin-python3 php-fpm python3-waitress python3-uvicorn python3-aiohttp gunicorn ruby unicorn haproxy pgbouncer postgresql mariadb-server puma dnsmasq-base python3-psycopg2 python3-pymysql nodejs default-jdk-headless golang-go)
+real=(apache2-bin h2o libmojolicious-perl libnginx-mod-http-lua libtomcat10-embed-java libtomcat10-java lighttpd caddy varnish squid yaws starman php-cli python3-tornado python3-cherrypy3 python3-gevent python3-twisted uwsgi-core uwsgi-plugin-python3 php-fpm python3-waitress python3-uvicorn python3-aiohttp gunicorn ruby unicorn haproxy pgbouncer postgresql mariadb-server puma dnsmasq-base python3-psycopg2 python3-pymysql nodejs default-jdk-headless golang-go)
 cluster=(etcd-server containerd runc containernetworking-plugins iptables)
 bench=(python3)
 lint=(codespell)

@@ -214,6 +214,28 @@ fn states_add_up_to_the_time_that_each_thread_lived_and_are_what_it_did() {
     assert_eq!(ns(syncs, "disk") > 0, at_file.iter().any(|wait| wait.state == "disk"), "{syncs:?}");
 }
 
+/// A parent that waits for a child reaps it before the child has left its CPU for good.
+#[test]
+fn processes_that_have_ended_are_on_no_cpu() {
+    let _turn = TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    if !can_run() {
+        return;
+    }
+    let mut shell = Command::new("sh");
+    let shell = Guard::spawn(shell.args(["-c", "while :; do sleep 0.02; done"])).unwrap();
+    let spec = ObserveSpec { target: vec![shell.pid()], probes: Level::Windows, ..ObserveSpec::default() };
+    let mut observer = observer(spec);
+    observer.snapshot(0);
+    std::thread::sleep(Duration::from_millis(1000));
+    let snapshot = observer.snapshot(1_000_000_000);
+    let states = bpf(&snapshot).threads.as_ref().expect("a window has ended");
+    let of = |state: &str| states.threads.iter().chain(&states.others).map(|thread| ns(thread, state)).sum::<u64>();
+    assert!(states.others.as_ref().is_some_and(|others| others.threads >= 5), "{states:?}");
+    assert!(of("sleep") > states.window_ns / 3, "{states:?}");
+    assert!(of("on-cpu") < states.window_ns, "never more than two at a time: {states:?}");
+    assert!(states.threads.len() < 5, "those that ended are told together: {states:?}");
+}
+
 #[test]
 fn who_holds_a_mutex_and_whether_it_ran_is_told_and_who_woke_whom() {
     let _turn = TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);

@@ -19,7 +19,7 @@
 #define TASK_INTERRUPTIBLE 1
 #define TASK_UNINTERRUPTIBLE 2
 #define TASK_STOPPED_TRACED_FROZEN 0x800c
-#define TASK_DEAD 0x80
+#define PF_EXITING 0x00000004
 #define PF_KTHREAD 0x00200000
 #define JOBCTL_TRAP_FREEZE (1UL << 23)
 
@@ -35,7 +35,7 @@ static __always_inline bool is_over(void)
 	return at_ns && *at_ns;
 }
 
-/* The record of a thread, a new one with its first event; `is_new`. */
+/* The record of a thread, a new one with its first event; `is_new`. None of one that exits: [`on_exit`] has ended it. */
 static __always_inline struct thread *thread_of(struct task_struct *task, u32 tgid, u64 now, bool *is_new)
 {
 	u32 tid = tid_of(task);
@@ -43,6 +43,8 @@ static __always_inline struct thread *thread_of(struct task_struct *task, u32 tg
 	struct thread begun = {};
 	if (thread && thread->started_ns == task->start_time)
 		return thread;
+	if (task->flags & PF_EXITING)
+		return 0;
 	*is_new = true;
 	begun.started_ns = task->start_time;
 	begun.since_ns = window_ns();
@@ -326,10 +328,8 @@ static __always_inline void leaves(struct task_struct *prev, u32 tgid, bool pree
 {
 	bool is_new = false;
 	struct thread *thread = thread_of(prev, tgid, now, &is_new);
-	u32 only = 0, key;
+	u32 only = 0, next;
 	struct all *together = bpf_map_lookup_elem(&all, &only);
-	struct ended *gone;
-	u32 next;
 	if (!thread || !together)
 		return;
 	add(EVENTS, 1);
@@ -338,19 +338,6 @@ static __always_inline void leaves(struct task_struct *prev, u32 tgid, bool pree
 	else if (thread->state == ON_CPU)
 		__sync_fetch_and_add(&together->on_cpu, -1);
 	together->last_ns = now;
-	if (state & TASK_DEAD) {
-		goes_on(thread, OTHER, now);
-		gone = bpf_map_lookup_elem(&ended, &only);
-		if (gone) {
-			gone->count++;
-#pragma unroll
-			for (int i = 0; i < STATES_COUNT; i++)
-				gone->ns[i] += thread->ns[i];
-		}
-		key = thread->tid;
-		bpf_map_delete_elem(&threads, &key);
-		return;
-	}
 	thread->holder = 0;
 	if (preempt || !state)
 		next = is_throttled(prev) ? THROTTLED : RUNNABLE;
@@ -364,6 +351,32 @@ static __always_inline void leaves(struct task_struct *prev, u32 tgid, bool pree
 	thread->is_woken = 0;
 	thread->woken_from = next;
 	goes_on(thread, next, now);
+}
+
+/* Ends a thread's record; one without an event until now has none. Not where it leaves its CPU for good: by then its process may be no target any more, its id may be
+ * taken back, and whoever waited for it may have gone on. What it does after this, as giving back its memory, is not told. */
+SEC("tp_btf/sched_process_exit")
+int BPF_PROG(on_exit, struct task_struct *task)
+{
+	u32 tid = tid_of(task), only = 0;
+	struct thread *thread = bpf_map_lookup_elem(&threads, &tid);
+	struct all *together = bpf_map_lookup_elem(&all, &only);
+	struct ended *gone = bpf_map_lookup_elem(&ended, &only);
+	u64 now;
+	if (!thread || thread->started_ns != task->start_time || !together || !gone || is_over())
+		return 0;
+	now = bpf_ktime_get_ns();
+	add(EVENTS, 1);
+	if (thread->state == ON_CPU)
+		__sync_fetch_and_add(&together->on_cpu, -1);
+	together->last_ns = now;
+	goes_on(thread, OTHER, now);
+	__sync_fetch_and_add(&gone->count, 1);
+#pragma unroll
+	for (int i = 0; i < STATES_COUNT; i++)
+		__sync_fetch_and_add(&gone->ns[i], thread->ns[i]);
+	bpf_map_delete_elem(&threads, &tid);
+	return 0;
 }
 
 SEC("tp_btf/sched_switch")
