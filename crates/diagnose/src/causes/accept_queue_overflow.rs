@@ -6,7 +6,7 @@
 //! listen(2), net/ipv4/tcp_ipv4.c (tcp_v4_syn_recv_sock), RFC 6298.
 
 use crate::evidence::{Client, Kernel, Sockets};
-use crate::facts::{Facts, duration};
+use crate::facts::{Facts, duration, taken_ns};
 use crate::history::Subject;
 use crate::rule::{CauseRule, Needs, OfTarget, Verdict};
 use crate::thresholds::CONNECT_NS;
@@ -81,14 +81,14 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     };
     let (loss, share) = explained(facts);
     verdict
-        .explains(loss, share, share * 0.5, if loss == LossKind::Slow { 2.0 * share } else { 1.0 })
+        .explains(loss, share, share * 0.5, if crate::ledger::is_of_time(loss) { 2.0 * share } else { 1.0 })
         .remedy("Accept more at once (accept until EAGAIN, more workers), and ask for a longer queue: the backlog of listen(2), which net.core.somaxconn caps")
         .check("nstat -az TcpExtListenOverflows TcpExtListenDrops; ss -ltn (Recv-Q of Send-Q)")
         .confidence(0.95)
 }
 
-/// Which loss it explains, and how much of it: connects that came to nothing; or of the slow requests' excess what those took
-/// that had to connect for as long as a SYN takes to be sent again.
+/// Which loss it explains, and how much of it: connects that came to nothing; or what those requests took that had to connect for
+/// as long as a SYN takes to be sent again, of the slow ones' excess, and of all time where all requests wait.
 fn explained(facts: &Facts<'_>) -> (LossKind, f64) {
     let failed = crate::ledger::failures(facts);
     if failed > 0.0 {
@@ -97,13 +97,18 @@ fn explained(facts: &Facts<'_>) -> (LossKind, f64) {
     if facts.recording.totals.users.is_some_and(|users| users.starved > 0) {
         return (LossKind::Starved, 0.8);
     }
-    let (mut late, mut all) = (0.0, 0.0);
+    let losses = crate::ledger::losses(facts);
+    let is = |kind: LossKind| losses.iter().any(|loss| loss.kind == kind);
+    let is_waiting = is(LossKind::Waiting) && !is(LossKind::Slow);
+    let (mut late, mut all, mut taken) = (0.0, 0.0, 0.0);
     for request in facts.recording.requests.sampled() {
+        taken += taken_ns(request);
         let Some(excess_ns) = facts.kinds.excess_ns(request) else { continue };
         all += excess_ns;
         if request.sent_ns.saturating_sub(request.ready_ns) as f64 >= CONNECT_NS.value {
             late += excess_ns;
         }
     }
-    (LossKind::Slow, if all > 0.0 { late / all } else { 0.0 })
+    let (kind, of_all) = if is_waiting { (LossKind::Waiting, taken) } else { (LossKind::Slow, all) };
+    (kind, if of_all > 0.0 { late / of_all } else { 0.0 })
 }

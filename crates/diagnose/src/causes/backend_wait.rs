@@ -10,7 +10,7 @@
 use super::backend_limited::is_loopback;
 use crate::evidence::{Client, Kernel, Piece, Sockets};
 use crate::facts::{Asked, Facts, duration, percent};
-use crate::ledger::in_target_ns;
+use crate::ledger::{in_target_at_a_time, in_target_ns};
 use crate::rule::{CauseRule, Needs, OfTarget, Verdict};
 use crate::thresholds::BACKEND_SHARE;
 use model::finding::{LossKind, Severity};
@@ -136,6 +136,6 @@ impl<'f> Due<'f> {
 
 /// What of a request's time it can have been at a worker: the rest it stood in line for one.
 fn waiting_for_one_ns(facts: &Facts<'_>, in_ns: f64) -> f64 {
-    let under_way = facts.recording.totals.requests_per_s() * in_ns / 1e9;
+    let under_way = in_target_at_a_time(facts, in_ns);
     in_ns / (under_way / facts.working().len().max(1) as f64).max(1.0)
 }

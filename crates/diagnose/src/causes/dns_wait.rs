@@ -11,7 +11,7 @@
 use crate::evidence::{Client, Sockets};
 use crate::facts::{Facts, duration, percent};
 use crate::history::Subject;
-use crate::ledger::in_target_ns;
+use crate::ledger::{in_target_at_a_time, in_target_ns};
 use crate::rule::{CauseRule, Needs, OfTarget, Verdict};
 use crate::thresholds::LOOKUP_SHARE;
 use model::finding::{LossKind, Severity};
@@ -42,7 +42,7 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
             "no request succeeded, or the target's CPU time was not read",
         );
     };
-    let under_way = facts.recording.totals.requests_per_s() * in_ns / 1e9;
+    let under_way = in_target_at_a_time(facts, in_ns);
     let with_one = facts.snapshots().filter(|s| s.network.of("lookup_sockets") > Some(0)).count();
     // Where each reading found another socket, each was closed when no lookup was left on it.
     let shared = shared(with_one, read).filter(|_| seen >= RENEWED_MIN * with_one as f64 && seen >= SEEN_MIN);

@@ -13,9 +13,9 @@
 
 use crate::evidence::{Client, Kernel, Piece, Process};
 use crate::facts::{Facts, Stand, duration, percent};
-use crate::ledger::in_target_ns;
+use crate::ledger::{in_target_at_a_time, in_target_ns};
 use crate::rule::{CauseRule, Needs, OfTarget, Verdict};
-use crate::thresholds::{FUTEX_SHARE, FUTEX_STANDS, IN_HAND, IN_HAND_TIMES, NEIGHBOURS};
+use crate::thresholds::{FUTEX_SHARE, FUTEX_STANDS, IN_HAND, IN_HAND_TIMES, IN_TARGET_TIMES, NEIGHBOURS};
 use model::bpf::FutexUse;
 use model::finding::{Evidence, LossKind, Severity};
 use std::collections::BTreeSet;
@@ -166,7 +166,7 @@ fn is_for_work(facts: &Facts<'_>) -> bool {
 fn handed_on(facts: &Facts<'_>, in_ns: f64) -> Option<(Piece<Kernel>, f64, usize)> {
     let handovers = facts.handovers().filter(|h| h.threads >= 2 && h.whole_ns > 0.0)?;
     let share = (handovers.handed_on_ns / handovers.whole_ns).min(1.0);
-    let in_target = facts.recording.totals.requests_per_s() * in_ns / 1e9;
+    let in_target = in_target_at_a_time(facts, in_ns);
     let asks =
         facts.snapshots().filter(|s| s.outgoing.iter().any(|o| o.metrics.of("awaiting").unwrap_or(0) > 0)).count();
     let text = format!(
@@ -179,7 +179,8 @@ fn handed_on(facts: &Facts<'_>, in_ns: f64) -> Option<(Piece<Kernel>, f64, usize
     let kernel = facts.piece::<Kernel>(text, "futex.handed_on_share", share, "ratio").from(FUTEX_SHARE.value);
     let is_requests = in_target >= REQUESTS_MIN && handovers.waiting >= 0.5 * (in_target - 1.0).max(1.0);
     // Who waits for a lock has a request in hand, and by Little's law as many are so at a time as come in the time that each is.
-    let is_idle = facts.in_hand().is_some_and(|share| handovers.waiting > IN_HAND_TIMES.value * share * in_target);
+    let in_hand = facts.in_hand().map(|share| IN_HAND_TIMES.value * share * in_target);
+    let is_idle = handovers.waiting > in_hand.unwrap_or(f64::INFINITY).min(IN_TARGET_TIMES.value * in_target);
     let is_asking = asks * 2 >= facts.snapshots().count().max(1);
     (share >= FUTEX_SHARE.value && is_requests && !is_idle && !is_asking).then_some((kernel, share, handovers.threads))
 }

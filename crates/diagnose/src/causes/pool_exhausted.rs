@@ -11,13 +11,15 @@
 
 use crate::evidence::{Client, Process};
 use crate::facts::{Facts, Stand, duration, percent};
-use crate::ledger::in_target_ns;
+use crate::ledger::{in_target_at_a_time, in_target_ns};
 use crate::rule::{CauseRule, Needs, OfTarget, Verdict};
 use crate::thresholds::{DEMAND_FULL, WAITING_NS};
 use model::finding::{LossKind, Severity};
 
 const STOOD_MIN: f64 = 0.7;
 const READINGS_MIN: usize = 3;
+/// Of the working threads, one that stood in the wait in fewer of its readings is no worker.
+const WORKER_MIN: f64 = 0.5;
 /// Requests must take so many times the work in them.
 const TIMES_WORK: f64 = 5.0;
 /// A thread that serves alone sleeps in each request, and not in one of many: that is an event loop's (`event-loop-blocked`).
@@ -62,7 +64,12 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     let (workers, stand, share) = match (places, &behind) {
         (Some(places), _) => (places.count, places.wait, of(places.wait).1 + places.queued),
         (None, Some((wait, threads))) => (threads.len(), *wait, facts.stands(threads).share(*wait).unwrap_or(0.0)),
-        (None, None) => (stands.threads, most.0, most.1),
+        (None, None) if most.0 == Stand::Events => (stands.threads, most.0, most.1),
+        // Who hands out work, or accepts, works too, and is none of them.
+        (None, None) => {
+            let own = |thread| facts.stands(&[thread].into()).share(most.0).unwrap_or(0.0);
+            (facts.working().into_iter().filter(|thread| own(*thread) >= WORKER_MIN).count(), most.0, most.1)
+        }
     };
     let what = match stand {
         Stand::Sleep | Stand::Futex => "slept",
@@ -95,8 +102,7 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
             "no request succeeded, or the target's CPU time was not read",
         );
     };
-    let rate = facts.recording.totals.requests_per_s();
-    let under_way = rate * in_ns / 1e9;
+    let under_way = in_target_at_a_time(facts, in_ns);
     let line = under_way / workers as f64;
     let text = format!(
         "{under_way:.1} requests were in the target at a time, {line:.1} for each worker: {} each, of which it worked {}",
@@ -108,6 +114,13 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         return Verdict::refuted("hardly a request stood in line for a worker")
             .because(process.into())
             .because(client.into());
+    }
+    // A thread for each request, and all of them sleep: for a lock that is asked for again and again, as SQLite's is.
+    let asleep = facts.stands(&facts.all_threads()).at_a_time(Stand::Sleep);
+    if stand == Stand::Sleep && behind.is_none() && under_way < LINE_MIN * asleep {
+        let text = format!("{asleep:.1} threads of the target slept at a time, with {under_way:.1} requests in it");
+        let process = facts.evidence(text, "target.threads_asleep", asleep, "threads");
+        return Verdict::refuted("each request has a thread of its own, and none waits for one").because(process);
     }
     let in_line = 1.0 - 1.0 / line;
     let title = match places {

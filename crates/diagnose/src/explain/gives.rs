@@ -3,6 +3,7 @@
 //! A cause that explains most of a loss, at the root of its chain; or that the target is sound and which resource is full; or
 //! that it is not at its limit; or that something was lost and why is not known, with what would tell.
 
+use super::ledger::is_of_time;
 use crate::facts::{Facts, duration, percent};
 use crate::segments::worse::Worse;
 use crate::summary::death;
@@ -33,6 +34,9 @@ const AFTERWARDS: &str = "memory-kept";
 const UNSEEN_WAIT: &str = "they wait there for nothing that is seen from here";
 /// What tells more of it.
 const EXPERIMENT: &str = "`plimsoll diagnose URL --experiment` tells whether requests wait for each other";
+/// Of a loss of time, a part that is less than this is not what gives, where so much of all of them is not explained.
+const SMALL_PART: f64 = 0.2;
+const UNEXPLAINED_MOST: f64 = 0.75;
 /// From this share on what is not explained is said.
 const UNEXPLAINED_MIN: f64 = 0.1;
 
@@ -51,7 +55,9 @@ pub fn gives(
         finding: finding.map(|finding| finding.id.clone()),
         behind: None,
     };
-    if let Some(first) = supported().find(|finding| finding.severity > Severity::Info) {
+    let first = supported().find(|finding| finding.severity > Severity::Info);
+    let beside = first.filter(|first| is_small_part(first, losses));
+    if let Some(first) = first.filter(|_| beside.is_none()) {
         return says(Standing::Gives, format!("{}{}", first.title, explained(first, losses)), Some(first));
     }
     let limit = supported().find(|finding| finding.id == "at-its-limit");
@@ -99,7 +105,11 @@ pub fn gives(
             true => format!("; {EXPERIMENT}"),
             false => String::new(),
         };
-        let text = format!("{seen}; {why}{next}");
+        let beside = beside.map_or(String::new(), |part| {
+            let of = part.explains.map_or(String::new(), |explains| share_of(explains.share, explains.of));
+            format!("; a small part is another matter: {} ({of})", part.title)
+        });
+        let text = format!("{seen}; {why}{next}{beside}");
         return says(Standing::Unexplained, text, None);
     }
     if let Some(text) = grew_slow(facts, segments) {
@@ -190,6 +200,13 @@ fn is_of_overload(facts: &Facts<'_>, kind: LossKind) -> bool {
     }
 }
 
+/// Whether a finding explains so little of the time that was lost, and the others hardly more, that it is not what gives.
+fn is_small_part(finding: &Finding, losses: &[Loss]) -> bool {
+    let of_time = |kind| is_of_time(kind) && losses.first().is_some_and(|loss| is_of_time(loss.kind));
+    let is_open = losses.iter().filter(|loss| is_of_time(loss.kind)).all(|loss| loss.unexplained >= UNEXPLAINED_MOST);
+    finding.explains.is_some_and(|explains| of_time(explains.of) && explains.share < SMALL_PART) && is_open
+}
+
 /// What no cause explains of a loss of which the parts were measured, where it is worth saying.
 fn unexplained(kind: LossKind, losses: &[Loss]) -> String {
     let is_measured = |loss: &&Loss| loss.kind == kind && (loss.time.is_some() || kind == LossKind::Failed);
@@ -203,17 +220,17 @@ fn explained(finding: &Finding, losses: &[Loss]) -> String {
     if !losses.iter().any(|loss| loss.kind == explains.of) {
         return String::new();
     }
-    let what = match explains.of {
+    format!(" ({}{})", share_of(explains.share, explains.of), unexplained(explains.of, losses))
+}
+
+/// A share of a loss, in words.
+fn share_of(share: f64, kind: LossKind) -> String {
+    let what = match kind {
         LossKind::Failed => "of the failures",
         LossKind::Starved => "of what starved",
         LossKind::Slow => "of the slow requests' time",
         LossKind::Waiting => "of the time requests waited",
         LossKind::Capacity => "of what is missing",
     };
-    let share = if explains.share >= NEARLY_ALL {
-        "nearly all".to_owned()
-    } else {
-        format!("about {}", percent(explains.share))
-    };
-    format!(" ({share} {what}{})", unexplained(explains.of, losses))
+    if share >= NEARLY_ALL { format!("nearly all {what}") } else { format!("about {} {what}", percent(share)) }
 }

@@ -156,6 +156,13 @@ pub(crate) fn in_target_ns(facts: &Facts<'_>) -> Option<f64> {
     Some((service.mean() - way_ns(facts)).max(0.0))
 }
 
+/// How many requests were in the target at a time, where each was there for so long: by Little's law, of those that succeeded, as
+/// it is their time.
+pub(crate) fn in_target_at_a_time(facts: &Facts<'_>, in_ns: f64) -> f64 {
+    let totals = &facts.recording.totals;
+    totals.per_s(totals.in_time.ok_arrived()) * in_ns / 1e9
+}
+
 /// The way there and back at its best, nanoseconds: the shortest connect, or the shortest reply where that took less, as when
 /// all connected at once.
 fn way_ns(facts: &Facts<'_>) -> f64 {

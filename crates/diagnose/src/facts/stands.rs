@@ -123,6 +123,12 @@ impl Stands {
         Some(Places { wait, count, queued: self.share(Stand::Futex)? })
     }
 
+    /// How many stood so at a time, on average.
+    pub fn at_a_time(&self, of: Stand) -> f64 {
+        let so = self.readings.iter().flatten().filter(|stand| **stand == of).count();
+        so as f64 / self.readings.len().max(1) as f64
+    }
+
     /// The share of all that were seen that stood so; `None` without one.
     pub fn share(&self, of: Stand) -> Option<f64> {
         let all = self.readings.iter().flatten().count();

@@ -9,6 +9,7 @@ use model::metrics::Metrics;
 use model::request::Request;
 use model::snapshot::{ListenerSample, Outgoing, Role, Snapshot, Switches};
 use model::split::{Passage, SplitRequest, TickSplit};
+use model::threads::{ThreadStates, ThreadTime, WaitPlace};
 use model::{ErrorKind, LatencyKind, Recording};
 
 /// Lets the target have connections to a backend, on so many of which a reply is due.
@@ -295,7 +296,7 @@ fn one_of_several_listeners_has_all_that_wait() {
 #[test]
 fn a_herd_wakes_for_each_connection_and_is_for_information() {
     // 6400 requests a second, each on a connection of its own, in four threads.
-    let woken = |a_thread: u64, empty: u64| {
+    let seen = |a_thread: u64, empty: u64, within: u64| {
         let build = closed().with(|b| b.connected = 64_000).each(|s| s.target = vec![(0.2, 0.0); 4]);
         with(build, move |second, s| {
             let target = s.processes.iter_mut().filter(|process| process.role == Role::Target);
@@ -303,14 +304,27 @@ fn a_herd_wakes_for_each_connection_and_is_for_information() {
                 thread.switches = Some(Switches { voluntary: a_thread * second, involuntary: 0 });
             }
             let counts = [("accepts.accepted".to_owned(), 1000), ("accepts.empty_handed".to_owned(), empty)].into();
-            s.bpf = Some(BpfSample { counts, ..BpfSample::default() });
+            let calls = vec![CallUse { name: "epoll_wait".to_owned(), count: 2000, ..CallUse::default() }];
+            let wait = WaitPlace { call: "epoll_wait".to_owned(), count: 500 + within / 4, ..WaitPlace::default() };
+            let thread = |tid| ThreadTime { tid, waits: vec![wait.clone()], ..ThreadTime::default() };
+            let threads = Some(ThreadStates {
+                window_ns: SECOND,
+                threads: (20..24).map(thread).collect(),
+                ..ThreadStates::default()
+            });
+            let (window_ns, calls_window_ns) = (SECOND, SECOND);
+            s.bpf = Some(BpfSample { counts, window_ns, calls_window_ns, calls, threads, ..BpfSample::default() });
         })
     };
+    let woken = |a_thread: u64, empty: u64| seen(a_thread, empty, 0);
     let found = woken(6400, 2500);
     assert_eq!(status(&found, "thundering-herd"), Status::Supported);
     assert_eq!(of(&diagnose(&found), "thundering-herd").severity, Severity::Info);
     assert_eq!(status(&woken(3200, 1000), "thundering-herd"), Status::Refuted, "once a connection and once a request");
     assert_eq!(status(&woken(6400, 1000), "thundering-herd"), Status::Refuted, "each accepts until nothing is left");
+    // Who comes late finds nothing in epoll itself: the call goes on waiting.
+    assert_eq!(status(&seen(6400, 1000, 600), "thundering-herd"), Status::Supported);
+    assert_eq!(status(&seen(6400, 1000, 400), "thundering-herd"), Status::Refuted);
     assert_eq!(status(&closed().recording(), "thundering-herd"), Status::NotApplicable);
 }
 
