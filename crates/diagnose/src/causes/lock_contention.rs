@@ -2,7 +2,7 @@
 //!
 //! Evidence: (kernel) in the probes' windows, waits in futex that threads ended for each other, each woken so itself, as many at
 //! a time as half of the requests in the target (`Handovers`); or futex waits without a time limit at one address by two threads
-//! and more; or (process) readings of where the threads stood, a fifth of the working threads' time or more; and (client)
+//! and more; or waits for the lock of a file (flock(2), fcntl(2)); or (process) readings of where the threads stood, a fifth of the working threads' time or more; and (client)
 //! requests took longer than the work in them. Threads that help and do not work (a collector's, a timer's) are left out, as idle
 //! ones wait in futex too; so are waits that their own time limit ends; waits of threads that are without work, where no request
 //! waits (`loss`), or where requests wait before they are read or after they are answered (`split`); and places where one thread
@@ -12,7 +12,8 @@
 //! catalogue's fifth.
 
 use crate::evidence::{Client, Kernel, Piece, Process};
-use crate::facts::{Facts, Stand, duration, percent};
+use crate::facts::{Facts, Stand, Stands, duration, percent};
+use crate::history::ProcessId;
 use crate::ledger::{in_target_at_a_time, in_target_ns};
 use crate::rule::{CauseRule, Needs, OfTarget, Verdict};
 use crate::thresholds::{FUTEX_SHARE, FUTEX_STANDS, IN_HAND, IN_HAND_TIMES, IN_TARGET_TIMES, NEIGHBOURS};
@@ -70,6 +71,20 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
             .because(kernel);
     }
     let stands = facts.stands(&working);
+    if let Some((piece, share)) = lock_of_a_file(facts, &working, &stands) {
+        let title = format!(
+            "the target's {} threads wait for the lock of a file, {} of the time they have work",
+            working.len(),
+            percent(share)
+        );
+        let verdict = match piece {
+            Ok(kernel) => Verdict::proved(Severity::Error, title, kernel, client),
+            Err(process) => Verdict::proved(Severity::Warning, title, process, client),
+        };
+        return supported(verdict, share)
+            .remedy("Hold the file's lock for less: close a session, commit, or unlock before what takes long; or give what is locked apart files of its own")
+            .check("cat /proc/locks (who waits has ->; the last but two is major:minor:inode); strace -f -e trace=flock,fcntl -p PID");
+    }
     if let Some(places) = stands.places().filter(|places| places.count > 1) {
         let text = format!("{} threads at a time were past it and waited, while others queued", places.count);
         let process = facts.evidence(text, "target.places", places.count as f64, "threads");
@@ -144,6 +159,31 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     }
     let severity = if is_machine_full(facts) { Severity::Info } else { Severity::Warning };
     supported(Verdict::proved(severity, title(working.len(), futex), process, client), futex).confidence(0.6)
+}
+
+/// That threads wait for the lock of a file: by the probes, or by where they stood; and for how much of the time.
+fn lock_of_a_file(
+    facts: &Facts<'_>,
+    working: &BTreeSet<(ProcessId, u32)>,
+    stands: &Stands,
+) -> Option<(Result<Piece<Kernel>, Piece<Process>>, f64)> {
+    if let Some((share, longest_ns)) = facts.share_waiting_in(working, &["flock", "fcntl"]) {
+        let text = format!(
+            "{} of the time they had work they waited in flock(2) or fcntl(2), up to {}",
+            percent(share),
+            duration(longest_ns as f64)
+        );
+        let kernel = facts.piece::<Kernel>(text, "file_lock.wait_share", share, "ratio").from(FUTEX_SHARE.value);
+        return (share >= FUTEX_SHARE.value).then_some((Ok(kernel), share));
+    }
+    let share = stands.share(Stand::FileLock).filter(|_| stands.readings.len() >= READINGS_MIN)?;
+    let text = format!(
+        "the {} working threads stood at the lock of a file in {} of the readings",
+        working.len(),
+        percent(share)
+    );
+    let process = facts.piece::<Process>(text, "target.threads_file_lock", share, "ratio").from(FUTEX_STANDS.value);
+    (share >= FUTEX_STANDS.value).then_some((Err(process), share))
 }
 
 /// Whether no core is left, and the target, not a neighbour, has its part of them: without the lock its threads would wait for a CPU instead.

@@ -21,6 +21,8 @@ pub enum Stand {
     Events,
     /// Waits for another thread: futex(2).
     Futex,
+    /// Waits for the lock of a file: flock(2), fcntl(2).
+    FileLock,
     /// Waits in a receive on one TCP connection.
     Receive,
     /// Waits for a connection to accept.
@@ -54,6 +56,8 @@ fn stand(thread: &ThreadSample) -> Option<Stand> {
             Stand::Events
         } else if begins(&["futex_"]) {
             Stand::Futex
+        } else if begins(&["locks_lock_inode_wait", "fcntl_setlk", "do_lock_file_wait"]) {
+            Stand::FileLock
         } else if begins(&["wait_woken", "sk_wait_data", "tcp_recvmsg"]) {
             Stand::Receive
         } else if begins(&["inet_csk_accept", "inet_csk_wait_for_connect"]) {

@@ -70,6 +70,20 @@ impl Facts<'_> {
         (alive_ns > 0.0).then(|| (ns / alive_ns).min(1.0))
     }
 
+    /// The share of some threads' life in the windows, less what they waited for any of several descriptors, that they waited in calls of
+    /// these names, 0..=1, and the longest wait, nanoseconds; `None`: they were not looked at.
+    pub fn share_waiting_in(&self, threads: &BTreeSet<(ProcessId, u32)>, calls: &[&str]) -> Option<(f64, u64)> {
+        let (mut of_it_ns, mut busy_ns, mut longest_ns) = (0.0, 0.0, 0);
+        for row in self.rows_of(threads) {
+            busy_ns += row.alive_ns.saturating_sub(row.ns.get("poll").copied().unwrap_or(0)) as f64;
+            for wait in row.waits.iter().filter(|wait| calls.contains(&&*wait.call)) {
+                of_it_ns += wait.ns as f64;
+                longest_ns = longest_ns.max(wait.longest_ns);
+            }
+        }
+        (busy_ns > 0.0).then(|| ((of_it_ns / busy_ns).min(1.0), longest_ns))
+    }
+
     /// At which kind of descriptor some threads waited most, by the probes' windows; none where they waited at no descriptor.
     pub fn waits_at(&self, threads: &BTreeSet<(ProcessId, u32)>) -> Option<Evidence> {
         let said = |at: &str| WAITED_AT.iter().find(|(kind, _)| *kind == at).map(|(_, said)| *said);

@@ -1,7 +1,7 @@
 //! What real servers showed of rules that only the reference servers had been before: each mechanism built by hand, without any
 //! server's name. The servers themselves are in `truth/real`.
 
-use crate::common::judged::{of, sampled, status};
+use crate::common::judged::{of, status};
 use crate::common::stalled::{call, pausing, probed};
 use crate::common::{Build, SECOND, closed, open};
 use diagnose::diagnose;
@@ -504,69 +504,6 @@ fn waiting_for_ever() -> Build {
             ..Users::default()
         });
     })
-}
-
-/// Sixteen requests at a time, 400 a second and as many that fail at once; the first four of sixteen threads work, and all sleep that are
-/// `asleep`; one more works and waits for events.
-fn sleeping(asleep: usize) -> Recording {
-    let build = waiting().each(|s| {
-        s.target = [vec![(0.01, 0.0); 4], vec![(0.0001, 0.0); 12], vec![(0.01, 0.0)]].concat();
-        s.failed = vec![(ErrorKind::Reset, 400)];
-    });
-    with(&build, |_, s| {
-        let target = s.processes.iter_mut().filter(|process| process.role == Role::Target);
-        for (at, thread) in target.flat_map(|process| &mut process.threads).enumerate() {
-            let wchan = if at < asleep { "hrtimer_nanosleep" } else { "do_epoll_wait" };
-            thread.state = 'S';
-            thread.stands = Some(Stands { wchan: Some(wchan.to_owned()), ..Stands::default() });
-        }
-    })
-}
-
-#[test]
-fn threads_that_sleep_are_a_pool_where_requests_are_more_than_they_are() {
-    let diagnosis = diagnose(&sleeping(4));
-    let pool = of(&diagnosis, "pool-exhausted");
-    assert_eq!(pool.status, Status::Supported, "{pool:#?}");
-    assert!(pool.title.starts_with("all 4 workers"), "who waits for events is none: {}", pool.title);
-    // Of those that failed it is not known how long they were there.
-    assert!(pool.because.iter().any(|piece| piece.text.starts_with("16.0 requests were in the target")), "{pool:#?}");
-    // As many sleep as there are requests: each has its own, and asks for something again and again.
-    assert_eq!(status(&sleeping(16), "pool-exhausted"), Status::Refuted);
-    assert_eq!(status(&sleeping(10), "pool-exhausted"), Status::Supported);
-    assert_eq!(status(&sleeping(11), "pool-exhausted"), Status::Refuted);
-}
-
-/// Sixteen requests at a time wait in the target, and of a sample of 400 so many had to connect for a second.
-fn waiting_and_connecting(late: u64) -> Recording {
-    let mut recording = with(&waiting(), |second, s| {
-        s.network.set("listen_overflows", second);
-        stand(s, "ep_poll");
-    });
-    for (ns, count) in [(100_000, 8), (SECOND, late)] {
-        recording.totals.sum.latency.record_n(model::LatencyKind::Connect, ns, count);
-    }
-    let request = |n: u64| {
-        let sent_ns = if n < late { 2 * SECOND } else { SECOND };
-        Request { ready_ns: SECOND, sent_ns, ended_ns: sent_ns + 40_000_000, ordinal: 2, ..Request::default() }
-    };
-    sampled(&mut recording, 400, request);
-    recording
-}
-
-#[test]
-fn what_explains_a_small_part_is_not_what_gives_first() {
-    let first = |late: u64| diagnose(&waiting_and_connecting(late)).gives.unwrap();
-    // A second of 17.
-    let small = first(1);
-    assert_eq!((small.standing, small.finding.as_deref()), (Standing::Unexplained, None));
-    assert!(small.text.starts_with("requests were 39.9 ms in the target"), "{}", small.text);
-    assert!(small.text.contains("a small part is another matter: the target accepts too slowly"), "{}", small.text);
-    assert!(small.text.ends_with("(about 5.9 % of the time requests waited)"), "{}", small.text);
-    // Eight of 24: so much is worth the first line.
-    let large = first(8);
-    assert_eq!(large.finding.as_deref(), Some("accept-queue-overflow"));
-    assert!(large.text.contains("about 33 % of the time requests waited"), "{}", large.text);
 }
 
 #[test]

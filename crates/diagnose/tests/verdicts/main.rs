@@ -7,6 +7,7 @@ mod common;
 mod causes;
 mod causes_network;
 mod causes_of_real_servers;
+mod causes_of_waits;
 mod causes_page;
 mod causes_processes;
 mod expectations;

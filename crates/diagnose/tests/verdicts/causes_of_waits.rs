@@ -1,0 +1,117 @@
+//! Threads that wait and work on nothing: sleepers that are a pool and those that are none, locks of files, and what explains so little
+//! of all waiting that it is not what gives.
+
+use crate::common::SECOND;
+use crate::common::judged::{of, sampled, status, waiting, with};
+use diagnose::diagnose;
+use model::bpf::BpfSample;
+use model::finding::{Severity, Standing, Status};
+use model::request::Request;
+use model::snapshot::{Role, Stands, ThreadSample};
+use model::threads::{ThreadStates, ThreadTime, WaitPlace};
+use model::{ErrorKind, Recording};
+
+fn stand(thread: &mut ThreadSample, wchan: &str) {
+    (thread.state, thread.stands) = ('S', Some(Stands { wchan: Some(wchan.to_owned()), ..Stands::default() }));
+}
+
+/// Sixteen requests at a time, 400 a second and as many that fail at once; the first four of sixteen threads work, and all sleep that are
+/// `asleep`; one more works and waits for events.
+fn sleeping(asleep: usize) -> Recording {
+    let build = waiting().each(|s| {
+        s.target = [vec![(0.01, 0.0); 4], vec![(0.0001, 0.0); 12], vec![(0.01, 0.0)]].concat();
+        s.failed = vec![(ErrorKind::Reset, 400)];
+    });
+    with(build, |_, s| {
+        let target = s.processes.iter_mut().filter(|process| process.role == Role::Target);
+        for (at, thread) in target.flat_map(|process| &mut process.threads).enumerate() {
+            let wchan = if at < asleep { "hrtimer_nanosleep" } else { "do_epoll_wait" };
+            stand(thread, wchan);
+        }
+    })
+}
+
+#[test]
+fn threads_that_sleep_are_a_pool_where_requests_are_more_than_they_are() {
+    let diagnosis = diagnose(&sleeping(4));
+    let pool = of(&diagnosis, "pool-exhausted");
+    assert_eq!(pool.status, Status::Supported, "{pool:#?}");
+    assert!(pool.title.starts_with("all 4 workers"), "who waits for events is none: {}", pool.title);
+    // Of those that failed it is not known how long they were there.
+    assert!(pool.because.iter().any(|piece| piece.text.starts_with("16.0 requests were in the target")), "{pool:#?}");
+    // As many sleep as there are requests: each has its own, and asks for something again and again.
+    assert_eq!(status(&sleeping(16), "pool-exhausted"), Status::Refuted);
+    assert_eq!(status(&sleeping(10), "pool-exhausted"), Status::Supported);
+    assert_eq!(status(&sleeping(11), "pool-exhausted"), Status::Refuted);
+}
+
+#[test]
+fn the_lock_of_a_file_is_one_by_the_probes_and_by_where_threads_stand() {
+    let standing = |in_lock: usize| {
+        with(waiting(), |_, s| {
+            let target = s.processes.iter_mut().filter(|process| process.role == Role::Target);
+            for (at, thread) in target.flat_map(|process| &mut process.threads).enumerate() {
+                let wchan = if at < in_lock { "locks_lock_inode_wait" } else { "hrtimer_nanosleep" };
+                stand(thread, wchan);
+            }
+        })
+    };
+    let seen = standing(3);
+    let diagnosis = diagnose(&seen);
+    let lock = of(&diagnosis, "lock-contention");
+    assert_eq!((lock.status, lock.severity), (Status::Supported, Severity::Warning), "{lock:#?}");
+    assert!(lock.title.contains("the lock of a file, 75 % of the time"), "{}", lock.title);
+    assert_eq!(status(&seen, "pool-exhausted"), Status::Refuted, "more of them would wait for it, too");
+    assert_eq!(status(&standing(1), "lock-contention"), Status::Refuted);
+    // Of its life in the windows without waits for work each waited for some milliseconds of 500.
+    let waited = |ms: u64| {
+        let mut recording = standing(0);
+        let wait = WaitPlace { call: "fcntl".to_owned(), ns: ms * 1_000_000, ..WaitPlace::default() };
+        let ns = [("poll".to_owned(), SECOND / 2)].into();
+        let row = ThreadTime { pid: 20, alive_ns: SECOND, ns, waits: vec![wait], ..ThreadTime::default() };
+        let threads = (20..24).map(|tid| ThreadTime { tid, ..row.clone() }).collect();
+        let states = ThreadStates { window_ns: SECOND, threads, ..ThreadStates::default() };
+        for snapshot in &mut recording.snapshots {
+            snapshot.bpf = Some(BpfSample { threads: Some(states.clone()), ..BpfSample::default() });
+        }
+        recording
+    };
+    let diagnosis = diagnose(&waited(110));
+    let lock = of(&diagnosis, "lock-contention");
+    assert_eq!((lock.status, lock.severity), (Status::Supported, Severity::Error), "{lock:#?}");
+    assert!(lock.title.contains("22 % of the time"), "{}", lock.title);
+    assert_eq!(status(&waited(90), "lock-contention"), Status::Refuted);
+}
+
+/// Sixteen requests at a time wait in the target, and of a sample of 400 so many had to connect for a second.
+fn waiting_and_connecting(late: u64) -> Recording {
+    let mut recording = with(waiting(), |second, s| {
+        s.network.set("listen_overflows", second);
+        let target = s.processes.iter_mut().filter(|process| process.role == Role::Target);
+        target.flat_map(|process| &mut process.threads).for_each(|thread| stand(thread, "ep_poll"));
+    });
+    for (ns, count) in [(100_000, 8), (SECOND, late)] {
+        recording.totals.sum.latency.record_n(model::LatencyKind::Connect, ns, count);
+    }
+    let request = |n: u64| {
+        let sent_ns = if n < late { 2 * SECOND } else { SECOND };
+        Request { ready_ns: SECOND, sent_ns, ended_ns: sent_ns + 40_000_000, ordinal: 2, ..Request::default() }
+    };
+    sampled(&mut recording, 400, request);
+    recording
+}
+
+#[test]
+fn what_explains_a_small_part_is_not_what_gives_first() {
+    let first = |late: u64| diagnose(&waiting_and_connecting(late)).gives.unwrap();
+    // A second of 17.
+    let small = first(1);
+    assert_eq!((small.standing, small.finding.as_deref()), (Standing::Unexplained, None));
+    assert!(small.text.starts_with("requests were 39.9 ms in the target"), "{}", small.text);
+    assert!(small.text.contains("a small part is another matter: the target accepts too slowly"), "{}", small.text);
+    assert!(small.text.ends_with("(about 5.9 % of the time requests waited)"), "{}", small.text);
+    // Eight of 24: so much is worth the first line.
+    let large = first(8);
+    assert_eq!(large.finding.as_deref(), Some("accept-queue-overflow"));
+    assert!(large.text.contains("about 33 % of the time requests waited"), "{}", large.text);
+}
