@@ -161,12 +161,11 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     supported(Verdict::proved(severity, title(working.len(), futex), process, client), futex).confidence(0.6)
 }
 
+/// By the probes, or by where the threads stood.
+type Seen = Result<Piece<Kernel>, Piece<Process>>;
+
 /// That threads wait for the lock of a file: by the probes, or by where they stood; and for how much of the time.
-fn lock_of_a_file(
-    facts: &Facts<'_>,
-    working: &BTreeSet<(ProcessId, u32)>,
-    stands: &Stands,
-) -> Option<(Result<Piece<Kernel>, Piece<Process>>, f64)> {
+fn lock_of_a_file(facts: &Facts<'_>, working: &BTreeSet<(ProcessId, u32)>, stands: &Stands) -> Option<(Seen, f64)> {
     if let Some((share, longest_ns)) = facts.share_waiting_in(working, &["flock", "fcntl"]) {
         let text = format!(
             "{} of the time they had work they waited in flock(2) or fcntl(2), up to {}",

@@ -22,7 +22,11 @@ pub const EDGES: &[(&str, &[&str])] = &[
         &["accept-queue-overflow", "connection-limit", "error-status", "at-its-limit", "single-thread-bound"],
     ),
     ("lock-contention", &["accept-queue-overflow", "pool-exhausted"]),
-    ("cpu-throttled", &["accept-queue-overflow", "cpu-contention", "stop-the-world", "event-loop-blocked"]),
+    (
+        "cpu-throttled",
+        // Who holds a lock is held, too.
+        &["accept-queue-overflow", "cpu-contention", "stop-the-world", "event-loop-blocked", "lock-contention"],
+    ),
     ("single-thread-bound", &["accept-queue-overflow", "at-its-limit"]),
     ("tls-handshake-bound", &["single-thread-bound", "at-its-limit", "cpu-saturated"]),
     ("dns-wait", &["pool-exhausted", "event-loop-blocked", "accept-queue-overflow"]),
