@@ -76,7 +76,7 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         "{name} may have {} descriptors open, and has: further connections are not taken",
         show_grouped(*limit)
     );
-    let loss = if starved > 0 { LossKind::Starved } else { LossKind::Failed };
+    let loss = loss(starved);
     let verdict = match (kernel, client, sockets) {
         (Some(kernel), client, _) => {
             Verdict::proved(Severity::Error, title, process, kernel).because_all(client.map(Into::into))
@@ -94,4 +94,14 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         .remedy(format!("Raise its limit (LimitNOFILE= of its unit, ulimit -n, worker_rlimit_nofile of such servers) above {}, or look for what keeps descriptors open", show_grouped(*limit)))
         .check(format!("grep 'open files' /proc/{pid}/limits; ls /proc/{pid}/fd | wc -l"))
         .confidence(0.95)
+}
+
+/// What was lost where the target is at its limit; `None`: it is not, or nobody was refused.
+pub(super) fn lost(facts: &Facts<'_>) -> Option<LossKind> {
+    let starved = facts.recording.totals.users.map_or(0, |users| users.starved);
+    judge(facts).is_supported().then(|| loss(starved))
+}
+
+fn loss(starved: u64) -> LossKind {
+    if starved > 0 { LossKind::Starved } else { LossKind::Failed }
 }

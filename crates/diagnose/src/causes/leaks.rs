@@ -1,9 +1,10 @@
 //! What grows with what is over and stays: `fd-leak`, `connection-leak`, `memory-leak`, `memory-per-connection`.
 //!
 //! Each compares a reading near the beginning of the load with one near its end, and how much went by meanwhile. Nothing is
-//! lost by them until a limit is reached, so they are for information till then. Refuted where it does not grow, or grew
+//! lost by them until a limit is reached (of descriptors: `fd-exhaustion`), so they are for information till then. Refuted where it does not grow, or grew
 //! only at first: half of the growth must lie in either half of the time, less a quarter.
 
+use super::fd_exhaustion;
 use crate::evidence::{Client, Process, Sockets};
 use crate::facts::Facts;
 use crate::rule::{CauseRule, Needs, OfTarget, Verdict};
@@ -17,7 +18,7 @@ const HALF_MIN: f64 = 0.2;
 const READINGS_MIN: usize = 4;
 /// What leaks is not given back.
 const KEPT: f64 = 0.95;
-/// A leak of connections or descriptors is at least so many of those that ended.
+/// A leak of connections or descriptors is at least so many of the connections, or requests, that ended.
 const OF_ENDED_MIN: f64 = 0.2;
 
 /// How well a line must fit readings of memory against connections (r²): the catalogue's.
@@ -86,35 +87,39 @@ fn descriptors(facts: &Facts<'_>) -> Verdict<OfTarget> {
     if grown < LEAK_DESCRIPTORS.value {
         return Verdict::refuted("the target's descriptors did not grow with time");
     }
-    let ended = closed(facts);
     let text =
         format!("its open descriptors grew by {} from the first reading to the last", show_grouped(grown as u64));
     let process =
         facts.piece::<Process>(text, "target.descriptors_grown", grown, "descriptors").from(LEAK_DESCRIPTORS.value);
-    let text = format!(
-        "{} connections ended meanwhile, and {} were open at a time",
-        show_grouped(ended as u64),
-        facts.recording.totals.connections_max
-    );
-    let client = facts.piece::<Client>(text, "connections.closed", ended, "connections");
-    if grown < OF_ENDED_MIN * ended
-        || ended < LEAK_DESCRIPTORS.value
-        || grown <= facts.recording.totals.connections_max as f64
-    {
+    let open = facts.recording.totals.connections_max;
+    let ended = closed(facts);
+    // Where connections last, what is left is a request's.
+    let is_requests = ended < LEAK_DESCRIPTORS.value;
+    let over = if is_requests { facts.recording.totals.sum.counts.ok as f64 } else { ended };
+    let (what, metric) = if is_requests { ("request", "requests.ok") } else { ("connection", "connections.closed") };
+    let verb = if is_requests { "succeeded" } else { "ended" };
+    let text =
+        format!("{} {what}s {verb} meanwhile, and {open} connections were open at a time", show_grouped(over as u64));
+    let client = facts.piece::<Client>(text, metric, over, if is_requests { "requests" } else { "connections" });
+    if grown < OF_ENDED_MIN * over || over < LEAK_DESCRIPTORS.value || grown <= open as f64 {
         return Verdict::refuted("descriptors are those of open connections, or grew without any that ended")
             .because(process.into())
             .because(client.into());
     }
-    let each = grown / ended;
-    Verdict::proved(
-        Severity::Info,
-        format!("the target leaks descriptors: {each:.2} for each connection that is over"),
-        process,
-        client,
-    )
-    .remedy("Close what a connection opened when it ends, errors and early closes included")
-    .check("ls -l /proc/PID/fd | awk '{print $NF}' | sort | uniq -c | sort -n | tail")
-    .confidence(0.9)
+    let title = format!("the target leaks descriptors: {:.2} for each {what} that is over", grown / over);
+    // At the limit all that is lost by that is the leak's.
+    let verdict = match fd_exhaustion::lost(facts) {
+        Some(kind) => {
+            let title =
+                format!("the target leaks descriptors with each {what} that is over, until it may open no more");
+            Verdict::proved(Severity::Error, title, process, client).explains(kind, 0.95, 0.7, 1.0)
+        }
+        None => Verdict::proved(Severity::Info, title, process, client),
+    };
+    verdict
+        .remedy("Close what a connection or a request opened when it ends, errors and early closes included")
+        .check("ls -l /proc/PID/fd | awk '{print $NF}' | sort | uniq -c | sort -n | tail")
+        .confidence(0.9)
 }
 
 fn connections(facts: &Facts<'_>) -> Verdict<OfTarget> {

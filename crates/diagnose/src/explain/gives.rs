@@ -11,7 +11,7 @@ use crate::thresholds::DEMAND_FULL;
 use crate::validity::AGENT_LOST;
 use model::ErrorKind;
 use model::finding::{
-    About, Finding, Loss, LossKind, Segment, Severity, Standing, Status, Validity, ValidityState, WhatGives,
+    About, Explains, Finding, Loss, LossKind, Segment, Severity, Standing, Status, Validity, ValidityState, WhatGives,
 };
 use model::latency::Kind;
 
@@ -36,6 +36,8 @@ const UNSEEN_WAIT: &str = "they wait there for nothing that is seen from here";
 const EXPERIMENT: &str = "`plimsoll diagnose URL --experiment` tells whether requests wait for each other";
 /// Of a loss of time, a part that is less than this is not what gives, where so much of all of them is not explained.
 const SMALL_PART: f64 = 0.2;
+/// What may be more than this is no small part: of a lookup of names no more than a lower bound is known.
+const SMALL_PART_HIGH: f64 = 0.5;
 const UNEXPLAINED_MOST: f64 = 0.75;
 /// From this share on what is not explained is said.
 const UNEXPLAINED_MIN: f64 = 0.1;
@@ -204,7 +206,8 @@ fn is_of_overload(facts: &Facts<'_>, kind: LossKind) -> bool {
 fn is_small_part(finding: &Finding, losses: &[Loss]) -> bool {
     let of_time = |kind| is_of_time(kind) && losses.first().is_some_and(|loss| is_of_time(loss.kind));
     let is_open = losses.iter().filter(|loss| is_of_time(loss.kind)).all(|loss| loss.unexplained >= UNEXPLAINED_MOST);
-    finding.explains.is_some_and(|explains| of_time(explains.of) && explains.share < SMALL_PART) && is_open
+    let is_small = |explains: Explains| explains.share < SMALL_PART && explains.high < SMALL_PART_HIGH;
+    finding.explains.is_some_and(|explains| of_time(explains.of) && is_small(explains)) && is_open
 }
 
 /// What no cause explains of a loss of which the parts were measured, where it is worth saying.

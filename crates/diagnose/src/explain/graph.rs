@@ -40,7 +40,8 @@ pub const EDGES: &[(&str, &[&str])] = &[
     ),
     // A thread that waits for a disk in a call holds all that it serves.
     ("disk-bound", &["log-bound", "event-loop-blocked", "pool-exhausted", "accept-queue-overflow"]),
-    ("log-bound", &["pool-exhausted", "event-loop-blocked", "accept-queue-overflow"]),
+    // A full pipe stops all that write to it.
+    ("log-bound", &["pool-exhausted", "event-loop-blocked", "stop-the-world", "accept-queue-overflow"]),
     ("lost-wakeup", &["missing-reply"]),
     ("head-of-line", &["event-loop-blocked", "single-thread-bound", "at-its-limit"]),
     ("worker-starvation", &["connection-limit", "pool-exhausted", "accept-queue-overflow", "missing-reply"]),

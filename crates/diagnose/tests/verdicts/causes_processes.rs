@@ -405,6 +405,36 @@ fn some_replies_wait_for_a_delayed_ack_where_a_probe_saw_it() {
 }
 
 #[test]
+fn descriptors_that_requests_leave_are_a_leak_where_connections_last() {
+    let limited = |a_second: u64, limit: u64, failed: u64| {
+        let build = closed().with(|b| b.plan.connections = 8).each(|s| {
+            (s.ok, s.connections, s.in_flight) = (100, 8, 8);
+            s.failed = vec![(ErrorKind::UnexpectedStatus, failed)];
+        });
+        with(build, move |second, s| {
+            let target = s.processes.iter_mut().filter(|process| process.role == Role::Target);
+            target.for_each(|process| {
+                process.descriptors = Some((20 + a_second * second).min(limit));
+                process.metrics.set("descriptors_limit", limit);
+            });
+        })
+    };
+    let left = |a_second: u64| limited(a_second, 100_000, 0);
+    let found = left(100);
+    assert_eq!(status(&found, "fd-leak"), Status::Supported);
+    let title = of(&diagnose(&found), "fd-leak").title.clone();
+    assert!(title.starts_with("the target leaks descriptors: ") && title.ends_with("for each request that is over"));
+    assert_eq!(status(&left(10), "fd-leak"), Status::Refuted, "a tenth of them: files of its own");
+    // At its limit replies fail, and the leak is why.
+    let full = diagnose(&limited(100, 700, 30));
+    assert_eq!(of(&full, "fd-exhaustion").because_of, ["fd-leak"]);
+    let first = full.gives.as_ref().unwrap();
+    assert_eq!(first.finding.as_deref(), Some("fd-leak"), "{first:#?}");
+    assert!(first.text.contains("until it may open no more (nearly all of the failures)"), "{}", first.text);
+    assert_eq!(status(&left(0), "fd-leak"), Status::Refuted);
+}
+
+#[test]
 fn a_pool_behind_an_event_loop_is_known_by_how_often_its_threads_wait() {
     let pool = |waits_a_second: u64| {
         let build = waiting().each(|s| s.target = [vec![(0.05, 0.0)], vec![(0.0003, 0.0); 4]].concat());
