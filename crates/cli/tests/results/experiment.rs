@@ -58,6 +58,17 @@ fn slots_are_counted_where_each_waits() {
         let decision = finds(&pool.url, "clients", "pool-exhausted");
         assert!(decision["text"].as_str().unwrap().contains("serves 4 requests at a time"), "{decision:#}");
     });
+    // Cores that others have busy are none that its slots compute on.
+    let busy = || {
+        let mut busy = Command::new("nice");
+        Guard::spawn(busy.args(["-n", "19", "sh", "-c", "while :; do :; done"])).unwrap()
+    };
+    let _others = [busy(), busy()];
+    in_three(|| {
+        let pool = serve_http(&["--defect", "pool-exhausted"]);
+        let decision = finds(&pool.url, "clients", "pool-exhausted");
+        assert_eq!(decision["finding"], "pool-exhausted", "{decision:#}");
+    });
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! What grows with what is over and stays: `fd-leak`, `connection-leak`, `memory-leak`, `memory-per-connection`.
 //!
 //! Each compares a reading near the beginning of the load with one near its end, and how much went by meanwhile. Nothing is
-//! lost by them until a limit is reached (of descriptors: `fd-exhaustion`), so they are for information till then. Refuted where it does not grow, or grew
-//! only at first: half of the growth must lie in either half of the time, less a quarter.
+//! lost by them until a limit is reached (of descriptors: `fd-exhaustion`), so they are for information till then. Refuted
+//! where it does not grow, or grew only at first: half of the growth must lie in either half of the time, less a quarter.
 
 use super::fd_exhaustion;
 use crate::evidence::{Client, Process, Sockets};

@@ -1,14 +1,16 @@
 //! `lock-contention`: the target's working threads wait for each other at one lock.
 //!
-//! Evidence: (kernel) in the probes' windows, waits in futex that threads ended for each other, each woken so itself, as many at
-//! a time as half of the requests in the target (`Handovers`); or futex waits without a time limit at one address by two threads
-//! and more; or waits for the lock of a file (flock(2), fcntl(2)); or (process) readings of where the threads stood, a fifth of the working threads' time or more; and (client)
-//! requests took longer than the work in them. Threads that help and do not work (a collector's, a timer's) are left out, as idle
-//! ones wait in futex too; so are waits that their own time limit ends; waits of threads that are without work, where no request
-//! waits (`loss`), or where requests wait before they are read or after they are answered (`split`); and places where one thread
-//! lets others go that it does not wait for, as work is handed over so. Who held it, and whether it ran, is told where it was
-//! seen. For information where the target and it alone fills the machine's cores. Refuted below, and where several threads at a
-//! time are past it and wait, always as many: those are the places of a pool (`pool-exhausted`). Source: futex(2); the
+//! Evidence: (kernel) in the probes' windows, waits in futex that threads ended for each other, each woken so itself, as
+//! many at a time as half of the requests in the target (`Handovers`); or futex waits without a time limit at one address
+//! by two threads and more; or waits for the lock of a file (flock(2), fcntl(2)); or (process) readings of where the
+//! threads stood, a fifth of the working threads' time or more; and (client) requests took longer than the work in them.
+//! Threads that help and do not work (a collector's, a timer's) are left out, as idle ones wait in futex too; so are waits
+//! that their own time limit ends; waits of threads that are without work, where no request waits (`loss`), or where
+//! requests wait before they are read or after they are answered (`split`); and places where one thread lets others go that
+//! it does not wait for, as work is handed over so. More that wait at a time than requests are in the target's hand idle
+//! (Little's law): whoever waits at a lock has a request. Who held it, and whether it ran, is told where it was seen. For
+//! information where the target and it alone fills the machine's cores. Refuted below, and where several threads at a time
+//! are past it and wait, always as many: those are the places of a pool (`pool-exhausted`). Source: futex(2); the
 //! catalogue's fifth.
 
 use crate::evidence::{Client, Kernel, Piece, Process};

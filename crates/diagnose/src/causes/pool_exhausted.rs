@@ -5,7 +5,8 @@
 //! readings, two of them at least, or in poll(2) while connections waited to be accepted; or several threads did, always as many,
 //! and the others stood in futex: they queue for one of so many places (connections of a pool, permits); or threads that hardly
 //! run did, each time a request came: a pool behind an event loop; or the only working thread slept, once for each reply; (client) requests took at least 1.5 times what one wait takes,
-//! and far longer than the work in them; a processor was free. Refuted where threads wait for events, or run. What they wait for
+//! and far longer than the work in them; a processor was free. Refuted where threads wait for events, or run, or where as many
+//! sleep as there are requests: each has a thread of its own. What they wait for
 //! has a name of its own, and is then the root. Source: Little's law: with k workers, throughput is k ÷ the wait, and the rest is
 //! the line.
 

@@ -3,7 +3,7 @@
 //! Dose: clients, each with its next request after the reply. Response: throughput. With k slots it rises in proportion to the
 //! clients up to k, and is flat from there on; then latency is clients ÷ throughput (Little's law), and k is the flat
 //! throughput × the time of a single request. Whether the slots wait or compute, no client can see: where the server is on
-//! this machine, its idle cores tell; else both are named. A single request must take a millisecond: below that wake-ups
+//! this machine, the cores that are busy for it tell; else both are named. A single request must take a millisecond: below that wake-ups
 //! and the generator's own cores bend the curve of a healthy server as a pool does.
 
 use super::steps::{Step, Steps, us};
@@ -109,15 +109,17 @@ pub(super) fn judge(steps: &Steps<'_>) -> Decision {
     let busy = steps.mean(most, |step| step.busy_cores).map(|busy| busy.value);
     match busy.map(|busy| (busy, busy / k)) {
         Some((busy, share)) if share < WAITS && k > 1.0 => {
-            let text = format!("{text}; only {busy:.1} cores of this machine are busy, so its {k:.0} slots wait");
+            let text =
+                format!("{text}; only {busy:.1} cores of this machine are busy for it, so its {k:.0} slots wait");
             Decision::supported(of, text, responses).finding("pool-exhausted").remedy(
                 "Have more workers (or backend connections) than wait at a time, or do not wait in a worker",
                 "for t in /proc/PID/task/*; do cat $t/wchan; echo; done | sort | uniq -c",
             )
         }
         Some((busy, share)) if share < WAITS => {
-            let text =
-                format!("{text}; only {busy:.1} cores of this machine are busy, so it waits while it serves one");
+            let text = format!(
+                "{text}; only {busy:.1} cores of this machine are busy for it, so it waits while it serves one"
+            );
             Decision::supported(of, text, responses)
                 .points_to(&["event-loop-blocked", "lock-contention", "pool-exhausted"])
                 .remedy(
@@ -126,7 +128,7 @@ pub(super) fn judge(steps: &Steps<'_>) -> Decision {
                 )
         }
         Some((busy, share)) if share >= COMPUTES => {
-            let text = format!("{text}; {busy:.1} cores of this machine are busy, so it computes");
+            let text = format!("{text}; {busy:.1} cores of this machine are busy for it, so it computes");
             let points_to = if k > 1.0 { "cpu-saturated" } else { "single-thread-bound" };
             Decision::supported(of, text, responses)
                 .points_to(&[points_to])
@@ -134,7 +136,7 @@ pub(super) fn judge(steps: &Steps<'_>) -> Decision {
         }
         Some((busy, _)) => {
             let text = format!(
-                "{text}; {busy:.1} cores of this machine are busy, which tells neither that it waits nor that it computes"
+                "{text}; {busy:.1} cores of this machine are busy for it, which tells neither that it waits nor that it computes"
             );
             Decision::supported(of, text, responses).points_to(&[
                 "pool-exhausted",

@@ -51,7 +51,8 @@ pub struct Step {
     pub closed: u64,
     /// Bytes received for each success.
     pub reply_bytes: Option<f64>,
-    /// Cores busy on this machine; null where the server is not known to be on it.
+    /// Cores busy for the server on this machine: its processes' where they are known, else all but what other processes took; null
+    /// where the server is not known to be on it.
     pub busy_cores: Option<f64>,
     /// Of the silent connections held beside it, those that were refused or closed.
     pub turned_away: u64,

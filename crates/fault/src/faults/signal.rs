@@ -13,6 +13,7 @@ use crate::words::Words;
 use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 const NEEDS: &str = "root, or the process's own user";
 
@@ -129,13 +130,35 @@ impl Reversible for Stop {
     }
 
     fn set(&self, value: &str) -> Result<(), ApplyError> {
-        send(self.pid, self.started, if value == "stopped" { Signal::STOP } else { Signal::CONT })
+        if value != "stopped" {
+            return send(self.pid, self.started, Signal::CONT);
+        }
+        send(self.pid, self.started, Signal::STOP)?;
+        // It stops when it next comes to a CPU: whoever undoes this at once must find it stopped, or would leave it to stop later.
+        let began = Instant::now();
+        while began.elapsed() < STOPS_WITHIN && stat(self.pid).is_some_and(|stat| !stat.starts_with(['T', 'Z', 'X'])) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
     }
 }
 
-/// Whether it is stopped by a signal; `None` where there is none.
+/// One that waits for a disk stops after that: until then the signal is pending.
+const STOPS_WITHIN: Duration = Duration::from_secs(1);
+
+/// Whether it is stopped by a signal, or will be as soon as it comes to run; `None` where there is none.
 fn state(pid: u32) -> Option<String> {
-    Some(if stat(pid)?.starts_with('T') { "stopped" } else { "running" }.to_owned())
+    let is_stopped = stat(pid)?.starts_with('T') || is_stop_pending(pid);
+    Some(if is_stopped { "stopped" } else { "running" }.to_owned())
+}
+
+/// Whether SIGSTOP waits to be delivered to it (proc(5): `SigPnd`, `ShdPnd`).
+fn is_stop_pending(pid: u32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let bit = 1_u64 << (Signal::STOP.as_raw() - 1);
+    status.lines().filter_map(|line| line.split_once(':')).any(|(name, mask)| {
+        matches!(name, "SigPnd" | "ShdPnd") && u64::from_str_radix(mask.trim(), 16).is_ok_and(|mask| mask & bit != 0)
+    })
 }
 
 /// Sends a signal to the very process that began then.

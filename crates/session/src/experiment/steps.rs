@@ -175,10 +175,17 @@ pub(super) fn step(outcome: &Outcome, dose: &Dose, round: u32) -> Step {
         connected: counts.connected,
         closed: counts.closed_by_peer.saturating_add(counts.closed_by_us),
         reply_bytes: (counts.ok > 0).then(|| counts.bytes_received as f64 / counts.ok as f64),
-        busy_cores: facts.host.filter(|_| is_here).map(|host| (host.cores - host.idle_cores).max(0.0)),
+        busy_cores: is_here.then(|| busy_for_it(&facts)).flatten(),
         turned_away: 0,
         is_disturbed: is_not_valid(Figure::Throughput) || is_not_valid(Figure::Response),
     }
+}
+
+/// Cores busy for the server: its processes', or all that were busy but for what strangers to the run took.
+fn busy_for_it(facts: &Facts<'_>) -> Option<f64> {
+    let strangers: f64 = facts.strangers().map(|stranger| stranger.cores).sum();
+    let of_host = facts.host.map(|host| (host.cores - host.idle_cores - strangers).max(0.0));
+    facts.target_cores.or(of_host)
 }
 
 #[cfg(test)]

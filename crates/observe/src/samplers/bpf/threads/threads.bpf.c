@@ -353,8 +353,9 @@ static __always_inline void leaves(struct task_struct *prev, u32 tgid, bool pree
 	goes_on(thread, next, now);
 }
 
-/* Ends a thread's record; one without an event until now has none. Not where it leaves its CPU for good: by then its process may be no target any more, its id may be
- * taken back, and whoever waited for it may have gone on. What it does after this, as giving back its memory, is not told. */
+/* Ends a thread's record; one without an event until now has none. Not where it leaves its CPU for good: by then its
+ * process may be no target any more, its id may be taken back, and whoever waited for it may have gone on. What it does
+ * after this, as giving back its memory, is not told. */
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(on_exit, struct task_struct *task)
 {
