@@ -65,7 +65,7 @@ fn slots_are_counted_where_each_waits() {
     };
     let _others = [busy(), busy()];
     in_three(|| {
-        let pool = serve_http(&["--defect", "pool-exhausted"]);
+        let pool = serve_http(&["--defect", "pool-exhausted=50ms:slots=2"]);
         let decision = finds(&pool.url, "clients", "pool-exhausted");
         assert_eq!(decision["finding"], "pool-exhausted", "{decision:#}");
     });

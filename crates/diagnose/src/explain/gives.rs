@@ -237,3 +237,45 @@ fn share_of(share: f64, kind: LossKind) -> String {
     };
     if share >= NEARLY_ALL { format!("nearly all {what}") } else { format!("about {} {what}", percent(share)) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(of: LossKind, share: f64, high: f64) -> Finding {
+        Finding {
+            id: String::new(),
+            about: About::Target,
+            status: Status::Supported,
+            severity: Severity::Error,
+            title: String::new(),
+            because: Vec::new(),
+            remedy: String::new(),
+            check_yourself: String::new(),
+            confidence: 1.0,
+            causes: Vec::new(),
+            because_of: Vec::new(),
+            explains: Some(Explains { share, low: 0.0, high, of }),
+        }
+    }
+
+    fn lost(kind: LossKind, unexplained: f64) -> Loss {
+        Loss { kind, share: 0.5, text: String::new(), unexplained, time: None, concentrated: Vec::new() }
+    }
+
+    #[test]
+    fn a_part_is_small_where_its_bound_is_and_most_is_not_explained() {
+        let waiting = [lost(LossKind::Waiting, 0.9)];
+        assert!(is_small_part(&found(LossKind::Waiting, 0.18, 0.36), &waiting));
+        assert!(!is_small_part(&found(LossKind::Waiting, 0.22, 0.36), &waiting));
+        assert!(!is_small_part(&found(LossKind::Waiting, 0.18, 1.0), &waiting), "no more than a lower bound is known");
+        // Others explain more: they would be first, and this is none of the rest.
+        assert!(!is_small_part(&found(LossKind::Waiting, 0.18, 0.36), &[lost(LossKind::Waiting, 0.7)]));
+        let both = [lost(LossKind::Waiting, 1.0), lost(LossKind::Slow, 0.7)];
+        assert!(!is_small_part(&found(LossKind::Slow, 0.18, 0.36), &both));
+        // What users lost first is not time.
+        let failed = [lost(LossKind::Failed, 0.9), lost(LossKind::Slow, 0.9)];
+        assert!(!is_small_part(&found(LossKind::Slow, 0.1, 0.2), &failed));
+        assert!(!is_small_part(&found(LossKind::Failed, 0.1, 0.2), &failed));
+    }
+}

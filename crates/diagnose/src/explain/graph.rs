@@ -123,6 +123,8 @@ mod tests {
     fn a_chain_is_followed_to_its_end() {
         assert!(brings_about("connection-leak", "accept-queue-overflow"));
         assert!(!brings_about("accept-queue-overflow", "connection-leak"));
+        // Whoever holds a lock is held by a quota, and all that write to a full pipe stand still.
+        assert!(brings_about("cpu-throttled", "lock-contention") && brings_about("log-bound", "stop-the-world"));
     }
 
     #[test]

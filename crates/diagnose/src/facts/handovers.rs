@@ -28,7 +28,7 @@ pub struct Handovers {
 }
 
 /// A thread's time but for what it waited for any of several descriptors, nanoseconds.
-fn busy_ns(thread: &ThreadTime) -> f64 {
+pub(super) fn busy_ns(thread: &ThreadTime) -> f64 {
     thread.alive_ns.saturating_sub(thread.ns.get("poll").copied().unwrap_or(0)) as f64
 }
 

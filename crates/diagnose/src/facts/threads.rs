@@ -3,7 +3,7 @@
 //! What the probes sum grows from window to window, so the last sample that has it has all. Where no window ended, or the
 //! probe did not run, there is none, and nothing is said.
 
-use super::{Facts, duration, percent};
+use super::{Facts, duration, handovers, percent};
 use crate::history::ProcessId;
 use model::finding::Evidence;
 use model::threads::{FutexHolder, ThreadStates, ThreadTime};
@@ -75,7 +75,7 @@ impl Facts<'_> {
     pub fn share_waiting_in(&self, threads: &BTreeSet<(ProcessId, u32)>, calls: &[&str]) -> Option<(f64, u64)> {
         let (mut of_it_ns, mut busy_ns, mut longest_ns) = (0.0, 0.0, 0);
         for row in self.rows_of(threads) {
-            busy_ns += row.alive_ns.saturating_sub(row.ns.get("poll").copied().unwrap_or(0)) as f64;
+            busy_ns += handovers::busy_ns(row);
             for wait in row.waits.iter().filter(|wait| calls.contains(&&*wait.call)) {
                 of_it_ns += wait.ns as f64;
                 longest_ns = longest_ns.max(wait.longest_ns);

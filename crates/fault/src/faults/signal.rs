@@ -136,7 +136,9 @@ impl Reversible for Stop {
         send(self.pid, self.started, Signal::STOP)?;
         // It stops when it next comes to a CPU: whoever undoes this at once must find it stopped, or would leave it to stop later.
         let began = Instant::now();
-        while began.elapsed() < STOPS_WITHIN && stat(self.pid).is_some_and(|stat| !stat.starts_with(['T', 'Z', 'X'])) {
+        while began.elapsed() < STOPS_WITHIN
+            && stat(self.pid).is_some_and(|stat| !stat.starts_with(['T', 't', 'Z', 'X']))
+        {
             std::thread::sleep(Duration::from_millis(1));
         }
         Ok(())
