@@ -39,6 +39,8 @@ const SMALL_PART: f64 = 0.2;
 /// What may be more than this is no small part: of a lookup of names no more than a lower bound is known.
 const SMALL_PART_HIGH: f64 = 0.5;
 const UNEXPLAINED_MOST: f64 = 0.75;
+/// Whoever takes the target's CPU delays more than its threads' waits for one: what wakes them and what measures, too.
+const OTHERS: [&str; 2] = ["neighbour", "cpu-contention"];
 /// From this share on what is not explained is said.
 const UNEXPLAINED_MIN: f64 = 0.1;
 
@@ -58,7 +60,9 @@ pub fn gives(
         behind: None,
     };
     let first = supported().find(|finding| finding.severity > Severity::Info);
-    let beside = first.filter(|first| is_small_part(first, losses));
+    // Where the generator was disturbed, what is not explained may be that.
+    let is_told = validity.state != ValidityState::NotValid;
+    let beside = first.filter(|first| is_told && is_small_part(first, losses));
     if let Some(first) = first.filter(|_| beside.is_none()) {
         return says(Standing::Gives, format!("{}{}", first.title, explained(first, losses)), Some(first));
     }
@@ -206,6 +210,9 @@ fn is_of_overload(facts: &Facts<'_>, kind: LossKind) -> bool {
 fn is_small_part(finding: &Finding, losses: &[Loss]) -> bool {
     let of_time = |kind| is_of_time(kind) && losses.first().is_some_and(|loss| is_of_time(loss.kind));
     let is_open = losses.iter().filter(|loss| is_of_time(loss.kind)).all(|loss| loss.unexplained >= UNEXPLAINED_MOST);
+    if OTHERS.contains(&&*finding.id) {
+        return false;
+    }
     let is_small = |explains: Explains| explains.share < SMALL_PART && explains.high < SMALL_PART_HIGH;
     finding.explains.is_some_and(|explains| of_time(explains.of) && is_small(explains)) && is_open
 }
@@ -269,6 +276,10 @@ mod tests {
         assert!(is_small_part(&found(LossKind::Waiting, 0.18, 0.36), &waiting));
         assert!(!is_small_part(&found(LossKind::Waiting, 0.22, 0.36), &waiting));
         assert!(!is_small_part(&found(LossKind::Waiting, 0.18, 1.0), &waiting), "no more than a lower bound is known");
+        for others in OTHERS {
+            let finding = Finding { id: others.to_owned(), ..found(LossKind::Waiting, 0.08, 0.16) };
+            assert!(!is_small_part(&finding, &waiting), "{others}");
+        }
         // Others explain more: they would be first, and this is none of the rest.
         assert!(!is_small_part(&found(LossKind::Waiting, 0.18, 0.36), &[lost(LossKind::Waiting, 0.7)]));
         let both = [lost(LossKind::Waiting, 1.0), lost(LossKind::Slow, 0.7)];
