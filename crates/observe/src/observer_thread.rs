@@ -80,7 +80,7 @@ impl ObserverThread {
     }
 
     /// The same with the light probes loaded while the load goes, soon after [`ObserverThread::begin`]: neither its start nor its
-    /// end waits for them. At other levels as [`ObserverThread::new`].
+    /// end waits for them, and what loading takes is seen in its latencies. At other levels as [`ObserverThread::new`].
     pub fn with_probes_later(spec: ObserveSpec) -> Self {
         match spec.probes {
             Level::Light => Self::start(spec, Observer::without_probes),

@@ -4,7 +4,8 @@
 //! many at a time as a tenth of the requests under way, so that a tenth and more of their time is a lookup's; (client) requests take
 //! far longer than the work in them. Resolvers that put several lookups on one socket (c-ares) close it with the last of
 //! them: where each reading finds another one, it is told from how many readings found any. Refuted where there was hardly such a socket, and where the same ones stay: a
-//! program with a resolver of its own keeps them without asking. Where a pool of threads does the lookups, requests stand in line for it, and
+//! program with a resolver of its own keeps them without asking; not observable where the readings are too few to tell hardly any lookup
+//! from many that share a socket. Where a pool of threads does the lookups, requests stand in line for it, and
 //! their share of the time is larger than what is said. Questions to a local daemon over a unix socket are not seen. Source:
 //! resolver(3); getaddrinfo(3); Little's law.
 
@@ -60,6 +61,14 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         ),
     };
     let sockets = facts.piece::<Sockets>(text, "lookup_sockets", share, "ratio").from(LOOKUP_SHARE.value);
+    let at_most = shared.map(|_| shared_at_most(with_one, read) / under_way.max(f64::MIN_POSITIVE));
+    if share < LOOKUP_SHARE.value && at_most.is_some_and(|at_most| at_most >= LOOKUP_SHARE.value) {
+        let why = format!(
+            "{with_one} of {read} readings found a socket of the target's that was connected to port 53, another one each time; lookups may share one, so that they are {} of the requests' time at the least: a longer run tells how many",
+            percent(share)
+        );
+        return Verdict::not_observable("names looked up", why);
+    }
     if share < LOOKUP_SHARE.value || seen < SEEN_MIN {
         return Verdict::refuted("the target hardly looked names up").because(sockets.into());
     }
@@ -83,9 +92,21 @@ fn shared(with_one: usize, readings: usize) -> Option<f64> {
     (with_one > 0).then(|| -none.ln())
 }
 
+/// As [`shared`], the most that the readings leave room for: by the lower end of the 95 % interval (Wilson's) of the share of readings
+/// without a socket. Without any such reading there is no bound.
+fn shared_at_most(with_one: usize, readings: usize) -> f64 {
+    const Z: f64 = 1.96;
+    let n = readings.max(1) as f64;
+    let none = readings.saturating_sub(with_one) as f64 / n;
+    let middle = none + Z * Z / (2.0 * n);
+    let half = Z * (none * (1.0 - none) / n + Z * Z / (4.0 * n * n)).sqrt();
+    let least = (middle - half) / (1.0 + Z * Z / n);
+    if least > f64::EPSILON { -least.ln() } else { f64::INFINITY }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::shared;
+    use super::{shared, shared_at_most};
 
     #[test]
     fn a_socket_that_is_always_there_and_always_another_one_has_several_lookups() {
@@ -93,5 +114,15 @@ mod tests {
         assert!(shared(1, 6).unwrap() < 0.3);
         assert!((shared(6, 6).unwrap() - 14.0_f64.ln()).abs() < 1e-9);
         assert!(shared(60, 60).unwrap() > shared(6, 6).unwrap());
+    }
+
+    #[test]
+    fn the_more_readings_the_nearer_is_the_most_that_can_be() {
+        assert!(shared_at_most(6, 6).is_infinite());
+        assert!((shared_at_most(4, 5) - 3.32).abs() < 0.05, "{}", shared_at_most(4, 5));
+        assert!(shared_at_most(48, 60) < 2.5);
+        for with_one in 1..60 {
+            assert!(shared_at_most(with_one, 60) > shared(with_one, 60).unwrap());
+        }
     }
 }

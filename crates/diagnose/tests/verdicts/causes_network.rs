@@ -394,6 +394,21 @@ fn names_are_waited_for_where_sockets_to_a_resolver_come_and_go() {
         s.network.set("lookup_sockets_seen", 1 + second / 3);
     });
     assert_eq!(status(&now_and_then, "dns-wait"), Status::Refuted, "a fiftieth of the time");
+    let few_readings = |readings: u64| {
+        with(in_a_loop(), move |second, s| {
+            if second >= readings {
+                s.network = Default::default();
+                return;
+            }
+            s.network.set("lookup_sockets", u64::from(second != 2));
+            s.network.set("lookup_sockets_seen", 1 + second);
+        })
+    };
+    assert_eq!(
+        status(&few_readings(5), "dns-wait"),
+        Status::NotObservable,
+        "many may have shared what four of five found"
+    );
     assert_eq!(status(&looking_up(8, 0), "dns-wait"), Status::Refuted, "a resolver's own sockets, which stay");
     assert_eq!(status(&looking_up(0, 0), "dns-wait"), Status::Refuted);
     assert_eq!(status(&in_a_loop().recording(), "dns-wait"), Status::NotObservable);
