@@ -3,9 +3,9 @@
 //! Evidence: (sockets) the target had sockets of its own connected to port 53, new ones again and again, and by Little's law as
 //! many at a time as a tenth of the requests under way, so that a tenth and more of their time is a lookup's; (client) requests take
 //! far longer than the work in them. Resolvers that put several lookups on one socket (c-ares) close it with the last of
-//! them: where each reading finds another one, it is told from how many readings found any. Refuted where there was hardly such a socket, and where the same ones stay: a
-//! program with a resolver of its own keeps them without asking; not observable where the readings are too few to tell hardly any lookup
-//! from many that share a socket. Where a pool of threads does the lookups, requests stand in line for it, and
+//! them: where each reading finds another one, it is told from how many readings found any. Refuted where there was hardly such
+//! a socket, and where the same ones stay: a program with a resolver of its own keeps them without asking. Not observable where the
+//! readings are too few to tell hardly any lookup from many that share a socket. Where a pool of threads does the lookups, requests stand in line for it, and
 //! their share of the time is larger than what is said. Questions to a local daemon over a unix socket are not seen. Source:
 //! resolver(3); getaddrinfo(3); Little's law.
 
