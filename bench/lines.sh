@@ -72,14 +72,19 @@ nginx = shutil.which("nginx") or next((path for path in ["/usr/sbin/nginx"] if o
 if nginx is None:
     raise SystemExit("nginx is not installed: no token bucket")
 folder = tempfile.mkdtemp()
+# nginx's worker may be another user. A file, as `return` answers before the limit is asked; and
+# the port, as requests whose key is empty (a server without a name) are not counted.
+os.chmod(folder, 0o755)
+with open(f"{folder}/index.html", "w") as file:
+    file.write("ok")
 with open(f"{folder}/nginx.conf", "w") as file:
     file.write(f"""
 worker_processes 1; daemon off; pid {folder}/pid; error_log /dev/null;
 events {{ worker_connections 1024; }}
 http {{
     access_log off;
-    limit_req_zone $server_name zone=all:1m rate=2000r/s;
-    server {{ listen 127.0.0.1:18099; location / {{ limit_req zone=all burst=100 nodelay; return 200 "ok"; }} }}
+    limit_req_zone $server_port zone=all:1m rate=2000r/s;
+    server {{ listen 127.0.0.1:18099; root {folder}; location / {{ limit_req zone=all burst=100 nodelay; }} }}
 }}""")
 server = subprocess.Popen([nginx, "-p", folder, "-c", f"{folder}/nginx.conf"], stderr=subprocess.DEVNULL)
 try:
