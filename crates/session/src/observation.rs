@@ -93,7 +93,7 @@ impl Observation for Here {
     }
 }
 
-/// Measured time from which on a run waits for its probes, nanoseconds. Loading them takes some 40 ms of a CPU and stops all
+/// Measured time from which on a run waits for its probes, nanoseconds. Loading them takes some 20 ms of a CPU and stops all
 /// others for moments, which would be seen in a short run's percentiles: of runs of 1 s with probes that were loaded within them,
 /// p99 was a quarter higher than of those without.
 const LONG_NS: u64 = 300_000_000;
