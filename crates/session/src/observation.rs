@@ -100,8 +100,8 @@ const LONG_NS: u64 = 300_000_000;
 /// Requests that take as long in a closed loop.
 const LONG_REQUESTS: u64 = 50_000;
 
-/// Whether a run surely lasts so long that to wait for its probes is no matter. A run of a few requests is not held up.
-fn is_long(plan: &Plan) -> bool {
+/// Whether a run surely lasts so long that some milliseconds before it are no matter. A run of a few requests is not held up.
+pub(crate) fn is_long(plan: &Plan) -> bool {
     plan.planned_ns().is_none_or(|ns| ns >= LONG_NS)
         && plan.stop.requests.is_none_or(|requests| requests >= LONG_REQUESTS)
 }

@@ -9,6 +9,7 @@ pub(crate) mod clock;
 pub(crate) mod descriptors;
 pub(crate) mod namespace;
 pub(crate) mod proc;
+pub(crate) mod program;
 pub(crate) mod route;
 pub(crate) mod rusage;
 pub(crate) mod schedule;

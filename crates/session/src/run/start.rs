@@ -6,15 +6,15 @@ use super::isolation::Isolation;
 use super::outages::Outages;
 use super::{EndOfAll, Options, Outcome, RecordTo, RunError, Session, Watch};
 use crate::faults::{Ready, Running, Setup};
-use crate::observation::{Here, Off};
+use crate::observation::{Here, Off, is_long};
 use crate::ticks::Ticks;
 use diagnose::history::History;
 use diagnose::split::Joiner;
 use engine::{Fleet, StartError};
-use model::plan::Plan;
+use model::plan::{DriverKind, Plan};
 use model::recording::{Capsule, Recording};
 use observe::Observation;
-use observe::own::Usage;
+use observe::own::{self, Usage};
 use remote::Elsewhere;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -83,11 +83,13 @@ fn run_all(
     let ready = Ready::check(&plan, setup)?;
     let folder = probed(&options.record)?;
     let capsule = capsule(options, &plan, &options.driver_reason);
+    give_back(&plan);
     let observation = observation(options, &plan)?;
     let path = path_of(&options.record, folder, &capsule, &plan);
     let prepared = prepare(&plan, capsule, path, options, observation)?;
     let behind = Behind::start(&options.behind, plan.tick_ns, &options.version, &options.interrupted)?;
     let isolation = Isolation::begin(&plan, setup);
+    give_back(&plan);
     let fleet = start(&plan)?;
     let faults = begin(ready, &fleet)?;
     let mut session = prepared.session(&fleet, watch, EndOfAll::default());
@@ -98,6 +100,14 @@ fn run_all(
 /// Begins the faults of a run whose workers have begun.
 pub(super) fn begin(ready: Option<Ready>, fleet: &Fleet) -> Result<Option<Running>, RunError> {
     ready.map(|ready| ready.start(fleet.origin_ns())).transpose().map_err(RunError::FaultThread)
+}
+
+/// Gives back the memory of what has done its part, before another part of the run. A run that is over in no time
+/// is not held up by it, and simulated ones, of which a process does thousands, are not either.
+pub(super) fn give_back(plan: &Plan) {
+    if is_long(plan) && plan.driver != DriverKind::Sim {
+        own::give_back();
+    }
 }
 
 /// The folder of the recording, tried before anything is done.
@@ -162,9 +172,9 @@ impl Prepared {
         options: &Options,
         observation: Box<dyn Observation>,
     ) -> Result<Self, RunError> {
-        observe::own::forget_peak();
+        own::forget_peak();
         let prepared = Prepared::new(plan, capsule, path, options, observation)?;
-        Ok(Prepared { since_process_start_ns: None, used_before: observe::own::rusage(), ..prepared })
+        Ok(Prepared { since_process_start_ns: None, used_before: own::rusage(), ..prepared })
     }
 
     pub(super) fn new(
@@ -181,7 +191,7 @@ impl Prepared {
         let writer = path.map(|path| Writer::create(&path, &capsule, kept.as_ref().unwrap_or(&hidden))).transpose()?;
         let recorded_at = writer.as_ref().map(|w| w.path().to_owned());
         let before = observation.before();
-        let since_process_start_ns = observe::own::since_process_start_ns();
+        let since_process_start_ns = own::since_process_start_ns();
         let used_before = Usage::default();
         Ok(Prepared {
             capsule,
@@ -274,6 +284,12 @@ impl Session<'_> {
             return Err(RunError::Panicked { count: panicked });
         }
         self.read_on(load_end_ns, interrupted);
-        Ok(self.finish())
+        // Where another load of the run goes on, it would be held up by that.
+        let is_over = self.broadcaster.is_none();
+        let give_back = |plan: &Plan| is_over.then(|| give_back(plan));
+        give_back(&self.recording.plan);
+        let outcome = self.finish();
+        give_back(&outcome.recording.plan);
+        Ok(outcome)
     }
 }

@@ -8,7 +8,7 @@
 
 use super::isolation::Isolation;
 use super::shared::{Broadcaster, shared};
-use super::start::{Prepared, begin, capsule, observation, path_of, probed};
+use super::start::{Prepared, begin, capsule, give_back, observation, path_of, probed};
 use super::{EndOfAll, Options, Outcome, RunError, Watch};
 use crate::faults::{Ready, Setup};
 use engine::link::Control;
@@ -78,6 +78,7 @@ pub fn run_together_on(
         prepared.push(Prepared::new(&load.plan, capsule, path, options, observation)?);
     }
     let mut isolation = Isolation::begin(&everywhere, setup);
+    give_back(&everywhere);
     let fleets = start(&loads.iter().map(|load| &load.plan).collect::<Vec<_>>())?;
 
     // A load without workers has no clock, and no faults either.
