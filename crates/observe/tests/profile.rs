@@ -153,6 +153,37 @@ fn a_busy_loop_is_where_it_runs_with_its_callers_and_what_was_inlined() {
 }
 
 #[test]
+fn a_busy_loop_is_seen_on_whatever_cpu_it_is_kept() {
+    if !can_run() {
+        return;
+    }
+    let Some(built) = Built::new(&[]) else { return };
+    let Some(taskset) = testkit::program("taskset") else { return testkit::skip("taskset is not installed") };
+    let cpus = std::thread::available_parallelism().unwrap().get();
+    let target = built.run("spin");
+    let mut observer = observer(target.pid(), Level::Windows);
+    let start = Instant::now();
+    for cpu in [0, cpus - 1, 0] {
+        let (cpu, pid) = (cpu.to_string(), target.pid().to_string());
+        let kept = Command::new(&taskset).args(["-p", "-c", &cpu, &pid]).stdout(Stdio::null()).status().unwrap();
+        assert!(kept.success());
+        // The clock of a CPU beats from the second reading on; then there is a hundred samples a second.
+        let seen = |observer: &mut Observer| {
+            std::thread::sleep(Duration::from_millis(300));
+            let profile = observer.snapshot(i64::try_from(start.elapsed().as_nanos()).unwrap()).profile;
+            let mut seen = RunProfile::default();
+            seen.add(&profile.unwrap_or_default());
+            seen.of(Kind::OnCpu).folded().iter().any(|line| line.contains("calls_what_spins"))
+        };
+        seen(&mut observer);
+        let since = Instant::now();
+        while !seen(&mut observer) {
+            assert!(since.elapsed() < testkit::HANG_GUARD, "no stack on CPU {cpu}");
+        }
+    }
+}
+
+#[test]
 fn a_program_without_symbols_is_named_by_its_file() {
     if !can_run() {
         return;

@@ -1,13 +1,33 @@
-//! A thread that runs only when nobody else wants its CPU, for as long as that is soon enough.
+//! Where threads may run; and a thread that runs only when nobody else wants its CPU, for as long as that is soon enough.
 //!
 //! By sched(7): SCHED_IDLE gives way at once to every thread that wakes up; a nice one of SCHED_OTHER ends its turn of some
 //! milliseconds first, in which nobody takes up replies. The way back needs CAP_SYS_NICE, or RLIMIT_NICE.
 
+use rustix::process::Pid;
+use rustix::thread::CpuSet;
+use std::collections::BTreeSet;
 use std::io;
 
 /// The calling thread's id.
 pub(crate) fn thread_id() -> i32 {
     rustix::thread::gettid().as_raw_nonzero().get()
+}
+
+/// The CPUs that threads may run on (sched_setaffinity(2), cpuset(7)), of those that are `online`. One that is free to run anywhere ends
+/// the search.
+pub(crate) fn cpus_of(threads: impl Iterator<Item = u32>, online: &BTreeSet<i32>) -> BTreeSet<i32> {
+    let mut cpus = BTreeSet::new();
+    for thread in threads.filter_map(|thread| Pid::from_raw(i32::try_from(thread).ok()?)) {
+        // An error is a thread that has ended.
+        let Ok(allowed) = rustix::thread::sched_getaffinity(Some(thread)) else { continue };
+        let is_allowed =
+            |cpu: &&i32| usize::try_from(**cpu).is_ok_and(|cpu| cpu >= CpuSet::MAX_CPU || allowed.is_set(cpu));
+        cpus.extend(online.iter().filter(is_allowed));
+        if cpus.len() == online.len() {
+            break;
+        }
+    }
+    cpus
 }
 
 /// Lets the calling thread run only when nobody else wants to.
@@ -50,9 +70,29 @@ pub(crate) fn policy_of(thread: i32) -> i32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::source::bpf::clock_events;
 
     fn policy() -> i32 {
         policy_of(thread_id())
+    }
+
+    #[test]
+    fn threads_run_on_the_cpus_that_they_are_kept_on() {
+        let online = clock_events::online();
+        let kept = std::thread::spawn({
+            let online = online.clone();
+            move || {
+                let mut first = CpuSet::new();
+                first.set(0);
+                rustix::thread::sched_setaffinity(None, &first).unwrap();
+                cpus_of([u32::try_from(thread_id()).unwrap()].into_iter(), &online)
+            }
+        });
+        assert_eq!(kept.join().unwrap(), BTreeSet::from([0]));
+        // Nobody runs anywhere.
+        assert_eq!(cpus_of([].into_iter(), &online), BTreeSet::new());
+        assert_eq!(cpus_of([i32::MAX as u32].into_iter(), &online), BTreeSet::new());
+        assert_eq!(cpus_of([std::process::id()].into_iter(), &BTreeSet::new()), BTreeSet::new());
     }
 
     #[test]

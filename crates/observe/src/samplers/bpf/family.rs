@@ -1,10 +1,11 @@
 //! All probes together: loaded once for a target, read at each tick, the costly ones attached for a tick in ten.
 
+use super::oncpu::Beats;
 use super::window::{Why, Window};
 use super::{Living, Names, PROBES, Probe, Reading, Runs};
 use crate::limits::{CALLS_ENOUGH, CALLS_LOOK_NS, CALLS_NS_MIN, LIGHT_ENOUGH, LIGHT_LOOK_NS, LIGHT_NS_MIN};
 use crate::observer::ObserveSpec;
-use crate::source::bpf::{BpfError, Programs, Scope};
+use crate::source::bpf::{BpfError, Programs, Scope, clock_events};
 use crate::source::clock;
 use model::bpf::{BpfSample, Level};
 use model::plan::Address;
@@ -42,6 +43,7 @@ pub(crate) struct Family {
     /// Numbers of the target's network namespaces.
     networks: BTreeSet<u32>,
     names: Names,
+    beats: Beats,
     window: Window,
     sample: BpfSample,
 }
@@ -71,6 +73,7 @@ impl Family {
             known: BTreeSet::new(),
             networks: BTreeSet::new(),
             names: Names::default(),
+            beats: Beats::default(),
             window: Window::of(spec.windows),
             sample: BpfSample::default(),
         };
@@ -123,6 +126,9 @@ impl Family {
         let loaded = Programs::load(probe.object, scope, &settings).and_then(|mut programs| {
             if probe.runs == Runs::Always || self.level == Level::Full {
                 programs.attach(self.level == Level::Full)?;
+            }
+            if probe.has_beats() {
+                programs.beat_on(&clock_events::online())?;
             }
             Ok(programs)
         });
@@ -208,6 +214,12 @@ impl Family {
         let mut profile = Profile::default();
         for running in &mut self.running {
             let Some(programs) = &mut running.programs else { continue };
+            if running.probe.has_beats() {
+                let cpus = self.beats.cpus(snapshot.processes.iter().filter(|process| process.role == Role::Target));
+                if let Some(Err(failure)) = cpus.map(|cpus| programs.beat_on(&cpus)) {
+                    running.failure = Some(failure);
+                }
+            }
             let mut reading = Reading {
                 sample: &mut self.sample,
                 profile: &mut profile,

@@ -131,10 +131,15 @@ impl Probe {
             .then_some(collector::NO_RUNTIME)
     }
 
+    /// Whether it runs at beats of clocks.
+    fn has_beats(&self) -> bool {
+        self.name == oncpu::PROBE.name
+    }
+
     /// The lowest level that it runs at.
     fn level(&self) -> Level {
-        // Sampling costs next to nothing; reading programs' files for names costs us memory and time.
-        if self.runs != Runs::Always || self.name == oncpu::PROBE.name { Level::Windows } else { Level::Light }
+        // To beat wakes CPUs that idle, and reading programs' files for names costs us memory and time.
+        if self.runs != Runs::Always || self.has_beats() { Level::Windows } else { Level::Light }
     }
 }
 

@@ -18,10 +18,10 @@ use crate::source::clock;
 use kernel_types::{KernelTypes, Wanted, hook_of};
 use libbpf_rs::libbpf_sys::{bpf_map_create_opts, bpf_prog_get_info_by_fd, bpf_prog_info};
 use libbpf_rs::{
-    Link, Map, MapCore, MapFlags, MapHandle, MapType, Object, ObjectBuilder, OpenObject, OpenProgram, ProgramType,
-    RingBufferBuilder,
+    Link, Map, MapCore, MapFlags, MapHandle, MapType, Object, ObjectBuilder, OpenObject, OpenProgram, RingBufferBuilder,
 };
 use model::bpf::Log2;
+use std::collections::{BTreeMap, BTreeSet, btree_map};
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
@@ -35,6 +35,8 @@ const NETWORKS_MAX: u32 = 64;
 const PORT_WORDS: usize = 65_536 / 64;
 /// In the names of programs that cost by the call, of a probe that is always on.
 const OFTEN: &str = "often_";
+/// The section of programs that run at beats of a clock.
+const CLOCK: &str = "perf_event";
 /// A map that one program makes and others, which are loaded after it, look into as well.
 const SHARED: &str = "accepted";
 /// A map that tells programs which must see all of several events or none that their window is over.
@@ -150,6 +152,8 @@ pub(crate) struct Programs {
     object: Object,
     links: Vec<Link>,
     often: Vec<Link>,
+    /// At the beats of CPUs' clocks, by CPU.
+    beats: BTreeMap<i32, Link>,
     /// Between which moments of the monotonic clock they ran last, nanoseconds; no end: they do.
     ran_ns: (i64, Option<i64>),
     /// How many records were taken from its ring.
@@ -171,6 +175,7 @@ impl Programs {
             object,
             links: Vec::new(),
             often: Vec::new(),
+            beats: BTreeMap::new(),
             ran_ns: (0, None),
             taken: 0,
             uprobes: uprobes::Uprobes::default(),
@@ -193,7 +198,10 @@ impl Programs {
             |is_often: bool| if is_often { with_often && self.often.is_empty() } else { self.links.is_empty() };
         let is_often = |name: &OsStr| name.to_string_lossy().contains(OFTEN);
         let runs = |program: &OsStr, section: &OsStr| {
-            wanted(is_often(program)) && !section.to_string_lossy().split('/').next().is_some_and(uprobes::is_uprobe)
+            // Where clocks beat is said by `beat_on`.
+            wanted(is_often(program))
+                && section != CLOCK
+                && !section.to_string_lossy().split('/').next().is_some_and(uprobes::is_uprobe)
         };
         if !self.object.progs().any(|program| program.autoload() && runs(program.name(), program.section())) {
             return Ok(());
@@ -211,18 +219,27 @@ impl Programs {
             if !runs(program.name(), program.section()) {
                 continue;
             }
-            let made = if program.prog_type() == ProgramType::PerfEvent {
-                clock_events::attach(&program)
-            } else {
-                let link = if hooks::is_hook(program.section()) { program.attach_trace() } else { program.attach() };
-                link.map(|link| vec![link]).map_err(|error| {
-                    BpfError::of(format!("'{}' cannot be attached", program.section().to_string_lossy()), &error)
-                })
-            };
-            if is_often(program.name()) { &mut often } else { &mut links }.extend(made?);
+            let link = if hooks::is_hook(program.section()) { program.attach_trace() } else { program.attach() };
+            let link = link.map_err(|error| {
+                BpfError::of(format!("'{}' cannot be attached", program.section().to_string_lossy()), &error)
+            })?;
+            if is_often(program.name()) { &mut often } else { &mut links }.push(link);
         }
         self.links.extend(links);
         self.often.extend(often);
+        Ok(())
+    }
+
+    /// Has its program for beats of clocks, where there is one, run at those of these CPUs, and of no others.
+    pub(crate) fn beat_on(&mut self, cpus: &BTreeSet<i32>) -> Result<(), BpfError> {
+        self.beats.retain(|cpu, _| cpus.contains(cpu));
+        for program in self.object.progs_mut().filter(|program| program.section() == CLOCK) {
+            for cpu in cpus {
+                if let btree_map::Entry::Vacant(place) = self.beats.entry(*cpu) {
+                    place.insert(clock_events::attach(&program, *cpu)?);
+                }
+            }
+        }
         Ok(())
     }
 

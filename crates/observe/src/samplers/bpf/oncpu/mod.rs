@@ -1,9 +1,13 @@
 //! Where the target's threads run: both stacks of who is on a CPU, at each beat of its clock, folded tick by tick.
 //!
-//! Counted in the kernel by a program on the software event `cpu-clock`, 99 times a second and CPU: dearer ways hand every
-//! sample to us. Work that an interrupt does while a thread of the target is on the CPU counts as that thread's. Stacks of
+//! Counted in the kernel by a program on the software event `cpu-clock`, 99 times a second and CPU, on the CPUs where a thread of the
+//! target that is not idle may run (`beats`): dearer ways hand every sample to us. Work that an interrupt does while a thread of the target is on the CPU counts as that thread's. Stacks of
 //! the kernel are whole; those of a program only as far as it was built with frame pointers (`-fno-omit-frame-pointer`,
 //! `-C force-frame-pointers=yes`): without them the innermost frame is right and its callers may be missing.
+
+mod beats;
+
+pub(super) use beats::Beats;
 
 use super::{Probe, Reading, Runs, folded, object};
 use crate::source::bpf::stacks::{Kept, Read};
@@ -13,7 +17,7 @@ use model::profile::Period;
 
 pub(super) const PROBE: Probe = Probe {
     name: "bpf/oncpu",
-    about: "where the target's threads run: 99 stacks a second and CPU",
+    about: "where the target's threads run: 99 stacks a second and CPU that they may run on",
     runs: Runs::Always,
     object: object!("oncpu"),
     counts: &["samples", "stacks_lost", "places_lost"],
