@@ -5,7 +5,7 @@
 
 use crate::source::proc::{Buffers, number_after};
 use crate::source::stat::{Stat, ticks_ns};
-use crate::source::{clock, program, rusage as source};
+use crate::source::{clock, own as source};
 
 /// What this process has used since it began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -34,8 +34,8 @@ pub fn forget_peak() {
 /// Gives back memory that a part of the program has needed, before another that does not: what is free of the heap, and the mapped
 /// pages of code and constants, which come from the page cache again at their next touch (for a load some 100 faults of 1 to 2 µs).
 pub fn give_back() {
-    program::trim_heap();
-    program::unmap_constants();
+    source::trim_heap();
+    source::unmap_constants();
 }
 
 /// Nanoseconds since this process was started (`execve` does not restart it); `None` where `/proc` cannot be read.

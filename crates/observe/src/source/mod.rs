@@ -1,4 +1,4 @@
-//! Where readings come from: files of `/proc`, clocks, netlink, and one system call without a safe wrapper.
+//! Where readings come from: files of `/proc`, clocks, netlink, and system calls without a safe wrapper.
 //!
 //! The only place of this crate where `unsafe` may stand.
 
@@ -8,10 +8,9 @@ pub(crate) mod cgroup;
 pub(crate) mod clock;
 pub(crate) mod descriptors;
 pub(crate) mod namespace;
+pub(crate) mod own;
 pub(crate) mod proc;
-pub(crate) mod program;
 pub(crate) mod route;
-pub(crate) mod rusage;
 pub(crate) mod schedule;
 pub(crate) mod setting;
 pub(crate) mod sock_diag;
