@@ -61,9 +61,9 @@ kernel: static ## echo in the kernel beside nine ways in user space, in guests; 
 	@scripts/guest.sh 6.1 6.12
 	PLIMSOLL_KERNEL=$(CURDIR)/target/static/plimsoll $(if $(PART),PLIMSOLL_KERNEL_PART=$(PART)) $(CARGO) test -p plimsoll --test kernel -- --nocapture the_comparison
 
-kills: ## agents, controllers and nodes of NATS killed at random moments, KILLS (default 100) of each, against what the server counted
+kills: ## agents, controllers and nodes of NATS killed at random moments, KILLS (default 100) of each, against what the server counted; the disk under NATS full
 	@scripts/packages.sh test
-	PLIMSOLL_KILLS=$(or $(KILLS),100) $(CARGO) test -p plimsoll --test agents -- --nocapture kills::
+	PLIMSOLL_KILLS=$(or $(KILLS),100) $(CARGO) test -p plimsoll --test agents -- --nocapture kills:: full::
 
 soak: ## whole runs on the simulated network, seeds nobody has tried, for SECONDS (default: an hour)
 	PLIMSOLL_SIM_SECONDS=$(or $(SECONDS),3600) $(CARGO) test -p plimsoll-session --test runs simulated:: -- --nocapture

@@ -26,7 +26,7 @@ fn the_manifest_is_printed_and_nothing_is_asked() {
 #[test]
 fn what_cannot_be_meant_ends_in_one_sentence_and_status_2() {
     let cases: &[(&[&str], &str)] = &[
-        (&["--agents", "65"], "--agents: expected 1 to 64, got 65"),
+        (&["--agents", "1025"], "--agents: expected 1 to 1024, got 1025"),
         (&["--name", "Load"], "--name: expected 1 to 32 lower-case letters"),
         (&["--namespace", "a_b"], "--namespace: expected 1 to 63 lower-case letters"),
         (&["--memory", "1MiB"], "--memory: expected 64 MiB at the least"),

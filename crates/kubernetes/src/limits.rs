@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// Agents that are placed at once: as many as a run can have.
-pub const AGENTS_MAX: u16 = 64;
+pub const AGENTS_MAX: u16 = 1024;
 /// Characters of the name that objects have: a pod's is that, its index and five letters, and an agent's has 48 at most.
 pub const NAME_MAX: usize = 32;
 /// Workers of an agent.

@@ -171,7 +171,7 @@ fn what_cannot_be_is_refused_in_one_sentence() {
         assert!(error.is_usage(), "{error}");
         error.to_string()
     };
-    assert_eq!(refused(&|w| w.agents = 65), "--agents: expected 1 to 64, got 65");
+    assert_eq!(refused(&|w| w.agents = 1025), "--agents: expected 1 to 1024, got 1025");
     assert_eq!(refused(&|w| w.memory_bytes = 1), "--memory: expected 64 MiB at the least, got 1");
     assert_eq!(
         refused(&|w| w.image = "my image".to_owned()),

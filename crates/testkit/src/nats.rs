@@ -23,6 +23,8 @@ pub struct Nats {
     monitor: Reserved,
     routes: Reserved,
     folder: TempDir,
+    /// The size of its store's own disk, KiB; `None`: it is on that of its folder.
+    disk_kib: Option<u32>,
 }
 
 impl Nats {
@@ -39,7 +41,18 @@ impl Nats {
     /// # Errors
     /// As [`Nats::start`].
     pub fn start_with(of_jetstream: &str, more: &str) -> io::Result<Self> {
-        let mut nats = Nats::prepare((of_jetstream, more), "alone", None)?;
+        let mut nats = Nats::prepare((of_jetstream, more), "alone", None, None)?;
+        nats.until_ready()?;
+        Ok(nats)
+    }
+
+    /// Starts one alone whose store is a disk of its own of so many KiB, and which takes it for a large one. Needs root, for a
+    /// mount that only it sees.
+    ///
+    /// # Errors
+    /// As [`Nats::start`], or where it may not be mounted.
+    pub fn start_on_disk(kib: u32) -> io::Result<Self> {
+        let mut nats = Nats::prepare(("max_file_store: 4GB", ""), "alone", None, Some(kib))?;
         nats.until_ready()?;
         Ok(nats)
     }
@@ -49,6 +62,7 @@ impl Nats {
         (of_jetstream, more): (&str, &str),
         name: &str,
         routes: Option<(&[SocketAddr], Reserved)>,
+        disk_kib: Option<u32>,
     ) -> io::Result<Self> {
         let program = crate::program("nats-server").ok_or_else(|| {
             io::Error::new(io::ErrorKind::NotFound, "nats-server is not installed (scripts/packages.sh test)")
@@ -71,8 +85,9 @@ impl Nats {
             monitor.address(),
         );
         std::fs::write(folder.path().join("nats.conf"), configuration)?;
-        let process = spawn(&program, folder.path())?;
-        Ok(Nats { process, program, clients, monitor, routes: own, folder })
+        std::fs::create_dir(&store)?;
+        let process = spawn(&program, folder.path(), disk_kib)?;
+        Ok(Nats { process, program, clients, monitor, routes: own, folder, disk_kib })
     }
 
     fn until_ready(&mut self) -> io::Result<()> {
@@ -108,7 +123,7 @@ impl Nats {
     /// # Errors
     /// As [`Nats::start`].
     pub fn start_again(&mut self) -> io::Result<()> {
-        self.process = spawn(&self.program, self.folder.path())?;
+        self.process = spawn(&self.program, self.folder.path(), self.disk_kib)?;
         self.until_ready()
     }
 
@@ -118,7 +133,7 @@ impl Nats {
     /// # Errors
     /// As [`Nats::start`].
     pub fn join_again(&mut self) -> io::Result<()> {
-        self.process = spawn(&self.program, self.folder.path())?;
+        self.process = spawn(&self.program, self.folder.path(), self.disk_kib)?;
         self.process.until_it_listens("nats-server", self.clients.address())?;
         let (monitor, since) = (self.monitor.address(), Instant::now());
         wait_until("nats-server is of its cluster again", || {
@@ -150,7 +165,7 @@ impl Cluster {
         let peers = routes.each_ref().map(Reserved::address);
         let mut nodes = Vec::new();
         for (route, at) in routes.into_iter().zip(1..) {
-            nodes.push(Nats::prepare(("", ""), &format!("n{at}"), Some((&peers, route)))?);
+            nodes.push(Nats::prepare(("", ""), &format!("n{at}"), Some((&peers, route)), None)?);
         }
         for node in &mut nodes {
             node.until_ready()?;
@@ -169,8 +184,16 @@ impl Cluster {
     }
 }
 
-fn spawn(program: &Path, folder: &Path) -> io::Result<Guard> {
-    let mut command = Command::new(program);
+fn spawn(program: &Path, folder: &Path, disk_kib: Option<u32>) -> io::Result<Guard> {
+    let mut command = match disk_kib {
+        None => Command::new(program),
+        Some(kib) => {
+            let mounted = format!("mount -t tmpfs -o size={kib}k none \"$0\" && exec \"$@\"");
+            let mut command = Command::new("unshare");
+            command.args(["-m", "sh", "-c", &mounted]).arg(folder.join("store")).arg(program);
+            command
+        }
+    };
     command.arg("-c").arg(folder.join("nats.conf")).arg("-l").arg(folder.join("log"));
     Guard::spawn(command.current_dir(folder).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()))
 }

@@ -4,6 +4,7 @@
 mod bursts;
 #[path = "../common/mod.rs"]
 mod common;
+mod full;
 mod kills;
 mod live;
 mod lost;
@@ -420,10 +421,10 @@ fn what_is_not_allowed_or_not_there_yet_is_refused_in_a_sentence() {
     assert!(range.stderr.contains("only a search"), "{}", range.stderr);
     refused(&["-H", "Authorization: x"], 2, "only sealed");
     refused(&["--canary", &server.url], 2, "--agents");
-    for number in ["0", "65", "65535", "3..2"] {
+    for number in ["0", "1025", "65535", "3..2"] {
         let run = plimsoll(&["load", &server.url, "--agents", number, "--nats", &place.url]);
         run.assert_exit(2);
-        assert!(run.stderr.contains("expected from 1 to 64 agents"), "{number}: {}", run.stderr);
+        assert!(run.stderr.contains("expected from 1 to 1024 agents"), "{number}: {}", run.stderr);
     }
     let none = plimsoll(&["load", &server.url, "--agents", "1"]);
     none.assert_exit(2);

@@ -135,7 +135,7 @@ fn what_does_not_belong_together_is_refused_in_a_sentence() {
     }
     for (runs, expected) in [
         (vec![&a, &a], "got '"),
-        (vec![&a], "expected from 2 to 64 recordings, got 1"),
+        (vec![&a], "expected from 2 to 1024 recordings, got 1"),
         (vec![&a, &other], "what is asked of 'a' and of 'other' differ"),
         (vec![&a, &b], "after 'a' had ended"),
     ] {

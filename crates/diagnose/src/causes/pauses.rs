@@ -27,6 +27,8 @@ pub(crate) struct Pauses {
 
 /// Fewer are chance.
 const PAUSES_MIN: usize = 4;
+/// A pause that outlasts the load may be so many times as long as the longest within it.
+const ALIKE: f64 = 1.25;
 /// A pause of which more than this share can be the generator's own doing is none of the target's.
 const OWN_MAX: f64 = 0.5;
 
@@ -43,11 +45,16 @@ fn found(facts: &Facts<'_>) -> Option<Pauses> {
     let usual_ns = response.value_at_quantile(0.5) as f64;
     let least_ns = (PAUSE_TIMES.value * usual_ns).max(PAUSE_NS.value);
     let is_pause = |gap: &Gap| {
-        let is_in = gap.from_ns >= facts.start_ns && gap.to_ns <= facts.end_ns;
+        let is_in = gap.from_ns >= facts.start_ns && gap.from_ns < facts.end_ns;
         is_in && gap.length_ns() as f64 >= least_ns && gap.in_flight >= 2
     };
     let workers = facts.recording.plan.threads;
     let mut all: Vec<Gap> = facts.recording.requests.common_gaps(workers.max(1)).into_iter().filter(is_pause).collect();
+    // One that outlasts the load is a pause like the others if it is as long: requests are sampled by the interval, so that those of
+    // the drain are many in the sample. What is longer may be a target that is gone.
+    let is_within = |gap: &Gap| gap.to_ns <= facts.end_ns;
+    let longest_ns = all.iter().filter(|gap| is_within(gap)).map(Gap::length_ns).max().unwrap_or(0);
+    all.retain(|gap| is_within(gap) || gap.length_ns() as f64 <= ALIKE * longest_ns as f64);
     all.sort_by_key(|gap| gap.from_ns);
     // Long ones that come at regular times and last alike are no chance, whatever the generator did meanwhile; of others those
     // that can be its own do not count.

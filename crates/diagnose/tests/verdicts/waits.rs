@@ -109,6 +109,29 @@ fn is_whole(time: &SlowTime) {
     }
 }
 
+/// The same run with a pause that begins 30 ms before the load ends and lasts so long, and 400 requests of the drain's sample in it.
+fn paused_at_its_end(length: u64) -> Recording {
+    let mut recording = paused(0);
+    let end = (recording.totals.measured_from_ns + recording.totals.measured_ns) / MS * MS;
+    let from = end - 30 * MS;
+    let mut drain = IntervalRequests { gaps: vec![gap(from, from + length)], ..IntervalRequests::default() };
+    for n in 0..400 {
+        let kept = Kept { key: n, request: request(n, from + n % 30 * MS, length - n % 30 * MS + MS / 2) };
+        drain.sampled.offer(1000, kept);
+    }
+    recording.requests.push(1000, 400, &drain);
+    recording
+}
+
+#[test]
+fn a_pause_that_outlasts_the_load_is_one_of_its_pauses_if_it_is_as_long_as_they() {
+    let of_stop = |length: u64| of(&diagnose(&paused_at_its_end(length)), "stop-the-world").clone();
+    let alike = of_stop(80 * MS);
+    assert!(alike.explains.unwrap().share > 0.97, "{alike:#?}");
+    let longer = of_stop(400 * MS);
+    assert!(longer.explains.is_none_or(|explains| explains.share < 0.5), "{longer:#?}");
+}
+
 #[test]
 fn what_lies_in_pauses_and_what_in_connects_is_told_apart() {
     let diagnosis = diagnose(&paused(1));

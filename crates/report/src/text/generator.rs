@@ -30,7 +30,8 @@ pub fn write<W: Write>(page: &mut Page<'_, W>, recording: &Recording) -> io::Res
 pub(crate) fn cost<W: Write>(page: &mut Page<'_, W>, recording: &Recording) -> io::Result<()> {
     let totals = &recording.totals;
     let cpu_s = (totals.cpu_user_ns.saturating_add(totals.cpu_system_ns)) as f64 / 1e9;
-    let mut cost = vec![format!("{cpu_s:.2} CPU-s")];
+    // It is told at the end: of a run that goes on over agents, or whose recording stops in the middle, it is not known.
+    let mut cost = vec![if cpu_s > 0.0 { format!("{cpu_s:.2} CPU-s") } else { "CPU time not known".to_owned() }];
     if let Some(per_cpu_s) = requests_per_cpu_second(recording) {
         cost.push(format!("{} {}s per CPU-second", figure(per_cpu_s), recording.plan.unit()));
     }

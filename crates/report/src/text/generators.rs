@@ -9,6 +9,8 @@ use model::recording::{End, Generator, Generators, Recording};
 use std::io::{self, Write};
 
 const INDENT: usize = 13;
+/// Lines that one still reads. With more generators these are of those that are not well, and the others are counted.
+const LINES_MAX: usize = 64;
 /// Where all measured at once for less of the whole time than this, that is said as a warning: the rate is over the whole.
 const TOGETHER_MIN: f64 = 0.9;
 
@@ -18,15 +20,44 @@ pub(crate) fn write<W: Write>(page: &mut Page<'_, W>, recording: &Recording) -> 
     page.gap()?;
     let head = format!("{}, merged: counts and histograms are sums", counted(all.generators.len() as u64, "generator"));
     page.wrapped(INDENT, (Paint::Heading, "Generators".to_owned()), Paint::Plain, &head)?;
-    for generator in &all.generators {
+    let (shown, left_out) = shown(&all.generators);
+    for generator in shown {
         let paint = if generator.validity == ValidityState::Valid { Paint::Plain } else { Paint::Bad };
         page.wrapped(INDENT, (Paint::Plain, String::new()), paint, &line(generator))?;
+    }
+    if let Some(text) = left_out {
+        page.wrapped(INDENT, (Paint::Plain, String::new()), Paint::Dim, &text)?;
     }
     for short in &all.shortfalls {
         let text = format!("{}: {}", short.name, short.text);
         page.wrapped(INDENT, (Paint::Plain, String::new()), Paint::Bad, &text)?;
     }
     together(page, recording, all)
+}
+
+/// The generators that have a line each, and what is said of the others.
+fn shown(all: &[Generator]) -> (Vec<&Generator>, Option<String>) {
+    if all.len() <= LINES_MAX {
+        return (all.iter().collect(), None);
+    }
+    let is_well = |generator: &&Generator| {
+        generator.validity == ValidityState::Valid && generator.end == End::Complete && !generator.is_damaged
+    };
+    let is_to_be_seen = |generator: &&Generator| generator.has_readings || !is_well(generator);
+    let shown: Vec<&Generator> = all.iter().filter(is_to_be_seen).take(LINES_MAX).collect();
+    let left_out = all.len() - shown.len();
+    let not_well = all.iter().filter(|one| !is_well(one)).count() - shown.iter().filter(|one| !is_well(one)).count();
+    let text = match not_well {
+        0 => format!("{} more, all of them valid: --json has each", grouped(left_out as u64)),
+        _ => {
+            format!(
+                "{} more, {} of them not valid or not whole: --json has each",
+                grouped(left_out as u64),
+                grouped(not_well as u64)
+            )
+        }
+    };
+    (shown, Some(text))
 }
 
 fn line(generator: &Generator) -> String {

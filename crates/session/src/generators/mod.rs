@@ -7,22 +7,27 @@
 //! are over the time from the first one's measuring to the last one's end.
 //!
 //! Not merged: bursts (whose moment is one generator's own), how replies were spread over connections, and outages other than
-//! those that all had at once. Cost: that of reading each recording, one after another, and a pass over all ticks.
+//! those that all had at once. Cost: that of reading each recording, on all cores, and a pass over all ticks; in memory a tick of each.
 
 pub mod clock;
 pub mod plan;
 
 use clock::{Beginning, Offset};
 use diagnose::history::History;
-use model::finding::Diagnosis;
-use model::recording::{Capsule, End, Generator, Generators, Recording, Shortfall, Totals};
+use model::courses::RunCourses;
+use model::finding::{Diagnosis, Validity};
+use model::latency::LatencySet;
+use model::profile::RunProfile;
+use model::recording::{Capsule, End, Generator, Generators, Recording, Shortfall, Timeline, Totals};
 use model::snapshot::Role;
+use model::split::RunSplit;
 use model::{Event, LatencyKind, Plan, Snapshot, event};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use store::{Joined, Reader, StoreError, Writer};
 
-/// Most recordings that are made one.
-pub const GENERATORS_MAX: usize = 64;
+/// Most recordings that are made one: each is an open file, and a tick of it in memory.
+pub const GENERATORS_MAX: usize = 1024;
 /// Events of each generator beside those that every load has of its own.
 const OF_EACH: [&str; 2] = ["interrupted", event::RATE_CHANGED];
 /// Snapshots that are written at a time.
@@ -131,12 +136,15 @@ pub struct Merged {
     pub why_partial: Option<String>,
 }
 
-/// A recording that was read.
+/// A recording that was read. Of a thousand only what the result needs is kept, so `recording` has no course, readings and
+/// histograms any more: what they came to stands beside it.
 struct Source {
     name: String,
     reader: Reader,
     recording: Recording,
-    diagnosis: Diagnosis,
+    validity: Validity,
+    lag_p99_ns: Option<u64>,
+    has_seen_target: bool,
     offset: Offset,
 }
 
@@ -145,11 +153,6 @@ impl Source {
     fn measured(&self) -> (u64, u64) {
         let from_ns = self.offset.ns.saturating_add(self.recording.totals.measured_from_ns);
         (from_ns, from_ns.saturating_add(self.recording.totals.measured_ns))
-    }
-
-    /// Whether anything was read of the target's processes.
-    fn has_seen_target(&self) -> bool {
-        self.recording.snapshots.iter().any(|snapshot| snapshot.processes.iter().any(|one| one.role == Role::Target))
     }
 }
 
@@ -166,7 +169,7 @@ pub fn merge(spec: &Spec) -> Result<Merged, MergeError> {
     if spec.out.exists() {
         return Err(MergeError::Exists(spec.out.clone()));
     }
-    let mut sources = spec.runs.iter().map(|path| read(path)).collect::<Result<Vec<_>, _>>()?;
+    let mut sources = read_all(&spec.runs)?;
     let beginnings: Vec<Beginning<'_>> = sources.iter().map(|one| Beginning::of(&one.name, &one.recording)).collect();
     let offsets = match &spec.agents {
         Some(agents) => agents.offsets.clone(),
@@ -184,13 +187,36 @@ pub fn merge(spec: &Spec) -> Result<Merged, MergeError> {
         Some(agents) => plan::of_agents(&named).map(|()| model::hide::plan(&agents.plan))?,
     };
     let together_ns = overlap(&sources)?;
-    let read_by = sources.iter().position(Source::has_seen_target).unwrap_or(0);
+    let read_by = sources.iter().position(|source| source.has_seen_target).unwrap_or(0);
     let capsule = capsule(spec, &sources, together_ns, read_by);
     let writer = Writer::create(&spec.out, &capsule, &plan)?;
     write(writer, &sources, plan.warmup_ns, read_by, spec).inspect_err(|_| {
         // Ours and of no use: best effort.
         let _ = std::fs::remove_file(&spec.out);
     })
+}
+
+/// Reads them, as many at a time as there are cores; of several that cannot be read the first is told.
+fn read_all(paths: &[PathBuf]) -> Result<Vec<Source>, MergeError> {
+    let readers = std::thread::available_parallelism().map_or(1, usize::from).min(paths.len());
+    let next = AtomicUsize::new(0);
+    let read_some = || {
+        let take = || {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            paths.get(at).map(|path| (at, read(path)))
+        };
+        std::iter::from_fn(take).collect::<Vec<_>>()
+    };
+    let mut found = std::thread::scope(|scope| {
+        let others: Vec<_> = (1..readers).map(|_| scope.spawn(read_some)).collect();
+        let mut found = read_some();
+        for other in others {
+            found.extend(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        }
+        found
+    });
+    found.sort_by_key(|(at, _)| *at);
+    found.into_iter().map(|(_, source)| source).collect()
 }
 
 fn read(path: &Path) -> Result<Source, MergeError> {
@@ -211,8 +237,22 @@ fn read(path: &Path) -> Result<Source, MergeError> {
         return Err(not("nothing was measured in it"));
     }
     recording.plan = model::hide::plan(&recording.plan);
-    let diagnosis = diagnose::diagnose_with(&recording, &history);
-    Ok(Source { name, reader, recording, diagnosis, offset: Offset::default() })
+    let validity = diagnose::diagnose_with(&recording, &history).validity;
+    let lag_p99_ns = recording.totals.sum.latency.quantile(LatencyKind::Lag, 0.99).map(|figure| figure.ns);
+    let is_of_target = |snapshot: &Snapshot| snapshot.processes.iter().any(|one| one.role == Role::Target);
+    let has_seen_target = recording.snapshots.iter().any(is_of_target);
+    lighten(&mut recording);
+    Ok(Source { name, reader, recording, validity, lag_p99_ns, has_seen_target, offset: Offset::default() })
+}
+
+/// Takes away what is read from the file again, tick by tick, or not needed any more.
+fn lighten(recording: &mut Recording) {
+    recording.timeline = Timeline::default();
+    recording.split = RunSplit::default();
+    recording.courses = RunCourses::default();
+    recording.profile = RunProfile::default();
+    (recording.snapshots, recording.after) = (Vec::new(), Vec::new());
+    recording.totals.sum.latency = LatencySet::default();
 }
 
 /// How long all of them measured at once, nanoseconds.
@@ -230,7 +270,7 @@ fn overlap(sources: &[Source]) -> Result<u64, MergeError> {
 
 fn capsule(spec: &Spec, sources: &[Source], together_ns: u64, read_by: usize) -> Capsule {
     let of = |at: usize, source: &Source| {
-        let Source { name, recording, diagnosis, offset, .. } = source;
+        let Source { name, recording, validity, offset, .. } = source;
         let totals = &recording.totals;
         Generator {
             name: name.clone(),
@@ -242,15 +282,15 @@ fn capsule(spec: &Spec, sources: &[Source], together_ns: u64, read_by: usize) ->
             requests_per_s: totals.requests_per_s(),
             cpu_ns: totals.cpu_user_ns.saturating_add(totals.cpu_system_ns),
             peak_rss_bytes: totals.peak_rss_bytes,
-            lag_p99_ns: totals.sum.latency.quantile(LatencyKind::Lag, 0.99).map(|figure| figure.ns),
+            lag_p99_ns: source.lag_p99_ns,
             offset_ns: offset.ns,
             offset_bound_ns: offset.bound_ns,
             end: recording.end,
             is_damaged: recording.integrity.is_damaged(),
             has_readings: at == read_by,
-            validity: diagnosis.validity.state,
-            figures: diagnosis.validity.figures.clone(),
-            reasons: diagnosis.validity.reasons.clone(),
+            validity: validity.state,
+            figures: validity.figures.clone(),
+            reasons: validity.reasons.clone(),
         }
     };
     let generators = sources.iter().enumerate().map(|(at, source)| of(at, source)).collect();

@@ -256,8 +256,8 @@ mod tests {
     fn a_number_of_agents_is_one_that_there_can_be() {
         assert_eq!(Count::parse("3"), Ok(Count { least: 3, most: 3 }));
         assert_eq!(Count::parse("2..8"), Ok(Count { least: 2, most: 8 }));
-        for wrong in ["", "0", "65", "65535", "-1", "8..2", "1..65", "..3", "3..", "1..2..3", "two"] {
-            assert!(Count::parse(wrong).unwrap_err().starts_with("expected from 1 to 64 agents"), "{wrong}");
+        for wrong in ["", "0", "1025", "65535", "-1", "8..2", "1..1025", "..3", "3..", "1..2..3", "two"] {
+            assert!(Count::parse(wrong).unwrap_err().starts_with("expected from 1 to 1024 agents"), "{wrong}");
         }
     }
 }
