@@ -6,6 +6,7 @@
 use crate::limits::{PROCESSES_MAX, SEARCH_EVERY_NS, SEARCHES_MAX};
 use crate::metric::{Metric, counter, gauge};
 use crate::observer::ObserveSpec;
+use crate::source::clock;
 use crate::source::proc::{Buffers, SampleError, number, words};
 use crate::source::stat::{Stat, ticks_ns};
 use crate::target;
@@ -28,6 +29,9 @@ pub const METRICS: &[Metric] = &[
         .otel("process.paging.faults"),
     gauge("started_ns", "ns", "stat, 22nd field", "when it began, since boot: tells a reused id apart"),
 ];
+
+/// A process of a server that is younger, when it is first looked at, may be one for a moment.
+const HELPER_AGE_NS: i128 = 1_000_000_000;
 
 /// The processes looked at.
 #[derive(Debug)]
@@ -100,7 +104,24 @@ impl Watch {
         for pid in target.into_iter().take(PROCESSES_MAX) {
             watch.add(Role::Target, pid, buffers);
         }
+        if !watch.takes_all_children {
+            watch.know_helpers(buffers);
+        }
         watch
+    }
+
+    /// What a server starts for a moment (a shell of a CGI script) has its listening socket too, where that was not closed for it. It
+    /// is a child, whose end is no end of the target: young, and another program than its parent, which has the socket as well.
+    fn know_helpers(&mut self, buffers: &mut Buffers) {
+        let is_target = |process: &&Watched| process.role == Role::Target;
+        let names: Vec<(u32, String)> =
+            self.processes.iter().filter(is_target).map(|one| (one.pid, one.name.clone())).collect();
+        for process in self.processes.iter_mut().filter(|process| process.role == Role::Target) {
+            let Ok(stat) = read(buffers, process.pid) else { continue };
+            let age_ns = clock::boottime_ns() - i128::from(ticks_ns(stat.start_ticks));
+            let is_of = |(pid, name): &(u32, String)| *pid == stat.parent && *name != stat.name;
+            process.is_child = age_ns < HELPER_AGE_NS && names.iter().any(is_of);
+        }
     }
 
     fn add(&mut self, role: Role, pid: u32, buffers: &mut Buffers) {
@@ -324,6 +345,28 @@ mod tests {
         assert!(snapshot.processes.iter().all(|p| p.role == Role::Generator), "{:?}", snapshot.processes);
         assert_eq!(watch.events.len(), 1);
         assert_eq!((watch.events[0].at_ns, &*watch.events[0].kind), (9, "target-gone"));
+    }
+
+    #[test]
+    fn a_helper_that_has_the_servers_socket_may_end_and_an_older_process_may_not() {
+        let told = |age: std::time::Duration| {
+            let mut helper = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+            std::thread::sleep(age);
+            let addresses = vec![Address::Tcp("127.0.0.1:1".parse().unwrap())];
+            // This process stands for the server, so another one for the generator.
+            let target = vec![std::process::id(), helper.id()];
+            let mut buffers = Buffers::default();
+            let spec = ObserveSpec { target, addresses, own_pid: 1, ..ObserveSpec::default() };
+            let mut watch = Watch::new(spec, &mut buffers);
+            watch.sample(&mut buffers, &mut Snapshot::default());
+            helper.kill().unwrap();
+            helper.wait().unwrap();
+            watch.sample(&mut buffers, &mut Snapshot { at_ns: 9, ..Snapshot::default() });
+            watch.events.iter().map(|event| event.kind.to_string()).collect::<Vec<_>>()
+        };
+        // Past the time that it takes to become `sleep`; beside other tests it may be old before it is looked at.
+        assert!((0..5).any(|_| told(std::time::Duration::from_millis(50)).is_empty()));
+        assert_eq!(told(std::time::Duration::from_millis(1200)), ["target-gone"]);
     }
 
     #[test]
