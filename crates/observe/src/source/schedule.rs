@@ -3,8 +3,9 @@
 //! By sched(7): SCHED_IDLE gives way at once to every thread that wakes up; a nice one of SCHED_OTHER ends its turn of some
 //! milliseconds first, in which nobody takes up replies. The way back needs CAP_SYS_NICE, or RLIMIT_NICE.
 
-use rustix::process::Pid;
-use rustix::thread::CpuSet;
+#[cfg(feature = "bpf")]
+use rustix::{process::Pid, thread::CpuSet};
+#[cfg(feature = "bpf")]
 use std::collections::BTreeSet;
 use std::io;
 
@@ -15,6 +16,7 @@ pub(crate) fn thread_id() -> i32 {
 
 /// The CPUs that threads may run on (sched_setaffinity(2), cpuset(7)), of those that are `online`. One that is free to run anywhere ends
 /// the search.
+#[cfg(feature = "bpf")]
 pub(crate) fn cpus_of(threads: impl Iterator<Item = u32>, online: &BTreeSet<i32>) -> BTreeSet<i32> {
     let mut cpus = BTreeSet::new();
     for thread in threads.filter_map(|thread| Pid::from_raw(i32::try_from(thread).ok()?)) {
@@ -70,12 +72,14 @@ pub(crate) fn policy_of(thread: i32) -> i32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    #[cfg(feature = "bpf")]
     use crate::source::bpf::clock_events;
 
     fn policy() -> i32 {
         policy_of(thread_id())
     }
 
+    #[cfg(feature = "bpf")]
     #[test]
     fn threads_run_on_the_cpus_that_they_are_kept_on() {
         let online = clock_events::online();
