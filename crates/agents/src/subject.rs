@@ -137,7 +137,7 @@ mod tests {
         assert_eq!(what("r1", &file("r1", 0)), Some(What::File));
         assert_eq!(what("r1", &word("r11", "deal")), None);
         assert_eq!([redeal_of("redeal-7"), redeal_of(&redeal(0))], [Some(7), Some(0)]);
-        assert_eq!(["redeal-", "redeal-07", "redeal-99", "redeal--1", "deal"].map(redeal_of), [None; 5]);
+        assert_eq!(["redeal-", "redeal-07", "redeal-1024", "redeal--1", "deal"].map(redeal_of), [None; 5]);
         assert_eq!([release_of("release-7"), release_of(&release(0))], [Some(7), Some(0)]);
         assert_eq!(["release-", "release-07", "release--1", "redeal-1"].map(release_of), [None; 4]);
         assert_eq!(run_of(&stream("r1")), Some("r1"));
