@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
 # What it costs a server that a clock beats on a CPU (perf_event_open(2), cpu-clock), which is how `bpf/oncpu` samples: within one
 # load, half a second without and half a second with it in random order, so that a pair of figures is a second apart and the
-# machine's slow changes fall out. Nothing is sampled or kept: it is the beats alone.
+# machine's slow changes fall out. Nothing is sampled or kept: it is the beats alone. Beside them a process on the generator's CPU that
+# wakes 100 times a second and does nothing: is it the clock that costs, or being woken?
 #   bench/clocks.sh [ROUNDS [HERTZ]]      40 rounds, 99 beats a second
 # Needs root. nginx is on CPU 0, the generator on CPU 1 and half idle.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 cargo build --quiet --release -p plimsoll
 ROUNDS=${1:-40} HERTZ=${2:-99} exec python3 - <<'PYTHON'
-import ctypes, fcntl, math, os, platform, random, signal, statistics, struct, subprocess, sys, tempfile, time, urllib.request
+import atexit, ctypes, fcntl, math, os, platform, random, signal, statistics, struct, subprocess, sys, tempfile, time, urllib.request
 
 # Ended early, it still ends nginx.
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
@@ -28,7 +29,20 @@ def clock(cpu):
     return descriptor
 
 of_server, of_generator = clock(0), clock(1)
-STATES = {"none": [], "server's CPU": [of_server], "generator's CPU": [of_generator], "both": [of_server, of_generator]}
+# Stopped but for its turns.
+sleeper = subprocess.Popen(
+    ["taskset", "-c", "1", "perl", "-e", "select(undef, undef, undef, 0.01) while 1"], start_new_session=True)
+sleeper.send_signal(signal.SIGSTOP)
+atexit.register(sleeper.kill)
+STATES = {"none": [], "server's CPU": [of_server], "generator's CPU": [of_generator], "both": [of_server, of_generator], "a sleeper there": [sleeper]}
+
+def turn(what, on):
+    for one in what:
+        if one is sleeper:
+            sleeper.send_signal(signal.SIGCONT if on else signal.SIGSTOP)
+        else:
+            fcntl.ioctl(one, ENABLE if on else DISABLE, 0)
+
 os.sched_setaffinity(0, {1})
 with tempfile.TemporaryDirectory() as folder:
     with open(f"{folder}/small", "w") as small:
@@ -64,14 +78,12 @@ http {{ access_log off; keepalive_requests 1000000000;
         cost, rate = ({state: [] for state in STATES} for _ in range(2))
         for _ in range(rounds):
             for state in random.sample(list(STATES), len(STATES)):
-                for descriptor in STATES[state]:
-                    fcntl.ioctl(descriptor, ENABLE, 0)
+                turn(STATES[state], True)
                 time.sleep(0.05)
                 (requests, cpu_ns), began = reading(), time.monotonic()
                 time.sleep(0.5)
                 (requests_then, cpu_ns_then), took = reading(), time.monotonic() - began
-                for descriptor in STATES[state]:
-                    fcntl.ioctl(descriptor, DISABLE, 0)
+                turn(STATES[state], False)
                 cost[state].append((cpu_ns_then - cpu_ns) / (requests_then - requests))
                 rate[state].append((requests_then - requests) / took)
         load.send_signal(signal.SIGINT)

@@ -109,6 +109,8 @@ pub(crate) const EDGES_COUNTED_MAX: usize = 4096;
 /// Stalls, and pauses of all threads, that are kept, the longest.
 #[cfg(feature = "bpf")]
 pub(crate) const STALLS_MAX: usize = 64;
+/// A process of a server that is younger, when it is first looked at, may be one for a moment, nanoseconds.
+pub(crate) const HELPER_AGE_NS: i128 = 1_000_000_000;
 /// Shortest time between two searches for a target that has gone, nanoseconds.
 pub(crate) const SEARCH_EVERY_NS: i64 = 1_000_000_000;
 /// Searches for a target that has gone, after which it is given up.

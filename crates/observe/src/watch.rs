@@ -3,7 +3,7 @@
 //! A process is known by its id and its start time, so an id that was given to another one is not mistaken for it.
 //! Only the kernel saying that a process is not there makes it gone; that it could not be read does not.
 
-use crate::limits::{PROCESSES_MAX, SEARCH_EVERY_NS, SEARCHES_MAX};
+use crate::limits::{HELPER_AGE_NS, PROCESSES_MAX, SEARCH_EVERY_NS, SEARCHES_MAX};
 use crate::metric::{Metric, counter, gauge};
 use crate::observer::ObserveSpec;
 use crate::source::clock;
@@ -29,9 +29,6 @@ pub const METRICS: &[Metric] = &[
         .otel("process.paging.faults"),
     gauge("started_ns", "ns", "stat, 22nd field", "when it began, since boot: tells a reused id apart"),
 ];
-
-/// A process of a server that is younger, when it is first looked at, may be one for a moment.
-const HELPER_AGE_NS: i128 = 1_000_000_000;
 
 /// The processes looked at.
 #[derive(Debug)]

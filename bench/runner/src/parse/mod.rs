@@ -37,6 +37,8 @@ pub struct Reported {
     pub failed: u64,
     /// Response time, as far as the tool tells.
     pub response: Quantiles,
+    /// 99th percentile of the response time outside the windows of probes, in µs.
+    pub without_windows_p99_us: Option<f64>,
     /// How late requests were released, 99th percentile, in µs.
     pub lag_p99_us: Option<f64>,
     /// How long they waited for a connection, 99th percentile, in µs.

@@ -26,6 +26,7 @@ pub fn parse(captured: Captured<'_>) -> Result<Reported> {
             p99_us: latency("response", "p99"),
             max_us: latency("response", "max"),
         },
+        without_windows_p99_us: number(&document, "/without_windows/response_p99_us", 1.0),
         lag_p99_us: latency("lag", "p99"),
         queue_p99_us: latency("queue", "p99"),
         service_p99_us: latency("service", "p99"),
@@ -59,6 +60,7 @@ mod tests {
             "response": {"count": 11, "p50_us": 200.5, "p90_us": 1.0, "p95_us": 2.0, "p99_us": null, "max_us": 4.0},
             "lag": {"p99_us": 30.25}, "queue": {"p99_us": 5.0}
         },
+        "without_windows": {"share": 0.9, "response_p99_us": 150.5},
         "generator": {"peak_rss_bytes": 9000000, "driver": "uring"}
     }"#;
 
@@ -68,6 +70,7 @@ mod tests {
         assert_eq!((got.ok, got.failed), (10, 1));
         assert_eq!(got.response.p50_us, Some(200.5));
         assert_eq!(got.response.p99_us, None);
+        assert_eq!(got.without_windows_p99_us, Some(150.5));
         assert_eq!(got.lag_p99_us, Some(30.25));
         assert_eq!(got.queue_p99_us, Some(5.0));
         assert_eq!(got.service_p99_us, None);

@@ -28,8 +28,12 @@ pub(crate) fn write<W: Write>(page: &mut Page<'_, W>, recording: &Recording) -> 
     if let Some(text) = left_out {
         page.wrapped(INDENT, (Paint::Plain, String::new()), Paint::Dim, &text)?;
     }
-    for short in &all.shortfalls {
+    for short in all.shortfalls.iter().take(LINES_MAX) {
         let text = format!("{}: {}", short.name, short.text);
+        page.wrapped(INDENT, (Paint::Plain, String::new()), Paint::Bad, &text)?;
+    }
+    if let Some(more) = all.shortfalls.len().checked_sub(LINES_MAX).filter(|more| *more > 0) {
+        let text = format!("{} more fell short: --json has each", grouped(more as u64));
         page.wrapped(INDENT, (Paint::Plain, String::new()), Paint::Bad, &text)?;
     }
     together(page, recording, all)
@@ -40,24 +44,24 @@ fn shown(all: &[Generator]) -> (Vec<&Generator>, Option<String>) {
     if all.len() <= LINES_MAX {
         return (all.iter().collect(), None);
     }
-    let is_well = |generator: &&Generator| {
+    let is_well = |generator: &Generator| {
         generator.validity == ValidityState::Valid && generator.end == End::Complete && !generator.is_damaged
     };
-    let is_to_be_seen = |generator: &&Generator| generator.has_readings || !is_well(generator);
-    let shown: Vec<&Generator> = all.iter().filter(is_to_be_seen).take(LINES_MAX).collect();
-    let left_out = all.len() - shown.len();
-    let not_well = all.iter().filter(|one| !is_well(one)).count() - shown.iter().filter(|one| !is_well(one)).count();
-    let text = match not_well {
-        0 => format!("{} more, all of them valid: --json has each", grouped(left_out as u64)),
-        _ => {
-            format!(
-                "{} more, {} of them not valid or not whole: --json has each",
-                grouped(left_out as u64),
-                grouped(not_well as u64)
-            )
+    let (mut shown, mut left_out, mut not_well) = (Vec::new(), 0, 0);
+    for generator in all {
+        let is_to_be_seen = generator.has_readings || !is_well(generator);
+        if is_to_be_seen && shown.len() < LINES_MAX {
+            shown.push(generator);
+        } else {
+            left_out += 1;
+            not_well += u64::from(!is_well(generator));
         }
+    }
+    let how = match not_well {
+        0 => "all of them whole and valid".to_owned(),
+        _ => format!("{} of them not whole, or not known to be valid", grouped(not_well)),
     };
-    (shown, Some(text))
+    (shown, Some(format!("{} more, {how}: --json has each", grouped(left_out))))
 }
 
 fn line(generator: &Generator) -> String {
@@ -122,4 +126,53 @@ fn together<W: Write>(page: &mut Page<'_, W>, recording: &Recording, all: &Gener
         page.wrapped(INDENT, (Paint::Plain, String::new()), Paint::Warn, &text)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// So many, those at some places not valid.
+    fn generators(count: usize, not_valid: &[usize], read_by: usize) -> Vec<Generator> {
+        let one = |at: usize| Generator {
+            name: format!("g{at}"),
+            cpu: String::new(),
+            kernel: String::new(),
+            driver: String::new(),
+            connections: 1,
+            requests: 1,
+            requests_per_s: 1.0,
+            cpu_ns: 1,
+            peak_rss_bytes: 1,
+            lag_p99_ns: None,
+            offset_ns: 0,
+            offset_bound_ns: 0,
+            end: End::Complete,
+            is_damaged: false,
+            has_readings: at == read_by,
+            validity: if not_valid.contains(&at) { ValidityState::NotValid } else { ValidityState::Valid },
+            figures: Vec::new(),
+            reasons: Vec::new(),
+        };
+        (0..count).map(one).collect()
+    }
+
+    fn names(all: &[Generator]) -> (Vec<String>, Option<String>) {
+        let (shown, left_out) = shown(all);
+        (shown.into_iter().map(|one| one.name.clone()).collect(), left_out)
+    }
+
+    #[test]
+    fn of_many_generators_those_are_shown_that_are_not_well_and_the_others_counted() {
+        assert_eq!(names(&generators(64, &[], 0)).0.len(), 64);
+        assert_eq!(names(&generators(64, &[], 0)).1, None);
+        let (shown, left_out) = names(&generators(1000, &[7, 999], 500));
+        assert_eq!(shown, ["g7", "g500", "g999"]);
+        assert_eq!(left_out.as_deref(), Some("997 more, all of them whole and valid: --json has each"));
+        let all: Vec<usize> = (0..1000).collect();
+        let (shown, left_out) = names(&generators(1000, &all, 500));
+        assert_eq!((shown.len(), &*shown[63]), (64, "g63"));
+        let left_out = left_out.unwrap();
+        assert_eq!(left_out, "936 more, 936 of them not whole, or not known to be valid: --json has each");
+    }
 }
