@@ -10,6 +10,8 @@ pub const CHUNK_BYTES: usize = 512 * 1024;
 pub const PLAN_BYTES_MAX: usize = 900 * 1024;
 /// Bytes of all files of data of a plan.
 pub const FILES_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// Bytes that the stream of a run must be able to take: some ten agents for some seconds. With less no run is begun.
+pub const STREAM_BYTES_LEAST: u64 = 16 * 1024 * 1024;
 /// How long the stream of a run that nobody came back to is kept.
 pub const STREAM_AGE_MAX: Duration = Duration::from_secs(24 * 3600);
 /// For how long NATS passes over a message that it has had already.

@@ -5,11 +5,13 @@
 //! read from files or the environment, and never said.
 
 use crate::error::AgentsError;
-use crate::limits::{AGAIN_AFTER, ANSWER_WITHIN, ANSWERED_WITHIN, DUPLICATES_WITHIN, STREAM_AGE_MAX};
+use crate::limits::{
+    AGAIN_AFTER, ANSWER_WITHIN, ANSWERED_WITHIN, DUPLICATES_WITHIN, STREAM_AGE_MAX, STREAM_BYTES_LEAST,
+};
 use crate::message::read;
 use crate::subject;
 use async_nats::jetstream::context::{
-    CreateStreamErrorKind, DeleteStreamErrorKind, GetStreamErrorKind, PublishError, PublishErrorKind,
+    CreateStreamError, CreateStreamErrorKind, DeleteStreamErrorKind, GetStreamErrorKind, PublishError, PublishErrorKind,
 };
 use async_nats::jetstream::stream::{Config, DiscardPolicy, StorageType, Stream};
 use async_nats::jetstream::{self, Context, ErrorCode};
@@ -124,15 +126,16 @@ impl Nats {
 
 impl Link {
     /// Makes the stream of a run: on three nodes where there are as many, on one otherwise. Nothing that was acknowledged makes way
-    /// for what comes later.
+    /// for what comes later. NATS sets aside what a stream may take, however little it will be: where there is no room for
+    /// `bytes_max`, the stream takes half, a quarter and so on, down to [`STREAM_BYTES_LEAST`]. Says how much it may take.
     ///
     /// # Errors
     /// [`AgentsError::Stream`].
-    pub async fn make_stream(&self, run: &str, bytes_max: u64) -> Result<(), AgentsError> {
-        let config = |replicas| Config {
+    pub async fn make_stream(&self, run: &str, bytes_max: u64) -> Result<u64, AgentsError> {
+        let config = |replicas, bytes| Config {
             name: subject::stream(run),
             subjects: vec![subject::all(run)],
-            max_bytes: i64::try_from(bytes_max).unwrap_or(i64::MAX),
+            max_bytes: i64::try_from(bytes).unwrap_or(i64::MAX),
             max_age: STREAM_AGE_MAX,
             discard: DiscardPolicy::New,
             storage: StorageType::File,
@@ -141,18 +144,20 @@ impl Link {
             ..Config::default()
         };
         let until = Instant::now() + ANSWERED_WITHIN;
+        let mut bytes = bytes_max;
         loop {
-            let made = match self.streams.create_stream(config(3)).await {
+            let made = match self.streams.create_stream(config(3, bytes)).await {
                 // One node alone has no replicas; of a smaller cluster there are not enough peers.
                 Err(error) if matches!(error.kind(), CreateStreamErrorKind::JetStream(_)) => {
-                    self.streams.create_stream(config(1)).await
+                    self.streams.create_stream(config(1, bytes)).await
                 }
                 made => made,
             };
             match made {
-                Ok(_) => return Ok(()),
+                Ok(_) => return Ok(bytes),
                 // A node that died a moment ago has to be replaced first. Made twice, the same stream is one.
                 Err(error) if error.kind() == CreateStreamErrorKind::TimedOut && Instant::now() < until => {}
+                Err(error) if is_without_room(&error) && bytes / 2 >= STREAM_BYTES_LEAST => bytes /= 2,
                 Err(error) => return Err(AgentsError::stream("a stream for the run", error)),
             }
         }
@@ -295,6 +300,18 @@ impl Link {
 /// Whether nobody answered: the link is cut, or the stream has no leader just now.
 fn is_unanswered(error: &PublishError) -> bool {
     matches!(error.kind(), PublishErrorKind::TimedOut | PublishErrorKind::BrokenPipe | PublishErrorKind::StreamNotFound)
+}
+
+/// NATS, or each node of a cluster, or the account that asks, has not the room that a stream asks to have set aside.
+fn is_without_room(error: &CreateStreamError) -> bool {
+    let CreateStreamErrorKind::JetStream(why) = error.kind() else { return false };
+    let codes = [
+        ErrorCode::STORAGE_RESOURCES_EXCEEDED,
+        ErrorCode::INSUFFICIENT_RESOURCES,
+        ErrorCode::ACCOUNT_RESOURCES_EXCEEDED,
+        ErrorCode::CLUSTER_NO_PEERS,
+    ];
+    codes.contains(&why.error_code())
 }
 
 /// A runtime of the caller's thread alone.

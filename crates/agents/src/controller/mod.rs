@@ -182,7 +182,14 @@ fn put_on(
     let (document, files) = Document::new(plan, &run, asked, token).map_err(AgentsError::Usage)?;
     runtime()?.block_on(async {
         let link = nats.connect("plimsoll load").await?;
-        link.make_stream(&run, bytes_max).await?;
+        let bytes = link.make_stream(&run, bytes_max).await?;
+        if bytes < bytes_max && conduct.series.is_none() {
+            (conduct.tell)(&format!(
+                "NATS has no room for {} MiB (--stream-max): what agents hand over of this run may take {} MiB there",
+                bytes_max >> 20,
+                bytes >> 20
+            ));
+        }
         if let Err(error) = publish(&link, &run, &document, files).await {
             remove(&link, &run, &conduct).await;
             return Err(error);

@@ -264,6 +264,27 @@ fn nats_without_room_or_jetstream_is_said_before_any_load() {
     assert!(run.stderr.contains("make room"), "{}", run.stderr);
 }
 
+/// On a disk with little room NATS sets aside less than a run may take, which is enough for most.
+#[test]
+fn a_run_takes_what_room_nats_has() {
+    if nats().is_none() {
+        return;
+    }
+    let server = serve_http(&[]);
+    let small = Nats::start("max_file_store: 100MB").unwrap();
+    let place = Place::new(&small.url());
+    let _agents = place.agents(&["a"]);
+    let run = finish(&mut place.load(&server.url, "1", &["--rate", "100", "-d", "1s", "-c", "2"]));
+    run.assert_exit(0);
+    assert!(run.stderr.contains("no room for 1024 MiB (--stream-max)"), "{}", run.stderr);
+    assert!(run.stderr.contains("may take 64 MiB there"), "{}", run.stderr);
+    std::fs::remove_file(place.file("all.plimsoll")).unwrap();
+    let enough =
+        finish(&mut place.load(&server.url, "1", &["--rate", "100", "-d", "1s", "-c", "2", "--stream-max", "64MiB"]));
+    enough.assert_exit(0);
+    assert!(!enough.stderr.contains("--stream-max"), "{}", enough.stderr);
+}
+
 /// NATS takes no more in the midst of a run: what it had acknowledged is in the result, and what agents kept is where that says.
 #[test]
 fn nats_is_reached_by_tls_and_with_an_nkey_and_not_without() {
