@@ -4,10 +4,10 @@ CARGO ?= cargo
 export CARGO_TERM_PROGRESS_WHEN ?= never
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build release check test truth truth-recordings truth-shares cases kills soak kernel static lint format doc fuzz audit sbom bench instructions packages man web test-web pictures image test-cluster
+.PHONY: help demo build release check test truth truth-recordings truth-shares cases kills soak kernel static static-arm64 test-arm64 lint format doc fuzz audit sbom bench instructions packages man web test-web pictures image test-cluster
 
 help: ## this list
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 demo: release ## build, then find what an embedded server carries and what gives first
 	@target/release/plimsoll demo
@@ -48,7 +48,15 @@ static: ## the program with nothing to load beside it, for any Linux of this arc
 	@scripts/packages.sh build
 	@scripts/static.sh
 
-image: static ## the container image of it (OCI, target/image/plimsoll.oci.tar), and what it is made of; IMAGE=registry.example/plimsoll:1 names it
+static-arm64: ## the same for arm64, built on x86-64: target/static-arm64/plimsoll
+	@scripts/packages.sh arm64
+	@scripts/static.sh arm64
+
+test-arm64: static-arm64 ## that program in an emulated arm64 machine: load, probes, a finding; no root needed
+	@scripts/guest.sh 6.1-arm64 6.12-arm64
+	$(CARGO) test -p plimsoll --test arm64 -- --nocapture
+
+image: static ## the container image of it (OCI, target/image/plimsoll.oci.tar), for arm64 too where make static-arm64 was run, and what it is made of; IMAGE=registry.example/plimsoll:1 names it
 	@command -v cargo-cyclonedx >/dev/null || $(CARGO) install cargo-cyclonedx --locked
 	@scripts/image.sh
 

@@ -2,8 +2,9 @@
 # Fetches the kernels that tests boot in QEMU, Debian's stock ones, unpacked and never installed; and builds our module for each.
 #   scripts/guest.sh          6.1, of this release: what the tests boot
 #   scripts/guest.sh 6.12     a newer one that this release offers; both: 6.1 6.12
+#   scripts/guest.sh 6.1-arm64 6.12-arm64    those of an arm64 machine, with the busybox of one
 # Into target/guest/SERIES: vmlinuz, modules/*.ko with the order to load them in, and plimsoll_echo.ko where the headers are installed
-# (scripts/packages.sh kernel installs them) with plimsoll_echo_broken.ko, which fails on purpose.
+# (scripts/packages.sh kernel installs them) with plimsoll_echo_broken.ko, which fails on purpose; of another architecture no module.
 # Exit status: 0, also where a kernel cannot be had: it says why, and tests that need it skip. 1: the module does not build.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -38,7 +39,35 @@ fetch() {
         echo "it cannot be fetched ($(tail -n 1 "$work/log")); tests that boot Linux $series will skip" >&2
         return 0
     fi
-    release=${package#linux-image-}
+    keep "$folder" "$work" "${package#linux-image-}"
+}
+
+# The same of another architecture, as fetch does it of this one's; with a busybox that runs there.
+fetch_foreign() {
+    local series=$1 folder=$2 arch=${1##*-} meta package work
+    meta=linux-image-cloud-$arch
+    [ "${series%-*}" = 6.1 ] || meta=linux-image-${series%-*}-cloud-$arch
+    package=$(scripts/foreign.sh "$arch" depends "$meta" 2>/dev/null | head -n 1 || true)
+    if [ -z "$package" ]; then
+        echo "apt knows no $meta; tests that boot Linux $series will skip" >&2
+        return 0
+    fi
+    echo "fetching $package and busybox-static for $arch, to boot them in tests (unpacked into $folder, not installed)" >&2
+    work=$(mktemp -d)
+    # shellcheck disable=SC2064  # this work, not a later one's
+    trap "rm -rf '$work'" RETURN
+    if ! scripts/foreign.sh "$arch" unpack "$work" "$package" busybox-static 2>"$work/log"; then
+        echo "they cannot be fetched ($(tail -n 1 "$work/log")); tests that boot Linux $series will skip" >&2
+        return 0
+    fi
+    mkdir -p "$folder"
+    cp "$work/bin/busybox" "$folder/busybox"
+    keep "$folder" "$work" "${package#linux-image-}"
+}
+
+# Puts the image and the wanted modules of an unpacked kernel into their folder.
+keep() {
+    local folder=$1 work=$2 release=$3
     mkdir -p "$folder/modules"
     depmod -b "$work" "$release"
     local module path name
@@ -93,6 +122,11 @@ if [ "$(uname -m)" != x86_64 ] || ! command -v apt-get >/dev/null; then
 fi
 for series in "${@:-6.1}"; do
     folder=target/guest/$series
-    [ -s "$folder/vmlinuz" ] || fetch "$series" "$folder"
-    [ ! -s "$folder/vmlinuz" ] || build "$folder"
+    case $series in
+    *-*) [ -s "$folder/vmlinuz" ] || fetch_foreign "$series" "$folder" ;;
+    *)
+        [ -s "$folder/vmlinuz" ] || fetch "$series" "$folder"
+        [ ! -s "$folder/vmlinuz" ] || build "$folder"
+        ;;
+    esac
 done

@@ -8,6 +8,7 @@
 #   scripts/packages.sh lint         what compiling needs, and the spell checker
 #   scripts/packages.sh kernel       and the headers of a newer kernel, with what looks at C for the kernel
 #   scripts/packages.sh cluster      and what a cluster's nodes are made of
+#   scripts/packages.sh arm64        what compiling for arm64 needs on x86-64, and a machine to try it on
 #   scripts/packages.sh web          a browser, for the tests of the HTML report
 set -euo pipefail
 
@@ -23,6 +24,7 @@ real=(apache2-bin h2o libmojolicious-perl libnginx-mod-http-lua libtomcat10-embe
 cluster=(etcd-server containerd runc containernetworking-plugins iptables)
 bench=(python3)
 lint=(codespell)
+arm64=(gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-system-arm busybox-static kmod)
 instructions=(valgrind)
 web=(chromium fonts-dejavu-core xz-utils)
 
@@ -34,10 +36,11 @@ real) wanted=("${build[@]}" "${test[@]}" "${real[@]}") ;;
 cluster) wanted=("${build[@]}" "${test[@]}" "${cluster[@]}") ;;
 bench) wanted=("${build[@]}" "${test[@]}" "${bench[@]}") ;;
 lint) wanted=("${build[@]}" "${lint[@]}") ;;
+arm64) wanted=("${build[@]}" "${arm64[@]}") ;;
 web) wanted=("${web[@]}") ;;
 instructions) wanted=("${build[@]}" "${instructions[@]}") ;;
 *)
-    echo "usage: $0 build|test|real|bench|instructions|lint|kernel|cluster|web (got '$1')" >&2
+    echo "usage: $0 build|test|real|bench|instructions|lint|kernel|cluster|arm64|web (got '$1')" >&2
     exit 2
     ;;
 esac

@@ -5,6 +5,7 @@
 
 mod common;
 use common::*;
+use model::finding::{Standing, WhatGives};
 use model::interval::Counts;
 use model::plan::{Arrivals, Pace, Segment};
 use model::profile::{Folding, Kind, Period, Stacks};
@@ -141,6 +142,23 @@ fn every_case_is_a_page_that_asks_for_nothing() {
                 assert!(visible.contains(&said), "{}: {said}", case.0);
             }
         }
+    }
+}
+
+/// Green says that all is well, which nobody knows of figures that are not valid.
+#[test]
+fn a_sentence_above_figures_that_are_not_valid_is_not_green() {
+    for (name, recording, mut diagnosis) in cases() {
+        diagnosis.gives = Some(WhatGives {
+            standing: Standing::BelowItsLimit,
+            text: "not at its limit: nothing gives yet".to_owned(),
+            finding: None,
+            behind: None,
+        });
+        let mood = if diagnosis.validity.valid { "gives good" } else { "gives plain" };
+        let case = (name, recording, diagnosis);
+        let text = page("mood", &report(&case, Course::default(), Heat::default(), Vec::new()));
+        assert!(text.contains(&format!("class=\"{mood}\"")), "{name}: {:?}", case.2.validity);
     }
 }
 

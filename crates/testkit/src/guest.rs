@@ -43,7 +43,14 @@ const RESULTS_BYTES: u64 = 1 << 30;
 #[derive(Debug)]
 pub struct Guest {
     qemu: PathBuf,
+    /// The machine, as QEMU's arguments.
+    machine: &'static [&'static str],
+    /// The device of its serial line.
+    console: &'static str,
+    /// Of this machine, to pack the archive.
     busybox: PathBuf,
+    /// Of the guest's.
+    busybox_there: PathBuf,
     folder: PathBuf,
 }
 
@@ -91,7 +98,7 @@ pub struct Ran {
 }
 
 impl Guest {
-    /// Finds what is needed for a kernel of a series, such as `6.1`.
+    /// Finds what is needed for a kernel of a series, such as `6.1`, or `6.1-arm64` of a machine of that architecture.
     ///
     /// # Errors
     /// What is missing, in a sentence.
@@ -104,7 +111,25 @@ impl Guest {
         if !folder.join("vmlinuz").is_file() {
             return Err(format!("there is no kernel in {}: scripts/guest.sh {series} fetches it", folder.display()));
         }
-        Ok(Guest { qemu: program("qemu-system-x86_64")?, busybox: program("busybox")?, folder })
+        let busybox = program("busybox")?;
+        if series.ends_with("-arm64") {
+            return Ok(Guest {
+                qemu: program("qemu-system-aarch64")?,
+                machine: &["-M", "virt", "-accel", "tcg", "-cpu", "cortex-a72"],
+                console: "ttyAMA0",
+                busybox_there: folder.join("busybox"),
+                busybox,
+                folder,
+            });
+        }
+        Ok(Guest {
+            qemu: program("qemu-system-x86_64")?,
+            machine: &["-M", "q35,accel=tcg"],
+            console: "ttyS0",
+            busybox_there: busybox.clone(),
+            busybox,
+            folder,
+        })
     }
 
     /// Our module for that kernel: `plimsoll_echo`, or `plimsoll_echo_broken`, which fails on purpose.
@@ -142,12 +167,13 @@ impl Guest {
         let disk = folder.path().join("disk");
         fs::File::create(&disk)?.set_len(RESULTS_BYTES)?;
         let mut qemu = Command::new(&self.qemu);
-        qemu.args(["-M", "q35,accel=tcg", "-m", "2G", "-nographic", "-no-reboot", "-nodefaults", "-serial", "stdio"]);
+        qemu.args(self.machine);
+        qemu.args(["-m", "2G", "-nographic", "-no-reboot", "-nodefaults", "-serial", "stdio"]);
         qemu.args(["-smp", &boot.cpus.to_string()]);
         if boot.clock == Clock::Counted {
             qemu.args(["-icount", &format!("shift={},sleep=off", NS_PER_INSTRUCTION.ilog2())]);
         }
-        qemu.args(["-append", &format!("console=ttyS0 panic=-1 quiet {}", boot.kernel_arguments)]);
+        qemu.args(["-append", &format!("console={} panic=-1 quiet {}", self.console, boot.kernel_arguments)]);
         qemu.args(["-drive", &format!("file={},if=virtio,format=raw", disk.display())]);
         qemu.arg("-kernel").arg(self.folder.join("vmlinuz"));
         qemu.arg("-initrd").arg(archive).stdin(Stdio::null()).stdout(Stdio::piped());
@@ -178,7 +204,7 @@ impl Guest {
         for name in ["bin", "proc", "sys", "dev", "tmp", "modules"] {
             fs::create_dir_all(root.join(name))?;
         }
-        fs::copy(&self.busybox, root.join("bin/busybox"))?;
+        fs::copy(&self.busybox_there, root.join("bin/busybox"))?;
         for module in fs::read_dir(self.folder.join("modules"))? {
             let module = module?.path();
             fs::copy(&module, root.join("modules").join(module.file_name().unwrap_or_default()))?;

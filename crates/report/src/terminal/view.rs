@@ -182,7 +182,7 @@ impl Standing {
         let [p50, p99, p999] = QUANTILES.map(|(_, q)| latency.quantile(LatencyKind::Response, q));
         let gives = diagnosis.gives.as_ref().map(|gives| {
             let id = gives.finding.as_ref().map_or(String::new(), |id| format!(" [{id}]"));
-            (headline::of_standing(gives.standing), format!("{}{id}", capitalized(&gives.text)))
+            (headline::mood(diagnosis), format!("{}{id}", capitalized(&gives.text)))
         });
         let first = diagnosis.gives.as_ref().and(diagnosis.first_to_give());
         let is_other = |finding: &&Finding| {

@@ -64,7 +64,7 @@ pub(crate) fn target_of(plan: &Plan) -> String {
 /// The sentence, and of the finding it speaks of what proves it.
 pub(crate) fn gives<W: Write>(page: &mut Page<'_, W>, diagnosis: &Diagnosis, options: &Options<'_>) -> io::Result<()> {
     let Some(gives) = &diagnosis.gives else { return Ok(()) };
-    let paint = of_standing(gives.standing);
+    let paint = mood(diagnosis);
     let id = gives.finding.as_ref().map_or(String::new(), |id| format!(" [{id}]"));
     page.wrapped(0, (Paint::Plain, String::new()), paint, &format!("{}{id}", capitalized(&gives.text)))?;
     slow::bar(page, diagnosis)?;
@@ -74,13 +74,14 @@ pub(crate) fn gives<W: Write>(page: &mut Page<'_, W>, diagnosis: &Diagnosis, opt
     }
 }
 
-/// How well it is.
-pub(crate) fn of_standing(standing: Standing) -> Paint {
+/// How well it is. Nothing is said to be well in a result that is not known to be valid.
+pub(crate) fn mood(diagnosis: &Diagnosis) -> Paint {
+    let standing = diagnosis.gives.as_ref().map_or(Standing::Unknown, |gives| gives.standing);
     match standing {
         Standing::Gives => Paint::Bad,
         Standing::Unexplained | Standing::SeenWithoutLoad => Paint::Warn,
-        Standing::AtItsLimit | Standing::BelowItsLimit => Paint::Good,
-        Standing::Unknown => Paint::Plain,
+        Standing::AtItsLimit | Standing::BelowItsLimit if diagnosis.validity.valid => Paint::Good,
+        Standing::AtItsLimit | Standing::BelowItsLimit | Standing::Unknown => Paint::Plain,
     }
 }
 

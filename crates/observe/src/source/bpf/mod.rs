@@ -66,7 +66,13 @@ pub(crate) enum BpfError {
 
 impl BpfError {
     fn of(what: impl Into<String>, error: &libbpf_rs::Error) -> Self {
-        BpfError::Refused { what: what.into(), reason: format!("{error:#}") }
+        let mut reason = format!("{error:#}");
+        // ENOTSUPP, which libc has no word for: ftrace of arm64 before Linux 6.4.
+        if reason.ends_with("(os error 524)") {
+            "this kernel lets no probe stand at a function of its own; Linux 6.3 and newer have tracepoints there"
+                .clone_into(&mut reason);
+        }
+        BpfError::Refused { what: what.into(), reason }
     }
 }
 

@@ -19,7 +19,7 @@ use crate::text::{
 use crate::words::{capitalized, counted, duration, grouped, of_plan};
 use crate::{damage, entries};
 use maud::{Markup, html};
-use model::finding::{Finding, Severity, Standing, Status};
+use model::finding::{Finding, Severity, Status};
 use model::profile::Kind;
 use model::recording::End;
 use model::snapshot::SamplerState;
@@ -79,8 +79,7 @@ fn broke(report: &Report<'_>) -> io::Result<Vec<Markup>> {
 
 fn verdict(report: &Report<'_>) -> io::Result<Markup> {
     let (recording, diagnosis) = (report.recording, report.diagnosis);
-    let standing = diagnosis.gives.as_ref().map_or(Standing::Unknown, |gives| gives.standing);
-    let mood = lines::class(headline::of_standing(standing)).unwrap_or("plain");
+    let mood = lines::class(headline::mood(diagnosis)).unwrap_or("plain");
     let facts = match (&recording.capsule.import, &recording.capsule.watched) {
         (Some(import), _) => lines::rows(|page| imported::write(page, recording, import))?,
         (None, Some(_)) => Vec::new(),
