@@ -58,7 +58,7 @@ fn on(series: &str) -> Option<Ran> {
         assert_eq!(totals["status"]["200"], REQUESTS);
     }
     let defect = report(&ran, "defect.json");
-    assert_eq!(defect["gives"]["finding"], "nagle-delayed-ack", "{:#}\n{}", defect["gives"], ran.console);
+    assert_eq!(defect["gives"]["finding"], "process-crash", "{:#}\n{}", defect["gives"], ran.console);
     Some(ran)
 }
 
