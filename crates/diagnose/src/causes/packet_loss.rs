@@ -1,7 +1,8 @@
 //! `packet-loss`: segments are lost on the way, and are sent again.
 //!
-//! Evidence: (kernel) more than a thousandth of the segments was sent again, SYNs left out (an accept queue that overflows
-//! drops those), and what receivers dropped whose buffer was full; (sockets) connections of the target have sent some again, or (client) requests were slow. Refuted below,
+//! Evidence: (kernel) more than a thousandth of the segments was sent again, left out SYNs, what an accept queue dropped that was full
+//! (SYNs, and what a client sends that takes its connection for made: the last step of the handshake was dropped), and what
+//! receivers dropped whose buffer was full; (sockets) connections of the target have sent some again, or (client) requests were slow. Refuted below,
 //! or where the peer had them already (reordering, DSACK). Source: RFC 6298; RFC 2883; the catalogue's thousandth.
 
 use crate::evidence::{Kernel, Sockets};
@@ -21,13 +22,15 @@ pub const RULE: CauseRule = CauseRule {
     judge,
 };
 
-/// The share of the segments that was sent again, SYNs, what the peer had already and what a full receiver dropped left out, with how many those are and of
-/// how many; `None`: it was not read.
+/// The share of the segments that was sent again, left out SYNs, what the peer had already and what a full receiver or a full accept queue dropped;
+/// with how many those are and of how many; `None`: it was not read.
 pub(crate) fn lost(facts: &Facts<'_>) -> Option<(f64, f64, f64)> {
     let of = |name| facts.grown(Subject::Network, name);
     let (again, out) = (of("tcp_retransmits")?, of("tcp_out_segments")?);
     // A receiver whose buffer is full drops what comes all the same: it reads too slowly, and nothing is lost on the way.
-    let full = ["tcp_zero_window_drops", "tcp_receive_queue_drops"].into_iter().filter_map(of).sum::<f64>();
+    // So does an accept queue: the client has its answer to the SYN and sends, and each such segment is one more overflow.
+    let full = ["tcp_zero_window_drops", "tcp_receive_queue_drops", "listen_overflows"];
+    let full = full.into_iter().filter_map(of).sum::<f64>();
     let known = of("tcp_syn_retransmits").unwrap_or(0.0) + of("tcp_dsack_received").unwrap_or(0.0) + full;
     let again = (again - known).max(0.0);
     Some((if out > 0.0 { again / out } else { 0.0 }, again, out))

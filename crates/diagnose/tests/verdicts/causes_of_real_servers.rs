@@ -309,17 +309,19 @@ fn clients_that_send_nothing_hold_the_workers_of_others() {
 }
 
 #[test]
-fn what_a_full_receiver_drops_is_not_lost_on_the_way() {
-    let lossy = |dropped| {
+fn what_a_full_receiver_or_a_full_accept_queue_drops_is_not_lost_on_the_way() {
+    let lossy = |name, dropped| {
         with(&closed(), move |second, s| {
             s.network.set("tcp_retransmits", 1000 * second);
             s.network.set("tcp_out_segments", 20_000 * second);
-            s.network.set("tcp_zero_window_drops", dropped * second);
+            s.network.set(name, dropped * second);
             s.network.set("connections_with_retransmits", 5);
         })
     };
-    assert_eq!(status(&lossy(0), "packet-loss"), Status::Supported);
-    assert_eq!(status(&lossy(995), "packet-loss"), Status::Refuted);
+    for name in ["tcp_zero_window_drops", "listen_overflows"] {
+        assert_eq!(status(&lossy(name, 0), "packet-loss"), Status::Supported, "{name}");
+        assert_eq!(status(&lossy(name, 995), "packet-loss"), Status::Refuted, "{name}");
+    }
 }
 
 #[test]
