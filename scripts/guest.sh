@@ -47,17 +47,17 @@ fetch_foreign() {
     local series=$1 folder=$2 arch=${1##*-} meta package work
     meta=linux-image-cloud-$arch
     [ "${series%-*}" = 6.1 ] || meta=linux-image-${series%-*}-cloud-$arch
-    package=$(scripts/foreign.sh "$arch" depends "$meta" 2>/dev/null | head -n 1 || true)
-    if [ -z "$package" ]; then
-        echo "apt knows no $meta; tests that boot Linux $series will skip" >&2
+    # Why not is said by the script itself.
+    if ! package=$(scripts/foreign.sh "$arch" depends "$meta") || [ -z "$package" ]; then
+        echo "no $meta is to be had of apt; tests that boot Linux $series will skip" >&2
         return 0
     fi
     echo "fetching $package and busybox-static for $arch, to boot them in tests (unpacked into $folder, not installed)" >&2
     work=$(mktemp -d)
     # shellcheck disable=SC2064  # this work, not a later one's
     trap "rm -rf '$work'" RETURN
-    if ! scripts/foreign.sh "$arch" unpack "$work" "$package" busybox-static 2>"$work/log"; then
-        echo "they cannot be fetched ($(tail -n 1 "$work/log")); tests that boot Linux $series will skip" >&2
+    if ! scripts/foreign.sh "$arch" unpack "$work" "$package" busybox-static; then
+        echo "they cannot be fetched; tests that boot Linux $series will skip" >&2
         return 0
     fi
     mkdir -p "$folder"

@@ -4,7 +4,6 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "in a test, a panic is the report")]
 
 use serde_json::Value;
-use std::path::Path;
 use std::time::Duration;
 use testkit::guest::{Boot, Clock, Guest, Ran};
 
@@ -90,17 +89,4 @@ fn what_its_oldest_kernel_cannot_have_is_said_and_costs_no_finding() {
         missing.iter().all(|(_, status, why)| *status == "failed" && why.contains("Linux 6.3 and newer")),
         "{missing:?}"
     );
-}
-
-/// That the file is one for another machine is what the kernel here says of it.
-#[test]
-fn it_is_no_program_of_this_machine() {
-    let program = Path::new("target/static-arm64/plimsoll");
-    let program = testkit::workspace().join(program);
-    if !program.is_file() || !cfg!(target_arch = "x86_64") {
-        return testkit::skip("there is no program for arm64, or this is such a machine");
-    }
-    let head = std::fs::read(program).unwrap();
-    // ELF's e_machine, two bytes at 18: 183 is EM_AARCH64.
-    assert_eq!(u16::from_le_bytes([head[18], head[19]]), 183);
 }

@@ -30,6 +30,7 @@ use gather::{dealt, gathered};
 use model::Plan;
 use remote::offset::Estimate;
 use remote::{Token, monotonic_ns};
+use session::generators::MergeError;
 use session::{Outcome, RecordTo, Watch};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -75,6 +76,16 @@ pub struct Conduct<'w> {
     pub watch: &'w mut dyn Watch,
     /// It is one load of a series: the agents of the load before, which put this one on if they are to be had. `None`: it is alone.
     pub series: Option<Vec<String>>,
+}
+
+impl Conduct<'_> {
+    /// Asked before anything is put on: of a load that is over, what was measured would have no place.
+    fn has_room_for_its_recording(&self) -> Result<(), AgentsError> {
+        match &self.record {
+            RecordTo::File(path) if path.exists() => Err(MergeError::Exists(path.clone()).into()),
+            RecordTo::File(_) | RecordTo::Folder(_) | RecordTo::Nothing => Ok(()),
+        }
+    }
 }
 
 impl std::fmt::Debug for Conduct<'_> {
@@ -178,6 +189,7 @@ fn put_on(
             asked.lost_after_ns as f64 / 1e9
         )));
     }
+    conduct.has_room_for_its_recording()?;
     let (run, bytes_max) = (fresh(), asked.stream_bytes_max);
     let (document, files) = Document::new(plan, &run, asked, token).map_err(AgentsError::Usage)?;
     runtime()?.block_on(async {
@@ -210,6 +222,7 @@ pub fn attach(nats: &Nats, run: &str, mut conduct: Conduct<'_>) -> Result<Outcom
     if !crate::message::is_name(run) {
         return Err(none());
     }
+    conduct.has_room_for_its_recording()?;
     runtime()?.block_on(async {
         let link = nats.connect("plimsoll attach").await?;
         let bytes = link.last(run, &subject::word(run, "plan")).await.ok().flatten().ok_or_else(none)?;

@@ -285,6 +285,20 @@ fn a_run_takes_what_room_nats_has() {
     assert!(!enough.stderr.contains("--stream-max"), "{}", enough.stderr);
 }
 
+/// There is no agent here: who looks only at the end would wait for one first, and then lose what was measured.
+#[test]
+fn a_recording_that_is_there_is_refused_before_any_load() {
+    let Some(nats) = nats() else { return };
+    let place = Place::new(&nats.url());
+    let server = serve_http(&[]);
+    std::fs::write(place.file("all.plimsoll"), "somebody's").unwrap();
+    let run = finish(&mut place.load(&server.url, "1", &["-d", "1s", "--agents-wait", "1s"]));
+    run.assert_exit(2);
+    assert!(run.stderr.contains("all.plimsoll': name another"), "{}", run.stderr);
+    assert!(!run.stderr.contains("attach"), "{}", run.stderr);
+    assert_eq!(std::fs::read(place.file("all.plimsoll")).unwrap(), b"somebody's");
+}
+
 /// NATS takes no more in the midst of a run: what it had acknowledged is in the result, and what agents kept is where that says.
 #[test]
 fn nats_is_reached_by_tls_and_with_an_nkey_and_not_without() {
