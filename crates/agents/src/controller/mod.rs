@@ -222,7 +222,6 @@ pub fn attach(nats: &Nats, run: &str, mut conduct: Conduct<'_>) -> Result<Outcom
     if !crate::message::is_name(run) {
         return Err(none());
     }
-    conduct.has_room_for_its_recording()?;
     runtime()?.block_on(async {
         let link = nats.connect("plimsoll attach").await?;
         let bytes = link.last(run, &subject::word(run, "plan")).await.ok().flatten().ok_or_else(none)?;
@@ -231,6 +230,7 @@ pub fn attach(nats: &Nats, run: &str, mut conduct: Conduct<'_>) -> Result<Outcom
                 "run {run} was asked for by another version, whose plan this one does not know: use that one"
             ))
         })?;
+        conduct.has_room_for_its_recording()?;
         conducted(&link, run, document, &mut conduct).await.map(|(outcome, _)| outcome)
     })
 }
