@@ -21,7 +21,7 @@ pub struct Usage {
 /// What this process has used so far.
 pub fn rusage() -> Usage {
     let (user_ns, system_ns) = source::own_cpu_ns();
-    let status = Buffers::default().read(format_args!("/proc/self/status")).map(|s| number_after(s, b"VmHWM:"));
+    let status = Buffers::default().read_single(format_args!("/proc/self/status")).map(|s| number_after(s, b"VmHWM:"));
     let peak_kib = status.ok().flatten().unwrap_or(0);
     Usage { user_ns, system_ns, peak_rss_bytes: peak_kib.saturating_mul(1024) }
 }
@@ -44,6 +44,6 @@ pub fn give_back() {
 pub fn since_process_start_ns() -> Option<u64> {
     let now_ns = clock::boottime_ns();
     let mut buffers = Buffers::default();
-    let stat = Stat::parse(buffers.read(format_args!("/proc/self/stat")).ok()?)?;
+    let stat = Stat::parse(buffers.read_single(format_args!("/proc/self/stat")).ok()?)?;
     u64::try_from(now_ns - i128::from(ticks_ns(stat.start_ticks))).ok()
 }

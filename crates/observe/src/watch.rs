@@ -294,7 +294,7 @@ fn described(process: &Watched) -> String {
 }
 
 fn read(buffers: &mut Buffers, pid: u32) -> Result<Stat, SampleError> {
-    Stat::parse(buffers.read(format_args!("/proc/{pid}/stat"))?)
+    Stat::parse(buffers.read_single(format_args!("/proc/{pid}/stat"))?)
         .ok_or_else(|| SampleError::lacks(format!("/proc/{pid}/stat"), "the fields up to the start time"))
 }
 

@@ -21,12 +21,23 @@ pub(crate) struct Buffers {
 impl Buffers {
     /// Opens, reads and closes the file at `path` (`format_args!`).
     pub(crate) fn read(&mut self, path: fmt::Arguments<'_>) -> Result<&[u8], SampleError> {
+        self.read_by(path, false)
+    }
+
+    /// The same for a file that the kernel writes in one go (`single_open` of seq_file, as `/proc/<pid>/stat` and most
+    /// others of a process or thread are): a read that leaves room has all of it. A second one, to be told that this was the end,
+    /// would have the kernel write everything again.
+    pub(crate) fn read_single(&mut self, path: fmt::Arguments<'_>) -> Result<&[u8], SampleError> {
+        self.read_by(path, true)
+    }
+
+    fn read_by(&mut self, path: fmt::Arguments<'_>, is_single: bool) -> Result<&[u8], SampleError> {
         self.path.clone_from(&self.root);
         // Writing to a String cannot fail.
         let _ = fmt::Write::write_fmt(&mut self.path, path);
         let read = rustix::fs::open(self.path.as_str(), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
             .map_err(io::Error::from)
-            .and_then(|file| read_whole(&file, &mut self.bytes));
+            .and_then(|file| read_whole(&file, &mut self.bytes, is_single));
         match read {
             Ok(length) => Ok(&self.bytes[..length]),
             Err(source) => Err(SampleError::of(&self.path[self.root.len()..], source)),
@@ -47,7 +58,7 @@ impl Buffers {
     /// Reads a file that is kept open.
     pub(crate) fn read_hot(&mut self, file: &mut HotFile) -> Result<&[u8], SampleError> {
         let path = file.path;
-        let read = file.open(&self.root).and_then(|open| read_whole(open, &mut self.bytes));
+        let read = file.open(&self.root).and_then(|open| read_whole(open, &mut self.bytes, false));
         match read {
             Ok(length) => Ok(&self.bytes[..length]),
             Err(source) => Err(SampleError::of(path, source)),
@@ -160,8 +171,9 @@ fn is_of_a_process(path: &str) -> bool {
     path.strip_prefix("/proc/").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
 }
 
-/// Reads from offset 0 to the end; the first `length` bytes of the buffer are the file.
-fn read_whole(file: &OwnedFd, buffer: &mut Vec<u8>) -> io::Result<usize> {
+/// Reads from offset 0 to the end; the first `length` bytes of the buffer are the file. `is_single`: a read that leaves room has
+/// reached it.
+fn read_whole(file: &OwnedFd, buffer: &mut Vec<u8>, is_single: bool) -> io::Result<usize> {
     let mut length = 0;
     loop {
         if length == buffer.len() {
@@ -172,7 +184,12 @@ fn read_whole(file: &OwnedFd, buffer: &mut Vec<u8>) -> io::Result<usize> {
         }
         match rustix::io::pread(file, &mut buffer[length..], length as u64) {
             Ok(0) => return Ok(length),
-            Ok(n) => length += n,
+            Ok(n) => {
+                length += n;
+                if is_single && length < buffer.len() {
+                    return Ok(length);
+                }
+            }
             Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }

@@ -20,7 +20,7 @@ use crate::source::namespace::in_network_of;
 use crate::source::proc::{Buffers, SampleError};
 use crate::source::sock_diag::{DumpError, Family};
 use crate::source::tcp_info::TcpInfo;
-use crate::source::tcp_sockets::{Connection, established, others};
+use crate::source::tcp_sockets::{Connection, all_of, established, others};
 use model::Snapshot;
 use model::metrics::Metrics;
 use std::collections::BTreeSet;
@@ -115,7 +115,12 @@ impl Sampler for Connections {
             return Err(SampleError::nothing(reason));
         }
         let (begun, begun_cpu_ns) = (Instant::now(), clock::thread_cpu_ns());
-        let read = in_network_of(pid, || read(&ports, crowd.is_none()))?;
+        let states = match crowd {
+            Some(_) => States::Established,
+            None if sockets(snapshot).is_some_and(|sockets| sockets <= CONNECTIONS_MAX as u64) => States::AllAtOnce,
+            None => States::All,
+        };
+        let read = in_network_of(pid, || read(&ports, states))?;
         let took_ns = i64::try_from(begun.elapsed().as_nanos()).unwrap_or(i64::MAX);
         // What is there before the load must not put off the first look at the load.
         if snapshot.at_ns >= 0 {
@@ -183,17 +188,33 @@ struct Ports {
     has_states: bool,
 }
 
-fn read(ports: &BTreeSet<(u16, bool)>, with_states: bool) -> Result<Ports, DumpError> {
-    read_within(ports, with_states, CONNECTIONS_MAX, STATES_MAX)
+/// Which connections are asked for, and how.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum States {
+    /// Those that are established alone.
+    Established,
+    /// The others after them, each with a bound of its own.
+    All,
+    /// All in one walk: the machine has so few sockets that no bound is reached.
+    AllAtOnce,
+}
+
+/// TCP sockets of the network namespace; `None`: not read.
+fn sockets(snapshot: &Snapshot) -> Option<u64> {
+    Some(snapshot.network.of("tcp_sockets")?.saturating_add(snapshot.network.of("tcp6_sockets").unwrap_or(0)))
+}
+
+fn read(ports: &BTreeSet<(u16, bool)>, states: States) -> Result<Ports, DumpError> {
+    read_within(ports, states, CONNECTIONS_MAX, STATES_MAX)
 }
 
 fn read_within(
     ports: &BTreeSet<(u16, bool)>,
-    with_states: bool,
+    states: States,
     established_max: usize,
     others_max: usize,
 ) -> Result<Ports, DumpError> {
-    let has_states = with_states;
+    let has_states = states != States::Established;
     let mut read = Ports { found: Vec::new(), left_out: Vec::new(), is_any_whole: false, is_all: false, has_states };
     let Ports { found, left_out, is_any_whole, .. } = &mut read;
     let (mut established_left, mut others_left) = (established_max, others_max);
@@ -207,13 +228,14 @@ fn read_within(
         let share = |left: usize| left.div_ceil(looked_at - i);
         let family = if *is_ipv6 { Family::V6 } else { Family::V4 };
         let before = found.len();
-        if established(family, *port, share(established_left), found)? {
+        let first = if states == States::AllAtOnce { all_of } else { established };
+        if first(family, *port, share(established_left), found)? {
             *is_any_whole = true;
         } else {
             established_cut.push(*port);
         }
         established_left = established_left.saturating_sub(found.len() - before);
-        if !with_states {
+        if states != States::All {
             continue;
         }
         let before = found.len();
@@ -349,7 +371,7 @@ mod tests {
             clients.extend((0..n).map(|_| std::net::TcpStream::connect(("127.0.0.1", *port)).unwrap()));
         }
         let all: BTreeSet<_> = ports.iter().map(|port| (*port, false)).collect();
-        let read = read_within(&all, false, 9, 9).unwrap();
+        let read = read_within(&all, States::Established, 9, 9).unwrap();
         // In order of ports: what a port of few leaves goes to those behind it.
         let few = all.iter().position(|(port, _)| *port == ports[1]).unwrap();
         assert_eq!(read.found.len(), [2 + 4 + 3, 3 + 2 + 4, 3 + 3 + 2][few], "{few}");

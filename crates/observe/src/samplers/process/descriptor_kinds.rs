@@ -85,7 +85,7 @@ fn list() -> Option<(BTreeSet<u64>, BTreeSet<u64>)> {
     let ports: Vec<u16> = ports.into_iter().collect();
     let mut found = Vec::new();
     for family in [Family::V4, Family::V6] {
-        if !from_other_ports(family, &ports, OUTGOING_LOOKED_MAX, &mut found).ok()? {
+        if !from_other_ports(family, &ports, false, OUTGOING_LOOKED_MAX, &mut found).ok()? {
             return None;
         }
     }

@@ -11,10 +11,15 @@ use crate::samplers::{Entry, SECOND, Sampler, first_failure, living_id, of_targe
 use crate::source::proc::{Buffers, SampleError, lines, words};
 use model::Snapshot;
 use model::metrics::Metrics;
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir, openat, readlinkat_raw, statat};
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+
+/// Room for the entries of a folder that are read at once, some hundreds, and for a path (PATH_MAX).
+const ENTRIES_BYTES: usize = 16 << 10;
+const LINK_BYTES: usize = 4096;
 
 const METRICS: &[Metric] = &[
     gauge(
@@ -50,7 +55,7 @@ impl Sampler for Files {
         self.left_out = 0;
         for process in of_target(snapshot)? {
             let id = living_id(process);
-            match buffers.read(format_args!("/proc/{id}/limits")) {
+            match buffers.read_single(format_args!("/proc/{id}/limits")) {
                 Ok(limits) => process.metrics.set_if("descriptors_limit", soft_limit(limits)),
                 Err(error) => outcome = outcome.and(Err(error)),
             }
@@ -78,31 +83,43 @@ fn soft_limit(limits: &[u8]) -> Option<u64> {
 
 /// Counts the files among the descriptors. Returns how many descriptors it looked at.
 fn look(folder: &str, metrics: &mut Metrics) -> Result<u64, SampleError> {
-    let of = |source| SampleError::of(folder, source);
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let opened = openat(CWD, folder, flags, Mode::empty()).map_err(|errno| SampleError::of(folder, errno.into()))?;
+    let mut buffer = Vec::with_capacity(ENTRIES_BYTES);
+    let mut entries = RawDir::new(&opened, buffer.spare_capacity_mut());
+    let mut link = vec![0; LINK_BYTES];
     let (mut deleted, mut temporary, mut looked_at) = ([0u64; 2], [0u64; 2], 0);
     // A cache opens the same file for each of its clients.
     let mut seen = BTreeSet::new();
-    for entry in std::fs::read_dir(folder).map_err(of)?.take(FILES_MAX) {
-        let path = entry.map_err(of)?.path();
+    // An error (the process has just ended) is the end: asked again, it would come again.
+    while let Some(Ok(entry)) = entries.next() {
+        let name = entry.file_name();
+        // Not the folder itself and its parent.
+        if !name.to_bytes().first().is_some_and(u8::is_ascii_digit) {
+            continue;
+        }
+        if looked_at == FILES_MAX as u64 {
+            break;
+        }
         looked_at += 1;
-        let Ok(link) = std::fs::read_link(&path) else { continue };
-        let bytes = link.as_os_str().as_bytes();
+        let read = readlinkat_raw(&opened, name, &mut *link).ok();
+        let bytes = read.and_then(|length| link.get(..length)).unwrap_or_default();
         // Sockets, pipes and the like have no path, devices no size.
         if !bytes.starts_with(b"/") || bytes.starts_with(b"/dev/") {
             continue;
         }
         let is_deleted = bytes.ends_with(b" (deleted)");
-        if !is_deleted && !is_temporary(&link) {
+        if !is_deleted && !is_temporary(Path::new(OsStr::from_bytes(bytes))) {
             continue;
         }
-        let Ok(file) = std::fs::metadata(&path) else { continue };
-        if !file.is_file() || !seen.insert((file.dev(), file.ino())) {
+        let Ok(file) = statat(&opened, name, AtFlags::empty()) else { continue };
+        if !FileType::from_raw_mode(file.st_mode).is_file() || !seen.insert((file.st_dev, file.st_ino)) {
             continue;
         }
         // A name may end like that and be there all the same.
-        let sums = if is_deleted && file.nlink() == 0 { &mut deleted } else { &mut temporary };
+        let sums = if is_deleted && file.st_nlink == 0 { &mut deleted } else { &mut temporary };
         sums[0] += 1;
-        sums[1] = sums[1].saturating_add(file.blocks().saturating_mul(512));
+        sums[1] = sums[1].saturating_add(file.st_blocks.cast_unsigned().saturating_mul(512));
     }
     metrics.set("files_deleted", deleted[0]);
     metrics.set("files_deleted_bytes", deleted[1]);
@@ -124,6 +141,7 @@ fn is_temporary(path: &Path) -> bool {
 mod tests {
     use super::*;
     use std::io::Write;
+    use std::os::unix::fs::MetadataExt;
 
     #[test]
     fn limits_and_folders() {

@@ -42,7 +42,7 @@ impl Sampler for Io {
             if let Ok(children) = buffers.read(format_args!("/proc/{pid}/task/{pid}/children")) {
                 process.metrics.set("children", words(children).count() as u64);
             }
-            match buffers.read(format_args!("/proc/{pid}/io")) {
+            match buffers.read_single(format_args!("/proc/{pid}/io")) {
                 Ok(io) => {
                     fill(METRICS, &mut process.metrics, |key| number_after(io, key.as_bytes()));
                 }

@@ -45,7 +45,7 @@ impl Sampler for Memory {
 }
 
 fn rss_bytes(buffers: &mut Buffers, pid: u32) -> Result<u64, SampleError> {
-    let pages = words(buffers.read(format_args!("/proc/{pid}/statm"))?).nth(1).and_then(number);
+    let pages = words(buffers.read_single(format_args!("/proc/{pid}/statm"))?).nth(1).and_then(number);
     let pages = pages.ok_or_else(|| SampleError::lacks(format!("/proc/{pid}/statm"), "its second field"))?;
     Ok(pages.saturating_mul(rustix::param::page_size() as u64))
 }

@@ -52,7 +52,7 @@ impl Sampler for MemoryKinds {
         }
         for process in processes {
             let id = living_id(process);
-            match buffers.read(format_args!("/proc/{id}/status")) {
+            match buffers.read_single(format_args!("/proc/{id}/status")) {
                 Ok(status) => {
                     let bytes = |key: &str| Some(number_after(status, key.as_bytes())?.saturating_mul(1024));
                     fill(METRICS, &mut process.metrics, bytes);

@@ -128,7 +128,8 @@ impl Sampler for Neighbours {
         let now = Pass::of(snapshot);
         let is_spared = clock::monotonic_ns() < self.due_ns;
         let is_due = !is_spared && self.last_pass.as_ref().is_none_or(|last| last.is_due(&now));
-        let is_whole_pass = is_due || std::mem::take(&mut self.is_wanted);
+        // Taken whether or not one is due anyway: else the next reading would make another.
+        let is_whole_pass = std::mem::take(&mut self.is_wanted) || is_due;
         let plan = if is_whole_pass {
             self.list(buffers)?;
             let (plan, left) = self.census.plan(&self.listed, &roots, SUMMED_MAX, OTHERS_MAX);
@@ -184,13 +185,14 @@ impl Sampler for Neighbours {
 
 impl Neighbours {
     fn read(&self, buffers: &mut Buffers, pid: u32, roots: &BTreeSet<u32>, own_pid: u32) -> Option<Reading> {
-        let stat = Stat::parse(buffers.read(format_args!("/proc/{pid}/stat")).ok()?)?;
+        let stat = Stat::parse(buffers.read_single(format_args!("/proc/{pid}/stat")).ok()?)?;
         let is_target = roots.contains(&pid) || self.census.is_target(pid) == Some(true);
-        let run = (is_target && stat.threads == 1).then(|| buffers.read(format_args!("/proc/{pid}/schedstat")).ok());
+        let run =
+            (is_target && stat.threads == 1).then(|| buffers.read_single(format_args!("/proc/{pid}/schedstat")).ok());
         let run_ns = run.flatten().and_then(number).unwrap_or(0);
         // A kernel thread has no disk bytes of its own: they are charged to whom it works for.
         let has_disk_bytes = !is_target && !stat.is_kernels && pid != own_pid;
-        let io = has_disk_bytes.then(|| buffers.read(format_args!("/proc/{pid}/io")).ok()).flatten();
+        let io = has_disk_bytes.then(|| buffers.read_single(format_args!("/proc/{pid}/io")).ok()).flatten();
         let disk_bytes =
             io.and_then(|io| Some((number_after(io, b"read_bytes:")?, number_after(io, b"write_bytes:")?)));
         Some(Reading { stat, run_ns, disk_bytes })
@@ -235,6 +237,23 @@ fn now_ticks() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_pass_that_is_wanted_is_made_once() {
+        let mut sampler = Neighbours::default();
+        let mut passed_at = |at_ns: i64, is_whole: bool| {
+            if is_whole {
+                sampler.be_whole();
+            }
+            let mut snapshot = Snapshot { at_ns, ..Snapshot::default() };
+            sampler.sample(&mut Buffers::default(), &mut snapshot).unwrap();
+            snapshot.neighbours_at_ns
+        };
+        assert_eq!(passed_at(0, true), Some(0));
+        assert_eq!(passed_at(SECOND / 4, false), Some(0), "the first was due and wanted: that is one");
+        assert_eq!(passed_at(SECOND / 2, true), Some(SECOND / 2), "wanted again");
+        assert_eq!(passed_at(SECOND / 4 * 3, false), Some(SECOND / 2));
+    }
 
     #[test]
     fn a_pass_is_due_where_others_can_have_used_time() {

@@ -12,7 +12,7 @@ use crate::source::proc::{Buffers, SampleError, lines};
 use model::Snapshot;
 use model::snapshot::Runtime;
 use object::read::elf::ElfFile64;
-use object::{Object, ObjectSymbol, ReadCache};
+use object::{Object, ObjectSection, ObjectSymbol, ReadCache};
 use std::collections::BTreeMap;
 use std::fs::File;
 
@@ -114,6 +114,9 @@ fn of_program(file: &File) -> Option<Runtime> {
     if elf.section_by_name(GO).is_some() {
         return Some(Runtime::Go);
     }
+    // All names at once: symbol by symbol each would be a read of the file. Most programs have none of these.
+    let names = elf.section_by_name(".dynstr").and_then(|names| names.data().ok())?;
+    EXPORTS.iter().find(|(known, _)| memchr::memmem::find(names, known.as_bytes()).is_some())?;
     elf.dynamic_symbols().take(NAMES_MAX).filter(|symbol| !symbol.is_undefined()).find_map(|symbol| {
         let name = symbol.name().ok()?;
         EXPORTS.iter().find(|(known, _)| *known == name).map(|(_, runtime)| *runtime)

@@ -60,13 +60,13 @@ impl Sampler for WhereThreadsStand {
 }
 
 fn stands(buffers: &mut Buffers, pid: u32, tid: u32) -> Result<Stands, SampleError> {
-    let call = buffers.read(format_args!("/proc/{pid}/task/{tid}/syscall"));
+    let call = buffers.read_single(format_args!("/proc/{pid}/task/{tid}/syscall"));
     let reason = "this kernel does not show the system calls of threads (CONFIG_HAVE_ARCH_TRACEHOOK)";
     let call = call.map_err(|error| if thread_lives(pid, tid) { error.or_nothing(reason) } else { error })?;
     let mut stands = parse(call);
     if !stands.is_running {
         // Refused it reads as 0, without an error.
-        stands.wchan = buffers.read(format_args!("/proc/{pid}/task/{tid}/wchan")).ok().and_then(function);
+        stands.wchan = buffers.read_single(format_args!("/proc/{pid}/task/{tid}/wchan")).ok().and_then(function);
     }
     Ok(stands)
 }

@@ -33,7 +33,7 @@ struct ContextSwitches(ThreadByThread);
 impl Sampler for ContextSwitches {
     fn sample(&mut self, buffers: &mut Buffers, snapshot: &mut Snapshot) -> Result<(), SampleError> {
         self.0.each(snapshot, |pid, thread| {
-            thread.switches = switches(buffers.read(format_args!("/proc/{pid}/task/{}/status", thread.tid))?);
+            thread.switches = switches(buffers.read_single(format_args!("/proc/{pid}/task/{}/status", thread.tid))?);
             Ok(())
         })
     }

@@ -84,7 +84,7 @@ fn is_alone(buffers: &mut Buffers, group: &Group, targets: &[u32], is_target: im
     let is_ours = |pid: &u32| {
         is_target(*pid).unwrap_or_else(|| {
             // It began since the processes were listed: its parent is known, or it has ended.
-            let parent = buffers.read(format_args!("/proc/{pid}/stat")).ok().and_then(Stat::parse);
+            let parent = buffers.read_single(format_args!("/proc/{pid}/stat")).ok().and_then(Stat::parse);
             parent.is_none_or(|stat| is_target(stat.parent) == Some(true))
         })
     };

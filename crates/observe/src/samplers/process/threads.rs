@@ -79,9 +79,9 @@ impl Threads {
 }
 
 fn thread(buffers: &mut Buffers, pid: u32, tid: u32) -> Result<ThreadSample, SampleError> {
-    let stat = Stat::parse(buffers.read(format_args!("/proc/{pid}/task/{tid}/stat"))?)
+    let stat = Stat::parse(buffers.read_single(format_args!("/proc/{pid}/task/{tid}/stat"))?)
         .ok_or_else(|| SampleError::lacks(format!("/proc/{pid}/task/{tid}/stat"), "the fields up to the start time"))?;
-    let times = match buffers.read(format_args!("/proc/{pid}/task/{tid}/schedstat")) {
+    let times = match buffers.read_single(format_args!("/proc/{pid}/task/{tid}/schedstat")) {
         Ok(text) => schedstat(text),
         // The process lives (its `stat` was read): without the file the kernel was built without it.
         Err(SampleError::Gone { .. } | SampleError::Unreadable { .. }) => None,

@@ -58,7 +58,7 @@ impl Ids {
 
 /// The namespaces that this process is in, from the initial one on: where each is, and this process's id there.
 fn places(locate: &'static [u8], types: &KernelTypes) -> Result<Vec<(u64, u64)>, BpfError> {
-    let object = open(locate, Some(types))?
+    let object = open(locate, types)?
         .load()
         .map_err(|error| BpfError::of("the kernel does not take the program that looks for ids", &error))?;
     let program = object.progs_mut().next().ok_or_else(|| BpfError::Ids("no program looks for them".to_owned()))?;

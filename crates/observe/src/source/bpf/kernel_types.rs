@@ -10,9 +10,8 @@
 
 mod source;
 
-use libbpf_rs::btf::Btf;
-use libbpf_rs::btf::types::{Composite, Enum};
-use libbpf_rs::{AsRawLibbpf, OpenObject};
+use object::read::elf::ElfFile64;
+use object::{Object, ObjectSection};
 use rustix::fs::MemfdFlags;
 use source::{CHUNK, Source};
 use std::collections::{BTreeMap, BTreeSet};
@@ -67,25 +66,39 @@ pub(crate) struct Wanted {
 }
 
 impl Wanted {
-    /// Adds what the programs of an object need.
-    pub(super) fn add(&mut self, object: &OpenObject) {
-        self.hooks.extend(object.progs().filter_map(|program| hook_of(program.section())));
-        // SAFETY: the object is libbpf's own and lives, unchanged, until after the last use of what is made of it here.
-        let raw = unsafe { object.as_libbpf_object().as_ref() };
-        let Ok(Some(types)) = Btf::from_bpf_object(raw) else { return };
-        for composite in types.type_by_kind::<Composite<'_>>() {
-            self.add_type(composite.name());
-            self.members.extend(composite.iter().filter_map(|member| text(member.name)));
-        }
-        for enumeration in types.type_by_kind::<Enum<'_>>() {
-            self.add_type(enumeration.name());
-            self.members.extend(enumeration.iter().filter_map(|value| text(value.name)));
-        }
+    /// Adds what the programs of an object need. Read in its file, as for libbpf an object that is opened has maps, each with a
+    /// file in memory. An object without types, or with some that are cut off, adds what it has: its loading says what is wrong.
+    pub(super) fn add(&mut self, object: &[u8]) {
+        let Ok(elf) = ElfFile64::<object::Endianness>::parse(object) else { return };
+        let sections = elf.sections().filter_map(|section| section.name().ok().map(OsStr::new).and_then(hook_of));
+        self.hooks.extend(sections);
+        let types = elf.section_by_name(".BTF").and_then(|section| section.data().ok());
+        let _ = types.is_some_and(|types| self.add_types(types).is_some());
     }
 
-    /// By the name before `___`: what follows tells several of a program's own apart.
-    fn add_type(&mut self, name: Option<&OsStr>) {
-        self.types.extend(text(name).map(|name| name.split("___").next().unwrap_or_default().to_owned()));
+    /// Adds what is described by an object's types; `None`: they end before they should.
+    fn add_types(&mut self, bytes: &[u8]) -> Option<()> {
+        let [length, types, types_length, names] = [1, 2, 3, 4].map(|i| word(bytes, i) as usize);
+        let name_at = |at: u32| {
+            let name = bytes.get(length + names + at as usize..)?;
+            Some(CStr::from_bytes_until_nul(name).ok()?.to_str().ok()?.to_owned()).filter(|name| !name.is_empty())
+        };
+        let mut rest = bytes.get(length + types..length + types + types_length)?;
+        while !rest.is_empty() {
+            let of_type = Type::of(0, rest.get(..TYPE)?);
+            let parts = rest.get(TYPE..TYPE + of_type.rest().ok()?)?;
+            rest = &rest[TYPE + parts.len()..];
+            let size = match of_type.kind() {
+                kind::STRUCT | kind::UNION | kind::ENUM64 => 12,
+                kind::ENUM => 8,
+                _ => continue,
+            };
+            // By the name before `___`: what follows tells several of a program's own apart.
+            let name = name_at(of_type.name);
+            self.types.extend(name.map(|name| name.split("___").next().unwrap_or_default().to_owned()));
+            self.members.extend(parts.chunks_exact(size).filter_map(|part| name_at(word(part, 0))));
+        }
+        Some(())
     }
 
     fn all(&self) -> impl Iterator<Item = &String> {
@@ -100,10 +113,6 @@ pub(super) fn hook_of(section: &OsStr) -> Option<String> {
         ("fexit", function) => Some(function.to_owned()),
         _ => None,
     }
-}
-
-fn text(name: Option<&OsStr>) -> Option<String> {
-    Some(name?.to_str()?.to_owned()).filter(|name| !name.is_empty())
 }
 
 /// The kernel's types.
@@ -437,29 +446,33 @@ fn of_parts(name: u32, of_type: &Type, kept: Vec<u32>, words: usize) -> Vec<u32>
     all
 }
 
-/// A set of small numbers, of which only the lowest bits count: what is not in it is surely not.
-struct Bits([u64; 64]);
+/// A set of numbers, of which only the lowest 16 bits count: what is not in it is surely not. So large that of all the kernel's
+/// names and types less than one in a hundred is looked for in vain.
+struct Bits(Box<[u64; 1024]>);
 
 impl Bits {
     fn set(&mut self, n: usize) {
-        self.0[n / 64 % 64] |= 1 << (n % 64);
+        self.0[n / 64 % 1024] |= 1 << (n % 64);
     }
 
     fn has(&self, n: usize) -> bool {
-        self.0[n / 64 % 64] >> (n % 64) & 1 == 1
+        self.0[n / 64 % 1024] >> (n % 64) & 1 == 1
     }
 }
 
 impl Default for Bits {
     fn default() -> Self {
-        Bits([0; 64])
+        Bits(Box::new([0; 1024]))
     }
 }
 
-/// A number that few names share.
+/// A number of 16 bits that few names share: of their length, and of their first, middle and last letter.
 fn shape(name: &[u8]) -> usize {
-    let letter = |byte: Option<&u8>| byte.map_or(0, |byte| usize::from(*byte));
-    letter(name.first()) * 31 + letter(name.last()) * 7 + name.len()
+    let letter = |at: usize| name.get(at).copied().unwrap_or(0);
+    let last = name.len().saturating_sub(1);
+    let word = u32::from_ne_bytes([letter(0), letter(last / 2), letter(last), name.len() as u8]);
+    // Knuth's multiplicative hashing: the upper bits depend on all.
+    (word.wrapping_mul(0x9e37_79b1) >> 16) as usize
 }
 
 fn word(bytes: &[u8], index: usize) -> u32 {
@@ -475,7 +488,8 @@ fn malformed(what: &str) -> io::Error {
 mod tests {
     use super::super::BTF;
     use super::*;
-    use libbpf_rs::btf::BtfType;
+    use libbpf_rs::btf::types::{Composite, Enum};
+    use libbpf_rs::btf::{Btf, BtfType};
 
     fn wanted() -> Wanted {
         let set = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();

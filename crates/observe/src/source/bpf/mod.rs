@@ -109,7 +109,7 @@ impl Scope {
         let targets = map(MapType::Hash, "targets", 1, TARGETS_MAX)?;
         let mut wanted = Wanted::default();
         for bytes in objects.chain([locate]) {
-            wanted.add(&open(bytes, None)?);
+            wanted.add(bytes);
         }
         let types = KernelTypes::read(Path::new(BTF), &wanted).map_err(|error| BpfError::Refused {
             what: format!("the kernel's types ({BTF}) cannot be read"),
@@ -171,7 +171,7 @@ pub(crate) struct Programs {
 impl Programs {
     /// Loads an object. `settings`: arrays whose first entry is to hold these words.
     pub(crate) fn load(bytes: &[u8], scope: &mut Scope, settings: &[(&str, &[u64])]) -> Result<Self, BpfError> {
-        let mut object = open(bytes, Some(&scope.types))?;
+        let mut object = open(bytes, &scope.types)?;
         stand_in(&mut object, &scope.types)?;
         share(&mut object, scope)?;
         scope.ids.set(&mut object);
@@ -390,14 +390,11 @@ fn unreadable(map: &impl MapCore, error: &libbpf_rs::Error) -> BpfError {
     BpfError::of(format!("the map '{}' cannot be read", map.name().to_string_lossy()), error)
 }
 
-fn open(bytes: &[u8], types: Option<&KernelTypes>) -> Result<OpenObject, BpfError> {
+fn open(bytes: &[u8], types: &KernelTypes) -> Result<OpenObject, BpfError> {
     // A copy is aligned as libelf needs it; bytes in a program's text need not be.
     let aligned: Vec<u8> = bytes.to_vec();
     let mut builder = ObjectBuilder::default();
-    let opened = match types {
-        Some(types) => builder.btf_custom_path(types.path()).and_then(|builder| builder.open_memory(&aligned)),
-        None => builder.open_memory(&aligned),
-    };
+    let opened = builder.btf_custom_path(types.path()).and_then(|builder| builder.open_memory(&aligned));
     opened.map_err(|error| BpfError::of("the program cannot be read", &error))
 }
 

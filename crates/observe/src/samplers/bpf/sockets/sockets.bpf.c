@@ -78,10 +78,11 @@ struct {
 	__type(value, struct port_bits);
 } generators SEC(".maps");
 
-/* Sockets that the generator connects, until they are established: only then have they a port. */
+/* Sockets that the generator connects, until they are established: only then have they a port. Of more at once the oldest are
+ * pushed out, whose ports are known from what they send. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 16384);
+	__uint(max_entries, 4096);
 	__type(key, u64);
 	__type(value, u8);
 } connecting SEC(".maps");
