@@ -4,6 +4,7 @@
 //! quiet, or has not for long enough, a bounded number of times; a tool that fails twice is not tried
 //! again.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -63,11 +64,12 @@ impl Series {
         if self.thrown_away > 0 {
             remarks.push(format!("{} thrown away", self.thrown_away));
         }
-        let judged = self.runs.iter().flatten().filter(|run| run.status != 0);
-        for run in judged {
+        let mut judged: BTreeMap<String, usize> = BTreeMap::new();
+        for run in self.runs.iter().flatten().filter(|run| run.status != 0) {
             let reasons = run.reported.reasons.join(", ");
-            remarks.push(format!("exit {} {reasons}", run.status).trim().to_owned());
+            *judged.entry(format!("exit {} {reasons}", run.status).trim().to_owned()).or_default() += 1;
         }
+        remarks.extend(judged.into_iter().map(|(said, times)| format!("{times} × {said}")));
         let failed: u64 = self.runs.iter().flatten().map(|run| run.reported.failed).sum();
         if failed > 0 {
             remarks.push(format!("{failed} requests failed"));
@@ -75,7 +77,6 @@ impl Series {
         if let Some(failure) = self.failures.first() {
             remarks.push(failure.clone());
         }
-        remarks.dedup();
         remarks.join("; ")
     }
 }
@@ -175,6 +176,16 @@ pub fn interval(
     figure: impl Fn(&Measured) -> Option<f64> + Copy,
 ) -> Option<Interval> {
     stats::interval_of_ratio(&of.figures(figure), &to?.figures(figure))
+}
+
+/// Median of the per-round ratios of a figure of two series, with its 95 % interval by ranks: a machine that is slower in
+/// some rounds, as one that shares its cores is for seconds at a time, does not move it.
+pub fn interval_of_median(
+    of: &Series,
+    to: Option<&Series>,
+    figure: impl Fn(&Measured) -> Option<f64> + Copy,
+) -> Option<Interval> {
+    stats::interval_of_median_ratio(&of.figures(figure), &to?.figures(figure))
 }
 
 /// Median of the per-round ratios of a figure of two series.

@@ -30,7 +30,7 @@ pub fn run(settings: &Settings) -> Result<Document> {
     document.method = method(settings, seconds, rounds);
     document.method.push(
         "Key figure: completed requests / (user + system time of the whole generator process, \
-         wait4). × bare: against the bare loop of the same driver and mode."
+         wait4). × bare: against the bare loop of the same driver and mode, with the 95 % interval of the median by ranks."
             .to_owned(),
     );
     let mut runs = Vec::new();
@@ -77,7 +77,7 @@ fn table(title: String, series: &[Series]) -> Table {
             spread_thousands(one.summary(per_cpu_s)),
             spread(rounds::ratio(one, wrk, per_cpu_s), 2),
             spread(rounds::ratio(one, bare, per_cpu_s), 2),
-            bounds(rounds::interval(one, bare, per_cpu_s)),
+            bounds(rounds::interval_of_median(one, bare, per_cpu_s)),
             spread_thousands(one.summary(|run| Some(run.reported.ok as f64 / run.wall_seconds))),
             spread(one.summary(|run| Some(run.cpu_seconds / run.wall_seconds)), 2),
             remarks.trim_end_matches("; ").to_owned(),
