@@ -28,6 +28,14 @@ pub enum AgentsError {
         /// In its words, with what to do.
         why: String,
     },
+    /// The user that was shown to NATS lacks a right.
+    #[error(
+        "NATS does not let this user do what is needed, it says '{why}': give the user that right, or show another (--nats-credentials)"
+    )]
+    NotPermitted {
+        /// NATS' words.
+        why: String,
+    },
     /// There are not enough agents.
     #[error("expected {wanted} agents that can be had, got {got}{}: start more with `plimsoll agent`, or ask for fewer (--agents)", said(.refused))]
     TooFew {

@@ -15,12 +15,13 @@ use async_nats::jetstream::context::{
 };
 use async_nats::jetstream::stream::{Config, DiscardPolicy, StorageType, Stream};
 use async_nats::jetstream::{self, Context, ErrorCode};
-use async_nats::{Client, ConnectOptions, HeaderMap};
+use async_nats::{Client, ConnectOptions, Event, HeaderMap, ServerError};
 use futures_util::StreamExt;
 use model::Secret;
 use model::hide;
 use serde::Deserialize;
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Bytes of a file of credentials.
@@ -48,6 +49,21 @@ pub struct Link {
     pub client: Client,
     /// Streams.
     pub streams: Context,
+    refused: Refused,
+}
+
+/// What NATS said last that this user may not do. It is no answer to what was asked, which then has none.
+#[derive(Debug, Clone, Default)]
+struct Refused(Arc<Mutex<Option<String>>>);
+
+impl Refused {
+    fn hear(&self, event: &Event) {
+        if let Event::ServerError(ServerError::Other(said)) = event
+            && said.to_lowercase().contains("permissions violation")
+        {
+            *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(crate::message::tamed(said));
+        }
+    }
 }
 
 impl Nats {
@@ -98,12 +114,18 @@ impl Nats {
         if let Some(path) = &self.credentials {
             options = self.with_credentials(options, path)?;
         }
+        let refused = Refused::default();
+        let heard = refused.clone();
+        options = options.event_callback(move |event| {
+            heard.hear(&event);
+            std::future::ready(())
+        });
         let client = options.connect(addresses).await.map_err(|error| {
             let why = crate::message::tamed(&error.to_string());
             AgentsError::Connect { url: self.shown(), why }
         })?;
         let streams = jetstream::new(client.clone());
-        Ok(Link { client, streams })
+        Ok(Link { client, streams, refused })
     }
 
     fn with_credentials(&self, options: ConnectOptions, path: &std::path::Path) -> Result<ConnectOptions, AgentsError> {
@@ -125,12 +147,21 @@ impl Nats {
 }
 
 impl Link {
+    /// Whether NATS has said nothing yet of what this user may not do. To be asked where an answer did not come.
+    ///
+    /// # Errors
+    /// [`AgentsError::NotPermitted`], with what it said last.
+    pub fn permitted(&self) -> Result<(), AgentsError> {
+        let said = self.refused.0.lock().unwrap_or_else(PoisonError::into_inner);
+        said.as_ref().map_or(Ok(()), |why| Err(AgentsError::NotPermitted { why: why.clone() }))
+    }
+
     /// Makes the stream of a run: on three nodes where there are as many, on one otherwise. Nothing that was acknowledged makes way
     /// for what comes later. NATS sets aside what a stream may take, however little it will be: where there is no room for
     /// `bytes_max`, the stream takes half, a quarter and so on, down to [`STREAM_BYTES_LEAST`]. Says how much it may take.
     ///
     /// # Errors
-    /// [`AgentsError::Stream`].
+    /// [`AgentsError::Stream`], [`AgentsError::NotPermitted`].
     pub async fn make_stream(&self, run: &str, bytes_max: u64) -> Result<u64, AgentsError> {
         let config = |replicas, bytes| Config {
             name: subject::stream(run),
@@ -155,6 +186,9 @@ impl Link {
             };
             match made {
                 Ok(_) => return Ok(bytes),
+                Err(error) if error.kind() == CreateStreamErrorKind::TimedOut && self.permitted().is_err() => {
+                    return self.permitted().map(|()| bytes);
+                }
                 // A node that died a moment ago has to be replaced first. Made twice, the same stream is one.
                 Err(error) if error.kind() == CreateStreamErrorKind::TimedOut && Instant::now() < until => {}
                 Err(error) if is_without_room(&error) && bytes / 2 >= STREAM_BYTES_LEAST => bytes /= 2,

@@ -137,7 +137,7 @@ impl Own {
 /// Serves until it is told to end.
 ///
 /// # Errors
-/// [`AgentsError`]: NATS cannot be reached, or its name is taken.
+/// [`AgentsError`]: NATS cannot be reached or does not let it hear what it waits for, or its name is taken.
 pub fn serve(nats: &Nats, options: Options) -> Result<(), AgentsError> {
     runtime()?.block_on(serving(nats, options))
 }
@@ -205,6 +205,10 @@ async fn serving(nats: &Nats, options: Options) -> Result<(), AgentsError> {
                 answer(&own, asked.reply, Vec::new()).await;
             }
             _ = look.tick() => {
+                // It would wait for ever for what it may not hear.
+                if running.is_none() {
+                    own.link.permitted()?;
+                }
                 let is_over = running.as_ref().is_none_or(tokio::task::JoinHandle::is_finished);
                 // A run that is under way ends first, and hands over what it has.
                 if own.options.interrupted.load(Ordering::Relaxed) && is_over {

@@ -36,7 +36,8 @@ pub(super) async fn gathered(
                 leave(link, run, name, &conduct.version).await;
             }
             let refused = refused.into_iter().map(|(name, why)| format!("'{name}': {why}")).collect();
-            return Err(stopped.unwrap_or(AgentsError::TooFew { wanted, got: agreed.len(), refused }));
+            let too_few = || AgentsError::TooFew { wanted, got: agreed.len(), refused };
+            return Err(stopped.or_else(|| link.permitted().err()).unwrap_or_else(too_few));
         }
         has_looked = true;
         let of_before = if before.len() >= wanted { before } else { &[] };

@@ -108,6 +108,9 @@ pub fn list(nats: &Nats) -> Result<(Vec<Listed>, Vec<Observer>), AgentsError> {
     runtime()?.block_on(async {
         let link = nats.connect("plimsoll agents").await?;
         let (cards, observers) = tokio::join!(who(&link, 2 * WHO_FOR, &[]), observers::who(&link, 2 * WHO_FOR, None));
+        if cards.is_empty() {
+            link.permitted()?;
+        }
         let mut listed = Vec::new();
         for card in cards {
             let clock = clock::measure(&link, &card.name).await;
@@ -124,12 +127,9 @@ pub fn list(nats: &Nats) -> Result<(Vec<Listed>, Vec<Observer>), AgentsError> {
 pub fn open_runs(nats: &Nats) -> Result<Vec<Open>, AgentsError> {
     runtime()?.block_on(async {
         let link = nats.connect("plimsoll attach").await?;
-        let names: Vec<String> = link
-            .streams
-            .stream_names()
-            .try_collect()
-            .await
-            .map_err(|error| AgentsError::stream("a list of streams", error))?;
+        let names: Vec<String> = link.streams.stream_names().try_collect().await.map_err(|error| {
+            link.permitted().err().unwrap_or_else(|| AgentsError::stream("a list of streams", error))
+        })?;
         let mut found = Vec::new();
         for run in names.iter().filter_map(|name| subject::run_of(name)) {
             let Ok(Some(bytes)) = link.last(run, &subject::word(run, "plan")).await else { continue };

@@ -4,6 +4,7 @@
 mod bursts;
 #[path = "../common/mod.rs"]
 mod common;
+mod credentials;
 mod full;
 mod kills;
 mod live;
@@ -297,43 +298,6 @@ fn a_recording_that_is_there_is_refused_before_any_load() {
     assert!(run.stderr.contains("all.plimsoll': name another"), "{}", run.stderr);
     assert!(!run.stderr.contains("attach"), "{}", run.stderr);
     assert_eq!(std::fs::read(place.file("all.plimsoll")).unwrap(), b"somebody's");
-}
-
-/// NATS takes no more in the midst of a run: what it had acknowledged is in the result, and what agents kept is where that says.
-#[test]
-fn nats_is_reached_by_tls_and_with_an_nkey_and_not_without() {
-    if nats().is_none() {
-        return;
-    }
-    let keys = tempfile::tempdir().unwrap();
-    let authority = Authority::new().unwrap();
-    let (certificate, key) = authority.sign(&["localhost", "127.0.0.1"], |_| {}).unwrap();
-    let (pem, key) = write(keys.path(), "nats", &certificate, &key).unwrap();
-    let [ca, seed] = ["ca.pem", "seed"].map(|name| keys.path().join(name));
-    std::fs::write(&ca, authority.certificate().pem()).unwrap();
-    // The pair that NATS' documentation prints.
-    std::fs::write(&seed, "SUACSSL3UAHUDXKFSNVUZRF5UHPMWZ6BFDTJ7M6USDXIEDNPPQYYYCU3VY\n").unwrap();
-    let user = "UDXU4RCSJNZOIQHZNWXHXORDPRTGNJAHAHFRGZNEEJCPQTT2M7NLCNF4";
-    let tls = format!("tls {{ cert_file: \"{}\", key_file: \"{}\" }}", pem.display(), key.display());
-    let nats = Nats::start_with("", &format!("{tls}\nauthorization {{ users: [{{ nkey: {user} }}] }}")).unwrap();
-    let mut place = Place::new(&nats.url().replace("nats://", "tls://"));
-    let listed = |place: &Place| finish(&mut place.command(&["agents"]));
-    let flag = |name: &str, path: &Path| [name.to_owned(), path.to_str().unwrap().to_owned()];
-    for more in [Vec::new(), flag("--nats-ca", &ca).to_vec(), flag("--nats-credentials", &seed).to_vec()] {
-        place.more = more;
-        let refused = listed(&place);
-        refused.assert_exit(1);
-        assert!(refused.stderr.contains("expected a NATS server at tls://"), "{}", refused.stderr);
-    }
-    place.more = [flag("--nats-ca", &ca), flag("--nats-credentials", &pem)].concat();
-    let refused = listed(&place);
-    refused.assert_exit(2);
-    assert!(refused.stderr.contains("an nkey's seed"), "{}", refused.stderr);
-    place.more = [flag("--nats-ca", &ca), flag("--nats-credentials", &seed)].concat();
-    let server = serve_http(&[]);
-    let _agents = place.agents(&["a"]);
-    let run = finish(&mut place.load(&server.url, "1", &["--rate", "100", "-d", "1s", "-c", "2", "--tick", "200ms"]));
-    assert_whole(&run, 1, 100);
 }
 
 #[test]
