@@ -5,8 +5,8 @@
 //! order of the kernel's hash, and the status says so. What the kernel counts by connection is summed up as it grows, so
 //! that nothing goes with a connection that ends but what it counted after its last reading (`growth.rs`). Of those whose
 //! data lies unread from one reading to the next it is told whether a thread waits where they are watched (`epolls.rs`).
-//! Cost: two requests a port and family a second; each walks through the table of connections of the machine, and a reading
-//! is not repeated before two hundred times its CPU time (0.5 % of a core). With more than 50,000 sockets only
+//! Cost: two requests a port and family a second, one where there are few sockets; each walks through the table of connections
+//! of the machine, and a reading is not repeated before two hundred times its CPU time (0.5 % of a core). With more than 50,000 sockets only
 //! established ones are asked for: where they are the target's, 2,048 are found at once; where they are not, the walk goes
 //! through all and stalls them, so it is made once and no more. Another namespace needs CAP_SYS_ADMIN.
 
@@ -195,7 +195,7 @@ enum States {
     Established,
     /// The others after them, each with a bound of its own.
     All,
-    /// All in one walk: the machine has so few sockets that no bound is reached.
+    /// All in one walk, as the machine has few sockets; where they are more all the same, as with [`States::All`].
     AllAtOnce,
 }
 
@@ -228,14 +228,22 @@ fn read_within(
         let share = |left: usize| left.div_ceil(looked_at - i);
         let family = if *is_ipv6 { Family::V6 } else { Family::V4 };
         let before = found.len();
-        let first = if states == States::AllAtOnce { all_of } else { established };
-        if first(family, *port, share(established_left), found)? {
+        if states == States::AllAtOnce {
+            if all_of(family, *port, share(established_left), found)? {
+                *is_any_whole = true;
+                established_left = established_left.saturating_sub(found.len() - before);
+                continue;
+            }
+            // Handshakes that are not done are no sockets yet: of a flood of them there are more.
+            found.truncate(before);
+        }
+        if established(family, *port, share(established_left), found)? {
             *is_any_whole = true;
         } else {
             established_cut.push(*port);
         }
         established_left = established_left.saturating_sub(found.len() - before);
-        if states != States::All {
+        if states == States::Established {
             continue;
         }
         let before = found.len();
@@ -360,6 +368,25 @@ mod tests {
         (sampler.is_elsewhere, sampler.due_ns) = (true, i64::MIN);
         assert!(sampler.sample(&mut Buffers::default(), &mut snapshot).is_err_and(|error| error.is_nothing()));
         drop(clients);
+    }
+
+    #[test]
+    fn of_more_than_one_walk_may_bring_each_kind_has_its_bound() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut clients: Vec<_> = (0..12).map(|_| std::net::TcpStream::connect(address).unwrap()).collect();
+        clients.truncate(7);
+        let ports = [(address.port(), false)].into();
+        let counted = |established_max| {
+            let read = read_within(&ports, States::AllAtOnce, established_max, 9).unwrap();
+            let established = read.found.iter().filter(|c| c.state == 1 && c.info.is_some()).count();
+            (established, read.found.len() - established, read.is_all, read.left_out.len())
+        };
+        testkit::wait_until("seven established ones and five that the client has closed", || {
+            counted(12) == (7, 5, true, 0)
+        });
+        assert_eq!(counted(9), (7, 5, true, 0), "cut at nine, and read in two walks");
+        assert_eq!(counted(6), (6, 5, false, 1));
     }
 
     #[test]
