@@ -267,6 +267,23 @@ mod tests {
     }
 
     #[test]
+    fn what_runs_said_is_counted() {
+        let a = row("a", Kind::Peer);
+        let mut round = 0;
+        let series = interleave(&[&a], 4, &settings(), |_| {
+            round += 1;
+            let mut run = measured(1, 1.0, 0.0);
+            (run.status, run.reported.reasons) = match round {
+                1 => (0, Vec::new()),
+                3 => (4, vec!["generator-cpu".to_owned()]),
+                _ => (4, vec!["generator-cpu".to_owned(), "steal".to_owned()]),
+            };
+            Ok(run)
+        });
+        assert_eq!(series[0].remarks(), "1 × exit 4 generator-cpu; 2 × exit 4 generator-cpu, steal");
+    }
+
+    #[test]
     fn plimsoll_is_set_against_the_driver_it_used() {
         let run = |driver: &str| {
             let mut run = measured(1, 1.0, 0.0);

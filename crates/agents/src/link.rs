@@ -186,11 +186,10 @@ impl Link {
             };
             match made {
                 Ok(_) => return Ok(bytes),
-                Err(error) if error.kind() == CreateStreamErrorKind::TimedOut && self.permitted().is_err() => {
-                    return self.permitted().map(|()| bytes);
-                }
                 // A node that died a moment ago has to be replaced first. Made twice, the same stream is one.
-                Err(error) if error.kind() == CreateStreamErrorKind::TimedOut && Instant::now() < until => {}
+                Err(error) if error.kind() == CreateStreamErrorKind::TimedOut && Instant::now() < until => {
+                    self.permitted()?;
+                }
                 Err(error) if is_without_room(&error) && bytes / 2 >= STREAM_BYTES_LEAST => bytes /= 2,
                 Err(error) => return Err(AgentsError::stream("a stream for the run", error)),
             }

@@ -205,7 +205,7 @@ async fn serving(nats: &Nats, options: Options) -> Result<(), AgentsError> {
                 answer(&own, asked.reply, Vec::new()).await;
             }
             _ = look.tick() => {
-                // It would wait for ever for what it may not hear.
+                // What it may not hear, or ask, it would wait for without end.
                 if running.is_none() {
                     own.link.permitted()?;
                 }

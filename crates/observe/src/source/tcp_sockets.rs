@@ -77,7 +77,7 @@ pub(crate) fn all_of(
 }
 
 /// The connections that do not have one of these ports at this end, in all states but LISTEN and TIME-WAIT, with their
-/// `tcp_info` or, for a third of the cost, without.
+/// `tcp_info` or without, which is cheaper.
 pub(crate) fn from_other_ports(
     family: Family,
     ports: &[u16],
@@ -165,11 +165,11 @@ mod tests {
         let mut clients: Vec<_> = (0..5).map(|_| TcpStream::connect(address).unwrap()).collect();
         let servers: Vec<_> = (0..5).map(|_| listener.accept().unwrap().0).collect();
         clients[0].write_all(&[1; 77]).unwrap();
-        // What is sent has come a moment later where the kernel has much to do.
         let together = |at_most| {
             let mut all = Vec::new();
             all_of(Family::V4, address.port(), at_most, &mut all).map(|is_whole| (all, is_whole)).unwrap()
         };
+        // What is sent has come a moment later where the kernel has much to do.
         let found = testkit::wait_for("what was sent", || {
             let mut found = Vec::new();
             assert!(established(Family::V4, address.port(), 100, &mut found).unwrap());

@@ -11,7 +11,7 @@
 //! Which of the neighbours that were read before (`process/neighbours`) these connections go to is told by the listening socket that
 //! they share a network namespace with: a process that holds it works for the target. Looked at where a remote address or a
 //! neighbour is new.
-//! Cost: two netlink requests a second; a reading is not repeated before two hundred times its CPU time (0.5 % of a core).
+//! Cost: two netlink requests a second, four in the one in which the first such connection is found; a reading is not repeated before two hundred times its CPU time (0.5 % of a core).
 //! Another namespace needs CAP_SYS_ADMIN, another user's process CAP_SYS_PTRACE.
 
 use super::backends::Backends;

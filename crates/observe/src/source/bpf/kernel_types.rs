@@ -446,8 +446,8 @@ fn of_parts(name: u32, of_type: &Type, kept: Vec<u32>, words: usize) -> Vec<u32>
     all
 }
 
-/// A set of numbers, of which only the lowest 16 bits count: what is not in it is surely not. So large that of all the kernel's
-/// names and types less than one in a hundred is looked for in vain.
+/// A set of numbers, of which only the lowest 16 bits count: what is not in it is surely not. Large beside the some hundred names that
+/// are wanted, so that few of the kernel's are looked for in vain.
 struct Bits(Box<[u64; 1024]>);
 
 impl Bits {
