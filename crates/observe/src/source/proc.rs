@@ -234,6 +234,18 @@ mod tests {
     }
 
     #[test]
+    fn what_is_written_in_one_go_is_read_whole_however_long() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut buffers = Buffers::below(folder.path());
+        // Less than a buffer, just one, and more; a shorter one after a longer has nothing of it.
+        for length in [10, 4095, 4096, 4097, 20_000, 8192, 0, 3] {
+            let bytes: Vec<u8> = (0..length).map(|at| (at % 251) as u8).collect();
+            std::fs::write(folder.path().join("stat"), &bytes).unwrap();
+            assert_eq!(buffers.read_single(format_args!("/stat")).unwrap(), bytes, "{length}");
+        }
+    }
+
+    #[test]
     fn a_file_longer_than_the_buffer_is_read_whole() {
         let mut buffers = Buffers { bytes: vec![0; 3], ..Buffers::default() };
         let direct = std::fs::read("/proc/cpuinfo").unwrap();
