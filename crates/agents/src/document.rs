@@ -8,6 +8,7 @@ use crate::limits::{BEHIND_MAX, CHUNK_BYTES, FILES_BYTES_MAX, PLAN_BYTES_MAX, PR
 use crate::message::{self, is_name};
 use crate::sealed::Seal;
 use model::bpf::Level;
+use model::fault::LoadFault;
 use model::plan::{Plan, Workload};
 use model::tls::{Trusted, Verify};
 use model::{data::DataFile, hide};
@@ -67,7 +68,10 @@ pub struct Document {
     pub driver_reason: String,
     /// Its length, drain and what is read after it included, nanoseconds; `None`: a count ends it.
     pub planned_ns: Option<u64>,
-    /// The plan without its secrets.
+    /// Its faults, which the controller does, and no agent.
+    #[serde(default)]
+    pub faults: Vec<LoadFault>,
+    /// The plan without its secrets and its faults.
     pub shown: Plan,
     /// What is not in `shown`.
     body: Body,
@@ -163,9 +167,6 @@ pub struct Asked {
 /// Why a plan cannot be given to agents, in a sentence.
 fn unfit(plan: &Plan) -> Option<&'static str> {
     match () {
-        () if !plan.faults.is_empty() => Some(
-            "faults cannot be done while agents put the load on yet: leave --fault out, `plimsoll fault` does one by hand",
-        ),
         () if plan.isolation.is_some() => Some("--isolate is of one machine, and agents have their own: leave it out"),
         () if !plan.pin.is_empty() => Some("--pin is of one machine's CPUs, and agents have their own: leave it out"),
         () => None,
@@ -264,7 +265,8 @@ impl Document {
             workers,
             driver_reason,
             planned_ns: plan.planned_ns().map(|ns| ns.saturating_add(plan.drain_ns).saturating_add(plan.after_ns)),
-            shown: hide::plan(plan),
+            faults: plan.faults.clone(),
+            shown: Plan { faults: Vec::new(), ..hide::plan(plan) },
             body,
             files,
         };
@@ -290,6 +292,7 @@ impl Document {
             && document.agents >= 1
             && document.behind.len() <= BEHIND_MAX
             && document.labels.iter().all(|label| message::is_label(label))
+            && plan.faults.is_empty()
             && unfit(plan).is_none();
         is_sound.then_some(document)
     }

@@ -6,7 +6,7 @@
 //! A run without agents starts nothing of this. Every bound is in [`limits`].
 //! A search and a comparison are series of such loads, put on by a [`Team`].
 //! An observer on the target's machine is reached over the same NATS ([`observers`]).
-//! Not here: placing agents on machines; faults over several agents.
+//! Faults are done by the controller, on its own machine. Not here: placing agents on machines.
 #![forbid(unsafe_code)]
 
 mod agent;

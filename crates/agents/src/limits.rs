@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// Number of the words that both sides speak; raised with any change of a message.
-pub const PROTOCOL: u32 = 3;
+pub const PROTOCOL: u32 = 4;
 /// Bytes of a message's body: below the megabyte that a NATS server allows by default, with room for headers and sealing.
 pub const CHUNK_BYTES: usize = 512 * 1024;
 /// Bytes of a plan as a message: one that is longer has bodies or certificates for which a stream is the wrong place.

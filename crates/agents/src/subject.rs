@@ -56,7 +56,8 @@ pub fn all(run: &str) -> String {
     format!("plimsoll.run.{run}.>")
 }
 
-/// One of the words of a run's controller: `plan`, `deal`, `begin`, `stop`, `redeal-0` and on, `release-0` and on.
+/// One of the words of a run's controller: `plan`, `deal`, `begin`, `stop`, `redeal-0` and on, `release-0` and on,
+/// `fault-0` and on.
 pub fn word(run: &str, word: &str) -> String {
     format!("plimsoll.run.{run}.{word}")
 }
@@ -70,6 +71,17 @@ pub fn redeal(number: usize) -> String {
 pub fn redeal_of(word: &str) -> Option<usize> {
     let number = word.strip_prefix("redeal-")?.parse().ok()?;
     (number < crate::limits::AGENTS_MAX && word == redeal(number)).then_some(number)
+}
+
+/// The word of what a fault did, by its number.
+pub fn fault(number: usize) -> String {
+    format!("fault-{number}")
+}
+
+/// The number of what a fault did by its word.
+pub fn fault_of(word: &str) -> Option<usize> {
+    let number = word.strip_prefix("fault-")?.parse().ok()?;
+    (number < model::limits::EVENTS_OF_KIND_MAX && word == fault(number)).then_some(number)
 }
 
 /// The word that releases a burst, by its number.
@@ -138,6 +150,8 @@ mod tests {
         assert_eq!(what("r1", &word("r11", "deal")), None);
         assert_eq!([redeal_of("redeal-7"), redeal_of(&redeal(0))], [Some(7), Some(0)]);
         assert_eq!(["redeal-", "redeal-07", "redeal-1024", "redeal--1", "deal"].map(redeal_of), [None; 5]);
+        assert_eq!([fault_of("fault-7"), fault_of(&fault(0))], [Some(7), Some(0)]);
+        assert_eq!(["fault-", "fault-07", "fault-999999999", "fault--1", "redeal-1"].map(fault_of), [None; 5]);
         assert_eq!([release_of("release-7"), release_of(&release(0))], [Some(7), Some(0)]);
         assert_eq!(["release-", "release-07", "release--1", "redeal-1"].map(release_of), [None; 4]);
         assert_eq!(run_of(&stream("r1")), Some("r1"));

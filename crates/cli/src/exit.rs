@@ -159,7 +159,7 @@ impl From<session::target::TargetError> for Failure {
 
 impl From<store::StoreError> for Failure {
     fn from(error: store::StoreError) -> Self {
-        let exit = if error.is_of_place() { Exit::Usage } else { Exit::CouldNotRun };
+        let exit = if error.is_usage() { Exit::Usage } else { Exit::CouldNotRun };
         Failure { exit, message: error.to_string(), is_of_stdout: false }
     }
 }

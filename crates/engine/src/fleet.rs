@@ -15,7 +15,7 @@ use crate::start_error::StartError;
 use crate::worker::Work;
 use crate::worker::burst::Rendezvous;
 use model::Interval;
-use model::plan::Plan;
+use model::plan::{Pace, Plan};
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
@@ -340,9 +340,19 @@ fn set_up(parts: Parts) -> Result<Box<dyn Work>, StartError> {
         thread::pin(cpu).map_err(|source| StartError::Pin { worker, cpu, source })?;
     }
     thread::sleep_exactly();
+    take_descriptors(plan);
+    assemble(parts)
+}
+
+/// Descriptors of the worker's own, which make each call on one cheaper, or room for more of them where they are many.
+fn take_descriptors(plan: &Plan) {
+    // Rows are read from files that others have opened; and who hears that all are ready for a burst may have to write to one.
+    let uses_others = plan.workload.protocol().reads_files() || matches!(plan.pace, Pace::Burst { .. });
+    if !uses_others && thread::own_descriptors().is_ok() {
+        return;
+    }
     if thread::descriptors_max().is_some_and(|most| u64::from(plan.connections) + DESCRIPTORS_SPARE > most) {
         // Where it is refused all workers share one table, and what does not fit fails as EMFILE, counted.
-        let _ = thread::own_descriptors();
+        let _ = thread::copied_descriptors();
     }
-    assemble(parts)
 }

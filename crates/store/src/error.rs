@@ -81,7 +81,10 @@ pub enum StoreError {
         reason: String,
     },
     /// The file is something else.
-    #[error("{} is not a recording of plimsoll: {reason}", path.display())]
+    #[error(
+        "{} is not a recording of plimsoll: {reason}; `plimsoll runs` lists those there are, and `plimsoll import` reads what other tools wrote",
+        path.display()
+    )]
     NotARecording {
         /// The file.
         path: PathBuf,
@@ -128,9 +131,13 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Whether another place, or its rights, would have to be named.
-    pub fn is_of_place(&self) -> bool {
-        matches!(self, StoreError::NotOurs(_))
+    /// Whether the user would have to name something else: a place, a run, a file.
+    pub fn is_usage(&self) -> bool {
+        use StoreError::{Ambiguous, Exists, Newer, NoSuchRun, NotARecording, NotOurs};
+        matches!(
+            self,
+            NotOurs(_) | Exists { .. } | NotARecording { .. } | Newer { .. } | NoSuchRun { .. } | Ambiguous { .. }
+        )
     }
 }
 

@@ -4,6 +4,7 @@
 //! and recordings go to files as they come; in memory is what the progress needs. A message that comes twice counts once.
 
 use super::Conduct;
+use super::faults::Faults;
 use super::joint::Joint;
 use super::reading::Reading;
 use super::redeal::{self, Left, redealt};
@@ -84,6 +85,8 @@ pub(super) struct Follower {
     pub(super) redeals: Vec<Redeal>,
     /// Bursts that were released.
     pub(super) released: Released,
+    /// What faults did.
+    pub(super) faults: Faults,
     deal: Option<Deal>,
     begin: Option<Moments>,
     begun_at: Option<Instant>,
@@ -122,6 +125,7 @@ impl Follower {
             events: Vec::new(),
             redeals: Vec::new(),
             released: Released::default(),
+            faults: Faults::default(),
             deal: None,
             begin: None,
             begun_at: None,
@@ -248,6 +252,7 @@ impl Follower {
                 self.look_for_lost(conduct).await;
             }
             self.release().await?;
+            self.follow_faults(conduct).await;
             if conduct.interrupted.load(Ordering::Relaxed) {
                 self.stop("the run was told to end early (Ctrl-C or SIGTERM)", false).await;
             } else if let Some(why) = self.aborted.clone() {
@@ -262,6 +267,7 @@ impl Follower {
                 }
             }
         }
+        self.follow_faults(conduct).await;
         while let Some(tick) = self.joint.take_oldest() {
             self.show_one(&tick, conduct);
         }
@@ -293,6 +299,7 @@ impl Follower {
                 let deal = read::<Deal>(body).and_then(|deal| deal.workers().map(|workers| (deal, workers)));
                 let Some((deal, workers)) = deal else { return Ok(()) };
                 self.plan = of_workers(&self.document.shown, workers);
+                self.plan.faults = self.document.faults.clone();
                 for share in &deal.shares {
                     let known = self.known(share.clone())?;
                     self.agents.push(known);
@@ -316,6 +323,7 @@ impl Follower {
                     self.redeals.push(redeal);
                 }
             }
+            Some(What::Word(word)) if subject::fault_of(word) == Some(self.faults.known) => self.take_fault(body),
             Some(What::Word(word)) if subject::release_of(word) == Some(self.released.rounds) => {
                 if let Some(moments) = read::<Moments>(body) {
                     self.released.add(&moments);

@@ -4,6 +4,7 @@
 //! ([`attach`]) finds all of it there and goes on; of two that do the same at once the first word of a kind stands, as NATS takes only
 //! one. What it holds beside that, it can make again. Of a series of loads each is a run of its own ([`Team`]).
 
+mod faults;
 mod follow;
 mod gather;
 mod joint;
@@ -30,8 +31,9 @@ use gather::{dealt, gathered};
 use model::Plan;
 use remote::offset::Estimate;
 use remote::{Token, monotonic_ns};
+use session::faults::{Ready, Setup};
 use session::generators::MergeError;
-use session::{Outcome, RecordTo, Watch};
+use session::{Outcome, RecordTo, RunError, Watch};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -74,6 +76,8 @@ pub struct Conduct<'w> {
     pub tell: fn(&str),
     /// Sees the run while it goes.
     pub watch: &'w mut dyn Watch,
+    /// What the plan's faults need beside it.
+    pub faults: Setup,
     /// It is one load of a series: the agents of the load before, which put this one on if they are to be had. `None`: it is alone.
     pub series: Option<Vec<String>>,
 }
@@ -190,6 +194,7 @@ fn put_on(
         )));
     }
     conduct.has_room_for_its_recording()?;
+    let faults = Ready::check(plan, &conduct.faults).map_err(RunError::Fault)?;
     let (run, bytes_max) = (fresh(), asked.stream_bytes_max);
     let (document, files) = Document::new(plan, &run, asked, token).map_err(AgentsError::Usage)?;
     runtime()?.block_on(async {
@@ -209,11 +214,11 @@ fn put_on(
         if conduct.series.is_none() {
             (conduct.tell)(&format!("run {run}: `plimsoll attach {run}` takes over if this process ends"));
         }
-        conducted(&link, &run, document, &mut conduct).await
+        conducted(&link, &run, document, faults, &mut conduct).await
     })
 }
 
-/// Takes a run over: whatever its controller had come to, this one goes on from there.
+/// Takes a run over: whatever its controller had come to, this one goes on from there. Its faults are the other one's.
 ///
 /// # Errors
 /// As [`load`]; [`AgentsError::NoRun`].
@@ -231,7 +236,7 @@ pub fn attach(nats: &Nats, run: &str, mut conduct: Conduct<'_>) -> Result<Outcom
             ))
         })?;
         conduct.has_room_for_its_recording()?;
-        conducted(&link, run, document, &mut conduct).await.map(|(outcome, _)| outcome)
+        conducted(&link, run, document, None, &mut conduct).await.map(|(outcome, _)| outcome)
     })
 }
 
@@ -265,6 +270,7 @@ async fn conducted(
     link: &Link,
     run: &str,
     document: Document,
+    faults: Option<Ready>,
     conduct: &mut Conduct<'_>,
 ) -> Result<(Outcome, Vec<String>), AgentsError> {
     // Where something is decided by ticks, those of all agents are waited for.
@@ -273,7 +279,7 @@ async fn conducted(
     let mut follower = Follower::new(link, run, document, waiting_max).await?;
     follower.catch_up().await?;
     let mut agreed = Vec::new();
-    if let Err(error) = begun(link, run, &mut follower, conduct, &mut agreed).await {
+    if let Err(error) = begun(link, run, &mut follower, faults, conduct, &mut agreed).await {
         let stop = Stop { why: error.to_string(), is_enough: false };
         let _ = link.put(&subject::word(run, "stop"), &format!("{run}/stop"), write(&stop)).await;
         // Also those whose shares were not read back.
@@ -316,6 +322,7 @@ async fn begun(
     link: &Link,
     run: &str,
     follower: &mut Follower,
+    faults: Option<Ready>,
     conduct: &mut Conduct<'_>,
     names: &mut Vec<String>,
 ) -> Result<(), AgentsError> {
@@ -337,8 +344,11 @@ async fn begun(
         let clocks = clock::measure_all(link, follower.names()).await;
         let clocks = clocks.map_err(|name| AgentsError::NotReady(format!("the clock of '{name}' does not answer")))?;
         conduct.check()?;
-        let begin = moments(&clocks, monotonic_ns().saturating_add_unsigned(BEGIN_AFTER.as_nanos() as u64));
-        link.put_first(&subject::word(run, "begin"), write(&begin)).await.map_err(failed)?;
+        let at_ns = monotonic_ns().saturating_add_unsigned(BEGIN_AFTER.as_nanos() as u64);
+        let begin = moments(&clocks, at_ns);
+        if link.put_first(&subject::word(run, "begin"), write(&begin)).await.map_err(failed)? {
+            follower.start_faults(faults, at_ns)?;
+        }
         follower.until(READY_WITHIN, conduct, |follower| follower.begin().is_some()).await?;
     }
     Ok(())

@@ -41,7 +41,12 @@ pub(super) fn made(follower: &Follower, conduct: &Conduct<'_>) -> Result<Outcome
         let why: Vec<String> = shortfalls.iter().map(|short| format!("'{}': {}", short.name, short.text)).collect();
         return Err(AgentsError::Nothing(why.join("; ")));
     }
+    let (offsets, first_ns) = offsets(follower, &taken);
     let mut events = follower.events.clone();
+    // They are told by the moment at which all were to begin; in the result time begins with the first agent.
+    for event in events.iter_mut().filter(|event| model::event::is_fault(&event.kind)) {
+        event.at_ns = event.at_ns.saturating_sub(first_ns);
+    }
     for known in &follower.agents {
         if let Some((_, late_ns)) = known.began.filter(|(_, late_ns)| *late_ns > LATE_MAX.as_nanos() as u64) {
             let text =
@@ -74,7 +79,7 @@ pub(super) fn made(follower: &Follower, conduct: &Conduct<'_>) -> Result<Outcome
         command: follower.document.command.clone(),
         agents: Some(OfAgents {
             plan: follower.plan.clone(),
-            offsets: offsets(follower, &taken),
+            offsets,
             shortfalls,
             events,
             release_bound_ns: follower.released.bound_ns,
@@ -86,9 +91,9 @@ pub(super) fn made(follower: &Follower, conduct: &Conduct<'_>) -> Result<Outcome
     Ok(Outcome { recording, diagnosis, recorded_at, recording_error: None })
 }
 
-/// How long after the first one each began. Each clock was laid beside the controller's within a bound, so two of them are within the
+/// How long after the first one each began, and how long after the moment that it was told the first did, nanoseconds. Each clock was laid beside the controller's within a bound, so two of them are within the
 /// sum of both.
-fn offsets(follower: &Follower, taken: &[&Known]) -> Vec<Offset> {
+fn offsets(follower: &Follower, taken: &[&Known]) -> (Vec<Offset>, i64) {
     let moments = follower.begin().map(|begin| &begin.moments);
     let placed: Vec<(i64, u64)> = taken
         .iter()
@@ -99,12 +104,12 @@ fn offsets(follower: &Follower, taken: &[&Known]) -> Vec<Offset> {
         })
         .collect();
     let first = placed.iter().enumerate().min_by_key(|(at, (ns, _))| (*ns, *at)).map(|(at, placed)| (at, *placed));
-    let Some((first, (first_ns, first_bound_ns))) = first else { return Vec::new() };
+    let Some((first, (first_ns, first_bound_ns))) = first else { return (Vec::new(), 0) };
     let offset = |(at, (ns, bound_ns)): (usize, &(i64, u64))| Offset {
         ns: u64::try_from(ns.saturating_sub(first_ns)).unwrap_or(0),
         bound_ns: if at == first { 0 } else { bound_ns.saturating_add(first_bound_ns) },
     };
-    placed.iter().enumerate().map(offset).collect()
+    (placed.iter().enumerate().map(offset).collect(), first_ns)
 }
 
 /// A recording that was handed over, if anything was measured in it.

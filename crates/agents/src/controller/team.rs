@@ -13,6 +13,7 @@ use crate::link::{Nats, runtime};
 use model::Plan;
 use model::plan::Pace;
 use remote::Token;
+use session::faults::Setup;
 use session::{Hands, Options, Outcome, RunError, Watch};
 use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
@@ -46,13 +47,20 @@ pub struct Team {
     names: Vec<String>,
     /// The most that a load took beside its length.
     beside: Option<Duration>,
+    /// What faults of the loads need beside their plans.
+    faults: Setup,
 }
 
 impl Team {
     /// Of whoever is there when the first load comes.
     pub fn new(spec: TeamSpec) -> Self {
         let wanted = *spec.agents.start();
-        Team { spec, wanted, names: Vec::new(), beside: None }
+        Team { spec, wanted, names: Vec::new(), beside: None, faults: Setup::default() }
+    }
+
+    /// What faults of the loads to come need beside their plans.
+    pub fn set_faults(&mut self, faults: Setup) {
+        self.faults = faults;
     }
 
     /// Who could be had, beside those of the load before.
@@ -108,6 +116,7 @@ impl Hands for Team {
             interrupted: options.interrupted.clone(),
             tell: self.spec.tell,
             watch,
+            faults: self.faults.clone(),
             series: Some(self.names.clone()),
         };
         let (outcome, names) = put_on(&self.spec.nats, &plan, asked, self.spec.token.as_ref(), conduct)?;

@@ -5,6 +5,7 @@ mod bursts;
 #[path = "../common/mod.rs"]
 mod common;
 mod credentials;
+mod faults;
 mod full;
 mod kills;
 mod live;

@@ -198,17 +198,17 @@ fn echo_is_compared_byte_by_byte() {
 }
 
 #[test]
-fn what_cannot_run_ends_with_one_sentence_and_status_1() {
+fn what_cannot_run_ends_with_one_sentence_and_its_status() {
     let refusing = Reserved::new().unwrap();
     let dead = format!("http://{}/", refusing.address());
-    let cases: [(&[&str], &str); 3] = [
-        (&["load", &dead, "-d", "300ms", "--no-record"], "refused"),
-        (&["load", "http://no-such-name.invalid/", "--no-record"], "no-such-name.invalid"),
-        (&["report", "no-such-run", "--folder", "/tmp"], "no-such-run"),
+    let cases: [(&[&str], i32, &str); 3] = [
+        (&["load", &dead, "-d", "300ms", "--no-record"], 1, "refused"),
+        (&["load", "http://no-such-name.invalid/", "--no-record"], 1, "no-such-name.invalid"),
+        (&["report", "no-such-run", "--folder", "/tmp"], 2, "no-such-run"),
     ];
-    for (args, word) in cases {
+    for (args, status, word) in cases {
         let run = plimsoll(args);
-        run.assert_exit(1);
+        run.assert_exit(status);
         let last = run.stderr.lines().last().unwrap_or("");
         assert!(last.starts_with("plimsoll: ") && last.contains(word), "{args:?}: {}", run.stderr);
     }

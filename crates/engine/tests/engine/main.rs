@@ -7,6 +7,7 @@
 mod common;
 
 mod burst;
+mod descriptors;
 mod drivers;
 mod drivers_unix;
 mod hold;

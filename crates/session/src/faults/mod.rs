@@ -8,7 +8,7 @@ mod around;
 mod schedule;
 
 pub use around::{Started, Whom};
-pub(crate) use schedule::{Ready, Running};
+pub use schedule::{Ready, Running};
 
 use fault::{Asked, BadArgument, Undoing};
 use model::fault::LoadFault;

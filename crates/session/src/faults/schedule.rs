@@ -22,7 +22,7 @@ const SLEEP_MAX: Duration = Duration::from_millis(500);
 
 /// Faults that can be done as far as can be told before the load.
 #[derive(Debug)]
-pub(crate) struct Ready {
+pub struct Ready {
     faults: Vec<(LoadFault, Asked)>,
     journal: PathBuf,
     addresses: Vec<Address>,
@@ -31,7 +31,10 @@ pub(crate) struct Ready {
 
 impl Ready {
     /// Understands a plan's faults and asks for the rights; `None`: there are none.
-    pub(crate) fn check(plan: &Plan, setup: &Setup) -> Result<Option<Self>, FaultError> {
+    ///
+    /// # Errors
+    /// [`FaultError`]; nothing was done.
+    pub fn check(plan: &Plan, setup: &Setup) -> Result<Option<Self>, FaultError> {
         if plan.faults.is_empty() {
             return Ok(None);
         }
@@ -59,7 +62,7 @@ impl Ready {
     ///
     /// # Errors
     /// No thread is to be had.
-    pub(crate) fn start(self, origin_ns: u64) -> std::io::Result<Running> {
+    pub fn start(self, origin_ns: u64) -> std::io::Result<Running> {
         let (send, events) = channel();
         let phase = Arc::new((Mutex::new(Phase::Load), Condvar::new()));
         let work = Work { ready: self, origin_ns, phase: Arc::clone(&phase), send, begun: Vec::new() };
@@ -81,7 +84,7 @@ enum Phase {
 
 /// Faults that are under way.
 #[derive(Debug)]
-pub(crate) struct Running {
+pub struct Running {
     phase: Arc<(Mutex<Phase>, Condvar)>,
     events: Receiver<Event>,
     thread: Option<JoinHandle<()>>,
@@ -89,12 +92,12 @@ pub(crate) struct Running {
 
 impl Running {
     /// What has happened since it was asked for last.
-    pub(crate) fn take_events(&self) -> Vec<Event> {
+    pub fn take_events(&self) -> Vec<Event> {
         self.events.try_iter().collect()
     }
 
     /// Undoes what is not undone, and returns when it is; what happened.
-    pub(crate) fn end(&self) -> Vec<Event> {
+    pub fn end(&self) -> Vec<Event> {
         self.set(Phase::Over);
         let mut events = Vec::new();
         // The thread says when all is undone by an event that is none; it has ended where there is none to come.

@@ -18,6 +18,7 @@ use model::Plan;
 use model::plain::plain;
 use model::units::show_duration_ns;
 use serde_json::json;
+use session::faults::Setup;
 use session::{Hands, Options, Outcome, RecordTo, ThisProcess};
 use std::io::Write;
 use std::sync::Arc;
@@ -151,7 +152,7 @@ pub fn attach(args: &AttachArgs) -> Result<Exit, Failure> {
     };
     let interrupted = interrupt::flag()?;
     let mut shown = Shown::new(args.quiet);
-    let conduct = conduct(record, args.agents_wait, Arc::clone(&interrupted), &mut shown);
+    let conduct = conduct(record, args.agents_wait, Arc::clone(&interrupted), Setup::default(), &mut shown);
     let outcome = agents::attach(&nats, run, conduct);
     shown.clear();
     interrupt::end_at_once(&interrupted);
@@ -172,9 +173,15 @@ pub fn attach(args: &AttachArgs) -> Result<Exit, Failure> {
     Ok(shown_together::exit_of(&parts))
 }
 
-fn conduct<'w>(record: RecordTo, wait_ns: u64, interrupted: Arc<AtomicBool>, shown: &'w mut Shown) -> Conduct<'w> {
+fn conduct<'w>(
+    record: RecordTo,
+    wait_ns: u64,
+    interrupted: Arc<AtomicBool>,
+    faults: Setup,
+    shown: &'w mut Shown,
+) -> Conduct<'w> {
     let wait = Duration::from_nanos(wait_ns);
-    Conduct { record, wait, version: VERSION.to_owned(), interrupted, tell, watch: shown, series: None }
+    Conduct { record, wait, version: VERSION.to_owned(), interrupted, tell, watch: shown, faults, series: None }
 }
 
 /// Refuses what agents cannot do yet, before anything is done.
@@ -199,6 +206,7 @@ pub fn put_on(
     plan: &Plan,
     count: u16,
     options: &Options,
+    faults: Setup,
     shown: &mut Shown,
 ) -> Result<Option<Outcome>, Failure> {
     let asked = Asked {
@@ -209,7 +217,7 @@ pub fn put_on(
     };
     let token = args.remote.link.token()?;
     let interrupted = Arc::clone(&options.interrupted);
-    let conduct = conduct(options.record.clone(), args.by_agents.agents_wait, interrupted, shown);
+    let conduct = conduct(options.record.clone(), args.by_agents.agents_wait, interrupted, faults, shown);
     match agents::load(&args.by_agents.nats("--agents")?, plan, asked, token.as_ref(), conduct) {
         Err(error @ AgentsError::TakenAway(_)) => {
             tell(&error.to_string());

@@ -24,6 +24,7 @@ use model::error_kind::Phase;
 use model::plan::Address;
 use model::recording::LoadRole;
 use model::{ErrorKind, Plan, Scenario};
+use session::faults::Setup;
 use session::target;
 use session::tls_matrix::{MatrixError, tls_matrix};
 use session::{Options, Outcome, RecordTo};
@@ -79,9 +80,6 @@ pub fn run_scenarios(
     if args.by_agents.agents.is_some() {
         agents::refuse(&args, asked.len() > 1)?;
         args.by_agents.count()?;
-        if target.is_some() {
-            return Err(Failure::usage("a target that is started cannot be used with --agents yet: leave it out"));
-        }
     }
     if asked.len() > 1 && !args.remote.behind.is_empty() {
         return Err(Failure::usage(
@@ -111,9 +109,12 @@ pub fn run_scenarios(
     live.iter().for_each(|live| shown.show_live(live));
     let put_on = match by_agents {
         Some(count) => {
-            let outcome = agents::put_on(&args, plan, count, &options, &mut shown);
-            shown.clear();
-            outcome?.map(|outcome| (vec![outcome], Ok(())))
+            let by_agents =
+                |setup: &Setup, shown: &mut Shown| agents::put_on(&args, plan, count, &options, setup.clone(), shown);
+            let Some((outcome, ended)) = loads.at_target(target, &options, &mut shown, by_agents)? else {
+                return Ok(Exit::Interrupted);
+            };
+            outcome?.map(|outcome| (vec![outcome], ended))
         }
         None => loads.put_on(target, &options, &mut None, &mut shown)?,
     };

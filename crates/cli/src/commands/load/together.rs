@@ -153,6 +153,34 @@ impl Loads {
         team: &mut Option<Team>,
         shown: &mut Shown,
     ) -> Result<Option<Left>, Failure> {
+        let put_on = |setup: &Setup, shown: &mut Shown| match (&self.all[..], team) {
+            ([one], Some(team)) => {
+                team.set_faults(setup.clone());
+                team.put_on(one.resolved.plan.clone(), options, shown).map(|outcome| vec![outcome])
+            }
+            ([one], None) => {
+                session::run_with_faults(one.resolved.plan.clone(), options, setup, shown).map(|outcome| vec![outcome])
+            }
+            (several, _) => session::run_together(&several.iter().map(load).collect::<Vec<_>>(), options, setup, shown),
+        };
+        match self.at_target(target, options, shown, put_on)? {
+            None | Some((Err(RunError::Interrupted), _)) => Ok(None),
+            Some((outcomes, ended)) => Ok(Some((outcomes?, ended))),
+        }
+    }
+
+    /// Does something while the target runs that is started for it and ended after, where there is one; with what came of ending it.
+    /// `None`: interrupted before.
+    ///
+    /// # Errors
+    /// The target did not come up.
+    pub fn at_target<T>(
+        &self,
+        target: Option<&target::Spec>,
+        options: &Options,
+        shown: &mut Shown,
+        doing: impl FnOnce(&Setup, &mut Shown) -> T,
+    ) -> Result<Option<(T, Result<(), TargetError>)>, Failure> {
         let main = &self.all[0].resolved;
         let fixed_addresses = self.all.iter().any(|load| load.resolved.plan.isolation.is_some());
         let target = target.map(|spec| target::Spec { fixed_addresses, ..spec.clone() });
@@ -163,22 +191,11 @@ impl Loads {
             };
         shown.life = started.as_ref().map(Target::life);
         let setup = Setup { journal: None, started: started.as_ref().map(Target::started) };
-        let outcomes = match (&self.all[..], team) {
-            ([one], Some(team)) => team.put_on(one.resolved.plan.clone(), options, shown).map(|outcome| vec![outcome]),
-            ([one], None) => {
-                session::run_with_faults(one.resolved.plan.clone(), options, &setup, shown).map(|outcome| vec![outcome])
-            }
-            (several, _) => {
-                session::run_together(&several.iter().map(load).collect::<Vec<_>>(), options, &setup, shown)
-            }
-        };
+        let done = doing(&setup, shown);
         // Before the first signal ends this process at once.
         let ended = started.map_or(Ok(()), Target::end);
         shown.clear();
-        match outcomes {
-            Err(RunError::Interrupted) => Ok(None),
-            outcomes => Ok(Some((outcomes?, ended))),
-        }
+        Ok(Some((done, ended)))
     }
 }
 

@@ -259,6 +259,10 @@ impl ProtocolPlan for Http1 {
         !self.keep_alive
     }
 
+    fn reads_files(&self) -> bool {
+        !self.data.is_empty()
+    }
+
     fn least_bytes(&self) -> (u64, u64) {
         (REQUEST_BYTES_MIN, REPLY_BYTES_MIN)
     }

@@ -131,6 +131,11 @@ pub trait ProtocolPlan {
         false
     }
 
+    /// Whether requests are made with what is read from files while the load is on.
+    fn reads_files(&self) -> bool {
+        false
+    }
+
     /// Fewest bytes of a request and of a good reply.
     fn least_bytes(&self) -> (u64, u64);
 
