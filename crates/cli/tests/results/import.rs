@@ -72,7 +72,7 @@ fn what_was_not_understood_makes_it_partial() {
     let report = plimsoll(&["report", file]);
     assert!(report.stdout.contains("partial") && report.stdout.contains("2026-11-21T10:00:00"), "{}", report.stdout);
     let again = plimsoll(&args);
-    again.assert_exit(1);
+    again.assert_exit(2);
     assert!(again.stderr.contains(file), "{}", again.stderr);
 }
 

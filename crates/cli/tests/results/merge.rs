@@ -150,5 +150,5 @@ fn what_does_not_belong_together_is_refused_in_a_sentence() {
     assert!(run.stderr.contains("expected a file that is not there yet"), "{}", run.stderr);
     let nothing = folder.path().join("nothing.plimsoll");
     std::fs::write(&nothing, b"no recording").unwrap();
-    plimsoll(&["runs", "merge", text(&out), text(&a), text(&nothing)]).assert_exit(1);
+    plimsoll(&["runs", "merge", text(&out), text(&a), text(&nothing)]).assert_exit(2);
 }

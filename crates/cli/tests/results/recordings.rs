@@ -308,7 +308,7 @@ fn a_csv_file_that_cannot_be_is_refused_before_the_load() {
         let csv = at(name);
         let run =
             plimsoll(&["load", &server.url, "-n", "1", "--record", text(&at("there.plimsoll")), "--csv", text(&csv)]);
-        run.assert_exit(1);
+        run.assert_exit(2);
     }
     assert_eq!(read_to_string(at("kept.csv")).unwrap(), "kept");
     assert!(!at("new.csv").exists());

@@ -90,8 +90,11 @@ pub struct Loads {
     pub all: Vec<ResolvedLoad>,
 }
 
+/// What came of ending a target.
+pub type Ended = Result<(), TargetError>;
+
 /// What a run left, and what came of ending its target.
-pub type Left = (Vec<Outcome>, Result<(), TargetError>);
+pub type Left = (Vec<Outcome>, Ended);
 
 impl Loads {
     /// Makes plans of scenarios.
@@ -180,7 +183,7 @@ impl Loads {
         options: &Options,
         shown: &mut Shown,
         doing: impl FnOnce(&Setup, &mut Shown) -> T,
-    ) -> Result<Option<(T, Result<(), TargetError>)>, Failure> {
+    ) -> Result<Option<(T, Ended)>, Failure> {
         let main = &self.all[0].resolved;
         let fixed_addresses = self.all.iter().any(|load| load.resolved.plan.isolation.is_some());
         let target = target.map(|spec| target::Spec { fixed_addresses, ..spec.clone() });
