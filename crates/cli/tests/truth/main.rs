@@ -5,6 +5,7 @@
 //! them judged. `PLIMSOLL_TRUTH=nginx,real/puma` runs those that begin so; `PLIMSOLL_TRUTH_RUNS=10` each so often, all of them once
 //! before any a second time. What varies is drawn from a seed, a run's is the series' and its number: `PLIMSOLL_TRUTH_SEED=7`
 //! makes the same series again, or goes on with it where it was interrupted (its results are in `target/truth/7.jsonl`).
+//! `PLIMSOLL_TRUTH_KEEP=1` adds the runs to those of `truth/runs.tsv`, series of which go on on another day.
 //! `PLIMSOLL_TRUTH_RECORD=1` keeps small recordings of right runs beside their cases. On a machine that others use,
 //! `cpu-contention` is no wrong answer: what the load average says then is kept beside it.
 #![allow(
@@ -17,12 +18,14 @@
 mod common;
 
 mod case;
+mod kept;
 mod page;
 mod recorded;
 mod results;
 mod run;
 
 use case::{Case, cases};
+use kept::Kept;
 use results::{Judgement, Outcome, Results};
 use run::Broken;
 use std::collections::BTreeSet;
@@ -90,25 +93,30 @@ fn known_causes_are_found() {
     println!("seed {seed}: PLIMSOLL_TRUTH_SEED={seed} makes the same runs, and goes on where this was interrupted");
     let all = cases();
     let mut results = Results::of(seed, &all);
+    let mut kept = number("PLIMSOLL_TRUTH_KEEP").map(|_| Kept::open());
     let is_wanted = |case: &&Case| wanted == "all" || wanted.split(',').any(|begin| case.name.starts_with(begin));
     let chosen: Vec<&Case> = all.iter().filter(is_wanted).collect();
     let (here, absent): (Vec<&Case>, Vec<&Case>) = chosen.iter().partition(|case| case.missing_programs().is_empty());
     for case in absent {
         testkit::skip(&format!("{}: not installed: {}", case.name, case.missing_programs().join(", ")));
     }
-    let mut failures = Vec::new();
-    for run in 0..runs {
+    let (mut failures, mut is_interrupted) = (Vec::new(), false);
+    'series: for run in 0..runs {
         for case in &here {
-            if results.find(case, run).is_some() {
+            if results.find(case, run).is_some() || kept.as_ref().is_some_and(|kept| kept.has(case, seed, run)) {
                 continue;
             }
             let own_seed = seed.wrapping_mul(1000).wrapping_add(run as u64);
             match recorded::run(case, run, own_seed, is_recording) {
                 Ok(outcome) => {
                     println!("{:32} {}", case.name, outcome.line(case));
+                    kept.iter_mut().for_each(|kept| kept.keep(case, seed, &outcome));
                     results.keep(outcome);
                 }
-                Err(Broken::Interrupted) => panic!("interrupted; PLIMSOLL_TRUTH_SEED={seed} goes on from here"),
+                Err(Broken::Interrupted) => {
+                    is_interrupted = true;
+                    break 'series;
+                }
                 Err(Broken::Failed(why)) => {
                     println!("{:32} FAILED {why}", case.name);
                     failures.push(format!("{}: {why}", case.name));
@@ -116,9 +124,15 @@ fn known_causes_are_found() {
             }
         }
     }
-    if wanted == "all" {
-        std::fs::write(testkit::workspace().join("docs/truth.md"), page::page(&all, &results, seed)).unwrap();
+    let path = testkit::workspace().join("docs/truth.md");
+    let page = std::fs::read_to_string(&path).unwrap_or_default();
+    // What was kept before and not in this series is no part of one.
+    let is_whole = wanted == "all" && kept.is_none() && !is_interrupted;
+    let page = if is_whole { page::page(&all, &results, seed) } else { page };
+    if is_whole || kept.is_some() {
+        std::fs::write(&path, kept.unwrap_or_else(Kept::open).in_page(&page, &all)).unwrap();
     }
+    assert!(!is_interrupted, "interrupted; PLIMSOLL_TRUTH_SEED={seed} goes on from here");
     failures.extend(here.iter().filter(|case| case.not_yet.is_none()).flat_map(|case| {
         let is_failure = |outcome: &&Outcome| outcome.judgement(case) != Judgement::Right;
         let bad = results.of_case(case).into_iter().filter(is_failure);

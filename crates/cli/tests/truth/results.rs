@@ -54,6 +54,17 @@ pub enum Judgement {
     Void,
 }
 
+impl Judgement {
+    /// In a word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Judgement::Right => "right",
+            Judgement::Wrong => "wrong",
+            Judgement::Void => "void",
+        }
+    }
+}
+
 impl Outcome {
     /// What a report says.
     pub fn of(case: &Case, run: usize, drawn: Drawn, report: &Value) -> Self {

@@ -1,0 +1,147 @@
+//! Runs of known causes that are kept in the repository, over several series, days and commits: a case ten times is more than one sitting.
+//!
+//! `truth/runs.tsv` has a line for each, as it was judged then: a rule that was mended since does not make it right. Series of all cases
+//! go on in it where the last one was interrupted, whoever interrupted it. `docs/truth.md` ends with what they come to.
+
+use crate::case::Case;
+use crate::page::wilson;
+use crate::results::{Judgement, Outcome};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::Command;
+
+const HEAD: &str = "case\tseed\trun\tjudgement\tsaid\tcommit\n";
+/// Where the page's part begins.
+const TITLE: &str = "## Over several series\n";
+
+/// All that are kept.
+pub struct Kept {
+    path: PathBuf,
+    runs: Vec<Run>,
+    commit: String,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Run {
+    case: String,
+    seed: u64,
+    run: usize,
+    judgement: Judgement,
+    said: String,
+    commit: String,
+}
+
+impl Run {
+    fn of_line(line: &str) -> Option<Self> {
+        let [case, seed, run, judgement, said, commit] = line.split('\t').collect::<Vec<_>>()[..] else { return None };
+        let judgement =
+            [Judgement::Right, Judgement::Wrong, Judgement::Void].into_iter().find(|one| one.word() == judgement)?;
+        let (seed, run) = (seed.parse().ok()?, run.parse().ok()?);
+        Some(Run { case: case.to_owned(), seed, run, judgement, said: said.to_owned(), commit: commit.to_owned() })
+    }
+
+    fn line(&self) -> String {
+        let Run { case, seed, run, judgement, said, commit } = self;
+        format!("{case}\t{seed}\t{run}\t{}\t{said}\t{commit}", judgement.word())
+    }
+}
+
+impl Kept {
+    /// Those of the repository.
+    pub fn open() -> Self {
+        let path = testkit::workspace().join("truth/runs.tsv");
+        let text = std::fs::read_to_string(&path).unwrap_or_default();
+        let commit =
+            Command::new("git").args(["rev-parse", "--short", "HEAD"]).current_dir(testkit::workspace()).output();
+        let commit =
+            commit.map_or_else(|_| String::new(), |said| String::from_utf8_lossy(&said.stdout).trim().to_owned());
+        Kept { path, runs: text.lines().filter_map(Run::of_line).collect(), commit }
+    }
+
+    /// Whether a run of a series was made.
+    pub fn has(&self, case: &Case, seed: u64, run: usize) -> bool {
+        self.runs.iter().any(|one| one.case == case.name && one.seed == seed && one.run == run)
+    }
+
+    /// Keeps one more.
+    pub fn keep(&mut self, case: &Case, seed: u64, outcome: &Outcome) {
+        let mut file = std::fs::File::options().append(true).create(true).open(&self.path).unwrap();
+        if file.metadata().unwrap().len() == 0 {
+            file.write_all(HEAD.as_bytes()).unwrap();
+        }
+        let run = Run {
+            case: case.name.clone(),
+            seed,
+            run: outcome.run,
+            judgement: outcome.judgement(case),
+            said: outcome.said(),
+            commit: self.commit.clone(),
+        };
+        writeln!(file, "{}", run.line()).unwrap();
+        self.runs.push(run);
+    }
+
+    /// The page with its part about them, in the place of what it had; as it is where there are none.
+    pub fn in_page(&self, page: &str, cases: &[Case]) -> String {
+        let before = page.split_once(TITLE).map_or(page, |(before, _)| before);
+        if self.runs.is_empty() {
+            return before.to_owned();
+        }
+        let names: BTreeSet<&str> =
+            cases.iter().filter(|case| case.not_yet.is_none()).map(|case| &*case.name).collect();
+        let pooled = || self.runs.iter().filter(|run| names.contains(&*run.case));
+        let count = |which: Judgement| pooled().filter(|run| run.judgement == which).count();
+        let (right, wrong, void) = (count(Judgement::Right), count(Judgement::Wrong), count(Judgement::Void));
+        let (low, high) = wilson(right, right + wrong);
+        let commits: BTreeSet<&str> = pooled().map(|run| &*run.commit).collect();
+        let seeds: BTreeSet<u64> = pooled().map(|run| run.seed).collect();
+        let mut part = format!(
+            "{TITLE}\nEach run as it was judged when it was made (`truth/runs.tsv`, `make truth KEEP=1`), of {} commits, with seeds {}.\n\n\
+             **{right} of {} runs were right: {:.1} %, at 95 % between {:.1} and {:.1} %.** {void} were void.\n\n",
+            commits.len(),
+            seeds.iter().map(u64::to_string).collect::<Vec<_>>().join(", "),
+            right + wrong,
+            100.0 * right as f64 / (right + wrong).max(1) as f64,
+            100.0 * low,
+            100.0 * high
+        );
+        part.push_str("| case | right | void | said where it was wrong |\n|---|---|---|---|\n");
+        let mut by_case: BTreeMap<&str, Vec<&Run>> = BTreeMap::new();
+        pooled().for_each(|run| by_case.entry(&run.case).or_default().push(run));
+        for (case, runs) in by_case {
+            let of = |which: Judgement| runs.iter().filter(|run| run.judgement == which).count();
+            let (right, void) = (of(Judgement::Right), of(Judgement::Void));
+            let wrong = runs.iter().filter(|run| run.judgement == Judgement::Wrong).map(|run| &*run.said);
+            let wrong = wrong.collect::<Vec<_>>().join(", ");
+            writeln!(part, "| {case} | {right} of {} | {void} | {wrong} |", runs.len() - void).unwrap();
+        }
+        format!("{}\n\n{part}", before.trim_end())
+    }
+}
+
+#[test]
+fn a_kept_run_reads_as_it_was_written_and_the_page_has_its_part_once() {
+    let run = |case: &str, judgement, said: &str| Run {
+        case: case.to_owned(),
+        seed: 7,
+        run: 1,
+        judgement,
+        said: said.to_owned(),
+        commit: "abc".to_owned(),
+    };
+    let cases = crate::cases();
+    let name = &cases.iter().find(|case| case.not_yet.is_none()).unwrap().name;
+    let runs =
+        vec![run(name, Judgement::Right, "a"), run(name, Judgement::Wrong, "b"), run(name, Judgement::Void, "c")];
+    for one in &runs {
+        assert_eq!(Run::of_line(&one.line()).as_ref(), Some(one));
+    }
+    assert_eq!((Run::of_line(HEAD.trim_end()), Run::of_line("x\t1")), (None, None));
+    let kept = Kept { path: PathBuf::new(), runs, commit: String::new() };
+    let page = kept.in_page("# Truth\n\nOf one series.\n", &cases);
+    assert!(page.contains("**1 of 2 runs were right: 50.0 %") && page.contains("1 were void"), "{page}");
+    assert!(page.contains(&format!("| {name} | 1 of 2 | 1 | b |")), "{page}");
+    assert_eq!(kept.in_page(&page, &cases), page);
+}
