@@ -3,6 +3,7 @@
 use super::common::*;
 use super::*;
 use std::time::Duration;
+use testkit::port::Reserved;
 
 /// Four threads that sleep 20 ms for each request: at most 200 a second, whoever asks.
 const LIMIT_PER_S: f64 = 200.0;
@@ -125,8 +126,16 @@ fn two_sides_are_compared_by_agents_and_repeats_are_put_on_by_them() {
     for slice in &slices {
         assert_eq!(generators(&recording_of(slice)).len(), 2);
     }
-    let started = finish(&mut place.command(&["ab", "--a", &fast.url, "--b", "true", "--agents", "2"]));
-    started.assert_exit(2);
+    // A side that is started here, for agents elsewhere: at the address that is given.
+    let port = Reserved::new().unwrap();
+    let (address, url) = (port.address(), format!("http://{}/", port.address()));
+    let [a, b] = ["", " --workers 2"].map(|more| format!("{BIN} serve http --listen {address}{more}"));
+    drop(port);
+    let args = ["ab", "--a", &a, "--b", &b, &url, "--slice", "1s", "--repeats", "2", "--agents", "2"];
+    let run = finish(&mut place.command(&[&args[..], &["-c", "8", "--rate", "100", "--json"]].concat()));
+    assert!(matches!(run.status, Some(0 | 3 | 4)), "{}{}", run.stdout, run.stderr);
+    assert!(run.json()["slices"].as_array().unwrap().len() >= 6, "{}", run.stdout);
+    assert!(TcpStream::connect(address).is_err(), "the last server is ended");
 
     let file = place.file("three.toml");
     let text =

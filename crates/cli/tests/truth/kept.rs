@@ -12,7 +12,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::Command;
 
-const HEAD: &str = "case\tseed\trun\tjudgement\tsaid\tcommit\n";
+const COLUMNS: [&str; 6] = ["case", "seed", "run", "judgement", "said", "commit"];
 /// Where the page's part begins.
 const TITLE: &str = "## Over several series\n";
 
@@ -69,7 +69,7 @@ impl Kept {
     pub fn keep(&mut self, case: &Case, seed: u64, outcome: &Outcome) {
         let mut file = std::fs::File::options().append(true).create(true).open(&self.path).unwrap();
         if file.metadata().unwrap().len() == 0 {
-            file.write_all(HEAD.as_bytes()).unwrap();
+            writeln!(file, "{}", COLUMNS.join("\t")).unwrap();
         }
         let run = Run {
             case: case.name.clone(),
@@ -138,7 +138,7 @@ fn a_kept_run_reads_as_it_was_written_and_the_page_has_its_part_once() {
     for one in &runs {
         assert_eq!(Run::of_line(&one.line()).as_ref(), Some(one));
     }
-    assert_eq!((Run::of_line(HEAD.trim_end()), Run::of_line("x\t1")), (None, None));
+    assert_eq!((Run::of_line(&COLUMNS.join("\t")), Run::of_line("x\t1")), (None, None));
     let kept = Kept { path: PathBuf::new(), runs, commit: String::new() };
     let page = kept.in_page("# Truth\n\nOf one series.\n", &cases);
     assert!(page.contains("**1 of 2 runs were right: 50.0 %") && page.contains("1 were void"), "{page}");

@@ -73,11 +73,6 @@ pub fn run(mut args: AbArgs) -> Result<Exit, Failure> {
     };
     let starts = a.command.is_some() || b.command.is_some();
     let mut team = agents::team(&args.load)?;
-    if team.is_some() && starts {
-        return Err(Failure::usage(
-            "a side that is a command cannot be used with --agents yet, as its server is on this machine: give URLs",
-        ));
-    }
     let journal = if starts { journal_folder()? } else { PathBuf::new() };
     let spec = Spec {
         a,

@@ -51,10 +51,8 @@ impl Ready {
         if args.tls.tls_matrix {
             return Err(Failure::usage("--tls-matrix cannot be used with [vary]: leave one of them out"));
         }
-        if args.by_agents.count()?.is_some() && (target.is_some() || asked.len() > 1) {
-            return Err(Failure::usage(
-                "a target that is started, and several loads, cannot be used with --agents yet: leave them out",
-            ));
+        if args.by_agents.count()?.is_some() {
+            agents::refuse(&args, asked.len() > 1)?;
         }
         intervals::refuse_with_json(args.output.csv.as_deref(), intervals::What::Intervals, args.output.json)?;
         if args.output.live.live.is_some() {
