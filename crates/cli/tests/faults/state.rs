@@ -107,7 +107,7 @@ fn a_file_cannot_steer_the_terminal() {
     undo.assert_exit(1);
     let recording = folder.path().join("\u{1b}[31mx.plimsoll");
     let report = plimsoll(&["report", recording.to_str().unwrap()]);
-    report.assert_exit(1);
+    report.assert_exit(2);
     let explain = plimsoll(&["load", "--explain", "http://127.0.0.1:1/", "--expect-body", "a\u{1b}cb\u{9b}"]);
     explain.assert_exit(0);
     assert!(explain.stdout.contains("a?cb?"), "{}", explain.stdout);
@@ -150,7 +150,7 @@ fn without_a_home_a_user_is_told_to_name_a_place() {
         (&["load", "-n1", "--no-record", "--explain", "http://127.0.0.1:1/"][..], 0),
         (&["fault", "list", "--journal", "/var/empty-plimsoll"], 0),
         (&["runs", "--folder", "/var/empty-plimsoll"], 0),
-        (&["report", none.to_str().unwrap(), "--folder", "/"], 1),
+        (&["report", none.to_str().unwrap(), "--folder", "/"], 2),
     ] {
         let mut command = Command::new(&program);
         command.args(args).current_dir("/").env_clear().uid(STRANGER).gid(STRANGER);
@@ -187,7 +187,7 @@ fn a_recording_that_is_named_follows_no_link_and_takes_no_log_that_is_there() {
     symlink(at("elsewhere"), at("b.plimsoll-wal")).unwrap();
     for name in ["a.plimsoll", "b.plimsoll"] {
         let run = load(&at(name));
-        run.assert_exit(1);
+        run.assert_exit(2);
         assert!(run.stderr.contains("is there already"), "{}", run.stderr);
     }
     assert!(!at("elsewhere").exists() && !at("b.plimsoll").exists());

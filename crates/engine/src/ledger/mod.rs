@@ -377,25 +377,28 @@ impl Ledger {
         if overslept_ns > LATE_NS_MIN {
             self.interval.counts.late_ns += overslept_ns;
         }
+        let is_long = ended_ns.saturating_sub(began_ns) > LATE_NS_MIN;
+        let held_up_ns = if is_long { self.look_at_long_turn(driver, ended_ns - began_ns) } else { 0 };
         if self.picking.has_gap() {
             self.picking.judge_gap(&mut self.interval.requests, overslept_ns, driver.cpu_wait_ns());
         }
-        if ended_ns.saturating_sub(began_ns) > LATE_NS_MIN {
-            self.look_at_long_turn(driver, ended_ns - began_ns);
-        }
+        self.picking.turn_is_over(began_ns, held_up_ns);
     }
 
-    /// What of a long turn was not work. CPU time is known since the last look only, so what is called late is at the
-    /// least that late.
+    /// What of a long turn was not work, nanoseconds. CPU time is known since the last look only, so what is called late is
+    /// at the least that late.
     #[cold]
-    fn look_at_long_turn<D: Driver>(&mut self, driver: &mut D, length_ns: u64) {
+    fn look_at_long_turn<D: Driver>(&mut self, driver: &mut D, length_ns: u64) -> u64 {
         let (user_ns, system_ns) = driver.cpu_ns();
         let worked_ns = (user_ns + system_ns).saturating_sub(self.turn_cpu_ns);
         self.turn_cpu_ns = user_ns + system_ns;
         let late_ns = length_ns.saturating_sub(worked_ns);
-        if late_ns > LATE_NS_MIN {
-            self.interval.counts.late_ns += late_ns;
+        if late_ns <= LATE_NS_MIN {
+            return 0;
         }
+        self.interval.counts.late_ns += late_ns;
+        self.picking.held_up(late_ns);
+        late_ns
     }
 
     /// How long a completion may have waited to be looked at.

@@ -52,6 +52,8 @@ pub struct Picking {
     of_turn: Option<Gap>,
     /// Time the worker was runnable without a CPU, when that was last looked at, nanoseconds.
     waited_ns: u64,
+    /// For how long the worker stood still in the midst of its turns, from that of the last end on, nanoseconds.
+    held_up_ns: u64,
 }
 
 impl Picking {
@@ -65,6 +67,7 @@ impl Picking {
             quiet_since_ns: u64::MAX,
             of_turn: None,
             waited_ns: 0,
+            held_up_ns: 0,
         }
     }
 
@@ -168,10 +171,27 @@ impl Picking {
     /// gap.
     #[cold]
     pub fn judge_gap(&mut self, kept: &mut IntervalRequests, late_ns: u64, waited_ns: u64) {
-        let own_ns = late_ns.saturating_add(waited_ns.saturating_sub(self.waited_ns));
+        // Who waits for a CPU stands still: the same time twice, where it is in the midst of a turn.
+        let stood_ns = self.held_up_ns.max(waited_ns.saturating_sub(self.waited_ns));
+        let own_ns = late_ns.saturating_add(stood_ns);
         self.waited_ns = waited_ns;
         if let Some(gap) = self.of_turn.take() {
             kept.offer_gap(Gap { own_ns_max: own_ns.min(gap.length_ns()), ..gap });
+        }
+    }
+
+    /// In the midst of the present turn the worker stood still: nobody's reply was late by that. Before its gap is judged.
+    #[cold]
+    pub fn held_up(&mut self, held_up_ns: u64) {
+        self.held_up_ns = self.held_up_ns.saturating_add(held_up_ns);
+    }
+
+    /// The turn that began then is over, in which the worker stood still for so long. It may have been after the last end, in the quiet
+    /// that goes on.
+    #[inline]
+    pub fn turn_is_over(&mut self, began_ns: u64, held_up_ns: u64) {
+        if self.quiet_since_ns >= began_ns {
+            self.held_up_ns = held_up_ns;
         }
     }
 
@@ -273,6 +293,34 @@ mod tests {
         }
         // A tenth of 400 samples of 128: 5120, with a standard deviation of 67.
         assert!((5120 - 300..5120 + 300).contains(&of_first), "{of_first}");
+    }
+
+    #[test]
+    fn a_worker_that_is_stopped_in_the_midst_of_a_turn_was_not_kept_waiting() {
+        let (mut picking, mut kept) = (Picking::new(1, 0), IntervalRequests::default());
+        let stopped_ns = 20 * GAP_NS_MIN;
+        let mut gap_until = |picking: &mut Picking, to_ns: u64, held_up_ns: u64, began_ns: u64| {
+            let from_ns = picking.ended(to_ns).unwrap();
+            picking.gap(Gap { from_ns, to_ns, in_flight: 2, ..Gap::default() });
+            if held_up_ns > 0 {
+                picking.held_up(held_up_ns);
+            }
+            picking.judge_gap(&mut kept, 0, 0);
+            picking.turn_is_over(began_ns, held_up_ns);
+            kept.gaps.last().unwrap().others_ns()
+        };
+        picking.first_in_flight(0);
+        picking.turn_is_over(0, 0);
+        // Between the replies of one turn.
+        assert_eq!(gap_until(&mut picking, stopped_ns + 100, stopped_ns, 50), 100);
+        // It may have been behind the last of them: the next gap is at the most so much shorter.
+        assert_eq!(gap_until(&mut picking, 2 * stopped_ns + 300, 0, 2 * stopped_ns), 200);
+        // Of a turn with a reply and without a stop nothing is left.
+        assert_eq!(gap_until(&mut picking, 3 * stopped_ns + 300, 0, 3 * stopped_ns), stopped_ns);
+        // A stop in a turn without a reply, and none in that which ends the gap.
+        picking.held_up(stopped_ns);
+        picking.turn_is_over(3 * stopped_ns + 400, stopped_ns);
+        assert_eq!(gap_until(&mut picking, 5 * stopped_ns, 0, 5 * stopped_ns - 10), stopped_ns - 300);
     }
 
     #[test]
