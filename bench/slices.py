@@ -2,7 +2,7 @@
 """Requests per CPU-second of plimsoll beside the bare loop, the two taking turns on one CPU, 320 and 80 ms.
 
 A machine whose cores are shared works at half or twice the speed for seconds at a time, so runs after one another differ by more than
-what is asked. Here both processes of a pair run at once and one of them is always stopped (SIGSTOP, SIGCONT), in turns of 320 ms for plimsoll and
+one wants to tell apart. Here both processes of a pair run at once and one of them is always stopped (SIGSTOP, SIGCONT), in turns of 320 ms for plimsoll and
 80 ms for the bare loop: both meet the same machine. CPU time is that of the whole process (wait4), from its start to its end. A run goes
 on until its own clock ends it, so what plimsoll does by the clock (ticks, readings of the observer) weighs a quarter more than without
 pauses, to its disadvantage. The bare loop's own start (its CPU time in a run of 1 ms) weighs as in a run as long as plimsoll's. The first

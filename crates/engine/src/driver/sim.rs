@@ -60,6 +60,8 @@ pub struct Weather {
     pub stall_ns: Option<(u64, u64)>,
     /// The clock leaps forward by so much at the given moment: (moment, leap), as when the process was stopped.
     pub leap_ns: Option<(u64, u64)>,
+    /// The first send from a moment on takes so long: (moment, length), as when the process was stopped in the midst of a turn.
+    pub leap_in_send_ns: Option<(u64, u64)>,
     /// The target dies at this moment: what it has is reset, connects are refused from then on.
     pub dies_ns: Option<u64>,
 }
@@ -92,6 +94,7 @@ impl Default for Weather {
             cut: 0.0,
             stall_ns: None,
             leap_ns: None,
+            leap_in_send_ns: None,
             dies_ns: None,
         }
     }
@@ -311,6 +314,9 @@ impl Driver for Sim {
         let Some((connection, _)) = self.connections[slot as usize] else { return };
         self.sent_bytes += bytes.len() as u64;
         self.note(slot, bytes.len(), true, self.now_ns);
+        if let Some((_, leap)) = self.weather.leap_in_send_ns.take_if(|(moment, _)| self.now_ns >= *moment) {
+            self.now_ns += leap;
+        }
         let at_ns = self.arrives_ns(connection, 0, 0);
         let arrival = if self.random.random_bool(self.weather.reset) {
             Arrival::ResetAtClient

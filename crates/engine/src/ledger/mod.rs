@@ -377,12 +377,13 @@ impl Ledger {
         if overslept_ns > LATE_NS_MIN {
             self.interval.counts.late_ns += overslept_ns;
         }
+        self.picking.late(overslept_ns);
         let is_long = ended_ns.saturating_sub(began_ns) > LATE_NS_MIN;
-        let held_up_ns = if is_long { self.look_at_long_turn(driver, ended_ns - began_ns) } else { 0 };
+        let stood_ns = if is_long { self.look_at_long_turn(driver, ended_ns - began_ns) } else { 0 };
         if self.picking.has_gap() {
-            self.picking.judge_gap(&mut self.interval.requests, overslept_ns, driver.cpu_wait_ns());
+            self.picking.judge_gap(&mut self.interval.requests, driver.cpu_wait_ns());
         }
-        self.picking.turn_is_over(began_ns, held_up_ns);
+        self.picking.turn_is_over(began_ns, stood_ns);
     }
 
     /// What of a long turn was not work, nanoseconds. CPU time is known since the last look only, so what is called late is
@@ -397,7 +398,7 @@ impl Ledger {
             return 0;
         }
         self.interval.counts.late_ns += late_ns;
-        self.picking.held_up(late_ns);
+        self.picking.late(late_ns);
         late_ns
     }
 
@@ -536,7 +537,7 @@ impl Ledger {
             self.gap(from_ns, now_ns, self.in_flight.min(self.open));
         }
         if self.picking.has_gap() {
-            self.picking.judge_gap(&mut self.interval.requests, 0, driver.cpu_wait_ns());
+            self.picking.judge_gap(&mut self.interval.requests, driver.cpu_wait_ns());
         }
         let connections = self.open;
         self.complete(driver, connections, now_ns);

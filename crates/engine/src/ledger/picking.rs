@@ -52,8 +52,8 @@ pub struct Picking {
     of_turn: Option<Gap>,
     /// Time the worker was runnable without a CPU, when that was last looked at, nanoseconds.
     waited_ns: u64,
-    /// For how long the worker stood still in the midst of its turns, from that of the last end on, nanoseconds.
-    held_up_ns: u64,
+    /// For how long the worker was late for its turns and stood still in the midst of them, from that of the last end on, nanoseconds.
+    late_ns: u64,
 }
 
 impl Picking {
@@ -67,7 +67,7 @@ impl Picking {
             quiet_since_ns: u64::MAX,
             of_turn: None,
             waited_ns: 0,
-            held_up_ns: 0,
+            late_ns: 0,
         }
     }
 
@@ -167,31 +167,30 @@ impl Picking {
         self.of_turn.is_some()
     }
 
-    /// The turn has ended: it was so late, and the worker has been runnable without a CPU so long since it began. Keeps its
-    /// gap.
+    /// The worker was so late for the present turn, or stood still so long in its midst: no reply was late by that. Before the turn's gap is
+    /// judged.
+    #[inline]
+    pub fn late(&mut self, late_ns: u64) {
+        self.late_ns = self.late_ns.saturating_add(late_ns);
+    }
+
+    /// The turn has ended, and the worker has been runnable without a CPU so long since it began. Keeps the turn's gap. Some of that time may
+    /// be in both, so what is left for others is at the least as much.
     #[cold]
-    pub fn judge_gap(&mut self, kept: &mut IntervalRequests, late_ns: u64, waited_ns: u64) {
-        // Who waits for a CPU stands still: the same time twice, where it is in the midst of a turn.
-        let stood_ns = self.held_up_ns.max(waited_ns.saturating_sub(self.waited_ns));
-        let own_ns = late_ns.saturating_add(stood_ns);
+    pub fn judge_gap(&mut self, kept: &mut IntervalRequests, waited_ns: u64) {
+        let own_ns = self.late_ns.saturating_add(waited_ns.saturating_sub(self.waited_ns));
         self.waited_ns = waited_ns;
         if let Some(gap) = self.of_turn.take() {
             kept.offer_gap(Gap { own_ns_max: own_ns.min(gap.length_ns()), ..gap });
         }
     }
 
-    /// In the midst of the present turn the worker stood still: nobody's reply was late by that. Before its gap is judged.
-    #[cold]
-    pub fn held_up(&mut self, held_up_ns: u64) {
-        self.held_up_ns = self.held_up_ns.saturating_add(held_up_ns);
-    }
-
-    /// The turn that began then is over, in which the worker stood still for so long. It may have been after the last end, in the quiet
+    /// The turn that began then is over, in whose midst the worker stood still for so long. It may have been after the last end, in the quiet
     /// that goes on.
     #[inline]
-    pub fn turn_is_over(&mut self, began_ns: u64, held_up_ns: u64) {
+    pub fn turn_is_over(&mut self, began_ns: u64, stood_ns: u64) {
         if self.quiet_since_ns >= began_ns {
-            self.held_up_ns = held_up_ns;
+            self.late_ns = stood_ns;
         }
     }
 
@@ -299,14 +298,12 @@ mod tests {
     fn a_worker_that_is_stopped_in_the_midst_of_a_turn_was_not_kept_waiting() {
         let (mut picking, mut kept) = (Picking::new(1, 0), IntervalRequests::default());
         let stopped_ns = 20 * GAP_NS_MIN;
-        let mut gap_until = |picking: &mut Picking, to_ns: u64, held_up_ns: u64, began_ns: u64| {
+        let mut gap_until = |picking: &mut Picking, to_ns: u64, stood_ns: u64, began_ns: u64| {
             let from_ns = picking.ended(to_ns).unwrap();
             picking.gap(Gap { from_ns, to_ns, in_flight: 2, ..Gap::default() });
-            if held_up_ns > 0 {
-                picking.held_up(held_up_ns);
-            }
-            picking.judge_gap(&mut kept, 0, 0);
-            picking.turn_is_over(began_ns, held_up_ns);
+            picking.late(stood_ns);
+            picking.judge_gap(&mut kept, 0);
+            picking.turn_is_over(began_ns, stood_ns);
             kept.gaps.last().unwrap().others_ns()
         };
         picking.first_in_flight(0);
@@ -318,7 +315,7 @@ mod tests {
         // Of a turn with a reply and without a stop nothing is left.
         assert_eq!(gap_until(&mut picking, 3 * stopped_ns + 300, 0, 3 * stopped_ns), stopped_ns);
         // A stop in a turn without a reply, and none in that which ends the gap.
-        picking.held_up(stopped_ns);
+        picking.late(stopped_ns);
         picking.turn_is_over(3 * stopped_ns + 400, stopped_ns);
         assert_eq!(gap_until(&mut picking, 5 * stopped_ns, 0, 5 * stopped_ns - 10), stopped_ns - 300);
     }
@@ -336,7 +333,8 @@ mod tests {
         picking.waited(7, from_ns, 1);
         picking.gap(Gap { from_ns, to_ns: from_ns + 8 * GAP_NS_MIN, in_flight: 2, ..Gap::default() });
         assert!(picking.has_gap() && kept.gaps.is_empty());
-        picking.judge_gap(&mut kept, 100, 57);
+        picking.late(100);
+        picking.judge_gap(&mut kept, 57);
         let [gap] = kept.gaps[..] else { panic!("{:?}", kept.gaps) };
         assert_eq!((gap.worker, gap.own_ns_max, gap.others_ns()), (3, 150, 8 * GAP_NS_MIN - 150));
         assert!(!picking.has_gap());
@@ -344,11 +342,12 @@ mod tests {
         let later_ns = 20 * GAP_NS_MIN;
         picking.waited(500, later_ns, 1);
         picking.gap(Gap { from_ns: later_ns - 9 * GAP_NS_MIN, to_ns: later_ns, ..Gap::default() });
-        picking.judge_gap(&mut kept, 0, 600);
+        picking.turn_is_over(0, 0);
+        picking.judge_gap(&mut kept, 600);
         assert_eq!(kept.gaps[1].own_ns_max, 600 - 57);
         picking.waited(900, later_ns, 0);
         picking.gap(Gap { from_ns: later_ns, to_ns: later_ns + GAP_NS_MIN, ..Gap::default() });
-        picking.judge_gap(&mut kept, 0, 950);
+        picking.judge_gap(&mut kept, 950);
         assert_eq!(kept.gaps[2].own_ns_max, 50);
     }
 }

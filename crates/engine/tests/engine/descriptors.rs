@@ -3,10 +3,14 @@
 
 use crate::common::*;
 use engine::driver::clock::monotonic_ns;
+use engine::driver::sim::Action;
 use engine::{Fleet, Rendezvous};
+use model::data::{Column, DataFile, Order, RowBuffer, RowSource, Rows};
 use model::plan::*;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::fs::File;
 use std::io::{PipeReader, Read, Write};
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 /// What the descriptors of one thread lead to, as links say it.
@@ -63,4 +67,46 @@ fn who_hears_that_a_burst_is_ready_can_write_to_what_is_open() {
     let sum = follow(fleet);
     assert_eq!((sum.total.counts.ok, sum.total.counts.failed), (4, 0));
     server.settle();
+}
+
+/// Rows of one letter each, in a file.
+#[derive(Debug)]
+struct Letters(File);
+
+impl Rows for Letters {
+    fn read(&self, row: u64, into: &mut RowBuffer) -> bool {
+        let mut letter = [0];
+        let is_read = self.0.read_exact_at(&mut letter, row).is_ok();
+        into.bytes.extend_from_slice(&letter);
+        into.end_field();
+        is_read
+    }
+}
+
+#[test]
+fn rows_are_read_from_a_file_that_was_opened_before() {
+    let mut file = tempfile::tempfile().unwrap();
+    file.write_all(b"abc").unwrap();
+    let rows = DataFile {
+        name: String::new(),
+        path: "letters".into(),
+        columns: vec![Column { name: "letter".to_owned(), longest: 1 }],
+        rows: 3,
+        order: Order::Sequential,
+        source: RowSource(Some(Arc::new(Letters(file)))),
+    };
+    let Workload::Http1(mut http) = http() else { panic!("an HTTP workload") };
+    (http.requests[0].target, http.requests[0].is_template, http.data) = ("/{{letter}}".into(), true, vec![rows]);
+    let mut plan = plan(Workload::Http1(http));
+    plan.stop = Stop { duration_ns: None, requests: Some(30) };
+    on_all(&plan, answering(only_letters), |driver, sum| {
+        assert_eq!(sum.total.counts.ok, 30, "{driver}: {:?}", sum.total.errors.seen().collect::<Vec<_>>());
+        assert_eq!(sum.total.outcomes.seen().collect::<Vec<_>>(), [(200, 30)], "{driver}");
+    });
+}
+
+/// A reply for a request whose path is one of the letters, and 404 for any other.
+fn only_letters(bytes: &[u8]) -> Vec<Action> {
+    let is_one = ["/a", "/b", "/c"].iter().any(|path| bytes.starts_with(format!("GET {path} ").as_bytes()));
+    if is_one { http_ok(bytes) } else { vec![reply(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")] }
 }

@@ -196,6 +196,21 @@ fn a_worker_that_was_stopped_says_what_it_never_came_to() {
 }
 
 #[test]
+fn a_pause_of_a_worker_that_was_stopped_in_the_midst_of_a_turn_is_its_own() {
+    // Here a turn has one event, and the send is its last deed: the worker knows by how much it was late for what it does by the clock, at the
+    // latest a tick after it had begun to wait. Late for a turn without a reply, it is late for the reply, too.
+    for connections in [1, 4, 64] {
+        let mut plan = plan(echo());
+        (plan.connections, plan.stop.duration_ns) = (connections, Some(S));
+        let weather =
+            Weather { delay_ns: (20_000, 20_000), leap_in_send_ns: Some((300 * MS, 200 * MS)), ..Weather::default() };
+        let sum = run(DriverKind::Sim, plan, weather, answering(echo_back)).unwrap();
+        let gap = sum.requests.gaps().max_by_key(|gap| gap.length_ns()).unwrap();
+        assert!(gap.length_ns() >= 199 * MS && gap.others_ns() <= 101 * MS, "{connections}: {gap:?}");
+    }
+}
+
+#[test]
 fn a_thousand_first_connects_are_spread_over_turns() {
     let mut plan = plan(echo());
     (plan.connections, plan.stop.duration_ns) = (5000, Some(S));

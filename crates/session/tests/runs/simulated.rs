@@ -129,6 +129,7 @@ fn case(seed: u64) -> Case {
         cut: if r.random_bool(0.3) { 0.3 } else { 0.0 },
         stall_ns: r.random_bool(0.25).then(|| (moment(&mut r), r.random_range(10..800) * MS)),
         leap_ns: None,
+        leap_in_send_ns: None,
         dies_ns: r.random_bool(0.1).then(|| moment(&mut r)),
     };
     // Of a stream of its own, so that what a seed decides else stays.
