@@ -21,8 +21,12 @@ const GROWTH: f64 = 1.3;
 const GROWTH_MAX: f64 = 4.0;
 /// Beside an undecided load the next is so many times the precision away.
 const BESIDE_UNDECIDED: f64 = 3.0;
-/// A step is at least so long, seconds.
+/// A step is at least so long, seconds; where the search has the time for it, as this part of it, longer: of the loads 3 to 8 %
+/// beyond the line that were taken for held, most had been looked at for a second, in which the queue had not filled
+/// (docs/decisions/2026-11-27-intervals-of-few-bursts.md).
 const STEP_S_MIN: f64 = 1.0;
+const STEP_S_MIN_LONG: f64 = 1.75;
+const STEP_PART_MIN: f64 = 1.0 / 28.0;
 /// Steps that tell apart loads nearer than this are near the line; they are so long at least, as part of the time: a queue
 /// that is nearly full takes long to fill, and what a short step at its beginning shows is not what it comes to.
 const NEAR: f64 = 0.1;
@@ -265,11 +269,12 @@ impl Search {
         let late_s = self.settings.bounds.iter().map(|bound| bound.late_s).fold(0.0, f64::max);
         let needed = self.settings.bounds.iter().map(|bound| requests_needed(bound.share_max)).fold(0.0, f64::max);
         let most_s = (STEP_PART_MAX * self.settings.time_s).max(STEP_S_MIN);
+        let least_at_all_s = (STEP_PART_MIN * self.settings.time_s).clamp(STEP_S_MIN, STEP_S_MIN_LONG);
         let least_s = if width <= NEAR { NEAR_PART * self.settings.time_s } else { 0.0 };
         (late_s / width)
             .max(1.2 * needed / self.settings.requests.per_s(load).max(1e-9))
             .max(least_s)
-            .clamp(STEP_S_MIN, most_s)
+            .clamp(least_at_all_s, most_s)
     }
 
     fn hold_s(&self) -> f64 {

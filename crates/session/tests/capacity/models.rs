@@ -9,7 +9,9 @@ use session::capacity::search::{Requests, Search, Settings, Step, Trial};
 
 /// Discarded at the beginning of a step, seconds; and what a step takes beside.
 pub const WARMUP_S: f64 = 0.5;
-const BESIDE_S: f64 = 0.8;
+const BESIDE_S: f64 = 0.9;
+/// What a search of the default length has for its steps, seconds: 50 s, less a second and a half in which it finds where to begin.
+pub const TIME_S: f64 = 48.5;
 
 /// A server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -267,7 +269,7 @@ pub fn search(model: Model, seed: u64, mut uniform: impl FnMut() -> f64) -> Sear
     let settings = Settings {
         bounds: model.bounds(),
         precision: 0.02,
-        time_s: 55.0,
+        time_s: TIME_S,
         beside_s: BESIDE_S,
         requests: Requests::RATE,
         is_whole: false,
