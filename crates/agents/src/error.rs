@@ -49,6 +49,9 @@ pub enum AgentsError {
     /// Agents agreed, and did not become ready.
     #[error("expected every agent to be ready, but {0}: nothing was put on")]
     NotReady(String),
+    /// One of several loads that begin together could not be put on: not this one.
+    #[error("expected every load of the run to be ready, but another is not: nothing was put on")]
+    OfAnother,
     /// The observer is not there.
     #[error("expected an observer on NATS (--observe-at, --at), but {0}")]
     Observer(String),

@@ -6,6 +6,7 @@
 //! A run without agents starts nothing of this. Every bound is in [`limits`].
 //! A search and a comparison are series of such loads, put on by a [`Team`].
 //! An observer on the target's machine is reached over the same NATS ([`observers`]).
+//! Several loads at once are runs that begin together ([`Company`]), each with agents of its own.
 //! Faults are done by the controller, on its own machine. Not here: placing agents on machines.
 #![forbid(unsafe_code)]
 
@@ -23,7 +24,7 @@ mod sealed;
 mod subject;
 
 pub use agent::{Options as AgentOptions, serve};
-pub use controller::{Conduct, Listed, Open, Team, TeamSpec, attach, list, load, open_runs};
+pub use controller::{Company, Conduct, Listed, Member, Open, Team, TeamSpec, attach, list, load, open_runs};
 pub use document::{Asked, BehindOf, ObserveAt, OnLost};
 pub use error::AgentsError;
 pub use link::Nats;

@@ -28,6 +28,6 @@ mod without_load;
 
 pub use made::MadeError;
 pub use run::{
-    Aborting, BehindSpec, Hands, Load, Options, Outcome, RecordTo, RunError, Standing, ThisProcess, Watch, run,
-    run_among_others, run_on, run_together, run_together_on, run_with_faults,
+    Aborting, BehindSpec, Hands, Load, OneOf, Options, Outcome, RecordTo, RunError, Standing, ThisProcess, Watch,
+    places, run, run_among_others, run_beside, run_on, run_together, run_together_on, run_with_faults,
 };

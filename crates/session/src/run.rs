@@ -44,7 +44,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use store::{StoreError, Writer};
-pub use together::{Load, run_together, run_together_on};
+pub use together::{Load, OneOf, places, run_beside, run_together, run_together_on};
 
 /// Where the recording goes.
 #[derive(Debug, Clone, PartialEq, Eq)]

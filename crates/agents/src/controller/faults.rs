@@ -63,6 +63,9 @@ impl Follower {
         }
         for event in events {
             conduct.watch.on_event(&event);
+            if let Some(company) = &conduct.company {
+                company.tell(&event);
+            }
             let word = subject::word(&self.run, &subject::fault(self.faults.known));
             self.keep_fault(event.clone());
             // Who takes over would not know of it; this controller has it all the same.

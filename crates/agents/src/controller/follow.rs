@@ -256,7 +256,12 @@ impl Follower {
             if conduct.interrupted.load(Ordering::Relaxed) {
                 self.stop("the run was told to end early (Ctrl-C or SIGTERM)", false).await;
             } else if let Some(why) = self.aborted.clone() {
+                if let Some(company) = &conduct.company {
+                    company.end_all(&why);
+                }
                 self.stop(&why, true).await;
+            } else if let Some(why) = conduct.company.as_ref().and_then(|company| company.ended()) {
+                self.end_with_the_others(&why, conduct).await;
             } else if conduct.watch.is_enough() {
                 self.stop("enough was seen", true).await;
             }
@@ -290,6 +295,20 @@ impl Follower {
         let stop = write(&Stop { why: why.to_owned(), is_enough });
         let subject = subject::word(&self.run, "stop");
         self.is_stopped = self.link.put(&subject, &format!("{}/stop", self.run), stop).await.is_ok();
+    }
+
+    /// Ends this load where another has ended the run.
+    async fn end_with_the_others(&mut self, why: &str, conduct: &mut Conduct<'_>) {
+        if self.is_stopped {
+            return;
+        }
+        self.stop(why, true).await;
+        if self.is_stopped {
+            let at_ns = i64::try_from(self.shown_ns).unwrap_or(i64::MAX);
+            let event = Event::new(at_ns, model::event::ENDED_TOGETHER, why);
+            conduct.watch.on_event(&event);
+            self.events.push(event);
+        }
     }
 
     fn take_in(&mut self, subject: &str, body: &[u8]) -> Result<(), AgentsError> {

@@ -4,6 +4,7 @@
 //! ([`attach`]) finds all of it there and goes on; of two that do the same at once the first word of a kind stands, as NATS takes only
 //! one. What it holds beside that, it can make again. Of a series of loads each is a run of its own ([`Team`]).
 
+mod company;
 mod faults;
 mod follow;
 mod gather;
@@ -25,6 +26,7 @@ use crate::link::{Link, Nats, fresh, runtime};
 use crate::message::{Card, Done, Moment, Moments, Stop, Take, tamed, write};
 use crate::observers::{self, Observer};
 use crate::subject;
+pub use company::{Company, Member};
 use follow::Follower;
 use futures_util::TryStreamExt;
 use gather::{dealt, gathered};
@@ -80,6 +82,8 @@ pub struct Conduct<'w> {
     pub faults: Setup,
     /// It is one load of a series: the agents of the load before, which put this one on if they are to be had. `None`: it is alone.
     pub series: Option<Vec<String>>,
+    /// Its place among loads that are put on together; `None`: it is alone.
+    pub company: Option<Member>,
 }
 
 impl Conduct<'_> {
@@ -112,7 +116,7 @@ pub fn list(nats: &Nats) -> Result<(Vec<Listed>, Vec<Observer>), AgentsError> {
     runtime()?.block_on(async {
         let link = nats.connect("plimsoll agents").await?;
         let (cards, observers) = tokio::join!(who(&link, 2 * WHO_FOR, &[]), observers::who(&link, 2 * WHO_FOR, None));
-        if cards.is_empty() {
+        if cards.is_empty() && observers.is_empty() {
             link.permitted()?;
         }
         let mut listed = Vec::new();
@@ -212,7 +216,8 @@ fn put_on(
             return Err(error);
         }
         if conduct.series.is_none() {
-            (conduct.tell)(&format!("run {run}: `plimsoll attach {run}` takes over if this process ends"));
+            let of = conduct.company.as_ref().map_or(String::new(), |own| format!(" (load '{}')", own.name()));
+            (conduct.tell)(&format!("run {run}{of}: `plimsoll attach {run}` takes over if this process ends"));
         }
         conducted(&link, &run, document, faults, &mut conduct).await
     })
@@ -291,6 +296,10 @@ async fn conducted(
         return Err(error);
     }
     follower.follow_to_end(conduct).await?;
+    if let Some(company) = &conduct.company {
+        let faults = company.has_followed().await;
+        follower.events.extend(faults);
+    }
     let made = result::made(&follower, conduct);
     let is_nothing = matches!(made, Err(AgentsError::Nothing(_))) && follower.has_everything();
     if made.is_ok() || is_nothing {
@@ -328,7 +337,13 @@ async fn begun(
 ) -> Result<(), AgentsError> {
     let failed = |why: String| AgentsError::stream("to keep what was dealt", why);
     if follower.deal().is_none() {
+        if let Some(company) = &conduct.company {
+            company.turn(conduct).await?;
+        }
         let agreed = gathered(link, run, &follower.document, conduct).await?;
+        if let Some(company) = &conduct.company {
+            company.has_gathered();
+        }
         names.extend(agreed.iter().map(|(name, _)| name.clone()));
         let deal = dealt(&agreed, &follower.document);
         if !link.put_first(&subject::word(run, "deal"), write(&deal)).await.map_err(failed)? {
@@ -344,12 +359,18 @@ async fn begun(
         let clocks = clock::measure_all(link, follower.names()).await;
         let clocks = clocks.map_err(|name| AgentsError::NotReady(format!("the clock of '{name}' does not answer")))?;
         conduct.check()?;
-        let at_ns = monotonic_ns().saturating_add_unsigned(BEGIN_AFTER.as_nanos() as u64);
+        let at_ns = match &conduct.company {
+            Some(company) => company.moment_ns(conduct).await?,
+            None => monotonic_ns().saturating_add_unsigned(BEGIN_AFTER.as_nanos() as u64),
+        };
         let begin = moments(&clocks, at_ns);
         if link.put_first(&subject::word(run, "begin"), write(&begin)).await.map_err(failed)? {
             follower.start_faults(faults, at_ns)?;
         }
         follower.until(READY_WITHIN, conduct, |follower| follower.begin().is_some()).await?;
+    }
+    if let Some(company) = &conduct.company {
+        company.is_ready();
     }
     Ok(())
 }

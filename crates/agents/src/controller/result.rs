@@ -83,6 +83,7 @@ pub(super) fn made(follower: &Follower, conduct: &Conduct<'_>) -> Result<Outcome
             shortfalls,
             events,
             release_bound_ns: follower.released.bound_ns,
+            together: conduct.company.as_ref().map(|company| company.together.clone()),
         }),
     };
     let merged = merge(&spec)?;

@@ -118,6 +118,7 @@ impl Hands for Team {
             watch,
             faults: self.faults.clone(),
             series: Some(self.names.clone()),
+            company: None,
         };
         let (outcome, names) = put_on(&self.spec.nats, &plan, asked, self.spec.token.as_ref(), conduct)?;
         self.say_changed(&names);

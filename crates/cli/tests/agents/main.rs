@@ -13,6 +13,7 @@ mod lost;
 mod observing;
 mod redealt;
 mod series;
+mod together;
 use common::*;
 use serde_json::Value;
 use std::fs::File;
@@ -420,7 +421,6 @@ fn what_is_not_allowed_or_not_there_yet_is_refused_in_a_sentence() {
     range.assert_exit(2);
     assert!(range.stderr.contains("only a search"), "{}", range.stderr);
     refused(&["-H", "Authorization: x"], 2, "only sealed");
-    refused(&["--canary", &server.url], 2, "--agents");
     for number in ["0", "1025", "65535", "3..2"] {
         let run = plimsoll(&["load", &server.url, "--agents", number, "--nats", &place.url]);
         run.assert_exit(2);

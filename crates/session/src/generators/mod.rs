@@ -18,7 +18,7 @@ use model::courses::RunCourses;
 use model::finding::{Diagnosis, Validity};
 use model::latency::LatencySet;
 use model::profile::RunProfile;
-use model::recording::{Capsule, End, Generator, Generators, Recording, Shortfall, Timeline, Totals};
+use model::recording::{Capsule, End, Generator, Generators, Recording, Shortfall, Timeline, Together, Totals};
 use model::snapshot::Role;
 use model::split::RunSplit;
 use model::{Event, LatencyKind, Plan, Snapshot, event};
@@ -64,6 +64,8 @@ pub struct OfAgents {
     pub events: Vec<Event>,
     /// Of bursts: within what the moments of two of them were one, nanoseconds.
     pub release_bound_ns: Option<u64>,
+    /// What the result says of loads that were put on together with it; `None`: it was alone.
+    pub together: Option<Together>,
 }
 
 /// Why recordings were not made one.
@@ -145,6 +147,8 @@ struct Source {
     validity: Validity,
     lag_p99_ns: Option<u64>,
     has_seen_target: bool,
+    /// It read its host at all.
+    has_readings: bool,
     offset: Offset,
 }
 
@@ -241,8 +245,18 @@ fn read(path: &Path) -> Result<Source, MergeError> {
     let lag_p99_ns = recording.totals.sum.latency.quantile(LatencyKind::Lag, 0.99).map(|figure| figure.ns);
     let is_of_target = |snapshot: &Snapshot| snapshot.processes.iter().any(|one| one.role == Role::Target);
     let has_seen_target = recording.snapshots.iter().any(is_of_target);
+    let has_readings = !recording.snapshots.is_empty();
     lighten(&mut recording);
-    Ok(Source { name, reader, recording, validity, lag_p99_ns, has_seen_target, offset: Offset::default() })
+    Ok(Source {
+        name,
+        reader,
+        recording,
+        validity,
+        lag_p99_ns,
+        has_seen_target,
+        has_readings,
+        offset: Offset::default(),
+    })
 }
 
 /// Takes away what is read from the file again, tick by tick, or not needed any more.
@@ -287,7 +301,7 @@ fn capsule(spec: &Spec, sources: &[Source], together_ns: u64, read_by: usize) ->
             offset_bound_ns: offset.bound_ns,
             end: recording.end,
             is_damaged: recording.integrity.is_damaged(),
-            has_readings: at == read_by,
+            has_readings: at == read_by && source.has_readings,
             validity: validity.state,
             figures: validity.figures.clone(),
             reasons: validity.reasons.clone(),
@@ -305,6 +319,7 @@ fn capsule(spec: &Spec, sources: &[Source], together_ns: u64, read_by: usize) ->
         started_at_unix_ns: first.map_or(0, |capsule| capsule.started_at_unix_ns),
         clock: first.and_then(|capsule| capsule.clock.clone()),
         generators: Some(Generators { generators, together_ns, shortfalls, release_bound_ns }),
+        together: agents.and_then(|agents| agents.together.clone()),
         ..read.cloned().unwrap_or_default()
     }
 }

@@ -4,18 +4,20 @@
 //! ([`super::shared`]) and the word that ends all of them early. A recording for each load, and not one for all, so that
 //! whatever reads a recording reads each of them: report, comparison, trend. Each names the others
 //! ([`model::recording::Together`]). What belongs to the process (its CPU time, its memory) is in each, for all loads
-//! together. Faults are those of the main load's plan, and every load is told of them. A canary ends when every other load has. Cost: two threads a load that mostly sleep, and a copy of each reading.
+//! together. Faults are those of the main load's plan, and every load is told of them. A canary ends when every other load has. Where
+//! agents put the others on, they are runs of theirs, and a canary is one of this process ([`run_beside`]). Cost: two threads a load that mostly sleep, and a copy of each reading.
 
 use super::isolation::Isolation;
 use super::shared::{Broadcaster, shared};
 use super::start::{Prepared, begin, capsule, give_back, observation, path_of, probed};
 use super::{EndOfAll, Options, Outcome, RunError, Watch};
 use crate::faults::{Ready, Setup};
+use crate::observation::Off;
 use engine::link::Control;
 use engine::{Fleet, StartError};
 use model::finding::Diagnosis;
 use model::plan::{Origin, Plan};
-use model::recording::{LoadOfRun, LoadRole, Row, Together};
+use model::recording::{Capsule, LoadOfRun, LoadRole, Row, Together};
 use model::{Event, Interval, Recording, Snapshot, event};
 use observe::Observation;
 use std::path::{Path, PathBuf};
@@ -59,21 +61,18 @@ pub fn run_together_on(
     watch: &mut dyn Watch,
     start: impl FnOnce(&[&Plan]) -> Result<Vec<Fleet>, StartError>,
 ) -> Result<Vec<Outcome>, RunError> {
-    let Some(main) = loads.first() else { return Ok(Vec::new()) };
+    if loads.is_empty() {
+        return Ok(Vec::new());
+    }
     let everywhere = with_all_origins(loads);
     let ready = Ready::check(&everywhere, setup)?;
-    let folder = probed(&options.record)?;
-    let first = path_of(&options.record, folder, &capsule(options, &main.plan, &main.driver_reason), &main.plan);
-    let paths: Vec<Option<PathBuf>> =
-        loads.iter().map(|load| first.as_deref().map(|first| path_beside(first, load))).collect();
-    let of_run: Vec<LoadOfRun> = loads.iter().zip(&paths).map(|(load, path)| of_run(load, path.as_deref())).collect();
+    let places = places(loads, options)?;
     let observations = shared(observation(options, &everywhere)?, loads.len());
     let broadcaster = observations.first().map(super::shared::Shared::broadcaster);
 
     let mut prepared = Vec::with_capacity(loads.len());
-    for (number, ((load, path), observation)) in loads.iter().zip(paths).zip(observations).enumerate() {
-        let mut capsule = capsule(options, &load.plan, &load.driver_reason);
-        capsule.together = Some(Together { number, loads: of_run.clone() });
+    for ((load, (path, together)), observation) in loads.iter().zip(places).zip(observations) {
+        let capsule = capsule_of(load, together, options);
         let observation: Box<dyn Observation> = Box::new(observation);
         prepared.push(Prepared::new(&load.plan, capsule, path, options, observation)?);
     }
@@ -89,13 +88,14 @@ pub fn run_together_on(
 
     let controls: Vec<Control> = fleets.iter().map(|fleet| fleet.control().clone()).collect();
     let left = AtomicUsize::new(loads.iter().filter(|load| load.role != LoadRole::Canary).count());
+    let is_over = || left.load(Ordering::Acquire) == 0;
     let (watch, end_of_all) = (Mutex::new(watch), EndOfAll::default());
     // Threads take these by reference.
-    let (left, watch) = (&left, &watch);
+    let (left, watch, is_over) = (&left, &watch, &is_over);
     std::thread::scope(|scope| {
         let mut running = Vec::with_capacity(loads.len());
         for ((load, prepared), fleet) in loads.iter().zip(prepared).zip(fleets) {
-            let one = OneOf { load, watch, broadcaster: broadcaster.as_ref(), left };
+            let one = OneOf { broadcaster: broadcaster.as_ref(), ..OneOf::new(load, watch, is_over) };
             let end_of_all = EndOfAll::clone(&end_of_all);
             // The first load's, which is the main one.
             let (faults, isolation, broadcaster) = (faults.take(), isolation.take(), broadcaster.clone());
@@ -117,6 +117,43 @@ pub fn run_together_on(
             .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
             .collect()
     })
+}
+
+/// Where each load's recording goes, and what it says of the others.
+///
+/// # Errors
+/// [`RunError::Store`]: the folder cannot be written to.
+pub fn places(loads: &[Load], options: &Options) -> Result<Vec<(Option<PathBuf>, Together)>, RunError> {
+    let Some(main) = loads.first() else { return Ok(Vec::new()) };
+    let folder = probed(&options.record)?;
+    let first = path_of(&options.record, folder, &capsule(options, &main.plan, &main.driver_reason), &main.plan);
+    let paths: Vec<Option<PathBuf>> =
+        loads.iter().map(|load| first.as_deref().map(|first| path_beside(first, load))).collect();
+    let of_run: Vec<LoadOfRun> = loads.iter().zip(&paths).map(|(load, path)| of_run(load, path.as_deref())).collect();
+    let together = |number| Together { number, loads: of_run.clone() };
+    Ok(paths.into_iter().enumerate().map(|(number, path)| (path, together(number))).collect())
+}
+
+/// Runs one load of those that are put on together, where the others are put on elsewhere: without faults, and nothing is observed. Its
+/// recording goes to `path`.
+///
+/// # Errors
+/// As [`super::run`].
+pub fn run_beside(
+    load: &Load,
+    (path, together): (Option<PathBuf>, Together),
+    options: &Options,
+    watch: &mut dyn Watch,
+    start: impl FnOnce(&Plan) -> Result<Fleet, StartError>,
+) -> Result<Outcome, RunError> {
+    let capsule = capsule_of(load, together, options);
+    let prepared = Prepared::new(&load.plan, capsule, path, options, Box::new(Off))?;
+    let fleet = start(&load.plan)?;
+    prepared.session(&fleet, watch, EndOfAll::default()).carry_through(fleet, &options.interrupted)
+}
+
+fn capsule_of(load: &Load, together: Together, options: &Options) -> Capsule {
+    Capsule { together: Some(together), ..capsule(options, &load.plan, &load.driver_reason) }
 }
 
 /// The main load's file, or one beside it with the load's name behind: `run.plimsoll`, `run-slow.plimsoll`.
@@ -166,15 +203,26 @@ impl Drop for Ended<'_> {
 }
 
 /// What one load tells whoever watches the run: of the main one everything, of the others what is theirs alone.
-struct OneOf<'a, 'w> {
+pub struct OneOf<'a, 'w> {
     load: &'a Load,
     watch: &'a Mutex<&'w mut dyn Watch>,
     broadcaster: Option<&'a Broadcaster>,
-    /// Loads that have not ended, canaries apart.
-    left: &'a AtomicUsize,
+    /// Whether every load but canaries has ended.
+    is_over: &'a (dyn Fn() -> bool + Sync),
 }
 
-impl<'w> OneOf<'_, 'w> {
+impl std::fmt::Debug for OneOf<'_, '_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("OneOf").field("load", &self.load.name).finish_non_exhaustive()
+    }
+}
+
+impl<'a, 'w> OneOf<'a, 'w> {
+    /// Of a load; `is_over`: whether every load but canaries has ended, with which a canary ends.
+    pub fn new(load: &'a Load, watch: &'a Mutex<&'w mut dyn Watch>, is_over: &'a (dyn Fn() -> bool + Sync)) -> Self {
+        OneOf { load, watch, broadcaster: None, is_over }
+    }
+
     fn watch(&self) -> MutexGuard<'_, &'w mut dyn Watch> {
         self.watch.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -238,7 +286,7 @@ impl Watch for OneOf<'_, '_> {
 
     fn is_enough(&self) -> bool {
         match self.load.role {
-            LoadRole::Canary => self.left.load(Ordering::Acquire) == 0,
+            LoadRole::Canary => (self.is_over)(),
             LoadRole::Main | LoadRole::Beside => self.watch().is_enough(),
         }
     }

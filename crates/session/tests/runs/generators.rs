@@ -112,6 +112,7 @@ fn merged_quantiles_are_those_of_all_requests_pooled() {
     let requests: u64 = generators.iter().map(|generator| generator.requests).sum();
     assert_eq!((generators.len(), requests), (3, recording.totals.sum.counts.requests()));
     assert_eq!(generators[0].offset_ns, 0);
+    assert!(generators.iter().all(|one| !one.has_readings), "none has read its host");
     let workers: std::collections::BTreeSet<u16> = again.requests.sampled().map(|request| request.worker).collect();
     assert_eq!(workers.len(), 6, "each generator's workers are told apart: {workers:?}");
 }
@@ -133,7 +134,14 @@ fn sixty_four_agents_are_one_load_and_what_is_missing_of_it_is_said() {
     made.iter().for_each(|(_, outcome)| pooled.add(&outcome.recording.totals.sum));
     let result = |shortfalls: Vec<Shortfall>, name: &str| {
         let offsets = vec![Offset::default(); made.len()];
-        let agents = OfAgents { plan: whole.clone(), offsets, shortfalls, events: Vec::new(), release_bound_ns: None };
+        let agents = OfAgents {
+            plan: whole.clone(),
+            offsets,
+            shortfalls,
+            events: Vec::new(),
+            release_bound_ns: None,
+            together: None,
+        };
         let runs: Vec<&PathBuf> = made.iter().map(|(path, _)| path).collect();
         merge(&Spec { agents: Some(agents), clock_bound_ns: None, ..spec(&runs, folder.path().join(name)) }).unwrap()
     };

@@ -4,6 +4,9 @@
 //! takes a run over, or lists those that go on. Results are those of `load`.
 
 pub mod kubernetes;
+mod together;
+
+pub use together::put_on_together;
 
 use super::output::progress::Shown;
 use super::output::together as shown_together;
@@ -19,7 +22,7 @@ use model::plain::plain;
 use model::units::show_duration_ns;
 use serde_json::json;
 use session::faults::Setup;
-use session::{Hands, Options, Outcome, RecordTo, ThisProcess};
+use session::{Hands, Options, Outcome, RecordTo, ThisProcess, Watch};
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -178,17 +181,17 @@ fn conduct<'w>(
     wait_ns: u64,
     interrupted: Arc<AtomicBool>,
     faults: Setup,
-    shown: &'w mut Shown,
+    watch: &'w mut dyn Watch,
 ) -> Conduct<'w> {
     let wait = Duration::from_nanos(wait_ns);
-    Conduct { record, wait, version: VERSION.to_owned(), interrupted, tell, watch: shown, faults, series: None }
+    Conduct { record, wait, version: VERSION.to_owned(), interrupted, tell, watch, faults, series: None, company: None }
 }
 
-/// Refuses what agents cannot do yet, before anything is done.
+/// Refuses what agents cannot do yet, before anything is done; `is_several`: more than one load, and more than once.
 pub fn refuse(args: &LoadArgs, is_several: bool) -> Result<(), Failure> {
     let output = &args.output;
     let wrong = [
-        (is_several, "a canary or several loads"),
+        (is_several, "repeats or [vary] of several loads, or with a canary,"),
         (!args.place.source.is_empty(), "--source"),
         (output.record_secrets, "--record-secrets"),
     ];

@@ -43,7 +43,7 @@ fn text(loads: &[ResolvedLoad], target: Option<&target::Spec>, repeat: Repeat, o
         }
         text.push('\n');
     }
-    for (at, ResolvedLoad { name, role, resolved }) in loads.iter().enumerate() {
+    for (at, ResolvedLoad { name, role, resolved, .. }) in loads.iter().enumerate() {
         if loads.len() > 1 {
             let what = match role {
                 LoadRole::Main => " (the main one)",

@@ -78,7 +78,7 @@ pub fn run_scenarios(
         return Err(Failure::usage("--live shows one run: leave it out, or repeats"));
     }
     if args.by_agents.agents.is_some() {
-        agents::refuse(&args, asked.len() > 1)?;
+        agents::refuse(&args, asked.len() > 1 && matches!(repeat, Repeat::Times(_)))?;
         args.by_agents.count()?;
     }
     if asked.len() > 1 && !args.remote.behind.is_empty() {
@@ -109,12 +109,15 @@ pub fn run_scenarios(
     live.iter().for_each(|live| shown.show_live(live));
     let put_on = match by_agents {
         Some(count) => {
-            let by_agents =
-                |setup: &Setup, shown: &mut Shown| agents::put_on(&args, plan, count, &options, setup.clone(), shown);
-            let Some((outcome, ended)) = loads.at_target(target, &options, &mut shown, by_agents)? else {
+            let by_agents = |setup: &Setup, shown: &mut Shown| match &loads.all[..] {
+                [_] => agents::put_on(&args, plan, count, &options, setup.clone(), shown)
+                    .map(|outcome| outcome.map(|outcome| vec![outcome])),
+                _ => agents::put_on_together(&args, &loads, count, &options, setup, shown),
+            };
+            let Some((outcomes, ended)) = loads.at_target(target, &options, &mut shown, by_agents)? else {
                 return Ok(Exit::Interrupted);
             };
-            outcome?.map(|outcome| (vec![outcome], ended))
+            outcomes?.map(|outcomes| (outcomes, ended))
         }
         None => loads.put_on(target, &options, &mut None, &mut shown)?,
     };

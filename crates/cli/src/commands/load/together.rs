@@ -80,6 +80,8 @@ pub struct ResolvedLoad {
     pub name: String,
     /// What it is among the others.
     pub role: LoadRole,
+    /// Workers, where it was said how many.
+    pub threads: Option<u16>,
     /// What will run.
     pub resolved: Resolved,
 }
@@ -118,6 +120,7 @@ impl Loads {
                 // Its intervals are those of the main load.
                 scenario.tick_ns = all.first().map(|main| main.resolved.plan.tick_ns);
             }
+            let threads = scenario.threads;
             let mut resolved = of(&scenario)?;
             let alone = resolved.plan.threads;
             if several > 1 && role != LoadRole::Canary && scenario.threads.is_none() && alone > 1 {
@@ -130,7 +133,7 @@ impl Loads {
             if role == LoadRole::Canary {
                 canary(&mut resolved, &all)?;
             }
-            all.push(ResolvedLoad { name, role, resolved });
+            all.push(ResolvedLoad { name, role, threads, resolved });
         }
         Ok(Loads { all })
     }
@@ -202,8 +205,9 @@ impl Loads {
     }
 }
 
-fn load(of: &ResolvedLoad) -> Load {
-    let ResolvedLoad { name, role, resolved } = of;
+/// What a session runs of it.
+pub fn load(of: &ResolvedLoad) -> Load {
+    let ResolvedLoad { name, role, resolved, .. } = of;
     let Resolved { plan, driver_reason, .. } = resolved;
     Load { name: name.clone(), role: *role, plan: plan.clone(), driver_reason: driver_reason.clone() }
 }
