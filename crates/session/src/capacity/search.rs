@@ -168,6 +168,8 @@ pub struct Point {
     pub steps: usize,
     /// The longest of them, seconds.
     pub longest_s: f64,
+    /// It was missed by a backlog that grew, before any request was bad.
+    pub is_by_backlog: bool,
 }
 
 /// Where the line lies.
@@ -253,13 +255,16 @@ impl Search {
         let growing = steps.iter().filter(|step| step.is_growing).count();
         let blocks: Vec<Block> = steps.iter().flat_map(|step| step.blocks.iter().cloned()).collect();
         let seconds: f64 = steps.iter().map(|step| step.seconds()).sum();
-        let verdict =
-            if 2 * growing >= steps.len().max(1) { Verdict::Missed } else { judge(&blocks, &self.settings.bounds) };
+        let is_bad = blocks.iter().any(|block| block.bad.iter().any(|bad| *bad > 0));
+        // Of two steps of which one has a backlog that grew, and nothing bad, it was chance.
+        let is_growing = 2 * growing > steps.len() || (is_bad && 2 * growing == steps.len().max(1));
+        let verdict = if is_growing { Verdict::Missed } else { judge(&blocks, &self.settings.bounds) };
         Point {
             asked,
             load: steps.iter().map(|step| step.load * step.seconds()).sum::<f64>() / seconds.max(1e-9),
             verdict,
             steps: steps.len(),
+            is_by_backlog: is_growing && !is_bad,
             longest_s: steps.iter().map(|step| step.seconds()).fold(0.0, f64::max),
         }
     }
@@ -321,6 +326,8 @@ impl Search {
             missed.steps < DOUBTS_MAX
                 && points.iter().any(|point| point.verdict == Verdict::Held && point.asked > missed.asked)
         });
+        // A backlog alone says so once in some hundred steps by chance.
+        let in_doubt = in_doubt.or(missed.filter(|missed| missed.is_by_backlog && missed.steps == 1));
         if let Some(doubtful) = in_doubt {
             return Some((doubtful.asked, self.settings.precision, Purpose::Replicate));
         }

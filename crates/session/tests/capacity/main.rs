@@ -46,7 +46,7 @@ fn the_study() {
         // seeds there are: of sixty a share scatters by some percent.
         let is_short = model == &Model::SlowServer;
         let (median, of_95, rightly, covers) =
-            if is_short { (0.03, 0.12, 0.85, 0.75) } else { (0.01, 0.035, 0.98, 0.87) };
+            if is_short { (0.03, 0.12, 0.85, 0.75) } else { (0.01, 0.045, 0.98, 0.87) };
         assert!(found.open * 50 <= found.searches, "{name}: {found:?}");
         assert!(found.error_median <= median, "{name}: {found:?}");
         assert!(found.error_95 <= of_95, "{name}: {found:?}");
@@ -104,6 +104,16 @@ fn a_search_is_a_function_of_its_seed() {
     let line = |seed| search(Model::TokenBucket, seed, uniform(seed)).line();
     assert_eq!(line(3), line(3));
     assert_ne!(line(3), line(4));
+}
+
+/// With this seed the first step's backlog grows by chance, far below the line, where no request is late.
+#[test]
+fn a_backlog_that_grew_once_by_chance_is_not_the_line() {
+    let search = search(Model::SlowToForget, 3, uniform(3));
+    let first = &search.steps()[0];
+    assert!(first.is_growing && first.verdict == Verdict::Missed, "another seed is needed: {first:?}");
+    let load = search.line().load.unwrap();
+    assert!((load / Model::SlowToForget.line() - 1.0).abs() < 0.1, "{:?}", search.line());
 }
 
 fn block(requests: u64, bad: u64, backlog: f64) -> Block {
