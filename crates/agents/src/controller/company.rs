@@ -6,6 +6,7 @@
 //! [`Company::is_over`]).
 
 use super::Conduct;
+use super::follow::Follower;
 use crate::error::AgentsError;
 use crate::limits::BEGIN_AFTER;
 use model::Event;
@@ -189,6 +190,22 @@ impl Member {
                 return faults;
             }
             tokio::time::sleep(LOOK).await;
+        }
+    }
+}
+
+impl Follower {
+    /// Ends this load where another has ended the run.
+    pub(super) async fn end_with_the_others(&mut self, why: &str, conduct: &mut Conduct<'_>) {
+        if self.is_stopped {
+            return;
+        }
+        self.stop(why, true).await;
+        if self.is_stopped {
+            let at_ns = i64::try_from(self.shown_ns).unwrap_or(i64::MAX);
+            let event = Event::new(at_ns, model::event::ENDED_TOGETHER, why);
+            conduct.watch.on_event(&event);
+            self.events.push(event);
         }
     }
 }

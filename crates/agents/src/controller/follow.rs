@@ -99,7 +99,8 @@ pub(super) struct Follower {
     reading: Reading,
     alive: Subscriber,
     joint: Joint,
-    shown_ns: u64,
+    /// Ticks were shown until then, nanoseconds since the run's start.
+    pub(super) shown_ns: u64,
     /// How it stands, from the first tick that is shown on.
     standing: Option<Standing>,
 }
@@ -288,27 +289,13 @@ impl Follower {
     }
 
     /// Stops every agent's load: early, or as if it had been planned so.
-    async fn stop(&mut self, why: &str, is_enough: bool) {
+    pub(super) async fn stop(&mut self, why: &str, is_enough: bool) {
         if self.is_stopped {
             return;
         }
         let stop = write(&Stop { why: why.to_owned(), is_enough });
         let subject = subject::word(&self.run, "stop");
         self.is_stopped = self.link.put(&subject, &format!("{}/stop", self.run), stop).await.is_ok();
-    }
-
-    /// Ends this load where another has ended the run.
-    async fn end_with_the_others(&mut self, why: &str, conduct: &mut Conduct<'_>) {
-        if self.is_stopped {
-            return;
-        }
-        self.stop(why, true).await;
-        if self.is_stopped {
-            let at_ns = i64::try_from(self.shown_ns).unwrap_or(i64::MAX);
-            let event = Event::new(at_ns, model::event::ENDED_TOGETHER, why);
-            conduct.watch.on_event(&event);
-            self.events.push(event);
-        }
     }
 
     fn take_in(&mut self, subject: &str, body: &[u8]) -> Result<(), AgentsError> {
