@@ -45,6 +45,8 @@ enum Stage {
     Gathered,
     /// They are ready.
     Ready,
+    /// Their clocks were laid beside this one.
+    Measured,
     /// Its load is over, and what they measured is here.
     Followed,
 }
@@ -147,11 +149,19 @@ impl Member {
         drop(self.reached(Stage::Gathered));
     }
 
-    /// Its agents are ready: the moment at which all begin, once those of the others are.
+    /// Its agents are ready: waits until those of the others are. Clocks are measured after that, as one that was measured long ago is
+    /// not known as well any more.
+    pub(super) async fn until_all_ready(&self, conduct: &Conduct<'_>) -> Result<(), AgentsError> {
+        drop(self.reached(Stage::Ready));
+        let are_ready = |state: &mut State| state.loads.iter().all(|stage| *stage >= Stage::Ready).then_some(());
+        self.until(conduct, are_ready).await
+    }
+
+    /// Their clocks are known: the moment at which all begin, once those of the others are.
     pub(super) async fn moment_ns(&self, conduct: &Conduct<'_>) -> Result<i64, AgentsError> {
-        self.is_ready();
+        self.may_begin();
         let moment_ns = |state: &mut State| {
-            if state.at_ns.is_none() && state.loads.iter().all(|stage| *stage >= Stage::Ready) {
+            if state.at_ns.is_none() && state.loads.iter().all(|stage| *stage >= Stage::Measured) {
                 state.at_ns = Some(monotonic_ns().saturating_add_unsigned(BEGIN_AFTER.as_nanos() as u64));
             }
             state.at_ns
@@ -159,9 +169,9 @@ impl Member {
         self.until(conduct, moment_ns).await
     }
 
-    /// Its agents are ready, or have begun by another controller's word.
-    pub(super) fn is_ready(&self) {
-        drop(self.reached(Stage::Ready));
+    /// Nothing of it is waited for before the others begin: it has come so far, or has begun by another controller's word.
+    pub(super) fn may_begin(&self) {
+        drop(self.reached(Stage::Measured));
     }
 
     /// Why another load ended all of them; `None`: none did.

@@ -295,11 +295,15 @@ async fn conducted(
         remove(link, run, conduct).await;
         return Err(error);
     }
-    follower.follow_to_end(conduct).await?;
-    if let Some(company) = &conduct.company {
+    let followed = follower.follow_to_end(conduct).await;
+    // Where another command has its result, it is over, and the others go on.
+    if let Some(company) =
+        conduct.company.as_ref().filter(|_| matches!(followed, Ok(()) | Err(AgentsError::TakenAway(_))))
+    {
         let faults = company.has_followed().await;
         follower.events.extend(faults);
     }
+    followed?;
     let made = result::made(&follower, conduct);
     let is_nothing = matches!(made, Err(AgentsError::Nothing(_))) && follower.has_everything();
     if made.is_ok() || is_nothing {
@@ -356,6 +360,9 @@ async fn begun(
         if let Some(why) = follower.why_not_ready() {
             return Err(AgentsError::NotReady(why));
         }
+        if let Some(company) = &conduct.company {
+            company.until_all_ready(conduct).await?;
+        }
         let clocks = clock::measure_all(link, follower.names()).await;
         let clocks = clocks.map_err(|name| AgentsError::NotReady(format!("the clock of '{name}' does not answer")))?;
         conduct.check()?;
@@ -370,7 +377,7 @@ async fn begun(
         follower.until(READY_WITHIN, conduct, |follower| follower.begin().is_some()).await?;
     }
     if let Some(company) = &conduct.company {
-        company.is_ready();
+        company.may_begin();
     }
     Ok(())
 }

@@ -86,6 +86,34 @@ fn generators_of(document: &Value) -> usize {
 }
 
 #[test]
+fn no_load_begins_before_all_have_their_agents_and_each_is_told_of_faults() {
+    let Some(nats) = nats() else { return };
+    let place = Place::new(&nats.url());
+    let server = serve_http(&[]);
+    let _first = place.agent("a", &["--cores", "1"]);
+    let load = |name: &str| {
+        let url = &server.url;
+        format!("[[load]]\nname = \"{name}\"\nurl = \"{url}\"\nrate = \"100/s\"\nconnections = 1\nduration = \"2s\"\n")
+    };
+    let fault = "[[fault]]\nfault = \"stop target\"\nat = \"500ms\"\nfor = \"300ms\"\n";
+    let (out, said) = (File::create(place.file("out")).unwrap(), File::create(place.file("said")).unwrap());
+    let text = load("one") + &load("other") + fault;
+    let command = Guard::spawn(run(&place, "2", &text).stdout(out).stderr(said)).unwrap();
+    wait_until("the first load has its agent", || place.listed().iter().any(|one| one["state"] != "idle"));
+    // Alone it would have begun by then: from the command to the first request pass some 0.5 s.
+    std::thread::sleep(Duration::from_secs(2));
+    assert!(place.listed().iter().all(|one| one["state"] != "running"), "{:?}", place.listed());
+    let _second = place.agent("b", &["--cores", "1"]);
+    let document = place.ended(command).json();
+    let other = &of(&document, "other")["report"];
+    for report in [&document, other] {
+        assert_eq!(count(report, "/totals/ok"), 200, "{report:#}");
+        let kinds: Vec<&Value> = report["events"].as_array().unwrap().iter().map(|event| &event["kind"]).collect();
+        assert!(["fault-began", "fault-undone"].iter().all(|kind| kinds.iter().any(|one| *one == kind)), "{kinds:?}");
+    }
+}
+
+#[test]
 fn a_load_that_ends_the_run_ends_the_others_too() {
     let Some(nats) = nats() else { return };
     let place = Place::new(&nats.url());

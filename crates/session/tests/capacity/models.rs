@@ -91,7 +91,15 @@ impl Model {
             // The share refused is 1 - r / load.
             Model::TokenBucket => TOKENS / (1.0 - 0.001),
             Model::Cliff => 1_500.0,
-            Model::SlowDrift => MU * (1.0 - DRIFT / 2.0) - 100f64.ln() / LATE_S,
+            Model::SlowDrift => self.line_at(30.0),
+        }
+    }
+
+    /// The same at a time of the search, seconds.
+    fn line_at(self, s: f64) -> f64 {
+        match self {
+            Model::SlowDrift => MU * (1.0 - DRIFT * s / 60.0) - 100f64.ln() / LATE_S,
+            _ => self.line(),
         }
     }
 }
@@ -322,9 +330,13 @@ impl Figures {
                 widths.push((high - low) / truth);
                 covered += usize::from(low <= truth && truth <= high);
             }
+            let mut begun_s = 0.0;
             for step in search.steps() {
+                // What the server was in the middle of the step: one that drifts is not the same all along.
+                let line = model.line_at(begun_s + step.took_s / 2.0);
+                begun_s += step.took_s;
                 took_s += step.took_s;
-                let expected = match step.load / truth {
+                let expected = match step.load / line {
                     x if x < 0.97 => Verdict::Held,
                     x if x > 1.03 => Verdict::Missed,
                     _ => continue,
