@@ -107,6 +107,11 @@ impl Member {
         self.together.this().map_or("load", |load| &load.name)
     }
 
+    /// Whether it is the main load, whose controller does the faults.
+    pub(super) fn is_main(&self) -> bool {
+        self.number == 0
+    }
+
     fn reached(&self, stage: Stage) -> MutexGuard<'_, State> {
         let mut state = self.company.state();
         if let Some(own) = state.loads.get_mut(self.number) {
@@ -192,7 +197,7 @@ impl Member {
     /// Its load is over. Where it is not the main one: what the main one's faults did, once that is over too.
     pub(super) async fn has_followed(&self) -> Vec<Event> {
         drop(self.reached(Stage::Followed));
-        if self.number == 0 {
+        if self.is_main() {
             return Vec::new();
         }
         loop {
