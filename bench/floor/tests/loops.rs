@@ -9,7 +9,7 @@
 )]
 
 use std::io::{Read as _, Write as _};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -17,12 +17,13 @@ use std::time::{Duration, Instant};
 const FLOOR: &str = env!("CARGO_BIN_EXE_floor");
 
 /// A port of the loopback where nobody listens, below those that the kernel gives to who asks for any: nobody is given it
-/// before it is used.
+/// before it is used. It is not bound to see that: a process that another test starts at that moment has the listening socket
+/// too until it is another program, and so the responder finds the port taken.
 fn free_address() -> SocketAddr {
     static CALLS: AtomicU32 = AtomicU32::new(0);
     let at = || std::process::id().wrapping_mul(7919).wrapping_add(CALLS.fetch_add(1, Ordering::Relaxed)) % 20_000;
     let mut addresses = (0..20_000).map(|_| SocketAddr::from(([127, 0, 0, 1], 12_000 + at() as u16)));
-    addresses.find(|address| TcpListener::bind(address).is_ok()).unwrap()
+    addresses.find(|address| TcpStream::connect(address).is_err()).unwrap()
 }
 
 struct Responder {

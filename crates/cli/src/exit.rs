@@ -95,6 +95,11 @@ impl Failure {
         Failure { exit: Exit::Interrupted, message: message.into(), is_of_stdout: false }
     }
 
+    /// Whether it is that somebody ended the command.
+    pub fn is_interrupted(&self) -> bool {
+        self.exit == Exit::Interrupted
+    }
+
     /// Whether it is that stdout could not be written.
     pub fn is_of_stdout(&self) -> bool {
         self.is_of_stdout

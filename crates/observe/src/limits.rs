@@ -51,16 +51,16 @@ pub(crate) const CALLS_NS_MIN: i64 = 200_000_000;
 /// How often it is looked after that.
 #[cfg(feature = "bpf")]
 pub(crate) const CALLS_LOOK_NS: i64 = 100_000_000;
-/// The same of the light probes, which see receives and sends alone, and whose windows each run has: of 5,000 requests a
-/// hundredth is 50.
+/// The same of the light probes, which see receives and sends alone, and whose windows each run has: of 2,500 requests a
+/// hundredth is 25.
 #[cfg(feature = "bpf")]
-pub(crate) const LIGHT_ENOUGH: u64 = 10_000;
-/// But for so long at least, nanoseconds: two delayed acknowledgements.
+pub(crate) const LIGHT_ENOUGH: u64 = 5_000;
+/// But for so long at least, nanoseconds: an acknowledgement is delayed by 40 ms.
 #[cfg(feature = "bpf")]
-pub(crate) const LIGHT_NS_MIN: i64 = 100_000_000;
+pub(crate) const LIGHT_NS_MIN: i64 = 50_000_000;
 /// How often it is looked after that: more often, as what it ends is dearer than the look.
 #[cfg(feature = "bpf")]
-pub(crate) const LIGHT_LOOK_NS: i64 = 20_000_000;
+pub(crate) const LIGHT_LOOK_NS: i64 = 10_000_000;
 /// Places where threads wait that are kept, the longest waits first.
 #[cfg(feature = "bpf")]
 pub(crate) const WAITS_MAX: usize = 20;

@@ -159,10 +159,9 @@ fn where_one_load_cannot_be_put_on_none_is() {
     let too_few = finish(&mut run(&place, "1", &two(&server.url, "")));
     too_few.assert_exit(2);
     assert!(too_few.stderr.contains("an agent for each of the 2 loads"), "{}", too_few.stderr);
-    let more = [&two(&server.url, "")[..], "[canary]\nurl = \"http://127.0.0.1:1/\"\n"].concat();
-    let repeated = finish(&mut run(&place, "2", &format!("repeats = 2\n{more}")));
+    let repeated = finish(&mut run(&place, "1", &format!("repeats = 2\n{}", two(&server.url, ""))));
     repeated.assert_exit(2);
-    assert!(repeated.stderr.contains("repeats or [vary] of several loads"), "{}", repeated.stderr);
+    assert!(repeated.stderr.contains("an agent for each of the 2 loads"), "{}", repeated.stderr);
     // Nobody allowed a load there: agents refuse to put it on.
     let forbidden = finish(run(&place, "2", &two("http://192.0.2.7:9/", "")).args(["--agents-wait", "0s"]));
     forbidden.assert_exit(1);
@@ -198,4 +197,41 @@ fn of_a_command_that_is_killed_each_load_can_be_taken_over() {
         let taken = finish(&mut place.command(&["attach", run, "--json", "--record", out.to_str().unwrap()]));
         assert_whole(&taken, 1, 150);
     }
+}
+
+#[test]
+fn several_loads_and_a_canary_are_put_on_again_and_in_variants() {
+    let Some(nats) = nats() else { return };
+    let place = Place::new(&nats.url());
+    let server = serve_http(&[]);
+    let _agents = place.agents(&["a", "b"]);
+    let url = &server.url;
+    let load = |name: &str, rate: &str| {
+        format!("[[load]]\nname = \"{name}\"\nurl = \"{url}\"\nrate = \"{rate}\"\nconnections = 2\nduration = \"1s\"\n")
+    };
+    let text = format!(
+        "repeats = 2\n[vary]\nrate = [\"100/s\", \"200/s\"]\n{}{}[canary]\nurl = \"{url}\"\nevery = \"50ms\"\n",
+        load("one", "{rate}"),
+        load("other", "50/s")
+    );
+    // Not waited for: they come back from the run before all the same.
+    let ended = finish(run(&place, "2", &text).args(["--agents-wait", "0s"]));
+    assert!(matches!(ended.status, Some(0 | 4)), "{}{}", ended.stdout, ended.stderr);
+    let document = ended.json();
+    let variants = document["variants"].as_array().unwrap_or_else(|| panic!("{document:#}\n{}", ended.stderr));
+    let made: Vec<&Value> = variants.iter().map(|one| &one["repeats"]["made"]).collect();
+    assert_eq!(made, [2, 2], "{document:#}");
+    assert_eq!(variants[0]["repeats"]["loads"].as_array().map(Vec::len), Some(3), "{document:#}");
+    let of_each: Vec<u64> = ["all-1-1", "all-2-1", "all-2-2", "all-1-2"]
+        .iter()
+        .map(|name| {
+            let path = place.file(&format!("{name}.plimsoll"));
+            let document = plimsoll(&["report", path.to_str().unwrap(), "--json"]).json();
+            assert_eq!(generators(&document).len(), 1, "{name}");
+            assert_eq!(count(&of(&document, "other")["report"], "/totals/ok"), 50, "{name}");
+            count(&document, "/totals/ok")
+        })
+        .collect();
+    assert_eq!(of_each, [100, 200, 200, 100]);
+    assert_eq!(open_runs(&place), [""; 0]);
 }

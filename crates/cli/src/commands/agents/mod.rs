@@ -6,7 +6,7 @@
 pub mod kubernetes;
 mod together;
 
-pub use together::put_on_together;
+pub use together::{PutOnBy, put_on_together};
 
 use super::output::progress::Shown;
 use super::output::together as shown_together;
@@ -187,14 +187,9 @@ fn conduct<'w>(
     Conduct { record, wait, version: VERSION.to_owned(), interrupted, tell, watch, faults, series: None, company: None }
 }
 
-/// Refuses what agents cannot do yet, before anything is done; `is_several`: more than one load, and more than once.
-pub fn refuse(args: &LoadArgs, is_several: bool) -> Result<(), Failure> {
-    let output = &args.output;
-    let wrong = [
-        (is_several, "repeats or [vary] of several loads, or with a canary,"),
-        (!args.place.source.is_empty(), "--source"),
-        (output.record_secrets, "--record-secrets"),
-    ];
+/// Refuses what agents cannot do yet, before anything is done.
+pub fn refuse(args: &LoadArgs) -> Result<(), Failure> {
+    let wrong = [(!args.place.source.is_empty(), "--source"), (args.output.record_secrets, "--record-secrets")];
     match wrong.iter().find(|(is_there, _)| *is_there) {
         Some((_, what)) => {
             Err(Failure::usage(format!("{what} cannot be used with --agents yet: leave one of them out")))
@@ -276,7 +271,7 @@ pub fn team(args: &LoadArgs) -> Result<Option<Team>, Failure> {
 
 fn team_of(args: &LoadArgs, is_by_connections: bool, on_lost: OnLost) -> Result<Option<Team>, Failure> {
     let Some(Count { least, most }) = args.by_agents.agents else { return Ok(None) };
-    refuse(args, false)?;
+    refuse(args)?;
     Ok(Some(Team::new(TeamSpec {
         nats: args.by_agents.nats("--agents")?,
         asked: asked(args, least, on_lost)?,

@@ -8,7 +8,7 @@ use super::super::output::progress::Shown;
 use super::{asked, conduct, tell};
 use crate::args::load::LoadArgs;
 use crate::exit::Failure;
-use agents::{AgentsError, Asked, Company, Conduct};
+use agents::{AgentsError, Asked, Company, Conduct, Team};
 use engine::Fleet;
 use model::recording::{LoadRole, Together};
 use session::faults::Setup;
@@ -17,22 +17,64 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 use std::time::Duration;
 
-/// Puts loads on by agents, and what they came to in their order; `None`: another command that follows one of them has its result, and
-/// that was said.
-pub fn put_on_together(
-    args: &LoadArgs,
-    loads: &Loads,
-    count: u16,
-    options: &Options,
-    faults: &Setup,
-    shown: &mut Shown,
-) -> Result<Option<Vec<Outcome>>, Failure> {
+/// How long agents are waited for at the least between two runs of a series, nanoseconds: they come back from the one before.
+const BACK_WITHIN_NS: u64 = 3_000_000_000;
+
+/// Who puts on each run of a series.
+pub enum PutOnBy<'a> {
+    /// This process.
+    This,
+    /// The same agents, one run after another.
+    Team(Box<Team>),
+    /// Agents of each load's own, which are found anew for each run.
+    Together {
+        /// What was asked for.
+        args: &'a LoadArgs,
+        /// How many agents all loads have.
+        count: u16,
+        /// How long they are waited for, nanoseconds.
+        wait_ns: u64,
+    },
+}
+
+impl<'a> PutOnBy<'a> {
+    /// Who was asked for.
+    ///
+    /// # Errors
+    /// Agents that are too few, or cannot do what is asked: nothing has run.
+    pub fn of(args: &'a LoadArgs, loads: &Loads) -> Result<Self, Failure> {
+        let Some(count) = args.by_agents.count()? else { return Ok(PutOnBy::This) };
+        if let [_] = &loads.all[..] {
+            return Ok(super::team(args)?.map_or(PutOnBy::This, |team| PutOnBy::Team(Box::new(team))));
+        }
+        super::refuse(args)?;
+        enough(loads, count)?;
+        Ok(PutOnBy::Together { args, count, wait_ns: args.by_agents.agents_wait.max(BACK_WITHIN_NS) })
+    }
+}
+
+/// How many of the loads agents put on; there is to be an agent for each.
+fn enough(loads: &Loads, count: u16) -> Result<usize, Failure> {
     let of_agents = loads.all.iter().filter(|load| load.role != LoadRole::Canary).count();
     if usize::from(count) < of_agents {
         return Err(Failure::usage(format!(
             "--agents: expected an agent for each of the {of_agents} loads at least, got {count}: each load has agents of its own"
         )));
     }
+    Ok(of_agents)
+}
+
+/// Puts loads on by so many agents, which are waited for so long, and what they came to in their order; `None`: another command that follows one of them has its result, and
+/// that was said.
+pub fn put_on_together(
+    args: &LoadArgs,
+    loads: &Loads,
+    (count, wait_ns): (u16, u64),
+    options: &Options,
+    faults: &Setup,
+    shown: &mut Shown,
+) -> Result<Option<Vec<Outcome>>, Failure> {
+    let of_agents = enough(loads, count)?;
     let nats = args.by_agents.nats("--agents")?;
     let token = args.remote.link.token()?;
     let all: Vec<Load> = loads.all.iter().map(load).collect();
@@ -68,7 +110,7 @@ pub fn put_on_together(
             let record = path.map_or(RecordTo::Nothing, RecordTo::File);
             let faults = if load.role == LoadRole::Main { faults.clone() } else { Setup::default() };
             let member = company.member(number, together);
-            let (wait_ns, interrupted) = (args.by_agents.agents_wait, options.interrupted.clone());
+            let interrupted = options.interrupted.clone();
             let carry = move || {
                 let conduct = conduct(record, wait_ns, interrupted, faults, &mut one);
                 let conduct = Conduct { company: Some(member), ..conduct };

@@ -10,12 +10,13 @@ mod variants;
 
 pub use variants::{Wanted, run as run_variants};
 
+use super::agents::{self, PutOnBy};
 use super::output::intervals::{self, Csv, What};
 use super::output::live::Live;
 use super::output::progress::Shown;
 use super::output::view::When;
 use super::output::{results, terminal, together as shown_together};
-use super::{agents, command_line, interrupt};
+use super::{command_line, interrupt};
 use crate::args::agents::ByAgentsArgs;
 use crate::args::load::{LoadArgs, OutputArgs};
 use crate::args::scenario::scenario_of;
@@ -78,7 +79,7 @@ pub fn run_scenarios(
         return Err(Failure::usage("--live shows one run: leave it out, or repeats"));
     }
     if args.by_agents.agents.is_some() {
-        agents::refuse(&args, asked.len() > 1 && matches!(repeat, Repeat::Times(_)))?;
+        agents::refuse(&args)?;
         args.by_agents.count()?;
     }
     if asked.len() > 1 && !args.remote.behind.is_empty() {
@@ -98,8 +99,8 @@ pub fn run_scenarios(
     let options = options(&args, &loads, args.observe_at()?, interrupt::flag()?)?;
     shown.draw(When::of(output, matches!(repeat, Repeat::Times(_))), &options.interrupted);
     if let Repeat::Times(times) = repeat {
-        let mut team = agents::team(&args)?;
-        return repeats::run(times, &loads, target, &options, &mut team, &mut shown, output);
+        let mut by = PutOnBy::of(&args, &loads)?;
+        return repeats::run(times, &loads, target, &options, &mut by, &mut shown, output);
     }
     let plan = &loads.all[0].resolved.plan;
     let what = plan.origins.first().map_or("a run", |origin| &origin.name);
@@ -112,14 +113,17 @@ pub fn run_scenarios(
             let by_agents = |setup: &Setup, shown: &mut Shown| match &loads.all[..] {
                 [_] => agents::put_on(&args, plan, count, &options, setup.clone(), shown)
                     .map(|outcome| outcome.map(|outcome| vec![outcome])),
-                _ => agents::put_on_together(&args, &loads, count, &options, setup, shown),
+                _ => {
+                    let count = (count, args.by_agents.agents_wait);
+                    agents::put_on_together(&args, &loads, count, &options, setup, shown)
+                }
             };
             let Some((outcomes, ended)) = loads.at_target(target, &options, &mut shown, by_agents)? else {
                 return Ok(Exit::Interrupted);
             };
             outcomes?.map(|outcomes| (outcomes, ended))
         }
-        None => loads.put_on(target, &options, &mut None, &mut shown)?,
+        None => loads.put_on(target, &options, &mut PutOnBy::This, &mut shown)?,
     };
     let Some((outcomes, ended)) = put_on else {
         shown.clear();

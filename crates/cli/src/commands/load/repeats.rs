@@ -5,11 +5,11 @@
 
 use super::together::Loads;
 use crate::args::load::OutputArgs;
+use crate::commands::agents::PutOnBy;
 use crate::commands::interrupt;
 use crate::commands::output::progress::Shown;
 use crate::commands::output::{results, terminal, together};
 use crate::exit::{Exit, Failure};
-use agents::Team;
 use diagnose::repeats::{RepeatedLoad, Repeats, SCHEMA};
 use model::recording::End;
 use session::{Options, RecordTo, target};
@@ -22,11 +22,11 @@ pub fn run(
     loads: &Loads,
     target: Option<&target::Spec>,
     options: &Options,
-    team: &mut Option<Team>,
+    by: &mut PutOnBy<'_>,
     shown: &mut Shown,
     output: &OutputArgs,
 ) -> Result<Exit, Failure> {
-    let (repeats, exit) = all(times, loads, target, options, team, shown)?;
+    let (repeats, exit) = all(times, loads, target, options, by, shown)?;
     shown.clear();
     interrupt::end_at_once(&options.interrupted);
     results::to_stdout(|out| match output.json {
@@ -70,7 +70,7 @@ impl Series {
         loads: &Loads,
         target: Option<&target::Spec>,
         options: &Options,
-        team: &mut Option<Team>,
+        by: &mut PutOnBy<'_>,
         shown: &mut Shown,
         of: &str,
     ) -> Result<(), Failure> {
@@ -78,7 +78,7 @@ impl Series {
         let number = repeats.made + 1;
         shown.label = format!("{of}run {number} of {}  ", repeats.asked);
         let options = Options { record: numbered(&options.record, number), ..options.clone() };
-        let Some((outcomes, ended)) = loads.put_on(target, &options, team, shown)? else {
+        let Some((outcomes, ended)) = loads.put_on(target, &options, by, shown)? else {
             repeats.end = End::Interrupted;
             *exit = exit.worst(Exit::Interrupted);
             return Ok(());
@@ -113,12 +113,12 @@ fn all(
     loads: &Loads,
     target: Option<&target::Spec>,
     options: &Options,
-    team: &mut Option<Team>,
+    by: &mut PutOnBy<'_>,
     shown: &mut Shown,
 ) -> Result<(Repeats, Exit), Failure> {
     let mut series = Series::new(times, loads, &options.version);
     while series.repeats.made < times && series.repeats.end == End::Complete {
-        series.one(loads, target, options, team, shown, "")?;
+        series.one(loads, target, options, by, shown, "")?;
     }
     Ok((series.repeats, series.exit))
 }

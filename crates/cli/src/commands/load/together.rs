@@ -3,9 +3,9 @@
 //! Where nobody says how many workers a load has, several loads share what one would have had. A canary has one worker and asks
 //! by the clock until every other load has ended.
 
+use crate::commands::agents::{self, PutOnBy};
 use crate::commands::output::progress::Shown;
 use crate::exit::Failure;
-use agents::Team;
 use model::Scenario;
 use model::hide;
 use model::plan::{DriverKind, Pace, Segment, Stop};
@@ -147,8 +147,7 @@ impl Loads {
         })
     }
 
-    /// Puts them on, at a target that is started for them and ended after; by a team of agents, where there is one and one load.
-    /// `None`: interrupted before.
+    /// Puts them on, at a target that is started for them and ended after. `None`: interrupted before.
     ///
     /// # Errors
     /// The target did not come up, or the run could not take place.
@@ -156,23 +155,34 @@ impl Loads {
         &self,
         target: Option<&target::Spec>,
         options: &Options,
-        team: &mut Option<Team>,
+        by: &mut PutOnBy<'_>,
         shown: &mut Shown,
     ) -> Result<Option<Left>, Failure> {
-        let put_on = |setup: &Setup, shown: &mut Shown| match (&self.all[..], team) {
-            ([one], Some(team)) => {
+        let main = || self.all[0].resolved.plan.clone();
+        let put_on = |setup: &Setup, shown: &mut Shown| match by {
+            PutOnBy::Team(team) => {
                 team.set_faults(setup.clone());
-                team.put_on(one.resolved.plan.clone(), options, shown).map(|outcome| vec![outcome])
+                at_hand(team.put_on(main(), options, shown).map(|outcome| vec![outcome]))
             }
-            ([one], None) => {
-                session::run_with_faults(one.resolved.plan.clone(), options, setup, shown).map(|outcome| vec![outcome])
+            PutOnBy::Together { args, count, wait_ns } => {
+                match agents::put_on_together(args, self, (*count, *wait_ns), options, setup, shown) {
+                    Err(failure) if failure.is_interrupted() => Ok(None),
+                    Ok(None) => Err(Failure::could_not_run(
+                        "expected the result of each run, but another command took one over and has it: run the series again",
+                    )),
+                    outcomes => outcomes,
+                }
             }
-            (several, _) => session::run_together(&several.iter().map(load).collect::<Vec<_>>(), options, setup, shown),
+            PutOnBy::This if self.all.len() == 1 => {
+                at_hand(session::run_with_faults(main(), options, setup, shown).map(|outcome| vec![outcome]))
+            }
+            PutOnBy::This => {
+                let all: Vec<Load> = self.all.iter().map(load).collect();
+                at_hand(session::run_together(&all, options, setup, shown))
+            }
         };
-        match self.at_target(target, options, shown, put_on)? {
-            None | Some((Err(RunError::Interrupted), _)) => Ok(None),
-            Some((outcomes, ended)) => Ok(Some((outcomes?, ended))),
-        }
+        let Some((outcomes, ended)) = self.at_target(target, options, shown, put_on)? else { return Ok(None) };
+        Ok(outcomes?.map(|outcomes| (outcomes, ended)))
     }
 
     /// Does something while the target runs that is started for it and ended after, where there is one; with what came of ending it.
@@ -202,6 +212,14 @@ impl Loads {
         let ended = started.map_or(Ok(()), Target::end);
         shown.clear();
         Ok(Some((done, ended)))
+    }
+}
+
+/// What a run left; `None`: interrupted before.
+fn at_hand(outcomes: Result<Vec<Outcome>, RunError>) -> Result<Option<Vec<Outcome>>, Failure> {
+    match outcomes {
+        Err(RunError::Interrupted) => Ok(None),
+        outcomes => Ok(Some(outcomes?)),
     }
 }
 

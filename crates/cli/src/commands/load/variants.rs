@@ -8,10 +8,11 @@ use super::repeats::{Series, numbered};
 use super::together::{Asked, Loads, Repeat};
 use super::{explain, loads_of, options, with_canary};
 use crate::args::load::{LoadArgs, OutputArgs};
+use crate::commands::agents::{self, PutOnBy};
+use crate::commands::interrupt;
 use crate::commands::output::progress::Shown;
 use crate::commands::output::view::When;
 use crate::commands::output::{intervals, results, terminal};
-use crate::commands::{agents, interrupt};
 use crate::exit::{Exit, Failure};
 use diagnose::variants::{Axis, SCHEMA, Value, Variant, Variants, named};
 use model::recording::End;
@@ -52,7 +53,7 @@ impl Ready {
             return Err(Failure::usage("--tls-matrix cannot be used with [vary]: leave one of them out"));
         }
         if args.by_agents.count()?.is_some() {
-            agents::refuse(&args, asked.len() > 1)?;
+            agents::refuse(&args)?;
         }
         intervals::refuse_with_json(args.output.csv.as_deref(), intervals::What::Intervals, args.output.json)?;
         if args.output.live.live.is_some() {
@@ -100,18 +101,18 @@ pub fn run(wanted: Vec<Wanted<'_>>) -> Result<Exit, Failure> {
         let options = options(&one.args, &one.loads, one.args.observe_at()?, interrupted.clone())?;
         let options = Options { record: numbered(&options.record, number), ..options };
         let series = Series::new(one.times(), &one.loads, &options.version);
-        started.push((options, series, agents::team(&one.args)?));
+        started.push((options, series, PutOnBy::of(&one.args, &one.loads)?));
     }
     let mut failed = None;
     for at in in_turn(ready.iter().map(Ready::times).collect()) {
-        let (one, (options, series, team)) = (&ready[at], &mut started[at]);
+        let (one, (options, series, by)) = (&ready[at], &mut started[at]);
         if series.repeats.made == 0 {
             for (load, warning) in one.loads.warnings() {
                 shown.say(&format!("plimsoll: warning: {load}{}", crate::flags::shown(warning)));
             }
         }
         let of = format!("variant {} of {}, {}: ", at + 1, ready.len(), named(&one.values));
-        if let Err(failure) = series.one(&one.loads, one.target.as_ref(), options, team, &mut shown, &of) {
+        if let Err(failure) = series.one(&one.loads, one.target.as_ref(), options, by, &mut shown, &of) {
             failed = Some(failure.worded(|text| format!("{}: {text}", named(&one.values))));
         }
         variants.end = series.repeats.end;
