@@ -244,3 +244,25 @@ fn a_run_is_repeated_with_a_recording_each_and_one_answer() {
     let text = file.run(&["--no-record", "-q"]);
     assert!(text.stdout.contains("errors < 1 %: met in 5 of 5 runs"), "{}", text.stdout);
 }
+
+#[test]
+fn of_a_series_that_cannot_go_on_what_is_known_is_said() {
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let folder = tempfile::tempdir().unwrap();
+    let been = folder.path().join("been");
+    let text = format!(
+        "repeats = 3\n[target]\ncommand = \"sh -c 'test -e {been} && exit 7; touch {been}; exec {BIN} serve http --listen 127.0.0.1:{port}'\"\n\
+         [load]\nurl = \"http://127.0.0.1:{port}/\"\nrequests = 100\nconnections = 1\n",
+        been = been.display()
+    );
+    let run = File::new(&text).run(&["--json", "--no-record"]);
+    run.assert_exit(1);
+    assert!(run.stderr.contains("exit status: 7"), "{}", run.stderr);
+    let document = run.json();
+    assert_eq!((&document["asked"], &document["made"]), (&3.into(), &1.into()), "{document:#}");
+    assert_eq!(document["loads"][0]["runs"].as_array().map(Vec::len), Some(1), "{document:#}");
+    // Of the first there is nothing to say.
+    let run = File::new(&text).run(&["--json", "--no-record"]);
+    run.assert_exit(1);
+    assert_eq!(run.stdout, "");
+}

@@ -26,9 +26,18 @@ pub fn run(
     shown: &mut Shown,
     output: &OutputArgs,
 ) -> Result<Exit, Failure> {
-    let (repeats, exit) = all(times, loads, target, options, by, shown)?;
+    let mut series = Series::new(times, loads, &options.version);
+    let mut failed = None;
+    while series.repeats.made < times && series.repeats.end == End::Complete && failed.is_none() {
+        failed = series.one(loads, target, options, by, shown, "").err();
+    }
     shown.clear();
     interrupt::end_at_once(&options.interrupted);
+    // What is known is said, also where a later run failed.
+    let Series { repeats, exit } = series;
+    if let (Some(_), 0) = (&failed, repeats.made) {
+        return failed.map_or(Ok(exit), Err);
+    }
     results::to_stdout(|out| match output.json {
         true => {
             serde_json::to_writer_pretty(&mut *out, &repeats)?;
@@ -36,7 +45,7 @@ pub fn run(
         }
         false => report::answer::repeats::write(out, &repeats, terminal::style(output.no_color)),
     })?;
-    Ok(exit)
+    failed.map_or(Ok(exit), Err)
 }
 
 /// Runs of the same, as they are made.
@@ -105,22 +114,6 @@ impl Series {
         }
         Ok(())
     }
-}
-
-/// Runs them one after the other.
-fn all(
-    times: u32,
-    loads: &Loads,
-    target: Option<&target::Spec>,
-    options: &Options,
-    by: &mut PutOnBy<'_>,
-    shown: &mut Shown,
-) -> Result<(Repeats, Exit), Failure> {
-    let mut series = Series::new(times, loads, &options.version);
-    while series.repeats.made < times && series.repeats.end == End::Complete {
-        series.one(loads, target, options, by, shown, "")?;
-    }
-    Ok((series.repeats, series.exit))
 }
 
 /// Where the recording of a run of a number goes: `run.plimsoll` becomes `run-1.plimsoll`.
