@@ -214,7 +214,7 @@ fn several_loads_and_a_canary_are_put_on_again_and_in_variants() {
         load("one", "{rate}"),
         load("other", "50/s")
     );
-    // Not waited for: they come back from the run before all the same.
+    // Asked not to wait for agents, a series does all the same: they come back from the run before.
     let ended = finish(run(&place, "2", &text).args(["--agents-wait", "0s"]));
     assert!(matches!(ended.status, Some(0 | 4)), "{}{}", ended.stdout, ended.stderr);
     let document = ended.json();

@@ -260,9 +260,23 @@ fn of_a_series_that_cannot_go_on_what_is_known_is_said() {
     assert!(run.stderr.contains("exit status: 7"), "{}", run.stderr);
     let document = run.json();
     assert_eq!((&document["asked"], &document["made"]), (&3.into(), &1.into()), "{document:#}");
+    assert_eq!(document["end"], "partial");
     assert_eq!(document["loads"][0]["runs"].as_array().map(Vec::len), Some(1), "{document:#}");
     // Of the first there is nothing to say.
     let run = File::new(&text).run(&["--json", "--no-record"]);
     run.assert_exit(1);
     assert_eq!(run.stdout, "");
+    // To a reader, and of variants.
+    std::fs::remove_file(&been).unwrap();
+    let run = File::new(&text).run(&["--no-record", "-q"]);
+    run.assert_exit(1);
+    assert!(run.stdout.starts_with("1 run of 3 asked for, cut off: "), "{}", run.stdout);
+    std::fs::remove_file(&been).unwrap();
+    let varied = text.replace("requests = 100", "requests = \"{count}\"");
+    let run = File::new(&format!("vary.count = [100, 200]\n{varied}")).run(&["--json", "--no-record"]);
+    run.assert_exit(1);
+    let document = run.json();
+    assert_eq!(document["end"], "partial", "{document:#}");
+    let only = &document["variants"][0]["repeats"];
+    assert_eq!((&only["made"], &only["end"]), (&1.into(), &"partial".into()), "{document:#}");
 }

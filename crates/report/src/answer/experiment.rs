@@ -6,7 +6,6 @@ use crate::words::capitalized;
 use diagnose::experiment::{Decision, Record, Response};
 use model::finding::Status;
 use model::plain::plain;
-use model::recording::End;
 use model::units::{show_duration_ns, show_figure};
 use std::io::{self, Write};
 
@@ -79,11 +78,7 @@ pub fn write_markdown(to: &mut impl Write, record: &Record) -> io::Result<()> {
 
 /// How much was tried.
 fn how(record: &Record) -> String {
-    let end = match record.end {
-        End::Complete => "",
-        End::Interrupted => ", interrupted",
-        End::Partial => ", cut off",
-    };
+    let end = super::ended(record.end);
     format!("{} steps in {} rounds, {:.0} s{end}", record.steps.len(), record.rounds, record.took_s)
 }
 

@@ -14,6 +14,16 @@ pub mod trend;
 pub mod variants;
 
 use model::plain::plain;
+use model::recording::End;
+
+/// What is said, behind how much of it was made, of how something that takes several runs ended.
+fn ended(end: End) -> &'static str {
+    match end {
+        End::Complete => "",
+        End::Interrupted => ", interrupted",
+        End::Partial => ", cut off",
+    }
+}
 
 /// Text from outside is no markup.
 fn escaped(text: &str) -> String {

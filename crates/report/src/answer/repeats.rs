@@ -7,7 +7,6 @@ use crate::text::{Paint, Style};
 use crate::words::counted;
 use diagnose::comparison::{shown_figure, words};
 use diagnose::repeats::{RepeatedExpectation, RepeatedFigure, RepeatedLoad, Repeats};
-use model::recording::End;
 use std::io::{self, Write};
 
 const INDENT: usize = 16;
@@ -76,7 +75,7 @@ fn verdict(repeats: &Repeats) -> (String, Paint) {
     let open = all().filter(|one| one.undetermined > 0).count();
     let made = counted(u64::from(repeats.made), "run");
     let made = if repeats.made == repeats.asked { made } else { format!("{} of {} asked for", made, repeats.asked) };
-    let ended = if repeats.end == End::Interrupted { ", interrupted" } else { "" };
+    let ended = super::ended(repeats.end);
     let is_stated = all().any(|one| one.is_stated);
     let (text, paint) = match (failed, open) {
         (0, 0) if is_stated => ("every expectation was met in each", Paint::Good),

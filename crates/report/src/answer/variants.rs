@@ -8,7 +8,6 @@ use crate::words::counted;
 use diagnose::comparison::{QUANTITIES, Quantity, shown_figure, words};
 use diagnose::repeats::{RepeatedLoad, RepeatedRun};
 use diagnose::variants::{Expected, Variant, Variants, named};
-use model::recording::End;
 use model::units::show_bytes;
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -114,7 +113,7 @@ fn verdict(variants: &Variants) -> (String, Paint) {
     let times = variants.variants.iter().map(|variant| variant.repeats.made).max().unwrap_or(0);
     let asked =
         if made < variants.asked as usize { format!(" of {} asked for", variants.asked) } else { String::new() };
-    let ended = if variants.end == End::Interrupted { ", interrupted" } else { "" };
+    let ended = super::ended(variants.end);
     let each =
         if times == 1 { "one run each".to_owned() } else { format!("{} each", counted(u64::from(times), "run")) };
     let (failed, open, met) =

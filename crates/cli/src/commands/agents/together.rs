@@ -17,7 +17,7 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 use std::time::Duration;
 
-/// How long agents are waited for at the least between two runs of a series, nanoseconds: they come back from the one before.
+/// How long agents are waited for at the least before each run of a series, nanoseconds: they come back from the one before.
 const BACK_WITHIN_NS: u64 = 3_000_000_000;
 
 /// Who puts on each run of a series.
@@ -64,12 +64,13 @@ fn enough(loads: &Loads, count: u16) -> Result<usize, Failure> {
     Ok(of_agents)
 }
 
-/// Puts loads on by so many agents, which are waited for so long, and what they came to in their order; `None`: another command that follows one of them has its result, and
-/// that was said.
+/// Puts loads on by `count` agents, which are waited for as long as is said, and gives what the loads came to, in their order; `None`:
+/// another command that follows one of them has its result, and that was said.
 pub fn put_on_together(
     args: &LoadArgs,
     loads: &Loads,
-    (count, wait_ns): (u16, u64),
+    count: u16,
+    wait_ns: u64,
     options: &Options,
     faults: &Setup,
     shown: &mut Shown,

@@ -114,8 +114,8 @@ pub fn run_scenarios(
                 [_] => agents::put_on(&args, plan, count, &options, setup.clone(), shown)
                     .map(|outcome| outcome.map(|outcome| vec![outcome])),
                 _ => {
-                    let count = (count, args.by_agents.agents_wait);
-                    agents::put_on_together(&args, &loads, count, &options, setup, shown)
+                    let wait_ns = args.by_agents.agents_wait;
+                    agents::put_on_together(&args, &loads, count, wait_ns, &options, setup, shown)
                 }
             };
             let Some((outcomes, ended)) = loads.at_target(target, &options, &mut shown, by_agents)? else {

@@ -28,7 +28,7 @@ pub fn run(
 ) -> Result<Exit, Failure> {
     let mut series = Series::new(times, loads, &options.version);
     let mut failed = None;
-    while series.repeats.made < times && series.repeats.end == End::Complete && failed.is_none() {
+    while !series.is_whole() && series.repeats.end == End::Complete {
         failed = series.one(loads, target, options, by, shown, "").err();
     }
     shown.clear();
@@ -73,8 +73,30 @@ impl Series {
         Series { repeats, exit: Exit::Fine }
     }
 
-    /// Makes one more; `of` says of what, before each line of progress. Interrupted, it is the last one.
+    /// Makes one more; `of` says of what, before each line of progress. Interrupted, it is the last one; where it cannot be made,
+    /// the series is partial.
     pub(super) fn one(
+        &mut self,
+        loads: &Loads,
+        target: Option<&target::Spec>,
+        options: &Options,
+        by: &mut PutOnBy<'_>,
+        shown: &mut Shown,
+        of: &str,
+    ) -> Result<(), Failure> {
+        let made = self.make(loads, target, options, by, shown, of);
+        if made.is_err() && !self.is_whole() {
+            self.repeats.end = End::Partial;
+        }
+        made
+    }
+
+    /// Whether as many were made as were asked for.
+    pub(super) fn is_whole(&self) -> bool {
+        self.repeats.made == self.repeats.asked
+    }
+
+    fn make(
         &mut self,
         loads: &Loads,
         target: Option<&target::Spec>,

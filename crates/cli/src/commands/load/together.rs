@@ -162,10 +162,10 @@ impl Loads {
         let put_on = |setup: &Setup, shown: &mut Shown| match by {
             PutOnBy::Team(team) => {
                 team.set_faults(setup.clone());
-                at_hand(team.put_on(main(), options, shown).map(|outcome| vec![outcome]))
+                unless_interrupted(team.put_on(main(), options, shown).map(|outcome| vec![outcome]))
             }
             PutOnBy::Together { args, count, wait_ns } => {
-                match agents::put_on_together(args, self, (*count, *wait_ns), options, setup, shown) {
+                match agents::put_on_together(args, self, *count, *wait_ns, options, setup, shown) {
                     Err(failure) if failure.is_interrupted() => Ok(None),
                     Ok(None) => Err(Failure::could_not_run(
                         "expected the result of each run, but another command took one over and has it: run the series again",
@@ -174,11 +174,11 @@ impl Loads {
                 }
             }
             PutOnBy::This if self.all.len() == 1 => {
-                at_hand(session::run_with_faults(main(), options, setup, shown).map(|outcome| vec![outcome]))
+                unless_interrupted(session::run_with_faults(main(), options, setup, shown).map(|outcome| vec![outcome]))
             }
             PutOnBy::This => {
                 let all: Vec<Load> = self.all.iter().map(load).collect();
-                at_hand(session::run_together(&all, options, setup, shown))
+                unless_interrupted(session::run_together(&all, options, setup, shown))
             }
         };
         let Some((outcomes, ended)) = self.at_target(target, options, shown, put_on)? else { return Ok(None) };
@@ -215,8 +215,8 @@ impl Loads {
     }
 }
 
-/// What a run left; `None`: interrupted before.
-fn at_hand(outcomes: Result<Vec<Outcome>, RunError>) -> Result<Option<Vec<Outcome>>, Failure> {
+/// What a run left; `None`: it was interrupted before there was anything.
+fn unless_interrupted(outcomes: Result<Vec<Outcome>, RunError>) -> Result<Option<Vec<Outcome>>, Failure> {
     match outcomes {
         Err(RunError::Interrupted) => Ok(None),
         outcomes => Ok(Some(outcomes?)),

@@ -120,10 +120,16 @@ pub fn run(wanted: Vec<Wanted<'_>>) -> Result<Exit, Failure> {
             break;
         }
     }
+    if failed.is_some() && !started.iter().all(|(_, series, _)| series.is_whole()) {
+        variants.end = End::Partial;
+    }
     // What is known is said, also where a later run failed.
     let mut exit = Exit::Fine;
-    for (one, (_, series, _)) in ready.iter().zip(started).filter(|(_, (_, series, _))| series.repeats.made > 0) {
+    for (one, (_, mut series, _)) in ready.iter().zip(started).filter(|(_, (_, series, _))| series.repeats.made > 0) {
         exit = exit.worst(series.exit);
+        if !series.is_whole() {
+            series.repeats.end = variants.end;
+        }
         variants.variants.push(Variant { values: one.values.clone(), repeats: series.repeats });
     }
     if variants.end == End::Interrupted {
