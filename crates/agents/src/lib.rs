@@ -24,7 +24,9 @@ mod sealed;
 mod subject;
 
 pub use agent::{Options as AgentOptions, serve};
-pub use controller::{Company, Conduct, Listed, Member, Open, Team, TeamSpec, attach, list, load, open_runs};
+pub use controller::{
+    Company, Conduct, Ended, Listed, Member, Open, RunStream, Team, TeamSpec, attach, list, load, open_runs,
+};
 pub use document::{Asked, BehindOf, ObserveAt, OnLost};
 pub use error::AgentsError;
 pub use link::Nats;

@@ -150,6 +150,40 @@ pub fn open_runs(nats: &Nats) -> Result<Vec<Open>, AgentsError> {
     })
 }
 
+/// What a run came to.
+#[derive(Debug)]
+pub struct Ended {
+    /// The result.
+    pub outcome: Outcome,
+    /// The agents that put it on.
+    pub agents: Vec<String>,
+    /// What NATS still has of it: to be dropped when the result is out, so that until then whoever is killed has lost nothing.
+    pub stream: RunStream,
+}
+
+/// What NATS still has of a run whose result is here. Dropped, it is taken away; until then `attach` comes to the same result.
+pub struct RunStream {
+    runtime: tokio::runtime::Runtime,
+    link: Link,
+    run: String,
+    tell: fn(&str),
+}
+
+impl std::fmt::Debug for RunStream {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RunStream").field("run", &self.run).finish_non_exhaustive()
+    }
+}
+
+impl Drop for RunStream {
+    fn drop(&mut self) {
+        // Who panics has not said what came of the run.
+        if !std::thread::panicking() {
+            self.runtime.block_on(done_with(&self.link, &self.run, self.tell));
+        }
+    }
+}
+
 /// Puts a plan on by agents, and makes one result of what they measured.
 ///
 /// # Errors
@@ -159,19 +193,8 @@ pub fn load(
     plan: &Plan,
     asked: Asked,
     token: Option<&Token>,
-    conduct: Conduct<'_>,
-) -> Result<Outcome, AgentsError> {
-    put_on(nats, plan, asked, token, conduct).map(|(outcome, _)| outcome)
-}
-
-/// The same, with the names of those that put it on.
-fn put_on(
-    nats: &Nats,
-    plan: &Plan,
-    asked: Asked,
-    token: Option<&Token>,
     mut conduct: Conduct<'_>,
-) -> Result<(Outcome, Vec<String>), AgentsError> {
+) -> Result<Ended, AgentsError> {
     let agents = usize::from(asked.agents);
     if !(1..=AGENTS_MAX).contains(&agents) {
         return Err(AgentsError::Usage(format!("--agents: expected from 1 to {AGENTS_MAX}, got {agents}")));
@@ -205,7 +228,8 @@ fn put_on(
     };
     let (run, bytes_max) = (fresh(), asked.stream_bytes_max);
     let (document, files) = Document::new(plan, &run, asked, token).map_err(AgentsError::Usage)?;
-    runtime()?.block_on(async {
+    let runtime = runtime()?;
+    let (link, (outcome, agents)) = runtime.block_on(async {
         let link = nats.connect("plimsoll load").await?;
         let bytes = link.make_stream(&run, bytes_max).await?;
         if bytes < bytes_max && conduct.series.is_none() {
@@ -216,27 +240,30 @@ fn put_on(
             ));
         }
         if let Err(error) = publish(&link, &run, &document, files).await {
-            remove(&link, &run, &conduct).await;
+            remove(&link, &run, conduct.tell).await;
             return Err(error);
         }
         if conduct.series.is_none() {
             let of = conduct.company.as_ref().map_or(String::new(), |own| format!(" (load '{}')", own.name()));
             (conduct.tell)(&format!("run {run}{of}: `plimsoll attach {run}` takes over if this process ends"));
         }
-        conducted(&link, &run, document, faults, &mut conduct).await
-    })
+        let had = conducted(&link, &run, document, faults, &mut conduct).await?;
+        Ok::<_, AgentsError>((link, had))
+    })?;
+    Ok(Ended { outcome, agents, stream: RunStream { runtime, link, run, tell: conduct.tell } })
 }
 
 /// Takes a run over: whatever its controller had come to, this one goes on from there. Its faults are the other one's.
 ///
 /// # Errors
 /// As [`load`]; [`AgentsError::NoRun`].
-pub fn attach(nats: &Nats, run: &str, mut conduct: Conduct<'_>) -> Result<Outcome, AgentsError> {
+pub fn attach(nats: &Nats, run: &str, mut conduct: Conduct<'_>) -> Result<Ended, AgentsError> {
     let none = || AgentsError::NoRun(tamed(run));
     if !crate::message::is_name(run) {
         return Err(none());
     }
-    runtime()?.block_on(async {
+    let runtime = runtime()?;
+    let (link, (outcome, agents)) = runtime.block_on(async {
         let link = nats.connect("plimsoll attach").await?;
         let bytes = link.last(run, &subject::word(run, "plan")).await.ok().flatten().ok_or_else(none)?;
         let document = Document::read(&bytes).ok_or_else(|| {
@@ -245,8 +272,10 @@ pub fn attach(nats: &Nats, run: &str, mut conduct: Conduct<'_>) -> Result<Outcom
             ))
         })?;
         conduct.has_room_for_its_recording()?;
-        conducted(&link, run, document, None, &mut conduct).await.map(|(outcome, _)| outcome)
-    })
+        let had = conducted(&link, run, document, None, &mut conduct).await?;
+        Ok::<_, AgentsError>((link, had))
+    })?;
+    Ok(Ended { outcome, agents, stream: RunStream { runtime, link, run: run.to_owned(), tell: conduct.tell } })
 }
 
 /// The agents that answer within a time, each once, by name; not longer than until all of `names` have, where there are any.
@@ -296,7 +325,7 @@ async fn conducted(
         for name in names {
             leave(link, run, &name, &conduct.version).await;
         }
-        remove(link, run, conduct).await;
+        remove(link, run, conduct.tell).await;
         return Err(error);
     }
     let followed = follower.follow_to_end(conduct).await;
@@ -310,12 +339,8 @@ async fn conducted(
     followed?;
     let made = result::made(&follower, conduct);
     let is_nothing = matches!(made, Err(AgentsError::Nothing(_))) && follower.has_everything();
-    if made.is_ok() || is_nothing {
-        // All of it is in the recording, or there was nothing: NATS need keep nothing. Who follows it as well is told so.
-        let done = Done { done: run.to_owned() };
-        let _ = link.client.publish(subject::alive(run), write(&done).into()).await;
-        link.flush().await;
-        remove(link, run, conduct).await;
+    if is_nothing {
+        done_with(link, run, conduct.tell).await;
     }
     match made {
         Err(AgentsError::Nothing(_)) if is_nothing && conduct.check().is_err() => Err(AgentsError::Interrupted),
@@ -323,10 +348,18 @@ async fn conducted(
     }
 }
 
+/// The result is out, or there was nothing: NATS need keep nothing. Who follows the run as well is told so.
+async fn done_with(link: &Link, run: &str, tell: fn(&str)) {
+    let done = Done { done: run.to_owned() };
+    let _ = link.client.publish(subject::alive(run), write(&done).into()).await;
+    link.flush().await;
+    remove(link, run, tell).await;
+}
+
 /// Leaves nothing of a run behind, or says what is left.
-async fn remove(link: &Link, run: &str, conduct: &Conduct<'_>) {
+async fn remove(link: &Link, run: &str, tell: fn(&str)) {
     if !link.remove_stream(run).await {
-        (conduct.tell)(&format!(
+        tell(&format!(
             "NATS did not take away what it had of run {run}: it goes by itself within {} h, or by `nats stream rm {}`",
             STREAM_AGE_MAX.as_secs() / 3600,
             subject::stream(run)

@@ -72,6 +72,33 @@ fn what_a_target_waits_for_is_gone_on_with_to_what_was_found_there() {
     assert!(events.as_array().unwrap().iter().any(|event| event["kind"] == "behind"), "{events:#}");
 }
 
+/// Where limits are set for every process, as in a cluster, it is often one of them.
+#[test]
+fn a_quota_that_stops_the_server_behind_is_found_there() {
+    if !testkit::is_root() {
+        testkit::skip("a quota needs root");
+        return;
+    }
+    let Some(chain) = Chain::new("single-thread=3ms") else { return };
+    let backend = chain.backend.process.pid().to_string();
+    let mut limit =
+        Guard::spawn(command(&["fault", "cpu-limit", &backend, "0.25", "--for", "60s"]).stdout(Stdio::null())).unwrap();
+    let group = format!("/proc/{backend}/cgroup");
+    let before = std::fs::read_to_string("/proc/self/cgroup").unwrap();
+    testkit::wait_until("it has a group of its own", || std::fs::read_to_string(&group).unwrap() != before);
+    let run = chain.load(&format!("{}={}", chain.at, chain.port()), &["-c", "16", "-d", "4s"]);
+    limit.signal(libc::SIGINT);
+    limit.wait(testkit::HANG_GUARD);
+    run.assert_measured();
+    let gives = run.json()["gives"].clone();
+    assert_eq!(
+        (&gives["finding"], &gives["behind"]["finding"]),
+        (&"backend-wait".into(), &"cpu-throttled".into()),
+        "{gives:#}"
+    );
+    assert!(gives["text"].as_str().unwrap().contains("a CPU quota stops the target"), "{gives:#}");
+}
+
 #[test]
 fn a_machine_behind_that_nobody_waits_for_is_not_in_the_first_line_and_one_out_of_reach_is_said_before_any_load() {
     let Some(chain) = Chain::new("cpu-heavy=1us") else { return };

@@ -1,10 +1,11 @@
 //! `cpu-throttled`: a quota of its control group stops the target.
 //!
 //! Evidence: (kernel) the quota was used up in a tenth of its periods and held the group for a twentieth of the time; (client)
-//! pauses in which no request ended, slow requests, or less carried than was due. Refuted without a quota or where it was
-//! not reached. Source: sched-bwc of the kernel's documentation, cpu.stat of cgroup-v2.
+//! pauses in which no request ended, slow requests, or less carried than was due. Without a load (process) how much it ran
+//! between the stops takes the requests' place. Not applicable without a quota, refuted where it was not reached. Source: sched-bwc
+//! of the kernel's documentation, cpu.stat of cgroup-v2.
 
-use crate::evidence::{Client, Kernel};
+use crate::evidence::{Client, Kernel, Process};
 use crate::facts::{Facts, percent};
 use crate::history::Subject;
 use crate::ledger;
@@ -15,7 +16,8 @@ use model::latency::Kind;
 use model::snapshot::Role;
 
 /// See the file's head.
-pub const RULE: CauseRule = CauseRule { id: "cpu-throttled", needs: Needs::Load, reads: &[&["process/cgroup"]], judge };
+pub const RULE: CauseRule =
+    CauseRule { id: "cpu-throttled", needs: Needs::Nothing, reads: &[&["process/cgroup"]], judge };
 
 fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     let of = |name| {
@@ -37,6 +39,15 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     if share < THROTTLED_PERIODS.value || held < THROTTLED_TIME.value {
         return Verdict::refuted("the target's quota was hardly ever used up").because(kernel.into());
     }
+    let title = format!("a CPU quota stops the target in {} of its periods", percent(share));
+    if facts.recording.capsule.why_no_load().is_some() {
+        let Some(cores) = facts.target_cores else {
+            return Verdict::not_observable("the target's CPU time", "no two readings have it").because(kernel.into());
+        };
+        let text = format!("it ran {cores:.2} cores between the stops");
+        let process = facts.piece::<Process>(text, "target.cores", cores, "cores");
+        return advised(Verdict::proved(Severity::Error, title, kernel, process));
+    }
     let losses = ledger::losses(facts);
     let Some(loss) = losses.iter().find(|loss| loss.kind != LossKind::Failed) else {
         let service = facts.latency(Kind::Service);
@@ -45,20 +56,15 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         }
         let text = format!("requests took {} on average", crate::facts::duration(service.mean()));
         let client = facts.piece::<Client>(text, "service.mean_us", service.mean() / 1e3, "us");
-        return supported(Severity::Info, kernel, client, share);
+        return advised(Verdict::proved(Severity::Info, title, kernel, client));
     };
     let client = facts.piece::<Client>(loss.text.clone(), "loss.share", loss.share, "ratio");
-    supported(Severity::Error, kernel, client, share).explains(loss.kind, held.min(1.0), held.min(1.0) * 0.5, 1.0)
+    let verdict = Verdict::proved(Severity::Error, title, kernel, client);
+    advised(verdict.explains(loss.kind, held.min(1.0), held.min(1.0) * 0.5, 1.0))
 }
 
-fn supported(
-    severity: Severity,
-    kernel: crate::evidence::Piece<Kernel>,
-    client: crate::evidence::Piece<Client>,
-    share: f64,
-) -> Verdict<OfTarget> {
-    let title = format!("a CPU quota stops the target in {} of its periods", percent(share));
-    Verdict::proved(severity, title, kernel, client)
+fn advised(verdict: Verdict<OfTarget>) -> Verdict<OfTarget> {
+    verdict
         .remedy("Raise the quota (cpu.max of its control group, limits.cpu of a pod, CPUQuota= of a unit), or serve less with it")
         .check("grep . /sys/fs/cgroup/*/cpu.stat | grep throttled; cat /sys/fs/cgroup/*/cpu.max")
         .confidence(0.95)

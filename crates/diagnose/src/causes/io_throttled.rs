@@ -29,7 +29,7 @@ const TIMES_WORK: f64 = 2.0;
 /// See the file's head.
 pub const RULE: CauseRule = CauseRule {
     id: "io-throttled",
-    needs: Needs::Connections,
+    needs: Needs::Nothing,
     reads: &[&["process/cgroup_waits"], &["process/stands", "bpf/threads"], &["process/threads"]],
     judge,
 };

@@ -2,7 +2,7 @@
 
 use crate::common::judged::{of, sampled, status, waiting, with};
 use crate::common::stalled::{call, paused, probed};
-use crate::common::{Build, SECOND, closed};
+use crate::common::{Build, SECOND, closed, open};
 use diagnose::diagnose;
 use model::bpf::{BpfSample, FutexUse, Log2};
 use model::finding::{LossKind, Severity, Status};
@@ -223,6 +223,38 @@ fn a_limit_on_a_disk_holds_where_it_is_used_and_threads_wait() {
     assert_eq!(status(&limited(5, 0.9), "io-throttled"), Status::Refuted, "the disk is slow, not the limit low");
     assert_eq!(status(&limited(19, 0.02), "io-throttled"), Status::Refuted, "nobody waits for it");
     assert_eq!(status(&on_disk(0.9, waiting(), |_, _| ()), "io-throttled"), Status::NotApplicable);
+    let watched = |written_a_second| without_load(limited(written_a_second, 0.9));
+    assert_eq!(status(&watched(19), "io-throttled"), Status::Supported, "what a service behind the target is told by");
+    assert_eq!(status(&watched(5), "io-throttled"), Status::Refuted);
+}
+
+/// As if it had been watched while nobody here put a load on it.
+fn without_load(mut recording: Recording) -> Recording {
+    recording.capsule.watched = Some("port 80".to_owned());
+    recording
+}
+
+#[test]
+fn a_quota_that_stops_a_target_is_told_without_a_load_too() {
+    let limited = |stopped_of_ten: u64| {
+        let recording = with(open(), move |second, s| {
+            for process in s.processes.iter_mut().filter(|process| process.role == Role::Target) {
+                process.metrics.set("cgroup_cpu_periods", 10 * second);
+                process.metrics.set("cgroup_cpu_throttled_periods", stopped_of_ten * second);
+                process.metrics.set("cgroup_cpu_throttled_ns", stopped_of_ten * 70_000_000 * second);
+            }
+        });
+        without_load(recording)
+    };
+    let often = diagnose(&limited(8)).gives.unwrap();
+    assert_eq!(often.finding.as_deref(), Some("cpu-throttled"), "{}", often.text);
+    assert!(
+        often.text.starts_with("a CPU quota stops the target in 80 % of its periods; what it costs"),
+        "{}",
+        often.text
+    );
+    assert_eq!(status(&limited(0), "cpu-throttled"), Status::Refuted);
+    assert_eq!(status(&without_load(open().recording()), "cpu-throttled"), Status::NotApplicable);
 }
 
 #[test]

@@ -16,7 +16,7 @@ use crate::args::load::LoadArgs;
 use crate::args::remote::BehindArg;
 use crate::exit::{Exit, Failure};
 use agents::message::{NAMES, is_label, is_name};
-use agents::{AgentOptions, AgentsError, Asked, BehindOf, Conduct, Listed, OnLost, Team, TeamSpec};
+use agents::{AgentOptions, AgentsError, Asked, BehindOf, Conduct, Ended, Listed, OnLost, RunStream, Team, TeamSpec};
 use model::Plan;
 use model::plain::plain;
 use model::units::show_duration_ns;
@@ -156,15 +156,16 @@ pub fn attach(args: &AttachArgs) -> Result<Exit, Failure> {
     let interrupted = interrupt::flag()?;
     let mut shown = Shown::new(args.quiet);
     let conduct = conduct(record, args.agents_wait, Arc::clone(&interrupted), Setup::default(), &mut shown);
-    let outcome = agents::attach(&nats, run, conduct);
+    let ended = agents::attach(&nats, run, conduct);
     shown.clear();
     interrupt::end_at_once(&interrupted);
-    let outcome = match outcome {
+    // Its stream goes when all of this is printed.
+    let Ended { outcome, stream: _stream, .. } = match ended {
         Err(error @ AgentsError::TakenAway(_)) => {
             tell(&error.to_string());
             return Ok(Exit::Fine);
         }
-        outcome => outcome?,
+        ended => ended?,
     };
     let parts = [shown_together::Part::of_outcome(&outcome)];
     if args.json {
@@ -198,6 +199,14 @@ pub fn refuse(args: &LoadArgs) -> Result<(), Failure> {
     }
 }
 
+/// What agents have put on: each load's outcome, and what NATS still has of it, to be dropped when that is printed.
+pub struct Had {
+    /// The loads' outcomes, in their order.
+    pub outcomes: Vec<Outcome>,
+    /// The runs' streams.
+    pub streams: Vec<RunStream>,
+}
+
 /// Puts a plan on by agents; `None`: another command that follows the run has its result, and that was said.
 pub fn put_on(
     args: &LoadArgs,
@@ -206,7 +215,7 @@ pub fn put_on(
     options: &Options,
     faults: Setup,
     shown: &mut Shown,
-) -> Result<Option<Outcome>, Failure> {
+) -> Result<Option<Had>, Failure> {
     let asked = Asked {
         driver_reason: options.driver_reason.clone(),
         observe: options.observe,
@@ -221,7 +230,10 @@ pub fn put_on(
             tell(&error.to_string());
             Ok(None)
         }
-        outcome => Ok(Some(outcome?)),
+        ended => {
+            let Ended { outcome, stream, .. } = ended?;
+            Ok(Some(Had { outcomes: vec![outcome], streams: vec![stream] }))
+        }
     }
 }
 

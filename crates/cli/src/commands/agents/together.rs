@@ -5,10 +5,10 @@
 
 use super::super::load::together::{Loads, load};
 use super::super::output::progress::Shown;
-use super::{asked, conduct, tell};
+use super::{Had, asked, conduct, tell};
 use crate::args::load::LoadArgs;
 use crate::exit::Failure;
-use agents::{AgentsError, Asked, Company, Conduct, Team};
+use agents::{AgentsError, Asked, Company, Conduct, Ended, RunStream, Team};
 use engine::Fleet;
 use model::recording::{LoadRole, Together};
 use session::faults::Setup;
@@ -16,6 +16,9 @@ use session::{Load, OneOf, Options, Outcome, RecordTo, RunError, Watch};
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::time::Duration;
+
+/// What one of the loads came to, and what NATS still has of it: nothing of a canary.
+type One = (Outcome, Option<RunStream>);
 
 /// How long agents are waited for at the least before each run of a series, nanoseconds: they come back from the one before.
 const BACK_WITHIN_NS: u64 = 3_000_000_000;
@@ -64,8 +67,8 @@ fn enough(loads: &Loads, count: u16) -> Result<usize, Failure> {
     Ok(of_agents)
 }
 
-/// Puts loads on by `count` agents, which are waited for as long as is said, and gives what the loads came to, in their order; `None`:
-/// another command that follows one of them has its result, and that was said.
+/// Puts loads on by `count` agents, which are waited for as long as is said, and gives what the loads came to; `None`: another command
+/// that follows one of them has its result, and that was said.
 pub fn put_on_together(
     args: &LoadArgs,
     loads: &Loads,
@@ -74,7 +77,7 @@ pub fn put_on_together(
     options: &Options,
     faults: &Setup,
     shown: &mut Shown,
-) -> Result<Option<Vec<Outcome>>, Failure> {
+) -> Result<Option<Had>, Failure> {
     let of_agents = enough(loads, count)?;
     let nats = args.by_agents.nats("--agents")?;
     let token = args.remote.link.token()?;
@@ -96,14 +99,17 @@ pub fn put_on_together(
     let watch: Mutex<&mut dyn Watch> = Mutex::new(shown);
     let is_over = || company.is_over();
     let (nats, token, company, watch, is_over) = (&nats, token.as_ref(), &company, &watch, &is_over);
-    let results: Vec<Result<Option<Outcome>, AgentsError>> = std::thread::scope(|scope| {
+    let results: Vec<Result<Option<One>, AgentsError>> = std::thread::scope(|scope| {
         let mut running = Vec::with_capacity(all.len());
         // The canary is the last of them.
         let mut asks = asks.into_iter();
         for (number, (load, place)) in all.iter().zip(places).enumerate() {
             let mut one = OneOf::new(load, watch, is_over);
             let Some(asked) = asks.next() else {
-                let canary = move || canary(load, place, company, options, &mut one).map_err(AgentsError::Run);
+                let canary = move || {
+                    let outcome = canary(load, place, company, options, &mut one).map_err(AgentsError::Run)?;
+                    Ok(outcome.map(|outcome| (outcome, None)))
+                };
                 running.push(scope.spawn(canary));
                 continue;
             };
@@ -115,7 +121,8 @@ pub fn put_on_together(
             let carry = move || {
                 let conduct = conduct(record, wait_ns, interrupted, faults, &mut one);
                 let conduct = Conduct { company: Some(member), ..conduct };
-                agents::load(nats, &load.plan, asked, token, conduct).map(Some)
+                let Ended { outcome, stream, .. } = agents::load(nats, &load.plan, asked, token, conduct)?;
+                Ok(Some((outcome, Some(stream))))
             };
             running.push(scope.spawn(carry));
         }
@@ -128,14 +135,16 @@ pub fn put_on_together(
 }
 
 /// What all of them came to. Of those that were measured beside one that failed it is said where their recordings are.
-fn taken_together(
-    all: &[Load],
-    results: Vec<Result<Option<Outcome>, AgentsError>>,
-) -> Result<Option<Vec<Outcome>>, Failure> {
-    let (mut outcomes, mut failed, mut is_taken) = (Vec::new(), Vec::new(), false);
+fn taken_together(all: &[Load], results: Vec<Result<Option<One>, AgentsError>>) -> Result<Option<Had>, Failure> {
+    let (mut failed, mut is_taken) = (Vec::new(), false);
+    let mut had = Had { outcomes: Vec::new(), streams: Vec::new() };
     for (load, result) in all.iter().zip(results) {
         match result {
-            Ok(outcome) => outcomes.extend(outcome),
+            Ok(Some((outcome, stream))) => {
+                had.outcomes.push(outcome);
+                had.streams.extend(stream);
+            }
+            Ok(None) => {}
             Err(error @ AgentsError::TakenAway(_)) => {
                 tell(&format!("load '{}': {error}", load.name));
                 is_taken = true;
@@ -144,9 +153,9 @@ fn taken_together(
         }
     }
     if !is_taken && failed.is_empty() {
-        return Ok(Some(outcomes));
+        return Ok(Some(had));
     }
-    for outcome in &outcomes {
+    for outcome in &had.outcomes {
         let name = outcome.recording.capsule.together.as_ref().and_then(|together| together.this());
         if let (Some(name), Some(path)) = (name, &outcome.recorded_at) {
             tell(&format!("load '{}' was measured: its recording is {}", name.name, path.display()));

@@ -10,7 +10,7 @@ mod variants;
 
 pub use variants::{Wanted, run as run_variants};
 
-use super::agents::{self, PutOnBy};
+use super::agents::{self, Had, PutOnBy};
 use super::output::intervals::{self, Csv, What};
 use super::output::live::Live;
 use super::output::progress::Shown;
@@ -111,28 +111,32 @@ pub fn run_scenarios(
     let put_on = match by_agents {
         Some(count) => {
             let by_agents = |setup: &Setup, shown: &mut Shown| match &loads.all[..] {
-                [_] => agents::put_on(&args, plan, count, &options, setup.clone(), shown)
-                    .map(|outcome| outcome.map(|outcome| vec![outcome])),
+                [_] => agents::put_on(&args, plan, count, &options, setup.clone(), shown),
                 _ => {
                     let wait_ns = args.by_agents.agents_wait;
                     agents::put_on_together(&args, &loads, count, wait_ns, &options, setup, shown)
                 }
             };
-            let Some((outcomes, ended)) = loads.at_target(target, &options, &mut shown, by_agents)? else {
+            let Some((had, ended)) = loads.at_target(target, &options, &mut shown, by_agents)? else {
                 return Ok(Exit::Interrupted);
             };
-            outcomes?.map(|outcomes| (outcomes, ended))
+            had?.map(|had| (had, ended))
         }
-        None => loads.put_on(target, &options, &mut PutOnBy::This, &mut shown)?,
+        None => loads
+            .put_on(target, &options, &mut PutOnBy::This, &mut shown)?
+            .map(|(outcomes, ended)| (Had { outcomes, streams: Vec::new() }, ended)),
     };
-    let Some((outcomes, ended)) = put_on else {
+    let Some((Had { outcomes, streams }, ended)) = put_on else {
         shown.clear();
         return Ok(if by_agents.is_some() { Exit::Fine } else { Exit::Interrupted });
     };
     shown.clear();
     shown.also.clear();
     interrupt::end_at_once(&options.interrupted);
+
     let exit = finish(&outcomes, output, csv);
+    // Who is killed until here has lost nothing: `attach` comes to the same.
+    drop(streams);
     if let Some(live) = live {
         let Outcome { recording, diagnosis, recorded_at, .. } = &outcomes[0];
         live.end_with(recording, diagnosis, recorded_at.as_deref())?;

@@ -170,7 +170,7 @@ impl Loads {
                     Ok(None) => Err(Failure::could_not_run(
                         "expected the result of each run, but another command took one over and has it: run the series again",
                     )),
-                    outcomes => outcomes,
+                    had => Ok(had?.map(|had| had.outcomes)),
                 }
             }
             PutOnBy::This if self.all.len() == 1 => {
