@@ -30,6 +30,8 @@ pub const RELAYS_MAX: usize = 64;
 pub const RELAY_CHUNK_BYTES: usize = 64 * 1024;
 /// Characters of an agent's name, and of a label.
 pub const NAME_MAX: usize = 48;
+/// Characters of an observer's name: as many as a host's name may have (RFC 1035).
+pub const OBSERVER_NAME_MAX: usize = 253;
 /// Labels of an agent.
 pub const LABELS_MAX: usize = 32;
 

@@ -1,7 +1,7 @@
 //! What agents and controllers say to each other, as JSON. Each is checked when it is read: it may come from anybody who may speak
 //! on that NATS.
 
-use crate::limits::{AGENTS_MAX, LABELS_MAX, NAME_MAX, WORKERS_MAX};
+use crate::limits::{AGENTS_MAX, LABELS_MAX, NAME_MAX, OBSERVER_NAME_MAX, WORKERS_MAX};
 use model::recording::Capsule;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -244,13 +244,24 @@ pub struct Done {
 
 /// Whether a text can be an agent's name, a run's or a label: it is part of subjects, of file names and of sentences.
 pub fn is_name(text: &str) -> bool {
-    (1..=NAME_MAX).contains(&text.len())
-        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-".contains(&b))
-        && !text.starts_with('-')
+    text.len() <= NAME_MAX && is_word(text)
 }
 
 /// What can be said of an agent's name that was refused.
 pub const NAMES: &str = "1 to 48 letters, digits, '-' and '_'";
+
+/// Whether a text can be an observer's name: words with dots between, as an observer may be called as its machine is.
+pub fn is_observer_name(text: &str) -> bool {
+    text.len() <= OBSERVER_NAME_MAX && text.split('.').all(is_word)
+}
+
+/// What can be said of an observer's name that was refused.
+pub const OBSERVER_NAMES: &str = "1 to 253 letters, digits, '-' and '_', with dots between";
+
+fn is_word(text: &str) -> bool {
+    let inside = |b: u8| b.is_ascii_alphanumeric() || b"_-".contains(&b);
+    !text.is_empty() && text.bytes().all(inside) && !text.starts_with('-')
+}
 
 impl Card {
     /// Whether it is one that an agent can have sent.
@@ -299,6 +310,12 @@ mod tests {
     fn names_are_safe_in_subjects_and_files() {
         for name in ["a", "host-1", "host_2-77"] {
             assert!(is_name(name), "{name}");
+        }
+        for name in ["node-1.eu.example", "a_b", &"x".repeat(NAME_MAX + 1)] {
+            assert!(is_observer_name(name), "{name}");
+        }
+        for name in ["", ".", "a..b", "a.", ".a", "a.-b", "a.*", "a b", &"x".repeat(OBSERVER_NAME_MAX + 1)] {
+            assert!(!is_observer_name(name), "{name}");
         }
         for name in ["", "-x", "a.b", "a*", ">", "a b", "../x", "ä", &"x".repeat(NAME_MAX + 1)] {
             assert!(!is_name(name), "{name}");

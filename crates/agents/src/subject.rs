@@ -8,17 +8,22 @@ pub const OBSERVERS: &str = "plimsoll.observers.who";
 
 /// Asked of one observer: a stream of bytes to it.
 pub fn observer(name: &str) -> String {
-    format!("plimsoll.observer.{name}.open")
+    format!("plimsoll.observer.{}.open", one_word(name))
 }
 
 /// What is said to an observer on a stream.
 pub fn to_observer(name: &str, stream: &str) -> String {
-    format!("plimsoll.observer.{name}.{stream}.to")
+    format!("plimsoll.observer.{}.{stream}.to", one_word(name))
 }
 
 /// What it says there.
 pub fn from_observer(name: &str, stream: &str) -> String {
-    format!("plimsoll.observer.{name}.{stream}.from")
+    format!("plimsoll.observer.{}.{stream}.from", one_word(name))
+}
+
+/// A dot would begin another part of the subject; `=` is in no name.
+fn one_word(name: &str) -> String {
+    name.replace('.', "=")
 }
 
 /// Asked of one agent: what its clock says.
@@ -156,5 +161,10 @@ mod tests {
         assert_eq!(["release-", "release-07", "release--1", "redeal-1"].map(release_of), [None; 4]);
         assert_eq!(run_of(&stream("r1")), Some("r1"));
         assert_eq!(run_of("OTHER"), None);
+        assert_eq!(
+            observer("node-1.example"),
+            "plimsoll.observer.node-1=example.open",
+            "as many parts as of any other"
+        );
     }
 }

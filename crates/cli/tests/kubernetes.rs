@@ -35,6 +35,8 @@ fn what_cannot_be_meant_ends_in_one_sentence_and_status_2() {
         (&["--nats", "http://hub"], "--nats: expected nats://HOST:PORT"),
         (&["--credentials-secret", "a"], "--nats"),
         (&["--token-secret", "A/b/c"], "--token-secret: expected the name of a Secret, or SECRET/KEY, got 'A/b/c'"),
+        (&["--observe-node", "node-1"], "--observe-node: expected --token-secret with it"),
+        (&["--observe-node", "a b"], "--observe-node: expected the name of a node"),
         (&["--nats-storage", "1MiB"], "--nats-storage: expected 256 MiB at the least"),
         (&["--allow-target", "a b"], "--allow-target"),
     ];

@@ -101,6 +101,10 @@ impl KubernetesError {
             422 if status.message.contains("immutable") => {
                 "it is there with other settings: take it away first with `plimsoll kubernetes delete`".to_owned()
             }
+            422 if status.message.contains("privileged") => {
+                "this cluster has no privileged pods at all: leave out --observe-node, and run `plimsoll watch --serve` on the node itself"
+                    .to_owned()
+            }
             409 => "something else changes it at this moment: try again".to_owned(),
             429 | 500..=599 => "the cluster is busy or not well: try again later".to_owned(),
             _ => "look at what was asked for with `plimsoll kubernetes manifest`".to_owned(),

@@ -11,6 +11,8 @@ pub const COMPONENT: &str = "app.kubernetes.io/component";
 
 /// The part that puts load on.
 pub const AGENTS: &str = "agents";
+/// The part that observes nodes.
+pub const OBSERVERS: &str = "observers";
 /// The part that carries messages and state.
 pub const NATS: &str = "nats";
 

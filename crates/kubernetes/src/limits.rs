@@ -10,6 +10,12 @@ pub const NAME_MAX: usize = 32;
 pub const CORES_MAX: u16 = 1024;
 /// The least memory of an agent: one that waits needs some 30 MB.
 pub const MEMORY_BYTES_MIN: u64 = 64 << 20;
+/// Nodes that are observed: a run asks a few, and each pod has every right on its node.
+pub const OBSERVED_NODES_MAX: usize = 64;
+/// What an observer is sure to have, in thousandths of a CPU: it reads every second or so, and must not come late.
+pub const OBSERVER_CPU_MILLIS: u32 = 100;
+/// Memory of an observer, at the most: one that has all probes loaded needs some 60 MB.
+pub const OBSERVER_MEMORY_BYTES: u64 = 512 << 20;
 /// The least room of JetStream: a run's stream takes a gibibyte unless less was asked for.
 pub const STORAGE_BYTES_MIN: u64 = 256 << 20;
 /// The user that everything runs as: one that no system has an account for.

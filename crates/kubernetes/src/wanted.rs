@@ -3,7 +3,8 @@
 //! What only the cluster knows (whether a Secret, a namespace or a storage class is there) is not looked at.
 
 use crate::error::KubernetesError;
-use crate::limits::{AGENTS_MAX, CORES_MAX, MEMORY_BYTES_MIN, NAME_MAX, STORAGE_BYTES_MIN};
+use crate::limits::{AGENTS_MAX, CORES_MAX, MEMORY_BYTES_MIN, NAME_MAX, OBSERVED_NODES_MAX, STORAGE_BYTES_MIN};
+use std::collections::BTreeSet;
 
 /// What is placed.
 #[derive(Debug, Clone)]
@@ -32,6 +33,8 @@ pub struct Wanted {
     pub connections_max: Option<u32>,
     /// The token with which plans are sealed.
     pub token: Option<SecretKey>,
+    /// Nodes on which an observer is placed, by their names; each has every right there.
+    pub observed_nodes: Vec<String>,
     /// How they reach each other.
     pub nats: Nats,
 }
@@ -115,6 +118,7 @@ impl Wanted {
                 "--allow-target: expected what agents may put load on, got nothing: name it".to_owned(),
             ));
         }
+        self.check_observed()?;
         match &self.nats {
             Nats::There { url, .. } => check_url(url),
             Nats::Placed { image, storage_bytes, claim } => {
@@ -127,6 +131,33 @@ impl Wanted {
                 })
             }
         }
+    }
+}
+
+impl Wanted {
+    fn check_observed(&self) -> Result<(), KubernetesError> {
+        let usage = |text: String| Err(KubernetesError::Usage(text));
+        let mut seen = BTreeSet::new();
+        for node in &self.observed_nodes {
+            wants(is_subdomain(node), "--observe-node", "the name of a node, as `kubectl get nodes` shows it", node)?;
+            if !seen.insert(node) {
+                return usage(format!("--observe-node: expected each node once, got '{node}' twice"));
+            }
+        }
+        if seen.len() > OBSERVED_NODES_MAX {
+            return usage(format!(
+                "--observe-node: expected {OBSERVED_NODES_MAX} nodes at the most, got {}",
+                seen.len()
+            ));
+        }
+        if self.token.is_none() && !seen.is_empty() {
+            return usage(
+                "--observe-node: expected --token-secret with it, the Secret with the token by which an observer knows who may \
+                 ask: make one with `kubectl create secret generic NAME --from-file=token=FILE`"
+                    .to_owned(),
+            );
+        }
+        Ok(())
     }
 }
 

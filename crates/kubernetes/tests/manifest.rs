@@ -23,6 +23,7 @@ fn wanted() -> Wanted {
         rate_max: None,
         connections_max: None,
         token: None,
+        observed_nodes: Vec::new(),
         nats: Nats::Placed { image: "docker.io/library/nats:2.12".to_owned(), storage_bytes: 4 << 30, claim: None },
     }
 }
@@ -87,6 +88,46 @@ fn nothing_that_is_placed_has_any_right() {
         let volumes = pod["volumes"].as_array().cloned().unwrap_or_default();
         assert!(volumes.iter().all(|volume| volume.get("hostPath").is_none()), "{volumes:?}");
     }
+}
+
+/// And none else: they are told apart from agents, by their labels and by what may be done with them.
+#[test]
+fn observers_have_every_right_on_the_nodes_that_were_named() {
+    let mut wanted = wanted();
+    wanted.token = Some(SecretKey { secret: "sealing".to_owned(), key: "word".to_owned() });
+    wanted.observed_nodes = vec!["node-1.eu.example".to_owned(), "node-2".to_owned()];
+    let all = read(&wanted);
+    assert_eq!(kinds(&all), ["ServiceAccount", "ConfigMap", "Service", "StatefulSet", "DaemonSet", "Job"]);
+    let set = &one(&all, "DaemonSet");
+    assert_eq!(set["metadata"]["name"], "plimsoll-observers");
+    let labels = &set["spec"]["template"]["metadata"]["labels"];
+    for (key, value) in set["spec"]["selector"]["matchLabels"].as_object().unwrap() {
+        assert_eq!(&labels[key], value);
+    }
+    assert_eq!(labels["app.kubernetes.io/component"], "observers");
+    let pod = &set["spec"]["template"]["spec"];
+    let nodes = &pod["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"];
+    let term = |node: &str| json!({ "matchFields": [{ "key": "metadata.name", "operator": "In", "values": [node] }] });
+    assert_eq!(nodes, &json!([term("node-1.eu.example"), term("node-2")]));
+    assert_eq!((&pod["hostPID"], &pod["hostNetwork"]), (&json!(true), &json!(true)));
+    assert_eq!(pod["automountServiceAccountToken"], false);
+    let container = &pod["containers"][0];
+    assert_eq!(container["securityContext"], json!({ "privileged": true, "readOnlyRootFilesystem": true }));
+    let args = json!([
+        "watch",
+        "--serve=127.0.0.1:0",
+        "--nats=nats://plimsoll-nats:4222",
+        "--token-file=/etc/plimsoll/token/word",
+    ]);
+    assert_eq!(container["args"], args);
+    assert_eq!(container["env"][0]["valueFrom"]["fieldRef"]["fieldPath"], "spec.nodeName");
+    let groups = &pod["volumes"].as_array().unwrap()[1];
+    assert_eq!(groups["hostPath"]["path"], "/sys/fs/cgroup");
+    assert_eq!(container["volumeMounts"][1]["readOnly"], true);
+    // Agents beside them have what they had.
+    let agent = &one(&all, "Job")["spec"]["template"]["spec"];
+    assert_eq!(agent["containers"][0]["securityContext"]["privileged"], false);
+    assert!(agent.get("hostPID").is_none());
 }
 
 #[test]
@@ -177,6 +218,11 @@ fn what_cannot_be_is_refused_in_one_sentence() {
         refused(&|w| w.image = "my image".to_owned()),
         "--image: expected an image such as registry.example/plimsoll:1, got 'my image'"
     );
+    let observed =
+        |w: &mut Wanted, nodes: &[&str]| w.observed_nodes = nodes.iter().map(|&node| node.to_owned()).collect();
+    assert!(refused(&|w| observed(w, &["node-1"])).starts_with("--observe-node: expected --token-secret with it"));
+    assert!(refused(&|w| observed(w, &["Node 1"])).contains("`kubectl get nodes` shows it, got 'Node 1'"));
+    assert!(refused(&|w| observed(w, &["a", "b", "a"])).ends_with("each node once, got 'a' twice"));
     assert!(refused(&|w| w.allow_target.clear()).starts_with("--allow-target: expected"));
     assert!(refused(&|w| w.name = "Load".to_owned()).starts_with("--name: expected"));
     assert!(refused(&|w| w.namespace = Some("a b".to_owned())).starts_with("--namespace: expected"));

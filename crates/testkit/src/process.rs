@@ -91,6 +91,11 @@ pub fn ignores(pid: u32, signal: i32) -> bool {
     is_in_mask(pid, "SigIgn:", signal)
 }
 
+/// Whether a signal was sent to a process and no thread of it has taken it yet.
+pub fn is_pending(pid: u32, signal: i32) -> bool {
+    is_in_mask(pid, "ShdPnd:", signal)
+}
+
 fn is_in_mask(pid: u32, mask: &str, signal: i32) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let bits = status.lines().find_map(|line| line.strip_prefix(mask)).unwrap_or_default();

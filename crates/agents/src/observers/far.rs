@@ -4,7 +4,7 @@ use super::{Observer, Open, Opened, stream, who};
 use crate::error::AgentsError;
 use crate::limits::{PROTOCOL, RELAYS_MAX, WHO_FOR};
 use crate::link::{Link, Nats, fresh, runtime};
-use crate::message::{NAMES, is_name, read, write};
+use crate::message::{OBSERVER_NAMES, is_name, is_observer_name, read, write};
 use crate::subject;
 use async_nats::Message;
 use futures_util::StreamExt;
@@ -47,8 +47,9 @@ pub fn serve(
     fingerprint: String,
     version: String,
 ) -> Result<Served, AgentsError> {
-    if !is_name(name) {
-        return Err(AgentsError::Usage(format!("--name: expected {NAMES}, got '{}'", crate::message::tamed(name))));
+    if !is_observer_name(name) {
+        let got = crate::message::tamed(name);
+        return Err(AgentsError::Usage(format!("--name: expected {OBSERVER_NAMES}, got '{got}'")));
     }
     let own = Observer { name: name.to_owned(), instance: fresh(), version, protocol: PROTOCOL, fingerprint };
     let stop = Arc::new(AtomicBool::new(false));

@@ -15,7 +15,7 @@ pub use near::open;
 
 use crate::limits::OBSERVERS_MAX;
 use crate::link::Link;
-use crate::message::{is_name, tamed};
+use crate::message::{is_name, is_observer_name, tamed};
 use crate::subject;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -47,7 +47,10 @@ pub struct Observer {
 impl Observer {
     /// Whether it is one that an observer can have sent.
     fn is_sound(&self) -> bool {
-        is_name(&self.name) && is_name(&self.instance) && self.version.len() <= 64 && self.fingerprint.len() == 64
+        is_observer_name(&self.name)
+            && is_name(&self.instance)
+            && self.version.len() <= 64
+            && self.fingerprint.len() == 64
     }
 }
 

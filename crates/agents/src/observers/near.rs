@@ -4,7 +4,7 @@ use super::{Open, Opened, stream, who};
 use crate::error::AgentsError;
 use crate::limits::{ANSWER_WITHIN, PROTOCOL, RELAYS_MAX, WHO_FOR};
 use crate::link::{Link, Nats, fresh, runtime};
-use crate::message::{is_name, read, tamed, write};
+use crate::message::{is_observer_name, read, tamed, write};
 use crate::subject;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -49,10 +49,10 @@ pub(crate) async fn listen(
     name: &str,
     wait: Duration,
 ) -> Result<(SocketAddr, tokio::task::JoinHandle<()>), AgentsError> {
-    if !is_name(name) {
+    if !is_observer_name(name) {
         return Err(AgentsError::Usage(format!(
             "--observe-at: expected nats: and an observer's name, {}, got 'nats:{}'",
-            crate::message::NAMES,
+            crate::message::OBSERVER_NAMES,
             tamed(name)
         )));
     }

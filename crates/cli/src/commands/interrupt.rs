@@ -1,6 +1,7 @@
 //! Ctrl-C, SIGTERM and a terminal that is closed: the first ends the run and prints it, the second ends the process at once.
 //! While the report of a run that has ended is printed, the first does: nobody may read it, and all is recorded. One that
-//! comes while the run winds up, with its last second over, still counts as the run's, so that its report is not lost.
+//! comes while the run winds up, with its last second over, still counts as the run's, so that its report is not lost. Two different
+//! signals that two threads take at the very same moment may count as one: the next one ends the process.
 
 use crate::exit::Failure;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};

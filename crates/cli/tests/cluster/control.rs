@@ -40,7 +40,7 @@ impl Control {
              --service-account-key-file {key} --service-account-signing-key-file {key} \
              --service-cluster-ip-range 10.99.0.0/24 --token-auth-file {tokens} --bind-address 127.0.0.1 \
              --advertise-address 127.0.0.1 --endpoint-reconciler-type none --cert-dir {folder} \
-             --authorization-mode RBAC --kubelet-preferred-address-types InternalIP",
+             --authorization-mode RBAC --allow-privileged=true --kubelet-preferred-address-types InternalIP",
             key = path("accounts.key"),
             tokens = path("tokens"),
             folder = certificates.display()

@@ -10,6 +10,7 @@ mod control;
 mod lost;
 mod machine;
 mod node;
+mod observed;
 mod own_nats;
 
 use common::Run;
@@ -40,6 +41,7 @@ const SCENARIOS: &[(&str, Scenario)] = &[
     ("kubectl", what_is_applied_by_kubectl_is_the_same_and_is_taken_away),
     ("load", four_agents_load_a_server_and_nothing_is_left),
     ("own-nats", own_nats::ones_own_nats_is_reached_with_what_is_in_secrets),
+    ("observed", observed::a_limit_of_a_pod_is_found_by_an_observer_on_its_node),
     ("lost", lost::an_agent_that_is_killed_is_named_and_started_again),
     ("killed", an_apply_that_is_killed_can_be_undone),
     ("hindered", what_hinders_is_said_with_what_to_do),

@@ -5,6 +5,7 @@
 //! target's own threads, servers that it asks, or the generator beside it are all that ran: that is no fault of a neighbour. A
 //! quota's stops are `cpu-throttled`, which schedstat does not count. Source: sched-stats(5) of the kernel's documentation.
 
+use super::cpu_throttled;
 use crate::busy;
 use crate::evidence::{Kernel, Piece, Process};
 use crate::facts::{Facts, percent};
@@ -90,6 +91,10 @@ pub(super) fn contention(facts: &Facts<'_>) -> Result<Contention, Box<Verdict<Of
     let waited = facts.piece::<Process>(text, "target.thread_wait_share", share, "ratio").from(THREAD_WAIT.value);
     if wanted < WANTED_MIN || share <= THREAD_WAIT.value {
         return Err(Box::new(Verdict::refuted("the target had the CPU it wanted").because(waited.into())));
+    }
+    if let Some(stops) = cpu_throttled::stops(facts).filter(|stops| wait - stops.held <= THREAD_WAIT.value * wanted) {
+        let why = format!("{}, which is what it waited for", stops.shown());
+        return Err(Box::new(Verdict::refuted(why).because(waited.into())));
     }
     let cores: f64 = facts.strangers().map(|neighbour| neighbour.cores).sum();
     let who = busy::neighbours(facts);

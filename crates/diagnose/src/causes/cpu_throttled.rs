@@ -10,7 +10,7 @@ use crate::facts::{Facts, percent};
 use crate::history::Subject;
 use crate::ledger;
 use crate::rule::{CauseRule, Needs, OfTarget, Verdict};
-use crate::thresholds::{THROTTLED_PERIODS, THROTTLED_TIME};
+use crate::thresholds::{DEMAND_FULL, THROTTLED_PERIODS, THROTTLED_TIME};
 use model::finding::{LossKind, Severity};
 use model::latency::Kind;
 use model::snapshot::Role;
@@ -19,16 +19,60 @@ use model::snapshot::Role;
 pub const RULE: CauseRule =
     CauseRule { id: "cpu-throttled", needs: Needs::Nothing, reads: &[&["process/cgroup"]], judge };
 
-fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
+/// How the target's quota binds it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Stops {
+    /// In how many of the quota's periods it was used up, 0..=1.
+    pub(crate) periods: f64,
+    /// For how much of the time the group's cores were stopped, 0..=1.
+    pub(crate) held: f64,
+}
+
+impl Stops {
+    /// Whether it is used up more often than seldom.
+    fn is_often(self) -> bool {
+        self.periods >= THROTTLED_PERIODS.value && self.held >= THROTTLED_TIME.value
+    }
+
+    /// Whether it is used up in all but a few periods: what is left to do then waits for the next one, so the target has no room, whatever
+    /// its threads did in the meantime.
+    pub(crate) fn is_full(self) -> bool {
+        self.is_often() && self.periods >= DEMAND_FULL.value
+    }
+
+    /// As it is said.
+    pub(crate) fn shown(self) -> String {
+        format!("a CPU quota stops it in {} of its periods", percent(self.periods))
+    }
+}
+
+/// The quota, where it stops the target.
+pub(crate) fn stops(facts: &Facts<'_>) -> Option<Stops> {
+    quota(facts).filter(|stops| stops.is_often())
+}
+
+/// Whether the target has a quota, and no room left in it.
+pub(crate) fn is_full(facts: &Facts<'_>) -> bool {
+    stops(facts).is_some_and(Stops::is_full)
+}
+
+/// The quota that the target has; `None`: it has none.
+fn quota(facts: &Facts<'_>) -> Option<Stops> {
     let of = |name| {
         let all = facts.history.processes(Role::Target);
         all.filter_map(|(id, _)| facts.grown(Subject::Process(id), name)).reduce(f64::max)
     };
-    let Some((periods, throttled)) = of("cgroup_cpu_periods").zip(of("cgroup_cpu_throttled_periods")) else {
+    let (periods, throttled) = of("cgroup_cpu_periods").zip(of("cgroup_cpu_throttled_periods"))?;
+    // Of a group on several CPUs the kernel adds up what each of them was stopped.
+    let held = (of("cgroup_cpu_throttled_ns").unwrap_or(0.0) / 1e9 / facts.measured_s().max(1e-9)).min(1.0);
+    Some(Stops { periods: if periods > 0.0 { throttled / periods } else { 0.0 }, held })
+}
+
+fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
+    let Some(stops) = quota(facts) else {
         return Verdict::not_applicable("no CPU quota binds the target");
     };
-    let held = of("cgroup_cpu_throttled_ns").unwrap_or(0.0) / 1e9 / facts.measured_s().max(1e-9);
-    let share = if periods > 0.0 { throttled / periods } else { 0.0 };
+    let Stops { periods: share, held } = stops;
     let text = format!(
         "its control group was stopped in {} of the quota's periods, {} of the time",
         percent(share),
@@ -36,7 +80,7 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     );
     let kernel =
         facts.piece::<Kernel>(text, "cgroup_cpu_throttled_periods", share, "ratio").from(THROTTLED_PERIODS.value);
-    if share < THROTTLED_PERIODS.value || held < THROTTLED_TIME.value {
+    if !stops.is_often() {
         return Verdict::refuted("the target's quota was hardly ever used up").because(kernel.into());
     }
     let title = format!("a CPU quota stops the target in {} of its periods", percent(share));
@@ -60,12 +104,15 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     };
     let client = facts.piece::<Client>(loss.text.clone(), "loss.share", loss.share, "ratio");
     let verdict = Verdict::proved(Severity::Error, title, kernel, client);
-    advised(verdict.explains(loss.kind, held.min(1.0), held.min(1.0) * 0.5, 1.0))
+    advised(verdict.explains(loss.kind, held, held * 0.5, 1.0))
 }
 
+/// What to do about it.
+pub(crate) const REMEDY: &str =
+    "Raise the quota (cpu.max of its control group, limits.cpu of a pod, CPUQuota= of a unit), or serve less with it";
+/// How to see it by hand.
+pub(crate) const CHECK: &str = "grep . /sys/fs/cgroup/*/cpu.stat | grep throttled; cat /sys/fs/cgroup/*/cpu.max";
+
 fn advised(verdict: Verdict<OfTarget>) -> Verdict<OfTarget> {
-    verdict
-        .remedy("Raise the quota (cpu.max of its control group, limits.cpu of a pod, CPUQuota= of a unit), or serve less with it")
-        .check("grep . /sys/fs/cgroup/*/cpu.stat | grep throttled; cat /sys/fs/cgroup/*/cpu.max")
-        .confidence(0.95)
+    verdict.remedy(REMEDY).check(CHECK).confidence(0.95)
 }

@@ -4,6 +4,7 @@
 //! that it is not at its limit; or that something was lost and why is not known, with what would tell.
 
 use super::ledger::is_of_time;
+use crate::causes::cpu_throttled;
 use crate::facts::{Facts, duration, percent};
 use crate::segments::worse::Worse;
 use crate::summary::death;
@@ -17,6 +18,8 @@ use model::latency::Kind;
 
 /// That all of the machine's cores are busy.
 const ALL_CORES: &str = "cpu-saturated";
+/// That a quota stops the target.
+const QUOTA: &str = "cpu-throttled";
 /// Findings that say only that a resource is full.
 const LIMITS: [&str; 3] = ["single-thread-bound", ALL_CORES, "at-its-limit"];
 /// Half of the requests take so many times as long, and so much longer (microseconds), before that is worth the first line; and
@@ -67,7 +70,9 @@ pub fn gives(
         return says(Standing::Gives, format!("{}{}", first.title, explained(first, losses)), Some(first));
     }
     let limit = supported().find(|finding| finding.id == "at-its-limit");
-    let named = supported().find(|finding| LIMITS.contains(&&*finding.id));
+    // A quota that is full is the limit, whatever else is full within it.
+    let quota = supported().find(|finding| finding.id == QUOTA && cpu_throttled::is_full(facts));
+    let named = quota.or_else(|| supported().find(|finding| LIMITS.contains(&&*finding.id)));
     let lost = losses.first();
     // What is asked for more than it carries, and is late for that, has some that are later than others, too.
     let is_overload = lost.is_some_and(|loss| matches!(loss.kind, LossKind::Capacity | LossKind::Waiting));

@@ -234,18 +234,49 @@ fn without_load(mut recording: Recording) -> Recording {
     recording
 }
 
+/// With a quota of CPU time that is used up in so many of its ten periods a second.
+fn with_quota(build: Build, stopped_of_ten: u64) -> Recording {
+    with(build, move |second, s| {
+        for process in s.processes.iter_mut().filter(|process| process.role == Role::Target) {
+            process.metrics.set("cgroup_cpu_periods", 10 * second);
+            process.metrics.set("cgroup_cpu_throttled_periods", stopped_of_ten * second);
+            process.metrics.set("cgroup_cpu_throttled_ns", stopped_of_ten * 70_000_000 * second);
+        }
+    })
+}
+
+/// What it waits for is the quota: no affinity keeps it off the cores that stand idle, and no other process does.
+#[test]
+fn a_quota_that_is_full_is_the_limit_of_a_closed_load() {
+    let said = |target: (f64, f64), neighbour: f64, stopped_of_ten: u64| {
+        let build = closed().each(move |s| {
+            (s.target, s.idle_cores, s.neighbours) = (vec![target], 1.3, [neighbour, 0.0]);
+        });
+        let recording = with_quota(build, stopped_of_ten);
+        assert_eq!(status(&recording, "cpu-contention"), Status::Refuted);
+        let gives = diagnose(&recording).gives.unwrap();
+        (gives.finding.unwrap_or_default(), gives.text)
+    };
+    for neighbour in [0.0, 0.9] {
+        let (finding, text) = said((0.29, 0.67), neighbour, 10);
+        assert_eq!(finding, "cpu-throttled", "{text}");
+        assert_eq!(text, "sound: a CPU quota stops it in 100 % of its periods, and it gets 0.29 cores");
+    }
+    // By other kernels what it waits is not counted as waits for a CPU: then requests wait in it for nothing that its threads do.
+    let (finding, text) = said((0.29, 0.0), 0.0, 10);
+    assert_eq!(finding, "cpu-throttled", "{text}");
+    assert!(text.starts_with("a CPU quota stops the target in 100 % of its periods ("), "{text}");
+    // Used up now and then, beside a thread that is full: both are said, and no affinity.
+    let (_, text) = said((0.6, 0.35), 0.0, 5);
+    assert!(
+        text.contains("its one worker is full") && text.ends_with("; a CPU quota stops it in 50 % of its periods"),
+        "{text}"
+    );
+}
+
 #[test]
 fn a_quota_that_stops_a_target_is_told_without_a_load_too() {
-    let limited = |stopped_of_ten: u64| {
-        let recording = with(open(), move |second, s| {
-            for process in s.processes.iter_mut().filter(|process| process.role == Role::Target) {
-                process.metrics.set("cgroup_cpu_periods", 10 * second);
-                process.metrics.set("cgroup_cpu_throttled_periods", stopped_of_ten * second);
-                process.metrics.set("cgroup_cpu_throttled_ns", stopped_of_ten * 70_000_000 * second);
-            }
-        });
-        without_load(recording)
-    };
+    let limited = |stopped_of_ten: u64| without_load(with_quota(open(), stopped_of_ten));
     let often = diagnose(&limited(8)).gives.unwrap();
     assert_eq!(often.finding.as_deref(), Some("cpu-throttled"), "{}", often.text);
     assert!(

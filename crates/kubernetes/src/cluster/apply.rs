@@ -3,7 +3,7 @@
 //!
 //! Where something fails or is interrupted, what was made stays to be looked at, and the sentence says what takes it away.
 
-use super::pods::{Seen, seen};
+use super::pods::{Seen, node_observed, seen};
 use super::{Cluster, Conduct, Place, makers, run};
 use crate::error::KubernetesError;
 use crate::labels::MANAGED_BY;
@@ -11,9 +11,9 @@ use crate::limits::{ASK_EVERY, POD_WITHIN, STEADY_FOR};
 use crate::objects::{self, Object};
 use crate::wanted::{Nats, Wanted};
 use k8s_openapi::api::core::v1::{Event, Pod};
-use kube::api::{Api, ListParams, Patch, PatchParams};
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
 use std::collections::{BTreeMap, HashSet};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// What was put there.
 #[derive(Debug, Clone)]
@@ -39,25 +39,26 @@ async fn applying(place: &Place, mut wanted: Wanted, conduct: &Conduct) -> Resul
     let cluster = Cluster::connect(place).await?;
     wanted.namespace = Some(cluster.namespace.clone());
     let until = Instant::now() + conduct.wait;
-    let objects = objects::all(&wanted);
-    for object in &objects {
+    for object in &objects::all(&wanted) {
         refuse_what_is_not_ours(&cluster, object).await?;
     }
-    let (job, others) = objects.split_last().map_or((None, &objects[..]), |(job, others)| (Some(job), others));
-    for object in others {
+    if wanted.observed_nodes.is_empty() {
+        take_observers_away(&cluster, &wanted).await?;
+    }
+    for object in &objects::of_nats(&wanted) {
         put(&cluster, object).await?;
     }
     let is_waited_for = !conduct.wait.is_zero();
     let is_placed = matches!(wanted.nats, Nats::Placed { .. });
-    // Agents that find no NATS end, and are started again later and later.
+    // Who finds no NATS ends, and is started again later and later.
     if is_waited_for && is_placed {
-        wait(&cluster, &wanted, conduct, until, 0).await?;
+        wait(&cluster, &wanted, conduct, until, Stage::Nats).await?;
     }
-    if let Some(job) = job {
-        put(&cluster, job).await?;
+    for object in &objects::over_nats(&wanted) {
+        put(&cluster, object).await?;
     }
     if is_waited_for {
-        wait(&cluster, &wanted, conduct, until, wanted.agents).await?;
+        wait(&cluster, &wanted, conduct, until, Stage::All).await?;
     }
     let undo = cluster.undo(&wanted.name);
     Ok(Applied { namespace: cluster.namespace, agents: is_waited_for.then_some(wanted.agents), undo })
@@ -79,6 +80,19 @@ async fn refuse_what_is_not_ours(cluster: &Cluster, object: &Object) -> Result<(
     }
 }
 
+/// Those of an `apply` before, which are asked for no longer: they have every right on their nodes.
+async fn take_observers_away(cluster: &Cluster, wanted: &Wanted) -> Result<(), KubernetesError> {
+    let (resource, name) = objects::observers(&wanted.name);
+    // Who may not list them has placed none.
+    let there = cluster.labelled(&resource, Some(&wanted.name)).await.unwrap_or_default();
+    if there.iter().all(|one| one.metadata.name.as_ref() != Some(&name)) {
+        return Ok(());
+    }
+    let gone = cluster.api(&resource).delete(&name, &DeleteParams::background()).await;
+    gone.map(drop)
+        .map_err(|error| KubernetesError::of(format!("take DaemonSet {name} away"), &cluster.namespace, error))
+}
+
 async fn put(cluster: &Cluster, object: &Object) -> Result<(), KubernetesError> {
     let how = PatchParams::apply("plimsoll").force();
     let put = cluster.api(&object.resource).patch(&object.name, &how, &Patch::Apply(&object.value)).await;
@@ -86,19 +100,29 @@ async fn put(cluster: &Cluster, object: &Object) -> Result<(), KubernetesError> 
     put.map(drop).map_err(|error| KubernetesError::of(what(), &cluster.namespace, error))
 }
 
-/// Waits until so many agents run, and NATS where it is placed.
+/// What is waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// That NATS runs.
+    Nats,
+    /// That agents and observers do too.
+    All,
+}
+
+/// Waits until that runs, NATS only where it is placed.
 async fn wait(
     cluster: &Cluster,
     wanted: &Wanted,
     conduct: &Conduct,
     until: Instant,
-    agents: u16,
+    stage: Stage,
 ) -> Result<(), KubernetesError> {
     let is_placed = matches!(wanted.nats, Nats::Placed { .. });
     let undo = cluster.undo(&wanted.name);
-    let what = match (agents, is_placed) {
-        (0, _) => "NATS".to_owned(),
-        (agents, _) => format!("{agents} agents"),
+    let what = match (stage, wanted.observed_nodes.len()) {
+        (Stage::Nats, _) => "NATS".to_owned(),
+        (Stage::All, 0) => format!("{} agents", wanted.agents),
+        (Stage::All, observers) => format!("{} agents and {observers} observers", wanted.agents),
     };
     let begun = Instant::now();
     let mut said = String::new();
@@ -111,12 +135,14 @@ async fn wait(
         let pods = cluster.pods(&wanted.name).await?;
         let mut now = seen(&pods);
         let is_nats_there = !is_placed || now.nats > 0;
-        let is_all_there = is_nats_there && now.agents >= usize::from(agents);
+        let is_there = |node: &String| now.observed.contains(node);
+        let are_others_there = now.agents >= usize::from(wanted.agents) && wanted.observed_nodes.iter().all(is_there);
+        let is_all_there = is_nats_there && (stage == Stage::Nats || are_others_there);
         steady = match steady {
             Some((since, restarts)) if is_all_there && restarts == now.restarts => Some((since, restarts)),
             _ => is_all_there.then(|| (Instant::now(), now.restarts)),
         };
-        if steady.is_some_and(|(since, _)| agents == 0 || since.elapsed() >= STEADY_FOR) {
+        if steady.is_some_and(|(since, _)| stage == Stage::Nats || since.elapsed() >= STEADY_FOR) {
             return Ok(());
         }
         if now.hindered.is_empty() && !is_all_there && begun.elapsed() > POD_WITHIN {
@@ -124,22 +150,25 @@ async fn wait(
                 now.broken = now.broken.or_else(|| is_no_use.then(|| why.clone()));
                 now.hindered.push(why);
             }
+            if now.hindered.is_empty() && stage == Stage::All {
+                now.hindered.extend(without_pod(wanted, &pods));
+            }
         }
         let hindered = now.hindered.join("; ");
+        let state = progress(&now, wanted, is_placed, stage);
         if let Some(why) = now.broken {
             return Err(KubernetesError::NotRunning { wanted: what, why, undo });
         }
-        let line = progress(&now, is_placed, agents, &hindered);
+        let line = if hindered.is_empty() { state.clone() } else { format!("{state}: {hindered}") };
         if line != said {
             (conduct.tell)(&line);
             said = line;
         }
         if Instant::now() >= until {
+            let waited_s = conduct.wait.as_secs();
             let why = match hindered.is_empty() {
-                true => {
-                    format!("after {} only {}", shown(conduct.wait), progress(&now_of(&now), is_placed, agents, ""))
-                }
-                false => format!("after {}: {hindered}", shown(conduct.wait)),
+                true => format!("after {waited_s} s only {state}"),
+                false => format!("after {waited_s} s: {hindered}"),
             };
             return Err(KubernetesError::NotRunning { wanted: what, why, undo });
         }
@@ -147,24 +176,25 @@ async fn wait(
     }
 }
 
-fn now_of(seen: &Seen) -> Seen {
-    Seen { hindered: Vec::new(), broken: None, ..*seen }
-}
-
-fn shown(time: Duration) -> String {
-    format!("{} s", time.as_secs())
-}
-
-fn progress(now: &Seen, is_placed: bool, agents: u16, hindered: &str) -> String {
+fn progress(now: &Seen, wanted: &Wanted, is_placed: bool, stage: Stage) -> String {
     let mut parts = Vec::new();
     if is_placed {
         parts.push(if now.nats > 0 { "NATS runs".to_owned() } else { "NATS does not run yet".to_owned() });
     }
-    if agents > 0 {
-        parts.push(format!("{} of {agents} agents run", now.agents));
+    if stage == Stage::All {
+        parts.push(format!("{} of {} agents run", now.agents, wanted.agents));
+        if !wanted.observed_nodes.is_empty() {
+            parts.push(format!("{} of {} observers run", now.observed.len(), wanted.observed_nodes.len()));
+        }
     }
-    let state = parts.join(", ");
-    if hindered.is_empty() { state } else { format!("{state}: {hindered}") }
+    parts.join(", ")
+}
+
+/// Nodes that were named and have no pod: a DaemonSet has none where there is no such node, and says nothing of that.
+fn without_pod(wanted: &Wanted, pods: &[Pod]) -> Vec<String> {
+    let has_pod = |node: &String| pods.iter().any(|pod| node_observed(pod) == Some(node));
+    let without = wanted.observed_nodes.iter().filter(|node| !has_pod(node));
+    without.map(|node| format!("no pod is on node {node}: is there one of that name (`kubectl get nodes`)?")).collect()
 }
 
 /// Why a pod is not there or does not begin, as the cluster says of it: the last warning of each kind, and whether waiting is no use.

@@ -12,7 +12,7 @@ pub use delete::{Deleted, delete};
 
 use crate::error::KubernetesError;
 use crate::labels;
-use k8s_openapi::api::apps::v1::{ControllerRevision, StatefulSet};
+use k8s_openapi::api::apps::v1::{ControllerRevision, DaemonSet, StatefulSet};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Service, ServiceAccount};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
@@ -98,7 +98,7 @@ impl Cluster {
 
 /// The kinds of what makes pods.
 fn makers() -> Vec<ApiResource> {
-    vec![ApiResource::erase::<Job>(&()), ApiResource::erase::<StatefulSet>(&())]
+    vec![ApiResource::erase::<Job>(&()), ApiResource::erase::<DaemonSet>(&()), ApiResource::erase::<StatefulSet>(&())]
 }
 
 /// The kinds of what is made, those first that make others.

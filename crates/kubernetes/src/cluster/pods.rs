@@ -1,8 +1,9 @@
 //! What pods say of themselves: how many run, what hinders the others, and what will not mend itself. Pure.
 
-use crate::labels::{COMPONENT, NATS};
+use crate::labels::{COMPONENT, NATS, OBSERVERS};
 use crate::limits::ENDED_MAX;
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
+use std::collections::BTreeSet;
 
 /// The state of all pods of a name.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -13,6 +14,8 @@ pub(super) struct Seen {
     pub(super) agents: usize,
     /// NATS servers that are ready.
     pub(super) nats: usize,
+    /// Nodes on which an observer runs.
+    pub(super) observed: BTreeSet<String>,
     /// How often containers have ended, all together.
     pub(super) restarts: i32,
     /// What hinders those that do not run: it may pass.
@@ -28,9 +31,12 @@ pub(super) fn seen(pods: &[Pod]) -> Seen {
         let containers = || pod.status.iter().flat_map(|status| status.container_statuses.iter().flatten());
         seen.restarts += containers().map(|one| one.restart_count).sum::<i32>();
         let name = pod.metadata.name.as_deref().unwrap_or_default();
-        let is_nats = pod.metadata.labels.as_ref().is_some_and(|all| all.get(COMPONENT).is_some_and(|of| of == NATS));
         if is_ready(pod) {
-            *(if is_nats { &mut seen.nats } else { &mut seen.agents }) += 1;
+            match component(pod) {
+                Some(NATS) => seen.nats += 1,
+                Some(OBSERVERS) => seen.observed.extend(node_observed(pod).map(str::to_owned)),
+                _ => seen.agents += 1,
+            }
             continue;
         }
         if let Some(message) = unschedulable(pod) {
@@ -48,6 +54,15 @@ pub(super) fn seen(pods: &[Pod]) -> Seen {
     seen.hindered.sort();
     seen.hindered.truncate(3);
     seen
+}
+
+fn component(pod: &Pod) -> Option<&str> {
+    pod.metadata.labels.as_ref()?.get(COMPONENT).map(String::as_str)
+}
+
+/// The node of an observer's pod.
+pub(super) fn node_observed(pod: &Pod) -> Option<&str> {
+    pod.spec.as_ref()?.node_name.as_deref().filter(|_| component(pod) == Some(OBSERVERS))
 }
 
 fn is_ready(pod: &Pod) -> bool {
@@ -116,6 +131,10 @@ mod tests {
         going.metadata.deletion_timestamp = serde_json::from_value(json!("2026-11-25T10:00:00Z")).unwrap();
         let all = [pod("a-0", "agents", runs()), pod("a-nats-0", "nats", runs()), going];
         assert_eq!(seen(&all), Seen { pods: 2, agents: 1, nats: 1, ..Seen::default() });
+        let mut observer = pod("a-observers-x", "observers", runs());
+        observer.spec = serde_json::from_value(json!({ "nodeName": "node-1", "containers": [] })).unwrap();
+        let observed = BTreeSet::from(["node-1".to_owned()]);
+        assert_eq!(seen(&[observer]), Seen { pods: 1, observed, ..Seen::default() });
         let ended = json!({ "phase": "Succeeded", "conditions": [{ "type": "Ready", "status": "False" }] });
         assert_eq!(seen(&[pod("a-0", "agents", ended)]), Seen { pods: 1, ..Seen::default() });
     }

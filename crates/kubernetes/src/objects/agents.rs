@@ -4,20 +4,18 @@
 //! a run lies in /dev/shm, which every pod has, up to 64 MiB: `plimsoll` keeps nothing in a folder that others could change, and a
 //! volume of the kind emptyDir is open to everybody (0777, without the sticky bit that /dev/shm has).
 
-use super::{exactly, metadata, nats_url, of_container, of_pod};
+use super::secrets;
+use super::{called_as, escaped, exactly, metadata, nats_url, of_container, of_pod};
 use crate::labels;
 use crate::limits::{END_WITHIN_S, RESTARTS_MAX};
-use crate::wanted::{Nats, SecretKey, Wanted};
+use crate::wanted::Wanted;
 use k8s_openapi::api::batch::v1::{Job, JobSpec};
 use k8s_openapi::api::core::v1::{
-    Affinity, Container, EnvVar, EnvVarSource, KeyToPath, ObjectFieldSelector, PodAffinityTerm, PodAntiAffinity,
-    PodSpec, PodTemplateSpec, SecretVolumeSource, Volume, VolumeMount, WeightedPodAffinityTerm,
+    Affinity, Container, EnvVar, PodAffinityTerm, PodAntiAffinity, PodSpec, PodTemplateSpec, WeightedPodAffinityTerm,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use std::collections::BTreeMap;
 
-/// Where Secrets are seen in the pod.
-const SECRETS: &str = "/etc/plimsoll";
 /// Where an agent keeps what it has of a run.
 const STATE: &str = "/dev/shm";
 
@@ -49,8 +47,7 @@ pub(super) fn job(wanted: &Wanted) -> Job {
 }
 
 fn pod(wanted: &Wanted) -> PodSpec {
-    let (volumes, mounts): (Vec<Volume>, Vec<VolumeMount>) =
-        secrets(wanted).into_iter().map(|(name, of)| (volume(name, of), mount(name))).unzip();
+    let (volumes, mounts) = secrets::mounted(wanted);
     PodSpec {
         service_account_name: Some(wanted.name.clone()),
         automount_service_account_token: Some(false),
@@ -66,17 +63,7 @@ fn pod(wanted: &Wanted) -> PodSpec {
             image_pull_policy: Some("IfNotPresent".to_owned()),
             args: Some(arguments(wanted)),
             env: Some(vec![
-                EnvVar {
-                    name: "PLIMSOLL_NAME".to_owned(),
-                    value_from: Some(EnvVarSource {
-                        field_ref: Some(ObjectFieldSelector {
-                            api_version: Some("v1".to_owned()),
-                            field_path: "metadata.name".to_owned(),
-                        }),
-                        ..EnvVarSource::default()
-                    }),
-                    ..EnvVar::default()
-                },
+                called_as("metadata.name"),
                 EnvVar { name: "XDG_STATE_HOME".to_owned(), value: Some(STATE.to_owned()), ..EnvVar::default() },
             ]),
             resources: Some(exactly(wanted.cores.to_string(), wanted.memory_bytes)),
@@ -91,10 +78,10 @@ fn pod(wanted: &Wanted) -> PodSpec {
     }
 }
 
-/// What is typed in the pod. A `$` would begin a variable there.
+/// What is typed in the pod.
 fn arguments(wanted: &Wanted) -> Vec<String> {
     let mut all = vec!["agent".to_owned()];
-    let mut flag = |name: &str, value: String| all.push(format!("{name}={}", value.replace('$', "$$")));
+    let mut flag = |name: &str, value: String| all.push(format!("{name}={}", escaped(&value)));
     flag("--nats", nats_url(wanted));
     for target in &wanted.allow_target {
         flag("--allow-target", target.clone());
@@ -109,50 +96,8 @@ fn arguments(wanted: &Wanted) -> Vec<String> {
     if let Some(connections) = wanted.connections_max {
         flag("--connections-max", connections.to_string());
     }
-    for (name, of) in secrets(wanted) {
-        flag(of_secret(name), format!("{SECRETS}/{name}/{}", of.key));
-    }
+    all.extend(secrets::flags(wanted));
     all
-}
-
-fn secrets(wanted: &Wanted) -> Vec<(&'static str, &SecretKey)> {
-    let (credentials, ca) = match &wanted.nats {
-        Nats::There { credentials, ca, .. } => (credentials.as_ref(), ca.as_ref()),
-        Nats::Placed { .. } => (None, None),
-    };
-    let all = [("credentials", credentials), ("ca", ca), ("token", wanted.token.as_ref())];
-    all.into_iter().filter_map(|(name, of)| Some((name, of?))).collect()
-}
-
-fn of_secret(name: &str) -> &'static str {
-    match name {
-        "credentials" => "--nats-credentials",
-        "ca" => "--nats-ca",
-        _ => "--token-file",
-    }
-}
-
-fn volume(name: &str, of: &SecretKey) -> Volume {
-    Volume {
-        name: name.to_owned(),
-        secret: Some(SecretVolumeSource {
-            secret_name: Some(of.secret.clone()),
-            items: Some(vec![KeyToPath { key: of.key.clone(), path: of.key.clone(), mode: None }]),
-            // For the group that the pod's volumes belong to, and nobody else.
-            default_mode: Some(0o440),
-            ..SecretVolumeSource::default()
-        }),
-        ..Volume::default()
-    }
-}
-
-fn mount(name: &str) -> VolumeMount {
-    VolumeMount {
-        name: name.to_owned(),
-        mount_path: format!("{SECRETS}/{name}"),
-        read_only: Some(true),
-        ..VolumeMount::default()
-    }
 }
 
 /// Each agent on a host of its own where that can be: two on one host share its network card.

@@ -1,16 +1,20 @@
 //! What is placed, as Kubernetes' own objects: made of [`Wanted`] without I/O, in the order in which they are to be there.
 //!
-//! Agents ask nothing of Kubernetes. So their ServiceAccount has no token in its pods, and there is no Role: none is needed.
+//! Neither agents nor observers ask anything of Kubernetes. So their ServiceAccount has no token in its pods, and there is no Role: none
+//! is needed.
 
 mod agents;
 mod nats;
+mod observers;
+mod secrets;
 
 use crate::labels;
 use crate::limits::USER;
 use crate::wanted::{Nats, Wanted};
+use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{
-    Capabilities, LocalObjectReference, PodSecurityContext, ResourceRequirements, SeccompProfile, SecurityContext,
-    ServiceAccount,
+    Capabilities, EnvVar, EnvVarSource, LocalObjectReference, ObjectFieldSelector, PodSecurityContext,
+    ResourceRequirements, SeccompProfile, SecurityContext, ServiceAccount,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -31,16 +35,33 @@ pub struct Object {
     pub value: Value,
 }
 
-/// Everything that is placed: agents last, as they need the others.
+/// Everything that is placed, those last that need others.
 pub fn all(wanted: &Wanted) -> Vec<Object> {
+    let mut all = of_nats(wanted);
+    all.extend(over_nats(wanted));
+    all
+}
+
+/// What is to be there first: NATS where it is placed, and who all of them are to Kubernetes.
+pub fn of_nats(wanted: &Wanted) -> Vec<Object> {
     let mut all = vec![object(&account(wanted))];
     if let Nats::Placed { image, storage_bytes, claim } = &wanted.nats {
         all.push(object(&nats::configuration(wanted, *storage_bytes)));
         all.push(object(&nats::service(wanted)));
         all.push(object(&nats::server(wanted, image, *storage_bytes, claim.as_deref())));
     }
-    all.push(object(&agents::job(wanted)));
     all
+}
+
+/// Those that end where they find no NATS.
+pub fn over_nats(wanted: &Wanted) -> Vec<Object> {
+    let observers = (!wanted.observed_nodes.is_empty()).then(|| object(&observers::daemon_set(wanted)));
+    observers.into_iter().chain([object(&agents::job(wanted))]).collect()
+}
+
+/// The kind of the observers' object, and what it is called.
+pub fn observers(name: &str) -> (ApiResource, String) {
+    (ApiResource::erase::<DaemonSet>(&()), observers::name(name))
 }
 
 /// What NATS' objects are called.
@@ -88,7 +109,22 @@ fn metadata(wanted: &Wanted, name: String, component: &str) -> ObjectMeta {
     }
 }
 
-/// What holds for all containers of a pod.
+/// The name by which others know it: a field of its pod.
+fn called_as(field_path: &str) -> EnvVar {
+    let field = ObjectFieldSelector { api_version: Some("v1".to_owned()), field_path: field_path.to_owned() };
+    EnvVar {
+        name: "PLIMSOLL_NAME".to_owned(),
+        value_from: Some(EnvVarSource { field_ref: Some(field), ..EnvVarSource::default() }),
+        ..EnvVar::default()
+    }
+}
+
+/// As an argument: a `$` would begin a variable there.
+fn escaped(text: &str) -> String {
+    text.replace('$', "$$")
+}
+
+/// What holds for all containers of a pod, but of observers.
 fn of_pod() -> PodSecurityContext {
     PodSecurityContext {
         run_as_non_root: Some(true),

@@ -195,13 +195,17 @@ pub(crate) fn groups_of(own: &str, mounts: &str, controller: &str) -> Reading<Ve
         lines().find(|[hierarchy, names, _]: &[&str; 3]| *hierarchy == "0" && names.is_empty()).map(|line| (line, true))
     });
     let Some(([_, _, path], is_v2)) = found else { return Reading::Absent };
-    let mount = mounts.lines().filter_map(Mount::parse).find(|mount| match is_v2 {
+    let is_meant = |mount: &Mount<'_>| match is_v2 {
         true => mount.kind == "cgroup2",
         false => mount.kind == "cgroup" && mount.options.split(',').any(|name| name == controller),
-    });
-    let Some(mount) = mount else { return Reading::Absent };
+    };
+    let all = || mounts.lines().filter_map(Mount::parse).filter(is_meant);
+    // In a container there may be two: a part of the hierarchy, and all of it where the host's was mounted too. In that one the group
+    // is to be found, with most of those above it.
+    let holding = all().filter(|mount| mount.below(path).is_some()).min_by_key(|mount| mount.root.len());
+    let Some(mount) = holding.or_else(|| all().next()) else { return Reading::Absent };
     // What is mounted may be a part of the hierarchy; seen from within a group namespace both begin at its root.
-    let below = path.strip_prefix(mount.root).unwrap_or(path).trim_matches('/');
+    let below = mount.below(path).unwrap_or(path).trim_matches('/');
     let mut folders = vec![mount.at.to_owned()];
     // A path that leads above the mount (`/..`) belongs to another group namespace: only the mount is left.
     for name in below.split('/').filter(|name| !name.is_empty()).take_while(|name| *name != "..") {
@@ -224,6 +228,12 @@ impl<'a> Mount<'a> {
         let (mut before, mut after) = (before.split(' ').skip(3), after.split(' '));
         let root = before.next()?.trim_end_matches('/');
         Some(Mount { root, at: before.next()?, kind: after.next()?, options: after.nth(1)? })
+    }
+
+    /// The way from what is mounted down to a group; `None`: it does not lead down.
+    fn below<'p>(&self, path: &'p str) -> Option<&'p str> {
+        let below = path.strip_prefix(self.root)?;
+        (below.is_empty() || below.starts_with('/') && !below.starts_with("/..")).then_some(below)
     }
 }
 
@@ -294,6 +304,32 @@ mod tests {
         assert_eq!(pids(&root), Reading::Absent, "no hierarchy has it");
         std::fs::write(_folder.path().join("sys/fs/cgroup/cpu/cpu.cfs_quota_us"), "50000\n").unwrap();
         assert_eq!(cpus(&root).known().unwrap().cpus, Some(0.5));
+    }
+
+    #[test]
+    fn of_two_mounts_that_one_is_taken_in_which_the_group_is() {
+        let folder = |own: &str, mounts: &str| match groups_of(own, mounts, "cpu") {
+            Reading::Known(groups) => groups[0].folder.clone(),
+            _ => String::new(),
+        };
+        // Version 1: the container's own groups, and the host's whole hierarchy.
+        let own = "40 31 0:29 /pods/a/c /sys/fs/cgroup/cpu ro - cgroup cgroup rw,cpu,cpuacct\n";
+        let hosts = "50 31 0:29 / /host/cgroup/cpu ro - cgroup cgroup rw,cpu,cpuacct\n";
+        let both = format!("{own}{hosts}");
+        assert_eq!(folder("1:cpu,cpuacct:/pods/b/c\n", &both), "/host/cgroup/cpu/pods/b/c");
+        assert_eq!(folder("1:cpu,cpuacct:/pods/a/c\n", &both), "/host/cgroup/cpu/pods/a/c", "with all groups above");
+        assert_eq!(
+            folder("1:cpu,cpuacct:/pods/a/cc\n", &both),
+            "/host/cgroup/cpu/pods/a/cc",
+            "another's name begins so"
+        );
+        assert_eq!(folder("1:cpu,cpuacct:/pods/a/c/x\n", own), "/sys/fs/cgroup/cpu/x");
+        // Version 2, from within a namespace of groups, where the host's begins above its root.
+        let own = "40 31 0:30 / /sys/fs/cgroup ro - cgroup2 cgroup rw\n";
+        let both = format!("{own}50 31 0:30 /../../.. /host/cgroup ro - cgroup2 cgroup2 rw\n");
+        assert_eq!(folder("0::/../../../pods/b\n", &both), "/host/cgroup/pods/b");
+        assert_eq!(folder("0::/../../../pods/b\n", own), "/sys/fs/cgroup", "out of sight");
+        assert_eq!(folder("0::/x\n", &both), "/sys/fs/cgroup/x");
     }
 
     #[test]

@@ -73,6 +73,9 @@ pub struct WantedArgs {
     /// Memory of each
     #[arg(long, value_name = "SIZE", env = "PLIMSOLL_MEMORY", default_value = "512MiB", value_parser = values::size::<u64>)]
     pub memory: u64,
+    /// Place an observer on this node, as `kubectl get nodes` calls it: loads see the target that runs there (--observe-at nats:NODE). It has every right on its node, and needs --token-secret; may be repeated [default: none]
+    #[arg(long, value_name = "NODE", env = "PLIMSOLL_OBSERVE_NODE", value_delimiter = ',')]
+    pub observe_node: Vec<String>,
     /// What agents allow.
     #[command(flatten)]
     pub allow: AllowArgs,
@@ -203,6 +206,7 @@ impl WantedArgs {
             labels: self.allow.label.clone(),
             rate_max: self.allow.rate_max,
             connections_max: self.allow.connections_max,
+            observed_nodes: self.observe_node.clone(),
             token: secret("--token-secret", &self.allow.token_secret, "token")?,
             nats,
         };

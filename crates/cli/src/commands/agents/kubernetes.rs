@@ -31,9 +31,15 @@ fn apply(args: &ApplyArgs) -> Result<Exit, Failure> {
     let place = args.place.place(args.wanted.namespace.as_ref());
     let applied = kubernetes::apply(&place, &wanted, &conduct(&args.place)?)?;
     let namespace = &applied.namespace;
+    let nodes = &wanted.observed_nodes;
+    let observers = if nodes.is_empty() { String::new() } else { format!(", and observers on {}", nodes.join(", ")) };
     match applied.agents {
-        Some(agents) => tell(&format!("{agents} agents run in namespace {namespace}")),
-        None => tell(&format!("agents are asked for in namespace {namespace}; it was not waited until they run")),
+        Some(agents) => tell(&format!("{agents} agents run in namespace {namespace}{observers}")),
+        None => {
+            tell(&format!(
+                "agents are asked for in namespace {namespace}{observers}; it was not waited until they run"
+            ));
+        }
     }
     let mut stdout = std::io::stdout().lock();
     let url = match &wanted.nats {
@@ -45,7 +51,10 @@ fn apply(args: &ApplyArgs) -> Result<Exit, Failure> {
         }
     };
     writeln!(stdout, "plimsoll agents --nats {url}")?;
-    writeln!(stdout, "plimsoll load URL --agents {} --nats {url}", wanted.agents)?;
+    // The one whose node the target is on.
+    let seen = nodes.first().map(|node| format!(" --observe-at nats:{node}")).unwrap_or_default();
+    let token = if wanted.token.is_some() { " --token-file FILE" } else { "" };
+    writeln!(stdout, "plimsoll load URL --agents {} --nats {url}{token}{seen}", wanted.agents)?;
     writeln!(stdout, "{}", applied.undo)?;
     Ok(Exit::Fine)
 }
