@@ -1,4 +1,4 @@
-//! Agents placed by Kubernetes: what a cluster is to have, as text for `kubectl`, or put there, waited for and taken away.
+//! Agents and observers placed by Kubernetes: what a cluster is to have, as text for `kubectl`, or put there, waited for and taken away.
 //!
 //! [`Wanted`] is what was asked for, [`objects`] makes Kubernetes' own types of it without I/O, [`yaml`] writes them, [`cluster`]
 //! brings them there and takes them away by kube-rs. Everything that is made carries the labels of [`labels`], and what is taken

@@ -13,6 +13,7 @@ mod lost;
 mod observing;
 mod redealt;
 mod series;
+mod slow;
 mod together;
 use common::*;
 use serde_json::Value;

@@ -6,6 +6,10 @@ use std::time::Duration;
 
 const TOKEN: &str = "a-token-for-tests-0123456789";
 
+/// An observer may be called as its machine is; a dot is nothing that a subject of NATS could have in a word.
+const WEB: &str = "web-1.eu.example";
+const AT: &str = "nats:web-1.eu.example";
+
 /// A target, and an observer of it that is had over NATS too.
 struct Observed {
     server: Server,
@@ -62,7 +66,7 @@ fn assert_observed(document: &Value, at: &str) {
 fn one_of_the_agents_reads_the_targets_machine_where_its_owner_allows_that() {
     let Some(nats) = nats() else { return };
     let place = Place::new(&nats.url());
-    let observed = observed(&place, "web");
+    let observed = observed(&place, WEB);
     let agents = agents(&place, &observed, Some(TOKEN));
     let load = |observer: &str, more: &[&str]| {
         let base = ["--rate", "200", "-d", "2s", "-c", "4", "--tick", "200ms", "--observe-at", observer];
@@ -73,15 +77,15 @@ fn one_of_the_agents_reads_the_targets_machine_where_its_owner_allows_that() {
     assert!(refused.stderr.contains(&format!("and not the observer at {}", observed.at)), "{}", refused.stderr);
     let nowhere = load("nats:db", &["--observe-wait", "0s"]);
     nowhere.assert_exit(1);
-    assert!(nowhere.stderr.contains("none of the name 'db' answers (there are web)"), "{}", nowhere.stderr);
+    assert!(nowhere.stderr.contains(&format!("none of the name 'db' answers (there are {WEB})")), "{}", nowhere.stderr);
     wait_until("both are idle", || place.listed().iter().all(|one| one["state"] == "idle"));
-    let behind = format!("nats:web={}", observed.address().rsplit(':').next().unwrap());
-    let over_nats = load("nats:web", &["--after", "1s", "--behind", &behind]);
+    let behind = format!("{AT}={}", observed.address().rsplit(':').next().unwrap());
+    let over_nats = load(AT, &["--after", "1s", "--behind", &behind]);
     let document = assert_whole(&over_nats, 2, 400);
     let events = document["events"].as_array().unwrap();
     let has = |kind: &str| events.iter().any(|event| event["kind"] == kind);
     assert!(has("behind") && has("load-ended"), "{events:#?}");
-    assert_observed(&document, "nats:web");
+    assert_observed(&document, AT);
     assert!(generators(&document).iter().any(|one| one["name"] == "a" && one["has_readings"] == true));
     drop(agents);
     let own = format!("{},{}", observed.address(), observed.at);
@@ -96,15 +100,14 @@ fn one_of_the_agents_reads_the_targets_machine_where_its_owner_allows_that() {
 fn an_observer_is_had_over_nats_by_one_process_too_and_comes_back_with_it() {
     let Some(mut nats) = nats() else { return };
     let place = Place::new(&nats.url());
-    let observed = observed(&place, "web");
-    let twin = finish(&mut with_token(place.command(&["watch", "--serve", "127.0.0.1:0", "--name", "web"])));
+    let observed = observed(&place, WEB);
+    let twin = finish(&mut with_token(place.command(&["watch", "--serve", "127.0.0.1:0", "--name", WEB])));
     twin.assert_exit(2);
     assert!(twin.stderr.contains("a name that no other observer has"), "{}", twin.stderr);
     let listed = finish(&mut place.command(&["agents"]));
-    assert!(listed.stdout.contains("observer nats:web: version"), "{}", listed.stdout);
+    assert!(listed.stdout.contains(&format!("observer {AT}: version")), "{}", listed.stdout);
     let port = observed.address().rsplit(':').next().unwrap();
-    let table =
-        finish(&mut with_token(place.command(&["watch", "--at", "nats:web", "--port", port, "-d", "1s", "--json"])));
+    let table = finish(&mut with_token(place.command(&["watch", "--at", AT, "--port", port, "-d", "1s", "--json"])));
     table.assert_exit(0);
     let load = |duration: &str| {
         let args = [
@@ -121,11 +124,11 @@ fn an_observer_is_had_over_nats_by_one_process_too_and_comes_back_with_it() {
             "--json",
             "--no-record",
         ];
-        with_token(place.command(&[&args[..], &["--observe-at", "nats:web"]].concat()))
+        with_token(place.command(&[&args[..], &["--observe-at", AT]].concat()))
     };
     let run = finish(&mut load("1s"));
     run.assert_measured();
-    assert_observed(&run.json(), "nats:web");
+    assert_observed(&run.json(), AT);
     let wrong = finish(load("1s").env("PLIMSOLL_TOKEN", "another-token-for-tests-01234"));
     wrong.assert_exit(1);
     assert!(wrong.stderr.contains("token"), "{}", wrong.stderr);
@@ -140,6 +143,6 @@ fn an_observer_is_had_over_nats_by_one_process_too_and_comes_back_with_it() {
     let kinds: Vec<Value> =
         run.json()["events"].as_array().unwrap().iter().map(|event| event["kind"].clone()).collect();
     assert!(kinds.contains(&"observer-lost".into()) && kinds.contains(&"observer-back".into()), "{kinds:?}");
-    let without = plimsoll(&["load", &observed.server.url, "--observe-at", "nats:web", "-d", "1s"]);
+    let without = plimsoll(&["load", &observed.server.url, "--observe-at", AT, "-d", "1s"]);
     without.assert_exit(2);
 }

@@ -204,7 +204,7 @@ fn several_loads_and_a_canary_are_put_on_again_and_in_variants() {
     let Some(nats) = nats() else { return };
     let place = Place::new(&nats.url());
     let server = serve_http(&[]);
-    let _agents = place.agents(&["a", "b"]);
+    let _first = place.agents(&["a"]);
     let url = &server.url;
     let load = |name: &str, rate: &str| {
         format!("[[load]]\nname = \"{name}\"\nurl = \"{url}\"\nrate = \"{rate}\"\nconnections = 2\nduration = \"1s\"\n")
@@ -214,8 +214,15 @@ fn several_loads_and_a_canary_are_put_on_again_and_in_variants() {
         load("one", "{rate}"),
         load("other", "50/s")
     );
-    // Asked not to wait for agents, a series does all the same: they come back from the run before.
-    let ended = finish(run(&place, "2", &text).args(["--agents-wait", "0s"]));
+    // Asked not to wait for agents, a series does all the same, as they come back from the run before: so one that comes late is had.
+    let mut series = run(&place, "2", &text);
+    series.args(["--agents-wait", "0s"]);
+    let (ended, _late) = std::thread::scope(|scope| {
+        let ended = scope.spawn(|| finish(&mut series));
+        std::thread::sleep(Duration::from_secs(1));
+        let late = place.agents(&["b"]);
+        (ended.join().unwrap(), late)
+    });
     assert!(matches!(ended.status, Some(0 | 4)), "{}{}", ended.stdout, ended.stderr);
     let document = ended.json();
     let variants = document["variants"].as_array().unwrap_or_else(|| panic!("{document:#}\n{}", ended.stderr));

@@ -48,6 +48,10 @@ impl Run {
     }
 }
 
+fn plural(number: usize) -> &'static str {
+    if number == 1 { "" } else { "s" }
+}
+
 impl Kept {
     /// Those of the repository.
     pub fn open() -> Self {
@@ -98,9 +102,11 @@ impl Kept {
         let commits: BTreeSet<&str> = pooled().map(|run| &*run.commit).collect();
         let seeds: BTreeSet<u64> = pooled().map(|run| run.seed).collect();
         let mut part = format!(
-            "{TITLE}\nEach run as it was judged when it was made (`truth/runs.tsv`, `make truth KEEP=1`), of {} commits, with seeds {}.\n\n\
+            "{TITLE}\nEach run as it was judged when it was made (`truth/runs.tsv`, `make truth KEEP=1`), at {} commit{}, with seed{} {}.\n\n\
              **{right} of {} runs were right: {:.1} %, at 95 % between {:.1} and {:.1} %.** {void} were void.\n\n",
             commits.len(),
+            plural(commits.len()),
+            plural(seeds.len()),
             seeds.iter().map(u64::to_string).collect::<Vec<_>>().join(", "),
             right + wrong,
             100.0 * right as f64 / (right + wrong).max(1) as f64,

@@ -15,6 +15,7 @@ use model::finding::{
     About, Explains, Finding, Loss, LossKind, Segment, Severity, Standing, Status, Validity, ValidityState, WhatGives,
 };
 use model::latency::Kind;
+use model::recording::Generator;
 
 /// That all of the machine's cores are busy.
 const ALL_CORES: &str = "cpu-saturated";
@@ -44,6 +45,8 @@ const SMALL_PART_HIGH: f64 = 0.5;
 const UNEXPLAINED_MOST: f64 = 0.75;
 /// Whoever takes the target's CPU delays more than its threads' waits for one: what wakes them and what measures, too.
 const OTHERS: [&str; 2] = ["neighbour", "cpu-contention"];
+/// More generators are counted and not named.
+const NAMED_MAX: usize = 3;
 /// From this share on what is not explained is said.
 const UNEXPLAINED_MIN: f64 = 0.1;
 
@@ -97,7 +100,7 @@ pub fn gives(
         let may_be = |f: &&Finding| f.about == About::Target && f.status == Status::NotObservable && f.id != AFTERWARDS;
         let unseen = findings.iter().filter(may_be).count();
         let why = match (validity.state, unseen) {
-            (ValidityState::NotValid, _) => disturbed(validity).to_owned(),
+            (ValidityState::NotValid, _) => disturbed(facts, validity),
             (_, 0) if loss.kind == LossKind::Waiting => UNSEEN_WAIT.to_owned(),
             (_, 0) => "no cause that is known here explains it".to_owned(),
             (_, 1) => "why is not known: one cause could not be looked at, see below".to_owned(),
@@ -159,16 +162,35 @@ pub(crate) fn with_own_faults(gives: WhatGives, stretch: Option<&Worse>) -> What
 }
 
 /// What of a result that is not valid may be why something was lost.
-fn disturbed(validity: &Validity) -> &'static str {
+fn disturbed(facts: &Facts<'_>, validity: &Validity) -> String {
+    const STARVED: &str = "generator-starved";
     let is_for = |id: &str| validity.reasons.iter().any(|reason| reason.id == id);
-    if is_for(AGENT_LOST) {
-        "an agent was lost meanwhile, which may be why: see below"
+    let seen = if is_for(AGENT_LOST) {
+        "an agent was lost meanwhile, which may be why".to_owned()
     } else if is_for("cpu-stolen") {
-        "the hypervisor took CPU time from this machine meanwhile, which may be why: see below"
-    } else if is_for("generator-starved") {
-        "others took CPU time that the generator wanted meanwhile, which may be why: see below"
+        "the hypervisor took CPU time from this machine meanwhile, which may be why".to_owned()
+    } else if is_for(STARVED) {
+        format!("{} kept from running meanwhile, which may be why", generators_for(facts, STARVED))
     } else {
-        "and that may be the generator's: see below"
+        "and that may be the generator's".to_owned()
+    };
+    format!("{seen}: see below")
+}
+
+/// The generators whose figures are not a result for that reason, and `was` or `were`.
+fn generators_for(facts: &Facts<'_>, id: &str) -> String {
+    let Some(all) = &facts.recording.capsule.generators else { return "the generator was".to_owned() };
+    let is_one = |generator: &&Generator| {
+        let is_for = || generator.reasons.iter().any(|reason| reason.id == id);
+        generator.validity == ValidityState::NotValid && is_for()
+    };
+    let names: Vec<&str> = all.generators.iter().filter(is_one).map(|generator| &*generator.name).collect();
+    match names[..] {
+        [name] => format!("generator '{name}' was"),
+        [] => "the generators were".to_owned(),
+        _ if names.len() == all.generators.len() => "all generators were".to_owned(),
+        _ if names.len() <= NAMED_MAX => format!("generators '{}' were", names.join("', '")),
+        _ => format!("{} of {} generators were", names.len(), all.generators.len()),
     }
 }
 

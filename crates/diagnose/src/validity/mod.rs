@@ -54,7 +54,10 @@ pub(crate) fn validity(facts: &Facts<'_>, judged: &[Judged<'_>]) -> Validity {
 fn of_generators(mut validity: Validity, recording: &Recording) -> Validity {
     let Some(all) = &recording.capsule.generators else { return validity };
     let mut worst = validity.state;
-    for generator in all.generators.iter().filter(|generator| generator.validity != ValidityState::Valid) {
+    // What the pooled readings say is one generator's own: it is said with its name.
+    let doubtful = || all.generators.iter().filter(|generator| generator.validity != ValidityState::Valid);
+    validity.reasons.retain(|reason| !doubtful().any(|generator| generator.reasons.contains(reason)));
+    for generator in doubtful() {
         worst = worst.max(generator.validity);
         for reason in &generator.reasons {
             let text = format!("generator '{}': {}", generator.name, reason.text);

@@ -133,7 +133,6 @@ pub fn run_scenarios(
     shown.clear();
     shown.also.clear();
     interrupt::end_at_once(&options.interrupted);
-
     let exit = finish(&outcomes, output, csv);
     // Who is killed until here has lost nothing: `attach` comes to the same.
     drop(streams);
