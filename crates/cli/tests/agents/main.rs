@@ -188,6 +188,24 @@ fn agents_of_unequal_capacity_put_on_what_one_process_would_have() {
     assert!(files_of_agents(&place).is_empty(), "{:?}", files_of_agents(&place));
 }
 
+/// As any other load: each has its part of the connections, and the whole is there at once.
+#[test]
+fn connections_are_held_by_agents() {
+    let Some(nats) = nats() else { return };
+    let place = Place::new(&nats.url());
+    let server = serve(&["serve", "echo", "--listen", "127.0.0.1:0"]);
+    let _agents = place.agents(&["a", "b"]);
+    let hold = ["-c", "300", "--every", "500ms", "-d", "2s", "--tick", "200ms"];
+    let run = finish(&mut place.load(&server.url.replace("echo://", "hold://"), "2", &hold));
+    assert!(matches!(run.status, Some(0 | 4)), "{}{}", run.stdout, run.stderr);
+    let document = run.json();
+    let held = &document["held"];
+    assert_eq!((count(held, "/established_max"), count(held, "/established_at_end")), (300, 300), "{held:#}");
+    let connections: Vec<u64> = generators(&document).iter().map(|one| count(one, "/connections")).collect();
+    assert_eq!(connections, [150, 150]);
+    assert_eq!(count(&document, "/totals/failed"), 0);
+}
+
 /// An agent lives on from run to run: what one took is not the next one's.
 #[test]
 fn what_an_agent_took_for_one_run_is_not_the_next_ones() {

@@ -79,7 +79,10 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         return Verdict::refuted("nothing ended for whole intervals").because(client.into());
     }
     if let Some(quota) = quota.filter(|_| is_quota_full) {
-        let title = format!("{}, and it gets {target:.2} cores", quota.shown());
+        let stopped = percent(quota.periods);
+        let title = format!(
+            "its CPU quota is full: it gets {target:.2} cores, and is stopped in {stopped} of the quota's periods"
+        );
         return Verdict::proved(Severity::Info, title, process, client)
             .remedy(cpu_throttled::REMEDY)
             .check(cpu_throttled::CHECK)

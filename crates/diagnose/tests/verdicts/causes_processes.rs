@@ -260,7 +260,10 @@ fn a_quota_that_is_full_is_the_limit_of_a_closed_load() {
     for neighbour in [0.0, 0.9] {
         let (finding, text) = said((0.29, 0.67), neighbour, 10);
         assert_eq!(finding, "cpu-throttled", "{text}");
-        assert_eq!(text, "sound: a CPU quota stops it in 100 % of its periods, and it gets 0.29 cores");
+        assert_eq!(
+            text,
+            "sound: its CPU quota is full: it gets 0.29 cores, and is stopped in 100 % of the quota's periods"
+        );
     }
     // By other kernels what it waits is not counted as waits for a CPU: then requests wait in it for nothing that its threads do.
     let (finding, text) = said((0.29, 0.0), 0.0, 10);
