@@ -25,7 +25,7 @@ mod subject;
 
 pub use agent::{Options as AgentOptions, serve};
 pub use controller::{
-    Company, Conduct, Ended, Listed, Member, Open, RunStream, Team, TeamSpec, attach, list, load, open_runs,
+    Company, Conduct, Listed, Member, Open, RunResult, RunStream, Team, TeamSpec, attach, list, load, open_runs,
 };
 pub use document::{Asked, BehindOf, ObserveAt, OnLost};
 pub use error::AgentsError;

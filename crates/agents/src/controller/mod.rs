@@ -152,7 +152,7 @@ pub fn open_runs(nats: &Nats) -> Result<Vec<Open>, AgentsError> {
 
 /// What a run came to.
 #[derive(Debug)]
-pub struct Ended {
+pub struct RunResult {
     /// The result.
     pub outcome: Outcome,
     /// The agents that put it on.
@@ -194,7 +194,7 @@ pub fn load(
     asked: Asked,
     token: Option<&Token>,
     mut conduct: Conduct<'_>,
-) -> Result<Ended, AgentsError> {
+) -> Result<RunResult, AgentsError> {
     let agents = usize::from(asked.agents);
     if !(1..=AGENTS_MAX).contains(&agents) {
         return Err(AgentsError::Usage(format!("--agents: expected from 1 to {AGENTS_MAX}, got {agents}")));
@@ -250,14 +250,14 @@ pub fn load(
         let had = conducted(&link, &run, document, faults, &mut conduct).await?;
         Ok::<_, AgentsError>((link, had))
     })?;
-    Ok(Ended { outcome, agents, stream: RunStream { runtime, link, run, tell: conduct.tell } })
+    Ok(RunResult { outcome, agents, stream: RunStream { runtime, link, run, tell: conduct.tell } })
 }
 
 /// Takes a run over: whatever its controller had come to, this one goes on from there. Its faults are the other one's.
 ///
 /// # Errors
 /// As [`load`]; [`AgentsError::NoRun`].
-pub fn attach(nats: &Nats, run: &str, mut conduct: Conduct<'_>) -> Result<Ended, AgentsError> {
+pub fn attach(nats: &Nats, run: &str, mut conduct: Conduct<'_>) -> Result<RunResult, AgentsError> {
     let none = || AgentsError::NoRun(tamed(run));
     if !crate::message::is_name(run) {
         return Err(none());
@@ -275,7 +275,7 @@ pub fn attach(nats: &Nats, run: &str, mut conduct: Conduct<'_>) -> Result<Ended,
         let had = conducted(&link, run, document, None, &mut conduct).await?;
         Ok::<_, AgentsError>((link, had))
     })?;
-    Ok(Ended { outcome, agents, stream: RunStream { runtime, link, run: run.to_owned(), tell: conduct.tell } })
+    Ok(RunResult { outcome, agents, stream: RunStream { runtime, link, run: run.to_owned(), tell: conduct.tell } })
 }
 
 /// The agents that answer within a time, each once, by name; not longer than until all of `names` have, where there are any.

@@ -5,7 +5,7 @@
 //! and that is said. How long a load takes beside its length is measured with each, so that a search knows what its steps cost.
 
 use super::gather::of_no_use;
-use super::{Conduct, Ended, load, who};
+use super::{Conduct, RunResult, load, who};
 use crate::document::Asked;
 use crate::error::AgentsError;
 use crate::limits::{AGENTS_MAX, WHO_FOR};
@@ -121,7 +121,7 @@ impl Hands for Team {
             company: None,
         };
         // Nobody attaches to one load of a series, so its stream is let go with its result.
-        let Ended { outcome, agents: names, .. } =
+        let RunResult { outcome, agents: names, .. } =
             load(&self.spec.nats, &plan, asked, self.spec.token.as_ref(), conduct)?;
         self.say_changed(&names);
         if names.len() >= self.names.len() || names.len() >= usize::from(self.wanted) {

@@ -15,11 +15,7 @@ fn an_agent_that_is_ten_times_slower_is_named() {
     let _sound = place.agent("sound", &["--cores", "1"]);
     let slow = place.agent("slow", &["--cores", "1"]);
     // It wants some four tenths of a core for its part, and may have a twenty-fifth of one.
-    let mut limit = command(&["fault", "cpu-limit", &slow.pid().to_string(), "0.04", "--for", "120s"]);
-    let mut limit = Guard::spawn(limit.stdout(Stdio::null())).unwrap();
-    let group = format!("/proc/{}/cgroup", slow.pid());
-    let before = std::fs::read_to_string("/proc/self/cgroup").unwrap();
-    wait_until("it has a group of its own", || std::fs::read_to_string(&group).unwrap() != before);
+    let mut limit = limited(slow.pid(), "0.04");
     let run = finish(&mut place.load(&server.url, "2", &["--rate", "8000", "-d", "4s", "-c", "16"]));
     limit.signal(libc::SIGINT);
     limit.wait(testkit::HANG_GUARD);

@@ -206,3 +206,14 @@ pub fn ask(host: &str, method: &str, path: &str, headers: &[(&str, &str)], body:
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
     (head.split(' ').nth(1).unwrap().parse().unwrap(), head.to_owned(), body.to_owned())
 }
+
+/// Holds a process to so many CPUs' time, until what is returned is told to end (SIGINT). Needs root.
+pub fn limited(pid: u32, cpus: &str) -> Guard {
+    let pid = pid.to_string();
+    let limit =
+        Guard::spawn(command(&["fault", "cpu-limit", &pid, cpus, "--for", "120s"]).stdout(Stdio::null())).unwrap();
+    let group = || std::fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap();
+    let before = std::fs::read_to_string("/proc/self/cgroup").unwrap();
+    testkit::wait_until("it has a group of its own", || group() != before);
+    limit
+}

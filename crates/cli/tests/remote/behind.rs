@@ -80,12 +80,7 @@ fn a_quota_that_stops_the_server_behind_is_found_there() {
         return;
     }
     let Some(chain) = Chain::new("single-thread=3ms") else { return };
-    let backend = chain.backend.process.pid().to_string();
-    let mut limit =
-        Guard::spawn(command(&["fault", "cpu-limit", &backend, "0.25", "--for", "60s"]).stdout(Stdio::null())).unwrap();
-    let group = format!("/proc/{backend}/cgroup");
-    let before = std::fs::read_to_string("/proc/self/cgroup").unwrap();
-    testkit::wait_until("it has a group of its own", || std::fs::read_to_string(&group).unwrap() != before);
+    let mut limit = limited(chain.backend.process.pid(), "0.25");
     let run = chain.load(&format!("{}={}", chain.at, chain.port()), &["-c", "16", "-d", "4s"]);
     limit.signal(libc::SIGINT);
     limit.wait(testkit::HANG_GUARD);

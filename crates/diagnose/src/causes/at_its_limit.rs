@@ -1,11 +1,12 @@
 //! `at-its-limit`: nothing is wrong with the target: a resource is full, and carries what it can.
 //!
 //! Evidence: (process) the busiest thread ran or waited for a CPU at least 85 % of the time, or its CPU quota was used up in as many of
-//! its periods, or (kernel) the machine's cores were all busy and the target used some; and (client) requests came without a pause: every interval ended some. For
-//! information, and only where nothing else was found (the report's second line says so). Refuted with time to spare, and where
-//! it had less than a quarter of the CPU time that it wanted: who else ran is then its limit, seen as a neighbour or not.
+//! its periods, or (kernel) the machine's cores were all busy and the target used some; and (client) requests came without a pause:
+//! every interval ended some. For information, and only where nothing else was found (the report's second line says so). Refuted with
+//! time to spare, and where it had less than a quarter of the CPU time that it wanted: who else ran is then its limit, seen as a
+//! neighbour or not.
 
-use super::cpu_throttled::{self, Stops};
+use super::cpu_throttled;
 use crate::evidence::{Client, Process};
 use crate::facts::{Facts, percent};
 use crate::rule::{CauseRule, Needs, OfTarget, Verdict};
@@ -55,14 +56,14 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     let process = facts.piece::<Process>(text, "target.thread_demand", run + wait, "ratio").from(DEMAND_FULL.value);
     // Who is stopped by a quota waits for a CPU too, by what the kernel counts: that is no affinity's doing, and no other process's.
     let quota = cpu_throttled::stops(facts);
-    let is_quota_full = quota.is_some_and(Stops::is_full);
+    let full_quota = cpu_throttled::full(facts);
     let cores = facts.host.map_or(0.0, |host| host.cores);
     let target = facts.target_cores.unwrap_or(0.0);
     let waiting: f64 = facts.target_threads.iter().filter_map(|thread| thread.wait).sum();
     let idle_max = if waiting >= WAITING_MIN * cores { IDLE_WHILE_WAITING } else { IDLE_MAX };
     let is_machine_full =
         facts.host.is_some_and(|host| host.idle_cores < idle_max * host.cores) && target >= 0.25 * cores.max(1.0);
-    if run + wait < DEMAND_FULL.value && !is_machine_full && !is_quota_full {
+    if run + wait < DEMAND_FULL.value && !is_machine_full && full_quota.is_none() {
         return Verdict::refuted("it had time to spare").because(process.into());
     }
     // Many threads on few cores wait for each other: then the target as a whole had cores.
@@ -78,15 +79,12 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     if silent > 0 || rate <= 0.0 {
         return Verdict::refuted("nothing ended for whole intervals").because(client.into());
     }
-    if let Some(quota) = quota.filter(|_| is_quota_full) {
+    if let Some(quota) = full_quota {
         let stopped = percent(quota.periods);
         let title = format!(
             "its CPU quota is full: it gets {target:.2} cores, and is stopped in {stopped} of the quota's periods"
         );
-        return Verdict::proved(Severity::Info, title, process, client)
-            .remedy(cpu_throttled::REMEDY)
-            .check(cpu_throttled::CHECK)
-            .confidence(0.9);
+        return cpu_throttled::advised(Verdict::proved(Severity::Info, title, process, client));
     }
     let working = facts.working().len();
     let what = match (full, working) {
@@ -100,8 +98,11 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     let idle = facts.host.map_or(0.0, |host| host.idle_cores);
     let is_kept_off = idle >= 0.5 && wait >= KEPT_OFF_WAIT;
     let is_isolated = facts.recording.plan.isolation.is_some();
+    if let Some(quota) = quota.filter(|_| is_kept_off) {
+        let title = format!("{what}; {}", quota.shown());
+        return cpu_throttled::advised(Verdict::proved(Severity::Info, title, process, client));
+    }
     let more = match (full >= 1 && idle >= 0.5, is_kept_off, is_isolated) {
-        (_, true, _) if quota.is_some() => quota.map_or(String::new(), |quota| format!("; {}", quota.shown())),
         (false, ..) => String::new(),
         (true, true, true) => format!("; --isolate keeps it off the {idle:.1} cores of this machine that stand idle"),
         (true, true, false) => {
@@ -111,7 +112,6 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     };
     Verdict::proved(Severity::Info, format!("{what}{more}"), process, client)
         .remedy(match (idle >= 0.5, is_kept_off, is_isolated) {
-            (_, true, _) if quota.is_some() => cpu_throttled::REMEDY,
             (true, true, true) => "Leave --isolate out to let it have them; or make each request cheaper",
             (true, true, false) => {
                 "Let it run on the cores that stand idle (taskset, cpusets, CPUAffinity=); or make each request cheaper"

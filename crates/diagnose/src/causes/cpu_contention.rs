@@ -2,8 +2,9 @@
 //!
 //! Evidence: (process) the busiest thread of the target waited for a CPU more than 20 % of what it wanted to run; (kernel) others
 //! than the target and the generator used at least a quarter of a core meanwhile, and hardly a core was idle. Refuted where the
-//! target's own threads, servers that it asks, or the generator beside it are all that ran: that is no fault of a neighbour. A
-//! quota's stops are `cpu-throttled`, which schedstat does not count. Source: sched-stats(5) of the kernel's documentation.
+//! target's own threads, servers that it asks, or the generator beside it are all that ran: that is no fault of a neighbour. Nor
+//! are a quota's stops (`cpu-throttled`), which some kernels count among the waits (6.18 does). Source: sched-stats(5) of the
+//! kernel's documentation.
 
 use super::cpu_throttled;
 use crate::busy;

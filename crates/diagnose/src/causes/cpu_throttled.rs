@@ -34,12 +34,6 @@ impl Stops {
         self.periods >= THROTTLED_PERIODS.value && self.held >= THROTTLED_TIME.value
     }
 
-    /// Whether it is used up in all but a few periods: what is left to do then waits for the next one, so the target has no room, whatever
-    /// its threads did in the meantime.
-    pub(crate) fn is_full(self) -> bool {
-        self.is_often() && self.periods >= DEMAND_FULL.value
-    }
-
     /// As it is said.
     pub(crate) fn shown(self) -> String {
         format!("a CPU quota stops it in {} of its periods", percent(self.periods))
@@ -51,9 +45,12 @@ pub(crate) fn stops(facts: &Facts<'_>) -> Option<Stops> {
     quota(facts).filter(|stops| stops.is_often())
 }
 
-/// Whether the target has a quota, and no room left in it.
-pub(crate) fn is_full(facts: &Facts<'_>) -> bool {
-    stops(facts).is_some_and(Stops::is_full)
+/// The quota, where it leaves the target no room, whatever its threads did meanwhile: it is used up in all but a few periods, so that what
+/// is left to do waits for the next one; and the target ran or was stopped nearly all of the time, as the kernel counts no period in which
+/// nothing ran.
+pub(crate) fn full(facts: &Facts<'_>) -> Option<Stops> {
+    let is_at_it = |stops: &Stops| facts.target_cores.unwrap_or(0.0) + stops.held >= DEMAND_FULL.value;
+    stops(facts).filter(|stops| stops.periods >= DEMAND_FULL.value && is_at_it(stops))
 }
 
 /// The quota that the target has; `None`: it has none.
@@ -107,12 +104,10 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     advised(verdict.explains(loss.kind, held, held * 0.5, 1.0))
 }
 
-/// What to do about it.
-pub(crate) const REMEDY: &str =
-    "Raise the quota (cpu.max of its control group, limits.cpu of a pod, CPUQuota= of a unit), or serve less with it";
-/// How to see it by hand.
-pub(crate) const CHECK: &str = "grep . /sys/fs/cgroup/*/cpu.stat | grep throttled; cat /sys/fs/cgroup/*/cpu.max";
-
-fn advised(verdict: Verdict<OfTarget>) -> Verdict<OfTarget> {
-    verdict.remedy(REMEDY).check(CHECK).confidence(0.95)
+/// With what to do about a quota, and how to see it by hand.
+pub(super) fn advised(verdict: Verdict<OfTarget>) -> Verdict<OfTarget> {
+    verdict
+        .remedy("Raise the quota (cpu.max of its control group, limits.cpu of a pod, CPUQuota= of a unit), or serve less with it")
+        .check("grep . /sys/fs/cgroup/*/cpu.stat | grep throttled; cat /sys/fs/cgroup/*/cpu.max")
+        .confidence(0.95)
 }

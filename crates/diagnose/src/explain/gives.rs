@@ -74,7 +74,7 @@ pub fn gives(
     }
     let limit = supported().find(|finding| finding.id == "at-its-limit");
     // A quota that is full is the limit, whatever else is full within it.
-    let quota = supported().find(|finding| finding.id == QUOTA && cpu_throttled::is_full(facts));
+    let quota = supported().find(|finding| finding.id == QUOTA && cpu_throttled::full(facts).is_some());
     let named = quota.or_else(|| supported().find(|finding| LIMITS.contains(&&*finding.id)));
     let lost = losses.first();
     // What is asked for more than it carries, and is late for that, has some that are later than others, too.

@@ -277,6 +277,23 @@ fn a_quota_that_is_full_is_the_limit_of_a_closed_load() {
     );
 }
 
+/// The kernel counts no period in which nothing ran: one costly request now and then uses the quota up in nearly all that it counts.
+#[test]
+fn a_quota_that_is_full_now_and_then_is_no_limit() {
+    let build = closed().each(|s| (s.target, s.idle_cores, s.response_ns) = (vec![(0.02, 0.0)], 1.9, 20_000));
+    let recording = with(build, |second, s| {
+        for process in s.processes.iter_mut().filter(|process| process.role == Role::Target) {
+            process.metrics.set("cgroup_cpu_periods", second);
+            process.metrics.set("cgroup_cpu_throttled_periods", second);
+            process.metrics.set("cgroup_cpu_throttled_ns", second * 80_000_000);
+        }
+    });
+    assert_eq!(status(&recording, "cpu-throttled"), Status::Supported);
+    assert_eq!(status(&recording, "at-its-limit"), Status::Refuted);
+    let gives = diagnose(&recording).gives.unwrap();
+    assert!(gives.text.starts_with("not at its limit"), "{}", gives.text);
+}
+
 #[test]
 fn a_quota_that_stops_a_target_is_told_without_a_load_too() {
     let limited = |stopped_of_ten: u64| without_load(with_quota(open(), stopped_of_ten));

@@ -83,14 +83,18 @@ async fn refuse_what_is_not_ours(cluster: &Cluster, object: &Object) -> Result<(
 /// Those of an `apply` before, which are asked for no longer: they have every right on their nodes.
 async fn take_observers_away(cluster: &Cluster, wanted: &Wanted) -> Result<(), KubernetesError> {
     let (resource, name) = objects::observers(&wanted.name);
-    // Who may not list them has placed none.
-    let there = cluster.labelled(&resource, Some(&wanted.name)).await.unwrap_or_default();
+    let refused =
+        |what: &str, error| KubernetesError::of(format!("{what} DaemonSet '{name}'"), &cluster.namespace, error);
+    let there = match cluster.labelled(&resource, Some(&wanted.name)).await {
+        // Who may not list them has placed none.
+        Err(kube::Error::Api(status)) if status.code == 403 => Vec::new(),
+        there => there.map_err(|error| refused("look for", error))?,
+    };
     if there.iter().all(|one| one.metadata.name.as_ref() != Some(&name)) {
         return Ok(());
     }
     let gone = cluster.api(&resource).delete(&name, &DeleteParams::background()).await;
-    gone.map(drop)
-        .map_err(|error| KubernetesError::of(format!("take DaemonSet {name} away"), &cluster.namespace, error))
+    gone.map(drop).map_err(|error| refused("take away", error))
 }
 
 async fn put(cluster: &Cluster, object: &Object) -> Result<(), KubernetesError> {

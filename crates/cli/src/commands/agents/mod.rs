@@ -16,7 +16,9 @@ use crate::args::load::LoadArgs;
 use crate::args::remote::BehindArg;
 use crate::exit::{Exit, Failure};
 use agents::message::{NAMES, is_label, is_name};
-use agents::{AgentOptions, AgentsError, Asked, BehindOf, Conduct, Ended, Listed, OnLost, RunStream, Team, TeamSpec};
+use agents::{
+    AgentOptions, AgentsError, Asked, BehindOf, Conduct, Listed, OnLost, RunResult, RunStream, Team, TeamSpec,
+};
 use model::Plan;
 use model::plain::plain;
 use model::units::show_duration_ns;
@@ -160,7 +162,7 @@ pub fn attach(args: &AttachArgs) -> Result<Exit, Failure> {
     shown.clear();
     interrupt::end_at_once(&interrupted);
     // Its stream goes when all of this is printed.
-    let Ended { outcome, stream: _stream, .. } = match ended {
+    let RunResult { outcome, stream: _stream, .. } = match ended {
         Err(error @ AgentsError::TakenAway(_)) => {
             tell(&error.to_string());
             return Ok(Exit::Fine);
@@ -231,7 +233,7 @@ pub fn put_on(
             Ok(None)
         }
         ended => {
-            let Ended { outcome, stream, .. } = ended?;
+            let RunResult { outcome, stream, .. } = ended?;
             Ok(Some(Had { outcomes: vec![outcome], streams: vec![stream] }))
         }
     }

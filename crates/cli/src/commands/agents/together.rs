@@ -8,7 +8,7 @@ use super::super::output::progress::Shown;
 use super::{Had, asked, conduct, tell};
 use crate::args::load::LoadArgs;
 use crate::exit::Failure;
-use agents::{AgentsError, Asked, Company, Conduct, Ended, RunStream, Team};
+use agents::{AgentsError, Asked, Company, Conduct, RunResult, RunStream, Team};
 use engine::Fleet;
 use model::recording::{LoadRole, Together};
 use session::faults::Setup;
@@ -121,7 +121,7 @@ pub fn put_on_together(
             let carry = move || {
                 let conduct = conduct(record, wait_ns, interrupted, faults, &mut one);
                 let conduct = Conduct { company: Some(member), ..conduct };
-                let Ended { outcome, stream, .. } = agents::load(nats, &load.plan, asked, token, conduct)?;
+                let RunResult { outcome, stream, .. } = agents::load(nats, &load.plan, asked, token, conduct)?;
                 Ok(Some((outcome, Some(stream))))
             };
             running.push(scope.spawn(carry));
