@@ -70,11 +70,9 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         return Verdict::not_applicable("no CPU quota binds the target");
     };
     let Stops { periods: share, held } = stops;
-    let text = format!(
-        "its control group was stopped in {} of the quota's periods, {} of the time",
-        percent(share),
-        percent(held)
-    );
+    // A sum over several CPUs that comes to all of the time says nothing of how much of it that was.
+    let of_time = if held < 1.0 { format!(", {} of the time", percent(held)) } else { String::new() };
+    let text = format!("its control group was stopped in {} of the quota's periods{of_time}", percent(share));
     let kernel =
         facts.piece::<Kernel>(text, "cgroup_cpu_throttled_periods", share, "ratio").from(THROTTLED_PERIODS.value);
     if !stops.is_often() {
