@@ -1,7 +1,7 @@
 //! `at-its-limit`: nothing is wrong with the target: a resource is full, and carries what it can.
 //!
-//! Evidence: (process) the busiest thread ran or waited for a CPU at least 85 % of the time, or its CPU quota was used up in as many of
-//! its periods, or (kernel) the machine's cores were all busy and the target used some; and (client) requests came without a pause:
+//! Evidence: (process) the busiest thread ran or waited for a CPU at least 85 % of the time, or its CPU quota was used up in half of its
+//! periods, or (kernel) the machine's cores were all busy and the target used some; and (client) requests came without a pause:
 //! every interval ended some. For information, and only where nothing else was found (the report's second line says so). Refuted with
 //! time to spare, and where it had less than a quarter of the CPU time that it wanted: who else ran is then its limit, seen as a
 //! neighbour or not.

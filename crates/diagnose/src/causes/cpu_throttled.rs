@@ -10,7 +10,7 @@ use crate::facts::{Facts, percent};
 use crate::history::Subject;
 use crate::ledger;
 use crate::rule::{CauseRule, Needs, OfTarget, Verdict};
-use crate::thresholds::{DEMAND_FULL, THROTTLED_PERIODS, THROTTLED_TIME};
+use crate::thresholds::{DEMAND_FULL, QUOTA_FULL, THROTTLED_PERIODS, THROTTLED_TIME};
 use model::finding::{LossKind, Severity};
 use model::latency::Kind;
 use model::snapshot::Role;
@@ -45,12 +45,14 @@ pub(crate) fn stops(facts: &Facts<'_>) -> Option<Stops> {
     quota(facts).filter(|stops| stops.is_often())
 }
 
-/// The quota, where it leaves the target no room, whatever its threads did meanwhile: it is used up in all but a few periods, so that what
-/// is left to do waits for the next one; and the target ran or was stopped nearly all of the time, as the kernel counts no period in which
+/// The quota, where it leaves the target no room, whatever its threads did meanwhile: it is used up in most periods, so that what is
+/// left to do waits for the next one; and the target ran or was stopped nearly all of the time, as the kernel counts no period in which
 /// nothing ran.
 pub(crate) fn full(facts: &Facts<'_>) -> Option<Stops> {
-    let is_at_it = |stops: &Stops| facts.target_cores.unwrap_or(0.0) + stops.held >= DEMAND_FULL.value;
-    stops(facts).filter(|stops| stops.periods >= DEMAND_FULL.value && is_at_it(stops))
+    // Where the kernel counts stops among a thread's waits, by that; what a group on several CPUs was stopped is a sum over them.
+    let demand = facts.busiest_demand().unwrap_or(0.0);
+    let is_at_it = |stops: &Stops| demand.max(facts.target_cores.unwrap_or(0.0) + stops.held) >= DEMAND_FULL.value;
+    stops(facts).filter(|stops| stops.periods >= QUOTA_FULL.value && is_at_it(stops))
 }
 
 /// The quota that the target has; `None`: it has none.

@@ -46,6 +46,7 @@ thresholds! {
     NEIGHBOURS: 0.25, "cores", ["cpu-contention", "neighbour"], "cores that other processes used", "a quarter of a core is what turns 4 % of run-queue wait into more than 20 %";
     THROTTLED_PERIODS: 0.10, "ratio", ["cpu-throttled"], "periods in which the quota was used up", "one in ten stalls is in every p90";
     THROTTLED_TIME: 0.05, "ratio", ["cpu-throttled"], "time held by the quota", "as stolen time: what reaches the tail of a second";
+    QUOTA_FULL: 0.5, "ratio", ["at-its-limit"], "periods in which the quota was used up, of a target that ran or was stopped 85 % of the time", "measured: a pod of 0.3 of a core with one thread that always had work: 72 to 100 %, as what runs over in one period is taken from the next";
     FUTEX_SHARE: 0.20, "ratio", ["lock-contention"], "time of the working threads in futex without a time limit", "the catalogue's: a fifth of a request's time";
     FUTEX_STANDS: 0.30, "ratio", ["lock-contention"], "readings of working threads in futex", "a fifth, and the error of ten readings of four threads";
     IN_HAND: 0.1, "ratio", ["lock-contention"], "requests' time between being read and being answered, where it was split: less refutes", "whoever waits at a lock has a request in hand; measured: 4 % of a pool that idles on a full machine, under 1 % where replies wait for an acknowledgement, 45 % and more with a lock";

@@ -265,14 +265,17 @@ fn a_quota_that_is_full_is_the_limit_of_a_closed_load() {
             "sound: its CPU quota is full: it gets 0.29 cores, and is stopped in 100 % of the quota's periods"
         );
     }
+    // What runs over in one period is taken from the next, which is then no longer used up.
+    let (finding, text) = said((0.29, 0.67), 0.0, 7);
+    assert_eq!(finding, "cpu-throttled", "{text}");
     // By other kernels what it waits is not counted as waits for a CPU: then requests wait in it for nothing that its threads do.
     let (finding, text) = said((0.29, 0.0), 0.0, 10);
     assert_eq!(finding, "cpu-throttled", "{text}");
     assert!(text.starts_with("a CPU quota stops the target in 100 % of its periods ("), "{text}");
     // Used up now and then, beside a thread that is full: both are said, and no affinity.
-    let (_, text) = said((0.6, 0.35), 0.0, 5);
+    let (_, text) = said((0.6, 0.35), 0.0, 4);
     assert!(
-        text.contains("its one worker is full") && text.ends_with("; a CPU quota stops it in 50 % of its periods"),
+        text.contains("its one worker is full") && text.ends_with("; a CPU quota stops it in 40 % of its periods"),
         "{text}"
     );
 }
