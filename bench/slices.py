@@ -160,4 +160,5 @@ def main():
             print(f"{target_name:10} {connections:5} {variant:11} {own:6.3f} {bare:6.3f}  × {statistics.median(ratios):.3f} [{low:.3f}, {high:.3f}]", flush=True)
 
 
-main()
+if __name__ == "__main__":
+    main()

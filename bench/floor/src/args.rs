@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::str::FromStr;
 
 /// Longest run a loop accepts, in seconds: one day.
@@ -109,6 +110,17 @@ impl Args {
         }
     }
 
+    /// Where moments are to be written, and how many are kept at most, by `--stamps FILE --stamps-max N`; never more than `most`.
+    ///
+    /// # Errors
+    /// A file without a number, or one that is none.
+    pub fn stamps(&self, most: usize) -> Result<Option<(PathBuf, usize)>, UsageError> {
+        match self.optional::<PathBuf>("stamps")? {
+            None => Ok(None),
+            Some(path) => Ok(Some((path, self.required::<usize>("stamps-max")?.min(most)))),
+        }
+    }
+
     /// The options all client loops share.
     ///
     /// # Errors
@@ -155,6 +167,15 @@ mod tests {
             .unwrap();
         assert_eq!(client.connections, 7);
         assert_eq!(client.request, b"GET /x HTTP/1.1\r\nHost: 127.0.0.1:8080\r\n\r\n");
+    }
+
+    #[test]
+    fn stamps_are_bounded() {
+        let stamps = |line: &str| args(line).unwrap().stamps(10);
+        assert_eq!(stamps("--seconds 1"), Ok(None));
+        assert_eq!(stamps("--stamps x --stamps-max 7"), Ok(Some((PathBuf::from("x"), 7))));
+        assert_eq!(stamps("--stamps x --stamps-max 11"), Ok(Some((PathBuf::from("x"), 10))));
+        assert!(stamps("--stamps x").unwrap_err().0.contains("--stamps-max is missing"));
     }
 
     #[test]

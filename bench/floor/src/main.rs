@@ -12,7 +12,7 @@ const USAGE: &str = "\
 usage: floor LOOP --option value ...
   responder --port P [--cpu N] [--seconds S] [--stamps FILE --stamps-max N]
   echo-server --port P [--cpu N] [--seconds S]
-  epoll     --addr A --connections C --seconds S [--path /]
+  epoll     --addr A --connections C --seconds S [--path /] [--stamps FILE --stamps-max N]
   uring     --addr A --connections C --seconds S [--path /] [--wait N] [--wait-max-us U]
   due       --addr A --connections C --seconds S --rate R [--path /] [--epoll]
   connect   --addr A --seconds S [--connections C]
@@ -57,7 +57,7 @@ fn run(words: &[String]) -> Result<String, Failure> {
     let line = match name.as_str() {
         "responder" => loops::responder::run(&loops::responder::Options::from_args(&args)?)?,
         "echo-server" => loops::echo_server::run(&loops::echo_server::Options::from_args(&args)?)?,
-        "epoll" => loops::epoll::run(&args.client()?)?.json("floor-epoll"),
+        "epoll" => loops::epoll::run(&loops::epoll::Options::from_args(&args)?)?.json("floor-epoll"),
         "uring" => {
             let options = loops::uring::Options::from_args(&args)?;
             loops::uring::run(&options)?.json("floor-uring")

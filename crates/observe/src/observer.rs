@@ -166,6 +166,7 @@ impl Observer {
             let outcome = running.sampler.sample(&mut self.buffers, &mut snapshot);
             running.note(outcome);
             self.watch.events.append(&mut running.sampler.take_events());
+            self.buffers.give_way();
         }
         snapshot.network_pid = network::folder(&snapshot).1;
         self.probes.sample(&mut snapshot, &mut self.events);

@@ -1,11 +1,15 @@
 //! The bare closed loop on epoll: one thread, level-triggered, one request in flight a connection.
 //! A turn is one `epoll_wait`, then a `recv` and a `send` per ready connection.
 //! It stamps nothing but its own end; a broken connection is counted and made again.
+//! With `--stamps` it also notes when each reply came and how long it took (one clock reading a reply, 16 bytes each, written at its
+//! end as a line each), so that what happens to requests at a moment can be seen without a generator that observes.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, BufWriter, Write as _};
 use std::os::fd::RawFd;
+use std::path::PathBuf;
 
-use crate::args::Client;
+use crate::args::{Args, Client, UsageError};
 use crate::outcome::Outcome;
 use crate::reply::{ReplyMeter, Step};
 use crate::sys::{self, Epoll};
@@ -19,16 +23,52 @@ pub const GUARD_SECONDS: f64 = 10.0;
 /// Bytes taken by one receive.
 pub const RECV_BYTES: usize = 16 * 1024;
 
+/// Most stamps kept, 16 bytes each.
+const STAMPS_MAX: usize = 50_000_000;
+
+/// What the loop is told.
+#[derive(Debug)]
+pub struct Options {
+    client: Client,
+    stamps: Option<(PathBuf, usize)>,
+}
+
+impl Options {
+    /// Reads them from the command line.
+    ///
+    /// # Errors
+    /// No address, or values out of bounds.
+    pub fn from_args(args: &Args) -> Result<Self, UsageError> {
+        Ok(Self { client: args.client()?, stamps: args.stamps(STAMPS_MAX)? })
+    }
+}
+
 struct Connection {
     fd: RawFd,
     meter: ReplyMeter,
+    /// When its request was sent, where that is noted.
+    sent_ns: u64,
 }
 
 /// Runs the loop.
 ///
 /// # Errors
-/// The server cannot be reached, or broke more than [`ERRORS_MAX`] times.
-pub fn run(client: &Client) -> io::Result<Outcome> {
+/// The server cannot be reached, or broke more than [`ERRORS_MAX`] times; the stamps cannot be written.
+pub fn run(options: &Options) -> io::Result<Outcome> {
+    let client = &options.client;
+    let mut stamps = options.stamps.as_ref().map(|(_, most)| Vec::with_capacity(*most));
+    let outcome = exchange_all(client, &mut stamps)?;
+    if let Some(((path, _), stamps)) = options.stamps.as_ref().zip(stamps) {
+        let mut out = BufWriter::new(File::create(path)?);
+        for (at_ns, took_ns) in &stamps {
+            writeln!(out, "{at_ns} {took_ns}")?;
+        }
+        out.flush()?;
+    }
+    Ok(outcome)
+}
+
+fn exchange_all(client: &Client, stamps: &mut Option<Vec<(u64, u64)>>) -> io::Result<Outcome> {
     sys::end_after(client.seconds + GUARD_SECONDS);
     let mut epoll = Epoll::new(client.connections.min(1024))?;
     let mut connections = Vec::with_capacity(client.connections);
@@ -39,8 +79,9 @@ pub fn run(client: &Client) -> io::Result<Outcome> {
     let mut buffer = vec![0; RECV_BYTES];
     let start_ns = sys::now_ns();
     let end_ns = start_ns + (client.seconds * 1e9) as u64;
-    for connection in &connections {
+    for connection in &mut connections {
         sys::send(connection.fd, &client.request)?;
+        connection.sent_ns = start_ns;
     }
     loop {
         let ready = epoll.wait(100)?;
@@ -48,7 +89,14 @@ pub fn run(client: &Client) -> io::Result<Outcome> {
             let (token, _) = epoll.event(event);
             let connection = &mut connections[token as usize];
             match exchange(connection, &client.request, &mut buffer) {
-                Ok(true) => outcome.requests += 1,
+                Ok(true) => {
+                    outcome.requests += 1;
+                    if let Some(stamps) = stamps.as_mut().filter(|stamps| stamps.len() < stamps.capacity()) {
+                        let now_ns = sys::now_ns();
+                        stamps.push((now_ns, now_ns - connection.sent_ns));
+                        connection.sent_ns = now_ns;
+                    }
+                }
                 Ok(false) => {}
                 Err(error) => {
                     outcome.errors += 1;
@@ -58,6 +106,7 @@ pub fn run(client: &Client) -> io::Result<Outcome> {
                     sys::close(connection.fd);
                     *connection = open(client, &epoll, token)?;
                     sys::send(connection.fd, &client.request)?;
+                    connection.sent_ns = sys::now_ns();
                 }
             }
         }
@@ -72,7 +121,7 @@ pub fn run(client: &Client) -> io::Result<Outcome> {
 fn open(client: &Client, epoll: &Epoll, token: u64) -> io::Result<Connection> {
     let fd = sys::connect(client.addr, true)?;
     epoll.add(fd, libc::EPOLLIN, token)?;
-    Ok(Connection { fd, meter: ReplyMeter::default() })
+    Ok(Connection { fd, meter: ReplyMeter::default(), sent_ns: 0 })
 }
 
 /// Takes what is there; when a reply is whole, sends the next request and says so.

@@ -36,11 +36,7 @@ impl Options {
     /// # Errors
     /// No port, or values out of bounds.
     pub fn from_args(args: &Args) -> Result<Self, UsageError> {
-        let stamps = match args.optional::<PathBuf>("stamps")? {
-            None => None,
-            Some(path) => Some((path, args.required::<usize>("stamps-max")?.min(STAMPS_MAX))),
-        };
-        Ok(Self { server: Server::from_args(args)?, stamps })
+        Ok(Self { server: Server::from_args(args)?, stamps: args.stamps(STAMPS_MAX)? })
     }
 }
 

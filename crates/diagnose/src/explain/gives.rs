@@ -4,11 +4,12 @@
 //! that it is not at its limit; or that something was lost and why is not known, with what would tell.
 
 use super::ledger::is_of_time;
+use super::run_queue::Waited;
 use crate::causes::cpu_throttled;
 use crate::facts::{Facts, duration, percent};
 use crate::segments::worse::Worse;
 use crate::summary::death;
-use crate::thresholds::DEMAND_FULL;
+use crate::thresholds::{DEMAND_FULL, THREAD_WAIT};
 use crate::validity::AGENT_LOST;
 use model::ErrorKind;
 use model::finding::{
@@ -79,8 +80,13 @@ pub fn gives(
     let lost = losses.first();
     // What is asked for more than it carries, and is late for that, has some that are later than others, too.
     let is_overload = lost.is_some_and(|loss| matches!(loss.kind, LossKind::Capacity | LossKind::Waiting));
+    // Where all cores are busy with it, requests are slow for want of one.
+    let waited = Waited::of(facts, losses);
+    let is_short_of_cpu = supported().any(|finding| finding.id == ALL_CORES)
+        && waited.is_some_and(|waited| waited.of_wanted > THREAD_WAIT.value);
+    let may_be_slow = is_overload || is_short_of_cpu;
     let is_limits =
-        losses.iter().all(|loss| is_of_overload(facts, loss.kind) || (is_overload && loss.kind == LossKind::Slow));
+        losses.iter().all(|loss| is_of_overload(facts, loss.kind) || (may_be_slow && loss.kind == LossKind::Slow));
     if let (Some(limit), Some(named), true) = (limit.or(named), named, is_limits) {
         // Where nothing is left of the machine, another worker would have none of it: the sentence is of what is proved below it.
         let full = if named.id == ALL_CORES { &named.title } else { &limit.title };
@@ -89,7 +95,11 @@ pub fn gives(
         let taken = taken.map_or(String::new(), |neighbour| format!("; {}", neighbour.title));
         let text = match lost.filter(|loss| loss.kind == LossKind::Failed) {
             Some(loss) => format!("{full}{taken}, and it is asked for more: {}", loss.text),
-            None => format!("sound: {full}{taken}"),
+            None => {
+                let slow = losses.iter().find(|loss| loss.kind == LossKind::Slow && !is_overload);
+                let slow = slow.zip(waited).map_or(String::new(), |(slow, waited)| waited.beside_full(slow));
+                format!("sound: {full}{taken}{slow}")
+            }
         };
         return says(Standing::AtItsLimit, text, Some(named));
     }
@@ -123,7 +133,9 @@ pub fn gives(
             let of = part.explains.map_or(String::new(), |explains| share_of(explains.share, explains.of));
             format!("; a small part is another matter: {} ({of})", part.title)
         });
-        let text = format!("{seen}; {why}{next}{beside}");
+        let is_open = loss.kind == LossKind::Slow && validity.state != ValidityState::NotValid;
+        let meanwhile = waited.filter(|_| is_open).map_or(String::new(), |waited| waited.beside_unknown(facts));
+        let text = format!("{seen}; {why}{next}{beside}{meanwhile}");
         return says(Standing::Unexplained, text, None);
     }
     if let Some(text) = grew_slow(facts, segments) {

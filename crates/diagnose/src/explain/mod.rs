@@ -6,6 +6,7 @@ mod flow;
 pub(crate) mod gives;
 pub mod graph;
 pub mod ledger;
+mod run_queue;
 mod states;
 mod stretch;
 pub(crate) mod waits;

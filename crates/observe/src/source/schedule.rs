@@ -3,6 +3,7 @@
 //! By sched(7): SCHED_IDLE gives way at once to every thread that wakes up; a nice one of SCHED_OTHER ends its turn of some
 //! milliseconds first, in which nobody takes up replies. The way back needs CAP_SYS_NICE, or RLIMIT_NICE.
 
+use crate::source::clock;
 #[cfg(feature = "bpf")]
 use rustix::{process::Pid, thread::CpuSet};
 #[cfg(feature = "bpf")]
@@ -61,6 +62,31 @@ fn set_policy(thread: i32, policy: libc::c_int) -> io::Result<()> {
     if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// CPU time after which a thread that reads lets others onto its CPU. By itself its turn would last until the next clock tick, up to
+/// some milliseconds: one of SCHED_IDLE that has waited for long is given one too, beside others that could run.
+const TURN_NS: i64 = 100_000;
+
+/// A thread's turn on its CPU, which is to be short.
+#[derive(Debug, Default)]
+pub(crate) struct Turn {
+    /// The thread's CPU time when it last gave way.
+    since_ns: i64,
+}
+
+impl Turn {
+    /// Lets others run (sched_yield(2)) where the turn has lasted, and says whether it has. To be called where no lock is held.
+    pub(crate) fn give_way(&mut self) -> bool {
+        let now_ns = clock::thread_cpu_ns();
+        // Less than before is another thread's.
+        let has_lasted = now_ns < self.since_ns || now_ns - self.since_ns >= TURN_NS;
+        if has_lasted {
+            rustix::thread::sched_yield();
+            self.since_ns = now_ns;
+        }
+        has_lasted
+    }
+}
+
 /// The policy of a thread of this process, as sched(7) numbers them.
 #[cfg(test)]
 pub(crate) fn policy_of(thread: i32) -> i32 {
@@ -97,6 +123,25 @@ mod tests {
         assert_eq!(cpus_of([].into_iter(), &online), BTreeSet::new());
         assert_eq!(cpus_of([i32::MAX as u32].into_iter(), &online), BTreeSet::new());
         assert_eq!(cpus_of([std::process::id()].into_iter(), &BTreeSet::new()), BTreeSet::new());
+    }
+
+    #[test]
+    fn a_turn_ends_by_the_threads_own_cpu_time() {
+        let burn = |ns: i64| {
+            let from_ns = clock::thread_cpu_ns();
+            while clock::thread_cpu_ns() - from_ns < ns {}
+        };
+        let mut turn = Turn { since_ns: clock::thread_cpu_ns() };
+        // Time in which the thread does not run is none of its turn's.
+        std::thread::sleep(std::time::Duration::from_millis(5));
+        let has_run_ns = clock::thread_cpu_ns() - turn.since_ns;
+        assert!(!turn.give_way() || has_run_ns >= TURN_NS / 2, "given way after {has_run_ns} ns");
+        burn(TURN_NS);
+        assert!(turn.give_way());
+        let mut others = Turn { since_ns: i64::MAX };
+        assert!(others.give_way(), "a turn that another thread began is over");
+        burn(TURN_NS);
+        assert!(others.give_way());
     }
 
     #[test]
