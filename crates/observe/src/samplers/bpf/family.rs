@@ -7,6 +7,7 @@ use crate::limits::{CALLS_ENOUGH, CALLS_LOOK_NS, CALLS_NS_MIN, LIGHT_ENOUGH, LIG
 use crate::observer::ObserveSpec;
 use crate::source::bpf::{BpfError, Programs, Scope, clock_events};
 use crate::source::clock;
+use crate::source::schedule::Turn;
 use model::bpf::{BpfSample, Level};
 use model::plan::Address;
 use model::profile::Profile;
@@ -45,6 +46,7 @@ pub(crate) struct Family {
     names: Names,
     beats: Beats,
     window: Window,
+    turn: Turn,
     sample: BpfSample,
 }
 
@@ -75,6 +77,7 @@ impl Family {
             names: Names::default(),
             beats: Beats::default(),
             window: Window::of(spec.windows),
+            turn: Turn::default(),
             sample: BpfSample::default(),
         };
         match (spec.probes, target) {
@@ -239,6 +242,7 @@ impl Family {
             }
             running.has_read = true;
             running.remark = reading.remark;
+            self.turn.give_way();
         }
         self.count_window(closed_since_ns);
         snapshot.bpf = Some(self.sample.clone());
