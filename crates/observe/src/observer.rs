@@ -166,10 +166,10 @@ impl Observer {
             let outcome = running.sampler.sample(&mut self.buffers, &mut snapshot);
             running.note(outcome);
             self.watch.events.append(&mut running.sampler.take_events());
-            self.buffers.give_way();
+            self.buffers.turn.give_way();
         }
         snapshot.network_pid = network::folder(&snapshot).1;
-        self.probes.sample(&mut snapshot, &mut self.events);
+        self.probes.sample(&mut self.buffers.turn, &mut snapshot, &mut self.events);
         snapshot
     }
 

@@ -1,6 +1,7 @@
 //! Stands where the probes would be in a build without the feature `bpf`, and says so.
 
 use crate::observer::ObserveSpec;
+use crate::source::schedule::Turn;
 use model::snapshot::{SamplerState, SamplerStatus};
 use model::{Event, Snapshot};
 
@@ -24,7 +25,7 @@ impl Family {
 
     pub(crate) fn begin(&mut self, _origin_ns: i64) {}
 
-    pub(crate) fn sample(&mut self, _: &mut Snapshot, _: &mut Vec<Event>) {}
+    pub(crate) fn sample(&mut self, _: &mut Turn, _: &mut Snapshot, _: &mut Vec<Event>) {}
 
     pub(crate) fn hint_slow(&mut self) {}
 

@@ -18,7 +18,7 @@ pub(crate) struct Buffers {
     /// The folder that stands for `/`: empty, or a test's.
     root: String,
     /// Its reader's turn on the CPU: each file is a place where others may be let forward.
-    turn: Turn,
+    pub(crate) turn: Turn,
 }
 
 impl Buffers {
@@ -41,7 +41,7 @@ impl Buffers {
         let read = rustix::fs::open(self.path.as_str(), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
             .map_err(io::Error::from)
             .and_then(|file| read_whole(&file, &mut self.bytes, is_single));
-        self.give_way();
+        self.turn.give_way();
         match read {
             Ok(length) => Ok(&self.bytes[..length]),
             Err(source) => Err(SampleError::of(&self.path[self.root.len()..], source)),
@@ -54,11 +54,6 @@ impl Buffers {
         Buffers { root: folder.display().to_string(), ..Buffers::default() }
     }
 
-    /// Lets others run if the reader's turn has lasted, as after each file.
-    pub(crate) fn give_way(&mut self) {
-        let _ = self.turn.give_way();
-    }
-
     /// The folder that stands for `/`.
     pub(crate) fn root(&self) -> &str {
         &self.root
@@ -68,7 +63,7 @@ impl Buffers {
     pub(crate) fn read_hot(&mut self, file: &mut HotFile) -> Result<&[u8], SampleError> {
         let path = file.path;
         let read = file.open(&self.root).and_then(|open| read_whole(open, &mut self.bytes, false));
-        self.give_way();
+        self.turn.give_way();
         match read {
             Ok(length) => Ok(&self.bytes[..length]),
             Err(source) => Err(SampleError::of(path, source)),

@@ -65,25 +65,44 @@ fn set_policy(thread: i32, policy: libc::c_int) -> io::Result<()> {
 /// CPU time after which a thread that reads lets others onto its CPU. By itself its turn would last until the next clock tick, up to
 /// some milliseconds: one of SCHED_IDLE that has waited for long is given one too, beside others that could run.
 const TURN_NS: i64 = 100_000;
+/// So much of each second may go by with that, wall time: what a reading reads is to be of one moment.
+const GIVEN_NS: i64 = 25_000_000;
+/// One other thread's turn ends after a clock tick, of 4 ms mostly and 10 at the most. Where it took longer many want the CPU, each of which
+/// has its turn first, and a reading that goes on giving way would last half a second.
+const CROWDED_NS: i64 = 12_000_000;
+const SECOND_NS: i64 = 1_000_000_000;
 
 /// A thread's turn on its CPU, which is to be short.
 #[derive(Debug, Default)]
 pub(crate) struct Turn {
-    /// The thread's CPU time when it last gave way.
+    /// The thread's CPU time when it began.
     since_ns: i64,
+    /// When the second began of which so much went to others, CLOCK_MONOTONIC.
+    second_ns: i64,
+    given_ns: i64,
 }
 
 impl Turn {
-    /// Lets others run (sched_yield(2)) where the turn has lasted, and says whether it has. To be called where no lock is held.
+    /// Lets others run (sched_yield(2)) where the turn has lasted and there is time for it, and says whether it has. To be called where
+    /// no lock is held.
     pub(crate) fn give_way(&mut self) -> bool {
-        let now_ns = clock::thread_cpu_ns();
+        let cpu_ns = clock::thread_cpu_ns();
         // Less than before is another thread's.
-        let has_lasted = now_ns < self.since_ns || now_ns - self.since_ns >= TURN_NS;
-        if has_lasted {
-            rustix::thread::sched_yield();
-            self.since_ns = now_ns;
+        if (self.since_ns..self.since_ns.saturating_add(TURN_NS)).contains(&cpu_ns) {
+            return false;
         }
-        has_lasted
+        self.since_ns = cpu_ns;
+        let now_ns = clock::monotonic_ns();
+        if now_ns.saturating_sub(self.second_ns) >= SECOND_NS {
+            (self.second_ns, self.given_ns) = (now_ns, 0);
+        }
+        if self.given_ns >= GIVEN_NS {
+            return false;
+        }
+        rustix::thread::sched_yield();
+        let gone_ns = clock::monotonic_ns().saturating_sub(now_ns);
+        self.given_ns = if gone_ns > CROWDED_NS { GIVEN_NS } else { self.given_ns + gone_ns };
+        true
     }
 }
 
@@ -126,22 +145,27 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_ends_by_the_threads_own_cpu_time() {
+    fn a_turn_ends_by_the_threads_own_cpu_time_while_there_is_time_for_others() {
         let burn = |ns: i64| {
             let from_ns = clock::thread_cpu_ns();
             while clock::thread_cpu_ns() - from_ns < ns {}
         };
-        let mut turn = Turn { since_ns: clock::thread_cpu_ns() };
+        let mut turn = Turn { since_ns: clock::thread_cpu_ns(), ..Turn::default() };
         // Time in which the thread does not run is none of its turn's.
         std::thread::sleep(std::time::Duration::from_millis(5));
         let has_run_ns = clock::thread_cpu_ns() - turn.since_ns;
         assert!(!turn.give_way() || has_run_ns >= TURN_NS / 2, "given way after {has_run_ns} ns");
         burn(TURN_NS);
         assert!(turn.give_way());
-        let mut others = Turn { since_ns: i64::MAX };
+        let mut others = Turn { since_ns: i64::MAX, ..Turn::default() };
         assert!(others.give_way(), "a turn that another thread began is over");
         burn(TURN_NS);
         assert!(others.give_way());
+        // Others took what there is for them in this second; the next one has as much again.
+        let now_ns = clock::monotonic_ns();
+        let spent = |second_ns| Turn { since_ns: i64::MAX, second_ns, given_ns: GIVEN_NS };
+        assert!(!spent(now_ns).give_way());
+        assert!(spent(now_ns - SECOND_NS).give_way());
     }
 
     #[test]

@@ -46,7 +46,6 @@ pub(crate) struct Family {
     names: Names,
     beats: Beats,
     window: Window,
-    turn: Turn,
     sample: BpfSample,
 }
 
@@ -77,7 +76,6 @@ impl Family {
             names: Names::default(),
             beats: Beats::default(),
             window: Window::of(spec.windows),
-            turn: Turn::default(),
             sample: BpfSample::default(),
         };
         match (spec.probes, target) {
@@ -176,7 +174,7 @@ impl Family {
     }
 
     /// Reads everything into the snapshot; what happened to the target goes to `events`.
-    pub(crate) fn sample(&mut self, snapshot: &mut Snapshot, events: &mut Vec<Event>) {
+    pub(crate) fn sample(&mut self, turn: &mut Turn, snapshot: &mut Snapshot, events: &mut Vec<Event>) {
         let living = snapshot.processes.iter().filter(|process| process.role == Role::Target);
         self.targets = living.clone().map(|process| Living { pid: process.pid, runtime: process.runtime }).collect();
         let wanted = self.waiting.extract_if(.., |probe| probe.waits_for(&self.targets).is_none());
@@ -242,7 +240,7 @@ impl Family {
             }
             running.has_read = true;
             running.remark = reading.remark;
-            self.turn.give_way();
+            turn.give_way();
         }
         self.count_window(closed_since_ns);
         snapshot.bpf = Some(self.sample.clone());
