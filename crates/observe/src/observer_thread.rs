@@ -2,9 +2,10 @@
 //!
 //! The limit of open files bounds a table, and probes alone take a hundred descriptors: they must not be missing to the
 //! load. And a worker that makes a table of its own copies what is open, so that a probe that is closed here would run
-//! on there. Everything the observer opens, it opens on this thread. While it reads it gives way to all others: what a
-//! reading takes must not become a worker's lag. On CPUs that are all busy it would never come to its turn, so after a while
-//! of waiting it is let forward; where that is not allowed, it is merely nice. It gives way only while somebody waits for its
+//! on there. Everything the observer opens, it opens on this thread. While it reads it gives way to all others, and ends its
+//! turns itself where nobody wakes up to end them ([`schedule::Turn`]): what a reading takes must not become a worker's lag. On
+//! CPUs that are all busy it would never come to its turn, so after a while of waiting it is let forward; where that is not
+//! allowed, it is merely nice. It gives way only while somebody waits for its
 //! answer: a thread that ends while it does has its descriptors, probes among them, closed on time that nobody wants, and on
 //! busy CPUs the process would take many seconds to be gone. Not here: what is read, and when.
 
