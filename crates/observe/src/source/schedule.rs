@@ -100,9 +100,13 @@ impl Turn {
             return false;
         }
         rustix::thread::sched_yield();
-        let gone_ns = clock::monotonic_ns().saturating_sub(now_ns);
-        self.given_ns = if gone_ns > CROWDED_NS { GIVEN_NS } else { self.given_ns + gone_ns };
+        self.went_by(clock::monotonic_ns().saturating_sub(now_ns));
         true
+    }
+
+    /// So much wall time went to others.
+    fn went_by(&mut self, ns: i64) {
+        self.given_ns = if ns > CROWDED_NS { GIVEN_NS } else { self.given_ns + ns };
     }
 }
 
@@ -167,6 +171,14 @@ mod tests {
         let spent = |second_ns| Turn { since_ns: i64::MAX, second_ns, given_ns: GIVEN_NS };
         assert!(!spent(now_ns).give_way());
         assert!(spent(now_ns - SECOND_NS).give_way());
+        // Some other turns use it up, or a single one among many others' turns.
+        let is_used_up = |turns: &[i64]| {
+            let mut turn = Turn::default();
+            turns.iter().for_each(|ns| turn.went_by(*ns));
+            turn.given_ns >= GIVEN_NS
+        };
+        assert!(!is_used_up(&[4_000_000; 6]) && is_used_up(&[4_000_000; 7]));
+        assert!(!is_used_up(&[12_000_000]) && is_used_up(&[24_000_000]));
     }
 
     #[test]
