@@ -12,7 +12,7 @@
 
 use model::exchange::{Exchange, Exchanges};
 use model::limits::{REQUESTS_KEPT, REQUESTS_SLOWEST_KEPT};
-use model::request::{IntervalRequests, Kept, Request, RequestEnd, Smallest};
+use model::request::{IntervalRequests, Kept, Request, RequestEnd};
 use model::split::{Passage, RunSplit, SplitRequest, TickSplit, Unsplit};
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
@@ -57,18 +57,15 @@ impl Joiner {
         Joiner { has_pipelines: pipeline > 1, ..Joiner::default() }
     }
 
-    /// Takes in what was kept of a tick's requests.
-    pub fn push_requests(&mut self, requests: &IntervalRequests) {
-        let whole = |set: &Smallest, room: usize| {
-            let sent = |kept: &&Kept| kept.request.end == RequestEnd::Ok && kept.request.sent_ns > 0;
-            set.iter().filter(sent).take(room).copied().collect()
-        };
+    /// Takes in what was kept of the requests of the tick with this number.
+    pub fn push_requests(&mut self, sequence: u64, requests: &IntervalRequests) {
+        let sent = |kept: &Kept| kept.request.end == RequestEnd::Ok && kept.request.sent_ns > 0;
         if self.waiting.len() >= TICKS_WAITING_MAX {
             self.waiting.pop_front();
         }
         self.waiting.push_back(Waiting {
-            sampled: whole(&requests.sampled, REQUESTS_KEPT),
-            slowest: whole(&requests.slowest, REQUESTS_SLOWEST_KEPT),
+            sampled: requests.drawn(sequence).filter(sent).take(REQUESTS_KEPT).collect(),
+            slowest: requests.slowest.iter().copied().filter(sent).take(REQUESTS_SLOWEST_KEPT).collect(),
         });
     }
 
@@ -168,7 +165,7 @@ impl Joiner {
     /// `None`: it did not lie within the window.
     fn judge(&self, kept: &Kept) -> Option<SplitRequest> {
         let (from_ns, to_ns) = self.window.filter(|_| !self.is_over())?;
-        let Kept { key, request } = *kept;
+        let Kept { key, request, below } = *kept;
         let (sent_ns, ended_ns) = (signed(request.sent_ns), signed(request.ended_ns));
         if sent_ns < from_ns || ended_ns > to_ns {
             return None;
@@ -182,7 +179,7 @@ impl Joiner {
             }
             Some(local) => self.passage(local, sent_ns, ended_ns),
         };
-        Some(SplitRequest { key, request, passage })
+        Some(SplitRequest { key, below, request, passage })
     }
 
     /// What the target saw between two moments from one address.
@@ -304,7 +301,7 @@ pub struct Band {
 
 /// The bands of a run. Of too few requests near a quantile there is none.
 pub fn bands(split: &RunSplit) -> Vec<Band> {
-    let mut sorted: Vec<&SplitRequest> = split.sampled().iter().collect();
+    let mut sorted: Vec<&SplitRequest> = split.sampled().collect();
     sorted.sort_by_key(|one| (one.request.response_ns(), one.key));
     let mut bands: Vec<Band> = BANDS
         .iter()

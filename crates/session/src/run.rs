@@ -381,7 +381,7 @@ impl Session<'_> {
         let extent = self.extent(&tick.row, fleet);
         let mut snapshots = self.observation.snapshots(fleet.now_ns(), extent);
         tick.sum.requests.thin(tick.sum.sequence);
-        self.joiner.push_requests(&tick.sum.requests);
+        self.joiner.push_requests(tick.sum.sequence, &tick.sum.requests);
         snapshots.iter_mut().for_each(|snapshot| self.join(snapshot));
         let events = self.observation.take_events();
         let snapshot = snapshots.pop();

@@ -287,6 +287,11 @@ impl Reader {
         self.opened.format >= schema::WITH_CHECKSUMS
     }
 
+    /// The file's format.
+    pub(crate) fn format(&self) -> usize {
+        self.opened.format
+    }
+
     /// Whether the file's format merges old ticks.
     pub(crate) fn has_merged(&self) -> bool {
         self.opened.format >= schema::WITH_MERGED

@@ -8,8 +8,9 @@ pub const APPLICATION_ID: u32 = 0x506c_696d;
 
 /// The format this version writes: SQLite's `user_version`. Format 2 is format 1 with a checksum of each row and a seal;
 /// format 3 has the details of events, single requests and gaps; format 4 what the target's machine saw of such requests, merges
-/// old ticks (`merging`), and its seal has sums of rows in any order.
-pub const VERSION: usize = 4;
+/// old ticks (`merging`), and its seal has sums of rows in any order; format 5 says of samples from which key on they may lack some
+/// (`requests`).
+pub const VERSION: usize = 5;
 
 /// The first format with checksums.
 pub const WITH_CHECKSUMS: usize = 2;
@@ -22,6 +23,8 @@ const WITH_REQUESTS: usize = 3;
 
 /// The first format with the table `split`.
 const WITH_SPLIT: usize = 4;
+/// The first format that says of samples from which key on they may lack some.
+pub const WITH_BELOW: usize = 5;
 /// The first format with merged ticks.
 pub const WITH_MERGED: usize = 4;
 

@@ -87,7 +87,7 @@ fn check(sql: &str, expected: &str) {
 #[test]
 fn what_cannot_be_is_damage_and_is_said() {
     for (sql, expected) in [
-        ("PRAGMA user_version = 5", "written by a newer plimsoll (format 5, this one reads up to 4)"),
+        ("PRAGMA user_version = 6", "written by a newer plimsoll (format 6, this one reads up to 5)"),
         ("PRAGMA user_version = 99; DROP TABLE tick; CREATE VIEW tick AS SELECT 1", "newer plimsoll (format 99"),
         ("PRAGMA user_version = -1", "not a recording"),
         ("PRAGMA application_id = 5", "another program's database"),

@@ -5,6 +5,7 @@ mod common;
 
 use common::{SECOND_NS, capsule, interval, plan};
 use model::recording::{End, Recording, Tick, Totals};
+use model::request::{Kept, Request, Set};
 use model::{Interval, LatencyKind, Plan};
 use std::path::Path;
 use store::{Joined, Reader, Writer, join};
@@ -87,5 +88,71 @@ fn every_count_and_histogram_is_the_sum_whatever_the_offset() {
         assert_eq!(both > 0, *offset_ns < 8 * SECOND_NS, "offset {offset_ns}: connections add up while both run");
         // A tick of one generator is never spread over two.
         assert!(rows.len() <= 21, "{}", rows.len());
+    }
+}
+
+/// A recording of ticks in each of which so many requests ended.
+fn record_sample(path: &Path, seed: u64, of_ticks: &[u64]) -> Recording {
+    let mut random = seed;
+    let mut writer = Writer::create(path, &capsule(), &plan()).unwrap();
+    for (sequence, of_tick) in (0..).zip(of_ticks) {
+        let start_ns = sequence * SECOND_NS;
+        let mut one = Interval { start_ns, end_ns: start_ns + SECOND_NS, sequence, ..Interval::new(0) };
+        (one.counts.started, one.counts.ok) = (*of_tick, *of_tick);
+        for n in 0..*of_tick {
+            // Marsaglia's xorshift64.
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            let request = Request { ended_ns: start_ns + 4 + n * (SECOND_NS / of_tick), ..Request::default() };
+            one.requests.offer(Set::Sampled, Kept::new(random, request));
+        }
+        one.requests.thin(sequence);
+        writer.append(Some(&Tick::of([&one])), None, &[]).unwrap();
+    }
+    drop(writer);
+    Reader::open(path).unwrap().load().unwrap()
+}
+
+#[test]
+fn the_sample_of_two_generators_is_uniform_whatever_each_had_and_when() {
+    // Those of one tick each generator's recording has room for; all of late ticks that are many; few, and then many of which little is kept.
+    let (many, few) = (vec![3_000; 10], vec![300; 10]);
+    let late: Vec<u64> = std::iter::repeat_n(3, 600).chain(std::iter::repeat_n(3_000, 100)).collect();
+    for (of_one, of_other) in [(&many, &few), (&many, &many), (&many, &late)] {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str| folder.path().join(name);
+        let one = record_sample(&file("one.plimsoll"), 1, of_one);
+        let other = record_sample(&file("other.plimsoll"), 2, of_other);
+        let readers = ["one.plimsoll", "other.plimsoll"].map(|name| Reader::open(&file(name)).unwrap());
+        for (at, offset_s) in [0, 5, 900].into_iter().enumerate() {
+            let path = file(&format!("joined-{at}.plimsoll"));
+            let joined = [
+                Joined { reader: &readers[0], recording: &one, offset_ns: 0, workers_before: 0 },
+                Joined { reader: &readers[1], recording: &other, offset_ns: offset_s * SECOND_NS, workers_before: 1 },
+            ];
+            let mut writer = Writer::create(&path, &capsule(), &plan()).unwrap();
+            join(&joined, 0, &mut writer).unwrap();
+            drop(writer);
+            let requests = Reader::open(&path).unwrap().load().unwrap().requests;
+            let all: u64 = of_one.iter().chain(of_other).sum();
+            let count = requests.sampled().count() as f64;
+            assert!(count > 150.0, "{offset_s}: {count}");
+            let is_as_in_truth = |what: &str, truth: u64, is_one: &dyn Fn(&Request) -> bool| {
+                let share = requests.sampled().filter(|request| is_one(request)).count() as f64 / count;
+                let truth = truth as f64 / all as f64;
+                // Four deviations.
+                let off = 4.0 * (truth * (1.0 - truth) / count).sqrt();
+                assert!((share - truth).abs() <= off, "{what}, {offset_s}: {share} of {count}, not {truth}");
+            };
+            is_as_in_truth("of the other", of_other.iter().sum(), &|request| request.worker == 1);
+            let side_by_side = of_other.iter().take(10_usize.saturating_sub(offset_s as usize)).sum::<u64>()
+                + of_one.iter().skip(offset_s as usize).sum::<u64>();
+            let (from_ns, to_ns) = (offset_s * SECOND_NS, 10 * SECOND_NS);
+            is_as_in_truth("side by side", side_by_side, &|r| (from_ns..to_ns).contains(&r.ended_ns));
+            is_as_in_truth("late", of_other.iter().skip(600).sum(), &|r| {
+                r.worker == 1 && r.ended_ns >= (offset_s + 600) * SECOND_NS
+            });
+        }
     }
 }

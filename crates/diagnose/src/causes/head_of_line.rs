@@ -246,7 +246,6 @@ fn unread(facts: &Facts<'_>, costly: &Costly<'_>) -> Option<(f64, usize)> {
     };
     let mut shares: Vec<f64> = split
         .sampled()
-        .iter()
         .chain(split.slowest())
         .filter(|one| one.passage.is_ok() && is_slow_since_sent(&one.request) && !costly.is_one(&one.request))
         .map(|one| Parts::of(one).socket_ns / sent_ns(&one.request).max(1.0))

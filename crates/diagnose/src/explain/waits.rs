@@ -179,9 +179,8 @@ impl Cut<'_> {
 impl<'r> Knife<'r> {
     fn new(facts: &'r Facts<'r>) -> Self {
         let recording = facts.recording;
-        let split = recording.split.sampled().iter().chain(recording.split.slowest());
         let joined: HashMap<Place, Passage> =
-            split.filter_map(|one| Some((place(&one.request), one.passage.ok()?))).collect();
+            recording.split.known().filter_map(|one| Some((place(&one.request), one.passage.ok()?))).collect();
         let mut knife = Knife {
             facts,
             joined,
@@ -220,7 +219,7 @@ impl<'r> Knife<'r> {
     /// A request from when it was taken up to its end, each moment in one wait; and whether it was joined.
     fn stretches(&self, request: &Request) -> (Vec<(Wait, u64, u64)>, bool) {
         let joined = self.joined.get(&place(request)).copied();
-        let one = SplitRequest { key: 0, request: *request, passage: joined.ok_or(Unsplit::NoExchange) };
+        let one = SplitRequest { key: 0, below: None, request: *request, passage: joined.ok_or(Unsplit::NoExchange) };
         let parts = Parts::of(&one);
         let Request { ready_ns, sent_ns, ended_ns, .. } = *request;
         let sent_ns = sent_ns.clamp(ready_ns, ended_ns.max(ready_ns));

@@ -65,8 +65,7 @@ impl Worse {
     /// Whether there are readings and requests enough of it to ask rules about it alone.
     pub(crate) fn is_seen(&self, facts: &Facts<'_>) -> bool {
         let (from_ns, to_ns) = self.window_ns();
-        let requests = facts.recording.requests.sampled();
-        let sampled = requests.filter(|request| request.ended_ns > from_ns && request.ended_ns <= to_ns).count();
+        let sampled = facts.recording.requests.within(from_ns, to_ns, 0).sampled().count();
         let is_in = |at_ns: i64| u64::try_from(at_ns).is_ok_and(|at_ns| at_ns > from_ns && at_ns <= to_ns);
         let snapshots = facts.snapshots().filter(|snapshot| is_in(snapshot.at_ns)).count();
         sampled >= SAMPLED_MIN && snapshots >= SNAPSHOTS_MIN

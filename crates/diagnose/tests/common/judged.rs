@@ -30,11 +30,16 @@ pub fn status(recording: &Recording, id: &str) -> Status {
     finding.status
 }
 
+/// One of the sample of a tick that lacks none, however many it has.
+pub fn one_of_all(key: u64, request: Request) -> Kept {
+    Kept { below: Some(u64::MAX), ..Kept::new(key, request) }
+}
+
 /// The sample of a run's requests: so many, each made from its number.
 pub fn sampled(recording: &mut Recording, count: u64, request: impl Fn(u64) -> Request) {
     let mut tick = IntervalRequests::default();
     for key in 0..count {
-        tick.sampled.offer(1000, Kept { key, request: request(key) });
+        tick.sampled.offer(1000, one_of_all(key, request(key)));
     }
     recording.requests.push(0, count, &tick);
 }

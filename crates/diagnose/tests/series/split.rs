@@ -35,7 +35,7 @@ fn seen(from_ns: i64, to_ns: i64, list: Vec<Exchange>) -> Option<Exchanges> {
 fn tick(requests: &[Request]) -> IntervalRequests {
     let mut tick = IntervalRequests::default();
     for (key, request) in (0..).zip(requests) {
-        tick.restore(Set::Sampled, Kept { key, request: *request });
+        tick.restore(Set::Sampled, Kept::new(key, *request));
     }
     tick
 }
@@ -43,7 +43,7 @@ fn tick(requests: &[Request]) -> IntervalRequests {
 /// What becomes of one request beside what was seen in a window from 100 to 1000.
 fn one(request: Request, list: Vec<Exchange>) -> TickSplit {
     let mut joiner = Joiner::new(1);
-    joiner.push_requests(&tick(&[request]));
+    joiner.push_requests(0, &tick(&[request]));
     joiner.push_reading(1001, seen(100, 1000, list))
 }
 
@@ -89,7 +89,7 @@ fn what_cannot_be_joined_has_its_reason() {
     let other = Exchange { port: 81, ..known[0] };
     assert_eq!(passage(&one(request(7, 200, 60), vec![known[0], other])), Err(Unsplit::OutOfOrder));
     let mut pipelined = Joiner::new(2);
-    pipelined.push_requests(&tick(&[request(7, 200, 60)]));
+    pipelined.push_requests(0, &tick(&[request(7, 200, 60)]));
     assert_eq!(passage(&pipelined.push_reading(1001, seen(100, 1000, known))), Err(Unsplit::Pipelined));
 }
 
@@ -97,7 +97,7 @@ fn what_cannot_be_joined_has_its_reason() {
 fn what_a_window_cuts_is_counted_and_what_lies_outside_is_not() {
     for (at, ended, cut) in [(90, 60, 1), (950, 60, 1), (10, 60, 0), (90, 950, 1)] {
         let mut joiner = Joiner::new(1);
-        joiner.push_requests(&tick(&[request(7, at, ended)]));
+        joiner.push_requests(0, &tick(&[request(7, at, ended)]));
         let split = joiner.push_reading(2000, seen(100, 1000, Vec::new()));
         assert_eq!((split.sampled.len(), split.cut), (0, cut), "from {at} for {ended}");
     }
@@ -109,29 +109,29 @@ fn what_a_window_cuts_is_counted_and_what_lies_outside_is_not() {
 #[test]
 fn a_window_goes_on_over_readings_unless_one_is_missing() {
     let mut joiner = Joiner::new(1);
-    joiner.push_requests(&tick(&[request(7, 480, 60)]));
+    joiner.push_requests(0, &tick(&[request(7, 480, 60)]));
     let early = exchange(7, 490, 495, 500);
     assert!(joiner.push_reading(500, seen(100, 505, vec![early])).is_empty(), "it has not ended");
     let late = exchange(7, 490, 495, 530);
     let split = joiner.push_reading(1000, seen(505, 1005, vec![late]));
     assert_eq!(passage(&split).map(|p| p.written_ns), Ok(530));
-    joiner.push_requests(&tick(&[request(7, 1480, 60)]));
+    joiner.push_requests(0, &tick(&[request(7, 1480, 60)]));
     let split = joiner.push_reading(2000, seen(1500, 2005, vec![exchange(7, 1490, 1495, 1530)]));
     assert_eq!((split.sampled.len(), split.cut), (0, 1), "what was seen until 1500 did not come");
     // A tick's requests may come after the reading with which their window ended.
-    joiner.push_requests(&tick(&[request(7, 1600, 60)]));
+    joiner.push_requests(0, &tick(&[request(7, 1600, 60)]));
     joiner.push_reading(2100, seen(2005, 2050, vec![exchange(9, 1, 2, 3)]));
-    joiner.push_requests(&tick(&[Request { ended_ns: 1990, ..request(7, 1900, 0) }]));
+    joiner.push_requests(0, &tick(&[Request { ended_ns: 1990, ..request(7, 1900, 0) }]));
     assert_eq!(passage(&joiner.push_reading(2200, None)), Err(Unsplit::OutOfOrder));
     joiner.push_reading(2300, None);
-    joiner.push_requests(&tick(&[request(7, 2060, 60)]));
+    joiner.push_requests(0, &tick(&[request(7, 2060, 60)]));
     assert!(joiner.push_reading(2400, None).is_empty(), "that window is over");
 }
 
 #[test]
 fn from_when_the_ring_was_full_nothing_is_joined_until_there_is_room() {
     let mut joiner = Joiner::new(1);
-    joiner.push_requests(&tick(&[request(7, 200, 60), request(7, 400, 60), request(7, 600, 60)]));
+    joiner.push_requests(0, &tick(&[request(7, 200, 60), request(7, 400, 60), request(7, 600, 60)]));
     let list = vec![exchange(7, 205, 206, 207), exchange(7, 405, 406, 407), exchange(7, 605, 606, 607)];
     let reading = Exchanges { from_ns: 100, to_ns: 500, lost_from_ns: Some(430), list, clock_error_ns: 0 };
     let split = joiner.push_reading(500, Some(reading));
@@ -144,7 +144,7 @@ fn from_when_the_ring_was_full_nothing_is_joined_until_there_is_room() {
 #[test]
 fn of_two_clocks_a_way_may_be_less_than_nothing_and_the_sum_is_right() {
     let mut joiner = Joiner::new(1);
-    joiner.push_requests(&tick(&[request(7, 200, 60)]));
+    joiner.push_requests(0, &tick(&[request(7, 200, 60)]));
     let list = vec![exchange(7, 190, 210, 225)];
     let reading = Exchanges { from_ns: 100, to_ns: 1000, clock_error_ns: 20, list, ..Exchanges::default() };
     let split = joiner.push_reading(1001, Some(reading));
@@ -158,7 +158,7 @@ fn the_parts_of_each_request_and_of_each_band_are_its_response_time() {
     let mut run = RunSplit::default();
     let whole = |n: u64, passage| {
         let request = Request { connect_ns: 50, ordinal: 1 + (n % 2) as u32, ..request(7, 40 + n % 20, 60 + n) };
-        SplitRequest { key: n, request, passage }
+        SplitRequest { key: n, below: None, request, passage }
     };
     for n in 0..1000 {
         let at = 40 + n % 20 + 3;
@@ -189,7 +189,7 @@ fn too_few_requests_make_no_band_and_memory_is_bounded() {
     let mut run = RunSplit::default();
     for n in 0..200u64 {
         let at = 1000 + n * 1000;
-        joiner.push_requests(&tick(&[request(7, at, 60)]));
+        joiner.push_requests(0, &tick(&[request(7, at, 60)]));
         let list = (0..5000)
             .map(|i| exchange((i % 1000) as u16 + 1, (at + 5 + i / 100) as i64, (at + 55) as i64, (at + 56) as i64));
         let reading = seen(if n == 0 { 0 } else { at as i64 }, at as i64 + 1000, list.collect());

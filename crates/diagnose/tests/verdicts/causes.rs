@@ -543,7 +543,7 @@ fn slow_requests_are_slow_beside_their_own_kind() {
             let request = Request { ready_ns: sent_ns, sent_ns, ended_ns: sent_ns + 5_000_000, ..Request::default() };
             let written_ns = sent_ns + 4_900_000;
             let passage = Passage { arrived_ns: written_ns - ms * 1_000_000, read_ns: written_ns - 5_000, written_ns };
-            SplitRequest { key: n, request, passage: Ok(passage) }
+            SplitRequest { key: n, below: None, request, passage: Ok(passage) }
         };
         recording.split.push(&TickSplit { sampled: (0..100).map(split).collect(), ..TickSplit::default() });
         recording

@@ -105,7 +105,7 @@ fn joined(recording: &mut Recording, unread_ms: u64) {
     let request = Request { ready_ns: SECOND, sent_ns: SECOND, ended_ns: SECOND + 40_000_000, ..Request::default() };
     let read_ns = SECOND + unread_ms * 1_000_000;
     let passage = Ok(Passage { arrived_ns: SECOND, read_ns, written_ns: SECOND + 40_000_000 });
-    let sampled = (0..8).map(|key| SplitRequest { key, request, passage });
+    let sampled = (0..8).map(|key| SplitRequest { key, below: None, request, passage });
     recording.split.push(&TickSplit { sampled: sampled.collect(), ..TickSplit::default() });
 }
 

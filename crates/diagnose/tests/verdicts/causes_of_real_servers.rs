@@ -233,7 +233,7 @@ fn threads_wait_for_a_lock_only_where_requests_are_in_their_hands() {
             };
             let (arrived_ns, written_ns) = (sent_ns + 10_000, sent_ns + 39_000_000);
             let passage = Ok(Passage { arrived_ns, read_ns: written_ns - ms * 1_000_000, written_ns });
-            SplitRequest { key: n, request, passage }
+            SplitRequest { key: n, below: None, request, passage }
         };
         recording.split.push(&TickSplit { sampled: (0..100).map(split).collect(), ..TickSplit::default() });
         recording
@@ -398,7 +398,7 @@ fn a_root_stands_before_what_it_brings_about_also_where_that_is_graver() {
     for key in 0..400 {
         let took_ns = if key % 20 == 0 { 80_000_000 } else { 200_000 };
         let request = Request { ready_ns: SECOND, sent_ns: SECOND, ended_ns: SECOND + took_ns, ..Request::default() };
-        tick.sampled.offer(1000, Kept { key, request });
+        tick.sampled.offer(1000, Kept::new(key, request));
     }
     recording.requests.push(0, 400, &tick);
     let diagnosis = diagnose(&recording);

@@ -37,7 +37,7 @@ fn mixed(costly_ms: u64, bytes: u32, in_target_ms: Option<u64>) -> Recording {
             let request = request(n);
             let took_ns = if request.entry == 1 { in_target_ms * MS } else { MS / 2 };
             let passage = Passage { arrived_ns: SECOND, read_ns: SECOND, written_ns: SECOND + took_ns };
-            SplitRequest { key: n, request, passage: Ok(passage) }
+            SplitRequest { key: n, below: None, request, passage: Ok(passage) }
         };
         recording.split.push(&TickSplit { sampled: (0..100).map(split).collect(), ..TickSplit::default() });
     }
@@ -102,8 +102,8 @@ fn those_beyond_a_limit_are_turned_away_or_left_without_a_reply() {
                 let at = Request { sent_ns, ended_ns: sent_ns + MS, connection, ..Request::default() };
                 let served = Request { ordinal: 9, ..at };
                 let beyond = Request { ordinal: 1, end: RequestEnd::Failed(kind), ..at };
-                tick.sampled.offer(1000, Kept { key, request: served });
-                tick.failed.offer(1000, Kept { key, request: beyond });
+                tick.sampled.offer(1000, Kept::new(key, served));
+                tick.failed.offer(1000, Kept::new(key, beyond));
             }
             recording.requests.push(second, 8, &tick);
         }
@@ -133,7 +133,7 @@ fn failing_fast_is_a_trap_and_no_cause() {
                 received_bytes: 60,
                 ..Request::default()
             };
-            tick.failed.offer(1000, Kept { key, request });
+            tick.failed.offer(1000, Kept::new(key, request));
         }
         recording.requests.push(0, 40, &tick);
         recording

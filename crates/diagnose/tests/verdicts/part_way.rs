@@ -45,7 +45,7 @@ fn with_requests(build: &Build) -> Recording {
                 received_bytes: 100,
                 ..Request::default()
             };
-            tick.sampled.offer(1000, Kept { key: second * 1000 + n, request });
+            tick.sampled.offer(1000, Kept::new(second * 1000 + n, request));
         }
         for (kind, count) in &one.failed {
             for n in 0..*count {
@@ -58,7 +58,7 @@ fn with_requests(build: &Build) -> Recording {
                     end,
                     ..Request::default()
                 };
-                tick.failed.offer(1000, Kept { key: n, request });
+                tick.failed.offer(1000, Kept::new(n, request));
             }
         }
         recording.requests.push(second, one.ok, &tick);

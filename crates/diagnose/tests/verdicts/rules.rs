@@ -473,7 +473,7 @@ fn keepalive_off() {
         for stretch in 0..5 {
             let mut tick = IntervalRequests::default();
             let request = Request { ordinal, end, ..Request::default() };
-            (0..8).for_each(|key| tick.failed.offer(8, Kept { key, request }));
+            (0..8).for_each(|key| tick.failed.offer(8, Kept::new(key, request)));
             recording.requests.push(stretch, 8, &tick);
         }
         diagnose(&recording)

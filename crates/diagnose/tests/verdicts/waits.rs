@@ -1,6 +1,6 @@
 //! Where the time of slow requests goes: recordings of which it is known, request by request.
 
-use crate::common::judged::{sampled, with};
+use crate::common::judged::{one_of_all, sampled, with};
 use crate::common::{Build, SECOND, Second, closed, open};
 use diagnose::diagnose;
 use model::bpf::{BpfSample, FutexUse};
@@ -24,12 +24,12 @@ fn seconds(mut recording: Recording, each: impl Fn(u64) -> (Vec<Request>, Vec<Ga
         let (requests, gaps) = each(second);
         let mut tick = IntervalRequests { gaps, ..IntervalRequests::default() };
         for (n, request) in requests.iter().enumerate() {
-            let kept = Kept { key: second * 1000 + n as u64, request: *request };
+            let kept = one_of_all(second * 1000 + n as u64, *request);
             match request.end {
                 RequestEnd::Ok => tick.sampled.offer(1000, kept),
                 _ => tick.failed.offer(1000, kept),
             }
-            tick.slowest.offer(16, Kept { key: u64::MAX - request.response_ns(), request: *request });
+            tick.slowest.offer(16, Kept::new(u64::MAX - request.response_ns(), *request));
         }
         recording.requests.push(second, requests.len() as u64, &tick);
     }
@@ -118,7 +118,7 @@ fn paused_at_its_end(length: u64) -> Recording {
     let from = end - 30 * MS;
     let mut drain = IntervalRequests { gaps: vec![gap(from, from + length)], ..IntervalRequests::default() };
     for n in 0..400 {
-        let kept = Kept { key: n, request: request(n, from + n % 30 * MS, length - n % 30 * MS + MS / 2) };
+        let kept = one_of_all(n, request(n, from + n % 30 * MS, length - n % 30 * MS + MS / 2));
         drain.sampled.offer(1000, kept);
     }
     recording.requests.push(1000, 400, &drain);
@@ -233,7 +233,7 @@ fn split(is_in_socket: bool, threads: ThreadStates) -> Recording {
             let arrived_ns = request.sent_ns + MS / 8;
             let read_ns = arrived_ns + if is_in_socket && slow(n as u64) { 20 * MS } else { 0 };
             let passage = Passage { arrived_ns, read_ns, written_ns: request.ended_ns - MS / 8 };
-            SplitRequest { key: second * 1000 + n as u64, request, passage: Ok(passage) }
+            SplitRequest { key: second * 1000 + n as u64, below: None, request, passage: Ok(passage) }
         });
         recording.split.push(&TickSplit { sampled: joined.collect(), slowest: Vec::new(), cut: 0 });
     }
@@ -384,7 +384,7 @@ fn of_a_thousand_requests_of_each_cause_the_sample_says_its_share() {
             }
             let mut tick = IntervalRequests { gaps: vec![gap(from, to)], ..IntervalRequests::default() };
             for request in &requests {
-                tick.sampled.offer(REQUESTS_KEPT, Kept { key: random.random(), request: *request });
+                tick.sampled.offer(REQUESTS_KEPT, Kept::new(random.random(), *request));
             }
             recording.requests.push(second, requests.len() as u64, &tick);
         }
@@ -432,7 +432,7 @@ proptest! {
         let joined = requests.iter().zip(&stamps).enumerate().map(|(n, (request, stamp))| {
             let at = |part: u64| request.sent_ns + request.ended_ns.saturating_sub(request.sent_ns) * part / 100;
             let passage = Passage { arrived_ns: at(stamp.3 / 3), read_ns: at(stamp.3), written_ns: at(100 - stamp.3) };
-            SplitRequest { key: n as u64, request: *request, passage: Ok(passage) }
+            SplitRequest { key: n as u64, below: None, request: *request, passage: Ok(passage) }
         });
         recording.split.push(&TickSplit { sampled: joined.take(stamps.len() / 2).collect(), slowest: Vec::new(), cut: 0 });
         if let Some(time) = diagnose(&recording).losses.iter().find_map(|loss| loss.time.as_ref()) {

@@ -98,7 +98,7 @@ impl Picking {
         let request = self.request(stamps, at_ns, RequestEnd::Ok, witness);
         self.sample(kept, request);
         let key = slowness_key(request.response_ns());
-        kept.slowest.offer(REQUESTS_SLOWEST_KEPT, Kept { key, request });
+        kept.slowest.offer(REQUESTS_SLOWEST_KEPT, Kept::new(key, request));
         if kept.slowest.len() >= REQUESTS_SLOWEST_KEPT {
             self.slow_above_ns = kept.slowest.largest().map_or(0, |key| u64::MAX - key);
         }
@@ -118,7 +118,7 @@ impl Picking {
             self.sample(kept, request);
         }
         let key = self.random.next_u64();
-        kept.failed.offer(REQUESTS_FAILED_KEPT, Kept { key, request });
+        kept.failed.offer(REQUESTS_FAILED_KEPT, Kept::new(key, request));
     }
 
     fn request(&self, stamps: &Stamps, at_ns: u64, end: RequestEnd, witness: &impl Witness) -> Request {
@@ -137,7 +137,7 @@ impl Picking {
         // Its turn has come, so it is: its key is uniform below that.
         let below = if kept.sampled.len() < REQUESTS_KEPT { u64::MAX } else { kept.sampled.largest().unwrap_or(0) };
         let key = (self.random.random::<f64>() * below as f64) as u64;
-        kept.sampled.offer(REQUESTS_KEPT, Kept { key: key.min(below.saturating_sub(1)), request });
+        kept.sampled.offer(REQUESTS_KEPT, Kept::new(key.min(below.saturating_sub(1)), request));
         if kept.sampled.len() >= REQUESTS_KEPT {
             let share = kept.sampled.largest().unwrap_or(0) as f64 / u64::MAX as f64;
             // Geometric: requests until one has a key below the share. `1 - random` is never 0.
@@ -258,11 +258,16 @@ mod tests {
                 run.push(interval, 1000, &kept);
                 picking.restart();
             }
-            assert_eq!(run.sampled().len(), 10 * REQUESTS_KEPT);
+            assert_eq!(run.drawn().count(), 10 * REQUESTS_KEPT);
+            let count = run.sampled().count();
+            assert!(
+                (900..10 * REQUESTS_KEPT).contains(&count),
+                "ten intervals alike have about as much to compare: {count}"
+            );
             let sampled_ns: u64 = run.sampled().map(Request::response_ns).sum();
             for (cause, cause_ns) in (0..10).zip(true_ns) {
                 let of_cause = || run.sampled().filter(|request| request.entry == cause);
-                let share = of_cause().count() as f64 / 1280.0;
+                let share = of_cause().count() as f64 / count as f64;
                 let time = of_cause().map(Request::response_ns).sum::<u64>() as f64 / sampled_ns as f64;
                 let true_time = cause_ns as f64 / true_ns.iter().sum::<u64>() as f64;
                 all += 1;

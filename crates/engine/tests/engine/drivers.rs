@@ -57,7 +57,11 @@ fn single_requests_are_kept_as_they_were_and_a_wait_of_all_is_a_gap() {
     }
     on_all(&counted(echo(), 12), answering(slow), |name, sum| {
         let requests = &sum.requests;
-        assert_eq!((requests.sampled().len(), requests.drawn_from(), requests.failed().count()), (12, 12, 0), "{name}");
+        assert_eq!(
+            (requests.sampled().count(), requests.drawn_from(), requests.failed().count()),
+            (12, 12, 0),
+            "{name}"
+        );
         for request in requests.sampled() {
             let what = format!("{name}: {request:?}");
             assert!(request.connect_ns <= request.intended_ns && request.intended_ns <= request.ready_ns, "{what}");

@@ -91,6 +91,31 @@ pub struct Kept {
     pub key: u64,
     /// What is kept.
     pub request: Request,
+    /// Of the uniform sample of a tick that had no room for all: requests of the tick with this key or a larger one may lack. `None`: not one
+    /// lacks, or it is not known yet ([`IntervalRequests::drawn`]).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub below: Option<u64>,
+}
+
+impl Kept {
+    /// One with its key.
+    pub fn new(key: u64, request: Request) -> Self {
+        Kept { key, request, below: None }
+    }
+}
+
+/// A key, and below which key its tick lacks nothing.
+pub(crate) type Place = (u64, Option<u64>);
+
+/// Of what was kept of several ticks that which is uniform over all of them. A tick keeps about as many of a hundred requests as of a
+/// hundred thousand, so one that was slow would count as much as one that was not: only below the smallest key from which on a tick
+/// lacks some do all of them have what they had.
+pub(crate) fn uniform<'k, T: 'k>(
+    all: impl Iterator<Item = &'k T> + Clone,
+    place: impl Fn(&T) -> Place + Copy,
+) -> impl Iterator<Item = &'k T> + Clone {
+    let below = all.clone().filter_map(|one| place(one).1).min();
+    all.filter(move |one| below.is_none_or(|below| place(one).0 < below))
 }
 
 /// Things of which those with the smallest keys are kept, in no order.
@@ -103,7 +128,7 @@ pub struct Smallest {
 
 impl Smallest {
     /// Those that are kept.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = &Kept> {
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &Kept> + Clone {
         self.kept.iter()
     }
 
@@ -245,6 +270,11 @@ pub enum Set {
     Failed,
 }
 
+/// How many requests the uniform sample of a tick with this number has room for.
+fn room_of_sample(sequence: u64) -> usize {
+    if sequence < REQUESTS_FULL_TICKS { REQUESTS_KEPT } else { REQUESTS_KEPT / 16 }
+}
+
 /// The key by which the slowest are kept.
 pub fn slowness_key(response_ns: u64) -> u64 {
     u64::MAX - response_ns
@@ -337,13 +367,31 @@ impl IntervalRequests {
         self.outages.extend(other.outages.iter().take(room));
     }
 
+    /// The uniform sample of the tick with this number: each with the key from which on the tick may lack some, where it has as many
+    /// as it has room for.
+    pub fn drawn(&self, sequence: u64) -> impl Iterator<Item = Kept> + '_ {
+        let is_full = self.sampled.len() >= room_of_sample(sequence);
+        let below = is_full.then(|| self.sampled.largest()).flatten();
+        self.sampled.iter().map(move |kept| Kept { below: kept.below.or(below), ..*kept })
+    }
+
+    /// Says of a tick that was made of other recordings' from which key on its sample may lack some, where it is full. What is known of its
+    /// parts stays.
+    pub fn close(&mut self) {
+        let is_full = self.sampled.len() >= REQUESTS_KEPT;
+        if let Some(largest) = self.sampled.largest().filter(|_| is_full) {
+            let kept = &mut self.sampled.kept;
+            kept.iter_mut().for_each(|kept| kept.below = Some(kept.below.map_or(largest, |below| below.min(largest))));
+        }
+    }
+
     /// Leaves of a tick so late in a long run only a part: the first [`REQUESTS_FULL_TICKS`] are kept whole, and of later ones
     /// a sixteenth of the sample and an eighth of the rest. So a recording of a day stays small.
     pub fn thin(&mut self, sequence: u64) {
         if sequence < REQUESTS_FULL_TICKS {
             return;
         }
-        self.sampled.cut(REQUESTS_KEPT / 16);
+        self.sampled.cut(room_of_sample(sequence));
         self.slowest.cut(REQUESTS_SLOWEST_KEPT / 8);
         self.failed.cut(REQUESTS_FAILED_KEPT / 8);
         self.gaps.sort_unstable_by_key(|gap| std::cmp::Reverse(gap.length_ns()));
@@ -356,7 +404,7 @@ mod tests {
     use super::*;
 
     fn kept(key: u64) -> Kept {
-        Kept { key, request: Request { ended_ns: key, ..Request::default() } }
+        Kept::new(key, Request { ended_ns: key, ..Request::default() })
     }
 
     fn keys(set: &Smallest) -> Vec<u64> {

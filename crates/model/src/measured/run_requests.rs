@@ -1,11 +1,12 @@
 //! Single requests and gaps of a whole run, in memory of a fixed size.
 //!
-//! The uniform sample is one over all requests of the run ([`crate::request`]). The slowest, the failures and the gaps are
+//! The uniform sample is one over all requests of the run ([`crate::request`]): of what was kept of each tick, only what all ticks
+//! have alike counts. So of a stretch of the run ([`RunRequests::within`]) more may count than of the whole. The slowest, the failures and the gaps are
 //! kept stretch by stretch of the run, so that those of one bad minute do not push out all others: when there are too
 //! many, two neighbouring stretches become one.
 
 use crate::limits::{RUN_EXAMPLES_KEPT, RUN_REQUESTS_KEPT};
-use crate::request::{Gap, IntervalRequests, Kept, Request, RequestEnd, Set, Smallest, gaps_of_stretch};
+use crate::request::{Gap, IntervalRequests, Kept, Request, RequestEnd, Set, Smallest, gaps_of_stretch, uniform};
 use serde::{Deserialize, Serialize};
 
 /// So many requests of a stretch are kept.
@@ -26,7 +27,7 @@ impl RunRequests {
     /// Takes in what was kept of a tick in which so many measured requests ended.
     pub fn push(&mut self, sequence: u64, ended: u64, tick: &IntervalRequests) {
         self.drawn_from = self.drawn_from.saturating_add(ended);
-        tick.sampled.iter().for_each(|kept| self.sampled.offer(RUN_REQUESTS_KEPT, *kept));
+        tick.drawn(sequence).for_each(|kept| self.sampled.offer(RUN_REQUESTS_KEPT, kept));
         self.slowest.push(sequence, OF_A_STRETCH, tick.slowest.iter().copied());
         self.failed.push(sequence, OF_A_STRETCH, tick.failed.iter().copied());
         self.gaps.push(sequence, gaps_of_stretch(&tick.gaps), tick.gaps.iter().copied());
@@ -59,7 +60,12 @@ impl RunRequests {
     }
 
     /// A uniform sample of all measured requests that ended, in no order.
-    pub fn sampled(&self) -> impl ExactSizeIterator<Item = &Request> {
+    pub fn sampled(&self) -> impl Iterator<Item = &Request> + Clone {
+        uniform(self.sampled.iter(), |kept| (kept.key, kept.below)).map(|kept| &kept.request)
+    }
+
+    /// Every request that was drawn, in no order, more of a slow stretch than its share: to look at, not to count.
+    pub fn drawn(&self) -> impl Iterator<Item = &Request> {
         self.sampled.iter().map(|kept| &kept.request)
     }
 
@@ -230,15 +236,16 @@ impl RequestEnd {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::REQUESTS_FULL_TICKS;
     use crate::request::slowness_key;
 
     fn tick(sequence: u64, slow_ns: u64) -> IntervalRequests {
         let mut tick = IntervalRequests::default();
         for n in 0..20 {
             let request = Request { intended_ns: sequence, ended_ns: sequence + slow_ns + n, ..Request::default() };
-            tick.slowest.offer(16, Kept { key: slowness_key(request.response_ns()), request });
+            tick.slowest.offer(16, Kept::new(slowness_key(request.response_ns()), request));
             let key = (sequence * 20 + n).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            tick.sampled.offer(16, Kept { key, request });
+            tick.sampled.offer(16, Kept::new(key, request));
         }
         tick
     }
@@ -251,13 +258,57 @@ mod tests {
             let slow_ns = if (5_000..5_300).contains(&sequence) { 100_000 } else { 1_000 };
             run.push(sequence, 20, &tick(sequence, slow_ns));
         }
-        assert_eq!((run.drawn_from(), run.sampled().len()), (200_000, RUN_REQUESTS_KEPT));
+        assert_eq!((run.drawn_from(), run.sampled().count()), (200_000, RUN_REQUESTS_KEPT));
         let slowest: Vec<&Request> = run.slowest().collect();
         assert!(slowest.len() <= RUN_EXAMPLES_KEPT && slowest.len() > RUN_EXAMPLES_KEPT / 4);
         let early = slowest.iter().filter(|request| request.intended_ns < 5_000);
         assert!(early.clone().count() > 400, "{}", early.count());
         assert!(slowest.iter().any(|request| request.response_ns() == 100_019));
         assert!(slowest.windows(2).all(|pair| pair[0].intended_ns / 128 <= pair[1].intended_ns / 128));
+    }
+
+    /// A tick in which so many ended, every one of them as slow, by keys from a generator of numbers.
+    fn tick_of(random: &mut u64, sequence: u64, ended: u64, slow_ns: u64) -> IntervalRequests {
+        let mut tick = IntervalRequests::default();
+        for _ in 0..ended {
+            // Marsaglia's xorshift64.
+            *random ^= *random << 13;
+            *random ^= *random >> 7;
+            *random ^= *random << 17;
+            let ended_ns = sequence * 1_000_000_000 + 5;
+            let request = Request { intended_ns: ended_ns - slow_ns, ended_ns, ..Request::default() };
+            tick.offer(Set::Sampled, Kept::new(*random, request));
+        }
+        tick.thin(sequence);
+        tick
+    }
+
+    /// Seven ticks of 20,000 quick requests and a drain of 143 slow ones: a thousandth is slow, though the drain has an eighth of what
+    /// is kept. The same where the full ticks are late ones, of which less is kept, and where there are more than a run keeps.
+    #[test]
+    fn a_tick_of_few_requests_counts_as_much_as_it_has() {
+        for (first, full) in [(1, 7), (1, 60), (REQUESTS_FULL_TICKS + 1, 60)] {
+            let (mut random, mut slow, mut count) = (7, 0, 0);
+            for _ in 0..20 {
+                let mut run = RunRequests::default();
+                for sequence in first..first + full {
+                    run.push(sequence, 20_000, &tick_of(&mut random, sequence, 20_000, 1));
+                }
+                let drain = first + full;
+                run.push(drain, 143, &tick_of(&mut random, drain, 143, 4));
+                let is_slow = |request: &&Request| request.response_ns() == 4;
+                slow += run.sampled().filter(is_slow).count();
+                count += run.sampled().count();
+                // Of the drain alone all counts that was kept, up to the key from which on some lack.
+                let own = run.within(drain * 1_000_000_000, (drain + 1) * 1_000_000_000, 143);
+                assert!(own.sampled().count() + 1 >= own.drawn().count(), "{first} {full}");
+                assert!(own.sampled().all(|request| request.response_ns() == 4));
+            }
+            let share = slow as f64 / count as f64;
+            let truth = 143.0 / (full as f64 * 20_000.0 + 143.0);
+            assert!(share < 4.0 * truth, "{share} of {count}, not {truth}");
+            assert!(count / 20 > 60, "enough is left to count: {count}");
+        }
     }
 
     #[test]

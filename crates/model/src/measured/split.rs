@@ -6,7 +6,7 @@
 //! windows. Who joins: `diagnose::split`.
 
 use crate::limits::{RUN_REQUESTS_KEPT, RUN_SPLIT_SLOWEST_KEPT};
-use crate::request::Request;
+use crate::request::{Request, uniform};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -76,6 +76,8 @@ impl Unsplit {
 pub struct SplitRequest {
     /// By which it is kept: the smaller, the longer.
     pub key: u64,
+    /// Below which key its tick lacks nothing ([`crate::request::Kept::below`]).
+    pub below: Option<u64>,
     /// What the client knows of it.
     pub request: Request,
     /// What the target's machine does, or why nothing.
@@ -142,8 +144,13 @@ impl RunSplit {
     }
 
     /// A uniform sample of the requests that lay within windows, in no order.
-    pub fn sampled(&self) -> &[SplitRequest] {
-        &self.sampled
+    pub fn sampled(&self) -> impl Iterator<Item = &SplitRequest> + Clone {
+        uniform(self.sampled.iter(), |one| (one.key, one.below))
+    }
+
+    /// Every request of which something is known, more of slow stretches than their share: to look one up, not to count.
+    pub fn known(&self) -> impl Iterator<Item = &SplitRequest> {
+        self.sampled.iter().chain(&self.slowest)
     }
 
     /// Of the slowest successes those that lay within windows, the slowest first.
@@ -170,7 +177,7 @@ mod tests {
     use super::*;
 
     fn one(key: u64, passage: Result<Passage, Unsplit>) -> SplitRequest {
-        SplitRequest { key, request: Request::default(), passage }
+        SplitRequest { key, below: None, request: Request::default(), passage }
     }
 
     #[test]
@@ -183,8 +190,8 @@ mod tests {
         }
         assert_eq!((run.whole, run.joined, run.cut), (6000, 3000, 3000));
         assert_eq!(run.unsplit, [600; 5]);
-        assert!(run.sampled().len() == RUN_REQUESTS_KEPT && run.slowest().len() == RUN_SPLIT_SLOWEST_KEPT);
-        assert!(run.sampled().iter().map(|one| one.key).eq(0..RUN_REQUESTS_KEPT as u64));
+        assert!(run.sampled().count() == RUN_REQUESTS_KEPT && run.slowest().len() == RUN_SPLIT_SLOWEST_KEPT);
+        assert!(run.sampled().map(|one| one.key).eq(0..RUN_REQUESTS_KEPT as u64));
         assert_eq!(run.slowest()[0].key, 1);
         let (mut twice, half) = (RunSplit::default(), Unsplit::ALL.map(|why| one(1, Err(why))));
         twice.push(&TickSplit { sampled: half.to_vec(), ..TickSplit::default() });

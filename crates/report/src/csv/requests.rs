@@ -58,8 +58,7 @@ fn split_parts(recording: &Recording) -> HashMap<Which, String> {
             }
         }
     };
-    let all = recording.split.sampled().iter().chain(recording.split.slowest());
-    all.map(|one| (which(&one.request), columns(one))).collect()
+    recording.split.known().map(|one| (which(&one.request), columns(one))).collect()
 }
 
 fn row(to: &mut impl Write, kept_as: &str, request: &Request, parts: &HashMap<Which, String>) -> io::Result<()> {

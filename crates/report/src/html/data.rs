@@ -60,8 +60,8 @@ struct Span {
     kind: &'static str,
 }
 
-/// Single requests: when each ended, how long it took from when it was due, and what it is (0: of the uniform sample, 1: one
-/// of the slowest, 2: failed).
+/// Single requests: when each ended, how long it took from when it was due, and what it is (0: drawn by chance from
+/// its tick, 1: one of the slowest, 2: failed).
 #[derive(Debug, Serialize)]
 struct Requests {
     ended_us: Column,
@@ -131,7 +131,7 @@ fn requests(report: &Report<'_>, to: &mut Columns) -> Option<Requests> {
     kept.slowest().filter(ended).for_each(|request| add(request, 1));
     kept.failed().filter(ended).for_each(|request| add(request, 2));
     let is_failed = |request: &Request| matches!(request.end, RequestEnd::Failed(_));
-    kept.sampled().filter(ended).filter(|request| !is_failed(request)).for_each(|request| add(request, 0));
+    kept.drawn().filter(ended).filter(|request| !is_failed(request)).for_each(|request| add(request, 0));
     all.sort_unstable();
     (!all.is_empty()).then(|| Requests {
         ended_us: to.push_whole(all.iter().map(|(ended, ..)| *ended)),

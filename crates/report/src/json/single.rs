@@ -93,7 +93,7 @@ impl SingleRequests {
         slowest.sort_by_key(|request| (std::cmp::Reverse(request.response_ns()), request.intended_ns));
         SingleRequests {
             drawn_from: requests.drawn_from(),
-            sampled: requests.sampled().len() as u64,
+            sampled: requests.sampled().count() as u64,
             slowest: slowest.into_iter().take(SHOWN).map(SingleRequest::of).collect(),
             failed: requests.failed().take(SHOWN).map(SingleRequest::of).collect(),
             gaps: common_gaps(recording).iter().take(SHOWN).map(SingleGap::of).collect(),

@@ -17,7 +17,7 @@ use crate::reader::Reader;
 use crate::writer::Writer;
 use model::interval::{Gauges, Interval};
 use model::recording::{Recording, Row, WorkerShares};
-use model::request::IntervalRequests;
+use model::request::{IntervalRequests, Kept, Set};
 use ticks::{StoredTick, StoredTicks};
 
 /// Ticks whose lengths differ by no more than this factor count as equally long: the last one before a drain is cut short.
@@ -93,7 +93,7 @@ impl<'r> Source<'r> {
 
 /// The single requests of a recording that are not written yet.
 struct IntervalRequestsOf {
-    kept: Vec<(model::request::Set, model::request::Kept)>,
+    kept: Vec<(Set, Kept)>,
     gaps: Vec<model::Gap>,
 }
 
@@ -115,10 +115,14 @@ impl IntervalRequestsOf {
         IntervalRequestsOf { kept, gaps }
     }
 
-    /// Those that ended until then, or all.
+    /// Those that ended until then, or all. Of each of the uniform sample it is said from which key on some may lack: how many the result's
+    /// tick has of them says nothing of it. (What a whole recording lacks, as it keeps but so many, the result lacks too: it keeps no more.)
     fn take(&mut self, until_ns: Option<u64>, into: &mut IntervalRequests) {
         let is_due = |ns: u64| until_ns.is_none_or(|until_ns| ns <= until_ns);
-        while let Some((set, kept)) = self.kept.pop_if(|(_, kept)| is_due(kept.request.ended_ns)) {
+        while let Some((set, mut kept)) = self.kept.pop_if(|(_, kept)| is_due(kept.request.ended_ns)) {
+            if set == Set::Sampled {
+                kept.below = Some(kept.below.unwrap_or(u64::MAX));
+            }
             into.offer(set, kept);
         }
         while let Some(gap) = self.gaps.pop_if(|gap| is_due(gap.to_ns)) {
@@ -196,6 +200,7 @@ impl Cells {
                 source.gauges = Gauges::default();
             }
         }
+        sum.requests.close();
         sum.sequence = self.count;
         sum.is_drain = marks.is_drain;
         sum.start_ns = start_ns.max(self.done_ns).min(end_ns);

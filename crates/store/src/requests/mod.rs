@@ -1,13 +1,15 @@
 //! Single requests and gaps of a tick, packed: one value for all of a tick, numbers of a few bytes, moments as differences.
 //!
 //! A request takes some 40 bytes. The layout is postcard's (varints in the order of the fields), so fields may only be
-//! added with another format. A value that does not unpack, or holds more than a tick keeps, is damage.
+//! added with another format: format 5 has at the end the key from which on the sample may lack some ([`Kept::below`]).
+//! A value that does not unpack, or holds more than a tick keeps, is damage.
 
 pub(crate) mod split;
 
 use crate::error::StoreError;
 use crate::reader::{Reader, fields};
 use crate::rows::Value;
+use crate::schema::WITH_BELOW;
 use model::limits::{REQUESTS_FAILED_KEPT, REQUESTS_KEPT, REQUESTS_SLOWEST_KEPT, TICK_GAPS_KEPT};
 use model::request::{Gap, IntervalRequests, Kept, Request, RequestEnd, Set, Smallest};
 use model::{ErrorKind, Recording};
@@ -75,20 +77,21 @@ pub(crate) fn pack(requests: &IntervalRequests, end_ns: u64) -> Result<Vec<u8>, 
         worker: gap.worker,
         own_ns_max: gap.own_ns_max,
     };
-    postcard::to_stdvec(&Packed {
+    let packed = postcard::to_stdvec(&Packed {
         sampled: all(&requests.sampled),
         slowest: all(&requests.slowest),
         failed: all(&requests.failed),
         gaps: requests.gaps.iter().map(gap).collect(),
-    })
+    })?;
+    postcard::to_extend(&requests.sampled.iter().filter_map(|kept| kept.below).min(), packed)
 }
 
-/// The opposite of [`pack`].
+/// The opposite of [`pack`], of a recording of such a format.
 ///
 /// # Errors
 /// In words, where the bytes are not such a value.
-pub(crate) fn unpack(bytes: &[u8], end_ns: u64) -> Result<IntervalRequests, String> {
-    let (packed, rest): (Packed, &[u8]) = postcard::take_from_bytes(bytes).map_err(|error| error.to_string())?;
+pub(crate) fn unpack(bytes: &[u8], end_ns: u64, format: usize) -> Result<IntervalRequests, String> {
+    let (packed, below, rest): (Packed, Option<u64>, &[u8]) = with_more(bytes, format)?;
     let rooms = [REQUESTS_KEPT, REQUESTS_SLOWEST_KEPT, REQUESTS_FAILED_KEPT, TICK_GAPS_KEPT];
     let sizes = [packed.sampled.len(), packed.slowest.len(), packed.failed.len(), packed.gaps.len()];
     if !rest.is_empty() || sizes.iter().zip(rooms).any(|(size, room)| *size > room) {
@@ -98,7 +101,8 @@ pub(crate) fn unpack(bytes: &[u8], end_ns: u64) -> Result<IntervalRequests, Stri
     for (set, packed) in [(Set::Sampled, packed.sampled), (Set::Slowest, packed.slowest), (Set::Failed, packed.failed)]
     {
         for request in packed {
-            requests.restore(set, request.unpacked(end_ns)?);
+            let below = below.filter(|_| set == Set::Sampled);
+            requests.restore(set, Kept { below, ..request.unpacked(end_ns)? });
         }
     }
     for gap in packed.gaps {
@@ -116,6 +120,21 @@ pub(crate) fn unpack(bytes: &[u8], end_ns: u64) -> Result<IntervalRequests, Stri
     Ok(requests)
 }
 
+/// A value, what stands behind it since format 5 (before, what there is by default), and the bytes that are left.
+fn with_more<'b, T, More>(bytes: &'b [u8], format: usize) -> Result<(T, More, &'b [u8]), String>
+where
+    T: Deserialize<'b>,
+    More: Deserialize<'b> + Default,
+{
+    let said = |error: postcard::Error| error.to_string();
+    let (value, rest) = postcard::take_from_bytes(bytes).map_err(said)?;
+    if format < WITH_BELOW {
+        return Ok((value, More::default(), rest));
+    }
+    let (more, rest) = postcard::take_from_bytes(rest).map_err(said)?;
+    Ok((value, more, rest))
+}
+
 /// A moment as the difference to another. Wraps, as [`at`] does: whatever is written is read.
 fn since(at_ns: u64, other_ns: u64) -> i64 {
     at_ns.wrapping_sub(other_ns) as i64
@@ -130,7 +149,7 @@ fn some_since(at_ns: u64, other_ns: u64) -> Option<i64> {
 }
 
 impl PackedRequest {
-    fn of(Kept { key, request }: &Kept, end_ns: u64) -> Self {
+    fn of(Kept { key, request, .. }: &Kept, end_ns: u64) -> Self {
         let end = match request.end {
             RequestEnd::Ok => 0,
             RequestEnd::Unfinished => 1,
@@ -191,7 +210,7 @@ impl PackedRequest {
             end,
             local: None,
         };
-        Ok(Kept { key: self.key, request })
+        Ok(Kept::new(self.key, request))
     }
 }
 
@@ -216,7 +235,7 @@ impl Reader {
                 };
                 let tick = tick.unsigned_abs();
                 let Some((end_ns, _)) = ended.get(&tick) else { return Ok((tick, None)) };
-                unpack(&body, *end_ns).map(|requests| (tick, Some(requests)))
+                unpack(&body, *end_ns, self.format()).map(|requests| (tick, Some(requests)))
             })?;
             let Some((tick, requests)) = row else { break };
             // The sample is one of all requests, so ticks without any count.
@@ -244,6 +263,7 @@ fn push_empty<'e>(recording: &mut Recording, ticks: impl Iterator<Item = (&'e u6
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::schema::VERSION;
 
     #[test]
     fn any_request_is_read_as_it_was_written_and_no_bytes_make_it_stop() {
@@ -259,19 +279,19 @@ mod tests {
         };
         let mut requests = IntervalRequests::default();
         for at_ns in [0, 1, 1 << 40, u64::MAX / 2, u64::MAX] {
-            requests.restore(Set::Sampled, Kept { key: at_ns, request: request(at_ns) });
-            requests.restore(Set::Failed, Kept { key: at_ns, request: request(at_ns) });
+            requests.restore(Set::Sampled, Kept::new(at_ns, request(at_ns)));
+            requests.restore(Set::Failed, Kept::new(at_ns, request(at_ns)));
             requests.gaps.push(Gap { from_ns: at_ns / 2, to_ns: at_ns / 2 + 5, ..Gap::default() });
         }
         for end_ns in [0, 7, u64::MAX] {
             let bytes = pack(&requests, end_ns).unwrap();
-            assert_eq!(unpack(&bytes, end_ns).unwrap(), requests);
+            assert_eq!(unpack(&bytes, end_ns, VERSION).unwrap(), requests);
             for cut in 0..bytes.len() {
-                assert!(unpack(&bytes[..cut], end_ns).is_err(), "cut at {cut}");
+                assert!(unpack(&bytes[..cut], end_ns, VERSION).is_err(), "cut at {cut}");
                 let mut other = bytes.clone();
                 other[cut] ^= 0x81;
                 // Sense or none: it must not panic.
-                let _ = unpack(&other, end_ns);
+                let _ = unpack(&other, end_ns, VERSION);
             }
         }
     }
@@ -280,6 +300,6 @@ mod tests {
     fn more_than_a_tick_keeps_is_damage() {
         let mut requests = IntervalRequests::default();
         (0..=REQUESTS_KEPT as u64).for_each(|key| requests.restore(Set::Sampled, Kept { key, ..Kept::default() }));
-        assert!(unpack(&pack(&requests, 0).unwrap(), 0).unwrap_err().contains("more single requests"));
+        assert!(unpack(&pack(&requests, 0).unwrap(), 0, VERSION).unwrap_err().contains("more single requests"));
     }
 }

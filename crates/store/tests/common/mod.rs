@@ -117,7 +117,7 @@ fn kept(worker: u16, sequence: u64, n: u64) -> Kept {
         end,
         local: None,
     };
-    Kept { key: u64::MAX - n, request }
+    Kept::new(u64::MAX - n, request)
 }
 
 pub fn snapshot(sequence: u64) -> Snapshot {
@@ -234,9 +234,9 @@ pub fn written(path: &Path, ticks: u64) -> Writer {
 /// What the target saw of a tick's requests.
 pub fn split(sequence: u64) -> TickSplit {
     let one = |n: u64, passage| {
-        let Kept { key, request } = kept(0, sequence, n);
+        let Kept { key, request, .. } = kept(0, sequence, n);
         let local = Some(([127, 0, 0, 1], 40_000 + n as u16).into());
-        SplitRequest { key, request: Request { local, ..request }, passage }
+        SplitRequest { key, below: (n < 3).then_some(u64::MAX - n), request: Request { local, ..request }, passage }
     };
     let at_ns = sequence * SECOND_NS;
     let passage = Passage { arrived_ns: at_ns + 30, read_ns: at_ns + 40, written_ns: at_ns + 45_000 };
