@@ -5,9 +5,10 @@
 //! many readings as half of the pauses' time, or the thread ran meanwhile:
 //! on average at least for half of the time that the pauses took, or ran and waited for a CPU so, with no wait as long as a
 //! pause (kernel). Refuted where as many threads do the work as requests were under way, where pauses come at regular times over several threads (`stop-the-world`), where the thread
-//! had to wait for a CPU as long, and where segments were sent again, as many as requests stood still. Needs four pauses of 10 ms.
+//! had to wait for a CPU as long, where segments were sent again, as many as requests stood still, and where only requests stood that were the first on
+//! their connection, though others came. Needs four pauses of 10 ms.
 
-use super::pauses::{pauses, slow_share};
+use super::pauses::{of_new_connections, pauses, slow_share};
 use crate::evidence::{Client, Kernel, Piece, Process};
 use crate::facts::{Facts, Stand, duration, percent};
 use crate::rule::{CauseRule, Needs, OfTarget, Verdict};
@@ -51,6 +52,14 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         percent(pauses.share)
     );
     let client = facts.piece::<Client>(text, "pauses.share", pauses.share, "ratio").from(PAUSED_SHARE.value);
+    if let Some((stood, others)) = of_new_connections(facts, pauses) {
+        let text = format!(
+            "those that stood in pauses were the first on their connection ({} of them, {} of the others): whom it had accepted it answered",
+            percent(stood),
+            percent(others)
+        );
+        return Verdict::refuted(text).because(client.into());
+    }
     let working = facts.working().len();
     if pauses.in_flight() <= working as f64 {
         return Verdict::refuted("as many threads do the work as requests were under way: none waits behind another's")

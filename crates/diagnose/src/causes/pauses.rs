@@ -6,7 +6,7 @@ use crate::facts::Facts;
 use crate::statistics::median;
 use crate::thresholds::{PAUSE_NS, PAUSE_TIMES, PAUSED_SHARE, PERIODIC};
 use model::latency::Kind;
-use model::request::Gap;
+use model::request::{Gap, Request, RequestEnd};
 use model::slow::Wait;
 
 /// The pauses of the measured time.
@@ -29,6 +29,12 @@ pub(crate) struct Pauses {
 const PAUSES_MIN: usize = 4;
 /// A pause that outlasts the load may be so many times as long as the longest within it.
 const ALIKE: f64 = 1.25;
+/// Fewer requests in pauses, or elsewhere, do not say who stands there.
+const STOOD_MIN: usize = 20;
+/// So many of those that stand in pauses are the first on their connection, where nobody else does.
+const ALL_NEW: f64 = 0.95;
+/// So many of the rest are not, where it says something.
+const SOME_OLD: f64 = 0.5;
 /// A pause of which more than this share can be the generator's own doing is none of the target's.
 const OWN_MAX: f64 = 0.5;
 
@@ -131,6 +137,30 @@ pub(super) fn joined(mut spans: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
         }
     }
     apart
+}
+
+/// Where hardly anybody stood in the pauses but requests that were the first on their connection, though others were there too: the share of the
+/// former among those that stood, and among the rest, 0..=1. Whom the target had accepted it answered: it did not accept.
+pub(super) fn of_new_connections(facts: &Facts<'_>, pauses: &Pauses) -> Option<(f64, f64)> {
+    let spans = joined(pauses.spans());
+    let stood = |request: &&Request| {
+        let before = spans.partition_point(|(from_ns, _)| *from_ns < request.ended_ns);
+        spans.get(before.wrapping_sub(1)).is_some_and(|(from_ns, to_ns)| {
+            let within_ns = request.ended_ns.min(*to_ns).saturating_sub(request.ready_ns.max(*from_ns));
+            within_ns >= (to_ns - from_ns) / 2
+        })
+    };
+    // All that were kept: of the run's sample a few that are slow may be too few to say anything.
+    let requests = &facts.recording.requests;
+    let good = requests.drawn().chain(requests.slowest()).filter(|request| request.end == RequestEnd::Ok);
+    let (stood, others): (Vec<&Request>, Vec<&Request>) = good.partition(stood);
+    let first = |list: &[&Request]| {
+        list.iter().filter(|request| request.ordinal == 1).count() as f64 / list.len().max(1) as f64
+    };
+    let shares = (first(&stood), first(&others));
+    let is_so =
+        stood.len() >= STOOD_MIN && others.len() >= STOOD_MIN && shares.0 >= ALL_NEW && shares.1 <= 1.0 - SOME_OLD;
+    is_so.then_some(shares)
 }
 
 impl Pauses {

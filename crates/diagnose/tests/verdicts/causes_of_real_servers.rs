@@ -1,7 +1,7 @@
 //! What real servers showed of rules that only the reference servers had been before: each mechanism built by hand, without any
 //! server's name. The servers themselves are in `truth/real`.
 
-use crate::common::judged::{of, status};
+use crate::common::judged::{of, sampled, status};
 use crate::common::stalled::{call, pausing, probed};
 use crate::common::{Build, SECOND, closed, open};
 use diagnose::diagnose;
@@ -446,6 +446,54 @@ fn a_call_is_not_to_blame_where_others_had_the_cpu_of_who_was_in_it() {
     assert_eq!(status(&seen(0.4, 1.0), "cpu-contention"), Status::Supported);
     assert_eq!(status(&seen(0.0, 1.0), "event-loop-blocked"), Status::Supported, "it hardly waited for a CPU");
     assert_eq!(status(&seen(0.4, 0.0), "event-loop-blocked"), Status::Supported, "nobody else had it");
+}
+
+#[test]
+fn a_pause_in_which_only_new_connections_wait_is_none_of_the_loop() {
+    // A connection for each five requests; in each pause eight stand, so many of them for a connection that was made for them, and the loop
+    // runs as long as the pauses take.
+    let seen = |new_of_eight: u64, ordinals: u64| {
+        let starts = [500, 1700, 2300, 3900, 4300, 5800];
+        let build = open().each(|s| (s.response_ns, s.target) = (200_000, vec![(0.3, 0.0)]));
+        let mut recording = pausing(build.recording(), &starts, 80);
+        let count = if ordinals == 1 { 948 } else { 148 };
+        // The recording has 400 besides that are of connections made before.
+        sampled(&mut recording, count, |n| {
+            let (pause, place) = (n / 8, n % 8);
+            match starts.get(pause as usize) {
+                Some(start_ms) => {
+                    let (ready_ns, ended_ns) =
+                        (start_ms * 1_000_000 + place, start_ms * 1_000_000 + 80_000_000 + place);
+                    let ordinal = if place < new_of_eight { 1 } else { 2 };
+                    Request {
+                        intended_ns: ready_ns,
+                        ready_ns,
+                        sent_ns: ready_ns,
+                        ended_ns,
+                        ordinal,
+                        ..Request::default()
+                    }
+                }
+                None => {
+                    let ready_ns = 6_100_000_000 + n * 500_000;
+                    let ended_ns = ready_ns + 200_000;
+                    let ordinal = 1 + (n % ordinals) as u32;
+                    Request {
+                        intended_ns: ready_ns,
+                        ready_ns,
+                        sent_ns: ready_ns,
+                        ended_ns,
+                        ordinal,
+                        ..Request::default()
+                    }
+                }
+            }
+        });
+        status(&recording, "event-loop-blocked")
+    };
+    assert_eq!(seen(8, 5), Status::Refuted, "whom it had accepted it answered");
+    assert_eq!(seen(7, 5), Status::Supported, "one of eight had been accepted");
+    assert_eq!(seen(8, 1), Status::Supported, "where most have a connection of their own that says nothing");
 }
 
 #[test]
