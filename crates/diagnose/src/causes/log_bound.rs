@@ -1,7 +1,7 @@
 //! `log-bound`: requests wait until a line of a log is written.
 //!
 //! Evidence: (kernel) fsync(2) and its like, or writes to files and pipes, took a fifth of the working threads' time or more in
-//! the probes' windows, or, where none lay in the time, (process) threads stood in calls at the file of a log, or in a pipe's
+//! the probes' windows, or fsync took a sixth of a reply's time in the target and longer than the work for it, or, where none lay in the time, (process) threads stood in calls at the file of a log, or in a pipe's
 //! write; and (client) requests took longer than the work in them. Refuted below. PSI is no evidence: measured, 1.86 ms a line,
 //! of which it saw 8 of 372 ms. A device that is slow for everybody is `disk-bound`.
 
@@ -9,7 +9,7 @@ use crate::evidence::{Client, Kernel, Process};
 use crate::facts::{Facts, SYNCS_TO_DISK, Stand, duration, percent};
 use crate::ledger::in_target_ns;
 use crate::rule::{CauseRule, Needs, OfTarget, Verdict};
-use crate::thresholds::LOG_SHARE;
+use crate::thresholds::{LOG_SHARE, SYNCED_SHARE};
 use model::finding::{LossKind, Severity};
 
 const WRITES: [&str; 4] = ["write", "writev", "pwrite64", "pwritev"];
@@ -21,6 +21,8 @@ const STOOD_MOST: f64 = 0.5;
 /// A file that is written at its end, as the observer calls it.
 pub(super) const AT_LOG: &str = "log";
 const READINGS_MIN: usize = 3;
+/// Fewer calls for each reply are of a thread of its own, or of one that syncs for many.
+const SYNCS_A_REPLY: f64 = 0.5;
 
 /// See the file's head.
 pub const RULE: CauseRule = CauseRule {
@@ -63,6 +65,31 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         );
         let kernel = facts.piece::<Kernel>(text, "syscalls.log_share", share, "ratio").from(LOG_SHARE.value);
         let is_seen = share >= LOG_SHARE.value && is_waiting;
+        // Of a runtime with many threads most wait for work: the share of their time says little of what a reply waits for.
+        let synced_ns = sync_ns / replies;
+        let is_each = sync_count as f64 >= SYNCS_A_REPLY * replies;
+        let is_more_than_work = synced_ns >= (SYNCED_SHARE.value * in_ns).max(cost_ns);
+        if !is_seen && is_each && is_more_than_work {
+            let of_reply = synced_ns / in_ns.max(1.0);
+            let text = format!(
+                "each reply waits {} in fsync, {} of its time in the target: {:.2} calls a reply, {} each",
+                duration(synced_ns),
+                percent(of_reply),
+                sync_count as f64 / replies,
+                duration(sync_ns / sync_count.max(1) as f64)
+            );
+            let kernel =
+                facts.piece::<Kernel>(text, "syscalls.synced_share", of_reply, "ratio").from(SYNCED_SHARE.value);
+            let title = format!(
+                "requests wait until a line is on the disk: fsync takes {} for each reply, and the work {}",
+                duration(synced_ns),
+                duration(cost_ns)
+            );
+            // What a request waits behind others is made of what they do: of their syncs as much as those are of all that they do.
+            let of_all = synced_ns / (synced_ns + cost_ns).max(1.0);
+            let verdict = Verdict::proved(Severity::Error, title, kernel, client);
+            return advised(verdict.explains(LossKind::Waiting, of_all.max(of_reply), of_reply, 1.0));
+        }
         // Windows are a part of the time, and a call that had not ended with one is missing in it: where threads stood, they say less.
         let is_standing = stands.readings.len() >= READINGS_MIN && in_pipe.max(at_log) >= STOOD_MOST;
         if !is_seen && !is_standing {
@@ -117,8 +144,11 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
 }
 
 fn supported(verdict: Verdict<OfTarget>, share: f64) -> Verdict<OfTarget> {
+    advised(verdict.explains(LossKind::Waiting, share.max(0.5), share * 0.5, 1.0))
+}
+
+fn advised(verdict: Verdict<OfTarget>) -> Verdict<OfTarget> {
     verdict
-        .explains(LossKind::Waiting, share.max(0.5), share * 0.5, 1.0)
         .remedy("Write the log from a thread of its own with a bounded queue, sync for many lines at once, or log less")
         .check("timeout 5 strace -f -T -e trace=write,fsync,fdatasync -p PID; ls -l /proc/PID/fd")
         .confidence(0.9)

@@ -53,6 +53,7 @@ thresholds! {
     IN_HAND_TIMES: 2.0, "ratio", ["lock-contention"], "threads that wait for each other, over the requests that the target has in hand: more refutes", "by Little's law no more wait at a lock than have a request in hand; measured: 0.5 to 1.2 with a lock, 4.5 to 13 of Go's and Gunicorn's idle threads";
     IN_TARGET_TIMES: 1.25, "ratio", ["lock-contention"], "threads that wait for each other, over the requests in the target: more refutes", "as above, where none was split; measured: 0.7 to 1.0 with a lock, 1.6 to 2.1 of Gunicorn's and Tomcat's idle threads";
     LOG_SHARE: 0.20, "ratio", ["log-bound"], "time of the working threads in fsync or write of a file or pipe", "the catalogue's: a fifth; measured: 1.86 ms a line, of which PSI saw 8 of 372 ms";
+    SYNCED_SHARE: 0.15, "ratio", ["log-bound"], "what a reply waits in fsync over its time in the target, where that is more than the work for it", "measured: 0.19 to 0.28 of Go, whose threads without work make the share of their time 0.18; 1 over n where n requests wait for who holds a lock meanwhile";
     DISK_STANDS: 0.20, "ratio", ["disk-bound", "io-throttled", "neighbour"], "working threads' time, or readings of them, in waits for a disk", "as log-bound";
     BACKEND_SHARE: 0.20, "ratio", ["backend-wait"], "median age of the replies that backends owe over the target's own time", "as log-bound";
     SLOTS_CONSTANT: 0.75, "ratio", ["backend-limited"], "readings with as many connections to backends", "three of four: one reading may find one being made anew";

@@ -282,6 +282,26 @@ fn a_log_is_told_by_the_calls_that_write_it() {
 }
 
 #[test]
+fn a_log_is_told_by_what_each_reply_waits_for_it_where_many_threads_wait_for_work() {
+    // Forty threads, so that syncs of a quarter of each reply's time are a tenth of theirs.
+    let syncing = |count, ns| {
+        let build = waiting().each(|s| s.target = vec![(0.02, 0.0); 40]);
+        probed(build, vec![call("fsync", count, ns)], Vec::new())
+    };
+    let log = |count, ns| status(&syncing(count, ns), "log-bound");
+    assert_eq!(log(400, 4_000_000_000), Status::Supported);
+    assert_eq!(log(400, 1_600_000_000), Status::Refuted, "a tenth of what each reply takes");
+    assert_eq!(
+        log(100, 4_000_000_000),
+        Status::Refuted,
+        "one for four replies: of a thread of its own, or of many lines"
+    );
+    let working = waiting().each(|s| s.target = vec![(0.3, 0.0); 40]);
+    let working = probed(working, vec![call("fsync", 400, 4_000_000_000)], Vec::new());
+    assert_eq!(status(&working, "log-bound"), Status::Refuted, "it works three times as long");
+}
+
+#[test]
 fn a_lock_is_waited_for_by_threads_that_work() {
     let futex =
         |waiters, ns| FutexUse { waiters, ns, count: 200, place: "[heap]+0x40".to_owned(), ..FutexUse::default() };
