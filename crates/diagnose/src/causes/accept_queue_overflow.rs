@@ -101,12 +101,12 @@ fn explained(facts: &Facts<'_>) -> (LossKind, f64) {
     let is = |kind: LossKind| losses.iter().any(|loss| loss.kind == kind);
     let is_waiting = is(LossKind::Waiting) && !is(LossKind::Slow);
     let (mut late, mut all, mut taken) = (0.0, 0.0, 0.0);
-    for request in facts.recording.requests.sampled() {
-        taken += taken_ns(request);
+    for (weight, request) in facts.recording.requests.weighted() {
+        taken += weight * taken_ns(request);
         let Some(excess_ns) = facts.kinds.excess_ns(request) else { continue };
-        all += excess_ns;
+        all += weight * excess_ns;
         if request.sent_ns.saturating_sub(request.ready_ns) as f64 >= CONNECT_NS.value {
-            late += excess_ns;
+            late += weight * excess_ns;
         }
     }
     let (kind, of_all) = if is_waiting { (LossKind::Waiting, taken) } else { (LossKind::Slow, all) };

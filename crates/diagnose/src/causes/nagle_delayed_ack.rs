@@ -44,7 +44,7 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     let median_ns = median(later.iter().map(|request| service_ns(request)).collect());
     let is_most = is_in_band(median_ns);
     // A client that answers at once delays few acknowledgements: those are slow beside others of their kind.
-    let of_slow = share_of_slow(facts, &waited);
+    let of_slow = share_of_slow(facts, |request| request.ordinal > 1 && is_in_band(service_ns(request)));
     let text = match is_most {
         true => {
             format!("from a connection's second request on, half of the replies took {} or less", duration(median_ns))
@@ -129,11 +129,16 @@ fn is_in_band(ns: f64) -> bool {
 }
 
 /// How much of the slow requests' excess over their kind is of some of them; 0 where none was slow.
-fn share_of_slow(facts: &Facts<'_>, of: &[&Request]) -> f64 {
-    let excess = |request: &Request| facts.kinds.excess_ns(request);
-    let all: f64 = facts.recording.requests.sampled().filter_map(excess).sum();
-    let part: f64 = of.iter().filter_map(|request| excess(request)).sum();
-    if all > 0.0 { part / all } else { 0.0 }
+fn share_of_slow(facts: &Facts<'_>, is_one: impl Fn(&Request) -> bool) -> f64 {
+    let (mut all_ns, mut part_ns) = (0.0, 0.0);
+    for (weight, request) in facts.recording.requests.weighted() {
+        let Some(excess_ns) = facts.kinds.excess_ns(request) else { continue };
+        all_ns += weight * excess_ns;
+        if request.end == RequestEnd::Ok && is_one(request) {
+            part_ns += weight * excess_ns;
+        }
+    }
+    if all_ns > 0.0 { part_ns / all_ns } else { 0.0 }
 }
 
 /// The share of the measured time in which the probes looked for such pairs.

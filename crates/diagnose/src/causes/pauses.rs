@@ -115,13 +115,13 @@ pub(crate) fn slow_share(facts: &Facts<'_>) -> f64 {
 /// it was under way in them. 0 where none was slow.
 pub(super) fn excess_within(facts: &Facts<'_>, spans: &[(u64, u64)]) -> f64 {
     let (mut within_ns, mut all_ns) = (0.0, 0.0);
-    for request in facts.recording.requests.sampled() {
+    for (weight, request) in facts.recording.requests.weighted() {
         let Some(excess_ns) = facts.kinds.excess_ns(request) else { continue };
         let overlaps = spans
             .iter()
             .map(|(from_ns, to_ns)| request.ended_ns.min(*to_ns).saturating_sub(request.ready_ns.max(*from_ns)));
-        all_ns += excess_ns;
-        within_ns += excess_ns.min(overlaps.fold(0, u64::saturating_add) as f64);
+        all_ns += weight * excess_ns;
+        within_ns += weight * excess_ns.min(overlaps.fold(0, u64::saturating_add) as f64);
     }
     if all_ns > 0.0 { within_ns / all_ns } else { 0.0 }
 }

@@ -5,6 +5,7 @@
 
 use super::ledger::is_of_time;
 use super::run_queue::Waited;
+use super::standstill::Standstill;
 use crate::causes::cpu_throttled;
 use crate::facts::{Facts, duration, percent};
 use crate::segments::worse::Worse;
@@ -116,13 +117,17 @@ pub fn gives(
             (_, 1) => "why is not known: one cause could not be looked at, see below".to_owned(),
             (_, unseen) => format!("why is not known: {unseen} causes could not be looked at, see below"),
         };
+        let is_slow = loss.kind == LossKind::Slow;
+        let standstill = Standstill::of(facts).filter(|standstill| is_slow && standstill.is_most_of(loss.share));
+        let stopped = standstill.as_ref().and_then(|standstill| standstill.why(facts));
+        let why = stopped.map_or(why, |event| format!("meanwhile {}", event.text));
         // What is plain to see comes first: that it died, and not that it was slow before.
         let seen = match death(facts).filter(|_| validity.state != ValidityState::NotValid) {
             Some(death) => match losses.iter().find(|loss| loss.kind == LossKind::Failed) {
                 Some(failed) => format!("{}, as {}", failed.text, death.said()),
                 None => death.said(),
             },
-            None => loss.text.clone(),
+            None => standstill.map_or_else(|| loss.text.clone(), |standstill| standstill.seen()),
         };
         // Tasks of a language's own runtime wait where no thread stands: from outside it shows that they do.
         let next = match loss.kind == LossKind::Waiting && validity.state != ValidityState::NotValid {

@@ -11,6 +11,7 @@
 //! explain more than all of it. Where nothing is lost, nothing of the target is above "info". What no cause explains is said.
 
 use super::concentrations;
+use super::standstill::Standstill;
 use crate::causes::cpu_contention::is_contended;
 use crate::causes::packet_loss::is_lossy;
 use crate::causes::pauses::slow_share;
@@ -27,7 +28,7 @@ const OWN: [ErrorKind; 3] = [ErrorKind::TooManyFiles, ErrorKind::AddressNotAvail
 /// Findings that count failures which those that bring them about do not count, as they are of another kind.
 const APART: [&str; 1] = ["state-lost"];
 /// So many requests must have been slow before the time in them is a loss.
-const SLOW_MIN: f64 = 10.0;
+const SLOW_MIN: usize = 10;
 /// So much of what was due must be missing.
 const CAPACITY: f64 = 0.05;
 /// So much of the mean service time the kernel must have seen in the target.
@@ -135,7 +136,8 @@ fn capacity(facts: &Facts<'_>) -> Option<Loss> {
 fn slow(facts: &Facts<'_>) -> Option<Loss> {
     let kinds = &facts.kinds;
     let share = kinds.slow_time.filter(|share| *share >= thresholds::SLOW_TIME.value)?;
-    if kinds.slow * (kinds.count as f64) < SLOW_MIN || !(is_targets(facts) || is_lossy(facts)) {
+    let is_at_rest = || Standstill::of(facts).is_some_and(|standstill| standstill.is_most_of(share));
+    if kinds.slow_count < SLOW_MIN || !(is_targets(facts) || is_lossy(facts) || is_at_rest()) {
         return None;
     }
     let text = format!(

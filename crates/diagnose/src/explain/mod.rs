@@ -7,6 +7,7 @@ pub(crate) mod gives;
 pub mod graph;
 pub mod ledger;
 mod run_queue;
+mod standstill;
 mod states;
 mod stretch;
 pub(crate) mod waits;

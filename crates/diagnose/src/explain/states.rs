@@ -27,8 +27,7 @@ impl States {
     pub(super) fn of(facts: &Facts<'_>, in_server_ns: f64, fast_ns: f64) -> Option<Self> {
         let read = facts.recording.snapshots.iter().rev();
         let states = read.filter_map(|snapshot| snapshot.bpf.as_ref()).find_map(|bpf| bpf.threads.as_ref())?;
-        let joined = facts.recording.split.joined as f64;
-        if states.window_ns == 0 || joined <= 0.0 || in_server_ns <= 0.0 {
+        if states.window_ns == 0 || in_server_ns <= 0.0 {
             return None;
         }
         let requests = facts.recording.totals.requests_per_s() * states.window_ns as f64 / 1e9;
@@ -36,8 +35,7 @@ impl States {
         let on_cpu = ns.entry(Wait::OnCpu).or_default();
         *on_cpu = (*on_cpu - requests * fast_ns).max(0.0);
         let busy_ns: f64 = ns.values().sum();
-        // The sample stands for all requests of the windows.
-        let all_ns = (in_server_ns * requests / joined).max(busy_ns);
+        let all_ns = (in_server_ns * requests).max(busy_ns);
         let shares: Vec<(Wait, f64)> =
             ns.into_iter().filter(|(_, ns)| *ns > 0.0).map(|(w, ns)| (w, ns / all_ns)).collect();
         (!shares.is_empty()).then_some(States { shares })

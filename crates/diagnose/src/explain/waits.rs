@@ -46,6 +46,8 @@ type ByWait = [f64; WAITS];
 #[derive(Debug, Clone)]
 struct Cut<'r> {
     request: &'r Request,
+    /// How many of all requests it stands for.
+    weight: f64,
     excess_ns: f64,
     is_joined: bool,
     ns: ByWait,
@@ -67,6 +69,7 @@ pub(crate) struct Bounded {
 pub(crate) struct Account {
     requests: usize,
     joined: usize,
+    /// Of a slow request, the mean.
     excess_ns: f64,
     /// The share of each wait with the half of its interval's width.
     shares: [(f64, f64); WAITS],
@@ -134,7 +137,7 @@ pub(crate) fn slow_time<'f>(facts: &'f Facts<'_>) -> Option<&'f (Account, SlowTi
 fn cut(facts: &Facts<'_>) -> Option<(Account, SlowTime)> {
     let knife = Knife::new(facts);
     let account = Account::of(&knife)?;
-    let mean_us = account.excess_ns / account.requests.max(1) as f64 / 1e3;
+    let mean_us = account.excess_ns / 1e3;
     let waits = Wait::ALL.into_iter().map(|wait| {
         let Bounded { share, low, high } = account.share(wait);
         WaitShare { wait, share, low, high, mean_us: share * mean_us }
@@ -152,7 +155,7 @@ fn cut(facts: &Facts<'_>) -> Option<(Account, SlowTime)> {
 fn slowest(knife: &Knife<'_>) -> Vec<SlowRequest> {
     let requests = &knife.facts.recording.requests;
     let good = requests.slowest().chain(requests.sampled()).filter(|request| request.end == RequestEnd::Ok);
-    let mut cuts: Vec<Cut<'_>> = good.filter_map(|request| knife.cut(request)).collect();
+    let mut cuts: Vec<Cut<'_>> = good.filter_map(|request| knife.cut(1.0, request)).collect();
     cuts.sort_by(|a, b| b.excess_ns.total_cmp(&a.excess_ns).then(place(a.request).cmp(&place(b.request))));
     cuts.dedup_by_key(|cut| place(cut.request));
     cuts.iter().take(SLOWEST).map(Cut::shown).collect()
@@ -249,7 +252,7 @@ impl<'r> Knife<'r> {
     }
 
     /// A slow request's excess by wait; `None` of one that was not slow.
-    fn cut<'q>(&self, request: &'q Request) -> Option<Cut<'q>> {
+    fn cut<'q>(&self, weight: f64, request: &'q Request) -> Option<Cut<'q>> {
         let excess_ns = self.facts.kinds.excess_ns(request)?;
         let fast_ns = self.facts.kinds.fast(request)?.ns;
         let (stretches, is_joined) = self.stretches(request);
@@ -281,7 +284,7 @@ impl<'r> Knife<'r> {
             true => ns.iter_mut().for_each(|ns| *ns *= excess_ns / all),
             false => ns[Wait::Unsplit.index()] = excess_ns,
         }
-        Some(Cut { request, excess_ns, is_joined, ns })
+        Some(Cut { request, weight, excess_ns, is_joined, ns })
     }
 }
 
@@ -321,9 +324,10 @@ fn drained(facts: &Facts<'_>, pauses: &[Pause]) -> Vec<Pause> {
 impl Account {
     fn of(knife: &Knife<'_>) -> Option<Self> {
         let facts = knife.facts;
-        let good = facts.recording.requests.sampled().filter(|request| request.end == RequestEnd::Ok);
-        let cuts: Vec<Cut<'_>> = good.filter_map(|request| knife.cut(request)).collect();
-        let excess_ns: f64 = cuts.iter().map(|cut| cut.excess_ns).sum();
+        let good = || facts.recording.requests.weighted().filter(|(_, request)| request.end == RequestEnd::Ok);
+        let cuts: Vec<Cut<'_>> = good().filter_map(|(weight, request)| knife.cut(weight, request)).collect();
+        let weights: f64 = cuts.iter().map(|cut| cut.weight).sum();
+        let excess_ns = cuts.iter().map(|cut| cut.weight * cut.excess_ns).sum::<f64>() / weights.max(1.0);
         if cuts.is_empty() || excess_ns <= 0.0 {
             return None;
         }
@@ -345,7 +349,9 @@ impl Account {
             }
         }
         let mut account = Account { requests: cuts.len(), joined: joined.len(), excess_ns, shares, has_states: false };
-        let in_server_ns: f64 = joined.iter().map(|cut| cut.ns[Wait::Server.index()]).sum();
+        let in_server_ns: f64 = joined.iter().map(|cut| cut.weight * cut.ns[Wait::Server.index()]).sum();
+        let all_joined = good().filter(|(_, request)| knife.joined.contains_key(&place(request)));
+        let in_server_ns = in_server_ns / all_joined.map(|(weight, _)| weight).sum::<f64>().max(1.0);
         if joined.len() >= JOINED_MIN
             && let Some(states) = States::of(facts, in_server_ns, knife.fast_in_server_ns)
         {
@@ -378,7 +384,7 @@ fn ratio(
     let mut stretches: BTreeMap<u64, (f64, f64)> = BTreeMap::new();
     for cut in cuts {
         let sums = stretches.entry(cut.request.ended_ns / stretch_ns.max(1)).or_default();
-        *sums = (sums.0 + part(cut), sums.1 + whole(cut));
+        *sums = (sums.0 + cut.weight * part(cut), sums.1 + cut.weight * whole(cut));
     }
     let (parts, wholes) = stretches.values().fold((0.0, 0.0), |all, one| (all.0 + one.0, all.1 + one.1));
     if wholes <= 0.0 {

@@ -1,7 +1,7 @@
 //! Requests by their kind: the same URL or command, and replies of about the same size. What is slow is so beside quick ones
 //! of its own kind.
 //!
-//! From the uniform sample of all measured requests. The fast band of a kind is the lower quarter of its times; a request is
+//! From a sample of all measured requests, each with how many of all it stands for. The fast band of a kind is the lower quarter of its times; a request is
 //! slow where it took three times as long and a millisecond more. So a file of a gigabyte is not slow beside a page, nor one
 //! URL that computes beside one that does not; and where all requests of a kind are alike, none is. Queueing that any server
 //! has at its utilisation ρ is taken off first: work × ρ ÷ (1 − ρ) (M/M/1, as of a processor that is shared), the work being
@@ -9,9 +9,9 @@
 
 use super::Facts;
 use crate::thresholds::DEMAND_FULL;
-use model::Recording;
 use model::request::{Request, RequestEnd};
 use model::split::{Passage, SplitRequest};
+use model::{Histogram, LatencyKind, Recording};
 use std::collections::BTreeMap;
 
 /// A slow request took so many times the fast band of its kind.
@@ -56,8 +56,8 @@ pub struct Kinds {
     pub slow_time: Option<f64>,
     /// The share of requests that were slow, 0..=1.
     pub slow: f64,
-    /// How many were looked at.
-    pub count: usize,
+    /// How many slow ones were looked at.
+    pub slow_count: usize,
 }
 
 /// Of which kind a request is.
@@ -94,16 +94,40 @@ impl Facts<'_> {
     }
 }
 
+/// How long requests took that ended well, from when they were taken up ([`taken_ns`]).
+fn taken(recording: &Recording) -> &Histogram<u64> {
+    let of = |kind| recording.totals.sum.latency.of(kind);
+    let undelayed = of(LatencyKind::Undelayed);
+    if undelayed.is_empty() { of(LatencyKind::Response) } else { undelayed }
+}
+
+/// Requests that ended well, each with how many of all it stands for.
+fn good(recording: &Recording) -> impl Iterator<Item = (f64, &Request)> {
+    recording.requests.weighted().filter(|(_, request)| request.end == RequestEnd::Ok)
+}
+
+/// Of times in ascending order with their weights: the first with more than a quarter of all weight up to it.
+fn lower_quartile(times: &[(f64, f64)]) -> f64 {
+    let all: f64 = times.iter().map(|(_, weight)| weight).sum();
+    let mut so_far = 0.0;
+    let is_there = |(_, weight): &&(f64, f64)| {
+        so_far += weight;
+        so_far > all / 4.0
+    };
+    times.iter().find(is_there).or(times.last()).map_or(0.0, |(ns, _)| *ns)
+}
+
 impl Kinds {
     pub(super) fn of(recording: &Recording) -> Self {
-        let good: Vec<&Request> = recording.requests.sampled().filter(|r| r.end == RequestEnd::Ok).collect();
-        let mut times: BTreeMap<Kind, Vec<f64>> = BTreeMap::new();
-        good.iter().for_each(|request| times.entry(kind(request)).or_default().push(taken_ns(request)));
+        let mut times: BTreeMap<Kind, Vec<(f64, f64)>> = BTreeMap::new();
+        for (weight, request) in good(recording) {
+            times.entry(kind(request)).or_default().push((taken_ns(request), weight));
+        }
         let bands = times.into_iter().filter(|(_, times)| times.len() >= KIND_MIN).map(|(kind, mut times)| {
-            times.sort_by(f64::total_cmp);
-            (kind, Fast { count: times.len(), ns: times[times.len() / 4], queueing_ns: 0.0 })
+            times.sort_by(|a, b| a.0.total_cmp(&b.0));
+            (kind, Fast { count: times.len(), ns: lower_quartile(&times), queueing_ns: 0.0 })
         });
-        let mut kinds = Kinds { bands: bands.collect(), count: good.len(), ..Kinds::default() };
+        let mut kinds = Kinds { bands: bands.collect(), ..Kinds::default() };
         kinds.sum_up(recording);
         kinds
     }
@@ -118,13 +142,56 @@ impl Kinds {
     }
 
     fn sum_up(&mut self, recording: &Recording) {
-        let good: Vec<&Request> = recording.requests.sampled().filter(|r| r.end == RequestEnd::Ok).collect();
-        let all: f64 = good.iter().map(|request| taken_ns(request)).sum();
-        let excess: Vec<f64> = good.iter().filter_map(|request| self.excess_ns(request)).collect();
-        if all > 0.0 {
-            self.slow_time = Some(excess.iter().sum::<f64>() / all);
-            self.slow = excess.len() as f64 / good.len() as f64;
+        let (mut all, mut all_ns, mut slow, mut excess_ns) = (0.0, 0.0, 0.0, 0.0);
+        self.slow_count = 0;
+        for (weight, request) in good(recording) {
+            all += weight;
+            all_ns += weight * taken_ns(request);
+            if let Some(ns) = self.excess_ns(request) {
+                slow += weight;
+                excess_ns += weight * ns;
+                self.slow_count += 1;
+            }
         }
+        if all_ns > 0.0 {
+            (self.slow_time, self.slow) = (Some(excess_ns / all_ns), slow / all);
+        }
+        self.bound(recording);
+    }
+
+    /// Keeps what the sample says within what the histograms leave open, which have every request. Of thirty that stood for seconds, beside a
+    /// million others, a sample has none, or one that then stands for hundreds; and they may be a third of all time.
+    ///
+    /// At the least, what took longer than a slow one of the slowest kind is slow, whatever its kind: not where one of the slowest is of a kind without
+    /// a band, which may take as long as it should. At the most, what took longer than a slow one of the quickest kind.
+    fn bound(&mut self, recording: &Recording) {
+        let taken = taken(recording);
+        if self.bands.is_empty() || taken.is_empty() {
+            return;
+        }
+        let usual = |fast: &Fast| fast.ns + fast.queueing_ns;
+        let slow = |fast: &Fast| (SLOW_TIMES * fast.ns).max(usual(fast) + SLOW_BY_NS);
+        // How many took longer than some time, and how much longer than another.
+        let tail = |from_ns: f64, usual_ns: f64| {
+            let slow = taken.iter_recorded().filter(|(ns, _)| *ns as f64 > from_ns);
+            slow.fold((0_u64, 0.0), |(count, sum_ns), (ns, of)| {
+                (count.saturating_add(of), sum_ns + (ns as f64 - usual_ns).max(0.0) * of as f64)
+            })
+        };
+        let of_all = |one: &dyn Fn(&Fast) -> f64, first: f64, either: fn(f64, f64) -> f64| {
+            self.bands.values().map(one).fold(first, either)
+        };
+        let is_known = |request: &Request| request.end != RequestEnd::Ok || self.fast(request).is_some();
+        let (low, low_ns) = match recording.requests.slowest().all(is_known) {
+            true => tail(of_all(&slow, 0.0, f64::max), of_all(&usual, 0.0, f64::max)),
+            false => (0, 0.0),
+        };
+        let (high, high_ns) = tail(of_all(&slow, f64::MAX, f64::min), of_all(&usual, f64::MAX, f64::min));
+        let within = |share: f64, low: f64, high: f64| share.max(low).min(high.max(low)).min(1.0);
+        let (all, all_ns) = (taken.len() as f64, (taken.mean() * taken.len() as f64).max(1.0));
+        self.slow = within(self.slow, low as f64 / all, high as f64 / all);
+        self.slow_time = self.slow_time.map(|share| within(share, low_ns / all_ns, high_ns / all_ns));
+        self.slow_count = self.slow_count.max(usize::try_from(low).unwrap_or(usize::MAX));
     }
 
     /// How much longer a slow request took than the fast band of its kind and the queueing of any server, nanoseconds; `None`

@@ -2,10 +2,10 @@
 
 use super::{Build, closed};
 use diagnose::diagnose;
-use model::Recording;
 use model::finding::{Diagnosis, Finding, Source, Status};
 use model::request::{IntervalRequests, Kept, Request};
 use model::snapshot::Snapshot;
+use model::{LatencyKind, Recording};
 
 /// A recording whose snapshots a test adds to: each with its second, from 0 on.
 pub fn with(build: Build, change: impl Fn(u64, &mut Snapshot)) -> Recording {
@@ -35,12 +35,31 @@ pub fn one_of_all(key: u64, request: Request) -> Kept {
     Kept { below: Some(u64::MAX), ..Kept::new(key, request) }
 }
 
+/// Lets a run's histograms be of these requests: as many of each as make all of those that the run had.
+pub fn told<'r>(recording: &mut Recording, requests: impl Iterator<Item = &'r Request> + Clone) {
+    let latency = &mut recording.totals.sum.latency;
+    let each = latency.of(LatencyKind::Response).len() / requests.clone().count().max(1) as u64;
+    for kind in [LatencyKind::Response, LatencyKind::Undelayed, LatencyKind::Service] {
+        latency.of_mut(kind).reset();
+    }
+    for request in requests {
+        // Tests do not say when one was due: it was taken up then.
+        let response_ns = request.ended_ns.saturating_sub(request.ready_ns);
+        latency.of_mut(LatencyKind::Response).record_n(response_ns, each.max(1));
+        latency.of_mut(LatencyKind::Undelayed).record_n(response_ns, each.max(1));
+        if let Some(ns) = request.service_ns() {
+            latency.of_mut(LatencyKind::Service).record_n(ns, each.max(1));
+        }
+    }
+}
+
 /// The sample of a run's requests: so many, each made from its number.
 pub fn sampled(recording: &mut Recording, count: u64, request: impl Fn(u64) -> Request) {
     let mut tick = IntervalRequests::default();
     for key in 0..count {
         tick.sampled.offer(1000, one_of_all(key, request(key)));
     }
+    told(recording, tick.sampled.iter().map(|kept| &kept.request));
     recording.requests.push(0, count, &tick);
 }
 

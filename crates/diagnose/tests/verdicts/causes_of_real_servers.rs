@@ -1,7 +1,7 @@
 //! What real servers showed of rules that only the reference servers had been before: each mechanism built by hand, without any
 //! server's name. The servers themselves are in `truth/real`.
 
-use crate::common::judged::{of, sampled, status};
+use crate::common::judged::{of, sampled, status, told};
 use crate::common::stalled::{call, pausing, probed};
 use crate::common::{Build, SECOND, closed, open};
 use diagnose::diagnose;
@@ -400,6 +400,7 @@ fn a_root_stands_before_what_it_brings_about_also_where_that_is_graver() {
         let request = Request { ready_ns: SECOND, sent_ns: SECOND, ended_ns: SECOND + took_ns, ..Request::default() };
         tick.sampled.offer(1000, Kept::new(key, request));
     }
+    told(&mut recording, tick.sampled.iter().map(|kept| &kept.request));
     recording.requests.push(0, 400, &tick);
     let diagnosis = diagnose(&recording);
     let (disk, stalls) = (of(&diagnosis, "disk-bound"), of(&diagnosis, "event-loop-blocked"));

@@ -1,12 +1,15 @@
 //! What the first lines of a report must say: of a target that died, was silent, failed, or served only some.
 
+use crate::common::judged::sampled;
 use crate::common::{Build, SECOND, check, closed, judge, open};
 use diagnose::diagnose;
-use model::finding::{Diagnosis, Severity};
+use model::event::Details;
+use model::finding::{Diagnosis, Severity, Standing, ValidityState, WhatGives};
 use model::interval::Counts;
 use model::recording::Row;
+use model::request::IntervalRequests;
 use model::users::Users;
-use model::{ErrorKind, Event};
+use model::{ErrorKind, Event, Gap, LatencyKind, Request};
 
 fn remarks(diagnosis: &Diagnosis) -> Vec<(&str, &str)> {
     diagnosis.summary.iter().map(|remark| (&*remark.id, &*remark.text)).collect()
@@ -196,4 +199,61 @@ fn of_what_was_watched_without_a_load_a_full_thread_is_not_said_to_be_nothing() 
     assert!(full.contains("98 % of a core, so it is near its limit, or others keep it from running"), "{full}");
     let idle = watched(0.1, 0.01);
     assert!(idle.starts_with("nothing gives that can be told without a load"), "{idle}");
+}
+
+/// A closed loop of 32 users whose requests take 0.16 ms, in whose midst nobody was answered for some time: no sample has those that waited.
+fn stood_still(gaps_ms: &[(u64, u64)], own: f64, stopped_at_ms: Option<u64>) -> WhatGives {
+    let build =
+        closed().each(|s| (s.ok, s.response_ns, s.in_flight, s.target) = (200_000, 160_000, 32, vec![(0.5, 0.0)]));
+    let mut recording = build.recording();
+    sampled(&mut recording, 400, |n| {
+        let ready_ns = SECOND + n * 1_000_000;
+        Request { ready_ns, sent_ns: ready_ns, ended_ns: ready_ns + 160_000, ordinal: 2, ..Request::default() }
+    });
+    let gaps = gaps_ms.iter().map(|(from_ms, length_ms)| Gap {
+        from_ns: from_ms * 1_000_000,
+        to_ns: (from_ms + length_ms) * 1_000_000,
+        in_flight: 32,
+        connections: 32,
+        open: 32,
+        own_ns_max: (own * (length_ms * 1_000_000) as f64) as u64,
+        ..Gap::default()
+    });
+    let gaps: Vec<Gap> = gaps.collect();
+    for kind in [LatencyKind::Response, LatencyKind::Undelayed, LatencyKind::Service] {
+        let times = recording.totals.sum.latency.of_mut(kind);
+        let quick = times.len() - 32 * gaps.len() as u64;
+        times.reset();
+        times.record_n(160_000, quick);
+        gaps.iter().for_each(|gap| times.record_n(gap.length_ns(), 32));
+    }
+    recording.requests.push(0, 0, &IntervalRequests { gaps, ..IntervalRequests::default() });
+    if let Some(ms) = stopped_at_ms {
+        let text = "the target's process web (20) took SIGSTOP from process 7";
+        let details = Details { signal: Some(19), ..Details::default() };
+        recording.push_event(Event::new(ms as i64 * 1_000_000, "target-signal", text).with(details));
+    }
+    let diagnosis = diagnose(&recording);
+    assert_eq!(diagnosis.validity.state, ValidityState::Valid, "{:?}", diagnosis.validity);
+    diagnosis.gives.unwrap()
+}
+
+#[test]
+fn that_nobody_was_answered_for_seconds_is_said_first_though_hardly_a_request_waited() {
+    let once = stood_still(&[(4_000, 1_500)], 0.0, None);
+    assert_eq!(once.standing, Standing::Unexplained, "{once:?}");
+    let said =
+        "nobody was answered for 1.50 s, from second 4.0 on, while 32 requests waited: 13 % of all requests' time; ";
+    assert!(once.text.starts_with(said), "{once:?}");
+    let stopped = stood_still(&[(4_000, 1_500)], 0.0, Some(3_990)).text;
+    assert_eq!(stopped, format!("{said}meanwhile the target's process web (20) took SIGSTOP from process 7"));
+    assert!(!stood_still(&[(4_000, 1_500)], 0.0, Some(1_000)).text.contains("SIGSTOP"), "long before");
+    let twice = stood_still(&[(4_000, 1_500), (7_000, 800)], 0.0, None);
+    assert!(
+        twice.text.starts_with("nobody was answered 2 times, the longest for 1.50 s, from second 4.0 on, "),
+        "{twice:?}"
+    );
+    // Half of it the generator's own, or so short that it is a twentieth of the time.
+    assert!(!stood_still(&[(4_000, 1_500)], 0.6, None).text.contains("nobody was answered"));
+    assert!(!stood_still(&[(4_000, 300)], 0.0, None).text.contains("nobody was answered"));
 }

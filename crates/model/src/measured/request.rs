@@ -118,6 +118,21 @@ pub(crate) fn uniform<'k, T: 'k>(
     all.filter(move |one| below.is_none_or(|below| place(one).0 < below))
 }
 
+/// Of what was kept of several ticks each with how many requests of its tick it stands for: the keys are uniform, so below the key from
+/// which on its tick lacks some there is that share of all of them (D. G. Horvitz, D. J. Thompson, "A generalization of sampling without
+/// replacement from a finite universe", 1952). Sums of all ticks are sums of these with their weights: of time, which few requests
+/// may have taken, such sums are far surer than those of [`uniform`].
+pub(crate) fn weighted<'k, T: 'k>(
+    all: impl Iterator<Item = &'k T> + Clone,
+    place: impl Fn(&T) -> Place + Copy,
+) -> impl Iterator<Item = (f64, &'k T)> + Clone {
+    const KEYS: f64 = u64::MAX as f64;
+    all.filter_map(move |one| match place(one) {
+        (_, None) => Some((1.0, one)),
+        (key, Some(below)) => (key < below).then(|| (KEYS / below as f64, one)),
+    })
+}
+
 /// Things of which those with the smallest keys are kept, in no order.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Smallest {

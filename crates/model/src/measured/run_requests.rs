@@ -6,7 +6,9 @@
 //! many, two neighbouring stretches become one.
 
 use crate::limits::{RUN_EXAMPLES_KEPT, RUN_REQUESTS_KEPT};
-use crate::request::{Gap, IntervalRequests, Kept, Request, RequestEnd, Set, Smallest, gaps_of_stretch, uniform};
+use crate::request::{
+    Gap, IntervalRequests, Kept, Request, RequestEnd, Set, Smallest, gaps_of_stretch, uniform, weighted,
+};
 use serde::{Deserialize, Serialize};
 
 /// So many requests of a stretch are kept.
@@ -46,10 +48,11 @@ impl RunRequests {
     pub fn within(&self, from_ns: u64, to_ns: u64, ended: u64) -> RunRequests {
         let is_in = |request: &Request| request.ended_ns > from_ns && request.ended_ns <= to_ns;
         let mut sampled = Smallest::default();
-        self.sampled
-            .iter()
-            .filter(|kept| is_in(&kept.request))
-            .for_each(|kept| sampled.offer(RUN_REQUESTS_KEPT, *kept));
+        let run_below = self.below();
+        // What the run had no room for is missing in its part, which would have room.
+        self.sampled.iter().filter(|kept| is_in(&kept.request)).for_each(|kept| {
+            sampled.offer(RUN_REQUESTS_KEPT, Kept { below: kept.below.into_iter().chain(run_below).min(), ..*kept })
+        });
         RunRequests {
             sampled,
             drawn_from: ended,
@@ -62,6 +65,18 @@ impl RunRequests {
     /// A uniform sample of all measured requests that ended, in no order.
     pub fn sampled(&self) -> impl Iterator<Item = &Request> + Clone {
         uniform(self.sampled.iter(), |kept| (kept.key, kept.below)).map(|kept| &kept.request)
+    }
+
+    /// Measured requests that ended, in no order, each with how many of all it stands for. Of sums, such as of time.
+    pub fn weighted(&self) -> impl Iterator<Item = (f64, &Request)> + Clone {
+        let run_below = self.below();
+        let place = move |kept: &Kept| (kept.key, kept.below.into_iter().chain(run_below).min());
+        weighted(self.sampled.iter(), place).map(|(weight, kept)| (weight, &kept.request))
+    }
+
+    /// From which key on requests lack as the run has no room for them; `None`: it had room for all.
+    fn below(&self) -> Option<u64> {
+        self.sampled.largest().filter(|_| self.sampled.len() >= RUN_REQUESTS_KEPT)
     }
 
     /// Every request that was drawn, in no order, more of a slow stretch than its share: to look at, not to count.
@@ -288,7 +303,8 @@ mod tests {
     #[test]
     fn a_tick_of_few_requests_counts_as_much_as_it_has() {
         for (first, full) in [(1, 7), (1, 60), (REQUESTS_FULL_TICKS + 1, 60)] {
-            let (mut random, mut slow, mut count) = (7, 0, 0);
+            let (mut random, mut slow, mut count, mut slow_time) = (7, 0, 0, 0.0);
+            let run_is_full = first == 1 && full == 60;
             for _ in 0..20 {
                 let mut run = RunRequests::default();
                 for sequence in first..first + full {
@@ -299,6 +315,11 @@ mod tests {
                 let is_slow = |request: &&Request| request.response_ns() == 4;
                 slow += run.sampled().filter(is_slow).count();
                 count += run.sampled().count();
+                let weighted: f64 = run.weighted().map(|(weight, _)| weight).sum();
+                let all = full as f64 * 20_000.0 + 143.0;
+                assert!((weighted / all - 1.0).abs() < 0.2, "they stand for all: {weighted} of {all}");
+                let drained = run.weighted().filter(|(_, request)| is_slow(request));
+                slow_time += drained.map(|(weight, request)| weight * request.response_ns() as f64).sum::<f64>();
                 // Of the drain alone all counts that was kept, up to the key from which on some lack.
                 let own = run.within(drain * 1_000_000_000, (drain + 1) * 1_000_000_000, 143);
                 assert!(own.sampled().count() + 1 >= own.drawn().count(), "{first} {full}");
@@ -307,6 +328,10 @@ mod tests {
             let share = slow as f64 / count as f64;
             let truth = 143.0 / (full as f64 * 20_000.0 + 143.0);
             assert!(share < 4.0 * truth, "{share} of {count}, not {truth}");
+            let slow_time = slow_time / 20.0 / (143.0 * 4.0);
+            // Sixty full ticks leave a run less than one of the drain.
+            let off = if run_is_full { 1.5 } else { 0.25 };
+            assert!((slow_time - 1.0).abs() < off, "{first} {full}: the time of the slow ones is known: {slow_time}");
             assert!(count / 20 > 60, "enough is left to count: {count}");
         }
     }

@@ -1,0 +1,85 @@
+//! That nobody was answered for so long that it is what a run's slow requests are: a target that was stopped, a failover, a machine
+//! that froze.
+//!
+//! Once or twice in a run no rule on pauses sees a pattern in it, and a closed loop sends hardly anything meanwhile: of a million requests
+//! thirty were slow, and waited for a third of the time. Spans in which no request ended though some were under way at every worker
+//! ([`model::run_requests::RunRequests::common_gaps`]), from 100 ms on, of which at least half was not the generator's own doing. Requests'
+//! time in them is their length times how many were under way; beside it all requests' time, by the histogram.
+
+use crate::facts::{Facts, duration, percent};
+use crate::thresholds::{PAUSE_TIMES, SLOW_TIME};
+use model::event::Event;
+use model::latency::Kind;
+use model::request::Gap;
+
+/// Shorter ones are seen in the quantiles, and a worker that was stopped may have slept up to 50 ms before that, which is not known to be
+/// its own doing.
+const LENGTH_NS_MIN: u64 = 100_000_000;
+/// So much of a loss must lie in them.
+const OF_LOSS_MIN: f64 = 0.5;
+/// A signal may be told so much before or after what it did is seen in replies, nanoseconds.
+const SIGNAL_NS: i64 = 50_000_000;
+/// SIGSTOP, SIGTSTP, SIGTTIN and SIGTTOU of signal(7), on all architectures that we run on.
+const STOPS: [i32; 4] = [19, 20, 21, 22];
+
+/// The spans of a run.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Standstill {
+    longest: Gap,
+    count: usize,
+    /// Of all requests' time, 0..=1.
+    of_time: f64,
+}
+
+impl Standstill {
+    /// `None`: there are none, or they take too little of requests' time to be a loss.
+    pub(crate) fn of(facts: &Facts<'_>) -> Option<Self> {
+        let (service, response) = (facts.latency(Kind::Service), facts.latency(Kind::Response));
+        if service.is_empty() || response.is_empty() {
+            return None;
+        }
+        let least_ns = (PAUSE_TIMES.value * service.value_at_quantile(0.5) as f64).max(LENGTH_NS_MIN as f64);
+        let is_one = |gap: &Gap| {
+            let is_in = gap.from_ns >= facts.start_ns && gap.to_ns <= facts.end_ns;
+            is_in && gap.length_ns() as f64 >= least_ns && gap.others_ns() >= gap.length_ns() / 2
+        };
+        let workers = facts.recording.plan.threads.max(1);
+        let all: Vec<Gap> = facts.recording.requests.common_gaps(workers).into_iter().filter(is_one).collect();
+        let waited_ns: f64 = all.iter().map(|gap| gap.length_ns() as f64 * gap.in_flight as f64).sum();
+        let of_time = (waited_ns / (response.mean() * response.len() as f64).max(1.0)).min(1.0);
+        let longest = *all.first().filter(|_| of_time >= SLOW_TIME.value)?;
+        Some(Standstill { longest, count: all.len(), of_time })
+    }
+
+    /// Whether a loss of so much of all requests' time is mostly this.
+    pub(crate) fn is_most_of(&self, share: f64) -> bool {
+        self.of_time >= OF_LOSS_MIN * share
+    }
+
+    /// What was seen, in words.
+    pub(super) fn seen(&self) -> String {
+        let times = match self.count {
+            1 => String::new(),
+            count => format!(" {count} times, the longest"),
+        };
+        format!(
+            "nobody was answered{times} for {}, from second {:.1} on, while {} requests waited: {} of all requests' time",
+            duration(self.longest.length_ns() as f64),
+            self.longest.from_ns as f64 / 1e9,
+            self.longest.in_flight,
+            percent(self.of_time)
+        )
+    }
+
+    /// That somebody stopped the target meanwhile.
+    pub(super) fn why<'f>(&self, facts: &Facts<'f>) -> Option<&'f Event> {
+        let signed = |ns: u64| i64::try_from(ns).unwrap_or(i64::MAX);
+        let (from_ns, to_ns) = (signed(self.longest.from_ns) - SIGNAL_NS, signed(self.longest.to_ns));
+        facts.recording.events.iter().find(|event| {
+            let is_then = event.at_ns >= from_ns && event.at_ns <= to_ns;
+            is_then
+                && event.kind == "target-signal"
+                && event.details.signal.is_some_and(|number| STOPS.contains(&number))
+        })
+    }
+}
