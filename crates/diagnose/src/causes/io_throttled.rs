@@ -87,7 +87,7 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     );
     Verdict::proved(Severity::Error, title, kernel, process)
         .because_all(client.map(|(_, client)| client.into()))
-        .explains(LossKind::Waiting, waited.max(0.5), waited * 0.5, 1.0)
+        .explains(LossKind::Waiting, facts.of_what_is_done(waited), waited * 0.5, 1.0)
         .remedy("Raise the limit (io.max of its control group, blkio.throttle.* of version 1, IOWriteBandwidthMax= of a unit), or write less for each request")
         .check("cat /proc/PID/cgroup; grep . /sys/fs/cgroup/GROUP/io.max, or blkio.throttle.*_device; iostat -x 1: the disk is idle")
         .confidence(0.85)

@@ -83,7 +83,7 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
             Ok(kernel) => Verdict::proved(Severity::Error, title, kernel, client),
             Err(process) => Verdict::proved(Severity::Warning, title, process, client),
         };
-        return supported(verdict, share)
+        return supported(facts, verdict, share)
             .remedy("Hold the file's lock for less: close a session, commit, or unlock before what takes long; or give what is locked apart files of its own")
             .check("cat /proc/locks (who waits has ->; the last but two is major:minor:inode); strace -f -e trace=flock,fcntl -p PID");
     }
@@ -95,7 +95,7 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     }
     if let Some((kernel, share, threads)) = handed_on(facts, in_ns) {
         let severity = if is_machine_full(facts) { Severity::Info } else { Severity::Error };
-        return supported(Verdict::proved(severity, title(threads, share), kernel, client), share);
+        return supported(facts, Verdict::proved(severity, title(threads, share), kernel, client), share);
     }
     let events = stands.share(Stand::Events).unwrap_or(0.0);
     let futex = stands.share(Stand::Futex).unwrap_or(0.0);
@@ -139,7 +139,7 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         }
         let severity = if is_machine_full(facts) { Severity::Info } else { Severity::Error };
         let verdict = Verdict::proved(severity, title(working.len(), share), kernel, client);
-        return supported(verdict.because_all(held_by(facts, worst)), share);
+        return supported(facts, verdict.because_all(held_by(facts, worst)), share);
     }
     if stands.readings.len() < READINGS_MIN {
         return Verdict::not_observable(
@@ -160,7 +160,7 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         return Verdict::refuted("the target's threads hardly waited at a lock").because(process.into());
     }
     let severity = if is_machine_full(facts) { Severity::Info } else { Severity::Warning };
-    supported(Verdict::proved(severity, title(working.len(), futex), process, client), futex).confidence(0.6)
+    supported(facts, Verdict::proved(severity, title(working.len(), futex), process, client), futex).confidence(0.6)
 }
 
 /// By the probes, or by where the threads stood.
@@ -259,9 +259,9 @@ fn title(threads: usize, share: f64) -> String {
     )
 }
 
-fn supported(verdict: Verdict<OfTarget>, share: f64) -> Verdict<OfTarget> {
+fn supported(facts: &Facts<'_>, verdict: Verdict<OfTarget>, share: f64) -> Verdict<OfTarget> {
     verdict
-        .explains(LossKind::Waiting, share.max(0.5), share * 0.5, 1.0)
+        .explains(LossKind::Waiting, facts.of_what_is_done(share), share * 0.5, 1.0)
         .remedy("Hold the lock for less (compute and write outside it), cut it into several, or give each worker data of its own")
         .check("timeout 5 strace -f -c -e trace=futex -p PID; perf lock contention -p PID; report --flame off-cpu")
         .confidence(0.85)

@@ -107,7 +107,7 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
                 ),
             };
             let verdict = Verdict::proved(Severity::Error, title, kernel, client);
-            return supported(verdict.because_all(facts.waits_at(&facts.working())), share);
+            return supported(facts, verdict.because_all(facts.waits_at(&facts.working())), share);
         }
     }
     if stands.readings.len() < READINGS_MIN {
@@ -121,7 +121,7 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
             format!("its working threads stood in calls at the file of a log in {} of the readings", percent(at_log));
         let process = facts.piece::<Process>(text, "target.threads_at_log", at_log, "ratio").from(STOOD_MIN);
         let title = format!("requests wait until a line of a log is written, in {} of the readings", percent(at_log));
-        return supported(Verdict::proved(Severity::Error, title, process, client), at_log);
+        return supported(facts, Verdict::proved(Severity::Error, title, process, client), at_log);
     }
     let text = format!("its working threads stood in a write to a full pipe in {} of the readings", percent(in_pipe));
     let process = facts.piece::<Process>(text, "target.threads_pipe_write", in_pipe, "ratio").from(STOOD_MIN);
@@ -140,11 +140,11 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         "requests wait for room in the pipe the target writes its log to, in {} of the readings",
         percent(in_pipe)
     );
-    supported(Verdict::proved(Severity::Error, title, process, client), in_pipe)
+    supported(facts, Verdict::proved(Severity::Error, title, process, client), in_pipe)
 }
 
-fn supported(verdict: Verdict<OfTarget>, share: f64) -> Verdict<OfTarget> {
-    advised(verdict.explains(LossKind::Waiting, share.max(0.5), share * 0.5, 1.0))
+fn supported(facts: &Facts<'_>, verdict: Verdict<OfTarget>, share: f64) -> Verdict<OfTarget> {
+    advised(verdict.explains(LossKind::Waiting, facts.of_what_is_done(share), share * 0.5, 1.0))
 }
 
 fn advised(verdict: Verdict<OfTarget>) -> Verdict<OfTarget> {

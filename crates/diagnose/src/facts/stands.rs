@@ -198,6 +198,13 @@ impl Facts<'_> {
         (threads.len() > 1 && is_each).then_some((wait, threads))
     }
 
+    /// Of what the working threads do, how much is a wait that takes such a share of their time, 0..=1: the rest is the time that they run. What a
+    /// request waits behind others is made of what they do; the time in which they have nothing to do is nobody's wait.
+    pub fn of_what_is_done(&self, waited: f64) -> f64 {
+        let ran = self.target_cores.unwrap_or(0.0) / self.working().len().max(1) as f64;
+        if waited > 0.0 { waited / (waited + ran) } else { 0.0 }
+    }
+
     /// Threads by the share of the time they ran, how often a second they left a CPU of their own accord, and the most that any
     /// ran.
     fn threads_that(&self, is_one: impl Fn(f64, f64, f64) -> bool) -> BTreeSet<(ProcessId, u32)> {
