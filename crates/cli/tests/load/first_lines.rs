@@ -57,6 +57,29 @@ fn a_target_that_stands_still_is_in_the_quantiles() {
 }
 
 #[test]
+fn a_target_that_stood_still_and_went_on_is_the_first_line_of_a_closed_loop() {
+    let server = serve_http(&[]);
+    let url = server.url.clone();
+    let load =
+        std::thread::spawn(move || plimsoll(&["load", &url, "-d", "4s", "-c", "16", "--json", "--no-record", "-q"]));
+    wait_for_load(&server);
+    std::thread::sleep(Duration::from_millis(1000));
+    server.process.signal(libc_sigstop());
+    std::thread::sleep(Duration::from_millis(1500));
+    server.process.signal(libc_sigcont());
+    let doc = load.join().unwrap().json();
+    // Sixteen of some ten thousand, and so in no quantile.
+    assert_eq!(doc["totals"]["failed"], 0, "{}", doc["totals"]);
+    assert!(doc["latency"]["response"]["p99_us"].as_f64().unwrap() < 1e6, "{}", doc["latency"]);
+    let text = doc["gives"]["text"].as_str().unwrap();
+    assert!(text.starts_with("nobody was answered"), "{text}");
+    // Who sent a signal is seen with probes.
+    let is_seen = doc["events"].as_array().unwrap().iter().any(|event| event["kind"] == "target-signal");
+    let names_it = text.contains(&format!("took SIGSTOP from process {}", std::process::id()));
+    assert_eq!(names_it, is_seen, "{text}: {}", doc["events"]);
+}
+
+#[test]
 fn a_target_that_dies_is_the_first_line() {
     let mut server = serve_http(&[]);
     let url = server.url.clone();
