@@ -148,10 +148,13 @@ fn a_healthy_server_is_split_whole_and_a_recording_says_the_same() {
             assert_adds_up(row);
             assert!(us(row, "server_us") < us(row, "response_us"), "{row:?}");
         }
-        assert_eq!(
-            (split["requests"].as_u64(), split["joined"].as_u64()),
-            (Some(whole as u64), Some(joined.len() as u64))
-        );
+        let (requests, in_file) = ((split["requests"].as_u64(), split["joined"].as_u64()), (whole, joined.len()));
+        let in_file = (Some(in_file.0 as u64), Some(in_file.1 as u64));
+        // A tick outside the windows may lack more than any within: the file has what is alike over the whole run.
+        match level {
+            "full" => assert_eq!(requests, in_file),
+            _ => assert!(requests >= in_file, "{requests:?}, {in_file:?}"),
+        }
         assert_eq!(&plimsoll(&["report", &file, "--json"]).json()["split"], split);
         std::fs::remove_file(file).unwrap();
     }

@@ -45,7 +45,10 @@ const SMALL_PART: f64 = 0.2;
 /// What may be more than this is no small part: of a lookup of names no more than a lower bound is known.
 const SMALL_PART_HIGH: f64 = 0.5;
 const UNEXPLAINED_MOST: f64 = 0.75;
-/// Whoever takes the target's CPU delays more than its threads' waits for one: what wakes them and what measures, too.
+/// Of a target that somebody stopped, what explains less of the loss than this is not what gave.
+const STANDSTILL_MIN: f64 = 0.5;
+/// Whoever takes the target's CPU delays more than its threads' waits for one: what wakes them and what measures, too. That nobody at all
+/// is answered for a long while is none of that.
 const OTHERS: [&str; 2] = ["neighbour", "cpu-contention"];
 /// More generators are counted and not named.
 const NAMED_MAX: usize = 3;
@@ -70,7 +73,16 @@ pub fn gives(
     let first = supported().find(|finding| finding.severity > Severity::Info);
     // Where the generator was disturbed, what is not explained may be that.
     let is_told = validity.state != ValidityState::NotValid;
-    let beside = first.filter(|first| is_told && is_small_part(first, losses));
+    let standstill = losses
+        .first()
+        .filter(|loss| loss.kind == LossKind::Slow)
+        .and_then(|loss| Standstill::of(facts).filter(|standstill| is_told && standstill.is_most_of(loss.share)));
+    let stopped = standstill.as_ref().and_then(|standstill| standstill.why(facts));
+    let is_beside = |first: &&Finding| {
+        let is_less = first.explains.is_some_and(|explains| explains.share < STANDSTILL_MIN);
+        is_small_part(first, losses, standstill.is_some()) || (stopped.is_some() && is_less)
+    };
+    let beside = first.filter(|first| is_told && is_beside(first));
     if let Some(first) = first.filter(|_| beside.is_none()) {
         return says(Standing::Gives, format!("{}{}", first.title, explained(first, losses)), Some(first));
     }
@@ -117,9 +129,6 @@ pub fn gives(
             (_, 1) => "why is not known: one cause could not be looked at, see below".to_owned(),
             (_, unseen) => format!("why is not known: {unseen} causes could not be looked at, see below"),
         };
-        let is_slow = loss.kind == LossKind::Slow;
-        let standstill = Standstill::of(facts).filter(|standstill| is_slow && standstill.is_most_of(loss.share));
-        let stopped = standstill.as_ref().and_then(|standstill| standstill.why(facts));
         let why = stopped.map_or(why, |event| format!("meanwhile {}", event.text));
         // What is plain to see comes first: that it died, and not that it was slow before.
         let seen = match death(facts).filter(|_| validity.state != ValidityState::NotValid) {
@@ -251,10 +260,10 @@ fn is_of_overload(facts: &Facts<'_>, kind: LossKind) -> bool {
 }
 
 /// Whether a finding explains so little of the time that was lost, and the others hardly more, that it is not what gives.
-fn is_small_part(finding: &Finding, losses: &[Loss]) -> bool {
+fn is_small_part(finding: &Finding, losses: &[Loss], is_standstill: bool) -> bool {
     let of_time = |kind| is_of_time(kind) && losses.first().is_some_and(|loss| is_of_time(loss.kind));
     let is_open = losses.iter().filter(|loss| is_of_time(loss.kind)).all(|loss| loss.unexplained >= UNEXPLAINED_MOST);
-    if OTHERS.contains(&&*finding.id) {
+    if OTHERS.contains(&&*finding.id) && !is_standstill {
         return false;
     }
     let is_small = |explains: Explains| explains.share < SMALL_PART && explains.high < SMALL_PART_HIGH;
@@ -317,20 +326,24 @@ mod tests {
     #[test]
     fn a_part_is_small_where_its_bound_is_and_most_is_not_explained() {
         let waiting = [lost(LossKind::Waiting, 0.9)];
-        assert!(is_small_part(&found(LossKind::Waiting, 0.18, 0.36), &waiting));
-        assert!(!is_small_part(&found(LossKind::Waiting, 0.22, 0.36), &waiting));
-        assert!(!is_small_part(&found(LossKind::Waiting, 0.18, 1.0), &waiting), "no more than a lower bound is known");
+        assert!(is_small_part(&found(LossKind::Waiting, 0.18, 0.36), &waiting, false));
+        assert!(!is_small_part(&found(LossKind::Waiting, 0.22, 0.36), &waiting, false));
+        assert!(
+            !is_small_part(&found(LossKind::Waiting, 0.18, 1.0), &waiting, false),
+            "no more than a lower bound is known"
+        );
         for others in OTHERS {
             let finding = Finding { id: others.to_owned(), ..found(LossKind::Waiting, 0.08, 0.16) };
-            assert!(!is_small_part(&finding, &waiting), "{others}");
+            assert!(!is_small_part(&finding, &waiting, false), "{others}");
+            assert!(is_small_part(&finding, &waiting, true), "{others}, and nobody was answered");
         }
         // Others explain more: they would be first, and this is none of the rest.
-        assert!(!is_small_part(&found(LossKind::Waiting, 0.18, 0.36), &[lost(LossKind::Waiting, 0.7)]));
+        assert!(!is_small_part(&found(LossKind::Waiting, 0.18, 0.36), &[lost(LossKind::Waiting, 0.7)], false));
         let both = [lost(LossKind::Waiting, 1.0), lost(LossKind::Slow, 0.7)];
-        assert!(!is_small_part(&found(LossKind::Slow, 0.18, 0.36), &both));
+        assert!(!is_small_part(&found(LossKind::Slow, 0.18, 0.36), &both, false));
         // What users lost first is not time.
         let failed = [lost(LossKind::Failed, 0.9), lost(LossKind::Slow, 0.9)];
-        assert!(!is_small_part(&found(LossKind::Slow, 0.1, 0.2), &failed));
-        assert!(!is_small_part(&found(LossKind::Failed, 0.1, 0.2), &failed));
+        assert!(!is_small_part(&found(LossKind::Slow, 0.1, 0.2), &failed, false));
+        assert!(!is_small_part(&found(LossKind::Failed, 0.1, 0.2), &failed, false));
     }
 }

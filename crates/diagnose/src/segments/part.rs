@@ -5,7 +5,7 @@
 //! that ended in it, and of what the probes had counted the difference of two samples. Levels and rates of readings need nothing:
 //! the history is asked for any window.
 //! What it does not have: how replies were spread over connections, replies by outcome where some failed outside it too, and the
-//! histogram of all requests. Times are of a sample, so its quantiles are those of so many. Connects are those of the whole run, where
+//! histogram of all requests. Times are of a sample, each for as many as it stands for, so its quantiles are those of so many. Connects are those of the whole run, where
 //! some were made in it. Cost: a copy of what is kept in memory (60 snapshots, 4,096 requests), once where a segment is looked at.
 
 use model::ErrorKind;
@@ -53,8 +53,8 @@ fn totals(recording: &Recording, part: &Recording, in_time: Counts, is_last: boo
     let whole = &recording.totals;
     let mut sum = Interval::new(0);
     sum.counts = in_time;
-    for request in part.requests.sampled().filter(|request| request.end == RequestEnd::Ok) {
-        times(&mut sum, request);
+    for (weight, request) in part.requests.weighted().filter(|(_, request)| request.end == RequestEnd::Ok) {
+        times(&mut sum, request, weight.round() as u64);
     }
     for request in part.requests.failed() {
         sum.latency.record(Kind::Failed, request.response_ns());
@@ -83,13 +83,15 @@ fn totals(recording: &Recording, part: &Recording, in_time: Counts, is_last: boo
     }
 }
 
-fn times(sum: &mut Interval<u64>, request: &Request) {
-    sum.latency.record(Kind::Response, request.response_ns());
+/// The times of a request that stands for so many.
+fn times(sum: &mut Interval<u64>, request: &Request, count: u64) {
+    sum.latency.record_n(Kind::Response, request.response_ns(), count);
+    sum.latency.record_n(Kind::Undelayed, request.ended_ns.saturating_sub(request.ready_ns), count);
     if let Some(service_ns) = request.service_ns() {
-        sum.latency.record(Kind::Service, service_ns);
-        sum.latency.record(Kind::Queue, request.sent_ns.saturating_sub(request.ready_ns));
+        sum.latency.record_n(Kind::Service, service_ns, count);
+        sum.latency.record_n(Kind::Queue, request.sent_ns.saturating_sub(request.ready_ns), count);
         if request.first_byte_ns > 0 {
-            sum.latency.record(Kind::FirstByte, request.first_byte_ns.saturating_sub(request.sent_ns));
+            sum.latency.record_n(Kind::FirstByte, request.first_byte_ns.saturating_sub(request.sent_ns), count);
         }
     }
 }

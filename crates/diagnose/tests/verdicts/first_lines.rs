@@ -202,9 +202,11 @@ fn of_what_was_watched_without_a_load_a_full_thread_is_not_said_to_be_nothing() 
 }
 
 /// A closed loop of 32 users whose requests take 0.16 ms, in whose midst nobody was answered for some time: no sample has those that waited.
-fn stood_still(gaps_ms: &[(u64, u64)], own: f64, stopped_at_ms: Option<u64>) -> WhatGives {
-    let build =
-        closed().each(|s| (s.ok, s.response_ns, s.in_flight, s.target) = (200_000, 160_000, 32, vec![(0.5, 0.0)]));
+fn stood_still(gaps_ms: &[(u64, u64)], own: f64, stopped_at_ms: Option<u64>, others: f64) -> WhatGives {
+    let build = closed().each(|s| {
+        (s.ok, s.response_ns, s.in_flight) = (200_000, 160_000, 32);
+        (s.target, s.neighbours, s.idle_cores) = (vec![(0.1, 0.9 * others); 8], [others, 0.0], 1.0 - others);
+    });
     let mut recording = build.recording();
     sampled(&mut recording, 400, |n| {
         let ready_ns = SECOND + n * 1_000_000;
@@ -240,20 +242,27 @@ fn stood_still(gaps_ms: &[(u64, u64)], own: f64, stopped_at_ms: Option<u64>) -> 
 
 #[test]
 fn that_nobody_was_answered_for_seconds_is_said_first_though_hardly_a_request_waited() {
-    let once = stood_still(&[(4_000, 1_500)], 0.0, None);
+    let once = stood_still(&[(4_000, 1_500)], 0.0, None, 0.0);
     assert_eq!(once.standing, Standing::Unexplained, "{once:?}");
     let said =
         "nobody was answered for 1.50 s, from second 4.0 on, while 32 requests waited: 13 % of all requests' time; ";
     assert!(once.text.starts_with(said), "{once:?}");
-    let stopped = stood_still(&[(4_000, 1_500)], 0.0, Some(3_990)).text;
+    let stopped = stood_still(&[(4_000, 1_500)], 0.0, Some(3_990), 0.0).text;
     assert_eq!(stopped, format!("{said}meanwhile the target's process web (20) took SIGSTOP from process 7"));
-    assert!(!stood_still(&[(4_000, 1_500)], 0.0, Some(1_000)).text.contains("SIGSTOP"), "long before");
-    let twice = stood_still(&[(4_000, 1_500), (7_000, 800)], 0.0, None);
+    assert!(!stood_still(&[(4_000, 1_500)], 0.0, Some(1_000), 0.0).text.contains("SIGSTOP"), "long before");
+    let twice = stood_still(&[(4_000, 1_500), (7_000, 800)], 0.0, None, 0.0);
     assert!(
         twice.text.starts_with("nobody was answered 2 times, the longest for 1.50 s, from second 4.0 on, "),
         "{twice:?}"
     );
+    // Those that it shares its CPUs with have delayed others.
+    let shared = stood_still(&[(4_000, 1_500)], 0.0, Some(3_990), 1.0).text;
+    assert!(shared.starts_with(&stopped), "{shared}");
+    assert!(
+        shared.contains("; a small part is another matter: yes (pid 30) holds CPUs that the target wants"),
+        "{shared}"
+    );
     // Half of it the generator's own, or so short that it is a twentieth of the time.
-    assert!(!stood_still(&[(4_000, 1_500)], 0.6, None).text.contains("nobody was answered"));
-    assert!(!stood_still(&[(4_000, 300)], 0.0, None).text.contains("nobody was answered"));
+    assert!(!stood_still(&[(4_000, 1_500)], 0.6, None, 0.0).text.contains("nobody was answered"));
+    assert!(!stood_still(&[(4_000, 300)], 0.0, None, 0.0).text.contains("nobody was answered"));
 }

@@ -79,11 +79,14 @@ impl Split {
         let kept = &recording.split;
         let has_two_clocks = has_two_clocks(recording);
         let bands: Vec<SplitBand> = split::bands(kept).iter().map(|band| SplitBand::of(band, has_two_clocks)).collect();
-        let unsplit = Unsplit::ALL.into_iter().zip(kept.unsplit).filter(|(_, count)| *count > 0);
+        let of_sample =
+            |is_one: &dyn Fn(&SplitRequest) -> bool| kept.sampled().filter(|one| is_one(one)).count() as u64;
+        let why = |why: Unsplit| (why, of_sample(&|one| one.passage == Err(why)));
+        let unsplit = Unsplit::ALL.into_iter().map(why).filter(|(_, count)| *count > 0);
         let why_not = if bands.iter().any(|band| band.joined > 0) { None } else { Some(why_not(recording)?) };
         Some(Split {
-            requests: kept.whole,
-            joined: kept.joined,
+            requests: of_sample(&|_| true),
+            joined: of_sample(&|one| one.passage.is_ok()),
             cut: kept.cut,
             unsplit: unsplit.map(|(why, count)| (why.name(), count)).collect(),
             bands,
