@@ -5,13 +5,10 @@
 //! is no finding: it is said beside that the cause is not known, or that the machine is full, where the times fit.
 
 use crate::causes::cpu_throttled;
-use crate::facts::{Facts, duration, percent};
+use crate::facts::{Facts, TURN_NS, duration, percent};
 use crate::thresholds::NEIGHBOURS;
 use model::finding::{Loss, LossKind};
 
-/// Slow requests that were late by more, on average, waited for something else: schedulers change who runs every few milliseconds
-/// (`base_slice_ns` and the clock tick), and on two cores a handful of threads may come first.
-const TURNS_US: f64 = 20_000.0;
 /// A thread that waits for less of the time does so on an idle machine too, each time it is woken.
 const OF_TIME_MIN: f64 = 0.01;
 /// In the moments at which it waits come as many requests as in others; those that queue behind them are slow too, as many again.
@@ -31,7 +28,7 @@ impl<'f> Waited<'f> {
     /// The thread that waited most, where slow requests are the loss, may be slow for that, and no stranger nor quota held it up.
     pub(super) fn of(facts: &'f Facts<'_>, losses: &[Loss]) -> Option<Self> {
         let slow = losses.iter().find(|loss| loss.kind == LossKind::Slow)?;
-        let is_short = slow.time.as_ref().is_some_and(|time| time.excess_us <= TURNS_US);
+        let is_short = slow.time.as_ref().is_some_and(|time| time.excess_us * 1e3 <= TURN_NS);
         let strangers: f64 = facts.strangers().map(|neighbour| neighbour.cores).sum();
         let is_others = strangers >= NEIGHBOURS.value || cpu_throttled::stops(facts).is_some();
         if !is_short || is_others || facts.is_target_elsewhere() {

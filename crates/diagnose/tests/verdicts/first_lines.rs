@@ -266,3 +266,32 @@ fn that_nobody_was_answered_for_seconds_is_said_first_though_hardly_a_request_wa
     assert!(!stood_still(&[(4_000, 1_500)], 0.6, None, 0.0).text.contains("nobody was answered"));
     assert!(!stood_still(&[(4_000, 300)], 0.0, None, 0.0).text.contains("nobody was answered"));
 }
+
+/// A server of which a sample has 400 quick requests, and its histogram so many of all that took so long.
+fn with_a_tail(slow: u64, slow_ns: u64) -> WhatGives {
+    let build = closed().each(|s| {
+        (s.ok, s.response_ns, s.in_flight, s.target) = (4_000, 100_000, 1, vec![(0.2, 0.0)]);
+    });
+    let mut recording = build.recording();
+    sampled(&mut recording, 400, |n| {
+        let ready_ns = SECOND + n * 1_000_000;
+        Request { ready_ns, sent_ns: ready_ns, ended_ns: ready_ns + 100_000, ordinal: 2, ..Request::default() }
+    });
+    for kind in [LatencyKind::Response, LatencyKind::Undelayed, LatencyKind::Service] {
+        let times = recording.totals.sum.latency.of_mut(kind);
+        let quick = times.len() - slow;
+        times.reset();
+        times.record_n(100_000, quick);
+        times.record_n(slow_ns, slow);
+    }
+    diagnose(&recording).gives.unwrap()
+}
+
+#[test]
+fn a_few_requests_late_for_turns_of_a_shared_machine_are_no_loss_and_late_for_seconds_they_are() {
+    let turns = with_a_tail(160, 6_000_000);
+    assert_eq!(turns.standing, Standing::BelowItsLimit, "four in a thousand, a fifth of all time: {turns:?}");
+    let stuck = with_a_tail(12, 3_000_000_000);
+    assert_eq!(stuck.standing, Standing::Unexplained, "{stuck:?}");
+    assert!(stuck.text.starts_with("< 0.1 % of the requests were slow, and took 90 % of all time"), "{stuck:?}");
+}
