@@ -178,7 +178,7 @@ pub struct OneWait {
 /// Where the time of slow requests went.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SlowTime {
-    /// Slow requests of the uniform sample: those this is an account of.
+    /// Slow requests of the sample: those this is an account of, each with how many it stands for.
     pub requests: u64,
     /// How many of them were joined with what the target's sockets saw.
     pub joined: u64,

@@ -169,9 +169,10 @@ fn drop_says_how_many_of_how_many() {
     if !testkit::is_root() {
         return testkit::skip("dropping connections needs CAP_NET_ADMIN");
     }
-    // The listener's port is this test's alone, and so are the connections to it.
+    // The listener's port is this test's alone, and so are the connections to it; what waits there of somebody's who had the port before goes first.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let to = listener.local_addr().unwrap().to_string();
+    plimsoll(&["drop", "time-wait", "--yes", "--to", &to]);
     let mut pairs: Vec<_> = (0..3).map(|_| (TcpStream::connect(&to).unwrap(), listener.accept().unwrap().0)).collect();
     let refused = plimsoll(&["drop", "established", "--to", &to]);
     refused.assert_exit(2);
