@@ -2,11 +2,11 @@
 //!
 //! Evidence: (client) pauses in which several requests were under way and none ended; and (kernel) calls of the target that
 //! took as long as such a pause and are none for work (a sleep, a file, a receive), or (process) the only working thread slept in as
-//! many readings as half of the pauses' time, or the thread ran meanwhile:
-//! on average at least for half of the time that the pauses took, or ran and waited for a CPU so, with no wait as long as a
-//! pause (kernel). Refuted where as many threads do the work as requests were under way, where pauses come at regular times over several threads (`stop-the-world`), where the thread
-//! had to wait for a CPU as long, where segments were sent again, as many as requests stood still, and where only requests stood that were the first on
-//! their connection, though others came. Needs four pauses of 10 ms.
+//! many readings as half of the pauses' time, or the thread ran meanwhile: on average at least for half of the time that the
+//! pauses took, or ran and waited for a CPU so, with no wait as long as a pause (kernel). Refuted where as many threads do the work
+//! as requests were under way, where pauses come at regular times over several threads (`stop-the-world`), where the thread had to
+//! wait for a CPU as long, where segments were sent again, as many as requests stood still, and where only requests stood that were
+//! the first on their connection, though others came. Needs four pauses of 10 ms.
 
 use super::pauses::{of_new_connections, pauses, slow_share};
 use crate::evidence::{Client, Kernel, Piece, Process};

@@ -1,8 +1,8 @@
 //! `log-bound`: requests wait until a line of a log is written.
 //!
 //! Evidence: (kernel) fsync(2) and its like, or writes to files and pipes, took a fifth of the working threads' time or more in
-//! the probes' windows, or fsync took a sixth of a reply's time in the target and longer than the work for it, or, where none lay in the time, (process) threads stood in calls at the file of a log, or in a pipe's
-//! write; and (client) requests took longer than the work in them. Refuted below. PSI is no evidence: measured, 1.86 ms a line,
+//! the probes' windows, or fsync took a seventh of each reply's time in the target and no less than the work for it, or, where
+//! none lay in the time, (process) threads stood in calls at the file of a log, or in a pipe's write; and (client) requests took longer than the work in them. Refuted below. PSI is no evidence: measured, 1.86 ms a line,
 //! of which it saw 8 of 372 ms. A device that is slow for everybody is `disk-bound`.
 
 use crate::evidence::{Client, Kernel, Process};

@@ -145,7 +145,9 @@ pub fn gives(
         };
         let beside = beside.map_or(String::new(), |part| {
             let of = part.explains.map_or(String::new(), |explains| share_of(explains.share, explains.of));
-            format!("; a small part is another matter: {} ({of})", part.title)
+            let is_small = part.explains.is_none_or(|explains| explains.share < SMALL_PART);
+            let size = if is_small { "a small part" } else { "a part" };
+            format!("; {size} is another matter: {} ({of})", part.title)
         });
         let is_open = loss.kind == LossKind::Slow && validity.state != ValidityState::NotValid;
         let meanwhile = waited.filter(|_| is_open).map_or(String::new(), |waited| waited.beside_unknown(facts));

@@ -1,10 +1,10 @@
 //! Requests by their kind: the same URL or command, and replies of about the same size. What is slow is so beside quick ones
 //! of its own kind.
 //!
-//! From a sample of all measured requests, each with how many of all it stands for. The fast band of a kind is the lower quarter of its times; a request is
-//! slow where it took three times as long and a millisecond more. So a file of a gigabyte is not slow beside a page, nor one
-//! URL that computes beside one that does not; and where all requests of a kind are alike, none is. Queueing that any server
-//! has at its utilisation ρ is taken off first: work × ρ ÷ (1 − ρ) (M/M/1, as of a processor that is shared), the work being
+//! From a sample of all measured requests, each with how many of all it stands for, and within what the histograms of all leave
+//! open. The fast band of a kind is the lower quarter of its times; a request is slow where it took three times as long and a
+//! millisecond more. So a file of a gigabyte is not slow beside a page, nor one URL that computes beside one that does not; and
+//! where all requests of a kind are alike, none is. Queueing that any server has at its utilisation ρ is taken off first: work × ρ ÷ (1 − ρ) (M/M/1, as of a processor that is shared), the work being
 //! that of a quick request: the CPU time of a mean one, and no more than the fast band.
 
 use super::Facts;

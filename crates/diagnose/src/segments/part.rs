@@ -5,8 +5,9 @@
 //! that ended in it, and of what the probes had counted the difference of two samples. Levels and rates of readings need nothing:
 //! the history is asked for any window.
 //! What it does not have: how replies were spread over connections, replies by outcome where some failed outside it too, and the
-//! histogram of all requests. Times are of a sample, each for as many as it stands for, so its quantiles are those of so many. Connects are those of the whole run, where
-//! some were made in it. Cost: a copy of what is kept in memory (60 snapshots, 4,096 requests), once where a segment is looked at.
+//! histogram of all requests. Times are of a sample, each for as many as it stands for, so its quantiles are those of so many.
+//! Connects are those of the whole run, where some were made in it. Cost: a copy of what is kept in memory (60 snapshots, 4,096
+//! requests), once where a segment is looked at.
 
 use model::ErrorKind;
 use model::Interval;
