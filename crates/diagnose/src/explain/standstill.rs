@@ -4,13 +4,15 @@
 //! Once or twice in a run no rule on pauses sees a pattern in it, and a closed loop sends hardly anything meanwhile: of a million requests
 //! thirty were slow, and waited for a third of the time. Spans in which no request ended though some were under way at every worker
 //! ([`model::run_requests::RunRequests::common_gaps`]), from 100 ms on, of which at least half was not the generator's own doing. Requests'
-//! time in them is their length times how many were under way; beside it all requests' time, by the histogram.
+//! time in them is their length times how many were under way, or half of it for each that became due meanwhile, whichever is more; beside it all
+//! requests' time, by the histogram.
 
 use crate::facts::{Facts, duration, percent};
 use crate::thresholds::{PAUSE_TIMES, SLOW_TIME};
 use model::event::Event;
 use model::latency::Kind;
 use model::request::Gap;
+use model::units::show_grouped;
 
 /// Shorter ones are seen in the quantiles, and a worker that was stopped may have slept up to 50 ms before that, which is not known to be
 /// its own doing.
@@ -22,10 +24,24 @@ const SIGNAL_NS: i64 = 50_000_000;
 /// SIGSTOP, SIGTSTP, SIGTTIN and SIGTTOU of signal(7), on all architectures that we run on.
 const STOPS: [i32; 4] = [19, 20, 21, 22];
 
+/// How long requests waited in one, together, nanoseconds: by the clock they come evenly, also where no connection was free to send them.
+fn waited_ns(facts: &Facts<'_>, gap: &Gap) -> f64 {
+    let due = facts.due(gap.from_ns, gap.to_ns).unwrap_or(0.0);
+    let length_ns = gap.length_ns() as f64;
+    (length_ns * gap.in_flight as f64).max(length_ns / 2.0 * due)
+}
+
+/// How many waited at its end.
+fn waiting(facts: &Facts<'_>, gap: &Gap) -> u64 {
+    gap.in_flight.max(facts.due(gap.from_ns, gap.to_ns).unwrap_or(0.0) as u64)
+}
+
 /// The spans of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Standstill {
     longest: Gap,
+    /// Requests that waited at the end of the longest.
+    waiting: u64,
     count: usize,
     /// Of all requests' time, 0..=1.
     of_time: f64,
@@ -45,10 +61,10 @@ impl Standstill {
         };
         let workers = facts.recording.plan.threads.max(1);
         let all: Vec<Gap> = facts.recording.requests.common_gaps(workers).into_iter().filter(is_one).collect();
-        let waited_ns: f64 = all.iter().map(|gap| gap.length_ns() as f64 * gap.in_flight as f64).sum();
+        let waited_ns: f64 = all.iter().map(|gap| waited_ns(facts, gap)).sum();
         let of_time = (waited_ns / (response.mean() * response.len() as f64).max(1.0)).min(1.0);
         let longest = *all.first().filter(|_| of_time >= SLOW_TIME.value)?;
-        Some(Standstill { longest, count: all.len(), of_time })
+        Some(Standstill { longest, waiting: waiting(facts, &longest), count: all.len(), of_time })
     }
 
     /// Whether a loss of so much of all requests' time is mostly this.
@@ -66,7 +82,7 @@ impl Standstill {
             "nobody was answered{times} for {}, from second {:.1} on, while {} requests waited: {} of all requests' time",
             duration(self.longest.length_ns() as f64),
             self.longest.from_ns as f64 / 1e9,
-            self.longest.in_flight,
+            show_grouped(self.waiting),
             percent(self.of_time)
         )
     }

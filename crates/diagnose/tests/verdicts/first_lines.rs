@@ -8,6 +8,7 @@ use model::finding::{Diagnosis, Severity, Standing, ValidityState, WhatGives};
 use model::interval::Counts;
 use model::recording::Row;
 use model::request::IntervalRequests;
+use model::units::show_grouped;
 use model::users::Users;
 use model::{ErrorKind, Event, Gap, LatencyKind, Request};
 
@@ -294,4 +295,29 @@ fn a_few_requests_late_for_turns_of_a_shared_machine_are_no_loss_and_late_for_se
     let stuck = with_a_tail(12, 3_000_000_000);
     assert_eq!(stuck.standing, Standing::Unexplained, "{stuck:?}");
     assert!(stuck.text.starts_with("< 0.1 % of the requests were slow, and took 90 % of all time"), "{stuck:?}");
+}
+
+#[test]
+fn by_the_clock_those_wait_too_that_no_connection_was_free_for() {
+    let mut recording =
+        open().each(|s| (s.response_ns, s.in_flight, s.target) = (100_000, 1, vec![(0.2, 0.0)])).recording();
+    sampled(&mut recording, 400, |n| {
+        let ready_ns = SECOND + n * 1_000_000;
+        Request { ready_ns, sent_ns: ready_ns, ended_ns: ready_ns + 100_000, ordinal: 2, ..Request::default() }
+    });
+    let gap =
+        Gap { from_ns: 4 * SECOND, to_ns: 11 * SECOND / 2, in_flight: 8, connections: 8, open: 8, ..Gap::default() };
+    let due = recording.plan.due_between(gap.from_ns, gap.to_ns).unwrap() as u64;
+    for kind in [LatencyKind::Response, LatencyKind::Undelayed] {
+        let times = recording.totals.sum.latency.of_mut(kind);
+        let quick = times.len() - due;
+        times.reset();
+        times.record_n(100_000, quick);
+        times.record_n(gap.length_ns() / 2, due);
+    }
+    recording.requests.push(0, 0, &IntervalRequests { gaps: vec![gap], ..IntervalRequests::default() });
+    let text = diagnose(&recording).gives.unwrap().text;
+    let said =
+        format!("nobody was answered for 1.50 s, from second 4.0 on, while {} requests waited: ", show_grouped(due));
+    assert!(due > 1000 && text.starts_with(&said), "{text}");
 }
