@@ -40,5 +40,5 @@ pub(crate) fn neighbours(facts: &Facts<'_>) -> Vec<String> {
         return Vec::new();
     }
     let named = facts.strangers().filter(|n| n.cores >= NAMED_MIN).take(NAMED_MAX);
-    named.map(|n| format!("{} (pid {}) takes {:.1} cores", n.name, n.pid, n.cores)).collect()
+    named.map(|n| format!("{} takes {:.1} cores", n.named(), n.cores)).collect()
 }

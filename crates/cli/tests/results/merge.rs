@@ -96,6 +96,31 @@ fn two_generators_at_once_are_one_recording_that_every_command_reads() {
 }
 
 #[test]
+fn generators_on_one_machine_are_no_strangers_to_each_other() {
+    let server = serve(&["serve", "echo", "--listen", "127.0.0.1:0"]);
+    let folder = tempfile::tempdir().unwrap();
+    let [a, b, out] = ["a", "b", "out"].map(|name| folder.path().join(format!("{name}.plimsoll")));
+    // As fast as they can: each is the process that uses most beside the target.
+    let mut both = [&a, &b].map(|path| begin(&server.url, path, &["-d", "3s", "-c", "8", "-t", "1"]));
+    let pids = both.each_ref().map(Guard::pid);
+    both.iter_mut().for_each(|guard| assert!(guard.wait(Duration::from_secs(60)).is_some()));
+    plimsoll(&["runs", "merge", text(&out), text(&a), text(&b), "--json"]).assert_exit(0);
+    let read = |path: &Path| store::Reader::open(path).unwrap().load().unwrap();
+    let said = |path: &Path| {
+        let recording = read(path);
+        let all = recording.snapshots.iter().flat_map(|snapshot| &snapshot.neighbours).collect::<Vec<_>>();
+        let of = |is_generator| all.iter().filter(move |one| one.is_generator == is_generator).map(|one| one.pid);
+        (of(true).collect::<Vec<u32>>(), of(false).collect::<Vec<u32>>())
+    };
+    // By itself, neither can know who the other is.
+    let (known, others) = said(&a);
+    assert!(known.is_empty() && others.contains(&pids[1]), "{pids:?} {known:?} {others:?}");
+    let (known, others) = said(&out);
+    assert!(known.iter().all(|pid| pids.contains(pid)) && !known.is_empty(), "{pids:?} {known:?}");
+    assert!(!others.iter().any(|pid| pids.contains(pid)), "{pids:?} {others:?}");
+}
+
+#[test]
 fn a_generator_that_was_stopped_is_named_and_the_whole_is_not_valid() {
     let server = serve(&["serve", "echo", "--listen", "127.0.0.1:0"]);
     let folder = tempfile::tempdir().unwrap();

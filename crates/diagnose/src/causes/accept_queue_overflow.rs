@@ -5,14 +5,16 @@
 //! came to nothing. Refuted where none overflowed. ListenDrops without ListenOverflows is the SYN queue or memory. Source:
 //! listen(2), net/ipv4/tcp_ipv4.c (tcp_v4_syn_recv_sock), RFC 6298.
 
+use super::of_loss;
 use crate::evidence::{Client, Kernel, Sockets};
-use crate::facts::{Facts, duration, taken_ns};
+use crate::facts::{Facts, duration};
 use crate::history::Subject;
 use crate::rule::{CauseRule, Needs, OfTarget, Verdict};
 use crate::thresholds::CONNECT_NS;
 use model::ErrorKind;
 use model::finding::{LossKind, Severity};
 use model::latency::Kind;
+use model::request::Request;
 use model::units::show_grouped;
 
 /// See the file's head.
@@ -87,28 +89,20 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         .confidence(0.95)
 }
 
-/// Which loss it explains, and how much of it: connects that came to nothing; or what those requests took that had to connect for
-/// as long as a SYN takes to be sent again, of the slow ones' excess, and of all time where all requests wait.
+/// Which loss it explains, and how much of it: connects that came to nothing; connections that were never let in; or what those requests
+/// took that had to connect for as long as a SYN takes to be sent again.
 fn explained(facts: &Facts<'_>) -> (LossKind, f64) {
-    let failed = crate::ledger::failures(facts);
-    if failed > 0.0 {
-        return (LossKind::Failed, (facts.errors(ErrorKind::ConnectTimeout) as f64 / failed).clamp(0.5, 1.0));
+    if crate::ledger::failures(facts) > 0.0 {
+        return (LossKind::Failed, of_loss::failed_by(facts, &of_loss::NOT_LET_IN));
     }
     if facts.recording.totals.users.is_some_and(|users| users.starved > 0) {
-        return (LossKind::Starved, 0.8);
+        return (LossKind::Starved, of_loss::never_served(facts));
     }
-    let losses = crate::ledger::losses(facts);
-    let is = |kind: LossKind| losses.iter().any(|loss| loss.kind == kind);
-    let is_waiting = is(LossKind::Waiting) && !is(LossKind::Slow);
-    let (mut late, mut all, mut taken) = (0.0, 0.0, 0.0);
-    for (weight, request) in facts.recording.requests.weighted() {
-        taken += weight * taken_ns(request);
-        let Some(excess_ns) = facts.kinds.excess_ns(request) else { continue };
-        all += weight * excess_ns;
-        if request.sent_ns.saturating_sub(request.ready_ns) as f64 >= CONNECT_NS.value {
-            late += weight * excess_ns;
-        }
-    }
-    let (kind, of_all) = if is_waiting { (LossKind::Waiting, taken) } else { (LossKind::Slow, all) };
-    (kind, if of_all > 0.0 { late / of_all } else { 0.0 })
+    late_to_connect(facts)
+}
+
+/// Of the time of requests what those took beyond others that had to connect for as long as a SYN takes to be sent again.
+pub(super) fn late_to_connect(facts: &Facts<'_>) -> (LossKind, f64) {
+    let is_late = |request: &Request| request.sent_ns.saturating_sub(request.ready_ns) as f64 >= CONNECT_NS.value;
+    of_loss::of_time(facts, |request| facts.kinds.excess_ns(request).filter(|_| is_late(request)).unwrap_or(0.0))
 }

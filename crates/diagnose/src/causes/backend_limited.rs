@@ -178,7 +178,8 @@ fn waiting(facts: &Facts<'_>) -> f64 {
 fn full_beside<'f>(facts: &'f Facts<'_>) -> Option<&'f NeighbourUse<'f>> {
     let is_known = facts.neighbours.iter().any(|other| other.is_backend);
     // Those that were read are the generator's machine's.
-    let mut others = facts.neighbours.iter().filter(|other| other.is_backend || !is_known);
+    let may_be = |other: &&NeighbourUse<'_>| other.is_backend || (!is_known && !other.is_generator);
+    let mut others = facts.neighbours.iter().filter(may_be);
     others.next().filter(|other| !facts.is_target_elsewhere() && other.cores >= DEMAND_FULL.value)
 }
 

@@ -71,3 +71,9 @@ pub(super) fn waited_for_disk(facts: &Facts<'_>, readings_min: usize) -> Option<
     let of_windows = facts.share_in_state(&working, "disk");
     of_readings.into_iter().chain(of_windows).reduce(f64::max)
 }
+
+/// Of what the working threads do, how much is waiting for a disk; `None` where that was not seen often enough, or they do nothing else
+/// that is seen.
+pub(super) fn of_what_is_done(facts: &Facts<'_>) -> Option<f64> {
+    waited_for_disk(facts, READINGS_MIN).map(|waited| facts.of_what_is_done(waited))
+}

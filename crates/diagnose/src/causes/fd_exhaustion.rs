@@ -5,17 +5,22 @@
 //! Refuted below the limit. A leak is `fd-leak`: it grows with the connections that are over. Source: accept(2),
 //! getrlimit(2).
 
+use super::of_loss;
 use crate::evidence::{Client, Kernel, Process, Sockets};
 use crate::facts::{Facts, percent};
 use crate::history::Subject;
 use crate::rule::{CauseRule, Needs, OfTarget, Verdict};
 use crate::thresholds::DESCRIPTORS_USED;
+use model::ErrorKind;
+use model::Snapshot;
 use model::finding::{LossKind, Severity};
 use model::snapshot::Role;
 use model::units::show_grouped;
 
 /// So many that are left are none: a program that keeps one back cannot use it for a connection.
 const LEFT_MAX: u64 = 2;
+/// The statuses by which a server says that it could not, and not that it was asked wrongly (RFC 9110, 15.6).
+const SERVERS_OWN: std::ops::RangeInclusive<u16> = 500..=599;
 
 /// See the file's head.
 pub const RULE: CauseRule =
@@ -76,7 +81,7 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         "{name} may have {} descriptors open, and has: further connections are not taken",
         show_grouped(*limit)
     );
-    let loss = loss(starved);
+    let (loss, share) = explained(facts, starved);
     let verdict = match (kernel, client, sockets) {
         (Some(kernel), client, _) => {
             Verdict::proved(Severity::Error, title, process, kernel).because_all(client.map(Into::into))
@@ -90,18 +95,30 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         }
     };
     verdict
-        .explains(loss, 0.95, 0.7, 1.0)
+        .explains(loss, share, share * 0.8, 1.0)
         .remedy(format!("Raise its limit (LimitNOFILE= of its unit, ulimit -n, worker_rlimit_nofile of such servers) above {}, or look for what keeps descriptors open", show_grouped(*limit)))
         .check(format!("grep 'open files' /proc/{pid}/limits; ls /proc/{pid}/fd | wc -l"))
         .confidence(0.95)
 }
 
-/// What was lost where the target is at its limit; `None`: it is not, or nobody was refused.
-pub(super) fn lost(facts: &Facts<'_>) -> Option<LossKind> {
+/// What was lost where the target is at its limit, and how much of it by that; `None`: it is not, or nobody was refused.
+pub(super) fn lost(facts: &Facts<'_>) -> Option<(LossKind, f64)> {
     let starved = facts.recording.totals.users.map_or(0, |users| users.starved);
-    judge(facts).is_supported().then(|| loss(starved))
+    judge(facts).is_supported().then(|| explained(facts, starved))
 }
 
-fn loss(starved: u64) -> LossKind {
-    if starved > 0 { LossKind::Starved } else { LossKind::Failed }
+/// Who is not taken waits at the listener for good; or its request fails: unanswered, cut off, or answered with the status of a server
+/// that could not open a file, or a connection to a server behind it.
+fn explained(facts: &Facts<'_>, starved: u64) -> (LossKind, f64) {
+    const CUT_OFF: [ErrorKind; 3] = [ErrorKind::Refused, ErrorKind::Reset, ErrorKind::ClosedEarly];
+    if starved > 0 {
+        let listening = |snapshot: &Snapshot| snapshot.listeners.iter().map(|l| u64::from(l.waiting)).sum::<u64>();
+        let waiting = facts.snapshots().map(listening).max().unwrap_or(0) as f64;
+        return (LossKind::Starved, of_loss::never_served(facts).max((waiting / starved as f64).min(1.0)));
+    }
+    let sum = &facts.recording.totals.sum;
+    let unable = sum.outcomes.seen().filter(|(status, _)| SERVERS_OWN.contains(status)).map(|(_, count)| count);
+    let unable = unable.fold(0, u64::saturating_add).min(facts.errors(ErrorKind::UnexpectedStatus)) as f64;
+    let not_taken = of_loss::failed_by(facts, &[&of_loss::UNANSWERED[..], &CUT_OFF].concat());
+    (LossKind::Failed, (not_taken + unable / crate::ledger::failures(facts).max(1.0)).min(1.0))
 }

@@ -109,10 +109,10 @@ fn descriptors(facts: &Facts<'_>) -> Verdict<OfTarget> {
     let title = format!("the target leaks descriptors: {:.2} for each {what} that is over", grown / over);
     // At the limit all that is lost by that is the leak's.
     let verdict = match fd_exhaustion::lost(facts) {
-        Some(kind) => {
+        Some((kind, share)) => {
             let title =
                 format!("the target leaks descriptors with each {what} that is over, until it may open no more");
-            Verdict::proved(Severity::Error, title, process, client).explains(kind, 0.95, 0.7, 1.0)
+            Verdict::proved(Severity::Error, title, process, client).explains(kind, share, share * 0.8, 1.0)
         }
         None => Verdict::proved(Severity::Info, title, process, client),
     };

@@ -6,6 +6,7 @@
 //! waits. Refuted where nothing lies unread, or threads run: a busy server has unread data too. Source: epoll(7), on
 //! edge-triggered notification.
 
+use super::of_loss;
 use crate::evidence::{Process, Sockets};
 use crate::facts::{Facts, Stand, percent};
 use crate::history::{Metric, Subject, Window};
@@ -90,6 +91,9 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     if !lost {
         return Verdict::refuted("every request was answered").because(sockets.into());
     }
+    // It began between the reading before and this one.
+    let before_ns = all.iter().rfind(|snapshot| snapshot.at_ns < since_ns).map_or(0, |snapshot| snapshot.at_ns);
+    let share = of_loss::unanswered_since(facts, before_ns.max(0).unsigned_abs());
     let watched = watched(facts);
     let is_by_edge = watched.is_some_and(|(_, by_edge)| by_edge > 0);
     let watched = watched.filter(|(all, _)| *all > 0).map(|(all, by_edge)| {
@@ -106,7 +110,7 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         process,
     )
     .because_all(watched)
-    .explains(LossKind::Failed, 0.9, 0.5, 1.0)
+    .explains(LossKind::Failed, share, share * 0.8, 1.0)
     .remedy("With edge-triggered epoll, receive until EAGAIN before waiting again; or use level-triggered")
     .check("ss -tne 'sport = :PORT': Recv-Q above 0 and still; cat /proc/PID/task/*/wchan; grep tfd /proc/PID/fdinfo/*")
     // By edge nobody is told of it a second time: then it is that very connection for which a thread waits in vain.

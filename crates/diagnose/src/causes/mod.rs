@@ -35,6 +35,7 @@ pub mod memory_kept;
 pub mod nagle_delayed_ack;
 pub mod neighbour;
 pub mod neighbour_request;
+mod of_loss;
 pub mod oom_kill;
 pub mod packet_loss;
 pub mod path_limited;

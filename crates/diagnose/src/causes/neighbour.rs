@@ -105,12 +105,12 @@ fn used<'a>(
 ) -> Vec<(&'a str, u32, f64)> {
     let mut last: BTreeMap<(u32, u64), (&'a Neighbour, bool)> = BTreeMap::new();
     for neighbour in facts.snapshots().flat_map(list) {
-        let (seen, is_backend) = last.entry((neighbour.pid, neighbour.start_ticks)).or_insert((neighbour, false));
+        let (seen, is_of_run) = last.entry((neighbour.pid, neighbour.start_ticks)).or_insert((neighbour, false));
         // Not every reading looks whom the target asks.
-        (*seen, *is_backend) = (neighbour, *is_backend || neighbour.is_backend);
+        (*seen, *is_of_run) = (neighbour, *is_of_run || neighbour.is_backend || neighbour.is_generator);
     }
-    // What a backend uses, it uses for the target.
-    let strangers = last.into_values().filter(|(_, is_backend)| !is_backend);
+    // What a backend uses, it uses for the target; what another generator uses, it uses to put the load on.
+    let strangers = last.into_values().filter(|(_, is_of_run)| !is_of_run);
     strangers.filter_map(|(n, _)| Some((&*n.name, n.pid, value(n)?))).collect()
 }
 
@@ -166,9 +166,13 @@ fn of_memory(facts: &Facts<'_>) -> Option<Verdict<OfTarget>> {
     let text = format!("{faults:.0} page faults of the target a second waited for a disk");
     let process = facts.piece::<Process>(text, "major_faults", faults, "1/s").from(FAULTS_MIN.value);
     let title = format!("{} has the memory that the target needs: {}", program.named(), show_bytes(program.used));
+    let verdict = Verdict::proved(Severity::Warning, title, kernel, process);
+    let verdict = match disk_bound::of_what_is_done(facts) {
+        Some(waited) => verdict.explains(LossKind::Slow, waited, waited * 0.5, 1.0),
+        None => verdict,
+    };
     Some(
-        Verdict::proved(Severity::Warning, title, kernel, process)
-            .explains(LossKind::Slow, 0.7, 0.3, 1.0)
+        verdict
             .remedy(format!("Bound what {} may take (memory.max of its control group, MemoryMax=), or protect the target's (memory.low)", program.name))
             .check("ps -eo pid,rss,comm --sort=-rss | head; vmstat 1 (si, so, wa)")
             .confidence(0.75),

@@ -11,6 +11,7 @@ use crate::history::{Metric, Subject};
 use crate::rule::{CauseRule, Needs, OfTarget, Verdict};
 use crate::thresholds::{DEMAND_FULL, SOFTIRQ};
 use model::finding::{LossKind, Severity};
+use model::latency::Kind;
 
 /// Cores that must have stood idle.
 const IDLE_MIN: f64 = 0.5;
@@ -49,9 +50,21 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         return Verdict::refuted("the target itself is full").because(kernel.into()).because(process.into());
     }
     let title = format!("core {core} is full with the network's interrupts, and others stand idle");
-    Verdict::proved(Severity::Warning, title, kernel, process)
-        .explains(LossKind::Waiting, 0.7, 0.2, 1.0)
+    let verdict = Verdict::proved(Severity::Warning, title, kernel, process);
+    let verdict = match outside(facts) {
+        Some(outside) => verdict.explains(LossKind::Waiting, outside, outside * 0.5, 1.0),
+        None => verdict,
+    };
+    verdict
         .remedy("Share the packets out: more receive queues (ethtool -L), their interrupts on several cores, or receive packet steering (/sys/class/net/*/queues/rx-*/rps_cpus)")
         .check("mpstat -P ALL 1: %soft of one core; cat /proc/interrupts /proc/net/softnet_stat")
         .confidence(0.85)
+}
+
+/// Of a request's time by the client's stamps what it was not at the target's socket: on the way, or in front of that core. `None`: no
+/// request was seen there.
+fn outside(facts: &Facts<'_>) -> Option<f64> {
+    let service = facts.latency(Kind::Service);
+    let served_ns = facts.served_ns().filter(|_| !service.is_empty() && service.mean() > 0.0)?;
+    Some((1.0 - served_ns / service.mean()).max(0.0))
 }

@@ -4,6 +4,7 @@
 //! the time, or all of them a twentieth (PSI); (process) page faults of the target waited for a disk. Refuted without either; cold pages that went to
 //! swap once are none. Source: psi of the kernel's documentation; vmstat's pswpin.
 
+use super::disk_bound;
 use crate::evidence::{Kernel, Process};
 use crate::facts::{Facts, percent};
 use crate::history::Subject;
@@ -54,8 +55,13 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
             .because(kernel.into())
             .because(process.into());
     }
-    Verdict::proved(Severity::Error, "memory that the target needs is fetched back from swap all the time", kernel, process)
-        .explains(LossKind::Slow, 0.8, 0.4, 1.0)
+    let title = "memory that the target needs is fetched back from swap all the time";
+    let verdict = Verdict::proved(Severity::Error, title, kernel, process);
+    let verdict = match disk_bound::of_what_is_done(facts) {
+        Some(waited) => verdict.explains(LossKind::Slow, waited, waited * 0.5, 1.0),
+        None => verdict,
+    };
+    verdict
         .remedy("Give it more memory, or let it take less (smaller buffers, fewer connections); vm.swappiness moves the trouble and does not end it")
         .check("vmstat 1 (si); cat /proc/pressure/memory; grep VmSwap /proc/PID/status")
         .confidence(0.9)

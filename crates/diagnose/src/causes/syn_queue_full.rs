@@ -7,6 +7,8 @@
 //! (`accept-queue-overflow`) or for want of memory. Source: tcp(7), tcp_max_syn_backlog and tcp_syncookies; net/ipv4/tcp_input.c
 //! (tcp_conn_request); RFC 4987; RFC 6298.
 
+use super::accept_queue_overflow::late_to_connect;
+use super::of_loss;
 use crate::evidence::{Client, Kernel, Sockets};
 use crate::facts::{Facts, duration};
 use crate::history::Subject;
@@ -58,11 +60,15 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         let text = format!("up to {half_open} connections to the target were half open when they were looked at");
         facts.piece::<Sockets>(text, "connections_syn_received", half_open as f64, "connections").from(HALF_OPEN.value)
     });
+    let (loss, share) = match failures(facts) >= 1.0 {
+        true => (LossKind::Failed, of_loss::failed_by(facts, &of_loss::NOT_LET_IN)),
+        false => late_to_connect(facts),
+    };
     let title = "half-open connections fill the target's SYN queue: new clients are not let in";
     let verdict = match (client, sockets) {
         (Some(client), sockets) if dropped >= 1.0 => Verdict::proved(Severity::Error, title, kernel, client)
             .because_all(sockets.map(Into::into))
-            .explains(if failures(facts) >= 1.0 { LossKind::Failed } else { LossKind::Slow }, 0.8, 0.3, 1.0),
+            .explains(loss, share, share * 0.5, 1.0),
         (_, Some(sockets)) => {
             let title = "half-open connections fill the target's SYN queue: it answers with cookies";
             Verdict::proved(Severity::Info, title, kernel, sockets)

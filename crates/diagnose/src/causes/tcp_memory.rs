@@ -12,7 +12,7 @@ use crate::history::Subject;
 use crate::ledger::failures;
 use crate::rule::{CauseRule, Needs, OfTarget, Verdict};
 use crate::thresholds::SLOW_TIME;
-use model::finding::{LossKind, Severity};
+use model::finding::Severity;
 use model::units::show_grouped;
 
 /// What counts, with the word for it.
@@ -56,7 +56,6 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         return Verdict::refuted("TCP's memory was short, and nobody was late for it").because(kernel.into());
     }
     Verdict::proved(Severity::Warning, "the memory for TCP's buffers is used up", kernel, client)
-        .explains(if failed >= 1.0 { LossKind::Failed } else { LossKind::Slow }, 0.7, 0.2, 1.0)
         .remedy("Raise net.ipv4.tcp_mem, or the control group's limit; let single buffers be smaller (tcp_rmem, tcp_wmem), and close connections that nobody reads from")
         .check("cat /proc/net/sockstat /proc/sys/net/ipv4/tcp_mem; nstat -az TcpExtTCPMemoryPressures TcpExtTCPRcvQDrop; ss -tm (skmem)")
         .confidence(0.8)

@@ -25,6 +25,13 @@ pub const RULE: CauseRule = CauseRule {
     judge,
 };
 
+/// Of the failures those that so many connects without a port made, 0..=1: counted in the probes' windows, which are a part of the run.
+fn of_failures(facts: &Facts<'_>, refused: f64) -> f64 {
+    let windows_ns = facts.calls_window_ns().unwrap_or(0.0);
+    let (measured_ns, failures) = (facts.measured_s() * 1e9, crate::ledger::failures(facts));
+    if windows_ns > 0.0 && failures > 0.0 { (refused * measured_ns / windows_ns / failures).min(1.0) } else { 0.0 }
+}
+
 fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     let Some(level) = facts.level(Subject::Network, "tcp_time_wait_sockets") else {
         return Verdict::not_observable("sockets in TIME-WAIT", "they were not read in the measured time");
@@ -46,8 +53,9 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     let verdict = if failed > 0 {
         let text = format!("{failed} connects of the target failed with EADDRNOTAVAIL in the probes' windows");
         let kernel = facts.piece::<Kernel>(text, "syscalls.connect_no_address", failed as f64, "calls").from(1.0);
+        let share = of_failures(facts, failed as f64);
         let title = "the target has no port left for its own connections: those that ended hold them in TIME-WAIT";
-        Verdict::proved(Severity::Error, title, kernel, sockets).explains(LossKind::Failed, 0.9, 0.5, 1.0)
+        Verdict::proved(Severity::Error, title, kernel, sockets).explains(LossKind::Failed, share, share * 0.8, 1.0)
     } else if beyond >= 1.0 {
         let text = format!(
             "{} sockets were not kept in TIME-WAIT: tcp_max_tw_buckets was reached",

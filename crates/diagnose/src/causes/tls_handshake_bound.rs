@@ -5,12 +5,20 @@
 //! resumed or the CPU is free. Source: measured on one core: RSA-2048 1,600 signatures a second, RSA-4096 260, P-256 20,000
 //! (openssl speed).
 
+use super::of_loss;
 use crate::evidence::{Client, Process};
 use crate::facts::{Facts, duration, percent};
 use crate::rule::{CauseRule, Needs, OfTarget, Verdict};
 use crate::thresholds::{DEMAND_FULL, HANDSHAKE_CPU_NS, HANDSHAKES};
-use model::finding::{LossKind, Severity};
+use model::finding::Severity;
+use model::request::Request;
 use model::units::show_grouped;
+
+/// The time from when a request could leave, or its connection was begun, until it left: of one that comes first on its connection.
+fn setting_up_ns(request: &Request) -> f64 {
+    let from_ns = request.ready_ns.max(request.connect_ns);
+    if request.ordinal == 1 { request.sent_ns.saturating_sub(from_ns) as f64 } else { 0.0 }
+}
 
 const REQUESTS_MIN: f64 = 20.0;
 
@@ -46,8 +54,9 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     if a_request < HANDSHAKES.value || cost_ns < HANDSHAKE_CPU_NS.value || demand < DEMAND_FULL.value {
         return Verdict::refuted("handshakes do not take up the target").because(client.into()).because(process.into());
     }
+    let (kind, share) = of_loss::of_time(facts, setting_up_ns);
     Verdict::proved(Severity::Warning, format!("TLS handshakes take up the target: {} of CPU each", duration(cost_ns)), client, process)
-        .explains(LossKind::Waiting, 0.8, 0.5, 1.0)
+        .explains(kind, share, share * 0.8, 1.0)
         .remedy("Keep connections open, resume sessions (tickets), and use a P-256 key: a signature of it costs a tenth of RSA-2048's, a fortieth of RSA-4096's")
         .check("openssl speed -seconds 1 rsa2048 rsa4096 ecdsap256; openssl s_client -reconnect -connect HOST:PORT")
         .confidence(0.85)

@@ -7,6 +7,7 @@
 //! workers wait for events, or where the served are not as many as the workers (`connection-limit`). Source: measured, 4
 //! threads and 256 work items of the kernel; Gunicorn's sync workers.
 
+use super::of_loss;
 use crate::evidence::{Client, Process};
 use crate::facts::{Facts, Stand, percent};
 use crate::rule::{CauseRule, Needs, OfTarget, Verdict};
@@ -68,7 +69,8 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         users.starved
     );
     Verdict::proved(Severity::Error, title, client, process)
-        .explains(LossKind::Starved, 0.95, 0.8, 1.0)
+        // All that starved: those that were served are as many as the workers.
+        .explains(LossKind::Starved, 1.0, 0.9, 1.0)
         .remedy("Serve many connections with each worker (an event loop), or have as many workers as connections; until then close idle connections soon")
         .check("for t in /proc/PID/task/*; do cat $t/wchan; echo; done; ss -tn state established (Recv-Q of those that wait)")
         .confidence(0.9)
@@ -84,13 +86,18 @@ fn held_by_others(facts: &Facts<'_>) -> Option<Verdict<OfTarget>> {
         row.is_some_and(|row| row.counts.ok == 0 && row.gauges.connections > 0)
     };
     let (mut held, mut longest, mut most) = (0_usize, 0_usize, 0_usize);
+    let (mut since_ns, mut longest_since_ns) = (0, 0);
     for snapshot in facts.snapshots() {
         let stands = facts.stands_at(snapshot, &working);
         let asks = snapshot.outgoing.iter().any(|o| o.metrics.of("awaiting").unwrap_or(0) > 0);
         let is_held = !stands.is_empty() && stands.iter().all(|stand| *stand == Stand::Receive);
         held = if is_held && !asks && is_dead(snapshot) { held + 1 } else { 0 };
+        if held == 0 {
+            // It begins after this reading, if at all.
+            since_ns = snapshot.at_ns;
+        }
         if held > longest {
-            (longest, most) = (held, stands.len());
+            (longest, most, longest_since_ns) = (held, stands.len(), since_ns);
         }
     }
     if longest < READINGS_MIN {
@@ -108,11 +115,12 @@ fn held_by_others(facts: &Facts<'_>) -> Option<Verdict<OfTarget>> {
     if unanswered < 1.0 {
         return None;
     }
+    let share = of_loss::unanswered_since(facts, longest_since_ns.max(0).unsigned_abs());
     let title =
         format!("each of the target's {most} workers waits for a client that sends nothing: nobody else is served");
     Some(
         Verdict::proved(Severity::Error, title, client, process)
-            .explains(LossKind::Failed, 0.95, 0.8, 1.0)
+            .explains(LossKind::Failed, share, share * 0.8, 1.0)
             .remedy("Read requests without holding a worker (an event loop, or a proxy in front that reads them whole), or end silent connections soon")
             .check("for t in /proc/PID/task/*; do cat $t/wchan; echo; done; ss -tnp state established (Recv-Q 0 at the server's end, none sent)")
             .confidence(0.85),

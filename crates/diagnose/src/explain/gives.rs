@@ -52,6 +52,8 @@ const STANDSTILL_MIN: f64 = 0.5;
 const OTHERS: [&str; 2] = ["neighbour", "cpu-contention"];
 /// More generators are counted and not named.
 const NAMED_MAX: usize = 3;
+/// Of a run in which the generator was disturbed, that is said where no less than this is not explained.
+const MOST: f64 = 0.5;
 /// From this share on what is not explained is said.
 const UNEXPLAINED_MIN: f64 = 0.1;
 
@@ -84,7 +86,12 @@ pub fn gives(
     };
     let beside = first.filter(|first| is_told && is_beside(first));
     if let Some(first) = first.filter(|_| beside.is_none()) {
-        return says(Standing::Gives, format!("{}{}", first.title, explained(first, losses)), Some(first));
+        let rest = first.explains.map_or(0.0, |explains| unexplained(explains.of, losses));
+        let disturbed = match !is_told && rest >= MOST {
+            true => format!("; {}", disturbed(facts, validity)),
+            false => String::new(),
+        };
+        return says(Standing::Gives, format!("{}{}{disturbed}", first.title, explained(first, losses)), Some(first));
     }
     let limit = supported().find(|finding| finding.id == "at-its-limit");
     // A quota that is full is the limit, whatever else is full within it.
@@ -272,11 +279,10 @@ fn is_small_part(finding: &Finding, losses: &[Loss], is_standstill: bool) -> boo
     finding.explains.is_some_and(|explains| of_time(explains.of) && is_small(explains)) && is_open
 }
 
-/// What no cause explains of a loss of which the parts were measured, where it is worth saying.
-fn unexplained(kind: LossKind, losses: &[Loss]) -> String {
+/// What no cause explains of a loss of which the parts were measured; 0 where they were not.
+fn unexplained(kind: LossKind, losses: &[Loss]) -> f64 {
     let is_measured = |loss: &&Loss| loss.kind == kind && (loss.time.is_some() || kind == LossKind::Failed);
-    let rest = losses.iter().find(is_measured).map_or(0.0, |loss| loss.unexplained);
-    if rest >= UNEXPLAINED_MIN { format!(", {} unexplained", percent(rest)) } else { String::new() }
+    losses.iter().find(is_measured).map_or(0.0, |loss| loss.unexplained)
 }
 
 /// How much of which loss a finding explains, in words to put behind its sentence.
@@ -285,7 +291,9 @@ fn explained(finding: &Finding, losses: &[Loss]) -> String {
     if !losses.iter().any(|loss| loss.kind == explains.of) {
         return String::new();
     }
-    format!(" ({}{})", share_of(explains.share, explains.of), unexplained(explains.of, losses))
+    let rest = unexplained(explains.of, losses);
+    let rest = if rest >= UNEXPLAINED_MIN { format!(", {} unexplained", percent(rest)) } else { String::new() };
+    format!(" ({}{rest})", share_of(explains.share, explains.of))
 }
 
 /// A share of a loss, in words.

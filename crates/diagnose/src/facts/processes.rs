@@ -3,7 +3,7 @@
 //! The sums and shares themselves are made in [`crate::usage`]. Processes that live shorter than a tick, and threads beyond
 //! the sampler's bound, are in no sample: the kernel's own sum of the target's time has them.
 
-use crate::history::{Cpus, History, Metric, Subject, Window};
+use crate::history::{Cpus, History, Metric, NeighbourSeen, Subject, Window};
 use crate::thresholds::MACHINE_BUSY;
 use crate::usage::{HostTime, ThreadUse, cores_used, grown, processes, threads_of};
 use model::Snapshot;
@@ -51,12 +51,23 @@ pub struct NeighbourUse<'r> {
     pub cores: f64,
     /// The target has connections to it: what it uses, it uses for the target.
     pub is_backend: bool,
+    /// It is another generator of the same run.
+    pub is_generator: bool,
+}
+
+impl NeighbourUse<'_> {
+    /// Its name and its id, for whoever is to look at it.
+    pub fn named(&self) -> String {
+        let of_run = if self.is_generator { "another generator of this run, " } else { "" };
+        format!("{of_run}{} (pid {})", self.name, self.pid)
+    }
 }
 
 impl<'r> super::Facts<'r> {
-    /// The neighbours that do not work for the target: what a backend uses is the target's own load, and ends with it.
+    /// The neighbours that have nothing to do with the run: what a backend uses is the target's own load, and ends with it, as
+    /// does what the run's other generators use.
     pub fn strangers(&self) -> impl Iterator<Item = &NeighbourUse<'r>> {
-        self.neighbours.iter().filter(|neighbour| !neighbour.is_backend)
+        self.neighbours.iter().filter(|neighbour| !neighbour.is_backend && !neighbour.is_generator)
     }
 }
 
@@ -191,9 +202,11 @@ fn neighbours(history: &History, window: Window) -> Vec<NeighbourUse<'_>> {
     let passed_ns = window.length_ns() as f64;
     let mut uses: Vec<NeighbourUse<'_>> = history
         .other_processes()
-        .filter_map(|(id, name, is_backend)| {
+        .filter_map(|(id, seen)| {
             let used = history.growth(Metric::new(Subject::Neighbour(id), "cpu_ns"), window).ok()?;
-            Some(NeighbourUse { pid: id.pid, name, cores: used.value / passed_ns, is_backend })
+            let cores = used.value / passed_ns;
+            let NeighbourSeen { name, is_backend, is_generator, .. } = seen;
+            Some(NeighbourUse { pid: id.pid, name, cores, is_backend: *is_backend, is_generator: *is_generator })
         })
         .collect();
     uses.sort_by(|a, b| b.cores.total_cmp(&a.cores));

@@ -100,13 +100,16 @@ struct Elsewhere {
 
 /// Another process over the run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-struct NeighbourSeen {
-    name: String,
+pub(crate) struct NeighbourSeen {
+    pub(crate) name: String,
     cpu: Track<Growth>,
     last: (i64, u64),
     /// The target had connections to it.
     #[serde(default)]
-    is_backend: bool,
+    pub(crate) is_backend: bool,
+    /// It is another generator of the run.
+    #[serde(default)]
+    pub(crate) is_generator: bool,
 }
 
 impl History {
@@ -203,6 +206,7 @@ impl History {
                 cpu: Track::default(),
                 last: at_first,
                 is_backend: false,
+                is_generator: false,
             });
             let (since_ns, before_ns) = seen.last;
             if since_ns < snapshot.at_ns {
@@ -211,6 +215,7 @@ impl History {
             }
             seen.last = (snapshot.at_ns, neighbour.cpu_ns);
             seen.is_backend |= neighbour.is_backend;
+            seen.is_generator |= neighbour.is_generator;
             if seen.name != neighbour.name {
                 seen.name.clone_from(&neighbour.name);
             }
@@ -271,9 +276,9 @@ impl History {
         self.tasks.threads_in(role, window.from_ns, window.to_ns)
     }
 
-    /// The other processes of the generator's machine, each with its name, and whether the target asks it.
-    pub fn other_processes(&self) -> impl Iterator<Item = (ProcessId, &str, bool)> {
-        self.neighbours.iter().map(|(id, seen)| (*id, &*seen.name, seen.is_backend))
+    /// The other processes of the generator's machine.
+    pub(crate) fn other_processes(&self) -> impl Iterator<Item = (ProcessId, &NeighbourSeen)> {
+        self.neighbours.iter().map(|(id, seen)| (*id, seen))
     }
 
     /// The generator's machine: the target's, or one of its own.

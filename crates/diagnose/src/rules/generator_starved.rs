@@ -107,7 +107,7 @@ fn named(facts: &Facts<'_>) -> Option<Evidence> {
 
 fn names(facts: &Facts<'_>) -> String {
     let named = facts.neighbours.iter().filter(|n| n.cores >= NAMED_CORES_MIN).take(NAMED_MAX);
-    let each: Vec<String> = named.map(|n| format!("{} (pid {}) took {:.2} cores", n.name, n.pid, n.cores)).collect();
+    let each: Vec<String> = named.map(|n| format!("{} took {:.2} cores", n.named(), n.cores)).collect();
     each.join(", ")
 }
 

@@ -1,11 +1,11 @@
-//! Threads that wait and work on nothing: sleepers that are a pool and those that are none, locks of files, and what explains so little
-//! of all waiting that it is not what gives.
+//! Threads that wait and work on nothing: sleepers that are a pool and those that are none, locks of files; what explains so little
+//! of all waiting that it is not what gives; and shares of a loss that are counted.
 
 use crate::common::judged::{of, sampled, status, waiting, with};
-use crate::common::{Build, SECOND};
+use crate::common::{Build, SECOND, closed};
 use diagnose::diagnose;
-use model::bpf::BpfSample;
-use model::finding::{Severity, Standing, Status, ValidityState};
+use model::bpf::{BpfSample, CallUse};
+use model::finding::{Explains, LossKind, Severity, Standing, Status, ValidityState};
 use model::request::Request;
 use model::snapshot::{Role, Stands, ThreadSample};
 use model::threads::{ThreadStates, ThreadTime, WaitPlace};
@@ -119,4 +119,93 @@ fn what_explains_a_small_part_is_not_what_gives_first() {
     let large = first(8);
     assert_eq!(large.finding.as_deref(), Some("accept-queue-overflow"));
     assert!(large.text.contains("nearly all of the slow requests' time"), "{}", large.text);
+}
+
+/// What a finding explains: of which loss, and how much of it in hundredths.
+fn explained(recording: &Recording, id: &str) -> (LossKind, u32) {
+    let diagnosis = diagnose(recording);
+    let finding = of(&diagnosis, id);
+    let Some(Explains { of, share, low, high }) = finding.explains else { panic!("{finding:#?}") };
+    assert!(finding.status == Status::Supported && low <= share && share <= high, "{finding:#?}");
+    (of, (share * 100.0).round() as u32)
+}
+
+#[test]
+fn of_failures_those_are_counted_that_a_cause_makes() {
+    // Eight requests a second are cut off, for five seconds, and twenty have no answer; then all threads wait for events, and eight a
+    // second have none.
+    let build = closed().each(|s| (s.target, s.failed) = (vec![(0.3, 0.0)], vec![(ErrorKind::Reset, 8)]));
+    let build = build.at(2, |s| s.failed.push((ErrorKind::ReplyTimeout, 20)));
+    let build = (5..10).fold(build, |build, at| {
+        build.at(at, |s| (s.target, s.failed) = (vec![(0.0, 0.0)], vec![(ErrorKind::ReplyTimeout, 8)]))
+    });
+    let stuck = with(build, |second, s| {
+        s.network.set("receive_queue_connections", if second > 5 { 8 } else { 0 });
+        let target = s.processes.iter_mut().filter(|process| process.role == Role::Target);
+        for thread in target.flat_map(|process| &mut process.threads) {
+            stand(thread, "do_epoll_wait");
+            thread.stands.as_mut().unwrap().is_running = second <= 5;
+        }
+    });
+    assert_eq!(explained(&stuck, "lost-wakeup"), (LossKind::Failed, 40));
+
+    // Of the ten seconds the probes saw one, and in it so many connects had no port; a hundred requests failed in all.
+    let without_ports = |refused: u64| {
+        let build = closed().each(|s| s.failed = vec![(ErrorKind::Reset, 10)]);
+        with(build, move |_, s| {
+            s.network.set("tcp_time_wait_sockets", 28_000);
+            let errors_by = [("EADDRNOTAVAIL".to_owned(), refused)].into();
+            let connect =
+                CallUse { name: "connect".to_owned(), count: 100, errors: refused, errors_by, ..CallUse::default() };
+            s.bpf = Some(BpfSample { calls: vec![connect], calls_window_ns: SECOND, ..BpfSample::default() });
+        })
+    };
+    assert_eq!(explained(&without_ports(4), "time-wait"), (LossKind::Failed, 40));
+    assert_eq!(explained(&without_ports(40), "time-wait"), (LossKind::Failed, 100));
+}
+
+#[test]
+fn of_slow_requests_those_are_counted_that_waited_for_a_time_out_of_a_segment() {
+    // A tenth of a thousand requests is late: half of those by 210 ms, the others by 70.
+    let losing = |again_a_second: u64| {
+        let mut recording = with(closed(), move |second, s| {
+            s.network.set("tcp_retransmits", again_a_second * second);
+            s.network.set("tcp_out_segments", 2_000 * second);
+            s.network.set("connections_with_retransmits", 8);
+        });
+        sampled(&mut recording, 1000, |n| {
+            let took_ms = match n % 20 {
+                0 => 210,
+                10 => 70,
+                _ => 0,
+            };
+            let ended_ns = SECOND + 200_000 + took_ms * 1_000_000;
+            Request { ready_ns: SECOND, sent_ns: SECOND, ended_ns, ..Request::default() }
+        });
+        recording
+    };
+    assert_eq!(explained(&losing(40), "packet-loss"), (LossKind::Slow, 75));
+    // Of fifty no more than thirty can have waited for one.
+    assert_eq!(explained(&losing(3), "packet-loss"), (LossKind::Slow, 45));
+}
+
+#[test]
+fn a_handshake_has_as_much_of_the_time_as_requests_waited_for_one() {
+    // Each request of 16 at a time comes first on its connection: 30 ms to set that up, and 10 for the reply, in one thread that is full.
+    let signing = |full: u64, run: f64| {
+        let build = waiting().with(|b| b.connected = 4000).each(|s| s.target = vec![(run, 0.0)]);
+        let mut recording = build.recording();
+        recording.totals.sum.counts.handshakes_full = full;
+        sampled(&mut recording, 400, |n| {
+            let ready_ns = SECOND + n * 1_000_000;
+            let (sent_ns, ended_ns) = (ready_ns + 30_000_000, ready_ns + 40_000_000);
+            Request { ready_ns, connect_ns: ready_ns, sent_ns, ended_ns, ordinal: 1, ..Request::default() }
+        });
+        recording
+    };
+    let found = signing(4000, 0.97);
+    assert_eq!(status(&found, "tls-handshake-bound"), Status::Supported);
+    assert_eq!(status(&signing(400, 0.97), "tls-handshake-bound"), Status::Refuted, "one for ten requests");
+    assert_eq!(status(&signing(4000, 0.3), "tls-handshake-bound"), Status::Refuted, "its CPU is free");
+    assert_eq!(status(&signing(0, 0.97), "tls-handshake-bound"), Status::NotApplicable);
 }

@@ -326,6 +326,10 @@ fn a_neighbour_is_named_by_what_it_holds() {
     let mut asked = crowded([0.9, 0.1]).recording();
     asked.snapshots.iter_mut().flat_map(|s| &mut s.neighbours).for_each(|n| n.is_backend = n.pid == 30);
     assert_eq!((status(&asked, "neighbour"), status(&asked, "cpu-contention")), (Status::Refuted, Status::Refuted));
+    // Nor is another generator of the same run a stranger.
+    let mut shared = crowded([0.9, 0.1]).recording();
+    shared.snapshots.iter_mut().flat_map(|s| &mut s.neighbours).for_each(|n| n.is_generator = n.pid == 30);
+    assert_eq!((status(&shared, "neighbour"), status(&shared, "cpu-contention")), (Status::Refuted, Status::Refuted));
     let spread = crowded([0.2, 0.2]).recording();
     assert_eq!((status(&spread, "neighbour"), status(&spread, "cpu-contention")), (Status::Refuted, Status::Supported));
 
@@ -497,6 +501,7 @@ fn descriptors_that_requests_leave_are_a_leak_where_connections_last() {
             (s.ok, s.connections, s.in_flight) = (100, 8, 8);
             s.failed = vec![(ErrorKind::UnexpectedStatus, failed)];
         });
+        let build = build.with(|b| b.status = vec![(500, 10 * failed)]);
         with(build, move |second, s| {
             let target = s.processes.iter_mut().filter(|process| process.role == Role::Target);
             target.for_each(|process| {

@@ -268,6 +268,40 @@ fn that_nobody_was_answered_for_seconds_is_said_first_though_hardly_a_request_wa
     assert!(!stood_still(&[(4_000, 300)], 0.0, None, 0.0).text.contains("nobody was answered"));
 }
 
+#[test]
+fn a_cause_of_a_part_says_that_the_generator_was_disturbed_too() {
+    // A fifth of the requests take twenty times as long; the target's threads wait a little for a CPU that another has.
+    let crowded = |is_disturbed: bool| {
+        let build = closed().each(move |s| {
+            (s.ok, s.response_ns, s.in_flight) = (4_000, 480_000, 2);
+            (s.target, s.neighbours, s.idle_cores) = (vec![(0.2, 0.1); 2], [1.2, 0.0], 0.0);
+            if is_disturbed {
+                (s.busy, s.wait, s.late_share, s.reap_delay_ns) = (0.4, 0.55, 0.5, 3_000_000);
+            }
+        });
+        let mut recording = build.recording();
+        sampled(&mut recording, 400, |n| {
+            let ready_ns = SECOND + n * 1_000_000;
+            let took_ns = if n % 5 == 0 { 2_000_000 } else { 100_000 };
+            Request { ready_ns, sent_ns: ready_ns, ended_ns: ready_ns + took_ns, ordinal: 2, ..Request::default() }
+        });
+        diagnose(&recording)
+    };
+    let sound = crowded(false);
+    assert_eq!(sound.validity.state, ValidityState::Valid, "{:?}", sound.validity);
+    let sound = sound.gives.unwrap().text;
+    assert!(sound.starts_with("yes (pid 30) holds CPUs") && sound.ends_with(" unexplained)"), "{sound}");
+    let disturbed = crowded(true);
+    assert_eq!(disturbed.validity.state, ValidityState::NotValid, "{:?}", disturbed.validity);
+    let disturbed = disturbed.gives.unwrap().text;
+    assert!(disturbed.starts_with("yes (pid 30) holds CPUs"), "{disturbed}");
+    assert!(
+        disturbed
+            .ends_with(" unexplained); the generator was kept from running meanwhile, which may be why: see below"),
+        "{disturbed}"
+    );
+}
+
 /// A server of which a sample has 400 quick requests, and its histogram so many of all that took so long.
 fn with_a_tail(slow: u64, slow_ns: u64) -> WhatGives {
     let build = closed().each(|s| {

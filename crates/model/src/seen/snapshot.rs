@@ -214,6 +214,9 @@ pub struct Neighbour {
     /// It holds a socket that listens where the target has connections to: what it uses, it uses for the target.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_backend: bool,
+    /// It is another generator of the same run: known once the recordings of several are made one.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_generator: bool,
     /// Bytes it had fetched from disks since the observation began; `None`: not for us to see.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disk_read_bytes: Option<u64>,

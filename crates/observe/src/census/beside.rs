@@ -73,5 +73,7 @@ pub(super) fn neighbour(pid: u32, process: &Process) -> Neighbour {
         core: process.core,
         // Whom the target asks is known by its sockets: `samplers/network/backends.rs`.
         is_backend: false,
+        // Known when recordings are merged.
+        is_generator: false,
     }
 }

@@ -22,6 +22,7 @@ use model::recording::{Capsule, End, Generator, Generators, Recording, Shortfall
 use model::snapshot::Role;
 use model::split::RunSplit;
 use model::{Event, LatencyKind, Plan, Snapshot, event};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use store::{Joined, Reader, StoreError, Writer};
@@ -149,6 +150,8 @@ struct Source {
     has_seen_target: bool,
     /// It read its host at all.
     has_readings: bool,
+    /// Its own process, as its machine's kernel knows it: id, and start in clock ticks since boot.
+    own_process: Option<(u32, u64)>,
     offset: Offset,
 }
 
@@ -246,6 +249,8 @@ fn read(path: &Path) -> Result<Source, MergeError> {
     let is_of_target = |snapshot: &Snapshot| snapshot.processes.iter().any(|one| one.role == Role::Target);
     let has_seen_target = recording.snapshots.iter().any(is_of_target);
     let has_readings = !recording.snapshots.is_empty();
+    let mut own = recording.snapshots.iter().flat_map(|snapshot| &snapshot.processes);
+    let own_process = own.find(|one| one.role == Role::Generator).map(|one| (one.pid, one.start_ticks));
     lighten(&mut recording);
     Ok(Source {
         name,
@@ -255,6 +260,7 @@ fn read(path: &Path) -> Result<Source, MergeError> {
         lag_p99_ns,
         has_seen_target,
         has_readings,
+        own_process,
         offset: Offset::default(),
     })
 }
@@ -344,7 +350,7 @@ fn write(
         .collect();
     store::join(&joined, warmup_ns, &mut writer)?;
     if let Some(source) = sources.get(read_by) {
-        snapshots(source, &mut writer)?;
+        snapshots(source, &generators_beside(sources, read_by), &mut writer)?;
     }
     let mut events = events(sources, read_by);
     events.extend(spec.agents.iter().flat_map(|agents| agents.events.iter().cloned()));
@@ -371,8 +377,16 @@ fn write(
     Ok(Merged { recording, diagnosis, why_partial })
 }
 
-/// The readings of one generator, on the result's clock.
-fn snapshots(source: &Source, writer: &mut Writer) -> Result<(), MergeError> {
+/// The processes of the other generators on the machine of the one that read it: machines are told apart by their clocks.
+fn generators_beside(sources: &[Source], read_by: usize) -> BTreeSet<(u32, u64)> {
+    let machine = |source: &Source| source.recording.capsule.clock.as_ref().map(|clock| clock.id.clone());
+    let of = sources.get(read_by).and_then(machine);
+    let beside = sources.iter().filter(|source| of.is_some() && machine(source) == of);
+    beside.filter_map(|source| source.own_process).collect()
+}
+
+/// The readings of one generator, on the result's clock; the other generators among the processes beside it are said to be such.
+fn snapshots(source: &Source, generators: &BTreeSet<(u32, u64)>, writer: &mut Writer) -> Result<(), MergeError> {
     let (mut batch, mut failed): (Vec<Snapshot>, _) = (Vec::new(), None);
     let mut flush = |batch: &mut Vec<Snapshot>| {
         if failed.is_none() && !batch.is_empty() {
@@ -383,6 +397,10 @@ fn snapshots(source: &Source, writer: &mut Writer) -> Result<(), MergeError> {
     source.reader.load_with(|snapshot| {
         let mut snapshot = snapshot.clone();
         snapshot.shift(source.offset.ns);
+        let beside = [&mut snapshot.neighbours, &mut snapshot.disk_neighbours, &mut snapshot.memory_neighbours];
+        for neighbour in beside.into_iter().flatten() {
+            neighbour.is_generator = generators.contains(&(neighbour.pid, neighbour.start_ticks));
+        }
         batch.push(snapshot);
         if batch.len() >= BATCH {
             flush(&mut batch);

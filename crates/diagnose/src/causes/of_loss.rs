@@ -1,0 +1,58 @@
+//! How much of a loss is what a cause makes of it, counted: of the failures those of the kinds that it makes, of the connections that
+//! starved those that it leaves out, of the slow requests' time what its delays are. A rule states no share that is not counted so, or
+//! measured by itself.
+
+use crate::facts::{Facts, taken_ns};
+use model::ErrorKind;
+use model::finding::LossKind;
+use model::request::Request;
+
+/// What fails where nobody answers, or nobody takes connections: no reply in time, or no connection for it in time.
+pub(super) const UNANSWERED: [ErrorKind; 3] =
+    [ErrorKind::ReplyTimeout, ErrorKind::ConnectTimeout, ErrorKind::QueueTimeout];
+/// What fails of those that are not let in.
+pub(super) const NOT_LET_IN: [ErrorKind; 2] = [ErrorKind::ConnectTimeout, ErrorKind::QueueTimeout];
+
+/// Of the failures by the target's doing, and of the requests that had no end, those that had no answer from a moment on (nanoseconds
+/// since the run's start), 0..=1.
+pub(super) fn unanswered_since(facts: &Facts<'_>, since_ns: u64) -> f64 {
+    let before = facts.rows.iter().filter(|row| row.end_ns <= since_ns).map(|row| row.failed_unanswered as f64).sum();
+    of_failures(facts, &UNANSWERED, before, facts.recording.totals.in_flight_at_end as f64)
+}
+
+/// Of the failures by the target's doing those of some kinds, 0..=1.
+pub(super) fn failed_by(facts: &Facts<'_>, kinds: &[ErrorKind]) -> f64 {
+    of_failures(facts, kinds, 0.0, 0.0)
+}
+
+fn of_failures(facts: &Facts<'_>, kinds: &[ErrorKind], others: f64, unfinished: f64) -> f64 {
+    let count = kinds.iter().map(|kind| facts.errors(*kind)).fold(0, u64::saturating_add) as f64;
+    let all = crate::ledger::failures(facts) + unfinished;
+    if all > 0.0 { (((count - others).max(0.0) + unfinished) / all).min(1.0) } else { 0.0 }
+}
+
+/// Of the connections that starved those that no reply ever came on, 0..=1.
+pub(super) fn never_served(facts: &Facts<'_>) -> f64 {
+    let users = facts.recording.totals.users.unwrap_or_default();
+    users.never_served as f64 / users.starved.max(users.never_served).max(1) as f64
+}
+
+/// Of the time of requests that some part of each is, 0..=1: of the slow ones' time beyond what others of their kind take, or of all
+/// requests' time where all of them wait. `part` says of a request how much of its time that is, nanoseconds.
+pub(super) fn of_time(facts: &Facts<'_>, part: impl Fn(&Request) -> f64) -> (LossKind, f64) {
+    let losses = crate::ledger::losses(facts);
+    let is = |kind: LossKind| losses.iter().any(|loss| loss.kind == kind);
+    let is_waiting = is(LossKind::Waiting) && !is(LossKind::Slow);
+    let (mut of_it, mut all) = (0.0, 0.0);
+    for (weight, request) in facts.recording.requests.weighted() {
+        let whole_ns = match is_waiting {
+            true => Some(taken_ns(request)),
+            false => facts.kinds.excess_ns(request),
+        };
+        let Some(whole_ns) = whole_ns else { continue };
+        all += weight * whole_ns;
+        of_it += weight * part(request).min(whole_ns);
+    }
+    let kind = if is_waiting { LossKind::Waiting } else { LossKind::Slow };
+    (kind, if all > 0.0 { of_it / all } else { 0.0 })
+}
