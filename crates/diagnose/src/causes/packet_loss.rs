@@ -15,8 +15,10 @@ use model::finding::{LossKind, Severity};
 use model::request::Request;
 
 const AGAIN_MIN: f64 = 20.0;
-/// The shortest time after which Linux sends a segment again that nobody acknowledged (`TCP_RTO_MIN`, include/net/tcp.h), less what a
-/// clock of it rounds away.
+/// The shortest time after which Linux sends a segment again that nobody acknowledged: two turns of its clock for a probe of the tail
+/// (`TCP_TIMEOUT_MIN`; 250 turns a second), and 200 ms where nothing else tells (`TCP_RTO_MIN`, include/net/tcp.h), less what that clock
+/// rounds away. What the peer asks for is sent again within a round trip, and is late by less: the upper bound has that.
+const PROBE_MIN_NS: f64 = 8e6;
 const TIMEOUT_MIN_NS: f64 = 190e6;
 
 /// See the file's head.
@@ -78,21 +80,19 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
             .because(kernel.into())
             .because(sockets.into());
     }
-    let share_late = late(facts, again);
+    let (of_slow, least) = (late(facts, PROBE_MIN_NS, again), late(facts, TIMEOUT_MIN_NS, again));
     Verdict::proved(Severity::Warning, format!("{} of the segments are lost on the way", percent(share)), kernel, sockets)
-        .explains(LossKind::Slow, share_late, share_late * 0.5, 1.0)
+        .explains(LossKind::Slow, of_slow, least.min(of_slow), 1.0)
         .remedy("Look at the path: drops of interfaces and queues, a policer, a radio link; until then, shorter round trips and SACK help most")
         .check("nstat -az TcpRetransSegs TcpOutSegs TcpExtTCPLostRetransmit; ss -ti | grep -c retrans; ip -s link")
         .confidence(0.8)
 }
 
-/// Of the slow requests' time what those took that were late by the shortest time-out of a segment or more: of no more requests than
-/// segments were sent again. What is sent again sooner, as the peer asked for it, makes a request late by a round trip; the upper bound
-/// has that.
-fn late(facts: &Facts<'_>, again: f64) -> f64 {
-    let requests = &facts.recording.requests;
-    let is_late = |request: &Request| facts.kinds.excess_ns(request).is_some_and(|ns| ns >= TIMEOUT_MIN_NS);
-    let count: f64 = requests.weighted().filter(|(_, request)| is_late(request)).map(|(weight, _)| weight).sum();
+/// Of the slow requests' time what those took that were late by so long or longer: of no more requests than segments were sent again.
+fn late(facts: &Facts<'_>, by_ns: f64, again: f64) -> f64 {
+    let is_late = |request: &Request| facts.kinds.excess_ns(request).is_some_and(|ns| ns >= by_ns);
+    let requests = facts.recording.requests.weighted().filter(|(_, request)| is_late(request));
+    let count: f64 = requests.map(|(weight, _)| weight).sum();
     let (_, share) = of_loss::of_time(facts, |request| if is_late(request) { f64::INFINITY } else { 0.0 });
     if count > again { share * again / count } else { share }
 }
