@@ -5,7 +5,6 @@
 //! receivers dropped whose buffer was full; (sockets) connections of the target have sent some again, or (client) requests were slow. Refuted below,
 //! or where the peer had them already (reordering, DSACK). Source: RFC 6298; RFC 2883; the catalogue's thousandth.
 
-use super::of_loss;
 use crate::evidence::{Kernel, Sockets};
 use crate::facts::{Facts, percent};
 use crate::history::Subject;
@@ -89,10 +88,19 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
 }
 
 /// Of the slow requests' time what those took that were late by so long or longer: of no more requests than segments were sent again.
+/// Those that waited most of that for a connection waited for others, and have it as these have.
 fn late(facts: &Facts<'_>, by_ns: f64, again: f64) -> f64 {
-    let is_late = |request: &Request| facts.kinds.excess_ns(request).is_some_and(|ns| ns >= by_ns);
-    let requests = facts.recording.requests.weighted().filter(|(_, request)| is_late(request));
-    let count: f64 = requests.map(|(weight, _)| weight).sum();
-    let (_, share) = of_loss::of_time(facts, |request| if is_late(request) { f64::INFINITY } else { 0.0 });
+    let (mut late_ns, mut all_ns, mut count) = (0.0, 0.0, 0.0);
+    for (weight, request) in facts.recording.requests.weighted() {
+        let Some(excess_ns) = facts.kinds.excess_ns(request) else { continue };
+        if request.sent_ns.saturating_sub(request.ready_ns) as f64 >= excess_ns / 2.0 {
+            continue;
+        }
+        all_ns += weight * excess_ns;
+        if excess_ns >= by_ns {
+            (late_ns, count) = (late_ns + weight * excess_ns, count + weight);
+        }
+    }
+    let share = if all_ns > 0.0 { late_ns / all_ns } else { 0.0 };
     if count > again { share * again / count } else { share }
 }

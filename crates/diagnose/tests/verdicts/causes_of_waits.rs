@@ -174,13 +174,16 @@ fn of_slow_requests_those_are_counted_that_waited_for_a_time_out_of_a_segment() 
             s.network.set("connections_with_retransmits", 8);
         });
         sampled(&mut recording, 1000, |n| {
+            // One more waits for the connection of one that is late.
+            let queued_ns = if n % 20 == 1 { 200_000_000 } else { 0 };
             let took_ms = match n % 20 {
                 0 => 210,
                 10 => 7,
                 _ => 0,
             };
-            let ended_ns = SECOND + 200_000 + took_ms * 1_000_000;
-            Request { ready_ns: SECOND, sent_ns: SECOND, ended_ns, ..Request::default() }
+            let sent_ns = SECOND + queued_ns;
+            let ended_ns = sent_ns + 200_000 + took_ms * 1_000_000;
+            Request { ready_ns: SECOND, sent_ns, ended_ns, ..Request::default() }
         });
         recording
     };
