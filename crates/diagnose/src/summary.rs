@@ -15,7 +15,7 @@ use model::limits::GONE_NS;
 use model::plan::Pace;
 use model::recording::Row;
 use model::recovery::Recovery;
-use model::units::{show_figure, show_grouped};
+use model::units::{show_bytes, show_figure, show_grouped};
 use model::{Event, LatencyKind};
 
 /// Failures that say that nobody was there to be connected to.
@@ -42,6 +42,9 @@ const UNFINISHED: f64 = 0.01;
 /// A target whose busiest thread waits for a CPU for so much of what it wants to run, on a machine that others use, is
 /// measured beside them: a healthy thread on a shared machine waits for 4 %, beside one busy loop on its CPU for half.
 const CROWDED_WAIT: f64 = 0.25;
+/// Of the intervals in the second half of a run, so many with bytes of replies show that those were still coming; and so many there must be.
+const COMING_ROWS: f64 = 0.75;
+const COMING_ROWS_MIN: usize = 4;
 /// Attempts for each request of an interval from which on retries are a storm.
 const STORM_TIMES: f64 = 2.0;
 /// A thread that wants less of the time than this is not held up by much, whatever share of it.
@@ -54,9 +57,10 @@ pub(crate) fn summary(facts: &Facts<'_>, expectations: &[Judgement], recoveries:
     }
     let remark = |id: &str, text: String| Remark { id: id.to_owned(), text };
     let mut all = Vec::new();
-    match never_answered(facts) {
-        Some(text) => all.push(remark("never-answered", text)),
-        None => match died(facts) {
+    match (still_coming(facts), never_answered(facts)) {
+        (Some(coming), _) => all.push(remark("still-coming", coming.advice())),
+        (None, Some(text)) => all.push(remark("never-answered", text)),
+        (None, None) => match died(facts) {
             Some(text) => all.push(remark("target-died", text)),
             None => all.extend(away(facts).map(|text| remark("target-away", text))),
         },
@@ -222,6 +226,44 @@ fn is_end(facts: &Facts<'_>, event: &Event, until_ns: u64) -> bool {
 
 fn tick_ns(facts: &Facts<'_>) -> u64 {
     facts.recording.plan.tick_ns.max(1)
+}
+
+/// Replies that were still coming when the run ended, where none was whole by then.
+pub(crate) struct StillComing {
+    replies: u64,
+    /// Bytes a second, of all together.
+    rate: f64,
+}
+
+impl StillComing {
+    /// In a sentence without an end.
+    pub(crate) fn seen(&self) -> String {
+        match self.replies {
+            1 => "no reply was whole when the run ended: one was still coming".to_owned(),
+            replies => format!("no reply was whole when the run ended: {} were still coming", show_grouped(replies)),
+        }
+    }
+
+    fn advice(&self) -> String {
+        format!("{}, at {}/s in all: run longer (-d), or ask for something smaller", self.seen(), show_bytes(self.rate))
+    }
+}
+
+/// Where bytes came to the end, and nothing failed: a reply that takes longer than the run is none that does not come.
+pub(crate) fn still_coming(facts: &Facts<'_>) -> Option<StillComing> {
+    let totals = &facts.recording.totals;
+    let counts = &totals.sum.counts;
+    let is_open = totals.in_flight_at_end > 0 && !matches!(facts.recording.plan.pace, Pace::Held { .. });
+    if !is_open || counts.ok > 0 || counts.carried_ok > 0 || counts.failed > 0 {
+        return None;
+    }
+    let later = facts.rows.get(facts.rows.len() / 2..).filter(|rows| rows.len() >= COMING_ROWS_MIN)?;
+    let coming = later.iter().filter(|row| row.counts.bytes_received > 0).count();
+    let is_coming = coming as f64 >= COMING_ROWS * later.len() as f64;
+    let passed_ns: u64 = later.iter().map(|row| row.end_ns.saturating_sub(row.start_ns)).sum();
+    let bytes: u64 = later.iter().map(|row| row.counts.bytes_received).sum();
+    let rate = bytes as f64 * 1e9 / passed_ns.max(1) as f64;
+    is_coming.then_some(StillComing { replies: totals.in_flight_at_end, rate })
 }
 
 fn never_answered(facts: &Facts<'_>) -> Option<String> {

@@ -2,7 +2,8 @@
 //! still, die or serve only some. On real servers; nothing here looks at how long something took.
 
 use crate::common::*;
-use std::io::Read;
+use std::io::{Read, Write};
+use std::net::TcpListener;
 use std::process::Stdio;
 use std::time::Duration;
 use testkit::process::Guard;
@@ -113,6 +114,30 @@ fn a_generator_that_was_stopped_does_not_read_as_a_slow_target() {
         // Nobody answered for two seconds, and that was not the target's doing.
         assert!(!said.contains("Pauses     longest 2."), "{pace:?}:\n{said}");
     }
+}
+
+#[test]
+fn replies_that_take_longer_than_the_run_are_no_silence() {
+    // A megabyte in pieces of a kilobyte, fifty a second.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            std::thread::spawn(move || -> std::io::Result<()> {
+                let mut stream = stream?;
+                stream.read(&mut [0; 4096])?;
+                stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n")?;
+                loop {
+                    stream.write_all(&[b'x'; 1000])?;
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+            });
+        }
+    });
+    let (text, doc) = both(&["load", &url, "-c", "4", "-d", "2s", "--drain", "100ms"]);
+    assert!(text.contains("No reply was whole when the run ended: 4 were still coming"), "{text}");
+    assert!(!text.contains("was ever answered"), "{text}");
+    assert_eq!(doc["gives"]["standing"], "unknown", "{}", doc["gives"]);
 }
 
 #[test]

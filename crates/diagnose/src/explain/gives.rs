@@ -9,7 +9,7 @@ use super::standstill::Standstill;
 use crate::causes::cpu_throttled;
 use crate::facts::{Facts, duration, percent};
 use crate::segments::worse::Worse;
-use crate::summary::death;
+use crate::summary::{death, still_coming};
 use crate::thresholds::{DEMAND_FULL, THREAD_WAIT};
 use crate::validity::AGENT_LOST;
 use model::ErrorKind;
@@ -125,6 +125,10 @@ pub fn gives(
     }
     if !facts.recording.has_connected() {
         return says(Standing::Unknown, "nothing ever connected: what the target can do is not known".to_owned(), None);
+    }
+    if let Some(coming) = still_coming(facts) {
+        let text = format!("{}; what the target can do is not known", coming.seen());
+        return says(Standing::Unknown, text, None);
     }
     if let Some(loss) = lost {
         let may_be = |f: &&Finding| f.about == About::Target && f.status == Status::NotObservable && f.id != AFTERWARDS;

@@ -88,6 +88,37 @@ fn silence_and_errors_are_said() {
 }
 
 #[test]
+fn replies_that_are_still_coming_are_no_silence() {
+    let longer_than_the_run = |bytes: fn(usize) -> u64| {
+        let build = closed().with(|b| b.in_flight_at_end = 64).each(|s| (s.ok, s.in_flight) = (0, 64));
+        let mut recording = build.recording();
+        let mut rows = recording.timeline.rows().to_vec();
+        recording.timeline = model::recording::Timeline::default();
+        for (second, row) in rows.iter_mut().enumerate() {
+            row.counts.bytes_received = bytes(second);
+            recording.timeline.push(*row);
+        }
+        let diagnosis = diagnose(&recording);
+        (diagnosis.gives.as_ref().unwrap().text.clone(), diagnosis.summary[0].clone())
+    };
+    let (first, remark) = longer_than_the_run(|_| 1 << 20);
+    assert_eq!(
+        first,
+        "no reply was whole when the run ended: 64 were still coming; what the target can do is not known"
+    );
+    assert_eq!(remark.id, "still-coming");
+    assert!(
+        remark
+            .text
+            .ends_with("64 were still coming, at 1.00 MiB/s in all: run longer (-d), or ask for something smaller")
+    );
+    // Their heads came, and nothing more.
+    let (first, remark) = longer_than_the_run(|second| if second == 0 { 1 << 20 } else { 0 });
+    assert_eq!(remark.id, "never-answered");
+    assert!(first.starts_with("64 of 64 requests had no good reply"), "{first}");
+}
+
+#[test]
 fn bytes_that_nobody_asked_for_are_said_where_they_are_many() {
     let padded = |count| {
         let mut recording = closed().recording();
