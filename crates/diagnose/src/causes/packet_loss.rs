@@ -11,7 +11,6 @@ use crate::history::Subject;
 use crate::rule::{CauseRule, Needs, OfTarget, Verdict};
 use crate::thresholds::RETRANSMITS;
 use model::finding::{LossKind, Severity};
-use model::request::Request;
 
 const AGAIN_MIN: f64 = 20.0;
 /// The shortest time after which Linux sends a segment again that nobody acknowledged: two turns of its clock for a probe of the tail
