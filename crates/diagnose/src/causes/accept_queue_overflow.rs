@@ -89,14 +89,14 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         .confidence(0.95)
 }
 
-/// Which loss it explains, and how much of it: connects that came to nothing; connections that were never let in; or what those requests
+/// Which loss it explains, and how much of it: connects that came to nothing; connections that were never taken; or what those requests
 /// took that had to connect for as long as a SYN takes to be sent again.
 fn explained(facts: &Facts<'_>) -> (LossKind, f64) {
     if crate::ledger::failures(facts) > 0.0 {
-        return (LossKind::Failed, of_loss::failed_by(facts, &of_loss::NOT_LET_IN));
+        return (LossKind::Failed, of_loss::not_taken(facts));
     }
     if facts.recording.totals.users.is_some_and(|users| users.starved > 0) {
-        return (LossKind::Starved, of_loss::never_served(facts));
+        return (LossKind::Starved, of_loss::never_taken(facts));
     }
     late_to_connect(facts)
 }

@@ -12,7 +12,6 @@ use crate::history::Subject;
 use crate::rule::{CauseRule, Needs, OfTarget, Verdict};
 use crate::thresholds::DESCRIPTORS_USED;
 use model::ErrorKind;
-use model::Snapshot;
 use model::finding::{LossKind, Severity};
 use model::snapshot::Role;
 use model::units::show_grouped;
@@ -112,9 +111,7 @@ pub(super) fn lost(facts: &Facts<'_>) -> Option<(LossKind, f64)> {
 fn explained(facts: &Facts<'_>, starved: u64) -> (LossKind, f64) {
     const CUT_OFF: [ErrorKind; 3] = [ErrorKind::Refused, ErrorKind::Reset, ErrorKind::ClosedEarly];
     if starved > 0 {
-        let listening = |snapshot: &Snapshot| snapshot.listeners.iter().map(|l| u64::from(l.waiting)).sum::<u64>();
-        let waiting = facts.snapshots().map(listening).max().unwrap_or(0) as f64;
-        return (LossKind::Starved, of_loss::never_served(facts).max((waiting / starved as f64).min(1.0)));
+        return (LossKind::Starved, of_loss::never_taken(facts));
     }
     let sum = &facts.recording.totals.sum;
     let unable = sum.outcomes.seen().filter(|(status, _)| SERVERS_OWN.contains(status)).map(|(_, count)| count);

@@ -3,15 +3,17 @@
 //! measured by itself.
 
 use crate::facts::{Facts, taken_ns};
-use model::ErrorKind;
 use model::finding::LossKind;
-use model::request::Request;
+use model::request::{Request, RequestEnd};
+use model::{ErrorKind, Snapshot};
 
 /// What fails where nobody answers, or nobody takes connections: no reply in time, or no connection for it in time.
 pub(super) const UNANSWERED: [ErrorKind; 3] =
     [ErrorKind::ReplyTimeout, ErrorKind::ConnectTimeout, ErrorKind::QueueTimeout];
 /// What fails of those that are not let in.
-pub(super) const NOT_LET_IN: [ErrorKind; 2] = [ErrorKind::ConnectTimeout, ErrorKind::QueueTimeout];
+const NOT_LET_IN: [ErrorKind; 2] = [ErrorKind::ConnectTimeout, ErrorKind::QueueTimeout];
+/// And where the kernel has made the connection, and nobody takes it: the client sends its first request, and gets nothing.
+const NOT_TAKEN: [ErrorKind; 3] = [ErrorKind::ReplyTimeout, ErrorKind::Reset, ErrorKind::ClosedEarly];
 
 /// Of the failures by the target's doing, and of the requests that had no end, those that had no answer from a moment on (nanoseconds
 /// since the run's start), 0..=1.
@@ -31,10 +33,25 @@ fn of_failures(facts: &Facts<'_>, kinds: &[ErrorKind], others: f64, unfinished: 
     if all > 0.0 { (((count - others).max(0.0) + unfinished) / all).min(1.0) } else { 0.0 }
 }
 
-/// Of the connections that starved those that no reply ever came on, 0..=1.
-pub(super) fn never_served(facts: &Facts<'_>) -> f64 {
+/// Of the failures those of requests whose connection was not made, or made and never taken, 0..=1: by what is kept of single ones.
+pub(super) fn not_taken(facts: &Facts<'_>) -> f64 {
+    let (mut its_own, mut all) = (0.0, 0.0);
+    for request in facts.recording.requests.failed() {
+        let RequestEnd::Failed(kind) = request.end else { continue };
+        let is_first = request.ordinal <= 1 && request.first_byte_ns == 0;
+        all += 1.0;
+        its_own += f64::from(u8::from(NOT_LET_IN.contains(&kind) || (is_first && NOT_TAKEN.contains(&kind))));
+    }
+    // An attempt to connect that was no request's is kept nowhere, and counted.
+    if all > 0.0 { its_own / all } else { failed_by(facts, &NOT_LET_IN) }
+}
+
+/// Of the connections that starved those that no reply ever came on, or as many as waited at the listener, 0..=1.
+pub(super) fn never_taken(facts: &Facts<'_>) -> f64 {
     let users = facts.recording.totals.users.unwrap_or_default();
-    users.never_served as f64 / users.starved.max(users.never_served).max(1) as f64
+    let listening = |snapshot: &Snapshot| snapshot.listeners.iter().map(|one| u64::from(one.waiting)).sum::<u64>();
+    let waiting = facts.snapshots().map(listening).max().unwrap_or(0);
+    (users.never_served.max(waiting) as f64 / users.starved.max(1) as f64).min(1.0)
 }
 
 /// Of the time of requests that some part of each is, 0..=1: of the slow ones' time beyond what others of their kind take, or of all

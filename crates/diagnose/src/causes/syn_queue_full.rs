@@ -61,7 +61,7 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         facts.piece::<Sockets>(text, "connections_syn_received", half_open as f64, "connections").from(HALF_OPEN.value)
     });
     let (loss, share) = match failures(facts) >= 1.0 {
-        true => (LossKind::Failed, of_loss::failed_by(facts, &of_loss::NOT_LET_IN)),
+        true => (LossKind::Failed, of_loss::not_taken(facts)),
         false => late_to_connect(facts),
     };
     let title = "half-open connections fill the target's SYN queue: new clients are not let in";

@@ -1,14 +1,15 @@
 //! Threads that wait and work on nothing: sleepers that are a pool and those that are none, locks of files; what explains so little
 //! of all waiting that it is not what gives; and shares of a loss that are counted.
 
-use crate::common::judged::{of, sampled, status, waiting, with};
+use crate::common::judged::{of, one_of_all, sampled, status, waiting, with};
 use crate::common::{Build, SECOND, closed};
 use diagnose::diagnose;
 use model::bpf::{BpfSample, CallUse};
 use model::finding::{Explains, LossKind, Severity, Standing, Status, ValidityState};
-use model::request::Request;
-use model::snapshot::{Role, Stands, ThreadSample};
+use model::request::{IntervalRequests, Request, RequestEnd};
+use model::snapshot::{ListenerSample, Role, Stands, ThreadSample};
 use model::threads::{ThreadStates, ThreadTime, WaitPlace};
+use model::users::Users;
 use model::{ErrorKind, Recording};
 
 fn stand(thread: &mut ThreadSample, wchan: &str) {
@@ -162,6 +163,33 @@ fn of_failures_those_are_counted_that_a_cause_makes() {
     };
     assert_eq!(explained(&without_ports(4), "time-wait"), (LossKind::Failed, 40));
     assert_eq!(explained(&without_ports(40), "time-wait"), (LossKind::Failed, 100));
+}
+
+#[test]
+fn of_failures_at_a_full_listener_those_are_counted_that_were_never_taken() {
+    // Of four three were the first on their connection and got nothing; the others had been served before.
+    let build = closed().each(|s| s.failed = vec![(ErrorKind::Reset, 2)]);
+    let mut full = with(build, |second, s| {
+        s.network.set("listen_overflows", 10 * second);
+        s.listeners = vec![ListenerSample { waiting: 9, backlog: 8, ..ListenerSample::default() }];
+    });
+    let mut tick = IntervalRequests::default();
+    for key in 0..20 {
+        let request = Request {
+            end: RequestEnd::Failed(ErrorKind::Reset),
+            ordinal: if key % 4 < 3 { 1 } else { 9 },
+            ..Request::default()
+        };
+        tick.failed.offer(1000, one_of_all(key, request));
+    }
+    full.requests.push(0, 20, &tick);
+    assert_eq!(explained(&full, "accept-queue-overflow"), (LossKind::Failed, 75));
+    // Of twelve that starved three had been served, and nine waited at the listener at once.
+    let mut starved = full.clone();
+    starved.totals.sum.errors = Default::default();
+    starved.totals.sum.counts.failed = 0;
+    starved.totals.users = Some(Users { connections: 64, starved: 12, never_served: 6, ..Users::default() });
+    assert_eq!(explained(&starved, "accept-queue-overflow"), (LossKind::Starved, 75));
 }
 
 #[test]
