@@ -170,6 +170,10 @@ pub(crate) const WALK_SOCKETS_MAX: u64 = 50_000;
 pub(crate) const WALK_NS_MAX: i64 = 10_000_000;
 /// A walk through sockets that took a time is not made again before so many times that.
 pub(crate) const WALK_SPARING: i64 = 200;
+/// The first walks of a load, of which a diagnosis needs some: so many are made again after so many times what one took. They may
+/// have two hundredths of a CPU, for so long.
+pub(crate) const FIRST_WALKS: u32 = 4;
+pub(crate) const FIRST_WALK_SPARING: i64 = 50;
 /// Moments of an imported text that are kept apart; beyond, neighbours are merged.
 pub(crate) const IMPORT_SAMPLES_MAX: usize = 20_000;
 /// Readings of an imported text that are kept at once (16 bytes each); beyond, neighbours are merged.
