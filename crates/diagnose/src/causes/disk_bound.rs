@@ -72,8 +72,7 @@ pub(super) fn waited_for_disk(facts: &Facts<'_>, readings_min: usize) -> Option<
     of_readings.into_iter().chain(of_windows).reduce(f64::max)
 }
 
-/// Of what the working threads do, how much is waiting for a disk; `None` where that was not seen often enough, or they do nothing else
-/// that is seen.
+/// Of what the working threads do, how much is waiting for a disk; `None` where none of it was seen, or too few readings were made.
 pub(super) fn of_what_is_done(facts: &Facts<'_>) -> Option<f64> {
-    waited_for_disk(facts, READINGS_MIN).map(|waited| facts.of_what_is_done(waited))
+    waited_for_disk(facts, READINGS_MIN).filter(|waited| *waited > 0.0).map(|waited| facts.of_what_is_done(waited))
 }

@@ -25,13 +25,6 @@ pub const RULE: CauseRule = CauseRule {
     judge,
 };
 
-/// Of the failures those that so many connects without a port made, 0..=1: counted in the probes' windows, which are a part of the run.
-fn of_failures(facts: &Facts<'_>, refused: f64) -> f64 {
-    let windows_ns = facts.calls_window_ns().unwrap_or(0.0);
-    let (measured_ns, failures) = (facts.measured_s() * 1e9, crate::ledger::failures(facts));
-    if windows_ns > 0.0 && failures > 0.0 { (refused * measured_ns / windows_ns / failures).min(1.0) } else { 0.0 }
-}
-
 fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     let Some(level) = facts.level(Subject::Network, "tcp_time_wait_sockets") else {
         return Verdict::not_observable("sockets in TIME-WAIT", "they were not read in the measured time");
@@ -70,6 +63,13 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         .remedy("Keep the target's own connections open and use them again (keep-alive towards its backend); else a wider net.ipv4.ip_local_port_range, more addresses, or net.ipv4.tcp_tw_reuse=1")
         .check("ss -tan state time-wait | wc -l; sysctl net.ipv4.ip_local_port_range; strace -f -e trace=connect -p PID")
         .confidence(0.9)
+}
+
+/// Of the failures those that so many connects without a port made, 0..=1: counted in the probes' windows, which are a part of the run.
+fn of_failures(facts: &Facts<'_>, refused: f64) -> f64 {
+    let windows_ns = facts.calls_window_ns().unwrap_or(0.0);
+    let (measured_ns, failures) = (facts.measured_s() * 1e9, crate::ledger::failures(facts));
+    if windows_ns > 0.0 && failures > 0.0 { (refused * measured_ns / windows_ns / failures).min(1.0) } else { 0.0 }
 }
 
 /// How many ports a range has, both ends included.

@@ -14,12 +14,6 @@ use model::finding::Severity;
 use model::request::Request;
 use model::units::show_grouped;
 
-/// The time from when a request could leave, or its connection was begun, until it left: of one that comes first on its connection.
-fn setting_up_ns(request: &Request) -> f64 {
-    let from_ns = request.ready_ns.max(request.connect_ns);
-    if request.ordinal == 1 { request.sent_ns.saturating_sub(from_ns) as f64 } else { 0.0 }
-}
-
 const REQUESTS_MIN: f64 = 20.0;
 
 /// See the file's head.
@@ -60,4 +54,10 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         .remedy("Keep connections open, resume sessions (tickets), and use a P-256 key: a signature of it costs a tenth of RSA-2048's, a fortieth of RSA-4096's")
         .check("openssl speed -seconds 1 rsa2048 rsa4096 ecdsap256; openssl s_client -reconnect -connect HOST:PORT")
         .confidence(0.85)
+}
+
+/// The time from when a request could leave, or its connection was begun, until it left: of one that comes first on its connection.
+fn setting_up_ns(request: &Request) -> f64 {
+    let from_ns = request.ready_ns.max(request.connect_ns);
+    if request.ordinal == 1 { request.sent_ns.saturating_sub(from_ns) as f64 } else { 0.0 }
 }
