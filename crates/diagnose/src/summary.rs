@@ -231,6 +231,8 @@ fn tick_ns(facts: &Facts<'_>) -> u64 {
 /// Replies that were still coming when the run ended, where none was whole by then.
 pub(crate) struct StillComing {
     replies: u64,
+    /// Requests that had none of theirs yet: one comes on a connection at a time.
+    behind: u64,
     /// Bytes a second, of all together.
     rate: f64,
 }
@@ -238,10 +240,15 @@ pub(crate) struct StillComing {
 impl StillComing {
     /// In a sentence without an end.
     pub(crate) fn seen(&self) -> String {
-        match self.replies {
-            1 => "no reply was whole when the run ended: one was still coming".to_owned(),
-            replies => format!("no reply was whole when the run ended: {} were still coming", show_grouped(replies)),
-        }
+        let coming = match self.replies {
+            1 => "one was".to_owned(),
+            replies => format!("{} were", show_grouped(replies)),
+        };
+        let behind = match self.behind {
+            0 => String::new(),
+            behind => format!(", and {} waited behind", show_grouped(behind)),
+        };
+        format!("no reply was whole when the run ended: {coming} still coming{behind}")
     }
 
     fn advice(&self) -> String {
@@ -263,7 +270,8 @@ pub(crate) fn still_coming(facts: &Facts<'_>) -> Option<StillComing> {
     let passed_ns: u64 = later.iter().map(|row| row.end_ns.saturating_sub(row.start_ns)).sum();
     let bytes: u64 = later.iter().map(|row| row.counts.bytes_received).sum();
     let rate = bytes as f64 * 1e9 / passed_ns.max(1) as f64;
-    is_coming.then_some(StillComing { replies: totals.in_flight_at_end, rate })
+    let replies = totals.in_flight_at_end.min(u64::from(facts.recording.plan.connections.max(1)));
+    is_coming.then_some(StillComing { replies, behind: totals.in_flight_at_end - replies, rate })
 }
 
 fn never_answered(facts: &Facts<'_>) -> Option<String> {

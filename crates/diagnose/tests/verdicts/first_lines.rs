@@ -89,8 +89,8 @@ fn silence_and_errors_are_said() {
 
 #[test]
 fn replies_that_are_still_coming_are_no_silence() {
-    let longer_than_the_run = |bytes: fn(usize) -> u64| {
-        let build = closed().with(|b| b.in_flight_at_end = 64).each(|s| (s.ok, s.in_flight) = (0, 64));
+    let longer_than_the_run = |under_way: u64, bytes: fn(usize) -> u64| {
+        let build = closed().with(|b| b.in_flight_at_end = under_way).each(|s| (s.ok, s.in_flight) = (0, 64));
         let mut recording = build.recording();
         let mut rows = recording.timeline.rows().to_vec();
         recording.timeline = model::recording::Timeline::default();
@@ -101,7 +101,7 @@ fn replies_that_are_still_coming_are_no_silence() {
         let diagnosis = diagnose(&recording);
         (diagnosis.gives.as_ref().unwrap().text.clone(), diagnosis.summary[0].clone())
     };
-    let (first, remark) = longer_than_the_run(|_| 1 << 20);
+    let (first, remark) = longer_than_the_run(64, |_| 1 << 20);
     assert_eq!(
         first,
         "no reply was whole when the run ended: 64 were still coming; what the target can do is not known"
@@ -112,8 +112,11 @@ fn replies_that_are_still_coming_are_no_silence() {
             .text
             .ends_with("64 were still coming, at 1.00 MiB/s in all: run longer (-d), or ask for something smaller")
     );
+    // By the clock more were due than there are connections.
+    let (first, _) = longer_than_the_run(100, |_| 1 << 20);
+    assert!(first.contains(": 64 were still coming, and 36 waited behind; "), "{first}");
     // Their heads came, and nothing more.
-    let (first, remark) = longer_than_the_run(|second| if second == 0 { 1 << 20 } else { 0 });
+    let (first, remark) = longer_than_the_run(64, |second| if second == 0 { 1 << 20 } else { 0 });
     assert_eq!(remark.id, "never-answered");
     assert!(first.starts_with("64 of 64 requests had no good reply"), "{first}");
 }
