@@ -2,10 +2,10 @@
 # Fuzzes one target for some seconds:  fuzz/run.sh TARGET SECONDS [further libFuzzer options]
 # or every target, two at a time:      fuzz/run.sh all SECONDS
 #
-# Works on stable Rust, without cargo-fuzz and without AddressSanitizer: rustc's own coverage passes feed libFuzzer.
-# All are built by one call of cargo, for a call of each would leave a core idle while it links.
-# With --target the flags reach the fuzzed code only, not build scripts and macros. Finds are kept in fuzz/artifacts/,
-# new inputs in fuzz/corpus/; to run one again: fuzz/run.sh TARGET 0 FILE.
+# Works on stable Rust, without cargo-fuzz and without AddressSanitizer: rustc's own coverage passes feed libFuzzer
+# (fuzz/coverage.sh). Built as tests are, with what others wrote from the same folder: that is built once for both.
+# All are built by one call of cargo, for a call of each would leave a core idle while it links. Finds are kept in
+# fuzz/artifacts/, new inputs in fuzz/corpus/; to run one again: fuzz/run.sh TARGET 0 FILE.
 # Exit status: 0 nothing found, 1 a find or no build, 2 bad usage.
 set -eu
 
@@ -21,27 +21,32 @@ if [ "$target" != all ] && [ ! -d "$fuzz/seeds/$target" ]; then
     echo "$0: no target '$target'; there are: all $(ls "$fuzz/seeds" | tr '\n' ' ')" >&2
     exit 2
 fi
-triple=$(rustc -vV | sed -n 's/^host: //p')
 
-export CARGO_TARGET_DIR="$fuzz/target"
-export RUSTFLAGS="--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
--Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
--Cllvm-args=-sanitizer-coverage-trace-compares"
+# Says the paths of the programs of some targets. What is fuzzed is optimised a little, so that more inputs are tried; of
+# the engine hardly anything is run.
 build() {
-    cargo build --quiet --release --manifest-path "$fuzz/Cargo.toml" --target "$triple" "$@"
+    for name; do set -- "$@" --bin "$name"; shift; done
+    for crate in diagnose observe remote servers; do
+        set -- "$@" --config "profile.dev.package.plimsoll-$crate.opt-level=1"
+    done
+    RUSTC_WORKSPACE_WRAPPER="$fuzz/coverage.sh" cargo test --quiet --manifest-path "$fuzz/../Cargo.toml" --workspace \
+        --no-run --message-format json-render-diagnostics "$@" --config 'profile.dev.package.plimsoll-engine.opt-level=0' |
+        sed -n 's/.*"executable":"\([^"]*\)".*/\1/p'
 }
 if [ "$target" = all ]; then
-    build --bins
+    # shellcheck disable=SC2046
+    programs=$(build $(ls "$fuzz/seeds"))
+    [ -n "$programs" ] || exit 1
     ls "$fuzz/seeds" | xargs -P 2 -I NAME "$0" NAME "$seconds" "$@"
     exit
 fi
-build --bin "$target"
+binary=$(build "$target")
+[ -n "$binary" ] || exit 1
 
 corpus="$fuzz/corpus/$target"
 artifacts="$fuzz/artifacts/$target"
 log="$artifacts/last.log"
 mkdir -p "$corpus" "$artifacts"
-binary="$CARGO_TARGET_DIR/$triple/release/$target"
 common="-rss_limit_mb=512 -timeout=5 -artifact_prefix=$artifacts/"
 
 # One or more files: run just these.

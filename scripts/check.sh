@@ -41,9 +41,9 @@ if grep -qE '^crates/(model|wire|engine|session|diagnose)/' <<<"$changed"; then
     run "$cargo" test --quiet -p plimsoll-engine --test engine sim::
     PLIMSOLL_SIM_SEEDS=500 run "$cargo" test --quiet -p plimsoll-session --test runs simulated::
 fi
-# Fuzz targets and instruction counts are workspaces of their own: nothing else sees that a changed type breaks them.
+# No test sees that a changed type breaks fuzz targets, and instruction counts are a workspace of their own.
 if grep -qE '^(crates|fuzz|bench/instructions)/' <<<"$changed"; then
+    run "$cargo" check --quiet -p plimsoll-fuzz --bins
     export CARGO_TARGET_DIR="$PWD/target/apart"
-    run "$cargo" check --quiet --manifest-path fuzz/Cargo.toml --bins
     run "$cargo" check --quiet --manifest-path bench/instructions/Cargo.toml --benches
 fi

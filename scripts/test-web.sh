@@ -11,7 +11,7 @@ if ! command -v npm >/dev/null; then
     exit
 fi
 scripts/packages.sh web
-[ -e target/pages/healthy.html ] || ${CARGO:-cargo} test -p plimsoll-report --test html
+[ -e target/pages/healthy.html ] || ${CARGO:-cargo} test -p plimsoll-report --test pages
 # Whose pages are opened: of a run that goes on, of a folder. What the tests left will do: built alone it has other features
 # of what it depends on, so that half of it would be compiled again.
 program=target/debug/plimsoll

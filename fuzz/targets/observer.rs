@@ -6,11 +6,11 @@
 
 use libfuzzer_sys::fuzz_target;
 use plimsoll_fuzz::cut;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 use remote::frame::Decoder;
 use remote::limits::{ASKED_BYTES_MAX, HELLO_BYTES_MAX};
 use remote::message::{Answer, FromObserver, FromRun, Hello};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 fuzz_target!(|input: &[u8]| {
     let [who, rest @ ..] = input else { return };

@@ -5,8 +5,8 @@
 //! begin with `H` are taken as the history that such a recording keeps, behind all checksums.
 #![no_main]
 
-use libfuzzer_sys::fuzz_target;
 use diagnose::history::History;
+use libfuzzer_sys::fuzz_target;
 use model::recording::{Capsule, End, Recording, Tick, Totals};
 use model::{Interval, LatencyKind, Snapshot};
 use std::path::{Path, PathBuf};

@@ -15,14 +15,8 @@ use wire::{AsSent, Progress, Protocol};
 /// Requests outstanding at once.
 const OUTSTANDING: usize = 4;
 /// What may be due.
-const EXPECTED: [RespExpect; 6] = [
-    RespExpect::Ok,
-    RespExpect::Pong,
-    RespExpect::Integer,
-    RespExpect::Value,
-    RespExpect::Array,
-    RespExpect::Any,
-];
+const EXPECTED: [RespExpect; 6] =
+    [RespExpect::Ok, RespExpect::Pong, RespExpect::Integer, RespExpect::Value, RespExpect::Array, RespExpect::Any];
 
 fuzz_target!(|input: &[u8]| {
     let [choices, seed @ ..] = input else { return };
@@ -62,12 +56,8 @@ thread_local! {
 }
 
 fn protocol() -> RespProtocol {
-    let command = |expect| RespCommand {
-        name: "X".to_owned(),
-        weight: 1.0,
-        words: vec!["X".into(), "{key}".into()],
-        expect,
-    };
+    let command =
+        |expect| RespCommand { name: "X".to_owned(), weight: 1.0, words: vec!["X".into(), "{key}".into()], expect };
     let plan = Resp {
         commands: EXPECTED.map(command).into(),
         keys: 1,

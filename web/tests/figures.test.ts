@@ -1,4 +1,4 @@
-// Figures are said as the text report says them: figures.json is written by crates/report/tests/html.rs.
+// Figures are said as the text report says them: figures.json is written by crates/report/tests/pages/html.rs.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";

@@ -1,5 +1,4 @@
 // `plimsoll ui` in a browser: recordings found, sorted, two compared, one deleted, by the keyboard alone; thousands stay quick.
-import { AxeBuilder } from "@axe-core/playwright";
 import assert from "node:assert/strict";
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { linkSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
@@ -7,6 +6,7 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { after, before, test } from "node:test";
 import { type Browser, type Page, chromium } from "playwright-core";
+import { axe } from "./axe.js";
 
 const PROGRAM = resolve(process.env.PLIMSOLL ?? "../target/debug/plimsoll");
 const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
@@ -68,7 +68,7 @@ test("recordings are found, sorted, compared and deleted, by the keyboard alone"
   assert.equal(await rows.count(), MORE + 2);
   console.log(`a list of ${MORE + 2}: ${(performance.now() - began).toFixed(0)} ms`);
   assert.ok(!page.url().includes("token"));
-  const { violations } = await new AxeBuilder({ page }).analyze();
+  const { violations } = await axe(page).analyze();
   assert.deepEqual(violations.map(({ id, nodes }) => `${id}: ${nodes[0]?.html}`), []);
   await shot(page, "library");
   // Sorted by the figure, the highest first.
@@ -108,7 +108,7 @@ test("recordings are found, sorted, compared and deleted, by the keyboard alone"
   const small = await phone.newPage();
   await small.goto(new URL(page.url()).origin);
   assert.ok(await small.evaluate(() => document.documentElement.scrollWidth <= innerWidth + 1), "fits a phone");
-  const found = await new AxeBuilder({ page: small }).analyze();
+  const found = await axe(small).analyze();
   assert.deepEqual(found.violations.map(({ id, nodes }) => `${id}: ${nodes[0]?.html}`), []);
   await shot(small, "library-phone-dark");
   assert.deepEqual(wrong, []);

@@ -1,12 +1,12 @@
 // The page of a run that goes on, of the real program: it fills, keeps what is chosen, asks only its own server, becomes the
 // report. PLIMSOLL names the program (default: the build for tests).
-import { AxeBuilder } from "@axe-core/playwright";
 import assert from "node:assert/strict";
 import { type ChildProcess, spawn } from "node:child_process";
 import { mkdirSync } from "node:fs";
 import { resolve } from "node:path";
 import { after, before, test } from "node:test";
 import { type Browser, type BrowserContext, type Page, chromium } from "playwright-core";
+import { axe } from "./axe.js";
 
 const PROGRAM = resolve(process.env.PLIMSOLL ?? "../target/debug/plimsoll");
 const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
@@ -72,7 +72,7 @@ async function shot(page: Page, name: string): Promise<void> {
   await page.screenshot({ path: `shots/${name}.png`, fullPage: true });
 }
 async function accessible(page: Page): Promise<void> {
-  const { violations } = await new AxeBuilder({ page }).analyze();
+  const { violations } = await axe(page).analyze();
   assert.deepEqual(violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(" ")}`), []);
 }
 

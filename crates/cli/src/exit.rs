@@ -85,6 +85,11 @@ impl Failure {
         Failure { exit: Exit::Usage, message: message.into(), is_of_stdout: false }
     }
 
+    /// Of a file that somebody named and that cannot be read: status 2 where there is none, else 1.
+    pub fn of_file(error: &std::io::Error, message: String) -> Self {
+        if resolve::files::is_no_file(error) { Self::usage(message) } else { Self::could_not_run(message) }
+    }
+
     /// Something else is: status 1.
     pub fn could_not_run(message: impl Into<String>) -> Self {
         Failure { exit: Exit::CouldNotRun, message: message.into(), is_of_stdout: false }

@@ -113,15 +113,29 @@ fn what_is_not_the_users_fault_has_status_1() {
     let said = text(&output.stderr);
     assert!(said.starts_with("plimsoll: expected 'plimsoll-test.invalid' to have an address, but"), "{said}");
     assert_eq!(said.lines().count(), 1);
-    check_refused(
-        &run(&["load", "-b", "@/nonexistent", URL]),
-        1,
+}
+
+#[test]
+fn a_path_that_leads_to_no_file_is_a_wrong_word() {
+    refused(
+        &["load", "-b", "@/nonexistent", URL],
         "--body: expected a file that can be read, got '/nonexistent' (No such file or directory (os error 2)): check its path and permissions",
     );
-    check_refused(
-        &run(&["load", "--urls", "/nonexistent"]),
-        1,
+    refused(
+        &["load", "--urls", "/nonexistent"],
         "--urls: expected a file that can be read, got '/nonexistent' (No such file or directory (os error 2)): check its path",
+    );
+    refused(
+        &["load", "-b", "@/", URL],
+        "--body: expected a file that can be read, got '/' (Is a directory (os error 21)): check its path and permissions",
+    );
+    refused(
+        &["load", "--requests-from", "/nonexistent", URL],
+        "--requests-from: expected a file that can be read, got '/nonexistent' (No such file or directory (os error 2)): check its path",
+    );
+    refused(
+        &["load", "--observe-at", "127.0.0.1:1", "--token-file", "/nonexistent", URL],
+        "--token-file: expected a file that can be read, got '/nonexistent' (No such file or directory (os error 2)): check its path",
     );
 }
 

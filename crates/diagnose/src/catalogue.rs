@@ -61,7 +61,11 @@ pub const SERVER: &[Cause] = &[
     ),
     cause(
         "process-restart",
-        &[("a new process listens on the port", "network/listeners"), ("outage and first success", CLIENT)],
+        &[
+            ("a new process listens on the port", "network/listeners"),
+            ("processes that ended with code 0, and the signal that asked for it", "bpf/lifecycle"),
+            ("outage and first success, pauses of all requests", CLIENT),
+        ],
     ),
     cause(
         "state-lost",

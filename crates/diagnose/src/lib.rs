@@ -108,6 +108,9 @@ pub fn diagnose_with(recording: &Recording, history: &History) -> Diagnosis {
         (stretch, segments::part::part(recording, from_ns, to_ns))
     });
     let of_stretch = cut.as_ref().map(|(stretch, part)| (*stretch, Facts::of(part, history)));
+    if let Some((stretch, part)) = &of_stretch {
+        ledger::know_before(part, stretch);
+    }
     let mut of_time = &facts;
     if let Some((stretch, part)) = &of_stretch
         && explain::take_in(stretch, judged_causes(part, has, missing), &mut losses, &mut causes)

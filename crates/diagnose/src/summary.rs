@@ -4,15 +4,18 @@
 //! Rates and quantiles are over what was answered, so they look well exactly where the rest was not. Each remark is read
 //! from counters and the timeline, with the observer's events for the reason; the weightiest comes first.
 
+use crate::NO_CONNECTION;
 use crate::busy;
+use crate::causes::deaths::{self, asked_for, is_bad_end};
 use crate::facts::{Facts, duration, percent};
 use crate::recovery::sentence::sentence;
 use crate::rules::starved_users;
 use crate::statistics::median;
 use model::ErrorKind;
+use model::event::TLS_FAILED;
 use model::finding::{ExpectationState, Judgement, Remark};
 use model::limits::GONE_NS;
-use model::plan::Pace;
+use model::plan::{Address, Pace};
 use model::recording::Row;
 use model::recovery::Recovery;
 use model::units::{show_bytes, show_figure, show_grouped};
@@ -45,6 +48,9 @@ const CROWDED_WAIT: f64 = 0.25;
 /// Of the intervals in the second half of a run, so many with bytes of replies show that those were still coming; and so many there must be.
 const COMING_ROWS: f64 = 0.75;
 const COMING_ROWS_MIN: usize = 4;
+/// So do bytes in one of the last two, where this half of the run has so large a part of them: on a busy machine they come in lumps.
+const COMING_LAST: usize = 2;
+const COMING_BYTES: f64 = 1.0 / 3.0;
 /// Attempts for each request of an interval from which on retries are a storm.
 const STORM_TIMES: f64 = 2.0;
 /// A thread that wants less of the time than this is not held up by much, whatever share of it.
@@ -69,6 +75,7 @@ pub(crate) fn summary(facts: &Facts<'_>, expectations: &[Judgement], recoveries:
     all.extend(storm(facts).map(|text| remark("retry-storm", text)));
     all.extend(errors_only(facts).map(|text| remark("errors-only", text)));
     all.extend(unasked(facts).map(|text| remark("unsolicited-replies", text)));
+    all.extend(spoke_first(facts).map(|text| remark("spoke-first", text)));
     all.extend(starved(facts).map(|text| remark("users-starved", text)));
     all.extend(unfinished(facts).map(|text| remark("unfinished", text)));
     // What was not said to be expected need not be said where the reason is.
@@ -136,6 +143,10 @@ pub(crate) struct Death<'f> {
     at_s: f64,
     /// What was seen of it; `None`: only that nobody took connections any more.
     event: Option<&'f Event>,
+    /// Whether that is of the process that listened, or of an end that was none in order: a child that exits with code 0 tells little.
+    is_told: bool,
+    /// Whether all that listened and are gone ended in order.
+    is_in_order: bool,
     /// Requests that succeeded a second until then.
     rate_per_s: f64,
 }
@@ -144,9 +155,24 @@ impl Death<'_> {
     /// In words.
     pub(crate) fn said(&self) -> String {
         match self.event {
+            Some(_) if self.is_in_order => format!("the target ended in order at second {:.1}", self.at_s),
             Some(_) => format!("the target died at second {:.1}", self.at_s),
             None => format!("nobody took connections from second {:.1} on", self.at_s),
         }
+    }
+}
+
+impl<'f> Death<'f> {
+    /// Whether the end itself was seen, not only that nobody took connections any more.
+    pub(crate) fn is_told(&self) -> bool {
+        self.is_told
+    }
+
+    /// Of one that ended in order: who asked for it, or that nobody was seen to.
+    pub(crate) fn why(&self, facts: &Facts<'f>) -> Option<String> {
+        let event = self.event.filter(|_| self.is_in_order)?;
+        let asked = asked_for(facts, event.at_ns).map(|event| event.text.clone());
+        Some(asked.unwrap_or_else(|| "it exited with code 0, and nobody was seen to ask for it".to_owned()))
     }
 }
 
@@ -171,9 +197,15 @@ pub(crate) fn death<'f>(facts: &Facts<'f>) -> Option<Death<'f>> {
             .examples()
             .any(|e| kinds.contains(&e.kind) && e.at_ns.saturating_add(tick_ns(facts)) >= at_ns)
     };
-    let is_gone = ends.iter().any(|event| event.kind == "target-gone") || failed_since(until_ns, &LOST);
+    let gone = || ends.iter().filter(|event| event.kind == "target-gone");
+    let bad = ends.iter().find(|event| is_bad_end(event));
+    let is_in_order = bad.is_none()
+        && gone().next().is_some()
+        && gone().all(|event| deaths::is_in_order(facts.recording, event.details.pid));
+    let is_told = bad.is_some() || gone().next().is_some();
+    let is_gone = gone().next().is_some() || failed_since(until_ns, &LOST);
     // What the kernel said of its end tells more than that it is gone.
-    let said = ends.iter().find(|event| event.kind != "target-gone").or(ends.first());
+    let said = bad.or_else(|| ends.iter().find(|event| event.kind != "target-gone")).or(ends.first());
     let event = said.copied().filter(|_| is_gone && (!rest.is_empty() || failed_since(until_ns, &GONE)));
     let failed_after: f64 = rest.iter().map(|row| row.counts.failed as f64 + row.counts.connect_failed as f64).sum();
     let at_ns = match event {
@@ -187,7 +219,7 @@ pub(crate) fn death<'f>(facts: &Facts<'f>) -> Option<Death<'f>> {
         (ok + succeeded(row), ns + row_ns as f64)
     });
     let rate_per_s = if lived_ns > 0.0 { ok * 1e9 / lived_ns } else { 0.0 };
-    Some(Death { at_s: at_ns as f64 / 1e9, event, rate_per_s })
+    Some(Death { at_s: at_ns as f64 / 1e9, event, is_told, is_in_order, rate_per_s })
 }
 
 /// Nobody took connections for long, and it is not known that nobody will any more: the longest time.
@@ -266,12 +298,65 @@ pub(crate) fn still_coming(facts: &Facts<'_>) -> Option<StillComing> {
     }
     let later = facts.rows.get(facts.rows.len() / 2..).filter(|rows| rows.len() >= COMING_ROWS_MIN)?;
     let coming = later.iter().filter(|row| row.counts.bytes_received > 0).count();
-    let is_coming = coming as f64 >= COMING_ROWS * later.len() as f64;
+    let sum = |rows: &[&Row]| rows.iter().map(|row| row.counts.bytes_received).fold(0, u64::saturating_add);
+    let bytes = sum(later);
+    let is_last = later.iter().rev().take(COMING_LAST).any(|row| row.counts.bytes_received > 0);
+    let is_coming = coming as f64 >= COMING_ROWS * later.len() as f64
+        || (is_last && bytes as f64 >= COMING_BYTES * sum(&facts.rows) as f64);
     let passed_ns: u64 = later.iter().map(|row| row.end_ns.saturating_sub(row.start_ns)).sum();
-    let bytes: u64 = later.iter().map(|row| row.counts.bytes_received).sum();
     let rate = bytes as f64 * 1e9 / passed_ns.max(1) as f64;
     let replies = totals.in_flight_at_end.min(u64::from(facts.recording.plan.connections.max(1)));
     is_coming.then_some(StillComing { replies, behind: totals.in_flight_at_end - replies, rate })
+}
+
+/// Of a run in which every request failed since what came was not what the protocol has: nothing of a load's makes that.
+pub(crate) fn not_its_protocol(facts: &Facts<'_>) -> Option<String> {
+    let totals = &facts.recording.totals;
+    let counts = &totals.sum.counts;
+    if counts.ok > 0 || counts.carried_ok > 0 || counts.failed == 0 {
+        return None;
+    }
+    let is_all = |kind: ErrorKind| totals.sum.errors.of(kind) as f64 >= ERRORS_ONLY * counts.failed as f64;
+    if is_all(ErrorKind::BadFraming) {
+        let (failed, kind) = (show_grouped(counts.failed), ErrorKind::BadFraming.name());
+        return Some(format!(
+            "nothing that came was a reply of this protocol (all {failed} failed, {kind}): the target speaks another, or TLS"
+        ));
+    }
+    if is_all(ErrorKind::TlsHandshake) {
+        let told = facts.recording.events.iter().find(|event| event.kind == TLS_FAILED);
+        let why = told.map_or(String::new(), |event| format!(": {}", event.text));
+        return Some(format!("no TLS handshake was completed{why}"));
+    }
+    None
+}
+
+/// Of a run in which nothing connected: what most attempts came to, and where to look.
+pub(crate) fn nothing_connected(facts: &Facts<'_>) -> String {
+    let sum = &facts.recording.totals.sum;
+    let attempts = |kind: ErrorKind| sum.errors.of(kind).saturating_add(sum.connection_errors.of(kind));
+    let most = ErrorKind::ALL.iter().copied().filter(|kind| attempts(*kind) > 0).max_by_key(|kind| attempts(*kind));
+    let mut addresses = facts.recording.plan.origins.iter().flat_map(|origin| &origin.addresses);
+    let (where_to, listeners) = match (addresses.next(), addresses.next()) {
+        (Some(Address::Unix(path)), None) => (path.display().to_string(), "ss -lx"),
+        (Some(address), None) => (address.to_string(), "ss -ltn"),
+        _ => ("the target".to_owned(), "ss -ltn"),
+    };
+    let why = match most {
+        Some(ErrorKind::Refused) => {
+            format!(
+                "{where_to} refuses, as where nobody listens: does the server run, and at that address ({listeners})?"
+            )
+        }
+        Some(ErrorKind::ConnectTimeout) => {
+            format!("{where_to} does not answer, as where a firewall drops packets or the machine is off")
+        }
+        Some(ErrorKind::NoSocket) => format!("there is no socket at {where_to}: does the server run ({listeners})?"),
+        Some(ErrorKind::Unreachable) => format!("no way leads to {where_to} from here (ip route get ADDRESS)"),
+        Some(kind) => format!("{}; what the target can do is not known", kind.name()),
+        None => "what the target can do is not known".to_owned(),
+    };
+    format!("{NO_CONNECTION}: {why}")
 }
 
 fn never_answered(facts: &Facts<'_>) -> Option<String> {
@@ -337,6 +422,22 @@ fn unasked(facts: &Facts<'_>) -> Option<String> {
         show_grouped(count),
         grouped(facts.ended)
     ))
+}
+
+/// What a server says on a new connection is for whoever came with it: that it takes no more of them, or who it is.
+fn spoke_first(facts: &Facts<'_>) -> Option<String> {
+    let sum = &facts.recording.totals.sum;
+    let count = sum.connection_errors.of(ErrorKind::SpokeFirst);
+    if count == 0 || (count as f64) < UNASKED * facts.ended {
+        return None;
+    }
+    let why = if sum.counts.ok > 0 {
+        "while others were served: so a server turns away whom it has no room for"
+    } else {
+        "and none was served: is it a server of this protocol? Those of SSH, SMTP and MySQL speak first"
+    };
+    let count = show_grouped(count);
+    Some(format!("the server spoke on {count} new connections before anything was asked on them, {why}"))
 }
 
 fn starved(facts: &Facts<'_>) -> Option<String> {

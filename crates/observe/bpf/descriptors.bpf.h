@@ -1,9 +1,11 @@
 /* What a descriptor of a thread's is: a listener, a connection to a client or from here, a file, a pipe. Needs
  * plimsoll.bpf.h and calls.bpf.h. */
+#define AF_UNIX 1
 #define AF_INET 2
 #define AF_INET6 10
 #define TCP_LISTEN 10
 #define IPPROTO_TCP 6
+#define SOCK_DGRAM 2
 #define S_IFMT 0170000
 #define S_IFIFO 0010000
 #define S_IFREG 0100000
@@ -17,7 +19,7 @@ enum descriptor {
 	AT_NONE,     /* the call names no descriptor */
 	AT_LISTENER,
 	AT_CLIENT,   /* a connection at a port that the target serves */
-	AT_BACKEND,  /* a TCP connection at any other port of this end: the target made it */
+	AT_BACKEND,  /* a connection that the target made: of TCP at any other port of this end, or to a unix socket with a name */
 	AT_SOCKET,   /* another socket, or one of which that is not known */
 	AT_FILE,
 	AT_LOG,      /* a file that is only appended to */
@@ -53,6 +55,19 @@ static __always_inline struct sock *socket_of(struct file *file)
 	return socket ? BPF_CORE_READ(socket, sk) : 0;
 }
 
+/* Who connected has mostly no name, and what was accepted has its listener's. A log of datagrams answers nothing. */
+static __always_inline enum descriptor kind_of_unix(struct sock *sk)
+{
+	struct unix_sock *here = (struct unix_sock *)sk, *there;
+	/* Where it is in a module the kernel's own types lack it. */
+	if (!bpf_core_type_exists(struct unix_sock))
+		return AT_SOCKET;
+	if (BPF_CORE_READ(sk, sk_type) == SOCK_DGRAM || BPF_CORE_READ(here, addr))
+		return AT_SOCKET;
+	there = (struct unix_sock *)BPF_CORE_READ(here, peer);
+	return there && BPF_CORE_READ(there, addr) ? AT_BACKEND : AT_SOCKET;
+}
+
 static __always_inline enum descriptor kind_of_socket(struct sock *sk)
 {
 	u16 family, port;
@@ -61,6 +76,8 @@ static __always_inline enum descriptor kind_of_socket(struct sock *sk)
 	if (BPF_CORE_READ(sk, __sk_common.skc_state) == TCP_LISTEN)
 		return AT_LISTENER;
 	family = BPF_CORE_READ(sk, __sk_common.skc_family);
+	if (family == AF_UNIX)
+		return kind_of_unix(sk);
 	if (family != AF_INET && family != AF_INET6)
 		return AT_SOCKET;
 	port = BPF_CORE_READ(sk, __sk_common.skc_num);

@@ -163,11 +163,16 @@ struct socket {
 };
 struct sock {
 	struct sock_common __sk_common;
+	u16 sk_type;
 	u16 sk_protocol;
 };
 struct inet_sock {
 	struct sock sk;
 	__be16 inet_sport;
+};
+struct unix_sock {
+	struct unix_address *addr;
+	struct sock *peer;
 };
 struct inet_connection_sock {
 	struct inet_sock icsk_inet;

@@ -29,3 +29,4 @@ pub use observation::{FOLLOW_NICE, Observation};
 pub use observer::{Extent, ObserveSpec, Observer, WindowShare};
 pub use observer_thread::ObserverThread;
 pub use settings::settings;
+pub use source::schedule::give_way;

@@ -158,6 +158,8 @@ pub(crate) const DESCRIPTORS_MAX: usize = 1 << 20;
 pub(crate) const DESCRIPTORS_OFTEN_MAX: usize = 16_384;
 /// Connections that are not of the target's ports and are looked at in one reading.
 pub(crate) const OUTGOING_LOOKED_MAX: usize = 4096;
+/// Unix sockets of a network namespace that are looked at in one reading.
+pub(crate) const UNIX_SOCKETS_MAX: usize = 16_384;
 /// Remote addresses of the target's own connections that are kept: those with most connections.
 pub(crate) const REMOTES_MAX: usize = 8;
 /// Remote addresses whose counters go on.

@@ -12,7 +12,7 @@ use crate::limits::NAMESPACES_MAX;
 use crate::source::namespace::in_network_of;
 use crate::source::proc::words;
 use crate::source::route;
-use crate::source::sock_diag::{self, Listener};
+use crate::source::sockets::sock_diag::{self, Listener};
 use crate::target::{accepting, is_local, listeners_of_tables, unix_rows};
 use std::collections::BTreeSet;
 use std::ffi::OsString;

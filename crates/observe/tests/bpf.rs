@@ -466,6 +466,8 @@ fn each_request_on_a_socket_has_its_arrival_read_and_sends_in_the_order_they_wer
     assert_eq!(observer.snapshot(2).exchanges.expect("they are looked for").list, []);
 }
 
+/// In two guests at once, half of the tests each: a guest has one CPU, as with two it once stood still
+/// (docs/decisions/2026-11-28-time-of-ci.md). `PLIMSOLL_TEST_GUEST_CPUS` gives each another number.
 #[test]
 fn all_of_this_holds_on_the_oldest_kernel_too() {
     if std::env::var_os("PLIMSOLL_TEST_GUEST").is_some() {
@@ -476,7 +478,22 @@ fn all_of_this_holds_on_the_oldest_kernel_too() {
         Err(why) => return testkit::skip(&why),
     };
     let tests = std::env::current_exe().unwrap();
-    let ran = guest.run(&tests, "--test-threads 1", LONG * 4).unwrap();
-    assert_eq!(ran.status, Some(0), "{}", ran.console);
-    assert!(ran.kernel.is_some_and(|kernel| kernel.starts_with("6.1.")), "{}", ran.console);
+    let listed = Command::new(&tests).args(["--list", "--format", "terse"]).output().unwrap();
+    let names = String::from_utf8(listed.stdout).unwrap();
+    let names: Vec<&str> = names.lines().filter_map(|line| line.strip_suffix(": test")).collect();
+    assert!(names.len() > 10, "{names:?}");
+    let cpus = std::env::var("PLIMSOLL_TEST_GUEST_CPUS").map_or(1, |number| number.parse().unwrap());
+    std::thread::scope(|scope| {
+        for half in 0..2 {
+            let names: Vec<&str> = names.iter().copied().skip(half).step_by(2).collect();
+            let (guest, tests) = (&guest, &tests);
+            scope.spawn(move || {
+                let arguments = format!("--exact --test-threads {cpus} {}", names.join(" "));
+                let ran = guest.run(tests, &arguments, cpus, LONG * 4).unwrap();
+                assert_eq!(ran.status, Some(0), "{}", ran.console);
+                assert!(ran.console.contains(&format!("running {} tests", names.len())), "{}", ran.console);
+                assert!(ran.kernel.is_some_and(|kernel| kernel.starts_with("6.1.")), "{}", ran.console);
+            });
+        }
+    });
 }

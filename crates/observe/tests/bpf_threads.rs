@@ -190,6 +190,7 @@ fn states_add_up_to_the_time_that_each_thread_lived_and_are_what_it_did() {
         ("sleeps", "sleep", "none"),
         ("client", "socket", "client"),
         ("asks", "socket", "backend"),
+        ("asks-path", "socket", "backend"),
         ("polls", "poll", "epoll"),
         ("pipe-reads", "pipe", "pipe"),
     ] {
@@ -391,6 +392,7 @@ fn where_threads_stand_says_at_which_kind_of_descriptor() {
         ("accepts", "listener"),
         ("client", "client"),
         ("asks", "backend"),
+        ("asks-path", "backend"),
         ("polls", "epoll"),
         ("pipe-reads", "pipe"),
     ];

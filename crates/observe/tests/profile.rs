@@ -43,11 +43,22 @@ __attribute__((noinline)) void makes_code(void) {
 	fflush(stdout);
 	((void (*)(void))made)();
 }
+/* 2,048 ways to the same sleep: each bit of its number is one of two functions. */
+__attribute__((noinline)) void sleeps_by_way(int way, int bits);
+__attribute__((noinline)) void by_even(int way, int bits) { sleeps_by_way(way >> 1, bits - 1); turns++; }
+__attribute__((noinline)) void by_odd(int way, int bits) { sleeps_by_way(way >> 1, bits - 1); turns += 2; }
+__attribute__((noinline)) void sleeps_by_way(int way, int bits) {
+	if (!bits) usleep(100);
+	else if (way & 1) by_odd(way, bits);
+	else by_even(way, bits);
+	turns++;
+}
 int main(int argc, char **argv) {
 	if (argc > 1 && !strcmp(argv[1], "make")) makes_code();
 	puts("ready");
 	fflush(stdout);
 	if (argc > 1 && !strcmp(argv[1], "sleep")) sleeps_in_here();
+	if (argc > 1 && !strcmp(argv[1], "ways")) for (int way = 0;; way++) sleeps_by_way(way & 2047, 11);
 	calls_what_spins();
 }
 "#;
@@ -280,5 +291,30 @@ fn a_process_that_ends_meanwhile_ends_nothing_else() {
     assert_eq!(observer.snapshot(2).profile, None);
     for status in observer.statuses().iter().filter(|status| status.name.starts_with("bpf/")) {
         assert_ne!(status.status, SamplerState::Failed, "{status:?}");
+    }
+}
+
+#[test]
+fn of_two_thousand_stacks_none_is_lost_for_falling_on_anothers_place() {
+    if !can_run() {
+        return;
+    }
+    let Some(built) = Built::new(&[]) else { return };
+    let guard = built.run("ways");
+    let mut observer = observer(guard.pid(), Level::Full);
+    let (mut switches, start) = (0, Instant::now());
+    // Four times through all ways.
+    while switches < 4 * 2048 {
+        assert!(start.elapsed() < testkit::HANG_GUARD, "{switches} switches");
+        std::thread::sleep(Duration::from_millis(200));
+        let snapshot = observer.snapshot(i64::try_from(start.elapsed().as_nanos()).unwrap());
+        let counts = &snapshot.bpf.as_ref().unwrap().counts;
+        switches = counts["offcpu.switches"];
+        // Of so many the first of the two tables refuses one in five.
+        assert_eq!(counts["offcpu.stacks_lost"], 0, "{counts:?}");
+        // And what was kept is found again.
+        let folded = snapshot.profile.map(|profile| profile.off_cpu.unwrap().stacks.folded()).unwrap_or_default();
+        let nowhere: Vec<_> = folded.iter().filter(|line| !line.contains(";main")).collect();
+        assert!(nowhere.is_empty(), "{} lines, of them without the program's own: {nowhere:#?}", folded.len());
     }
 }

@@ -9,6 +9,7 @@ use model::snapshot::{Neighbour, Outgoing, Role, Runtime, SamplerState};
 use observe::{Extent, ObserveSpec, Observer};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use testkit::process::Guard;
@@ -167,10 +168,55 @@ fn a_clients_connections_on_the_same_machine_are_not_the_targets() {
     assert_eq!(theirs.network.of("outgoing_connections"), Some(5));
 }
 
+/// Of a unix socket's connections the kernel keeps no times: what is not accepted or not read there is due, what is new is counted.
+#[test]
+fn ss_agrees_about_connections_to_a_unix_socket_and_new_ones_are_counted() {
+    let Some(python) = testkit::program("python3") else { return testkit::skip("python3 is not installed") };
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("served");
+    let listener = UnixListener::bind(&path).unwrap();
+    let path = path.to_str().unwrap();
+    // A line asks for another connection; what a pair of sockets says to each other is nobody's.
+    let connects = format!(
+        "import socket, sys; pair = socket.socketpair(); s = []\nfor _ in range(3): s.append(socket.socket(socket.AF_UNIX)); s[-1].connect('{path}')\n\
+         print('ready', flush=True)\nfor line in sys.stdin: s.append(socket.socket(socket.AF_UNIX)); s[-1].connect('{path}'); \
+         print('made', flush=True)"
+    );
+    let (mut target, _) = talking(Command::new(python).args(["-c", &connects]));
+    let _accepted: Vec<_> = (0..3).map(|_| listener.accept().unwrap().0).collect();
+    let mut observer = observer(target.pid());
+    let mut at_ns = 0;
+    let mut look = || {
+        at_ns += 60_000_000_000;
+        let snapshot = observer.snapshot(at_ns);
+        let [found] = &snapshot.outgoing[..] else { panic!("{:?}", snapshot.outgoing) };
+        assert_eq!(found.remote, format!("unix:{path}"));
+        ["established", "connecting", "awaiting", "new"].map(|name| found.metrics.of(name).unwrap_or(99))
+    };
+    assert_eq!(look(), [3, 0, 0, 99], "when they were made is not known");
+    assert_eq!(look(), [3, 0, 0, 0]);
+    if let Some(rows) = ss(&["-xH", "state", "connected", "src", path]) {
+        assert_eq!(rows.lines().count(), 3, "{rows}");
+    }
+    let more = |target: &mut Guard| {
+        target.child().stdin.as_mut().unwrap().write_all(b"more\n").unwrap();
+        assert_eq!(heard(target), "made");
+    };
+    more(&mut target);
+    assert_eq!(look(), [3, 1, 1, 1], "it is not accepted");
+    let fourth = listener.accept().unwrap().0;
+    assert_eq!(look(), [4, 0, 0, 0], "it was there before");
+    more(&mut target);
+    let fifth = listener.accept().unwrap().0;
+    assert_eq!(look(), [5, 0, 0, 1], "it is new");
+    drop((fourth, fifth));
+}
+
 /// Listens, and has a process of its own that works: as servers with workers do.
 const WORKS: &str = "
-import os, socket
-listener = socket.socket(); listener.bind(('127.0.0.1', 0)); listener.listen()
+import os, socket, sys
+path = sys.argv[1:]
+listener = socket.socket(socket.AF_UNIX if path else socket.AF_INET); listener.bind(path[0] if path else ('127.0.0.1', 0)); listener.listen()
 own = os.getpid()
 worker = os.fork()
 while worker == 0 and os.getppid() == own: pass
@@ -181,17 +227,27 @@ os.waitpid(worker, 0)
 
 #[test]
 fn a_neighbour_that_the_target_asks_is_told_from_a_stranger() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("asked").to_str().unwrap().to_owned();
+    for path in [None, Some(path)] {
+        neighbour_that_is_asked(path);
+    }
+}
+
+fn neighbour_that_is_asked(path: Option<String>) {
     let Some(python) = testkit::program("python3") else { return testkit::skip("python3 is not installed") };
-    let start = || talking(Command::new(&python).args(["-c", WORKS]));
-    let ((backend, port), (stranger, _)) = (start(), start());
+    let start = |path: &Option<String>| talking(Command::new(&python).args(["-c", WORKS]).args(path));
+    let ((backend, port), (stranger, _)) = (start(&path), start(&None));
     let worker = |of: u32| {
         let children = std::fs::read_to_string(format!("/proc/{of}/task/{of}/children")).unwrap();
         children.trim().parse::<u32>().unwrap()
     };
     let (asked, other) = (worker(backend.pid()), worker(stranger.pid()));
-    let asks = format!(
-        "import socket, sys; s = socket.create_connection(('127.0.0.1', {port})); print('ready', flush=True); sys.stdin.readline()"
-    );
+    let connects = match &path {
+        Some(path) => format!("s = socket.socket(socket.AF_UNIX); s.connect('{path}')"),
+        None => format!("s = socket.create_connection(('127.0.0.1', {port}))"),
+    };
+    let asks = format!("import socket, sys; {connects}; print('ready', flush=True); sys.stdin.readline()");
     let (target, _) = talking(Command::new(&python).args(["-c", &asks]));
     let mut observer = observer(target.pid());
     let mut at_ns = 0;

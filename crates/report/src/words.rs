@@ -41,6 +41,7 @@ pub fn of_kind(kind: ErrorKind) -> &'static str {
         ErrorKind::BadFraming => "the bytes were not the protocol",
         ErrorKind::HeadTooLarge => "the reply's head was longer than the limit",
         ErrorKind::UnsolicitedReply => "bytes came that no request had asked for",
+        ErrorKind::SpokeFirst => "the server spoke on a new connection before anything was asked",
         ErrorKind::UnexpectedStatus => "the status was not an accepted one",
         ErrorKind::WrongContent => "the body was not the expected one",
         ErrorKind::TruncatedReply => "the connection ended in the middle of the payload",

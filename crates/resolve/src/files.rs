@@ -63,6 +63,13 @@ pub fn waited_for(path: &Path) -> Option<String> {
     Some(format!("reading '{}', {what}: waiting for its writer to write all and close it", path.display()))
 }
 
+/// Whether a path leads to no file: a wrong word of who wrote it. That a file may not be read, or that its disk fails, is found on
+/// the way.
+pub fn is_no_file(error: &io::Error) -> bool {
+    use io::ErrorKind::{IsADirectory, NotADirectory, NotFound};
+    matches!(error.kind(), NotFound | NotADirectory | IsADirectory)
+}
+
 /// Does what may have to wait; if it has not ended in a second, what it waits for is told, once.
 pub fn patiently<T>(tell: Tell, waiting: &str, work: impl FnOnce() -> T) -> T {
     let (working, is_over) = channel::<()>();

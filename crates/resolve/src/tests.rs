@@ -101,7 +101,7 @@ fn contradictions_are_usage_errors() {
     refused(
         &["http://localhost/"],
         |s| s.tls.insecure = true,
-        "insecure is for https, echo+tls, hold+tls, resp+tls, wss and hold+wss URLs, got 'http://localhost/': leave it out",
+        "insecure is for https, echo+tls, hold+tls, resp+tls, rediss, wss and hold+wss URLs, got 'http://localhost/': leave it out",
     );
     refused(&["http://localhost/"], |s| s.pin = vec![3, 4], "pin: expected CPUs that are online (0,1,2,3), got '4'");
     refused(

@@ -247,6 +247,8 @@ mod tests {
         check("resp://h", "resp://h:6379 | h:6379 | ");
         check("resp://u:p%40@[::1]:1/3", "resp://[::1]:1 | [::1]:1 | /3 as u:p@");
         check("resp+tls://h", "resp+tls://h:6379 | h:6379 | ");
+        check("redis://u:p@h/3", "redis://h:6379 | h:6379 | /3 as u:p");
+        check("rediss://h:1", "rediss://h:1 | h:1 | ");
         check("resp+unix:/r.sock:/2", "resp+unix:/r.sock | localhost | /2");
         check("unix:/run/a.sock", "unix:/run/a.sock | localhost | / (no path)");
         check("unix:///run/a.sock", "unix:/run/a.sock | localhost | / (no path)");
@@ -320,7 +322,7 @@ mod tests {
 
     #[test]
     fn schemes_to_come_are_refused_by_name() {
-        for scheme in ["redis", "gopher", "http+unix", "file"] {
+        for scheme in ["memcached", "gopher", "http+unix", "file"] {
             let text = format!("{scheme}://h/");
             let error = parse(&text).unwrap_err();
             assert!(matches!(error, ResolveError::UnknownScheme { .. }), "{text}");

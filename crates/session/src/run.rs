@@ -203,6 +203,9 @@ impl Session<'_> {
             let follow = || {
                 // A thread may always lower its own priority; on Linux, the calling thread's alone.
                 let _ = rustix::process::setpriority_process(None, FOLLOW_NICE);
+                if let Some(writer) = &mut self.writer {
+                    writer.pause_by(observe::give_way);
+                }
                 self.follow(fleet, interrupted);
             };
             std::thread::Builder::new()
@@ -387,7 +390,9 @@ impl Session<'_> {
         let snapshot = snapshots.pop();
         snapshots.into_iter().for_each(|earlier| self.keep_snapshot(earlier));
         self.mark(&mut tick.row, snapshot.as_ref());
+        observe::give_way();
         standing::add(&mut self.recording, &tick);
+        observe::give_way();
         self.say_if_phase_begins(&tick.row);
         if diagnose::slow::is_last_slow(self.recording.timeline.rows()) {
             self.observation.hint_slow();
@@ -405,6 +410,7 @@ impl Session<'_> {
             self.history.push(&snapshot);
             self.recording.push_snapshot(self.snapshots, snapshot);
             self.snapshots += 1;
+            observe::give_way();
         }
         for event in self.outages.push(&tick.sum.requests.outages) {
             self.keep_event(event);

@@ -43,6 +43,8 @@ pub struct Writer {
     /// When the first tick began in which a request was started, nanoseconds since the run's start.
     pub(crate) first_started_ns: Option<u64>,
     head: RunHead,
+    /// Called between rows.
+    pause: fn(),
 }
 
 impl Writer {
@@ -72,7 +74,14 @@ impl Writer {
         })?;
         let encoder = Encoder::new();
         let (path, levels) = (path.to_owned(), Levels::new());
-        Ok(Writer { connection, path, identity, encoder, books, levels, first_started_ns: None, head })
+        let pause = || ();
+        Ok(Writer { connection, path, identity, encoder, books, levels, first_started_ns: None, head, pause })
+    }
+
+    /// Has `pause` called between the rows of a tick, and before and after they are kept: where the thread may let others
+    /// onto its CPU. Nobody else waits for what it holds there.
+    pub fn pause_by(&mut self, pause: fn()) {
+        self.pause = pause;
     }
 
     /// The file.
@@ -112,15 +121,19 @@ impl Writer {
         let mut books = self.books.clone();
         let transaction = self.connection.transaction().map_err(failed)?;
         if let Some(Tick { sum, row }) = tick {
-            append_tick(&transaction, &mut books, &mut self.encoder, sum, row).map_err(failed)?;
+            append_tick(&transaction, &mut books, &mut self.encoder, sum, row, self.pause).map_err(failed)?;
         }
         if let Some(snapshot) = snapshot {
             append_snapshot(&transaction, &mut books, snapshot).map_err(failed)?;
+            (self.pause)();
         }
         for event in events {
             append_event(&transaction, &mut books, event).map_err(failed)?;
         }
-        seal(&transaction, &books).and_then(|()| transaction.commit()).map_err(failed)?;
+        seal(&transaction, &books).map_err(failed)?;
+        (self.pause)();
+        transaction.commit().map_err(failed)?;
+        (self.pause)();
         self.books = books;
         if let Some(tick) = tick.filter(|tick| tick.row.counts.started > 0) {
             self.first_started_ns.get_or_insert(tick.row.start_ns);
@@ -137,7 +150,7 @@ impl Writer {
         let failed = |error| write_error(&self.path, &error);
         let mut books = self.books.clone();
         let transaction = self.connection.transaction().map_err(failed)?;
-        append_tick(&transaction, &mut books, &mut self.encoder, sum, row).map_err(failed)?;
+        append_tick(&transaction, &mut books, &mut self.encoder, sum, row, self.pause).map_err(failed)?;
         seal(&transaction, &books).and_then(|()| transaction.commit()).map_err(failed)?;
         self.books = books;
         if row.counts.started > 0 {
@@ -437,6 +450,7 @@ fn append_tick<C: Counter>(
     encoder: &mut Encoder,
     sum: &Interval<C>,
     row: &Row,
+    pause: fn(),
 ) -> rusqlite::Result<()> {
     let (sequence, row, figures) = (clamped(sum.sequence), json(row)?, json(&Figures::of(sum))?);
     let fields = [Field::Integer(sequence), Field::Text(row.as_bytes()), Field::Text(figures.as_bytes())];
@@ -451,6 +465,7 @@ fn append_tick<C: Counter>(
             let (id, checksum) = books.add("histogram", &fields);
             let sql = "INSERT INTO histogram(id, tick, kind, body, checksum) VALUES (?1, ?2, ?3, ?4, ?5)";
             execute(transaction, sql, params![id, tick, kind.name(), body, checksum])?;
+            pause();
         }
     }
     if !sum.requests.is_empty() {

@@ -12,6 +12,7 @@ use model::recording::{Disturbance, End, Row, Tick, Timeline, WorkerShares};
 use model::run_requests::RunRequests;
 use model::split::RunSplit;
 use model::{Event, Interval, LatencyKind, limits};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use store::{Reader, StoreError, Writer, find, list, new_path, probe};
 
 #[test]
@@ -231,6 +232,25 @@ fn a_long_run_is_read_in_bounded_memory_and_nothing_is_lost() {
     assert_eq!(r.timeline.rows().iter().map(|row| row.counts.ok).sum::<u64>(), ticks);
     assert_eq!(r.totals.sum.latency.of(LatencyKind::Response).len(), ticks);
     assert_eq!(r.snapshots[1], snapshot(r.snapshot_stride));
+}
+
+#[test]
+fn a_tick_is_kept_with_pauses_in_which_others_may_run() {
+    static PAUSES: AtomicUsize = AtomicUsize::new(0);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.plimsoll");
+    let mut writer = Writer::create(&path, &capsule(), &plan()).unwrap();
+    writer.pause_by(|| {
+        PAUSES.fetch_add(1, Ordering::Relaxed);
+    });
+    let tick = Tick::of(&[interval(0, 0)]);
+    let histograms = LatencyKind::ALL.into_iter().filter(|kind| !tick.sum.latency.of(*kind).is_empty()).count();
+    assert!(histograms > 2);
+    writer.append(Some(&tick), Some(&snapshot(0)), &[]).unwrap();
+    // After each histogram and the snapshot, before all is kept and after.
+    assert_eq!(PAUSES.load(Ordering::Relaxed), histograms + 3);
+    drop(writer);
+    assert_eq!(Reader::open(&path).unwrap().load().unwrap().snapshots, [snapshot(0)]);
 }
 
 #[test]

@@ -64,6 +64,9 @@ pub enum Clock {
     Counted,
 }
 
+/// Of a kernel that stands still, where: warnings, and the stacks behind them, come over the console.
+const WARNINGS: &str = "loglevel=5";
+
 /// What an instruction takes by [`Clock::Counted`].
 pub const NS_PER_INSTRUCTION: u32 = 4;
 
@@ -144,15 +147,16 @@ impl Guest {
         Err(format!("{} was not built: scripts/packages.sh kernel, then scripts/guest.sh builds it", module.display()))
     }
 
-    /// Boots, runs a program of this machine with its libraries, and waits for its end.
+    /// Boots, runs a program of this machine with its libraries, and waits for its end. Where it does not come to its end, the console
+    /// says where its kernel stood.
     ///
     /// # Errors
     /// Of the file system and of starting QEMU.
-    pub fn run(&self, program: &Path, arguments: &str, at_most: Duration) -> io::Result<Ran> {
+    pub fn run(&self, program: &Path, arguments: &str, cpus: u32, at_most: Duration) -> io::Result<Ran> {
         let files = with_libraries(program, "/bin/program")?;
         let script = format!("/bin/program {arguments}");
         self.boot(
-            &Boot { files, script: &script, cpus: 1, clock: Clock::Running, kernel_arguments: "", shown: None },
+            &Boot { files, script: &script, cpus, clock: Clock::Running, kernel_arguments: WARNINGS, shown: None },
             at_most,
         )
     }

@@ -17,7 +17,7 @@ pub mod seccomp;
 mod wait;
 pub mod websocket;
 
-pub use wait::{HANG_GUARD, wait_for, wait_until};
+pub use wait::{HANG_GUARD, wait_for, wait_for_or_show, wait_until};
 
 use std::path::{Path, PathBuf};
 

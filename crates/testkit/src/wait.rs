@@ -10,13 +10,21 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 ///
 /// # Panics
 /// When it is not there after [`HANG_GUARD`].
-pub fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+pub fn wait_for<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
+    wait_for_or_show(|| what.to_owned(), look)
+}
+
+/// The same; what was waited for is said when it was in vain, with what there is by then.
+///
+/// # Panics
+/// When it is not there after [`HANG_GUARD`].
+pub fn wait_for_or_show<T>(what: impl Fn() -> String, mut look: impl FnMut() -> Option<T>) -> T {
     let began = Instant::now();
     loop {
         if let Some(found) = look() {
             return found;
         }
-        assert!(began.elapsed() < HANG_GUARD, "waited {HANG_GUARD:?}, in vain: {what}");
+        assert!(began.elapsed() < HANG_GUARD, "waited {HANG_GUARD:?}, in vain: {}", what());
         std::thread::sleep(LOOK_EVERY);
     }
 }

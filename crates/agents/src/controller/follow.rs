@@ -6,7 +6,7 @@
 use super::Conduct;
 use super::faults::Faults;
 use super::joint::Joint;
-use super::reading::Reading;
+use super::reading::{ReadTo, Reading};
 use super::redeal::{self, Left, redealt};
 use super::release::Released;
 use crate::agent::of_workers;
@@ -453,27 +453,23 @@ impl Follower {
         }
     }
 
-    /// Whether all is read that is in the stream. Where NATS does not answer it is this process that is cut off, and who is silent for
-    /// it may be well.
-    async fn has_heard_all(&mut self) -> bool {
-        let is_read = self.reading.is_read_to_end().await;
-        if is_read.is_none() {
-            self.agents.iter_mut().for_each(|known| known.heard = Instant::now());
-        }
-        is_read.unwrap_or(false)
-    }
-
     async fn look_for_lost(&mut self, conduct: &mut Conduct<'_>) {
         let lost_after = Duration::from_nanos(self.document.lost_after_ns);
         let is_silent = |known: &Known| !known.is_settled() && known.heard.elapsed() > lost_after;
-        if self.agents.iter().any(is_silent) && !self.has_heard_all().await {
-            return;
+        let mut at = Instant::now();
+        if self.agents.iter().any(is_silent) {
+            at = match self.reading.read_to().await {
+                ReadTo::End(at) => at,
+                ReadTo::Behind => return,
+                // It is this process that is cut off, and who is silent for it may be well.
+                ReadTo::Unanswered => return self.agents.iter_mut().for_each(|known| known.heard = Instant::now()),
+            };
         }
         let mut lost = Vec::new();
         let may_be_lost =
             |known: &&mut Known| !known.is_delivered && known.failed.is_none() && known.kept_back.is_none();
         for known in self.agents.iter_mut().filter(may_be_lost) {
-            let is_lost = known.heard.elapsed() > lost_after;
+            let is_lost = at.saturating_duration_since(known.heard) > lost_after;
             if known.is_lost != is_lost {
                 known.is_lost = is_lost;
                 lost.push((known.share.agent.clone(), is_lost, known.until_ns));

@@ -26,12 +26,24 @@ pub(super) struct Reading {
     messages: Option<Ordered>,
     /// When a message came, or NATS said that there is none.
     heard: Instant,
+    /// When NATS was last asked how far the stream goes, for [`Reading::read_to`], and the number of its last message then.
+    asked: Option<(Instant, u64)>,
+}
+
+/// How far a stream is read.
+pub(super) enum ReadTo {
+    /// All that was in it at that moment.
+    End(Instant),
+    /// Not that.
+    Behind,
+    /// NATS does not say how far it goes.
+    Unanswered,
 }
 
 impl Reading {
     /// From the stream's beginning.
     pub(super) fn new(link: &Link, run: &str) -> Self {
-        Reading { link: link.clone(), run: run.to_owned(), next: 1, messages: None, heard: Instant::now() }
+        Reading { link: link.clone(), run: run.to_owned(), next: 1, messages: None, heard: Instant::now(), asked: None }
     }
 
     /// The next message, its subject and body; `None`: none came in time.
@@ -39,7 +51,6 @@ impl Reading {
     /// # Errors
     /// [`AgentsError::NoRun`]: there is no stream any more.
     pub(super) async fn message(&mut self, within: Duration) -> Result<Option<(String, Vec<u8>)>, AgentsError> {
-        let until = Instant::now() + within;
         if self.messages.is_some() && self.heard.elapsed() > SILENT_FOR {
             // Unanswered, the consumer stays: then it is not the consumer that is silent.
             self.is_read_to_end().await;
@@ -48,6 +59,8 @@ impl Reading {
             self.messages = self.opened().await?;
             self.heard = Instant::now();
         }
+        // From here on: on a busy machine it may take longer than that to have a consumer.
+        let until = Instant::now() + within;
         let Some(messages) = &mut self.messages else {
             tokio::time::sleep_until(until.into()).await;
             return Ok(None);
@@ -74,7 +87,7 @@ impl Reading {
 
     /// Whether all is read that is in the stream, as NATS says just now; `None`: it does not answer. Where there is more, another
     /// consumer goes on.
-    pub(super) async fn is_read_to_end(&mut self) -> Option<bool> {
+    async fn is_read_to_end(&mut self) -> Option<bool> {
         let last = self.last().await?;
         self.heard = Instant::now();
         let is_read = self.has_read(last);
@@ -82,6 +95,23 @@ impl Reading {
             self.messages = None;
         }
         Some(is_read)
+    }
+
+    /// Since when it is known that all is read that was in the stream then. NATS is asked once for that: whoever reads more slowly
+    /// than others write never comes to the end, and does come to what was the end.
+    pub(super) async fn read_to(&mut self) -> ReadTo {
+        let asked = match self.asked {
+            Some(asked) => asked,
+            None => match self.last().await {
+                Some(last) => *self.asked.insert((Instant::now(), last)),
+                None => return ReadTo::Unanswered,
+            },
+        };
+        if !self.has_read(asked.1) {
+            return ReadTo::Behind;
+        }
+        self.asked = None;
+        ReadTo::End(asked.0)
     }
 
     /// The number of the stream's last message, as NATS says just now; `None`: it does not answer.

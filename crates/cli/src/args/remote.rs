@@ -126,7 +126,10 @@ pub fn token_of(file: Option<&Path>) -> Result<Option<Token>, Failure> {
 fn read(path: &Path) -> Result<String, Failure> {
     let cannot = |why: std::io::Error| {
         let shown = path.display();
-        Failure::could_not_run(format!("--token-file: expected a file that can be read, got '{shown}' ({why})"))
+        Failure::of_file(
+            &why,
+            format!("--token-file: expected a file that can be read, got '{shown}' ({why}): check its path"),
+        )
     };
     let bytes = resolve::files::read(path, FILE_BYTES_MAX, crate::commands::tell).map_err(cannot)?;
     String::from_utf8(bytes).map_err(|_| not_text(&format!("'{}'", path.display())))

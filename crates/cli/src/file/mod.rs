@@ -114,13 +114,10 @@ impl ScenarioFile {
             std::io::ErrorKind::FileTooLarge => Failure::usage(format!(
                 "{shown}: expected a scenario file of at most {FILE_BYTES_MAX} bytes, but it {error}: name a smaller one"
             )),
-            // What is typed is at fault; that a file may not be read is not.
-            std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory | std::io::ErrorKind::IsADirectory => {
-                Failure::usage(format!("expected a scenario file, got '{shown}' ({error}): check its path"))
-            }
-            _ => Failure::could_not_run(format!(
-                "expected a scenario file that can be read, got '{shown}' ({error}): check its path"
-            )),
+            _ => Failure::of_file(
+                &error,
+                format!("expected a scenario file that can be read, got '{shown}' ({error}): check its path"),
+            ),
         })?;
         let text = String::from_utf8(bytes)
             .map_err(|_| Failure::usage(format!("{shown}: expected a scenario file in UTF-8, got other bytes")))?;

@@ -66,15 +66,18 @@ fn an_agent_that_was_taken_for_lost_releases_no_burst_of_its_own() {
     let way = Way::to(nats.address());
     let _near = place.agent("near", &["--cores", "1"]);
     let _far = place.agent_by("far", &way.url);
-    let load = begin(&place, &server.url, "2", "12", &["--lost-after", "1500ms"]);
+    // So many that they still go on when it is seen that it runs, on a busy machine, too.
+    let load = begin(&place, &server.url, "2", "30", &["--lost-after", "1500ms"]);
     place.until_running("far");
     way.cut(true);
-    wait_until("it is missed", || std::fs::read_to_string(place.file("said")).unwrap().contains("agent 'far' is lost"));
+    place.until_said("agent 'far' is lost");
+    // On a busy machine the other may not have come to its next burst yet: one that is heard again before that has missed nothing.
+    std::thread::sleep(Duration::from_secs(2));
     way.cut(false);
     let run = place.ended(load);
     let document = run.json();
     let of = |name: &str| generators(&document).into_iter().find(|one| one["name"] == name);
-    assert_eq!(count(&of("near").unwrap(), "/requests"), 12 * 6, "{:#}", document["generators"]);
+    assert_eq!(count(&of("near").unwrap(), "/requests"), 30 * 6, "{:#}", document["generators"]);
     let short = &document["generators"]["shortfalls"][0];
     let text = short["text"].as_str().unwrap();
     assert!(text.contains("without it, as they took it for lost") || text.contains("it was lost"), "{text}");

@@ -115,6 +115,12 @@ impl Place {
         testkit::wait_for("the run has a name", || said(&std::fs::read_to_string(self.file("said")).ok()?))
     }
 
+    /// Waits until a begun load has said something.
+    fn until_said(&self, words: &str) {
+        let said = || std::fs::read_to_string(self.file("said")).unwrap();
+        testkit::wait_for_or_show(|| format!("'{words}', in: {}", said()), || said().contains(words).then_some(()));
+    }
+
     /// Waits until an agent puts load on.
     fn until_running(&self, name: &str) {
         wait_until("the agent puts load on", || {
@@ -297,13 +303,13 @@ fn a_run_takes_what_room_nats_has() {
     let place = Place::new(&small.url());
     let _agents = place.agents(&["a"]);
     let run = finish(&mut place.load(&server.url, "1", &["--rate", "100", "-d", "1s", "-c", "2"]));
-    run.assert_exit(0);
+    run.assert_measured();
     assert!(run.stderr.contains("no room for 1024 MiB (--stream-max)"), "{}", run.stderr);
     assert!(run.stderr.contains("may take 64 MiB there"), "{}", run.stderr);
     std::fs::remove_file(place.file("all.plimsoll")).unwrap();
     let enough =
         finish(&mut place.load(&server.url, "1", &["--rate", "100", "-d", "1s", "-c", "2", "--stream-max", "64MiB"]));
-    enough.assert_exit(0);
+    enough.assert_measured();
     assert!(!enough.stderr.contains("--stream-max"), "{}", enough.stderr);
 }
 

@@ -97,9 +97,9 @@ fn the_others_put_on_a_killed_agents_share_and_what_was_not_put_on_is_said() {
     assert!((share - missing).abs() < 0.01, "{share} {missing}: {text}");
     let asked = document["requested"]["rate_per_s"].as_f64().unwrap();
     assert!((asked - 300.0).abs() < 1e-6, "{asked}");
-    // The first line blames neither the server nor whoever generates.
+    // The first line blames neither the server nor whoever generates. What else befell a generator is said with it.
     let gives = document["gives"]["text"].as_str().unwrap();
-    assert!(gives.contains("; an agent was lost meanwhile, which may be why"), "{gives}");
+    assert!(gives.contains("; an agent was lost ") && gives.contains(" meanwhile, which may be why"), "{gives}");
     let report = plimsoll(&["report", place.file("all.plimsoll").to_str().unwrap()]);
     assert!(report.stdout.contains("took it on"), "{}", report.stdout);
 }

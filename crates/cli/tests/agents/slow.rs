@@ -33,5 +33,9 @@ fn an_agent_that_is_ten_times_slower_is_named() {
     assert!(reasons.iter().all(|text| text.starts_with("generator '")), "{reasons:#?}");
     let first = document["gives"]["text"].as_str().unwrap();
     let named = ["generator 'slow' was kept from running", "all generators were kept from running"];
-    assert!(named.iter().any(|named| first.contains(named)), "{first}");
+    // Beside other tests these may have the target's CPU, too: it is left out only where they explain all but all.
+    let losses = document["losses"].as_array().unwrap();
+    let is_open = |loss: &Value| loss["unexplained"].as_f64().unwrap() >= 0.1;
+    let explained = !losses.is_empty() && !losses.iter().any(is_open);
+    assert!(explained || named.iter().any(|named| first.contains(named)), "{first}\n{losses:#?}");
 }

@@ -81,6 +81,25 @@ fn a_target_that_stood_still_and_went_on_is_the_first_line_of_a_closed_loop() {
 }
 
 #[test]
+fn where_nobody_listens_the_first_line_says_so_and_where_to_look() {
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let missing = folder.path().join("not.there");
+    for (url, said) in [
+        (format!("http://{free}/"), format!("nothing ever connected: {free} refuses, as where nobody listens: does ")),
+        (format!("hold://{free}"), format!("nothing ever connected: {free} refuses, as where nobody listens: does ")),
+        (
+            format!("unix:{}:/", missing.display()),
+            format!("nothing ever connected: there is no socket at {}: does ", missing.display()),
+        ),
+    ] {
+        let run = plimsoll(&["load", &url, "-d", "1s", "-c", "2", "--no-record", "-q", "--json"]);
+        let gives = run.json()["gives"]["text"].as_str().unwrap().to_owned();
+        assert!(gives.starts_with(&said), "{url}: {gives}");
+    }
+}
+
+#[test]
 fn a_target_that_dies_is_the_first_line() {
     let mut server = serve_http(&[]);
     let url = server.url.clone();
@@ -139,6 +158,37 @@ fn replies_that_take_longer_than_the_run_are_no_silence() {
     assert!(text.contains("No reply was whole when the run ended: 4 were still coming"), "{text}");
     assert!(!text.contains("was ever answered"), "{text}");
     assert_eq!(doc["gives"]["standing"], "unknown", "{}", doc["gives"]);
+}
+
+/// Needs root: how a process ended is told by the kernel's probes.
+#[test]
+fn a_reload_of_nginx_is_no_crash() {
+    if !testkit::is_root() {
+        return testkit::skip("probes that tell how processes end need root");
+    }
+    let Some(server) = nginx("") else { return };
+    let url = format!("http://{}/", server.address());
+    let load = std::thread::spawn(move || {
+        plimsoll(&["load", &url, "-c", "16", "-d", "4s", "--json", "--no-record", "-q"]).json()
+    });
+    let port = server.address().port().to_string();
+    testkit::wait_until("a load is put on", || established(&port) > 0);
+    // A second of it, and two more to serve since.
+    std::thread::sleep(Duration::from_secs(1));
+    let hup = std::process::Command::new("kill").args(["-HUP", &server.pid().to_string()]).status();
+    assert!(hup.unwrap().success());
+    let doc = load.join().unwrap();
+    let ends = doc["events"].as_array().unwrap().iter().filter(|event| event["kind"] == "target-exit");
+    assert!(ends.into_iter().any(|end| end["details"]["exit_code"] == 0), "{}", doc["events"]);
+    let is_found = |finding: &&serde_json::Value| finding["status"] == "supported";
+    let found: Vec<_> = doc["findings"].as_array().unwrap().iter().filter(is_found).collect();
+    let of = |id: &str| found.iter().find(|finding| finding["id"] == id);
+    assert!(of("process-crash").is_none(), "{found:#?}");
+    // Its old worker closes connections, and what is on its way to it then is lost.
+    if doc["totals"]["failed"].as_u64() > Some(0) {
+        let restart = of("process-restart").unwrap();
+        assert!(restart["title"].as_str().unwrap().contains("took SIGHUP"), "{restart}");
+    }
 }
 
 #[test]

@@ -234,6 +234,8 @@ fn tls_and_plain_on_the_other_ones_port() {
     let run = load(&format!("https://{}/", server.plain), &["-k", "-n", "8", "-c", "2"]);
     run.assert_exit(1);
     assert_eq!(run.json()["totals"]["errors"]["tls-handshake"], 8);
+    let first = run.json()["gives"]["text"].as_str().unwrap().to_owned();
+    assert!(first.starts_with("no TLS handshake was completed: ") && first.contains("is not TLS"), "{first}");
     assert!(run.stderr.contains("is not TLS") && run.stderr.contains("without TLS: http://"), "{}", run.stderr);
     // nginx understands the mistake and says so with a 400.
     let run = load(&format!("http://{}/", server.address), &["-n", "8", "-c", "2"]);
@@ -245,6 +247,8 @@ fn tls_and_plain_on_the_other_ones_port() {
     });
     let run = load(&format!("http://{alert}/"), &["-n", "8", "-c", "2"]);
     assert_eq!(run.json()["totals"]["errors"]["bad-framing"], 8, "{}", run.stdout);
+    let first = run.json()["gives"]["text"].as_str().unwrap().to_owned();
+    assert!(first.starts_with("nothing that came was a reply of this protocol (all 8 failed, "), "{first}");
     assert!(run.stdout.contains("use https://"), "{}", run.json()["examples"]);
 }
 
@@ -339,17 +343,17 @@ fn flags_that_cannot_be_are_refused_in_a_sentence() {
             "http://127.0.0.1:9/",
             &["-k"],
             2,
-            "--insecure is for https, echo+tls, hold+tls, resp+tls, wss and hold+wss URLs",
+            "--insecure is for https, echo+tls, hold+tls, resp+tls, rediss, wss and hold+wss URLs",
         ),
         (
             "echo://127.0.0.1:9",
             &["--handshake-only"],
             2,
-            "--handshake-only is for https, echo+tls, hold+tls, resp+tls, wss and hold+wss URLs",
+            "--handshake-only is for https, echo+tls, hold+tls, resp+tls, rediss, wss and hold+wss URLs",
         ),
         ("http://127.0.0.1:9/", &["--resume", "off"], 2, "--resume is for https"),
         ("https://h/", &["-k", "--ca", "x"], 2, "--insecure cannot be used with --ca"),
-        ("https://127.0.0.1/", &["--ca", "/nowhere"], 1, "--ca: expected a file that can be read"),
+        ("https://127.0.0.1/", &["--ca", "/nowhere"], 2, "--ca: expected a file that can be read"),
         ("https://127.0.0.1/", &["--ca", empty], 2, "--ca: expected certificates in PEM"),
         ("https://127.0.0.1/", &["-k", "--key", empty], 2, "--key cannot be used with no certificate"),
         ("https://127.0.0.1/", &["-k", "--cert", empty], 2, "--cert: expected certificates in PEM"),

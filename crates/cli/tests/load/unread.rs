@@ -122,8 +122,13 @@ fn a_watch_whose_rows_nobody_reads_is_ended_by_the_second_signal() {
     let is_taken = |pid| testkit::process::catches(pid, SIGHUP) || testkit::process::ignores(pid, SIGHUP);
     wait_until("signals are its own", || testkit::process::catches(process.pid(), SIGTERM) && is_taken(process.pid()));
     process.signal(SIGTERM);
-    // Two threads that take one each at the same moment may both find it the first.
+    // Taken is not yet counted: whoever takes the second at the same moment may find it the first.
     wait_until("the first is taken", || !testkit::process::is_pending(process.pid(), SIGTERM));
+    std::thread::sleep(Duration::from_millis(500));
+    assert!(
+        process.child().try_wait().unwrap().is_none(),
+        "the first signal ended it, and its rows were not waited for"
+    );
     process.signal(SIGINT);
     assert_eq!(status(&mut process), 128 + SIGINT);
     drop(reader);

@@ -118,8 +118,10 @@ fn each_request_is_split_as_the_server_itself_notes_it() {
         let near_p50 = &run.json()["split"]["bands"][0];
         assert_eq!(near_p50["band"], "p50", "{near_p50}");
         let part = |name: &str| near_p50[name].as_f64().unwrap_or_else(|| panic!("no {name} in {near_p50}"));
-        assert_eq!(part("socket_us") >= 4000.0, before != "0", "{near_p50}");
-        assert_eq!(part("server_us") >= 4000.0, after != "0", "{near_p50}");
+        // Means of all requests near it, of which one in ten may not be told.
+        let told = 4000.0 * part("joined") / part("requests");
+        assert_eq!(part("socket_us") >= told, before != "0", "{near_p50}");
+        assert_eq!(part("server_us") >= told, after != "0", "{near_p50}");
         let sum: f64 = ["lag_us", "queue_us", "connect_us", "network_us", "socket_us", "server_us", "unsplit_us"]
             .map(part)
             .iter()

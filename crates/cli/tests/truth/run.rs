@@ -335,8 +335,9 @@ impl Visible {
             all.sort_by(f64::total_cmp);
             all.get(all.len() / 2).copied().unwrap_or(0.0)
         };
-        // Bytes that nobody asked for fail no request.
-        let unasked = number(&report["totals"]["connection_errors"]["unsolicited-reply"]);
+        // Bytes that nobody asked for fail no request, nor does a client that is turned away before it asked.
+        let of_connections = &report["totals"]["connection_errors"];
+        let unasked = number(&of_connections["unsolicited-reply"]) + number(&of_connections["spoke-first"]);
         let failed = number(&report["totals"]["failed"]) + number(&report["totals"]["in_flight_at_end"]) + unasked;
         let least = [
             ("failed requests", failed, self.failed.map(|n| n as f64)),

@@ -185,7 +185,8 @@ fn full_beside<'f>(facts: &'f Facts<'_>) -> Option<&'f NeighbourUse<'f>> {
 
 /// Whether an address is one of the target's own machine, as far as the address itself tells.
 pub(super) fn is_loopback(remote: &str) -> bool {
-    remote.parse::<SocketAddr>().is_ok_and(|address| address.ip().to_canonical().is_loopback())
+    let is_unix = Asked { remote, ..Asked::default() }.is_unix();
+    is_unix || remote.parse::<SocketAddr>().is_ok_and(|address| address.ip().to_canonical().is_loopback())
 }
 
 /// How much of a request's time in the target it had a connection to its backend, where requests wait for one; `None`: they do not.

@@ -1,10 +1,11 @@
 //! `connection-limit`: the target serves so many connections and no more: further ones are closed at once, refused by a
 //! reply, or left in the queue of its listener.
 //!
-//! Evidence where they are turned away: (client) failures fall on the first request of new connections, while some connections
-//! go on well; (sockets) the connections established at the target were fewer than asked for on average. Refuted where
-//! failures fall on any request, where the queue of the listener overflows or descriptors are at their limit (those have
-//! names of their own), where a process ended, or where as many were established as asked for. Needs twenty failures.
+//! Evidence where they are turned away: (client) failures fall on new connections, which the server speaks on before anything
+//! was asked or whose first request fails, while some connections go on well; (sockets) fewer connections were established at
+//! the target than asked for, by the median of the readings. Refuted where failures fall on any request, where the queue of
+//! the listener overflows or descriptors are at their limit (those have names of their own), where a process ended, or where
+//! as many were established as asked for. Needs twenty failures.
 //!
 //! Evidence where they are left waiting: (client) some connections never got a reply while others were served; (sockets) some
 //! waited to be accepted in nearly every reading, while those that had been accepted stayed as many. A target that accepts
@@ -20,10 +21,11 @@ use model::ErrorKind;
 use model::finding::{LossKind, Severity};
 use model::request::RequestEnd;
 use model::snapshot::Snapshot;
+use model::units::show_grouped;
 use model::users::Users;
 use std::collections::BTreeSet;
 
-const FAILED_MIN: usize = 20;
+const FAILED_MIN: u64 = 20;
 /// A client that is turned away by a reply may have sent a second request by then.
 const FIRST_ORDINAL: u32 = 2;
 /// So much of what was asked for is all of it: those that are turned away come again at once.
@@ -49,14 +51,27 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         return verdict;
     }
     let failed: Vec<_> = facts.recording.requests.failed().filter(|r| matches!(r.end, RequestEnd::Failed(_))).collect();
-    if failed.len() < FAILED_MIN {
+    // Of clients that had nothing to ask yet no request fails.
+    let turned_away = facts.recording.totals.sum.connection_errors.of(ErrorKind::SpokeFirst);
+    if failed.len() as u64 + turned_away < FAILED_MIN {
         return Verdict::refuted("hardly a request failed");
     }
     if deaths::told(facts).is_some() || deaths::gone(facts).is_some() || oom_kill::killed(facts).is_some() {
         return Verdict::refuted("a process of the target ended: nobody was there for new connections");
     }
-    let first = failed.iter().filter(|request| request.ordinal <= FIRST_ORDINAL).count() as f64 / failed.len() as f64;
-    let text = format!("{} of the failures were of the first requests on a new connection", percent(first));
+    let first = failed.iter().filter(|request| request.ordinal <= FIRST_ORDINAL).count() as f64;
+    let of_failed = if failed.is_empty() { 0.0 } else { first / failed.len() as f64 };
+    // The requests are a sample of those that failed, the connections are all.
+    let requests = (crate::ledger::failures(facts) - turned_away as f64).max(failed.len() as f64);
+    let first = (of_failed * requests + turned_away as f64) / (requests + turned_away as f64);
+    let text = match turned_away {
+        0 => format!("{} of the failures were of the first requests on a new connection", percent(first)),
+        n => format!(
+            "{} of the failures were on new connections: on {} of them the server spoke before anything was asked",
+            percent(first),
+            show_grouped(n)
+        ),
+    };
     let client = facts.piece::<Client>(text, "failed.first_share", first, "ratio").from(FIRST_MIN);
     if first < FIRST_MIN {
         return Verdict::refuted("requests failed on connections that had been served").because(client.into());
@@ -74,21 +89,32 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     if facts.grown(Subject::Network, "listen_overflows").unwrap_or(0.0) >= 1.0 {
         return Verdict::refuted("the listener's queue overflowed").because(client.into());
     }
-    let Some(held) = facts.level(Subject::Network, "connections_looked_at") else {
+    let mut held: Vec<u64> =
+        facts.snapshots().filter_map(|snapshot| snapshot.network.of("connections_looked_at")).collect();
+    held.sort_unstable();
+    // The median: the first reading may be made before they come, and who is turned away is there for a moment.
+    let Some(usual) = held.get(held.len() / 2).map(|usual| *usual as f64) else {
         return Verdict::not_observable("connections at the target", "the target's connections were not read");
     };
     let asked = u64::from(facts.recording.plan.connections);
-    let text = format!("{:.0} connections were established at the target on average, of {asked} asked for", held.mean);
+    let text = format!(
+        "{usual} connections were established at the target (the median of {} readings), of {asked} asked for",
+        held.len()
+    );
     let sockets =
-        facts.piece::<Sockets>(text, "connections_looked_at", held.mean, "connections").from(HELD_MAX * asked as f64);
-    if held.mean >= HELD_MAX * asked as f64 || held.max == 0 {
+        facts.piece::<Sockets>(text, "connections_looked_at", usual, "connections").from(HELD_MAX * asked as f64);
+    if usual >= HELD_MAX * asked as f64 || usual < 1.0 {
         return Verdict::refuted("the target held all connections").because(client.into()).because(sockets.into());
     }
     // Those that are left without a reply fail by their time limit, those that are turned away by what comes.
     let is_late =
         |end: RequestEnd| matches!(end, RequestEnd::Failed(ErrorKind::ReplyTimeout | ErrorKind::ConnectTimeout));
     let late = failed.iter().filter(|request| is_late(request.end)).count();
-    let does = if 2 * late > failed.len() { "leaves further ones without a reply" } else { "turns further ones away" };
+    let does = if 2 * late as u64 > failed.len() as u64 + turned_away {
+        "leaves further ones without a reply"
+    } else {
+        "turns further ones away"
+    };
     let title = format!("the target serves {} connections and {does}", well.len());
     Verdict::proved(Severity::Error, title, client, sockets)
         .explains(LossKind::Failed, first, first * 0.9, 1.0)
@@ -142,6 +168,8 @@ fn left_waiting(facts: &Facts<'_>) -> Option<Verdict<OfTarget>> {
 
 fn reading(snapshot: &Snapshot) -> Option<Reading> {
     let established = snapshot.network.of("connections_looked_at")?;
+    // Whoever gave up while waiting is in the queue still.
+    let left = snapshot.network.of("connections_close_wait").unwrap_or(0);
     let waiting = snapshot.listeners.iter().map(|listener| u64::from(listener.waiting)).fold(0, u64::saturating_add);
-    Some(Reading { waiting, accepted: established.saturating_sub(waiting) })
+    Some(Reading { waiting, accepted: established.saturating_add(left).saturating_sub(waiting) })
 }

@@ -45,6 +45,9 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     let Some(pauses) = pauses(facts) else {
         return Verdict::refuted("there were no pauses of several requests at once, or hardly any");
     };
+    if let Some(recycled) = super::deaths::recycled(facts) {
+        return recycled.refutes();
+    }
     let text = format!(
         "{} pauses in which none of several requests ended, {} long (median), {} of the time",
         pauses.all.len(),

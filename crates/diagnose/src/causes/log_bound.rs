@@ -1,13 +1,15 @@
 //! `log-bound`: requests wait until a line of a log is written.
 //!
 //! Evidence: (kernel) fsync(2) and its like, or writes to files and pipes, took a fifth of the working threads' time or more in
-//! the probes' windows, or fsync took a seventh of each reply's time in the target and no less than the work for it, or, where
-//! none lay in the time, (process) threads stood in calls at the file of a log, or in a pipe's write; and (client) requests took longer than the work in them. Refuted below. PSI is no evidence: measured, 1.86 ms a line,
+//! the probes' windows, or fsync took a seventh of each reply's time in the target and no less than the work for it (or less of
+//! it, where somebody was in it all along and new requests lay unread for as long), or, where none lay in the time, (process)
+//! threads stood in calls at the file of a log, or in a pipe's write; and (client) requests took longer than the work in them.
+//! Refuted below. PSI is no evidence: measured, 1.86 ms a line,
 //! of which it saw 8 of 372 ms. A device that is slow for everybody is `disk-bound`.
 
 use crate::evidence::{Client, Kernel, Process};
 use crate::facts::{Facts, SYNCS_TO_DISK, Stand, duration, percent};
-use crate::ledger::in_target_ns;
+use crate::ledger::{in_target_at_a_time, in_target_ns};
 use crate::rule::{CauseRule, Needs, OfTarget, Verdict};
 use crate::thresholds::{LOG_SHARE, SYNCED_SHARE};
 use model::finding::{LossKind, Severity};
@@ -68,18 +70,29 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         // Of a runtime with many threads most wait for work: the share of their time says little of what a reply waits for.
         let synced_ns = sync_ns / replies;
         let is_each = sync_count as f64 >= SYNCS_A_REPLY * replies;
-        let is_more_than_work = synced_ns >= (SYNCED_SHARE.value * in_ns).max(cost_ns);
+        // The more requests stand in line, the less of its time is each in fsync. What they stand in line for is what others do meanwhile: by how
+        // many are in it at a time (Little's law) that is fsync, where they work and want a CPU for less, and new ones lie unread.
+        let at_a_time = in_target_at_a_time(facts, synced_ns);
+        let wanted_ns = cost_ns + facts.wait_ns_per_request().unwrap_or(0.0);
+        let unread_ns = facts.mean_of_split(|passage, _| passage.read_ns.saturating_sub(passage.arrived_ns));
+        let is_in_line = unread_ns.is_some_and(|ns| ns >= synced_ns);
+        let is_busy = at_a_time >= 1.0 && synced_ns >= wanted_ns && is_in_line;
+        let is_more_than_work = synced_ns >= cost_ns && (synced_ns >= SYNCED_SHARE.value * in_ns || is_busy);
         if !is_seen && is_each && is_more_than_work {
             let of_reply = synced_ns / in_ns.max(1.0);
-            let text = format!(
-                "each reply waits {} in fsync, {} of its time in the target: {:.2} calls a reply, {} each",
-                duration(synced_ns),
-                percent(of_reply),
+            let calls = format!(
+                "{:.2} calls a reply, {} each",
                 sync_count as f64 / replies,
                 duration(sync_ns / sync_count.max(1) as f64)
             );
-            let kernel =
-                facts.piece::<Kernel>(text, "syscalls.synced_share", of_reply, "ratio").from(SYNCED_SHARE.value);
+            let waits = format!("each reply waits {} in fsync", duration(synced_ns));
+            let kernel = if of_reply >= SYNCED_SHARE.value {
+                let text = format!("{waits}, {} of its time in the target: {calls}", percent(of_reply));
+                facts.piece::<Kernel>(text, "syscalls.synced_share", of_reply, "ratio").from(SYNCED_SHARE.value)
+            } else {
+                let text = format!("{waits}, {at_a_time:.1} of them are in it at a time: {calls}");
+                facts.piece::<Kernel>(text, "syscalls.synced_at_a_time", at_a_time, "replies").from(1.0)
+            };
             let title = format!(
                 "requests wait until a line is on the disk: fsync takes {} for each reply, and the work {}",
                 duration(synced_ns),

@@ -87,13 +87,12 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     if waiting < NEARLY_ALL || run > RUN_MAX {
         return Verdict::refuted("the target's threads were at work").because(sockets.into()).because(process.into());
     }
-    let lost = crate::ledger::failures(facts) > 0.0 || facts.recording.totals.in_flight_at_end > 0;
-    if !lost {
-        return Verdict::refuted("every request was answered").because(sockets.into());
-    }
     // It began between the reading before and this one.
     let before_ns = all.iter().rfind(|snapshot| snapshot.at_ns < since_ns).map_or(0, |snapshot| snapshot.at_ns);
     let share = of_loss::unanswered_since(facts, before_ns.max(0).unsigned_abs());
+    if share <= 0.0 {
+        return Verdict::refuted("no request was left without an answer").because(sockets.into());
+    }
     let watched = watched(facts);
     let is_by_edge = watched.is_some_and(|(_, by_edge)| by_edge > 0);
     let watched = watched.filter(|(all, _)| *all > 0).map(|(all, by_edge)| {

@@ -11,6 +11,7 @@ use crate::evidence::{Client, Sockets};
 use crate::facts::{Facts, duration, percent};
 use crate::rule::{CauseRule, Needs, OfTarget, Verdict};
 use crate::thresholds::{OTHERS_AS_LONG, PAUSED_SHARE};
+use model::Gap;
 use model::bpf::Log2;
 use model::finding::{LossKind, Severity};
 
@@ -50,7 +51,7 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     let times = facts.histogram("sockets.others_service_ns", 1).unwrap_or(&none);
     let long = at_least(times, OTHERS_AS_LONG.value * pauses.median_ns);
     let windows_s = facts.probes().map_or(0.0, |probes| probes.window_ns as f64 / 1e9);
-    let expected = pauses.all.len() as f64 / facts.measured_s().max(1e-9) * windows_s;
+    let expected = within_windows(facts, &pauses.all, windows_s);
     let text = format!(
         "in the probes' windows ({windows_s:.1} s) {others} requests of other clients came, and {long} of them took about as long as a pause: {expected:.1} pauses fell into them"
     );
@@ -85,6 +86,18 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         .remedy("Find who asks for it (the check below), and have it asked elsewhere (a replica), in pieces (SCAN in place of KEYS), or not in the loop that serves all")
         .check("ss -tnp 'dport = :PORT', for clients that are not the load; of redis: SLOWLOG GET 10")
         .confidence(0.8)
+}
+
+/// How many pauses can be expected within the probes' windows: those that began in an interval with a window, times the part of these
+/// intervals that the windows took. A pause elsewhere tells nothing: the only window may have been before the other client came.
+fn within_windows(facts: &Facts<'_>, pauses: &[Gap], windows_s: f64) -> f64 {
+    let with_window = || facts.rows.iter().filter(|row| row.in_window);
+    let length_s = with_window().map(|row| row.end_ns.saturating_sub(row.start_ns)).sum::<u64>() as f64 / 1e9;
+    if length_s <= 0.0 {
+        return pauses.len() as f64 / facts.measured_s().max(1e-9) * windows_s;
+    }
+    let begins = |pause: &&Gap| with_window().any(|row| (row.start_ns..row.end_ns).contains(&pause.from_ns));
+    pauses.iter().filter(begins).count() as f64 * (windows_s / length_s).min(1.0)
 }
 
 /// How many values are in buckets that reach so far.

@@ -1,8 +1,9 @@
 //! `process-crash`: a process of the target ended in the middle of the load.
 //!
 //! Evidence: (kernel) its end by a signal, or with a code that is not 0, or (process) that it is gone; and (client) resets,
-//! early closes or refusals from then on. Refuted where processes only ended in order, or nothing was lost by it (a child that
-//! had done its work). SIGPIPE is `sigpipe-death`, a kill for want of memory `oom-kill`. Where a fault of the run did it, that is said,
+//! early closes or refusals from then on. Refuted where processes only ended in order (with code 0, as after a reload:
+//! `process-restart`), or nothing was lost by it (a child that had done its work). SIGPIPE is `sigpipe-death`, a kill for want of
+//! memory `oom-kill`. Where a fault of the run did it, that is said,
 //! and no remedy offered: it was asked for. Source: signal(7), wait(2).
 
 use super::deaths;
@@ -26,7 +27,9 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     if told.is_some_and(|event| is_other(event.details.signal) || super::oom_kill::killed(facts).is_some()) {
         return Verdict::refuted("its process ended for a reason that has a name of its own");
     }
-    let Some(event) = told.or_else(|| deaths::gone(facts)) else {
+    // What a fault of the run asked to end has ended by that, in order or not.
+    let by_fault = || deaths::gone(facts).filter(|event| fault(facts, event.at_ns).is_some());
+    let Some(event) = told.or_else(|| deaths::gone_badly(facts)).or_else(by_fault) else {
         return Verdict::refuted("no process of the target ended badly");
     };
     let Some((lost, share)) = deaths::lost_from(facts, event.at_ns) else {

@@ -28,6 +28,12 @@ const WORKED_MIN: f64 = 0.5;
 /// See the file's head.
 pub const RULE: CauseRule = CauseRule { id: "slow-path", needs: Needs::Connections, reads: &[], judge };
 
+/// Whether the target was seen to take long for what is costly, for whoever asks whose doing late replies are: those behind one are
+/// late by it, however few the probes saw.
+pub(crate) fn is_seen_in_target(facts: &Facts<'_>) -> bool {
+    judge(facts).is_supported()
+}
+
 fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     let mut bands: Vec<Band> = facts.kinds.bands().collect();
     bands.sort_by(|a, b| a.fast.ns.total_cmp(&b.fast.ns));

@@ -21,6 +21,9 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     let Some(pauses) = pauses(facts) else {
         return Verdict::refuted("there was no pause of all requests that came again");
     };
+    if let Some(recycled) = super::deaths::recycled(facts) {
+        return recycled.refutes();
+    }
     let scatter = pauses.scatter.unwrap_or(f64::INFINITY);
     let text = format!(
         "{} pauses of all requests under way, {} long each (median), one every {}",

@@ -6,10 +6,10 @@
 use super::ledger::is_of_time;
 use super::run_queue::Waited;
 use super::standstill::Standstill;
-use crate::causes::cpu_throttled;
+use crate::causes::{cpu_throttled, deaths::ends_all_along};
 use crate::facts::{Facts, duration, percent};
 use crate::segments::worse::Worse;
-use crate::summary::{death, still_coming};
+use crate::summary::{Death, death, not_its_protocol, nothing_connected, still_coming};
 use crate::thresholds::{DEMAND_FULL, THREAD_WAIT};
 use crate::validity::AGENT_LOST;
 use model::ErrorKind;
@@ -50,11 +50,11 @@ const STANDSTILL_MIN: f64 = 0.5;
 /// Whoever takes the target's CPU delays more than its threads' waits for one: what wakes them and what measures, too. That nobody at all
 /// is answered for a long while is none of that.
 const OTHERS: [&str; 2] = ["neighbour", "cpu-contention"];
+/// That requests stand together, and not for what: who ended meanwhile may be.
+const PAUSES: [&str; 2] = ["stop-the-world", "event-loop-blocked"];
 /// More generators are counted and not named.
 const NAMED_MAX: usize = 3;
-/// Of a run in which the generator was disturbed, that is said where no less than this is not explained.
-const MOST: f64 = 0.5;
-/// From this share on what is not explained is said.
+/// From this share on what is not explained is said, and what may be why where the generator was disturbed.
 const UNEXPLAINED_MIN: f64 = 0.1;
 
 /// The sentence. Findings come ranked.
@@ -72,26 +72,52 @@ pub fn gives(
         finding: finding.map(|finding| finding.id.clone()),
         behind: None,
     };
-    let first = supported().find(|finding| finding.severity > Severity::Info);
-    // Where the generator was disturbed, what is not explained may be that.
-    let is_told = validity.state != ValidityState::NotValid;
+    // Whoever takes its CPU meanwhile has nothing to do with that.
+    if let Some(text) = not_its_protocol(facts) {
+        return says(Standing::Unknown, text, None);
+    }
+    let is_of_failures =
+        losses.first().is_some_and(|loss| loss.kind == LossKind::Failed && !is_of_overload(facts, loss.kind));
+    // A reply that takes longer than the run may be slow for want of CPU: more is known of it when the run is longer.
+    let coming = still_coming(facts);
+    let is_others = |finding: &&Finding| OTHERS.contains(&&*finding.id);
+    let is_aside = |finding: &&Finding| {
+        (is_of_failures && is_of_others_time(finding, losses)) || (coming.is_some() && is_others(finding))
+    };
+    let first = supported().find(|finding| finding.severity > Severity::Info && !is_aside(finding));
     let standstill = losses
         .first()
         .filter(|loss| loss.kind == LossKind::Slow)
-        .and_then(|loss| Standstill::of(facts).filter(|standstill| is_told && standstill.is_most_of(loss.share)));
+        .and_then(|loss| Standstill::of(facts).filter(|standstill| standstill.is_most_of(loss.share)));
+    // That it ended is told by the kernel, whatever befell the generator meanwhile.
+    let death = death(facts).filter(|death| death.is_told() || validity.state != ValidityState::NotValid);
+    if let Some(text) = death.as_ref().and_then(|death| stopped_for_good(death, facts, losses))
+        && first.as_ref().is_none_or(is_others)
+    {
+        return says(Standing::Gives, text, None);
+    }
+    // Where the generator was disturbed, what is not explained may be that; not a standstill at which it looked on.
+    let is_told =
+        validity.state != ValidityState::NotValid || standstill.as_ref().is_some_and(Standstill::was_looked_on);
+    let standstill = standstill.filter(|_| is_told);
     let stopped = standstill.as_ref().and_then(|standstill| standstill.why(facts));
     let is_beside = |first: &&Finding| {
         let is_less = first.explains.is_some_and(|explains| explains.share < STANDSTILL_MIN);
-        is_small_part(first, losses, standstill.is_some()) || (stopped.is_some() && is_less)
+        let is_another = stopped.is_some() || (standstill.is_some() && is_others(first));
+        is_small_part(first, losses, standstill.is_some()) || (is_another && is_less)
+    };
+    let ended_meanwhile = |is_open: bool| {
+        let ended = ends_all_along(facts).filter(|_| is_open);
+        ended.map_or(String::new(), |text| format!("; {text}"))
     };
     let beside = first.filter(|first| is_told && is_beside(first));
     if let Some(first) = first.filter(|_| beside.is_none()) {
-        let rest = first.explains.map_or(0.0, |explains| unexplained(explains.of, losses));
-        let disturbed = match !is_told && rest >= MOST {
-            true => format!("; {}", disturbed(facts, validity)),
-            false => String::new(),
-        };
-        return says(Standing::Gives, format!("{}{}{disturbed}", first.title, explained(first, losses)), Some(first));
+        let is_open = !is_told && rest_beside(first, losses) >= UNEXPLAINED_MIN;
+        let disturbed = disturbed(facts, validity).filter(|_| is_open);
+        let disturbed = disturbed.map_or(String::new(), |disturbed| format!("; {disturbed}"));
+        let ended = ended_meanwhile(PAUSES.contains(&&*first.id));
+        let text = format!("{}{}{disturbed}{ended}", first.title, explained(first, losses));
+        return says(Standing::Gives, text, Some(first));
     }
     let limit = supported().find(|finding| finding.id == "at-its-limit");
     // A quota that is full is the limit, whatever else is full within it.
@@ -124,17 +150,21 @@ pub fn gives(
         return says(Standing::AtItsLimit, text, Some(named));
     }
     if !facts.recording.has_connected() {
-        return says(Standing::Unknown, "nothing ever connected: what the target can do is not known".to_owned(), None);
+        return says(Standing::Unknown, nothing_connected(facts), None);
     }
-    if let Some(coming) = still_coming(facts) {
-        let text = format!("{}; what the target can do is not known", coming.seen());
+    if let Some(coming) = coming {
+        let beside =
+            supported().find(is_others).map_or(String::new(), |others| format!("; meanwhile {}", others.title));
+        let text = format!("{}; what the target can do is not known{beside}", coming.seen());
         return says(Standing::Unknown, text, None);
     }
     if let Some(loss) = lost {
         let may_be = |f: &&Finding| f.about == About::Target && f.status == Status::NotObservable && f.id != AFTERWARDS;
         let unseen = findings.iter().filter(may_be).count();
-        let why = match (validity.state, unseen) {
-            (ValidityState::NotValid, _) => disturbed(facts, validity),
+        let why = match (is_told, unseen) {
+            (false, _) => {
+                disturbed(facts, validity).unwrap_or_else(|| "and that may be the generator's: see below".to_owned())
+            }
             (_, 0) if loss.kind == LossKind::Waiting => UNSEEN_WAIT.to_owned(),
             (_, 0) => "no cause that is known here explains it".to_owned(),
             (_, 1) => "why is not known: one cause could not be looked at, see below".to_owned(),
@@ -142,7 +172,7 @@ pub fn gives(
         };
         let why = stopped.map_or(why, |event| format!("meanwhile {}", event.text));
         // What is plain to see comes first: that it died, and not that it was slow before.
-        let seen = match death(facts).filter(|_| validity.state != ValidityState::NotValid) {
+        let seen = match death {
             Some(death) => match losses.iter().find(|loss| loss.kind == LossKind::Failed) {
                 Some(failed) => format!("{}, as {}", failed.text, death.said()),
                 None => death.said(),
@@ -150,7 +180,7 @@ pub fn gives(
             None => standstill.map_or_else(|| loss.text.clone(), |standstill| standstill.seen()),
         };
         // Tasks of a language's own runtime wait where no thread stands: from outside it shows that they do.
-        let next = match loss.kind == LossKind::Waiting && validity.state != ValidityState::NotValid {
+        let next = match loss.kind == LossKind::Waiting && is_told {
             true => format!("; {EXPERIMENT}"),
             false => String::new(),
         };
@@ -160,9 +190,10 @@ pub fn gives(
             let size = if is_small { "a small part" } else { "a part" };
             format!("; {size} is another matter: {} ({of})", part.title)
         });
-        let is_open = loss.kind == LossKind::Slow && validity.state != ValidityState::NotValid;
+        let is_open = loss.kind == LossKind::Slow && is_told;
         let meanwhile = waited.filter(|_| is_open).map_or(String::new(), |waited| waited.beside_unknown(facts));
-        let text = format!("{seen}; {why}{next}{beside}{meanwhile}");
+        let ended = ended_meanwhile(is_of_time(loss.kind));
+        let text = format!("{seen}; {why}{next}{beside}{meanwhile}{ended}");
         return says(Standing::Unexplained, text, None);
     }
     if let Some(text) = grew_slow(facts, segments) {
@@ -200,37 +231,49 @@ pub(crate) fn with_own_faults(gives: WhatGives, stretch: Option<&Worse>) -> What
     }
 }
 
-/// What of a result that is not valid may be why something was lost.
-fn disturbed(facts: &Facts<'_>, validity: &Validity) -> String {
-    const STARVED: &str = "generator-starved";
-    let is_for = |id: &str| validity.reasons.iter().any(|reason| reason.id == id);
-    let seen = if is_for(AGENT_LOST) {
-        "an agent was lost meanwhile, which may be why".to_owned()
-    } else if is_for("cpu-stolen") {
-        "the hypervisor took CPU time from this machine meanwhile, which may be why".to_owned()
-    } else if is_for(STARVED) {
-        format!("{} kept from running meanwhile, which may be why", generators_for(facts, STARVED))
-    } else {
-        "and that may be the generator's".to_owned()
-    };
-    format!("{seen}: see below")
+/// Of a target that ended in order and for good: what was lost by it, and who asked for it.
+fn stopped_for_good(death: &Death<'_>, facts: &Facts<'_>, losses: &[Loss]) -> Option<String> {
+    let why = death.why(facts)?;
+    let failed = losses.iter().find(|loss| loss.kind == LossKind::Failed);
+    let lost = failed.map_or(String::new(), |loss| format!("{}, as ", loss.text));
+    Some(format!("{lost}{}; {why}", death.said()))
 }
 
-/// The generators whose figures are not a result for that reason, and `was` or `were`.
-fn generators_for(facts: &Facts<'_>, id: &str) -> String {
-    let Some(all) = &facts.recording.capsule.generators else { return "the generator was".to_owned() };
+/// What befell the generator of a result that is not valid: all of it, as each may be why something was lost. `None`: nothing from outside.
+fn disturbed(facts: &Facts<'_>, validity: &Validity) -> Option<String> {
+    const STARVED: &str = "generator-starved";
+    const STOLEN: &str = "cpu-stolen";
+    let is_for = |id: &str| validity.reasons.iter().any(|reason| reason.id == id);
+    let mut seen = Vec::new();
+    if is_for(AGENT_LOST) {
+        seen.push("an agent was lost".to_owned());
+    }
+    if is_for(STOLEN) {
+        let from = generators_for(facts, STOLEN).map_or("this machine".to_owned(), |(which, _)| which);
+        seen.push(format!("the hypervisor took CPU time from {from}"));
+    }
+    if is_for(STARVED) {
+        let (which, was) = generators_for(facts, STARVED).unwrap_or_else(|| ("the generator".to_owned(), "was"));
+        seen.push(format!("{which} {was} kept from running"));
+    }
+    (!seen.is_empty()).then(|| format!("{} meanwhile, which may be why: see below", seen.join(" and ")))
+}
+
+/// The generators whose figures are not a result for that reason, and `was` or `were`; nothing where there is but one generator.
+fn generators_for(facts: &Facts<'_>, id: &str) -> Option<(String, &'static str)> {
+    let all = facts.recording.capsule.generators.as_ref()?;
     let is_one = |generator: &&Generator| {
         let is_for = || generator.reasons.iter().any(|reason| reason.id == id);
         generator.validity == ValidityState::NotValid && is_for()
     };
     let names: Vec<&str> = all.generators.iter().filter(is_one).map(|generator| &*generator.name).collect();
-    match names[..] {
-        [name] => format!("generator '{name}' was"),
-        [] => "the generators were".to_owned(),
-        _ if names.len() == all.generators.len() => "all generators were".to_owned(),
-        _ if names.len() <= NAMED_MAX => format!("generators '{}' were", names.join("', '")),
-        _ => format!("{} of {} generators were", names.len(), all.generators.len()),
-    }
+    Some(match names[..] {
+        [name] => (format!("generator '{name}'"), "was"),
+        [] => ("the generators".to_owned(), "were"),
+        _ if names.len() == all.generators.len() => ("all generators".to_owned(), "were"),
+        _ if names.len() <= NAMED_MAX => (format!("generators '{}'", names.join("', '")), "were"),
+        _ => (format!("{} of {} generators", names.len(), all.generators.len()), "were"),
+    })
 }
 
 /// That half of the requests took far longer from some moment on, at no higher rate: of the run as a whole that need be no loss.
@@ -272,6 +315,12 @@ fn is_of_overload(facts: &Facts<'_>, kind: LossKind) -> bool {
     }
 }
 
+/// Whether a finding is that others took the target's CPU, and no time was lost: it refuses nobody, and ends no connection.
+fn is_of_others_time(finding: &Finding, losses: &[Loss]) -> bool {
+    let is_lost = |kind: LossKind| losses.iter().any(|loss| loss.kind == kind);
+    OTHERS.contains(&&*finding.id) && finding.explains.is_none_or(|explains| !is_lost(explains.of))
+}
+
 /// Whether a finding explains so little of the time that was lost, and the others hardly more, that it is not what gives.
 fn is_small_part(finding: &Finding, losses: &[Loss], is_standstill: bool) -> bool {
     let of_time = |kind| is_of_time(kind) && losses.first().is_some_and(|loss| is_of_time(loss.kind));
@@ -283,10 +332,14 @@ fn is_small_part(finding: &Finding, losses: &[Loss], is_standstill: bool) -> boo
     finding.explains.is_some_and(|explains| of_time(explains.of) && is_small(explains)) && is_open
 }
 
-/// What no cause explains of a loss of which the parts were measured; 0 where they were not.
-fn unexplained(kind: LossKind, losses: &[Loss]) -> f64 {
-    let is_measured = |loss: &&Loss| loss.kind == kind && (loss.time.is_some() || kind == LossKind::Failed);
-    losses.iter().find(is_measured).map_or(0.0, |loss| loss.unexplained)
+/// What no cause explains of the loss that a finding is of, where its parts were measured; 0 else.
+fn rest_beside(finding: &Finding, losses: &[Loss]) -> f64 {
+    let Some(explains) = finding.explains else { return 0.0 };
+    // How long others had the CPU was measured, too, where the parts of what requests waited for were not.
+    let is_measured =
+        |loss: &Loss| loss.time.is_some() || loss.kind == LossKind::Failed || OTHERS.contains(&&*finding.id);
+    let loss = losses.iter().find(|loss| loss.kind == explains.of).filter(|loss| is_measured(loss));
+    loss.map_or(0.0, |loss| loss.unexplained)
 }
 
 /// How much of which loss a finding explains, in words to put behind its sentence.
@@ -295,7 +348,7 @@ fn explained(finding: &Finding, losses: &[Loss]) -> String {
     if !losses.iter().any(|loss| loss.kind == explains.of) {
         return String::new();
     }
-    let rest = unexplained(explains.of, losses);
+    let rest = rest_beside(finding, losses);
     let rest = if rest >= UNEXPLAINED_MIN { format!(", {} unexplained", percent(rest)) } else { String::new() };
     format!(" ({}{rest})", share_of(explains.share, explains.of))
 }

@@ -4,7 +4,8 @@
 //! connections that were not served while others were. *Slow*: time beyond the fast band of a request's own kind
 //! ([`crate::facts::Kinds`]), so neither a large reply nor a costly URL is slow by itself. *Waiting*: time in the target
 //! beyond its work and its wait for a CPU, while processors were free: queueing in front of a full processor is what any
-//! server has at that load, and is none. *Capacity*: what was due by the clock and did not come.
+//! server has at that load, and is none; in a stretch of the run also what half of its requests took beyond what they had
+//! taken before, where that is far more. *Capacity*: what was due by the clock and did not come.
 //!
 //! A cause gets no share by lasting: each rule measures what it explains, or says nothing of it; of slow requests the waits that
 //! were measured (`waits`) take the place of that, and flow to one root (`flow`). The roots of a loss never
@@ -15,7 +16,9 @@ use super::standstill::Standstill;
 use crate::causes::cpu_contention::is_contended;
 use crate::causes::packet_loss::is_lossy;
 use crate::causes::pauses::slow_share;
+use crate::causes::slow_path::is_seen_in_target;
 use crate::facts::{Facts, SLOW_BY_NS, duration, percent};
+use crate::segments::worse::Worse;
 use crate::thresholds;
 use model::ErrorKind;
 use model::finding::{Explains, Finding, Loss, LossKind, Status};
@@ -44,6 +47,19 @@ const UNFINISHED: f64 = 0.01;
 /// The losses of a run, the weightiest kind first, none of them explained yet.
 pub(crate) fn losses<'f>(facts: &'f Facts<'_>) -> &'f [Loss] {
     facts.derived.losses.get_or_init(|| added_up(facts))
+}
+
+/// Of a stretch, before anything is asked of it: what went before tells what its requests might take. Where it has no loss of time by
+/// its own figures, as where all of its requests take half a millisecond, that half of them took far longer than before is one.
+pub(crate) fn know_before(facts: &Facts<'_>, stretch: &Worse) {
+    let mut losses = added_up(facts);
+    if let Some((was_us, is_us)) = stretch.half_us.filter(|_| !losses.iter().any(|loss| is_of_time(loss.kind))) {
+        let (was, is) = (duration(was_us * 1e3), duration(is_us * 1e3));
+        let text = format!("half of the {}s took {is} and more, before {was}", facts.recording.plan.unit());
+        losses.push(loss(LossKind::Waiting, 1.0 - was_us / is_us, text));
+        rank(&mut losses);
+    }
+    facts.derived.losses.get_or_init(|| losses);
 }
 
 fn added_up(facts: &Facts<'_>) -> Vec<Loss> {
@@ -83,8 +99,10 @@ fn loss(kind: LossKind, share: f64, text: String) -> Loss {
 pub(crate) fn failures(facts: &Facts<'_>) -> f64 {
     let sum = &facts.recording.totals.sum;
     let own = OWN.iter().map(|kind| sum.errors.of(*kind)).fold(0, u64::saturating_add);
-    // Bytes that nobody had asked for fail no request: it is the next that would read them.
-    let unasked = sum.connection_errors.of(ErrorKind::UnsolicitedReply);
+    // Bytes that nobody had asked for fail no request: it is the next that would read them. Nor does a connection that is
+    // turned away before it was needed: it is the user's who came with it.
+    let unasked = [ErrorKind::UnsolicitedReply, ErrorKind::SpokeFirst].map(|kind| sum.connection_errors.of(kind));
+    let unasked = unasked.into_iter().fold(0, u64::saturating_add);
     sum.counts.failed.saturating_sub(own).saturating_add(unasked) as f64
 }
 
@@ -174,8 +192,9 @@ fn way_ns(facts: &Facts<'_>) -> f64 {
 
 /// Whether slow requests were slow in the target, as far as the kernel saw: what arrived there was not answered at once, or
 /// connects took a second. Where the generator or its machine looked late, or the path is slow, it is neither; that a path loses
-/// what is sent on it is another matter ([`is_lossy`]). The kernel sees a tenth of the run: that others had the target's CPU, or
-/// that nobody answered anything meanwhile while the generator looked on, is the target's all the same.
+/// what is sent on it is another matter ([`is_lossy`]). The kernel sees a tenth of the run: that others had the target's CPU, that
+/// nobody answered anything meanwhile while the generator looked on, or that some of what is asked costs the target far more than the
+/// rest, is the target's all the same.
 fn is_targets(facts: &Facts<'_>) -> bool {
     let service = facts.latency(Kind::Service);
     let connect = facts.latency(Kind::Connect);
@@ -187,6 +206,7 @@ fn is_targets(facts: &Facts<'_>) -> bool {
             let unread_ns = facts.mean_of_split(|passage, _| passage.read_ns.saturating_sub(passage.arrived_ns));
             is_late
                 || is_contended(facts)
+                || is_seen_in_target(facts)
                 || served_ns >= OF_CLIENTS * service.mean()
                 || slow_share(facts) >= IN_PAUSES
                 || unread_ns.is_some_and(|ns| ns >= SLOW_BY_NS)

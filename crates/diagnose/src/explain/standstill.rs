@@ -19,6 +19,8 @@ use model::units::show_grouped;
 const LENGTH_NS_MIN: u64 = 100_000_000;
 /// So much of a loss must lie in them.
 const OF_LOSS_MIN: f64 = 0.5;
+/// So much of one must not have been the generator's own doing, where that was disturbed.
+const LOOKED_ON: f64 = 0.9;
 /// A signal may be told so much before or after what it did is seen in replies, nanoseconds.
 const SIGNAL_NS: i64 = 50_000_000;
 /// SIGSTOP, SIGTSTP, SIGTTIN and SIGTTOU of signal(7), on all architectures that we run on.
@@ -70,6 +72,12 @@ impl Standstill {
     /// Whether a loss of so much of all requests' time is mostly this.
     pub(crate) fn is_most_of(&self, share: f64) -> bool {
         self.of_time >= OF_LOSS_MIN * share
+    }
+
+    /// Whether the generator ran for nearly all of the longest: that nobody was answered is then none of its doing, whatever befell it
+    /// in the rest of the run.
+    pub(super) fn was_looked_on(&self) -> bool {
+        self.longest.others_ns() as f64 >= LOOKED_ON * self.longest.length_ns() as f64
     }
 
     /// What was seen, in words.

@@ -6,10 +6,13 @@
 use super::Facts;
 use model::snapshot::Outgoing;
 
+/// What the other end of a connection to a unix socket begins with.
+const UNIX: &str = "unix:";
+
 /// The target's connections to one remote address, reading by reading.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Asked<'r> {
-    /// The other end, such as `10.0.0.7:5432`.
+    /// The other end, such as `10.0.0.7:5432` or `unix:/run/app.sock`.
     pub remote: &'r str,
     /// In each reading, those established or being made.
     pub open: Vec<u64>,
@@ -35,6 +38,16 @@ impl Asked<'_> {
         mean(&self.open)
     }
 
+    /// Whether it is a unix socket, of whose connections the kernel keeps no times.
+    pub fn is_unix(&self) -> bool {
+        self.remote.starts_with(UNIX)
+    }
+
+    /// Whether there were such connections all along, so that a reply may have been due at any time.
+    pub fn is_untold(&self) -> bool {
+        self.is_unix() && self.open_mean() >= 1.0
+    }
+
     /// Since when a reply was due when it was looked at, the median, nanoseconds.
     pub fn age_ns(&self) -> f64 {
         let mut ages = self.ages_ns.clone();
@@ -47,10 +60,11 @@ fn mean(values: &[u64]) -> f64 {
     values.iter().map(|value| *value as f64).sum::<f64>() / values.len().max(1) as f64
 }
 
-/// What was sent and is not acknowledged waits for the reply, too, which would bring the acknowledgement.
+/// What was sent and is not acknowledged waits for the reply, too, which would bring the acknowledgement; and so may a connection to a unix
+/// socket that is new.
 fn due(outgoing: &Outgoing) -> (u64, u64) {
     let of = |name| outgoing.metrics.of(name).unwrap_or(0);
-    (of("awaiting").max(of("unacked_segments")), of("awaiting_p50_ns").max(of("unacked_age_max_ns")))
+    (of("awaiting").max(of("unacked_segments")).max(of("new")), of("awaiting_p50_ns").max(of("unacked_age_max_ns")))
 }
 
 impl<'r> Facts<'r> {
@@ -91,9 +105,20 @@ impl<'r> Facts<'r> {
         for asked in &mut all {
             asked.open.resize(read.len(), 0);
             asked.due.resize(read.len(), 0);
+            if asked.is_unix() {
+                let age_ns = self.age_by_rate_ns(asked.due_mean());
+                asked.ages_ns.fill(age_ns);
+            }
         }
         all.sort_by(|a, b| b.due_mean().total_cmp(&a.due_mean()));
         Some(all)
+    }
+
+    /// Since when replies are due of which so many are at a time, by Little's law: each lasts for number ÷ throughput, of which half has
+    /// passed on average when it is looked at. Where not every request asks for one, each lasts longer.
+    fn age_by_rate_ns(&self, at_a_time: f64) -> u64 {
+        let rate = self.recording.totals.requests_per_s();
+        if rate > 0.0 { (at_a_time / rate / 2.0 * 1e9) as u64 } else { 0 }
     }
 }
 

@@ -47,7 +47,9 @@ fn stand(thread: &ThreadSample) -> Option<Stand> {
     }
     // The name's end may be the compiler's: `poll_schedule_timeout.constprop.0`.
     let Some(function) = stands.wchan.as_deref().and_then(|name| name.split('.').next()) else {
-        return Some(if thread.state == 'R' { Stand::Running } else { Stand::Other });
+        // In a call, and asleep nowhere: it was woken while it was looked at.
+        let is_woken = thread.state == 'R' || stands.syscall.is_some();
+        return Some(if is_woken { Stand::Running } else { Stand::Other });
     };
     let begins = |all: &[&str]| all.iter().any(|name| function.starts_with(name));
     Some(
@@ -294,6 +296,17 @@ mod tests {
     fn of(state: char, wchan: Option<&str>, is_running: bool) -> Option<Stand> {
         let stands = Read { wchan: wchan.map(str::to_owned), syscall: None, is_running, ..Read::default() };
         stand(&ThreadSample { state, stands: Some(stands), ..thread(1, "x") })
+    }
+
+    #[test]
+    fn who_is_woken_while_it_is_looked_at_runs() {
+        let of = |state, syscall| {
+            let stands = Read { syscall, ..Read::default() };
+            stand(&ThreadSample { state, stands: Some(stands), ..thread(1, "x") })
+        };
+        assert_eq!(of('S', Some(45)), Some(Stand::Running));
+        assert_eq!(of('R', None), Some(Stand::Running));
+        assert_eq!(of('S', None), Some(Stand::Other), "the kernel does not say");
     }
 
     #[test]

@@ -12,6 +12,7 @@ pub(crate) mod back;
 mod figures;
 pub mod sentence;
 
+use crate::causes::deaths::{is_bad_end, is_in_order};
 use crate::facts::{Facts, seconds};
 use model::Event;
 use model::event::{FAULT_BEGAN, FAULT_REFUSED, FAULT_UNDONE, OUTAGE};
@@ -138,8 +139,6 @@ fn unasked(facts: &Facts<'_>, span: Span) -> Disruption {
             && at_ns.saturating_add(slack_ns) >= span.from_ns
             && at_ns <= span.end_ns().saturating_add(slack_ns)
     };
-    let is_bad =
-        |event: &Event| event.details.signal.is_some() || event.details.exit_code.is_some_and(|code| code != 0);
     let known = [
         ("target-oom-kill", "oom-kill"),
         (TARGET_EXIT, "process-crash"),
@@ -149,7 +148,11 @@ fn unasked(facts: &Facts<'_>, span: Span) -> Disruption {
         ("target-executed", "process-restart"),
     ];
     // A process that ends as it should is no crash.
-    let is_one = |event: &Event| event.kind != TARGET_EXIT || is_bad(event);
+    let is_one = |event: &Event| match &*event.kind {
+        TARGET_EXIT => is_bad_end(event),
+        "target-gone" => !is_in_order(facts.recording, event.details.pid),
+        _ => true,
+    };
     let events = || facts.recording.events.iter().filter(is_then);
     let found = known.iter().find_map(|(kind, name)| {
         let event = events().find(|event| event.kind == *kind && is_one(event))?;

@@ -2,8 +2,9 @@
 //!
 //! Found in the timeline's rows ([`change`]: the method, its penalty, its false alarms): requests ended a second (under a rate
 //! that changes by plan, for each that was due), the logarithms of the intervals' p50 and p99, and the share that failed. An
-//! event of fault kind always begins a new one. Of fewer rows than that takes, only a step to something far worse is told (`worse`). Facts of a segment are asked of the history by its window. Of a run whose
-//! rows were merged, times are as coarse as those.
+//! event of fault kind always begins a new one. Of fewer rows than that takes, and before the third row, only a step to
+//! something far worse is told (`worse`). Facts of a segment are asked of the history by its window. Of a run whose rows were
+//! merged, times are as coarse as those.
 
 pub mod change;
 pub(crate) mod part;
@@ -44,14 +45,20 @@ pub fn segments(facts: &Facts<'_>) -> Vec<Segment> {
     for (start, end) in starts.into_iter().zip(ends) {
         let part = &rows[start..end];
         let cuts = match part.len() < VALUES_MIN {
-            true => worse::step(part).into_iter().collect(),
-            false => changes(&courses(facts, part)),
+            true => worse::step(part, part.len(), facts.is_saturating()),
+            false => with_early(worse::step(part, PIECE_MIN, facts.is_saturating()), changes(&courses(facts, part))),
         };
         let firsts = std::iter::once(0).chain(cuts.iter().copied());
         let lasts = cuts.iter().copied().chain([part.len()]);
         found.extend(firsts.zip(lasts).filter_map(|(first, last)| segment(part.get(first..last)?)));
     }
     found
+}
+
+/// Cuts of a run, with a step that came too early in it to be one: the piece before it would be shorter than any may be.
+fn with_early(step: Vec<usize>, cuts: Vec<usize>) -> Vec<usize> {
+    let Some(last) = step.last().copied() else { return cuts };
+    step.into_iter().chain(cuts.into_iter().filter(|cut| *cut >= last + PIECE_MIN)).collect()
 }
 
 /// The window of a segment, to ask a history for facts of it.

@@ -33,6 +33,8 @@ pub(crate) struct Worse {
     pub(crate) to_s: f64,
     /// Whether it lasts up to the end of the load.
     pub(crate) is_to_end: bool,
+    /// How long half of the requests took before it and in it, microseconds, where that was far longer.
+    pub(crate) half_us: Option<(f64, f64)>,
     /// The run's own faults that acted for half of it and more: what is found then may be their doing.
     pub(crate) faults: Vec<Acting>,
 }
@@ -107,13 +109,15 @@ impl Levels {
     }
 
     fn is_worse_than(&self, was: &Levels) -> bool {
-        let is_slower = |now: Option<f64>, then: Option<f64>, by_us: f64| {
-            now.zip(then).is_some_and(|(now, then)| now >= TIMES * then && now - then >= by_us)
-        };
-        let is_any = is_slower(self.p50_us, was.p50_us, P50_BY_US)
+        let is_any = self.half_slower(was).is_some()
             || is_slower(self.p99_us, was.p99_us, P99_BY_US)
             || self.failed >= was.failed + FAILED;
         is_any && self.rate <= RATE * was.rate
+    }
+
+    /// How long half of the requests took before and now, where that is far longer.
+    fn half_slower(&self, was: &Levels) -> Option<(f64, f64)> {
+        was.p50_us.zip(self.p50_us).filter(|_| is_slower(self.p50_us, was.p50_us, P50_BY_US))
     }
 
     /// How good: by the share that failed, then by half of the requests.
@@ -121,6 +125,10 @@ impl Levels {
         let us = |levels: &Levels| levels.p50_us.unwrap_or(f64::INFINITY);
         (self.failed, us(self)) < (was.failed, us(was))
     }
+}
+
+fn is_slower(now_us: Option<f64>, then_us: Option<f64>, by_us: f64) -> bool {
+    now_us.zip(then_us).is_some_and(|(now, then)| now >= TIMES * then && now - then >= by_us)
 }
 
 /// The first such stretch of some segments.
@@ -133,8 +141,13 @@ pub(crate) fn worse(facts: &Facts<'_>, segments: &[Segment]) -> Option<Worse> {
         let levels = Levels::of(segment);
         match (levels.is_worse_than(&best), &mut found) {
             (true, None) => {
-                found =
-                    Some(Worse { from_s: segment.from_s, to_s: segment.to_s, is_to_end: false, faults: Vec::new() });
+                found = Some(Worse {
+                    from_s: segment.from_s,
+                    to_s: segment.to_s,
+                    is_to_end: false,
+                    half_us: levels.half_slower(&best),
+                    faults: Vec::new(),
+                });
             }
             (true, Some(stretch)) => stretch.to_s = segment.to_s,
             (false, Some(_)) => break,
@@ -167,32 +180,51 @@ fn acting(facts: &Facts<'_>, stretch: &Worse) -> Vec<Acting> {
     acted.collect()
 }
 
-/// Of rows too few for changes of level to be told from noise: where all that follow are worse than all before, by as much; the
-/// place that parts them most.
-pub(crate) fn step(rows: &[&Row]) -> Option<usize> {
-    /// Rows before and after.
-    const BEFORE_MIN: usize = 2;
+/// Where a run stepped to something far worse, of rows too few for changes of level to be told from noise: where all that follow
+/// are worse than all before, by as much; the place that parts them most. A change falls into the midst of a row, which is
+/// then neither the one nor the other: it may be left out, and is a piece of its own.
+///
+/// Before it, two rows, or a single one of many requests in a closed loop, where the rate fell, too: more clients
+/// would have made requests slower at no lower rate. Looked for are those with fewer rows than `most` before them.
+pub(crate) fn step(rows: &[&Row], most: usize, is_saturating: bool) -> Vec<usize> {
     const AFTER_MIN: usize = 3;
+    let apart = |(before, after): (usize, usize)| {
+        let (was, is) = (rows.get(..before)?, rows.get(after..)?);
+        let is_told = before > 1 || (is_saturating && is_alone_enough(was, is));
+        (is_told && is.len() >= AFTER_MIN).then(|| times_worse(was, is)).flatten().map(|times| (before, after, times))
+    };
+    let places = 1..most.min(rows.len());
+    let clean = places.clone().map(|at| (at, at));
+    let mixed = places.map(|at| (at, at + 1));
+    // A clean cut before one that leaves a row out, where both part as much.
+    let best = |found: Vec<(usize, usize, f64)>| found.into_iter().reduce(|a, b| if b.2 > a.2 { b } else { a });
+    let found = best(clean.filter_map(apart).collect()).or_else(|| best(mixed.filter_map(apart).collect()));
+    found.map_or_else(Vec::new, |(before, after, _)| if before == after { vec![before] } else { vec![before, after] })
+}
+
+/// Whether a single row says enough of what was before: by its requests, and by a rate that fell to half of it and less.
+fn is_alone_enough(before: &[&Row], after: &[&Row]) -> bool {
+    const REQUESTS_MIN: u64 = 1000;
+    const RATE_MOST: f64 = 0.5;
+    let rate = |row: &Row| row.counts.ok_arrived() as f64 / seconds(row.end_ns.saturating_sub(row.start_ns));
+    let least = before.iter().map(|row| rate(row)).fold(f64::INFINITY, f64::min);
+    before.iter().all(|row| row.counts.ok_arrived() >= REQUESTS_MIN)
+        && after.iter().all(|row| rate(row) <= RATE_MOST * least)
+}
+
+/// How many times as long requests took after as before, or as many failed, where that is far worse for all rows.
+fn times_worse(before: &[&Row], after: &[&Row]) -> Option<f64> {
     let us = |ns: Option<u64>| ns.map(|ns| ns as f64 / 1e3);
     let failed = |row: &Row| row.counts.failed as f64 / (row.counts.arrived() as f64).max(1.0);
-    let ratio = |before: &[&Row], after: &[&Row], by_us: f64, of: &dyn Fn(&Row) -> Option<f64>| {
+    let ratio = |by_us: f64, of: &dyn Fn(&Row) -> Option<f64>| {
         let most = before.iter().map(|row| of(row)).try_fold(0.0, |most: f64, value| Some(most.max(value?)))?;
         // A row in which nothing ended well has no time, and is none that was quick.
         let least = after.iter().filter_map(|row| of(row)).reduce(f64::min)?;
         (least >= TIMES * most && least - most >= by_us).then(|| least / most.max(1.0))
     };
-    let apart = |at: usize| {
-        let (before, after) = rows.split_at(at);
-        let slower = [
-            ratio(before, after, P50_BY_US, &|row| us(row.response_p50_ns)),
-            ratio(before, after, P99_BY_US, &|row| us(row.response_p99_ns)),
-        ];
-        let most = before.iter().map(|row| failed(row)).fold(0.0, f64::max);
-        let least = after.iter().map(|row| failed(row)).fold(f64::INFINITY, f64::min);
-        let is_failing = least >= most + FAILED;
-        let failing = is_failing.then(|| least / most.max(FAILED));
-        slower.into_iter().chain([failing]).flatten().reduce(f64::max).map(|ratio| (at, ratio))
-    };
-    let places = BEFORE_MIN..(rows.len() + 1).saturating_sub(AFTER_MIN);
-    places.filter_map(apart).max_by(|a, b| a.1.total_cmp(&b.1)).map(|(at, _)| at)
+    let slower = [ratio(P50_BY_US, &|row| us(row.response_p50_ns)), ratio(P99_BY_US, &|row| us(row.response_p99_ns))];
+    let most = before.iter().map(|row| failed(row)).fold(0.0, f64::max);
+    let least = after.iter().map(|row| failed(row)).fold(f64::INFINITY, f64::min);
+    let failing = (least >= most + FAILED).then(|| least / most.max(FAILED));
+    slower.into_iter().chain([failing]).flatten().reduce(f64::max)
 }

@@ -3,6 +3,7 @@
 use crate::common::judged::{of, sampled, status, waiting, with};
 use crate::common::stalled::{call, paused, probed};
 use crate::common::{Build, SECOND, closed};
+use crate::ends::{dead, ended};
 use diagnose::diagnose;
 use model::bpf::{BpfSample, FutexUse, Log2};
 use model::event::{COLLECTOR_PAUSE, Details};
@@ -10,7 +11,9 @@ use model::finding::{Finding, LossKind, Severity, Standing, Status};
 use model::plan::{Content, Isolation, Sizes, Workload};
 use model::request::Request;
 use model::resp::{KeyDistribution, Resp, RespCommand, RespExpect};
-use model::snapshot::{ListenerSample, Outgoing, Role, Runtime, SamplerState, SamplerStatus, Snapshot, Stands};
+use model::snapshot::{
+    ListenerSample, Outgoing, ProcessSample, Role, Runtime, SamplerState, SamplerStatus, Snapshot, Stands,
+};
 use model::split::{Passage, SplitRequest, TickSplit};
 use model::threads::{ThreadStates, ThreadTime, WaitPlace};
 use model::{ErrorKind, Event, Recording};
@@ -24,105 +27,6 @@ fn stand(snapshot: &mut Snapshot, wchan: &str) {
     let target = snapshot.processes.iter_mut().filter(|process| process.role == Role::Target);
     for thread in target.flat_map(|process| &mut process.threads) {
         (thread.state, thread.stands) = ('S', stands(wchan));
-    }
-}
-
-fn ended(kind: &str, signal: Option<i32>, pid: u32) -> Event {
-    let details = Details { signal, pid: Some(pid), process: Some("server".to_owned()), ..Details::default() };
-    Event::new(5 * SECOND as i64, kind, "it ended").with(details)
-}
-
-/// A target that serves for five seconds and is not there any more.
-fn dead() -> Build {
-    closed().with(|b| b.seconds.iter_mut().skip(5).for_each(|s| (s.ok, s.failed) = (0, vec![(ErrorKind::Refused, 90)])))
-}
-
-/// The clock goes on: whoever waits for a connection to a dead target has failed because of it, and until it is back only.
-#[test]
-fn requests_that_waited_for_a_dead_target_are_explained_by_its_death() {
-    let share = |back_at: usize| {
-        let waiting = vec![(ErrorKind::Refused, 10), (ErrorKind::QueueTimeout, 990)];
-        let build = closed().with(|b| {
-            b.events = vec![ended("target-exit", Some(11), 20)];
-            for (at, second) in b.seconds.iter_mut().enumerate().skip(5) {
-                let ok = if at >= back_at { 100 } else { 0 };
-                (second.ok, second.failed) = (ok, waiting.clone());
-            }
-        });
-        let diagnosis = diagnose(&build.recording());
-        let finding = diagnosis.findings.iter().find(|finding| finding.id == "process-crash").unwrap();
-        assert_eq!(finding.status, Status::Supported);
-        finding.explains.as_ref().unwrap().share
-    };
-    assert!(share(99) > 0.99, "{}", share(99));
-    assert!((0.3..0.5).contains(&share(7)), "{}", share(7));
-}
-
-#[test]
-fn a_process_that_died_is_named_by_how_it_died() {
-    let died = |events: Vec<Event>| dead().with(|b| b.events = events).recording();
-    let crash = died(vec![ended("target-exit", Some(11), 20)]);
-    assert_eq!(status(&crash, "process-crash"), Status::Supported);
-    assert_eq!(status(&crash, "sigpipe-death"), Status::Refuted);
-    let diagnosis = diagnose(&crash);
-    let gives = diagnosis.gives.as_ref().unwrap();
-    assert_eq!((gives.standing, gives.finding.as_deref()), (Standing::Gives, Some("process-crash")), "{gives:?}");
-    assert!(diagnosis.losses.iter().any(|loss| loss.kind == LossKind::Failed), "{:?}", diagnosis.losses);
-
-    let pipe = died(vec![ended("target-exit", Some(13), 20)]);
-    assert_eq!((status(&pipe, "sigpipe-death"), status(&pipe, "process-crash")), (Status::Supported, Status::Refuted));
-    let killed = died(vec![ended("target-oom-kill", None, 20), ended("target-exit", Some(9), 20)]);
-    assert_eq!((status(&killed, "oom-kill"), status(&killed, "process-crash")), (Status::Supported, Status::Refuted));
-    // An operator's kill -9 is none for want of memory.
-    let by_hand = died(vec![ended("target-exit", Some(9), 20)]);
-    assert_eq!((status(&by_hand, "oom-kill"), status(&by_hand, "process-crash")), (Status::Refuted, Status::Supported));
-    // What the run itself asked for has no remedy.
-    let fault = |at_s: u64, name: &str| {
-        let details = Details { of_kind: Some(name.to_owned()), fault: Some(1), ..Details::default() };
-        Event::new((at_s * SECOND) as i64, model::event::FAULT_BEGAN, "it began").with(details)
-    };
-    let remedy = |began: Event| {
-        let diagnosis = diagnose(&died(vec![began, ended("target-exit", Some(9), 20)]));
-        diagnosis.findings.iter().find(|finding| finding.id == "process-crash").unwrap().clone()
-    };
-    let asked = remedy(fault(5, "kill"));
-    assert!(asked.title.ends_with("by this run's own fault 'kill'"), "{}", asked.title);
-    assert!(asked.remedy.starts_with("None: it was asked for"), "{}", asked.remedy);
-    for other in [fault(2, "kill"), fault(5, "nice")] {
-        assert!(!remedy(other).title.contains("own fault"));
-    }
-    // Without probes it is gone, and how is not known.
-    let mut gone = died(vec![ended("target-gone", None, 20)]);
-    gone.samplers.iter_mut().filter(|s| s.name.starts_with("bpf/")).for_each(|s| s.status = SamplerState::Disabled);
-    assert_eq!(status(&gone, "process-crash"), Status::Supported);
-    assert_eq!(status(&gone, "sigpipe-death"), Status::NotObservable);
-    // A child that had done its work.
-    let child = closed().with(|b| b.events = vec![ended("target-exit", None, 21)]).recording();
-    assert_eq!(status(&child, "process-crash"), Status::Refuted);
-    let harmless = closed().with(|b| b.events = vec![ended("target-exit", Some(15), 21)]).recording();
-    assert_eq!(status(&harmless, "process-crash"), Status::Refuted);
-}
-
-/// The run had started it itself, and saw it end: of what is the first line where the signal is the finding's.
-#[test]
-fn what_ended_a_command_of_the_run_is_the_first_line_where_it_has_a_name() {
-    const GONE: &str = "the target's command is gone: it ended after 5.00 s";
-    let gives = |signal: i32, command: Details| {
-        let end = Event::new(5 * SECOND as i64, model::event::TARGET_ENDED, GONE).with(command);
-        let build = dead().with(|b| b.events = vec![ended("target-exit", Some(signal), 20), end]);
-        diagnose(&build.recording()).gives.unwrap()
-    };
-    let by_signal = |signal: i32| Details { signal: Some(signal), ..Details::default() };
-    let of_shell = |exit_code: i32| Details { exit_code: Some(exit_code), ..Details::default() };
-    for command in [by_signal(13), of_shell(128 + 13)] {
-        let first = gives(13, command);
-        assert_eq!((first.standing, first.finding.as_deref()), (Standing::Gives, Some("sigpipe-death")));
-        assert!(first.text.contains("died of SIGPIPE at second 5.0") && first.text.ends_with(GONE), "{}", first.text);
-    }
-    // One of its processes died of that; the command did not. Or what it died of has no name, or is not known.
-    for (signal, command) in [(13, of_shell(1)), (13, by_signal(15)), (11, by_signal(11)), (13, Details::default())] {
-        let first = gives(signal, command);
-        assert_eq!((&*first.text, first.finding), (GONE, None));
     }
 }
 
@@ -260,6 +164,49 @@ fn a_backend_is_waited_for_where_replies_are_due_from_it() {
     assert_eq!(status(&alone, "backend-wait"), Status::NotApplicable);
 }
 
+/// Of a unix socket the kernel keeps no times: how long replies are due follows from how many are at a time.
+#[test]
+fn a_backend_behind_a_unix_socket_is_waited_for_where_connections_are_made_for_requests() {
+    let asking = |open: u64, new: u64| {
+        with(waiting(), move |_, s| {
+            s.network.set("outgoing_connections", 0);
+            let mut metrics = model::metrics::Metrics::default();
+            metrics.set("established", open);
+            metrics.set("new", new);
+            s.outgoing = vec![Outgoing { remote: "unix:/run/app.sock".to_owned(), metrics }];
+        })
+    };
+    let diagnosis = diagnose(&asking(4, 4));
+    let found = of(&diagnosis, "backend-wait");
+    assert_eq!(found.status, Status::Supported, "{found:#?}");
+    assert!(
+        found.title.contains("unix:/run/app.sock") && found.check_yourself.contains("grep -F /run/app.sock"),
+        "{found:#?}"
+    );
+    // Of connections that stay open nothing is known: that is not to refute it.
+    let stays = diagnose(&asking(4, 0));
+    let unseen = of(&stays, "backend-wait");
+    assert_eq!(unseen.status, Status::NotObservable, "{unseen:#?}");
+    assert_eq!(status(&asking(0, 0), "backend-wait"), Status::Refuted);
+    // Nor of new ones, where the workers that have them sleep.
+    let waits_at = |at: &str| {
+        let mut recording = asking(4, 4);
+        let ns = 900_000_000;
+        let place = WaitPlace { state: "sleep".to_owned(), at: at.to_owned(), ns, ..WaitPlace::default() };
+        let thread =
+            |tid| ThreadTime { pid: 20, tid, alive_ns: SECOND, waits: vec![place.clone()], ..ThreadTime::default() };
+        let threads = (20..24).map(thread).collect();
+        let states = ThreadStates { window_ns: SECOND, threads, ..ThreadStates::default() };
+        for snapshot in &mut recording.snapshots {
+            snapshot.bpf = Some(BpfSample { threads: Some(states.clone()), ..BpfSample::default() });
+        }
+        recording
+    };
+    assert_eq!(status(&waits_at("none"), "backend-wait"), Status::NotObservable);
+    assert_eq!(status(&waits_at("epoll"), "backend-wait"), Status::Supported);
+    assert_eq!(status(&waits_at("backend"), "backend-wait"), Status::Supported);
+}
+
 #[test]
 fn a_log_is_told_by_the_calls_that_write_it() {
     let syncing = |ns| probed(waiting(), vec![call("fsync", 400, ns)], Vec::new());
@@ -299,6 +246,22 @@ fn a_log_is_told_by_what_each_reply_waits_for_it_where_many_threads_wait_for_wor
     let working = waiting().each(|s| s.target = vec![(0.3, 0.0); 40]);
     let working = probed(working, vec![call("fsync", 400, 4_000_000_000)], Vec::new());
     assert_eq!(status(&working, "log-bound"), Status::Refuted, "it works three times as long");
+    // A tenth of it, while new requests lie unread as long as that: it is what others in front of them do.
+    let unread = |ns: u64, mut recording: Recording| {
+        let split = |n: u64| {
+            let request = Request { ended_ns: 3 * SECOND + n, ..Request::default() };
+            let passage = Passage { arrived_ns: SECOND, read_ns: SECOND + ns, written_ns: 2 * SECOND };
+            SplitRequest { key: n, below: None, request, passage: Ok(passage) }
+        };
+        recording.split.push(&TickSplit { sampled: (0..100).map(split).collect(), ..TickSplit::default() });
+        status(&recording, "log-bound")
+    };
+    assert_eq!(unread(5_000_000, syncing(400, 1_600_000_000)), Status::Supported);
+    assert_eq!(unread(3_000_000, syncing(400, 1_600_000_000)), Status::Refuted, "they are read sooner");
+    assert_eq!(unread(5_000_000, syncing(400, 900_000_000)), Status::Refuted, "mostly nobody is in it");
+    let kept = waiting().each(|s| s.target = vec![(0.02, 0.06); 40]);
+    let kept = probed(kept, vec![call("fsync", 400, 1_600_000_000)], Vec::new());
+    assert_eq!(unread(5_000_000, kept), Status::Refuted, "they stand in line for a CPU");
 }
 
 #[test]
@@ -382,6 +345,28 @@ fn a_collector_is_to_blame_where_slow_requests_waited_for_it() {
     assert_eq!(status(&collecting(&[3000, 4000, 5000], 85, true), "garbage-collection"), Status::Refuted);
     assert_eq!(status(&collecting(&[], 0, true), "garbage-collection"), Status::Refuted, "shorter ones are no events");
     assert_eq!(status(&collecting(&[], 0, false), "garbage-collection"), Status::NotObservable);
+    // An interpreter that ends collects once more, and one that begins while it loads: who could have waited for that is at another.
+    let passing = |left_ms: i64, was_there: bool| {
+        let mut recording = collecting(&[], 85, true);
+        for at_ms in [1000, 2000, 3000] {
+            let of = |took_ns| Details { pid: Some(at_ms as u32), took_ns, ..Details::default() };
+            let at = |ms: i64, kind: &'static str| Event::new(ms * 1_000_000, kind, "it did that");
+            // Twice, the one soon after the other.
+            recording.events.push(at(at_ms, COLLECTOR_PAUSE).with(of(Some(85_000_000))));
+            recording.events.push(at(at_ms + 180, COLLECTOR_PAUSE).with(of(Some(10_000_000))));
+            let ended = Details { exit_code: Some(0), ..of(None) };
+            recording.events.push(at(at_ms + 190 + left_ms, "target-exit").with(ended));
+            if was_there {
+                let processes = &mut recording.snapshots[0].processes;
+                let target = processes.iter().find(|process| process.role == Role::Target).unwrap().clone();
+                processes.push(ProcessSample { pid: at_ms as u32, ..target });
+            }
+        }
+        status(&recording, "garbage-collection")
+    };
+    assert_eq!(passing(400, true), Status::Supported);
+    assert_eq!(passing(3, true), Status::Refuted, "it ends");
+    assert_eq!(passing(400, false), Status::Refuted, "it begins");
     let mut without = collecting(&[], 0, true);
     let target = without.snapshots.iter_mut().flat_map(|snapshot| &mut snapshot.processes);
     target.for_each(|process| process.runtime = None);
@@ -469,16 +454,18 @@ fn neighbours_are_to_blame_only_where_there_are_some() {
 
 #[test]
 fn data_that_lies_unread_is_a_lost_wake_up_only_while_nobody_works() {
-    let stuck = |run: f64, waiting: u32| {
-        let build =
-            closed().each(move |s| (s.target, s.failed) = (vec![(run, 0.0)], vec![(ErrorKind::ReplyTimeout, 8)]));
+    let stuck_with = |kind: ErrorKind, run: f64, waiting: u32| {
+        let build = closed().each(move |s| (s.target, s.failed) = (vec![(run, 0.0)], vec![(kind, 8)]));
         with(build, move |_, s| {
             s.network.set("receive_queue_connections", 8);
             s.listeners = vec![ListenerSample { waiting, backlog: 8, ..ListenerSample::default() }];
             stand(s, "do_epoll_wait");
         })
     };
+    let stuck = |run: f64, waiting: u32| stuck_with(ErrorKind::ReplyTimeout, run, waiting);
     assert_eq!(status(&stuck(0.001, 0), "lost-wakeup"), Status::Supported);
+    // Workers that end after some hundred requests each reset connections, and none of them lives to run for long.
+    assert_eq!(status(&stuck_with(ErrorKind::Reset, 0.001, 0), "lost-wakeup"), Status::Refuted, "nobody waits in vain");
     assert_eq!(status(&stuck(0.6, 0), "lost-wakeup"), Status::Refuted, "it is at work");
     assert_eq!(status(&stuck(0.001, 8), "lost-wakeup"), Status::Refuted, "they were not accepted yet");
     // It was at work before it was stuck: what it did then is not held against it.

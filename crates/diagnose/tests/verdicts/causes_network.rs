@@ -1,9 +1,10 @@
 //! Causes of the path, the sockets and the kernel's network: a case where each must appear, and what looks alike and must not.
 
 use crate::common::judged::{of, sampled, status, waiting, with};
-use crate::common::{Build, SECOND, closed};
+use crate::common::{Build, SECOND, closed, open};
 use diagnose::diagnose;
 use model::bpf::{BpfSample, CallUse};
+use model::courses::RunCourses;
 use model::finding::{LossKind, Severity, Status};
 use model::metrics::Metrics;
 use model::request::Request;
@@ -65,6 +66,31 @@ fn requests_wait_for_a_slot_where_few_connections_are_all_busy_and_all_requests_
     assert_eq!(status_beside("10.0.0.7:5432"), Status::Supported, "the backend is on another machine");
     let alone = with(in_a_loop(), |_, s| s.network.set("outgoing_connections", 0));
     assert_eq!(status(&alone, "backend-limited"), Status::NotApplicable);
+}
+
+#[test]
+fn a_tick_of_the_sockets_clock_is_no_wait_for_a_backend() {
+    // A proxy in front of a backend.
+    let owing = |took_ns: u64, age_ns: u64, idle_cores: f64, remote: &'static str| {
+        let build = in_a_loop().each(|s| {
+            (s.ok, s.response_ns, s.idle_cores) = (20_000, took_ns, idle_cores);
+            s.target = vec![(0.5, 0.4); 2];
+        });
+        let recording = with(build, move |_, s| {
+            asks(s, 16, 16);
+            s.outgoing[0].remote = remote.to_owned();
+            s.outgoing[0].metrics.set("unacked_age_max_ns", age_ns);
+        });
+        status(&recording, "backend-wait")
+    };
+    let (long_ns, short_ns) = (600_000, 400_000);
+    assert_eq!(owing(long_ns, 4_000_000, 0.05, "127.0.0.1:80"), Status::Refuted);
+    assert_eq!(owing(long_ns, 8_000_000, 0.05, "127.0.0.1:80"), Status::Supported, "two ticks");
+    assert_eq!(owing(long_ns, 4_000_000, 1.0, "127.0.0.1:80"), Status::Supported, "there is room on the machine");
+    assert_eq!(owing(long_ns, 4_000_000, 0.05, "10.0.0.7:80"), Status::Supported, "the backend is on another");
+    // Requests that take so little wait for nobody, wherever that is and however much room there is.
+    assert_eq!(owing(short_ns, 4_000_000, 1.0, "10.0.0.7:80"), Status::Refuted);
+    assert_eq!(owing(short_ns, 8_000_000, 1.0, "10.0.0.7:80"), Status::Supported, "two ticks");
 }
 
 /// Cheap requests of 0.1 ms every 10 ms and a costly one of 50 ms each second, in which half a second's cheap ones wait if
@@ -412,4 +438,37 @@ fn names_are_waited_for_where_sockets_to_a_resolver_come_and_go() {
     assert_eq!(status(&looking_up(8, 0), "dns-wait"), Status::Refuted, "a resolver's own sockets, which stay");
     assert_eq!(status(&looking_up(0, 0), "dns-wait"), Status::Refuted);
     assert_eq!(status(&in_a_loop().recording(), "dns-wait"), Status::NotObservable);
+}
+
+#[test]
+fn clients_that_are_turned_away_before_they_asked_are_beyond_a_limit() {
+    // Of 14 connections so many are held; others come, hear that they are too many, and go.
+    let turned_away = |spoke: u64, held: u64, ordinals: u64| {
+        let mut build = open().each(|s| (s.response_ns, s.target) = (200_000, vec![(0.05, 0.0)]));
+        build.plan.connections = 14;
+        let mut recording = with(build, |second, s| {
+            // One reading finds those that are about to be turned away.
+            s.network.set("connections_looked_at", if second == 3 { 14 } else { held });
+        });
+        recording.courses = RunCourses::of(&recording.snapshots);
+        recording.totals.sum.connection_errors.add(ErrorKind::SpokeFirst, spoke);
+        sampled(&mut recording, 400, |n| Request {
+            ready_ns: SECOND + n,
+            sent_ns: SECOND + n,
+            ended_ns: SECOND + 200_000 + n,
+            connection: (n % 10) as u32,
+            ordinal: 1 + ((n / 10) % ordinals) as u32,
+            ..Request::default()
+        });
+        recording
+    };
+    let limit = turned_away(94, 10, 40);
+    assert_eq!(status(&limit, "connection-limit"), Status::Supported);
+    let diagnosis = diagnose(&limit);
+    let title = &of(&diagnosis, "connection-limit").title;
+    assert_eq!(title, "the target serves 10 connections and turns further ones away");
+    assert_eq!(diagnosis.gives.as_ref().unwrap().finding.as_deref(), Some("connection-limit"), "{:?}", diagnosis.gives);
+    assert_eq!(status(&turned_away(19, 10, 40), "connection-limit"), Status::Refuted, "hardly any");
+    assert_eq!(status(&turned_away(94, 13, 40), "connection-limit"), Status::Refuted, "all were held");
+    assert_eq!(status(&turned_away(94, 10, 2), "connection-limit"), Status::Refuted, "nobody stayed");
 }

@@ -580,6 +580,16 @@ fn connections_that_are_left_in_the_queue_for_ever_are_beyond_a_limit() {
 }
 
 #[test]
+fn who_gave_up_in_the_queue_was_not_accepted() {
+    let mut recording = left(|second| 16 + 16 * second as u32, |_| 4);
+    for snapshot in &mut recording.snapshots {
+        snapshot.network.set("connections_looked_at", 4 + 16);
+        snapshot.network.set("connections_close_wait", u64::from(snapshot.listeners[0].waiting) - 16);
+    }
+    assert_eq!(status(&recording, "connection-limit"), Status::Supported);
+}
+
+#[test]
 fn connections_that_wait_are_beyond_no_limit_where_all_were_served() {
     let mut recording = left(|_| 16, |_| 4);
     recording.totals.users = Some(Users { connections: 20, served: 8000, ..Users::default() });

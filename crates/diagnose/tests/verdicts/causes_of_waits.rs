@@ -1,16 +1,20 @@
 //! Threads that wait and work on nothing: sleepers that are a pool and those that are none, locks of files; what explains so little
-//! of all waiting that it is not what gives; and shares of a loss that are counted.
+//! of all waiting that it is not what gives; shares of a loss that are counted; and waits for what another client asks.
 
 use crate::common::judged::{of, one_of_all, sampled, status, waiting, with};
+use crate::common::stalled::paused;
 use crate::common::{Build, SECOND, closed};
 use diagnose::diagnose;
-use model::bpf::{BpfSample, CallUse};
+use model::bpf::{BpfSample, CallUse, Log2};
 use model::finding::{Explains, LossKind, Severity, Standing, Status, ValidityState};
+use model::recording::Timeline;
 use model::request::{IntervalRequests, Request, RequestEnd};
 use model::snapshot::{ListenerSample, Role, Stands, ThreadSample};
 use model::threads::{ThreadStates, ThreadTime, WaitPlace};
 use model::users::Users;
 use model::{ErrorKind, Recording};
+
+const MS: u64 = 1_000_000;
 
 fn stand(thread: &mut ThreadSample, wchan: &str) {
     (thread.state, thread.stands) = ('S', Some(Stands { wchan: Some(wchan.to_owned()), ..Stands::default() }));
@@ -240,4 +244,46 @@ fn a_handshake_has_as_much_of_the_time_as_requests_waited_for_one() {
     assert_eq!(status(&signing(400, 0.97), "tls-handshake-bound"), Status::Refuted, "one for ten requests");
     assert_eq!(status(&signing(4000, 0.3), "tls-handshake-bound"), Status::Refuted, "its CPU is free");
     assert_eq!(status(&signing(0, 0.97), "tls-handshake-bound"), Status::NotApplicable);
+}
+
+/// Pauses of 80 ms each second, and requests of others in five seconds of windows: so many, each so long.
+fn others(requests: u64, took_ns: u64) -> Recording {
+    let mut recording = paused(&[1000, 2000, 3000, 4000, 5000, 6000], 80, 1);
+    for snapshot in &mut recording.snapshots {
+        let mut bpf = BpfSample { window_ns: 5 * SECOND, ..BpfSample::default() };
+        bpf.counts.insert("sockets.others_requests".to_owned(), requests);
+        let mut buckets = vec![0; 65 - took_ns.leading_zeros() as usize];
+        *buckets.last_mut().unwrap() = requests;
+        let histogram = Log2 { sum: requests * took_ns, buckets };
+        bpf.histograms.insert("sockets.others_service_ns".to_owned(), histogram);
+        snapshot.bpf = Some(bpf);
+    }
+    recording
+}
+
+#[test]
+fn another_clients_request_is_to_blame_where_it_takes_as_long_as_a_pause() {
+    let found = others(2, 80 * MS);
+    assert_eq!(status(&found, "neighbour-request"), Status::Supported);
+    let diagnosis = diagnose(&found);
+    let blocked = of(&diagnosis, "event-loop-blocked");
+    assert!(blocked.because_of.contains(&"neighbour-request".to_owned()), "{blocked:#?}");
+    assert_eq!(status(&others(1, 80 * MS), "neighbour-request"), Status::Refuted, "one may be a victim");
+    assert_eq!(status(&others(50, MS), "neighbour-request"), Status::Refuted, "theirs are quick");
+    assert_eq!(status(&others(50, 80 * MS), "neighbour-request"), Status::Refuted, "theirs stall with ours");
+    assert_eq!(status(&others(0, MS), "neighbour-request"), Status::Refuted, "there are none");
+    let calm = paused(&[], 0, 1);
+    assert_eq!(status(&calm, "neighbour-request"), Status::Refuted);
+    // The only window was before any pause, or where they were.
+    for (with_window, expected) in [(0..1, Status::NotObservable), (1..6, Status::Refuted)] {
+        let mut seen = others(0, MS);
+        let rows = seen.timeline.rows().to_vec();
+        seen.timeline = Timeline::default();
+        for (second, mut row) in rows.into_iter().enumerate() {
+            row.in_window = with_window.contains(&second);
+            seen.timeline.push(row);
+        }
+        assert_eq!(status(&seen, "neighbour-request"), expected, "windows in seconds {with_window:?}");
+    }
+    assert_eq!(status(&paused(&[1000, 2000, 3000, 4000], 80, 1), "neighbour-request"), Status::NotObservable);
 }

@@ -1,12 +1,12 @@
 //! What the first lines of a report must say: of a target that died, was silent, failed, or served only some.
 
-use crate::common::judged::sampled;
+use crate::common::judged::{sampled, status};
 use crate::common::{Build, SECOND, check, closed, judge, open};
 use diagnose::diagnose;
 use model::event::Details;
-use model::finding::{Diagnosis, Severity, Standing, ValidityState, WhatGives};
+use model::finding::{Diagnosis, Reason, Severity, Standing, Status, ValidityState, WhatGives};
 use model::interval::Counts;
-use model::recording::Row;
+use model::recording::{End, Generator, Generators, Row};
 use model::request::IntervalRequests;
 use model::units::show_grouped;
 use model::users::Users;
@@ -88,9 +88,87 @@ fn silence_and_errors_are_said() {
 }
 
 #[test]
+fn where_nothing_connects_the_first_line_says_where_to_look() {
+    let first = |kind: ErrorKind| {
+        let nobody = closed().each(move |s| (s.ok, s.failed) = (0, vec![(kind, 640)])).with(|b| b.connected = 0);
+        diagnose(&nobody.recording()).gives.unwrap().text
+    };
+    let refused = first(ErrorKind::Refused);
+    assert!(refused.starts_with("nothing ever connected: 127.0.0.1:"), "{refused}");
+    assert!(
+        refused.ends_with(" refuses, as where nobody listens: does the server run, and at that address (ss -ltn)?"),
+        "{refused}"
+    );
+    let dropped = first(ErrorKind::ConnectTimeout);
+    assert!(
+        dropped.ends_with(" does not answer, as where a firewall drops packets or the machine is off"),
+        "{dropped}"
+    );
+    let far = first(ErrorKind::Unreachable);
+    assert!(far.starts_with("nothing ever connected: no way leads to 127.0.0.1:"), "{far}");
+    let other = first(ErrorKind::ConnectFailed);
+    assert_eq!(other, "nothing ever connected: connect-failed; what the target can do is not known");
+}
+
+/// A machine that others use makes requests late, and has none refused.
+#[test]
+fn who_takes_the_cpu_of_a_target_that_fails_is_not_why_it_fails() {
+    let crowd = |build: Build| {
+        let crowded = build.each(|s| (s.target, s.idle_cores, s.neighbours) = (vec![(0.5, 0.4)], 0.0, [0.9, 0.0]));
+        let diagnosis = diagnose(&crowded.recording());
+        let is_seen = diagnosis.findings.iter().any(|f| f.id == "neighbour" && f.status == Status::Supported);
+        assert!(is_seen, "{:?}", diagnosis.findings);
+        diagnosis.gives.unwrap()
+    };
+    let late = crowd(closed().each(|s| s.failed = vec![(ErrorKind::ReplyTimeout, 64)]));
+    assert!(late.text.contains("yes (pid 30) holds CPUs that the target wants"), "{}", late.text);
+    for (gives, said) in [
+        (crowd(dead()), "had no good reply, as nobody took connections from second 6.0 on"),
+        (
+            crowd(closed().each(|s| (s.ok, s.failed) = (0, vec![(ErrorKind::Reset, 640)]))),
+            "6,400 of 6,400 requests had no good reply; why is not known",
+        ),
+        (
+            crowd(closed().each(|s| s.failed = vec![(ErrorKind::Reset, 64)])),
+            "640 of 64,640 requests had no good reply; why is not known",
+        ),
+    ] {
+        assert!(gives.finding.is_none() && !gives.text.contains("holds CPUs"), "{}", gives.text);
+        assert!(gives.text.contains(said), "{}", gives.text);
+    }
+}
+
+#[test]
+fn what_is_not_the_protocol_is_no_doing_of_a_load() {
+    let first = |kind: ErrorKind, with: fn(&mut Build)| {
+        let failing = closed().each(move |s| (s.ok, s.failed) = (0, vec![(kind, 640)])).with(with);
+        let gives = diagnose(&failing.recording()).gives.unwrap();
+        assert_eq!((gives.standing, &gives.finding), (Standing::Unknown, &None), "{}", gives.text);
+        gives.text
+    };
+    assert_eq!(
+        first(ErrorKind::BadFraming, |_| ()),
+        "nothing that came was a reply of this protocol (all 6,400 failed, bad-framing): the target speaks another, or TLS"
+    );
+    let told = |b: &mut Build| {
+        b.connected = 0;
+        b.events.push(Event::new(0, model::event::TLS_FAILED, "what answers is not TLS".to_owned()));
+    };
+    assert_eq!(first(ErrorKind::TlsHandshake, told), "no TLS handshake was completed: what answers is not TLS");
+    // One good reply, and it does speak it.
+    let one = closed().each(|s| (s.ok, s.failed) = (0, vec![(ErrorKind::BadFraming, 640)])).at(0, |s| s.ok = 1);
+    assert!(!diagnose(&one.recording()).gives.unwrap().text.contains("this protocol"));
+}
+
+#[test]
 fn replies_that_are_still_coming_are_no_silence() {
-    let longer_than_the_run = |under_way: u64, bytes: fn(usize) -> u64| {
-        let build = closed().with(|b| b.in_flight_at_end = under_way).each(|s| (s.ok, s.in_flight) = (0, 64));
+    let beside = |neighbours: [f64; 2], under_way: u64, bytes: fn(usize) -> u64| {
+        let build = closed().with(|b| b.in_flight_at_end = under_way).each(|s| {
+            (s.ok, s.in_flight) = (0, 64);
+            if neighbours[0] > 0.0 {
+                (s.target, s.idle_cores, s.neighbours) = (vec![(0.5, 0.4)], 0.0, neighbours);
+            }
+        });
         let mut recording = build.recording();
         let mut rows = recording.timeline.rows().to_vec();
         recording.timeline = model::recording::Timeline::default();
@@ -101,6 +179,7 @@ fn replies_that_are_still_coming_are_no_silence() {
         let diagnosis = diagnose(&recording);
         (diagnosis.gives.as_ref().unwrap().text.clone(), diagnosis.summary[0].clone())
     };
+    let longer_than_the_run = |under_way, bytes| beside([0.0; 2], under_way, bytes);
     let (first, remark) = longer_than_the_run(64, |_| 1 << 20);
     assert_eq!(
         first,
@@ -112,9 +191,22 @@ fn replies_that_are_still_coming_are_no_silence() {
             .text
             .ends_with("64 were still coming, at 1.00 MiB/s in all: run longer (-d), or ask for something smaller")
     );
+    // Who has the CPU meanwhile is no answer to it: it may be slower for that.
+    let (first, _) = beside([0.9, 0.0], 64, |_| 1 << 20);
+    assert!(first.starts_with("no reply was whole when the run ended") && first.contains("; meanwhile yes"), "{first}");
     // By the clock more were due than there are connections.
     let (first, _) = longer_than_the_run(100, |_| 1 << 20);
     assert!(first.contains(": 64 were still coming, and 36 waited behind; "), "{first}");
+    // On a busy machine they come in lumps: the same bytes in every third interval, and in the last.
+    let (_, remark) = longer_than_the_run(64, |second| if second % 3 == 0 { 3 << 20 } else { 0 });
+    assert_eq!(remark.id, "still-coming");
+    // They stopped at two thirds, most of them having come in the second half or not.
+    for stopped in
+        [|second| if second < 6 { 1 << 20 } else { 0 }, |second| if (4..7).contains(&second) { 1 << 20 } else { 0 }]
+    {
+        let (_, remark) = longer_than_the_run(64, stopped);
+        assert_eq!(remark.id, "never-answered");
+    }
     // Their heads came, and nothing more.
     let (first, remark) = longer_than_the_run(64, |second| if second == 0 { 1 << 20 } else { 0 });
     assert_eq!(remark.id, "never-answered");
@@ -133,6 +225,26 @@ fn bytes_that_nobody_asked_for_are_said_where_they_are_many() {
     assert_eq!(summary[0].id, "unsolicited-replies");
     let text = "bytes that no request had asked for came on 64,000 connections, behind a reply or between two";
     assert!(summary[0].text.starts_with(text), "{summary:?}");
+}
+
+#[test]
+fn what_a_server_says_to_new_connections_is_no_reply_that_is_too_long() {
+    let spoke = |count, ok| {
+        let mut recording = closed().recording();
+        recording.totals.sum.connection_errors.add(ErrorKind::SpokeFirst, count);
+        recording.totals.sum.counts.ok = ok;
+        recording
+    };
+    assert!(diagnose(&spoke(3, 64_000)).summary.is_empty());
+    for (ok, words) in [(64_000, "while others were served"), (0, "is it a server of this protocol?")] {
+        let recording = spoke(64_000, ok);
+        let diagnosis = diagnose(&recording);
+        let remark = diagnosis.summary.iter().find(|remark| remark.id == "spoke-first").unwrap();
+        assert!(remark.text.starts_with("the server spoke on 64,000 new connections"), "{remark:?}");
+        assert!(remark.text.contains(words), "{remark:?}");
+        assert!(diagnosis.summary.iter().all(|remark| remark.id != "unsolicited-replies"), "{:?}", diagnosis.summary);
+        assert_eq!(status(&recording, "padded-reply"), Status::Refuted);
+    }
 }
 
 #[test]
@@ -200,6 +312,16 @@ fn who_had_the_targets_cpu_is_said_and_the_figures_stand() {
 }
 
 #[test]
+fn what_others_on_its_cpu_do_not_explain_is_said_behind_them() {
+    // Requests take 10 ms, of which the target's thread wants a CPU for two, and waits half of that.
+    let beside = closed().each(|s| {
+        (s.ok, s.target, s.neighbours, s.idle_cores) = (200, vec![(0.2, 0.2)], [1.2, 0.0], 0.2);
+    });
+    let first = diagnose(&beside.recording()).gives.unwrap().text;
+    assert!(first.ends_with("1.2 cores (about 25 % of the time requests waited, 75 % unexplained)"), "{first}");
+}
+
+#[test]
 fn a_target_that_was_away_for_long_and_came_back_is_said() {
     // After ten seconds nobody is there for so long, which so many connections were refused by; then it goes on.
     let away = |for_s: u64, refused: u64| {
@@ -238,9 +360,25 @@ fn of_what_was_watched_without_a_load_a_full_thread_is_not_said_to_be_nothing() 
 
 /// A closed loop of 32 users whose requests take 0.16 ms, in whose midst nobody was answered for some time: no sample has those that waited.
 fn stood_still(gaps_ms: &[(u64, u64)], own: f64, stopped_at_ms: Option<u64>, others: f64) -> WhatGives {
+    let diagnosis = stood_still_beside(gaps_ms, own, stopped_at_ms, others, false);
+    assert_eq!(diagnosis.validity.state, ValidityState::Valid, "{:?}", diagnosis.validity);
+    diagnosis.gives.unwrap()
+}
+
+/// The same, and the generator was kept from running in the rest of the run or was not.
+fn stood_still_beside(
+    gaps_ms: &[(u64, u64)],
+    own: f64,
+    stopped_at_ms: Option<u64>,
+    others: f64,
+    is_disturbed: bool,
+) -> Diagnosis {
     let build = closed().each(|s| {
         (s.ok, s.response_ns, s.in_flight) = (200_000, 160_000, 32);
         (s.target, s.neighbours, s.idle_cores) = (vec![(0.1, 0.9 * others); 8], [others, 0.0], 1.0 - others);
+        if is_disturbed {
+            (s.busy, s.wait, s.late_share, s.reap_delay_ns) = (0.4, 0.55, 0.5, 3_000_000);
+        }
     });
     let mut recording = build.recording();
     sampled(&mut recording, 400, |n| {
@@ -270,9 +408,7 @@ fn stood_still(gaps_ms: &[(u64, u64)], own: f64, stopped_at_ms: Option<u64>, oth
         let details = Details { signal: Some(19), ..Details::default() };
         recording.push_event(Event::new(ms as i64 * 1_000_000, "target-signal", text).with(details));
     }
-    let diagnosis = diagnose(&recording);
-    assert_eq!(diagnosis.validity.state, ValidityState::Valid, "{:?}", diagnosis.validity);
-    diagnosis.gives.unwrap()
+    diagnose(&recording)
 }
 
 #[test]
@@ -297,6 +433,15 @@ fn that_nobody_was_answered_for_seconds_is_said_first_though_hardly_a_request_wa
         shared.contains("; a small part is another matter: yes (pid 30) holds CPUs that the target wants"),
         "{shared}"
     );
+    // The generator was kept from running, and not then: it looked on.
+    let disturbed = |own: f64| {
+        let diagnosis = stood_still_beside(&[(4_000, 1_500)], own, None, 0.0, true);
+        assert_eq!(diagnosis.validity.state, ValidityState::NotValid, "{:?}", diagnosis.validity);
+        diagnosis.gives.unwrap().text
+    };
+    let looked_on = disturbed(0.05);
+    assert!(looked_on.starts_with(said) && !looked_on.contains("may be why"), "{looked_on}");
+    assert!(!disturbed(0.3).contains("nobody was answered"));
     // Half of it the generator's own, or so short that it is a twentieth of the time.
     assert!(!stood_still(&[(4_000, 1_500)], 0.6, None, 0.0).text.contains("nobody was answered"));
     assert!(!stood_still(&[(4_000, 300)], 0.0, None, 0.0).text.contains("nobody was answered"));
@@ -305,7 +450,7 @@ fn that_nobody_was_answered_for_seconds_is_said_first_though_hardly_a_request_wa
 #[test]
 fn a_cause_of_a_part_says_that_the_generator_was_disturbed_too() {
     // A fifth of the requests take twenty times as long; the target's threads wait a little for a CPU that another has.
-    let crowded = |is_disturbed: bool| {
+    let crowded = |is_disturbed: bool, generators: &[(&str, &str)]| {
         let build = closed().each(move |s| {
             (s.ok, s.response_ns, s.in_flight) = (4_000, 480_000, 2);
             (s.target, s.neighbours, s.idle_cores) = (vec![(0.2, 0.1); 2], [1.2, 0.0], 0.0);
@@ -319,13 +464,14 @@ fn a_cause_of_a_part_says_that_the_generator_was_disturbed_too() {
             let took_ns = if n % 5 == 0 { 2_000_000 } else { 100_000 };
             Request { ready_ns, sent_ns: ready_ns, ended_ns: ready_ns + took_ns, ordinal: 2, ..Request::default() }
         });
+        recording.capsule.generators = (!generators.is_empty()).then(|| not_valid_for(generators));
         diagnose(&recording)
     };
-    let sound = crowded(false);
+    let sound = crowded(false, &[]);
     assert_eq!(sound.validity.state, ValidityState::Valid, "{:?}", sound.validity);
     let sound = sound.gives.unwrap().text;
     assert!(sound.starts_with("yes (pid 30) holds CPUs") && sound.ends_with(" unexplained)"), "{sound}");
-    let disturbed = crowded(true);
+    let disturbed = crowded(true, &[]);
     assert_eq!(disturbed.validity.state, ValidityState::NotValid, "{:?}", disturbed.validity);
     let disturbed = disturbed.gives.unwrap().text;
     assert!(disturbed.starts_with("yes (pid 30) holds CPUs"), "{disturbed}");
@@ -334,6 +480,47 @@ fn a_cause_of_a_part_says_that_the_generator_was_disturbed_too() {
             .ends_with(" unexplained); the generator was kept from running meanwhile, which may be why: see below"),
         "{disturbed}"
     );
+    // Of several, each may be disturbed by something else: none of it is left out, and whose CPU it was is said.
+    let of_several = |generators: &[(&str, &str)]| crowded(false, generators).gives.unwrap().text;
+    let (stolen, starved) = ("cpu-stolen", "generator-starved");
+    let both = of_several(&[("near", stolen), ("slow", starved), ("sound", "")]);
+    assert!(
+        both.ends_with(
+            "; the hypervisor took CPU time from generator 'near' and generator 'slow' was kept from running meanwhile, \
+             which may be why: see below"
+        ),
+        "{both}"
+    );
+    let all = of_several(&[("near", starved), ("slow", starved)]);
+    assert!(all.ends_with("; all generators were kept from running meanwhile, which may be why: see below"), "{all}");
+}
+
+/// That a recording is of these generators, and what speaks against the figures of each; nothing, where that is empty.
+fn not_valid_for(generators: &[(&str, &str)]) -> Generators {
+    let one = |(name, id): &(&str, &str)| Generator {
+        name: (*name).to_owned(),
+        cpu: String::new(),
+        kernel: String::new(),
+        driver: String::new(),
+        connections: 1,
+        requests: 1,
+        requests_per_s: 1.0,
+        cpu_ns: 1,
+        peak_rss_bytes: 1,
+        lag_p99_ns: None,
+        offset_ns: 0,
+        offset_bound_ns: 0,
+        end: End::Complete,
+        is_damaged: false,
+        has_readings: true,
+        validity: if id.is_empty() { ValidityState::Valid } else { ValidityState::NotValid },
+        figures: Vec::new(),
+        reasons: (!id.is_empty())
+            .then(|| Reason { id: (*id).to_owned(), text: "it was disturbed".to_owned() })
+            .into_iter()
+            .collect(),
+    };
+    Generators { generators: generators.iter().map(one).collect(), ..Generators::default() }
 }
 
 /// A server of which a sample has 400 quick requests, and its histogram so many of all that took so long.

@@ -10,6 +10,7 @@ mod causes_of_real_servers;
 mod causes_of_waits;
 mod causes_page;
 mod causes_processes;
+mod ends;
 mod expectations;
 mod first_lines;
 mod held;

@@ -161,6 +161,57 @@ fn one_bad_second_or_a_twofold_time_is_no_stretch() {
     }
 }
 
+/// A fall in the second second, of requests so short that none is late by itself: of `length` seconds, 45,000 a second of 0.1 ms
+/// become 8,000 of half a one, and the second in which that was has something of both.
+fn fell_early(length: u64, after: u64) -> Build {
+    let mut build = levels(|_| (after, 510_000));
+    build.seconds.resize(length as usize, build.seconds[0].clone());
+    for (one, level) in build.seconds.iter_mut().zip([(45_000, 100_000), (20_000, 160_000)]) {
+        (one.ok, one.response_ns) = level;
+    }
+    build
+}
+
+#[test]
+fn a_fall_in_the_second_second_is_no_server_of_which_nothing_gives() {
+    for length in [8, 20] {
+        let recording = with_requests(&fell_early(length, 8_000));
+        let diagnosis = diagnose(&recording);
+        let (standing, text) = said(&diagnosis);
+        assert_eq!(standing, Standing::Unexplained, "{text}");
+        assert!(
+            text.starts_with("from second 2.0 on, half of the requests took 510 µs and more, before 100 µs"),
+            "{text}"
+        );
+        // What takes the time is what gives, though half a millisecond is no loss where it is so from the start.
+        let mut synced = recording;
+        for (second, snapshot) in (0_u64..).zip(&mut synced.snapshots) {
+            let after = second.saturating_sub(2);
+            snapshot.bpf = Some(BpfSample {
+                calls_window_ns: second * SECOND / 2,
+                window_replies: 45_000 + after * 8_000,
+                calls: vec![call("read", after * 8_000, 1000), call("fsync", after * 8_000, after * 800_000_000)],
+                ..BpfSample::default()
+            });
+        }
+        let diagnosis = diagnose(&synced);
+        assert_eq!(
+            diagnosis.first_to_give().map(|first| first.id.as_str()),
+            Some("log-bound"),
+            "{:?}",
+            said(&diagnosis)
+        );
+        assert!(said(&diagnosis).1.starts_with("from second 2.0 on, requests wait until a line is on the disk"));
+    }
+    // At the rate it had before there are more clients, or the first second was of few requests: it tells nothing.
+    let mut few = fell_early(8, 8_000);
+    few.seconds[0].ok = 900;
+    for build in [fell_early(8, 42_000), few] {
+        let diagnosis = diagnose(&with_requests(&build));
+        assert!(!said(&diagnosis).1.starts_with("from second 2"), "{:?}", said(&diagnosis));
+    }
+}
+
 #[test]
 fn requests_that_were_never_answered_are_named_though_they_are_few_of_all() {
     // Eight a second from then on, of 60,000 a second before.

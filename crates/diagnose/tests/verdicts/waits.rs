@@ -4,6 +4,7 @@ use crate::common::judged::{one_of_all, sampled, with};
 use crate::common::{Build, SECOND, Second, closed, open};
 use diagnose::diagnose;
 use model::bpf::{BpfSample, FutexUse};
+use model::event::Details;
 use model::finding::{Diagnosis, Finding, Loss, LossKind, Severity, Standing, Status, WhatGives};
 use model::limits::REQUESTS_KEPT;
 use model::request::{Gap, IntervalRequests, Kept, Request, RequestEnd};
@@ -11,7 +12,7 @@ use model::slow::{Dimension, SlowTime, Wait, WaitShare};
 use model::snapshot::Role;
 use model::split::{Passage, SplitRequest, TickSplit};
 use model::threads::{FutexHolder, ThreadStates, ThreadTime, WaitPlace};
-use model::{ErrorKind, Recording};
+use model::{ErrorKind, Event, Recording};
 use proptest::prelude::*;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
@@ -109,6 +110,53 @@ fn is_whole(time: &SlowTime) {
         assert!((all - (one.taken_us - one.fast_us)).abs() < 1e-3 * one.taken_us.max(1.0), "{one:#?}");
         assert!(one.waits.iter().all(|part| part.us > 0.0), "{one:#?}");
     }
+}
+
+/// That run, and of its target so many processes end in order at each of these moments of each of the first seconds, milliseconds.
+fn with_ends(seconds: u64, each: u64, at_ms: &[u64]) -> Diagnosis {
+    with_ends_of("server", seconds, each, at_ms)
+}
+
+fn with_ends_of(name: &str, seconds: u64, each: u64, at_ms: &[u64]) -> Diagnosis {
+    let mut recording = paused(0);
+    for second in 0..seconds {
+        for (nth, at_ms) in (0..each).flat_map(|nth| at_ms.iter().map(move |at_ms| (nth, at_ms))) {
+            let pid = Some((1_000 * second + at_ms + nth) as u32);
+            let details = Details { exit_code: Some(0), pid, process: Some(name.to_owned()), ..Details::default() };
+            let at_ns = ((1_000 * second + at_ms) * MS + nth) as i64;
+            recording.events.push(Event::new(at_ns, "target-exit", "it exited with code 0").with(details));
+        }
+    }
+    diagnose(&recording)
+}
+
+#[test]
+fn that_nobody_is_answered_while_workers_are_replaced_is_said_of_them() {
+    let seen = |diagnosis: &Diagnosis| ["process-restart", "stop-the-world"].map(|id| of(diagnosis, id).status);
+    for each in [1, 2] {
+        let replaced = with_ends(10, each, &[540]);
+        assert_eq!(seen(&replaced), [Status::Supported, Status::Refuted], "{each}");
+        let gives = replaced.gives.as_ref().unwrap();
+        let said = "workers of the target (server) end and are replaced again and again, and nobody is answered until others are ready";
+        assert!(gives.text.starts_with(said), "{gives:?}");
+        assert!(of(&replaced, "process-restart").explains.unwrap().share > 0.95);
+    }
+    let others = [Status::Refuted, Status::Supported];
+    // What a worker starts and waits for is no worker.
+    let programs = with_ends_of("sleep", 10, 1, &[540]);
+    assert_eq!(seen(&programs), others);
+    assert!(!programs.gives.unwrap().text.contains("ended in order"));
+    let elsewhere = with_ends(10, 1, &[100]);
+    assert_eq!(seen(&elsewhere), others, "they end at other moments");
+    let gives = elsewhere.gives.as_ref().unwrap();
+    let said = "; meanwhile 10 processes of the target (server) ended in order, one every 1.00 s";
+    assert!(gives.text.ends_with(said), "{gives:?}");
+    assert!(!with_ends(10, 20, &[100]).gives.unwrap().text.contains("ended in order"), "a process for each connection");
+    assert!(!with_ends(3, 1, &[100]).gives.unwrap().text.contains("ended in order"), "not all along");
+    assert_eq!(seen(&with_ends(10, 1, &[100, 540, 900])), others, "most of them do");
+    assert_eq!(seen(&with_ends(2, 1, &[540])), others, "two ends are a reload");
+    assert_eq!(seen(&with_ends(4, 1, &[540])), others, "most of the pauses have none");
+    assert_eq!(seen(&with_ends(10, 20, &[540])), others, "a process for each connection");
 }
 
 /// The same run with a pause that begins 30 ms before the load ends and lasts so long, and 400 requests of the drain's sample in it.

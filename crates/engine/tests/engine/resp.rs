@@ -3,10 +3,12 @@
 use crate::common::*;
 use engine::driver::sim::{Action, Service, Weather};
 use model::Secret;
+use model::error_kind::Phase;
 use model::plan::*;
 use model::resp::{Login, tally};
 use model::{ErrorKind, LatencyKind};
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// A store of strings, one for all connections.
@@ -19,11 +21,21 @@ struct Store {
     password: &'static [u8],
     spoils_values: bool,
     logged_in: HashMap<u64, bool>,
+    /// Those that came; of them it takes the first ones.
+    clients: Arc<AtomicUsize>,
+    clients_max: Option<usize>,
 }
+
+/// What redis says to a client too many, before it closes.
+const FULL: &[u8] = b"-ERR max number of clients reached\r\n";
 
 impl Service for Store {
     fn connected(&mut self, _: u64) -> Vec<Action> {
-        Vec::new()
+        let clients = self.clients.fetch_add(1, Ordering::Relaxed) + 1;
+        match self.clients_max {
+            Some(most) if clients > most => vec![reply(FULL), Action::Close { after_ns: 0 }],
+            _ => Vec::new(),
+        }
     }
 
     fn received(&mut self, connection: u64, bytes: &[u8]) -> Vec<Action> {
@@ -182,6 +194,30 @@ fn a_refused_greeting_lets_no_request_through() {
             assert_eq!(sum.total.latency.of(LatencyKind::Service).len(), 0, "{name}");
         });
     }
+}
+
+#[test]
+fn a_server_that_speaks_before_anything_was_asked_has_answered_nothing() {
+    // Nobody's requests wait for the connections that are too many.
+    let mut spare = plan(resp());
+    spare.pace = open(200.0);
+    spare.stop = Stop { duration_ns: Some(500 * MS), requests: None };
+    let store = || Store { clients_max: Some(2), ..Store::default() };
+    on_all(&spare, store, |name, sum| {
+        assert!(sum.total.counts.ok > 50, "{name}");
+        // The last one may be under way when the load ends.
+        let spoke = sum.total.connection_errors.of(ErrorKind::SpokeFirst);
+        assert!(spoke > 2 && spoke + 4 >= sum.total.counts.connected, "{name}: {:?}", sum.total.connection_errors);
+        assert_eq!(sum.total.connection_errors.of(ErrorKind::UnsolicitedReply), 0, "{name}");
+        assert_eq!(sum.total.examples[ErrorKind::SpokeFirst.index()].unwrap().phase, Phase::Idle, "{name}");
+    });
+    let mut burst = plan(resp());
+    burst.pace = Pace::Burst { rounds: 1, at: BurstAt::Send, pause_ns: 50 * MS };
+    burst.stop = Stop { duration_ns: None, requests: Some(4) };
+    on_all(&burst, store, |name, sum| {
+        let spoke = sum.of(ErrorKind::ErrorReply) + sum.total.connection_errors.of(ErrorKind::SpokeFirst);
+        assert_eq!((sum.total.counts.ok, spoke), (2, 2), "{name}: {:?}", sum.total.errors);
+    });
 }
 
 #[test]

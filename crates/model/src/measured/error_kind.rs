@@ -58,7 +58,7 @@ kinds! {
     BadFraming = "bad-framing",
     /// The reply's head is longer than the limit.
     HeadTooLarge = "head-too-large",
-    /// Bytes came though no request was outstanding.
+    /// Bytes came though no request was outstanding, on a connection on which something had been asked.
     UnsolicitedReply = "unsolicited-reply",
     /// A complete reply whose status is not an accepted one.
     UnexpectedStatus = "unexpected-status",
@@ -93,6 +93,9 @@ kinds! {
     MissingValue = "missing-value",
     /// A value whose write had been acknowledged is not there any more (`--verify-writes`).
     LostWrite = "lost-write",
+    /// Bytes came on a new connection before anything had been asked on it: a line that turns the client away, or a server
+    /// of a protocol in which the server speaks first.
+    SpokeFirst = "spoke-first",
 }
 
 /// What a failure is to who asked: what kinds have in common.
@@ -113,9 +116,8 @@ impl ErrorKind {
     pub const fn class(self) -> FailureClass {
         use ErrorKind::*;
         match self {
-            NameNotFound | Refused | Unreachable | ConnectFailed | NoSocket | LoginRefused | TlsRefused => {
-                FailureClass::Refused
-            }
+            NameNotFound | Refused | Unreachable | ConnectFailed | NoSocket | LoginRefused | TlsRefused
+            | SpokeFirst => FailureClass::Refused,
             Reset | ClosedEarly | TruncatedReply | TlsBroken | TlsHandshake | Io => FailureClass::Aborted,
             ConnectTimeout | ReplyTimeout | QueueTimeout | MissingReply | ShortReply => FailureClass::Unanswered,
             AddressNotAvailable | TooManyFiles | OutOfMemory | BadFraming | HeadTooLarge | UnsolicitedReply

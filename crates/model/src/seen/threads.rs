@@ -28,8 +28,8 @@ pub const STATES: [&str; 12] = [
     "other",
 ];
 
-/// What a descriptor is: `none` where a call names none; `backend` a TCP connection that the target made, `client` one that
-/// came to it; `log` a file that is only appended to; `epoll` an epoll instance or a ring of io_uring; `event` an eventfd,
+/// What a descriptor is: `none` where a call names none; `backend` a connection that the target made, of TCP or to a unix socket with a
+/// name, `client` one of TCP that came to it; `log` a file that is only appended to; `epoll` an epoll instance or a ring of io_uring; `event` an eventfd,
 /// timer and the like; `socket` one of another kind, or one of which that is not known; `unknown` one that is closed by now.
 pub const DESCRIPTORS: [&str; 12] =
     ["none", "listener", "client", "backend", "socket", "file", "log", "pipe", "epoll", "event", "device", "unknown"];

@@ -32,6 +32,8 @@ pub mod network {
     pub mod listeners;
     pub mod lookups;
     pub mod outgoing;
+    mod outgoing_unix;
+    mod owned;
     pub mod sockstat;
     pub mod time_wait;
 

@@ -24,6 +24,7 @@ pub(crate) struct Buffers {
 impl Buffers {
     /// Opens, reads and closes the file at `path` (`format_args!`).
     pub(crate) fn read(&mut self, path: fmt::Arguments<'_>) -> Result<&[u8], SampleError> {
+        self.turn.give_way();
         self.read_by(path, false)
     }
 
@@ -31,6 +32,12 @@ impl Buffers {
     /// others of a process or thread are): a read that leaves room has all of it. A second one, to be told that this was the end,
     /// would have the kernel write everything again.
     pub(crate) fn read_single(&mut self, path: fmt::Arguments<'_>) -> Result<&[u8], SampleError> {
+        self.turn.give_way();
+        self.read_by(path, true)
+    }
+
+    /// The same of a file that is to be of the same moment as the one before: nobody is let forward between the two.
+    pub(crate) fn read_single_along(&mut self, path: fmt::Arguments<'_>) -> Result<&[u8], SampleError> {
         self.read_by(path, true)
     }
 
@@ -41,7 +48,6 @@ impl Buffers {
         let read = rustix::fs::open(self.path.as_str(), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
             .map_err(io::Error::from)
             .and_then(|file| read_whole(&file, &mut self.bytes, is_single));
-        self.turn.give_way();
         match read {
             Ok(length) => Ok(&self.bytes[..length]),
             Err(source) => Err(SampleError::of(&self.path[self.root.len()..], source)),
@@ -62,8 +68,8 @@ impl Buffers {
     /// Reads a file that is kept open.
     pub(crate) fn read_hot(&mut self, file: &mut HotFile) -> Result<&[u8], SampleError> {
         let path = file.path;
-        let read = file.open(&self.root).and_then(|open| read_whole(open, &mut self.bytes, false));
         self.turn.give_way();
+        let read = file.open(&self.root).and_then(|open| read_whole(open, &mut self.bytes, false));
         match read {
             Ok(length) => Ok(&self.bytes[..length]),
             Err(source) => Err(SampleError::of(path, source)),

@@ -2,7 +2,7 @@
 //! other end of it is in, or the other ends of a bridge's ports. Nothing is sent but to the kernel.
 //! Cost: three requests, one of which lists the links of this namespace. Needs no privilege.
 
-use super::sock_diag::u32_at;
+use super::sockets::sock_diag::u32_at;
 use crate::limits::{LISTENERS_BYTES_MAX, LISTENERS_WAIT};
 use rustix::net::netlink::SocketAddrNetlink;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};

@@ -14,7 +14,7 @@ pub(crate) use holders::sockets_of;
 pub(crate) use tables::{listeners_of_tables, unix_rows};
 
 use crate::namespaces::{self, Look};
-use crate::source::sock_diag::{self, Listener};
+use crate::source::sockets::sock_diag::{self, Listener};
 use holders::holders;
 use model::plan::Address;
 use std::collections::BTreeSet;

@@ -4,7 +4,7 @@
 
 use super::NotFound;
 use crate::source::proc::{number, words};
-use crate::source::sock_diag::Listener;
+use crate::source::sockets::sock_diag::Listener;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};

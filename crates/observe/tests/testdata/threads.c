@@ -1,7 +1,7 @@
 /* Threads of known doings, each named after what it does, for bpf_threads.rs: their states must be told so.
  *   threads BACKEND-PORT [sleeps-only | spins-only]
- * It says at which port it listens, takes one connection there, makes one to the backend's port, and says "begun". Every
- * thread does one thing until the process is ended. */
+ * It says at which port it listens, takes one connection there, makes one to the backend's port and one to a unix socket of its
+ * own, "served" in the folder where it is, and says "begun". Every thread does one thing until the process is ended. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -13,11 +13,12 @@
 #include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
 static pthread_mutex_t held_asleep = PTHREAD_MUTEX_INITIALIZER, held_running = PTHREAD_MUTEX_INITIALIZER;
-static int listening, backend, pipes[2];
+static int listening, backend, path_listening, path_backend, pipes[2];
 
 static long now_us(void)
 {
@@ -72,6 +73,24 @@ static void *asks(void *unused)
 	while (recv(backend, &c, 1, 0) == 1)
 		;
 	return NULL;
+}
+
+static void *asks_path(void *unused)
+{
+	char c;
+	while (recv(path_backend, &c, 1, 0) == 1)
+		;
+	return NULL;
+}
+
+static void *serves_path(void *unused)
+{
+	int connection = accept(path_listening, NULL, NULL);
+	for (;;) {
+		sleep_us(40000);
+		if (send(connection, "x", 1, 0) != 1)
+			return NULL;
+	}
 }
 
 static void *polls(void *unused)
@@ -167,6 +186,7 @@ static void begin(const char *name, void *(*does)(void *), void *with)
 int main(int count, char **given)
 {
 	struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct sockaddr_un path = { .sun_family = AF_UNIX, .sun_path = "served" };
 	socklen_t size = sizeof(at);
 	char line[8];
 	int connection;
@@ -183,6 +203,11 @@ int main(int count, char **given)
 	backend = socket(AF_INET, SOCK_STREAM, 0);
 	if (connection < 0 || connect(backend, (struct sockaddr *)&at, sizeof(at)) || pipe(pipes))
 		return 1;
+	path_listening = socket(AF_UNIX, SOCK_STREAM, 0);
+	path_backend = socket(AF_UNIX, SOCK_STREAM, 0);
+	if (bind(path_listening, (struct sockaddr *)&path, sizeof(path)) || listen(path_listening, 8) ||
+	    connect(path_backend, (struct sockaddr *)&path, sizeof(path)))
+		return 1;
 	puts("begun");
 	fflush(stdout);
 	if (count > 2 && !strcmp(given[2], "spins-only"))
@@ -194,6 +219,8 @@ int main(int count, char **given)
 	begin("accepts", accepts, NULL);
 	begin("client", client, (void *)(long)connection);
 	begin("asks", asks, NULL);
+	begin("asks-path", asks_path, NULL);
+	begin("serves-path", serves_path, NULL);
 	begin("polls", polls, NULL);
 	begin("pipe-reads", pipe_reads, NULL);
 	begin("pipe-writes", pipe_writes, NULL);

@@ -2,7 +2,7 @@
 //!
 //! Words and figures are those of the text report: its lines are taken as they are (`lines`) and set in another type. What is
 //! drawn goes along packed (`pack`) and is drawn by the script in `assets/`, which is made of `web/` and checked to be
-//! (`crates/report/tests/html.rs`). The page asks nobody for anything: its Content-Security-Policy allows its own script and
+//! (`crates/report/tests/pages/html.rs`). The page asks nobody for anything: its Content-Security-Policy allows its own script and
 //! style by their hashes, and nothing more. What came from outside is text, or packed: it can end no element.
 //!
 //! Without its script the page is whole but for pictures: every chart has its figures as a table.

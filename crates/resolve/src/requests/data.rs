@@ -366,7 +366,7 @@ mod tests {
             let shown = error.to_string();
             assert!(error.is_usage() && shown.contains(expected) && shown.lines().count() == 1, "{text:.20}: {shown}");
         }
-        assert!(!open("/nowhere.csv", Order::Random).unwrap_err().is_usage());
+        assert!(open("/nowhere.csv", Order::Random).unwrap_err().is_usage());
         assert!(open("/dev/null", Order::Random).unwrap_err().to_string().contains("a regular file"));
     }
 }

@@ -244,8 +244,8 @@ impl ResolveError {
             | ResolveError::Tls { .. }
             | ResolveError::FileTooLarge { .. }
             | ResolveError::TooMuch { .. } => true,
-            ResolveError::CannotRead { .. }
-            | ResolveError::NoAuthorities { .. }
+            ResolveError::CannotRead { source, .. } => crate::files::is_no_file(source),
+            ResolveError::NoAuthorities { .. }
             | ResolveError::NameNotFound { .. }
             | ResolveError::NoAddressOfFamily { .. }
             | ResolveError::NoUring { .. } => false,

@@ -541,7 +541,7 @@ mod tests {
         assert_eq!(empty.method, "POST", "an empty body is a body");
         let error = built("http://h/", |s| s.body_file = Some("/gone".into())).unwrap_err();
         assert!(
-            !error.is_usage() && error.to_string().starts_with("body: expected a file that can be read, got '/gone' (")
+            error.is_usage() && error.to_string().starts_with("body: expected a file that can be read, got '/gone' (")
         );
         for bad in ["", "GET /", "G\r\n", "CONNECT"] {
             assert!(built("http://h/", |s| s.method = Some(bad.to_owned())).unwrap_err().is_usage(), "{bad}");

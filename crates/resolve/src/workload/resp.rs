@@ -67,6 +67,9 @@ impl Protocol for RespProtocol {
             Scheme { name: "resp", link: Link::Tcp, port: RESP_PORT, hides_port: false },
             Scheme { name: "resp+tls", link: Link::Tls, port: RESP_PORT, hides_port: false },
             Scheme { name: "resp+unix", link: Link::Unix, port: 0, hides_port: false },
+            // As redis' own clients write them.
+            Scheme { name: "redis", link: Link::Tcp, port: RESP_PORT, hides_port: false },
+            Scheme { name: "rediss", link: Link::Tls, port: RESP_PORT, hides_port: false },
         ]
     }
 

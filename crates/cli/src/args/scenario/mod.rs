@@ -87,11 +87,8 @@ pub fn scenario_of(args: &LoadArgs) -> Result<Scenario, Failure> {
 }
 
 fn read_urls(path: &Path) -> Result<Vec<WeightedUrl>, Failure> {
-    let cannot = |why: String| {
-        let shown = path.display();
-        Failure::could_not_run(format!(
-            "--urls: expected a file that can be read, got '{shown}' ({why}): check its path"
-        ))
+    let cannot = |why: &dyn std::fmt::Display| {
+        format!("--urls: expected a file that can be read, got '{}' ({why}): check its path", path.display())
     };
     let bytes =
         resolve::files::read(path, URLS_BYTES_MAX, crate::commands::tell).map_err(|error| match error.kind() {
@@ -99,9 +96,9 @@ fn read_urls(path: &Path) -> Result<Vec<WeightedUrl>, Failure> {
                 "--urls: expected at most {URLS_BYTES_MAX} bytes, but '{}' {error}: name a smaller file",
                 path.display()
             )),
-            _ => cannot(error.to_string()),
+            _ => Failure::of_file(&error, cannot(&error)),
         })?;
-    let text = String::from_utf8(bytes).map_err(|_| cannot("it is not UTF-8".to_owned()))?;
+    let text = String::from_utf8(bytes).map_err(|_| Failure::usage(cannot(&"it is not UTF-8")))?;
     let urls = urls_of(&text)
         .map_err(|(line, why)| Failure::usage(format!("--urls: {}, line {line}: {why}", path.display())))?;
     if urls.is_empty() {

@@ -29,9 +29,10 @@ pub fn read(path: &Path) -> Result<Vec<RequestAsked>, Failure> {
             std::io::ErrorKind::FileTooLarge => Failure::usage(format!(
                 "--requests-from: expected at most {REQUESTS_BYTES_MAX} bytes, but '{shown}' {error}: name a smaller file"
             )),
-            _ => Failure::could_not_run(format!(
-                "--requests-from: expected a file that can be read, got '{shown}' ({error}): check its path"
-            )),
+            _ => Failure::of_file(
+                &error,
+                format!("--requests-from: expected a file that can be read, got '{shown}' ({error}): check its path"),
+            ),
         }
     })?;
     let refused = |why: String| Failure::usage(format!("--requests-from: {}{why}", path.display()));

@@ -188,7 +188,10 @@ impl<P: Protocol<Transport = Stream>, D: Driver> BurstWorker<P, D> {
 
     /// Bytes came that nobody asked for.
     fn on_unsolicited(&mut self, slot: Slot, at_ns: u64) {
-        self.count_connection_error(ErrorKind::UnsolicitedReply, Phase::Idle, 0, slot, at_ns);
+        // A plan of bursts has no greeting; what frames say first is a part of none.
+        let is_first = !P::FRAMED && self.members[slot as usize].sent == 0;
+        let kind = if is_first { ErrorKind::SpokeFirst } else { ErrorKind::UnsolicitedReply };
+        self.count_connection_error(kind, Phase::Idle, 0, slot, at_ns);
         self.hang_up(slot);
     }
 

@@ -94,7 +94,7 @@ impl<P: Protocol<Transport = Stream>, D: Driver> HoldWorker<P, D> {
                 }
                 Progress::Broken(failure) => {
                     self.say(slot);
-                    return self.on_broken(slot, failure, at_ns);
+                    return self.on_broken(slot, self.as_heard(failure), at_ns);
                 }
             }
             if self.said.len() > SAID_AT_ONCE && !self.speak(slot) {
@@ -106,6 +106,15 @@ impl<P: Protocol<Transport = Stream>, D: Driver> HoldWorker<P, D> {
         }
         if self.held[slot as usize].pending == NOTHING {
             self.driver.rest(slot);
+        }
+    }
+
+    /// Where connections are only held, with nothing sent on any, what was not asked for is the server's first word.
+    fn as_heard(&self, failure: Failure) -> Failure {
+        let is_silent = !P::FRAMED && self.message_step_ns.is_none() && self.probe_due_ns == u64::MAX;
+        match failure.kind {
+            ErrorKind::UnsolicitedReply if is_silent => Failure { kind: ErrorKind::SpokeFirst, ..failure },
+            _ => failure,
         }
     }
 

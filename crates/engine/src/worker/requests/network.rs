@@ -244,13 +244,14 @@ impl<P: Protocol<Transport = Stream>, D: Driver> Worker<P, D> {
 
     /// Bytes came that nobody asked for.
     pub(super) fn on_unsolicited(&mut self, slot: Slot, answered: u16, at_ns: u64) {
-        let origin = self.connections[slot as usize].origin;
+        let connection = &self.connections[slot as usize];
+        let origin = connection.origin;
+        let kind = if connection.given == 0 { ErrorKind::SpokeFirst } else { ErrorKind::UnsolicitedReply };
         // Behind a reply in the same read, or later, when nothing was asked.
         let phase = if answered > 0 { Phase::Reply } else { Phase::Idle };
-        let why = Why::kind(ErrorKind::UnsolicitedReply, phase);
-        self.count_connection_error(why, origin, at_ns);
+        self.count_connection_error(Why::kind(kind, phase), origin, at_ns);
         self.ledger.counts().closed_by_us += 1;
-        self.abandon(slot, answered, ErrorKind::UnsolicitedReply, at_ns);
+        self.abandon(slot, answered, kind, at_ns);
     }
 
     /// The connection has given its last reply: by the peer's word or by our limit.

@@ -2,44 +2,48 @@
 //!
 //! A process of this machine that holds a socket which listens where the target has connections to, in the same network namespace,
 //! works for the target: what it uses is no stranger's. Told of loopback addresses, and of others where the socket is bound to that
-//! very address: one that is bound to all of them may be any machine's. A backend behind a unix socket, in another namespace or
+//! very address: one that is bound to all of them may be any machine's; and of unix sockets by their path. A backend in another namespace or
 //! of another user (without CAP_SYS_PTRACE) is not told from others.
 //! Cost: the list of listeners, and a link a descriptor of at most 24 processes, where a remote address or a neighbour is new.
 
 use crate::limits::DESCRIPTORS_OFTEN_MAX;
 use crate::source::namespace::in_network_of;
 use crate::source::proc::SampleError;
-use crate::source::sock_diag;
+use crate::source::sockets::sock_diag;
 use crate::target::sockets_of;
 use model::Snapshot;
 use model::snapshot::Neighbour;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
+/// The addresses, the listening unix sockets by inode, and the neighbours by id and start, for which it is known.
+type Known = (BTreeSet<SocketAddr>, BTreeSet<u64>, BTreeSet<(u32, u64)>);
+
 /// The neighbours that were found to work for the target.
 #[derive(Debug, Default)]
 pub(super) struct Backends {
-    /// The addresses, and the neighbours by id and start, for which it is known.
-    of: (BTreeSet<SocketAddr>, BTreeSet<(u32, u64)>),
+    of: Known,
     found: BTreeSet<(u32, u64)>,
 }
 
 impl Backends {
-    /// Marks those among a snapshot's neighbours that listen at one of these addresses, in the network namespace of a process.
+    /// Marks those among a snapshot's neighbours that listen at one of these addresses, in the network namespace of a process, or hold
+    /// one of these unix sockets.
     pub(super) fn mark(
         &mut self,
         pid: Option<u32>,
         remotes: BTreeSet<SocketAddr>,
+        listening: BTreeSet<u64>,
         snapshot: &mut Snapshot,
     ) -> Result<(), SampleError> {
-        if remotes.is_empty() && self.found.is_empty() {
+        if remotes.is_empty() && listening.is_empty() && self.found.is_empty() {
             return Ok(());
         }
         let lists = [&mut snapshot.neighbours, &mut snapshot.disk_neighbours, &mut snapshot.memory_neighbours];
         let others: BTreeSet<(u32, u64)> = lists.iter().flat_map(|list| list.iter()).map(id).collect();
-        let of = (remotes, others);
+        let of = (remotes, listening, others);
         if of != self.of {
-            self.look(pid, &of.0, &of.1)?;
+            self.look(pid, &of)?;
             self.of = of;
         }
         for neighbour in lists.into_iter().flatten() {
@@ -48,17 +52,13 @@ impl Backends {
         Ok(())
     }
 
-    fn look(
-        &mut self,
-        pid: Option<u32>,
-        remotes: &BTreeSet<SocketAddr>,
-        others: &BTreeSet<(u32, u64)>,
-    ) -> Result<(), SampleError> {
+    fn look(&mut self, pid: Option<u32>, (remotes, listening, others): &Known) -> Result<(), SampleError> {
         let listeners = in_network_of(pid, sock_diag::listeners)?
             .map_err(|error| SampleError::Refused { reason: error.to_string() })?;
         let is_asked = |at: SocketAddr| remotes.iter().any(|remote| serves(at, *remote));
-        let asked: BTreeSet<u64> =
-            listeners.iter().filter(|listener| is_asked(listener.address)).map(|listener| listener.inode).collect();
+        let of_addresses =
+            listeners.iter().filter(|listener| is_asked(listener.address)).map(|listener| listener.inode);
+        let asked: BTreeSet<u64> = of_addresses.chain(listening.iter().copied()).collect();
         // Once told it is known: a backend that is restarted is another process.
         let is_new = |other: &&(u32, u64)| !self.found.contains(other);
         let of_new = if asked.is_empty() { Vec::new() } else { others.iter().filter(is_new).collect() };

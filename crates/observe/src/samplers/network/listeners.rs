@@ -12,7 +12,7 @@ use crate::metric::{Metric, counter, gauge};
 use crate::samplers::{Entry, SECOND, Sampler, living_id, of_target};
 use crate::source::namespace::in_network_of;
 use crate::source::proc::{Buffers, SampleError};
-use crate::source::sock_diag;
+use crate::source::sockets::sock_diag;
 use crate::target::sockets_of;
 use model::Snapshot;
 use model::snapshot::ListenerSample;

@@ -8,16 +8,19 @@
 //! to ten. Who asks again in the tick in which the reply came has both at one moment: there a reply is due where one segment more was
 //! sent than replies have come, if these have all had as many segments, four at the most. Where they have not, such a wait is not seen,
 //! nor is one that is shorter than a tick. Connections that begin and end between two readings are not seen at all.
+//! Those to unix sockets are read with them, as far as the kernel tells of such (`outgoing_unix`).
 //! Which of the neighbours that were read before (`process/neighbours`) these connections go to is told by the listening socket that
 //! they share a network namespace with: a process that holds it works for the target. Looked at where a remote address or a
 //! neighbour is new.
-//! Cost: two netlink requests a second, four in the one in which the first such connection is found; a reading is not repeated before two hundred times its CPU time (0.5 % of a core).
+//! Cost: three netlink requests a second, five in the one in which the first such connection is found; a reading is not repeated before two hundred times its CPU time (0.5 % of a core).
 //! Another namespace needs CAP_SYS_ADMIN, another user's process CAP_SYS_PTRACE.
 
 use super::backends::Backends;
 use super::connections::{quantile, sorted};
 use super::folder;
 use super::growth::Growth;
+use super::outgoing_unix::UnixOutgoing;
+use super::owned::Owned;
 use crate::limits::{
     DESCRIPTORS_OFTEN_MAX, FIRST_WALK_SPARING, FIRST_WALKS, OUTGOING_LOOKED_MAX, REMOTES_COUNTED_MAX, REMOTES_MAX,
     WALK_SOCKETS_MAX, WALK_SPARING,
@@ -27,10 +30,9 @@ use crate::samplers::{Entry, SECOND, Sampler, living_id, of_target};
 use crate::source::clock;
 use crate::source::namespace::in_network_of;
 use crate::source::proc::{Buffers, SampleError};
-use crate::source::sock_diag::{DumpError, Family};
-use crate::source::tcp_info::TcpInfo;
-use crate::source::tcp_sockets::{Connection, from_other_ports};
-use crate::target::sockets_of;
+use crate::source::sockets::sock_diag::{DumpError, Family};
+use crate::source::sockets::tcp_info::TcpInfo;
+use crate::source::sockets::tcp_sockets::{Connection, from_other_ports};
 use model::Snapshot;
 use model::metrics::Metrics;
 use model::snapshot::Outgoing;
@@ -41,8 +43,13 @@ use std::net::SocketAddr;
 const REPLY_SEGMENTS_MAX: u32 = 4;
 
 const METRICS: &[Metric] = &[
-    gauge("outgoing_connections", "connections", "sock_diag", "that the target made itself; absent: not read"),
-    gauge("outgoing_remotes", "addresses", "sock_diag", "where to; those with most connections are in outgoing[]"),
+    gauge("outgoing_connections", "connections", "sock_diag", "of TCP, that the target made itself; absent: not read"),
+    gauge(
+        "outgoing_remotes",
+        "addresses",
+        "sock_diag",
+        "where to; those with most connections are in outgoing[], and as unix:PATH those to unix sockets",
+    ),
     gauge("outgoing[].established", "connections", "ESTABLISHED", "that can be used"),
     gauge("outgoing[].connecting", "connections", "SYN-SENT", "that are not answered yet"),
     gauge("outgoing[].closing", "connections", "FIN-WAIT, CLOSE-WAIT, LAST-ACK, CLOSING", "that end"),
@@ -62,6 +69,7 @@ const METRICS: &[Metric] = &[
         "tcpi_last_data_sent",
         "where a reply is due: sent to after the last came",
     ),
+    gauge("outgoing[].new", "connections", "sock_diag", "to a unix socket, that were not there at the last reading"),
     gauge("outgoing[].awaiting_p50_ns", "ns", "tcpi_last_data_sent", "of those, since it was sent, median"),
     gauge("outgoing[].awaiting_max_ns", "ns", "tcpi_last_data_sent", "the same, longest"),
     gauge("outgoing[].rtt_p50_ns", "ns", "tcpi_rtt", "smoothed round trip, median"),
@@ -73,7 +81,7 @@ pub(crate) const ENTRY: Entry = Entry {
     name: "network/outgoing",
     about: "connections that the target made itself, by where to: what waits in them, round trips, replies due (sock_diag)",
     needs: "CAP_SYS_PTRACE for another user's process, CAP_SYS_ADMIN for another network namespace; CONFIG_INET_DIAG",
-    cost: "2 netlink requests a second, 4 where it begins to have such, 1 link a descriptor where connections are new, 0.5 % of a core at the most",
+    cost: "3 netlink requests a second, 5 where it begins to have such, 1 link a descriptor where connections are new, 0.5 % of a core at the most",
     every_ns: SECOND,
     metrics: METRICS,
     make: || Box::new(OutgoingConnections::default()),
@@ -85,10 +93,8 @@ struct OutgoingConnections {
     due_ns: Option<i64>,
     /// Readings since the load began.
     walks: u32,
-    /// Whether the sockets that were there at the last reading are the target's, by inode.
-    known: BTreeMap<u64, bool>,
-    /// The processes for which that holds.
-    of: Vec<(u32, u64)>,
+    owned: Owned,
+    unix: UnixOutgoing,
     backends: Backends,
     counters: BTreeMap<SocketAddr, Growth<1>>,
     leaves_out: Option<String>,
@@ -117,16 +123,19 @@ impl Sampler for OutgoingConnections {
                 .map_err(|error| SampleError::Refused { reason: error.to_string() })
         };
         // Most of what is found are clients' ends on the same machine, and most targets have no connections of their own.
-        let has_info = self.known.values().any(|is_own| *is_own);
+        let has_info = self.owned.has_any();
         let (mut found, mut is_whole) = of_host(has_info)?;
         let mut is_cut = self.keep_own(&pids, &mut found)?;
         if !has_info && !found.is_empty() {
             (found, is_whole) = of_host(true)?;
             is_cut |= self.keep_own(&pids, &mut found)?;
         }
-        self.backends.mark(pid, found.iter().map(|connection| connection.remote).collect(), snapshot)?;
+        let unix = self.unix.read(pid, &pids)?;
+        let remotes = found.iter().map(|connection| connection.remote).collect();
+        self.backends.mark(pid, remotes, unix.listening, snapshot)?;
         snapshot.outgoing = self.by_remote(&found, is_whole, &mut snapshot.network);
-        self.leaves_out = left_out(is_whole, is_cut);
+        snapshot.outgoing.extend(unix.outgoing);
+        self.leaves_out = left_out(is_whole, is_cut, unix.left_out);
         // What is there before the load must not put off the first look at the load.
         if snapshot.at_ns >= 0 {
             let cost_ns = clock::thread_cpu_ns().saturating_sub(began_ns);
@@ -143,10 +152,10 @@ impl Sampler for OutgoingConnections {
     }
 }
 
-fn left_out(is_whole: bool, is_cut: bool) -> Option<String> {
+fn left_out(is_whole: bool, is_cut: bool, of_unix: Option<String>) -> Option<String> {
     let beyond = (!is_whole).then(|| format!("connections beyond {OUTGOING_LOOKED_MAX} that are not of its ports"));
     let cut = is_cut.then(|| format!("owners beyond {DESCRIPTORS_OFTEN_MAX} descriptors"));
-    let said: Vec<String> = beyond.into_iter().chain(cut).collect();
+    let said: Vec<String> = [beyond, cut, of_unix].into_iter().flatten().collect();
     (!said.is_empty()).then(|| said.join("; "))
 }
 
@@ -165,18 +174,8 @@ impl OutgoingConnections {
     fn keep_own(&mut self, pids: &[(u32, u64)], found: &mut Vec<Connection>) -> Result<bool, SampleError> {
         // Without an inode nobody holds it any more.
         let inodes: BTreeSet<u64> = found.iter().map(|c| u64::from(c.inode)).filter(|inode| *inode != 0).collect();
-        if self.of != pids {
-            self.known.clear();
-        }
-        self.known.retain(|inode, _| inodes.contains(inode));
-        let mut is_cut = false;
-        if inodes.iter().any(|inode| !self.known.contains_key(inode)) {
-            let owned = sockets_of(pids.iter().map(|(pid, _)| *pid), &inodes, DESCRIPTORS_OFTEN_MAX)?;
-            is_cut = owned.is_cut;
-            self.known = inodes.into_iter().map(|inode| (inode, owned.owners.contains_key(&inode))).collect();
-            self.of = pids.to_vec();
-        }
-        found.retain(|c| self.known.get(&u64::from(c.inode)) == Some(&true));
+        let is_cut = self.owned.look(pids, &inodes)?;
+        found.retain(|c| self.owned.is_own(c.inode.into()));
         Ok(is_cut)
     }
 

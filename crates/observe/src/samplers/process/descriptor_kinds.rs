@@ -1,6 +1,7 @@
 //! What a descriptor of the target's is, in the words of [`model::threads::DESCRIPTORS`]: by its link and type, a file that
 //! is only appended to by its flags (`/proc/<pid>/fd`, `fdinfo`), a TCP socket by netlink: a listener, a connection at a
-//! port that somebody listens on (`client`), or at any other (`backend`).
+//! port that somebody listens on (`client`), or at any other (`backend`); a unix socket, too: a listener, or one without a name whose
+//! other end has one (`backend`).
 //!
 //! Sockets are listed only when one is asked for that is not known yet; a list is not repeated before two hundred times its
 //! CPU time, and where there are more than 50,000 sockets none is made: what is not known then is a `socket`. The same
@@ -9,8 +10,9 @@
 use crate::limits::{DESCRIPTORS_KNOWN_MAX, OUTGOING_LOOKED_MAX, WALK_SOCKETS_MAX, WALK_SPARING};
 use crate::source::clock;
 use crate::source::namespace::in_network_of;
-use crate::source::sock_diag::{Family, listeners};
-use crate::source::tcp_sockets::from_other_ports;
+use crate::source::sockets::sock_diag::{Family, listeners};
+use crate::source::sockets::tcp_sockets::from_other_ports;
+use crate::source::sockets::unix_sockets::{UnixSocket, unix_sockets};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
@@ -53,9 +55,11 @@ impl DescriptorKinds {
         // As lsof(8) asks for it: the socket's protocol.
         let mut protocol = [0; 16];
         let length = rustix::fs::getxattr(path, "system.sockprotoname", &mut protocol).unwrap_or(0);
-        if !protocol.get(..length).unwrap_or_default().starts_with(b"TCP") {
-            return "socket";
-        }
+        let list = match protocol.get(..length).unwrap_or_default() {
+            name if name.starts_with(b"TCP") => list_tcp,
+            name if name.starts_with(b"UNIX") => list_unix,
+            _ => return "socket",
+        };
         if clock::monotonic_ns() < self.due_ns || sockets(pid).is_none_or(|sockets| sockets > WALK_SOCKETS_MAX) {
             return "socket";
         }
@@ -63,23 +67,31 @@ impl DescriptorKinds {
         let listed = in_network_of(Some(pid), list);
         let cost_ns = clock::thread_cpu_ns().saturating_sub(began_ns);
         self.due_ns = clock::monotonic_ns().saturating_add(cost_ns.saturating_mul(WALK_SPARING));
-        let Ok(Some((listening, outgoing))) = listed else { return "socket" };
+        let Ok(Some(listed)) = listed else { return "socket" };
         if self.known.len() > DESCRIPTORS_KNOWN_MAX {
             self.known.clear();
         }
         let kind = match inode {
-            inode if listening.contains(&inode) => "listener",
-            inode if outgoing.contains(&inode) => "backend",
-            _ => "client",
+            inode if listed.listening.contains(&inode) => "listener",
+            inode if listed.outgoing.contains(&inode) => "backend",
+            _ => listed.others,
         };
         self.known.insert(inode, kind);
         kind
     }
 }
 
+/// Sockets of a namespace by their inodes.
+struct Listed {
+    listening: BTreeSet<u64>,
+    outgoing: BTreeSet<u64>,
+    /// What the others are.
+    others: &'static str,
+}
+
 /// The inodes of all listeners, and of all connections that have none of their ports at this end; `None`: not all were
 /// listed.
-fn list() -> Option<(BTreeSet<u64>, BTreeSet<u64>)> {
+fn list_tcp() -> Option<Listed> {
     let listeners = listeners().ok()?;
     let ports: BTreeSet<u16> = listeners.iter().map(|listener| listener.address.port()).collect();
     let ports: Vec<u16> = ports.into_iter().collect();
@@ -90,7 +102,20 @@ fn list() -> Option<(BTreeSet<u64>, BTreeSet<u64>)> {
         }
     }
     let outgoing = found.iter().map(|connection| u64::from(connection.inode)).collect();
-    Some((listeners.iter().map(|listener| listener.inode).collect(), outgoing))
+    Some(Listed { listening: listeners.iter().map(|listener| listener.inode).collect(), outgoing, others: "client" })
+}
+
+/// The same of unix sockets.
+fn list_unix() -> Option<Listed> {
+    let (sockets, is_whole) = unix_sockets().ok()?;
+    let named: BTreeSet<u64> = sockets.iter().filter(|socket| socket.name.is_some()).map(|s| s.inode).collect();
+    let is_outgoing =
+        |socket: &&UnixSocket| socket.name.is_none() && socket.peer.is_some_and(|peer| named.contains(&peer));
+    is_whole.then(|| Listed {
+        listening: sockets.iter().filter(|socket| socket.is_listening).map(|s| s.inode).collect(),
+        outgoing: sockets.iter().filter(is_outgoing).map(|s| s.inode).collect(),
+        others: "socket",
+    })
 }
 
 /// TCP sockets of a process's network namespace.
@@ -127,7 +152,7 @@ mod tests {
     use std::io::Write;
     use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
     use std::os::fd::{AsRawFd, RawFd};
-    use std::os::unix::net::UnixStream;
+    use std::os::unix::net::{UnixListener, UnixStream};
 
     #[test]
     fn descriptors_of_this_process_are_told_apart() {
@@ -137,6 +162,9 @@ mod tests {
         let udp = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let pair = UnixStream::pair().unwrap().0;
         let folder = tempfile::tempdir().unwrap();
+        let at_path = UnixListener::bind(folder.path().join("served")).unwrap();
+        let to_path = UnixStream::connect(folder.path().join("served")).unwrap();
+        let from_path = at_path.accept().unwrap().0;
         let mut file = std::fs::File::create(folder.path().join("file")).unwrap();
         file.write_all(b"x").unwrap();
         let log = OpenOptions::new().append(true).create(true).open(folder.path().join("log")).unwrap();
@@ -156,6 +184,9 @@ mod tests {
         check(backend.as_raw_fd(), "backend");
         check(udp.as_raw_fd(), "socket");
         check(pair.as_raw_fd(), "socket");
+        check(at_path.as_raw_fd(), "listener");
+        check(to_path.as_raw_fd(), "backend");
+        check(from_path.as_raw_fd(), "socket");
         check(file.as_raw_fd(), "file");
         check(log.as_raw_fd(), "log");
         check(device.as_raw_fd(), "device");

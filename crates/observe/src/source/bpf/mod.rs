@@ -317,14 +317,6 @@ impl Programs {
         Ok(entries)
     }
 
-    /// The addresses of a stack, innermost first; empty where it was not kept.
-    pub(crate) fn stack(&self, id: i32) -> Vec<u64> {
-        let Ok(id) = u32::try_from(id) else { return Vec::new() };
-        let Ok(map) = self.map("stacks") else { return Vec::new() };
-        let frames = map.lookup(&id.to_ne_bytes(), MapFlags::ANY).ok().flatten().unwrap_or_default();
-        words(&frames).take_while(|address| *address != 0).collect()
-    }
-
     /// Every entry of a hash.
     pub(crate) fn hash(&self, name: &str) -> Result<Vec<Entry>, BpfError> {
         let map = self.map(name)?;

@@ -1,10 +1,10 @@
-//! Maps of stacks: what was counted with them is taken out, so that they never fill up.
+//! The maps of stacks: what was counted with them is taken out, so that they never fill up.
 
 use super::{BpfError, Entry, Programs, unreadable, words};
-use libbpf_rs::{MapCore, MapFlags};
+use libbpf_rs::{Map, MapCore, MapFlags};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Stacks that may stay in the kernel's map beyond their tick: a new sample of the same place finds its own again.
+/// Stacks that may stay in the kernel's maps beyond their tick: a new sample of the same place finds its own again.
 const STAY_MAX: usize = 512;
 
 /// The stacks of one reading, each read once.
@@ -25,7 +25,7 @@ impl Read {
     }
 }
 
-/// Which stacks are in the kernel's map.
+/// Which stacks are in the kernel's maps.
 #[derive(Debug, Default)]
 pub(crate) struct Kept {
     ids: BTreeSet<i32>,
@@ -54,12 +54,29 @@ impl Programs {
         Ok(taken.map(|(key, value)| Entry { key, words: words(&value).collect() }).collect())
     }
 
-    /// Takes stacks out of the map of stacks.
-    pub(crate) fn forget_stacks(&self, ids: impl Iterator<Item = i32>) {
-        let Ok(map) = self.map("stacks") else { return };
-        for id in ids {
+    /// The addresses of a stack, innermost first; empty where it was not kept.
+    fn stack(&self, id: i32) -> Vec<u64> {
+        let Some((map, key)) = self.map_of_stack(id) else { return Vec::new() };
+        let frames = map.lookup(&key.to_ne_bytes(), MapFlags::ANY).ok().flatten().unwrap_or_default();
+        words(&frames).take_while(|address| *address != 0).collect()
+    }
+
+    /// Takes stacks out of the maps of stacks.
+    fn forget_stacks(&self, ids: impl Iterator<Item = i32>) {
+        for (map, key) in ids.filter_map(|id| self.map_of_stack(id)) {
             // Gone already is as good.
-            let _ = map.delete(&id.to_ne_bytes());
+            let _ = map.delete(&key.to_ne_bytes());
+        }
+    }
+
+    /// Where a stack is kept, and its key there: in the second map are those whose place in the first was taken
+    /// (`stacks.bpf.h`).
+    fn map_of_stack(&self, id: i32) -> Option<(Map<'_>, u32)> {
+        let id = u32::try_from(id).ok()?;
+        let first = self.found("stacks").ok()?;
+        match id.checked_sub(first.max_entries()) {
+            None => Some((first, id)),
+            Some(number) => Some((self.found("more_stacks").ok()?, number)),
         }
     }
 }

@@ -4,6 +4,7 @@
 #include "plimsoll.bpf.h"
 
 #define FRAMES_MAX 64
+#include "stacks.bpf.h"
 /* Of a thread that has ended (include/linux/sched.h): it does not come back, and its id is given to others. */
 #define TASK_DEAD 0x80
 
@@ -42,13 +43,6 @@ struct {
 	__type(value, struct use);
 } waits SEC(".maps");
 
-struct {
-	__uint(type, BPF_MAP_TYPE_STACK_TRACE);
-	__uint(max_entries, 4096);
-	__uint(key_size, sizeof(u32));
-	__uint(value_size, FRAMES_MAX * sizeof(u64));
-} stacks SEC(".maps");
-
 static __always_inline void leaves(void *ctx, struct task_struct *prev, u32 state)
 {
 	struct off off = {};
@@ -61,9 +55,9 @@ static __always_inline void leaves(void *ctx, struct task_struct *prev, u32 stat
 	off.wait.tid = tid_of(prev);
 	off.wait.state = state;
 	off.wait.started_ns = prev->start_time;
-	off.wait.kernel_stack = bpf_get_stackid(ctx, &stacks, BPF_F_FAST_STACK_CMP);
-	off.wait.user_stack = bpf_get_stackid(ctx, &stacks, BPF_F_FAST_STACK_CMP | BPF_F_USER_STACK);
-	if (off.wait.kernel_stack == -17 || off.wait.user_stack == -17)
+	off.wait.kernel_stack = stack_of(ctx, 0);
+	off.wait.user_stack = stack_of(ctx, BPF_F_USER_STACK);
+	if (off.wait.kernel_stack == STACK_REFUSED || off.wait.user_stack == STACK_REFUSED)
 		add(STACKS_LOST, 1);
 	off.at_ns = bpf_ktime_get_ns();
 	if (bpf_map_update_elem(&gone, &tid, &off, BPF_ANY))

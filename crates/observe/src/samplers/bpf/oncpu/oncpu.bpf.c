@@ -5,6 +5,7 @@
 
 /* What kernel.perf_event_max_stack is by default. */
 #define FRAMES_MAX 127
+#include "stacks.bpf.h"
 
 enum { SAMPLES, STACKS_LOST, PLACES_LOST };
 
@@ -21,13 +22,6 @@ struct {
 	__type(value, u64);
 } places SEC(".maps");
 
-struct {
-	__uint(type, BPF_MAP_TYPE_STACK_TRACE);
-	__uint(max_entries, 4096);
-	__uint(key_size, sizeof(u32));
-	__uint(value_size, FRAMES_MAX * sizeof(u64));
-} stacks SEC(".maps");
-
 SEC("perf_event")
 int on_beat(void *ctx)
 {
@@ -36,9 +30,9 @@ int on_beat(void *ctx)
 	if (!is_target(place.tgid))
 		return 0;
 	add(SAMPLES, 1);
-	place.kernel_stack = bpf_get_stackid(ctx, &stacks, BPF_F_FAST_STACK_CMP);
-	place.user_stack = bpf_get_stackid(ctx, &stacks, BPF_F_FAST_STACK_CMP | BPF_F_USER_STACK);
-	if (place.kernel_stack == -17 || place.user_stack == -17)
+	place.kernel_stack = stack_of(ctx, 0);
+	place.user_stack = stack_of(ctx, BPF_F_USER_STACK);
+	if (place.kernel_stack == STACK_REFUSED || place.user_stack == STACK_REFUSED)
 		add(STACKS_LOST, 1);
 	count = bpf_map_lookup_elem(&places, &place);
 	if (!count) {

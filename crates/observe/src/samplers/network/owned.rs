@@ -1,0 +1,42 @@
+//! Whether sockets are the target's: which of its processes' descriptors they are, looked for only where one is new.
+
+use crate::limits::DESCRIPTORS_OFTEN_MAX;
+use crate::source::proc::SampleError;
+use crate::target::sockets_of;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What is known of the sockets of the last look.
+#[derive(Debug, Default)]
+pub(super) struct Owned {
+    /// Whether each is the target's, by inode.
+    known: BTreeMap<u64, bool>,
+    /// The processes for which that holds, by id and start.
+    of: Vec<(u32, u64)>,
+}
+
+impl Owned {
+    /// Looks whose these are. Returns whether some of the descriptors were not looked at.
+    pub(super) fn look(&mut self, pids: &[(u32, u64)], inodes: &BTreeSet<u64>) -> Result<bool, SampleError> {
+        if self.of != pids {
+            self.known.clear();
+        }
+        self.known.retain(|inode, _| inodes.contains(inode));
+        if inodes.iter().all(|inode| self.known.contains_key(inode)) {
+            return Ok(false);
+        }
+        let owned = sockets_of(pids.iter().map(|(pid, _)| *pid), inodes, DESCRIPTORS_OFTEN_MAX)?;
+        self.known = inodes.iter().map(|inode| (*inode, owned.owners.contains_key(inode))).collect();
+        self.of = pids.to_vec();
+        Ok(owned.is_cut)
+    }
+
+    /// Whether one of them is.
+    pub(super) fn is_own(&self, inode: u64) -> bool {
+        self.known.get(&inode) == Some(&true)
+    }
+
+    /// Whether any is.
+    pub(super) fn has_any(&self) -> bool {
+        self.known.values().any(|is_own| *is_own)
+    }
+}
