@@ -16,7 +16,8 @@ fn sources(package: &Package, kind: DependencyKind) -> String {
     let parts: &[&str] = match kind {
         DependencyKind::Build => &["build.rs"],
         DependencyKind::Development => &["src", "tests", "benches", "examples"],
-        _ => &["src"],
+        // What is fuzzed is in `targets`.
+        _ => &["src", "targets"],
     };
     parts.iter().for_each(|part| read(&folder.join(part), &mut text));
     text

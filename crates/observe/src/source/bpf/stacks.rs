@@ -11,16 +11,20 @@ const STAY_MAX: usize = 512;
 #[derive(Debug, Default)]
 pub(crate) struct Read {
     addresses: BTreeMap<i32, Vec<u64>>,
+    forgotten: BTreeMap<i32, Vec<u64>>,
 }
 
 impl Read {
     /// The addresses of a stack, innermost first; empty where it was not kept.
     pub(crate) fn stack(&mut self, programs: &Programs, id: i32) -> &[u64] {
-        self.addresses.entry(id).or_insert_with(|| programs.stack(id))
+        self.addresses.entry(id).or_insert_with(|| {
+            let kept = programs.stack(id);
+            if kept.is_empty() { self.forgotten.remove(&id).unwrap_or_default() } else { kept }
+        })
     }
 
     /// Their numbers.
-    pub(crate) fn ids(&self) -> impl Iterator<Item = i32> + '_ {
+    fn ids(&self) -> impl Iterator<Item = i32> + '_ {
         self.addresses.keys().copied().filter(|id| *id >= 0)
     }
 }
@@ -29,29 +33,48 @@ impl Read {
 #[derive(Debug, Default)]
 pub(crate) struct Kept {
     ids: BTreeSet<i32>,
+    /// Those that were taken out of the maps last: one of them may have been counted once more just before, which the next
+    /// reading says.
+    forgotten: BTreeMap<i32, Vec<u64>>,
 }
 
 impl Kept {
-    /// Notes what was read. When there are many, those go that were not seen this time: a stack that is being counted just
-    /// now is mostly one of those that were.
-    pub(crate) fn note(&mut self, programs: &Programs, read: &Read) {
+    /// The next reading.
+    pub(crate) fn begin(&mut self) -> Read {
+        Read { addresses: BTreeMap::new(), forgotten: std::mem::take(&mut self.forgotten) }
+    }
+
+    /// Notes what was read. When there are many, those go that were not seen this time, and at which nobody stands now: a
+    /// stack that is being counted just now is mostly one of those that were.
+    pub(crate) fn note(&mut self, programs: &Programs, read: &Read, standing: impl FnOnce() -> BTreeSet<i32>) {
         let now: BTreeSet<i32> = read.ids().collect();
         if self.ids.len() > STAY_MAX {
-            programs.forget_stacks(self.ids.difference(&now).copied());
-            self.ids.clear();
+            let standing = standing();
+            let (stay, go) = self.ids.difference(&now).partition(|id| standing.contains(id));
+            self.forgotten = programs.forget_stacks(go);
+            self.ids = stay;
         }
         self.ids.extend(now);
     }
 }
 
 impl Programs {
+    /// Every entry of a hash, which stays there.
+    pub(crate) fn look(&self, name: &str) -> Result<Vec<Entry>, BpfError> {
+        let map = self.map(name)?;
+        let seen = map
+            .lookup_batch(map.max_entries(), MapFlags::ANY, MapFlags::ANY)
+            .map_err(|error| unreadable(&map, &error))?;
+        Ok(seen.map(entry).collect())
+    }
+
     /// Takes every entry of a hash out of it.
     pub(crate) fn take(&self, name: &str) -> Result<Vec<Entry>, BpfError> {
         let map = self.map(name)?;
         let taken = map
             .lookup_and_delete_batch(map.max_entries(), MapFlags::ANY, MapFlags::ANY)
             .map_err(|error| unreadable(&map, &error))?;
-        Ok(taken.map(|(key, value)| Entry { key, words: words(&value).collect() }).collect())
+        Ok(taken.map(entry).collect())
     }
 
     /// The addresses of a stack, innermost first; empty where it was not kept.
@@ -61,12 +84,16 @@ impl Programs {
         words(&frames).take_while(|address| *address != 0).collect()
     }
 
-    /// Takes stacks out of the maps of stacks.
-    fn forget_stacks(&self, ids: impl Iterator<Item = i32>) {
-        for (map, key) in ids.filter_map(|id| self.map_of_stack(id)) {
+    /// Takes stacks out of the maps of stacks; returns their addresses.
+    fn forget_stacks(&self, ids: BTreeSet<i32>) -> BTreeMap<i32, Vec<u64>> {
+        let forget = |id: i32| {
+            let addresses = self.stack(id);
+            let (map, key) = self.map_of_stack(id)?;
             // Gone already is as good.
             let _ = map.delete(&key.to_ne_bytes());
-        }
+            Some((id, addresses))
+        };
+        ids.into_iter().filter_map(forget).collect()
     }
 
     /// Where a stack is kept, and its key there: in the second map are those whose place in the first was taken
@@ -79,4 +106,8 @@ impl Programs {
             Some(number) => Some((self.found("more_stacks").ok()?, number)),
         }
     }
+}
+
+fn entry((key, value): (Vec<u8>, Vec<u8>)) -> Entry {
+    Entry { words: words(&value).collect(), key }
 }

@@ -8,13 +8,13 @@
 
 use super::{Probe, Reading, Runs, folded, object};
 use crate::limits::{WAIT_FRAMES_MAX, WAITS_COUNTED_MAX, WAITS_MAX};
-use crate::source::bpf::stacks::{Kept, Read};
+use crate::source::bpf::stacks::Kept;
 use crate::source::bpf::symbols::Place;
 use crate::source::bpf::{BpfError, Entry, Programs};
 use crate::source::clock;
 use model::bpf::WaitUse;
 use model::profile::Period;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 pub(super) const PROBE: Probe = Probe {
     name: "bpf/offcpu",
@@ -53,7 +53,7 @@ fn read(programs: &mut Programs, reading: &mut Reading<'_>) -> Result<(), BpfErr
     if !reading.window_ended {
         return Ok(());
     }
-    let mut stacks = Read::default();
+    let mut stacks = reading.names.offcpu.kept.begin();
     let mut waits = Vec::new();
     let taken = programs.take("waits")?.into_iter().map(|Entry { key, words }| (key, words));
     // After a window nothing writes there any more; without windows each counts when it ends.
@@ -70,7 +70,7 @@ fn read(programs: &mut Programs, reading: &mut Reading<'_>) -> Result<(), BpfErr
         waits.push(Wait { tid, started_ns, state, place, count: figure(0), ns: figure(1) });
     }
     let state = &mut reading.names.offcpu;
-    state.kept.note(programs, &stacks);
+    state.kept.note(programs, &stacks, || standing(programs));
     let last_ns = state.to_ns.replace(reading.at_ns).unwrap_or(reading.at_ns);
     let from_ns = reading.window_from_ns.unwrap_or(last_ns);
     let symbols = &mut reading.names.symbols;
@@ -105,6 +105,13 @@ fn still_waiting(programs: &Programs) -> Vec<(Vec<u8>, Vec<u64>)> {
         is_there.then(|| (key, vec![1, now_ns.saturating_sub(since_ns)]))
     });
     waits.collect()
+}
+
+/// The stacks at which threads are off a CPU now.
+fn standing(programs: &Programs) -> BTreeSet<i32> {
+    let waits = programs.look("gone").unwrap_or_default();
+    let stacks = waits.iter().filter_map(|Entry { words, .. }| words.get(2)).map(|both| both.to_ne_bytes());
+    stacks.flat_map(|both| [0, 4].map(|at| folded::word(&both, at))).flatten().map(u32::cast_signed).collect()
 }
 
 fn longest(waits: &BTreeMap<Key, (u64, u64)>) -> Vec<WaitUse> {

@@ -10,10 +10,11 @@ mod beats;
 pub(super) use beats::Beats;
 
 use super::{Probe, Reading, Runs, folded, object};
-use crate::source::bpf::stacks::{Kept, Read};
+use crate::source::bpf::stacks::Kept;
 use crate::source::bpf::symbols::Place;
 use crate::source::bpf::{BpfError, Programs};
 use model::profile::Period;
+use std::collections::BTreeSet;
 
 pub(super) const PROBE: Probe = Probe {
     name: "bpf/oncpu",
@@ -37,7 +38,7 @@ pub(super) struct State {
 
 fn read(programs: &mut Programs, reading: &mut Reading<'_>) -> Result<(), BpfError> {
     let state = &mut reading.names.oncpu;
-    let mut stacks = Read::default();
+    let mut stacks = state.kept.begin();
     let mut places = Vec::new();
     for entry in programs.take("places")? {
         let [Some(pid), Some(kernel), Some(user)] = [0, 4, 8].map(|at| folded::word(&entry.key, at)) else { continue };
@@ -45,7 +46,7 @@ fn read(programs: &mut Programs, reading: &mut Reading<'_>) -> Result<(), BpfErr
         let user = stacks.stack(programs, user.cast_signed());
         places.push((Place::new(pid, &kernel, user), entry.words.first().copied().unwrap_or(0)));
     }
-    state.kept.note(programs, &stacks);
+    state.kept.note(programs, &stacks, BTreeSet::new);
     let lost = programs.counts()?.get(2).copied().unwrap_or(0);
     let lost_now = lost.saturating_sub(std::mem::replace(&mut state.lost, lost));
     let from_ns = state.to_ns.replace(reading.at_ns).unwrap_or(reading.at_ns);

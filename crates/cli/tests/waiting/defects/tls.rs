@@ -1,6 +1,6 @@
 //! Defects of TLS, read with openssl.
 
-use crate::common::{Served, proves};
+use crate::defects::signs::{Served, proves};
 use std::process::{Command, Stdio};
 
 proves! {

@@ -1,6 +1,6 @@
 //! Defects in how connections' sockets are used.
 
-use crate::common::{Case, Served, Sign, becomes, echo, get, has_strace, proves};
+use crate::defects::signs::{Case, Served, Sign, becomes, echo, get, has_strace, proves};
 use std::io::{Read, Write};
 use std::time::{Duration, Instant};
 
@@ -130,9 +130,9 @@ fn worker_starvation() {
         let is_taken = becomes(|| served.worker_calls() == [Some(RECVFROM); 2]);
         let mut third = served.connect();
         third.write_all(b"GET / HTTP/1.1\r\nHost: t\r\n\r\n").unwrap();
-        third.set_read_timeout(Some(crate::common::SETTLES)).unwrap();
+        third.set_read_timeout(Some(crate::defects::signs::SETTLES)).unwrap();
         let is_unanswered = third.read(&mut [0; 4]).is_err();
-        third.set_read_timeout(Some(crate::common::HANG_GUARD)).unwrap();
+        third.set_read_timeout(Some(crate::defects::signs::HANG_GUARD)).unwrap();
         // Who has a worker is served, and who leaves makes way.
         assert!(get(&mut idle[0], "/").is_some());
         idle.pop();

@@ -1,6 +1,6 @@
 //! Defects that end the process, or use up its descriptors.
 
-use crate::common::{Case, HANG_GUARD, SETTLES, Served, Sign, becomes, get, has_strace, proves};
+use crate::defects::signs::{Case, HANG_GUARD, SETTLES, Served, Sign, becomes, get, has_strace, proves};
 use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
 use std::time::Duration;

@@ -1,9 +1,6 @@
 //! `--live`: what browsers are shown while a run goes on, and who may look and order. What a browser makes of it is tested in
 //! `web/tests/live.test.ts`.
-#![allow(clippy::unwrap_used, reason = "helpers of tests: to stop is to fail")]
-
-mod common;
-use common::*;
+use crate::common::*;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Command, Stdio};

@@ -1,9 +1,7 @@
 //! `plimsoll ui`: recordings in a browser. Who may look and delete, what is shown of each, what may not be deleted. What a
 //! browser makes of it is tested in `web/tests/library.test.ts`.
-#![allow(clippy::unwrap_used, reason = "helpers of tests: to stop is to fail")]
 
-mod common;
-use common::*;
+use crate::common::*;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::Stdio;

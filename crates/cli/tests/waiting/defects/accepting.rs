@@ -1,6 +1,6 @@
 //! Defects in how connections are taken from the listeners.
 
-use crate::common::{Case, Served, Sign, becomes, get, proves};
+use crate::defects::signs::{Case, Served, Sign, becomes, get, proves};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with};
 use std::io::Write;
 use std::os::fd::OwnedFd;

@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use testkit::process::Guard;
 
-use crate::program;
+use crate::common;
 
 /// The defect's name, and what proves it.
 pub type Proof = (&'static str, fn());
@@ -29,7 +29,7 @@ pub const SETTLES: Duration = Duration::from_secs(2);
 macro_rules! proves {
     ($($name:literal => $proof:ident),* $(,)?) => {
         /// The proofs of this file.
-        pub const PROOFS: &[$crate::common::Proof] = &[$(($name, $proof)),*];
+        pub const PROOFS: &[$crate::defects::signs::Proof] = &[$(($name, $proof)),*];
         mod tests {
             $(#[test] fn $proof() { super::$proof() })*
         }
@@ -98,7 +98,7 @@ impl Served {
         args.extend(server);
         args.extend(["--listen", "127.0.0.1:0"]);
         args.extend(defect.iter().flat_map(|defect| ["--defect", defect]));
-        let server = program::serve(&args);
+        let server = common::serve(&args);
         let address = server.url.split("://").nth(1).unwrap().trim_end_matches('/').parse().unwrap();
         Self { process: server.process, address }
     }

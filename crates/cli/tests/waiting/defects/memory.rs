@@ -1,6 +1,6 @@
 //! Defects of memory, read from `VmRSS`.
 
-use crate::common::{Case, Served, Sign, becomes, get, proves};
+use crate::defects::signs::{Case, Served, Sign, becomes, get, proves};
 
 proves! {
     "memory-per-connection" => memory_per_connection,

@@ -1,10 +1,8 @@
 //! `plimsoll capacity` on servers of our own whose limit is known, and what it says to what cannot be meant.
 //!
 //! No time is asserted. A machine whose CPUs others have may disturb a search: each is given three tries.
-#![allow(clippy::unwrap_used, reason = "helpers of tests: to stop is to fail")]
 
-mod common;
-use common::*;
+use crate::common::*;
 use serde_json::Value;
 use std::path::Path;
 use std::process::Stdio;

@@ -1,6 +1,6 @@
 //! What does not go with a defect is refused, in one sentence and as wrong usage.
 
-use crate::program::plimsoll;
+use crate::common::plimsoll;
 
 #[test]
 fn what_cannot_be_meant_is_refused_in_one_sentence() {

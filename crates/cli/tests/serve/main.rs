@@ -1,9 +1,0 @@
-//! Servers that plimsoll brings.
-#![allow(clippy::unwrap_used, reason = "a test that cannot set up is a test that fails")]
-
-#[path = "../common/mod.rs"]
-mod common;
-
-mod plain;
-mod proxy;
-mod tls;

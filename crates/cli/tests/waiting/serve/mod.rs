@@ -1,0 +1,5 @@
+//! Servers that plimsoll brings.
+
+mod plain;
+mod proxy;
+mod tls;
