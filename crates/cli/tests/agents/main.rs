@@ -51,9 +51,6 @@ impl Place {
             .args(["--nats", &self.url])
             .args(&self.more)
             .env("XDG_STATE_HOME", self.folder.path())
-            // Of this test, not flags of the program.
-            .env_remove("PLIMSOLL_KILLS")
-            .env_remove("PLIMSOLL_KILLS_SEED")
             .stdin(Stdio::null());
         command
     }

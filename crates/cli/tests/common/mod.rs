@@ -53,6 +53,18 @@ impl Run {
 pub fn command(args: &[&str]) -> Command {
     let mut command = Command::new(BIN);
     command.args(args).env("LANG", "C.UTF-8").env_remove("NO_COLOR");
+    without_those_of_tests(&mut command);
+    command
+}
+
+/// Takes out of a program's environment what tells tests what to run: it would say that it knows no such variable.
+pub fn without_those_of_tests(command: &mut Command) -> &mut Command {
+    for (name, _) in std::env::vars_os() {
+        let text = name.to_string_lossy();
+        if text.starts_with("PLIMSOLL_") && !text.starts_with("PLIMSOLL_TEST_") {
+            command.env_remove(&name);
+        }
+    }
     command
 }
 

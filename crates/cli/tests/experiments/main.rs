@@ -14,7 +14,7 @@ mod claims;
 mod rows;
 
 use claims::*;
-use common::{BIN, command, finish, own_address, plimsoll};
+use common::{BIN, command, finish, own_address, plimsoll, without_those_of_tests};
 use serde_json::Value;
 use std::path::Path;
 
@@ -175,8 +175,7 @@ fn with_own_path(command: &mut std::process::Command) -> &mut std::process::Comm
     let own = Path::new(BIN).parent().unwrap();
     let path = std::env::var_os("PATH").unwrap_or_default();
     let all = std::iter::once(own.to_owned()).chain(std::env::split_paths(&path));
-    // It is this test's, and the program would say that it knows no such variable.
-    command.env("PATH", std::env::join_paths(all).unwrap()).env_remove("PLIMSOLL_CASES")
+    without_those_of_tests(command).env("PATH", std::env::join_paths(all).unwrap())
 }
 
 /// The file with other ports, so that tests do not meet; programs are those of this build.

@@ -4,7 +4,7 @@
 //! go on in it where the last one was interrupted, whoever interrupted it. `docs/truth.md` ends with what they come to.
 
 use crate::case::Case;
-use crate::page::wilson;
+use crate::page::with_interval;
 use crate::results::{Judgement, Outcome};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -98,21 +98,29 @@ impl Kept {
         let pooled = || self.runs.iter().filter(|run| names.contains(&*run.case));
         let count = |which: Judgement| pooled().filter(|run| run.judgement == which).count();
         let (right, wrong, void) = (count(Judgement::Right), count(Judgement::Wrong), count(Judgement::Void));
-        let (low, high) = wilson(right, right + wrong);
         let commits: BTreeSet<&str> = pooled().map(|run| &*run.commit).collect();
         let seeds: BTreeSet<u64> = pooled().map(|run| run.seed).collect();
         let mut part = format!(
             "{TITLE}\nEach run as it was judged when it was made (`truth/runs.tsv`, `make truth KEEP=1`), at {} commit{}, with seed{} {}.\n\n\
-             **{right} of {} runs were right: {:.1} %, at 95 % between {:.1} and {:.1} %.** {void} were void.\n\n",
+             **{right} of {} runs were right: {}.** {void} were void.\n\n",
             commits.len(),
             plural(commits.len()),
             plural(seeds.len()),
             seeds.iter().map(u64::to_string).collect::<Vec<_>>().join(", "),
             right + wrong,
-            100.0 * right as f64 / (right + wrong).max(1) as f64,
-            100.0 * low,
-            100.0 * high
+            with_interval(right, right + wrong),
         );
+        let of_two = |which| pooled().filter(|run| has_two_causes(&run.case) && run.judgement == which).count();
+        let (both, not_both) = (of_two(Judgement::Right), of_two(Judgement::Wrong));
+        if both + not_both > 0 {
+            writeln!(
+                part,
+                "Of {} runs with two causes at once (cases `two-...`) {both} had both named, and none besides: {}.\n",
+                both + not_both,
+                with_interval(both, both + not_both)
+            )
+            .unwrap();
+        }
         part.push_str("| case | right | void | said where it was wrong |\n|---|---|---|---|\n");
         let mut by_case: BTreeMap<&str, Vec<&Run>> = BTreeMap::new();
         pooled().for_each(|run| by_case.entry(&run.case).or_default().push(run));
@@ -125,6 +133,11 @@ impl Kept {
         }
         format!("{}\n\n{part}", before.trim_end())
     }
+}
+
+/// Whether a case has two causes: its name says so.
+fn has_two_causes(case: &str) -> bool {
+    case.rsplit('/').next().is_some_and(|name| name.starts_with("two-"))
 }
 
 #[test]
@@ -149,5 +162,11 @@ fn a_kept_run_reads_as_it_was_written_and_the_page_has_its_part_once() {
     let page = kept.in_page("# Truth\n\nOf one series.\n", &cases);
     assert!(page.contains("**1 of 2 runs were right: 50.0 %") && page.contains("1 were void"), "{page}");
     assert!(page.contains(&format!("| {name} | 1 of 2 | 1 | b |")), "{page}");
+    assert!(!page.contains("two causes"), "{page}");
     assert_eq!(kept.in_page(&page, &cases), page);
+    let two = &cases.iter().find(|case| case.name.starts_with("real/two-")).unwrap().name;
+    let runs = [Judgement::Right, Judgement::Right, Judgement::Right, Judgement::Wrong, Judgement::Void];
+    let runs = runs.map(|judgement| run(two, judgement, "a")).into_iter().chain([run(name, Judgement::Wrong, "b")]);
+    let page = Kept { path: PathBuf::new(), runs: runs.collect(), commit: String::new() }.in_page("# Truth\n", &cases);
+    assert!(page.contains("Of 4 runs with two causes at once (cases `two-...`) 3 had both named"), "{page}");
 }

@@ -18,7 +18,7 @@ says itself that it is no result. `not yet`: the case says why it cannot be righ
 
 /// A share with its 95 % interval, after Wilson (1927): it holds for few runs and for shares next to all, where the usual
 /// one does not.
-pub fn wilson(right: usize, all: usize) -> (f64, f64) {
+fn wilson(right: usize, all: usize) -> (f64, f64) {
     const Z: f64 = 1.96;
     if all == 0 {
         return (0.0, 1.0);
@@ -30,6 +30,13 @@ pub fn wilson(right: usize, all: usize) -> (f64, f64) {
     (((middle - half) / scale).max(0.0), ((middle + half) / scale).min(1.0))
 }
 
+/// A part of a whole in per cent, with its interval.
+pub fn with_interval(part: usize, whole: usize) -> String {
+    let (low, high) = wilson(part, whole);
+    let share = 100.0 * part as f64 / whole.max(1) as f64;
+    format!("{share:.1} %, at 95 % between {:.1} and {:.1} %", 100.0 * low, 100.0 * high)
+}
+
 /// The page.
 pub fn page(cases: &[Case], results: &Results, seed: u64) -> String {
     let done: Vec<(&Case, Vec<&Outcome>)> =
@@ -39,15 +46,12 @@ pub fn page(cases: &[Case], results: &Results, seed: u64) -> String {
         counted().map(|(case, all)| all.iter().filter(|o| o.judgement(case) == which).count()).sum::<usize>()
     };
     let (right, wrong, void) = (count(Judgement::Right), count(Judgement::Wrong), count(Judgement::Void));
-    let (low, high) = wilson(right, right + wrong);
     let mut page = HEAD.to_owned();
     writeln!(
         page,
-        "**{right} of {} runs were right: {:.1} %, at 95 % between {:.1} and {:.1} %.** {void} were void. Seed {seed}.\n",
+        "**{right} of {} runs were right: {}.** {void} were void. Seed {seed}.\n",
         right + wrong,
-        100.0 * right as f64 / (right + wrong).max(1) as f64,
-        100.0 * low,
-        100.0 * high
+        with_interval(right, right + wrong)
     )
     .unwrap();
     page.push_str("## By case\n\n| case | right | said | void | crowded |\n|---|---|---|---|---|\n");

@@ -253,12 +253,7 @@ fn put_load(
         None => command.arg("--no-record"),
     };
     command.args(load).env("LANG", "C.UTF-8").stdin(Stdio::null());
-    // Those are the test's, and no flag's.
-    std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("PLIMSOLL_TRUTH")).for_each(
-        |(name, _)| {
-            command.env_remove(name);
-        },
-    );
+    crate::common::without_those_of_tests(&mut command);
     command.stdout(File::create(&out).unwrap()).stderr(File::create(&errors).unwrap());
     room.placed(&mut command);
     let mut running = Family::spawn(&mut command).unwrap();

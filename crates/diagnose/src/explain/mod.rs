@@ -2,6 +2,7 @@
 
 pub(crate) mod behind;
 mod concentration;
+mod drain;
 mod flow;
 pub(crate) mod gives;
 pub mod graph;

@@ -3,8 +3,8 @@
 //! Of each slow request of the uniform sample: what it took beyond the fast band of its own kind ([`crate::facts::Kinds`]), by
 //! what it waited for at each moment. Where a request was joined with what the target's sockets saw ([`crate::split`]), its
 //! moments are known; of others the client's stamps are. What lies in a pause of all requests, or in one of the collector, is
-//! that pause's, together with the time until those that stood in it were answered. From each wait is taken what a fast
-//! request spends in it, and the rest is brought to the excess, so that the waits of a request add up to it.
+//! that pause's, together with the time until those that stood in it were answered ([`super::drain`]). From each wait is taken
+//! what a fast request spends in it, and the rest is brought to the excess, so that the waits of a request add up to it.
 //!
 //! Over all of them a wait's share is a ratio of sums. Its interval is that of a ratio over stretches of the run (W. G.
 //! Cochran, "Sampling Techniques", 1977, 6.3: requests of one pause are no independent ones), Student's 95 %, and wider by
@@ -12,10 +12,11 @@
 //! to be as those that were, where those are twenty and more. What was in the target is then cut by the states of its
 //! threads ([`super::states`]): known of the windows as a whole only, so such a share may be half of itself, or so much more.
 
+use super::drain::{Drained, Span};
 use super::states::States;
 use crate::causes::garbage_collection;
-use crate::causes::pauses::{self, Pauses};
-use crate::facts::{Facts, seconds, taken_ns};
+use crate::causes::pauses;
+use crate::facts::{Facts, Lengths, seconds, taken_ns};
 use crate::split::Parts;
 use crate::statistics::critical_t;
 use crate::thresholds::CONNECT_NS;
@@ -32,8 +33,6 @@ const STATES_MARGIN: f64 = 0.5;
 const UNSPLIT_MAX: f64 = 0.1;
 /// So many of the slowest are shown.
 const SLOWEST: usize = 3;
-/// Of those that stood in a pause, when this share was answered the pause's line is over.
-const DRAINED: f64 = 0.9;
 /// Stretches for the interval: at least so long, and so many at the most.
 const STRETCH_NS_MIN: u64 = 1_000_000_000;
 const STRETCHES_MAX: u64 = 30;
@@ -51,10 +50,9 @@ struct Cut<'r> {
     excess_ns: f64,
     is_joined: bool,
     ns: ByWait,
+    /// Of each, what may be a pause's as well, or of the pause what may be theirs.
+    contested_ns: ByWait,
 }
-
-/// From, to, and until when those that stood in it were answered; nanoseconds.
-type Pause = (u64, u64);
 
 /// A share with its bounds, 0..=1.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -108,8 +106,8 @@ pub(crate) fn is_by_states(wait: Wait) -> bool {
 struct Knife<'r> {
     facts: &'r Facts<'r>,
     joined: HashMap<Place, Passage>,
-    collector: Vec<Pause>,
-    pauses: Vec<Pause>,
+    collector: Vec<Span>,
+    drained: Drained,
     /// Of a fast request that was not joined, and of one that was: the share of its time in each wait.
     fast: [ByWait; 2],
     /// How long a fast one that was joined is in the target, nanoseconds.
@@ -188,7 +186,7 @@ impl<'r> Knife<'r> {
             facts,
             joined,
             collector: garbage_collection::pauses(facts),
-            pauses: drained(facts, &pauses::pauses(facts).map_or(Vec::new(), Pauses::spans)),
+            drained: Drained::of(facts, pauses::pauses(facts).map_or(&[], |pauses| &pauses.all)),
             fast: [[0.0; WAITS]; 2],
             fast_in_server_ns: 0.0,
             has_two_clocks: recording.capsule.target_host.is_some(),
@@ -256,24 +254,28 @@ impl<'r> Knife<'r> {
         let excess_ns = self.facts.kinds.excess_ns(request)?;
         let fast_ns = self.facts.kinds.fast(request)?.ns;
         let (stretches, is_joined) = self.stretches(request);
-        let mut ns = [0.0; WAITS];
+        let (mut ns, mut contested_ns) = ([0.0; WAITS], [0.0; WAITS]);
         for (wait, from_ns, to_ns) in stretches {
             let mut rest = to_ns.saturating_sub(from_ns) as f64;
             // A SYN that came while nobody was answered found nobody who made room for it.
-            let is_paused = |spans: &[Pause]| overlap_ns(spans, from_ns, from_ns.saturating_add(1)) > 0.0;
+            let is_paused = |spans: &[Span]| overlap_ns(spans, from_ns, from_ns.saturating_add(1)) > 0.0;
             let wait = match wait {
                 Wait::ConnectAgain if is_paused(&self.collector) => Wait::Collector,
-                Wait::ConnectAgain if is_paused(&self.pauses) => Wait::Pause,
+                Wait::ConnectAgain if is_paused(&self.drained.pauses) => Wait::Pause,
                 wait => wait,
             };
             // What the way takes is no pause's; a SYN that is sent again is so after a second whatever else is then.
             if matches!(wait, Wait::Queue | Wait::Connect | Wait::Socket | Wait::Server | Wait::Unsplit) {
                 let collector = overlap_ns(&self.collector, from_ns, to_ns).min(rest);
                 // Where both are, it is the collector's.
-                let pause = (overlap_ns(&self.pauses, from_ns, to_ns) - collector).clamp(0.0, rest - collector);
+                let pause = (overlap_ns(&self.drained.pauses, from_ns, to_ns) - collector).clamp(0.0, rest - collector);
+                // What the pause and something else have brought about together is half of each, and known no better.
+                let both = overlap_ns(&self.drained.contested, from_ns, to_ns).min(rest - collector - pause) / 2.0;
                 ns[Wait::Collector.index()] += collector;
-                ns[Wait::Pause.index()] += pause;
-                rest -= collector + pause;
+                ns[Wait::Pause.index()] += pause + both;
+                rest -= collector + pause + both;
+                contested_ns[Wait::Pause.index()] += both;
+                contested_ns[wait.index()] += both;
             }
             ns[wait.index()] += rest;
         }
@@ -281,51 +283,27 @@ impl<'r> Knife<'r> {
         ns.iter_mut().zip(usual).for_each(|(ns, usual)| *ns = (*ns - usual * fast_ns).max(0.0));
         let all: f64 = ns.iter().sum();
         match all > 0.0 {
-            true => ns.iter_mut().for_each(|ns| *ns *= excess_ns / all),
+            true => ns.iter_mut().chain(&mut contested_ns).for_each(|ns| *ns *= excess_ns / all),
             false => ns[Wait::Unsplit.index()] = excess_ns,
         }
-        Some(Cut { request, weight, excess_ns, is_joined, ns })
+        Some(Cut { request, weight, excess_ns, is_joined, ns, contested_ns })
     }
 }
 
 /// How long a stretch lies in spans that do not overlap each other and are in the order of time, nanoseconds.
-fn overlap_ns(spans: &[Pause], from_ns: u64, to_ns: u64) -> f64 {
+fn overlap_ns(spans: &[Span], from_ns: u64, to_ns: u64) -> f64 {
     let first = spans.partition_point(|(_, end_ns)| *end_ns <= from_ns);
     let within = spans[first..].iter().take_while(|(begin_ns, _)| *begin_ns < to_ns);
     within.map(|(begin_ns, end_ns)| to_ns.min(*end_ns).saturating_sub(from_ns.max(*begin_ns)) as f64).sum()
-}
-
-/// Pauses, each with the time until those that stood in it were answered, at most as long again.
-fn drained(facts: &Facts<'_>, pauses: &[Pause]) -> Vec<Pause> {
-    let mut spans = pauses.to_vec();
-    spans.sort_unstable();
-    spans.dedup_by(|later, first| later.0 < first.1);
-    let mut ends: Vec<Vec<u64>> = vec![Vec::new(); spans.len()];
-    for request in facts.recording.requests.sampled() {
-        // The last pause that ended while it was under way.
-        let after = spans.partition_point(|(_, to_ns)| *to_ns <= request.ended_ns);
-        let Some((i, (from_ns, to_ns))) = after.checked_sub(1).map(|i| (i, spans[i])) else { continue };
-        let limit_ns = to_ns.saturating_add(to_ns - from_ns);
-        if request.ready_ns < to_ns && request.ended_ns <= limit_ns {
-            ends[i].push(request.ended_ns);
-        }
-    }
-    for (i, ends) in ends.iter_mut().enumerate() {
-        ends.sort_unstable();
-        let next_ns = spans.get(i + 1).map_or(u64::MAX, |next| next.0);
-        let last = ((ends.len() as f64 * DRAINED) as usize).min(ends.len().saturating_sub(1));
-        if let Some(end_ns) = ends.get(last) {
-            spans[i].1 = spans[i].1.max(*end_ns).min(next_ns);
-        }
-    }
-    spans
 }
 
 impl Account {
     fn of(knife: &Knife<'_>) -> Option<Self> {
         let facts = knife.facts;
         let good = || facts.recording.requests.weighted().filter(|(_, request)| request.end == RequestEnd::Ok);
-        let cuts: Vec<Cut<'_>> = good().filter_map(|(weight, request)| knife.cut(weight, request)).collect();
+        let lengths = Lengths::of(facts.recording);
+        let cut = |(weight, request)| knife.cut(weight * lengths.correction(request), request);
+        let cuts: Vec<Cut<'_>> = good().filter_map(cut).collect();
         let weights: f64 = cuts.iter().map(|cut| cut.weight).sum();
         let excess_ns = cuts.iter().map(|cut| cut.weight * cut.excess_ns).sum::<f64>() / weights.max(1.0);
         if cuts.is_empty() || excess_ns <= 0.0 {
@@ -338,7 +316,11 @@ impl Account {
         let known: Vec<&Cut<'_>> = joined.iter().copied().filter(|cut| inside(cut) > 0.0).collect();
         let all: Vec<&Cut<'_>> = cuts.iter().collect();
         let whole = |cut: &Cut<'_>| cut.excess_ns;
-        let mut shares = Wait::ALL.map(|wait| ratio(&all, |cut| cut.ns[wait.index()], whole, stretch_ns));
+        let mut shares = Wait::ALL.map(|wait| {
+            let (share, half) = ratio(&all, |cut| cut.ns[wait.index()], whole, stretch_ns);
+            let (contested, _) = ratio(&all, |cut| cut.contested_ns[wait.index()], whole, stretch_ns);
+            (share, half + contested)
+        });
         let (unsplit, _) = shares[Wait::Unsplit.index()];
         if known.len() >= JOINED_MIN && unsplit > 0.0 {
             shares[Wait::Unsplit.index()] = (0.0, 0.0);
@@ -351,7 +333,8 @@ impl Account {
         let mut account = Account { requests: cuts.len(), joined: joined.len(), excess_ns, shares, has_states: false };
         let in_server_ns: f64 = joined.iter().map(|cut| cut.weight * cut.ns[Wait::Server.index()]).sum();
         let all_joined = good().filter(|(_, request)| knife.joined.contains_key(&place(request)));
-        let in_server_ns = in_server_ns / all_joined.map(|(weight, _)| weight).sum::<f64>().max(1.0);
+        let all_joined = all_joined.map(|(weight, request)| weight * lengths.correction(request));
+        let in_server_ns = in_server_ns / all_joined.sum::<f64>().max(1.0);
         if joined.len() >= JOINED_MIN
             && let Some(states) = States::of(facts, in_server_ns, knife.fast_in_server_ns)
         {

@@ -17,6 +17,7 @@ mod threads;
 pub(crate) use kernel::SYNCS_TO_DISK;
 pub use outgoing::Asked;
 pub use processes::{Demand, Host, NeighbourUse, Part, Span};
+pub(crate) use requests::Lengths;
 pub use requests::{Band, Fast, Kinds, SLOW_BY_NS, SLOW_TIMES, TURN_NS, kind, taken_ns};
 pub use scope::Scope;
 pub use sending::Sending;

@@ -109,6 +109,61 @@ fn good(recording: &Recording) -> impl Iterator<Item = (f64, &Request)> {
     recording.requests.weighted().filter(|(_, request)| request.end == RequestEnd::Ok)
 }
 
+/// Fewer sampled requests of a length say less of their number than the sample as a whole does.
+const LENGTH_MIN: usize = 12;
+/// Where the sample is off by more, either way, of any length, the histogram is one of other requests.
+const CORRECTED_MAX: f64 = 3.0;
+
+/// How many times more of the requests of each length there were than a sample says, by the histogram of all: its sums of time have
+/// no chance left of having drawn too many long ones (D. Holt, T. M. F. Smith, "Post Stratification", 1979).
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct Lengths {
+    /// By the shortest of those alike, [`length`].
+    corrections: BTreeMap<u32, f64>,
+}
+
+/// Requests alike: four lengths from one nanosecond to twice as many.
+fn length(ns: f64) -> u32 {
+    (4.0 * ns.max(1.0).log2()) as u32
+}
+
+impl Lengths {
+    pub(crate) fn of(recording: &Recording) -> Self {
+        let mut sampled: BTreeMap<u32, (usize, f64)> = BTreeMap::new();
+        for (weight, request) in good(recording) {
+            let sum = sampled.entry(length(taken_ns(request))).or_default();
+            *sum = (sum.0 + 1, sum.1 + weight);
+        }
+        let mut all: BTreeMap<u32, f64> = BTreeMap::new();
+        for (ns, count) in taken(recording).iter_recorded() {
+            *all.entry(length(ns as f64)).or_default() += count as f64;
+        }
+        let scale = sampled.values().map(|(_, weight)| weight).sum::<f64>() / all.values().sum::<f64>().max(1.0);
+        let mut lengths = Lengths::default();
+        // From the longest on: where too few of a length were drawn, those next to it are alike.
+        let (mut count, mut weight, mut to) = (0, 0.0, u32::MAX);
+        let shortest = sampled.keys().next().copied();
+        for (from, of) in sampled.iter().rev() {
+            (count, weight) = (count + of.0, weight + of.1);
+            if count >= LENGTH_MIN || Some(*from) == shortest {
+                let there: f64 = all.range(*from..to).map(|(_, count)| count).sum();
+                lengths.corrections.insert(*from, there * scale / weight);
+                (count, weight, to) = (0, 0.0, *from);
+            }
+        }
+        let is_of_these = |correction: &f64| (1.0 / CORRECTED_MAX..=CORRECTED_MAX).contains(correction);
+        if !lengths.corrections.values().all(is_of_these) {
+            lengths.corrections.clear();
+        }
+        lengths
+    }
+
+    /// By what the weight of one of the sample is multiplied.
+    pub(crate) fn correction(&self, request: &Request) -> f64 {
+        self.corrections.range(..=length(taken_ns(request))).next_back().map_or(1.0, |(_, correction)| *correction)
+    }
+}
+
 /// Of times in ascending order with their weights: the first with more than a quarter of all weight up to it.
 fn lower_quartile(times: &[(f64, f64)]) -> f64 {
     let all: f64 = times.iter().map(|(_, weight)| weight).sum();
@@ -226,5 +281,44 @@ impl Kinds {
     /// The fast band of a request's kind.
     pub fn fast(&self, request: &Request) -> Option<Fast> {
         self.bands.get(&kind(request)).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::recording::Capsule;
+    use model::request::{IntervalRequests, Kept};
+
+    /// Requests of 1 ms and of 100 ms: so many in the sample, and so many in all.
+    fn lengths([quick, long]: [u64; 2], all: [u64; 2]) -> Lengths {
+        let mut recording = Recording::new(Capsule::default(), testkit::recordings::any_plan());
+        let mut tick = IntervalRequests::default();
+        for n in 0..quick + long {
+            let ended_ns = if n < quick { 1_000_000 } else { 100_000_000 };
+            tick.sampled.offer(1000, Kept::new(n, Request { ended_ns, ..Request::default() }));
+        }
+        recording.requests.push(0, quick + long, &tick);
+        for (ns, count) in [1_000_000, 100_000_000].into_iter().zip(all) {
+            recording.totals.sum.latency.record_n(LatencyKind::Undelayed, ns, count);
+        }
+        Lengths::of(&recording)
+    }
+
+    fn corrections(lengths: &Lengths) -> [f64; 2] {
+        [1_000_000, 100_000_000].map(|ended_ns| lengths.correction(&Request { ended_ns, ..Request::default() }))
+    }
+
+    #[test]
+    fn a_sample_with_too_many_long_ones_is_corrected() {
+        let [quick, long] = corrections(&lengths([90, 20], [1_000, 100]));
+        assert!((quick - 100.0 / 90.0).abs() < 1e-9 && (long - 0.5).abs() < 1e-9, "{quick} {long}");
+        // Of five nobody knows, and a histogram that has a quarter of what was drawn is one of others.
+        assert_eq!(corrections(&lengths([95, 5], [900, 100])), [1.0, 1.0]);
+        assert_eq!(corrections(&lengths([80, 20], [950, 50])), [1.0, 1.0]);
+        assert_eq!(
+            corrections(&Lengths::of(&Recording::new(Capsule::default(), testkit::recordings::any_plan()))),
+            [1.0, 1.0]
+        );
     }
 }

@@ -251,19 +251,32 @@ fn connects_that_were_begun_in_a_pause_are_because_of_it() {
     assert_eq!(diagnosis.gives.as_ref().unwrap().finding.as_deref(), Some("stop-the-world"));
 }
 
-#[test]
-fn a_line_that_a_pause_left_is_the_pauses() {
-    // After each pause the line takes 40 ms to be answered: those that came meanwhile stand in it, too.
-    let recording = seconds(served().recording(), |second| {
+/// A pause of 80 ms a second, and after it the line of those that came meanwhile: each of 80 takes half a millisecond of work, and the next is
+/// answered so many tenths of a millisecond after it.
+fn lined_up(tenths: u64) -> Recording {
+    seconds(served().recording(), |second| {
         let begin = second * 1000 * MS;
         let (from, to) = (begin + 500 * MS, begin + 580 * MS);
         let quick = (0..200).map(|n| request(n, begin + n * 2 * MS, MS / 2));
-        let stood = (0..80).map(|n| request(n, from + n * MS, 80 * MS - n * MS + n * MS / 2 + MS / 2));
-        (quick.chain(stood).collect(), vec![gap(from, to)])
-    });
-    let diagnosis = diagnose(&recording);
+        let stood = (0..80).map(|n| request(n, from + n * MS, 80 * MS - n * MS + n * tenths * MS / 10 + MS / 2));
+        (quick.chain(stood).collect(), vec![Gap { in_flight: 80, ..gap(from, to) }])
+    })
+}
+
+#[test]
+fn a_line_that_a_pause_left_is_the_pauses() {
+    let diagnosis = diagnose(&lined_up(5));
     let pause = share(&diagnosis, Wait::Pause);
     assert!(pause.share > 0.97, "{pause:?}");
+}
+
+#[test]
+fn where_the_line_takes_longer_than_its_work_half_of_that_is_the_pauses() {
+    // The last nine tenths of a line take 65 ms, their work 40: 5,400 of 60,840 ms are waited in between.
+    let diagnosis = diagnose(&lined_up(9));
+    let pause = share(&diagnosis, Wait::Pause);
+    assert!((pause.share - 0.95).abs() < 0.01 && pause.high > 0.985 && pause.low < 0.92, "{pause:?}");
+    is_whole(time(&diagnosis));
 }
 
 /// Ten slow requests of a hundred a second, joined: 20 ms in the target, or unread in its socket; and how its two serving threads
