@@ -192,8 +192,11 @@ pub fn gives(
         });
         let is_open = loss.kind == LossKind::Slow && is_told;
         let meanwhile = waited.filter(|_| is_open).map_or(String::new(), |waited| waited.beside_unknown(facts));
+        // What is full is no cause of some being later than others, and yet what whoever looks for one has to know.
+        let full = limit.filter(|_| is_open && meanwhile.is_empty());
+        let full = full.map_or(String::new(), |full| format!("; meanwhile {}", full.title));
         let ended = ended_meanwhile(is_of_time(loss.kind));
-        let text = format!("{seen}; {why}{next}{beside}{meanwhile}{ended}");
+        let text = format!("{seen}; {why}{next}{beside}{meanwhile}{full}{ended}");
         return says(Standing::Unexplained, text, None);
     }
     if let Some(text) = grew_slow(facts, segments) {
