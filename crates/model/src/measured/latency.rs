@@ -111,7 +111,7 @@ impl Kind {
 pub struct AtLeast {
     /// The figure, nanoseconds.
     pub ns: u64,
-    /// Whether the true one may be larger: something that had not ended is at or below it.
+    /// Whether the true one may be larger: of what had ended, too little is at or below it.
     pub is_bound: bool,
 }
 
@@ -173,8 +173,8 @@ impl<C: Counter> LatencySet<C> {
 
     /// The quantile of a kind, 0..=1, with those that had not ended taken in at their age; `None` where there is none.
     ///
-    /// With n figures in ascending order it is the ⌈q·n⌉-th, as of the histogram. It is exact as long as none that had
-    /// not ended is at or below it.
+    /// With n figures in ascending order it is the ⌈q·n⌉-th, as of the histogram. It is exact where as many are at or below it
+    /// that had ended: however long the others take, they do not move it.
     pub fn quantile(&self, kind: Kind, quantile: f64) -> Option<AtLeast> {
         self.quantile_with(kind, kind.censored(), quantile)
     }
@@ -189,16 +189,17 @@ impl<C: Counter> LatencySet<C> {
         let all = ended.len() + open.len();
         let rank = ((quantile.clamp(0.0, 1.0) * all as f64).ceil() as u64).clamp(1, all);
         let (mut of_ended, mut of_open) = (ended.iter_recorded().peekable(), open.iter_recorded().peekable());
-        let mut seen = 0;
+        let (mut seen, mut seen_ended) = (0, 0);
         loop {
             let value = |next: Option<&(u64, C)>| next.map_or(u64::MAX, |(ns, _)| *ns);
             let (ended_ns, open_ns) = (value(of_ended.peek()), value(of_open.peek()));
             let ns = ended_ns.min(open_ns);
-            for next in [of_ended.next_if(|(at_ns, _)| *at_ns == ns), of_open.next_if(|(at_ns, _)| *at_ns == ns)] {
-                seen += next.map_or(0, |(_, count)| count.as_u64());
-            }
+            let count = |next: Option<(u64, C)>| next.map_or(0, |(_, count)| count.as_u64());
+            let here = count(of_ended.next_if(|(at_ns, _)| *at_ns == ns));
+            seen_ended += here;
+            seen += here + count(of_open.next_if(|(at_ns, _)| *at_ns == ns));
             if seen >= rank || ns == u64::MAX {
-                return Some(AtLeast { ns, is_bound: open.min() <= ns });
+                return Some(AtLeast { ns, is_bound: seen_ended < rank });
             }
         }
     }
@@ -294,6 +295,19 @@ mod tests {
         assert_eq!(set.quantile(Kind::Response, 0.70), Some(AtLeast { ns: 60, is_bound: true }));
         assert_eq!(set.quantile(Kind::Response, 0.81), Some(AtLeast { ns: 61, is_bound: true }));
         assert_eq!(set.max(Kind::Response), Some(AtLeast { ns: 80, is_bound: true }));
+        // One of a thousand that was there for a moment moves no figure but the largest.
+        let mut young = LatencySet::<u64>::new();
+        young.record_n(Kind::Response, 50, 500);
+        young.record_n(Kind::Response, 70, 499);
+        young.record(Kind::ResponseCensored, 20);
+        assert_eq!(young.quantile(Kind::Response, 0.4), Some(AtLeast { ns: 50, is_bound: false }));
+        assert_eq!(
+            young.quantile(Kind::Response, 0.501),
+            Some(AtLeast { ns: 50, is_bound: true }),
+            "the 501st may be 70"
+        );
+        assert_eq!(young.quantile(Kind::Response, 0.99), Some(AtLeast { ns: 70, is_bound: false }));
+        assert_eq!(young.quantile(Kind::Response, 1.0), Some(AtLeast { ns: 70, is_bound: true }));
         let mut only = LatencySet::<u32>::new();
         only.record(Kind::LagCensored, 7);
         assert_eq!(only.quantile(Kind::Lag, 0.99), Some(AtLeast { ns: 7, is_bound: true }));
