@@ -17,6 +17,8 @@ use model::units::show_figure;
 
 /// The least of the CPU time it wanted that its busiest thread must have had, as a share; or of a core, all of them together.
 const HAD_MIN: f64 = 0.25;
+/// Of all cores, so much is the target's part at least.
+const USED_MIN: f64 = 0.25;
 
 /// Of the machine's cores, less than this idle is as good as none.
 const IDLE_MAX: f64 = 0.1;
@@ -59,11 +61,7 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     let full_quota = cpu_throttled::full(facts);
     let cores = facts.host.map_or(0.0, |host| host.cores);
     let target = facts.target_cores.unwrap_or(0.0);
-    let waiting: f64 = facts.target_threads.iter().filter_map(|thread| thread.wait).sum();
-    let idle_max = if waiting >= WAITING_MIN * cores { IDLE_WHILE_WAITING } else { IDLE_MAX };
-    let is_machine_full =
-        facts.host.is_some_and(|host| host.idle_cores < idle_max * host.cores) && target >= 0.25 * cores.max(1.0);
-    if run + wait < DEMAND_FULL.value && !is_machine_full && full_quota.is_none() {
+    if run + wait < DEMAND_FULL.value && !is_machine_full(facts) && full_quota.is_none() {
         return Verdict::refuted("it had time to spare").because(process.into());
     }
     // Many threads on few cores wait for each other: then the target as a whole had cores.
@@ -123,6 +121,15 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         })
         .check(format!("top -H -p {}", thread.pid))
         .confidence(0.9)
+}
+
+/// Whether no core of the target's machine is left, and the target has its part of them.
+pub(crate) fn is_machine_full(facts: &Facts<'_>) -> bool {
+    let cores = facts.host.map_or(0.0, |host| host.cores);
+    let waiting: f64 = facts.target_threads.iter().filter_map(|thread| thread.wait).sum();
+    let idle_max = if waiting >= WAITING_MIN * cores { IDLE_WHILE_WAITING } else { IDLE_MAX };
+    let is_full = facts.host.is_some_and(|host| host.idle_cores < idle_max * host.cores);
+    is_full && facts.target_cores.unwrap_or(0.0) >= USED_MIN * cores.max(1.0)
 }
 
 fn wants(thread: &crate::usage::ThreadUse<'_>) -> f64 {

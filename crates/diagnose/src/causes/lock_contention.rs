@@ -9,10 +9,11 @@
 //! requests wait before they are read or after they are answered (`split`); and places where one thread lets others go that
 //! it does not wait for, as work is handed over so. More that wait at a time than requests are in the target's hand idle
 //! (Little's law): whoever waits at a lock has a request. Who held it, and whether it ran, is told where it was seen. For
-//! information where the target and it alone fills the machine's cores. Refuted below, and where several threads at a time
+//! information where the target and it alone fills the machine's cores, or nearly, and its threads wait for them longer than they run. Refuted below, and where several threads at a time
 //! are past it and wait, always as many: those are the places of a pool (`pool-exhausted`). Source: futex(2); the
 //! catalogue's fifth.
 
+use super::at_its_limit;
 use crate::evidence::{Client, Kernel, Piece, Process};
 use crate::facts::{Facts, Stand, Stands, duration, percent};
 use crate::history::ProcessId;
@@ -28,10 +29,9 @@ const LINE_MIN: f64 = 2.0;
 /// More readings of threads that wait for events than these: there was no work for them.
 const IDLE_MAX: f64 = 0.5;
 const READINGS_MIN: usize = 3;
-/// Of the machine's cores, less than this idle is as good as none.
-const IDLE_MAX_CORES: f64 = 0.1;
-/// Of all cores, so much is the target's part at least (`at-its-limit` has the same).
-const USED_MIN: f64 = 0.25;
+/// Of the machine's cores, less than this idle is hardly any. Measured: Python with threads beside its generator on two cores, at half
+/// of its limit: 21 % idle, and its threads wait for a CPU twice as long as they run.
+const HARDLY_IDLE: f64 = 0.25;
 /// Waits of which so much ends by itself are sleeps.
 const SLEPT_MIN: f64 = 0.7;
 /// So many waits there must be for a reply.
@@ -187,12 +187,15 @@ fn lock_of_a_file(facts: &Facts<'_>, working: &BTreeSet<(ProcessId, u32)>, stand
     (share >= FUTEX_STANDS.value).then_some((Err(process), share))
 }
 
-/// Whether no core is left, and the target, not a neighbour, has its part of them: without the lock its threads would wait for a CPU instead.
+/// Whether the target, not a neighbour, has left no core: without the lock its threads would wait for a CPU instead. Or hardly any, and its
+/// threads waited for one longer than they ran: so did whoever held the lock.
 fn is_machine_full(facts: &Facts<'_>) -> bool {
-    let used = facts.target_cores.unwrap_or(0.0);
     let others: f64 = facts.strangers().map(|neighbour| neighbour.cores).sum();
-    let is_full = |host: crate::facts::Host| host.idle_cores < IDLE_MAX_CORES * host.cores;
-    others < NEIGHBOURS.value && facts.host.is_some_and(|host| is_full(host) && used >= USED_MIN * host.cores)
+    let used = |thread: &crate::usage::ThreadUse<'_>| Some((thread.run?, thread.wait?));
+    let threads = facts.target_threads.iter().filter_map(used);
+    let (run, wait) = threads.fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+    let is_short = wait > run && facts.host.is_some_and(|host| host.idle_cores < HARDLY_IDLE * host.cores);
+    others < NEIGHBOURS.value && (at_its_limit::is_machine_full(facts) || is_short)
 }
 
 /// Whether threads that wait at one futex do not wake each other: they wait for somebody to give them work.

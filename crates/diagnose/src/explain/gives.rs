@@ -4,13 +4,13 @@
 //! that it is not at its limit; or that something was lost and why is not known, with what would tell.
 
 use super::ledger::is_of_time;
-use super::run_queue::Waited;
+use super::run_queue::{Waited, is_for_a_turn};
 use super::standstill::Standstill;
-use crate::causes::{cpu_throttled, deaths::ends_all_along};
+use crate::causes::{at_its_limit, cpu_throttled, deaths::ends_all_along};
 use crate::facts::{Facts, duration, percent};
 use crate::segments::worse::Worse;
 use crate::summary::{Death, death, not_its_protocol, nothing_connected, still_coming};
-use crate::thresholds::{DEMAND_FULL, THREAD_WAIT};
+use crate::thresholds::{DEMAND_FULL, LITTLE_SLOW};
 use crate::validity::AGENT_LOST;
 use model::ErrorKind;
 use model::finding::{
@@ -128,8 +128,9 @@ pub fn gives(
     let is_overload = lost.is_some_and(|loss| matches!(loss.kind, LossKind::Capacity | LossKind::Waiting));
     // Where all cores are busy with it, requests are slow for want of one.
     let waited = Waited::of(facts, losses);
-    let is_short_of_cpu = supported().any(|finding| finding.id == ALL_CORES)
-        && waited.is_some_and(|waited| waited.of_wanted > THREAD_WAIT.value);
+    let is_machine_full =
+        supported().any(|f| f.id == ALL_CORES) || (limit.is_some() && at_its_limit::is_machine_full(facts));
+    let is_short_of_cpu = is_machine_full && waited.is_some_and(|waited| waited.is_much());
     let may_be_slow = is_overload || is_short_of_cpu;
     let is_limits =
         losses.iter().all(|loss| is_of_overload(facts, loss.kind) || (may_be_slow && loss.kind == LossKind::Slow));
@@ -171,6 +172,8 @@ pub fn gives(
             (_, unseen) => format!("why is not known: {unseen} causes could not be looked at, see below"),
         };
         let why = stopped.map_or(why, |event| format!("meanwhile {}", event.text));
+        let is_plain = death.is_none() && standstill.is_none() && beside.is_none() && limit.is_none();
+        let room = room_beside(facts, losses, waited).filter(|_| is_plain);
         // What is plain to see comes first: that it died, and not that it was slow before.
         let seen = match death {
             Some(death) => match losses.iter().find(|loss| loss.kind == LossKind::Failed) {
@@ -196,8 +199,12 @@ pub fn gives(
         let full = limit.filter(|_| is_open && meanwhile.is_empty());
         let full = full.map_or(String::new(), |full| format!("; meanwhile {}", full.title));
         let ended = ended_meanwhile(is_of_time(loss.kind));
+        let room = room.filter(|_| ended.is_empty());
         let text = format!("{seen}; {why}{next}{beside}{meanwhile}{full}{ended}");
-        return says(Standing::Unexplained, text, None);
+        return match room {
+            Some(demand) => says(Standing::BelowItsLimit, format!("{}; {text}", below_its_limit(demand)), None),
+            None => says(Standing::Unexplained, text, None),
+        };
     }
     if let Some(text) = grew_slow(facts, segments) {
         return says(Standing::Unexplained, format!("{text}{NOT_KNOWN}"), None);
@@ -210,16 +217,28 @@ pub fn gives(
             );
             says(Standing::Unknown, text, None)
         }
-        Some(demand) => {
-            let text =
-                format!("not at its limit: nothing gives yet (its busiest thread wants {} of a core)", percent(demand));
-            says(Standing::BelowItsLimit, text, None)
-        }
+        Some(demand) => says(Standing::BelowItsLimit, below_its_limit(demand), None),
         None => {
             let why = facts.why_no_target();
             says(Standing::Unknown, format!("nothing was lost; how full the target is was not seen ({why})"), None)
         }
     }
+}
+
+/// That nothing gives yet, where its busiest thread wants so much of a core.
+fn below_its_limit(demand: f64) -> String {
+    format!("not at its limit: nothing gives yet (its busiest thread wants {} of a core)", percent(demand))
+}
+
+/// How much of a core the busiest thread wants, where that is less than all, and all that was lost is that some requests were a little
+/// late: by a turn of the scheduler, and either so few that it is a small part of all requests' time, or while the target waited for a
+/// CPU beside this generator. It is said, and yet is not what gives.
+fn room_beside(facts: &Facts<'_>, losses: &[Loss], waited: Option<Waited<'_>>) -> Option<f64> {
+    let [slow] = losses else { return None };
+    let is_slow = slow.kind == LossKind::Slow && is_for_a_turn(slow);
+    let is_generators = waited.is_some_and(|waited| waited.is_much()) && Waited::is_beside_generator(facts);
+    let demand = facts.busiest_demand().filter(|demand| *demand < DEMAND_FULL.value);
+    demand.filter(|_| is_slow && (slow.share < LITTLE_SLOW.value || is_generators))
 }
 
 /// The sentence, with the run's own faults that acted where the run was worse: they may be why, and what is named their doing.

@@ -4,15 +4,31 @@
 //! time. `cpu-contention` blames others for that, and here are none. It is not proved which requests waited with the thread, so it
 //! is no finding: it is said beside that the cause is not known, or that the machine is full, where the times fit.
 
-use crate::causes::cpu_throttled;
+use crate::causes::{at_its_limit, cpu_throttled};
 use crate::facts::{Facts, TURN_NS, duration, percent};
-use crate::thresholds::NEIGHBOURS;
+use crate::thresholds::{NEIGHBOURS, THREAD_WAIT};
 use model::finding::{Loss, LossKind};
+use model::slow::Wait;
 
 /// A thread that waits for less of the time does so on an idle machine too, each time it is woken.
 const OF_TIME_MIN: f64 = 0.01;
 /// In the moments at which it waits come as many requests as in others; those that queue behind them are slow too, as many again.
 const BEHIND: f64 = 2.0;
+/// Of the slow requests' time, so much for a free connection is a line that grew before a full machine: how long it is says nothing of what
+/// each of them waited for.
+const IN_LINE: f64 = 0.9;
+
+/// Whether slow requests were late by no more than a turn of the scheduler, on average.
+pub(super) fn is_for_a_turn(slow: &Loss) -> bool {
+    slow.time.as_ref().is_some_and(|time| time.excess_us * 1e3 <= TURN_NS)
+}
+
+/// Whether nearly all of their time was spent in line, and the machine was full.
+fn is_line_of_full_machine(facts: &Facts<'_>, slow: &Loss) -> bool {
+    let waits = slow.time.iter().flat_map(|time| &time.waits);
+    let in_line: f64 = waits.filter(|part| part.wait == Wait::Queue).map(|part| part.share).sum();
+    in_line >= IN_LINE && at_its_limit::is_machine_full(facts)
+}
 
 /// A thread of the target that waited for a CPU.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -21,14 +37,14 @@ pub(super) struct Waited<'f> {
     /// Of all time, 0..=1.
     of_time: f64,
     /// Of the time that it wanted to run, 0..=1.
-    pub(super) of_wanted: f64,
+    of_wanted: f64,
 }
 
 impl<'f> Waited<'f> {
     /// The thread that waited most, where slow requests are the loss, may be slow for that, and no stranger nor quota held it up.
     pub(super) fn of(facts: &'f Facts<'_>, losses: &[Loss]) -> Option<Self> {
         let slow = losses.iter().find(|loss| loss.kind == LossKind::Slow)?;
-        let is_short = slow.time.as_ref().is_some_and(|time| time.excess_us * 1e3 <= TURN_NS);
+        let is_short = is_for_a_turn(slow) || is_line_of_full_machine(facts, slow);
         let strangers: f64 = facts.strangers().map(|neighbour| neighbour.cores).sum();
         let is_others = strangers >= NEIGHBOURS.value || cpu_throttled::stops(facts).is_some();
         if !is_short || is_others || facts.is_target_elsewhere() {
@@ -52,10 +68,19 @@ impl<'f> Waited<'f> {
         )
     }
 
-    /// Behind that the cause is not known; nothing where the generator hardly ran, as it could not be who had the CPU.
+    /// Whether it waited far more than a thread does that finds a core free.
+    pub(super) fn is_much(&self) -> bool {
+        self.of_wanted > THREAD_WAIT.value
+    }
+
+    /// Whether this generator may be who had the CPU meanwhile: it ran enough for that.
+    pub(super) fn is_beside_generator(facts: &Facts<'_>) -> bool {
+        facts.generator_threads.iter().filter_map(|thread| thread.run).sum::<f64>() >= NEIGHBOURS.value
+    }
+
+    /// Behind that the cause is not known; nothing where the generator hardly ran.
     pub(super) fn beside_unknown(&self, facts: &Facts<'_>) -> String {
-        let generator: f64 = facts.generator_threads.iter().filter_map(|thread| thread.run).sum();
-        if generator < NEIGHBOURS.value {
+        if !Self::is_beside_generator(facts) {
             return String::new();
         }
         format!(

@@ -95,6 +95,22 @@ fn a_lock_is_for_information_where_no_core_is_left() {
         (cpu.idle_ns, cpu.user_ns) = (0, 2 * SECOND * second as u64);
     }
     assert_eq!(severity(&full), Severity::Info);
+    // Nearly full, and whoever holds the lock waits for a CPU longer than it runs.
+    let nearly = |waits: f64, idle_of_100: u64| {
+        let build = four().each(move |s| {
+            s.target.iter_mut().for_each(|(run, wait)| *wait = waits * *run);
+            s.target_summed = Some(1.2);
+        });
+        let mut nearly = woken(&build, &ring, &[FutexUse::default()]);
+        for (second, snapshot) in nearly.snapshots.iter_mut().enumerate() {
+            let (cpu, elapsed) = (snapshot.cpu.as_mut().unwrap(), 2 * SECOND * second as u64);
+            (cpu.idle_ns, cpu.user_ns) = (elapsed / 100 * idle_of_100, elapsed / 100 * (100 - idle_of_100));
+        }
+        severity(&nearly)
+    };
+    assert_eq!(nearly(1.2, 22), Severity::Info);
+    assert_eq!(nearly(0.8, 22), Severity::Error, "they ran for longer than they waited");
+    assert_eq!(nearly(1.2, 30), Severity::Error, "cores stand idle");
     // Others have the cores: that makes its lock no better.
     let mut others = woken(&used(0.1), &ring, &[FutexUse::default()]);
     for (second, snapshot) in others.snapshots.iter_mut().enumerate() {
