@@ -121,6 +121,15 @@ impl Kept {
             )
             .unwrap();
         }
+        // What a right run named is the case's own, so only wrong ones can have named another cause.
+        let named = pooled().filter(|run| run.judgement == Judgement::Wrong && !run.said.starts_with('(')).count();
+        writeln!(
+            part,
+            "A cause that was not there was named in at most {named} of {} runs: {}.\n",
+            right + wrong,
+            with_interval(named, right + wrong)
+        )
+        .unwrap();
         part.push_str("| case | right | void | said where it was wrong |\n|---|---|---|---|\n");
         let mut by_case: BTreeMap<&str, Vec<&Run>> = BTreeMap::new();
         pooled().for_each(|run| by_case.entry(&run.case).or_default().push(run));
@@ -162,7 +171,7 @@ fn a_kept_run_reads_as_it_was_written_and_the_page_has_its_part_once() {
     let page = kept.in_page("# Truth\n\nOf one series.\n", &cases);
     assert!(page.contains("**1 of 2 runs were right: 50.0 %") && page.contains("1 were void"), "{page}");
     assert!(page.contains(&format!("| {name} | 1 of 2 | 1 | b |")), "{page}");
-    assert!(!page.contains("two causes"), "{page}");
+    assert!(!page.contains("two causes") && page.contains("was named in at most 1 of 2 runs: 50.0 %"), "{page}");
     assert_eq!(kept.in_page(&page, &cases), page);
     let two = &cases.iter().find(|case| case.name.starts_with("real/two-")).unwrap().name;
     let runs = [Judgement::Right, Judgement::Right, Judgement::Right, Judgement::Wrong, Judgement::Void];

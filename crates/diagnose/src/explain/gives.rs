@@ -6,7 +6,7 @@
 use super::ledger::is_of_time;
 use super::run_queue::{Waited, is_for_a_turn};
 use super::standstill::Standstill;
-use crate::causes::{at_its_limit, cpu_throttled, deaths::ends_all_along};
+use crate::causes::{cpu_throttled, deaths::ends_all_along};
 use crate::facts::{Facts, duration, percent};
 use crate::segments::worse::Worse;
 use crate::summary::{Death, death, not_its_protocol, nothing_connected, still_coming};
@@ -126,11 +126,10 @@ pub fn gives(
     let lost = losses.first();
     // What is asked for more than it carries, and is late for that, has some that are later than others, too.
     let is_overload = lost.is_some_and(|loss| matches!(loss.kind, LossKind::Capacity | LossKind::Waiting));
-    // Where all cores are busy with it, requests are slow for want of one.
+    // Where all cores are busy with it, or it waits for one all the time that it does not run, requests are slow for want of one.
     let waited = Waited::of(facts, losses);
-    let is_machine_full =
-        supported().any(|f| f.id == ALL_CORES) || (limit.is_some() && at_its_limit::is_machine_full(facts));
-    let is_short_of_cpu = is_machine_full && waited.is_some_and(|waited| waited.is_much());
+    let is_full = limit.is_some() || supported().any(|finding| finding.id == ALL_CORES);
+    let is_short_of_cpu = is_full && waited.is_some_and(|waited| waited.is_much());
     let may_be_slow = is_overload || is_short_of_cpu;
     let is_limits =
         losses.iter().all(|loss| is_of_overload(facts, loss.kind) || (may_be_slow && loss.kind == LossKind::Slow));
@@ -232,13 +231,13 @@ fn below_its_limit(demand: f64) -> String {
 
 /// How much of a core the busiest thread wants, where that is less than all, and all that was lost is that some requests were a little
 /// late: by a turn of the scheduler, and either so few that it is a small part of all requests' time, or while the target waited for a
-/// CPU beside this generator. It is said, and yet is not what gives.
+/// CPU, beside this generator or for threads of its own. It is said, and yet is not what gives.
 fn room_beside(facts: &Facts<'_>, losses: &[Loss], waited: Option<Waited<'_>>) -> Option<f64> {
     let [slow] = losses else { return None };
     let is_slow = slow.kind == LossKind::Slow && is_for_a_turn(slow);
-    let is_generators = waited.is_some_and(|waited| waited.is_much()) && Waited::is_beside_generator(facts);
+    let is_for_a_cpu = waited.is_some_and(|waited| waited.is_much());
     let demand = facts.busiest_demand().filter(|demand| *demand < DEMAND_FULL.value);
-    demand.filter(|_| is_slow && (slow.share < LITTLE_SLOW.value || is_generators))
+    demand.filter(|_| is_slow && (slow.share < LITTLE_SLOW.value || is_for_a_cpu))
 }
 
 /// The sentence, with the run's own faults that acted where the run was worse: they may be why, and what is named their doing.

@@ -6,7 +6,7 @@
 
 use crate::causes::{at_its_limit, cpu_throttled};
 use crate::facts::{Facts, TURN_NS, duration, percent};
-use crate::thresholds::{NEIGHBOURS, THREAD_WAIT};
+use crate::thresholds::{DEMAND_FULL, NEIGHBOURS, THREAD_WAIT};
 use model::finding::{Loss, LossKind};
 use model::slow::Wait;
 
@@ -14,8 +14,8 @@ use model::slow::Wait;
 const OF_TIME_MIN: f64 = 0.01;
 /// In the moments at which it waits come as many requests as in others; those that queue behind them are slow too, as many again.
 const BEHIND: f64 = 2.0;
-/// Of the slow requests' time, so much for a free connection is a line that grew before a full machine: how long it is says nothing of what
-/// each of them waited for.
+/// Of the slow requests' time, so much for a free connection is a line that grew before a full thread, or a full machine: how long it is
+/// says nothing of what each of them waited for.
 const IN_LINE: f64 = 0.9;
 
 /// Whether slow requests were late by no more than a turn of the scheduler, on average.
@@ -23,11 +23,12 @@ pub(super) fn is_for_a_turn(slow: &Loss) -> bool {
     slow.time.as_ref().is_some_and(|time| time.excess_us * 1e3 <= TURN_NS)
 }
 
-/// Whether nearly all of their time was spent in line, and the machine was full.
-fn is_line_of_full_machine(facts: &Facts<'_>, slow: &Loss) -> bool {
+/// Whether nearly all of their time was spent in line, and the target or its machine was full.
+fn is_line_before_full(facts: &Facts<'_>, slow: &Loss) -> bool {
     let waits = slow.time.iter().flat_map(|time| &time.waits);
     let in_line: f64 = waits.filter(|part| part.wait == Wait::Queue).map(|part| part.share).sum();
-    in_line >= IN_LINE && at_its_limit::is_machine_full(facts)
+    let is_thread_full = facts.busiest_demand().is_some_and(|demand| demand >= DEMAND_FULL.value);
+    in_line >= IN_LINE && (is_thread_full || at_its_limit::is_machine_full(facts))
 }
 
 /// A thread of the target that waited for a CPU.
@@ -44,7 +45,7 @@ impl<'f> Waited<'f> {
     /// The thread that waited most, where slow requests are the loss, may be slow for that, and no stranger nor quota held it up.
     pub(super) fn of(facts: &'f Facts<'_>, losses: &[Loss]) -> Option<Self> {
         let slow = losses.iter().find(|loss| loss.kind == LossKind::Slow)?;
-        let is_short = is_for_a_turn(slow) || is_line_of_full_machine(facts, slow);
+        let is_short = is_for_a_turn(slow) || is_line_before_full(facts, slow);
         let strangers: f64 = facts.strangers().map(|neighbour| neighbour.cores).sum();
         let is_others = strangers >= NEIGHBOURS.value || cpu_throttled::stops(facts).is_some();
         if !is_short || is_others || facts.is_target_elsewhere() {
@@ -73,20 +74,16 @@ impl<'f> Waited<'f> {
         self.of_wanted > THREAD_WAIT.value
     }
 
-    /// Whether this generator may be who had the CPU meanwhile: it ran enough for that.
-    pub(super) fn is_beside_generator(facts: &Facts<'_>) -> bool {
-        facts.generator_threads.iter().filter_map(|thread| thread.run).sum::<f64>() >= NEIGHBOURS.value
-    }
-
-    /// Behind that the cause is not known; nothing where the generator hardly ran.
+    /// Behind that the cause is not known; where the generator hardly ran, its own threads had the CPU, and a little of that is nothing.
     pub(super) fn beside_unknown(&self, facts: &Facts<'_>) -> String {
-        if !Self::is_beside_generator(facts) {
-            return String::new();
-        }
-        format!(
-            "; meanwhile {} waited for a CPU {} of each second, beside this generator: where they share CPUs, keep them apart (--pin, taskset), or load from another machine",
-            self.thread,
-            duration(self.of_time * 1e9)
-        )
+        let generator: f64 = facts.generator_threads.iter().filter_map(|thread| thread.run).sum();
+        let who = match generator >= NEIGHBOURS.value {
+            true => {
+                "beside this generator: where they share CPUs, keep them apart (--pin, taskset), or load from another machine"
+            }
+            false if self.is_much() => "while threads of its own ran",
+            false => return String::new(),
+        };
+        format!("; meanwhile {} waited for a CPU {} of each second, {who}", self.thread, duration(self.of_time * 1e9))
     }
 }

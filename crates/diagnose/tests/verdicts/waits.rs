@@ -568,19 +568,28 @@ fn a_little_that_is_late_by_a_turn_of_the_scheduler_is_said_and_is_not_what_give
 }
 
 #[test]
-fn waiting_for_a_cpu_beside_the_generator_is_no_limit_and_a_line_before_a_full_machine_is_one() {
+fn waiting_for_a_cpu_with_cores_left_is_no_limit_and_a_line_before_a_full_machine_is_one() {
     let waits = |excess_ns, threads: Vec<(f64, f64)>, idle_cores| {
         slow_beside_the_generator(excess_ns, move |s| (s.target, s.idle_cores) = (threads.clone(), idle_cores))
     };
     let much = waits(3_000_000, vec![(0.4, 0.2)], 0.6);
     assert_eq!(much.standing, Standing::BelowItsLimit, "{much:?}");
     assert!(much.text.starts_with("not at its limit") && much.text.contains("beside this generator"), "{much:?}");
+    let own = slow_beside_the_generator(3_000_000, |s| (s.target, s.busy) = (vec![(0.4, 0.2), (0.4, 0.2)], 0.1));
+    assert_eq!(own.standing, Standing::BelowItsLimit, "{own:?}");
+    assert!(own.text.ends_with("waited for a CPU 200 ms of each second, while threads of its own ran"), "{own:?}");
     assert_eq!(waits(3_000_000, vec![(0.4, 0.05)], 0.6).standing, Standing::Unexplained, "a ninth of what it wanted");
     assert_eq!(waits(50_000_000, vec![(0.4, 0.2)], 0.6).standing, Standing::Unexplained, "no turn is so long");
     // A sixth of the cores is idle while eight threads wait for one: they wake each other.
     let full = waits(3_000_000, vec![(0.15, 0.2); 8], 0.3);
     assert_eq!(full.standing, Standing::AtItsLimit, "{full:?}");
     assert!(full.text.starts_with("sound: the machine's 2 cores are all busy, 1.20 with it; 3.2 % of"), "{full:?}");
+    let one = waits(3_000_000, vec![(0.55, 0.4)], 0.4);
+    assert_eq!(one.standing, Standing::AtItsLimit, "{one:?}");
+    assert!(
+        one.text.starts_with("sound: its one worker is full (55 % of a core, and it waited for one 40 %); 3.2 % of"),
+        "{one:?}"
+    );
     let few = waits(3_000_000, vec![(0.15, 0.1); 8], 0.3);
     assert_ne!(few.standing, Standing::AtItsLimit, "hardly any wait, and cores are idle: {few:?}");
 }
