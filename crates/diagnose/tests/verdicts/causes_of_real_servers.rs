@@ -1,6 +1,7 @@
 //! What real servers showed of rules that only the reference servers had been before: each mechanism built by hand, without any
 //! server's name. The servers themselves are in `truth/real`.
 
+use super::locks::{four, woken};
 use crate::common::judged::{of, sampled, status, told};
 use crate::common::stalled::{call, pausing, probed};
 use crate::common::{Build, SECOND, closed, open};
@@ -10,18 +11,16 @@ use model::courses::RunCourses;
 use model::finding::{Severity, Standing, Status};
 use model::request::{Gap, IntervalRequests, Kept, Request};
 use model::snapshot::{ListenerSample, Outgoing, Role, Snapshot, Stands};
-use model::split::{Passage, SplitRequest, TickSplit};
-use model::threads::{ThreadStates, ThreadTime, Wake};
 use model::users::Users;
 use model::{ErrorKind, Recording};
 
-fn with(build: &Build, change: impl Fn(u64, &mut Snapshot)) -> Recording {
+pub fn with(build: &Build, change: impl Fn(u64, &mut Snapshot)) -> Recording {
     let mut recording = build.recording();
     recording.snapshots.iter_mut().enumerate().for_each(|(second, snapshot)| change(second as u64, snapshot));
     recording
 }
 
-fn stand(snapshot: &mut Snapshot, wchan: &str) {
+pub fn stand(snapshot: &mut Snapshot, wchan: &str) {
     let target = snapshot.processes.iter_mut().filter(|process| process.role == Role::Target);
     for thread in target.flat_map(|process| &mut process.threads) {
         let stands = Stands { wchan: Some(wchan.to_owned()), syscall: None, is_running: false, ..Stands::default() };
@@ -30,146 +29,11 @@ fn stand(snapshot: &mut Snapshot, wchan: &str) {
 }
 
 /// Sixteen requests at a time in four threads (20 to 23) that hardly work: each takes 40 ms.
-fn waiting() -> Build {
+pub fn waiting() -> Build {
     closed().with(|b| b.plan.connections = 16).each(|s| {
         (s.ok, s.in_flight, s.connections, s.response_ns) = (400, 16, 16, 40_000_000);
         (s.target, s.idle_cores) = (vec![(0.01, 0.0); 4], 1.8);
     })
-}
-
-/// Four requests at a time in four threads: as many as can wait for each other.
-fn four() -> Build {
-    waiting().each(|s| (s.ok, s.in_flight, s.connections) = (100, 4, 4))
-}
-
-/// The same with what the probes saw of its waits in futex: who woke whom, how.
-fn woken(build: &Build, wakes: &[(u32, &str, u32)], futexes: &[FutexUse]) -> Recording {
-    let thread = |tid| ThreadTime { tid, alive_ns: SECOND, ..ThreadTime::default() };
-    let wake = |(tid, by, waker_tid): &(u32, &str, u32)| Wake {
-        tid: *tid,
-        state: "futex".to_owned(),
-        by: (*by).to_owned(),
-        waker_tid: *waker_tid,
-        count: 50,
-        ns: 700_000_000,
-        ..Wake::default()
-    };
-    let states = ThreadStates {
-        window_ns: SECOND,
-        threads: (20..24).map(thread).collect(),
-        wakes: wakes.iter().map(wake).collect(),
-        ..ThreadStates::default()
-    };
-    with(build, |_, s| {
-        let bpf = BpfSample { calls_window_ns: SECOND, window_replies: 400, ..BpfSample::default() };
-        s.bpf = Some(BpfSample { threads: Some(states.clone()), futexes: futexes.to_vec(), ..bpf });
-        stand(s, "futex_do_wait");
-    })
-}
-
-#[test]
-fn a_lock_that_parks_each_thread_at_an_address_of_its_own_is_one_all_the_same() {
-    // A monitor: each waits at its own futex, and the one that leaves wakes the next.
-    let own = |address| FutexUse { address, waiters: 1, count: 50, ns: 700_000_000, ..FutexUse::default() };
-    let each = [own(1), own(2), own(3), own(4)];
-    let ring = [(20, "thread", 23), (21, "thread", 20), (22, "thread", 21), (23, "thread", 22)];
-    let monitor = woken(&four(), &ring, &each);
-    assert_eq!(status(&monitor, "lock-contention"), Status::Supported);
-    let diagnosis = diagnose(&monitor);
-    let text = &of(&diagnosis, "lock-contention").because[0].text;
-    assert!(text.contains("4 threads woke each other"), "{text}");
-    // One hands out work, and nobody wakes it from a futex.
-    let handed_out = woken(&four(), &[(21, "thread", 20), (22, "thread", 20), (23, "thread", 20)], &each);
-    assert_eq!(status(&handed_out, "lock-contention"), Status::Refuted);
-}
-
-#[test]
-fn a_lock_is_for_information_where_no_core_is_left() {
-    let ring = [(20, "thread", 23), (21, "thread", 20), (22, "thread", 21), (23, "thread", 22)];
-    let severity = |recording: &Recording| of(&diagnose(recording), "lock-contention").severity;
-    assert_eq!(severity(&woken(&four(), &ring, &[FutexUse::default()])), Severity::Error);
-    let used = |cores| four().each(move |s| s.target_summed = Some(cores));
-    let mut full = woken(&used(1.2), &ring, &[FutexUse::default()]);
-    for (second, snapshot) in full.snapshots.iter_mut().enumerate() {
-        let cpu = snapshot.cpu.as_mut().unwrap();
-        (cpu.idle_ns, cpu.user_ns) = (0, 2 * SECOND * second as u64);
-    }
-    assert_eq!(severity(&full), Severity::Info);
-    // Nearly full, and whoever holds the lock waits for a CPU longer than it runs.
-    let nearly = |waits: f64, idle_of_100: u64| {
-        let build = four().each(move |s| {
-            s.target.iter_mut().for_each(|(run, wait)| *wait = waits * *run);
-            s.target_summed = Some(1.2);
-        });
-        let mut nearly = woken(&build, &ring, &[FutexUse::default()]);
-        for (second, snapshot) in nearly.snapshots.iter_mut().enumerate() {
-            let (cpu, elapsed) = (snapshot.cpu.as_mut().unwrap(), 2 * SECOND * second as u64);
-            (cpu.idle_ns, cpu.user_ns) = (elapsed / 100 * idle_of_100, elapsed / 100 * (100 - idle_of_100));
-        }
-        severity(&nearly)
-    };
-    assert_eq!(nearly(1.2, 22), Severity::Info);
-    assert_eq!(nearly(0.8, 22), Severity::Error, "they ran for longer than they waited");
-    assert_eq!(nearly(1.2, 30), Severity::Error, "cores stand idle");
-    // Others have the cores: that makes its lock no better.
-    let mut others = woken(&used(0.1), &ring, &[FutexUse::default()]);
-    for (second, snapshot) in others.snapshots.iter_mut().enumerate() {
-        let cpu = snapshot.cpu.as_mut().unwrap();
-        (cpu.idle_ns, cpu.user_ns) = (0, 2 * SECOND * second as u64);
-    }
-    assert_eq!(severity(&others), Severity::Error);
-}
-
-#[test]
-fn threads_that_one_gives_work_to_wait_for_no_lock_though_at_one_futex() {
-    let pool = FutexUse { address: 1, waiters: 3, count: 50, ns: 2_100_000_000, ..FutexUse::default() };
-    let given = [(21, "thread", 20), (22, "thread", 20), (23, "thread", 20)];
-    assert_eq!(status(&woken(&waiting(), &given, std::slice::from_ref(&pool)), "lock-contention"), Status::Refuted);
-    let ring = [(20, "thread", 23), (21, "thread", 20), (22, "thread", 21), (23, "thread", 22)];
-    assert_eq!(status(&woken(&waiting(), &ring, &[pool]), "lock-contention"), Status::Supported);
-}
-
-#[test]
-fn a_wait_that_its_own_time_limit_ends_is_a_sleep_and_no_lock() {
-    let timed = FutexUse { address: 1, waiters: 4, count: 3, ns: 3_000, ..FutexUse::default() };
-    let slept = woken(
-        &waiting(),
-        &[(20, "interrupt", 0), (21, "interrupt", 0), (22, "interrupt", 0), (23, "interrupt", 0)],
-        &[timed],
-    );
-    assert_eq!(status(&slept, "lock-contention"), Status::Refuted);
-    assert_eq!(status(&slept, "pool-exhausted"), Status::Supported);
-    // Of two that sleep the others, which hand out work and wait for it, are none.
-    let two = woken(
-        &waiting(),
-        &[(20, "interrupt", 0), (21, "interrupt", 0), (22, "thread", 20), (23, "thread", 21)],
-        std::slice::from_ref(&FutexUse::default()),
-    );
-    assert!(
-        of(&diagnose(&two), "pool-exhausted").title.starts_with("all 2 workers"),
-        "{:#?}",
-        of(&diagnose(&two), "pool-exhausted")
-    );
-    // Woken by somebody else, they waited for that: no sleep.
-    let handed_out = woken(&waiting(), &[(21, "thread", 20), (22, "thread", 20), (23, "thread", 20)], &[]);
-    assert_eq!(status(&handed_out, "pool-exhausted"), Status::Refuted);
-}
-
-#[test]
-fn where_several_sleep_by_their_own_time_limits_the_others_that_stand_in_futex_have_no_lock() {
-    let of_four = |sleepers: usize| {
-        let wakes: Vec<(u32, &str, u32)> = (20..24)
-            .map(|tid| if tid < 20 + sleepers as u32 { (tid, "interrupt", 0) } else { (tid, "thread", 99) })
-            .collect();
-        let mut recording = woken(&waiting(), &wakes, &[]);
-        // Their calls were not counted: where they stand is all that is known.
-        for bpf in recording.snapshots.iter_mut().filter_map(|snapshot| snapshot.bpf.as_mut()) {
-            (bpf.calls_window_ns, bpf.window_replies) = (0, 0);
-        }
-        status(&recording, "lock-contention")
-    };
-    assert_eq!([of_four(2), of_four(3)], [Status::Refuted; 2]);
-    assert_eq!(of_four(1), Status::Supported, "one that sleeps may be who has it");
 }
 
 /// A target of one thread, which stands there, and slept so often in the windows, which are so long.
@@ -231,40 +95,6 @@ fn workers_that_poll_beside_connections_that_wait_wait_for_something_else() {
     assert_eq!(polling("poll_schedule_timeout.constprop.0", 12), Status::Supported);
     assert_eq!(polling("poll_schedule_timeout.constprop.0", 0), Status::Refuted, "they wait for work");
     assert_eq!(polling("ep_poll", 12), Status::Refuted, "another thread accepts for them");
-}
-
-#[test]
-fn threads_wait_for_a_lock_only_where_requests_are_in_their_hands() {
-    let ring = [(20, "thread", 23), (21, "thread", 20), (22, "thread", 21), (23, "thread", 22)];
-    let in_hand = |ms: u64| {
-        let mut recording = woken(&four(), &ring, &[FutexUse::default()]);
-        let split = |n: u64| {
-            let sent_ns = SECOND + n * 30_000_000;
-            let request = Request {
-                intended_ns: sent_ns,
-                ready_ns: sent_ns,
-                sent_ns,
-                ended_ns: sent_ns + 40_000_000,
-                ..Request::default()
-            };
-            let (arrived_ns, written_ns) = (sent_ns + 10_000, sent_ns + 39_000_000);
-            let passage = Ok(Passage { arrived_ns, read_ns: written_ns - ms * 1_000_000, written_ns });
-            SplitRequest { key: n, below: None, request, passage }
-        };
-        recording.split.push(&TickSplit { sampled: (0..100).map(split).collect(), ..TickSplit::default() });
-        recording
-    };
-    assert_eq!(status(&in_hand(38), "lock-contention"), Status::Supported);
-    assert_eq!(status(&in_hand(1), "lock-contention"), Status::Refuted, "they lay unread: the threads idle");
-    // 2.8 threads wait at a time: with 1.6 requests in hand for a lock, with 1.3 the rest of them idle.
-    assert_eq!(status(&in_hand(16), "lock-contention"), Status::Supported);
-    assert_eq!(status(&in_hand(13), "lock-contention"), Status::Refuted, "more wait than have a request");
-    // Where none was split: 2.8 of the 2.4 requests that are there may wait for one, of 2.0 not.
-    let in_target = |ok: u64| woken(&four().each(move |s| s.ok = ok), &ring, &[FutexUse::default()]);
-    assert_eq!(status(&in_target(60), "lock-contention"), Status::Supported);
-    assert_eq!(status(&in_target(50), "lock-contention"), Status::Refuted, "more wait than there are");
-    let few = woken(&four().each(|s| s.ok = 20), &ring, &[FutexUse::default()]);
-    assert_eq!(status(&few, "lock-contention"), Status::Refuted, "less than one request at a time");
 }
 
 #[test]

@@ -14,6 +14,7 @@ mod ends;
 mod expectations;
 mod first_lines;
 mod held;
+mod locks;
 mod part_way;
 mod recovery;
 mod remote;

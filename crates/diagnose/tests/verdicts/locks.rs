@@ -1,0 +1,181 @@
+//! `lock-contention`: who waits for whom in futex, and where that is no lock, or no news.
+
+use super::causes_of_real_servers::{stand, waiting, with};
+use crate::common::judged::{of, status};
+use crate::common::{Build, SECOND};
+use diagnose::diagnose;
+use model::Recording;
+use model::bpf::{BpfSample, FutexUse};
+use model::finding::{Severity, Status};
+use model::request::Request;
+use model::split::{Passage, SplitRequest, TickSplit};
+use model::threads::{ThreadStates, ThreadTime, Wake};
+
+/// Four requests at a time in four threads: as many as can wait for each other.
+pub fn four() -> Build {
+    waiting().each(|s| (s.ok, s.in_flight, s.connections) = (100, 4, 4))
+}
+
+/// The same with what the probes saw of its waits in futex: who woke whom, how.
+pub fn woken(build: &Build, wakes: &[(u32, &str, u32)], futexes: &[FutexUse]) -> Recording {
+    let thread = |tid| ThreadTime { tid, alive_ns: SECOND, ..ThreadTime::default() };
+    let wake = |(tid, by, waker_tid): &(u32, &str, u32)| Wake {
+        tid: *tid,
+        state: "futex".to_owned(),
+        by: (*by).to_owned(),
+        waker_tid: *waker_tid,
+        count: 50,
+        ns: 700_000_000,
+        ..Wake::default()
+    };
+    let states = ThreadStates {
+        window_ns: SECOND,
+        threads: (20..24).map(thread).collect(),
+        wakes: wakes.iter().map(wake).collect(),
+        ..ThreadStates::default()
+    };
+    with(build, |_, s| {
+        let bpf = BpfSample { calls_window_ns: SECOND, window_replies: 400, ..BpfSample::default() };
+        s.bpf = Some(BpfSample { threads: Some(states.clone()), futexes: futexes.to_vec(), ..bpf });
+        stand(s, "futex_do_wait");
+    })
+}
+
+#[test]
+fn a_lock_that_parks_each_thread_at_an_address_of_its_own_is_one_all_the_same() {
+    // A monitor: each waits at its own futex, and the one that leaves wakes the next.
+    let own = |address| FutexUse { address, waiters: 1, count: 50, ns: 700_000_000, ..FutexUse::default() };
+    let each = [own(1), own(2), own(3), own(4)];
+    let ring = [(20, "thread", 23), (21, "thread", 20), (22, "thread", 21), (23, "thread", 22)];
+    let monitor = woken(&four(), &ring, &each);
+    assert_eq!(status(&monitor, "lock-contention"), Status::Supported);
+    let diagnosis = diagnose(&monitor);
+    let text = &of(&diagnosis, "lock-contention").because[0].text;
+    assert!(text.contains("4 threads woke each other"), "{text}");
+    // One hands out work, and nobody wakes it from a futex.
+    let handed_out = woken(&four(), &[(21, "thread", 20), (22, "thread", 20), (23, "thread", 20)], &each);
+    assert_eq!(status(&handed_out, "lock-contention"), Status::Refuted);
+}
+
+#[test]
+fn a_lock_is_for_information_where_no_core_is_left() {
+    let ring = [(20, "thread", 23), (21, "thread", 20), (22, "thread", 21), (23, "thread", 22)];
+    let severity = |recording: &Recording| of(&diagnose(recording), "lock-contention").severity;
+    assert_eq!(severity(&woken(&four(), &ring, &[FutexUse::default()])), Severity::Error);
+    let used = |cores| four().each(move |s| s.target_summed = Some(cores));
+    let mut full = woken(&used(1.2), &ring, &[FutexUse::default()]);
+    for (second, snapshot) in full.snapshots.iter_mut().enumerate() {
+        let cpu = snapshot.cpu.as_mut().unwrap();
+        (cpu.idle_ns, cpu.user_ns) = (0, 2 * SECOND * second as u64);
+    }
+    assert_eq!(severity(&full), Severity::Info);
+    // Nearly full, and whoever holds the lock waits for a CPU longer than it runs.
+    let nearly = |waits: f64, idle_of_100: u64| {
+        let build = four().each(move |s| {
+            s.target.iter_mut().for_each(|(run, wait)| *wait = waits * *run);
+            s.target_summed = Some(1.2);
+        });
+        let mut nearly = woken(&build, &ring, &[FutexUse::default()]);
+        for (second, snapshot) in nearly.snapshots.iter_mut().enumerate() {
+            let (cpu, elapsed) = (snapshot.cpu.as_mut().unwrap(), 2 * SECOND * second as u64);
+            (cpu.idle_ns, cpu.user_ns) = (elapsed / 100 * idle_of_100, elapsed / 100 * (100 - idle_of_100));
+        }
+        severity(&nearly)
+    };
+    assert_eq!(nearly(1.2, 22), Severity::Info);
+    assert_eq!(nearly(0.8, 22), Severity::Error, "they ran for longer than they waited");
+    assert_eq!(nearly(1.2, 30), Severity::Error, "cores stand idle");
+    // Others have the cores: that makes its lock no better.
+    let mut others = woken(&used(0.1), &ring, &[FutexUse::default()]);
+    for (second, snapshot) in others.snapshots.iter_mut().enumerate() {
+        let cpu = snapshot.cpu.as_mut().unwrap();
+        (cpu.idle_ns, cpu.user_ns) = (0, 2 * SECOND * second as u64);
+    }
+    assert_eq!(severity(&others), Severity::Error);
+}
+
+#[test]
+fn threads_that_one_gives_work_to_wait_for_no_lock_though_at_one_futex() {
+    let pool = FutexUse { address: 1, waiters: 3, count: 50, ns: 2_100_000_000, ..FutexUse::default() };
+    let given = [(21, "thread", 20), (22, "thread", 20), (23, "thread", 20)];
+    assert_eq!(status(&woken(&waiting(), &given, std::slice::from_ref(&pool)), "lock-contention"), Status::Refuted);
+    let ring = [(20, "thread", 23), (21, "thread", 20), (22, "thread", 21), (23, "thread", 22)];
+    assert_eq!(status(&woken(&waiting(), &ring, &[pool]), "lock-contention"), Status::Supported);
+}
+
+#[test]
+fn a_wait_that_its_own_time_limit_ends_is_a_sleep_and_no_lock() {
+    let timed = FutexUse { address: 1, waiters: 4, count: 3, ns: 3_000, ..FutexUse::default() };
+    let slept = woken(
+        &waiting(),
+        &[(20, "interrupt", 0), (21, "interrupt", 0), (22, "interrupt", 0), (23, "interrupt", 0)],
+        &[timed],
+    );
+    assert_eq!(status(&slept, "lock-contention"), Status::Refuted);
+    assert_eq!(status(&slept, "pool-exhausted"), Status::Supported);
+    // Of two that sleep the others, which hand out work and wait for it, are none.
+    let two = woken(
+        &waiting(),
+        &[(20, "interrupt", 0), (21, "interrupt", 0), (22, "thread", 20), (23, "thread", 21)],
+        std::slice::from_ref(&FutexUse::default()),
+    );
+    assert!(
+        of(&diagnose(&two), "pool-exhausted").title.starts_with("all 2 workers"),
+        "{:#?}",
+        of(&diagnose(&two), "pool-exhausted")
+    );
+    // Woken by somebody else, they waited for that: no sleep.
+    let handed_out = woken(&waiting(), &[(21, "thread", 20), (22, "thread", 20), (23, "thread", 20)], &[]);
+    assert_eq!(status(&handed_out, "pool-exhausted"), Status::Refuted);
+}
+
+#[test]
+fn where_several_sleep_by_their_own_time_limits_the_others_that_stand_in_futex_have_no_lock() {
+    let of_four = |sleepers: usize| {
+        let wakes: Vec<(u32, &str, u32)> = (20..24)
+            .map(|tid| if tid < 20 + sleepers as u32 { (tid, "interrupt", 0) } else { (tid, "thread", 99) })
+            .collect();
+        let mut recording = woken(&waiting(), &wakes, &[]);
+        // Their calls were not counted: where they stand is all that is known.
+        for bpf in recording.snapshots.iter_mut().filter_map(|snapshot| snapshot.bpf.as_mut()) {
+            (bpf.calls_window_ns, bpf.window_replies) = (0, 0);
+        }
+        status(&recording, "lock-contention")
+    };
+    assert_eq!([of_four(2), of_four(3)], [Status::Refuted; 2]);
+    assert_eq!(of_four(1), Status::Supported, "one that sleeps may be who has it");
+}
+
+#[test]
+fn threads_wait_for_a_lock_only_where_requests_are_in_their_hands() {
+    let ring = [(20, "thread", 23), (21, "thread", 20), (22, "thread", 21), (23, "thread", 22)];
+    let in_hand = |ms: u64| {
+        let mut recording = woken(&four(), &ring, &[FutexUse::default()]);
+        let split = |n: u64| {
+            let sent_ns = SECOND + n * 30_000_000;
+            let request = Request {
+                intended_ns: sent_ns,
+                ready_ns: sent_ns,
+                sent_ns,
+                ended_ns: sent_ns + 40_000_000,
+                ..Request::default()
+            };
+            let (arrived_ns, written_ns) = (sent_ns + 10_000, sent_ns + 39_000_000);
+            let passage = Ok(Passage { arrived_ns, read_ns: written_ns - ms * 1_000_000, written_ns });
+            SplitRequest { key: n, below: None, request, passage }
+        };
+        recording.split.push(&TickSplit { sampled: (0..100).map(split).collect(), ..TickSplit::default() });
+        recording
+    };
+    assert_eq!(status(&in_hand(38), "lock-contention"), Status::Supported);
+    assert_eq!(status(&in_hand(1), "lock-contention"), Status::Refuted, "they lay unread: the threads idle");
+    // 2.8 threads wait at a time: with 1.6 requests in hand for a lock, with 1.3 the rest of them idle.
+    assert_eq!(status(&in_hand(16), "lock-contention"), Status::Supported);
+    assert_eq!(status(&in_hand(13), "lock-contention"), Status::Refuted, "more wait than have a request");
+    // Where none was split: 2.8 of the 2.4 requests that are there may wait for one, of 2.0 not.
+    let in_target = |ok: u64| woken(&four().each(move |s| s.ok = ok), &ring, &[FutexUse::default()]);
+    assert_eq!(status(&in_target(60), "lock-contention"), Status::Supported);
+    assert_eq!(status(&in_target(50), "lock-contention"), Status::Refuted, "more wait than there are");
+    let few = woken(&four().each(|s| s.ok = 20), &ring, &[FutexUse::default()]);
+    assert_eq!(status(&few, "lock-contention"), Status::Refuted, "less than one request at a time");
+}
