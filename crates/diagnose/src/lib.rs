@@ -127,6 +127,9 @@ pub fn diagnose_with(recording: &Recording, history: &History) -> Diagnosis {
     explain::fit(&mut findings, &losses);
     ledger::pass_on(&mut findings);
     findings.iter_mut().for_each(weigh);
+    for finding in findings.iter_mut().filter(|finding| finding.about == About::Target) {
+        finding.check_yourself = explain::by_hand::filled(&facts, &finding.check_yourself);
+    }
     // A stable sort: equals stay in the registries' order.
     findings.sort_by(|a, b| place(b, &losses).total_cmp(&place(a, &losses)));
     let severities: BTreeMap<String, Severity> = findings.iter().map(|f| (f.id.clone(), severity_rank(f))).collect();

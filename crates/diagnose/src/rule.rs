@@ -197,7 +197,8 @@ impl<W> Verdict<W> {
         self
     }
 
-    /// A command that checks it by hand.
+    /// What checks it by hand: a line for a shell, what to look for behind ` # `. Of the target's `PID`, `HOST` and `PORT` the real ones
+    /// are put in their place.
     pub fn check(mut self, command: impl Into<String>) -> Self {
         self.check_yourself = command.into();
         self

@@ -82,6 +82,6 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     Verdict::proved(Severity::Error, title, sockets, client)
         .explains(LossKind::Slow, share, share * 0.5, 1.0)
         .remedy("Let all workers accept from one listener (EPOLLEXCLUSIVE), or choose the listener by what waits there (SO_ATTACH_REUSEPORT_EBPF); and look at what holds that one worker up")
-        .check("watch -n1 \"ss -ltnp 'sport = :PORT'\": Recv-Q of one listener is high, of the others 0")
+        .check("watch -n1 \"ss -ltnp 'sport = :PORT'\" # Recv-Q of one listener is high, of the others 0")
         .confidence(0.85)
 }

@@ -85,7 +85,7 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     verdict
         .explains(loss, share, share * 0.5, if crate::ledger::is_of_time(loss) { 2.0 * share } else { 1.0 })
         .remedy("Accept more at once (accept until EAGAIN, more workers), and ask for a longer queue: the backlog of listen(2), which net.core.somaxconn caps")
-        .check("nstat -az TcpExtListenOverflows TcpExtListenDrops; ss -ltn (Recv-Q of Send-Q)")
+        .check("nstat -az TcpExtListenOverflows TcpExtListenDrops; ss -ltn 'sport = :PORT' # Recv-Q of Send-Q")
         .confidence(0.95)
 }
 

@@ -162,7 +162,7 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     Verdict::proved(Severity::Error, title, sockets, client)
         .explains(LossKind::Waiting, in_line, in_line * 0.8, (in_line * 1.1).min(1.0))
         .remedy(format!("Let the target have more connections to {whom} (its pool, maxconn, max connections per host), as many as requests a second × the time of one there; then look at that time"))
-        .check(format!("watch -n1 \"ss -tn state established dst {} | wc -l\": the number stays, whatever the load", slots.remote))
+        .check(format!("watch -n1 \"ss -tn state established dst {} | wc -l\" # the number stays, whatever the load", slots.remote))
         .confidence(0.85)
 }
 

@@ -119,7 +119,7 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     Verdict::proved(Severity::Error, title, client, sockets)
         .explains(LossKind::Failed, first, first * 0.9, 1.0)
         .remedy("Raise its maximum of connections (maxclients, max_connections, workers), or let clients share fewer connections")
-        .check("ss -tn state established '( sport = :PORT )' | wc -l, while one client more tries")
+        .check("ss -tn state established '( sport = :PORT )' | wc -l # while one client more tries")
         .confidence(0.85)
 }
 
@@ -161,7 +161,7 @@ fn left_waiting(facts: &Facts<'_>) -> Option<Verdict<OfTarget>> {
         Verdict::proved(Severity::Error, title, client, sockets)
             .explains(LossKind::Starved, share, share * 0.8, 1.0)
             .remedy("Raise how many connections it serves at a time (its maximum of connections, or its workers where each stays with one), close idle ones sooner, or let clients share fewer connections")
-            .check("ss -ltn (Recv-Q of the listener stays above 0); ss -tn state established '( sport = :PORT )' | wc -l")
+            .check("ss -tn state established '( sport = :PORT )' | wc -l; ss -ltn 'sport = :PORT' # its Recv-Q stays above 0")
             .confidence(0.9),
     )
 }

@@ -72,7 +72,7 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     };
     verdict
         .remedy("End or move the others, or give the target CPUs of its own (cpusets, taskset, CPUAffinity=)")
-        .check("top -d 1; cat /proc/PID/task/*/schedstat (second figure: ns waited)")
+        .check("cat /proc/PID/task/*/schedstat; top -d 1 # second figure of each: ns waited")
         .confidence(0.85)
 }
 

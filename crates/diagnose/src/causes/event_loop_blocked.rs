@@ -125,7 +125,7 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     verdict
         .explains(LossKind::Slow, slow, slow * 0.7, 1.0)
         .remedy("Take long work out of the event loop (a thread for it, smaller pieces); report --flame on-cpu and off-cpu show which it is")
-        .check("timeout 5 strace -f -r -T -p PID: long times between a receive and its send")
+        .check("timeout 5 strace -f -r -T -p PID # long times between a receive and its send")
         .confidence(0.85)
 }
 

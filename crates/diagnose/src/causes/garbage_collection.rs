@@ -96,7 +96,7 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     Verdict::proved(Severity::Error, title, process, client)
         .explains(LossKind::Slow, share, (within - 0.15).max(0.0), 1.0)
         .remedy("Give the heap more room, allocate less for each request, or choose a collector that works beside the program")
-        .check("the runtime's own log of collections: java -Xlog:gc, node --trace-gc, GODEBUG=gctrace=1, python3: gc.set_debug(gc.DEBUG_STATS)")
+        .check("# the runtime's own log of collections: java -Xlog:gc, node --trace-gc, GODEBUG=gctrace=1, python3: gc.set_debug(gc.DEBUG_STATS)")
         .confidence(0.9)
 }
 

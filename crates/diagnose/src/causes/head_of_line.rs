@@ -229,7 +229,7 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     verdict
         .explains(LossKind::Slow, attributable, attributable * 0.5, 1.0)
         .remedy("Serve the costly kind elsewhere (threads, a worker or a server of its own), or in small pieces; more workers alone make it rarer, not shorter")
-        .check("plimsoll load with the costly URL or command left out: the slow ones go")
+        .check("plimsoll load URL # with the costly URL or command left out: the slow ones go")
         .confidence(0.85)
 }
 

@@ -89,7 +89,7 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         .because_all(client.map(|(_, client)| client.into()))
         .explains(LossKind::Waiting, facts.of_what_is_done(waited), waited * 0.5, 1.0)
         .remedy("Raise the limit (io.max of its control group, blkio.throttle.* of version 1, IOWriteBandwidthMax= of a unit), or write less for each request")
-        .check("cat /proc/PID/cgroup; grep . /sys/fs/cgroup/GROUP/io.max, or blkio.throttle.*_device; iostat -x 1: the disk is idle")
+        .check("cat /proc/PID/cgroup; grep . /sys/fs/cgroup/GROUP/io.max; iostat -x 1 # or blkio.throttle.*_device; the disk is idle")
         .confidence(0.85)
 }
 

@@ -173,7 +173,7 @@ fn memory(facts: &Facts<'_>) -> Verdict<OfTarget> {
     }
     Verdict::proved(Severity::Info, format!("the target's memory grows with its requests: {} for each", show_bytes(each)), process, client)
         .remedy("Look at what a request leaves behind (a heap profile, valgrind --tool=massif); a cache that fills looks alike, and stops")
-        .check("watch -n 5 'grep VmRSS /proc/PID/status', at a constant load")
+        .check("watch -n 5 'grep VmRSS /proc/PID/status' # at a constant load")
         .confidence(0.6)
 }
 
@@ -228,7 +228,7 @@ fn per_connection(facts: &Facts<'_>) -> Verdict<OfTarget> {
     let title = format!("each connection takes {} of the target's memory", show_bytes(each));
     Verdict::proved(Severity::Info, title, process, sockets)
         .remedy("Smaller buffers for each connection, or buffers only while a request is under way; limit what a slow reader can hold")
-        .check("grep VmRSS /proc/PID/status, with 0, 100 and 200 connections open")
+        .check("grep VmRSS /proc/PID/status # with 0, 100 and 200 connections open")
         .confidence(0.7)
 }
 

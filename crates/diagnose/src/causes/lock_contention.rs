@@ -85,7 +85,7 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         };
         return supported(facts, verdict, share)
             .remedy("Hold the file's lock for less: close a session, commit, or unlock before what takes long; or give what is locked apart files of its own")
-            .check("cat /proc/locks (who waits has ->; the last but two is major:minor:inode); strace -f -e trace=flock,fcntl -p PID");
+            .check("cat /proc/locks; timeout 5 strace -f -e trace=flock,fcntl -p PID # who waits has ->; the last but two is major:minor:inode");
     }
     if let Some(places) = stands.places().filter(|places| places.count > 1) {
         let text = format!("{} threads at a time were past it and waited, while others queued", places.count);
@@ -266,6 +266,6 @@ fn supported(facts: &Facts<'_>, verdict: Verdict<OfTarget>, share: f64) -> Verdi
     verdict
         .explains(LossKind::Waiting, facts.of_what_is_done(share), share * 0.5, 1.0)
         .remedy("Hold the lock for less (compute and write outside it), cut it into several, or give each worker data of its own")
-        .check("timeout 5 strace -f -c -e trace=futex -p PID; perf lock contention -p PID; report --flame off-cpu")
+        .check("timeout 5 strace -f -c -e trace=futex -p PID; perf lock contention -p PID; plimsoll report last --flame off-cpu")
         .confidence(0.85)
 }

@@ -111,7 +111,9 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     .because_all(watched)
     .explains(LossKind::Failed, share, share * 0.8, 1.0)
     .remedy("With edge-triggered epoll, receive until EAGAIN before waiting again; or use level-triggered")
-    .check("ss -tne 'sport = :PORT': Recv-Q above 0 and still; cat /proc/PID/task/*/wchan; grep tfd /proc/PID/fdinfo/*")
+    .check(
+        "cat /proc/PID/task/*/wchan; grep tfd /proc/PID/fdinfo/*; ss -tne 'sport = :PORT' # Recv-Q above 0 and still",
+    )
     // By edge nobody is told of it a second time: then it is that very connection for which a thread waits in vain.
     .confidence(if is_by_edge { 0.95 } else { 0.9 })
 }

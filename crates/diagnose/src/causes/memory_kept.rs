@@ -62,7 +62,7 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     let title = format!("{} of the memory taken for the load is never given back", show_bytes(kept));
     Verdict::proved(Severity::Info, title, process, client)
         .remedy("Return what is idle (malloc_trim(3), MALLOC_TRIM_THRESHOLD_, a pool with an upper bound), or count on it: this much is needed for the most connections there ever are")
-        .check("grep VmRSS /proc/PID/status before the load, under it, and a minute after")
+        .check("grep VmRSS /proc/PID/status # before the load, under it, and a minute after")
         .confidence(0.8)
 }
 

@@ -116,7 +116,7 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     Verdict::proved(Severity::Error, title, client, kernel)
         .explains(kind, part, part * 0.9, 1.0)
         .remedy("Set TCP_NODELAY on each accepted connection, or write head and body of a reply in one call (writev, MSG_MORE)")
-        .check("strace -f -e trace=network,write -p PID: two sends a reply and no TCP_NODELAY; nstat -z TcpExtDelayedACKs")
+        .check("nstat -z TcpExtDelayedACKs; timeout 5 strace -f -e trace=network,write -p PID # two sends a reply and no TCP_NODELAY")
         .confidence(if is_most { 0.95 } else { 0.85 })
 }
 

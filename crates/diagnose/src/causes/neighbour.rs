@@ -174,7 +174,7 @@ fn of_memory(facts: &Facts<'_>) -> Option<Verdict<OfTarget>> {
     Some(
         verdict
             .remedy(format!("Bound what {} may take (memory.max of its control group, MemoryMax=), or protect the target's (memory.low)", program.name))
-            .check("ps -eo pid,rss,comm --sort=-rss | head; vmstat 1 (si, so, wa)")
+            .check("ps -eo pid,rss,comm --sort=-rss | head; vmstat 1 # si, so, wa")
             .confidence(0.75),
     )
 }

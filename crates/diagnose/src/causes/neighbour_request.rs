@@ -84,7 +84,7 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     Verdict::proved(Severity::Error, title, client, sockets)
         .explains(LossKind::Slow, slow, slow * 0.7, 1.0)
         .remedy("Find who asks for it (the check below), and have it asked elsewhere (a replica), in pieces (SCAN in place of KEYS), or not in the loop that serves all")
-        .check("ss -tnp 'dport = :PORT', for clients that are not the load; of redis: SLOWLOG GET 10")
+        .check("ss -tnp 'dport = :PORT' # clients that are not the load; of redis: SLOWLOG GET 10")
         .confidence(0.8)
 }
 

@@ -90,7 +90,7 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     Verdict::proved(Severity::Warning, title, sockets, client)
         .explains(LossKind::Waiting, sending.of_requests * queued, sending.of_requests * queued * 0.5, 1.0)
         .remedy("Send less (compression, smaller replies, a cache nearer to the clients), or have a path that carries more; a faster server changes nothing")
-        .check("ss -tni state established '( sport = :PORT )': rtt beside minrtt; tc -s qdisc; ip -s link")
+        .check("tc -s qdisc; ip -s link; ss -tni state established '( sport = :PORT )' # rtt beside minrtt")
         .confidence(0.8)
 }
 

@@ -88,6 +88,6 @@ fn renewed(facts: &Facts<'_>, Recycled { ends, spans }: &Recycled<'_>) -> Verdic
     Verdict::proved(Severity::Error, title, kernel, client)
         .explains(LossKind::Slow, share, share * 0.7, 1.0)
         .remedy("Let a worker answer more requests before it is replaced (gunicorn --max-requests, uwsgi max-requests, php-fpm pm.max_requests), not all at once (--max-requests-jitter), and load what takes long before workers are made (gunicorn --preload)")
-        .check("watch -n 1 ps -o pid,etime,cmd -C NAME: workers that are seconds old")
+        .check("watch -n 1 ps -o pid,etime,cmd -C NAME # workers that are seconds old")
         .confidence(0.9)
 }

@@ -54,6 +54,6 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     Verdict::proved(Severity::Warning, "the clients' receive windows let the target send no more at a time", sockets, client)
         .explains(LossKind::Waiting, explained.max(sending.window * share), explained * 0.5, 1.0)
         .remedy("Give clients larger receive buffers (net.ipv4.tcp_rmem, no small SO_RCVBUF), or read faster there; the target can only send smaller replies")
-        .check("ss -tni state established '( sport = :PORT )': rwnd_limited, and snd_wnd beside rate × rtt; Recv-Q at the client")
+        .check("ss -tni state established '( sport = :PORT )' # rwnd_limited, and snd_wnd beside rate × rtt; Recv-Q at the client")
         .confidence(0.85)
 }

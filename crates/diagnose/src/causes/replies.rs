@@ -166,6 +166,6 @@ fn missing(facts: &Facts<'_>) -> Verdict<OfTarget> {
     )
     .explains(LossKind::Failed, of_failures, of_failures * 0.8, 1.0)
     .remedy("Look for a branch of the target that returns without a reply, or an error that nobody handles")
-    .check("ss -tn 'sport = :PORT' (Recv-Q 0: it was read); the target's log at that moment")
+    .check("ss -tn 'sport = :PORT' # Recv-Q 0: it was read; and the target's log at that moment")
     .confidence(0.8)
 }

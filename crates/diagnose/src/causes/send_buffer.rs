@@ -49,7 +49,7 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     Verdict::proved(Severity::Warning, "the target's send buffer holds less than the path would carry", sockets, client)
         .explains(LossKind::Waiting, share.max(sending.buffer * body), share * 0.5, 1.0)
         .remedy("Do not set SO_SNDBUF (the kernel then lets it grow, up to net.ipv4.tcp_wmem), or set at least bandwidth × round trip")
-        .check("ss -tnmi state established '( sport = :PORT )': sndbuf_limited, and tb of skmem beside rate × rtt")
+        .check("ss -tnmi state established '( sport = :PORT )' # sndbuf_limited, and tb of skmem beside rate × rtt")
         .confidence(0.85)
 }
 

@@ -27,6 +27,6 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     Verdict::proved(Severity::Error, title, deaths::kernel(facts, event), lost)
         .explains(LossKind::Failed, share, share * 0.9, share)
         .remedy("Ignore SIGPIPE (signal(SIGPIPE, SIG_IGN)) or send with MSG_NOSIGNAL, and take EPIPE as the end of that connection")
-        .check("grep SigIgn /proc/PID/status: bit 13 (0x1000) is SIGPIPE")
+        .check("grep SigIgn /proc/PID/status # bit 13 (0x1000) is SIGPIPE")
         .confidence(0.95)
 }

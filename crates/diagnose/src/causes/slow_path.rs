@@ -115,7 +115,7 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     verdict
         .explains(LossKind::Slow, line, line * 0.7, 1.0)
         .remedy("Make that one cheaper (an index, a cache, a limit on what may be asked), or serve it apart, by workers of its own")
-        .check("time each URL or command alone, ten times; report --flame on-cpu or off-cpu shows what the costly ones do")
+        .check("plimsoll report last --flame on-cpu # or off-cpu: what the costly ones do; and time each URL or command alone, ten times")
 }
 
 /// The kind that the median request is of, by cost; `None` without one.

@@ -57,7 +57,7 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     };
     verdict
         .remedy("Share the packets out: more receive queues (ethtool -L), their interrupts on several cores, or receive packet steering (/sys/class/net/*/queues/rx-*/rps_cpus)")
-        .check("mpstat -P ALL 1: %soft of one core; cat /proc/interrupts /proc/net/softnet_stat")
+        .check("cat /proc/interrupts /proc/net/softnet_stat; mpstat -P ALL 1 # %soft of one core")
         .confidence(0.85)
 }
 

@@ -61,6 +61,6 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     verdict
         .explains(LossKind::Failed, share, share, share)
         .remedy("Make a write durable before it is acknowledged (a journal with fdatasync, redis' appendfsync always, a replica), or say in the contract that it is not")
-        .check("Write a value, kill -9 the server, start it again, read the value")
+        .check("# write a value, kill -9 the server, start it again, read the value")
         .confidence(0.95)
 }

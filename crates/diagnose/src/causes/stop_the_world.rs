@@ -55,6 +55,6 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     Verdict::proved(Severity::Error, title, client, process)
         .explains(LossKind::Slow, slow_share(facts), 0.5, 1.0)
         .remedy("Find what stops all threads: a collector, a snapshot's fork, a lock that all take; report --flame off-cpu shows where they wait meanwhile")
-        .check("timeout 5 strace -f -T -e trace=futex -p PID: waits of all threads at the same moment")
+        .check("timeout 5 strace -f -T -e trace=futex -p PID # waits of all threads at the same moment")
         .confidence(0.85)
 }

@@ -63,6 +63,6 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     };
     verdict
         .remedy("Give it more memory, or let it take less (smaller buffers, fewer connections); vm.swappiness moves the trouble and does not end it")
-        .check("vmstat 1 (si); cat /proc/pressure/memory; grep VmSwap /proc/PID/status")
+        .check("cat /proc/pressure/memory; grep VmSwap /proc/PID/status; vmstat 1 # si")
         .confidence(0.9)
 }

@@ -57,6 +57,6 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     }
     Verdict::proved(Severity::Warning, "the memory for TCP's buffers is used up", kernel, client)
         .remedy("Raise net.ipv4.tcp_mem, or the control group's limit; let single buffers be smaller (tcp_rmem, tcp_wmem), and close connections that nobody reads from")
-        .check("cat /proc/net/sockstat /proc/sys/net/ipv4/tcp_mem; nstat -az TcpExtTCPMemoryPressures TcpExtTCPRcvQDrop; ss -tm (skmem)")
+        .check("cat /proc/net/sockstat /proc/sys/net/ipv4/tcp_mem; nstat -az TcpExtTCPMemoryPressures TcpExtTCPRcvQDrop; ss -tm # skmem")
         .confidence(0.8)
 }

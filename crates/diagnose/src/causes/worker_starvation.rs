@@ -72,7 +72,7 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         // All that starved: those that were served are as many as the workers.
         .explains(LossKind::Starved, 1.0, 0.9, 1.0)
         .remedy("Serve many connections with each worker (an event loop), or have as many workers as connections; until then close idle connections soon")
-        .check("for t in /proc/PID/task/*; do cat $t/wchan; echo; done; ss -tn state established (Recv-Q of those that wait)")
+        .check("for t in /proc/PID/task/*; do cat $t/wchan; echo; done; ss -tn state established # Recv-Q of those that wait")
         .confidence(0.9)
 }
 
@@ -122,7 +122,7 @@ fn held_by_others(facts: &Facts<'_>) -> Option<Verdict<OfTarget>> {
         Verdict::proved(Severity::Error, title, client, process)
             .explains(LossKind::Failed, share, share * 0.8, 1.0)
             .remedy("Read requests without holding a worker (an event loop, or a proxy in front that reads them whole), or end silent connections soon")
-            .check("for t in /proc/PID/task/*; do cat $t/wchan; echo; done; ss -tnp state established (Recv-Q 0 at the server's end, none sent)")
+            .check("for t in /proc/PID/task/*; do cat $t/wchan; echo; done; ss -tnp state established # Recv-Q 0 at the server's end, none sent")
             .confidence(0.85),
     )
 }

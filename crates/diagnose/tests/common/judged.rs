@@ -6,6 +6,9 @@ use model::finding::{Diagnosis, Finding, Source, Status};
 use model::request::{IntervalRequests, Kept, Request};
 use model::snapshot::Snapshot;
 use model::{LatencyKind, Recording};
+use std::collections::BTreeSet;
+use std::process::Command;
+use std::sync::Mutex;
 
 /// A recording whose snapshots a test adds to: each with its second, from 0 on.
 pub fn with(build: Build, change: impl Fn(u64, &mut Snapshot)) -> Recording {
@@ -23,11 +26,22 @@ pub fn status(recording: &Recording, id: &str) -> Status {
     let diagnosis = diagnose(recording);
     let finding = of(&diagnosis, id);
     if finding.status == Status::Supported {
-        let sources: std::collections::BTreeSet<Option<Source>> = finding.because.iter().map(|e| e.source).collect();
+        let sources: BTreeSet<Option<Source>> = finding.because.iter().map(|e| e.source).collect();
         assert!(sources.len() >= 2, "{finding:#?}");
         assert!(!finding.remedy.is_empty() && !finding.check_yourself.is_empty(), "{finding:#?}");
+        assert_is_shell(&finding.check_yourself);
     }
     finding.status
+}
+
+/// That a line can be pasted into a shell: it is looked at, and not run.
+#[track_caller]
+fn assert_is_shell(line: &str) {
+    static SEEN: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    if SEEN.lock().unwrap().insert(line.to_owned()) {
+        let said = Command::new("bash").args(["-n", "-c", line]).output().unwrap();
+        assert!(said.status.success(), "{line}: {}", String::from_utf8_lossy(&said.stderr));
+    }
 }
 
 /// One of the sample of a tick that lacks none, however many it has.
