@@ -8,6 +8,7 @@ use model::Recording;
 use model::bpf::{BpfSample, FutexUse};
 use model::finding::{Severity, Status};
 use model::request::Request;
+use model::snapshot::Role;
 use model::split::{Passage, SplitRequest, TickSplit};
 use model::threads::{ThreadStates, ThreadTime, Wake};
 
@@ -61,7 +62,11 @@ fn a_lock_that_parks_each_thread_at_an_address_of_its_own_is_one_all_the_same() 
 fn a_lock_is_for_information_where_no_core_is_left() {
     let ring = [(20, "thread", 23), (21, "thread", 20), (22, "thread", 21), (23, "thread", 22)];
     let severity = |recording: &Recording| of(&diagnose(recording), "lock-contention").severity;
-    assert_eq!(severity(&woken(&four(), &ring, &[FutexUse::default()])), Severity::Error);
+    let recording = woken(&four(), &ring, &[FutexUse::default()]);
+    assert_eq!(severity(&recording), Severity::Error);
+    let target = recording.snapshots[0].processes.iter().find(|process| process.role == Role::Target).unwrap();
+    let check = of(&diagnose(&recording), "lock-contention").check_yourself.clone();
+    assert!(check.contains(&format!("-p {};", target.pid)) && !check.contains("PID"), "{check}");
     let used = |cores| four().each(move |s| s.target_summed = Some(cores));
     let mut full = woken(&used(1.2), &ring, &[FutexUse::default()]);
     for (second, snapshot) in full.snapshots.iter_mut().enumerate() {
