@@ -139,12 +139,15 @@ pub fn gives(
         // It is a limit that somebody else has made lower.
         let taken = supported().find(|finding| finding.id == "neighbour");
         let taken = taken.map_or(String::new(), |neighbour| format!("; {}", neighbour.title));
+        // Of what was lost some may be the generator's own doing.
+        let disturbed = disturbed(facts, validity).filter(|_| !is_told && lost.is_some());
+        let disturbed = disturbed.map_or(String::new(), |disturbed| format!("; {disturbed}"));
         let text = match lost.filter(|loss| loss.kind == LossKind::Failed) {
-            Some(loss) => format!("{full}{taken}, and it is asked for more: {}", loss.text),
+            Some(loss) => format!("{full}{taken}, and it is asked for more: {}{disturbed}", loss.text),
             None => {
                 let slow = losses.iter().find(|loss| loss.kind == LossKind::Slow && !is_overload);
                 let slow = slow.zip(waited).map_or(String::new(), |(slow, waited)| waited.beside_full(slow));
-                format!("sound: {full}{taken}{slow}")
+                format!("sound: {full}{taken}{slow}{disturbed}")
             }
         };
         return says(Standing::AtItsLimit, text, Some(named));

@@ -496,7 +496,7 @@ fn a_cause_of_a_part_says_that_the_generator_was_disturbed_too() {
 }
 
 /// That a recording is of these generators, and what speaks against the figures of each; nothing, where that is empty.
-fn not_valid_for(generators: &[(&str, &str)]) -> Generators {
+pub fn not_valid_for(generators: &[(&str, &str)]) -> Generators {
     let one = |(name, id): &(&str, &str)| Generator {
         name: (*name).to_owned(),
         cpu: String::new(),

@@ -19,5 +19,6 @@ mod part_way;
 mod recovery;
 mod remote;
 mod rules;
+mod turns;
 mod validity;
 mod waits;

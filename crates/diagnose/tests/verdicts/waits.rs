@@ -1,15 +1,14 @@
 //! Where the time of slow requests goes: recordings of which it is known, request by request.
 
-use crate::common::judged::{one_of_all, sampled, with};
-use crate::common::{Build, SECOND, Second, closed, open};
+use crate::common::judged::one_of_all;
+use crate::common::{Build, closed, open};
 use diagnose::diagnose;
 use model::bpf::{BpfSample, FutexUse};
 use model::event::Details;
-use model::finding::{Diagnosis, Finding, Loss, LossKind, Severity, Standing, Status, WhatGives};
+use model::finding::{Diagnosis, Finding, Loss, LossKind, Severity, Status};
 use model::limits::REQUESTS_KEPT;
 use model::request::{Gap, IntervalRequests, Kept, Request, RequestEnd};
 use model::slow::{Dimension, SlowTime, Wait, WaitShare};
-use model::snapshot::Role;
 use model::split::{Passage, SplitRequest, TickSplit};
 use model::threads::{FutexHolder, ThreadStates, ThreadTime, WaitPlace};
 use model::{ErrorKind, Event, Recording};
@@ -500,96 +499,4 @@ proptest! {
             is_whole(time);
         }
     }
-}
-
-/// Of 400 requests that take 0.1 ms thirteen took so much longer, on a machine where the generator is busy and the target waits for a CPU.
-fn slow_beside_the_generator(excess_ns: u64, change: impl Fn(&mut Second)) -> WhatGives {
-    one_in_beside_the_generator(32, excess_ns, change)
-}
-
-/// The same with one in so many.
-fn one_in_beside_the_generator(every: u64, excess_ns: u64, change: impl Fn(&mut Second)) -> WhatGives {
-    let build = open().each(|s| {
-        (s.response_ns, s.in_flight, s.busy) = (100_000, 1, 0.8);
-        (s.target, s.idle_cores) = (vec![(0.55, 0.025)], 0.6);
-        change(s);
-    });
-    let ran_ns = (build.seconds[0].busy * 1e9) as u64;
-    let mut recording = with(build, |second, s| {
-        let generator = s.processes.iter_mut().filter(|process| process.role == Role::Generator);
-        generator.flat_map(|process| &mut process.threads).for_each(|thread| thread.run_ns = Some(second * ran_ns));
-    });
-    sampled(&mut recording, 400, |n| {
-        let sent_ns = SECOND + n * 20_000_000;
-        let took_ns = 100_000 + if n % every == 0 { excess_ns } else { 0 };
-        Request { ready_ns: sent_ns, sent_ns, ended_ns: sent_ns + took_ns, ordinal: 2, ..Request::default() }
-    });
-    diagnose(&recording).gives.unwrap()
-}
-
-#[test]
-fn requests_slow_for_a_turn_of_the_scheduler_are_said_to_be_so_beside_the_generator() {
-    let shared = slow_beside_the_generator(3_000_000, |_| {});
-    assert_eq!(shared.standing, Standing::Unexplained, "which of them waited is not known: {shared:?}");
-    let said = "waited for a CPU 25.0 ms of each second, beside this generator: where they share CPUs, keep them apart";
-    assert!(shared.text.contains("not known") || shared.text.contains("no cause"), "{shared:?}");
-    assert!(shared.text.contains(said), "{shared:?}");
-    let is_said = |excess_ns, change: &dyn Fn(&mut Second)| {
-        slow_beside_the_generator(excess_ns, change).text.contains("waited for a CPU")
-    };
-    assert!(!is_said(50_000_000, &|_| {}), "later than a scheduler makes anybody");
-    assert!(!is_said(3_000_000, &|s| s.target = vec![(0.55, 0.005)]), "too little of the time");
-    assert!(!is_said(3_000_000, &|s| s.busy = 0.1), "the generator hardly ran");
-    assert!(!is_said(3_000_000, &|s| s.neighbours = [0.4, 0.0]), "somebody else did");
-    // All cores are busy with it, and its threads wait for each other.
-    let full = |threads| {
-        slow_beside_the_generator(3_000_000, move |s| (s.target, s.idle_cores, s.busy) = (vec![threads; 4], 0.1, 0.2))
-    };
-    let waiting = full((0.42, 0.2));
-    assert_eq!(waiting.standing, Standing::AtItsLimit, "{waiting:?}");
-    assert!(waiting.text.starts_with("sound: all cores are busy, 1.68 of 2 with the target; 3.2 % of"), "{waiting:?}");
-    assert!(waiting.text.ends_with("waited for a CPU 32 % of the time it wanted one"), "{waiting:?}");
-    let hardly = full((0.42, 0.03));
-    assert_eq!(hardly.standing, Standing::Unexplained, "they hardly waited");
-    assert!(hardly.text.ends_with("; meanwhile the machine's 2 cores are all busy, 1.68 with it"), "{hardly:?}");
-}
-
-#[test]
-fn a_little_that_is_late_by_a_turn_of_the_scheduler_is_said_and_is_not_what_gives() {
-    let begins = "not at its limit: nothing gives yet (its busiest thread wants 57 % of a core); ";
-    // 13 ms of 53 ms that all of them took, some of it for queueing.
-    let little = one_in_beside_the_generator(40, 1_300_000, |_| {});
-    assert_eq!(little.standing, Standing::BelowItsLimit, "{little:?}");
-    assert!(little.text.starts_with(begins) && little.text.contains("of the requests were slow"), "{little:?}");
-    assert!(little.text.contains("no cause") || little.text.contains("not known"), "{little:?}");
-    assert_eq!(one_in_beside_the_generator(40, 3_000_000, |_| {}).standing, Standing::Unexplained, "more of the time");
-    let full = one_in_beside_the_generator(40, 1_300_000, |s| s.target = vec![(0.9, 0.02)]);
-    assert!(!full.text.contains("not at its limit"), "{full:?}");
-}
-
-#[test]
-fn waiting_for_a_cpu_with_cores_left_is_no_limit_and_a_line_before_a_full_machine_is_one() {
-    let waits = |excess_ns, threads: Vec<(f64, f64)>, idle_cores| {
-        slow_beside_the_generator(excess_ns, move |s| (s.target, s.idle_cores) = (threads.clone(), idle_cores))
-    };
-    let much = waits(3_000_000, vec![(0.4, 0.2)], 0.6);
-    assert_eq!(much.standing, Standing::BelowItsLimit, "{much:?}");
-    assert!(much.text.starts_with("not at its limit") && much.text.contains("beside this generator"), "{much:?}");
-    let own = slow_beside_the_generator(3_000_000, |s| (s.target, s.busy) = (vec![(0.4, 0.2), (0.4, 0.2)], 0.1));
-    assert_eq!(own.standing, Standing::BelowItsLimit, "{own:?}");
-    assert!(own.text.ends_with("waited for a CPU 200 ms of each second, while threads of its own ran"), "{own:?}");
-    assert_eq!(waits(3_000_000, vec![(0.4, 0.05)], 0.6).standing, Standing::Unexplained, "a ninth of what it wanted");
-    assert_eq!(waits(50_000_000, vec![(0.4, 0.2)], 0.6).standing, Standing::Unexplained, "no turn is so long");
-    // A sixth of the cores is idle while eight threads wait for one: they wake each other.
-    let full = waits(3_000_000, vec![(0.15, 0.2); 8], 0.3);
-    assert_eq!(full.standing, Standing::AtItsLimit, "{full:?}");
-    assert!(full.text.starts_with("sound: the machine's 2 cores are all busy, 1.20 with it; 3.2 % of"), "{full:?}");
-    let one = waits(3_000_000, vec![(0.55, 0.4)], 0.4);
-    assert_eq!(one.standing, Standing::AtItsLimit, "{one:?}");
-    assert!(
-        one.text.starts_with("sound: its one worker is full (55 % of a core, and it waited for one 40 %); 3.2 % of"),
-        "{one:?}"
-    );
-    let few = waits(3_000_000, vec![(0.15, 0.1); 8], 0.3);
-    assert_ne!(few.standing, Standing::AtItsLimit, "hardly any wait, and cores are idle: {few:?}");
 }
