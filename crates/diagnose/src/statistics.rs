@@ -1,9 +1,9 @@
-//! Medians, Welch's test of two means, and the interval of one mean, with Student's critical values.
+//! Medians, Welch's test of two means, the interval of one mean, with Student's critical values, and counts of what comes by chance.
 //!
 //! B. L. Welch, "The generalization of Student's problem when several different population variances are involved",
-//! Biometrika 34 (1947). Student's distribution itself is statrs'.
+//! Biometrika 34 (1947). Student's and Poisson's distributions themselves are statrs'.
 
-use statrs::distribution::{ContinuousCDF, StudentsT};
+use statrs::distribution::{ContinuousCDF, DiscreteCDF, Poisson, StudentsT};
 
 /// The middle of some values, of an even number the upper of two; 0 of none.
 pub(crate) fn median(mut values: Vec<f64>) -> f64 {
@@ -89,9 +89,22 @@ pub(crate) fn beyond_t(freedom: f64, t: f64) -> f64 {
     StudentsT::new(0.0, 1.0, freedom.max(1.0)).map_or(1.0, |student| 2.0 * student.cdf(-t.abs()))
 }
 
+/// How probable it is that no more than so many come, where each comes for itself and so many do on average; 1 where none is expected.
+pub(crate) fn at_most_by_chance(count: u64, expected: f64) -> f64 {
+    Poisson::new(expected).map_or(1.0, |poisson| poisson.cdf(count))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_five_that_are_expected_none_comes_once_in_150_times() {
+        let is = |count, expected: f64, by: f64| (at_most_by_chance(count, expected) - by).abs() < 1e-6;
+        // e^-5, and e^-2 (1 + 2).
+        assert!(is(0, 5.0, 0.006_737_947) && is(1, 2.0, 0.406_005_85));
+        assert!(is(0, 0.0, 1.0) && is(3, f64::NAN, 1.0) && is(3, -1.0, 1.0));
+    }
 
     #[test]
     fn welch_agrees_with_a_worked_example() {

@@ -5,13 +5,15 @@
 //! many readings as half of the pauses' time, or the thread ran meanwhile: on average at least for half of the time that the
 //! pauses took, or ran and waited for a CPU so, with no wait as long as a pause (kernel). Refuted where as many threads do the work
 //! as requests were under way, where pauses come at regular times over several threads (`stop-the-world`), where the thread had to
-//! wait for a CPU as long, where segments were sent again, as many as requests stood still, and where only requests stood that were
-//! the first on their connection, though others came. Needs four pauses of 10 ms.
+//! wait for a CPU as long (or others had that CPU, and too few pauses lay in the probes' windows to tell), where segments were sent
+//! again, as many as requests stood still, and where only requests stood that were the first on their connection, though others
+//! came. Needs four pauses of 10 ms.
 
 use super::pauses::{of_new_connections, pauses, slow_share};
 use crate::evidence::{Client, Kernel, Piece, Process};
 use crate::facts::{Facts, Stand, duration, percent};
 use crate::rule::{CauseRule, Needs, OfTarget, Verdict};
+use crate::statistics::at_most_by_chance;
 use crate::thresholds::{PAUSED_SHARE, PERIODIC};
 use model::bpf::LongCall;
 use model::finding::{LossKind, Severity};
@@ -33,6 +35,9 @@ const FOR_WORK: [&str; 11] = [
 
 /// Kinds of descriptors at which a thread waits for work.
 const AT_WORK: [&str; 4] = ["listener", "client", "epoll", "event"];
+
+/// What comes by chance so rarely is none.
+const CHANCE_MAX: f64 = 0.01;
 
 /// Fewer readings of where the thread stood say nothing.
 const READINGS_MIN: usize = 5;
@@ -86,7 +91,11 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     }
     // The waits were counted in the probes' windows alone: of the pauses as many as fall there.
     let in_windows = pauses.all.len() as f64 * windows_share(facts);
-    let is_few = |waits: u64| 2.0 * (waits as f64) < in_windows;
+    // Where others had that CPU for long, that so few were among them must be no chance.
+    let is_few = |waits: u64| match is_kept_off {
+        true => at_most_by_chance(waits, in_windows) < CHANCE_MAX,
+        false => 2.0 * (waits as f64) < in_windows,
+    };
     let title = format!("all requests of a thread stall together, for {} at a time", duration(pauses.median_ns));
     let stood = stood(facts, pauses.share);
     let verdict = match (kernel, stood) {

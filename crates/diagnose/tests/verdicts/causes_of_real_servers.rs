@@ -345,12 +345,15 @@ fn a_pause_in_which_only_new_connections_wait_is_none_of_the_loop() {
 
 #[test]
 fn waits_for_a_cpu_are_few_beside_the_pauses_of_the_time_in_which_they_were_counted() {
-    // Two long waits, counted in all of the run or in an eighth of it, and six pauses.
-    let seen = |window_ns: u64| {
-        let build = open().each(|s| (s.response_ns, s.target) = (200_000, vec![(0.02, 0.3)]));
+    // Long waits, counted in all of the run or in a part of it, and six pauses.
+    let seen_beside = |waits: u64, window_ns: u64, cores: f64| {
+        let build = open().each(move |s| {
+            (s.response_ns, s.target) = (200_000, vec![(0.02, 0.3)]);
+            (s.neighbours, s.idle_cores) = ([cores, 0.0], 0.9);
+        });
         let mut recording = pausing(build.recording(), &[500, 1700, 2300, 3900, 4300, 5800], 80);
         let mut buckets = vec![0; 27];
-        buckets[26] = 2;
+        (buckets[10], buckets[26]) = (100, waits);
         for snapshot in &mut recording.snapshots {
             let histograms =
                 [("runqueue.wait_ns".to_owned(), Log2 { sum: 100_000_000, buckets: buckets.clone() })].into();
@@ -358,8 +361,13 @@ fn waits_for_a_cpu_are_few_beside_the_pauses_of_the_time_in_which_they_were_coun
         }
         status(&recording, "event-loop-blocked")
     };
-    assert_eq!(seen(30 * SECOND), Status::Supported);
-    assert_eq!(seen(SECOND), Status::Refuted, "of six pauses less than one lay in the windows: the waits are many");
+    let seen = |waits, window_ns| seen_beside(waits, window_ns, 0.0);
+    assert_eq!(seen(2, 30 * SECOND), Status::Supported);
+    assert_eq!(seen(2, SECOND), Status::Refuted, "of six pauses less than one lay in the windows: the waits are many");
+    assert_eq!(seen(0, 3 * SECOND), Status::Supported);
+    // Another has the CPU: of the two pauses that lay in the windows, none is a wait for it by chance once in seven times.
+    assert_eq!(seen_beside(0, 3 * SECOND, 1.0), Status::Refuted);
+    assert_eq!(seen_beside(0, 30 * SECOND, 1.0), Status::Supported, "of six none: it is no wait for a CPU");
 }
 
 #[test]
