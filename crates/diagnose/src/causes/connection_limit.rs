@@ -3,9 +3,9 @@
 //!
 //! Evidence where they are turned away: (client) failures fall on new connections, which the server speaks on before anything
 //! was asked or whose first request fails, while some connections go on well; (sockets) fewer connections were established at
-//! the target than asked for, by the median of the readings. Refuted where failures fall on any request, where the queue of
-//! the listener overflows or descriptors are at their limit (those have names of their own), where a process ended, or where
-//! as many were established as asked for. Needs twenty failures.
+//! the target than asked for, by the median of the readings, or (process) it never had descriptors open for all of them. Refuted
+//! where failures fall on any request, where the queue of the listener overflows or descriptors are at their limit (those have names
+//! of their own), where a process ended, or where as many were established as asked for. Needs twenty failures.
 //!
 //! Evidence where they are left waiting: (client) some connections never got a reply while others were served; (sockets) some
 //! waited to be accepted in nearly every reading, while those that had been accepted stayed as many. A target that accepts
@@ -13,14 +13,14 @@
 //! (measured: Apache's prefork with four processes, lighttpd's and HAProxy's maximum of connections).
 
 use super::{deaths, oom_kill};
-use crate::evidence::{Client, Sockets};
+use crate::evidence::{Client, Process, Sockets};
 use crate::facts::{Facts, percent};
 use crate::history::Subject;
 use crate::rule::{CauseRule, Needs, OfTarget, Verdict};
 use model::ErrorKind;
 use model::finding::{LossKind, Severity};
 use model::request::RequestEnd;
-use model::snapshot::Snapshot;
+use model::snapshot::{Role, Snapshot};
 use model::units::show_grouped;
 use model::users::Users;
 use std::collections::BTreeSet;
@@ -103,7 +103,14 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     );
     let sockets =
         facts.piece::<Sockets>(text, "connections_looked_at", usual, "connections").from(HELD_MAX * asked as f64);
-    if usual >= HELD_MAX * asked as f64 || usual < 1.0 {
+    // Where hundreds of thousands are turned away and come again, those that are on their way are many at any moment.
+    let process = descriptors(facts).filter(|open| *open <= asked).map(|open| {
+        let text =
+            format!("the target never had more than {open} descriptors open, for {asked} connections and its own");
+        facts.piece::<Process>(text, "target.descriptors", open as f64, "descriptors").from(asked as f64)
+    });
+    let is_held = usual >= HELD_MAX * asked as f64;
+    if usual < 1.0 || (is_held && process.is_none()) {
         return Verdict::refuted("the target held all connections").because(client.into()).because(sockets.into());
     }
     // Those that are left without a reply fail by their time limit, those that are turned away by what comes.
@@ -116,11 +123,22 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         "turns further ones away"
     };
     let title = format!("the target serves {} connections and {does}", well.len());
-    Verdict::proved(Severity::Error, title, client, sockets)
+    let verdict = match process.filter(|_| is_held) {
+        Some(process) => Verdict::proved(Severity::Error, title, client, process),
+        None => Verdict::proved(Severity::Error, title, client, sockets),
+    };
+    verdict
         .explains(LossKind::Failed, first, first * 0.9, 1.0)
         .remedy("Raise its maximum of connections (maxclients, max_connections, workers), or let clients share fewer connections")
         .check("ss -tn state established '( sport = :PORT )' | wc -l # while one client more tries")
         .confidence(0.85)
+}
+
+/// The most descriptors that the target's processes had open together: no more connections can it have held. `None`: not all were read.
+fn descriptors(facts: &Facts<'_>) -> Option<u64> {
+    let of = |(id, _)| facts.level(Subject::Process(id), "descriptors").map(|level| level.max);
+    let all: Option<Vec<u64>> = facts.history.processes(Role::Target).map(of).collect();
+    all.filter(|all| !all.is_empty()).map(|all| all.into_iter().fold(0, u64::saturating_add))
 }
 
 /// What the target's listeners and connections were in a reading: waiting to be accepted, and accepted.

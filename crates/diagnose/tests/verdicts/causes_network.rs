@@ -443,12 +443,14 @@ fn names_are_waited_for_where_sockets_to_a_resolver_come_and_go() {
 #[test]
 fn clients_that_are_turned_away_before_they_asked_are_beyond_a_limit() {
     // Of 14 connections so many are held; others come, hear that they are too many, and go.
-    let turned_away = |spoke: u64, held: u64, ordinals: u64| {
+    let open_at = |spoke: u64, held: u64, ordinals: u64, descriptors: Option<u64>| {
         let mut build = open().each(|s| (s.response_ns, s.target) = (200_000, vec![(0.05, 0.0)]));
         build.plan.connections = 14;
         let mut recording = with(build, |second, s| {
             // One reading finds those that are about to be turned away.
             s.network.set("connections_looked_at", if second == 3 { 14 } else { held });
+            let target = s.processes.iter_mut().filter(|process| process.role == Role::Target);
+            target.for_each(|process| process.descriptors = descriptors);
         });
         recording.courses = RunCourses::of(&recording.snapshots);
         recording.totals.sum.connection_errors.add(ErrorKind::SpokeFirst, spoke);
@@ -462,6 +464,7 @@ fn clients_that_are_turned_away_before_they_asked_are_beyond_a_limit() {
         });
         recording
     };
+    let turned_away = |spoke, held, ordinals| open_at(spoke, held, ordinals, None);
     let limit = turned_away(94, 10, 40);
     assert_eq!(status(&limit, "connection-limit"), Status::Supported);
     let diagnosis = diagnose(&limit);
@@ -471,4 +474,11 @@ fn clients_that_are_turned_away_before_they_asked_are_beyond_a_limit() {
     assert_eq!(status(&turned_away(19, 10, 40), "connection-limit"), Status::Refuted, "hardly any");
     assert_eq!(status(&turned_away(94, 13, 40), "connection-limit"), Status::Refuted, "all were held");
     assert_eq!(status(&turned_away(94, 10, 2), "connection-limit"), Status::Refuted, "nobody stayed");
+    // So many come again at once that all readings find nearly all: a process that holds them has more descriptors than that.
+    assert_eq!(status(&open_at(94, 13, 40, Some(14)), "connection-limit"), Status::Supported);
+    assert_eq!(
+        status(&open_at(94, 13, 40, Some(15)), "connection-limit"),
+        Status::Refuted,
+        "its listener's, and all of theirs"
+    );
 }
