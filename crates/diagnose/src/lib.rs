@@ -148,7 +148,7 @@ pub fn diagnose_with(recording: &Recording, history: &History) -> Diagnosis {
         Needs::Nothing => without_load::gives(&facts, &findings),
         _ => ended(recording, &findings).unwrap_or_else(|| {
             let gives = gives::gives(&facts, &validity, &findings, &losses, &segments);
-            behind::with_behind(gives::with_own_faults(gives, stretch.as_ref()), &facts)
+            behind::with_behind(gives::with_own_faults(gives, &losses, stretch.as_ref()), &facts)
         }),
     };
     Diagnosis {

@@ -244,8 +244,13 @@ fn room_beside(facts: &Facts<'_>, losses: &[Loss], waited: Option<Waited<'_>>) -
 }
 
 /// The sentence, with the run's own faults that acted where the run was worse: they may be why, and what is named their doing.
-pub(crate) fn with_own_faults(gives: WhatGives, stretch: Option<&Worse>) -> WhatGives {
-    let is_lost = matches!(gives.standing, Standing::Gives | Standing::Unexplained);
+pub(crate) fn with_own_faults(gives: WhatGives, losses: &[Loss], stretch: Option<&Worse>) -> WhatGives {
+    let is_lost = match gives.standing {
+        Standing::Gives | Standing::Unexplained => true,
+        // Behind a limit, or room that is left, stands what was late all the same.
+        Standing::AtItsLimit | Standing::BelowItsLimit => losses.iter().any(|loss| loss.kind == LossKind::Slow),
+        Standing::Unknown | Standing::SeenWithoutLoad => false,
+    };
     match stretch.filter(|_| is_lost).and_then(|stretch| stretch.may_be_why(&gives.text)) {
         Some(why) => {
             let seen = gives.text.strip_suffix(NOT_KNOWN).unwrap_or(&gives.text);
@@ -392,6 +397,7 @@ fn share_of(share: f64, kind: LossKind) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::segments::worse::Acting;
 
     fn found(of: LossKind, share: f64, high: f64) -> Finding {
         Finding {
@@ -436,5 +442,24 @@ mod tests {
         let failed = [lost(LossKind::Failed, 0.9), lost(LossKind::Slow, 0.9)];
         assert!(!is_small_part(&found(LossKind::Slow, 0.1, 0.2), &failed, false));
         assert!(!is_small_part(&found(LossKind::Failed, 0.1, 0.2), &failed, false));
+    }
+
+    #[test]
+    fn a_fault_of_the_run_is_said_wherever_something_was_late() {
+        let acting = Acting { name: "stress".to_owned(), from_s: 2.0, to_s: 3.0 };
+        let stretch = Worse { from_s: 2.0, to_s: 3.0, is_to_end: false, half_us: None, faults: vec![acting] };
+        let is_said = |standing, losses: &[Loss]| {
+            let gives = WhatGives { standing, text: "so it stands".to_owned(), finding: None, behind: None };
+            with_own_faults(gives, losses, Some(&stretch))
+                .text
+                .ends_with("(stress from second 2.0 to 3.0), which may be why")
+        };
+        let slow = [lost(LossKind::Slow, 1.0)];
+        for standing in [Standing::Gives, Standing::Unexplained, Standing::AtItsLimit, Standing::BelowItsLimit] {
+            assert!(is_said(standing, &slow), "{standing:?}");
+        }
+        // A limit is one without any fault, and what is not known is nobody's doing yet.
+        assert!(!is_said(Standing::AtItsLimit, &[lost(LossKind::Capacity, 1.0)]));
+        assert!(!is_said(Standing::BelowItsLimit, &[]) && !is_said(Standing::Unknown, &slow));
     }
 }

@@ -42,9 +42,9 @@ pub(crate) struct Worse {
 /// One of the run's own faults that was undone: its name, and from when to when it acted, seconds.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Acting {
-    name: String,
-    from_s: f64,
-    to_s: f64,
+    pub(crate) name: String,
+    pub(crate) from_s: f64,
+    pub(crate) to_s: f64,
 }
 
 impl Worse {
