@@ -21,6 +21,11 @@ fn one_in_beside_the_generator(every: u64, excess_ns: u64, change: impl Fn(&mut 
 }
 
 fn recorded(every: u64, excess_ns: u64, change: impl Fn(&mut Second)) -> Recording {
+    recorded_with(every, excess_ns, 0, change)
+}
+
+/// The same where so much of it was spent in line for a free connection.
+fn recorded_with(every: u64, excess_ns: u64, in_line_ns: u64, change: impl Fn(&mut Second)) -> Recording {
     let build = open().each(|s| {
         (s.response_ns, s.in_flight, s.busy) = (100_000, 1, 0.8);
         (s.target, s.idle_cores) = (vec![(0.55, 0.025)], 0.6);
@@ -33,8 +38,9 @@ fn recorded(every: u64, excess_ns: u64, change: impl Fn(&mut Second)) -> Recordi
     });
     sampled(&mut recording, 400, |n| {
         let sent_ns = SECOND + n * 20_000_000;
-        let took_ns = 100_000 + if n % every == 0 { excess_ns } else { 0 };
-        Request { ready_ns: sent_ns, sent_ns, ended_ns: sent_ns + took_ns, ordinal: 2, ..Request::default() }
+        let (late_ns, in_line_ns) = if n % every == 0 { (excess_ns, in_line_ns) } else { (0, 0) };
+        let ready_ns = sent_ns - in_line_ns;
+        Request { ready_ns, sent_ns, ended_ns: ready_ns + 100_000 + late_ns, ordinal: 2, ..Request::default() }
     });
     recording
 }
@@ -102,6 +108,14 @@ fn waiting_for_a_cpu_with_cores_left_is_no_limit_and_a_line_before_a_full_machin
         one.text.starts_with("sound: its one worker is full (55 % of a core, and it waited for one 40 %); 3.2 % of"),
         "{one:?}"
     );
+    // How long a line is that grew before it says nothing of what each in it waited for.
+    let line = |in_line_ns| {
+        let recording =
+            recorded_with(32, 50_000_000, in_line_ns, |s| (s.target, s.idle_cores) = (vec![(0.15, 0.2); 8], 0.3));
+        diagnose(&recording).gives.unwrap().standing
+    };
+    assert_eq!(line(49_000_000), Standing::AtItsLimit);
+    assert_eq!(line(30_000_000), Standing::Unexplained, "two fifths were spent elsewhere");
     // Of several generators one was kept from running: what was late may be its doing, and that is said, too.
     let mut joint = recorded(32, 3_000_000, |s| (s.target, s.idle_cores) = (vec![(0.55, 0.4)], 0.4));
     joint.capsule.generators = Some(not_valid_for(&[("near", ""), ("slow", "generator-starved")]));
