@@ -30,9 +30,9 @@ test: ## all tests; installs what they run against
 check: ## what a change needs before it is shown: format, clippy, unit tests and simulation of the crates it touches
 	@scripts/check.sh
 
-truth: ## known causes, run live, real servers among them; writes docs/truth.md; CASES=real/nginx RUNS=10 SEED=7 (goes on where 7 was interrupted); KEEP=1 adds the runs to truth/runs.tsv
+truth: ## known causes, run live, real servers among them; writes docs/truth.md; CASES=real/nginx RUNS=10 SEED=7 (goes on where 7 was interrupted); KEEP=1 adds the runs to truth/runs.tsv; OBSERVE=light observes less
 	@scripts/packages.sh real
-	$(if $(KEEP),PLIMSOLL_TRUTH_KEEP=1) PLIMSOLL_TRUTH=$(or $(CASES),all) PLIMSOLL_TRUTH_RUNS=$(or $(RUNS),1) $(if $(SEED),PLIMSOLL_TRUTH_SEED=$(SEED)) $(CARGO) test -p plimsoll --test truth -- --nocapture
+	$(if $(KEEP),PLIMSOLL_TRUTH_KEEP=1) PLIMSOLL_TRUTH=$(or $(CASES),all) PLIMSOLL_TRUTH_RUNS=$(or $(RUNS),1) $(if $(SEED),PLIMSOLL_TRUTH_SEED=$(SEED)) $(if $(OBSERVE),PLIMSOLL_TRUTH_OBSERVE=$(OBSERVE)) $(CARGO) test -p plimsoll --test truth -- --nocapture
 
 truth-recordings: ## the recordings of known causes by which rules are tested without root, made anew: a run of each case
 	@scripts/packages.sh real

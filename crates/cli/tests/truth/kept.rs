@@ -1,10 +1,10 @@
 //! Runs of known causes that are kept in the repository, over several series, days and commits: a case ten times is more than one sitting.
 //!
 //! `truth/runs.tsv` has a line for each, as it was judged then: a rule that was mended since does not make it right. Series of all cases
-//! go on in it where the last one was interrupted, whoever interrupted it. `docs/truth.md` ends with what they come to.
+//! go on in it where the last one was interrupted, whoever interrupted it. `docs/truth.md` begins with what they come to.
 
 use crate::case::Case;
-use crate::page::with_interval;
+use crate::page::{matrix, meant, with_interval};
 use crate::results::{Judgement, Outcome};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -13,8 +13,6 @@ use std::path::PathBuf;
 use std::process::Command;
 
 const COLUMNS: [&str; 6] = ["case", "seed", "run", "judgement", "said", "commit"];
-/// Where the page's part begins.
-const TITLE: &str = "## Over several series\n";
 
 /// All that are kept.
 pub struct Kept {
@@ -87,28 +85,27 @@ impl Kept {
         self.runs.push(run);
     }
 
-    /// The page with its part about them, in the place of what it had; as it is where there are none.
-    pub fn in_page(&self, page: &str, cases: &[Case]) -> String {
-        let before = page.split_once(TITLE).map_or(page, |(before, _)| before);
+    /// The page's part about them; empty where there are none.
+    pub fn part(&self, cases: &[Case]) -> String {
         if self.runs.is_empty() {
-            return before.to_owned();
+            return String::new();
         }
-        let names: BTreeSet<&str> =
-            cases.iter().filter(|case| case.not_yet.is_none()).map(|case| &*case.name).collect();
-        let pooled = || self.runs.iter().filter(|run| names.contains(&*run.case));
+        let named: BTreeMap<&str, &Case> =
+            cases.iter().filter(|case| case.not_yet.is_none()).map(|case| (&*case.name, case)).collect();
+        let pooled = || self.runs.iter().filter(|run| named.contains_key(&*run.case));
         let count = |which: Judgement| pooled().filter(|run| run.judgement == which).count();
         let (right, wrong, void) = (count(Judgement::Right), count(Judgement::Wrong), count(Judgement::Void));
         let commits: BTreeSet<&str> = pooled().map(|run| &*run.commit).collect();
         let seeds: BTreeSet<u64> = pooled().map(|run| run.seed).collect();
         let mut part = format!(
-            "{TITLE}\nEach run as it was judged when it was made (`truth/runs.tsv`, `make truth KEEP=1`), at {} commit{}, with seed{} {}.\n\n\
-             **{right} of {} runs were right: {}.** {void} were void.\n\n",
+            "**{right} of {} runs were right: {}.** {void} were void.\n\n\
+             Each as it was judged when it was made (`truth/runs.tsv`, `make truth KEEP=1`), at {} commit{}, with seed{} {}.\n\n",
+            right + wrong,
+            with_interval(right, right + wrong),
             commits.len(),
             plural(commits.len()),
             plural(seeds.len()),
             seeds.iter().map(u64::to_string).collect::<Vec<_>>().join(", "),
-            right + wrong,
-            with_interval(right, right + wrong),
         );
         let of_two = |which| pooled().filter(|run| has_two_causes(&run.case) && run.judgement == which).count();
         let (both, not_both) = (of_two(Judgement::Right), of_two(Judgement::Wrong));
@@ -122,15 +119,20 @@ impl Kept {
             .unwrap();
         }
         // What a right run named is the case's own, so only wrong ones can have named another cause.
-        let named = pooled().filter(|run| run.judgement == Judgement::Wrong && !run.said.starts_with('(')).count();
+        let another = pooled().filter(|run| run.judgement == Judgement::Wrong && !run.said.starts_with('(')).count();
         writeln!(
             part,
-            "A cause that was not there was named in at most {named} of {} runs: {}.\n",
+            "A cause that was not there was named in at most {another} of {} runs: {}.\n",
             right + wrong,
-            with_interval(named, right + wrong)
+            with_interval(another, right + wrong)
         )
         .unwrap();
-        part.push_str("| case | right | void | said where it was wrong |\n|---|---|---|---|\n");
+        part.push_str("## Said first, by what was meant\n\n");
+        let not_void = pooled().filter(|run| run.judgement != Judgement::Void);
+        part.push_str(&matrix(
+            not_void.map(|run| (meant(named[&*run.case]), run.judgement == Judgement::Right, &*run.said)),
+        ));
+        part.push_str("\n## By case\n\n| case | right | void | said where it was wrong |\n|---|---|---|---|\n");
         let mut by_case: BTreeMap<&str, Vec<&Run>> = BTreeMap::new();
         pooled().for_each(|run| by_case.entry(&run.case).or_default().push(run));
         for (case, runs) in by_case {
@@ -140,7 +142,7 @@ impl Kept {
             let wrong = wrong.collect::<Vec<_>>().join(", ");
             writeln!(part, "| {case} | {right} of {} | {void} | {wrong} |", runs.len() - void).unwrap();
         }
-        format!("{}\n\n{part}", before.trim_end())
+        part
     }
 }
 
@@ -150,7 +152,7 @@ fn has_two_causes(case: &str) -> bool {
 }
 
 #[test]
-fn a_kept_run_reads_as_it_was_written_and_the_page_has_its_part_once() {
+fn a_kept_run_reads_as_it_was_written_and_all_of_them_come_to_a_page() {
     let run = |case: &str, judgement, said: &str| Run {
         case: case.to_owned(),
         seed: 7,
@@ -168,14 +170,14 @@ fn a_kept_run_reads_as_it_was_written_and_the_page_has_its_part_once() {
     }
     assert_eq!((Run::of_line(&COLUMNS.join("\t")), Run::of_line("x\t1")), (None, None));
     let kept = Kept { path: PathBuf::new(), runs, commit: String::new() };
-    let page = kept.in_page("# Truth\n\nOf one series.\n", &cases);
+    let page = kept.part(&cases);
     assert!(page.contains("**1 of 2 runs were right: 50.0 %") && page.contains("1 were void"), "{page}");
     assert!(page.contains(&format!("| {name} | 1 of 2 | 1 | b |")), "{page}");
     assert!(!page.contains("two causes") && page.contains("was named in at most 1 of 2 runs: 50.0 %"), "{page}");
-    assert_eq!(kept.in_page(&page, &cases), page);
+    assert!(page.contains("| 2 | 1 | a × 1, b × 1 |"), "{page}");
     let two = &cases.iter().find(|case| case.name.starts_with("real/two-")).unwrap().name;
     let runs = [Judgement::Right, Judgement::Right, Judgement::Right, Judgement::Wrong, Judgement::Void];
     let runs = runs.map(|judgement| run(two, judgement, "a")).into_iter().chain([run(name, Judgement::Wrong, "b")]);
-    let page = Kept { path: PathBuf::new(), runs: runs.collect(), commit: String::new() }.in_page("# Truth\n", &cases);
+    let page = Kept { path: PathBuf::new(), runs: runs.collect(), commit: String::new() }.part(&cases);
     assert!(page.contains("Of 4 runs with two causes at once (cases `two-...`) 3 had both named"), "{page}");
 }

@@ -5,6 +5,8 @@
 //! them judged. `PLIMSOLL_TRUTH=nginx,real/puma` runs those that begin so; `PLIMSOLL_TRUTH_RUNS=10` each so often, all of them once
 //! before any a second time. What varies is drawn from a seed, a run's is the series' and its number: `PLIMSOLL_TRUTH_SEED=7`
 //! makes the same series again, or goes on with it where it was interrupted (its results are in `target/truth/7.jsonl`).
+//! `PLIMSOLL_TRUTH_OBSERVE=light` observes at another level than the cases say, where less can be known: what is wrong there is for
+//! reading, and no page is made of it.
 //! `PLIMSOLL_TRUTH_KEEP=1` adds the runs to those of `truth/runs.tsv`, series of which go on on another day.
 //! `PLIMSOLL_TRUTH_RECORD=1` keeps small recordings of right runs beside their cases. On a machine that others use,
 //! `cpu-contention` is no wrong answer: what the load average says then is kept beside it.
@@ -91,9 +93,12 @@ fn known_causes_are_found() {
     let is_recording = number("PLIMSOLL_TRUTH_RECORD").is_some();
     run::listen_for_interrupts();
     println!("seed {seed}: PLIMSOLL_TRUTH_SEED={seed} makes the same runs, and goes on where this was interrupted");
-    let all = cases();
-    let mut results = Results::of(seed, &all);
-    let mut kept = number("PLIMSOLL_TRUTH_KEEP").map(|_| Kept::open());
+    let mut all = cases();
+    let level = std::env::var("PLIMSOLL_TRUTH_OBSERVE").ok();
+    level.iter().for_each(|level| all.iter_mut().for_each(|case| case.observe.clone_from(level)));
+    let series = level.as_ref().map_or_else(|| seed.to_string(), |level| format!("{seed}-{level}"));
+    let mut results = Results::of(&series, &all);
+    let mut kept = number("PLIMSOLL_TRUTH_KEEP").filter(|_| level.is_none()).map(|_| Kept::open());
     let is_wanted = |case: &&Case| wanted == "all" || wanted.split(',').any(|begin| case.name.starts_with(begin));
     let chosen: Vec<&Case> = all.iter().filter(is_wanted).collect();
     let (here, absent): (Vec<&Case>, Vec<&Case>) = chosen.iter().partition(|case| case.missing_programs().is_empty());
@@ -124,13 +129,12 @@ fn known_causes_are_found() {
             }
         }
     }
-    let path = testkit::workspace().join("docs/truth.md");
-    let page = std::fs::read_to_string(&path).unwrap_or_default();
-    // What was kept before and not in this series is no part of one.
-    let is_whole = wanted == "all" && kept.is_none() && !is_interrupted;
-    let page = if is_whole { page::page(&all, &results, seed) } else { page };
+    let is_whole = wanted == "all" && kept.is_none() && level.is_none() && !is_interrupted;
     if is_whole || kept.is_some() {
-        std::fs::write(&path, kept.unwrap_or_else(Kept::open).in_page(&page, &all)).unwrap();
+        // A series of another day is no part of the page: what is kept of such ones is.
+        let series = is_whole.then(|| page::series(&all, &results, seed));
+        let page = page::page(&kept.unwrap_or_else(Kept::open).part(&all), series.as_deref());
+        std::fs::write(testkit::workspace().join("docs/truth.md"), page).unwrap();
     }
     assert!(!is_interrupted, "interrupted; PLIMSOLL_TRUTH_SEED={seed} goes on from here");
     failures.extend(here.iter().filter(|case| case.not_yet.is_none()).flat_map(|case| {

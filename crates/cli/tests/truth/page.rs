@@ -37,8 +37,35 @@ pub fn with_interval(part: usize, whole: usize) -> String {
     format!("{share:.1} %, at 95 % between {:.1} and {:.1} %", 100.0 * low, 100.0 * high)
 }
 
-/// The page.
-pub fn page(cases: &[Case], results: &Results, seed: u64) -> String {
+/// The page: what is kept over several series, and the one that was made just now.
+pub fn page(kept: &str, series: Option<&str>) -> String {
+    [HEAD, kept, series.unwrap_or_default()].concat()
+}
+
+/// What a case means to be said: the first of what must be first, or must appear.
+pub fn meant(case: &Case) -> &str {
+    case.expect.first.first().or(case.expect.appear.first()).map_or("(sound)", String::as_str)
+}
+
+/// What was said first, by what was meant, of runs that are not void: what was meant, whether it was right, what was said.
+pub fn matrix<'a>(runs: impl Iterator<Item = (&'a str, bool, &'a str)>) -> String {
+    let mut matrix: BTreeMap<&str, (usize, usize, BTreeMap<&str, usize>)> = BTreeMap::new();
+    for (meant, is_right, said) in runs {
+        let row = matrix.entry(meant).or_default();
+        row.0 += 1;
+        row.1 += usize::from(is_right);
+        *row.2.entry(said).or_default() += 1;
+    }
+    let mut table = "| meant | runs | right | said |\n|---|---|---|---|\n".to_owned();
+    for (meant, (runs, right, said)) in matrix {
+        let said: Vec<String> = said.into_iter().map(|(id, count)| format!("{id} × {count}")).collect();
+        writeln!(table, "| {meant} | {runs} | {right} | {} |", said.join(", ")).unwrap();
+    }
+    table
+}
+
+/// The page's part about one series.
+pub fn series(cases: &[Case], results: &Results, seed: u64) -> String {
     let done: Vec<(&Case, Vec<&Outcome>)> =
         cases.iter().map(|case| (case, results.of_case(case))).filter(|(_, all)| !all.is_empty()).collect();
     let counted = || done.iter().filter(|(case, _)| case.not_yet.is_none());
@@ -46,15 +73,15 @@ pub fn page(cases: &[Case], results: &Results, seed: u64) -> String {
         counted().map(|(case, all)| all.iter().filter(|o| o.judgement(case) == which).count()).sum::<usize>()
     };
     let (right, wrong, void) = (count(Judgement::Right), count(Judgement::Wrong), count(Judgement::Void));
-    let mut page = HEAD.to_owned();
+    let mut page = String::new();
     writeln!(
         page,
-        "**{right} of {} runs were right: {}.** {void} were void. Seed {seed}.\n",
+        "\n## The last whole series\n\nSeed {seed}: {right} of {} runs were right: {}. {void} were void.\n",
         right + wrong,
         with_interval(right, right + wrong)
     )
     .unwrap();
-    page.push_str("## By case\n\n| case | right | said | void | crowded |\n|---|---|---|---|---|\n");
+    page.push_str("### By case\n\n| case | right | said | void | crowded |\n|---|---|---|---|---|\n");
     for (case, all) in &done {
         let of = |which| all.iter().filter(|o| o.judgement(case) == which).count();
         let (right, void) = (of(Judgement::Right), of(Judgement::Void));
@@ -66,26 +93,23 @@ pub fn page(cases: &[Case], results: &Results, seed: u64) -> String {
         let said = said.join(", ");
         writeln!(page, "| {} | {right} of {counted}{not_yet} | {said} | {void} | {crowded} |", case.name).unwrap();
     }
-    page.push_str("\n## Said first, by what was meant\n\n| meant | runs | right | said |\n|---|---|---|---|\n");
-    let mut matrix: BTreeMap<String, (usize, usize, BTreeMap<String, usize>)> = BTreeMap::new();
-    let mut extra: BTreeMap<(String, String), usize> = BTreeMap::new();
-    for (case, all) in &done {
-        let meant = case.expect.first.first().or(case.expect.appear.first()).map_or("(sound)", String::as_str);
-        for outcome in all.iter().filter(|o| o.judgement(case) != Judgement::Void) {
-            let row = matrix.entry(meant.to_owned()).or_default();
-            row.0 += 1;
-            row.1 += usize::from(outcome.judgement(case) == Judgement::Right);
-            *row.2.entry(outcome.said()).or_default() += 1;
-            for id in outcome.wrong(case) {
-                *extra.entry((case.name.clone(), id.to_owned())).or_default() += 1;
-            }
+    let counted = || {
+        done.iter().flat_map(|(case, all)| all.iter().map(move |outcome| (*case, *outcome, outcome.judgement(case))))
+    };
+    let counted = || counted().filter(|(_, _, judgement)| *judgement != Judgement::Void);
+    let said: Vec<String> = counted().map(|(_, outcome, _)| outcome.said()).collect();
+    let rows = counted().zip(&said);
+    page.push_str("\n### Said first, by what was meant\n\n");
+    page.push_str(&matrix(
+        rows.map(|((case, _, judgement), said)| (meant(case), judgement == Judgement::Right, &**said)),
+    ));
+    let mut extra: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+    for (case, outcome, _) in counted() {
+        for id in outcome.wrong(case) {
+            *extra.entry((&case.name, id)).or_default() += 1;
         }
     }
-    for (meant, (runs, right, said)) in matrix {
-        let said: Vec<String> = said.into_iter().map(|(id, count)| format!("{id} × {count}")).collect();
-        writeln!(page, "| {meant} | {runs} | {right} | {} |", said.join(", ")).unwrap();
-    }
-    page.push_str("\n## Found above \"info\" and not meant\n\n");
+    page.push_str("\n### Found above \"info\" and not meant\n\n");
     for ((case, id), count) in &extra {
         writeln!(page, "- {case}: {id} × {count}").unwrap();
     }
@@ -94,7 +118,7 @@ pub fn page(cases: &[Case], results: &Results, seed: u64) -> String {
     }
     let not_yet: Vec<_> = done.iter().filter_map(|(case, _)| Some((&case.name, case.not_yet.as_ref()?))).collect();
     if !not_yet.is_empty() {
-        page.push_str("\n## Not yet\n\n");
+        page.push_str("\n### Not yet\n\n");
         not_yet.iter().for_each(|(name, why)| writeln!(page, "- {name}: {why}").unwrap());
     }
     page

@@ -197,8 +197,8 @@ pub struct Results {
 
 impl Results {
     /// Those of a series, as far as it came: of this program and of the cases as they are.
-    pub fn of(seed: u64, cases: &[Case]) -> Self {
-        let path = folder().join(format!("{seed}.jsonl"));
+    pub fn of(series: &str, cases: &[Case]) -> Self {
+        let path = folder().join(format!("{series}.jsonl"));
         let text = std::fs::read_to_string(&path).unwrap_or_default();
         let is_current = |outcome: &Outcome| {
             outcome.program == crate::run::program()
