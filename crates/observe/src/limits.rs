@@ -125,6 +125,8 @@ pub(crate) const LISTENERS_WAIT: Duration = Duration::from_secs(1);
 pub(crate) const THREADS_CLOSE_MAX: usize = 64;
 /// Sockets whose kind is kept.
 pub(crate) const DESCRIPTORS_KNOWN_MAX: usize = 16_384;
+/// Addresses of waits in futex(2) of which it is kept who was seen there.
+pub(crate) const FUTEXES_KNOWN_MAX: usize = 16_384;
 /// Descriptors of one process that are looked at for files, the lowest first.
 pub(crate) const FILES_MAX: usize = 1024;
 /// Largest resident memory of a process whose shared pages are counted: the kernel walks through them page by page, and

@@ -197,7 +197,8 @@ fn slow_call(facts: &Facts<'_>, pause_ns: f64) -> Option<Piece<Kernel>> {
 
 /// Of the time that was observed, what lay in the probes' windows, 0..=1; 1 where that is not known.
 fn windows_share(facts: &Facts<'_>) -> f64 {
-    let windows_ns = facts.thread_states().map(|states| states.window_ns as f64).or_else(|| facts.calls_window_ns());
+    let of_probes = || facts.probes().map(|probes| probes.calls_window_ns as f64).filter(|ns| *ns > 0.0);
+    let windows_ns = facts.thread_states().map(|states| states.window_ns as f64).or_else(of_probes);
     let whole_ns = facts.history.whole().map(|whole| whole.length_ns() as f64).filter(|ns| *ns > 0.0);
     windows_ns.zip(whole_ns).map_or(1.0, |(windows_ns, whole_ns)| (windows_ns / whole_ns).min(1.0))
 }

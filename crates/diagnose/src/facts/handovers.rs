@@ -6,11 +6,15 @@
 //! address of its own. Whoever hands out work wakes, and is not woken so itself. A wait that its own time limit ends is a
 //! sleep, though it is a futex to the kernel (Ruby's, Java's and Python's sleeps are).
 
-use super::Facts;
+use super::stands::stand;
+use super::{Facts, Stand};
 use crate::history::ProcessId;
 use model::limits::THREAD_EDGES_KEPT;
 use model::threads::{ThreadStates, ThreadTime};
 use std::collections::BTreeSet;
+
+/// Fewer readings of waits in futex say nothing of what ends them.
+const READINGS_MIN: usize = 3;
 
 /// Waits of threads that wake each other.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -76,9 +80,16 @@ impl Facts<'_> {
         Some(own.map(busy_ns).sum()).filter(|ns: &f64| *ns > 0.0)
     }
 
-    /// The working threads whose waits in futex their own time limit ended, by so much of their time: they sleep there.
+    /// The working threads whose waits in futex their own time limit ended, by so much of their time: they sleep there. Where the
+    /// probes had no window for it, those that stood there alone and with a limit in so many of their readings.
     pub fn sleepers_in_futex(&self, share_min: f64) -> BTreeSet<(ProcessId, u32)> {
-        let Some(states) = self.thread_states() else { return BTreeSet::new() };
+        let Some(states) = self.thread_states() else {
+            let sleeps = |thread: &(ProcessId, u32)| {
+                let (in_futex, asleep) = self.readings_in_futex(&[*thread].into());
+                in_futex >= READINGS_MIN && asleep as f64 >= share_min * in_futex as f64
+            };
+            return self.working().into_iter().filter(sleeps).collect();
+        };
         let waited = |tid: u32, by: &str| -> f64 {
             let waits = states.wakes.iter().filter(|wake| wake.state == "futex" && wake.tid == tid);
             waits.filter(|wake| by.is_empty() || wake.by == by).map(|wake| wake.ns as f64).sum()
@@ -88,15 +99,30 @@ impl Facts<'_> {
         self.working().into_iter().filter(|(_, tid)| sleeps(*tid).is_some_and(|share| share >= share_min)).collect()
     }
 
-    /// The share of the working threads' waits in futex that their own time limit ended, by their time; `None`: they were
-    /// not looked at, or there were none.
+    /// The share of the working threads' waits in futex that their own time limit ended, by their time, or by readings where there
+    /// was no window for it; `None`: they were not looked at, or there were none.
     pub fn slept_in_futex(&self) -> Option<f64> {
-        let states = self.thread_states()?;
+        let Some(states) = self.thread_states() else {
+            let (in_futex, asleep) = self.readings_in_futex(&self.working());
+            return (in_futex >= READINGS_MIN).then(|| asleep as f64 / in_futex as f64);
+        };
         let working: BTreeSet<u32> = self.working().iter().map(|(_, tid)| *tid).collect();
         let waits = || states.wakes.iter().filter(|wake| wake.state == "futex" && working.contains(&wake.tid));
         let of =
             |by: &str| waits().filter(|wake| by.is_empty() || wake.by == by).map(|wake| wake.ns as f64).sum::<f64>();
         let all = of("");
         (all > 0.0).then(|| of("interrupt") / all)
+    }
+
+    /// How many readings found some threads in futex, and how many of those alone there with a time limit.
+    fn readings_in_futex(&self, of: &BTreeSet<(ProcessId, u32)>) -> (usize, usize) {
+        let (mut in_futex, mut asleep) = (0, 0);
+        self.each_stand(of, |_, thread, stands| {
+            if stand(thread) == Some(Stand::Futex) {
+                in_futex += 1;
+                asleep += usize::from(stands.sleeps);
+            }
+        });
+        (in_futex, asleep)
     }
 }

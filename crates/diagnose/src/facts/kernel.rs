@@ -6,10 +6,13 @@
 use super::Facts;
 use crate::history::{Level, Metric, Subject};
 use model::bpf::{BpfSample, CallUse, Log2};
-use model::snapshot::Role;
+use model::snapshot::{Role, SamplerState, SamplerStatus};
 
 /// Replies in the windows below which nothing is said of one.
 const REPLIES_MIN: u64 = 20;
+
+/// Who counts system calls.
+const CALLS: &str = "bpf/syscalls";
 
 /// System calls that return when what was written is on the disk (fsync(2), msync(2), sync_file_range(2), syncfs(2)).
 pub(crate) const SYNCS_TO_DISK: [&str; 5] = ["fsync", "fdatasync", "msync", "sync_file_range", "syncfs"];
@@ -58,13 +61,23 @@ impl Facts<'_> {
 
     /// Replies that the target began in the windows in which its calls were counted; `None` where too few, or none were.
     pub fn window_replies(&self) -> Option<f64> {
-        let replies = self.probes()?.window_replies;
+        let replies = self.probes_of_calls()?.window_replies;
         (replies >= REPLIES_MIN).then_some(replies as f64)
     }
 
     /// How long system calls were counted, nanoseconds.
     pub fn calls_window_ns(&self) -> Option<f64> {
-        Some(self.probes()?.calls_window_ns as f64).filter(|ns| *ns > 0.0)
+        Some(self.probes_of_calls()?.calls_window_ns as f64).filter(|ns| *ns > 0.0)
+    }
+
+    /// The probes, where those of system calls were among them: the light ones have windows too, in which no call is counted, and
+    /// none that is counted is none that was made.
+    fn probes_of_calls(&self) -> Option<&BpfSample> {
+        let was_left_out = |status: &&SamplerStatus| status.name == CALLS && status.status != SamplerState::Active;
+        if self.recording.samplers.iter().any(|status| was_left_out(&status)) {
+            return None;
+        }
+        self.probes()
     }
 
     /// The share of its working threads' time that went by in some system calls, 0..=1.

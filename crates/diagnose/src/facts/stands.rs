@@ -37,7 +37,7 @@ pub enum Stand {
     Other,
 }
 
-fn stand(thread: &ThreadSample) -> Option<Stand> {
+pub(super) fn stand(thread: &ThreadSample) -> Option<Stand> {
     let stands = thread.stands.as_ref()?;
     if thread.state == 'D' {
         return Some(Stand::Disk);
@@ -257,17 +257,29 @@ impl Facts<'_> {
         is_so: impl Fn(&Snapshot, &ThreadSample, &model::snapshot::Stands) -> bool,
     ) -> Option<f64> {
         let (mut all, mut there) = (0_usize, 0_usize);
+        self.each_stand(of, |snapshot, thread, stands| {
+            all += 1;
+            there += usize::from(is_so(snapshot, thread, stands));
+        });
+        (all > 0).then(|| there as f64 / all as f64)
+    }
+
+    /// Calls with each reading of where some threads stood.
+    pub(super) fn each_stand(
+        &self,
+        of: &BTreeSet<(ProcessId, u32)>,
+        mut take: impl FnMut(&Snapshot, &ThreadSample, &model::snapshot::Stands),
+    ) {
         for snapshot in self.snapshots() {
             for process in snapshot.processes.iter().filter(|process| process.role == Role::Target) {
                 let id = ProcessId { pid: process.pid, start_ticks: process.start_ticks };
                 for thread in process.threads.iter().filter(|thread| of.contains(&(id, thread.tid))) {
-                    let Some(stands) = &thread.stands else { continue };
-                    all += 1;
-                    there += usize::from(is_so(snapshot, thread, stands));
+                    if let Some(stands) = &thread.stands {
+                        take(snapshot, thread, stands);
+                    }
                 }
             }
         }
-        (all > 0).then(|| there as f64 / all as f64)
     }
 
     /// Where those of them stood that a snapshot looked at.

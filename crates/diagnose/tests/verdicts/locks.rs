@@ -8,7 +8,7 @@ use model::Recording;
 use model::bpf::{BpfSample, FutexUse};
 use model::finding::{Severity, Status};
 use model::request::Request;
-use model::snapshot::Role;
+use model::snapshot::{Role, SamplerState, SamplerStatus};
 use model::split::{Passage, SplitRequest, TickSplit};
 use model::threads::{ThreadStates, ThreadTime, Wake};
 
@@ -149,6 +149,41 @@ fn where_several_sleep_by_their_own_time_limits_the_others_that_stand_in_futex_h
     };
     assert_eq!([of_four(2), of_four(3)], [Status::Refuted; 2]);
     assert_eq!(of_four(1), Status::Supported, "one that sleeps may be who has it");
+}
+
+#[test]
+fn calls_that_nobody_counted_refute_no_lock() {
+    // The light probes have windows, in which system calls are not counted: by default no wait in futex is known but by readings.
+    let mut recording = woken(&four(), &[], &[]);
+    for bpf in recording.snapshots.iter_mut().filter_map(|snapshot| snapshot.bpf.as_mut()) {
+        bpf.threads = None;
+    }
+    assert_eq!(status(&recording, "lock-contention"), Status::Refuted, "counted, and none was made");
+    let calls = |status| SamplerStatus { name: "bpf/syscalls".to_owned(), status, reason: "costs more".to_owned() };
+    recording.samplers.push(calls(SamplerState::Disabled));
+    assert_eq!(status(&recording, "lock-contention"), Status::Supported);
+    recording.samplers.last_mut().unwrap().status = SamplerState::Active;
+    assert_eq!(status(&recording, "lock-contention"), Status::Refuted);
+}
+
+#[test]
+fn without_a_window_who_stands_alone_in_futex_with_a_time_limit_sleeps() {
+    let of_four = |sleepers: u32| {
+        let recording = with(&waiting(), |_, s| {
+            stand(s, "futex_do_wait");
+            let threads = s.processes.iter_mut().flat_map(|process| &mut process.threads);
+            for thread in threads.filter(|thread| (20..20 + sleepers).contains(&thread.tid)) {
+                thread.stands.as_mut().unwrap().sleeps = true;
+            }
+        });
+        let diagnosis = diagnose(&recording);
+        (of(&diagnosis, "lock-contention").status, of(&diagnosis, "pool-exhausted").status)
+    };
+    assert_eq!(of_four(4), (Status::Refuted, Status::Supported), "a pool whose workers sleep");
+    assert_eq!(of_four(2), (Status::Refuted, Status::Supported), "the other two hand out work");
+    // A monitor of the JVM looks again by itself in one of those that wait for it.
+    assert_eq!(of_four(1), (Status::Supported, Status::Refuted));
+    assert_eq!(of_four(0), (Status::Supported, Status::Refuted));
 }
 
 #[test]

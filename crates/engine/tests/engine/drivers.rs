@@ -51,6 +51,37 @@ fn time_ends_a_run_and_what_is_in_flight_is_waited_for() {
 }
 
 #[test]
+fn whoever_waits_for_a_connection_when_the_load_ends_is_waited_for_too() {
+    // A connection for each request: at any moment some are being made.
+    fn last(_: &[u8]) -> Vec<Action> {
+        vec![reply(b"HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n"), Action::Close { after_ns: 0 }]
+    }
+    for think in [Think::None, Think::ExponentialNs(MS)] {
+        let mut plan = plan(http());
+        plan.connections = 16;
+        plan.pace = Pace::Closed { think };
+        on_all(&plan, answering(last), |name, sum| {
+            assert!(sum.total.counts.ok > 0, "{name}");
+            assert_eq!((sum.total.counts.failed, sum.in_flight()), (0, 0), "{name}: {:?}", sum.total.counts);
+        });
+    }
+    // Half of them are refused: each failure is one of a request that was due.
+    let weather = Weather { refuse: 0.5, delay_ns: (20 * MS, 30 * MS), ..Weather::default() };
+    let sum = run(DriverKind::Sim, plan(http()), weather, answering(last)).unwrap();
+    sum.assert_conserved("half refused");
+    assert_eq!(sum.in_flight(), 0, "{:?}", sum.total.counts);
+    // Connections that will never be there: what waits for them fails when they take too long, or has no end.
+    for (drain_ns, failed, unfinished) in [(2 * S, 4, 0), (20 * MS, 0, 4)] {
+        let mut plan = plan(http());
+        (plan.timeouts.connect_ns, plan.drain_ns) = (S, drain_ns);
+        let weather = Weather { blackhole: 1.0, ..Weather::default() };
+        let sum = run(DriverKind::Sim, plan, weather, answering(last)).unwrap();
+        sum.assert_conserved("no connection");
+        assert_eq!((sum.of(ErrorKind::ConnectTimeout), sum.in_flight()), (failed, unfinished), "{drain_ns} ns");
+    }
+}
+
+#[test]
 fn single_requests_are_kept_as_they_were_and_a_wait_of_all_is_a_gap() {
     fn slow(bytes: &[u8]) -> Vec<Action> {
         vec![Action::Reply { bytes: bytes.to_vec(), after_ns: 30 * MS }]

@@ -458,6 +458,10 @@ pub struct Stands {
     /// What that is, of [`crate::threads::DESCRIPTORS`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at: Option<String>,
+    /// Whether it waited in futex(2) with a time limit, at an address where no other thread of the process was seen to wait: so
+    /// runtimes sleep, and so their idle threads wait.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub sleeps: bool,
 }
 
 /// How a sampler fared.

@@ -21,6 +21,13 @@ pub enum State {
     Open,
 }
 
+impl State {
+    /// Whether it is on its way to take requests.
+    pub fn is_being_made(self) -> bool {
+        matches!(self, State::Connecting | State::Securing | State::Greeting)
+    }
+}
+
 /// A request on its way.
 #[derive(Debug, Clone, Copy)]
 pub struct InFlight<R> {

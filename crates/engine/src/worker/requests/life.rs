@@ -9,6 +9,7 @@ use crate::driver::{Driver, Slot, send_request};
 use crate::ledger::{OVERDUE_NS_MAX, Stamps};
 use crate::pace::think_ns;
 use crate::timers::Timer;
+use model::Request;
 use model::error_kind::{ErrorKind, Phase};
 use model::plan::{OnFull, Think};
 use rand::{Rng, RngExt};
@@ -325,6 +326,64 @@ impl<P: Protocol<Transport = Stream>, D: Driver> Worker<P, D> {
             if !self.first_attempt_failed(slot, pending, origin, why, now_ns) {
                 self.connections[slot as usize].waiting -= 1;
             }
+        }
+    }
+
+    /// Closed pace, the load ends: users that wait for a connection have a request under way. It is sent as soon as the connection
+    /// is there, as others are answered then; where none is being made, it has no end.
+    pub(super) fn waiting_users_are_the_last(&mut self, slot: Slot, now_ns: u64) {
+        let connection = &mut self.connections[slot as usize];
+        let since_ns = connection.waiting_since_ns;
+        // Those that back off after a failure are not due yet.
+        let are_due = self.ledger.is_measured(since_ns) && since_ns <= now_ns && !self.protocol.is_used_up();
+        connection.waiting = if are_due { u64::from(connection.waiting).min(self.quota) as u16 } else { 0 };
+        self.quota -= u64::from(connection.waiting);
+        for _ in 0..connection.waiting {
+            self.ledger.started(since_ns);
+            self.ledger.enqueued();
+        }
+        if self.handshake_only || !connection.state.is_being_made() {
+            self.waiting_users_are_unfinished(slot, now_ns);
+        }
+    }
+
+    /// Closed pace, after the end of the load: the connection is there for those that had waited for it then.
+    pub(super) fn last_users_start(&mut self, slot: Slot, now_ns: u64) {
+        let connection = &mut self.connections[slot as usize];
+        let since_ns = connection.waiting_since_ns.min(now_ns);
+        let room = connection.limit.saturating_sub(connection.sent).min(u32::from(connection.waiting)) as u16;
+        for _ in 0..room {
+            if self.protocol.is_used_up() {
+                return;
+            }
+            self.connections[slot as usize].waiting -= 1;
+            self.ledger.dequeued();
+            self.start(slot, since_ns, since_ns, now_ns);
+        }
+    }
+
+    /// Closed pace, after the end of the load: the connection cannot be had for those that had waited for it then.
+    pub(super) fn last_users_fail(&mut self, slot: Slot, why: Why, now_ns: u64) {
+        if self.retries.waits() {
+            return self.waiting_users_are_unfinished(slot, now_ns);
+        }
+        let connection = &mut self.connections[slot as usize];
+        let (since_ns, origin) = (connection.waiting_since_ns, connection.origin);
+        for _ in 0..std::mem::take(&mut connection.waiting) {
+            self.ledger.dequeued();
+            self.fail_unsent(origin, since_ns, why, now_ns);
+        }
+    }
+
+    /// Closed pace, after the end of the load: users that wait for a connection will not have one.
+    pub(super) fn waiting_users_are_unfinished(&mut self, slot: Slot, now_ns: u64) {
+        let connection = &mut self.connections[slot as usize];
+        let since_ns = connection.waiting_since_ns;
+        let known = Request { origin: connection.origin, ..Request::default() };
+        for _ in 0..std::mem::take(&mut connection.waiting) {
+            self.ledger.dequeued();
+            self.ledger.unfinished_unsent(since_ns, since_ns, now_ns, &known);
+            connection.tally.waits_for(since_ns);
         }
     }
 

@@ -390,24 +390,8 @@ impl<P: Protocol<Transport = Stream>, D: Driver> Worker<P, D> {
         } else {
             self.load_end_ns.min(now_ns)
         };
-        // Users that wait for a connection have a request under way: it counts as unfinished.
-        for connection in &mut self.connections {
-            // Those that back off after a failure are not due yet.
-            let since_ns = connection.waiting_since_ns;
-            if connection.waiting > 0
-                && !self.protocol.is_used_up()
-                && self.ledger.is_measured(since_ns)
-                && since_ns <= now_ns
-            {
-                for _ in 0..u64::from(connection.waiting).min(self.quota) {
-                    self.quota -= 1;
-                    self.ledger.started(since_ns);
-                    let known = Request { origin: connection.origin, ..Request::default() };
-                    self.ledger.unfinished_unsent(since_ns, since_ns, now_ns, &known);
-                    connection.tally.waits_for(since_ns);
-                }
-            }
-            connection.waiting = 0;
+        for slot in 0..self.connections.len() as Slot {
+            self.waiting_users_are_the_last(slot, now_ns);
         }
         let connections = self.connections_now();
         self.ledger.end_load(&mut self.driver, connections, load_end_ns, now_ns);
@@ -481,6 +465,7 @@ impl<P: Protocol<Transport = Stream>, D: Driver> Work for Worker<P, D> {
             self.stop_load(now_ns);
         }
         for slot in 0..self.connections.len() as Slot {
+            self.waiting_users_are_unfinished(slot, now_ns);
             let requests = self.connections[slot as usize].outstanding.iter();
             for request in requests {
                 let seen = Seen::of(&self.driver, &self.protocol, &self.connections, &self.origins, slot, request, 0);

@@ -139,6 +139,8 @@ impl<P: Protocol<Transport = Stream>, D: Driver> Worker<P, D> {
         }
         if self.is_open_pace {
             self.places_are_free(slot, self.pipeline, now_ns);
+        } else if self.ledger.is_load_over() {
+            self.last_users_start(slot, now_ns);
         } else {
             self.waiting_users_start(slot, now_ns);
         }
@@ -163,7 +165,7 @@ impl<P: Protocol<Transport = Stream>, D: Driver> Worker<P, D> {
         self.set_deadline(slot, u64::MAX);
         if !all_failed {
             self.count_connection_error(why, origin, now_ns);
-            if !self.ledger.is_load_over() {
+            if !self.ledger.is_load_over() || self.connections[slot as usize].waiting > 0 {
                 self.connect(slot, now_ns);
             }
             return;
@@ -174,6 +176,8 @@ impl<P: Protocol<Transport = Stream>, D: Driver> Worker<P, D> {
             self.fail_oldest(slot, why, now_ns);
         } else if self.is_open_pace {
             self.fail_one_queued(origin, why, now_ns);
+        } else if self.ledger.is_load_over() {
+            self.last_users_fail(slot, why, now_ns);
         } else {
             self.waiting_users_fail(slot, why, now_ns);
         }
@@ -287,10 +291,15 @@ impl<P: Protocol<Transport = Stream>, D: Driver> Worker<P, D> {
         self.set_deadline(slot, u64::MAX);
         self.users_think(slot, ended, at_ns);
         if failures == 0 {
-            if !self.ledger.is_load_over() && (self.quota > 0 || self.ledger.queued() > 0 || self.retries.len() > 0) {
+            let has_load = self.quota > 0 || self.ledger.queued() > 0 || self.retries.len() > 0;
+            let is_wanted =
+                if self.ledger.is_load_over() { self.connections[slot as usize].waiting > 0 } else { has_load };
+            if is_wanted {
                 let now_ns = self.driver.now_ns();
                 self.connect(slot, now_ns);
             }
+        } else if self.ledger.is_load_over() {
+            self.waiting_users_are_unfinished(slot, at_ns);
         } else {
             self.connect_later(slot, at_ns);
         }
