@@ -30,6 +30,17 @@ fn all_that_is_due_leaves_whatever_the_workers_and_origins() {
 }
 
 #[test]
+fn a_lock_is_named_at_the_level_that_is_observed_by_default() {
+    if !testkit::is_root() {
+        return testkit::skip("where another's threads stand is for root to read");
+    }
+    let server = serve_http(&["--workers", "4", "--defect", "global-lock=5ms:sleep"]);
+    let run = plimsoll(&["load", &server.url, "-c", "16", "-d", "4s", "--json", "--no-record", "-q"]);
+    let doc = run.json();
+    assert_eq!(doc["gives"]["finding"], "lock-contention", "{}", doc["gives"]);
+}
+
+#[test]
 fn a_target_that_stands_still_is_in_the_quantiles() {
     let server = serve_http(&[]);
     let args = ["load", &server.url, "--rate", "500", "-d", "3s", "--drain", "1s", "-c", "50", "--json", "--no-record"];

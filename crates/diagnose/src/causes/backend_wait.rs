@@ -56,9 +56,11 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     let at_backend = facts.share_at(&working, "backend").filter(|share| *share >= BACKEND_SHARE.value);
     // A connection to a unix socket that was made for a request tells that somebody has the request, and not who: a worker may sleep
     // or hold a lock while it has one open. Who serves many at a time in one thread does nothing else while it waits for its events.
+    // Where no window told where they waited, readings do.
+    let at = |kind| facts.share_at(&working, kind).or_else(|| facts.share_standing_at(&working, kind));
     let is_told = !asked.is_unix()
-        || facts.share_at(&working, "epoll").is_none_or(|share| share >= BACKEND_SHARE.value)
-        || at_backend.is_some();
+        || at("epoll").is_none_or(|share| share >= BACKEND_SHARE.value)
+        || at("backend").is_some_and(|share| share >= BACKEND_SHARE.value);
     let is_due =
         is_told && due.share >= DUE_MIN && 2.0 * due.age_ns >= BACKEND_SHARE.value * waiting_for_one_ns(facts, in_ns);
     if is_waiting

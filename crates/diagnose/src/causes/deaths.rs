@@ -64,8 +64,7 @@ pub(super) fn replaced<'f>(facts: &'f Facts<'_>) -> Option<Replaced<'f>> {
     /// Of the load, the part in which they all lie; and of what was lost, the part that was lost then.
     const WITHIN: f64 = 0.5;
     const THEN: f64 = 0.9;
-    let mut ends: Vec<&Event> = in_load(facts).filter(|event| is_end_in_order(event)).collect();
-    ends.sort_by_key(|event| event.at_ns);
+    let ends = ends_of_workers(facts);
     let (first_ns, last_ns) = (ends.first()?.at_ns, ends.last()?.at_ns);
     let slack_ns = facts.recording.plan.tick_ns.saturating_mul(2);
     let at = |ns: i64| u64::try_from(ns).unwrap_or(0);

@@ -2,8 +2,8 @@
 //!
 //! Evidence: (kernel) in the probes' windows, waits in futex that threads ended for each other, each woken so itself, as
 //! many at a time as half of the requests in the target (`Handovers`); or futex waits without a time limit at one address
-//! by two threads and more; or waits for the lock of a file (flock(2), fcntl(2)); or (process) readings of where the
-//! threads stood, a fifth of the working threads' time or more; and (client) requests took longer than the work in them.
+//! by two threads and more; or waits for the lock of a file (flock(2), fcntl(2)); or, where no call is counted, (process) readings of where the
+//! threads stood, a fifth of the working threads' time or more, while another of those that take turns had the lock; and (client) requests took longer than the work in them.
 //! Threads that help and do not work (a collector's, a timer's) are left out, as idle ones wait in futex too; so are waits
 //! that their own time limit ends; waits of threads that are without work, where no request waits (`loss`), or where
 //! requests wait before they are read or after they are answered (`split`); and places where one thread lets others go that
@@ -22,6 +22,7 @@ use crate::rule::{CauseRule, Needs, OfTarget, Verdict};
 use crate::thresholds::{FUTEX_SHARE, FUTEX_STANDS, IN_HAND, IN_HAND_TIMES, IN_TARGET_TIMES, NEIGHBOURS};
 use model::bpf::FutexUse;
 use model::finding::{Evidence, LossKind, Severity};
+use model::snapshot::{Role, Runtime, Snapshot};
 use std::collections::BTreeSet;
 
 /// Requests must take so many times the work in them.
@@ -38,6 +39,12 @@ const SLEPT_MIN: f64 = 0.7;
 const OFTEN_MIN: f64 = 0.02;
 /// With fewer requests in the target at a time nobody waits for another's.
 const REQUESTS_MIN: f64 = 1.5;
+/// A lock is held by one of those that take turns, in so many of the readings in which others wait. They are read one after the other, so where it
+/// is held for microseconds it is seen in two of three; where idle threads wait for work, hardly ever.
+const HELD_MIN: f64 = 0.8;
+const HELD_SOME: f64 = 0.3;
+/// Requests in the target for each thread that is elsewhere: the others wait.
+const REQUESTS_A_HOLDER: f64 = 2.0;
 
 /// See the file's head.
 pub const RULE: CauseRule = CauseRule {
@@ -159,6 +166,33 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     if futex < FUTEX_STANDS.value || events > IDLE_MAX {
         return Verdict::refuted("the target's threads hardly waited at a lock").because(process.into());
     }
+    if is_asking(facts) {
+        return Verdict::refuted("replies to the target's own requests were due: what waits in it waits for those")
+            .because(process.into());
+    }
+    // Go's own threads wait in futex when they have no work; its locks have goroutines wait, and no thread.
+    if facts.snapshots().flat_map(|s| &s.processes).any(|p| p.role == Role::Target && p.runtime == Some(Runtime::Go)) {
+        return Verdict::refuted("Go's threads wait in futex where they have no work, and for no lock of its programs")
+            .because(process.into());
+    }
+    // Idle threads stand in futex, too. A lock is held by one of those that take turns, while most requests wait for it.
+    let held = facts.held(&working).unwrap_or_default();
+    let in_target = in_target_at_a_time(facts, in_ns);
+    if held.share < HELD_SOME || in_target < REQUESTS_A_HOLDER * held.elsewhere {
+        let text = format!(
+            "of the readings in which threads stood in futex {} found another of them elsewhere, {:.1} at a time, with {in_target:.1} requests in the target",
+            percent(held.share),
+            held.elsewhere
+        );
+        return Verdict::refuted("who stood in futex had no work: nobody had a lock, or all requests were elsewhere")
+            .because(facts.evidence(text, "target.lock_held", held.share, "ratio"));
+    }
+    if held.share < HELD_MIN {
+        return Verdict::not_observable(
+            "waits at a lock",
+            "threads stood in futex, and whether for a lock or for work is not known from where they stand; --observe windows tells who woke whom",
+        );
+    }
     let severity = if is_machine_full(facts) { Severity::Info } else { Severity::Warning };
     supported(facts, Verdict::proved(severity, title(working.len(), futex), process, client), futex).confidence(0.6)
 }
@@ -211,8 +245,6 @@ fn handed_on(facts: &Facts<'_>, in_ns: f64) -> Option<(Piece<Kernel>, f64, usize
     let handovers = facts.handovers().filter(|h| h.threads >= 2 && h.whole_ns > 0.0)?;
     let share = (handovers.handed_on_ns / handovers.whole_ns).min(1.0);
     let in_target = in_target_at_a_time(facts, in_ns);
-    let asks =
-        facts.snapshots().filter(|s| s.outgoing.iter().any(|o| o.metrics.of("awaiting").unwrap_or(0) > 0)).count();
     let text = format!(
         "{} threads woke each other from waits in futex, {} on average, {} of the time they had work; {:.1} waited so at a time, with {in_target:.1} requests in the target",
         handovers.threads,
@@ -225,8 +257,17 @@ fn handed_on(facts: &Facts<'_>, in_ns: f64) -> Option<(Piece<Kernel>, f64, usize
     // Who waits for a lock has a request in hand, and by Little's law as many are so at a time as come in the time that each is.
     let in_hand = facts.in_hand().map(|share| IN_HAND_TIMES.value * share * in_target);
     let is_idle = handovers.waiting > in_hand.unwrap_or(f64::INFINITY).min(IN_TARGET_TIMES.value * in_target);
-    let is_asking = asks * 2 >= facts.snapshots().count().max(1);
-    (share >= FUTEX_SHARE.value && is_requests && !is_idle && !is_asking).then_some((kernel, share, handovers.threads))
+    (share >= FUTEX_SHARE.value && is_requests && !is_idle && !is_asking(facts)).then_some((
+        kernel,
+        share,
+        handovers.threads,
+    ))
+}
+
+/// Whether replies to requests of its own were due to the target in half of the readings.
+fn is_asking(facts: &Facts<'_>) -> bool {
+    let asks = |s: &&Snapshot| s.outgoing.iter().any(|o| o.metrics.of("awaiting").unwrap_or(0) > 0);
+    facts.snapshots().filter(asks).count() * 2 >= facts.snapshots().count().max(1)
 }
 
 /// Who held it, and whether it ran meanwhile.

@@ -11,7 +11,16 @@ use super::{Facts, Stand};
 use crate::history::ProcessId;
 use model::limits::THREAD_EDGES_KEPT;
 use model::threads::{ThreadStates, ThreadTime};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Threads that take turns at something: who waits for it in futex, and who, of those that wait there at other times, is elsewhere and not without work.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Held {
+    /// Of the readings with one that waits, those with one that is elsewhere, 0..=1.
+    pub share: f64,
+    /// How many are elsewhere at a time, on average.
+    pub elsewhere: f64,
+}
 
 /// Fewer readings of waits in futex say nothing of what ends them.
 const READINGS_MIN: usize = 3;
@@ -114,10 +123,37 @@ impl Facts<'_> {
         (all > 0.0).then(|| of("interrupt") / all)
     }
 
+    /// Whether one of some threads has what the others wait for in futex. `None`: too few readings.
+    pub fn held(&self, of: &BTreeSet<(ProcessId, u32)>) -> Option<Held> {
+        struct Read {
+            thread: (ProcessId, u32),
+            waits: bool,
+            is_idle: bool,
+        }
+        let mut at: BTreeMap<i64, Vec<Read>> = BTreeMap::new();
+        self.each_stand(of, |snapshot, process, thread, stands| {
+            if let Some(stand) = stand(thread) {
+                let waits = stand == Stand::Futex && !stands.sleeps;
+                let read = Read { thread: (process, thread.tid), waits, is_idle: stand == Stand::Events };
+                at.entry(snapshot.at_ns).or_default().push(read);
+            }
+        });
+        let in_turn: BTreeSet<(ProcessId, u32)> =
+            at.values().flatten().filter(|read| read.waits).map(|read| read.thread).collect();
+        let has_it = |read: &&Read| !read.waits && !read.is_idle && in_turn.contains(&read.thread);
+        let readings = at.values().filter(|reading| reading.iter().any(|read| read.waits));
+        let holders: Vec<usize> = readings.map(|reading| reading.iter().filter(has_it).count()).collect();
+        let of_readings = |n: usize| n as f64 / holders.len() as f64;
+        (holders.len() >= READINGS_MIN).then(|| Held {
+            share: of_readings(holders.iter().filter(|holders| **holders > 0).count()),
+            elsewhere: of_readings(holders.iter().sum()),
+        })
+    }
+
     /// How many readings found some threads in futex, and how many of those alone there with a time limit.
     fn readings_in_futex(&self, of: &BTreeSet<(ProcessId, u32)>) -> (usize, usize) {
         let (mut in_futex, mut asleep) = (0, 0);
-        self.each_stand(of, |_, thread, stands| {
+        self.each_stand(of, |_, _, thread, stands| {
             if stand(thread) == Some(Stand::Futex) {
                 in_futex += 1;
                 asleep += usize::from(stands.sleeps);

@@ -257,7 +257,7 @@ impl Facts<'_> {
         is_so: impl Fn(&Snapshot, &ThreadSample, &model::snapshot::Stands) -> bool,
     ) -> Option<f64> {
         let (mut all, mut there) = (0_usize, 0_usize);
-        self.each_stand(of, |snapshot, thread, stands| {
+        self.each_stand(of, |snapshot, _, thread, stands| {
             all += 1;
             there += usize::from(is_so(snapshot, thread, stands));
         });
@@ -268,14 +268,14 @@ impl Facts<'_> {
     pub(super) fn each_stand(
         &self,
         of: &BTreeSet<(ProcessId, u32)>,
-        mut take: impl FnMut(&Snapshot, &ThreadSample, &model::snapshot::Stands),
+        mut take: impl FnMut(&Snapshot, ProcessId, &ThreadSample, &model::snapshot::Stands),
     ) {
         for snapshot in self.snapshots() {
             for process in snapshot.processes.iter().filter(|process| process.role == Role::Target) {
                 let id = ProcessId { pid: process.pid, start_ticks: process.start_ticks };
                 for thread in process.threads.iter().filter(|thread| of.contains(&(id, thread.tid))) {
                     if let Some(stands) = &thread.stands {
-                        take(snapshot, thread, stands);
+                        take(snapshot, id, thread, stands);
                     }
                 }
             }

@@ -5,10 +5,11 @@ use crate::common::judged::{of, status};
 use crate::common::{Build, SECOND};
 use diagnose::diagnose;
 use model::Recording;
+use model::Snapshot;
 use model::bpf::{BpfSample, FutexUse};
 use model::finding::{Severity, Status};
 use model::request::Request;
-use model::snapshot::{Role, SamplerState, SamplerStatus};
+use model::snapshot::{Outgoing, Role, Runtime, SamplerState, SamplerStatus};
 use model::split::{Passage, SplitRequest, TickSplit};
 use model::threads::{ThreadStates, ThreadTime, Wake};
 
@@ -40,6 +41,17 @@ pub fn woken(build: &Build, wakes: &[(u32, &str, u32)], futexes: &[FutexUse]) ->
         s.bpf = Some(BpfSample { threads: Some(states.clone()), futexes: futexes.to_vec(), ..bpf });
         stand(s, "futex_do_wait");
     })
+}
+
+/// One of the four that stand in futex has what the others wait for, another one at each reading.
+pub fn take_turns(recording: &mut Recording) {
+    for (second, snapshot) in recording.snapshots.iter_mut().enumerate() {
+        let threads = snapshot.processes.iter_mut().flat_map(|process| &mut process.threads);
+        for thread in threads.filter(|thread| thread.tid == 20 + second as u32 % 4) {
+            let stands = thread.stands.as_mut().unwrap();
+            (stands.wchan, stands.is_running, stands.sleeps, thread.state) = (None, true, false, 'R');
+        }
+    }
 }
 
 #[test]
@@ -145,6 +157,7 @@ fn where_several_sleep_by_their_own_time_limits_the_others_that_stand_in_futex_h
         for bpf in recording.snapshots.iter_mut().filter_map(|snapshot| snapshot.bpf.as_mut()) {
             (bpf.calls_window_ns, bpf.window_replies) = (0, 0);
         }
+        take_turns(&mut recording);
         status(&recording, "lock-contention")
     };
     assert_eq!([of_four(2), of_four(3)], [Status::Refuted; 2]);
@@ -158,6 +171,7 @@ fn calls_that_nobody_counted_refute_no_lock() {
     for bpf in recording.snapshots.iter_mut().filter_map(|snapshot| snapshot.bpf.as_mut()) {
         bpf.threads = None;
     }
+    take_turns(&mut recording);
     assert_eq!(status(&recording, "lock-contention"), Status::Refuted, "counted, and none was made");
     let calls = |status| SamplerStatus { name: "bpf/syscalls".to_owned(), status, reason: "costs more".to_owned() };
     recording.samplers.push(calls(SamplerState::Disabled));
@@ -169,21 +183,64 @@ fn calls_that_nobody_counted_refute_no_lock() {
 #[test]
 fn without_a_window_who_stands_alone_in_futex_with_a_time_limit_sleeps() {
     let of_four = |sleepers: u32| {
-        let recording = with(&waiting(), |_, s| {
-            stand(s, "futex_do_wait");
-            let threads = s.processes.iter_mut().flat_map(|process| &mut process.threads);
+        let mut recording = with(&waiting(), |_, s| stand(s, "futex_do_wait"));
+        take_turns(&mut recording);
+        for snapshot in &mut recording.snapshots {
+            let threads = snapshot.processes.iter_mut().flat_map(|process| &mut process.threads);
             for thread in threads.filter(|thread| (20..20 + sleepers).contains(&thread.tid)) {
-                thread.stands.as_mut().unwrap().sleeps = true;
+                let stands = thread.stands.as_mut().unwrap();
+                stands.sleeps = !stands.is_running;
             }
-        });
+        }
         let diagnosis = diagnose(&recording);
         (of(&diagnosis, "lock-contention").status, of(&diagnosis, "pool-exhausted").status)
     };
     assert_eq!(of_four(4), (Status::Refuted, Status::Supported), "a pool whose workers sleep");
     assert_eq!(of_four(2), (Status::Refuted, Status::Supported), "the other two hand out work");
-    // A monitor of the JVM looks again by itself in one of those that wait for it.
-    assert_eq!(of_four(1), (Status::Supported, Status::Refuted));
+    // A monitor of the JVM has one of those that wait for it look again by itself; here it never waits otherwise, so that its own turns
+    // are nobody's.
+    assert_eq!(of_four(1), (Status::NotObservable, Status::Refuted));
     assert_eq!(of_four(0), (Status::Supported, Status::Refuted));
+}
+
+#[test]
+fn without_a_window_a_lock_is_one_that_somebody_has_and_all_have_a_request() {
+    let judged = |build: &Build, turns: bool, change: &dyn Fn(usize, &mut Snapshot)| {
+        let mut recording = with(build, |_, s| stand(s, "futex_do_wait"));
+        if turns {
+            take_turns(&mut recording);
+        }
+        recording.snapshots.iter_mut().enumerate().for_each(|(second, s)| change(second, s));
+        status(&recording, "lock-contention")
+    };
+    let nothing = |_: usize, _: &mut Snapshot| {};
+    assert_eq!(judged(&waiting(), true, &nothing), Status::Supported);
+    assert_eq!(judged(&waiting(), false, &nothing), Status::Refuted, "nobody has it: they have no work");
+    let one = waiting().each(|s| (s.ok, s.in_flight, s.connections) = (30, 1, 1));
+    assert_eq!(judged(&one, true, &nothing), Status::Refuted, "a request, and a thread that has it");
+    let go = |_: usize, s: &mut Snapshot| {
+        let targets = s.processes.iter_mut().filter(|process| process.role == Role::Target);
+        targets.for_each(|process| process.runtime = Some(Runtime::Go));
+    };
+    assert_eq!(judged(&waiting(), true, &go), Status::Refuted, "its idle threads stand in futex");
+    // A runtime's idle threads stand in futex, while one waits for events and one runs now and then.
+    let events = |second: usize, s: &mut Snapshot| {
+        let threads = s.processes.iter_mut().flat_map(|process| &mut process.threads);
+        for thread in threads.filter(|thread| thread.stands.as_ref().is_some_and(|stands| stands.is_running)) {
+            let stands = thread.stands.as_mut().unwrap();
+            (stands.wchan, stands.is_running) = (Some("ep_poll".to_owned()), false);
+            if second.is_multiple_of(2) {
+                (stands.wchan, stands.is_running) = (None, true);
+            }
+        }
+    };
+    assert_eq!(judged(&waiting(), true, &events), Status::NotObservable, "half of the readings say so");
+    let asks = |_: usize, s: &mut Snapshot| {
+        let mut due = Outgoing { remote: "127.0.0.1:5432".to_owned(), ..Outgoing::default() };
+        due.metrics.set("awaiting", 3);
+        s.outgoing.push(due);
+    };
+    assert_eq!(judged(&waiting(), true, &asks), Status::Refuted, "they wait for whom the target asks");
 }
 
 #[test]
