@@ -175,8 +175,9 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         return Verdict::refuted("Go's threads wait in futex where they have no work, and for no lock of its programs")
             .because(process.into());
     }
-    // Idle threads stand in futex, too. A lock is held by one of those that take turns, while most requests wait for it.
-    let held = facts.held(&working).unwrap_or_default();
+    // Idle threads stand in futex, too. A lock is held by one of those that take turns, while most requests wait for it. Whoever has it
+    // may have run for less than those that count as working.
+    let held = facts.held(&facts.all_threads()).unwrap_or_default();
     let in_target = in_target_at_a_time(facts, in_ns);
     if held.share < HELD_SOME || in_target < REQUESTS_A_HOLDER * held.elsewhere {
         let text = format!(
