@@ -179,7 +179,8 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     // may have run for less than those that count as working.
     let held = facts.held(&facts.all_threads()).unwrap_or_default();
     let in_target = in_target_at_a_time(facts, in_ns);
-    if held.share < HELD_SOME || in_target < REQUESTS_A_HOLDER * held.elsewhere {
+    let are_idle = held.share < HELD_SOME && in_target < stands.at_a_time(Stand::Futex);
+    if are_idle || in_target < REQUESTS_A_HOLDER * held.elsewhere {
         let text = format!(
             "of the readings in which threads stood in futex {} found another of them elsewhere, {:.1} at a time, with {in_target:.1} requests in the target",
             percent(held.share),

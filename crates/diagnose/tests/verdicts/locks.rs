@@ -215,9 +215,14 @@ fn without_a_window_a_lock_is_one_that_somebody_has_and_all_have_a_request() {
     };
     let nothing = |_: usize, _: &mut Snapshot| {};
     assert_eq!(judged(&waiting(), true, &nothing), Status::Supported);
-    assert_eq!(judged(&waiting(), false, &nothing), Status::Refuted, "nobody has it: they have no work");
+    assert_eq!(
+        judged(&waiting(), false, &nothing),
+        Status::NotObservable,
+        "whoever has it may wait in poll(2), or nobody"
+    );
     let one = waiting().each(|s| (s.ok, s.in_flight, s.connections) = (30, 1, 1));
     assert_eq!(judged(&one, true, &nothing), Status::Refuted, "a request, and a thread that has it");
+    assert_eq!(judged(&one, false, &nothing), Status::Refuted, "a request, and four that wait: for work");
     let go = |_: usize, s: &mut Snapshot| {
         let targets = s.processes.iter_mut().filter(|process| process.role == Role::Target);
         targets.for_each(|process| process.runtime = Some(Runtime::Go));
