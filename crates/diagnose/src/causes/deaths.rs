@@ -51,7 +51,7 @@ fn is_end_in_order(event: &Event) -> bool {
     event.kind == "target-exit" && event.details.signal.is_none() && event.details.exit_code == Some(0)
 }
 
-/// Processes that ended in order, one after the other within a short part of the load, as when they are replaced; and what it lost by that.
+/// Processes that do the target's work and ended in order, one after the other within a short part of the load, as when they are replaced; and what it lost by that.
 pub(super) struct Replaced<'f> {
     pub(super) ends: Vec<&'f Event>,
     pub(super) lost: Piece<Client>,

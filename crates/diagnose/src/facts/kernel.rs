@@ -70,8 +70,8 @@ impl Facts<'_> {
         Some(self.probes_of_calls()?.calls_window_ns as f64).filter(|ns| *ns > 0.0)
     }
 
-    /// The probes, where those of system calls were among them: the light ones have windows too, in which no call is counted, and
-    /// none that is counted is none that was made.
+    /// The probes, where those of system calls were among them. The light ones have windows too, in which no call is counted: that none
+    /// was seen then does not say that none was made.
     fn probes_of_calls(&self) -> Option<&BpfSample> {
         let was_left_out = |status: &&SamplerStatus| status.name == CALLS && status.status != SamplerState::Active;
         if self.recording.samplers.iter().any(|status| was_left_out(&status)) {

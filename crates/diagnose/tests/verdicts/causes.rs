@@ -205,6 +205,19 @@ fn a_backend_behind_a_unix_socket_is_waited_for_where_connections_are_made_for_r
     assert_eq!(status(&waits_at("none"), "backend-wait"), Status::NotObservable);
     assert_eq!(status(&waits_at("epoll"), "backend-wait"), Status::Supported);
     assert_eq!(status(&waits_at("backend"), "backend-wait"), Status::Supported);
+    // Where no window told, by where they stood.
+    let stood = |wchan: &str, at: Option<&str>| {
+        let mut recording = asking(4, 4);
+        for snapshot in &mut recording.snapshots {
+            stand(snapshot, wchan);
+            let threads = snapshot.processes.iter_mut().flat_map(|process| &mut process.threads);
+            threads.filter_map(|thread| thread.stands.as_mut()).for_each(|s| s.at = at.map(str::to_owned));
+        }
+        status(&recording, "backend-wait")
+    };
+    assert_eq!(stood("hrtimer_nanosleep", None), Status::NotObservable);
+    assert_eq!(stood("ep_poll", Some("epoll")), Status::Supported);
+    assert_eq!(stood("unix_stream_read_generic", Some("backend")), Status::Supported);
 }
 
 #[test]

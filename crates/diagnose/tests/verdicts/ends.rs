@@ -112,6 +112,13 @@ fn workers_that_a_reload_replaced_are_no_crash() {
     assert_eq!(status(&run(1, 5..6), "process-crash"), Status::Supported);
     assert_eq!(status(&run(0, 0..10), "process-restart"), Status::Refuted);
     assert_eq!(status(&run(0, 0..10), "process-crash"), Status::Refuted);
+    // A program that a worker started and waited for, as a page's script does: nobody serves in its place.
+    let mut helpers = events(0);
+    for event in helpers.iter_mut().filter(|event| event.kind == "target-exit") {
+        event.details.process = Some("sleep".to_owned());
+    }
+    let helped = closed().with(|b| b.events = helpers).with(lost(5..6)).recording();
+    assert_eq!(status(&helped, "process-restart"), Status::Refuted);
     // A child for each connection: they end all along.
     let mut children = events(0);
     children.extend((0..9).map(|second| Event { at_ns: second * SECOND as i64, ..exited(30 + second as u32, 0) }));
