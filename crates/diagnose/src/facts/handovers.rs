@@ -94,7 +94,13 @@ impl Facts<'_> {
     pub fn sleepers_in_futex(&self, share_min: f64) -> BTreeSet<(ProcessId, u32)> {
         let Some(states) = self.thread_states() else {
             let sleeps = |thread: &(ProcessId, u32)| {
-                let (in_futex, asleep) = self.readings_in_futex(&[*thread].into());
+                let (mut in_futex, mut asleep) = (0, 0);
+                self.each_stand(&[*thread].into(), |_, _, thread, stands| {
+                    if stand(thread) == Some(Stand::Futex) {
+                        in_futex += 1;
+                        asleep += usize::from(stands.sleeps);
+                    }
+                });
                 in_futex >= READINGS_MIN && asleep as f64 >= share_min * in_futex as f64
             };
             return self.working().into_iter().filter(sleeps).collect();
@@ -108,13 +114,10 @@ impl Facts<'_> {
         self.working().into_iter().filter(|(_, tid)| sleeps(*tid).is_some_and(|share| share >= share_min)).collect()
     }
 
-    /// The share of the working threads' waits in futex that their own time limit ended, by their time, or by readings where there
-    /// was no window for it; `None`: they were not looked at, or there were none.
+    /// The share of the working threads' waits in futex that their own time limit ended, by their time; `None`: they were
+    /// not looked at, or there were none.
     pub fn slept_in_futex(&self) -> Option<f64> {
-        let Some(states) = self.thread_states() else {
-            let (in_futex, asleep) = self.readings_in_futex(&self.working());
-            return (in_futex >= READINGS_MIN).then(|| asleep as f64 / in_futex as f64);
-        };
+        let states = self.thread_states()?;
         let working: BTreeSet<u32> = self.working().iter().map(|(_, tid)| *tid).collect();
         let waits = || states.wakes.iter().filter(|wake| wake.state == "futex" && working.contains(&wake.tid));
         let of =
@@ -148,17 +151,5 @@ impl Facts<'_> {
             share: of_readings(holders.iter().filter(|holders| **holders > 0).count()),
             elsewhere: of_readings(holders.iter().sum()),
         })
-    }
-
-    /// How many readings found some threads in futex, and how many of those alone there with a time limit.
-    fn readings_in_futex(&self, of: &BTreeSet<(ProcessId, u32)>) -> (usize, usize) {
-        let (mut in_futex, mut asleep) = (0, 0);
-        self.each_stand(of, |_, _, thread, stands| {
-            if stand(thread) == Some(Stand::Futex) {
-                in_futex += 1;
-                asleep += usize::from(stands.sleeps);
-            }
-        });
-        (in_futex, asleep)
     }
 }
