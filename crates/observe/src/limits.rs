@@ -174,6 +174,12 @@ pub(crate) const WALK_SOCKETS_MAX: u64 = 50_000;
 pub(crate) const WALK_NS_MAX: i64 = 10_000_000;
 /// A walk through sockets that took a time is not made again before so many times that.
 pub(crate) const WALK_SPARING: i64 = 200;
+/// So many walks leave out clients on the same machine after one that found that they are not the target's, …
+pub(crate) const WALKS_WITHOUT_CLIENTS: u32 = 3;
+/// … where they are at least so many.
+pub(crate) const CLIENTS_MIN: usize = 16;
+/// A look at the links of a process's descriptors is not made again before so many times its CPU time.
+pub(crate) const FILES_SPARING: i64 = 1000;
 /// The first walks of a load, of which a diagnosis needs some: so many are made again after so many times what one took. They may
 /// have two hundredths of a CPU, for so long.
 pub(crate) const FIRST_WALKS: u32 = 4;

@@ -184,6 +184,25 @@ pub(crate) fn first_failure(outcome: Result<(), SampleError>) -> Result<(), Samp
     outcome.or_else(|error| if error.is_gone() { Ok(()) } else { Err(error) })
 }
 
+/// A process of the target of which nothing is known yet.
+#[cfg(test)]
+pub(crate) fn process_of_target(pid: u32) -> ProcessSample {
+    ProcessSample {
+        role: Role::Target,
+        pid,
+        start_ticks: 1,
+        name: String::new(),
+        rss_bytes: None,
+        descriptors: None,
+        user_ns: None,
+        system_ns: None,
+        threads: Vec::new(),
+        threads_total: 1,
+        runtime: None,
+        metrics: model::metrics::Metrics::default(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,6 +5,7 @@
 
 use crate::limits::FILE_BYTES_MAX;
 use crate::source::schedule::Turn;
+use crate::source::sockets::walk::Walks;
 use rustix::fs::{Mode, OFlags};
 use std::fmt;
 use std::io;
@@ -19,6 +20,8 @@ pub(crate) struct Buffers {
     root: String,
     /// Its reader's turn on the CPU: each file is a place where others may be let forward.
     pub(crate) turn: Turn,
+    /// Walks through the kernel's table of connections.
+    pub(crate) walks: Walks,
 }
 
 impl Buffers {

@@ -5,8 +5,8 @@
 //! order of the kernel's hash, and the status says so. What the kernel counts by connection is summed up as it grows, so
 //! that nothing goes with a connection that ends but what it counted after its last reading (`growth.rs`). Of those whose
 //! data lies unread from one reading to the next it is told whether a thread waits where they are watched (`epolls.rs`).
-//! Cost: two requests a port and family a second, one where there are few sockets; each walks through the table of connections
-//! of the machine, and a reading is not repeated before two hundred times its CPU time (0.5 % of a core). With more than 50,000 sockets only
+//! Cost: two requests a port and family a second, where there are few sockets one a family that has all ports (`walk.rs`); each walks
+//! through the table of connections of the machine, and a reading is not repeated before two hundred times its CPU time (0.5 % of a core). With more than 50,000 sockets only
 //! established ones are asked for: where they are the target's, 2,048 are found at once; where they are not, the walk goes
 //! through all and stalls them, so it is made once and no more. Another namespace needs CAP_SYS_ADMIN.
 
@@ -20,7 +20,8 @@ use crate::source::namespace::in_network_of;
 use crate::source::proc::{Buffers, SampleError};
 use crate::source::sockets::sock_diag::{DumpError, Family};
 use crate::source::sockets::tcp_info::TcpInfo;
-use crate::source::sockets::tcp_sockets::{Connection, all_of, established, others};
+use crate::source::sockets::tcp_sockets::{Connection, established, others};
+use crate::source::sockets::walk::Walk;
 use model::Snapshot;
 use model::metrics::Metrics;
 use std::collections::BTreeSet;
@@ -115,19 +116,25 @@ impl Sampler for Connections {
             return Err(SampleError::nothing(reason));
         }
         let (begun, begun_cpu_ns) = (Instant::now(), clock::thread_cpu_ns());
-        let states = match crowd {
-            Some(_) => States::Established,
-            None if sockets(snapshot).is_some_and(|sockets| sockets <= CONNECTIONS_MAX as u64) => States::AllAtOnce,
-            None => States::All,
+        let is_few = crowd.is_none()
+            && ports.len() <= PORTS_MAX
+            && sockets(snapshot).is_some_and(|sockets| sockets <= CONNECTIONS_MAX as u64);
+        let read = match is_few.then(|| walk(&ports, pid, buffers, snapshot)) {
+            Some(Err(error)) => Err(error),
+            Some(Ok(Some(walk))) => {
+                let found = walk.at(&ports);
+                buffers.walks.keep(snapshot.at_ns, pid, walk);
+                Ok(Ports { found, left_out: Vec::new(), is_any_whole: true, is_all: true, has_states: true })
+            }
+            _ => in_network_of(pid, || read(&ports, crowd.is_none()))?.map_err(refused),
         };
-        let read = in_network_of(pid, || read(&ports, states))?;
         let took_ns = i64::try_from(begun.elapsed().as_nanos()).unwrap_or(i64::MAX);
         // What is there before the load must not put off the first look at the load.
         if snapshot.at_ns >= 0 {
             let cost_ns = clock::thread_cpu_ns().saturating_sub(begun_cpu_ns);
             self.due_ns = snapshot.at_ns.saturating_add(cost_ns.saturating_mul(WALK_SPARING));
         }
-        let mut read = read.map_err(|error| SampleError::Refused { reason: error.to_string() })?;
+        let mut read = read?;
         self.is_elsewhere = crowd.is_some() && read.is_any_whole && took_ns > WALK_NS_MAX;
         let crowd = crowd.map(|sockets| format!("states but the established one, as there are {sockets} sockets"));
         let left_out: Vec<String> = crowd.into_iter().chain(std::mem::take(&mut read.left_out)).collect();
@@ -146,7 +153,7 @@ impl Sampler for Connections {
 impl Connections {
     /// Of which connections data lies unread since the reading before, and whether a thread waits for them.
     fn still_unread(&mut self, found: &[Connection], buffers: &mut Buffers, snapshot: &mut Snapshot) {
-        let unread = || found.iter().filter(|c| !is_coming(c) && c.received_bytes > 0);
+        let unread = || found.iter().filter(|c| !c.is_coming() && c.received_bytes > 0);
         let again: BTreeSet<u64> =
             unread().filter(|c| self.unread.contains(&c.cookie)).map(|c| u64::from(c.inode)).collect();
         self.unread = unread().map(|c| c.cookie).collect();
@@ -188,33 +195,39 @@ struct Ports {
     has_states: bool,
 }
 
-/// Which connections are asked for, and how.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum States {
-    /// Those that are established alone.
-    Established,
-    /// The others after them, each with a bound of its own.
-    All,
-    /// All in one walk, as the machine has few sockets; where they are more all the same, as with [`States::All`].
-    AllAtOnce,
-}
-
 /// TCP sockets of the network namespace; `None`: not read.
 fn sockets(snapshot: &Snapshot) -> Option<u64> {
     Some(snapshot.network.of("tcp_sockets")?.saturating_add(snapshot.network.of("tcp6_sockets").unwrap_or(0)))
 }
 
-fn read(ports: &BTreeSet<(u16, bool)>, states: States) -> Result<Ports, DumpError> {
-    read_within(ports, states, CONNECTIONS_MAX, STATES_MAX)
+fn refused(error: DumpError) -> SampleError {
+    SampleError::Refused { reason: error.to_string() }
+}
+
+/// A walk that has what others read at this moment, too; `None`: there are more than one may bring.
+fn walk(
+    ports: &BTreeSet<(u16, bool)>,
+    pid: Option<u32>,
+    buffers: &Buffers,
+    snapshot: &Snapshot,
+) -> Result<Option<Walk>, SampleError> {
+    let has_ipv6 = snapshot.network.of("tcp6_sockets") != Some(0);
+    let has_clients = !buffers.walks.leaves_out_clients();
+    let ports: Vec<u16> = ports.iter().map(|(port, _)| *port).collect();
+    in_network_of(pid, || Walk::through(&ports, has_ipv6, has_clients))?.map_err(refused)
+}
+
+/// The established connections of some ports, and those in other states too, each kind with a bound of its own.
+fn read(ports: &BTreeSet<(u16, bool)>, has_states: bool) -> Result<Ports, DumpError> {
+    read_within(ports, has_states, CONNECTIONS_MAX, STATES_MAX)
 }
 
 fn read_within(
     ports: &BTreeSet<(u16, bool)>,
-    states: States,
+    has_states: bool,
     established_max: usize,
     others_max: usize,
 ) -> Result<Ports, DumpError> {
-    let has_states = states != States::Established;
     let mut read = Ports { found: Vec::new(), left_out: Vec::new(), is_any_whole: false, is_all: false, has_states };
     let Ports { found, left_out, is_any_whole, .. } = &mut read;
     let (mut established_left, mut others_left) = (established_max, others_max);
@@ -228,22 +241,13 @@ fn read_within(
         let share = |left: usize| left.div_ceil(looked_at - i);
         let family = if *is_ipv6 { Family::V6 } else { Family::V4 };
         let before = found.len();
-        if states == States::AllAtOnce {
-            if all_of(family, *port, share(established_left), found)? {
-                *is_any_whole = true;
-                established_left = established_left.saturating_sub(found.len() - before);
-                continue;
-            }
-            // Handshakes that are not done are no sockets yet: of a flood of them there are more.
-            found.truncate(before);
-        }
         if established(family, *port, share(established_left), found)? {
             *is_any_whole = true;
         } else {
             established_cut.push(*port);
         }
         established_left = established_left.saturating_sub(found.len() - before);
-        if states == States::Established {
+        if !has_states {
             continue;
         }
         let before = found.len();
@@ -284,7 +288,7 @@ fn aggregate(found: &[Connection], has_states: bool, metrics: &mut Metrics) {
     for (name, states) in states.into_iter().filter(|_| has_states) {
         metrics.set(name, in_states(states));
     }
-    let whole = || found.iter().filter(|c| !is_coming(c));
+    let whole = || found.iter().filter(|c| !c.is_coming());
     metrics.set("receive_queue_bytes", whole().map(|c| u64::from(c.received_bytes)).sum());
     metrics.set("receive_queue_connections", whole().filter(|c| c.received_bytes > 0).count() as u64);
     metrics.set("send_queue_bytes", whole().map(|c| u64::from(c.sent_bytes)).sum());
@@ -305,11 +309,6 @@ fn aggregate(found: &[Connection], has_states: bool, metrics: &mut Metrics) {
     metrics.set("connections_app_limited", count(&|info| info.is_app_limited));
     let received = sorted(infos.iter().map(|info| u64::from(info.last_received_ms)));
     metrics.set_if("last_received_p50_ns", quantile(&received, 0.5).map(|ms| ms.saturating_mul(1_000_000)));
-}
-
-/// In SYN-RECV, where the sizes of its queues hold other things.
-fn is_coming(connection: &Connection) -> bool {
-    matches!(connection.state, 3 | 12)
 }
 
 pub(super) fn sorted(values: impl Iterator<Item = u64>) -> Vec<u64> {
@@ -371,21 +370,20 @@ mod tests {
     }
 
     #[test]
-    fn of_more_than_one_walk_may_bring_each_kind_has_its_bound() {
+    fn each_kind_has_its_bound() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let mut clients: Vec<_> = (0..12).map(|_| std::net::TcpStream::connect(address).unwrap()).collect();
         clients.truncate(7);
         let ports = [(address.port(), false)].into();
         let counted = |established_max| {
-            let read = read_within(&ports, States::AllAtOnce, established_max, 9).unwrap();
-            let established = read.found.iter().filter(|c| c.state == 1 && c.info.is_some()).count();
+            let read = read_within(&ports, true, established_max, 9).unwrap();
+            let established = read.found.iter().filter(|c| c.is_established() && c.info.is_some()).count();
             (established, read.found.len() - established, read.is_all, read.left_out.len())
         };
         testkit::wait_until("seven established ones and five that the client has closed", || {
             counted(12) == (7, 5, true, 0)
         });
-        assert_eq!(counted(9), (7, 5, true, 0), "cut at nine, and read in two walks");
         assert_eq!(counted(6), (6, 5, false, 1));
     }
 
@@ -398,7 +396,7 @@ mod tests {
             clients.extend((0..n).map(|_| std::net::TcpStream::connect(("127.0.0.1", *port)).unwrap()));
         }
         let all: BTreeSet<_> = ports.iter().map(|port| (*port, false)).collect();
-        let read = read_within(&all, States::Established, 9, 9).unwrap();
+        let read = read_within(&all, false, 9, 9).unwrap();
         // In order of ports: what a port of few leaves goes to those behind it.
         let few = all.iter().position(|(port, _)| *port == ports[1]).unwrap();
         assert_eq!(read.found.len(), [2 + 4 + 3, 3 + 2 + 4, 3 + 3 + 2][few], "{few}");

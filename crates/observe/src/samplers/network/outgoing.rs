@@ -12,7 +12,9 @@
 //! Which of the neighbours that were read before (`process/neighbours`) these connections go to is told by the listening socket that
 //! they share a network namespace with: a process that holds it works for the target. Looked at where a remote address or a
 //! neighbour is new.
-//! Cost: three netlink requests a second, five in the one in which the first such connection is found; a reading is not repeated before two hundred times its CPU time (0.5 % of a core).
+//! Where there are few sockets, they are in the walk through all that `network/connections` makes. Then connections to the target's
+//! own ports at a loopback address are looked at in one reading of four, unless one is its own: they are its clients'.
+//! Cost: one netlink request a second and the share in that walk; else three, five in the one in which the first such connection is found; a reading is not repeated before two hundred times its CPU time (0.5 % of a core).
 //! Another namespace needs CAP_SYS_ADMIN, another user's process CAP_SYS_PTRACE.
 
 use super::backends::Backends;
@@ -22,8 +24,8 @@ use super::growth::Growth;
 use super::outgoing_unix::UnixOutgoing;
 use super::owned::Owned;
 use crate::limits::{
-    DESCRIPTORS_OFTEN_MAX, FIRST_WALK_SPARING, FIRST_WALKS, OUTGOING_LOOKED_MAX, REMOTES_COUNTED_MAX, REMOTES_MAX,
-    WALK_SOCKETS_MAX, WALK_SPARING,
+    CLIENTS_MIN, DESCRIPTORS_OFTEN_MAX, FIRST_WALK_SPARING, FIRST_WALKS, OUTGOING_LOOKED_MAX, REMOTES_COUNTED_MAX,
+    REMOTES_MAX, WALK_SOCKETS_MAX, WALK_SPARING,
 };
 use crate::metric::{Metric, counter, gauge};
 use crate::samplers::{Entry, SECOND, Sampler, living_id, of_target};
@@ -81,7 +83,7 @@ pub(crate) const ENTRY: Entry = Entry {
     name: "network/outgoing",
     about: "connections that the target made itself, by where to: what waits in them, round trips, replies due (sock_diag)",
     needs: "CAP_SYS_PTRACE for another user's process, CAP_SYS_ADMIN for another network namespace; CONFIG_INET_DIAG",
-    cost: "3 netlink requests a second, 5 where it begins to have such, 1 link a descriptor where connections are new, 0.5 % of a core at the most",
+    cost: "1 to 3 netlink requests a second, 5 where it begins to have such, 1 link a descriptor where connections are new, 0.5 % of a core at the most",
     every_ns: SECOND,
     metrics: METRICS,
     make: || Box::new(OutgoingConnections::default()),
@@ -101,7 +103,7 @@ struct OutgoingConnections {
 }
 
 impl Sampler for OutgoingConnections {
-    fn sample(&mut self, _: &mut Buffers, snapshot: &mut Snapshot) -> Result<(), SampleError> {
+    fn sample(&mut self, buffers: &mut Buffers, snapshot: &mut Snapshot) -> Result<(), SampleError> {
         if self.due_ns.is_some_and(|due_ns| snapshot.at_ns < due_ns) {
             return Ok(());
         }
@@ -116,20 +118,35 @@ impl Sampler for OutgoingConnections {
         let ports: BTreeSet<u16> = addresses.map(|address| address.port()).collect();
         let ports: Vec<u16> = ports.into_iter().collect();
         let (_, pid) = folder(snapshot);
+        let walk = buffers.walks.take(snapshot.at_ns, pid);
+        // As it would have cost here: both samplers pause for it alike.
+        let shared_ns = walk.as_ref().map_or(0, |walk| walk.cost_ns);
         // Each request walks through the table of all connections.
         let has_ipv6 = snapshot.network.of("tcp6_sockets") != Some(0);
         let of_host = |has_info: bool| {
             in_network_of(pid, || read(&ports, has_ipv6, has_info))?
                 .map_err(|error| SampleError::Refused { reason: error.to_string() })
         };
-        // Most of what is found are clients' ends on the same machine, and most targets have no connections of their own.
-        let has_info = self.owned.has_any();
-        let (mut found, mut is_whole) = of_host(has_info)?;
-        let mut is_cut = self.keep_own(&pids, &mut found)?;
-        if !has_info && !found.is_empty() {
-            (found, is_whole) = of_host(true)?;
-            is_cut |= self.keep_own(&pids, &mut found)?;
-        }
+        let (found, is_whole, is_cut) = if let Some(walk) = walk {
+            let has_clients = walk.has_clients;
+            let mut found = walk.at_other_ports(&ports);
+            let clients = has_clients.then(|| clients(&found, &ports));
+            let is_cut = self.keep_own(&pids, &mut found, has_clients)?;
+            if clients.is_some_and(|c| c.len() >= CLIENTS_MIN && !c.iter().any(|inode| self.owned.is_own(*inode))) {
+                buffers.walks.leave_out_clients();
+            }
+            (found, true, is_cut)
+        } else {
+            // Most of what is found are clients' ends on the same machine, and most targets have no connections of their own.
+            let has_info = self.owned.has_any();
+            let (mut found, mut is_whole) = of_host(has_info)?;
+            let mut is_cut = self.keep_own(&pids, &mut found, true)?;
+            if !has_info && !found.is_empty() {
+                (found, is_whole) = of_host(true)?;
+                is_cut |= self.keep_own(&pids, &mut found, true)?;
+            }
+            (found, is_whole, is_cut)
+        };
         let unix = self.unix.read(pid, &pids)?;
         let remotes = found.iter().map(|connection| connection.remote).collect();
         self.backends.mark(pid, remotes, unix.listening, snapshot)?;
@@ -138,7 +155,7 @@ impl Sampler for OutgoingConnections {
         self.leaves_out = left_out(is_whole, is_cut, unix.left_out);
         // What is there before the load must not put off the first look at the load.
         if snapshot.at_ns >= 0 {
-            let cost_ns = clock::thread_cpu_ns().saturating_sub(began_ns);
+            let cost_ns = clock::thread_cpu_ns().saturating_sub(began_ns).saturating_add(shared_ns);
             self.walks = self.walks.saturating_add(1);
             // A machine that has many thousand connections in TIME-WAIT is walked through for so long that a short run had one reading.
             let sparing = if self.walks < FIRST_WALKS { FIRST_WALK_SPARING } else { WALK_SPARING };
@@ -169,12 +186,24 @@ fn read(ports: &[u16], has_ipv6: bool, has_info: bool) -> Result<(Vec<Connection
     Ok((found, is_whole))
 }
 
+/// The sockets that go to one of the ports at a loopback address: a walk may leave out those ([`Walks`](crate::source::sockets::walk)).
+fn clients(found: &[Connection], ports: &[u16]) -> Vec<u64> {
+    let is_client = |c: &&Connection| c.remote.ip().is_loopback() && ports.contains(&c.remote.port());
+    found.iter().filter(is_client).map(|c| c.inode.into()).collect()
+}
+
 impl OutgoingConnections {
-    /// Keeps the target's. Returns whether some of its descriptors were not looked at.
-    fn keep_own(&mut self, pids: &[(u32, u64)], found: &mut Vec<Connection>) -> Result<bool, SampleError> {
+    /// Keeps the target's; `has_clients`: those of clients on the same machine are among them, too. Returns whether some of its
+    /// descriptors were not looked at.
+    fn keep_own(
+        &mut self,
+        pids: &[(u32, u64)],
+        found: &mut Vec<Connection>,
+        has_clients: bool,
+    ) -> Result<bool, SampleError> {
         // Without an inode nobody holds it any more.
         let inodes: BTreeSet<u64> = found.iter().map(|c| u64::from(c.inode)).filter(|inode| *inode != 0).collect();
-        let is_cut = self.owned.look(pids, &inodes)?;
+        let is_cut = self.owned.look(pids, &inodes, has_clients)?;
         found.retain(|c| self.owned.is_own(c.inode.into()));
         Ok(is_cut)
     }
@@ -340,6 +369,39 @@ mod tests {
         // Replies that differ, longer ones, and what can be read both ways.
         assert_eq!([tie(8, 13), tie(8, 35), tie(2, 2), tie(0, 0), tie(1, 0)], [Some(0); 5]);
         assert_eq!(due(21, 8, 7), Some(0), "a reply came later");
+    }
+
+    #[test]
+    fn in_the_walk_of_all_a_target_that_asks_itself_is_seen_and_clients_of_others_are_soon_left_out() {
+        use crate::samplers::process_of_target;
+        use model::snapshot::ListenerSample;
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let clients: Vec<_> = (0..CLIENTS_MIN).map(|_| std::net::TcpStream::connect(address).unwrap()).collect();
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        // Both ends are this process's; of the other target none is.
+        for (pid, own) in [(std::process::id(), CLIENTS_MIN as u64), (child.id(), 0)] {
+            let (mut buffers, mut snapshot) = (Buffers::default(), Snapshot::default());
+            snapshot.processes.push(process_of_target(pid));
+            snapshot.listeners.push(ListenerSample { address: address.to_string(), ..Default::default() });
+            snapshot.network.set("tcp_sockets", 100);
+            let mut together = (super::super::connections::ENTRY.make)();
+            let mut sampler = OutgoingConnections::default();
+            for at_ns in -2..5 {
+                snapshot.at_ns = at_ns * 1_000_000_000_000;
+                let leaves_out = buffers.walks.leaves_out_clients();
+                together.sample(&mut buffers, &mut snapshot).unwrap();
+                assert_eq!(snapshot.network.of("connections_looked_at"), Some(CLIENTS_MIN as u64));
+                sampler.sample(&mut buffers, &mut snapshot).unwrap();
+                let to_itself = snapshot.outgoing.iter().find(|o| o.remote == address.to_string());
+                let to_itself = to_itself.and_then(|o| o.metrics.of("established")).unwrap_or(0);
+                assert_eq!(to_itself, own, "at {at_ns}");
+                assert_eq!(leaves_out, own == 0 && at_ns != -2 && at_ns != 2, "at {at_ns}: all in one of four");
+            }
+        }
+        drop(clients);
+        child.kill().unwrap();
+        child.wait().unwrap();
     }
 
     #[test]

@@ -63,7 +63,7 @@ impl UnixOutgoing {
         let streams: BTreeSet<u64> = pids.iter().flat_map(|(pid, _)| standard_streams(*pid)).collect();
         made.retain(|one| !streams.contains(&one.inode));
         let inodes: BTreeSet<u64> = made.iter().map(|one| one.inode).collect();
-        let is_cut = self.owned.look(pids, &inodes)?;
+        let is_cut = self.owned.look(pids, &inodes, true)?;
         made.retain(|one| self.owned.is_own(one.inode));
         let outgoing = by_path(&made, self.before.as_ref());
         self.before = Some(made.iter().map(|one| one.inode).collect());

@@ -15,17 +15,24 @@ pub(super) struct Owned {
 }
 
 impl Owned {
-    /// Looks whose these are. Returns whether some of the descriptors were not looked at.
-    pub(super) fn look(&mut self, pids: &[(u32, u64)], inodes: &BTreeSet<u64>) -> Result<bool, SampleError> {
+    /// Looks whose these are; `is_all`: what is not among them is no more. Returns whether some of the descriptors were not looked at.
+    pub(super) fn look(
+        &mut self,
+        pids: &[(u32, u64)],
+        inodes: &BTreeSet<u64>,
+        is_all: bool,
+    ) -> Result<bool, SampleError> {
         if self.of != pids {
             self.known.clear();
         }
-        self.known.retain(|inode, _| inodes.contains(inode));
+        if is_all {
+            self.known.retain(|inode, _| inodes.contains(inode));
+        }
         if inodes.iter().all(|inode| self.known.contains_key(inode)) {
             return Ok(false);
         }
         let owned = sockets_of(pids.iter().map(|(pid, _)| *pid), inodes, DESCRIPTORS_OFTEN_MAX)?;
-        self.known = inodes.iter().map(|inode| (*inode, owned.owners.contains_key(inode))).collect();
+        self.known.extend(inodes.iter().map(|inode| (*inode, owned.owners.contains_key(inode))));
         self.of = pids.to_vec();
         Ok(owned.is_cut)
     }

@@ -90,23 +90,11 @@ impl Sampler for MemoryKinds {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::snapshot::{ProcessSample, Role};
+    use crate::samplers::process_of_target;
+    use model::snapshot::ProcessSample;
 
     fn process(rss_bytes: u64) -> ProcessSample {
-        ProcessSample {
-            role: Role::Target,
-            pid: 7,
-            start_ticks: 1,
-            name: String::new(),
-            rss_bytes: Some(rss_bytes),
-            descriptors: None,
-            user_ns: None,
-            system_ns: None,
-            threads: Vec::new(),
-            threads_total: 1,
-            runtime: None,
-            metrics: model::metrics::Metrics::default(),
-        }
+        ProcessSample { rss_bytes: Some(rss_bytes), ..process_of_target(7) }
     }
 
     #[test]

@@ -6,3 +6,4 @@ mod socket_filter;
 pub(crate) mod tcp_info;
 pub(crate) mod tcp_sockets;
 pub(crate) mod unix_sockets;
+pub(crate) mod walk;
