@@ -104,50 +104,72 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         let severity = if is_machine_full(facts) { Severity::Info } else { Severity::Error };
         return supported(facts, Verdict::proved(severity, title(threads, share), kernel, client), share);
     }
-    let events = stands.share(Stand::Events).unwrap_or(0.0);
-    let futex = stands.share(Stand::Futex).unwrap_or(0.0);
     // A lock that processes share is another address in each: of these only where they stand is known.
     let processes: BTreeSet<u32> = working.iter().map(|(process, _)| process.pid).collect();
     let is_shared = processes.len() > 1 && processes.len() == working.len();
-    if let (Some(calls_ns), Some(_), false) = (facts.calls_window_ns(), facts.window_replies(), is_shared) {
-        let at_one =
-            facts.probes().into_iter().flat_map(|probes| &probes.futexes).filter(|f| f.waiters >= 2 && f.count > 0);
-        // Where work is handed over, one side waits and another wakes it: that is no lock.
-        let worst = at_one.filter(|f| facts.is_lock(f.pid, f.address) != Some(false));
-        // Of a thread's time, what it did not wait for work. Other threads' waits for it are none of theirs.
-        let whole_ns = facts.busy_ns().unwrap_or_else(|| {
-            let idle_ns = facts.calls(&["epoll_wait", "epoll_pwait", "epoll_pwait2", "poll", "ppoll", "select"]).1;
-            (calls_ns * working.len() as f64 - idle_ns).max(1.0)
-        });
-        let Some(worst) = worst.max_by_key(|f| f.ns) else {
-            return Verdict::refuted("no two threads of the target waited for each other at one lock");
-        };
-        // More waiters than work: the place where those wait that have nothing to do.
-        if worst.waiters as usize > working.len() {
-            return Verdict::refuted("more threads wait at one place than work: it is where idle ones stand");
-        }
-        if is_for_work(facts) && facts.is_lock(worst.pid, worst.address) != Some(true) {
-            return Verdict::refuted(
-                "no thread woke another that waited in futex and was woken so itself: idle ones stand there",
-            );
-        }
-        let share = (worst.ns as f64 / whole_ns).min(1.0);
-        let text = format!(
-            "{} threads waited at one futex ({}) for {} of the time they had work, {} on average",
-            worst.waiters,
-            worst.place,
-            percent(share),
-            duration(worst.ns as f64 / worst.count as f64)
-        );
-        let kernel = facts.piece::<Kernel>(text, "futex.wait_share", share, "ratio").from(FUTEX_SHARE.value);
-        let is_often = worst.count as f64 >= OFTEN_MIN * facts.window_replies().unwrap_or(f64::MAX);
-        if share < FUTEX_SHARE.value || !is_often {
-            return Verdict::refuted("the target's threads hardly waited at a lock").because(kernel.into());
-        }
-        let severity = if is_machine_full(facts) { Severity::Info } else { Severity::Error };
-        let verdict = Verdict::proved(severity, title(working.len(), share), kernel, client);
-        return supported(facts, verdict.because_all(held_by(facts, worst)), share);
+    if let (Some(calls_ns), Some(replies), false) = (facts.calls_window_ns(), facts.window_replies(), is_shared) {
+        return by_calls(facts, working.len(), calls_ns, replies, client);
     }
+    by_readings(facts, working.len(), &stands, in_target_at_a_time(facts, in_ns), client)
+}
+
+/// By the waits that were counted in windows of so long all together, in which so many replies were sent.
+fn by_calls(
+    facts: &Facts<'_>,
+    working: usize,
+    calls_ns: f64,
+    replies: f64,
+    client: Piece<Client>,
+) -> Verdict<OfTarget> {
+    let at_one =
+        facts.probes().into_iter().flat_map(|probes| &probes.futexes).filter(|f| f.waiters >= 2 && f.count > 0);
+    // Where work is handed over, one side waits and another wakes it: that is no lock.
+    let worst = at_one.filter(|f| facts.is_lock(f.pid, f.address) != Some(false));
+    // Of a thread's time, what it did not wait for work. Other threads' waits for it are none of theirs.
+    let whole_ns = facts.busy_ns().unwrap_or_else(|| {
+        let idle_ns = facts.calls(&["epoll_wait", "epoll_pwait", "epoll_pwait2", "poll", "ppoll", "select"]).1;
+        (calls_ns * working as f64 - idle_ns).max(1.0)
+    });
+    let Some(worst) = worst.max_by_key(|f| f.ns) else {
+        return Verdict::refuted("no two threads of the target waited for each other at one lock");
+    };
+    // More waiters than work: the place where those wait that have nothing to do.
+    if worst.waiters as usize > working {
+        return Verdict::refuted("more threads wait at one place than work: it is where idle ones stand");
+    }
+    if is_for_work(facts) && facts.is_lock(worst.pid, worst.address) != Some(true) {
+        return Verdict::refuted(
+            "no thread woke another that waited in futex and was woken so itself: idle ones stand there",
+        );
+    }
+    let share = (worst.ns as f64 / whole_ns).min(1.0);
+    let text = format!(
+        "{} threads waited at one futex ({}) for {} of the time they had work, {} on average",
+        worst.waiters,
+        worst.place,
+        percent(share),
+        duration(worst.ns as f64 / worst.count as f64)
+    );
+    let kernel = facts.piece::<Kernel>(text, "futex.wait_share", share, "ratio").from(FUTEX_SHARE.value);
+    let is_often = worst.count as f64 >= OFTEN_MIN * replies;
+    if share < FUTEX_SHARE.value || !is_often {
+        return Verdict::refuted("the target's threads hardly waited at a lock").because(kernel.into());
+    }
+    let severity = if is_machine_full(facts) { Severity::Info } else { Severity::Error };
+    let verdict = Verdict::proved(severity, title(working, share), kernel, client);
+    supported(facts, verdict.because_all(held_by(facts, worst)), share)
+}
+
+/// By readings of where the threads stood, where no call was counted, with so many requests in the target at a time.
+fn by_readings(
+    facts: &Facts<'_>,
+    working: usize,
+    stands: &Stands,
+    in_target: f64,
+    client: Piece<Client>,
+) -> Verdict<OfTarget> {
+    let events = stands.share(Stand::Events).unwrap_or(0.0);
+    let futex = stands.share(Stand::Futex).unwrap_or(0.0);
     if stands.readings.len() < READINGS_MIN {
         return Verdict::not_observable(
             "waits at a lock",
@@ -161,7 +183,7 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     if facts.sleepers_in_futex(SLEPT_MIN).len() > 1 {
         return Verdict::refuted("threads' own time limits ended the waits in futex of several of them: they slept");
     }
-    let text = format!("the {} working threads stood in futex in {} of the readings", working.len(), percent(futex));
+    let text = format!("the {} working threads stood in futex in {} of the readings", working, percent(futex));
     let process = facts.piece::<Process>(text, "target.threads_futex", futex, "ratio").from(FUTEX_STANDS.value);
     if futex < FUTEX_STANDS.value || events > IDLE_MAX {
         return Verdict::refuted("the target's threads hardly waited at a lock").because(process.into());
@@ -178,7 +200,6 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     // Idle threads stand in futex, too. A lock is held by one of those that take turns, while most requests wait for it. Whoever has it
     // may have run for less than those that count as working.
     let held = facts.held(&facts.all_threads()).unwrap_or_default();
-    let in_target = in_target_at_a_time(facts, in_ns);
     let are_idle = held.share < HELD_SOME && in_target < stands.at_a_time(Stand::Futex);
     if are_idle || in_target < REQUESTS_A_HOLDER * held.elsewhere {
         let text = format!(
@@ -196,7 +217,7 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         );
     }
     let severity = if is_machine_full(facts) { Severity::Info } else { Severity::Warning };
-    supported(facts, Verdict::proved(severity, title(working.len(), futex), process, client), futex).confidence(0.6)
+    supported(facts, Verdict::proved(severity, title(working, futex), process, client), futex).confidence(0.6)
 }
 
 /// By the probes, or by where the threads stood.

@@ -4,7 +4,8 @@
 //! Evidence: (process) the working threads stood in one kind of wait that is none for work (a sleep, a receive, a lock) in most
 //! readings, two of them at least, or in poll(2) while connections waited to be accepted; or several threads did, always as many,
 //! and the others stood in futex: they queue for one of so many places (connections of a pool, permits); or threads that hardly
-//! run did, each time a request came: a pool behind an event loop; or the only working thread slept, once for each reply; (client) requests took at least 1.5 times what one wait takes,
+//! run did, each time a request came: a pool behind an event loop; or the only working thread slept, once for each reply (by its calls, or
+//! by how often it left its CPU, with replies at even times); (client) requests took at least 1.5 times what one wait takes,
 //! and far longer than the work in them; a processor was free. Refuted where threads wait for events, or run, or where as many
 //! sleep as there are requests: each has a thread of its own. What they wait for
 //! has a name of its own, and is then the root. Source: Little's law: with k workers, throughput is k ÷ the wait, and the rest is
@@ -16,6 +17,7 @@ use crate::ledger::{in_target_at_a_time, in_target_ns};
 use crate::rule::{CauseRule, Needs, OfTarget, Verdict};
 use crate::thresholds::{DEMAND_FULL, WAITING_NS};
 use model::finding::{LossKind, Severity};
+use model::request::Gap;
 
 const STOOD_MIN: f64 = 0.7;
 const READINGS_MIN: usize = 3;
@@ -27,6 +29,9 @@ const TIMES_WORK: f64 = 5.0;
 const SLEEPS_MIN: f64 = 0.5;
 /// Fewer sleeps in the windows say nothing of how often there is one.
 const SLEEPS_COUNTED_MIN: u64 = 5;
+/// A span without a reply is long from so many times their mean distance on, and they come evenly where such take less of the time than this.
+const LONG_SPAN: f64 = 3.0;
+const LONG_SPANS_MAX: f64 = 0.2;
 /// The line in front of the workers: requests under way for each of them.
 const LINE_MIN: f64 = 1.5;
 
@@ -89,8 +94,7 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         None => format!("its {workers} working threads {what} in {} of the readings", percent(share)),
     };
     let process = facts.piece::<Process>(text, "target.threads_in_one_wait", share, "ratio").from(STOOD_MIN);
-    let is_alone =
-        workers == 1 && stand == Stand::Sleep && sleeps_a_reply(facts).is_some_and(|each| each >= SLEEPS_MIN);
+    let is_alone = workers == 1 && stand == Stand::Sleep && sleeps_in_each(facts);
     if (workers < 2 && !is_alone)
         || share < STOOD_MIN
         || facts.busiest_demand().is_none_or(|demand| demand >= DEMAND_FULL.value)
@@ -141,9 +145,31 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         .confidence(0.8)
 }
 
-/// How often the target slept for each reply, by the sleeps in the probes' windows; `None`: there were hardly any.
-fn sleeps_a_reply(facts: &Facts<'_>) -> Option<f64> {
-    let (count, rate) = (facts.calls(&["nanosleep", "clock_nanosleep"]).0, facts.recording.totals.requests_per_s());
-    let window_s = facts.calls_window_ns()? / 1e9;
-    (count >= SLEEPS_COUNTED_MIN && rate > 0.0).then(|| count as f64 / window_s / rate)
+/// Whether requests ended at even times: next to nothing of the time was in spans, of several times their mean distance, in which none did.
+fn ends_evenly(facts: &Facts<'_>) -> bool {
+    let (replies_per_s, whole_ns) =
+        (facts.recording.totals.requests_per_s(), facts.end_ns.saturating_sub(facts.start_ns) as f64);
+    let long_ns = LONG_SPAN * 1e9 / replies_per_s.max(1e-9);
+    let gaps = facts.recording.requests.common_gaps(facts.recording.plan.threads.max(1));
+    let is_within = |gap: &&Gap| gap.from_ns >= facts.start_ns && gap.from_ns < facts.end_ns && gap.in_flight > 0;
+    let lengths_ns = gaps.iter().filter(is_within).map(|gap| gap.length_ns() as f64);
+    lengths_ns.filter(|ns| *ns > long_ns).sum::<f64>() < LONG_SPANS_MAX * whole_ns
+}
+
+/// Whether the target slept once for each reply, nearly: by the sleeps in the probes' windows. Where none were counted, by how often its
+/// threads left their CPU of their own accord, if requests ended at even times: one that sleeps in few of them is long asleep while none ends.
+fn sleeps_in_each(facts: &Facts<'_>) -> bool {
+    let slept_per_s = match facts.calls_window_ns() {
+        Some(window_ns) => {
+            let count = facts.calls(&["nanosleep", "clock_nanosleep"]).0;
+            if count < SLEEPS_COUNTED_MIN {
+                return false;
+            }
+            count as f64 / (window_ns / 1e9)
+        }
+        None if !ends_evenly(facts) => return false,
+        None => facts.working().into_iter().filter_map(|thread| facts.left_cpu_per_s(thread)).sum(),
+    };
+    let replies_per_s = facts.recording.totals.requests_per_s();
+    replies_per_s > 0.0 && slept_per_s >= SLEEPS_MIN * replies_per_s
 }

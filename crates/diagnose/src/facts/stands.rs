@@ -178,7 +178,6 @@ impl Facts<'_> {
     /// many they are, where they left a CPU as often as requests ended, as each request then made one of them wait. `None`: there
     /// are no two of them.
     pub fn waiters(&self) -> Option<(Stand, BTreeSet<(ProcessId, u32)>)> {
-        let window = self.read_window()?;
         let all = self.threads_that(|_, switches, _| switches >= SWITCHES_MIN);
         if all.len() > WAITERS_MAX {
             return None;
@@ -191,13 +190,16 @@ impl Facts<'_> {
                 of.entry(wait).or_default().insert(thread);
             }
         }
-        let left_per_s = |(process, tid): &(ProcessId, u32)| {
-            let metric = Metric::new(Subject::Thread(*process, *tid), "switches.voluntary");
-            self.history.rate(metric, window).map_or(0.0, |rate| rate.value)
-        };
         let (wait, threads) = of.into_iter().max_by_key(|(_, threads)| threads.len())?;
-        let is_each = threads.iter().map(left_per_s).sum::<f64>() >= WAITS_A_REQUEST * self.whole.requests_per_s();
+        let left_per_s = threads.iter().filter_map(|thread| self.left_cpu_per_s(*thread)).sum::<f64>();
+        let is_each = left_per_s >= WAITS_A_REQUEST * self.whole.requests_per_s();
         (threads.len() > 1 && is_each).then_some((wait, threads))
+    }
+
+    /// How often a second a thread left its CPU of its own accord, to wait; `None`: that was not read.
+    pub fn left_cpu_per_s(&self, (process, tid): (ProcessId, u32)) -> Option<f64> {
+        let metric = Metric::new(Subject::Thread(process, tid), "switches.voluntary");
+        Some(self.history.rate(metric, self.read_window()?).ok()?.value)
     }
 
     /// Of what the working threads do, how much is a wait that takes such a share of their time, 0..=1: the rest is the time that they run. What a

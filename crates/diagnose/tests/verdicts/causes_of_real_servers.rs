@@ -10,7 +10,7 @@ use model::bpf::{BpfSample, CallUse, FutexUse, Log2};
 use model::courses::RunCourses;
 use model::finding::{Severity, Standing, Status};
 use model::request::{Gap, IntervalRequests, Kept, Request};
-use model::snapshot::{ListenerSample, Outgoing, Role, Snapshot, Stands};
+use model::snapshot::{ListenerSample, Outgoing, Role, Snapshot, Stands, Switches};
 use model::users::Users;
 use model::{ErrorKind, Recording};
 
@@ -62,6 +62,27 @@ fn a_worker_that_is_alone_is_a_pool_of_one_where_it_waits_in_each_request() {
         "hardly a sleep was seen"
     );
     assert_eq!(status(&alone("ep_poll", 400, SECOND), "pool-exhausted"), Status::Refuted, "it waits for work");
+}
+
+#[test]
+fn without_windows_a_worker_that_is_alone_waits_in_each_request_if_it_leaves_its_cpu_as_often_and_replies_come_evenly()
+{
+    let status = |left_per_s: u64, pause_ms: u64, is_read: bool| {
+        let build = waiting().each(|s| s.target = vec![(0.01, 0.0)]);
+        let recording = with(&build, |second, s| {
+            stand(s, "hrtimer_nanosleep");
+            let threads = s.processes.iter_mut().filter(|p| p.role == Role::Target).flat_map(|p| &mut p.threads);
+            let switches = is_read.then_some(Switches { voluntary: second * left_per_s, involuntary: 0 });
+            threads.for_each(|thread| thread.switches = switches);
+        });
+        // Of seven seconds and more a pause each half: six tenths of the time where it lasts 300 ms.
+        let at_ms: Vec<u64> = (0..14).map(|n| 100 + n * 500).collect();
+        status(&pausing(recording, &at_ms, pause_ms), "pool-exhausted")
+    };
+    assert_eq!(status(400, 6, true), Status::Supported);
+    assert_eq!(status(40, 6, true), Status::Refuted, "one request in ten makes it leave its CPU");
+    assert_eq!(status(400, 300, true), Status::Refuted, "it sleeps long in few, and waits for work between the others");
+    assert_eq!(status(400, 6, false), Status::Refuted, "how often it left its CPU was not read");
 }
 
 #[test]
