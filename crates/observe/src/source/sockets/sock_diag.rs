@@ -52,6 +52,9 @@ const NLMSG_NOOP: u16 = 1;
 const NLMSG_ERROR: u16 = 2;
 const NLMSG_DONE: u16 = 3;
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
+/// The older request (`TCPDIAG_GETSOCK` of linux/inet_diag.h): in its lists the kernel passes over the family that is asked for and has
+/// both in one walk (`inet_diag_dump_compat` of net/ipv4/inet_diag.c).
+const TCPDIAG_GETSOCK: u16 = 18;
 const NLM_F_REQUEST: u16 = 1;
 const NLM_F_DUMP_INTR: u16 = 0x10;
 const NLM_F_DUMP: u16 = 0x300;
@@ -66,8 +69,9 @@ const INET_DIAG_REQ_BYTECODE: u16 = 1;
 pub(crate) const MESSAGE_BYTES: usize = 72;
 /// Bytes of `struct nlmsghdr`.
 const HEADER_BYTES: usize = 16;
-/// Bytes of `struct inet_diag_req_v2`, header included.
-const REQUEST_BYTES: usize = HEADER_BYTES + 56;
+/// Bytes of `struct inet_diag_req_v2`, and of the older `struct inet_diag_req`.
+const REQUEST_BYTES: usize = 56;
+const OLD_REQUEST_BYTES: usize = 60;
 /// The kernel fits the parts of its answer to the buffer they are read into, up to this (`netlink_recvmsg`).
 const DATAGRAM_BYTES: usize = 32 << 10;
 
@@ -79,7 +83,7 @@ pub(crate) fn listeners() -> Result<Vec<Listener>, DumpError> {
     let mut found = Vec::new();
     for family in [Family::V4, Family::V6] {
         let extensions = 1 << (INET_DIAG_SKMEMINFO - 1);
-        let asked = Asked { family, states: 1 << TCP_LISTEN, extensions, port: 0 };
+        let asked = Asked { family: Some(family), states: 1 << TCP_LISTEN, extensions, port: 0 };
         dump(asked, LISTENERS_BYTES_MAX, |payload| {
             found.extend(listener(payload, family)?);
             Some(Go::On)
@@ -91,8 +95,8 @@ pub(crate) fn listeners() -> Result<Vec<Listener>, DumpError> {
 /// Which sockets are asked for.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Asked {
-    /// Of which family.
-    pub(crate) family: Family,
+    /// Of which family; `None`: of both at once, by the older request, which a kernel may do without.
+    pub(crate) family: Option<Family>,
     /// In which states, a bit for each.
     pub(crate) states: u32,
     /// What is wanted beside the message itself, a bit for each attribute.
@@ -122,7 +126,7 @@ pub(crate) fn dump_through(
     bytes_max: usize,
     each: impl FnMut(&[u8]) -> Option<Go>,
 ) -> Result<(), DumpError> {
-    let mut bytes = request(asked).to_vec();
+    let mut bytes = request(asked);
     if !filter.is_empty() {
         let length = 4 + filter.len();
         bytes.extend(u16::try_from(length).unwrap_or(u16::MAX).to_ne_bytes());
@@ -187,24 +191,38 @@ fn open() -> io::Result<OwnedFd> {
 
 /// The head of a request for a list of sockets, whose own struct takes so many bytes (`struct nlmsghdr`).
 pub(crate) fn header(payload_bytes: usize) -> [u8; HEADER_BYTES] {
+    header_of(SOCK_DIAG_BY_FAMILY, payload_bytes)
+}
+
+fn header_of(kind: u16, payload_bytes: usize) -> [u8; HEADER_BYTES] {
     let mut bytes = [0; HEADER_BYTES];
     let length = u32::try_from(HEADER_BYTES + payload_bytes).unwrap_or(u32::MAX);
     bytes[0..4].copy_from_slice(&length.to_ne_bytes());
-    bytes[4..6].copy_from_slice(&SOCK_DIAG_BY_FAMILY.to_ne_bytes());
+    bytes[4..6].copy_from_slice(&kind.to_ne_bytes());
     bytes[6..8].copy_from_slice(&(NLM_F_REQUEST | NLM_F_DUMP).to_ne_bytes());
     bytes[8..12].copy_from_slice(&SEQUENCE.to_ne_bytes());
     bytes
 }
 
-fn request(asked: Asked) -> [u8; REQUEST_BYTES] {
-    let mut bytes = [0; REQUEST_BYTES];
-    bytes[..HEADER_BYTES].copy_from_slice(&header(REQUEST_BYTES - HEADER_BYTES));
-    bytes[16] = asked.family.number();
-    // IPPROTO_TCP.
-    bytes[17] = 6;
-    bytes[18] = asked.extensions;
-    bytes[20..24].copy_from_slice(&asked.states.to_ne_bytes());
-    bytes[24..26].copy_from_slice(&asked.port.to_be_bytes());
+fn request(asked: Asked) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(HEADER_BYTES + OLD_REQUEST_BYTES);
+    let states = asked.states.to_ne_bytes();
+    // `struct inet_diag_sockid`: the port at this end, and nothing else.
+    let mut socket = [0; 48];
+    socket[0..2].copy_from_slice(&asked.port.to_be_bytes());
+    if let Some(family) = asked.family {
+        bytes.extend(header(REQUEST_BYTES));
+        // IPPROTO_TCP is 6.
+        bytes.extend([family.number(), 6, asked.extensions, 0]);
+        bytes.extend(states);
+        bytes.extend(socket);
+    } else {
+        bytes.extend(header_of(TCPDIAG_GETSOCK, OLD_REQUEST_BYTES));
+        bytes.extend([0, 0, 0, asked.extensions]);
+        bytes.extend(socket);
+        bytes.extend(states);
+        bytes.extend([0; 4]);
+    }
     bytes
 }
 
@@ -237,10 +255,12 @@ fn read_datagram(datagram: &[u8], each: &mut impl FnMut(&[u8]) -> Option<Go>) ->
         match kind {
             NLMSG_NOOP => {}
             NLMSG_ERROR | NLMSG_DONE => return ended(kind, payload),
-            SOCK_DIAG_BY_FAMILY => match each(payload).ok_or(DumpError::Malformed { what: "a whole socket" })? {
-                Go::On => {}
-                Go::Enough => return Ok(Progress::Done),
-            },
+            SOCK_DIAG_BY_FAMILY | TCPDIAG_GETSOCK => {
+                match each(payload).ok_or(DumpError::Malformed { what: "a whole socket" })? {
+                    Go::On => {}
+                    Go::Enough => return Ok(Progress::Done),
+                }
+            }
             _ => return Err(DumpError::Malformed { what: "a type of message that was asked for" }),
         }
         // Messages begin at multiples of four bytes; the last may go without its padding.
@@ -347,13 +367,17 @@ mod tests {
     #[test]
     fn the_request_is_the_kernels_struct() {
         let asked = |family| Asked { family, states: 0x400, extensions: 2, port: 0x1234 };
-        let bytes = request(asked(Family::V6));
+        let bytes = request(asked(Some(Family::V6)));
         assert_eq!(u32_at(&bytes, 0), Some(72));
         assert_eq!(u32_at(&bytes, 20), Some(0x400));
         assert_eq!((i32::from(bytes[16]), i32::from(bytes[17])), (libc::AF_INET6, libc::IPPROTO_TCP));
-        assert_eq!(i32::from(request(asked(Family::V4))[16]), libc::AF_INET);
+        assert_eq!(i32::from(request(asked(Some(Family::V4)))[16]), libc::AF_INET);
         assert_eq!((bytes[18], &bytes[24..26]), (2, &[0x12, 0x34][..]));
         assert!(bytes[26..].iter().all(|b| *b == 0), "no filter on addresses, the other port or devices");
+        let old = request(asked(None));
+        assert_eq!((u32_at(&old, 0), old.len(), old[4], u32_at(&old, 68)), (Some(76), 76, 18, Some(0x400)));
+        assert_eq!((old[16], old[19], &old[20..22]), (0, 2, &[0x12, 0x34][..]));
+        assert!(old[22..68].iter().chain(&old[72..]).all(|b| *b == 0));
     }
 
     #[test]

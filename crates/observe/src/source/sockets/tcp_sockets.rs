@@ -29,6 +29,8 @@ pub(crate) struct Connection {
     pub(crate) cookie: u64,
     /// As in `socket:[inode]` of `/proc/<pid>/fd`; 0 where no descriptor is left.
     pub(crate) inode: u32,
+    /// Of IPv6, whatever addresses it has.
+    pub(crate) is_ipv6: bool,
     /// Its own port, and the other end.
     pub(crate) port: u16,
     pub(crate) remote: SocketAddr,
@@ -58,7 +60,7 @@ pub(crate) fn established(
     at_most: usize,
     found: &mut Vec<Connection>,
 ) -> Result<bool, DumpError> {
-    let asked = Asked { family, states: 1 << ESTABLISHED, extensions: 1 << (INET_DIAG_INFO - 1), port };
+    let asked = Asked { family: Some(family), states: 1 << ESTABLISHED, extensions: 1 << (INET_DIAG_INFO - 1), port };
     connections(asked, at_most, found)
 }
 
@@ -70,13 +72,13 @@ pub(crate) fn others(
     found: &mut Vec<Connection>,
 ) -> Result<bool, DumpError> {
     let states = 0xfff & !(1 << ESTABLISHED | 1 << TIME_WAIT | 1 << LISTEN | 1);
-    connections(Asked { family, states, extensions: 0, port }, at_most, found)
+    connections(Asked { family: Some(family), states, extensions: 0, port }, at_most, found)
 }
 
-/// All connections of a family in all states but LISTEN and TIME-WAIT, at most so many, with `tcp_info` where the kernel has it, but
+/// All connections of a family, or of both, in all states but LISTEN and TIME-WAIT, at most so many, with `tcp_info` where the kernel has it, but
 /// those to one of some ports at a loopback address. Returns whether these are all.
 pub(crate) fn all_but(
-    family: Family,
+    family: Option<Family>,
     to_loopback: &[u16],
     at_most: usize,
     found: &mut Vec<Connection>,
@@ -97,8 +99,8 @@ pub(crate) fn from_other_ports(
 ) -> Result<bool, DumpError> {
     // SYN-RECV (3 and 12) is of connections that come, not of those that go.
     let states = 0xfff & !(1 << TIME_WAIT | 1 << LISTEN | 1 << SYN_RECEIVED | 1);
-    let asked = Asked { family, states, extensions: u8::from(has_info) << (INET_DIAG_INFO - 1), port: 0 };
-    through(&but(ports, &[], family), asked, at_most, found)
+    let asked = Asked { family: Some(family), states, extensions: u8::from(has_info) << (INET_DIAG_INFO - 1), port: 0 };
+    through(&but(ports, &[], Some(family)), asked, at_most, found)
 }
 
 fn connections(asked: Asked, at_most: usize, found: &mut Vec<Connection>) -> Result<bool, DumpError> {
@@ -122,15 +124,17 @@ fn through(filter: &[u8], asked: Asked, at_most: usize, found: &mut Vec<Connecti
 fn connection(payload: &[u8]) -> Option<Connection> {
     let attributes = payload.get(MESSAGE_BYTES..)?;
     let port = |at: usize| Some(u16::from_be_bytes(*payload.get(at..)?.first_chunk()?));
-    // AF_INET6 is 10; any other family here is AF_INET.
-    let ip: IpAddr = match payload[0] {
-        10 => (*payload.get(24..)?.first_chunk::<16>()?).into(),
-        _ => (*payload.get(24..)?.first_chunk::<4>()?).into(),
+    // Any other family here is AF_INET.
+    let is_ipv6 = payload[0] == Family::V6.number();
+    let ip: IpAddr = match is_ipv6 {
+        true => (*payload.get(24..)?.first_chunk::<16>()?).into(),
+        false => (*payload.get(24..)?.first_chunk::<4>()?).into(),
     };
     Some(Connection {
         state: payload[1],
         cookie: u64::from_ne_bytes(*payload.get(44..)?.first_chunk()?),
         inode: u32_at(payload, 68)?,
+        is_ipv6,
         port: port(4)?,
         remote: SocketAddr::new(ip, port(6)?),
         received_bytes: u32_at(payload, 56)?,
@@ -177,7 +181,7 @@ mod tests {
         clients[0].write_all(&[1; 77]).unwrap();
         let all = |at_most| {
             let mut all = Vec::new();
-            all_but(Family::V4, &[], at_most, &mut all).map(|is_whole| (all.len(), is_whole)).unwrap()
+            all_but(Some(Family::V4), &[], at_most, &mut all).map(|is_whole| (all.len(), is_whole)).unwrap()
         };
         // What is sent has come a moment later where the kernel has much to do.
         let found = testkit::wait_for("what was sent", || {

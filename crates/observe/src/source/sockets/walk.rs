@@ -47,8 +47,7 @@ impl Walks {
 /// What one walk found.
 #[derive(Debug, Default)]
 pub(crate) struct Walk {
-    /// Of which family, and the connection.
-    found: Vec<(Family, Connection)>,
+    found: Vec<Connection>,
     /// Those to the target's ports at a loopback address are among them.
     pub(crate) has_clients: bool,
     /// CPU time of the walk, nanoseconds.
@@ -59,22 +58,32 @@ impl Walk {
     /// Walks through IPv4's, and IPv6's where there are such. `None`: they are more than one walk may bring.
     pub(crate) fn through(ports: &[u16], has_ipv6: bool, has_clients: bool) -> Result<Option<Self>, DumpError> {
         let began_ns = clock::thread_cpu_ns();
-        let (mut found, mut of_family) = (Vec::new(), Vec::new());
-        for family in [Family::V4].into_iter().chain(has_ipv6.then_some(Family::V6)) {
-            let left_out = if has_clients { &[] } else { ports };
-            if !all_but(family, left_out, CONNECTIONS_MAX.saturating_sub(found.len()), &mut of_family)? {
-                return Ok(None);
+        let to_loopback = if has_clients { &[] } else { ports };
+        let of = |families: &[Option<Family>]| {
+            let mut found = Vec::new();
+            for family in families {
+                if !all_but(*family, to_loopback, CONNECTIONS_MAX.saturating_sub(found.len()), &mut found)? {
+                    return Ok(None);
+                }
             }
-            found.extend(of_family.drain(..).map(|connection| (family, connection)));
-        }
-        Ok(Some(Walk { found, has_clients, cost_ns: clock::thread_cpu_ns().saturating_sub(began_ns) }))
+            Ok(Some(found))
+        };
+        let found = match has_ipv6 {
+            false => of(&[Some(Family::V4)]),
+            true => match of(&[None]) {
+                // A kernel or a sandbox that does not know the older request.
+                Err(DumpError::Refused(_)) => of(&[Some(Family::V4), Some(Family::V6)]),
+                found => found,
+            },
+        }?;
+        let cost_ns = clock::thread_cpu_ns().saturating_sub(began_ns);
+        Ok(found.map(|found| Walk { found, has_clients, cost_ns }))
     }
 
     /// Those at some ports, of IPv6 or not; `tcp_info` of established ones only.
     pub(crate) fn at(&self, ports: &BTreeSet<(u16, bool)>) -> Vec<Connection> {
-        let is_at =
-            |(family, connection): &&(Family, Connection)| ports.contains(&(connection.port, *family == Family::V6));
-        let with_info = |(_, connection): &(Family, Connection)| Connection {
+        let is_at = |connection: &&Connection| ports.contains(&(connection.port, connection.is_ipv6));
+        let with_info = |connection: &Connection| Connection {
             info: connection.info.filter(|_| connection.is_established()),
             ..*connection
         };
@@ -84,7 +93,7 @@ impl Walk {
     /// Those at none of some ports, but what comes to be accepted.
     pub(crate) fn at_other_ports(self, ports: &[u16]) -> Vec<Connection> {
         let is_other = |connection: &Connection| !connection.is_coming() && !ports.contains(&connection.port);
-        self.found.into_iter().map(|(_, connection)| connection).filter(is_other).collect()
+        self.found.into_iter().filter(is_other).collect()
     }
 }
 
