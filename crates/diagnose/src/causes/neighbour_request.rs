@@ -3,13 +3,14 @@
 //! Evidence: (client) pauses in which several requests were under way and none ended; (sockets) requests of clients other than
 //! the generator that the target took as long for as such a pause lasts, about as many as there were pauses. Refuted where
 //! there were none of others' (`stop-the-world`, `event-loop-blocked`), where theirs were quick, and where far more of theirs
-//! were slow than there were pauses: then they stall with ours. Not observable without the probe of the sockets, which looks in
-//! windows, or with a generator on another machine. Source: the catalogue's `KEYS *` once a second.
+//! were slow than there were pauses: then they stall with ours. Not observable where their quick requests are so many that some of them
+//! come into pauses by chance, without the probe of the sockets, which looks in windows, or with a generator on another machine. Source: the catalogue's `KEYS *` once a second.
 
 use super::pauses::{pauses, slow_share};
 use crate::evidence::{Client, Sockets};
 use crate::facts::{Facts, duration, percent};
 use crate::rule::{CauseRule, Needs, OfTarget, Verdict};
+use crate::statistics::at_most_by_chance;
 use crate::thresholds::{OTHERS_AS_LONG, PAUSED_SHARE};
 use model::Gap;
 use model::bpf::Log2;
@@ -20,6 +21,8 @@ const FEWEST: f64 = 0.5;
 const MOST: f64 = 2.0;
 /// One may have come into a pause by chance.
 const LONG_MIN: u64 = 2;
+/// As many as there are come by chance at most so often, by Poisson, where quick ones of theirs come as they do.
+const CHANCE_MAX: f64 = 0.01;
 
 /// See the file's head.
 pub const RULE: CauseRule = CauseRule {
@@ -75,6 +78,17 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
         return Verdict::refuted("other clients' long requests are not as many as the pauses")
             .because(client.into())
             .because(sockets.into());
+    }
+    // Who asks much is in a pause now and then, and waits as long: a victim as the others are.
+    let quick_per_s = others.saturating_sub(long) as f64 / windows_s.max(1e-9);
+    let victims = expected * (1.0 - (-quick_per_s * pauses.median_ns / 1e9).exp());
+    if victims > 0.0 && 1.0 - at_most_by_chance(long - 1, victims) > CHANCE_MAX {
+        return Verdict::not_observable(
+            "requests of other clients",
+            format!("their quick requests are so many, {quick_per_s:.1} a second, that the long ones may have come into pauses by chance"),
+        )
+        .because(client.into())
+        .because(sockets.into());
     }
     let slow = slow_share(facts);
     let title = format!(

@@ -262,6 +262,22 @@ fn others(requests: u64, took_ns: u64) -> Recording {
 }
 
 #[test]
+fn another_client_that_asks_much_may_be_a_victim() {
+    let with_quick = |quick: u64| {
+        let mut recording = others(2, 80 * MS);
+        for snapshot in &mut recording.snapshots {
+            let bpf = snapshot.bpf.as_mut().unwrap();
+            *bpf.counts.get_mut("sockets.others_requests").unwrap() += quick;
+            // A millisecond each.
+            bpf.histograms.get_mut("sockets.others_service_ns").unwrap().buckets[20] += quick;
+        }
+        status(&recording, "neighbour-request")
+    };
+    assert_eq!(with_quick(0), Status::Supported);
+    assert_eq!(with_quick(400), Status::NotObservable, "one in most pauses, as it always has a request under way");
+}
+
+#[test]
 fn another_clients_request_is_to_blame_where_it_takes_as_long_as_a_pause() {
     let found = others(2, 80 * MS);
     assert_eq!(status(&found, "neighbour-request"), Status::Supported);
