@@ -2,10 +2,10 @@
 //! reply, or left in the queue of its listener.
 //!
 //! Evidence where they are turned away: (client) failures fall on new connections, which the server speaks on before anything
-//! was asked or whose first request fails, while some connections go on well; (sockets) fewer connections were established at
+//! was asked or whose first request fails, while some connections go on well; (sockets) fewer connections were established and accepted at
 //! the target than asked for, by the median of the readings, or (process) it never had descriptors open for all of them. Refuted
 //! where failures fall on any request, where the queue of the listener overflows or descriptors are at their limit (those have names
-//! of their own), where a process ended, or where as many were established as asked for. Needs twenty failures.
+//! of their own), where a process ended, or where as many were established and accepted as asked for. Needs twenty failures.
 //!
 //! Evidence where they are left waiting: (client) some connections never got a reply while others were served; (sockets) some
 //! waited to be accepted in nearly every reading, while those that had been accepted stayed as many. A target that accepts
@@ -89,8 +89,9 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     if facts.grown(Subject::Network, "listen_overflows").unwrap_or(0.0) >= 1.0 {
         return Verdict::refuted("the listener's queue overflowed").because(client.into());
     }
-    let mut held: Vec<u64> =
-        facts.snapshots().filter_map(|snapshot| snapshot.network.of("connections_looked_at")).collect();
+    // Who waits to be accepted is established as well, and not held: of a target that is busy for long those that come again are there.
+    let accepted = |s: &Snapshot| Some(s.network.of("connections_looked_at")?.saturating_sub(waiting(s)));
+    let mut held: Vec<u64> = facts.snapshots().filter_map(accepted).collect();
     held.sort_unstable();
     // The median: the first reading may be made before they come, and who is turned away is there for a moment.
     let Some(usual) = held.get(held.len() / 2).map(|usual| *usual as f64) else {
@@ -98,7 +99,7 @@ fn judge(facts: &Facts<'_>) -> Verdict<OfTarget> {
     };
     let asked = u64::from(facts.recording.plan.connections);
     let text = format!(
-        "{usual} connections were established at the target (the median of {} readings), of {asked} asked for",
+        "{usual} connections were established and accepted at the target (the median of {} readings), of {asked} asked for",
         held.len()
     );
     let sockets =
@@ -188,6 +189,11 @@ fn reading(snapshot: &Snapshot) -> Option<Reading> {
     let established = snapshot.network.of("connections_looked_at")?;
     // Whoever gave up while waiting is in the queue still.
     let left = snapshot.network.of("connections_close_wait").unwrap_or(0);
-    let waiting = snapshot.listeners.iter().map(|listener| u64::from(listener.waiting)).fold(0, u64::saturating_add);
+    let waiting = waiting(snapshot);
     Some(Reading { waiting, accepted: established.saturating_add(left).saturating_sub(waiting) })
+}
+
+/// Connections that wait to be accepted by the target.
+fn waiting(snapshot: &Snapshot) -> u64 {
+    snapshot.listeners.iter().map(|listener| u64::from(listener.waiting)).fold(0, u64::saturating_add)
 }

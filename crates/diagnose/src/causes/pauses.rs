@@ -1,13 +1,15 @@
 //! What the rules on pauses have in common: spans in which no request ended though some were under way at every worker of the
 //! generator, and that were not the generator's own.
 
+use crate::explain::standstill::was_looked_on;
 use crate::explain::waits::account;
-use crate::facts::Facts;
+use crate::facts::{Facts, duration, percent};
 use crate::statistics::median;
 use crate::thresholds::{PAUSE_NS, PAUSE_TIMES, PAUSED_SHARE, PERIODIC};
 use model::latency::Kind;
 use model::request::{Gap, Request, RequestEnd};
 use model::slow::Wait;
+use model::units::show_grouped;
 
 /// The pauses of the measured time.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,6 +37,10 @@ const STOOD_MIN: usize = 20;
 const ALL_NEW: f64 = 0.95;
 /// So many of the rest are not, where it says something.
 const SOME_OLD: f64 = 0.5;
+/// So much of the slow requests' time in pauses is most of it.
+const MOST_SLOW: f64 = 0.5;
+/// In so many of them the generator must have run.
+const LOOKED_ON_MIN: f64 = 0.9;
 /// A pause of which more than this share can be the generator's own doing is none of the target's.
 const OWN_MAX: f64 = 0.5;
 
@@ -109,6 +115,30 @@ pub(crate) fn slow_share(facts: &Facts<'_>) -> f64 {
     let Some(pauses) = pauses(facts) else { return 0.0 };
     account(facts)
         .map_or(pauses.share, |account| account.share(Wait::Pause).share + account.share(Wait::Collector).share)
+}
+
+/// Pauses in which most of the slow requests' time lay, for the first line of who does not know what held the target.
+pub(crate) struct Stood {
+    /// What was seen, in words.
+    pub(crate) text: String,
+    /// The generator ran for nearly all of nearly every one: they are none of its doing.
+    pub(crate) was_looked_on: bool,
+}
+
+impl Stood {
+    /// `None`: there were none, or most of the slow requests' time was elsewhere.
+    pub(crate) fn of(facts: &Facts<'_>) -> Option<Self> {
+        let pauses = pauses(facts)?;
+        let share = Some(slow_share(facts)).filter(|share| *share >= MOST_SLOW)?;
+        let looked_on = pauses.all.iter().filter(|gap| was_looked_on(gap)).count() as f64;
+        let text = format!(
+            "{} times none of several requests was answered, for {} at a time (median): {} of the slow requests' time",
+            show_grouped(pauses.all.len() as u64),
+            duration(pauses.median_ns),
+            percent(share)
+        );
+        Some(Stood { text, was_looked_on: looked_on >= LOOKED_ON_MIN * pauses.all.len() as f64 })
+    }
 }
 
 /// The share of slow requests' excess over their kind that lies in some spans (nanoseconds of the run): of each at most as long as

@@ -6,7 +6,7 @@
 use super::ledger::is_of_time;
 use super::run_queue::{Waited, is_for_a_turn};
 use super::standstill::Standstill;
-use crate::causes::{cpu_throttled, deaths::ends_all_along};
+use crate::causes::{cpu_throttled, deaths::ends_all_along, pauses::Stood};
 use crate::facts::{Facts, duration, percent};
 use crate::segments::worse::Worse;
 use crate::summary::{Death, death, not_its_protocol, nothing_connected, still_coming};
@@ -164,6 +164,10 @@ pub fn gives(
     if let Some(loss) = lost {
         let may_be = |f: &&Finding| f.about == About::Target && f.status == Status::NotObservable && f.id != AFTERWARDS;
         let unseen = findings.iter().filter(may_be).count();
+        // Requests that stand together again and again are plain to see, too, where it is not known for what.
+        let paused = Some(loss).filter(|loss| loss.kind == LossKind::Slow).and_then(|_| Stood::of(facts));
+        let paused = paused.filter(|paused| is_told || paused.was_looked_on);
+        let is_told = is_told || paused.is_some();
         let why = match (is_told, unseen) {
             (false, _) => {
                 disturbed(facts, validity).unwrap_or_else(|| "and that may be the generator's: see below".to_owned())
@@ -182,7 +186,11 @@ pub fn gives(
                 Some(failed) => format!("{}, as {}", failed.text, death.said()),
                 None => death.said(),
             },
-            None => standstill.map_or_else(|| loss.text.clone(), |standstill| standstill.seen()),
+            None => match (standstill, paused) {
+                (Some(standstill), _) => standstill.seen(),
+                (None, Some(paused)) => paused.text,
+                (None, None) => loss.text.clone(),
+            },
         };
         // Tasks of a language's own runtime wait where no thread stands: from outside it shows that they do.
         let next = match loss.kind == LossKind::Waiting && is_told {

@@ -9,7 +9,7 @@ pub(crate) mod gives;
 pub mod graph;
 pub mod ledger;
 mod run_queue;
-mod standstill;
+pub(crate) mod standstill;
 mod states;
 mod stretch;
 pub(crate) mod waits;

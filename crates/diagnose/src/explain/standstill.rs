@@ -38,6 +38,11 @@ fn waiting(facts: &Facts<'_>, gap: &Gap) -> u64 {
     gap.in_flight.max(facts.due(gap.from_ns, gap.to_ns).unwrap_or(0.0) as u64)
 }
 
+/// Whether the generator ran for nearly all of a span.
+pub(crate) fn was_looked_on(gap: &Gap) -> bool {
+    gap.others_ns() as f64 >= LOOKED_ON * gap.length_ns() as f64
+}
+
 /// The spans of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Standstill {
@@ -77,7 +82,7 @@ impl Standstill {
     /// Whether the generator ran for nearly all of the longest: that nobody was answered is then none of its doing, whatever befell it
     /// in the rest of the run.
     pub(super) fn was_looked_on(&self) -> bool {
-        self.longest.others_ns() as f64 >= LOOKED_ON * self.longest.length_ns() as f64
+        was_looked_on(&self.longest)
     }
 
     /// What was seen, in words.

@@ -481,4 +481,10 @@ fn clients_that_are_turned_away_before_they_asked_are_beyond_a_limit() {
         Status::Refuted,
         "its listener's, and all of theirs"
     );
+    // Busy for long, it has those that come again in its listener's queue: established, and not held.
+    let mut queued = turned_away(94, 14, 40);
+    for snapshot in &mut queued.snapshots {
+        snapshot.listeners = vec![ListenerSample { waiting: 4, backlog: 128, ..ListenerSample::default() }];
+    }
+    assert_eq!(status(&queued, "connection-limit"), Status::Supported);
 }
