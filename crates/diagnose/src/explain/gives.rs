@@ -166,7 +166,8 @@ pub fn gives(
         let unseen = findings.iter().filter(may_be).count();
         // Requests that stand together again and again are plain to see, too, where it is not known for what.
         let paused = Some(loss).filter(|loss| loss.kind == LossKind::Slow).and_then(|_| Stood::of(facts));
-        let paused = paused.filter(|paused| is_told || paused.was_looked_on);
+        let is_whole = validity.reasons.iter().all(|reason| reason.id != AGENT_LOST);
+        let paused = paused.filter(|paused| is_told || (paused.was_looked_on && is_whole));
         let is_told = is_told || paused.is_some();
         let why = match (is_told, unseen) {
             (false, _) => {
