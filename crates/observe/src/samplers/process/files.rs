@@ -156,6 +156,7 @@ fn is_temporary(path: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::samplers::process_of_target;
     use std::io::Write;
     use std::os::unix::fs::MetadataExt;
 
@@ -189,6 +190,23 @@ mod tests {
         assert!(metrics.of("files_deleted_bytes").unwrap() >= 300_000, "{metrics:?}");
         assert!(metrics.of("files_temporary").unwrap() >= 1, "{metrics:?}");
         assert!(metrics.of("files_temporary_bytes").unwrap() >= 100_000, "{metrics:?}");
+    }
+
+    #[test]
+    fn descriptors_are_looked_at_no_more_often_than_they_cost_and_first_under_load() {
+        let mut snapshot = Snapshot { processes: vec![process_of_target(std::process::id())], ..Snapshot::default() };
+        let (mut sampler, mut buffers) = (Files::default(), Buffers::default());
+        let mut looks = |at_ns: i64| {
+            snapshot.at_ns = at_ns;
+            snapshot.processes[0].metrics = Metrics::default();
+            sampler.sample(&mut buffers, &mut snapshot).unwrap();
+            let metrics = &snapshot.processes[0].metrics;
+            assert!(metrics.of("descriptors_limit").is_some(), "the limit is read each time");
+            metrics.of("files_deleted").is_some()
+        };
+        assert!(looks(-1) && looks(0), "what was before the load does not put it off");
+        assert!(!looks(1), "a nanosecond later it would cost far more than its share");
+        assert!(looks(3_600 * SECOND));
     }
 
     #[test]

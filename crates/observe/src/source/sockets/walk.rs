@@ -57,12 +57,16 @@ pub(crate) struct Walk {
 impl Walk {
     /// Walks through IPv4's, and IPv6's where there are such. `None`: they are more than one walk may bring.
     pub(crate) fn through(ports: &[u16], has_ipv6: bool, has_clients: bool) -> Result<Option<Self>, DumpError> {
+        Self::within(CONNECTIONS_MAX, ports, has_ipv6, has_clients)
+    }
+
+    fn within(at_most: usize, ports: &[u16], has_ipv6: bool, has_clients: bool) -> Result<Option<Self>, DumpError> {
         let began_ns = clock::thread_cpu_ns();
         let to_loopback = if has_clients { &[] } else { ports };
         let of = |families: &[Option<Family>]| {
             let mut found = Vec::new();
             for family in families {
-                if !all_but(*family, to_loopback, CONNECTIONS_MAX.saturating_sub(found.len()), &mut found)? {
+                if !all_but(*family, to_loopback, at_most.saturating_sub(found.len()), &mut found)? {
                     return Ok(None);
                 }
             }
@@ -122,6 +126,7 @@ mod tests {
                 assert!(others.iter().all(|c| c.port != address.port()));
                 assert_eq!(others.iter().filter(|c| c.port == own).count(), usize::from(has_clients), "{at}");
             }
+            assert!(Walk::within(1, &[address.port()], true, true).unwrap().is_none(), "both ends are more than one");
             // Closed here and not there: it has no `tcp_info` that counts.
             drop(client);
             testkit::wait_until("an end that waits to be closed", || {
