@@ -13,13 +13,19 @@ pub fn paused(at_ms: &[u64], length_ms: u64, threads: usize) -> Recording {
 }
 
 /// The same of a run.
-pub fn pausing(mut recording: Recording, at_ms: &[u64], length_ms: u64) -> Recording {
+pub fn pausing(recording: Recording, at_ms: &[u64], length_ms: u64) -> Recording {
+    pausing_with(recording, at_ms, length_ms, 0.0)
+}
+
+/// The same, of which the generator may have made such a share itself.
+pub fn pausing_with(mut recording: Recording, at_ms: &[u64], length_ms: u64, own: f64) -> Recording {
     let gaps = at_ms.iter().map(|ms| Gap {
         from_ns: ms * 1_000_000,
         to_ns: (ms + length_ms) * 1_000_000,
         in_flight: 10,
         connections: 10,
         open: 64,
+        own_ns_max: (own * (length_ms * 1_000_000) as f64) as u64,
         ..Gap::default()
     });
     recording.requests.push(0, 0, &IntervalRequests { gaps: gaps.collect(), ..IntervalRequests::default() });

@@ -3,12 +3,12 @@
 
 use super::locks::{four, woken};
 use crate::common::judged::{of, sampled, status, told};
-use crate::common::stalled::{call, pausing, probed};
+use crate::common::stalled::{call, pausing, pausing_with, probed};
 use crate::common::{Build, SECOND, closed, open};
 use diagnose::diagnose;
 use model::bpf::{BpfSample, CallUse, FutexUse, Log2};
 use model::courses::RunCourses;
-use model::finding::{Severity, Standing, Status};
+use model::finding::{Severity, Standing, Status, ValidityState};
 use model::request::{Gap, IntervalRequests, Kept, Request};
 use model::snapshot::{ListenerSample, Outgoing, Role, Snapshot, Stands, Switches};
 use model::users::Users;
@@ -99,6 +99,20 @@ fn a_loop_that_slept_while_nothing_ended_is_held_also_where_no_call_was_counted(
     let text = diagnose(&unseen).gives.unwrap().text;
     assert!(text.starts_with("6 times none of several requests was answered, for 80.0 ms at a time"), "{text}");
     assert!(text.contains("; why is not known"), "{text}");
+    // Of a disturbed generator too, if it looked on.
+    let disturbed = |own: f64| {
+        let build = open().each(|s| {
+            (s.response_ns, s.target) = (200_000, vec![(0.01, 0.0)]);
+            (s.busy, s.wait, s.late_share, s.reap_delay_ns) = (0.4, 0.55, 0.5, 60_000_000);
+        });
+        let diagnosis = diagnose(&pausing_with(build.recording(), &[500, 1000, 2300, 3900, 4300, 5800], 80, own));
+        assert_eq!(diagnosis.validity.state, ValidityState::NotValid, "{:?}", diagnosis.validity);
+        diagnosis.gives.unwrap().text
+    };
+    let looked_on = disturbed(0.05);
+    assert!(looked_on.starts_with("6 times none") && !looked_on.contains("may be why"), "{looked_on}");
+    let took_part = disturbed(0.3);
+    assert!(!took_part.contains("6 times none") && took_part.contains("may be why"), "{took_part}");
 }
 
 #[test]

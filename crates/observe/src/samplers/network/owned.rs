@@ -47,3 +47,24 @@ impl Owned {
         self.known.values().any(|is_own| *is_own)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::UdpSocket;
+    use std::os::fd::AsFd;
+
+    #[test]
+    fn what_is_not_among_a_part_of_them_is_known_still() {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let own = rustix::fs::fstat(socket.as_fd()).unwrap().st_ino;
+        // No socket has that number.
+        let (pids, foreign) = ([(std::process::id(), 1)], u64::MAX);
+        let mut owned = Owned::default();
+        assert!(!owned.look(&pids, &[own, foreign].into(), true).unwrap());
+        owned.look(&pids, &[foreign].into(), false).unwrap();
+        assert!(owned.is_own(own) && !owned.is_own(foreign) && owned.has_any());
+        owned.look(&pids, &[foreign].into(), true).unwrap();
+        assert!(!owned.is_own(own), "it is no more");
+    }
+}
