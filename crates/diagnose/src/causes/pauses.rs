@@ -3,7 +3,7 @@
 
 use crate::explain::standstill::was_looked_on;
 use crate::explain::waits::account;
-use crate::facts::{Facts, duration, percent};
+use crate::facts::{Facts, duration};
 use crate::statistics::median;
 use crate::thresholds::{PAUSE_NS, PAUSE_TIMES, PAUSED_SHARE, PERIODIC};
 use model::latency::Kind;
@@ -121,6 +121,8 @@ pub(crate) fn slow_share(facts: &Facts<'_>) -> f64 {
 pub(crate) struct Stood {
     /// What was seen, in words.
     pub(crate) text: String,
+    /// How much of the slow requests' time that is, 0..=1.
+    pub(crate) share: f64,
     /// The generator ran for nearly all of nearly every one: they are none of its doing.
     pub(crate) was_looked_on: bool,
 }
@@ -132,12 +134,11 @@ impl Stood {
         let share = Some(slow_share(facts)).filter(|share| *share >= MOST_SLOW)?;
         let looked_on = pauses.all.iter().filter(|gap| was_looked_on(gap)).count() as f64;
         let text = format!(
-            "{} times none of several requests was answered, for {} at a time (median): {} of the slow requests' time",
+            "nobody was answered {} times, for {} at a time (median), while several requests waited",
             show_grouped(pauses.all.len() as u64),
-            duration(pauses.median_ns),
-            percent(share)
+            duration(pauses.median_ns)
         );
-        Some(Stood { text, was_looked_on: looked_on >= LOOKED_ON_MIN * pauses.all.len() as f64 })
+        Some(Stood { text, share, was_looked_on: looked_on >= LOOKED_ON_MIN * pauses.all.len() as f64 })
     }
 }
 

@@ -189,7 +189,7 @@ pub fn gives(
             },
             None => match (standstill, paused) {
                 (Some(standstill), _) => standstill.seen(),
-                (None, Some(paused)) => paused.text,
+                (None, Some(paused)) => format!("{}: {}", paused.text, share_of(paused.share, LossKind::Slow)),
                 (None, None) => loss.text.clone(),
             },
         };
