@@ -1,9 +1,9 @@
 //! Medians, Welch's test of two means, the interval of one mean, with Student's critical values, and counts of what comes by chance.
 //!
 //! B. L. Welch, "The generalization of Student's problem when several different population variances are involved",
-//! Biometrika 34 (1947). Student's and Poisson's distributions themselves are statrs'.
+//! Biometrika 34 (1947). The distributions themselves are statrs'.
 
-use statrs::distribution::{ContinuousCDF, DiscreteCDF, Poisson, StudentsT};
+use statrs::distribution::{Binomial, ContinuousCDF, DiscreteCDF, Poisson, StudentsT};
 
 /// The middle of some values, of an even number the upper of two; 0 of none.
 pub(crate) fn median(mut values: Vec<f64>) -> f64 {
@@ -94,9 +94,23 @@ pub(crate) fn at_most_by_chance(count: u64, expected: f64) -> f64 {
     Poisson::new(expected).map_or(1.0, |poisson| poisson.cdf(count))
 }
 
+/// How probable it is that of `n` so many or more are so, each for itself with the probability `p`; 1 where `p` is none.
+pub(crate) fn at_least_by_chance(n: u64, count: u64, p: f64) -> f64 {
+    let Some(fewer) = count.checked_sub(1) else { return 1.0 };
+    Binomial::new(p, n).map_or(1.0, |binomial| binomial.sf(fewer))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_sixteen_each_so_in_one_of_four_eight_are_once_in_thirty_seven_times() {
+        // By hand: of two that are so each in half, one and more in three of four.
+        let is = |n, count, p: f64, by: f64| (at_least_by_chance(n, count, p) - by).abs() < 1e-4;
+        assert!(is(2, 1, 0.5, 0.75) && is(16, 8, 0.25, 0.027_13) && is(10, 0, 0.3, 1.0));
+        assert!(is(4, 2, 0.002, 0.000_024) && is(4, 5, 0.5, 0.0) && is(4, 2, f64::NAN, 1.0));
+    }
 
     #[test]
     fn of_five_that_are_expected_none_comes_once_in_150_times() {

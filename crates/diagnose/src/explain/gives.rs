@@ -7,7 +7,7 @@ use super::ledger::is_of_time;
 use super::run_queue::{Waited, is_for_a_turn};
 use super::standstill::Standstill;
 use crate::causes::{cpu_throttled, deaths::ends_all_along, pauses::Stood};
-use crate::facts::{Facts, duration, percent};
+use crate::facts::{Facts, FirstRound, duration, percent};
 use crate::segments::worse::Worse;
 use crate::summary::{Death, death, not_its_protocol, nothing_connected, still_coming};
 use crate::thresholds::{DEMAND_FULL, LITTLE_SLOW};
@@ -40,6 +40,8 @@ const AFTERWARDS: &str = "memory-kept";
 const UNSEEN_WAIT: &str = "they wait there for nothing that is seen from here";
 /// What tells more of it.
 const EXPERIMENT: &str = "`plimsoll diagnose URL --experiment` tells whether requests wait for each other";
+/// Where requests wait for each other, and for nothing that a thread, a socket or a file shows.
+const WITHIN: &str = "look in its program for a lock, a semaphore or a pool";
 /// Of a loss of time, a part that is less than this is not what gives, where so much of all of them is not explained.
 const SMALL_PART: f64 = 0.2;
 /// What may be more than this is no small part: of a lookup of names no more than a lower bound is known.
@@ -169,10 +171,12 @@ pub fn gives(
         let is_whole = validity.reasons.iter().all(|reason| reason.id != AGENT_LOST);
         let paused = paused.filter(|paused| is_told || (paused.was_looked_on && is_whole));
         let is_told = is_told || paused.is_some();
+        let first_round = facts.first_round().filter(|_| loss.kind == LossKind::Waiting && is_told);
         let why = match (is_told, unseen) {
             (false, _) => {
                 disturbed(facts, validity).unwrap_or_else(|| "and that may be the generator's: see below".to_owned())
             }
+            (_, 0) if first_round.is_some() => "for what is not seen from here".to_owned(),
             (_, 0) if loss.kind == LossKind::Waiting => UNSEEN_WAIT.to_owned(),
             (_, 0) => "no cause that is known here explains it".to_owned(),
             (_, 1) => "why is not known: one cause could not be looked at, see below".to_owned(),
@@ -194,9 +198,14 @@ pub fn gives(
             },
         };
         // Tasks of a language's own runtime wait where no thread stands: from outside it shows that they do.
-        let next = match loss.kind == LossKind::Waiting && is_told {
-            true => format!("; {EXPERIMENT}"),
-            false => String::new(),
+        let next = match first_round {
+            Some(FirstRound::Queued { .. }) => format!("; {WITHIN}"),
+            None if loss.kind == LossKind::Waiting && is_told => format!("; {EXPERIMENT}"),
+            _ => String::new(),
+        };
+        let why = match first_round {
+            Some(round) => format!("{}; {why}", round.said()),
+            None => why,
         };
         let beside = beside.map_or(String::new(), |part| {
             let of = part.explains.map_or(String::new(), |explains| share_of(explains.share, explains.of));

@@ -4,6 +4,7 @@
 //! The measured window runs from the end of warm-up (of held connections, from when the last was made) to the end
 //! of the load; the drain is never part of it.
 
+mod first_round;
 mod handovers;
 mod kernel;
 mod outgoing;
@@ -14,6 +15,7 @@ mod sending;
 mod stands;
 mod threads;
 
+pub use first_round::FirstRound;
 pub(crate) use kernel::SYNCS_TO_DISK;
 pub use outgoing::Asked;
 pub use processes::{Demand, Host, NeighbourUse, Part, Span};

@@ -122,6 +122,55 @@ fn what_waits_where_no_thread_stands_has_a_next_step_in_the_first_line() {
     assert!(gives.text.ends_with(next), "{}", gives.text);
 }
 
+/// The first line of a closed loop of sixteen whose requests take 40 ms, and whose first took so long, each on a connection of its own.
+fn after_a_first_round(took_ms: impl Iterator<Item = f64>, change: impl FnOnce(&mut Recording)) -> String {
+    let mut recording = alone("ep_poll", 0, SECOND);
+    let mut tick = IntervalRequests::default();
+    for (connection, ms) in (0..).zip(took_ms) {
+        let ended_ns = 1_000_000 + (ms * 1e6) as u64;
+        let first = Request { sent_ns: 1_000_000, ended_ns, connection, ordinal: 1, ..Request::default() };
+        tick.sampled.offer(1000, Kept::new(u64::from(connection), first));
+    }
+    recording.requests.push(0, 400, &tick);
+    change(&mut recording);
+    diagnose(&recording).gives.unwrap().text
+}
+
+#[test]
+fn whether_requests_wait_for_each_other_is_told_by_those_that_found_nobody_before_them() {
+    const EXPERIMENT: &str = "tells whether requests wait for each other";
+    let unchanged = |_: &mut Recording| {};
+    let one_by_one = || (1..=16).map(|n| 2.5 * f64::from(n));
+    let queued = after_a_first_round(one_by_one(), unchanged);
+    assert!(queued.contains("; they wait for each other (of the first 16 the quickest took 2.50 ms); "), "{queued}");
+    assert!(queued.ends_with("; look in its program for a lock, a semaphore or a pool"), "{queued}");
+    let few_at_a_time = after_a_first_round((0..16).map(|n| 10.0 * f64::from(1 + n / 4)), unchanged);
+    assert!(few_at_a_time.contains("they wait for each other"), "{few_at_a_time}");
+    let alike = after_a_first_round((0..16).map(|n| 39.0 + 0.2 * f64::from(n)), unchanged);
+    assert!(
+        alike.contains("; each takes so long by itself (so did the first 16, which found nobody before them); "),
+        "{alike}"
+    );
+    assert!(!alike.contains(EXPERIMENT), "{alike}");
+    let neither = [
+        ("a delayed ACK, from the second request on", after_a_first_round((0..16).map(|_| 2.0), unchanged)),
+        ("a server that is cold", after_a_first_round((1..=16).map(|n| 40.0 + 60.0 * f64::from(n)), unchanged)),
+        ("two of the first were sampled", after_a_first_round([2.5, 40.0].into_iter(), unchanged)),
+        ("an open loop", after_a_first_round(one_by_one(), |r| r.plan.pace = open().recording().plan.pace)),
+        (
+            "any request may be quick",
+            after_a_first_round(one_by_one(), |r| {
+                let all: Vec<Request> =
+                    (1..=16).map(|n| Request { sent_ns: 1, ended_ns: 2_500_000 * n, ..Request::default() }).collect();
+                told(r, all.iter());
+            }),
+        ),
+    ];
+    for (what, text) in neither {
+        assert!(!text.contains("they wait for each other") && !text.contains("by itself"), "{what}: {text}");
+    }
+}
+
 #[test]
 fn workers_that_poll_beside_connections_that_wait_wait_for_something_else() {
     let polling = |wchan: &'static str, queued: u32| {

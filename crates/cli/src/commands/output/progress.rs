@@ -15,6 +15,8 @@ use model::recording::Row;
 use model::{Event, Interval, Recording, Snapshot};
 use report::progress::{CLEAR, Progress};
 use session::target::Life;
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -23,6 +25,9 @@ use std::time::{Duration, Instant};
 const DRAW_EVERY: Duration = Duration::from_millis(100);
 /// Run time between two lines where there is no terminal, nanoseconds.
 const LOG_EVERY_NS: u64 = 10_000_000_000;
+
+/// Events of a kind that are printed: a collector pauses hundreds of times in a run.
+const PRINTED_OF_A_KIND: usize = 5;
 
 /// How long lines are waited for before something else is printed, so that they come in their order.
 const SETTLE: Duration = Duration::from_millis(200);
@@ -43,6 +48,8 @@ pub struct Shown {
     pub also: Vec<Box<dyn session::Watch>>,
     /// Draws the run on the whole terminal.
     view: Option<View>,
+    /// Events that were printed, by their kind.
+    printed: BTreeMap<String, usize>,
     /// Whether the target that was started for the run lives; taken when it has been said that it does not.
     pub life: Option<Arc<Life>>,
 }
@@ -61,6 +68,7 @@ impl Shown {
             label: String::new(),
             also: Vec::new(),
             view: None,
+            printed: BTreeMap::new(),
             life: None,
         }
     }
@@ -192,7 +200,17 @@ impl session::Watch for Shown {
     fn on_event(&mut self, event: &Event) {
         self.also.iter_mut().for_each(|other| other.on_event(event));
         self.view.iter().for_each(|view| view.event(event));
-        self.keep_or_print(&format!("plimsoll: {}: {}", event.kind, event.text));
+        let printed = self.printed.entry(event.kind.clone()).or_default();
+        *printed += 1;
+        match (*printed).cmp(&PRINTED_OF_A_KIND) {
+            Ordering::Less => self.keep_or_print(&format!("plimsoll: {}: {}", event.kind, event.text)),
+            Ordering::Equal => {
+                let text =
+                    format!("plimsoll: {}: {}; more of these are in the recording alone", event.kind, event.text);
+                self.keep_or_print(&text);
+            }
+            Ordering::Greater => {}
+        }
     }
 
     fn happened(&mut self, at_ns: i64) -> Option<Event> {

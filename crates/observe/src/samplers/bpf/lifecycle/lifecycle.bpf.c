@@ -7,6 +7,12 @@
 enum { SIGNALS, EXITS, THREAD_EXITS, FORKS, OOM_KILLS, RECORDS_LOST, TARGETS_LOST };
 enum { SIGNAL = 1, EXIT, OOM_KILL };
 #define SIGKILL 9
+#define SIGURG 23
+#define SIGXCPU 24
+#define SIGVTALRM 26
+#define SIGPROF 27
+#define SIGPWR 30
+#define SIGRTMIN 32
 #define SI_KERNEL 0x80
 #define AF_INET 2
 #define AF_INET6 10
@@ -191,6 +197,15 @@ int BPF_PROG(on_send, int sig, struct kernel_siginfo *info, struct task_struct *
 	return 0;
 }
 
+/* Whether a language's runtime interrupts a thread of its own by it, again and again: Go by SIGURG, Ruby by SIGVTALRM, profilers by
+ * SIGPROF, collectors by SIGXCPU and SIGPWR, .NET by a realtime one. Timers that count CPU time send as the kernel. */
+static __always_inline bool is_of_runtime(int sig, s32 from, u32 tgid)
+{
+	if (sig == SIGVTALRM || sig == SIGPROF)
+		return !from || from == (s32)tgid;
+	return from == (s32)tgid && (sig == SIGURG || sig == SIGXCPU || sig == SIGPWR || sig >= SIGRTMIN);
+}
+
 SEC("tp_btf/signal_deliver")
 int BPF_PROG(on_signal, int sig, struct kernel_siginfo *info)
 {
@@ -198,8 +213,14 @@ int BPF_PROG(on_signal, int sig, struct kernel_siginfo *info)
 	u32 tgid = tgid_of(task);
 	struct sender *sender;
 	struct record *r;
+	s32 from = 0;
 	int ends_by;
 	if (!is_target(tgid))
+		return 0;
+	sender = bpf_map_lookup_elem(&senders, &tgid);
+	if (sender && sender->signal == sig)
+		from = sender->pid;
+	if (is_of_runtime(sig, from, tgid))
 		return 0;
 	add(SIGNALS, 1);
 	/* A signal that ends the process reaches its threads as SIGKILL (kernel/signal.c, complete_signal). */
@@ -211,7 +232,7 @@ int BPF_PROG(on_signal, int sig, struct kernel_siginfo *info)
 		return 0;
 	r->code = sig;
 	r->detail = code_of(info);
-	sender = bpf_map_lookup_elem(&senders, &tgid);
+	/* Where it ended the process, what was looked at above was SIGKILL. */
 	if (sender && sender->signal == sig)
 		r->from = sender->pid;
 	bpf_ringbuf_submit(r, 0);
