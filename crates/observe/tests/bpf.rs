@@ -40,6 +40,32 @@ fn no_signal_and_no_exit_of_a_thousand_short_processes_is_missed() {
 }
 
 #[test]
+fn signals_by_which_a_runtime_interrupts_its_own_threads_are_no_events() {
+    if !can_run() {
+        return;
+    }
+    // As Go, Ruby and a profiler's timer do; then one to itself that asks for something, and one of theirs from somebody else.
+    let mut target = shell(
+        "trap : URG VTALRM PROF TERM; kill -URG $$; kill -URG $$; kill -VTALRM $$; kill -PROF $$; kill -TERM $$; \
+         sh -c 'kill -URG $1' sh $$; exit 7",
+    );
+    let mut observer = observer(of(target.pid(), Level::Light));
+    go(&mut target);
+    assert_eq!(target.wait(LONG).expect("the shell ends").code(), Some(7));
+    let snapshot = observer.snapshot(1);
+    let events = observer.take_events();
+    let taken = |signal: &str| {
+        let is_it = |e: &&model::Event| e.kind == "target-signal" && e.text.contains(&format!("took {signal}"));
+        events.iter().find(is_it).map(|event| event.details.sender_pid == Some(target.pid()))
+    };
+    assert_eq!((taken("SIGTERM"), taken("SIGURG")), (Some(true), Some(false)), "{events:?}");
+    assert_eq!((taken("SIGVTALRM"), taken("SIGPROF")), (None, None), "{events:?}");
+    // Those two, and SIGCHLD; what writes no record is not counted, or the reader would wait for it.
+    let counts = &bpf(&snapshot).counts;
+    assert!(counts["lifecycle.signals"] <= 4 && counts["lifecycle.records_lost"] == 0, "{counts:?}");
+}
+
+#[test]
 fn a_process_that_is_killed_says_by_what_and_where() {
     if !can_run() {
         return;
