@@ -41,7 +41,7 @@ const UNSEEN_WAIT: &str = "they wait there for nothing that is seen from here";
 /// What tells more of it.
 const EXPERIMENT: &str = "`plimsoll diagnose URL --experiment` tells whether requests wait for each other";
 /// Where requests wait for each other, and for nothing that a thread, a socket or a file shows.
-const WITHIN: &str = "look in its program for a lock, a semaphore or a pool";
+const WITHIN: &str = "look in its program for a lock, a semaphore or a pool; `plimsoll diagnose URL --experiment` tells for how many there is room";
 /// Of a loss of time, a part that is less than this is not what gives, where so much of all of them is not explained.
 const SMALL_PART: f64 = 0.2;
 /// What may be more than this is no small part: of a lookup of names no more than a lower bound is known.
@@ -200,7 +200,7 @@ pub fn gives(
         // Tasks of a language's own runtime wait where no thread stands: from outside it shows that they do.
         let next = match first_round {
             Some(FirstRound::Queued { .. }) => format!("; {WITHIN}"),
-            None if loss.kind == LossKind::Waiting && is_told => format!("; {EXPERIMENT}"),
+            None if matches!(loss.kind, LossKind::Waiting | LossKind::Capacity) && is_told => format!("; {EXPERIMENT}"),
             _ => String::new(),
         };
         let why = match first_round {
