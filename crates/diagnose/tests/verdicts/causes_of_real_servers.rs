@@ -143,7 +143,10 @@ fn whether_requests_wait_for_each_other_is_told_by_those_that_found_nobody_befor
     let one_by_one = || (1..=16).map(|n| 2.5 * f64::from(n));
     let queued = after_a_first_round(one_by_one(), unchanged);
     assert!(queued.contains("; they wait for each other (of the first 16 the quickest took 2.50 ms); "), "{queued}");
-    assert!(queued.ends_with("a pool; `plimsoll diagnose URL --experiment` tells for how many there is room"), "{queued}");
+    assert!(
+        queued.ends_with("a pool; `plimsoll diagnose URL --experiment` tells for how many there is room"),
+        "{queued}"
+    );
     let few_at_a_time = after_a_first_round((0..16).map(|n| 10.0 * f64::from(1 + n / 4)), unchanged);
     assert!(few_at_a_time.contains("they wait for each other"), "{few_at_a_time}");
     let alike = after_a_first_round((0..16).map(|n| 39.0 + 0.2 * f64::from(n)), unchanged);
